@@ -30,11 +30,13 @@ _ALL = 1e30
 
 @dataclass(frozen=True)
 class _Row:
+    """A row of a table."""
+
     line: int
-    size: float
+    size: float  # [B]
     dtype: str
     redop: str
-    root: int
+    root: int  # -1 where there is none
     cells: list[str]
 
     def number(self, column: int, name: str) -> tuple[float, float]:
@@ -57,12 +59,12 @@ class _Table:
     line: int
     head: list[str]
     tail: list[str]
-    scale: float
+    scale: float  # of its times, to seconds
     test: str
-    ranks: int
+    ranks: int  # 0 if unknown, and so below
     per_process: int
     rows: list[_Row] = field(default_factory=list)
-    short: int = 0
+    short: int = 0  # rows that end early
     note: str = ""
 
     @property
@@ -72,7 +74,9 @@ class _Table:
 
     def take(self, line: int, found: re.Match[str]) -> None:
         """Add a row; one that ends early is only counted, since its last figure may be cut."""
-        cells, redop, root = found[4].split(), "", -1
+        cells = found[4].split()
+        redop = ""
+        root = -1
         if {"redop", "op"} & set(self.head) and cells and cells[0].isalpha():
             redop = cells.pop(0).replace("none", "")
         if "root" in self.head and cells and re.fullmatch(r"-?\d+", cells[0]):
@@ -128,47 +132,69 @@ def read_nccl_tests(
     ValueError
         If collective or number of ranks is not in the log and not given, or does not fit its figures.
     """
-    name, in_place = Path(path).name, units.flag(in_place, "in_place")
+    name = Path(path).name
+    in_place = units.flag(in_place, "in_place")
     tables = _scan(Path(path).read_text(encoding="utf-8", errors="replace"))
-    full = [t for t in tables if t.rows]
+    full = [table for table in tables if table.rows]
     if not full:
-        where = (
-            f"line {tables[0].line}: no whole row"
-            if tables
-            else "no line with size, count, type and time"
-        )
+        where = "no line with size, count, type and time"
+        if tables:
+            where = f"line {tables[0].line}: no whole row"
         raise FileFormat(
             f"{name} is no nccl-tests log, {where}; give the text that the test prints"
         )
+    results = []
     try:
-        return tuple(
-            _result(s, name, collective, n_ranks, in_place) for t in full for s in _sweeps(t)
-        )
+        for table in full:
+            for sweep in _sweeps(table):
+                results.append(_result(sweep, name, collective, n_ranks, in_place))
+        return tuple(results)
     except (FileFormat, ValueError) as error:
         raise type(error)(f"{name}, {error}") from None
 
 
 def _scan(text: str) -> list[_Table]:
+    """Return the tables of a log, with what stood before each."""
     tables: list[_Table] = []
-    test, ranks, per_process = "", 0, 0
+    test = ""
+    ranks = 0
+    per_process = 0
     for line, content in enumerate(text.splitlines(), start=1):
-        if found := _TEST.search(content):
-            test = found[1]
-        if found := _GPUS.search(content):
-            ranks, per_process = 0, int(found[1]) * int(found[2])
-        if found := _RANK.search(content):
-            ranks = max(ranks, int(found[1]) + 1)
-        if found := _HEADER.search(content):
-            # the first versions wrote "bytes", and milliseconds
-            scale = 1e-3 if found[1] == "bytes" else 1e-6
-            tables.append(
-                _Table(line, found[2].split(), found[3].split(), scale, test, ranks, per_process)
+        named = _TEST.search(content)
+        if named:
+            test = named[1]
+        gpus = _GPUS.search(content)
+        if gpus:
+            per_process = int(gpus[1]) * int(gpus[2])
+            ranks = 0
+        rank = _RANK.search(content)
+        if rank:
+            ranks = max(ranks, int(rank[1]) + 1)
+
+        header = _HEADER.search(content)
+        if header:
+            table = _Table(
+                line=line,
+                head=header[2].split(),
+                tail=header[3].split(),
+                # the first versions wrote "bytes", and milliseconds
+                scale=1e-3 if header[1] == "bytes" else 1e-6,
+                test=test,
+                ranks=ranks,
+                per_process=per_process,
             )
+            tables.append(table)
             test = ""
-        elif tables and (found := _UNIT.search(content)):
-            tables[-1].scale = 1e-3 if found[1] == "ms" else 1e-6
-        elif tables and (found := _ROW.search(content)):
-            tables[-1].take(line, found)
+            continue
+        if not tables:
+            continue
+        unit = _UNIT.search(content)
+        if unit:
+            tables[-1].scale = 1e-3 if unit[1] == "ms" else 1e-6
+            continue
+        row = _ROW.search(content)
+        if row:
+            tables[-1].take(line, row)
     return tables
 
 
@@ -191,13 +217,13 @@ def _sweeps(t: _Table) -> list[_Table]:
                 row.line, f"{pair}, but sizes rise: {why}; give the log of each alone"
             )
         cycles[-1].append(row)
-    return [
-        replace(
-            t, rows=rows, note=f"cycle {i} of {len(cycles)} of its table" if len(cycles) > 1 else ""
-        )
-        for cycles in sweeps.values()
-        for i, rows in enumerate(cycles, start=1)
-    ]
+
+    found = []
+    for cycles in sweeps.values():
+        for i, rows in enumerate(cycles, start=1):
+            note = f"cycle {i} of {len(cycles)} of its table" if len(cycles) > 1 else ""
+            found.append(replace(t, rows=rows, note=note))
+    return found
 
 
 def _result(
@@ -207,42 +233,61 @@ def _result(
         raise FileFormat.at(
             t.line, "this table has cputime, the time of the calls alone; run the test without -C 1"
         )
-    starts = [
-        i for i, column in enumerate(t.tail) if t.tail[i : i + 3] == ["time", "algbw", "busbw"]
-    ]
-    if len(starts) <= in_place:
+    columns = ["time", "algbw", "busbw"]
+    starts = [i for i in range(len(t.tail)) if t.tail[i : i + 3] == columns]
+    place = 1 if in_place else 0
+    if len(starts) <= place:
         lacks = "in-place" if in_place else "time, algbw and busbw"
         raise FileFormat.at(t.line, f"this table has no {lacks} columns")
-    at, notes = starts[in_place], [t.note] if t.note else []
-    notes += [f"{t.short} lines cut short, skipped"] if t.short else []
+    at = starts[place]
+
+    notes = []
+    if t.note:
+        notes.append(t.note)
+    if t.short:
+        notes.append(f"{t.short} lines cut short, skipped")
     ranks = _ranks(t, n_ranks, notes)
-    figures = np.array([[r.number(at + i, t.tail[at + i]) for i in range(3)] for r in t.rows]).T
-    keep = figures[0, 0] > 0
+
+    cells = []
+    for row in t.rows:
+        cells.append([row.number(at + i, name_of) for i, name_of in enumerate(columns)])
+    figures = np.array(cells).T  # (number or half of its last digit, column, row)
+    keep = figures[0, 0] > 0  # rows with a time
     if not keep.all():
         notes.append(f"{np.sum(~keep)} rows without a time, skipped")
     if not keep.any():
         raise FileFormat.at(t.line, "no row of this table has a time")
-    t.rows, figures = [r for r, kept in zip(t.rows, keep, strict=True) if kept], figures[..., keep]
+    t.rows = [row for row, kept in zip(t.rows, keep, strict=True) if kept]
+    figures = figures[..., keep]
     time, algbw, busbw = figures[0]
+
     best = int(np.argmax(algbw))
     ratio = float(busbw[best] / algbw[best]) if algbw[best] >= _CLEAR else None
-    named = _TEST.search(name.lower().replace(".", "_perf."))
-    what = identifier(
-        str(collective or t.test) or (named[1] if named else _guess(t, ratio, starts, notes))
-    )
+    what = str(collective or t.test)
+    if not what:
+        named = _TEST.search(name.lower().replace(".", "_perf."))
+        what = named[1] if named else _guess(t, ratio, starts, notes)
+    what = identifier(what)
     _check(t, figures, what, ranks, notes)
-    if t.tail[at + 3 : at + 4] == ["#wrong"] and (
-        wrong := sum(r.number(at + 3, "#wrong")[0] > 0 for r in t.rows)
-    ):
-        notes.append(f"{wrong} rows whose result was wrong (#wrong)")
+    if t.tail[at + 3 : at + 4] == ["#wrong"]:
+        wrong = sum(row.number(at + 3, "#wrong")[0] > 0 for row in t.rows)
+        if wrong:
+            notes.append(f"{wrong} rows whose result was wrong (#wrong)")
+
+    first = t.rows[0]
     return Result(
         what,
         "stored",
         t.sizes,
         time * t.scale,
         ranks,
-        asked={k: getattr(t.rows[0], k) for k in ("dtype", "redop", "root")}
-        | {"in_place": in_place, "line": t.line},
+        asked={
+            "dtype": first.dtype,
+            "redop": first.redop,
+            "root": first.root,
+            "in_place": in_place,
+            "line": t.line,
+        },
         how=f"text of nccl-tests or rccl-tests, {'in' if in_place else 'out of'} place, mean of its rounds",
         source=f"{name}, line {t.line}",
         notes=tuple(notes),
@@ -263,7 +308,9 @@ def _ranks(t: _Table, given: int | None, notes: list[str]) -> int:
 
 def _guess(t: _Table, ratio: float | None, starts: list[int], notes: list[str]) -> str:
     """Return the collective that fits operation, root, bus factor and check column, if only one does."""
-    redop, root = any(r.redop for r in t.rows), any(r.root >= 0 for r in t.rows)
+    redop = any(row.redop for row in t.rows)
+    root = any(row.root >= 0 for row in t.rows)
+    # whether the check columns say N/A throughout: out of place, in place
     unchecked = [
         all(r.cells[i + 3] == "N/A" for r in t.rows) for i in starts if i + 3 < len(t.tail)
     ]
@@ -287,7 +334,8 @@ def _guess(t: _Table, ratio: float | None, starts: list[int], notes: list[str]) 
 def _check(t: _Table, figures: Floats, what: str, ranks: int, notes: list[str]) -> None:
     """Refuse figures that do not fit each other: shifted columns, another collective or number of ranks."""
     (time, algbw, busbw), (_, algbw_rounded, busbw_rounded) = figures
-    factor, computed = bus_factor(what, ranks), t.sizes / (time * t.scale) / 1e9
+    factor = bus_factor(what, ranks)
+    computed = t.sizes / (time * t.scale) / 1e9  # (K,) [GB/s]
     # milliseconds are printed with three decimals
     slack = 0.02 + (0.0006 / time if t.scale == 1e-3 else 0.0)
 
@@ -309,12 +357,15 @@ def _check(t: _Table, figures: Floats, what: str, ranks: int, notes: list[str]) 
     if not off.any():
         return
     which, i = np.argwhere(off)[0]
-    line, got = t.rows[i].line, f"algbw {algbw[i]} GB/s"
+    line = t.rows[i].line
+    got = f"algbw {algbw[i]} GB/s"
     if which == 0:
         raise FileFormat.at(
             line, f"{got} does not follow from size and time ({computed[i]:.4g} GB/s)"
         )
-    said = f"busbw {busbw[i]} GB/s is not {factor:.3f} x {got}, the factor of {what} on {ranks} ranks; "
+    misfits = f"busbw {busbw[i]} GB/s is not {factor:.3f} x {got}, the factor of {what} on {ranks} ranks; "
     if off[1, np.argmax(algbw)]:
-        raise ValueError(f"line {line}: {said}give collective=... or n_ranks=... as it ran")
-    raise FileFormat.at(line, f"{said}the fastest line of the table fits, so this line is broken")
+        raise ValueError(f"line {line}: {misfits}give collective=... or n_ranks=... as it ran")
+    raise FileFormat.at(
+        line, f"{misfits}the fastest line of the table fits, so this line is broken"
+    )

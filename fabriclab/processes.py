@@ -33,9 +33,9 @@ class Process:
         if isinstance(code, str):
             path = code.partition(":")[0]
             compile(Path(path).read_text(encoding="utf-8"), path, "exec")
-        there = multiprocessing.get_context("spawn")
-        self.connection, theirs = there.Pipe()
-        self._process = there.Process(
+        fresh = multiprocessing.get_context("spawn")
+        self.connection, theirs = fresh.Pipe()
+        self._process = fresh.Process(
             target=_main, args=(os.getpid(), theirs, code, args), daemon=True
         )
         self._process.start()
@@ -80,12 +80,14 @@ class Process:
 
     def __exit__(self, kind: object, *_: object) -> None:
         """End it."""
-        self._process.join(0 if kind else 3.0)
+        patience = 0 if kind else 3.0  # [s] none after an error
+        self._process.join(patience)
         self.kill()
         self.connection.close()
 
 
 def _main(parent: int, connection: Any, code: Any, args: tuple[Any, ...]) -> None:
+    """Call ``code`` in the other process, which ends with its parent."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         return

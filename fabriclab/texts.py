@@ -20,7 +20,9 @@ class _Number(float):
     """A number as sentences write it."""
 
     def __format__(self, spec: str) -> str:
-        return _WITH_UNIT[spec](self) if spec in _WITH_UNIT else super().__format__(spec)
+        if spec in _WITH_UNIT:
+            return _WITH_UNIT[spec](self)
+        return super().__format__(spec)
 
 
 @functools.cache
@@ -51,9 +53,10 @@ def text(key: str, /, **fields: object) -> str:
 
 def fill(sentence: str, /, **fields: object) -> str:
     """Return a sentence with its fields filled in."""
-    return sentence.format(
-        **{k: _Number(v) if isinstance(v, float) else v for k, v in fields.items()}
-    )
+    written: dict[str, object] = {}
+    for name, value in fields.items():
+        written[name] = _Number(value) if isinstance(value, float) else value
+    return sentence.format(**written)
 
 
 def keys(start: str) -> list[str]:

@@ -31,10 +31,13 @@ def outside(tb: TracebackType | None) -> TracebackType | None:
     if tb is None:
         return None
     rest = outside(tb.tb_next)
-    return rest if _ours(tb) else TracebackType(rest, tb.tb_frame, tb.tb_lasti, tb.tb_lineno)
+    if _ours(tb):
+        return rest
+    return TracebackType(rest, tb.tb_frame, tb.tb_lasti, tb.tb_lineno)
 
 
 def _ours(tb: TracebackType) -> bool:
+    """Return whether a traceback begins in a frame of this package."""
     return str(tb.tb_frame.f_globals.get("__name__")).partition(".")[0] == __package__
 
 
@@ -50,10 +53,15 @@ def _show(
     if whole or not refused(tb):
         shell.showtraceback((kind, error, tb), tb_offset=tb_offset)
         return
-    cause, context, hidden = error.__cause__, error.__context__, error.__suppress_context__
-    error.__cause__ = error.__context__ = None
+    cause = error.__cause__
+    context = error.__context__
+    hidden = error.__suppress_context__
+    error.__cause__ = None
+    error.__context__ = None
     try:
         shell.showtraceback((kind, error, outside(tb)), tb_offset=tb_offset)
     finally:  # %tb and %debug see all of it
-        error.__cause__, error.__context__, error.__suppress_context__ = cause, context, hidden
+        error.__cause__ = cause
+        error.__context__ = context
+        error.__suppress_context__ = hidden  # last: to set the cause hides the context
         sys.last_traceback = tb

@@ -5,6 +5,7 @@ metres, watts or US dollars. Only public functions call the parsers here.
 """
 
 import difflib
+import itertools
 import json
 import math
 import numbers
@@ -18,25 +19,33 @@ Quantity = float | int | str
 # Units with their quantity, factor to SI and prefixes; examples for errors; words that people write for a unit; the
 # units that a prefix alone may stand for; the least and the largest plausible number, null for none, and their unit.
 _TABLE = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
-_DECIMAL, _BINARY, _SMALL = (_TABLE["prefixes"][name] for name in ("decimal", "binary", "small"))
+_DECIMAL: dict[str, float] = _TABLE["prefixes"]["decimal"]
+_BINARY: dict[str, float] = _TABLE["prefixes"]["binary"]
+_SMALL: dict[str, float] = _TABLE["prefixes"]["small"]
+
+
+def _spellings() -> dict[str, tuple[str, float]]:
+    """Return quantity and factor to SI of every unit with each of its prefixes."""
+    found = {}
+    for unit, (quantity, base, *kinds) in _TABLE["units"].items():
+        for kind in kinds:
+            for prefix, factor in _TABLE["prefixes"][kind].items():
+                found[prefix + unit] = (quantity, base * factor)
+    return found
+
+
 # Every spelling that is understood -> quantity, factor to SI.
-UNITS: MappingProxyType[str, tuple[str, float]] = MappingProxyType(
-    {
-        prefix + unit: (quantity, base * factor)
-        for unit, (quantity, base, *kinds) in _TABLE["units"].items()
-        for kind in kinds
-        for prefix, factor in _TABLE["prefixes"][kind].items()
-    }
-)
+UNITS: MappingProxyType[str, tuple[str, float]] = MappingProxyType(_spellings())
 _NUMBER = r"[-+]?(?:\d+(?:_\d+)*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _FORM = re.compile(rf"\s*({_NUMBER})\s*(\S.*?)?\s*\Z")
 _LOOSE = re.compile(r"\s*([-+]?[\d.,][\d.,_'\s]*?(?:[eE][-+]?\d+)?)\s*([^\d\s.,_'].*?)?\s*\Z")
 GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")  # digits in groups of three
 _LONG_TEXT = 100  # characters
 # A plain float cannot say whether it is Gb/s or GB/s, so a value no real part has is refused as not plausible.
-_EXAMPLE, _WORDS, _BARE, _PLAUSIBLE = (
-    _TABLE[name] for name in ("examples", "words", "bare", "plausible")
-)
+_EXAMPLE = _TABLE["examples"]
+_WORDS = _TABLE["words"]
+_BARE = _TABLE["bare"]
+_PLAUSIBLE = _TABLE["plausible"]
 
 
 def parse(value: Quantity, quantity: str, name: str = "value") -> float:
@@ -77,10 +86,10 @@ def parse(value: Quantity, quantity: str, name: str = "value") -> float:
         raise TypeError(
             f"{name} must be a number or a string with a unit, got {value!r:.80}; write {example}"
         )
+    elif isinstance(value, numbers.Rational) and abs(value) > 1e300:  # float would overflow
+        number = math.inf
     else:
-        number = (
-            math.inf if isinstance(value, numbers.Rational) and abs(value) > 1e300 else float(value)
-        )
+        number = float(value)
     if not math.isfinite(number):
         raise ValueError(f"{name} must be finite, got {value!r:.80}; write {example}")
     return number
@@ -107,32 +116,45 @@ def _parse_text(text: str, quantity: str, name: str, example: str) -> float:
 def _unread(text: str, quantity: str, name: str, example: str) -> str:
     """Return what is wrong with a text, and the right spellings of it where they can be guessed."""
     match = _LOOSE.match(text)
-    read, unit = (_numbers(match[1]), match[2] or "") if match else ([], "")
+    read: list[str] = []
+    unit = ""
+    if match:
+        read = _numbers(match[1])
+        unit = match[2] or ""
     if not unit or unit in UNITS:
         forms = [f'"{n} {unit}"' for n in read if unit]
         return f"{name} must be a number with a unit, got {text!r}; write {' or '.join(forms) or example}"
     start = f"{name} has the unknown unit {unit!r} in {text!r}; "
     short = re.fullmatch(r"(?i:([kmgtp]i?)?(b(?:ps|/sec|it/sec))?)", unit)
-    prefix = (short[1] or "").capitalize().replace("K", "k").replace("ki", "Ki") if short else ""
+    prefix = ""
+    if short:
+        prefix = (short[1] or "").capitalize().replace("K", "k").replace("ki", "Ki")
     if read and short and short[2] and quantity in _BARE:
-        bits, octets = (f'"{read[0]} {prefix}{letter}/s"' for letter in "bB")
+        bits = f'"{read[0]} {prefix}b/s"'
+        octets = f'"{read[0]} {prefix}B/s"'
         return f'{start}"{unit}" is read in two ways: write {bits} for bits per second or {octets} for bytes per second'
-    near = [f"{prefix}{u}" for u in _BARE.get(quantity, ()) if short] or [
-        u for u in UNITS if u.lower() == unit.lower()
-    ]
-    near = near or [u for word, u in _WORDS.items() if re.fullmatch(f"{word}s?", unit.lower())]
-    forms = [f'"{n} {u}"' for n in read for u in near]
-    return start + (f"did you mean {' or '.join(forms)}?" if forms else f"write {example}")
+    near: list[str] = []
+    if short:  # a prefix alone
+        near = [f"{prefix}{u}" for u in _BARE.get(quantity, ())]
+    if not near:  # another case
+        near = [u for u in UNITS if u.lower() == unit.lower()]
+    if not near:  # the unit as a word
+        near = [u for word, u in _WORDS.items() if re.fullmatch(f"{word}s?", unit.lower())]
+    forms = [f'"{n} {u}"' for n, u in itertools.product(read, near)]
+    if forms:
+        return f"{start}did you mean {' or '.join(forms)}?"
+    return f"{start}write {example}"
 
 
 def _numbers(digits: str) -> list[str]:
     """Return the readings of a number with gaps and commas: "1,000" is a thousand or one."""
     bare = re.sub(r"[\s_']", "", digits)
-    whole = [bare.replace(",", "")] * ("," not in bare or GROUPED.fullmatch(bare) is not None)
-    point = [bare.replace(".", "").replace(",", ".")] * (
-        bare.count(",") == 1 and "." not in bare.partition(",")[2]
-    )
-    return [r for r in whole + point if re.fullmatch(_NUMBER, r)]
+    readings = []
+    if "," not in bare or GROUPED.fullmatch(bare):  # commas between groups of digits
+        readings.append(bare.replace(",", ""))
+    if bare.count(",") == 1 and "." not in bare.partition(",")[2]:  # a comma as decimal point
+        readings.append(bare.replace(".", "").replace(",", "."))
+    return [reading for reading in readings if re.fullmatch(_NUMBER, reading)]
 
 
 def _checked(value: Quantity, quantity: str, name: str, longest: float = math.inf) -> float:
@@ -148,14 +170,17 @@ def _checked(value: Quantity, quantity: str, name: str, longest: float = math.in
 
 def size(value: Quantity, name: str = "size", *, may_be_zero: bool = True) -> float:
     """Return a size in bytes; see `parse`."""
-    if not (number := _checked(value, "size", name)) and not may_be_zero:
+    number = _checked(value, "size", name)
+    if not number and not may_be_zero:
         raise ValueError(f"{name} must be > 0 B, got {value!r}; write {_EXAMPLE['size']}")
     return number
 
 
 def rate(value: Quantity, name: str = "rate", *, may_be_zero: bool = False) -> float:
     """Return a rate of one direction in bytes per second; outside 1e6..1e14 is refused."""
-    return 0.0 if may_be_zero and parse(value, "rate", name) == 0 else _checked(value, "rate", name)
+    if may_be_zero and parse(value, "rate", name) == 0:
+        return 0.0
+    return _checked(value, "rate", name)
 
 
 def time(value: Quantity, name: str = "time") -> float:
@@ -179,7 +204,8 @@ def count(value: int, name: str, low: int = 1, high: int | None = None) -> int:
         raise TypeError(
             f"{name} must be a whole number, got {value!r:.80}; write an int such as {max(low, 1)}"
         )
-    number, most = int(value), 2**63 - 1 if high is None else high
+    number = int(value)
+    most = 2**63 - 1 if high is None else high
     if not low <= number <= most:
         bound = f">= {low}" if high is None and number < low else f"within {low}..{most}"
         raise ValueError(
@@ -222,8 +248,9 @@ def choice(value: str, name: str, known: Iterable[str], hint: str = "") -> str:
 def scale(value: float, prefixes: dict[str, float] | None = None) -> tuple[float, str]:
     """Return ``value`` divided by the largest fitting prefix, and that prefix."""
     table = prefixes or _SMALL | _DECIMAL
-    fitting = [(f, p) for p, f in table.items() if abs(value) >= f * (1 - 1e-12)]
-    factor, prefix = max(fitting) if fitting else min((f, p) for p, f in table.items())
+    steps = [(factor, prefix) for prefix, factor in table.items()]
+    fitting = [step for step in steps if abs(value) >= step[0] * (1 - 1e-12)]
+    factor, prefix = max(fitting) if fitting else min(steps)
     return value / factor, prefix
 
 

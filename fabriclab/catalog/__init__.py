@@ -17,14 +17,15 @@ import importlib
 from typing import Any
 
 from fabriclab.catalog.running_case import Case, case
-from fabriclab.catalog.tables import Comparison, Part, Table, data_rows, load_table, near
+from fabriclab.catalog.tables import CatalogTable, Comparison, Part, data_rows, load_table, near
 from fabriclab.catalog.tables import table_names as tables
+from fabriclab.core import Spec
 
 __all__ = [
     "Case",
+    "CatalogTable",
     "Comparison",
     "Part",
-    "Table",
     "case",
     "cite",
     "search",
@@ -58,50 +59,51 @@ def value(table: str, part: str, attribute: str, **where: str) -> float:
     return spec.si
 
 
-def search(words: str) -> dict[str, Table]:
-    """Return the facts that have every word in id, name, attribute, note or alias, as one `Table` of each that has any.
+def search(words: str) -> dict[str, CatalogTable]:
+    """Return the facts that have every word in id, name, attribute, note or alias, by table, as a `CatalogTable` each.
 
     Raises
     ------
     KeyError
         If nothing is found; the text names near parts.
     """
-    asked, found = words.lower().split() if isinstance(words, str) else [], {}
+    asked = words.lower().split() if isinstance(words, str) else []
+    found: dict[str, CatalogTable] = {}
+    known: set[str] = set()
     for name in tables():
         table = load_table(name)
-        also = {key: [a for a, k in table.aliases.items() if k == key] for key in table}
-        told = [
-            (s, f"{s.id} {s.name} {s.attribute} {s.note} {also[s.id]}".lower()) for s in table.specs
-        ]
-        if hits := [s for s, text in told if asked and all(word in text for word in asked)]:
-            found[name] = Table(name, hits)
+        known.update(table, table.aliases)
+        hits = [spec for spec in table.specs if asked and _has_words(table, spec, asked)]
+        if hits:
+            found[name] = CatalogTable(name, hits)
     if not found:
-        raise KeyError(
-            near(
-                words,
-                {key for t in map(load_table, tables()) for key in (*t, *t.aliases)},
-                "the catalog",
-            )
-        )
+        raise KeyError(near(words, known, "the catalog"))
     return found
+
+
+def _has_words(table: CatalogTable, spec: Spec, words: list[str]) -> bool:
+    """Return whether id, name, attribute, note and aliases of a fact have all words between them."""
+    aliases = [alias for alias, key in table.aliases.items() if key == spec.id]
+    text = f"{spec.id} {spec.name} {spec.attribute} {spec.note} {aliases}".lower()
+    return all(word in text for word in words)
 
 
 def sources() -> dict[str, str]:
     """Return key -> citation of every source that the tables name, with its date, or the day it was seen."""
-    plain = ("estimate", "derived")
-    dated = {
-        r["key"]: r["date"] not in r["citation"] and r["kind"] not in plain
-        for r in data_rows("sources")
-    }
-    return {
-        r["key"]: r["citation"] + f", {r['date']}" * dated[r["key"]] for r in data_rows("sources")
-    }
+    found = {}
+    for row in data_rows("sources"):
+        citation = row["citation"]
+        if row["date"] not in citation and row["kind"] not in ("estimate", "derived"):
+            citation += f", {row['date']}"
+        found[row["key"]] = citation
+    return found
 
 
 def cite(source: str) -> str:
     """Return the citations of a source such as ``"MLE-acc+MLE-net"``, one after another."""
     known = sources()
-    if missing := [key for key in str(source).split("+") if key not in known]:
+    missing = [key for key in str(source).split("+") if key not in known]
+    if missing:
         raise KeyError(near(missing[0], known, "the table of sources"))
     return "; ".join(known[key] for key in source.split("+"))
 

@@ -19,7 +19,8 @@ _OTHER = ("aliases", "calibration", "case", "exclusions", "sources")
 _SHOWN = 8  # names that an error lists
 # of a link: on the wire, of data, reached, as its vendor says
 RATES = ("signalled", "encoded", "achievable", "quoted")
-_WAYS = {"per_direction": " each way", "bidirectional_sum": " both ways together"}
+_ONE_WAY = RATES[:3]
+_DIRECTIONS = {"per_direction": " each way", "bidirectional_sum": " both ways together"}
 
 
 def near(name: object, known: Iterable[str], what: str) -> str:
@@ -27,12 +28,12 @@ def near(name: object, known: Iterable[str], what: str) -> str:
     names = sorted(known)
     spelt = {n.lower(): n for n in names}
     hits = [spelt[h] for h in difflib.get_close_matches(str(name).lower(), spelt, n=3, cutoff=0.5)]
-    rest = f", ... {len(names)} in all" if len(names) > _SHOWN else ""
-    advice = (
-        f"did you mean {' or '.join(map(repr, hits))}?"
-        if hits
-        else f"it has {', '.join(names[:_SHOWN])}{rest}"
-    )
+    if hits:
+        advice = f"did you mean {' or '.join(map(repr, hits))}?"
+    else:
+        advice = f"it has {', '.join(names[:_SHOWN])}"
+        if len(names) > _SHOWN:
+            advice += f", ... {len(names)} in all"
     return f"{what} has no {name!r:.60}; {advice}"
 
 
@@ -41,15 +42,18 @@ class Part(ReadOnly[str, Spec]):
 
     def __init__(self, table: str, specs: list[Spec]) -> None:
         """Keep the Specs of one id; rows that are told apart by name only are found with `spec`."""
-        self.specs, self.name = tuple(specs), specs[0].name
+        self.specs = tuple(specs)
+        self.name = specs[0].name
         self.label = f"{table}[{specs[0].id!r}]"
         by_attribute = {s.attribute: self._rows(s.attribute, {}) for s in specs}
         super().__init__({a: rows[0] for a, rows in by_attribute.items() if len(rows) == 1})
 
     def _rows(self, attribute: str, where: dict[str, str]) -> list[Spec]:
-        rows = [s for s in self.specs if s.attribute == attribute]
-        rows = [s for s in rows if all(getattr(s, key) == value for key, value in where.items())]
-        return [s for s in rows if not s.direction.endswith("bidirectional_sum")] or rows
+        """Return the Specs that fit, of rates per direction and sums of both only the former."""
+        asked = {"attribute": attribute, **where}
+        rows = [s for s in self.specs if _fits(s, asked)]
+        one_way = [s for s in rows if not s.direction.endswith("bidirectional_sum")]
+        return one_way or rows
 
     def spec(self, attribute: str, **where: str) -> Spec:
         """Return the one Spec of ``attribute`` whose fields equal ``where``.
@@ -69,7 +73,8 @@ class Part(ReadOnly[str, Spec]):
         KeyError
             If no row fits, or several do; the text names them. If Spec has no such field.
         """
-        if wrong := sorted(set(where) - set(Spec.__slots__)):
+        wrong = sorted(set(where) - set(Spec.__slots__))
+        if wrong:
             raise KeyError(near(wrong[0], Spec.__slots__, "a row"))
         rows = self._rows(attribute, where)
         if len(rows) == 1:
@@ -103,29 +108,33 @@ class Comparison:
     @property
     def rates(self) -> Floats:
         """Rates of one direction: signalled, encoded and achievable, NaN where there is none, (P, 3), in B/s."""
-        return np.array(
-            [[p[a].si if a in p else np.nan for a in RATES[:3]] for p in self.parts],
-            dtype=np.float64,
-        )
+        table = np.full((len(self.parts), len(_ONE_WAY)), np.nan)
+        for i, part in enumerate(self.parts):
+            for j, attribute in enumerate(_ONE_WAY):
+                if attribute in part:
+                    table[i, j] = part[attribute].si
+        return table
 
     def rows(self) -> list[list[str]]:
         """Return the table with its head: each value with its evidence, the rates of links one way, in B/s."""
-        head = ["part", *self.attributes]
-        return [
-            head,
-            *([part.name, *(self._cell(part, a) for a in self.attributes)] for part in self.parts),
-        ]
+        table = [["part", *self.attributes]]
+        for part in self.parts:
+            cells = [self._cell(part, attribute) for attribute in self.attributes]
+            table.append([part.name, *cells])
+        return table
 
     def _cell(self, part: Part, attribute: str) -> str:
-        told = []
-        for s in (s for s in part.specs if s.attribute == attribute):
-            rate = (
-                units.format_rate(s.si)
-                if s.si and attribute in RATES[:3]
-                else s.quoted + _WAYS.get(s.direction, "")
-            )
-            told.append(f"{rate} ({s.evidence}, {s.source})")
-        return " or ".join(told) or "not published"
+        """Return all values of an attribute, each with its evidence and source."""
+        values = []
+        for spec in part.specs:
+            if spec.attribute != attribute:
+                continue
+            if spec.si and attribute in _ONE_WAY:
+                value = units.format_rate(spec.si)
+            else:
+                value = spec.quoted + _DIRECTIONS.get(spec.direction, "")
+            values.append(f"{value} ({spec.evidence}, {spec.source})")
+        return " or ".join(values) or "not published"
 
     def __repr__(self) -> str:
         """Show the table as text."""
@@ -135,25 +144,38 @@ class Comparison:
         return as_html(self.rows())
 
 
+def _fits(spec: Spec, fields: dict[str, str]) -> bool:
+    """Return whether a Spec has these values in these fields."""
+    return all(getattr(spec, name) == value for name, value in fields.items())
+
+
 def _plain(word: str) -> str:
     """Return letters and digits of a name: "PCIe 5" and "pcie5" are one."""
     return re.sub(r"[^a-z0-9]", "", word.lower())
 
 
-class Table(ReadOnly[str, Part]):
+class CatalogTable(ReadOnly[str, Part]):
     """One table of the catalog: ``table["nvlink4"]`` is a `Part`; its name and its aliases find it too."""
 
     def __init__(self, name: str, specs: Iterable[Spec]) -> None:
         """Group the rows by part."""
-        self.name, self.specs = name, tuple(specs)
-        ids = dict.fromkeys(s.id for s in self.specs)
-        super().__init__({key: Part(name, [s for s in self.specs if s.id == key]) for key in ids})
-        rows = data_rows("aliases")
-        self.aliases = {r["alias"]: r["id"] for r in rows if r["table"] == name and r["id"] in ids}
-        self._spelt = {_plain(p.name): key for key, p in reversed(self.items())}
-        self._spelt |= {_plain(alias): key for alias, key in self.aliases.items()} | {
-            _plain(key): key for key in self
-        }
+        self.name = name
+        self.specs = tuple(specs)
+        by_id: dict[str, list[Spec]] = {}
+        for spec in self.specs:
+            by_id.setdefault(spec.id, []).append(spec)
+        super().__init__({key: Part(name, of_part) for key, of_part in by_id.items()})
+
+        self.aliases: dict[str, str] = {}
+        for row in data_rows("aliases"):
+            if row["table"] == name and row["id"] in by_id:
+                self.aliases[row["alias"]] = row["id"]
+        # What is found by any spelling: of names that several parts have the first, then aliases, then ids.
+        self._spelt = {_plain(part.name): key for key, part in reversed(self.items())}
+        for alias, key in self.aliases.items():
+            self._spelt[_plain(alias)] = key
+        for key in self:
+            self._spelt[_plain(key)] = key
 
     def __contains__(self, part: object) -> bool:
         """Tell whether a part has this id, name or alias."""
@@ -211,8 +233,8 @@ def table_names() -> tuple[str, ...]:
 
 
 @cache
-def load_table(name: str) -> Table:
+def load_table(name: str) -> CatalogTable:
     """Return a table by name, read on first use."""
     if name not in table_names():
         raise KeyError(near(name, table_names(), "the catalog"))
-    return Table(name, map(Spec.from_row, data_rows(name)))
+    return CatalogTable(name, map(Spec.from_row, data_rows(name)))

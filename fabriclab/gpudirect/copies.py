@@ -6,6 +6,7 @@ What of a PCIe link is payload is arithmetic of packets and of the small packets
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,21 +70,30 @@ def pcie_part(
     units.choice(kind, "kind", _KINDS)
     units.choice(back, "back", ("none", *_KINDS))
     name = units.choice(f"x{lanes}", "lanes", ("x4", "x8", "x16"))
-    most = (
-        int(fact("pcie-tlp", "max_payload"))
-        if payload is None
-        else units.count(payload, "payload", LINE, 4096)
-    )
+    if payload is None:
+        most = int(fact("pcie-tlp", "max_payload"))
+    else:
+        most = units.count(payload, "payload", LINE, 4096)
     ask = fact("pcie-tlp", "max_read_request")
-    n = float(max(most, ask)) if size is None else units.size(size, may_be_zero=False)
-    packets, requests = math.ceil(n / most), math.ceil(n / ask)
-    bytes_of = {k: fact("pcie-tlp", f"overhead_{k}") for k in (*_KINDS, "request")}
-    # packets that come the other way
-    met = packets * (back != "none") + requests * (kind == "read")
+    if size is None:
+        n = float(max(most, ask))
+    else:
+        n = units.size(size, may_be_zero=False)
+    packets = math.ceil(n / most)
+    requests = math.ceil(n / ask)
+
+    headers = packets * fact("pcie-tlp", f"overhead_{kind}")  # [B]
+    asking = 0.0  # [B] requests for the data that move the other way
+    if back == "read":
+        asking = requests * fact("pcie-tlp", "overhead_request")
+    # packets that come the other way, each of which is answered in this direction
+    met = 0
+    if back != "none":
+        met += packets
+    if kind == "read":
+        met += requests
     answers = 2 * fact("pcie-tlp", "dllp") * met / fact("pcie-tlp", "packets_per_answer", name=name)
-    return n / (
-        n + packets * bytes_of[kind] + requests * bytes_of["request"] * (back == "read") + answers
-    )
+    return n / (n + headers + asking + answers)
 
 
 @dataclass(frozen=True)
@@ -113,10 +123,13 @@ class End:
     @property
     def latency(self) -> float:
         """Return what the memory there adds [s]; what NICs and drives add is left out."""
-        near, gpu = fact("ddr", "latency"), fact("gpu-bar", "round_trip") / 2
-        return {"cpu": near, "cxl": near * fact("cxl", "ratio_to_local"), "gpu": gpu}.get(
-            self.kind, 0.0
-        )
+        if self.kind == "gpu":
+            return fact("gpu-bar", "round_trip") / 2
+        if self.kind == "cpu":
+            return fact("ddr", "latency")
+        if self.kind == "cxl":
+            return fact("ddr", "latency") * fact("cxl", "ratio_to_local")
+        return 0.0
 
 
 @dataclass(frozen=True)
@@ -145,6 +158,14 @@ class Move:
     latency: float
     issue: float
     host: int
+
+
+class Walk(NamedTuple):
+    """A route between two ends of a server."""
+
+    link: NDArray[np.int64]  # (L,)
+    over: tuple[str, ...]  # parts in order, both ends included
+    latency: float  # [s]
 
 
 @dataclass(frozen=True)
@@ -179,14 +200,10 @@ class Server:
 
     def splits(self) -> bool:
         """Whether the root complex splits packets between devices into lines, as Intel's does."""
-        made, known = (
-            self.maker or _MAKERS.get(self.parts().get("sockets", ""), ""),
-            sorted(set(_MAKERS.values())),
-        )
-        return (
-            units.choice(made, "maker", known, " for this fabric: say whose processors it has")
-            == "intel"
-        )
+        maker = self.maker or _MAKERS.get(self.parts().get("sockets", ""), "")
+        known = sorted(set(_MAKERS.values()))
+        units.choice(maker, "maker", known, " for this fabric: say whose processors it has")
+        return maker == "intel"
 
     def end(self, text: str) -> End:
         """Return the end that a name such as ``"gpu 0"`` means; drive i hangs where NIC i hangs, CXL on a processor."""
@@ -198,73 +215,104 @@ class Server:
                 f"end must be {kind} 0 to {kind} {nodes.size - 1}, got {text!r}; the server has no other"
             )
         node = int(nodes[int(number)])
-        rate = catalog.value("links", "cxl2.0", "x16_raw_bandwidth") if kind == "cxl" else np.inf
-        if kind == "nvme":
+        rate = np.inf
+        if kind == "cxl":
+            rate = catalog.value("links", "cxl2.0", "x16_raw_bandwidth")
+        elif kind == "nvme":
             link = int(np.flatnonzero(self.fabric.source == node)[0])
-            node, rate = int(self.fabric.target[link]), float(self.fabric.capacity[link]) * 4 / 16
+            node = int(self.fabric.target[link])
+            rate = float(self.fabric.capacity[link]) * 4 / 16  # lanes
         return End(kind, f"{kind} {int(number)}", node, rate)
 
     def processor(self, end: End) -> End:
         """Return the memory of the nearest processor."""
-        near = min(
-            (_way(self.fabric, end.node, int(n)).size, int(n)) for n in self.fabric.nodes("cpu")
-        )[1]
+
+        def distance(node: int) -> tuple[int, int]:
+            """Return the number of links to a processor, and of processors as near the lower node first."""
+            return _route(self.fabric, end.node, node).size, node
+
+        near = min(map(int, self.fabric.nodes("cpu")), key=distance)
         return End("cpu", self.fabric.name(near), near)
 
-    def walk(self, a: End, b: End, *via: int) -> tuple[NDArray[np.int64], tuple[str, ...], float]:
-        """Return the links of a way, what is on it, and the latency: a sum, in which a root complex counts as a switch.
+    def walk(self, a: End, b: End, *via: int) -> Walk:
+        """Return a route between two ends, by way of some nodes.
 
-        The port of a GPU is no part; what a drive hangs on is one.
+        The port of a GPU is no part of it; what a drive or CXL memory hangs on is one. Its latency is a sum, in which a
+        root complex counts as a switch.
         """
-        link = _way(self.fabric, a.node, *via, b.node)
-        first, last = (end.kind not in ("nvme", "cxl") for end in (a, b))
-        names = [
-            self.fabric.name(n)
-            for n in [a.node, *self.fabric.target[link]][first : link.size + 1 - last]
-        ]
-        over = (a.name, *(n for n in names if not n.startswith("port")), b.name)
-        passed = sum(part.startswith(("pcie", "cpu")) for part in over[1:-1])
-        sockets = sum(self.fabric.media[m] == "socket" for m in self.fabric.medium[link])
+        fabric = self.fabric
+        link = _route(fabric, a.node, *via, b.node)
+        nodes = [a.node, *fabric.target[link]]
+        if a.kind not in ("nvme", "cxl"):  # the node is the end itself
+            nodes = nodes[1:]
+        if b.kind not in ("nvme", "cxl"):
+            nodes = nodes[:-1]
+        names = [fabric.name(node) for node in nodes]
+        between = [name for name in names if not name.startswith("port")]
+
+        passed = sum(name.startswith(("pcie", "cpu")) for name in between)
+        sockets = sum(fabric.media[medium] == "socket" for medium in fabric.medium[link])
         hops = passed * fact("pcie-sw", "latency") + sockets * fact("pcie-numa", "extra_latency")
-        return link, over, a.latency + b.latency + float(hops)
+        latency = a.latency + b.latency + float(hops)
+        return Walk(link, (a.name, *between, b.name), latency)
 
     def dma(self, a: End, b: End) -> Move:
         """Return a copy by an engine: of the NIC or drive, else of the GPU, which writes, but reads host memory."""
+        kinds = (a.kind, b.kind)
         peer = not (a.in_host or b.in_host)
-        link, over, latency = self.walk(
-            a, b, *[self.processor(a).node] * (peer and (self.asks or self.acs))
-        )
-        split = peer and any(part.startswith("cpu") for part in over) and self.splits()
+        if peer and (self.asks or self.acs):  # up to the root complex, and down again
+            link, over, latency = self.walk(a, b, self.processor(a).node)
+        else:
+            link, over, latency = self.walk(a, b)
+
+        # What the bytes pass over PCIe as
         kind = "read" if b.kind in ("nic", "nvme") or a.in_host else "write"
-        engine = {"nic", "nvme"} & {a.kind, b.kind} or not self.kernel
-        lanes = pcie_part(kind, lanes=4, back=self.back) if "nvme" in (a.kind, b.kind) else 1.0
-        rate = min(
-            self._pcie(link, kind, LINE if split else None, not engine), min(a.rate, b.rate) * lanes
-        )
-        issue = (
-            fact("net-sw", "latency", "nics")
-            if "nic" in (a.kind, b.kind)
-            else fact("launch", "latency")
-        )
-        latency += fact("iommu", "extra_latency") * self.asks
-        return Move("DMA", over, rate, latency, issue, a.in_host + b.in_host)
+        by_processor = peer and any(part.startswith("cpu") for part in over)
+        payload = LINE if by_processor and self.splits() else None
+        by_kernel = self.kernel and "nic" not in kinds and "nvme" not in kinds
+        rate = self._pcie(link, kind, payload, by_kernel)
+        of_ends = min(a.rate, b.rate)
+        if "nvme" in kinds:
+            of_ends *= pcie_part(kind, lanes=4, back=self.back)
+
+        if "nic" in kinds:
+            issue = fact("net-sw", "latency", "nics")
+        else:
+            issue = fact("launch", "latency")
+        if self.asks:
+            latency += fact("iommu", "extra_latency")
+        return Move("DMA", over, min(rate, of_ends), latency, issue, a.in_host + b.in_host)
 
     def bounce(self, a: End, b: End, pageable: bool) -> tuple[Move, ...]:
         """Return the copies through host memory near the GPU, or near the first of two.
 
         Of pageable memory a core copies all to or from pinned memory.
         """
-        at = a if a.in_host else b if b.in_host else self.processor(a if a.kind == "gpu" else b)
+        if a.in_host:
+            buffer = a
+        elif b.in_host:
+            buffer = b
+        else:
+            buffer = self.processor(a if a.kind == "gpu" else b)
         core = Move(
-            "CPU",
-            (at.name, at.name),
-            fact("cpu-copy", "bandwidth"),
-            2 * fact("ddr", "latency"),
-            0.0,
-            2,
+            by="CPU",
+            over=(buffer.name, buffer.name),
+            rate=fact("cpu-copy", "bandwidth"),
+            latency=2 * fact("ddr", "latency"),
+            issue=0.0,
+            host=2,
         )
-        there = () if a.in_host else (self.dma(a, at), *[core] * pageable)
-        return there + (() if b.in_host else (*[core] * pageable, self.dma(at, b)))
+
+        moves = []
+        if not a.in_host:
+            moves.append(self.dma(a, buffer))
+            if pageable:
+                moves.append(core)
+        if not b.in_host:
+            if pageable:
+                moves.append(core)
+            moves.append(self.dma(buffer, b))
+        return tuple(moves)
 
     def between_gpus(self, a: End, b: End) -> Move:
         """Return a copy over the links that join GPUs; a step of NCCL's LL protocol stands for its latency.
@@ -273,35 +321,41 @@ class Server:
         for a kernel's packets, and those of a copy engine have as much around more data. That of xGMI is one measured
         ring.
         """
-        if not (link := self.parts().get("link", "")):
+        link = self.parts().get("link", "")
+        if not link:
             raise ValueError(
                 f"fabric must be a server whose GPUs are joined, got the family {self.fabric.family!r}"
             )
         xgmi = link.startswith("xgmi")
-        got = (
-            ("measured", "mi300x-2", "busbw")
-            if xgmi
-            else ("links", link, "nccl_effective_per_link")
-        )
-        # for each byte of data
-        around = catalog.value("links", link, "bandwidth_per_link") / catalog.value(*got) - 1
-        kernel, engine = (
-            fact("nvlink-packet", "max_payload", name=n) for n in ("a kernel", "a copy engine")
-        )
-        part = 1 / (1 + around * (1.0 if self.kernel or xgmi else kernel / engine))
-        alone = _halves(self.fabric)[1]
-        way = routing.route(alone, Flows.make(a.node, b.node, 1.0), "spray")
-        rate = float(np.min(alone.capacity[way.link] / way.use)) * part
-        over = (a.name, *["nvswitch"] * (way.link.size > 1), b.name)
+        if xgmi:
+            data_rate = catalog.value("measured", "mi300x-2", "busbw")
+        else:
+            data_rate = catalog.value("links", link, "nccl_effective_per_link")
+        around = catalog.value("links", link, "bandwidth_per_link") / data_rate - 1  # [B/B of data]
+        if not (self.kernel or xgmi):
+            of_kernel = fact("nvlink-packet", "max_payload", name="a kernel")
+            of_engine = fact("nvlink-packet", "max_payload", name="a copy engine")
+            around *= of_kernel / of_engine
+        part = 1 / (1 + around)
+
+        between = _halves(self.fabric).between_gpus
+        routes = routing.route(between, Flows.make(a.node, b.node, 1.0), "spray")
+        rate = float(np.min(between.capacity[routes.link] / routes.use)) * part
+        over = [a.name, b.name]
+        if routes.link.size > 1:
+            over.insert(1, "nvswitch")
         latency = fact("hw", "latency_LL", "nccl_model", name="hwLat NVLINK Ring")
-        return Move("DMA", over, rate, latency, fact("launch", "latency"), 0)
+        return Move("DMA", tuple(over), rate, latency, fact("launch", "latency"), 0)
 
     def loads(self, a: End, b: End) -> Move:
         """Return a copy by loads and stores of a core, which reads a few lines from a device at once, and waits."""
         link, over, latency = self.walk(a, b)
         once = latency - fact("ddr", "latency")
         reads = fact("cpu-loads", "in_flight") * LINE / (2 * once)
-        rate = reads if b.in_host else self._pcie(link, "write", LINE)
+        if b.in_host:
+            rate = reads
+        else:
+            rate = self._pcie(link, "write", LINE)
         return Move("CPU", over, rate, once * (1 + b.in_host), 0.0, 1)
 
     def _pcie(
@@ -311,22 +365,30 @@ class Server:
         c2c = fact("h2d-gh200", "bandwidth") / catalog.value("links", "nvlink-c2c", "bandwidth")
         size = fact("nvlink-packet", "max_payload", name="a kernel") if kernel else None
         part = {"pcie": pcie_part(kind, size=size, payload=payload, back=self.back), "c2c": c2c}
-        share = np.array([part.get(m, 1.0) for m in self.fabric.media])
-        return float(
-            np.min(self.fabric.capacity[link] * share[self.fabric.medium[link]], initial=np.inf)
-        )
+        of_medium = np.array([part.get(medium, 1.0) for medium in self.fabric.media])
+        rate = self.fabric.capacity[link] * of_medium[self.fabric.medium[link]]  # (L,) [B/s]
+        return float(np.min(rate, initial=np.inf))
+
+
+class Halves(NamedTuple):
+    """A server without the links that join GPUs only, and with these alone."""
+
+    without_gpu_links: Fabric
+    between_gpus: Fabric
 
 
 @lru_cache(maxsize=8)
-def _halves(fabric: Fabric) -> tuple[Fabric, Fabric]:
-    """Return a server without the links that join GPUs only, and with these alone."""
-    peer = np.isin(np.array(fabric.media)[fabric.medium], ("nvlink", "xgmi"))
-    return fabric.without(links=np.flatnonzero(peer)), fabric.without(links=np.flatnonzero(~peer))
+def _halves(fabric: Fabric) -> Halves:
+    """Return both halves of a server."""
+    peer = np.isin(np.array(fabric.media)[fabric.medium], ("nvlink", "xgmi"))  # (L,)
+    return Halves(
+        without_gpu_links=fabric.without(links=np.flatnonzero(peer)),
+        between_gpus=fabric.without(links=np.flatnonzero(~peer)),
+    )
 
 
 @lru_cache(maxsize=1024)
-def _way(fabric: Fabric, *nodes: int) -> NDArray[np.int64]:
-    """Return the links of a way through some nodes that leaves out links between GPUs."""
-    return routing.route(_halves(fabric)[0], Flows.make(nodes[:-1], nodes[1:], 1.0)).link.astype(
-        np.int64
-    )
+def _route(fabric: Fabric, *nodes: int) -> NDArray[np.int64]:
+    """Return the links of a route through some nodes that leaves out links between GPUs."""
+    legs = Flows.make(nodes[:-1], nodes[1:], 1.0)
+    return routing.route(_halves(fabric).without_gpu_links, legs).link.astype(np.int64)

@@ -65,8 +65,13 @@ class Path:
         rate: units.Quantity = "400 Gb/s",  # source: nics, cx7
     ) -> float:
         """Return how many cores a rate keeps busy in transfers of ``chunk`` each; what only polls is left out."""
-        size, asked = units.size(chunk, "chunk", may_be_zero=False), units.rate(rate)
-        return asked * sum(m.issue / size + (m.by == "CPU") / m.rate for m in self.moves)
+        size = units.size(chunk, "chunk", may_be_zero=False)
+        asked = units.rate(rate)
+        busy = 0.0  # [s/B]
+        for move in self.moves:
+            copying = 1 / move.rate if move.by == "CPU" else 0.0
+            busy += move.issue / size + copying
+        return asked * busy
 
     def time(self, size: units.Quantity, chunk: units.Quantity | None = None) -> float:
         """Return the time of a transfer [s] whose chunks, of at most ``chunk`` each, pass the copies as a pipeline.
@@ -74,15 +79,12 @@ class Path:
         Without ``chunk`` each copy waits for the one before.
         """
         n = units.size(size)
-        pieces = (
-            1
-            if chunk is None
-            else max(1, math.ceil(n / units.size(chunk, "chunk", may_be_zero=False)))
-        )
-        step = [m.issue + n / pieces / m.rate for m in self.moves]
-        return (
-            sum(step) + (pieces - 1) * max(step) + sum(m.latency for m in self.moves) + self.flush
-        )
+        pieces = 1
+        if chunk is not None:
+            pieces = max(1, math.ceil(n / units.size(chunk, "chunk", may_be_zero=False)))
+        steps = [m.issue + n / pieces / m.rate for m in self.moves]  # [s] of one piece
+        latency = sum(m.latency for m in self.moves)
+        return sum(steps) + (pieces - 1) * max(steps) + latency + self.flush
 
     def __repr__(self) -> str:
         """Show copies, rate, latency and host traffic in one line."""
@@ -91,8 +93,12 @@ class Path:
 
     def draw(self) -> str:
         """Return the path as text, one copy in a line."""
-        lines = [f"{m.by}: {' - '.join(m.over)}, {units.format_rate(m.rate)}" for m in self.moves]
-        return "\n".join([repr(self), *lines, *filter(None, [self.note])])
+        lines = [repr(self)]
+        for move in self.moves:
+            lines.append(f"{move.by}: {' - '.join(move.over)}, {units.format_rate(move.rate)}")
+        if self.note:
+            lines.append(self.note)
+        return "\n".join(lines)
 
 
 def path(
@@ -158,28 +164,30 @@ def path(
     units.choice(maker or "amd", "maker", ("amd", "arm", "intel"))
     asks = units.choice(iommu, "iommu", ("off", "on", "ats")) == "on"
     server = Server(fabric, maker, back, asks, units.flag(acs, "acs"), units.flag(kernel, "kernel"))
-    a, b = server.end(source), server.end(target)
-    kinds = a.kind, b.kind
+    a = server.end(source)
+    b = server.end(target)
+    kinds = (a.kind, b.kind)
     if a.name == b.name or "gpu" not in kinds or a.in_host + b.in_host not in _HOST_ENDS[mechanism]:
         msg = f"source and target must be two ends that {mechanism!r} joins, got {a.name!r} and {b.name!r}; "
         raise ValueError(
             msg + "nvlink joins GPUs, peer a GPU and a device, cpu a GPU and host memory"
         )
-    lost = (
-        not units.flag(module, "module")
-        and mechanism == "peer"
-        and bool({"nic", "nvme"} & {*kinds})
-    )
-    if lost or mechanism in ("pinned", "pageable"):
-        note = (
-            "the kernel cannot give the GPU's memory to the device: through pinned host memory"
-            * lost
-        )
-        return Path(server.bounce(a, b, mechanism == "pageable"), 0.0, note)
-    move = {"nvlink": server.between_gpus, "peer": server.dma, "cpu": server.loads}[mechanism](a, b)
-    return Path(
-        (move,), 2 * move.latency if mechanism == "peer" and kinds == ("nic", "gpu") else 0.0
-    )
+    by_device = "nic" in kinds or "nvme" in kinds
+    if not units.flag(module, "module") and mechanism == "peer" and by_device:
+        note = "the kernel cannot give the GPU's memory to the device: through pinned host memory"
+        return Path(server.bounce(a, b, pageable=False), note=note)
+
+    if mechanism in ("pinned", "pageable"):
+        return Path(server.bounce(a, b, pageable=mechanism == "pageable"))
+    if mechanism == "nvlink":
+        return Path((server.between_gpus(a, b),))
+    if mechanism == "cpu":
+        return Path((server.loads(a, b),))
+    move = server.dma(a, b)
+    flush = 0.0
+    if kinds == ("nic", "gpu"):
+        flush = 2 * move.latency
+    return Path((move,), flush)
 
 
 def calls(way: str) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
@@ -212,14 +220,17 @@ def misplaced(way: str, order: list[str]) -> tuple[tuple[str, str], ...]:
     ValueError
         If a call is missing, stands twice, or is none of these.
     """
-    known, place = calls(way), {name: i for i, name in enumerate(order)}
-    if sorted(order) != sorted(name for name, *_ in known):
-        raise ValueError(
-            f"order must name each of {', '.join(n for n, *_ in known)} once, got {', '.join(order)}"
-        )
-    return tuple(
-        (name, other) for name, _, needs in known for other in needs if place[other] > place[name]
-    )
+    known = calls(way)
+    names = [name for name, _, _ in known]
+    if sorted(order) != sorted(names):
+        raise ValueError(f"order must name each of {', '.join(names)} once, got {', '.join(order)}")
+    place = {name: i for i, name in enumerate(order)}
+    found = []
+    for name, _, needs in known:
+        for other in needs:
+            if place[other] > place[name]:
+                found.append((name, other))
+    return tuple(found)
 
 
 def register(memory: str, call: str = "ibv_reg_mr", *, module: bool = True) -> str:
@@ -241,11 +252,11 @@ def register(memory: str, call: str = "ibv_reg_mr", *, module: bool = True) -> s
     """
     rows = read_rows(File(__file__).with_name("registrations.csv"))
     asked = {
-        k: units.choice(v, k, {r[k]: k for r in rows})
-        for k, v in (("memory", memory), ("call", call))
+        "memory": units.choice(memory, "memory", dict.fromkeys(row["memory"] for row in rows)),
+        "call": units.choice(call, "call", dict.fromkeys(row["call"] for row in rows)),
+        "module": "yes" if units.flag(module, "module") else "no",
     }
-    asked["module"] = "yes" if units.flag(module, "module") else "no"
-    row = next(r for r in rows if asked.items() <= r.items())
+    row = next(row for row in rows if asked.items() <= row.items())
     if row["errno"]:
         raise OSError(getattr(errno, row["errno"]), f"{call} of {memory} memory: {row['says']}")
     return row["says"]
@@ -271,17 +282,20 @@ def published() -> tuple[tuple[Spec, float, str], ...]:
     ['p2p-pcie', 'h2d-h100-kernel', 'p2p-pcie4-far', 'p2p-pcie4-root', 'h2d-pcie4-both', 'p2p-a40-far']
     """
     rows = []
-    for r in read_rows(File(__file__).with_name("published.csv")):
-        spec = getattr(catalog, r["table"])[r["part"]].spec(r["attribute"], name=r["name"])
-        asked = (r[k] for k in ("source", "target", "mechanism"))
-        way = path(
-            topologies.build(r["server"]), *asked, back=r["back"], kernel=r["by"] == "kernel"
+    for row in read_rows(File(__file__).with_name("published.csv")):
+        spec = getattr(catalog, row["table"])[row["part"]].spec(row["attribute"], name=row["name"])
+        modelled = path(
+            topologies.build(row["server"]),
+            row["source"],
+            row["target"],
+            row["mechanism"],
+            back=row["back"],
+            kernel=row["by"] == "kernel",
         )
-        rate = (
-            int(r["factor"])
-            * _LONG
-            / way.time(_LONG, fact(r["chunk"], "chunk") if r["chunk"] else None)
-        )
-        model = 2 * way.moves[0].latency if r["attribute"] == "latency_min" else rate
-        rows.append((spec, model, r["why"] if r["role"] == "sets" else ""))
+        if row["attribute"] == "latency_min":
+            value = 2 * modelled.moves[0].latency
+        else:
+            chunk = fact(row["chunk"], "chunk") if row["chunk"] else None
+            value = int(row["factor"]) * _LONG / modelled.time(_LONG, chunk)
+        rows.append((spec, value, row["why"] if row["role"] == "sets" else ""))
     return tuple(rows)

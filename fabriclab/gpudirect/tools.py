@@ -4,6 +4,7 @@ import itertools
 import os
 import re
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -46,25 +47,27 @@ class Topology:
 
     def relation(self, a: str, b: str) -> str:
         """Return the class of two parts by name."""
-        row, column = (self.names.index(units.choice(x, "name", self.names)) for x in (a, b))
+        row = self.names.index(units.choice(a, "name", self.names))
+        column = self.names.index(units.choice(b, "name", self.names))
         return self.cells[row][column]
 
     def nearest(self, gpu: str) -> tuple[str, ...]:
         """Return the NICs that no other is nearer to a GPU than."""
-        far = {
-            n: CLASSES.index(self.relation(gpu, n).rstrip("0123456789"))
-            for n in self.names
-            if n[:3] != "GPU"
-        }
-        return tuple(n for n, rank in far.items() if rank == min(far.values()))
+        distance = {}
+        for name in self.names:
+            if not name.startswith("GPU"):
+                kind = self.relation(gpu, name).rstrip("0123456789")
+                distance[name] = CLASSES.index(kind)
+        least = min(distance.values(), default=0)
+        return tuple(name for name, rank in distance.items() if rank == least)
 
     def __str__(self) -> str:
         """Return the matrix as nvidia-smi prints it, without affinities and legend."""
-        rows = [
-            ("", *self.names),
-            *((n, *row) for n, row in zip(self.names, self.cells, strict=True)),
-        ]
-        return "\n".join("\t".join(" X " if cell == "X" else cell for cell in row) for row in rows)
+        lines = ["\t".join(["", *self.names])]
+        for name, row in zip(self.names, self.cells, strict=True):
+            cells = [" X " if cell == "X" else cell for cell in row]
+            lines.append("\t".join([name, *cells]))
+        return "\n".join(lines)
 
 
 def topo(fabric: Fabric) -> Topology:
@@ -87,38 +90,57 @@ def topo(fabric: Fabric) -> Topology:
     >>> server.relation("GPU0", "GPU1"), server.relation("GPU0", "NIC0"), server.relation("GPU0", "NIC7")
     ('NV18', 'PIX', 'SYS')
     """
-    server, nodes = Server(fabric), {k: fabric.coord[fabric.nodes(k)] for k in ("gpu", "nic")}
-    first = {
-        k: np.sum(where[:, fabric.coord_names.index("server")] == 0) for k, where in nodes.items()
-    }
-    ends = [server.end(f"{k} {i}") for k, n in first.items() for i in range(int(n))]
-    cells = tuple(
-        tuple(_relation(server, *sorted((a, b), key=lambda e: e.node)) for b in ends) for a in ends
-    )
-    return Topology(tuple(e.name.upper().replace(" ", "") for e in ends), cells)
+    server = Server(fabric)
+    ends: list[End] = []
+    for kind in ("gpu", "nic"):
+        number_of_server = fabric.coord[fabric.nodes(kind), fabric.coord_names.index("server")]
+        for i in range(int(np.sum(number_of_server == 0))):
+            ends.append(server.end(f"{kind} {i}"))
+
+    cells = []
+    for a in ends:
+        cells.append(tuple(_relation(server, a, b) for b in ends))
+    names = tuple(end.name.upper().replace(" ", "") for end in ends)
+    return Topology(names, tuple(cells))
 
 
 def _relation(server: Server, a: End, b: End) -> str:
-    """Return the class of two ends."""
-    fabric = server.fabric
-    if "nvlink" in fabric.media and a.kind == b.kind == "gpu" and a.node != b.node:
-        mine = (fabric.source == a.node) & (fabric.medium == fabric.media.index("nvlink"))
-        mine &= np.isin(
-            fabric.target,
-            [b.node, *(fabric.nodes("nvswitch") if "nvswitch" in fabric.kinds else [])],
-        )
-        if ports := int(fabric.ports[mine].sum()):
-            return f"NV{ports}"
-    link, over, _ = server.walk(a, b)
-    passed, far = (
-        " ".join(over[1:-1]),
-        "PHB" if server.parts().get("sockets") == "upi-bdw" else "NODE",
-    )
-    if passed.count("cpu") > 1 or "c2c" in [fabric.media[m] for m in fabric.medium[link]]:
+    """Return the class of two ends, in either order the same."""
+    if a.node > b.node:
+        a, b = b, a
+    ports = _nvlink_ports(server.fabric, a, b)
+    if ports:
+        return f"NV{ports}"
+
+    route = server.walk(a, b)
+    passed = " ".join(route.over[1:-1])
+    media = [server.fabric.media[medium] for medium in server.fabric.medium[route.link]]
+    if passed.count("cpu") > 1 or "c2c" in media:
         return "SYS"
-    return (
-        far if "cpu" in passed else "PIX" if passed.count("pcie") == 1 else "PXB" if passed else "X"
-    )
+    if "cpu" in passed:
+        return "PHB" if server.parts().get("sockets") == "upi-bdw" else "NODE"
+    if passed.count("pcie") == 1:
+        return "PIX"
+    if passed:
+        return "PXB"
+    return "X"
+
+
+def _nvlink_ports(fabric: Fabric, a: End, b: End) -> int:
+    """Return how many NVLinks lead from one GPU to another or to its switches, 0 for other ends."""
+    if "nvlink" not in fabric.media or (a.kind, b.kind) != ("gpu", "gpu") or a.node == b.node:
+        return 0
+    beyond = [b.node]
+    if "nvswitch" in fabric.kinds:
+        beyond.extend(fabric.nodes("nvswitch"))
+    nvlink = fabric.medium == fabric.media.index("nvlink")  # (L,)
+    between = (fabric.source == a.node) & np.isin(fabric.target, beyond)  # (L,)
+    return int(fabric.ports[nvlink & between].sum())
+
+
+class _MatrixRow(NamedTuple):
+    line: int
+    cells: list[str]
 
 
 def read_topo(source: str | os.PathLike[str]) -> Topology:
@@ -135,37 +157,45 @@ def read_topo(source: str | os.PathLike[str]) -> Topology:
         If there is no matrix, or a row is cut, missing, has an unknown class, or differs from its column.
     """
     lines = [_STYLE.sub("", line) for line in text_lines(source)]
-    head, top = next(
-        ((i, line) for i, line in enumerate(lines, 1) if _HEAD.match(line)), (len(lines), "")
-    )
-    names = _COLUMNS.split(top)[0].split()
-    found = [(number, line.split()) for number, line in enumerate(lines[head:], head + 1)]
-    rows = {
-        words[0]: (number, words[1:])
-        for number, words in reversed(found)
-        if words and words[0] in names
-    }
+    head = len(lines)  # number of lines up to the head of the matrix
+    names: list[str] = []
+    for number, line in enumerate(lines, 1):
+        if _HEAD.match(line):
+            head = number
+            names = _COLUMNS.split(line)[0].split()
+            break
+
+    rows: dict[str, _MatrixRow] = {}
+    for i in reversed(range(head, len(lines))):  # of several rows of a name the first counts
+        words = lines[i].split()
+        if words and words[0] in names:
+            rows[words[0]] = _MatrixRow(line=i + 1, cells=words[1 : 1 + len(names)])
     if not names or len(rows) < len(names):
-        lost = (
-            f"the rows of {', '.join(n for n in names if n not in rows)} are missing"
-            if names
-            else "it holds none"
-        )
+        lost = "it holds none"
+        if names:
+            missing = ", ".join(name for name in names if name not in rows)
+            lost = f"the rows of {missing} are missing"
         raise FileFormat(
             f"the text must hold the matrix of nvidia-smi topo -m, a row for each name: {lost}"
         )
-    for name, (number, words) in rows.items():
-        if not all(map(_CELL.fullmatch, (cells := words[: len(names)]))) or len(cells) < len(names):
-            got = f"the row of {name} must have a class for each of {len(names)} names, got {' '.join(cells)}"
-            raise FileFormat.at(number, f"{got}; is it cut, or from a tool of another maker?")
-    table = tuple(
-        tuple("SYS" if c == "SOC" else c for c in rows[name][1][: len(names)]) for name in names
-    )
+    for name, row in rows.items():
+        if len(row.cells) < len(names) or not all(map(_CELL.fullmatch, row.cells)):
+            got = f"the row of {name} must have a class for each of {len(names)} names, got {' '.join(row.cells)}"
+            raise FileFormat.at(row.line, f"{got}; is it cut, or from a tool of another maker?")
+
+    table = []
+    for name in names:
+        table.append(tuple("SYS" if cell == "SOC" else cell for cell in rows[name].cells))
     for (i, a), (j, b) in itertools.combinations_with_replacement(enumerate(names), 2):
         if table[i][j] != table[j][i] or (table[i][j] == "X") != (i == j):
             got = f"{a} and {b} must have one class, X for a name and itself only, got {table[i][j]} and {table[j][i]}"
             raise FileFormat(f"{got}; give one whole output")
-    return Topology(tuple(names), table, {m[1]: m[2] for m in map(_NAMED.match, lines) if m})
+    devices = {}
+    for line in lines:
+        named = _NAMED.match(line)
+        if named:
+            devices[named[1]] = named[2]
+    return Topology(tuple(names), tuple(table), devices)
 
 
 @dataclass(frozen=True)
@@ -199,14 +229,18 @@ class RdmaPort:
 
 
 def _port(device: str, port: str, facts: dict[str, str], line: int) -> RdmaPort:
-    state, layer = _STATE.fullmatch(facts.get("state", "")), facts.get("link_layer", "")
-    if not (
-        state and device and port.isdecimal() and layer in ("", "InfiniBand", "Ethernet", "Unknown")
-    ):
+    """Return a port from what is printed of it, the last of it in line ``line``."""
+    state = _STATE.fullmatch(facts.get("state", ""))
+    layer = facts.get("link_layer", "")
+    known_layer = layer in ("", "InfiniBand", "Ethernet", "Unknown")
+    if not (state and device and port.isdecimal() and known_layer):
         got = f"a port of {device or 'a device'} must have a number and a state, and a known link layer, got {facts}"
         raise FileFormat.at(line, f"{got}; was it cut?")
-    lanes, speed = (_NUMBER.match(facts.get(f"active_{k}", "")) for k in ("width", "speed"))
-    rate = int(lanes[1]) * units.parse(f"{speed[1]} Gb/s", "rate") if lanes and speed else None
+    lanes = _NUMBER.match(facts.get("active_width", ""))
+    speed = _NUMBER.match(facts.get("active_speed", ""))
+    rate = None
+    if lanes and speed:
+        rate = int(lanes[1]) * units.parse(f"{speed[1]} Gb/s", "rate")
     return RdmaPort(device, int(port), state[1], layer, facts.get("netdev", ""), rate, facts)
 
 
@@ -218,23 +252,30 @@ def read_ibv_devinfo(source: str | os.PathLike[str]) -> tuple[RdmaPort, ...]:
     FileFormat
         If there is no port, or one is cut, naming the line.
     """
-    device = now = dict[str, str]()  # what the next lines tell of: the device, or its last port
-    found = list[tuple[int, dict[str, str]]]()
-    for number, match in (
-        (n, m) for n, m in enumerate(map(_FIELD.match, text_lines(source)), 1) if m
-    ):
-        if match[1] == "hca_id":
-            device = now = {}
-        elif match[1] == "port":
-            found.append((number, now := dict(device)))
-        now[match[1]] = match[2]
+    device: dict[str, str] = {}  # facts of the device
+    current = device  # what the next lines tell of: the device, or its last port
+    found: list[tuple[int, dict[str, str]]] = []  # line and facts of each port
+    for number, line in enumerate(text_lines(source), 1):
+        match = _FIELD.match(line)
+        if match is None:
+            continue
+        name, value = match.groups()
+        if name == "hca_id":
+            device = {}
+            current = device
+        elif name == "port":
+            current = dict(device)
+            found.append((number, current))
+        current[name] = value
     if not found:
         raise FileFormat(
             "the text must hold what ibv_devinfo prints, with a line hca_id and a port; it holds no port"
         )
-    return tuple(
-        _port(facts.get("hca_id", ""), facts["port"], facts, number) for number, facts in found
-    )
+
+    ports = []
+    for number, facts in found:
+        ports.append(_port(facts.get("hca_id", ""), facts["port"], facts, number))
+    return tuple(ports)
 
 
 def read_rdma_link(source: str | os.PathLike[str]) -> tuple[RdmaPort, ...]:
@@ -245,17 +286,18 @@ def read_rdma_link(source: str | os.PathLike[str]) -> tuple[RdmaPort, ...]:
     FileFormat
         If there is no such line, or one is cut, naming it.
     """
-    found = [
-        (n, m[1], m[2], m[3].split())
-        for n, m in enumerate(map(_LINK.match, text_lines(source)), 1)
-        if m
-    ]
-    if not found:
+    ports = []
+    for number, line in enumerate(text_lines(source), 1):
+        match = _LINK.match(line)
+        if match is None:
+            continue
+        words = match[3].split()
+        facts: dict[str, str] = {}
+        if len(words) % 2 == 0:  # odd: it was cut
+            facts = dict(zip(words[::2], words[1::2], strict=True))
+        ports.append(_port(match[1], match[2], facts, number))
+    if not ports:
         raise FileFormat(
             "the text must hold lines of rdma link, such as link mlx5_0/1 state ACTIVE; it holds none"
         )
-    # odd: it was cut
-    pairs = [dict(zip(w[::2], w[1::2], strict=False)) if len(w) % 2 == 0 else {} for *_, w in found]
-    return tuple(
-        _port(d, p, facts, number) for (number, d, p, _), facts in zip(found, pairs, strict=True)
-    )
+    return tuple(ports)

@@ -90,19 +90,34 @@ def all_reduce(
         "; or None for what works here",
     )
     oversubscribe = units.flag(oversubscribe, "oversubscribe")
-    ask: dict[str, Any] = {"what": _what, "counts": [n // 4 for n in sizes]}
-    ask |= {"rounds": units.count(rounds, "rounds"), "warmup": units.count(warmup, "warmup", 0)}
-    if job := _job(transport):
+    ask: dict[str, Any] = {
+        "what": _what,
+        "counts": [n // 4 for n in sizes],
+        "rounds": units.count(rounds, "rounds"),
+        "warmup": units.count(warmup, "warmup", 0),
+    }
+    job = _job(transport)
+    if job:
         return _in_job(job, sizes, ranks, ask)
-    ask["ranks"] = n = units.count(2 if ranks is None else ranks, "ranks")
-    if n > (most := max(2, cores())) and not oversubscribe:
+
+    n = units.count(2 if ranks is None else ranks, "ranks")
+    ask["ranks"] = n
+    most = max(2, cores())
+    if n > most and not oversubscribe:
         msg = f"ranks must be <= {most} with {cores()} cores available, got {n}; oversubscribe=True allows more"
         raise ValueError(msg)
     # Every rank holds the times of all.
     need = n * (2 * max(sizes) + 8 * n * ask["rounds"])
     check_memory(need, f"{_what} on {n} ranks", "ask for less, or for fewer ranks or rounds")
-    load, why = Load(), [] if transport else _failed.get(mpiexec(), [])[:]
-    for name in [transport] if transport else ["mpi", "shm"][len(why) :]:
+
+    load = Load()
+    why: list[str] = []  # nothing was measured over the transports tried so far
+    if transport:
+        names = [transport]
+    else:
+        why.extend(_failed.get(mpiexec(), []))
+        names = ["shm"] if why else ["mpi", "shm"]
+    for name in names:
         ask["transport"] = name
         try:
             about, times = run_ranks(ask)
@@ -113,9 +128,11 @@ def all_reduce(
             _failed[mpiexec()] = why[:1]
             continue
         notes = [
-            f'{w}; measured over shared memory instead (transport="mpi" tells more)' for w in why
+            f'{reason}; measured over shared memory instead (transport="mpi" tells more)'
+            for reason in why
         ]
-        return _reported(ask, sizes, times, about, [*notes, load_note(load.figures())])
+        notes.append(load_note(load.figures()))
+        return _reported(ask, sizes, times, about, notes)
     return nearest(_what, sizes, why[-1])
 
 
@@ -142,18 +159,20 @@ def broadcast(
 
 def _job(transport: str | None) -> str:
     """Return mpi or gloo if this process is a rank of a running job that has more than one."""
-    sizes = (
-        os.environ.get(k, "1") for k in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
-    )
-    if transport in (None, "mpi") and any(n not in ("", "1") for n in sizes) and has("mpi4py"):
+    names = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
+    by_mpi = any(os.environ.get(name, "1") not in ("", "1") for name in names)
+    if transport in (None, "mpi") and by_mpi and has("mpi4py"):
         return "mpi"
-    torchrun = "RANK" in os.environ and os.environ.get("WORLD_SIZE", "1") != "1"
-    return "gloo" if transport in (None, "gloo") and torchrun and has("torch") else ""
+    by_torchrun = "RANK" in os.environ and os.environ.get("WORLD_SIZE", "1") != "1"
+    if transport in (None, "gloo") and by_torchrun and has("torch"):
+        return "gloo"
+    return ""
 
 
 def _in_job(job: str, sizes: list[int], ranks: int | None, ask: dict[str, Any]) -> Result:
     """Measure among the ranks of the job; every rank returns the same."""
-    load, items = Load(), max(1, *ask["counts"])
+    load = Load()
+    items = max(1, *ask["counts"])
     comm = MpiRanks(items) if job == "mpi" else GlooRanks(items)
     if comm.size == 1:
         msg = f"the job has several ranks and {comm.about} sees one: start it with the mpiexec of that library"
@@ -172,8 +191,11 @@ def _in_job(job: str, sizes: list[int], ranks: int | None, ask: dict[str, Any]) 
 
 
 def _reported(ask: Ask, sizes: list[int], times: ArrayLike, about: str, notes: list[str]) -> Result:
-    n, few = ask["ranks"], cores()
+    """Return the times as a Result, with a note if there were more ranks than cores."""
+    n = ask["ranks"]
+    available = cores()
     how = text("measure.collective", about=about, **ask)
     asked = {name: ask[name] for name in ("transport", "ranks", "rounds", "warmup")}
-    crowd = [text("measure.crowd", ranks=n, cores=few)] * (n > few)
-    return summed_up(ask["what"], sizes, times, asked, how, [*crowd, *notes], n)
+    if n > available:
+        notes = [text("measure.crowd", ranks=n, cores=available), *notes]
+    return summed_up(ask["what"], sizes, times, asked, how, notes, n)

@@ -49,7 +49,8 @@ def copy(size: Sizes = "64 MiB", repeats: int = 5) -> Result:
     TooLarge
         If two buffers of the size do not fit into the memory.
     """
-    sizes, load = sizes_of(size, 1, 1), Load()
+    sizes = sizes_of(size, 1, 1)
+    load = Load()
     repeats = units.count(repeats, "repeats")
     check_memory(2 * max(sizes), "a memory copy", "ask for a smaller size")
     times = [_copies(n, repeats) for n in sizes]
@@ -58,7 +59,9 @@ def copy(size: Sizes = "64 MiB", repeats: int = 5) -> Result:
 
 
 def _copies(n: int, repeats: int) -> Any:
-    source, target = _pattern(n), np.empty(n, np.uint8)
+    """Return the times of copies of ``n`` bytes [s], (repeats,)."""
+    source = _pattern(n)
+    target = np.empty(n, np.uint8)
     target[:] = 255  # touches all pages, and is no byte of the pattern
     (times,) = _in_turns([partial(np.copyto, target, source)], repeats)
     if not np.array_equal(target, source):
@@ -90,7 +93,8 @@ def sockets(size: Sizes = "64 MiB", repeats: int = 5) -> Result:
     TooLarge
         If a buffer of the size at each end does not fit into the memory.
     """
-    sizes, load = sizes_of(size, 1, 1), Load()
+    sizes = sizes_of(size, 1, 1)
+    load = Load()
     repeats = units.count(repeats, "repeats")
     check_memory(3 * max(sizes), "a transfer through a socket", "ask for a smaller size")
     try:
@@ -104,7 +108,8 @@ def sockets(size: Sizes = "64 MiB", repeats: int = 5) -> Result:
                 times = _transfers(server, sizes, repeats)
     except (NotMeasured, OSError) as error:
         return nearest("sockets", sizes, f"no bytes from another process ({error})")
-    how, note = text("measure.sockets", repeats=repeats), load_note(load.figures())
+    how = text("measure.sockets", repeats=repeats)
+    note = load_note(load.figures())
     return summed_up("sockets", sizes, times, {"repeats": repeats}, how, [note])
 
 
@@ -112,11 +117,9 @@ def _transfers(server: socket.socket, sizes: Sequence[int], repeats: int) -> NDA
     """Return the times [s] (sizes, repeats) of what the first to connect sends."""
     server.settimeout(_launch.START_LIMIT)
     link, _ = server.accept()
-    times, buffer, right = (
-        np.zeros((len(sizes), repeats + 1)),
-        np.zeros(max(sizes), np.uint8),
-        _pattern(max(sizes)),
-    )
+    times = np.zeros((len(sizes), repeats + 1))  # [s], the first of a size is not counted
+    buffer = np.zeros(max(sizes), np.uint8)
+    right = _pattern(max(sizes))
     with link:
         link.settimeout(_launch.SILENCE_LIMIT)
         for i, j in np.ndindex(times.shape):
@@ -131,10 +134,13 @@ def _transfers(server: socket.socket, sizes: Sequence[int], repeats: int) -> NDA
 
 
 def _receive(link: socket.socket, room: memoryview) -> float:
-    start, got = perf_counter(), 0
+    """Ask for as many bytes as ``room`` holds, and return the time until the last one is there [s]."""
+    got = 0
+    start = perf_counter()
     link.sendall(len(room).to_bytes(8, "big"))
     while got < len(room):
-        if not (more := link.recv_into(room[got:])):
+        more = link.recv_into(room[got:])
+        if not more:
             raise NotMeasured(f"the connection ended after {got} of {len(room)} B")
         got += more
     return perf_counter() - start
@@ -146,11 +152,13 @@ def answer(port: int) -> None:
         data = _pattern(0)
         while request := requests.read(8):
             n = int.from_bytes(request, "big")
-            data = data if data.size >= n else _pattern(n)
+            if data.size < n:
+                data = _pattern(n)
             link.sendall(data[:n].data)
 
 
 def _pattern(n: int) -> NDArray[np.uint8]:
+    """Return ``n`` bytes that count from 0 to 250, again and again."""
     return np.tile(np.arange(251, dtype=np.uint8), n // 251 + 1)[:n]
 
 
@@ -184,10 +192,11 @@ def one_sided(
     WrongAnswer
         If bytes differ from what was sent.
     """
-    sizes, load, repeats = sizes_of(size, 1, 1), Load(), units.count(repeats, "repeats")
-    check_memory(
-        7 * (most := max(sizes)), "transfers between two processes", "ask for a smaller size"
-    )
+    sizes = sizes_of(size, 1, 1)
+    load = Load()
+    repeats = units.count(repeats, "repeats")
+    most = max(sizes)
+    check_memory(7 * most, "transfers between two processes", "ask for a smaller size")
     try:
         with (
             socket.create_server(("127.0.0.1", 0)) as s,
@@ -200,12 +209,8 @@ def one_sided(
             other.send(None)
     except WrongAnswer:
         raise
-    except (
-        FabricError,
-        OSError,
-        EOFError,
-        ImportError,
-    ) as error:  # a system may lack what the verbs need
+    # A system may lack what the verbs need.
+    except (FabricError, OSError, EOFError, ImportError) as error:
         why = f"no bytes from another process ({str(error) or 'it ended'})"
         return {way: nearest(way, sizes, why) for way in _WAYS}
     how = "two processes; the ways in turn, each request as the one before; the bytes were checked once"
@@ -221,8 +226,11 @@ class _Side:
 
     def __init__(self, size: int, link: Any) -> None:
         ctx = fl.rdma.Context()
-        pd, self.cq = fl.rdma.PD(ctx), fl.rdma.CQ(ctx, 8)
-        self.mr, self.copy = fl.rdma.MR(pd, size, 15), fl.rdma.MR(pd, size, 15)
+        pd = fl.rdma.PD(ctx)
+        access = 15  # a peer may read, write and add
+        self.cq = fl.rdma.CQ(ctx, 8)
+        self.mr = fl.rdma.MR(pd, size, access)
+        self.copy = fl.rdma.MR(pd, size, access)
         self.qp = fl.rdma.QP(
             pd, fl.rdma.QPInitAttr(qp_type=fl.rdma.enums.IBV_QPT_RC, scq=self.cq, rcq=self.cq)
         )
@@ -245,9 +253,11 @@ class _Side:
 
 def _ways(mine: _Side, other: Any, link: socket.socket, n: int) -> list[Callable[[], object]]:
     """Return what moves ``n`` bytes, each way checked once."""
-    source, target = (np.frombuffer(mr.memory, np.uint8)[:n] for mr in (mine.mr, mine.copy))
+    source = np.frombuffer(mine.mr.memory, np.uint8)[:n]
+    target = np.frombuffer(mine.copy.memory, np.uint8)[:n]
     # zeros and what was there before differ from both
-    source[:], sent = (_pattern(n)[::-1] ^ 255, _pattern(n))
+    sent = _pattern(n)
+    source[:] = sent[::-1] ^ 255
     put = mine.runs(fl.rdma.enums.IBV_WR_RDMA_WRITE, mine.mr, n)
     get = mine.runs(fl.rdma.enums.IBV_WR_RDMA_READ, mine.copy, n)
     tcp = partial(_receive, link, target.data)
@@ -269,18 +279,18 @@ def _ways(mine: _Side, other: Any, link: socket.socket, n: int) -> list[Callable
 
 def _in_turns(ways: Sequence[Callable[[], object]], repeats: int) -> NDArray[np.float64]:
     """Return times [s] (ways, repeats) of one transfer; a sample takes a millisecond at least."""
-    calls = [1 + int(1e-3 / timeit(do, number=1)) for do in ways]
-    return np.transpose(
-        [
-            [timeit(do, number=k) / k for do, k in zip(ways, calls, strict=True)]
-            for _ in range(repeats)
-        ]
-    )
+    calls = [1 + int(1e-3 / timeit(transfer, number=1)) for transfer in ways]
+    times = np.zeros((len(ways), repeats))
+    for repeat in range(repeats):
+        for way, (transfer, number) in enumerate(zip(ways, calls, strict=True)):
+            times[way, repeat] = timeit(transfer, number=number) / number
+    return times
 
 
 def _other(link: Any, port: int, size: int) -> None:
     """Be the other process: hold memory, and send as many bytes as asked, through a socket and through the pipe."""
-    _memory, data = _Side(size, link), _pattern(size).tobytes()
+    _memory = _Side(size, link)
+    data = _pattern(size).tobytes()
     threading.Thread(target=answer, args=(port,), daemon=True).start()
     while (n := link.recv()) is not None:
         link.send(data[:n])

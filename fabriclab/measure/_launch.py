@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,9 +52,10 @@ def mpiexec() -> str | None:
 
 def cores(quota_file: Path = _QUOTA) -> int:
     """Return the number of cores that this process may use; a container's quota is rounded up."""
-    usable = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
+    if hasattr(os, "sched_getaffinity"):
+        usable = len(os.sched_getaffinity(0))
+    else:
+        usable = os.cpu_count() or 1
     try:
         quota, period = quota_file.read_text(encoding="ascii").split()
         return max(1, min(usable, math.ceil(float(quota) / float(period))))
@@ -71,50 +72,72 @@ class Load:
     """How busy the machine is from here on, by load average and by processor time."""
 
     def __init__(self) -> None:
-        self._load, self._then = load_average(), _ticks()
+        self._load = load_average()
+        self._then = _ticks()
 
     def figures(self) -> NDArray[np.float64]:
         """Return load average at the start, share of processor time that others took, -cores; NaN if unknown."""
-        taken, total, own = (now - then for now, then in zip(_ticks(), self._then, strict=True))
-        # A tick lasts 10 ms: a few of them say nothing.
-        return np.array(
-            [self._load, max(0.0, taken - own) / total if total >= 50 else math.nan, -cores()]
-        )
+        now = _ticks()
+        taken = now.taken - self._then.taken
+        total = now.total - self._then.total
+        own = now.own - self._then.own
+        others = math.nan
+        if total >= _FEW_TICKS:
+            others = max(0.0, taken - own) / total
+        return np.array([self._load, others, -cores()])
 
 
 def load_note(figures: NDArray[np.float64]) -> str:
     """Return the sentence on the load of a measurement, from `Load.figures`."""
-    load, others, n = float(figures[0]), float(figures[1]), -int(figures[2])
-    took = "" if math.isnan(others) else f", other programs took {others:.0%} of the processor time"
-    shared = load > 0.5 * n if math.isnan(others) else others > 0.1
-    verdict = (
-        ": the machine is shared, times are upper bounds and rates lower bounds" if shared else ""
-    )
-    return f"load {load:.1f} on {n} core{'s' * (n > 1)}{took}{verdict}"
+    load = float(figures[0])
+    others = float(figures[1])
+    n = -int(figures[2])
+    note = f"load {load:.1f} on {n} core"
+    if n > 1:
+        note += "s"
+    if math.isnan(others):
+        shared = load > 0.5 * n
+    else:
+        shared = others > 0.1
+        note += f", other programs took {others:.0%} of the processor time"
+    if shared:
+        note += ": the machine is shared, times are upper bounds and rates lower bounds"
+    return note
 
 
-def _ticks() -> tuple[float, float, float]:
-    """Return processor ticks of all cores: taken (by other guests of the host too), in all, and by this process."""
+_FEW_TICKS = 50  # a tick lasts 10 ms: fewer of them say nothing
+
+
+class _Ticks(NamedTuple):
+    """Processor ticks of all cores."""
+
+    taken: float  # by other guests of the host, too
+    total: float
+    own: float  # by this process and its ended children
+
+
+def _ticks() -> _Ticks:
+    """Return the processor ticks so far, zeros where the system does not count them."""
     try:
-        field = [
-            float(f)
-            for f in Path("/proc/stat").read_text(encoding="ascii").split("\n")[0].split()[1:9]
-        ]
+        first_line = Path("/proc/stat").read_text(encoding="ascii").split("\n")[0]
     except OSError:
-        return 0.0, 0.0, 0.0
-    own = os.times()  # of its ended children too
-    mine = (own.user + own.system + own.children_user + own.children_system) * os.sysconf(
-        "SC_CLK_TCK"
+        return _Ticks(0.0, 0.0, 0.0)
+    # user, nice, system, idle, iowait, irq, softirq, steal
+    field = [float(word) for word in first_line.split()[1:9]]
+    idle, waiting = field[3], field[4]
+    own = os.times()
+    seconds = own.user + own.system + own.children_user + own.children_system
+    return _Ticks(
+        taken=sum(field) - idle - waiting,
+        total=sum(field),
+        own=seconds * os.sysconf("SC_CLK_TCK"),
     )
-    # taken is all without idle and waiting for disks
-    return (sum(field) - field[3] - field[4], sum(field), mine)
 
 
 Progress = Callable[[int, int], None]
 START_LIMIT = 10.0  # s until the ranks are ready
-SILENCE_LIMIT = (
-    60.0  # s between two signs of life; the first rank gives one every half second, between rounds
-)
+# s between two signs of life; the first rank gives one every half second, between rounds
+SILENCE_LIMIT = 60.0
 _SHM = Path("/dev/shm")
 _NEEDS = {"mpi": ("mpi4py", "fabriclab[mpi]"), "gloo": ("torch", "fabriclab[gloo]")}
 # Open MPI on one machine, without privileges, network or a core for each rank. Other MPIs ignore these names.
@@ -157,7 +180,8 @@ def run_ranks(ask: Ask) -> tuple[str, Floats]:
         tempfile.TemporaryDirectory("", f"{token}-", base, True) as scratch,
         tempfile.TemporaryFile() as log,
     ):
-        full, line = {**ask, "scratch": scratch, "name": token}, None
+        full = {**ask, "scratch": scratch, "name": token}
+        line = None
         try:
             if ask["transport"] == "mpi" and hasattr(os, "mkfifo"):
                 full["lifeline"] = f"{scratch}/lifeline"
@@ -167,17 +191,16 @@ def run_ranks(ask: Ask) -> tuple[str, Floats]:
                 return _listen(ranks, ask, text_bar())
         except NotMeasured as error:
             log.seek(0)
-            lines = [
-                line.strip()
-                for line in log.read().decode(errors="replace").splitlines()
-                if line.strip(" -")
-            ]
-            raise NotMeasured(
-                f"{error} (its last words: {' / '.join(lines[-8:])})" if lines else str(error)
-            ) from None
+            printed = log.read().decode(errors="replace").splitlines()
+            words = [text.strip() for text in printed if text.strip(" -")]
+            msg = str(error)
+            if words:
+                msg += f" (its last words: {' / '.join(words[-8:])})"
+            raise NotMeasured(msg) from None
 
 
 def _commands(ask: Ask) -> list[list[str]]:
+    """Return the commands that start the ranks: one for all over MPI, else one each."""
     module, extra = _NEEDS.get(ask["transport"], ("numpy", ""))
     if not has(module) or (module == "mpi4py" and not has_mpi()):
         raise NotMeasured(f"{ask['transport']} is not installed: pip install '{extra}'")
@@ -193,17 +216,23 @@ def worker(ask: Ask) -> list[str]:
 
 def environment(ask: Ask) -> dict[str, str]:
     """Return the environment of the processes that do what ``ask`` says."""
-    env = {k: v for k, v in os.environ.items() if not k.startswith(_OUTER) or "_MCA_" in k}
-    here = str(Path(__file__).parents[2])  # this very package, wherever the notebook found it
-    env |= {
-        "PYTHONPATH": os.pathsep.join(filter(None, [here, env.get("PYTHONPATH")])),
-        "OMP_NUM_THREADS": "1",
-    }
+    env = {}
+    for name, value in os.environ.items():
+        if not name.startswith(_OUTER) or "_MCA_" in name:
+            env[name] = value
+    paths = [str(Path(__file__).parents[2])]  # this very package, wherever the notebook found it
+    if env.get("PYTHONPATH"):
+        paths.append(env["PYTHONPATH"])
+    env["PYTHONPATH"] = os.pathsep.join(paths)
+    env["OMP_NUM_THREADS"] = "1"
     if ask["transport"] == "mpi":
         # Ranks wait by polling. Without a free core for each, one that waits would hold it for a time slice.
         crowded = ask["ranks"] + load_average() > cores() + 0.5
-        mine = {YIELDS: str(int(crowded)), "HOME": ask["scratch"]}
-        mine |= {"OMPI_MCA_btl_sm_backing_directory": ask["scratch"]}
+        mine = {
+            YIELDS: str(int(crowded)),
+            "HOME": ask["scratch"],
+            "OMPI_MCA_btl_sm_backing_directory": ask["scratch"],
+        }
         return {**_OPEN_MPI, **mine, **env, "TMPDIR": ask["scratch"]}
     return {"GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo", **env}
 
@@ -217,23 +246,18 @@ def started(
     They leave when ``line``, or their standard input where there is none, closes: with this process at the latest.
     """
     ranks: Ranks = []
-    patience, given = 0.0, DEVNULL if line else PIPE
+    patience = 0.0  # [s] none after an error
+    stdin = DEVNULL if line else PIPE
     try:
         for command in commands:
             try:
-                ranks.append(
-                    Popen(
-                        command,
-                        env=env,
-                        stdin=given,
-                        stdout=PIPE,
-                        stderr=log,
-                        start_new_session=True,
-                    )
+                rank = Popen(
+                    command, env=env, stdin=stdin, stdout=PIPE, stderr=log, start_new_session=True
                 )
             except OSError as error:
                 raise NotMeasured(f"no process could be started ({error})") from error
-            ranks[-1].stdin = ranks[-1].stdin or line
+            ranks.append(rank)
+            rank.stdin = rank.stdin or line
         yield ranks
         patience = 3.0
     finally:
@@ -245,9 +269,9 @@ def _stop(ranks: Ranks, patience: float) -> None:
     steps: tuple[Callable[[Popen[bytes]], None], ...] = (_close, Popen.terminate, Popen.kill)
     for seconds, step in zip((patience, 1.0, 0.5), steps, strict=True):
         end = time.monotonic() + seconds
-        while (left := [r for r in ranks if r.poll() is None]) and time.monotonic() < end:
+        while _running(ranks) and time.monotonic() < end:
             time.sleep(0.005)
-        for rank in left:
+        for rank in _running(ranks):
             step(rank)
     for rank in ranks:
         for pid in _session(rank.pid):  # ranks of an mpiexec that could not end them
@@ -257,14 +281,23 @@ def _stop(ranks: Ranks, patience: float) -> None:
         rank.wait()
 
 
+def _running(ranks: Ranks) -> Ranks:
+    """Return the processes that have not ended."""
+    return [rank for rank in ranks if rank.poll() is None]
+
+
 def _close(rank: Popen[bytes]) -> None:
+    """Close the lifeline of a process."""
     with contextlib.suppress(OSError):
         rank.stdin.close()  # type: ignore[union-attr]
 
 
 def _session(leader: int) -> list[int]:
-    found = []
-    for name in os.listdir("/proc") if sys.platform == "linux" else []:
+    """Return the processes of a session, none where the system has no /proc."""
+    found: list[int] = []
+    if sys.platform != "linux":
+        return found
+    for name in os.listdir("/proc"):
         with contextlib.suppress(OSError, ValueError):
             if os.getsid(int(name)) == leader:
                 found.append(int(name))
@@ -272,9 +305,12 @@ def _session(leader: int) -> list[int]:
 
 
 def _listen(ranks: Ranks, ask: Ask, progress: Progress) -> tuple[str, Floats]:
+    """Return the name of the library and the times (sizes, rounds) [s] that the first rank tells."""
     lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(ranks[0].stdout, lines), daemon=True).start()
-    about, heard, rows = "", time.monotonic(), list[list[float]]()
+    about = ""
+    heard = time.monotonic()  # the last sign of life
+    rows: list[list[float]] = []
     while len(rows) < len(ask["counts"]):
         try:
             line = lines.get(timeout=0.1)  # illustrative: how often it looks [s]
@@ -283,20 +319,22 @@ def _listen(ranks: Ranks, ask: Ask, progress: Progress) -> tuple[str, Floats]:
             continue
         if not line:
             raise NotMeasured(f"{_who(ask)} ended before their answer")
-        said = json.loads(line) if line.startswith(b"{") else {}
-        if "wrong" in said:
-            raise WrongAnswer(said["wrong"])
-        if said:
-            heard, about = time.monotonic(), said.get("ready", about)
-            rows += [said["times"]] if "times" in said else []
-            progress(
-                max(said.get("done", 0), len(rows) * ask["rounds"]),
-                ask["rounds"] * len(ask["counts"]),
-            )
+        message = json.loads(line) if line.startswith(b"{") else {}
+        if not message:
+            continue
+        if "wrong" in message:
+            raise WrongAnswer(message["wrong"])
+        heard = time.monotonic()
+        about = message.get("ready", about)
+        if "times" in message:
+            rows.append(message["times"])
+        done = max(message.get("done", 0), len(rows) * ask["rounds"])
+        progress(done, ask["rounds"] * len(ask["counts"]))
     return about, np.array(rows)
 
 
 def _read(out: IO[bytes], lines: queue.SimpleQueue[bytes]) -> None:
+    """Put all lines of a stream into a queue, and an empty one at its end."""
     with out:
         for line in out:
             lines.put(line)
@@ -308,10 +346,13 @@ def _who(ask: Ask) -> str:
 
 
 def _check_alive(ranks: Ranks, ask: Ask, ready: bool, silent: float) -> None:
-    if broken := [code for rank in ranks if (code := rank.poll())]:
-        raise NotMeasured(
-            f"{_who(ask)} ended before their answer, one of them with code {broken[0]}"
-        )
+    """Raise the error that says why nothing was heard, if it is time to."""
+    for rank in ranks:
+        code = rank.poll()
+        if code:
+            raise NotMeasured(
+                f"{_who(ask)} ended before their answer, one of them with code {code}"
+            )
     if not ready and silent > START_LIMIT:
         raise NotMeasured(f"{_who(ask)} did not start within {START_LIMIT:g} s")
     if silent > SILENCE_LIMIT:
@@ -323,16 +364,18 @@ def _check_alive(ranks: Ranks, ask: Ask, ready: bool, silent: float) -> None:
 
 def text_bar() -> Progress:
     """Return a progress bar of one line, from 2 s on, where a person can see it."""
-    start, notebook = time.monotonic(), "ipykernel" in sys.modules
+    start = time.monotonic()
+    notebook = "ipykernel" in sys.modules
     # A notebook shows what goes to stderr in red, as if it were an error.
     out = sys.stdout if notebook else sys.stderr
     seen = notebook or out.isatty()
 
     def show(done: int, of: int) -> None:
         if seen and time.monotonic() - start > 2:
-            out.write(
-                f"\rround {done} of {of} [{'#' * (30 * done // of):.<30}]" + "\n" * (done == of)
-            )
+            line = f"\rround {done} of {of} [{'#' * (30 * done // of):.<30}]"
+            if done == of:
+                line += "\n"
+            out.write(line)
             out.flush()
 
     return show

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from time import perf_counter
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,9 +31,13 @@ class WrongAnswer(FabricError):
 
 
 class _Buffers:
+    """Send and receive buffer of a rank, each of whole blocks of all ranks."""
+
     def __init__(self, items: int, rank: int, size: int) -> None:
-        self.rank, self.size = rank, size
-        self.send, self.recv = np.zeros((2, -(-items // size) * size), np.float32)
+        self.rank = rank
+        self.size = size
+        block = -(-items // size)
+        self.send, self.recv = np.zeros((2, block * size), np.float32)
 
 
 class MpiRanks(_Buffers):
@@ -44,7 +48,8 @@ class MpiRanks(_Buffers):
 
         self.comm = MPI.COMM_WORLD
         self.about = MPI.Get_library_version().split(",")[0].split("\n")[0].strip()
-        self.about += " (a waiting rank yields its core)" if os.environ.get(YIELDS) == "1" else ""
+        if os.environ.get(YIELDS) == "1":
+            self.about += " (a waiting rank yields its core)"
         super().__init__(items, self.comm.Get_rank(), self.comm.Get_size())
 
     def _counts(self, n: int) -> list[int]:
@@ -65,7 +70,8 @@ class MpiRanks(_Buffers):
         self.comm.Allgatherv(self.send[: counts[self.rank]], [self.recv[:n], counts])
 
     def broadcast(self, n: int) -> None:
-        self.comm.Bcast((self.recv if self.rank else self.send)[:n])
+        buffer = self.recv if self.rank else self.send
+        self.comm.Bcast(buffer[:n])
 
     def gather(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
         table = np.empty((self.size, numbers.size))
@@ -115,9 +121,8 @@ class GlooRanks(_Buffers):
         )
 
     def broadcast(self, n: int) -> None:
-        self.dist.broadcast(
-            self._tensor((self.recv if self.rank else self.send)[:n]), 0, group=self.group
-        )
+        buffer = self.recv if self.rank else self.send
+        self.dist.broadcast(self._tensor(buffer[:n]), 0, group=self.group)
 
     def gather(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
         table = np.empty((self.size, numbers.size))
@@ -140,7 +145,8 @@ def timed(
     WrongAnswer
         On all ranks, if the last round left a wrong number on any of them.
     """
-    run, times = getattr(comm, what), np.zeros(rounds + 1)
+    run = getattr(comm, what)
+    times = np.zeros(rounds + 1)  # [s], and last the wrong numbers, which travel with them
     for k, n in enumerate(counts):
         _fill(comm, what, n)
         for _ in range(warmup):
@@ -156,7 +162,8 @@ def timed(
             report(k * rounds + i + 1)
         times[rounds] = _wrong(comm, what, n)
         table = comm.gather(times)
-        if bad := int(table[:, rounds].sum()):
+        bad = int(table[:, rounds].sum())
+        if bad:
             size = units.format_size(4 * n)
             raise WrongAnswer(
                 f"{what} of {size} on {comm.size} ranks over {comm.about} left {bad} wrong numbers"
@@ -170,11 +177,13 @@ def _pattern(rank: int, start: int, stop: int) -> NDArray[np.float32]:
 
 
 def _steps(start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Yield bounds of a range in parts that are made at a time."""
     for low in range(start, stop, _STEP):
         yield low, min(low + _STEP, stop)
 
 
 def _fill(comm: Communicator, what: str, n: int) -> None:
+    """Put the pattern into the send buffer: in an all-gather the items of this rank's block, else all."""
     mine = slices(n, comm.size)[comm.rank] if what == "all_gather" else slice(0, n)
     for low, high in _steps(mine.start, mine.stop):
         comm.send[low - mine.start : high - mine.start] = _pattern(comm.rank, low, high)
@@ -182,23 +191,37 @@ def _fill(comm: Communicator, what: str, n: int) -> None:
 
 def _wrong(comm: Communicator, what: str, n: int) -> int:
     """Return how many numbers of the receive buffer differ from the definition of the collective."""
-    parts, everyone = slices(n, comm.size), range(comm.size)
-    mine = parts[comm.rank]
-    owed: dict[
-        str, list[tuple[int, slice, Sequence[int]]]
-    ] = {  # place in recv, items, ranks whose items are added
-        "all_reduce": [(0, slice(0, n), everyone)],
-        "reduce_scatter": [(0, mine, everyone)],
-        "all_gather": [(part.start, part, [r]) for r, part in enumerate(parts)],
-        "broadcast": [(0, slice(0, n), [0])] if comm.rank else [],
-    }
     bad = 0
-    for place, items, ranks in owed[what]:
-        for low, high in _steps(items.start, items.stop):
-            right = sum(_pattern(r, low, high) for r in ranks)
-            at = place + low - items.start
+    for block in _expected(comm, what, n):
+        for low, high in _steps(block.items.start, block.items.stop):
+            right = sum(_pattern(rank, low, high) for rank in block.ranks)
+            at = block.place + low - block.items.start
             bad += int(np.count_nonzero(comm.recv[at : at + high - low] != right))
     return bad
+
+
+class _Block(NamedTuple):
+    """A part of the receive buffer, as a collective must leave it."""
+
+    place: int  # where it begins
+    items: slice  # which of the items it holds
+    ranks: Sequence[int]  # whose items are added
+
+
+def _expected(comm: Communicator, what: str, n: int) -> list[_Block]:
+    """Return the parts of the receive buffer that a collective must fill."""
+    whole = slice(0, n)
+    parts = slices(n, comm.size)
+    everyone = range(comm.size)
+    if what == "all_reduce":
+        return [_Block(0, whole, everyone)]
+    if what == "reduce_scatter":
+        return [_Block(0, parts[comm.rank], everyone)]
+    if what == "all_gather":
+        return [_Block(part.start, part, [rank]) for rank, part in enumerate(parts)]
+    if comm.rank == 0:  # the root of a broadcast receives nothing
+        return []
+    return [_Block(0, whole, [0])]
 
 
 def sizes_of(size: Sizes, step: int, low: int) -> list[int]:
@@ -268,7 +291,10 @@ def stored(what: str) -> Result:
 def nearest(what: str, sizes: Iterable[float], why: str) -> Result:
     """Return the stored sizes nearest to ``sizes`` [B]; the first note says that, and why nothing was measured."""
     full = stored(what)
-    near = [int(np.argmin(np.abs(np.log2(full.size + 1) - np.log2(size + 1)))) for size in sizes]
+    near = []
+    for size in sizes:
+        distance = np.abs(np.log2(full.size + 1) - np.log2(size + 1))  # (K,) in powers of two
+        near.append(int(np.argmin(distance)))
     shown = ", ".join(units.format_size(full.size[i]) for i in near)
     note = f"not measured here: {why}; shown is what a {full.source} took for {shown}"
     columns: dict[str, Any] = {

@@ -7,6 +7,8 @@ from multiprocessing import resource_tracker, shared_memory
 import numpy as np
 from numpy.typing import NDArray
 
+_FLAG = 8  # numbers in front of a row, of which the first is a flag: each flag has a cache line of its own
+
 
 def slices(n: int, size: int) -> list[slice]:
     """Return the slice of ``n`` items that each rank owns: equal blocks, the last ones shorter or empty."""
@@ -20,30 +22,38 @@ class SharedMemoryRanks:
     about = "shared memory (built in)"
 
     def __init__(self, rank: int, size: int, items: int, numbers: int, name: str) -> None:
-        # they unlink it under the others
-        resource_tracker.register = resource_tracker.unregister = lambda *_: None
-        self.rank, self.size, self._epoch, self._fence = rank, size, 0, threading.Lock()
-        room = 8 * size * items
+        # Trackers of resources would unlink the segment under the others.
+        resource_tracker.register = lambda *_: None
+        resource_tracker.unregister = lambda *_: None
+        self.rank = rank
+        self.size = size
+        self._epoch = 0  # barriers so far
+        self._fence = threading.Lock()
+
+        room = 8 * size * items  # [B] of the send and receive buffers
+        columns = _FLAG + numbers
         while not hasattr(self, "_memory"):
             try:
                 self._memory = shared_memory.SharedMemory(
-                    name, rank == 0, room + 8 * size * (8 + numbers)
+                    name, create=rank == 0, size=room + 8 * size * columns
                 )
             except (FileNotFoundError, ValueError):  # not there yet, or still empty
                 time.sleep(0.002)
         self._sends, self._recvs = np.ndarray((2, size, items), np.float32, self._memory.buf)
-        self.send, self.recv = self._sends[rank], self._recvs[rank]
-        table = np.ndarray((size, 8 + numbers), np.float64, self._memory.buf, room)
-        self._flags, self._rows = table.data, table[:, 8:]  # each flag has a cache line
+        self.send = self._sends[rank]
+        self.recv = self._recvs[rank]
+        table = np.ndarray((size, columns), np.float64, self._memory.buf, room)
+        self._flags = table.data  # column 0: barriers that each rank has reached
+        self._rows = table[:, _FLAG:]
         self.barrier()
         if rank == 0:  # all have it: from here on nothing is left behind, however the processes end
             self._memory.unlink()
 
     def barrier(self) -> None:
+        """Wait until every rank is here."""
         self._epoch += 1
-        with (
-            self._fence
-        ):  # a lock is a memory fence: what was written before is seen before the flag
+        # A lock is a memory fence: what was written before is seen before the flag.
+        with self._fence:
             pass
         with self._fence:
             self._flags[self.rank, 0] = self._epoch
@@ -54,13 +64,16 @@ class SharedMemoryRanks:
             pass
 
     def _add(self, part: slice, out: NDArray[np.float32]) -> None:
-        np.add(self._sends[0, part], self._sends[1, part] if self.size > 1 else 0, out=out)
+        """Put the sum of all ranks over a part of the items into ``out``."""
+        second = self._sends[1, part] if self.size > 1 else 0
+        np.add(self._sends[0, part], second, out=out)
         for send in self._sends[2:]:
             out += send[part]
 
     def reduce_scatter(self, n: int) -> None:
         self.barrier()
-        self._add(mine := slices(n, self.size)[self.rank], self.recv[: mine.stop - mine.start])
+        mine = slices(n, self.size)[self.rank]
+        self._add(mine, self.recv[: mine.stop - mine.start])
 
     def all_gather(self, n: int) -> None:
         self.barrier()

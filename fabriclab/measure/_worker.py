@@ -35,9 +35,8 @@ def _leave_with_parent(ask: Mapping[str, Any]) -> None:
     """End this process when the other end of its lifeline closes, and with it what it may leave behind."""
     line = 0
     with contextlib.suppress(OSError):
-        if (
-            "lifeline" in ask
-        ):  # mpiexec keeps the end of its standard input to itself, so its ranks have a named pipe
+        # mpiexec keeps the end of its standard input to itself, so its ranks have a named pipe.
+        if "lifeline" in ask:
             # returns though the other end is gone
             line = os.open(ask["lifeline"], os.O_RDONLY | os.O_NONBLOCK)
             os.set_blocking(line, True)

@@ -36,7 +36,9 @@ def si(value: Any, quantity: str, name: str, least: float = 0.0, most: float = _
     read = np.vectorize(lambda v: units.parse(v, quantity, name), otypes=[float])
     got = np.asarray(value if plain else read(value), dtype=float)
     if not ((got >= least) & (got <= most)).all():
-        bound = f">= {least:g}" + f" and <= {most:g}" * bool(most < _MOST or (got > most).any())
+        bound = f">= {least:g}"
+        if most < _MOST or (got > most).any():
+            bound += f" and <= {most:g}"
         raise ValueError(
             f"{name} must be finite and {bound} in SI, got {value!r:.80}; give a value within that"
         )
@@ -52,9 +54,9 @@ def one(value: Any, quantity: str, name: str, least: float = 0.0, most: float = 
 def numbers(value: ArrayLike, name: str, *shape: int) -> NDArray[Any]:
     """Return finite numbers, real or complex, as an array of this shape (-1 for any length, none for any shape)."""
     given = column(value, name)
-    fits = given.ndim == len(shape) and all(
-        n in (-1, m) for n, m in zip(shape, given.shape, strict=True)
-    )
+    fits = given.ndim == len(shape)
+    if fits:
+        fits = all(n in (-1, m) for n, m in zip(shape, given.shape, strict=True))
     if (shape and not fits) or given.dtype.kind not in "iufc" or not np.isfinite(given).all():
         wanted = f"{shape or 'any'}".replace("-1", "any")
         raise ValueError(
@@ -66,11 +68,8 @@ def numbers(value: ArrayLike, name: str, *shape: int) -> NDArray[Any]:
 @cache
 def rows(model: str) -> tuple[dict[str, str], ...]:
     """Return the published figures of a model, those that set its constants (role "fit") among them."""
-    return tuple(
-        r
-        for r in read_rows(Path(__file__).with_name("published.csv"))
-        if r["model"].startswith(model)
-    )
+    every = read_rows(Path(__file__).with_name("published.csv"))
+    return tuple(row for row in every if row["model"].startswith(model))
 
 
 def held(model: str) -> list[Held]:
@@ -83,14 +82,19 @@ def held(model: str) -> list[Held]:
     >>> [(r["source"], round(error, 2)) for r, _, error in held("coding.frame_loss")]
     [('LLFEC-1.0', 0.02), ('LLFEC-1.0', 0.01)]
     """
-    known = {name for r in rows("") for name in (r["model"], r["model"].split(".")[0])}
+    known: set[str] = set()
+    for row in rows(""):
+        known.add(row["model"])
+        known.add(row["model"].split(".")[0])
     out = []
-    for r in rows(units.choice(model, "model", sorted(known))):
-        if r["role"] == "check":
-            module, name = r["model"].split(".")
-            got: Any = getattr(importlib.import_module(f"fabriclab.physics.{module}"), name)(
-                **json.loads(r["given"])
-            )
-            got = float(getattr(got, r["field"]) if r["field"] else got)
-            out.append((r, got, got / float(r["published"]) - 1))
+    for row in rows(units.choice(model, "model", sorted(known))):
+        if row["role"] != "check":
+            continue
+        module, name = row["model"].split(".")
+        function = getattr(importlib.import_module(f"fabriclab.physics.{module}"), name)
+        result: Any = function(**json.loads(row["given"]))
+        if row["field"]:
+            result = getattr(result, row["field"])
+        value = float(result)
+        out.append((row, value, value / float(row["published"]) - 1))
     return out

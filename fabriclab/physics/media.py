@@ -73,32 +73,36 @@ def choose(
     >>> [choose(x, "800 Gb/s").medium for x in ("2 m", "3 m", "30 m", "80 m", "2 km")]
     ['copper', 'active copper', 'multimode', 'fibre', 'long fibre']
     """
-    far, fast, whole = units.length(length, "length"), units.rate(rate, "rate"), units.rate(_MODULE)
+    far = units.length(length, "length")
+    fast = units.rate(rate, "rate")
+    whole = units.rate(_MODULE)
     units.choice(by, "by", ("power", "price"))
-    known = [
-        _option(units.choice(m, "medium", _MEDIA), min(fast / whole, 1.0))
-        for m in texts(media, "media")
-    ]
+    share = min(fast / whole, 1.0)
+    known = []
+    for medium in texts(media, "media"):
+        known.append(_option(units.choice(medium, "medium", _MEDIA), share))
     if not known:
         raise ValueError(f"media must name at least one of {', '.join(_MEDIA)}, got none")
     fits = [option for option in known if option.reach >= far]
     if fast > whole or not fits:
-        best = min(fits, key=lambda o: o.power) if fits else max(known, key=lambda o: o.reach)
-        msg = (
-            f"no medium serves {units.format_rate(fast)} over {far:g} m; nearest is {best.medium}: "
-        )
-        msg += f"{_MODULE} over {best.reach:g} m; "
+        if fits:
+            best = min(fits, key=lambda option: option.power)
+            advice = "take several links"
+        else:
+            best = max(known, key=lambda option: option.reach)
+            advice = "shorten the cable, or allow more media"
         raise ValueError(
-            msg + ("take several links" if fits else "shorten the cable, or allow more media")
+            f"no medium serves {units.format_rate(fast)} over {far:g} m; nearest is {best.medium}: "
+            f"{_MODULE} over {best.reach:g} m; {advice}"
         )
-    return min(fits, key=lambda o: (getattr(o, by), o.power, o.price))
+    return min(fits, key=lambda option: (getattr(option, by), option.power, option.price))
 
 
 def _option(medium: str, share: float) -> Choice:
     """Return a medium with the power and price of both ends, of which a link uses a share."""
-    far, watts, dollars = (
+    far, watts, dollars = [
         fact(part, attribute, table) for table, part, attribute in _MEDIA[medium]
-    )
+    ]
     return Choice(medium, 2 * share * watts, 2 * share * dollars, far)
 
 
@@ -131,29 +135,36 @@ def hall(
             f"fabric must be a Fabric, got {fabric!r:.80}; make one with topologies.build(...)"
         )
     some = [units.choice(m, "medium", _MEDIA) for m in texts(media, "media")]
-    ports, most = (
-        np.maximum(fabric.ports[::2], 1),
-        np.maximum(fabric.capacity[::2], fabric.capacity[1::2]),
-    )
-    end = ~fabric.transit | np.isin(
-        fabric.kind, [i for i, kind in enumerate(fabric.kinds) if kind in ("nic", "host")]
-    )
+    # A cable is two links, one each way: C cables.
+    ports = np.maximum(fabric.ports[::2], 1)  # (C,)
+    most = np.maximum(fabric.capacity[::2], fabric.capacity[1::2])  # (C,) [B/s]
+    length = fabric.length[::2]  # (C,) [m]
+    nics = [i for i, kind in enumerate(fabric.kinds) if kind in ("nic", "host")]
+    end = ~fabric.transit | np.isin(fabric.kind, nics)  # (N,) nodes whose module has one port
     end[fabric.endpoint] = True
-    live = (fabric.length[::2] > 0) & (most > 0)
-    every = np.stack(
-        [fabric.length[::2], most / ports, end[fabric.source].reshape(-1, 2).sum(1)], axis=1
-    )[live]
+    ends = end[fabric.source].reshape(-1, 2).sum(1)  # (C,) how many of the two ends of a cable
+    live = (length > 0) & (most > 0)
+
+    # Cables of one length, rate of a port and number of such ends are one case.
+    cases, which = np.unique(
+        np.stack([length, most / ports, ends], axis=1)[live], axis=0, return_inverse=True
+    )
+    counts = np.bincount(which, ports[live])
     out: dict[str, tuple[int, float, float]] = {}
-    cases, which = np.unique(every, axis=0, return_inverse=True)
-    for (far, rate, single), n in zip(
-        cases.tolist(), np.bincount(which, ports[live]).tolist(), strict=True
-    ):
+    for (far, rate, single), n in zip(cases.tolist(), counts.tolist(), strict=True):
         if single == 1 and far <= fact("dac800-split", "reach_max", _M):
             far = 0.0  # copper serves it: to NICs it is a splitter, not the straight cable that `choose` knows
-        link = choose(far, rate, by, [m for m in some if m != "active copper" or not single])
-        own, light = rate / units.rate(_PORT), link.medium not in ("copper", "active copper")
-        watts = link.power + light * single * (own * fact("sr4", "power_max", _M) - link.power / 2)
-        dollars = link.price + light * single * (own * fact("400g", "price", _M) - link.price / 2)
+        allowed = [m for m in some if m != "active copper" or not single]
+        link = choose(far, rate, by, allowed)
+        watts = link.power
+        dollars = link.price
+        if link.medium not in (
+            "copper",
+            "active copper",
+        ):  # modules for one port replace half a link's
+            modules = rate / units.rate(_PORT)
+            watts += single * (modules * fact("sr4", "power_max", _M) - link.power / 2)
+            dollars += single * (modules * fact("400g", "price", _M) - link.price / 2)
         cables, power, price = out.get(link.medium, (0, 0.0, 0.0))
         out[link.medium] = cables + int(n), power + n * watts, price + n * dollars
     return out

@@ -67,10 +67,8 @@ def load(path: str) -> float:
         A name of `TIERS`, or parts with blanks between: ddr (of a core), hbm (of a GPU), socket, port, controller,
         retimer, switch.
     """
-    return sum(
-        catalog.value("emerging", "cxl-path", x)
-        for x in TIERS.get(str(path), str(path)).split() or [""]
-    )
+    parts = TIERS.get(str(path), str(path)).split() or [""]  # no part at all is refused by name
+    return sum(catalog.value("emerging", "cxl-path", part) for part in parts)
 
 
 def tier(name: str) -> tuple[float, float]:
@@ -79,7 +77,9 @@ def tier(name: str) -> tuple[float, float]:
     DDR is two channels, one quarter of a socket; the remote socket is what NCCL plans with; a tier of CXL is one x16.
     """
     facts = _RATES.get(units.choice(name, "tier", TIERS))
-    return load(name), catalog.value(*facts) if facts else read_rate()
+    latency = load(name)
+    rate = catalog.value(*facts) if facts else read_rate()
+    return latency, rate
 
 
 def read_rate(flit: str = "flit68", link: str = "cxl2.0") -> float:
@@ -87,9 +87,9 @@ def read_rate(flit: str = "flit68", link: str = "cxl2.0") -> float:
 
     One header for each line is assumed; headers that serve two give up to 11 % more. CXL 3 has ``"flit256"``.
     """
-    slots, size, coding = (
-        catalog.value("emerging", flit, key) for key in ("slots", "size", "coding")
-    )
+    slots = catalog.value("emerging", flit, "slots")
+    size = catalog.value("emerging", flit, "size")
+    coding = catalog.value("emerging", flit, "coding")
     return catalog.value("links", link, "x16_raw_bandwidth") * coding * slots / 5 * LINE / size
 
 
@@ -109,16 +109,20 @@ def loaded(lines: Numbers, latency: Numbers, peak: Numbers) -> Floats:
 
 def _rows(table: Table, name: str, **least: float) -> Table:
     """Return a table of finite numbers; ``least`` has the name and the least number of each column."""
-    told = f"{name}, a dict of name: ({', '.join(least)}),"
-    for key, row in table.items() if isinstance(table, Mapping) else ():
-        if np.shape(column(row, f"{name}[{key!r}]")) != (len(least),):
-            raise ValueError(
-                f"{told} must have {len(least)} numbers in each row, got {key!r}: {row!r:.60}; mend it"
-            )
-    rows = si([*table.values()] if isinstance(table, Mapping) else [], "count", told)
-    if not rows.size or (rows < [*least.values()]).any():
+    expected = f"{name}, a dict of name: ({', '.join(least)}),"
+    given: list[tuple[float, ...]] = []
+    if isinstance(table, Mapping):
+        for key, row in table.items():
+            if np.shape(column(row, f"{name}[{key!r}]")) != (len(least),):
+                raise ValueError(
+                    f"{expected} must have {len(least)} numbers in each row, got {key!r}: {row!r:.60}; mend it"
+                )
+            given.append(row)
+    rows = si(given, "count", expected)  # (rows, columns)
+    bounds = list(least.values())
+    if not rows.size or (rows < bounds).any():
         raise ValueError(
-            f"{told} must be at least {[*least.values()]}, got {table!r:.80}; write SI numbers"
+            f"{expected} must be at least {bounds}, got {table!r:.80}; write SI numbers"
         )
     return dict(zip(table, map(tuple, rows.tolist()), strict=True))
 
@@ -143,21 +147,40 @@ def place(objects: Table, tiers: Table) -> tuple[dict[str, dict[str, float]], fl
     """
     own = _rows(objects, "objects", size=1, touched=0, rate=0)  # source: below 1 B it is no object
     has = _rows(tiers, "tiers", room=0, rate=1)  # source: below 1 B/s it is no tier
-    fast, room = sorted(has, key=lambda t: -has[t][1]), {t: has[t][0] for t in has}
+    room = {tier: row[0] for tier, row in has.items()}  # [B] left
+    rate = {tier: row[1] for tier, row in has.items()}  # [B/s]
+    fastest_first = sorted(has, key=lambda tier: -rate[tier])
+    choices: dict[str, list[str]] = {}  # tiers that are fast enough
+    for name, (_, _, least) in own.items():
+        choices[name] = [tier for tier in fastest_first if rate[tier] >= least]
+
+    def order(name: str) -> tuple[int, float]:
+        """Return what decides who chooses first: few choices, then many bytes touched for each byte."""
+        size, touched, _ = own[name]
+        return len(choices[name]), -touched / size
+
     shares: dict[str, dict[str, float]] = {}
-    choices = {name: [t for t in fast if has[t][1] >= own[name][2]] for name in own}
-    for name in sorted(own, key=lambda o: (len(choices[o]), -own[o][1] / own[o][0])):
-        size, left, shares[name] = own[name][0], own[name][0], {}
+    for name in sorted(own, key=order):
+        size = own[name][0]
+        left = size
+        shares[name] = {}
         for tier in choices[name]:
-            if part := min(left, room[tier]):
-                room[tier], left, shares[name][tier] = room[tier] - part, left - part, part / size
+            part = min(left, room[tier])
+            if part:
+                room[tier] -= part
+                left -= part
+                shares[name][tier] = part / size
         if left > 0:
             raise ValueError(
                 f"{name} must fit into {choices[name]}, got {left:g} B too much; add room or a fast tier"
             )
-    return shares, sum(
-        own[o][1] * part / has[t][1] for o in shares for t, part in shares[o].items()
-    )
+
+    time: float = 0
+    for name, places in shares.items():
+        _, touched, _ = own[name]
+        for tier, share in places.items():
+            time += touched * share / rate[tier]
+    return shares, time
 
 
 def bought(demand: Floats, pool: int = 1, spill: float = 0.01) -> float:
@@ -170,15 +193,14 @@ def bought(demand: Floats, pool: int = 1, spill: float = 0.01) -> float:
     demand : array_like
         Bytes wanted at each time by each host. (times, hosts), hosts a multiple of ``pool``
     """
-    wanted, part = (
-        si(column(demand, "demand"), "size", "demand"),
-        1 - one(spill, "count", "spill", 0, 1),
-    )
+    wanted = si(column(demand, "demand"), "size", "demand")
+    part = 1 - one(spill, "count", "spill", 0, 1)
     if wanted.ndim != 2 or not wanted.size or wanted.shape[1] % units.count(pool, "pool"):
         raise ValueError(
             f"demand must be (times, hosts) with hosts a multiple of pool = {pool}, got {wanted.shape}"
         )
-    return float(np.quantile(wanted.reshape(len(wanted), -1, pool).sum(axis=2), part, axis=0).sum())
+    of_pools = wanted.reshape(len(wanted), -1, pool).sum(axis=2)  # (times, pools)
+    return float(np.quantile(of_pools, part, axis=0).sum())
 
 
 def bought_normal(
@@ -190,12 +212,11 @@ def bought_normal(
     saved 7 % (error +53 %), for what cannot bear the latency stays out of the pool, and hosts peak together. Its first
     version has 9 to 10 %, with pools of 8 to 32 (error +13 %). No figure of other authors was found.
     """
-    margin = NormalDist().inv_cdf(1 - one(spill, "count", "spill", 1e-9, 0.999)) * one(
-        deviation, "size", "deviation"
-    )
-    return units.count(hosts, "hosts") * (
-        one(mean, "size", "mean") + margin / math.sqrt(units.count(pool, "pool"))
-    )
+    quantile = NormalDist().inv_cdf(1 - one(spill, "count", "spill", 1e-9, 0.999))
+    margin = quantile * one(deviation, "size", "deviation")
+    n = units.count(hosts, "hosts")
+    each = one(mean, "size", "mean") + margin / math.sqrt(units.count(pool, "pool"))
+    return n * each
 
 
 def mesi(accesses: Iterable[tuple[str, str]]) -> list[tuple[tuple[str, str], tuple[str, ...]]]:
@@ -208,7 +229,8 @@ def mesi(accesses: Iterable[tuple[str, str]]) -> list[tuple[tuple[str, str], tup
     accesses : iterable of (str, str)
         Who (``"host"``, ``"device"``) and what (``"load"``, ``"store"``).
     """
-    state, trace = {"host": "I", "device": "I"}, list[tuple[tuple[str, str], tuple[str, ...]]]()
+    state = {"host": "I", "device": "I"}
+    trace: list[tuple[tuple[str, str], tuple[str, ...]]] = []
     try:
         pairs = [(who, what) for who, what in accesses]
     except (TypeError, ValueError):
@@ -218,17 +240,41 @@ def mesi(accesses: Iterable[tuple[str, str]]) -> list[tuple[tuple[str, str], tup
     for who, what in pairs:
         store = units.choice(what, "access", ("load", "store")) == "store"
         other = "host" if units.choice(who, "agent", state) == "device" else "device"
-        mine, theirs, to, messages = state[who], state[other], "I" if store else "S", list[str]()
+        mine = state[who]
+        theirs = state[other]
+        messages: list[str] = []
         if mine == "I" or (store and mine == "S"):
             if who == "device":
-                messages = ["RdOwn" if store else "RdAny", "GO", *["Data"] * (mine == "I")]
-            elif theirs in "EM" or (store and theirs == "S"):
-                answer = [f"Rsp{to}FwdM", "Data"] if theirs == "M" else [f"Rsp{to}HitSE"]
-                messages = ["SnpInv" if store else "SnpData", *answer]
-            state[other] = "I" if theirs == "I" else to
-        state[who] = "M" if store else mine if mine != "I" else "E" if theirs == "I" else "S"
+                messages = _device_asks(store, mine)
+            else:
+                messages = _host_snoops(store, theirs)
+            if theirs != "I":
+                state[other] = "I" if store else "S"
+        if store:
+            state[who] = "M"
+        elif mine == "I":
+            state[who] = "E" if theirs == "I" else "S"
         trace.append(((state["host"], state["device"]), tuple(messages)))
     return trace
+
+
+def _device_asks(store: bool, state: str) -> list[str]:
+    """Return the messages by which a device gets a line, or the right to write one that it has."""
+    messages = ["RdOwn" if store else "RdAny", "GO"]
+    if state == "I":
+        messages.append("Data")
+    return messages
+
+
+def _host_snoops(store: bool, device: str) -> list[str]:
+    """Return the messages by which a host takes a line from a device in the state ``device``, if it has to."""
+    if device == "I" or (device == "S" and not store):
+        return []
+    after = "I" if store else "S"
+    snoop = "SnpInv" if store else "SnpData"
+    if device == "M":
+        return [snoop, f"Rsp{after}FwdM", "Data"]
+    return [snoop, f"Rsp{after}HitSE"]
 
 
 def queue_messages(items: int, batch: int = 1) -> tuple[int, int]:
@@ -238,13 +284,16 @@ def queue_messages(items: int, batch: int = 1) -> tuple[int, int]:
     answer, and one completion. A device that polls an empty queue, and the interrupt, are left out.
     """
     trace = mesi([("host", "store"), ("device", "load")] * units.count(items, "items", 1, 10**6))
-    return sum(len(messages) for _, messages in trace), 3 * -(
-        -items // units.count(batch, "batch")
-    ) + 3 * items
+    coherent = sum(len(messages) for _, messages in trace)
+    batches = -(-items // units.count(batch, "batch"))
+    return coherent, 3 * batches + 3 * items
 
 
 def moved(size: float, share: float, record: float = LINE) -> tuple[float, float]:
     """Return the bytes that cross the link to touch ``share`` of ``size`` [B] in records: by lines, by bulk copy."""
-    whole, each = one(size, "size", "size"), one(record, "size", "record", 1)
-    touched = round(whole * one(share, "count", "share", 0, 1) / each) * -(-each // LINE) * LINE
+    whole = one(size, "size", "size")
+    each = one(record, "size", "record", 1)
+    records = round(whole * one(share, "count", "share", 0, 1) / each)
+    lines = -(-each // LINE)  # of a record
+    touched = records * lines * LINE
     return min(whole, touched), whole

@@ -32,7 +32,10 @@ Float = NDArray[np.float64]
 
 
 def _mzi(theta: float, phi: float) -> Complex:
-    s, c, e = np.sin(theta / 2), np.cos(theta / 2), np.exp(1j * phi)
+    """Return the matrix (2, 2) of an interferometer with ``theta`` inside and ``phi`` before it [rad]."""
+    s = np.sin(theta / 2)
+    c = np.cos(theta / 2)
+    e = np.exp(1j * phi)
     return np.asarray(1j * np.exp(0.5j * theta) * np.array([[e * s, c], [e * c, -s]]))
 
 
@@ -68,7 +71,9 @@ def settings(unitary: ArrayLike) -> tuple[Float, Float]:
     phases = np.zeros((n * (n - 1) // 2, 2))
     for i, (row, mode) in enumerate(_places(n)):
         a, b = work[row, mode : mode + 2]
-        phases[i] = 2 * np.arctan2(abs(b), abs(a)), np.angle(a) - np.angle(b) + np.pi
+        theta = 2 * np.arctan2(abs(b), abs(a))
+        phi = np.angle(a) - np.angle(b) + np.pi
+        phases[i] = theta, phi
         work[:, mode : mode + 2] = work[:, mode : mode + 2] @ _mzi(*phases[i]).conj().T
     return phases, np.angle(np.diag(work))
 
@@ -78,9 +83,8 @@ def mesh(phases: Float, out: Float) -> Complex:
     behind = numbers(out, "out", -1)
     n = len(behind)
     light = np.eye(n, dtype=complex)
-    for (_, mode), pair in zip(
-        _places(n), numbers(phases, "phases", n * (n - 1) // 2, 2), strict=True
-    ):
+    pairs = numbers(phases, "phases", n * (n - 1) // 2, 2)
+    for (_, mode), pair in zip(_places(n), pairs, strict=True):
         light[mode : mode + 2] = _mzi(*pair) @ light[mode : mode + 2]
     return np.asarray(np.exp(1j * behind)[:, None] * light)
 
@@ -88,7 +92,8 @@ def mesh(phases: Float, out: Float) -> Complex:
 def disturb(phases: Float, sigma: float, bits: int, rng: np.random.Generator) -> Float:
     """Return phases set with ``bits`` over 2 pi (48 is as good as exact) and normal noise of ``sigma`` [rad]."""
     step = 2 * np.pi / 2 ** units.count(bits, "bits", 1, 48)
-    exact, wide = si(phases, "count", "phases", -1e9, 1e9), one(sigma, "count", "sigma")
+    exact = si(phases, "count", "phases", -1e9, 1e9)
+    wide = one(sigma, "count", "sigma")
     if not isinstance(rng, np.random.Generator):
         raise TypeError(f"rng must be a Generator, got {rng!r:.80}; write np.random.default_rng(1)")
     return np.asarray(np.round(exact / step) * step + wide * rng.standard_normal(exact.shape))
@@ -116,18 +121,24 @@ def product(
             f"noise must be a function of phases, got {noise!r:.80}; lambda x: x leaves them alone"
         )
     left, scale, right = np.linalg.svd(numbers(matrix, "matrix", -1, -1))
-    sent, part = numbers(vectors, "vectors", len(right), -1), one(leak, "count", "leak", 0, 1)
-    a, b = (mesh(*map(noise, settings(side))) for side in (left, right))
-    near = np.eye(sent.shape[1], k=1)
-    out = a[:, : len(scale)] * scale @ (b @ sent)[: len(scale)]
-    return np.asarray(out + part * out @ (near + near.T))
+    sent = numbers(vectors, "vectors", len(right), -1)
+    part = one(leak, "count", "leak", 0, 1)
+    second = mesh(*map(noise, settings(left)))
+    first = mesh(*map(noise, settings(right)))
+    k = len(scale)
+    out = second[:, :k] * scale @ (first @ sent)[:k]
+    above = np.eye(sent.shape[1], k=1)
+    neighbours = above + above.T  # (w, w)
+    return np.asarray(out + part * out @ neighbours)
 
 
 def effective_bits(exact: ArrayLike, actual: ArrayLike) -> float:
     """Return log2 of the RMS of ``exact`` over the RMS of the error: the bits of a product that can be trusted."""
     right = numbers(exact, "exact")
     wrong = np.linalg.norm(numbers(actual, "actual", *right.shape) - right)
-    return float(np.log2(np.linalg.norm(right) / wrong)) if wrong else np.inf
+    if not wrong:
+        return np.inf
+    return float(np.log2(np.linalg.norm(right) / wrong))
 
 
 def io(
@@ -138,6 +149,8 @@ def io(
     The light multiplies for nothing; ``conversion`` [J] is paid for each element that goes in or out, so the energy of
     one product falls as 1 / n. ``clock`` is in vectors a second. Left out: laser, heaters and memory.
     """
-    high, wide = units.count(rows, "rows"), units.count(columns, "columns")
-    each = one(conversion, "count", "conversion") * (high + wide) / (high * wide)
-    return units.count(cores, "cores") * high * wide * one(clock, "frequency", "clock"), each
+    high = units.count(rows, "rows")
+    wide = units.count(columns, "columns")
+    energy = one(conversion, "count", "conversion") * (high + wide) / (high * wide)
+    products = units.count(cores, "cores") * high * wide * one(clock, "frequency", "clock")
+    return products, energy

@@ -48,30 +48,30 @@ def pair(quality: float = 1.0) -> Matrix:
         raise ValueError(
             f"quality must be a fidelity within 0.25..1, got {quality!r}; 0.25 is noise alone"
         )
-    return np.asarray(
-        (4 * quality - 1) / 3 * np.outer(BELL[0], BELL[0]) + (1 - quality) / 3 * np.eye(4)
-    )
+    bell = np.outer(BELL[0], BELL[0])
+    return np.asarray((4 * quality - 1) / 3 * bell + (1 - quality) / 3 * np.eye(4))
 
 
 def channel(state: ArrayLike, kraus: ArrayLike, who: str) -> Matrix:
     """Return the state after a local channel or unread measurement: ``kraus`` (k, 2, 2) acts on one qubit."""
-    ops, eye, both = numbers(kraus, "kraus", -1, 2, 2), np.eye(2), numbers(state, "state", 4, 4)
+    ops = numbers(kraus, "kraus", -1, 2, 2)
+    both = numbers(state, "state", 4, 4)
+    eye = np.eye(2)
     if not np.allclose(np.einsum("kji,kjl->il", ops.conj(), ops), eye, atol=1e-9):
         raise ValueError(
             "kraus must keep the trace: the sum of K^H K must be 1; for one outcome alone divide by hand"
         )
-    wide = [
-        np.kron(k, eye)
-        if units.choice(who, "who", ("alice", "bob")) == "alice"
-        else np.kron(eye, k)
-        for k in ops
-    ]
+    if units.choice(who, "who", ("alice", "bob")) == "alice":
+        wide = [np.kron(k, eye) for k in ops]
+    else:
+        wide = [np.kron(eye, k) for k in ops]
     return np.asarray(sum(k @ both @ k.conj().T for k in wide))
 
 
 def reduced(state: ArrayLike, who: str = "bob") -> Matrix:
     """Return the (2, 2) state in which is all that ``who`` can measure without news from the other side."""
-    traced = "iaib->ab" if units.choice(who, "who", ("alice", "bob")) == "bob" else "aibi->ab"
+    bob = units.choice(who, "who", ("alice", "bob")) == "bob"
+    traced = "iaib->ab" if bob else "aibi->ab"
     return np.asarray(np.einsum(traced, numbers(state, "state", 4, 4).reshape(2, 2, 2, 2)))
 
 
@@ -95,8 +95,13 @@ def chsh(state: ArrayLike) -> float:
     .. [1] R., P. and M. Horodecki, Physics Letters A 200, 1995, pp. 340-344.
     """
     both = _density(state)
-    t = [[np.trace(both @ np.kron(a, b)).real for b in PAULI[1:]] for a in PAULI[1:]]
-    return float(2 * np.sqrt((np.linalg.svd(t)[1][:2] ** 2).sum()))
+    axes = PAULI[1:]
+    correlation = np.zeros((3, 3))  # of each axis of Alice with each of Bob
+    for i, alice in enumerate(axes):
+        for j, bob in enumerate(axes):
+            correlation[i, j] = np.trace(both @ np.kron(alice, bob)).real
+    singular = np.linalg.svd(correlation)[1]
+    return float(2 * np.sqrt((singular[:2] ** 2).sum()))
 
 
 def teleport(qubit: ArrayLike, state: ArrayLike, bits: int = 2) -> Matrix:
@@ -104,7 +109,8 @@ def teleport(qubit: ArrayLike, state: ArrayLike, bits: int = 2) -> Matrix:
 
     With both bits Bob undoes the outcome; with fewer he knows it only to be one of several and gets their mixture.
     """
-    sent, told = numbers(qubit, "qubit", 2), units.count(bits, "bits", 0, 2)
+    sent = numbers(qubit, "qubit", 2)
+    known = units.count(bits, "bits", 0, 2)
     if not np.isclose(np.linalg.norm(sent), 1):
         raise ValueError(
             f"qubit must have length 1, got {np.linalg.norm(sent):g}; divide it by its length"
@@ -113,7 +119,7 @@ def teleport(qubit: ArrayLike, state: ArrayLike, bits: int = 2) -> Matrix:
     bob = np.zeros((2, 2), dtype=complex)
     for outcome in range(4):
         project = np.kron(BELL[outcome].conj(), np.eye(2)).reshape(2, 8)
-        undo = PAULI[outcome & ~((1 << (2 - told)) - 1)]
+        undo = PAULI[outcome & ~((1 << (2 - known)) - 1)]  # by the first bits of the outcome
         bob += undo @ project @ whole @ project.conj().T @ undo.conj().T
     return bob
 
@@ -125,7 +131,8 @@ def _density(state: ArrayLike) -> Matrix:
         raise ValueError(
             f"state must be Hermitian of trace 1, got trace {np.trace(both):g}; take one of pair or channel"
         )
-    if (least := np.linalg.eigvalsh(both)[0]) < -1e-9:
+    least = np.linalg.eigvalsh(both)[0]
+    if least < -1e-9:
         raise ValueError(
             f"state must have no negative eigenvalue, got {least:g}; take one of pair or channel"
         )
@@ -150,11 +157,12 @@ def pair_rate(
     flights : int
         Half lengths that a try waits for: 2 with the news by the same way, 1 where the fibre is a coil at the node.
     """
-    far, takes = si(length, "length", "length"), one(overhead, "time", "overhead", 1e-12)
-    arrive = one(chance, "count", "chance", 0, 1) * 10 ** (
-        -one(loss, "count", "loss", 0, 1e4) * far / 1e4
-    )
-    return np.asarray(arrive / (takes + units.count(flights, "flights") * far / 2 / GLASS))
+    far = si(length, "length", "length")
+    takes = one(overhead, "time", "overhead", 1e-12)
+    without_fibre = one(chance, "count", "chance", 0, 1)
+    arrive = without_fibre * 10 ** (-one(loss, "count", "loss", 0, 1e4) * far / 1e4)
+    flight = units.count(flights, "flights") * far / 2 / GLASS  # [s]
+    return np.asarray(arrive / (takes + flight))
 
 
 def repeaterless(length: Numbers, loss: float = 0.2) -> Floats:

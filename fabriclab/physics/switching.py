@@ -47,12 +47,11 @@ def break_even(
     reconfiguration, latency : float or str
         Set-up of the circuit, and what the packet switches add. [s]
     """
-    fast, slow = units.rate(circuit, "circuit"), units.rate(packets, "packets")
+    fast = units.rate(circuit, "circuit")
+    slow = units.rate(packets, "packets")
     late = units.time(reconfiguration, "reconfiguration") - units.time(latency, "latency")
-    return (
-        0.0
-        if late <= 0 and fast >= slow
-        else late * slow / (fast - slow) * fast
-        if fast > slow
-        else math.inf
-    )
+    if late <= 0 and fast >= slow:
+        return 0.0
+    if fast <= slow:
+        return math.inf
+    return late * slow / (fast - slow) * fast

@@ -19,44 +19,120 @@ from fabriclab.rdma import enums as e
 from fabriclab.rdma._arena import CHANGES, HEAD, TAIL, Arena, Spans
 from fabriclab.rdma.records import SendWR
 
-# Plain numbers: members of an enumeration would cost as much as the work itself.
-WRITE, WRITE_IMM, SEND, SEND_IMM, READ, CAS, FAA = range(7)
-TOLD = (1, 1, 0, 0, 2, 3, 4)  # the opcode of its completion
-RIGHTS = (2, 2, 0, 0, 4, 8, 8)  # what it needs of the remote region and queue pair
-FENCE, SIGNALED, SOLICITED, INLINE = 1, 2, 4, 8
-OK, LOC_LEN, LOC_QP_OP, LOC_PROT, FLUSH = 0, 1, 2, 4, 5
-REM_INV_REQ, REM_ACCESS, REM_OP, RETRY_EXC, RNR_EXC = 9, 10, 11, 12, 13
-RNR, LOST = -1, -2  # not ends: the receiver has no buffer, or does not answer
-# [B] header before a datagram, its longest payload, and the longest message
-GRH, MTU, LONGEST = (40, 4096, 2**31)
+# Values of `enums` as plain numbers: a completion shows its status and opcode as pyverbs does, and the names here are
+# looked up in the module, not in an enumeration.
+WRITE = int(e.IBV_WR_RDMA_WRITE)
+WRITE_IMM = int(e.IBV_WR_RDMA_WRITE_WITH_IMM)
+SEND = int(e.IBV_WR_SEND)
+SEND_IMM = int(e.IBV_WR_SEND_WITH_IMM)
+READ = int(e.IBV_WR_RDMA_READ)
+CAS = int(e.IBV_WR_ATOMIC_CMP_AND_SWP)
+FAA = int(e.IBV_WR_ATOMIC_FETCH_AND_ADD)
+
+# By opcode: that of its completion, and the right that it needs of the remote region and queue pair (0: none).
+COMPLETED_AS = (
+    int(e.IBV_WC_RDMA_WRITE),
+    int(e.IBV_WC_RDMA_WRITE),
+    int(e.IBV_WC_SEND),
+    int(e.IBV_WC_SEND),
+    int(e.IBV_WC_RDMA_READ),
+    int(e.IBV_WC_COMP_SWAP),
+    int(e.IBV_WC_FETCH_ADD),
+)
+RIGHTS = (
+    int(e.IBV_ACCESS_REMOTE_WRITE),
+    int(e.IBV_ACCESS_REMOTE_WRITE),
+    0,
+    0,
+    int(e.IBV_ACCESS_REMOTE_READ),
+    int(e.IBV_ACCESS_REMOTE_ATOMIC),
+    int(e.IBV_ACCESS_REMOTE_ATOMIC),
+)
+
+FENCE = int(e.IBV_SEND_FENCE)
+SIGNALED = int(e.IBV_SEND_SIGNALED)
+SOLICITED = int(e.IBV_SEND_SOLICITED)
+INLINE = int(e.IBV_SEND_INLINE)
+
+OK = int(e.IBV_WC_SUCCESS)
+LOC_LEN = int(e.IBV_WC_LOC_LEN_ERR)
+LOC_QP_OP = int(e.IBV_WC_LOC_QP_OP_ERR)
+LOC_PROT = int(e.IBV_WC_LOC_PROT_ERR)
+FLUSH = int(e.IBV_WC_WR_FLUSH_ERR)
+REM_INV_REQ = int(e.IBV_WC_REM_INV_REQ_ERR)
+REM_ACCESS = int(e.IBV_WC_REM_ACCESS_ERR)
+REM_OP = int(e.IBV_WC_REM_OP_ERR)
+RETRY_EXC = int(e.IBV_WC_RETRY_EXC_ERR)
+RNR_EXC = int(e.IBV_WC_RNR_RETRY_EXC_ERR)
+# No status of a completion: the request may be tried again.
+RNR = -1  # the receiver has no buffer
+LOST = -2  # the receiver does not answer
+
+RESET = int(e.IBV_QPS_RESET)
+INIT = int(e.IBV_QPS_INIT)
+RTR = int(e.IBV_QPS_RTR)
+RTS = int(e.IBV_QPS_RTS)
+SQE = int(e.IBV_QPS_SQE)
+ERR = int(e.IBV_QPS_ERR)
+
+RC = int(e.IBV_QPT_RC)
+UC = int(e.IBV_QPT_UC)
+UD = int(e.IBV_QPT_UD)
+
+GRH = 40  # [B] header before a datagram
+MTU = 4096  # [B] longest payload of a datagram
+LONGEST = 2**31  # [B] longest message
 KNOWN = 1024  # pairs of keys of which the outcome of the checks is kept
-LOSS, PAUSE = 0.2, 3e-4  # of a NIC at its worst: share of messages that it loses, longest pause [s]
-RESET, INIT, RTR, RTS, SQD, SQE, ERR = range(7)
-RC, UC, UD = 2, 3, 4
+# Of a NIC at its worst
+LOSS = 0.2  # share of messages that it loses, where it may
+PAUSE = 3e-4  # [s] longest pause
+
+
+@dataclass(slots=True)
+class Checked:
+    """The outcome of the checks of a WRITE or READ: what the next one with the same opcode and keys need not look up.
+
+    It holds while CHANGES of both segments are what they were. Not frozen, which would take twice as long to
+    make, and one is made for each request off the quick path.
+    """
+
+    own_changes: int
+    peer_changes: int
+    own_words: memoryview
+    peer_words: memoryview
+    # first address, and address after the last, of the own region and of the peer's
+    own_start: int
+    own_end: int
+    peer_start: int
+    peer_end: int
+    # address of each segment in the process that owns it
+    own_base: int
+    peer_base: int
 
 
 @dataclass(slots=True, eq=False)
 class Posted:
-    """A request with its bytes, its number, where its inline data is kept, and its outcome.
+    """A request that was posted, and what has become of it.
 
     What a NIC at its worst does to it comes from ``draws``, made when it is posted: the clock changes nothing of it.
     """
 
     wr: SendWR
-    total: int
-    index: int
+    total: int  # [B] of all its pieces
+    index: int  # its number among the requests of the queue pair, from 1
     draws: random.Random | None = None
-    kept: Spans | None = None
-    status: int | None = None
+    kept: Spans | None = None  # where its inline data is kept
+    status: int | None = None  # its outcome, once it was done before its turn
     eager: bool = False  # overtakes another one where it may
     early: bool = False  # is done before its turn
 
     def overtakes(self, first: Self, kind: int) -> bool:
         """Return whether it is done before the one that was posted before it."""
-        free = (
-            first.wr.opcode >= READ and self.wr.opcode == WRITE and not self.wr.send_flags & FENCE
-        )
-        return self.eager and (free or kind == UD)
+        if kind == UD:
+            return self.eager
+        answered = first.wr.opcode >= READ  # a READ or atomic: its answer may come late
+        fenced = bool(self.wr.send_flags & FENCE)
+        return self.eager and answered and self.wr.opcode == WRITE and not fenced
 
     def pause(self) -> None:
         """Wait, at worst."""
@@ -76,110 +152,172 @@ class Posted:
         """Return what to copy; at worst small pieces in any order, none of which ends within a word of the target."""
         if not self.draws:
             return _arena.pieces(spans, targets)
-        found = list(
-            _arena.pieces(spans, targets, 8 * max(1, self.total // (8 * self.draws.randint(4, 8))))
-        )
+        words = self.total // (8 * self.draws.randint(4, 8))  # 4 to 8 pieces, of whole words
+        found = list(_arena.pieces(spans, targets, 8 * max(1, words)))
         self.draws.shuffle(found)
         return found
 
 
 def local(qp: Any, wr: SendWR, access: int) -> Spans | None:
     """Return where the pieces of a request lie, or None if a key forbids it; inline data needs no key."""
-    own, pd, inline = qp.own, qp.pd.number, wr.send_flags & INLINE
-    find = own.inside if inline else lambda addr, n, key: own.find(key, addr, n, access, pd)
-    spans = [(find(p.addr, p.length, p.lkey), p.length) for p in wr.sg]
-    return None if min(spans)[0] < 0 else spans
+    own = qp.own
+    pd = qp.pd.number
+    spans = []
+    for piece in wr.sg:
+        if wr.send_flags & INLINE:
+            at = own.inside(piece.addr, piece.length)
+        else:
+            at = own.find(piece.lkey, piece.addr, piece.length, access, pd)
+        spans.append((at, piece.length))
+    if _forbidden(spans):
+        return None
+    return spans
+
+
+def _forbidden(spans: Spans) -> bool:
+    """Return whether a key forbids one of the pieces."""
+    lowest, _ = min(spans)
+    return lowest < 0
+
+
+def _bytes(spans: Spans) -> int:
+    """Return how long the pieces are together [B]."""
+    return sum([size for _, size in spans])
 
 
 def execute(qp: Any, one: Posted) -> int:
     """Do an operation; return its status, or `RNR` or `LOST`, after which it may be tried again."""
-    wr, total = one.wr, one.total
-    spans = one.kept or local(qp, wr, e.IBV_ACCESS_LOCAL_WRITE if wr.opcode >= READ else 0)
+    wr = one.wr
+    total = one.total
+    spans = one.kept
+    if not spans:
+        access = e.IBV_ACCESS_LOCAL_WRITE if wr.opcode >= READ else 0
+        spans = local(qp, wr, access)
     if spans is None:
         return LOC_PROT
     if total > LONGEST or (wr.opcode >= CAS and total != 8):
         return LOC_LEN
     if one.draws and qp.qp_type != RC and one.draws.random() < LOSS:
         return OK
-    status = (_datagram if qp.qp_type == UD else _connected)(qp, one, spans)
+
+    if qp.qp_type == UD:
+        status = _datagram(qp, one, spans)
+    else:
+        status = _connected(qp, one, spans)
+
     if status == OK:
         qp.counters.transfers += 1
         qp.counters.bytes += total
-        qp.counters.copies += bool(wr.send_flags & INLINE)
-    dropped = qp.qp_type != RC and status not in (LOC_LEN, LOC_QP_OP)  # and nobody is told
-    return OK if dropped else status
+        if wr.send_flags & INLINE:
+            qp.counters.copies += 1
+    if qp.qp_type != RC and status not in (LOC_LEN, LOC_QP_OP):
+        return OK  # what is lost without reliability is lost in silence
+    return status
 
 
 def _connected(qp: Any, one: Posted, spans: Spans) -> int:
-    wr, total, own, peer = one.wr, one.total, qp.own, qp.peer
-    op, need = wr.opcode, RIGHTS[wr.opcode]
-    seen = own.words[CHANGES], peer.words[CHANGES]
-    state, domain, access, _, _, _, *who = _arena.QP_ROW.unpack_from(peer.map, 8 * qp.peer_row)
-    if not RTR <= state <= RTS or tuple(who) != qp.expected or not peer.alive:
+    """Do an operation of a connected pair: check the peer, the right and the remote memory, then move the bytes."""
+    wr = one.wr
+    total = one.total
+    own = qp.own
+    peer = qp.peer
+    op = wr.opcode
+    right = RIGHTS[op]
+    own_changes = own.words[CHANGES]
+    peer_changes = peer.words[CHANGES]
+
+    row = _arena.QP_ROW.unpack_from(peer.map, 8 * qp.peer_row)
+    state, domain, access = row[:3]
+    if not RTR <= state <= RTS or row[_arena.TYPE :] != qp.expected or not peer.alive:
         return LOST
     if op >= READ and not qp.attr.max_rd_atomic:
         return LOC_QP_OP
-    to = 0
-    if need and total:
-        to = (
-            peer.find(wr.rkey, wr.remote_addr, total, need, domain) if access & need == need else -1
-        )
+
+    to = 0  # offset of the remote memory, -1 where it is forbidden
+    if right and total:
+        to = -1
+        if access & right == right:
+            to = peer.find(wr.rkey, wr.remote_addr, total, right, domain)
     no_reads = op >= READ and not peer.words[qp.peer_row + _arena.READS]
-    if to < 0 or no_reads or (op >= CAS and to & 7):
+    misaligned = op >= CAS and to & 7
+    if to < 0 or no_reads or misaligned:
         if one.early:
             return LOST  # it fails in its turn
         if qp.qp_type == RC:
             peer.fail(qp.attr.dest_qp_num)
         return REM_ACCESS if to < 0 else REM_INV_REQ
-    if WRITE < op < READ:
+
+    if op in (WRITE_IMM, SEND, SEND_IMM):
         return _deliver(qp, one, spans, peer, qp.attr.dest_qp_num, to)
     if op >= CAS:
-        with peer.lock(to):
-            old = peer.words[to >> 3]
-            if op == FAA or old == wr.compare_add:
-                peer.words[to >> 3] = (old + wr.compare_add) % 2**64 if op == FAA else wr.swap
-        result = old.to_bytes(8, "little")
-        for at, n in spans:
-            own.bytes[at : at + n], result = result[:n], result[n:]
-    elif op == READ:
+        _atomic(wr, own, spans, peer, to)
+        return OK
+
+    if op == READ:
         one.land(peer, [(to, total)], own, spans)
     else:
         one.land(own, spans, peer, [(to, total)])
-    plain = (
-        op in (WRITE, READ)
-        and len(wr.sg) == 1
-        and total
-        and not (one.draws or wr.send_flags & INLINE)
-    )
-    if plain:  # what the next one needs
-        if len(qp.known) > KNOWN:
-            qp.known.clear()
-        bounds = (
-            *own.region(key := wr.sg[0].lkey)[2:4],
-            *peer.region(wr.rkey)[2:4],
-            own.base,
-            peer.base,
-        )
-        qp.known[op, key, wr.rkey] = (
-            *seen,
-            own.words,
-            peer.words,
-            *bounds,
-            qp.scq,
-            qp.cap.max_send_wr,
-            qp.counters,
-        )
+    if total and len(wr.sg) == 1 and not one.draws and not wr.send_flags & INLINE:
+        _remember(qp, wr, own_changes, peer_changes)
     return OK
 
 
+def _atomic(wr: SendWR, own: Arena, spans: Spans, peer: Arena, to: int) -> None:
+    """Add to the peer's word at ``to``, or compare it and swap, and put its old value into the pieces."""
+    word = to >> 3
+    with peer.lock(to):
+        old = peer.words[word]
+        if wr.opcode == FAA:
+            peer.words[word] = (old + wr.compare_add) % 2**64
+        elif old == wr.compare_add:
+            peer.words[word] = wr.swap
+
+    result = old.to_bytes(8, "little")
+    for at, size in spans:
+        own.bytes[at : at + size] = result[:size]
+        result = result[size:]
+
+
+def _remember(qp: Any, wr: SendWR, own_changes: int, peer_changes: int) -> None:
+    """Keep the outcome of the checks of a WRITE or READ for `QP.post_send`, as of before they were made."""
+    own = qp.own
+    peer = qp.peer
+    lkey = wr.sg[0].lkey
+    _, _, own_start, own_end, _ = own.region(lkey)
+    _, _, peer_start, peer_end, _ = peer.region(wr.rkey)
+    if len(qp.known) > KNOWN:
+        qp.known.clear()
+    qp.known[wr.opcode, lkey, wr.rkey] = Checked(
+        own_changes=own_changes,
+        peer_changes=peer_changes,
+        own_words=own.words,
+        peer_words=peer.words,
+        own_start=own_start,
+        own_end=own_end,
+        peer_start=peer_start,
+        peer_end=peer_end,
+        own_base=own.base,
+        peer_base=peer.base,
+    )
+
+
 def _datagram(qp: Any, one: Posted, spans: Spans) -> int:
-    wr, own = one.wr, qp.own
-    if wr.ah is None or one.total > MTU:
-        return LOC_QP_OP if wr.ah is None else LOC_LEN
-    peer, its = wr.ah.peer, _arena.qp_row(wr.qpn)
-    kind, qkey = peer.words[its + _arena.TYPE], peer.words[its + _arena.QKEY]
-    if (kind, qkey) != (UD, wr.qkey) or not RTR <= peer.words[its] < ERR or not peer.alive:
+    """Send a datagram, with a header that names both ends."""
+    wr = one.wr
+    if wr.ah is None:
+        return LOC_QP_OP
+    if one.total > MTU:
+        return LOC_LEN
+
+    own = qp.own
+    peer = wr.ah.peer
+    row = _arena.qp_row(wr.qpn)
+    kind = peer.words[row + _arena.TYPE]
+    qkey = peer.words[row + _arena.QKEY]
+    state = peer.words[row + _arena.STATE]
+    if kind != UD or qkey != wr.qkey or not RTR <= state < ERR or not peer.alive:
         return LOST
+
     header = bytes.fromhex("0" * 16 + own.gid.replace(":", "") + peer.gid.replace(":", ""))
     own.bytes[qp.header : qp.header + GRH] = header
     return _deliver(qp, one, [(qp.header, GRH), *spans], peer, wr.qpn)
@@ -187,25 +325,46 @@ def _datagram(qp: Any, one: Posted, spans: Spans) -> int:
 
 def _deliver(qp: Any, one: Posted, spans: Spans, peer: Arena, qpn: int, to: int = 0) -> int:
     """Put a message into the receiver's oldest buffer (WRITE with immediate: to ``to``), and tell the receiver."""
-    wr, total = one.wr, sum([n for _, n in spans])
-    domain, rq, rcq = (
-        peer.words[_arena.qp_row(qpn) + field] for field in (_arena.PD, _arena.RQ, _arena.RCQ)
-    )
-    status, with_imm, opcode = OK, wr.opcode != SEND, e.IBV_WC_RECV + (wr.opcode == WRITE_IMM)
-    flags = (qp.qp_type == UD) | with_imm << 1
+    wr = one.wr
+    total = _bytes(spans)
+    row = _arena.qp_row(qpn)
+    domain = peer.words[row + _arena.PD]
+    rq = peer.words[row + _arena.RQ]
+    rcq = peer.words[row + _arena.RCQ]
+
+    opcode = e.IBV_WC_RECV_RDMA_WITH_IMM if wr.opcode == WRITE_IMM else e.IBV_WC_RECV
+    flags = 0
+    if qp.qp_type == UD:
+        flags |= e.IBV_WC_GRH
+    immediate = 0
+    if wr.opcode != SEND:
+        flags |= e.IBV_WC_WITH_IMM
+        immediate = wr.imm_data
+
     with peer.lock():
         if peer.words[rq + HEAD] == peer.words[rq + TAIL]:
             return RNR
         wr_id, buffers = peer.receive(rq)
-        targets = [(peer.find(key, addr, n, 1, domain), n) for addr, n, key in buffers]
         if wr.opcode == WRITE_IMM:
             targets = [(to, total)]
-        if min(targets)[0] < 0 or sum([n for _, n in targets]) < total:
-            status = LOC_PROT if min(targets)[0] < 0 else LOC_LEN
         else:
+            access = e.IBV_ACCESS_LOCAL_WRITE
+            targets = [(peer.find(key, addr, n, access, domain), n) for addr, n, key in buffers]
+
+        if _forbidden(targets):
+            status = LOC_PROT
+        elif _bytes(targets) < total:
+            status = LOC_LEN
+        else:
+            status = OK
             one.land(qp.own, spans, peer, targets)
-        entry = (wr_id, status, opcode, total, qpn, qp.qp_num, wr.imm_data * with_imm, flags)
-        told = peer.complete(rcq, rq, entry, bool(wr.send_flags & SOLICITED))
-    if status or not told:
+        entry = (wr_id, status, opcode, total, qpn, qp.qp_num, immediate, flags)
+        fits = peer.complete(rcq, rq, entry, bool(wr.send_flags & SOLICITED))
+
+    if status or not fits:
         peer.fail(qpn)
-    return REM_INV_REQ if status == LOC_LEN else REM_OP if status or not told else OK
+    if status == LOC_LEN:
+        return REM_INV_REQ
+    if status or not fits:
+        return REM_OP
+    return OK

@@ -3,19 +3,27 @@
 import importlib
 from typing import Any
 
+from fabriclab.rdma import enums
 from fabriclab.rdma.device import MR
 from fabriclab.rdma.enums import TABLE
 from fabriclab.rdma.qp import QP
 from fabriclab.rdma.records import GID, AHAttr, GlobalRoute, QPAttr
 
-_HOMES = TABLE["homes"]  # module of pyverbs, and what it has
+_HOMES: dict[str, str] = TABLE["homes"]  # module of pyverbs -> its names, separated by blanks
+_EVERY_RIGHT = (
+    enums.IBV_ACCESS_LOCAL_WRITE
+    | enums.IBV_ACCESS_REMOTE_WRITE
+    | enums.IBV_ACCESS_REMOTE_READ
+    | enums.IBV_ACCESS_REMOTE_ATOMIC
+)
 
 
 class Verbs:
     """The names of the verbs: ``DEVICE`` is what ``Context`` opens, ``about`` says what that is."""
 
     def __init__(self, device: str, about: str, names: dict[str, Any]) -> None:
-        self.DEVICE, self.about = device, about
+        self.DEVICE = device
+        self.about = about
         vars(self).update(names)
 
     def __getattr__(self, name: str) -> Any:
@@ -44,31 +52,41 @@ def use(device: str = "") -> Verbs:
     >>> verbs, verbs.Context(name=verbs.DEVICE).query_pkey(1, 0)
     (<Verbs: the device in software>, 65535)
     """
-    here, found, why = importlib.import_module(__package__), list[str](), "pyverbs finds no device"
+    found: list[str] = []
+    why = "pyverbs finds no device"
     try:
-        found = [
-            entry.name.decode()
-            for entry in importlib.import_module("pyverbs.device").get_device_list()
-        ]
+        entries = importlib.import_module("pyverbs.device").get_device_list()
+        found = [entry.name.decode() for entry in entries]
     except Exception as error:  # pyverbs is not here, or finds no driver
         why = f"{why} ({error})"
-    if device in ("", *found) and found:
-        homes = {home: importlib.import_module(f"pyverbs.{home}") for home in (*_HOMES, "enums")}
-        names = {
-            name: getattr(homes[home], name) for home in _HOMES for name in _HOMES[home].split()
-        }
-        return Verbs(
-            device or found[0],
-            f"{device or found[0]}, by pyverbs",
-            {**names, "enums": homes["enums"]},
-        )
+    if found and device in ("", *found):
+        return _by_pyverbs(device or found[0])
+
+    here = importlib.import_module(__package__)
     if device not in ("", here.DEVICE):
         raise here.PyverbsUserError(
             f"there is no device {device!r}; there are {', '.join([*found, here.DEVICE])}"
         )
-    names = {name: getattr(here, name) for names in _HOMES.values() for name in names.split()}
-    about = "the device in software" + (f": {why}" if not device else "")
-    return Verbs(here.DEVICE, about, {**names, "enums": here.enums})
+    names = {}
+    for listed in _HOMES.values():
+        for name in listed.split():
+            names[name] = getattr(here, name)
+    names["enums"] = here.enums
+    about = "the device in software"
+    if not device:
+        about += f": {why}"
+    return Verbs(here.DEVICE, about, names)
+
+
+def _by_pyverbs(device: str) -> Verbs:
+    """Return the verbs of a device that pyverbs found."""
+    homes = {home: importlib.import_module(f"pyverbs.{home}") for home in (*_HOMES, "enums")}
+    names = {}
+    for home, listed in _HOMES.items():
+        for name in listed.split():
+            names[name] = getattr(homes[home], name)
+    names["enums"] = homes["enums"]
+    return Verbs(device, f"{device}, by pyverbs", names)
 
 
 def connect(qp: QP, mr: MR, pipe: Any = None) -> tuple[int, int]:
@@ -81,18 +99,26 @@ def connect(qp: QP, mr: MR, pipe: Any = None) -> tuple[int, int]:
     tuple of int
         Key (rkey) and address of the peer's region.
     """
-    peer = qp.pd.context.query_gid(1, 0).gid, qp.qp_num, mr.rkey, mr.buf
+    peer = (qp.pd.context.query_gid(1, 0).gid, qp.qp_num, mr.rkey, mr.buf)
     if pipe is not None:
         pipe.send(peer)
         peer = pipe.recv()
+    gid, qp_num, rkey, address = peer
+
     attr = QPAttr()
-    attr.ah_attr = AHAttr(gr=GlobalRoute(dgid=GID(peer[0])), is_global=1)
-    attr.dest_qp_num, attr.qp_access_flags = peer[1], 15  # every right: those of the region decide
-    attr.max_rd_atomic = attr.max_dest_rd_atomic = 1
+    attr.ah_attr = AHAttr(gr=GlobalRoute(dgid=GID(gid)), is_global=1)
+    attr.dest_qp_num = qp_num
+    attr.qp_access_flags = _EVERY_RIGHT  # those of the region decide
+    attr.max_rd_atomic = 1
+    attr.max_dest_rd_atomic = 1
     # illustrative: patient enough for a busy machine, 4.096 us x 2^10 three times
-    attr.timeout, attr.retry_cnt, attr.rnr_retry, attr.min_rnr_timer = 10, 3, 3, 1
+    attr.timeout = 10
+    attr.retry_cnt = 3
+    attr.rnr_retry = 3
+    attr.min_rnr_timer = 1
     qp.to_rts(attr)
+
     if pipe is not None:
         pipe.send("ready")
         pipe.recv()
-    return peer[2:]
+    return rkey, address

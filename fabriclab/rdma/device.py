@@ -12,7 +12,12 @@ from fabriclab.rdma import enums as e
 from fabriclab.rdma.records import GID, Counters, PyverbsRDMAError, PyverbsUserError, shown
 
 DEVICE = "fabriclab0"
+_FIRST_NUMBER = 17
+_MOST = _arena.ROWS - _FIRST_NUMBER  # numbers that a context has
 _ACCESS = sum(e.ibv_access_flags)
+_FIRST_TAG = (
+    0x41  # lowest byte of a key; another one each time that the rest of the key is used again
+)
 _WRITES = e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_ATOMIC
 
 
@@ -31,14 +36,15 @@ class Closes:
 
     def close(self) -> None:
         """Give back what the device holds for this object and for what was made from it."""
-        if not self.closed:
-            for made in list(self._made):
-                made.close()
-            self.closed = True
-            self._close()
+        if self.closed:
+            return
+        for made in list(self._made):
+            made.close()
+        self.closed = True
+        self._close()
 
     def _close(self) -> None:
-        pass
+        """Give back what the device holds for this object alone."""
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -74,26 +80,30 @@ class Context(Closes):
                 f"there is no device {name!r} here; the device in software is {DEVICE!r}"
             )
         super().__init__()
-        self.name, self.counters, self.arena = name, Counters(), _arena.own()
-        self.adversary = str(
-            os.environ.get("FABRICLAB_ADVERSARY", "0") if adversary is None else adversary
-        )
-        self._numbers = iter(range(17, _arena.ROWS))  # of queue pairs and of other objects
+        self.name = name
+        self.counters = Counters()
+        self.arena = _arena.own()
+        if adversary is None:
+            self.adversary = os.environ.get("FABRICLAB_ADVERSARY", "0")
+        else:
+            self.adversary = str(adversary)
+        self._numbers = iter(
+            range(_FIRST_NUMBER, _arena.ROWS)
+        )  # of queue pairs and of other objects
         self.freed = list[int]()  # keys of regions, each with another tag than it had
 
     def number(self) -> int:
         """Return a number that no object of this context had before."""
-        if number := next(self._numbers, 0):
-            return number
-        raise PyverbsRDMAError(
-            f"a context makes {_arena.ROWS - 17} queues and regions; all are used up", errno.ENOMEM
-        )
+        number = next(self._numbers, 0)
+        if not number:
+            raise PyverbsRDMAError(
+                f"a context makes {_MOST} queues and regions; all are used up", errno.ENOMEM
+            )
+        return number
 
     def query_device(self) -> SimpleNamespace:
         """Return the limits of the device."""
-        return SimpleNamespace(
-            max_qp=_arena.ROWS - 17, max_mr=_arena.ROWS - 17, max_sge=32, max_qp_rd_atom=16
-        )
+        return SimpleNamespace(max_qp=_MOST, max_mr=_MOST, max_sge=32, max_qp_rd_atom=16)
 
     def query_port(self, port_num: int) -> SimpleNamespace:
         """Return what the only port says of itself."""
@@ -124,7 +134,8 @@ class PD(Closes):
 
     def __init__(self, creator: Context) -> None:
         super().__init__(creator)
-        self.context, self.number = creator, creator.number()
+        self.context = creator
+        self.number = creator.number()
 
 
 class AH(Closes):
@@ -160,28 +171,35 @@ class MR(Closes):
         self, creator: PD, length: int = 0, access: int = 0, address: int | None = None
     ) -> None:
         super().__init__(creator)
-        if (
-            length <= 0
-            or access & ~_ACCESS
-            or (access & _WRITES and not access & e.IBV_ACCESS_LOCAL_WRITE)
-        ):
+        unknown = access & ~_ACCESS
+        only_peers_write = access & _WRITES and not access & e.IBV_ACCESS_LOCAL_WRITE
+        if length <= 0 or unknown or only_peers_write:
             msg = "a region has a length > 0, flags of the device, and LOCAL_WRITE if peers may write: got length "
             raise PyverbsRDMAError(f"{msg}{length}, access {access:#x}", errno.EINVAL)
-        self.pd, self.length, self.context = creator, length, creator.context
-        arena, self._made_here = self.context.arena, address is None
+        self.pd = creator
+        self.length = length
+        self.context = creator.context
+        arena = self.context.arena
+        self._made_here = address is None
         if address is None:
             check_memory(length, f"a memory region of {length} B", "register less")
-        self.at = arena.alloc(length) if address is None else arena.inside(address, length)
+            self.at = arena.alloc(length)
+        else:
+            self.at = arena.inside(address, length)
         if self.at < 0:
             msg = f"address {address:#x} with {length} B is not in a region of this context, so no peer could map it; "
             raise PyverbsRDMAError(
                 msg + "leave address out, and use the memory that is made", errno.EFAULT
             )
-        self.lkey = self.rkey = (
-            self.context.freed.pop() if self.context.freed else self.context.number() << 8 | 0x41
-        )
-        self._place = _arena.MR_TABLE + (self.lkey >> 8) * _arena.MR_ROW.size
+
+        if self.context.freed:
+            key = self.context.freed.pop()
+        else:
+            key = self.context.number() << 8 | _FIRST_TAG
+        self.lkey = key
+        self.rkey = key
         self.buf = arena.base + self.at
+        self._place = _arena.MR_TABLE + (self.lkey >> 8) * _arena.MR_ROW.size
         _arena.MR_ROW.pack_into(
             arena.map, self._place, self.lkey, access, self.buf, self.buf + length, creator.number
         )
@@ -214,7 +232,8 @@ class MR(Closes):
     def _close(self) -> None:
         _arena.MR_ROW.pack_into(self.context.arena.map, self._place, 0, 0, 0, 0, 0)
         self.context.arena.changed()
-        self.context.freed.append(self.lkey & ~0xFF | (self.lkey + 1) % 256)
+        next_tag = (self.lkey + 1) % 256
+        self.context.freed.append(self.lkey & ~0xFF | next_tag)
         if self._made_here:
             self.context.arena.free(self.at, self.length)
 

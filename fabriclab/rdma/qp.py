@@ -6,14 +6,14 @@ waits. The times of a real NIC are no part of this.
 """
 
 import errno
-import itertools
+import math
 import platform
 import random
 import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from fabriclab.rdma import _arena, records
 from fabriclab.rdma import _wire as w
@@ -24,17 +24,49 @@ from fabriclab.rdma.device import PD, Closes
 from fabriclab.rdma.queues import ring
 from fabriclab.rdma.records import WC, PyverbsRDMAError, PyverbsUserError, QPAttr, RecvWR, SendWR
 
-_OPS: dict[int, Sequence[int]] = {w.RC: range(7), w.UC: range(4), w.UD: (w.SEND, w.SEND_IMM)}
-_UNUSUAL = w.FENCE | w.SOLICITED | w.INLINE
+_OPS: dict[int, Sequence[int]] = {
+    w.RC: (w.WRITE, w.WRITE_IMM, w.SEND, w.SEND_IMM, w.READ, w.CAS, w.FAA),
+    w.UC: (w.WRITE, w.WRITE_IMM, w.SEND, w.SEND_IMM),
+    w.UD: (w.SEND, w.SEND_IMM),
+}
+_UNUSUAL = w.FENCE | w.SOLICITED | w.INLINE  # flags of requests that the quick path leaves alone
 _REORDERS = platform.machine() not in ("x86_64", "AMD64")  # the processor reorders stores
-_new = WC.__new__  # quicker than WC itself
-_REFUSED = (
-    "QP {qp.qp_num} is in {qp.qp_state!r}; it sends in IBV_QPS_RTS",
-    "a QP of type {qp.qp_type!r} has no operation {wr.opcode!r}",
-    "{wr.num_sge} SGEs, and max_send_sge is {cap.max_send_sge}",
-    "{total} B inline with opcode {wr.opcode}: a SEND or WRITE takes max_inline_data={cap.max_inline_data}",
-    "the send queue is full (max_send_wr={cap.max_send_wr}); a polled completion gives back its place and those before",
+_new = WC.__new__  # faster than WC itself
+
+_RNR_UNIT = 1e-5  # [s] of the RNR timer
+_RNR_OF_ZERO = 32  # code 0 of the RNR timer continues the table after 31
+_RNR_FOR_EVER = 7  # as rnr_retry: without end
+_TIMEOUT_UNIT = 4.096e-6  # [s] of the time-out
+_WITHOUT_TIMEOUT = (
+    1e-3  # [s] illustrative: between tries where the timeout is 0, which is without end
 )
+
+
+def rnr_delay(code: int) -> float:
+    """Return how long a sender waits for a receiver without a buffer, by the code of `min_rnr_timer` [s].
+
+    10 us times 1, 2, 3, 4, 6, 8, 12, 16 and so on for the codes 1 to 31: powers of two, and between two of them 1.5
+    times the lower one. Code 0 stands for the longest time, 655.36 ms.
+
+    References
+    ----------
+    .. [1] InfiniBand Architecture Specification, encoding of the RNR NAK timer; Linux, rdmavt: ib_rvt_rnr_table.
+    """
+    if code == 0:
+        code = _RNR_OF_ZERO
+    if code == 1:
+        return _RNR_UNIT
+    steps: float = 2 ** (code // 2)
+    if code % 2:
+        steps *= 1.5
+    return _RNR_UNIT * steps
+
+
+class Patience(NamedTuple):
+    """How long to wait before the next try, and how many tries follow the first one."""
+
+    delay: float  # [s]
+    tries: float  # may be infinite
 
 
 class QP(Closes):
@@ -56,13 +88,11 @@ class QP(Closes):
     """
 
     def __init__(self, creator: PD, init_attr: Any, qp_attr: Any = None) -> None:
-        scq, rcq, srq, cap, ctx = (
-            init_attr.scq,
-            init_attr.rcq,
-            init_attr.srq,
-            init_attr.cap,
-            creator.context,
-        )
+        scq = init_attr.scq
+        rcq = init_attr.rcq
+        srq = init_attr.srq
+        cap = init_attr.cap
+        ctx = creator.context
         if scq is None or rcq is None or {ctx} != {scq.context, rcq.context, (srq or scq).context}:
             raise PyverbsUserError(
                 "a queue pair needs scq and rcq, and all its queues in the context of its PD"
@@ -70,33 +100,59 @@ class QP(Closes):
         if init_attr.qp_type not in _OPS or cap.max_send_wr < 1 or not 1 <= cap.max_send_sge <= 32:
             msg = f"qp_type must be RC, UC or UD, max_send_wr >= 1, max_send_sge 1 to 32; got {init_attr.qp_type}, "
             raise PyverbsRDMAError(f"{msg}{cap.max_send_wr}, {cap.max_send_sge}", errno.EINVAL)
-        super().__init__(creator, scq, rcq, *([srq] if srq else []))
-        self.qp_num, self.qp_type, self.pd, self._init = (
-            ctx.number(),
-            init_attr.qp_type,
-            creator,
-            init_attr,
-        )
-        self.own, self._words, self.counters = ctx.arena, ctx.arena.words, ctx.counters
-        self._all, self.cap, self.scq = init_attr.sq_sig_all, cap, scq
+        makers = [creator, scq, rcq]
+        if srq:
+            makers.append(srq)
+        super().__init__(*makers)
+
+        self.qp_num = ctx.number()
+        self.qp_type = init_attr.qp_type
+        self.pd = creator
+        self.cap = cap
+        self.scq = scq
+        self.counters = ctx.counters
+        self.own = ctx.arena
+        self.attr = QPAttr()
+        self._words = ctx.arena.words
+        self._init = init_attr
+        self._signal_all = init_attr.sq_sig_all
+
         # Send requests so far, how many of them have ended, and how many gave their place back.
-        self.posted = self.done = self.retired = 0
+        self.posted = 0
+        self.done = 0
+        self.retired = 0
+        # Outcomes of checks for the quick path of `post_send`, by opcode, lkey and rkey.
+        self.known: dict[tuple[int, int, int], w.Checked] = {}
+        # Requests that are tried again, or wait for those before them.
         self._waiting: deque[w.Posted] = deque()
-        self._draws = (
-            random.Random(f"{ctx.adversary}/{self.qp_num}") if ctx.adversary != "0" else None
-        )
-        # by operation and keys, see `_wire`
-        self.known: dict[tuple[int, int, int], tuple[Any, ...]] = {}
-        self.peer, self._peer_words, self.attr = self.own, self._words, QPAttr()
-        # the latter while a thread does what waits
-        self._lock, self._acts = (threading.Lock(), threading.Lock())
-        self._tries, self._row = 0, _arena.qp_row(self.qp_num)
+        self._tries = 0  # of the first of them, after the first one
+        self._draws: random.Random | None = None  # of a device at its worst
+        if ctx.adversary != "0":
+            self._draws = random.Random(f"{ctx.adversary}/{self.qp_num}")
+        self._lock = threading.Lock()
+        self._acts = threading.Lock()  # held while a thread does what waits
+
+        # Its peer, itself until it is connected.
+        self.peer = self.own
+        self._peer_words = self._words
+
+        self._row = _arena.qp_row(self.qp_num)
         self._rq = srq.row if srq else self.own.queue(cap.max_recv_wr, cap.max_recv_sge)
-        fields = 0, creator.number, 0, self._rq, rcq.row, int(srq is not None), 0, 0, 0, 0
+        row: dict[int, int] = {
+            _arena.PD: creator.number,
+            _arena.RQ: self._rq,
+            _arena.RCQ: rcq.row,
+            _arena.SHARED: int(srq is not None),
+        }
+        fields = [row.get(word, 0) for word in range(_arena.PSN + 1)]
         _arena.QP_ROW.pack_into(self.own.map, 8 * self._row, *fields)
+
         self.header = self.own.alloc(w.GRH) if self.qp_type == w.UD else 0
         if qp_attr is not None:
-            (self.to_rts if self.qp_type == w.UD else self.to_init)(qp_attr)
+            if self.qp_type == w.UD:
+                self.to_rts(qp_attr)
+            else:
+                self.to_init(qp_attr)
 
     @property
     def qp_state(self) -> Any:
@@ -125,16 +181,19 @@ class QP(Closes):
         """Set what ``mask`` names; `PyverbsRDMAError` tells what a step lacks, or that there is no such step."""
         with self._acts, self._lock:
             new = records.check_step(self.qp_type, self.qp_state, qp_attr, mask)
-            peer = _arena.attach(qp_attr.ah_attr.gr.dgid.gid) if mask & e.IBV_QP_AV else self.peer
+            peer = self.peer
+            if mask & e.IBV_QP_AV:
+                peer = _arena.attach(qp_attr.ah_attr.gr.dgid.gid)
             records.take(self.attr, qp_attr, mask)
-            attr, words = self.attr, self._words
-            self.peer, self._peer_words, self.peer_row = (
-                peer,
-                peer.words,
-                _arena.qp_row(attr.dest_qp_num),
-            )
-            # What the peer's row must say: type, number, token and packet number of mine.
-            self.expected = self.qp_type, self.qp_num, self.own.token, attr.sq_psn
+            attr = self.attr
+            words = self._words
+
+            self.peer = peer
+            self._peer_words = peer.words
+            self.peer_row = _arena.qp_row(attr.dest_qp_num)
+            # TYPE, DEST, DEST_TOKEN and PSN, as the peer's row must have them.
+            self.expected = (self.qp_type, self.qp_num, self.own.token, attr.sq_psn)
+
             row = {
                 _arena.ACCESS: attr.qp_access_flags,
                 _arena.DEST: attr.dest_qp_num,
@@ -149,12 +208,14 @@ class QP(Closes):
             for field, value in row.items():
                 words[self._row + field] = value
             self.own.changed()
+
             if new == ERR:
                 self._fail()
             elif new == RESET:
                 self._waiting = deque()
                 self.scq.forget(self)
-                self.done = self.retired = self.posted
+                self.done = self.posted
+                self.retired = self.posted
                 self.attr = QPAttr()
                 if not self._init.srq:
                     words[self._rq + HEAD] = words[self._rq + TAIL]
@@ -162,7 +223,9 @@ class QP(Closes):
     def query(self, mask: int) -> tuple[Any, Any]:
         """Return the attributes that ``mask`` names, the state, and what the pair was made from."""
         found = QPAttr(self.qp_state, self.qp_state)
-        records.take(found, self.attr, mask & ~(0 if self.attr.dest_qp_num else e.IBV_QP_DEST_QPN))
+        if not self.attr.dest_qp_num:
+            mask &= ~e.IBV_QP_DEST_QPN
+        records.take(found, self.attr, mask)
         return found, self._init
 
     def post_recv(self, wr: RecvWR, bad_wr: RecvWR | None = None) -> None:
@@ -187,115 +250,161 @@ class QP(Closes):
             send queue. What stands before it in the chain is posted. All other errors are completions.
         """
         piece = wr.sg[0]
-        known = self.known.get((op := wr.opcode, piece.lkey, wr.rkey))
-        if known is None or wr.send_flags & _UNUSUAL or wr.next_wr is not None or len(wr.sg) != 1:
-            return ring(self._lock, self.counters, wr, bad_wr, self._post_send)
-        # A WRITE or READ between regions that one before has used. As in the translation cache of a NIC, what was found
-        # then stands as long as nobody changes a table that was read; bounds and queues are checked each time.
-        mine, theirs, words, peer, start, end, first, last, near, far, scq, room, counters = known
-        at, to, n, told = piece.addr, wr.remote_addr, piece.length, None
-        if wr.send_flags or self._all:
-            told = _new(WC)
-            told.wr_id, told.opcode = wr.wr_id, w.TOLD[op]
-            told.byte_len, told.qp_num, told.qp = n, self.qp_num, self
-        changed = words[CHANGES] != mine or peer[CHANGES] != theirs
-        outside = at < start or at + n > end or to < first or to + n > last
-        full = len(scq.local) >= scq.cqe or words[scq.row + TAIL] != scq.calm
+        opcode = wr.opcode
+        checked = self.known.get((opcode, piece.lkey, wr.rkey))
+        flags = wr.send_flags
+        if checked is None or flags & _UNUSUAL or wr.next_wr is not None or len(wr.sg) != 1:
+            ring(self._lock, self.counters, wr, bad_wr, self._post_send)
+            return
+
+        # The quick path: a WRITE or READ between regions that one before has used. As in the translation cache of a
+        # NIC, what was found then stands as long as nobody changes a table that was read; bounds and queues are checked
+        # each time. The completion is made before these checks: from them to `append` no other thread has a turn,
+        # since Python switches threads only where a function is called or a loop begins anew.
+        at = piece.addr
+        to = wr.remote_addr
+        size = piece.length
+        completion = None
+        if flags or self._signal_all:
+            completion = _new(WC)
+            completion.wr_id = wr.wr_id
+            completion.opcode = w.COMPLETED_AS[opcode]
+            completion.byte_len = size
+            completion.qp_num = self.qp_num
+            completion.qp = self
+
+        scq = self.scq
         if (
-            changed
-            or outside
-            or full
+            # a table has changed
+            checked.own_words[CHANGES] != checked.own_changes
+            or checked.peer_words[CHANGES] != checked.peer_changes
+            # outside of one of the regions
+            or at < checked.own_start
+            or at + size > checked.own_end
+            or to < checked.peer_start
+            or to + size > checked.peer_end
+            # the completion queue is full, or may be
+            or len(scq.local) >= scq.cqe
+            or checked.own_words[scq.row + TAIL] != scq.calm
+            # requests wait, or the send queue is full
             or self.posted != self.done
-            or self.posted - self.retired >= room
+            or self.posted - self.retired >= self.cap.max_send_wr
         ):
-            return ring(self._lock, self.counters, wr, bad_wr, self._post_send)
-        at, to = at - near, to - far  # to `append`, Python lets no other thread have a turn
-        source, target = self.own, self.peer
-        if op:  # a READ goes the other way
+            ring(self._lock, self.counters, wr, bad_wr, self._post_send)
+            return
+
+        at -= checked.own_base
+        to -= checked.peer_base
+        source = self.own
+        target = self.peer
+        if opcode:  # a READ goes the other way; a WRITE is 0
             source, target, at, to = target, source, to, at
-        if n == 8 and not (at | to) & 7:
+        if size == 8 and not (at | to) & 7:
             target.words[to >> 3] = source.words[at >> 3]
         else:
-            target.bytes[to : to + n] = source.bytes[at : at + n]
-        self.posted = self.done = self.posted + 1
-        if told is not None:
-            told.index = self.posted
-            scq.local.append(told)
+            target.bytes[to : to + size] = source.bytes[at : at + size]
+        self.posted += 1
+        self.done = self.posted
+        if completion is not None:
+            completion.index = self.posted
+            scq.local.append(completion)
         if _REORDERS:
             with self._lock:  # a memory fence: a later WRITE is seen later
                 pass
-        counters.quick += 1
-        counters.bytes += n
+        self.counters.quick += 1
+        self.counters.bytes += size
 
     def _post_send(self, wr: SendWR) -> None:
-        state, op, cap, total = (
-            self._words[self._row],
-            wr.opcode,
-            self.cap,
-            sum([p.length for p in wr.sg]),
-        )
-        too_long = wr.send_flags & w.INLINE and (total > cap.max_inline_data or op >= w.READ)
-        self.posted += 1  # which keeps other threads off the quick way
-        full = self.posted - self.retired > cap.max_send_wr
-        wrong = (
-            state < RTS,
-            op not in _OPS[self.qp_type],
-            len(wr.sg) > cap.max_send_sge,
-            too_long,
-            full,
-        )
-        for msg in itertools.compress(_REFUSED, wrong):
+        """Do a request with all its checks, or let it wait."""
+        state = self._words[self._row + STATE]
+        total = sum([piece.length for piece in wr.sg])  # [B]
+        self.posted += 1  # which keeps other threads off the quick path
+        refused = self._refused(wr, state, total)
+        if refused is not None:
             self.posted -= 1
-            msg = msg.format(qp=self, wr=wr, cap=cap, total=total)
-            raise PyverbsRDMAError(msg, errno.ENOMEM if full else errno.EINVAL)
-        one = w.Posted(wr, total, self.posted)
+            raise refused
+
+        posted = w.Posted(wr, total, self.posted)
         if not self._waiting and (state != RTS or not self._draws):
-            status = w.FLUSH if state != RTS else w.execute(self, one)
+            status = w.FLUSH if state != RTS else w.execute(self, posted)
             if status >= 0:
-                return self._finish(one, status)
-        if wr.send_flags & w.INLINE and (
-            spans := w.local(self, wr, 0)
-        ):  # its buffer may be used again at once
-            one.kept = [(self.own.alloc(total), total)]
-            one.land(self.own, spans, self.own, one.kept)
-        one.wr = wr.as_posted()
+                self._finish(posted, status)
+                return
+
+        if wr.send_flags & w.INLINE:  # its buffer may be used again at once
+            spans = w.local(self, wr, 0)
+            if spans:
+                posted.kept = [(self.own.alloc(total), total)]
+                posted.land(self.own, spans, self.own, posted.kept)
+        posted.wr = wr.as_posted()
         if self._draws:
-            one.draws, one.eager = (
-                random.Random(self._draws.getrandbits(64)),
-                self._draws.random() < 0.5,
-            )
-        self._waiting.append(one)
+            posted.draws = random.Random(self._draws.getrandbits(64))
+            posted.eager = self._draws.random() < 0.5
+        self._waiting.append(posted)
         if len(self._waiting) == 1:
             threading.Thread(target=self._work, args=(self._waiting,), daemon=True).start()
 
-    def _finish(self, one: w.Posted, status: int) -> None:
-        """Tell the completion queue, where it is to be told, and stop the pair after an error."""
-        wr, fits = one.wr, True
-        if one.kept:
-            self.own.free(*one.kept[0])
-        if status or self._all or wr.send_flags & w.SIGNALED:
-            told = WC(
+    def _refused(self, wr: SendWR, state: int, total: int) -> PyverbsRDMAError | None:
+        """Return why a request cannot be posted, None if it can; it is counted in ``posted`` already."""
+        cap = self.cap
+        inline = wr.send_flags & w.INLINE
+        full = self.posted - self.retired > cap.max_send_wr
+        if state < RTS:
+            msg = f"QP {self.qp_num} is in {self.qp_state!r}; it sends in IBV_QPS_RTS"
+        elif wr.opcode not in _OPS[self.qp_type]:
+            msg = f"a QP of type {self.qp_type!r} has no operation {wr.opcode!r}"
+        elif len(wr.sg) > cap.max_send_sge:
+            msg = f"{wr.num_sge} SGEs, and max_send_sge is {cap.max_send_sge}"
+        elif inline and (total > cap.max_inline_data or wr.opcode >= w.READ):
+            msg = (
+                f"{total} B inline with opcode {wr.opcode}: a SEND or WRITE takes "
+                f"max_inline_data={cap.max_inline_data}"
+            )
+        elif full:
+            msg = (
+                f"the send queue is full (max_send_wr={cap.max_send_wr}); "
+                "a polled completion gives back its place and those before"
+            )
+        else:
+            return None
+        return PyverbsRDMAError(msg, errno.ENOMEM if full else errno.EINVAL)
+
+    def _finish(self, posted: w.Posted, status: int) -> None:
+        """Add a completion, where one is wanted, and stop the pair after an error."""
+        wr = posted.wr
+        if posted.kept:
+            self.own.free(*posted.kept[0])
+
+        fits = True
+        if status or self._signal_all or wr.send_flags & w.SIGNALED:
+            completion = WC(
                 wr_id=wr.wr_id,
                 status=status,
-                opcode=w.TOLD[wr.opcode],
-                byte_len=one.total,
+                opcode=w.COMPLETED_AS[wr.opcode],
+                byte_len=posted.total,
                 qp_num=self.qp_num,
             )
-            told.qp, told.index = self, one.index
-            fits = self.scq.add(told, bool(wr.send_flags & w.SOLICITED))
+            completion.qp = self
+            completion.index = posted.index
+            fits = self.scq.add(completion, bool(wr.send_flags & w.SOLICITED))
         self.done += 1
-        if (status and status != w.FLUSH) or (not fits and self._words[self._row] != ERR):
-            self._words[self._row + STATE] = ERR if self.qp_type == w.RC or not fits else SQE
+
+        failed = status not in (w.OK, w.FLUSH)
+        lost = not fits and self._words[self._row + STATE] != ERR
+        if failed or lost:
+            only_sends = fits and self.qp_type != w.RC
+            self._words[self._row + STATE] = SQE if only_sends else ERR
             self.own.changed()
             self._fail()
 
     def _fail(self) -> None:
-        """Flush what waits here, in the state of error; in SQE receives go on."""
-        if self._words[self._row] == ERR:
+        """Flush what waits here; in ERR receives are flushed, too, in SQE they go on."""
+        if self._words[self._row + STATE] == ERR:
             self.own.fail(self.qp_num)
-        waiting, self._waiting = self._waiting, deque()
-        for one in waiting:
-            self._finish(one, w.FLUSH)
+        waiting = self._waiting
+        self._waiting = deque()
+        for posted in waiting:
+            self._finish(posted, w.FLUSH)
 
     def _work(self, waiting: deque[w.Posted]) -> None:
         """Do what waits, as a NIC does, until nothing does, or all of it has been flushed."""
@@ -307,55 +416,59 @@ class QP(Closes):
                 with self._lock:
                     if self._waiting is not waiting:
                         return
-                    one = waiting[
-                        len(waiting) > 1 and waiting[1].overtakes(waiting[0], self.qp_type)
-                    ]
-                    one.early, active = one is not waiting[0], self._words[self._row] == RTS
-                if (status := one.status) is None:
-                    status = w.execute(self, one) if active else w.FLUSH
+                    posted = waiting[0]
+                    if len(waiting) > 1 and waiting[1].overtakes(waiting[0], self.qp_type):
+                        posted = waiting[1]
+                    posted.early = posted is not waiting[0]
+                    sends = self._words[self._row + STATE] == RTS
+
+                status = posted.status
+                if status is None:
+                    status = w.execute(self, posted) if sends else w.FLUSH
                 with self._lock:
                     if self._waiting is not waiting:
                         return
-                    delay = self._outcome(one, status)
+                    delay = self._outcome(posted, status)
 
-    def _outcome(self, one: w.Posted, status: int) -> float:
+    def _outcome(self, posted: w.Posted, status: int) -> float:
         """Finish a request that has waited, if it is its turn; return the time to the next try [s], -1 for none."""
-        if one.early:
-            one.status, one.eager = None if status < 0 else status, False
+        if posted.early:
+            posted.status = None if status < 0 else status
+            posted.eager = False
             return 0
+
         if status < 0:
-            delay, limit = self._patience(status)
+            patience = self._patience(status)
             self._tries += 1
-            if self._tries <= limit:
-                return delay
+            if self._tries <= patience.tries:
+                return patience.delay
             status = w.RNR_EXC if status == w.RNR else w.RETRY_EXC
         self._tries = 0
         self._waiting.popleft()
-        self._finish(one, status)
+        self._finish(posted, status)
         return 0 if self._waiting else -1
 
-    def _patience(self, status: int) -> tuple[float, float]:
-        """Return how long to wait before the next try [s], and how many tries there are after the first one.
+    def _patience(self, status: int) -> Patience:
+        """Return how long and how often a request is tried again after `RNR` or `LOST`.
 
         References
         ----------
-        .. [1] Linux, drivers/infiniband/sw/rxe: rnrnak_usec (RNR timers); ibv_modify_qp(3): 4.096 us * 2**timeout.
+        .. [1] ibv_modify_qp(3): a time-out of 4.096 us * 2**timeout, 0 for none; rnr_retry of 7 is without end.
         """
         attr = self.attr
         if status == w.LOST:
-            return (
-                (4.096e-6 * 2**attr.timeout, attr.retry_cnt)
-                if attr.timeout
-                else (1e-3, float("inf"))
-            )
-        code = self._peer_words[self.peer_row + _arena.RNR_TIMER] or 32
-        steps = 1 if code == 1 else 2 ** (code // 2) * (1.5 if code % 2 else 1)
-        return 1e-5 * steps, float("inf") if attr.rnr_retry == 7 else attr.rnr_retry
+            if attr.timeout:
+                return Patience(_TIMEOUT_UNIT * 2**attr.timeout, attr.retry_cnt)
+            return Patience(_WITHOUT_TIMEOUT, math.inf)
+        code = self._peer_words[self.peer_row + _arena.RNR_TIMER]
+        tries = math.inf if attr.rnr_retry == _RNR_FOR_EVER else attr.rnr_retry
+        return Patience(rnr_delay(code), tries)
 
     def _close(self) -> None:
         with self._acts:
             self._waiting = deque()
-        self._words[self._row + STATE] = self._words[self._row + _arena.DEST] = 0
+        self._words[self._row + STATE] = RESET
+        self._words[self._row + _arena.DEST] = 0
         self.own.changed()
 
     def __repr__(self) -> str:

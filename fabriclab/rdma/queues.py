@@ -53,29 +53,32 @@ class CQ(Closes):
         channel: CompChannel | None = None,
         comp_vector: int = 0,
     ) -> None:
-        super().__init__(context, *([channel] if channel else []))
-        self.context, self.cqe, self.comp_channel, self.number = (
-            context,
-            cqe,
-            channel,
-            context.number(),
-        )
-        self.local, self._polls = collections.deque[WC](), threading.Lock()
-        self._arena, self._words = arena, words = context.arena, context.arena.words
-        self.row = row = arena.queue(cqe)
-        self.state = functools.partial(_arena.QUEUE.unpack_from, arena.map, 8 * row)
+        makers: list[Closes] = [context]
+        if channel:
+            makers.append(channel)
+        super().__init__(*makers)
+        self.context = context
+        self.cqe = cqe
+        self.comp_channel = channel
+        self.number = context.number()
+        self.local = collections.deque[WC]()  # completions of this process
+        self._polls = threading.Lock()
+        self._arena = context.arena
+        self._words = context.arena.words
+        self.row = self._arena.queue(cqe)
+        # Returns HEAD, TAIL, ARMED and OVERRUN.
+        self.state = functools.partial(_arena.QUEUE.unpack_from, self._arena.map, 8 * self.row)
         # What peers have completed when nothing of it waits; -1 where a completion may do more than to take a place.
         self.calm = 0 if channel is None else -1
-        words[row + _arena.NUMBER], words[row + _arena.PIPE] = (
-            self.number,
-            channel.write if channel else 0,
-        )
+        self._words[self.row + _arena.NUMBER] = self.number
+        self._words[self.row + _arena.PIPE] = channel.write if channel else 0
 
     def add(self, wc: WC, solicited: bool) -> bool:
         """Take a completion of this process; False if the queue is broken, or breaks now because it is full."""
         head, tail, armed, broken = self.state()
         if broken or len(self.local) + tail - head >= self.cqe:
-            self._words[self.row + _arena.OVERRUN], self.calm = 1, -1
+            self._words[self.row + _arena.OVERRUN] = 1
+            self.calm = -1
             return False
         self.local.append(wc)
         if armed:
@@ -97,11 +100,13 @@ class CQ(Closes):
         found: list[WC] = []
         try:
             while len(found) < num_entries:
-                found.append(wc := self.local.popleft())
+                wc = self.local.popleft()
+                found.append(wc)
                 wc.qp.retired = wc.index
         except IndexError:  # no more of this process
             self._poll_shared(found, num_entries)
-        self.context.counters.polled += (count := len(found))
+        count = len(found)
+        self.context.counters.polled += count
         return count, found
 
     def _poll_shared(self, found: list[WC], num_entries: int) -> None:
@@ -109,10 +114,12 @@ class CQ(Closes):
         with self._polls:
             head, tail, _, broken = self.state()
             tail = min(tail, head + num_entries - len(found))
-            for n in range(head, tail):
-                place = 8 * self.row + _arena.QUEUE_ROOM + n % self.cqe * _arena.CQE_ROOM
-                fields = _arena.CQE.unpack_from(self._arena.map, place)
-                found.append(WC(**dict(zip(_arena.CQE_FIELDS, fields, strict=True))))
+            entries = 8 * self.row + _arena.QUEUE_ROOM
+            for number in range(head, tail):
+                place = entries + number % self.cqe * _arena.CQE_ROOM
+                values = _arena.CQE.unpack_from(self._arena.map, place)
+                fields = dict(zip(_arena.CQE_FIELDS, values, strict=True))
+                found.append(WC(**fields))
             self._words[self.row + _arena.HEAD] = tail
             self.calm = -1 if broken or self.comp_channel else tail
         if not found and broken:
@@ -142,8 +149,9 @@ def ring(lock: Any, counters: Counters, wr: Any, bad_wr: Any, post: Callable[[An
             try:
                 post(wr)
             except PyverbsRDMAError:
-                for name in () if bad_wr is None else (*RecvWR.__slots__, *type(wr).__slots__):
-                    setattr(bad_wr, name, getattr(wr, name))
+                if bad_wr is not None:
+                    for name in (*RecvWR.__slots__, *type(wr).__slots__):
+                        setattr(bad_wr, name, getattr(wr, name))
                 raise
             counters.posted += 1
             wr = wr.next_wr
@@ -154,7 +162,8 @@ class SRQ(Closes):
 
     def __init__(self, creator: PD, attr: Any) -> None:
         super().__init__(creator)
-        self.context, self._lock = creator.context, threading.Lock()
+        self.context = creator.context
+        self._lock = threading.Lock()
         self.row = self.context.arena.queue(attr.attr.max_wr, attr.attr.max_sge)
 
     def post_recv(self, wr: RecvWR, bad_wr: RecvWR | None = None) -> None:

@@ -44,18 +44,27 @@ class GID:
 
 def _record(name: str, **more: Any) -> Any:
     """Make a class from its row: how many of its fields its constructor takes, what it is, and all with defaults."""
-    arguments, doc, fields = e.TABLE["records"][name]
+    arguments, doc, defaults = e.TABLE["records"][name]
     made: Any = []
-    for i, (what, default) in enumerate(fields.items()):
-        make = globals()[default] if isinstance(default, str) else lambda value=default: value
-        made.append((what, Any, field(init=i < arguments, default_factory=make)))
-    return make_dataclass(
-        name, made, slots=True, namespace={"__doc__": doc, "__module__": __name__, **more}
-    )
+    for i, (attribute, default) in enumerate(defaults.items()):
+        if isinstance(default, str):  # the name of a record above
+            make = globals()[default]
+        else:
+            make = functools.partial(_itself, default)
+        made.append((attribute, Any, field(init=i < arguments, default_factory=make)))
+    namespace = {"__doc__": doc, "__module__": __name__, **more}
+    return make_dataclass(name, made, slots=True, namespace=namespace)
 
 
-QPCap, GlobalRoute, SrqAttr = _record("QPCap"), _record("GlobalRoute"), _record("SrqAttr")
-AHAttr, SrqInitAttr = _record("AHAttr"), _record("SrqInitAttr")
+def _itself(value: Any) -> Any:
+    return value
+
+
+QPCap = _record("QPCap")
+GlobalRoute = _record("GlobalRoute")
+SrqAttr = _record("SrqAttr")
+AHAttr = _record("AHAttr")
+SrqInitAttr = _record("SrqInitAttr")
 QPAttr = _record("QPAttr")
 QPInitAttr = _record(
     "QPInitAttr", send_cq=property(lambda self: self.scq), recv_cq=property(lambda self: self.rcq)
@@ -64,9 +73,12 @@ QPInitAttr = _record(
 
 def shown(*names: str) -> Callable[[Any], str]:
     """Make a ``__repr__`` as a person would type it."""
-    return lambda self: (
-        f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)}' for name in names)})"
-    )
+
+    def as_typed(self: Any) -> str:
+        values = ", ".join(f"{name}={getattr(self, name)}" for name in names)
+        return f"{type(self).__name__}({values})"
+
+    return as_typed
 
 
 class SGE:
@@ -79,7 +91,9 @@ class SGE:
             raise PyverbsUserError(
                 f"an SGE has 64 bits of addr, 32 of length and lkey; got {addr}, {length}, {lkey}"
             )
-        self.addr, self.length, self.lkey = addr, length, lkey
+        self.addr = addr
+        self.length = length
+        self.lkey = lkey
 
     __repr__ = shown("addr", "length", "lkey")
 
@@ -98,7 +112,9 @@ class RecvWR:
             raise PyverbsUserError(
                 f"A WR needs at least one SGE, num_sge of sg; got num_sge={num_sge}, sg={sg!r}"
             )
-        self.wr_id, self.sg, self.next_wr = wr_id, sg[:num_sge], next_wr
+        self.wr_id = wr_id
+        self.sg = sg[:num_sge]
+        self.next_wr = next_wr
 
     @property
     def num_sge(self) -> int:
@@ -109,8 +125,17 @@ class RecvWR:
 class SendWR(RecvWR):
     """One operation of the sender's side; more of them on ``next_wr`` go with the same doorbell."""
 
-    __slots__ = tuple(
-        "ah compare_add imm_data opcode qkey qpn remote_addr rkey send_flags swap".split()
+    __slots__ = (
+        "ah",
+        "compare_add",
+        "imm_data",
+        "opcode",
+        "qkey",
+        "qpn",
+        "remote_addr",
+        "rkey",
+        "send_flags",
+        "swap",
     )
 
     def __init__(
@@ -126,56 +151,82 @@ class SendWR(RecvWR):
         RecvWR.__init__(self, wr_id, num_sge, sg, next_wr)
         if not 0 <= imm_data < 2**32:
             raise PyverbsUserError(f"imm_data has 32 bits, got {imm_data}")
-        self.opcode, self.imm_data, self.send_flags, self.ah = opcode, imm_data, send_flags, None
-        self.rkey = self.remote_addr = self.compare_add = self.swap = self.qpn = self.qkey = 0
+        self.opcode = opcode
+        self.imm_data = imm_data
+        self.send_flags = send_flags
+        # of a WRITE, READ or atomic
+        self.rkey = 0
+        self.remote_addr = 0
+        self.compare_add = 0
+        self.swap = 0
+        # of a datagram
+        self.ah: Any = None
+        self.qpn = 0
+        self.qkey = 0
 
     def set_wr_rdma(self, rkey: int, addr: int) -> None:
         """Name the remote memory of a WRITE or READ."""
-        self.rkey, self.remote_addr = rkey, addr
+        self.rkey = rkey
+        self.remote_addr = addr
 
     def set_wr_atomic(self, rkey: int, addr: int, compare_add: int, swap: int) -> None:
         """Name the remote 8 bytes of an atomic, what to compare with or to add, and what to put there."""
-        self.rkey, self.remote_addr, self.compare_add, self.swap = (
-            rkey,
-            addr,
-            compare_add % 2**64,
-            swap % 2**64,
-        )
+        self.rkey = rkey
+        self.remote_addr = addr
+        self.compare_add = compare_add % 2**64
+        self.swap = swap % 2**64
 
     def set_wr_ud(self, ah: Any, rqpn: int, rqkey: int) -> None:
         """Name the receiver of a datagram."""
-        self.ah, self.qpn, self.qkey = ah, rqpn, rqkey
+        self.ah = ah
+        self.qpn = rqpn
+        self.qkey = rqkey
 
     def as_posted(self) -> Self:
         """Return a copy that later changes of this object or its pieces do not reach."""
         mine = copy.copy(self)
-        mine.sg, mine.next_wr = [copy.copy(piece) for piece in self.sg], None
+        mine.sg = [copy.copy(piece) for piece in self.sg]
+        mine.next_wr = None
         return mine
 
 
 class WC:
     """A work completion. After an error only ``wr_id``, ``status``, ``qp_num`` and ``vendor_err`` mean something."""
 
-    wr_id = status = opcode = byte_len = qp_num = src_qp = imm_data = wc_flags = vendor_err = (
-        index
-    ) = 0
-    qp: Any = None  # whose send queue gets places back, up to number ``index``, when this is polled
+    wr_id = 0
+    status = 0
+    opcode = 0
+    byte_len = 0
+    qp_num = 0
+    src_qp = 0
+    imm_data = 0
+    wc_flags = 0
+    vendor_err = 0
+    # Of a send request: when its completion is polled, the send queue of ``qp`` gets places back, up to this number.
+    index = 0
+    qp: Any = None
 
     def __init__(self, **fields: int) -> None:
         self.__dict__.update(fields)
 
     def __repr__(self) -> str:
         """Return it as a person would type it, with the names of status and opcode."""
-        status, opcode = e.ibv_wc_status(self.status).name, e.ibv_wc_opcode(self.opcode).name
+        status = e.ibv_wc_status(self.status).name
+        opcode = e.ibv_wc_opcode(self.opcode).name
         return f"WC(wr_id={self.wr_id}, {status}, {opcode}, byte_len={self.byte_len}, qp_num={self.qp_num})"
 
 
 def _counter(name: str) -> Any:
-    """Make a counter that the quick way of `QP.post_send` counts, too."""
-    return property(
-        lambda self: getattr(self, name) + self.quick,
-        lambda self, n: setattr(self, name, n - self.quick),
-    )
+    """Make a counter that counts the requests on the quick path of `QP.post_send`, too: ``quick`` is part of it."""
+
+    def get(self: "Counters") -> int:
+        slow: int = getattr(self, name)
+        return slow + self.quick
+
+    def put(self: "Counters", value: int) -> None:
+        setattr(self, name, value - self.quick)
+
+    return property(get, put)
 
 
 class Counters:
@@ -187,16 +238,18 @@ class Counters:
     """
 
     __slots__ = ("_doorbells", "_posted", "_transfers", "bytes", "copies", "polled", "quick")
-    doorbells, posted, transfers = (
-        _counter("_doorbells"),
-        _counter("_posted"),
-        _counter("_transfers"),
-    )
+    doorbells = _counter("_doorbells")
+    posted = _counter("_posted")
+    transfers = _counter("_transfers")
 
     def __init__(self) -> None:
-        self._transfers = self.copies = self.bytes = self._posted = self.polled = (
-            self._doorbells
-        ) = self.quick = 0
+        self.bytes = 0
+        self.copies = 0
+        self.polled = 0
+        self._doorbells = 0
+        self._posted = 0
+        self._transfers = 0
+        self.quick = 0  # each one doorbell, one request and one transfer
 
     __repr__ = shown("bytes", "copies", "doorbells", "polled", "posted", "transfers")
 
@@ -207,19 +260,23 @@ _TYPES = {int(kind): kind.name.removeprefix("IBV_QPT_") for kind in e.ibv_qp_typ
 
 @functools.cache
 def _bits(names: str) -> int:
+    """Return the mask of attributes that stand in ``names`` with blanks between them."""
     return sum(e.ibv_qp_attr_mask[f"IBV_QP_{name}"] for name in names.split())
 
 
 def take(mine: Any, other: Any, mask: int) -> None:
     """Take over the attributes that ``mask`` names, if their values are within their bounds on this device."""
     for bit, (name, low, high) in e.TABLE["bounds"].items():
-        if mask & _bits(bit):
-            if not low <= (value := getattr(other, name)) <= high:
-                raise PyverbsRDMAError(
-                    f"{name} must be from {low} to {high}, got {value}", errno.EINVAL
-                )
-            setattr(mine, name, value)
-    mine.ah_attr = other.ah_attr if mask & e.IBV_QP_AV else mine.ah_attr
+        if not mask & _bits(bit):
+            continue
+        value = getattr(other, name)
+        if not low <= value <= high:
+            raise PyverbsRDMAError(
+                f"{name} must be from {low} to {high}, got {value}", errno.EINVAL
+            )
+        setattr(mine, name, value)
+    if mask & e.IBV_QP_AV:
+        mine.ah_attr = other.ah_attr
 
 
 def needs(state: int, kind: int) -> int:
@@ -236,7 +293,8 @@ def check_step(kind: int, now: int, attr: Any, mask: int) -> int:
         If there is no such step, or the mask lacks an attribute that it needs, or has one that it forbids.
     """
     new = int(attr.qp_state) if mask & e.IBV_QP_STATE else now
-    here, there = _STATES[now], _STATES.get(new, str(new))
+    here = _STATES[now]
+    there = _STATES.get(new, str(new))
     if mask & e.IBV_QP_CUR_STATE and attr.cur_qp_state != now:
         raise PyverbsRDMAError(
             f"cur_qp_state says {attr.cur_qp_state}, and the QP is in {here}", errno.EINVAL
@@ -245,19 +303,22 @@ def check_step(kind: int, now: int, attr: Any, mask: int) -> int:
     if not (step or there == "RESET" or (there == "ERR" and here != "RESET")):
         msg = f"no step leads from {here} to {there}; the way is RESET, INIT, RTR, RTS"
         raise PyverbsRDMAError(msg, errno.EINVAL)
-    must = needs(new, kind) if step and new == now + 1 else 0
-    may = (
-        _bits(e.TABLE["may"][_TYPES[kind]]) | needs(new, kind) * (here == there == "INIT")
-        if step and now
-        else 0
-    )
-    for bits, what in (
-        (must & ~mask, "lacks"),
-        (mask & ~(must | may | _bits("STATE CUR_STATE")), "must not have"),
-    ):
-        if bits:
-            told = ", ".join(m.name for m in e.ibv_qp_attr_mask if m & bits)
-            raise PyverbsRDMAError(
-                f"the step from {here} to {there}: the mask {what} {told}", errno.EINVAL
-            )
+
+    must = 0
+    if step and new == now + 1:
+        must = needs(new, kind)
+    may = _bits("STATE CUR_STATE")
+    if step and here != "RESET":
+        may |= _bits(e.TABLE["may"][_TYPES[kind]])
+    if here == there == "INIT":
+        may |= needs(new, kind)
+
+    missing = must & ~mask
+    forbidden = mask & ~(must | may)
+    if missing or forbidden:
+        problem = "lacks" if missing else "must not have"
+        names = ", ".join(bit.name for bit in e.ibv_qp_attr_mask if bit & (missing or forbidden))
+        raise PyverbsRDMAError(
+            f"the step from {here} to {there}: the mask {problem} {names}", errno.EINVAL
+        )
     return new

@@ -7,26 +7,36 @@ and bytes. Links are idle. Constants are rows of ``catalog.rdma``, and of other 
 import math
 from bisect import bisect
 from dataclasses import dataclass
-from operator import gt
 from pathlib import Path
+from typing import NamedTuple
 
 from fabriclab import units
 from fabriclab.catalog import value
 from fabriclab.catalog.tables import read_rows
 from fabriclab.gpudirect.copies import fact, pcie_part
 
-# Switch and whose figure for it, whether errors are corrected forward (25 Gb/s lanes can do without), PCIe of the time.
+
+class _Link(NamedTuple):
+    """What goes with a link."""
+
+    switch: str  # row of the table of switches
+    source: str  # of the figure for it
+    corrects: bool  # whether errors are corrected forward; lanes of 25 Gb/s can do without
+    pcie: str  # PCIe of the time, a row of the table of links
+
+
 _LINKS = {
-    "ib-edr": ("quantum1", "memory", 0, "pcie3"),
-    "ib-hdr": ("quantum1", "memory", 1, "pcie4"),
-    "ib-ndr": ("quantum2", "Q2-yobi", 1, "pcie5"),
+    "ib-edr": _Link("quantum1", "memory", corrects=False, pcie="pcie3"),
+    "ib-hdr": _Link("quantum1", "memory", corrects=True, pcie="pcie4"),
+    "ib-ndr": _Link("quantum2", "Q2-yobi", corrects=True, pcie="pcie5"),
 }
 _BY = {
     "host": "post by a thread",
     "proxy": "post by way of a proxy thread",
     "gpu": "post by a kernel",
 }
-OPERATIONS, POSTERS = ("WRITE", "SEND", "READ", "ATOMIC"), tuple(_BY)
+OPERATIONS = ("WRITE", "SEND", "READ", "ATOMIC")
+POSTERS = tuple(_BY)
 
 
 def _of(part: str, attribute: str, **where: str) -> float:
@@ -64,21 +74,16 @@ class Budget:
 
     def __repr__(self) -> str:
         """Show operation, size and both times in one line."""
-        size, time, way = (
-            units.format_size(self.size),
-            units.format_time(self.time),
-            units.format_time(self.one_way),
-        )
-        return f"<Budget: {self.op} of {size} in {time}, data there after {way}>"
+        size = units.format_size(self.size)
+        time = units.format_time(self.time)
+        one_way = units.format_time(self.one_way)
+        return f"<Budget: {self.op} of {size} in {time}, data there after {one_way}>"
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{name}<td>{units.format_time(t)}"
-            for name, t in (*self.terms, ("sum", self.time))
-        )
-        return (
-            f"<table><caption>{self.op} of {units.format_size(self.size)}</caption>{rows}</table>"
-        )
+        html = f"<table><caption>{self.op} of {units.format_size(self.size)}</caption>"
+        for name, seconds in (*self.terms, ("sum", self.time)):
+            html += f"<tr><td>{name}<td>{units.format_time(seconds)}"
+        return html + "</table>"
 
 
 def budget(
@@ -120,7 +125,8 @@ def budget(
     >>> budget("WRITE", 8, inline=True), budget("READ", "1 MiB").op
     (<Budget: WRITE of 8 B in 2.56 us, data there after 1.46 us>, 'READ')
     """
-    n, gpu = units.size(size), units.choice(poster, "poster", POSTERS) != "host"
+    n = units.size(size)
+    gpu = units.choice(poster, "poster", POSTERS) != "host"
     asks = units.choice(op, "op", OPERATIONS) in ("READ", "ATOMIC")
     if units.flag(inline, "inline") and (asks or gpu or n > _of("host-post", "max_inline")):
         most = f"at most {_of('host-post', 'max_inline'):g} B"
@@ -129,32 +135,60 @@ def budget(
         )
     if op == "ATOMIC" and n != 8:
         raise ValueError(f"size must be 8 B for an ATOMIC, got {n:g}")
-    switch, source, corrects, pcie = _LINKS[units.choice(link, "link", _LINKS)]
-    hop, nic, poll = _of("pcie-hop", "latency"), _of("nic", "latency"), _of("poll", "latency")
-    read = fact("gpu-bar", "round_trip") if gpu else 2 * hop + fact("ddr", "latency")
-    write = read / 2 if gpu else hop + _of("memory-write", "latency")
-    passed = units.count(switches, "switches", 0) * fact(
-        switch, "latency_port_to_port", "switches", source=source
-    )
-    each = units.length(cable, "cable") * value("media", "acc800", "propagation")
-    net = passed + (switches + 1) * (each + corrects * value("links", "eth-fec", "latency_typical"))
+    kind = _LINKS[units.choice(link, "link", _LINKS)]
+
+    # Times of single parts [s]
+    hop = _of("pcie-hop", "latency")
+    nic = _of("nic", "latency")
+    poll = _of("poll", "latency")
+    if gpu:
+        read = fact("gpu-bar", "round_trip")
+        write = read / 2
+    else:
+        read = 2 * hop + fact("ddr", "latency")
+        write = hop + _of("memory-write", "latency")
+    net = _net_latency(kind, switches, cable)
+
+    # Time of a byte [s/B], and of the first piece into the NIC and out of it [s]
     first = min(n, _of("nic", "chunk"))
-    bus = 1 / (value("links", pcie, "bandwidth_after_encoding") * pcie_part("read"))
+    bus = 1 / (value("links", kind.pcie, "bandwidth_after_encoding") * pcie_part("read"))
     wire = 1 / value("links", link, "4x_data_rate")
-    into, out = read + first * bus, write + first * bus
+    into = read + first * bus
+    out = write + first * bus
+
     parts = [(_BY[poster], _of(f"{poster}-post", "latency")), ("doorbell", hop)]
-    parts += [("request fetched", read)] * (units.flag(doorbell, "doorbell") or poster == "gpu")
-    parts += [("NIC, wire, switches: question", nic + net), ("the other NIC", nic)] * asks
-    parts += [("remote memory read" if asks else "payload fetched", into)] * (not inline)
-    parts += [("and written", write)] * (op == "ATOMIC") + [
-        ("NIC, wire, switches", nic + net + first * wire)
-    ]
-    parts += [("rest, as a pipeline", (n - first) * max(bus, wire))] * (n > first)
-    parts += [("the other NIC", nic), ("written to memory", out)] + [("receiver's poll", poll)] * (
-        op == "SEND"
-    )
-    told = [("acknowledgement", net + nic), ("completion written", write)] * (not asks)
-    return Budget(op, n, (*parts, *told, ("poll", poll)), len(parts))
+    if units.flag(doorbell, "doorbell") or poster == "gpu":
+        parts.append(("request fetched", read))
+    if asks:
+        parts.append(("NIC, wire, switches: question", nic + net))
+        parts.append(("the other NIC", nic))
+    if not inline:
+        parts.append(("remote memory read" if asks else "payload fetched", into))
+    if op == "ATOMIC":
+        parts.append(("and written", write))
+    parts.append(("NIC, wire, switches", nic + net + first * wire))
+    if n > first:
+        parts.append(("rest, as a pipeline", (n - first) * max(bus, wire)))
+    parts.append(("the other NIC", nic))
+    parts.append(("written to memory", out))
+    if op == "SEND":
+        parts.append(("receiver's poll", poll))
+    arrived = len(parts)
+
+    if not asks:
+        parts.append(("acknowledgement", net + nic))
+        parts.append(("completion written", write))
+    parts.append(("poll", poll))
+    return Budget(op, n, tuple(parts), arrived)
+
+
+def _net_latency(link: _Link, switches: int, cable: units.Quantity) -> float:
+    """Return the latency of all switches and cables between two NICs [s]."""
+    switch = fact(link.switch, "latency_port_to_port", "switches", source=link.source)
+    passed = units.count(switches, "switches", 0) * switch
+    each = units.length(cable, "cable") * value("media", "acc800", "propagation")
+    correction = value("links", "eth-fec", "latency_typical") if link.corrects else 0.0
+    return passed + (switches + 1) * (each + correction)
 
 
 def limits(
@@ -175,41 +209,43 @@ def limits(
     >>> min(alone, key=alone.get), batched["poster"] / alone["poster"] > 2
     ('poster', True)
     """
-    n, many = units.size(size), units.count(threads, "threads")
-    thread = _of("host-post", "latency") - _of("host-post", "mmio") * (
-        1 - 1 / units.count(batch, "batch")
-    )
-    own = (
-        _of(f"{units.choice(poster, 'poster', POSTERS)}-post", "message_rate")
-        if poster != "host"
-        else 1 / thread
-    )
-    around = max(1, math.ceil(n / _of("nic", "chunk"))) * _of("ib-packet", "overhead")
+    n = units.size(size)
+    many = units.count(threads, "threads")
+    saved = _of("host-post", "mmio") * (1 - 1 / units.count(batch, "batch"))  # [s] by batching
+    if poster == "host":
+        posts = 1 / (_of("host-post", "latency") - saved)
+    else:
+        posts = _of(f"{units.choice(poster, 'poster', POSTERS)}-post", "message_rate")
+    if poster != "gpu":
+        posts *= many
+
+    packets = max(1, math.ceil(n / _of("nic", "chunk")))
     pcie = value(
-        "links", _LINKS[units.choice(link, "link", _LINKS)][-1], "bandwidth_after_encoding"
+        "links", _LINKS[units.choice(link, "link", _LINKS)].pcie, "bandwidth_after_encoding"
     )
-    wire = value("links", link, "4x_data_rate") / (n + around)
-    bus = {"PCIe": pcie * pcie_part("read", size=n) / n} if n else {}
-    return {
-        "poster": own if poster == "gpu" else own * many,
+    on_wire = n + packets * _of("ib-packet", "overhead")  # [B]
+    rates = {
+        "poster": posts,
         "NIC": _of("nic", "message_rate"),
-        "wire": wire,
-        **bus,
+        "wire": value("links", link, "4x_data_rate") / on_wire,
     }
+    if n:
+        rates["PCIe"] = pcie * pcie_part("read", size=n) / n
+    return rates
 
 
 def posters(size: units.Quantity = 8, link: str = "ib-ndr") -> dict[str, dict[str, float]]:
     """Return for each of `POSTERS` the time of a WRITE [s], messages per second, and cores and SMs that it keeps."""
-    rate = {p: min(limits(size, poster=p, link=link).values()) for p in POSTERS}
-    return {
-        p: {
-            "time": budget("WRITE", size, poster=p, link=link).time,
-            "rate": rate[p],
-            "cores": float(p != "gpu"),
-            "SMs": _of("gpu-post", "sms") * (p == "gpu"),
+    rates = {poster: min(limits(size, poster=poster, link=link).values()) for poster in POSTERS}
+    found = {}
+    for poster in POSTERS:
+        found[poster] = {
+            "time": budget("WRITE", size, poster=poster, link=link).time,
+            "rate": rates[poster],
+            "cores": 0.0 if poster == "gpu" else 1.0,
+            "SMs": _of("gpu-post", "sms") if poster == "gpu" else 0.0,
         }
-        for p in POSTERS
-    }
+    return found
 
 
 def protocols(
@@ -220,17 +256,22 @@ def protocols(
     Eager is a SEND between buffers that are registered already, and a copy by a core at each end. Rendezvous is a SEND
     that announces, and a READ; with ``register`` both ends register their buffers first, one after the other.
     """
-    n, ready = units.size(size), budget("SEND", 64, inline=True, link=link).one_way
-    ready += 2 * registration(size) * units.flag(register, "register")
+    n = units.size(size)
+    ready = budget("SEND", 64, inline=True, link=link).one_way
+    if units.flag(register, "register"):
+        ready += 2 * registration(size)
     eager = budget("SEND", n, link=link).one_way + 2 * n / fact("cpu-copy", "bandwidth")
     return {"eager": eager, "rendezvous": ready + budget("READ", n, link=link).time}
 
 
 def crossover(*, link: str = "ib-ndr", register: bool = False) -> int:
     """Return the size [B] from which rendezvous is faster; 2**30 if it is not below that."""
-    return bisect(
-        range(2**30), False, key=lambda n: gt(*protocols(n, link=link, register=register).values())
-    )
+
+    def rendezvous_is_faster(n: int) -> bool:
+        times = protocols(n, link=link, register=register)
+        return times["eager"] > times["rendezvous"]
+
+    return bisect(range(2**30), False, key=rendezvous_is_faster)
 
 
 def registration(size: units.Quantity, page: units.Quantity = "4 KiB") -> float:
@@ -248,12 +289,16 @@ def connections(ranks: int, depth: int = 128, initiators: int = 1) -> dict[str, 
     """
     n = units.count(ranks, "ranks", 2)
     entries = units.count(depth, "depth") * (_of("qp", "send_entry") + _of("qp", "receive_entry"))
-    own = {"reliable": n - 1, "dynamic": units.count(initiators, "initiators") + 1}
-    sizes = {"bytes in the NIC": _of("qp", "context"), "bytes of queues": entries}
-    return {
-        kind: {"queue pairs": k * n, **{name: k * b for name, b in sizes.items()}}
-        for kind, k in own.items()
-    }
+    of_a_rank = {"reliable": n - 1, "dynamic": units.count(initiators, "initiators") + 1}
+    context = _of("qp", "context")  # [B] of each queue pair
+    found = {}
+    for kind, pairs in of_a_rank.items():
+        found[kind] = {
+            "queue pairs": pairs * n,
+            "bytes in the NIC": pairs * context,
+            "bytes of queues": pairs * entries,
+        }
+    return found
 
 
 def offload(
@@ -266,33 +311,30 @@ def offload(
     Cores are those of one end at ``rate``; the kernel's are cycles per packet, a NIC's what posting takes. Bytes that
     memory reads or writes: a copy does both. A receiver that sleeps is switched to, and away from.
     """
-    n, load = units.size(size), units.rate(rate)
+    n = units.size(size)
+    load = units.rate(rate)
     packets = load / units.size(packet, "packet", may_be_zero=False)
     cores = packets * _of("kernel-tcp", "cycles_per_packet") / _of("kernel-tcp", "clock")
     stack = _of("kernel-tcp", "latency") + 2 * n / fact("cpu-copy", "bandwidth")
-    kernel = (2, 2, 2, 6 * n, cores, stack, 2 * _of("kernel-tcp", "context_switch"))
-    nic = (
-        0,
-        0,
-        0,
-        2 * n,
-        load / max(n, 1.0) * _of("host-post", "latency"),
-        budget("WRITE", n).one_way,
-        0.0,
-    )
-    names = (
-        "copies",
-        "system calls",
-        "context switches",
-        "memory bytes",
-        "cores",
-        "time",
-        "of it switches",
-    )
-    return {
-        "kernel": dict(zip(names, kernel, strict=True)),
-        "RDMA": dict(zip(names, nic, strict=True)),
+    kernel = {
+        "copies": 2,
+        "system calls": 2,
+        "context switches": 2,
+        "memory bytes": 6 * n,  # at each end a copy, and the NIC
+        "cores": cores,
+        "time": stack,
+        "of it switches": 2 * _of("kernel-tcp", "context_switch"),
     }
+    nic = {
+        "copies": 0,
+        "system calls": 0,
+        "context switches": 0,
+        "memory bytes": 2 * n,
+        "cores": load / max(n, 1.0) * _of("host-post", "latency"),
+        "time": budget("WRITE", n).one_way,
+        "of it switches": 0.0,
+    }
+    return {"kernel": kernel, "RDMA": nic}
 
 
 def published() -> tuple[tuple[dict[str, str], float, float], ...]:
@@ -300,19 +342,15 @@ def published() -> tuple[tuple[dict[str, str], float, float], ...]:
 
     Of those that count one is missed by more than 15 %: 32 B over EDR (+20 %), whose processor and NIC are not told.
     """
-    rows = read_rows(Path(__file__).with_name("published.csv"))
-    return tuple(
-        (
-            r,
-            float(r["time_us"]) * 1e-6,
-            budget(
-                r["op"],
-                float(r["size"]),
-                inline=r["inline"] == "1",
-                poster=r["poster"],
-                link=r["link"],
-                switches=int(r["switches"]),
-            ).one_way,
+    found = []
+    for row in read_rows(Path(__file__).with_name("published.csv")):
+        model = budget(
+            row["op"],
+            float(row["size"]),
+            inline=row["inline"] == "1",
+            poster=row["poster"],
+            link=row["link"],
+            switches=int(row["switches"]),
         )
-        for r in rows
-    )
+        found.append((row, float(row["time_us"]) * 1e-6, model.one_way))
+    return tuple(found)

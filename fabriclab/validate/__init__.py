@@ -1,12 +1,20 @@
 """Models held against published measurements: our model and the textbook on sweeps, the flow engine on PCIe wirings."""
 
 from fabriclab.validate.crossed import Report, excluded, nearest, report
-from fabriclab.validate.tables import REGIMES, Rows, gigaio, predict, regimes, table, textbook
+from fabriclab.validate.tables import (
+    REGIMES,
+    ReportTable,
+    gigaio,
+    predict,
+    regimes,
+    table,
+    textbook,
+)
 
 __all__ = [
     "REGIMES",
     "Report",
-    "Rows",
+    "ReportTable",
     "excluded",
     "gigaio",
     "nearest",

@@ -1,9 +1,10 @@
 """How wrong our model is on what it has not seen, beside two baselines, and what no public fact can tell."""
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,10 +13,20 @@ from fabriclab.catalog import published
 from fabriclab.catalog.tables import data_rows
 from fabriclab.core import Flags, Floats, bus_factor
 from fabriclab.tuner import CONSTANTS
-from fabriclab.tuner.system import read
-from fabriclab.validate.tables import Model, Rows, errors, predict, regimes, score, table, textbook
+from fabriclab.tuner.system import System, read
+from fabriclab.validate.tables import (
+    Model,
+    ReportTable,
+    errors,
+    predict,
+    regimes,
+    score,
+    table,
+    textbook,
+)
 
 _NATIVE = ("nvlink", "xgmi", "ib", "roce")
+_catalog_only = partial(predict, calibrated=False)
 _HEAD = """\
 Errors of predicted times. bw: sizes with at least half of the sweep's highest bandwidth; lat: those that take less than
 twice its shortest time, if it begins at 64 KiB or less; mid: all others. Each is a median of sweep medians; _p90: 90th
@@ -39,20 +50,27 @@ def nearest(about: dict[str, Any], size_bytes: units.Quantity) -> float | None:
     Between its sizes the time is interpolated, above them it is that of the last, times the ratio of sizes.
     """
     n = units.size(size_bytes, "size_bytes")
-    for time, size, scale in _others(about["sweep_id"]):
-        if size[0] <= n:
-            return float(
-                1e6
-                * scale
-                * np.exp(np.interp(np.log(n), np.log(size), np.log(time)))
-                * max(1, n / size[-1])
-            )
+    for other in _others(about["sweep_id"]):
+        if other.size[0] <= n:
+            logarithm = np.interp(np.log(n), np.log(other.size), np.log(other.time))
+            beyond = max(1, n / other.size[-1])
+            return float(1e6 * other.scale * np.exp(logarithm) * beyond)
     return None
 
 
+class _Other(NamedTuple):
+    """A sweep of another system."""
+
+    time: Floats  # (K,) [s]
+    size: Floats  # (K,) [B]
+    scale: (
+        float  # by which its times are multiplied: ratio of bus factors and of the rates of ports
+    )
+
+
 @cache
-def _others(sweep_id: str) -> list[tuple[Floats, Floats, float]]:
-    """Return times, sizes and scale of the sweeps of other systems, the nearest first."""
+def _others(sweep_id: str) -> list[_Other]:
+    """Return the sweeps of other systems, the nearest first."""
     about = published.system(sweep_id)
     mine = read(about)
 
@@ -66,14 +84,19 @@ def _others(sweep_id: str) -> list[tuple[Floats, Floats, float]]:
         )
 
     found = []
-    for row in sorted(
-        (r for r in published.systems() if r["system"] != about["system"]), key=distance
-    ):
-        its, result = read(row), published.load(row["sweep_id"])
-        port, own = (system.node if system.servers > 1 else system.own for system in (its, mine))
-        scale = port / own * bus_factor(mine.what, mine.ranks) / bus_factor(its.what, its.ranks)
-        found.append((result.time, result.size, scale))
+    others = [row for row in published.systems() if row["system"] != about["system"]]
+    for row in sorted(others, key=distance):
+        its = read(row)
+        result = published.load(row["sweep_id"])
+        rates = _port_rate(its) / _port_rate(mine)
+        scale = rates * bus_factor(mine.what, mine.ranks) / bus_factor(its.what, its.ranks)
+        found.append(_Other(result.time, result.size, scale))
     return found
+
+
+def _port_rate(system: System) -> float:
+    """Return the rate of a system's ports [B/s]: of all NICs of a server, or of the links of a GPU in one server."""
+    return system.node if system.servers > 1 else system.own
 
 
 @dataclass(frozen=True)
@@ -89,72 +112,92 @@ class Report:
         How many constants, families, systems and points there are.
     """
 
-    parts: Mapping[str, Rows]
+    parts: Mapping[str, ReportTable]
     counts: str
 
     def __str__(self) -> str:
         """Return the tables, what was not seen first."""
-        told = "\n\n".join(f"{head}\n{part}" for head, part in self.parts.items())
-        return f"{_HEAD}\n\n{told}\n\n{self.counts}"
+        tables = "\n\n".join(f"{head}\n{part}" for head, part in self.parts.items())
+        return f"{_HEAD}\n\n{tables}\n\n{self.counts}"
 
 
 def report() -> Report:
     """Return the errors of our model: cross-validated first, beside the textbook ring and the nearest other system."""
-    main = [r for r in data_rows("calibration") if r["family"] and not r["without"]]
-    systems = {r["family"]: r["systems"].split("; ") for r in main}
-    most = {
-        r["family"]: int(r["ranks"]) for r in data_rows("calibration") if r["without"] == "largest"
+    main = [row for row in data_rows("calibration") if row["family"] and not row["without"]]
+    systems = {row["family"]: row["systems"].split("; ") for row in main}
+    every = published.systems()
+    parts = {
+        "predicted from fits that have not seen it, beside baselines": _unseen(every, systems),
+        "catalog alone, and one calibration for each family": _seen(every),
+        "each sweep: our model, and the textbook ring": _each_sweep(),
+        "points that public facts cannot carry": [dict(row) for row in data_rows("exclusions")],
     }
-    rows = [(r, read(r).family) for r in published.systems()]
-    crossed = [r for r, family in rows if len(systems[family]) > 1]
-    single = [r for r, family in rows if len(systems[family]) == 1]
-    largest = [r for r, family in rows if r["ranks"] == most.get(family)]
-    native = [r for r, family in rows if family in _NATIVE]
-    every = [r for r, _ in rows]
-    catalog_only = partial(predict, calibrated=False)
-    held = [
-        *_beside("each system", lambda r, n: predict(r, n, without=r["system"]), crossed),
+
+    fitted = sum(bool(row[name]) for row in main for name in CONSTANTS)
+    known = set(itertools.chain.from_iterable(systems.values()))
+    points = 0
+    out = 0
+    for row in every:
+        size = published.load(row["sweep_id"]).size
+        points += size.size
+        out += int(excluded(row["sweep_id"], size).sum())
+    counts = (
+        f"{fitted} constants in {len(main)} families of transport, fitted on {len(known)} systems; "
+        f"{out} of {points} points ({out / points:.1%}) excluded"
+    )
+    return Report({head: ReportTable(tuple(rows)) for head, rows in parts.items()}, counts)
+
+
+def _unseen(every: list[dict[str, Any]], systems: dict[str, list[str]]) -> list[dict[str, Any]]:
+    """Return the scores on what no fit has seen, by the systems of each family of transport."""
+    most = {
+        row["family"]: int(row["ranks"])
+        for row in data_rows("calibration")
+        if row["without"] == "largest"
+    }
+    crossed = []
+    single = []
+    largest = []
+    for row in every:
+        family = read(row).family
+        if len(systems[family]) > 1:
+            crossed.append(row)
+        if len(systems[family]) == 1:
+            single.append(row)
+        if row["ranks"] == most.get(family):
+            largest.append(row)
+
+    def without_its_system(row: dict[str, Any], size: float) -> float | None:
+        return predict(row, size, without=row["system"])
+
+    return [
+        *_beside("each system", without_its_system, crossed),
         *_beside("largest rank count", partial(predict, without="largest"), largest),
-        *_beside("only system of its family: catalog", catalog_only, single),
+        *_beside("only system of its family: catalog", _catalog_only, single),
     ]
-    seen = [
-        _score("catalog alone, vendor-native paths", catalog_only, native),
-        _score("catalog alone", catalog_only, every),
+
+
+def _seen(every: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the scores of the catalog alone, of the fit to all, and of the textbook ring."""
+    native = [row for row in every if read(row).family in _NATIVE]
+    return [
+        _score("catalog alone, vendor-native paths", _catalog_only, native),
+        _score("catalog alone", _catalog_only, every),
         _score("calibrated", predict, every),
         _score("textbook ring", textbook, every),
     ]
-    sizes = {r["sweep_id"]: published.load(r["sweep_id"]).size for r in every}
-    gone: list[dict[str, Any]] = [dict(r) for r in data_rows("exclusions")]
-    points, out = (
-        sum(map(len, sizes.values())),
-        int(sum(excluded(k, n).sum() for k, n in sizes.items())),
-    )
-    fitted, known = (
-        sum(bool(r[k]) for r in main for k in CONSTANTS),
-        {s for names in systems.values() for s in names},
-    )
-    counts = (
-        f"{fitted} constants in {len(main)} families of transport, fitted on {len(known)} systems; "
-    )
-    counts += f"{out} of {points} points ({out / points:.1%}) excluded"
-    cells = ("lat", "lat_p90", "bw", "bw_p90")
-    both = [
-        {
-            **{k: ours[k] for k in ("sweep", "collective", "ranks", *cells)},
-            **{f"ring {k}": ring[k] for k in cells},
-        }
-        for ours, ring in zip(table().rows, table(textbook).rows, strict=True)
-    ]
-    heads = (
-        "predicted from fits that have not seen it, beside baselines",
-        "catalog alone, and one calibration for each family",
-        "each sweep: our model, and the textbook ring",
-        "points that public facts cannot carry",
-    )
-    return Report(
-        {head: Rows(tuple(p)) for head, p in zip(heads, (held, seen, both, gone), strict=True)},
-        counts,
-    )
+
+
+def _each_sweep() -> list[dict[str, Any]]:
+    """Return the errors of our model on each sweep, and those of the textbook ring."""
+    errors_shown = ("lat", "lat_p90", "bw", "bw_p90")
+    rows = []
+    for ours, ring in zip(table().rows, table(textbook).rows, strict=True):
+        row = {name: ours[name] for name in ("sweep", "collective", "ranks", *errors_shown)}
+        for name in errors_shown:
+            row[f"ring {name}"] = ring[name]
+        rows.append(row)
+    return rows
 
 
 def _beside(name: str, model: Model, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -168,9 +211,11 @@ def _beside(name: str, model: Model, rows: list[dict[str, Any]]) -> list[dict[st
 
 def _score(name: str, model: Model, rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the scores of a model, excluded points left out."""
-    held = [(about["sweep_id"], *errors(model, about)) for about in rows]
-    sweeps = [
-        (np.where(excluded(id, seen.size), "", regimes(seen)), error) for id, seen, error in held
-    ]
-    points = sum(np.count_nonzero(kind != "") for kind, _ in sweeps)
+    sweeps = []
+    points = 0
+    for row in rows:
+        result, error = errors(model, row)
+        regime = np.where(excluded(row["sweep_id"], result.size), "", regimes(result))
+        sweeps.append((regime, error))
+        points += int(np.count_nonzero(regime != ""))
     return {"model": name, "sweeps": len(rows), "points": points, **score(sweeps)}

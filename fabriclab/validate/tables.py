@@ -85,21 +85,38 @@ def textbook(sweep: Mapping[str, Any], size_bytes: units.Quantity) -> float | No
     size_bytes = units.size(size_bytes, "size_bytes")
     check(sweep)
     try:
-        s = read(sweep)
+        system = read(sweep)
     except (KeyError, ValueError):
         return None
-    rate, factor, gpus = s.peak, bus_factor(s.what, s.ranks), sweep["gpus_per_node"] or 1
-    link = "NET" if s.servers > 1 else "PCI" if s.kind == "shm" else "NVLINK"
-    if (
-        s.servers > 1 and s.what == "all_to_all"
-    ):  # a GPU sends its blocks for other servers through its share of NICs
-        across = ((s.ranks - s.local) / s.ranks, s.wire * sweep["nics_per_node"] / gpus)
-        factor, rate = max((factor, rate), across, key=lambda way: way[0] / way[1])
-    elif s.servers > 1:  # one GPU of a server talks to the next server, or all do
-        rate = min(rate, s.wire * (max(1, s.nics // gpus) if s.what == "send_recv" else s.nics))
-    steps = {"all_reduce": 2 * (s.ranks - 1), "send_recv": 1}.get(s.what, s.ranks - 1)
+    rate = system.peak
+    factor = bus_factor(system.what, system.ranks)
+    gpus = sweep["gpus_per_node"] or 1
+
+    if system.servers > 1:
+        link = "NET"
+        if system.what == "all_to_all":
+            # a GPU sends its blocks for other servers through its share of NICs
+            outside = (system.ranks - system.local) / system.ranks
+            share = system.wire * sweep["nics_per_node"] / gpus  # [B/s]
+            if outside / share > factor / rate:
+                factor = outside
+                rate = share
+        elif system.what == "send_recv":  # one GPU of a server talks to the next server
+            rate = min(rate, system.wire * max(1, system.nics // gpus))
+        else:  # all GPUs of a server do
+            rate = min(rate, system.wire * system.nics)
+    elif system.kind == "shm":
+        link = "PCI"
+    else:
+        link = "NVLINK"
+
+    steps = {"all_reduce": 2 * (system.ranks - 1), "send_recv": 1}.get(
+        system.what, system.ranks - 1
+    )
     alpha = catalog.value("nccl_model", "hw", "latency_LL", name=f"hwLat {link} Ring")
-    return 1e6 * (steps * alpha + factor * size_bytes / rate) if size_bytes > 0 else None
+    if size_bytes <= 0:
+        return None
+    return 1e6 * (steps * alpha + factor * size_bytes / rate)
 
 
 def regimes(result: Result) -> NDArray[np.str_]:
@@ -114,7 +131,7 @@ def regimes(result: Result) -> NDArray[np.str_]:
 
 
 @dataclass(frozen=True, repr=False)
-class Rows:
+class ReportTable:
     """Rows that show themselves as text and as HTML: fractions as percentages, NaN as nothing.
 
     Parameters
@@ -129,7 +146,10 @@ class Rows:
     efficiency: float = 1.0
 
     def _cells(self) -> list[list[str]]:
-        return [list(self.rows[0]), *([_show(*item) for item in row.items()] for row in self.rows)]
+        cells = [list(self.rows[0])]
+        for row in self.rows:
+            cells.append([_show(name, cell) for name, cell in row.items()])
+        return cells
 
     def __repr__(self) -> str:
         """Return the table as text."""
@@ -144,10 +164,14 @@ def _show(name: str, cell: Any) -> str:
         return str(cell)
     if name in _FORMS:
         return _FORMS[name](cell)
-    return "" if np.isnan(cell) else "none" if cell >= CAP else f"{cell:.0%}"
+    if np.isnan(cell):
+        return ""
+    if cell >= CAP:
+        return "none"
+    return f"{cell:.0%}"
 
 
-def table(model: Model = predict) -> Rows:
+def table(model: Model = predict) -> ReportTable:
     """Return the error of a model on every published sweep: |predicted / measured - 1|.
 
     Parameters
@@ -157,7 +181,7 @@ def table(model: Model = predict) -> Rows:
 
     Returns
     -------
-    Rows
+    ReportTable
         One per sweep: sweep, collective, ranks, cover (share of sizes with a prediction), and median and 90th
         percentile in each regime, ``lat``, ``lat_p90`` and so on; NaN where a sweep has no size in it.
 
@@ -170,7 +194,7 @@ def table(model: Model = predict) -> Rows:
         raise TypeError(
             f"model must be a function of a sweep and a size, such as validate.predict, got {model!r}"
         )
-    return Rows(tuple(_of_sweep(model, about) for about in published.systems()))
+    return ReportTable(tuple(_of_sweep(model, about) for about in published.systems()))
 
 
 def errors(model: Model, about: dict[str, Any]) -> tuple[Result, Floats]:
@@ -186,12 +210,16 @@ def score(sweeps: Iterable[tuple[NDArray[np.str_], Floats]]) -> dict[str, float]
 
     A sweep has the regime and the error of each size.
     """
-    held, out = [*sweeps], dict[str, float]()
-    for g in REGIMES:
-        parts = [error[kind == g] for kind, error in held if (kind == g).any()]
-        out[g] = float(np.median([np.median(e) for e in parts])) if parts else np.nan
-        out[f"{g}_p90"] = float(np.quantile(np.concatenate(parts), 0.9)) if parts else np.nan
-    return out
+    given = list(sweeps)
+    scores: dict[str, float] = {}
+    for name in REGIMES:
+        parts = [error[regime == name] for regime, error in given if (regime == name).any()]
+        scores[name] = np.nan
+        scores[f"{name}_p90"] = np.nan
+        if parts:
+            scores[name] = float(np.median([np.median(part) for part in parts]))
+            scores[f"{name}_p90"] = float(np.quantile(np.concatenate(parts), 0.9))
+    return scores
 
 
 def _of_sweep(model: Model, about: dict[str, Any]) -> dict[str, Any]:
@@ -200,7 +228,7 @@ def _of_sweep(model: Model, about: dict[str, Any]) -> dict[str, Any]:
     return {**row, "cover": float(np.mean(error < CAP)), **score([(regimes(result), error)])}
 
 
-def gigaio(efficiency: float | None = None) -> Rows:
+def gigaio(efficiency: float | None = None) -> ReportTable:
     """Return the bus bandwidth of the five PCIe wirings, published and from rings on their graphs.
 
     RCCL's rings are taken to be as many as a box has cards, each with its part of the data through a card of its
@@ -219,7 +247,7 @@ def gigaio(efficiency: float | None = None) -> Rows:
 
     Returns
     -------
-    Rows
+    ReportTable
         One per cell: wiring, collective, published and model [B/s], error (model / published - 1).
 
     Raises
@@ -232,12 +260,11 @@ def gigaio(efficiency: float | None = None) -> Rows:
     .. [1] B. Kitor, K. Rygol, Rail optimized PCIe topologies for LLMs, ISC High Performance 2025, and the slides
        on it of 2025.
     """
-    copied = catalog.value("memory_path", "p2p-pcie", "bandwidth")
-    part = (
-        copied / catalog.value("links", "pcie5", "bandwidth_after_encoding")
-        if efficiency is None
-        else efficiency
-    )
+    if efficiency is None:
+        copied = catalog.value("memory_path", "p2p-pcie", "bandwidth")
+        part = copied / catalog.value("links", "pcie5", "bandwidth_after_encoding")
+    else:
+        part = efficiency
     if not hasattr(part, "__float__") or not 0 < part <= 1:
         raise ValueError(f"efficiency must be a number above 0 and at most 1, got {efficiency!r}")
     rows = []
@@ -255,4 +282,4 @@ def gigaio(efficiency: float | None = None) -> Rows:
                     "error": model / seen - 1,
                 }
             )
-    return Rows(tuple(rows), part)
+    return ReportTable(tuple(rows), part)

@@ -63,8 +63,12 @@ def _systems() -> dict[str, dict[str, Any]]:
     known = {row["sweep_id"]: row for row in read_rows(_HERE / "systems.csv")}
     out: dict[str, dict[str, Any]] = {}
     for name, rows in _rows().items():
-        merged: dict[str, Any] = {**{k: rows[0][k] for k in _KEYS}, **known[name]}
-        out[name] = {k: int(v) if k in _INTEGERS and v else v for k, v in merged.items()}
+        merged: dict[str, Any] = {key: rows[0][key] for key in _KEYS}
+        merged |= known[name]
+        for key in _INTEGERS:
+            if merged.get(key):
+                merged[key] = int(merged[key])
+        out[name] = merged
     return out
 
 
@@ -99,14 +103,16 @@ def load(sweep_id: str) -> Result:
     KeyError
         If there is no such sweep.
     """
-    about, rows = system(sweep_id), _rows()[sweep_id]
-    size, time = (np.array([float(r[key]) for r in rows]) for key in ("size_bytes", "time_us"))
+    about = system(sweep_id)
+    rows = _rows()[sweep_id]
+    size = np.array([float(row["size_bytes"]) for row in rows])  # (K,) [B]
+    time = np.array([float(row["time_us"]) for row in rows]) * 1e-6  # (K,) [s]
     by = next(s["measured_by"] for s in sources() if s["file"] == rows[0]["file"])
     return Result(
         identifier(about["collective"]),
         "published",
         size,
-        time * 1e-6,
+        time,
         about["ranks"],
         asked=about,
         how="nccl-tests or rccl-tests, out of place, mean of its rounds",
