@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fabriclab import units
-from fabriclab.catalog.clos import Plan, rail_plan
+from fabriclab.catalog.clos import ClosPlan, rail_plan
 from fabriclab.catalog.tables import data_rows, near
 from fabriclab.core import ReadOnly, Spec, html_table, si_factor
 from fabriclab.formulas import evaluate
@@ -43,13 +43,14 @@ def last_finish(ready: ArrayLike, cost: ArrayLike) -> float:
     return float(np.max(np.asarray(ready, dtype=float) + tail))
 
 
-def _clos(c: Any) -> Plan:
+def _clos(c: Any) -> ClosPlan:
     """Return the plan that the topology ``rail_optimised`` builds, in three tiers where two do not do.
 
     So the campus of 16,384 GPUs has 1,280 switches. The sheet the prices are from has 768: a network of two
     tiers for each rail, and nothing between rails, which is no full fat tree.
     """
-    return rail_plan(c.servers, c.gpus_per_server, c.rails, c.switch_ports, c.switch_ports // 2)[0]
+    down = c.switch_ports // 2
+    return rail_plan(c.servers, c.gpus_per_server, c.rails, c.switch_ports, down).clos
 
 
 def _true_sizes(c: Any) -> float:
