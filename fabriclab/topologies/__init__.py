@@ -245,7 +245,7 @@ def _check_connected(graph: Any) -> None:
         )
 
 
-def _links(graph: Any, capacity: units.Quantity | None) -> dict[str, NDArray[Any]]:
+def _links(graph: Any, capacity: units.Quantity | None) -> dict[str, Any]:
     """Return the columns of all links, the two of each cable side by side."""
     number = {node: i for i, node in enumerate(graph)}
     rows = []
@@ -270,13 +270,13 @@ def _links(graph: Any, capacity: units.Quantity | None) -> dict[str, NDArray[Any
     else:
         table = np.repeat(table, 2, axis=0)
         table[1::2, :2] = table[1::2, 1::-1]  # the second link of a cable leads back
-    source, target, rate, delay, ports = table.T
+    source, target, rates, delays, ports = table.T
     none = np.zeros(len(table))
     return {
         "source": source,
         "target": target,
-        "capacity": rate,
-        "delay": delay,
+        "capacity": rates,
+        "delay": delays,
         "ports": ports,
         "medium": none,
         "length": none,
@@ -405,7 +405,7 @@ def _joined(
 
 def _joined_coordinates(
     server: Fabric, fabric: Fabric, n: int, rest: NDArray[np.integer], servers_each: int
-) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+) -> tuple[tuple[str, ...], NDArray[Any]]:
     """Return names and values of the coordinates of ``n`` copies of a server, then of the ``rest`` of a fabric.
 
     All nodes of a copy have its number as the coordinate ``server``; of a copy of ``servers_each`` servers, those are

@@ -22,7 +22,7 @@ def _from_previous(k: Ints) -> Ints:
 def _from_binomial(k: Ints) -> Ints:
     """Return the parent of node k = 1, 2, ... in a binomial tree: k without its highest bit."""
     bits = np.frexp(k)[1]  # of k as a binary number
-    return k - 2 ** (bits - 1)
+    return np.asarray(k - 2 ** (bits - 1))
 
 
 _PARENT = {"one_root": _from_first, "chain": _from_previous, "tree": _from_binomial}
