@@ -31,7 +31,7 @@ from fabriclab.core import (
 _BYTES = 120  # peak per flow and per dependency, measured and rounded up; a test holds it
 
 
-class Work:
+class FlowsBuilder:
     """Collect computations and transfers with their order, then make `Flows`; used by all files of this folder.
 
     A computation is a flow of size 0 from a node to itself that takes its lag. Operations of one stream run one after

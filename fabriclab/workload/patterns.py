@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike
 from fabriclab import units
 from fabriclab.core import Fabric, Floats, Flows, Ints
 from fabriclab.registry import register
-from fabriclab.workload._work import Work, nodes_of, times_of
+from fabriclab.workload._work import FlowsBuilder, nodes_of, times_of
 
 
 def _from_first(k: Ints) -> Ints:
@@ -80,19 +80,19 @@ def parameter_server(
     takes = times_of(compute, "compute", units.count(steps, "steps"), worker.size)  # (steps, W)
     shard = units.size(size) / server.size  # [B]
 
-    work = Work()
+    builder = FlowsBuilder()
     updates = []  # (S,) of each step
     pull = np.full((worker.size, server.size), -1)  # nothing to wait for in the first step
     for t in range(steps):
-        done = work.add("compute", worker, lag=takes[t], stream=worker, after=[pull])
-        push = work.add("push", worker[:, None], server, size=shard, after=[done[:, None, None]])
-        updates.append(work.add("update", server, after=[push.T]))
+        done = builder.add("compute", worker, lag=takes[t], stream=worker, after=[pull])
+        push = builder.add("push", worker[:, None], server, size=shard, after=[done[:, None, None]])
+        updates.append(builder.add("update", server, after=[push.T]))
 
         pull_after = [push[..., None]]
         if t >= behind:
             pull_after.append(updates[t - behind][:, None])
-        pull = work.add("pull", server, worker[:, None], size=shard, after=pull_after)  # (W, S)
-    return work.flows()
+        pull = builder.add("pull", server, worker[:, None], size=shard, after=pull_after)  # (W, S)
+    return builder.flows()
 
 
 @register(
@@ -152,13 +152,15 @@ def streaming(
     none = np.full((min(room, steps), n), -1)
     frees = np.append(none, number.size + number[:-room], axis=0)  # (steps, n)
 
-    work = Work()
+    builder = FlowsBuilder()
     batch = np.full(number.shape, units.size(size))
-    load = work.add(
+    load = builder.add(
         "load", np.resize(source, n), worker, size=batch, stream=worker, after=[frees[..., None]]
     )
-    work.add("compute", worker, lag=takes, stream=fabric.n_nodes + worker, after=[load[..., None]])
-    return work.flows()
+    builder.add(
+        "compute", worker, lag=takes, stream=fabric.n_nodes + worker, after=[load[..., None]]
+    )
+    return builder.flows()
 
 
 @register("workload", "broadcast", small={"size": 2.0**20, "ranks": range(4), "segments": 3})
@@ -205,8 +207,8 @@ def broadcast(
     )  # (s, n - 1) of the flow that brings a segment to k
     arrival = np.where(parent > 0, number[:, parent - 1], -1)  # at the parent; the root has all
     segment = np.full(number.shape, units.size(size) / s)  # [B]
-    work = Work()
-    work.add(
+    builder = FlowsBuilder()
+    builder.add(
         "segment",
         node[parent],
         node[k],
@@ -215,7 +217,7 @@ def broadcast(
         stream=parent,
         after=[arrival[..., None]],
     )
-    return work.flows()
+    return builder.flows()
 
 
 @register(
@@ -289,13 +291,13 @@ def pipeline(
     arrival = np.full((m, n_places), -1)  # the send that brings what a computation needs
     arrival[:, 1:] = n_computations + np.arange(m * (n_places - 1)).reshape(m, -1)
 
-    work = Work()
+    builder = FlowsBuilder()
 
     def compute(label: str, takes: ArrayLike, places: slice) -> Ints:
         """Add the computations of some places; return their numbers, (m, places)."""
         here = stage[places]
         lag = times_of(takes, label, p) / v  # (p,) of a chunk
-        return work.add(
+        return builder.add(
             label,
             node[here],
             lag=np.broadcast_to(lag[here], turn[:, places].shape),
@@ -311,14 +313,14 @@ def pipeline(
     here = stage[:-1]
     following = stage[1:]  # the last stage turns round and sends nothing
     sent = np.where(here == following, 0.0, units.size(size))
-    work.add(
+    builder.add(
         "send",
         node[here],
         node[following],
         size=np.broadcast_to(sent, done.shape),
         after=[done[..., None]],
     )
-    return work.flows()
+    return builder.flows()
 
 
 def _pipeline_turns(p: int, m: int, v: int, order: str) -> Floats:

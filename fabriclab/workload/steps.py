@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from fabriclab import units
 from fabriclab.core import Fabric, FabricBuilder, Floats, Flows, Ints, si
 from fabriclab.registry import register
-from fabriclab.workload._work import Work, times_of
+from fabriclab.workload._work import FlowsBuilder, times_of
 
 Cost = Callable[[Floats], ArrayLike]
 
@@ -96,20 +96,20 @@ def data_parallel(
     bucket_sizes = np.bincount(bucket_of, gradients).astype(np.float64)  # (B,) [B]
     takes = times_of(cost(bucket_sizes), "cost", last_layer.size)
 
-    work = Work()
+    builder = FlowsBuilder()
     rank = np.arange(ranks)
-    done = work.add("backward", rank[:, None], lag=backward_times, stream=rank[:, None])
+    done = builder.add("backward", rank[:, None], lag=backward_times, stream=rank[:, None])
     turn: ArrayLike = 0.0
     if units.flag(priority, "priority"):
         ready = np.cumsum(backward_times, axis=1).max(axis=0)[last_layer]  # (B,) [s]
         needed_first = -np.arange(takes.size)  # the next forward begins with the last bucket
         turn = _served(ready, takes, needed_first)
-    sums = work.add(
+    sums = builder.add(
         "all-reduce", ranks, lag=takes, stream=ranks, turn=turn, after=[done[:, last_layer].T]
     )
 
     needs = sums[bucket_of[::-1]] if priority else sums[-1:]
-    work.add(
+    builder.add(
         "forward",
         rank[:, None],
         lag=forward_times,
@@ -117,7 +117,7 @@ def data_parallel(
         turn=1.0,
         after=[needs[:, None]],
     )
-    return work.flows()
+    return builder.flows()
 
 
 def _buckets(gradients: Floats, full: float) -> Ints:
@@ -187,13 +187,13 @@ def sharded(
     k = np.arange(2 * n)
     gathered = (2 * n + k)[:, None]
     freed = np.where(k >= early, k - early, -1)[:, None]  # computation after which gather k may go
-    work = Work()
-    work.add("forward", 0, lag=forward_times, stream=0, after=[gathered[:n]])
-    work.add("backward", 0, lag=backward_times, stream=0, after=[gathered[n:]])
+    builder = FlowsBuilder()
+    builder.add("forward", 0, lag=forward_times, stream=0, after=[gathered[:n]])
+    builder.add("backward", 0, lag=backward_times, stream=0, after=[gathered[n:]])
     gather_turn = 2 * (k - early)  # before the reduce-scatter after the same computation
-    work.add("all-gather", 1, lag=both_takes, stream=1, turn=gather_turn, after=[freed])
+    builder.add("all-gather", 1, lag=both_takes, stream=1, turn=gather_turn, after=[freed])
     scatter_turn = 2 * k[n:] + 1
-    work.add(
+    builder.add(
         "reduce-scatter",
         1,
         lag=both_takes[n:],
@@ -201,7 +201,7 @@ def sharded(
         turn=scatter_turn,
         after=[k[n:, None]],
     )
-    return work.flows()
+    return builder.flows()
 
 
 @register(
@@ -244,8 +244,8 @@ def tensor_parallel(compute: ArrayLike, sizes: ArrayLike, cost: Cost, *, chunks:
     none = np.full((1, c), -1)
     before = np.append(none, number.size + number[:-1], axis=0)
 
-    work = Work()
-    done = work.add("compute", 0, lag=chunk_takes, stream=0, after=[before[..., None]])
+    builder = FlowsBuilder()
+    done = builder.add("compute", 0, lag=chunk_takes, stream=0, after=[before[..., None]])
     sums = times_of(cost(moved / c), "cost", n)[:, None]
-    work.add("all-reduce", 1, lag=sums, stream=np.ones_like(done), after=[done[..., None]])
-    return work.flows()
+    builder.add("all-reduce", 1, lag=sums, stream=np.ones_like(done), after=[done[..., None]])
+    return builder.flows()
