@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fabriclab import units
+from fabriclab import core, units
 from fabriclab.collectives.algorithm import number
-from fabriclab.core import Fabric, Flows, Ints, Schedule, check_memory, column, pointer, whole
-from fabriclab.core import expand as spread
+from fabriclab.core import (
+    Fabric,
+    Flags,
+    Floats,
+    Flows,
+    Ints,
+    Schedule,
+    StepGroup,
+    check_memory,
+    column,
+    pointer,
+    whole,
+)
 
 _FLOW_BYTES = 320  # measured peak per flow, rounded up; a test holds it
 _ENTRY_BYTES = 48  # the same per dependency
@@ -85,85 +97,140 @@ def lower(
     <Flows: 16 flows, 2 groups in order, 14 steps, 112 MiB in all>
     """
     units.flag(expand, "expand")
-    total, wait = units.size(size), units.latency(lag, "lag")
+    total = units.size(size)
+    wait = units.latency(lag, "lag")
     rate = np.inf if limit == np.inf else units.rate(limit, "limit")
     per_byte = float(number(gamma, "gamma"))
     place = _placed(schedule, fabric, placement)
-    nodes = np.hstack([fabric.endpoint[place], _switches(schedule, fabric, switches, len(place))])
-    rows, n = (
-        place.shape[0],
-        sum(g.n_transfers * (g.repeat if expand else 1) for g in schedule.groups),
-    )
-    check_memory(
-        rows * n * _FLOW_BYTES,
-        f"a graph of {rows * n} flows" if expand else f"{rows * n} flows",
-        _ADVICE,
-    )
-    steps = tuple(schedule.steps()) if expand else schedule.groups
-    none, names = np.zeros(0, dtype=np.int64), ("source", "target", "reduce")
-    source, target, reduce = (
-        np.concatenate([none, *(getattr(s, k) for s in steps)]) for k in names
-    )
-    step = np.repeat(np.arange(len(steps)), [s.n_transfers for s in steps])
-    moved = total * np.concatenate([np.zeros(0), *map(schedule.moved, steps)])
-    # One that receives several buffers in a step adds them one after another; switches add at the rate of their ports.
-    _, same = np.unique(step * schedule.n_participants + target, return_inverse=True)
-    added = np.bincount(same, weights=moved * reduce)[same] * (target < schedule.n_ranks)
-    lags = wait + reduce * (per_byte * added)
+    switch_nodes = _switches(schedule, fabric, switches, len(place))
+    nodes = np.hstack([fabric.endpoint[place], switch_nodes])  # (rows, participants)
+    rows = place.shape[0]
+    _check_flows(schedule, rows, expand)
+
+    transfers = _transfers(schedule, total, expand)
+    n = transfers.step.size  # of a row
+    lags = wait + per_byte * _added(schedule, transfers) * transfers.reduce
+
     # Flows of a sequence stand step by step; in a graph each row of the placement keeps its own order.
-    order = np.arange(rows * n) if expand else np.argsort(np.tile(step, rows), kind="stable")
+    if expand:
+        order = np.arange(rows * n)
+    else:
+        order = np.argsort(np.tile(transfers.step, rows), kind="stable")
     row, item = np.divmod(order, max(n, 1))
-    name = f"{schedule.collective} {schedule.algorithm}"
+    title = f"{schedule.collective} {schedule.algorithm}"
     flows = Flows.make(
-        nodes[row, source[item]],
-        nodes[row, target[item]],
-        moved[item],
+        nodes[row, transfers.source[item]],
+        nodes[row, transfers.target[item]],
+        transfers.size[item],
         lag=lags[item],
         weight=weight,
         limit=rate,
         label=row,
-        labels=(name,) if rows == 1 else tuple(f"{name} {r}" for r in range(rows)),
-        group=0 if expand else step[item],
-        repeat=1 if expand or not steps else [s.repeat for s in steps],
+        labels=(title,) if rows == 1 else tuple(f"{title} {r}" for r in range(rows)),
+        group=0 if expand else transfers.step[item],
+        repeat=transfers.repeat,
     )
     if not expand:
         return flows
-    ptr, after = _dependencies(step, source, target, len(steps), rows)
-    shift = np.repeat(np.arange(rows) * n, after.size)
+
+    ptr, after = _dependencies(transfers, rows)
+    first = np.repeat(np.arange(rows) * n, after.size)  # flow of each row
     return replace(
-        flows, after_ptr=pointer(np.tile(np.diff(ptr), rows)), after=np.tile(after, rows) + shift
+        flows,
+        after_ptr=pointer(np.tile(np.diff(ptr), rows)),
+        after=np.tile(after, rows) + first,
     )
 
 
-def _dependencies(
-    step: Ints, source: Ints, target: Ints, n_steps: int, rows: int
-) -> tuple[Ints, Ints]:
+def _check_flows(schedule: Schedule, rows: int, expand: bool) -> None:
+    """Refuse a schedule whose flows need more memory than there is, before they are made."""
+    n = 0
+    for group in schedule.groups:
+        times = group.repeat if expand else 1
+        n += group.n_transfers * times
+    title = f"{rows * n} flows"
+    if expand:
+        title = f"a graph of {title}"
+    check_memory(rows * n * _FLOW_BYTES, title, _ADVICE)
+
+
+class Transfers(NamedTuple):
+    """All transfers of a schedule, step after step, as columns."""
+
+    n_steps: int
+    step: Ints  # (T,)
+    source: Ints  # (T,) ranks, or switches of the schedule
+    target: Ints  # (T,)
+    reduce: Flags  # (T,) whether the target adds what it gets
+    size: Floats  # (T,) [B]
+    repeat: list[int]  # of each step; one entry where there is none, or a graph
+
+
+def _transfers(schedule: Schedule, total: float, expand: bool) -> Transfers:
+    """Return the transfers of a schedule for an array of ``total`` bytes, its repetitions written out or not."""
+    steps: tuple[StepGroup, ...] = tuple(schedule.steps()) if expand else schedule.groups
+    n_transfers = [step.n_transfers for step in steps]
+    repeat = [1] if expand or not steps else [step.repeat for step in steps]
+    nobody = np.zeros(0, dtype=np.int64)
+    blocks = np.concatenate([np.zeros(0), *map(schedule.moved, steps)])  # part of the array
+    return Transfers(
+        n_steps=len(steps),
+        step=np.repeat(np.arange(len(steps)), n_transfers),
+        source=np.concatenate([nobody, *(step.source for step in steps)]),
+        target=np.concatenate([nobody, *(step.target for step in steps)]),
+        reduce=np.concatenate([np.zeros(0, np.bool_), *(step.reduce for step in steps)]),
+        size=total * blocks,
+        repeat=repeat,
+    )
+
+
+def _added(schedule: Schedule, transfers: Transfers) -> Floats:
+    """Return the bytes that the target of each transfer adds in its step before its next message, (T,).
+
+    One that receives several buffers in a step adds them one after another; switches add at the rate of their ports.
+    """
+    event = transfers.step * schedule.n_participants + transfers.target
+    _, same = np.unique(event, return_inverse=True)  # (T,) number of step and target together
+    added = np.bincount(same, weights=transfers.size * transfers.reduce)  # of each step and target
+    is_rank = transfers.target < schedule.n_ranks
+    return np.asarray(added[same] * is_rank)
+
+
+def _dependencies(transfers: Transfers, rows: int) -> tuple[Ints, Ints]:
     """Return for each transfer the transfers that it waits for, as compressed rows; ``rows`` copies must fit.
 
     Waiting only for the last step in which the source took part would lose data: a rank that receives in
     two steps and then sends must wait for both.
     """
+    step, source = transfers.step, transfers.source
     n = step.size
-    # Every transfer is an event of its source and of its target; sorted by participant and step.
-    event = np.concatenate([source, target]) * np.int64(n_steps + 1) + np.tile(step, 2)
+    # Every transfer is an event of its source and of its target; an event is known by participant and step.
+    period = np.int64(transfers.n_steps + 1)
+    participant = np.concatenate([source, transfers.target])
+    event = participant * period + np.tile(step, 2)  # (2 T,)
     order = np.argsort(event, kind="stable")
     event = event[order]
-    now = source * np.int64(n_steps + 1) + step
+
+    # The step in which the source sent last; without one it waits for all that it has received.
+    now = source * period + step
     sends = np.unique(now)
     before = sends[np.maximum(np.searchsorted(sends, now) - 1, 0)]
-    same = (before < now) & (before // (n_steps + 1) == source)
-    since = np.where(same, before, now - step)
-    low, high = np.searchsorted(event, since), np.searchsorted(event, now)
+    sent_before = (before < now) & (before // period == source)
+    since = np.where(sent_before, before, source * period)
+
+    low = np.searchsorted(event, since)
+    high = np.searchsorted(event, now)
     ptr = pointer(high - low)
     check_memory(
         rows * float(ptr[-1]) * _ENTRY_BYTES, f"a graph with {rows * ptr[-1]} dependencies", _ADVICE
     )
-    return ptr, order[spread(low, high - low)] % max(n, 1)
+    return ptr, order[core.expand(low, high - low)] % max(n, 1)
 
 
 def _placed(schedule: Schedule, fabric: Fabric, placement: ArrayLike | None) -> Ints:
     """Return the endpoint of each rank as a table (G, n_ranks), or refuse the placement."""
-    n, ends = schedule.n_ranks, fabric.n_ranks
+    n = schedule.n_ranks
+    ends = fabric.n_ranks
     if placement is None and n > ends:
         raise ValueError(
             f"the schedule has {n} ranks and the fabric {ends} endpoints; take fewer or a larger one"
@@ -172,20 +239,26 @@ def _placed(schedule: Schedule, fabric: Fabric, placement: ArrayLike | None) -> 
     table = whole(
         np.atleast_2d(given), "placement", (-1, n), "endpoints, a row for each group", ends
     )
+
     flat = table.ravel()
-    twice = np.flatnonzero(np.bincount(flat) > 1)
-    if twice.size:
-        ranks = np.flatnonzero(flat == twice[0]) % n
+    taken_twice = np.flatnonzero(np.bincount(flat) > 1)
+    if taken_twice.size:
+        endpoint = taken_twice[0]
+        ranks = np.flatnonzero(flat == endpoint) % n
         raise ValueError(
-            f"placement puts ranks {ranks[0]} and {ranks[1]} on endpoint {twice[0]}; each holds one rank"
+            f"placement puts ranks {ranks[0]} and {ranks[1]} on endpoint {endpoint}; each holds one rank"
         )
     return table
 
 
 def _switches(schedule: Schedule, fabric: Fabric, switches: ArrayLike | None, rows: int) -> Ints:
     """Return the node of each switch as a table (G, n_switches), or refuse them."""
-    n, none = schedule.n_switches, switches is None or not np.size(switches)
-    given = np.atleast_2d(np.zeros(0, np.int64) if none else column(switches, "switches"))
-    what = "a node of the fabric for each switch of the schedule"
-    table = whole(given, "switches", (1 if len(given) == 1 else rows, n), what, fabric.n_nodes)
+    n = schedule.n_switches
+    if switches is None or not np.size(switches):
+        given = np.zeros((1, 0), np.int64)
+    else:
+        given = np.atleast_2d(column(switches, "switches"))
+    title = "a node of the fabric for each switch of the schedule"
+    n_rows = 1 if len(given) == 1 else rows  # one row serves all groups
+    table = whole(given, "switches", (n_rows, n), title, fabric.n_nodes)
     return np.broadcast_to(table, (rows, n))

@@ -7,9 +7,11 @@ none of them.
 import importlib
 import pkgutil
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from fabriclab import units
+
+_Variant = TypeVar("_Variant", bound=Callable[..., Any])
 
 FOLDERS = {
     "topology": "fabriclab.topologies",
@@ -45,9 +47,7 @@ def add_kind(kind: str, folder: str) -> None:
         )
 
 
-def register(
-    kind: str, name: str, **about: Any
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def register(kind: str, name: str, **about: Any) -> Callable[[_Variant], _Variant]:
     """Return a decorator that registers a function as variant ``name`` of ``kind``.
 
     Parameters
@@ -66,7 +66,7 @@ def register(
     """
     units.choice(kind, "kind", FOLDERS)
 
-    def keep(function: Callable[..., Any]) -> Callable[..., Any]:
+    def keep(function: _Variant) -> _Variant:
         table = _found.setdefault(kind, {})
         held = table.get(name)
         if held is not None and (held.__module__, held.__qualname__) != (

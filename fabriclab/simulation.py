@@ -57,13 +57,12 @@ class Simulation:
             raise ValueError(
                 "sharers counts the routes of a step, and this run was expanded; run it with expand=False"
             )
-        most, group = (
-            np.zeros(self.fabric.n_links, dtype=np.int64),
-            self.flows.group.astype(np.int64),
-        )
-        step = group[self.routes.flow[rows_of(self.routes.ptr)]]
-        pair, count = np.unique(step * most.size + self.routes.link, return_counts=True)
-        np.maximum.at(most, pair % most.size, count)
+        n_links = self.fabric.n_links
+        flow = self.routes.flow[rows_of(self.routes.ptr)]  # of each link of a route
+        step = self.flows.group.astype(np.int64)[flow]
+        step_and_link, count = np.unique(step * n_links + self.routes.link, return_counts=True)
+        most = np.zeros(n_links, dtype=np.int64)
+        np.maximum.at(most, step_and_link % n_links, count)
         return most
 
     def bounds(self, **machine: Any) -> tuple[collectives.Bound, ...]:
@@ -141,7 +140,9 @@ def simulate(
         raise ValueError(
             f"placement must be a row of endpoints, or one such row for each group, got {placement!r}"
         )
-    more, n, drawn = dict(options or {}), place.shape[-1], {"subflows": subflows, "seed": seed}
+    n = place.shape[-1]
+    more = dict(options or {})
+    drawn = {"subflows": subflows, "seed": seed}
     cut: dict[str, Any] = {"root": root, "segments": segments, "pipelined": pipelined}
     costs: dict[str, Any] = {"lag": lag, "gamma": gamma, "expand": expand, "switches": switches}
     plan = collectives.build(collective, algorithm, n, **cut, **more)
@@ -160,11 +161,9 @@ def simulate(
         "changes": repr(changes),
         "options": more,
     }
-    sizes, times, how = (
-        np.array([units.size(size)]),
-        np.array([timeline.end]),
-        f"{engine} engine on {fabric!r}",
-    )
+    sizes = np.array([units.size(size)])
+    times = np.array([timeline.end])
+    how = f"{engine} engine on {fabric!r}"
     result = Result(collective, "predicted", sizes, times, n, asked=asked, how=how)
     return Simulation(plan, fabric, flows, routes, timeline, result)
 
@@ -178,20 +177,17 @@ def sweep(
             f'sizes must be a list of at least one size, such as ["1 MiB", "1 GiB"], got {sizes!r}'
         )
     first = simulate(collective, algorithm, fabric, sizes[0], **options)
-    lowered = {
-        k: options[k] for k in ("placement", "lag", "gamma", "expand", "switches") if k in options
-    }
-    ran = {k: options[k] for k in ("engine", "changes") if k in options}
+    of_lower = ("placement", "lag", "gamma", "expand", "switches")
+    lower_options = {name: options[name] for name in of_lower if name in options}
+    run_options = {name: options[name] for name in ("engine", "changes") if name in options}
 
-    def time(size: units.Quantity) -> float:
-        return engines.run(
-            fabric, first.routes, lower(first.schedule, fabric, size, **lowered), **ran
-        ).end
-
-    times = [first.time, *map(time, sizes[1:])]
-    return replace(
-        first.result, size=np.array([units.size(size) for size in sizes]), time=np.array(times)
-    )
+    times = [first.time]
+    for size in sizes[1:]:
+        flows = lower(first.schedule, fabric, size, **lower_options)
+        timeline = engines.run(fabric, first.routes, flows, **run_options)
+        times.append(timeline.end)
+    all_sizes = np.array([units.size(size) for size in sizes])
+    return replace(first.result, size=all_sizes, time=np.array(times))
 
 
 def ring_busbw(
@@ -224,29 +220,33 @@ def ring_busbw(
     >>> [round(ring_busbw("all_reduce", mesh, x) / 1e9) for x in ([0, 1], [range(8), range(7, -1, -1)])]
     [64, 128]
     """
-    table, total = np.atleast_2d(orders), units.size(size)
+    table = np.atleast_2d(orders)
+    total = units.size(size)
     if table.ndim != 2 or table.shape[1] < 2 or not total:
         raise ValueError(
             f"orders must be rings of 2 or more ranks and size above 0 B, got {table.shape} and {size!r}"
         )
     n = table.shape[1]
     plan = collectives.build(what, "ring", n)
-    parts = [
-        lower(plan, fabric, total / len(table), placement=np.roll(o, -np.argmin(o))) for o in table
-    ]
-    names = ("source", "target", "size", "group")
-    source, target, moved, group = (np.concatenate([getattr(p, k) for p in parts]) for k in names)
-    order, repeat = np.argsort(group, kind="stable"), parts[0].repeat
+    parts = []
+    for order in table:
+        from_lowest = np.roll(order, -np.argmin(order))
+        parts.append(lower(plan, fabric, total / len(table), placement=from_lowest))
+    source = np.concatenate([part.source for part in parts])
+    target = np.concatenate([part.target for part in parts])
+    moved = np.concatenate([part.size for part in parts])
+    group = np.concatenate([part.group for part in parts])
+
+    by_group = np.argsort(group, kind="stable")
+    repeat = parts[0].repeat
     if what == "broadcast":  # a full pipeline: all hops at once
-        group, repeat = np.zeros_like(group), np.ones(1, dtype=np.int64)
+        group = np.zeros_like(group)
+        repeat = np.ones(1, dtype=np.int64)
     flows = Flows.make(
-        source[order], target[order], moved[order], group=group[order], repeat=repeat
+        source[by_group], target[by_group], moved[by_group], group=group[by_group], repeat=repeat
     )
-    return (
-        bus_factor(what, n)
-        * total
-        / engines.run(fabric, routing.route(fabric, flows, "spray"), flows).end
-    )
+    timeline = engines.run(fabric, routing.route(fabric, flows, "spray"), flows)
+    return bus_factor(what, n) * total / timeline.end
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,28 +317,45 @@ def best_rings(fabric: Fabric, ranks: ArrayLike | None = None) -> Rings:
         raise ValueError(
             f"ranks must be 2 to {_MOST} different ones in 0..{fabric.n_ranks - 1}, got {rank!r:.60}"
         )
-    one, other = np.nonzero(~np.eye(n, dtype=np.bool_))
-    routes = routing.route(
-        fabric, Flows.make(fabric.endpoint[rank[one]], fabric.endpoint[rank[other]], 1.0), "spray"
-    )
-    pair = routes.flow[rows_of(routes.ptr)]
-    use = np.zeros((n, n, fabric.n_links))
-    np.add.at(use, (one[pair], other[pair], routes.link), routes.use)
-    outside = np.any(use, axis=-1, where=np.isin(np.array(fabric.media)[fabric.medium], _OUTSIDE))
-    orders = np.array([(0, *rest) for rest in permutations(range(1, n))])
-    over = np.any(outside[orders, np.roll(orders, -1, axis=1)], axis=1)
-    orders = orders if over.all() else orders[~over]
-    load = np.sum([use[orders[:, k - 1], orders[:, k]] for k in range(n)], axis=0) / np.maximum(
-        fabric.capacity, 1.0
-    )
+    use, outside = _pair_use(fabric, rank)
+    orders = np.array([(0, *rest) for rest in permutations(range(1, n))])  # (rings, n)
+    takes_outside = np.any(outside[orders, np.roll(orders, -1, axis=1)], axis=1)
+    all_outside = bool(takes_outside.all())
+    if not all_outside:
+        orders = orders[~takes_outside]
+
+    # Time that each link needs for a byte on every hop of a ring: the sum over its hops of use / capacity.
+    hops = [use[orders[:, k - 1], orders[:, k]] for k in range(n)]
+    load = np.sum(hops, axis=0) / np.maximum(fabric.capacity, 1.0)  # (rings, L)
     # rings with the same links at each rank count once
     load, first = np.unique(load, axis=0, return_index=True)
+
+    # The most data on all rings together, with no link over its capacity.
     on = load.any(axis=0)
     scale = load.max()  # so that the solver sees numbers near 1
-    found = (
-        linprog(-np.ones(first.size), A_ub=load[:, on].T / scale, b_ub=np.ones(on.sum())).x / scale
-    )
-    kept = np.flatnonzero(found > 1e-9 * found.sum())
+    solved = linprog(-np.ones(first.size), A_ub=load[:, on].T / scale, b_ub=np.ones(on.sum()))
+    rates = solved.x / scale  # [B/s] of each ring
+    kept = np.flatnonzero(rates > 1e-9 * rates.sum())
     return Rings(
-        float(found.sum()), rank[orders[first[kept]]], found[kept], found @ load, bool(over.all())
+        rate=float(rates.sum()),
+        orders=rank[orders[first[kept]]],
+        rates=rates[kept],
+        load=rates @ load,
+        outside=all_outside,
     )
+
+
+def _pair_use(
+    fabric: Fabric, rank: NDArray[np.integer]
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return the use of each link by a flow between two ranks (n, n, L), and whether it passes PCIe or processors."""
+    n = rank.size
+    one, other = np.nonzero(~np.eye(n, dtype=np.bool_))
+    flows = Flows.make(fabric.endpoint[rank[one]], fabric.endpoint[rank[other]], 1.0)
+    routes = routing.route(fabric, flows, "spray")
+    pair = routes.flow[rows_of(routes.ptr)]  # of each link of a route
+    use = np.zeros((n, n, fabric.n_links))
+    np.add.at(use, (one[pair], other[pair], routes.link), routes.use)
+
+    is_outside = np.isin(np.array(fabric.media)[fabric.medium], _OUTSIDE)  # (L,)
+    return use, np.any(use, axis=-1, where=is_outside)

@@ -2,12 +2,13 @@
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from fabriclab import units
 
 
 @dataclass(frozen=True)
-class Plan:
+class ClosPlan:
     """Counts of a folded Clos: pods of leaves and spines, and cores; spine i of all pods shares its cores."""
 
     pods: int
@@ -28,16 +29,29 @@ class Plan:
         return self.pods * self.spines * (self.leaves * self.per_spine + self.cores * self.per_core)
 
 
+class RailPlan(NamedTuple):
+    """The plan of a network of servers on rails, and how many servers fill a leaf and a pod."""
+
+    clos: ClosPlan
+    servers_per_leaf: int
+    servers_per_pod: int
+
+
 def even(lower: int, need: float, ports: int, room: int) -> tuple[int, int]:
     """Return the fewest upper switches, and the cables of each pair, that join all pairs alike.
 
     Each of the ``lower`` switches needs ``need`` uplinks and has ``room`` for more, so that they spread
     evenly; an upper switch has ``ports`` that face down, at least one for each lower switch.
     """
-    up = math.ceil(need - 1e-9)
-    fewest = -(-up // (ports // lower))
-    pairs = ((upper, -(-up // upper)) for upper in range(fewest, up + 1))
-    return next((upper, per) for upper, per in pairs if upper * per <= room)
+    uplinks = math.ceil(need - 1e-9)
+    most_per_pair = ports // lower
+    fewest = -(-uplinks // most_per_pair)
+
+    for upper in range(fewest, uplinks + 1):
+        per_pair = -(-uplinks // upper)
+        if upper * per_pair <= room:
+            return upper, per_pair
+    raise ValueError(f"room must be >= {uplinks} (uplinks that a switch needs), got {room}")
 
 
 def rail_plan(
@@ -49,7 +63,7 @@ def rail_plan(
     oversubscription: float = 1,
     tiers: int | None = None,
     joined: int | None = None,
-) -> tuple[Plan, int, int]:
+) -> RailPlan:
     """Return the plan of the topology ``rail_optimised``, and the servers of a leaf and of a pod.
 
     ``gpus`` are those of a server, ``radix`` the ports of a switch, of which ``room`` face down on a leaf. As
@@ -59,43 +73,74 @@ def rail_plan(
     if gpus % rails:
         msg = f"rails must divide gpus ({gpus}), got {rails}; each rail takes the same number of GPUs of a server"
         raise ValueError(msg)
-    if joined == 1 and tiers is None and servers * (gpus // rails) <= radix:
-        return Plan(1, 1), servers, servers
+    nics_per_rail = gpus // rails  # of one server
+    if joined == 1 and tiers is None and servers * nics_per_rail <= radix:
+        one_switch = ClosPlan(pods=1, leaves=1)
+        return RailPlan(one_switch, servers, servers)
+
     joined = joined or rails
-    per_leaf = min(servers, room // (gpus // rails))
-    if per_leaf < 1:
+    servers_per_leaf = min(servers, room // nics_per_rail)
+    if servers_per_leaf < 1:
         msg = f"gpus must be within 1..{room * rails} ({rails} rails, {room} ports down of a leaf), got {gpus}; "
-        msg += "add rails"
-        raise ValueError(msg)
-    per_rail, half = -(-servers // per_leaf), radix // 2
-    wanted = (
-        (2 if joined * per_rail <= radix else 3)
-        if tiers is None
-        else units.count(tiers, "tiers", 2, 3)
-    )
-    most = radix // joined if wanted == 2 else half // joined * radix
-    if not most:
-        high = (radix if wanted == 2 else half) * rails // joined
-        raise ValueError(
-            f"rails must be within 1..{high} for {wanted} tiers of {radix}-port switches, got {rails}"
-        )
-    if per_rail > most:
-        ways_out = ["a larger radix", *["tiers=3"] * (wanted == 2), *["fewer rails"] * (joined > 1)]
-        limit = f"1..{most * per_leaf} for {wanted} tiers of {radix}-port switches on {rails} rails"
+        raise ValueError(msg + "add rails")
+    leaves_per_rail = -(-servers // servers_per_leaf)
+    if tiers is not None:
+        tiers = units.count(tiers, "tiers", 2, 3)
+    elif joined * leaves_per_rail <= radix:
+        tiers = 2
+    else:
+        tiers = 3
+    most_leaves = _most_leaves_per_rail(tiers, rails, radix, joined)
+    if leaves_per_rail > most_leaves:
+        ways_out = ["a larger radix"]
+        if tiers == 2:
+            ways_out.append("tiers=3")
+        if joined > 1:
+            ways_out.append("fewer rails")
+        most = most_leaves * servers_per_leaf
+        limit = f"1..{most} for {tiers} tiers of {radix}-port switches on {rails} rails"
         raise ValueError(
             f"servers must be within {limit}, got {servers}; take {' or '.join(ways_out)}"
         )
-    down = per_leaf * (gpus // rails)
-    need, free = down / oversubscription, radix - down
-    if wanted == 2:
-        return (
-            Plan(1, joined * per_rail, *even(joined * per_rail, need, radix, free)),
-            per_leaf,
-            servers,
+
+    down = servers_per_leaf * nics_per_rail
+    uplinks = down / oversubscription  # that a full leaf needs
+    free = radix - down
+    if tiers == 2:
+        leaves = joined * leaves_per_rail
+        spines, per_spine = even(leaves, uplinks, radix, free)
+        return RailPlan(ClosPlan(1, leaves, spines, per_spine), servers_per_leaf, servers)
+
+    half = radix // 2  # ports of a spine that face down
+    leaves_in_pod = min(half // joined, leaves_per_rail)  # of one rail
+    pods = -(-leaves_per_rail // leaves_in_pod)
+    leaves = joined * leaves_in_pod
+    spines, per_spine = even(leaves, uplinks, half, free)
+    spine_down = leaves * per_spine
+    cores, per_core = even(pods, spine_down, radix, radix - spine_down)
+    return RailPlan(
+        ClosPlan(pods, leaves, spines, per_spine, cores, per_core),
+        servers_per_leaf,
+        servers_per_pod=leaves_in_pod * servers_per_leaf,
+    )
+
+
+def _most_leaves_per_rail(tiers: int, rails: int, radix: int, joined: int) -> int:
+    """Return how many leaves a rail can have where ``joined`` rails meet at the spines, or refuse the rails.
+
+    In two tiers a spine has a port for every leaf. In three, half of its ports face the leaves of its pod,
+    and a core has a port for every pod.
+    """
+    half = radix // 2
+    if tiers == 2:
+        ports = radix
+        most = radix // joined
+    else:
+        ports = half
+        most = half // joined * radix
+    if not most:
+        raise ValueError(
+            f"rails must be within 1..{ports * rails // joined} for {tiers} tiers of {radix}-port switches, "
+            f"got {rails}"
         )
-    pod_rail = min(half // joined, per_rail)
-    pods, leaves = -(-per_rail // pod_rail), joined * pod_rail
-    spines, per_spine = even(leaves, need, half, free)
-    above = leaves * per_spine
-    plan = Plan(pods, leaves, spines, per_spine, *even(pods, above, radix, radix - above))
-    return plan, per_leaf, pod_rail * per_leaf
+    return most

@@ -12,13 +12,13 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fabriclab import units
-from fabriclab.catalog.clos import Plan, rail_plan
+from fabriclab.catalog.clos import ClosPlan, rail_plan
 from fabriclab.catalog.tables import data_rows, near
 from fabriclab.core import ReadOnly, Spec, html_table, si_factor
 from fabriclab.formulas import evaluate
@@ -43,58 +43,149 @@ def last_finish(ready: ArrayLike, cost: ArrayLike) -> float:
     return float(np.max(np.asarray(ready, dtype=float) + tail))
 
 
-def _clos(c: Any) -> Plan:
+def _clos(job: Case) -> ClosPlan:
     """Return the plan that the topology ``rail_optimised`` builds, in three tiers where two do not do.
 
     So the campus of 16,384 GPUs has 1,280 switches. The sheet the prices are from has 768: a network of two
     tiers for each rail, and nothing between rails, which is no full fat tree.
     """
-    return rail_plan(c.servers, c.gpus_per_server, c.rails, c.switch_ports, c.switch_ports // 2)[0]
+    ports = int(job.switch_ports)
+    plan = rail_plan(
+        servers=int(job.servers),
+        gpus=int(job.gpus_per_server),
+        rails=int(job.rails),
+        radix=ports,
+        room=ports // 2,
+    )
+    return plan.clos
 
 
-def _true_sizes(c: Any) -> float:
-    """Return the exposed time with a bucket per layer and one for each table of the vocabulary."""
-    table = c.vocabulary * c.hidden
-    layer = (c.parameters - c.hidden - 2 * table) / c.layers
-    size = np.array([table + c.hidden, *[layer] * c.layers, table])
-    ready = c.window * np.array([0, *range(1, c.layers + 1), c.layers]) / c.layers
-    return last_finish(ready, c.t_dp * size / size.sum()) - float(c.window)
+def _leaves(job: Case) -> int:
+    """Return the number of leaf switches."""
+    return _clos(job).switches[0]
 
 
-def _published_time(sweep: str) -> float:
+def _spines(job: Case) -> int:
+    """Return the number of spine switches."""
+    return _clos(job).switches[1]
+
+
+def _cores(job: Case) -> int:
+    """Return the number of core switches; 0 in two tiers."""
+    return _clos(job).switches[2]
+
+
+def _cables_between_switches(job: Case) -> int:
+    """Return the number of cables between switches."""
+    return _clos(job).cables
+
+
+def _twin_modules(job: Case) -> int:
+    """Return the number of transceivers in switches, each of which serves two ports."""
+    ports = job.cables_host + 2 * job.cables_spine
+    return math.ceil(ports / 2)
+
+
+def _steps(job: Case) -> int:
+    """Return the number of steps of the whole run."""
+    return round(job.training_tokens / job.tokens_per_step)
+
+
+def _published_tp_time(job: Case, sweep: str) -> float:
+    """Return the time of the tensor-parallel all-reduces of a step, each as long as in a published sweep [s]."""
     from fabriclab.catalog import published
 
-    return published.load(sweep).at(_SWEEP_BYTES)
+    return job.tp_allreduces * published.load(sweep).at(_SWEEP_BYTES)
 
 
-def _over_network(c: Any) -> float:
-    """Return the step with both sums on the NIC: gradients get it only while the GPU computes."""
-    idle = c.t_compute * c.backward_share / c.microbatches
-    return float(c.t_compute + c.tp_bytes / c.nic_rate + c.exposed(window=idle))
+def _published_tp_time_ring(job: Case) -> float:
+    """Return the time of these all-reduces as rings of 8 H100 [s]."""
+    return _published_tp_time(job, "h100x8_ring")
 
 
-_COMPUTED: dict[str, Callable[[Any], float]] = {
-    "steps": lambda c: round(c.training_tokens / c.tokens_per_step),
-    "leaves": lambda c: _clos(c).switches[0],
-    "spines": lambda c: _clos(c).switches[1],
-    "cores": lambda c: _clos(c).switches[2],
-    "cables_spine": lambda c: _clos(c).cables,
-    "optic_twin_modules": lambda c: math.ceil((c.cables_host + 2 * c.cables_spine) / 2),
-    "t_tp_h100_134MB_ring": lambda c: c.tp_allreduces * _published_time("h100x8_ring"),
-    "t_tp_h100_134MB_nvls": lambda c: c.tp_allreduces * _published_time("h100x8_nvls"),
-    "t_dp_exposed": lambda c: c.exposed(),
-    "t_dp_exposed_14us": lambda c: c.exposed(step_latency=c.ring_step_latency),
-    "t_dp_exposed_true_sizes": _true_sizes,
-    "ledger_fp32_gradients": lambda c: c.replace(gradient_bytes=4).t_step,
-    "ledger_one_nic_quarter": lambda c: c.replace(nic_rate=c.nic_rate / 4).t_step,
-    "ledger_tp_over_network": _over_network,
-    "ledger_half_rate": lambda c: c.replace(nic_rate=c.nic_rate / 2).t_step,
-    "ledger_one_root": lambda c: c.t_compute + c.t_tp + c.exposed(t_dp=c.t_one_root),
+def _published_tp_time_nvls(job: Case) -> float:
+    """Return the time of these all-reduces with in-network reduction by NVLink switches [s]."""
+    return _published_tp_time(job, "h100x8_nvls")
+
+
+def _exposed(job: Case) -> float:
+    """Return the exposed time of the gradient all-reduce with a bucket per layer [s]."""
+    return job.exposed()
+
+
+def _exposed_with_latency(job: Case) -> float:
+    """Return the exposed time with the software latency of each step of the ring [s]."""
+    return job.exposed(step_latency=job.ring_step_latency)
+
+
+def _exposed_with_true_sizes(job: Case) -> float:
+    """Return the exposed time with a bucket per layer and one for each table of the vocabulary [s]."""
+    layers = int(job.layers)
+    table = job.vocabulary * job.hidden  # parameters
+    layer = (job.parameters - job.hidden - 2 * table) / layers
+    sizes = np.array([table + job.hidden, *[layer] * layers, table])  # (layers + 2,)
+    layers_done = np.array([0, *range(1, layers + 1), layers])  # when each bucket is ready
+    ready = job.window * layers_done / layers  # [s]
+    cost = job.t_dp * sizes / sizes.sum()  # [s]
+    return last_finish(ready, cost) - float(job.window)
+
+
+def _step_with_fp32_gradients(job: Case) -> float:
+    """Return the time of a step whose gradients have 4 bytes [s]."""
+    return job.replace(gradient_bytes=4).t_step
+
+
+def _step_with_quarter_nic(job: Case) -> float:
+    """Return the time of a step with NICs of a quarter of the rate [s]."""
+    return job.replace(nic_rate=job.nic_rate / 4).t_step
+
+
+def _step_with_half_nic(job: Case) -> float:
+    """Return the time of a step with NICs of half the rate [s]."""
+    return job.replace(nic_rate=job.nic_rate / 2).t_step
+
+
+def _step_with_tp_over_network(job: Case) -> float:
+    """Return the time of a step with both all-reduces on the NIC: gradients get it only while the GPU computes [s]."""
+    idle = job.t_compute * job.backward_share / job.microbatches
+    return float(job.t_compute + job.tp_bytes / job.nic_rate + job.exposed(window=idle))
+
+
+def _step_through_one_root(job: Case) -> float:
+    """Return the time of a step whose gradients are all reduced at one root [s]."""
+    return job.t_compute + job.t_tp + job.exposed(t_dp=job.t_one_root)
+
+
+_COMPUTED: dict[str, Callable[[Case], float]] = {
+    "steps": _steps,
+    "leaves": _leaves,
+    "spines": _spines,
+    "cores": _cores,
+    "cables_spine": _cables_between_switches,
+    "optic_twin_modules": _twin_modules,
+    "t_tp_h100_134MB_ring": _published_tp_time_ring,
+    "t_tp_h100_134MB_nvls": _published_tp_time_nvls,
+    "t_dp_exposed": _exposed,
+    "t_dp_exposed_14us": _exposed_with_latency,
+    "t_dp_exposed_true_sizes": _exposed_with_true_sizes,
+    "ledger_fp32_gradients": _step_with_fp32_gradients,
+    "ledger_one_nic_quarter": _step_with_quarter_nic,
+    "ledger_tp_over_network": _step_with_tp_over_network,
+    "ledger_half_rate": _step_with_half_nic,
+    "ledger_one_root": _step_through_one_root,
 }
-FORMULAS = _COMPUTED | {
-    r["key"]: partial(evaluate, r["formula"]) for r in data_rows("case") if r["formula"]
-}
 
+
+def _formulas() -> dict[str, Callable[[Case], float]]:
+    """Return how each derived row follows from others, by name: by a function here or a formula of the table."""
+    formulas = dict(_COMPUTED)
+    for row in data_rows("case"):
+        if row["formula"]:
+            formulas[row["key"]] = partial(evaluate, row["formula"])
+    return formulas
+
+
+FORMULAS = _formulas()
 
 _NAME = "the running case"
 _CHANGED = "changed by the reader"
@@ -114,10 +205,12 @@ def case(**changes: float | str) -> Case:
     >>> case().gpus, case(nic_rate="200 Gb/s").nic_rate
     (1024, 25000000000.0)
     """
-    rows = [{**r, "id": "case", "name": _NAME, "attribute": r["key"]} for r in data_rows("case")]
-    return Case({r["key"]: Spec.from_row(r) for r in rows if r["kind"] != "derived"}).replace(
-        **changes
-    )
+    given = {}
+    for row in data_rows("case"):
+        if row["kind"] != "derived":
+            columns = {**row, "id": "case", "name": _NAME, "attribute": row["key"]}
+            given[row["key"]] = Spec.from_row(columns)
+    return Case(given).replace(**changes)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -141,9 +234,10 @@ class Case:
         if not isinstance(name, str) or (name not in self.given and name not in FORMULAS):
             raise KeyError(near(name, self, "the case"))
         if name not in self._known:
-            self._known[name] = (
-                _number(self.given[name]) if name in self.given else FORMULAS[name](self)
-            )
+            if name in self.given:
+                self._known[name] = _number(self.given[name])
+            else:
+                self._known[name] = FORMULAS[name](self)
         return self._known[name]
 
     def __getattr__(self, name: str) -> float:
@@ -175,10 +269,9 @@ class Case:
             if name not in self.given:
                 hint = "; it is derived: change what it follows from" if name in FORMULAS else ""
                 raise ValueError(near(name, self.given, "the given part of the case") + hint)
-        given = {
-            **self.given,
-            **{name: _changed(self.given[name], value) for name, value in changes.items()},
-        }
+        given = dict(self.given)
+        for name, value in changes.items():
+            given[name] = _changed(self.given[name], value)
         new = dataclasses.replace(self, given=ReadOnly(given))
         if new.tp * new.dp != new.gpus:
             msg = f"tp x dp must be the number of GPUs, got {new.tp} x {new.dp} for {new.gpus}; change them together"
@@ -207,10 +300,18 @@ class Case:
         t_dp, window : float or str, optional
             Time of the whole sum without latency, and of the pass that hides it; those of the case. [s]
         """
-        n = units.count(int(self.layers) if buckets is None else buckets, "buckets")
-        total = units.time(self.t_dp if t_dp is None else t_dp, "t_dp")
-        span = units.time(self.window if window is None else window, "window")
-        cost = total / n + 2 * (self.dp - 1) * units.time(step_latency, "step_latency")
+        if buckets is None:
+            buckets = int(self.layers)
+        if t_dp is None:
+            t_dp = self.t_dp
+        if window is None:
+            window = self.window
+        n = units.count(buckets, "buckets")
+        total = units.time(t_dp, "t_dp")
+        span = units.time(window, "window")
+        ring_steps = 2 * (self.dp - 1)
+        cost = total / n + ring_steps * units.time(step_latency, "step_latency")  # of a bucket [s]
+
         # `last_finish` of equal buckets: the first, or the last
         return max(span / n + n * cost, span + cost) - span
 
@@ -247,13 +348,10 @@ class Case:
 
     def __repr__(self) -> str:
         """Show what is given, never what a lesson lets the reader predict."""
-        changed = (
-            ", ".join(key for key, spec in self.given.items() if spec.source == _CHANGED)
-            or "nothing"
-        )
-        return (
-            f"<Case: {self.gpus} GPUs, NIC {units.format_rate(self.nic_rate)}, {changed} changed>"
-        )
+        names = [name for name, spec in self.given.items() if spec.source == _CHANGED]
+        changed = ", ".join(names) or "nothing"
+        nic_rate = units.format_rate(self.nic_rate)
+        return f"<Case: {self.gpus} GPUs, NIC {nic_rate}, {changed} changed>"
 
     def _repr_html_(self) -> str:
         return html_table(
@@ -269,27 +367,35 @@ def _number(spec: Spec) -> float:
 
 def _changed(old: Spec, value: float | str) -> Spec:
     """Return ``old`` with another value, read in the quantity of its unit."""
-    quantity, name, factor, given = "", old.attribute, si_factor(old.unit) or 1.0, old.si or 0.0
-    if old.unit in units.UNITS:
-        quantity = units.UNITS[old.unit][0]
-        number = (
-            units.rate(value, name) if quantity == "rate" else units.parse(value, quantity, name)
-        )
-    else:
-        bare = value.removesuffix(old.unit).strip() if isinstance(value, str) else ""
-        number = (
-            float(bare) * factor
-            if bare.replace(".", "", 1).isdigit()
-            else units.parse(value, "count", name)
-        )
-    zero, most = (
-        number == 0 and quantity in _MAY_BE_ZERO,
-        1.0 if old.unit == "fraction" else given * 1e4,
-    )
-    if not (zero or given / 1e4 <= number <= most):
-        msg = f'{name} must be near the {given:g} (SI) of the case, got {value!r}; write it as "{old.quoted}"'
+    name = old.attribute
+    factor = si_factor(old.unit) or 1.0
+    quantity = units.UNITS[old.unit][0] if old.unit in units.UNITS else ""
+    number = _parsed(old, value, quantity, factor)
+
+    before = old.si or 0.0
+    most = 1.0 if old.unit == "fraction" else before * 1e4
+    may_be_zero = quantity in _MAY_BE_ZERO
+    if not (before / 1e4 <= number <= most or (may_be_zero and number == 0)):
+        msg = f'{name} must be near the {before:g} (SI) of the case, got {value!r}; write it as "{old.quoted}"'
         raise ValueError(msg)
-    if not quantity and factor == 1 and isinstance(_number(old), int) and not number.is_integer():
+    is_count = not quantity and factor == 1 and isinstance(_number(old), int)
+    if is_count and not number.is_integer():
         raise ValueError(f"{name} must be a whole number, got {value!r}")
+
     note = f"{old.quoted} in the case"
     return Spec(old.id, old.name, name, number / factor, old.unit, source=_CHANGED, note=note)
+
+
+def _parsed(old: Spec, value: float | str, quantity: str, factor: float) -> float:
+    """Return a value in SI; without a ``quantity`` it is a number, or a number with the unit of the row."""
+    name = old.attribute
+    if quantity == "rate":
+        return units.rate(value, name)
+    if quantity:
+        return units.parse(value, quantity, name)
+
+    if isinstance(value, str):
+        digits = value.removesuffix(old.unit).strip()
+        if digits.replace(".", "", 1).isdigit():
+            return float(digits) * factor
+    return units.parse(value, "count", name)

@@ -4,12 +4,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fabriclab import catalog, units
 from fabriclab.catalog.tables import data_rows, near
-from fabriclab.core import Fabric, ReadOnly, Spec, as_html, as_text
+from fabriclab.core import Fabric, Flags, Floats, Ints, ReadOnly, Spec, as_html, as_text
 from fabriclab.economics.floor import MEDIA, of_kind, switches
 
 # What stands at both ends of a cable; the price of the cable is with it.
@@ -29,13 +31,14 @@ def price_list() -> Mapping[str, tuple[Spec | None, Spec | None]]:
     cables, so the price of a fibre is that with the transceivers at both ends. Sources that give a range are left
     out, such as USD 1,100 to 1,400 for a transceiver of 800 Gb/s (``catalog.media["dr8"]``).
     """
-    dates, case, media = (
-        {r["key"]: r["date"] for r in data_rows("sources")},
-        catalog.case(),
-        catalog.media,
-    )
-    rows = (case.row("price_switch"), case.row("price_cables_per_server"))
-    switch, server = (replace(row, date=dates[row.source]) for row in rows)
+    dates = {row["key"]: row["date"] for row in data_rows("sources")}
+    case = catalog.case()
+    media = catalog.media
+    switch = case.row("price_switch")
+    switch = replace(switch, date=dates[switch.source])
+    server = case.row("price_cables_per_server")
+    server = replace(server, date=dates[server.source])
+
     cables = 2 * case.gpus_per_server  # of a server: to the leaves, and as many between switches
     fibre = replace(
         server,
@@ -108,13 +111,12 @@ class Bill:
     @property
     def missing(self) -> tuple[str, ...]:
         """What the sums leave out, such as ``"price of copper 400 Gb/s, 2 m"``."""
-        both = [
-            (k, what)
-            for what in ("price", "power")
-            for k, item in self.items.items()
-            if not getattr(item, what)
-        ]
-        return tuple(f"{what} of {name}" for name, what in both)
+        names = []
+        for what in ("price", "power"):
+            for name, item in self.items.items():
+                if not getattr(item, what):
+                    names.append(f"{what} of {name}")
+        return tuple(names)
 
     @property
     def per_gpu(self) -> tuple[float, float]:
@@ -130,15 +132,15 @@ class Bill:
         return self.capital / (8e-9 * self.bisection), self.power / (8e-9 * self.bisection)
 
     def _rows(self) -> list[list[str]]:
-        lines = [
-            [name, f"{i.quantity:,}", *_cells(i, "price"), *_cells(i, "power")]
-            for name, i in self.items.items()
-        ]
-        return [
-            [*_HEAD],
-            *lines,
-            ["total", "", "", f"{self.capital:,.0f}", "", "", "", f"{self.power:,.0f}", "", ""],
-        ]
+        """Return all cells: the head, a row for each item, and the totals."""
+        rows = [list(_HEAD)]
+        for name, item in self.items.items():
+            quantity = f"{item.quantity:,}"
+            rows.append([name, quantity, *_cells(item, "price"), *_cells(item, "power")])
+        capital = f"{self.capital:,.0f}"
+        power = f"{self.power:,.0f}"
+        rows.append(["total", "", "", capital, "", "", "", power, "", ""])
+        return rows
 
     def draw(self) -> str:
         """Return the bill as text, one line per item."""
@@ -154,7 +156,9 @@ class Bill:
 
 
 def _cells(item: Item, what: str) -> list[str]:
-    if (spec := getattr(item, what)) is None:
+    """Return price or power of one and of all, its source and date."""
+    spec: Spec | None = getattr(item, what)
+    if spec is None:
         return ["none", "", "", ""]
     source = f"{spec.source} ({spec.evidence})" if spec.date else spec.source
     return [f"{spec.value:,.7g}", f"{item.total(what):,.7g}", source, spec.date]
@@ -197,24 +201,27 @@ def bill(
     >>> hall.items["switch 64 x 400 Gb/s"].total("price"), hall.capital
     (1728000.0, 4349440.0)
     """
-    parts, items = _parts(fabric), {}
-    priced, drawn = _own(prices, "price", "USD", parts), _own(powers, "power", "W", parts)
-    split = {within for name, (_, within) in parts.items() if name in priced}
+    parts = _parts(fabric)
+    own_prices = _own(prices, "price", "USD", parts)
+    own_powers = _own(powers, "power", "W", parts)
+    # Cables whose ends have a price of their own: the list price of the cable, which has them in it, is left out.
+    split = {within for name, (_, within) in parts.items() if name in own_prices}
+
+    items = {}
     for name, (quantity, within) in parts.items():
-        short = name.split(", ")[0]
+        short = _short(name)
         price, power = price_list().get(short, (None, None))
-        if within:
-            price = (
-                None
-                if within in split
-                else Spec(name, name, "price", 0.0, "USD", source=f"in {within}")
-            )
-        elif short in split:
+        if within and within not in split:
+            price = Spec(name, name, "price", 0.0, "USD", source=f"in {within}")
+        elif within or short in split:
             price = None
-        if short.rsplit(" ", 2)[0] in MEDIA:
+        medium = short.rsplit(" ", 2)[0]
+        if medium in MEDIA:
             power = Spec(name, name, "power", 0.0, "W", source="passive, or at its ends")
-        mine, draws = (own.get(name) or own.get(short) for own in (priced, drawn))
-        items[name] = Item(quantity, mine or price, draws or power)
+
+        own_price = own_prices.get(name) or own_prices.get(short)
+        own_power = own_powers.get(name) or own_powers.get(short)
+        items[name] = Item(quantity, own_price or price, own_power or power)
     return Bill(
         ReadOnly(items),
         fabric.n_ranks,
@@ -222,45 +229,84 @@ def bill(
     )
 
 
-def _parts(fabric: Fabric) -> dict[str, tuple[int, str]]:
-    """Return name -> quantity, and the cable whose price covers the part, of all that is bought."""
-    live = np.maximum(fabric.capacity[::2], fabric.capacity[1::2]) * (fabric.length[::2] > 0)
+class BillPart(NamedTuple):
+    """How many of a part are bought, and the cable whose price covers it, if any."""
+
+    quantity: int
+    within: str = ""
+
+
+def _parts(fabric: Fabric) -> dict[str, BillPart]:
+    """Return all parts that are bought, by name."""
+    capacity = np.maximum(fabric.capacity[::2], fabric.capacity[1::2])  # (C,) of each cable [B/s]
+    is_bought = (fabric.length[::2] > 0) & (capacity > 0)
     ports = np.maximum(fabric.ports[::2], 1)
-    # one entry for each that is bought
-    cable = np.repeat(np.arange(fabric.n_cables), ports * (live > 0))
-    rate, medium, metres = (live / ports)[cable], fabric.medium[2 * cable], fabric.length[2 * cable]
-    node, fastest = (
-        np.stack([fabric.source[2 * cable], fabric.target[2 * cable]]),
-        np.zeros(fabric.n_nodes),
-    )
+
+    # Columns of what is bought: an entry for each port that a cable of the fabric has.
+    cable = np.repeat(np.arange(fabric.n_cables), np.where(is_bought, ports, 0))
+    rate = (capacity / ports)[cable]
+    medium = fabric.medium[2 * cable]
+    metres = fabric.length[2 * cable]
+    node = np.stack([fabric.source[2 * cable], fabric.target[2 * cable]])  # (2, cables)
+
+    parts = _boxes(fabric, rate, node)
+    is_switch = switches(fabric)
+    for code, port_rate in sorted(set(zip(medium.tolist(), rate.tolist(), strict=True))):
+        mine = (medium == code) & (rate == port_rate)
+        kind = fabric.media[code]
+        cable_name = f"{kind} {_gbps(port_rate)}"
+        ends = np.bincount(node[:, mine].ravel(), minlength=fabric.n_nodes)  # at each node
+        for name, quantity in _ends(kind, port_rate, ends, is_switch).items():
+            parts[name] = BillPart(quantity, within=cable_name)
+        for length, quantity in sorted(Counter(metres[mine].tolist()).items()):
+            parts[f"{cable_name}, {length:g} m"] = BillPart(quantity)
+    return parts
+
+
+def _boxes(fabric: Fabric, rate: Floats, node: NDArray[np.int32]) -> dict[str, BillPart]:
+    """Return switches and NICs by name; cables have a ``rate`` (n,) and two ends ``node`` (2, n)."""
+    fastest = np.zeros(fabric.n_nodes)  # port of each node [B/s]
     np.maximum.at(fastest, node, np.stack([rate, rate]))
-    used, box, out = np.bincount(node.ravel(), minlength=fabric.n_nodes), switches(fabric), {}
+    used = np.bincount(node.ravel(), minlength=fabric.n_nodes)  # ports
     size = np.where(fabric.radix > 0, fabric.radix, fabric.ports_used)
-    for what, these, number in (
-        ("switch", box, size),
+
+    parts = {}
+    for title, these, ports in (
+        ("switch", switches(fabric), size),
         ("nic", of_kind(fabric, "nic", "host"), used),
     ):
         here = these & (used > 0)
-        for (k, r), n in sorted(
-            Counter(zip(number[here].tolist(), fastest[here].tolist(), strict=True)).items()
-        ):
-            out[f"{what} {k} x {_gbps(r)}"] = n, ""
-    for code, r in sorted(set(zip(medium.tolist(), rate.tolist(), strict=True))):
-        mine, kind, speed = (medium == code) & (rate == r), fabric.media[code], _gbps(r)
-        if end := _ENDS.get(kind):
-            at = np.bincount(node[:, mine].ravel(), minlength=fabric.n_nodes)
-            pairs = int(np.sum(-(-at[box] // 2))) * (f"{end} 2 x {speed}" in price_list())
-            single = int(at[~box].sum() if pairs else at.sum())
-            ends = {f"{end} {speed}": single, f"{end} 2 x {speed}": pairs}
-            out |= {name: (n, f"{kind} {speed}") for name, n in ends.items() if n}
-        out |= {
-            f"{kind} {speed}, {m:g} m": (n, "")
-            for m, n in sorted(Counter(metres[mine].tolist()).items())
-        }
-    return out
+        models = zip(ports[here].tolist(), fastest[here].tolist(), strict=True)
+        for (n_ports, port_rate), quantity in sorted(Counter(models).items()):
+            parts[f"{title} {n_ports} x {_gbps(port_rate)}"] = BillPart(quantity)
+    return parts
+
+
+def _ends(kind: str, rate: float, ends: Ints, is_switch: Flags) -> dict[str, int]:
+    """Return how many transceivers of each name stand at cables of a kind and ``rate`` [B/s].
+
+    ``ends`` (N,) are ends of cables at each node. Two ports of a switch share one where there is such a part.
+    """
+    if kind not in _ENDS:
+        return {}
+    single_name = f"{_ENDS[kind]} {_gbps(rate)}"
+    pair_name = f"{_ENDS[kind]} 2 x {_gbps(rate)}"
+    pairs = 0
+    if pair_name in price_list():
+        pairs = int(np.sum(-(-ends[is_switch] // 2)))
+    singles = int(ends[~is_switch].sum() if pairs else ends.sum())
+
+    quantities = {single_name: singles, pair_name: pairs}
+    return {name: quantity for name, quantity in quantities.items() if quantity}
+
+
+def _short(name: str) -> str:
+    """Return the name of a part on the bill without its length."""
+    return name.split(", ")[0]
 
 
 def _gbps(rate: float) -> str:
+    """Return a rate in words."""
     return f"{rate * 8e-9:.6g} Gb/s"
 
 
@@ -268,14 +314,16 @@ def _own(
     values: Mapping[str, units.Quantity] | None, what: str, unit: str, parts: Iterable[str]
 ) -> dict[str, Spec]:
     """Return the reader's figures by name, checked against the names on the bill."""
-    known, out = {k for name in parts for k in (name, name.split(", ")[0])}, {}
+    known = set(parts) | {_short(name) for name in parts}
     if not isinstance(values, Mapping | None):
         msg = f"{what}s must be a dict such as {{{min(known, default='name')!r}: 1}} [{unit}], got {values!r:.80}"
         raise TypeError(msg)
+    own = {}
     for name, value in (values or {}).items():
         if name not in known:
             raise ValueError(near(name, known, "the bill"))
-        if (number := units.parse(value, what, name)) < 0:
+        number = units.parse(value, what, name)
+        if number < 0:
             raise ValueError(f"{what} of {name} must be >= 0 {unit}, got {value!r}")
-        out[name] = Spec(name, name, what, number, unit, source="the reader")
-    return out
+        own[name] = Spec(name, name, what, number, unit, source="the reader")
+    return own

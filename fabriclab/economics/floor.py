@@ -5,6 +5,7 @@ Legality: what speaks against building a fabric, each with the name of the node 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,8 +22,12 @@ MEDIA = {
     "fibre": ("dr4x2", "fibre"),
     "long fibre": ("fr4x2", "fibre"),
 }
-# illustrative: racks of 0.6 m, 3 m from row to row, and 2 m of each cable inside the racks of its ends
-_WIDTH, _PITCH, _SLACK = "0.6 m", "3 m", "2 m"
+# illustrative: from rack to rack
+_WIDTH = "0.6 m"
+# illustrative: from row to row
+_PITCH = "3 m"
+# illustrative: of each cable, inside the racks of its ends
+_SLACK = "2 m"
 _FAR = 2**31 - 1
 
 
@@ -84,38 +89,43 @@ def floor_plan(
     ValueError
         If a medium is unknown or a number out of range.
     """
-    if not media or (wrong := [m for m in texts(media, "media") if m not in MEDIA]):
-        raise ValueError(near(wrong[0] if media else media, MEDIA, "the table of media"))
-    per_rack = (
-        units.count(servers_per_rack, "servers_per_rack"),
-        units.count(switches_per_rack, "switches_per_rack"),
-    )
-    row, column = np.divmod(_racks(fabric, *per_rack), units.count(racks_per_row, "racks_per_row"))
-    known, box = (
-        [code for code, medium in enumerate(fabric.media) if medium in MEDIA],
-        switches(fabric),
-    )
-    laid = (fabric.length > 0) & np.isin(fabric.medium, known)
-    a, b = fabric.source[laid], fabric.target[laid]
+    if not media:
+        raise ValueError(near(media, MEDIA, "the table of media"))
+    for name in texts(media, "media"):
+        if name not in MEDIA:
+            raise ValueError(near(name, MEDIA, "the table of media"))
+    servers = units.count(servers_per_rack, "servers_per_rack")
+    boxes = units.count(switches_per_rack, "switches_per_rack")
+    rack = _racks(fabric, servers, boxes)
+    row, column = np.divmod(rack, units.count(racks_per_row, "racks_per_row"))
+
+    known = [code for code, medium in enumerate(fabric.media) if medium in MEDIA]
+    laid = (fabric.length > 0) & np.isin(fabric.medium, known)  # (L,) what is laid through the hall
+    a = fabric.source[laid]
+    b = fabric.target[laid]
     along = units.length(rack_width, "rack_width") * np.abs(column[a] - column[b])
     across = units.length(row_pitch, "row_pitch") * np.abs(row[a] - row[b])
     metres = np.ceil(along + across + units.length(slack, "slack") - 1e-9)
-    metres += metres == 0  # the shortest that is bought: a cable of no length would be a board
-    fits = np.array(
-        [(metres <= reach(m)) & ((m != "active copper") | (box[a] & box[b])) for m in media]
-    )
-    fits[-1] = True
-    names = (*fabric.media, *(m for m in media if m not in fabric.media))
-    length, medium, per_metre = (
-        fabric.length.copy(),
-        fabric.medium.copy(),
-        np.array([*map(propagation, names)]),
-    )
-    length[laid], medium[laid] = (
-        metres,
-        np.array([*map(names.index, media)])[np.argmax(fits, axis=0)],
-    )
+    metres[metres == 0] = 1  # the shortest that is bought: a cable of no length would be a board
+
+    is_switch = switches(fabric)
+    between_switches = is_switch[a] & is_switch[b]
+    fits = []  # for each medium, which cables it can be
+    for name in media:
+        enough = metres <= reach(name)
+        fits.append(enough & between_switches if name == "active copper" else enough)
+    fits[-1] = np.ones_like(fits[-1])  # the last one where none reaches
+    first_that_fits = np.argmax(fits, axis=0)  # its place in ``media``
+
+    names = (*fabric.media, *(name for name in media if name not in fabric.media))
+    code = np.array([names.index(name) for name in media])
+    length = fabric.length.copy()
+    length[laid] = metres
+    medium = fabric.medium.copy()
+    medium[laid] = code[first_that_fits]
+    per_metre = np.array([propagation(name) for name in names])  # [s/m]
     delay = fabric.delay + length * per_metre[medium] - fabric.length * per_metre[fabric.medium]
+
     places = f"{servers_per_rack=}, {switches_per_rack=}, {racks_per_row=}, {rack_width=}, {row_pitch=}, {slack=}"
     call = fabric.call and f"economics.floor_plan({fabric.call}, {places}, {media=})"
     return fabric.shown_as(
@@ -125,26 +135,37 @@ def floor_plan(
 
 def _racks(fabric: Fabric, servers: int, boxes: int) -> Ints:
     """Return the rack of every node, (N,)."""
-    a, b, wire = fabric.source, fabric.target, fabric.length == 0
-    box = parts_of(fabric.n_nodes, a[wire], b[wire])  # what boards join is one box
-    own = np.where(
-        fabric.server < 0,
-        fabric.server.max(initial=0) + 1 + np.arange(fabric.n_ranks),
-        fabric.server,
-    )
+    on_board = fabric.length == 0
+    box = parts_of(
+        fabric.n_nodes, fabric.source[on_board], fabric.target[on_board]
+    )  # (N,) what boards join
     n = int(box.max()) + 1
-    rack = np.full(n, -1)
-    rack[box[fabric.endpoint]] = np.unique(own, return_inverse=True)[1] // servers
-    up = ~wire & (rack[box[a]] >= 0) & (rack[box[b]] < 0)
-    low, high = np.full(n, _FAR), np.full(n, -1)
-    np.minimum.at(low, box[b[up]], rack[box[a[up]]])
-    np.maximum.at(high, box[b[up]], rack[box[a[up]]])
+    rack = np.full(n, -1)  # of each box
+
+    # Servers fill racks in order; a rank without a server stands alone.
+    alone = fabric.server.max(initial=0) + 1 + np.arange(fabric.n_ranks)
+    server = np.where(fabric.server < 0, alone, fabric.server)
+    rack[box[fabric.endpoint]] = np.unique(server, return_inverse=True)[1] // servers
+
+    # Switches with cables to servers: those that serve the same racks, from low to high, take turns.
+    from_box = box[fabric.source]
+    to_box = box[fabric.target]
+    up = ~on_board & (rack[from_box] >= 0) & (rack[to_box] < 0)
+    low = np.full(n, _FAR)
+    high = np.full(n, -1)
+    np.minimum.at(low, to_box[up], rack[from_box[up]])
+    np.maximum.at(high, to_box[up], rack[from_box[up]])
     leaf = np.argsort(low, kind="stable")[: np.count_nonzero(high >= 0)]
-    turn = np.arange(leaf.size) - np.searchsorted(low[leaf], low[leaf])
+    turn = np.arange(leaf.size) - np.searchsorted(
+        low[leaf], low[leaf]
+    )  # among those with the same low
     rack[leaf] = low[leaf] + turn % (high[leaf] - low[leaf] + 1)
-    rest, half = np.flatnonzero(rack < 0), (rack.max() + 1) // 2
-    rack[rack >= half] += -(-rest.size // boxes)
-    rack[rest] = half + np.arange(rest.size) // boxes
+
+    # All others stand in racks of their own in the middle, which move the second half on.
+    rest = np.flatnonzero(rack < 0)
+    middle = (rack.max() + 1) // 2
+    rack[rack >= middle] += -(-rest.size // boxes)
+    rack[rest] = middle + np.arange(rest.size) // boxes
     return np.asarray(rack[box])
 
 
@@ -187,80 +208,115 @@ def legality(
     ValueError, TypeError
         If ``radix`` or ``may_lose`` is no whole number in its range.
     """
-    most, spare = (
-        units.count(_FAR if radix is None else radix, "radix"),
-        units.count(may_lose, "may_lose", 0),
-    )
-    limit = np.array([*map(reach, fabric.media)])[fabric.medium]
-    long, big = (
-        np.flatnonzero(fabric.length > limit)[::2],
-        switches(fabric) & (fabric.ports_used > most),
-    )
-    apart, nodes, cables = _survey(fabric)
-    found = [
-        (fabric.name(n), "radix", fabric.ports_used[n], most) for n in np.flatnonzero(big).tolist()
-    ]
-    found += [(fabric.link_name(c), "reach", fabric.length[c], limit[c]) for c in long.tolist()]
-    found += [
-        (fabric.name(n), "connectivity", apart.size, 0) for n in fabric.endpoint[apart[:1]].tolist()
-    ]
-    lost = [(fabric.name, n, k) for n, k in nodes] + [
-        (fabric.link_name, 2 * c, k) for c, k in cables
-    ]
-    found += [(name(i), "single failure", k, spare) for name, i, k in lost if k > spare]
-    return tuple(
-        Violation(where, rule, float(figure), float(bound)) for where, rule, figure, bound in found
-    )
+    most = units.count(_FAR if radix is None else radix, "radix")
+    spare = units.count(may_lose, "may_lose", 0)
+    found = []
+
+    too_big = switches(fabric) & (fabric.ports_used > most)
+    for node in np.flatnonzero(too_big).tolist():
+        ports = float(fabric.ports_used[node])
+        found.append(Violation(fabric.name(node), "radix", ports, float(most)))
+
+    limit = np.array([reach(medium) for medium in fabric.media])[fabric.medium]  # (L,) [m]
+    for link in np.flatnonzero(fabric.length > limit)[::2].tolist():
+        length = float(fabric.length[link])
+        found.append(Violation(fabric.link_name(link), "reach", length, float(limit[link])))
+
+    survey = _survey(fabric)
+    if survey.apart.size:
+        node = int(fabric.endpoint[survey.apart[0]])
+        figure = float(survey.apart.size)
+        found.append(Violation(fabric.name(node), "connectivity", figure, 0.0))
+    failures = [(fabric.name(node), lost) for node, lost in survey.nodes]
+    failures += [(fabric.link_name(2 * cable), lost) for cable, lost in survey.cables]
+    for name, lost in failures:
+        if lost > spare:
+            found.append(Violation(name, "single failure", float(lost), float(spare)))
+    return tuple(found)
 
 
-def _survey(fabric: Fabric) -> tuple[Ints, list[tuple[int, int]], list[tuple[int, int]]]:
-    """Return the ranks outside the largest part; nodes, then cables, with how many ranks it loses without them."""
+class Survey(NamedTuple):
+    """The ranks outside the largest part; nodes and cables, each with how many ranks it loses without them."""
+
+    apart: Ints
+    nodes: list[tuple[int, int]]
+    cables: list[tuple[int, int]]
+
+
+def _survey(fabric: Fabric) -> Survey:
+    """Return which ranks are cut off, and which single failures cut off how many."""
     import networkx as nx
 
-    n, (part, inner, (who, on, by)) = fabric.n_nodes, joined(fabric, relay=True)
-    where, rank = distinct_pairs(part[on], who)
-    size = np.bincount(where, minlength=2)
-    main, (second, whole) = size.argmax(), np.sort(size)[-2:].tolist()
-    apart = np.setdiff1d(np.arange(fabric.n_ranks), rank[where == main])
-    who, on, by = (x[part[on] == main] for x in (who, on, by))
-    cables = dict.fromkeys(
-        by[(by >= 0) & (np.bincount(who)[who] == 1)].tolist(), min(1, whole - second)
-    )
+    n = fabric.n_nodes
+    part, inner, (who, on, by) = joined(fabric, relay=True)
+    part_of_rank, rank = distinct_pairs(part[on], who)
+    size = np.bincount(part_of_rank, minlength=2)  # ranks of each part
+    main = size.argmax()
+    second, whole = np.sort(size)[-2:].tolist()
+    apart = np.setdiff1d(np.arange(fabric.n_ranks), rank[part_of_rank == main])
+
+    # Cables by which a rank of the main part alone is joined to it.
+    in_main = part[on] == main
+    who, on, by = who[in_main], on[in_main], by[in_main]
+    is_only = (by >= 0) & (np.bincount(who)[who] == 1)
+    cables = dict.fromkeys(by[is_only].tolist(), min(1, whole - second))
+
     who, on = distinct_pairs(who, on)
     inner = inner[part[fabric.source[2 * inner]] == main]
-    ends, graph = (
-        (fabric.source[2 * inner].tolist(), fabric.target[2 * inner].tolist()),
-        nx.MultiGraph(),
-    )
-    graph.add_edges_from(zip(*ends, inner.tolist(), strict=True))
-    # Blocks, which no single node parts, and nodes are a tree, lowest blocks first. Of a node or block and all below:
-    # ranks with all of their ways there, ways of other ranks, and the most ranks that one branch has.
-    blocks, ways = [*nx.biconnected_components(graph)], np.bincount(who)
-    above = {node: i for i, block in enumerate(blocks, n) for node in block}
-    inside = np.bincount(on[ways[who] == 1], minlength=n + len(blocks)).tolist()
-    most, partly = [0] * len(inside), [dict[int, int]() for _ in inside]
-    for r, node in zip(who[ways[who] > 1].tolist(), on[ways[who] > 1].tolist(), strict=True):
-        partly[node][r] = 1
+    graph = nx.MultiGraph()
+    one = fabric.source[2 * inner].tolist()
+    other = fabric.target[2 * inner].tolist()
+    graph.add_edges_from(zip(one, other, inner.tolist(), strict=True))
+    blocks = list(nx.biconnected_components(graph))
+
+    lost = _lost_without(n, blocks, who, on, whole, second)
+    for block, ranks in zip(blocks, lost[n:].tolist(), strict=True):
+        if len(block) == 2:
+            u, v = block
+            parallel = graph[u][v]
+            if len(parallel) == 1:
+                cables[next(iter(parallel))] = ranks
+    lost[fabric.endpoint] = 0
+    nodes = [(node, int(lost[node])) for node in np.flatnonzero(lost[:n]).tolist()]
+    return Survey(apart, nodes, sorted(cables.items()))
+
+
+def _lost_without(
+    n: int, blocks: list[set[int]], who: Ints, on: Ints, whole: int, second: int
+) -> Ints:
+    """Return how many ranks the largest part loses without each of ``n`` nodes, then without each block.
+
+    Blocks, which no single node parts, and nodes are a tree, lowest blocks first. Rank ``who[i]`` has a path to the
+    rest through node ``on[i]``. The largest part has ``whole`` ranks, and the next one ``second``.
+    """
+    above = {}  # the block above each node
     for i, block in enumerate(blocks, n):
-        steps = [(node, i) for node in block if above[node] == i] + [
-            (i, node) for node in block if above[node] > i
-        ]
+        for node in block:
+            above[node] = i
+
+    # Of a node or block and all below: ranks with all of their paths there, paths of other ranks, and the most
+    # ranks that one branch has.
+    n_paths = np.bincount(who)  # of each rank
+    inside = np.bincount(on[n_paths[who] == 1], minlength=n + len(blocks)).tolist()
+    partly: list[dict[int, int]] = [{} for _ in inside]
+    several = n_paths[who] > 1
+    for rank, node in zip(who[several].tolist(), on[several].tolist(), strict=True):
+        partly[node][rank] = 1
+    most = [0] * len(inside)
+
+    for i, block in enumerate(blocks, n):
+        steps = [(node, i) for node in block if above[node] == i]
+        steps += [(i, node) for node in block if above[node] > i]
         for branch, at in steps:
             most[at] = max(most[at], inside[branch] + len(partly[branch]))
             inside[at] += inside[branch]
             few, partly[at] = sorted((partly[branch], partly[at]), key=len)
-            for r, k in few.items():
-                partly[at][r] = k + partly[at].get(r, 0)
-                if partly[at][r] == ways[r]:
-                    del partly[at][r]
+            for rank, paths in few.items():
+                partly[at][rank] = paths + partly[at].get(rank, 0)
+                if partly[at][rank] == n_paths[rank]:
+                    del partly[at][rank]
                     inside[at] += 1
-    lost = whole - np.maximum(np.maximum(whole - np.array(inside), most), second)
-    for k, (u, v, *more) in zip(lost[n:].tolist(), blocks, strict=True):
-        if not more and len(graph[u][v]) == 1:
-            cables[next(iter(graph[u][v]))] = k
-    lost[fabric.endpoint] = 0
-    return (
-        apart,
-        [(i, int(lost[i])) for i in np.flatnonzero(lost[:n]).tolist()],
-        sorted(cables.items()),
-    )
+
+    outside = whole - np.array(inside)
+    largest_left = np.maximum(np.maximum(outside, most), second)
+    return np.asarray(whole - largest_left)

@@ -59,13 +59,21 @@ def build(family: str, /, **arguments: Any) -> Fabric:
         raise TypeError(
             f"{family}: {error}; its arguments are {', '.join(signature.parameters)}"
         ) from None
-    asked = {
-        k: v.item() if isinstance(v, (np.generic, np.ndarray)) and not v.ndim else v
-        for k, v in arguments.items()
-    }
+    asked = {name: _plain(value) for name, value in arguments.items()}
     fabric: Fabric = function(**asked)
-    call = ", ".join([repr(family), *(f"{k}={v!r}" for k, v in asked.items())])
-    return fabric.shown_as(f"topologies.build({call})", family=family, asked=asked)
+
+    words = [repr(family)]
+    for name, value in asked.items():
+        words.append(f"{name}={value!r}")
+    call = f"topologies.build({', '.join(words)})"
+    return fabric.shown_as(call, family=family, asked=asked)
+
+
+def _plain(value: Any) -> Any:
+    """Return a number of NumPy as one of Python, and anything else as it is."""
+    if isinstance(value, (np.generic, np.ndarray)) and not value.ndim:
+        return value.item()
+    return value
 
 
 def two_wirings(servers: int = 128, gpus: int = 8, radix: int = 64) -> dict[str, Fabric]:
@@ -102,11 +110,9 @@ def two_wirings(servers: int = 128, gpus: int = 8, radix: int = 64) -> dict[str,
     by rail {'nic': 32, 'leaf': 4, 'spine': 2, 'cables': 64, 'ranks': 32, 'servers': 8}
     by rack {'nic': 32, 'leaf': 4, 'spine': 2, 'cables': 64, 'ranks': 32, 'servers': 8}
     """
-    n, g, ports = (
-        units.count(servers, "servers"),
-        units.count(gpus, "gpus"),
-        units.count(radix, "radix", 2),
-    )
+    n = units.count(servers, "servers")
+    g = units.count(gpus, "gpus")
+    ports = units.count(radix, "radix", 2)
     down = ports // 2
     if g > down:
         raise ValueError(
@@ -127,9 +133,12 @@ def two_wirings(servers: int = 128, gpus: int = 8, radix: int = 64) -> dict[str,
 
 def _parts(fabric: Fabric) -> str:
     """Return the switches and cables of a fabric in words."""
-    made = fabric.summary()
-    tiers = [f"{made[kind]} {kind} switches" for kind in ("leaf", "spine", "core") if kind in made]
-    return ", ".join([*tiers, f"{made['cables']} cables"])
+    counts = fabric.summary()
+    words = [
+        f"{counts[kind]} {kind} switches" for kind in ("leaf", "spine", "core") if kind in counts
+    ]
+    words.append(f"{counts['cables']} cables")
+    return ", ".join(words)
 
 
 def _filling(servers: int, gpus: int, down: int) -> str:
@@ -179,24 +188,13 @@ def from_networkx(
         raise TypeError(
             f"graph must be a networkx graph, got {type(graph).__name__}; build one with networkx.Graph()"
         )
-    found = (
-        nx.weakly_connected_components(graph)
-        if graph.is_directed()
-        else nx.connected_components(graph)
-    )
-    parts = sorted(found, key=len)
-    if len(parts) != 1:
-        lone = f", such as the {len(parts[0])} nodes with {next(iter(parts[0]))!r}" if parts else ""
-        raise ValueError(
-            f"graph must be connected, got {len(parts)} parts{lone}; join them, or make a fabric of each"
-        )
-    is_end = np.array([bool(d.get(endpoints)) for _, d in graph.nodes(data=True)])
+    _check_connected(graph)
+    is_end = np.array([bool(d.get(endpoints)) for _, d in graph.nodes(data=True)])  # (N,)
     if not is_end.any():
-        msg = f"graph must have endpoints, got no node whose attribute {endpoints!r} is true; set it with "
         raise ValueError(
-            msg + f"networkx.set_node_attributes(graph, {{node: True, ...}}, {endpoints!r})"
+            f"graph must have endpoints, got no node whose attribute {endpoints!r} is true; "
+            f"set it with networkx.set_node_attributes(graph, {{node: True, ...}}, {endpoints!r})"
         )
-
     bare = [node for node, d in graph.nodes(data=True) if d.get(endpoints) and "server" not in d]
     if 0 < len(bare) < is_end.sum():
         raise ValueError(
@@ -204,11 +202,16 @@ def from_networkx(
         )
 
     def of_nodes(name: str, default: Iterable[Any]) -> list[Any]:
-        return [d.get(name, x) for (_, d), x in zip(graph.nodes(data=True), default, strict=True)]
+        """Return an attribute of all nodes; those that have none get their entry of ``default``."""
+        rows = zip(graph.nodes(data=True), default, strict=True)
+        return [attributes.get(name, other) for (_, attributes), other in rows]
 
-    n, end = is_end.size, np.flatnonzero(is_end).astype(np.int32)
+    n = is_end.size
+    end = np.flatnonzero(is_end).astype(np.int32)
     kind = of_nodes("kind", np.where(is_end, "host", "switch").tolist())
     kinds = tuple(dict.fromkeys(kind))
+    rail = np.array(of_nodes("rail", [0] * n))
+    server = np.array(of_nodes("server", np.cumsum(is_end) - 1))
     return Fabric(
         kinds=kinds,
         kind=np.array([kinds.index(k) for k in kind]),
@@ -219,54 +222,84 @@ def from_networkx(
         radix=np.array(of_nodes("radix", [0] * n)),
         media=("cable",),
         endpoint=end,
-        rail=np.array(of_nodes("rail", [0] * n))[end],
-        server=np.array(of_nodes("server", np.cumsum(is_end) - 1))[end],
+        rail=rail[end],
+        server=server[end],
         family="from_networkx",
         **_links(graph, capacity),
     )
 
 
+def _check_connected(graph: Any) -> None:
+    """Refuse a graph in several parts, or without nodes."""
+    import networkx as nx
+
+    if graph.is_directed():
+        components = nx.weakly_connected_components(graph)
+    else:
+        components = nx.connected_components(graph)
+    parts = sorted(components, key=len)
+    if len(parts) != 1:
+        lone = f", such as the {len(parts[0])} nodes with {next(iter(parts[0]))!r}" if parts else ""
+        raise ValueError(
+            f"graph must be connected, got {len(parts)} parts{lone}; join them, or make a fabric of each"
+        )
+
+
 def _links(graph: Any, capacity: units.Quantity | None) -> dict[str, Any]:
     """Return the columns of all links, the two of each cable side by side."""
-    names, rows = list(graph), []
-    number = {name: i for i, name in enumerate(names)}
-    for u, v, d in graph.edges(data=True):
-        edge, rate = f"of the edge {u!r} - {v!r}", d.get("capacity", capacity)
+    number = {node: i for i, node in enumerate(graph)}
+    rows = []
+    for u, v, attributes in graph.edges(data=True):
         if u == v:
             raise ValueError(
                 f"graph must have no edge from a node to itself, got one at {u!r}; remove it"
             )
+        edge = f"of the edge {u!r} - {v!r}"
+        rate = attributes.get("capacity", capacity)
         if rate is None:
             raise ValueError(
                 f"capacity {edge} is missing; set it (capacity='400 Gb/s'), or give one for all without"
             )
         rate = units.rate(rate, f"capacity {edge}", may_be_zero=True)
-        delay = units.latency(d.get("delay", 0.0), f"delay {edge}")
-        rows.append((number[u], number[v], rate, delay, d.get("ports", 1)))
-    table = np.array(rows, dtype=np.float64).reshape(-1, 5)
-    if not graph.is_directed():
-        table = np.repeat(table, 2, axis=0)
-        table[1::2, :2] = table[1::2, 1::-1]
-    a, b = table[:, :2].astype(np.int64).T
+        delay = units.latency(attributes.get("delay", 0.0), f"delay {edge}")
+        rows.append((number[u], number[v], rate, delay, attributes.get("ports", 1)))
+    table = np.array(rows, dtype=np.float64).reshape(-1, 5)  # (edges, 5)
+
     if graph.is_directed():
-        key = np.minimum(a, b) * len(names) + np.maximum(a, b)
-        there, back = (
-            x[np.argsort(key[x], kind="stable")]
-            for x in (np.flatnonzero(a < b), np.flatnonzero(a > b))
-        )
-        if lone := [
-            (u, v)
-            for u, v in graph.edges()
-            if graph.number_of_edges(u, v) != graph.number_of_edges(v, u)
-        ]:
-            u, v = lone[0]
-            msg = f"graph must have as many edges from {u!r} to {v!r} as back: a cable has two directions; add the "
+        table = table[_paired(graph, table[:, 0], table[:, 1])]
+    else:
+        table = np.repeat(table, 2, axis=0)
+        table[1::2, :2] = table[1::2, 1::-1]  # the second link of a cable leads back
+    source, target, rates, delays, ports = table.T
+    none = np.zeros(len(table))
+    return {
+        "source": source,
+        "target": target,
+        "capacity": rates,
+        "delay": delays,
+        "ports": ports,
+        "medium": none,
+        "length": none,
+    }
+
+
+def _paired(graph: Any, source: NDArray[Any], target: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the edges of a directed graph in an order in which each is next to one that leads back."""
+    low = np.minimum(source, target).astype(np.int64)
+    high = np.maximum(source, target).astype(np.int64)
+    pair = low * len(graph) + high  # the same for both directions of a cable
+    up = np.flatnonzero(source < target)
+    down = np.flatnonzero(source > target)
+    up = up[np.argsort(pair[up], kind="stable")]
+    down = down[np.argsort(pair[down], kind="stable")]
+
+    for u, v in graph.edges():
+        if graph.number_of_edges(u, v) != graph.number_of_edges(v, u):
             raise ValueError(
-                msg + "other one (capacity=0, if it is dead), or give an undirected graph"
+                f"graph must have as many edges from {u!r} to {v!r} as back: a cable has two directions; "
+                "add the other one (capacity=0, if it is dead), or give an undirected graph"
             )
-        table = table[np.stack([there, back], axis=1).ravel()]
-    columns = dict(zip(("source", "target", "capacity", "delay", "ports"), table.T, strict=True))
-    return {**columns, "medium": 0 * table[:, 0], "length": 0 * table[:, 0]}
+    return np.stack([up, down], axis=1).ravel()
 
 
 def compose(server: Fabric, fabric: Fabric, count: int) -> Fabric:
@@ -298,65 +331,66 @@ def compose(server: Fabric, fabric: Fabric, count: int) -> Fabric:
             raise TypeError(
                 f"{name} must be a Fabric, got {value!r:.80}; make one with topologies.build(...)"
             )
-    n, nodes = units.count(count, "count"), server.n_nodes
+    n = units.count(count, "count")
     nic = server.nodes("nic") if "nic" in server.kinds else np.zeros(0, np.int64)
     if not nic.size or not server.transit[nic].all():
-        msg = f"server must have nodes of the kind 'nic' that let traffic pass, got the kinds {', '.join(server.kinds)}"
-        raise ValueError(msg + "; take a server of topologies.names(), or add NICs to yours")
-    if fabric.n_ranks != n * nic.size:
-        msg = f"fabric must have {n * nic.size} endpoints ({n} servers with {nic.size} NICs each), got {fabric.n_ranks}"
-        raise ValueError(msg + "; build it for as many hosts, or change count")
-    rest = np.setdiff1d(np.arange(fabric.n_nodes), fabric.endpoint)
-    check_size(
-        f"a fabric of {n} servers", n * nodes + rest.size, n * server.n_cables + fabric.n_cables
-    )
-    first = np.arange(n)[:, None] * nodes  # node 0 of every copy
-    place = np.zeros(fabric.n_nodes, dtype=np.int64)
-    place[rest], place[fabric.endpoint] = n * nodes + np.arange(rest.size), (first + nic).ravel()
-
-    def both(name: str, keep: Any = slice(None)) -> NDArray[Any]:
-        return np.concatenate([np.tile(getattr(server, name), n), getattr(fabric, name)[keep]])
-
-    column: dict[str, Any] = {k: both(k, rest) for k in NODE_ARRAYS} | {
-        k: both(k) for k in LINK_ARRAYS
-    }
-    inside, links = n * nodes, n * server.n_links
-    column["tier"][inside:] += server.tier[nic].max()
-    for name in ("source", "target"):
-        column[name] = np.concatenate(
-            [(first + getattr(server, name)).ravel(), place[getattr(fabric, name)]]
+        raise ValueError(
+            "server must have nodes of the kind 'nic' that let traffic pass, "
+            f"got the kinds {', '.join(server.kinds)}; "
+            "take a server of topologies.names(), or add NICs to yours"
         )
+    if fabric.n_ranks != n * nic.size:
+        raise ValueError(
+            f"fabric must have {n * nic.size} endpoints ({n} servers with {nic.size} NICs each), "
+            f"got {fabric.n_ranks}; build it for as many hosts, or change count"
+        )
+    # Nodes of the result: copy by copy those of the server, then those of the fabric that are no endpoints.
+    rest = np.setdiff1d(np.arange(fabric.n_nodes), fabric.endpoint)
+    inside = n * server.n_nodes
+    cables = n * server.n_cables + fabric.n_cables
+    check_size(f"a fabric of {n} servers", inside + rest.size, cables)
+
+    first = np.arange(n)[:, None] * server.n_nodes  # (n, 1) node 0 of every copy
+    place = np.zeros(
+        fabric.n_nodes, dtype=np.int64
+    )  # number of each node of the fabric in the result
+    place[rest] = inside + np.arange(rest.size)
+    place[fabric.endpoint] = (first + nic).ravel()
+
+    column: dict[str, Any] = {}
+    for name in NODE_ARRAYS:
+        column[name] = np.concatenate(
+            [np.tile(getattr(server, name), n), getattr(fabric, name)[rest]]
+        )
+    for name in LINK_ARRAYS:
+        column[name] = np.concatenate([np.tile(getattr(server, name), n), getattr(fabric, name)])
+    for name in ("source", "target"):
+        of_copies = first + getattr(server, name)  # (n, links of a server)
+        column[name] = np.concatenate([of_copies.ravel(), place[getattr(fabric, name)]])
+    column["tier"][inside:] += server.tier[nic].max()
+
+    links = n * server.n_links
     kinds, column["kind"][inside:] = _joined(server.kinds, fabric.kinds, column["kind"][inside:])
     media, column["medium"][links:] = _joined(server.media, fabric.media, column["medium"][links:])
-    names = [*["server"] * ("server" not in fabric.coord_names), *fabric.coord_names]
-    names = list(dict.fromkeys([*names, *server.coord_names]))
-    coord = np.full((inside + rest.size, len(names)), -1)
-    coord[:inside, [names.index(c) for c in server.coord_names]] = np.tile(server.coord, (n, 1))
-    coord[inside:, [names.index(c) for c in fabric.coord_names]] = fabric.coord[rest]
-    each = int(server.server.max(initial=0)) + 1  # servers of a copy: a rack has several
-    copy = np.repeat(np.arange(n) * each, nodes)
-    coord[:inside, names.index("server")] = copy + np.maximum(
-        coord[:inside, names.index("server")], 0
-    )
-    near = np.arange(server.n_ranks) * nic.size // server.n_ranks
-    joined = Fabric(
+    servers_each = int(server.server.max(initial=0)) + 1  # servers of a copy: a rack has several
+    coord_names, coord = _joined_coordinates(server, fabric, n, rest, servers_each)
+
+    nearest_nic = np.arange(server.n_ranks) * nic.size // server.n_ranks  # of each GPU
+    composed = Fabric(
         kinds=kinds,
         media=media,
         coord=coord,
-        coord_names=tuple(names),
+        coord_names=coord_names,
         **column,
         endpoint=(first + server.endpoint).ravel(),
-        rail=fabric.rail.reshape(n, -1)[:, near].ravel(),
-        server=(np.arange(n)[:, None] * each + server.server).ravel(),
+        rail=fabric.rail.reshape(n, -1)[:, nearest_nic].ravel(),
+        server=(np.arange(n)[:, None] * servers_each + server.server).ravel(),
         family="compose",
         asked={"server": server.family, "fabric": fabric.family, "count": n},
     )
-    calls = server.call and fabric.call
-    return (
-        joined.shown_as(f"topologies.compose({server.call}, {fabric.call}, {n})")
-        if calls
-        else joined
-    )
+    if server.call and fabric.call:
+        return composed.shown_as(f"topologies.compose({server.call}, {fabric.call}, {n})")
+    return composed
 
 
 def _joined(
@@ -365,4 +399,36 @@ def _joined(
     """Return the names of both and what the numbers ``code`` of the other become; a name not in use is left out."""
     used = np.unique(code)
     names = tuple(dict.fromkeys([*one, *(other[i] for i in used)]))
-    return names, np.array([names.index(other[i]) for i in used])[np.searchsorted(used, code)]
+    new_code = np.array([names.index(other[i]) for i in used])
+    return names, new_code[np.searchsorted(used, code)]
+
+
+def _joined_coordinates(
+    server: Fabric, fabric: Fabric, n: int, rest: NDArray[np.integer], servers_each: int
+) -> tuple[tuple[str, ...], NDArray[Any]]:
+    """Return names and values of the coordinates of ``n`` copies of a server, then of the ``rest`` of a fabric.
+
+    All nodes of a copy have its number as the coordinate ``server``; of a copy of ``servers_each`` servers, those are
+    counted on. What has no such coordinate has -1.
+    """
+    names = list(fabric.coord_names)
+    if "server" not in names:
+        names.insert(0, "server")
+    for name in server.coord_names:
+        if name not in names:
+            names.append(name)
+
+    inside = n * server.n_nodes
+    coord = np.full((inside + rest.size, len(names)), -1)
+    of_server = [names.index(name) for name in server.coord_names]
+    coord[:inside, of_server] = np.tile(server.coord, (n, 1))
+    of_fabric = [names.index(name) for name in fabric.coord_names]
+    coord[inside:, of_fabric] = fabric.coord[rest]
+
+    number = names.index("server")
+    first_server = np.repeat(
+        np.arange(n) * servers_each, server.n_nodes
+    )  # of each node of all copies
+    server_in_copy = np.maximum(coord[:inside, number], 0)
+    coord[:inside, number] = first_server + server_in_copy
+    return tuple(names), coord

@@ -1,4 +1,4 @@
-"""What families of switches share: their parts; direct networks; counts, cables and bisection of the folded Clos.
+"""Shared by families of switches: their parts; direct networks; counts, cables and bisection of the folded Clos.
 
 In a folded Clos two switches of neighbouring tiers that are joined at all have the same number of cables as any other
 two, and every cable is a link of its own, so that a hash can choose among them. Names are kind and coordinates:
@@ -7,39 +7,22 @@ of direct networks ``x``, ``y``, ``z``, ``d4``, ... of a grid, ``group`` and ``r
 which numbers the hosts of a switch.
 """
 
-import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
 from typing import Any, Self
 
 import numpy as np
 
 from fabriclab import catalog, units
-from fabriclab.catalog.clos import Plan, rail_plan
+from fabriclab.catalog.clos import ClosPlan, rail_plan
 from fabriclab.core import Fabric, FabricBuilder, Ints, check_size
-from fabriclab.registry import register
 
 # illustrative: cables as in a hall of some tens of racks
-HOST_LENGTH, SWITCH_LENGTH = "10 m", "30 m"
-_Build = Callable[..., Fabric]
-_COORD = ("pod", "server", "local", "plane", "rail", "index")
-# Arguments of the families of servers on rails, for those that are not given.
-_DEFAULT = {
-    "servers": 128,
-    "gpus": 8,
-    "rails": 8,
-    "radix": None,
-    "oversubscription": 1,
-    "tiers": None,
-    "expand": True,
-    "planes": 1,
-    "dual_plane": True,
-    "apart": False,
-    "rate": None,
-    "pcie": None,
-}
+HOST_LENGTH = "10 m"
+# illustrative: cables as in a hall of some tens of racks
+SWITCH_LENGTH = "30 m"
+_CLOS_COORDINATES = ("pod", "server", "local", "plane", "rail", "index")
 
 
 @dataclass(frozen=True)
@@ -67,23 +50,29 @@ class Parts:
         Two resellers give 330 ns and at most 150 ns as the forwarding time of that switch and its maker
         none: the longer one is taken, so that a time is rather too long than too short.
         """
-        ports = int(catalog.value("switches", "quantum2", "ports"))
-        delay = catalog.value("switches", "quantum2", "latency_port_to_port", source="Q2-yobi")
-        capacity = catalog.value("nics", "cx7", "throughput") if rate is None else units.rate(rate)
-        forwarding = delay if switch_delay is None else units.latency(switch_delay, "switch_delay")
-        lengths = (
-            units.length(host_length, "host_length"),
-            units.length(switch_length, "switch_length"),
-        )
+        if rate is None:
+            capacity = catalog.value("nics", "cx7", "throughput")
+        else:
+            capacity = units.rate(rate)
+        if switch_delay is None:
+            forwarding = catalog.value(
+                "switches", "quantum2", "latency_port_to_port", source="Q2-yobi"
+            )
+        else:
+            forwarding = units.latency(switch_delay, "switch_delay")
+        host_metres = units.length(host_length, "host_length")
+        switch_metres = units.length(switch_length, "switch_length")
+        ports = default_radix() if radix is None else units.count(radix, "radix", 2)
         return cls(
-            units.count(ports if radix is None else radix, "radix", 2),
-            capacity,
-            forwarding,
-            *lengths,
+            radix=ports,
+            rate=capacity,
+            forwarding=forwarding,
+            host_length=host_metres,
+            switch_length=switch_metres,
         )
 
     def join(self, b: FabricBuilder, one: Ints, other: Ints, length: float) -> None:
-        """Add fibres between nodes, broadcast together."""
+        """Add fibres of a ``length`` [m] between nodes, broadcast together."""
         delay = length * catalog.value("media", "fibre", "propagation")
         b.add_cables(one, other, capacity=self.rate, delay=delay, medium="fibre", length=length)
 
@@ -92,83 +81,110 @@ class Parts:
         return replace(self, radix=self.radix * planes, rate=self.rate / planes)
 
 
-def family(
-    name: str, *of: Callable[..., Any], fixed: str = "", **about: Any
-) -> Callable[[_Build], _Build]:
-    """Return a decorator that registers a family of switches.
-
-    What its function takes as ``**asked`` and hands on are the keywords of ``of`` and of `Parts.parse`, but for one
-    that is ``fixed``.
-    """
-
-    def keep(build: _Build) -> _Build:
-        own = [
-            p for p in inspect.signature(build).parameters.values() if p.kind is not p.VAR_KEYWORD
-        ]
-        every = {p.name: p for p in own}
-        for p in (p for f in (*of, Parts.parse) for p in inspect.signature(f).parameters.values()):
-            if p.kind is p.KEYWORD_ONLY and p.name != fixed:
-                every.setdefault(p.name, p)
-        build.__signature__ = inspect.Signature([*every.values()])  # type: ignore[attr-defined]
-        return register("topology", name, **about)(build)
-
-    return keep
+def default_radix() -> int:
+    """Return the ports of a switch of the catalog that stands where no radix is given (Quantum-2)."""
+    return int(catalog.value("switches", "quantum2", "ports"))
 
 
 def check(switches: int, cables: int, hosts: int, spines: int = 0) -> None:
-    """Refuse a fabric that needs more memory than there is, before it is made; spines have no hosts."""
+    """Refuse a fabric that needs more memory than there is, before it is made.
+
+    Parameters
+    ----------
+    switches : int
+        Switches that have hosts, or chips.
+    cables : int
+        Cables between them, and to spines.
+    hosts : int
+        Hosts on each switch; 0: the switches are chips. >= 0
+    spines : int
+        Switches that have no hosts.
+    """
     units.count(hosts, "hosts", 0)
-    what = f"a fabric of {switches * (hosts or 1)} {'hosts' if hosts else 'chips'}"
-    check_size(what, switches * (1 + hosts) + spines, cables + switches * hosts)
+    if hosts:
+        title = f"a fabric of {switches * hosts} hosts"
+    else:
+        title = f"a fabric of {switches} chips"
+    check_size(title, switches * (1 + hosts) + spines, cables + switches * hosts)
 
 
 def assemble(
-    asked: Mapping[str, Any],
+    parts: Parts,
     hosts: int,
     cables: Iterable[tuple[Ints, Ints]],
-    *layers: Mapping[str, Any],
+    *layers: Mapping[str, Ints],
 ) -> Fabric:
-    """Return a fabric of switches with these coordinates; ``cables`` join them by number, ``asked`` is as in `Parts`.
+    """Return a fabric of switches that are joined directly, or of leaves and spines.
 
-    Two layers are leaves and spines. Hosts are on the first layer; without hosts its nodes are chips, which are
-    endpoints, let traffic pass and have as many ports as they use.
+    Parameters
+    ----------
+    parts : Parts
+        The switches and cables.
+    hosts : int
+        Hosts on each switch of the first layer. Without hosts its nodes are chips, which are endpoints, let traffic
+        pass and have as many ports as they use.
+    cables : iterable of pairs of arrays
+        The switches at both ends of each cable, numbered layer by layer.
+    *layers : mapping of str to array of int
+        Coordinates of all switches of a layer, by name. Two layers are leaves and spines.
     """
-    parts = Parts.parse(**asked)
-    kinds = ("leaf", "spine") if len(layers) > 1 else ("switch",) if hosts else ("chip",)
-    b = FabricBuilder(
-        ("host", *kinds) if hosts else kinds, (*layers[0], "local") if hosts else tuple(layers[0])
-    )
-    n, end = len(next(iter(layers[0].values()))), np.zeros(0, dtype=np.int64)
+    if len(layers) > 1:
+        kinds: tuple[str, ...] = ("leaf", "spine")
+    elif hosts:
+        kinds = ("switch",)
+    else:
+        kinds = ("chip",)
+    coordinates = tuple(layers[0])
     if hosts:
-        where: dict[str, Any] = {name: np.repeat(c, hosts) for name, c in layers[0].items()}
-        end = b.add_nodes(
-            "host", n * hosts, tier=0, transit=False, **where, local=np.tile(np.arange(hosts), n)
+        b = FabricBuilder(("host", *kinds), (*coordinates, "local"))
+    else:
+        b = FabricBuilder(kinds, coordinates)
+
+    n = _length(layers[0])  # switches, or chips, of the first layer
+    host = np.zeros(0, dtype=np.int64)
+    if hosts:
+        where = {name: np.repeat(values, hosts) for name, values in layers[0].items()}
+        where["local"] = np.tile(np.arange(hosts), n)
+        host = b.add_nodes("host", n * hosts, tier=0, transit=False, **where)
+
+    lowest_tier = 1 if hosts else 0
+    blocks = []
+    for tier, (kind, layer) in enumerate(zip(kinds, layers, strict=True), start=lowest_tier):
+        block = b.add_nodes(
+            kind,
+            _length(layer),
+            tier=tier,
+            transit=True,
+            radix=parts.radix if hosts else 0,
+            forwarding=parts.forwarding,
+            **layer,
         )
-    node = np.concatenate(
-        [
-            b.add_nodes(
-                kind,
-                len(next(iter(layer.values()))),
-                tier=tier,
-                transit=True,
-                radix=parts.radix if hosts else 0,
-                forwarding=parts.forwarding,
-                **layer,
-            )
-            for tier, (kind, layer) in enumerate(zip(kinds, layers, strict=True), start=hosts > 0)
-        ]
-    )
-    parts.join(b, end, np.repeat(node[:n], hosts), parts.host_length)
+        blocks.append(block)
+    node = np.concatenate(blocks)
+
+    parts.join(b, host, np.repeat(node[:n], hosts), parts.host_length)
     for one, other in cables:
         parts.join(b, node[one], node[other], parts.switch_length)
-    end = end if hosts else node
-    return b.build("direct", {}, endpoint=end, rail=np.zeros(end.size), server=np.arange(end.size))
+
+    endpoint = host if hosts else node
+    return b.build(
+        "direct",
+        {},
+        endpoint=endpoint,
+        rail=np.zeros(endpoint.size),
+        server=np.arange(endpoint.size),
+    )
+
+
+def _length(layer: Mapping[str, Ints]) -> int:
+    """Return the number of switches of a layer."""
+    return len(next(iter(layer.values())))
 
 
 def down_ports(radix: int, oversubscription: float) -> int:
     """Return the ports of a leaf that face down, so that down : up is at most ``oversubscription``."""
-    number = hasattr(oversubscription, "__float__") and not isinstance(oversubscription, bool)
-    if not number or np.ndim(oversubscription):
+    is_number = hasattr(oversubscription, "__float__") and not isinstance(oversubscription, bool)
+    if not is_number or np.ndim(oversubscription):
         raise TypeError(
             f"oversubscription must be one number such as 2 (down : up), got {oversubscription!r:.80}"
         )
@@ -181,18 +197,40 @@ def down_ports(radix: int, oversubscription: float) -> int:
 
 
 def start(
-    kinds: tuple[str, ...], plan: Plan, nodes: int, cables: int, what: str, networks: int = 1
+    kinds: tuple[str, ...],
+    plan: ClosPlan,
+    nodes: int,
+    cables: int,
+    title: str,
+    networks: int = 1,
 ) -> FabricBuilder:
-    """Return a builder for networks of this plan with that many further nodes and cables, if memory allows."""
-    check_size(what, nodes + networks * sum(plan.switches), cables + networks * plan.cables)
-    return FabricBuilder(
-        (*kinds, *("leaf", "spine", "core")[: 1 + (plan.spines > 0) + (plan.cores > 0)]), _COORD
-    )
+    """Return a builder for networks of one plan and further nodes, or refuse them if memory does not suffice.
+
+    Parameters
+    ----------
+    kinds : tuple of str
+        Kinds of the nodes outside the networks; those of the switches follow.
+    plan : ClosPlan
+        What each network is.
+    nodes, cables : int
+        Number of nodes and cables outside the networks.
+    title : str
+        What a refusal calls the fabric.
+    networks : int
+        How many networks there are.
+    """
+    check_size(title, nodes + networks * sum(plan.switches), cables + networks * plan.cables)
+    switch_kinds = ["leaf"]
+    if plan.spines:
+        switch_kinds.append("spine")
+    if plan.cores:
+        switch_kinds.append("core")
+    return FabricBuilder((*kinds, *switch_kinds), _CLOS_COORDINATES)
 
 
 def add_switches(
     b: FabricBuilder,
-    plan: Plan,
+    plan: ClosPlan,
     parts: Parts,
     ends: Ints,
     leaf_of: Ints,
@@ -204,18 +242,39 @@ def add_switches(
 ) -> None:
     """Add all switches, the cables from ``ends`` (hosts or NICs) to their leaves, and those between switches.
 
-    The leaves of a pod stand rail by rail, and this once for each of the ``ports`` of a NIC that meet at the spines;
-    ``where`` are coordinates of all switches.
+    The leaves of a pod stand rail by rail, and this once for each of the ``ports`` of a NIC that meet at the spines.
+
+    Parameters
+    ----------
+    b : FabricBuilder
+        Has the ends already.
+    plan : ClosPlan
+        Counts of switches and cables.
+    parts : Parts
+        The switches and cables.
+    ends, leaf_of : arrays of int
+        Nodes, and the number of the leaf of each; broadcast together, one cable each.
+    tier : int
+        Tier of the leaves.
+    rails : int
+        Rails whose leaves have their number as the coordinate ``rail``; 0: none.
+    ports : int
+        Ports of a NIC in this network.
+    **where : int
+        Coordinates of all switches.
     """
-    pods, leaves, spines = plan.pods, plan.leaves, plan.spines
 
     def add(kind: str, n: int, height: int) -> Ints:
-        index, coord = np.arange(n), dict[str, Any](where)
+        """Add all switches of a kind, with pod, rail and plane where there are several."""
+        index = np.arange(n)
+        coordinates: dict[str, Ints | int] = dict(where)
         if plan.cores and kind != "core":
-            coord["pod"], index = np.divmod(index, n // pods)
+            coordinates["pod"], index = np.divmod(index, n // plan.pods)
         if rails and kind == "leaf":
-            block, index = np.divmod(index, leaves // (rails * ports))
-            coord |= {"rail": block % rails} | ({"plane": block // rails} if ports > 1 else {})
+            block, index = np.divmod(index, plan.leaves // (rails * ports))
+            coordinates["rail"] = block % rails
+            if ports > 1:
+                coordinates["plane"] = block // rails
         return b.add_nodes(
             kind,
             n,
@@ -224,68 +283,126 @@ def add_switches(
             radix=parts.radix,
             forwarding=parts.forwarding,
             index=index,
-            **coord,
+            **coordinates,
         )
 
     def join(lower: Ints, upper: Ints, length: float, copies: int = 1) -> None:
-        parts.join(b, lower[..., None] + np.zeros(copies, dtype=np.int64), upper[..., None], length)
+        """Add ``copies`` cables between each two switches, broadcast together."""
+        one = lower[..., None] + np.zeros(copies, dtype=np.int64)  # (..., copies)
+        parts.join(b, one, upper[..., None], length)
 
-    leaf = add("leaf", pods * leaves, tier)
+    leaf = add("leaf", plan.pods * plan.leaves, tier)
     join(ends, leaf[leaf_of], parts.host_length)
-    if spines:
-        spine = add("spine", pods * spines, tier + 1)
+
+    if plan.spines:  # every leaf to every spine of its pod
+        spine = add("spine", plan.pods * plan.spines, tier + 1)
         join(
-            leaf.reshape(pods, leaves, 1),
-            spine.reshape(pods, 1, spines),
+            leaf.reshape(plan.pods, plan.leaves, 1),
+            spine.reshape(plan.pods, 1, plan.spines),
             parts.switch_length,
             plan.per_spine,
         )
-    if plan.cores:
-        core = add("core", spines * plan.cores, tier + 2)
+
+    if plan.cores:  # spine i of every pod to the cores of group i
+        core = add("core", plan.spines * plan.cores, tier + 2)
         join(
-            spine.reshape(pods, spines, 1),
-            core.reshape(1, spines, plan.cores),
+            spine.reshape(plan.pods, plan.spines, 1),
+            core.reshape(1, plan.spines, plan.cores),
             parts.switch_length,
             plan.per_core,
         )
 
 
-def networks(**asked: Any) -> tuple[SimpleNamespace, Plan, int, int]:
-    """Return all arguments, the plan of each network, and the servers of a leaf and of a pod.
+@dataclass(frozen=True, kw_only=True)
+class RailNetworks:
+    """Servers on rails, and the plan of each of the networks that join them.
 
-    A NIC has ``planes`` ports, each in a network of its own if ``dual_plane``, else all in one: ``ports`` are those
-    in one network, and ``joined`` the rails that meet at its spines, times those. Rails ``apart`` are networks too.
+    A NIC has ``planes`` ports, each in a network of its own if ``dual_plane``, else all in one. Rails ``apart`` are
+    networks too.
     """
-    a = SimpleNamespace(**_DEFAULT | asked)
-    radix = a.planes * (
-        int(catalog.value("switches", "quantum2", "ports")) if a.radix is None else a.radix
+
+    servers: int
+    gpus: int  # of a server
+    rails: int
+    planes: int
+    apart: bool
+    ports: int  # of a NIC in one network
+    blocks: (
+        int  # of leaves that meet at the spines of a network: its rails, times the ports of a NIC
     )
-    a.ports, room = 1 if a.dual_plane else a.planes, down_ports(radix, a.oversubscription)
-    a.joined = 1 if a.apart else a.rails * a.ports
-    joined = a.joined if a.apart or a.planes > 1 else None
-    return a, *rail_plan(
-        a.servers, a.gpus, a.rails, radix, room, a.oversubscription, a.tiers, joined
+    clos: ClosPlan  # of each network
+    servers_per_leaf: int
+    servers_per_pod: int
+
+
+def networks(
+    *,
+    servers: int = 128,
+    gpus: int = 8,
+    rails: int = 8,
+    radix: int | None = None,
+    oversubscription: float = 1,
+    tiers: int | None = None,
+    planes: int = 1,
+    dual_plane: bool = True,
+    apart: bool = False,
+    **_without_effect: object,
+) -> RailNetworks:
+    """Return the networks that join servers; arguments of the families of rails that change none have no effect."""
+    whole_ports = default_radix() if radix is None else radix
+    split_ports = planes * whole_ports
+    ports = 1 if dual_plane else planes
+    room = down_ports(split_ports, oversubscription)
+    blocks = 1 if apart else rails * ports
+    joined = blocks if apart or planes > 1 else None
+
+    plan = rail_plan(
+        servers, gpus, rails, split_ports, room, oversubscription, tiers=tiers, joined=joined
+    )
+    return RailNetworks(
+        servers=servers,
+        gpus=gpus,
+        rails=rails,
+        planes=planes,
+        apart=apart,
+        ports=ports,
+        blocks=blocks,
+        clos=plan.clos,
+        servers_per_leaf=plan.servers_per_leaf,
+        servers_per_pod=plan.servers_per_pod,
     )
 
 
-def bisection(**asked: Any) -> int | None:
+def bisection(
+    *,
+    expand: bool = True,
+    rate: units.Quantity | None = None,
+    pcie: units.Quantity | None = None,
+    **asked: Any,
+) -> int | None:
     """Return the cables of the narrowest cut into halves, or None where the formula does not settle it.
 
-    From below: every rank of one half sends to another of the other half through its own NIC at the part of the
-    rate that a leaf passes on, spread evenly. From above: half of the ranks, or the uplinks of half of the leaves.
+    Takes the arguments of the families of rails, and those of `networks`. From below: every rank of one half sends
+    to another of the other half through its own NIC at the part of the rate that a leaf passes on, spread evenly.
+    From above: half of the ranks, or the uplinks of half of the leaves.
     """
-    a, plan, per_leaf, _ = networks(**asked)
-    up, (full, rest) = plan.spines * plan.per_spine, divmod(a.servers, per_leaf)
-    if a.expand and (
-        a.servers % 2 or a.rate is not None or a.pcie is not None
-    ):  # a cut may pass a server or its PCIe
+    network = networks(**asked)
+    own_rates = rate is not None or pcie is not None
+    if expand and (network.servers % 2 or own_rates):
+        return None  # a cut may pass a server or its PCIe
+    if network.apart and network.rails > 1:
+        return None if expand or network.rails % 2 else 0
+
+    plan = network.clos
+    uplinks = plan.spines * plan.per_spine  # of a leaf
+    nics = network.servers_per_leaf * (network.gpus // network.rails)  # of a full leaf
+    if not plan.spines or uplinks >= nics:
+        return int(network.planes * (network.servers * network.gpus // 2))
+
+    full_leaves, rest = divmod(network.servers, network.servers_per_leaf)  # of one rail
+    movable = (
+        full_leaves if expand else full_leaves * network.rails
+    )  # blocks that a cut puts on either side
+    if rest or movable % 2:
         return None
-    if a.apart and a.rails > 1:
-        return None if a.expand or a.rails % 2 else 0
-    if not plan.spines or up >= per_leaf * (a.gpus // a.rails):
-        return int(a.planes * (a.servers * a.gpus // 2))
-    return (
-        None
-        if rest or (full if a.expand else full * a.rails) % 2
-        else int(a.planes * full * a.rails * up // 2)
-    )
+    return int(network.planes * full_leaves * network.rails * uplinks // 2)

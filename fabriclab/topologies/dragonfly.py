@@ -1,17 +1,30 @@
 """Dragonfly and dragonfly+: groups of switches, each group joined with every other by few long cables."""
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from fabriclab import units
 from fabriclab.core import Fabric, Ints
-from fabriclab.topologies._switches import assemble, check, family
+from fabriclab.registry import register
+from fabriclab.topologies._switches import HOST_LENGTH, SWITCH_LENGTH, Parts, assemble, check
+
+_ARRANGEMENTS = ("palm_tree", "absolute")
 
 
-@family("dragonfly", small={"p": 1, "a": 2, "h": 1})
+@register("topology", "dragonfly", small={"p": 1, "a": 2, "h": 1})
 def dragonfly(
-    p: int, a: int, h: int, groups: int | None = None, arrangement: str = "palm_tree", **parts: Any
+    p: int,
+    a: int,
+    h: int,
+    groups: int | None = None,
+    arrangement: str = "palm_tree",
+    *,
+    radix: int | None = None,
+    rate: units.Quantity | None = None,
+    switch_delay: units.Quantity | None = None,
+    host_length: units.Quantity = HOST_LENGTH,
+    switch_length: units.Quantity = SWITCH_LENGTH,
 ) -> Fabric:
     """Return a dragonfly: all switches of a group are joined with each other, and so are all groups.
 
@@ -50,19 +63,29 @@ def dragonfly(
        its implications on routing, ACM Transactions on Architecture and Code Optimization 11(4), 2014.
     .. [3] E. Hastings et al., Comparing global link arrangements for dragonfly networks, CLUSTER 2015.
     """
-    hosts, each = units.count(p, "p", 0), units.count(a, "a")
-    ports = each * units.count(h, "h")
-    g = ports + 1 if groups is None else units.count(groups, "groups", 2, ports + 1)
-    check(g * each, g * (each * (each - 1) + ports) // 2, hosts)
-    one, other = np.triu_indices(each, 1)
-    first = np.arange(0, g * each, each)[:, None]
-    within = ((first + one).ravel(), (first + other).ravel())
-    group, router = np.divmod(np.arange(g * each), each)
-    across = _between_groups(g, each, ports, arrangement)
+    hosts = units.count(p, "p", 0)
+    routers = units.count(a, "a")  # of a group
+    ports = routers * units.count(h, "h")  # of a group, to others
+    g = _number_of_groups(groups, ports)
+    check(g * routers, g * (routers * (routers - 1) + ports) // 2, hosts)
+
+    one, other = np.triu_indices(routers, 1)  # all pairs of a group
+    first = np.arange(0, g * routers, routers)[:, None]  # router 0 of every group
+    within = Ends((first + one).ravel(), (first + other).ravel())
+    across = _between_groups(g, routers, ports, arrangement)
+
+    parts = Parts.parse(
+        radix=radix,
+        rate=rate,
+        switch_delay=switch_delay,
+        host_length=host_length,
+        switch_length=switch_length,
+    )
+    group, router = np.divmod(np.arange(g * routers), routers)
     return assemble(parts, hosts, (within, across), {"group": group, "router": router})
 
 
-@family("dragonfly_plus", small={"hosts": 1, "leaves": 2, "spines": 2, "h": 1})
+@register("topology", "dragonfly_plus", small={"hosts": 1, "leaves": 2, "spines": 2, "h": 1})
 def dragonfly_plus(
     hosts: int,
     leaves: int,
@@ -70,7 +93,12 @@ def dragonfly_plus(
     h: int,
     groups: int | None = None,
     arrangement: str = "palm_tree",
-    **parts: Any,
+    *,
+    radix: int | None = None,
+    rate: units.Quantity | None = None,
+    switch_delay: units.Quantity | None = None,
+    host_length: units.Quantity = HOST_LENGTH,
+    switch_length: units.Quantity = SWITCH_LENGTH,
 ) -> Fabric:
     """Return a dragonfly+: in a group every leaf is joined with every spine, and spines join the groups.
 
@@ -103,37 +131,72 @@ def dragonfly_plus(
     .. [1] A. Shpiner et al., Dragonfly+: low cost topology for scaling datacenters, HiPINEB 2017.
     """
     units.count(hosts, "hosts")
-    low, top = units.count(leaves, "leaves"), units.count(spines, "spines")
-    ports = top * units.count(h, "h")
-    g = ports + 1 if groups is None else units.count(groups, "groups", 2, ports + 1)
-    check(g * low, g * (low * top + ports // 2), hosts, g * top)
-    leaf, spine = np.arange(g * low), np.arange(g * top)
-    up = (np.repeat(leaf, top), g * low + np.repeat(spine.reshape(g, 1, top), low, axis=1).ravel())
-    one, other = _between_groups(g, top, ports, arrangement)
-    where = [
-        dict(zip(("group", "router"), np.divmod(i, n), strict=True))
-        for i, n in ((leaf, low), (spine, top))
-    ]
-    return assemble(parts, hosts, (up, (g * low + one, g * low + other)), *where)
+    leaves_each = units.count(leaves, "leaves")  # of a group
+    spines_each = units.count(spines, "spines")
+    ports = spines_each * units.count(h, "h")  # of a group, to others
+    g = _number_of_groups(groups, ports)
+    n_leaves = g * leaves_each
+    n_spines = g * spines_each
+    check(n_leaves, g * (leaves_each * spines_each + ports // 2), hosts, n_spines)
+
+    # Switches are numbered leaves first, and within each kind group by group.
+    leaf = np.arange(n_leaves)
+    spine = np.arange(n_spines)
+    spines_of_leaf = np.repeat(spine.reshape(g, 1, spines_each), leaves_each, axis=1)
+    within = Ends(np.repeat(leaf, spines_each), n_leaves + spines_of_leaf.ravel())
+    between = _between_groups(g, spines_each, ports, arrangement)
+    across = Ends(n_leaves + between.one, n_leaves + between.other)
+
+    parts = Parts.parse(
+        radix=radix,
+        rate=rate,
+        switch_delay=switch_delay,
+        host_length=host_length,
+        switch_length=switch_length,
+    )
+    leaf_group, leaf_router = np.divmod(leaf, leaves_each)
+    spine_group, spine_router = np.divmod(spine, spines_each)
+    return assemble(
+        parts,
+        hosts,
+        (within, across),
+        {"group": leaf_group, "router": leaf_router},
+        {"group": spine_group, "router": spine_router},
+    )
 
 
-def _between_groups(groups: int, each: int, ports: int, arrangement: str) -> tuple[Ints, Ints]:
+class Ends(NamedTuple):
+    """The switches at both ends of some cables."""
+
+    one: Ints
+    other: Ints
+
+
+def _number_of_groups(groups: int | None, ports: int) -> int:
+    """Return the number of groups whose switches have ``ports`` to other groups: all that fit, unless given."""
+    if groups is None:
+        return ports + 1
+    return units.count(groups, "groups", 2, ports + 1)
+
+
+def _between_groups(groups: int, each: int, ports: int, arrangement: str) -> Ends:
     """Return the switches at both ends of all cables between groups of ``each`` switches with ``ports`` cables out.
 
     All pairs of groups have equally many cables, so ports may be left over; used ones are spread over the switches
     in order. Each round of ``groups - 1`` ports has one to every other group t: in group g that is the port
     t - g - 1 (modulo groups) as "palm_tree", and t, or t - 1 if t > g, as "absolute".
     """
-    units.choice(arrangement, "arrangement", ("palm_tree", "absolute"))
-    low, high = np.triu_indices(groups, 1)
-    palm = arrangement == "palm_tree"
-    at_low, at_high = (
-        ((high - low - 1) % groups, (low - high - 1) % groups) if palm else (high - 1, low)
-    )
-    used = ports - ports % (groups - 1)
-    first = np.arange(0, used, groups - 1)[:, None]
-    one, other = (
-        group * each + (first + port) * each // used
-        for group, port in ((low, at_low), (high, at_high))
-    )
-    return one.ravel(), other.ravel()
+    units.choice(arrangement, "arrangement", _ARRANGEMENTS)
+    low, high = np.triu_indices(groups, 1)  # all pairs of groups
+    if arrangement == "palm_tree":
+        port_of_low = (high - low - 1) % groups
+        port_of_high = (low - high - 1) % groups
+    else:
+        port_of_low = high - 1
+        port_of_high = low
+
+    used = ports - ports % (groups - 1)  # of a group
+    first = np.arange(0, used, groups - 1)[:, None]  # port of each round: (rounds, 1)
+    one = low * each + (first + port_of_low) * each // used  # (rounds, pairs)
+    other = high * each + (first + port_of_high) * each // used
+    return Ends(one.ravel(), other.ravel())

@@ -1,6 +1,7 @@
 """GigaIO: two boxes of GPUs and a host on a PCIe fabric, in five published wirings."""
 
 import re
+from typing import NamedTuple
 
 import numpy as np
 
@@ -53,55 +54,82 @@ def gigaio(wiring: str, *, pcie: units.Quantity | None = None) -> Fabric:
     ----------
     .. [1] B. Kitor, K. Rygol, Rail optimized PCIe topologies for LLMs, ISC High Performance 2025.
     """
-    form = re.fullmatch(r"([12])s-([12])rp-(std|split)-(cascade|flat)", str(wiring))
-    if form is None or (switches := int(form[1])) > (roots := int(form[2])):
-        raise ValueError(
-            f"wiring must be one of {', '.join(WIRINGS)}, got {wiring!r:.80}; a switch needs a root port"
-        )
-    cards = int(catalog.value("systems", "columba", f"cards_{form[4]}"))
-    ports, needed = (
-        int(catalog.value("switches", "draco", "connections")),
-        (_BOXES * cards + roots) // switches,
-    )
+    name = _read(wiring)
+    cards = int(catalog.value("systems", "columba", f"cards_{name.depth}"))
+    ports = int(catalog.value("switches", "draco", "connections"))
+    needed = (_BOXES * cards + name.roots) // name.switches
     if needed > ports:
         raise ValueError(
             f"wiring {wiring!r} needs {needed} ports on a switch, a Draco has {ports}; take 2s or cascade"
         )
-    bus = (
-        catalog.value("links", "pcie4", "bandwidth_after_encoding")
-        if pcie is None
-        else units.rate(pcie, "pcie")
-    )
-    mesh = links_between_gpus("mi300x8")
+    if pcie is None:
+        pcie_rate = catalog.value("links", "pcie4", "bandwidth_after_encoding")
+    else:
+        pcie_rate = units.rate(pcie, "pcie")
+
     b = FabricBuilder(("gpu", "apa", "draco", "root", "cpu"), ("box", "chip", "local"))
-    (on, local), (box, place) = np.indices((_BOXES, len(mesh))), np.indices((_BOXES, _SWITCHES))
-    gpu = b.add_nodes(
-        "gpu", on.size, tier=0, transit=False, box=on.ravel(), local=local.ravel()
-    ).reshape(on.shape)
-    apa = b.add_nodes(
-        "apa", box.size, tier=1, transit=True, box=box.ravel(), local=place.ravel()
-    ).reshape(box.shape)
-    tree = np.arange(roots)
+    mesh = links_between_gpus("mi300x8")
+    gpus = len(mesh)  # of a box
+    gpu = _add_to_boxes(b, "gpu", gpus, tier=0)
+    apa = _add_to_boxes(b, "apa", _SWITCHES, tier=1)
+    tree = np.arange(name.roots)  # a partition of a Draco and its root port
+    chip = tree * name.switches // name.roots
     draco = b.add_nodes(
-        "draco", roots, tier=2, transit=True, radix=ports, chip=tree * switches // roots, local=tree
+        "draco", name.roots, tier=2, transit=True, radix=ports, chip=chip, local=tree
     )
-    root = b.add_nodes("root", roots, tier=3, transit=True, local=tree)
+    root = b.add_nodes("root", name.roots, tier=3, transit=True, local=tree)
+    cpu = b.add_nodes("cpu", 1, tier=4, transit=True)
+
     one, other = np.nonzero(np.triu(mesh))
-    xgmi = catalog.value("links", "xgmi-mi300x", "bandwidth_per_link")
-    b.add_cables(gpu[:, one], gpu[:, other], capacity=xgmi, medium="xgmi")
-    b.add_cables(gpu, apa[:, np.arange(len(mesh)) % _SWITCHES], capacity=bus, medium="pcie")
-    b.add_cables(
-        apa[:, cards:], apa[:, np.arange(cards, _SWITCHES) % cards], capacity=bus, medium="pcie"
-    )
+    xgmi_rate = catalog.value("links", "xgmi-mi300x", "bandwidth_per_link")
+    b.add_cables(gpu[:, one], gpu[:, other], capacity=xgmi_rate, medium="xgmi")
+    switch_of_gpu = apa[:, np.arange(gpus) % _SWITCHES]
+    b.add_cables(gpu, switch_of_gpu, capacity=pcie_rate, medium="pcie")
+    above = apa[:, np.arange(cards, _SWITCHES) % cards]  # in a cascade, of switches without a card
+    b.add_cables(apa[:, cards:], above, capacity=pcie_rate, medium="pcie")
+
     box, card = np.indices((_BOXES, cards))
-    of_tree = card * roots // cards if form[3] == "split" else box * roots // _BOXES
-    b.add_cables(apa[:, :cards], draco[of_tree], capacity=bus, medium="mini SAS HD")
-    b.add_cables(draco, root, capacity=bus, medium="mini SAS HD")
-    b.add_cables(root, b.add_nodes("cpu", 1, tier=4, transit=True), capacity=bus, medium="pcie")
+    if name.split:
+        tree_of_card = card * name.roots // cards
+    else:
+        tree_of_card = box * name.roots // _BOXES
+    b.add_cables(apa[:, :cards], draco[tree_of_card], capacity=pcie_rate, medium="mini SAS HD")
+    b.add_cables(draco, root, capacity=pcie_rate, medium="mini SAS HD")
+    b.add_cables(root, cpu, capacity=pcie_rate, medium="pcie")
+
     number = np.arange(gpu.size)
-    return b.build(
-        "gigaio", {}, endpoint=gpu.ravel(), rail=number % len(mesh), server=number // len(mesh)
+    return b.build("gigaio", {}, endpoint=gpu.ravel(), rail=number % gpus, server=number // gpus)
+
+
+class Wiring(NamedTuple):
+    """What the name of a wiring says."""
+
+    switches: int  # Draco
+    roots: int  # ports of the host in use
+    split: bool  # whether the cards of a box are divided among the root ports
+    depth: str  # "cascade" or "flat"
+
+
+def _read(wiring: str) -> Wiring:
+    """Return what the name of a wiring says, or refuse it."""
+    form = re.fullmatch(r"([12])s-([12])rp-(std|split)-(cascade|flat)", str(wiring))
+    if form is not None:
+        switches, roots, cards, depth = form.groups()
+        name = Wiring(int(switches), int(roots), cards == "split", depth)
+        if name.switches <= name.roots:
+            return name
+    raise ValueError(
+        f"wiring must be one of {', '.join(WIRINGS)}, got {wiring!r:.80}; a switch needs a root port"
     )
+
+
+def _add_to_boxes(b: FabricBuilder, kind: str, each: int, tier: int) -> Ints:
+    """Add ``each`` nodes to every box, which pass on traffic unless they are GPUs; return (boxes, each) numbers."""
+    box, local = np.indices((_BOXES, each))
+    node = b.add_nodes(
+        kind, box.size, tier=tier, transit=kind != "gpu", box=box.ravel(), local=local.ravel()
+    )
+    return node.reshape(box.shape)
 
 
 def rings(fabric: Fabric) -> Ints:
@@ -111,11 +139,11 @@ def rings(fabric: Fabric) -> Ints:
     once. Its ends are GPUs r and r + 4, which hang on one PCIe switch.
     """
     n = fabric.n_ranks // _BOXES
-    carded = np.isin(fabric.source, fabric.nodes("apa")) & np.isin(
-        fabric.target, fabric.nodes("draco")
-    )
-    cards = np.count_nonzero(carded) // _BOXES
+    from_box = np.isin(fabric.source, fabric.nodes("apa"))
+    to_draco = np.isin(fabric.target, fabric.nodes("draco"))
+    cards = np.count_nonzero(from_box & to_draco) // _BOXES
     # 0, 1, -1, 2, -2, 3, -3, 4
-    zigzag = np.where(np.arange(n) % 2, np.arange(n) + 1, -np.arange(n)) // 2
-    path = (np.arange(cards)[:, None] + zigzag) % n
+    number = np.arange(n)
+    zigzag = np.where(number % 2, number + 1, -number) // 2
+    path = (np.arange(cards)[:, None] + zigzag) % n  # (rings, n)
     return np.concatenate([path + n * box for box in range(_BOXES)], axis=1)

@@ -4,14 +4,16 @@ Cable c of a ring or path leads from a place to the next, so its link 2c goes up
 """
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from fabriclab import units
 from fabriclab.core import Fabric, Ints
-from fabriclab.topologies._switches import assemble, check, family
+from fabriclab.registry import register
+from fabriclab.topologies._switches import HOST_LENGTH, SWITCH_LENGTH, Parts, assemble, check
 
 _DIMENSIONS = 30  # 2^31 nodes have no numbers in int32
 
@@ -35,52 +37,73 @@ class Axis(NamedTuple):
 
 def path(k: int) -> Axis:
     """Return ``k`` places in a row."""
-    return Axis("path", k, k - 1, k * k // 4, 1)
+    return Axis(kind="path", k=k, cables=k - 1, load=k * k // 4, cut=1)
 
 
 def ring(k: int) -> Axis:
     """Return ``k`` places in a circle; two have one cable, not two."""
-    return Axis("ring", k, k, k * k // 4 / 2, 2) if k > 2 else path(k)
+    if k <= 2:
+        return path(k)
+    return Axis(kind="ring", k=k, cables=k, load=k * k // 4 / 2, cut=2)
 
 
 def complete(k: int) -> Axis:
     """Return ``k`` places, each joined with each."""
-    return Axis("complete", k, k * (k - 1) // 2, 1, k * k / 4) if k > 2 else path(k)
+    if k <= 2:
+        return path(k)
+    return Axis(kind="complete", k=k, cables=k * (k - 1) // 2, load=1, cut=k * k / 4)
 
 
 def _sizes(shape: Sequence[int]) -> list[int]:
     """Return the sizes of all dimensions, or refuse them by name."""
-    row = isinstance(shape, (Sequence, np.ndarray)) and not isinstance(
-        shape, (str, bytes, bytearray)
-    )
-    if not row or not 1 <= len(shape) <= _DIMENSIONS:
+    is_text = isinstance(shape, (str, bytes, bytearray))
+    is_row = isinstance(shape, (Sequence, np.ndarray)) and not is_text
+    if not is_row or not 1 <= len(shape) <= _DIMENSIONS:
         raise ValueError(
             f"shape must be 1 to {_DIMENSIONS} whole numbers such as (8, 8, 16), got {shape!r:.80}"
         )
     return [units.count(k, f"shape[{i}]") for i, k in enumerate(shape)]
 
 
-def _grid(
-    shape: Sequence[int],
-    kind: Callable[[int], Axis],
-    hosts: int,
-    asked: dict[str, Any],
-    names: Sequence[str] = (),
-) -> Fabric:
-    """Return the product of dimensions of one kind: nodes differ in one coordinate and are joined along it."""
-    axes = [kind(k) for k in _sizes(shape)]
-    n = math.prod(shape)
-    check(n, sum(axis.cables * n // axis.k for axis in axes), hosts)
-    number = np.arange(n).reshape(shape)
-    rows = ((np.moveaxis(number, i, 0), axis.ends()) for i, axis in enumerate(axes))
-    cables = ((row[one].ravel(), row[other].ravel()) for row, (one, other) in rows)
-    return assemble(asked, hosts, cables, _coordinates(shape, names))
+@dataclass(frozen=True)
+class Grid:
+    """A product of dimensions: nodes differ in one coordinate and are joined along it."""
+
+    axes: tuple[Axis, ...]
+
+    @classmethod
+    def of(cls, shape: Sequence[int], kind: Callable[[int], Axis], hosts: int) -> Self:
+        """Return a grid whose dimensions are of one kind, unless memory does not hold it with its hosts."""
+        grid = cls(tuple(kind(k) for k in _sizes(shape)))
+        n = math.prod(grid.shape)
+        check(n, sum(axis.cables * n // axis.k for axis in grid.axes), hosts)
+        return grid
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Places along each dimension."""
+        return tuple(axis.k for axis in self.axes)
+
+    def cables(self) -> Iterator[tuple[Ints, Ints]]:
+        """Yield the nodes at both ends of all cables of a dimension, one dimension after another."""
+        number = np.arange(math.prod(self.shape)).reshape(self.shape)
+        for i, axis in enumerate(self.axes):
+            rows = np.moveaxis(number, i, 0)  # rows[j]: all nodes with coordinate j along this axis
+            one, other = axis.ends()
+            yield rows[one].ravel(), rows[other].ravel()
+
+    def coordinates(self) -> dict[str, Ints]:
+        """Return the coordinates of all nodes by name."""
+        return _coordinates(self.shape)
 
 
-def _coordinates(shape: Sequence[int], names: Sequence[str] = ()) -> dict[str, Ints]:
-    """Return the coordinates of all nodes of a grid by name."""
-    known = names or ["xyz"[i] if i < 3 else f"d{i + 1}" for i in range(len(shape))]
-    return dict(zip(known, np.unravel_index(np.arange(math.prod(shape)), shape), strict=True))
+def _coordinates(shape: Sequence[int]) -> dict[str, Ints]:
+    """Return the coordinates of all nodes of a grid by name: x, y, z, d4, d5, ..."""
+    names = ["x", "y", "z"]
+    for i in range(4, len(shape) + 1):
+        names.append(f"d{i}")
+    values = np.unravel_index(np.arange(math.prod(shape)), shape)
+    return dict(zip(names[: len(shape)], values, strict=True))
 
 
 def bisection(kind: Callable[[int], Axis], default: int) -> Callable[..., float | None]:
@@ -92,13 +115,17 @@ def bisection(kind: Callable[[int], Axis], default: int) -> Callable[..., float 
     off one by one where that takes fewer.
     """
 
-    def form(shape: Sequence[int], hosts: int = default, **_: Any) -> float | None:
-        dimensions = [kind(k) for k in shape]
-        n = math.prod(axis.k for axis in dimensions)
-        worst = max(dimensions, key=lambda axis: axis.load / axis.k)
+    def form(shape: Sequence[int], hosts: int = default, **_: object) -> float | None:
+        """Return the cables of the narrowest cut into halves, or None where no form is known."""
+        axes = [kind(k) for k in shape]
+        n = math.prod(axis.k for axis in axes)
+        worst = max(axes, key=lambda axis: axis.load / axis.k)
         if worst.k % 2:
             return None
-        return min(worst.cut * n / worst.k, n * hosts / 2 if hosts else math.inf)
+        even_cut = worst.cut * n / worst.k
+        if not hosts:
+            return even_cut
+        return min(even_cut, n * hosts / 2)
 
     return form
 
@@ -106,8 +133,27 @@ def bisection(kind: Callable[[int], Axis], default: int) -> Callable[..., float 
 _rows = bisection(complete, 1)
 
 
-@family("torus", small={"shape": (3, 4)}, bisection=bisection(ring, 0))
-def torus(shape: Sequence[int], hosts: int = 0, **parts: Any) -> Fabric:
+def _hypercube_bisection(dimensions: int, hosts: int = 1, **_: object) -> float | None:
+    """Return the cables of the narrowest cut: those of a grid with two places along each dimension."""
+    return _rows((2,) * dimensions, hosts=hosts)
+
+
+def _full_mesh_bisection(switches: int, hosts: int = 1, **_: object) -> float | None:
+    """Return the cables of the narrowest cut: those of a grid of one dimension."""
+    return _rows((switches,), hosts=hosts)
+
+
+@register("topology", "torus", small={"shape": (3, 4)}, bisection=bisection(ring, 0))
+def torus(
+    shape: Sequence[int],
+    hosts: int = 0,
+    *,
+    radix: int | None = None,
+    rate: units.Quantity | None = None,
+    switch_delay: units.Quantity | None = None,
+    host_length: units.Quantity = HOST_LENGTH,
+    switch_length: units.Quantity = SWITCH_LENGTH,
+) -> Fabric:
     """Return a torus of chips, or of switches with hosts.
 
     With n nodes and sizes k_i: n cables along each dimension, degree 2 per dimension; diameter sum of
@@ -134,11 +180,28 @@ def torus(shape: Sequence[int], hosts: int = 0, **parts: Any) -> Fabric:
     ----------
     .. [1] W. J. Dally, B. Towles, Principles and practices of interconnection networks, 2004, chapter 5.
     """
-    return _grid(shape, ring, hosts, parts)
+    grid = Grid.of(shape, ring, hosts)
+    parts = Parts.parse(
+        radix=radix,
+        rate=rate,
+        switch_delay=switch_delay,
+        host_length=host_length,
+        switch_length=switch_length,
+    )
+    return assemble(parts, hosts, grid.cables(), grid.coordinates())
 
 
-@family("mesh", small={"shape": (3, 4)}, bisection=bisection(path, 0))
-def mesh(shape: Sequence[int], hosts: int = 0, **parts: Any) -> Fabric:
+@register("topology", "mesh", small={"shape": (3, 4)}, bisection=bisection(path, 0))
+def mesh(
+    shape: Sequence[int],
+    hosts: int = 0,
+    *,
+    radix: int | None = None,
+    rate: units.Quantity | None = None,
+    switch_delay: units.Quantity | None = None,
+    host_length: units.Quantity = HOST_LENGTH,
+    switch_length: units.Quantity = SWITCH_LENGTH,
+) -> Fabric:
     """Return a torus without the cables that close its rings.
 
     With n nodes and sizes k_i: sum of n - n / k_i cables, degree up to 2 per dimension; diameter sum of k_i - 1
@@ -155,12 +218,28 @@ def mesh(shape: Sequence[int], hosts: int = 0, **parts: Any) -> Fabric:
     ValueError
         If there is no dimension, or a size is below 1.
     """
-    return _grid(shape, path, hosts, parts)
+    grid = Grid.of(shape, path, hosts)
+    parts = Parts.parse(
+        radix=radix,
+        rate=rate,
+        switch_delay=switch_delay,
+        host_length=host_length,
+        switch_length=switch_length,
+    )
+    return assemble(parts, hosts, grid.cables(), grid.coordinates())
 
 
-@family("twisted_torus", small={"shape": (2, 4)})
+@register("topology", "twisted_torus", small={"shape": (2, 4)})
 def twisted_torus(
-    shape: Sequence[int], hosts: int = 0, shift: int | None = None, **parts: Any
+    shape: Sequence[int],
+    hosts: int = 0,
+    shift: int | None = None,
+    *,
+    radix: int | None = None,
+    rate: units.Quantity | None = None,
+    switch_delay: units.Quantity | None = None,
+    host_length: units.Quantity = HOST_LENGTH,
+    switch_length: units.Quantity = SWITCH_LENGTH,
 ) -> Fabric:
     """Return a torus with sides k and 2k in which each wrap of a short side shifts every long side, by k.
 
@@ -190,33 +269,56 @@ def twisted_torus(
        on Parallel and Distributed Systems 21(12), 2010.
     .. [2] N. P. Jouppi et al., TPU v4, ISCA 2023 (k x k x 2k and k x 2k x 2k).
     """
-    side = np.array(_sizes(shape), dtype=object)
-    k, n = min(side), math.prod(side)
-    if k < 2 or set(side) != {k, 2 * k}:
+    sizes = _sizes(shape)
+    k = min(sizes)
+    if k < 2 or set(sizes) != {k, 2 * k}:
         raise ValueError(
             f"shape must have sides k and 2k (k >= 2) and no other, such as (8, 8, 16), got {shape!r:.80}"
         )
-    by = k if shift is None else units.count(shift, "shift", 0, 2 * k - 1)
-    check(n, n * side.size, hosts)
-    side = side.astype(np.int64)
-    where = _coordinates(side.tolist())
-    at, number, long = np.array(list(where.values())), np.arange(n), (side > k)[:, None]
+    places = k if shift is None else units.count(shift, "shift", 0, 2 * k - 1)
+    n = math.prod(sizes)
+    check(n, n * len(sizes), hosts)
+    parts = Parts.parse(
+        radix=radix,
+        rate=rate,
+        switch_delay=switch_delay,
+        host_length=host_length,
+        switch_length=switch_length,
+    )
+
+    coordinates = _coordinates(sizes)
+    at = np.array(list(coordinates.values()))  # (dimensions, n)
+    number = np.arange(n)
+    side = np.array(sizes)[:, None]  # (dimensions, 1)
+    shifted = places * (side > k)  # (dimensions, 1) what the wrap of a short side adds
     cables = []
-    for i in range(side.size):
+    for i, size in enumerate(sizes):
         to = at.copy()
-        to[i] = (to[i] + 1) % side[i]
-        if side[i] == k:
-            to += by * long * (to[i] == 0)
-        cables.append((number, np.ravel_multi_index(tuple(to % side[:, None]), side.tolist())))
-    return assemble(parts, hosts, cables, where)
+        to[i] = (to[i] + 1) % size
+        if size == k:
+            wraps = to[i] == 0  # (n,)
+            to += shifted * wraps
+        neighbour = np.ravel_multi_index(tuple(to % side), sizes)
+        cables.append((number, neighbour))
+    return assemble(parts, hosts, cables, coordinates)
 
 
-@family(
+@register(
+    "topology",
     "hypercube",
     small={"dimensions": 3},
-    bisection=lambda dimensions, **asked: _rows((2,) * dimensions, **asked),
+    bisection=_hypercube_bisection,
 )
-def hypercube(dimensions: int, hosts: int = 1, **parts: Any) -> Fabric:
+def hypercube(
+    dimensions: int,
+    hosts: int = 1,
+    *,
+    radix: int | None = None,
+    rate: units.Quantity | None = None,
+    switch_delay: units.Quantity | None = None,
+    host_length: units.Quantity = HOST_LENGTH,
+    switch_length: units.Quantity = SWITCH_LENGTH,
+) -> Fabric:
     """Return a hypercube; its coordinates are the binary digits of a switch, the highest first.
 
     With d dimensions: n = 2^d switches of degree d, d n / 2 cables between them; diameter d links between
@@ -229,11 +331,29 @@ def hypercube(dimensions: int, hosts: int = 1, **parts: Any) -> Fabric:
     hosts, radix, rate, switch_delay, host_length, switch_length
         As in ``torus``.
     """
-    return hyperx((2,) * units.count(dimensions, "dimensions", 1, _DIMENSIONS), hosts, **parts)
+    d = units.count(dimensions, "dimensions", 1, _DIMENSIONS)
+    return hyperx(
+        (2,) * d,
+        hosts,
+        radix=radix,
+        rate=rate,
+        switch_delay=switch_delay,
+        host_length=host_length,
+        switch_length=switch_length,
+    )
 
 
-@family("hyperx", small={"shape": (3, 4)}, bisection=_rows)
-def hyperx(shape: Sequence[int], hosts: int = 1, **parts: Any) -> Fabric:
+@register("topology", "hyperx", small={"shape": (3, 4)}, bisection=_rows)
+def hyperx(
+    shape: Sequence[int],
+    hosts: int = 1,
+    *,
+    radix: int | None = None,
+    rate: units.Quantity | None = None,
+    switch_delay: units.Quantity | None = None,
+    host_length: units.Quantity = HOST_LENGTH,
+    switch_length: units.Quantity = SWITCH_LENGTH,
+) -> Fabric:
     """Return a regular HyperX with one cable between two switches of a row [1]_.
 
     With n switches and sizes S_i: degree sum of S_i - 1, half of n times that in cables; diameter one link per
@@ -254,15 +374,33 @@ def hyperx(shape: Sequence[int], hosts: int = 1, **parts: Any) -> Fabric:
     .. [2] J. Kim, W. J. Dally, D. Abts, Flattened butterfly: a cost-efficient topology for high-radix networks,
        ISCA 2007.
     """
-    return _grid(shape, complete, hosts, parts)
+    grid = Grid.of(shape, complete, hosts)
+    parts = Parts.parse(
+        radix=radix,
+        rate=rate,
+        switch_delay=switch_delay,
+        host_length=host_length,
+        switch_length=switch_length,
+    )
+    return assemble(parts, hosts, grid.cables(), grid.coordinates())
 
 
-@family(
+@register(
+    "topology",
     "full_mesh",
     small={"switches": 5},
-    bisection=lambda switches, **asked: _rows((switches,), **asked),
+    bisection=_full_mesh_bisection,
 )
-def full_mesh(switches: int, hosts: int = 1, **parts: Any) -> Fabric:
+def full_mesh(
+    switches: int,
+    hosts: int = 1,
+    *,
+    radix: int | None = None,
+    rate: units.Quantity | None = None,
+    switch_delay: units.Quantity | None = None,
+    host_length: units.Quantity = HOST_LENGTH,
+    switch_length: units.Quantity = SWITCH_LENGTH,
+) -> Fabric:
     """Return n switches, each joined with each.
 
     n (n - 1) / 2 cables between switches, degree n - 1, one link between two; bisection n^2 / 4 links each way for
@@ -275,4 +413,13 @@ def full_mesh(switches: int, hosts: int = 1, **parts: Any) -> Fabric:
     hosts, radix, rate, switch_delay, host_length, switch_length
         As in ``torus``.
     """
-    return _grid((units.count(switches, "switches"),), complete, hosts, parts, ["index"])
+    n = units.count(switches, "switches")
+    grid = Grid.of((n,), complete, hosts)
+    parts = Parts.parse(
+        radix=radix,
+        rate=rate,
+        switch_delay=switch_delay,
+        host_length=host_length,
+        switch_length=switch_length,
+    )
+    return assemble(parts, hosts, grid.cables(), {"index": np.arange(n)})

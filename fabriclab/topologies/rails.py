@@ -4,51 +4,54 @@ GPU i of every server hangs on the leaves of rail i, so that equal numbers meet 
 """
 
 from functools import partial
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from fabriclab import catalog, units
 from fabriclab.core import Fabric, FabricBuilder, Ints
-from fabriclab.topologies._switches import Parts, add_switches, bisection, family, networks, start
+from fabriclab.registry import register
+from fabriclab.topologies._switches import (
+    HOST_LENGTH,
+    SWITCH_LENGTH,
+    Parts,
+    add_switches,
+    bisection,
+    networks,
+    start,
+)
 
-_Given = units.Quantity | None
+_Rate = units.Quantity | None
 
 
-def _of_servers(
+def _servers_on_rails(
+    whole: Parts,
+    *,
+    servers: int,
+    gpus: int,
+    rails: int,
+    oversubscription: float,
+    tiers: int | None,
+    expand: bool,
+    nvlink: _Rate,
+    pcie: _Rate,
     planes: int = 1,
     dual_plane: bool = True,
     apart: bool = False,
-    *,
-    servers: int = 128,
-    gpus: int = 8,
-    rails: int = 8,
-    radix: int | None = None,
-    oversubscription: float = 1,
-    tiers: int | None = None,
-    expand: bool = True,
-    nvlink: _Given = None,
-    pcie: _Given = None,
-    **asked: Any,
 ) -> Fabric:
     """Return servers on one network, on one per rail (``apart``), or with their NICs on several (``planes``).
 
     A NIC has a port for each plane, with its part of the rate. The planes are networks of their own, or, unless
-    ``dual_plane``, leaves of their own under common spines.
+    ``dual_plane``, leaves of their own under common spines. ``whole`` are switches with ports of the whole rate.
     """
-    whole = Parts.parse(radix=radix, **asked)
     parts = whole.split(planes)
-    n, g, r = (
-        units.count(servers, "servers"),
-        units.count(gpus, "gpus"),
-        units.count(rails, "rails"),
-    )
-    nvports, links = _nvlinks()
-    if (expand := units.flag(expand, "expand")) and g * links > nvports:
-        most = nvports // links
-        msg = f"gpus must be within 1..{most} (a server has {nvports} NVLink ports, a GPU takes {links}), got {g}"
-        raise ValueError(msg + "; take more servers, or leave out their inside with expand=False")
-    a, plan, per_leaf, per_pod = networks(
+    n = units.count(servers, "servers")
+    g = units.count(gpus, "gpus")
+    r = units.count(rails, "rails")
+    expand = units.flag(expand, "expand")
+    if expand:
+        _check_nvlinks(g)
+    network = networks(
         servers=n,
         gpus=g,
         rails=r,
@@ -59,80 +62,139 @@ def _of_servers(
         dual_plane=dual_plane,
         apart=apart,
     )
-    kinds, nodes, inside = (
-        (("gpu", "nvlink", "pcie", "nic"), 3 * g + 1, 3 * g) if expand else (("nic",), g, 0)
-    )
-    cables, copies = inside + planes * g, r if apart else planes // a.ports
-    b = start(
-        kinds, plan, nodes * n, cables * n, f"a fabric of {n} servers with {g} GPUs each", copies
-    )
-    server, local = np.divmod(np.arange(n * g), g)
-    where: dict[str, Any] = {"server": server, "local": local}
+    copies = r if apart else planes // network.ports  # of the network
+
     if expand:
-        endpoint, nic = _add_servers(b, n, where, nvlink, pcie)
+        kinds: tuple[str, ...] = ("gpu", "nvlink", "pcie", "nic")
+        nodes_each = 3 * g + 1  # of a server
+        cables_each = 3 * g + planes * g
     else:
-        endpoint = nic = b.add_nodes("nic", n * g, tier=0, transit=False, **where)
-    (pod, place), rail = np.divmod(server, per_pod), local % r
-    block = np.arange(a.ports)[:, None] * r + rail * (not apart)
-    leaf_of = pod * plan.leaves + block * (plan.leaves // a.joined) + place // per_leaf
-    for i in range(copies):
-        mine = rail == i if apart else slice(None)
-        each = {"rail" if apart else "plane": i} if copies > 1 else {}
+        kinds = ("nic",)
+        nodes_each = g
+        cables_each = planes * g
+    title = f"a fabric of {n} servers with {g} GPUs each"
+    b = start(kinds, network.clos, nodes_each * n, cables_each * n, title, copies)
+
+    server, local = np.divmod(np.arange(n * g), g)  # (n g,) of each GPU and its NIC
+    if expand:
+        ends = _add_servers(b, server, local, nvlink, pcie)
+    else:
+        nic = b.add_nodes("nic", n * g, tier=0, transit=False, server=server, local=local)
+        ends = Ends(nic, nic)
+
+    # Leaves stand pod by pod, in a pod block by block (a rail, once for each port of a NIC), and in order of servers.
+    rail = local % r
+    pod, server_in_pod = np.divmod(server, network.servers_per_pod)
+    rail_block = np.zeros_like(rail) if apart else rail
+    block = np.arange(network.ports)[:, None] * r + rail_block  # (ports, n g)
+    leaves_in_block = network.clos.leaves // network.blocks
+    leaf_of = (
+        pod * network.clos.leaves
+        + block * leaves_in_block
+        + server_in_pod // network.servers_per_leaf
+    )  # (ports, n g)
+
+    for copy in range(copies):
+        nic = ends.nic
+        leaf = leaf_of
+        where = {}
+        if apart:
+            on_this_rail = rail == copy
+            nic = nic[on_this_rail]
+            leaf = leaf[:, on_this_rail]
+        if copies > 1:
+            where["rail" if apart else "plane"] = copy
         add_switches(
             b,
-            plan,
+            network.clos,
             parts,
-            nic[mine],
-            leaf_of[:, mine],
+            nic,
+            leaf,
             tier=3 if expand else 1,
             rails=0 if apart else r,
-            ports=a.ports,
-            **each,
+            ports=network.ports,
+            **where,
         )
-    return b.build("rails", {}, endpoint=endpoint, rail=rail, server=server)
+    return b.build("rails", {}, endpoint=ends.endpoint, rail=rail, server=server)
 
 
-def _nvlinks() -> tuple[int, int]:
+class Ends(NamedTuple):
+    """Endpoints of all servers, and the NIC of each."""
+
+    endpoint: Ints
+    nic: Ints
+
+
+class NvLinks(NamedTuple):
+    """NVLink ports of all switch chips of a server, and NVLinks of a GPU."""
+
+    ports: int
+    links_per_gpu: int
+
+
+def _nvlinks() -> NvLinks:
     """Return the NVLink ports of a server's switches, and the NVLinks of a GPU."""
-    ports = catalog.value("systems", "dgxh100", "nvswitch_chips") * catalog.value(
-        "switches", "nvswitch3", "ports"
-    )
-    return int(ports), int(catalog.value("links", "nvlink4", "links_per_gpu"))
+    chips = catalog.value("systems", "dgxh100", "nvswitch_chips")
+    ports = chips * catalog.value("switches", "nvswitch3", "ports")
+    links = catalog.value("links", "nvlink4", "links_per_gpu")
+    return NvLinks(int(ports), int(links))
 
 
-def _add_servers(
-    b: FabricBuilder, n: int, where: dict[str, Any], nvlink: _Given, pcie: _Given
-) -> tuple[Ints, Ints]:
-    """Add the inside of ``n`` servers; return the GPUs and the NICs."""
-    fact, ends = catalog.value, where["server"].size
+def _check_nvlinks(gpus: int) -> None:
+    """Refuse more GPUs of a server than its NVLink ports join."""
     ports, links = _nvlinks()
-    bus = (
-        fact("links", "pcie5", "bandwidth_after_encoding")
-        if pcie is None
-        else units.rate(pcie, "pcie")
-    )
-    fast = (
-        fact("links", "nvlink4", "bandwidth_per_gpu")
-        if nvlink is None
-        else units.rate(nvlink, "nvlink")
-    )
-    gpu = b.add_nodes("gpu", ends, tier=0, transit=False, **where)
+    if gpus * links > ports:
+        most = ports // links
+        msg = f"gpus must be within 1..{most} (a server has {ports} NVLink ports, a GPU takes {links}), got {gpus}"
+        raise ValueError(msg + "; take more servers, or leave out their inside with expand=False")
+
+
+def _add_servers(b: FabricBuilder, server: Ints, local: Ints, nvlink: _Rate, pcie: _Rate) -> Ends:
+    """Add the inside of all servers; ``server`` and ``local`` are of each GPU."""
+    ports, links = _nvlinks()
+    if pcie is None:
+        pcie_rate = catalog.value("links", "pcie5", "bandwidth_after_encoding")
+    else:
+        pcie_rate = units.rate(pcie, "pcie")
+    if nvlink is None:
+        nvlink_rate = catalog.value("links", "nvlink4", "bandwidth_per_gpu")
+    else:
+        nvlink_rate = units.rate(nvlink, "nvlink")
+
+    gpus = server.size
+    n = int(server[-1]) + 1  # servers
+    gpu = b.add_nodes("gpu", gpus, tier=0, transit=False, server=server, local=local)
     domain = b.add_nodes("nvlink", n, tier=1, transit=True, radix=ports, server=np.arange(n))
-    switch = b.add_nodes("pcie", ends, tier=1, transit=True, **where)
-    nic = b.add_nodes("nic", ends, tier=2, transit=True, **where)
-    b.add_cables(gpu, domain[where["server"]], capacity=fast, ports=links, medium="nvlink")
-    b.add_cables(gpu, switch, capacity=bus, medium="pcie")
-    b.add_cables(switch, nic, capacity=bus, medium="pcie")
-    return gpu, nic
+    switch = b.add_nodes("pcie", gpus, tier=1, transit=True, server=server, local=local)
+    nic = b.add_nodes("nic", gpus, tier=2, transit=True, server=server, local=local)
+    b.add_cables(gpu, domain[server], capacity=nvlink_rate, ports=links, medium="nvlink")
+    b.add_cables(gpu, switch, capacity=pcie_rate, medium="pcie")
+    b.add_cables(switch, nic, capacity=pcie_rate, medium="pcie")
+    return Ends(gpu, nic)
 
 
-@family(
+@register(
+    "topology",
     "rail_optimised",
-    _of_servers,
     small={"servers": 4, "gpus": 2, "rails": 2, "radix": 4},
     bisection=bisection,
 )
-def rail_optimised(**asked: Any) -> Fabric:
+def rail_optimised(
+    *,
+    servers: int = 128,
+    gpus: int = 8,
+    rails: int = 8,
+    radix: int | None = None,
+    oversubscription: float = 1,
+    tiers: int | None = None,
+    expand: bool = True,
+    nvlink: _Rate = None,
+    pcie: _Rate = None,
+    rate: units.Quantity | None = None,
+    switch_delay: units.Quantity | None = None,
+    host_length: units.Quantity = HOST_LENGTH,
+    switch_length: units.Quantity = SWITCH_LENGTH,
+) -> Fabric:
     """Return servers with one NIC per GPU; the NIC of local GPU i hangs on rail i modulo ``rails``.
 
     Left out: host processors and their memory, and forwarding times inside a server (no source gives one
@@ -169,17 +231,49 @@ def rail_optimised(**asked: Any) -> Fabric:
     ValueError
         If rails do not divide gpus, or the servers do not fit into the tiers.
     """
-    return _of_servers(**asked)
+    whole = Parts.parse(
+        radix=radix,
+        rate=rate,
+        switch_delay=switch_delay,
+        host_length=host_length,
+        switch_length=switch_length,
+    )
+    return _servers_on_rails(
+        whole,
+        servers=servers,
+        gpus=gpus,
+        rails=rails,
+        oversubscription=oversubscription,
+        tiers=tiers,
+        expand=expand,
+        nvlink=nvlink,
+        pcie=pcie,
+    )
 
 
-@family(
+@register(
+    "topology",
     "rail_only",
-    _of_servers,
     small={"servers": 5, "gpus": 2, "rails": 2, "radix": 4},
     connected=False,
     bisection=partial(bisection, servers=64, apart=True),
 )
-def rail_only(servers: int = 64, **asked: Any) -> Fabric:
+def rail_only(
+    servers: int = 64,
+    *,
+    gpus: int = 8,
+    rails: int = 8,
+    radix: int | None = None,
+    oversubscription: float = 1,
+    tiers: int | None = None,
+    expand: bool = True,
+    nvlink: _Rate = None,
+    pcie: _Rate = None,
+    rate: units.Quantity | None = None,
+    switch_delay: units.Quantity | None = None,
+    host_length: units.Quantity = HOST_LENGTH,
+    switch_length: units.Quantity = SWITCH_LENGTH,
+) -> Fabric:
     """Return servers whose rails are networks of their own: no spine joins two rails [1]_.
 
     The servers are those of ``rail_optimised``. A rail of up to ``radix`` NICs is one switch, so that 64 servers of
@@ -204,17 +298,49 @@ def rail_only(servers: int = 64, **asked: Any) -> Fabric:
     .. [1] W. Wang, M. Ghobadi, K. Shakeri, Y. Zhang, N. Hasani, Rail-only: a low-cost high-performance network
        for training LLMs with trillion parameters, arXiv 2307.12169, 2023.
     """
-    return _of_servers(apart=True, servers=servers, **asked)
+    whole = Parts.parse(
+        radix=radix,
+        rate=rate,
+        switch_delay=switch_delay,
+        host_length=host_length,
+        switch_length=switch_length,
+    )
+    return _servers_on_rails(
+        whole,
+        servers=servers,
+        gpus=gpus,
+        rails=rails,
+        oversubscription=oversubscription,
+        tiers=tiers,
+        expand=expand,
+        nvlink=nvlink,
+        pcie=pcie,
+        apart=True,
+    )
 
 
-@family(
+@register(
+    "topology",
     "multi_plane",
-    _of_servers,
     small={"servers": 5, "gpus": 2, "rails": 2, "planes": 2, "radix": 4},
     bisection=partial(bisection, planes=4),
 )
 def multi_plane(
-    planes: int = 4, *, rate: _Given = None, pcie: _Given = None, **asked: Any
+    planes: int = 4,
+    *,
+    rate: units.Quantity | None = None,
+    pcie: _Rate = None,
+    servers: int = 128,
+    gpus: int = 8,
+    rails: int = 8,
+    radix: int | None = None,
+    oversubscription: float = 1,
+    tiers: int | None = None,
+    expand: bool = True,
+    nvlink: _Rate = None,
+    switch_delay: units.Quantity | None = None,
+    host_length: units.Quantity = HOST_LENGTH,
+    switch_length: units.Quantity = SWITCH_LENGTH,
 ) -> Fabric:
     """Return servers whose NICs have one port in each of several planes: networks that never meet.
 
@@ -247,18 +373,55 @@ def multi_plane(
     ValueError
         If rails do not divide gpus, or the servers do not fit into the tiers.
     """
-    nic = catalog.value("nics", "cx8", "throughput") if rate is None else rate
-    bus = catalog.value("links", "pcie6", "bandwidth_after_encoding") if pcie is None else pcie
-    return _of_servers(units.count(planes, "planes"), rate=nic, pcie=bus, **asked)
+    ports = units.count(planes, "planes")
+    if rate is None:
+        rate = catalog.value("nics", "cx8", "throughput")
+    if pcie is None:
+        pcie = catalog.value("links", "pcie6", "bandwidth_after_encoding")
+    whole = Parts.parse(
+        radix=radix,
+        rate=rate,
+        switch_delay=switch_delay,
+        host_length=host_length,
+        switch_length=switch_length,
+    )
+    return _servers_on_rails(
+        whole,
+        servers=servers,
+        gpus=gpus,
+        rails=rails,
+        oversubscription=oversubscription,
+        tiers=tiers,
+        expand=expand,
+        nvlink=nvlink,
+        pcie=pcie,
+        planes=ports,
+    )
 
 
-@family(
+@register(
+    "topology",
     "dual_tor",
-    _of_servers,
     small={"servers": 5, "gpus": 2, "rails": 2, "radix": 4, "dual_plane": False},
     bisection=partial(bisection, planes=2),
 )
-def dual_tor(dual_plane: bool = True, **asked: Any) -> Fabric:
+def dual_tor(
+    dual_plane: bool = True,
+    *,
+    servers: int = 128,
+    gpus: int = 8,
+    rails: int = 8,
+    radix: int | None = None,
+    oversubscription: float = 1,
+    tiers: int | None = None,
+    expand: bool = True,
+    nvlink: _Rate = None,
+    pcie: _Rate = None,
+    rate: units.Quantity | None = None,
+    switch_delay: units.Quantity | None = None,
+    host_length: units.Quantity = HOST_LENGTH,
+    switch_length: units.Quantity = SWITCH_LENGTH,
+) -> Fabric:
     """Return servers whose NICs hang on two leaves each, as in HPN 7.0 [1]_ (there with uplinks of twice the rate).
 
     A switch of ``radix`` ports at the rate of the NIC has 2 ``radix`` ports at half of it. With ``dual_plane`` the
@@ -291,4 +454,24 @@ def dual_tor(dual_plane: bool = True, **asked: Any) -> Fabric:
     ----------
     .. [1] K. Qian et al., Alibaba HPN: a data center network for large language model training, SIGCOMM 2024.
     """
-    return _of_servers(2, units.flag(dual_plane, "dual_plane"), **asked)
+    separate = units.flag(dual_plane, "dual_plane")
+    whole = Parts.parse(
+        radix=radix,
+        rate=rate,
+        switch_delay=switch_delay,
+        host_length=host_length,
+        switch_length=switch_length,
+    )
+    return _servers_on_rails(
+        whole,
+        servers=servers,
+        gpus=gpus,
+        rails=rails,
+        oversubscription=oversubscription,
+        tiers=tiers,
+        expand=expand,
+        nvlink=nvlink,
+        pcie=pcie,
+        planes=2,
+        dual_plane=separate,
+    )

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -13,11 +12,16 @@ from fabriclab.topologies._switches import SWITCH_LENGTH
 from fabriclab.topologies.grids import bisection, ring, torus, twisted_torus
 
 _SIDE = 4  # source: catalog systems tpu4pod
+_FACE = _SIDE**2  # fibres on a face of a cube
 _CUBE_LENGTH = 1.0  # illustrative: cables inside the rack of a cube
 
 
-def _bisection(shape: Sequence[int], twisted: bool = False, **_: Any) -> float | None:
-    return None if twisted else bisection(ring, 0)(shape)
+_torus_bisection = bisection(ring, 0)
+
+
+def _bisection(shape: Sequence[int], twisted: bool = False, **_: object) -> float | None:
+    """Return the cables of the narrowest cut of a torus; no form is known for a twisted one."""
+    return None if twisted else _torus_bisection(shape)
 
 
 @register("topology", "tpu_slice", small={"shape": (4, 4, 4)}, bisection=_bisection)
@@ -58,33 +62,35 @@ def tpu_slice(
        hardware support for embeddings, ISCA 2023.
     """
     chips = int(catalog.value("systems", "tpu4pod", "chips"))
-    whole = (
-        np.ndim(shape) == 1
-        and len(shape) == 3
-        and all(units.count(k, "shape") % _SIDE == 0 for k in shape)
-    )
-    if not whole or np.prod(shape, dtype=float) > chips:
+    if not _is_of_cubes(shape) or np.prod(shape, dtype=float) > chips:
         raise ValueError(
             f"shape must be 3 multiples of {_SIDE}, up to {chips} chips, as (4, 4, 8), got {shape!r:.80}"
         )
-    capacity = (
-        catalog.value("links", "ici-tpu4", "bandwidth_per_link")
-        if rate is None
-        else units.rate(rate)
-    )
+    if rate is None:
+        capacity = catalog.value("links", "ici-tpu4", "bandwidth_per_link")
+    else:
+        capacity = units.rate(rate)
+
     build = twisted_torus if units.flag(twisted, "twisted") else torus
     grid = build(shape, rate=capacity, switch_delay=0.0, switch_length=switch_length)
-    outside = np.repeat(ocs_of_cables(grid) >= 0, 2)
+    outside = np.repeat(ocs_of_cables(grid) >= 0, 2)  # (L,) links that leave a cube
     cube = np.unique(grid.coord // _SIDE, axis=0, return_inverse=True)[1]
-    per_metre = catalog.value("media", "acc800", "propagation")
+    inside_delay = _CUBE_LENGTH * catalog.value("media", "acc800", "propagation")
     return replace(
         grid,
         media=("copper", "fibre"),
         medium=outside.astype(np.int8),
         server=cube.ravel().astype(np.int32),
         length=np.where(outside, grid.length, _CUBE_LENGTH),
-        delay=np.where(outside, grid.delay, _CUBE_LENGTH * per_metre),
+        delay=np.where(outside, grid.delay, inside_delay),
     )
+
+
+def _is_of_cubes(shape: Sequence[int]) -> bool:
+    """Return whether a shape is three multiples of the side of a cube."""
+    if np.ndim(shape) != 1 or len(shape) != 3:
+        return False
+    return all(units.count(k, "shape") % _SIDE == 0 for k in shape)
 
 
 def ocs_of_cables(fabric: Fabric) -> Ints:
@@ -95,10 +101,14 @@ def ocs_of_cables(fabric: Fabric) -> Ints:
     >>> np.unique(ocs_of_cables(tpu_slice((4, 4, 8)))).size - 1
     48
     """
-    at, cable = fabric.coord[fabric.source[::2]], np.arange(fabric.n_cables)
+    cable = np.arange(fabric.n_cables)
+    at = fabric.coord[fabric.source[::2]]  # (cables, 3) the chip from which each cable leads up
     # a torus has its cables by dimension, each from a chip to the next one up
     dimension = cable // fabric.n_ranks
-    one, other = (at[cable, (dimension + i) % 3] % _SIDE for i in (1, 2))
-    return np.where(
-        at[cable, dimension] % _SIDE == _SIDE - 1, _SIDE**2 * dimension + _SIDE * one + other, -1
-    )
+    leaves_cube = at[cable, dimension] % _SIDE == _SIDE - 1
+
+    # the place on the face, by the two other dimensions
+    one = at[cable, (dimension + 1) % 3] % _SIDE
+    other = at[cable, (dimension + 2) % 3] % _SIDE
+    ocs = _FACE * dimension + _SIDE * one + other
+    return np.where(leaves_cube, ocs, -1)

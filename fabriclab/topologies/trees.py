@@ -2,15 +2,22 @@
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from fabriclab import catalog, units
-from fabriclab.catalog.clos import Plan, rail_plan
-from fabriclab.core import Fabric, FabricBuilder, check_size, column
+from fabriclab.catalog.clos import ClosPlan, rail_plan
+from fabriclab.core import Fabric, FabricBuilder, Ints, check_size, column
 from fabriclab.registry import register
-from fabriclab.topologies._switches import Parts, add_switches, bisection, down_ports, family, start
+from fabriclab.topologies._switches import (
+    HOST_LENGTH,
+    SWITCH_LENGTH,
+    Parts,
+    add_switches,
+    bisection,
+    down_ports,
+    start,
+)
 
 
 @register("topology", "crossbar", small={"hosts": 4})
@@ -29,7 +36,10 @@ def crossbar(hosts: int, rate: units.Quantity | None = None, delay: units.Quanti
         Delay of every link: two of them lie between two hosts. [s]
     """
     n = units.count(hosts, "hosts")
-    capacity = catalog.value("nics", "cx7", "throughput") if rate is None else units.rate(rate)
+    if rate is None:
+        capacity = catalog.value("nics", "cx7", "throughput")
+    else:
+        capacity = units.rate(rate)
     check_size(f"a crossbar of {n} hosts", n + 1, n)
     b = FabricBuilder(("host", "switch"), ("server",))
     host = b.add_nodes("host", n, tier=0, transit=False, server=np.arange(n))
@@ -38,14 +48,33 @@ def crossbar(hosts: int, rate: units.Quantity | None = None, delay: units.Quanti
     return b.build("crossbar", {}, endpoint=host, rail=np.zeros(n), server=np.arange(n))
 
 
-def _of_one_rail(hosts: int, **asked: Any) -> int | None:
-    """Take the hosts as servers of one NIC on one rail."""
-    return bisection(servers=hosts, gpus=1, rails=1, expand=False, apart=True, **asked)
+def _leaf_spine_bisection(
+    hosts: int, radix: int | None = None, oversubscription: float = 1, **_: object
+) -> int | None:
+    """Return the cables of the narrowest cut: hosts are servers of one NIC on one rail."""
+    return bisection(
+        servers=hosts,
+        gpus=1,
+        rails=1,
+        radix=radix,
+        oversubscription=oversubscription,
+        expand=False,
+        apart=True,
+    )
 
 
-@family("leaf_spine", small={"hosts": 16, "radix": 8}, bisection=_of_one_rail)
+@register(
+    "topology", "leaf_spine", small={"hosts": 16, "radix": 8}, bisection=_leaf_spine_bisection
+)
 def leaf_spine(
-    hosts: int, radix: int | None = None, oversubscription: float = 1, **asked: Any
+    hosts: int,
+    radix: int | None = None,
+    oversubscription: float = 1,
+    *,
+    rate: units.Quantity | None = None,
+    switch_delay: units.Quantity | None = None,
+    host_length: units.Quantity = HOST_LENGTH,
+    switch_length: units.Quantity = SWITCH_LENGTH,
 ) -> Fabric:
     """Return two tiers of switches, or one switch where it has ports for all hosts.
 
@@ -75,23 +104,44 @@ def leaf_spine(
     ValueError
         If the hosts need more leaves than a spine has ports.
     """
-    parts = Parts.parse(radix=radix, **asked)
-    n, k = units.count(hosts, "hosts"), parts.radix
+    parts = Parts.parse(
+        radix=radix,
+        rate=rate,
+        switch_delay=switch_delay,
+        host_length=host_length,
+        switch_length=switch_length,
+    )
+    n = units.count(hosts, "hosts")
+    k = parts.radix
     down = down_ports(k, oversubscription)
     if n > k * down:
         msg = f"hosts must be within 1..{k * down} for two tiers of {k}-port switches with {down} ports down, got {n}; "
         raise ValueError(msg + "take a larger radix or the family fat_tree")
-    plan, per_leaf, _ = rail_plan(n, 1, 1, k, down, oversubscription, joined=1)
-    return _of_hosts(n, per_leaf, plan, parts)
+    plan = rail_plan(n, 1, 1, k, down, oversubscription, joined=1)
+    return _of_hosts(n, plan.servers_per_leaf, plan.clos, parts)
 
 
-@family(
+def _fat_tree_bisection(k: int, tiers: int = 3, **_: object) -> int:
+    """Return the cables of the narrowest cut: half of the hosts."""
+    hosts = k**3 // 4 if tiers == 3 else k * k // 2
+    return hosts // 2
+
+
+@register(
+    "topology",
     "fat_tree",
-    fixed="radix",
     small={"k": 4},
-    bisection=lambda k, tiers=3, **_: (k**3 if tiers == 3 else 2 * k * k) // 8,
+    bisection=_fat_tree_bisection,
 )
-def fat_tree(k: int, tiers: int = 3, **asked: Any) -> Fabric:
+def fat_tree(
+    k: int,
+    tiers: int = 3,
+    *,
+    rate: units.Quantity | None = None,
+    switch_delay: units.Quantity | None = None,
+    host_length: units.Quantity = HOST_LENGTH,
+    switch_length: units.Quantity = SWITCH_LENGTH,
+) -> Fabric:
     """Return a k-ary fat tree of full size; leaves and spines are the edge and aggregation switches of [1]_.
 
     Three tiers: k pods of k/2 leaves and k/2 spines, and k^2/4 cores; k^3/4 hosts, 5k^2/4 switches, k^3/4
@@ -123,13 +173,21 @@ def fat_tree(k: int, tiers: int = 3, **asked: Any) -> Fabric:
         raise ValueError(
             f"k must be even (half of the ports face up), got {k}; take {k - 1} or {k + 1}"
         )
-    parts = Parts.parse(radix=k, **asked)
-    two = units.count(tiers, "tiers", 2, 3) == 2
-    plan = Plan(1, k, half, 1) if two else Plan(k, half, half, 1, half, 1)
+    parts = Parts.parse(
+        radix=k,
+        rate=rate,
+        switch_delay=switch_delay,
+        host_length=host_length,
+        switch_length=switch_length,
+    )
+    if units.count(tiers, "tiers", 2, 3) == 2:
+        plan = ClosPlan(pods=1, leaves=k, spines=half, per_spine=1)
+    else:
+        plan = ClosPlan(pods=k, leaves=half, spines=half, per_spine=1, cores=half, per_core=1)
     return _of_hosts(plan.pods * plan.leaves * half, half, plan, parts)
 
 
-def _of_hosts(n: int, down: int, plan: Plan, parts: Parts) -> Fabric:
+def _of_hosts(n: int, down: int, plan: ClosPlan, parts: Parts) -> Fabric:
     """Return a Clos with ``n`` hosts, ``down`` on each leaf in order."""
     b = start(("host",), plan, n, n, f"a fabric of {n} hosts")
     number = np.arange(n)
@@ -138,20 +196,32 @@ def _of_hosts(n: int, down: int, plan: Plan, parts: Parts) -> Fabric:
     return b.build("clos", {}, endpoint=host, rail=np.zeros(n), server=number)
 
 
-def _narrowest(m: Sequence[int], w: Sequence[int], **_: Any) -> int | None:
-    # that hang on the cables of each tier, the hosts first
+def _xgft_bisection(m: Sequence[int], w: Sequence[int], **_: object) -> int | None:
+    """Return the cables of the narrowest cut, or None where the tier with the fewest has no even cut."""
+    # Of each tier, the hosts first: the subtrees that hang on its cables, and these cables.
     subtrees = [prod(m[i:]) for i in range(len(m))]
     cables = [n * prod(w[: i + 1]) for i, n in enumerate(subtrees)]
-    if cables[0] == min(cables):
+    fewest = min(cables)
+    if cables[0] == fewest:
         return w[0] * (subtrees[0] // 2)
-    return next(
-        (c // 2 for c, n in zip(cables, subtrees, strict=True) if c == min(cables) and n % 2 == 0),
-        None,
-    )
+
+    for tier_cables, tier_subtrees in zip(cables, subtrees, strict=True):
+        if tier_cables == fewest and tier_subtrees % 2 == 0:
+            return tier_cables // 2
+    return None
 
 
-@family("xgft", small={"m": (3, 2, 2), "w": (1, 2, 2)}, bisection=_narrowest)
-def xgft(m: Sequence[int], w: Sequence[int], **asked: Any) -> Fabric:
+@register("topology", "xgft", small={"m": (3, 2, 2), "w": (1, 2, 2)}, bisection=_xgft_bisection)
+def xgft(
+    m: Sequence[int],
+    w: Sequence[int],
+    *,
+    radix: int | None = None,
+    rate: units.Quantity | None = None,
+    switch_delay: units.Quantity | None = None,
+    host_length: units.Quantity = HOST_LENGTH,
+    switch_length: units.Quantity = SWITCH_LENGTH,
+) -> Fabric:
     """Return the XGFT(h; m1, ..., mh; w1, ..., wh) of [1]_: h tiers of switches above the hosts.
 
     A switch of tier i has m_i children, a node of tier i - 1 has w_i parents, one cable each. Tier i has
@@ -181,47 +251,81 @@ def xgft(m: Sequence[int], w: Sequence[int], **asked: Any) -> Fabric:
     ----------
     .. [1] S. R. Öhring, M. Ibel, S. K. Das, M. J. Kumar, On generalized fat trees, IPPS 1995.
     """
-    parts = Parts.parse(**asked)
-    children, parents = (
-        [units.count(x, name) for x in column(v, name).tolist()] for name, v in (("m", m), ("w", w))
+    parts = Parts.parse(
+        radix=radix,
+        rate=rate,
+        switch_delay=switch_delay,
+        host_length=host_length,
+        switch_length=switch_length,
     )
-    h = len(children)
-    if h != len(parents) or not h:
-        msg = f"m and w must have one number for each tier of switches, got {h} and {len(parents)}; write m=(4, 8), "
-        raise ValueError(msg + "w=(1, 4) for 4 hosts on each of 8 leaves, and 4 spines")
-    for i, (down, up) in enumerate(zip(children, [*parents[1:], 0], strict=True), 1):
-        if down + up > parts.radix:
-            msg = f"radix must be >= {down + up} (a switch of tier {i} has {down} children and {up} parents), got "
-            raise ValueError(msg + f"{parts.radix}; take a larger radix, or a smaller m or w")
-    size = [prod(parents[:i]) * prod(children[i:]) for i in range(h + 1)]
-    check_size(
-        f"a fabric of {size[0]} hosts",
-        sum(size),
-        sum(n * up for n, up in zip(size[:-1], parents, strict=True)),
-    )
-    kinds = ("host", "leaf", "spine", "core", *(f"tier{i}" for i in range(4, h + 1)))[: h + 1]
-    b = FabricBuilder(kinds, [f"digit {i}" for i in range(h, 0, -1)])
-    below = np.zeros(0, dtype=np.int64)
-    for i, kind in enumerate(kinds):
-        digits = np.unravel_index(
-            np.arange(size[i]), (*reversed(children[i:]), *reversed(parents[:i]))
+    children = _whole_numbers(m, "m")
+    parents = _whole_numbers(w, "w")
+    _check_ports(children, parents, parts.radix)
+    tiers = len(children)
+    # Tier i has w_1 ... w_i m_{i+1} ... m_h nodes.
+    size = [prod(parents[:i]) * prod(children[i:]) for i in range(tiers + 1)]
+    cables = sum(n * up for n, up in zip(size[:-1], parents, strict=True))
+    check_size(f"a fabric of {size[0]} hosts", sum(size), cables)
+
+    kinds = _xgft_kinds(tiers)
+    names = [f"digit {i}" for i in range(tiers, 0, -1)]
+    b = FabricBuilder(kinds, names)
+
+    def add(tier: int) -> Ints:
+        """Add all nodes of a tier, with their digits as coordinates."""
+        bases = (*reversed(children[tier:]), *reversed(parents[:tier]))
+        digits = np.unravel_index(np.arange(size[tier]), bases)
+        is_switch = tier > 0
+        return b.add_nodes(
+            kinds[tier],
+            size[tier],
+            tier=tier,
+            transit=is_switch,
+            radix=parts.radix if is_switch else 0,
+            forwarding=parts.forwarding if is_switch else 0.0,
+            **dict(zip(names, digits, strict=True)),
         )
-        coord = dict(zip(b.coord_names, digits, strict=True))
-        ports, forwarding = (parts.radix, parts.forwarding) if i else (0, 0.0)
-        node = b.add_nodes(
-            kind, size[i], tier=i, transit=i > 0, radix=ports, forwarding=forwarding, **coord
-        )
-        if i:
-            length, same = (
-                (parts.switch_length if i > 1 else parts.host_length),
-                prod(parents[: i - 1]),
-            )
-            lower, upper = (
-                below.reshape(-1, children[i - 1], 1, same),
-                node.reshape(-1, 1, parents[i - 1], same),
-            )
-            parts.join(b, lower, upper, length)
+
+    below = add(0)
+    for tier in range(1, tiers + 1):
+        node = add(tier)
+        # Nodes that are joined differ in digit i only: the same digits stand above it and below.
+        same_below = prod(parents[: tier - 1])
+        lower = below.reshape(-1, children[tier - 1], 1, same_below)
+        upper = node.reshape(-1, 1, parents[tier - 1], same_below)
+        length = parts.host_length if tier == 1 else parts.switch_length
+        parts.join(b, lower, upper, length)
         below = node
     return b.build(
         "xgft", {}, endpoint=range(size[0]), rail=np.zeros(size[0]), server=range(size[0])
     )
+
+
+def _whole_numbers(values: Sequence[int], name: str) -> list[int]:
+    """Return a sequence as whole numbers of 1 and more, or refuse it by name."""
+    return [units.count(value, name) for value in column(values, name).tolist()]
+
+
+def _check_ports(children: list[int], parents: list[int], radix: int) -> None:
+    """Refuse numbers of children and parents that differ in length, or need more ports than a switch has."""
+    if len(children) != len(parents) or not children:
+        raise ValueError(
+            "m and w must have one number for each tier of switches, "
+            f"got {len(children)} and {len(parents)}; "
+            "write m=(4, 8), w=(1, 4) for 4 hosts on each of 8 leaves, and 4 spines"
+        )
+    parents_of_switch = [*parents[1:], 0]
+    for tier, (down, up) in enumerate(zip(children, parents_of_switch, strict=True), 1):
+        if down + up > radix:
+            raise ValueError(
+                f"radix must be >= {down + up} (a switch of tier {tier} has {down} children and {up} parents), "
+                f"got {radix}; take a larger radix, or a smaller m or w"
+            )
+
+
+def _xgft_kinds(tiers: int) -> tuple[str, ...]:
+    """Return the kinds of the nodes of an XGFT, the hosts first."""
+    kinds = ["host", "leaf", "spine", "core"]
+    for tier in range(4, tiers + 1):
+        kinds.append(f"tier{tier}")
+    return tuple(kinds[: tiers + 1])

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
 from fabriclab.core import (
@@ -31,7 +31,7 @@ from fabriclab.core import (
 _BYTES = 120  # peak per flow and per dependency, measured and rounded up; a test holds it
 
 
-class Work:
+class FlowsBuilder:
     """Collect computations and transfers with their order, then make `Flows`; used by all files of this folder.
 
     A computation is a flow of size 0 from a node to itself that takes its lag. Operations of one stream run one after
@@ -39,9 +39,11 @@ class Work:
     """
 
     def __init__(self) -> None:
-        # held: flows and dependencies, of which room fit into memory
-        self.n, self.held, self.room = (0, 0, 0.0)
-        self.labels, self.parts = list[str](), list[dict[str, Any]]()
+        self.n = 0  # operations
+        self.entries = 0  # flows and dependencies
+        self.room = 0.0  # entries that are known to fit into memory
+        self.labels: list[str] = []
+        self.parts: list[dict[str, NDArray[Any]]] = []  # columns of each call of `add`
         self.waits = [np.zeros((2, 0), dtype=np.int64)]  # who waits, and for whom
 
     def add(
@@ -71,7 +73,8 @@ class Work:
         after : sequence of array_like of int
             What each waits for: numbers of operations, with one axis more than the operations; -1 for none.
         """
-        self.labels += [label] * (label not in self.labels)
+        if label not in self.labels:
+            self.labels.append(label)
         given = {
             "source": source,
             "target": source if target is None else target,
@@ -82,48 +85,56 @@ class Work:
             "label": self.labels.index(label),
         }
         columns = np.broadcast_arrays(*given.values())
+        shape = columns[0].shape
+        n = columns[0].size
         # Each is a flow, waits for the one before it in its stream, and for some more.
-        self.held += columns[0].size * (2 + sum(np.shape(row)[-1] for row in after))
-        if self.held > self.room:
-            # asking for the memory that there is takes longer than a small step
-            self.room = 1.1 * self.held
-            what = f"a graph of {self.held} flows and dependencies"
-            check_memory(
-                _BYTES * self.room, what, "take fewer ranks, steps, segments or micro-batches"
-            )
+        more = sum(np.shape(row)[-1] for row in after)
+        self._check_room(n * (2 + more))
+
         self.parts.append(
             {name: column.ravel() for name, column in zip(given, columns, strict=True)}
         )
-        number = self.n + np.arange(columns[0].size).reshape(columns[0].shape)
-        self.n += number.size
-        for row in map(np.asarray, after):
-            pairs = np.stack(np.broadcast_arrays(number[..., None], row))
+        number = self.n + np.arange(n).reshape(shape)
+        self.n += n
+        for row in after:
+            pairs = np.stack(np.broadcast_arrays(number[..., None], np.asarray(row)))
             self.waits.append(pairs[:, pairs[1] >= 0])
         return number
 
+    def _check_room(self, entries: int) -> None:
+        """Refuse a graph with so many flows and dependencies more, if memory does not hold them."""
+        self.entries += entries
+        if self.entries > self.room:
+            # asking for the memory that there is takes longer than a small step
+            self.room = 1.1 * self.entries
+            title = f"a graph of {self.entries} flows and dependencies"
+            advice = "take fewer ranks, steps, segments or micro-batches"
+            check_memory(_BYTES * self.room, title, advice)
+
     def flows(self) -> Flows:
         """Return all that was added, as a graph."""
-        c: dict[str, Any] = {
-            name: np.concatenate([part[name] for part in self.parts]) for name in self.parts[0]
-        }
-        line = np.lexsort((c.pop("turn"), stream := c.pop("stream")))
+        columns: dict[str, Any] = {}
+        for name in self.parts[0]:
+            columns[name] = np.concatenate([part[name] for part in self.parts])
+        stream = columns.pop("stream")
+        turn = columns.pop("turn")
+
+        # In a stream each waits for the one before it.
+        line = np.lexsort((turn, stream))  # operations, stream by stream in their order
         line = line[stream[line] >= 0]
-        next_to = stream[line[1:]] == stream[line[:-1]]
-        waits = np.concatenate([*self.waits, np.stack([line[1:], line[:-1]])[:, next_to]], axis=1)
+        same_stream = stream[line[1:]] == stream[line[:-1]]
+        in_streams = np.stack([line[1:], line[:-1]])[:, same_stream]
+
+        waits = np.concatenate([*self.waits, in_streams], axis=1)
         owner, after = waits[:, np.argsort(waits[0], kind="stable")]
-        graph = Flows.make(**c, labels=tuple(self.labels))
+        graph = Flows.make(**columns, labels=tuple(self.labels))
         return replace(graph, after_ptr=pointer(np.bincount(owner, minlength=self.n)), after=after)
 
 
 def nodes_of(fabric: Fabric, ranks: ArrayLike, name: str, least: int = 1) -> Ints:
     """Return the nodes of some ranks, (n,), or refuse them by name."""
-    rank = whole(
-        ranks if np.size(ranks) else np.zeros(0, np.int64),
-        name,
-        (-1,),
-        "ranks of the fabric",
-        fabric.n_ranks,
-    )
+    given = ranks if np.size(ranks) else np.zeros(0, np.int64)
+    rank = whole(given, name, (-1,), "ranks of the fabric", fabric.n_ranks)
     if rank.size < least or np.unique(rank).size < rank.size:
         msg = f"{name} must be {least} or more different ranks of the fabric, such as range(4), got {ranks!r:.60}"
         raise ValueError(msg)
@@ -134,9 +145,8 @@ def nodes_of(fabric: Fabric, ranks: ArrayLike, name: str, least: int = 1) -> Int
 def times_of(value: ArrayLike, name: str, *shape: int) -> Floats:
     """Return times that broadcast to a shape, or refuse them by name. [s]."""
     given = si(value, name, units.time)
-    if given.ndim > len(shape) or any(
-        a not in (1, b) for a, b in zip(given.shape[::-1], shape[::-1], strict=False)
-    ):
+    last_axes = zip(given.shape[::-1], shape[::-1], strict=False)
+    if given.ndim > len(shape) or any(size not in (1, wanted) for size, wanted in last_axes):
         raise ValueError(
             f"{name} must be one time or times of shape {shape}, got shape {given.shape}"
         )
@@ -155,17 +165,20 @@ def spans(timeline: Timeline, flows: Flows) -> Timeline:
 
 def labelled(flows: Flows, pattern: str) -> Flags:
     """Return which flows have a label in which a regular expression is found, (F,)."""
-    return np.array([re.search(pattern, label) is not None for label in flows.labels])[flows.label]
+    found = np.array([re.search(pattern, label) is not None for label in flows.labels])
+    return found[flows.label]
 
 
 def busy(timeline: Timeline, flows: Flows, which: Flags) -> float:
     """Return the time in which at least one of some flows (F,) runs [s]; what is left of a step is their bubble."""
     seen = spans(timeline, flows)
     order = np.argsort(seen.start[which], kind="stable")
-    start, finish = seen.start[which][order], np.maximum.accumulate(seen.finish[which][order])
-    return float(
-        np.sum(np.maximum(finish - np.maximum(start, np.append(-np.inf, finish[:-1])), 0.0))
-    )
+    start = seen.start[which][order]
+    latest = np.maximum.accumulate(seen.finish[which][order])  # end of the last one so far
+    latest_before = np.append(-np.inf, latest[:-1])
+    # Each flow adds the time from its start, or from the end of all before it, to its own end.
+    added = np.maximum(latest - np.maximum(start, latest_before), 0.0)
+    return float(np.sum(added))
 
 
 def exposed(timeline: Timeline, flows: Flows, compute: Flags, communication: Flags) -> float:
@@ -205,9 +218,6 @@ def slowed(
     most = int(max(flows.source.max(initial=0), flows.target.max(initial=0)))
     late = whole(nodes, "nodes", (-1,), "nodes of the flows", most + 1)
     noise = np.random.default_rng(seed).exponential(units.time(jitter, "jitter"), flows.n_flows)
-    lag = np.where(
-        np.isin(flows.source, late),
-        flows.lag * frozen(factor, np.float64, "factor") + noise,
-        flows.lag,
-    )
-    return replace(flows, lag=lag)
+    longer = flows.lag * frozen(factor, np.float64, "factor") + noise
+    is_late = np.isin(flows.source, late)
+    return replace(flows, lag=np.where(is_late, longer, flows.lag))

@@ -4,16 +4,28 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fabriclab import units
-from fabriclab.core import Fabric, Flows
+from fabriclab.core import Fabric, Floats, Flows, Ints
 from fabriclab.registry import register
-from fabriclab.workload._work import Work, nodes_of, times_of
+from fabriclab.workload._work import FlowsBuilder, nodes_of, times_of
 
-# Who hands the model to the k-th node: the first node; the one before; in a binomial tree k without its highest bit.
-_PARENT = {
-    "one_root": lambda k: np.zeros_like(k),
-    "chain": lambda k: k - 1,
-    "tree": lambda k: k - 2 ** (np.frexp(k)[1] - 1),
-}
+
+def _from_first(k: Ints) -> Ints:
+    """Return the parent of node k = 1, 2, ...: the first node."""
+    return np.zeros_like(k)
+
+
+def _from_previous(k: Ints) -> Ints:
+    """Return the parent of node k = 1, 2, ...: the one before."""
+    return k - 1
+
+
+def _from_binomial(k: Ints) -> Ints:
+    """Return the parent of node k = 1, 2, ... in a binomial tree: k without its highest bit."""
+    bits = np.frexp(k)[1]  # of k as a binary number
+    return np.asarray(k - 2 ** (bits - 1))
+
+
+_PARENT = {"one_root": _from_first, "chain": _from_previous, "tree": _from_binomial}
 
 
 @register(
@@ -62,18 +74,25 @@ def parameter_server(
     .. [1] M. Li et al., Scaling distributed machine learning with the parameter server, OSDI 2014.
     .. [2] Q. Ho et al., More effective distributed ML via a stale synchronous parallel parameter server, NIPS 2013.
     """
-    worker, server = nodes_of(fabric, workers, "workers"), nodes_of(fabric, servers, "servers")
+    worker = nodes_of(fabric, workers, "workers")  # (W,)
+    server = nodes_of(fabric, servers, "servers")  # (S,)
     behind = steps if staleness is None else units.count(staleness, "staleness", 0)
-    takes = times_of(compute, "compute", units.count(steps, "steps"), worker.size)
-    part, work, updates = units.size(size) / server.size, Work(), []
-    pull = np.full((worker.size, server.size), -1)
+    takes = times_of(compute, "compute", units.count(steps, "steps"), worker.size)  # (steps, W)
+    shard = units.size(size) / server.size  # [B]
+
+    builder = FlowsBuilder()
+    updates = []  # (S,) of each step
+    pull = np.full((worker.size, server.size), -1)  # nothing to wait for in the first step
     for t in range(steps):
-        done = work.add("compute", worker, lag=takes[t], stream=worker, after=[pull])
-        push = work.add("push", worker[:, None], server, size=part, after=[done[:, None, None]])
-        updates.append(work.add("update", server, after=[push.T]))
-        known = [updates[t - behind][:, None]] if t >= behind else []
-        pull = work.add("pull", server, worker[:, None], size=part, after=[push[..., None], *known])
-    return work.flows()
+        done = builder.add("compute", worker, lag=takes[t], stream=worker, after=[pull])
+        push = builder.add("push", worker[:, None], server, size=shard, after=[done[:, None, None]])
+        updates.append(builder.add("update", server, after=[push.T]))
+
+        pull_after = [push[..., None]]
+        if t >= behind:
+            pull_after.append(updates[t - behind][:, None])
+        pull = builder.add("pull", server, worker[:, None], size=shard, after=pull_after)  # (W, S)
+    return builder.flows()
 
 
 @register(
@@ -120,17 +139,28 @@ def streaming(
     ----------
     .. [1] D. G. Murray et al., tf.data: a machine learning data processing framework, VLDB 14(12), 2021.
     """
-    worker, source = nodes_of(fabric, workers, "workers"), nodes_of(fabric, sources, "sources")
-    n, room = worker.size, units.count(buffers, "buffers")
-    takes = times_of(compute, "compute", units.count(steps, "steps"), n)
-    number, work = np.arange(steps * n).reshape(steps, n), Work()
-    free = np.append(np.full((min(room, steps), n), -1), number.size + number[:-room], axis=0)
-    part = np.full(number.shape, units.size(size))
-    load = work.add(
-        "load", np.resize(source, n), worker, size=part, stream=worker, after=[free[..., None]]
+    worker = nodes_of(fabric, workers, "workers")
+    source = nodes_of(fabric, sources, "sources")
+    n = worker.size
+    room = units.count(buffers, "buffers")
+    takes = times_of(compute, "compute", units.count(steps, "steps"), n)  # (steps, n)
+
+    # A load waits until the computation that is ``room`` steps before it has freed its buffer.
+    number = np.arange(steps * n).reshape(
+        steps, n
+    )  # of loads; computations are numbered after them
+    none = np.full((min(room, steps), n), -1)
+    frees = np.append(none, number.size + number[:-room], axis=0)  # (steps, n)
+
+    builder = FlowsBuilder()
+    batch = np.full(number.shape, units.size(size))
+    load = builder.add(
+        "load", np.resize(source, n), worker, size=batch, stream=worker, after=[frees[..., None]]
     )
-    work.add("compute", worker, lag=takes, stream=fabric.n_nodes + worker, after=[load[..., None]])
-    return work.flows()
+    builder.add(
+        "compute", worker, lag=takes, stream=fabric.n_nodes + worker, after=[load[..., None]]
+    )
+    return builder.flows()
 
 
 @register("workload", "broadcast", small={"size": 2.0**20, "ranks": range(4), "segments": 3})
@@ -167,24 +197,27 @@ def broadcast(
     ----------
     .. [1] R. Thakur, R. Rabenseifner, W. Gropp, Optimization of collective communication operations in MPICH, 2005.
     """
-    node, s = nodes_of(fabric, ranks, "ranks", 2), units.count(segments, "segments")
-    k = np.arange(1, node.size)
+    node = nodes_of(fabric, ranks, "ranks", 2)
+    s = units.count(segments, "segments")
+    k = np.arange(1, node.size)  # (n - 1,) all but the root
     parent = _PARENT[units.choice(way, "way", _PARENT)](k)
-    number = np.arange(s * k.size).reshape(s, -1)  # of the segment that comes to k
-    have = np.where(parent > 0, number[:, parent - 1], -1)
-    part = np.full(number.shape, units.size(size) / s)
-    work = Work()
-    wait = units.latency(lag, "lag")
-    work.add(
+
+    number = np.arange(s * k.size).reshape(
+        s, -1
+    )  # (s, n - 1) of the flow that brings a segment to k
+    arrival = np.where(parent > 0, number[:, parent - 1], -1)  # at the parent; the root has all
+    segment = np.full(number.shape, units.size(size) / s)  # [B]
+    builder = FlowsBuilder()
+    builder.add(
         "segment",
         node[parent],
         node[k],
-        size=part,
-        lag=wait,
+        size=segment,
+        lag=units.latency(lag, "lag"),
         stream=parent,
-        after=[have[..., None]],
+        after=[arrival[..., None]],
     )
-    return work.flows()
+    return builder.flows()
 
 
 @register(
@@ -237,41 +270,79 @@ def pipeline(
     .. [2] D. Narayanan et al., Efficient large-scale language model training on GPU clusters, SC 2021, section 2.2.
     """
     node = nodes_of(fabric, stages, "stages")
-    p, m, v = node.size, units.count(microbatches, "microbatches"), units.count(chunks, "chunks")
+    p = node.size
+    m = units.count(microbatches, "microbatches")
+    v = units.count(chunks, "chunks")
     if order not in ("gpipe", "1f1b") or (v > 1 and (m % p or order == "gpipe")):
-        msg = f'order must be "gpipe" or "1f1b", and with several chunks "1f1b" with microbatches a multiple of {p} '
-        msg += f"stages; got {order!r}, chunks={v}, microbatches={m}"
-        raise ValueError(msg)
-    # Unit k of a stage: p micro-batches through its first chunk, the same through the next, then the next p.
-    d, k = np.arange(p)[:, None], np.arange(m * v)
-    chunk, micro = k % (p * v) // p, k // (p * v) * p + k % p
-    ahead = 2 * (p - d - 1) + (v - 1) * p if v > 1 else p - d - 1
-    warm = np.full_like(d, m * v) if order == "gpipe" else np.minimum(ahead, m * v)
-    # A micro-batch passes 2 p v places: forward through all chunks of all stages, then back.
-    turn, device = np.empty((m, 2 * p * v)), np.arange(p * v) % p
-    turn[micro, chunk * p + d] = k + np.maximum(k - warm, 0)
-    turn[micro, p * v + chunk * p + p - 1 - d] = k + np.minimum(warm + k + 1, m * v)
-    device = np.append(device, device[::-1])
-    work, come = Work(), np.full(turn.shape, -1)
-    come[:, 1:] = 2 * m * p * v + np.arange(m * (2 * p * v - 1)).reshape(m, -1)
-    done = []
-    for label, takes, span in (
-        ("forward", forward, slice(0, p * v)),
-        ("backward", backward, slice(p * v, None)),
-    ):
-        lag, here = times_of(takes, label, p) / v, device[span]
-        done.append(
-            work.add(
-                label,
-                node[here],
-                lag=np.broadcast_to(lag[here], turn[:, span].shape),
-                stream=here,
-                turn=turn[:, span],
-                after=[come[:, span, None]],
-            )
+        raise ValueError(
+            f'order must be "gpipe" or "1f1b", and with several chunks "1f1b" with microbatches a multiple of {p} '
+            f"stages; got {order!r}, chunks={v}, microbatches={m}"
         )
-    ready = np.concatenate(done, axis=1)[:, :-1]
-    a, b = device[:-1], device[1:]  # the last stage turns round and sends nothing
-    sent = np.broadcast_to(np.where(a == b, 0.0, units.size(size)), ready.shape)
-    work.add("send", node[a], node[b], size=sent, after=[ready[..., None]])
-    return work.flows()
+    n_forward = (
+        p * v
+    )  # places of a micro-batch: forward through all chunks of all stages, then back
+    n_places = 2 * n_forward
+    turn = _pipeline_turns(p, m, v, order)  # (m, places)
+    stage = np.arange(n_forward) % p
+    stage = np.append(stage, stage[::-1])  # (places,)
+
+    # Computations are numbered first, then the sends, each from a place to the next.
+    n_computations = m * n_places
+    arrival = np.full((m, n_places), -1)  # the send that brings what a computation needs
+    arrival[:, 1:] = n_computations + np.arange(m * (n_places - 1)).reshape(m, -1)
+
+    builder = FlowsBuilder()
+
+    def compute(label: str, takes: ArrayLike, places: slice) -> Ints:
+        """Add the computations of some places; return their numbers, (m, places)."""
+        here = stage[places]
+        lag = times_of(takes, label, p) / v  # (p,) of a chunk
+        return builder.add(
+            label,
+            node[here],
+            lag=np.broadcast_to(lag[here], turn[:, places].shape),
+            stream=here,
+            turn=turn[:, places],
+            after=[arrival[:, places, None]],
+        )
+
+    forwards = compute("forward", forward, slice(0, n_forward))
+    backwards = compute("backward", backward, slice(n_forward, None))
+
+    done = np.concatenate([forwards, backwards], axis=1)[:, :-1]  # before each send
+    here = stage[:-1]
+    following = stage[1:]  # the last stage turns round and sends nothing
+    sent = np.where(here == following, 0.0, units.size(size))
+    builder.add(
+        "send",
+        node[here],
+        node[following],
+        size=np.broadcast_to(sent, done.shape),
+        after=[done[..., None]],
+    )
+    return builder.flows()
+
+
+def _pipeline_turns(p: int, m: int, v: int, order: str) -> Floats:
+    """Return the turn of each computation on its stage, (m, 2 p v).
+
+    A micro-batch passes 2 p v places: forward through all ``v`` chunks of all ``p`` stages, then back. A stage first
+    does some forwards, its warm-up, then a forward and a backward in turn, and then the backwards that are left.
+    """
+    stage = np.arange(p)[:, None]
+    k = np.arange(m * v)
+    # Unit k of a stage: p micro-batches through its first chunk, the same through the next, then the next p.
+    chunk = k % (p * v) // p
+    micro = k // (p * v) * p + k % p
+
+    if order == "gpipe":
+        warm_up = np.full_like(stage, m * v)
+    elif v > 1:
+        warm_up = np.minimum(2 * (p - stage - 1) + (v - 1) * p, m * v)
+    else:
+        warm_up = np.minimum(p - stage - 1, m * v)
+
+    turn = np.empty((m, 2 * p * v))
+    turn[micro, chunk * p + stage] = k + np.maximum(k - warm_up, 0)
+    turn[micro, p * v + chunk * p + p - 1 - stage] = k + np.minimum(warm_up + k + 1, m * v)
+    return turn

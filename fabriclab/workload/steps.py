@@ -4,6 +4,7 @@ Nodes 0, 1, ... are the computation of the ranks and the last node is their comm
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,14 +12,21 @@ from numpy.typing import ArrayLike
 from fabriclab import units
 from fabriclab.core import Fabric, FabricBuilder, Floats, Flows, Ints, si
 from fabriclab.registry import register
-from fabriclab.workload._work import Work, times_of
+from fabriclab.workload._work import FlowsBuilder, times_of
 
 Cost = Callable[[Floats], ArrayLike]
-_SMALL = {
+
+
+def _a_second_for_each_mb(size: Floats) -> Floats:
+    """Return the time of a collective in small examples [s]."""
+    return size / 1e6
+
+
+_SMALL: dict[str, Any] = {
     "forward": [1.0, 2.0, 1.0],
     "backward": [2.0, 4.0, 2.0],
     "sizes": [4e6, 1e6, 3e6],
-    "cost": lambda b: b / 1e6,
+    "cost": _a_second_for_each_mb,
 }
 
 
@@ -75,41 +83,68 @@ def data_parallel(
     """
     moved = si(sizes, "sizes", units.size)
     full = np.inf if bucket == np.inf else units.size(bucket, "bucket")
-    ranks, n = (
-        max(len(np.atleast_2d(t)) for t in (forward, backward)),
-        units.count(moved.size, "layers in sizes"),
+    ranks = max(len(np.atleast_2d(forward)), len(np.atleast_2d(backward)))
+    n = units.count(moved.size, "layers in sizes")
+    forward_times = times_of(forward, "forward", ranks, n)  # (R, L)
+    backward_times = times_of(backward, "backward", ranks, n)[
+        :, ::-1
+    ]  # in the order of the backward
+
+    gradients = moved[::-1]  # in the order of the backward
+    bucket_of = _buckets(gradients, full)  # (L,)
+    last_layer = np.append(np.flatnonzero(np.diff(bucket_of)), n - 1)  # (B,) of each bucket
+    bucket_sizes = np.bincount(bucket_of, gradients).astype(np.float64)  # (B,) [B]
+    takes = times_of(cost(bucket_sizes), "cost", last_layer.size)
+
+    builder = FlowsBuilder()
+    rank = np.arange(ranks)
+    done = builder.add("backward", rank[:, None], lag=backward_times, stream=rank[:, None])
+    turn: ArrayLike = 0.0
+    if units.flag(priority, "priority"):
+        ready = np.cumsum(backward_times, axis=1).max(axis=0)[last_layer]  # (B,) [s]
+        needed_first = -np.arange(takes.size)  # the next forward begins with the last bucket
+        turn = _served(ready, takes, needed_first)
+    sums = builder.add(
+        "all-reduce", ranks, lag=takes, stream=ranks, turn=turn, after=[done[:, last_layer].T]
     )
-    ahead, back = times_of(forward, "forward", ranks, n), times_of(backward, "backward", ranks, n)
-    # bucket of each layer, in the order of the backward
-    own, filled, here = (np.zeros(n, dtype=np.int64), 0.0, 0)
-    for i, part in enumerate(moved[::-1]):
-        own[i], filled = here, filled + part
-        here, filled = (here + 1, 0.0) if filled >= full else (here, filled)
-    last = np.append(np.flatnonzero(np.diff(own)), n - 1)
-    takes = times_of(cost(np.bincount(own, moved[::-1]).astype(np.float64)), "cost", own[-1] + 1)
-    work, rank = Work(), np.arange(ranks)
-    done = work.add("backward", rank[:, None], lag=back[:, ::-1], stream=rank[:, None])
-    ready = np.cumsum(back[:, ::-1], axis=1).max(axis=0)[last]
-    turn = (
-        _served(ready, takes, -np.arange(takes.size)) if units.flag(priority, "priority") else 0.0
+
+    needs = sums[bucket_of[::-1]] if priority else sums[-1:]
+    builder.add(
+        "forward",
+        rank[:, None],
+        lag=forward_times,
+        stream=rank[:, None],
+        turn=1.0,
+        after=[needs[:, None]],
     )
-    sums = work.add(
-        "all-reduce", ranks, lag=takes, stream=ranks, turn=turn, after=[done[:, last].T]
-    )
-    needs = sums[own[::-1]] if priority else sums[-1:]
-    work.add(
-        "forward", rank[:, None], lag=ahead, stream=rank[:, None], turn=1.0, after=[needs[:, None]]
-    )
-    return work.flows()
+    return builder.flows()
+
+
+def _buckets(gradients: Floats, full: float) -> Ints:
+    """Return the bucket of each gradient; one that reaches the size ``full`` takes no more."""
+    bucket_of = np.zeros(gradients.size, dtype=np.int64)
+    bucket = 0
+    filled = 0.0
+    for i, size in enumerate(gradients):
+        bucket_of[i] = bucket
+        filled += size
+        if filled >= full:
+            bucket += 1
+            filled = 0.0
+    return bucket_of
 
 
 def _served(ready: Floats, takes: Floats, rank: Ints) -> Floats:
     """Return the turn of each job on one server that takes, of those that are ready, the one of lowest rank."""
-    turn, now, waits = np.zeros(ready.size), 0.0, np.ones(ready.size, dtype=np.bool_)
+    turn = np.zeros(ready.size)
+    now = 0.0
+    waits = np.ones(ready.size, dtype=np.bool_)
     for place in range(ready.size):
         now = max(now, ready[waits].min())
         job = np.argmin(np.where(waits & (ready <= now), rank, np.inf))
-        turn[job], waits[job], now = place, False, now + takes[job]
+        turn[job] = place
+        waits[job] = False
+        now += takes[job]
     return turn
 
 
@@ -140,17 +175,33 @@ def sharded(
     ----------
     .. [1] S. Rajbhandari et al., ZeRO, SC 2020. [2] Y. Zhao et al., PyTorch FSDP, VLDB 16(12), 2023, section 3.3.
     """
-    moved, early = si(sizes, "sizes", units.size), 1 + units.count(prefetch, "prefetch", 0)
+    moved = si(sizes, "sizes", units.size)
+    early = 1 + units.count(prefetch, "prefetch", 0)
     n = units.count(moved.size, "layers in sizes")
-    ahead, back = times_of(forward, "forward", n), times_of(backward, "backward", n)
-    takes, work, k = times_of(cost(moved), "cost", moved.size), Work(), np.arange(2 * moved.size)
-    gathered, both = (2 * n + k)[:, None], np.append(takes, takes[::-1])
-    work.add("forward", 0, lag=ahead, stream=0, after=[gathered[:n]])
-    work.add("backward", 0, lag=back[::-1], stream=0, after=[gathered[n:]])
-    freed = np.where(k >= early, k - early, -1)[:, None]  # computation k has number k
-    work.add("all-gather", 1, lag=both, stream=1, turn=2 * (k - early), after=[freed])
-    work.add("reduce-scatter", 1, lag=both[n:], stream=1, turn=2 * k[n:] + 1, after=[k[n:, None]])
-    return work.flows()
+    forward_times = times_of(forward, "forward", n)
+    backward_times = times_of(backward, "backward", n)[::-1]
+    takes = times_of(cost(moved), "cost", n)
+    both_takes = np.append(takes, takes[::-1])  # (2 L,) of a gather for each computation
+
+    # Computation k is the forward of layer k, or, from n on, a backward; its gather has the number 2 n + k.
+    k = np.arange(2 * n)
+    gathered = (2 * n + k)[:, None]
+    freed = np.where(k >= early, k - early, -1)[:, None]  # computation after which gather k may go
+    builder = FlowsBuilder()
+    builder.add("forward", 0, lag=forward_times, stream=0, after=[gathered[:n]])
+    builder.add("backward", 0, lag=backward_times, stream=0, after=[gathered[n:]])
+    gather_turn = 2 * (k - early)  # before the reduce-scatter after the same computation
+    builder.add("all-gather", 1, lag=both_takes, stream=1, turn=gather_turn, after=[freed])
+    scatter_turn = 2 * k[n:] + 1
+    builder.add(
+        "reduce-scatter",
+        1,
+        lag=both_takes[n:],
+        stream=1,
+        turn=scatter_turn,
+        after=[k[n:, None]],
+    )
+    return builder.flows()
 
 
 @register(
@@ -182,12 +233,19 @@ def tensor_parallel(compute: ArrayLike, sizes: ArrayLike, cost: Cost, *, chunks:
     ----------
     .. [1] G. Wang et al., Domino, 2024 (arXiv:2409.15241).
     """
-    moved, c, work = si(sizes, "sizes", units.size), units.count(chunks, "chunks"), Work()
+    moved = si(sizes, "sizes", units.size)
+    c = units.count(chunks, "chunks")
     n = units.count(moved.size, "layers in sizes")
-    takes, number = times_of(compute, "compute", n), np.arange(n * c).reshape(n, c)
-    before = np.append(np.full((1, c), -1), number.size + number[:-1], axis=0)
-    lag = np.repeat(takes[:, None] / c, c, axis=1)
-    done = work.add("compute", 0, lag=lag, stream=0, after=[before[..., None]])
+    takes = times_of(compute, "compute", n)
+    chunk_takes = np.repeat(takes[:, None] / c, c, axis=1)  # (L, c)
+
+    # A chunk waits for its all-reduce of the layer before; these are numbered after all computations.
+    number = np.arange(n * c).reshape(n, c)
+    none = np.full((1, c), -1)
+    before = np.append(none, number.size + number[:-1], axis=0)
+
+    builder = FlowsBuilder()
+    done = builder.add("compute", 0, lag=chunk_takes, stream=0, after=[before[..., None]])
     sums = times_of(cost(moved / c), "cost", n)[:, None]
-    work.add("all-reduce", 1, lag=sums, stream=np.ones_like(done), after=[done[..., None]])
-    return work.flows()
+    builder.add("all-reduce", 1, lag=sums, stream=np.ones_like(done), after=[done[..., None]])
+    return builder.flows()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fabriclab.core import Fabric, FabricBuilder, Flows, Timeline
+from fabriclab.core import Fabric, FabricBuilder, Floats, Flows, Timeline
 from fabriclab.errors import FileFormat
 from fabriclab.workload._work import spans
 
@@ -40,53 +40,77 @@ def read_trace(path: str | os.PathLike[str]) -> tuple[Fabric, Flows, Timeline]:
     """
     name = Path(path).name
     try:
-        text = Path(path).read_text(encoding="utf-8").strip().rstrip(",")
-        data = json.loads(text + "]" * (text.startswith("[") and not text.endswith("]")))
-        events = data["traceEvents"] if isinstance(data, dict) else data
-        called = {_lane(e): e["args"]["name"] for e in events if e.get("name") == "thread_name"}
-        whole = [e for e in events if e.get("ph") == "X"]
-        times = np.array([[e.get("ts"), e.get("dur")] for e in whole], dtype=np.float64).reshape(
-            -1, 2
-        )
+        events = _events(Path(path).read_text(encoding="utf-8"))
+        lane_names = {_lane(e): e["args"]["name"] for e in events if e.get("name") == "thread_name"}
+        complete = [e for e in events if e.get("ph") == "X"]
+        times = np.array([[e.get("ts"), e.get("dur")] for e in complete], dtype=np.float64)
+        times = times.reshape(-1, 2)  # (E, 2) start and duration [us]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         msg = f"{name} is no trace, expected JSON with events in a list or under traceEvents: {error!r:.80}"
         raise FileFormat(msg) from None
     wrong = np.flatnonzero(~np.all(np.isfinite(times), axis=1) | (times[:, 1] < 0))
-    if wrong.size or not whole:
-        found = f"got {whole[wrong[0]]!r:.80}" if whole else "got none"
+    if wrong.size or not complete:
+        found = f"got {complete[wrong[0]]!r:.80}" if complete else "got none"
         raise FileFormat(
             f'{name}: complete events ("ph": "X") must have ts and dur >= 0, in microseconds; {found}'
         )
-    lanes = {lane: i for i, lane in enumerate(dict.fromkeys(map(_lane, whole)))}
+    lanes = list(dict.fromkeys(map(_lane, complete)))
     if len(lanes) > _MOST:
         raise FileFormat(
             f"{name} has {len(lanes)} lanes, expected at most {_MOST}; keep the events of one process"
         )
-    names = [str(called.get(lane, "lane " + " ".join(lane))) for lane in lanes]
-    builder, every = FabricBuilder(names, ()), np.arange(len(names))
+
+    fabric = _fabric_of_lanes(
+        [str(lane_names.get(lane, "lane " + " ".join(lane))) for lane in lanes]
+    )
+    flows = _computations(complete, times, lanes)
+    timeline = Timeline(
+        flows.start,
+        flows.start,
+        np.zeros(0),
+        np.zeros(1),
+        flows.start.max(keepdims=True),
+        np.ones(1, np.int64),
+        "trace",
+    )
+    return fabric, flows, timeline
+
+
+def _events(text: str) -> list[dict[str, Any]]:
+    """Return the events of a trace, which may lack its last bracket."""
+    text = text.strip().rstrip(",")
+    if text.startswith("[") and not text.endswith("]"):
+        text += "]"
+    data = json.loads(text)
+    events: list[dict[str, Any]] = data["traceEvents"] if isinstance(data, dict) else data
+    return events
+
+
+def _fabric_of_lanes(names: list[str]) -> Fabric:
+    """Return a fabric without links, with a node of its own kind for each lane."""
+    builder = FabricBuilder(names, ())
     for kind in names:
         builder.add_nodes(kind, 1, tier=0, transit=False)
-    labels, label = np.unique([str(e.get("name")) for e in whole], return_inverse=True)
-    node, (begin, lasts) = (
-        [lanes[_lane(e)] for e in whole],
-        (times - [times[:, 0].min(), 0.0]).T / _MICRO,
-    )
-    flows = Flows.make(
+    every = np.arange(len(names))
+    return builder.build("trace", {}, endpoint=every, rail=np.zeros_like(every), server=every)
+
+
+def _computations(
+    events: list[dict[str, Any]], times: Floats, lanes: list[tuple[str, str]]
+) -> Flows:
+    """Return a computation for each event, which ends when the event ended; ``times`` are (E, 2), in microseconds."""
+    number = {lane: i for i, lane in enumerate(lanes)}
+    node = [number[_lane(event)] for event in events]
+    begin = (times[:, 0] - times[:, 0].min()) / _MICRO  # [s]
+    lasts = times[:, 1] / _MICRO  # [s]
+    labels, label = np.unique([str(event.get("name")) for event in events], return_inverse=True)
+    return Flows.make(
         node, node, 0.0, start=begin + lasts, lag=lasts, label=label, labels=tuple(labels.tolist())
-    )
-    one, fabric = (
-        np.ones(1, np.int64),
-        builder.build("trace", {}, endpoint=every, rail=0 * every, server=every),
-    )
-    end = flows.start.max(keepdims=True)
-    return (
-        fabric,
-        flows,
-        Timeline(flows.start, flows.start, np.zeros(0), np.zeros(1), end, one, "trace"),
     )
 
 
 def _lane(event: dict[str, Any]) -> tuple[str, str]:
+    """Return process and thread of an event."""
     return str(event.get("pid", 0)), str(event.get("tid", 0))
 
 
@@ -98,11 +122,10 @@ def write_trace(
     What takes no time is left out.
     """
     seen = spans(timeline, flows)
-    about: dict[str, Any] = {"name": "thread_name", "ph": "M", "pid": 0}
-    events = [
-        about | {"tid": n, "args": {"name": fabric.name(n)}}
-        for n in np.unique(flows.source).tolist()
-    ]
+    events: list[dict[str, Any]] = []
+    for node in np.unique(flows.source).tolist():
+        args = {"name": fabric.name(node)}
+        events.append({"name": "thread_name", "ph": "M", "pid": 0, "tid": node, "args": args})
     for f in np.flatnonzero(seen.finish > seen.start).tolist():
         events.append(
             {
@@ -156,44 +179,73 @@ def write_chakra(prefix: str | os.PathLike[str], flows: Flows, fabric: Fabric) -
     if wrong.size:
         msg = f"a trace of Chakra has ranks and no starts; flow {wrong[0]} begins or ends at a switch, or has a start"
         raise ValueError(msg)
-    books: list[list[Any]] = [[] for _ in range(fabric.n_ranks)]
-    # the node of a rank after which a flow has begun or ended there
-    seen: dict[tuple[int, int], Any] = {}
-
-    def add(rank: int, f: int, kind: str, **attributes: int) -> Any:
-        node = et.Node(
-            id=len(books[rank]), name=flows.labels[flows.label[f]], type=getattr(et, f"{kind}_NODE")
-        )
-        node.attr.append(et.AttributeProto(name="is_cpu_op", bool_val=False))
-        node.attr.extend(
-            et.AttributeProto(name=key, int64_val=value) for key, value in attributes.items()
-        )
-        books[rank].append(node)
-        return node
-
-    first: list[Any] = []  # the node of each flow that waits for others
+    traces = _ChakraTraces(et, flows, fabric.n_ranks)
     for f, (source, target) in enumerate(zip(begin.tolist(), end.tolist(), strict=True)):
-        about, own = {"comm_size": round(flows.size[f]), "comm_tag": f}, source == target
-        compute = add(source, f, "COMP") if own or flows.lag[f] > 0 else None
-        if compute is not None:
-            compute.duration_micros = round(flows.lag[f] * 1e6)
-        if not own:
-            seen[source, f] = add(source, f, "COMM_SEND", comm_dst=target, **about)
-            seen[target, f] = add(target, f, "COMM_RECV", comm_src=source, **about)
-            if compute is not None:
-                seen[source, f].data_deps.append(compute.id)
-        first.append(seen[source, f] if compute is None else compute)
-        seen.setdefault((source, f), compute)
+        traces.add_flow(f, source, target)
     for f, rank in enumerate(begin.tolist()):
-        waits = flows.after[flows.after_ptr[f] : flows.after_ptr[f + 1]].tolist()
-        unseen = [g for g in waits if (rank, g) not in seen]
-        if unseen:
-            msg = f"flow {f} of rank {rank} waits for flow {unseen[0]}, which neither begins nor ends at that rank"
-            raise ValueError(msg)
-        first[f].data_deps.extend(seen[rank, g].id for g in waits)
+        traces.add_dependencies(f, rank)
+
     files = [Path(f"{os.fspath(prefix)}.{rank}.et") for rank in range(fabric.n_ranks)]
-    for path, book in zip(files, books, strict=True):
+    for path, nodes in zip(files, traces.nodes, strict=True):
         with path.open("wb") as file:
-            for message in (et.GlobalMetadata(version="1.0.0"), *book):
+            for message in (et.GlobalMetadata(version="1.0.0"), *nodes):
                 encodeMessage(file, message)
     return files
+
+
+class _ChakraTraces:
+    """Nodes of the traces of all ranks: messages of Chakra's schema ``et``, whose classes come with its package."""
+
+    def __init__(self, et: Any, flows: Flows, n_ranks: int) -> None:
+        self.et = et
+        self.flows = flows
+        self.nodes: list[list[Any]] = [[] for _ in range(n_ranks)]
+        self.first: list[Any] = []  # the node of each flow that waits for others
+        # the node of a rank after which a flow has begun or ended there
+        self.seen: dict[tuple[int, int], Any] = {}
+
+    def add_flow(self, f: int, source: int, target: int) -> None:
+        """Add what a flow is: a computation for its lag, and a send and a receive if it leaves its rank."""
+        lag = self.flows.lag[f]
+        if source == target or lag > 0:
+            compute = self._add_node(source, f, "COMP")
+            compute.duration_micros = round(lag * 1e6)
+        else:
+            compute = None
+        if source != target:
+            size = round(self.flows.size[f])
+            send = self._add_node(
+                source, f, "COMM_SEND", comm_dst=target, comm_size=size, comm_tag=f
+            )
+            receive = self._add_node(
+                target, f, "COMM_RECV", comm_src=source, comm_size=size, comm_tag=f
+            )
+            self.seen[source, f] = send
+            self.seen[target, f] = receive
+            if compute is not None:
+                send.data_deps.append(compute.id)
+        else:
+            self.seen[source, f] = compute
+        self.first.append(self.seen[source, f] if compute is None else compute)
+
+    def add_dependencies(self, f: int, rank: int) -> None:
+        """Let the first node of a flow wait for the nodes of its rank that show other flows to be done."""
+        begin, end = self.flows.after_ptr[f], self.flows.after_ptr[f + 1]
+        for other in self.flows.after[begin:end].tolist():
+            if (rank, other) not in self.seen:
+                msg = f"flow {f} of rank {rank} waits for flow {other}, which neither begins nor ends at that rank"
+                raise ValueError(msg)
+            self.first[f].data_deps.append(self.seen[rank, other].id)
+
+    def _add_node(self, rank: int, f: int, kind: str, **attributes: int) -> Any:
+        """Add a node to the trace of a rank and return it."""
+        node = self.et.Node(
+            id=len(self.nodes[rank]),
+            name=self.flows.labels[self.flows.label[f]],
+            type=getattr(self.et, f"{kind}_NODE"),
+        )
+        node.attr.append(self.et.AttributeProto(name="is_cpu_op", bool_val=False))
+        for name, value in attributes.items():
+            node.attr.append(self.et.AttributeProto(name=name, int64_val=value))
+        self.nodes[rank].append(node)
+        return node

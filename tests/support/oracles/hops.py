@@ -30,12 +30,13 @@ def within(n, size):
     return full * size * (size - 1) + rest * (rest - 1)
 
 
-def rails(**asked):
+def rails(*, expand=True, **asked):
     """Return both for servers on one network, or on equal planes."""
-    a, _, per_leaf, per_pod = networks(**asked)
+    a = networks(**asked)
     n, nics = a.servers * a.gpus, a.gpus // a.rails
-    leaf, pod = a.rails * within(a.servers * nics, per_leaf * nics), within(n, per_pod * a.gpus)
-    if not a.expand:
+    leaf = a.rails * within(a.servers * nics, a.servers_per_leaf * nics)
+    pod = within(n, a.servers_per_pod * a.gpus)
+    if not expand:
         return climb((2, leaf), (4, pod), (6, n * (n - 1)))
     # on one server, and one leaf too
     server, both = (within(n, a.gpus), a.servers * a.rails * nics * (nics - 1))
