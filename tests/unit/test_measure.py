@@ -224,11 +224,6 @@ def in_threads(size, items, numbers, work):
     return out
 
 
-def test_the_shared_memory_collectives_can_be_read_in_one_go():
-    with open(_shm.__file__, encoding="utf-8") as file:
-        assert len(file.readlines()) <= 100
-
-
 @given(
     what=st.sampled_from(FOUR), size=st.integers(1, 5), n=st.integers(0, 40), seed=st.integers(0, 9)
 )

@@ -9,7 +9,10 @@ import threading
 import time
 
 import pytest
-from rdma_pairs import (
+
+from fabriclab.rdma import SGE
+from fabriclab.rdma import enums as e
+from support.rdma_pairs import (
     OK,
     READ,
     SEND,
@@ -18,9 +21,6 @@ from rdma_pairs import (
     pair,
     request,
 )
-
-from fabriclab.rdma import SGE
-from fabriclab.rdma import enums as e
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="this device needs memfd and /proc")
 
