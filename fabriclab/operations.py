@@ -12,14 +12,14 @@ from fabriclab import units
 from fabriclab.core import Fabric, Flags, Floats, Ints, distinct_pairs
 from fabriclab.metrics.hops import check_ranks, joined, outside
 from fabriclab.metrics.traffic import times, uniform_load
-from fabriclab.routing.shortest import FAR, Search
+from fabriclab.routing.shortest import FAR, ShortestPathSearch
 
 __all__ = ["MonteCarlo", "Report", "fail", "monte_carlo", "parts", "report"]
 
-What = str | Mapping[Any, ArrayLike]
+Grouping = str | Mapping[Any, ArrayLike]
 
 
-def parts(fabric: Fabric, what: What) -> dict[Any, Ints]:
+def parts(fabric: Fabric, what: Grouping) -> dict[Any, Ints]:
     """Return the parts that fail or are drained as one: the nodes of each part, or its cables.
 
     Parameters
@@ -64,7 +64,7 @@ def parts(fabric: Fabric, what: What) -> dict[Any, Ints]:
     return {number: part for number, part in by_number if number >= 0}
 
 
-def fail(fabric: Fabric, what: What, which: Sequence[Any]) -> Fabric:
+def fail(fabric: Fabric, what: Grouping, which: Sequence[Any]) -> Fabric:
     """Return a fabric without some of its `parts`, by number or by name: their links have capacity 0.
 
     Examples
@@ -219,7 +219,7 @@ def _across(fabric: Fabric, link: int) -> tuple[int, ...]:
     start = fabric.source[link]
     end = fabric.target[link]
     ends = fabric.endpoint.astype(np.int64)
-    search = Search(fabric)
+    search = ShortestPathSearch(fabric)
 
     # Hops from each rank to the start of the link, (R, 1). A start that forbids transit sends only its own traffic.
     if fabric.transit[start]:
@@ -256,7 +256,9 @@ class MonteCarlo(NamedTuple):
         return f"<MonteCarlo: {self.bandwidth.size} draws, medians {', '.join(medians)}>"
 
 
-def monte_carlo(fabric: Fabric, what: What, k: int, draws: int = 100, seed: int = 0) -> MonteCarlo:
+def monte_carlo(
+    fabric: Fabric, what: Grouping, k: int, draws: int = 100, seed: int = 0
+) -> MonteCarlo:
     """Return the numbers of `report` for ``k`` parts that fail at once, drawn ``draws`` times; all are equally likely.
 
     The healthy fabric is measured once, and a set of parts that is drawn again is not measured again. A fabric

@@ -1,4 +1,4 @@
-"""Rows of links and their max-min fair levels, by water filling, all local bottlenecks of a round at once."""
+"""Links shared by rows and their max-min fair levels, by water filling, all local bottlenecks of a round at once."""
 
 from typing import Any
 
@@ -21,11 +21,11 @@ from fabriclab.errors import Unreachable
 _SPARSE = 4  # links are numbered anew where the rows have fewer entries than 1 / _SPARSE of them
 
 
-class Rows:
-    """Compressed rows with the rate that each link carries per unit of the row's level.
+class SharedLinks:
+    """Links that rows share, and the rate that each link carries per unit of the level of a row.
 
-    Holds only what can bind: entries without use or on links of infinite capacity are left out, and each
-    finite limit is a link of its own, crossed by all rows of its owner.
+    The level of a row is its rate divided by its weight. Only what can bind is stored: entries without use or on links
+    of infinite capacity are left out, and each finite limit is a link of its own, crossed by all rows of its owner.
 
     Parameters
     ----------
@@ -146,9 +146,9 @@ def max_min_rates(
     Parameters
     ----------
     ptr, link, capacity : array_like, shapes (R + 1,), (E,), (L,)
-        As in `Rows`; links have numbers within 0..L-1. [B/s]
+        As in `SharedLinks`; links have numbers within 0..L-1. [B/s]
     use, weight, limit : array_like, shapes (E,), (R,), (R,), optional
-        As in `Rows`, each row its own owner; 1, 1 and inf where not given. [1], [1], [B/s]
+        As in `SharedLinks`, each row its own owner; 1, 1 and inf where not given. [1], [1], [B/s]
 
     Returns
     -------
@@ -180,7 +180,7 @@ def max_min_rates(
     uses = _column("use", use, 1.0, links.size, "finite and >= 0")
     weights = _column("weight", weight, 1.0, n, "finite and > 0")
     limits = _column("limit", limit, np.inf, n, ">= 0")
-    rows = Rows(starts, links, capacities, uses, weights, limits, owner=np.arange(n))
+    rows = SharedLinks(starts, links, capacities, uses, weights, limits, owner=np.arange(n))
 
     rates = np.full(n, np.inf)
     used = np.flatnonzero(np.diff(rows.ptr))  # rows with a link that can bind

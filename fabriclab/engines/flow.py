@@ -18,7 +18,7 @@ from fabriclab.core import (
     pointer,
     rows_of,
 )
-from fabriclab.engines._rows import Rows, max_min_rates, never_ends
+from fabriclab.engines._rows import SharedLinks, max_min_rates, never_ends
 from fabriclab.registry import register
 
 __all__ = ["Events", "flow", "max_min_rates"]
@@ -77,7 +77,7 @@ class Events:
         self.delay = routes.delay
         self.weight = flows.weight[self.owner]
         capacity = self.fabric.capacity[self.used]
-        self.rows = Rows(
+        self.rows = SharedLinks(
             routes.ptr, link, capacity, routes.use, self.weight, flows.limit, self.owner
         )
 

@@ -23,7 +23,7 @@ def ideal(
 
     No engine ends a flow sooner on these routes: contention only adds.
     """
-    duration = _alone(fabric, routes, flows)  # (F,)
+    duration = _uncontended_time(fabric, routes, flows)  # (F,)
     start = np.maximum(flows.start, flows.lag)
     finish = start + duration
 
@@ -38,7 +38,7 @@ def ideal(
     return start, finish
 
 
-def _alone(fabric: Fabric, routes: Routes, flows: Flows) -> Floats:
+def _uncontended_time(fabric: Fabric, routes: Routes, flows: Flows) -> Floats:
     """Return the time of each flow (F,): all its bytes at its narrowest link, and the least delay of its rows. [s].
 
     Rows of one flow share their links with each other, so the bytes are added over the rows first.

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import registry, units
 from fabriclab.core import Fabric, Flags, Ints, check_within, frozen
-from fabriclab.metrics.hops import Doors, check_ranks, doors, outside
+from fabriclab.metrics.hops import AccessSwitches, access_switches, check_ranks, outside
 from fabriclab.metrics.traffic import times, uniform_load
 
 _FINE = 1000  # capacities are counted in thousandths of the smallest, as far as 32 bits reach
@@ -122,8 +122,8 @@ def _from_below(fabric: Fabric) -> float:
     if uniform.pairs != n * (n - 1):
         return 0.0
 
-    door_link = doors(fabric).link
-    down = door_link[door_link >= 0]
+    access_link = access_switches(fabric).link
+    down = access_link[access_link >= 0]
     to_hosts = np.concatenate([down, down ^ 1])  # the cables of hosts, both directions
     uniform.load[to_hosts] = 0.0
     slowest = float(times(fabric, uniform.load).max())
@@ -152,11 +152,11 @@ def _halves(fabric: Fabric) -> Iterator[Flags]:
     from scipy.sparse import csr_array
 
     n = fabric.n_nodes
-    door = doors(fabric)
-    hangs = door.link >= 0  # (R,)
-    down = door.link[hangs]
+    access = access_switches(fabric)
+    hangs = access.link >= 0  # (R,)
+    down = access.link[hangs]
     host_price = fabric.capacity[down].min(initial=np.inf)
-    weight = np.bincount(door.node, minlength=n)  # (N,) ranks of each node
+    weight = np.bincount(access.node, minlength=n)  # (N,) ranks of each node
 
     capacity = fabric.capacity.copy()
     capacity[np.concatenate([down, down ^ 1])] = 0.0
@@ -170,18 +170,18 @@ def _halves(fabric: Fabric) -> Iterator[Flags]:
         all_moved = _refined(graph, weight, host_price, start, inner | (weight > 0))
         switches_moved = _refined(graph, weight, host_price, all_moved, inner & (weight == 0))
         for side in (start, all_moved, switches_moved):
-            if _balance(fabric, side, door):
+            if _balance(fabric, side, access):
                 yield side
 
 
-def _balance(fabric: Fabric, side: Flags, door: Doors) -> bool:
+def _balance(fabric: Fabric, side: Flags, access: AccessSwitches) -> bool:
     """Set the side of all ranks in ``side`` such that each has half of them; return whether that was possible.
 
     Ranks go with their switches; of the side with too many, ranks that hang on a switch change sides without it.
     """
     ends = fabric.endpoint
-    hangs = door.link >= 0
-    side[ends] = side[door.node]
+    hangs = access.link >= 0
+    side[ends] = side[access.node]
     too_many = np.count_nonzero(side[ends]) - fabric.n_ranks / 2  # on the side that is True
     movable = ends[hangs & (side[ends] == (too_many > 0))]
     side[movable[: int(abs(too_many))]] ^= True

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab.core import Fabric, Flags, Floats, Ints, frozen, parts_of, whole
-from fabriclab.routing.shortest import FAR, Search, check_paths
+from fabriclab.routing.shortest import FAR, ShortestPathSearch, check_paths
 
 
-class Doors(NamedTuple):
+class AccessSwitches(NamedTuple):
     """Where each rank enters the network, (R,)."""
 
     node: Ints
@@ -26,10 +26,10 @@ def check_ranks(fabric: Fabric) -> int:
     return fabric.n_ranks
 
 
-def doors(fabric: Fabric) -> Doors:
+def access_switches(fabric: Fabric) -> AccessSwitches:
     """Return for each rank the switch on which it hangs by a single cable, and the link from there to the rank.
 
-    A rank that lets traffic pass, or with another number of links, is its own door, by no link (-1).
+    A rank that lets traffic pass, or with another number of links, is its own access switch, by no link (-1).
     """
     ends = fabric.endpoint.astype(np.int64)  # (R,)
     live = np.flatnonzero(fabric.capacity > 0)
@@ -45,7 +45,7 @@ def doors(fabric: Fabric) -> Doors:
     for side in (fabric.source, fabric.target):
         degree = np.bincount(side[live], minlength=fabric.n_nodes)
         hangs &= degree[ends] == 1
-    return Doors(node=np.where(hangs, switch, ends), link=np.where(hangs, link, -1))
+    return AccessSwitches(node=np.where(hangs, switch, ends), link=np.where(hangs, link, -1))
 
 
 class Attached(NamedTuple):
@@ -146,13 +146,13 @@ def hops(fabric: Fabric) -> Hops:
     hops: diameter 6, mean way 5.47
     """
     n_ranks = check_ranks(fabric)
-    search = Search(fabric)
+    search = ShortestPathSearch(fabric)
     ends = fabric.endpoint.astype(np.int64)
 
     # Ranks that hang on the same switch are alike; a rank that hangs on none is like no other. `first` has one rank
     # of each kind, `alike` how many there are of it.
-    door = doors(fabric)
-    key = np.where(door.link < 0, -1 - door.node, door.node)
+    access = access_switches(fabric)
+    key = np.where(access.link < 0, -1 - access.node, access.node)
     _, first, alike = np.unique(key, return_index=True, return_counts=True)
 
     pairs = [0]  # by hops
@@ -242,9 +242,9 @@ def _shortest_paths(
 
     size = (fabric.n_nodes, fabric.n_nodes)
     links = csr_array((np.ones(source.size), (source, target)), shape=size)
-    hops = Search(fabric).table(goal)  # (N, P)
-    paths = (hops == 0).astype(np.float64)  # one path from the goal to itself
-    ahead = paths  # paths from nodes one hop nearer, 0 where these let no traffic pass
+    hops = ShortestPathSearch(fabric).table(goal)  # (N, P)
+    paths: Floats = (hops == 0).astype(np.float64)  # one path from the goal to itself
+    ahead: Floats = paths  # paths from nodes one hop nearer, 0 where these let no traffic pass
     for h in range(1, 1 + int(hops.max(where=hops < FAR, initial=0))):
         # Paths of a node h hops away: the sum over its links of the paths of the node ahead.
         paths_at_h = np.where(hops == h, links @ ahead, 0.0)

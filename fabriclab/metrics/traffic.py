@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from fabriclab import routing, units
 from fabriclab.core import Fabric, Floats, Flows, Ints, check_memory, pointer, rows_of
 from fabriclab.errors import NoPath
-from fabriclab.metrics.hops import check_ranks, doors
-from fabriclab.routing.shortest import FAR, Search
+from fabriclab.metrics.hops import access_switches, check_ranks
+from fabriclab.routing.shortest import FAR, ShortestPathSearch
 
 _ENTRIES = 2**20  # links times goals that are looked at together: they stay in the cache
 _PAIR_BYTES = 200  # peak for each pair of ranks, measured and rounded up
@@ -101,7 +101,7 @@ def longest_matching(fabric: Fabric) -> Flows:
     from scipy.optimize import linear_sum_assignment
 
     n = check_ranks(fabric)
-    search = Search(fabric)
+    search = ShortestPathSearch(fabric)
     ends = fabric.endpoint.astype(np.int64)
     check_memory(20 * n * n, f"a matching of {n} ranks", "take a smaller fabric, or a permutation")
     blocks = [search.table(goals)[ends] for goals in search.blocks(ends)]
@@ -209,15 +209,15 @@ def uniform_load(fabric: Fabric, sends: Floats) -> UniformLoad:
     Traffic to ranks that hang on one switch is carried to that switch together. ``sends`` (R,) is the rate, or the
     bytes, that each rank sends to each other one.
     """
-    search = Search(fabric)
+    search = ShortestPathSearch(fabric)
     ends = fabric.endpoint
     live = np.flatnonzero(fabric.capacity > 0)
-    door = doors(fabric)
+    access = access_switches(fabric)
     load = np.zeros(fabric.n_links + 1)  # the last is for no link, -1
     pairs = 0
 
-    # Goals are the doors, (D,): goal[r] is that of rank r, and ranks[d] the number of ranks behind door d.
-    goals, goal, ranks = np.unique(door.node, return_inverse=True, return_counts=True)
+    # Goals are the access switches, (D,): goal[r] is that of rank r, and ranks[d] the number of ranks behind switch d.
+    goals, goal, ranks = np.unique(access.node, return_inverse=True, return_counts=True)
     step = max(1, _ENTRIES // max(live.size, 1))
     for some in np.split(np.arange(goals.size), range(step, goals.size, step)):
         mine = np.flatnonzero(np.isin(goal, some))  # ranks behind these goals
@@ -228,9 +228,9 @@ def uniform_load(fabric: Fabric, sends: Floats) -> UniformLoad:
             int(reaches.sum(axis=0) @ ranks[some]) - mine.size
         )  # without ranks that reach themselves
 
-        # To one rank: what all send that reach its goal, without itself. It arrives over the link of its door.
-        to_one = np.where(reaches, sends[:, None], 0.0)  # (R, goals)
-        np.add.at(load, door.link[mine], to_one.sum(axis=0)[column] - sends[mine])
+        # To one rank: what all send that reach its goal, without itself. It arrives over the link from its switch.
+        to_one: Floats = np.where(reaches, sends[:, None], 0.0)  # (R, goals)
+        np.add.at(load, access.link[mine], to_one.sum(axis=0)[column] - sends[mine])
         # To the goal: as much for each rank behind it; a rank behind it sends nothing to itself.
         to_goal = to_one * ranks[some]
         to_goal[mine, column] -= sends[mine]

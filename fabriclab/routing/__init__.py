@@ -27,8 +27,8 @@ from fabriclab.core import (
     rows_of,
     whole,
 )
-from fabriclab.routing._clos import from_tables, tables, ways
-from fabriclab.routing.shortest import Rows, Seed, by_pair
+from fabriclab.routing._clos import from_tables, shortest_paths, tables
+from fabriclab.routing.shortest import PairRoutes, Seed, by_pair
 
 __all__ = [
     "Settled",
@@ -106,12 +106,12 @@ def settled(
     entropy: ArrayLike | None = None,
 ) -> Settled:
     """Return routes as `route` does, with how well a choice by load has settled (0 iterations for other methods)."""
-    choose: Callable[..., Rows] = registry.get("routing", method)
+    choose: Callable[..., PairRoutes] = registry.get("routing", method)
     n_subflows = units.count(subflows, "subflows")
     seed = units.count(seed, "seed", 0)
-    paths = ways(fabric)
+    paths = shortest_paths(fabric)
 
-    def rows_of_pairs(source: Ints, target: Ints, own_seed: Seed) -> Rows:
+    def rows_of_pairs(source: Ints, target: Ints, own_seed: Seed) -> PairRoutes:
         return choose(fabric, paths, source, target, subflows=n_subflows, seed=own_seed)
 
     routes = by_pair(fabric, flows, rows_of_pairs, seed, entropy)
@@ -329,7 +329,7 @@ def _scale(fabric: Fabric, flows: Flows) -> Floats:
     # Seconds that a sender needs: its bytes, over the capacity of all its links.
     sent = np.bincount(flows.source, flows.size * flows.repeat[flows.group], fabric.n_nodes)
     capacity_out = np.bincount(fabric.source, fabric.capacity, fabric.n_nodes)
-    busiest = np.max(sent / np.maximum(capacity_out, 1.0), initial=0.0)
+    busiest = float(np.max(sent / np.maximum(capacity_out, 1.0), initial=0.0))
     if busiest == 0:
         busiest = 1.0
 

@@ -31,22 +31,22 @@ from fabriclab.core import (
 from fabriclab.errors import NoPath
 from fabriclab.routing.shortest import (
     Links,
-    Rows,
+    NextLinks,
+    PairRoutes,
+    Paths,
     Seed,
     Tables,
-    Walk,
-    Ways,
     by_pair,
+    cached,
     check_paths,
     first,
     follow,
-    kept,
 )
 
 _FAR = 127  # above every tier, which is an int8
 
 
-class Clos(Ways):
+class Clos(Paths):
     """Shortest paths up and down a folded Clos, from the tiers alone.
 
     A component of tier h is what the switches of tiers 0..h fall into; all of it lies below one common ancestor.
@@ -99,7 +99,7 @@ class Clos(Ways):
         comp = _components(fabric, up)
         return None if comp is None else cls(fabric, comp, up, down)
 
-    def walk(self, source: Ints, target: Ints) -> Walk:
+    def walk(self, source: Ints, target: Ints) -> NextLinks:
         """Return the function that gives the next links of these pairs.
 
         For each pair it first finds the links by which its paths leave the source and arrive at the target. Pairs that
@@ -216,9 +216,9 @@ def _components(fabric: Fabric, up: Ints) -> NDArray[np.int32] | None:
     return comp if one_link_each else None
 
 
-def ways(fabric: Fabric) -> Ways:
+def shortest_paths(fabric: Fabric) -> Paths:
     """Return the shortest paths of a fabric, from the tiers where these allow it, else by search."""
-    return kept(fabric, "_ways", lambda f: Clos.of(f) or Tables(f))
+    return cached(fabric, "_ways", lambda f: Clos.of(f) or Tables(f))
 
 
 _ROWS = 2**18  # pairs routed at once; each takes up to 1,150 bytes, measured
@@ -249,8 +249,8 @@ def tables(fabric: Fabric, method: str) -> NDArray[np.int32]:
     check_memory(
         4 * n * r + 1200 * min(_ROWS, n * r), f"tables of {n} nodes", "take a smaller fabric"
     )
-    choose: Callable[..., Rows] = registry.get("routing", method)
-    paths = ways(fabric)
+    choose: Callable[..., PairRoutes] = registry.get("routing", method)
+    paths = shortest_paths(fabric)
     search = Tables(fabric)
     table = np.full((n, r), -1, dtype=np.int32)
 
@@ -274,7 +274,9 @@ def tables(fabric: Fabric, method: str) -> NDArray[np.int32]:
     return table
 
 
-def _enter(fabric: Fabric, method: str, table: NDArray[np.int32], rows: Rows, rank: Ints) -> None:
+def _enter(
+    fabric: Fabric, method: str, table: NDArray[np.int32], rows: PairRoutes, rank: Ints
+) -> None:
     """Write the links of all rows into a forwarding table; row r leads to ``rank[r]``.
 
     Refuses a node that would have two links towards one rank, in these rows or with what the table has already.
@@ -328,13 +330,13 @@ def from_tables(fabric: Fabric, flows: Flows, table: ArrayLike) -> Routes:
         name = fabric.name(int(flows.target[no_rank[0]]))
         raise ValueError(f"flow {no_rank[0]} ends at {name}, no rank: tables lead to ranks")
 
-    def along_table(source: Ints, target: Ints, seed: Seed) -> Rows:
+    def along_table(source: Ints, target: Ints, seed: Seed) -> PairRoutes:
         return follow(fabric, _Static(fabric, given), source, target, 1, first)
 
     return by_pair(fabric, flows, along_table)
 
 
-class _Static(Ways):
+class _Static(Paths):
     """The paths that a forwarding table gives: one link at each node."""
 
     def __init__(self, fabric: Fabric, table: NDArray[np.integer]) -> None:
@@ -342,7 +344,7 @@ class _Static(Ways):
         self.graph = fabric
         self.table = table
 
-    def walk(self, source: Ints, target: Ints) -> Walk:
+    def walk(self, source: Ints, target: Ints) -> NextLinks:
         """Return the function that gives the next link of these pairs; it counts hops, so each walk needs its own."""
         self.hops = 0
         return partial(self._next_links, self.fabric.rank_of[target])

@@ -4,13 +4,13 @@ import numpy as np
 
 from fabriclab.core import Fabric, Ints
 from fabriclab.registry import register
-from fabriclab.routing.shortest import Links, Pick, Rows, Seed, Ways, follow, kept
+from fabriclab.routing.shortest import Links, PairRoutes, Paths, Pick, Seed, cached, follow
 
 
 @register("routing", "d_mod_k", minimal=True)
 def d_mod_k(
-    fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
-) -> Rows:
+    fabric: Fabric, paths: Paths, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
+) -> PairRoutes:
     """Return for each pair the path that the place of its target chooses; ``seed`` has no effect.
 
     Targets are counted leaf by leaf. Where c links lead on, link floor(D / W) modulo c is taken, with D the
@@ -23,12 +23,12 @@ def d_mod_k(
     .. [1] E. Zahavi, Fat-tree routing and node ordering providing contention free traffic for MPI global
        collectives, Journal of Parallel and Distributed Computing 72(11), 2012.
     """
-    return follow(fabric, ways, source, target, subflows, by_digit(fabric, target, subflows))
+    return follow(fabric, paths, source, target, subflows, by_digit(fabric, target, subflows))
 
 
 def by_digit(fabric: Fabric, target: Ints, subflows: int) -> Pick:
     """Return the choice by the digits of the target's place, for any shortest paths."""
-    place, width = kept(fabric, "_places", _places)
+    place, width = cached(fabric, "_places", _places)
     goal = np.repeat(place[target], subflows)  # D of each row
 
     def pick(row: Ints, node: Ints, links: Links) -> Ints:

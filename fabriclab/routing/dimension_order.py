@@ -6,7 +6,7 @@ import numpy as np
 
 from fabriclab.core import Fabric, Flags, Flows, Ints, Routes, pointer, rows_of
 from fabriclab.registry import register
-from fabriclab.routing.shortest import Links, Rows, Seed, Ways, follow
+from fabriclab.routing.shortest import Links, PairRoutes, Paths, Seed, follow
 
 
 class Grid(NamedTuple):
@@ -39,8 +39,8 @@ def _datelines(fabric: Fabric, flows: Flows, routes: Routes) -> Ints:
 
 @register("routing", "dimension_order", lanes=_datelines)
 def by_dimension(
-    fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
-) -> Rows:
+    fabric: Fabric, paths: Paths, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
+) -> PairRoutes:
     """Return for each pair the shortest path that takes the lowest dimension first; ``seed`` has no effect.
 
     For torus, mesh, hypercube and HyperX. Half way round a ring both directions are equally short, and the one that
@@ -64,7 +64,7 @@ def by_dimension(
         least = np.repeat(np.minimum.reduceat(keys, begins), links.count)
         return np.flatnonzero(keys == least) - begins
 
-    return follow(fabric, ways, source, target, subflows, pick)
+    return follow(fabric, paths, source, target, subflows, pick)
 
 
 def _grid(fabric: Fabric) -> Grid:

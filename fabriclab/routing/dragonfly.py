@@ -26,7 +26,7 @@ from fabriclab.core import (
     rows_of,
 )
 from fabriclab.registry import register
-from fabriclab.routing.shortest import LinkParts, Rows, Seed, Ways, check_paths, kept
+from fabriclab.routing.shortest import LinkParts, PairRoutes, Paths, Seed, cached, check_paths
 
 
 def lanes(fabric: Fabric, flows: Flows, routes: Routes) -> Ints:
@@ -52,20 +52,20 @@ def lanes(fabric: Fabric, flows: Flows, routes: Routes) -> Ints:
 
 @register("routing", "minimal", lanes=lanes)
 def minimal(
-    fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
-) -> Rows:
+    fabric: Fabric, paths: Paths, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
+) -> PairRoutes:
     """Return the direct path of each pair: to a switch with a cable to the target's group, across, to the target.
 
     If the switch of the source has such a cable itself, that is taken. Several cables share the traffic equally, so
     the row is a spray; ``seed`` has no effect.
     """
-    return _Map.of(fabric).rows(source, target, [False] * subflows)
+    return _GroupLinks.of(fabric).rows(source, target, [False] * subflows)
 
 
 @register("routing", "valiant", lanes=lanes)
 def valiant(
-    fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
-) -> Rows:
+    fabric: Fabric, paths: Paths, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
+) -> PairRoutes:
     """Return the detour of each pair over all groups but its own two, in equal parts, as if each packet drew one.
 
     Within a group, and where there are only two groups, the path is the direct one. ``seed`` has no effect.
@@ -74,19 +74,19 @@ def valiant(
     ----------
     .. [1] L. G. Valiant, A scheme for fast parallel communication, SIAM Journal on Computing 11(2), 1982.
     """
-    return _Map.of(fabric).rows(source, target, [True] * subflows)
+    return _GroupLinks.of(fabric).rows(source, target, [True] * subflows)
 
 
 @register("routing", "ugal_l", lanes=lanes, cost="local")
 @register("routing", "ugal_g", lanes=lanes, cost="global")
 def ugal(
-    fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
-) -> Rows:
+    fabric: Fabric, paths: Paths, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
+) -> PairRoutes:
     """Return the direct path and the detour of each pair as candidates.
 
     The choice of "ugal_l" sees only the first link between switches, that of "ugal_g" all links of both.
     """
-    return _Map.of(fabric).rows(source, target, [False, True] * subflows)
+    return _GroupLinks.of(fabric).rows(source, target, [False, True] * subflows)
 
 
 class _Front(NamedTuple):
@@ -97,7 +97,7 @@ class _Front(NamedTuple):
     part: Floats  # 0..1
 
 
-class _Gates(NamedTuple):
+class _Gateways(NamedTuple):
     """Cables out of a group, an entry for each wanted crossing and each cable that serves it."""
 
     crossing: Ints
@@ -122,7 +122,7 @@ class _Sorted(NamedTuple):
         return begin, np.searchsorted(self.key, wanted, "right") - begin
 
 
-class _Map:
+class _GroupLinks:
     """Local and global links of a dragonfly, by group."""
 
     def __init__(self, fabric: Fabric) -> None:
@@ -130,7 +130,7 @@ class _Map:
         transit = fabric.transit
         self.fabric = fabric
         self.group = group  # (N,)
-        self.n = int(group.max()) + 1  # groups
+        self.n_groups = int(group.max()) + 1  # groups
 
         between_switches = transit[fabric.source] & transit[fabric.target]
         inner = np.flatnonzero(between_switches & (fabric.capacity > 0))
@@ -140,10 +140,10 @@ class _Map:
         across = inner[~is_local]
         switch = fabric.source[across].astype(np.int64)
         goal = group[fabric.target[across]]
-        self.of_switch = _Sorted.by(across, switch * self.n + goal)
-        self.of_group = _Sorted.by(across, group[switch] * self.n + goal)
+        self.of_switch = _Sorted.by(across, switch * self.n_groups + goal)
+        self.of_group = _Sorted.by(across, group[switch] * self.n_groups + goal)
         # (groups, groups) whether a group has a working link to another
-        self.joined = np.zeros((self.n, self.n), dtype=np.bool_)
+        self.joined = np.zeros((self.n_groups, self.n_groups), dtype=np.bool_)
         self.joined[group[switch], goal] = True
 
         # Local links, by key = source * nodes + target; and by source alone, in the same order.
@@ -154,12 +154,12 @@ class _Map:
 
         self.place, most = self._places()
         check_memory(
-            9 * self.n * most**2,
-            f"ways within {self.n} groups of {most} switches",
+            9 * self.n_groups * most**2,
+            f"ways within {self.n_groups} groups of {most} switches",
             "take smaller groups",
         )
         # (groups, places, places) 1 where two switches of a group are the same or joined by a working link.
-        joined = np.tile(np.eye(most, dtype=np.float32), (self.n, 1, 1))
+        joined = np.tile(np.eye(most, dtype=np.float32), (self.n_groups, 1, 1))
         joined[group[start], self.place[start], self.place[fabric.target[local]]] = 1
         # Whether two switches of a group are at most two working links apart: the square of that matrix.
         self.near = joined @ joined > 0
@@ -170,28 +170,28 @@ class _Map:
         switch = switch[
             np.argsort(self.group[switch], kind="stable")
         ]  # those of group 0, of group 1, ...
-        first = pointer(np.bincount(self.group[switch], minlength=self.n))
+        first = pointer(np.bincount(self.group[switch], minlength=self.n_groups))
         place = np.zeros(self.fabric.n_nodes, dtype=np.int64)
         place[switch] = np.arange(switch.size) - first[self.group[switch]]
         return place, int(np.diff(first).max())
 
     @classmethod
     def of(cls, fabric: Fabric) -> Self:
-        """Return the map of a fabric, or refuse one that has no groups."""
+        """Return the local and global links of a fabric, or refuse one that has no groups."""
         if "group" not in fabric.coord_names or "router" not in fabric.coord_names:
             raise ValueError(
                 f"this routing needs groups of routers (dragonfly), got {fabric.family!r}; use ecmp"
             )
-        return kept(fabric, "_dragonfly", cls)
+        return cached(fabric, "_dragonfly", cls)
 
-    def rows(self, source: Ints, target: Ints, detours: list[bool]) -> Rows:
+    def rows(self, source: Ints, target: Ints, detours: list[bool]) -> PairRoutes:
         """Return for each pair one row per entry of ``detours``: by a detour where True, else by the direct path.
 
         What lies between two switches is the same for all their hosts, so it is computed once for each such pair.
         """
         n_pairs = source.size
-        first_switch, up = self._door(source)
-        last_switch, down = self._door(target)
+        first_switch, up = self._access_switch(source)
+        last_switch, down = self._access_switch(target)
         down = np.where(down >= 0, down ^ 1, -1)  # towards the target
         up_works = (up < 0) | (self.fabric.capacity[up] > 0)
         down_works = (down < 0) | (self.fabric.capacity[down] > 0)
@@ -199,7 +199,7 @@ class _Map:
 
         n_nodes = self.fabric.n_nodes
         key, same = np.unique(first_switch * n_nodes + last_switch, return_inverse=True)
-        core = self._core(key // n_nodes, key % n_nodes, detours)
+        core = self._between_switches(key // n_nodes, key % n_nodes, detours)
         n_kinds = len(detours)
         pair = np.repeat(np.arange(n_pairs), n_kinds)  # (rows,)
         core_row = (same[:, None] * n_kinds + np.arange(n_kinds)).ravel()  # (rows,)
@@ -215,13 +215,13 @@ class _Map:
         ptr = pointer(length.sum(axis=1))
         check_memory(
             60 * int(ptr[-1]),
-            f"routes of {n_pairs} pairs over {self.n} groups",
+            f"routes of {n_pairs} pairs over {self.n_groups} groups",
             "route fewer flows",
         )
         entries = expand(first.ravel(), length.ravel())
-        return Rows(ptr, all_links[entries], all_uses[entries], SPRAY)
+        return PairRoutes(ptr, all_links[entries], all_uses[entries], SPRAY)
 
-    def _door(self, end: Ints) -> tuple[Ints, Ints]:
+    def _access_switch(self, end: Ints) -> tuple[Ints, Ints]:
         """Return the switch of each end, and the link from the end to it, -1 where the end is a switch itself."""
         fabric = self.fabric
         ptr, order = fabric.out
@@ -230,7 +230,7 @@ class _Map:
         switch = np.where(link < 0, end, fabric.target[link])
         return switch.astype(np.int64), link
 
-    def _core(self, start: Ints, goal: Ints, detours: list[bool]) -> Rows:
+    def _between_switches(self, start: Ints, goal: Ints, detours: list[bool]) -> PairRoutes:
         """Return the rows between switches, for pairs of switches of which each occurs once."""
         n_pairs = start.size
         pair = np.repeat(np.arange(n_pairs), len(detours))  # (rows,)
@@ -240,19 +240,19 @@ class _Map:
         last = self.group[goal]
 
         # Groups that a row may take its detour over: joined to its own and to the last one. (rows, groups)
-        is_direct = self._leads(start, goal)
+        is_direct = self._has_direct_path(start, goal)
         is_detour = np.tile(np.array(detours), n_pairs) | ~is_direct
         wants_detour = is_detour & (own != last)
         over = self.joined[own] & self.joined[:, last].T & wants_detour[:, None]
         check_memory(
             450 * (pair.size + int(over.sum())),
-            f"routes of {n_pairs} pairs of switches over {self.n} groups",
+            f"routes of {n_pairs} pairs of switches over {self.n_groups} groups",
             "route fewer flows",
         )
         row, group = np.nonzero(over)  # one entry for each crossing into a group of a detour
-        gates = self._gates(start[row], goal[row], group)
+        gateways = self._gateways(start[row], goal[row], group)
         used = np.bincount(
-            row[distinct(gates.crossing)], minlength=pair.size
+            row[distinct(gateways.crossing)], minlength=pair.size
         )  # (rows,) groups that lead on
         more = ", or has more links than this routing takes (then route by ecmp)"
         check_paths(self.fabric, ~is_direct & (used == 0), start, goal, more)
@@ -260,7 +260,7 @@ class _Map:
         # Detours cross into their groups, in equal parts; the other rows wait at their first switch.
         loads: list[LinkParts] = []
         equal_part = 1 / np.maximum(used, 1)[row]
-        far = self._cross(_Front(row, start[row], equal_part), gates, loads)
+        far = self._cross(_Front(row, start[row], equal_part), gateways, loads)
         stay = np.flatnonzero(used == 0)
         front = _Front(
             row=np.append(stay, far.row),
@@ -270,8 +270,8 @@ class _Map:
 
         # All parts cross into the last group, unless they are there already, and go to the last switch.
         arrived = self.group[front.at] == last[front.row]
-        gates = self._gates(front.at, goal[front.row], last[front.row])
-        crossed = self._cross(front, gates, loads)
+        gateways = self._gateways(front.at, goal[front.row], last[front.row])
+        crossed = self._cross(front, gateways, loads)
         front = _Front(
             row=np.append(front.row[arrived], crossed.row),
             at=np.append(front.at[arrived], crossed.at),
@@ -280,15 +280,15 @@ class _Map:
         self._walk(front, goal[front.row], loads)
         return self._merged(loads, pair.size)
 
-    def _merged(self, loads: list[LinkParts], n_rows: int) -> Rows:
+    def _merged(self, loads: list[LinkParts], n_rows: int) -> PairRoutes:
         """Return all loads as rows; parts of a row on the same link are added."""
         parts = LinkParts.join(loads)
         key, same = np.unique(parts.row * self.fabric.n_links + parts.link, return_inverse=True)
         row, link = np.divmod(key, self.fabric.n_links)
         use = np.bincount(same, parts.part, key.size).astype(np.float64)
-        return Rows(pointer(np.bincount(row, minlength=n_rows)), link, use, SPRAY)
+        return PairRoutes(pointer(np.bincount(row, minlength=n_rows)), link, use, SPRAY)
 
-    def _leads(self, at: Ints, to: Ints) -> Flags:
+    def _has_direct_path(self, at: Ints, to: Ints) -> Flags:
         """Return whether a direct path leads from each switch to another."""
         key, back = np.unique(at * self.fabric.n_nodes + to, return_inverse=True)
         at, to = np.divmod(key, self.fabric.n_nodes)
@@ -296,15 +296,15 @@ class _Map:
         leads = same_group & self._near(at, to)
         away = np.flatnonzero(~same_group)
         if away.size:
-            gates = self._gates(at[away], to[away], self.group[to[away]])
-            leads[away[gates.crossing]] = True
+            gateways = self._gateways(at[away], to[away], self.group[to[away]])
+            leads[away[gateways.crossing]] = True
         return np.asarray(leads[back])
 
     def _near(self, at: NDArray[np.integer], to: NDArray[np.integer]) -> Flags:
         """Return whether two switches of the same group are at most two working links apart."""
         return np.asarray(self.near[self.group[at], self.place[at], self.place[to]])
 
-    def _gates(self, at: Ints, to: Ints, group: Ints) -> _Gates:
+    def _gateways(self, at: Ints, to: Ints, group: Ints) -> _Gateways:
         """Return the cables from the group of ``at`` to another group from which a direct path leads on to ``to``.
 
         They are those of the switch ``at`` itself, or if none of those will do, those of others in its group. So no
@@ -313,30 +313,32 @@ class _Map:
         found = []
         rest = np.flatnonzero(self.group[at] != group)  # crossings without a cable so far
         for links, start in ((self.of_switch, at), (self.of_group, self.group[at])):
-            begin, count = links.find(start[rest] * self.n + group[rest])
+            begin, count = links.find(start[rest] * self.n_groups + group[rest])
             link = links.link[expand(begin, count)]
             crossing = np.repeat(rest, count)
 
             # The switch must be near the cable, and the far end of the cable must lead on.
             serves = self._near(at[crossing], self.fabric.source[link])
             far_end = self.fabric.target[link[serves]].astype(np.int64)
-            serves[serves] = self._leads(far_end, to[crossing[serves]])
-            found.append(_Gates(crossing[serves], link[serves]))
+            serves[serves] = self._has_direct_path(far_end, to[crossing[serves]])
+            found.append(_Gateways(crossing[serves], link[serves]))
             is_served = np.bincount(crossing[serves], minlength=at.size)[rest] > 0
             rest = rest[~is_served]
 
-        crossing = np.concatenate([gates.crossing for gates in found])
-        link = np.concatenate([gates.link for gates in found])
-        return _Gates(crossing, link)
+        crossing = np.concatenate([gateways.crossing for gateways in found])
+        link = np.concatenate([gateways.link for gateways in found])
+        return _Gateways(crossing, link)
 
-    def _cross(self, front: _Front, gates: _Gates, loads: list[LinkParts]) -> _Front:
-        """Return the parts that have gates at the far ends of them, and add their loads; gates share equally."""
-        crossing = gates.crossing  # entry of the front
-        gates_each = np.bincount(crossing)[crossing]
-        leaving = _Front(front.row[crossing], front.at[crossing], front.part[crossing] / gates_each)
-        self._walk(leaving, self.fabric.source[gates.link].astype(np.int64), loads)
-        loads.append(LinkParts(leaving.row, gates.link, leaving.part))
-        far_end = self.fabric.target[gates.link].astype(np.int64)
+    def _cross(self, front: _Front, gateways: _Gateways, loads: list[LinkParts]) -> _Front:
+        """Return the parts that have gateways at the far ends of them, and add their loads; gateways share equally."""
+        crossing = gateways.crossing  # entry of the front
+        gateways_each = np.bincount(crossing)[crossing]
+        leaving = _Front(
+            front.row[crossing], front.at[crossing], front.part[crossing] / gateways_each
+        )
+        self._walk(leaving, self.fabric.source[gateways.link].astype(np.int64), loads)
+        loads.append(LinkParts(leaving.row, gateways.link, leaving.part))
+        far_end = self.fabric.target[gateways.link].astype(np.int64)
         return _Front(leaving.row, far_end, leaving.part)
 
     def _walk(self, front: _Front, to: Ints, loads: list[LinkParts]) -> None:

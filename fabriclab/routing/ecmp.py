@@ -5,7 +5,7 @@ import numpy as np
 from fabriclab import units
 from fabriclab.core import Fabric, Floats, Ints
 from fabriclab.registry import register
-from fabriclab.routing.shortest import Links, Rows, Seed, Ways, first, follow, hashed
+from fabriclab.routing.shortest import Links, PairRoutes, Paths, Seed, first, follow, hashed
 
 _PATHS = 8  # illustrative: paths that a switch compares for one target
 _SUMS = 4096  # flows on all cables together, above which none of the Poisson probabilities counts
@@ -13,8 +13,8 @@ _SUMS = 4096  # flows on all cables together, above which none of the Poisson pr
 
 @register("routing", "ecmp", minimal=True)
 def ecmp(
-    fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
-) -> Rows:
+    fabric: Fabric, paths: Paths, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
+) -> PairRoutes:
     """Return ``subflows`` paths per pair, each chosen link by link by a hash.
 
     The hash takes the ends, the number of the subflow and the node that asks, as a switch hashes the header with a
@@ -33,24 +33,24 @@ def ecmp(
         hashes = hashed(own_seed, source[pair], target[pair], subflow, node)
         return (hashes % links.count.astype(np.uint64)).astype(np.int64)
 
-    return follow(fabric, ways, source, target, subflows, pick)
+    return follow(fabric, paths, source, target, subflows, pick)
 
 
 @register("routing", "shortest", minimal=True)
 def shortest(
-    fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
-) -> Rows:
+    fabric: Fabric, paths: Paths, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
+) -> PairRoutes:
     """Return for each pair the shortest path that takes the lowest link number at every node.
 
     So all targets of a tree climb to the same switch; ``seed`` has no effect.
     """
-    return follow(fabric, ways, source, target, subflows, first)
+    return follow(fabric, paths, source, target, subflows, first)
 
 
 @register("routing", "adaptive", cost="global")
 def adaptive(
-    fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
-) -> Rows:
+    fabric: Fabric, paths: Paths, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
+) -> PairRoutes:
     """Return 8 shortest paths of each pair, or ``subflows`` if more, drawn by a hash, as candidates for its flowlets.
 
     Flowlets are bursts of a flow, so far apart that none overtakes another. Each takes the path that is least
@@ -62,7 +62,7 @@ def adaptive(
     .. [1] M. Alizadeh et al., CONGA: distributed congestion-aware load balancing for datacenters, SIGCOMM 2014.
     """
     n_paths = max(subflows, _PATHS)
-    rows: Rows = ecmp(fabric, ways, source, target, subflows=n_paths, seed=seed)
+    rows: PairRoutes = ecmp(fabric, paths, source, target, subflows=n_paths, seed=seed)
     return rows
 
 
@@ -95,7 +95,7 @@ def expected_fullest(flows: int, cables: int) -> float:
 
     def poisson(mean: float) -> Floats:
         """Return the probabilities of 0..n flows for a mean number, e^-mean mean^i / i!, (n + 1,)."""
-        return np.exp(number * np.log(mean) - mean - log_factorial)
+        return np.asarray(np.exp(number * np.log(mean) - mean - log_factorial))
 
     one_cable = poisson(n / m)
     all_cables = poisson(float(n))

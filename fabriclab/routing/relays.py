@@ -1,17 +1,18 @@
 """Relays: a GPU of the source's or the target's server passes traffic on over NVLink, so that it stays on one rail."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fabriclab.core import Fabric, Flags, Ints, expand, pointer, rows_of
 from fabriclab.registry import register
 from fabriclab.routing.ecmp import ecmp
-from fabriclab.routing.shortest import Rows, Seed, Ways
+from fabriclab.routing.shortest import PairRoutes, Paths, Seed
 
 
 @register("routing", "pxn", relays=True)
 def pxn(
-    fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
-) -> Rows:
+    fabric: Fabric, paths: Paths, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
+) -> PairRoutes:
     """Return paths over a relay: the GPU of the sender's server on the rail of the target, then along that rail.
 
     Within a server, and on one rail, the path is direct. Both legs are shortest paths by hash, as in ``ecmp``.
@@ -22,29 +23,29 @@ def pxn(
     ----------
     .. [1] NVIDIA, Doubling all2all performance with NVIDIA Collective Communication Library 2.12, 2022 (PXN).
     """
-    return _two_legs(fabric, ways, source, target, subflows, seed, at_source=True)
+    return _two_legs(fabric, paths, source, target, subflows, seed, at_source=True)
 
 
 @register("routing", "rail_aligned", relays=True)
 def rail_aligned(
-    fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
-) -> Rows:
+    fabric: Fabric, paths: Paths, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
+) -> PairRoutes:
     """Return paths along the sender's rail to the target's server, then over NVLink from the GPU on that rail.
 
     The mirror image of ``pxn``, with the same limits: the relay stands in the target's server.
     """
-    return _two_legs(fabric, ways, source, target, subflows, seed, at_source=False)
+    return _two_legs(fabric, paths, source, target, subflows, seed, at_source=False)
 
 
 def _two_legs(
     fabric: Fabric,
-    ways: Ways,
+    paths: Paths,
     source: Ints,
     target: Ints,
     subflows: int,
     seed: Seed,
     at_source: bool,
-) -> Rows:
+) -> PairRoutes:
     """Return paths of two legs: from the source to a relay, and from there to the target.
 
     The relay stands in the server of the source if ``at_source``, else in that of the target.
@@ -67,15 +68,15 @@ def _two_legs(
     same_server = fabric.server[source_rank] == fabric.server[target_rank]
     same_rail = fabric.rail[source_rank] == fabric.rail[target_rank]
     direct = same_server | same_rail
-    mate = _mates(fabric, home, other, direct)
-    relay = np.where(direct, fabric.endpoint[home], fabric.endpoint[mate])
+    relay_rank = _relay_ranks(fabric, home, other, direct)
+    relay = np.where(direct, fabric.endpoint[home], fabric.endpoint[relay_rank])
 
     # All first legs, then all second ones; a direct pair has one leg without length, which needs no path.
     start = np.concatenate([source, relay])
     end = np.concatenate([relay, target])
     legs = np.flatnonzero(start != end)
     leg_seed: Seed = seed if isinstance(seed, int) else np.tile(seed, 2)[legs]
-    found = ecmp(fabric, ways, start[legs], end[legs], subflows=subflows, seed=leg_seed)
+    found = ecmp(fabric, paths, start[legs], end[legs], subflows=subflows, seed=leg_seed)
     leg_of_entry = legs[rows_of(found.ptr) // subflows]
     _check_inside(fabric, found, start, leg_of_entry, at_source)
 
@@ -89,14 +90,19 @@ def _two_legs(
     first = first.reshape(2, -1).T  # (rows, 2)
     length = length.reshape(2, -1).T
     entries = expand(first.ravel(), length.ravel())
-    return Rows(pointer(length.sum(axis=1)), found.link[entries], found.use[entries], found.kind)
+    return PairRoutes(
+        pointer(length.sum(axis=1)), found.link[entries], found.use[entries], found.kind
+    )
 
 
-def _check_inside(fabric: Fabric, found: Rows, start: Ints, leg: Ints, at_source: bool) -> None:
+def _check_inside(
+    fabric: Fabric, found: PairRoutes, start: Ints, leg: Ints, at_source: bool
+) -> None:
     """Refuse relays whose leg within the server, the first or the second, leaves it.
 
     ``start`` has the node where each leg begins, first legs before second ones; ``leg`` is the leg of each entry.
     """
+    server: NDArray[np.integer]  # (N,)
     if "server" in fabric.coord_names:
         server = fabric.coord[:, fabric.coord_names.index("server")]
     else:
@@ -114,7 +120,7 @@ def _check_inside(fabric: Fabric, found: Rows, start: Ints, leg: Ints, at_source
         )
 
 
-def _mates(fabric: Fabric, home: Ints, other: Ints, direct: Flags) -> Ints:
+def _relay_ranks(fabric: Fabric, home: Ints, other: Ints, direct: Flags) -> Ints:
     """Return for each pair the rank in the server of ``home`` on the rail of ``other``.
 
     Where several ranks of a server are on that rail, it has the same place among them as ``other`` has in its server.

@@ -1,8 +1,9 @@
 """Tools for routing methods: the links that lead on from a node, following them, and each pair of nodes once.
 
-A method gets the shortest paths of a fabric as a function from pairs and nodes to the links that lead on (`Walk`), and
-chooses among these links (`Pick`); `follow` turns the choices into paths. Here shortest paths come from a breadth-first
-search over any graph, one bit for each goal; `fabriclab.routing._clos` reads them off the tiers of a tree.
+A method gets the shortest paths of a fabric as a function from pairs and nodes to the links that lead on
+(`NextLinks`), and chooses among these links (`Pick`); `follow` turns the choices into paths. Here shortest paths come
+from a breadth-first search over any graph, one bit for each goal; `fabriclab.routing._clos` reads them off the tiers of
+a tree.
 """
 
 from collections.abc import Callable, Iterator
@@ -55,7 +56,7 @@ class Links:
         return self.table[expand(self.start, self.count)]
 
 
-class Rows(NamedTuple):
+class PairRoutes(NamedTuple):
     """Routes between pairs of nodes, as a routing method returns them: R rows with E links in all."""
 
     ptr: Ints  # (R + 1,) row r has the entries ptr[r] to ptr[r + 1] - 1
@@ -84,10 +85,10 @@ class LinkParts(NamedTuple):
 
 
 # (pair, node) -> the links on shortest paths of pair[k] that lead on from node[k], for each k.
-Walk = Callable[[Ints, Ints], Links]
+NextLinks = Callable[[Ints, Ints], Links]
 
 
-class Ways(Protocol):
+class Paths(Protocol):
     """Shortest paths of a fabric, for pairs of nodes that are asked for in batches."""
 
     # The fabric, or copies of it: link and node numbers are taken modulo those of the fabric.
@@ -97,7 +98,7 @@ class Ways(Protocol):
         """Return the numbers of the pairs in batches that fit into memory: one batch where no table is needed."""
         return [np.arange(source.size)] if source.size else []
 
-    def walk(self, source: Ints, target: Ints) -> Walk:
+    def walk(self, source: Ints, target: Ints) -> NextLinks:
         """Return the function that gives the next links of these pairs."""
 
 
@@ -107,16 +108,16 @@ Pick = Callable[[Ints, Ints, Links], NDArray[np.integer]]
 
 
 def follow(
-    fabric: Fabric, ways: Ways, source: Ints, target: Ints, subflows: int, pick: Pick
-) -> Rows:
+    fabric: Fabric, paths: Paths, source: Ints, target: Ints, subflows: int, pick: Pick
+) -> PairRoutes:
     """Return ``subflows`` paths for each pair, made of the links that ``pick`` chooses.
 
     All pairs are followed at once, one hop after another, until each has reached its target.
     """
     n_rows = source.size * subflows
     columns: list[NDArray[np.int32]] = []  # one for each hop: the link of every row, -1 for none
-    for batch in ways.batches(source, target):
-        next_links = ways.walk(source[batch], target[batch])
+    for batch in paths.batches(source, target):
+        next_links = paths.walk(source[batch], target[batch])
 
         # One entry for each row that has not arrived yet; the row is a pair and a subflow of it.
         pair = np.repeat(np.arange(batch.size), subflows)  # within the batch
@@ -134,7 +135,7 @@ def follow(
             columns[hop][row] = link
             hop += 1
 
-            node = ways.graph.target[link].astype(np.int64)
+            node = paths.graph.target[link].astype(np.int64)
             on_the_way = (
                 node % fabric.n_nodes != goal
             )  # a node of a copy counts as that of the fabric
@@ -149,7 +150,7 @@ def follow(
         table = np.full((n_rows, 0), -1, dtype=np.int32)
     taken = table >= 0
     link = table[taken].astype(np.int64) % fabric.n_links
-    return Rows(ptr=pointer(taken.sum(axis=1)), link=link, use=np.ones(link.size), kind=PATH)
+    return PairRoutes(ptr=pointer(taken.sum(axis=1)), link=link, use=np.ones(link.size), kind=PATH)
 
 
 def first(row: Ints, node: Ints, links: Links) -> Ints:
@@ -173,7 +174,7 @@ def hashed(seed: Seed, *columns: NDArray[np.integer]) -> NDArray[np.uint64]:
     return value
 
 
-def kept(fabric: Fabric, name: str, make: Callable[[Fabric], Found]) -> Found:
+def cached(fabric: Fabric, name: str, make: Callable[[Fabric], Found]) -> Found:
     """Return ``make(fabric)``, computed at the first call only.
 
     The result is stored on the fabric under ``name``, like its cached properties, and freed with it.
@@ -199,7 +200,7 @@ def check_paths(
 def by_pair(
     fabric: Fabric,
     flows: Flows,
-    choose: Callable[[Ints, Ints, Seed], Rows],
+    choose: Callable[[Ints, Ints, Seed], PairRoutes],
     seed: int = 0,
     entropy: ArrayLike | None = None,
 ) -> Routes:
@@ -257,7 +258,7 @@ def bit(column: Ints) -> NDArray[np.uint64]:
     return np.uint64(1) << (column & 63).astype(np.uint64)
 
 
-class Search:
+class ShortestPathSearch:
     """Breadth-first search from many goals back over the links that work; each goal is one bit of a 64-bit word.
 
     A row of words says which goals a node reaches. One hop back is a bitwise or over the nodes that its links lead to,
@@ -328,7 +329,7 @@ class Search:
             reached |= new
             np.bitwise_and(reached, self.passes, out=passed_on)
 
-    def hops(self, goals: Ints, copies: int = 1) -> "_Hops":
+    def hops(self, goals: Ints, copies: int = 1) -> "_HopCounts":
         """Return the hops from every node to each goal, in whichever copy it is nearest."""
         seen = self.start(goals, copies)
         planes: list[NDArray[np.uint64]] = []
@@ -339,7 +340,7 @@ class Search:
                 if hops >> k & 1:
                     plane |= new
             seen |= new
-        return _Hops(self.row, seen, planes)
+        return _HopCounts(self.row, seen, planes)
 
     def table(self, goals: Ints) -> NDArray[np.uint16]:
         """Return the hops from every node to each goal as a table, `FAR` where there is no path, (N, goals)."""
@@ -348,10 +349,10 @@ class Search:
 
 
 @dataclass(frozen=True)
-class _Hops:
+class _HopCounts:
     """Hop counts from nodes to goals, stored in bit planes: bit k of every count stands in plane k.
 
-    ``seen`` has a bit where there is a path at all. Each is an array (N, words) by row, as in `Search`.
+    ``seen`` has a bit where there is a path at all. Each is an array (N, words) by row, as in `ShortestPathSearch`.
     """
 
     row: Ints
@@ -393,7 +394,7 @@ class Tables:
         step = max(1, _BATCH // max(1, self.graph.n_nodes))  # goals of a batch
         return np.split(order, first[step::step])
 
-    def walk(self, source: Ints, target: Ints) -> Walk:
+    def walk(self, source: Ints, target: Ints) -> NextLinks:
         """Return the function that gives the next links of these pairs."""
         goals, column = np.unique(target, return_inverse=True)
         hops = self._search(goals)
@@ -401,7 +402,9 @@ class Tables:
         check_paths(self.fabric, hops.count(source, column) == FAR, source, target, more)
         return partial(self._next_links, hops, goals, column)
 
-    def _next_links(self, hops: _Hops, goals: Ints, column: Ints, pair: Ints, node: Ints) -> Links:
+    def _next_links(
+        self, hops: _HopCounts, goals: Ints, column: Ints, pair: Ints, node: Ints
+    ) -> Links:
         """Return for each pair at its node all working links that lead one hop nearer to its goal.
 
         ``goals[column[p]]`` is the goal of pair p.
@@ -426,7 +429,7 @@ class Tables:
         goals, column = np.unique(target, return_inverse=True)
         return np.not_equal(self._search(goals).count(source, column), FAR)
 
-    def _search(self, goals: Ints) -> _Hops:
+    def _search(self, goals: Ints) -> _HopCounts:
         """Return the hops from every node to the goals."""
         n_copies = self.graph.n_nodes // self.fabric.n_nodes
-        return Search(self.graph).hops(goals, n_copies)
+        return ShortestPathSearch(self.graph).hops(goals, n_copies)

@@ -4,13 +4,13 @@ import numpy as np
 
 from fabriclab.core import SPRAY, Fabric, Floats, Ints, check_memory, pointer
 from fabriclab.registry import register
-from fabriclab.routing.shortest import LinkParts, Rows, Seed, Walk, Ways
+from fabriclab.routing.shortest import LinkParts, NextLinks, PairRoutes, Paths, Seed
 
 
 @register("routing", "spray", minimal=True)
 def spray(
-    fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
-) -> Rows:
+    fabric: Fabric, paths: Paths, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
+) -> PairRoutes:
     """Return one row per pair and subflow with the part of the rate that each link carries.
 
     At each node the traffic splits over the links on shortest paths in proportion to their capacity.
@@ -19,18 +19,18 @@ def spray(
     source = np.repeat(source, subflows)  # (rows,)
     target = np.repeat(target, subflows)
     found: list[LinkParts] = []
-    for batch in ways.batches(source, target):
-        next_links = ways.walk(source[batch], target[batch])
+    for batch in paths.batches(source, target):
+        next_links = paths.walk(source[batch], target[batch])
         for parts in _spread(fabric, next_links, source[batch], target[batch]):
             found.append(parts._replace(row=batch[parts.row]))
 
     entries = LinkParts.join(found)
     order = np.argsort(entries.row, kind="stable")
     ptr = pointer(np.bincount(entries.row, minlength=source.size))
-    return Rows(ptr, entries.link[order], entries.part[order], SPRAY)
+    return PairRoutes(ptr, entries.link[order], entries.part[order], SPRAY)
 
 
-def _spread(fabric: Fabric, next_links: Walk, source: Ints, target: Ints) -> list[LinkParts]:
+def _spread(fabric: Fabric, next_links: NextLinks, source: Ints, target: Ints) -> list[LinkParts]:
     """Return the parts of each pair on links, one hop after another; ``row`` is the number of the pair."""
     # One entry for each pair and node where traffic of the pair is now, with the part of it that is there.
     pair = np.arange(source.size)

@@ -6,13 +6,21 @@ from numpy.typing import NDArray
 from fabriclab.core import Fabric, Flags, Ints
 from fabriclab.registry import register
 from fabriclab.routing.d_mod_k import by_digit
-from fabriclab.routing.shortest import Copies, Rows, Search, Seed, Tables, Ways, follow
+from fabriclab.routing.shortest import (
+    Copies,
+    PairRoutes,
+    Paths,
+    Seed,
+    ShortestPathSearch,
+    Tables,
+    follow,
+)
 
 
 @register("routing", "updown")
 def updown(
-    fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
-) -> Rows:
+    fabric: Fabric, paths: Paths, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
+) -> PairRoutes:
     """Return for each pair a shortest path among those that climb first and then come down; ``seed`` has no effect.
 
     Every link gets a direction: up leads towards the roots. If both ends are equally far from a root, up leads to the
@@ -86,7 +94,8 @@ def _climbs(fabric: Fabric) -> Flags:
         ahead = distance[fabric.target]
         here = distance[fabric.source]
         nearer: Flags = ahead < here
-        return nearer | ((ahead == here) & (fabric.target < fabric.source))
+        lower_of_two: Flags = (ahead == here) & (fabric.target < fabric.source)
+        return nearer | lower_of_two
 
     # One root only in a part where two of them are joined, ...
     flat = part[source[np.isin(source, roots) & np.isin(target, roots)]]
@@ -109,7 +118,7 @@ def _torn(fabric: Fabric, up: Flags, roots: Ints, part: NDArray[np.integer]) -> 
         capacity=np.where(up, fabric.capacity, 0.0),
         transit=fabric.transit,
     )
-    search = Search(links_up)
+    search = ShortestPathSearch(links_up)
     seen = search.hops(roots).seen
     # Ranks that climb to the same roots are alike: K sets of roots, only one in a whole tree.
     sets = np.unique(seen[search.row[fabric.endpoint]], axis=0)  # (K, words)
