@@ -1,4 +1,4 @@
-"""Faults and maintenance: what fails or is drained together, what is left then, and how bad luck may get."""
+"""Faults and maintenance: what fails or is drained together, what is left then, and how bad it may get."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from fabriclab import units
 from fabriclab.core import Fabric, Flags, Floats, Ints, distinct_pairs
 from fabriclab.metrics.hops import check_ranks, joined, outside
 from fabriclab.metrics.traffic import times, uniform_load
-from fabriclab.routing.shortest import FAR, Search
+from fabriclab.routing.shortest import FAR, ShortestPathSearch
 
 __all__ = ["MonteCarlo", "Report", "fail", "monte_carlo", "parts", "report"]
 
-What = str | Mapping[Any, ArrayLike]
+Grouping = str | Mapping[Any, ArrayLike]
 
 
-def parts(fabric: Fabric, what: What) -> dict[Any, Ints]:
-    """Return what fails or is drained as one: the nodes of each part, or its cables.
+def parts(fabric: Fabric, what: Grouping) -> dict[Any, Ints]:
+    """Return the parts that fail or are drained as one: the nodes of each part, or its cables.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def parts(fabric: Fabric, what: What) -> dict[Any, Ints]:
     Returns
     -------
     dict
-        By number, from 0: that of the cable, among the nodes of the kind, or of the coordinate.
+        By number, from 0: of the cable, of the node among those of its kind, or of the coordinate.
 
     Raises
     ------
@@ -51,14 +51,20 @@ def parts(fabric: Fabric, what: What) -> dict[Any, Ints]:
     elif what in fabric.coord_names:
         number = fabric.coordinate(what)
     else:
-        known = ", ".join(dict.fromkeys(["cable", *fabric.kinds, *fabric.coord_names]))
-        raise ValueError(f"what must be one of {known}, or power domains by name, got {what!r}")
+        known = dict.fromkeys(["cable", *fabric.kinds, *fabric.coord_names])  # each once
+        raise ValueError(
+            f"what must be one of {', '.join(known)}, or power domains by name, got {what!r}"
+        )
+
+    # Nodes or cables with the same number are a part; those with -1 are in none.
     order = np.argsort(number, kind="stable")
     found, first = np.unique(number[order], return_index=True)
-    return {k: p for k, p in zip(found.tolist(), np.split(order, first[1:]), strict=True) if k >= 0}
+    members = np.split(order, first[1:])
+    by_number = zip(found.tolist(), members, strict=True)
+    return {number: part for number, part in by_number if number >= 0}
 
 
-def fail(fabric: Fabric, what: What, which: Sequence[Any]) -> Fabric:
+def fail(fabric: Fabric, what: Grouping, which: Sequence[Any]) -> Fabric:
     """Return a fabric without some of its `parts`, by number or by name: their links have capacity 0.
 
     Examples
@@ -67,18 +73,31 @@ def fail(fabric: Fabric, what: What, which: Sequence[Any]) -> Fabric:
     >>> fail(topologies.build("leaf_spine", hosts=16, radix=8), "spine", [1])
     topologies.build('leaf_spine', hosts=16, radix=8).without(nodes=[21])
     """
-    there = parts(fabric, what)
-    for name in [which] if isinstance(which, str) or not np.iterable(which) else which:
-        if not isinstance(name, Hashable) or name not in there or name is which:
-            raise ValueError(
-                f"which must list some of {len(there)} parts, such as {[*there][:8]}, got {name!r}"
-            )
-    gone = np.concatenate([np.zeros(0, np.int64), *(there[name] for name in which)])
-    return fabric.without(cables=gone) if what == "cable" else fabric.without(nodes=gone)
+    known = parts(fabric, what)
+    is_list = np.iterable(which) and not isinstance(which, str)
+    if not is_list:
+        raise _unknown_part(known, which)
+
+    lost = [np.zeros(0, np.int64)]
+    for name in which:
+        if not isinstance(name, Hashable) or name not in known:
+            raise _unknown_part(known, name)
+        lost.append(known[name])
+
+    if what == "cable":
+        return fabric.without(cables=np.concatenate(lost))
+    return fabric.without(nodes=np.concatenate(lost))
+
+
+def _unknown_part(known: Mapping[Any, Ints], name: object) -> ValueError:
+    """Return the error for a name that is none of the parts, or that does not stand in a list."""
+    return ValueError(
+        f"which must list some of {len(known)} parts, such as {[*known][:8]}, got {name!r}"
+    )
 
 
 class Report(NamedTuple):
-    """What is left of a fabric.
+    """What is left of a fabric after faults.
 
     Parameters
     ----------
@@ -119,71 +138,113 @@ def report(healthy: Fabric, hurt: Fabric) -> Report:
     ValueError
         If the two are not the same fabric, or the healthy one carries no traffic.
     """
-    if any(
-        not np.array_equal(getattr(healthy, k), getattr(hurt, k))
-        for k in ("source", "target", "endpoint")
-    ):
-        raise ValueError(
-            f"hurt must have the nodes and links of healthy, got {hurt!r:.80}; make it by fail or without"
-        )
-    whole, (left, link), (cut_off, alone) = _whole(healthy), _carries(hurt), _apart(hurt)
-    worst = _across(hurt, link) if left else ()
-    return Report(left / whole, np.flatnonzero(cut_off), np.flatnonzero(alone), worst, link)
+    for name in ("source", "target", "endpoint"):
+        if not np.array_equal(getattr(healthy, name), getattr(hurt, name)):
+            raise ValueError(
+                f"hurt must have the nodes and links of healthy, got {hurt!r:.80}; make it by fail or without"
+            )
+    whole = _whole(healthy)
+    left = _carried(hurt)
+    apart = _apart(hurt)
+    worst = _across(hurt, left.link) if left.rate else ()
+    return Report(
+        bandwidth=left.rate / whole,
+        cut_off=np.flatnonzero(apart.cut_off),
+        alone=np.flatnonzero(apart.alone),
+        worst=worst,
+        link=left.link,
+    )
 
 
-def _carries(fabric: Fabric) -> tuple[float, int]:
-    """Return the uniform traffic of all pairs that have a path, together [B/s], and the fullest link."""
-    load, met = uniform_load(fabric, np.ones(check_ranks(fabric)))
-    took = times(fabric, load)
-    return (met / float(took.max()) if met else 0.0), int(took.argmax())
+class _Carried(NamedTuple):
+    """Uniform traffic of all pairs of ranks that have a path, together [B/s], and the fullest link."""
+
+    rate: float
+    link: int
+
+
+def _carried(fabric: Fabric) -> _Carried:
+    """Return the uniform traffic that a fabric carries; 0 if no pair has a path."""
+    n = check_ranks(fabric)
+    uniform = uniform_load(fabric, np.ones(n))  # 1 B for each pair
+    seconds = times(fabric, uniform.load)
+    rate = uniform.pairs / float(seconds.max()) if uniform.pairs else 0.0
+    return _Carried(rate, link=int(seconds.argmax()))
 
 
 def _whole(healthy: Fabric) -> float:
-    """Return what the healthy fabric carries, or refuse one that carries nothing. [B/s]."""
-    if not (whole := _carries(healthy)[0]):
+    """Return the traffic that the healthy fabric carries, or refuse one that carries nothing. [B/s]."""
+    rate = _carried(healthy).rate
+    if not rate:
         msg = f"the healthy fabric must have two ranks with a path between them, got {healthy!r:.80}; restore links"
         raise ValueError(msg)
-    return whole
+    return rate
 
 
-def _apart(fabric: Fabric) -> tuple[Flags, Flags]:
-    """Return which ranks are cut off with the help of their server, and which reach no other server alone, (R,)."""
-    own, (part, _, (rank, on, _)) = np.arange(fabric.n_ranks), joined(fabric, relay=True)
-    # one alone is a part too
-    where, rank = distinct_pairs(part[np.append(on, fabric.endpoint)], np.append(rank, own))
-    main = np.isin(own, rank[where == np.bincount(where).argmax()])
-    part, _, (rank, on, _) = joined(fabric, relay=False)
-    names, server = np.unique(fabric.server, return_inverse=True)
-    near, server = main[rank], server if names.size > 1 else own
-    # parts, once for each server that meets there
-    met, _ = distinct_pairs(part[on[near]], server[rank[near]])
-    return ~main, ~np.isin(own, rank[np.bincount(met, minlength=fabric.n_nodes)[part[on]] > 1])
+class _Apart(NamedTuple):
+    """Which ranks are cut off even with the help of their server, and which reach no other server alone, (R,)."""
+
+    cut_off: Flags
+    alone: Flags
+
+
+def _apart(fabric: Fabric) -> _Apart:
+    """Return which ranks are apart from the others."""
+    rank = np.arange(fabric.n_ranks)
+
+    # The main part is the one with most ranks, if GPUs of a server relay for each other. A rank that hangs on nothing
+    # is a part too, so each rank is added with the part of its own node.
+    helped = joined(fabric, relay=True)
+    node = np.append(helped.attached.node, fabric.endpoint)
+    part, member = distinct_pairs(helped.part[node], np.append(helped.attached.rank, rank))
+    is_main = np.isin(rank, member[part == np.bincount(part).argmax()])
+
+    # Without relays: a rank is alone unless it hangs on a part where at least two servers meet. Only ranks of the main
+    # part count; in a fabric of one server each rank counts as a server.
+    names, server = np.unique(fabric.server, return_inverse=True)  # (R,)
+    if names.size == 1:
+        server = rank
+    unhelped = joined(fabric, relay=False)
+    owner = unhelped.attached.rank  # (M,)
+    part = unhelped.part[unhelped.attached.node]  # (M,)
+    counts = is_main[owner]
+    part_once_per_server, _ = distinct_pairs(part[counts], server[owner[counts]])
+    servers = np.bincount(part_once_per_server, minlength=fabric.n_nodes)  # of each part
+    reaches_others = np.isin(rank, owner[servers[part] > 1])
+    return _Apart(cut_off=~is_main, alone=~reaches_others)
 
 
 def _across(fabric: Fabric, link: int) -> tuple[int, ...]:
-    """Return two ranks that have the link on a shortest path."""
-    u, v, ends, search = (
-        fabric.source[link],
-        fabric.target[link],
-        fabric.endpoint.astype(np.int64),
-        Search(fabric),
-    )
-    before = (
-        search.table(np.array([u]))[ends]
-        if fabric.transit[u]
-        else np.where(ends == u, 0, FAR)[:, None]
-    )
+    """Return two ranks that have the link on a shortest path, or () if no two have."""
+    start = fabric.source[link]
+    end = fabric.target[link]
+    ends = fabric.endpoint.astype(np.int64)
+    search = ShortestPathSearch(fabric)
+
+    # Hops from each rank to the start of the link, (R, 1). A start that forbids transit sends only its own traffic.
+    if fabric.transit[start]:
+        before = search.table(np.array([start]))[ends]
+    else:
+        before = np.where(ends == start, 0, FAR)[:, None]
+
     for goals in search.blocks(ends):
-        table = search.table(goals)
-        after = table[v] if fabric.transit[v] else np.where(goals == v, 0, FAR)
-        ways = np.argwhere((before + table[u] == table[ends]) & (after + 1 == table[u]))
-        if ways.size:
-            return int(ways[0, 0]), int(np.flatnonzero(ends == goals[ways[0, 1]])[0])
+        hops = search.table(goals)  # (N, goals)
+        after = hops[end] if fabric.transit[end] else np.where(goals == end, 0, FAR)
+        # The link is on a shortest path if its start is, and if its end is one hop nearer to the goal.
+        through_start = before + hops[start] == hops[ends]
+        leads_nearer = after + 1 == hops[start]
+        found = np.argwhere(
+            through_start & leads_nearer
+        )  # pairs of a rank and a goal of this block
+        if found.size:
+            sender, column = found[0]
+            receiver = np.flatnonzero(ends == goals[column])[0]
+            return int(sender), int(receiver)
     return ()
 
 
 class MonteCarlo(NamedTuple):
-    """Draws of failures: the bandwidth that each leaves, and the ranks that it cuts off and leaves alone, (D,) each."""
+    """Draws of failures: the bandwidth that each leaves, and how many ranks it cuts off and leaves alone, (D,) each."""
 
     bandwidth: Floats
     cut_off: Floats
@@ -191,16 +252,16 @@ class MonteCarlo(NamedTuple):
 
     def __repr__(self) -> str:
         """Show the medians."""
-        median = ", ".join(
-            f"{name} {np.median(column):.4g}" for name, column in self._asdict().items()
-        )
-        return f"<MonteCarlo: {self.bandwidth.size} draws, medians {median}>"
+        medians = [f"{name} {np.median(column):.4g}" for name, column in self._asdict().items()]
+        return f"<MonteCarlo: {self.bandwidth.size} draws, medians {', '.join(medians)}>"
 
 
-def monte_carlo(fabric: Fabric, what: What, k: int, draws: int = 100, seed: int = 0) -> MonteCarlo:
-    """Return what `report` says of ``k`` parts that fail at once, drawn ``draws`` times; all are equally likely.
+def monte_carlo(
+    fabric: Fabric, what: Grouping, k: int, draws: int = 100, seed: int = 0
+) -> MonteCarlo:
+    """Return the numbers of `report` for ``k`` parts that fail at once, drawn ``draws`` times; all are equally likely.
 
-    The healthy fabric is measured once, and parts that are drawn again together are not measured again. A fabric
+    The healthy fabric is measured once, and a set of parts that is drawn again is not measured again. A fabric
     without the inside of its servers (``expand=False``) is measured many times faster.
 
     Parameters
@@ -214,11 +275,27 @@ def monte_carlo(fabric: Fabric, what: What, k: int, draws: int = 100, seed: int 
     seed : int
         The same seed gives the same draws on every machine.
     """
-    there, rng = [*parts(fabric, what)], np.random.default_rng(units.count(seed, "seed", 0))
-    many, whole, seen = units.count(k, "k", 0, len(there)), _whole(fabric), {}
-    asked = range(units.count(draws, "draws"))
-    drawn = [frozenset(rng.choice(len(there), many, replace=False).tolist()) for _ in asked]
-    for lost in set(drawn):
-        hurt = fail(fabric, what, [there[i] for i in lost])
-        seen[lost] = (_carries(hurt)[0] / whole, *(np.count_nonzero(x) for x in _apart(hurt)))
-    return MonteCarlo(*np.array([seen[lost] for lost in drawn], dtype=float).T)
+    names = list(parts(fabric, what))
+    rng = np.random.default_rng(units.count(seed, "seed", 0))
+    n_failures = units.count(k, "k", 0, len(names))
+    whole = _whole(fabric)
+    n_draws = units.count(draws, "draws")
+
+    drawn = []
+    for _ in range(n_draws):
+        numbers = rng.choice(len(names), n_failures, replace=False)
+        drawn.append(frozenset(numbers.tolist()))
+
+    measured = {}
+    for failures in set(drawn):
+        hurt = fail(fabric, what, [names[i] for i in failures])
+        bandwidth = _carried(hurt).rate / whole
+        apart = _apart(hurt)
+        measured[failures] = (
+            bandwidth,
+            np.count_nonzero(apart.cut_off),
+            np.count_nonzero(apart.alone),
+        )
+
+    table = np.array([measured[failures] for failures in drawn], dtype=float)  # (D, 3)
+    return MonteCarlo(bandwidth=table[:, 0], cut_off=table[:, 1], alone=table[:, 2])

@@ -28,15 +28,17 @@ def spread(columns: Mapping[str, Any], n: int | None = None) -> dict[str, NDArra
     """Return columns broadcast together, or to ``n`` entries; those that do not fit are refused by name."""
     arrays = {name: column(value, name) for name, value in columns.items()}
     try:
-        shape = np.broadcast_shapes(*(a.shape for a in arrays.values())) if n is None else (n,)
+        shape: tuple[int, ...]
+        if n is None:
+            shape = np.broadcast_shapes(*[array.shape for array in arrays.values()])
+        else:
+            shape = (n,)
         return {name: np.broadcast_to(array, shape) for name, array in arrays.items()}
     except ValueError:
-        sizes = ", ".join(
-            f"{name} {array.shape}" for name, array in arrays.items() if array.size != 1
-        )
+        sizes = [f"{name} {array.shape}" for name, array in arrays.items() if array.size != 1]
         many = "as many as the others" if n is None else f"{n} of them"
         raise ValueError(
-            f"each column must have one entry or {many}, got the shapes {sizes}"
+            f"each column must have one entry or {many}, got the shapes {', '.join(sizes)}"
         ) from None
 
 
@@ -81,6 +83,7 @@ def frozen(value: ArrayLike, dtype: DTypeLike, name: str = "an array") -> NDArra
 
 
 def _sealed(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array whose memory is that of a ``bytes`` object; a copy unless it is one."""
     owner: Any = array
     while type(owner) is np.ndarray:
         owner = owner.base
@@ -91,13 +94,13 @@ def freeze(value: Any, kinds: Mapping[str, Any]) -> None:
     """Set the named fields of a frozen dataclass to frozen arrays of a dtype, texts (str) or a mapping (dict)."""
     for name, kind in kinds.items():
         given = getattr(value, name)
-        kept = (
-            ReadOnly(given)
-            if kind is dict
-            else texts(given, name)
-            if kind is str
-            else frozen(given, kind, name)
-        )
+        kept: object
+        if kind is dict:
+            kept = ReadOnly(given)
+        elif kind is str:
+            kept = texts(given, name)
+        else:
+            kept = frozen(given, kind, name)
         object.__setattr__(value, name, kept)
 
 
@@ -134,9 +137,10 @@ def si(value: ArrayLike, name: str, read: Callable[[units.Quantity, str], float]
     """
     number: ArrayLike = read(value, name) if isinstance(value, str) else value
     array = frozen(number, np.float64, name)
-    held = array[np.isfinite(array) & (array > 0)]
-    for extreme in (held.min(), held.max()) if held.size else ():
-        read(float(extreme), name)
+    in_question = array[np.isfinite(array) & (array > 0)]
+    if in_question.size:
+        read(float(in_question.min()), name)
+        read(float(in_question.max()), name)
     return array
 
 

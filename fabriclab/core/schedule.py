@@ -76,10 +76,12 @@ class StepGroup(Value):
     @classmethod
     def together(cls, groups: Sequence[Self], segments: ArrayLike = 0) -> Self:
         """Return the transfers of several groups as one step, each group for its own segment."""
-        names = ("source", "target", "first", "count", "reduce")
-        column: Any = {n: np.concatenate([getattr(g, n) for g in groups]) for n in names}
-        segment = np.repeat(np.broadcast_to(segments, len(groups)), [g.n_transfers for g in groups])
-        return cls(segment=segment.astype(np.int32), **column)
+        columns: dict[str, Any] = {}
+        for name in ("source", "target", "first", "count", "reduce"):
+            columns[name] = np.concatenate([getattr(group, name) for group in groups])
+        transfers = [group.n_transfers for group in groups]
+        segment = np.repeat(np.broadcast_to(segments, len(groups)), transfers)
+        return cls(segment=segment.astype(np.int32), **columns)
 
     def __post_init__(self) -> None:
         """Freeze the arrays and check shapes and repeat."""
@@ -131,6 +133,8 @@ def _check_writes(g: int, group: StepGroup, blocks: int, segments: int) -> None:
     place = group.target.astype(np.int64) * segments + group.segment
     if np.all(group.reduce) or np.all(np.diff(np.sort(place))):
         return
+
+    # Block b of place p has the number p * (blocks + 1) + b; what passes the last block goes on at block 0.
     end = group.first + group.count.astype(np.int64)
     over = end > blocks
     base = np.append(place, place[over]) * (blocks + 1)
@@ -138,10 +142,13 @@ def _check_writes(g: int, group: StepGroup, blocks: int, segments: int) -> None:
     stop = base + np.append(np.minimum(end, blocks), end[over] - blocks)
     copy = ~np.append(group.reduce, group.reduce[over])
     order = np.argsort(start, kind="stable")
-    start, stop, copy = start[order], stop[order], copy[order]
-    latest, copied = (
-        np.maximum.accumulate(np.append(-1, x[:-1])) for x in (stop, np.where(copy, stop, -1))
-    )
+    start = start[order]
+    stop = stop[order]
+    copy = copy[order]
+
+    # The latest end of all intervals before each one, and of those before it that copy.
+    latest = np.maximum.accumulate(np.append(-1, stop[:-1]))
+    copied = np.maximum.accumulate(np.append(-1, np.where(copy, stop, -1)[:-1]))
     hit = np.flatnonzero((start < copied) | (copy & (start < latest)))
     if hit.size:
         at, block = divmod(int(start[hit[0]]), blocks + 1)
@@ -263,12 +270,10 @@ class Schedule(Value):
     def moved(self, group: StepGroup) -> NDArray[np.float64]:
         """Return the part of the size that each transfer of a group moves in one repetition, (T,)."""
         if self.parts is not None and self.parts.size > 1:
-            first, last = group.first, group.first + group.count.astype(np.int64)
-            return np.subtract(self._edge[last], self._edge[first]) / self.segments
-        return (
-            np.multiply(group.count, 1 / self.n_blocks if self.parts is None else self.parts[0])
-            / self.segments
-        )
+            end = group.first + group.count.astype(np.int64)
+            return np.subtract(self._edge[end], self._edge[group.first]) / self.segments
+        part = 1 / self.n_blocks if self.parts is None else self.parts[0]
+        return np.multiply(group.count, part) / self.segments
 
     @cached_property
     def _edge(self) -> NDArray[np.float64]:
@@ -296,31 +301,46 @@ class Schedule(Value):
             )
         if n == 1:
             return self
-        moves = (n + 1) * sum(g.n_transfers * (g.repeat if pipelined else 1) for g in self.groups)
-        per_group, per_transfer = _BYTES[bool(pipelined)]
-        memory = (
-            self.n_steps + n if pipelined else n * len(self.groups)
-        ) * per_group + moves * per_transfer
+
         check_memory(
-            memory,
+            self._bytes_of_segments(n, pipelined),
             f"{self!r} in {n} segments",
             "take fewer segments, fewer ranks, or pipelined=False",
         )
-        if not pipelined:
-            groups = [
-                replace(g, segment=np.full(g.n_transfers, s)) for s in range(n) for g in self.groups
-            ]
-        else:
-            flat = tuple(self.steps())
-            begun = [
-                range(max(0, t - len(flat) + 1), min(n, t + 1))
-                for t in range(len(flat) + n - 1 if flat else 0)
-            ]
-            groups = [
-                StepGroup.together([flat[t - s] for s in which], which)
-                for t, which in enumerate(begun)
-            ]
+        groups = self._pipelined(n) if pipelined else self._one_by_one(n)
         return replace(self, groups=tuple(groups), segments=n)
+
+    def _bytes_of_segments(self, n: int, pipelined: bool) -> int:
+        """Return the memory that `segmented` needs for ``n`` segments. [B]."""
+        if pipelined:
+            n_groups = self.n_steps + n
+            n_transfers = sum(group.n_transfers * group.repeat for group in self.groups)
+        else:
+            n_groups = n * len(self.groups)
+            n_transfers = sum(group.n_transfers for group in self.groups)
+        per_group, per_transfer = _BYTES[pipelined]
+        return n_groups * per_group + (n + 1) * n_transfers * per_transfer
+
+    def _one_by_one(self, n: int) -> list[StepGroup]:
+        """Return the groups of ``n`` segments, each of which goes through all groups before the next begins."""
+        groups = []
+        for segment in range(n):
+            for group in self.groups:
+                column = np.full(group.n_transfers, segment)
+                groups.append(replace(group, segment=column))
+        return groups
+
+    def _pipelined(self, n: int) -> list[StepGroup]:
+        """Return the steps of ``n`` segments, of which segment s does its step t - s at time t."""
+        steps = list(self.steps())
+        if not steps:
+            return []
+        groups = []
+        for t in range(len(steps) + n - 1):
+            segments = range(max(0, t - len(steps) + 1), min(n, t + 1))  # under way at time t
+            parts = [steps[t - segment] for segment in segments]
+            groups.append(StepGroup.together(parts, segments))
+        return groups
 
     def __repr__(self) -> str:
         """Show collective, algorithm, ranks and steps."""
@@ -333,11 +353,13 @@ class Schedule(Value):
             if number == 64:
                 lines.append(f"... and {self.n_steps - 64} steps more")
                 break
-            columns = (step.source, step.target, step.first, step.segment, step.count, step.reduce)
-            shown = [
-                f"{s}->{t} {'+' if r else '='}{self.block_name(f, g, c)}"
-                for s, t, f, g, c, r in zip(*(column[:12] for column in columns), strict=True)
-            ]
+            shown = [self._drawn(step, i) for i in range(min(step.n_transfers, 12))]
             more = f" ... {step.n_transfers - 12} more" if step.n_transfers > 12 else ""
             lines.append(f"step {first + number}: " + "  ".join(shown) + more)
         return "\n".join(lines)
+
+    def _drawn(self, step: StepGroup, i: int) -> str:
+        """Return transfer ``i`` of a step as text, such as ``0->1 +2``: rank 1 adds block 2 of rank 0."""
+        sign = "+" if step.reduce[i] else "="
+        blocks = self.block_name(step.first[i], step.segment[i], step.count[i])
+        return f"{step.source[i]}->{step.target[i]} {sign}{blocks}"

@@ -1,13 +1,13 @@
 """Engines: from flows on routes to a Timeline.
 
-Every engine is a file that registers itself; it solves one graph of flows and returns their starts and
-finishes. Sequences of groups are run here, for all engines alike.
+Every engine is a file that registers itself; it solves one graph of flows and returns the time at which each starts
+and finishes. Sequences of groups are run here, for all engines alike.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -18,7 +18,7 @@ from fabriclab.errors import NoPath
 
 __all__ = ["names", "run"]
 
-Times = tuple[Floats, Floats]
+Times = tuple[Floats, Floats]  # start and finish of each flow [s], as an engine returns them
 
 
 def names() -> tuple[str, ...]:
@@ -35,7 +35,7 @@ def run(
     config: Mapping[str, Any] | None = None,
     rng: np.random.Generator | None = None,
 ) -> Timeline:
-    """Return when each flow starts and ends on a fabric.
+    """Run flows on a fabric and return when each of them starts and ends.
 
     A flow starts at its ``start``, but not before its last dependency has ended and its ``lag`` has passed
     (without dependencies the lag counts from time 0). Each of its rows moves its share at its own rate; the
@@ -56,11 +56,11 @@ def run(
         ``"flow"``: fluids that share links max-min fairly, each row with the weight of its flow.
         ``"ideal"``: every flow as if it were alone, a lower bound. Both leave out packets and queues.
     changes : Changes, optional
-        Capacities that change on the way; none may fall into a repeated group.
+        Capacities that change during the run; none may fall into a repeated group.
     config : mapping, optional
-        Settings of the engine; those here have none.
+        Settings of the engine; the two engines here have none.
     rng : numpy.random.Generator, optional
-        For engines that draw; those here draw nothing.
+        For engines that draw random numbers; the two engines here draw none.
 
     Returns
     -------
@@ -78,30 +78,44 @@ def run(
     Deadlock
         If flows wait for each other in a cycle.
     """
-    function, about = registry.get("engine", engine), registry.info("engine", engine)
+    function = registry.get("engine", engine)
     settings = dict(config or {})
-    unknown = [key for key in settings if key not in about.get("settings", ())]
-    if unknown:
-        known = ", ".join(about.get("settings", ())) or "no settings"
-        raise ValueError(
-            f"config has {unknown[0]!r}, which engine {engine!r} does not know; it knows {known}"
-        )
-    if isinstance(changes, Changes) and changes.time.size and not about.get("changes", True):
-        raise ValueError(
-            f"engine {engine!r} takes no changes; use 'flow', or fabric.with_capacity for the whole run"
-        )
+    _check_engine(engine, settings, changes)
     _check_parts(fabric, routes, flows, changes)
     _check_routes(fabric, routes, flows)
 
     solve = partial(function, fabric, config=settings, rng=rng)
     if flows.is_sequence:
-        start, finish, begin, period = _sequence(solve, routes, flows, changes)
+        start, finish, group_start, period = _sequence(solve, routes, flows, changes)
     else:
         start, finish = solve(routes, flows, changes)
-        begin, period = np.zeros(1), np.array([finish.max(initial=0.0)])
+        group_start = np.zeros(1)
+        period = np.array([finish.max(initial=0.0)])
     return Timeline(
-        start, finish, routes.link_bytes(flows, fabric.n_links), begin, period, flows.repeat, engine
+        start,
+        finish,
+        routes.link_bytes(flows, fabric.n_links),
+        group_start,
+        period,
+        flows.repeat,
+        engine,
     )
+
+
+def _check_engine(engine: str, settings: Mapping[str, Any], changes: Changes | None) -> None:
+    """Refuse settings that an engine does not know, and changes that it does not take."""
+    about = registry.info("engine", engine)
+    known = about.get("settings", ())
+    for key in settings:
+        if key not in known:
+            names = ", ".join(known) or "no settings"
+            raise ValueError(
+                f"config has {key!r}, which engine {engine!r} does not know; it knows {names}"
+            )
+    if isinstance(changes, Changes) and changes.time.size and not about.get("changes", True):
+        raise ValueError(
+            f"engine {engine!r} takes no changes; use 'flow', or fabric.with_capacity for the whole run"
+        )
 
 
 def _check_parts(fabric: Fabric, routes: Routes, flows: Flows, changes: Changes | None) -> None:
@@ -110,18 +124,17 @@ def _check_parts(fabric: Fabric, routes: Routes, flows: Flows, changes: Changes 
         raise TypeError(
             f"changes must be a fabriclab.core.Changes (time, link, capacity), got {changes!r}"
         )
-    for name, value, bound in (
-        ("routes.link", routes.link, fabric.n_links),
-        ("routes.flow", routes.flow, flows.n_flows),
-        ("changes.link", np.zeros(0) if changes is None else changes.link, fabric.n_links),
-        ("flows.source", flows.source, fabric.n_nodes),
-        ("flows.target", flows.target, fabric.n_nodes),
-    ):
-        check_within(value, name, 0, bound - 1, "; take the parts of one run")
+    hint = "; take the parts of one run"
+    check_within(routes.link, "routes.link", 0, fabric.n_links - 1, hint)
+    check_within(routes.flow, "routes.flow", 0, flows.n_flows - 1, hint)
+    if changes is not None:
+        check_within(changes.link, "changes.link", 0, fabric.n_links - 1, hint)
+    check_within(flows.source, "flows.source", 0, fabric.n_nodes - 1, hint)
+    check_within(flows.target, "flows.target", 0, fabric.n_nodes - 1, hint)
 
 
 def _check_routes(fabric: Fabric, routes: Routes, flows: Flows) -> None:
-    """Refuse flows whose bytes have no way, and rows that no engine here can choose among."""
+    """Refuse flows whose bytes have no route, and rows that no engine here can choose among."""
 
     def ends(f: int) -> str:
         return f"{fabric.name(int(flows.source[f]))} to {fabric.name(int(flows.target[f]))}"
@@ -130,19 +143,25 @@ def _check_routes(fabric: Fabric, routes: Routes, flows: Flows) -> None:
         raise ValueError(
             "routes hold adaptive rows, and no engine here chooses among rows; route by 'spray' or 'ecmp'"
         )
-    path = np.flatnonzero((routes.kind == PATH) & (np.diff(routes.ptr) > 0))
+
+    # A path begins at the source of its flow and ends at the target.
+    has_links = np.diff(routes.ptr) > 0  # (R,)
+    path = np.flatnonzero((routes.kind == PATH) & has_links)
     owner = routes.flow[path]
-    first, last = routes.link[routes.ptr[path]], routes.link[routes.ptr[path + 1] - 1]
-    lost = (fabric.source[first] != flows.source[owner]) | (
-        fabric.target[last] != flows.target[owner]
-    )
+    first = routes.link[routes.ptr[path]]
+    last = routes.link[routes.ptr[path + 1] - 1]
+    starts_elsewhere = fabric.source[first] != flows.source[owner]
+    ends_elsewhere = fabric.target[last] != flows.target[owner]
+    lost = starts_elsewhere | ends_elsewhere
     if lost.any():
         f = int(owner[lost][0])
         raise ValueError(
             f"flow {f}: its route does not go from {ends(f)}; route these flows on this fabric"
         )
-    moving = (flows.size > 0) & (flows.source != flows.target)
-    share = np.bincount(routes.flow, routes.share * (np.diff(routes.ptr) > 0), flows.n_flows)
+
+    # The rows of a flow that has bytes to move carry all of them: their shares add up to 1.
+    moving = (flows.size > 0) & (flows.source != flows.target)  # (F,)
+    share = np.bincount(routes.flow, routes.share * has_links, flows.n_flows)  # (F,)
     wrong = np.flatnonzero(moving & (np.abs(share - 1) > 1e-9))
     if wrong.size:
         f = int(wrong[0])
@@ -150,57 +169,96 @@ def _check_routes(fabric: Fabric, routes: Routes, flows: Flows) -> None:
         raise NoPath(msg) if share[f] == 0 else ValueError(msg)
 
 
+class _Solved(NamedTuple):
+    """A group that has been solved, with its times counted from its own start."""
+
+    routes: Routes
+    flows: Flows
+    times: Times
+
+
 def _sequence(
     solve: Callable[..., Times], routes: Routes, flows: Flows, changes: Changes | None
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return start and finish of the flows, and start and period of the groups. [s]."""
+    """Return start and finish of the flows, and start and period of the groups. [s].
+
+    Groups that are alike are solved once, unless capacities change during the run.
+    """
     if np.any(np.diff(routes.flow) < 0):
         routes = routes.of_rows(np.argsort(routes.flow, kind="stable"))
-    start, finish = np.zeros(flows.n_flows), np.zeros(flows.n_flows)
-    begin, period = np.zeros(flows.repeat.size), np.zeros(flows.repeat.size)
-    solved: dict[tuple[int, int, int], list[tuple[Routes, Flows, Times]]] = {}
+    start = np.zeros(flows.n_flows)
+    finish = np.zeros(flows.n_flows)
+    group_start = np.zeros(flows.repeat.size)
+    period = np.zeros(flows.repeat.size)
+
+    solved: dict[tuple[int, int, int], list[_Solved]] = {}  # by number of flows and two checksums
     now = 0.0
     for g, repeat in enumerate(flows.repeat.tolist()):
         span = flows.of_group(g)
-        ways, part = _part(routes, flows, span)
-        alike = solved.setdefault((part.n_flows, crc32(ways.link.data), crc32(part.size.data)), [])
-        times = next((t for w, p, t in alike if _same(w, ways) and _same(p, part)), None)
+        group_routes, group_flows = _part(routes, flows, span)
+        key = (group_flows.n_flows, crc32(group_routes.link.data), crc32(group_flows.size.data))
+        candidates = solved.setdefault(key, [])
+        times = _known_times(candidates, group_routes, group_flows)
         if times is None or changes is not None:
-            ahead = changes and Changes(
-                np.maximum(changes.time - now, 0.0), changes.link, changes.capacity
-            )
-            times = solve(ways, part, ahead)  # on a clock that starts now
-            alike.append((ways, part, times))
-        start[span], finish[span] = times[0] + now, times[1] + now
-        begin[g], period[g] = now, times[1].max(initial=0.0)
+            times = solve(group_routes, group_flows, _from_now(changes, now))
+            candidates.append(_Solved(group_routes, group_flows, times))
+
+        start[span] = times[0] + now
+        finish[span] = times[1] + now
+        group_start[g] = now
+        period[g] = times[1].max(initial=0.0)
         now += period[g] * repeat
-        if (
-            repeat > 1
-            and changes is not None
-            and np.any((changes.time > begin[g]) & (changes.time < now))
-        ):
-            msg = f"a change falls into group {g}, whose {repeat} repetitions from {begin[g]:g} s to {now:g} s are "
-            raise ValueError(
-                msg + "solved once; write them out with flows.expanded() and route the result"
-            )
-    return start, finish, begin, period
+        if repeat > 1 and changes is not None:
+            _check_no_change(changes, g, repeat, float(group_start[g]), now)
+    return start, finish, group_start, period
+
+
+def _known_times(candidates: list[_Solved], routes: Routes, flows: Flows) -> Times | None:
+    """Return the times of the first candidate that is equal in all arrays, or None."""
+    for group in candidates:
+        if _same(group.routes, routes) and _same(group.flows, flows):
+            return group.times
+    return None
+
+
+def _from_now(changes: Changes | None, now: float) -> Changes | None:
+    """Return the changes on a clock that starts now; those of the past happen at once."""
+    if changes is None:
+        return None
+    return Changes(np.maximum(changes.time - now, 0.0), changes.link, changes.capacity)
+
+
+def _check_no_change(changes: Changes, g: int, repeat: int, begin: float, end: float) -> None:
+    """Refuse a change between the begin and the end of a repeated group, which is solved only once. [s]."""
+    if np.any((changes.time > begin) & (changes.time < end)):
+        msg = f"a change falls into group {g}, whose {repeat} repetitions from {begin:g} s to {end:g} s are "
+        raise ValueError(
+            msg + "solved once; write them out with flows.expanded() and route the result"
+        )
 
 
 def _part(routes: Routes, flows: Flows, span: slice) -> tuple[Routes, Flows]:
     """Return the routes and flows of one group as a graph of its own; ``routes`` are in the order of the flows."""
-    row = np.arange(*np.searchsorted(routes.flow, [span.start, span.stop]))
-    ways = routes.of_rows(row, flow=routes.flow[row] - span.start)
-    columns = ("source", "target", "size", "start", "lag", "weight", "limit", "label")
+    first_row, end_row = np.searchsorted(routes.flow, [span.start, span.stop])
+    row = np.arange(first_row, end_row)
+    group_routes = routes.of_rows(row, flow=routes.flow[row] - span.start)
+
+    n = span.stop - span.start
+    columns: dict[str, Any] = {}
+    for name in ("source", "target", "size", "start", "lag", "weight", "limit", "label"):
+        columns[name] = getattr(flows, name)[span]
+    columns["group"] = np.zeros(n, np.int32)
+    columns["repeat"] = np.ones(1, dtype=np.int64)
+    # Dependencies are within the group; flows have numbers from 0 there.
     ptr = flows.after_ptr[span.start : span.stop + 1]
-    part = flows.cut(
-        **{name: getattr(flows, name)[span] for name in columns},
-        group=np.zeros(span.stop - span.start, np.int32),
-        repeat=np.ones(1, dtype=np.int64),
-        after_ptr=ptr - ptr[0],
-        after=flows.after[ptr[0] : ptr[-1]] - span.start,
-    )
-    return ways, part
+    columns["after_ptr"] = ptr - ptr[0]
+    columns["after"] = flows.after[ptr[0] : ptr[-1]] - span.start
+    return group_routes, flows.cut(**columns)
 
 
 def _same(a: Routes | Flows, b: Routes | Flows) -> bool:
-    return all(np.array_equal(getattr(a, f.name), getattr(b, f.name)) for f in fields(a))
+    """Return whether two values of one type are equal in all fields."""
+    for field in fields(a):
+        if not np.array_equal(getattr(a, field.name), getattr(b, field.name)):
+            return False
+    return True

@@ -1,4 +1,4 @@
-"""Rows of links and their max-min fair levels, by water filling, all local bottlenecks of a round at once."""
+"""Links shared by rows and their max-min fair levels, by water filling, all local bottlenecks of a round at once."""
 
 from typing import Any
 
@@ -21,11 +21,11 @@ from fabriclab.errors import Unreachable
 _SPARSE = 4  # links are numbered anew where the rows have fewer entries than 1 / _SPARSE of them
 
 
-class Rows:
-    """Compressed rows with the rate that each link carries per unit of the row's level.
+class SharedLinks:
+    """Links that rows share, and the rate that each link carries per unit of the level of a row.
 
-    Holds only what can bind: entries without use or on links of infinite capacity are left out, and each
-    finite limit is a link of its own, crossed by all rows of its owner.
+    The level of a row is its rate divided by its weight. Only what can bind is stored: entries without use or on links
+    of infinite capacity are left out, and each finite limit is a link of its own, crossed by all rows of its owner.
 
     Parameters
     ----------
@@ -55,18 +55,23 @@ class Rows:
         limit: Floats,
         owner: Ints,
     ) -> None:
-        n, capped = ptr.size - 1, np.flatnonzero(np.isfinite(limit[owner]))
+        n = ptr.size - 1
+        capped = np.flatnonzero(np.isfinite(limit[owner]))  # rows whose owner has a limit
         if capped.size:
+            # One more entry for each of them, on the link that is the limit of its owner.
             row = np.concatenate([rows_of(ptr), capped])
             order = np.argsort(row, kind="stable")
             ptr = pointer(np.bincount(row, minlength=n))
             link = np.concatenate([link, capacity.size + owner[capped]])[order]
             use = np.concatenate([use, np.ones(capped.size)])[order]
             capacity = np.concatenate([capacity, limit])
+
+        # A level of 1 puts weight times use on a link. Entries that cannot bind are left out.
         coef = np.repeat(weight, np.diff(ptr)) * use
         keep = np.isfinite(capacity)[link] & (coef > 0)
-        self.ptr, self.link = pointer(np.bincount(rows_of(ptr)[keep], minlength=n)), link[keep]
-        # counting is faster than adding
+        self.ptr = pointer(np.bincount(rows_of(ptr)[keep], minlength=n))
+        self.link = link[keep]
+        # None for 1 everywhere: counting is faster than adding
         self.coef = None if (coef[keep] == 1.0).all() else coef[keep]
         self.capacity = capacity
 
@@ -115,9 +120,9 @@ class Rows:
         """Return what some rows at these levels put on each link. [B/s], (L,)."""
         at, counts = self.entries(rows)
         each = np.repeat(level, counts)
-        return np.bincount(
-            self.link[at], each if self.coef is None else each * self.coef[at], self.capacity.size
-        )
+        if self.coef is not None:
+            each = each * self.coef[at]
+        return np.bincount(self.link[at], each, self.capacity.size)
 
     def entries(self, rows: Ints) -> tuple[Ints, Ints]:
         """Return the entries of some rows, one row after another, and how many each has."""
@@ -141,9 +146,9 @@ def max_min_rates(
     Parameters
     ----------
     ptr, link, capacity : array_like, shapes (R + 1,), (E,), (L,)
-        As in `Rows`; links have numbers within 0..L-1. [B/s]
+        As in `SharedLinks`; links have numbers within 0..L-1. [B/s]
     use, weight, limit : array_like, shapes (E,), (R,), (R,), optional
-        As in `Rows`, each row its own owner; 1, 1 and inf where not given. [1], [1], [B/s]
+        As in `SharedLinks`, each row its own owner; 1, 1 and inf where not given. [1], [1], [B/s]
 
     Returns
     -------
@@ -162,34 +167,38 @@ def max_min_rates(
     >>> max_min_rates([0, 1, 3], [0, 0, 1], [10.0, 2.0])
     array([8., 2.])
     """
-    starts, links, rate = (
-        frozen(ptr, np.int64, "ptr"),
-        frozen(link, np.int64, "link"),
-        np.asarray(capacity),
-    )
+    starts = frozen(ptr, np.int64, "ptr")
+    links = frozen(link, np.int64, "link")
+    rate = np.asarray(capacity)
     check_pointer(starts, links.size, "ptr")
     check_within(links, "link", 0, rate.size - 1)
-    n, part = starts.size - 1, dict[str, Floats]()
     if links.ndim != 1:
         raise ValueError(f"link must be one row of whole numbers, got shape {links.shape}")
-    for name, value, usual, size, bound in (
-        ("capacity", rate, 0.0, rate.size, ">= 0"),
-        ("use", use, 1.0, links.size, "finite and >= 0"),
-        ("weight", weight, 1.0, n, "finite and > 0"),
-        ("limit", limit, np.inf, n, ">= 0"),
-    ):
-        column = part[name] = (
-            np.full(size, usual) if value is None else frozen(value, np.float64, name)
-        )
-        right = (column > 0 if name == "weight" else column >= 0) & (
-            np.isfinite(column) | ("finite" not in bound)
-        )
-        if column.shape != (size,) or not right.all():
-            raise ValueError(f"{name} must be {size} numbers, each {bound}, got {value!r:.60}")
-    rows, out = Rows(starts, links, owner=np.arange(n), **part), np.full(n, np.inf)
-    used = np.flatnonzero(np.diff(rows.ptr))
-    out[used] = rows.levels(used, rows.capacity) * part["weight"][used]
-    return out
+
+    n = starts.size - 1
+    capacities = _column("capacity", rate, 0.0, rate.size, ">= 0")
+    uses = _column("use", use, 1.0, links.size, "finite and >= 0")
+    weights = _column("weight", weight, 1.0, n, "finite and > 0")
+    limits = _column("limit", limit, np.inf, n, ">= 0")
+    rows = SharedLinks(starts, links, capacities, uses, weights, limits, owner=np.arange(n))
+
+    rates = np.full(n, np.inf)
+    used = np.flatnonzero(np.diff(rows.ptr))  # rows with a link that can bind
+    rates[used] = rows.levels(used, rows.capacity) * weights[used]
+    return rates
+
+
+def _column(name: str, value: ArrayLike | None, usual: float, size: int, bound: str) -> Floats:
+    """Return ``size`` numbers, all ``usual`` where none are given, or refuse numbers outside of ``bound``."""
+    column = np.full(size, usual) if value is None else frozen(value, np.float64, name)
+    is_right = column >= 0
+    if bound.endswith("> 0"):
+        is_right = column > 0
+    if "finite" in bound:
+        is_right &= np.isfinite(column)
+    if column.shape != (size,) or not is_right.all():
+        raise ValueError(f"{name} must be {size} numbers, each {bound}, got {value!r:.60}")
+    return column
 
 
 def never_ends(fabric: Fabric, flow: int, link: int) -> Unreachable:

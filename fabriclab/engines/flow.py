@@ -18,15 +18,14 @@ from fabriclab.core import (
     pointer,
     rows_of,
 )
-from fabriclab.engines._rows import Rows, max_min_rates, never_ends
+from fabriclab.engines._rows import SharedLinks, max_min_rates, never_ends
 from fabriclab.registry import register
 
 __all__ = ["Events", "flow", "max_min_rates"]
 
 _TIE = 1e-13  # relative: times closer than this are one event
-_FEW = (
-    4  # links of the fabric per entry of the routes, from which on only the links in use are kept
-)
+# links of the fabric per entry of the routes, from which on only the links in use are kept
+_FEW = 4
 _CLOSE = 1e-9  # relative: levels closer than this are shared anew together
 
 
@@ -36,49 +35,66 @@ class Events:
     def __init__(
         self, fabric: Fabric, routes: Routes, flows: Flows, changes: Changes | None
     ) -> None:
-        self.fabric, self.flows = fabric, flows
+        self.fabric = fabric
+        self.flows = flows
         n = flows.n_flows
-        self.start, self.finish = np.full(n, np.inf), np.zeros(n)
+        self.start = np.full(n, np.inf)
+        self.finish = np.zeros(n)
         self.ready = np.zeros(n)  # end of the last dependency so far
+
+        # Dependencies that have not ended, of each flow; and the flows that depend on flow f, which are
+        # users[user_ptr[f] : user_ptr[f + 1]].
         self.waiting = np.diff(flows.after_ptr)
         self.users = rows_of(flows.after_ptr)[np.argsort(flows.after, kind="stable")]
         self.user_ptr = pointer(np.bincount(flows.after, minlength=n))
+
         self.queue: list[tuple[float, int, Ints]] = []  # time, serial number, flows that start then
         self.serial = 0
         self.active = np.zeros(0, dtype=np.int64)  # rows that move bytes
-        self.used, link = np.arange(fabric.n_links), routes.link.astype(np.int64)
+
+        # Links are numbered by their places in `used`: all of the fabric, or only those that some route takes.
+        self.used = np.arange(fabric.n_links)
+        link = routes.link.astype(np.int64)
         if _FEW * link.size < fabric.n_links:  # a step of a chain shall not cost the whole fabric
             self.used, link = np.unique(link, return_inverse=True)
         self._take_rows(routes, link)
-        # with the number of the link in `used`; the next is the last
-        self.changes: list[tuple[float, int, float]] = []
+
+        self.changes: list[
+            tuple[float, int, float]
+        ] = []  # time, place in `used`, capacity; the next is the last
         if changes is not None:
             seen = np.isin(changes.link, self.used)
             place = np.searchsorted(self.used, changes.link[seen])
-            self.changes = list(
-                zip(changes.time[seen], place, changes.capacity[seen], strict=True)
-            )[::-1]
+            in_order = zip(changes.time[seen], place, changes.capacity[seen], strict=True)
+            self.changes = list(in_order)[::-1]
 
     def _take_rows(self, routes: Routes, link: Ints) -> None:
         """Keep the rows that take time, by flow; the others end with their delay."""
-        flows, n = self.flows, self.flows.n_flows
+        flows = self.flows
+        n = flows.n_flows
         self.owner = routes.flow.astype(np.int64)
-        # left: bytes at `since`
-        self.left, self.delay = (flows.size[self.owner] * routes.share, routes.delay)
+        self.left = flows.size[self.owner] * routes.share  # bytes left at time `since`
+        self.delay = routes.delay
         self.weight = flows.weight[self.owner]
         capacity = self.fabric.capacity[self.used]
-        self.rows = Rows(
+        self.rows = SharedLinks(
             routes.ptr, link, capacity, routes.use, self.weight, flows.limit, self.owner
         )
-        slow = (self.left > 0) & (np.diff(self.rows.ptr) > 0)
+
+        slow = (self.left > 0) & (np.diff(self.rows.ptr) > 0)  # rows that take time
         at_once = np.flatnonzero(~slow & (routes.share > 0))
         self.quick = np.zeros(n)
         np.maximum.at(self.quick, self.owner[at_once], self.delay[at_once])
+
+        # Slow rows of flow f: of_flow[row_ptr[f] : row_ptr[f + 1]]; open: how many of them have not ended.
         order = np.argsort(self.owner, kind="stable")
         self.of_flow = order[slow[order]]
         self.open = np.bincount(self.owner[slow], minlength=n)
         self.row_ptr = pointer(self.open)
-        self.since, self.rate, self.level = (np.zeros(slow.size) for _ in range(3))
+
+        self.since = np.zeros(slow.size)
+        self.rate = np.zeros(slow.size)
+        self.level = np.zeros(slow.size)
         self.ends = np.full(slow.size, np.inf)
 
     def go(self) -> None:
@@ -135,6 +151,7 @@ class Events:
         return float(self.level[gone].min(initial=np.inf))
 
     def _start_flows(self, horizon: float) -> bool:
+        """Start the flows whose time has come; return whether any of them moves bytes."""
         before = self.active.size
         while self.queue and self.queue[0][0] <= horizon:
             _, _, flows = heapq.heappop(self.queue)
@@ -147,6 +164,7 @@ class Events:
         return self.active.size > before
 
     def _change(self, horizon: float) -> bool:
+        """Make the changes of capacity whose time has come; return whether there are any."""
         before = len(self.changes)
         while self.changes and self.changes[-1][0] <= horizon:
             _, link, capacity = self.changes.pop()

@@ -1,4 +1,4 @@
-"""Flows alone: the longest path through the dependencies, each flow as if no other were there."""
+"""Flows without contention: the longest path through the dependencies, each flow as if it were alone."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,36 +23,45 @@ def ideal(
 
     No engine ends a flow sooner on these routes: contention only adds.
     """
-    takes = _alone(fabric, routes, flows)
+    duration = _uncontended_time(fabric, routes, flows)  # (F,)
     start = np.maximum(flows.start, flows.lag)
-    finish = start + takes
+    finish = start + duration
+
+    # Flows that depend on others, each after all that it depends on.
     order = flows.order()
-    for f in order[np.diff(flows.after_ptr)[order] > 0].tolist():
-        ready = finish[flows.after[flows.after_ptr[f] : flows.after_ptr[f + 1]]].max()
+    n_dependencies = np.diff(flows.after_ptr)
+    for f in order[n_dependencies[order] > 0].tolist():
+        dependencies = flows.after[flows.after_ptr[f] : flows.after_ptr[f + 1]]
+        ready = finish[dependencies].max()
         start[f] = max(flows.start[f], ready + flows.lag[f])
-        finish[f] = start[f] + takes[f]
+        finish[f] = start[f] + duration[f]
     return start, finish
 
 
-def _alone(fabric: Fabric, routes: Routes, flows: Flows) -> Floats:
-    """Return the time of each flow (F,): all its bytes at its narrowest link, and the least delay of its rows.
+def _uncontended_time(fabric: Fabric, routes: Routes, flows: Flows) -> Floats:
+    """Return the time of each flow (F,): all its bytes at its narrowest link, and the least delay of its rows. [s].
 
     Rows of one flow share their links with each other, so the bytes are added over the rows first.
     """
-    row = rows_of(routes.ptr)
-    key, same = np.unique(
-        routes.flow.astype(np.int64)[row] * fabric.n_links + routes.link, return_inverse=True
-    )
-    flow, link = np.divmod(key, fabric.n_links)
-    size = flows.size[flow] * np.bincount(same, routes.share[row] * routes.use, key.size)
+    # Each pair of a flow and a link once, with its bytes: size times the sum over the entries of share times use.
+    row = rows_of(routes.ptr)  # (E,)
+    key = routes.flow.astype(np.int64)[row] * fabric.n_links + routes.link
+    pairs, pair_of_entry = np.unique(key, return_inverse=True)
+    flow, link = np.divmod(pairs, fabric.n_links)
+    part = np.bincount(pair_of_entry, routes.share[row] * routes.use, pairs.size)
+    size = flows.size[flow] * part
     with np.errstate(divide="ignore"):
-        each = np.divide(size, fabric.capacity[link], out=np.zeros(key.size), where=size > 0)
-    if not np.isfinite(each).all():
-        worst = int(np.argmax(each))
+        seconds = np.divide(size, fabric.capacity[link], out=np.zeros(pairs.size), where=size > 0)
+    if not np.isfinite(seconds).all():
+        worst = int(np.argmax(seconds))
         raise never_ends(fabric, int(flow[worst]), int(link[worst]))
-    routed = np.bincount(routes.flow, np.diff(routes.ptr) > 0, flows.n_flows) > 0
-    takes = np.where(routed, flows.size / flows.limit, 0.0)  # what stays on its node takes no time
-    np.maximum.at(takes, flow, each)
+
+    # The slowest of its links, or the limit of its source; a flow that stays on its node takes no time.
+    is_routed = np.bincount(routes.flow, np.diff(routes.ptr) > 0, flows.n_flows) > 0
+    duration = np.where(is_routed, flows.size / flows.limit, 0.0)
+    np.maximum.at(duration, flow, seconds)
+
+    used = routes.share > 0
     delay = np.full(flows.n_flows, np.inf)
-    np.minimum.at(delay, routes.flow[routes.share > 0], routes.delay[routes.share > 0])
-    return takes + np.where(np.isfinite(delay), delay, 0.0)
+    np.minimum.at(delay, routes.flow[used], routes.delay[used])
+    return duration + np.where(np.isfinite(delay), delay, 0.0)

@@ -34,7 +34,7 @@ from fabriclab.core import (
 )
 from fabriclab.economics.floor import of_kind, switches
 from fabriclab.errors import NoPath, OutOfSlots
-from fabriclab.routing.shortest import FAR, Search
+from fabriclab.routing.shortest import FAR, ShortestPathSearch
 
 _fact = partial(catalog.value, "switches")
 
@@ -223,7 +223,7 @@ def grow(
         fabric.endpoint[rank].astype(np.int64),
         np.repeat(fabric.capacity.reshape(-1, 2).min(axis=1) > 0, 2),
     )
-    search = Search(fabric.without(links=np.flatnonzero(~both)))
+    search = ShortestPathSearch(fabric.without(links=np.flatnonzero(~both)))
     far = np.where(
         able,
         np.max([search.table(goals).max(axis=1) for goals in search.blocks(ends)], axis=0),

@@ -1,4 +1,4 @@
-"""Cuts: the least that parts some ranks from all others, and the least between two halves of the ranks (bisection)."""
+"""Cuts: the least capacity between some ranks and all others, and between two halves of the ranks (bisection)."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import registry, units
 from fabriclab.core import Fabric, Flags, Ints, check_within, frozen
-from fabriclab.metrics.hops import check_ranks, doors, outside
+from fabriclab.metrics.hops import AccessSwitches, access_switches, check_ranks, outside
 from fabriclab.metrics.traffic import times, uniform_load
 
 _FINE = 1000  # capacities are counted in thousandths of the smallest, as far as 32 bits reach
-_MOST = 2.0**30
+_MOST = 2.0**30  # all capacities together, in those units
 _PATIENCE = 1000  # moves without a better cut before a pass ends
 
 
 class Bisection(NamedTuple):
-    """The least capacity, one way, of a cut with half of the ranks on each side: bounds [B/s], and where they are from.
+    """The least capacity, in one direction, of a cut with half of the ranks on each side: bounds [B/s].
 
-    ``side`` (N,) has the nodes on one side of the cut with ``upper``; it is empty where that is from a formula.
+    ``side`` (N,) is True for the nodes on one side of the cut with ``upper``; it is empty where that is from a formula.
     """
 
     lower: float
@@ -36,21 +36,24 @@ class Bisection(NamedTuple):
 
     def __repr__(self) -> str:
         """Show the value, or both bounds, and where they are from."""
-        low, high = units.format_rate(self.lower), units.format_rate(self.upper)
-        return f"<Bisection: {low if self.exact else f'between {low} and {high}'}, {self.how}>"
+        value = units.format_rate(self.lower)
+        if not self.exact:
+            value = f"between {value} and {units.format_rate(self.upper)}"
+        return f"<Bisection: {value}, {self.how}>"
 
 
 def bisection(fabric: Fabric) -> Bisection:
-    """Return the bisection of a fabric, or two bounds of it; of an odd number of ranks one side has one more.
+    """Return the bisection of a fabric, or two bounds of it; if the number of ranks is odd, one side has one more.
 
     It is exact where the family has a closed form for the arguments, and nothing was changed since. Elsewhere:
 
-    From below: if every rank can send f to every other at once, a cut carries f for each of the pairs that it parts.
-    Cables that join a host to its switch count apart: a cut may as well part hosts from their switches, at the price
-    of the cables. That is about half of the truth where the cables between switches are no fewer than those of hosts.
+    From below: if every rank can send f to every other at once, a cut carries f for each of the pairs that it
+    separates. Cables that join a host to its switch count apart: a cut may also separate hosts from their switches, at
+    the price of the cables. The bound is about half of the bisection where there are at least as many cables between
+    switches as there are to hosts.
 
-    From above: the best cut that is found by moving nodes, one by one [1]_ [2]_, from halves along the second
-    eigenvector of the Laplacian [3]_, along each coordinate, in the order of the nodes, and of hosts alone.
+    From above: the best cut that is found by moving nodes, one by one [1]_ [2]_. The search starts from halves along
+    the second eigenvector of the Laplacian [3]_, along each coordinate, in the order of the nodes, and of hosts alone.
 
     Raises
     ------
@@ -78,122 +81,185 @@ def bisection(fabric: Fabric) -> Bisection:
     closed = _closed_form(fabric)
     if closed is not None:
         return Bisection(closed, closed, "by the closed form of the family", frozen([], np.bool_))
+
     side = min(_halves(fabric), key=lambda side: _capacity(fabric, side))
-    lower, upper = _from_below(fabric), _capacity(fabric, side)
-    met = lower > upper * (1 - 1e-9)
-    how = (
-        f"by an exchange of all with all and {'a cut that agree' if met else 'the best cut found'}"
-    )
-    return Bisection(upper if met else lower, upper, how, frozen(side, np.bool_))
+    lower = _from_below(fabric)
+    upper = _capacity(fabric, side)
+    agree = lower > upper * (1 - 1e-9)
+    if agree:
+        lower = upper
+        how = "by an exchange of all with all and a cut that agree"
+    else:
+        how = "by an exchange of all with all and the best cut found"
+    return Bisection(lower, upper, how, frozen(side, np.bool_))
 
 
 def _closed_form(fabric: Fabric) -> float | None:
-    asked = ", ".join([repr(fabric.family), *(f"{k}={v!r}" for k, v in fabric.asked.items())])
-    if fabric.call != f"topologies.build({asked})":  # made by hand, or changed since
+    """Return the bisection by the formula of the family [B/s], or None if there is none that holds here."""
+    arguments = [repr(fabric.family)]
+    for name, value in fabric.asked.items():
+        arguments.append(f"{name}={value!r}")
+    if fabric.call != f"topologies.build({', '.join(arguments)})":  # made by hand, or changed since
         return None
-    form, rates = (
-        registry.info("topology", fabric.family).get("bisection"),
-        np.unique(fabric.capacity[outside(fabric)]),
-    )
-    links = form(**fabric.asked) if form and rates.size == 1 else None
+
+    form = registry.info("topology", fabric.family).get("bisection")
+    rates = np.unique(fabric.capacity[outside(fabric)])
+    if not form or rates.size != 1:
+        return None
+    links = form(**fabric.asked)
     return None if links is None else float(links * rates[0])
 
 
 def _from_below(fabric: Fabric) -> float:
-    """Return what every cut has at least, from a uniform exchange. [B/s]."""
-    n, (_, last) = fabric.n_ranks, doors(fabric)
-    load, met = uniform_load(fabric, np.ones(n))
-    hung, half = np.concatenate([last[last >= 0], last[last >= 0] ^ 1]), n // 2
-    load[hung] = 0.0
-    slowest = float(times(fabric, load).max())
-    between = half * (n - half) / slowest if slowest else np.inf
-    return (
-        float(min(between, half * fabric.capacity[hung].min(initial=np.inf)))
-        if met == n * (n - 1)
-        else 0.0
-    )
+    """Return the capacity that every cut has at least, from a uniform exchange. [B/s].
+
+    In an exchange, in which every rank sends 1 B to every other, the fullest link between switches takes t seconds.
+    So a cut through these links lets half (n - half) pairs through in t. A cut through the cable of a host adds the
+    capacity of that cable instead.
+    """
+    n = fabric.n_ranks
+    uniform = uniform_load(fabric, np.ones(n))
+    if uniform.pairs != n * (n - 1):
+        return 0.0
+
+    access_link = access_switches(fabric).link
+    down = access_link[access_link >= 0]
+    to_hosts = np.concatenate([down, down ^ 1])  # the cables of hosts, both directions
+    uniform.load[to_hosts] = 0.0
+    slowest = float(times(fabric, uniform.load).max())
+
+    half = n // 2
+    through_switches = half * (n - half) / slowest if slowest else np.inf
+    through_hosts = half * fabric.capacity[to_hosts].min(initial=np.inf)
+    return float(min(through_switches, through_hosts))
 
 
 def _capacity(fabric: Fabric, side: Flags) -> float:
     """Return the capacity from one side to the other, in the direction that has less. [B/s]."""
-    ahead, behind = side[fabric.source], side[fabric.target]
-    return float(
-        min(fabric.capacity[ahead & ~behind].sum(), fabric.capacity[behind & ~ahead].sum())
-    )
+    starts_here = side[fabric.source]
+    ends_here = side[fabric.target]
+    leaving = fabric.capacity[starts_here & ~ends_here].sum()
+    entering = fabric.capacity[ends_here & ~starts_here].sum()
+    return float(min(leaving, entering))
 
 
 def _halves(fabric: Fabric) -> Iterator[Flags]:
-    """Yield cuts with half of the ranks on each side, (N,) each."""
+    """Yield cuts with half of the ranks on each side, (N,) each; True for the nodes on one side.
+
+    The search for cuts sees a graph without ranks that hang on one switch: they are the weight of that switch, and
+    separating one of them from its switch costs ``host_price``, the capacity of the smallest of their cables.
+    """
     from scipy.sparse import csr_array
 
-    n, ends, (door, last) = fabric.n_nodes, fabric.endpoint, doors(fabric)
-    weight, hung, capacity = np.bincount(door, minlength=n), last >= 0, fabric.capacity.copy()
-    fine = capacity[last[hung]].min(initial=np.inf)  # for a host that is parted from its switch
-    capacity[np.concatenate([last[hung], last[hung] ^ 1])] = 0.0
+    n = fabric.n_nodes
+    access = access_switches(fabric)
+    hangs = access.link >= 0  # (R,)
+    down = access.link[hangs]
+    host_price = fabric.capacity[down].min(initial=np.inf)
+    weight = np.bincount(access.node, minlength=n)  # (N,) ranks of each node
+
+    capacity = fabric.capacity.copy()
+    capacity[np.concatenate([down, down ^ 1])] = 0.0
+    # Mean of both directions, so that the graph is symmetric.
     graph = csr_array((capacity / 2, (fabric.source, fabric.target)), shape=(n, n))
     graph = csr_array(graph + graph.T)
     graph.eliminate_zeros()
+
     inner = np.diff(graph.indptr) > 0
     for start in _starts(fabric, graph, weight):
-        moved = _refined(graph, weight, fine, start, inner | (weight > 0))
-        for side in (start, moved, _refined(graph, weight, fine, moved, inner & (weight == 0))):
-            side[ends] = side[door]
-            spare = np.count_nonzero(side[ends]) - fabric.n_ranks / 2
-            side[ends[hung & (side[ends] == (spare > 0))][: int(abs(spare))]] ^= True
-            if abs(np.count_nonzero(side[ends]) - fabric.n_ranks / 2) < 1:
+        all_moved = _refined(graph, weight, host_price, start, inner | (weight > 0))
+        switches_moved = _refined(graph, weight, host_price, all_moved, inner & (weight == 0))
+        for side in (start, all_moved, switches_moved):
+            if _balance(fabric, side, access):
                 yield side
 
 
+def _balance(fabric: Fabric, side: Flags, access: AccessSwitches) -> bool:
+    """Set the side of all ranks in ``side`` such that each has half of them; return whether that was possible.
+
+    Ranks go with their switches; of the side with too many, ranks that hang on a switch change sides without it.
+    """
+    ends = fabric.endpoint
+    hangs = access.link >= 0
+    side[ends] = side[access.node]
+    too_many = np.count_nonzero(side[ends]) - fabric.n_ranks / 2  # on the side that is True
+    movable = ends[hangs & (side[ends] == (too_many > 0))]
+    side[movable[: int(abs(too_many))]] ^= True
+    return bool(abs(np.count_nonzero(side[ends]) - fabric.n_ranks / 2) < 1)
+
+
 def _starts(fabric: Fabric, graph: Any, weight: Ints) -> Iterator[Flags]:
-    """Yield the nodes that come first in some order, until half of the weight is there."""
+    """Yield cuts to start from, (N,): the nodes that come first in some order, until half of the weight is there."""
     from scipy.sparse.csgraph import laplacian
     from scipy.sparse.linalg import eigsh
 
     yield np.zeros(weight.size, dtype=np.bool_)  # half of the hosts alone
-    orders: list[NDArray[Any]] = [np.arange(weight.size), *fabric.coord.T]
+
+    keys: list[NDArray[Any]] = [np.arange(weight.size), *fabric.coord.T]
     used = np.flatnonzero(np.diff(graph.indptr))
     if used.size > 2:
         matrix = laplacian(graph[used][:, used] / graph.data.max()).tocsc()
-        orders.append(np.zeros(weight.size))
         first = np.random.default_rng(0).random(used.size)  # any will do, and the same in every run
-        orders[-1][used] = eigsh(matrix, k=2, sigma=-1e-6, v0=first)[1][:, 1]
-    for order in (np.argsort(key, kind="stable") for key in orders):
+        _, vectors = eigsh(matrix, k=2, sigma=-1e-6, v0=first)
+        second = np.zeros(weight.size)
+        second[used] = vectors[:, 1]
+        keys.append(second)
+
+    for key in keys:
+        order = np.argsort(key, kind="stable")
         side = np.zeros(weight.size, dtype=np.bool_)
         side[order] = np.cumsum(weight[order]) <= fabric.n_ranks // 2
         yield side
 
 
-def _refined(graph: Any, weight: Ints, fine: float, side: Flags, may_move: Flags) -> Flags:
-    """Move nodes, each at most once in a pass and the one that helps most first; keep the best cut of every pass."""
+def _refined(graph: Any, weight: Ints, host_price: float, side: Flags, may_move: Flags) -> Flags:
+    """Return a cut at least as good, by passes that move nodes to the other side; ``may_move`` says which may.
+
+    In a pass each node moves at most once, the one that helps most first, even if it makes the cut worse. The best cut
+    of the pass is the start of the next; passes end when one finds nothing better.
+    """
     side = side.copy()
     while True:
-        sign, free, moved = np.where(side, 1.0, -1.0), may_move.copy(), []
-        # what the cut loses if the node moves
-        gain, spare = (-sign * (graph @ sign), int(weight @ sign))
+        sign = np.where(side, 1.0, -1.0)  # (N,)
+        free = may_move.copy()
+        # What the cut loses if a node moves: its capacity to the other side less that to its own side. (N,)
+        gain = -sign * (graph @ sign)
+        spare = int(weight @ sign)  # ranks on the True side less those on the other
         cut = (graph.sum() + gain.sum()) / 4
-        costs = [cut + (fine * (abs(spare) // 2) if abs(spare) > 1 else 0.0)]
+        moved: list[int] = []
+        costs = [cut + _price_of_spare(spare, host_price)]  # after each move
         while len(costs) - np.argmin(costs) <= _PATIENCE:
+            # A node with ranks may move only from the side that has too many.
             may = free & ((weight == 0) | (abs(spare) <= 1) | (sign == np.sign(spare)))
             i = int(np.argmax(np.where(may, gain, -np.inf)))
             if not may[i]:
                 break
-            cut, spare, near = (
-                cut - gain[i],
-                spare - 2 * int(weight[i] * sign[i]),
-                slice(*graph.indptr[i : i + 2]),
-            )
-            gain[graph.indices[near]] += 2 * graph.data[near] * sign[graph.indices[near]] * sign[i]
-            sign[i], free[i] = -sign[i], False
+
+            cut = cut - gain[i]
+            spare = spare - 2 * int(weight[i] * sign[i])
+            row = slice(graph.indptr[i], graph.indptr[i + 1])
+            neighbours = graph.indices[row]
+            gain[neighbours] += 2 * graph.data[row] * sign[neighbours] * sign[i]
+            sign[i] = -sign[i]
+            free[i] = False
             moved.append(i)
-            costs.append(cut + (fine * (abs(spare) // 2) if abs(spare) > 1 else 0.0))
+            costs.append(cut + _price_of_spare(spare, host_price))
+
         best = int(np.argmin(costs))
         if costs[best] >= costs[0] * (1 - 1e-12):
             return side
         side[moved[:best]] ^= True
 
 
+def _price_of_spare(spare: int, host_price: float) -> float:
+    """Return the capacity that is cut if ranks change sides without their switch until the sides are equal."""
+    if abs(spare) <= 1:
+        return 0.0
+    return host_price * (abs(spare) // 2)
+
+
 def cut(fabric: Fabric, ranks: ArrayLike) -> Ints:
-    """Return the links of the least capacity whose loss leaves no way from some ranks to the others.
+    """Return the links of the least capacity whose loss leaves no path from some ranks to the others.
 
     Switches stand on the side where the cut is least: by max-flow and min-cut, on capacities rounded to a thousandth
     of the smallest, or to a part in 2^30 of all together if that is more.
@@ -224,33 +290,41 @@ def cut(fabric: Fabric, ranks: ArrayLike) -> Ints:
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
-    side = np.unique(frozen(list(ranks) if isinstance(ranks, range) else ranks, np.int64, "ranks"))
+    given = list(ranks) if isinstance(ranks, range) else ranks
+    side = np.unique(frozen(given, np.int64, "ranks"))
     check_within(side, "ranks", 0, fabric.n_ranks - 1)
     if not 0 < side.size < fabric.n_ranks:
         raise ValueError(
             f"ranks must be some of {fabric.n_ranks}, not none and not all, got {side.size}"
         )
-    n, live = fabric.n_nodes, np.flatnonzero(fabric.capacity > 0)
+    n = fabric.n_nodes
+    live = np.flatnonzero(fabric.capacity > 0)
+    source = fabric.source[live]
     rates = fabric.capacity[live]
-    units = np.rint(rates * min(_FINE / rates.min(initial=np.inf), _MOST / max(rates.sum(), 1.0)))
-    # A rank forbids transit: it stands twice, as a sender and as a receiver.
+    scale = min(_FINE / rates.min(initial=np.inf), _MOST / max(rates.sum(), 1.0))
+    amounts = np.rint(rates * scale)  # whole numbers that fit into 32 bits together
+
+    # Node i has row i. A rank that forbids transit stands twice: as a sender in row i, as a receiver in row n + i.
     ends = fabric.endpoint.astype(np.int64)
-    inner = np.isin(np.arange(n), ends) & ~fabric.transit
-    target = np.where(
-        inner[fabric.target[live]], fabric.target[live] + n, fabric.target[live]
-    ).astype(np.int64)
-    other = np.delete(ends, side)
-    last = np.where(inner[other], other + n, other)
-    much = np.full(fabric.n_ranks, units.sum() + 1)
-    rows = np.concatenate([fabric.source[live], np.full(side.size, 2 * n), last])
-    columns = np.concatenate([target, ends[side], np.full(other.size, 2 * n + 1)])
-    graph = csr_array(
-        (np.concatenate([units, much]), (rows, columns)), shape=(2 * n + 2, 2 * n + 2)
-    ).astype(np.int32)
-    left = graph - maximum_flow(graph, 2 * n, 2 * n + 1).flow
+    stands_twice = np.isin(np.arange(n), ends) & ~fabric.transit
+    target = fabric.target[live]
+    target = np.where(stands_twice[target], target + n, target).astype(np.int64)
+    others = np.delete(ends, side)
+    receivers = np.where(stands_twice[others], others + n, others)
+
+    # One more node sends to all ranks of the side, and another one receives from all others, as much as they can.
+    start = 2 * n
+    goal = 2 * n + 1
+    unlimited = np.full(fabric.n_ranks, amounts.sum() + 1)
+    rows = np.concatenate([source, np.full(side.size, start), receivers])
+    columns = np.concatenate([target, ends[side], np.full(others.size, goal)])
+    data = np.concatenate([amounts, unlimited])
+    graph = csr_array((data, (rows, columns)), shape=(goal + 1, goal + 1)).astype(np.int32)
+
+    # The cut leads from what the start still reaches beside the maximum flow to what it does not.
+    left = graph - maximum_flow(graph, start, goal).flow
     left.data[left.data < 0] = 0
     left.eliminate_zeros()
-    near = np.isin(
-        np.arange(2 * n + 2), breadth_first_order(left, 2 * n, return_predecessors=False)
-    )
-    return np.asarray(live[near[fabric.source[live]] & ~near[target]])
+    reached = breadth_first_order(left, start, return_predecessors=False)
+    near = np.isin(np.arange(goal + 1), reached)
+    return np.asarray(live[near[source] & ~near[target]])

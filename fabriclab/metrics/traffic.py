@@ -9,70 +9,89 @@ from numpy.typing import NDArray
 from fabriclab import routing, units
 from fabriclab.core import Fabric, Floats, Flows, Ints, check_memory, pointer, rows_of
 from fabriclab.errors import NoPath
-from fabriclab.metrics.hops import check_ranks, doors
-from fabriclab.routing.shortest import FAR, Search
+from fabriclab.metrics.hops import access_switches, check_ranks
+from fabriclab.routing.shortest import FAR, ShortestPathSearch
 
 _ENTRIES = 2**20  # links times goals that are looked at together: they stay in the cache
 _PAIR_BYTES = 200  # peak for each pair of ranks, measured and rounded up
 
 
 def _rates(fabric: Fabric) -> Floats:
-    """Return what each rank can send over all its links. [B/s], (R,)."""
-    return np.bincount(fabric.source, fabric.capacity, fabric.n_nodes)[fabric.endpoint].astype(
-        np.float64
-    )
+    """Return the rate at which each rank can send over all its links together, (R,). [B/s]."""
+    out_of_node = np.bincount(fabric.source, fabric.capacity, fabric.n_nodes)
+    return out_of_node[fabric.endpoint].astype(np.float64)
 
 
 def _flows(
     fabric: Fabric, source: Ints, target: Ints, group: Ints | int = 0, groups: int = 1
 ) -> Flows:
     """Return flows between ranks, each of which sends in all what it can in one second; weights let all end at once."""
-    size, ends = _rates(fabric)[source] * fabric.n_ranks / source.size, fabric.endpoint
-    weight, often = np.where(size > 0, size, 1.0), np.ones(groups, np.int64)
-    return Flows.make(ends[source], ends[target], size, weight=weight, group=group, repeat=often)
+    # The rate of a rank, divided by its number of flows: source.size / n_ranks.
+    size = _rates(fabric)[source] * fabric.n_ranks / source.size
+    return Flows.make(
+        fabric.endpoint[source],
+        fabric.endpoint[target],
+        size,
+        weight=np.where(size > 0, size, 1.0),
+        group=group,
+        repeat=np.ones(groups, np.int64),
+    )
 
 
-def _rounds(fabric: Fabric) -> tuple[Ints, Ints, Ints]:
-    """Return all pairs of ranks in rounds: round, source and target."""
+class _Rounds(NamedTuple):
+    """All pairs of ranks, each with the round in which it sends."""
+
+    number: Ints
+    source: Ints
+    target: Ints
+
+
+def _rounds(fabric: Fabric) -> _Rounds:
+    """Return all pairs of ranks in rounds: in round k rank r sends to rank r + k + 1, modulo the number of ranks."""
     n = check_ranks(fabric)
     check_memory(
         _PAIR_BYTES * n * n,
         f"traffic of all pairs of {n} ranks",
         "take a smaller fabric, or no flows at all",
     )
-    k, source = np.divmod(np.arange(n * (n - 1)), n)
-    return k, source, (source + k + 1) % n
+    number, source = np.divmod(np.arange(n * (n - 1)), n)
+    return _Rounds(number, source, (source + number + 1) % n)
 
 
 def uniform(fabric: Fabric) -> Flows:
     """Return traffic of every rank to every other, all at once, in equal parts."""
-    _, source, target = _rounds(fabric)
-    return _flows(fabric, source, target)
+    pairs = _rounds(fabric)
+    return _flows(fabric, pairs.source, pairs.target)
 
 
 def all_to_all(fabric: Fabric) -> Flows:
-    """Return an exchange of all with all in rounds: rank r sends to r + 1, then to r + 2 when all are ready, ..."""
-    k, source, target = _rounds(fabric)
-    return _flows(fabric, source, target, k, fabric.n_ranks - 1)
+    """Return an all-to-all in rounds: rank r sends to r + 1, then, when all are ready, to r + 2, and so on."""
+    pairs = _rounds(fabric)
+    n_rounds = fabric.n_ranks - 1
+    return _flows(fabric, pairs.source, pairs.target, pairs.number, n_rounds)
 
 
 def shift(fabric: Fabric, k: int = 1) -> Flows:
     """Return traffic of every rank r to rank r + k, modulo the number of ranks."""
     n = check_ranks(fabric)
-    return _flows(fabric, np.arange(n), (np.arange(n) + units.count(k, "k", 1, n - 1)) % n)
+    source = np.arange(n)
+    target = (source + units.count(k, "k", 1, n - 1)) % n
+    return _flows(fabric, source, target)
 
 
 def permutation(fabric: Fabric, seed: int = 0) -> Flows:
     """Return a random permutation in which no rank sends to itself; all such are equally likely."""
-    n, rng = check_ranks(fabric), np.random.default_rng(units.count(seed, "seed", 0))
-    own = target = np.arange(n)
-    while np.any(target == own):  # one draw in e will do
+    n = check_ranks(fabric)
+    rng = np.random.default_rng(units.count(seed, "seed", 0))
+    source = np.arange(n)
+    target = source
+    while np.any(target == source):  # about one draw in 2.7 has no rank that sends to itself
         target = rng.permutation(n)
-    return _flows(fabric, own, target)
+    return _flows(fabric, source, target)
 
 
 def longest_matching(fabric: Fabric) -> Flows:
-    """Return the permutation with the most hops in all: near the worst case [1]_, which is not known in general.
+    """Return the permutation with the most hops in all, near the worst case [1]_, which is not known in general.
 
     References
     ----------
@@ -81,15 +100,19 @@ def longest_matching(fabric: Fabric) -> Flows:
     """
     from scipy.optimize import linear_sum_assignment
 
-    n, search, ends = check_ranks(fabric), Search(fabric), fabric.endpoint.astype(np.int64)
+    n = check_ranks(fabric)
+    search = ShortestPathSearch(fabric)
+    ends = fabric.endpoint.astype(np.int64)
     check_memory(20 * n * n, f"a matching of {n} ranks", "take a smaller fabric, or a permutation")
-    hops = np.concatenate([search.table(goals)[ends] for goals in search.blocks(ends)], axis=1)
+    blocks = [search.table(goals)[ends] for goals in search.blocks(ends)]
+    hops = np.concatenate(blocks, axis=1)  # (R, R)
     source, target = linear_sum_assignment(hops, maximize=True)
-    return _flows(fabric, source[source != target], target[source != target])
+    moves = source != target
+    return _flows(fabric, source[moves], target[moves])
 
 
 class Throughput(NamedTuple):
-    """The part of their rate at which all ranks can send a pattern at once, and the link that is full then."""
+    """The fraction of line rate that all ranks can sustain at once, and the link that is full then."""
 
     part: float
     link: int
@@ -98,11 +121,11 @@ class Throughput(NamedTuple):
 def throughput(
     fabric: Fabric, flows: Flows | None = None, method: str = "spray", *, seed: int = 0
 ) -> Throughput:
-    """Return at which part of their rate all ranks can send a pattern at once.
+    """Return the fraction of line rate that every rank can sustain while all send at the same time.
 
-    It is one second over the time in which the fullest link moves its bytes; for groups that wait for each other
-    the times add up. The flow engine takes as long, but for delays, if the weight of each flow is its size. Left
-    out: what flows wait for within a group.
+    A result of 0.03 means that the fullest link allows each rank 3 % of its line rate. It is one second over the time
+    in which the fullest link moves its bytes; for groups that wait for each other the times add up. The flow engine
+    takes as long, except for delays, if the weight of each flow is its size. Leaves out dependencies within a group.
 
     Parameters
     ----------
@@ -122,78 +145,131 @@ def throughput(
         If no flow puts load on any link.
     """
     if flows is None and method == "spray":
-        load, met = uniform_load(fabric, _rates(fabric) / (check_ranks(fabric) - 1))
-        if (lost := fabric.n_ranks * (fabric.n_ranks - 1) - met) > 0:
-            raise NoPath(
-                f"{lost} pairs of ranks have no path; restore links, or ask operations.report what is left"
-            )
+        load = _whole_uniform_load(fabric)[None, :]  # (1, L)
         often = np.ones(1)
     else:
         traffic = uniform(fabric) if flows is None else flows
-        routes, often = (
-            routing.route(fabric, traffic, method, seed=seed),
-            traffic.repeat.astype(np.float64),
+        load = _load_of_groups(fabric, traffic, method, seed)  # (groups, L)
+        often = traffic.repeat.astype(np.float64)
+
+    seconds = times(fabric, load)  # (groups, L)
+    total = often @ seconds.max(
+        axis=1
+    )  # each group takes as long as its fullest link, as often as it repeats
+    fullest = int(seconds.argmax()) % fabric.n_links
+    return Throughput(float(1 / total), fullest)
+
+
+def _whole_uniform_load(fabric: Fabric) -> Floats:
+    """Return the load of every link if all ranks send to all others at their full rate, (L,). [B/s]."""
+    n = check_ranks(fabric)
+    uniform = uniform_load(fabric, _rates(fabric) / (n - 1))
+    lost = n * (n - 1) - uniform.pairs
+    if lost > 0:
+        raise NoPath(
+            f"{lost} pairs of ranks have no path; restore links, or ask operations.report what is left"
         )
-        size = (traffic.size[routes.flow] * routes.share)[rows_of(routes.ptr)] * routes.use
-        place = (
-            traffic.group[routes.flow][rows_of(routes.ptr)] * np.int64(fabric.n_links) + routes.link
+    return uniform.load
+
+
+def _load_of_groups(fabric: Fabric, traffic: Flows, method: str, seed: int) -> Floats:
+    """Return the bytes that each group of flows puts on every link in one repetition, (groups, L)."""
+    routes = routing.route(fabric, traffic, method, seed=seed)
+    row = rows_of(routes.ptr)  # (E,) row of each entry
+
+    # Bytes on an entry: size of the flow times share of the row times use of the link, added up by group and link.
+    size = (traffic.size[routes.flow] * routes.share)[row] * routes.use
+    group = traffic.group[routes.flow][row]
+    place = group * np.int64(fabric.n_links) + routes.link
+    n_groups = traffic.repeat.size
+    load = np.bincount(place, size, n_groups * fabric.n_links).astype(np.float64)
+    if not load.any():
+        raise ValueError(
+            f"flows must send bytes between nodes, got {traffic!r}; take one such as shift(fabric)"
         )
-        load = np.bincount(place, size, often.size * fabric.n_links).astype(np.float64)
-        if not load.any():
-            raise ValueError(
-                f"flows must send bytes between nodes, got {traffic!r}; take one such as shift(fabric)"
-            )
-    each = times(fabric, load.reshape(often.size, -1))
-    return Throughput(float(1 / (often @ each.max(axis=1))), int(each.argmax()) % fabric.n_links)
+    return load.reshape(n_groups, -1)
 
 
 def times(fabric: Fabric, load: Floats) -> Floats:
-    """Return how long links take for their load [s]; 0 where there is none."""
+    """Return the time that each link takes for its load, 0 where there is none. [s]."""
     return np.divide(load, fabric.capacity, out=np.zeros_like(load), where=load > 0)
 
 
-def uniform_load(fabric: Fabric, sends: Floats) -> tuple[Floats, int]:
-    """Return the load of every link (L,), and how many pairs have a path, if ranks send to all that they reach.
+class UniformLoad(NamedTuple):
+    """The load of every link (L,) under uniform traffic, and how many ordered pairs of ranks have a path."""
 
-    Every node splits what passes over its links on shortest paths in proportion to their capacity, as "spray" does.
-    Traffic to ranks that hang on one switch is carried to that switch together. ``sends`` (R,) is what each rank
-    sends to each other.
+    load: Floats
+    pairs: int
+
+
+def uniform_load(fabric: Fabric, sends: Floats) -> UniformLoad:
+    """Return the load of every link if each rank sends to all that it reaches.
+
+    Every node splits traffic over its links on shortest paths in proportion to their capacity, as "spray" does.
+    Traffic to ranks that hang on one switch is carried to that switch together. ``sends`` (R,) is the rate, or the
+    bytes, that each rank sends to each other one.
     """
-    search, ends, live = Search(fabric), fabric.endpoint, np.flatnonzero(fabric.capacity > 0)
-    # the last is for no link, -1
-    (door, last), load, met = (doors(fabric), np.zeros(fabric.n_links + 1), 0)
-    goals, goal, many = np.unique(door, return_inverse=True, return_counts=True)
+    search = ShortestPathSearch(fabric)
+    ends = fabric.endpoint
+    live = np.flatnonzero(fabric.capacity > 0)
+    access = access_switches(fabric)
+    load = np.zeros(fabric.n_links + 1)  # the last is for no link, -1
+    pairs = 0
+
+    # Goals are the access switches, (D,): goal[r] is that of rank r, and ranks[d] the number of ranks behind switch d.
+    goals, goal, ranks = np.unique(access.node, return_inverse=True, return_counts=True)
     step = max(1, _ENTRIES // max(live.size, 1))
     for some in np.split(np.arange(goals.size), range(step, goals.size, step)):
-        mine, table = np.flatnonzero(np.isin(goal, some)), search.table(goals[some])
-        column = goal[mine] - some[0]
-        reaches = table[ends] < FAR
-        met += int(reaches.sum(axis=0) @ many[some]) - mine.size
-        sent = np.where(reaches, sends[:, None], 0.0)
-        np.add.at(load, last[mine], sent.sum(axis=0)[column] - sends[mine])
-        sent *= many[some]
-        sent[mine, column] -= sends[mine]
-        load[:-1] += _carried(fabric, live, goals[some], table, sent)
-    return load[:-1], met
+        mine = np.flatnonzero(np.isin(goal, some))  # ranks behind these goals
+        column = goal[mine] - some[0]  # of the goal of each, in the arrays below
+        hops = search.table(goals[some])  # (N, goals)
+        reaches = hops[ends] < FAR  # (R, goals)
+        pairs += (
+            int(reaches.sum(axis=0) @ ranks[some]) - mine.size
+        )  # without ranks that reach themselves
+
+        # To one rank: what all send that reach its goal, without itself. It arrives over the link from its switch.
+        to_one: Floats = np.where(reaches, sends[:, None], 0.0)  # (R, goals)
+        np.add.at(load, access.link[mine], to_one.sum(axis=0)[column] - sends[mine])
+        # To the goal: as much for each rank behind it; a rank behind it sends nothing to itself.
+        to_goal = to_one * ranks[some]
+        to_goal[mine, column] -= sends[mine]
+        load[:-1] += _carried(fabric, live, goals[some], hops, to_goal)
+    return UniformLoad(load[:-1], pairs)
 
 
 def _carried(
-    fabric: Fabric, links: Ints, goals: Ints, table: NDArray[np.uint16], sent: Floats
+    fabric: Fabric, links: Ints, goals: Ints, hops: NDArray[np.uint16], sent: Floats
 ) -> Floats:
-    """Return the load of every link if ranks send ``sent`` (R, goals) to the goals, those furthest away first."""
-    n = goals.size
-    ahead = np.where(fabric.transit[:, None], table, np.uint16(FAR))
-    ahead[goals, np.arange(n)] = 0
-    which, goal = np.nonzero(ahead[fabric.target[links]] + 1 == table[fabric.source[links]])
-    level = table[fabric.source[links[which]], goal]
-    order = np.argsort(FAR - level, kind="stable")
-    link, goal = links[which[order]], goal[order]
-    here, there = fabric.source[link] * np.int64(n) + goal, fabric.target[link] * np.int64(n) + goal
-    part = fabric.capacity[link] / np.bincount(here, fabric.capacity[link], table.size)[here]
-    held = np.zeros(table.shape)
-    held[fabric.endpoint] = sent
-    flat = held.ravel()
-    for first, stop in pairwise(pointer(np.bincount(level)[::-1])):
-        part[first:stop] *= flat[here[first:stop]]
-        np.add.at(flat, there[first:stop], part[first:stop])
+    """Return the load of every link if rank r sends ``sent[r, g]`` to goal g, (L,).
+
+    ``hops`` (N, goals) has the hops from each node to each goal, ``links`` the links that work. Nodes furthest from
+    their goal hand on their traffic first, so each node has all of its traffic together when its turn comes.
+    """
+    n_goals = goals.size
+
+    # Pairs of a link and a goal to which the link leads one hop nearer, those furthest from the goal first. Nodes
+    # that forbid transit lead nowhere, unless they are the goal.
+    onward = np.where(fabric.transit[:, None], hops, np.uint16(FAR))  # (N, goals)
+    onward[goals, np.arange(n_goals)] = 0
+    nearer = onward[fabric.target[links]] + 1 == hops[fabric.source[links]]  # (links, goals)
+    which, goal = np.nonzero(nearer)
+    distance = hops[fabric.source[links[which]], goal]
+    order = np.argsort(FAR - distance, kind="stable")
+    link = links[which[order]]
+    goal = goal[order]
+
+    # Place of a node and a goal in `waiting`, flattened: node * goals + goal; where each pair begins and ends.
+    here = fabric.source[link] * np.int64(n_goals) + goal
+    ahead = fabric.target[link] * np.int64(n_goals) + goal
+    # A link carries the traffic of its node times its capacity, over that of all links from there towards the goal.
+    capacity = fabric.capacity[link]
+    part = capacity / np.bincount(here, capacity, hops.size)[here]
+
+    waiting = np.zeros(hops.shape)  # (N, goals) traffic at each node for each goal
+    waiting[fabric.endpoint] = sent
+    flat = waiting.ravel()
+    for first, stop in pairwise(pointer(np.bincount(distance)[::-1])):  # one distance after another
+        part[first:stop] *= flat[here[first:stop]]  # from here on the traffic itself
+        np.add.at(flat, ahead[first:stop], part[first:stop])
     return np.bincount(link, part, fabric.n_links).astype(np.float64)

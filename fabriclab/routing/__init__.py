@@ -1,15 +1,14 @@
 """Routing: from flows to Routes on a Fabric.
 
 Every method is a file that registers itself. A method sees *pairs* of nodes, each once, and the shortest
-ways between them; two flows with the same ends take the same routes, unless their entropy differs. Routes
-that depend on load are a fixed point at which no flow finds a cheaper candidate. Deadlock is whether packets
-that hold one buffer and wait for the next can wait for each other in a circle.
+paths between them; two flows with the same ends take the same routes, unless their entropy differs. Routes
+that depend on load are a fixed point at which no flow finds a cheaper candidate. Deadlock means that packets
+which hold one buffer and wait for the next can wait for each other in a circle.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -28,8 +27,8 @@ from fabriclab.core import (
     rows_of,
     whole,
 )
-from fabriclab.routing._clos import from_tables, tables, ways
-from fabriclab.routing.shortest import Rows, by_pair
+from fabriclab.routing._clos import from_tables, shortest_paths, tables
+from fabriclab.routing.shortest import PairRoutes, Seed, by_pair
 
 __all__ = [
     "Settled",
@@ -58,9 +57,9 @@ def route(
     seed: int = 0,
     entropy: ArrayLike | None = None,
 ) -> Routes:
-    """Return routes for all flows; nodes that forbid transit are never crossed, but by a relay that takes a copy.
+    """Return routes for all flows. A node that forbids transit is never crossed, except as a relay that takes a copy.
 
-    Leaves out load, but for methods that choose by it ("adaptive", "ugal_l", "ugal_g"): they see all flows sent at
+    Leaves out load, except for methods that choose by it ("adaptive", "ugal_l", "ugal_g"): they see all flows sent at
     once, and `settled` tells how well their choice has settled.
 
     Parameters
@@ -77,8 +76,8 @@ def route(
     seed : int
         Seed of the hash. The same seed gives the same routes on every machine.
     entropy : (F,) int, optional
-        What the header of each flow has besides its ends, such as the number of its queue pair or its UDP source
-        port: it enters the hash, so that flows with the same ends may part.
+        What the header of each flow has in addition to its ends, such as the number of its queue pair or its UDP
+        source port: it enters the hash, so that flows with the same ends may take different paths.
 
     Returns
     -------
@@ -106,39 +105,44 @@ def settled(
     seed: int = 0,
     entropy: ArrayLike | None = None,
 ) -> Settled:
-    """Return routes as `route` does, with the iterations and the rest of a choice by load (0 for other methods)."""
-    choose: Callable[..., Rows] = registry.get("routing", method)
-    n_sub, number = units.count(subflows, "subflows"), units.count(seed, "seed", 0)
-    chosen = partial(choose, fabric, ways(fabric), subflows=n_sub)
-    routes = by_pair(fabric, flows, lambda s, t, own: chosen(s, t, seed=own), number, entropy)
+    """Return routes as `route` does, with how well a choice by load has settled (0 iterations for other methods)."""
+    choose: Callable[..., PairRoutes] = registry.get("routing", method)
+    n_subflows = units.count(subflows, "subflows")
+    seed = units.count(seed, "seed", 0)
+    paths = shortest_paths(fabric)
+
+    def rows_of_pairs(source: Ints, target: Ints, own_seed: Seed) -> PairRoutes:
+        return choose(fabric, paths, source, target, subflows=n_subflows, seed=own_seed)
+
+    routes = by_pair(fabric, flows, rows_of_pairs, seed, entropy)
     cost = registry.info("routing", method).get("cost")
-    return settle(fabric, flows, routes, cost) if cost else Settled(routes, 0, 0.0)
+    if not cost:
+        return Settled(routes, iterations=0, change=0.0)
+    return settle(fabric, flows, routes, cost)
 
 
 def lanes(fabric: Fabric, flows: Flows, routes: Routes, method: str) -> Ints:
     """Return the virtual lane that ``method`` uses on each entry of its ``routes``, (E,); 0 where it names none."""
     rule = registry.info("routing", method).get("lanes")
-    return (
-        np.zeros(routes.link.size, dtype=np.int64)
-        if rule is None
-        else np.asarray(rule(fabric, flows, routes))
-    )
+    if rule is None:
+        return np.zeros(routes.link.size, dtype=np.int64)
+    return np.asarray(rule(fabric, flows, routes))
 
 
 def deadlock(fabric: Fabric, routes: Routes, lanes: ArrayLike | None = None) -> tuple[int, ...]:
-    """Return links of which each may wait for the next and the last for the first; () if there is no such circle.
+    """Return a circle of links, each of which may wait for the next and the last for the first; () if there is none.
 
     A buffer stands at the end of each link, one for each virtual lane; a packet in it waits for the buffer of the
     next link on its route. Without a circle of such waits no packet waits for ever [1]_. A node that forbids transit
     takes what arrives out of the network (a relay too), so no wait passes it. Leaves out whether traffic fills the
-    buffers of a circle at one time: routes with a circle can deadlock, and need not.
+    buffers of a circle at the same time: routes with a circle can deadlock, but need not.
 
     Parameters
     ----------
     fabric : Fabric
         Where.
     routes : Routes
-        All that may be on the way at one time.
+        All that may be in use at the same time.
     lanes : (E,) int, optional
         Virtual lane of each entry of the routes, as `fabriclab.routing.lanes` returns it; one lane unless given.
 
@@ -159,46 +163,69 @@ def deadlock(fabric: Fabric, routes: Routes, lanes: ArrayLike | None = None) -> 
     """
     from networkx import DiGraph, find_cycle
 
-    what, none = (
-        "those of routing.lanes(fabric, flows, routes, method)",
-        np.zeros(routes.link.size, int),
-    )
-    lane = whole(none if lanes is None else lanes, "lanes", none.shape, what)
+    n_entries = routes.link.size
+    given = np.zeros(n_entries, int) if lanes is None else lanes
+    hint = "those of routing.lanes(fabric, flows, routes, method)"
+    lane = whole(given, "lanes", (n_entries,), hint)
     check_within(lane, "lanes", 0)
-    buffers, at = np.unique(lane * fabric.n_links + routes.link, return_inverse=True)
-    before, after = (at[entry] for entry in _waits(fabric, routes))
+
+    # Buffers are the nodes of a graph, one for each link and lane in use; an edge is a possible wait.
+    key = lane * fabric.n_links + routes.link
+    buffers, buffer_of_entry = np.unique(key, return_inverse=True)
+    waits = _waits(fabric, routes)
+    before = buffer_of_entry[waits.before]
+    after = buffer_of_entry[waits.after]
+
+    # Buffers that can reach each other are in one part, so a circle is in a part of two or more: the smallest.
     part = parts_of(buffers.size, before, after, both_ways=True)
     sizes = np.bincount(part, minlength=1)
     if sizes.max() < 2:
         return ()
-    inside = part == np.argmin(np.where(sizes > 1, sizes, buffers.size + 1))
-    on = inside[before] & inside[after]
-    circle = find_cycle(DiGraph(zip(before[on].tolist(), after[on].tolist(), strict=True)))
-    return tuple((buffers[[buffer for buffer, _ in circle]] % fabric.n_links).tolist())
+    smallest = np.argmin(np.where(sizes > 1, sizes, buffers.size + 1))
+    inside = part == smallest
+    edges = inside[before] & inside[after]
+    graph = DiGraph(zip(before[edges].tolist(), after[edges].tolist(), strict=True))
+    circle = [buffer for buffer, _ in find_cycle(graph)]
+    return tuple((buffers[circle] % fabric.n_links).tolist())
 
 
-def _waits(fabric: Fabric, routes: Routes) -> tuple[Ints, Ints]:
+class _Waits(NamedTuple):
+    """Pairs of entries of routes: the buffer of one may wait for the buffer of the other."""
+
+    before: Ints
+    after: Ints
+
+
+def _waits(fabric: Fabric, routes: Routes) -> _Waits:
     """Return pairs of entries of one row: the first ends where the second begins, and traffic may pass there."""
     row = rows_of(routes.ptr) * fabric.n_nodes
-    starts = row + fabric.source[routes.link]
+    starts = row + fabric.source[routes.link]  # (E,) row and node where each entry begins
+    ends = row + fabric.target[routes.link]  # (E,) and where it ends
+
+    # Entries sorted by where they begin: those that begin where entry e ends are order[low[e] : high[e]].
     order = np.argsort(starts, kind="stable")
-    ends = row + fabric.target[routes.link]
-    low, high = (np.searchsorted(starts[order], ends, side) for side in ("left", "right"))
-    count = np.where(fabric.transit[fabric.target[routes.link]], high - low, 0)
-    return np.repeat(np.arange(ends.size), count), order[expand(low, count)]
+    low = np.searchsorted(starts[order], ends, "left")
+    high = np.searchsorted(starts[order], ends, "right")
+    may_pass = fabric.transit[fabric.target[routes.link]]
+    count = np.where(may_pass, high - low, 0)
+    return _Waits(np.repeat(np.arange(ends.size), count), order[expand(low, count)])
 
 
 # Illustrative: queues stay short up to the capacity and grow without end above it. At its capacity a link costs a
-# third more than idle, so that the short way wins while it has room. Powers of 6 to 12 change the fullest link by 10%
+# third more than idle, so that the short path wins while it has room. Powers of 6 to 12 change the fullest link by 10%
 # at most.
 _STEEP = 8
 _IDLE = 3.0
-# rounds end below this `Settled.change`, or when there have been so many
-_REST, _ROUNDS = (0.002, 1000)
+# Rounds end below this `Settled.change`, ...
+_REST = 0.002
+# ... or when there have been so many.
+_ROUNDS = 1000
+# Rows that carry less than this part of their flow are left out of the result.
+_LEAST_SHARE = 1e-3
 
 
 class Settled(NamedTuple):
-    """Routes with the shares at which load and choice agree, and how they were found.
+    """Routes with the shares at which load and choice agree, and how well they do.
 
     Parameters
     ----------
@@ -207,7 +234,8 @@ class Settled(NamedTuple):
     iterations : int
         Rounds of averaging.
     change : float
-        What the traffic could still gain, each flow by its cheapest candidate, as a part of the load that it meets. [1]
+        What the traffic could still gain if each flow took its cheapest candidate, as a part of the load that it meets.
+        [1]
     """
 
     routes: Routes
@@ -216,20 +244,21 @@ class Settled(NamedTuple):
 
 
 def settle(fabric: Fabric, flows: Flows, routes: Routes, cost: str = "global") -> Settled:
-    """Share each flow out among its rows until none of them is cheaper than another that is used.
+    """Return routes in which each flow is shared out among its rows, until no row is cheaper than one that is used.
 
-    The fluid form of a choice by queues (UGAL, flowlets): a link costs 3 + (load / capacity)^8, all flows
-    sent at once such that the busiest endpoint sends at its full rate; a row costs what its links cost, each counted
-    by its use. Shares move to the cheapest row by a step of 1 / (t + 1). With ``cost="global"`` this is a potential
-    game, so that the shares converge. Leaves out time: how stale what a switch knows is, and how long flows live.
+    The fluid form of a choice by queues (UGAL, flowlets): a link costs 3 + (load / capacity)^8, with all flows
+    sent at once such that the busiest endpoint sends at its full rate; a row costs the sum over its links of cost times
+    use. In round t shares move towards the cheapest row by a step of 1 / (t + 1). With ``cost="global"`` this is a
+    potential game, so the shares converge. Leaves out time: how old the knowledge of a switch is, and how long flows
+    live.
 
     Parameters
     ----------
     fabric, flows, routes : Fabric, Flows, Routes
         The rows of each flow are its candidates.
     cost : str
-        ``"global"``: the whole row; ``"local"``: its first link between switches, all that a switch sees by itself,
-        times the links of the row.
+        ``"global"``: the whole row; ``"local"``: its first link between switches, which is all that a switch sees by
+        itself, times the number of links of the row.
 
     References
     ----------
@@ -238,67 +267,84 @@ def settle(fabric: Fabric, flows: Flows, routes: Routes, cost: str = "global") -
     .. [2] Y. Sheffi, Urban transportation networks, Prentice-Hall 1985, chapters 3 and 5 (equilibrium, averages).
     """
     units.choice(cost, "cost", ("global", "local"))
-    check_within(
-        routes.flow,
-        "flow of a row",
-        0,
-        flows.n_flows - 1,
-        "; make the routes by route(fabric, flows)",
-    )
-    check_within(
-        routes.link, "link", 0, fabric.n_links - 1, "; make the routes by route(fabric, flows)"
-    )
-    entry = rows_of(routes.ptr)
-    size = (flows.size * flows.repeat[flows.group])[routes.flow]
-    seen, hops = routes.use, routes.hops()
+    hint = "; make the routes by route(fabric, flows)"
+    check_within(routes.flow, "flow of a row", 0, flows.n_flows - 1, hint)
+    check_within(routes.link, "link", 0, fabric.n_links - 1, hint)
+    row = rows_of(routes.ptr)  # (E,) row of each entry
+    hops = routes.hops()  # (R,)
+    weight = routes.use  # (E,) of the cost of each link in that of its row
     if cost == "local":
-        seen = seen * _first_links(fabric, flows, routes, entry) * hops[entry]
+        weight = weight * _first_links(fabric, flows, routes, row) * hops[row]
     if not routes.n_rows:
-        return Settled(routes, 0, 0.0)
-    scale = _scale(fabric, flows)
-    # At first each flow takes the row with the fewest links.
-    share = _cheapest(hops, routes.flow)
-    change, t = 0.0, 0
+        return Settled(routes, iterations=0, change=0.0)
+
+    size = (flows.size * flows.repeat[flows.group])[
+        routes.flow
+    ]  # (R,) bytes of the flow of each row
+    scale = _scale(fabric, flows)  # (L,)
+    share = _cheapest(
+        hops, routes.flow
+    )  # (R,) at first each flow takes the row with the fewest links
+    change = 0.0
+    t = 0
     for t in range(1, _ROUNDS + 1):
-        load = np.bincount(routes.link, (size * share)[entry] * routes.use, fabric.n_links) * scale
-        paid = np.bincount(
-            entry, seen * (_IDLE + load[routes.link] ** _STEEP), routes.n_rows
-        ).astype(np.float64)
-        best = _cheapest(paid, routes.flow)
-        # as a load, in which the steep cost does not drown what is left to gain
+        # Load of a link: the sum of bytes times share times use, relative to its capacity. (L,)
+        moved = (size * share)[row] * routes.use
+        load = np.bincount(routes.link, moved, fabric.n_links) * scale
+        # Price of a row: the sum of weight times (3 + load^8). (R,)
+        price = weight * (_IDLE + load[routes.link] ** _STEEP)
+        paid = np.bincount(row, price, routes.n_rows).astype(np.float64)
+        cheapest = _cheapest(paid, routes.flow)
+
+        # The price as a load, in which the steep cost does not drown what is left to gain: its eighth root.
         met = paid ** (1 / _STEEP)
-        now, least = np.sum(size * share * met), np.sum(size * best * met)
+        now = np.sum(size * share * met)
+        least = np.sum(size * cheapest * met)
         change = float((now - least) / now) if now > 0 else 0.0
         if change < _REST:
             break
-        share += (best - share) / (t + 1)
-    row = np.flatnonzero(share > 1e-3)  # those that carry something
-    total = np.bincount(routes.flow[row], share[row], int(routes.flow.max(initial=0)) + 1)
-    return Settled(routes.of_rows(row, share=share[row] / total[routes.flow[row]]), t, change)
+        share += (cheapest - share) / (t + 1)
+
+    # Rows that carry something, with shares that add up to 1 for each flow again.
+    used = np.flatnonzero(share > _LEAST_SHARE)
+    n_flows = int(routes.flow.max(initial=0)) + 1
+    total = np.bincount(routes.flow[used], share[used], n_flows)
+    final_share = share[used] / total[routes.flow[used]]
+    return Settled(routes.of_rows(used, share=final_share), t, change)
 
 
 def _cheapest(paid: Floats, flow: NDArray[np.int32]) -> Floats:
-    """Return 1 for the cheapest row of each flow, the first of equals, and 0 for the others."""
-    low, out = np.full(int(flow.max()) + 1, np.inf), np.zeros(paid.size)
+    """Return 1 for the cheapest row of each flow, the first one if several cost the same, and 0 for the others."""
+    low = np.full(int(flow.max()) + 1, np.inf)  # (F,) lowest price of each flow
     np.minimum.at(low, flow, paid)
-    tied = np.flatnonzero(paid <= low[flow] * (1 + 1e-12))
-    out[tied[np.unique(flow[tied], return_index=True)[1]]] = 1.0
-    return out
+    tied = np.flatnonzero(paid <= low[flow] * (1 + 1e-12))  # equal but for rounding
+    _, first = np.unique(flow[tied], return_index=True)
+    is_cheapest = np.zeros(paid.size)
+    is_cheapest[tied[first]] = 1.0
+    return is_cheapest
 
 
 def _scale(fabric: Fabric, flows: Flows) -> Floats:
-    """Return 1 / capacity of each link (L,), such that the busiest sender offers 1 to its own links."""
+    """Return 1 / capacity of each link (L,), scaled so that the busiest sender offers 1 to its own links."""
+    # Seconds that a sender needs: its bytes, over the capacity of all its links.
     sent = np.bincount(flows.source, flows.size * flows.repeat[flows.group], fabric.n_nodes)
-    room = np.bincount(fabric.source, fabric.capacity, fabric.n_nodes)
-    busiest = np.max(sent / np.maximum(room, 1.0), initial=0.0) or 1.0
-    return np.where(fabric.capacity > 0, 1.0 / np.maximum(fabric.capacity, 1.0), 0.0) / busiest
+    capacity_out = np.bincount(fabric.source, fabric.capacity, fabric.n_nodes)
+    busiest = float(np.max(sent / np.maximum(capacity_out, 1.0), initial=0.0))
+    if busiest == 0:
+        busiest = 1.0
+
+    inverse = np.where(fabric.capacity > 0, 1.0 / np.maximum(fabric.capacity, 1.0), 0.0)
+    return inverse / busiest
 
 
-def _first_links(fabric: Fabric, flows: Flows, routes: Routes, entry: NDArray[np.int64]) -> Floats:
-    """Return 1 for the entries that leave the first switch of their row, 0 for the others."""
-    start, source = flows.source[routes.flow].astype(np.int64), fabric.source[routes.link]
-    begins = source == start[entry]
-    at = start.copy()
-    at[entry[begins]] = fabric.target[routes.link[begins]]
-    at = np.where(fabric.transit[start], start, at)  # a chip that sends is the first switch itself
-    return np.asarray(source == at[entry], dtype=np.float64)
+def _first_links(fabric: Fabric, flows: Flows, routes: Routes, row: Ints) -> Floats:
+    """Return 1 for the entries that leave the first switch of their row, 0 for the others; ``row`` is that of each."""
+    start = flows.source[routes.flow].astype(np.int64)  # (R,)
+    source = fabric.source[routes.link]  # (E,) where each entry begins
+
+    # The first switch is the node to which the first link leads, or a chip that sends by itself.
+    begins = source == start[row]
+    switch = start.copy()  # (R,)
+    switch[row[begins]] = fabric.target[routes.link[begins]]
+    switch = np.where(fabric.transit[start], start, switch)
+    return np.asarray(source == switch[row], dtype=np.float64)

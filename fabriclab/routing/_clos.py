@@ -1,7 +1,7 @@
-"""Shortest ways, read off the tiers of a folded Clos without a table, else by search; a test holds both equal.
+"""Shortest paths, read off the tiers of a folded Clos without a table, else by search; a test keeps both equal.
 
-Climb to the lowest tier at which both ends have a common ancestor, then come down. It holds only if every node at a
-tier reaches every subtree below its component, which is checked first.
+A shortest path in a folded Clos climbs to the lowest tier at which both ends have a common ancestor, then comes down.
+That holds only if every node at a tier reaches every subtree below its component, which is checked first.
 
 Forwarding tables are the next link of every node towards every rank; routes may follow them.
 """
@@ -9,6 +9,7 @@ Forwarding tables are the next link of every node towards every rank; routes may
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -30,152 +31,202 @@ from fabriclab.core import (
 from fabriclab.errors import NoPath
 from fabriclab.routing.shortest import (
     Links,
+    NextLinks,
+    PairRoutes,
+    Paths,
+    Seed,
     Tables,
-    Walk,
-    Ways,
     by_pair,
+    cached,
     check_paths,
     first,
     follow,
-    kept,
 )
 
 _FAR = 127  # above every tier, which is an int8
 
 
-class Clos(Ways):
-    """Up and down ways of a folded Clos, from the tiers alone."""
+class Clos(Paths):
+    """Shortest paths up and down a folded Clos, from the tiers alone.
+
+    A component of tier h is what the switches of tiers 0..h fall into; all of it lies below one common ancestor.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        The folded Clos.
+    comp : (tiers, N) int32
+        Component of each switch at each tier, as `_components` returns it.
+    up, down : (U,), (D,) int64
+        Links that climb one tier, and links that descend one, all of which work.
+    """
 
     def __init__(self, fabric: Fabric, comp: NDArray[np.int32], up: Ints, down: Ints) -> None:
-        self.fabric, self.graph, self.comp = fabric, fabric, comp
+        self.fabric = fabric
+        self.graph = fabric
+        self.comp = comp
+
+        # The links up of node n are up[up_ptr[n] : up_ptr[n + 1]].
         self.up = up[np.argsort(fabric.source[up], kind="stable")]
         self.up_ptr = pointer(np.bincount(fabric.source[self.up], minlength=fabric.n_nodes))
+
+        # Links down of one node that lead into the same component (or to the same end) are next to each other:
+        # sorted by key = node * nodes + component below. down_count is the number of links with the same key.
         low = fabric.target[down]
-        below = np.where(fabric.transit[low], comp[fabric.tier[low], low], low)
+        below = np.where(fabric.transit[low], comp[fabric.tier[low], low], low)  # (D,)
         key = fabric.source[down].astype(np.int64) * fabric.n_nodes + below
         order = np.argsort(key, kind="stable")
         self.down_key = key[order]
         run = np.diff(np.flatnonzero(np.diff(self.down_key, prepend=-1, append=-1)))
         self.down_count = np.repeat(run, run)
+
         self.links = np.concatenate([self.up, down[order]])
 
     @classmethod
     def of(cls, fabric: Fabric) -> Clos | None:
-        """Return the ways of a fabric that is a folded Clos, or None."""
+        """Return the shortest paths of a fabric that is a folded Clos, or None."""
         live = np.flatnonzero(fabric.capacity > 0)
-        source, target = fabric.source[live], fabric.target[live]
-        rise = fabric.tier[target].astype(np.int64) - fabric.tier[source]
-        up, down = live[rise > 0], live[rise < 0]
-        if live.size == 0 or np.any(np.abs(rise) != 1) or not np.array_equal(np.sort(up ^ 1), down):
+        rise = fabric.tier[fabric.target[live]].astype(np.int64) - fabric.tier[fabric.source[live]]
+        if live.size == 0 or np.any(np.abs(rise) != 1):
             return None
-        if not np.all(fabric.transit[fabric.target[up]]):
+
+        up = live[rise > 0]
+        down = live[rise < 0]
+        works_both_ways = np.array_equal(np.sort(up ^ 1), down)  # links 2 i and 2 i + 1 are a cable
+        if not works_both_ways or not np.all(fabric.transit[fabric.target[up]]):
             return None
+
         comp = _components(fabric, up)
         return None if comp is None else cls(fabric, comp, up, down)
 
-    def walk(self, source: Ints, target: Ints) -> Walk:
-        """Return the ways of these pairs: the links on which they leave, turn and arrive.
+    def walk(self, source: Ints, target: Ints) -> NextLinks:
+        """Return the function that gives the next links of these pairs.
 
-        Pairs that the tiers do not settle (an end inside the network, equal ways over several planes, or two ends
-        at one tier that meet only below it) are left to the search.
+        For each pair it first finds the links by which its paths leave the source and arrive at the target. Pairs that
+        the tiers do not settle are left to the search, with all others: an end inside the network, paths of equal
+        length over several planes, or two ends at one tier that meet only below it.
         """
-        fabric, n = self.fabric, source.size
+        fabric = self.fabric
         if fabric.transit[source].any() or fabric.transit[target].any():
             return Tables(fabric).walk(source, target)
-        tied = np.zeros(n, dtype=np.bool_)
-        turn, first, arrive = np.full(n, _FAR, dtype=np.int64), np.full(n, -1), np.full(n, -1)
-        degree = np.diff(self.up_ptr)
+
+        turn = np.full(source.size, _FAR, dtype=np.int64)  # tier at which the path turns
+        leave = np.full(source.size, -1)  # first link
+        arrive = np.full(source.size, -1)  # last link
+        tied = np.zeros(
+            source.size, dtype=np.bool_
+        )  # two choices of these links turn at the same tier
+        degree = np.diff(self.up_ptr)  # links up of each node
+
+        # Link i up of each source with link j up of each target; an end has few.
         for i in range(int(degree[source].max(initial=0))):
             for j in range(int(degree[target].max(initial=0))):
                 pairs = np.flatnonzero((degree[source] > i) & (degree[target] > j))
-                a, b = (
-                    self.up[self.up_ptr[source[pairs]] + i],
-                    self.up[self.up_ptr[target[pairs]] + j],
-                )
-                here = self._turn(fabric.target[a], fabric.target[b])
-                if np.any(
-                    (here == fabric.tier[fabric.target[b]]) & (fabric.target[a] != fabric.target[b])
-                ):
+                from_source = self.up[self.up_ptr[source[pairs]] + i]
+                from_target = self.up[self.up_ptr[target[pairs]] + j]
+                first = fabric.target[from_source]  # switch above the source
+                last = fabric.target[from_target]  # switch above the target
+                here = self._turn(first, last)
+                if np.any((here == fabric.tier[last]) & (first != last)):
                     return Tables(fabric).walk(source, target)
-                tied[pairs[here < turn[pairs]]] = False
+
+                lower = here < turn[pairs]
+                tied[pairs[lower]] = False
                 tied[pairs[(here == turn[pairs]) & (here < _FAR)]] = True
-                nearer = here < turn[pairs]
-                won = pairs[nearer]
-                turn[won], first[won], arrive[won] = here[nearer], a[nearer], b[nearer] ^ 1
+                better = pairs[lower]
+                turn[better] = here[lower]
+                leave[better] = from_source[lower]
+                arrive[better] = from_target[lower] ^ 1
+
         check_paths(fabric, turn == _FAR, source, target)
         if tied.any():
             return Tables(fabric).walk(source, target)
-        return partial(
-            self._next_links,
-            source,
-            fabric.source[arrive],
-            np.concatenate([self.links, first, arrive]),
-        )
+        table = np.concatenate([self.links, leave, arrive])
+        return partial(self._next_links, source, fabric.source[arrive], table)
 
     def _next_links(self, source: Ints, last: Ints, table: Ints, pair: Ints, node: Ints) -> Links:
-        """Return the links up until the last node's component is reached, then the links down to it.
+        """Return the links up until the component of the last switch is reached, then the links down to it.
 
-        ``last`` is the node before the target; ``table`` has the links up, the links down, and for each pair the first
-        link and the last.
+        ``last`` is the node before the target. ``table`` has the links up, the links down, the first link of each
+        pair, and the last link of each pair.
         """
-        tier, last = self.fabric.tier[node], last[pair]
-        start, count = self.links.size + pair, np.ones(node.size, dtype=np.int64)
+        tier = self.fabric.tier[node]
+        last = last[pair]
+
+        # At the source, the first link of the pair; at the last switch, its last link.
+        start = self.links.size + pair
+        count = np.ones(node.size, dtype=np.int64)
         start[node == last] += source.size
-        inner = (node != last) & (node != source[pair])
-        climbs = inner & (self.comp[tier, node] != self.comp[tier, last])
-        high, down = node[climbs], np.flatnonzero(inner & ~climbs)
-        start[climbs], count[climbs] = self.up_ptr[high], self.up_ptr[high + 1] - self.up_ptr[high]
-        below = self.comp[tier[down] - 1, last[down]]
-        at = np.searchsorted(self.down_key, node[down] * self.fabric.n_nodes + below)
-        start[down], count[down] = self.up.size + at, self.down_count[at]
+
+        # Between them, while the last switch lies in another component: all links up.
+        between = (node != last) & (node != source[pair])
+        climbs = between & (self.comp[tier, node] != self.comp[tier, last])
+        low = node[climbs]
+        start[climbs] = self.up_ptr[low]
+        count[climbs] = self.up_ptr[low + 1] - self.up_ptr[low]
+
+        # Then all links down into the component of the last switch at the tier below.
+        descends = np.flatnonzero(between & ~climbs)
+        below = self.comp[tier[descends] - 1, last[descends]]
+        at = np.searchsorted(self.down_key, node[descends] * self.fabric.n_nodes + below)
+        start[descends] = self.up.size + at
+        count[descends] = self.down_count[at]
         return Links(start, count, table)
 
     def _turn(self, a: NDArray[np.integer], b: NDArray[np.integer]) -> Ints:
-        """Return the lowest tier at which ``a`` and ``b`` are in one component."""
+        """Return the lowest tier at which switches ``a`` and ``b`` are in one component; above all tiers if at none."""
         turn = np.full(a.size, _FAR, dtype=np.int64)
-        for h in range(self.comp.shape[0] - 1, -1, -1):
-            turn[(self.comp[h, a] == self.comp[h, b]) & (self.comp[h, a] >= 0)] = h
+        for h in range(self.comp.shape[0] - 1, -1, -1):  # from the top, so that the lowest stays
+            together = (self.comp[h, a] == self.comp[h, b]) & (self.comp[h, a] >= 0)
+            turn[together] = h
         return turn
 
 
 def _components(fabric: Fabric, up: Ints) -> NDArray[np.int32] | None:
-    """Return (tiers, N): the component of each transit node among the tiers up to h; -1 else.
+    """Return the component of each transit node among the tiers up to h, (tiers, N); -1 for other nodes and tiers.
 
-    None if some node cannot reach every part of its component from above, or an end has two links into one.
+    None if some node cannot reach every part of its component from above, or if an end has two links into one
+    component of the highest tier.
     """
-    n, tier, transit = fabric.n_nodes, fabric.tier, fabric.transit
+    n = fabric.n_nodes
+    tier = fabric.tier
+    transit = fabric.transit
     comp = np.full((int(tier.max()) + 1, n), -1, dtype=np.int32)
-    inner = up[transit[fabric.source[up]]]
+    between_switches = up[transit[fabric.source[up]]]
     for h in range(comp.shape[0]):
-        links = inner[tier[fabric.target[inner]] <= h]
-        label, below = (
-            parts_of(n, fabric.source[links], fabric.target[links]),
-            np.flatnonzero(transit & (tier < h)),
-        )
-        wanted = np.bincount(distinct_pairs(label[below], comp[h - 1, below])[0], minlength=n)
-        new = links[tier[fabric.target[links]] == h]
-        reached = distinct_pairs(
-            fabric.target[new].astype(np.int64), comp[h - 1, fabric.source[new]]
-        )[0]
+        links = between_switches[tier[fabric.target[between_switches]] <= h]
+        label = parts_of(n, fabric.source[links], fabric.target[links])  # (N,)
         here = np.flatnonzero(transit & (tier == h))
-        if np.any(np.bincount(reached, minlength=n)[here] != wanted[label[here]]):
+        below = np.flatnonzero(transit & (tier < h))
+
+        # Components of tier h - 1 that each component of tier h has below it: all that its nodes have to reach.
+        wanted = np.bincount(distinct_pairs(label[below], comp[h - 1, below])[0], minlength=n)
+        # Components of tier h - 1 to which each node of tier h has a link.
+        new = links[tier[fabric.target[links]] == h]
+        high = fabric.target[new].astype(np.int64)
+        low_part = comp[h - 1, fabric.source[new]]
+        reached = np.bincount(distinct_pairs(high, low_part)[0], minlength=n)
+        if np.any(reached[here] != wanted[label[here]]):
             return None
         comp[h] = np.where(transit & (tier <= h), label, -1)
-    ends = up[~transit[fabric.source[up]]]
-    entry = fabric.source[ends].astype(np.int64) * n + comp[-1, fabric.target[ends]]
-    return comp if np.unique(entry).size == entry.size else None
+
+    from_ends = up[~transit[fabric.source[up]]]
+    entry = fabric.source[from_ends].astype(np.int64) * n + comp[-1, fabric.target[from_ends]]
+    one_link_each = np.unique(entry).size == entry.size
+    return comp if one_link_each else None
 
 
-def ways(fabric: Fabric) -> Ways:
-    """Return the shortest ways of a fabric, from the tiers where they allow it, else by search."""
-    return kept(fabric, "_ways", lambda f: Clos.of(f) or Tables(f))
+def shortest_paths(fabric: Fabric) -> Paths:
+    """Return the shortest paths of a fabric, from the tiers where these allow it, else by search."""
+    return cached(fabric, "_ways", lambda f: Clos.of(f) or Tables(f))
 
 
 _ROWS = 2**18  # pairs routed at once; each takes up to 1,150 bytes, measured
+_BY_TARGET = "; name a method that looks at the target alone, such as d_mod_k"
 
 
 def tables(fabric: Fabric, method: str) -> NDArray[np.int32]:
-    """Return the next link of each node towards each rank, (N, R) int32; -1 where no way leads on.
+    """Return the next link of each node towards each rank, (N, R) int32; -1 where no path leads on.
 
     Parameters
     ----------
@@ -189,44 +240,60 @@ def tables(fabric: Fabric, method: str) -> NDArray[np.int32]:
     ValueError
         If the method sends traffic to one rank by different links of one node, according to where it comes from.
     NoPath
-        If the method finds no way where there is one.
+        If the method finds no path where there is one.
     TooLarge
         If the tables do not fit into memory.
     """
-    n, r = fabric.n_nodes, fabric.n_ranks
+    n = fabric.n_nodes
+    r = fabric.n_ranks
     check_memory(
         4 * n * r + 1200 * min(_ROWS, n * r), f"tables of {n} nodes", "take a smaller fabric"
     )
-    choose, found, search = registry.get("routing", method), ways(fabric), Tables(fabric)
+    choose: Callable[..., PairRoutes] = registry.get("routing", method)
+    paths = shortest_paths(fabric)
+    search = Tables(fabric)
     table = np.full((n, r), -1, dtype=np.int32)
-    step, other_way = (
-        max(1, _ROWS // max(1, r)),
-        "; name a method that looks at the target alone, such as d_mod_k",
-    )
-    # What ranks send first, since a tree has its ways at hand for that; then from where none of it passed.
-    for low, nodes in itertools.product(
-        range(0, r, step), (fabric.endpoint.astype(np.int64), np.arange(n))
-    ):
+
+    # What ranks send first, since a tree has its paths at hand for that; then from where none of it passed.
+    ranks = fabric.endpoint.astype(np.int64)
+    step = max(1, _ROWS // max(1, r))
+    for low, nodes in itertools.product(range(0, r, step), (ranks, np.arange(n))):
+        # Pairs of a node and a rank without an entry, which have a path.
         i, k = np.nonzero(table[nodes, low : low + step] < 0)
-        source, rank, target = nodes[i], low + k, fabric.endpoint[low + k].astype(np.int64)
-        joined = search.reaches(source, target) & (source != target)
-        rows = choose(fabric, found, source[joined], target[joined])
-        if rows.ptr.size - 1 != np.count_nonzero(joined):
+        source = nodes[i]
+        rank = low + k
+        target = ranks[rank]
+        has_path = search.reaches(source, target) & (source != target)
+
+        rows = choose(fabric, paths, source[has_path], target[has_path])
+        if rows.ptr.size - 1 != np.count_nonzero(has_path):
             raise ValueError(
-                f"{method} has no forwarding tables: it gives several ways for each pair{other_way}"
+                f"{method} has no forwarding tables: it gives several ways for each pair{_BY_TARGET}"
             )
-        at, towards = fabric.source[rows.link], rank[joined][rows_of(rows.ptr)]
-        before = table[at, towards]
-        table[at, towards] = rows.link
-        if (
-            other := np.flatnonzero(
-                (table[at, towards] != rows.link) | ((before >= 0) & (before != rows.link))
-            )
-        ).size:
-            msg = f"{method} has no forwarding tables here: from {fabric.name(int(at[other[0]]))} to rank "
-            msg += f"{towards[other[0]]} it takes two links, by the source of the flow{other_way}"
-            raise ValueError(msg)
+        _enter(fabric, method, table, rows, rank[has_path])
     return table
+
+
+def _enter(
+    fabric: Fabric, method: str, table: NDArray[np.int32], rows: PairRoutes, rank: Ints
+) -> None:
+    """Write the links of all rows into a forwarding table; row r leads to ``rank[r]``.
+
+    Refuses a node that would have two links towards one rank, in these rows or with what the table has already.
+    """
+    at = fabric.source[rows.link]  # (E,) node of each link
+    towards = rank[rows_of(rows.ptr)]  # (E,)
+    before = table[at, towards]
+    table[at, towards] = rows.link
+
+    overwritten = table[at, towards] != rows.link
+    changed = (before >= 0) & (before != rows.link)
+    clash = np.flatnonzero(overwritten | changed)
+    if clash.size:
+        i = clash[0]
+        msg = f"{method} has no forwarding tables here: from {fabric.name(int(at[i]))} to rank "
+        msg += f"{towards[i]} it takes two links, by the source of the flow{_BY_TARGET}"
+        raise ValueError(msg)
 
 
 def from_tables(fabric: Fabric, flows: Flows, table: ArrayLike) -> Routes:
@@ -244,47 +311,56 @@ def from_tables(fabric: Fabric, flows: Flows, table: ArrayLike) -> Routes:
     Raises
     ------
     NoPath
-        If the tables lead nowhere or in a circle, naming the node.
+        If the tables lead nowhere or in a circle; the node is named.
     ValueError
         If the table does not fit the fabric, or a flow ends at no rank.
     """
     given = whole(table, "table", (fabric.n_nodes, fabric.n_ranks), "nodes, ranks")
     rows, ranks = np.nonzero(given >= 0)
-    wrong = (given[rows, ranks] >= fabric.n_links) | (
-        fabric.source[given[rows, ranks] % fabric.n_links] != rows
-    )
-    if wrong.any():
-        i = int(np.argmax(wrong))
-        msg = f"table[{rows[i]}, {ranks[i]}] must be a link that leaves {fabric.name(int(rows[i]))}, got "
-        msg += f"{given[rows[i], ranks[i]]}"
+    link = given[rows, ranks]  # one for each entry of the table that is set
+    is_wrong = (link >= fabric.n_links) | (fabric.source[link % fabric.n_links] != rows)
+    if is_wrong.any():
+        i = int(np.argmax(is_wrong))
+        name = fabric.name(int(rows[i]))
+        msg = f"table[{rows[i]}, {ranks[i]}] must be a link that leaves {name}, got {link[i]}"
         raise ValueError(msg)
-    if (off := np.flatnonzero(fabric.rank_of[flows.target] < 0)).size:
-        msg = f"flow {off[0]} ends at {fabric.name(int(flows.target[off[0]]))}, no rank: tables lead to ranks"
-        raise ValueError(msg)
-    return by_pair(
-        fabric, flows, lambda s, t, _: follow(fabric, _Static(fabric, given), s, t, 1, first)
-    )
+
+    no_rank = np.flatnonzero(fabric.rank_of[flows.target] < 0)
+    if no_rank.size:
+        name = fabric.name(int(flows.target[no_rank[0]]))
+        raise ValueError(f"flow {no_rank[0]} ends at {name}, no rank: tables lead to ranks")
+
+    def along_table(source: Ints, target: Ints, seed: Seed) -> PairRoutes:
+        return follow(fabric, _Static(fabric, given), source, target, 1, first)
+
+    return by_pair(fabric, flows, along_table)
 
 
-class _Static(Ways):
-    """Ways that a table gives: one link at each node."""
+class _Static(Paths):
+    """The paths that a forwarding table gives: one link at each node."""
 
     def __init__(self, fabric: Fabric, table: NDArray[np.integer]) -> None:
-        self.fabric, self.graph, self.table = fabric, fabric, table
+        self.fabric = fabric
+        self.graph = fabric
+        self.table = table
 
-    def walk(self, source: Ints, target: Ints) -> Walk:
+    def walk(self, source: Ints, target: Ints) -> NextLinks:
+        """Return the function that gives the next link of these pairs; it counts hops, so each walk needs its own."""
         self.hops = 0
         return partial(self._next_links, self.fabric.rank_of[target])
 
     def _next_links(self, goal: Ints, pair: Ints, node: Ints) -> Links:
+        """Return the link of the table at each node, or refuse tables that lead nowhere or in a circle."""
         self.hops += 1
         link = self.table[node, goal[pair]].astype(np.int64)
-        lost = (
-            np.flatnonzero(link < 0) if self.hops <= self.graph.n_nodes else np.zeros(1, np.int64)
-        )
-        if lost.size:
-            why = "goes in a circle through" if self.hops > self.graph.n_nodes else "ends at"
-            rank, name = goal[pair[lost[0]]], self.fabric.name(int(node[lost[0]]))
-            msg = f"the way to rank {rank} in the tables {why} {name}"
-            raise NoPath(msg + "; compute the tables again with tables(fabric, method)")
+        if self.hops > self.fabric.n_nodes:  # more hops than nodes: one of them was passed twice
+            raise self._lost("goes in a circle through", goal[pair[0]], node[0])
+        ends = np.flatnonzero(link < 0)
+        if ends.size:
+            raise self._lost("ends at", goal[pair[ends[0]]], node[ends[0]])
         return Links(np.arange(link.size), np.ones(link.size, np.int64), link)
+
+    def _lost(self, why: str, rank: int, node: int) -> NoPath:
+        """Return the error for a table that leads no further at ``node``, on the path to ``rank``."""
+        msg = f"the way to rank {rank} in the tables {why} {self.fabric.name(int(node))}"
+        return NoPath(msg + "; compute the tables again with tables(fabric, method)")

@@ -1,82 +1,107 @@
-"""Dimension order: along x until it agrees, then along y, and so on."""
+"""Dimension order: along x until it agrees with that of the target, then along y, and so on."""
+
+from typing import NamedTuple
 
 import numpy as np
 
 from fabriclab.core import Fabric, Flags, Flows, Ints, Routes, pointer, rows_of
 from fabriclab.registry import register
-from fabriclab.routing.shortest import Links, Rows, Seed, Ways, follow
+from fabriclab.routing.shortest import Links, PairRoutes, Paths, Seed, follow
+
+
+class Grid(NamedTuple):
+    """Links of a grid: arrays with an entry for each link of the fabric, (L,)."""
+
+    dimension: Ints  # along which the link leads; -1 for links of hosts
+    down: Flags  # whether it counts the coordinate down
+    wraps: Flags  # whether it closes a ring
 
 
 def _datelines(fabric: Fabric, flows: Flows, routes: Routes) -> Ints:
     """Return the virtual lane of each entry (E,): 1 from the link that closes a ring on, to the end of its dimension.
 
-    So on lane 0 no ring is whole, and on lane 1 no way goes as far as round.
+    So no ring is whole on lane 0, and no path goes all the way round on lane 1.
     """
-    dimension, _, wraps = _grid(fabric)
-    along, row, wrapped = dimension[routes.link], rows_of(routes.ptr), wraps[routes.link]
-    crossed = np.cumsum(wrapped)
-    begins = np.flatnonzero((np.diff(row, prepend=-1) != 0) | (np.diff(along, prepend=-2) != 0))
-    before: Ints = (crossed - wrapped)[begins]
-    return crossed - np.repeat(before, np.diff(np.append(begins, row.size)))
+    grid = _grid(fabric)
+    dimension = grid.dimension[routes.link]  # (E,)
+    wraps = grid.wraps[routes.link]  # (E,)
+    row = rows_of(routes.ptr)  # (E,)
+
+    # A stretch is what a row crosses in one dimension. Lane = ring closures since the stretch began.
+    new_row = np.diff(row, prepend=-1) != 0
+    new_dimension = np.diff(dimension, prepend=-2) != 0
+    begins = np.flatnonzero(new_row | new_dimension)
+    length = np.diff(np.append(begins, row.size))
+    closures = np.cumsum(wraps)
+    closures_before: Ints = (closures - wraps)[begins]  # of each stretch
+    return closures - np.repeat(closures_before, length)
 
 
 @register("routing", "dimension_order", lanes=_datelines)
 def by_dimension(
-    fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
-) -> Rows:
+    fabric: Fabric, paths: Paths, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
+) -> PairRoutes:
     """Return for each pair the shortest path that takes the lowest dimension first; ``seed`` has no effect.
 
-    For torus, mesh, hypercube and HyperX. Half way round a ring both directions are as short, and the one that
+    For torus, mesh, hypercube and HyperX. Half way round a ring both directions are equally short, and the one that
     counts up is taken, as by the engine ``dor`` of OpenSM where each switch has its ports in that order. A mesh needs
     one virtual lane, a torus a second one behind a dateline in each ring [1]_. Where links have failed, the order
-    holds among the shortest ways that are left, and `fabriclab.routing.deadlock` says whether the lanes still do.
+    holds among the shortest paths that are left, and `fabriclab.routing.deadlock` says whether the lanes still do.
 
     References
     ----------
     .. [1] W. J. Dally, C. L. Seitz, Deadlock-free message routing in multiprocessor interconnection networks,
        IEEE Transactions on Computers C-36(5), 1987.
     """
-    dimension, down, _ = _grid(fabric)
-    key = (2 * dimension + down) * fabric.n_links + np.arange(fabric.n_links)
+    grid = _grid(fabric)
+    # Lowest dimension first, then up before down, then the lowest link number.
+    key = (2 * grid.dimension + grid.down) * fabric.n_links + np.arange(fabric.n_links)  # (L,)
 
     def pick(row: Ints, node: Ints, links: Links) -> Ints:
-        first, keys = pointer(links.count)[:-1], key[links.all()]
-        least = np.repeat(np.minimum.reduceat(keys, first), links.count)
-        return np.flatnonzero(keys == least) - first
+        """Return the index of the link with the least key among the links of each row."""
+        begins = pointer(links.count)[:-1]
+        keys = key[links.all()]
+        least = np.repeat(np.minimum.reduceat(keys, begins), links.count)
+        return np.flatnonzero(keys == least) - begins
 
-    return follow(fabric, ways, source, target, subflows, pick)
+    return follow(fabric, paths, source, target, subflows, pick)
 
 
-def _grid(fabric: Fabric) -> tuple[Ints, Flags, Flags]:
-    """Return the dimension of each link (L,), -1 to hosts, whether it counts down, and whether it closes a ring.
+def _grid(fabric: Fabric) -> Grid:
+    """Return the dimension and direction of each link, read off the coordinates; refuse a fabric that is no grid."""
+    transit = fabric.transit
+    inner = np.flatnonzero(transit[fabric.source] & transit[fabric.target])  # (I,) links
+    start = fabric.source[inner].astype(np.int64)
+    end = fabric.target[inner]
+    step = fabric.coord[end] - fabric.coord[start]  # (I, dimensions)
+    if step.size:
+        dimension = np.argmax(step != 0, axis=1)
+    else:
+        dimension = np.zeros(inner.size, dtype=np.int64)
+    by = step[np.arange(inner.size), dimension]  # (I,) by how much the coordinate changes
+    size = fabric.coord[transit].max(axis=0, initial=0) + 1  # (dimensions,)
 
-    They are read off the coordinates; a fabric that is no grid is refused.
-    """
-    inner = np.flatnonzero(fabric.transit[fabric.source] & fabric.transit[fabric.target])
-    a, b = fabric.source[inner].astype(np.int64), fabric.target[inner]
-    step = fabric.coord[b] - fabric.coord[a]
-    along = np.argmax(step != 0, axis=1) if step.size else np.zeros(inner.size, dtype=np.int64)
-    by, size = (
-        step[np.arange(inner.size), along],
-        fabric.coord[fabric.transit].max(axis=0, initial=0) + 1,
-    )
-    pairs = np.unique(a * fabric.n_nodes + b, return_index=True)[1]
-    meshed = np.bincount(along[pairs], minlength=size.size) == np.count_nonzero(fabric.transit) * (
-        size - 1
-    )
-    near = (np.abs(by) == 1) | (np.abs(by) == size[along] - 1)
-    wrong = np.flatnonzero((np.count_nonzero(step, axis=1) != 1) | ~(near | meshed[along]))
+    # A dimension is meshed if each node has a link to all others along it (HyperX). Parallel links count once.
+    pairs = np.unique(start * fabric.n_nodes + end, return_index=True)[1]
+    links_along = np.bincount(dimension[pairs], minlength=size.size)
+    meshed = links_along == np.count_nonzero(transit) * (size - 1)
+
+    # Else a link leads to a neighbour, or closes a ring: its coordinate changes by 1, or by size - 1.
+    near = (np.abs(by) == 1) | (np.abs(by) == size[dimension] - 1)
+    one_coordinate = np.count_nonzero(step, axis=1) == 1
+    wrong = np.flatnonzero(~one_coordinate | ~(near | meshed[dimension]))
     if wrong.size:
         msg = "dimension_order needs a grid (torus, mesh, hypercube, hyperx): each link changes one coordinate; "
-        raise ValueError(
-            msg + f"{fabric.link_name(int(inner[wrong[0]]))} does not fit; take updown, or shortest"
-        )
-    wraps = (np.abs(by) > 1) & ~meshed[along]
-    every = (
-        np.full(fabric.n_links, -1),
-        np.zeros(fabric.n_links, np.bool_),
-        np.zeros(fabric.n_links, np.bool_),
+        name = fabric.link_name(int(inner[wrong[0]]))
+        raise ValueError(msg + f"{name} does not fit; take updown, or shortest")
+
+    closes_ring = (np.abs(by) > 1) & ~meshed[dimension]
+    grid = Grid(
+        dimension=np.full(fabric.n_links, -1),
+        down=np.zeros(fabric.n_links, np.bool_),
+        wraps=np.zeros(fabric.n_links, np.bool_),
     )
-    for out, value in zip(every, (along, (by < 0) != wraps, wraps), strict=True):
-        out[inner] = value
-    return every
+    grid.dimension[inner] = dimension
+    grid.down[inner] = (by < 0) != closes_ring  # a link that closes a ring counts on the other way
+    grid.wraps[inner] = closes_ring
+    return grid

@@ -1,9 +1,9 @@
-"""Dragonfly: the shortest way between groups, a detour over any other group (Valiant), and the choice between both.
+"""Dragonfly: the direct path between groups, a detour over any other group (Valiant), and the choice between both.
 
-A direct way is at most one local link, one global link, one local link, as in the papers: a path over two global
+A direct path is at most one local link, one global link, one local link, as in the papers: a path over two global
 links that happens to be as short is not used. Where two switches of a group have no working cable between them (a
-failure, or the leaves of a dragonfly+), the way goes over those that both have one to. Where no direct way is left it
-takes the detour, over the groups that still lead on; a way of more links than these is refused.
+failure, or the leaves of a dragonfly+), the path goes over those that have one to both. Where no direct path is left,
+the detour is taken, over the groups that still lead on; pairs that would need a longer path are refused.
 """
 
 from typing import NamedTuple, Self
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fabriclab.core import (
     SPRAY,
     Fabric,
+    Flags,
     Floats,
     Flows,
     Ints,
@@ -25,254 +26,345 @@ from fabriclab.core import (
     rows_of,
 )
 from fabriclab.registry import register
-from fabriclab.routing.shortest import Rows, Seed, Ways, check_paths, kept
-
-Entries = tuple[Ints, Ints, Floats]  # row, link, use
+from fabriclab.routing.shortest import LinkParts, PairRoutes, Paths, Seed, cached, check_paths
 
 
 def lanes(fabric: Fabric, flows: Flows, routes: Routes) -> Ints:
-    """Return the virtual lane of each entry (E,): the global links that lie before it on the way.
+    """Return the virtual lane of each entry (E,): the number of global links before it on the path.
 
     So on each lane local links lead to global ones only, and those to the next lane: no circle can close while no
-    way takes two local links in a group. Where it does, ask `fabriclab.routing.deadlock`.
+    path takes two local links in a group. Where one does, ask `fabriclab.routing.deadlock`.
     """
     group = fabric.coordinate("group")
-    here, ahead = group[fabric.source[routes.link]], group[fabric.target[routes.link]]
+    here = group[fabric.source[routes.link]]  # (E,) group where each link begins
+    ahead = group[fabric.target[routes.link]]  # and where it ends
     row = rows_of(routes.ptr)
-    first, last = group[flows.source[routes.flow]][row], group[flows.target[routes.flow]][row]
-    direct = np.bincount(row, (here == first) & (ahead == last), routes.n_rows)[row] > 0
-    return np.where(here == first, 0, np.where((here == last) & ~direct, 2, 1))
+    first = group[flows.source[routes.flow]][row]  # (E,) group of the source of each row
+    last = group[flows.target[routes.flow]][row]
+
+    # A row is direct if one of its links leads from the first group to the last.
+    is_direct = np.bincount(row, (here == first) & (ahead == last), routes.n_rows)[row] > 0
+    lane = np.ones(row.size, dtype=np.int64)
+    lane[(here == last) & ~is_direct] = 2
+    lane[here == first] = 0
+    return lane
 
 
 @register("routing", "minimal", lanes=lanes)
 def minimal(
-    fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
-) -> Rows:
-    """Return the direct way of each pair: to a switch with a cable to the target's group, across, to the target.
+    fabric: Fabric, paths: Paths, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
+) -> PairRoutes:
+    """Return the direct path of each pair: to a switch with a cable to the target's group, across, to the target.
 
-    If the own switch has such a cable it is taken. Several share alike, so the row is a spray; ``seed`` has no effect.
+    If the switch of the source has such a cable itself, that is taken. Several cables share the traffic equally, so
+    the row is a spray; ``seed`` has no effect.
     """
-    return _Map.of(fabric).rows(source, target, [False] * subflows)
+    return _GroupLinks.of(fabric).rows(source, target, [False] * subflows)
 
 
 @register("routing", "valiant", lanes=lanes)
 def valiant(
-    fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
-) -> Rows:
-    """Return the detour of each pair over all groups but its own two, in equal parts, as packets that draw one each.
+    fabric: Fabric, paths: Paths, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
+) -> PairRoutes:
+    """Return the detour of each pair over all groups but its own two, in equal parts, as if each packet drew one.
 
-    Within a group, and where there are two groups only, the way is the direct one. ``seed`` has no effect.
+    Within a group, and where there are only two groups, the path is the direct one. ``seed`` has no effect.
 
     References
     ----------
     .. [1] L. G. Valiant, A scheme for fast parallel communication, SIAM Journal on Computing 11(2), 1982.
     """
-    return _Map.of(fabric).rows(source, target, [True] * subflows)
+    return _GroupLinks.of(fabric).rows(source, target, [True] * subflows)
 
 
 @register("routing", "ugal_l", lanes=lanes, cost="local")
 @register("routing", "ugal_g", lanes=lanes, cost="global")
 def ugal(
-    fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
-) -> Rows:
-    """Return both ways of each pair as candidates.
+    fabric: Fabric, paths: Paths, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
+) -> PairRoutes:
+    """Return the direct path and the detour of each pair as candidates.
 
-    The choice of "ugal_l" sees the first link between switches only, that of "ugal_g" all links of both.
+    The choice of "ugal_l" sees only the first link between switches, that of "ugal_g" all links of both.
     """
-    return _Map.of(fabric).rows(source, target, [False, True] * subflows)
+    return _GroupLinks.of(fabric).rows(source, target, [False, True] * subflows)
 
 
 class _Front(NamedTuple):
-    """Traffic on its way: part of a row at a switch."""
+    """Traffic on its way, an entry for each row and switch: which part of the row is at the switch."""
 
     row: Ints
     at: Ints
-    part: Floats
+    part: Floats  # 0..1
 
 
-def _sorted(links: Ints, key: Ints) -> tuple[Ints, Ints]:
-    order = np.argsort(key, kind="stable")
-    return links[order], key[order]
+class _Gateways(NamedTuple):
+    """Cables out of a group, an entry for each wanted crossing and each cable that serves it."""
+
+    crossing: Ints
+    link: Ints
 
 
-def _span(key: Ints, wanted: Ints) -> tuple[Ints, Ints]:
-    """Return where each wanted key begins and ends among sorted ones."""
-    return np.searchsorted(key, wanted, "left"), np.searchsorted(key, wanted, "right")
+class _Sorted(NamedTuple):
+    """Links sorted by a key, to find all links of a key by bisection."""
+
+    link: Ints
+    key: Ints
+
+    @classmethod
+    def by(cls, links: Ints, key: Ints) -> Self:
+        """Return the links sorted by their keys."""
+        order = np.argsort(key, kind="stable")
+        return cls(links[order], key[order])
+
+    def find(self, wanted: Ints) -> tuple[Ints, Ints]:
+        """Return where the links of each wanted key begin, and how many there are."""
+        begin = np.searchsorted(self.key, wanted, "left")
+        return begin, np.searchsorted(self.key, wanted, "right") - begin
 
 
-class _Map:
+class _GroupLinks:
     """Local and global links of a dragonfly, by group."""
 
     def __init__(self, fabric: Fabric) -> None:
+        group = fabric.coordinate("group")
+        transit = fabric.transit
         self.fabric = fabric
-        self.group = group = fabric.coordinate("group")
-        self.n = int(group.max()) + 1
-        inner = np.flatnonzero(
-            fabric.transit[fabric.source] & fabric.transit[fabric.target] & (fabric.capacity > 0)
-        )
-        a, b = group[fabric.source[inner]], group[fabric.target[inner]]
-        across = inner[a != b]
-        # Cables of one switch to a group, then all of its group: sorted by key, which is switch or group and group.
+        self.group = group  # (N,)
+        self.n_groups = int(group.max()) + 1  # groups
+
+        between_switches = transit[fabric.source] & transit[fabric.target]
+        inner = np.flatnonzero(between_switches & (fabric.capacity > 0))
+        is_local = group[fabric.source[inner]] == group[fabric.target[inner]]
+
+        # Global links, by key = switch * groups + target group, and by key = source group * groups + target group.
+        across = inner[~is_local]
+        switch = fabric.source[across].astype(np.int64)
         goal = group[fabric.target[across]]
-        starts = (fabric.source[across].astype(np.int64), group[fabric.source[across]])
-        self.across = [_sorted(across, at * self.n + goal) for at in starts]
-        # whether a group has a working link to another
-        self.joined = np.zeros((self.n, self.n), dtype=np.bool_)
-        self.joined[group[fabric.source[across]], goal] = True
-        local = inner[a == b]
-        pair = fabric.source[local].astype(np.int64) * fabric.n_nodes + fabric.target[local]
-        self.local, self.pair = _sorted(local, pair)
-        switch = np.flatnonzero(fabric.transit)
-        switch = switch[np.argsort(group[switch], kind="stable")]
-        ptr = pointer(np.bincount(group[switch], minlength=self.n))
-        self.place = np.zeros(fabric.n_nodes, dtype=np.int64)  # of a switch in its group
-        self.place[switch] = np.arange(switch.size) - ptr[group[switch]]
-        wide = int(np.diff(ptr).max())
+        self.of_switch = _Sorted.by(across, switch * self.n_groups + goal)
+        self.of_group = _Sorted.by(across, group[switch] * self.n_groups + goal)
+        # (groups, groups) whether a group has a working link to another
+        self.joined = np.zeros((self.n_groups, self.n_groups), dtype=np.bool_)
+        self.joined[group[switch], goal] = True
+
+        # Local links, by key = source * nodes + target; and by source alone, in the same order.
+        local = inner[is_local]
+        start = fabric.source[local].astype(np.int64)
+        self.local = _Sorted.by(local, start * fabric.n_nodes + fabric.target[local])
+        self.local_from = _Sorted(self.local.link, self.local.key // fabric.n_nodes)
+
+        self.place, most = self._places()
         check_memory(
-            9 * self.n * wide**2,
-            f"ways within {self.n} groups of {wide} switches",
+            9 * self.n_groups * most**2,
+            f"ways within {self.n_groups} groups of {most} switches",
             "take smaller groups",
         )
-        one = np.tile(np.eye(wide, dtype=np.float32), (self.n, 1, 1))
-        one[
-            group[fabric.source[local]],
-            self.place[fabric.source[local]],
-            self.place[fabric.target[local]],
-        ] = 1
-        # whether two switches of a group are at most two working links apart
-        self.near = one @ one > 0
+        # (groups, places, places) 1 where two switches of a group are the same or joined by a working link.
+        joined = np.tile(np.eye(most, dtype=np.float32), (self.n_groups, 1, 1))
+        joined[group[start], self.place[start], self.place[fabric.target[local]]] = 1
+        # Whether two switches of a group are at most two working links apart: the square of that matrix.
+        self.near = joined @ joined > 0
+
+    def _places(self) -> tuple[Ints, int]:
+        """Return the place of each switch in its group (N,), 0 for other nodes; and the most switches of a group."""
+        switch = np.flatnonzero(self.fabric.transit)
+        switch = switch[
+            np.argsort(self.group[switch], kind="stable")
+        ]  # those of group 0, of group 1, ...
+        first = pointer(np.bincount(self.group[switch], minlength=self.n_groups))
+        place = np.zeros(self.fabric.n_nodes, dtype=np.int64)
+        place[switch] = np.arange(switch.size) - first[self.group[switch]]
+        return place, int(np.diff(first).max())
 
     @classmethod
     def of(cls, fabric: Fabric) -> Self:
-        """Return the map of a fabric, or refuse one that has no groups."""
+        """Return the local and global links of a fabric, or refuse one that has no groups."""
         if "group" not in fabric.coord_names or "router" not in fabric.coord_names:
             raise ValueError(
                 f"this routing needs groups of routers (dragonfly), got {fabric.family!r}; use ecmp"
             )
-        return kept(fabric, "_dragonfly", cls)
+        return cached(fabric, "_dragonfly", cls)
 
-    def rows(self, source: Ints, target: Ints, detours: list[bool]) -> Rows:
-        """Return for each pair one row per entry of ``detours``: between its switches as for all their hosts."""
-        each, n = len(detours), self.fabric.n_nodes
-        (start, up), (goal, down) = self._door(source), self._door(target)
-        down = np.where(down >= 0, down ^ 1, -1)
-        working = [(link < 0) | (self.fabric.capacity[link] > 0) for link in (up, down)]
-        check_paths(self.fabric, ~(working[0] & working[1]), source, target)
-        switches, same = np.unique(start * n + goal, return_inverse=True)
-        core = self._core(switches // n, switches % n, detours)
-        which = (same[:, None] * each + np.arange(each)).ravel()
-        # A row: the link of a host up, the row between switches, the link down; each stands in the links below.
-        pair, after = np.repeat(np.arange(source.size), each), core.link.size
-        first = np.stack([after + pair, core.ptr[which], after + source.size + pair], axis=1)
-        length = np.stack([up[pair] >= 0, np.diff(core.ptr)[which], down[pair] >= 0], axis=1)
+    def rows(self, source: Ints, target: Ints, detours: list[bool]) -> PairRoutes:
+        """Return for each pair one row per entry of ``detours``: by a detour where True, else by the direct path.
+
+        What lies between two switches is the same for all their hosts, so it is computed once for each such pair.
+        """
+        n_pairs = source.size
+        first_switch, up = self._access_switch(source)
+        last_switch, down = self._access_switch(target)
+        down = np.where(down >= 0, down ^ 1, -1)  # towards the target
+        up_works = (up < 0) | (self.fabric.capacity[up] > 0)
+        down_works = (down < 0) | (self.fabric.capacity[down] > 0)
+        check_paths(self.fabric, ~(up_works & down_works), source, target)
+
+        n_nodes = self.fabric.n_nodes
+        key, same = np.unique(first_switch * n_nodes + last_switch, return_inverse=True)
+        core = self._between_switches(key // n_nodes, key % n_nodes, detours)
+        n_kinds = len(detours)
+        pair = np.repeat(np.arange(n_pairs), n_kinds)  # (rows,)
+        core_row = (same[:, None] * n_kinds + np.arange(n_kinds)).ravel()  # (rows,)
+
+        # A row is the link of a host up, the row between switches, and the link down. They are taken from a list of
+        # links that has all rows between switches, then the links up of all pairs, then those down.
+        all_links = np.concatenate([core.link, up, down])
+        all_uses = np.append(core.use, np.ones(2 * n_pairs))
+        ups = core.link.size  # where the links up begin
+        downs = ups + n_pairs
+        first = np.stack([ups + pair, core.ptr[core_row], downs + pair], axis=1)  # (rows, 3)
+        length = np.stack([up[pair] >= 0, np.diff(core.ptr)[core_row], down[pair] >= 0], axis=1)
         ptr = pointer(length.sum(axis=1))
         check_memory(
             60 * int(ptr[-1]),
-            f"routes of {source.size} pairs over {self.n} groups",
+            f"routes of {n_pairs} pairs over {self.n_groups} groups",
             "route fewer flows",
         )
         entries = expand(first.ravel(), length.ravel())
-        link, use = (
-            np.concatenate([core.link, up, down]),
-            np.append(core.use, np.ones(2 * source.size)),
-        )
-        return Rows(ptr, link[entries], use[entries], SPRAY)
+        return PairRoutes(ptr, all_links[entries], all_uses[entries], SPRAY)
 
-    def _door(self, end: Ints) -> tuple[Ints, Ints]:
+    def _access_switch(self, end: Ints) -> tuple[Ints, Ints]:
         """Return the switch of each end, and the link from the end to it, -1 where the end is a switch itself."""
-        fabric, (ptr, order) = self.fabric, self.fabric.out
-        link = np.where(fabric.transit[end], -1, order[np.minimum(ptr[end], order.size - 1)])
-        return np.where(link < 0, end, fabric.target[link]).astype(np.int64), link
+        fabric = self.fabric
+        ptr, order = fabric.out
+        first_link = order[np.minimum(ptr[end], order.size - 1)]
+        link = np.where(fabric.transit[end], -1, first_link)
+        switch = np.where(link < 0, end, fabric.target[link])
+        return switch.astype(np.int64), link
 
-    def _core(self, start: Ints, goal: Ints, detours: list[bool]) -> Rows:
-        """Return the rows between switches, each pair once."""
-        pair = np.repeat(np.arange(start.size), len(detours))
-        at, to = start[pair], goal[pair]
-        own, last = self.group[at], self.group[to]
-        direct = self._leads(at, to)
-        detour = np.tile(np.array(detours), start.size) | ~direct
-        over = self.joined[own] & self.joined[:, last].T & (detour & (own != last))[:, None]
-        what = f"routes of {start.size} pairs of switches over {self.n} groups"
-        check_memory(450 * (pair.size + int(over.sum())), what, "route fewer flows")
-        entries: list[Entries] = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))]
-        row, group = np.nonzero(over)
-        which, link = self._gates(at[row], to[row], group)
-        used = np.bincount(row[distinct(which)], minlength=pair.size)  # groups that lead on
+    def _between_switches(self, start: Ints, goal: Ints, detours: list[bool]) -> PairRoutes:
+        """Return the rows between switches, for pairs of switches of which each occurs once."""
+        n_pairs = start.size
+        pair = np.repeat(np.arange(n_pairs), len(detours))  # (rows,)
+        start = start[pair]
+        goal = goal[pair]
+        own = self.group[start]  # (rows,) group
+        last = self.group[goal]
+
+        # Groups that a row may take its detour over: joined to its own and to the last one. (rows, groups)
+        is_direct = self._has_direct_path(start, goal)
+        is_detour = np.tile(np.array(detours), n_pairs) | ~is_direct
+        wants_detour = is_detour & (own != last)
+        over = self.joined[own] & self.joined[:, last].T & wants_detour[:, None]
+        check_memory(
+            450 * (pair.size + int(over.sum())),
+            f"routes of {n_pairs} pairs of switches over {self.n_groups} groups",
+            "route fewer flows",
+        )
+        row, group = np.nonzero(over)  # one entry for each crossing into a group of a detour
+        gateways = self._gateways(start[row], goal[row], group)
+        used = np.bincount(
+            row[distinct(gateways.crossing)], minlength=pair.size
+        )  # (rows,) groups that lead on
         more = ", or has more links than this routing takes (then route by ecmp)"
-        check_paths(self.fabric, ~direct & (used == 0), at, to, more)
-        far = self._cross(_Front(row, at[row], 1 / np.maximum(used, 1)[row]), which, link, entries)
-        near = np.flatnonzero(used == 0)
-        front = _Front(
-            np.append(near, far.row),
-            np.append(at[near], far.at),
-            np.append(np.ones(near.size), far.part),
-        )
-        stays = self.group[front.at] == last[front.row]
-        gone = self._cross(front, *self._gates(front.at, to[front.row], last[front.row]), entries)
-        front = _Front(
-            *(np.append(getattr(front, k)[stays], getattr(gone, k)) for k in ("row", "at", "part"))
-        )
-        self._walk(front, to[front.row], entries)
-        row, link, use = (np.concatenate(column) for column in zip(*entries, strict=True))
-        key, inverse = np.unique(row * self.fabric.n_links + link, return_inverse=True)
-        row, link = np.divmod(key, self.fabric.n_links)
-        ptr, part = (
-            pointer(np.bincount(row, minlength=pair.size)),
-            np.bincount(inverse, use, key.size),
-        )
-        return Rows(ptr, link, part.astype(np.float64), SPRAY)
+        check_paths(self.fabric, ~is_direct & (used == 0), start, goal, more)
 
-    def _leads(self, at: Ints, to: Ints) -> NDArray[np.bool_]:
-        """Return whether a direct way leads from each switch to another."""
+        # Detours cross into their groups, in equal parts; the other rows wait at their first switch.
+        loads: list[LinkParts] = []
+        equal_part = 1 / np.maximum(used, 1)[row]
+        far = self._cross(_Front(row, start[row], equal_part), gateways, loads)
+        stay = np.flatnonzero(used == 0)
+        front = _Front(
+            row=np.append(stay, far.row),
+            at=np.append(start[stay], far.at),
+            part=np.append(np.ones(stay.size), far.part),
+        )
+
+        # All parts cross into the last group, unless they are there already, and go to the last switch.
+        arrived = self.group[front.at] == last[front.row]
+        gateways = self._gateways(front.at, goal[front.row], last[front.row])
+        crossed = self._cross(front, gateways, loads)
+        front = _Front(
+            row=np.append(front.row[arrived], crossed.row),
+            at=np.append(front.at[arrived], crossed.at),
+            part=np.append(front.part[arrived], crossed.part),
+        )
+        self._walk(front, goal[front.row], loads)
+        return self._merged(loads, pair.size)
+
+    def _merged(self, loads: list[LinkParts], n_rows: int) -> PairRoutes:
+        """Return all loads as rows; parts of a row on the same link are added."""
+        parts = LinkParts.join(loads)
+        key, same = np.unique(parts.row * self.fabric.n_links + parts.link, return_inverse=True)
+        row, link = np.divmod(key, self.fabric.n_links)
+        use = np.bincount(same, parts.part, key.size).astype(np.float64)
+        return PairRoutes(pointer(np.bincount(row, minlength=n_rows)), link, use, SPRAY)
+
+    def _has_direct_path(self, at: Ints, to: Ints) -> Flags:
+        """Return whether a direct path leads from each switch to another."""
         key, back = np.unique(at * self.fabric.n_nodes + to, return_inverse=True)
         at, to = np.divmod(key, self.fabric.n_nodes)
-        leads = (self.group[at] == self.group[to]) & self._near(at, to)
-        if (away := np.flatnonzero(self.group[at] != self.group[to])).size:
-            leads[away[self._gates(at[away], to[away], self.group[to[away]])[0]]] = True
+        same_group = self.group[at] == self.group[to]
+        leads = same_group & self._near(at, to)
+        away = np.flatnonzero(~same_group)
+        if away.size:
+            gateways = self._gateways(at[away], to[away], self.group[to[away]])
+            leads[away[gateways.crossing]] = True
         return np.asarray(leads[back])
 
-    def _near(self, at: NDArray[np.integer], to: NDArray[np.integer]) -> NDArray[np.bool_]:
+    def _near(self, at: NDArray[np.integer], to: NDArray[np.integer]) -> Flags:
+        """Return whether two switches of the same group are at most two working links apart."""
         return np.asarray(self.near[self.group[at], self.place[at], self.place[to]])
 
-    def _gates(self, at: Ints, to: Ints, group: Ints) -> tuple[Ints, Ints]:
-        """Return the cables to another group from which a direct way leads on to ``to``: which switch's, and the link.
+    def _gateways(self, at: Ints, to: Ints, group: Ints) -> _Gateways:
+        """Return the cables from the group of ``at`` to another group from which a direct path leads on to ``to``.
 
-        They are a switch's own, or if none of those will do, those of others in its group. So no part takes two
-        local links in a group that it passes.
+        They are those of the switch ``at`` itself, or if none of those will do, those of others in its group. So no
+        part takes two local links in a group that it passes. Where ``at`` is in the group already there are none.
         """
-        found, rest = [], np.flatnonzero(self.group[at] != group)
-        for (links, key), mine in zip(self.across, (at, self.group[at]), strict=True):
-            low, high = _span(key, mine[rest] * self.n + group[rest])
-            link, which = links[expand(low, high - low)], np.repeat(rest, high - low)
-            ok = self._near(at[which], self.fabric.source[link])
-            ok[ok] = self._leads(self.fabric.target[link[ok]].astype(np.int64), to[which[ok]])
-            found.append((which[ok], link[ok]))
-            rest = rest[np.bincount(which[ok], minlength=at.size)[rest] == 0]
-        which, link = (np.concatenate(column) for column in zip(*found, strict=True))
-        return which, link
+        found = []
+        rest = np.flatnonzero(self.group[at] != group)  # crossings without a cable so far
+        for links, start in ((self.of_switch, at), (self.of_group, self.group[at])):
+            begin, count = links.find(start[rest] * self.n_groups + group[rest])
+            link = links.link[expand(begin, count)]
+            crossing = np.repeat(rest, count)
 
-    def _cross(self, front: _Front, which: Ints, link: Ints, entries: list[Entries]) -> _Front:
-        """Take the parts that have gates over them, in equal parts."""
-        gate = _Front(
-            front.row[which], front.at[which], front.part[which] / np.bincount(which)[which]
+            # The switch must be near the cable, and the far end of the cable must lead on.
+            serves = self._near(at[crossing], self.fabric.source[link])
+            far_end = self.fabric.target[link[serves]].astype(np.int64)
+            serves[serves] = self._has_direct_path(far_end, to[crossing[serves]])
+            found.append(_Gateways(crossing[serves], link[serves]))
+            is_served = np.bincount(crossing[serves], minlength=at.size)[rest] > 0
+            rest = rest[~is_served]
+
+        crossing = np.concatenate([gateways.crossing for gateways in found])
+        link = np.concatenate([gateways.link for gateways in found])
+        return _Gateways(crossing, link)
+
+    def _cross(self, front: _Front, gateways: _Gateways, loads: list[LinkParts]) -> _Front:
+        """Return the parts that have gateways at the far ends of them, and add their loads; gateways share equally."""
+        crossing = gateways.crossing  # entry of the front
+        gateways_each = np.bincount(crossing)[crossing]
+        leaving = _Front(
+            front.row[crossing], front.at[crossing], front.part[crossing] / gateways_each
         )
-        self._walk(gate, self.fabric.source[link].astype(np.int64), entries)
-        entries.append((gate.row, link, gate.part))
-        return _Front(gate.row, self.fabric.target[link].astype(np.int64), gate.part)
+        self._walk(leaving, self.fabric.source[gateways.link].astype(np.int64), loads)
+        loads.append(LinkParts(leaving.row, gateways.link, leaving.part))
+        far_end = self.fabric.target[gateways.link].astype(np.int64)
+        return _Front(leaving.row, far_end, leaving.part)
 
-    def _walk(self, front: _Front, to: Ints, entries: list[Entries]) -> None:
-        """Take all parts within their group to another switch: by the cable between the two, or over third ones."""
-        n, on = self.fabric.n_nodes, np.flatnonzero(front.at != to)
-        low, high = _span(self.pair, front.at[on] * n + to[on])
-        there = high > low
-        entries.append((front.row[on[there]], self.local[low[there]], front.part[on[there]]))
-        far = on[~there]
-        low, high = _span(self.pair // n, front.at[far])
-        out = self.local[expand(low, high - low)]
-        which = np.repeat(np.arange(far.size), high - low)
-        low, high = _span(self.pair, self.fabric.target[out].astype(np.int64) * n + to[far[which]])
-        both = np.flatnonzero(high > low)
-        ways = np.bincount(which[both], minlength=far.size)
-        part = (front.part[far] / ways)[which[both]]
-        for links in (out[both], self.local[low[both]]):
-            entries.append((front.row[far[which[both]]], links, part))
+    def _walk(self, front: _Front, to: Ints, loads: list[LinkParts]) -> None:
+        """Add the loads of all parts that go to another switch of their group: by the cable, or over third switches."""
+        n = self.fabric.n_nodes
+        moving = np.flatnonzero(front.at != to)
+
+        # By the first cable between the two switches, where there is one.
+        begin, count = self.local.find(front.at[moving] * n + to[moving])
+        has_cable = count > 0
+        direct = moving[has_cable]
+        loads.append(
+            LinkParts(front.row[direct], self.local.link[begin[has_cable]], front.part[direct])
+        )
+
+        # Else over all switches to which the one has a cable, and which have one to the other, in equal parts.
+        far = moving[~has_cable]
+        begin, count = self.local_from.find(front.at[far])
+        first_link = self.local.link[expand(begin, count)]
+        owner = np.repeat(np.arange(far.size), count)
+        third = self.fabric.target[first_link].astype(np.int64)
+        begin, count = self.local.find(third * n + to[far[owner]])
+        joins_both = np.flatnonzero(count > 0)
+        owner = owner[joins_both]
+        n_paths = np.bincount(owner, minlength=far.size)
+        row = front.row[far[owner]]
+        part = (front.part[far] / n_paths)[owner]
+        loads.append(LinkParts(row, first_link[joins_both], part))
+        loads.append(LinkParts(row, self.local.link[begin[joins_both]], part))

@@ -1,24 +1,24 @@
-"""Shortest paths by a hash of the flow (equal-cost multi-path), the first of all, or by load; what a fair hash does."""
+"""Shortest paths chosen by a hash of the flow (equal-cost multi-path), by link number, or by load; odds of a hash."""
 
 import numpy as np
 
 from fabriclab import units
-from fabriclab.core import Fabric, Ints
+from fabriclab.core import Fabric, Floats, Ints
 from fabriclab.registry import register
-from fabriclab.routing.shortest import Links, Rows, Seed, Ways, first, follow, hashed
+from fabriclab.routing.shortest import Links, PairRoutes, Paths, Seed, first, follow, hashed
 
-_PATHS = 8  # illustrative: that a switch compares for one target
+_PATHS = 8  # illustrative: paths that a switch compares for one target
 _SUMS = 4096  # flows on all cables together, above which none of the Poisson probabilities counts
 
 
 @register("routing", "ecmp", minimal=True)
 def ecmp(
-    fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
-) -> Rows:
+    fabric: Fabric, paths: Paths, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
+) -> PairRoutes:
     """Return ``subflows`` paths per pair, each chosen link by link by a hash.
 
-    The hash takes the ends, the number of the subflow and the node where it is asked, as a switch does
-    with the header and a seed of its own. Equal-cost links count alike, whatever their capacity.
+    The hash takes the ends, the number of the subflow and the node that asks, as a switch hashes the header with a
+    seed of its own. Links of equal cost are equally likely, whatever their capacity.
 
     References
     ----------
@@ -26,48 +26,52 @@ def ecmp(
     """
 
     def pick(row: Ints, node: Ints, links: Links) -> Ints:
+        """Return the hash of each row at its node, modulo the number of links."""
         pair = row // subflows
-        own = seed if isinstance(seed, int) else seed[pair]
-        hashes = hashed(own, source[pair], target[pair], row % subflows, node)
+        subflow = row % subflows
+        own_seed = seed if isinstance(seed, int) else seed[pair]
+        hashes = hashed(own_seed, source[pair], target[pair], subflow, node)
         return (hashes % links.count.astype(np.uint64)).astype(np.int64)
 
-    return follow(fabric, ways, source, target, subflows, pick)
+    return follow(fabric, paths, source, target, subflows, pick)
 
 
 @register("routing", "shortest", minimal=True)
 def shortest(
-    fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
-) -> Rows:
+    fabric: Fabric, paths: Paths, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
+) -> PairRoutes:
     """Return for each pair the shortest path that takes the lowest link number at every node.
 
     So all targets of a tree climb to the same switch; ``seed`` has no effect.
     """
-    return follow(fabric, ways, source, target, subflows, first)
+    return follow(fabric, paths, source, target, subflows, first)
 
 
 @register("routing", "adaptive", cost="global")
 def adaptive(
-    fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
-) -> Rows:
+    fabric: Fabric, paths: Paths, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
+) -> PairRoutes:
     """Return 8 shortest paths of each pair, or ``subflows`` if more, drawn by a hash, as candidates for its flowlets.
 
-    Bursts of a flow, so far apart that none overtakes another, each take the path that is least loaded [1]_; in the
-    long run the flow shares itself out among them. Leaves out how long a switch needs to learn of a load.
+    Flowlets are bursts of a flow, so far apart that none overtakes another. Each takes the path that is least
+    loaded [1]_, so in the long run the flow is shared out among the paths. Leaves out how long a switch needs to
+    learn of a load.
 
     References
     ----------
     .. [1] M. Alizadeh et al., CONGA: distributed congestion-aware load balancing for datacenters, SIGCOMM 2014.
     """
-    rows: Rows = ecmp(fabric, ways, source, target, subflows=max(subflows, _PATHS), seed=seed)
+    n_paths = max(subflows, _PATHS)
+    rows: PairRoutes = ecmp(fabric, paths, source, target, subflows=n_paths, seed=seed)
     return rows
 
 
 def expected_fullest(flows: int, cables: int) -> float:
-    """Return the flows that the fullest of equal cables holds on average, if each flow draws its cable alone.
+    """Return the mean number of flows on the fullest of equal cables, if each flow is hashed to a cable by itself.
 
-    P(no cable holds more than k) = n! / m^n times the coefficient of x^n in (sum of x^i / i! for i <= k)^m, for n
-    flows and m cables: all ways to deal out n labelled flows, k at most to each. Both factors are scaled as Poisson
-    probabilities, so that nothing overflows.
+    P(no cable carries more than k) = n! / m^n times the coefficient of x^n in (sum of x^i / i! for i <= k)^m, for n
+    flows and m cables: that counts all ways to deal out n labelled flows, k at most to each. Both factors are scaled
+    as Poisson probabilities, so that nothing overflows. The mean is the sum of P(some cable carries more than k).
 
     Parameters
     ----------
@@ -84,15 +88,23 @@ def expected_fullest(flows: int, cables: int) -> float:
     >>> round(expected_fullest(32, 32), 2)
     3.53
     """
-    n, m = units.count(flows, "flows", 1, 1024), units.count(cables, "cables", 1, 1024)
+    n = units.count(flows, "flows", 1, 1024)
+    m = units.count(cables, "cables", 1, 1024)
     number = np.arange(n + 1)
     log_factorial = np.append(0.0, np.cumsum(np.log(number[1:])))
-    one, all_flows = (np.exp(number * np.log(x) - x - log_factorial) for x in (n / m, float(n)))
+
+    def poisson(mean: float) -> Floats:
+        """Return the probabilities of 0..n flows for a mean number, e^-mean mean^i / i!, (n + 1,)."""
+        return np.asarray(np.exp(number * np.log(mean) - mean - log_factorial))
+
+    one_cable = poisson(n / m)
+    all_cables = poisson(float(n))
     mean = 0.0
     for k in range(n):
-        power = np.fft.irfft(np.fft.rfft(one[: k + 1], _SUMS) ** m, _SUMS)
-        below = 1.0 - power[n] / all_flows[n]  # P(some cable holds more than k)
-        if below < 1e-9:  # or less than the rounding of the power
+        # Flows of m independent cables add up, so their probabilities are convolved: powers in the Fourier domain.
+        at_most_k = np.fft.irfft(np.fft.rfft(one_cable[: k + 1], _SUMS) ** m, _SUMS)
+        more_than_k = 1.0 - at_most_k[n] / all_cables[n]  # P(some cable carries more than k)
+        if more_than_k < 1e-9:  # or less than the rounding of the power
             break
-        mean += below
+        mean += more_than_k
     return float(mean)

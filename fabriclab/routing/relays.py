@@ -1,104 +1,149 @@
-"""Relays: a GPU of the one server passes traffic on over NVLink, so that it crosses the network on one rail."""
+"""Relays: a GPU of the source's or the target's server passes traffic on over NVLink, so that it stays on one rail."""
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fabriclab.core import Fabric, Ints, expand, pointer, rows_of
+from fabriclab.core import Fabric, Flags, Ints, expand, pointer, rows_of
 from fabriclab.registry import register
 from fabriclab.routing.ecmp import ecmp
-from fabriclab.routing.shortest import Rows, Seed, Ways
+from fabriclab.routing.shortest import PairRoutes, Paths, Seed
 
 
 @register("routing", "pxn", relays=True)
 def pxn(
-    fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
-) -> Rows:
-    """Return ways over the GPU of the own server that stands on the rail of the target, then along that rail.
+    fabric: Fabric, paths: Paths, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
+) -> PairRoutes:
+    """Return paths over a relay: the GPU of the sender's server on the rail of the target, then along that rail.
 
-    Within a server, and on one rail, the way is the direct one. Both parts are shortest ways by hash, as in ``ecmp``.
-    A relay takes a copy into its memory and sends it on; both parts are taken to run at one rate, and the time of
+    Within a server, and on one rail, the path is direct. Both legs are shortest paths by hash, as in ``ecmp``.
+    A relay takes a copy into its memory and sends it on; both legs are assumed to run at one rate, and the time of
     the copy is left out.
 
     References
     ----------
     .. [1] NVIDIA, Doubling all2all performance with NVIDIA Collective Communication Library 2.12, 2022 (PXN).
     """
-    return _two_legs(fabric, ways, source, target, subflows, seed, at_source=True)
+    return _two_legs(fabric, paths, source, target, subflows, seed, at_source=True)
 
 
 @register("routing", "rail_aligned", relays=True)
 def rail_aligned(
-    fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
-) -> Rows:
-    """Return ways along the own rail to the target's server, then over NVLink from the GPU on that rail.
+    fabric: Fabric, paths: Paths, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
+) -> PairRoutes:
+    """Return paths along the sender's rail to the target's server, then over NVLink from the GPU on that rail.
 
-    The mirror of ``pxn``, with the same limits: the relay stands in the target's server.
+    The mirror image of ``pxn``, with the same limits: the relay stands in the target's server.
     """
-    return _two_legs(fabric, ways, source, target, subflows, seed, at_source=False)
+    return _two_legs(fabric, paths, source, target, subflows, seed, at_source=False)
 
 
 def _two_legs(
     fabric: Fabric,
-    ways: Ways,
+    paths: Paths,
     source: Ints,
     target: Ints,
     subflows: int,
     seed: Seed,
     at_source: bool,
-) -> Rows:
-    a, b = fabric.rank_of[source], fabric.rank_of[target]
-    if (off := np.flatnonzero((a < 0) | (b < 0))).size:
-        node = source[off[0]] if a[off[0]] < 0 else target[off[0]]
+) -> PairRoutes:
+    """Return paths of two legs: from the source to a relay, and from there to the target.
+
+    The relay stands in the server of the source if ``at_source``, else in that of the target.
+    """
+    source_rank = fabric.rank_of[source]  # (pairs,)
+    target_rank = fabric.rank_of[target]
+    is_off = (source_rank < 0) | (target_rank < 0)
+    if is_off.any():
+        i = int(np.argmax(is_off))
+        node = source[i] if source_rank[i] < 0 else target[i]
         raise ValueError(
             f"a relay serves flows between ranks, and {fabric.name(int(node))} is none; take ecmp"
         )
-    # the relay: in the server of the one, on the rail of the other
-    home, other = (a, b) if at_source else (b, a)
-    direct = (fabric.server[a] == fabric.server[b]) | (fabric.rail[a] == fabric.rail[b])
-    relay = np.where(
-        direct, fabric.endpoint[home], fabric.endpoint[_mates(fabric, home, other, direct)]
-    )
-    start, end = np.concatenate([source, relay]), np.concatenate([relay, target])
+
+    # The relay is in the server of one end, on the rail of the other; a pair without one "relays" at its own end.
+    if at_source:
+        home, other = source_rank, target_rank
+    else:
+        home, other = target_rank, source_rank
+    same_server = fabric.server[source_rank] == fabric.server[target_rank]
+    same_rail = fabric.rail[source_rank] == fabric.rail[target_rank]
+    direct = same_server | same_rail
+    relay_rank = _relay_ranks(fabric, home, other, direct)
+    relay = np.where(direct, fabric.endpoint[home], fabric.endpoint[relay_rank])
+
+    # All first legs, then all second ones; a direct pair has one leg without length, which needs no path.
+    start = np.concatenate([source, relay])
+    end = np.concatenate([relay, target])
     legs = np.flatnonzero(start != end)
-    own: Seed = seed if isinstance(seed, int) else np.tile(seed, 2)[legs]
-    found = ecmp(fabric, ways, start[legs], end[legs], subflows=subflows, seed=own)
-    _check_inside(fabric, found, start, legs[rows_of(found.ptr) // subflows], at_source)
-    first, length = np.zeros((2, start.size, subflows), dtype=np.int64)
-    first[legs], length[legs] = (
-        x.reshape(-1, subflows) for x in (found.ptr[:-1], np.diff(found.ptr))
-    )
-    # a row: both legs of a pair and subflow
-    first, length = (x.reshape(2, -1).T for x in (first, length))
+    leg_seed: Seed = seed if isinstance(seed, int) else np.tile(seed, 2)[legs]
+    found = ecmp(fabric, paths, start[legs], end[legs], subflows=subflows, seed=leg_seed)
+    leg_of_entry = legs[rows_of(found.ptr) // subflows]
+    _check_inside(fabric, found, start, leg_of_entry, at_source)
+
+    # Where the entries of each leg and subflow begin, and how many there are.
+    first = np.zeros((start.size, subflows), dtype=np.int64)
+    first[legs] = found.ptr[:-1].reshape(-1, subflows)
+    length = np.zeros((start.size, subflows), dtype=np.int64)
+    length[legs] = np.diff(found.ptr).reshape(-1, subflows)
+
+    # A row is a pair and a subflow: the entries of its first leg, then those of its second.
+    first = first.reshape(2, -1).T  # (rows, 2)
+    length = length.reshape(2, -1).T
     entries = expand(first.ravel(), length.ravel())
-    return Rows(pointer(length.sum(axis=1)), found.link[entries], found.use[entries], found.kind)
+    return PairRoutes(
+        pointer(length.sum(axis=1)), found.link[entries], found.use[entries], found.kind
+    )
 
 
-def _check_inside(fabric: Fabric, found: Rows, start: Ints, leg: Ints, at_source: bool) -> None:
-    """Refuse relays whose leg within the server, the first or the second, leaves it; ``leg`` is that of each entry."""
-    names, n = fabric.coord_names, fabric.n_nodes
-    server = fabric.coord[:, names.index("server")] if "server" in names else np.arange(n)
-    inside = (leg < start.size // 2) == at_source
-    out = np.flatnonzero(inside & (server[fabric.target[found.link]] != server[start[leg]]))
-    if out.size:
-        name = fabric.name(int(start[leg[out[0]]]))
+def _check_inside(
+    fabric: Fabric, found: PairRoutes, start: Ints, leg: Ints, at_source: bool
+) -> None:
+    """Refuse relays whose leg within the server, the first or the second, leaves it.
+
+    ``start`` has the node where each leg begins, first legs before second ones; ``leg`` is the leg of each entry.
+    """
+    server: NDArray[np.integer]  # (N,)
+    if "server" in fabric.coord_names:
+        server = fabric.coord[:, fabric.coord_names.index("server")]
+    else:
+        server = np.arange(fabric.n_nodes)
+
+    is_first = leg < start.size // 2
+    within_server = is_first == at_source
+    leaves = server[fabric.target[found.link]] != server[start[leg]]
+    wrong = np.flatnonzero(within_server & leaves)
+    if wrong.size:
+        name = fabric.name(int(start[leg[wrong[0]]]))
         msg = f"a relay needs links between the GPUs of a server, and from {name} the way within its server leaves it; "
         raise ValueError(
             msg + "build the fabric with the inside of its servers (expand=True), or take ecmp"
         )
 
 
-def _mates(fabric: Fabric, home: Ints, other: Ints, direct: Ints) -> Ints:
-    """Return the rank in the server of ``home`` on the rail of ``other``, at its place among those of the rail."""
+def _relay_ranks(fabric: Fabric, home: Ints, other: Ints, direct: Flags) -> Ints:
+    """Return for each pair the rank in the server of ``home`` on the rail of ``other``.
+
+    Where several ranks of a server are on that rail, it has the same place among them as ``other`` has in its server.
+    Pairs that are ``direct`` need none.
+    """
+    # Ranks sorted by key = server * rails + rail; those of one server and rail are next to each other.
     rail = fabric.rail.astype(np.int64)
-    key = fabric.server * (rail.max(initial=0) + 1) + rail
+    n_rails = rail.max(initial=0) + 1
+    key = fabric.server * n_rails + rail  # (R,)
     order = np.argsort(key, kind="stable")
-    low = np.searchsorted(key[order], key)
-    place = np.empty(key.size, dtype=np.int64)
-    place[order] = np.arange(key.size) - low[order]
-    wanted = key[other] + (fabric.server[home] - fabric.server[other]) * (rail.max(initial=0) + 1)
-    at = np.searchsorted(key[order], wanted) + place[other]
-    none = np.flatnonzero((at >= np.searchsorted(key[order], wanted, "right")) & ~direct)
-    if none.size:
-        server, r = int(fabric.server[home[none[0]]]), int(rail[other[none[0]]])
+    sorted_key = key[order]
+    place = np.empty(
+        key.size, dtype=np.int64
+    )  # (R,) of each rank among those of its server and rail
+    place[order] = np.arange(key.size) - np.searchsorted(sorted_key, key)[order]
+
+    wanted = key[other] + (fabric.server[home] - fabric.server[other]) * n_rails
+    at = np.searchsorted(sorted_key, wanted) + place[other]
+    is_missing = at >= np.searchsorted(sorted_key, wanted, "right")
+    missing = np.flatnonzero(is_missing & ~direct)
+    if missing.size:
+        server = int(fabric.server[home[missing[0]]])
+        r = int(rail[other[missing[0]]])
         raise ValueError(
             f"server {server} has no GPU of its own for each GPU on rail {r}, so none relays; take ecmp"
         )

@@ -1,12 +1,15 @@
-"""What a routing method sees: links that lead on from a node, a walk along them, and each pair of nodes once.
+"""Tools for routing methods: the links that lead on from a node, following them, and each pair of nodes once.
 
-The shortest ways of any graph are found by breadth-first search, a bit for each goal.
+A method gets the shortest paths of a fabric as a function from pairs and nodes to the links that lead on
+(`NextLinks`), and chooses among these links (`Pick`); `follow` turns the choices into paths. Here shortest paths come
+from a breadth-first search over any graph, one bit for each goal; `fabriclab.routing._clos` reads them off the tiers of
+a tree.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from fabriclab.core import (
     PATH,
     Fabric,
+    Floats,
     Flows,
     Ints,
     Routes,
@@ -26,11 +30,11 @@ from fabriclab.core import (
 from fabriclab.errors import NoPath
 
 Found = TypeVar("Found")
-Seed = int | NDArray[np.uint64]  # of all pairs, or of each
+Seed = int | NDArray[np.uint64]  # one for all pairs, or one for each
 
 
 class Copies(NamedTuple):
-    """Copies of a Fabric of N nodes and L links, joined: node v N + i and link v L + i are those of copy v."""
+    """Several copies of a fabric of N nodes and L links as one graph: copy v has nodes v N + i and links v L + i."""
 
     n_nodes: int
     source: NDArray[np.int32]
@@ -41,82 +45,125 @@ class Copies(NamedTuple):
 
 @dataclass(frozen=True)
 class Links:
-    """Links to choose from: those of k are ``table[start[k] : start[k] + count[k]]``, by rising number."""
+    """Links to choose from, for each k: ``table[start[k] : start[k] + count[k]]``, by rising number."""
 
     start: Ints
     count: Ints
     table: Ints
 
     def all(self) -> Ints:
-        """Return the links of all k in one row."""
+        """Return the links of all k as one array."""
         return self.table[expand(self.start, self.count)]
 
 
-class Rows(NamedTuple):
-    """Rows of links for pairs of nodes, as a routing method returns them."""
+class PairRoutes(NamedTuple):
+    """Routes between pairs of nodes, as a routing method returns them: R rows with E links in all."""
 
-    ptr: Ints
+    ptr: Ints  # (R + 1,) row r has the entries ptr[r] to ptr[r + 1] - 1
+    link: Ints  # (E,)
+    use: NDArray[np.float64]  # (E,) part of the rate of the row that the link carries, 0..1
+    kind: int  # PATH or SPRAY, of all rows
+
+
+class LinkParts(NamedTuple):
+    """Parts of rows on links, an entry for each row and link."""
+
+    row: Ints
     link: Ints
-    use: NDArray[np.float64]
-    kind: int
+    part: Floats  # of the rate of the row that the link carries, 0..1
+
+    @classmethod
+    def join(cls, several: "list[LinkParts]") -> "LinkParts":
+        """Return all entries of several together."""
+        empty = cls(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+        several = [empty, *several]
+        return cls(
+            row=np.concatenate([parts.row for parts in several]),
+            link=np.concatenate([parts.link for parts in several]),
+            part=np.concatenate([parts.part for parts in several]),
+        )
 
 
-# Shortest ways of some pairs: (pair, node) -> the links of all of them that lead on from ``node[k]`` for ``pair[k]``.
-Walk = Callable[[Ints, Ints], Links]
+# (pair, node) -> the links on shortest paths of pair[k] that lead on from node[k], for each k.
+NextLinks = Callable[[Ints, Ints], Links]
 
 
-class Ways(Protocol):
-    """Shortest ways of a fabric; pairs are given in batches."""
+class Paths(Protocol):
+    """Shortest paths of a fabric, for pairs of nodes that are asked for in batches."""
 
-    # where the walk goes: links and nodes are taken modulo those of the fabric
+    # The fabric, or copies of it: link and node numbers are taken modulo those of the fabric.
     graph: Fabric | Copies
 
     def batches(self, source: Ints, target: Ints) -> list[Ints]:
-        """Return the pairs in batches that fit into memory together: all at once where no table is needed."""
+        """Return the numbers of the pairs in batches that fit into memory: one batch where no table is needed."""
         return [np.arange(source.size)] if source.size else []
 
-    def walk(self, source: Ints, target: Ints) -> Walk:
-        """Return the ways of these pairs."""
+    def walk(self, source: Ints, target: Ints) -> NextLinks:
+        """Return the function that gives the next links of these pairs."""
 
 
-# What a method chooses: (row, node, links) -> index among the links of each k. Row r is that of pair r // subflows;
-# the node is one of the fabric, the links may be those of a copy.
+# The choice of a method: (row, node, links) -> index among the links of each k. Row r belongs to pair r // subflows;
+# nodes are those of the fabric, links may be those of a copy.
 Pick = Callable[[Ints, Ints, Links], NDArray[np.integer]]
 
 
 def follow(
-    fabric: Fabric, ways: Ways, source: Ints, target: Ints, subflows: int, pick: Pick
-) -> Rows:
-    """Walk all pairs at once, link by link, on the links that ``pick`` chooses; ``subflows`` paths per pair."""
-    columns: list[NDArray[np.int32]] = []
-    n, graph = source.size * subflows, ways.graph
-    for batch in ways.batches(source, target):
-        walk = ways.walk(source[batch], target[batch])
-        pair = np.repeat(np.arange(batch.size), subflows)
-        row = (batch[pair] * subflows + np.tile(np.arange(subflows), batch.size)).astype(np.int64)
-        node, goal, hop = source[batch][pair], target[batch][pair], 0
+    fabric: Fabric, paths: Paths, source: Ints, target: Ints, subflows: int, pick: Pick
+) -> PairRoutes:
+    """Return ``subflows`` paths for each pair, made of the links that ``pick`` chooses.
+
+    All pairs are followed at once, one hop after another, until each has reached its target.
+    """
+    n_rows = source.size * subflows
+    columns: list[NDArray[np.int32]] = []  # one for each hop: the link of every row, -1 for none
+    for batch in paths.batches(source, target):
+        next_links = paths.walk(source[batch], target[batch])
+
+        # One entry for each row that has not arrived yet; the row is a pair and a subflow of it.
+        pair = np.repeat(np.arange(batch.size), subflows)  # within the batch
+        subflow = np.tile(np.arange(subflows), batch.size)
+        row = (batch[pair] * subflows + subflow).astype(np.int64)
+        node = source[batch][pair]
+        goal = target[batch][pair]
+        hop = 0
         while row.size:
-            links = walk(pair, node)
-            chosen = links.table[links.start + pick(row, node % fabric.n_nodes, links)]
+            links = next_links(pair, node)
+            choice = pick(row, node % fabric.n_nodes, links)
+            link = links.table[links.start + choice]
             if hop == len(columns):
-                columns.append(np.full(n, -1, dtype=np.int32))
-            columns[hop][row] = chosen
-            node, hop = graph.target[chosen].astype(np.int64), hop + 1
-            on = node % fabric.n_nodes != goal
-            pair, row, node, goal = pair[on], row[on], node[on], goal[on]
-    table = np.stack(columns, axis=1) if columns else np.full((n, 0), -1, dtype=np.int32)
+                columns.append(np.full(n_rows, -1, dtype=np.int32))
+            columns[hop][row] = link
+            hop += 1
+
+            node = paths.graph.target[link].astype(np.int64)
+            on_the_way = (
+                node % fabric.n_nodes != goal
+            )  # a node of a copy counts as that of the fabric
+            pair = pair[on_the_way]
+            row = row[on_the_way]
+            node = node[on_the_way]
+            goal = goal[on_the_way]
+
+    if columns:
+        table = np.stack(columns, axis=1)  # (rows, hops)
+    else:
+        table = np.full((n_rows, 0), -1, dtype=np.int32)
     taken = table >= 0
     link = table[taken].astype(np.int64) % fabric.n_links
-    return Rows(ptr=pointer(taken.sum(axis=1)), link=link, use=np.ones(link.size), kind=PATH)
+    return PairRoutes(ptr=pointer(taken.sum(axis=1)), link=link, use=np.ones(link.size), kind=PATH)
 
 
 def first(row: Ints, node: Ints, links: Links) -> Ints:
-    """Choose the lowest link number everywhere."""
+    """Return the choice of the lowest link number everywhere: index 0."""
     return np.zeros(row.size, dtype=np.int64)
 
 
 def hashed(seed: Seed, *columns: NDArray[np.integer]) -> NDArray[np.uint64]:
-    """Return a 64-bit hash per row (the finaliser of splitmix64, Steele et al., OOPSLA 2014)."""
+    """Return a 64-bit hash for each row of the columns.
+
+    Each column in turn is mixed in by the finaliser of splitmix64 (Steele et al., OOPSLA 2014): add a constant, then
+    shift, xor and multiply modulo 2^64, so that each bit of the input changes half of the bits of the hash.
+    """
     start = np.array([seed % 2**64], dtype=np.uint64) if isinstance(seed, int) else seed
     value = np.broadcast_to(start * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1), columns[0].shape)
     for column in columns:
@@ -127,8 +174,11 @@ def hashed(seed: Seed, *columns: NDArray[np.integer]) -> NDArray[np.uint64]:
     return value
 
 
-def kept(fabric: Fabric, name: str, make: Callable[[Fabric], Found]) -> Found:
-    """Return what ``make`` reads off a fabric; it is kept there, like the cached properties, and freed with it."""
+def cached(fabric: Fabric, name: str, make: Callable[[Fabric], Found]) -> Found:
+    """Return ``make(fabric)``, computed at the first call only.
+
+    The result is stored on the fabric under ``name``, like its cached properties, and freed with it.
+    """
     if name not in fabric.__dict__:
         fabric.__dict__[name] = make(fabric)
     found: Found = fabric.__dict__[name]
@@ -138,60 +188,68 @@ def kept(fabric: Fabric, name: str, make: Callable[[Fabric], Found]) -> Found:
 def check_paths(
     fabric: Fabric, lost: NDArray[np.bool_], source: Ints, target: Ints, more: str = ""
 ) -> None:
-    """Refuse pairs that are ``lost``, each of which has no path; the first is named."""
-    if lost.any():
-        one, other = (fabric.name(int(end[lost][0])) for end in (source, target))
-        why = (
-            f"every way has a failed link (capacity 0) or passes a node that forbids transit{more}"
-        )
-        raise NoPath(f"no path from {one} to {other}: {why}; restore a link, or route other ends")
+    """Raise `NoPath` if a pair is ``lost``, which means that it has no path; the first such pair is named."""
+    if not lost.any():
+        return
+    one = fabric.name(int(source[lost][0]))
+    other = fabric.name(int(target[lost][0]))
+    why = f"every way has a failed link (capacity 0) or passes a node that forbids transit{more}"
+    raise NoPath(f"no path from {one} to {other}: {why}; restore a link, or route other ends")
 
 
 def by_pair(
     fabric: Fabric,
     flows: Flows,
-    choose: Callable[[Ints, Ints, Seed], Rows],
+    choose: Callable[[Ints, Ints, Seed], PairRoutes],
     seed: int = 0,
     entropy: ArrayLike | None = None,
 ) -> Routes:
-    """Return the routes that ``choose(source, target, seed)`` gives, as many rows for each pair as for the others."""
+    """Return routes of all flows from ``choose(source, target, seed)``, which sees each pair of nodes once.
+
+    ``choose`` returns the same number of rows for every pair. Flows whose ``entropy`` differs are pairs of their own,
+    each with a seed of its own.
+    """
     for name in ("source", "target"):
         check_within(getattr(flows, name), f"{name} of a flow", 0, fabric.n_nodes - 1)
-    moving = np.flatnonzero(flows.source != flows.target)
-    fields = code = np.zeros(1, np.int64)
-    if entropy is not None:
+    moving = np.flatnonzero(flows.source != flows.target)  # (M,) flows that need a route
+    if entropy is None:
+        values = code = np.zeros(1, np.int64)
+    else:
         given = whole(entropy, "entropy", flows.size.shape, "one per flow, such as its queue pair")
-        fields, code = np.unique(given[moving], return_inverse=True)
+        values, code = np.unique(given[moving], return_inverse=True)
+    n_values = max(values.size, 1)
+
+    # Each pair of ends and entropy once: key = (source * nodes + target) * values + entropy.
     ends = flows.source[moving].astype(np.int64) * fabric.n_nodes + flows.target[moving]
-    pairs, inverse = np.unique(ends * max(fields.size, 1) + code, return_inverse=True)
-    ends, code = np.divmod(pairs, max(fields.size, 1))
-    own: Seed = seed if entropy is None else hashed(seed, fields[code])
-    rows = choose(ends // fabric.n_nodes, ends % fabric.n_nodes, own)
-    n, each = rows.ptr.size - 1, (rows.ptr.size - 1) // max(pairs.size, 1)
-    delay: Any = np.bincount(rows_of(rows.ptr), fabric.delay[rows.link] * rows.use, n)
-    share, kind, fixed = (
-        np.full(n, 1.0 / max(each, 1)),
-        np.full(n, rows.kind),
-        np.zeros(n, dtype=np.bool_),
-    )
+    pairs, pair_of_flow = np.unique(ends * n_values + code, return_inverse=True)
+    ends, code = np.divmod(pairs, n_values)
+    source, target = np.divmod(ends, fabric.n_nodes)
+    own_seed: Seed = seed if entropy is None else hashed(seed, values[code])
+    rows = choose(source, target, own_seed)
+
+    n_rows = rows.ptr.size - 1
+    each = n_rows // max(pairs.size, 1)  # rows of a pair
+    # Delay of a row: the sum over its links of delay times use, a mean over the paths of a spray.
+    delay = np.bincount(rows_of(rows.ptr), fabric.delay[rows.link] * rows.use, n_rows)
     routes = Routes(
-        rows.ptr,
-        rows.link.astype(np.int32),
-        rows.use,
-        np.zeros(n, np.int32),
-        share,
-        delay,
-        kind,
-        fixed,
+        ptr=rows.ptr,
+        link=rows.link.astype(np.int32),
+        use=rows.use,
+        flow=np.zeros(n_rows, np.int32),
+        share=np.full(n_rows, 1.0 / max(each, 1)),
+        delay=delay.astype(np.float64),
+        kind=np.full(n_rows, rows.kind),
+        adaptive=np.zeros(n_rows, dtype=np.bool_),
     )
-    # of each flow the rows of its pair
-    wanted = (inverse[:, None] * each + np.arange(each)).ravel()
-    return routes.of_rows(wanted, flow=np.repeat(moving, each).astype(np.int32))
+
+    row_of_flow = (pair_of_flow[:, None] * each + np.arange(each)).ravel()
+    return routes.of_rows(row_of_flow, flow=np.repeat(moving, each).astype(np.int32))
 
 
-FAR = 2**15  # no way
-_CACHE = 2**18  # words that a sweep works on, 2 MiB: they stay in the cache
-# hop counts that are held at once (2 MiB for each bit of them: they stay in the cache)
+FAR = 2**15  # hops where there is no path
+# words that a sweep works on (2 MiB, which stay in the cache)
+_CACHE = 2**18
+# hop counts that are kept at once (2 MiB for each bit of them, which stay in the cache)
 _BATCH = 2**24
 
 
@@ -200,134 +258,178 @@ def bit(column: Ints) -> NDArray[np.uint64]:
     return np.uint64(1) << (column & 63).astype(np.uint64)
 
 
-class Search:
-    """Breadth-first search over the links that work, from many goals back; a goal is one bit of a word.
+class ShortestPathSearch:
+    """Breadth-first search from many goals back over the links that work; each goal is one bit of a 64-bit word.
 
-    Nodes that forbid transit are reached and do not pass on what they reach.
+    A row of words says which goals a node reaches. One hop back is a bitwise or over the nodes that its links lead to,
+    so 64 goals advance with each operation. Nodes that forbid transit are reached, but do not pass on what they reach.
     """
 
     def __init__(self, graph: Fabric | Copies) -> None:
         live = np.flatnonzero(graph.capacity > 0)
-        degree = np.bincount(graph.source[live], minlength=graph.n_nodes)
-        order, first = live[np.argsort(graph.source[live], kind="stable")], pointer(degree)
+        links = live[
+            np.argsort(graph.source[live], kind="stable")
+        ]  # those of node 0, of node 1, ...
+        degree = np.bincount(
+            graph.source[live], minlength=graph.n_nodes
+        )  # (N,) links out of a node
+        first = pointer(degree)  # where those of a node begin in `links`
+
+        # Row i of all words belongs to node by_degree[i]; nodes with most links stand first.
         by_degree = np.argsort(-degree, kind="stable")
-        self.row = np.argsort(by_degree)  # of each node: those with most links stand first
+        self.row = np.argsort(by_degree)  # (N,) of each node
+        # All bits where a node passes traffic on, else none; (N, 1) words, by row.
         self.passes = np.where(graph.transit[by_degree], ~np.uint64(0), np.uint64(0))[:, None]
-        # Where link j of each row leads, for the rows that have so many.
-        counts = [np.count_nonzero(degree > j) for j in range(int(degree.max()))]
-        self.ahead = [
-            self.row[graph.target[order[first[by_degree[:n]] + j]]] for j, n in enumerate(counts)
-        ]
+
+        # Entry j: the row to which link j of each node leads, for the nodes that have more than j links.
+        self.ahead = []
+        for j in range(int(degree.max())):
+            nodes = by_degree[: np.count_nonzero(degree > j)]
+            link = links[first[nodes] + j]
+            self.ahead.append(self.row[graph.target[link]])
 
     def blocks(self, goals: Ints) -> list[Ints]:
-        """Return the goals in blocks that the cache holds."""
-        step = 64 << max(0, (_CACHE // self.row.size).bit_length() - 1)
+        """Return the goals in blocks whose words fit into the cache together."""
+        words = _CACHE // self.row.size  # per node
+        step = 64 << max(
+            0, words.bit_length() - 1
+        )  # words rounded down to a power of 2, 64 goals each
         return np.split(goals, range(step, goals.size, step))
 
     def start(self, goals: Ints, copies: int = 1) -> NDArray[np.uint64]:
-        """Return the goals that each row reaches in 0 hops: itself, in each of the copies; (N, goals / 64) words."""
+        """Return the goals that each node reaches in 0 hops: itself, in each of the copies; (N, words), by row."""
         # numpy copies rows of 1, 2, 4, ... words several times faster than those between.
-        reached = np.zeros(
-            (self.row.size, 1 << ((goals.size - 1) // 64).bit_length()), dtype=np.uint64
-        )
+        words = 1 << ((goals.size - 1) // 64).bit_length()
+        reached = np.zeros((self.row.size, words), dtype=np.uint64)
         column = np.arange(goals.size)
         for first in range(0, self.row.size, self.row.size // copies):
             np.bitwise_or.at(reached, (self.row[first + goals], column >> 6), bit(column))
         return reached
 
     def sweeps(self, goals: Ints, copies: int = 1) -> Iterator[NDArray[np.uint64]]:
-        """Yield for 1, 2, ... hops the goals that each row reaches in so many and no fewer, as `start` does for 0."""
+        """Yield for 1, 2, ... hops the goals that each node reaches in so many and no fewer, shaped as by `start`.
+
+        The array is overwritten by the next step.
+        """
         reached = self.start(goals, copies)
-        passes, new, there = reached.copy(), np.empty_like(reached), np.empty_like(reached)
+        passed_on = reached.copy()
+        new = np.empty_like(reached)
+        scratch = np.empty_like(reached)
         while True:
+            # New goals of a node: those passed on by any node that its links lead to, less those reached before.
             new[:] = 0
             for ahead in self.ahead:
-                new[: ahead.size] |= np.take(
-                    passes, ahead, axis=0, out=there[: ahead.size], mode="clip"
-                )
-            new &= np.invert(reached, out=there)
+                n = ahead.size
+                new[:n] |= np.take(passed_on, ahead, axis=0, out=scratch[:n], mode="clip")
+            new &= np.invert(reached, out=scratch)
             if not new.any():
                 return
             yield new
-            reached |= new
-            np.bitwise_and(reached, self.passes, out=passes)
 
-    def hops(self, goals: Ints, copies: int = 1) -> "_Hops":
+            reached |= new
+            np.bitwise_and(reached, self.passes, out=passed_on)
+
+    def hops(self, goals: Ints, copies: int = 1) -> "_HopCounts":
         """Return the hops from every node to each goal, in whichever copy it is nearest."""
-        seen, planes = self.start(goals, copies), list[NDArray[np.uint64]]()
+        seen = self.start(goals, copies)
+        planes: list[NDArray[np.uint64]] = []
         for hops, new in enumerate(self.sweeps(goals, copies), 1):
-            planes += [np.zeros_like(new) for _ in range(hops.bit_length() - len(planes))]
+            while len(planes) < hops.bit_length():
+                planes.append(np.zeros_like(new))
             for k, plane in enumerate(planes):
                 if hops >> k & 1:
                     plane |= new
             seen |= new
-        return _Hops(self.row, seen, planes)
+        return _HopCounts(self.row, seen, planes)
 
     def table(self, goals: Ints) -> NDArray[np.uint16]:
-        """Return the hops from every node to each goal as a table, `FAR` where there is no way, (N, goals)."""
-        return self.hops(goals).count(np.arange(self.row.size)[:, None], np.arange(goals.size))
+        """Return the hops from every node to each goal as a table, `FAR` where there is no path, (N, goals)."""
+        node = np.arange(self.row.size)[:, None]
+        return self.hops(goals).count(node, np.arange(goals.size))
 
 
 @dataclass(frozen=True)
-class _Hops:
-    """Hop counts from nodes to goals, bit k of every count in plane k: (N, goals / 64) words each, by row."""
+class _HopCounts:
+    """Hop counts from nodes to goals, stored in bit planes: bit k of every count stands in plane k.
+
+    ``seen`` has a bit where there is a path at all. Each is an array (N, words) by row, as in `ShortestPathSearch`.
+    """
 
     row: Ints
     seen: NDArray[np.uint64]
     planes: list[NDArray[np.uint64]]
 
     def count(self, node: NDArray[np.integer], column: Ints) -> NDArray[np.uint16]:
-        """Return the hops from each node to the goal of each column, `FAR` where there is no way."""
-        word, mask = self.row[node] * self.seen.shape[1] + (column >> 6), bit(column)
+        """Return the hops from each node to the goal of each column, `FAR` where there is no path."""
+        words_per_row = self.seen.shape[1]
+        word = self.row[node] * words_per_row + (column >> 6)
+        mask = bit(column)
         hops = np.where(self.seen.take(word) & mask, np.uint16(0), np.uint16(FAR))
         for k, plane in enumerate(self.planes):
-            hops += (plane.take(word) & mask != 0) * np.uint16(1 << k)
+            is_set = plane.take(word) & mask != 0
+            hops += is_set * np.uint16(1 << k)
         return hops
 
 
 class Tables:
-    """Hop counts to every target by search; for any graph, and for copies of a fabric that are joined.
+    """Shortest paths by search, through hop counts to every target; for any graph, and for joined copies of a fabric.
 
-    In copies a way starts in the first and may end in any.
+    In copies a path starts in the first and may end in any.
     """
 
     def __init__(self, fabric: Fabric, copies: Copies | None = None) -> None:
         self.fabric = fabric
         self.graph: Fabric | Copies = fabric if copies is None else copies
         live = np.flatnonzero(self.graph.capacity > 0)
+        # The links that work, by their source: those of node n are order[ptr[n] : ptr[n + 1]].
         self.order = live[np.argsort(self.graph.source[live], kind="stable")]
         self.ptr = pointer(np.bincount(self.graph.source[self.order], minlength=self.graph.n_nodes))
 
     def batches(self, source: Ints, target: Ints) -> list[Ints]:
-        """Return the pairs sorted by target, so many that their hop counts fit."""
+        """Return the pairs sorted by target, in batches whose hop counts fit into memory."""
         order = np.argsort(target, kind="stable")
         goals, first = np.unique(target[order], return_index=True)
-        step = max(1, _BATCH // max(1, self.graph.n_nodes))
-        return np.split(order, first[step::step]) if goals.size else []
+        if not goals.size:
+            return []
+        step = max(1, _BATCH // max(1, self.graph.n_nodes))  # goals of a batch
+        return np.split(order, first[step::step])
 
-    def walk(self, source: Ints, target: Ints) -> Walk:
-        """Return the ways of these pairs."""
+    def walk(self, source: Ints, target: Ints) -> NextLinks:
+        """Return the function that gives the next links of these pairs."""
         goals, column = np.unique(target, return_inverse=True)
-        seen = self._search(goals)
+        hops = self._search(goals)
         more = "" if self.graph is self.fabric else ", or climbs again after it has come down"
-        check_paths(self.fabric, seen.count(source, column) == FAR, source, target, more)
-        return partial(self._next_links, seen, goals, column)
+        check_paths(self.fabric, hops.count(source, column) == FAR, source, target, more)
+        return partial(self._next_links, hops, goals, column)
 
-    def _next_links(self, hops: _Hops, goals: Ints, column: Ints, pair: Ints, node: Ints) -> Links:
-        """Return all live links to a node one hop nearer."""
-        graph, ptr = self.graph, self.ptr
-        counts = ptr[node + 1] - ptr[node]
-        links, column = self.order[expand(ptr[node], counts)], column[pair]
-        owner, ahead = np.repeat(np.arange(node.size), counts), graph.target[links]
-        nearer = hops.count(ahead, column[owner]) + np.uint16(1) == hops.count(node, column)[owner]
-        nearer &= graph.transit[ahead] | (ahead % self.fabric.n_nodes == goals[column[owner]])
+    def _next_links(
+        self, hops: _HopCounts, goals: Ints, column: Ints, pair: Ints, node: Ints
+    ) -> Links:
+        """Return for each pair at its node all working links that lead one hop nearer to its goal.
+
+        ``goals[column[p]]`` is the goal of pair p.
+        """
+        degree = self.ptr[node + 1] - self.ptr[node]
+        links = self.order[expand(self.ptr[node], degree)]  # all links out of the first node, ...
+        owner = np.repeat(np.arange(node.size), degree)  # index of pair and node of each link
+        column = column[pair]
+
+        ahead = self.graph.target[links]
+        hops_here = hops.count(node, column)[owner]
+        hops_ahead = hops.count(ahead, column[owner])
+        nearer = hops_ahead + np.uint16(1) == hops_here
+        arrives = ahead % self.fabric.n_nodes == goals[column[owner]]
+        nearer &= self.graph.transit[ahead] | arrives
+
         counts = np.bincount(owner[nearer], minlength=node.size)
         return Links(pointer(counts)[:-1], counts, links[nearer])
 
     def reaches(self, source: Ints, target: Ints) -> NDArray[np.bool_]:
-        """Return whether each pair has a way."""
+        """Return whether each pair has a path."""
         goals, column = np.unique(target, return_inverse=True)
         return np.not_equal(self._search(goals).count(source, column), FAR)
 
-    def _search(self, goals: Ints) -> _Hops:
-        return Search(self.graph).hops(goals, self.graph.n_nodes // self.fabric.n_nodes)
+    def _search(self, goals: Ints) -> _HopCounts:
+        """Return the hops from every node to the goals."""
+        n_copies = self.graph.n_nodes // self.fabric.n_nodes
+        return ShortestPathSearch(self.graph).hops(goals, n_copies)

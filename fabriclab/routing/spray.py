@@ -4,58 +4,61 @@ import numpy as np
 
 from fabriclab.core import SPRAY, Fabric, Floats, Ints, check_memory, pointer
 from fabriclab.registry import register
-from fabriclab.routing.shortest import Rows, Seed, Walk, Ways
+from fabriclab.routing.shortest import LinkParts, NextLinks, PairRoutes, Paths, Seed
 
 
 @register("routing", "spray", minimal=True)
 def spray(
-    fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
-) -> Rows:
+    fabric: Fabric, paths: Paths, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
+) -> PairRoutes:
     """Return one row per pair and subflow with the part of the rate that each link carries.
 
     At each node the traffic splits over the links on shortest paths in proportion to their capacity.
-    Leaves out reordering at the receiver and the unevenness of single packets; ``seed`` has no effect.
+    Leaves out that packets arrive out of order and that single packets spread unevenly; ``seed`` has no effect.
     """
-    source, target = np.repeat(source, subflows), np.repeat(target, subflows)
-    parts: list[tuple[Ints, Ints, Floats]] = [
-        (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
-    ]
-    for batch in ways.batches(source, target):
-        walk = ways.walk(source[batch], target[batch])
-        parts += [
-            (batch[p], x, u) for p, x, u in _spread(fabric, walk, source[batch], target[batch])
-        ]
-    row, link, use = (np.concatenate(column) for column in zip(*parts, strict=True))
-    order = np.argsort(row, kind="stable")
-    return Rows(pointer(np.bincount(row, minlength=source.size)), link[order], use[order], SPRAY)
+    source = np.repeat(source, subflows)  # (rows,)
+    target = np.repeat(target, subflows)
+    found: list[LinkParts] = []
+    for batch in paths.batches(source, target):
+        next_links = paths.walk(source[batch], target[batch])
+        for parts in _spread(fabric, next_links, source[batch], target[batch]):
+            found.append(parts._replace(row=batch[parts.row]))
+
+    entries = LinkParts.join(found)
+    order = np.argsort(entries.row, kind="stable")
+    ptr = pointer(np.bincount(entries.row, minlength=source.size))
+    return PairRoutes(ptr, entries.link[order], entries.part[order], SPRAY)
 
 
-def _spread(
-    fabric: Fabric, walk: Walk, source: Ints, target: Ints
-) -> list[tuple[Ints, Ints, Floats]]:
-    """Follow all pairs at once, hop by hop; return (pair, link, part) blocks."""
-    pair, node = np.arange(source.size), source
+def _spread(fabric: Fabric, next_links: NextLinks, source: Ints, target: Ints) -> list[LinkParts]:
+    """Return the parts of each pair on links, one hop after another; ``row`` is the number of the pair."""
+    # One entry for each pair and node where traffic of the pair is now, with the part of it that is there.
+    pair = np.arange(source.size)
+    node = source
     part: Floats = np.ones(source.size)
-    blocks: list[tuple[Ints, Ints, Floats]] = []
+    hops: list[LinkParts] = []
     entries = 0
     while pair.size:
-        found = walk(pair, node)
-        counts, links = found.count, found.all()
+        found = next_links(pair, node)
+        links = found.all()
         entries += links.size
         check_memory(
             80 * entries,
             f"spraying {source.size} pairs of nodes",
             'use method="ecmp", or route fewer flows',
         )
-        owner = np.repeat(np.arange(pair.size), counts)
-        weight = fabric.capacity[links]
-        carried = (
-            part[owner] * weight / np.bincount(owner, weights=weight, minlength=pair.size)[owner]
-        )
-        blocks.append((pair[owner], links, carried))
+
+        # Each link carries the part at its node, times its capacity over that of all links that lead on from there.
+        owner = np.repeat(np.arange(pair.size), found.count)  # index into pair, node and part
+        capacity = fabric.capacity[links]
+        together = np.bincount(owner, weights=capacity, minlength=pair.size)[owner]
+        carried = part[owner] * capacity / together
+        hops.append(LinkParts(pair[owner], links, carried))
+
+        # What meets again at one node goes on together.
         ahead = fabric.target[links].astype(np.int64)
         on = ahead != target[pair[owner]]
-        key, inverse = np.unique(pair[owner][on] * fabric.n_nodes + ahead[on], return_inverse=True)
-        pair, node = key // fabric.n_nodes, key % fabric.n_nodes
-        part = np.bincount(inverse, carried[on], key.size).astype(np.float64)
-    return blocks
+        key, meets = np.unique(pair[owner][on] * fabric.n_nodes + ahead[on], return_inverse=True)
+        pair, node = np.divmod(key, fabric.n_nodes)
+        part = np.bincount(meets, carried[on], key.size).astype(np.float64)
+    return hops

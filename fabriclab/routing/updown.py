@@ -1,95 +1,140 @@
-"""Up*/down*: no way climbs again after it has come down, so no circle of waits can close, on any fabric."""
+"""Up*/down*: no path climbs again after it has come down, so no circle of waits can close, on any fabric."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab.core import Fabric, Ints
+from fabriclab.core import Fabric, Flags, Ints
 from fabriclab.registry import register
 from fabriclab.routing.d_mod_k import by_digit
-from fabriclab.routing.shortest import Copies, Rows, Search, Seed, Tables, Ways, follow
+from fabriclab.routing.shortest import (
+    Copies,
+    PairRoutes,
+    Paths,
+    Seed,
+    ShortestPathSearch,
+    Tables,
+    follow,
+)
 
 
 @register("routing", "updown")
 def updown(
-    fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
-) -> Rows:
-    """Return for each pair a shortest way that climbs first and then comes down; ``seed`` has no effect.
+    fabric: Fabric, paths: Paths, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
+) -> PairRoutes:
+    """Return for each pair a shortest path among those that climb first and then come down; ``seed`` has no effect.
 
-    Up is nearer to the roots, and of two nodes as near, the one with the lower number. Roots are the top tier of a
-    tree; the one with the lowest number, if some of them are joined or damage leaves two ranks without one in common.
-    So all ranks that cables working both ways connect have a way. Of equal ways the place of the target chooses, as in
-    ``d_mod_k``; in a whole tree both are the same. Elsewhere ways can be longer than the shortest, and most traffic
-    meets near the root.
+    Every link gets a direction: up leads towards the roots. If both ends are equally far from a root, up leads to the
+    node with the lower number. Roots are the top tier of a tree; if some of them are joined, or damage leaves two ranks
+    without a root in common, only the one with the lowest number is. So all ranks have a path that are connected by
+    cables that work both ways. Of equally short paths the place of the target chooses, as in ``d_mod_k``; in a whole
+    tree both methods give the same paths. Elsewhere paths can be longer than the shortest, and most traffic meets near
+    the root.
 
     References
     ----------
     .. [1] M. D. Schroeder et al., Autonet: a high-speed, self-configuring local area network using point-to-point
        links, IEEE Journal on Selected Areas in Communications 9(8), 1991.
     """
-    climbs, n = _climbs(fabric), fabric.n_nodes
-    # The first copy is for those who may still climb; links down lead to the second, and there is no way back.
-    start, end = (
-        np.append(fabric.source, fabric.source + n),
-        np.append(fabric.target + n * ~climbs, fabric.target + n),
-    )
-    capacity = np.append(fabric.capacity, np.where(climbs, 0.0, fabric.capacity))
-    copies = Copies(2 * n, start, end, capacity, np.tile(fabric.transit, 2))
-    return follow(
-        fabric, Tables(fabric, copies), source, target, subflows, by_digit(fabric, target, subflows)
+    copies = _up_then_down(fabric)
+    paths = Tables(fabric, copies)
+    pick = by_digit(fabric, target, subflows)
+    return follow(fabric, paths, source, target, subflows, pick)
+
+
+def _up_then_down(fabric: Fabric) -> Copies:
+    """Return two copies of a fabric: a path in the first may still climb, one in the second may not.
+
+    A link up stays in the first copy and does not work in the second. A link down leads from either copy into the
+    second, from which nothing leads back.
+    """
+    n = fabric.n_nodes
+    climbs = _climbs(fabric)
+    first_target = np.where(climbs, fabric.target, fabric.target + n)
+    return Copies(
+        n_nodes=2 * n,
+        source=np.append(fabric.source, fabric.source + n),
+        target=np.append(first_target, fabric.target + n),
+        capacity=np.append(fabric.capacity, np.where(climbs, 0.0, fabric.capacity)),
+        transit=np.tile(fabric.transit, 2),
     )
 
 
-def _climbs(fabric: Fabric) -> NDArray[np.bool_]:
-    """Return whether each link (L,) leads up."""
+def _climbs(fabric: Fabric) -> Flags:
+    """Return whether each link leads up, (L,)."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components, dijkstra
 
-    n, transit, live = fabric.n_nodes, fabric.transit, fabric.capacity > 0
-    both = live & live[np.arange(fabric.n_links) ^ 1]  # a root must be reached, and reach
-    inner = np.flatnonzero(both & transit[fabric.source] & transit[fabric.target])
-    source, target = fabric.source[inner], fabric.target[inner]
+    n = fabric.n_nodes
+    transit = fabric.transit
+    live = fabric.capacity > 0
+    works_both_ways = (
+        live & live[np.arange(fabric.n_links) ^ 1]
+    )  # a root must be reached, and reach
+
+    # The switches fall into parts, joined by cables that work both ways.
+    inner = np.flatnonzero(works_both_ways & transit[fabric.source] & transit[fabric.target])
+    source = fabric.source[inner]
+    target = fabric.target[inner]
     joined = coo_array((np.ones(inner.size, np.int8), (source, target)), shape=(n, n)).tocsr()
-    parts, part = connected_components(joined, directed=False)
-    top = np.full(parts, -1)
+    n_parts, part = connected_components(joined, directed=False)  # part: (N,)
+
+    # Roots of a part are the switches of its highest tier.
+    top = np.full(n_parts, -1)
     np.maximum.at(top, part[transit], fabric.tier[transit])
-    roots = np.flatnonzero(transit & (fabric.tier == top[part]))
+    roots = np.flatnonzero(transit & (fabric.tier == top[part]))  # (roots,)
+    is_first = np.isin(np.arange(roots.size), np.unique(part[roots], return_index=True)[1])
+
+    def roots_left(single: NDArray[np.integer]) -> Ints:
+        """Return the roots, only the first one in each of the parts ``single``."""
+        return roots[is_first | ~np.isin(part[roots], single)]
+
+    def towards(roots: Ints) -> Flags:
+        """Return whether each link leads nearer to the roots; infinitely far are ends that let nothing pass."""
+        distance = dijkstra(joined, directed=False, indices=roots, unweighted=True, min_only=True)
+        ahead = distance[fabric.target]
+        here = distance[fabric.source]
+        nearer: Flags = ahead < here
+        lower_of_two: Flags = (ahead == here) & (fabric.target < fabric.source)
+        return nearer | lower_of_two
+
+    # One root only in a part where two of them are joined, ...
     flat = part[source[np.isin(source, roots) & np.isin(target, roots)]]
-    alone = np.isin(np.arange(roots.size), np.unique(part[roots], return_index=True)[1])
-
-    def climbs(single: NDArray[np.integer]) -> tuple[NDArray[np.bool_], Ints]:
-        """Return the links up, and the roots, if the parts ``single`` have one root each."""
-        kept = roots[alone | ~np.isin(part[roots], single)]
-        far = dijkstra(joined, directed=False, indices=kept, unweighted=True, min_only=True)
-        # infinite for ends that let nothing pass
-        ahead, here = (far[fabric.target], far[fabric.source])
-        return (ahead < here) | ((ahead == here) & (fabric.target < fabric.source)), kept
-
-    up, kept = climbs(flat)
-    torn = _torn(fabric, up & both, kept, part)
-    return climbs(np.append(flat, torn))[0] if torn.size else up
+    several = roots_left(flat)
+    up = towards(several)
+    # ... and in one where damage leaves two ranks without a root in common.
+    torn = _torn(fabric, up & works_both_ways, several, part)
+    if torn.size:
+        return towards(roots_left(np.append(flat, torn)))
+    return up
 
 
-def _torn(
-    fabric: Fabric, up: NDArray[np.bool_], roots: Ints, part: NDArray[np.integer]
-) -> NDArray[np.integer]:
-    """Return the parts with several roots in which two ranks climb to none in common, as damage can do."""
-    roots = roots[np.bincount(part[roots])[part[roots]] > 1]
-    ladder = Copies(
-        fabric.n_nodes,
-        fabric.source,
-        fabric.target,
-        np.where(up, fabric.capacity, 0.0),
-        fabric.transit,
+def _torn(fabric: Fabric, up: Flags, roots: Ints, part: NDArray[np.integer]) -> NDArray[np.integer]:
+    """Return the parts with several roots in which two ranks climb to no root in common, as damage can cause."""
+    roots = roots[np.bincount(part[roots])[part[roots]] > 1]  # of parts with several
+    links_up = Copies(
+        n_nodes=fabric.n_nodes,
+        source=fabric.source,
+        target=fabric.target,
+        capacity=np.where(up, fabric.capacity, 0.0),
+        transit=fabric.transit,
     )
-    search = Search(ladder)
+    search = ShortestPathSearch(links_up)
     seen = search.hops(roots).seen
-    kinds = np.unique(seen[search.row[fabric.endpoint]], axis=0)  # one, in a whole tree
+    # Ranks that climb to the same roots are alike: K sets of roots, only one in a whole tree.
+    sets = np.unique(seen[search.row[fabric.endpoint]], axis=0)  # (K, words)
     bits = np.unpackbits(
-        kinds.astype("<u8").view(np.uint8), axis=1, count=roots.size, bitorder="little"
+        sets.astype("<u8").view(np.uint8), axis=1, count=roots.size, bitorder="little"
     )
-    # (K, roots)
-    reach, (names, place) = (bits.astype(np.float32), np.unique(part[roots], return_inverse=True))
-    # (K, parts)
-    within = (reach @ np.eye(names.size, dtype=np.float32)[place] > 0).astype(np.float32)
-    lost = (within @ within.T > 0) & (reach @ reach.T == 0)
-    return np.asarray(names[((lost @ within > 0) & (within > 0)).any(axis=0)])
+    reach = bits.astype(np.float32)  # (K, roots) 1 where the set has the root
+    parts, place = np.unique(part[roots], return_inverse=True)
+    part_of_root = np.eye(parts.size, dtype=np.float32)[place]  # (roots, parts)
+    within = (reach @ part_of_root > 0).astype(
+        np.float32
+    )  # (K, parts) 1 where it has one of the part
+
+    # Two sets with a part in common and no root in common tear each part that they share.
+    same_part = within @ within.T > 0  # (K, K)
+    no_common_root = reach @ reach.T == 0
+    lost = same_part & no_common_root
+    torn = ((lost @ within > 0) & (within > 0)).any(axis=0)  # (parts,)
+    return np.asarray(parts[torn])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fabriclab import registry, routing, topologies
 from fabriclab.core import PATH, SPRAY, FabricBuilder, Flows
 from fabriclab.errors import NoPath, TooLarge
-from fabriclab.routing._clos import Clos, ways
+from fabriclab.routing._clos import Clos, shortest_paths
 from fabriclab.routing.shortest import Tables
 from support.oracles.routes import check_routes
 
@@ -198,11 +198,11 @@ def test_the_search_is_right_for_any_number_of_targets(hosts):
 
 def test_healthy_fabrics_are_read_off_their_tiers_and_hurt_ones_are_searched():
     for family in ("crossbar", "fat_tree", "leaf_spine", "rail_optimised"):
-        assert isinstance(ways(topologies.build(family, **SMALL[family])), Clos), family
-    assert isinstance(ways(circle()), Tables)
+        assert isinstance(shortest_paths(topologies.build(family, **SMALL[family])), Clos), family
+    assert isinstance(shortest_paths(circle()), Tables)
     fabric = topologies.build("fat_tree", k=4)
     up = np.flatnonzero(fabric.tier[fabric.target] == fabric.tier.max())
-    assert isinstance(ways(fabric.without(cables=[int(up[0]) // 2])), Tables)
+    assert isinstance(shortest_paths(fabric.without(cables=[int(up[0]) // 2])), Tables)
 
 
 @given(st.integers(0, 2**32), st.integers(1, 5))

@@ -43,12 +43,12 @@ def answer_of(file: Path) -> dict[str, Any]:
 
 def solve(answer: dict[str, Any]) -> tuple[float, float]:
     """Return the time of the first solve [s] and the largest relative difference to SimGrid's rates."""
-    from fabriclab.engines._rows import Rows
+    from fabriclab.engines._rows import SharedLinks
 
     n, entries = len(answer["sizes"]), answer["link"].size
     begin = perf_counter()
     columns = np.ones(entries), np.ones(n), np.full(n, np.inf), np.arange(n)
-    rates = Rows(answer["ptr"], answer["link"], answer["capacity"], *columns).levels(
+    rates = SharedLinks(answer["ptr"], answer["link"], answer["capacity"], *columns).levels(
         np.arange(n), answer["capacity"]
     )
     return perf_counter() - begin, float(np.max(np.abs(rates / answer["rates"] - 1)))
