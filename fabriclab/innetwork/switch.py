@@ -410,7 +410,7 @@ def _turns(keys: list[Words] | None, n: int) -> Ints:
         order = np.argsort(key, kind="stable")  # packets of one cell follow each other
         first = np.flatnonzero(np.append(True, np.diff(key[order])))  # where each cell begins
         of_cell = np.repeat(np.arange(first.size), np.diff(np.append(first, n)))
-        # Place of a packet among those of its cell, 2 n less for each cell: the running maximum below begins anew there.
+        # Place of a packet among those of its cell, less 2 n for each cell: there the running maximum begins anew.
         groups.append((order, np.arange(n) - first[of_cell] - 2 * n * of_cell))
 
     turn = np.zeros(n, np.int64)
