@@ -304,7 +304,7 @@ def _routes_from(root: int, down: Mapping[tuple[int, int], int]) -> dict[int, li
 
 def joints(root: int, route: Mapping[int, list[int]], ends: Ints) -> dict[int, int]:
     """Return the nodes where branches meet, each with their number: the farthest from the root first, the root last."""
-    edges = set()
+    edges: set[tuple[int, int]] = set()
     for end in ends.tolist():
         edges.update(pairwise(route[end]))
     children = Counter(above for above, _ in edges)
