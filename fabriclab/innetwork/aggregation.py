@@ -65,7 +65,7 @@ class Aggregator(Program):
     [12, 12]
     >>> Switch(Aggregator(8, lanes=57, jobs=4))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    fabriclab.innetwork.expressions.Refused: stage 12, register 'sums': ...
+    fabriclab.innetwork.expressions.ProgramRefused: stage 12, register 'sums': ...
     """
 
     def __init__(

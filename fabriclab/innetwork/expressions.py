@@ -12,7 +12,7 @@ CONDITIONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
 LOGIC = frozenset("&|^~")  # of numbers bit by bit, of conditions as a condition
 
 
-class Refused(FabricError):
+class ProgramRefused(FabricError):
     """A switch program breaks a rule of the pipeline; the message names the stage and the rule."""
 
 
@@ -38,7 +38,7 @@ def _refusal(rule: str) -> Callable[..., NoReturn]:
     """Return a method that refuses what a switch cannot do, with the rule."""
 
     def refuse(*_: Any) -> NoReturn:
-        raise Refused(rule)
+        raise ProgramRefused(rule)
 
     return refuse
 
@@ -132,9 +132,11 @@ def value_of(given: Any) -> Value:
     if isinstance(given, Value):
         return given
     if isinstance(given, bool) or not isinstance(given, int):
-        raise Refused(f"{given!r} is no whole number: a switch computes with 32-bit integers only")
+        raise ProgramRefused(
+            f"{given!r} is no whole number: a switch computes with 32-bit integers only"
+        )
     if not -(2**31) <= given < 2**32:
-        raise Refused(f"{given} does not fit into 32 bits")
+        raise ProgramRefused(f"{given} does not fit into 32 bits")
     signed = (given + 2**31) % 2**32 - 2**31  # as it looks in 32 bits with a sign
     return Value(repr(signed))
 
@@ -143,14 +145,14 @@ def combine(name: str, *operands: Any) -> Value:
     """Return the value of an operation; arithmetic takes a stage, a condition is evaluated where it is used."""
     args = tuple(map(value_of, operands))
     if name in ("<<", ">>") and (not isinstance(operands[1], int) or not 0 <= operands[1] < 32):
-        raise Refused(
+        raise ProgramRefused(
             f"a switch shifts by a constant from 0 to 31, not by {operands[1]!r}: use a table"
         )
 
     gate = name in CONDITIONS or (name in LOGIC and all(arg.gate for arg in args))
     numbers = args[1:] if name == "where" else args
     if not gate and any(arg.gate for arg in numbers):
-        raise Refused(
+        raise ProgramRefused(
             f"{name} computes with numbers: turn a condition into one by where(condition, 1, 0)"
         )
 
@@ -165,7 +167,9 @@ def where(condition: Any, this: Any, that: Any) -> Any:
     if isinstance(this, tuple):
         return tuple(where(condition, a, b) for a, b in zip(this, that, strict=True))
     if not isinstance(condition, Value) or not condition.gate:
-        raise Refused(f"where needs a condition such as packet.version == 1, not {condition!r}")
+        raise ProgramRefused(
+            f"where needs a condition such as packet.version == 1, not {condition!r}"
+        )
     return combine("where", condition, this, that)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from fabriclab import units
 from fabriclab.catalog.tables import read_rows
-from fabriclab.innetwork.expressions import Refused, Value, value_of
+from fabriclab.innetwork.expressions import ProgramRefused, Value, value_of
 
 DROP, REPLY, MULTICAST, UP = range(4)
 _OPERATIONS = 4  # in the update of a register, and as many conditions; approximate, see devices.csv
@@ -76,7 +76,7 @@ class Register:
             takes along.
         """
         if self.stage >= 0:
-            raise Refused(
+            raise ProgramRefused(
                 f"stage {self.stage}, register {self.name!r}: one access per array and packet; a second one needs "
                 "another array, or a second pass"
             )
@@ -86,7 +86,7 @@ class Register:
         given = update(*self.memory)
         if not _is_pair(given) or (self.pair and not _is_pair(given[0])):
             content = "a tuple of two new contents" if self.pair else "the new content"
-            raise Refused(
+            raise ProgramRefused(
                 f"register {self.name!r}: update must return two values, {content} and what the packet takes "
                 "along; write `return n + 1, n` to count and take the old count along"
             )
@@ -114,13 +114,13 @@ class Register:
     def _check_update(self, inside: Sequence[Value]) -> None:
         """Refuse an update that computes more from a cell than a stateful unit can."""
         if any(value.op == "look" for value in inside):
-            raise Refused(
+            raise ProgramRefused(
                 f"stage {self.stage}, register {self.name!r}: an update has no table: look up outside it"
             )
         conditions = [value for value in inside if value.gate]
         operations = [value for value in inside if not value.gate and value.op != "where"]
         if max(len(operations), len(conditions)) > _OPERATIONS:
-            raise Refused(
+            raise ProgramRefused(
                 f"stage {self.stage}, register {self.name!r}: an update has at most {_OPERATIONS} operations and "
                 f"conditions each, not {len(operations)} and {len(conditions)}; compute before it what needs no content"
             )
@@ -174,7 +174,9 @@ class Packet:
     def __getattr__(self, field: str) -> Value:
         """Return a field of the header."""
         if field not in self.fields:
-            raise Refused(f"no field {field!r} in the header; it has {', '.join(self.fields)}")
+            raise ProgramRefused(
+                f"no field {field!r} in the header; it has {', '.join(self.fields)}"
+            )
         return self.fields[field]
 
     def set(self, field: str, value: Any) -> None:
@@ -209,7 +211,7 @@ class Program:
     def register(self, name: str, size: int, *, pair: bool = False, lanes: int = 0) -> Register:
         """Make an array of cells; with ``lanes``, one for each value of the payload."""
         if not name.isidentifier() or name in (r.name for r in self.registers):
-            raise Refused(f"a register needs a name of its own, in letters, not {name!r}")
+            raise ProgramRefused(f"a register needs a name of its own, in letters, not {name!r}")
         self.registers = (*self.registers, Register(name, size, pair=pair, lanes=lanes))
         return self.registers[-1]
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
 from fabriclab.core import Ints
-from fabriclab.innetwork.expressions import Refused, Value
+from fabriclab.innetwork.expressions import ProgramRefused, Value
 from fabriclab.innetwork.pipeline import DROP, Device, Packet, Program, Register, devices
 
 _LEAST = -(2**31)
@@ -37,13 +37,13 @@ _CALLS = {
 def _check_one(index: int, name: str, stage: int, size: int) -> None:
     """Refuse a cell outside a register."""
     if not 0 <= index < size:
-        raise Refused(f"stage {stage}, register {name!r}: cell {index} of {size}")
+        raise ProgramRefused(f"stage {stage}, register {name!r}: cell {index} of {size}")
 
 
 def _check_all(index: Words, name: str, stage: int, size: int) -> None:
     """Refuse cells of which one is outside a register."""
     if np.size(index) and not (0 <= np.min(index) and np.max(index) < size):
-        raise Refused(
+        raise ProgramRefused(
             f"stage {stage}, register {name!r}: cells {np.min(index)} to {np.max(index)} of {size}"
         )
 
@@ -109,7 +109,7 @@ class Switch:
 
     Raises
     ------
-    Refused
+    ProgramRefused
         If the program does not fit, with the stage and the rule.
     """
 
@@ -124,7 +124,7 @@ class Switch:
         self.packet = Packet(program.fields)
         bits = sum(program.fields.values())
         if bits > self.device.header or program.lanes > self.device.lanes:
-            raise Refused(
+            raise ProgramRefused(
                 f"parser: {self.device.name} reads a header of at most {self.device.header} bits and "
                 f"{self.device.lanes} values, not {bits} and {program.lanes}"
             )
@@ -142,7 +142,7 @@ class Switch:
         ready += [register.stage + 1 for register in self.accessed]
         self.stages = max(ready, default=0)
         if self.stages > self.device.stages:
-            raise Refused(
+            raise ProgramRefused(
                 f"stage {self.stages}: {self.device.name} has {self.device.stages} stages; shorten the chain"
             )
 
@@ -171,14 +171,14 @@ class Switch:
         width = 8 if register.pair or register.lanes else 4  # of a cell [B]
         need = register.size * width
         if need > self.device.memory:
-            raise Refused(
+            raise ProgramRefused(
                 f"register {register.name!r}: {need} B; a stage has {self.device.memory} B"
             )
         for _ in range(register.arrays):
             while stage < self.device.stages and not self._has_room(stage, need):
                 stage += 1
             if stage >= self.device.stages:
-                raise Refused(
+                raise ProgramRefused(
                     f"stage {stage}, register {register.name!r}: {self.device.name} has {self.device.stages} stages of "
                     f"{self.device.arrays} arrays and {self.device.memory} B; use fewer values, smaller registers, or "
                     "fewer steps before this access"
@@ -204,7 +204,7 @@ class Switch:
 
         Raises
         ------
-        Refused
+        ProgramRefused
             If an access falls outside a register; with the stage.
         ValueError
             If the packet is not one that the parser reads.
@@ -297,7 +297,7 @@ class Switch:
         for value in values:
             need = 4 * len(value.entries)  # [B]
             if need > self.device.memory:
-                raise Refused(
+                raise ProgramRefused(
                     f"stage {value.ready - 1}: a table of {len(value.entries)} entries needs {need} B; "
                     f"a stage has {self.device.memory} B"
                 )

@@ -17,7 +17,7 @@ from fabriclab import units
 from fabriclab.course.judges import Ask, Proxy, Unanswered
 from fabriclab.course.judges.shared.numbers import Misread, brief
 from fabriclab.course.questions.files import message
-from fabriclab.innetwork import DROP, REPLY, Refused, Switch
+from fabriclab.innetwork import DROP, REPLY, ProgramRefused, Switch
 
 from .programs import CLIENT, desk, placed
 
@@ -131,8 +131,10 @@ class Run:
         except Unanswered as error:
             self.problem = error
             self.faults.setdefault("stopped", error.said)
-        except (Refused, Misread) as error:
-            self.faults.setdefault("fit" if isinstance(error, Refused) else "packet", str(error))
+        except (ProgramRefused, Misread) as error:
+            self.faults.setdefault(
+                "fit" if isinstance(error, ProgramRefused) else "packet", str(error)
+            )
         else:
             self._afterwards()
 
@@ -266,7 +268,7 @@ class Run:
             out = {f: int(fields[f]) & (1 << b) - 1 for f, b in self.switch.program.fields.items()}
             words = np.broadcast_to(np.asarray(payload, np.int32), len(values)).tolist()
         except Exception as error:  # outside of a register, or a shape that a switch cannot hold
-            name = "outside" if isinstance(error, Refused) and who < 0 else "rule"
+            name = "outside" if isinstance(error, ProgramRefused) and who < 0 else "rule"
             self.faults[name] = message(4, f"{name}", error=error, header=header)
             return
         if action != DROP and who >= 0:

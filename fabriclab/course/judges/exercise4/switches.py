@@ -10,7 +10,7 @@ from fabriclab.course.judges import Ask, Rng, Unanswered, Verdict
 from fabriclab.course.judges.shared.calls import asker
 from fabriclab.course.judges.shared.numbers import Misread
 from fabriclab.course.questions.files import message, misconception
-from fabriclab.innetwork import Refused
+from fabriclab.innetwork import ProgramRefused
 from fabriclab.registry import register
 
 from .ladders import Ladder
@@ -131,7 +131,7 @@ def trace(
     try:
         crew.switch(2, 1 + tenant, 1)
         found = shortest(crew, faults=0 if calm else 3, stranger=tenant, hangs=True)
-    except (Unanswered, Refused, Misread) as error:
+    except (Unanswered, ProgramRefused, Misread) as error:
         return error.said if isinstance(error, Unanswered) else str(error)
     return Ladder(*found).picture() if found else message(4, "unbroken")
 
