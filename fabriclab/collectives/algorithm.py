@@ -311,7 +311,7 @@ def _closed(cost: Cost) -> ClosedForm:
         """Return steps * alpha + bytes / beta + additions * gamma [s], in the shape of the arguments.
 
         Leaves out link delays and the uneven blocks of sizes that do not divide. ``n_bytes`` [B] as nccl-tests
-        counts it, ``alpha`` [s] per step, ``beta`` [B/s] of a port one way, ``gamma`` [s/B] to add a byte.
+        counts it, ``alpha`` [s] per step, ``beta`` [B/s] of a port in one direction, ``gamma`` [s/B] to add a byte.
         """
         n = number(n_ranks, "n_ranks")
         if np.any(n != np.rint(n)):

@@ -189,7 +189,7 @@ def expert_tables(
     per_server : int, optional
         Ranks of a server, which follow each other; as many as divide n, up to 8, unless given.
     combine : bool
-        The way back: the steps in reverse order, each the other way.
+        Back to the senders: the steps in reverse order, each in the other direction.
 
     Examples
     --------
@@ -293,7 +293,7 @@ def expert_crossover(
     nvlink: units.Quantity,
     per_server: int | None = None,
 ) -> float:
-    """Return from how many tokens per rank on the high-throughput form takes less time, inf if never.
+    """Return the number of tokens per rank from which on the high-throughput form takes less time, inf if never.
 
     By `expert_time`, with what it leaves out. Further tokens are taken to choose as these do.
     """

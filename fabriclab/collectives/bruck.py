@@ -39,7 +39,7 @@ def _bits(n: int) -> Costs:
 
 
 def _backwards(steps: Steps) -> Steps:
-    """Return the steps of an all-gather as a reduce-scatter: in reverse order, each the other way and with sums."""
+    """Return the steps of an all-gather as a reduce-scatter: in reverse order, towards the senders, with sums."""
     backwards = []
     for step in reversed(steps):
         backwards.append(replace(step, source=step.target, target=step.source, reduce=~step.reduce))

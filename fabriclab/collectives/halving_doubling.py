@@ -34,21 +34,21 @@ def _hosts(n: int) -> Hosts:
     return Hosts(edges=host + np.minimum(host, n - p), guests=2 * np.arange(n - p) + 1)
 
 
-def _visit(n: int, way: str, first: ArrayLike, count: int, *, reduce: bool = False) -> Steps:
-    """Return the step between guests and hosts, ``way`` in or out, if there are guests."""
+def _visit(n: int, direction: str, first: ArrayLike, count: int, *, reduce: bool = False) -> Steps:
+    """Return the step between guests and hosts, ``direction`` in or out, if there are guests."""
     guest = _hosts(n).guests
     if not guest.size:
         return ()
     host = guest - 1
-    if way == "in":
+    if direction == "in":
         return (StepGroup.make(guest, host, first, count, reduce=reduce),)
     return (StepGroup.make(host, guest, first, count, reduce=reduce),)
 
 
-def _exchange(n: int, way: str, edges: Ints | None = None) -> Steps:
+def _exchange(n: int, kind: str, edges: Ints | None = None) -> Steps:
     """Return log2 p steps in which the hosts exchange; host v answers for the blocks edges[v]..edges[v + 1] - 1.
 
-    ``way`` is ``double`` (each sends all blocks it has, the nearest partner first), ``halve`` (each sends what
+    ``kind`` is ``double`` (each sends all blocks it has, the nearest partner first), ``halve`` (each sends what
     the partner will keep, which adds it, the farthest first), or ``whole`` (each sends and adds block 0).
     """
     rank = _hosts(n).edges[:-1]
@@ -59,12 +59,14 @@ def _exchange(n: int, way: str, edges: Ints | None = None) -> Steps:
         first: ArrayLike = 0
         count: ArrayLike = 1
         if edges is not None:
-            holder = partner if way == "halve" else host  # who has the blocks afterwards, or before
+            holder = (
+                partner if kind == "halve" else host
+            )  # who has the blocks afterwards, or before
             low = holder >> k << k  # the first of 2^k hosts
             first = edges[low]
             count = edges[low + (1 << k)] - first
-        steps.append(StepGroup.make(rank, rank[partner], first, count, reduce=way != "double"))
-    if way == "halve":
+        steps.append(StepGroup.make(rank, rank[partner], first, count, reduce=kind != "double"))
+    if kind == "halve":
         steps.reverse()
     return tuple(steps)
 

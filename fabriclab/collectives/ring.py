@@ -203,7 +203,7 @@ def channel_rings(n_ranks: int, per_server: int, *, alternate: bool = False) -> 
     The ring goes through the server and leaves it at the GPU before c, so it changes rails between servers, as
     NCCL_CROSS_NIC=1 allows [1]_. With ``alternate`` every second server is passed the other way round, so that rails
     are kept but for the last cable of an odd number of servers, as with NCCL_CROSS_NIC=2. With =0 a ring leaves every
-    server by the NIC by which it came in: that is no other order but another way, routing "pxn" on the first order,
+    server by the NIC by which it came in: that is no other order but another route, routing "pxn" on the first order,
     where the GPU before c hands over to GPU c.
 
     References

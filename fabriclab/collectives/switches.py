@@ -2,7 +2,7 @@
 
 Switches are the participants after the ranks; `lower` places them. An aggregation tree keeps the sum and sends it
 down. With NVLS a GPU reads the sum of all copies (multimem.ld_reduce [3]_), or writes to all copies (multimem.st): the
-sum passes a GPU between the two, and a port passes S (1 + 1/n) each way.
+sum passes a GPU between the two, and a port passes S (1 + 1/n) in each direction.
 
 References
 ----------
@@ -45,7 +45,7 @@ def _depth(n: int, radix: int | None) -> tuple[int, int, int]:
 
 @algorithm("all_reduce.aggregation_tree", each(_depth), machine="aggregation")
 def aggregation_tree(n: int, root: int, *, radix: int | None = None) -> tuple[int, Steps]:
-    """Add up a tree of switches and multicast the sum down it: S each way at every port, if pipelined.
+    """Add up a tree of switches and multicast the sum down it: S in each direction at every port, if pipelined.
 
     A switch has ``radix`` ranks or switches below it, and one switch all ranks unless given.
     """

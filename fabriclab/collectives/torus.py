@@ -33,7 +33,7 @@ def _shape(n: int, shape: Shape) -> tuple[int, ...]:
     return sides
 
 
-def _grid(shape: tuple[int, ...], dims: Sequence[int], part: int = 0, way: int = 1) -> Steps:
+def _grid(shape: tuple[int, ...], dims: Sequence[int], part: int = 0, direction: int = 1) -> Steps:
     """Return reduce-scatters along the dimensions in order, each within what the one before has left, and back.
 
     Rank numbers run over the last dimension first. It is for the blocks n * part to n * part + n - 1.
@@ -49,7 +49,7 @@ def _grid(shape: tuple[int, ...], dims: Sequence[int], part: int = 0, way: int =
         side = shape[dim]
         at = place[dim]
         neighbour = list(place)
-        neighbour[dim] = (at + way) % side
+        neighbour[dim] = (at + direction) % side
         window = left
         left //= side
         if side > 1:
@@ -59,10 +59,10 @@ def _grid(shape: tuple[int, ...], dims: Sequence[int], part: int = 0, way: int =
                 np.ravel_multi_index(neighbour, shape),
                 count=left,
                 repeat=side - 1,
-                shift=-way * left,
+                shift=-direction * left,
                 window=window,
             )
-            there.append(ring(first=base + (at - way) % side * left, reduce=True))
+            there.append(ring(first=base + (at - direction) % side * left, reduce=True))
             back.append(ring(first=base + at * left, reduce=False))
         base = base + at * left
     return (*there, *reversed(back))
@@ -121,9 +121,9 @@ def torus(n: int, root: int, *, shape: Shape = None) -> tuple[int, Steps]:
     check_memory(size, f"a torus {grid}, step by step", "take fewer ranks, or all_reduce bucket")
 
     parts = []  # the steps of each part, which all parts take at once
-    for part, (order, way) in enumerate(turns):
+    for part, (order, direction) in enumerate(turns):
         flat: list[StepGroup] = []
-        for group in _grid(grid, order, part, way):
+        for group in _grid(grid, order, part, direction):
             flat += group.steps(n_blocks)
         parts.append(flat)
     return n_blocks, tuple(StepGroup.together(step) for step in zip(*parts, strict=True))

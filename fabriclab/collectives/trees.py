@@ -1,9 +1,9 @@
 """Through one root, over a star or a binomial tree; and a double binary tree, which has two roots.
 
-One root is the naive way, kept as the yardstick: every rank sends to one, which adds and sends back. All transfers of
-a phase form one step: whether the root's port takes them one after another or at once is decided by the network. The
-closed form lets them share the port, which is what textbooks mean. In a binomial tree the number of ranks that have the
-data doubles in every step.
+One root is the naive algorithm, kept for comparison: every rank sends to one, which adds and sends back. All
+transfers of a phase form one step: whether the root's port takes them one after another or at once is decided by the
+network. The closed form lets them share the port, which is what textbooks mean. In a binomial tree the number of ranks
+that have the data doubles in every step.
 
 References
 ----------
@@ -75,7 +75,7 @@ def tree(n: int, root: int, way: str, whole: int) -> Steps:
 
 def _through(collective: str, up: str, down: str) -> None:
     """Register a collective over both shapes."""
-    phases = [(way, blocks) for way, blocks in (("up", up), ("down", down)) if blocks]
+    phases = [(direction, blocks) for direction, blocks in (("up", up), ("down", down)) if blocks]
     has_own = "own" in (up, down)
     # How often the root moves whole arrays, and all ranks' own blocks; of a barrier nothing has a size.
     wholes = 0
@@ -88,8 +88,8 @@ def _through(collective: str, up: str, down: str) -> None:
         """Return the steps of both phases over one shape."""
         n_blocks = n if has_own else 1
         steps: Steps = ()
-        for way, blocks in phases:
-            steps += shape(n, root, way, n_blocks if blocks == "whole" else 0)
+        for direction, blocks in phases:
+            steps += shape(n, root, direction, n_blocks if blocks == "whole" else 0)
         return n_blocks, steps
 
     def star_costs(n: Any) -> Costs:
@@ -125,7 +125,10 @@ def scatter_all_gather(n: int, root: int) -> tuple[int, Steps]:
 
 
 def _double(n: Any) -> Costs:
-    """Per level and way half of the array passes a port, or twice that where a parent has two children."""
+    """Return the costs of both trees.
+
+    On each level, up and down, half of the array passes a port, or twice that where a parent has two children.
+    """
     levels = ceil_log2(n)
     with_two_children = ceil_log2(np.ceil(n / 3))  # levels
     moved = (levels + with_two_children) / 2

@@ -101,12 +101,12 @@ def compare(
     timer: units.Quantity = _TIMER,
     **pool: Any,
 ) -> dict[str, Way]:
-    """Return what the ways of an all-reduce cost, one of ``jobs`` that run at once on every so many-th rank.
+    """Return what an all-reduce costs by each algorithm, one of ``jobs`` that run at once on every so many-th rank.
 
-    Hosts use all shortest ways. Who has lost a packet waits for the same timer with all ways, twice as long each time;
-    hosts send a message of 4 KiB packets at once, and all wait for its slowest packet after each step. SHARP's network
-    loses nothing, which favours it. Left out: the time that hosts need to add, losses between switches, and cards of
-    hosts that hear of a gap before the timer ends; with a timer of 0 nobody waits.
+    Hosts use all shortest paths. Whatever the algorithm, who has lost a packet waits for the same timer, twice as long
+    each time; hosts send a message of 4 KiB packets at once, and all wait for its slowest packet after each step.
+    SHARP's network loses nothing, which favours it. Left out: the time that hosts need to add, losses between switches,
+    and cards of hosts that hear of a gap before the timer ends; with a timer of 0 nobody waits.
 
     Parameters
     ----------

@@ -193,7 +193,7 @@ def adders(fabric: Fabric) -> Flags:
 def grow(
     fabric: Fabric, ranks: ArrayLike, mode: Mode, *, load: ArrayLike = 0, radix: int | None = None
 ) -> Tree:
-    """Return the flattest tree over some ranks: of the roots with the shortest way to all, the one with the least load.
+    """Return the flattest tree over some ranks: of the roots with the shortest path to all, the least loaded one.
 
     Leaves out trees with more than one way up at a time, and several rails of one job: take a tree for each.
 

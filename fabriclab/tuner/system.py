@@ -54,7 +54,8 @@ class System:
     started : int
         GPUs that one process starts, one after the other; 0 where each has its own.
     algo : str
-        What the run forced, such as ``ring``; else ``default``. Where a collective has no such way, NCCL takes a ring.
+        What the run forced, such as ``ring``; else ``default``. Where a collective has no such algorithm, NCCL
+        takes a ring.
     """
 
     what: str
