@@ -83,8 +83,8 @@ def _pairwise(n: Any, traffic: ArrayLike | None) -> Costs:
     table = _table(n, traffic)
     rank = np.arange(int(n))
     moved = 0
-    for distance in range(1, rank.size):  # the largest message of each step
-        moved += table[rank, (rank + distance) % rank.size].max()
+    for offset in range(1, rank.size):  # the largest message of each step
+        moved += table[rank, (rank + offset) % rank.size].max()
     return n - 1, moved, 0
 
 
@@ -93,8 +93,8 @@ def pairwise(n: int, root: int, *, traffic: ArrayLike | None = None) -> Built:
     """Send to the rank at distance 1, then 2, ...: each port has one message at a time; with skew all wait for one."""
     rank = np.arange(n)
     steps = []
-    for distance in range(1, n):
-        target = (rank + distance) % n
+    for offset in range(1, n):
+        target = (rank + offset) % n
         steps.append(StepGroup.make(rank, target, rank * n + target, reduce=False))
     return _skewed(n, tuple(steps), traffic)
 

@@ -120,8 +120,8 @@ def _along_rails(rank: Ints, g: int, rail: Ints) -> Steps:
 def _pairs_in_servers(rank: Ints, g: int) -> tuple[Ints, Ints]:
     """Return each rank g - 1 times, and the others of its server."""
     source = np.repeat(rank, g - 1)
-    distance = np.tile(np.arange(1, g), rank.size)
-    target = source // g * g + (source + distance) % g
+    offset = np.tile(np.arange(1, g), rank.size)
+    target = source // g * g + (source + offset) % g
     return source, target
 
 
