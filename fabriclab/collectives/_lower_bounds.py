@@ -99,22 +99,17 @@ def bounds(
     <Bound port: 699 ms = 2 (n-1)/n S / rate>
     """
     definition(collective)  # refuses a wrong name
-    n, size = units.count(n_ranks, "n_ranks"), units.size(n_bytes, "n_bytes")
-    who, found = MACHINES[units.choice(machine, "machine", MACHINES)], []
+    n = units.count(n_ranks, "n_ranks")
+    size = units.size(n_bytes, "n_bytes")
+    who = MACHINES[units.choice(machine, "machine", MACHINES)]
 
-    def cut(k: int, rate: units.Quantity, symbol: str, name: str, model: str) -> None:
-        # The factor of the bus bandwidth is this bound: that is why busbw can be held against a rate.
-        part, (a, _) = bus_factor(collective, k) if k > 1 else 0.0, BUS_FACTORS[collective]
-        formula = f"{f'{a:g} ' if a > 1 else ''}{f'({symbol}-1)/{symbol} ' if a else ''}S / rate"
-        if collective == "all_reduce" and machine != "hosts":
-            reads = machine == "nvls" and name == "port"
-            part, formula = (k > 1) * (1 + reads / k), f"S {'(1 + 1/n) ' if reads else ''}/ rate"
-        if collective == "all_to_all":
-            part, formula = part * n / k, formula if k == n else f"n/k {formula}"
-        found.append(Bound(name, f"{who}; {model}", part * size / units.rate(rate, name), formula))
-
+    found = []
     if port_rate is not None:
-        cut(n, port_rate, "n", "port", "each rank has one port, full duplex")
+        part = _port_part(collective, n, machine)
+        seconds = part.factor * size / units.rate(port_rate, "port")
+        model = f"{who}; each rank has one port, full duplex"
+        found.append(Bound("port", model, seconds, part.formula))
+
     for level in cuts:
         if not isinstance(level, Sequence) or isinstance(level, str) or len(level) != 2:
             raise TypeError(
@@ -122,29 +117,73 @@ def bounds(
             )
         groups, rate = level
         k = units.count(groups, "cuts: groups", 1, n)
-        cut(k, rate, "k", f"cut of {k} groups", "each group has one shared way in and out")
+        name = f"cut of {k} groups"
+        part = _cut_part(collective, k, n, machine)
+        seconds = part.factor * size / units.rate(rate, name)
+        model = f"{who}; each group has one shared way in and out"
+        found.append(Bound(name, model, seconds, part.formula))
+
     wait = units.latency(alpha, "alpha")
     if wait:
         most = None if messages is None else units.count(messages, "messages")
-        found.append(
-            _rounds(n, wait, most if machine == "hosts" and collective != "send_recv" else None)
-        )
+        if machine != "hosts" or collective == "send_recv":
+            most = None
+        found.append(_rounds(n, wait, most))
     return tuple(found)
+
+
+class _Part(NamedTuple):
+    """Share of the size that passes the busiest port or cut, and the formula of the bound."""
+
+    factor: float
+    formula: str
+
+
+def _port_part(collective: str, n: int, machine: str) -> _Part:
+    """Return the share of the size that passes the port of a rank."""
+    if collective == "all_reduce" and machine == "nvls":
+        return _Part(1 + 1 / n if n > 1 else 0.0, "S (1 + 1/n) / rate")
+    if collective == "all_reduce" and machine == "aggregation":
+        return _Part(1.0 if n > 1 else 0.0, "S / rate")
+    return _bus_part(collective, n, "n")
+
+
+def _cut_part(collective: str, k: int, n: int, machine: str) -> _Part:
+    """Return the share of the size that passes the cut before one of k groups."""
+    if collective == "all_reduce" and machine != "hosts":
+        return _Part(1.0 if k > 1 else 0.0, "S / rate")
+    part = _bus_part(collective, k, "k")
+    if collective == "all_to_all":
+        formula = part.formula if k == n else f"n/k {part.formula}"
+        return _Part(part.factor * n / k, formula)
+    return part
+
+
+def _bus_part(collective: str, k: int, symbol: str) -> _Part:
+    """Return the factor of the bus bandwidth, which is this bound: that is why busbw can be held against a rate."""
+    factor = bus_factor(collective, k) if k > 1 else 0.0
+    times, _ = BUS_FACTORS[collective]
+    formula = ""
+    if times > 1:
+        formula += f"{times:g} "
+    if times:
+        formula += f"({symbol}-1)/{symbol} "
+    return _Part(factor, f"{formula}S / rate")
 
 
 def _rounds(n: int, alpha: float, messages: int | None) -> Bound:
     """Every rank's data must reach another: with m messages at once, m + 1 times as many have it per round."""
     if messages is None:
-        return Bound(
-            "latency",
-            "a rank sends and takes in any number of messages at once",
-            alpha * (n > 1),
-            "alpha",
-        )
-    rounds, reached = 0, 1
+        model = "a rank sends and takes in any number of messages at once"
+        return Bound("latency", model, alpha if n > 1 else 0.0, "alpha")
+
+    rounds = 0
+    reached = 1
     while reached < n:
-        rounds, reached = rounds + 1, reached * (messages + 1)
-    model = f"a rank sends and takes in {messages} message{'s' * (messages > 1)} at once, each takes alpha"
+        rounds += 1
+        reached *= messages + 1
+    some = "1 message" if messages == 1 else f"{messages} messages"
+    model = f"a rank sends and takes in {some} at once, each takes alpha"
     base = "log2 n" if messages == 1 else f"log{messages + 1} n"
     return Bound("latency", model, rounds * alpha, f"ceil({base}) alpha")
 
@@ -188,20 +227,25 @@ def loggp(
     >>> round(1e6 * loggp(root, 1, latency="2 us", overhead="1 us", gap="3 us", rate="50 GB/s"), 6)
     25.0
     """
-    size, per_byte = units.size(n_bytes, "n_bytes"), 1 / units.rate(rate, "rate")
-    given = {"latency": latency, "overhead": overhead, "gap": gap}
-    wait, own, least = (units.latency(time, name) for name, time in given.items())
-    total, people = 0.0, schedule.n_participants
+    size = units.size(n_bytes, "n_bytes")
+    per_byte = 1 / units.rate(rate, "rate")
+    wait = units.latency(latency, "latency")
+    own = units.latency(overhead, "overhead")
+    between = max(units.latency(gap, "gap"), own)  # two messages of one rank [s]
+
+    total = 0.0
+    people = schedule.n_participants
     for group in schedule.groups:
-        ends = np.append(group.source, group.target + people)  # a port each way
-        busy = np.tile(np.arange(people) < schedule.n_ranks, 2)
+        # Ports of the participants for sending, and after them those for receiving; only ranks count.
+        is_rank = np.tile(np.arange(people) < schedule.n_ranks, 2)
         source, target = distinct_pairs(
             group.source.astype(np.int64), group.target.astype(np.int64)
         )
-        messages = np.bincount(np.append(source, target + people), minlength=busy.size)[busy]
-        moved = np.bincount(ends, np.tile(size * schedule.moved(group), 2), busy.size)[busy]
-        port = np.maximum(moved - messages, 0) * per_byte + np.maximum(messages - 1, 0) * max(
-            least, own
-        )
+        messages = np.bincount(np.append(source, target + people), minlength=is_rank.size)[is_rank]
+        ends = np.append(group.source, group.target + people)
+        weight = np.tile(size * schedule.moved(group), 2)  # [B]
+        moved = np.bincount(ends, weight, is_rank.size)[is_rank]  # [B]
+        # m (k - 1) G + (m - 1) max(g, o) for m messages of k bytes
+        port = np.maximum(moved - messages, 0) * per_byte + np.maximum(messages - 1, 0) * between
         total += group.repeat * (2 * own + wait + float(port.max()))
     return total

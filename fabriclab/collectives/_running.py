@@ -67,16 +67,17 @@ def execute(schedule: Schedule, buffers: Any, op: np.ufunc = np.add) -> list[Arr
     [[111, 222], [111, 222], [111, 222]]
     """
     about = definition(schedule.collective)
-    before, after = (
-        holds(schedule.n_ranks, schedule.n_blocks, schedule.root)
-        for holds in (about.before, about.after)
-    )
+    before = about.before(schedule.n_ranks, schedule.n_blocks, schedule.root)
+    after = about.after(schedule.n_ranks, schedule.n_blocks, schedule.root)
     arrays, count = _inputs(schedule, before, buffers, one=about.before is at_root)
     # The elements in the order segment, block: the blocks first, first + 1, ... of one segment follow each other.
     block = cuts(count, schedule.n_blocks, schedule.parts)
-    length, inner = np.diff(block), block[:-1, None] + cuts(np.diff(block), schedule.segments)
-    pieces = np.diff(inner).T.ravel()
-    order, edge = expand(inner[:, :-1].T.ravel(), pieces), pointer(pieces)
+    length = np.diff(block)  # (blocks,)
+    segment = block[:-1, None] + cuts(length, schedule.segments)  # (blocks, segments + 1)
+    pieces = np.diff(segment).T.ravel()  # elements of each piece
+    order = expand(segment[:, :-1].T.ravel(), pieces)
+    edge = pointer(pieces)
+
     data = np.zeros((schedule.n_participants, count), dtype=arrays[0].dtype)
     for rank, array in zip(np.flatnonzero(before.any(axis=1)).tolist(), arrays, strict=True):
         data[rank, np.repeat(before[rank], length)] = array
@@ -84,17 +85,24 @@ def execute(schedule: Schedule, buffers: Any, op: np.ufunc = np.add) -> list[Arr
     held = _held(schedule, before, edge.size - 1)
     for _ in _steps(schedule, data, held, edge, op):
         pass
+
     lacks = np.argwhere(np.tile(after, schedule.segments) & ~held[: schedule.n_ranks])
     if lacks.size:
-        rank, block = lacks[0][0], lacks[0][1] % schedule.n_blocks
+        rank, piece = lacks[0]
         raise ValueError(
-            f"{schedule!r} ends, and rank {rank} has not got block {block}, as {schedule.collective} must"
+            f"{schedule!r} ends, and rank {rank} has not got block {piece % schedule.n_blocks}, "
+            f"as {schedule.collective} must"
         )
+
     whole = np.empty_like(data)
     whole[:, order] = data
-    return [
-        whole[r] if has.all() else whole[r, np.repeat(has, length)] for r, has in enumerate(after)
-    ]
+    results = []
+    for rank, has in enumerate(after):
+        if has.all():
+            results.append(whole[rank])
+        else:
+            results.append(whole[rank, np.repeat(has, length)])
+    return results
 
 
 def trace(schedule: Schedule, numbers: Any, op: np.ufunc = np.add) -> tuple[Array, Flags]:
@@ -129,16 +137,16 @@ def trace(schedule: Schedule, numbers: Any, op: np.ufunc = np.add) -> tuple[Arra
     pieces = schedule.segments * schedule.n_blocks
     held = _held(schedule, before, pieces)
     data = np.zeros(held.shape, dtype=np.asarray(numbers).dtype)
-    data[: schedule.n_ranks] = np.where(
-        held[: schedule.n_ranks], np.reshape(numbers, (schedule.n_ranks, 1)), 0
-    )
-    states = [(data.copy(), held.copy())]
+    of_rank = np.reshape(numbers, (schedule.n_ranks, 1))
+    data[: schedule.n_ranks] = np.where(held[: schedule.n_ranks], of_rank, 0)
+
+    all_data = [data.copy()]
+    all_held = [held.copy()]
     for _ in _steps(schedule, data, held, np.arange(pieces + 1), op):
-        states.append((data.copy(), held.copy()))
-    shape = (len(states), schedule.n_participants, schedule.segments, schedule.n_blocks)
-    return np.stack([d for d, _ in states]).reshape(shape), np.stack(
-        [h for _, h in states]
-    ).reshape(shape)
+        all_data.append(data.copy())
+        all_held.append(held.copy())
+    shape = (len(all_data), schedule.n_participants, schedule.segments, schedule.n_blocks)
+    return np.stack(all_data).reshape(shape), np.stack(all_held).reshape(shape)
 
 
 def _held(schedule: Schedule, before: Flags, pieces: int) -> Flags:
@@ -185,9 +193,10 @@ def _steps(schedule: Schedule, data: Array, held: Flags, edge: Ints, op: np.ufun
 
 def check_op(op: np.ufunc, dtype: np.dtype[Any]) -> None:
     """Refuse what is not the same in every order; of a ufunc that is not numpy's own nothing is known."""
-    if not isinstance(op, np.ufunc) or (
-        getattr(np, op.__name__, None) is op and op.__name__ not in _OPS
-    ):
+    allowed = isinstance(op, np.ufunc)
+    if allowed and getattr(np, op.__name__, None) is op:
+        allowed = op.__name__ in _OPS
+    if not allowed:
         raise ValueError(
             f"op must be commutative and associative: one of np.{', np.'.join(_OPS)}; got {op!r}"
         )
@@ -203,25 +212,36 @@ def _inputs(
     schedule: Schedule, before: Flags, buffers: Any, *, one: bool
 ) -> tuple[list[Array], int]:
     """Return the buffers as flat arrays of one dtype, and the elements of the whole array; or refuse them by name."""
-    what, n = schedule.collective, int(before.any(axis=1).sum())
-    arrays = [
-        np.asarray(b) for b in ([buffers] if one else buffers if np.iterable(buffers) else ())
-    ]
+    what = schedule.collective
+    has_buffer = before.any(axis=1)
+    n = int(has_buffer.sum())
+    arrays = _arrays(buffers, one=one)
     if len(arrays) != n or any(a.ndim != 1 or a.dtype != arrays[0].dtype for a in arrays):
         got = ", ".join(f"{a.dtype}{list(a.shape)}" for a in arrays[:4])
         raise ValueError(
             f"buffers of {what} must be {n} array(s) of one dimension and dtype, got {len(arrays)}: {got}"
         )
+
     sizes = np.array([a.size for a in arrays])
     count = int(sizes[0] if before[0].all() else sizes.sum())
-    right = before[before.any(axis=1)] @ np.diff(cuts(count, schedule.n_blocks, schedule.parts))
+    right = before[has_buffer] @ np.diff(cuts(count, schedule.n_blocks, schedule.parts))
     wrong = np.flatnonzero(right != sizes)
     if wrong.size:
-        r = wrong[0]
+        rank = wrong[0]
         raise ValueError(
-            f"buffers[{r}] of {what} must have {right[r]} elements to go with the others, got {sizes[r]}"
+            f"buffers[{rank}] of {what} must have {right[rank]} elements to go with the others, "
+            f"got {sizes[rank]}"
         )
     return arrays, count
+
+
+def _arrays(buffers: Any, *, one: bool) -> list[Array]:
+    """Return buffers as arrays; what is neither one array nor several gives none."""
+    if one:
+        return [np.asarray(buffers)]
+    if not np.iterable(buffers):
+        return []
+    return [np.asarray(buffer) for buffer in buffers]
 
 
 def expected(
@@ -250,13 +270,18 @@ def expected(
     parts : array_like, shape (n_ranks^2,), optional
         ``Schedule.parts`` of an all-to-all with skew: how its blocks are cut.
     """
-    about, one = definition(collective), definition(collective).before is at_root
-    arrays = [np.asarray(b) for b in ([buffers] if one else buffers)]
-    n = units.count((0 if one else len(arrays)) if n_ranks is None else n_ranks, "n_ranks")
+    about = definition(collective)
+    one = about.before is at_root
+    arrays = [np.asarray(buffers)] if one else [np.asarray(buffer) for buffer in buffers]
+    if n_ranks is None:
+        n_ranks = 0 if one else len(arrays)
+    n = units.count(n_ranks, "n_ranks")
     if not one and n != len(arrays):
         raise ValueError(f"buffers of {collective} must be {n}, one per rank, got {len(arrays)}")
+
     check_op(op, arrays[0].dtype)
-    return [
-        np.array(result)
-        for result in about.result(arrays, op, n, root, *[] if parts is None else [parts])
-    ]
+    if parts is None:
+        results = about.result(arrays, op, n, root)
+    else:
+        results = about.result(arrays, op, n, root, parts)
+    return [np.array(result) for result in results]

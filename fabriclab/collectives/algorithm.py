@@ -41,8 +41,13 @@ class Definition(NamedTuple):
     result: Callable[..., list[Array]]
 
 
+def _one(n: int) -> int:
+    """Return 1: the arrays of most collectives."""
+    return 1
+
+
 def define(
-    name: str, before: Holders, after: Holders, arrays: Callable[[int], int] = lambda n: 1
+    name: str, before: Holders, after: Holders, arrays: Callable[[int], int] = _one
 ) -> Callable[[Callable[..., list[Array]]], Any]:
     """Register the result of a collective together with who has what."""
     return registry.register("definition", name, before=before, after=after, arrays=arrays)
@@ -51,9 +56,8 @@ def define(
 def definition(collective: str) -> Definition:
     """Return what a collective does; a wrong name is answered with the list."""
     units.choice(collective, "collective", registry.names("definition"))
-    return Definition(
-        **registry.info("definition", collective), result=registry.get("definition", collective)
-    )
+    about = registry.info("definition", collective)
+    return Definition(**about, result=registry.get("definition", collective))
 
 
 def everywhere(n: int, blocks: int, root: int) -> Flags:
@@ -93,17 +97,27 @@ def cuts(count: Any, blocks: int, parts: Any = None) -> Ints:
     Without, or where all are equal, as `numpy.array_split` cuts: lengths differ by one, the longer ones first.
     """
     if parts is not None and np.size(parts) > 1:
-        return np.asarray(
-            np.rint(np.append(0.0, np.cumsum(parts)) * (count / np.sum(parts))), dtype=np.int64
-        )
+        ends = np.append(0.0, np.cumsum(parts))  # in parts
+        return np.asarray(np.rint(ends * (count / np.sum(parts))), dtype=np.int64)
+
     size, longer = np.divmod(np.asarray(count, dtype=np.int64)[..., None], blocks)
-    k = np.arange(blocks + 1)
-    return np.asarray(k * size + np.minimum(k, longer))
+    block = np.arange(blocks + 1)
+    return np.asarray(block * size + np.minimum(block, longer))
 
 
 def at_root(n: int, blocks: int, root: int) -> Flags:
     """Only the root has anything: the whole array."""
     return np.repeat(np.arange(n) == root, blocks).reshape(n, blocks)
+
+
+def _one_per_rank(n: int) -> int:
+    """Return n: the arrays of a collective that nccl-tests counts by what each rank has."""
+    return n
+
+
+def _none(n: int) -> int:
+    """Return 0: the arrays of a collective without data."""
+    return 0
 
 
 def _total(buffers: list[Array], op: np.ufunc) -> Array:
@@ -114,31 +128,62 @@ def _keep(whole: Array, n: int, root: int) -> list[Array]:
     return [whole if r == root else whole[:0] for r in range(n)]
 
 
-def _exchanged(
+# Results by definition: from all buffers to what each rank must have.
+
+
+@define("all_reduce", everywhere, everywhere)
+def _all_reduce(buffers: list[Array], op: np.ufunc, n: int, root: int) -> list[Array]:
+    return [_total(buffers, op)] * n
+
+
+@define("reduce_scatter", everywhere, own)
+def _reduce_scatter(buffers: list[Array], op: np.ufunc, n: int, root: int) -> list[Array]:
+    return np.array_split(_total(buffers, op), n)
+
+
+@define("all_gather", own, everywhere)
+def _all_gather(buffers: list[Array], op: np.ufunc, n: int, root: int) -> list[Array]:
+    return [np.concatenate(buffers)] * n
+
+
+@define("broadcast", at_root, everywhere)
+def _broadcast(buffers: list[Array], op: np.ufunc, n: int, root: int) -> list[Array]:
+    return buffers * n
+
+
+@define("reduce", everywhere, at_root)
+def _reduce(buffers: list[Array], op: np.ufunc, n: int, root: int) -> list[Array]:
+    return _keep(_total(buffers, op), n, root)
+
+
+@define("gather", own, at_root)
+def _gather(buffers: list[Array], op: np.ufunc, n: int, root: int) -> list[Array]:
+    return _keep(np.concatenate(buffers), n, root)
+
+
+@define("scatter", at_root, own)
+def _scatter(buffers: list[Array], op: np.ufunc, n: int, root: int) -> list[Array]:
+    return np.array_split(buffers[0], n)
+
+
+@define("all_to_all", _pairs, _columns, arrays=_one_per_rank)
+def _all_to_all(
     buffers: list[Array], op: np.ufunc, n: int, root: int, parts: Any = None
 ) -> list[Array]:
     whole = np.concatenate(buffers)
     blocks = np.split(whole, cuts(whole.size, n * n, parts)[1:-1])
-    return [np.concatenate(blocks[r::n]) for r in range(n)]
+    return [np.concatenate(blocks[rank::n]) for rank in range(n)]
 
 
-define("all_reduce", everywhere, everywhere)(lambda given, op, n, root: [_total(given, op)] * n)
-define("reduce_scatter", everywhere, own)(
-    lambda given, op, n, root: np.array_split(_total(given, op), n)
-)
-define("all_gather", own, everywhere)(lambda given, op, n, root: [np.concatenate(given)] * n)
-define("broadcast", at_root, everywhere)(lambda given, op, n, root: given * n)
-define("reduce", everywhere, at_root)(lambda given, op, n, root: _keep(_total(given, op), n, root))
-define("gather", own, at_root)(lambda given, op, n, root: _keep(np.concatenate(given), n, root))
-define("scatter", at_root, own)(lambda given, op, n, root: np.array_split(given[0], n))
-define("all_to_all", _pairs, _columns, arrays=lambda n: n)(_exchanged)
-define("send_recv", own, _next, arrays=lambda n: n)(
-    lambda given, op, n, root: given[-1:] + given[:-1]
-)
-# Every rank must have heard of every other; nothing has a size.
-define("barrier", own, everywhere, arrays=lambda n: 0)(
-    lambda given, op, n, root: [np.concatenate(given)] * n
-)
+@define("send_recv", own, _next, arrays=_one_per_rank)
+def _send_recv(buffers: list[Array], op: np.ufunc, n: int, root: int) -> list[Array]:
+    return buffers[-1:] + buffers[:-1]
+
+
+@define("barrier", own, everywhere, arrays=_none)
+def _barrier(buffers: list[Array], op: np.ufunc, n: int, root: int) -> list[Array]:
+    """Every rank must have heard of every other; nothing has a size."""
+    return [np.concatenate(buffers)] * n
 
 
 ClosedForm = Callable[..., Floats]
@@ -171,16 +216,16 @@ def algorithm(
     collective, how = name.split(".", 1)
 
     def keep(steps: Recipe) -> Recipe:
-        declared = {
-            k: p.default for k, p in signature(steps).parameters.items() if p.kind is p.KEYWORD_ONLY
-        }
+        declared = _options(steps)
 
         def chosen(given: dict[str, Any]) -> dict[str, Any]:
-            if wrong := [option for option in given if option not in declared]:
-                takes = ", ".join(declared) or "none"
-                raise TypeError(
-                    f"{collective} {how} has no option {wrong[0]!r}; its options: {takes}"
-                )
+            """Return all options, those that are not given by their defaults."""
+            for option in given:
+                if option not in declared:
+                    takes = ", ".join(declared) or "none"
+                    raise TypeError(
+                        f"{collective} {how} has no option {option!r}; its options: {takes}"
+                    )
             return declared | given
 
         @wraps(steps)
@@ -189,19 +234,16 @@ def algorithm(
             check_memory(per_pair * n * n, f"{collective} {how} over {n} ranks", "take fewer ranks")
             blocks, groups, *parts = steps(n, units.count(root, "root", 0, n - 1), **chosen(given))
             kept = groups if n > 1 else ()
-            people = max((1 + int(max(g.source.max(), g.target.max())) for g in kept), default=n)
-            arrays = definition(collective).arrays(n)
-            even = None if arrays == 1 else np.array([arrays / blocks])
             return Schedule(
-                collective,
-                how,
-                n,
-                blocks,
-                kept,
-                1,
-                max(0, people - n),
-                root,
-                parts[0] if parts else even,
+                collective=collective,
+                algorithm=how,
+                n_ranks=n,
+                n_blocks=blocks,
+                groups=kept,
+                segments=1,
+                n_switches=max(0, _participants(kept, n) - n),
+                root=root,
+                parts=parts[0] if parts else _even_parts(collective, n, blocks),
             )
 
         def form(**given: Any) -> ClosedForm:
@@ -215,20 +257,46 @@ def algorithm(
     return keep
 
 
+def _options(steps: Recipe) -> dict[str, Any]:
+    """Return the options of an algorithm with their defaults: its parameters by keyword only."""
+    parameters = signature(steps).parameters.items()
+    return {name: it.default for name, it in parameters if it.kind is it.KEYWORD_ONLY}
+
+
+def _participants(groups: Steps, n: int) -> int:
+    """Return the number of ranks and switches that take part in steps; n if there are no steps."""
+    if not groups:
+        return n
+    return 1 + max(int(max(group.source.max(), group.target.max())) for group in groups)
+
+
+def _even_parts(collective: str, n: int, blocks: int) -> Floats | None:
+    """Return the parts of a Schedule whose blocks are equal: None where they make up one array."""
+    arrays = definition(collective).arrays(n)
+    if arrays == 1:
+        return None
+    return np.array([arrays / blocks])
+
+
 def each(cost: Cost) -> Cost:
     """Return a cost over an array of one that takes a single whole number of ranks."""
-    return lambda n, **options: np.vectorize(lambda k: cost(int(k), **options), otypes=[float] * 3)(
-        n
-    )
+
+    def over_array(n: Any, **options: Any) -> Costs:
+        def of_one(ranks: float) -> Costs:
+            return cost(int(ranks), **options)
+
+        costs: Costs = np.vectorize(of_one, otypes=[float] * 3)(n)
+        return costs
+
+    return over_array
 
 
 def server_size(n: int, per_server: int | None, instead: str) -> int:
     """Return the ranks of a server: the most up to 8 that divide n unless given; refuse what does not divide."""
-    size = (
-        max(g for g in range(1, 9) if n % g == 0)
-        if per_server is None
-        else units.count(per_server, "per_server")
-    )
+    if per_server is None:
+        size = max(g for g in range(1, 9) if n % g == 0)
+    else:
+        size = units.count(per_server, "per_server")
     if n % size:
         raise ValueError(
             f"n_ranks must be a multiple of per_server, got {n} and {size}; {instead} takes any number"
@@ -237,20 +305,21 @@ def server_size(n: int, per_server: int | None, instead: str) -> int:
 
 
 def _closed(cost: Cost) -> ClosedForm:
+    """Return the closed form with the costs of an algorithm."""
+
     def time(n_bytes: Any, n_ranks: Any, alpha: Any, beta: Any, gamma: Any = 0.0) -> Floats:
         """Return steps * alpha + bytes / beta + additions * gamma [s], in the shape of the arguments.
 
         Leaves out link delays and the uneven blocks of sizes that do not divide. ``n_bytes`` [B] as nccl-tests
-        counts it, ``alpha`` [s] per step, ``beta`` [B/s] of a port one way, ``gamma`` [s/B] to add a byte.
+        counts it, ``alpha`` [s] per step, ``beta`` [B/s] of a port in one direction, ``gamma`` [s/B] to add a byte.
         """
         n = number(n_ranks, "n_ranks")
         if np.any(n != np.rint(n)):
             raise ValueError(f"n_ranks must be whole numbers, got {n_ranks!r}")
         steps, moved, added = cost(n)
-        transfer = number(n_bytes, "n_bytes") * (
-            moved / number(beta, "beta") + added * number(gamma, "gamma")
-        )
-        out: Floats = steps * number(alpha, "alpha") + transfer
+        size = number(n_bytes, "n_bytes")
+        per_byte = moved / number(beta, "beta") + added * number(gamma, "gamma")
+        out: Floats = steps * number(alpha, "alpha") + size * per_byte
         return out
 
     return time

@@ -15,10 +15,11 @@ References
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
 from fabriclab.collectives.algorithm import Built, Costs, Steps, algorithm, each, server_size
@@ -27,7 +28,8 @@ from fabriclab.core import Fabric, Floats, Flows, Ints, StepGroup, frozen
 
 def _table(n: Any, traffic: ArrayLike) -> Floats:
     """Return the table of parts of the size, (n, n)."""
-    k, table = int(np.max(n)), frozen(traffic, np.float64, "traffic")
+    k = int(np.max(n))
+    table = frozen(traffic, np.float64, "traffic")
     if table.shape != (k, k) or np.any(n != k):
         raise ValueError(
             f"traffic must be a table ({k}, {k}) of what each rank has for each, got shape {table.shape}"
@@ -37,11 +39,15 @@ def _table(n: Any, traffic: ArrayLike) -> Floats:
             f"traffic must be >= 0, finite and not all 0, got {table.min():g} to {table.max():g}"
         )
     part: Floats = table / table.max()  # else sums may overflow
-    return part / float(max(part.sum(axis=0).max(), part.sum(axis=1).max()))
+    largest = max(part.sum(axis=0).max(), part.sum(axis=1).max())  # buffer of a rank
+    return part / float(largest)
 
 
 def _skewed(n: int, steps: Steps, traffic: ArrayLike | None) -> Built:
-    return (n * n, steps) if traffic is None else (n * n, steps, _table(n, traffic).ravel())
+    """Return blocks, steps and, with skew, the parts of an all-to-all."""
+    if traffic is None:
+        return n * n, steps
+    return n * n, steps, _table(n, traffic).ravel()
 
 
 def _port(moved: Floats) -> float:
@@ -49,49 +55,67 @@ def _port(moved: Floats) -> float:
     return float(max(moved.sum(axis=-2).max(), moved.sum(axis=-1).max()))
 
 
+def _others(n: int) -> NDArray[np.bool_]:
+    """Return a table (n, n) that is true but for each rank and itself."""
+    return ~np.eye(n, dtype=np.bool_)
+
+
 def _direct(n: Any, traffic: ArrayLike | None) -> Costs:
+    """Return the costs of one step with all messages."""
     if traffic is None:
         return n > 1, (n - 1) / n, 0
-    return n > 1, _port(_table(n, traffic) * ~np.eye(int(n), dtype=np.bool_)), 0
+    sent = _table(n, traffic) * _others(int(n))
+    return n > 1, _port(sent), 0
 
 
 @algorithm("all_to_all.direct", _direct, per_pair=110)
 def direct(n: int, root: int, *, traffic: ArrayLike | None = None) -> Built:
     """Send all blocks at once, as NCCL posts them: one step, n - 1 messages per rank."""
-    source, target = np.nonzero(~np.eye(n, dtype=np.bool_))
-    return _skewed(n, (StepGroup.make(source, target, source * n + target, reduce=False),), traffic)
+    source, target = np.nonzero(_others(n))
+    step = StepGroup.make(source, target, source * n + target, reduce=False)
+    return _skewed(n, (step,), traffic)
 
 
 def _pairwise(n: Any, traffic: ArrayLike | None) -> Costs:
+    """Return the costs of one message at a time."""
     if traffic is None:
         return n - 1, (n - 1) / n, 0
-    table, rank = _table(n, traffic), np.arange(int(n))
-    return n - 1, sum(table[rank, (rank + k) % rank.size].max() for k in range(1, rank.size)), 0
+    table = _table(n, traffic)
+    rank = np.arange(int(n))
+    moved = 0
+    for offset in range(1, rank.size):  # the largest message of each step
+        moved += table[rank, (rank + offset) % rank.size].max()
+    return n - 1, moved, 0
 
 
 @algorithm("all_to_all.pairwise", _pairwise, per_pair=36)
 def pairwise(n: int, root: int, *, traffic: ArrayLike | None = None) -> Built:
     """Send to the rank at distance 1, then 2, ...: each port has one message at a time; with skew all wait for one."""
     rank = np.arange(n)
-    ends = [(rank + k) % n for k in range(1, n)]
-    return _skewed(
-        n, tuple(StepGroup.make(rank, t, rank * n + t, reduce=False) for t in ends), traffic
-    )
+    steps = []
+    for offset in range(1, n):
+        target = (rank + offset) % n
+        steps.append(StepGroup.make(rank, target, rank * n + target, reduce=False))
+    return _skewed(n, tuple(steps), traffic)
 
 
 def _hierarchical(n: Any, traffic: ArrayLike | None, per_server: int | None) -> Costs:
+    """Return the costs of a step inside the servers, and one along the rails."""
     g = server_size(n, per_server, "all_to_all pairwise")
     m = n // g
-    inside, between = ~np.eye(g, dtype=np.bool_), ~np.eye(m, dtype=np.bool_)
-    steps = (g > 1) + (m > 1)
+    steps = 0
+    if g > 1:
+        steps += 1
+    if m > 1:
+        steps += 1
     if traffic is None:
         return steps, (g - 1) / g + (m - 1) / m, 0
-    table = _table(n, traffic).reshape(m, g, m, g)  # server and place of the source, of the target
-    return (
-        steps,
-        _port(table.sum(axis=2) * inside) + _port(table.sum(axis=1).transpose(2, 0, 1) * between),
-        0,
-    )
+
+    # (server of the source, its place there, server of the target, its place there)
+    table = _table(n, traffic).reshape(m, g, m, g)
+    inside = table.sum(axis=2) * _others(g)  # (server, place, place of the target)
+    between = table.sum(axis=1).transpose(2, 0, 1) * _others(m)  # (rail, server, server)
+    return steps, _port(inside) + _port(between), 0
 
 
 @algorithm("all_to_all.hierarchical", each(_hierarchical), per_pair=130)
@@ -108,14 +132,14 @@ def hierarchical(
     .. [1] NVIDIA, Doubling all2all performance with NCCL 2.12, 2022 (PXN).
     """
     g = server_size(n, per_server, "all_to_all pairwise")
-    source, target = (x.ravel() for x in np.indices((n, n)))
+    source, target = (axis.ravel() for axis in np.indices((n, n)))
+    block = source * n + target
     relay = source // g * g + target % g  # in the server of the source, on the rail of the target
-    hops = [(a, b, a != b) for a, b in ((source, relay), (relay, target))]
-    steps = [
-        StepGroup.make(a[on], b[on], (source * n + target)[on], reduce=False)
-        for a, b, on in hops
-        if on.any()
-    ]
+    steps = []
+    for begin, end in ((source, relay), (relay, target)):
+        moves = begin != end
+        if moves.any():
+            steps.append(StepGroup.make(begin[moves], end[moves], block[moves], reduce=False))
     return _skewed(n, tuple(steps), traffic)
 
 
@@ -134,10 +158,12 @@ def choose_experts(
     ----------
     .. [1] W. Kool, H. van Hoof, M. Welling, ICML 2019 (the largest of perturbed logarithms of weights).
     """
-    n, k = units.count(n_ranks, "n_ranks"), units.count(choices, "choices", 1, n_ranks)
+    n = units.count(n_ranks, "n_ranks")
+    k = units.count(choices, "choices", 1, n_ranks)
     if not 0 < popular < np.inf:
         raise ValueError(f"popular must be a finite factor > 0, got {popular!r}")
-    score = np.random.default_rng(seed).gumbel(size=(n, units.count(tokens, "tokens"), n))
+    shape = (n, units.count(tokens, "tokens"), n)
+    score = np.random.default_rng(seed).gumbel(size=shape)  # the k largest are chosen
     score[..., 0] += np.log(popular)
     return np.asarray(np.argpartition(score, n - k, axis=-1)[..., n - k :])
 
@@ -163,7 +189,7 @@ def expert_tables(
     per_server : int, optional
         Ranks of a server, which follow each other; as many as divide n, up to 8, unless given.
     combine : bool
-        The way back: the steps in reverse order, each the other way.
+        Back to the senders: the steps in reverse order, each in the other direction.
 
     Examples
     --------
@@ -172,29 +198,31 @@ def expert_tables(
     """
     table = np.asarray(chosen)
     n = len(table)
-    if (
-        table.ndim != 3
-        or not table.size
-        or table.dtype.kind not in "iu"
-        or np.any((table < 0) | (table >= n))
-    ):
+    is_table = table.ndim == 3 and table.size and table.dtype.kind in "iu"
+    if not is_table or np.any((table < 0) | (table >= n)):
         raise ValueError(
             f"chosen must be ranks 0..n - 1, shape (n, tokens, choices), got {table.dtype} {table.shape}"
         )
-    g, tokens = server_size(n, per_server, "per_server=1"), table.shape[1]
-    token, to = np.indices((n * tokens, table.shape[2]))[0].ravel(), table.ravel().astype(np.int64)
-    hops = [(token // tokens, to)]
+    g = server_size(n, per_server, "per_server=1")
+    _, tokens, choices = table.shape
+
+    token = np.repeat(np.arange(n * tokens), choices)  # number of the token of each choice
+    target = table.ravel().astype(np.int64)
+    hops = [(token // tokens, target)]
     if units.choice(form, "form", _FORMS) == "high_throughput":
-        token, to = np.divmod(np.unique(token * n + to), n)  # a rank takes a token once
+        token, target = np.divmod(np.unique(token * n + target), n)  # a rank takes a token once
         # in the server of the target, on the rail of the source
-        relay = to // g * g + token // tokens % g
-        copy, at = np.divmod(np.unique(token * n + relay), n)
-        hops = [(copy // tokens, at), (relay, to)]
-    tables = [
-        np.bincount(a * n + b, minlength=n * n).reshape(n, n) * ~np.eye(n, dtype=np.bool_)
-        for a, b in hops
-    ]
-    return [t.T for t in reversed(tables)] if units.flag(combine, "combine") else tables
+        relay = target // g * g + token // tokens % g
+        copied, server_entry = np.divmod(np.unique(token * n + relay), n)
+        hops = [(copied // tokens, server_entry), (relay, target)]
+
+    tables = []
+    for source, end in hops:
+        sent = np.bincount(source * n + end, minlength=n * n).reshape(n, n)
+        tables.append(sent * _others(n))
+    if units.flag(combine, "combine"):
+        tables = [step.T for step in reversed(tables)]
+    return tables
 
 
 def _steps(tables: ArrayLike) -> Floats:
@@ -218,9 +246,13 @@ def expert_flows(
     tokens = _steps(tables)
     units.count(tokens.shape[1], "ranks of tables", 1, fabric.n_ranks)
     step, source, target = np.nonzero(tokens)
-    size, end = tokens[tokens > 0] * units.size(token, "token"), fabric.endpoint
     return Flows.make(
-        end[source], end[target], size, lag=lag, group=step, repeat=np.ones(len(tokens), int)
+        fabric.endpoint[source],
+        fabric.endpoint[target],
+        tokens[tokens > 0] * units.size(token, "token"),
+        lag=lag,
+        group=step,
+        repeat=np.ones(len(tokens), int),
     )
 
 
@@ -239,14 +271,17 @@ def expert_time(
     beyond the ports, and the rate of messages of a NIC.
     """
     table = _steps(tables)
-    steps, n = [t for t in table if t.any()], table.shape[1]
+    steps = [tokens for tokens in table if tokens.any()]
+    n = table.shape[1]
     server = np.arange(n) // server_size(n, per_server, "per_server=1")
-    inside, rates = np.subtract.outer(server, server) == 0, (units.rate(nvlink), units.rate(nic))
-    spent = [
-        max(_port(t * on) / rate for on, rate in zip((inside, ~inside), rates, strict=True))
-        for t in steps
-    ]
-    return len(steps) * units.latency(alpha, "alpha") + sum(spent) * units.size(token, "token")
+    inside = np.subtract.outer(server, server) == 0  # (n, n)
+    nvlink_rate = units.rate(nvlink)
+    nic_rate = units.rate(nic)
+
+    spent = 0.0  # for each byte of a token [s/B]
+    for tokens in steps:
+        spent += max(_port(tokens * inside) / nvlink_rate, _port(tokens * ~inside) / nic_rate)
+    return len(steps) * units.latency(alpha, "alpha") + spent * units.size(token, "token")
 
 
 def expert_crossover(
@@ -258,15 +293,23 @@ def expert_crossover(
     nvlink: units.Quantity,
     per_server: int | None = None,
 ) -> float:
-    """Return from how many tokens per rank on the high-throughput form takes less time, inf if never.
+    """Return the number of tokens per rank from which on the high-throughput form takes less time, inf if never.
 
     By `expert_time`, with what it leaves out. Further tokens are taken to choose as these do.
     """
-    found = [expert_tables(chosen, form, per_server=per_server) for form in _FORMS]
-    spent = [
-        expert_time(t, token, alpha=0.0, nic=nic, nvlink=nvlink, per_server=per_server)
-        for t in found
-    ]
-    more = sum(bool(t.any()) for t in found[0]) - sum(bool(t.any()) for t in found[1])
-    start, gain = more * units.latency(alpha, "alpha"), (spent[1] - spent[0]) / np.shape(chosen)[1]
-    return start / gain if gain > 1e-12 * spent[1] else np.inf  # less is rounding
+    high, low = (expert_tables(chosen, form, per_server=per_server) for form in _FORMS)
+    time = partial(
+        expert_time, token=token, alpha=0.0, nic=nic, nvlink=nvlink, per_server=per_server
+    )
+    time_high = time(high)
+    time_low = time(low)
+
+    more_steps = _used(high) - _used(low)
+    start = more_steps * units.latency(alpha, "alpha")  # that the high-throughput form adds [s]
+    gain = (time_low - time_high) / np.shape(chosen)[1]  # of each token [s]
+    return start / gain if gain > 1e-12 * time_low else np.inf  # less is rounding
+
+
+def _used(tables: list[Ints]) -> int:
+    """Return the number of steps with tokens."""
+    return sum(bool(table.any()) for table in tables)

@@ -28,28 +28,35 @@ def _far_first(n: int) -> Iterator[tuple[int, Ints, Ints, Ints]]:
 
 
 def _cost(n: Any, adds: int = 0) -> Costs:
+    """Return the costs of an all-gather, or of a reduce-scatter, where a rank ``adds`` what it receives."""
     return ceil_log2(n), (n - 1) / n, adds * (n - 1) / n
 
 
 def _bits(n: int) -> Costs:
-    return (n - 1).bit_length(), sum(d.bit_count() for d in range(n)) / n, 0
+    """Return the costs of an all-to-all, in which a block passes a port for each bit of its distance."""
+    passes = sum(distance.bit_count() for distance in range(n))
+    return (n - 1).bit_length(), passes / n, 0
 
 
 def _backwards(steps: Steps) -> Steps:
-    """Return the steps of an all-gather as a reduce-scatter: in reverse order, each the other way and with sums."""
-    return tuple(
-        replace(s, source=s.target, target=s.source, reduce=~s.reduce) for s in reversed(steps)
-    )
+    """Return the steps of an all-gather as a reduce-scatter: in reverse order, towards the senders, with sums."""
+    backwards = []
+    for step in reversed(steps):
+        backwards.append(replace(step, source=step.target, target=step.source, reduce=~step.reduce))
+    return tuple(backwards)
 
 
 @algorithm("barrier.dissemination", lambda n: (ceil_log2(n), 0, 0))
 @algorithm("all_gather.bruck", _cost)
 def all_gather(n: int, root: int) -> tuple[int, Steps]:
     """Send all blocks so far to the rank at distance 1, 2, 4, ... before; as a barrier, only the news of them."""
-    rank, hops = np.arange(n), [1 << k for k in range((n - 1).bit_length())]
-    return n, tuple(
-        StepGroup.make(rank, (rank - d) % n, rank, min(d, n - d), reduce=False) for d in hops
-    )
+    rank = np.arange(n)
+    steps = []
+    for k in range((n - 1).bit_length()):
+        distance = 1 << k
+        count = min(distance, n - distance)  # of blocks that the target lacks
+        steps.append(StepGroup.make(rank, (rank - distance) % n, rank, count, reduce=False))
+    return n, tuple(steps)
 
 
 @algorithm("reduce_scatter.bruck", partial(_cost, adds=1))
@@ -64,9 +71,10 @@ def pat_all_gather(n: int, root: int) -> tuple[int, Steps]:
 
     NCCL's PAT moreover limits how many blocks one message holds, which takes more steps.
     """
-    return n, tuple(
-        StepGroup.make((to - hop) % n, to, rank, reduce=False) for hop, rank, to, _ in _far_first(n)
-    )
+    steps = []
+    for hop, rank, target, _ in _far_first(n):
+        steps.append(StepGroup.make((target - hop) % n, target, rank, reduce=False))
+    return n, tuple(steps)
 
 
 @algorithm("reduce_scatter.pat", partial(_cost, adds=1), per_pair=42)
@@ -83,9 +91,15 @@ def all_to_all(n: int, root: int) -> tuple[int, Steps]:
         count = np.minimum(hop, n - far)
         # The targets that follow each other are a range of blocks, two where they pass the last rank.
         over = start + count > n
-        source, target = (np.append(x, x[over]) for x in ((start - hop) % n, start))
-        first, low = np.append(rank * n + start, rank[over] * n), np.minimum(count, n - start)
+        low = np.minimum(count, n - start)  # in the first range
+        source = (start - hop) % n
         steps.append(
-            StepGroup.make(source, target, first, np.append(low, (count - low)[over]), reduce=False)
+            StepGroup.make(
+                np.append(source, source[over]),
+                np.append(start, start[over]),
+                np.append(rank * n + start, rank[over] * n),
+                np.append(low, (count - low)[over]),
+                reduce=False,
+            )
         )
     return n * n, tuple(steps)

@@ -10,7 +10,7 @@ References
    2005, pp. 49-66.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,43 +20,64 @@ from fabriclab.collectives.trees import tree
 from fabriclab.core import Ints, StepGroup
 
 
-def _hosts(n: int) -> tuple[Ints, Ints]:
-    """Return the rank of each host with n after them (p + 1,), and the ranks of the guests (n - p,)."""
-    v = np.arange((1 << n.bit_length() - 1) + 1)
-    return v + np.minimum(v, n - v[-1]), 2 * np.arange(n - v[-1]) + 1
+class Hosts(NamedTuple):
+    """Ranks of a power of two p of hosts, and of their guests."""
+
+    edges: Ints  # (p + 1,) rank of each host, and n after them
+    guests: Ints  # (n - p,) rank of each guest
 
 
-def _visit(n: int, way: str, first: ArrayLike, count: int, *, reduce: bool = False) -> Steps:
-    """Return the step between guests and hosts, ``way`` in or out, if there are guests."""
-    guest = _hosts(n)[1]
-    ends = (guest, guest - 1) if way == "in" else (guest - 1, guest)
-    return (StepGroup.make(ends[0], ends[1], first, count, reduce=reduce),) if guest.size else ()
+def _hosts(n: int) -> Hosts:
+    """Return which of n ranks are hosts and which are guests."""
+    p = 1 << n.bit_length() - 1
+    host = np.arange(p + 1)
+    return Hosts(edges=host + np.minimum(host, n - p), guests=2 * np.arange(n - p) + 1)
 
 
-def _exchange(n: int, way: str, edges: Ints | None = None) -> Steps:
+def _visit(n: int, direction: str, first: ArrayLike, count: int, *, reduce: bool = False) -> Steps:
+    """Return the step between guests and hosts, ``direction`` in or out, if there are guests."""
+    guest = _hosts(n).guests
+    if not guest.size:
+        return ()
+    host = guest - 1
+    if direction == "in":
+        return (StepGroup.make(guest, host, first, count, reduce=reduce),)
+    return (StepGroup.make(host, guest, first, count, reduce=reduce),)
+
+
+def _exchange(n: int, kind: str, edges: Ints | None = None) -> Steps:
     """Return log2 p steps in which the hosts exchange; host v answers for the blocks edges[v]..edges[v + 1] - 1.
 
-    ``way`` is ``double`` (each sends all blocks it has, the nearest partner first), ``halve`` (each sends what
+    ``kind`` is ``double`` (each sends all blocks it has, the nearest partner first), ``halve`` (each sends what
     the partner will keep, which adds it, the farthest first), or ``whole`` (each sends and adds block 0).
     """
-    ends, steps = _hosts(n)[0], []
-    v, rank = np.arange(ends.size - 1), ends[:-1]
-    for k in range((ends.size - 1).bit_length() - 1):
-        partner = v ^ (1 << k)
-        low = (partner if way == "halve" else v) >> k << k
-        first, count = (0, 1) if edges is None else (edges[low], edges[low + (1 << k)] - edges[low])
-        steps.append(StepGroup.make(rank, rank[partner], first, count, reduce=way != "double"))
-    return tuple(steps[::-1] if way == "halve" else steps)
+    rank = _hosts(n).edges[:-1]
+    host = np.arange(rank.size)
+    steps = []
+    for k in range(rank.size.bit_length() - 1):
+        partner = host ^ (1 << k)
+        first: ArrayLike = 0
+        count: ArrayLike = 1
+        if edges is not None:
+            holder = (
+                partner if kind == "halve" else host
+            )  # who has the blocks afterwards, or before
+            low = holder >> k << k  # the first of 2^k hosts
+            first = edges[low]
+            count = edges[low + (1 << k)] - first
+        steps.append(StepGroup.make(rank, rank[partner], first, count, reduce=kind != "double"))
+    if kind == "halve":
+        steps.reverse()
+    return tuple(steps)
 
 
 def _doubling(n: int) -> Steps:
     """Return the steps of an all-gather: guests give their block and get all others."""
-    edges, guest = _hosts(n)
-    return (
-        _visit(n, "in", guest, 1)
-        + _exchange(n, "double", edges)
-        + _visit(n, "out", (guest + 1) % n, n - 1)
-    )
+    hosts = _hosts(n)
+    steps = _visit(n, "in", hosts.guests, 1)
+    steps += _exchange(n, "double", hosts.edges)
+    steps += _visit(n, "out", (hosts.guests + 1) % n, n - 1)
+    return steps
 
 
 def _guests(n: Any) -> Any:
@@ -71,8 +92,11 @@ def _rounds(n: Any) -> Any:
 
 def _most(n: Any) -> Any:
     """Return the part of the array that host 0, which has guests first, moves in a visit and an exchange."""
-    p, k = 2 ** floor_log2(n), 2 ** np.arange(31.0).reshape(-1, *[1] * np.ndim(n))
-    return _guests(n) + np.where(k < p, k + np.minimum(k, n - p), 0).sum(axis=0) / n
+    p = 2 ** floor_log2(n)
+    hosts = 2 ** np.arange(31.0)  # that are visited in each exchange
+    hosts = hosts.reshape(-1, *[1] * np.ndim(n))
+    blocks = np.where(hosts < p, hosts + np.minimum(hosts, n - p), 0)  # with those of their guests
+    return _guests(n) + blocks.sum(axis=0) / n
 
 
 def _even(n: Any) -> Any:
@@ -83,7 +107,10 @@ def _even(n: Any) -> Any:
 @algorithm("all_reduce.recursive_doubling", lambda n: (_rounds(n), _rounds(n), ceil_log2(n)))
 def all_reduce_whole(n: int, root: int) -> tuple[int, Steps]:
     """Exchange and add the whole array with partners at distance 1, 2, 4, ...: few steps, many bytes."""
-    return 1, _visit(n, "in", 0, 1, reduce=True) + _exchange(n, "whole") + _visit(n, "out", 0, 1)
+    steps = _visit(n, "in", 0, 1, reduce=True)
+    steps += _exchange(n, "whole")
+    steps += _visit(n, "out", 0, 1)
+    return 1, steps
 
 
 @algorithm(
@@ -92,9 +119,13 @@ def all_reduce_whole(n: int, root: int) -> tuple[int, Steps]:
 )
 def all_reduce(n: int, root: int) -> tuple[int, Steps]:
     """Reduce-scatter by halving, then all-gather by doubling: few steps and, at powers of two, fewest bytes."""
-    p = _hosts(n)[0].size - 1
-    inner = _exchange(n, "halve", np.arange(p + 1)) + _exchange(n, "double", np.arange(p + 1))
-    return p, _visit(n, "in", 0, p, reduce=True) + inner + _visit(n, "out", 0, p)
+    p = _hosts(n).edges.size - 1
+    edges = np.arange(p + 1)  # a block for each host
+    steps = _visit(n, "in", 0, p, reduce=True)
+    steps += _exchange(n, "halve", edges)
+    steps += _exchange(n, "double", edges)
+    steps += _visit(n, "out", 0, p)
+    return p, steps
 
 
 @algorithm(
@@ -102,10 +133,11 @@ def all_reduce(n: int, root: int) -> tuple[int, Steps]:
 )
 def reduce_scatter(n: int, root: int) -> tuple[int, Steps]:
     """Exchange and add halves with the farthest partner first, then halves of the half."""
-    edges, guest = _hosts(n)
-    return n, _visit(n, "in", 0, n, reduce=True) + _exchange(n, "halve", edges) + _visit(
-        n, "out", guest, 1
-    )
+    hosts = _hosts(n)
+    steps = _visit(n, "in", 0, n, reduce=True)
+    steps += _exchange(n, "halve", hosts.edges)
+    steps += _visit(n, "out", hosts.guests, 1)
+    return n, steps
 
 
 @algorithm("all_gather.halving_doubling", lambda n: (_rounds(n), _most(n), 0))

@@ -2,13 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fabriclab import units
 from fabriclab.collectives.algorithm import definition
-from fabriclab.core import Ints, Schedule, StepGroup, check_memory
+from fabriclab.core import Flags, Ints, Schedule, StepGroup, check_memory
 
 _KNOWN = (
     "all_reduce",
@@ -20,6 +20,10 @@ _KNOWN = (
     "gather",
     "scatter",
 )
+_BUFFERS = "ios"  # input, output, scratch
+_INPUT = 0
+_OUTPUT = 1
+_SCRATCH = 2
 _MOVE_BYTES = 10_000  # measured peak per block that is moved, rounded up; a test holds it
 
 
@@ -50,40 +54,28 @@ def msccl_xml(schedule: Schedule) -> str:
     >>> print(msccl_xml(collectives.build("broadcast", "binomial_tree", 2))[:77])
     <algo name="broadcast binomial_tree" proto="Simple" nchannels="1" ngpus="2" c
     """
-    n, m, parts, about = (
-        schedule.n_ranks,
-        schedule.n_blocks,
-        schedule.segments,
-        definition(schedule.collective),
-    )
+    n = schedule.n_ranks
     if schedule.n_switches or (schedule.parts is not None and schedule.parts.size > 1):
         raise ValueError(
             f"MSCCL knows GPUs and chunks of one size, {schedule!r} has switches or blocks of several"
         )
     units.choice(schedule.collective, "collective", _KNOWN)
-    moved = sum(int(g.count.sum()) * g.repeat for g in schedule.groups)
+    moved = sum(int(group.count.sum()) * group.repeat for group in schedule.groups)
     check_memory(moved * _MOVE_BYTES, f"the XML of {schedule!r}", "take fewer ranks or segments")
-    before, after = (
-        np.repeat(f(n, m, schedule.root), parts, axis=1) for f in (about.before, about.after)
-    )
-    one, chunks, kept = about.arrays(n) == 1, m * parts, (before, after, ~(before | after))
-    buffer, number = (
-        np.where(before, 0, np.where(after, 1, 2)),
-        [x.cumsum(axis=1) - 1 for x in kept],
-    )
-    if one:
-        buffer[:], number = 0 if before[schedule.root].all() else 1, [np.arange(chunks)] * 3
-    # Where each chunk is on each GPU. Those of different buffers never follow each other.
-    place = 2 * chunks * buffer + np.choose(buffer, number)
-    gpus = [_Gpu(2 * chunks) for _ in range(n)]
-    for r, c in np.argwhere(before & after & (not one)).tolist():
-        gpus[r].add((-1, -1), "cpy", place[r, c], 2 * chunks + number[1][r, c], [c])
+
+    places = _places(schedule)
+    gpus = [_Gpu(2 * places.chunks) for _ in range(n)]
+    if not places.in_place:
+        for rank, chunk in np.argwhere(places.before & places.after).tolist():
+            output = 2 * places.chunks + places.number_after[rank, chunk]
+            gpus[rank].add((-1, -1), "cpy", places.place[rank, chunk], output, [chunk])
     for step in schedule.steps():
-        moves = list(_moves(schedule, step, place))
+        moves = list(_moves(schedule, step, places.place))
         for a, b, _, *what in moves:  # all are read before one is written
             gpus[a].add((b, -1), "s", *what)
         for a, b, kind, *what in moves:
             gpus[b].add((-1, a), kind, *what)
+
     text = [
         _tag(
             "algo",
@@ -92,21 +84,75 @@ def msccl_xml(schedule: Schedule) -> str:
             nchannels=1,
             ngpus=n,
             coll=schedule.collective.replace("_", ""),
-            inplace=int(one),
-            outofplace=int(not one),
+            inplace=int(places.in_place),
+            outofplace=int(not places.in_place),
             minBytes=0,
             maxBytes=0,
-            nchunksperloop=max(int(x.sum(axis=1).max()) for x in (before, after)),
+            nchunksperloop=max(int(has.sum(axis=1).max()) for has in (places.before, places.after)),
         )
     ]
-    for r, gpu in enumerate(gpus):
-        i, o, s = (chunks, chunks, 0) if one else (int(x[r].sum()) for x in kept)
-        text.append(_tag("gpu", id=r, i_chunks=i, o_chunks=o, s_chunks=s))
-        for tb, ((send, recv), steps) in enumerate(gpu.blocks.items()):
-            inner = [_tag("step", s=at, **facts)[:-1] + "/>" for at, facts in enumerate(steps)]
-            text += [_tag("tb", id=tb, send=send, recv=recv, chan=0), *inner, "</tb>"]
-        text.append("</gpu>")
-    return "\n".join([*text, "</algo>\n"])
+    for rank, gpu in enumerate(gpus):
+        text += _gpu_lines(rank, gpu, places)
+    text.append("</algo>\n")
+    return "\n".join(text)
+
+
+class _Places(NamedTuple):
+    """Where each chunk is on each GPU; arrays have the shape (ranks, chunks)."""
+
+    in_place: bool
+    chunks: int
+    before: Flags  # in the input
+    after: Flags  # in the output
+    number_after: Ints  # in the output, if not in place
+    place: Ints  # number of the buffer times 2 * chunks, and the chunk's number there
+
+
+def _places(schedule: Schedule) -> _Places:
+    """Return where the chunks of a schedule are: in the input, else in the output, else in scratch."""
+    about = definition(schedule.collective)
+    n = schedule.n_ranks
+    blocks = schedule.n_blocks
+    before = np.repeat(about.before(n, blocks, schedule.root), schedule.segments, axis=1)
+    after = np.repeat(about.after(n, blocks, schedule.root), schedule.segments, axis=1)
+    in_place = about.arrays(n) == 1
+    chunks = blocks * schedule.segments
+
+    buffer: Ints
+    if in_place:
+        begins_with_all = before[schedule.root].all()
+        buffer = np.full(before.shape, _INPUT if begins_with_all else _OUTPUT)
+        number_after = np.broadcast_to(np.arange(chunks), before.shape)
+        number = number_after
+    else:
+        buffer = np.where(before, _INPUT, np.where(after, _OUTPUT, _SCRATCH))
+        number_after = after.cumsum(axis=1) - 1
+        number_in = [
+            before.cumsum(axis=1) - 1,
+            number_after,
+            (~(before | after)).cumsum(axis=1) - 1,
+        ]
+        number = np.choose(buffer, number_in)
+    # Chunks of different buffers never follow each other.
+    place = 2 * chunks * buffer + number
+    return _Places(in_place, chunks, before, after, number_after, place)
+
+
+def _gpu_lines(rank: int, gpu: "_Gpu", places: _Places) -> list[str]:
+    """Return the lines of one GPU, with its thread blocks and their steps."""
+    sizes = [places.chunks, places.chunks, 0]
+    if not places.in_place:
+        before = places.before[rank]
+        after = places.after[rank]
+        sizes = [int(has.sum()) for has in (before, after, ~(before | after))]
+    text = [_tag("gpu", id=rank, i_chunks=sizes[0], o_chunks=sizes[1], s_chunks=sizes[2])]
+    for number, ((send, recv), steps) in enumerate(gpu.blocks.items()):
+        text.append(_tag("tb", id=number, send=send, recv=recv, chan=0))
+        for at, facts in enumerate(steps):
+            text.append(_tag("step", s=at, **facts)[:-1] + "/>")
+        text.append("</tb>")
+    text.append("</gpu>")
+    return text
 
 
 def _moves(schedule: Schedule, step: StepGroup, place: Ints) -> Iterator[tuple[Any, ...]]:
@@ -127,7 +173,9 @@ def _moves(schedule: Schedule, step: StepGroup, place: Ints) -> Iterator[tuple[A
 
 
 def _tag(tag: str, **facts: Any) -> str:
-    return f"<{tag}" + "".join(f' {k}="{v}"' for k, v in facts.items()) + ">"
+    """Return an opening tag with its attributes."""
+    attributes = [f' {name}="{value}"' for name, value in facts.items()]
+    return f"<{tag}{''.join(attributes)}>"
 
 
 class _Gpu:
@@ -139,38 +187,51 @@ class _Gpu:
     def __init__(self, width: int) -> None:
         self.width = width  # numbers of places per buffer
         self.blocks: dict[tuple[int, int], list[dict[str, Any]]] = {}
-        self.wrote, self.read = (
-            defaultdict[int, dict[tuple[int, int], int]](dict) for _ in range(2)
-        )
+        # by chunk: of each thread block the last step that wrote it, and the last that read it
+        self.wrote = defaultdict[int, dict[tuple[int, int], int]](dict)
+        self.read = defaultdict[int, dict[tuple[int, int], int]](dict)
 
     def add(
         self, peers: tuple[int, int], kind: str, source: int, target: int, span: list[int]
     ) -> None:
         """Add a step that takes chunks from one place to another, after those that it waits for."""
-        steps, tables = (
-            self.blocks.setdefault(peers, []),
-            (self.wrote,) if kind == "s" else (self.wrote, self.read),
-        )
-        # Of each thread block the last step; its own are done in order.
-        waits = dict(
-            sorted(x for table in tables for c in span for x in table[c].items() if x[0] != peers)
-        )
+        waits = self._waits(peers, kind, span)
+        for block, last in waits.items():
+            self.blocks[block][last]["hasdep"] = 1
+        steps = self.blocks.setdefault(peers, [])
+        number = list(self.blocks).index
+        wanted = [(number(block), last) for block, last in waits.items()]
+        if not wanted:
+            wanted = [(-1, -1)]
+
         facts = {
             "type": "nop",
-            "srcbuf": "ios"[source // self.width],
+            "srcbuf": _BUFFERS[source // self.width],
             "srcoff": source % self.width,
-            "dstbuf": "ios"[target // self.width],
+            "dstbuf": _BUFFERS[target // self.width],
             "dstoff": target % self.width,
             "cnt": len(span),
         }
-        for block, last in waits.items():
-            self.blocks[block][last]["hasdep"] = 1
-        wanted = [(list(self.blocks).index(block), last) for block, last in waits.items()] or [
-            (-1, -1)
-        ]
-        steps += [{**facts, "depid": block, "deps": last, "hasdep": 0} for block, last in wanted]
-        steps[-1]["type"] = kind
-        for c in span:
-            if kind != "s":
-                self.wrote[c], self.read[c] = {}, {}
-            (self.read if kind == "s" else self.wrote)[c][peers] = len(steps) - 1
+        for block_number, last in wanted:
+            steps.append({**facts, "depid": block_number, "deps": last, "hasdep": 0})
+        steps[-1]["type"] = kind  # those before it only wait
+
+        own = len(steps) - 1
+        for chunk in span:
+            if kind == "s":
+                self.read[chunk][peers] = own
+            else:
+                self.wrote[chunk] = {peers: own}
+                self.read[chunk] = {}
+
+    def _waits(
+        self, peers: tuple[int, int], kind: str, span: list[int]
+    ) -> dict[tuple[int, int], int]:
+        """Return the last step of each other thread block that a step on some chunks waits for."""
+        found = []
+        for table in (self.wrote,) if kind == "s" else (self.wrote, self.read):
+            for chunk in span:
+                for block, last in table[chunk].items():
+                    if block != peers:  # its own steps are done in order
+                        found.append((block, last))
+        return dict(sorted(found))

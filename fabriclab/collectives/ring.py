@@ -19,15 +19,22 @@ def phase(n: int, orders: ArrayLike | None = None, *, reduce: bool) -> Steps:
 
     Block k of ring c is number k * channels + c: all rings move on by as many blocks as there are channels.
     """
-    table = _orders(n, orders)
-    rings, place = np.indices(table.shape)
-    ends = table.ravel(), np.roll(table, -1, axis=1).ravel()
-    first = ((place - reduce) % n * len(table) + rings).ravel()
-    return (
-        (StepGroup.make(*ends, first, reduce=reduce, repeat=n - 1, shift=-len(table)),)
-        if n > 1
-        else ()
+    table = _orders(n, orders)  # (channels, n)
+    if n == 1:
+        return ()
+    channels = len(table)
+    channel, place = np.indices(table.shape)
+    # Sums end at their rank, so each rank begins with the block of the rank before it.
+    block = (place - 1) % n if reduce else place
+    step = StepGroup.make(
+        table.ravel(),
+        np.roll(table, -1, axis=1).ravel(),
+        (block * channels + channel).ravel(),
+        reduce=reduce,
+        repeat=n - 1,
+        shift=-channels,
     )
+    return (step,)
 
 
 def _orders(n: int, orders: ArrayLike | None) -> Ints:
@@ -50,9 +57,9 @@ def all_reduce(n: int, root: int, *, orders: ArrayLike | None = None) -> tuple[i
     ----------
     .. [1] P. Patarasuk, X. Yuan, J. Parallel and Distributed Computing 69(2), 2009, pp. 117-124.
     """
-    return n * len(_orders(n, orders)), phase(n, orders, reduce=True) + phase(
-        n, orders, reduce=False
-    )
+    channels = len(_orders(n, orders))
+    steps = phase(n, orders, reduce=True) + phase(n, orders, reduce=False)
+    return n * channels, steps
 
 
 @algorithm("reduce_scatter.ring", lambda n: (n - 1, (n - 1) / n, (n - 1) / n))
@@ -70,9 +77,11 @@ def all_gather(n: int, root: int) -> tuple[int, Steps]:
 @algorithm("broadcast.ring", lambda n: (n - 1, n - 1, 0))
 def broadcast(n: int, root: int) -> tuple[int, Steps]:
     """Hand the array from rank to rank along a chain; many pipelined segments make it fast."""
-    return 1, tuple(
-        StepGroup.make((root + k) % n, (root + k + 1) % n, reduce=False) for k in range(n - 1)
-    )
+    steps = []
+    for hop in range(n - 1):
+        source = (root + hop) % n
+        steps.append(StepGroup.make(source, (source + 1) % n, reduce=False))
+    return 1, tuple(steps)
 
 
 @algorithm("send_recv.direct", lambda n: (n > 1, n > 1, 0))
@@ -161,24 +170,30 @@ def leaf_of(fabric: Fabric) -> Ints:
         If the fabric has no nodes of kind ``leaf``.
     """
     is_leaf = np.isin(np.arange(fabric.n_nodes), fabric.nodes("leaf"))
-    leaf_rail, (ptr, links) = fabric.coordinate("rail"), fabric.out
+    leaf_rail = fabric.coordinate("rail")
+    ptr, links = fabric.out
     found = np.full(fabric.n_ranks, -1, dtype=np.int64)
-    rank, node = np.arange(fabric.n_ranks), fabric.endpoint.astype(np.int64)
+    # A search outwards from all endpoints at once: pairs of an endpoint and a node that it has just reached.
+    rank = np.arange(fabric.n_ranks)
+    node = fabric.endpoint.astype(np.int64)
     seen = rank * fabric.n_nodes + node
     while rank.size:
         degree = ptr[node + 1] - ptr[node]
-        rank, node = (
-            np.repeat(rank, degree),
-            fabric.target[links[expand(ptr[node], degree)]].astype(np.int64),
-        )
+        outgoing = links[expand(ptr[node], degree)]
+        rank = np.repeat(rank, degree)
+        node = fabric.target[outgoing].astype(np.int64)
+
         hit = np.flatnonzero(is_leaf[node])
         # Written from the worst choice to the best, so that the best stays.
-        order = np.lexsort((-node[hit], leaf_rail[node[hit]] == fabric.rail[rank[hit]]))
+        on_rail = leaf_rail[node[hit]] == fabric.rail[rank[hit]]
+        order = np.lexsort((-node[hit], on_rail))
         found[rank[hit][order]] = node[hit][order]
+
         inner = fabric.transit[node] & ~is_leaf[node] & (found[rank] < 0)
         key = np.setdiff1d(rank[inner] * fabric.n_nodes + node[inner], seen)
         seen = np.concatenate([seen, key])
-        rank, node = key // fabric.n_nodes, key % fabric.n_nodes
+        rank = key // fabric.n_nodes
+        node = key % fabric.n_nodes
     return found
 
 
@@ -188,7 +203,7 @@ def channel_rings(n_ranks: int, per_server: int, *, alternate: bool = False) -> 
     The ring goes through the server and leaves it at the GPU before c, so it changes rails between servers, as
     NCCL_CROSS_NIC=1 allows [1]_. With ``alternate`` every second server is passed the other way round, so that rails
     are kept but for the last cable of an odd number of servers, as with NCCL_CROSS_NIC=2. With =0 a ring leaves every
-    server by the NIC by which it came in: that is no other order but another way, routing "pxn" on the first order,
+    server by the NIC by which it came in: that is no other order but another route, routing "pxn" on the first order,
     where the GPU before c hands over to GPU c.
 
     References
@@ -200,11 +215,14 @@ def channel_rings(n_ranks: int, per_server: int, *, alternate: bool = False) -> 
     >>> channel_rings(8, 4, alternate=True)[1].tolist()
     [1, 2, 3, 0, 4, 7, 6, 5]
     """
-    n, g = units.count(n_ranks, "n_ranks"), units.count(per_server, "per_server")
+    n = units.count(n_ranks, "n_ranks")
+    g = units.count(per_server, "per_server")
     if n % g:
         raise ValueError(f"n_ranks must be a multiple of per_server, got {n} and {g}")
+
     ring, server, place = np.indices((g, n // g, g))
-    place = np.where(units.flag(alternate, "alternate") & (server % 2 == 1), g - 1 - place, place)
+    if units.flag(alternate, "alternate"):
+        place = np.where(server % 2 == 1, g - 1 - place, place)
     return np.reshape(server * g + (ring + place) % g, (g, n))
 
 
@@ -218,7 +236,8 @@ def spine_crossings(fabric: Fabric, order: ArrayLike) -> int:
     """
     given = np.atleast_2d(column(order, "order"))
     rings = whole(given, "order", (-1, -1), "endpoints, each ring a row", fabric.n_ranks)
-    leaf, server = leaf_of(fabric)[rings], fabric.server[rings]
-    return int(
-        np.sum((leaf != np.roll(leaf, -1, axis=1)) & (server != np.roll(server, -1, axis=1)))
-    )
+    leaf = leaf_of(fabric)[rings]  # (G, n)
+    server = fabric.server[rings]  # (G, n)
+    other_leaf = leaf != np.roll(leaf, -1, axis=1)
+    other_server = server != np.roll(server, -1, axis=1)
+    return int(np.sum(other_leaf & other_server))

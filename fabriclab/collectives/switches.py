@@ -2,7 +2,7 @@
 
 Switches are the participants after the ranks; `lower` places them. An aggregation tree keeps the sum and sends it
 down. With NVLS a GPU reads the sum of all copies (multimem.ld_reduce [3]_), or writes to all copies (multimem.st): the
-sum passes a GPU between the two, and a port passes S (1 + 1/n) each way.
+sum passes a GPU between the two, and a port passes S (1 + 1/n) in each direction.
 
 References
 ----------
@@ -11,6 +11,8 @@ References
    Multiprocessor Collectives, ISCA 2020, pp. 996-1009.
 .. [3] NVIDIA, Parallel Thread Execution ISA, multimem instructions.
 """
+
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +26,9 @@ Hops = list[tuple[Ints, Ints]]
 def _tree(n: int, radix: int | None) -> Hops:
     """Return the levels of a tree over the ranks, from below: children and their switches, ``radix`` below each."""
     most = max(n, 2) if radix is None else units.count(radix, "radix", 2)
-    levels, child, begin = [], np.arange(n), n
+    levels = []
+    child = np.arange(n)
+    begin = n  # the next switch
     while child.size > 1:
         parent = begin + np.arange(child.size) // most
         levels.append((child, parent))
@@ -34,41 +38,48 @@ def _tree(n: int, radix: int | None) -> Hops:
 
 
 def _depth(n: int, radix: int | None) -> tuple[int, int, int]:
-    return 2 * len(_tree(n, radix)), 2 * len(_tree(n, radix)), 0
+    """Return the costs of going up a tree and down again."""
+    steps = 2 * len(_tree(n, radix))
+    return steps, steps, 0
 
 
 @algorithm("all_reduce.aggregation_tree", each(_depth), machine="aggregation")
 def aggregation_tree(n: int, root: int, *, radix: int | None = None) -> tuple[int, Steps]:
-    """Add up a tree of switches and multicast the sum down it: S each way at every port, if pipelined.
+    """Add up a tree of switches and multicast the sum down it: S in each direction at every port, if pipelined.
 
     A switch has ``radix`` ranks or switches below it, and one switch all ranks unless given.
     """
     levels = _tree(n, radix)
-    up = [StepGroup.make(child, parent, reduce=True) for child, parent in levels]
-    return 1, (
-        *up,
-        *(StepGroup.make(parent, child, reduce=False) for child, parent in reversed(levels)),
-    )
+    up = []
+    down = []
+    for child, parent in levels:
+        up.append(StepGroup.make(child, parent, reduce=True))
+        down.append(StepGroup.make(parent, child, reduce=False))
+    return 1, (*up, *reversed(down))
 
 
 @algorithm("broadcast.multicast", each(_depth), machine="aggregation")
 def multicast(n: int, root: int, *, radix: int | None = None) -> tuple[int, Steps]:
     """Send the array once up a tree of switches, which copy it to all others on its way down; ``radix`` as above."""
-    levels, holder, up, down = _tree(n, radix), root, [], []
-    for child, parent in levels:
-        above, others = parent[child == holder], child != holder
+    holder = root  # of the array, on its way up
+    up = []
+    down = []
+    for child, parent in _tree(n, radix):
+        above = parent[child == holder]
+        others = child != holder
         up.append(StepGroup.make(holder, above, reduce=False))
         down.append(StepGroup.make(parent[others], child[others], reduce=False))
         holder = int(above[0])
     return 1, (*up, *reversed(down))
 
 
-@algorithm(
-    "all_reduce.nvls_one_shot",
-    lambda n: (2 * (n > 1), (n + 1) * (n > 1), 0),
-    machine="nvls",
-    per_pair=52,
-)
+def _one_shot(n: Any) -> Costs:
+    """Return the costs of one shot: each port sends the array n times, and once more for the sum."""
+    several = n > 1
+    return 2 * several, (n + 1) * several, 0
+
+
+@algorithm("all_reduce.nvls_one_shot", _one_shot, machine="nvls", per_pair=52)
 def one_shot(n: int, root: int) -> tuple[int, Steps]:
     """Let every GPU read the sum of the whole array: fewest steps, but each port sends the array n times.
 
@@ -82,43 +93,101 @@ def one_shot(n: int, root: int) -> tuple[int, Steps]:
     )
 
 
-def _between(n: int, g: int, *, nvls: bool = True) -> Steps:
-    """Return an all-reduce in servers of g ranks, by NVLS or directly, and by a switch per rail between servers."""
-    m, rank = n // g, np.arange(n)
-    server, rail = n + rank // g, n + m * nvls + rank % g
-    own = rank % g
-    read: Steps = (
+def _read_by_switch(rank: Ints, g: int, server: Ints) -> Steps:
+    """Let each rank read the sum of its block from the switch of its server, which reads it from all."""
+    return (
         StepGroup.make(rank, server, 0, g, reduce=True),
-        StepGroup.make(server, rank, own, reduce=False),
+        StepGroup.make(server, rank, rank % g, reduce=False),
     )
-    meet = (
-        StepGroup.make(rank, rail, own, reduce=True),
-        StepGroup.make(rail, rank, own, reduce=False),
-    )
-    write: Steps = (
-        StepGroup.make(rank, server, own, reduce=False),
+
+
+def _write_by_switch(rank: Ints, g: int, server: Ints) -> Steps:
+    """Let each rank write its block to the switch of its server, which writes it to all."""
+    return (
+        StepGroup.make(rank, server, rank % g, reduce=False),
         StepGroup.make(server, rank, 0, g, reduce=False),
     )
-    if not nvls:
-        one = np.repeat(rank, g - 1)
-        other = one // g * g + (one + np.tile(np.arange(1, g), n)) % g
-        read = (StepGroup.make(one, other, other % g, reduce=True),)
-        write = (StepGroup.make(one, other, one % g, reduce=False),)
-    return (*(read if g > 1 else ()), *(meet if m > 1 else ()), *(write if g > 1 else ()))
 
 
-@algorithm(
-    "all_reduce.nvls_two_shot", lambda n: (4 * (n > 1), (2 + 2 / n) * (n > 1), 0), machine="nvls"
-)
+def _along_rails(rank: Ints, g: int, rail: Ints) -> Steps:
+    """Let the switch of each rail add the blocks of its ranks and send the sum back."""
+    return (
+        StepGroup.make(rank, rail, rank % g, reduce=True),
+        StepGroup.make(rail, rank, rank % g, reduce=False),
+    )
+
+
+def _pairs_in_servers(rank: Ints, g: int) -> tuple[Ints, Ints]:
+    """Return each rank g - 1 times, and the others of its server."""
+    source = np.repeat(rank, g - 1)
+    offset = np.tile(np.arange(1, g), rank.size)
+    target = source // g * g + (source + offset) % g
+    return source, target
+
+
+def _in_servers_by_nvls(n: int, g: int) -> Steps:
+    """Return an all-reduce in servers of g ranks by their switches, and between servers by a switch for each rail.
+
+    Participants after the ranks: the switches of the servers, then those of the rails.
+    """
+    servers = n // g
+    rank = np.arange(n)
+    server = n + rank // g
+    rail = n + servers + rank % g
+
+    steps: Steps = ()
+    if g > 1:
+        steps += _read_by_switch(rank, g, server)
+    if servers > 1:
+        steps += _along_rails(rank, g, rail)
+    if g > 1:
+        steps += _write_by_switch(rank, g, server)
+    return steps
+
+
+def _in_servers_by_ranks(n: int, g: int) -> Steps:
+    """Return an all-reduce in servers of g ranks by direct messages, and between servers by a switch for each rail.
+
+    Participants after the ranks: the switches of the rails.
+    """
+    rank = np.arange(n)
+    rail = n + rank % g
+    source, target = _pairs_in_servers(rank, g)
+
+    steps: Steps = ()
+    if g > 1:
+        steps += (StepGroup.make(source, target, target % g, reduce=True),)
+    if n > g:
+        steps += _along_rails(rank, g, rail)
+    if g > 1:
+        steps += (StepGroup.make(source, target, source % g, reduce=False),)
+    return steps
+
+
+def _two_shot(n: Any) -> Costs:
+    """Return the costs of two shots: a port sends the array and a part of it in each."""
+    several = n > 1
+    return 4 * several, (2 + 2 / n) * several, 0
+
+
+@algorithm("all_reduce.nvls_two_shot", _two_shot, machine="nvls")
 def two_shot(n: int, root: int) -> tuple[int, Steps]:
     """Let every GPU read the sum of its block, then write it to all."""
-    return n, _between(n, n)
+    return n, _in_servers_by_nvls(n, n)
 
 
 def _nvls_sharp(n: int, per_server: int | None) -> Costs:
+    """Return the costs of NVLS in servers and an aggregating switch for each rail."""
     g = server_size(n, per_server, "all_reduce aggregation_tree")
-    inside, meet = g > 1, n > g
-    return 4 * inside + 2 * meet, (2 + 2 / g) * inside + 2 / g * meet, 0
+    steps = 0
+    moved = 0.0
+    if g > 1:
+        steps += 4
+        moved += 2 + 2 / g
+    if n > g:
+        steps += 2
+        moved += 2 / g
+    return steps, moved, 0
 
 
 @algorithm("all_reduce.nvls_sharp", each(_nvls_sharp), machine="aggregation")
@@ -129,12 +198,20 @@ def nvls_sharp(n: int, root: int, *, per_server: int | None = None) -> tuple[int
     switches of the servers, then those of the rails.
     """
     g = server_size(n, per_server, "all_reduce aggregation_tree")
-    return g, _between(n, g)
+    return g, _in_servers_by_nvls(n, g)
 
 
 def _collnet(n: int, per_server: int | None) -> Costs:
+    """Return the costs of direct messages in servers and an aggregating switch for each rail."""
     g = server_size(n, per_server, "all_reduce aggregation_tree")
-    return 2 * (g > 1) + 2 * (n > g), 2 * (g - 1) / g + 2 / g * (n > g), (g - 1) / g
+    steps = 0
+    moved = 2 * (g - 1) / g
+    if g > 1:
+        steps += 2
+    if n > g:
+        steps += 2
+        moved += 2 / g
+    return steps, moved, (g - 1) / g
 
 
 @algorithm("all_reduce.collnet", each(_collnet), machine="aggregation")
@@ -144,4 +221,4 @@ def collnet(n: int, root: int, *, per_server: int | None = None) -> tuple[int, S
     Without switches that add inside, as NCCL's CollNet. Servers as above; after the ranks, the switches of the rails.
     """
     g = server_size(n, per_server, "all_reduce aggregation_tree")
-    return g, _between(n, g, nvls=False)
+    return g, _in_servers_by_ranks(n, g)

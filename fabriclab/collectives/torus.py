@@ -7,12 +7,13 @@ References
 """
 
 from collections.abc import Sequence
+from functools import partial
 from math import isqrt, prod
 
 import numpy as np
 
 from fabriclab import units
-from fabriclab.collectives.algorithm import Steps, algorithm, each, server_size
+from fabriclab.collectives.algorithm import Costs, Steps, algorithm, each, server_size
 from fabriclab.core import StepGroup, check_memory
 
 Shape = Sequence[int] | None
@@ -32,41 +33,45 @@ def _shape(n: int, shape: Shape) -> tuple[int, ...]:
     return sides
 
 
-def _grid(shape: tuple[int, ...], dims: Sequence[int], part: int = 0, way: int = 1) -> Steps:
+def _grid(shape: tuple[int, ...], dims: Sequence[int], part: int = 0, direction: int = 1) -> Steps:
     """Return reduce-scatters along the dimensions in order, each within what the one before has left, and back.
 
     Rank numbers run over the last dimension first. It is for the blocks n * part to n * part + n - 1.
     """
     n = prod(shape)
-    place = np.unravel_index(np.arange(n), shape)
-    base, left = np.full(n, n * part), n
+    rank = np.arange(n)
+    place = np.unravel_index(rank, shape)
+    base = np.full(n, n * part)  # first block of those that a rank still reduces
+    left = n  # how many they are
     there: list[StepGroup] = []
     back: list[StepGroup] = []
     for dim in dims:
-        window, side, at = left, shape[dim], place[dim]
+        side = shape[dim]
+        at = place[dim]
+        neighbour = list(place)
+        neighbour[dim] = (at + direction) % side
+        window = left
         left //= side
-        after = np.ravel_multi_index([*place[:dim], (at + way) % side, *place[dim + 1 :]], shape)
-        for steps, ahead, reduce in ((there, way, True), (back, 0, False)):
-            first = base + (at - ahead) % side * left
-            if side > 1:
-                steps.append(
-                    StepGroup.make(
-                        np.arange(n),
-                        after,
-                        first,
-                        left,
-                        reduce=reduce,
-                        repeat=side - 1,
-                        shift=-way * left,
-                        window=window,
-                    )
-                )
+        if side > 1:
+            ring = partial(
+                StepGroup.make,
+                rank,
+                np.ravel_multi_index(neighbour, shape),
+                count=left,
+                repeat=side - 1,
+                shift=-direction * left,
+                window=window,
+            )
+            there.append(ring(first=base + (at - direction) % side * left, reduce=True))
+            back.append(ring(first=base + at * left, reduce=False))
         base = base + at * left
     return (*there, *reversed(back))
 
 
 def _cost(n: int, shape: Shape) -> tuple[float, float, float]:
-    return 2 * sum(s - 1 for s in _shape(n, shape)), 2 * (n - 1) / n, (n - 1) / n
+    """Return the costs of rings along each dimension, there and back."""
+    steps = 2 * sum(side - 1 for side in _shape(n, shape))
+    return steps, 2 * (n - 1) / n, (n - 1) / n
 
 
 @algorithm("all_reduce.bucket", each(_cost))
@@ -77,11 +82,17 @@ def bucket(n: int, root: int, *, shape: Shape = None) -> tuple[int, Steps]:
 
 
 def _servers(n: int, per_server: int | None) -> tuple[int, int]:
+    """Return the shape of a grid of servers and their ranks."""
     g = server_size(n, per_server, "all_reduce ring")
     return n // g, g
 
 
-@algorithm("all_reduce.hierarchical", each(lambda n, per_server: _cost(n, _servers(n, per_server))))
+def _hierarchical(n: int, per_server: int | None) -> Costs:
+    """Return the costs of rings in servers and along rails."""
+    return _cost(n, _servers(n, per_server))
+
+
+@algorithm("all_reduce.hierarchical", each(_hierarchical))
 def hierarchical(n: int, root: int, *, per_server: int | None = None) -> tuple[int, Steps]:
     """Reduce-scatter in each server, all-reduce along each rail, all-gather in each server: rings on both levels.
 
@@ -98,11 +109,21 @@ def torus(n: int, root: int, *, shape: Shape = None) -> tuple[int, Steps]:
     On a torus of equal sides each link carries one part at any time; with other sides parts meet on the longer ones.
     """
     grid = _shape(n, shape)
-    dims, steps = list(range(len(grid))), int(_cost(n, shape)[0])
-    # order of the dimensions, and way round
-    turns = [(dims[d:] + dims[:d], way) for d in dims for way in (1, -1)]
-    size, advice = n * len(turns) * steps * _BYTES, "take fewer ranks, or all_reduce bucket"
-    check_memory(size, f"a torus {grid}, step by step", advice)
-    parts = [_grid(grid, order, part, way) for part, (order, way) in enumerate(turns)]
-    flat = [[s for g in groups for s in g.steps(n * len(turns))] for groups in parts]
-    return n * len(turns), tuple(StepGroup.together(step) for step in zip(*flat, strict=True))
+    dims = list(range(len(grid)))
+    turns = []  # order of the dimensions, and direction round the rings
+    for dim in dims:
+        order = dims[dim:] + dims[:dim]
+        turns += [(order, 1), (order, -1)]
+
+    n_blocks = n * len(turns)
+    steps = int(_cost(n, shape)[0])
+    size = n_blocks * steps * _BYTES
+    check_memory(size, f"a torus {grid}, step by step", "take fewer ranks, or all_reduce bucket")
+
+    parts = []  # the steps of each part, which all parts take at once
+    for part, (order, direction) in enumerate(turns):
+        flat: list[StepGroup] = []
+        for group in _grid(grid, order, part, direction):
+            flat += group.steps(n_blocks)
+        parts.append(flat)
+    return n_blocks, tuple(StepGroup.together(step) for step in zip(*parts, strict=True))

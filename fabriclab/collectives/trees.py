@@ -1,9 +1,9 @@
 """Through one root, over a star or a binomial tree; and a double binary tree, which has two roots.
 
-One root is the naive way, kept as the yardstick: every rank sends to one, which adds and sends back. All transfers of
-a phase form one step: whether the root's port takes them one after another or at once is decided by the network. The
-closed form lets them share the port, which is what textbooks mean. In a binomial tree the number of ranks that have the
-data doubles in every step.
+One root is the naive algorithm, kept for comparison: every rank sends to one, which adds and sends back. All
+transfers of a phase form one step: whether the root's port takes them one after another or at once is decided by the
+network. The closed form lets them share the port, which is what textbooks mean. In a binomial tree the number of ranks
+that have the data doubles in every step.
 
 References
 ----------
@@ -39,12 +39,13 @@ _PHASES = {
 def star(n: int, root: int, way: str, whole: int) -> Steps:
     """Return one step between the root and all others, ``way`` up or down: ``whole`` blocks, or the other's own."""
     others: Any = np.delete(np.arange(n), root)
-    source, target = (others, root) if way == "up" else (root, others)
-    return (
-        StepGroup.make(
-            source, target, 0 if whole else others, whole or 1, reduce=way == "up" and whole > 0
-        ),
-    )
+    if way == "up":
+        source, target = others, root
+    else:
+        source, target = root, others
+    first = 0 if whole else others
+    adds = way == "up" and whole > 0
+    return (StepGroup.make(source, target, first, whole or 1, reduce=adds),)
 
 
 def tree(n: int, root: int, way: str, whole: int) -> Steps:
@@ -58,49 +59,63 @@ def tree(n: int, root: int, way: str, whole: int) -> Steps:
         parent = np.arange(0, n - (1 << k), 2 << k)
         child = parent + (1 << k)
         below = np.minimum(1 << k, n - child)
-        parent, child = (parent + root) % n, (child + root) % n
-        source, target = (parent, child) if way == "down" else (child, parent)
+        parent = (parent + root) % n
+        child = (child + root) % n
+        if way == "down":
+            source, target = parent, child
+        else:
+            source, target = child, parent
+        first = 0 if whole else child
         adds = way == "up" and whole > 0
-        steps.append(
-            StepGroup.make(source, target, 0 if whole else child, whole or below, reduce=adds)
-        )
-    return tuple(steps if way == "down" else steps[::-1])
+        steps.append(StepGroup.make(source, target, first, whole or below, reduce=adds))
+    if way == "up":
+        steps.reverse()
+    return tuple(steps)
 
 
 def _through(collective: str, up: str, down: str) -> None:
     """Register a collective over both shapes."""
-    ways, adds = [way for way in (("up", up), ("down", down)) if way[1]], up == "whole"
-    wholes, owns = ([up, down].count(what) * (collective != "barrier") for what in ("whole", "own"))
+    phases = [(direction, blocks) for direction, blocks in (("up", up), ("down", down)) if blocks]
+    has_own = "own" in (up, down)
+    # How often the root moves whole arrays, and all ranks' own blocks; of a barrier nothing has a size.
+    wholes = 0
+    owns = 0
+    if collective != "barrier":
+        wholes = [up, down].count("whole")
+        owns = [up, down].count("own")
 
     def both(shape: Callable[..., Steps], n: int, root: int) -> tuple[int, Steps]:
-        blocks = n if "own" in (up, down) else 1
-        return blocks, sum(
-            (shape(n, root, way, blocks * (what == "whole")) for way, what in ways), ()
-        )
+        """Return the steps of both phases over one shape."""
+        n_blocks = n if has_own else 1
+        steps: Steps = ()
+        for direction, blocks in phases:
+            steps += shape(n, root, direction, n_blocks if blocks == "whole" else 0)
+        return n_blocks, steps
 
-    @algorithm(
-        f"{collective}.one_root",
-        lambda n: (len(ways) * (n > 1), (wholes + owns / n) * (n - 1), adds * (n - 1)),
-    )
+    def star_costs(n: Any) -> Costs:
+        """Return the costs of `one_root`, at the root's port."""
+        added = n - 1 if up == "whole" else 0
+        return len(phases) * (n > 1), (wholes + owns / n) * (n - 1), added
+
+    def tree_costs(n: Any) -> Costs:
+        """Return the costs of `binomial_tree`, at the root's port."""
+        levels = ceil_log2(n)
+        added = levels if up == "whole" else 0
+        return len(phases) * levels, wholes * levels + owns * (n - 1) / n, added
+
+    @algorithm(f"{collective}.one_root", star_costs)
     def one_root(n: int, root: int) -> tuple[int, Steps]:
         """Send to the root what goes up, then from the root what goes down: one step each."""
         return both(star, n, root)
 
-    @algorithm(
-        f"{collective}.binomial_tree",
-        lambda n: (
-            len(ways) * ceil_log2(n),
-            wholes * ceil_log2(n) + owns * (n - 1) / n,
-            adds * ceil_log2(n),
-        ),
-    )
+    @algorithm(f"{collective}.binomial_tree", tree_costs)
     def binomial_tree(n: int, root: int) -> tuple[int, Steps]:
         """Send what goes up over a tree, level by level, then what goes down."""
         return both(tree, n, root)
 
 
-for _name, _ways in _PHASES.items():
-    _through(_name, *_ways)
+for _name, (_up, _down) in _PHASES.items():
+    _through(_name, _up, _down)
 
 
 @algorithm("broadcast.scatter_all_gather", lambda n: (ceil_log2(n) + n - 1, 2 * (n - 1) / n, 0))
@@ -110,8 +125,13 @@ def scatter_all_gather(n: int, root: int) -> tuple[int, Steps]:
 
 
 def _double(n: Any) -> Costs:
-    """Per level and way half of the array passes a port, or twice that where a parent has two children."""
-    levels, moved = ceil_log2(n), (ceil_log2(n) + ceil_log2(np.ceil(n / 3))) / 2
+    """Return the costs of both trees.
+
+    On each level, up and down, half of the array passes a port, or twice that where a parent has two children.
+    """
+    levels = ceil_log2(n)
+    with_two_children = ceil_log2(np.ceil(n / 3))  # levels
+    moved = (levels + with_two_children) / 2
     return 2 * levels, 2 * moved, moved
 
 
@@ -128,10 +148,12 @@ def double_tree(n: int, root: int) -> tuple[int, Steps]:
     parent = np.where(parent < n, parent, place ^ bit)
     # The second tree is the first one seen from the last rank, or shifted by one rank.
     other = np.arange(n)[::-1] if n % 2 == 0 else (np.arange(n) + 1) % n
-    up, down = [], []
+    up = []
+    down = []
     for k in range((n - 1).bit_length()):
         level = bit == 1 << k
-        child, above = (np.append(x[level], other[x[level]]) for x in (place, parent))
+        child = np.append(place[level], other[place[level]])
+        above = np.append(parent[level], other[parent[level]])
         tree = np.repeat([0, 1], np.count_nonzero(level))
         up.append(StepGroup.make(child, above, tree, reduce=True))
         down.append(StepGroup.make(above, child, tree, reduce=False))

@@ -1,6 +1,6 @@
 """In-network computing: switches that add."""
 
-from fabriclab.innetwork.expressions import Refused, look_up, saturating_add, where
+from fabriclab.innetwork.expressions import ProgramRefused, look_up, saturating_add, where
 from fabriclab.innetwork.pipeline import (
     DROP,
     MULTICAST,
@@ -21,7 +21,7 @@ __all__ = [
     "Outcome",
     "Packet",
     "Program",
-    "Refused",
+    "ProgramRefused",
     "Register",
     "Switch",
     "devices",

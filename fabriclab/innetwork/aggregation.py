@@ -65,7 +65,7 @@ class Aggregator(Program):
     [12, 12]
     >>> Switch(Aggregator(8, lanes=57, jobs=4))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    fabriclab.innetwork.expressions.Refused: stage 12, register 'sums': ...
+    fabriclab.innetwork.expressions.ProgramRefused: stage 12, register 'sums': ...
     """
 
     def __init__(
@@ -81,14 +81,17 @@ class Aggregator(Program):
         """Make the registers; the cells of the second version follow those of the first."""
         self.workers = units.count(workers, "workers", high=MOST_WORKERS)
         self.quota = units.count(slots, "slots") // units.count(jobs, "jobs", high=slots)
-        self.jobs, self.lanes, self.published = jobs, units.count(lanes, "lanes"), published
+        self.jobs = jobs
+        self.lanes = units.count(lanes, "lanes")
+        self.published = published
         self.rack = None if rack is None else units.count(rack, "rack", 0, MOST_WORKERS - 1)
         self.fields = {"job": 8, "slot": 16, "version": 1, "worker": 5, "chunk": 32}
+
         # The cells behind the slots, one for each job, are those of packets that are refused.
-        self.slots, self.cells = slots, slots + self.quota * (jobs - 1) + 1
-        self.seen = self.register(
-            "seen", self.cells * (1 if published else MOST_WORKERS), pair=published
-        )
+        self.slots = slots
+        self.cells = slots + self.quota * (jobs - 1) + 1
+        seen = self.cells if published else self.cells * MOST_WORKERS
+        self.seen = self.register("seen", seen, pair=published)
         self.left = self.register("left", 2 * self.cells)
         self.sums = self.register("sums", 2 * self.cells, lanes=lanes)
 
@@ -97,27 +100,30 @@ class Aggregator(Program):
         mine = (
             (packet.job < self.jobs) & (packet.slot < self.quota) & (packet.worker < self.workers)
         )
-        slot, first = (
-            where(mine, packet.slot, self.slots),
-            [job * self.quota for job in range(self.jobs)],
-        )
-        slot = slot + look_up(packet.job, first) if self.jobs > 1 else slot
+        slot = where(mine, packet.slot, self.slots)
+        if self.jobs > 1:
+            first_slots = [job * self.quota for job in range(self.jobs)]
+            slot = slot + look_up(packet.job, first_slots)
         again, stale = self.recognise(packet, slot)
-        passed = again | stale | ~mine
+        passed = again | stale | ~mine  # adds nothing
         cell = slot + where(packet.version == 1, self.cells, 0)
-        count = self.left.access(
-            cell, lambda n: (where(passed, n, where(n == 0, self.workers - 1, n - 1)), n)
-        )
+
+        def count_down(left: Any) -> tuple[Any, Any]:
+            following = where(left == 0, self.workers - 1, left - 1)
+            return where(passed, left, following), left
+
+        left = self.left.access(cell, count_down)  # workers that had not sent before this packet
 
         def add(total: Any) -> tuple[Any, Any]:
-            new = where(passed, total, where(count == 0, packet.payload, total + packet.payload))
+            added = where(left == 0, packet.payload, total + packet.payload)
+            new = where(passed, total, added)
             return new, new
 
         packet.payload = self.sums.access(cell, add)
-        full, repeated = (
-            (count == (1 if self.workers > 1 else 0)) & ~passed,
-            (count == 0) & again & mine,
-        )
+
+        last = 1 if self.workers > 1 else 0
+        full = (left == last) & ~passed
+        repeated = (left == 0) & again & mine
         if self.rack is None:
             packet.multicast(full)
             packet.reply(repeated)
@@ -128,50 +134,51 @@ class Aggregator(Program):
     def recognise(self, packet: Packet, slot: Any) -> tuple[Any, Any]:
         """Return whether a packet repeats the newest one of its worker in its slot, and whether it is older."""
         if self.published:
-            bit, second = (
-                look_up(packet.worker, [1 << w for w in range(MOST_WORKERS)]),
-                packet.version == 1,
-            )
+            return self._recognise_by_bitmap(packet, slot)
 
-            def note(
-                a: Any, b: Any
-            ) -> tuple[Any, Any]:  # the worker in its version, and no longer in the other one
-                own, other = where(second, b, a), where(second, a, b) & ~bit
-                return where(second, (other, own | bit), (own | bit, other)), own & bit
+        own = look_up(packet.worker, [worker * self.cells for worker in range(MOST_WORKERS)])
+        new = packet.chunk + 1
 
-            return self.seen.access(slot, note) != 0, packet.version > 1
-        new, own = (
-            packet.chunk + 1,
-            look_up(packet.worker, [w * self.cells for w in range(MOST_WORKERS)]),
-        )
-        late = self.seen.access(
-            slot + own, lambda last: (where(last - new < 0, new, last), last - new)
-        )
+        def keep_newest(last: Any) -> tuple[Any, Any]:
+            return where(last - new < 0, new, last), last - new
+
+        late = self.seen.access(slot + own, keep_newest)
         return late == 0, late > 0
+
+    def _recognise_by_bitmap(self, packet: Packet, slot: Any) -> tuple[Any, Any]:
+        """Return the same by the published program, for which no packet is older than the newest one."""
+        bit = look_up(packet.worker, [1 << worker for worker in range(MOST_WORKERS)])
+        second = packet.version == 1
+
+        def note(first_map: Any, second_map: Any) -> tuple[Any, Any]:
+            # The worker is kept in its version, and no longer in the other one.
+            own = where(second, second_map, first_map)
+            other = where(second, first_map, second_map) & ~bit
+            return where(second, (other, own | bit), (own | bit, other)), own & bit
+
+        return self.seen.access(slot, note) != 0, packet.version > 1
 
     def admit(self, worker: "Worker", state: Mapping[str, Words]) -> None:
         """Refuse a worker whose packets a switch with these registers would drop, or take for old ones."""
-        who, quota = (
-            f"worker {worker.number} of job {worker.job}",
-            self.quota * (worker.job < self.jobs),
-        )
+        name = f"worker {worker.number} of job {worker.job}"
+        quota = self.quota if worker.job < self.jobs else 0
         if worker.slots > quota:
-            msg = f"slots must be at most the {quota} of its job in the switch, got {worker.slots} of {who}; give it "
             raise ValueError(
-                msg + f"fewer, or the Aggregator {worker.slots * self.jobs}, or more jobs"
+                f"slots must be at most the {quota} of its job in the switch, got {worker.slots} of {name}; give it "
+                f"fewer, or the Aggregator {worker.slots * self.jobs}, or more jobs"
             )
-        # bitmaps do not say how many chunks
-        old = int(any(cells.any() for cells in state.values()))
-        if not self.published:
-            mine = state["seen_a"].reshape(MOST_WORKERS, -1)[
-                : self.workers, worker.job * self.quota :
-            ]
-            old = (mine[:, : worker.slots] - np.int64(worker.first).astype(np.int32)).max()
+
+        if self.published:  # bitmaps do not say how many chunks
+            old = 1 if any(cells.any() for cells in state.values()) else 0
+        else:
+            last = state["seen_a"].reshape(MOST_WORKERS, -1)  # (workers, cells), 0: none yet
+            begin = worker.job * self.quota
+            mine = last[: self.workers, begin:][:, : worker.slots]
+            old = (mine - np.int64(worker.first).astype(np.int32)).max()
         if old > 0:
-            msg = f"first must be beyond what the switch has seen, got {worker.first} of {who}, {old} or more too low; "
             raise ValueError(
-                msg
-                + "give the number of chunks that its job has added there, or clear() all switches"
+                f"first must be beyond what the switch has seen, got {worker.first} of {name}, {old} or more too low; "
+                "give the number of chunks that its job has added there, or clear() all switches"
             )
 
 
@@ -208,19 +215,25 @@ class Worker:
         self, number: int, values: ArrayLike, slots: int, job: int = 0, first: int = 0
     ) -> None:
         """Start with nothing sent."""
-        self.number, self.job = units.count(number, "number", 0), units.count(job, "job", 0)
-        self.slots, self.first = units.count(slots, "slots"), units.count(first, "first", 0)
+        self.number = units.count(number, "number", 0)
+        self.job = units.count(job, "job", 0)
+        self.slots = units.count(slots, "slots")
+        self.first = units.count(first, "first", 0)
+
         given = np.asarray(values)
         with np.errstate(invalid="ignore"):
             self.values = given.astype(np.int32)
         if self.values.ndim != 2 or not np.array_equal(self.values, given):
             msg = "values must be whole numbers of 32 bits with a sign, in an array (chunks, lanes)"
             raise ValueError(f"{msg}; got {given.dtype} {given.shape}; quantise floats first")
-        self.total, self.done = np.zeros_like(self.values), np.zeros(len(self.values), bool)
+
+        self.total = np.zeros_like(self.values)
+        self.done = np.zeros(len(self.values), bool)
 
     def packet(self, chunk: int) -> Chunk:
         """Return the packet of a chunk of ``values``; its slot and version follow from its number on the switch."""
-        turn, slot = divmod(number := self.first + chunk, self.slots)
+        number = self.first + chunk
+        turn, slot = divmod(number, self.slots)
         header = {
             "job": self.job,
             "slot": slot,
@@ -243,6 +256,7 @@ class Worker:
         chunk = self.place(answer)
         if chunk >= len(self.done) or self.done[chunk]:
             return None
-        self.total[chunk], self.done[chunk] = answer.payload, True
+        self.total[chunk] = answer.payload
+        self.done[chunk] = True
         following = chunk + self.slots
         return self.packet(following) if following < len(self.done) else None

@@ -1,5 +1,6 @@
 """All-reduce in the network against hosts: time, bytes, work of hosts, published gains, and what the switches cost."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,7 +9,7 @@ import numpy as np
 
 from fabriclab import catalog, economics, units
 from fabriclab.catalog.tables import read_rows
-from fabriclab.core import Fabric, Floats
+from fabriclab.core import Fabric, Floats, Ints
 from fabriclab.errors import OutOfSlots
 from fabriclab.innetwork import nvls
 from fabriclab.innetwork.trees import Manager, Mode, Tree, grow, run
@@ -77,14 +78,15 @@ def program(
     again = 1 - (1 - loss) ** 2
     passes = (children + 1) if lanes <= _ONE_PIPE else (PIPES * children + 7) / PIPES
     seconds = passes / catalog.value("switches", "tofino1", "packet_rate_per_pipe")
+    payload = 4 * units.count(lanes, "lanes", high=PIPES * _ONE_PIPE)  # [B]
     return Mode(
-        4 * units.count(lanes, "lanes", high=PIPES * _ONE_PIPE),
-        _HEADER,
-        share,
-        seconds,
-        again,
-        units.time(timer),
-        ranks,
+        payload=payload,
+        header=_HEADER,
+        window=share,
+        seconds=seconds,
+        again=again,
+        timer=units.time(timer),
+        ranks=ranks,
         host=host if host == np.inf else units.rate(host, "host"),
     )
 
@@ -99,12 +101,12 @@ def compare(
     timer: units.Quantity = _TIMER,
     **pool: Any,
 ) -> dict[str, Way]:
-    """Return what the ways of an all-reduce cost, one of ``jobs`` that run at once on every so many-th rank.
+    """Return what an all-reduce costs by each algorithm, one of ``jobs`` that run at once on every so many-th rank.
 
-    Hosts use all shortest ways. Who has lost a packet waits for the same timer with all ways, twice as long each time;
-    hosts send a message of 4 KiB packets at once, and all wait for its slowest packet after each step. SHARP's network
-    loses nothing, which favours it. Left out: the time that hosts need to add, losses between switches, and cards of
-    hosts that hear of a gap before the timer ends; with a timer of 0 nobody waits.
+    Hosts use all shortest paths. Whatever the algorithm, who has lost a packet waits for the same timer, twice as long
+    each time; hosts send a message of 4 KiB packets at once, and all wait for its slowest packet after each step.
+    SHARP's network loses nothing, which favours it. Left out: the time that hosts need to add, losses between switches,
+    and cards of hosts that hear of a gap before the timer ends; with a timer of 0 nobody waits.
 
     Parameters
     ----------
@@ -122,50 +124,103 @@ def compare(
     dict of str to Way
         By algorithm of the hosts, and ``low_latency``, ``streaming`` and ``program`` for the network.
     """
-    total, n, out = units.size(size), fabric.n_ranks // units.count(jobs, "jobs"), dict[str, Way]()
-    rows, lossy = (
-        np.arange(n * jobs).reshape(n, jobs).T,
-        Mode(_MTU, again=1 - (1 - loss) ** 2, timer=units.time(timer)),
-    )
+    total = units.size(size)
+    n = fabric.n_ranks // units.count(jobs, "jobs")
+    ranks = np.arange(n * jobs).reshape(n, jobs).T  # (jobs, n)
+    lossy = Mode(_MTU, again=1 - (1 - loss) ** 2, timer=units.time(timer))
+
+    out: dict[str, Way] = {}
     for name in HOSTS:
-        pieces = int(np.clip(total // _PIECE, 1, 16)) if "tree" in name else 1
-        cut: dict[str, Any] = {"segments": pieces, "pipelined": pieces > 1, "method": "spray"}
-        sim = simulate("all_reduce", name, fabric, total, placement=rows, lag=lag, **cut)
-        added, sent = np.zeros(n), np.bincount(sim.flows.source, sim.flows.repeat[sim.flows.group])
-        for g in sim.schedule.groups:
-            np.add.at(added, g.target, total * sim.schedule.moved(g) * g.reduce * g.repeat)
-        carried = sim.timeline.link_bytes / (1 - loss)
-        packets = np.bincount(sim.flows.group, np.ceil(sim.flows.size / _MTU))
-        late = sum(r * lossy.wait(p) for r, p in zip(sim.flows.repeat, packets, strict=True))
-        out[name] = Way(
-            sim.time / (1 - loss) + late, carried, float(added.max()), 0.0, float(sent.max())
-        )
-    load, trees = np.zeros(fabric.n_links), dict[str, list[Tree]]()
+        out[name] = _by_hosts(fabric, name, total, ranks, lag, loss, lossy)
+
+    trees: dict[str, list[Tree]] = {}
     for name in ("low_latency", "streaming"):
         manager = Manager(fabric)
         try:
-            trees[name] = [
-                manager.start(f"job {j}", row, streaming=name == "streaming")
-                for j, row in enumerate(rows)
-            ]
+            trees[name] = []
+            for j, row in enumerate(ranks):
+                tree = manager.start(f"job {j}", row, streaming=name == "streaming")
+                trees[name].append(tree)
         except OutOfSlots as refused:
+            del trees[name]
             out[name] = Way(np.nan, np.zeros(fabric.n_links), 0.0, 0.0, 0.0, str(refused))
+
     trees["program"] = []
-    for row in rows:
+    load = np.zeros(fabric.n_links)
+    for row in ranks:
         tree = grow(fabric, row, Mode(1.0), load=load, radix=fabric.n_nodes)
-        mode = program(int(np.bincount(tree.parent).max()), n, jobs, loss=loss, timer=timer, **pool)
+        children = int(np.bincount(tree.parent).max())
+        mode = program(children, n, jobs, loss=loss, timer=timer, **pool)
         trees["program"].append(replace(tree, mode=mode))
         load[tree.links] += 1
+
     for name, used in trees.items():
-        found, mode = run(used, total, lag=lag), used[0].mode
-        own, messages = (
-            name == "program",
-            np.ceil(total / (_LONGEST if name == "streaming" else mode.payload)),
-        )
-        out[name] = Way(
-            found.end, found.link_bytes / (1 - loss * own), 0.0, 2 * total * own, float(messages)
-        )
+        out[name] = _by_network(name, used, total, lag, loss)
     return out
+
+
+def _by_hosts(
+    fabric: Fabric,
+    algorithm: str,
+    total: float,
+    ranks: Ints,
+    lag: units.Quantity,
+    loss: float,
+    lossy: Mode,
+) -> Way:
+    """Return what an all-reduce of hosts alone costs, for jobs over ``ranks`` (jobs, n)."""
+    n = ranks.shape[1]
+    pieces = int(np.clip(total // _PIECE, 1, 16)) if "tree" in algorithm else 1
+    sim = simulate(
+        "all_reduce",
+        algorithm,
+        fabric,
+        total,
+        placement=ranks,
+        lag=lag,
+        segments=pieces,
+        pipelined=pieces > 1,
+        method="spray",
+    )
+
+    added = np.zeros(n)  # by each rank of a job [B]
+    for group in sim.schedule.groups:
+        moved = total * sim.schedule.moved(group) * group.reduce * group.repeat
+        np.add.at(added, group.target, moved)
+    messages = np.bincount(sim.flows.source, sim.flows.repeat[sim.flows.group])
+
+    packets = np.bincount(sim.flows.group, np.ceil(sim.flows.size / _MTU))  # of each step group
+    late = 0.0  # for packets that are sent again [s]
+    for repeat, some in zip(sim.flows.repeat, packets, strict=True):
+        late += repeat * lossy.wait(some)
+    return Way(
+        time=sim.time / (1 - loss) + late,
+        link_bytes=sim.timeline.link_bytes / (1 - loss),
+        added=float(added.max()),
+        converted=0.0,
+        messages=float(messages.max()),
+    )
+
+
+def _by_network(
+    name: str, trees: list[Tree], total: float, lag: units.Quantity, loss: float
+) -> Way:
+    """Return what an all-reduce through switches costs, for jobs with a tree each."""
+    mode = trees[0].mode
+    found = run(trees, total, lag=lag)
+    carried = found.link_bytes
+    converted = 0.0
+    if name == "program":  # SHARP's network loses nothing and adds floats
+        carried = carried / (1 - loss)
+        converted = 2 * total
+    largest = _LONGEST if name == "streaming" else mode.payload  # of a message [B]
+    return Way(
+        time=found.end,
+        link_bytes=carried,
+        added=0.0,
+        converted=converted,
+        messages=float(np.ceil(total / largest)),
+    )
 
 
 def bound(ranks: float) -> float:
@@ -183,38 +238,46 @@ def gains() -> list[dict[str, Any]]:
     and confirms nothing; the row of 8 B, whose time is its other end, has an error, but is no independent test. Of
     training (also ATP's) the part that is communication is not published, so there is no model: NaN.
     """
-    out, step, wire = [], catalog.value("switches", "sharp1", "operation_time"), program(8, 8)
-    for r in read_rows(Path(__file__).with_name("data") / "gains.csv"):
-        n, low, high = (float(r[k] or np.inf) for k in ("ranks", "low", "high"))
-        base, one, further = (float(r[k] or np.nan) for k in ("base", "one", "further"))
-        most, model = {
-            "latency": (
-                np.log2(n),
-                base / (one / np.log2(n) + (2 + further) * step),
-            ),  # two tiers of switches add
-            "streaming": (bound(n), bound(n) * Mode.sharp(True).part),
-            "program": (bound(n), bound(n) * wire.payload / (wire.payload + wire.header)),
-            "training": (bound(n), np.nan),
-            "nvls": (
-                nvls.bound(n),
-                nvls.default_gain(int(n), "Hopper") if r["kind"] == "nvls" else np.nan,
-            ),
-        }[r["kind"]]
-        error = np.nan if r["sets"] == "yes" else model / np.clip(model, low, high) - 1
-        out.append(
-            r
-            | {
-                "ranks": n,
-                "low": low,
-                "high": high,
-                "bound": most,
-                "model": model,
-                "error": error,
-                "above": low >= most if np.isinf(high) else high > most,
-                "source": catalog.cite(r["source"]),
-            }
-        )
+    out = []
+    for row in read_rows(Path(__file__).with_name("data") / "gains.csv"):
+        ranks, low, high = (float(row[key] or np.inf) for key in ("ranks", "low", "high"))
+        most, model = _bound_and_gain(row, ranks)
+        error = np.nan
+        if row["sets"] != "yes":
+            error = model / np.clip(model, low, high) - 1
+        facts = {
+            "ranks": ranks,
+            "low": low,
+            "high": high,
+            "bound": most,
+            "model": model,
+            "error": error,
+            "above": low >= most if np.isinf(high) else high > most,
+            "source": catalog.cite(row["source"]),
+        }
+        out.append(row | facts)
     return out
+
+
+def _bound_and_gain(row: Mapping[str, str], ranks: float) -> tuple[float, float]:
+    """Return the most that a tree may gain over the baseline of a published row, and the gain of the model."""
+    kind = row["kind"]
+    if kind == "latency":
+        base, one, further = (float(row[key] or np.nan) for key in ("base", "one", "further"))
+        rounds = np.log2(ranks)
+        operations = 2 + further  # two tiers of switches add
+        step = catalog.value("switches", "sharp1", "operation_time")
+        return rounds, base / (one / rounds + operations * step)
+    if kind == "streaming":
+        return bound(ranks), bound(ranks) * Mode.sharp(True).part
+    if kind == "program":
+        wire = program(8, 8)
+        return bound(ranks), bound(ranks) * wire.payload / (wire.payload + wire.header)
+    if kind == "nvls":
+        return nvls.bound(ranks), nvls.default_gain(int(ranks), "Hopper")
+    if kind == "training":
+        return bound(ranks), np.nan
+    raise ValueError(f"kind must be one of the model's, got {kind!r}")
 
 
 def deployment(
@@ -232,9 +295,8 @@ def deployment(
         ``price`` and ``power`` of a programmable switch over those of an ordinary one. No price of such a switch is
         public, so any is illustrative; unless given 1, what a vendor claims of the chip alone.
     """
-    boxes = [
-        item for name, item in economics.bill(fabric).items.items() if name.startswith("switch ")
-    ]
+    bill = economics.bill(fabric)
+    boxes = [item for name, item in bill.items.items() if name.startswith("switch ")]
     out = {"slots per tenant": float(slots // units.count(jobs, "jobs"))}
     for what in ("price", "power"):
         factor = over.get(what, catalog.value("switches", "tofino1", f"{what}_over_ordinary"))

@@ -12,21 +12,33 @@ CONDITIONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
 LOGIC = frozenset("&|^~")  # of numbers bit by bit, of conditions as a condition
 
 
-class Refused(FabricError):
+class ProgramRefused(FabricError):
     """A switch program breaks a rule of the pipeline; the message names the stage and the rule."""
 
 
 def _operator(name: str) -> Callable[..., "Value"]:
-    return lambda *operands: combine(name, *operands)
+    """Return a method that records an operation on its operands."""
+
+    def record(*operands: Any) -> "Value":
+        return combine(name, *operands)
+
+    return record
 
 
 def _swapped(name: str) -> Callable[..., "Value"]:
-    return lambda second, first: combine(name, first, second)
+    """Return a method that records an operation whose first operand is no `Value`, as in 1 + x."""
+
+    def record(second: "Value", first: Any) -> "Value":
+        return combine(name, first, second)
+
+    return record
 
 
 def _refusal(rule: str) -> Callable[..., NoReturn]:
+    """Return a method that refuses what a switch cannot do, with the rule."""
+
     def refuse(*_: Any) -> NoReturn:
-        raise Refused(rule)
+        raise ProgramRefused(rule)
 
     return refuse
 
@@ -61,18 +73,37 @@ class Value:
         entries: tuple[int, ...] = (),
     ) -> None:
         """Keep what the class describes."""
-        self.op, self.args, self.ready, self.gate = op, args, ready, gate
+        self.op = op
+        self.args = args
+        self.ready = ready
+        self.gate = gate
         self.wide: bool = wide or any(a.wide for a in args)
         self.entries = entries
 
-    __add__, __sub__, __and__, __or__, __xor__ = map(_operator, "+-&|^")
-    __radd__, __rsub__, __rand__, __ror__, __rxor__ = map(_swapped, "+-&|^")
-    __lshift__, __rshift__, __invert__ = map(_operator, ("<<", ">>", "~"))
+    __add__ = _operator("+")
+    __radd__ = _swapped("+")
+    __sub__ = _operator("-")
+    __rsub__ = _swapped("-")
+    __and__ = _operator("&")
+    __rand__ = _swapped("&")
+    __or__ = _operator("|")
+    __ror__ = _swapped("|")
+    __xor__ = _operator("^")
+    __rxor__ = _swapped("^")
+    __invert__ = _operator("~")
+
+    __lshift__ = _operator("<<")
+    __rshift__ = _operator(">>")
     __rlshift__ = __rrshift__ = _refusal(
         "a switch shifts by a constant: look 1 << worker up in a table"
     )
-    __lt__, __le__, __gt__, __ge__ = map(_operator, ("<", "<=", ">", ">="))
-    __eq__, __ne__ = map(_operator, ("==", "!="))  # type: ignore[assignment]
+
+    __lt__ = _operator("<")
+    __le__ = _operator("<=")
+    __gt__ = _operator(">")
+    __ge__ = _operator(">=")
+    __eq__ = _operator("==")  # type: ignore[assignment]
+    __ne__ = _operator("!=")  # type: ignore[assignment]
     __hash__ = None  # type: ignore[assignment]
     __bool__ = _refusal(
         "a stage cannot branch on what a packet carries: write where(condition, this, that), "
@@ -101,25 +132,34 @@ def value_of(given: Any) -> Value:
     if isinstance(given, Value):
         return given
     if isinstance(given, bool) or not isinstance(given, int):
-        raise Refused(f"{given!r} is no whole number: a switch computes with 32-bit integers only")
+        raise ProgramRefused(
+            f"{given!r} is no whole number: a switch computes with 32-bit integers only"
+        )
     if not -(2**31) <= given < 2**32:
-        raise Refused(f"{given} does not fit into 32 bits")
-    return Value(repr((given + 2**31) % 2**32 - 2**31))
+        raise ProgramRefused(f"{given} does not fit into 32 bits")
+    signed = (given + 2**31) % 2**32 - 2**31  # as it looks in 32 bits with a sign
+    return Value(repr(signed))
 
 
 def combine(name: str, *operands: Any) -> Value:
     """Return the value of an operation; arithmetic takes a stage, a condition is evaluated where it is used."""
     args = tuple(map(value_of, operands))
     if name in ("<<", ">>") and (not isinstance(operands[1], int) or not 0 <= operands[1] < 32):
-        raise Refused(
+        raise ProgramRefused(
             f"a switch shifts by a constant from 0 to 31, not by {operands[1]!r}: use a table"
         )
-    gate = name in CONDITIONS or (name in LOGIC and all(a.gate for a in args))
-    if not gate and any(a.gate for a in args[name == "where" :]):
-        raise Refused(
+
+    gate = name in CONDITIONS or (name in LOGIC and all(arg.gate for arg in args))
+    numbers = args[1:] if name == "where" else args
+    if not gate and any(arg.gate for arg in numbers):
+        raise ProgramRefused(
             f"{name} computes with numbers: turn a condition into one by where(condition, 1, 0)"
         )
-    return Value(name, args, max(a.ready for a in args) + (not gate), gate=gate)
+
+    ready = max(arg.ready for arg in args)
+    if not gate:
+        ready += 1
+    return Value(name, args, ready, gate=gate)
 
 
 def where(condition: Any, this: Any, that: Any) -> Any:
@@ -127,7 +167,9 @@ def where(condition: Any, this: Any, that: Any) -> Any:
     if isinstance(this, tuple):
         return tuple(where(condition, a, b) for a, b in zip(this, that, strict=True))
     if not isinstance(condition, Value) or not condition.gate:
-        raise Refused(f"where needs a condition such as packet.version == 1, not {condition!r}")
+        raise ProgramRefused(
+            f"where needs a condition such as packet.version == 1, not {condition!r}"
+        )
     return combine("where", condition, this, that)
 
 

@@ -19,15 +19,16 @@ _RULE = "bus to algorithm bandwidth NVLS and NVLSTree"  # of the NCCL versions t
 
 
 def _system(ranks: int, generation: str) -> System:
-    _, links, name = _ROWS[units.choice(generation, "generation", _ROWS)]
-    row = published.system("h100x8_nvls") | {
+    """Return the facts of one server with so many GPUs of a generation."""
+    _, links, accelerator = _ROWS[units.choice(generation, "generation", _ROWS)]
+    server = {
         "ranks": units.count(ranks, "ranks", 3),
-        "accelerator": name,
+        "accelerator": accelerator,
+        "scale_up": f"{links}-nvswitch",
+        "gpus_per_node": ranks,
+        "scale_up_domain_gpus": ranks,
     }
-    return read(
-        row
-        | {"scale_up": f"{links}-nvswitch", "gpus_per_node": ranks, "scale_up_domain_gpus": ranks}
-    )
+    return read(published.system("h100x8_nvls") | server)
 
 
 def bound(ranks: float) -> float:
@@ -46,11 +47,10 @@ def measured(ranks: int, generation: str) -> float:
 
     With 4 H200, and 4 and 5 B200, the default took rings, too: what NVLS would have gained there is not measured.
     """
-    row, _, name = _ROWS[generation]
-    where = {"name": f"{ranks}x {name} all-reduce 8 GiB"}
-    by_default, by_ring = (
-        catalog.value("measured", row, f"busbw{x}", **where) for x in ("", "_ring")
-    )
+    row, _, accelerator = _ROWS[generation]
+    name = f"{ranks}x {accelerator} all-reduce 8 GiB"
+    by_default = catalog.value("measured", row, "busbw", name=name)
+    by_ring = catalog.value("measured", row, "busbw_ring", name=name)
     return by_default / by_ring
 
 
@@ -66,9 +66,11 @@ def conflict(generation: str) -> float:
     For 8 H200 the constant's row has 473.1 GB/s and the other program 477.45 GB/s at 8 GiB. 473.1 is also that
     program's rate at 4 GiB, so a slip cannot be ruled out. The row stays, since its two rates belong together.
     """
+    if generation != "Hopper":
+        return float("nan")
     here = catalog.value("measured", "h200-n", "busbw", name="8x H200 all-reduce 8 GiB")
     there = catalog.value("measured", "h200-ar", "busbw", name=_OTHER)
-    return there / here - 1 if generation == "Hopper" else float("nan")
+    return there / here - 1
 
 
 def chosen(ranks: int, generation: str) -> bool:
@@ -78,9 +80,9 @@ def chosen(ranks: int, generation: str) -> bool:
     took rings. The B200 were measured with the chooser of their cloud, which agrees with it from 4 to 8.
     """
     part = catalog.value("nccl_model", "nvls", "factor", name=f"NVLS efficiency {generation}")
-    return part * catalog.value("nccl_model", "algbw", "factor", name=_RULE) > 1 / bus_factor(
-        "all_reduce", ranks
-    )
+    nvls_rate = part * catalog.value("nccl_model", "algbw", "factor", name=_RULE)
+    ring_rate = 1 / bus_factor("all_reduce", ranks)
+    return nvls_rate > ring_rate
 
 
 def times(ranks: int, size: units.Quantity, generation: str = "Hopper") -> dict[str, float]:
@@ -100,13 +102,15 @@ def times(ranks: int, size: units.Quantity, generation: str = "Hopper") -> dict[
     generation : str
         Hopper or Blackwell.
     """
-    s, total = _system(ranks, generation), units.size(size)
-    start, per_byte = published.load("h100x8_ring").time[0], bus_factor("all_reduce", ranks) / s.own
-    loop = next(p.loop for p in plans(s) if p.loop)
+    system = _system(ranks, generation)
+    total = units.size(size)
+    start = published.load("h100x8_ring").time[0]
+    per_byte = bus_factor("all_reduce", ranks) / system.own  # of a ring [s/B]
+    loop = next(plan.loop for plan in plans(system) if plan.loop)
+
     ring = start + total * per_byte
-    nvls = start + (total + min(total, loop) / 2) * per_byte / (
-        efficiency(generation) * bound(ranks)
-    )
+    reached = efficiency(generation) * bound(ranks)
+    nvls = start + (total + min(total, loop) / 2) * per_byte / reached
     return {"ring": ring, "nvls": nvls, "gain": ring / nvls}
 
 
@@ -132,14 +136,17 @@ def around(generation: str) -> list[dict[str, float]]:
         For each number of ``GPUs`` the gain of ``NVLS`` by the model, whoever chooses; what it is with the ``other
         rate`` of 8 GPUs, see `conflict`; and ``measured``, NaN where nobody did.
     """
-    last, more = stops(generation), 1 + conflict(generation)
-    gains = {n: times(n, "8 GiB", generation)["gain"] for n in range(last - 1, last + 2)}
-    return [
-        {
-            "GPUs": n,
-            "NVLS": gain,
-            "other rate": gain * more,
-            "measured": measured(n, generation) if n > 3 else float("nan"),
-        }
-        for n, gain in gains.items()
-    ]
+    last = stops(generation)
+    more = 1 + conflict(generation)
+    rows = []
+    for ranks in range(last - 1, last + 2):
+        gain = times(ranks, "8 GiB", generation)["gain"]
+        rows.append(
+            {
+                "GPUs": ranks,
+                "NVLS": gain,
+                "other rate": gain * more,
+                "measured": measured(ranks, generation) if ranks > 3 else float("nan"),
+            }
+        )
+    return rows

@@ -8,7 +8,7 @@ from typing import Any
 
 from fabriclab import units
 from fabriclab.catalog.tables import read_rows
-from fabriclab.innetwork.expressions import Refused, Value, value_of
+from fabriclab.innetwork.expressions import ProgramRefused, Value, value_of
 
 DROP, REPLY, MULTICAST, UP = range(4)
 _OPERATIONS = 4  # in the update of a register, and as many conditions; approximate, see devices.csv
@@ -32,13 +32,19 @@ class Device:
 def devices() -> Mapping[str, Device]:
     """Return the device profiles by name."""
     rows = read_rows(Path(__file__).with_name("data") / "devices.csv")
-    numbers = ("stages", "arrays", "memory", "header", "lanes")
-    return {
-        r["device"]: Device(
-            r["device"], r["approximate"] == "yes", r["source"], **{n: int(r[n]) for n in numbers}
+    profiles = {}
+    for row in rows:
+        profiles[row["device"]] = Device(
+            name=row["device"],
+            approximate=row["approximate"] == "yes",
+            source=row["source"],
+            stages=int(row["stages"]),
+            arrays=int(row["arrays"]),
+            memory=int(row["memory"]),
+            header=int(row["header"]),
+            lanes=int(row["lanes"]),
         )
-        for r in rows
-    }
+    return profiles
 
 
 class Register:
@@ -46,10 +52,15 @@ class Register:
 
     def __init__(self, name: str, size: int, *, pair: bool = False, lanes: int = 0) -> None:
         """Keep the name, how many cells, whether they are pairs, and how many arrays of them."""
-        self.name, self.size, self.pair, self.lanes = name, units.count(size, "size"), pair, lanes
-        self.stage = -1
-        # a stateful unit has 64 bits
-        self.arrays = 1 if not lanes else lanes if pair else -(-lanes // 2)
+        self.name = name
+        self.size = units.count(size, "size")
+        self.pair = pair
+        self.lanes = lanes
+        self.stage = -1  # of the first array; -1 before the access
+        self.arrays = 1
+        if lanes:
+            # A stateful unit has 64 bits: one pair, or two cells.
+            self.arrays = lanes if pair else -(-lanes // 2)
         # of the switch: gives the last stage
         self.place: Callable[[Register], int] = lambda register: register.stage
 
@@ -65,65 +76,90 @@ class Register:
             takes along.
         """
         if self.stage >= 0:
-            raise Refused(
+            raise ProgramRefused(
                 f"stage {self.stage}, register {self.name!r}: one access per array and packet; a second one needs "
                 "another array, or a second pass"
             )
-        self.index, wide = value_of(index), bool(self.lanes)
-        self.memory = tuple(
-            Value(f"{self.name}_{half}", wide=wide) for half in ("ab" if self.pair else "a")
-        )
+        self.index = value_of(index)
+        wide = bool(self.lanes)
+        self.memory = tuple(Value(name, wide=wide) for name in self.cell_names)
         given = update(*self.memory)
-        if not _two(given) or (self.pair and not _two(given[0])):
+        if not _is_pair(given) or (self.pair and not _is_pair(given[0])):
             content = "a tuple of two new contents" if self.pair else "the new content"
-            raise Refused(
+            raise ProgramRefused(
                 f"register {self.name!r}: update must return two values, {content} and what the packet takes "
                 "along; write `return n + 1, n` to count and take the old count along"
             )
-        self.new, self.out = (
-            tuple(map(value_of, given[0] if self.pair else given[:1])),
-            value_of(given[1]),
-        )
-        inside = _computed_from(self.memory, (*self.new, self.out))
-        work, conditions = (
-            [v for v in inside if not v.gate and v.op != "where"],
-            [v for v in inside if v.gate],
-        )
-        inputs = [a for v in inside for a in v.args if not any(a is x for x in inside)]
-        direct = [
-            v for v in (*self.new, self.out) if not any(v is x for x in (*inside, *self.memory))
-        ]
-        self.stage = max(v.ready for v in (self.index, *inputs, *direct))
-        if any(v.op == "look" for v in inside):
-            raise Refused(
-                f"stage {self.stage}, register {self.name!r}: an update has no table: look up outside it"
-            )
-        if max(len(work), len(conditions)) > _OPERATIONS:
-            raise Refused(
-                f"stage {self.stage}, register {self.name!r}: an update has at most {_OPERATIONS} operations and "
-                f"conditions each, not {len(work)} and {len(conditions)}; compute before it what needs no content"
-            )
+        new = given[0] if self.pair else given[:1]
+        self.new = tuple(map(value_of, new))
+        self.out = value_of(given[1])
+
+        ends = (*self.new, self.out)
+        inside = _computed_from(self.memory, ends)  # in the same step as the access
+        before = [self.index]  # the others, which the packet brings along
+        for value in inside:
+            before += _without(value.args, inside)
+        before += _without(ends, (*inside, *self.memory))
+        self.stage = max(value.ready for value in before)
+        self._check_update(inside)
         return Value(f"{self.name}_out", (), self.place(self) + 1, wide=wide)
 
+    @property
+    def cell_names(self) -> list[str]:
+        """Return the names of a cell's numbers: two for a pair."""
+        if self.pair:
+            return [f"{self.name}_a", f"{self.name}_b"]
+        return [f"{self.name}_a"]
 
-def _two(given: Any) -> bool:
+    def _check_update(self, inside: Sequence[Value]) -> None:
+        """Refuse an update that computes more from a cell than a stateful unit can."""
+        if any(value.op == "look" for value in inside):
+            raise ProgramRefused(
+                f"stage {self.stage}, register {self.name!r}: an update has no table: look up outside it"
+            )
+        conditions = [value for value in inside if value.gate]
+        operations = [value for value in inside if not value.gate and value.op != "where"]
+        if max(len(operations), len(conditions)) > _OPERATIONS:
+            raise ProgramRefused(
+                f"stage {self.stage}, register {self.name!r}: an update has at most {_OPERATIONS} operations and "
+                f"conditions each, not {len(operations)} and {len(conditions)}; compute before it what needs no content"
+            )
+
+
+def _is_pair(given: Any) -> bool:
+    """Return whether this is a tuple or list of two."""
     return isinstance(given, tuple | list) and len(given) == 2
+
+
+def _is_among(value: Value, others: Iterable[Value]) -> bool:
+    """Return whether a value is one of others; == would record a comparison."""
+    return any(value is other for other in others)
+
+
+def _without(values: Iterable[Value], others: Sequence[Value]) -> list[Value]:
+    """Return the values that are none of the others."""
+    return [value for value in values if not _is_among(value, others)]
 
 
 def _computed_from(start: Sequence[Value], ends: Iterable[Value]) -> list[Value]:
     """Return the values between ``start`` and ``ends`` that depend on ``start``."""
-    found: dict[int, Value] = {}
-
-    def depends(v: Value) -> bool:
-        if any(v is s for s in start):
-            return True
-        if any([depends(a) for a in v.args]):
-            found[id(v)] = v
-        return id(v) in found
-
+    found: dict[int, Value] = {}  # by identity
     for end in ends:
-        depends(end)
+        _add_dependents(end, start, found)
     return list(found.values())
+
+
+def _add_dependents(value: Value, start: Sequence[Value], found: dict[int, Value]) -> bool:
+    """Return whether a value depends on ``start``; add it to ``found`` if it is not itself one of them."""
+    if _is_among(value, start):
+        return True
+    depends = False
+    for arg in value.args:
+        if _add_dependents(arg, start, found):
+            depends = True
+    if depends:
+        found[id(value)] = value
+    return depends
 
 
 class Packet:
@@ -138,7 +174,9 @@ class Packet:
     def __getattr__(self, field: str) -> Value:
         """Return a field of the header."""
         if field not in self.fields:
-            raise Refused(f"no field {field!r} in the header; it has {', '.join(self.fields)}")
+            raise ProgramRefused(
+                f"no field {field!r} in the header; it has {', '.join(self.fields)}"
+            )
         return self.fields[field]
 
     def set(self, field: str, value: Any) -> None:
@@ -173,7 +211,7 @@ class Program:
     def register(self, name: str, size: int, *, pair: bool = False, lanes: int = 0) -> Register:
         """Make an array of cells; with ``lanes``, one for each value of the payload."""
         if not name.isidentifier() or name in (r.name for r in self.registers):
-            raise Refused(f"a register needs a name of its own, in letters, not {name!r}")
+            raise ProgramRefused(f"a register needs a name of its own, in letters, not {name!r}")
         self.registers = (*self.registers, Register(name, size, pair=pair, lanes=lanes))
         return self.registers[-1]
 

@@ -24,7 +24,8 @@ def _single(values: ArrayLike) -> NDArray[np.float32]:
     given = np.asarray(values)
     with np.errstate(over="ignore"):
         out = given.astype(np.float32)
-    if (wrong := ~np.isfinite(out)).any():
+    wrong = ~np.isfinite(out)
+    if wrong.any():
         raise ValueError(
             f"values must be finite in float32, got {given[wrong][0]}: a switch adds integers only; "
             "clip or replace it, or add on the hosts"
@@ -62,11 +63,10 @@ def block_scale(values: ArrayLike) -> Floats:
     ValueError
         If a value is not finite in float32, or there are more workers.
     """
-    exponent = np.frexp(np.abs(_single(values)).max(axis=(0, 2)))[1]
-    return np.asarray(
-        np.ldexp(LARGEST / units.count(np.shape(values)[0], "workers", high=MOST), -exponent),
-        np.float64,
-    )
+    largest = np.abs(_single(values)).max(axis=(0, 2))  # (blocks,)
+    _, exponent = np.frexp(largest)
+    workers = units.count(np.shape(values)[0], "workers", high=MOST)
+    return np.asarray(np.ldexp(LARGEST / workers, -exponent), np.float64)
 
 
 def quantise(values: ArrayLike, scale: ArrayLike, *, wrap: bool = False) -> Words:
@@ -82,9 +82,10 @@ def quantise(values: ArrayLike, scale: ArrayLike, *, wrap: bool = False) -> Word
         What becomes of a number beyond 32 bits: its lowest 32 bits, or (False) the largest or smallest integer.
     """
     number = np.rint(_single(values) * _factor(scale)[..., None])
-    fitted = (
-        (number + 2.0**31) % 2.0**32 - 2.0**31 if wrap else np.clip(number, -LARGEST - 1, LARGEST)
-    )
+    if wrap:
+        fitted = (number + 2.0**31) % 2.0**32 - 2.0**31
+    else:
+        fitted = np.clip(number, -LARGEST - 1, LARGEST)
     return fitted.astype(np.int32)
 
 

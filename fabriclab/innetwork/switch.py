@@ -5,7 +5,7 @@ agree shows that batches keep the order of packets, not that an operation does w
 the same programs by an evaluator of their own.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,10 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
 from fabriclab.core import Ints
-from fabriclab.innetwork.expressions import Refused, Value
+from fabriclab.innetwork.expressions import ProgramRefused, Value
 from fabriclab.innetwork.pipeline import DROP, Device, Packet, Program, Register, devices
 
-_WRAPPED = f"(({{}}) + {2**31} & {2**32 - 1}) - {2**31}"  # a whole number as it looks in 32 bits with a sign
+_LEAST = -(2**31)
+_MOST = 2**31 - 1
+# Code of a whole number as it looks in 32 bits with a sign.
+_WRAPPED = f"(({{}}) + {2**31} & {2**32 - 1}) - {2**31}"
 Words = NDArray[np.int32]
 # The name of a function for numbers, and for arrays.
 _CALLS = {
@@ -28,25 +31,48 @@ _CALLS = {
 }
 
 
+# Functions that compiled programs call: for one packet, and for many.
+
+
 def _check_one(index: int, name: str, stage: int, size: int) -> None:
+    """Refuse a cell outside a register."""
     if not 0 <= index < size:
-        raise Refused(f"stage {stage}, register {name!r}: cell {index} of {size}")
+        raise ProgramRefused(f"stage {stage}, register {name!r}: cell {index} of {size}")
 
 
 def _check_all(index: Words, name: str, stage: int, size: int) -> None:
+    """Refuse cells of which one is outside a register."""
     if np.size(index) and not (0 <= np.min(index) and np.max(index) < size):
-        raise Refused(
+        raise ProgramRefused(
             f"stage {stage}, register {name!r}: cells {np.min(index)} to {np.max(index)} of {size}"
         )
 
 
-def _saturate_all(a: Words, b: Words) -> Words:
-    return np.clip(np.add(a, b, dtype=np.int64), -(2**31), 2**31 - 1).astype(np.int32)
+def _choose_one(condition: bool, this: Any, that: Any) -> Any:
+    """Return what `where` chooses for one packet."""
+    return this if condition else that
 
 
-def _look_all(rows: tuple[int, ...], key: Words) -> Words:
+def _saturate_one(first: int, second: int) -> int:
+    """Return a sum that stays within 32 bits."""
+    return min(max(first + second, _LEAST), _MOST)
+
+
+def _saturate_all(first: Words, second: Words) -> Words:
+    """Return sums that stay within 32 bits."""
+    return np.clip(np.add(first, second, dtype=np.int64), _LEAST, _MOST).astype(np.int32)
+
+
+def _look_up_one(rows: tuple[int, ...], key: int) -> int:
+    """Return the entry of a table, 0 beside it."""
+    return rows[key] if 0 <= key < len(rows) else 0
+
+
+def _look_up_all(rows: tuple[int, ...], key: Words) -> Words:
+    """Return the entry of a table for each key, 0 beside it."""
     inside = (key >= 0) & (key < len(rows))
-    return np.where(inside, np.array(rows, np.int32)[np.where(inside, key, 0)], np.int32(0))
+    entries = np.array(rows, np.int32)[np.where(inside, key, 0)]
+    return np.where(inside, entries, np.int32(0))
 
 
 class Outcome(NamedTuple):
@@ -60,11 +86,11 @@ class Outcome(NamedTuple):
 _TOOLS = {
     "np": np,
     "Outcome": Outcome,
+    "choose": _choose_one,
+    "saturate": _saturate_one,
     "saturate_all": _saturate_all,
-    "look_all": _look_all,
-    "choose": lambda c, a, b: a if c else b,
-    "saturate": lambda a, b: min(max(a + b, -(2**31)), 2**31 - 1),
-    "look": lambda rows, key: rows[key] if 0 <= key < len(rows) else 0,
+    "look": _look_up_one,
+    "look_all": _look_up_all,
 }
 
 
@@ -83,72 +109,76 @@ class Switch:
 
     Raises
     ------
-    Refused
+    ProgramRefused
         If the program does not fit, with the stage and the rule.
     """
 
     def __init__(self, program: Program, device: str | Device = "tofino1") -> None:
         """Record the program, place it and set all registers to 0."""
         profiles = devices()
-        self.device = (
-            device
-            if isinstance(device, Device)
-            else profiles[units.choice(device, "device", profiles)]
-        )
-        self.program, self.packet = program, Packet(program.fields)
+        if isinstance(device, Device):
+            self.device = device
+        else:
+            self.device = profiles[units.choice(device, "device", profiles)]
+        self.program = program
+        self.packet = Packet(program.fields)
         bits = sum(program.fields.values())
         if bits > self.device.header or program.lanes > self.device.lanes:
-            raise Refused(
+            raise ProgramRefused(
                 f"parser: {self.device.name} reads a header of at most {self.device.header} bits and "
                 f"{self.device.lanes} values, not {bits} and {program.lanes}"
             )
-        # of each stage: used, and [B]
-        self.arrays, self.memory = ([0] * self.device.stages for _ in range(2))
+
+        self.arrays = [0] * self.device.stages  # used in each stage
+        self.memory = [0] * self.device.stages  # used in each stage [B]
         self.accessed: list[Register] = []
         for register in program.registers:
             register.place = self._place
         program.apply(self.packet)
+
         results = [self.packet.payload, *self.packet.fields.values()]
         results += [when for _, when in self.packet.actions]
-        self.stages = max(
-            [v.ready for v in results] + [r.stage + 1 for r in self.accessed], default=0
-        )
+        ready = [value.ready for value in results]
+        ready += [register.stage + 1 for register in self.accessed]
+        self.stages = max(ready, default=0)
         if self.stages > self.device.stages:
-            raise Refused(
+            raise ProgramRefused(
                 f"stage {self.stages}: {self.device.name} has {self.device.stages} stages; shorten the chain"
             )
-        self._one, self._many = self._compile(many=False), self._compile(many=True)
+
+        self._one = self._compile(many=False)
+        self._many = self._compile(many=True)
         self._where = self._cells_of()
         self.clear()
 
     def clear(self) -> None:
         """Set all registers to 0."""
-        self.state: dict[str, Words] = {
-            f"{r.name}_{half}": np.zeros((r.size, r.lanes) if r.lanes else r.size, np.int32)
-            for r in self.accessed
-            for half in "ab"[: 1 + r.pair]
-        }
+        self.state: dict[str, Words] = {}
+        for register in self.accessed:
+            shape = (register.size, register.lanes) if register.lanes else register.size
+            for name in register.cell_names:
+                self.state[name] = np.zeros(shape, np.int32)
+
         # A memory view hands out Python's numbers, three times faster than an array does.
-        self._cells = {
-            name: memoryview(a.data) if a.ndim == 1 else a for name, a in self.state.items()
-        }
+        self._cells: dict[str, Any] = {}
+        for name, cells in self.state.items():
+            self._cells[name] = memoryview(cells.data) if cells.ndim == 1 else cells
 
     def _place(self, register: Register) -> int:
         """Give each array of a register a stage with room, from the first that it may have; return the last."""
         self.accessed.append(register)
-        stage, need = register.stage, register.size * (8 if register.pair or register.lanes else 4)
+        stage = register.stage
+        width = 8 if register.pair or register.lanes else 4  # of a cell [B]
+        need = register.size * width
         if need > self.device.memory:
-            raise Refused(
+            raise ProgramRefused(
                 f"register {register.name!r}: {need} B; a stage has {self.device.memory} B"
             )
         for _ in range(register.arrays):
-            while stage < self.device.stages and (
-                self.arrays[stage] == self.device.arrays
-                or self.memory[stage] + need > self.device.memory
-            ):
+            while stage < self.device.stages and not self._has_room(stage, need):
                 stage += 1
             if stage >= self.device.stages:
-                raise Refused(
+                raise ProgramRefused(
                     f"stage {stage}, register {register.name!r}: {self.device.name} has {self.device.stages} stages of "
                     f"{self.device.arrays} arrays and {self.device.memory} B; use fewer values, smaller registers, or "
                     "fewer steps before this access"
@@ -156,6 +186,11 @@ class Switch:
             self.arrays[stage] += 1
             self.memory[stage] += need
         return stage
+
+    def _has_room(self, stage: int, need: int) -> bool:
+        """Return whether a stage takes another array of so many bytes."""
+        free_memory = self.device.memory - self.memory[stage]
+        return self.arrays[stage] < self.device.arrays and need <= free_memory
 
     def one(self, fields: Mapping[str, int], payload: ArrayLike) -> Outcome:
         """Run one packet through the pipeline with every access checked.
@@ -169,15 +204,16 @@ class Switch:
 
         Raises
         ------
-        Refused
+        ProgramRefused
             If an access falls outside a register; with the stage.
         ValueError
             If the packet is not one that the parser reads.
         """
         bits = self.program.fields
-        if fields.keys() != bits.keys() or any(
-            not 0 <= fields[f] < 1 << b for f, b in bits.items()
-        ):
+        fits = fields.keys() == bits.keys() and all(
+            0 <= fields[name] < 1 << width for name, width in bits.items()
+        )
+        if not fits:
             raise ValueError(
                 f"a header has {dict(bits)} bits, unsigned; this one is {dict(fields)}"
             )
@@ -199,79 +235,81 @@ class Switch:
             The values.
         """
         words = np.asarray(payload, np.int32)
-        columns = {f: np.asarray(fields[f], np.int64) for f in self.program.fields}
-        for f, b in self.program.fields.items():
-            if columns[f].shape != words.shape[:1] or np.any(
-                (columns[f] < 0) | (columns[f] >= 1 << b)
-            ):
-                raise ValueError(f"field {f!r}: give {len(words)} numbers of {b} bits, unsigned")
+        columns = {name: np.asarray(fields[name], np.int64) for name in self.program.fields}
+        for name, bits in self.program.fields.items():
+            column = columns[name]
+            if column.shape != words.shape[:1] or np.any((column < 0) | (column >= 1 << bits)):
+                raise ValueError(
+                    f"field {name!r}: give {len(words)} numbers of {bits} bits, unsigned"
+                )
         if words.shape[1:] != (self.program.lanes,):
             raise ValueError(
                 f"packets carry {self.program.lanes} values each, not an array of shape {words.shape}"
             )
-        narrow = {f: c.astype(np.int32) for f, c in columns.items()}  # which wraps
-        turn = _turns(self._where and self._where(None, narrow, None, None), len(words))
-        parts = []
-        order, drop = np.argsort(turn, kind="stable"), np.full(len(words), DROP)
-        for at in np.split(order, np.flatnonzero(np.diff(turn[order])) + 1):
-            parts.append(
-                self._many(self.state, {f: c[at] for f, c in narrow.items()}, words[at], drop[at])
-            )
+
+        narrow = {name: column.astype(np.int32) for name, column in columns.items()}  # which wraps
+        cells = self._where(None, narrow, None, None) if self._where else None
+        turn = _turns(cells, len(words))  # (P,)
+        order = np.argsort(turn, kind="stable")
+        batches = np.split(order, np.flatnonzero(np.diff(turn[order])) + 1)
+
+        drop = np.full(len(words), DROP)
+        outcomes = []
+        for batch in batches:  # packets of one turn share no cell
+            header = {name: column[batch] for name, column in narrow.items()}
+            outcomes.append(self._many(self.state, header, words[batch], drop[batch]))
+
         back = np.argsort(order, kind="stable")
-
-        def whole(values: list[Any]) -> Any:
-            full = [
-                np.broadcast_to(v, (len(p.payload), *np.shape(v)[1:]))
-                for v, p in zip(values, parts, strict=True)
-            ]
-            return np.concatenate(full)[back]
-
-        out = {
-            f: whole([p.fields[f] for p in parts]) & np.int64((1 << b) - 1)
-            for f, b in self.program.fields.items()
-        }
-        return Outcome(whole([p.action for p in parts]), out, whole([p.payload for p in parts]))
+        sizes = [len(outcome.payload) for outcome in outcomes]
+        sent = {}
+        for name, bits in self.program.fields.items():
+            column = _joined([outcome.fields[name] for outcome in outcomes], sizes)[back]
+            sent[name] = column & np.int64((1 << bits) - 1)
+        return Outcome(
+            action=_joined([outcome.action for outcome in outcomes], sizes)[back],
+            fields=sent,
+            payload=_joined([outcome.payload for outcome in outcomes], sizes)[back],
+        )
 
     def _compile(self, *, many: bool) -> Callable[..., Outcome]:
         """Return a function of (state, fields, payload, drop) for one packet, or for many that share no cell."""
         code = _Code(many)
-        for r in self.accessed:
-            index = code.name(r.index)
-            code.lines.append(f"check({index}, {r.name!r}, {r.stage}, {r.size})")
-            cells = {
-                f"{r.name}_{half}": f"state['{r.name}_{half}'][{index}]"
-                for half in "ab"[: 1 + r.pair]
-            }
-            copy = ".copy()" if r.lanes and not many else ""
-            code.lines += [f"{variable} = {cell}{copy}" for variable, cell in cells.items()]
-            new = [code.name(v, wide=bool(r.lanes)) for v in r.new]
-            code.lines.append(f"{r.name}_out = {code.name(r.out, wide=bool(r.lanes))}")
-            code.lines += [f"{cell} = {n}" for cell, n in zip(cells.values(), new, strict=True)]
+        for register in self.accessed:
+            code.access(register)
+        choose = "np.where" if many else "choose"
         for action, when in self.packet.actions:
-            code.lines.append(
-                f"drop = {'np.where' if many else 'choose'}({code.name(when)}, {action}, drop)"
-            )
-        # A field that leaves has its bits and no more, unsigned; `many` sees to that itself, in 64 bits.
-        cut = {
-            f: "" if many else f" & {(1 << bits) - 1}" for f, bits in self.program.fields.items()
-        }
-        fields = ", ".join(
-            f"{f!r}: {code.name(self.packet.fields[f])}{mask}" for f, mask in cut.items()
-        )
-        for v in code.kept:
-            if 4 * len(v.entries) > self.device.memory:
-                need = f"a table of {len(v.entries)} entries needs {4 * len(v.entries)} B"
-                raise Refused(f"stage {v.ready - 1}: {need}; a stage has {self.device.memory} B")
-        result = f"Outcome(drop, {{{fields}}}, {code.name(self.packet.payload, wide=True)})"
-        return code.function(self.program.fields, result)
+            code.lines.append(f"drop = {choose}({code.name(when)}, {action}, drop)")
+
+        items = []
+        for name, bits in self.program.fields.items():
+            item = f"{name!r}: {code.name(self.packet.fields[name])}"
+            if not many:  # a field that leaves has its bits and no more, unsigned; `many` sees to that, in 64 bits
+                item += f" & {(1 << bits) - 1}"
+            items.append(item)
+        fields = ", ".join(items)
+        self._check_tables(code.kept)
+
+        payload = code.name(self.packet.payload, wide=True)
+        return code.function(self.program.fields, f"Outcome(drop, {{{fields}}}, {payload})")
+
+    def _check_tables(self, values: Iterable[Value]) -> None:
+        """Refuse tables that are larger than the memory of a stage."""
+        for value in values:
+            need = 4 * len(value.entries)  # [B]
+            if need > self.device.memory:
+                raise ProgramRefused(
+                    f"stage {value.ready - 1}: a table of {len(value.entries)} entries needs {need} B; "
+                    f"a stage has {self.device.memory} B"
+                )
 
     def _cells_of(self) -> Callable[..., list[Words]] | None:
         """Return a function that tells the cells that packets access; None if that depends on what registers hold."""
         if any(_depends(r.index) for r in self.accessed):
             return None
         code = _Code(many=True)
-        result = f"[{', '.join(dict.fromkeys(code.name(r.index) for r in self.accessed))}]"
-        return code.function(self.program.fields, result)
+        names = [code.name(register.index) for register in self.accessed]
+        indices = ", ".join(dict.fromkeys(names))  # each once
+        return code.function(self.program.fields, f"[{indices}]")
 
 
 class _Code:
@@ -291,42 +329,75 @@ class _Code:
         elif id(v) in self.names:
             name = self.names[id(v)]
         else:
-            name = self.names[id(v)] = self._emit(v)
+            name = self._emit(v)
+            self.names[id(v)] = name
             self.kept.append(v)
-        return (
-            f"{name}[:, None]"
-            if self.many and wide and not v.wide and name.isidentifier()
-            else name
-        )
+
+        if self.many and wide and not v.wide and name.isidentifier():
+            return f"{name}[:, None]"  # one number of each packet, for all its lanes
+        return name
+
+    def access(self, register: Register) -> None:
+        """Add the lines of an access: check the cell, read, compute and write."""
+        index = self.name(register.index)
+        self.lines.append(f"check({index}, {register.name!r}, {register.stage}, {register.size})")
+        cells = {name: f"state['{name}'][{index}]" for name in register.cell_names}
+        wide = bool(register.lanes)
+        copy = ".copy()" if wide and not self.many else ""  # of a row, before it is overwritten
+        for name, cell in cells.items():
+            self.lines.append(f"{name} = {cell}{copy}")
+
+        new = [self.name(value, wide=wide) for value in register.new]
+        self.lines.append(f"{register.name}_out = {self.name(register.out, wide=wide)}")
+        for cell, name in zip(cells.values(), new, strict=True):
+            self.lines.append(f"{cell} = {name}")
 
     def _emit(self, v: Value) -> str:
+        """Add the line that computes a value, and return the name of its variable."""
         args = [self.name(a, wide=v.wide) for a in v.args]
         if v.op == "look":
             args.insert(0, repr(v.entries))
+        # Of one packet, only the payload is an array; `where` chooses a whole one by a single condition.
         array = self.many or (v.args[0].wide if v.op == "where" else v.wide)
         if v.op in _CALLS:
-            text = f"{_CALLS[v.op][array]}({', '.join(args)})"
+            for_one, for_all = _CALLS[v.op]
+            function = for_all if array else for_one
+            text = f"{function}({', '.join(args)})"
         elif v.op == "~":
             text = f"{args[0]} ^ True" if v.gate else f"~{args[0]}"
         else:
             text = f"{args[0]} {v.op} {args[1]}"
-        wraps = v.op in ("+", "-", "<<") and not array  # arrays of 32 bits wrap by themselves
+        if v.op in ("+", "-", "<<") and not array:  # arrays of 32 bits wrap by themselves
+            text = _WRAPPED.format(text)
         name = f"v{len(self.lines)}"
-        self.lines.append(f"{name} = {_WRAPPED.format(text) if wraps else text}")
+        self.lines.append(f"{name} = {text}")
         return name
 
     def function(self, fields: Iterable[str], result: str) -> Callable[..., Any]:
         """Return the lines as a function that ends with a result."""
-        take = "fields[{0!r}]" if self.many else _WRAPPED.format("int(fields[{0!r}])")
-        lines = [*(f"p_{f} = {take.format(f)}" for f in fields), *self.lines, f"return {result}"]
-        scope: dict[str, Any] = dict(_TOOLS) | {"check": _check_all if self.many else _check_one}
+        field = "fields[{0!r}]" if self.many else _WRAPPED.format("int(fields[{0!r}])")
+        lines = [f"p_{name} = {field.format(name)}" for name in fields]
+        lines += self.lines
+        lines.append(f"return {result}")
+
+        scope: dict[str, Any] = dict(_TOOLS)
+        scope["check"] = _check_all if self.many else _check_one
         exec("def run(state, fields, payload, drop):\n    " + "\n    ".join(lines), scope)
         run: Callable[..., Any] = scope["run"]
         return run
 
 
 def _depends(v: Value) -> bool:
+    """Return whether a value depends on the payload or on what registers hold."""
     return v.op.endswith("_out") or v.op == "payload" or any(map(_depends, v.args))
+
+
+def _joined(values: Sequence[Any], sizes: Sequence[int]) -> Any:
+    """Return the values of batches one after another, those that are one number for all packets of a batch repeated."""
+    full = []
+    for value, size in zip(values, sizes, strict=True):
+        full.append(np.broadcast_to(value, (size, *np.shape(value)[1:])))
+    return np.concatenate(full)
 
 
 def _turns(keys: list[Words] | None, n: int) -> Ints:
@@ -336,11 +407,14 @@ def _turns(keys: list[Words] | None, n: int) -> Ints:
     groups = []
     for key in keys:
         key = np.broadcast_to(key, n)
-        order = np.argsort(key, kind="stable")
-        first = np.flatnonzero(np.append(True, np.diff(key[order])))
+        order = np.argsort(key, kind="stable")  # packets of one cell follow each other
+        first = np.flatnonzero(np.append(True, np.diff(key[order])))  # where each cell begins
         of_cell = np.repeat(np.arange(first.size), np.diff(np.append(first, n)))
+        # Place of a packet among those of its cell, less 2 n for each cell: there the running maximum begins anew.
         groups.append((order, np.arange(n) - first[of_cell] - 2 * n * of_cell))
-    turn, before = np.zeros(n, np.int64), np.full(n, -1)
+
+    turn = np.zeros(n, np.int64)
+    before = np.full(n, -1)
     while np.any(turn != before):
         before = turn.copy()
         for order, place in groups:  # along the packets of one cell, turns grow

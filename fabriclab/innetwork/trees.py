@@ -14,9 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import catalog, engines, units
 from fabriclab.core import (
@@ -76,21 +77,22 @@ class Mode:
         """Return SHARP's streaming mode, or its low-latency mode with a ``part`` of the operations of a switch."""
         if streaming:
             return cls(_fact("sharp2", "operation_payload"), part=_fact("sharp2", "streaming_part"))
-        window = min(
-            _fact("sharp3", "operations_per_group"),
-            max(part * _fact("sharp3", "operations_per_switch"), 1.0),
-        )
+        mine = max(part * _fact("sharp3", "operations_per_switch"), 1.0)
+        window = min(_fact("sharp3", "operations_per_group"), mine)
         return cls(
             _fact("sharp3", "operation_payload"),
-            0.0,
-            window // 1,
-            _fact("sharp1", "operation_time"),
+            window=window // 1,  # whole operations
+            seconds=_fact("sharp1", "operation_time"),
         )
 
     def wait(self, operations: float = 1) -> float:
         """Return the mean time that the slowest of some operations loses to retransmissions [s]."""
-        some = (1 - (1 - self.again**k) ** (self.ranks * operations) for k in range(1, 64))
-        return self.timer * float(sum(2.0**k * p for k, p in enumerate(some)))
+        # timer * sum over k of 2^k * (probability that a host sends one of them k + 1 times again)
+        waits = 0.0  # in timers
+        for k in range(63):
+            never = (1 - self.again ** (k + 1)) ** (self.ranks * operations)
+            waits += 2.0**k * (1 - never)
+        return self.timer * float(waits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,20 +135,24 @@ class Tree(Value):
     @property
     def schedule(self) -> Schedule:
         """The all-reduce step by step, without overlap; placement and switches are those of the tree."""
-        n, child, height = (
-            self.ranks.size,
-            np.arange(self.parent.size),
-            np.zeros(self.parent.size + 1, np.int64),
-        )
-        for c, p in zip(
-            child.tolist(), self.parent.tolist(), strict=True
-        ):  # children stand before their parents
-            height[p] = max(height[p], height[c] + 1)
-        levels = [height[child] == h for h in range(height.max())]
-        up = [StepGroup.make(child[at], self.parent[at], reduce=True) for at in levels]
-        down = [StepGroup.make(self.parent[at], child[at], reduce=False) for at in reversed(levels)]
+        child = np.arange(self.parent.size)
+        height = np.zeros(self.parent.size + 1, np.int64)
+        for node, parent in enumerate(self.parent.tolist()):  # children stand before their parents
+            height[parent] = max(height[parent], height[node] + 1)
+
+        up = []
+        down = []
+        for level in range(height.max()):
+            senders = height[child] == level
+            up.append(StepGroup.make(child[senders], self.parent[senders], reduce=True))
+            down.append(StepGroup.make(self.parent[senders], child[senders], reduce=False))
         return Schedule(
-            "all_reduce", "aggregation_tree", n, 1, (*up, *down), n_switches=self.switches.size
+            "all_reduce",
+            "aggregation_tree",
+            self.ranks.size,
+            1,
+            (*up, *reversed(down)),
+            n_switches=self.switches.size,
         )
 
     def round_trip(self, size: float) -> float:
@@ -154,34 +160,40 @@ class Tree(Value):
 
         Latency grows with the depth of the tree, where a ring takes 2 (n - 1) messages one after the other.
         """
-        f, at, on = self.fabric, np.stack([self.path, self.path ^ 1]), self.path >= 0
-        up, down = np.where(on, f.delay[at] + size / f.capacity[at], 0.0).sum(axis=-1)
-        adds = (np.isin(f.target[self.path], self.switches) & on).sum(axis=1)
-        return float((up + self.mode.seconds * adds).max() + down.max())
+        fabric = self.fabric
+        is_link = self.path >= 0  # (n, hops)
+        both = np.stack([self.path, self.path ^ 1])  # (2, n, hops), up and down
+        hop = fabric.delay[both] + size / fabric.capacity[both]  # [s]
+        up, down = np.where(is_link, hop, 0.0).sum(axis=-1)  # (n,) each [s]
+        is_adder = np.isin(fabric.target[self.path], self.switches) & is_link
+        adding = self.mode.seconds * is_adder.sum(axis=1)  # (n,) [s]
+        return float((up + adding).max() + down.max())
 
     def limit(self) -> float:
         """Return the rate at which the mode and the slowest link let a host send [B/s]."""
-        m, rate = self.mode, float(self.fabric.capacity[[self.links, self.links ^ 1]].min())
-        wire = m.payload + m.header
-        trip = wire * m.window / (self.round_trip(wire) + m.wait())
-        return min(
-            trip,
-            wire / m.seconds if m.seconds else np.inf,
-            m.part * rate,
-            m.host * wire / m.payload,
-        )
+        mode = self.mode
+        wire = mode.payload + mode.header  # [B]
+        by_window = wire * mode.window / (self.round_trip(wire) + mode.wait())
+        by_switch = wire / mode.seconds if mode.seconds else np.inf
+        slowest = float(self.fabric.capacity[[self.links, self.links ^ 1]].min())
+        by_link = mode.part * slowest
+        by_host = mode.host * wire / mode.payload
+        return min(by_window, by_switch, by_link, by_host)
 
 
 def adders(fabric: Fabric) -> Flags:
     """Tell which nodes can add and keep the sum: switches that stand in no server, and no NVSwitch, (N,)."""
-    names, able = fabric.coord_names, switches(fabric) & ~of_kind(fabric, "nvswitch")
-    return able & (fabric.coord[:, names.index("server")] < 0) if "server" in names else able
+    able = switches(fabric) & ~of_kind(fabric, "nvswitch")
+    if "server" in fabric.coord_names:
+        server = fabric.coord[:, fabric.coord_names.index("server")]  # (N,), -1 in none
+        able = able & (server < 0)
+    return able
 
 
 def grow(
     fabric: Fabric, ranks: ArrayLike, mode: Mode, *, load: ArrayLike = 0, radix: int | None = None
 ) -> Tree:
-    """Return the flattest tree over some ranks: of the roots with the shortest way to all, the one with the least load.
+    """Return the flattest tree over some ranks: of the roots with the shortest path to all, the least loaded one.
 
     Leaves out trees with more than one way up at a time, and several rails of one job: take a tree for each.
 
@@ -214,53 +226,130 @@ def grow(
     >>> float(run([tree], "1 GiB").link_bytes.max())
     1073741824.0
     """
-    from networkx import DiGraph, single_source_shortest_path
-
-    rank, able = np.asarray(ranks), adders(fabric)
+    rank = np.asarray(ranks)
     if rank.ndim != 1 or rank.size < 2 or np.unique(rank).size < rank.size:
         raise ValueError(f"ranks must be two or more different ones in a row, got {ranks!r:.80}")
-    ends, both = (
-        fabric.endpoint[rank].astype(np.int64),
-        np.repeat(fabric.capacity.reshape(-1, 2).min(axis=1) > 0, 2),
-    )
-    search = ShortestPathSearch(fabric.without(links=np.flatnonzero(~both)))
-    far = np.where(
-        able,
-        np.max([search.table(goals).max(axis=1) for goals in search.blocks(ends)], axis=0),
-        FAR,
-    )
+    able = adders(fabric)
+    ends = fabric.endpoint[rank].astype(np.int64)
     busy = np.broadcast_to(load, fabric.n_links)
-    root = int(np.lexsort((np.bincount(fabric.target, busy, fabric.n_nodes), far))[0])
-    if far[root] >= FAR:
-        raise NoPath(
-            f"no switch that adds reaches all {rank.size} ranks; restore links, or add on the hosts"
-        )
-    live = np.flatnonzero(both & fabric.transit[fabric.source])[::-1]
-    live = live[np.argsort(-busy[live ^ 1], kind="stable")]  # of parallel links the last stays
-    pairs = zip(fabric.source[live].tolist(), fabric.target[live].tolist(), strict=True)
-    down = dict(zip(pairs, live.tolist(), strict=True))
-    way = single_source_shortest_path(DiGraph([*down]), root)  # the nodes from the root to each
-    paths = [[*pairwise(way[end])] for end in ends.tolist()]
-    children = Counter(above for above, _ in {edge for path in paths for edge in path})
-    joints = sorted(
-        {root} | {node for node, n in children.items() if n > 1},
-        key=lambda node: (-len(way[node]), node),
+    cables = fabric.capacity.reshape(-1, 2).min(axis=1) > 0  # with both directions
+    usable = np.repeat(cables, 2)  # (L,)
+
+    root, depth = find_root(fabric, ends, able, usable, busy)
+    down = parallel_free_links(fabric, usable, busy)
+    route = _routes_from(root, down)
+    branches = joints(root, route, ends)
+    _check_joints(fabric, branches, able, radix)
+
+    order = list(branches)
+    return Tree(
+        fabric=fabric,
+        ranks=rank,
+        switches=np.array(order),
+        parent=np.array(number(order, route, ends)),
+        path=np.array([_path_up(route[end], down, depth) for end in ends.tolist()]),
+        mode=mode,
     )
-    most = int(_fact("sharp3", "tree_radix")) if radix is None else units.count(radix, "radix", 2)
-    for node in joints:
-        if not able[node] or children[node] > most:
-            why = f"adds {most} at most" if able[node] else "does not add"
-            raise ValueError(
-                f"{children[node]} branches meet at {fabric.name(node)}, which {why}; take fewer ranks"
-            )
-    number = {node: rank.size + i for i, node in enumerate(joints)}
-    senders = [*ends.tolist(), *joints[:-1]]
-    parent = [next(number[x] for x in reversed(way[node][:-1]) if x in number) for node in senders]
-    up = [
-        [down[edge] ^ 1 for edge in reversed(path)] + [-1] * (far[root] - len(path))
-        for path in paths
-    ]
-    return Tree(fabric, rank, np.array(joints), np.array(parent), np.array(up), mode)
+
+
+def find_root(
+    fabric: Fabric, ends: Ints, able: Flags, usable: Flags, busy: NDArray[Any]
+) -> tuple[int, int]:
+    """Return the switch that is nearest to the farthest end, and its hops to it; of several, the one with least load.
+
+    Parameters
+    ----------
+    ends : (n,) int
+        Nodes that the tree joins.
+    able : (N,) bool
+        Nodes that add.
+    usable : (L,) bool
+        Links that the tree may take.
+    busy : (L,) int
+        Trees on each link.
+    """
+    search = ShortestPathSearch(fabric.without(links=np.flatnonzero(~usable)))
+    farthest = [search.table(goals).max(axis=1) for goals in search.blocks(ends)]  # (N,) each
+    hops = np.where(able, np.max(farthest, axis=0), FAR)
+    load = np.bincount(fabric.target, busy, fabric.n_nodes)  # (N,), of the links that end there
+    root = int(np.lexsort((load, hops))[0])
+    if hops[root] >= FAR:
+        raise NoPath(
+            f"no switch that adds reaches all {ends.size} ranks; restore links, or add on the hosts"
+        )
+    return root, int(hops[root])
+
+
+def parallel_free_links(
+    fabric: Fabric, usable: Flags, busy: NDArray[Any]
+) -> dict[tuple[int, int], int]:
+    """Return one link for each pair of nodes: of parallel cables the one with the fewest trees on its way up.
+
+    Nodes that pass nothing on send no sum down, so their links are left out.
+    """
+    links = np.flatnonzero(usable & fabric.transit[fabric.source])[::-1]
+    # Of parallel links the last one stays in the dict.
+    links = links[np.argsort(-busy[links ^ 1], kind="stable")]
+    pairs = zip(fabric.source[links].tolist(), fabric.target[links].tolist(), strict=True)
+    return dict(zip(pairs, links.tolist(), strict=True))
+
+
+def _routes_from(root: int, down: Mapping[tuple[int, int], int]) -> dict[int, list[int]]:
+    """Return the nodes of a shortest route from the root to each node, both ends included."""
+    from networkx import DiGraph, single_source_shortest_path
+
+    routes: dict[int, list[int]] = single_source_shortest_path(DiGraph([*down]), root)
+    return routes
+
+
+def joints(root: int, route: Mapping[int, list[int]], ends: Ints) -> dict[int, int]:
+    """Return the nodes where branches meet, each with their number: the farthest from the root first, the root last."""
+    edges: set[tuple[int, int]] = set()
+    for end in ends.tolist():
+        edges.update(pairwise(route[end]))
+    children = Counter(above for above, _ in edges)
+
+    found = {node for node, branches in children.items() if branches > 1}
+    found.add(root)
+    order = sorted(found, key=lambda node: (-len(route[node]), node))
+    return {node: children[node] for node in order}
+
+
+def _check_joints(
+    fabric: Fabric, branches: Mapping[int, int], able: Flags, radix: int | None
+) -> None:
+    """Refuse a node where branches meet and that does not add, or has too many of them."""
+    if radix is None:
+        most = int(_fact("sharp3", "tree_radix"))
+    else:
+        most = units.count(radix, "radix", 2)
+    for node, count in branches.items():
+        if not able[node]:
+            why = "does not add"
+        elif count > most:
+            why = f"adds {most} at most"
+        else:
+            continue
+        raise ValueError(
+            f"{count} branches meet at {fabric.name(node)}, which {why}; take fewer ranks"
+        )
+
+
+def number(order: Sequence[int], route: Mapping[int, list[int]], ends: Ints) -> list[int]:
+    """Return the participant to which each sends, the ranks first and then the switches in ``order``, but the root."""
+    participant = {node: ends.size + i for i, node in enumerate(order)}
+    parents = []
+    for node in [*ends.tolist(), *order[:-1]]:
+        above = reversed(route[node][:-1])
+        parents.append(next(participant[node] for node in above if node in participant))
+    return parents
+
+
+def _path_up(route: Sequence[int], down: Mapping[tuple[int, int], int], depth: int) -> list[int]:
+    """Return the links from the end of a route up to the root, and -1 after them up to ``depth`` links."""
+    links = [down[edge] ^ 1 for edge in pairwise(route)]
+    links.reverse()
+    return links + [-1] * (depth - len(links))
 
 
 def shared(trees: Sequence[Tree]) -> list[Tree]:
@@ -268,9 +357,13 @@ def shared(trees: Sequence[Tree]) -> list[Tree]:
 
     A tree takes the time of its busiest switch. Left out: that it may have more turns while others have nothing to add.
     """
-    own = np.repeat([t.mode.seconds for t in trees], [t.switches.size for t in trees])
-    turn = np.bincount(np.concatenate([t.switches for t in trees]), own)
-    return [replace(t, mode=replace(t.mode, seconds=float(turn[t.switches].max()))) for t in trees]
+    own = np.repeat([tree.mode.seconds for tree in trees], [tree.switches.size for tree in trees])
+    turn = np.bincount(np.concatenate([tree.switches for tree in trees]), own)  # of each node [s]
+    found = []
+    for tree in trees:
+        busiest = float(turn[tree.switches].max())
+        found.append(replace(tree, mode=replace(tree.mode, seconds=busiest)))
+    return found
 
 
 def run(trees: Sequence[Tree], size: units.Quantity, *, lag: units.Quantity = 0.0) -> Timeline:
@@ -293,30 +386,48 @@ def run(trees: Sequence[Tree], size: units.Quantity, *, lag: units.Quantity = 0.
         raise ValueError(
             "trees must be one or more, got none; `grow` makes one, and a Manager one for each job"
         )
-    total, fabric, trees = units.size(size), trees[0].fabric, shared(trees)
-    sent = [total * (1 + t.mode.header / t.mode.payload) for t in trees]
-    rows = [np.concatenate([t.links, t.links ^ 1]) for t in trees]
-    first = [min(s, t.mode.payload + t.mode.header) for s, t in zip(sent, trees, strict=True)]
-    delay = [
-        t.round_trip(p)
-        - p / fabric.capacity[r].min()
-        + t.mode.wait(min(s // p, t.mode.window) if p else 0)
-        for t, p, r, s in zip(trees, first, rows, sent, strict=True)
-    ]
-    source, target = np.transpose([(fabric.endpoint[t.ranks[0]], t.switches[-1]) for t in trees])
-    flows = Flows.make(source, target, sent, lag=lag, limit=[t.limit() for t in trees])
-    link, n = np.concatenate(rows), len(trees)
+    total = units.size(size)
+    fabric = trees[0].fabric
+    trees = shared(trees)
+
+    sizes = []  # with headers [B]
+    sources = []
+    targets = []
+    links = []
+    delays = []
+    for tree in trees:
+        sent = total * (1 + tree.mode.header / tree.mode.payload)
+        sizes.append(sent)
+        sources.append(fabric.endpoint[tree.ranks[0]])
+        targets.append(tree.switches[-1])
+        links.append(np.concatenate([tree.links, tree.links ^ 1]))
+        delays.append(_first_delay(tree, sent, float(fabric.capacity[links[-1]].min())))
+    limits = [tree.limit() for tree in trees]
+    flows = Flows.make(np.array(sources), np.array(targets), sizes, lag=lag, limit=limits)
+
+    n = len(trees)
+    link = np.concatenate(links)
     routes = Routes(
-        pointer([r.size for r in rows]),
+        pointer([row.size for row in links]),
         link,
         np.ones(link.size),
         np.arange(n, dtype=np.int32),
         np.ones(n),
-        np.maximum(delay, 0.0),
+        np.maximum(delays, 0.0),
         np.full(n, TREE, np.int8),
         np.zeros(n, bool),
     )
     return engines.run(fabric, routes, flows)
+
+
+def _first_delay(tree: Tree, sent: float, rate: float) -> float:
+    """Return how much later than at the rate of the slowest link a tree ends [s].
+
+    The first operation goes up and down, and the slowest of a window waits for retransmissions.
+    """
+    first = min(sent, tree.mode.payload + tree.mode.header)  # [B]
+    window = min(sent // first, tree.mode.window) if first else 0
+    return tree.round_trip(first) - first / rate + tree.mode.wait(window)
 
 
 class Manager:
@@ -350,8 +461,12 @@ class Manager:
         radix: int | None = None,
     ) -> None:
         """Begin without jobs."""
-        self.fabric, self.jobs, self.parts = fabric, dict[str, Tree](), dict[str, float]()
-        self.trees, self.streams, self.radix = trees, streams, radix
+        self.fabric = fabric
+        self.jobs: dict[str, Tree] = {}
+        self.parts: dict[str, float] = {}
+        self.trees = trees
+        self.streams = streams
+        self.radix = radix
 
     def start(
         self, job: str, ranks: ArrayLike, *, streaming: bool = False, part: float | None = None
@@ -374,44 +489,53 @@ class Manager:
         OutOfSlots
             If a switch that it needs has no room, with the jobs that hold it.
         """
-        mine = (
-            _fact("sharp3", f"quota_{'streaming' if streaming else 'low_latency'}")
-            if part is None
-            else part
-        )
-        if job in self.jobs or not 0 < mine <= 1:
+        if part is None:
+            quota = "quota_streaming" if streaming else "quota_low_latency"
+            part = _fact("sharp3", quota)
+        if job in self.jobs or not 0 < part <= 1:
             raise ValueError(
-                f"job must have a name of its own and 0 < part <= 1, got {job!r} and {mine!r}"
+                f"job must have a name of its own and 0 < part <= 1, got {job!r} and {part!r}"
             )
-        held, streams = (
-            self.holders(),
-            [name for name, t in self.jobs.items() if streaming and t.mode.window == np.inf],
-        )
+
+        holders = self.holders()
+        streams: list[str] = []  # jobs beside which no other streaming one may use a link
+        if streaming:
+            streams = [name for name, tree in self.jobs.items() if tree.mode.window == np.inf]
         full = [
             node
-            for node, names in held.items()
-            if sum(self.parts[name] for name in names) + mine > 1 + 1e-9
-            or len(names) >= self.trees
-            or (streaming and sum(name in streams for name in names) >= self.streams)
+            for node, names in holders.items()
+            if not self._has_room(names, part, streams, streaming)
         ]
         taken = [link // 2 for name in streams for link in self.jobs[name].links]
-        load = np.bincount(
-            [link for tree in self.jobs.values() for link in tree.links],
-            minlength=self.fabric.n_links,
-        )
+        links = [link for tree in self.jobs.values() for link in tree.links]
+        load = np.bincount(links, minlength=self.fabric.n_links)
+
         try:
-            free, mode = self.fabric.without(nodes=full, cables=taken), Mode.sharp(streaming, mine)
-            tree = grow(free, ranks, mode, load=load, radix=self.radix)
+            free = self.fabric.without(nodes=full, cables=taken)
+            tree = grow(free, ranks, Mode.sharp(streaming, part), load=load, radix=self.radix)
         except NoPath:
-            who = [f"{self.fabric.name(node)} by {', '.join(held[node])}" for node in full]
-            if not who and not taken:
+            busy = [f"{self.fabric.name(node)} by {', '.join(holders[node])}" for node in full]
+            if taken and not busy:
+                busy = [f"links by {', '.join(streams)}"]
+            if not busy:
                 raise
-            msg = f"job {job!r} finds no room, held are {'; '.join(who) or 'links by ' + ', '.join(streams)}; "
             raise OutOfSlots(
-                msg + "end a job, ask for a smaller part, or add on the hosts"
+                f"job {job!r} finds no room, held are {'; '.join(busy)}; "
+                "end a job, ask for a smaller part, or add on the hosts"
             ) from None
-        self.jobs[job], self.parts[job] = replace(tree, fabric=self.fabric), mine
+        self.jobs[job] = replace(tree, fabric=self.fabric)
+        self.parts[job] = part
         return self.jobs[job]
+
+    def _has_room(
+        self, names: Sequence[str], part: float, streams: Sequence[str], streaming: bool
+    ) -> bool:
+        """Return whether a switch that adds for some jobs can add for another one."""
+        used = sum(self.parts[name] for name in names)
+        if used + part > 1 + 1e-9 or len(names) >= self.trees:
+            return False
+        streaming_jobs = [name for name in names if name in streams]
+        return not (streaming and len(streaming_jobs) >= self.streams)
 
     def holders(self) -> dict[int, list[str]]:
         """Return the jobs that each switch adds for."""
@@ -434,13 +558,15 @@ class Manager:
 
         `recovery` has the time that this takes.
         """
-        self.fabric, out = self.fabric.without(nodes=[node]), dict[str, Tree | None]()
+        self.fabric = self.fabric.without(nodes=[node])
         hit = [job for job, tree in self.jobs.items() if node in self.fabric.target[tree.links]]
-        for job, (tree, part) in {job: self.end(job) for job in hit}.items():
+        ended = {job: self.end(job) for job in hit}  # all of them before the first starts again
+
+        out: dict[str, Tree | None] = {}
+        for job, (tree, part) in ended.items():
+            streaming = tree.mode.window == np.inf
             try:
-                out[job] = self.start(
-                    job, tree.ranks, streaming=tree.mode.window == np.inf, part=part
-                )
+                out[job] = self.start(job, tree.ranks, streaming=streaming, part=part)
             except (NoPath, OutOfSlots):
                 out[job] = None
         self.jobs = {job: replace(tree, fabric=self.fabric) for job, tree in self.jobs.items()}
@@ -453,10 +579,12 @@ def recovery() -> dict[str, float]:
     The hosts notice that nothing is answered and give up; meanwhile the manager reads the new state of the fabric, and
     then plans anew. Left out: the job's own restart, for a job that has lost a switch is stopped.
     """
-    found = {
-        part: _fact("sharp3", part) for part in ("hosts_give_up", "manager_sees", "manager_plans")
-    }
+    give_up = _fact("sharp3", "hosts_give_up")
+    sees = _fact("sharp3", "manager_sees")
+    plans = _fact("sharp3", "manager_plans")
     return {
-        **found,
-        "all": max(found["hosts_give_up"], found["manager_sees"]) + found["manager_plans"],
+        "hosts_give_up": give_up,
+        "manager_sees": sees,
+        "manager_plans": plans,
+        "all": max(give_up, sees) + plans,
     }

@@ -86,35 +86,37 @@ def exchange(
     TimeoutError
         If a worker has not finished then.
     """
-    rows = [np.asarray(v).astype(np.int32, copy=False) for v in values]
-    same = all(r.ndim == 2 and r.size and r.shape == rows[0].shape for r in rows)
-    if not same or not all(map(np.array_equal, rows, values)):
-        msg = "values must be whole numbers of 32 bits with a sign, in arrays (chunks, lanes) of one shape"
-        raise ValueError(f"{msg}; got {[f'{np.asarray(v).dtype} {np.shape(v)}' for v in values]}")
+    rows = _rows(values)
     if not 0 <= loss <= 0.2:
         raise ValueError(f"loss must be a probability within 0..0.2, got {loss!r}")
-    n, end = len(rows), time.monotonic() + units.time(patience, "patience")
-    lanes, seed = rows[0].shape[1] if rows else 1, units.count(seed, "seed", low=0)
-    # refuses what does not fit before a process starts
-    Switch(Aggregator(n, slots, lanes=lanes), _DEVICE)
-    ports = [
-        _Port(lanes, loss, (seed, number), (n, slots, len(rows[0]))) for number in range(n + 1)
-    ]
+    n = len(rows)
+    end = time.monotonic() + units.time(patience, "patience")
+    chunks, lanes = rows[0].shape if rows else (0, 1)
+    seed = units.count(seed, "seed", low=0)
+    Switch(
+        Aggregator(n, slots, lanes=lanes), _DEVICE
+    )  # refuses what does not fit before a process starts
+
+    run = (n, slots, chunks)
+    ports = [_Port(lanes, loss, (seed, number), run) for number in range(n + 1)]
+    server = ports[n]
+    homes = [port.address for port in ports[:n]]
     # Arrays go there and back in common memory, messages are short: who stops while it sends holds up nobody.
     shared = [RawArray("i", row.size) for row in rows]
     totals = [np.frombuffer(memory, np.int32).reshape(-1, lanes) for memory in shared]
-    homes, members = [port.address for port in ports], dict[str, Process]()
+    members: dict[str, Process] = {}
     try:
         for w, row in enumerate(rows):
             totals[w][...] = row
             members[f"worker {w}"] = Process(
-                _work, ports[w], homes[n], w, ports[n].room // n, slots, shared[w]
+                _work, ports[w], server.address, w, server.room // n, slots, shared[w]
             )
-        members["the switch"] = Process(_switch, ports[n], homes[:n], slots, lanes)
-        _hear(members, n + 1, end)
-        for member in [*members.values()][:n]:
+        workers = list(members.values())
+        members["the switch"] = Process(_switch, server, homes, slots, lanes)
+        _hear(members, n + 1, end)  # all are ready
+        for worker in workers:
             with suppress(OSError):  # who is dead is named below
-                member.send("go")
+                worker.send("go")
         found = _hear(members, n, end)
     finally:
         for member in members.values():
@@ -122,10 +124,29 @@ def exchange(
             member.connection.close()
         for port in ports:
             port.socket.close()
-    starts, ends, sent = zip(*(found[f"worker {w}"] for w in range(n)), strict=True)
-    strays = sum(port.strays.value for port in ports)
+
+    starts = [found[f"worker {w}"][0] for w in range(n)]
+    ends = [found[f"worker {w}"][1] for w in range(n)]
+    sent = sum(found[f"worker {w}"][2] for w in range(n))
     return Exchanged(
-        totals, max(ends) - min(starts), sum(sent), sum(sent) - n * len(rows[0]), strays
+        totals=totals,
+        time=max(ends) - min(starts),
+        sent=sent,
+        again=sent - n * chunks,
+        strays=sum(port.strays.value for port in ports),
+    )
+
+
+def _rows(values: Sequence[ArrayLike]) -> list[Words]:
+    """Return the workers' values as arrays (chunks, lanes) of one shape, or refuse them."""
+    rows = [np.asarray(given).astype(np.int32, copy=False) for given in values]
+    same = all(row.ndim == 2 and row.size and row.shape == rows[0].shape for row in rows)
+    if same and all(map(np.array_equal, rows, values)):
+        return rows
+    got = [f"{np.asarray(given).dtype} {np.shape(given)}" for given in values]
+    raise ValueError(
+        "values must be whole numbers of 32 bits with a sign, in arrays (chunks, lanes) of one shape; "
+        f"got {got}"
     )
 
 
@@ -138,12 +159,14 @@ def _hear(members: dict[str, Process], wanted: int, end: float) -> dict[str, Any
         if not ready:
             late = ", ".join([*left][: wanted - len(found)])
             raise TimeoutError(f"not finished in time: {late}; give it more patience")
-        for name in [name for name, member in left.items() if member.connection in ready]:
+        for name, member in left.items():
+            if member.connection not in ready:
+                continue
             try:
-                found[name] = members[name].recv()
+                found[name] = member.recv()
             except (EOFError, OSError):
                 raise FabricError(
-                    f"{name} (process {members[name].pid}) ended before all had their sums"
+                    f"{name} (process {member.pid}) ended before all had their sums"
                 ) from None
     return found
 
@@ -154,13 +177,12 @@ class _Port:
     def __init__(
         self, lanes: int, loss: float, seed: Sequence[int], run: tuple[int, int, int]
     ) -> None:
-        # common memory: the process that counts is killed
-        self.run, self.strays = (run, RawValue("q"))
-        self.layout, self.loss = np.dtype([*_HEADER.items(), ("payload", "<i4", lanes)]), loss
-        self.rng, self.buffer = (
-            np.random.default_rng(seed),
-            bytearray(_BATCH * self.layout.itemsize),
-        )
+        self.run = run
+        self.strays = RawValue("q")  # common memory: the process that counts is killed
+        self.layout = np.dtype([*_HEADER.items(), ("payload", "<i4", lanes)])
+        self.loss = loss
+        self.rng = np.random.default_rng(seed)
+        self.buffer = bytearray(_BATCH * self.layout.itemsize)
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
         # [packets]
@@ -171,20 +193,31 @@ class _Port:
     def take(self, wait: float | None) -> NDArray[Any]:
         """Return the packets that are there, after at most ``wait`` seconds."""
         select.select([self.socket], [], [], wait)
-        filled, came, size, view = 0, 0, self.layout.itemsize, memoryview(self.buffer)
+        size = self.layout.itemsize
+        view = memoryview(self.buffer)
+        filled = 0  # [B]
+        came = 0  # datagrams
         with suppress(BlockingIOError):
-            while filled < len(view):  # the whole length is told of one that is too long
-                filled += size * (self.socket.recv_into(view[filled:], size, _NOW) == size)
+            while filled < len(view):
+                length = self.socket.recv_into(view[filled:], size, _NOW)
+                if length == size:  # the whole length is told of one that is too long
+                    filled += size
                 came += 1
-        found, (workers, slots, chunks) = np.frombuffer(view[:filled], self.layout), self.run
-        chunk, mine = found["chunk"], (found["worker"] < workers) & (found["job"] == 0)
-        mine &= (
-            (chunk < chunks)
-            & (found["slot"] == chunk % slots)
-            & (found["version"] == chunk // slots % 2)
-        )
+
+        found = np.frombuffer(view[:filled], self.layout)
+        mine = self._of_this_run(found)
         self.strays.value += came - np.count_nonzero(mine)
-        return found[np.flatnonzero(mine & (self.rng.random(len(found)) >= self.loss))]
+        kept = self.rng.random(len(found)) >= self.loss
+        return found[np.flatnonzero(mine & kept)]
+
+    def _of_this_run(self, packets: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which packets have a worker, slot and chunk of this run."""
+        workers, slots, chunks = self.run
+        chunk = packets["chunk"]
+        mine = (packets["worker"] < workers) & (packets["job"] == 0) & (chunk < chunks)
+        mine &= packets["slot"] == chunk % slots
+        mine &= packets["version"] == chunk // slots % 2
+        return np.asarray(mine)
 
     def send(self, packets: NDArray[Any], to: Any) -> None:
         """Send each packet as a datagram."""
@@ -193,9 +226,10 @@ class _Port:
 
 
 def _switch(connection: Connection, port: _Port, homes: list[Any], slots: int, lanes: int) -> None:
+    """Add the packets that come, and answer them, until the process is killed."""
     switch = Switch(Aggregator(len(homes), slots, lanes=lanes), _DEVICE)
     connection.send("ready")
-    while True:  # until it is killed
+    while True:
         packets = port.take(None)
         if packets.size:
             out = switch.many({name: packets[name] for name in _HEADER}, packets["payload"])
@@ -216,46 +250,95 @@ def _work(
 ) -> None:
     """Send the chunks in ``memory`` and put sums there; ``room`` of these packets fit into the buffer of the switch."""
     total = np.frombuffer(memory, np.int32).reshape(-1, *port.layout["payload"].shape)
-    left = chunks = len(total)
-    packets, every = np.zeros(chunks, port.layout), np.arange(chunks)
-    packets["payload"], packets["worker"], packets["chunk"] = total, number, every
-    packets["slot"], packets["version"] = every % slots, every // slots % 2
+    chunks = len(total)
+    packets = _packets(total, number, slots, port.layout)
+
     # Of each slot: the chunk that it waits for, since when a packet of it is on its way [s], and if that repeats one.
-    chunk, since, again = np.arange(slots), np.full(slots, np.inf), np.zeros(slots, bool)
-    window = most = float(max(min(slots, room), 1))
-    smooth, spread, limit, sent = 1e-3, 5e-4, _SHORTEST, 0
+    chunk = np.arange(slots)
+    since = np.full(slots, np.inf)
+    again = np.zeros(slots, bool)
+    left = chunks
+    sent = 0
+    most = float(max(min(slots, room), 1))
+    window = most
+    trip = _RoundTrip()
+
     connection.send("ready")
     connection.recv()
-    start = now = heard = time.perf_counter()
+    start = time.perf_counter()
+    now = start
+    heard = start
     while left:
-        idle, away = (
-            np.flatnonzero(np.isinf(since) & (chunk < chunks)),
-            np.count_nonzero(np.isfinite(since)),
-        )
+        idle = np.flatnonzero(np.isinf(since) & (chunk < chunks))
+        away = np.count_nonzero(np.isfinite(since))
         going = idle[np.argsort(chunk[idle])][: max(int(window) - away, 0)]
         port.send(packets[chunk[going]], server)
-        since[going], sent = now, sent + going.size
-        answers = port.take(max(heard + limit - now, 0))
-        now, newest = time.perf_counter(), -np.inf
+        since[going] = now
+        sent += going.size
+
+        answers = port.take(max(heard + trip.limit - now, 0))
+        now = time.perf_counter()
         answers = answers[chunk[answers["slot"]] == answers["chunk"]]
         total[answers["chunk"]] = answers["payload"]
-        told = np.unique(answers["slot"])
-        known = told[~again[told]]  # of the others it is not known which packet was answered
+        answered = np.unique(answers["slot"])
+
+        newest = (
+            -np.inf
+        )  # when the newest packet left of which it is known that it was answered [s]
+        known = answered[
+            ~again[answered]
+        ]  # of the others it is not known which packet was answered
         if known.size:
             newest = since[known].max()
-            spread += (abs(now - newest - smooth) - spread) / 4
-            smooth += (now - newest - smooth) / 8
-            limit = min(max(smooth + 4 * spread, _SHORTEST), _LONGEST)
-        if told.size:
-            left, heard, window = left - told.size, now, min(window + told.size / window, most)
-            chunk[told], since[told], again[told] = chunk[told] + slots, np.inf, False
-        elif now > heard + limit:  # silence: all is lost, and the next one may last twice as long
-            newest, heard, window, limit = (
-                now,
-                now,
-                max(window / 2, min(_WINDOW, most)),
-                min(2 * limit, _LONGEST),
-            )
-        lost = since < newest - smooth / 2  # sent well before a packet whose answer is here
-        since[lost], again[lost] = np.inf, True
+            trip.measure(now - newest)
+        if answered.size:
+            left -= answered.size
+            heard = now
+            window = min(window + answered.size / window, most)
+            chunk[answered] += slots
+            since[answered] = np.inf
+            again[answered] = False
+        elif (
+            now > heard + trip.limit
+        ):  # silence: all is lost, and the next one may last twice as long
+            newest = now
+            heard = now
+            window = max(window / 2, min(_WINDOW, most))
+            trip.back_off()
+
+        lost = since < newest - trip.mean / 2  # sent well before a packet whose answer is here
+        since[lost] = np.inf
+        again[lost] = True
     connection.send((start, time.perf_counter(), sent))
+
+
+def _packets(values: Words, number: int, slots: int, layout: np.dtype[Any]) -> NDArray[Any]:
+    """Return the packets of a worker for all its chunks."""
+    every = np.arange(len(values))
+    packets = np.zeros(len(values), layout)
+    packets["payload"] = values
+    packets["worker"] = number
+    packets["chunk"] = every
+    packets["slot"] = every % slots
+    packets["version"] = every // slots % 2
+    return packets
+
+
+class _RoundTrip:
+    """Time from a packet to its answer, and how long to wait for one, as TCP does [1]_."""
+
+    def __init__(self) -> None:
+        """Start with a guess that the first measurements correct."""
+        self.mean = 1e-3  # smoothed [s]
+        self.spread = 5e-4  # smoothed deviation from the mean [s]
+        self.limit = _SHORTEST  # [s]
+
+    def measure(self, seconds: float) -> None:
+        """Take another time into account."""
+        self.spread += (abs(seconds - self.mean) - self.spread) / 4
+        self.mean += (seconds - self.mean) / 8
+        self.limit = min(max(self.mean + 4 * self.spread, _SHORTEST), _LONGEST)
+
+    def back_off(self) -> None:
+        """Wait twice as long for the next answer."""
+        self.limit = min(2 * self.limit, _LONGEST)

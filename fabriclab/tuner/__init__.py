@@ -44,8 +44,9 @@ Constants = Mapping[str, float]
 _FACTORS = ("ll128", "simple", "hop", "post", "forward", "rate", "pcie", "all_to_all")
 CONSTANTS: Constants = ReadOnly({"launch": 2e-6, **dict.fromkeys(_FACTORS, 1.0)})
 _LABELS = {"xgmi": "xGMI", "pcie": "PCIe", "shm": "PCIe"}
-CLASSES = ("latency", "middle", "bandwidth")
-_SHARES = (0.3, 0.7)  # of the data in the time, between the classes
+# shares of the data in the time, between the classes
+_SOME_DATA = 0.3
+_MOSTLY_DATA = 0.7
 
 
 _fact = cache(catalog.value)
@@ -91,28 +92,45 @@ class Estimate(Value):
 
     def __repr__(self) -> str:
         """Show the time, its band, the choice and what binds."""
-        time, low, high = (units.format_time(t) for t in (self.time, self.low, self.high))
         asked = f"{self.what} of {units.format_size(self.size)} on {self.ranks} ranks"
-        return f"<Estimate {asked}: {time} ({low} to {high}) by {self.algorithm}/{self.protocol}; {self.binds} binds>"
+        time = units.format_time(self.time)
+        low = units.format_time(self.low)
+        high = units.format_time(self.high)
+        choice = f"{self.algorithm}/{self.protocol}"
+        return f"<Estimate {asked}: {time} ({low} to {high}) by {choice}; {self.binds} binds>"
 
     def _repr_html_(self) -> str:
-        times = {**self.terms, **{f"NCCL expects of {k}": v for k, v in self.expected.items()}}
-        return as_html(
-            [("part", "time"), *((k, units.format_time(v)) for k, v in times.items())], repr(self)
-        )
+        rows = [("part", "time")]
+        for part, time in self.terms.items():
+            rows.append((part, units.format_time(time)))
+        for plan, time in self.expected.items():
+            rows.append((f"NCCL expects of {plan}", units.format_time(time)))
+        return as_html(rows, repr(self))
 
 
 @cache
 def calibration(without: str = "") -> Mapping[str, Constants]:
     """Return the constants of each family of transport, fitted on all its systems or ``without`` one of them."""
-    units.choice(
-        without or "largest", "without", ["largest", *{r["system"]: 0 for r in published.systems()}]
-    )
-    rows = sorted(
-        (r for r in data_rows("calibration") if r["without"] in ("", without)),
-        key=lambda r: r["without"],
-    )
-    return {r["family"]: {k: float(r[k]) for k in CONSTANTS if r[k]} for r in rows if r["family"]}
+    systems = dict.fromkeys(row["system"] for row in published.systems())
+    units.choice(without or "largest", "without", ["largest", *systems])
+
+    rows = _calibration_rows("")
+    if without:
+        rows += _calibration_rows(without)  # in place of those of the same families
+    return {row["family"]: _fitted(row) for row in rows if row["family"]}
+
+
+def _calibration_rows(without: str) -> list[Mapping[str, str]]:
+    """Return the rows that are fitted without a system, or on all systems where ``without`` is empty.
+
+    The row without a family has the bands of all of them.
+    """
+    return [row for row in data_rows("calibration") if row["without"] == without]
+
+
+def _fitted(row: Mapping[str, str]) -> Constants:
+    """Return the constants that a row of the calibration gives."""
+    return {name: float(row[name]) for name in CONSTANTS if row[name]}
 
 
 def constants(system: System, fitted: Mapping[str, Constants] | None = None) -> Constants:
@@ -126,57 +144,106 @@ def constants(system: System, fitted: Mapping[str, Constants] | None = None) -> 
         Constants of families, such as `calibration` returns; else those of the catalog alone.
     """
     known = fitted or {}
-    own = known.get(system.kind, {}).get("rate", 1.0)
-    # no matter what links the GPUs
+    # A launch takes the same time whatever links the GPUs.
     launch = known.get("nvlink", CONSTANTS).get("launch", CONSTANTS["launch"])
-    return {**CONSTANTS, "launch": launch, **known.get(system.family, {}), "own": own}
+    found = {**CONSTANTS, "launch": launch}
+    found.update(known.get(system.family, {}))
+    found["own"] = known.get(system.kind, {}).get("rate", 1.0)
+    return found
 
 
 def choose(system: System, size: float) -> tuple[Plan, dict[str, float]]:
     """Return the plan that NCCL takes for a size [B], and the time that it expects of each [s]."""
-    expected = {p: p.expected(system, size) for p in plans(system)}
-    named = {f"{p.algorithm}/{p.protocol}": time for p, time in expected.items()}
-    return min(expected, key=expected.__getitem__), named
+    expected = {plan: plan.expected(system, size) for plan in plans(system)}
+    named = {f"{plan.algorithm}/{plan.protocol}": time for plan, time in expected.items()}
+    fastest = min(expected, key=expected.__getitem__)
+    return fastest, named
 
 
 def terms(system: System, plan: Plan, size: float, c: Constants) -> dict[str, float]:
     """Return the terms of the time of a plan by constants ``c`` [s], by what takes them; that of the data is last."""
-    p2p, data = plan.algorithm == "P2P", size / plan.tree_part(size)
-    slow = 1.0 if p2p else c.get(plan.protocol.lower(), 1.0)
-    posts = 3 if p2p and size / system.ranks > EAGER else 1  # Simple asks three times
+    slow = 1.0
+    posts = 1
+    if plan.algorithm == "P2P":
+        if size / system.ranks > EAGER:
+            posts = 3  # Simple asks three times
+    else:
+        slow = c.get(plan.protocol.lower(), 1.0)
     posting = post(system) * c["post"]
+
+    launch = plan.start + system.started * c["launch"]
+    hops = plan.steps * max(plan.hop, plan.posts * posting) * slow
     network = plan.network * c["hop"] * slow + plan.peers * posts * posting
-    behind = system.nic < system.wire  # PCIe, not the NIC, is the narrow place
-    narrow = c["pcie"] if behind else _fact("links", "eth-ovh", "goodput_fraction_mtu4096")
-    nic = data * plan.nic / (narrow * c["all_to_all" if plan.peers > 1 else "rate"])
-    own = (
-        (data + min(size, plan.loop) / 2)
-        * plan.own
-        / (1.0 if plan.algorithm.startswith("NVLS") else c["own"])
+    found = {"launch": launch, "hop latency": hops}
+    if network:
+        found["network latency"] = network
+
+    # The slowest part moves the data; of equal times the last name counts.
+    time, name = max(
+        (_links_time(plan, size, c), _LABELS.get(system.kind, "NVLink")),
+        (_nic_time(system, plan, size, c), _nic_label(system, plan)),
+        (_protocol_time(system, plan, size, c), "protocol"),
     )
-    copy = data * plan.copy
-    if plan.forwards:  # through one NIC, and half of its bytes are flags
-        handed = (plan.forwards - 1) * min(size, LL_CHUNK * system.nics) + size
-        copy = max(
-            copy,
-            handed / (system.nic * _fact("nccl_model", "ll", "factor") * c["rate"] * c["forward"]),
-        )
-    outside = "fabric" if plan.peers > 1 else "PCIe" if behind else "NIC"
-    longest, name = max(
-        (own, _LABELS.get(system.kind, "NVLink")), (nic, outside), (copy, "protocol")
-    )
-    launch, hops = (
-        plan.start + system.started * c["launch"],
-        plan.steps * max(plan.hop, plan.posts * posting) * slow,
-    )
-    between = {"network latency": network} if network else {}
-    return {"launch": launch, "hop latency": hops, **between, name: longest}
+    found[name] = time
+    return found
+
+
+def _at_full_rate(plan: Plan, size: float) -> float:
+    """Return how many bytes take as long at the full rate as ``size`` does at what a tree reaches of it [B]."""
+    return size / plan.tree_part(size)
+
+
+def _links_time(plan: Plan, size: float, c: Constants) -> float:
+    """Return the time of the data on the links inside a server [s]."""
+    data = _at_full_rate(plan, size) + min(size, plan.loop) / 2
+    part = 1.0 if plan.algorithm.startswith("NVLS") else c["own"]  # of its rate
+    return data * plan.own / part
+
+
+def _nic_time(system: System, plan: Plan, size: float, c: Constants) -> float:
+    """Return the time of the data on the NICs, or on the PCIe links before them [s]."""
+    if _behind_pcie(system):
+        goodput = c["pcie"]
+    else:
+        goodput = _fact("links", "eth-ovh", "goodput_fraction_mtu4096")
+    part = c["all_to_all"] if plan.peers > 1 else c["rate"]
+    return _at_full_rate(plan, size) * plan.nic / (goodput * part)
+
+
+def _nic_label(system: System, plan: Plan) -> str:
+    """Return what limits the data between servers."""
+    if plan.peers > 1:
+        return "fabric"
+    return "PCIe" if _behind_pcie(system) else "NIC"
+
+
+def _behind_pcie(system: System) -> bool:
+    """Return whether PCIe, and not the NIC, limits the rate of a NIC."""
+    return system.nic < system.wire
+
+
+def _protocol_time(system: System, plan: Plan, size: float, c: Constants) -> float:
+    """Return the time that the protocol itself needs for the data [s]."""
+    copy = _at_full_rate(plan, size) * plan.copy
+    if not plan.forwards:
+        return copy
+
+    # Chunks are handed on to another server through one NIC, and half of its bytes are flags.
+    chunk = min(size, LL_CHUNK * system.nics)
+    handed_on = (plan.forwards - 1) * chunk + size  # [B]
+    rate = system.nic * _fact("nccl_model", "ll", "factor") * c["rate"] * c["forward"]
+    return max(copy, handed_on / rate)
 
 
 def classify(parts: Mapping[str, float]) -> str:
     """Return ``latency``, ``middle`` or ``bandwidth`` by the share of the data in the time."""
-    share = [*parts.values()][-1] / sum(parts.values())
-    return CLASSES[sum(share > limit for limit in _SHARES)]
+    times = list(parts.values())
+    share = times[-1] / sum(times)
+    if share > _MOSTLY_DATA:
+        return "bandwidth"
+    if share > _SOME_DATA:
+        return "middle"
+    return "latency"
 
 
 def estimate(
@@ -217,32 +284,39 @@ def estimate(
     .. [1] NVIDIA/nccl, src/graph/tuning.cc, cost model of algorithms and protocols.
     """
     row = published.system(system) if isinstance(system, str) else system
-    facts = read({**row, "collective": collective} if collective else row)
+    if collective:
+        row = {**row, "collective": collective}
+    facts = read(row)
     n = units.size(size)
     if n <= 0:
         raise ValueError(f"size must be above 0 B, got {size!r}")
+
     plan, expected = choose(facts, n)
-    fitted = calibration(without) if units.flag(calibrated, "calibrated") else {}
+    fitted: Mapping[str, Constants] = {}
+    if units.flag(calibrated, "calibrated"):
+        fitted = calibration(without)
     parts = terms(facts, plan, n, constants(facts, fitted))
     time = sum(parts.values())
-    low, high = _band(facts.family if facts.family in fitted else "", classify(parts))
+    band_family = facts.family if facts.family in fitted else ""
+    low, high = _band(band_family, classify(parts))
+
     return Estimate(
-        facts.what,
-        facts.ranks,
-        n,
-        time,
-        time * low,
-        time * high,
-        plan.algorithm,
-        plan.protocol,
-        ReadOnly(parts),
-        ReadOnly(expected),
+        what=facts.what,
+        ranks=facts.ranks,
+        size=n,
+        time=time,
+        low=time * low,
+        high=time * high,
+        algorithm=plan.algorithm,
+        protocol=plan.protocol,
+        terms=ReadOnly(parts),
+        expected=ReadOnly(expected),
     )
 
 
 @cache
 def _band(family: str, kind: str) -> tuple[float, float]:
     """Return what to multiply a time with for its band: measured over predicted, 10th and 90th percentile."""
-    row = next(r for r in data_rows("calibration") if (r["family"], r["without"]) == (family, ""))
-    low, high = map(float, row[f"band_{kind}"].split(" to "))
-    return low, high
+    row = next(row for row in _calibration_rows("") if row["family"] == family)
+    low, high = row[f"band_{kind}"].split(" to ")
+    return float(low), float(high)

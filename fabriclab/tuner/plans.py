@@ -5,10 +5,11 @@ LL has the parts and limits of 2024, near the versions that most sweeps ran (2.1
 
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from fabriclab import catalog
 from fabriclab.core import bus_factor
-from fabriclab.tuner.system import P2P, System
+from fabriclab.tuner.system import AMPERE, HOPPER, P2P, VOLTA, System
 
 PROTOCOLS = ("LL", "LL128", "Simple")
 EAGER = 2**14  # B to one peer; source: NCCL-tune-old, NCCL_P2P_LL_THRESHOLD
@@ -16,25 +17,41 @@ LL_CHUNK = 2**15  # B for each NIC, which has two channels; source: NCCL-tune-ol
 _GENERATIONS = ("Volta", "Ampere", "Hopper", "Blackwell")
 _SCALES = ("1 server", "2 servers", "more servers")
 _LINKS = {"pcie": "PCI", "shm": "PCI"}
-# source: NCCL-tune-old for all factors below but those of LL: parts of a channel's rate, and latencies
-_TREE = 0.92
-_TREE_LL = 1 / 3.8
-_TREE_LL128 = (7 / 9, 120 / 128)  # in a server, between servers
-_LL_PARTS = (1 / 3, 1 / 4)  # the second for sums, and between servers; source: NCCL-tune-2024
-# Of a hop inside where a tree also leaves the server; source: NCCL-tune-2022. Later versions have no such factor, and
-# without it the visible sweeps miss a goal: the 90th percentile at middle sizes is 62 % instead of 56 %.
+
+# Parts of a channel's rate that a protocol leaves to the data.
+_TREE = 0.92  # source: NCCL-tune-old
+_TREE_LL = 1 / 3.8  # source: NCCL-tune-old
+_TREE_LL128_INSIDE = 7 / 9  # source: NCCL-tune-old
+_TREE_LL128_OUTSIDE = 120 / 128  # between servers; source: NCCL-tune-old
+_LL_COPY = 1 / 3  # source: NCCL-tune-2024
+_LL_REDUCE = 1 / 4  # also for every collective between servers; source: NCCL-tune-2024
+
+# Factor on the latency of a hop inside where a tree by LL also leaves the server. Later versions have no such factor,
+# and without it the visible sweeps miss a goal: the 90th percentile at middle sizes is 62 % instead of 56 %.
+# source: NCCL-tune-2022
 _LL_HOP = 1.8
-_PLATEAU = (1.9, 1.4)  # Volta and later, from 64 B on for each rank and channel
-_ARITY = 0.4e-6  # s for each GPU of a server that CollNet gathers from
-_PAT_RATE, _PAT_NET, _PAT_RANK = 0.75, 3.5, 2.8e-6  # source: NCCL-tune-old
-_POST = (1e-6, 2e-6)  # Intel's and other hosts, AMD's
-# 16 channels on Hopper, 24 on Blackwell; source: NCCL-tune-old
-_HOPPER, _NVLS_HEADS, _NVLS_CHUNK = (2, 32, 2**17)
-# source: NCCL-tune-new, NCCL-topo; its channels in parts of those of the links
-_NVLS_CHANNELS = 8 * 40 / (18 * 20.6)
+_PLATEAU_VOLTA = 1.9  # source: NCCL-tune-old
+_PLATEAU_LATER = 1.4  # source: NCCL-tune-old
+_PLATEAU_FROM = 64  # B for each rank and channel; source: NCCL-tune-old
+_CHANNELS_PER_NIC = 2  # source: NCCL-tune-old
+_SIMPLE_POSTS = 3  # requests to a NIC in each step
+_ARITY = 0.4e-6  # s for each GPU of a server that CollNet gathers from; source: NCCL-tune-old
+_PAT_PART = 0.75  # part of the rate of the NICs; source: NCCL-tune-old
+_PAT_NET = 3.5  # by which the latency between servers is divided; source: NCCL-tune-old
+_PAT_RANK = 2.8e-6  # s for each rank; source: NCCL-tune-old
+_POST_INTEL = 1e-6  # s, also for other hosts; source: NCCL-tune-old
+_POST_AMD = 2e-6  # s; source: NCCL-tune-old
+
+_NVLS_HEADS = 32  # source: NCCL-tune-old
+_NVLS_CHUNK = 2**17  # B; source: NCCL-tune-old
+_NVLS_CHANNELS_HOPPER = 16  # source: NCCL-tune-old
+_NVLS_CHANNELS_BLACKWELL = 24  # source: NCCL-tune-old
+# Rate of the channels of NVLS as a part of that of the links.
+# source: NCCL-tune-new, NCCL-topo
+_NVLS_RATE = 8 * 40 / (18 * 20.6)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """One algorithm with one protocol, in parts that the size of a message multiplies.
 
@@ -82,28 +99,33 @@ class Plan:
 
     def expected(self, system: System, size: float) -> float:
         """Return the time [s] by which NCCL chooses."""
-        waits = self.chain or self.steps * max(self.hop, self.posts * post(system)) + self.network
+        hop = max(self.hop, self.posts * post(system))
+        latency = self.start + (self.chain or self.steps * hop + self.network)
+        channels = _CHANNELS_PER_NIC * system.nics
+        if size >= _PLATEAU_FROM * channels * system.ranks:
+            latency *= self.plateau
         per_byte = max(self.own, self.nic, self.copy) / self.tree_part(size)
-        # A NIC has two channels.
-        return (self.start + waits) * self.plateau ** (
-            size >= 64 * 2 * system.nics * system.ranks
-        ) + size * per_byte
+        return latency + size * per_byte
 
     def tree_part(self, size: float) -> float:
         """Return the part of its rate that a tree reaches at a size."""
-        by_size = _tree_parts(self.protocol) if self.algorithm == "Tree" else ()
+        if self.algorithm != "Tree":
+            return 1.0
+        by_size = _tree_parts(self.protocol)
         power = max(int(size), 1).bit_length() - 7  # of two, above 64 B
         return by_size[power] if 0 <= power < len(by_size) else 1.0
 
 
-def _amd(s: System) -> bool:
-    """Return whether its CPUs are AMD's, which no table says: with AMD's GPUs, and with Ampere for the most."""
-    return s.kind == "xgmi" or s.generation == 1
+def _amd(system: System) -> bool:
+    """Return whether the hosts have CPUs by AMD, taken to be so with GPUs by AMD and with Ampere."""
+    return system.kind == "xgmi" or system.generation == AMPERE
 
 
 def post(system: System) -> float:
     """Return the time [s] to post one request to a NIC."""
-    return _POST[_amd(system)] if system.servers > 1 else 0.0
+    if system.servers == 1:
+        return 0.0
+    return _POST_AMD if _amd(system) else _POST_INTEL
 
 
 @cache
@@ -111,183 +133,277 @@ def plans(system: System) -> tuple[Plan, ...]:
     """Return what NCCL weighs on a system; what a run forced is all there is."""
     if system.what in P2P:
         return (_peers(system),)
-    shapes = (_ring, _tree) if system.what == "all_reduce" else (_ring,)
-    found = [
-        shape(system, p) for shape in shapes for p in PROTOCOLS if p != "LL128" or system.long_lines
-    ]
-    found += _special(system)
-    forced = [p for p in found if p.algorithm.lower() in system.algo.lower().split()]
-    # whether switches add is in no table
-    return tuple(forced or [p for p in found if p.algorithm != "CollNet"])
+    protocols = [p for p in PROTOCOLS if p != "LL128" or system.long_lines]
+    weighed = [_ring(system, protocol) for protocol in protocols]
+    if system.what == "all_reduce":
+        weighed += [_tree(system, protocol) for protocol in protocols]
+    weighed += _special(system)
+    algorithms = system.algo.lower().split()
+    forced = [plan for plan in weighed if plan.algorithm.lower() in algorithms]
+    if forced:
+        return tuple(forced)
+    # Whether switches reduce is in no table.
+    return tuple(plan for plan in weighed if plan.algorithm != "CollNet")
 
 
 @cache
 def _latency(link: str, algorithm: str, protocol: str) -> float:
-    name = f"baseLat {algorithm}" if link == "base" else f"hwLat {link} {algorithm}"
-    return catalog.value(
-        "nccl_model", "base" if link == "base" else "hw", f"latency_{protocol}", name=name
-    )
+    """Return a latency of NCCL's tables [s]: of a hop over a link, or of the start where ``link`` is ``base``."""
+    if link == "base":
+        part = "base"
+        name = f"baseLat {algorithm}"
+    else:
+        part = "hw"
+        name = f"hwLat {link} {algorithm}"
+    return catalog.value("nccl_model", part, f"latency_{protocol}", name=name)
 
 
 @cache
 def _tree_parts(protocol: str) -> tuple[float, ...]:
+    """Return the parts of its rate that a tree reaches, one for each power of two of the size from 64 B on."""
     row = catalog.nccl_model["treefit"].spec(
         "bandwidth_part_by_size", name=f"treeCorrectionFactor {protocol}"
     )
     return tuple(map(float, str(row.value).split()))
 
 
-def _limit(s: System, part: str, attribute: str) -> float:
-    row = (
-        min(s.generation, 2)
-        if part == "treemax"
-        else min(s.generation, 1)
-        if s.servers == 1
-        else _amd(s)
-    )
-    return catalog.value(
-        "nccl_model", part, attribute, name=f"{_GENERATIONS[row]} {_SCALES[min(s.servers, 3) - 1]}"
-    )
+def _limit(system: System, part: str, attribute: str) -> float:
+    """Return a limit of a channel's rate [B/s]; between servers the one of LL depends on the CPU."""
+    if part == "treemax":
+        row = min(system.generation, HOPPER)
+    elif system.servers == 1:
+        row = min(system.generation, AMPERE)
+    else:
+        row = AMPERE if _amd(system) else VOLTA
+    scale = _SCALES[min(system.servers, len(_SCALES)) - 1]
+    return catalog.value("nccl_model", part, attribute, name=f"{_GENERATIONS[row]} {scale}")
 
 
-def _inside(s: System) -> str:
-    return _LINKS.get(s.kind, "NVLINK")
+def _inside(system: System) -> str:
+    """Return the name that NCCL's tables have for the links inside a server."""
+    return _LINKS.get(system.kind, "NVLINK")
 
 
-def _logs(s: System) -> int:
-    return s.servers.bit_length() - 1
+def _tree_depth(system: System) -> int:
+    """Return the hops of a tree over the servers from its root to a leaf: log2 of their number, rounded down."""
+    return system.servers.bit_length() - 1
 
 
-def _ring(s: System, protocol: str) -> Plan:
-    many, twice, ll, simple = (
-        s.servers > 1,
-        1 + (s.what == "all_reduce"),
-        protocol == "LL",
-        protocol == "Simple",
-    )
-    sums = s.what in ("all_reduce", "reduce")
-    part = (
-        1.0
-        if simple
-        else _LL_PARTS[many or sums]
-        if ll
-        else catalog.value("nccl_model", "ll128", "factor")
-    )
-    factor, out = bus_factor(s.what, s.ranks), twice * (s.servers - 1)
-    # with switches all channels are alike
-    hops = (1 if s.switched else s.ranks) * (s.what in ("broadcast", "reduce"))
-    chain = hops * _latency(
-        "NET" if many else _inside(s), "Tree" if simple and hops > 1 else "Ring", protocol
-    )
+class StepCounts(NamedTuple):
+    """Number of steps of an algorithm, one after the other, by where they take place."""
+
+    inside: int
+    outside: int
+
+
+# Time of n bytes through a ring, by which NCCL chooses:
+#   start + steps.inside * max(hop, posts) + steps.outside * network + n * factor / (rate * part)
+# factor: that of bus bandwidth, such as 2(P-1)/P; rate: of GPU links, NICs or LL, the slowest.
+# source: NVIDIA/nccl, src/graph/tuning.cc
+def _ring(system: System, protocol: str) -> Plan:
+    """Return a ring over all ranks, through which an all-reduce goes twice."""
+    all_reduce = system.what == "all_reduce"
+    between_servers = system.servers > 1
+    steps = _ring_steps(system)
+    part = _ring_part(system, protocol)
+    factor = bus_factor(system.what, system.ranks)
+
+    posts = 0
+    nic = 0.0  # [s/B]
+    if between_servers:
+        posts = _SIMPLE_POSTS if protocol == "Simple" else 1
+        nic = factor / (system.node * part)
+    copy = 0.0  # [s/B]
+    if protocol == "LL":
+        copy = factor / _limit(system, "llmax", "bandwidth_LL_max")
+    forwards = 0
+    if protocol == "LL" and between_servers and all_reduce:
+        forwards = 2
+    plateau = 1.0
+    if protocol == "Simple" and between_servers and all_reduce:
+        plateau = _PLATEAU_VOLTA if system.generation == VOLTA else _PLATEAU_LATER
+
     return Plan(
-        "Ring",
-        protocol,
-        _latency("base", "Ring", protocol),
-        twice * (s.ranks - 1) - out,
-        _latency(_inside(s), "Ring", protocol),
-        (1 + 2 * simple) * many,
-        out * _latency("NET", "Ring", protocol),
-        factor / (s.ring * part),
-        factor / (s.node * part) if many else 0.0,
-        forwards=2 * (many and twice == 2 and ll),
-        chain=chain,
-        copy=factor / _limit(s, "llmax", "bandwidth_LL_max") if ll else 0.0,
-        plateau=_PLATEAU[s.generation > 0] if many and twice == 2 and simple else 1.0,
+        algorithm="Ring",
+        protocol=protocol,
+        start=_latency("base", "Ring", protocol),
+        steps=steps.inside,
+        hop=_latency(_inside(system), "Ring", protocol),
+        posts=posts,
+        network=steps.outside * _latency("NET", "Ring", protocol),
+        own=factor / (system.ring * part),
+        nic=nic,
+        copy=copy,
+        forwards=forwards,
+        plateau=plateau,
+        chain=_chain_latency(system, protocol),
     )
 
 
-def _tree(s: System, protocol: str) -> Plan:
+def _ring_steps(system: System) -> StepCounts:
+    """Return the steps of a ring: P - 1 each time round, of which one less than servers go outside."""
+    rounds = 2 if system.what == "all_reduce" else 1
+    outside = rounds * (system.servers - 1)
+    inside = rounds * (system.ranks - 1) - outside
+    return StepCounts(inside=inside, outside=outside)
+
+
+def _ring_part(system: System, protocol: str) -> float:
+    """Return the part of a channel's rate that a protocol leaves to the data of a ring."""
+    if protocol == "Simple":
+        return 1.0
+    if protocol == "LL128":
+        return catalog.value("nccl_model", "ll128", "factor")
+    if system.servers > 1 or system.what in ("all_reduce", "reduce"):
+        return _LL_REDUCE
+    return _LL_COPY
+
+
+def _chain_latency(system: System, protocol: str) -> float:
+    """Return the latency [s] that NCCL takes for all hops of a broadcast or reduce, else 0."""
+    if system.what not in ("broadcast", "reduce"):
+        return 0.0
+    hops = 1 if system.switched else system.ranks  # with switches all channels are alike
+    link = "NET" if system.servers > 1 else _inside(system)
+    algorithm = "Tree" if protocol == "Simple" and hops > 1 else "Ring"
+    return hops * _latency(link, algorithm, protocol)
+
+
+def _tree(system: System, protocol: str) -> Plan:
     """Return a double tree over servers with a chain in each: a byte goes up and down once."""
-    many, ll, nic = s.servers > 1, protocol == "LL", 0.0
-    part = {"LL": _TREE_LL, "LL128": _TREE_LL128[many], "Simple": 1.0}[protocol]
-    if many:  # a server of two sends up or down; of more, both ways at once through the same NICs
-        most = _limit(s, "treemax", "bandwidth_per_channel_max")
-        nic = 2 / (s.nics * min(_TREE * s.nic * (2 if s.servers == 2 else 1), most) * part)
+    between_servers = system.servers > 1
+    depth = _tree_depth(system)
+    part = _tree_part_of_rate(system, protocol)
+    hop = _latency(_inside(system), "Tree", protocol)
+    if protocol == "LL" and between_servers:
+        hop *= _LL_HOP
+
+    own = 0.0  # [s/B]
+    if system.local > 1:
+        own = 2 / (system.own * _TREE * part)
+    nic = 0.0  # [s/B]
+    if between_servers:
+        # Of two servers each sends up or down; of more, both at once through the same NICs.
+        directions = 2 if system.servers == 2 else 1
+        limit = _limit(system, "treemax", "bandwidth_per_channel_max")
+        nic = 2 / (system.nics * min(_TREE * system.nic * directions, limit) * part)
+    copy = 0.0  # [s/B]
+    forwards = 0
+    if protocol == "LL":
+        copy = 1 / _limit(system, "llmax", "bandwidth_LL_max")
+        forwards = 2 * depth
+
     return Plan(
-        "Tree",
-        protocol,
-        _latency("base", "Tree", protocol),
-        2 * (s.local - 1),
-        _latency(_inside(s), "Tree", protocol) * (_LL_HOP if many and ll else 1.0),
-        0,
-        2 * _logs(s) * _latency("NET", "Tree", protocol),
-        2 / (s.own * _TREE * part) if s.local > 1 else 0.0,
-        nic,
-        1 / _limit(s, "llmax", "bandwidth_LL_max") if ll else 0.0,
-        forwards=2 * _logs(s) * ll,
+        algorithm="Tree",
+        protocol=protocol,
+        start=_latency("base", "Tree", protocol),
+        steps=2 * (system.local - 1),
+        hop=hop,
+        posts=0,
+        network=2 * depth * _latency("NET", "Tree", protocol),
+        own=own,
+        nic=nic,
+        copy=copy,
+        forwards=forwards,
     )
 
 
-def _special(s: System) -> list[Plan]:
-    """Return NVLS in one domain, NVLSTree between several, CollNet, or PAT, of which NCCL runs one rank a server."""
-    many, found = s.servers > 1, []
-    if s.what == "all_reduce" and s.switched and s.generation > 1 and s.local > 2 - many:
-        part = catalog.value(
-            "nccl_model", "nvls", "factor", name=f"NVLS efficiency {_GENERATIONS[s.generation]}"
-        )
-        found = [
-            Plan(
-                "NVLSTree" if many else "NVLS",
-                "Simple",
-                0.0,
-                1,
-                _latency("NVLINK", "NVLS", "Simple"),
-                0,
-                2 * _logs(s) * _latency("NET", "NVLSTree", "Simple"),
-                1 / (s.own * _NVLS_CHANNELS * part),
-                min(s.servers - 1, 2) / s.node if many else 0.0,
-                loop=min(s.local, _NVLS_HEADS)
-                * (16 if s.generation == _HOPPER else 24)
-                * _NVLS_CHUNK,
-            )
-        ]
-    if s.what == "all_reduce" and many:  # S up and S down for each server
-        network = _latency("NET", "CollNetDirect", "Simple") + 2 * (s.local - 1) * _ARITY
-        found += [
-            Plan(
-                "CollNet",
-                "Simple",
-                0.0,
-                2 * (s.local > 1),
-                _latency(_inside(s), "Tree", "Simple"),
-                0,
-                network,
-                2 * (s.local - 1) / s.local / s.own,
-                1 / s.node,
-            )
-        ]
-    if s.local == 1 and many and s.what in ("all_gather", "reduce_scatter"):
-        network = _logs(s) * _latency("NET", "Ring", "Simple") / _PAT_NET + s.ranks * _PAT_RANK
-        found += [
-            Plan(
-                "PAT",
-                "Simple",
-                _latency("base", "PAT", "Simple"),
-                0,
-                0.0,
-                0,
-                network,
-                0.0,
-                bus_factor(s.what, s.ranks) / (s.node * _PAT_RATE),
-            )
-        ]
-    return found
+def _tree_part_of_rate(system: System, protocol: str) -> float:
+    """Return the part of a channel's rate that a protocol leaves to the data of a tree."""
+    if protocol == "LL":
+        return _TREE_LL
+    if protocol == "LL128":
+        return _TREE_LL128_OUTSIDE if system.servers > 1 else _TREE_LL128_INSIDE
+    return 1.0
 
 
-def _peers(s: System) -> Plan:
-    """Return one message to each peer, or to the next rank: out of the server through a GPU's part of the NICs."""
-    outside, inside, parts, nic = s.ranks - s.local, s.local - 1, s.ranks, s.node / s.local
-    if s.what == "send_recv":
-        outside, inside, parts, nic = min(outside, 1), min(inside, 1), 1, max(s.nic, nic)
+def _special(system: System) -> list[Plan]:
+    """Return what NCCL weighs beside rings and trees: NVLS, CollNet and PAT, where they can run."""
+    between_servers = system.servers > 1
+    plans = []
+    if system.what == "all_reduce":
+        fewest = 2 if between_servers else 3  # ranks of a server
+        if system.switched and system.generation >= HOPPER and system.local >= fewest:
+            plans.append(_nvls(system))
+        if between_servers:
+            plans.append(_collnet(system))
+    if system.what in ("all_gather", "reduce_scatter") and system.local == 1 and between_servers:
+        plans.append(_pat(system))
+    return plans
+
+
+def _nvls(system: System) -> Plan:
+    """Return NVLS in one domain, or NVLSTree between several."""
+    between_servers = system.servers > 1
+    generation = _GENERATIONS[system.generation]
+    efficiency = catalog.value("nccl_model", "nvls", "factor", name=f"NVLS efficiency {generation}")
+    channels = _NVLS_CHANNELS_BLACKWELL
+    if system.generation == HOPPER:
+        channels = _NVLS_CHANNELS_HOPPER
     return Plan(
-        "P2P",
-        "Simple",
-        _latency("base", "Ring", "Simple"),
-        min(inside, 1),
-        _latency(_inside(s), "Ring", "Simple"),
-        0,
-        outside * _latency("NET", "Ring", "LL"),
-        inside / parts / s.own,
-        outside / parts / nic if outside else 0.0,
-        peers=outside,
+        algorithm="NVLSTree" if between_servers else "NVLS",
+        protocol="Simple",
+        start=0.0,
+        steps=1,
+        hop=_latency("NVLINK", "NVLS", "Simple"),
+        posts=0,
+        network=2 * _tree_depth(system) * _latency("NET", "NVLSTree", "Simple"),
+        own=1 / (system.own * _NVLS_RATE * efficiency),
+        nic=min(system.servers - 1, 2) / system.node if between_servers else 0.0,
+        loop=min(system.local, _NVLS_HEADS) * channels * _NVLS_CHUNK,
+    )
+
+
+def _collnet(system: System) -> Plan:
+    """Return CollNet: a server of S bytes sends S up and receives S."""
+    others = system.local - 1
+    return Plan(
+        algorithm="CollNet",
+        protocol="Simple",
+        start=0.0,
+        steps=2 if others > 0 else 0,
+        hop=_latency(_inside(system), "Tree", "Simple"),
+        posts=0,
+        network=_latency("NET", "CollNetDirect", "Simple") + 2 * others * _ARITY,
+        own=2 * others / system.local / system.own,
+        nic=1 / system.node,
+    )
+
+
+def _pat(system: System) -> Plan:
+    """Return PAT, which NCCL runs with one rank per server."""
+    hops = _tree_depth(system) * _latency("NET", "Ring", "Simple") / _PAT_NET
+    return Plan(
+        algorithm="PAT",
+        protocol="Simple",
+        start=_latency("base", "PAT", "Simple"),
+        steps=0,
+        hop=0.0,
+        posts=0,
+        network=hops + system.ranks * _PAT_RANK,
+        own=0.0,
+        nic=bus_factor(system.what, system.ranks) / (system.node * _PAT_PART),
+    )
+
+
+def _peers(system: System) -> Plan:
+    """Return one message to each peer, or to the next rank, through a GPU's part of the NICs."""
+    peers = StepCounts(inside=system.local - 1, outside=system.ranks - system.local)
+    parts = system.ranks  # of the message
+    rate = system.node / system.local  # of one rank [B/s]
+    if system.what == "send_recv":
+        peers = StepCounts(inside=min(peers.inside, 1), outside=min(peers.outside, 1))
+        parts = 1
+        rate = max(system.nic, rate)
+    return Plan(
+        algorithm="P2P",
+        protocol="Simple",
+        start=_latency("base", "Ring", "Simple"),
+        steps=min(peers.inside, 1),
+        hop=_latency(_inside(system), "Ring", "Simple"),
+        posts=0,
+        network=peers.outside * _latency("NET", "Ring", "LL"),
+        own=peers.inside / parts / system.own,
+        nic=peers.outside / parts / rate if peers.outside else 0.0,
+        peers=peers.outside,
     )

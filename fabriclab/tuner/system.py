@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 from fabriclab import catalog, units
 from fabriclab.catalog import published
@@ -18,12 +18,17 @@ _ALGORITHMS = ("default", "unknown", "ring", "tree", "nvls", "nvlstree", "collne
 COUNTS = ("ranks", "scale_up_domain_gpus", "gpus_per_node", "nic_gbps", "nics_per_node")
 # servers where GPU and NIC share a PCIe switch, as LL128 across servers asks for
 _SWITCHES = ("ib", "roce")
-_AMPERE = 1
+# generations of GPUs in NCCL's tables
+VOLTA = 0
+AMPERE = 1
+HOPPER = 2
+BLACKWELL = 3
 _XGMI = "xgmi-mi300x"  # the accelerator of most such systems
+_OLDEST_XGMI = "xgmi-mi250x"
 _NEWEST_PCIE = 5  # of servers in the catalog
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class System:
     """Facts of one system and question, in SI units.
 
@@ -49,7 +54,8 @@ class System:
     started : int
         GPUs that one process starts, one after the other; 0 where each has its own.
     algo : str
-        What the run forced, such as ``ring``; else ``default``. Where a collective has no such way, NCCL takes a ring.
+        What the run forced, such as ``ring``; else ``default``. Where a collective has no such algorithm, NCCL
+        takes a ring.
     """
 
     what: str
@@ -76,16 +82,30 @@ class System:
         return self.nic * self.nics
 
 
+class _Links(NamedTuple):
+    """Links of one GPU inside a server."""
+
+    generation: int
+    counted: float  # rate as NCCL counts it [B/s]
+    peak: float  # rate by the datasheet [B/s]
+
+
+# GPUs of one rank to a server, whose links are never used and may have no name.
+_NO_LINKS = _Links(HOPPER, counted=inf, peak=inf)
+
+
 def check(row: Mapping[str, Any]) -> None:
     """Refuse what is no row of `catalog.published.systems`."""
-    missing = (
-        [k for k in (*TEXTS, *COUNTS) if k not in row]
-        if isinstance(row, Mapping)
-        else ["keys at all"]
-    )
+    if isinstance(row, Mapping):
+        missing = [key for key in (*TEXTS, *COUNTS) if key not in row]
+    else:
+        missing = ["keys at all"]
     if missing:
-        msg = f"sweep must be a row of catalog.published.systems(), got {row!r:.60} without {', '.join(missing)}"
-        raise ValueError(msg)
+        raise ValueError(
+            f"sweep must be a row of catalog.published.systems(), got {row!r:.60} "
+            f"without {', '.join(missing)}"
+        )
+
     for key in (*TEXTS, "algo"):
         if not isinstance(row.get(key, ""), str):
             raise TypeError(f"{key} must be text, got {row[key]!r}")
@@ -103,87 +123,127 @@ def read(row: Mapping[str, Any]) -> System:
         If the row does not say enough, or names links that the catalog does not have.
     """
     check(row)
-    ranks, gpus = units.count(row["ranks"] or 0, "ranks"), row["gpus_per_node"] or 1
+    ranks = units.count(row["ranks"] or 0, "ranks")
+    gpus = row["gpus_per_node"] or 1
     domain = row["scale_up_domain_gpus"] or gpus
     local = min(ranks, domain)
-    servers, (kind, _, rest), transport = (
-        -(-ranks // local),
-        row["scale_up"].partition("-"),
-        row["transport"],
-    )
-    generation, own, peak = (
-        _links(kind, row["accelerator"]) if local > 1 or kind in catalog.links else (2, inf, inf)
-    )
-    mesh = local > 1 and "mesh" in rest and "cube" not in rest
-    # each pair has links of its own: fewer GPUs, fewer in use
-    own *= (local - 1) / (domain - 1) if mesh else 1
-    # P - 1 hops in place of P on links that nobody else takes: the rings of a mesh that go on to other servers
-    ring = own * local / (local - 1) if mesh and kind == "xgmi" and servers > 1 else own
+    servers = -(-ranks // local)  # rounded up
+
+    kind, _, shape = row["scale_up"].partition("-")  # such as nvlink4 and nvswitch
+    links = _NO_LINKS
+    if local > 1 or kind in catalog.links:
+        links = _links(kind, row["accelerator"])
+    own = links.counted
+    ring = own
+    if local > 1 and "mesh" in shape and "cube" not in shape:
+        # Each pair has links of its own: of fewer GPUs fewer links are in use.
+        own *= (local - 1) / (domain - 1)
+        ring = own
+        if kind == "xgmi" and servers > 1:
+            # P - 1 hops in place of P on links that nobody else takes: the rings of a mesh that go on to other servers
+            ring = own * local / (local - 1)
+
     wire = units.rate(f"{row['nic_gbps'] or 0} Gb/s", "nic_gbps", may_be_zero=True)
-    nic = min(
-        wire, catalog.value("links", f"pcie{min(generation + 3, _NEWEST_PCIE)}", "nccl_effective")
-    )
+    pcie = f"pcie{min(links.generation + 3, _NEWEST_PCIE)}"
+    nic = min(wire, catalog.value("links", pcie, "nccl_effective"))
     nics = (row["nics_per_node"] or 0) * max(1, local // gpus)
     if servers > 1 and not nic * nics:
-        msg = f"{ranks} ranks in {servers} servers need NICs, got nics_per_node {nics}, nic_gbps {row['nic_gbps']!r}"
-        raise ValueError(msg)
+        raise ValueError(
+            f"{ranks} ranks in {servers} servers need NICs, got nics_per_node {nics}, "
+            f"nic_gbps {row['nic_gbps']!r}"
+        )
+
     what = units.choice(published.identifier(row["collective"]), "collective", (*_TIMED, *P2P))
-    algo, inside = (
-        row.get("algo", "default"),
-        "shm" if transport == "shm" else kind.rstrip("0123456789"),
-    )
-    units.choice(
-        (re.findall("|".join(_ALGORITHMS), algo.lower()) or [algo or "default"])[0],
-        "algo",
-        _ALGORITHMS,
-    )
+    algo = row.get("algo", "default")
+    _check_algorithm(algo)
+
+    transport = row["transport"]
+    inside = "shm" if transport == "shm" else kind.rstrip("0123456789")
+    family = inside
+    if servers > 1:
+        family = transport
+        if "software match" in algo:
+            family += "-software"
+
+    started = 0
+    if row.get("launch", "mpi") != "mpi":
+        started = min(local, gpus)
+
     return System(
-        what,
-        ranks,
-        servers,
-        local,
-        generation,
-        inside,
-        peak,
-        own,
-        ring,
-        wire,
-        nic,
-        nics,
-        switched="nvswitch" in rest,
+        what=what,
+        ranks=ranks,
+        servers=servers,
+        local=local,
+        generation=links.generation,
+        kind=inside,
+        peak=links.peak,
+        own=own,
+        ring=ring,
+        wire=wire,
+        nic=nic,
+        nics=nics,
+        switched="nvswitch" in shape,
         long_lines=kind.startswith("nvlink") and (servers == 1 or transport in _SWITCHES),
-        family=(transport + "-software" * ("software match" in algo)) if servers > 1 else inside,
-        started=0 if row.get("launch", "mpi") == "mpi" else min(local, gpus),
+        family=family,
+        started=started,
         algo=algo,
     )
 
 
+def _check_algorithm(algo: str) -> None:
+    """Refuse a text that names no algorithm, if it is not empty."""
+    named = re.findall("|".join(_ALGORITHMS), algo.lower())
+    first = named[0] if named else algo or "default"
+    units.choice(first, "algo", _ALGORITHMS)
+
+
 @cache
-def _links(kind: str, accelerator: str) -> tuple[int, float, float]:
-    """Return generation, and rate [B/s] of a GPU's links as NCCL counts it and by the datasheet."""
-    links, value = catalog.links, catalog.value
+def _links(kind: str, accelerator: str) -> _Links:
+    """Return the generation of a GPU's links, and their rate as NCCL counts it and by the datasheet."""
     if kind == "xgmi":
-        names = [
-            p for p in links if p.startswith(kind) and accelerator and accelerator in links[p].name
-        ]
-        part = names[0] if names else _XGMI
-        pair = value("measured", "mi300x-2", "busbw", name="2x MI300X all-reduce 4 GiB")
-        reached = pair / value("links", _XGMI, "bandwidth_per_link")
-        peak = value("links", part, "bandwidth_per_gpu_all_links")
-        return _AMPERE + (part != "xgmi-mi250x"), reached * peak, peak
-    if kind not in links or not kind.startswith(("nvlink", "pcie")):
+        return _xgmi(accelerator)
+    if kind not in catalog.links or not kind.startswith(("nvlink", "pcie")):
         raise ValueError(
             f"scale_up must begin with a link of the catalog such as nvlink4, pcie5 or xgmi, got {kind!r}"
         )
     if kind.startswith("pcie"):
-        peak, counted = (
-            value("links", kind, a) for a in ("bandwidth_after_encoding", "nccl_effective")
-        )
-        return min(max(int(kind[-1]) - 3, 0), 3), counted, peak
-    # newer: the same part of the rate
-    known = kind if "nccl_effective_per_link" in links[kind] else "nvlink5"
-    counted = value("links", known, "nccl_effective_per_link") * value(
-        "links", known, "links_per_gpu"
-    )
-    old, peak = (value("links", k, "bandwidth_per_gpu") for k in (known, kind))
-    return min(max(int(kind[-1]) - 2, 0), 3), counted / old * peak, peak
+        return _pcie(kind)
+    return _nvlink(kind)
+
+
+def _xgmi(accelerator: str) -> _Links:
+    """Return the xGMI links of an accelerator; NCCL counts the part of the rate that two MI300X reached."""
+    part = _XGMI
+    if accelerator:
+        for name, row in catalog.links.items():
+            if name.startswith("xgmi") and accelerator in row.name:
+                part = name
+                break
+
+    pair = catalog.value("measured", "mi300x-2", "busbw", name="2x MI300X all-reduce 4 GiB")
+    reached = pair / catalog.value("links", _XGMI, "bandwidth_per_link")
+    peak = catalog.value("links", part, "bandwidth_per_gpu_all_links")
+    generation = AMPERE if part == _OLDEST_XGMI else HOPPER
+    return _Links(generation, counted=reached * peak, peak=peak)
+
+
+def _pcie(kind: str) -> _Links:
+    """Return the PCIe link of a GPU."""
+    peak = catalog.value("links", kind, "bandwidth_after_encoding")
+    counted = catalog.value("links", kind, "nccl_effective")
+    return _Links(_generation(int(kind[-1]) - 3), counted=counted, peak=peak)
+
+
+def _nvlink(kind: str) -> _Links:
+    """Return the NVLinks of a GPU; of links that NCCL does not count yet, the part of the rate is that of NVLink 5."""
+    known = kind if "nccl_effective_per_link" in catalog.links[kind] else "nvlink5"
+    per_link = catalog.value("links", known, "nccl_effective_per_link")
+    counted = per_link * catalog.value("links", known, "links_per_gpu")
+    known_peak = catalog.value("links", known, "bandwidth_per_gpu")
+    peak = catalog.value("links", kind, "bandwidth_per_gpu")
+    return _Links(_generation(int(kind[-1]) - 2), counted=counted / known_peak * peak, peak=peak)
+
+
+def _generation(number: int) -> int:
+    """Return the generation of GPUs that the tables have, nearest to one counted from the version of a link."""
+    return min(max(number, VOLTA), BLACKWELL)

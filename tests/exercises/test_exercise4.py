@@ -24,7 +24,7 @@ from fabriclab.course.judges.shared.calls import asker
 from fabriclab.course.judges.shared.parts import JudgedCase, NumberPart
 from fabriclab.course.questions import misconception
 from fabriclab.course.questions.files import message
-from fabriclab.innetwork import DROP, REPLY, Refused, Switch
+from fabriclab.innetwork import DROP, REPLY, ProgramRefused, Switch
 from fabriclab.innetwork.aggregation import Aggregator, Worker
 from fabriclab.innetwork.network import aggregate
 from fabriclab.texts import text
@@ -254,7 +254,7 @@ def orders(code, workers, slots, chunks, most, faults, stranger):
                     action, fields, payload = switch.one(
                         {**header, "job": int(way == "stranger")}, values
                     )
-                except Refused:
+                except ProgramRefused:
                     yield events + 1, faults - left + cost, True
                     continue
                 if way == "up" and not copies:
@@ -487,7 +487,7 @@ def test_forged_descriptions_are_no_programs():
     for name, change in forged.items():
         bad = copy.deepcopy(said)
         change(bad)
-        with pytest.raises((Misread, Refused)):
+        with pytest.raises((Misread, ProgramRefused)):
             placed(bad, 4)
             raise AssertionError(name)
     assert not hasattr(sys, "forged")

@@ -6,7 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fabriclab.errors import FabricError
-from fabriclab.innetwork import DROP, MULTICAST, Refused, Switch, compare, where
+from fabriclab.innetwork import DROP, MULTICAST, ProgramRefused, Switch, compare, where
 from fabriclab.innetwork.aggregation import Aggregator, Worker
 from fabriclab.innetwork.network import aggregate
 from support.oracles.interleavings import Budget, Walk, Wrong
@@ -434,7 +434,7 @@ def test_an_answer_of_the_all_reduce_before_is_no_answer():
 def fits(lanes, device="tofino1", **options):
     try:
         return bool(Switch(Aggregator(8, lanes=lanes, **options), device))
-    except Refused:
+    except ProgramRefused:
         return False
 
 

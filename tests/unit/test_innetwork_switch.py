@@ -12,7 +12,7 @@ from fabriclab.innetwork import (
     MULTICAST,
     REPLY,
     Program,
-    Refused,
+    ProgramRefused,
     Switch,
     devices,
     look_up,
@@ -125,7 +125,7 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_a_switch_cannot_do_is_refused_with_the_rule(case):
     apply, rule = REFUSED[case]
-    with pytest.raises(Refused, match=rule):
+    with pytest.raises(ProgramRefused, match=rule):
         Switch(program(apply, r={"size": 8}))
 
 
@@ -135,19 +135,19 @@ def test_what_does_not_fit_is_refused():
         **{f"r{i}": {"size": 1} for i in range(49)},
     )
     with pytest.raises(
-        Refused, match=r"stage 12, register 'r48': tofino1 has 12 stages of 4 arrays"
+        ProgramRefused, match=r"stage 12, register 'r48': tofino1 has 12 stages of 4 arrays"
     ):
         Switch(many)
-    with pytest.raises(Refused, match=r"register 'r': 720900 B; a stage has 720896 B"):
+    with pytest.raises(ProgramRefused, match=r"register 'r': 720900 B; a stage has 720896 B"):
         Switch(program(lambda s, p: s.r.access(0, lambda a: (a, a)), r={"size": 11 * 2**14 + 1}))
-    with pytest.raises(Refused, match=r"stage 0: .*180225 .*720900 B.*720896 B"):
+    with pytest.raises(ProgramRefused, match=r"stage 0: .*180225 .*720900 B.*720896 B"):
         Switch(program(lambda s, p: p.set("x", look_up(p.x, range(11 * 2**14 + 1)))))
     with pytest.raises(
-        Refused,
+        ProgramRefused,
         match=r"parser: small .*64 bits .*16 values.*16 and 32",
     ):
         Switch(program(lambda s, p: None, lanes=32), "small")
-    with pytest.raises(Refused, match="a name of its own"):
+    with pytest.raises(ProgramRefused, match="a name of its own"):
         program(lambda s, p: None, **{"no name": {"size": 1}})
     assert devices()["tofino1"].approximate and devices()["tofino1"].source
 
@@ -186,9 +186,11 @@ def test_an_access_outside_a_register_is_refused_with_its_stage():
                 lambda s, p, index=index: s.r.access(index(p), lambda a: (a + 1, a)), r={"size": 8}
             )
         )
-        with pytest.raises(Refused, match=f"stage {where_}, register 'r': cell 8 of 8"):
+        with pytest.raises(ProgramRefused, match=f"stage {where_}, register 'r': cell 8 of 8"):
             switch.one({"x": 8, "y": 0}, [0] * 4)
-        with pytest.raises(Refused, match=f"stage {where_}, register 'r': cells 1 to 8 of 8"):
+        with pytest.raises(
+            ProgramRefused, match=f"stage {where_}, register 'r': cells 1 to 8 of 8"
+        ):
             switch.many({"x": [1, 8], "y": [0, 0]}, np.zeros((2, 4)))
 
 
@@ -296,7 +298,7 @@ def placed(tree):
     """Return a switch with the expression, or reject one whose chain is too long."""
     try:
         return Switch(Pure(tree))
-    except Refused:
+    except ProgramRefused:
         reject()
 
 
@@ -343,7 +345,7 @@ class Drawn(Program):
 def test_batches_give_what_single_packets_give(first, second, chained, seed):
     try:
         one, many = Switch(Drawn(first, second, chained)), Switch(Drawn(first, second, chained))
-    except Refused:
+    except ProgramRefused:
         return  # too long a chain, or too much for one update
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 40))

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from fabriclab.errors import FabricError
-from fabriclab.innetwork import Refused, udp
+from fabriclab.innetwork import ProgramRefused, udp
 
 
 def numbers(n, chunks, lanes, seed=0):
@@ -214,8 +214,13 @@ ONE = np.ones((4, 2), np.int32)
         ),
         (ValueError, r"workers must be within 1..32, got 0", [], {}),
         (ValueError, r"workers must be within 1..32, got 33", [ONE] * 33, {}),
-        (Refused, r"parser: .* 256 values, not 62 and 257", [np.ones((1, 257), np.int32)], {}),
-        (Refused, r"register 'seen': .* a stage has 720896 B", [ONE], {"slots": 20_000}),
+        (
+            ProgramRefused,
+            r"parser: .* 256 values, not 62 and 257",
+            [np.ones((1, 257), np.int32)],
+            {},
+        ),
+        (ProgramRefused, r"register 'seen': .* a stage has 720896 B", [ONE], {"slots": 20_000}),
         (ValueError, r"slots must be >= 1, got 0", [ONE], {"slots": 0}),
         (ValueError, r"loss must be a probability within 0..0.2, got 0.3", [ONE], {"loss": 0.3}),
         (

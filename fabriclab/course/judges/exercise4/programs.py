@@ -26,7 +26,7 @@ from fabriclab.innetwork import (
 from fabriclab.innetwork.expressions import (
     ARITHMETIC,
     CONDITIONS,
-    Refused,
+    ProgramRefused,
     Value,
     combine,
     value_of,
@@ -48,7 +48,8 @@ _OFFERED = {
     "fabriclab.catalog.tables": "read_rows = None",
     "fabriclab.innetwork.expressions": inspect.getsource(expressions),
     "fabriclab.innetwork.pipeline": inspect.getsource(pipeline),
-    "fabriclab.innetwork": "from fabriclab.innetwork.expressions import Refused, look_up, saturating_add, where\n"
+    "fabriclab.innetwork": "from fabriclab.innetwork.expressions import (\n"
+    "    ProgramRefused, look_up, saturating_add, where)\n"
     "from fabriclab.innetwork.pipeline import DROP, MULTICAST, REPLY, Packet, Program, Register",
 }
 PRELUDE = f"""
@@ -131,7 +132,7 @@ def placed(said: Any, cells: int, device: str = "tofino1") -> Switch:
 
     Raises
     ------
-    Refused
+    ProgramRefused
         If the program breaks a rule, of the pipeline or of the exercise.
     Misread
         If it is no program.
@@ -139,23 +140,25 @@ def placed(said: Any, cells: int, device: str = "tofino1") -> Switch:
     try:
         program = Recorded(said)
     except ValueError as error:  # the size of a register
-        raise Refused(str(error)) from error
+        raise ProgramRefused(str(error)) from error
     sound = (
         all(0 <= bits <= _WORD for bits in program.fields.values())
         and _LEAST <= program.lanes <= _MOST
     )
     if program.fields.get("job") != _JOB_BITS or not sound:
         given = f"{dict(program.fields)}, {program.lanes}"
-        raise Refused(message(4, "layout", bits=_JOB_BITS, least=_LEAST, most=_MOST, given=given))
+        raise ProgramRefused(
+            message(4, "layout", bits=_JOB_BITS, least=_LEAST, most=_MOST, given=given)
+        )
     wide = [r for r in program.registers if r.lanes]
     if sum(r.size * (1 + r.pair) for r in wide) > _CELLS * cells or any(
         r.lanes != program.lanes for r in wide
     ):
         given = ", ".join(f"{r.name}: {r.size} x {r.lanes}" for r in wide)
-        raise Refused(message(4, "cells", most=_CELLS * cells, got=given))
+        raise ProgramRefused(message(4, "cells", most=_CELLS * cells, got=given))
     try:
         return Switch(program, device)
-    except Refused:
+    except ProgramRefused:
         raise
     except Exception as error:  # steps that no client writes
         raise Misread(message(4, "program")) from error

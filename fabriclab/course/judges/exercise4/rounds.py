@@ -18,7 +18,7 @@ from fabriclab import units
 from fabriclab.course.judges import Ask, Proxy, Unanswered
 from fabriclab.course.judges.shared.numbers import Misread, brief
 from fabriclab.course.questions.files import message
-from fabriclab.innetwork import DROP, REPLY, Refused, Switch
+from fabriclab.innetwork import DROP, REPLY, ProgramRefused, Switch
 
 from .programs import CLIENT, desk, placed
 
@@ -162,7 +162,7 @@ class SwitchRun:
         except Unanswered as error:
             self.problem = error
             self.faults.setdefault("stopped", error.said)
-        except Refused as error:
+        except ProgramRefused as error:
             self.faults.setdefault("fit", str(error))
         except Misread as error:
             self.faults.setdefault("packet", str(error))
@@ -341,7 +341,7 @@ class SwitchRun:
             out = {f: int(fields[f]) & (1 << b) - 1 for f, b in self.switch.program.fields.items()}
             words = np.broadcast_to(np.asarray(payload, np.int32), len(values)).tolist()
         except Exception as error:  # outside of a register, or a shape that a switch cannot hold
-            name = "outside" if isinstance(error, Refused) and who < 0 else "rule"
+            name = "outside" if isinstance(error, ProgramRefused) and who < 0 else "rule"
             self.faults[name] = message(4, f"{name}", error=error, header=header)
             return
         if action == DROP or who < 0:

@@ -10,7 +10,7 @@ from fabriclab.course.judges import Ask, Rng, Unanswered, Verdict
 from fabriclab.course.judges.shared.calls import asker
 from fabriclab.course.judges.shared.numbers import Misread
 from fabriclab.course.questions.files import message, misconception
-from fabriclab.innetwork import Refused
+from fabriclab.innetwork import ProgramRefused
 from fabriclab.registry import register
 
 from .ladders import Ladder
@@ -150,7 +150,7 @@ def trace(
         found = shortest(crew, faults=0 if calm else 3, stranger=tenant, hangs=True)
     except Unanswered as error:
         return error.said
-    except (Refused, Misread) as error:
+    except (ProgramRefused, Misread) as error:
         return str(error)
     if not found:
         return message(4, "unbroken")
