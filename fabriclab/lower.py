@@ -12,7 +12,6 @@ from fabriclab import core, units
 from fabriclab.collectives.algorithm import number
 from fabriclab.core import (
     Fabric,
-    Flags,
     Floats,
     Flows,
     Ints,
@@ -161,7 +160,7 @@ class Transfers(NamedTuple):
     step: Ints  # (T,)
     source: Ints  # (T,) ranks, or switches of the schedule
     target: Ints  # (T,)
-    reduce: Flags  # (T,) whether the target adds what it gets
+    reduce: Ints  # (T,) 1 where the target adds what it gets, else 0
     size: Floats  # (T,) [B]
     repeat: list[int]  # of each step; one entry where there is none, or a graph
 
@@ -178,7 +177,7 @@ def _transfers(schedule: Schedule, total: float, expand: bool) -> Transfers:
         step=np.repeat(np.arange(len(steps)), n_transfers),
         source=np.concatenate([nobody, *(step.source for step in steps)]),
         target=np.concatenate([nobody, *(step.target for step in steps)]),
-        reduce=np.concatenate([np.zeros(0, np.bool_), *(step.reduce for step in steps)]),
+        reduce=np.concatenate([nobody, *(step.reduce for step in steps)]),
         size=total * blocks,
         repeat=repeat,
     )
@@ -216,7 +215,7 @@ def _dependencies(transfers: Transfers, rows: int) -> tuple[Ints, Ints]:
     sends = np.unique(now)
     before = sends[np.maximum(np.searchsorted(sends, now) - 1, 0)]
     sent_before = (before < now) & (before // period == source)
-    since = np.where(sent_before, before, source * period)
+    since = np.where(sent_before, before, now - step)
 
     low = np.searchsorted(event, since)
     high = np.searchsorted(event, now)
