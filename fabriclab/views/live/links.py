@@ -108,7 +108,7 @@ def medium(length: float = 30.0, rate: str = "800 Gb/s", by: str = "power") -> L
     Parameters
     ----------
     length, rate, by : float, str, str
-        Of the cable, 0.5..2000 [m]; of one direction; "power" or "price".
+        Length of the cable, 0.5..2000 [m]; rate of one direction; "power" or "price".
     """
     arguments = {"length": length, "rate": rate, "by": by}
     controls: dict[str, Control] = {
@@ -129,20 +129,13 @@ def medium_scene(length: float, rate: str, by: str) -> Scene:
     layers = {
         **tick_layers(np.geomspace(1, 1000, 4), x_of, "{:g} m".format, (28, 184), True),
         "reach": reach_layer(rows, x_of(rows.reach)),
-        "cost": boxes(
-            _COST_LEFT,
-            rows.top,
-            rows.cost_width,
-            _ROW_HEIGHT,
-            colour=rows.colours,
-            edge=COLOUR["grey"],
-            round=0.0,
-        ),
+        "cost": cost_layer(rows),
         "words": texts(rows.cost_width + (_COST_LEFT + 6), rows.top + 9, rows.notes),
         "here": lines([np.array([[here, 20], [here, 184]])], width=2.0, dash=1.0),
         "names": texts(_REACH_LEFT - 8, rows.top + 9, media.MEDIA, align=2.0),
         "top": texts_at(
-            (here, 10, f"{length:g} m", 1), (_COST_LEFT, 10, text("live.medium.both"), 0)
+            (here, 10, f"{length:g} m", 1),
+            (_COST_LEFT, 10, text("live.medium.both"), 0),
         ),
     }
     columns = {
@@ -189,6 +182,19 @@ def reach_layer(rows: MediumRows, ends: Floats) -> Layer:
     )
 
 
+def cost_layer(rows: MediumRows) -> Layer:
+    """Return a bar for each medium, as long as what both ends draw or cost."""
+    return boxes(
+        _COST_LEFT,
+        rows.top,
+        rows.cost_width,
+        _ROW_HEIGHT,
+        colour=rows.colours,
+        edge=COLOUR["grey"],
+        round=0.0,
+    )
+
+
 # Wavelengths ------------------------------------------------------------------------------------
 
 
@@ -198,7 +204,8 @@ def wavelengths(count: int = 16, bits: int = 2, grid: str = "C 100 GHz") -> Live
     Parameters
     ----------
     count, bits, grid : int, int, str
-        Of wavelengths, 1..256; of a symbol: 1, 2 (PAM4), or 8 (16 levels in two polarisations); band and spacing.
+        Number of wavelengths, 1..256; bits of a symbol: 1, 2 (PAM4), or 8 (16 levels in two polarisations); band and
+        spacing.
     """
     arguments = {"count": count, "bits": bits, "grid": grid}
     controls: dict[str, Control] = {
@@ -273,7 +280,7 @@ def drift(kelvin: int = 20, spacing: int = 200) -> Live:
     Parameters
     ----------
     kelvin, spacing : int
-        Change of its temperature, 1..80 [K]; of the channels: 50, 100, 200 or 400 [GHz].
+        Change of its temperature, 1..80 [K]; spacing of the channels: 50, 100, 200 or 400 [GHz].
     """
     arguments = {"kelvin": kelvin, "spacing": spacing}
     controls: dict[str, Control] = {"kelvin": Slider(1, 80), "spacing": Choice((50, 100, 200, 400))}
@@ -322,7 +329,7 @@ def beam(
     Parameters
     ----------
     distance, elements : float, int
-        How far, 2..50 [m]; of the array: 4, 16, 36, 64, 144, 256, 361, 576 or 1024.
+        Distance, 2..50 [m]; elements of the array: 4, 16, 36, 64, 144, 256, 361, 576 or 1024.
     way : str
         "clear", "behind a person", or the array points "1 degree off" or "3 degrees off".
     over : str
@@ -407,7 +414,7 @@ def hybrid(hosts: str = "fibre", spine: str = "all", servers: int = 4) -> Live:
     hosts, spine : str
         Media of cables to NICs and between switches: "fibre" or "all", and to NICs "copper, fibre".
     servers : int
-        Of a rack: 1, 2, 4, 8 or 16.
+        Servers of a rack: 1, 2, 4, 8 or 16.
     """
     arguments = {"hosts": hosts, "spine": spine, "servers": servers}
     controls: dict[str, Control] = {
@@ -486,7 +493,7 @@ def mzi_mesh(size: int = 16, bits: int = 8, noise: float = 10.0) -> Live:
     size, bits : int, int
         Rows and columns of the matrix, 4, 8 or 16; bits with which each phase is set, 4..16.
     noise : float
-        Of each phase [mrad], 0.1..100.
+        Noise of each phase [mrad], 0.1..100.
     """
     arguments = {"size": size, "bits": bits, "noise": noise}
     controls: dict[str, Control] = {
@@ -548,9 +555,9 @@ def circuit(kind: str = "3D MEMS", left: int = 50) -> Live:
     Parameters
     ----------
     kind : str
-        Of optical switch: piezo, 3D MEMS, thermo-optic, silicon MEMS or tunable laser.
+        Optical switch: piezo, 3D MEMS, thermo-optic, silicon MEMS or tunable laser.
     left : int
-        Which part of the rate of a port packets get beside other traffic, 10..100 [%]; a circuit has all of it.
+        Part of the rate of a port that packets get beside other traffic, 10..100 [%]; a circuit has all of it.
     """
     arguments = {"kind": kind, "left": left}
     controls: dict[str, Control] = {

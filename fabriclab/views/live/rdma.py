@@ -17,7 +17,7 @@ from fabriclab.rdma import PyverbsRDMAError, QPAttr, enums
 from fabriclab.rdma.records import check_step, needs
 from fabriclab.texts import text
 from fabriclab.views.fabrics import scene_of
-from fabriclab.views.live.widget import Choice, Live, Slider, live_view
+from fabriclab.views.live.widget import Choice, Control, Live, Slider, live_view
 from fabriclab.views.page import Table
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, ink_on, lines, texts, texts_at
 from fabriclab.views.timelines import timeline_scene
@@ -34,7 +34,7 @@ _ATTRIBUTES_TOP = 106.0
 
 # Request: a lane for each of program, kernel and NIC of A, then of B, and a row for each step. [px]
 _COUNTERS = ("calls", "copies", "doorbells", "transfers", "completions")
-_LANES = 30.0 + 54.0 * np.arange(6)
+_LANES = 30.0 + 54.0 * np.arange(6, dtype=np.float64)
 _NIC_OF_B = 5  # its lane
 _STEPS_TOP = 62.0
 _STEP_HEIGHT = 26
@@ -110,7 +110,7 @@ def queue_pair(kind: str = "RC", now: str = "INIT", to: str = "RTR") -> Live:
     """
     arguments = {"kind": kind, "now": now, "to": to}
     states = Choice(_STATES)
-    controls = {"kind": Choice(("RC", "UC", "UD")), "now": states, "to": states}
+    controls: dict[str, Control] = {"kind": Choice(("RC", "UC", "UD")), "now": states, "to": states}
     return live_view("queue_pair", arguments, queue_pair_scene, controls)
 
 
@@ -271,17 +271,20 @@ _REQUESTS = read_requests()
 
 
 def request(way: str = "WRITE", step: int = 4) -> Live:
-    """Step through a message between two machines: who acts, what is done, and what has been counted.
+    """Step through a message between two machines: who acts, what is done, and how often so far.
 
     Parameters
     ----------
     way : str
         WRITE, READ, SEND, WRITE with immediate, TCP socket, or set-up.
     step : int
-        How many steps are done; beyond the last one nothing follows. 0..13
+        Number of steps that are done; beyond the last one nothing follows. 0..13
     """
     arguments = {"way": way, "step": step}
-    controls = {"way": Choice(tuple(_REQUESTS)), "step": Slider(0, 13, play=True)}
+    controls: dict[str, Control] = {
+        "way": Choice(tuple(_REQUESTS)),
+        "step": Slider(0, 13, play=True),
+    }
     return live_view("request", arguments, request_scene, controls)
 
 
@@ -358,39 +361,42 @@ def step_layers(done: Sequence[RequestStep]) -> dict[str, Layer]:
     """Return arrows, numbers and sentences of steps; the last one stands out and moves."""
     source = _LANES[[step.source for step in done]]  # (T,) [px]
     target = _LANES[[step.target for step in done]]  # (T,) [px]
-    y = _STEPS_TOP + _STEP_HEIGHT * np.arange(len(done))
+    y = _STEPS_TOP + _STEP_HEIGHT * np.arange(len(done), dtype=np.float64)
     is_last = np.arange(len(done)) == len(done) - 1
     colour = np.where(is_last, COLOUR["predicted"], COLOUR["grey"])
     actions = [step.action for step in done]
 
     ends = np.stack([source, y, target, y], axis=1).reshape(-1, 2, 2)  # (T, 2 ends, x and y)
     paths = list(ends)
-    moving = [path for path in paths[-1:] if np.ptp(path[:, 0])]  # if it leaves its lane
     return {
         "arrows": lines(paths, width=2.0, colour=colour),
         "ends": Layer("dots", {"x": target, "y": y, "colour": colour}),
-        "actors": boxes(
-            source - 10,
-            y - 9,
-            20.0,
-            18.0,
-            colour=colour,
-            ink=ink_on(colour) if done else 0.0,
-            texts=[f"{number}" for number in range(1, len(done) + 1)],
-            names=[step.actor for step in done],
-            notes=actions,
-        ),
+        "actors": actor_layer(done, source, y, colour),
         "what": texts(328.0, y, actions, bold=is_last * 1.0),
-        "movers": Layer(
-            "movers",
-            {
-                **lines(moving).fields,
-                "w": 11.0,
-                "h": 11.0,
-                "colour": COLOUR["predicted"],
-            },
-        ),
+        "movers": request_mover(paths),
     }
+
+
+def actor_layer(done: Sequence[RequestStep], x: Floats, y: Floats, colour: Floats) -> Layer:
+    """Return the number of each step, in the lane of the part that acts."""
+    return boxes(
+        x - 10,
+        y - 9,
+        20.0,
+        18.0,
+        colour=colour,
+        ink=ink_on(colour) if done else 0.0,
+        texts=[f"{number}" for number in range(1, len(done) + 1)],
+        names=[step.actor for step in done],
+        notes=[step.action for step in done],
+    )
+
+
+def request_mover(paths: list[Floats]) -> Layer:
+    """Return what moves in the last step, if it leaves its lane."""
+    moving = [path for path in paths[-1:] if np.ptp(path[:, 0])]
+    fields = {"w": 11.0, "h": 11.0, "colour": COLOUR["predicted"]}
+    return Layer("movers", {**lines(moving).fields, **fields})
 
 
 # Copies inside a server -------------------------------------------------------------------------
@@ -438,11 +444,11 @@ def copies(
     iommu : str
         off or on.
     source : str
-        What sends: "nic"; or the drive or GPU that is beside that NIC, "nvme" or "gpu".
+        Source of the transfer: "nic"; or the drive or GPU that is beside that NIC, "nvme" or "gpu".
     server : str
         A topology of one server.
     size : float or str
-        Of the transfer. [B]
+        Size of the transfer. [B]
     """
     arguments = {
         "mechanism": mechanism,
@@ -453,7 +459,7 @@ def copies(
         "size": size,
     }
     sources = server_sources(server, source)
-    controls = {
+    controls: dict[str, Control] = {
         "mechanism": Choice(_MECHANISMS),
         "relation": Choice(tuple(sources.numbers)),
         "iommu": Choice(("off", "on")),
@@ -593,7 +599,7 @@ def copy_layers(
     places = server_map(drawn, moves)
     paths = copy_paths(places, moves)
     colours = _COPY_COLOURS[np.arange(len(moves)) % len(_COPY_COLOURS)]
-    rows = drawn.height + 12 + _COPY_ROW * np.arange(len(moves))  # (C,) [px]
+    rows = drawn.height + 12 + _COPY_ROW * np.arange(len(moves), dtype=np.float64)  # (C,) [px]
     cables = drawn.layers["cables"]
     return {
         "servers": drawn.layers["servers"],
@@ -642,18 +648,18 @@ def copy_words(places: ServerMap, rows: Floats, words: list[str]) -> Layer:
 def savings(
     size: float = 1000.0, source: str = "nic", relation: str = "PIX", *, server: str = "dgx_h100"
 ) -> Live:
-    """Compare what a transfer to GPU 0 takes by each mechanism: the time of each copy, bytes of host memory, cores.
+    """Compare transfers to GPU 0 by each mechanism: the time of each copy, bytes of host memory, cores.
 
     Parameters
     ----------
     size : float
-        Of the transfer, in one piece. [kB]
+        Size of the transfer, in one piece. [kB]
     source, relation, server : str
         As in `copies`.
     """
     arguments = {"size": size, "source": source, "relation": relation, "server": server}
     sources = server_sources(server, source)
-    controls = {
+    controls: dict[str, Control] = {
         "size": Slider(1, 1e6, unit="kB", log=True),
         "source": Choice(("nic", "nvme")),
         "relation": Choice(tuple(sources.numbers)),
@@ -725,12 +731,12 @@ def chunks(
     server : str
         As in `copies`.
     size : float or str
-        Of the transfer. [B]
+        Size of the transfer. [B]
     """
     arguments = {"chunk": chunk, "mechanism": mechanism, "server": server, "size": size}
     fabric = topologies.build(server)
     total = units.size(size)
-    controls = {
+    controls: dict[str, Control] = {
         "chunk": Slider(32, 8192, unit="KiB", log=True),
         "mechanism": Choice(_MECHANISMS[1:]),
     }

@@ -84,7 +84,7 @@ def fabric(
         values of ``controls`` and returns one of these, or a pair (fabric of the same cables, load); a third value is
         the sentence.
     colour : str, optional
-        What the colour of a link says: load, tier, rail or failure, as far as there is any. Where it is not the load,
+        What the colour of a link shows: load, tier, rail or failure, as far as there is any. Where it is not the load,
         links with little load are pale.
     layout : str
         "tiers": rows from the endpoints upwards. "floor": every endpoint one cell, a column for each server.
@@ -95,7 +95,7 @@ def fabric(
     controls : dict of str to Slider or Choice
         Controls of ``load``.
     **values
-        Where they stand.
+        Their first values.
     """
     modes = colour_modes(fabric, has_load=load is not None)
     arguments = {
@@ -108,7 +108,10 @@ def fabric(
         "controls": controls,
         "values": values,
     }
-    own_controls = {"colour": Choice(modes), "layout": Choice(("tiers", "floor"))}
+    own_controls: dict[str, Control] = {
+        "colour": Choice(modes),
+        "layout": Choice(("tiers", "floor")),
+    }
     scene = partial(loaded_fabric_scene, fabric, load, said)
     return live_view("fabric", arguments, scene, own_controls, hidden=("open",), held=("load",))
 
@@ -153,7 +156,7 @@ def timeline(
         Time of the line that the slider moves, in per cent of the time of the run.
     """
     arguments = {"timeline": timeline, "flows": flows, "fabric": fabric, "at": at}
-    controls = {"at": Slider(0, 100, unit="%", play=True)}
+    controls: dict[str, Control] = {"at": Slider(0, 100, unit="%", play=True)}
     name = None if fabric is None else fabric.name
     scene = partial(timeline_scene, timeline, flows, name)
     held = ("timeline", "flows", "fabric")
@@ -324,7 +327,7 @@ def sweep(
     bounds, said
         As in `views.sweep`; the sentence, unless given, names the ends of the first series.
     **values
-        Where the controls stand.
+        First values of the controls.
     """
     arguments = {
         "results": results,
@@ -390,7 +393,7 @@ class Traffic:
     @property
     def places(self) -> Floats:
         """Upper or left edge of each cell of a row or column, (n,) [px]."""
-        return self.cell * np.arange(self.ranks)
+        return self.cell * np.arange(self.ranks, dtype=np.float64)
 
     def times_mean(self, sums: Floats) -> list[str]:
         """Return sums as multiples of the mean, in words."""
@@ -404,19 +407,19 @@ def traffic(
     said: str = "",
     **values: Any,
 ) -> Live:
-    """Show a table of what each rank has for each, such as one of `collectives.expert_tables`, that follows controls.
+    """Show how much each rank sends to each, such as one of `collectives.expert_tables`, in a map with controls.
 
     Parameters
     ----------
     table : callable or array_like, shape (n, n)
-        Row: who sends; column: who takes in. In any unit, >= 0. A callable takes the values of ``controls`` and
+        Row: the sender; column: the receiver. In any unit, >= 0. A callable takes the values of ``controls`` and
         returns the table, or a pair (table, sentence).
     controls : mapping of str to Slider or Choice
         Controls of ``table``.
     said : str
-        The sentence; unless given it names the rank that takes in most.
+        The sentence; unless given it names the rank that receives most.
     **values
-        Where the controls stand.
+        First values of the controls.
     """
     arguments = {"table": table, "controls": controls, "said": said, "values": values}
     scene = partial(traffic_scene, table, said)
@@ -560,21 +563,22 @@ def ruler(
     *,
     rate: float | None = None,
 ) -> Live:
-    """Show rates on a logarithmic ruler, with one that a slider moves.
+    """Show rates on a logarithmic ruler, with a mark that a slider moves.
 
     Parameters
     ----------
     measured, links : mapping
         As in `views.ruler`.
     rate : float, optional
-        Where the slider stands. [GB/s]
+        First value of the slider. [GB/s]
     """
     held: tuple[str, ...] = ()
-    if any(isinstance(value, Result) for value in measured.values()):
+    rates = {name: value for name, value in measured.items() if not isinstance(value, Result)}
+    if len(rates) < len(measured):
         # A result is more than its rate: then the line of code names the variables.
         held = ("measured", "links")
     else:
-        measured = rounded_rates(measured)
+        measured = rounded_rates(rates)
         links = rounded_rates(links)
     marks = rulers.marks_of(measured, links)
 

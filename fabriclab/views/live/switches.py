@@ -17,7 +17,7 @@ from fabriclab.innetwork.compare import HOSTS, Way, compare, program
 from fabriclab.innetwork.quantisation import block_scale, dequantise, error_bound, quantise
 from fabriclab.texts import text
 from fabriclab.views.fabrics import scene_of
-from fabriclab.views.live.widget import Choice, Live, Slider, Table, live_view
+from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, ink_on, lines, texts
 from fabriclab.views.sweeps import curve, sweep_scene
 
@@ -100,12 +100,12 @@ class PlayedStory:
     @property
     def top(self) -> Floats:
         """Upper edge of the row of each packet, (T,) [px]."""
-        return _ROWS_TOP + _ROW_STEP * np.arange(len(self.steps))
+        return _ROWS_TOP + _ROW_STEP * np.arange(len(self.steps), dtype=np.float64)
 
     @property
     def is_last(self) -> NDArray[np.bool_]:
         """Which packet is the last one, (T,)."""
-        return np.arange(len(self.steps)) == len(self.steps) - 1
+        return np.asarray(np.arange(len(self.steps)) == len(self.steps) - 1)
 
     @property
     def colours(self) -> Floats:
@@ -130,15 +130,15 @@ def packets(
     keeps : str
         What the switch keeps of those who have sent: "last chunks", "bitmaps" as published, or "yours".
     story : str
-        What the network does: all well, a packet or a result is lost, a packet comes twice, a copy comes late.
+        Behaviour of the network: all well, a packet or a result is lost, a packet comes twice, a copy comes late.
     step : int
-        How many packets have been sent; beyond the last one nothing follows. 0..8
+        Number of packets that have been sent; beyond the last one nothing follows. 0..8
     """
     arguments = {"recognise": recognise, "keeps": keeps, "story": story, "step": step}
     kinds = ["last chunks", "bitmaps"]
     if recognise is not None:
         kinds.insert(0, "yours")
-    controls = {
+    controls: dict[str, Control] = {
         "keeps": Choice(tuple(kinds)),
         "story": Choice(tuple(_STORIES)),
         "step": Slider(0, 8, play=True),
@@ -276,10 +276,11 @@ def slot_heads(played: PlayedStory, keeps: str) -> Layer:
 
 def cells_layer(played: PlayedStory) -> Layer:
     """Return six cells for each packet; those that it changed have its colour."""
-    cells = [cell for step in played.steps for cell in step.after]
-    changed = [
-        a != b for step in played.steps for a, b in zip(step.after, step.before, strict=True)
-    ]
+    cells: list[str] = []
+    changed: list[bool] = []
+    for step in played.steps:
+        cells += step.after
+        changed += [now != then for now, then in zip(step.after, step.before, strict=True)]
     colour = np.where(np.array(changed, dtype=bool), np.repeat(played.colours, 6), COLOUR["none"])
     return boxes(
         np.tile(_CELL_LEFT, len(played.steps)),
@@ -338,7 +339,7 @@ def pool(slots: float = 16, delay: float = 1, jobs: int = 1) -> Live:
         Of the pool, 8..1024; of each link, 0.1..10 [us]; how many share the pool, each with its own workers, 1..8.
     """
     arguments = {"slots": slots, "delay": delay, "jobs": jobs}
-    controls = {
+    controls: dict[str, Control] = {
         "slots": Slider(8, 1024),
         "delay": Slider(0.1, 10, unit="us", log=True),
         "jobs": Slider(1, 8),
@@ -398,7 +399,11 @@ def quantisation(bits: int = 20, largest: int = 3, workers: int = 8) -> Live:
         about 1; how many workers, 2..32.
     """
     arguments = {"bits": bits, "largest": largest, "workers": workers}
-    controls = {"bits": Slider(4, 36), "largest": Slider(3, 20), "workers": Slider(2, 32)}
+    controls: dict[str, Control] = {
+        "bits": Slider(4, 36),
+        "largest": Slider(3, 20),
+        "workers": Slider(2, 32),
+    }
     return live_view("quantisation", arguments, quantisation_scene, controls)
 
 
@@ -448,17 +453,17 @@ def saturated_sum(values: NDArray[np.float32], scale: float) -> NDArray[np.int64
 
 
 def tenants(jobs: int = 4, mode: str = "streaming", quota: int = 1) -> Live:
-    """Show the aggregation trees of jobs on a fat tree with 16 hosts, and who gets none.
+    """Show the aggregation trees of jobs on a fat tree with 16 hosts, and which jobs get none.
 
     Parameters
     ----------
     jobs, quota : int
-        How many, each on every fifth host, 1..5; trees of a switch, 1 or 2.
+        Number of jobs, each on every fifth host, 1..5; trees that a switch can hold, 1 or 2.
     mode : str
-        Of all jobs: streaming or low latency.
+        Mode of all trees: streaming or low latency.
     """
     arguments = {"jobs": jobs, "mode": mode, "quota": quota}
-    controls = {
+    controls: dict[str, Control] = {
         "jobs": Slider(1, 5),
         "mode": Choice(("streaming", "low latency")),
         "quota": Choice((1, 2)),
@@ -507,17 +512,17 @@ def trees_on_links(fabric: Fabric, jobs: Mapping[str, trees.Tree]) -> NDArray[np
 
 
 def pays(jobs: int = 1, loss: float = 0.0, converts: str = "as fast as it sends") -> Live:
-    """Show the time of an all-reduce over size by the best of hosts' ways and in the network.
+    """Show the time of an all-reduce over size by the best host algorithm and in the network.
 
     Parameters
     ----------
     jobs, loss : int, float
-        That run at once on 16 hosts, 1, 2 or 4; probability for each packet on each link.
+        Number of jobs that run at once on 16 hosts, 1, 2 or 4; probability of loss of each packet on each link.
     converts : str
-        Rate at which a host makes integers of floats and back, for the programmable switch.
+        Rate at which a host converts floats to integers and back, for the programmable switch.
     """
     arguments = {"jobs": jobs, "loss": loss, "converts": converts}
-    controls = {
+    controls: dict[str, Control] = {
         "jobs": Choice((1, 2, 4)),
         "loss": Choice((0.0, 0.001, 0.01, 0.05)),
         # illustrative: fast and slow processors

@@ -13,7 +13,7 @@ from fabriclab.core import Floats, Spec
 from fabriclab.physics import memory
 from fabriclab.texts import text
 from fabriclab.views.live.rdma import Bar, stacked
-from fabriclab.views.live.widget import Choice, Live, Slider, Table, live_view
+from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.scene import Scene
 
 # Facts of each part of a message's path: the least and the most count.
@@ -68,7 +68,7 @@ def latency(
         Number of switches on the path, 0..6; length of each cable, 1..1000 [m].
     """
     arguments = {"way": way, "switches": switches, "metres": metres}
-    controls = {
+    controls: dict[str, Control] = {
         "way": Choice(_STACKS),
         "switches": Slider(0, 6),
         "metres": Slider(1, 1000, unit="m", log=True),
@@ -164,7 +164,7 @@ def tiers(weights: str = "HBM", cache: str = "HBM", optimiser: str = "HBM") -> L
         Tiers: HBM, DDR or CXL.
     """
     arguments = {"weights": weights, "cache": cache, "optimiser": optimiser}
-    controls = dict.fromkeys(("weights", "cache", "optimiser"), Choice(_TIERS))
+    controls: dict[str, Control] = dict.fromkeys(("weights", "cache", "optimiser"), Choice(_TIERS))
     scene = partial(tiers_scene, memory_traffic())
     return live_view("tiers", arguments, scene, controls)
 

@@ -48,7 +48,7 @@ def paths(
     Parameters
     ----------
     fabric : Fabric
-        Where.
+        What to show.
     source, target : int
         Ranks; the last one is the target unless given.
     routing : str
@@ -103,7 +103,7 @@ def paths_scene(fabric: Fabric, source: int, target: int, routing: str) -> Scene
 def use_of_links(routes: Routes, n_links: int) -> Floats:
     """Return the part of a flow that each link carries, (L,): its use, times the share of its route."""
     share = np.repeat(routes.share, np.diff(routes.ptr))  # of the route that each entry belongs to
-    return np.bincount(routes.link, routes.use * share, n_links)
+    return np.asarray(np.bincount(routes.link, routes.use * share, n_links), dtype=np.float64)
 
 
 def path_from(fabric: Fabric, start: int, links: Ints) -> list[int]:
@@ -155,14 +155,14 @@ class HashedFlows:
 
 
 def roulette(flows: int = 32, cables: int = 32, seed: int = 0) -> Live:
-    """Show how a hash deals equal flows out to equal cables, against the mean over all seeds and against spraying.
+    """Show how a hash assigns equal flows to equal cables, beside the mean over all seeds and beside spraying.
 
     Parameters
     ----------
     flows, cables : int
-        How many. 1..256, 2..64
+        Number of flows, 1..256, and of cables, 2..64.
     seed : int
-        Seed of the hash, the one of the routing "ecmp".
+        Seed of the hash, as the routing "ecmp" takes it.
     """
     arguments = {"flows": flows, "cables": cables, "seed": seed}
     controls: dict[str, Control] = {
@@ -296,9 +296,10 @@ def placement(
     fabric : Fabric
         With rails, such as ``topologies.build("rail_optimised")``.
     size : float or str
-        Of the array of each ring. [B]
+        Size of the array of each ring. [B]
     seed, routing, colour : int, str, str
-        Seed of the shuffle, 0 for the order of the servers; ecmp or spray; what the colour of a link says.
+        Seed of the shuffle, 0 for the order of the servers; ecmp or spray; what the colour of a link shows: load,
+        tier or rail.
     """
     arguments = {
         "fabric": fabric,
@@ -345,7 +346,7 @@ def placement_scene(
 def wirings(fabrics: Mapping[str, Fabric], wiring: str | None = None, seed: int = 0) -> Live:
     """Show rings over the rails of the first of several wirings of the same servers, on each of them.
 
-    Every ring sums 1 GB, and its flows are sprayed over all cables: what differs is where they go.
+    Every ring reduces 1 GB, and its flows are sprayed over all cables: only their routes differ.
 
     Parameters
     ----------
@@ -382,7 +383,7 @@ def server(server: str = "mi300x", gpus: int = 2, *, servers: tuple[str, ...] = 
     server : str
         One of ``servers``.
     gpus : int
-        How many take part. 2..8
+        Number of GPUs that take part. 2..8
     servers : tuple of str
         Topologies of one server with 8 GPUs.
     """
