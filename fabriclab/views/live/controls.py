@@ -1,4 +1,4 @@
-"""Controls of live views: what a hand may set, and what it may not."""
+"""Controls of live views: a slider and a choice, with the check of what is set."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +17,7 @@ class Slider:
     label, unit : str
         What the learner reads beside it.
     log : bool
-        Equal factors are equal ways.
+        Equal factors are equal distances on the slider.
     """
 
     low: float
@@ -30,41 +30,51 @@ class Slider:
 
     def __post_init__(self) -> None:
         """Refuse ends and steps that no slider can have."""
-        low = 0.0 if self.log else -np.inf
-        if (
-            not (low < self.low < self.high < np.inf and self.step > 0)
-            and not 0 <= self.low == self.high
-        ):
-            above = "0 < low < high" if self.log else "low < high"
-            msg = f"a slider needs {above} and step > 0, got {self.low!r}, {self.high!r}, step {self.step!r}"
+        below = 0.0 if self.log else -np.inf
+        is_range = below < self.low < self.high < np.inf and self.step > 0
+        is_point = 0 <= self.low == self.high
+        if not is_range and not is_point:
+            order = "0 < low < high" if self.log else "low < high"
+            msg = (
+                f"a slider needs {order} and step > 0, "
+                f"got {self.low!r}, {self.high!r}, step {self.step!r}"
+            )
             raise ValueError(msg)
 
     def check(self, value: Any, name: str) -> float:
         """Return a value within the ends, or refuse it by name."""
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float | np.number)
-            or not np.isfinite(value)
-        ):
+        is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+        if not is_number or not np.isfinite(value):
             raise TypeError(f"{name} must be a number, got {value!r}")
         if not self.low <= value <= self.high:
             raise ValueError(f"{name} must be within {self.low:g}..{self.high:g}, got {value:g}")
-        if self.log or any(v != int(v) for v in (self.low, self.step)):
+        if self.log or not self._is_whole:
             return float(value)
-        return min(
-            int(self.low + round((value - self.low) / self.step) * self.step), int(self.high)
-        )
+        steps = round((value - self.low) / self.step)
+        return min(int(self.low + steps * self.step), int(self.high))
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether all values are whole numbers, since the first one and the steps are."""
+        return self.low == int(self.low) and self.step == int(self.step)
 
     def __repr__(self) -> str:
         """Show the call that makes it."""
-        more = {k: getattr(self, k) for k in ("step", "label", "unit", "log", "play")}
-        words = [f"{k}={v!r}" for k, v in more.items() if v != getattr(type(self), k)]
-        return f"fl.live.Slider({', '.join([repr(self.low), repr(self.high), *words])})"
+        words = [repr(self.low), repr(self.high)]
+        for name in ("step", "label", "unit", "log", "play"):
+            value = getattr(self, name)
+            default = getattr(type(self), name)
+            if value != default:
+                words.append(f"{name}={value!r}")
+        return f"fl.live.Slider({', '.join(words)})"
 
     def samples(self) -> list[Any]:
-        """Return values that a law may try: both ends and one between."""
-        middle = (self.low * self.high) ** 0.5 if self.log else (self.low + self.high) / 2
-        return list(dict.fromkeys(self.check(v, "value") for v in (self.low, middle, self.high)))
+        """Return values that a law may try: both ends and one between, each once."""
+        middle = (self.low + self.high) / 2
+        if self.log:
+            middle = (self.low * self.high) ** 0.5
+        values = [self.check(value, "value") for value in (self.low, middle, self.high)]
+        return list(dict.fromkeys(values))
 
 
 @dataclass(frozen=True)
@@ -77,15 +87,16 @@ class Choice:
     def check(self, value: Any, name: str) -> Any:
         """Return the option, or refuse it with the list."""
         if value not in self.options:
-            raise ValueError(
-                f"{name} must be one of {', '.join(map(repr, self.options))}, got {value!r}"
-            )
-        # of Python's own type, so that it can be typed back
+            options = ", ".join(map(repr, self.options))
+            raise ValueError(f"{name} must be one of {options}, got {value!r}")
+        # The option itself, of Python's own type, so that it can be typed back.
         return self.options[self.options.index(value)]
 
     def __repr__(self) -> str:
         """Show the call that makes it."""
-        return f"fl.live.Choice({self.options!r}{f', {self.label!r}' if self.label else ''})"
+        if self.label:
+            return f"fl.live.Choice({self.options!r}, {self.label!r})"
+        return f"fl.live.Choice({self.options!r})"
 
     def samples(self) -> list[Any]:
         """Return values that a law may try: all options."""

@@ -1,17 +1,20 @@
 """Live views of links: media, wavelengths, rings that drift, beams that miss, light that multiplies, circuits."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from fabriclab import catalog, topologies, units
-from fabriclab.core import Result
+from fabriclab.core import Fabric, Flags, Floats, Ints, Result
 from fabriclab.economics.floor import floor_plan, of_kind
 from fabriclab.physics import coding, media, optical, photonic, switching, wireless
 from fabriclab.texts import text
-from fabriclab.views.live.widget import Choice, Live, Slider, Table, live_view
+from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.scene import (
     COLOUR,
+    Layer,
     Scene,
     boxes,
     lines,
@@ -24,6 +27,8 @@ from fabriclab.views.scene import (
 from fabriclab.views.sweeps import curve, sweep_scene
 
 _FASTEST = "800 Gb/s"  # source: catalog links, InfiniBand XDR
+# source: catalog links, InfiniBand EDR to XDR
+_RATES = ("100 Gb/s", "200 Gb/s", "400 Gb/s", _FASTEST)
 # Grid -> the fastest symbol rate that fits its spacing, as a signal is at least as wide as its symbol rate.
 _GRIDS = {
     "C 50 GHz": "26.5625 GHz",  # source: catalog links, InfiniBand HDR
@@ -39,13 +44,61 @@ _SWITCHES = {
     "silicon MEMS": "ocs-silicon-mems",
     "tunable laser": "ocs-wavelength",
 }
-# How a beam stands -> by how much the array points off [degrees].
-_WAYS, _RACKS = (
-    {"clear": 0.0, "behind a person": 0.0, "1 degree off": 1.0, "3 degrees off": 3.0},
-    (1, 2, 4, 8, 16),
-)
+# State of a beam -> by how much the array points off [degrees].
+_BEAMS = {"clear": 0.0, "behind a person": 0.0, "1 degree off": 1.0, "3 degrees off": 3.0}
+_ARRAYS = (4, 16, 36, 64, 144, 256, 361, 576, 1024)  # elements of a square
+_SERVERS_PER_RACK = (1, 2, 4, 8, 16)
 # What a tier allows -> media; no passive copper is long enough between switches.
 _ALLOWED = {"fibre": ("fibre",), "copper, fibre": ("copper", "fibre"), "all": media.MEDIA}
+
+# The picture of media, in px: names, then bars of the reach, then bars of the cost.
+_REACH_LEFT = 110
+_REACH_RIGHT = 430
+_COST_LEFT = 470
+_COST_WIDTH = 110
+_FIRST_ROW = 36
+_ROW_STEP = 30.0
+_ROW_HEIGHT = 18.0
+
+# The picture of fibres, in px: a row of slots for each fibre.
+_SLOTS_LEFT = 90
+_SLOTS_TOP = 10
+_SLOTS_WIDTH = 600
+_SLOTS_HEIGHT = 260
+_TALLEST_SLOT = 24.0
+
+
+# Medium -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class MediumRows:
+    """Reach and cost of each medium for one cable: arrays, one entry per medium."""
+
+    length: float  # of the cable [m]
+    reach: Floats  # (M,) [m]
+    watts: Floats  # (M,) of both ends [W]
+    dollars: Floats  # (M,) of both ends and the cable [USD]
+    cost: Floats  # (M,) the one of both that counts
+    relative_rate: float  # rate of the cable, as a part of the fastest
+    is_best: Flags  # (M,)
+    notes: list[str]  # the cost in words
+
+    @property
+    def top(self) -> Floats:
+        """Upper edge of each row [px]."""
+        return _FIRST_ROW + _ROW_STEP * np.arange(self.reach.size, dtype=np.float64)
+
+    @property
+    def colours(self) -> Floats:
+        """Colour of each row: empty for a medium that is too short."""
+        colours = np.where(self.is_best, COLOUR["predicted"], COLOUR["tint"])
+        return np.where(self.reach >= self.length, colours, COLOUR["none"])
+
+    @property
+    def cost_width(self) -> Floats:
+        """Length of each bar of the cost [px]; at the fastest rate the longest is `_COST_WIDTH` + 1."""
+        return np.asarray(1 + _COST_WIDTH * self.relative_rate * self.cost / self.cost.max())
 
 
 # illustrative: 30 m, which the slider changes
@@ -55,44 +108,94 @@ def medium(length: float = 30.0, rate: str = "800 Gb/s", by: str = "power") -> L
     Parameters
     ----------
     length, rate, by : float, str, str
-        Of the cable, 0.5..2000 [m]; of one direction; "power" or "price".
+        Length of the cable, 0.5..2000 [m]; rate of one direction; "power" or "price".
     """
+    arguments = {"length": length, "rate": rate, "by": by}
+    controls: dict[str, Control] = {
+        "length": Slider(0.5, 2000, unit="m", log=True),
+        "rate": Choice(_RATES),
+        "by": Choice(("power", "price")),
+    }
+    return live_view("medium", arguments, medium_scene, controls)
 
-    def scene(length: float, rate: str, by: str) -> Scene:
-        best, every = (
-            media.choose(length, rate, by),
-            [media.choose(0.0, rate, by, [m]) for m in media.MEDIA],
-        )
-        watts, dollars, reach = np.array([m[1:] for m in every], dtype=np.float64).T
-        cost, y = (watts if by == "power" else dollars), 36 + 30.0 * np.arange(reach.size)
-        to_x, part = log_axis(0.5, 2400, 110, 430), units.rate(rate) / units.rate(_FASTEST)
-        wide = 1 + 110 * part * cost / cost.max()
-        key = np.where([m == best for m in every], COLOUR["predicted"], COLOUR["tint"])
-        look = {
-            "colour": np.where(reach >= length, key, COLOUR["none"]),
-            "edge": COLOUR["grey"],
-            "round": 0.0,
-        }
-        here, told = float(to_x(length)), [text(f"live.medium.{by}", of=c) for c in cost.tolist()]
-        layers = {
-            **tick_layers(np.geomspace(1, 1000, 4), to_x, "{:g} m".format, (28, 184), True),
-            "reach": boxes(110, y, to_x(reach) - 110, 18.0, **look, names=media.MEDIA, notes=told),
-            "cost": boxes(470, y, wide, 18.0, **look),
-            "words": texts(wide + 476, y + 9, told),
-            "here": lines([np.array([[here, 20], [here, 184]])], width=2.0, dash=1.0),
-            "names": texts(102, y + 9, media.MEDIA, align=2.0),
-            "top": texts_at((here, 10, f"{length:g} m", 1), (470, 10, text("live.medium.both"), 0)),
-        }
-        table = Table(
-            {"medium": media.MEDIA, "reach [m]": reach, "power [W]": watts, "price [USD]": dollars}
-        )
-        said = text("live.medium.said", length=length, rate=rate, best=best, by=by)
-        return Scene(said, table, layers, 208.0, said)
 
-    # source: catalog links, InfiniBand EDR to XDR
-    rates = Choice(("100 Gb/s", "200 Gb/s", "400 Gb/s", _FASTEST))
-    far, least = Slider(0.5, 2000, unit="m", log=True), Choice(("power", "price"))
-    return live_view("medium", locals(), scene, {"length": far, "rate": rates, "by": least})
+def medium_scene(length: float, rate: str, by: str) -> Scene:
+    """Return reach and cost of all media as bars, for a cable of ``length`` metres."""
+    best = media.choose(length, rate, by)
+    rows = medium_rows(length, rate, by, best)
+    x_of = log_axis(0.5, 2400, _REACH_LEFT, _REACH_RIGHT)
+    here = float(x_of(length))
+
+    layers = {
+        **tick_layers(np.geomspace(1, 1000, 4), x_of, "{:g} m".format, (28, 184), True),
+        "reach": reach_layer(rows, x_of(rows.reach)),
+        "cost": cost_layer(rows),
+        "words": texts(rows.cost_width + (_COST_LEFT + 6), rows.top + 9, rows.notes),
+        "here": lines([np.array([[here, 20], [here, 184]])], width=2.0, dash=1.0),
+        "names": texts(_REACH_LEFT - 8, rows.top + 9, media.MEDIA, align=2.0),
+        "top": texts_at(
+            (here, 10, f"{length:g} m", 1),
+            (_COST_LEFT, 10, text("live.medium.both"), 0),
+        ),
+    }
+    columns = {
+        "medium": media.MEDIA,
+        "reach [m]": rows.reach,
+        "power [W]": rows.watts,
+        "price [USD]": rows.dollars,
+    }
+    caption = text("live.medium.said", length=length, rate=rate, best=best, by=by)
+    return Scene(caption, Table(columns), layers, 208.0, alt=caption)
+
+
+def medium_rows(length: float, rate: str, by: str, best: media.Choice) -> MediumRows:
+    """Return reach and cost of every medium at ``rate``, and which of them is ``best``."""
+    cables = [media.choose(0.0, rate, by, [medium]) for medium in media.MEDIA]
+    reach = np.array([cable.reach for cable in cables], dtype=np.float64)
+    watts = np.array([cable.power for cable in cables], dtype=np.float64)
+    dollars = np.array([cable.price for cable in cables], dtype=np.float64)
+    cost = watts if by == "power" else dollars
+    return MediumRows(
+        length=length,
+        reach=reach,
+        watts=watts,
+        dollars=dollars,
+        cost=cost,
+        relative_rate=units.rate(rate) / units.rate(_FASTEST),
+        is_best=np.array([cable == best for cable in cables]),
+        notes=[text(f"live.medium.{by}", of=value) for value in cost.tolist()],
+    )
+
+
+def reach_layer(rows: MediumRows, ends: Floats) -> Layer:
+    """Return a bar for each medium, from the left to the end of its reach at ``ends`` (M,) [px]."""
+    return boxes(
+        _REACH_LEFT,
+        rows.top,
+        ends - _REACH_LEFT,
+        _ROW_HEIGHT,
+        colour=rows.colours,
+        edge=COLOUR["grey"],
+        round=0.0,
+        names=media.MEDIA,
+        notes=rows.notes,
+    )
+
+
+def cost_layer(rows: MediumRows) -> Layer:
+    """Return a bar for each medium, as long as what both ends draw or cost."""
+    return boxes(
+        _COST_LEFT,
+        rows.top,
+        rows.cost_width,
+        _ROW_HEIGHT,
+        colour=rows.colours,
+        edge=COLOUR["grey"],
+        round=0.0,
+    )
+
+
+# Wavelengths ------------------------------------------------------------------------------------
 
 
 def wavelengths(count: int = 16, bits: int = 2, grid: str = "C 100 GHz") -> Live:
@@ -101,49 +204,74 @@ def wavelengths(count: int = 16, bits: int = 2, grid: str = "C 100 GHz") -> Live
     Parameters
     ----------
     count, bits, grid : int, int, str
-        Of wavelengths, 1..256; of a symbol: 1, 2 (PAM4), or 8 (16 levels in two polarisations); band and spacing.
+        Number of wavelengths, 1..256; bits of a symbol: 1, 2 (PAM4), or 8 (16 levels in two polarisations); band and
+        spacing.
     """
+    arguments = {"count": count, "bits": bits, "grid": grid}
+    controls: dict[str, Control] = {
+        "count": Slider(1, 256),
+        "bits": Choice((1, 2, 8)),
+        "grid": Choice(tuple(_GRIDS)),
+    }
+    return live_view("wavelengths", arguments, wavelengths_scene, controls)
 
-    def scene(count: int, bits: int, grid: str) -> Scene:
-        most, each = (
-            optical.channels(*grid.split(" ", 1)),
-            coding.rates(1, _GRIDS[grid], bits, *_CODES).encoded,
-        )
-        # wavelengths of each fibre
-        full = np.minimum(most, count - most * np.arange(-(-count // most)))
-        fibre, place = np.divmod(np.arange(full.size * most), most)
-        # [px], and its name
-        high, wide, one = (min(24.0, 260 / full.size), 600 / most, text("live.wavelengths.fibre"))
-        on = np.where(place < full[fibre], shade(bits / 8), COLOUR["none"])  # brighter: more bits
-        told = {
-            "each": 8e-9 * each,
-            "total": 8e-12 * count * each,
-            "fibres": full.size,
-            "grid": grid,
-            "most": most,
-        }
-        slots = boxes(
-            90 + wide * place,
-            10 + high * fibre,
-            0.8 * wide,
-            0.8 * high,
-            colour=on,
-            edge=COLOUR["grey"],
-            names=[f"{one} {f + 1}, {p + 1}" for f, p in np.ndindex(full.size, most)],
-        )
-        table = Table(
-            {"fibre": np.arange(full.size) + 1, "wavelengths": full, "rate [B/s]": full * each}
-        )
-        ends = [(82, 10 + high * (i + 0.4), f"{one} {i + 1}", 2) for i in {0, full.size - 1}]
-        said = text("live.wavelengths.said", count=count, **told)
-        return Scene(
-            said, table, {"slots": slots, "ends": texts_at(*ends)}, 20 + high * full.size, said
-        )
 
-    many, grids = Slider(1, 256), Choice(tuple(_GRIDS))
-    return live_view(
-        "wavelengths", locals(), scene, {"count": many, "bits": Choice((1, 2, 8)), "grid": grids}
+def wavelengths_scene(count: int, bits: int, grid: str) -> Scene:
+    """Return a row of slots for each fibre, of which ``count`` wavelengths take some or all."""
+    band, spacing = grid.split(" ", 1)
+    most = optical.channels(band, spacing)
+    rate = coding.rates(1, _GRIDS[grid], bits, *_CODES).encoded  # [B/s] of a wavelength
+    fibres = -(-count // most)
+    used = np.minimum(most, count - most * np.arange(fibres))  # (F,) wavelengths of each fibre
+    row_height = min(_TALLEST_SLOT, _SLOTS_HEIGHT / fibres)
+
+    layers = {
+        "slots": slots_layer(used, most, row_height, colour=shade(bits / 8)),
+        "ends": fibre_names(fibres, row_height),
+    }
+    caption = text(
+        "live.wavelengths.said",
+        count=count,
+        each=8e-9 * rate,
+        total=8e-12 * count * rate,
+        fibres=fibres,
+        grid=grid,
+        most=most,
     )
+    columns = {"fibre": np.arange(fibres) + 1, "wavelengths": used, "rate [B/s]": used * rate}
+    return Scene(caption, Table(columns), layers, 20 + row_height * fibres, alt=caption)
+
+
+def slots_layer(used: Ints, most: int, row_height: float, colour: Floats) -> Layer:
+    """Return ``most`` slots for each fibre, the first ``used`` (F,) of them in ``colour``.
+
+    A colour is brighter where a symbol has more bits.
+    """
+    width = _SLOTS_WIDTH / most
+    fibre, slot = np.divmod(np.arange(used.size * most), most)  # (F * most,) each
+    word = text("live.wavelengths.fibre")
+    return boxes(
+        _SLOTS_LEFT + width * slot,
+        _SLOTS_TOP + row_height * fibre,
+        0.8 * width,
+        0.8 * row_height,
+        colour=np.where(slot < used[fibre], colour, COLOUR["none"]),
+        edge=COLOUR["grey"],
+        names=[f"{word} {f + 1}, {s + 1}" for f, s in zip(fibre, slot, strict=True)],
+    )
+
+
+def fibre_names(fibres: int, row_height: float) -> Layer:
+    """Return the names of the first and the last fibre, beside their rows."""
+    word = text("live.wavelengths.fibre")
+    names = []
+    for fibre in sorted({0, fibres - 1}):
+        middle = _SLOTS_TOP + row_height * (fibre + 0.4)
+        names.append((_SLOTS_LEFT - 8, middle, f"{word} {fibre + 1}", 2))
+    return texts_at(*names)
+
+
+# Drift ------------------------------------------------------------------------------------------
 
 
 def drift(kelvin: int = 20, spacing: int = 200) -> Live:
@@ -152,22 +280,39 @@ def drift(kelvin: int = 20, spacing: int = 200) -> Live:
     Parameters
     ----------
     kelvin, spacing : int
-        Change of its temperature, 1..80 [K]; of the channels: 50, 100, 200 or 400 [GHz].
+        Change of its temperature, 1..80 [K]; spacing of the channels: 50, 100, 200 or 400 [GHz].
     """
+    arguments = {"kelvin": kelvin, "spacing": spacing}
+    controls: dict[str, Control] = {"kelvin": Slider(1, 80), "spacing": Choice((50, 100, 200, 400))}
+    return live_view("drift", arguments, drift_scene, controls)
 
-    def scene(kelvin: int, spacing: int) -> Scene:
-        at = np.append(2 ** np.arange(7), kelvin)
-        moved, share = optical.drift(at), optical.drift(at, spacing=spacing * 1e9)
-        told = {"nm": 1e9 * moved[-1], "share": share[-1], "heat": 1e3 * optical.heater(moved)[-1]}
-        said = text("live.drift.said", kelvin=kelvin, spacing=spacing, **told)
-        # half way to the neighbour
-        return curve(
-            "live.drift", "kelvin", "drift", at, (share, np.full(at.size, 0.5)), said, (0.02, 15)
-        )
 
-    return live_view(
-        "drift", locals(), scene, {"kelvin": Slider(1, 80), "spacing": Choice((50, 100, 200, 400))}
+def drift_scene(kelvin: int, spacing: int) -> Scene:
+    """Return the drift over the change of temperature as a curve, with the heater in words."""
+    changes = np.append(2 ** np.arange(7), kelvin)  # (K,) [K]; the last is where the slider stands
+    moved = optical.drift(changes)  # (K,) [m]
+    share = optical.drift(changes, spacing=spacing * 1e9)  # (K,) of the spacing
+    to_the_middle = np.full(changes.size, 0.5)  # between two channels
+    caption = text(
+        "live.drift.said",
+        kelvin=kelvin,
+        spacing=spacing,
+        nm=1e9 * moved[-1],
+        share=share[-1],
+        heat=1e3 * optical.heater(moved)[-1],
     )
+    return curve(
+        "live.drift",
+        x="kelvin",
+        y="drift",
+        at=changes,
+        values=(share, to_the_middle),
+        said=caption,
+        ends=(0.02, 15),
+    )
+
+
+# Beam -------------------------------------------------------------------------------------------
 
 
 def beam(
@@ -184,52 +329,81 @@ def beam(
     Parameters
     ----------
     distance, elements : float, int
-        How far, 2..50 [m]; of the array: 4, 16, 36, 64, 144, 256, 361, 576 or 1024.
+        Distance, 2..50 [m]; elements of the array: 4, 16, 36, 64, 144, 256, 361, 576 or 1024.
     way : str
         "clear", "behind a person", or the array points "1 degree off" or "3 degrees off".
     over : str
         What the curve follows: distance, or elements.
     """
-    near = units.choice(over, "over", ("distance", "elements")) == "distance"
-
-    def scene(distance: float, elements: int, way: str) -> Scene:
-        at = (
-            np.append(np.geomspace(2, 50, 25), distance)
-            if near
-            else np.append(np.arange(2.0, 33) ** 2, elements)
-        )
-        n, wide = (
-            (np.full(at.size, elements) if near else at),
-            np.degrees(wireless.beam_width(elements)),
-        )
-        lost = wireless.misalignment(np.radians(_WAYS[way]), n) + wireless.blockage() * (
-            way == "behind a person"
-        )
-        got = wireless.link(at if near else distance, gain=wireless.array_gain(n), lost=lost)
-        rate, cable = (
-            8e-9 * wireless.band_channels() * got.rate,
-            8e-9 * catalog.value("links", "NDR", "4x_data_rate"),
-        )
-        said = text(
-            "live.beam.said",
-            far=distance,
-            n=elements,
-            way=way,
-            wide=wide,
-            snr=got.snr[-1],
-            rate=rate[-1],
-        )
-        return curve(
-            "live.beam", over, "carried", at, (rate, np.full(at.size, cable)), said, (0, 420)
-        )
-
-    kinds = {
-        "elements": Choice((4, 16, 36, 64, 144, 256, 361, 576, 1024)),
-        "way": Choice(tuple(_WAYS)),
+    units.choice(over, "over", ("distance", "elements"))
+    arguments = {"distance": distance, "elements": elements, "way": way, "over": over}
+    controls: dict[str, Control] = {
+        "distance": Slider(2, 50, unit="m", log=True),
+        "elements": Choice(_ARRAYS),
+        "way": Choice(tuple(_BEAMS)),
     }
-    return live_view(
-        "beam", locals(), scene, {"distance": Slider(2, 50, unit="m", log=True), **kinds}
+    scene = partial(beam_scene, over)
+    return live_view("beam", arguments, scene, controls)
+
+
+def beam_scene(over: str, distance: float, elements: int, way: str) -> Scene:
+    """Return the rate of a beam over its distance or over the elements of its array, as a curve."""
+    # The last point of the curve is where the controls stand.
+    if over == "distance":
+        points = np.append(np.geomspace(2, 50, 25), distance)  # (K,) [m]
+        distances = points
+        arrays = np.full(points.size, elements)
+    else:
+        points = np.append(np.arange(2.0, 33) ** 2, elements)  # (K,) elements of a square
+        distances = np.full(points.size, distance)
+        arrays = points
+
+    lost = wireless.misalignment(np.radians(_BEAMS[way]), arrays)  # (K,) [dB]
+    if way == "behind a person":
+        lost = lost + wireless.blockage()
+    link = wireless.link(distances, gain=wireless.array_gain(arrays), lost=lost)
+    rate = 8e-9 * wireless.band_channels() * link.rate  # (K,) [Gb/s]
+    cable = 8e-9 * catalog.value("links", "NDR", "4x_data_rate")  # [Gb/s]
+
+    caption = text(
+        "live.beam.said",
+        far=distance,
+        n=elements,
+        way=way,
+        wide=np.degrees(wireless.beam_width(elements)),
+        snr=link.snr[-1],
+        rate=rate[-1],
     )
+    return curve(
+        "live.beam",
+        x=over,
+        y="carried",
+        at=points,
+        values=(rate, np.full(points.size, cable)),
+        said=caption,
+        ends=(0, 420),
+    )
+
+
+# Hybrid -----------------------------------------------------------------------------------------
+
+
+# Medium -> number of cables, their power [W] and their price [USD].
+CablesByMedium = dict[str, tuple[int, float, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class CableBill:
+    """Cables of a network by medium, to NICs and between switches."""
+
+    hosts: CablesByMedium
+    spine: CablesByMedium
+
+    @property
+    def totals(self) -> Floats:
+        """Power [W] and price [USD] of all cables, (2,)."""
+        rows = [*self.hosts.values(), *self.spine.values()]
+        return np.asarray(np.sum([row[1:] for row in rows], axis=0))
 
 
 def hybrid(hosts: str = "fibre", spine: str = "all", servers: int = 4) -> Live:
@@ -240,45 +414,75 @@ def hybrid(hosts: str = "fibre", spine: str = "all", servers: int = 4) -> Live:
     hosts, spine : str
         Media of cables to NICs and between switches: "fibre" or "all", and to NICs "copper, fibre".
     servers : int
-        Of a rack: 1, 2, 4, 8 or 16.
+        Servers of a rack: 1, 2, 4, 8 or 16.
     """
-    case, bare = catalog.case(), topologies.build("rail_optimised", expand=False)
-    laid = {n: floor_plan(bare, n) for n in _RACKS}
-    nic = of_kind(bare, "nic")[bare.source] | of_kind(bare, "nic")[bare.target]
+    arguments = {"hosts": hosts, "spine": spine, "servers": servers}
+    controls: dict[str, Control] = {
+        "hosts": Choice(tuple(_ALLOWED)),
+        "spine": Choice(("fibre", "all")),
+        "servers": Choice(_SERVERS_PER_RACK),
+    }
+    case = catalog.case()
+    network = topologies.build("rail_optimised", expand=False)
+    laid = {n: floor_plan(network, n) for n in _SERVERS_PER_RACK}
+    scene = partial(hybrid_scene, case, laid)
+    return live_view("hybrid", arguments, scene, controls)
 
-    def scene(hosts: str, spine: str, servers: int) -> Scene:
-        at, tiers = np.append(_RACKS, servers), ((nic, hosts), (~nic, spine))
-        bills = [
-            [media.hall(f.shown_as("", length=f.length * t), media=_ALLOWED[m]) for t, m in tiers]
-            for f in (laid[n] for n in at.tolist())
-        ]
-        watts, price = (
-            np.array(
-                [np.sum([r[1:] for tier in b for r in tier.values()], axis=0) for b in bills]
-            ).T
-            / 1e3
-        )
-        a, b = (
-            ", ".join(f"{medium} {row[0]}" for medium, row in tier.items()) for tier in bills[-1]
-        )
-        told = {
-            "power": watts[-1],
-            "price": price[-1] / 1e3,
-            "rack": servers * case.server_power / 1e3,
-        }
-        said = text("live.hybrid.said", n=servers, a=a, b=b, **told)
-        return curve(
-            "live.hybrid",
-            "servers",
-            "power",
-            at,
-            (watts, 0 * at + case.optics_power / 1e3),
-            said,
-            (0, 40),
-        )
 
-    kinds = {"hosts": Choice(tuple(_ALLOWED)), "spine": Choice(("fibre", "all"))}
-    return live_view("hybrid", locals(), scene, {**kinds, "servers": Choice(_RACKS)})
+def hybrid_scene(
+    case: catalog.Case, laid: Mapping[int, Fabric], hosts: str, spine: str, servers: int
+) -> Scene:
+    """Return the power of all cables over the servers of a rack as a curve, with their price in words.
+
+    ``laid`` is the network of the case on the floor, for each number of servers in a rack.
+    """
+    racks = np.append(_SERVERS_PER_RACK, servers)  # (K,); the last is where the control stands
+    bills = [cable_bill(laid[n], hosts, spine) for n in racks.tolist()]
+    watts, dollars = np.array([bill.totals for bill in bills]).T  # (K,) each
+    kilowatts = watts / 1e3
+    optics_of_case = np.full(racks.size, case.optics_power / 1e3)  # [kW]
+
+    caption = text(
+        "live.hybrid.said",
+        n=servers,
+        a=counts_in_words(bills[-1].hosts),
+        b=counts_in_words(bills[-1].spine),
+        power=kilowatts[-1],
+        price=dollars[-1] / 1e3 / 1e3,
+        rack=servers * case.server_power / 1e3,
+    )
+    return curve(
+        "live.hybrid",
+        x="servers",
+        y="power",
+        at=racks,
+        values=(kilowatts, optics_of_case),
+        said=caption,
+        ends=(0, 40),
+    )
+
+
+def cable_bill(laid: Fabric, hosts: str, spine: str) -> CableBill:
+    """Return the cables of a network on the floor, by what each tier may use."""
+    is_nic = of_kind(laid, "nic")  # (N,)
+    to_nic = is_nic[laid.source] | is_nic[laid.target]  # (L,)
+    return CableBill(
+        hosts=media.hall(with_cables(laid, to_nic), media=_ALLOWED[hosts]),
+        spine=media.hall(with_cables(laid, ~to_nic), media=_ALLOWED[spine]),
+    )
+
+
+def with_cables(laid: Fabric, which: Flags) -> Fabric:
+    """Return a network in which all links but ``which`` (L,) have length 0: they are not counted."""
+    return laid.shown_as("", length=laid.length * which)
+
+
+def counts_in_words(cables: CablesByMedium) -> str:
+    """Return the number of cables of each medium, such as "copper 1024, fibre 512"."""
+    return ", ".join(f"{medium} {row[0]}" for medium, row in cables.items())
+
+
+# Products by light ------------------------------------------------------------------------------
 
 
 def mzi_mesh(size: int = 16, bits: int = 8, noise: float = 10.0) -> Live:
@@ -289,39 +493,60 @@ def mzi_mesh(size: int = 16, bits: int = 8, noise: float = 10.0) -> Live:
     size, bits : int, int
         Rows and columns of the matrix, 4, 8 or 16; bits with which each phase is set, 4..16.
     noise : float
-        Of each phase [mrad], 0.1..100.
+        Noise of each phase [mrad], 0.1..100.
     """
+    arguments = {"size": size, "bits": bits, "noise": noise}
+    controls: dict[str, Control] = {
+        "size": Choice((4, 8, 16)),
+        "bits": Slider(4, 16),
+        "noise": Slider(0.1, 100, unit="mrad", log=True),
+    }
+    return live_view("mzi_mesh", arguments, mzi_mesh_scene, controls)
 
-    def scene(size: int, bits: int, noise: float) -> Scene:
-        at, off = np.append(np.geomspace(0.1, 100, 6), noise), list[float]()
-        # 32 rows in all
-        a, x = np.random.default_rng(0).standard_normal((2, 32 // size, size, size))
-        for sigma in at:
-            # The same noise for all, scaled: a smooth curve.
-            noisy = partial(
-                photonic.disturb, sigma=sigma / 1e3, bits=bits, rng=np.random.default_rng(1)
-            )
-            made = [photonic.product(*both, noisy) for both in zip(a, x, strict=True)]
-            off.append(2.0 ** -photonic.effective_bits(a @ x, made))
-        figures = {
-            "size": size,
-            "bits": bits,
-            "noise": noise,
-            "trusted": -np.log2(off[-1]),
-            "best": -np.log2(off[0]),
-        }
-        said = text("live.mzi_mesh.said", cells=size * (size - 1), **figures)
-        return curve(
-            "live.mzi_mesh", "noise", "off", at, (off, np.full(at.size, 2.0**-8)), said, (1e-4, 1)
-        )
 
-    noises = Slider(0.1, 100, unit="mrad", log=True)
-    return live_view(
-        "mzi_mesh",
-        locals(),
-        scene,
-        {"size": Choice((4, 8, 16)), "bits": Slider(4, 16), "noise": noises},
+def mzi_mesh_scene(size: int, bits: int, noise: float) -> Scene:
+    """Return the error of products over the noise of the phases as a curve."""
+    noises = np.append(np.geomspace(0.1, 100, 6), noise)  # (K,) [mrad]; the last is the slider's
+    count = 32 // size  # of matrices: 32 rows in all
+    matrices, vectors = np.random.default_rng(0).standard_normal((2, count, size, size))
+    errors = [product_error(matrices, vectors, milliradians, bits) for milliradians in noises]
+
+    caption = text(
+        "live.mzi_mesh.said",
+        cells=size * (size - 1),
+        size=size,
+        bits=bits,
+        noise=noise,
+        trusted=-np.log2(errors[-1]),
+        best=-np.log2(errors[0]),
     )
+    eight_bits = np.full(noises.size, 2.0**-8)
+    return curve(
+        "live.mzi_mesh",
+        x="noise",
+        y="off",
+        at=noises,
+        values=(errors, eight_bits),
+        said=caption,
+        ends=(1e-4, 1),
+    )
+
+
+def product_error(matrices: Floats, vectors: Floats, milliradians: float, bits: int) -> float:
+    """Return the relative error of products of matrices (C, n, n) and vectors (C, n, n) by light.
+
+    The random numbers are the same for any noise, and only scaled: that makes a smooth curve.
+    """
+    rng = np.random.default_rng(1)
+    noise = partial(photonic.disturb, sigma=milliradians / 1e3, bits=bits, rng=rng)
+    products = []
+    for matrix, columns in zip(matrices, vectors, strict=True):
+        products.append(photonic.product(matrix, columns, noise))
+    error: float = 2.0 ** -photonic.effective_bits(matrices @ vectors, products)
+    return error
+
+
+# Circuit ----------------------------------------------------------------------------------------
 
 
 def circuit(kind: str = "3D MEMS", left: int = 50) -> Live:
@@ -330,31 +555,45 @@ def circuit(kind: str = "3D MEMS", left: int = 50) -> Live:
     Parameters
     ----------
     kind : str
-        Of optical switch: piezo, 3D MEMS, thermo-optic, silicon MEMS or tunable laser.
+        Optical switch: piezo, 3D MEMS, thermo-optic, silicon MEMS or tunable laser.
     left : int
-        Which part of the rate of a port packets get beside other traffic, 10..100 [%]; a circuit has all of it.
+        Part of the rate of a port that packets get beside other traffic, 10..100 [%]; a circuit has all of it.
     """
-    rate = catalog.value("nics", "cx7", "throughput")
-    # leaf, spine, leaf
-    sizes, wait = (np.geomspace(64, 2**34, 15), 3 * catalog.value("switches", "th5", "latency"))
+    arguments = {"kind": kind, "left": left}
+    controls: dict[str, Control] = {
+        "kind": Choice(tuple(_SWITCHES)),
+        "left": Slider(10, 100, unit="%"),
+    }
+    return live_view("circuit", arguments, circuit_scene, controls)
 
-    def scene(kind: str, left: int) -> Scene:
-        setup, slow = catalog.value("emerging", _SWITCHES[kind], "setup"), rate * left / 100
-        least, busy = (
-            switching.break_even(rate, setup, slow, wait),
-            switching.bytes_for(0.9, setup, rate),
-        )
-        pays = "never" if least == np.inf else "always" if least == 0 else "from"
-        said = text("live.circuit.said", kind=kind, left=left, setup=setup, busy=busy)
-        times = {"circuit": setup + sizes / rate, "packets": wait + sizes / slow}
-        return sweep_scene(
-            {k: Result("send_recv", "predicted", sizes, t, 2) for k, t in times.items()},
-            said=said + text(f"live.circuit.{pays}", least=least),
-        )
 
-    return live_view(
-        "circuit",
-        locals(),
-        scene,
-        {"kind": Choice(tuple(_SWITCHES)), "left": Slider(10, 100, unit="%")},
+def circuit_scene(kind: str, left: int) -> Scene:
+    """Return the time over a circuit and over packet switches against size, as two curves."""
+    rate = catalog.value("nics", "cx7", "throughput")  # [B/s] of a port
+    packet_rate = rate * left / 100  # [B/s]
+    setup = catalog.value("emerging", _SWITCHES[kind], "setup")  # [s]
+    delay = 3 * catalog.value("switches", "th5", "latency")  # [s] of leaf, spine and leaf
+
+    sizes = np.geomspace(64, 2**34, 15)  # [B]
+    times = {"circuit": setup + sizes / rate, "packets": delay + sizes / packet_rate}
+    results = {
+        name: Result("send_recv", "predicted", sizes, seconds, 2) for name, seconds in times.items()
+    }
+    caption = text(
+        "live.circuit.said",
+        kind=kind,
+        left=left,
+        setup=setup,
+        busy=switching.bytes_for(0.9, setup, rate),
     )
+    least = switching.break_even(rate, setup, packet_rate, delay)  # [B]
+    return sweep_scene(results, said=caption + circuit_pays(least))
+
+
+def circuit_pays(least: float) -> str:
+    """Return from which size on a circuit is faster, in words: ``least`` [B] may be 0 or infinite."""
+    if least == np.inf:
+        return text("live.circuit.never", least=least)
+    if least == 0:
+        return text("live.circuit.always", least=least)
+    return text("live.circuit.from", least=least)

@@ -1,13 +1,15 @@
 """Live views of networks: families side by side, a twist, traffic on rails, parts that fail, and cuts."""
 
 import json
-from dataclasses import replace
-from functools import cache
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fabriclab import catalog, collectives, metrics, operations, topologies
 from fabriclab.core import Fabric, Floats, Flows, Ints
@@ -15,7 +17,7 @@ from fabriclab.routing import route
 from fabriclab.texts import text
 from fabriclab.views.fabrics import MOST_NODES, scene_of
 from fabriclab.views.layout import counted, marks_of
-from fabriclab.views.live.widget import Choice, Live, Slider, Table, live_view
+from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.maps import is_direct, places_of
 from fabriclab.views.scene import COLOUR, Layer, Scene, ink_on, key, lines
 
@@ -23,41 +25,71 @@ SIZES = (16, 64, 256, 1024)
 # illustrative: of each family a member with about so many endpoints
 _FILE = Path(__file__).with_name("families.json")
 FAMILIES: dict[str, list[dict[str, Any]]] = json.loads(_FILE.read_text(encoding="utf-8"))
+_MOST_FAILURES = 32
+_BEND_POINTS = 24  # of a cable that is drawn as a curve
+Complex = NDArray[np.complexfloating[Any, Any]]
 
 
-def _uniform(f: Fabric) -> tuple[Floats, dict[str, Any]]:
-    """Return the load of each link if all send to all as fast as the fullest link allows, and the figures to tell."""
-    hops, sends = (
-        metrics.hops(f),
-        np.bincount(f.source, f.capacity, f.n_nodes)[f.endpoint] / (f.n_ranks - 1),
+def send_rates(fabric: Fabric) -> Floats:
+    """Return the rate of all links out of each endpoint together, (P,). [B/s]."""
+    of_node = np.bincount(fabric.source, fabric.capacity, fabric.n_nodes)  # (N,)
+    return np.asarray(of_node[fabric.endpoint])
+
+
+# Uniform traffic --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class UniformTraffic:
+    """Traffic of all ranks to all, as fast as the fullest link allows."""
+
+    load: Floats  # (L,) of each link, as a part of its capacity
+    diameter: int  # [hops]
+    mean_hops: float
+    throughput: float  # fraction of line rate at which a rank can send
+    rate: float  # of a rank [B/s]
+    cables: int
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The figures by the names that captions have for them."""
+        return {
+            "diameter": self.diameter,
+            "mean": self.mean_hops,
+            "part": 100 * self.throughput,
+            "rate": self.rate,
+            "cables": counted(self.cables, "cable"),
+        }
+
+
+def uniform_traffic(fabric: Fabric) -> UniformTraffic:
+    """Return load and figures of uniform traffic at the throughput of a fabric."""
+    hops = metrics.hops(fabric)
+    # A rank sends all it can, in equal parts to each of the others. [B/s]
+    to_each = send_rates(fabric) / (fabric.n_ranks - 1)
+    bytes_per_second, *_ = metrics.traffic.uniform_load(fabric, to_each)
+    load = bytes_per_second / np.maximum(fabric.capacity, 1.0)
+    throughput = 1 / load.max()
+    return UniformTraffic(
+        load=load * throughput,
+        diameter=hops.diameter,
+        mean_hops=hops.mean,
+        throughput=throughput,
+        rate=throughput * (fabric.n_ranks - 1) * to_each.mean(),
+        cables=fabric.n_cables,
     )
-    load = metrics.traffic.uniform_load(f, sends)[0] / np.maximum(f.capacity, 1.0)
-    part = 1 / load.max()
-    load *= part
-    figures = {"diameter": hops.diameter, "mean": hops.mean, "part": 100 * part}
-    return load, figures | {
-        "rate": part * (f.n_ranks - 1) * sends.mean(),
-        "cables": counted(f.n_cables, "cable"),
-    }
 
 
-@cache
-def _facts(family: str, size: int) -> tuple[Fabric, Any, str]:
-    """Return the member of a family, the load of uniform traffic at its throughput, and what it is."""
-    f = topologies.build(family, **FAMILIES[family][SIZES.index(size)])
-    load, figures = _uniform(f)
-    ports = np.bincount(f.source, minlength=f.n_nodes)[f.endpoint]
-    links = (text("fabric.to", rate=ports.min()) + " ") * bool(np.ptp(ports)) + counted(
-        int(ports.max()), "link"
-    )
-    figures |= {"links": links, "switches": counted(int(np.sum(f.tier > 0)), "switch")}
-    return (
-        f,
-        load,
-        text(
-            "live.explorer.said", ends=counted(f.n_ranks, f.kinds[f.kind[f.endpoint[0]]]), **figures
-        ),
-    )
+# Explorer ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyMember:
+    """A network of a family, with the load of uniform traffic and its figures in words."""
+
+    fabric: Fabric
+    load: Floats  # (L,)
+    caption: str
 
 
 def explorer(
@@ -67,35 +99,66 @@ def explorer(
     *,
     families: tuple[str, ...] = tuple(FAMILIES),
 ) -> Live:
-    """Show families of networks at about equal size: what they need, how far it is, what uniform traffic gets.
+    """Show families of networks at about equal size: switches and cables, hops, and throughput of uniform traffic.
 
     Parameters
     ----------
     family : str
         One of ``families``.
     size : int
-        About so many endpoints: 16, 64, 256 or 1,024.
+        Approximate number of endpoints: 16, 64, 256 or 1,024.
     colour : str
-        What the colour of a link says: load (of traffic of all to all at the rate that the fullest link allows) or
-        tier; of a network without tiers, the direction of its cables.
+        What the colour of a link shows: load (of traffic of all to all at the rate that the fullest link allows) or
+        tier; in a network without tiers, the direction of its cables.
     families : tuple of str
         Which families to offer.
     """
+    arguments = {"family": family, "size": size, "colour": colour, "families": families}
+    controls: dict[str, Control] = {
+        "family": Choice(families),
+        "size": Choice(SIZES),
+        "colour": Choice(("load", "tier")),
+    }
+    return live_view("explorer", arguments, explorer_scene, controls)
 
-    def scene(family: str, size: int, colour: str) -> Scene:
-        f, load, said = _facts(family, size)
-        return scene_of(f, load if colour == "load" else None, colour, said=said)
 
-    return live_view(
-        "explorer",
-        locals(),
-        scene,
-        {"family": Choice(families), "size": Choice(SIZES), "colour": Choice(("load", "tier"))},
+def explorer_scene(family: str, size: int, colour: str) -> Scene:
+    """Return the member of a family with about ``size`` endpoints."""
+    member = family_member(family, size)
+    load = member.load if colour == "load" else None
+    return scene_of(member.fabric, load, colour, said=member.caption)
+
+
+@cache
+def family_member(family: str, size: int) -> FamilyMember:
+    """Return the member of a family with about ``size`` endpoints, under uniform traffic."""
+    fabric = topologies.build(family, **FAMILIES[family][SIZES.index(size)])
+    traffic = uniform_traffic(fabric)
+    endpoint_kind = fabric.kinds[fabric.kind[fabric.endpoint[0]]]
+    caption = text(
+        "live.explorer.said",
+        ends=counted(fabric.n_ranks, endpoint_kind),
+        links=links_in_words(fabric),
+        switches=counted(int(np.sum(fabric.tier > 0)), "switch"),
+        **traffic.fields,
     )
+    return FamilyMember(fabric, traffic.load, caption)
+
+
+def links_in_words(fabric: Fabric) -> str:
+    """Return how many links an endpoint has, such as "4 links", or from how many to how many."""
+    links = np.bincount(fabric.source, minlength=fabric.n_nodes)[fabric.endpoint]  # (P,)
+    words = counted(int(links.max()), "link")
+    if np.ptp(links):
+        return text("fabric.to", rate=links.min()) + " " + words
+    return words
+
+
+# Twist ------------------------------------------------------------------------------------------
 
 
 def twist(shape: tuple[int, ...] = (4, 4, 8), shift: int = 0, colour: str = "load") -> Live:
-    """Show a torus whose closing cables can be plugged with a twist: same cables, other ways.
+    """Show a torus whose closing cables can be plugged with a twist: same cables, other routes.
 
     Parameters
     ----------
@@ -106,62 +169,120 @@ def twist(shape: tuple[int, ...] = (4, 4, 8), shift: int = 0, colour: str = "loa
     colour : str
         As in `explorer`.
     """
-    short, rate = int(np.argmin(shape)), catalog.value("links", "ici-tpu4", "bandwidth_per_link")
+    arguments = {"shape": shape, "shift": shift, "colour": colour}
+    rate = catalog.value("links", "ici-tpu4", "bandwidth_per_link")
+    scene = partial(twist_scene, shape, int(np.argmin(shape)), rate)
+    controls: dict[str, Control] = {
+        "shift": Slider(0, max(shape) - 1),
+        "colour": Choice(("load", "tier")),
+    }
+    return live_view("twist", arguments, scene, controls)
 
-    def scene(shift: int, colour: str) -> Scene:
-        f = topologies.build("twisted_torus", shape=shape, shift=shift, rate=rate)
-        load, figures = _uniform(f)
-        full = 100 * load.reshape(len(shape), -1).max(axis=1)  # cables are numbered by direction
-        along = ", ".join(
-            f"{name} {part:.3g}%" for name, part in zip(f.coord_names, full, strict=True)
-        )
-        # It begins at the edge of the map below which, or beside which, there is room for cables that close it.
-        side, further = int(short == 0), f.target[::2].reshape(len(shape), -1)[short]
-        ring = [
-            int(
-                np.flatnonzero(
-                    (f.coord[:, short] == 0) & (f.coord[:, side] == f.coord[:, side].max())
-                )[0]
-            )
-        ]
-        while (to := int(further[ring[-1]])) != ring[0]:
-            ring.append(to)
-        figures |= {"axis": f.coord_names[short], "ring": counted(len(ring), "chip")}
-        said = text("live.twist.said", shift=shift, along=along, **figures)
-        made = scene_of(f, load if colour == "load" else None, colour, said=said)
-        if made.wrong:  # too large to be drawn
-            return made
-        box, turn = made.layers["nodes"].fields, np.linspace(0, 1, 24)
-        place = box["x"] + box["w"] / 2 + 1j * (box["y"] + box["h"] / 2)
-        out = np.sort(np.abs(place - place[ring[0]]))[1] * (
-            (1.6 + 1.2j) if short == 1 else (1.2 + 1.6j)
-        )
-        back = out.conjugate() * (1 if short == 1 else -1)
-        # of Bezier
-        bend = np.stack(
-            [(1 - turn) ** 3, 3 * (1 - turn) ** 2 * turn, 3 * (1 - turn) * turn**2, turn**3]
-        )
-        paths = []
-        for a, b in pairwise([*ring, ring[0]]):
-            closes = f.coord[a, short] == min(shape) - 1  # other cables are straight
-            points = place[[a, a, b, b]] + np.array([0, out, back, 0]) * closes
-            paths.append(np.stack([(points @ bend).real, (points @ bend).imag], axis=1))
-        below = {name: made.layers[name] for name in ("cables", "stubs")}
-        return replace(
-            made,
-            layers={
-                **below,
-                "ring": lines(paths, width=3.0, colour=COLOUR["other1"]),
-                **made.layers,
-            },
-        )
 
-    return live_view(
-        "twist",
-        locals(),
-        scene,
-        {"shift": Slider(0, max(shape) - 1), "colour": Choice(("load", "tier"))},
+def twist_scene(shape: tuple[int, ...], short: int, rate: float, shift: int, colour: str) -> Scene:
+    """Return a torus with a twist, and one of its rings along the axis ``short``."""
+    fabric = topologies.build("twisted_torus", shape=shape, shift=shift, rate=rate)
+    traffic = uniform_traffic(fabric)
+    ring = short_ring(fabric, short)
+    caption = text(
+        "live.twist.said",
+        shift=shift,
+        along=loads_in_words(fabric, traffic.load),
+        axis=fabric.coord_names[short],
+        ring=counted(len(ring), "chip"),
+        **traffic.fields,
     )
+    load = traffic.load if colour == "load" else None
+    drawn = scene_of(fabric, load, colour, said=caption)
+    if drawn.wrong:  # too large to be drawn
+        return drawn
+
+    paths = ring_paths(fabric, ring, short, chip_places(drawn))
+    # The ring stands above the cables and below all else.
+    layers = {
+        "cables": drawn.layers["cables"],
+        "stubs": drawn.layers["stubs"],
+        "ring": lines(paths, width=3.0, colour=COLOUR["other1"]),
+        **drawn.layers,
+    }
+    return replace(drawn, layers=layers)
+
+
+def loads_in_words(fabric: Fabric, load: Floats) -> str:
+    """Return the fullest link of each axis of a torus, such as "x 50%, y 100%"."""
+    by_axis = load.reshape(len(fabric.coord_names), -1)  # cables are numbered axis by axis
+    percent = 100 * by_axis.max(axis=1)
+    pairs = zip(fabric.coord_names, percent, strict=True)
+    return ", ".join(f"{name} {part:.3g}%" for name, part in pairs)
+
+
+def short_ring(fabric: Fabric, short: int) -> list[int]:
+    """Return the chips of one ring along the axis ``short`` of a torus, in order.
+
+    It begins at the edge of the map below or beside which there is room for cables that close it.
+    """
+    side = 1 if short == 0 else 0
+    along = fabric.coord[:, short]
+    across = fabric.coord[:, side]
+    at_edge = (along == 0) & (across == across.max())  # (N,)
+    first = int(np.flatnonzero(at_edge)[0])
+
+    # Every second link is the forward direction of a cable, and cables are numbered axis by axis.
+    next_chip = fabric.target[::2].reshape(len(fabric.coord_names), -1)[short]  # (N,)
+    ring = [first]
+    chip = int(next_chip[first])
+    while chip != first:
+        ring.append(chip)
+        chip = int(next_chip[chip])
+    return ring
+
+
+def chip_places(drawn: Scene) -> Complex:
+    """Return the middle of each chip (N,) in a picture, x as real and y as imaginary part. [px]."""
+    box = drawn.layers["nodes"].fields
+    middle: Complex = box["x"] + box["w"] / 2 + 1j * (box["y"] + box["h"] / 2)
+    return middle
+
+
+def ring_paths(fabric: Fabric, ring: list[int], short: int, places: Complex) -> list[Floats]:
+    """Return the cables of a ring as paths (24, 2): straight, and bent where a cable closes it.
+
+    A bend is a cubic Bezier curve: with t from 0 to 1 and four points, the first and the last at chips,
+    (1-t)^3 p0 + 3 (1-t)^2 t p1 + 3 (1-t) t^2 p2 + t^3 p3.
+    """
+    t = np.linspace(0, 1, _BEND_POINTS)
+    weights = np.stack([(1 - t) ** 3, 3 * (1 - t) ** 2 * t, 3 * (1 - t) * t**2, t**3])  # (4, 24)
+
+    # Off the first and before the last chip of a bend the curve swings out of the map, by about a cell.
+    cell = np.sort(np.abs(places - places[ring[0]]))[1]
+    if short == 1:
+        leave = cell * (1.6 + 1.2j)
+        arrive = leave.conjugate()
+    else:
+        leave = cell * (1.2 + 1.6j)
+        arrive = -leave.conjugate()
+    swing = np.array([0, leave, arrive, 0])
+
+    last = fabric.coord[:, short].max()
+    paths = []
+    for chip, following in pairwise([*ring, ring[0]]):
+        points = places[[chip, chip, following, following]]
+        if fabric.coord[chip, short] == last:
+            points = points + swing
+        curve = points @ weights  # (24,)
+        paths.append(np.stack([curve.real, curve.imag], axis=1))
+    return paths
+
+
+# Mix --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Who sends to whom, rank by rank."""
+
+    source: Ints  # (F,)
+    target: Ints  # (F,)
 
 
 def mix(
@@ -172,7 +293,7 @@ def mix(
     *,
     routings: tuple[str, ...] = ("spray", "pxn"),
 ) -> Live:
-    """Show rings on the rails mixed with all-to-all: what stays on a leaf and what crosses the spine.
+    """Show rings on the rails mixed with all-to-all: how much stays on a leaf, and how much crosses a spine.
 
     Every GPU hands the same bytes to the network, a part of them to all GPUs of other servers alike, the rest to the
     next GPU of its rail.
@@ -186,49 +307,85 @@ def mix(
     routing, colour : str
         One of ``routings``; what the colour of a link says: load, tier or rail.
     routings : tuple of str
-        "spray" sends from the own NIC, "pxn" over NVLink to the GPU that owns the target's rail.
+        "spray" sends from the GPU's own NIC, "pxn" over NVLink to the GPU that owns the target's rail.
     """
-    groups = np.array(collectives.rail_groups(fabric))
-    near, far = groups.ravel(), np.roll(groups, -1, axis=-1).ravel()
-    server, n = fabric.server, fabric.n_ranks
+    arguments = {
+        "fabric": fabric,
+        "share": share,
+        "routing": routing,
+        "colour": colour,
+        "routings": routings,
+    }
+    controls: dict[str, Control] = {
+        "share": Slider(0, 100, 5, unit="%"),
+        "routing": Choice(routings),
+        "colour": Choice(("load", "tier", "rail")),
+    }
+    ring_load = cache(partial(load_of_pairs, fabric, rail_neighbours(fabric)))
+    all_load = cache(partial(load_of_pairs, fabric, pairs_of_servers(fabric)))
+    scene = partial(mix_scene, fabric, ring_load, all_load, uplinks(fabric))
+    return live_view("mix", arguments, scene, controls)
+
+
+def rail_neighbours(fabric: Fabric) -> Pairs:
+    """Return each GPU with the next one of its rail."""
+    groups = np.array(collectives.rail_groups(fabric))  # (rails, servers)
+    return Pairs(groups.ravel(), np.roll(groups, -1, axis=-1).ravel())
+
+
+def pairs_of_servers(fabric: Fabric) -> Pairs:
+    """Return each GPU with each GPU of another server."""
+    server = fabric.server  # (P,)
     source, target = np.nonzero(server[:, None] != server[None, :])
-    leaf = np.isin(np.arange(fabric.n_nodes), fabric.nodes("leaf"))
-    up = np.flatnonzero(
-        leaf[fabric.source] & (fabric.tier[fabric.target] > fabric.tier[fabric.source])
+    return Pairs(source, target)
+
+
+def load_of_pairs(fabric: Fabric, pairs: Pairs, routing: str) -> Floats:
+    """Return what each link carries (L,) if every GPU sends 1 in all."""
+    source = fabric.endpoint[pairs.source]
+    target = fabric.endpoint[pairs.target]
+    flows = Flows.make(source, target, 1.0)
+    carried = route(fabric, flows, routing).link_bytes(flows, fabric.n_links)
+    return carried * fabric.n_ranks / pairs.source.size
+
+
+def uplinks(fabric: Fabric) -> Ints:
+    """Return the links from leaves to the tier above."""
+    is_leaf = np.isin(np.arange(fabric.n_nodes), fabric.nodes("leaf"))  # (N,)
+    leads_up = fabric.tier[fabric.target] > fabric.tier[fabric.source]  # (L,)
+    return np.flatnonzero(is_leaf[fabric.source] & leads_up)
+
+
+def mix_scene(
+    fabric: Fabric,
+    ring_load: Callable[[str], Floats],
+    all_load: Callable[[str], Floats],
+    uplinks: Ints,
+    share: int,
+    routing: str,
+    colour: str,
+) -> Scene:
+    """Return a fabric with the load of both kinds of traffic, ``share`` per cent of it all-to-all.
+
+    ``ring_load`` and ``all_load`` return the load (L,) of each kind by the name of a routing; ``uplinks`` are the
+    links from leaves to spines.
+    """
+    part = share / 100
+    carried = (1 - part) * ring_load(routing) + part * all_load(routing)  # (L,)
+    over_spine = float(carried[uplinks].sum()) / fabric.n_ranks
+    time = carried / fabric.capacity  # (L,)
+    caption = text(
+        "live.mix.said",
+        share=share,
+        routing=routing,
+        spine=100 * over_spine,
+        leaf=100 * (1 - over_spine),
+        link=fabric.link_name(int(time.argmax())),
     )
+    return scene_of(fabric, time / time.max(), colour, said=caption)
 
-    @cache
-    def load_of(kind: str, routing: str) -> Any:
-        one, other = (near, far) if kind == "ring" else (source, target)
-        flows = Flows.make(fabric.endpoint[one], fabric.endpoint[other], 1.0)
-        return route(fabric, flows, routing).link_bytes(flows, fabric.n_links) * n / one.size
 
-    def scene(share: int, routing: str, colour: str) -> Scene:
-        carried = (1 - share / 100) * load_of("ring", routing) + share / 100 * load_of(
-            "all", routing
-        )
-        over = float(carried[up].sum()) / n
-        time = carried / fabric.capacity
-        said = text(
-            "live.mix.said",
-            share=share,
-            routing=routing,
-            spine=100 * over,
-            leaf=100 * (1 - over),
-            link=fabric.link_name(int(time.argmax())),
-        )
-        return scene_of(fabric, time / time.max(), colour, said=said)
-
-    return live_view(
-        "mix",
-        locals(),
-        scene,
-        {
-            "share": Slider(0, 100, 5, unit="%"),
-            "routing": Choice(routings),
-            "colour": Choice(("load", "tier", "rail")),
-        },
-    )
+# Failures ---------------------------------------------------------------------------------------
 
 
 def failures(
@@ -239,96 +396,66 @@ def failures(
     *,
     kinds: tuple[str, ...] = ("cable", "leaf", "spine"),
 ) -> Live:
-    """Show what is left of a fabric when some of its parts fail, drawn at random.
+    """Show a fabric of which some parts have failed, drawn at random, with the bandwidth that is left.
 
     Parameters
     ----------
     fabric : Fabric
-        Which.
+        What to show.
     what : str
         One of ``kinds``.
     count : int
-        How many fail, at most 32.
+        Number of parts that fail, at most 32.
     seed : int
-        Of the draw.
+        Seed of the draw.
     kinds : tuple of str
         What may fail, as in `fabriclab.operations.parts`.
     """
-    there = {kind: [*operations.parts(fabric, kind)] for kind in kinds}
-
-    def scene(what: str, count: int, seed: int) -> Scene:
-        drawn = np.random.default_rng(seed).permutation(len(there[what]))[:count]
-        hurt = operations.fail(fabric, what, [there[what][i] for i in drawn])
-        left = operations.report(fabric, hurt)
-        said = text(
-            "live.failures.said",
-            seed=seed,
-            n=drawn.size,
-            what=counted(len(there[what]), what),
-            part=100 * left.bandwidth,
-            cut=counted(left.cut_off.size, "rank"),
-        )
-        if helped := np.setdiff1d(left.alone, left.cut_off).size:
-            said += " " + text("live.failures.alone", ranks=counted(helped, "rank"))
-        return scene_of(hurt, None, "failure", said=said)
-
-    most = Slider(0, min(32, *map(len, there.values())))
-    return live_view(
-        "failures", locals(), scene, {"what": Choice(kinds), "count": most, "seed": Slider(0, 20)}
-    )
-
-
-def _halved(fabric: Fabric, made: Scene, half: Ints) -> Scene:
-    """Return the picture of a cut, whose load is 1, with its own colours and words, and the halves told apart."""
-    table = dict(made.table.columns) if made.table else {}
-    table["cut"] = np.rint(table.pop("load") * table["cables"]).astype(int)
-    del table["fullest"]
-    at = (
-        places_of(fabric)[1]
-        if is_direct(fabric)
-        else marks_of(fabric, fabric.n_nodes > MOST_NODES).of_node
-    )
-    box = made.layers["nodes"].fields
-    ranks, first = (
-        np.bincount(at[fabric.endpoint[r]], minlength=box["x"].size) for r in (slice(None), half)
-    )
-    looks = {
-        "one": COLOUR["tint"],
-        "other": COLOUR["host"],
-        "both": COLOUR["switch"],
-        "cut": COLOUR["other1"],
+    arguments = {"fabric": fabric, "what": what, "count": count, "seed": seed, "kinds": kinds}
+    parts = {kind: list(operations.parts(fabric, kind)) for kind in kinds}
+    fewest = min(_MOST_FAILURES, *map(len, parts.values()))
+    controls: dict[str, Control] = {
+        "what": Choice(kinds),
+        "count": Slider(0, fewest),
+        "seed": Slider(0, 20),
     }
-    one, other, both, line = looks.values()
-    shades = np.select(
-        [(first > 0) & (first == ranks), (first == 0) & (ranks > 0)], [one, other], both
+    scene = partial(failures_scene, fabric, parts)
+    return live_view("failures", arguments, scene, controls)
+
+
+def failures_scene(
+    fabric: Fabric, parts: Mapping[str, list[Any]], what: str, count: int, seed: int
+) -> Scene:
+    """Return a fabric in which ``count`` of its ``parts`` of one kind have failed, drawn by ``seed``."""
+    candidates = parts[what]
+    drawn = np.random.default_rng(seed).permutation(len(candidates))[:count]
+    damaged = operations.fail(fabric, what, [candidates[i] for i in drawn])
+    report = operations.report(fabric, damaged)
+    caption = text(
+        "live.failures.said",
+        seed=seed,
+        n=drawn.size,
+        what=counted(len(candidates), what),
+        part=100 * report.bandwidth,
+        cut=counted(report.cut_off.size, "rank"),
     )
-    layers = {
-        **made.layers,
-        "nodes": Layer("boxes", {**box, "colour": shades, "ink": ink_on(shades)}),
-    }
-    notes = {
-        f"{a} – {b}": (n, text("live.cut.note", cables=counted(int(k), "cable"), n=n))
-        for a, b, k, n in zip(
-            table["from"], table["to"], table["cables"], table["cut"], strict=True
-        )
-    }
-    for name in {"cables", "stubs"} & layers.keys():
-        drawn = layers[name].fields
-        is_cut = np.array([notes[x][0] > 0 for x in drawn["names"]])
-        look = {
-            "colour": np.where(is_cut, line, COLOUR["grey"]),
-            "alpha": np.where(is_cut, 1.0, 0.4),
-            "width": np.where(is_cut, np.maximum(drawn["width"], 2.0), drawn["width"]),
-        }
-        layers[name] = Layer(
-            "lines", {**drawn, **look, "notes": [notes[x][1] for x in drawn["names"]]}
-        )
-    names = [
-        text(f"live.cut.{name}") if c in shades or c == line else "" for name, c in looks.items()
-    ]
-    layers |= key(float(layers["scale"].fields["y"][0]), "", names, [*looks.values()])
-    layers = {name: layer for name, layer in layers.items() if name not in ("case", "idle")}
-    return replace(made, layers=layers, alt=made.said, table=Table(table))
+    through_neighbours = np.setdiff1d(report.alone, report.cut_off).size
+    if through_neighbours:
+        ranks = counted(through_neighbours, "rank")
+        caption += " " + text("live.failures.alone", ranks=ranks)
+    return scene_of(damaged, None, "failure", said=caption)
+
+
+# Cut --------------------------------------------------------------------------------------------
+
+
+# Colours of the picture of a cut, in the order of its key.
+_CUT_COLOURS = {
+    "one": COLOUR["tint"],
+    "other": COLOUR["host"],
+    "both": COLOUR["switch"],
+    "cut": COLOUR["other1"],
+}
 
 
 def cut(fabric: Fabric, first: int = 0, order: str = "in order") -> Live:
@@ -337,41 +464,150 @@ def cut(fabric: Fabric, first: int = 0, order: str = "in order") -> Live:
     Parameters
     ----------
     fabric : Fabric
-        Which.
+        What to show.
     first : int
         Where the first half begins.
     order : str
         "in order", "every other" rank, or "shuffled".
     """
-    n, own = (
-        fabric.n_ranks,
-        np.bincount(fabric.source, fabric.capacity, fabric.n_nodes)[fabric.endpoint],
-    )
-    orders = {
-        "in order": np.arange(n),
-        "every other": np.argsort(np.arange(n) % 2, kind="stable"),
-        "shuffled": np.random.default_rng(0).permutation(n),
-    }
+    arguments = {"fabric": fabric, "first": first, "order": order}
+    orders = rank_orders(fabric.n_ranks)
     bound = metrics.bisection(fabric).lower
+    scene = partial(cut_scene, fabric, orders, bound)
+    controls: dict[str, Control] = {
+        "first": Slider(0, fabric.n_ranks - 1),
+        "order": Choice(tuple(orders)),
+    }
+    return live_view("cut", arguments, scene, controls)
 
-    def scene(first: int, order: str) -> Scene:
-        half = np.roll(orders[order], -first)[: n // 2]
-        links = metrics.cut(fabric, half)
-        rate = float(fabric.capacity[links].sum())
-        said = text(
-            "live.cut.said",
-            order=order,
-            first=half[0],
-            links=counted(links.size, "link"),
-            rate=rate,
-            part=100 * rate / own[half].sum(),
-            least=bound,
-        )
-        # No cut is more than the ranks of a half can send, and none is less than the bound.
-        said += " " + text("live.cut.full") if bound >= np.sort(own)[-(n // 2) :].sum() else ""
-        made = scene_of(fabric, np.isin(np.arange(fabric.n_links), links).astype(float), said=said)
-        return made if made.wrong else _halved(fabric, made, half)
 
-    return live_view(
-        "cut", locals(), scene, {"first": Slider(0, n - 1), "order": Choice(tuple(orders))}
+def rank_orders(ranks: int) -> dict[str, Ints]:
+    """Return orders (P,) of the ranks by name."""
+    in_order = np.arange(ranks)
+    return {
+        "in order": in_order,
+        "every other": np.argsort(in_order % 2, kind="stable"),
+        "shuffled": np.random.default_rng(0).permutation(ranks),
+    }
+
+
+def cut_scene(
+    fabric: Fabric, orders: Mapping[str, Ints], bound: float, first: int, order: str
+) -> Scene:
+    """Return a fabric with the fewest links that part one half of the ranks from the other.
+
+    The first half begins at place ``first`` of an order. No half is parted by less than ``bound`` [B/s].
+    """
+    size = fabric.n_ranks // 2
+    half = np.roll(orders[order], -first)[:size]
+    links = metrics.cut(fabric, half)
+    rate = float(fabric.capacity[links].sum())  # [B/s]
+    own = send_rates(fabric)  # (P,) [B/s]
+    caption = text(
+        "live.cut.said",
+        order=order,
+        first=half[0],
+        links=counted(links.size, "link"),
+        rate=rate,
+        part=100 * rate / own[half].sum(),
+        least=bound,
     )
+    # No cut is more than the ranks of a half can send, and none is less than the bound.
+    if bound >= np.sort(own)[-size:].sum():
+        caption += " " + text("live.cut.full")
+
+    is_cut = np.isin(np.arange(fabric.n_links), links).astype(float)  # (L,)
+    drawn = scene_of(fabric, is_cut, said=caption)
+    if drawn.wrong:
+        return drawn
+    return halved(drawn, box_colours(fabric, drawn, half))
+
+
+def box_colours(fabric: Fabric, drawn: Scene, half: Ints) -> Floats:
+    """Return the colour of each box (B,): ranks of one half, of the other, or of both or none."""
+    if is_direct(fabric):
+        _, box_of_node, _ = places_of(fabric)
+    else:
+        box_of_node = marks_of(fabric, fabric.n_nodes > MOST_NODES).of_node
+    boxes = drawn.layers["nodes"].fields["x"].size
+    ranks = np.bincount(box_of_node[fabric.endpoint], minlength=boxes)  # (B,)
+    of_half = np.bincount(box_of_node[fabric.endpoint[half]], minlength=boxes)  # (B,)
+
+    all_of_half = (of_half > 0) & (of_half == ranks)
+    none_of_half = (of_half == 0) & (ranks > 0)
+    return np.select(
+        [all_of_half, none_of_half],
+        [_CUT_COLOURS["one"], _CUT_COLOURS["other"]],
+        _CUT_COLOURS["both"],
+    )
+
+
+def halved(drawn: Scene, colours: Floats) -> Scene:
+    """Return the picture of a cut, whose load is 1, with its own colours and words.
+
+    ``colours`` are those of the boxes, which tell the halves apart.
+    """
+    table = cut_table(drawn)
+    nodes = drawn.layers["nodes"].fields
+    layers = {
+        **drawn.layers,
+        "nodes": Layer("boxes", {**nodes, "colour": colours, "ink": ink_on(colours)}),
+    }
+    cut_of = cut_by_name(table)
+    for name in ("cables", "stubs"):
+        if name in layers:
+            layers[name] = cut_lines(layers[name], cut_of)
+    layers |= cut_key(drawn, colours)
+    for name in ("case", "idle"):
+        layers.pop(name, None)
+    return replace(drawn, layers=layers, alt=drawn.said, table=Table(table))
+
+
+def cut_table(drawn: Scene) -> dict[str, Any]:
+    """Return the table of a picture with the number of cables that are cut instead of the load."""
+    table = dict(drawn.table.columns) if drawn.table else {}
+    table["cut"] = np.rint(table.pop("load") * table["cables"]).astype(int)
+    del table["fullest"]
+    return table
+
+
+@dataclass(frozen=True, slots=True)
+class CutCables:
+    """Cables that are drawn as one line, and how many of them are cut."""
+
+    cables: int
+    cut: int
+
+    @property
+    def note(self) -> str:
+        """Both numbers in words."""
+        return text("live.cut.note", cables=counted(self.cables, "cable"), n=self.cut)
+
+
+def cut_by_name(table: Mapping[str, Any]) -> dict[str, CutCables]:
+    """Return the cables of each line of a picture by its name."""
+    rows = zip(table["from"], table["to"], table["cables"], table["cut"], strict=True)
+    return {f"{a} – {b}": CutCables(int(cables), cut) for a, b, cables, cut in rows}
+
+
+def cut_lines(layer: Layer, cut_of: Mapping[str, CutCables]) -> Layer:
+    """Return lines of which those stand out that are cut."""
+    fields = layer.fields
+    is_cut = np.array([cut_of[name].cut > 0 for name in fields["names"]])
+    look = {
+        "colour": np.where(is_cut, _CUT_COLOURS["cut"], COLOUR["grey"]),
+        "alpha": np.where(is_cut, 1.0, 0.4),
+        "width": np.where(is_cut, np.maximum(fields["width"], 2.0), fields["width"]),
+        "notes": [cut_of[name].note for name in fields["names"]],
+    }
+    return Layer("lines", {**fields, **look})
+
+
+def cut_key(drawn: Scene, colours: Floats) -> dict[str, Layer]:
+    """Return the key of the colours that are there, in the place of the scale of loads."""
+    names = []
+    for name, colour in _CUT_COLOURS.items():
+        is_there = name == "cut" or colour in colours
+        names.append(text(f"live.cut.{name}") if is_there else "")
+    y = float(drawn.layers["scale"].fields["y"][0])
+    return key(y, "", names, list(_CUT_COLOURS.values()))

@@ -3,29 +3,99 @@
 import functools
 import itertools
 import math
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from fabriclab import gpudirect, topologies, units
 from fabriclab.catalog.tables import read_rows
-from fabriclab.core import Fabric, Flows, Timeline
+from fabriclab.core import Fabric, Floats, Flows, Ints, Timeline
 from fabriclab.rdma import PyverbsRDMAError, QPAttr, enums
 from fabriclab.rdma.records import check_step, needs
 from fabriclab.texts import text
 from fabriclab.views.fabrics import scene_of
-from fabriclab.views.live.widget import Choice, Live, Slider, live_view
+from fabriclab.views.live.widget import Choice, Control, Live, Slider, live_view
 from fabriclab.views.page import Table
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, ink_on, lines, texts, texts_at
 from fabriclab.views.timelines import timeline_scene
 
-_WAYS = ("peer", "pinned", "pageable")
+_MECHANISMS = ("peer", "pinned", "pageable")
+
+# Queue pair: states side by side, and below them the attributes of a step. [px]
 _STATES = ("RESET", "INIT", "RTR", "RTS", "ERR")
-_COUNTS = ("calls", "copies", "doorbells", "transfers", "completions")
-_LANES = 30.0 + 54.0 * np.arange(6)  # program, kernel and NIC of A, then of B [px]
-_ROWS = read_rows(Path(__file__).with_name("requests.csv"))
+_STATE_LEFT = 12 + 136.0 * np.arange(len(_STATES))
+_STATE_TOP = 22.0
+_STATE_WIDTH = 122.0
+_STATE_HEIGHT = 32.0
+_ATTRIBUTES_TOP = 106.0
+
+# Request: a lane for each of program, kernel and NIC of A, then of B, and a row for each step. [px]
+_COUNTERS = ("calls", "copies", "doorbells", "transfers", "completions")
+_LANES = 30.0 + 54.0 * np.arange(6, dtype=np.float64)
+_NIC_OF_B = 5  # its lane
+_STEPS_TOP = 62.0
+_STEP_HEIGHT = 26
+
+# Copies: a line for each, and below the picture what it is. [px]
+_COPY_COLOURS = np.array([COLOUR[name] for name in ("predicted", "failed", "other1", "other2")])
+_COPY_ROW = 20
+_COPIES_APART = 9.0
+
+
+# Bars of spans ----------------------------------------------------------------------------------
+
+
+class Bar(NamedTuple):
+    """A span of time in a lane; lane and label are places in lists of names."""
+
+    lane: int
+    label: int
+    start: float  # [s]
+    finish: float  # [s]
+
+
+def stacked(
+    bars: Sequence[Bar], lanes: list[str], labels: list[str], said: str, table: Table | None = None
+) -> Scene:
+    """Return spans of time as bars, with a sentence and a table, or a table of the spans."""
+    lane, label, start, finish = np.array(bars).T
+    flows = Flows.make(lane, len(lanes), 0.0, label=label, labels=tuple(labels))
+    timeline = Timeline(
+        start=start,
+        finish=finish,
+        link_bytes=np.zeros(1),
+        group_start=np.zeros(1),
+        period=np.max(finish, keepdims=True),
+        repeat=np.ones(1, np.int64),
+        engine="model",
+    )
+    drawn = timeline_scene(timeline, flows, lanes.__getitem__)
+    if table is None:
+        names = [lanes[int(i)] for i in lane]
+        table = Table({"lane": names, "start [s]": start, "finish [s]": finish})
+    return replace(drawn, said=said, alt=said, table=table)
+
+
+# Queue pair -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StateChange:
+    """A step of a queue pair between two states, and the answer of the device."""
+
+    kind: str
+    now: str
+    to: str
+    attributes: list[str]  # that the step needs; none if the device refuses it
+    refusal: str  # why the device refuses it; empty if it takes the step
+
+    @property
+    def colour(self) -> float:
+        """Colour of the step and its target."""
+        return COLOUR["failed"] if self.refusal else COLOUR["predicted"]
 
 
 def queue_pair(kind: str = "RC", now: str = "INIT", to: str = "RTR") -> Live:
@@ -38,186 +108,320 @@ def queue_pair(kind: str = "RC", now: str = "INIT", to: str = "RTR") -> Live:
     now, to : str
         States: RESET, INIT, RTR, RTS or ERR.
     """
-
-    def scene(kind: str, now: str, to: str) -> Scene:
-        type_, a, b = (
-            enums.ibv_qp_type[f"IBV_QPT_{kind}"],
-            *(enums.ibv_qp_state[f"IBV_QPS_{s}"] for s in (now, to)),
-        )
-        mask, why = needs(b, type_), ""
-        try:
-            check_step(type_, a, QPAttr(b), mask | enums.IBV_QP_STATE)
-        except PyverbsRDMAError as error:
-            mask, why = 0, str(error).partition(". Errno")[0]  # no such step, so it needs nothing
-        attributes = [m.name.removeprefix("IBV_QP_") for m in enums.ibv_qp_attr_mask if m & mask]
-        key, colour = ("refused", COLOUR["failed"]) if why else ("taken", COLOUR["predicted"])
-        said = text(f"live.queue_pair.{key}", kind=kind, now=now, to=to, n=len(attributes), why=why)
-        said += " " + text(f"live.queue_pair.in.{now if why else to}")
-        x, y = 12 + 136.0 * np.arange(len(_STATES)), 24.0 + 26.0 * np.arange(len(attributes))
-        edge = np.array(
-            [colour if s == to else COLOUR["none"] if s == now else COLOUR["grey"] for s in _STATES]
-        )
-        full = np.where(np.array(_STATES) == to, colour, COLOUR["none"])
-        i, j = (_STATES.index(s) for s in (now, to))
-        way = np.array([[x[i] + 56, 54], [x[i] + 56, 70], [x[j] + 66, 70], [x[j] + 66, 56]])
-        layers = {
-            "states": boxes(
-                x,
-                22.0,
-                122.0,
-                32.0,
-                colour=full,
-                edge=edge,
-                texts=_STATES,
-                names=_STATES,
-                ink=np.where(full < 0, COLOUR["ink"], ink_on(colour)),
-            ),
-            "step": lines([way], width=2.5, colour=colour, dash=float(bool(why))),
-            "end": Layer(
-                "dots",
-                {
-                    "x": way[-1:, 0],
-                    "y": way[-1:, 1] + 5,
-                    "shape": 4.0,
-                    "size": 6.0,
-                    "colour": colour,
-                },
-            ),
-            "attributes": texts(24, 82 + y, attributes, bold=1.0),
-            "meanings": texts(
-                220, 82 + y, [text(f"live.queue_pair.{name}") for name in attributes]
-            ),
-        }
-        table = Table({"attribute": attributes or [text("live.queue_pair.none")]})
-        return Scene(
-            said,
-            table,
-            layers,
-            96.0 + 26 * max(1, len(attributes)),
-            f"{said} {', '.join(attributes)}",
-        )
-
+    arguments = {"kind": kind, "now": now, "to": to}
     states = Choice(_STATES)
-    return live_view(
-        "queue_pair",
-        locals(),
-        scene,
-        {"kind": Choice(("RC", "UC", "UD")), "now": states, "to": states},
+    controls: dict[str, Control] = {"kind": Choice(("RC", "UC", "UD")), "now": states, "to": states}
+    return live_view("queue_pair", arguments, queue_pair_scene, controls)
+
+
+def queue_pair_scene(kind: str, now: str, to: str) -> Scene:
+    """Return the states of a queue pair with a step between two of them, and what the step needs."""
+    change = state_change(kind, now, to)
+    attributes = change.attributes
+    rows = _ATTRIBUTES_TOP + 26.0 * np.arange(len(attributes))
+    meanings = [text(f"live.queue_pair.{name}") for name in attributes]
+    path = change_path(change)
+    layers = {
+        "states": states_layer(change),
+        "step": lines(
+            [path],
+            width=2.5,
+            colour=change.colour,
+            dash=1.0 if change.refusal else 0.0,
+        ),
+        "end": arrow_head(path, change.colour),
+        "attributes": texts(24, rows, attributes, bold=1.0),
+        "meanings": texts(220, rows, meanings),
+    }
+    caption = change_caption(change)
+    return Scene(
+        said=caption,
+        table=Table({"attribute": attributes or [text("live.queue_pair.none")]}),
+        layers=layers,
+        height=96.0 + 26 * max(1, len(attributes)),
+        alt=f"{caption} {', '.join(attributes)}",
     )
 
 
+def state_change(kind: str, now: str, to: str) -> StateChange:
+    """Return the attributes that a step needs, or why the device refuses it."""
+    qp_type = enums.ibv_qp_type[f"IBV_QPT_{kind}"]
+    before = enums.ibv_qp_state[f"IBV_QPS_{now}"]
+    after = enums.ibv_qp_state[f"IBV_QPS_{to}"]
+    mask = needs(after, qp_type)
+    try:
+        check_step(qp_type, before, QPAttr(after), mask | enums.IBV_QP_STATE)
+    except PyverbsRDMAError as error:
+        refusal, _, _ = str(error).partition(". Errno")
+        return StateChange(kind, now, to, attributes=[], refusal=refusal)
+
+    needed = [flag for flag in enums.ibv_qp_attr_mask if flag & mask]
+    attributes = [flag.name.removeprefix("IBV_QP_") for flag in needed]
+    return StateChange(kind, now, to, attributes, refusal="")
+
+
+def change_caption(change: StateChange) -> str:
+    """Return whether the device takes a step, and what the state after it allows."""
+    answer = "refused" if change.refusal else "taken"
+    state = change.now if change.refusal else change.to
+    caption = text(
+        f"live.queue_pair.{answer}",
+        kind=change.kind,
+        now=change.now,
+        to=change.to,
+        n=len(change.attributes),
+        why=change.refusal,
+    )
+    return caption + " " + text(f"live.queue_pair.in.{state}")
+
+
+def states_layer(change: StateChange) -> Layer:
+    """Return a box for each state: the target full, the present one framed in ink."""
+    fill = np.full(len(_STATES), COLOUR["none"])
+    ink = np.full(len(_STATES), COLOUR["ink"])
+    edge = np.full(len(_STATES), COLOUR["grey"])
+    edge[_STATES.index(change.now)] = COLOUR["none"]
+
+    target = _STATES.index(change.to)
+    fill[target] = change.colour
+    ink[target] = ink_on(change.colour)[0]
+    edge[target] = change.colour
+    return boxes(
+        _STATE_LEFT,
+        _STATE_TOP,
+        _STATE_WIDTH,
+        _STATE_HEIGHT,
+        colour=fill,
+        edge=edge,
+        texts=_STATES,
+        names=_STATES,
+        ink=ink,
+    )
+
+
+def change_path(change: StateChange) -> Floats:
+    """Return the line (4, 2) below the boxes from the present state to the target. [px]."""
+    start = _STATE_LEFT[_STATES.index(change.now)] + 56
+    end = _STATE_LEFT[_STATES.index(change.to)] + 66
+    bottom = _STATE_TOP + _STATE_HEIGHT
+    below = bottom + 16
+    return np.array([[start, bottom], [start, below], [end, below], [end, bottom + 2]])
+
+
+def arrow_head(path: Floats, colour: float) -> Layer:
+    """Return the head of an arrow that points upwards at the end of a path."""
+    x, y = path[-1]
+    fields = {
+        "x": np.array([x]),
+        "y": np.array([y + 5]),
+        "shape": 4.0,
+        "size": 6.0,
+        "colour": colour,
+    }
+    return Layer("dots", fields)
+
+
+# Request ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RequestStep:
+    """One step of a message between two machines."""
+
+    source: int  # lane of the part that acts
+    target: int  # lane of the part that it acts on
+    name: str  # of its sentence
+    counter: str  # one of `_COUNTERS` that it adds to, or ""
+    count: int
+
+    @property
+    def actor(self) -> str:
+        """Part and machine that act, in words."""
+        machine = "AB"[self.source // 3]
+        return f"{part_name(self.source)} {machine}"
+
+    @property
+    def action(self) -> str:
+        """Sentence on what is done."""
+        return text(f"live.request.{self.name}")
+
+
+def part_name(lane: int) -> str:
+    """Return the name of the part in a lane; machine B mirrors machine A."""
+    return text(f"live.request.part{min(lane, 5 - lane)}")
+
+
+def read_requests() -> dict[str, list[RequestStep]]:
+    """Return the steps of each kind of message from ``requests.csv``."""
+    requests: dict[str, list[RequestStep]] = {}
+    for row in read_rows(Path(__file__).with_name("requests.csv")):
+        counter, _, count = row["counts"].partition("=")
+        step = RequestStep(
+            source=int(row["source"]),
+            target=int(row["target"]),
+            name=row["step"],
+            counter=counter,
+            count=int(count or 0),
+        )
+        requests.setdefault(row["way"], []).append(step)
+    return requests
+
+
+_REQUESTS = read_requests()
+
+
 def request(way: str = "WRITE", step: int = 4) -> Live:
-    """Step through a message between two machines: who acts, what is done, and what has been counted.
+    """Step through a message between two machines: who acts, what is done, and how often so far.
 
     Parameters
     ----------
     way : str
         WRITE, READ, SEND, WRITE with immediate, TCP socket, or set-up.
     step : int
-        How many steps are done; beyond the last one nothing follows. 0..13
+        Number of steps that are done; beyond the last one nothing follows. 0..13
     """
-
-    def scene(way: str, step: int) -> Scene:
-        rows = [row for row in _ROWS if row["way"] == way]
-        done, last = rows[:step], max(0, min(step, len(rows)) - 1)
-        a, b = (
-            np.array([int(row[end]) for row in done], dtype=np.int64)
-            for end in ("source", "target")
-        )
-        who, what = [_who(i) for i in a], [text(f"live.request.{row['step']}") for row in done]
-        total: Any = list(
-            itertools.accumulate(
-                (_added(row["counts"]) for row in done), np.add, initial=_added("")
-            )
-        )
-        counted = ", ".join(
-            text(f"live.request.{k}", n=n) for k, n in zip(_COUNTS, total[-1], strict=True)
-        )
-        said = text(
-            "live.request.said",
-            way=way,
-            step=len(done),
-            steps=len(rows),
-            list=counted,
-            b=np.sum(a == 5),
-        )
-        y, new = 62.0 + 26 * np.arange(len(done)), np.arange(len(done)) == last
-        key = np.where(new, COLOUR["predicted"], COLOUR["grey"])
-        paths = [
-            np.array([[_LANES[s], v], [_LANES[t], v]]) for s, t, v in zip(a, b, y, strict=True)
-        ]
-        layers = {
-            "machines": texts(
-                _LANES[[1, 4]],
-                10.0,
-                [text("live.request.machine", name=n) for n in "AB"],
-                align=1.0,
-            ),
-            "lanes": lines(
-                [np.array([[x, 40], [x, 62 + 26 * len(rows)]]) for x in _LANES],
-                colour=COLOUR["grey"],
-            ),
-            "parts": texts(
-                _LANES,
-                30.0,
-                [text(f"live.request.part{min(i, 5 - i)}") for i in range(6)],
-                align=1.0,
-                size=11.0,
-            ),
-            "arrows": lines(paths, width=2.0, colour=key),
-            "ends": Layer("dots", {"x": _LANES[b], "y": y, "colour": key}),
-            "actors": boxes(
-                _LANES[a] - 10,
-                y - 9,
-                20.0,
-                18.0,
-                colour=key,
-                ink=ink_on(key) if len(done) else 0.0,
-                texts=[f"{i + 1}" for i in range(len(done))],
-                names=who,
-                notes=what,
-            ),
-            "what": texts(328.0, y, what, bold=new * 1.0),
-            "movers": Layer(
-                "movers",
-                {
-                    **lines([p for p in paths[-1:] if np.ptp(p[:, 0])]).fields,
-                    "w": 11.0,
-                    "h": 11.0,
-                    "colour": COLOUR["predicted"],
-                },
-            ),
-        }
-        table = (
-            Table(
-                {
-                    "step": np.arange(1, len(done) + 1),
-                    "who": who,
-                    "what": what,
-                    **dict(zip(_COUNTS[:4], np.array(total)[1:].T, strict=False)),
-                }
-            )
-            if done
-            else None
-        )
-        listed = " ".join(
-            f"{i}. {w}: {t}." for i, (w, t) in enumerate(zip(who, what, strict=True), 1)
-        )
-        return Scene(
-            said, table, layers, 70.0 + 26 * len(rows), f"{said} {listed}", moves=bool(done)
-        )
-
-    ways = Choice(tuple(dict.fromkeys(row["way"] for row in _ROWS)))
-    return live_view("request", locals(), scene, {"way": ways, "step": Slider(0, 13, play=True)})
+    arguments = {"way": way, "step": step}
+    controls: dict[str, Control] = {
+        "way": Choice(tuple(_REQUESTS)),
+        "step": Slider(0, 13, play=True),
+    }
+    return live_view("request", arguments, request_scene, controls)
 
 
-def _who(lane: int) -> str:
-    return text(f"live.request.part{min(lane, 5 - lane)}") + " " + "AB"[lane // 3]
+def request_scene(way: str, step: int) -> Scene:
+    """Return the first ``step`` steps of a message as arrows between lanes."""
+    every = _REQUESTS[way]
+    done = every[:step]
+    bottom = _STEPS_TOP + _STEP_HEIGHT * len(every)
+    layers = {
+        **lane_layers(bottom),
+        **step_layers(done),
+    }
+    totals = counter_totals(done)
+    caption = request_caption(way, len(every), done, totals)
+    listed = " ".join(f"{i}. {step.actor}: {step.action}." for i, step in enumerate(done, 1))
+    return Scene(
+        said=caption,
+        table=request_table(done, totals) if done else None,
+        layers=layers,
+        height=bottom + 8,
+        alt=f"{caption} {listed}",
+        moves=bool(done),
+    )
 
 
-def _added(counts: str) -> np.ndarray[Any, np.dtype[np.int64]]:
-    name, _, n = counts.partition("=")
-    return np.array([int(n or 0) * (k == name) for k in _COUNTS])
+def counter_totals(done: Sequence[RequestStep]) -> Ints:
+    """Return what each counter has reached after each step, (steps, counters)."""
+    added = np.zeros((len(done), len(_COUNTERS)), dtype=np.int64)
+    for row, step in enumerate(done):
+        if step.counter:
+            added[row, _COUNTERS.index(step.counter)] = step.count
+    return np.cumsum(added, axis=0)
+
+
+def request_caption(way: str, steps: int, done: Sequence[RequestStep], totals: Ints) -> str:
+    """Return how far a message is, with all counters and how often the NIC of B has acted."""
+    reached = totals[-1] if done else np.zeros(len(_COUNTERS), dtype=np.int64)
+    counters = zip(_COUNTERS, reached, strict=True)
+    return text(
+        "live.request.said",
+        way=way,
+        step=len(done),
+        steps=steps,
+        list=", ".join(text(f"live.request.{counter}", n=n) for counter, n in counters),
+        b=sum(step.source == _NIC_OF_B for step in done),
+    )
+
+
+def request_table(done: Sequence[RequestStep], totals: Ints) -> Table:
+    """Return who did what in each step, with all counters but the completions after it."""
+    columns = {
+        "step": np.arange(1, len(done) + 1),
+        "who": [step.actor for step in done],
+        "what": [step.action for step in done],
+    }
+    for place, counter in enumerate(_COUNTERS[:4]):
+        columns[counter] = totals[:, place]
+    return Table(columns)
+
+
+def lane_layers(bottom: float) -> dict[str, Layer]:
+    """Return the lanes down to ``bottom`` [px], with the names of machines and parts above them."""
+    machines = [text("live.request.machine", name=name) for name in "AB"]
+    parts = [part_name(lane) for lane in range(len(_LANES))]
+    paths = [np.array([[x, 40], [x, bottom]]) for x in _LANES]
+    return {
+        "machines": texts(_LANES[[1, 4]], 10.0, machines, align=1.0),
+        "lanes": lines(paths, colour=COLOUR["grey"]),
+        "parts": texts(_LANES, 30.0, parts, align=1.0, size=11.0),
+    }
+
+
+def step_layers(done: Sequence[RequestStep]) -> dict[str, Layer]:
+    """Return arrows, numbers and sentences of steps; the last one stands out and moves."""
+    source = _LANES[[step.source for step in done]]  # (T,) [px]
+    target = _LANES[[step.target for step in done]]  # (T,) [px]
+    y = _STEPS_TOP + _STEP_HEIGHT * np.arange(len(done), dtype=np.float64)
+    is_last = np.arange(len(done)) == len(done) - 1
+    colour = np.where(is_last, COLOUR["predicted"], COLOUR["grey"])
+    actions = [step.action for step in done]
+
+    ends = np.stack([source, y, target, y], axis=1).reshape(-1, 2, 2)  # (T, 2 ends, x and y)
+    paths = list(ends)
+    return {
+        "arrows": lines(paths, width=2.0, colour=colour),
+        "ends": Layer("dots", {"x": target, "y": y, "colour": colour}),
+        "actors": actor_layer(done, source, y, colour),
+        "what": texts(328.0, y, actions, bold=is_last * 1.0),
+        "movers": request_mover(paths),
+    }
+
+
+def actor_layer(done: Sequence[RequestStep], x: Floats, y: Floats, colour: Floats) -> Layer:
+    """Return the number of each step, in the lane of the part that acts."""
+    return boxes(
+        x - 10,
+        y - 9,
+        20.0,
+        18.0,
+        colour=colour,
+        ink=ink_on(colour) if done else 0.0,
+        texts=[f"{number}" for number in range(1, len(done) + 1)],
+        names=[step.actor for step in done],
+        notes=[step.action for step in done],
+    )
+
+
+def request_mover(paths: list[Floats]) -> Layer:
+    """Return what moves in the last step, if it leaves its lane."""
+    moving = [path for path in paths[-1:] if np.ptp(path[:, 0])]
+    fields = {"w": 11.0, "h": 11.0, "colour": COLOUR["predicted"]}
+    return Layer("movers", {**lines(moving).fields, **fields})
+
+
+# Copies inside a server -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSources:
+    """A server, and what can send to its GPU 0."""
+
+    fabric: Fabric
+    numbers: dict[str, str]  # class of `nvidia-smi topo -m` -> number of a NIC of that class
+
+
+@functools.cache
+def server_sources(server: str, source: str) -> ServerSources:
+    """Return a server with a NIC of each class, beside which there may be a ``source``."""
+    fabric = topologies.build(server)
+    matrix = gpudirect.topo(fabric)
+    numbers = {}
+    for name in matrix.names:
+        if name.startswith("NIC"):
+            numbers[matrix.relation("GPU0", name)] = name.removeprefix("NIC")
+    if source == "gpu":  # GPU 0 sends nothing to itself
+        numbers = {relation: number for relation, number in numbers.items() if number != "0"}
+    return ServerSources(fabric, numbers)
 
 
 def copies(
@@ -240,120 +444,273 @@ def copies(
     iommu : str
         off or on.
     source : str
-        What sends: "nic"; or the drive or GPU that is beside that NIC, "nvme" or "gpu".
+        Source of the transfer: "nic"; or the drive or GPU that is beside that NIC, "nvme" or "gpu".
     server : str
         A topology of one server.
     size : float or str
-        Of the transfer. [B]
+        Size of the transfer. [B]
     """
-    fabric, number = _classes(server, source)
+    arguments = {
+        "mechanism": mechanism,
+        "relation": relation,
+        "iommu": iommu,
+        "source": source,
+        "server": server,
+        "size": size,
+    }
+    sources = server_sources(server, source)
+    controls: dict[str, Control] = {
+        "mechanism": Choice(_MECHANISMS),
+        "relation": Choice(tuple(sources.numbers)),
+        "iommu": Choice(("off", "on")),
+    }
+    scene = functools.partial(copies_scene, sources, source, size)
+    return live_view("copies", arguments, scene, controls)
 
-    def scene(mechanism: str, relation: str, iommu: str) -> Scene:
-        ends = f"{source} {number[relation]}", "gpu 0"
-        way = gpudirect.path(fabric, *ends, mechanism, iommu=iommu)
-        drawn, total = scene_of(fabric), units.size(size)
-        over, times = (
-            [" – ".join(m.over) for m in way.moves],
-            [m.issue + m.latency + total / m.rate for m in way.moves],
-        )
-        words = [
-            text("live.copies.copy", by=m.by, over=parts, rate=m.rate, time=time)
-            for m, parts, time in zip(way.moves, over, times, strict=True)
-        ]
-        said = text(
-            "live.copies.said",
-            a=ends[0],
-            b=ends[1],
-            n=way.copies,
-            links=way.hops,
-            host=way.host_traffic,
-            time=way.time(total),
-            size=total,
-        )
-        said += " " + text("live.copies.flush", time=way.flush) if way.flush else ""
-        table = Table(
-            {
-                "copy": np.arange(1, way.copies + 1),
-                "by": [m.by for m in way.moves],
-                "over": over,
-                "rate [B/s]": [m.rate for m in way.moves],
-                "time [s]": times,
-            }
-        )
-        layers, height = _numbered(drawn, way.moves, words), drawn.height + 20 * way.copies + 8
-        return replace(
-            drawn,
-            said=said,
-            alt=f"{said} {'; '.join(words)}",
-            table=table,
-            layers=layers,
-            height=height,
-        )
 
-    return live_view(
-        "copies",
-        locals(),
-        scene,
-        {
-            "mechanism": Choice(_WAYS),
-            "relation": Choice(tuple(number)),
-            "iommu": Choice(("off", "on")),
-        },
+def copies_scene(
+    sources: ServerSources,
+    source: str,
+    size: units.Quantity,
+    mechanism: str,
+    relation: str,
+    iommu: str,
+) -> Scene:
+    """Return a server with the copies of a transfer to GPU 0 as numbered lines."""
+    start = f"{source} {sources.numbers[relation]}"
+    path = gpudirect.path(sources.fabric, start, "gpu 0", mechanism, iommu=iommu)
+    drawn = scene_of(sources.fabric)
+    total = units.size(size)
+
+    over = [" – ".join(move.over) for move in path.moves]
+    times = [move.issue + move.latency + total / move.rate for move in path.moves]
+    words = []
+    for move, parts, time in zip(path.moves, over, times, strict=True):
+        words.append(text("live.copies.copy", by=move.by, over=parts, rate=move.rate, time=time))
+    caption = text(
+        "live.copies.said",
+        a=start,
+        b="gpu 0",
+        n=path.copies,
+        links=path.hops,
+        host=path.host_traffic,
+        time=path.time(total),
+        size=total,
     )
+    if path.flush:
+        caption += " " + text("live.copies.flush", time=path.flush)
+    columns = {
+        "copy": np.arange(1, path.copies + 1),
+        "by": [move.by for move in path.moves],
+        "over": over,
+        "rate [B/s]": [move.rate for move in path.moves],
+        "time [s]": times,
+    }
+    return replace(
+        drawn,
+        said=caption,
+        alt=f"{caption} {'; '.join(words)}",
+        table=Table(columns),
+        layers=copy_layers(drawn, path.moves, words),
+        height=drawn.height + _COPY_ROW * path.copies + 8,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ServerMap:
+    """Where the parts of a server stand in its picture, and the cables between them. [px]."""
+
+    spots: dict[str, Floats]  # name of a part -> its middle (2,)
+    cables: dict[tuple[str, str], Floats]  # names of both ends -> points (P, 2) in this direction
+    drives: dict[str, Floats]  # name of a drive -> where it stands (2,); the picture has none
+
+    def leg(self, start: str, end: str) -> Floats:
+        """Return the line from one part to the next (P, 2): their cable, else a straight line."""
+        if (start, end) in self.cables:
+            return self.cables[start, end]
+        return np.array([self.spots[start], self.spots[end]])
+
+    def legs(self, start: str, end: str) -> list[Floats]:
+        """Return the lines from one part to the next, through a port if one stands between them.
+
+        The port of a GPU is no part of a copy's path, but it is drawn.
+        """
+        if (start, end) not in self.cables:
+            for port in self.spots:
+                if (start, port) in self.cables and (port, end) in self.cables:
+                    return [self.leg(start, port), self.leg(port, end)]
+        return [self.leg(start, end)]
+
+
+def server_map(drawn: Scene, moves: Sequence[gpudirect.Move]) -> ServerMap:
+    """Return where the parts of a server stand in its picture; drives stand below their neighbours."""
+    box = drawn.layers["nodes"].fields
+    middle = np.stack([box["x"] + box["w"] / 2, box["y"] + box["h"] / 2], axis=1)  # (B, 2)
+    spots = dict(zip(box["names"], middle, strict=True))
+
+    cable = drawn.layers["cables"].fields
+    points = np.stack([cable["x"], cable["y"]], axis=1)
+    paths = np.split(points, cable["ptr"][1:-1].astype(int))
+    cables = {}
+    for name, path in zip(cable["names"], paths, strict=True):
+        one, other = name.split(" – ")
+        cables[one, other] = path
+    cables |= {(other, one): path[::-1] for (one, other), path in cables.items()}
+
+    drives = {}
+    for move in moves:
+        first, neighbour = part_names(move)[:2]
+        if first not in spots:
+            spots[first] = spots[neighbour] + np.array([25.0, 34.0])
+            drives[move.over[0]] = spots[first]
+    return ServerMap(spots, cables, drives)
+
+
+def part_names(move: gpudirect.Move) -> list[str]:
+    """Return the parts on a copy's path by the names that the picture has for them."""
+    names = []
+    for part in move.over:
+        names.append(part if "." in part else part.replace(" ", " 0."))
+    return names
+
+
+def copy_paths(places: ServerMap, moves: Sequence[gpudirect.Move]) -> list[Floats]:
+    """Return the line of each copy (P, 2), a little aside so that none hides another. [px]."""
+    paths = []
+    for number, move in enumerate(moves):
+        names = part_names(move)
+        aside = _COPIES_APART * (number - (len(moves) - 1) / 2)
+        legs = []
+        if len(set(names)) == 1:  # within host memory: beside its processor
+            aside = 90 + 2.5 * aside
+            for start, end in itertools.pairwise(names):
+                legs.append(places.leg(start, end))
+        else:
+            for start, end in itertools.pairwise(names):
+                legs += places.legs(start, end)
+        paths.append(np.concatenate(legs) + np.array([aside, 0.0]))
+    return paths
+
+
+def copy_layers(
+    drawn: Scene, moves: Sequence[gpudirect.Move], words: list[str]
+) -> dict[str, Layer]:
+    """Return a picture with copies as lines, their numbers, and below it each copy in words."""
+    places = server_map(drawn, moves)
+    paths = copy_paths(places, moves)
+    colours = _COPY_COLOURS[np.arange(len(moves)) % len(_COPY_COLOURS)]
+    rows = drawn.height + 12 + _COPY_ROW * np.arange(len(moves), dtype=np.float64)  # (C,) [px]
+    cables = drawn.layers["cables"]
+    return {
+        "servers": drawn.layers["servers"],
+        "places": drawn.layers["places"],
+        "margins": drawn.layers["margins"],
+        "cables": replace(cables, fields={**cables.fields, "alpha": 0.2}),
+        "copies": lines(paths, width=4.0, colour=colours, names=words),
+        "nodes": drawn.layers["nodes"],
+        "numbers": number_layer(paths, rows, colours),
+        "words": copy_words(places, rows, words),
+    }
+
+
+def number_layer(paths: Sequence[Floats], rows: Floats, colours: Floats) -> Layer:
+    """Return the number of each copy twice: near the end of its line, and before its words."""
+    on_lines = [path[-2:].mean(axis=0) for path in paths]
+    before_words = np.stack([np.full(rows.size, 18.0), rows], axis=1)
+    x, y = np.concatenate([on_lines, before_words]).T - 9
+    both = np.tile(colours, 2)
+    return boxes(
+        x,
+        y,
+        18.0,
+        18.0,
+        colour=both,
+        ink=ink_on(both),
+        round=9.0,
+        texts=[str(number) for number in range(1, len(paths) + 1)] * 2,
+    )
+
+
+def copy_words(places: ServerMap, rows: Floats, words: list[str]) -> Layer:
+    """Return the names of drives beside them, and a line for each copy below the picture."""
+    lines_of_text = []
+    for drive, spot in places.drives.items():
+        x, y = spot + 4.0
+        lines_of_text.append((x, y, drive, 0))
+    for row, word in zip(rows, words, strict=True):
+        lines_of_text.append((34.0, float(row), word, 0))
+    return texts_at(*lines_of_text)
+
+
+# Savings ----------------------------------------------------------------------------------------
 
 
 def savings(
     size: float = 1000.0, source: str = "nic", relation: str = "PIX", *, server: str = "dgx_h100"
 ) -> Live:
-    """Compare what a transfer to GPU 0 takes by each mechanism: the time of each copy, bytes of host memory, cores.
+    """Compare transfers to GPU 0 by each mechanism: the time of each copy, bytes of host memory, cores.
 
     Parameters
     ----------
     size : float
-        Of the transfer, in one piece. [kB]
+        Size of the transfer, in one piece. [kB]
     source, relation, server : str
         As in `copies`.
     """
-    fabric, number = _classes(server, source)
+    arguments = {"size": size, "source": source, "relation": relation, "server": server}
+    sources = server_sources(server, source)
+    controls: dict[str, Control] = {
+        "size": Slider(1, 1e6, unit="kB", log=True),
+        "source": Choice(("nic", "nvme")),
+        "relation": Choice(tuple(sources.numbers)),
+    }
+    scene = functools.partial(savings_scene, sources)
+    return live_view("savings", arguments, scene, controls)
 
-    def scene(size: float, source: str, relation: str) -> Scene:
-        size *= 1e3
-        ways = [gpudirect.path(fabric, f"{source} {number[relation]}", "gpu 0", m) for m in _WAYS]
-        bars = []
-        for lane, way in enumerate(ways):
-            ends = np.cumsum([0.0, *(m.issue + m.latency + size / m.rate for m in way.moves)])
-            ends[-1] += way.flush
-            bars += [(lane, i, a, b) for i, (a, b) in enumerate(itertools.pairwise(ends))]
-        copies = [
-            text("live.savings.copy", n=i + 1) for i in range(max(way.copies for way in ways))
-        ]
-        times = [way.time(size) for way in ways]
-        table = Table(
-            {
-                "mechanism": list(_WAYS),
-                "copies": [way.copies for way in ways],
-                "time [s]": times,
-                "host memory [B]": [way.host_traffic * size for way in ways],
-                "cores at 400 Gb/s": [way.cores(size) for way in ways],  # source: nics, cx7
-            }
-        )
-        said = text(
-            "live.savings.said",
-            size=size,
-            **dict(zip(_WAYS, times, strict=True)),
-            saved=times[1] - times[0],
-            part=100 * (1 - times[0] / times[1]),
-            host=ways[1].host_traffic * size,
-        )
-        return stacked(bars, list(_WAYS), copies, said, table)
 
-    kinds, sizes = Choice(("nic", "nvme")), Slider(1, 1e6, unit="kB", log=True)
-    return live_view(
-        "savings",
-        locals(),
-        scene,
-        {"size": sizes, "source": kinds, "relation": Choice(tuple(number))},
+def savings_scene(sources: ServerSources, size: float, source: str, relation: str) -> Scene:
+    """Return the copies of ``size`` kB by each mechanism as bars, with what each costs in a table."""
+    total = size * 1e3  # [B]
+    start = f"{source} {sources.numbers[relation]}"
+    paths = {
+        mechanism: gpudirect.path(sources.fabric, start, "gpu 0", mechanism)
+        for mechanism in _MECHANISMS
+    }
+    bars: list[Bar] = []
+    for lane, path in enumerate(paths.values()):
+        bars += copies_in_a_row(lane, path, total)
+    most = max(path.copies for path in paths.values())
+    labels = [text("live.savings.copy", n=number) for number in range(1, most + 1)]
+
+    times = {mechanism: path.time(total) for mechanism, path in paths.items()}
+    columns = {
+        "mechanism": list(_MECHANISMS),
+        "copies": [path.copies for path in paths.values()],
+        "time [s]": list(times.values()),
+        "host memory [B]": [path.host_traffic * total for path in paths.values()],
+        "cores at 400 Gb/s": [path.cores(total) for path in paths.values()],  # source: nics, cx7
+    }
+    caption = text(
+        "live.savings.said",
+        size=total,
+        **times,
+        saved=times["pinned"] - times["peer"],
+        part=100 * (1 - times["peer"] / times["pinned"]),
+        host=paths["pinned"].host_traffic * total,
     )
+    return stacked(bars, list(_MECHANISMS), labels, caption, Table(columns))
+
+
+def copies_in_a_row(lane: int, path: gpudirect.Path, size: float) -> list[Bar]:
+    """Return a bar for each copy of a transfer in one piece; the last one includes the flush."""
+    durations = [move.issue + move.latency + size / move.rate for move in path.moves]
+    ends = np.cumsum([0.0, *durations])
+    ends[-1] += path.flush
+    spans = itertools.pairwise(ends)
+    return [Bar(lane, copy, start, finish) for copy, (start, finish) in enumerate(spans)]
+
+
+# Chunks -----------------------------------------------------------------------------------------
 
 
 def chunks(
@@ -374,137 +731,54 @@ def chunks(
     server : str
         As in `copies`.
     size : float or str
-        Of the transfer. [B]
+        Size of the transfer. [B]
     """
-    fabric, total = topologies.build(server), units.size(size)
-
-    def scene(chunk: float, mechanism: str) -> Scene:
-        way = gpudirect.path(fabric, "gpu 0", "gpu 1", mechanism)
-        pieces = max(1, math.ceil(total / (chunk * 1024)))
-        step = np.array([m.issue + total / pieces / m.rate for m in way.moves])
-        # when the first chunk has passed a copy
-        late = np.cumsum(step) + np.cumsum([m.latency for m in way.moves])
-        last = late[:, None] + np.maximum.accumulate(step)[:, None] * np.arange(pieces)
-        bars = [(i, 0, b - step[i], b) for i, row in enumerate(last) for b in row]
-        lanes = [f"{i + 1} {m.by} {m.over[-1]}" for i, m in enumerate(way.moves)]
-        best, at = min((way.time(total, 1024.0 * 2**k), 2**k) for k in range(5, 14))
-        said = text(
-            "live.chunks.said",
-            size=total,
-            n=pieces,
-            each=total / pieces,
-            at=1024.0 * at,
-            time=last.max(),
-            whole=way.time(total),
-            best=best,
-        )
-        return stacked(bars, lanes, [text("live.chunks.chunk")], said)
-
-    return live_view(
-        "chunks",
-        locals(),
-        scene,
-        {"chunk": Slider(32, 8192, unit="KiB", log=True), "mechanism": Choice(_WAYS[1:])},
-    )
-
-
-@functools.cache
-def _classes(server: str, source: str) -> tuple[Fabric, dict[str, str]]:
-    """Return a server, and for each class the number of a NIC that is so far from GPU 0, where the source may be."""
+    arguments = {"chunk": chunk, "mechanism": mechanism, "server": server, "size": size}
     fabric = topologies.build(server)
-    matrix = gpudirect.topo(fabric)
-    far = {matrix.relation("GPU0", n): n[3:] for n in matrix.names if n[:3] == "NIC"}
-    return fabric, {relation: n for relation, n in far.items() if (source, n) != ("gpu", "0")}
-
-
-def _numbered(
-    drawn: Scene, moves: tuple[gpudirect.Move, ...], words: list[str]
-) -> dict[str, Layer]:
-    """Return a picture with copies as lines that stand apart, their numbers, and below it what each of them is."""
-    n, (box, cable) = len(moves), (drawn.layers[k].fields for k in ("nodes", "cables"))
-    spots = dict(
-        zip(
-            box["names"],
-            np.stack([box["x"] + box["w"] / 2, box["y"] + box["h"] / 2], axis=1),
-            strict=True,
-        )
-    )
-    points = np.split(np.stack([cable["x"], cable["y"]], axis=1), cable["ptr"][1:-1].astype(int))
-    ways = {
-        tuple(name.split(" – ")): line for name, line in zip(cable["names"], points, strict=True)
+    total = units.size(size)
+    controls: dict[str, Control] = {
+        "chunk": Slider(32, 8192, unit="KiB", log=True),
+        "mechanism": Choice(_MECHANISMS[1:]),
     }
-    ways |= {(b, a): line[::-1] for (a, b), line in ways.items()}
-    over, beside = [], []
-    for i, move in enumerate(moves):
-        names, aside = (
-            [x if "." in x else x.replace(" ", " 0.") for x in move.over],
-            9.0 * (i - (n - 1) / 2),
-        )
-        if names[0] not in spots:  # a drive: below what it hangs on
-            spots[names[0]] = spots[names[1]] + np.array([25.0, 34.0])
-            beside.append((*(spots[names[0]] + 4.0), move.over[0], 0))
-        # a copy within host memory stands beside its processor
-        within, legs = (len({*names}) == 1, [])
-        for a, b in itertools.pairwise(names):  # the port of a GPU is no part, but it is drawn
-            ports = [m for m in spots if (a, m) in ways and (m, b) in ways][
-                : not within and (a, b) not in ways
-            ]
-            legs += [
-                ways.get(x, np.array([spots[k] for k in x]))
-                for x in itertools.pairwise([a, *ports, b])
-            ]
-        over.append(np.concatenate(legs) + np.array([90 + 2.5 * aside if within else aside, 0.0]))
-    key = np.array([COLOUR[k] for k in ("predicted", "failed", "other1", "other2")])[
-        np.arange(n) % 4
-    ]
-    low = drawn.height + 12 + 20 * np.arange(n)
-    x, y = (
-        np.concatenate(
-            [[line[-2:].mean(axis=0) for line in over], np.stack([0 * low + 18, low], axis=1)]
-        ).T
-        - 9
-    )
-    return {
-        **{k: drawn.layers[k] for k in ("servers", "places", "margins")},
-        "cables": replace(drawn.layers["cables"], fields={**cable, "alpha": 0.2}),
-        "copies": lines(over, width=4.0, colour=key, names=words),
-        "nodes": drawn.layers["nodes"],
-        "numbers": boxes(
-            x,
-            y,
-            18.0,
-            18.0,
-            colour=np.tile(key, 2),
-            ink=ink_on(np.tile(key, 2)),
-            round=9.0,
-            texts=[str(i % n + 1) for i in range(2 * n)],
-        ),
-        "words": texts_at(
-            *beside, *((34.0, float(y), word, 0) for y, word in zip(low, words, strict=True))
-        ),
-    }
+    scene = functools.partial(chunks_scene, fabric, total)
+    return live_view("chunks", arguments, scene, controls)
 
 
-def stacked(
-    bars: list[Any], lanes: list[str], labels: list[str], said: str, table: Table | None = None
-) -> Scene:
-    """Return spans of time (lane, label, start, finish) as bars, with a sentence and a table, or one of the spans."""
-    lane, label, start, finish = np.array(bars).T
-    flows = Flows.make(lane, len(lanes), 0.0, label=label, labels=tuple(labels))
-    made = timeline_scene(
-        Timeline(
-            start,
-            finish,
-            np.zeros(1),
-            np.zeros(1),
-            np.max(finish, keepdims=True),
-            np.ones(1, np.int64),
-            "model",
-        ),
-        flows,
-        lanes.__getitem__,
+def chunks_scene(fabric: Fabric, total: float, chunk: float, mechanism: str) -> Scene:
+    """Return the chunks of a transfer of ``total`` bytes as bars, a lane for each copy."""
+    path = gpudirect.path(fabric, "gpu 0", "gpu 1", mechanism)
+    pieces = max(1, math.ceil(total / (chunk * 1024)))
+    duration = np.array([move.issue + total / pieces / move.rate for move in path.moves])  # (C,)
+    finish = chunk_finish(path, duration, pieces)  # (C, pieces) [s]
+
+    bars = []
+    for lane, times in enumerate(finish):
+        for time in times:
+            bars.append(Bar(lane, 0, time - duration[lane], time))
+    lanes = [f"{number} {move.by} {move.over[-1]}" for number, move in enumerate(path.moves, 1)]
+
+    sizes = [1024.0 * 2**power for power in range(5, 14)]  # [B] from 32 KiB to 8 MiB
+    best_time, best_size = min((path.time(total, size), size) for size in sizes)
+    caption = text(
+        "live.chunks.said",
+        size=total,
+        n=pieces,
+        each=total / pieces,
+        at=best_size,
+        time=finish.max(),
+        whole=path.time(total),
+        best=best_time,
     )
-    table = table or Table(
-        {"lane": [lanes[int(i)] for i in lane], "start [s]": start, "finish [s]": finish}
-    )
-    return replace(made, said=said, alt=said, table=table)
+    return stacked(bars, lanes, [text("live.chunks.chunk")], caption)
+
+
+def chunk_finish(path: gpudirect.Path, duration: Floats, pieces: int) -> Floats:
+    """Return when each chunk has passed each copy, (C, pieces). [s].
+
+    The first chunk passes copy c after all durations and latencies up to c. Each further chunk follows after the
+    longest of these durations: the slowest copy so far sets the pace.
+    """
+    latency = np.array([move.latency for move in path.moves])  # (C,)
+    first = np.cumsum(duration) + np.cumsum(latency)  # (C,)
+    pace = np.maximum.accumulate(duration)  # (C,)
+    return np.asarray(first[:, None] + pace[:, None] * np.arange(pieces))

@@ -1,18 +1,20 @@
 """Live views of values: a fabric, a run to scrub through, several that race, times against size, traffic, a ruler.
 
-Traffic is a map of what each rank sends to each, with what each takes in above and sends beside it.
+Traffic is a map of what each rank sends to each, with what each rank receives above and sends beside it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fabriclab import units
-from fabriclab.core import Fabric, Flows, Result, Timeline
+from fabriclab.core import Fabric, Floats, Flows, Result, Timeline
 from fabriclab.texts import text
 from fabriclab.views import rulers, sweeps
 from fabriclab.views.fabrics import scene_of
@@ -33,7 +35,29 @@ from fabriclab.views.scene import (
 )
 from fabriclab.views.timelines import timeline_scene
 
-_LEFT, _TOP, _SIDE, _BAR, _MOST = 130.0, 110.0, 320.0, 80.0, 128  # [px], and ranks
+# The race, in px: names end left of the bars, states begin right of them.
+_BAR_LEFT = 150.0
+_BAR_WIDTH = 420.0
+_BAR_HEIGHT = 24.0
+_ROW_HEIGHT = 34.0
+_MARGIN = 8.0
+
+# The map of traffic, in px: a square of cells with bars above and beside it.
+_MAP_LEFT = 130.0
+_MAP_TOP = 110.0
+_MAP_SIDE = 320.0
+_MAP_RIGHT = _MAP_LEFT + _MAP_SIDE
+_MAP_BOTTOM = _MAP_TOP + _MAP_SIDE
+_BARS_GAP = 8.0
+_LONGEST_BAR = 80.0
+_MOST_RANKS = 128
+
+# The ruler of a range, in px.
+_RULER_LEFT = 40.0
+_RULER_RIGHT = 660.0
+
+
+# Fabric and timeline ----------------------------------------------------------------------------
 
 
 def fabric(
@@ -60,7 +84,7 @@ def fabric(
         values of ``controls`` and returns one of these, or a pair (fabric of the same cables, load); a third value is
         the sentence.
     colour : str, optional
-        What the colour of a link says: load, tier, rail or failure, as far as there is any. Where it is not the load,
+        What the colour of a link shows: load, tier, rail or failure, as far as there is any. Where it is not the load,
         links with little load are pale.
     layout : str
         "tiers": rows from the endpoints upwards. "floor": every endpoint one cell, a column for each server.
@@ -71,23 +95,52 @@ def fabric(
     controls : dict of str to Slider or Choice
         Controls of ``load``.
     **values
-        Where they stand.
+        Their first values.
     """
-    here = {
-        "load": load is not None,
+    modes = colour_modes(fabric, has_load=load is not None)
+    arguments = {
+        "fabric": fabric,
+        "load": load,
+        "colour": colour or modes[0],
+        "layout": layout,
+        "open": open,
+        "said": said,
+        "controls": controls,
+        "values": values,
+    }
+    own_controls: dict[str, Control] = {
+        "colour": Choice(modes),
+        "layout": Choice(("tiers", "floor")),
+    }
+    scene = partial(loaded_fabric_scene, fabric, load, said)
+    return live_view("fabric", arguments, scene, own_controls, hidden=("open",), held=("load",))
+
+
+def colour_modes(fabric: Fabric, has_load: bool) -> tuple[str, ...]:
+    """Return what colours of links can show on a fabric, the first of them unless another is given."""
+    possible = {
+        "load": has_load,
         "rail": np.any(fabric.rail > 0),
         "failure": np.any(fabric.capacity == 0),
     }
-    modes = tuple(mode for mode in SAYS if here.get(mode, True))
-    colour = colour or modes[0]
+    return tuple(mode for mode in SAYS if possible.get(mode, True))
 
-    def scene(colour: str, layout: str, open: int | None, **values: Any) -> Scene:
-        return scene_of(
-            fabric, load(**values) if callable(load) else load, colour, open, said, layout
-        )
 
-    own = {"colour": Choice(modes), "layout": Choice(("tiers", "floor"))}
-    return live_view("fabric", locals(), scene, own, hidden=("open",), held=("load",))
+def loaded_fabric_scene(
+    fabric: Fabric,
+    load: Callable[..., Any] | Any,
+    sentence: str,
+    /,
+    *,
+    colour: str,
+    layout: str,
+    open: int | None,
+    **values: Any,
+) -> Scene:
+    """Return a fabric with the load that ``load`` has or, if it is a callable, returns for ``values``."""
+    if callable(load):
+        load = load(**values)
+    return scene_of(fabric, load, colour, open, sentence, layout)
 
 
 def timeline(
@@ -102,14 +155,26 @@ def timeline(
     at : float
         Time of the line that the slider moves, in per cent of the time of the run.
     """
-
-    def scene(at: float) -> Scene:
-        return timeline_scene(timeline, flows, None if fabric is None else fabric.name, at)
-
+    arguments = {"timeline": timeline, "flows": flows, "fabric": fabric, "at": at}
+    controls: dict[str, Control] = {"at": Slider(0, 100, unit="%", play=True)}
+    name = None if fabric is None else fabric.name
+    scene = partial(timeline_scene, timeline, flows, name)
     held = ("timeline", "flows", "fabric")
-    return live_view(
-        "timeline", locals(), scene, {"at": Slider(0, 100, unit="%", play=True)}, held=held
-    )
+    return live_view("timeline", arguments, scene, controls, held=held)
+
+
+# Race -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Standings:
+    """How far the runs of a race are at one moment: lists and arrays, one entry per run."""
+
+    labels: list[str]
+    shares: Floats  # (R,) of the steps of a run, 0..1
+    steps: list[str]  # "12 / 30": ended, and in all
+    states: list[str]  # "40.0%", or "done at 36.1 us"
+    top: Floats  # (R,) upper edge of the row [px]
 
 
 def race(runs: Mapping[str, Any], *, seconds: float | None = None) -> Live:
@@ -126,57 +191,116 @@ def race(runs: Mapping[str, Any], *, seconds: float | None = None) -> Live:
         raise ValueError(
             f"runs must be simulations that take time, by name, got {dict(runs)!r:.80}"
         )
+    slider = race_slider(runs)
+    arguments = {"runs": runs, "seconds": slider.low if seconds is None else seconds}
+    scene = partial(race_scene, runs)
+    return live_view("race", arguments, scene, {"seconds": slider}, held=("runs",))
+
+
+def race_slider(runs: Mapping[str, Any]) -> Slider:
+    """Return the control of a race: from 1% of the fastest run to the end of the slowest."""
     times = [float(run.time) for run in runs.values()]
     first = float(f"{min(times) / 100:.2g}")
-    seconds = first if seconds is None else seconds
-    control = Slider(first, max(times), unit="s", log=True, play=True)
+    return Slider(first, max(times), unit="s", log=True, play=True)
 
-    def scene(seconds: float) -> Scene:
-        parts, steps, state = [], [], []
-        for run in runs.values():
-            t = run.timeline
-            done = np.clip(
-                (seconds - t.group_start) / np.where(t.period > 0, t.period, np.inf), 0, t.repeat
-            )
-            over, total = seconds >= t.end, int(t.repeat.sum())
-            parts.append(1.0 if over else float(done.sum()) / total)
-            steps.append(f"{total if over else int(done.sum() + 1e-9):,} / {total:,}")
-            state.append(text("live.race.done", time=t.end) if over else f"{parts[-1]:.1%}")
-        n, x0, wide, row = len(parts), 150.0, 420.0, 34.0
-        y = 8 + row * np.arange(n)
-        middle, notes = (
-            y + (row - 10) / 2,
-            [", ".join(words) for words in zip(state, steps, strict=True)],
-        )
-        layers = {
-            "way": boxes(x0, y, wide, row - 10, colour=COLOUR["none"], edge=COLOUR["grey"]),
-            "bars": boxes(
-                x0,
-                y,
-                np.maximum(wide * np.array(parts), 1.0),
-                row - 10,
-                colour=COLOUR["predicted"],
-                names=list(runs),
-                notes=notes,
-            ),
-            "names": texts(
-                x0 - 8, middle, [rulers.fitted(name, x0 - 8) for name in runs], align=2.0
-            ),
-            "state": texts(x0 + wide + 8, middle, state),
-        }
-        table = Table(
-            {
-                "run": list(runs),
-                "part [%]": 100 * np.array(parts),
-                "steps ended": steps,
-                "end [s]": times,
-            }
-        )
-        words = ", ".join(f"{name} {how}" for name, how in zip(runs, state, strict=True))
-        said = text("live.race.said", time=seconds, list=words)
-        return Scene(said, table, layers, float(y[-1]) + row, said)
 
-    return live_view("race", locals(), scene, {"seconds": control}, held=("runs",))
+def race_scene(runs: Mapping[str, Any], seconds: float) -> Scene:
+    """Return bars, sentence and table of a race after ``seconds``."""
+    standings = standings_at(runs, seconds)
+    layers = {
+        "way": track_layer(standings),
+        "bars": bar_layer(standings),
+        "names": name_layer(standings),
+        "state": state_layer(standings),
+    }
+    columns = {
+        "run": standings.labels,
+        "part [%]": 100 * standings.shares,
+        "steps ended": standings.steps,
+        "end [s]": [float(run.time) for run in runs.values()],
+    }
+    pairs = zip(standings.labels, standings.states, strict=True)
+    sentence = text("live.race.said", time=seconds, list=", ".join(map(" ".join, pairs)))
+    height = float(standings.top[-1]) + _ROW_HEIGHT
+    return Scene(sentence, Table(columns), layers, height, alt=sentence)
+
+
+def standings_at(runs: Mapping[str, Any], seconds: float) -> Standings:
+    """Return how far each run is after ``seconds``."""
+    shares = []
+    steps = []
+    states = []
+    for run in runs.values():
+        total = int(run.timeline.repeat.sum())
+        if seconds >= run.timeline.end:
+            ended = total
+            share = 1.0
+            state = text("live.race.done", time=run.timeline.end)
+        else:
+            progress = progress_in_steps(run.timeline, seconds)
+            ended = int(progress + 1e-9)  # a step that is over but for rounding has ended
+            share = progress / total
+            state = f"{share:.1%}"
+        shares.append(share)
+        steps.append(f"{ended:,} / {total:,}")
+        states.append(state)
+    top = _MARGIN + _ROW_HEIGHT * np.arange(len(runs), dtype=np.float64)
+    return Standings(
+        labels=list(runs), shares=np.array(shares), steps=steps, states=states, top=top
+    )
+
+
+def progress_in_steps(timeline: Timeline, seconds: float) -> float:
+    """Return the number of steps that are over, with the part of those under way."""
+    period = np.where(timeline.period > 0, timeline.period, np.inf)  # (G,) [s] of each step group
+    elapsed = seconds - timeline.group_start  # (G,) [s]
+    steps = np.clip(elapsed / period, 0, timeline.repeat)  # (G,)
+    return float(steps.sum())
+
+
+def track_layer(standings: Standings) -> Layer:
+    """Return an empty frame for each run, as long as the bar of a run that is done."""
+    return boxes(
+        _BAR_LEFT,
+        standings.top,
+        _BAR_WIDTH,
+        _BAR_HEIGHT,
+        colour=COLOUR["none"],
+        edge=COLOUR["grey"],
+    )
+
+
+def bar_layer(standings: Standings) -> Layer:
+    """Return a bar for each run, as long as its share of the steps, and at least 1 px."""
+    width = np.maximum(_BAR_WIDTH * standings.shares, 1.0)  # (R,) [px]
+    notes = [", ".join(pair) for pair in zip(standings.states, standings.steps, strict=True)]
+    return boxes(
+        _BAR_LEFT,
+        standings.top,
+        width,
+        _BAR_HEIGHT,
+        colour=COLOUR["predicted"],
+        names=standings.labels,
+        notes=notes,
+    )
+
+
+def name_layer(standings: Standings) -> Layer:
+    """Return the names of the runs, right-aligned before the bars and cut to the room there."""
+    right = _BAR_LEFT - _MARGIN
+    middle = standings.top + _BAR_HEIGHT / 2
+    names = [rulers.fitted(label, right) for label in standings.labels]
+    return texts(right, middle, names, align=2.0)
+
+
+def state_layer(standings: Standings) -> Layer:
+    """Return the state of each run, behind the end of its frame."""
+    left = _BAR_LEFT + _BAR_WIDTH + _MARGIN
+    middle = standings.top + _BAR_HEIGHT / 2
+    return texts(left, middle, standings.states)
+
+
+# Sweep ------------------------------------------------------------------------------------------
 
 
 def sweep(
@@ -203,17 +327,77 @@ def sweep(
     bounds, said
         As in `views.sweep`; the sentence, unless given, names the ends of the first series.
     **values
-        Where the controls stand.
+        First values of the controls.
     """
+    arguments = {
+        "results": results,
+        "y": y,
+        "x": x,
+        "controls": controls,
+        "bounds": bounds,
+        "said": said,
+        "values": values,
+    }
+    scene = partial(results_scene, results, y, x, bounds, said)
+    return live_view("sweep", arguments, scene, {}, held=("results",))
 
-    def scene(**values: Any) -> Scene:
-        made = results(**values) if callable(results) else results
-        made, words = (
-            made if isinstance(made, tuple) and isinstance(made[-1], str) else (made, said)
-        )
-        return sweeps.sweep_scene(made, y, x, bounds, words, cross=True)
 
-    return live_view("sweep", locals(), scene, {}, held=("results",))
+def results_scene(
+    results: Callable[..., Any] | sweeps.Results,
+    y: str,
+    x: str,
+    bounds: sweeps.Bounds | None,
+    sentence: str,
+    /,
+    **values: Any,
+) -> Scene:
+    """Return sweeps as curves: ``results``, or what it returns for ``values`` if it is a callable."""
+    drawn = results(**values) if callable(results) else results
+    if isinstance(drawn, tuple) and isinstance(drawn[-1], str):
+        drawn, sentence = drawn
+    return sweeps.sweep_scene(drawn, y, x, bounds, sentence, cross=True)
+
+
+# Traffic ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What each of n ranks sends to each, and the sums that are drawn beside it."""
+
+    table: Floats  # (n, n) row: sender, column: receiver
+    received: Floats  # (n,) sums of the columns
+    sent: Floats  # (n,) sums of the rows
+    names: list[str]  # of the ranks
+
+    @property
+    def ranks(self) -> int:
+        """Number of ranks."""
+        return len(self.names)
+
+    @property
+    def mean(self) -> float:
+        """What a rank receives, and sends, on average."""
+        return float(self.received.mean())
+
+    @property
+    def most(self) -> float:
+        """The largest of all sums."""
+        return float(max(self.received.max(), self.sent.max()))
+
+    @property
+    def cell(self) -> float:
+        """Side of a cell [px]."""
+        return _MAP_SIDE / self.ranks
+
+    @property
+    def places(self) -> Floats:
+        """Upper or left edge of each cell of a row or column, (n,) [px]."""
+        return self.cell * np.arange(self.ranks, dtype=np.float64)
+
+    def times_mean(self, sums: Floats) -> list[str]:
+        """Return sums as multiples of the mean, in words."""
+        return [text("live.traffic.note", times=multiple) for multiple in sums / self.mean]
 
 
 def traffic(
@@ -223,94 +407,154 @@ def traffic(
     said: str = "",
     **values: Any,
 ) -> Live:
-    """Show a table of what each rank has for each, such as one of `collectives.expert_tables`, that follows controls.
+    """Show how much each rank sends to each, such as one of `collectives.expert_tables`, in a map with controls.
 
     Parameters
     ----------
     table : callable or array_like, shape (n, n)
-        Row: who sends; column: who takes in. In any unit, >= 0. A callable takes the values of ``controls`` and
+        Row: the sender; column: the receiver. In any unit, >= 0. A callable takes the values of ``controls`` and
         returns the table, or a pair (table, sentence).
     controls : mapping of str to Slider or Choice
         Controls of ``table``.
     said : str
-        The sentence; unless given it names the rank that takes in most.
+        The sentence; unless given it names the rank that receives most.
     **values
-        Where the controls stand.
+        First values of the controls.
     """
-
-    def scene(**values: Any) -> Scene:
-        made = table(**values) if callable(table) else table
-        return _map(*made) if isinstance(made, tuple) else _map(made, said)
-
-    return live_view("traffic", locals(), scene, {}, held=("table",))
+    arguments = {"table": table, "controls": controls, "said": said, "values": values}
+    scene = partial(traffic_scene, table, said)
+    return live_view("traffic", arguments, scene, {}, held=("table",))
 
 
-def _map(table: ArrayLike, said: str = "") -> Scene:
-    t = np.asarray(table, dtype=np.float64)
-    n = len(t) if t.ndim == 2 else 0
-    if (
-        t.shape != (n, n)
-        or not 1 < n <= _MOST
-        or not np.all(np.isfinite(t) & (t >= 0))
-        or not t.any()
-    ):
-        msg = f"table must be (n, n) of what each of 2..{_MOST} ranks has for each, >= 0, got shape {t.shape}"
-        raise ValueError(msg)
-    taken, sent, cell = t.sum(axis=0), t.sum(axis=1), _SIDE / n
-    most, mean, top = max(taken.max(), sent.max()), taken.mean(), int(taken.argmax())
-    places, right, foot, base = cell * np.arange(n), _LEFT + _SIDE, _TOP + _SIDE, _TOP - 8
-    row, column = np.indices((n, n)).reshape(2, -1)
-    ends = np.stack(
-        [
-            _LEFT + cell * np.array([column, column + 1]),
-            _TOP + cell * np.array([row, row]) + cell / 2,
-        ]
-    )
-    times = [text("live.traffic.note", times=x) for x in (np.concatenate([taken, sent]) / mean)]
-    names = [text("live.traffic.rank", rank=r) for r in range(n)]
-    rule, look = (
-        base - _BAR * mean / most,
-        {"round": 0.0, "colour": COLOUR["predicted"], "names": names},
-    )
-    layers = {  # the map is of lines as thick as a cell is high: thousands of boxes take seconds to print
-        "map": lines([*ends.transpose(2, 1, 0)], width=cell, colour=shade(t.ravel() / t.max())),
-        "taken": boxes(
-            _LEFT + places,
-            base - _BAR * taken / most,
-            max(cell - 1, 1.0),
-            _BAR * taken / most,
-            notes=times[:n],
-            **look,
-        ),
-        "sent": boxes(
-            right + 8,
-            _TOP + places,
-            _BAR * sent / most,
-            max(cell - 1, 1.0),
-            notes=times[n:],
-            **look,
-        ),
-        "mean": lines(
-            [np.array([[_LEFT - 6, rule], [right + 6, rule]])],
-            width=1.5,
-            colour=COLOUR["ink"],
-            dash=2.0,
-        ),
-        "words": texts_at(
-            (_LEFT - 12, rule, text("live.traffic.mean"), 2),
-            (right + 12, base - 8, text("live.traffic.in"), 0),
-            (_LEFT - 8, _TOP + 8, text("live.traffic.from"), 2),
-            (_LEFT - 8, foot - 8, str(n - 1), 2),
-            (_LEFT, foot + 12, text("live.traffic.to"), 0),
-            (right, foot + 12, str(n - 1), 2),
-            (right + 8, foot + 12, text("live.traffic.out"), 0),
-            (510.0, foot + 36, text("live.traffic.scale"), 0),
-        ),
-        **scale(foot + 30),
+def traffic_scene(table: Callable[..., Any] | ArrayLike, sentence: str, /, **values: Any) -> Scene:
+    """Return a table as a map: ``table``, or what it returns for ``values`` if it is a callable."""
+    drawn = table(**values) if callable(table) else table
+    if isinstance(drawn, tuple):
+        return traffic_map(*drawn)
+    return traffic_map(drawn, sentence)
+
+
+def traffic_map(table: ArrayLike, sentence: str = "") -> Scene:
+    """Return a table as a map, under ``sentence`` or one that names the rank that receives most."""
+    traffic = traffic_of(table)
+    layers = {
+        "map": cells_layer(traffic),
+        "taken": received_layer(traffic),
+        "sent": sent_layer(traffic),
+        "mean": mean_layer(traffic),
+        "words": traffic_words(traffic),
+        **scale(_MAP_BOTTOM + 30),
     }
-    words = text("live.traffic.said", rank=top, times=taken[top] / mean)
-    columns = {"rank": np.arange(n), "takes in": taken, "sends": sent}
-    return Scene(said or words, Table(columns), layers, foot + 56, f"{words} {said}".strip())
+    top = int(traffic.received.argmax())
+    fact = text("live.traffic.said", rank=top, times=traffic.received[top] / traffic.mean)
+    columns = {
+        "rank": np.arange(traffic.ranks),
+        "takes in": traffic.received,
+        "sends": traffic.sent,
+    }
+    return Scene(
+        said=sentence or fact,
+        table=Table(columns),
+        layers=layers,
+        height=_MAP_BOTTOM + 56,
+        alt=f"{fact} {sentence}".strip(),
+    )
+
+
+def traffic_of(table: ArrayLike) -> Traffic:
+    """Return a table with its sums.
+
+    Raises
+    ------
+    ValueError
+        If it is no square table of numbers >= 0, one of them larger, or has too many ranks.
+    """
+    amounts = np.asarray(table, dtype=np.float64)
+    ranks = len(amounts) if amounts.ndim == 2 else 0
+    is_square = amounts.shape == (ranks, ranks) and 1 < ranks <= _MOST_RANKS
+    if not is_square or not np.all(np.isfinite(amounts) & (amounts >= 0)) or not amounts.any():
+        msg = (
+            f"table must be (n, n) of what each of 2..{_MOST_RANKS} ranks has for each, >= 0, "
+            f"got shape {amounts.shape}"
+        )
+        raise ValueError(msg)
+    names = [text("live.traffic.rank", rank=rank) for rank in range(ranks)]
+    return Traffic(amounts, received=amounts.sum(axis=0), sent=amounts.sum(axis=1), names=names)
+
+
+def cells_layer(traffic: Traffic) -> Layer:
+    """Return the map, brighter where more is sent.
+
+    Cells are lines as thick as a cell is high: thousands of boxes take seconds to print.
+    """
+    row, column = np.indices(traffic.table.shape).reshape(2, -1)  # (n * n,) each
+    left = _MAP_LEFT + traffic.cell * column
+    right = _MAP_LEFT + traffic.cell * (column + 1)
+    middle = _MAP_TOP + traffic.cell * row + traffic.cell / 2
+    paths = np.stack([[left, right], [middle, middle]], axis=-1)  # (2 ends, n * n, x and y)
+    colour = shade(traffic.table.ravel() / traffic.table.max())
+    return lines(list(paths.transpose(1, 0, 2)), width=traffic.cell, colour=colour)
+
+
+def received_layer(traffic: Traffic) -> Layer:
+    """Return a bar above each column, as high as what the rank receives."""
+    height = _LONGEST_BAR * traffic.received / traffic.most
+    return boxes(
+        _MAP_LEFT + traffic.places,
+        _MAP_TOP - _BARS_GAP - height,
+        max(traffic.cell - 1, 1.0),
+        height,
+        notes=traffic.times_mean(traffic.received),
+        round=0.0,
+        colour=COLOUR["predicted"],
+        names=traffic.names,
+    )
+
+
+def sent_layer(traffic: Traffic) -> Layer:
+    """Return a bar beside each row, as long as what the rank sends."""
+    return boxes(
+        _MAP_RIGHT + _BARS_GAP,
+        _MAP_TOP + traffic.places,
+        _LONGEST_BAR * traffic.sent / traffic.most,
+        max(traffic.cell - 1, 1.0),
+        notes=traffic.times_mean(traffic.sent),
+        round=0.0,
+        colour=COLOUR["predicted"],
+        names=traffic.names,
+    )
+
+
+def mean_height(traffic: Traffic) -> float:
+    """Return where the mean stands among the bars above the map [px]."""
+    return _MAP_TOP - _BARS_GAP - _LONGEST_BAR * traffic.mean / traffic.most
+
+
+def mean_layer(traffic: Traffic) -> Layer:
+    """Return a dashed line at the mean of the bars above the map."""
+    y = mean_height(traffic)
+    path = np.array([[_MAP_LEFT - 6, y], [_MAP_RIGHT + 6, y]])
+    return lines([path], width=1.5, colour=COLOUR["ink"], dash=2.0)
+
+
+def traffic_words(traffic: Traffic) -> Layer:
+    """Return the words around the map: first and last rank, what bars and colours say."""
+    last = str(traffic.ranks - 1)
+    right_of_map = _MAP_RIGHT + _BARS_GAP
+    below = _MAP_BOTTOM + 12
+    return texts_at(
+        (_MAP_LEFT - 12, mean_height(traffic), text("live.traffic.mean"), 2),
+        (_MAP_RIGHT + 12, _MAP_TOP - 2 * _BARS_GAP, text("live.traffic.in"), 0),
+        (_MAP_LEFT - 8, _MAP_TOP + 8, text("live.traffic.from"), 2),
+        (_MAP_LEFT - 8, _MAP_BOTTOM - 8, last, 2),
+        (_MAP_LEFT, below, text("live.traffic.to"), 0),
+        (_MAP_RIGHT, below, last, 2),
+        (right_of_map, below, text("live.traffic.out"), 0),
+        (510.0, _MAP_BOTTOM + 36, text("live.traffic.scale"), 0),
+    )
+
+
+# Ruler ------------------------------------------------------------------------------------------
 
 
 def ruler(
@@ -319,58 +563,101 @@ def ruler(
     *,
     rate: float | None = None,
 ) -> Live:
-    """Show rates on a logarithmic ruler, with one that a slider moves.
+    """Show rates on a logarithmic ruler, with a mark that a slider moves.
 
     Parameters
     ----------
     measured, links : mapping
         As in `views.ruler`.
     rate : float, optional
-        Where the slider stands. [GB/s]
+        First value of the slider. [GB/s]
     """
-    # A result is more than its rate: then the line of code names the variables.
-    held = ("measured", "links") * any(isinstance(value, Result) for value in measured.values())
-    if (
-        not held
-    ):  # rounded to what is shown, so that the line of code stays short and gives the same picture
-        shown = [(mark[1], units.format_rate(mark[0])) for mark in rulers.marks_of(measured, links)]
-        measured, links = dict(shown[: len(measured)]), dict(shown[len(measured) :])
+    held: tuple[str, ...] = ()
+    rates = {name: value for name, value in measured.items() if not isinstance(value, Result)}
+    if len(rates) < len(measured):
+        # A result is more than its rate: then the line of code names the variables.
+        held = ("measured", "links")
+    else:
+        measured = rounded_rates(rates)
+        links = rounded_rates(links)
     marks = rulers.marks_of(measured, links)
+
     # illustrative: from a slow disk to more than a server's NVLinks together
-    control = Slider(0.01, 1e4, unit="GB/s", log=True)
-    rate = control.samples()[1] if rate is None else rate
+    slider = Slider(0.01, 1e4, unit="GB/s", log=True)
+    middle = slider.samples()[1]
+    arguments = {
+        "measured": measured,
+        "links": links,
+        "rate": middle if rate is None else rate,
+    }
+    scene = partial(rate_scene, marks, slider.unit)
+    return live_view("ruler", arguments, scene, {"rate": slider}, held=held)
 
-    def scene(rate: float) -> Scene:
-        return rulers.ruler_scene(marks, units.rate(f"{rate} {control.unit}"))
 
-    return live_view("ruler", locals(), scene, {"rate": control}, held=held)
+def rounded_rates(rates: Mapping[str, units.Quantity]) -> dict[str, str]:
+    """Return rates as they are shown: a short line of code then gives the same picture."""
+    return {name: units.format_rate(units.rate(rate, name)) for name, rate in rates.items()}
+
+
+def rate_scene(marks: list[rulers.Mark], unit: str, rate: float) -> Scene:
+    """Return a ruler with marks and a movable ``rate``, which is in ``unit``."""
+    return rulers.ruler_scene(marks, units.rate(f"{rate} {unit}"))
 
 
 def range_scene(
     ends: tuple[float, float], marks: tuple[float, float, float], unit: str, said: str
 ) -> Scene:
-    """Return a logarithmic ruler with a range and a best value, in ``unit``."""
+    """Return a logarithmic ruler with a range and a best value, in ``unit``.
+
+    Parameters
+    ----------
+    ends : tuple of float
+        Lowest and highest value of the ruler.
+    marks : tuple of float
+        Low end, best value and high end of the range.
+    unit, said : str
+        Unit of all values; the sentence.
+    """
     low, best, high = marks
-    to_x = log_axis(*ends, 40.0, 660.0)
-    places = 10.0 ** np.arange(np.ceil(np.log10(ends[0])), np.log10(ends[1]) + 0.01)
-    layers = tick_layers(
-        places, to_x, lambda v: f"{v:,g}" if v < 1e6 else f"{v:g}", (6.0, 46.0), True
-    )
-    a, b = sorted((float(to_x(low)), float(to_x(high))))
-    layers["range"] = boxes(a, 14.0, max(b - a, 2.0), 24.0, colour=COLOUR["guess"], alpha=0.35)
-    layers["best"] = Layer(
+    to_x = log_axis(*ends, _RULER_LEFT, _RULER_RIGHT)
+    first_power = np.ceil(np.log10(ends[0]))
+    powers = 10.0 ** np.arange(first_power, np.log10(ends[1]) + 0.01)
+
+    layers = tick_layers(powers, to_x, tick_label, (6.0, 46.0), True)
+    layers["range"] = range_layer(float(to_x(low)), float(to_x(high)))
+    layers["best"] = best_layer(to_x(np.array([best])))
+    layers["unit"] = texts_at((680.0, 74.0, f"[{unit}]", 2))
+
+    columns = {
+        "what": [text(f"form.{name}") for name in ("low", "value", "high")],
+        unit: np.array(marks),
+    }
+    return Scene(said, Table(columns), layers, 84.0, alt=said)
+
+
+def tick_label(value: float) -> str:
+    """Return a value at a tick: with groups of digits, and from a million on as a power of ten."""
+    if value < 1e6:
+        return f"{value:,g}"
+    return f"{value:g}"
+
+
+def range_layer(one_end: float, other_end: float) -> Layer:
+    """Return a band between two ends [px], in either order, at least 2 px wide."""
+    left, right = sorted((one_end, other_end))
+    return boxes(left, 14.0, max(right - left, 2.0), 24.0, colour=COLOUR["guess"], alpha=0.35)
+
+
+def best_layer(x: Floats) -> Layer:
+    """Return the best value as a dot at ``x`` (1,) [px] that the learner can drag."""
+    return Layer(
         "dots",
         {
-            "x": to_x(np.array([best])),
+            "x": x,
             "y": np.array([26.0]),
             "size": 7.0,
             "colour": COLOUR["guess"],
             "drag": ["value"],
-            "drag_ends": np.array([40.0, 660.0]),
+            "drag_ends": np.array([_RULER_LEFT, _RULER_RIGHT]),
         },
     )
-    layers["unit"] = texts_at((680.0, 74.0, f"[{unit}]", 2))
-    table = Table(
-        {"what": [text(f"form.{k}") for k in ("low", "value", "high")], unit: np.array(marks)}
-    )
-    return Scene(said, table, layers, 84.0, said)

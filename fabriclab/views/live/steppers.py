@@ -3,33 +3,85 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import collectives, routing, topologies, units
-from fabriclab.core import Fabric, Floats, Flows, Schedule, StepGroup
+from fabriclab.core import Fabric, Flags, Floats, Flows, Ints, Schedule, StepGroup
 from fabriclab.lower import lower
 from fabriclab.texts import text
 from fabriclab.views.fabrics import MOST_NODES
-from fabriclab.views.layout import lines_of, marks_of, paths_of
-from fabriclab.views.live.widget import Live, Slider, Table, live_view
+from fabriclab.views.layout import Marks, lines_of, marks_of, paths_of
+from fabriclab.views.live.widget import Control, Live, Slider, Table, live_view
 from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, boxes, ink_on, lines, shade, texts
 
-_MOST, _CELLS = 16, 256  # ranks, and cells of each: a block for each pair
-_CELL, _ROW, _TOP = 20.0, 62.0, 34.0
-_TALL, _READ = 512.0, 14.0  # of many cells together, and of the least that holds a number
+_MOST_RANKS = 16
+_MOST_CELLS = 256  # of a rank: a block for each pair
+
+# The network, in px: rows of nodes from the switches down to the endpoints.
 _LEFT = 72.0  # room for the names of the blocks
-_REST = 25.0  # a chunk that has arrived stands so far above the cells, between node and rank
-_BESIDE = (0, *(side for k in range(1, 13) for side in (-k, k)))  # columns of a pile
-# of a chunk, between two, and how many stand above each other before they spread
-_HIGH, _GAP, _LOW = (17.0, 3.0, 3)
-# Row and column of the places of a pile, the best first: three columns at a rank, in pairs of rows at a switch.
-_AT_RANK = [(row, side) for row in range(2 * _CELLS) for side in _BESIDE[: 1 if row < _LOW else 3]]
-_AT_SWITCH = [
-    (row, side) for k in range(0, 2 * _CELLS, 2) for side in _BESIDE for row in (k, k + 1)
-]
+_TOP = 34.0
+_ROW = 62.0
+_BELOW_NETWORK = 46
+_NODE_HEIGHT = 22.0
+_NARROWEST_COLUMN = 36  # nodes that are closer have no room for cells below them
+
+# Cells below the network, in px: a column for each participant, a row for each block.
+_CELL = 20.0
+_ALL_CELLS = 512.0  # most height of the cells of a rank together
+_READABLE_CELL = 14.0  # least height of a cell that holds a number
+_WIDEST_CELL = 64.0
+_LETTER = 7.7
+_BETWEEN_BANDS = 30  # room for the heads of the switches
+
+# Chunks, in px. They rest in piles: above the cells of a rank, or above a switch.
+_CHUNK_HEIGHT = 17.0
+_CHUNK_GAP = 3.0
+_ABOVE_CELLS = 25.0
+_SINGLE = 3  # so many chunks stand above each other at a rank before the pile spreads
+_COLUMNS_ASIDE = 12  # of a pile, on each side
+_LEVEL_OF_RANKS = -9  # all ranks are one level, and below all rows of the network
+
+
+# Places of piles --------------------------------------------------------------------------------
+
+
+def columns_of_pile() -> list[int]:
+    """Return the columns of a pile, the middle first, then to the left and right in turn."""
+    columns = [0]
+    for aside in range(1, _COLUMNS_ASIDE + 1):
+        columns += [-aside, aside]
+    return columns
+
+
+def places_at_rank() -> list[tuple[int, int]]:
+    """Return row and column of the places above a rank, the best first: a high pile is three wide."""
+    places = []
+    for row in range(2 * _MOST_CELLS):
+        width = 1 if row < _SINGLE else 3
+        for column in columns_of_pile()[:width]:
+            places.append((row, column))
+    return places
+
+
+def places_at_switch() -> list[tuple[int, int]]:
+    """Return row and column of the places above a switch, the best first: in pairs of rows."""
+    places = []
+    for row in range(0, 2 * _MOST_CELLS, 2):
+        for column in columns_of_pile():
+            places += [(row, column), (row + 1, column)]
+    return places
+
+
+_AT_RANK = places_at_rank()
+_AT_SWITCH = places_at_switch()
+
+
+# The view ---------------------------------------------------------------------------------------
 
 
 def stepper(
@@ -70,296 +122,690 @@ def stepper(
     """
     cut = {"segments": segments, "pipelined": pipelined, **(options or {})}
     plan = collectives.build(collective, algorithm, n_ranks, root=root, **cut)
-    show = _Stepper(
-        plan,
-        topologies.build("crossbar", hosts=max(2, n_ranks)) if fabric is None else fabric,
-        switches,
+    drawn_fabric = fabric
+    if drawn_fabric is None:
+        drawn_fabric = topologies.build("crossbar", hosts=max(2, n_ranks))
+    stage = prepare(plan, drawn_fabric, switches)
+
+    listed = plan.draw(first=1)
+    if plan.n_switches:
+        listed += text("live.stepper.listed", n=n_ranks)
+    arguments = {
+        "collective": collective,
+        "algorithm": algorithm,
+        "n_ranks": n_ranks,
+        "fabric": fabric,
+        "root": root,
+        "segments": segments,
+        "pipelined": pipelined,
+        "switches": switches,
+        "options": options,
+        "step": step,
+    }
+    controls: dict[str, Control] = {"step": Slider(0, plan.n_steps, play=True)}
+    scene = partial(stepper_scene, stage)
+    return live_view("stepper", arguments, scene, controls, listed=listed)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What stays the same from step to step: what is played, and where everything stands."""
+
+    show: Played
+    network: NetworkPlaces
+    columns: Columns
+    cells: CellPlaces
+
+
+def prepare(plan: Schedule, fabric: Fabric, switches: ArrayLike | None) -> Stage:
+    """Return a schedule on a fabric, played to its end and laid out.
+
+    Raises
+    ------
+    ValueError
+        If there are too many ranks, cells or nodes to be read, or the schedule does not fit the fabric.
+    """
+    more = "of a stepper (schedule.draw() shows more)"
+    units.count(plan.n_ranks, f"ranks {more}", 1, _MOST_RANKS)
+    units.count(plan.n_blocks * plan.segments, f"blocks times segments {more}", 1, _MOST_CELLS)
+    units.count(fabric.n_ranks, "endpoints of fabric", plan.n_ranks)
+    units.count(fabric.n_nodes, "nodes of fabric", 1, MOST_NODES)
+    show = played(plan, fabric, switches)
+    return laid_out(show)
+
+
+def stepper_scene(stage: Stage, step: int) -> Scene:
+    """Return the picture after ``step`` steps."""
+    show = stage.show
+    group = show.steps[step - 1] if step else None  # the step that has just been done
+    states = show.states_after(step)
+    layers = {
+        **network_layers(show, stage.network),
+        **key_layers(),
+        **stage.cells.words,
+        **cell_layers(stage, states, group),
+        "movers": mover_layer(stage, group),
+    }
+    caption = caption_after(show, step, states)
+    moves = "" if group is None else moves_in_words(show, group)
+    return Scene(
+        said=caption,
+        table=states_table(show, states),
+        layers=layers,
+        height=stage.cells.bottom + 8,
+        alt=f"{caption} {moves}",
+        moves=group is not None,
     )
-    listed = plan.draw(first=1) + (
-        text("live.stepper.listed", n=n_ranks) if plan.n_switches else ""
+
+
+# Playing a schedule -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CellStates:
+    """What all cells hold at one moment: an entry for each cell of each participant in turn."""
+
+    value: NDArray[Any]  # the number in it
+    filled: Flags  # whether there is one
+    share: Floats  # of the ranks, from which something is in it, 0..1
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A schedule on a fabric, with the states of all cells before the first step and after each."""
+
+    plan: Schedule
+    fabric: Fabric
+    node: Ints  # (P,) of each participant: ranks, then switches
+    steps: list[StepGroup]
+    value: NDArray[Any]  # (steps + 1, P, segments, blocks) number in each cell
+    filled: Flags  # of the same shape
+    ranks: Ints  # of the same shape; bit r: something of rank r is in the cell
+
+    @property
+    def rows(self) -> int:
+        """Number of cells of a participant: one for each block of each segment."""
+        return self.plan.n_blocks * self.plan.segments
+
+    @property
+    def participants(self) -> list[str]:
+        """Names of all ranks and switches."""
+        return [self.name(participant) for participant in range(self.plan.n_participants)]
+
+    @property
+    def blocks(self) -> list[str]:
+        """Names of the cells of a participant."""
+        plan = self.plan
+        names = []
+        for segment in range(plan.segments):
+            for block in range(plan.n_blocks):
+                names.append(plan.block_name(block, segment))
+        return names
+
+    def name(self, participant: int) -> str:
+        """Return the name of a rank or switch."""
+        n_ranks = self.plan.n_ranks
+        if participant < n_ranks:
+            return text("live.stepper.rank", r=participant)
+        return text("live.stepper.switch", r=participant - n_ranks)
+
+    def states_after(self, step: int) -> CellStates:
+        """Return what all cells hold after a number of steps."""
+        return CellStates(
+            value=self.value[step].ravel(),
+            filled=self.filled[step].ravel(),
+            share=np.bitwise_count(self.ranks[step].ravel()) / self.plan.n_ranks,
+        )
+
+
+def played(plan: Schedule, fabric: Fabric, switches: ArrayLike | None) -> Played:
+    """Return a schedule with the states of all cells; rank r begins with r + 1 in each block.
+
+    Switches of the schedule stand in the nodes ``switches``, or all in the first of those farthest from the endpoints.
+    """
+    n_ranks = plan.n_ranks
+    if switches is None:
+        farthest = np.argmax(fabric.transit * (fabric.tier + 1.0))
+        switch_nodes = np.full(plan.n_switches, farthest)
+    else:
+        switch_nodes = np.asarray(switches)
+    lower(plan, fabric, 0.0, switches=switch_nodes)  # refuses what does not fit
+
+    value, filled = collectives.trace(plan, np.arange(1, n_ranks + 1))
+    ranks, _ = collectives.trace(plan, 1 << np.arange(n_ranks), np.bitwise_or)
+    return Played(
+        plan=plan,
+        fabric=fabric,
+        node=np.append(fabric.endpoint[:n_ranks], switch_nodes.astype(np.int64)),
+        steps=list(plan.steps()),
+        value=value,
+        filled=filled,
+        ranks=ranks,
     )
-    return live_view(
-        "stepper", locals(), show.scene, {"step": Slider(0, plan.n_steps, play=True)}, listed=listed
+
+
+# Layout -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkPlaces:
+    """Where the nodes and cables of the fabric stand. [px]."""
+
+    marks: Marks
+    x: Floats  # (M,) middle of each box
+    y: Floats  # (M,)
+    half_width: Floats  # (M,)
+    cables: list[Floats]  # (points, 2) each
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Above which place and level the chunks of each participant rest."""
+
+    x: Floats  # (P,) middle of its pile [px]
+    level: Ints  # (P,) piles of one level must not overlap
+
+
+@dataclass(frozen=True, slots=True)
+class Piles:
+    """How high the highest piles are, as negative numbers: y points downwards. [px]."""
+
+    at_ranks: float
+    at_switches: float
+
+
+@dataclass(frozen=True, slots=True)
+class CellPlaces:
+    """Where the cells of all participants stand, and where their piles begin. [px]."""
+
+    x: Floats  # (P, rows) middle of each cell
+    y: Floats  # (P, rows) upper edge
+    width: Floats  # (P, rows)
+    height: float
+    bottom: float
+    pile_foot: Floats  # (P,) middle of the lowest chunk of each pile
+    words: dict[str, Layer]  # beside and above the cells
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether a cell has room for a number."""
+        return self.height >= _READABLE_CELL
+
+
+def laid_out(show: Played) -> Stage:
+    """Return where network, piles and cells stand; the endpoints in use spread over the width."""
+    plan = show.plan
+    n_ranks = plan.n_ranks
+    marks = marks_of(show.fabric, False)
+    left = float((marks.x - marks.width / 2).min())
+    right = float((marks.x + marks.width / 2).max())
+    unit = (WIDTH - _LEFT - 8) / (right - left)  # [px] of one endpoint
+    x = _LEFT + (marks.x - left) * unit  # (M,)
+
+    box = marks.of_node[show.node]  # (P,) of each participant
+    column = rank_columns(x[box[:n_ranks]])
+    # Chunks rest at the column of a rank, or above the switch that a participant is.
+    columns = Columns(
+        x=np.append(column, x[box[n_ranks:]]),
+        level=np.append(np.full(n_ranks, _LEVEL_OF_RANKS), marks.row[box[n_ranks:]]),
     )
+    piles = highest_piles(plan, columns, show.steps)
+
+    top = _TOP - piles.at_switches
+    if plan.n_switches:
+        top += _CHUNK_HEIGHT + _CHUNK_GAP
+    last_row = float(marks.row.max())
+    y = np.asarray(top + (last_row - marks.row) * _ROW, dtype=np.float64)  # (M,)
+    drawn_cables = paths_of(
+        marks, lines_of(show.fabric, marks, np.full(show.fabric.n_links, np.nan))
+    )
+    origin = np.array([left, last_row])
+    scale = np.array([unit, -_ROW])
+    cables = [(path - origin) * scale + np.array([_LEFT, top]) for path in drawn_cables]
+    network = NetworkPlaces(marks, x, y, half_width=marks.width / 2 * unit, cables=cables)
+
+    cells_top = float(y.max()) + _BELOW_NETWORK - piles.at_ranks
+    above_switch = y[box[n_ranks:]] - 12 - _CHUNK_GAP - _CHUNK_HEIGHT / 2
+    pile_foot = np.append(np.full(n_ranks, cells_top - _ABOVE_CELLS), above_switch)
+    cells = cell_places(show, column, cells_top, pile_foot)
+    return Stage(show, network, columns, cells)
 
 
-class _Stepper:
-    """A schedule on a fabric, with the states before and after every step."""
-
-    def __init__(self, plan: Schedule, fabric: Fabric, switches: ArrayLike | None) -> None:
-        more = "of a stepper (schedule.draw() shows more)"
-        units.count(plan.n_ranks, f"ranks {more}", 1, _MOST)
-        units.count(plan.n_blocks * plan.segments, f"blocks times segments {more}", 1, _CELLS)
-        units.count(fabric.n_ranks, "endpoints of fabric", plan.n_ranks)
-        units.count(fabric.n_nodes, "nodes of fabric", 1, MOST_NODES)
-        self.plan, self.fabric, n = plan, fabric, plan.n_ranks
-        top = np.full(plan.n_switches, np.argmax(fabric.transit * (fabric.tier + 1.0)))
-        own = top if switches is None else np.asarray(switches)
-        lower(plan, fabric, 0.0, switches=own)  # refuses what does not fit
-        self.node = np.append(fabric.endpoint[:n], own.astype(np.int64))
-        self.steps = list(plan.steps())
-        self.value, self.held = collectives.trace(plan, np.arange(1, n + 1))
-        self.ranks, _ = collectives.trace(plan, 1 << np.arange(n), np.bitwise_or)
-        self._place()
-
-    def _place(self) -> None:
-        """Set where nodes, cables and cells stand; the endpoints in use spread over the width."""
-        f, n = self.fabric, self.plan.n_ranks
-        marks = self.marks = marks_of(f, False)
-        left, right = (
-            float((marks.x - marks.width / 2).min()),
-            float((marks.x + marks.width / 2).max()),
-        )
-        high, unit = float(marks.row.max()), (WIDTH - _LEFT - 8) / (right - left)
-        self.x = _LEFT + (marks.x - left) * unit
-        self.half = marks.width / 2 * unit
-        box = marks.of_node[self.node]
-        # The cells of a rank stand below it where there is room, else side by side.
-        below = self.x[box[:n]]
-        self.column = below if np.all(np.diff(np.sort(below)) > 36) else _evenly(n)
-        # Chunks rest at the column of a rank, or above the switch that a participant is; all ranks are one level.
-        self.over = np.append(self.column, self.x[box[n:]])
-        self.level = np.append(np.full(n, -9), marks.row[box[n:]])
-        rests = [
-            (who < n, self._rest(who, s)[:, 1]) for s in self.steps for who in (s.source, s.target)
-        ]
-        pile, room = (
-            min((float(y[at == rank].min(initial=0.0)) for at, y in rests), default=0.0)
-            for rank in (1, 0)
-        )
-        top = _TOP - room + (self.plan.n_switches > 0) * (_HIGH + _GAP)
-        self.y = top + (high - marks.row) * _ROW
-        cables = lines_of(f, marks, np.full(f.n_links, np.nan))
-        zero, scale = np.array([left, high]), np.array([unit, -_ROW])
-        self.cables = [
-            (path - zero) * scale + np.array([_LEFT, top]) for path in paths_of(marks, cables)
-        ]
-        self.deep = float(self.y.max()) + 46 - pile
-        self.base = np.append(
-            np.full(n, self.deep - _REST), self.y[box[n:]] - 12 - _GAP - _HIGH / 2
-        )
-        self._bands()
-
-    def _bands(self) -> None:
-        """Set where the cells of ranks stand, below them those of switches, and the words beside both."""
-        plan, n = self.plan, self.plan.n_ranks
-        rows, people = plan.n_blocks * plan.segments, range(plan.n_participants)
-        self.blocks = [plan.block_name(b % plan.n_blocks, b // plan.n_blocks) for b in range(rows)]
-        self.cell = min(_CELL, _TALL / rows)
-        blocks, heads = (
-            [text("live.stepper.block", b=b) for b in self.blocks],
-            [self._who(p) for p in people],
-        )
-        self.at, self.wide = np.zeros((2, len(people), rows)), np.zeros((len(people), rows))
-        self.words: dict[str, Layer] = {}
-        self.foot = self.deep
-        for word, group in (("ranks", slice(0, n)), ("switches", slice(n, None)))[
-            : 1 + (plan.n_switches > 0)
-        ]:
-            across, down, column = heads[group], blocks, self.column
-            turned = word == "switches" and len(across) < rows  # each of a few switches has a row
-            if word == "switches":
-                across, down = (down, across) if turned else (across, down)
-                column, self.foot = _evenly(len(across)), self.foot + 30
-            room = float(np.diff(np.sort(column)).min(initial=70.0))
-            grid = np.array(
-                np.broadcast_arrays(column, self.foot + self.cell * np.arange(len(down))[:, None])
-            )
-            self.at[:, group] = grid if turned else grid.transpose(0, 2, 1)
-            self.wide[group] = wide = min(room - 6, 64.0)
-            left, over, align = float(column.min()) - wide / 2 - 6, column, np.ones(len(across))
-            if 7.7 * max(map(len, across)) > room:  # then the word stands once, before the numbers
-                short = self.blocks if turned else [str(k) for k in range(len(across))]
-                across = [text(f"live.stepper.{'blocks' if turned else word}"), *short]
-                over, align = np.append(left, over), np.append(2, align)
-            middle, every = (
-                self.foot + self.cell * (np.arange(len(down)) + 0.5) - 1.5,
-                int(np.ceil(_READ / self.cell)),
-            )
-            some = slice(every // 2, None, every)
-            self.words[word] = texts(over, self.foot - 8, across, align=align, size=11.0)
-            self.words[f"beside {word}"] = texts(
-                left, middle[some], down[some], align=2.0, size=11.0
-            )
-            self.foot += self.cell * len(down)
-
-    def scene(self, step: int) -> Scene:
-        """Return the picture after ``step`` steps."""
-        plan, n = self.plan, self.plan.n_ranks
-        done = self.steps[step - 1] if step else None
-        rows = plan.n_blocks * plan.segments
-        value, held, ranks = (a[step].ravel() for a in (self.value, self.held, self.ranks))
-        part, people = np.bitwise_count(ranks) / n, plan.n_participants
-        key = np.where(self.fabric.transit[self.marks.first], COLOUR["switch"], COLOUR["host"])
-        layers = {
-            "cables": lines(self.cables, width=1.5, colour=COLOUR["grey"], alpha=0.7),
-            "nodes": boxes(
-                self.x - self.half,
-                self.y - 11,
-                2 * self.half,
-                22.0,
-                ink=COLOUR["white"],
-                colour=key,
-                texts=self.marks.names,
-            ),
-            **self._cells(value, held, part, done),
-            "movers": self._movers(done),
-        }
-        segment, block = np.divmod(np.tile(np.arange(rows), people), plan.n_blocks)
-        who: Any = (
-            [str(r) if r < n else self._who(r) for r in range(people)]
-            if people > n
-            else np.arange(n)
-        )
-        table = Table(
-            {
-                "rank": np.repeat(who, rows),
-                "block": block,
-                "segment": segment if plan.segments > 1 else np.nan * segment,
-                "holds": np.where(held, value, 0),
-                "from ranks": np.where(held, n * part, 0).astype(int),
-            }
-        )
-        said, listed = self._said(step, done, part[: n * rows], held[: n * rows])
-        return Scene(said, table, layers, self.foot + 8, f"{said} {listed}", moves=done is not None)
-
-    def _who(self, participant: int) -> str:
-        n = self.plan.n_ranks
-        of, r = ("rank", participant) if participant < n else ("switch", participant - n)
-        return text(f"live.stepper.{of}", r=r)
-
-    def _cells(self, value: Any, held: Any, part: Any, done: StepGroup | None) -> dict[str, Layer]:
-        """Return the cells of all; those that the last step has written have a thick edge."""
-        plan, n, new = self.plan, self.plan.n_ranks, np.zeros(self.wide.shape, dtype=bool)
-        if done is not None:
-            for target, first, count, segment in zip(
-                done.target, done.first, done.count, done.segment, strict=True
-            ):
-                new[
-                    target, (first + np.arange(count)) % plan.n_blocks + segment * plan.n_blocks
-                ] = True
-        names = [
-            text("live.stepper.cell", who=self._who(p), b=b)
-            for p in range(self.node.size)
-            for b in self.blocks
-        ]
-        notes = [
-            text("live.stepper.holds", value=v, n=round(n * p)) if h else text("live.stepper.empty")
-            for v, p, h in zip(value, part, held, strict=True)
-        ]
-        large = self.cell >= _READ
-        numbers = [str(v) if h and large else "" for v, h in zip(value, held, strict=True)]
-        key = np.array([12.0, 112.0])
-        legend = [text("live.stepper.legend_added"), text("live.stepper.legend_copied")]
-        (x, y), wide, high = self.at.reshape(2, -1), self.wide.ravel(), self.cell - 3 * large
-        edge = np.where(new.ravel(), COLOUR["failed"], COLOUR["grey"]) if large else None
-        return {
-            "key": boxes(
-                key, 6.0, 12.0, 12.0, colour=np.array([COLOUR["predicted"], COLOUR["other1"]])
-            ),
-            "key words": texts(key + 18, 12.0, legend, size=11.0),
-            **self.words,
-            "cells": boxes(
-                x - wide / 2,
-                y,
-                wide,
-                high,
-                edge=edge,
-                round=3.0 * large,
-                names=names,
-                notes=notes,
-                colour=np.where(held, shade(part), COLOUR["none"]),
-            ),
-            "numbers": texts(
-                x, y + self.cell / 2 - 1.5, numbers, align=1.0, colour=ink_on(shade(part))
-            ),
-        }
-
-    def _movers(self, done: StepGroup | None) -> Layer:
-        """Return the chunks of a step on the links that they take; at both ends none hides another block."""
-        if done is None:
-            return Layer("movers", {**lines([]).fields, "w": 24.0, "h": _HIGH})
-        ends = self.node[np.stack([done.source, done.target])]
-        flows = np.flatnonzero(ends[0] != ends[1])  # switches may stand in one node
-        routes = routing.route(self.fabric, Flows.make(ends[0, flows], ends[1, flows], 1.0))
-        ways: dict[int, Any] = {
-            int(i): self.fabric.target[routes.row(r)] for r, i in enumerate(flows)
-        }
-        here = np.array([self._rest(who, done) for who in (done.source, done.target)])
-        here[..., 1] += self.base[np.stack([done.source, done.target])]
-        paths = []
-        for i in range(done.n_transfers):
-            mark = self.marks.of_node[[ends[0, i], *ways.get(i, ())]]
-            paths.append(
-                np.vstack([here[0, i], np.stack([self.x[mark], self.y[mark]], axis=1), here[1, i]])
-            )
-        key = np.where(done.reduce, COLOUR["predicted"], COLOUR["other1"])
-        fields = {"w": self._wide(done), "h": _HIGH, "texts": self._names(done), "colour": key}
-        return Layer("movers", {**lines(paths).fields, **fields})
-
-    def _names(self, step: StepGroup) -> list[str]:
-        return list(map(self.plan.block_name, step.first, step.segment, step.count))
-
-    def _wide(self, step: StepGroup) -> float:
-        """Return how wide the chunks of a step must be for their names."""
-        return max(26.0, 8.0 + 7.0 * max(map(len, self._names(step)), default=0))
-
-    def _rest(self, who: Any, step: StepGroup) -> Floats:
-        """Return where chunks stand at participants (T, 2), from the lowest row of their level.
-
-        At a rank a high pile is three wide; above a switch it is two high, and equal blocks are one chunk.
-        """
-        wide, middle, level = self._wide(step), self.over[who], self.level[who]
-        earlier = np.array([np.count_nonzero(who[:i] == r) for i, r in enumerate(who)])
-        x, row = np.full(who.size, np.inf), np.zeros(who.size)
-        met: dict[tuple[int, str], int] = {}
-        names = self._names(step)
-        for i in np.lexsort((middle, earlier)):
-            rank = who[i] < self.plan.n_ranks
-            if not rank and (same := met.setdefault((int(who[i]), names[i]), i)) != i:
-                x[i], row[i] = x[same], row[same]
-                continue
-            for k, aside in _AT_RANK if rank else _AT_SWITCH:
-                at = np.clip(middle[i] + aside * (wide + _GAP), wide / 2, WIDTH - wide / 2)
-                if np.all((np.abs(x - at) > wide + 1) | (row != k) | (level != level[i])):
-                    x[i], row[i] = at, k
-                    break
-        return np.stack([x, -row * (_HIGH + _GAP)], axis=1)
-
-    def _said(self, step: int, done: StepGroup | None, part: Any, held: Any) -> tuple[str, str]:
-        plan, n = self.plan, self.plan.n_ranks
-        whole = int(np.sum(held & (np.round(part * n) == n)))
-        if done is None:
-            said = text("live.stepper.before", steps=plan.n_steps)
-            return said + (" " + text("live.stepper.parts")) * (plan.segments > 1), ""
-        added = int(done.count[done.reduce].sum())
-        moved, cells = int(done.count.sum()), plan.n_blocks * plan.segments
-        chunk = text("live.stepper.chunk", n=cells) if cells > 1 else text("live.stepper.array")
-        said = text(
-            "live.stepper.said",
-            step=step,
-            steps=plan.n_steps,
-            n=moved,
-            chunk=chunk,
-            added=added,
-            copied=moved - added,
-        )
-        if any(s.reduce.any() for s in self.steps):
-            said += " " + text("live.stepper.whole", ranks=n, whole=whole, cells=n * cells)
-        columns = (done.source, done.target, self._names(done), done.count, done.reduce)
-        moves = [
-            text(
-                "live.stepper.moves" if c > 1 else "live.stepper.move",
-                source=self._who(s),
-                target=self._who(t),
-                blocks=b,
-            )
-            + text("live.stepper.added") * bool(r)
-            for s, t, b, c, r in zip(*columns, strict=True)
-        ]
-        return said, "; ".join(moves)
+def rank_columns(below_nodes: Floats) -> Floats:
+    """Return the columns of the cells of ranks: below their nodes if there is room, else side by side. [px]."""
+    if np.all(np.diff(np.sort(below_nodes)) > _NARROWEST_COLUMN):
+        return below_nodes
+    return evenly(below_nodes.size)
 
 
-def _evenly(n: int) -> Floats:
-    """Return the middles of n columns over the width."""
+def evenly(n: int) -> Floats:
+    """Return the middles of n columns over the width [px]."""
     return _LEFT + (WIDTH - _LEFT) * (np.arange(n) + 0.5) / n
+
+
+def highest_piles(plan: Schedule, columns: Columns, steps: list[StepGroup]) -> Piles:
+    """Return how high piles become in any step, at ranks and at switches."""
+    at_ranks = 0.0
+    at_switches = 0.0
+    for step in steps:
+        for participants in (step.source, step.target):
+            y = resting_places(plan, columns, participants, step)[:, 1]
+            is_rank = participants < plan.n_ranks
+            at_ranks = min(at_ranks, float(y[is_rank].min(initial=0.0)))
+            at_switches = min(at_switches, float(y[~is_rank].min(initial=0.0)))
+    return Piles(at_ranks, at_switches)
+
+
+# Cells ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """The cells of all ranks, or of all switches: a column for each, a row for each block.
+
+    A few switches are turned: they have a row each, and blocks have columns.
+    """
+
+    heads: list[str]  # above the columns
+    short_heads: list[str]  # where there is less room
+    short_title: str  # stands once, before short heads
+    sides: list[str]  # beside the rows
+    column: Floats  # middle of each column [px]
+    top: float  # [px]
+    cell: float  # height of a cell [px]
+    is_turned: bool
+
+    @property
+    def room(self) -> float:
+        """Distance between columns [px]."""
+        return float(np.diff(np.sort(self.column)).min(initial=70.0))
+
+    @property
+    def width(self) -> float:
+        """Width of a cell [px]."""
+        return min(self.room - 6, _WIDEST_CELL)
+
+    @property
+    def left(self) -> float:
+        """End of the names beside the rows [px]."""
+        return float(self.column.min()) - self.width / 2 - 6
+
+    @property
+    def bottom(self) -> float:
+        """Lower edge of the last row [px]."""
+        return self.top + self.cell * len(self.sides)
+
+    def places(self) -> Floats:
+        """Return middle and upper edge of each cell, (2, participants, blocks). [px]."""
+        row = self.top + self.cell * np.arange(len(self.sides))
+        grid = np.array(np.broadcast_arrays(self.column, row[:, None]))  # (2, rows, columns)
+        return grid if self.is_turned else grid.transpose(0, 2, 1)
+
+    def head_layer(self) -> Layer:
+        """Return the names above the columns; without room for them a title and short names."""
+        x = self.column
+        align = np.ones(self.column.size)
+        words = self.heads
+        longest = max(map(len, self.heads))
+        if _LETTER * longest > self.room:
+            x = np.append(self.left, self.column)
+            align = np.append(2, align)
+            words = [self.short_title, *self.short_heads]
+        return texts(x, self.top - 8, words, align=align, size=11.0)
+
+    def side_layer(self) -> Layer:
+        """Return the names beside the rows, as many as have room."""
+        middle = self.top + self.cell * (np.arange(len(self.sides)) + 0.5) - 1.5
+        every = int(np.ceil(_READABLE_CELL / self.cell))
+        shown = slice(every // 2, None, every)
+        return texts(self.left, middle[shown], self.sides[shown], align=2.0, size=11.0)
+
+
+def cell_places(show: Played, column: Floats, top: float, pile_foot: Floats) -> CellPlaces:
+    """Return where the cells of ranks stand from ``top`` on, and below them those of switches. [px]."""
+    plan = show.plan
+    n_ranks = plan.n_ranks
+    height = min(_CELL, _ALL_CELLS / show.rows)
+    shape = (plan.n_participants, show.rows)
+    places = np.zeros((2, *shape))
+    width = np.zeros(shape)
+
+    band = band_of_ranks(show, column, top, height)
+    places[:, :n_ranks] = band.places()
+    width[:n_ranks] = band.width
+    words = {"ranks": band.head_layer(), "beside ranks": band.side_layer()}
+    if plan.n_switches:
+        band = band_of_switches(show, band.bottom + _BETWEEN_BANDS, height)
+        places[:, n_ranks:] = band.places()
+        width[n_ranks:] = band.width
+        words["switches"] = band.head_layer()
+        words["beside switches"] = band.side_layer()
+    x, y = places
+    return CellPlaces(x, y, width, height, band.bottom, pile_foot, words)
+
+
+def band_of_ranks(show: Played, column: Floats, top: float, cell: float) -> Band:
+    """Return the cells of all ranks: a column for each rank."""
+    heads = show.participants[: show.plan.n_ranks]
+    return Band(
+        heads=heads,
+        short_heads=[str(rank) for rank in range(len(heads))],
+        short_title=text("live.stepper.ranks"),
+        sides=block_heads(show),
+        column=column,
+        top=top,
+        cell=cell,
+        is_turned=False,
+    )
+
+
+def band_of_switches(show: Played, top: float, cell: float) -> Band:
+    """Return the cells of all switches: a row for each of a few switches, else a column."""
+    switches = show.participants[show.plan.n_ranks :]
+    blocks = block_heads(show)
+    if len(switches) < show.rows:
+        return Band(
+            heads=blocks,
+            short_heads=show.blocks,
+            short_title=text("live.stepper.blocks"),
+            sides=switches,
+            column=evenly(len(blocks)),
+            top=top,
+            cell=cell,
+            is_turned=True,
+        )
+    return Band(
+        heads=switches,
+        short_heads=[str(switch) for switch in range(len(switches))],
+        short_title=text("live.stepper.switches"),
+        sides=blocks,
+        column=evenly(len(switches)),
+        top=top,
+        cell=cell,
+        is_turned=False,
+    )
+
+
+def block_heads(show: Played) -> list[str]:
+    """Return the names of the blocks as they stand beside rows."""
+    return [text("live.stepper.block", b=name) for name in show.blocks]
+
+
+def written_cells(show: Played, group: StepGroup) -> Flags:
+    """Return which cells a step has written, (P, rows)."""
+    n_blocks = show.plan.n_blocks
+    written = np.zeros((show.plan.n_participants, show.rows), dtype=bool)
+    transfers = zip(group.target, group.first, group.count, group.segment, strict=True)
+    for target, first, count, segment in transfers:
+        blocks = (first + np.arange(count)) % n_blocks
+        written[target, blocks + segment * n_blocks] = True
+    return written
+
+
+def cell_layers(stage: Stage, states: CellStates, group: StepGroup | None) -> dict[str, Layer]:
+    """Return all cells with their numbers; those that the last step has written have an edge in red."""
+    cells = stage.cells
+    x = cells.x.ravel()
+    y = cells.y.ravel()
+    width = cells.width.ravel()
+    height = cells.height
+    corner = 0.0
+    edge = None
+    numbers = [""] * x.size
+    if cells.is_readable:
+        height = cells.height - 3
+        corner = 3.0
+        edge = cell_edges(stage.show, group)
+        pairs = zip(states.value, states.filled, strict=True)
+        numbers = [str(value) if filled else "" for value, filled in pairs]
+    colour = shade(states.share)
+    return {
+        "cells": boxes(
+            x - width / 2,
+            y,
+            width,
+            height,
+            edge=edge,
+            round=corner,
+            names=cell_names(stage.show),
+            notes=cell_notes(stage.show, states),
+            colour=np.where(states.filled, colour, COLOUR["none"]),
+        ),
+        "numbers": texts(x, y + cells.height / 2 - 1.5, numbers, align=1.0, colour=ink_on(colour)),
+    }
+
+
+def cell_edges(show: Played, group: StepGroup | None) -> Floats:
+    """Return the colour of the edge of each cell of each participant in turn."""
+    if group is None:
+        return np.full(show.plan.n_participants * show.rows, COLOUR["grey"])
+    return np.where(written_cells(show, group).ravel(), COLOUR["failed"], COLOUR["grey"])
+
+
+def cell_names(show: Played) -> list[str]:
+    """Return the name of each cell of each participant in turn."""
+    names = []
+    blocks = show.blocks
+    for participant in show.participants:
+        for block in blocks:
+            names.append(text("live.stepper.cell", who=participant, b=block))
+    return names
+
+
+def cell_notes(show: Played, states: CellStates) -> list[str]:
+    """Return what each cell holds, in words."""
+    notes = []
+    for value, share, filled in zip(states.value, states.share, states.filled, strict=True):
+        if filled:
+            ranks = round(show.plan.n_ranks * share)
+            notes.append(text("live.stepper.holds", value=value, n=ranks))
+        else:
+            notes.append(text("live.stepper.empty"))
+    return notes
+
+
+def states_table(show: Played, states: CellStates) -> Table:
+    """Return a row for each cell of each participant: its number, and from how many ranks it is."""
+    plan = show.plan
+    participants: Any = np.arange(plan.n_ranks)
+    if plan.n_switches:
+        ranks = [str(rank) for rank in range(plan.n_ranks)]
+        participants = ranks + show.participants[plan.n_ranks :]
+    cell = np.tile(np.arange(show.rows), plan.n_participants)
+    segment, block = np.divmod(cell, plan.n_blocks)
+    ranks_in_cell = np.where(states.filled, plan.n_ranks * states.share, 0)
+    columns = {
+        "rank": np.repeat(participants, show.rows),
+        "block": block,
+        "segment": segment if plan.segments > 1 else np.nan * segment,  # NaN: not shown
+        "holds": np.where(states.filled, states.value, 0),
+        "from ranks": ranks_in_cell.astype(int),
+    }
+    return Table(columns)
+
+
+def key_layers() -> dict[str, Layer]:
+    """Return what the colours of chunks mean: added or copied."""
+    x = np.array([12.0, 112.0])
+    colours = np.array([COLOUR["predicted"], COLOUR["other1"]])
+    words = [text("live.stepper.legend_added"), text("live.stepper.legend_copied")]
+    return {
+        "key": boxes(x, 6.0, 12.0, 12.0, colour=colours),
+        "key words": texts(x + 18, 12.0, words, size=11.0),
+    }
+
+
+def network_layers(show: Played, network: NetworkPlaces) -> dict[str, Layer]:
+    """Return the cables and nodes of the fabric."""
+    is_switch = show.fabric.transit[network.marks.first]  # (M,)
+    return {
+        "cables": lines(network.cables, width=1.5, colour=COLOUR["grey"], alpha=0.7),
+        "nodes": boxes(
+            network.x - network.half_width,
+            network.y - _NODE_HEIGHT / 2,
+            2 * network.half_width,
+            _NODE_HEIGHT,
+            ink=COLOUR["white"],
+            colour=np.where(is_switch, COLOUR["switch"], COLOUR["host"]),
+            texts=network.marks.names,
+        ),
+    }
+
+
+# Chunks -----------------------------------------------------------------------------------------
+
+
+def chunk_names(plan: Schedule, step: StepGroup) -> list[str]:
+    """Return the blocks in each chunk of a step, as they stand on it."""
+    return list(map(plan.block_name, step.first, step.segment, step.count))
+
+
+def chunk_width(plan: Schedule, step: StepGroup) -> float:
+    """Return how wide the chunks of a step must be for their names [px]."""
+    longest = max(map(len, chunk_names(plan, step)), default=0)
+    return max(26.0, 8.0 + 7.0 * longest)
+
+
+def resting_places(
+    plan: Schedule, columns: Columns, participants: NDArray[np.int32], step: StepGroup
+) -> Floats:
+    """Return where the chunks of a step stand at ``participants`` (T,), so that none hides another.
+
+    The result (T, 2) is x and, from the lowest row of the pile, y [px]. A high pile at a rank is three wide; above a
+    switch it is two high, and chunks of one block are one.
+    """
+    width = chunk_width(plan, step)
+    names = chunk_names(plan, step)
+    middle = columns.x[participants]
+    level = columns.level[participants]
+    earlier = earlier_at_same(participants)
+
+    x = np.full(participants.size, np.inf)  # inf: not placed yet
+    row = np.zeros(participants.size)
+    first_of: dict[tuple[int, str], int] = {}  # switch and block -> its first chunk
+    for i in np.lexsort((middle, earlier)):
+        is_rank = participants[i] < plan.n_ranks
+        if not is_rank:
+            first = first_of.setdefault((int(participants[i]), names[i]), i)
+            if first != i:
+                x[i] = x[first]
+                row[i] = row[first]
+                continue
+        for place_row, column in _AT_RANK if is_rank else _AT_SWITCH:
+            wanted = middle[i] + column * (width + _CHUNK_GAP)
+            place_x = np.clip(wanted, width / 2, WIDTH - width / 2)
+            is_apart = (np.abs(x - place_x) > width + 1) | (row != place_row) | (level != level[i])
+            if np.all(is_apart):
+                x[i] = place_x
+                row[i] = place_row
+                break
+    return np.stack([x, -row * (_CHUNK_HEIGHT + _CHUNK_GAP)], axis=1)
+
+
+def earlier_at_same(participants: NDArray[np.int32]) -> Ints:
+    """Return for each chunk how many before it are at the same participant, (T,)."""
+    counts = []
+    for i, participant in enumerate(participants):
+        counts.append(np.count_nonzero(participants[:i] == participant))
+    return np.array(counts)
+
+
+def mover_layer(stage: Stage, group: StepGroup | None) -> Layer:
+    """Return the chunks of a step on the links that they take, green where they are added."""
+    if group is None:
+        return Layer("movers", {**lines([]).fields, "w": 24.0, "h": _CHUNK_HEIGHT})
+    plan = stage.show.plan
+    start = places_on_page(stage, group.source, group)
+    end = places_on_page(stage, group.target, group)
+    paths = []
+    for i, nodes in enumerate(nodes_on_routes(stage.show, group)):
+        box = stage.network.marks.of_node[nodes]
+        between = np.stack([stage.network.x[box], stage.network.y[box]], axis=1)
+        paths.append(np.vstack([start[i], between, end[i]]))
+    fields = {
+        "w": chunk_width(plan, group),
+        "h": _CHUNK_HEIGHT,
+        "texts": chunk_names(plan, group),
+        "colour": np.where(group.reduce, COLOUR["predicted"], COLOUR["other1"]),
+    }
+    return Layer("movers", {**lines(paths).fields, **fields})
+
+
+def places_on_page(stage: Stage, participants: NDArray[np.int32], group: StepGroup) -> Floats:
+    """Return where the chunks of a step rest at ``participants``, (T, 2). [px]."""
+    places = resting_places(stage.show.plan, stage.columns, participants, group)
+    places[:, 1] += stage.cells.pile_foot[participants]
+    return places
+
+
+def nodes_on_routes(show: Played, group: StepGroup) -> list[list[int]]:
+    """Return the nodes that each transfer of a step passes, its source first."""
+    source = show.node[group.source]  # (T,)
+    target = show.node[group.target]  # (T,)
+    nodes = [[int(node)] for node in source]
+    leaves = np.flatnonzero(source != target)  # several switches may stand in one node
+    flows = Flows.make(source[leaves], target[leaves], 1.0)
+    routes = routing.route(show.fabric, flows)
+    for row, transfer in enumerate(leaves):
+        nodes[transfer] += show.fabric.target[routes.row(row)].tolist()
+    return nodes
+
+
+# Words ------------------------------------------------------------------------------------------
+
+
+def caption_after(show: Played, step: int, states: CellStates) -> str:
+    """Return the sentence on a step: what moved, and which blocks are whole."""
+    plan = show.plan
+    if step == 0:
+        caption = text("live.stepper.before", steps=plan.n_steps)
+        if plan.segments > 1:
+            caption += " " + text("live.stepper.parts")
+        return caption
+
+    group = show.steps[step - 1]
+    moved = int(group.count.sum())
+    added = int(group.count[group.reduce].sum())
+    chunk = text("live.stepper.array")
+    if show.rows > 1:
+        chunk = text("live.stepper.chunk", n=show.rows)
+    caption = text(
+        "live.stepper.said",
+        step=step,
+        steps=plan.n_steps,
+        n=moved,
+        chunk=chunk,
+        added=added,
+        copied=moved - added,
+    )
+    if any(other.reduce.any() for other in show.steps):
+        whole = whole_cells(show, states)
+        cells = plan.n_ranks * show.rows
+        caption += " " + text("live.stepper.whole", ranks=plan.n_ranks, whole=whole, cells=cells)
+    return caption
+
+
+def whole_cells(show: Played, states: CellStates) -> int:
+    """Return how many cells of ranks hold something from every rank."""
+    of_ranks = slice(0, show.plan.n_ranks * show.rows)
+    contributors = np.round(states.share[of_ranks] * show.plan.n_ranks)
+    return int(np.sum(states.filled[of_ranks] & (contributors == show.plan.n_ranks)))
+
+
+def moves_in_words(show: Played, group: StepGroup) -> str:
+    """Return who sends what to whom in a step."""
+    names = chunk_names(show.plan, group)
+    moves = []
+    for source, target, name, count, reduce in zip(
+        group.source, group.target, names, group.count, group.reduce, strict=True
+    ):
+        move = text(
+            "live.stepper.moves" if count > 1 else "live.stepper.move",
+            source=show.name(source),
+            target=show.name(target),
+            blocks=name,
+        )
+        if reduce:
+            move += text("live.stepper.added")
+        moves.append(move)
+    return "; ".join(moves)

@@ -1,12 +1,15 @@
 """Live views of switches that add: packets in a pipeline, the pool, integers for floats, trees for jobs, what pays."""
 
-from functools import cache, reduce
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fabriclab import topologies, units
-from fabriclab.core import Result
+from fabriclab.core import Fabric, Floats, Result
 from fabriclab.errors import OutOfSlots
 from fabriclab.innetwork import MULTICAST, REPLY, Switch, trees
 from fabriclab.innetwork.aggregation import LARGEST, Aggregator, Worker
@@ -14,7 +17,7 @@ from fabriclab.innetwork.compare import HOSTS, Way, compare, program
 from fabriclab.innetwork.quantisation import block_scale, dequantise, error_bound, quantise
 from fabriclab.texts import text
 from fabriclab.views.fabrics import scene_of
-from fabriclab.views.live.widget import Choice, Live, Slider, Table, live_view
+from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, ink_on, lines, texts
 from fabriclab.views.sweeps import curve, sweep_scene
 
@@ -26,10 +29,90 @@ _STORIES = {
     "a packet comes twice": "A0 A0 B0 A1 B1 A2 B2",
     "a copy comes late": "A0 B0 A1 B1 A0 B2 A2",
 }
-_X = 72.0 + 46.0 * np.arange(6) + 16.0 * (np.arange(6) // 2)  # of cells [px]
-_PARTS = ("seen", "left", "sums")
+_WORKERS = "AB"
+_PARTS = ("seen", "left", "sums")  # of a slot, each with two cells
+
+# The picture of packets, in px: a row for each packet, and in it the cells of the slot in pairs.
+_CELL_LEFT = 72.0 + 46.0 * np.arange(6) + 16.0 * (np.arange(6) // 2)
+_CELL_WIDTH = 42.0
+_CELL_HEIGHT = 20.0
+_ACTOR_LEFT = 12
+_ROWS_TOP = 58
+_ROW_STEP = 26.0
+
 _LINK = 12.5e9  # illustrative: a link of 100 Gb/s
-_HOSTS, _VALUES = 16, 256  # of a block
+_HOSTS = 16
+_VALUES = 256  # of a block
+_SMALLEST = -LARGEST - 1  # the smallest integer of 32 bits
+
+
+# Packets in a switch ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StoryEvent:
+    """A packet on its way to the switch, and what the network does to it."""
+
+    worker: int  # place in `_WORKERS`
+    chunk: int
+    is_lost: bool  # before it reaches the switch
+    answer_is_lost: bool  # the answer of the switch to one worker
+
+    @property
+    def name(self) -> str:
+        """Worker and chunk in words, such as "A 0"."""
+        return f"{_WORKERS[self.worker]} {self.chunk}"
+
+    @property
+    def right_sum(self) -> int:
+        """Sum of this chunk over both workers: A adds 1, 2 and 3, and B ten times as much."""
+        return 11 * (self.chunk + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class PacketStep:
+    """A packet of a story, with what the switch did and held after it."""
+
+    event: StoryEvent
+    before: list[str]  # cells of the slot
+    after: list[str]
+    action: str  # of the switch, in words
+    is_wrong: bool  # whether the switch gave out a wrong sum
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedStory:
+    """A story as far as it has been played."""
+
+    steps: list[PacketStep]
+    stages: dict[str, int]  # of the pipeline in which each register is
+
+    @property
+    def names(self) -> list[str]:
+        """Worker and chunk of each packet."""
+        return [step.event.name for step in self.steps]
+
+    @property
+    def actions(self) -> list[str]:
+        """What the switch did with each packet."""
+        return [step.action for step in self.steps]
+
+    @property
+    def top(self) -> Floats:
+        """Upper edge of the row of each packet, (T,) [px]."""
+        return _ROWS_TOP + _ROW_STEP * np.arange(len(self.steps), dtype=np.float64)
+
+    @property
+    def is_last(self) -> NDArray[np.bool_]:
+        """Which packet is the last one, (T,)."""
+        return np.asarray(np.arange(len(self.steps)) == len(self.steps) - 1)
+
+    @property
+    def colours(self) -> Floats:
+        """Colour of each packet, (T,): wrong ones, and the last one, stand out."""
+        colours = np.where(self.is_last, COLOUR["predicted"], COLOUR["grey"])
+        is_wrong = np.array([step.is_wrong for step in self.steps], dtype=bool)
+        return np.where(is_wrong, COLOUR["failed"], colours)
 
 
 def packets(
@@ -47,119 +130,203 @@ def packets(
     keeps : str
         What the switch keeps of those who have sent: "last chunks", "bitmaps" as published, or "yours".
     story : str
-        What the network does: all well, a packet or a result is lost, a packet comes twice, a copy comes late.
+        Behaviour of the network: all well, a packet or a result is lost, a packet comes twice, a copy comes late.
     step : int
-        How many packets have been sent; beyond the last one nothing follows. 0..8
+        Number of packets that have been sent; beyond the last one nothing follows. 0..8
     """
-    kinds = ("yours",) * (recognise is not None) + ("last chunks", "bitmaps")
+    arguments = {"recognise": recognise, "keeps": keeps, "story": story, "step": step}
+    kinds = ["last chunks", "bitmaps"]
+    if recognise is not None:
+        kinds.insert(0, "yours")
+    controls: dict[str, Control] = {
+        "keeps": Choice(tuple(kinds)),
+        "story": Choice(tuple(_STORIES)),
+        "step": Slider(0, 8, play=True),
+    }
+    scene = partial(packets_scene, recognise)
+    return live_view("packets", arguments, scene, controls, held=("recognise",))
 
-    def scene(keeps: str, story: str, step: int) -> Scene:
-        made = Aggregator(2, 1, lanes=1, published=keeps == "bitmaps")
-        made.recognise = recognise if keeps == "yours" else made.recognise  # type: ignore[method-assign]
-        switch, team = (
-            Switch(made),
-            [Worker(i, 10**i * np.arange(1, 4)[:, None], 1) for i in range(2)],
-        )
-        cells, what, wrong, events = [_cells(switch)], [], [], _STORIES[story].split()[:step]
-        for event in events:
-            right, packet = (
-                11 * (int(event[1]) + 1),
-                team["AB".index(event[0])].packet(int(event[1])),
-            )
-            out = None if event[2:] == "-" else switch.one(*packet)
-            cells.append(_cells(switch))
-            kind, value = (
-                "lost" if out is None else "added" if cells[-1] != cells[-2] else "nothing",
-                0,
-            )
-            if out and out.action in (MULTICAST, REPLY):
-                kind, value = "sum" if out.action == MULTICAST else "again", int(out.payload[0])
-            wrong.append(value not in (0, right))
-            words = (
-                text(f"live.packets.{kind}", value=value)
-                + text("live.packets.wrong", right=right) * wrong[-1]
-            )
-            what.append(words + text("live.packets.missed") * ("/" in event))
-        n, most, names = (
-            len(events),
-            len(_STORIES[story].split()),
-            [f"{e[0]} {e[1]}" for e in events],
-        )
-        said = text(
-            "live.packets.said", keeps=keeps, story=story, step=n, all=most, wrong=sum(wrong)
-        )
-        said += " " + text("live.packets.last", who=names[-1], what=what[-1]) if events else ""
-        y, held, last = 58 + 26.0 * np.arange(n), np.array(cells), np.arange(n) == n - 1
-        key = np.where(wrong, COLOUR["failed"], np.where(last, COLOUR["predicted"], COLOUR["grey"]))
-        full = np.where(held[1:] != held[:-1], key[:, None], COLOUR["none"]).ravel()
-        stage = {r.name: r.stage for r in switch.accessed}
-        heads = [text(f"live.packets.{r}", stage=stage.get(r, "-")) for r in _PARTS]
-        heads += [*(("v0", "v1") if keeps == "bitmaps" else "AB"), *["v0", "v1"] * 2]
-        layers = {
-            "heads": texts(
-                np.append(_X[::2] + 44, _X + 21),
-                np.repeat([12, 38], [3, 6]),
-                heads,
-                align=1.0,
-                size=11.0,
-            ),
-            "cells": boxes(
-                np.tile(_X, n),
-                np.repeat(y, 6),
-                42.0,
-                20.0,
-                colour=full,
-                edge=COLOUR["grey"],
-                texts=held[1:].ravel().tolist(),
-                ink=np.where(full < 0, COLOUR["ink"], ink_on(full)),
-            ),
-            "actors": boxes(
-                0 * y + 12, y, 42.0, 20.0, colour=key, ink=ink_on(key), texts=names, names=names
-            ),
-            "what": texts(_X[-1] + 68, y + 10, what, bold=last * 1.0),
-            "movers": Layer(
-                "movers",
-                {
-                    **lines([np.array([[33, v], [_X[-1] + 55, v]]) for v in y[-1:] + 10]).fields,
-                    "w": 12.0,
-                    "h": 12.0,
-                    "colour": COLOUR["predicted"],
-                },
-            ),
-        }
-        columns = {
-            k: [" | ".join(c[2 * i : 2 * i + 2]) for c in cells[1:]] for i, k in enumerate(_PARTS)
-        }
-        table = Table({"who": names, **columns, "what": what}) if n else None
-        return Scene(said, table, layers, 274.0, f"{said} {'; '.join(what)}", moves=n > 0)
 
-    return live_view(
-        "packets",
-        locals(),
-        scene,
-        {"keeps": Choice(kinds), "story": Choice(tuple(_STORIES)), "step": Slider(0, 8, play=True)},
-        held=("recognise",),
+def packets_scene(recognise: Any, keeps: str, story: str, step: int) -> Scene:
+    """Return the first ``step`` packets of a story as rows of cells, with what changed in each."""
+    aggregator = Aggregator(2, 1, lanes=1, published=keeps == "bitmaps")
+    if keeps == "yours":
+        aggregator.recognise = recognise  # type: ignore[method-assign]
+    events = story_events(story)
+    played = play(aggregator, events[:step])
+    steps = played.steps
+
+    caption = text(
+        "live.packets.said",
+        keeps=keeps,
+        story=story,
+        step=len(steps),
+        all=len(events),
+        wrong=sum(step.is_wrong for step in steps),
+    )
+    if steps:
+        last = steps[-1]
+        caption += " " + text("live.packets.last", who=last.event.name, what=last.action)
+    layers = {
+        "heads": slot_heads(played, keeps),
+        "cells": cells_layer(played),
+        "actors": actors_layer(played),
+        "what": texts(
+            _CELL_LEFT[-1] + 68, played.top + 10, played.actions, bold=played.is_last * 1.0
+        ),
+        "movers": packet_mover(played),
+    }
+    return Scene(
+        said=caption,
+        table=packets_table(played) if steps else None,
+        layers=layers,
+        height=274.0,
+        alt=f"{caption} {'; '.join(played.actions)}",
+        moves=len(steps) > 0,
     )
 
 
-def _cells(switch: Switch) -> list[str]:
-    """Return what the registers of slot 0 hold: who has sent, how many are left, and the sums."""
-    # so far apart are versions, and workers
-    s, step = (switch.state, switch.state["left_a"].size // 2)
-    bits = [
-        "".join(w for k, w in enumerate("AB") if s[f"seen_{v}"][0] >> k & 1)
-        for v in "ab"
-        if "seen_b" in s
-    ]
-    last = [
-        str(v - 1) if v else ""
-        for v in s.get("seen_a", np.zeros(2 * step, int))[: 2 * step : step].tolist()
-    ]
-    return [
-        *(bits or last),
-        *map(str, s["left_a"][::step].tolist()),
-        *map(str, s["sums_a"][::step, 0].tolist()),
-    ]
+def story_events(story: str) -> list[StoryEvent]:
+    """Return the packets of a story in order."""
+    events = []
+    for code in _STORIES[story].split():
+        event = StoryEvent(
+            worker=_WORKERS.index(code[0]),
+            chunk=int(code[1]),
+            is_lost=code[2:] == "-",
+            answer_is_lost="/" in code,
+        )
+        events.append(event)
+    return events
+
+
+def play(aggregator: Aggregator, events: list[StoryEvent]) -> PlayedStory:
+    """Return what a switch does with the packets of two workers, one after the other."""
+    switch = Switch(aggregator)
+    # Worker A adds 1, 2 and 3 in its chunks, B adds 10, 20 and 30.
+    numbers = np.arange(1, 4)[:, None]
+    workers = [Worker(place, 10**place * numbers, 1) for place in range(len(_WORKERS))]
+
+    steps = []
+    after = slot_cells(switch)
+    for event in events:
+        before = after
+        packet = workers[event.worker].packet(event.chunk)
+        outcome = None if event.is_lost else switch.one(*packet)
+        after = slot_cells(switch)
+
+        result = 0  # the sum in the answer; 0: no sum is given out
+        if outcome and outcome.action in (MULTICAST, REPLY):
+            result = int(outcome.payload[0])
+            kind = "sum" if outcome.action == MULTICAST else "again"
+        elif outcome is None:
+            kind = "lost"
+        elif after != before:
+            kind = "added"
+        else:
+            kind = "nothing"
+
+        is_wrong = result not in (0, event.right_sum)
+        action = text(f"live.packets.{kind}", value=result)
+        if is_wrong:
+            action += text("live.packets.wrong", right=event.right_sum)
+        if event.answer_is_lost:
+            action += text("live.packets.missed")
+        steps.append(PacketStep(event, before, after, action, is_wrong))
+    stages = {register.name: register.stage for register in switch.accessed}
+    return PlayedStory(steps, stages)
+
+
+def slot_cells(switch: Switch) -> list[str]:
+    """Return the contents of slot 0: two cells on who has sent, two on how many are left, two sums."""
+    state = switch.state
+    apart = state["left_a"].size // 2  # between versions, and between workers
+    if "seen_b" in state:
+        seen = [workers_in(state[f"seen_{version}"][0]) for version in "ab"]
+    else:
+        chunks = state.get("seen_a", np.zeros(2 * apart, int))
+        seen = [last_chunk(value) for value in chunks[: 2 * apart : apart].tolist()]
+    left = [str(number) for number in state["left_a"][::apart].tolist()]
+    sums = [str(number) for number in state["sums_a"][::apart, 0].tolist()]
+    return [*seen, *left, *sums]
+
+
+def workers_in(bitmap: int) -> str:
+    """Return the workers whose bits are set, such as "AB"."""
+    return "".join(worker for bit, worker in enumerate(_WORKERS) if bitmap >> bit & 1)
+
+
+def last_chunk(value: int) -> str:
+    """Return the chunk that a register holds: one more than its number, and 0 for none."""
+    return str(value - 1) if value else ""
+
+
+def slot_heads(played: PlayedStory, keeps: str) -> Layer:
+    """Return the heads of the cells: what each pair is and in which stage, and below it which cell."""
+    pairs = []
+    for part in _PARTS:
+        pairs.append(text(f"live.packets.{part}", stage=played.stages.get(part, "-")))
+    versions = ["v0", "v1"]
+    seen = versions if keeps == "bitmaps" else list(_WORKERS)
+    x = np.append(_CELL_LEFT[::2] + 44, _CELL_LEFT + 21)
+    y = np.repeat([12, 38], [3, 6])
+    words = [*pairs, *seen, *versions, *versions]
+    return texts(x, y, words, align=1.0, size=11.0)
+
+
+def cells_layer(played: PlayedStory) -> Layer:
+    """Return six cells for each packet; those that it changed have its colour."""
+    cells: list[str] = []
+    changed: list[bool] = []
+    for step in played.steps:
+        cells += step.after
+        changed += [now != then for now, then in zip(step.after, step.before, strict=True)]
+    colour = np.where(np.array(changed, dtype=bool), np.repeat(played.colours, 6), COLOUR["none"])
+    return boxes(
+        np.tile(_CELL_LEFT, len(played.steps)),
+        np.repeat(played.top, 6),
+        _CELL_WIDTH,
+        _CELL_HEIGHT,
+        colour=colour,
+        edge=COLOUR["grey"],
+        texts=cells,
+        ink=np.where(colour < 0, COLOUR["ink"], ink_on(colour)),
+    )
+
+
+def actors_layer(played: PlayedStory) -> Layer:
+    """Return the worker and chunk of each packet, before its cells."""
+    return boxes(
+        np.full(len(played.steps), _ACTOR_LEFT),
+        played.top,
+        _CELL_WIDTH,
+        _CELL_HEIGHT,
+        colour=played.colours,
+        ink=ink_on(played.colours),
+        texts=played.names,
+        names=played.names,
+    )
+
+
+def packet_mover(played: PlayedStory) -> Layer:
+    """Return the last packet, which moves from its worker past the cells."""
+    middle = played.top[-1:] + 10
+    paths = [np.array([[33, y], [_CELL_LEFT[-1] + 55, y]]) for y in middle]
+    fields = {"w": 12.0, "h": 12.0, "colour": COLOUR["predicted"]}
+    return Layer("movers", {**lines(paths).fields, **fields})
+
+
+def packets_table(played: PlayedStory) -> Table:
+    """Return the cells after each packet, pair by pair, and what the switch did with it."""
+    columns = {"who": played.names}
+    for place, part in enumerate(_PARTS):
+        first = 2 * place
+        columns[part] = [" | ".join(step.after[first : first + 2]) for step in played.steps]
+    columns["what"] = played.actions
+    return Table(columns)
+
+
+# Pool of slots ----------------------------------------------------------------------------------
 
 
 # illustrative: a delay of 1 us, which the slider changes
@@ -171,37 +338,53 @@ def pool(slots: float = 16, delay: float = 1, jobs: int = 1) -> Live:
     slots, delay, jobs : float, float, int
         Of the pool, 8..1024; of each link, 0.1..10 [us]; how many share the pool, each with its own workers, 1..8.
     """
+    arguments = {"slots": slots, "delay": delay, "jobs": jobs}
+    controls: dict[str, Control] = {
+        "slots": Slider(8, 1024),
+        "delay": Slider(0.1, 10, unit="us", log=True),
+        "jobs": Slider(1, 8),
+    }
+    return live_view("pool", arguments, pool_scene, controls)
 
-    def scene(slots: float, delay: float, jobs: int) -> Scene:
-        star = topologies.build("crossbar", hosts=_HOSTS, rate=_LINK, delay=delay * 1e-6)
-        # close enough to show where it is full
-        at = np.append(np.round(2.0 ** np.arange(3, 10.1, 0.25)), slots)
-        grown = [
-            trees.grow(star, range(_HOSTS), program(_HOSTS, _HOSTS, jobs, slots=int(k))) for k in at
-        ]
-        ways = [trees.shared([tree] * jobs)[0] for tree in grown]
-        rate, wire = [w.limit() for w in ways], ways[0].mode.payload + ways[0].mode.header
-        # the switch's packets, too
-        trip, most = (ways[0].round_trip(wire), min(_LINK, wire / ways[0].mode.seconds))
-        figures = {
-            "rate": units.format_rate(rate[-1]),
-            "trip": units.format_time(trip),
-            "jobs": jobs,
-        }
-        said = text(
-            "live.pool.said",
-            slots=int(slots) // jobs,
-            need=int(np.ceil(most * trip / wire)),
-            **figures,
-        )
-        return curve(
-            "live.pool", "slots", "rate", at, (rate, np.full(at.size, most)), said, (1e7, 1.5e10)
-        )
 
-    delays = Slider(0.1, 10, unit="us", log=True)
-    return live_view(
-        "pool", locals(), scene, {"slots": Slider(8, 1024), "delay": delays, "jobs": Slider(1, 8)}
+def pool_scene(slots: float, delay: float, jobs: int) -> Scene:
+    """Return the rate of a worker over the slots of the pool as a curve, below the rate of the switch."""
+    star = topologies.build("crossbar", hosts=_HOSTS, rate=_LINK, delay=delay * 1e-6)
+    # So close that the bend is where the pool is full; the last point is where the slider stands.
+    sizes = np.append(np.round(2.0 ** np.arange(3, 10.1, 0.25)), slots)  # (K,) slots
+    grown = [tree_with_slots(star, int(size), jobs) for size in sizes]
+    rates = [tree.limit() for tree in grown]  # (K,) [B/s]
+
+    tree = grown[0]
+    packet = tree.mode.payload + tree.mode.header  # [B]
+    trip = tree.round_trip(packet)  # [s]
+    most = min(_LINK, packet / tree.mode.seconds)  # [B/s]; the packets of the switch, too
+    caption = text(
+        "live.pool.said",
+        slots=int(slots) // jobs,
+        need=int(np.ceil(most * trip / packet)),
+        rate=units.format_rate(rates[-1]),
+        trip=units.format_time(trip),
+        jobs=jobs,
     )
+    return curve(
+        "live.pool",
+        x="slots",
+        y="rate",
+        at=sizes,
+        values=(rates, np.full(sizes.size, most)),
+        said=caption,
+        ends=(1e7, 1.5e10),
+    )
+
+
+def tree_with_slots(star: Fabric, slots: int, jobs: int) -> trees.Tree:
+    """Return the aggregation tree of one of ``jobs`` jobs that share a pool and run at once."""
+    tree = trees.grow(star, range(_HOSTS), program(_HOSTS, _HOSTS, jobs, slots=slots))
+    return trees.shared([tree] * jobs)[0]
+
+
+# Quantisation -----------------------------------------------------------------------------------
 
 
 def quantisation(bits: int = 20, largest: int = 3, workers: int = 8) -> Live:
@@ -215,123 +398,197 @@ def quantisation(bits: int = 20, largest: int = 3, workers: int = 8) -> Live:
         The scale is two to the ``bits``, 4..36; one of the numbers is two to the ``largest``, 3..20, the others are
         about 1; how many workers, 2..32.
     """
+    arguments = {"bits": bits, "largest": largest, "workers": workers}
+    controls: dict[str, Control] = {
+        "bits": Slider(4, 36),
+        "largest": Slider(3, 20),
+        "workers": Slider(2, 32),
+    }
+    return live_view("quantisation", arguments, quantisation_scene, controls)
 
-    def scene(bits: int, largest: int, workers: int) -> Scene:
-        values = np.random.default_rng(0).standard_normal((workers, 1, _VALUES)).astype(np.float32)
-        values[0, 0, 0] = 2.0**largest
-        at, error, whole = (
-            2.0 ** np.append(np.arange(4, 37), bits),
-            [],
-            values.sum(axis=0, dtype=np.float64),
-        )
-        for scale in at:
-            sent = quantise(values, [scale]).astype(np.int64)
-            total = reduce(lambda a, b: np.clip(a + b, -LARGEST - 1, LARGEST), sent)
-            error.append(float(np.abs(dequantise(total, [scale]) - whole).max()))
-        bound, agreed = error_bound(workers, at), float(block_scale(values)[0])
-        figures = {
-            "error": f"{error[-1]:.2g}",
-            "bound": f"{bound[-1]:.2g}",
-            "agreed": f"{np.log2(agreed):.1f}",
-        }
-        said = text(
-            "live.quantisation.said",
-            bits=bits,
-            best=f"{error_bound(workers, agreed):.2g}",
-            **figures,
-        )
-        return curve("live.quantisation", "scale", "error", at, (error, bound), said)
 
-    return live_view(
-        "quantisation",
-        locals(),
-        scene,
-        {"bits": Slider(4, 36), "largest": Slider(3, 20), "workers": Slider(2, 32)},
+def quantisation_scene(bits: int, largest: int, workers: int) -> Scene:
+    """Return the largest error of a sum over the scale as a curve, with the bound of rounding."""
+    values = np.random.default_rng(0).standard_normal((workers, 1, _VALUES)).astype(np.float32)
+    values[0, 0, 0] = 2.0**largest
+    exact = values.sum(axis=0, dtype=np.float64)
+
+    powers = np.append(np.arange(4, 37), bits)  # (K,); the last is where the slider stands
+    scales = 2.0**powers
+    errors = []
+    for scale in scales:
+        total = dequantise(saturated_sum(values, scale), [scale])
+        errors.append(float(np.abs(total - exact).max()))
+
+    bounds = error_bound(workers, scales)  # (K,)
+    agreed = float(block_scale(values)[0])  # the scale that workers agree on
+    caption = text(
+        "live.quantisation.said",
+        bits=bits,
+        best=f"{error_bound(workers, agreed):.2g}",
+        error=f"{errors[-1]:.2g}",
+        bound=f"{bounds[-1]:.2g}",
+        agreed=f"{np.log2(agreed):.1f}",
+    )
+    return curve(
+        "live.quantisation",
+        x="scale",
+        y="error",
+        at=scales,
+        values=(errors, bounds),
+        said=caption,
     )
 
 
+def saturated_sum(values: NDArray[np.float32], scale: float) -> NDArray[np.int64]:
+    """Return the sum of the values (W, 1, n) of all workers as integers that stay within 32 bits."""
+    first, *others = quantise(values, [scale]).astype(np.int64)
+    total: NDArray[np.int64] = first
+    for integers in others:
+        total = np.clip(total + integers, _SMALLEST, LARGEST)
+    return total
+
+
+# Tenants ----------------------------------------------------------------------------------------
+
+
 def tenants(jobs: int = 4, mode: str = "streaming", quota: int = 1) -> Live:
-    """Show the aggregation trees of jobs on a fat tree with 16 hosts, and who gets none.
+    """Show the aggregation trees of jobs on a fat tree with 16 hosts, and which jobs get none.
 
     Parameters
     ----------
     jobs, quota : int
-        How many, each on every fifth host, 1..5; trees of a switch, 1 or 2.
+        Number of jobs, each on every fifth host, 1..5; trees that a switch can hold, 1 or 2.
     mode : str
-        Of all jobs: streaming or low latency.
+        Mode of all trees: streaming or low latency.
     """
-    fabric = topologies.build("fat_tree", k=4)
+    arguments = {"jobs": jobs, "mode": mode, "quota": quota}
+    controls: dict[str, Control] = {
+        "jobs": Slider(1, 5),
+        "mode": Choice(("streaming", "low latency")),
+        "quota": Choice((1, 2)),
+    }
+    scene = partial(tenants_scene, topologies.build("fat_tree", k=4))
+    return live_view("tenants", arguments, scene, controls)
 
-    def scene(jobs: int, mode: str, quota: int) -> Scene:
-        manager, without = trees.Manager(fabric, trees=quota), dict[str, str]()
-        for first, job in enumerate("ABCDE"[:jobs]):
-            try:
-                manager.start(job, range(first, _HOSTS, 5), streaming=mode == "streaming")
-            except OutOfSlots as refused:
-                without[job] = str(refused)
-        got = manager.jobs.items()
-        load = np.sum(
-            [np.bincount([*t.links, *t.links ^ 1], minlength=fabric.n_links) for _, t in got],
-            axis=0,
-        )
-        roots = ", ".join(f"{job}: {fabric.name(int(t.switches[-1]))}" for job, t in got)
-        said = text("live.tenants.said", n=len(got), jobs=jobs, roots=roots, most=load.max())
-        if without:
-            said += " " + text(
-                "live.tenants.refused", list=", ".join(without), why=next(iter(without.values()))
-            )
-        return scene_of(fabric, load / load.max(), said=said)
 
-    modes = Choice(("streaming", "low latency"))
-    return live_view(
-        "tenants", locals(), scene, {"jobs": Slider(1, 5), "mode": modes, "quota": Choice((1, 2))}
+def tenants_scene(fabric: Fabric, jobs: int, mode: str, quota: int) -> Scene:
+    """Return a fabric with the trees of all jobs that get one."""
+    manager = trees.Manager(fabric, trees=quota)
+    refusals: dict[str, str] = {}  # by job
+    for first, job in enumerate("ABCDE"[:jobs]):
+        try:
+            manager.start(job, range(first, _HOSTS, 5), streaming=mode == "streaming")
+        except OutOfSlots as refused:
+            refusals[job] = str(refused)
+
+    load = trees_on_links(fabric, manager.jobs)
+    roots = []
+    for job, tree in manager.jobs.items():
+        roots.append(f"{job}: {fabric.name(int(tree.switches[-1]))}")
+    caption = text(
+        "live.tenants.said",
+        n=len(manager.jobs),
+        jobs=jobs,
+        roots=", ".join(roots),
+        most=load.max(),
     )
+    if refusals:
+        why = next(iter(refusals.values()))
+        caption += " " + text("live.tenants.refused", list=", ".join(refusals), why=why)
+    return scene_of(fabric, load / load.max(), said=caption)
+
+
+def trees_on_links(fabric: Fabric, jobs: Mapping[str, trees.Tree]) -> NDArray[np.int64]:
+    """Return how many trees use each link, up or down, (L,)."""
+    used = np.zeros(fabric.n_links, dtype=np.int64)
+    for tree in jobs.values():
+        both_directions = np.concatenate([tree.links, tree.links ^ 1])
+        used += np.bincount(both_directions, minlength=fabric.n_links)
+    return used
+
+
+# Hosts or the network ---------------------------------------------------------------------------
 
 
 def pays(jobs: int = 1, loss: float = 0.0, converts: str = "as fast as it sends") -> Live:
-    """Show the time of an all-reduce over size by the best of hosts' ways and in the network.
+    """Show the time of an all-reduce over size by the best host algorithm and in the network.
 
     Parameters
     ----------
     jobs, loss : int, float
-        That run at once on 16 hosts, 1, 2 or 4; probability for each packet on each link.
+        Number of jobs that run at once on 16 hosts, 1, 2 or 4; probability of loss of each packet on each link.
     converts : str
-        Rate at which a host makes integers of floats and back, for the programmable switch.
+        Rate at which a host converts floats to integers and back, for the programmable switch.
     """
-    sizes, fabric = (
-        8.0 ** np.arange(1.0, 11.0),
-        topologies.build("leaf_spine", hosts=_HOSTS, radix=8),
-    )
+    arguments = {"jobs": jobs, "loss": loss, "converts": converts}
+    controls: dict[str, Control] = {
+        "jobs": Choice((1, 2, 4)),
+        "loss": Choice((0.0, 0.001, 0.01, 0.05)),
+        # illustrative: fast and slow processors
+        "converts": Choice(("as fast as it sends", "10 GB/s", "2 GB/s")),
+    }
+    sizes = 8.0 ** np.arange(1.0, 11.0)  # [B]
+    fabric = topologies.build("leaf_spine", hosts=_HOSTS, radix=8)
+    costs = cache(partial(costs_over_sizes, fabric, sizes))  # so that going back is immediate
+    scene = partial(pays_scene, sizes, costs)
+    return live_view("pays", arguments, scene, controls)
 
-    @cache  # a way back shows at once
-    def at(jobs: int, loss: float, host: float) -> list[dict[str, Way]]:
-        return [compare(fabric, s, jobs=jobs, loss=loss, host=host) for s in sizes]
 
-    def scene(jobs: int, loss: float, converts: str) -> Scene:
-        host, words = np.inf if "as" in converts else units.rate(converts), list[str]()
-        ways = at(jobs, loss, host)
-        times = {"hosts": np.array([min(w[name].time for name in HOSTS) for w in ways])}
-        times |= {
-            k.replace("_", " "): np.array([w[k].time for w in ways])
-            for k in ways[0]
-            if k not in HOSTS
-        }
-        for name in [*times][1:]:
-            low, *_, high = [
-                units.format_size(s) for s in sizes[times[name] < times["hosts"]]
-            ] * 2 or ["", ""]
-            words.append(
-                text(f"live.pays.{'range' if low else 'never'}", way=name, low=low, high=high)
-            )
-        drawn = {
-            k: Result("all_reduce", "predicted", sizes, time, _HOSTS // jobs)
-            for k, time in times.items()
-        }
-        return sweep_scene(drawn, said=text("live.pays.said", list=" ".join(words)))
+# Name of an algorithm -> its cost.
+Costs = dict[str, Way]
 
-    # illustrative: fast and slow processors
-    rates = Choice(("as fast as it sends", "10 GB/s", "2 GB/s"))
-    losses = Choice((0.0, 0.001, 0.01, 0.05))
-    return live_view(
-        "pays", locals(), scene, {"jobs": Choice((1, 2, 4)), "loss": losses, "converts": rates}
-    )
+
+def costs_over_sizes(
+    fabric: Fabric, sizes: Floats, jobs: int, loss: float, convert_rate: float
+) -> list[Costs]:
+    """Return the cost of an all-reduce by each algorithm, for each size."""
+    costs = []
+    for size in sizes:
+        costs.append(compare(fabric, size, jobs=jobs, loss=loss, host=convert_rate))
+    return costs
+
+
+def pays_scene(
+    sizes: Floats,
+    costs: Callable[[int, float, float], list[Costs]],
+    jobs: int,
+    loss: float,
+    converts: str,
+) -> Scene:
+    """Return the time of an all-reduce over size by the best host algorithm and in the network.
+
+    ``costs`` is `costs_over_sizes` for a fabric and the sizes.
+    """
+    convert_rate = np.inf
+    if converts != "as fast as it sends":
+        convert_rate = units.rate(converts)
+    times = best_times(costs(jobs, loss, convert_rate))
+
+    ranges = []
+    for name, seconds in times.items():
+        if name != "hosts":
+            ranges.append(range_in_words(name, sizes[seconds < times["hosts"]]))
+    results = {
+        name: Result("all_reduce", "predicted", sizes, seconds, _HOSTS // jobs)
+        for name, seconds in times.items()
+    }
+    return sweep_scene(results, said=text("live.pays.said", list=" ".join(ranges)))
+
+
+def best_times(costs: list[Costs]) -> dict[str, Floats]:
+    """Return the times over size, (K,) [s]: of the best algorithm of hosts, and each one in the network."""
+    times = {"hosts": np.array([min(cost[name].time for name in HOSTS) for cost in costs])}
+    for name in costs[0]:
+        if name not in HOSTS:
+            times[name.replace("_", " ")] = np.array([cost[name].time for cost in costs])
+    return times
+
+
+def range_in_words(name: str, faster: Floats) -> str:
+    """Return from which size [B] to which an algorithm in the network is faster than hosts, if any."""
+    if not faster.size:
+        return text("live.pays.never", way=name, low="", high="")
+    low = units.format_size(faster[0])
+    high = units.format_size(faster[-1])
+    return text("live.pays.range", way=name, low=low, high=high)

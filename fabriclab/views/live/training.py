@@ -1,95 +1,221 @@
-"""Live views of training: the bubble of a pipeline, workers that wait for a parameter server, and waiting for sums.
+"""Live views of training: the bubble of a pipeline, workers and parameter servers, and waiting for gradients.
 
-What of a gradient sum a step waits for, and how one slow rank makes all others late.
+Gradients are reduced in buckets that overlap with the backward pass, or in an all-reduce that one slow rank delays.
 """
 
-from dataclasses import replace
-from functools import cache
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fabriclab import collectives, engines, topologies, units, workload
-from fabriclab.catalog import case
-from fabriclab.core import Fabric, Floats, Flows, Timeline
+from fabriclab.catalog import Case, case
+from fabriclab.core import Fabric, Flags, Floats, Flows, Ints, Timeline
 from fabriclab.routing import route
 from fabriclab.simulation import Simulation, simulate
 from fabriclab.texts import text
-from fabriclab.views.live.widget import Choice, Live, Slider, Table, live_view
+from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.scene import COLOUR, Layer, Scene, ink_on, shade
 from fabriclab.views.timelines import idle_of, timeline_scene
 
-_PASSES = {"forward": 1.0, "backward": 2.0}  # illustrative: a backward pass is twice the work [s]
-_RATE, _SIZE = 1e9, 1e8  # illustrative: what is sent can be seen [B/s], [B]
-_WORKERS, _STEPS = 4, 12
-_LATE = ("nobody", "one worker", "by chance")
-_SUMS = ("ring", "halving_doubling", "binomial_tree")
-_RACED = ("ring", "binomial_tree")
+_FORWARD = 1.0  # illustrative: time of a forward pass [s]
+_BACKWARD = 2.0  # illustrative: a backward pass is twice the work [s]
+_RATE = 1e9  # illustrative: slow enough for messages to be seen [B/s]
+_SIZE = 1e8  # illustrative: of a model, large enough for messages to be seen [B]
+_WORKERS = 4
+_STEPS = 12
+_DELAYED = ("nobody", "one worker", "by chance")
+_BUCKET_ALGORITHMS = ("ring", "halving_doubling", "binomial_tree")
+_STRAGGLER_ALGORITHMS = ("ring", "binomial_tree")
 _MOST = 16  # ranks whose lanes all fit into the picture
+_ROUNDING = 1e-9  # a message that is late by less is on time [s]
+
+
+# Computations as bars ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PatternRun:
+    """A pattern of computations and messages, and the times that an engine gave it."""
+
+    flows: Flows
+    timeline: Timeline
+
+    @property
+    def computes(self) -> Flags:
+        """Which flows are computations, (F,)."""
+        return np.asarray(self.flows.lag > 0)
+
+
+def run_pattern(pattern: str, ranks: int, size: float, **options: Any) -> PatternRun:
+    """Return a pattern of `fabriclab.workload`, run on a crossbar with ``ranks`` hosts."""
+    star = topologies.build("crossbar", hosts=ranks, rate=_RATE)
+    flows = workload.build(pattern, star, size, **options)
+    timeline = engines.run(star, route(star, flows), flows)
+    return PatternRun(flows, workload.spans(timeline, flows))
+
+
+def computations_scene(run: PatternRun, lane: str, group: int) -> Scene:
+    """Return the computations of a run as numbered bars, a lane for each rank.
+
+    Parameters
+    ----------
+    run : PatternRun
+        What to draw.
+    lane : str
+        Name of a lane and of its column in the table, such as "stage".
+    group : int
+        So many computations of one kind share a number: a micro-batch or a step.
+    """
+    which = np.flatnonzero(run.computes)  # (C,) flows that are computations
+    flows = Flows.make(
+        run.flows.source[which],
+        run.flows.target[which],
+        0.0,
+        label=run.flows.label[which],
+        labels=run.flows.labels,
+    )
+    timeline = replace(
+        run.timeline, start=run.timeline.start[which], finish=run.timeline.finish[which]
+    )
+    numbers = numbers_in_kind(flows.label, group)
+
+    drawn = timeline_scene(timeline, flows, f"{lane} {{}}".format)
+    layers = {
+        "idle": idle_of(drawn.layers["bars"], np.unique(drawn.layers["bars"].fields["y"])),
+        **drawn.layers,
+        "kinds": Layer("boxes", {**drawn.layers["kinds"].fields, "hatch": None}),
+        "bars": numbered_bars(drawn.layers["bars"], numbers),
+    }
+    columns = {
+        lane: flows.source,
+        "what": [flows.labels[label] for label in flows.label],
+        "number": numbers,
+        "start [s]": timeline.start,
+        "finish [s]": timeline.finish,
+    }
+    return replace(drawn, table=Table(columns), layers=layers)
+
+
+def numbers_in_kind(labels: NDArray[np.int32], group: int) -> Ints:
+    """Return the number of each computation within its kind, from 1; ``group`` of them share one.
+
+    ``labels`` (C,) must be sorted, so that computations of one kind follow each other.
+    """
+    first = np.searchsorted(labels, labels)  # (C,) the first computation of the same kind
+    numbers: Ints = (np.arange(labels.size) - first) // group + 1
+    return numbers
+
+
+def numbered_bars(bars: Layer, numbers: Ints) -> Layer:
+    """Return bars with their numbers in them, and with white edges instead of hatches."""
+    fields = bars.fields
+    names = [f"{name} {number}" for name, number in zip(fields["names"], numbers, strict=True)]
+    more = {
+        "hatch": None,
+        "edge": COLOUR["white"],
+        "ink": ink_on(fields["colour"]),
+        "texts": [f"{number}" for number in numbers],
+        "names": names,
+    }
+    return Layer("boxes", {**fields, **more})
+
+
+# Pipeline ---------------------------------------------------------------------------------------
 
 
 def bubble(stages: int = 4, microbatches: int = 8, schedule: str = "GPipe") -> Live:
-    """Show when each stage of a pipeline computes, and which part of the time none does: the bubble.
+    """Show when each stage of a pipeline computes, and the part of the time in which stages idle: the bubble.
 
     A backward pass takes twice a forward pass, and what is sent takes no time. Interleaved stages have two parts of
-    the model each, and a multiple of ``stages`` micro-batches: so many are shown.
+    the model each, and need a multiple of ``stages`` micro-batches: the next multiple is shown.
 
     Parameters
     ----------
     stages, microbatches : int
-        How many. 2..8, 1..32
+        Number of stages, 2..8, and of micro-batches, 1..32.
     schedule : str
         GPipe, 1F1B or interleaved.
     """
+    arguments = {"stages": stages, "microbatches": microbatches, "schedule": schedule}
+    controls: dict[str, Control] = {
+        "stages": Slider(2, 8),
+        "microbatches": Slider(1, 32),
+        "schedule": Choice(("GPipe", "1F1B", "interleaved")),
+    }
+    return live_view("bubble", arguments, bubble_scene, controls)
 
-    def scene(stages: int, microbatches: int, schedule: str) -> Scene:
-        parts = 1 + (schedule == "interleaved")
-        m = -(-microbatches // stages) * stages if parts > 1 else microbatches
-        order = "1f1b" if parts > 1 else schedule.lower()
-        made, flows, t = _computing(
-            "pipeline",
-            stages,
-            0.0,
-            "stage",
-            stages * parts,
-            stages=range(stages),
-            microbatches=m,
-            order=order,
-            chunks=parts,
-            **_PASSES,
-        )
-        stage, what = np.array(made.table["stage"]), made.table["what"] == "forward"  # type: ignore[index]
-        share = 1 - np.sum(t.finish - t.start, where=flows.lag > 0) / (stages * t.end)
-        rows = np.argsort(stage, kind="stable")
-        begun, done = (
-            np.sort(made.table[k][rows][(what == ahead)[rows]].reshape(stages, -1))  # type: ignore[index]
-            for k, ahead in (("start [s]", True), ("finish [s]", False))
-        )
-        gone = np.count_nonzero(done[:, None] <= begun[..., None] + 1e-6, axis=2)
-        held = int(np.max(np.arange(1, begun.shape[1] + 1) - gone))
-        said = text(
-            "live.bubble.said",
-            stages=stages,
-            m=m,
-            schedule=schedule,
-            share=100 * share,
-            form=100 * (stages - 1) / (parts * m + stages - 1),
-            held=held / parts,
-            sent=np.count_nonzero(flows.source != flows.target),
-        )
-        said += " " + text("live.bubble.more", m=m, stages=stages) if m > microbatches else ""
-        return replace(made, said=said, alt=said)
 
-    return live_view(
-        "bubble",
-        locals(),
-        scene,
-        {
-            "stages": Slider(2, 8),
-            "microbatches": Slider(1, 32),
-            "schedule": Choice(("GPipe", "1F1B", "interleaved")),
-        },
+def bubble_scene(stages: int, microbatches: int, schedule: str) -> Scene:
+    """Return the passes of all stages as bars, with the bubble and the stored activations in words."""
+    parts = 1  # of the model, at each stage
+    order = schedule.lower()
+    shown = microbatches
+    if schedule == "interleaved":
+        parts = 2
+        order = "1f1b"
+        shown = -(-microbatches // stages) * stages  # the next multiple of the stages
+
+    run = run_pattern(
+        "pipeline",
+        stages,
+        0.0,
+        stages=range(stages),
+        microbatches=shown,
+        order=order,
+        chunks=parts,
+        forward=_FORWARD,
+        backward=_BACKWARD,
     )
+    caption = text(
+        "live.bubble.said",
+        stages=stages,
+        m=shown,
+        schedule=schedule,
+        share=100 * idle_share(run, stages),
+        form=100 * (stages - 1) / (parts * shown + stages - 1),
+        held=most_activations(run, stages) / parts,
+        sent=np.count_nonzero(run.flows.source != run.flows.target),
+    )
+    if shown > microbatches:
+        caption += " " + text("live.bubble.more", m=shown, stages=stages)
+    scene = computations_scene(run, "stage", group=stages * parts)
+    return replace(scene, said=caption, alt=caption)
+
+
+def idle_share(run: PatternRun, ranks: int) -> float:
+    """Return the part of the time of ``ranks`` ranks in which they do not compute, 0..1."""
+    timeline = run.timeline
+    busy = np.sum(timeline.finish - timeline.start, where=run.computes)  # [s], of all ranks
+    return float(1 - busy / (ranks * timeline.end))
+
+
+def most_activations(run: PatternRun, stages: int) -> int:
+    """Return for how many forward passes a stage stores activations at once, at most.
+
+    It stores them from the start of a forward pass to the end of its backward pass.
+    """
+    begun = np.sort(by_stage(run, run.timeline.start, "forward", stages))  # (S, M) [s]
+    ended = np.sort(by_stage(run, run.timeline.finish, "backward", stages))  # (S, M) [s]
+
+    # At each start of a forward pass: backward passes of the stage that are over but for rounding.
+    over = np.count_nonzero(ended[:, None] <= begun[..., None] + 1e-6, axis=2)  # (S, M)
+    forward_passes = np.arange(1, begun.shape[1] + 1)  # (M,) begun by then
+    return int(np.max(forward_passes - over))
+
+
+def by_stage(run: PatternRun, times: Floats, kind: str, stages: int) -> Floats:
+    """Return the times of one kind of computation, a row for each stage, (S, M)."""
+    labels = np.array(run.flows.labels)[run.flows.label]
+    which = np.flatnonzero(run.computes & (labels == kind))
+    order = np.argsort(run.flows.source[which], kind="stable")
+    return times[which][order].reshape(stages, -1)
+
+
+# Parameter server -------------------------------------------------------------------------------
 
 
 def staleness(staleness: int = 0, late: str = "by chance", servers: int = 1) -> Live:
@@ -104,86 +230,53 @@ def staleness(staleness: int = 0, late: str = "by chance", servers: int = 1) -> 
     servers : int
         Each has an equal part of the model. 1..4
     """
-
-    def scene(staleness: int, late: str, servers: int) -> Scene:
-        takes = np.ones((_STEPS, _WORKERS))
-        if late == "by chance":
-            takes = np.random.default_rng(0).uniform(0.4, 1.6, takes.shape)
-        takes[:, 0] += late == "one worker"
-        who = {"workers": range(_WORKERS), "servers": _WORKERS + np.arange(servers)}
-        made, _, t = _computing(
-            "parameter_server",
-            _WORKERS + servers,
-            _SIZE,
-            "worker",
-            _WORKERS,
-            compute=takes,
-            steps=_STEPS,
-            staleness=staleness,
-            **who,
-        )
-        said = text(
-            "live.staleness.said",
-            staleness=staleness,
-            late=late,
-            servers=servers,
-            steps=_STEPS,
-            time=t.end / _STEPS,
-            wait=100 * (1 - takes.sum() / (_WORKERS * t.end)),
-        )
-        return replace(made, said=said, alt=said)
-
-    return live_view(
-        "staleness",
-        locals(),
-        scene,
-        {"staleness": Slider(0, 3), "late": Choice(_LATE), "servers": Slider(1, 4)},
-    )
-
-
-def _computing(
-    pattern: str, ranks: int, size: float, lane: str, each: int, **options: Any
-) -> tuple[Scene, Flows, Timeline]:
-    """Return the computations of a pattern as bars whose number rises after ``each``, and flows and times of all."""
-    star = topologies.build("crossbar", hosts=ranks, rate=_RATE)
-    flows = workload.build(pattern, star, size, **options)
-    t = workload.spans(engines.run(star, route(star, flows), flows), flows)
-    at = np.flatnonzero(flows.lag > 0)
-    own = Flows.make(
-        flows.source[at], flows.target[at], 0.0, label=flows.label[at], labels=flows.labels
-    )
-    time = replace(t, start=t.start[at], finish=t.finish[at])
-    scene = timeline_scene(time, own, f"{lane} {{}}".format)
-    # kinds follow each other
-    number = (np.arange(at.size) - np.searchsorted(own.label, own.label)) // each + 1
-    bars, kinds = (scene.layers[k].fields for k in ("bars", "kinds"))
-    names = [f"{who} {n}" for who, n in zip(bars["names"], number, strict=True)]
-    layers = {
-        "idle": idle_of(scene.layers["bars"], np.unique(bars["y"])),
-        **scene.layers,
-        "kinds": Layer("boxes", {**kinds, "hatch": None}),
-        "bars": Layer(
-            "boxes",
-            {
-                **bars,
-                "hatch": None,
-                "edge": COLOUR["white"],
-                "ink": ink_on(bars["colour"]),
-                "texts": [f"{n}" for n in number],
-                "names": names,
-            },
-        ),
+    arguments = {"staleness": staleness, "late": late, "servers": servers}
+    controls: dict[str, Control] = {
+        "staleness": Slider(0, 3),
+        "late": Choice(_DELAYED),
+        "servers": Slider(1, 4),
     }
-    table = Table(
-        {
-            lane: own.source,
-            "what": [own.labels[i] for i in own.label],
-            "number": number,
-            "start [s]": time.start,
-            "finish [s]": time.finish,
-        }
+    return live_view("staleness", arguments, staleness_scene, controls)
+
+
+def staleness_scene(staleness: int, late: str, servers: int) -> Scene:
+    """Return the steps of all workers as bars, with the time of a step and the waiting in words."""
+    compute = compute_times(late)
+    run = run_pattern(
+        "parameter_server",
+        _WORKERS + servers,
+        _SIZE,
+        compute=compute,
+        steps=_STEPS,
+        staleness=staleness,
+        workers=range(_WORKERS),
+        servers=_WORKERS + np.arange(servers),
     )
-    return replace(scene, table=table, layers=layers), flows, t
+    end = run.timeline.end
+    caption = text(
+        "live.staleness.said",
+        staleness=staleness,
+        late=late,
+        servers=servers,
+        steps=_STEPS,
+        time=end / _STEPS,
+        wait=100 * (1 - compute.sum() / (_WORKERS * end)),
+    )
+    scene = computations_scene(run, "worker", group=_WORKERS)
+    return replace(scene, said=caption, alt=caption)
+
+
+def compute_times(late: str) -> Floats:
+    """Return how long each step of each worker computes, (steps, workers). [s]."""
+    times = np.ones((_STEPS, _WORKERS))
+    if late == "by chance":
+        times = np.random.default_rng(0).uniform(0.4, 1.6, times.shape)
+    if late == "one worker":
+        times[:, 0] += 1.0
+    return times
+
+
+# Buckets of gradients ---------------------------------------------------------------------------
 
 
 def overlap(
@@ -193,67 +286,100 @@ def overlap(
     way: str = "ring",
     priority: bool = False,
 ) -> Live:
-    """Show the last backward pass of the running case, the sum of its gradients in equal buckets, and the next forward.
+    """Show the last backward pass of the running case, its gradients reduced in equal buckets, and the next forward.
 
     Parameters
     ----------
     bucket : float, optional
         Size of a bucket; all gradients in one unless given. [MB]
     start : float, optional
-        Time that each step of a sum takes before its first byte; that of the case unless given. [us]
+        Time that each step of an all-reduce takes before its first byte; as in the case unless given. [us]
     way : str
-        How a bucket is summed: ring, halving_doubling or binomial_tree.
+        Algorithm that reduces a bucket: ring, halving_doubling or binomial_tree.
     priority : bool
         As in the pattern ``data_parallel``: the next forward waits for the buckets that it needs, not for all.
     """
     job = case()
-    whole, forward = (
-        job.dp_gradients / 1e6,
-        (job.t_compute + job.t_tp) / job.microbatches - job.window,
-    )
-    bucket = whole if bucket is None else bucket
-    start = job.ring_step_latency * 1e6 if start is None else start
+    gradients = job.dp_gradients / 1e6  # [MB]
+    arguments = {
+        "bucket": gradients if bucket is None else bucket,
+        "start": job.ring_step_latency * 1e6 if start is None else start,
+        "way": way,
+        "priority": priority,
+    }
+    controls: dict[str, Control] = {
+        "bucket": Slider(25, gradients, unit="MB", log=True),
+        # illustrative: from a fast switch to a slow software stack
+        "start": Slider(1, 20, 0.1, unit="us"),
+        "way": Choice(_BUCKET_ALGORITHMS),
+    }
+    scene = partial(overlap_scene, job, priority)
+    return live_view("overlap", arguments, scene, controls)
 
-    def scene(bucket: float, start: float, way: str) -> Scene:
-        n, form = max(1, round(whole / bucket)), collectives.closed_form("all_reduce", way)
-        parts = (np.full(n, of_step / n) for of_step in (forward, job.window, job.dp_gradients))
-        flows = workload.build(
-            "data_parallel",
-            *parts,
-            lambda b: form(b, int(job.dp), start * 1e-6, job.nic_rate),
-            priority=priority,
-        )
-        lanes = workload.streams(flows)
-        t = workload.spans(engines.run(lanes, route(lanes, flows), flows, "ideal"), flows)
-        sums = workload.labelled(flows, "all-reduce")
-        waits = workload.exposed(t, flows, ~sums, sums)
-        made, took = timeline_scene(t, flows, lanes.name), flows.lag[sums].sum()
-        bars = made.layers["bars"]
-        said = text(
-            "live.overlap.said",
-            n=n,
-            size=job.dp_gradients / n,
-            way=way,
-            took=took,
-            hidden=took - waits,
-            waits=waits,
-        )
-        return replace(
-            made,
-            said=said,
-            alt=said,
-            layers={"idle": idle_of(bars, bars.fields["y"][0]), **made.layers},
-        )
 
-    # illustrative: from a quick switch to a slow software stack
-    sizes, starts = Slider(25, whole, unit="MB", log=True), Slider(1, 20, 0.1, unit="us")
-    return live_view(
-        "overlap", locals(), scene, {"bucket": sizes, "start": starts, "way": Choice(_SUMS)}
+def overlap_scene(job: Case, priority: bool, bucket: float, start: float, way: str) -> Scene:
+    """Return passes and buckets as bars, with the part of the all-reduces that is exposed in words."""
+    buckets = max(1, round(job.dp_gradients / 1e6 / bucket))
+    flows = gradient_step(job, buckets, start * 1e-6, way, priority)
+    streams = workload.streams(flows)
+    timeline = engines.run(streams, route(streams, flows), flows, "ideal")
+    timeline = workload.spans(timeline, flows)
+
+    reduces = workload.labelled(flows, "all-reduce")  # (F,)
+    total = flows.lag[reduces].sum()
+    exposed = workload.exposed(timeline, flows, ~reduces, reduces)
+    caption = text(
+        "live.overlap.said",
+        n=buckets,
+        size=job.dp_gradients / buckets,
+        way=way,
+        took=total,
+        hidden=total - exposed,
+        waits=exposed,
     )
+    drawn = timeline_scene(timeline, flows, streams.name)
+    bars = drawn.layers["bars"]
+    layers = {"idle": idle_of(bars, bars.fields["y"][0]), **drawn.layers}
+    return replace(drawn, said=caption, alt=caption, layers=layers)
+
+
+def gradient_step(job: Case, buckets: int, latency: float, algorithm: str, priority: bool) -> Flows:
+    """Return the end of a step of a job: a backward pass, all-reduces and the next forward pass.
+
+    Parameters
+    ----------
+    job : Case
+        Gives times, sizes and rates.
+    buckets : int
+        Number of all-reduces, equal in size.
+    latency : float
+        Of each step of an all-reduce, before its first byte. [s]
+    algorithm : str
+        How a bucket is reduced.
+    priority : bool
+        Whether the next forward pass waits only for the buckets that it needs.
+    """
+    forward = (job.t_compute + job.t_tp) / job.microbatches - job.window  # [s]
+    closed_form = collectives.closed_form("all_reduce", algorithm)
+
+    def bucket_time(size: float) -> Any:
+        return closed_form(size, int(job.dp), latency, job.nic_rate)
+
+    return workload.build(
+        "data_parallel",
+        np.full(buckets, forward / buckets),
+        np.full(buckets, job.window / buckets),
+        np.full(buckets, job.dp_gradients / buckets),
+        bucket_time,
+        priority=priority,
+    )
+
+
+# Straggler --------------------------------------------------------------------------------------
 
 
 def straggler(
-    size: units.Quantity = "1 MB",  # illustrative: a small array, whose starts count
+    size: units.Quantity = "1 MB",  # illustrative: a small array, so that latency counts
     ranks: int = 16,
     *,
     what: str = "card",
@@ -263,16 +389,18 @@ def straggler(
 ) -> Live:
     """Show the messages of an all-reduce in which one rank is slow, coloured by how late each of them ends.
 
-    Starts and rates are those of the running case; a message waits for those that it needs, without barriers.
+    Per-message latency and rates are those of the running case; a message waits for those that it needs, without
+    barriers.
 
     Parameters
     ----------
     size : float or str
-        Of the array. [B]
+        Size of the array. [B]
     ranks : int
-        How many. 2..16
+        Number of ranks. 2..16
     what : str
-        What is slow: ``"card"`` makes each start of the rank longer, ``"link"`` its cable out less wide.
+        What is slow: ``"card"``, the NIC, makes each message of the rank begin later; ``"link"`` lowers the rate of
+        its cable out.
     rank, slow : int, float
         Which rank, and how many times as slow. 1..16
     way : str
@@ -280,56 +408,83 @@ def straggler(
     """
     units.choice(what, "what", ("card", "link"))
     units.count(ranks, "ranks", 2, _MOST)
+    arguments = {
+        "size": size,
+        "ranks": ranks,
+        "what": what,
+        "rank": rank,
+        "slow": slow,
+        "way": way,
+    }
+    controls: dict[str, Control] = {
+        "rank": Slider(0, ranks - 1),
+        "slow": Slider(1, 16, 0.5),
+        "way": Choice(_STRAGGLER_ALGORITHMS),
+    }
     job = case()
     star = topologies.build("crossbar", hosts=ranks, rate=job.nic_rate)
+    healthy = cache(partial(healthy_run, star, size, job.ring_step_latency))
+    scene = partial(straggler_scene, healthy, what)
+    return live_view("straggler", arguments, scene, controls)
 
-    @cache
-    def healthy(way: str) -> Simulation:
-        return simulate("all_reduce", way, star, size, lag=job.ring_step_latency, expand=True)
 
-    def ill(way: str, rank: int, slow: float) -> tuple[Flows, Timeline]:
-        run, node = healthy(way), star.endpoint[rank]
-        if what == "card":
-            flows = workload.slowed(run.flows, [node], factor=slow)
-            return flows, engines.run(star, run.routes, flows)
-        narrow: Fabric = star.with_capacity(
-            np.flatnonzero(star.source == node), job.nic_rate / slow
-        )
-        return run.flows, engines.run(narrow, run.routes, run.flows)
+def healthy_run(star: Fabric, size: units.Quantity, latency: float, algorithm: str) -> Simulation:
+    """Return an all-reduce in which no rank is slow, written out message by message."""
+    return simulate("all_reduce", algorithm, star, size, lag=latency, expand=True)
 
-    def scene(rank: int, slow: float, way: str) -> Scene:
-        words = [
-            text(
-                "live.straggler.one",
-                way=each,
-                end=healthy(each).time,
-                now=ill(each, rank, slow)[1].end,
-            )
-            for each in _RACED
-        ]
-        flows, t = ill(way, rank, slow)
-        late: Floats = np.maximum(t.finish - healthy(way).timeline.finish, 0.0)
-        hit = np.unique(flows.source[late > 1e-9]).size
-        said = text(
-            "live.straggler.said",
-            rank=rank,
-            what=text(f"live.straggler.{what}", slow=float(slow)),
-            list="; ".join(words),
-            way=way,
-            hit=hit,
-            all=ranks,
-        )
-        whole = replace(t, start=t.start - flows.lag)  # a bar holds its start-up too
-        made = timeline_scene(whole, flows, "rank {}".format)
-        bars = made.layers["bars"]
-        fields = {**bars.fields, "colour": shade(late / max(late.max(), 1e-9)), "hatch": None}
-        table = Table({**(made.table.columns if made.table else {}), "late [s]": late})
-        layers = {**made.layers, "bars": replace(bars, fields=fields)}
-        return replace(made, said=said, alt=said, table=table, layers=layers)
 
-    return live_view(
-        "straggler",
-        locals(),
-        scene,
-        {"rank": Slider(0, ranks - 1), "slow": Slider(1, 16, 0.5), "way": Choice(_RACED)},
+def slowed_run(healthy: Simulation, what: str, rank: int, slow: float) -> PatternRun:
+    """Return a run again with one slow rank.
+
+    ``what`` is "card", which makes each of its messages begin later, or "link", which makes its cable out narrower.
+    """
+    star = healthy.fabric
+    flows = healthy.flows
+    node = star.endpoint[rank]
+    if what == "card":
+        flows = workload.slowed(flows, [node], factor=slow)
+    else:
+        out = np.flatnonzero(star.source == node)
+        star = star.with_capacity(out, case().nic_rate / slow)
+    return PatternRun(flows, engines.run(star, healthy.routes, flows))
+
+
+def straggler_scene(
+    healthy: Callable[[str], Simulation], what: str, rank: int, slow: float, way: str
+) -> Scene:
+    """Return the messages as bars, each coloured by its delay, with the end by each algorithm in words.
+
+    ``healthy`` returns the run of an algorithm in which no rank is slow.
+    """
+    runs = {}
+    ends = []
+    for algorithm in _STRAGGLER_ALGORITHMS:
+        before = healthy(algorithm)
+        runs[algorithm] = slowed_run(before, what, rank, slow)
+        now = runs[algorithm].timeline.end
+        ends.append(text("live.straggler.one", way=algorithm, end=before.time, now=now))
+
+    flows = runs[way].flows
+    timeline = runs[way].timeline
+    delay = np.maximum(timeline.finish - healthy(way).timeline.finish, 0.0)  # (F,) [s]
+    delayed_ranks = np.unique(flows.source[delay > _ROUNDING])
+    caption = text(
+        "live.straggler.said",
+        rank=rank,
+        what=text(f"live.straggler.{what}", slow=float(slow)),
+        list="; ".join(ends),
+        way=way,
+        hit=delayed_ranks.size,
+        all=healthy(way).schedule.n_ranks,
     )
+
+    from_post = replace(timeline, start=timeline.start - flows.lag)  # a bar holds its start-up too
+    drawn = timeline_scene(from_post, flows, "rank {}".format)
+    bars = drawn.layers["bars"]
+    colour = shade(delay / max(delay.max(), _ROUNDING))
+    fields = {**bars.fields, "colour": colour, "hatch": None}
+    layers = {**drawn.layers, "bars": replace(bars, fields=fields)}
+
+    columns = dict(drawn.table.columns) if drawn.table else {}
+    columns["late [s]"] = delay
+    return replace(drawn, said=caption, alt=caption, table=Table(columns), layers=layers)

@@ -1,21 +1,54 @@
-"""Live views of links: what a message's latency is made of, and what it takes to keep data in slower memory."""
+"""Live views of waiting: what a message's latency is made of, and what keeping data in slower memory costs."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from fabriclab import catalog
 from fabriclab.catalog.tables import read_rows
+from fabriclab.core import Floats, Spec
 from fabriclab.physics import memory
 from fabriclab.texts import text
-from fabriclab.views.live.rdma import stacked
-from fabriclab.views.live.widget import Choice, Live, Slider, Table, live_view
+from fabriclab.views.live.rdma import Bar, stacked
+from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.scene import Scene
 
-# Facts of each part of a message's way: the least and the most count.
+# Facts of each part of a message's path: the least and the most count.
 _FACTS = read_rows(Path(__file__).with_name("latency.csv"))
+_STACKS = ("InfiniBand, RDMA", "Ethernet, RDMA", "Slingshot, RDMA", "Ethernet, kernel TCP")
 _SEQUENCES = 16  # illustrative: served at once
 _STATE = 12  # illustrative: bytes of optimiser state of a parameter
+_TIERS = ("HBM", "DDR", "CXL")
+
+
+# Latency of a message ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyPart:
+    """One part of a message's latency: how often it counts on the path, and the facts about it."""
+
+    count: float  # of devices, or metres of cable
+    facts: list[Spec]
+
+    @property
+    def low(self) -> float:
+        """The least time [s]."""
+        return self.count * min(fact.ends[0] for fact in self.facts)
+
+    @property
+    def high(self) -> float:
+        """The longest time [s]."""
+        return self.count * max(fact.ends[1] for fact in self.facts)
+
+    @property
+    def sources(self) -> str:
+        """Where the facts are from, each source once."""
+        sources = [f"{fact.source} ({fact.evidence})" for fact in self.facts]
+        return " ".join(dict.fromkeys(sources))
 
 
 def latency(
@@ -30,61 +63,96 @@ def latency(
     Parameters
     ----------
     way : str
-        Kind of the switches, and what the protocol stack is.
+        Kind of the switches, and the protocol stack.
     switches, metres : int, float
-        On the way, 0..6; length of each cable, 1..1000 [m].
+        Number of switches on the path, 0..6; length of each cable, 1..1000 [m].
     """
+    arguments = {"way": way, "switches": switches, "metres": metres}
+    controls: dict[str, Control] = {
+        "way": Choice(_STACKS),
+        "switches": Slider(0, 6),
+        "metres": Slider(1, 1000, unit="m", log=True),
+    }
+    return live_view("latency", arguments, latency_scene, controls)
 
-    def scene(way: str, switches: int, metres: float) -> Scene:
-        net, _, stack = way.partition(", ")
-        times = {
-            stack: 1,
-            "adapters": 1,
-            net: switches,
-            "coding": switches + 1,
-            "cables": (switches + 1) * metres,
-        }
-        rows = [
-            [
-                s
-                for r in _FACTS
-                if r["part"] == part
-                for s in getattr(catalog, r["table"])[r["id"]].specs
-                if s.attribute == r["attribute"]
-            ]
-            for part in times
-        ]
-        ends = [[x for s in row for x in s.ends] for row in rows]
-        low, high = np.array([[min(e), max(e)] for e in ends]).T * list(times.values())
-        names = [
-            text(f"live.latency.{k}")
-            for k in ("stack", "nic", "switch", "code", "metre", "least", "most")
-        ]
-        bars = [
-            (lane, i, end - t, end)
-            for lane, part in enumerate((low, high))
-            for i, (t, end) in enumerate(zip(part, np.cumsum(part), strict=True))
-            if t
-        ]
-        sums, most = {"low": low.sum(), "high": high.sum()}, names[high.argmax()]
-        said = text("live.latency.said", way=way, n=switches, metres=metres, part=most, **sums)
-        sources = [
-            " ".join(dict.fromkeys(f"{s.source} ({s.evidence})" for s in row)) for row in rows
-        ]
-        table = Table({"part": names[:5], "least [s]": low, "most [s]": high, "source": sources})
-        return stacked(bars, names[5:], names[:5], said, table)
 
-    ways = Choice(("InfiniBand, RDMA", "Ethernet, RDMA", "Slingshot, RDMA", "Ethernet, kernel TCP"))
-    return live_view(
-        "latency",
-        locals(),
-        scene,
-        {"way": ways, "switches": Slider(0, 6), "metres": Slider(1, 1000, unit="m", log=True)},
+def latency_scene(way: str, switches: int, metres: float) -> Scene:
+    """Return the latency as two rows of bars, the least and the most, with sentence and table."""
+    parts = latency_parts(way, switches, metres)
+    low = np.array([part.low for part in parts])  # (5,) [s]
+    high = np.array([part.high for part in parts])  # (5,) [s]
+
+    labels = [text(f"live.latency.{part}") for part in ("stack", "nic", "switch", "code", "metre")]
+    lanes = [text("live.latency.least"), text("live.latency.most")]
+    bars = [*bars_in_a_row(0, low), *bars_in_a_row(1, high)]
+
+    caption = text(
+        "live.latency.said",
+        way=way,
+        n=switches,
+        metres=metres,
+        part=labels[high.argmax()],
+        low=low.sum(),
+        high=high.sum(),
     )
+    columns = {
+        "part": labels,
+        "least [s]": low,
+        "most [s]": high,
+        "source": [part.sources for part in parts],
+    }
+    return stacked(bars, lanes, labels, caption, Table(columns))
+
+
+def latency_parts(way: str, switches: int, metres: float) -> list[LatencyPart]:
+    """Return stack, adapters, switches, coding and cables of a path, in this order."""
+    network, _, stack = way.partition(", ")
+    cables = switches + 1
+    return [
+        LatencyPart(1, facts_of(stack)),
+        LatencyPart(1, facts_of("adapters")),
+        LatencyPart(switches, facts_of(network)),
+        LatencyPart(cables, facts_of("coding")),
+        LatencyPart(cables * metres, facts_of("cables")),
+    ]
+
+
+def facts_of(part: str) -> list[Spec]:
+    """Return the facts of the catalog that ``latency.csv`` lists for a part of the path."""
+    facts = []
+    for row in _FACTS:
+        if row["part"] != part:
+            continue
+        entry = getattr(catalog, row["table"])[row["id"]]
+        for spec in entry.specs:
+            if spec.attribute == row["attribute"]:
+                facts.append(spec)
+    return facts
+
+
+def bars_in_a_row(lane: int, times: Floats) -> Iterator[Bar]:
+    """Yield a bar for each time that is not zero, one after the other."""
+    ends = np.cumsum(times)
+    for label, (time, end) in enumerate(zip(times, ends, strict=True)):
+        if time:
+            yield Bar(lane, label, end - time, end)
+
+
+# Memory tiers -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryTraffic:
+    """What a GPU of the running case moves, and how fast memory delivers it."""
+
+    sizes: Floats  # (3,) of weights, KV cache and optimiser state [B]
+    rates: dict[str, float]  # of each tier, as the GPU sees it [B/s]
+    copy_rate: float  # of a copy from the host [B/s]
+    step_time: float  # of a training step of the case [s]
 
 
 def tiers(weights: str = "HBM", cache: str = "HBM", optimiser: str = "HBM") -> Live:
-    """Show what a GPU waits for weights, KV cache and optimiser state in the memory tiers where they lie.
+    """Show how long a GPU waits for weights, KV cache and optimiser state in the memory tiers that store them.
 
     A GPU of the running case: serving, it reads its weights and the KV cache of 16 whole sequences for each token;
     training, it reads and writes its optimiser state, 12 B a parameter (both illustrative), once a step. What is not
@@ -95,45 +163,65 @@ def tiers(weights: str = "HBM", cache: str = "HBM", optimiser: str = "HBM") -> L
     weights, cache, optimiser : str
         Tiers: HBM, DDR or CXL.
     """
-    c, copy = catalog.case(), catalog.value("memory_path", "h2d", "bandwidth")
-    rates = {
-        t: memory.tier(t)[1] if t == "HBM" else min(memory.tier(t)[1], copy)
-        for t in ("HBM", "DDR", "CXL")
+    arguments = {"weights": weights, "cache": cache, "optimiser": optimiser}
+    controls: dict[str, Control] = dict.fromkeys(("weights", "cache", "optimiser"), Choice(_TIERS))
+    scene = partial(tiers_scene, memory_traffic())
+    return live_view("tiers", arguments, scene, controls)
+
+
+def memory_traffic() -> MemoryTraffic:
+    """Return sizes and rates for a GPU of the running case."""
+    case = catalog.case()
+    copy_rate = catalog.value("memory_path", "h2d", "bandwidth")
+    rates = {}
+    for tier in _TIERS:
+        _, rate = memory.tier(tier)
+        rates[tier] = rate if tier == "HBM" else min(rate, copy_rate)
+
+    # Keys and values of all layers, of every token of a sequence, shared by tensor parallelism. [B]
+    heads = 2 * case.layers * case.kv_heads * case.head_dim
+    sequence = heads * case.gradient_bytes * case.sequence / case.tp
+    sizes = np.array(
+        [
+            case.parameters * case.gradient_bytes / case.tp,
+            _SEQUENCES * sequence,
+            _STATE * case.parameters / case.gpus,
+        ]
+    )
+    return MemoryTraffic(sizes, rates, copy_rate, step_time=case.t_step)
+
+
+def tiers_scene(traffic: MemoryTraffic, weights: str, cache: str, optimiser: str) -> Scene:
+    """Return the times of a token and of a training step as bars, with sentence and table."""
+    chosen = [weights, cache, optimiser]
+    rates = np.array([traffic.rates[tier] for tier in chosen])  # (3,) [B/s]
+    passes = [1, 1, 2]  # the optimiser state is read and written
+    times = traffic.sizes * passes / rates  # (3,) [s]
+    token = times[:2].sum()
+    step = times[2]
+
+    labels = [text(f"live.tiers.{part}") for part in ("weights", "cache", "optimiser")]
+    lanes = [text("live.tiers.token"), text("live.tiers.step")]
+    bars = [
+        Bar(0, 0, 0.0, times[0]),
+        Bar(0, 1, times[0], token),
+        Bar(1, 2, 0.0, step),
+    ]
+
+    caption = text(
+        "live.tiers.said",
+        token=token,
+        rate=1 / token,
+        n=_SEQUENCES,
+        state=step,
+        part=100 * step / traffic.step_time,
+        held=np.sum(traffic.sizes * (rates > traffic.copy_rate)),
+    )
+    columns = {
+        "what": labels,
+        "tier": chosen,
+        "size [B]": traffic.sizes,
+        "rate [B/s]": rates,
+        "time [s]": times,
     }
-    # of a sequence
-    token = 2 * c.layers * c.kv_heads * c.head_dim * c.gradient_bytes * c.sequence / c.tp
-    size = np.array(
-        [c.parameters * c.gradient_bytes / c.tp, _SEQUENCES * token, _STATE * c.parameters / c.gpus]
-    )
-
-    def scene(**tier: str) -> Scene:
-        rate = np.array([rates[t] for t in tier.values()])
-        time, names = (
-            size * [1, 1, 2] / rate,
-            [text(f"live.tiers.{k}") for k in (*tier, "token", "step")],
-        )
-        bars = [(0, 0, 0.0, time[0]), (0, 1, time[0], time[:2].sum()), (1, 2, 0.0, time[2])]
-        said = text(
-            "live.tiers.said",
-            token=time[:2].sum(),
-            rate=1 / time[:2].sum(),
-            n=_SEQUENCES,
-            state=time[2],
-            part=100 * time[2] / c.t_step,
-            held=np.sum(size * (rate > copy)),
-        )
-        table = {
-            "what": names[:3],
-            "tier": [*tier.values()],
-            "size [B]": size,
-            "rate [B/s]": rate,
-            "time [s]": time,
-        }
-        return stacked(bars, names[3:], names[:3], said, Table(table))
-
-    return live_view(
-        "tiers",
-        locals(),
-        scene,
-        dict.fromkeys(("weights", "cache", "optimiser"), Choice((*rates,))),
-    )
+    return stacked(bars, lanes, labels, caption, Table(columns))

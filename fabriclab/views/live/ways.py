@@ -1,25 +1,38 @@
-"""Live views of ways: between two endpoints, of a hash, of rings over rails and wirings, and inside a server or box."""
+"""Live views of paths: between two endpoints, chosen by a hash, of rings over rails, and inside a server or box."""
 
 from collections.abc import Mapping
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, partial
 
 import numpy as np
 
 from fabriclab import collectives, topologies, units
-from fabriclab.core import Fabric, Flows, Ints
+from fabriclab.core import Fabric, Floats, Flows, Ints, Routes
 from fabriclab.routing import route
 from fabriclab.routing.ecmp import expected_fullest
 from fabriclab.routing.shortest import hashed
-from fabriclab.simulation import Simulation, best_rings, ring_busbw, simulate
+from fabriclab.simulation import Rings, Simulation, best_rings, ring_busbw, simulate
 from fabriclab.texts import text
 from fabriclab.topologies.gigaio import WIRINGS, rings
 from fabriclab.views.fabrics import scene_of
 from fabriclab.views.layout import counted
-from fabriclab.views.live.widget import Choice, Live, Slider, Table, live_view
+from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.page import spread
-from fabriclab.views.scene import COLOUR, Scene, boxes, lines, shade, texts_at
+from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, shade, texts_at
 
 SERVERS = ("mi300x", "dgx1v", "dgx_h100")
+_SIZE = "1 GB"  # illustrative: large enough for rates alone to count
+
+# The picture of the roulette, in px: bars on a line, with a scale of flows beside them.
+_BARS_LEFT = 60.0
+_BARS_WIDTH = 510.0
+_BARS_FOOT = 190.0
+_BARS_HEIGHT = 160.0
+_LINE_ENDS = (_BARS_LEFT - 6, _BARS_LEFT + 516)
+_WORDS_STEP = 15.0
+
+
+# Paths ------------------------------------------------------------------------------------------
 
 
 def paths(
@@ -35,7 +48,7 @@ def paths(
     Parameters
     ----------
     fabric : Fabric
-        Where.
+        What to show.
     source, target : int
         Ranks; the last one is the target unless given.
     routing : str
@@ -43,110 +56,228 @@ def paths(
     routings : tuple of str
         Names of `fabriclab.routing.names` that the fabric allows.
     """
-
-    def scene(source: int, target: int, routing: str) -> Scene:
-        ends = [fabric.name(int(fabric.endpoint[r])) for r in (source, target)]
-        if source == target:
-            return scene_of(
-                fabric, np.zeros(fabric.n_links), said=text("live.paths.same", a=ends[0])
-            )
-        flows = Flows.make(fabric.endpoint[[source]], fabric.endpoint[[target]], 1.0)
-        routes = route(fabric, flows, routing)
-        use = np.bincount(
-            routes.link, routes.use * np.repeat(routes.share, np.diff(routes.ptr)), fabric.n_links
-        )
-        on = np.flatnonzero(use)
-        said = text(
-            "live.paths.said", a=ends[0], b=ends[1], hops=use.sum(), links=on.size, routing=routing
-        )
-        if routes.n_rows == 1 and np.all(routes.use == 1):
-            # in any order
-            ahead = dict(zip(fabric.source[on].tolist(), fabric.target[on].tolist(), strict=True))
-            way = [int(fabric.endpoint[source])]
-            while way[-1] in ahead:
-                way.append(ahead[way[-1]])
-            said = text(
-                "live.paths.way",
-                way=" → ".join(map(fabric.name, way)),
-                hops=routes.link.size,
-                routing=routing,
-            )
-        return scene_of(fabric, use, said=said)
-
     ranks = Slider(0, fabric.n_ranks - 1)
-    target = fabric.n_ranks - 1 if target is None else target
-    return live_view(
-        "paths", locals(), scene, {"source": ranks, "target": ranks, "routing": Choice(routings)}
-    )
+    arguments = {
+        "fabric": fabric,
+        "source": source,
+        "target": fabric.n_ranks - 1 if target is None else target,
+        "routing": routing,
+        "routings": routings,
+    }
+    controls: dict[str, Control] = {"source": ranks, "target": ranks, "routing": Choice(routings)}
+    scene = partial(paths_scene, fabric)
+    return live_view("paths", arguments, scene, controls)
+
+
+def paths_scene(fabric: Fabric, source: int, target: int, routing: str) -> Scene:
+    """Return a fabric with the links that a flow between two ranks takes."""
+    start = int(fabric.endpoint[source])
+    end = int(fabric.endpoint[target])
+    if source == target:
+        caption = text("live.paths.same", a=fabric.name(start))
+        return scene_of(fabric, np.zeros(fabric.n_links), said=caption)
+
+    flow = Flows.make(fabric.endpoint[[source]], fabric.endpoint[[target]], 1.0)
+    routes = route(fabric, flow, routing)
+    use = use_of_links(routes, fabric.n_links)
+    if routes.n_rows == 1 and np.all(routes.use == 1):
+        path = path_from(fabric, start, np.flatnonzero(use))
+        caption = text(
+            "live.paths.way",
+            way=" → ".join(map(fabric.name, path)),
+            hops=routes.link.size,
+            routing=routing,
+        )
+    else:
+        caption = text(
+            "live.paths.said",
+            a=fabric.name(start),
+            b=fabric.name(end),
+            hops=use.sum(),
+            links=np.count_nonzero(use),
+            routing=routing,
+        )
+    return scene_of(fabric, use, said=caption)
+
+
+def use_of_links(routes: Routes, n_links: int) -> Floats:
+    """Return the part of a flow that each link carries, (L,): its use, times the share of its route."""
+    share = np.repeat(routes.share, np.diff(routes.ptr))  # of the route that each entry belongs to
+    return np.asarray(np.bincount(routes.link, routes.use * share, n_links), dtype=np.float64)
+
+
+def path_from(fabric: Fabric, start: int, links: Ints) -> list[int]:
+    """Return the nodes of the path that begins at ``start``; ``links`` are in any order."""
+    sources = fabric.source[links].tolist()
+    targets = fabric.target[links].tolist()
+    next_node = dict(zip(sources, targets, strict=True))
+    path = [start]
+    while path[-1] in next_node:
+        path.append(next_node[path[-1]])
+    return path
+
+
+# Roulette ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class HashedFlows:
+    """How many of some equal flows a hash gives to each cable."""
+
+    flows: int
+    on_cable: Ints  # (C,) flows on each cable
+    expected_most: float  # mean over all seeds of the flows on the fullest cable
+
+    @property
+    def cables(self) -> int:
+        """Number of cables."""
+        return self.on_cable.size
+
+    @property
+    def most(self) -> int:
+        """Flows on the fullest cable."""
+        return int(self.on_cable.max())
+
+    @property
+    def sprayed(self) -> float:
+        """Flows' worth of bytes on a cable when sprayed; a single flow is no faster than its sender."""
+        return max(self.flows / self.cables, 1.0)
+
+    @property
+    def highest(self) -> int:
+        """Flows at the upper end of the scale."""
+        return max(self.most, 4)
+
+    @property
+    def flow_height(self) -> float:
+        """Height of one flow in the picture [px]."""
+        return _BARS_HEIGHT / self.highest
 
 
 def roulette(flows: int = 32, cables: int = 32, seed: int = 0) -> Live:
-    """Show how a hash deals equal flows out to equal cables, against the mean over all seeds and against spraying.
+    """Show how a hash assigns equal flows to equal cables, beside the mean over all seeds and beside spraying.
 
     Parameters
     ----------
     flows, cables : int
-        How many. 1..256, 2..64
+        Number of flows, 1..256, and of cables, 2..64.
     seed : int
-        Seed of the hash, the one of the routing "ecmp".
+        Seed of the hash, as the routing "ecmp" takes it.
     """
+    arguments = {"flows": flows, "cables": cables, "seed": seed}
+    controls: dict[str, Control] = {
+        "flows": Slider(1, 256),
+        "cables": Slider(2, 64),
+        "seed": Slider(0, 99, play=True),
+    }
+    return live_view("roulette", arguments, roulette_scene, controls)
 
-    def scene(flows: int, cables: int, seed: int) -> Scene:
-        number = np.arange(flows)
-        pick = hashed(seed, number) % np.uint64(cables)
-        held = np.bincount(pick.astype(np.int64), minlength=cables)
-        # spraying splits a flow, but its sender is no faster
-        least, most = (max(flows / cables, 1.0), int(held.max()))
-        left, wide, foot, tall = 60.0, 510.0 / cables, 190.0, 160.0 / max(most, 4)
-        x, scale = (
-            left + wide * np.arange(cables),
-            np.arange(0, max(most, 4) + 1, max(1, most // 6)),
-        )
-        names = [text("live.roulette.cable", n=i) for i in range(cables)]
-        notes = [counted(int(n), "flow") for n in held]
-        mean = expected_fullest(flows, cables)
-        marks = {
-            "expected": foot - tall * mean,
-            "spray" if flows >= cables else "one": foot - tall * least,
-        }
-        rules = [np.array([[left - 6, y], [left + 516, y]]) for y in marks.values()]
-        beside = zip(marks, spread([*marks.values()], 15.0, 0.0, foot).tolist(), strict=True)
-        layers = {
-            "bars": boxes(
-                x,
-                foot - tall * held,
-                max(wide - 2, 2.0),
-                np.maximum(tall * held, 1.0),
-                round=0.0,
-                colour=shade(held / most),
-                names=names,
-                notes=notes,
-            ),
-            "rules": lines(rules, width=1.5, colour=COLOUR["ink"], dash=np.array([1.0, 2.0])),
-            "words": texts_at(
-                *((left + 520, y, text(f"live.roulette.{mark}"), 0) for mark, y in beside),
-                *((left - 12, foot - tall * int(v), str(v), 2) for v in scale),
-                (left, foot + 16, text("live.roulette.below", cables=cables), 0),
-            ),
-        }
-        slow = text(
-            "live.roulette.slow" if most > least else "live.roulette.even", slow=most / least
-        )
-        said = text(
-            "live.roulette.said",
-            flows=counted(flows, "flow"),
-            cables=counted(cables, "cable"),
-            slow=slow,
-            most=counted(most, "flow"),
-            idle=int(np.sum(held == 0)),
-            mean=mean,
-        )
-        return Scene(
-            said, Table({"cable": np.arange(cables), "flows": held}), layers, foot + 30, said
-        )
 
-    controls = {"flows": Slider(1, 256), "cables": Slider(2, 64), "seed": Slider(0, 99, play=True)}
-    return live_view("roulette", locals(), scene, controls)
+def roulette_scene(flows: int, cables: int, seed: int) -> Scene:
+    """Return the flows on each cable as bars, under the mean over all seeds and spraying."""
+    cable_of_flow = hashed(seed, np.arange(flows)) % np.uint64(cables)
+    on_cable = np.bincount(cable_of_flow.astype(np.int64), minlength=cables)
+    found = HashedFlows(flows, on_cable, expected_most=expected_fullest(flows, cables))
+    heights = rule_heights(found)
+    layers = {
+        "bars": flow_bars(found),
+        "rules": rules_layer(heights),
+        "words": roulette_words(found, heights),
+    }
+    caption = roulette_caption(found)
+    table = Table({"cable": np.arange(cables), "flows": on_cable})
+    return Scene(caption, table, layers, _BARS_FOOT + 30, alt=caption)
+
+
+def roulette_caption(found: HashedFlows) -> str:
+    """Return the sentence below the bars: the fullest cable, idle ones, and the time beside spraying."""
+    slower = found.most / found.sprayed
+    key = "live.roulette.slow" if found.most > found.sprayed else "live.roulette.even"
+    return text(
+        "live.roulette.said",
+        flows=counted(found.flows, "flow"),
+        cables=counted(found.cables, "cable"),
+        slow=text(key, slow=slower),
+        most=counted(found.most, "flow"),
+        idle=int(np.sum(found.on_cable == 0)),
+        mean=found.expected_most,
+    )
+
+
+def flow_bars(found: HashedFlows) -> Layer:
+    """Return a bar for each cable, at least 1 px high, brighter where it is fuller."""
+    step = _BARS_WIDTH / found.cables
+    height = found.flow_height * found.on_cable  # (C,) [px]
+    return boxes(
+        _BARS_LEFT + step * np.arange(found.cables),
+        _BARS_FOOT - height,
+        max(step - 2, 2.0),
+        np.maximum(height, 1.0),
+        round=0.0,
+        colour=shade(found.on_cable / found.most),
+        names=[text("live.roulette.cable", n=cable) for cable in range(found.cables)],
+        notes=[counted(int(n), "flow") for n in found.on_cable],
+    )
+
+
+def rule_heights(found: HashedFlows) -> dict[str, float]:
+    """Return where lines cross the bars [px]: at the mean over all seeds, and at spraying or one flow."""
+    even = "spray" if found.flows >= found.cables else "one"
+    return {
+        "expected": _BARS_FOOT - found.flow_height * found.expected_most,
+        even: _BARS_FOOT - found.flow_height * found.sprayed,
+    }
+
+
+def rules_layer(heights: Mapping[str, float]) -> Layer:
+    """Return a line across the bars at each height, each with its own dashes."""
+    left, right = _LINE_ENDS
+    paths = [np.array([[left, y], [right, y]]) for y in heights.values()]
+    return lines(paths, width=1.5, colour=COLOUR["ink"], dash=np.array([1.0, 2.0]))
+
+
+def roulette_words(found: HashedFlows, heights: Mapping[str, float]) -> Layer:
+    """Return the names of the lines, the scale of flows, and what stands below the bars."""
+    words = []
+    apart = spread(list(heights.values()), _WORDS_STEP, 0.0, _BARS_FOOT)
+    for name, y in zip(heights, apart.tolist(), strict=True):
+        words.append((_BARS_LEFT + 520, y, text(f"live.roulette.{name}"), 0))
+
+    ticks = range(0, found.highest + 1, max(1, found.most // 6))
+    for flows in ticks:
+        words.append((_BARS_LEFT - 12, _BARS_FOOT - found.flow_height * flows, str(flows), 2))
+
+    below = text("live.roulette.below", cables=found.cables)
+    words.append((_BARS_LEFT, _BARS_FOOT + 16, below, 0))
+    return texts_at(*words)
+
+
+# Rings over rails -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RailRings:
+    """Rings over the rails of a fabric as they ran, and how often they cross the spine."""
+
+    run: Simulation
+    crossings: int  # hops over a spine, of all rings
+
+    @property
+    def flows_on_fullest(self) -> float:
+        """Bytes on the fullest cable, in whole flows; all flows have one size."""
+        run = self.run
+        flow = run.flows.size[0] * run.timeline.repeat.sum()  # [B] of one flow in all steps
+        flows: float = run.timeline.link_bytes.max() / flow
+        return flows
+
+
+def run_rings(
+    fabric: Fabric, groups: Ints, seed: int, size: units.Quantity, routing: str
+) -> RailRings:
+    """Return an all-reduce over groups, each in a random order or, with seed 0, in its own."""
+    order = collectives.shuffled(groups, seed)
+    run = simulate("all_reduce", "ring", fabric, size, placement=order, method=routing)
+    return RailRings(run, collectives.spine_crossings(fabric, order))
 
 
 def placement(
@@ -165,41 +296,57 @@ def placement(
     fabric : Fabric
         With rails, such as ``topologies.build("rail_optimised")``.
     size : float or str
-        Of the array of each ring. [B]
+        Size of the array of each ring. [B]
     seed, routing, colour : int, str, str
-        Seed of the shuffle, 0 for the order of the servers; ecmp or spray; what the colour of a link says.
+        Seed of the shuffle, 0 for the order of the servers; ecmp or spray; what the colour of a link shows: load,
+        tier or rail.
     """
+    arguments = {
+        "fabric": fabric,
+        "size": size,
+        "seed": seed,
+        "routing": routing,
+        "colour": colour,
+        "open": open,
+    }
+    controls: dict[str, Control] = {
+        "seed": Slider(0, 20),
+        "routing": Choice(("ecmp", "spray")),
+        "colour": Choice(("load", "tier", "rail")),
+    }
     groups = np.array(collectives.rail_groups(fabric))
+    scene = partial(placement_scene, fabric, groups, size)
+    return live_view("placement", arguments, scene, controls, hidden=("open",))
 
-    def scene(seed: int, routing: str, colour: str, open: int | None) -> Scene:
-        run, hops = _rings(fabric, groups, seed, size, routing)
-        # Of the bytes of one flow: all flows of a ring have one size.
-        full = run.timeline.link_bytes.max() / (run.flows.size[0] * run.timeline.repeat.sum())
-        said = text(
-            "live.placement.shuffled" if seed else "live.placement.order",
-            hops=hops,
-            all=groups.size,
-            time=run.time,
-            routing=routing,
-            seed=seed,
-        )
-        said += " " + text("live.placement.full", n=full)
-        return scene_of(fabric, run, colour, open, said)
 
-    seeds, ways, says = Slider(0, 20), Choice(("ecmp", "spray")), Choice(("load", "tier", "rail"))
-    return live_view(
-        "placement",
-        locals(),
-        scene,
-        {"seed": seeds, "routing": ways, "colour": says},
-        hidden=("open",),
+def placement_scene(
+    fabric: Fabric,
+    groups: Ints,
+    size: units.Quantity,
+    seed: int,
+    routing: str,
+    colour: str,
+    open: int | None,
+) -> Scene:
+    """Return a fabric with the load of rings over ``groups``, in their order or shuffled by ``seed``."""
+    rings = run_rings(fabric, groups, seed, size, routing)
+    key = "live.placement.shuffled" if seed else "live.placement.order"
+    caption = text(
+        key,
+        hops=rings.crossings,
+        all=groups.size,
+        time=rings.run.time,
+        routing=routing,
+        seed=seed,
     )
+    caption += " " + text("live.placement.full", n=rings.flows_on_fullest)
+    return scene_of(fabric, rings.run, colour, open, caption)
 
 
 def wirings(fabrics: Mapping[str, Fabric], wiring: str | None = None, seed: int = 0) -> Live:
     """Show rings over the rails of the first of several wirings of the same servers, on each of them.
 
-    Every ring sums 1 GB, and its flows are sprayed over all cables: what differs is where they go.
+    Every ring reduces 1 GB, and its flows are sprayed over all cables: only their routes differ.
 
     Parameters
     ----------
@@ -209,27 +356,23 @@ def wirings(fabrics: Mapping[str, Fabric], wiring: str | None = None, seed: int 
         The first unless given; seed of the shuffle, 0 for the order of the servers.
     """
     first = next(iter(fabrics))
-    groups, wiring = np.array(collectives.rail_groups(fabrics[first])), wiring or first
-
-    def scene(wiring: str, seed: int) -> Scene:
-        # illustrative: large enough for rates alone to count
-        run, hops = _rings(fabrics[wiring], groups, seed, "1 GB", "spray")
-        key = "live.wirings.shuffled" if seed else "live.wirings.order"
-        said = text(key, wiring=wiring, seed=seed, hops=hops, all=groups.size)
-        return scene_of(fabrics[wiring], run, said=said)
-
-    return live_view(
-        "wirings", locals(), scene, {"wiring": Choice(tuple(fabrics)), "seed": Slider(0, 20)}
-    )
+    arguments = {"fabrics": fabrics, "wiring": wiring or first, "seed": seed}
+    groups = np.array(collectives.rail_groups(fabrics[first]))
+    controls: dict[str, Control] = {"wiring": Choice(tuple(fabrics)), "seed": Slider(0, 20)}
+    scene = partial(wirings_scene, fabrics, groups)
+    return live_view("wirings", arguments, scene, controls)
 
 
-def _rings(
-    fabric: Fabric, groups: Ints, seed: int, size: units.Quantity, routing: str
-) -> tuple[Simulation, int]:
-    """Return rings over groups, each in a random order or, with seed 0, as it is, and how many hops cross the spine."""
-    order = collectives.shuffled(groups, seed)
-    run = simulate("all_reduce", "ring", fabric, size, placement=order, method=routing)
-    return run, collectives.spine_crossings(fabric, order)
+def wirings_scene(fabrics: Mapping[str, Fabric], groups: Ints, wiring: str, seed: int) -> Scene:
+    """Return one of the wirings with the load of rings over ``groups``."""
+    fabric = fabrics[wiring]
+    rings = run_rings(fabric, groups, seed, _SIZE, "spray")
+    key = "live.wirings.shuffled" if seed else "live.wirings.order"
+    caption = text(key, wiring=wiring, seed=seed, hops=rings.crossings, all=groups.size)
+    return scene_of(fabric, rings.run, said=caption)
+
+
+# Servers and boxes ------------------------------------------------------------------------------
 
 
 def server(server: str = "mi300x", gpus: int = 2, *, servers: tuple[str, ...] = SERVERS) -> Live:
@@ -240,35 +383,41 @@ def server(server: str = "mi300x", gpus: int = 2, *, servers: tuple[str, ...] = 
     server : str
         One of ``servers``.
     gpus : int
-        How many take part. 2..8
+        Number of GPUs that take part. 2..8
     servers : tuple of str
         Topologies of one server with 8 GPUs.
     """
+    arguments = {"server": server, "gpus": gpus, "servers": servers}
+    controls: dict[str, Control] = {"server": Choice(servers), "gpus": Slider(2, 8)}
+    scene = cache(server_scene)  # the search for rings takes a while
+    return live_view("server", arguments, scene, controls)
 
-    @cache
-    def scene(server: str, gpus: int) -> Scene:
-        f = topologies.build(server)
-        found = best_rings(f, range(gpus))
-        own = (f.source == f.endpoint[0]) & np.isin(
-            np.array(f.kinds)[f.kind[f.target]], ("gpu", "nvswitch")
-        )
-        said = text("live.server.said", n=gpus, server=server, rate=found.rate) + " "
-        if found.outside:
-            full = np.concatenate(
-                [f.kind[ends[found.load > 1 - 1e-6]] for ends in (f.source, f.target)]
-            )
-            said += text(
-                "live.server.cpu" if "cpu" in np.array(f.kinds)[full] else "live.server.pcie"
-            )
-        else:
-            said += text(
-                "live.server.own",
-                used=f.ports[own & (found.load > 0)].sum(),
-                all=f.ports[own].sum(),
-            )
-        return scene_of(f, np.minimum(found.load, 1.0), said=said)
 
-    return live_view("server", locals(), scene, {"server": Choice(servers), "gpus": Slider(2, 8)})
+def server_scene(server: str, gpus: int) -> Scene:
+    """Return a server with the load of the best rings over its first GPUs."""
+    fabric = topologies.build(server)
+    found = best_rings(fabric, range(gpus))
+    caption = text("live.server.said", n=gpus, server=server, rate=found.rate)
+    caption += " " + limit_of_rings(fabric, found)
+    return scene_of(fabric, np.minimum(found.load, 1.0), said=caption)
+
+
+def limit_of_rings(fabric: Fabric, found: Rings) -> str:
+    """Return what limits rings in a server, in words: links between its GPUs, PCIe or a CPU."""
+    kinds = np.array(fabric.kinds)
+    kind_of_node = kinds[fabric.kind]  # (N,)
+    if not found.outside:
+        from_first = fabric.source == fabric.endpoint[0]
+        to_peer = np.isin(kind_of_node[fabric.target], ("gpu", "nvswitch"))
+        own = from_first & to_peer  # (L,)
+        used = fabric.ports[own & (found.load > 0)].sum()
+        return text("live.server.own", used=used, all=fabric.ports[own].sum())
+
+    full = found.load > 1 - 1e-6  # (L,)
+    ends = np.concatenate([fabric.source[full], fabric.target[full]])
+    if "cpu" in kind_of_node[ends]:
+        return text("live.server.cpu")
+    return text("live.server.pcie")
 
 
 def gigaio(wiring: str = "2s-2rp-std-flat", *, wirings: tuple[str, ...] = WIRINGS) -> Live:
@@ -281,24 +430,27 @@ def gigaio(wiring: str = "2s-2rp-std-flat", *, wirings: tuple[str, ...] = WIRING
     wirings : tuple of str
         Names as `fabriclab.topologies.gigaio` takes them.
     """
+    arguments = {"wiring": wiring, "wirings": wirings}
+    scene = cache(gigaio_scene)  # rings take a while
+    return live_view("gigaio", arguments, scene, {"wiring": Choice(wirings)})
 
-    @cache
-    def scene(wiring: str) -> Scene:
-        f = topologies.build("gigaio", wiring=wiring)
-        order = rings(f)
-        ends = f.endpoint[order]
-        hops = Flows.make(ends.ravel(), np.roll(ends, -1, axis=1).ravel(), 1.0)
-        shared = route(f, hops).link_bytes(hops, f.n_links)  # rings on each link
-        load = shared / f.capacity
-        full = int(load.argmax())
-        said = text(
-            "live.gigaio.said",
-            wiring=wiring,
-            n=len(order),
-            rate=ring_busbw("all_reduce", f, order),
-            most=shared[full],
-            link=f.link_name(full),
-        )
-        return scene_of(f, load / load[full], said=said)
 
-    return live_view("gigaio", locals(), scene, {"wiring": Choice(wirings)})
+def gigaio_scene(wiring: str) -> Scene:
+    """Return two boxes of GPUs with the number of rings that share each link."""
+    fabric = topologies.build("gigaio", wiring=wiring)
+    order = rings(fabric)  # (rings, GPUs)
+    source = fabric.endpoint[order]
+    target = np.roll(source, -1, axis=1)
+    hops = Flows.make(source.ravel(), target.ravel(), 1.0)
+    rings_on_link = route(fabric, hops).link_bytes(hops, fabric.n_links)  # (L,)
+    load = rings_on_link / fabric.capacity
+    fullest = int(load.argmax())
+    caption = text(
+        "live.gigaio.said",
+        wiring=wiring,
+        n=len(order),
+        rate=ring_busbw("all_reduce", fabric, order),
+        most=rings_on_link[fullest],
+        link=fabric.link_name(fullest),
+    )
+    return scene_of(fabric, load / load[fullest], said=caption)

@@ -5,15 +5,17 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 import anywidget
 import numpy as np
 import traitlets
+from numpy.typing import NDArray
 
 from fabriclab import units
-from fabriclab.core import Fabric, Floats
+from fabriclab.core import Fabric
 from fabriclab.texts import keys, switched_on, text
 from fabriclab.views.live.controls import MOST_CONTROLS, Choice, Control, Slider, name_of, range_of
 from fabriclab.views.page import Picture, Table
@@ -77,9 +79,9 @@ class Live(Model):
     controls : mapping of str to Slider or Choice
         At most three are shown at once; their order is that of the page.
     values : mapping
-        Where they stand at first.
+        Their first values.
     title : str
-        What a screen reader says on entering.
+        Read aloud by a screen reader on entering.
     buttons : mapping of str to callable
         Label of each further button, and what it does; it may return a new Scene, whose sentence is shown.
     hidden : mapping of str to value
@@ -110,10 +112,9 @@ class Live(Model):
         self.controls = dict(controls)
         self._buttons = dict(buttons or {})
         self._listed = listed
-        self._start = {
-            **(hidden or {}),
-            **{name: c.check(values[name], name) for name, c in self.controls.items()},
-        }
+        self._start = dict(hidden or {})
+        for name, control in self.controls.items():
+            self._start[name] = control.check(values[name], name)
         self.values = dict(self._start)
         self.moved = False  # whether a hand has set a control, even to where it stood
         self.scene = scene(**self.values)
@@ -133,13 +134,14 @@ class Live(Model):
     @property
     def code(self) -> str:
         """The line of code that reproduces this state."""
-        line = (
-            self._code
-            + "".join(f", {k}={v!r}" for k, v in self.values.items() if v is not None)
-            + ")"
-        )
-        line = line.replace("(, ", "(", 1) if self._code.endswith("(") else line
-        # a number of numpy's is typed as any other
+        line = self._code
+        for name, value in self.values.items():
+            if value is not None:
+                line += f", {name}={value!r}"
+        line += ")"
+        if self._code.endswith("("):
+            line = line.replace("(, ", "(", 1)
+        # A number of numpy is typed as any other: "np.float64(2.5)" becomes "2.5".
         return re.sub(r"\bnp\.\w+\(([^()]*)\)", r"\1", line)
 
     def picture(self) -> Picture:
@@ -152,9 +154,14 @@ class Live(Model):
 
     def __str__(self) -> str:
         """Return what the text mode shows: sentence, table, controls and the line of code."""
-        table = [] if self.scene.table is None else [str(self.scene.table)]
-        ways = [f"{c.label or name}: {range_of(c)}" for name, c in self.controls.items()]
-        return "\n".join(filter(None, [self.scene.said, *table, self._listed, *ways, self.code]))
+        parts = [self.scene.said]
+        if self.scene.table is not None:
+            parts.append(str(self.scene.table))
+        parts.append(self._listed)
+        for name, control in self.controls.items():
+            parts.append(f"{control.label or name}: {range_of(control)}")
+        parts.append(self.code)
+        return "\n".join(part for part in parts if part)
 
     # ------------------------------------------------------------------ the browser
 
@@ -172,17 +179,10 @@ class Live(Model):
         self.observe(self._answer, names="asked")
 
     def _spec(self) -> dict[str, Any]:
-        controls = []
-        for name, control in self.controls.items():
-            about = {k: v for k, v in asdict(control).items() if v is not False and v != ""}
-            if isinstance(control, Slider):
-                high = f"{control.high:g} {control.unit}".rstrip()
-                about["beyond"] = text("live.beyond", low=control.low, high=high)
-            controls.append({**about, "name": name, "label": control.label or name})
-        words = {key.removeprefix("live.word."): text(key) for key in keys("live.word.")}
+        """Return what the browser needs to draw controls and words, once."""
         spec = {
             "title": self.title,
-            "controls": controls,
+            "controls": [self._spec_of(name) for name in self.controls],
             "start": self._start,
             "reset": len(self.controls) > 0,
             "listed": self._listed,
@@ -190,39 +190,52 @@ class Live(Model):
             "palette": PALETTE,
             "dashes": DASHES,
             "white": COLOUR["white"],
-            "words": words,
+            "words": {key.removeprefix("live.word."): text(key) for key in keys("live.word.")},
         }
         if switched_on("FABRICLAB_TEXT"):
             spec["as_text"] = True
         return spec
 
+    def _spec_of(self, name: str) -> dict[str, Any]:
+        """Return a control as the browser draws it; fields that are False or empty are left out."""
+        control = self.controls[name]
+        spec = {}
+        for field, value in asdict(control).items():
+            if value is not False and value != "":
+                spec[field] = value
+        if isinstance(control, Slider):
+            high = f"{control.high:g} {control.unit}".rstrip()
+            spec["beyond"] = text("live.beyond", low=control.low, high=high)
+        return {**spec, "name": name, "label": control.label or name}
+
     def _answer(self, change: Mapping[str, Any]) -> None:
         """Answer the browser: whatever happens, a frame goes back."""
-        asked, moved = change["new"], False
+        request = change["new"]
+        moved = False
         try:
-            self.moved = asked.get("moved", self.moved)
-            values = {k: v for k, v in asked["values"].items() if k in self._start}
-            values |= {k: c.check(values[k], k) for k, c in self.controls.items() if k in values}
-            if self.values | values != self.values or (self.scene.wrong and not self._buttons):
-                self.values |= (
-                    values  # also where the function fails, so that a slider can go past it
-                )
-                self.scene, moved = self._make(**self.values), True
-            if asked.get("press") in self._buttons:
-                self.scene = self._buttons[asked["press"]](self) or self.scene
-        except Exception as error:  # the learner's function may raise anything; the page says what
-            # A sentence that is meant for the learner stands alone, as it does below a cell.
-            kind = "" if hasattr(error, "_render_traceback_") else f"{type(error).__name__}: "
-            self.scene = replace(
-                self.scene,
-                said=f"{kind}{error}",
-                alt="",
-                table=None,
-                moves=False,
-                wrong=True,
-                verdict=None,
-            )
-        self._show(whole=bool(asked.get("whole")), table=bool(asked.get("table")), moved=moved)
+            self.moved = request.get("moved", self.moved)
+            values = self._checked(request["values"])
+            # A scene with an error is drawn anew, unless the error came from a button.
+            again = self.scene.wrong and not self._buttons
+            if self.values | values != self.values or again:
+                # Kept also where the function fails, so that a slider can go past it.
+                self.values |= values
+                self.scene = self._make(**self.values)
+                moved = True
+            pressed = request.get("press")
+            if pressed in self._buttons:
+                self.scene = self._buttons[pressed](self) or self.scene
+        except Exception as error:  # the learner's function may raise anything; the page shows it
+            self.scene = _scene_of_error(self.scene, error)
+        self._show(whole=bool(request.get("whole")), table=bool(request.get("table")), moved=moved)
+
+    def _checked(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values that this view has, those of controls checked."""
+        known = {name: value for name, value in values.items() if name in self._start}
+        for name, control in self.controls.items():
+            if name in known:
+                known[name] = control.check(known[name], name)
+        return known
 
     def _show(self, *, whole: bool = False, table: bool = False, moved: bool = False) -> None:
         """Send this state to the browser, of the numbers only those that have changed."""
@@ -230,25 +243,29 @@ class Live(Model):
             return
         if whole:
             self._sent = {}
-        layers, sent = [], list[Floats]()
-        for id, layer in self.scene.layers.items():
-            old = self._sent.get(id, Layer(layer.kind)).fields
-            same = [k for k, v in layer.fields.items() if k in old and np.array_equal(old[k], v)]
-            new = {k: v for k, v in layer.fields.items() if k not in same}
-            arrays = {k: v for k, v in new.items() if isinstance(v, np.ndarray)}
-            sent += arrays.values()
-            layers.append(
-                {
-                    "id": id,
-                    "kind": layer.kind,
-                    "fields": {k: v for k, v in new.items() if k not in arrays},
-                    "arrays": [[k, v.size] for k, v in arrays.items()],
-                    "same": same,
-                }
-            )
+        layers: list[dict[str, Any]] = []
+        numbers: list[NDArray[Any]] = []
+        for layer_id, layer in self.scene.layers.items():
+            before = self._sent.get(layer_id, Layer(layer.kind))
+            changes, arrays = _changes_of(layer_id, layer, before)
+            layers.append(changes)
+            numbers += arrays
         self._sent = dict(self.scene.layers)
+
+        frame = self._frame(layers, whole=whole, moved=moved)
+        if table:
+            shown = self.scene.table
+            frame["table"] = "" if shown is None else shown._repr_html_()
+        if self.spec.get("as_text"):
+            frame["text"] = str(self)
+        with self.hold_sync():
+            self.numbers = b"".join(array.tobytes() for array in numbers)
+            self.frame = frame
+
+    def _frame(self, layers: list[dict[str, Any]], *, whole: bool, moved: bool) -> dict[str, Any]:
+        """Return this state as the browser gets it, without table and text."""
         scene = self.scene
-        frame = {
+        return {
             "seq": self.asked["seq"],
             "values": self.values,
             "said": scene.said,
@@ -263,13 +280,6 @@ class Live(Model):
             "layers": layers,
             "whole": whole,
         }
-        if table:
-            frame["table"] = "" if scene.table is None else scene.table._repr_html_()
-        if self.spec.get("as_text"):
-            frame["text"] = str(self)
-        with self.hold_sync():
-            self.numbers = b"".join(array.tobytes() for array in sent)
-            self.frame = frame
 
     def page_bundle(self, **kwargs: Any) -> Any:
         """Return this view alone, with what a saved notebook says above its picture (binder/jupyter_server_config.py).
@@ -285,14 +295,56 @@ class Live(Model):
         if switched_on("FABRICLAB_TEXT"):
             return {"text/plain": str(self), "text/html": f"<pre>{html.escape(str(self))}</pre>"}
         data, meta = self.page_bundle(**kwargs)
-        drawn, said = self.scene.layers and not self.scene.wrong, html.escape(self.scene.said)
-        still = self.picture()._repr_mimebundle_()["text/html"] if drawn else said
+        if self.scene.layers and not self.scene.wrong:
+            still = self.picture()._repr_mimebundle_()["text/html"]
+        else:
+            still = html.escape(self.scene.said)
         return {**data, "text/plain": str(self), "text/html": still}, meta
+
+
+def _scene_of_error(scene: Scene, error: Exception) -> Scene:
+    """Return a scene with an error instead of its sentence, without table and motion."""
+    kind = f"{type(error).__name__}: "
+    if hasattr(error, "_render_traceback_"):
+        kind = ""  # a sentence that is meant for the learner stands alone, as it does below a cell
+    return replace(
+        scene,
+        said=f"{kind}{error}",
+        alt="",
+        table=None,
+        moves=False,
+        wrong=True,
+        verdict=None,
+    )
+
+
+def _changes_of(
+    layer_id: str, layer: Layer, before: Layer
+) -> tuple[dict[str, Any], list[NDArray[Any]]]:
+    """Return what of a layer has changed since ``before``, and the arrays in it, which are sent as bytes."""
+    fields: dict[str, Any] = {}
+    arrays: dict[str, NDArray[Any]] = {}
+    same = []
+    for name, value in layer.fields.items():
+        if name in before.fields and np.array_equal(before.fields[name], value):
+            same.append(name)
+        elif isinstance(value, np.ndarray):
+            arrays[name] = value
+        else:
+            fields[name] = value
+    changes = {
+        "id": layer_id,
+        "kind": layer.kind,
+        "fields": fields,
+        "arrays": [[name, array.size] for name, array in arrays.items()],
+        "same": same,
+    }
+    return changes, list(arrays.values())
 
 
 def live_view(
     name: str,
-    given: Mapping[str, Any],
+    arguments: Mapping[str, Any],
     scene: Callable[..., Scene],
     controls: Mapping[str, Control],
     *,
@@ -300,41 +352,96 @@ def live_view(
     held: tuple[str, ...] = (),
     listed: str = "",
 ) -> Live:
-    """Return the view of the function ``live.name`` from its arguments: those that no control sets stand in its code.
+    """Return the view of the function ``live.name``.
 
-    Those in ``held`` stand there by a name. Title and labels come from the language table, by the names of the function
-    and its arguments. What has no other option, or no room beside the learner's own ``controls``, is no control.
+    Title and labels come from the language table, by the names of the function and its arguments. A choice without
+    another option is no control, and one without room beside the learner's own ``controls`` is none either.
+
+    Parameters
+    ----------
+    name : str
+        Of the public function.
+    arguments : mapping
+        Its arguments by name: those that no control sets stand in the line of code. ``**values`` is one entry.
+    scene : callable
+        From the values of all controls and of ``hidden``, by name, to a Scene.
+    controls : mapping of str to Slider or Choice
+        Controls of the view itself; the learner's own stand in ``arguments["controls"]``.
+    hidden : tuple of str
+        Arguments that are set in the picture itself.
+    held : tuple of str
+        Arguments that stand in the line of code by a name, since their values cannot be typed.
+    listed : str
+        As in `Live`.
+    """
+    learners: dict[str, Control] = dict(arguments.get("controls") or {})
+    start = {key: control.samples()[0] for key, control in learners.items()}
+    if learners:
+        start |= arguments["values"]
+    start |= {key: arguments[key] for key in controls}
+    fixed = {key: arguments[key] for key in hidden}
+
+    shown = dict(learners)
+    for key, control in controls.items():
+        if isinstance(control, Choice) and (
+            len(control.options) == 1 or len(shown) == MOST_CONTROLS
+        ):
+            fixed[key] = control.check(arguments[key], key)
+        else:
+            shown[key] = replace(control, label=label_of(name, key))
+    return Live(
+        line_of_code(name, arguments, set_by_hand=(*controls, *hidden), held=held),
+        scene,
+        shown,
+        start,
+        text(f"live.{name}.title", **arguments),
+        hidden=fixed,
+        listed=listed,
+    )
+
+
+def line_of_code(
+    name: str,
+    arguments: Mapping[str, Any],
+    set_by_hand: tuple[str, ...],
+    held: tuple[str, ...],
+) -> str:
+    """Return the call of ``live.name`` without its end: what a hand sets follows at each state.
+
+    Left out is what is None, and what has its default and can only be given by name.
     """
     from fabriclab.views import live
 
-    parameters, call = inspect.signature(getattr(live, name)).parameters, []
-    for k, parameter in parameters.items():
-        word = f"{k}=" if parameter.kind is parameter.KEYWORD_ONLY else ""
-        apart = k in (*controls, *hidden, "values") or given[k] is None
-        if not apart and not (word and given[k] == parameter.default):
-            call.append(word + (name_of(given[k], k) if k in held else _typed(given[k])))
-    moved = dict(given["controls"] or {}) if "values" in parameters else {}
-    start = {k: c.samples()[0] for k, c in moved.items()} | (given["values"] if moved else {})
-    start, fixed = start | {k: given[k] for k in controls}, {k: given[k] for k in hidden}
-    for k, c in controls.items():
-        if isinstance(c, Choice) and (len(c.options) == 1 or len(moved) == MOST_CONTROLS):
-            fixed[k] = c.check(given[k], k)
-        else:
-            label = f"live.{name}.{k}"
-            moved[k] = replace(
-                c, label=text(label if label in keys(label) else f"live.control.{k}")
-            )
-    title = text(f"live.{name}.title", **given)
-    return Live(
-        f"fl.live.{name}({', '.join(call)}", scene, moved, start, title, hidden=fixed, listed=listed
-    )
+    parameters = inspect.signature(getattr(live, name)).parameters
+    words = []
+    for key, parameter in parameters.items():
+        if key in set_by_hand or key == "values" or arguments[key] is None:
+            continue
+        value = arguments[key]
+        by_name_only = parameter.kind is parameter.KEYWORD_ONLY
+        if by_name_only and value == parameter.default:
+            continue
+        typed = name_of(value, key) if key in held else _typed(value)
+        words.append(f"{key}={typed}" if by_name_only else typed)
+    return f"fl.live.{name}({', '.join(words)}"
+
+
+def label_of(name: str, control: str) -> str:
+    """Return the label of a control of ``live.name``, or what controls of that name have in all views."""
+    own = f"live.{name}.{control}"
+    if own in keys(own):
+        return text(own)
+    return text(f"live.control.{control}")
 
 
 def _typed(value: Any) -> str:
     """Return an argument as it can be typed."""
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{k!r}: {_typed(v)}' for k, v in value.items())}}}"
-    return f"{'fl.' * isinstance(value, Fabric)}{value!r}"
+        entries = [f"{key!r}: {_typed(entry)}" for key, entry in value.items()]
+        return f"{{{', '.join(entries)}}}"
+    if isinstance(value, Fabric):
+        return f"fl.{value!r}"
+    return repr(value)
 
 
 def table(
@@ -351,11 +458,14 @@ def table(
     said : str
         The sentence, where the table has no caption.
     **values
-        Where the controls stand.
+        First values of the controls.
     """
+    arguments = {"function": function, "controls": controls, "said": said, "values": values}
+    scene = partial(table_scene, function, said)
+    return live_view("table", arguments, scene, {}, held=("function",))
 
-    def scene(**values: Any) -> Scene:
-        made = function(**values)
-        return Scene(made.caption or said, made, {}, 0.0, str(made))
 
-    return live_view("table", locals(), scene, {}, held=("function",))
+def table_scene(function: Callable[..., Table], sentence: str, /, **values: Any) -> Scene:
+    """Return the table that a function returns for ``values``, under its caption or a sentence."""
+    table = function(**values)
+    return Scene(table.caption or sentence, table, {}, 0.0, alt=str(table))
