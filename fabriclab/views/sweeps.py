@@ -114,7 +114,7 @@ class Scales(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class PlotArea:
     """The drawing area: where a value of each axis stands, and how it is written."""
 
     x: str  # a key of `X`
@@ -250,25 +250,25 @@ def series_scene(
     """Return one picture of series: axes, lines, dots, labels, and on request where predicted lines cross."""
     scales = axes_of(series, x, ends)
     rows = label_rows(series)
-    frame = frame_of(scales, x, y, n_rows=len(rows))
+    area = plot_area(scales, x, y, n_rows=len(rows))
     crossing = first_crossing(series) if cross else None
 
     layers = {
-        **axes_layers(frame, scales),
-        **series_layers(series, frame),
-        **label_layers(rows, frame),
+        **axes_layers(area, scales),
+        **series_layers(series, area),
+        **label_layers(rows, area),
     }
     clauses = told(series, x, y)
     if crossing is not None:
-        layers |= crossing_layers(crossing, frame)
-        clauses.append(text("sweep.crossed", at=frame.format_x(crossing)))
+        layers |= crossing_layers(crossing, area)
+        clauses.append(text("sweep.crossed", at=area.format_x(crossing)))
 
     sentence = said or f"{clauses[0]}."
     return Scene(
         sentence,
         as_table(series, x, y),
         layers,
-        height=frame.bottom + 42,
+        height=area.bottom + 42,
         alt="; ".join([capitalised(clauses[0]), *clauses[1:]]),
     )
 
@@ -278,10 +278,10 @@ def capitalised(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def frame_of(scales: Scales, x: str, y: str, n_rows: int) -> Frame:
+def plot_area(scales: Scales, x: str, y: str, n_rows: int) -> PlotArea:
     """Return a drawing area that is high enough for the rows of labels beside it."""
     bottom = max(_LEAST_BOTTOM, _TOP + 6 + _ROW * n_rows)
-    return Frame(
+    return PlotArea(
         x=x,
         y=y,
         to_x=log_axis(*scales.x, _LEFT, _RIGHT),
@@ -290,56 +290,56 @@ def frame_of(scales: Scales, x: str, y: str, n_rows: int) -> Frame:
     )
 
 
-def axes_layers(frame: Frame, scales: Scales) -> dict[str, Layer]:
+def axes_layers(area: PlotArea, scales: Scales) -> dict[str, Layer]:
     """Return grid lines, ticks and titles of both axes."""
 
     def short(value: float) -> str:
-        return frame.format_x(value).removesuffix(" ranks")
+        return area.format_x(value).removesuffix(" ranks")
 
     titles = texts_at(
-        (_RIGHT, frame.bottom + 30, text(f"sweep.axis_{frame.x}"), 2),
-        (_LEFT, 8, text(f"sweep.axis_{frame.y}"), 0),
+        (_RIGHT, area.bottom + 30, text(f"sweep.axis_{area.x}"), 2),
+        (_LEFT, 8, text(f"sweep.axis_{area.y}"), 0),
     )
     return {
-        **tick_layers(np.array(scales.x_ticks), frame.to_x, short, (_TOP, frame.bottom), True),
-        **tick_layers(np.array(scales.y_ticks), frame.to_y, frame.format_y, (_LEFT, _RIGHT), False),
+        **tick_layers(np.array(scales.x_ticks), area.to_x, short, (_TOP, area.bottom), True),
+        **tick_layers(np.array(scales.y_ticks), area.to_y, area.format_y, (_LEFT, _RIGHT), False),
         "axes": titles,
     }
 
 
-def series_layers(series: Sequence[Series], frame: Frame) -> dict[str, Layer]:
+def series_layers(series: Sequence[Series], area: PlotArea) -> dict[str, Layer]:
     """Return the lines, the spreads of their points as upright strokes, and the dots."""
     return {
-        "lines": line_layer(series, frame),
-        "spread": spread_layer(series, frame),
-        "dots": dot_layer(series, frame),
+        "lines": line_layer(series, area),
+        "spread": spread_layer(series, area),
+        "dots": dot_layer(series, area),
     }
 
 
-def line_layer(series: Sequence[Series], frame: Frame) -> Layer:
+def line_layer(series: Sequence[Series], area: PlotArea) -> Layer:
     """Return a line for each series that is one; pointed at, it tells its values at both ends."""
     strokes = []
     names = []
     for one in series:
         if one.dots or one.points.shape[1] < 2:
             continue
-        strokes.append((one, frame.path(one.points[0], one.points[1])))
-        clauses = told([one], frame.x, frame.y)
+        strokes.append((one, area.path(one.points[0], one.points[1])))
+        clauses = told([one], area.x, area.y)
         names.append(clauses[0] if clauses else one.label)
     return _lines(strokes, names=names)
 
 
-def spread_layer(series: Sequence[Series], frame: Frame) -> Layer:
+def spread_layer(series: Sequence[Series], area: PlotArea) -> Layer:
     """Return a thin upright stroke from low to high at each point with a spread."""
     strokes = []
     for one in series:
         for x, _, low, high in one.points.T:
             if low < high:
-                strokes.append((one, frame.path([x, x], [low, high])))
+                strokes.append((one, area.path([x, x], [low, high])))
     return _lines(strokes, dash=0.0, width=1.0)
 
 
-def dot_layer(series: Sequence[Series], frame: Frame) -> Layer:
+def dot_layer(series: Sequence[Series], area: PlotArea) -> Layer:
     """Return the dots of all series that are no lines; pointed at, each tells its values."""
     dots = []
     names = []
@@ -347,8 +347,8 @@ def dot_layer(series: Sequence[Series], frame: Frame) -> Layer:
         if not one.dots:
             continue
         for x, y in one.points[:2].T:
-            dots.append((one, np.array([frame.to_x(x), frame.to_y(y)])))
-            names.append(f"{one.label}, {frame.format_x(x)}: {frame.format_y(y)}")
+            dots.append((one, np.array([area.to_x(x), area.to_y(y)])))
+            names.append(f"{one.label}, {area.format_x(x)}: {area.format_y(y)}")
     return _dots(dots, names=names)
 
 
@@ -365,13 +365,13 @@ def label_rows(series: Sequence[Series]) -> list[LabelRow]:
     return rows
 
 
-def label_layers(rows: Sequence[LabelRow], frame: Frame) -> dict[str, Layer]:
+def label_layers(rows: Sequence[LabelRow], area: PlotArea) -> dict[str, Layer]:
     """Return the labels, as near to the ends of their lines as they find room, each with a sample.
 
     Labels are in ink, which can be read on every page; the sample beside each has its colour.
     """
-    wanted = np.clip(frame.to_y([row.y for row in rows]), _TOP, frame.bottom)
-    height = spread(wanted, _ROW, _TOP, frame.bottom)  # (rows,) [px]
+    wanted = np.clip(area.to_y([row.y for row in rows]), _TOP, area.bottom)
+    height = spread(wanted, _ROW, _TOP, area.bottom)  # (rows,) [px]
 
     sample_lines = []
     sample_dots = []
@@ -400,18 +400,18 @@ def first_crossing(series: Sequence[Series]) -> float | None:
     return crossover(predicted[0], predicted[1])
 
 
-def crossing_layers(x: float, frame: Frame) -> dict[str, Layer]:
+def crossing_layers(x: float, area: PlotArea) -> dict[str, Layer]:
     """Return an upright line where two lines cross, and the value there.
 
     Lines rise to the right: there is room below them on the right of the mark, and above them on its left.
     """
-    place = float(frame.to_x(x))
-    words = text("sweep.change", at=frame.format_x(x))
+    place = float(area.to_x(x))
+    words = text("sweep.change", at=area.format_x(x))
     if place > (_LEFT + _RIGHT) / 2:
         mark = (place - 5, _TOP + 9, words, 2)
     else:
-        mark = (place + 5, frame.bottom - 9, words, 0)
-    path = np.array([[place, _TOP], [place, frame.bottom]])
+        mark = (place + 5, area.bottom - 9, words, 0)
+    path = np.array([[place, _TOP], [place, area.bottom]])
     return {
         "cross line": lines([path], width=1.5, dash=1.0, colour=COLOUR["grey"]),
         "crossing": texts_at(mark),
