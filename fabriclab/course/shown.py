@@ -30,7 +30,7 @@ class _Spoken(Exception):
         return [str(self)]
 
 
-class Refused(_Spoken, ValueError):
+class InputRefused(_Spoken, ValueError):
     """An argument of a learner's call is wrong; the sentence says how to write it."""
 
 
@@ -39,9 +39,9 @@ class NewerFile(_Spoken, FileFormat):
 
 
 def refuse_if(wrong: object, key: str, /, **fields: object) -> None:
-    """Raise `Refused` with the sentence ``key`` if something is wrong."""
+    """Raise `InputRefused` with the sentence ``key`` if something is wrong."""
     if wrong:
-        raise Refused(text(key, **fields))
+        raise InputRefused(text(key, **fields))
 
 
 @dataclass(frozen=True)
@@ -240,7 +240,7 @@ def parse_answer(answer: Any, unit: str, bare: str = "") -> Answer:
     proposed = f"{number:g}" if "/" in written_number else written_number
     try:
         kind, factor = quantity(written_unit, proposed)
-    except Refused as error:
+    except InputRefused as error:
         return Answer(problem=str(error))
     if kind != asked:
         wanted = unit if asked else text("answer.number")
@@ -280,7 +280,7 @@ def _number(written: str) -> tuple[float, str]:
 
 
 def quantity(unit: str, number: str = "1") -> tuple[str, float]:
-    """Return the quantity of a unit ("" for a plain number) and its factor to SI; Refused if nobody knows it.
+    """Return the quantity of a unit ("" for a plain number) and its factor to SI; InputRefused if nobody knows it.
 
     The refusal proposes a spelling with ``number``, which is what the learner wrote.
     """
@@ -288,7 +288,7 @@ def quantity(unit: str, number: str = "1") -> tuple[str, float]:
         try:
             units.parse(f"{number} {unit}", "rate", "unit")  # says what may be meant
         except ValueError as error:
-            raise Refused(str(error)) from None
+            raise InputRefused(str(error)) from None
     return _KNOWN[unit.strip()]
 
 

@@ -139,7 +139,7 @@ def ruler(*results: Result) -> Shown:
 
     Raises
     ------
-    Refused
+    InputRefused
         A ValueError: something is no result.
     """
     for result in results:

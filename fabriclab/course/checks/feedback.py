@@ -32,7 +32,7 @@ def check(id: str, answer: Any = None, *more: Any, **given: Any) -> Shown:
 
     Raises
     ------
-    Refused
+    InputRefused
         A ValueError: there is no such question or parameter.
     """
     if more:

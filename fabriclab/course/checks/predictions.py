@@ -13,7 +13,7 @@ from fabriclab.course.progress import store
 from fabriclab.course.questions import predictions
 from fabriclab.course.shown import (
     SI,
-    Refused,
+    InputRefused,
     Shown,
     Together,
     digits,
@@ -44,7 +44,7 @@ def _asked(id: str) -> str:
 
 
 def _fits(id: str, unit: str | None) -> bool:
-    """Return whether a unit measures what the lesson asks for; Refused if nobody knows the unit."""
+    """Return whether a unit measures what the lesson asks for; InputRefused if nobody knows the unit."""
     kind = quantity(unit)[0] if unit else None
     return kind is None or not _asked(id) or kind == quantity(_asked(id))[0]
 
@@ -76,7 +76,7 @@ def predict(
 
     Raises
     ------
-    Refused
+    InputRefused
         A ValueError: a number, unit or range is wrong, or the unit measures something else than the lesson
         asks for; the text says how to write it.
     """
@@ -177,7 +177,7 @@ def _guess(
 
     Raises
     ------
-    Refused
+    InputRefused
         If a number cannot be read, only one end of the range is given, or they are not in order.
     """
     asked = unit or unit_in(value)
@@ -187,7 +187,7 @@ def _guess(
     ]
     for answer in answers:
         if answer.problem:
-            raise Refused(answer.problem)
+            raise InputRefused(answer.problem)
     refuse_if(len(answers) == 2, "predict.both")
 
     _, factor = quantity(asked)
@@ -197,7 +197,7 @@ def _guess(
         return {"value": best, "unit": asked, "low": None, "high": None}
     low, high = span
     if not 0 < low <= best <= high:
-        raise Refused(text("predict.order", low=low, best=best, high=high))
+        raise InputRefused(text("predict.order", low=low, best=best, high=high))
     return {"value": best, "unit": asked, "low": low, "high": high}
 
 
@@ -249,7 +249,7 @@ def reveal(
 
     Raises
     ------
-    Refused
+    InputRefused
         A ValueError: the unit is unknown or of another quantity, or the truth is not finite and > 0.
     """
     guess = _comparable_guess(id)
@@ -305,7 +305,7 @@ def after_guess(id: str, *things: Any) -> Together:
 
     Raises
     ------
-    Refused
+    InputRefused
         A ValueError: there is nothing to show, or no prediction of that name, neither in the lessons nor stored; the
         text names the nearest.
 
@@ -321,7 +321,7 @@ def after_guess(id: str, *things: Any) -> Together:
         nearest = near(id, predictions(), text("after_guess.table"))
         if not nearest.endswith("?"):
             nearest += "."
-        raise Refused(text("after_guess.own", near=nearest, call=_call(id, "s")["call"]))
+        raise InputRefused(text("after_guess.own", near=nearest, call=_call(id, "s")["call"]))
     ask = text("after_guess.first", **_call(id))
     return Together((Shown((ask,), "wait"),))
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from fabriclab import catalog
 from fabriclab.catalog.tables import near, rows_of
-from fabriclab.course.shown import Refused, Shown
+from fabriclab.course.shown import InputRefused, Shown
 from fabriclab.texts import table, text
 
 
@@ -34,12 +34,12 @@ def errata(id: str) -> Shown:
 
     Raises
     ------
-    Refused
+    InputRefused
         A ValueError: there is no such row; the sentence names the nearest.
     """
     row = rows().get(str(id).upper())
     if row is None:
-        raise Refused(near(id, rows(), text("errata.table")))
+        raise InputRefused(near(id, rows(), text("errata.table")))
     title = text("errata.title", id=row["id"], kind=row["kind"])
     values = (row["statement"], row["test"], row["truth"], "; ".join(cited(row).values()))
     names = text("errata.rows").split("|")

@@ -18,7 +18,7 @@ import numpy as np
 
 import fabriclab
 from fabriclab.core import write_atomic
-from fabriclab.course.shown import Refused, refuse_if
+from fabriclab.course.shown import InputRefused, refuse_if
 from fabriclab.texts import text
 
 from .limits import Limits
@@ -121,7 +121,7 @@ class Results:
             if any(self.head[name] != head[name] for name in _SAME) or {*self.head["active"]} != {
                 *head["active"]
             }:
-                raise Refused(text("grade.results.other", path=self.file))
+                raise InputRefused(text("grade.results.other", path=self.file))
             self.entries = {entry["student"]: entry for entry in entries}
         self.write()
 

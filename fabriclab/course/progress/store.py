@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from fabriclab.core import write_atomic
-from fabriclab.course.shown import NewerFile, Refused, Shown
+from fabriclab.course.shown import InputRefused, NewerFile, Shown
 from fabriclab.texts import text
 
 if sys.platform == "win32":
@@ -222,12 +222,12 @@ def import_progress(path: str | os.PathLike[str]) -> Shown:
 
     Raises
     ------
-    Refused, NewerFile
+    InputRefused, NewerFile
         It is no progress file, or one of a newer fabriclab. It is left as it is, as is your own.
     """
     found = _parsed(Path(path))
     if found is None:
-        raise Refused(text("progress.foreign", path=path))
+        raise InputRefused(text("progress.foreign", path=path))
     n_new = 0
     with _changed() as whole:
         for name in SECTIONS:
@@ -242,7 +242,7 @@ def import_progress(path: str | os.PathLike[str]) -> Shown:
 
 
 def forget(what: str | None = None) -> Shown:
-    """Forget ``"everything"``, a section such as ``"ledger"`` or an entry such as ``"00-copy"``; else Refused.
+    """Forget ``"everything"``, a section such as ``"ledger"`` or an entry such as ``"00-copy"``; else InputRefused.
 
     An entry that has the name of a section is ``"ledger: predictions"``; its name alone could mean either.
     """
@@ -255,7 +255,7 @@ def forget(what: str | None = None) -> Shown:
     is_entry = what in entries
     if is_section == is_entry:  # neither, or both
         listed = [f"{name}: {', '.join(names)}" for name, names in known.items() if names]
-        raise Refused(text("progress.forget", known="; ".join(listed) or "-"))
+        raise InputRefused(text("progress.forget", known="; ".join(listed) or "-"))
 
     with _changed() as whole:
         for name in SECTIONS:

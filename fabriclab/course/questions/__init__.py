@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from fabriclab.catalog import case
 from fabriclab.course.questions import files
 from fabriclab.course.questions.files import Words, misconception, translated
-from fabriclab.course.shown import Refused, digits, quantity, shown
+from fabriclab.course.shown import InputRefused, digits, quantity, shown
 from fabriclab.formulas import evaluate
 from fabriclab.texts import text
 
@@ -70,7 +70,7 @@ class Question:
         unknown_names = given.keys() - self.params
         if unknown_names:
             known = ", ".join(self.params) or "-"
-            raise Refused(text("check.param", name=unknown_names.pop(), known=known))
+            raise InputRefused(text("check.param", name=unknown_names.pop(), known=known))
         numbers = {}
         words = {}
         for name, choices in self.params.items():
@@ -152,12 +152,12 @@ def find(id: str) -> Question:
     return questions()[id]
 
 
-def unknown(id: str, known: Iterable[str]) -> Refused:
+def unknown(id: str, known: Iterable[str]) -> InputRefused:
     """Return the refusal of an id that is not among the ``known``: it names those of the same lesson or exercise."""
     known = list(known)
     start, *_ = str(id).split("-")
     near = [other for other in known if other.split("-")[0] == start] or known
-    return Refused(text("check.unknown", id=id, known=", ".join(near)))
+    return InputRefused(text("check.unknown", id=id, known=", ".join(near)))
 
 
 class Prediction(NamedTuple):
