@@ -74,7 +74,7 @@ def _are_results(value: Any) -> bool:
         items = list(value)
     else:
         items = [value]
-    results = []
+    results: list[Any] = []
     for item in items:
         results += item if isinstance(item, list | tuple) else [item]
     return bool(items) and all(isinstance(result, Result) for result in results)

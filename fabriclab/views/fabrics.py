@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
 from fabriclab.core import Fabric, Flags, Floats, Ints, Timeline
@@ -197,7 +197,7 @@ def _line_widths(placed: Placed, canvas: Canvas) -> Floats:
     width = 1.5 * np.clip(k.total / thinnest, 1.0, 40.0) ** 0.4
     # An open block has narrow boxes.
     narrower = canvas.unit * np.minimum(m.width[k.a], m.width[k.b])
-    return np.minimum(width, np.maximum(0.9 * narrower, 1.0))
+    return np.asarray(np.minimum(width, np.maximum(0.9 * narrower, 1.0)))
 
 
 def _cable_layers(
@@ -316,15 +316,16 @@ def _servers(m: Marks, foot: float, canvas: Canvas) -> Layer:
         behind = 2 if m.folded and not box.tinted else 0
         for back in range(behind, -1, -1):  # the front one is drawn last
             stacked.append((*box, back))
-    left, right, low, high, tinted, back = np.array(stacked, dtype=np.float64).reshape(-1, 6).T
+    columns = np.array(stacked, dtype=np.float64).reshape(-1, 6).T
+    left, right, low, high, tinted, depth = columns
     in_front = np.where(tinted > 0, 0.3, 0.8)
     return boxes(
-        canvas.across(left + _STACK * back),
-        canvas.down(high - _STACK * back),
+        canvas.across(left + _STACK * depth),
+        canvas.down(high - _STACK * depth),
         canvas.across(right) - canvas.across(left),
         canvas.down(low) - canvas.down(high),
         colour=np.where(tinted > 0, COLOUR["tint"], COLOUR["none"]),
-        alpha=np.where(back > 0, 0.35, in_front),
+        alpha=np.where(depth > 0, 0.35, in_front),
         round=7.0,
         edge=np.where(tinted > 0, 0, -1),
     )
@@ -478,7 +479,7 @@ class FloorCells(NamedTuple):
     column: Ints
     load: Floats  # of the fullest link that leaves it; NaN where none is given
     failed: Flags  # whether such a link has failed
-    place: Ints  # rail or tier, by which it may be coloured
+    place: NDArray[Any]  # rail or tier, by which it may be coloured
     n_columns: int  # side by side
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from fabriclab.core import Fabric, Flags, Floats, Ints
 from fabriclab.texts import text
@@ -292,7 +292,7 @@ def _drawn_whole(grid: list[Ints], spots: Spots, k: Lines) -> Flags:
         return np.ones(k.a.size, bool)
     in_slab = spots.slab[k.a] == spots.slab[k.b]
     to_neighbour = _lengths(k, spots) < 1.01 * spots.gap
-    return in_slab & (to_neighbour | _skipping(grid, k))
+    return np.asarray(in_slab & (to_neighbour | _skipping(grid, k)))
 
 
 def _skipping(grid: list[Ints], k: Lines) -> Flags:
@@ -313,7 +313,7 @@ def _busy(k: Lines, colour: str) -> Flags:
 
 def _cable_width(k: Lines, spots: Spots, half: float, colour: str) -> float:
     """Return how wide a cable may be so that all busy ones together do not cover the picture [px]."""
-    total = _lengths(k, spots)[_busy(k, colour)].sum()
+    total = float(_lengths(k, spots)[_busy(k, colour)].sum())
     return min(half / 3, _TOTAL_INK / max(total, 1.0))
 
 
@@ -331,7 +331,7 @@ def _look(
     dead = k.failed == k.cables
     idle = ~_busy(k, colour)
     # What carries nothing is pale and thin, and what is full a little thicker: so a few routes stand out.
-    part: ArrayLike = 1.0
+    part: float | Floats = 1.0
     if colour == "load":
         part = 0.7 + 0.5 * np.nan_to_num(k.load, nan=0.6) ** 2
     return {
@@ -404,7 +404,7 @@ def _bends(place: Complexes, start: Complexes, vector: Complexes, half: float) -
         steepness = np.hypot(1, 4 * bend / length * (1 - 2 * along))
         clear = np.abs(off) > 1.4 * half * steepness
         free.append(np.all(beyond_ends | clear, axis=1))
-    return np.array(tries)[np.argmax(free, axis=0)]
+    return np.asarray(np.array(tries)[np.argmax(free, axis=0)])
 
 
 # In which direction the cables of each axis leave a slab: level for x, upright for y, slanted for all others.

@@ -132,7 +132,8 @@ def ruler_scene(marks: Sequence[RulerMark], rate: float | None = None) -> Scene:
 
     low, high = _reach(rows, with_slider=rate is not None)
     to_x = log_axis(low, high, _LEFT, _RIGHT)
-    y = _TOP + _ROW * (np.arange(len(rows)) + 0.5)  # middle of each row [px]
+    number = np.arange(len(rows), dtype=np.float64)
+    y = _TOP + _ROW * (number + 0.5)  # middle of each row [px]
     bottom = _TOP + _ROW * len(rows)
     notes = _notes(rows, rate)
     layers = {
@@ -170,7 +171,7 @@ def _ruler_ticks(
     low: float, high: float, to_x: Callable[[Any], Floats], bottom: float
 ) -> dict[str, Layer]:
     """Return grid lines and texts at powers of ten, at most about eight of them."""
-    decades = 10.0 ** np.arange(np.ceil(np.log10(low)), np.log10(high))
+    decades = np.asarray(10.0 ** np.arange(np.ceil(np.log10(low)), np.log10(high)), np.float64)
     decades = decades[:: 1 + decades.size // 8]
     return tick_layers(decades, to_x, units.format_rate, (_TOP - 4, bottom), True)
 
@@ -386,7 +387,8 @@ def calibration_scene(
     finite = values[np.isfinite(values)]
     least, most = min(0.2, finite.min()), max(5.0, finite.max())
     to_x = log_axis(least / 2, 2 * most, _GUESS_LEFT, _GUESS_RIGHT)
-    y = _GUESS_TOP + _GUESS_ROW * (np.arange(len(names)) + 0.5)  # middle of each row [px]
+    number = np.arange(len(names), dtype=np.float64)
+    y = _GUESS_TOP + _GUESS_ROW * (number + 0.5)  # middle of each row [px]
     bottom = _GUESS_TOP + _GUESS_ROW * len(names)
     truth = float(to_x(1.0))  # [px]
     labels = [fitted(name, _GUESS_LEFT - 8) for name in names]
@@ -451,7 +453,7 @@ def _ratio_ticks(
 ) -> dict[str, Layer]:
     """Return grid lines and texts at powers of ten, at most about eight of them."""
     step = 1 + int((np.log10(most / least) + 1) / 8)
-    tens = 10.0 ** np.arange(-12, 13, step)
+    tens = np.asarray(10.0 ** np.arange(-12, 13, step), np.float64)
     shown = tens[(tens > least / 2) & (tens < 2 * most)]
     return tick_layers(shown, to_x, "{:g}".format, (_GUESS_TOP, bottom), True)
 

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import ArrayLike
 
 from fabriclab import units
 from fabriclab.core import Fabric, Flags, Floats, Flows, Ints, Timeline
@@ -204,7 +203,7 @@ def axis_of(t: Timeline) -> tuple[Floats, Floats]:
     return places, np.append(times, t.end)
 
 
-def across(t: Timeline, time: ArrayLike) -> Floats:
+def across(t: Timeline, time: float | Floats) -> Floats:
     """Return where a time [s] stands in the picture [px]."""
     places, times = axis_of(t)
     return np.asarray(_LEFT + (_RIGHT - _LEFT) * np.interp(time, times, places) / places[-1])
@@ -226,7 +225,7 @@ def axis_layers(t: Timeline, bottom: float) -> dict[str, Layer]:
     marks = marks[(marks >= 0) & (marks <= places[-1])]
 
     def to_x(place: Any) -> Floats:
-        return _LEFT + unit * np.asarray(place)
+        return np.asarray(_LEFT + unit * np.asarray(place))
 
     def time_at(place: float) -> str:
         return units.format_time(float(np.interp(place, places, times)))

@@ -124,7 +124,7 @@ def _calibration(kept: dict[str, Any]) -> list[Shown]:
 def _ratios(entries: Iterable[Mapping[str, Any]], field: str) -> Floats:
     """Return guesses or ends of their ranges, each divided by what came out; NaN where none was given."""
     ratios = [(entry[field] or math.nan) / entry["truth"] for entry in entries]
-    return np.clip(ratios, 1e-12, 1e12)  # what is further off stands at the edge
+    return np.asarray(np.clip(ratios, 1e-12, 1e12))  # what is further off stands at the edge
 
 
 def _topics() -> Iterator[tuple[str, ...]]:
