@@ -148,6 +148,7 @@ class Results:
 
 
 def _line(value: Mapping[str, Any]) -> bytes:
+    """Return a value as one line of JSON."""
     return json.dumps(value, separators=(",", ":")).encode()
 
 
@@ -158,7 +159,8 @@ def noted(entry: Entry) -> list[str]:
 
 def totals(entry: Entry) -> tuple[str, str]:
     """Return a student's points, and how many there are."""
-    points, of = (sum(q[name] for q in entry["questions"]) for name in ("points", "of"))
+    points = sum(q["points"] for q in entry["questions"])
+    of = sum(q["of"] for q in entry["questions"])
     return f"{points:g}", f"{of:g}"
 
 
