@@ -97,10 +97,9 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
+# First, since an empty folder that an earlier version has left is a package, too.
 if moved not in sys.meta_path:
-    sys.meta_path.insert(
-        0, moved
-    )  # an empty folder that an earlier version has left is a package, too
+    sys.meta_path.insert(0, moved)
 
 if "IPython" in sys.modules:  # in a notebook; elsewhere Python's own traceback stays
     from fabriclab import tracebacks

@@ -36,7 +36,7 @@ def main(argv: list[str] | None = None) -> int:
         return int(commands.run(given))
     try:
         sys.stdout.write(f"{given.deed(*filter(None, [given.on]))}\n")
-    except (checks.Refused, checks.NewerFile, OSError) as error:
+    except (checks.InputRefused, checks.NewerFile, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
     return 0

@@ -30,7 +30,7 @@ class _Spoken(Exception):
         return [str(self)]
 
 
-class Refused(_Spoken, ValueError):
+class InputRefused(_Spoken, ValueError):
     """An argument of a learner's call is wrong; the sentence says how to write it."""
 
 
@@ -39,9 +39,9 @@ class NewerFile(_Spoken, FileFormat):
 
 
 def refuse_if(wrong: object, key: str, /, **fields: object) -> None:
-    """Raise `Refused` with the sentence ``key`` if something is wrong."""
+    """Raise `InputRefused` with the sentence ``key`` if something is wrong."""
     if wrong:
-        raise Refused(text(key, **fields))
+        raise InputRefused(text(key, **fields))
 
 
 @dataclass(frozen=True)
@@ -59,28 +59,29 @@ class Shown:
     data: Mapping[str, Any] = field(default_factory=dict)
     parts: Sequence["Shown"] = ()  # further tables, between the first and ``after``
     extra: Callable[[], str] = str  # makes HTML for the end when it is shown, such as a link
-    picture: Callable[[], Any] | None = (
-        None  # draws a picture that says the same as lines, rows and ``after``
-    )
+    # Draws a picture that says the same as lines, rows and ``after``.
+    picture: Callable[[], Any] | None = None
     live: Callable[[], Any] | None = None  # makes a live view that asks the same
 
     def __repr__(self) -> str:
         """Show everything as plain text."""
-        table = [[_words(cell) for cell in row] for row in (self.head, *self.rows) if row]
-        shown = [*self.lines, as_text(table), *(f"\n{p!r}\n" for p in self.parts), *self.after]
+        table = []
+        for row in (self.head, *self.rows):
+            if row:
+                table.append([_words(cell) for cell in row])
+        parts = [f"\n{part!r}\n" for part in self.parts]
+        shown = [*self.lines, as_text(table), *parts, *self.after]
         return "\n".join(filter(None, shown)).replace("`", "")
 
     def markdown(self) -> str:
         """Return everything as Markdown."""
-        rows = (
-            [self.head or [""] * len(self.rows[0]), ["---"] * len(self.rows[0]), *self.rows]
-            if self.rows
-            else []
-        )
+        rows: list[Sequence[Any]] = []
+        if self.rows:
+            n_columns = len(self.rows[0])
+            rows = [self.head or [""] * n_columns, ["---"] * n_columns, *self.rows]
         table = "\n".join(f"| {' | '.join(map(_words, row))} |" for row in rows)
-        return "\n\n".join(
-            filter(None, [*self.lines, table, *(p.markdown() for p in self.parts), *self.after])
-        )
+        parts = [part.markdown() for part in self.parts]
+        return "\n\n".join(filter(None, [*self.lines, table, *parts, *self.after]))
 
     def json(self) -> str:
         """Return ``data`` as JSON."""
@@ -88,35 +89,43 @@ class Shown:
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Any:
         """Return what a notebook shows: the live view where there is one, else HTML, in text mode words."""
-        words, html = {"text/plain": repr(self)}, self._repr_html_()
+        words = {"text/plain": repr(self)}
+        html = self._repr_html_()
         if html is None:
             return words
         if self.live is None:
             return words | {"text/html": html}
-        data, about = self.live().page_bundle()
-        return {**data, **words, "text/html": html}, about
+        data, metadata = self.live().page_bundle()
+        return {**data, **words, "text/html": html}, metadata
 
     def _repr_html_(self) -> str | None:
+        """Return everything as HTML behind a coloured stripe, or nothing in text mode."""
         if switched_on("FABRICLAB_TEXT"):
             return None
-        above, below = (
-            "".join(f"<div>{_html(s)}</div>" for s in x if s) for x in (self.lines, self.after)
+        inner = "".join(
+            [
+                _html_lines(self.lines),
+                self._html_table(),
+                *(part._repr_html_() or "" for part in self.parts),
+                _html_lines(self.after),
+                self.extra(),
+            ]
         )
-        cells = [
-            [_cell("th", c, ' scope="col"') for c in self.head],
-            *([_cell("td", c) for c in r] for r in self.rows),
-        ]
-        rows = "".join("<tr>" + "".join(row) + "</tr>" for row in cells)
-        table = f"<table>{rows}</table>" if self.rows else ""
-        inner = (
-            above
-            + table
-            + "".join(part._repr_html_() or "" for part in self.parts)
-            + below
-            + self.extra()
-        )
-        inner = self.picture()._repr_mimebundle_()["text/html"] if self.picture else inner
-        return f'<div style="border-left:4px solid {STRIPES[self.state]};padding-left:8px">{inner}</div>'
+        if self.picture:
+            inner = self.picture()._repr_mimebundle_()["text/html"]
+        stripe = f"border-left:4px solid {STRIPES[self.state]};padding-left:8px"
+        return f'<div style="{stripe}">{inner}</div>'
+
+    def _html_table(self) -> str:
+        """Return the table as HTML; empty without rows."""
+        if not self.rows:
+            return ""
+        head = "".join(_cell("th", cell, ' scope="col"') for cell in self.head)
+        lines = [f"<tr>{head}</tr>"]
+        for row in self.rows:
+            cells = "".join(_cell("td", cell) for cell in row)
+            lines.append(f"<tr>{cells}</tr>")
+        return f"<table>{''.join(lines)}</table>"
 
 
 @dataclass(frozen=True)
@@ -137,11 +146,19 @@ class Together:
             display(thing)  # type: ignore[no-untyped-call]
 
 
+def _html_lines(sentences: Sequence[str]) -> str:
+    """Return each sentence in a line of its own; empty ones are left out."""
+    return "".join(f"<div>{_html(sentence)}</div>" for sentence in sentences if sentence)
+
+
 def _html(sentence: str) -> str:
-    return re.sub("`([^`]+)`", r'<code style="white-space:nowrap">\1</code>', html.escape(sentence))
+    """Return a sentence as HTML; what stands between backticks becomes code."""
+    code = r'<code style="white-space:nowrap">\1</code>'
+    return re.sub("`([^`]+)`", code, html.escape(sentence))
 
 
 def _words(cell: Any) -> str:
+    """Return the words of a cell, which is a text or a link (words, address)."""
     return str(cell[0] if isinstance(cell, tuple) else cell)
 
 
@@ -164,15 +181,15 @@ SI = {kind: unit for unit, (kind, factor) in _KNOWN.items() if factor == 1.0}
 _DIGITS = r"[\d.,_]*\d\.?(?:[eE][-+]?\d+)?"
 _FORM = re.compile(rf"\s*([-+]?{_DIGITS}(?:\s*/\s*{_DIGITS})?)\s*(\S.*?)?\s*\Z")
 # Ratios that people are off by, either way, each within half a percent.
-_FACTORS = {
-    2.0: "direction",
-    8.0: "bits",
-    **{1.024**exponent: "binary" for exponent in range(1, 5)},
-}
+_FACTORS = {2.0: "direction", 8.0: "bits"}
+_FACTORS |= {1.024**exponent: "binary" for exponent in range(1, 5)}
 _FACTORS |= dict.fromkeys((1e3, 1024.0, 1e6, 1e9), "prefix")
 # Only what is measured in bytes has directions, bits and powers of 1,024; a plain number has no prefix either.
-_KINDS = dict.fromkeys(("direction", "bits", "binary"), ("size", "rate")) | {
-    "prefix": ("size", "rate", "time")
+_KINDS = {
+    "direction": ("size", "rate"),
+    "bits": ("size", "rate"),
+    "binary": ("size", "rate"),
+    "prefix": ("size", "rate", "time"),
 }
 
 
@@ -202,32 +219,43 @@ def parse_answer(answer: Any, unit: str, bare: str = "") -> Answer:
     >>> parse_answer("0,7 s", "s").value, parse_answer(0.7, "s").problem
     (0.7, 'Which unit? Write it in quotes with the number, such as "0.7 s".')
     """
-    asked = quantity(unit)[0]
+    asked, _ = quantity(unit)
     if isinstance(answer, (list, tuple, np.ndarray)) and np.size(answer) == 1:
         answer = np.asarray(answer, dtype=object).item()
-    readable = isinstance(answer, str) or (
-        hasattr(answer, "__float__") and not isinstance(answer, (bool, np.bool_))
-    )
-    match = _FORM.match(str(answer)) if readable else None
-    example = (match[1] if match else "0.7") + f" {unit}" * bool(asked)
+    match = _FORM.match(str(answer)) if _may_be_number(answer) else None
+
+    example = match[1] if match else "0.7"
+    if asked:
+        example += f" {unit}"
     if match is None or (match[2] or "").startswith("/"):
         return Answer(problem=text("answer.kind", got=f"{answer!r:.60}", example=example))
-    written = match[2] or bare or {"": "1", "level": unit}.get(asked, "")
-    if not written:
+    written_number, written_unit = match.groups()
+    written_unit = written_unit or bare or {"": "1", "level": unit}.get(asked, "")
+    if not written_unit:
         return Answer(problem=text("answer.which", example=example))
-    number, note = _number(match[1])
+
+    number, note = _number(written_number)
     if not math.isfinite(number):
         return Answer(problem=text("answer.finite"))
+    proposed = f"{number:g}" if "/" in written_number else written_number
     try:
-        kind, factor = quantity(written, f"{number:g}" if "/" in match[1] else match[1])
-    except Refused as error:
+        kind, factor = quantity(written_unit, proposed)
+    except InputRefused as error:
         return Answer(problem=str(error))
     if kind != asked:
-        return Answer(
-            problem=text("answer.other", got=written, unit=unit if asked else text("answer.number"))
-        )
+        wanted = unit if asked else text("answer.number")
+        return Answer(problem=text("answer.other", got=written_unit, unit=wanted))
     si = number * factor
-    return Answer(si, note) if math.isfinite(si) else Answer(problem=text("answer.finite"))
+    if not math.isfinite(si):
+        return Answer(problem=text("answer.finite"))
+    return Answer(si, note)
+
+
+def _may_be_number(answer: Any) -> bool:
+    """Return whether an answer is a text or a number; True and False are neither."""
+    if isinstance(answer, (bool, np.bool_)):
+        return False
+    return isinstance(answer, str) or hasattr(answer, "__float__")
 
 
 def _number(written: str) -> tuple[float, str]:
@@ -235,22 +263,24 @@ def _number(written: str) -> tuple[float, str]:
     if "/" in written:
         (above, note), (below, other) = map(_number, re.split(r"\s*/\s*", written))
         return above / below if below else math.nan, note or other
-    key = (
-        "answer.thousands"
-        if units.GROUPED.fullmatch(written)
-        else "answer.comma"
-        if "," in written
-        else ""
-    )
+
+    key = ""
+    decimal = written
+    if units.GROUPED.fullmatch(written):
+        key = "answer.thousands"
+        decimal = written.replace(",", "")
+    elif "," in written:
+        key = "answer.comma"
+        decimal = written.replace(",", ".")
     try:
-        number = float(written.replace(",", "" if key == "answer.thousands" else "."))
+        number = float(decimal)
     except ValueError:
         return math.nan, ""
     return number, text(key, number=number) if key else ""
 
 
 def quantity(unit: str, number: str = "1") -> tuple[str, float]:
-    """Return the quantity of a unit ("" for a plain number) and its factor to SI; Refused if nobody knows it.
+    """Return the quantity of a unit ("" for a plain number) and its factor to SI; InputRefused if nobody knows it.
 
     The refusal proposes a spelling with ``number``, which is what the learner wrote.
     """
@@ -258,7 +288,7 @@ def quantity(unit: str, number: str = "1") -> tuple[str, float]:
         try:
             units.parse(f"{number} {unit}", "rate", "unit")  # says what may be meant
         except ValueError as error:
-            raise Refused(str(error)) from None
+            raise InputRefused(str(error)) from None
     return _KNOWN[unit.strip()]
 
 
@@ -270,19 +300,26 @@ def unit_in(written: Any) -> str:
 
 def named_factor(value: float, truth: float, kind: str) -> str | None:
     """Return the name of the slip if ``value`` is off by a factor that people are off by in a quantity, else None."""
-    ratio = max(value / truth, truth / value) if value * truth > 0 else 0.0
-    known = (name for factor, name in _FACTORS.items() if math.isclose(ratio, factor, rel_tol=5e-3))
-    return next((name for name in known if kind in _KINDS[name]), None)
+    if value * truth <= 0:
+        return None
+    ratio = max(value / truth, truth / value)
+    for factor, name in _FACTORS.items():
+        if kind in _KINDS[name] and math.isclose(ratio, factor, rel_tol=5e-3):
+            return name
+    return None
 
 
 def is_rounded(value: float, truth: float) -> bool:
     """Return whether a number is the right one, rounded or cut off to one digit or two, and within 5 % of it."""
-    near = math.isclose(value, truth, rel_tol=0.05) and value != 0
-    steps = [10.0 ** (math.floor(math.log10(abs(truth))) - k) for k in (0, 1)] if near else []
-    counts = (
-        (step, math.floor(abs(truth) / step + up)) for step in steps for up in (1e-9, 0.5 + 1e-9)
-    )
-    return any(math.isclose(abs(value), step * count) for step, count in counts)
+    if value == 0 or not math.isclose(value, truth, rel_tol=0.05):
+        return False
+    exponent = math.floor(math.log10(abs(truth)))
+    for step in (10.0**exponent, 10.0 ** (exponent - 1)):
+        cut_off = math.floor(abs(truth) / step + 1e-9)
+        rounded = math.floor(abs(truth) / step + (0.5 + 1e-9))
+        if any(math.isclose(abs(value), step * count) for count in (cut_off, rounded)):
+            return True
+    return False
 
 
 def times(a: float, b: float) -> str:

@@ -32,7 +32,7 @@ __all__ = [
 
 
 def draw(value: Any, ax: Axes | None = None, **options: Any) -> Picture | Axes:
-    """Draw a value in the view of its type, as a picture that a notebook shows, or on axes, which are returned.
+    """Draw a value in the view of its type: a picture that a notebook shows, or a drawing on given axes.
 
     Parameters
     ----------
@@ -48,28 +48,33 @@ def draw(value: Any, ax: Axes | None = None, **options: Any) -> Picture | Axes:
     TypeError
         If no view draws this type.
     """
-    many = (
-        list(value.values())
-        if isinstance(value, Mapping)
-        else value
-        if isinstance(value, list | tuple)
-        else [value]
-    )
     if isinstance(value, Fabric):
         picture = fabric(value, ax=ax, **options)
     elif isinstance(value, Timeline):
         picture = timeline(value, ax=ax, **options)
     elif isinstance(value, Comparison):
         picture = comparison(value, ax=ax, **options)
-    elif many and all(
-        isinstance(r, Result) for v in many for r in (v if isinstance(v, list | tuple) else [v])
-    ):
+    elif _are_results(value):
         picture = sweep(value, ax=ax, **options)
     elif isinstance(getattr(value, "timeline", None), Timeline):
         picture = timeline(value.timeline, value.flows, value.fabric, ax=ax, **options)
     else:
-        msg = "value must be a Fabric, Result, list of Results, Timeline, Comparison or simulation, got "
         raise TypeError(
-            f"{msg}{type(value).__name__}; views.table shows rows, and a Schedule has its own draw()"
+            "value must be a Fabric, Result, list of Results, Timeline, Comparison or simulation,"
+            f" got {type(value).__name__}; views.table shows rows, and a Schedule has its own draw()"
         )
     return picture if ax is None else picture.axes
+
+
+def _are_results(value: Any) -> bool:
+    """Return whether a value is a Result, or holds Results or lists of them and nothing else."""
+    if isinstance(value, Mapping):
+        items = list(value.values())
+    elif isinstance(value, list | tuple):
+        items = list(value)
+    else:
+        items = [value]
+    results: list[Any] = []
+    for item in items:
+        results += item if isinstance(item, list | tuple) else [item]
+    return bool(items) and all(isinstance(result, Result) for result in results)

@@ -5,17 +5,17 @@ A floor is another view: every endpoint is one cell, in the column of its server
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
-from fabriclab.core import Fabric, Floats, Timeline
+from fabriclab.core import Fabric, Flags, Floats, Ints, Timeline
 from fabriclab.texts import text
 from fabriclab.views import layout
-from fabriclab.views.layout import Lines, Marks, counted
+from fabriclab.views.layout import Lines, Marks, Placed, counted
 from fabriclab.views.maps import crosses, is_direct, map_scene, scale
 from fabriclab.views.page import Axes, Picture, Table, plain
 from fabriclab.views.scene import (
@@ -34,8 +34,43 @@ from fabriclab.views.scene import (
 
 MOST_NODES = 200
 MOST_BOXES = 4096  # that a browser still redraws in time
-_LEFT, _RIGHT, _ROW, _HALF = 176.0, 96.0, 70.0, 12.0
+_LEFT, _RIGHT = 176.0, 96.0  # room beside the drawing for the names of rows and of cables [px]
+_ROW = 70.0  # distance of two rows [px]
+_HALF = 12.0  # half the height of a box [px]
+_LINE = 16.0  # distance of two lines of text [px]
+_LETTER = 8.0  # width of a letter below a box [px]; of those in a box:
+_BOX_LETTER = 7.0  # [px]
 _SHORT = 11  # letters of a line that fit at the right
+_STACK = 0.05  # by how much a box of a stack stands behind the next one, in units of `Marks`
+_MOST_COLUMNS = 128  # of a floor side by side; more begin a new band
+_FLOOR_HEIGHT = 420.0  # [px]
+_FLOOR_EDGE = 10.0  # [px]
+
+
+class Canvas(NamedTuple):
+    """Where the units of `Marks` stand in the picture [px]."""
+
+    left: float  # where the drawing begins, in units of `Marks`
+    high: float  # its upper end
+    low: float  # its lower end
+    unit: float  # width of a unit [px]
+
+    def across(self, x: ArrayLike) -> Floats:
+        """Return x [px]."""
+        return np.asarray(_LEFT + (np.asarray(x) - self.left) * self.unit)
+
+    def down(self, y: ArrayLike) -> Floats:
+        """Return y [px], which grows downwards."""
+        return np.asarray((self.high - np.asarray(y)) * _ROW)
+
+    def path(self, points: Floats) -> Floats:
+        """Return the points of a line (P, 2) [px]."""
+        return np.stack([self.across(points[:, 0]), self.down(points[:, 1])], axis=1)
+
+    @property
+    def bottom(self) -> float:
+        """The lower end of the drawing [px]."""
+        return float(self.down(self.low))
 
 
 def fabric(
@@ -64,22 +99,30 @@ def fabric(
     ValueError
         If there is no link or no endpoint, or load does not fit.
     """
-    return printed(
-        fabric_scene(fabric, None if load is None else share_of(fabric, load)),
-        ax=ax,
-        finding=finding,
-    )
+    share = None if load is None else share_of(fabric, load)
+    return printed(fabric_scene(fabric, share), ax=ax, finding=finding)
 
 
 def share_of(fabric: Fabric, load: Timeline | ArrayLike) -> Floats:
-    """Return the load of each link as a part of its capacity, (L,), or refuse what does not fit."""
-    share = np.asarray(
-        load.utilisation(fabric.capacity) if isinstance(load, Timeline) else load, dtype=np.float64
-    )
+    """Return the load of each link as a part of its capacity, (L,).
+
+    Raises
+    ------
+    ValueError
+        If it is not one finite number >= 0 for each link.
+    """
+    given = load.utilisation(fabric.capacity) if isinstance(load, Timeline) else load
+    share = np.asarray(given, dtype=np.float64)
     if share.shape != (fabric.n_links,) or not np.all(np.isfinite(share) & (share >= 0)):
-        msg = f"load must hold one finite number >= 0 for each of {fabric.n_links} links, got shape {share.shape}; "
-        raise ValueError(msg + "give a Timeline of this fabric, or bytes / (capacity * time)")
+        raise ValueError(
+            f"load must hold one finite number >= 0 for each of {fabric.n_links} links,"
+            f" got shape {share.shape};"
+            " give a Timeline of this fabric, or bytes / (capacity * time)"
+        )
     return share
+
+
+# Rows of tiers ------------------------------------------------------------------------------------
 
 
 def fabric_scene(
@@ -89,220 +132,315 @@ def fabric_scene(
     open: int | None = None,
     said: str = "",
 ) -> Scene:
-    """Return one picture of a fabric with loads (L,); the block with the node ``open`` shows its members."""
+    """Return one picture of a fabric with loads (L,); the block with the node ``open`` shows its members.
+
+    ``colour`` is what the colours stand for: load, tier, rail or failure. ``said`` replaces the sentence above.
+    """
     if not f.n_links or not f.n_ranks:
         return Scene(text("fabric.empty", links=f.n_links, ends=f.n_ranks), wrong=True)
-    share = np.full(f.n_links, np.nan) if share is None else share
+    if share is None:
+        share = np.full(f.n_links, np.nan)
     if is_direct(f):
         return map_scene(f, share, colour, said)
+
     marks = layout.marks_of(f, f.n_nodes > MOST_NODES, open)
     if marks.row.size > MOST_BOXES:  # then the block stays closed
         marks = layout.marks_of(f, True)
-        said = text("fabric.many", n=np.sum(marks.of_node == marks.of_node[open]), most=MOST_BOXES)
+        members = np.sum(marks.of_node == marks.of_node[open])
+        said = text("fabric.many", n=members, most=MOST_BOXES)
         open = None
     cables = layout.lines_of(f, marks, share)
-    # Room below the lowest row: names of servers or rails, and the arcs of cables within a row.
-    foot = 0.32 + 0.36 * (marks.server.max() >= 0) + layout.arc_room(marks, cables)
-    low, high = marks.row.min() - foot, marks.row.max() + 0.5
-    left, right = (
-        float((marks.x - marks.width / 2).min() - 0.3),
-        float((marks.x + marks.width / 2).max() + 0.3),
-    )
-    unit = (WIDTH - _LEFT - _RIGHT) / (right - left)
+    canvas = _canvas(marks, cables)
+    paths = [canvas.path(path) for path in layout.paths_of(marks, cables)]
+    # The fullest lines lie on top, so they are drawn last.
+    order = np.argsort(np.nan_to_num(cables.load), kind="stable")
+    cables = Lines._make(column[order] for column in cables)
+    paths = [paths[i] for i in order]
 
-    def across(x: Any) -> Floats:
-        return np.asarray(_LEFT + (np.asarray(x) - left) * unit)
-
-    def down(y: Any) -> Floats:
-        return np.asarray((high - np.asarray(y)) * _ROW)
-
-    paths = [
-        np.stack([across(p[:, 0]), down(p[:, 1])], axis=1) for p in layout.paths_of(marks, cables)
-    ]
-    order = np.argsort(np.nan_to_num(cables.load), kind="stable")  # what is full lies on top
-    cables, paths = Lines._make(column[order] for column in cables), [paths[i] for i in order]
-    width = (
-        1.5
-        * np.clip(
-            cables.total / max(cables.total[cables.total > 0].min(initial=np.inf), 1.0), 1.0, 40.0
-        )
-        ** 0.4
-    )
-    # A line is never wider than its box: an open block has narrow ones.
-    width = np.minimum(
-        width,
-        np.maximum(0.9 * unit * np.minimum(marks.width[cables.a], marks.width[cables.b]), 1.0),
-    )
-    place = marks.row if colour == "tier" else marks.rail
-    upper = (
-        marks.row[cables.b]
-        if colour == "tier"
-        else np.maximum(marks.rail[cables.a], marks.rail[cables.b])
-    )
-    # A line is pale if it is dead or, where the colour is not the load, idle.
-    dead = cables.failed == cables.cables
-    idle = 0.0 if colour == "load" else 1 - np.clip(np.nan_to_num(cables.load, nan=1.0), 0, 1)
-    x0, x1 = across(marks.x - marks.width / 2), across(marks.x + marks.width / 2)
-    keys = np.where(f.transit[marks.first], COLOUR["switch"], COLOUR["host"])
-    keys = coloured(place, keys) if colour in ("tier", "rail") else keys
+    placed = Placed(f, marks, cables, share)
     layers = {
-        "servers": _servers(marks, foot, across, down),
-        "places": _server_names(f, marks, low, across, down),
-        "case": lines(
-            paths, width=width + 2.5, colour=COLOUR["grey"], alpha=0.6 * (colour == "load")
-        ),
-        "cables": lines(
-            paths,
-            width=width,
-            colour=layout.colours_of(colour, cables.load, cables.failed, upper),
-            **layout.readable(marks, cables),
-            alpha=np.where(dead, 0.35, 1 - 0.75 * idle),
-            dash=2 * dead,
-        ),
-        "nodes": boxes(
-            x0,
-            down(marks.row) - _HALF,
-            np.maximum(x1 - x0, 1.5),
-            2 * _HALF,
-            colour=keys,
-            ink=ink_on(keys),
-            texts=_fitting(marks, x1 - x0),
-            names=list(marks.names),
-            pick="open" if marks.folded else None,
-            picks=_picks(marks, open),
-        ),
+        **_server_layers(placed, canvas),
+        **_cable_layers(placed, canvas, paths, colour),
+        "nodes": _node_layer(placed, canvas, colour, open),
         **_crosses(paths, cables),
-        "margins": _margins(f, marks, cables, down),
+        "margins": _margins(placed, canvas),
+        **_legend(placed, canvas, colour),
     }
-    if colour != "load":
-        rails = [str(r) for r in range(1 + int(marks.rail.max()))] if colour == "rail" else []
-        layers |= key(float(down(low)) + 14, text(f"fabric.key_{colour}"), rails)
-    elif np.isfinite(share).all():
-        layers |= scale(float(down(low)) + 14)
-    words = layout.told(colour, cables.load, place, cables.failed.sum(), f.n_cables)
-    height = float(down(low)) + (34 if "scale" in layers else 6)
-    return layout.worded(f, marks, cables, share, layers, height, said, words)
+    height = canvas.bottom + (34 if "scale" in layers else 6)
+    place = marks.row if colour == "tier" else marks.rail
+    colours = layout.colour_sentence(colour, cables.load, place, cables.failed.sum(), f.n_cables)
+    return layout.scene_with_words(placed, layers, height, said=said, colours=colours)
 
 
-def _fitting(m: Marks, room: Floats) -> list[str]:
-    """Return the texts in the boxes: a row is named in full or not at all."""
-    names = [name.split()[0 if m.folded else -1] for name in m.names]
-    fits = np.array([7.0 * len(name) for name in names]) < room
-    return [
-        name * bool(fits[m.row == row].all() or m.folded)
-        for name, row in zip(names, m.row, strict=True)
-    ]
+def _canvas(m: Marks, k: Lines) -> Canvas:
+    """Return a canvas on which all boxes and lines have room."""
+    left = float((m.x - m.width / 2).min() - 0.3)
+    right = float((m.x + m.width / 2).max() + 0.3)
+    return Canvas(
+        left=left,
+        high=m.row.max() + 0.5,
+        low=m.row.min() - _foot(m, k),
+        unit=(WIDTH - _LEFT - _RIGHT) / (right - left),
+    )
+
+
+def _foot(m: Marks, k: Lines) -> float:
+    """Return the room below the lowest row: names of servers or rails, and the arcs of cables within a row."""
+    names = 0.36 if m.server.max() >= 0 else 0.0
+    return 0.32 + names + layout.arc_room(m, k)
+
+
+def _line_widths(placed: Placed, canvas: Canvas) -> Floats:
+    """Return how wide each line is (K,) [px]: the wider, the more it carries, and never wider than its box."""
+    m, k = placed.marks, placed.lines
+    thinnest = max(k.total[k.total > 0].min(initial=np.inf), 1.0)  # [B/s]
+    width = 1.5 * np.clip(k.total / thinnest, 1.0, 40.0) ** 0.4
+    # An open block has narrow boxes.
+    narrower = canvas.unit * np.minimum(m.width[k.a], m.width[k.b])
+    return np.asarray(np.minimum(width, np.maximum(0.9 * narrower, 1.0)))
+
+
+def _cable_layers(
+    placed: Placed, canvas: Canvas, paths: Sequence[Floats], colour: str
+) -> dict[str, Layer]:
+    """Return the lines, each in a grey case where the colour is the load; dead and idle ones are pale."""
+    m, k = placed.marks, placed.lines
+    width = _line_widths(placed, canvas)
+    if colour == "tier":
+        upper = m.row[k.b]
+    else:
+        upper = np.maximum(m.rail[k.a], m.rail[k.b])
+
+    dead = k.failed == k.cables
+    strength: ArrayLike = 1.0
+    if colour != "load":  # then only the strength tells a busy line from an idle one
+        idle = 1 - np.clip(np.nan_to_num(k.load, nan=1.0), 0, 1)
+        strength = 1 - 0.75 * idle
+    case = lines(
+        paths,
+        width=width + 2.5,
+        colour=COLOUR["grey"],
+        alpha=0.6 if colour == "load" else 0.0,
+    )
+    cables = lines(
+        paths,
+        width=width,
+        colour=layout.colours_of(colour, k.load, k.failed, upper),
+        **layout.readable(m, k),
+        alpha=np.where(dead, 0.35, strength),
+        dash=np.where(dead, 2, 0),
+    )
+    return {"case": case, "cables": cables}
+
+
+def _node_layer(placed: Placed, canvas: Canvas, colour: str, open: int | None) -> Layer:
+    """Return a box for each node or block; a block can be opened by choosing it."""
+    m = placed.marks
+    colours = np.where(placed.fabric.transit[m.first], COLOUR["switch"], COLOUR["host"])
+    if colour == "tier":
+        colours = coloured(m.row, colours)
+    elif colour == "rail":
+        colours = coloured(m.rail, colours)
+
+    left = canvas.across(m.x - m.width / 2)
+    right = canvas.across(m.x + m.width / 2)
+    return boxes(
+        left,
+        canvas.down(m.row) - _HALF,
+        np.maximum(right - left, 1.5),
+        2 * _HALF,
+        colour=colours,
+        ink=ink_on(colours),
+        texts=_box_texts(m, right - left),
+        names=list(m.names),
+        pick="open" if m.folded else None,
+        picks=_picks(m, open),
+    )
+
+
+def _box_texts(m: Marks, room: Floats) -> list[str]:
+    """Return the texts in the boxes, which are ``room`` wide [px]: a row is named in full or not at all."""
+    if m.folded:
+        return [name.split()[0] for name in m.names]
+    names = [name.split()[-1] for name in m.names]
+    fits = np.array([_BOX_LETTER * len(name) for name in names]) < room
+    row_fits = {row: fits[m.row == row].all() for row in np.unique(m.row).tolist()}
+    return [name if row_fits[row] else "" for name, row in zip(names, m.row.tolist(), strict=True)]
 
 
 def _picks(m: Marks, open: int | None) -> list[int | None]:
     """Return what is open after a box is chosen: its block, or nothing if that one is open already."""
-    size = np.bincount(m.of_node, minlength=m.first.size)
-    closes = (size == 1) & (open is not None) | (not m.folded)
-    return [None if close else int(i) for i, close in zip(m.first, closes, strict=True)]
+    size = np.bincount(m.of_node, minlength=m.first.size)  # (M,) nodes
+    in_open_block = (size == 1) & (open is not None)
+    closes = in_open_block if m.folded else np.ones(size.size, dtype=bool)
+    return [None if close else int(node) for node, close in zip(m.first, closes, strict=True)]
 
 
-def _servers(
-    m: Marks, foot: float, across: Callable[..., Floats], down: Callable[..., Floats]
-) -> Layer:
+def _crosses(paths: Sequence[Floats], k: Lines) -> dict[str, Layer]:
+    """Return a cross in the middle of each line with failed cables."""
+    middles = []
+    for i in np.flatnonzero(k.failed).tolist():
+        half = len(paths[i]) // 2
+        middles.append(paths[i][half - 1 :][:2].mean(axis=0))
+    x, y = np.array(middles).reshape(-1, 2).T
+    return crosses("failed", x, y)
+
+
+def _legend(placed: Placed, canvas: Canvas, colour: str) -> dict[str, Layer]:
+    """Return what the colours stand for: the scale of loads, if all are given, or a legend."""
+    top = canvas.bottom + 14
+    if colour == "load":
+        return scale(top) if np.isfinite(placed.share).all() else {}
+    rails = []
+    if colour == "rail":
+        rails = [str(rail) for rail in range(1 + int(placed.marks.rail.max()))]
+    return key(top, text(f"fabric.key_{colour}"), rails)
+
+
+# Servers ------------------------------------------------------------------------------------------
+
+
+def _server_layers(placed: Placed, canvas: Canvas) -> dict[str, Layer]:
+    """Return the boxes around servers, and the names below them."""
+    foot = _foot(placed.marks, placed.lines)
+    return {
+        "servers": _servers(placed.marks, foot, canvas),
+        "places": _server_names(placed, canvas),
+    }
+
+
+def _servers(m: Marks, foot: float, canvas: Canvas) -> Layer:
     """Return servers as rounded boxes and scale-up domains as tinted ones; one stack stands for many servers."""
-    ends = np.array(layout.boxes_of(m, foot), dtype=np.float64).reshape(-1, 5)
-    deep = np.where(ends[:, 4] > 0, 0, 2 * m.folded)
-    which = np.repeat(np.arange(len(ends)), deep + 1)
-    # the front one is drawn last
-    back = np.concatenate([np.arange(d, -1, -1) for d in deep] or [np.zeros(0)])
-    left, right, low, high, tinted = ends[which].T
+    stacked = []  # left, right, low, high, whether tinted, and how many boxes stand before it
+    for box in layout.boxes_of(m, foot):
+        behind = 2 if m.folded and not box.tinted else 0
+        for back in range(behind, -1, -1):  # the front one is drawn last
+            stacked.append((*box, back))
+    columns = np.array(stacked, dtype=np.float64).reshape(-1, 6).T
+    left, right, low, high, tinted, depth = columns
+    in_front = np.where(tinted > 0, 0.3, 0.8)
     return boxes(
-        across(left + 0.05 * back),
-        down(high - 0.05 * back),
-        across(right) - across(left),
-        down(low) - down(high),
+        canvas.across(left + _STACK * depth),
+        canvas.down(high - _STACK * depth),
+        canvas.across(right) - canvas.across(left),
+        canvas.down(low) - canvas.down(high),
         colour=np.where(tinted > 0, COLOUR["tint"], COLOUR["none"]),
-        alpha=np.where(tinted > 0, 0.3, np.where(back > 0, 0.35, 0.8)),
+        alpha=np.where(depth > 0, 0.35, in_front),
         round=7.0,
         edge=np.where(tinted > 0, 0, -1),
     )
 
 
-def _server_names(
-    f: Fabric, m: Marks, low: float, across: Callable[..., Floats], down: Callable[..., Floats]
-) -> Layer:
+def _server_names(placed: Placed, canvas: Canvas) -> Layer:
     """Return the names below the boxes: of servers, or how many there are and which rail stands where."""
+    f, m, _, _ = placed
     if m.folded:
         ends = np.flatnonzero((m.server >= 0) & (m.row == 0) & (m.rail >= 0))
-        x, numbers, align = across(m.x[ends]), m.rail[ends].tolist(), 1
-        word, lead = "fabric.rail", text("fabric.in_server", n=int(f.summary()["servers"]))
+        x = canvas.across(m.x[ends])
+        numbers = m.rail[ends].tolist()
+        names = [text("fabric.rail", s=n, r=n) for n in numbers]
+        lead = text("fabric.in_server", n=int(f.summary()["servers"]))
+        align = 1
     else:
-        lefts = np.array([left for left, _, _, _, tinted in layout.boxes_of(m, 0.0) if not tinted])
-        x, align = across(lefts + 0.05), 0
+        lefts = np.array([box.left for box in layout.boxes_of(m, 0.0) if not box.tinted])
+        x = canvas.across(lefts + 0.05)
         numbers = [int(m.server[(m.server >= 0) & (m.x > left)][0]) for left in lefts]
-        word, lead = f"fabric.{layout.holder(f)}", text("fabric.servers")
-    names, room = (
-        [text(word, s=n, r=n) for n in numbers],
-        float(np.diff(np.sort(x)).min(initial=WIDTH)),
-    )
-    narrow = 8.0 * max(map(len, names), default=0) > room
+        names = [text(f"fabric.{layout.holder(f)}", s=n, r=n) for n in numbers]
+        lead = text("fabric.servers")
+        align = 0
+
+    room = float(np.diff(np.sort(x)).min(initial=WIDTH))  # [px]
+    narrow = _LETTER * max(map(len, names), default=0) > room
     if narrow:  # then the number alone, or nothing in an open block
         names = [str(n) if room > 24 else "" for n in numbers]
-    leads = [(_LEFT - 16, lead, 2)] * bool(narrow or (m.folded and m.server.max() >= 0))
-    places = [*leads, *((at, name, align) for at, name in zip(x.tolist(), names, strict=True))]
-    return texts_at(*((at, float(down(low)) - 7, name, side) for at, name, side in places))
+    y = canvas.bottom - 7
+    words: list[tuple[float, float, str, int]] = []
+    if narrow or (m.folded and m.server.max() >= 0):
+        words.append((_LEFT - 16, y, lead, 2))
+    words += [(at, y, name, align) for at, name in zip(x.tolist(), names, strict=True)]
+    return texts_at(*words)
 
 
-def _crosses(paths: Sequence[NDArray[Any]], k: Lines) -> dict[str, Layer]:
-    """Return a cross on each line with failed cables; its note says how many of them failed."""
-    here = np.flatnonzero(k.failed)
-    middle = np.array(
-        [paths[i][len(paths[i]) // 2 - 1 :][:2].mean(axis=0) for i in here.tolist()]
-    ).reshape(-1, 2)
-    return crosses("failed", *middle.T)
+# Margins ------------------------------------------------------------------------------------------
 
 
-def _margins(f: Fabric, m: Marks, k: Lines, down: Callable[..., Floats]) -> Layer:
+def _margins(placed: Placed, canvas: Canvas) -> Layer:
     """Name the rows on the left and the cables between them on the right."""
-    out: list[tuple[float, float, str, int]] = []
+    return texts_at(*_row_names(placed, canvas), *_cable_names(placed, canvas))
+
+
+def _row_names(placed: Placed, canvas: Canvas) -> list[tuple[float, float, str, int]]:
+    """Return how many nodes each row holds, and the ports of each if all have the same number, at their places."""
+    f, m, _, _ = placed
+    out = []
     for row in np.unique(m.row):
-        here = m.row[m.of_node] == row
-        radix = np.unique(f.radix[here])
+        here = m.row[m.of_node] == row  # (N,)
         words = [counted(int(here.sum()), f.kinds[f.kind[here][0]])]
-        words += [text("fabric.ports", n=radix[0])] if radix.size == 1 and radix[0] > 0 else []
-        top = float(down(row)) - 8 * (len(words) - 1)
-        out += [(_LEFT - 16, top + 16 * i, word, 2) for i, word in enumerate(words)]
-    blocks, joined = [], np.unique([m.row[k.a], m.row[k.b]], axis=1)
+        radix = np.unique(f.radix[here])
+        if radix.size == 1 and radix[0] > 0:
+            words.append(text("fabric.ports", n=radix[0]))
+        top = float(canvas.down(row)) - _LINE / 2 * (len(words) - 1)
+        out += [(_LEFT - 16, top + _LINE * i, word, 2) for i, word in enumerate(words)]
+    return out
+
+
+def _cable_names(placed: Placed, canvas: Canvas) -> list[tuple[float, float, str, int]]:
+    """Return what each pair of rows is joined by, at its place: texts do not touch each other."""
+    m, k = placed.marks, placed.lines
+    lowest = m.row.min()
+    pairs = np.unique([m.row[k.a], m.row[k.b]], axis=1).T.tolist()  # (row, row in it or above)
     # Where cables pass a row, or join boxes of an upper one, their place does not say what they join.
-    named = np.any(
-        (joined[1] > joined[0] + 1) | (joined[1] == joined[0]) & (joined[0] > m.row.min())
-    )
-    kind = dict(zip(m.row.tolist(), f.kind[m.first].tolist(), strict=True))
-    for low, high in joined.T.tolist():
-        here = (m.row[k.a] == low) & (m.row[k.b] == high)
-        rates = [
-            plain(units.format_rate(v))
-            for v in (k.slowest[here].min(), k.fastest[here].max())
-            if np.isfinite(v)
-        ]
-        rates = list(dict.fromkeys(rates))
-        each = np.unique(k.cables[here])
-        rates[:-1] = [text("fabric.to", rate=rate) for rate in rates[:-1]]
-        rates += [text("fabric.per_line", n=each[0])] * bool(
-            each.size == 1 < min(each[0], here.sum())
-        )
-        ends = (
-            [layout.short(f.kinds[kind[low]]) + "–", layout.short(f.kinds[kind[high]])]
-            if named
-            else []
-        )
-        words = [*_joined(ends, ""), *_joined([f"{k.cables[here].sum():,} x", *rates], " ")]
-        blocks.append((high - 0.5 if low != high or low == m.row.min() else high, words))
+    named = any(high > low + 1 or (high == low and low > lowest) for low, high in pairs)
+
+    blocks = []  # height in units of `Marks`, and lines of text
+    for low, high in pairs:
+        words = _joined(_end_names(placed, low, high), "") if named else []
+        words += _joined(_bundle(k, (m.row[k.a] == low) & (m.row[k.b] == high)), " ")
+        within_upper = low == high and low != lowest
+        blocks.append((high if within_upper else high - 0.5, words))
+    blocks.sort(key=lambda block: -block[0])
+
+    out = []
     end = -np.inf  # of the block above, which none may touch
-    for y, words in sorted(blocks, key=lambda block: -block[0]):
-        top = max(float(down(y)) - 8 * len(words), end + 10)
-        out += [(WIDTH - _RIGHT + 8, top + 8 + 16 * i, word, 0) for i, word in enumerate(words)]
-        end = top + 16 * len(words)
-    return texts_at(*out)
+    for y, words in blocks:
+        top = max(float(canvas.down(y)) - _LINE / 2 * len(words), end + 10)
+        for i, word in enumerate(words):
+            out.append((WIDTH - _RIGHT + 8, top + 8 + _LINE * i, word, 0))
+        end = top + _LINE * len(words)
+    return out
+
+
+def _end_names(placed: Placed, low: int, high: int) -> list[str]:
+    """Return short names of the kinds of nodes in two rows, as in "GPU–", "leaf"."""
+    f, m, _, _ = placed
+    kind_of = dict(zip(m.row.tolist(), f.kind[m.first].tolist(), strict=True))
+    return [
+        layout.short(f.kinds[kind_of[low]]) + "–",
+        layout.short(f.kinds[kind_of[high]]),
+    ]
+
+
+def _bundle(k: Lines, here: Flags) -> list[str]:
+    """Return how many cables some lines stand for, their rates, and how many are on each line if all have as many."""
+    slowest, fastest = k.slowest[here].min(), k.fastest[here].max()
+    finite = [rate for rate in (slowest, fastest) if np.isfinite(rate)]
+    rates = list(dict.fromkeys(plain(units.format_rate(rate)) for rate in finite))
+    words = [f"{k.cables[here].sum():,} x"]
+    words += [text("fabric.to", rate=rate) for rate in rates[:-1]]
+    words += rates[-1:]
+    each = np.unique(k.cables[here])
+    if each.size == 1 and each[0] > 1 and here.sum() > 1:
+        words.append(text("fabric.per_line", n=each[0]))
+    return words
 
 
 def _joined(words: list[str], by: str) -> list[str]:
-    return [by.join(words)] if words and len(by.join(words)) <= _SHORT else words
+    """Return words in one line if they fit there, else in a line each."""
+    line = by.join(words)
+    return [line] if words and len(line) <= _SHORT else words
+
+
+# A floor ------------------------------------------------------------------------------------------
 
 
 def scene_of(
@@ -314,67 +452,115 @@ def scene_of(
     layout: str = "tiers",
 ) -> Scene:
     """Return one picture of a fabric, in rows or as a floor; ``load`` is as in `live.fabric`."""
-    if isinstance(load, tuple):
-        f, load, said = (*load, said)[:3]
+    if isinstance(load, tuple):  # fabric, load and, if there is one, the sentence
+        f, load, *rest = load
+        said = rest[0] if rest else said
     run = getattr(load, "timeline", load)
     values = run.utilisation(f.capacity) if isinstance(run, Timeline) else run
-    if values is not None and np.isnan(np.asarray(values, dtype=np.float64)).any():
+    if values is None:
+        share = np.full(f.n_links, np.nan)
+    elif np.isnan(np.asarray(values, dtype=np.float64)).any():
         return Scene(text("live.fabric.nan"), wrong=True)
-    share = np.full(f.n_links, np.nan) if values is None else share_of(f, values)
+    else:
+        share = share_of(f, values)
+
     if layout == "floor" and f.n_ranks > MOST_BOXES:
-        layout, said = "tiers", text("fabric.no_floor", n=f.n_ranks, most=MOST_BOXES)
+        layout = "tiers"
+        said = text("fabric.no_floor", n=f.n_ranks, most=MOST_BOXES)
     if layout == "tiers" or not f.n_links or not f.n_ranks:
         return fabric_scene(f, share, colour, open, said)
     return _floor(f, share, colour, said)
 
 
-def _floor(f: Fabric, share: Floats, colour: str, said: str) -> Scene:
-    """Return every endpoint as a cell in the column of its server, with the fullest link that leaves it."""
+class FloorCells(NamedTuple):
+    """The endpoints on a floor (R,)."""
+
+    row: Ints
+    column: Ints
+    load: Floats  # of the fullest link that leaves it; NaN where none is given
+    failed: Flags  # whether such a link has failed
+    place: NDArray[Any]  # rail or tier, by which it may be coloured
+    n_columns: int  # side by side
+
+
+def _cells(f: Fabric, share: Floats, colour: str) -> FloorCells:
+    """Return every endpoint in the column of its server, in rows by number; many columns make several bands."""
     _, column = np.unique(f.server, return_inverse=True)
     order = np.lexsort((np.arange(f.n_ranks), column))
+    first_of_column = np.searchsorted(column[order], column[order])
     row = np.empty(f.n_ranks, dtype=np.int64)
-    row[order] = np.arange(f.n_ranks) - np.searchsorted(column[order], column[order])
-    wrap = max(1, min(int(column.max()) + 1, 128))  # columns side by side; more begin a new band
-    row, column = row + (column // wrap) * (int(row.max()) + 2), column % wrap
-    full, dead = np.full(f.n_nodes, -1.0), np.zeros(f.n_nodes, dtype=bool)
-    np.maximum.at(full, f.source, np.nan_to_num(share, nan=-1.0))
-    np.logical_or.at(dead, f.source, f.capacity == 0)
-    full, dead = np.where(full < 0, np.nan, full)[f.endpoint], dead[f.endpoint]
-    wide, high = (WIDTH - 20.0) / wrap, min(24.0, 420.0 / (int(row.max()) + 1))
-    place = f.rail if colour == "rail" else f.tier[f.endpoint]
-    keys = layout.colours_of(colour, full, dead, place)
-    names = [f.name(int(e)) for e in f.endpoint]
-    notes = [
-        text("fabric.load", percent=100 * v) if np.isfinite(v) else text("fabric.rail", r=r)
-        for v, r in zip(full, f.rail, strict=True)
-    ]
-    bottom = 10 + high * (int(row.max()) + 1)
+    row[order] = np.arange(f.n_ranks) - first_of_column
+
+    n_columns = max(1, min(int(column.max()) + 1, _MOST_COLUMNS))
+    band = column // n_columns
+    first_row = band * (int(row.max()) + 2)  # of its band
+    load = np.full(f.n_nodes, -1.0)
+    failed = np.zeros(f.n_nodes, dtype=bool)
+    np.maximum.at(load, f.source, np.nan_to_num(share, nan=-1.0))
+    np.logical_or.at(failed, f.source, f.capacity == 0)
+    return FloorCells(
+        row=row + first_row,
+        column=column % n_columns,
+        load=np.where(load < 0, np.nan, load)[f.endpoint],
+        failed=failed[f.endpoint],
+        place=f.rail if colour == "rail" else f.tier[f.endpoint],
+        n_columns=n_columns,
+    )
+
+
+def _floor(f: Fabric, share: Floats, colour: str, said: str) -> Scene:
+    """Return every endpoint as a cell in the column of its server, with the fullest link that leaves it."""
+    cells = _cells(f, share, colour)
+    names = [f.name(int(node)) for node in f.endpoint]
+    notes = _cell_notes(f, cells)
+    known = bool(np.isfinite(cells.load).any())
+
+    n_rows = int(cells.row.max()) + 1
+    width = (WIDTH - 2 * _FLOOR_EDGE) / cells.n_columns
+    height = min(24.0, _FLOOR_HEIGHT / n_rows)
+    bottom = _FLOOR_EDGE + height * n_rows
     layers = {
         "nodes": boxes(
-            10 + wide * column,
-            10 + high * row,
-            max(wide - 1, 1.0),
-            high - 2,
-            colour=keys,
-            hatch=3 * dead,
+            _FLOOR_EDGE + width * cells.column,
+            _FLOOR_EDGE + height * cells.row,
+            max(width - 1, 1.0),
+            height - 2,
+            colour=layout.colours_of(colour, cells.load, cells.failed, cells.place),
+            hatch=np.where(cells.failed, 3, 0),
             round=1.0,
             names=names,
             notes=notes,
         )
     }
-    layers |= scale(bottom + 8) if colour == "load" and np.isfinite(full).any() else {}
+    if colour == "load" and known:
+        layers |= scale(bottom + 8)
+
     table = Table(
         {
             "endpoint": names,
             "server": f.server,
             "rail": f.rail,
-            "load": full,
-            "failed links": 1 * dead,
+            "load": cells.load,
+            "failed links": cells.failed.astype(np.int64),
         }
     )
-    cut = int(dead.sum())
-    words = text("live.fabric.floor", ends=f.n_ranks, servers=np.unique(f.server).size, cut=cut)
-    top = int(np.argmax(np.nan_to_num(full, nan=-1)))
-    words += f" {names[top]}: {notes[top]}." if np.isfinite(full).any() else ""
-    colours = layout.told(colour, full, place, cut, f.n_ranks)
+    n_failed = int(cells.failed.sum())
+    words = text(
+        "live.fabric.floor", ends=f.n_ranks, servers=np.unique(f.server).size, cut=n_failed
+    )
+    if known:
+        fullest = int(np.argmax(np.nan_to_num(cells.load, nan=-1)))
+        words += f" {names[fullest]}: {notes[fullest]}."
+    colours = layout.colour_sentence(colour, cells.load, cells.place, n_failed, f.n_ranks)
     return Scene(said or words, table, layers, bottom + 34, f"{words} {said} {colours}")
+
+
+def _cell_notes(f: Fabric, cells: FloorCells) -> list[str]:
+    """Return the load of each cell or, where none is given, its rail."""
+    notes = []
+    for load, rail in zip(cells.load, f.rail, strict=True):
+        if np.isfinite(load):
+            notes.append(text("fabric.load", percent=100 * load))
+        else:
+            notes.append(text("fabric.rail", r=rail))
+    return notes

@@ -62,7 +62,30 @@ def three(value: float) -> str:
     if not 1e-9 <= abs(value) < 1e15:
         return f"{value:.3g}"
     rounded = float(f"{value:.2e}")
-    return f"{rounded:,.{max(0, 2 - math.floor(math.log10(abs(rounded))))}f}"
+    decimals = max(0, 2 - math.floor(math.log10(abs(rounded))))
+    return f"{rounded:,.{decimals}f}"
+
+
+class TableText(NamedTuple):
+    """What a table shows."""
+
+    rows: list[tuple[str, ...]]  # the heads first
+    numeric: list[bool]  # whether a column holds numbers
+    left_out: str  # how many further rows there are, in words; empty if none
+
+
+class Heading(NamedTuple):
+    """The name of a column: its word, and the unit of its numbers if it has one."""
+
+    word: str
+    unit: str | None
+
+
+def _heading(name: str) -> Heading:
+    """Return the parts of a name such as "time [s]"."""
+    match = _NAME.fullmatch(name)
+    assert match is not None  # the pattern fits every text
+    return Heading(match[1], match[2])
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,10 +104,14 @@ class Table:
 
     def __post_init__(self) -> None:
         """Make arrays of the columns, check their number and length, and leave out those without any value."""
-        columns = {k: np.asarray(v) for k, v in self.columns.items()}
-        columns = {k: v for k, v in columns.items() if v.dtype.kind != "f" or not np.isnan(v).all()}
+        columns = {}
+        for name, values in self.columns.items():
+            column = np.asarray(values)
+            if column.dtype.kind != "f" or not np.isnan(column).all():
+                columns[name] = column
         object.__setattr__(self, "columns", columns)
-        lengths = sorted({v.size for v in columns.values()})
+
+        lengths = sorted({column.size for column in columns.values()})
         if not any(lengths):
             raise ValueError("table has nothing to show: it needs at least one column and one row")
         if len(lengths) > 1:
@@ -101,37 +128,41 @@ class Table:
         """Return one column in SI units."""
         return np.asarray(self.columns[name])
 
-    def _shown(self) -> tuple[list[tuple[str, ...]], list[bool], str]:
-        """Return the rows of cells, the heads first, whether a column holds numbers, and what is left out."""
+    def _shown(self) -> TableText:
+        """Return the cells of the first rows as texts."""
         typical = _typical(self.columns)
-        shown = []
+        columns = []
         for name, values in self.columns.items():
             first = values[:_MOST_ROWS]
             if name in self.apart:
-                shown.append(_times_column(name, first))
+                columns.append(_times_column(name, first))
             else:
-                shown.append(_column(name, first, typical.get(name, 0.0)))
-        left = self.n_rows - _MOST_ROWS
-        rest = text("table.more", n=left, name=repr(next(iter(self.columns)))) if left > 0 else ""
-        return (
-            list(zip(*shown, strict=True)),
-            [v.dtype.kind not in "OU" for v in self.columns.values()],
-            rest,
+                columns.append(_column(name, first, typical.get(name, 0.0)))
+
+        left_out = ""
+        if self.n_rows > _MOST_ROWS:
+            example = repr(next(iter(self.columns)))
+            left_out = text("table.more", n=self.n_rows - _MOST_ROWS, name=example)
+        return TableText(
+            rows=list(zip(*columns, strict=True)),
+            numeric=[values.dtype.kind not in "OU" for values in self.columns.values()],
+            left_out=left_out,
         )
 
     def __str__(self) -> str:
         """Return the table as text; a row that matters begins with ``>``."""
-        rows, numeric, rest = self._shown()
+        rows, numeric, left_out = self._shown()
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = []
         for i, row in enumerate(rows):
-            cells = [
-                c.rjust(w) if n else c.ljust(w)
-                for c, w, n in zip(row, widths, numeric, strict=True)
-            ]
-            mark = ("> " if i - 1 in self.bold else "  ") if self.bold else ""
+            cells = []
+            for cell, width, is_number in zip(row, widths, numeric, strict=True):
+                cells.append(cell.rjust(width) if is_number else cell.ljust(width))
+            mark = ""
+            if self.bold:
+                mark = "> " if i - 1 in self.bold else "  "
             lines.append(mark + "  ".join(cells).rstrip())
-        return "\n".join(x for x in (self.caption, *lines, rest) if x)
+        return "\n".join(filter(None, [self.caption, *lines, left_out]))
 
     def __repr__(self) -> str:
         """Show columns and number of rows in one line."""
@@ -142,63 +173,71 @@ class Table:
         return {"text/plain": str(self), "text/html": self._repr_html_()}
 
     def _repr_html_(self) -> str:
-        rows, numeric, rest = self._shown()
-        lines = []
-        for i, row in enumerate(rows):
-            tag, look = (
-                "td" if i else 'th scope="col"',
-                " style='font-weight:bold'" if i - 1 in self.bold else "",
-            )
-            sides = zip(row, np.where(numeric, "right", "left"), strict=True)
-            cells = [
-                f"<{tag} style='text-align:{side}'>{html.escape(cell)}</{tag[:2]}>"
-                for cell, side in sides
-            ]
-            lines.append(f"<tr{look}>{''.join(cells)}</tr>")
+        """Return the table as HTML; rows that matter are bold."""
+        rows, numeric, left_out = self._shown()
+        sides = ["right" if is_number else "left" for is_number in numeric]
+        head, *body = rows
+        lines = [_html_row(row, sides, bold=i in self.bold) for i, row in enumerate(body)]
         caption = f"<caption>{html.escape(self.caption)}</caption>" if self.caption else ""
-        below = f"<p>{html.escape(rest)}</p>" if rest else ""
-        return f"<table>{caption}<thead>{lines[0]}</thead><tbody>{''.join(lines[1:])}</tbody></table>{below}"
+        below = f"<p>{html.escape(left_out)}</p>" if left_out else ""
+        return (
+            f"<table>{caption}"
+            f"<thead>{_html_row(head, sides, head=True)}</thead>"
+            f"<tbody>{''.join(lines)}</tbody></table>{below}"
+        )
+
+
+def _html_row(
+    row: Iterable[str], sides: Iterable[str], *, bold: bool = False, head: bool = False
+) -> str:
+    """Return a row of a table as HTML, each cell flush with its side."""
+    tag, scope = ("th", ' scope="col"') if head else ("td", "")
+    cells = []
+    for cell, side in zip(row, sides, strict=True):
+        cells.append(f"<{tag}{scope} style='text-align:{side}'>{html.escape(cell)}</{tag}>")
+    look = " style='font-weight:bold'" if bold else ""
+    return f"<tr{look}>{''.join(cells)}</tr>"
 
 
 def _typical(columns: Mapping[str, NDArray[Any]]) -> dict[str, float]:
     """Return the number that sets the prefix of each column: one for all of a unit, unless they are far apart."""
-    own: dict[str, dict[str, float]] = {}
+    medians: dict[str, dict[str, float]] = {}  # unit -> column -> its median
     for name, values in columns.items():
-        size = (
-            np.abs(values[np.isfinite(values) & (values != 0)])
-            if values.dtype.kind == "f"
-            else np.zeros(0)
-        )
-        if (unit := _NAME.fullmatch(name).groups()[1]) and size.size:  # type: ignore[union-attr]
-            own.setdefault(unit, {})[name] = float(np.median(size))
-    shared = {unit: max(m.values()) / min(m.values()) < _FAR for unit, m in own.items()}
-    return {
-        n: float(np.median([*m.values()])) if shared[unit] else v
-        for unit, m in own.items()
-        for n, v in m.items()
-    }
+        unit = _heading(name).unit
+        if not unit or values.dtype.kind != "f":
+            continue
+        sizes = np.abs(values[np.isfinite(values) & (values != 0)])
+        if sizes.size:
+            medians.setdefault(unit, {})[name] = float(np.median(sizes))
+
+    out: dict[str, float] = {}
+    for of_column in medians.values():
+        out |= of_column
+        if max(of_column.values()) / min(of_column.values()) < _FAR:
+            out |= dict.fromkeys(of_column, float(np.median([*of_column.values()])))
+    return out
 
 
 def _column(name: str, values: NDArray[Any], typical: float) -> list[str]:
     """Return the head with the shown unit, then the cells."""
-    word, unit = _NAME.fullmatch(name).groups()  # type: ignore[union-attr]
+    word, unit = _heading(name)
     if values.dtype.kind in "OU":
         return [name, *map(str, values)]
     if unit == "B":
         return [word, *(units.format_size(float(v)) for v in values)]
     if values.dtype.kind in "iub":
         return [name, *(f"{int(v):,}" for v in values)]
-    factor = 1.0
+    factor = 1.0  # from SI to the shown unit
     if unit is not None and typical:
         number, prefix = units.scale(typical)
-        name, factor = f"{word} [{prefix}{unit}]", typical / number
+        name = f"{word} [{prefix}{unit}]"
+        factor = typical / number
     return [name, *(three(float(v) / factor) for v in values)]
 
 
 def _times_column(name: str, values: NDArray[Any]) -> list[str]:
     """Return the head without its unit, then each time with its own."""
-    word = _NAME.fullmatch(name).groups()[0]  # type: ignore[union-attr]
-    return [word, *map(_own_unit, values.tolist())]
+    return [_heading(name).word, *map(_own_unit, values.tolist())]
 
 
 def _own_unit(seconds: float) -> str:
@@ -230,17 +269,31 @@ def table(value: Any, *, bold: int | Iterable[int] = (), caption: str = "") -> T
       NIC              50.0
     > NVLink 4          450
     """
+    return Table(_columns_of(value), bold=_row_numbers(bold), caption=caption)
+
+
+def _columns_of(value: Any) -> Mapping[str, Any]:
+    """Return the columns of a result, of a summary, of a mapping of columns, or of rows."""
     if isinstance(value, Result):
-        given = ((f"{name} [{unit}]", getattr(value, name)) for name, unit in _RESULT_UNITS.items())
-        value = {name: column for name, column in given if column is not None}
-    elif hasattr(value, "summary"):
-        value = {"what": [*value.summary()], "number": [*value.summary().values()]}
-    if not isinstance(value, Mapping):
-        rows = list(value)
-        value = {
-            k: [r.get(k, math.nan) for r in rows] for k in dict.fromkeys(k for r in rows for k in r)
-        }
-    return Table(value, bold=(bold,) if isinstance(bold, int) else tuple(bold), caption=caption)
+        columns = {}
+        for name, unit in _RESULT_UNITS.items():
+            column = getattr(value, name)
+            if column is not None:
+                columns[f"{name} [{unit}]"] = column
+        return columns
+    if hasattr(value, "summary"):
+        summary = value.summary()
+        return {"what": [*summary], "number": [*summary.values()]}
+    if isinstance(value, Mapping):
+        return value
+    rows = list(value)
+    names = dict.fromkeys(name for row in rows for name in row)  # each once, in order
+    return {name: [row.get(name, math.nan) for row in rows] for name in names}
+
+
+def _row_numbers(bold: int | Iterable[int]) -> tuple[int, ...]:
+    """Return the numbers of the rows that matter."""
+    return (bold,) if isinstance(bold, int) else tuple(bold)
 
 
 def times(
@@ -298,8 +351,7 @@ def times(
                 f"ratio needs times above 0 s, got {shortest!r} with 0 s; leave that one out, or write ratio=False"
             )
         columns["times the shortest"] = seconds / seconds.min()
-    rows = (bold,) if isinstance(bold, int) else tuple(bold)
-    return Table(columns, rows, caption, apart=("time [s]",))
+    return Table(columns, _row_numbers(bold), caption, apart=("time [s]",))
 
 
 # What views take from here, with the types that all of them need.
@@ -377,11 +429,13 @@ class Picture:
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         self.figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
         svg = buffer.getvalue()
+        svg = svg[svg.index("<svg") :]
         # matplotlib's style block would hold for the whole page; as an attribute it holds for this picture only.
-        svg = re.sub(r"<style.*?</style>", "", svg[svg.index("<svg") :], count=1, flags=re.DOTALL)
+        svg = re.sub(r"<style.*?</style>", "", svg, count=1, flags=re.DOTALL)
         # Group names would be there twice on a page with two pictures; nothing refers to them.
         svg = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", svg)
-        size = f'width="{WIDTH * 100:.0f}" style="max-width:100%;height:auto;stroke-linejoin:round;stroke-linecap:butt"'
+        style = "max-width:100%;height:auto;stroke-linejoin:round;stroke-linecap:butt"
+        size = f'width="{WIDTH * 100:.0f}" style="{style}"'
         svg = re.sub(r'width="[^"]*" height="[^"]*"', size, svg, count=1)
         label = f'<svg role="img" aria-label="{html.escape(self.alt)}" '
         return svg.replace("<svg ", label, 1).replace(INK, "currentColor")
@@ -416,11 +470,16 @@ def spread(wanted: ArrayLike, gap: float, low: float = 0.0, high: float = 1.0) -
     from scipy.optimize import isotonic_regression
 
     wish = np.asarray(wanted, dtype=np.float64)
-    order, rank, out = np.argsort(wish, kind="stable"), np.arange(wish.size), np.empty_like(wish)
-    # positions minus rank times gap must not fall
-    level = isotonic_regression(wish[order] - rank * gap).x
+    order = np.argsort(wish, kind="stable")
+    offset = gap * np.arange(
+        wish.size
+    )  # of each position from the first, if all stand close together
+    # Neighbours keep their gap as long as positions minus offsets do not fall.
+    level = isotonic_regression(wish[order] - offset).x
     # Labels that need more room than there is go past the upper end.
-    out[order] = np.clip(level, low, max(low, high - gap * rank[-1])) + rank * gap
+    highest = max(low, high - offset[-1])
+    out = np.empty_like(wish)
+    out[order] = np.clip(level, low, highest) + offset
     return out
 
 

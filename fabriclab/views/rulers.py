@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fabriclab import units
 from fabriclab.catalog import Comparison
-from fabriclab.core import Result
+from fabriclab.core import Floats, Result
 from fabriclab.texts import text
 from fabriclab.views.page import HERE, Axes, Picture, Table, three
 from fabriclab.views.scene import (
@@ -26,8 +27,26 @@ from fabriclab.views.scene import (
     tick_layers,
 )
 
-# rate, name, how it was obtained, rates of its rounds
-Mark = tuple[float, str, str, Sequence[float]]
+_TOP = 10.0  # of the first row of a ruler [px]
+_ROW = 24.0  # height of a row [px]
+_LEFT, _RIGHT = 190.0, 610.0  # ends of the ruler [px]
+_SLOWEST, _FASTEST = 1e7, 1e13  # ends of the slider that chooses a rate [B/s]
+_CHOSEN = "chosen"  # how the rate of the slider was obtained
+_LETTER = 7.5  # width of a letter of 12 px on a narrow page, where it is a quarter larger [px]
+
+
+class RulerMark(NamedTuple):
+    """A rate on the ruler."""
+
+    rate: float  # [B/s]
+    name: str
+    obtained: str  # how, such as "measured here" or "catalog"
+    rounds: Sequence[float]  # rates of its rounds, drawn as small strokes [B/s]
+
+    @property
+    def chosen(self) -> bool:
+        """Whether it is the rate that a slider chooses."""
+        return self.obtained == _CHOSEN
 
 
 def ruler(
@@ -57,15 +76,12 @@ def ruler(
     ValueError
         If there is no rate, or one that is not plausible.
     """
-    origin = [
-        f"{k}: {v.source}." for k, v in measured.items() if isinstance(v, Result) and v.source
-    ]
-    caption = " ".join(filter(None, [caption, *origin]))
-    return printed(
-        replace(ruler_scene(marks_of(measured, links or {})), caption=caption),
-        ax=ax,
-        finding=finding,
-    )
+    sentences = [caption] if caption else []
+    for label, value in measured.items():
+        if isinstance(value, Result) and value.source:
+            sentences.append(f"{label}: {value.source}.")
+    scene = ruler_scene(marks_of(measured, links or {}))
+    return printed(replace(scene, caption=" ".join(sentences)), ax=ax, finding=finding)
 
 
 def comparison(value: Comparison, *, ax: Axes | None = None, finding: str | None = None) -> Picture:
@@ -76,158 +92,262 @@ def comparison(value: Comparison, *, ax: Axes | None = None, finding: str | None
     ValueError
         If no part has an encoded rate.
     """
-    names, rates = [part.name for part in value.parts], value.rates
-    ends = [[x for x in (reached, wire) if np.isfinite(x)] for wire, _, reached in rates.tolist()]
-    both = [
-        (rate, name, "catalog", end)
-        for rate, name, end in zip(rates[:, 1].tolist(), names, ends, strict=True)
-    ]
-    if not (marks := [mark for mark in both if np.isfinite(mark[0])]):
-        msg = f"value must hold links with an encoded rate, got {', '.join(names)}; "
-        raise ValueError(msg + 'try catalog.links.compare("NDR", "nvlink4")')
-    columns = dict(
-        zip(("signalled [B/s]", "encoded [B/s]", "achievable [B/s]"), rates.T, strict=True)
-    )
-    quoted = [row[-1] for row in Comparison(value.parts, ("quoted",)).rows()[1:]]
-    table = Table({"what": names, **columns, "as quoted": quoted})
-    return printed(
-        replace(ruler_scene(marks), table=table, caption=text("ruler.compared")),
-        ax=ax,
-        finding=finding,
-    )
+    names = [part.name for part in value.parts]
+    signalled, encoded, achievable = value.rates.T  # each (parts,), NaN where unknown [B/s]
 
-
-def ruler_scene(marks: Sequence[Mark], rate: float | None = None) -> Scene:
-    """Return one picture of a ruler, with a link of ``rate`` [B/s] to compare if that is given."""
-    yours = text("live.ruler.yours")
-    rows = sorted(
-        [*marks, *([] if rate is None else [(rate, yours, "chosen", ())])], key=lambda m: -m[0]
-    )
-    rates = np.array([m[0] for m in rows])
-    slider = [1e7, 1e13] * (rate is not None)  # its ends
-    reach = np.array([x for m in rows for x in (m[0], *m[3])] + slider)
-    low, high = reach.min() / 1.5, reach.max() * 1.5
-    x0, x1, row, top = 190.0, 610.0, 24.0, 10.0
-    to_x = log_axis(low, high, x0, x1)
-    y = top + row * (np.arange(rates.size) + 0.5)
-    bottom = top + row * rates.size
-    here = {HERE["measured"]: "measured", "chosen": "predicted"}
-    key = np.array([COLOUR[here.get(m[2], "ink")] for m in rows])
-    decades = 10.0 ** np.arange(np.ceil(np.log10(low)), np.log10(high))
-    decades = decades[:: 1 + decades.size // 8]
-    layers = tick_layers(decades, to_x, units.format_rate, (top - 4, bottom), True)
-    layers["axis"] = texts_at((x1, bottom + 29, text("ruler.axis"), 2))
-    layers["bars"] = lines(
-        [np.array([[x0, b], [a, b]]) for a, b in zip(to_x(rates), y, strict=True)],
-        width=np.where(key != COLOUR["ink"], 5.0, 1.5),
-        colour=np.where(key == COLOUR["ink"], COLOUR["grey"], key),
-    )
-    strokes = [(x, b) for m, b in zip(rows, y, strict=True) for x in to_x(np.array(m[3]))]
-    layers["rounds"] = lines([np.array([[x, b - 6], [x, b + 6]]) for x, b in strokes], width=1.2)
-    shape = np.where(key == COLOUR["ink"], 1, np.where(key == COLOUR["measured"], 0, 3))
-    names, bold = [m[1] for m in rows], np.array([float(m[2] == "chosen") for m in rows])
-    times = shown = [units.format_rate(r) for r in rates]
-    if rate:
-        times = [
-            t + f", {_factor(m[0], rate)} {yours}" * (m[2] != "chosen")
-            for t, m in zip(shown, rows, strict=True)
-        ]
-    drag = (
-        {"drag": ["rate" * (m[2] == "chosen") for m in rows], "drag_ends": to_x(slider)}
-        if slider
-        else {}
-    )
-    layers["dots"] = Layer(
-        "dots",
-        {
-            "x": to_x(rates),
-            "y": y,
-            "size": 5.0,
-            "colour": key,
-            "shape": shape,
-            "names": names,
-            "notes": times,
-            **drag,
-        },
-    )
-    layers["names"] = texts(
-        x0 - 8, y, [fitted(name, x0 - 8) for name in names], align=2.0, bold=bold
-    )
-    layers["rates"] = texts(to_x([max([m[0], *m[3]]) for m in rows]) + 10, y, shown)
-    if rate is not None:
-        mine = [m for m in marks if m[2] == HERE["measured"]] or list(marks)
-        said = text(
-            "live.ruler.said", rate=rate, factor=_factor(rate, mine[0][0]), other=mine[0][1]
+    marks = []
+    for i, name in enumerate(names):
+        if np.isfinite(encoded[i]):
+            others = [float(rate) for rate in (achievable[i], signalled[i]) if np.isfinite(rate)]
+            marks.append(RulerMark(float(encoded[i]), name, "catalog", others))
+    if not marks:
+        raise ValueError(
+            f"value must hold links with an encoded rate, got {', '.join(names)};"
+            ' try catalog.links.compare("NDR", "nvlink4")'
         )
-        table = Table({"what": names, "rate [B/s]": rates, "your link / this": rate / rates})
-        words = [f"{m[1]}: {note}" for m, note in zip(rows, times, strict=True) if m[2] != "chosen"]
-        return Scene(said, table, layers, bottom + 40, f"{said} " + "; ".join(words))
-    slowest, fastest = ([pick(m[3], default=np.nan) for m in rows] for pick in (min, max))
+
+    quoted = [row[-1] for row in Comparison(value.parts, ("quoted",)).rows()[1:]]
     table = Table(
         {
             "what": names,
-            "obtained": [m[2] for m in rows],
-            "rate [B/s]": rates,
-            "slowest round [B/s]": slowest,
-            "fastest round [B/s]": fastest,
+            "signalled [B/s]": signalled,
+            "encoded [B/s]": encoded,
+            "achievable [B/s]": achievable,
+            "as quoted": quoted,
         }
     )
-    words = _said(rows, marks[0])
-    words[0] = words[0][:1].upper() + words[0][1:]
-    return Scene(words[0], table, layers, bottom + 40, "; ".join(words))
+    scene = replace(ruler_scene(marks), table=table, caption=text("ruler.compared"))
+    return printed(scene, ax=ax, finding=finding)
 
 
-def _said(rows: Sequence[Mark], first: Mark) -> list[str]:
-    """Return the fastest rate beside the first, or beside the slowest where they are the same, then the others."""
-    top, other = rows[0], first if first is not rows[0] else rows[-1]
-    lead = text("ruler.moves", name=top[1], rate=top[0])
-    if other is not top:
-        lead += text("ruler.against", factor=three(top[0] / other[0]), name=other[1], rate=other[0])
-    return [
-        lead,
-        *(f"{m[1]} {units.format_rate(m[0])}" for m in rows if m is not top and m is not other),
+# A ruler of rates ---------------------------------------------------------------------------------
+
+
+def ruler_scene(marks: Sequence[RulerMark], rate: float | None = None) -> Scene:
+    """Return one picture of a ruler, with a link of ``rate`` [B/s] to compare if that is given."""
+    rows = list(marks)
+    if rate is not None:
+        rows.append(RulerMark(rate, text("live.ruler.yours"), _CHOSEN, ()))
+    rows.sort(key=lambda mark: -mark.rate)
+
+    low, high = _reach(rows, with_slider=rate is not None)
+    to_x = log_axis(low, high, _LEFT, _RIGHT)
+    number = np.arange(len(rows), dtype=np.float64)
+    y = _TOP + _ROW * (number + 0.5)  # middle of each row [px]
+    bottom = _TOP + _ROW * len(rows)
+    notes = _notes(rows, rate)
+    layers = {
+        **_ruler_ticks(low, high, to_x, bottom),
+        "axis": texts_at((_RIGHT, bottom + 29, text("ruler.axis"), 2)),
+        "bars": _bar_layer(rows, to_x, y),
+        "rounds": _round_layer(rows, to_x, y),
+        "dots": _dot_layer(rows, to_x, y, notes),
+        "names": _name_layer(rows, y),
+        "rates": _rate_layer(rows, to_x, y),
+    }
+
+    if rate is None:
+        clauses = _clauses(rows, marks[0])
+        clauses[0] = clauses[0][:1].upper() + clauses[0][1:]
+        alt = "; ".join(clauses)
+        return Scene(clauses[0], _rounds_table(rows), layers, bottom + 40, alt)
+    sentence = _comparing(marks, rate)
+    others = [
+        f"{mark.name}: {note}" for mark, note in zip(rows, notes, strict=True) if not mark.chosen
     ]
+    alt = f"{sentence} " + "; ".join(others)
+    return Scene(sentence, _factor_table(rows, rate), layers, bottom + 40, alt)
+
+
+def _reach(rows: Sequence[RulerMark], with_slider: bool) -> tuple[float, float]:
+    """Return the ends of the ruler [B/s]: room beyond all rates, their rounds, and the ends of the slider."""
+    rates = [_SLOWEST, _FASTEST] if with_slider else []
+    for mark in rows:
+        rates += [mark.rate, *mark.rounds]
+    return np.min(rates) / 1.5, np.max(rates) * 1.5
+
+
+def _ruler_ticks(
+    low: float, high: float, to_x: Callable[[Any], Floats], bottom: float
+) -> dict[str, Layer]:
+    """Return grid lines and texts at powers of ten, at most about eight of them."""
+    decades = np.asarray(10.0 ** np.arange(np.ceil(np.log10(low)), np.log10(high)), np.float64)
+    decades = decades[:: 1 + decades.size // 8]
+    return tick_layers(decades, to_x, units.format_rate, (_TOP - 4, bottom), True)
+
+
+def _rates(rows: Sequence[RulerMark]) -> Floats:
+    """Return the rate of each row (R,) [B/s]."""
+    return np.array([mark.rate for mark in rows])
+
+
+def _colours(rows: Sequence[RulerMark]) -> Floats:
+    """Return the colour of each row (R,): of what was measured here, of the chosen rate, or ink."""
+    roles = {HERE["measured"]: "measured", _CHOSEN: "predicted"}
+    return np.array([COLOUR[roles.get(mark.obtained, "ink")] for mark in rows])
+
+
+def _bar_layer(rows: Sequence[RulerMark], to_x: Callable[[Any], Floats], y: Floats) -> Layer:
+    """Return a line from the left end of the ruler to each rate; those in ink are thin and grey."""
+    colours = _colours(rows)
+    in_ink = colours == COLOUR["ink"]
+    paths = [np.array([[_LEFT, h], [end, h]]) for end, h in zip(to_x(_rates(rows)), y, strict=True)]
+    return lines(
+        paths,
+        width=np.where(in_ink, 1.5, 5.0),
+        colour=np.where(in_ink, COLOUR["grey"], colours),
+    )
+
+
+def _round_layer(rows: Sequence[RulerMark], to_x: Callable[[Any], Floats], y: Floats) -> Layer:
+    """Return an upright stroke at the rate of each round."""
+    paths = []
+    for mark, h in zip(rows, y, strict=True):
+        for x in to_x(np.array(mark.rounds)):
+            paths.append(np.array([[x, h - 6], [x, h + 6]]))
+    return lines(paths, width=1.2)
+
+
+def _dot_layer(
+    rows: Sequence[RulerMark], to_x: Callable[[Any], Floats], y: Floats, notes: Sequence[str]
+) -> Layer:
+    """Return a dot at each rate; that of the chosen one can be dragged along the slider."""
+    colours = _colours(rows)
+    shape_of = {COLOUR["ink"]: 1, COLOUR["measured"]: 0}
+    fields: dict[str, Any] = {
+        "x": to_x(_rates(rows)),
+        "y": y,
+        "size": 5.0,
+        "colour": colours,
+        "shape": np.array([shape_of.get(colour, 3) for colour in colours.tolist()]),
+        "names": [mark.name for mark in rows],
+        "notes": notes,
+    }
+    if any(mark.chosen for mark in rows):
+        fields["drag"] = ["rate" if mark.chosen else "" for mark in rows]
+        fields["drag_ends"] = to_x([_SLOWEST, _FASTEST])
+    return Layer("dots", fields)
+
+
+def _name_layer(rows: Sequence[RulerMark], y: Floats) -> Layer:
+    """Return the names on the left, that of the chosen rate in bold."""
+    right = _LEFT - 8
+    names = [fitted(mark.name, right) for mark in rows]
+    bold = np.array([float(mark.chosen) for mark in rows])
+    return texts(right, y, names, align=2.0, bold=bold)
+
+
+def _rate_layer(rows: Sequence[RulerMark], to_x: Callable[[Any], Floats], y: Floats) -> Layer:
+    """Return each rate in words, on the right of its dot and of the strokes of its rounds."""
+    fastest = [max([mark.rate, *mark.rounds]) for mark in rows]
+    return texts(to_x(fastest) + 10, y, [units.format_rate(mark.rate) for mark in rows])
+
+
+def _notes(rows: Sequence[RulerMark], rate: float | None) -> list[str]:
+    """Return what a reader of each dot is told: the rate and, beside a chosen ``rate``, how it compares with that."""
+    notes = []
+    for mark in rows:
+        note = units.format_rate(mark.rate)
+        if rate and not mark.chosen:
+            note += f", {_factor(mark.rate, rate)} {text('live.ruler.yours')}"
+        notes.append(note)
+    return notes
+
+
+def _comparing(marks: Sequence[RulerMark], rate: float) -> str:
+    """Return how a chosen rate compares with the first one that was measured here, or else with the first."""
+    here = [mark for mark in marks if mark.obtained == HERE["measured"]]
+    other = here[0] if here else marks[0]
+    return text("live.ruler.said", rate=rate, factor=_factor(rate, other.rate), other=other.name)
+
+
+def _factor_table(rows: Sequence[RulerMark], rate: float) -> Table:
+    """Return each rate, and how many times as fast as it a chosen one is."""
+    rates = _rates(rows)
+    names = [mark.name for mark in rows]
+    return Table({"what": names, "rate [B/s]": rates, "your link / this": rate / rates})
+
+
+def _rounds_table(rows: Sequence[RulerMark]) -> Table:
+    """Return each rate, how it was obtained, and its slowest and fastest round."""
+    return Table(
+        {
+            "what": [mark.name for mark in rows],
+            "obtained": [mark.obtained for mark in rows],
+            "rate [B/s]": _rates(rows),
+            "slowest round [B/s]": [min(mark.rounds, default=np.nan) for mark in rows],
+            "fastest round [B/s]": [max(mark.rounds, default=np.nan) for mark in rows],
+        }
+    )
+
+
+def _clauses(rows: Sequence[RulerMark], first: RulerMark) -> list[str]:
+    """Return the fastest rate beside the first, or beside the slowest where they are the same, then the others."""
+    top = rows[0]
+    other = first if first is not top else rows[-1]
+    lead = text("ruler.moves", name=top.name, rate=top.rate)
+    if other is not top:
+        factor = three(top.rate / other.rate)
+        lead += text("ruler.against", factor=factor, name=other.name, rate=other.rate)
+    rest = [mark for mark in rows if mark is not top and mark is not other]
+    return [lead, *(f"{mark.name} {units.format_rate(mark.rate)}" for mark in rest)]
 
 
 def marks_of(
     measured: Mapping[str, Result | units.Quantity], links: Mapping[str, units.Quantity]
-) -> list[Mark]:
-    """Return all rates with their names, or refuse to draw nothing."""
+) -> list[RulerMark]:
+    """Return all rates with their names.
+
+    Raises
+    ------
+    ValueError
+        If there is no rate, or one that is not plausible.
+    """
     marks = [_mark(name, value) for name, value in measured.items()]
-    marks += [(units.rate(value, name), name, "catalog", ()) for name, value in links.items()]
+    for name, value in links.items():
+        marks.append(RulerMark(units.rate(value, name), name, "catalog", ()))
     if not marks:
         raise ValueError('measured must hold at least one rate, such as {"copy": "10 GB/s"}')
     return marks
 
 
-def _mark(name: str, value: Result | units.Quantity) -> Mark:
+def _mark(name: str, value: Result | units.Quantity) -> RulerMark:
+    """Return a rate measured here, or the highest bus bandwidth of a result."""
     if not isinstance(value, Result):
-        return units.rate(value, name), name, HERE["measured"], ()
+        return RulerMark(units.rate(value, name), name, HERE["measured"], ())
+
     best = int(np.argmax(value.busbw))
     rate = float(value.busbw[best])
     if not 0 < rate < np.inf:
         raise ValueError(
             f"{name} must have a rate above 0, got {rate:g} B/s; one rank alone has no bus bandwidth"
         )
-    rounds = (
-        () if value.samples is None else (rate * value.time[best] / value.samples[best]).tolist()
-    )
-    return rate, name, HERE.get(value.obtained, value.obtained), rounds
+    rounds: Sequence[float] = ()
+    if value.samples is not None:
+        # The same bytes in the time of each round.
+        rounds = (rate * value.time[best] / value.samples[best]).tolist()
+    return RulerMark(rate, name, HERE.get(value.obtained, value.obtained), rounds)
 
 
 def fitted(name: str, room: float) -> str:
-    """Return a name that fits into ``room`` [px] in letters of 12 px, which are a quarter larger on a narrow page."""
-    most = int(room / 7.5)
+    """Return a name that fits into ``room`` [px], cut if it has to be."""
+    most = int(room / _LETTER)
     return name if len(name) <= most else f"{name[: most - 1].rstrip()}…"
 
 
 def _factor(a: float, b: float) -> str:
-    """Return how many times as fast ``a`` is as ``b``."""
-    if max(a / b, b / a) < 1.05:
+    """Return how many times as fast ``a`` is as ``b``, in words."""
+    factor = max(a / b, b / a)
+    if factor < 1.05:
         return text("live.ruler.equal")
-    return text(
-        "live.ruler.faster" if a > b else "live.ruler.slower", factor=three(max(a / b, b / a))
-    )
+    return text("live.ruler.faster" if a > b else "live.ruler.slower", factor=three(factor))
+
+
+# Guesses beside the truth -------------------------------------------------------------------------
+
+_GUESS_LEFT, _GUESS_RIGHT, _GUESS_TOP = 260.0, 620.0, 22.0  # edges of the drawing area [px]
+_GUESS_ROW = 27.0  # height of a row [px]
+_NEAR = (0.5, 2.0)  # guess / truth that counts as near
 
 
 def calibration(
@@ -260,54 +380,88 @@ def calibration(
 def calibration_scene(
     names: Sequence[str], ratio: ArrayLike, low: ArrayLike, high: ArrayLike
 ) -> Scene:
-    """Return the picture; see `calibration`."""
-    values = np.array([ratio, low, high], dtype=np.float64)  # (3, N)
-    given = values[np.isfinite(values)]
-    if (
-        values.shape != (3, len(names))
-        or not np.isfinite(values[0]).all()
-        or not given.size
-        or given.min() <= 0
-    ):
-        msg = f"ratio, low and high must hold one number above 0 for each of {list(names)}, got {values.tolist()}"
-        raise ValueError(msg)
-    left, right, top, row = 260.0, 620.0, 22.0, 27.0  # [px]
-    least, most = min(0.2, given.min()), max(5.0, given.max())
-    to_x = log_axis(least / 2, 2 * most, left, right)
-    y, bottom = top + row * (np.arange(len(names)) + 0.5), top + row * len(names)
-    tens = 10.0 ** np.arange(-12, 13, 1 + int((np.log10(most / least) + 1) / 8))
-    shown = tens[(tens > least / 2) & (tens < 2 * most)]
-    near, truth, far = (float(to_x(v)) for v in (0.5, 1.0, 2.0))
-    ends = [
-        (h, path) for h, path in zip(y, to_x(values[1:].T), strict=True) if np.isfinite(path).all()
-    ]
+    """Return the picture of guesses; see `calibration`."""
+    values = _checked_guesses(names, ratio, low, high)
+    guess, ends = values[0], values[1:]  # (N,), (2, N)
+
+    finite = values[np.isfinite(values)]
+    least, most = min(0.2, finite.min()), max(5.0, finite.max())
+    to_x = log_axis(least / 2, 2 * most, _GUESS_LEFT, _GUESS_RIGHT)
+    number = np.arange(len(names), dtype=np.float64)
+    y = _GUESS_TOP + _GUESS_ROW * (number + 0.5)  # middle of each row [px]
+    bottom = _GUESS_TOP + _GUESS_ROW * len(names)
+    truth = float(to_x(1.0))  # [px]
+    labels = [fitted(name, _GUESS_LEFT - 8) for name in names]
     layers = {
-        "near": boxes(
-            near, top, far - near, bottom - top, colour=COLOUR["grey"], alpha=0.15, round=0.0
-        ),
-        **tick_layers(shown, to_x, lambda v: f"{v:g}", (top, bottom), True),
-        "truth": lines([np.array([[truth, top], [truth, bottom]])]),
-        "ranges": lines(
-            [np.stack([x, [h, h]], axis=1) for h, x in ends],
-            width=7.0,
-            alpha=0.4,
-            colour=COLOUR["guess"],
-        ),
-        "dots": Layer(
-            "dots", {"x": to_x(values[0]), "y": y, "size": 5.0, "colour": COLOUR["guess"]}
-        ),
-        "names": texts(left - 8, y, [fitted(name, left - 8) for name in names], align=2.0),
-        "ratios": texts(right + 8, y, [three(best) for best in values[0]]),
+        "near": _near_layer(to_x, bottom),
+        **_ratio_ticks(least, most, to_x, bottom),
+        "truth": lines([np.array([[truth, _GUESS_TOP], [truth, bottom]])]),
+        "ranges": _range_layer(ends, to_x, y),
+        "dots": Layer("dots", {"x": to_x(guess), "y": y, "size": 5.0, "colour": COLOUR["guess"]}),
+        "names": texts(_GUESS_LEFT - 8, y, labels, align=2.0),
+        "ratios": texts(_GUESS_RIGHT + 8, y, [three(value) for value in guess]),
         "words": texts_at(
             (truth, 12.0, text("progress.band"), 1),
-            (right, bottom + 29, text("progress.guesses"), 2),
+            (_GUESS_RIGHT, bottom + 29, text("progress.guesses"), 2),
         ),
     }
-    close = int(np.sum((values[0] >= 0.5) & (values[0] <= 2.0)))
+
+    n_near = int(np.sum((guess >= _NEAR[0]) & (guess <= _NEAR[1])))
+    sentence = text("progress.near", near=n_near, n=len(names))
     table = Table(
         {
             "what": names,
-            **dict(zip(("guess / truth", "low / truth", "high / truth"), values, strict=True)),
+            "guess / truth": guess,
+            "low / truth": ends[0],
+            "high / truth": ends[1],
         }
     )
-    return Scene(text("progress.near", near=close, n=len(names)), table, layers, bottom + 40)
+    return Scene(sentence, table, layers, bottom + 40)
+
+
+def _checked_guesses(
+    names: Sequence[str], ratio: ArrayLike, low: ArrayLike, high: ArrayLike
+) -> Floats:
+    """Return guesses and the ends of their ranges (3, N), or refuse numbers that cannot be drawn."""
+    values = np.array([ratio, low, high], dtype=np.float64)
+    given = values[np.isfinite(values)]
+    right_shape = values.shape == (3, len(names))
+    if not right_shape or not np.isfinite(values[0]).all() or not given.size or given.min() <= 0:
+        raise ValueError(
+            f"ratio, low and high must hold one number above 0 for each of {list(names)},"
+            f" got {values.tolist()}"
+        )
+    return values
+
+
+def _near_layer(to_x: Callable[[Any], Floats], bottom: float) -> Layer:
+    """Return a pale band in which a guess counts as near the truth."""
+    left, right = (float(to_x(value)) for value in _NEAR)
+    return boxes(
+        left,
+        _GUESS_TOP,
+        right - left,
+        bottom - _GUESS_TOP,
+        colour=COLOUR["grey"],
+        alpha=0.15,
+        round=0.0,
+    )
+
+
+def _ratio_ticks(
+    least: float, most: float, to_x: Callable[[Any], Floats], bottom: float
+) -> dict[str, Layer]:
+    """Return grid lines and texts at powers of ten, at most about eight of them."""
+    step = 1 + int((np.log10(most / least) + 1) / 8)
+    tens = np.asarray(10.0 ** np.arange(-12, 13, step), np.float64)
+    shown = tens[(tens > least / 2) & (tens < 2 * most)]
+    return tick_layers(shown, to_x, "{:g}".format, (_GUESS_TOP, bottom), True)
+
+
+def _range_layer(ends: Floats, to_x: Callable[[Any], Floats], y: Floats) -> Layer:
+    """Return a bar from end to end of each range of which both ends (2, N) are given."""
+    paths = []
+    for x, h in zip(to_x(ends.T), y, strict=True):
+        if np.isfinite(x).all():
+            paths.append(np.stack([x, [h, h]], axis=1))
+    return lines(paths, width=7.0, alpha=0.4, colour=COLOUR["guess"])

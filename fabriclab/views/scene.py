@@ -43,27 +43,24 @@ _NAMED = {
     "tint": TINT,
     "switch": NODE[True],
     "host": NODE[False],
-    **{name: role.colour for name, role in ROLES.items() if role.colour not in (INK, GREY)},
-    **{f"other{i}": colour for i, colour in enumerate(COLOURS)},
 }
+_NAMED |= {name: role.colour for name, role in ROLES.items() if role.colour not in (INK, GREY)}
+_NAMED |= {f"other{i}": colour for i, colour in enumerate(COLOURS)}
 _CIVIDIS = [
     matplotlib.colors.to_hex(c) for c in matplotlib.colormaps["cividis"](np.linspace(0, 1, _SHADES))
 ]
 # Place 0 is the colour of the page's text.
 PALETTE = (*_NAMED.values(), *_CIVIDIS)
-COLOUR = {name: float(i) for i, name in enumerate(_NAMED)} | {
-    "none": -1.0,
-    "published": 0.0,
-    "bound": 1.0,
-}
+COLOUR = {name: float(place) for place, name in enumerate(_NAMED)}
+COLOUR |= {"none": -1.0, "published": COLOUR["ink"], "bound": COLOUR["grey"]}
 # Of rows, rails and axes in turn.
-KEYS = [
-    COLOUR[k]
-    for k in ("predicted", "measured", "guess", "other1", "tint", "failed", "other2", "other3")
-]
+_IN_TURN = ("predicted", "measured", "guess", "other1", "tint", "failed", "other2", "other3")
+KEYS = [COLOUR[name] for name in _IN_TURN]
 DASHES = ((), (6, 3), (2, 3), (8, 3, 2, 3), (3, 2), (8, 3, 2, 3, 2, 3))
 HATCHES = ("", "////", "\\\\\\\\", "xxxx", "||||")
-_SHAPES = ("o", "o", "X", *"s^Dv", *"s^Dv")  # the second of each is open
+# matplotlib's markers by the shape of a dot. Shapes 1 and 7 to 10 are open circles, squares ..., 0 and 3 to 6 filled.
+_SHAPES = ("o", "o", "X", "s", "^", "D", "v", "s", "^", "D", "v")
+_KEY_LETTER = 7.0  # width of a letter of a legend [px]
 
 
 @dataclass(frozen=True)
@@ -80,18 +77,19 @@ class Layer:
 
     def __post_init__(self) -> None:
         """Make float32 arrays of all numbers: what the browser gets is what a test sees."""
-        given = {k: v for k, v in self.fields.items() if v is not None}
-        numbers = {
-            k: v for k, v in given.items() if isinstance(v, np.ndarray) and v.dtype.kind in "fiub"
-        }
-        object.__setattr__(
-            self, "fields", given | {k: v.astype(np.float32) for k, v in numbers.items()}
-        )
+        fields = {}
+        for name, value in self.fields.items():
+            if value is None:
+                continue
+            if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
+                value = value.astype(np.float32)
+            fields[name] = value
+        object.__setattr__(self, "fields", fields)
 
 
 @dataclass(frozen=True)
 class Scene:
-    """One picture with its sentence, its alternative text and its table; ``moves`` asks for motion to this state."""
+    """One picture with its sentence, its alternative text and its table; ``moves`` asks to animate the change to it."""
 
     said: str
     table: Table | None = None
@@ -106,76 +104,104 @@ class Scene:
 
 def shade(share: ArrayLike) -> Floats:
     """Return the colour of loads between 0 and 1; NaN is grey."""
-    part = np.asarray(share, dtype=np.float64)
-    place = len(_NAMED) + np.rint(np.clip(np.nan_to_num(part), 0, 1) * (_SHADES - 1))
-    return np.where(np.isnan(part), COLOUR["grey"], place)
+    load = np.asarray(share, dtype=np.float64)
+    step = np.rint(np.clip(np.nan_to_num(load), 0, 1) * (_SHADES - 1))
+    return np.where(np.isnan(load), COLOUR["grey"], len(_NAMED) + step)
 
 
 def ink_on(colour: ArrayLike) -> Floats:
     """Return black or white, whichever is read better on each colour: its contrast is at least 4.5."""
-    rgb = np.array(
-        [matplotlib.colors.to_rgb(PALETTE[int(c)]) for c in np.atleast_1d(colour)]
-    ).reshape(-1, 3)
+    hexes = [PALETTE[int(place)] for place in np.atleast_1d(colour)]
+    rgb = np.array([matplotlib.colors.to_rgb(hex) for hex in hexes]).reshape(-1, 3)
+    # Relative luminance as WCAG 2.2 defines it; at 0.179 black and white have the same contrast.
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
-    # WCAG 2.2
-    return np.where(linear @ [0.2126, 0.7152, 0.0722] > 0.179, COLOUR["black"], COLOUR["white"])
+    luminance = linear @ [0.2126, 0.7152, 0.0722]
+    return np.where(luminance > 0.179, COLOUR["black"], COLOUR["white"])
 
 
 def coloured(place: NDArray[Any], otherwise: ArrayLike = COLOUR["grey"]) -> Floats:
     """Return a colour for each row, rail or axis, in turn, or another where there is none."""
-    return np.where(place >= 0, np.array(KEYS)[place % len(KEYS)], otherwise)
+    in_turn = np.array(KEYS)[place % len(KEYS)]
+    return np.where(place >= 0, in_turn, otherwise)
+
+
+# Layers -------------------------------------------------------------------------------------------
 
 
 def lines(paths: Sequence[NDArray[Any]], **fields: Any) -> Layer:
     """Return a layer of lines from one array of points (P, 2) each."""
     points = np.concatenate([np.empty((0, 2)), *paths])
-    ptr = np.concatenate([[0], np.cumsum([len(p) for p in paths])])
+    ptr = np.concatenate([[0], np.cumsum([len(path) for path in paths])])
     return Layer("lines", {"ptr": ptr, "x": points[:, 0], "y": points[:, 1], **fields})
 
 
 def boxes(x: ArrayLike, y: ArrayLike, w: ArrayLike, h: ArrayLike, **fields: Any) -> Layer:
-    """Return a layer of boxes; what all of them share is one number."""
-    return Layer(
-        "boxes",
-        dict(zip("xywh", np.broadcast_arrays(*np.atleast_1d(x, y, w, h)), strict=True)) | fields,
-    )
+    """Return a layer of boxes from upper left corner, width and height; what all of them share is one number."""
+    x, y, w, h = np.broadcast_arrays(*np.atleast_1d(x, y, w, h))
+    return Layer("boxes", {"x": x, "y": y, "w": w, "h": h, **fields})
 
 
 def texts(x: ArrayLike, y: ArrayLike, words: Sequence[str], **fields: Any) -> Layer:
     """Return a layer of texts; what all of them share is one number."""
-    x, y = (np.broadcast_to(place, len(words)) for place in (x, y))
-    return Layer("texts", {"x": x, "y": y, "texts": words} | fields)
+    x = np.broadcast_to(x, len(words))
+    y = np.broadcast_to(y, len(words))
+    return Layer("texts", {"x": x, "y": y, "texts": words, **fields})
 
 
 def texts_at(*places: tuple[float, float, str, int]) -> Layer:
     """Return a layer of texts: x, y, words, and 0, 1 or 2 for a place at their left end, middle or right end."""
-    x, y, align = np.array([(x, y, align) for x, y, _, align in places]).reshape(-1, 3).T
-    return Layer(
-        "texts", {"x": x, "y": y, "texts": [words for _, _, words, _ in places], "align": align}
-    )
+    numbers = np.array([(x, y, align) for x, y, _, align in places]).reshape(-1, 3)
+    x, y, align = numbers.T
+    words = [words for _, _, words, _ in places]
+    return Layer("texts", {"x": x, "y": y, "texts": words, "align": align})
 
 
 def key(
     y: float, words: str, names: Sequence[str], colours: Sequence[float] = KEYS
 ) -> dict[str, Layer]:
-    """Return a legend in the place of the scale of loads: words, and a sample of each colour with what has it."""
-    shared = [", ".join(filter(None, names[i :: len(colours)])) for i in range(len(colours))]
-    seen = [(colour, name) for colour, name in zip(colours, shared, strict=True) if name]
-    wide = np.array([7.0 * len(words) + 8, *(7.0 * len(name) + 32 for _, name in seen)])
-    x = (WIDTH - wide.sum()) / 2 + np.cumsum(wide)
-    names_at = [(at + 19, y + 6, name, 0) for at, (_, name) in zip(x.tolist(), seen, strict=False)]
+    """Return a legend in the place of the scale of loads: words, and a sample of each colour with what has it.
+
+    The names have the colours in turn; names of one colour stand beside one sample. An empty name is left out.
+    """
+    seen_colours = []
+    seen_names = []
+    for i, colour in enumerate(colours):
+        shared = ", ".join(filter(None, names[i :: len(colours)]))
+        if shared:
+            seen_colours.append(colour)
+            seen_names.append(shared)
+
+    # Words and samples stand side by side in the middle of the picture.
+    widths = [_KEY_LETTER * len(words) + 8]
+    widths += [_KEY_LETTER * len(name) + 32 for name in seen_names]
+    left = (WIDTH - np.sum(widths)) / 2
+    x = left + np.cumsum(widths)  # where each of them ends, and the next sample begins
+    labels: list[tuple[float, float, str, int]] = [(float(x[0]) - 8, y + 6, words, 2)]
+    for at, name in zip(x.tolist(), seen_names, strict=False):  # nothing begins at the last end
+        labels.append((at + 19, y + 6, name, 0))
     return {
-        "scale": boxes(x[:-1], y, 14.0, 12.0, colour=np.array([colour for colour, _ in seen])),
-        "ends": texts_at((float(x[0]) - 8, y + 6, words, 2), *names_at),
+        "scale": boxes(x[:-1], y, 14.0, 12.0, colour=np.array(seen_colours)),
+        "ends": texts_at(*labels),
     }
 
 
 def log_axis(low: float, high: float, start: float, end: float) -> Callable[[Any], Floats]:
-    """Return where a value stands on a logarithmic axis from ``start`` to ``end`` [px], or on an even one from 0."""
-    span, slope = (np.log(high / low) if low else high), end - start
-    return lambda v: np.asarray(
-        start + slope * (np.log(np.asarray(v) / low) if low else np.asarray(v)) / span
-    )
+    """Return where a value stands on a logarithmic axis from ``start`` to ``end`` [px], or on a linear one from 0."""
+    length = end - start
+
+    if not low:
+
+        def linear(value: Any) -> Floats:
+            return np.asarray(start + length * np.asarray(value) / high)
+
+        return linear
+
+    span = np.log(high / low)
+
+    def logarithmic(value: Any) -> Floats:
+        return np.asarray(start + length * np.log(np.asarray(value) / low) / span)
+
+    return logarithmic
 
 
 def tick_layers(
@@ -185,27 +211,38 @@ def tick_layers(
     ends: tuple[float, float],
     across: bool,
 ) -> dict[str, Layer]:
-    """Return grid lines and texts of an axis: across the picture, or upwards."""
-    here, words, (low, high) = at(places), [plain(show(float(v))) for v in places], ends
-    points = [np.array([[p, low], [p, high]] if across else [[low, p], [high, p]]) for p in here]
-    marks = (
-        texts(here, high + 12.0, words, align=1.0)
-        if across
-        else texts(low - 6.0, here, words, align=2.0)
-    )
-    side = "x" if across else "y"
-    return {
-        f"{side} grid": lines(points, width=1.0, colour=COLOUR["grey"], alpha=0.3),
-        f"{side} ticks": marks,
-    }
+    """Return grid lines and texts of an axis: across the picture, or upwards.
+
+    Parameters
+    ----------
+    places : ndarray, shape (T,)
+        Values of the ticks.
+    at, show : callable
+        Where a value stands on the axis [px], and how it is written.
+    ends : pair of float
+        Where the grid lines begin and end [px]. Texts stand below their end or on the left of their beginning.
+    across : bool
+        Whether it is the axis of x.
+    """
+    here = at(places)
+    words = [plain(show(float(value))) for value in places]
+    low, high = ends
+    if across:
+        side = "x"
+        paths = [np.array([[place, low], [place, high]]) for place in here]
+        marks = texts(here, high + 12.0, words, align=1.0)
+    else:
+        side = "y"
+        paths = [np.array([[low, place], [high, place]]) for place in here]
+        marks = texts(low - 6.0, here, words, align=2.0)
+    grid = lines(paths, width=1.0, colour=COLOUR["grey"], alpha=0.3)
+    return {f"{side} grid": grid, f"{side} ticks": marks}
 
 
-def _each(value: Any, n: int, otherwise: float = 0.0) -> Floats:
-    return np.broadcast_to(np.asarray(otherwise if value is None else value, dtype=np.float64), n)
+# Printing -----------------------------------------------------------------------------------------
 
-
-def _colours(value: Any, n: int) -> list[str]:
-    return ["none" if c < 0 else PALETTE[int(c)] for c in _each(value, n)]
+_BOLD: dict[str, Any] = {"fontweight": "bold", "color": INK, "parse_math": False}
+_NORMAL = _BOLD | {"fontweight": "normal"}
 
 
 @styled
@@ -219,33 +256,20 @@ def printed(scene: Scene, *, ax: Axes | None = None, finding: str | None = None)
     """
     if scene.wrong:
         raise ValueError(scene.said)
-    headline, alt = (finding or scene.said).strip(), scene.alt or scene.said
-    headline = headline[:1].upper() + headline[1:]
-    if headline.lower().startswith(("figure", "plot")):
-        msg = f"finding must be a sentence that says what is seen, got {headline!r}; begin with the matter itself"
-        raise ValueError(msg)
-    # With what was computed the alternative text names a number whatever the finding says.
-    alt = f"{headline.rstrip('.')}. {alt[:1].upper()}{alt[1:]}" if finding else alt
-    high = max(scene.height, 20.0)
-    words: dict[str, Any] = {"fontweight": "bold", "color": INK, "parse_math": False}
+    headline = _headline(finding or scene.said)
+    alt = scene.alt or scene.said
+    if finding:
+        # With what was computed the alternative text names a number whatever the finding says.
+        alt = f"{headline.rstrip('.')}. {alt[:1].upper()}{alt[1:]}"
+
+    height = max(scene.height, 20.0)  # [px]
     if ax is None:
-        above, below = textwrap.fill(headline, 76), textwrap.fill(scene.caption, 105)
-        # Long words take no room from the drawing.
-        more = 0.18 * above.count("\n") + (0.15 + 0.15 * (below.count("\n") + 1)) * bool(below)
-        figure = Figure(
-            (WIDTH / 100, high / 100 + 0.35 + more),
-            layout=ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.06),
-        )
-        FigureCanvasAgg(figure)
-        ax = figure.add_subplot()
-        figure.suptitle(above, x=0.01, ha="left", fontsize=10.0, **words)
-        figure.supxlabel(
-            below, x=0.01, ha="left", fontsize=8.5, **{**words, "fontweight": "normal"}
-        )
+        ax = _new_axes(height, headline, scene.caption)
     else:
-        ax.set_title(textwrap.fill(headline, 60), loc="left", pad=20, fontsize=10, **words)
+        ax.set_title(textwrap.fill(headline, 60), loc="left", pad=20, fontsize=10, **_BOLD)
     ax.set_axis_off()
-    ax.set(xlim=(0, WIDTH), ylim=(high, 0))
+    ax.set(xlim=(0, WIDTH), ylim=(height, 0))
+
     painters = {"lines": _lines, "boxes": _boxes, "dots": _dots, "texts": _texts}
     for order, layer in enumerate(scene.layers.values()):
         if layer.kind in painters:  # the others only move
@@ -253,98 +277,148 @@ def printed(scene: Scene, *, ax: Axes | None = None, finding: str | None = None)
     return Picture(ax, headline, alt, scene.table or Table({"what": [scene.said]}), scene.caption)
 
 
-def _lines(ax: Any, f: Mapping[str, Any], order: int) -> None:
-    points, n = np.stack([f["x"], f["y"]], axis=1), f["ptr"].size - 1
+def _headline(finding: str) -> str:
+    """Return a sentence with a capital letter, or refuse one that only names the picture."""
+    words = finding.strip()
+    headline = words[:1].upper() + words[1:]
+    if headline.lower().startswith(("figure", "plot")):
+        raise ValueError(
+            f"finding must be a sentence that says what is seen, got {headline!r};"
+            " begin with the matter itself"
+        )
+    return headline
+
+
+def _new_axes(height: float, headline: str, caption: str) -> Axes:
+    """Return axes that fill a new figure between headline and caption."""
+    above = textwrap.fill(headline, 76)
+    below = textwrap.fill(caption, 105)
+    # Long words take no room from the drawing. All in inches, 100 px each.
+    extra = 0.18 * above.count("\n")
+    if below:
+        extra += 0.15 + 0.15 * (below.count("\n") + 1)
+    figure = Figure(
+        (WIDTH / 100, height / 100 + 0.35 + extra),
+        layout=ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.06),
+    )
+    FigureCanvasAgg(figure)
+    ax = figure.add_subplot()
+    figure.suptitle(above, x=0.01, ha="left", fontsize=10.0, **_BOLD)
+    figure.supxlabel(below, x=0.01, ha="left", fontsize=8.5, **_NORMAL)
+    return ax
+
+
+def _each(value: Any, n: int, otherwise: float = 0.0) -> Floats:
+    """Return a number for each of n items from a field, which may be one number for all, or missing."""
+    given = otherwise if value is None else value
+    return np.broadcast_to(np.asarray(given, dtype=np.float64), n)
+
+
+def _colours(value: Any, n: int) -> list[str]:
+    """Return matplotlib's name of the colour of each of n items."""
+    return ["none" if place < 0 else PALETTE[int(place)] for place in _each(value, n)]
+
+
+def _lines(ax: Any, fields: Mapping[str, Any], order: int) -> None:
+    """Draw a layer of lines."""
+    n = fields["ptr"].size - 1
     if not n:
         return
-    paths = np.split(points, f["ptr"][1:-1].astype(int))
-    styles: list[Any] = [(0, DASHES[int(d)]) if d else "-" for d in _each(f.get("dash"), n)]
-    alpha, width = _each(f.get("alpha"), n, 1.0), _each(f.get("width"), n, 1.5)
+    points = np.stack([fields["x"], fields["y"]], axis=1)
+    styles: list[Any] = []
+    for dash in _each(fields.get("dash"), n):
+        styles.append((0, DASHES[int(dash)]) if dash else "-")
     ax.add_collection(
         LineCollection(
-            paths,
-            linewidths=width,
-            colors=_colours(f.get("colour"), n),
-            alpha=alpha,
+            np.split(points, fields["ptr"][1:-1].astype(int)),
+            linewidths=_each(fields.get("width"), n, 1.5),
+            colors=_colours(fields.get("colour"), n),
+            alpha=_each(fields.get("alpha"), n, 1.0),
             linestyles=styles,
             zorder=order,
         )
     )
 
 
-def _boxes(ax: Any, f: Mapping[str, Any], order: int) -> None:
-    n = f["x"].size
-    look = zip(
-        _colours(f.get("colour"), n),
-        _each(f.get("edge"), n),
-        _each(f.get("alpha"), n, 1.0),
-        _each(f.get("hatch"), n),
-        _each(f.get("round"), n, 3.0),
-        strict=True,
-    )
-    for i, (face, edge, alpha, hatch, round_) in enumerate(look):
-        x, y, w, h = (float(f[k][i]) for k in "xywh")
-        shape = f"round,pad=0,rounding_size={min(round_, w / 2, h / 2):g}"
-        line = "none" if not edge else INK if edge < 0 else PALETTE[int(edge)]
-        # add_patch would reckon limits anew for each box, which takes longer than to draw it.
+def _boxes(ax: Any, fields: Mapping[str, Any], order: int) -> None:
+    """Draw a layer of boxes, with the texts in them."""
+    n = fields["x"].size
+    faces = _colours(fields.get("colour"), n)
+    edges = _each(fields.get("edge"), n)  # 0: none; below: ink
+    alphas = _each(fields.get("alpha"), n, 1.0)
+    hatches = _each(fields.get("hatch"), n)
+    radii = _each(fields.get("round"), n, 3.0)
+    for i, face in enumerate(faces):
+        width, height = float(fields["w"][i]), float(fields["h"][i])
+        radius = min(radii[i], width / 2, height / 2)
+        if not edges[i]:
+            edge = "none"
+        else:
+            edge = INK if edges[i] < 0 else PALETTE[int(edges[i])]
+        # add_patch would compute all limits again for each box, which takes longer than drawing it.
         ax.add_artist(
             FancyBboxPatch(
-                (x, y),
-                w,
-                h,
-                boxstyle=shape,
+                (float(fields["x"][i]), float(fields["y"][i])),
+                width,
+                height,
+                boxstyle=f"round,pad=0,rounding_size={radius:g}",
                 fc=face,
-                alpha=alpha if face != "none" else None,
-                ec=line,
-                hatch=HATCHES[int(hatch)],
+                alpha=None if face == "none" else alphas[i],
+                ec=edge,
+                hatch=HATCHES[int(hatches[i])],
                 lw=1.0,
                 zorder=order,
             )
         )
-    if "texts" in f:
-        middle = {"x": f["x"] + f["w"] / 2, "y": f["y"] + f["h"] / 2}
-        _texts(
-            ax,
-            {**middle, "texts": f["texts"], "align": 1, "colour": f.get("ink"), "room": f["w"]},
-            order,
+    if "texts" in fields:
+        words = {
+            "x": fields["x"] + fields["w"] / 2,
+            "y": fields["y"] + fields["h"] / 2,
+            "texts": fields["texts"],
+            "align": 1,
+            "colour": fields.get("ink"),
+            "room": fields["w"],
+        }
+        _texts(ax, words, order)
+
+
+def _dots(ax: Any, fields: Mapping[str, Any], order: int) -> None:
+    """Draw a layer of dots."""
+    n = fields["x"].size
+    sizes = _each(fields.get("size"), n, 4.0)
+    colours = _colours(fields.get("colour"), n)
+    shapes = _each(fields.get("shape"), n)
+    for i, colour in enumerate(colours):
+        filled = shapes[i] == 0 or 2 < shapes[i] < 7
+        if filled:  # with an edge in ink: orange alone is pale on white
+            look = {"mfc": colour, "mec": INK, "mew": 0.7}
+        else:
+            look = {"mfc": "none", "mec": colour, "mew": 1.3}
+        marker = _SHAPES[int(shapes[i])]
+        ax.plot(fields["x"][i], fields["y"][i], marker, ms=1.4 * sizes[i], **look, zorder=order)
+
+
+def _texts(ax: Any, fields: Mapping[str, Any], order: int) -> None:
+    """Draw a layer of texts; one that is wider than its ``room`` is left out."""
+    n = len(fields["texts"])
+    colours = _colours(fields.get("colour"), n)
+    aligns = _each(fields.get("align"), n)
+    sizes = _each(fields.get("size"), n, 12.0)
+    bold = _each(fields.get("bold"), n)
+    rooms = _each(fields.get("room"), n, np.inf)
+    for i, words in enumerate(fields["texts"]):
+        width = 0.56 * sizes[i] * len(words)  # about, since fonts differ
+        if not 0 < width < rooms[i]:
+            continue
+        ax.text(
+            fields["x"][i],
+            fields["y"][i],
+            words,
+            ha=("left", "center", "right")[int(aligns[i])],
+            va="center",
+            fontsize=0.71 * sizes[i],
+            fontweight="bold" if bold[i] else "normal",
+            color=colours[i],
+            zorder=order,
+            parse_math=False,
         )
-
-
-def _dots(ax: Any, f: Mapping[str, Any], order: int) -> None:
-    n = f["x"].size
-    look = zip(
-        f["x"],
-        f["y"],
-        _each(f.get("size"), n, 4.0),
-        _colours(f.get("colour"), n),
-        _each(f.get("shape"), n),
-        strict=True,
-    )
-    for x, y, size, colour, shape in look:
-        full = shape == 0 or 2 < shape < 7  # with an edge in ink: orange alone is pale on white
-        edge = {"mec": INK, "mew": 0.7} if full else {"mec": colour, "mew": 1.3}
-        face = colour if full else "none"
-        ax.plot(x, y, _SHAPES[int(shape)], ms=1.4 * size, mfc=face, **edge, zorder=order)
-
-
-def _texts(ax: Any, f: Mapping[str, Any], order: int) -> None:
-    n = len(f["texts"])
-    columns = [
-        _each(f.get(k), n, v)
-        for k, v in (("align", 0), ("size", 12), ("bold", 0), ("room", np.inf))
-    ]
-    look = zip(f["x"], f["y"], f["texts"], _colours(f.get("colour"), n), *columns, strict=True)
-    for x, y, text, colour, align, size, bold, room in look:
-        if 0 < 0.56 * size * len(text) < room:
-            ax.text(
-                x,
-                y,
-                text,
-                ha=("left", "center", "right")[int(align)],
-                va="center",
-                fontsize=0.71 * size,
-                fontweight="bold" if bold else "normal",
-                color=colour,
-                zorder=order,
-                parse_math=False,
-            )

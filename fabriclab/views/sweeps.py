@@ -1,8 +1,8 @@
 """Sweeps: time or bus bandwidth against size or ranks, for predicted, measured and published results."""
 
 import textwrap
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,38 +30,118 @@ from fabriclab.views.scene import (
 Results = Result | Sequence[Result] | Mapping[str, Result | Sequence[Result]]
 Bounds = Mapping[str, units.Quantity]
 Ends = tuple[float, float]
-_MOST = 5
-_LEFT, _RIGHT, _TOP, _ROW = 70.0, 500.0, 24.0, 17.0  # [px]
-# Column or unit of an axis, and how a value is written; of y also its quantity.
+Formatter = Callable[[float], str]
+
+_MOST = 5  # series in a look of their own, and clauses of the alternative text
+_LEFT, _RIGHT, _TOP = 70.0, 500.0, 24.0  # edges of the drawing area [px]
+_LEAST_BOTTOM = 250.0  # [px]
+_ROW = 17.0  # height of a row of labels [px]
+_LABEL_LEFT = _RIGHT + 32  # [px]
+_LETTER = 6.72  # width of a letter in a label [px]
+_FEWEST_DECADES = 0.7  # with fewer, the ticks of a logarithmic axis are too far apart
+_DENSE_DECADES = 2.2  # with fewer, each decade has ticks at 1, 2 and 5
+
+
+class XAxis(NamedTuple):
+    """A quantity that can stand on the axis of x."""
+
+    column: str  # its column in the table
+    format: Formatter
+
+
+class YAxis(NamedTuple):
+    """A quantity that can stand on the axis of y."""
+
+    unit: str  # in the table
+    format: Formatter
+    quantity: str = ""  # that `units.parse` reads a bound as
+
+
+def _power_of_two(value: float) -> str:
+    """Return a number as a power of two, such as "2^8"."""
+    return f"2^{np.log2(value):.0f}"
+
+
 X = {
-    "size": ("size [B]", units.format_size),
-    "ranks": ("ranks", lambda v: f"{v:,.0f} ranks"),
-    "slots": ("slots", lambda v: f"{v:,.0f}"),
-    "scale": ("scale", lambda v: f"2^{np.log2(v):.0f}"),
-    "kelvin": ("change [K]", lambda v: f"{v:.0f} K"),
-    "distance": ("distance [m]", lambda v: f"{v:.3g} m"),
-    "elements": ("elements", "{:,.0f}".format),
-    "servers": ("servers per rack", "{:.0f}".format),
-    "noise": ("noise [mrad]", "{:.2g}".format),
+    "size": XAxis("size [B]", units.format_size),
+    "ranks": XAxis("ranks", "{:,.0f} ranks".format),
+    "slots": XAxis("slots", "{:,.0f}".format),
+    "scale": XAxis("scale", _power_of_two),
+    "kelvin": XAxis("change [K]", "{:.0f} K".format),
+    "distance": XAxis("distance [m]", "{:.3g} m".format),
+    "elements": XAxis("elements", "{:,.0f}".format),
+    "servers": XAxis("servers per rack", "{:.0f}".format),
+    "noise": XAxis("noise [mrad]", "{:.2g}".format),
 }
+_FRACTIONAL = ("size", "distance", "noise")  # axes of x whose values need not be whole numbers
 Y = {
-    "time": ("s", units.format_time, "time"),
-    "busbw": ("B/s", units.format_rate, "rate"),
-    "rate": ("B/s", units.format_rate, "rate"),
-    "carried": ("Gb/s", lambda v: f"{v:.3g} Gb/s", ""),
-    "power": ("kW", lambda v: f"{v:.3g} kW", ""),
-    **dict.fromkeys(("error", "drift", "off"), ("", "{:.2g}".format, "")),
+    "time": YAxis("s", units.format_time, "time"),
+    "busbw": YAxis("B/s", units.format_rate, "rate"),
+    "rate": YAxis("B/s", units.format_rate, "rate"),
+    "carried": YAxis("Gb/s", "{:.3g} Gb/s".format),
+    "power": YAxis("kW", "{:.3g} kW".format),
+    "error": YAxis("", "{:.2g}".format),
+    "drift": YAxis("", "{:.2g}".format),
+    "off": YAxis("", "{:.2g}".format),
 }
+
+# Looks of the second, third ... series of a kind.
+_LINE_DASHES = (0.0, 1.0, 3.0, 4.0, 5.0)
+_FILLED_SHAPES = (0.0, 3.0, 4.0, 5.0, 6.0)
+_OPEN_SHAPES = (1.0, 7.0, 8.0, 9.0, 10.0)
+_OTHER_LOOK = {"colour": COLOUR["grey"], "width": 1.0, "alpha": 0.6}
+_BOUND_LOOK = {"colour": COLOUR["grey"], "dash": 2.0}
+_NAMING = ("label", "algorithm", "algo", "system")  # what a result may be named by
 
 
 class Series(NamedTuple):
     """One line or one set of dots."""
 
     label: str
-    role: str
-    points: Floats  # (4, K): x, y, low, high
+    role: str  # a key of `ROLES`, or "other" for a grey one
+    points: Floats  # (4, K): x, y, low, high; the last two are NaN where there is no spread
     look: Mapping[str, float]  # fields of the layer
     dots: bool = False  # else it is a line
+
+
+class Scales(NamedTuple):
+    """What both axes show: their ends, and the ticks between the ends."""
+
+    x: Ends
+    y: Ends
+    x_ticks: list[float]
+    y_ticks: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class PlotArea:
+    """The drawing area: where a value of each axis stands, and how it is written."""
+
+    x: str  # a key of `X`
+    y: str  # a key of `Y`
+    to_x: Callable[[Any], Floats]  # value -> [px]
+    to_y: Callable[[Any], Floats]  # value -> [px]
+    bottom: float  # lower edge [px]
+
+    def format_x(self, value: float) -> str:
+        """Return a value of x with its unit."""
+        return X[self.x].format(value)
+
+    def format_y(self, value: float) -> str:
+        """Return a value of y with its unit."""
+        return Y[self.y].format(value)
+
+    def path(self, x: ArrayLike, y: ArrayLike) -> Floats:
+        """Return the points of a line [px], (K, 2), from the values (K,) of its points."""
+        return np.stack([self.to_x(x), self.to_y(y)], axis=1)
+
+
+class LabelRow(NamedTuple):
+    """One row of a label beside the drawing area."""
+
+    words: str
+    series: Series | None  # None for the second row of a label, which has no sample
+    y: float  # value of the last point of the series, beside which the label would best stand
 
 
 def sweep(
@@ -92,12 +172,11 @@ def sweep(
     ValueError
         If there is nothing to draw, or ``x`` or ``y`` is unknown.
     """
-    for name, value, known in (("y", y, ("time", "busbw")), ("x", x, ("size", "ranks"))):
-        units.choice(value, name, known)
+    units.choice(y, "y", ("time", "busbw"))
+    units.choice(x, "x", ("size", "ranks"))
     groups = by_label(results, x)
-    return printed(
-        replace(sweep_scene(groups, y, x, bounds), caption=_caption(groups)), ax=ax, finding=finding
-    )
+    scene = sweep_scene(groups, y, x, bounds)
+    return printed(replace(scene, caption=_caption(groups)), ax=ax, finding=finding)
 
 
 def sweep_scene(
@@ -113,7 +192,7 @@ def sweep_scene(
         series = collect(by_label(results, x), bounds or {}, x, y)
     except ValueError as error:
         return Scene(str(error), wrong=True)
-    return _drawn(series, x, y, said, cross)
+    return series_scene(series, x, y, said, cross=cross)
 
 
 def curve(
@@ -125,229 +204,389 @@ def curve(
     said: str,
     ends: Ends | None = None,
 ) -> Scene:
-    """Return one picture of a curve, of its last point and of a bound, which ``words`` names; x, then y and bound.
+    """Return one picture of a curve, of its last point, and of a bound.
 
-    With ``ends`` the axis of y stays where it is when a control moves, so that more stands higher; from 0 it is even.
+    Parameters
+    ----------
+    words : str
+        Beginning of the keys of their labels: ``<words>.line``, ``<words>.here`` and ``<words>.bound``.
+    x, y : str
+        What the axes show: keys of `X` and `Y`.
+    at : ndarray, shape (K,)
+        Values of x. The last one is the point that is marked; curve and bound end before it.
+    values : two array_like, shape (K,)
+        The curve and the bound at these places.
+    said : str
+        The sentence above the picture.
+    ends : pair of float, optional
+        Ends of the axis of y, so that it stays where it is when a control moves; from 0 it is linear.
     """
-    line, bound = (np.array([at, v, *np.full((2, at.size), np.nan)]) for v in values)
+    nothing = np.full(at.size, np.nan)
+    line, bound = (np.array([at, value, nothing, nothing]) for value in values)
+
+    look = _look("predicted", 0)
+    dot_look = look | {"shape": 0.0}
+    bound_look = _look("bound", 0) | {"dash": 2.0}
     series = [
-        Series(text(f"{words}.line"), "predicted", line[:, :-1], _look("predicted", 0)),
-        Series(
-            text(f"{words}.here"),
-            "predicted",
-            line[:, -1:],
-            _look("predicted", 0) | {"shape": 0.0},
-            True,
-        ),
-        Series(text(f"{words}.bound"), "bound", bound[:, :-1], _look("bound", 0) | {"dash": 2.0}),
+        Series(text(f"{words}.line"), "predicted", line[:, :-1], look),
+        Series(text(f"{words}.here"), "predicted", line[:, -1:], dot_look, dots=True),
+        Series(text(f"{words}.bound"), "bound", bound[:, :-1], bound_look),
     ]
-    return _drawn(series, x, y, said, ends=ends)
+    return series_scene(series, x, y, said, ends=ends)
 
 
-def _drawn(
+# The picture --------------------------------------------------------------------------------------
+
+
+def series_scene(
     series: Sequence[Series],
     x: str,
     y: str,
     said: str,
+    *,
     cross: bool = False,
     ends: Ends | None = None,
 ) -> Scene:
-    xs, ys, x_ticks, y_ticks = axes_of(series, x, ends)
-    words, rows = told(series, x, y), list[tuple[str, Series | None, float]]()
-    for label, s in labelled(series):
-        # A long label takes two rows; the sample of its series stands before the first.
-        first, *more = textwrap.wrap(label, int((WIDTH - _RIGHT - 32) / 6.72)) or [label]
-        rest = [" ".join(more)] if more else []
-        rows += [(line, None if i else s, s.points[1, -1]) for i, line in enumerate([first, *rest])]
-    bottom = max(250.0, _TOP + 6 + _ROW * len(rows))
-    to_x, to_y = (log_axis(*at) for at in ((*xs, _LEFT, _RIGHT), (*ys, bottom, _TOP)))
-    put, show = X[x][1], Y[y][1]
-    layers = tick_layers(
-        np.array(x_ticks), to_x, lambda v: put(v).removesuffix(" ranks"), (_TOP, bottom), True
+    """Return one picture of series: axes, lines, dots, labels, and on request where predicted lines cross."""
+    scales = axes_of(series, x, ends)
+    rows = label_rows(series)
+    area = plot_area(scales, x, y, n_rows=len(rows))
+    crossing = first_crossing(series) if cross else None
+
+    layers = {
+        **axes_layers(area, scales),
+        **series_layers(series, area),
+        **label_layers(rows, area),
+    }
+    clauses = told(series, x, y)
+    if crossing is not None:
+        layers |= crossing_layers(crossing, area)
+        clauses.append(text("sweep.crossed", at=area.format_x(crossing)))
+
+    sentence = said or f"{clauses[0]}."
+    return Scene(
+        sentence,
+        as_table(series, x, y),
+        layers,
+        height=area.bottom + 42,
+        alt="; ".join([capitalised(clauses[0]), *clauses[1:]]),
     )
-    layers |= tick_layers(np.array(y_ticks), to_y, show, (_LEFT, _RIGHT), False)
-    layers["axes"] = texts_at(
-        (_RIGHT, bottom + 30, text(f"sweep.axis_{x}"), 2), (_LEFT, 8, text(f"sweep.axis_{y}"), 0)
+
+
+def capitalised(words: str) -> str:
+    """Return words with a capital letter at their beginning; the others stay as they are."""
+    return words[:1].upper() + words[1:]
+
+
+def plot_area(scales: Scales, x: str, y: str, n_rows: int) -> PlotArea:
+    """Return a drawing area that is high enough for the rows of labels beside it."""
+    bottom = max(_LEAST_BOTTOM, _TOP + 6 + _ROW * n_rows)
+    return PlotArea(
+        x=x,
+        y=y,
+        to_x=log_axis(*scales.x, _LEFT, _RIGHT),
+        to_y=log_axis(*scales.y, bottom, _TOP),
+        bottom=bottom,
     )
-    strokes = [
-        (s, np.stack([to_x(s.points[0]), to_y(s.points[1])], axis=1))
-        for s in series
-        if not s.dots and s.points.shape[1] > 1
-    ]
-    layers["lines"] = _lines(strokes, names=[(told([s], x, y) or [s.label])[0] for s, _ in strokes])
-    spreads = [
-        (s, np.stack([to_x(p[[0, 0]]), to_y(p[2:])], 1))
-        for s in series
-        for p in s.points.T
-        if p[2] < p[3]
-    ]
-    layers["spread"] = _lines(spreads, dash=0.0, width=1.0)
-    dots = [(s, *p) for s in series if s.dots for p in s.points[:2].T]
-    layers["dots"] = _dots(
-        [(s, np.array([to_x(a), to_y(b)])) for s, a, b in dots],
-        names=[f"{s.label}, {put(a)}: {show(b)}" for s, a, b in dots],
+
+
+def axes_layers(area: PlotArea, scales: Scales) -> dict[str, Layer]:
+    """Return grid lines, ticks and titles of both axes."""
+
+    def short(value: float) -> str:
+        return area.format_x(value).removesuffix(" ranks")
+
+    titles = texts_at(
+        (_RIGHT, area.bottom + 30, text(f"sweep.axis_{area.x}"), 2),
+        (_LEFT, 8, text(f"sweep.axis_{area.y}"), 0),
     )
-    # Labels are in ink, which is read on every page; a sample beside each has its colour.
-    height = spread(np.clip(to_y([wish for *_, wish in rows]), _TOP, bottom), _ROW, _TOP, bottom)
-    left, beside = _RIGHT + 32, [(s, h) for (_, s, _), h in zip(rows, height, strict=True) if s]
-    layers["samples"] = _lines(
-        [(s, np.array([[left - 30, h], [left - 6, h]])) for s, h in beside if not s.dots]
-    )
-    layers["sample dots"] = _dots([(s, np.array([left - 18, h])) for s, h in beside if s.dots])
-    layers["labels"] = texts(left, height, [fitted(line, WIDTH - left) for line, *_ in rows])
-    predicted = [s.points[:2] for s in series if s.role == "predicted"][:2]
-    at = crossover(*predicted) if cross and len(predicted) == 2 else None
-    if at:
-        place, right = float(to_x(at)), bool(to_x(at) > (_LEFT + _RIGHT) / 2)
-        layers["cross line"] = lines(
-            [np.array([[place, _TOP], [place, bottom]])], width=1.5, dash=1.0, colour=COLOUR["grey"]
-        )
-        # Lines rise to the right: there is room below them on the right of the mark, and above them on its left.
-        layers["crossing"] = texts_at(
-            (
-                place + (-5 if right else 5),
-                _TOP + 9 if right else bottom - 9,
-                text("sweep.change", at=put(at)),
-                2 * right,
-            )
-        )
-        words.append(text("sweep.crossed", at=put(at)))
-    alt = "; ".join([f"{words[0][:1].upper()}{words[0][1:]}", *words[1:]])
-    points = np.concatenate([s.points for s in series], axis=1)
-    whose = np.repeat([s.label for s in series], [s.points.shape[1] for s in series])
-    across = points[0] if x in ("size", "distance", "noise") else points[0].astype(np.int64)
-    names = [f"{name} [{Y[y][0]}]".removesuffix(" []") for name in (y, "low", "high")]
-    table = Table({"series": whose, X[x][0]: across, **dict(zip(names, points[1:], strict=True))})
-    return Scene(said or f"{words[0]}.", table, layers, bottom + 42, alt)
+    return {
+        **tick_layers(np.array(scales.x_ticks), area.to_x, short, (_TOP, area.bottom), True),
+        **tick_layers(np.array(scales.y_ticks), area.to_y, area.format_y, (_LEFT, _RIGHT), False),
+        "axes": titles,
+    }
+
+
+def series_layers(series: Sequence[Series], area: PlotArea) -> dict[str, Layer]:
+    """Return the lines, the spreads of their points as upright strokes, and the dots."""
+    return {
+        "lines": line_layer(series, area),
+        "spread": spread_layer(series, area),
+        "dots": dot_layer(series, area),
+    }
+
+
+def line_layer(series: Sequence[Series], area: PlotArea) -> Layer:
+    """Return a line for each series that is one; pointed at, it tells its values at both ends."""
+    strokes = []
+    names = []
+    for one in series:
+        if one.dots or one.points.shape[1] < 2:
+            continue
+        strokes.append((one, area.path(one.points[0], one.points[1])))
+        clauses = told([one], area.x, area.y)
+        names.append(clauses[0] if clauses else one.label)
+    return _lines(strokes, names=names)
+
+
+def spread_layer(series: Sequence[Series], area: PlotArea) -> Layer:
+    """Return a thin upright stroke from low to high at each point with a spread."""
+    strokes = []
+    for one in series:
+        for x, _, low, high in one.points.T:
+            if low < high:
+                strokes.append((one, area.path([x, x], [low, high])))
+    return _lines(strokes, dash=0.0, width=1.0)
+
+
+def dot_layer(series: Sequence[Series], area: PlotArea) -> Layer:
+    """Return the dots of all series that are no lines; pointed at, each tells its values."""
+    dots = []
+    names = []
+    for one in series:
+        if not one.dots:
+            continue
+        for x, y in one.points[:2].T:
+            dots.append((one, np.array([area.to_x(x), area.to_y(y)])))
+            names.append(f"{one.label}, {area.format_x(x)}: {area.format_y(y)}")
+    return _dots(dots, names=names)
+
+
+def label_rows(series: Sequence[Series]) -> list[LabelRow]:
+    """Return the rows of all labels; a long label takes two, and has its sample beside the first."""
+    letters = int((WIDTH - _LABEL_LEFT) / _LETTER)
+    rows = []
+    for label, one in labelled(series):
+        y = one.points[1, -1]
+        first, *more = textwrap.wrap(label, letters) or [label]
+        rows.append(LabelRow(first, one, y))
+        if more:
+            rows.append(LabelRow(" ".join(more), None, y))
+    return rows
+
+
+def label_layers(rows: Sequence[LabelRow], area: PlotArea) -> dict[str, Layer]:
+    """Return the labels, as near to the ends of their lines as they find room, each with a sample.
+
+    Labels are in ink, which can be read on every page; the sample beside each has its colour.
+    """
+    wanted = np.clip(area.to_y([row.y for row in rows]), _TOP, area.bottom)
+    height = spread(wanted, _ROW, _TOP, area.bottom)  # (rows,) [px]
+
+    sample_lines = []
+    sample_dots = []
+    for row, h in zip(rows, height, strict=True):
+        if row.series is None:
+            continue
+        if row.series.dots:
+            sample_dots.append((row.series, np.array([_LABEL_LEFT - 18, h])))
+        else:
+            path = np.array([[_LABEL_LEFT - 30, h], [_LABEL_LEFT - 6, h]])
+            sample_lines.append((row.series, path))
+
+    words = [fitted(row.words, WIDTH - _LABEL_LEFT) for row in rows]
+    return {
+        "samples": _lines(sample_lines),
+        "sample dots": _dots(sample_dots),
+        "labels": texts(_LABEL_LEFT, height, words),
+    }
+
+
+def first_crossing(series: Sequence[Series]) -> float | None:
+    """Return the value of x at which the first two predicted series cross, if there are two and they do."""
+    predicted = [one.points[:2] for one in series if one.role == "predicted"]
+    if len(predicted) < 2:
+        return None
+    return crossover(predicted[0], predicted[1])
+
+
+def crossing_layers(x: float, area: PlotArea) -> dict[str, Layer]:
+    """Return an upright line where two lines cross, and the value there.
+
+    Lines rise to the right: there is room below them on the right of the mark, and above them on its left.
+    """
+    place = float(area.to_x(x))
+    words = text("sweep.change", at=area.format_x(x))
+    if place > (_LEFT + _RIGHT) / 2:
+        mark = (place - 5, _TOP + 9, words, 2)
+    else:
+        mark = (place + 5, area.bottom - 9, words, 0)
+    path = np.array([[place, _TOP], [place, area.bottom]])
+    return {
+        "cross line": lines([path], width=1.5, dash=1.0, colour=COLOUR["grey"]),
+        "crossing": texts_at(mark),
+    }
+
+
+def as_table(series: Sequence[Series], x: str, y: str) -> Table:
+    """Return all points of all series: label, x, y, and the ends of the spread."""
+    points = np.concatenate([one.points for one in series], axis=1)  # (4, K)
+    labels = np.repeat([one.label for one in series], [one.points.shape[1] for one in series])
+    across = points[0] if x in _FRACTIONAL else points[0].astype(np.int64)
+    columns = {"series": labels, X[x].column: across}
+    for name, values in zip((y, "low", "high"), points[1:], strict=True):
+        unit = f" [{Y[y].unit}]" if Y[y].unit else ""
+        columns[name + unit] = values
+    return Table(columns)
 
 
 def told(series: Sequence[Series], x: str, y: str) -> list[str]:
-    """Return a clause for each of the first series: its value at both ends."""
-    ends = [
-        (s.label, s.points[:2, :: max(1, s.points.shape[1] - 1)].T)
-        for s in series
-        if s.role != "bound"
-    ]
-    return [
-        text(
-            f"sweep.{y}",
-            label=label,
-            list=text("word.and").join(
-                text("sweep.at", value=Y[y][1](v), x=X[x][1](a)) for a, v in points
-            ),
-        )
-        for label, points in ends[:_MOST]
-    ]
+    """Return a clause for each of the first series: its values at both ends."""
+    shown = [one for one in series if one.role != "bound"]
+    clauses = []
+    for one in shown[:_MOST]:
+        last = one.points.shape[1] - 1
+        ends = one.points[:2, :: max(1, last)].T  # of a single point it is the same
+        values = [
+            text("sweep.at", value=Y[y].format(value), x=X[x].format(place))
+            for place, value in ends
+        ]
+        clauses.append(text(f"sweep.{y}", label=one.label, list=text("word.and").join(values)))
+    return clauses
+
+
+# The series ---------------------------------------------------------------------------------------
 
 
 def by_label(results: Results, x: str) -> dict[str, list[Result]]:
-    """Return label -> results; one without a label is named by its algorithm or system and how it came about."""
+    """Return label -> results; one without a label is named by its algorithm or system and how it was obtained."""
     if isinstance(results, Mapping):
         return {str(k): [v] if isinstance(v, Result) else list(v) for k, v in results.items()}
+
     out: dict[str, list[Result]] = {}
-    for r in [results] if isinstance(results, Result) else results:
-        named = [
-            str(r.asked[k]) for k in ("label", "algorithm", "algo", "system") if r.asked.get(k)
-        ]
-        label = f"{(named or [r.what.replace('_', '-')])[0]} ({HERE.get(r.obtained, r.obtained)})"
-        more = [
-            label,
-            *(f"{label}, {extra}" for extra in (*named[1:], f"{r.n_ranks} ranks", len(out) + 1)),
-        ]
+    for result in [results] if isinstance(results, Result) else results:
+        candidates = _label_candidates(result, len(out) + 1)
         # Over ranks the results of one label are one series; over sizes each is its own.
-        out.setdefault(label if x == "ranks" else next(m for m in more if m not in out), []).append(
-            r
-        )
+        if x == "ranks":
+            label = candidates[0]
+        else:
+            label = next(candidate for candidate in candidates if candidate not in out)
+        out.setdefault(label, []).append(result)
     return out
+
+
+def _label_candidates(result: Result, number: int) -> list[str]:
+    """Return labels for a result, each of which says more than the first one, which is the shortest."""
+    asked = result.asked
+    names = [str(asked[key]) for key in _NAMING if asked.get(key)]
+    name = names[0] if names else result.what.replace("_", "-")
+    label = f"{name} ({HERE.get(result.obtained, result.obtained)})"
+    extras = [*names[1:], f"{result.n_ranks} ranks", number]
+    return [label, *(f"{label}, {extra}" for extra in extras)]
 
 
 def collect(groups: Mapping[str, list[Result]], bounds: Bounds, x: str, y: str) -> list[Series]:
-    """Return the series, with what a logarithmic axis can show in order of x, and the bounds."""
+    """Return the series, with what a logarithmic axis can show in order of x, and the bounds.
+
+    Raises
+    ------
+    ValueError
+        If no point can be shown, or a bound is no rate or time.
+    """
     out: list[Series] = []
     for label, members in groups.items():
-        points = np.concatenate([np.empty((4, 0)), *(_points(r, x, y) for r in members)], axis=1)
-        points = points[:, np.all(points[:2] > 0, axis=0)]
-        points = points[:, np.argsort(points[0], kind="stable")]
-        if points.size and len(out) < _MOST:
-            role = members[0].obtained if members[0].obtained in ROLES else "published"
-            look = _look(role, sum(s.role == role for s in out))
-            out.append(Series(label, role, points, look, "shape" in look))
-        elif points.size:
+        points = _points_of(members, x, y)
+        if not points.size:
+            continue
+        if len(out) < _MOST:
+            obtained = members[0].obtained
+            role = obtained if obtained in ROLES else "published"
+            look = _look(role, sum(one.role == role for one in out))
+            out.append(Series(label, role, points, look, dots="shape" in look))
+        else:
             points[2:] = np.nan
-            out.append(
-                Series(
-                    label, "other", points, {"colour": COLOUR["grey"], "width": 1.0, "alpha": 0.6}
-                )
-            )
+            out.append(Series(label, "other", points, _OTHER_LOOK))
     if not out:
-        msg = f"nothing to draw: results has no point with {x} > 0 and {y} > 0; one rank has busbw 0, draw its time"
-        raise ValueError(msg)
-    across = np.concatenate([s.points[0] for s in out])
-    for label, value in bounds.items():
-        at = units.parse(value, Y[y][2], f"bounds[{label!r}]")
-        points = np.array(
-            [[across.min(), across.max()], [at, at], [np.nan, np.nan], [np.nan, np.nan]]
+        raise ValueError(
+            f"nothing to draw: results has no point with {x} > 0 and {y} > 0;"
+            " one rank has busbw 0, draw its time"
         )
-        out.append(Series(label, "bound", points, {"colour": COLOUR["grey"], "dash": 2.0}))
+
+    across = np.concatenate([one.points[0] for one in out])
+    ends = [across.min(), across.max()]
+    nothing = [np.nan, np.nan]
+    for label, value in bounds.items():
+        at = units.parse(value, Y[y].quantity, f"bounds[{label!r}]")
+        points = np.array([ends, [at, at], nothing, nothing])
+        out.append(Series(label, "bound", points, _BOUND_LOOK))
     return out
 
 
+def _points_of(members: Sequence[Result], x: str, y: str) -> Floats:
+    """Return the points (4, K) of results that a logarithmic axis can show, in order of x."""
+    points = np.concatenate([np.empty((4, 0)), *(_points(r, x, y) for r in members)], axis=1)
+    points = points[:, np.all(points[:2] > 0, axis=0)]
+    return points[:, np.argsort(points[0], kind="stable")]
+
+
 def _points(r: Result, x: str, y: str) -> Floats:
-    """Return x, y, low, high; low and high are NaN where the result has no spread."""
-    at = r.size if x == "size" else np.full(r.size.size, float(r.n_ranks))
-    low, high = (np.full(r.size.size, np.nan) if v is None else v for v in (r.low, r.high))
-    moved = r.busbw * r.time
-    return np.stack(
-        [at, r.time, low, high] if y == "time" else [at, r.busbw, moved / high, moved / low]
-    )
+    """Return x, y, low and high (4, K) of a result; low and high are NaN where it has no spread."""
+    n = r.size.size
+    across = r.size if x == "size" else np.full(n, float(r.n_ranks))
+    low = np.full(n, np.nan) if r.low is None else r.low
+    high = np.full(n, np.nan) if r.high is None else r.high
+    if y == "time":
+        return np.stack([across, r.time, low, high])
+    moved = r.busbw * r.time  # [B]; the longest time gives the lowest bandwidth
+    return np.stack([across, r.busbw, moved / high, moved / low])
 
 
 def _look(kind: str, nth: int) -> dict[str, float]:
     """Return the look of the nth series of a kind: dots change their shape, lines their colour and dash."""
-    nth, colour = nth % (len(COLOURS) + 1), COLOUR[kind]
-    if not ROLES[kind].marker:
-        return {
-            "colour": COLOUR[f"other{nth - 1}"] if nth else colour,
-            "dash": (0.0, 1.0, 3.0, 4.0, 5.0)[nth],
-        }
-    shapes = (0.0, 3.0, 4.0, 5.0, 6.0) if ROLES[kind].filled else (1.0, 7.0, 8.0, 9.0, 10.0)
-    return {"colour": colour, "shape": shapes[nth]}
+    nth %= len(COLOURS) + 1
+    if ROLES[kind].marker:
+        shapes = _FILLED_SHAPES if ROLES[kind].filled else _OPEN_SHAPES
+        return {"colour": COLOUR[kind], "shape": shapes[nth]}
+    colour = COLOUR[f"other{nth - 1}"] if nth else COLOUR[kind]
+    return {"colour": colour, "dash": _LINE_DASHES[nth]}
 
 
-def axes_of(
-    series: Sequence[Series], x: str, up: Ends | None = None
-) -> tuple[Ends, Ends, list[float], list[float]]:
+def axes_of(series: Sequence[Series], x: str, up: Ends | None = None) -> Scales:
     """Return the ends of both axes, of y ``up`` unless the points decide, and the ticks, which lie between the ends."""
-    across, *seen = np.concatenate([s.points for s in series], axis=1)
-    across = np.unique(across)
-    ends, up = _padded(across), up or _padded(np.concatenate(seen))
+    points = np.concatenate([one.points for one in series], axis=1)
+    across = np.unique(points[0])
+    x_ends = _padded(across)
+    y_ends = up or _padded(points[1:].ravel())
+    few_ranks = x == "ranks" and across.size <= 8
+    x_ticks = across if few_ranks else _doubling_ticks(x_ends)
+    return Scales(x_ends, y_ends, x_ticks.tolist(), _decade_ticks(y_ends).tolist())
+
+
+def _doubling_ticks(ends: Ends) -> Floats:
+    """Return at most eight powers of two between the ends of an axis."""
     low, high = np.log2(ends)
-    step = next(s for s in (1, 2, 5, 10, 20, 40) if (high - low) / s < 8)
-    few = x == "ranks" and across.size <= 8
-    doubled = across if few else 2.0 ** np.arange(np.ceil(low / step) * step, high, step)
-    span = np.ptp(np.log10(up)) if up[0] else 0.0
-    tens = np.outer(10.0 ** np.arange(-12, 18), [1, 2, 5] if span < 2.2 else [1]).ravel()
-    if span < 0.7:  # so few of these would lie between the ends that nobody could read a value
-        tens = np.array(MaxNLocator(5).tick_values(*up))
-    return ends, up, doubled.tolist(), tens[(tens >= up[0]) & (tens <= up[1])].tolist()
+    step = next(step for step in (1, 2, 5, 10, 20, 40) if (high - low) / step < 8)
+    exponents = np.arange(np.ceil(low / step) * step, high, step)
+    return np.asarray(2.0**exponents)
+
+
+def _decade_ticks(ends: Ends) -> Floats:
+    """Return 1, 2 and 5 or 1 of each decade between the ends of an axis; within a decade, or from 0, even steps."""
+    decades = np.ptp(np.log10(ends)) if ends[0] else 0.0
+    digits = [1, 2, 5] if decades < _DENSE_DECADES else [1]
+    ticks = np.outer(10.0 ** np.arange(-12, 18), digits).ravel()
+    if decades < _FEWEST_DECADES:
+        ticks = np.array(MaxNLocator(5).tick_values(*ends))
+    return ticks[(ticks >= ends[0]) & (ticks <= ends[1])]
 
 
 def crossover(one: Floats, other: Floats) -> float | None:
-    """Return the first x at which two curves (2, K) of x and y change places, straight between points on log axes."""
-    at = np.log(np.unique(np.concatenate([one[0], other[0]])))
-    # NaN beyond ends
-    here, there = (np.interp(at, np.log(c[0]), np.log(c[1]), np.nan, np.nan) for c in (one, other))
-    ahead = here - there
-    turn = np.flatnonzero(ahead[:-1] * ahead[1:] < 0)
-    if not turn.size:
+    """Return the first x at which two curves (2, K) of x and y cross; between points they are straight on log axes."""
+    at = np.log(np.unique(np.concatenate([one[0], other[0]])))  # (M,) log x of all points
+    here = np.interp(at, np.log(one[0]), np.log(one[1]), np.nan, np.nan)  # NaN beyond its ends
+    there = np.interp(at, np.log(other[0]), np.log(other[1]), np.nan, np.nan)
+    ahead = here - there  # (M,) by how much the first lies above the other
+    turns = np.flatnonzero(ahead[:-1] * ahead[1:] < 0)
+    if not turns.size:
         return None
-    i = turn[0]
-    return float(
-        f"{np.exp(at[i] + (at[i + 1] - at[i]) * ahead[i] / (ahead[i] - ahead[i + 1])):.2g}"
-    )
+    i = turns[0]
+    # The straight line between the two points passes 0 here.
+    crossing = at[i] + (at[i + 1] - at[i]) * ahead[i] / (ahead[i] - ahead[i + 1])
+    return float(f"{np.exp(crossing):.2g}")
 
 
 def _padded(values: Floats) -> Ends:
+    """Return the ends of an axis that has some room beyond the smallest and the largest value above 0."""
     values = values[np.isfinite(values) & (values > 0)]
     low, high = float(values.min()), float(values.max())
     pad = (high / low) ** 0.04 if high > low else 1.6
@@ -356,35 +595,36 @@ def _padded(values: Floats) -> Ends:
 
 def labelled(series: Sequence[Series]) -> list[tuple[str, Series]]:
     """Return each label with its series; the grey ones have one label, with the last of them."""
-    others = [s for s in series if s.role == "other"]
-    out = [(s.label, s) for s in series if s.role != "other"]
-    return out + [(text("sweep.others", n=len(others)), s) for s in others[-1:]]
+    out = [(one.label, one) for one in series if one.role != "other"]
+    others = [one for one in series if one.role == "other"]
+    if others:
+        out.append((text("sweep.others", n=len(others)), others[-1]))
+    return out
 
 
 def _lines(paths: Sequence[tuple[Series, Floats]], **fields: Any) -> Layer:
     """Return lines in the looks of their series."""
-    looks = {
-        k: np.array([s.look.get(k, v) for s, _ in paths])
-        for k, v in (("colour", 0.0), ("dash", 0.0), ("width", 2.0), ("alpha", 1.0))
-    }
+    looks = {}
+    for key, default in (("colour", 0.0), ("dash", 0.0), ("width", 2.0), ("alpha", 1.0)):
+        looks[key] = np.array([one.look.get(key, default) for one, _ in paths])
     return lines([path for _, path in paths], **{**looks, **fields})
 
 
 def _dots(places: Sequence[tuple[Series, Floats]], **fields: Any) -> Layer:
     """Return dots in the looks of their series."""
     x, y = np.array([place for _, place in places]).reshape(-1, 2).T
-    looks = {k: np.array([s.look[k] for s, _ in places]) for k in ("colour", "shape")}
+    looks = {key: np.array([one.look[key] for one, _ in places]) for key in ("colour", "shape")}
     return Layer("dots", {"x": x, "y": y, **looks, **fields})
 
 
 def _caption(groups: Mapping[str, list[Result]]) -> str:
-    """Return the sources of what was published and the notes of what was measured."""
-    members = [r for group in groups.values() for r in group]
-    said = [f"{HERE.get(r.obtained, r.obtained)}: {r.source}" for r in members if r.source]
-    notes = [
-        f"{label}: {note.rstrip('.')}"
-        for label, group in groups.items()
-        for r in group
-        for note in r.notes
-    ]
-    return " ".join(f"{words[:1].upper()}{words[1:]}." for words in dict.fromkeys([*said, *notes]))
+    """Return the sources of published results and the notes of measured ones, each once."""
+    sources = []
+    notes = []
+    for label, group in groups.items():
+        for result in group:
+            if result.source:
+                obtained = HERE.get(result.obtained, result.obtained)
+                sources.append(f"{obtained}: {result.source}")
+            notes += [f"{label}: {note.rstrip('.')}" for note in result.notes]
+    return " ".join(f"{capitalised(words)}." for words in dict.fromkeys([*sources, *notes]))

@@ -1,7 +1,7 @@
 """Timeline: flows as bars over time, one lane per sender; repetitions are drawn once."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator
@@ -23,11 +23,29 @@ from fabriclab.views.scene import (
     tick_layers,
 )
 
-_MOST, _MOST_BARS = 16, 4096  # lanes, and bars that a browser still redraws in time
+_MOST_LANES = 16
+_MOST_BARS = 4096  # that a browser still redraws in time
 _REST = 0.13  # room for all further repetitions, as a part of all first ones together
-_TOP, _LEFT, _RIGHT, _ROW = 24.0, 140.0, 668.0, 22.0  # [px]
+_LABEL_GAP = 0.09  # least distance of two ticks, as a part of the axis
+_TOP, _LEFT, _RIGHT = 24.0, 140.0, 668.0  # edges of the drawing area [px]
+_ROW = 22.0  # height of a lane [px]
+_BAR_TOP, _BAR_SHARE = (
+    0.11,
+    0.78,
+)  # where bars begin in a lane and how high they are, as parts of it
+_LETTER = 7.5  # width of a letter of the legend [px]
+_SAMPLE_ROOM = 38.0  # of a sample in the legend, without its name [px]
 Namer = Callable[[int], str]
 FILLS = ("predicted", "tint", "other2", "other3", "grey")  # and a hatch for each kind of flow
+
+
+class Bars(NamedTuple):
+    """The flows that are drawn, one bar each, in order of flows."""
+
+    flow: Ints  # (B,)
+    lane: Ints  # (B,) of each bar, from the top
+    names: list[str]  # of the lanes that are drawn
+    n_lanes: int  # that there are in all
 
 
 def timeline(
@@ -67,185 +85,277 @@ def timeline_scene(
     """Return one picture of a timeline, with a line after ``at`` per cent of its time if that is given.
 
     ``name`` gives the lane of a source its name, such as that of its node in a fabric.
+
+    Raises
+    ------
+    ValueError
+        If timeline and flows are not of one run.
     """
     if t.start.size != flows.n_flows or t.repeat.size != flows.repeat.size:
         raise ValueError(f"timeline and flows must be of one run, got {t!r} and {flows!r}")
     if not flows.n_flows or t.end <= 0:
         return Scene(text("timeline.empty", n=flows.n_flows, end=t.end), wrong=True)
-    flow, lane, names, total = _lanes(t, flows, name)
-    cut = text("timeline.lanes", n=len(names), all=total) if len(names) < total else ""
-    if flow.size > _MOST_BARS:
-        cut = text("timeline.bars", n=_MOST_BARS, all=flow.size)
-        late = np.sort(np.argsort(-t.finish[flow], kind="stable")[:_MOST_BARS])
-        flow, lane = flow[late], lane[late]
-    places, times = axis_of(t)
 
-    def across(time: Any) -> Floats:
-        return np.asarray(_LEFT + (_RIGHT - _LEFT) * np.interp(time, times, places) / places[-1])
+    bars = bars_of(t, flows, name)
+    left_out = ""
+    if len(bars.names) < bars.n_lanes:
+        left_out = text("timeline.lanes", n=len(bars.names), all=bars.n_lanes)
+    if bars.flow.size > _MOST_BARS:
+        left_out = text("timeline.bars", n=_MOST_BARS, all=bars.flow.size)
+        bars = latest(t, bars)
 
-    time = t.end if at is None else at / 100 * t.end
-    busy = np.ones(flow.size, dtype=bool) if at is None else _busy(t, flows, flow, time)
-    bottom = _TOP + _ROW * len(names)
-    row = _TOP + _ROW * (np.arange(len(names)) + 0.5)
+    if at is None:
+        now = t.end
+        busy = np.ones(bars.flow.size, dtype=bool)
+    else:
+        now = at / 100 * t.end
+        busy = busy_at(t, flows, bars.flow, now)
+
+    bottom = _TOP + _ROW * len(bars.names)
+    middle = _TOP + _ROW * (np.arange(len(bars.names)) + 0.5)  # of each lane [px]
     layers = {
-        **_axis(t, places, times, bottom),
-        **_legend(flows, np.unique(flows.label[flow])),
-        "bars": _bars(t, flows, flow, lane, names, busy, across),
-        "lanes": texts(_LEFT - 8, row, names, align=2.0),
+        **axis_layers(t, bottom),
+        **legend_layers(flows, np.unique(flows.label[bars.flow])),
+        "bars": bar_layer(t, flows, bars, busy),
+        "lanes": texts(_LEFT - 8, middle, bars.names, align=2.0),
     }
-    words = [text("timeline.flows", n=flows.n_flows, lanes=total, end=t.end)]
-    repeated = np.flatnonzero(t.repeat[:8] > 1)
-    words += [text("timeline.group", g=g, time=t.period[g], n=t.repeat[g]) for g in repeated]
-    table = Table(
+    table = as_table(t, flows, bars)
+    clauses = clauses_of(t, flows, bars.n_lanes)
+    if at is None:
+        alt = "; ".join(clauses)
+        return Scene(clauses[0], table, layers, bottom + 40, alt, caption=left_out)
+
+    line = float(across(t, now))
+    layers["now"] = lines([np.array([[line, _TOP - 4], [line, bottom + 4]])], width=2.0)
+    sentence = sentence_at(t, flows, bars, busy, now)
+    return Scene(
+        f"{sentence} {left_out}".rstrip(),
+        table,
+        layers,
+        bottom + 40,
+        alt=f"{sentence} " + "; ".join(clauses),
+    )
+
+
+# What is shown ------------------------------------------------------------------------------------
+
+
+def bars_of(t: Timeline, flows: Flows, name: Namer | None) -> Bars:
+    """Return a bar for each flow of the lanes that end last, at most `_MOST_LANES` of them."""
+    source, lane = np.unique(flows.source, return_inverse=True)
+    last = np.zeros(source.size)  # (S,) when each source has sent all [s]
+    np.maximum.at(last, lane, t.finish)
+    shown = np.sort(np.argsort(-last, kind="stable")[:_MOST_LANES])
+
+    flow = np.flatnonzero(np.isin(lane, shown))
+    if name is None:
+        name = "node {}".format
+    return Bars(
+        flow=flow,
+        lane=np.searchsorted(shown, lane[flow]),
+        names=[name(int(i)) for i in source[shown]],
+        n_lanes=source.size,
+    )
+
+
+def latest(t: Timeline, bars: Bars) -> Bars:
+    """Return the bars that end last, as many as a browser can redraw in time."""
+    kept = np.sort(np.argsort(-t.finish[bars.flow], kind="stable")[:_MOST_BARS])
+    return bars._replace(flow=bars.flow[kept], lane=bars.lane[kept])
+
+
+def busy_at(t: Timeline, flows: Flows, flow: Ints, time: float) -> Flags:
+    """Return which flows move bytes at a time, in whichever repetition of their group that is."""
+    group = flows.group[flow]
+    begun = t.group_start[group]
+    period = t.period[group]
+    in_group = (begun <= time) & (time < begun + period * t.repeat[group])
+    # Time since the repetition that runs then has begun; a group without a period runs once.
+    since = np.mod(time - begun, np.where(period > 0, period, np.inf))
+    return in_group & (t.start[flow] - begun <= since) & (since < t.finish[flow] - begun)
+
+
+def slots_of(lane: Ints, left: Floats, right: Floats) -> tuple[Ints, Ints]:
+    """Return the slot of each bar (B,) within its lane, and the number of slots of each lane.
+
+    Bars that overlap are in different slots; each takes the first slot that is free.
+    """
+    slot = np.zeros(lane.size, dtype=np.int64)
+    ends = np.full((int(lane.max()) + 1, lane.size), -np.inf)  # of the last bar in each slot
+    for i in np.lexsort((right, left)):
+        free = ends[lane[i]] <= left[i] + 1e-12  # its last bar has ended, or there was none
+        slot[i] = np.argmax(free)
+        ends[lane[i], slot[i]] = right[i]
+    return slot, np.count_nonzero(np.isfinite(ends), axis=1)
+
+
+def axis_of(t: Timeline) -> tuple[Floats, Floats]:
+    """Return places on the axis and the times there: further repetitions of a group share one span.
+
+    Between these places the axis is linear. Each group has a span for its first repetition, then one for all others,
+    which is empty where there are none.
+    """
+    repeated = (t.repeat > 1) & (t.period > 0)
+    rest = np.where(repeated, _REST * t.period.sum(), 0.0)  # (G,) room of the further ones
+    spans = np.stack([t.period, rest], axis=1)  # (G, 2)
+    places = np.append(0.0, np.cumsum(spans))
+    times = np.stack([t.group_start, t.group_start + t.period], axis=1)  # (G, 2) [s]
+    return places, np.append(times, t.end)
+
+
+def across(t: Timeline, time: float | Floats) -> Floats:
+    """Return where a time [s] stands in the picture [px]."""
+    places, times = axis_of(t)
+    return np.asarray(_LEFT + (_RIGHT - _LEFT) * np.interp(time, times, places) / places[-1])
+
+
+# Layers -------------------------------------------------------------------------------------------
+
+
+def axis_layers(t: Timeline, bottom: float) -> dict[str, Layer]:
+    """Return ticks, the title, and grey spans in which all further repetitions of a group lie."""
+    places, times = axis_of(t)
+    unit = (_RIGHT - _LEFT) / places[-1]  # [px]
+    repeated = np.flatnonzero(np.diff(places)[1::2])  # groups with a span for further repetitions
+
+    if repeated.size:
+        marks = _apart(places)
+    else:
+        marks = np.asarray(MaxNLocator(6).tick_values(0, float(places[-1])))
+    marks = marks[(marks >= 0) & (marks <= places[-1])]
+
+    def to_x(place: Any) -> Floats:
+        return np.asarray(_LEFT + unit * np.asarray(place))
+
+    def time_at(place: float) -> str:
+        return units.format_time(float(np.interp(place, places, times)))
+
+    span_left = _LEFT + unit * places[2 * repeated + 1]
+    span_right = _LEFT + unit * places[2 * repeated + 2]
+    return {
+        **tick_layers(marks, to_x, time_at, (_TOP - 4, bottom), True),
+        "axis": texts_at((_RIGHT, bottom + 29, text("sweep.axis_time"), 2)),
+        "repeats": boxes(
+            span_left,
+            _TOP - 4,
+            span_right - span_left,
+            bottom + 4 - _TOP,
+            round=0.0,
+            colour=COLOUR["grey"],
+            alpha=0.2,
+            texts=[f"x {t.repeat[group]:,}" for group in repeated],
+            ink=COLOUR["ink"],
+        ),
+    }
+
+
+def _apart(places: Floats) -> Floats:
+    """Return the first place, and each further one that is far enough from the last one taken."""
+    taken = [places[0]]
+    for place in places:
+        if place - taken[-1] > _LABEL_GAP * places[-1]:
+            taken.append(place)
+    return np.array(taken)
+
+
+def legend_layers(flows: Flows, shown: Ints) -> dict[str, Layer]:
+    """Return a sample with a name for each of the kinds of flow ``shown``, where there are several."""
+    last = len(FILLS) - 1  # all kinds from here on look alike
+    own = shown[shown < last]
+    alike = shown[shown >= last]
+    names = []
+    if len(flows.labels) > 1:
+        names = [flows.labels[kind] for kind in own]
+    if names and alike.size == 1:
+        names.append(flows.labels[alike[0]])
+    elif names and alike.size:
+        names.append(text("sweep.others", n=alike.size))
+
+    names = [fitted(name, 680 / len(names) - _SAMPLE_ROOM) for name in names]
+    fill = np.unique(np.minimum(shown, last))[: len(names)]
+    widths = [_SAMPLE_ROOM + _LETTER * len(name) for name in names]
+    left = 8 + np.cumsum([0, *widths])[: len(names)]
+    colour = np.array([COLOUR[FILLS[i]] for i in fill])
+    return {
+        "kinds": boxes(left, 2.0, 18.0, 12.0, colour=colour, hatch=fill, edge=-1.0),
+        "kind names": texts(left + 24, 8.0, names),
+    }
+
+
+def bar_layer(t: Timeline, flows: Flows, bars: Bars, busy: Flags) -> Layer:
+    """Return a bar for each flow, pale where it is not ``busy``; those of a lane that overlap share its height."""
+    flow = bars.flow
+    left, right = across(t, t.start[flow]), across(t, t.finish[flow])  # (B,) [px]
+    slot, n_slots = slots_of(bars.lane, left, right)
+    height = _BAR_SHARE * _ROW / n_slots[bars.lane]  # (B,) [px]
+    top = _TOP + _ROW * (bars.lane + _BAR_TOP) + slot * height
+
+    roomy = (height > 4) & (right - left > 6)  # edges and strokes would make thin bars black
+    fill = np.minimum(flows.label[flow], len(FILLS) - 1)
+    lane_names = [bars.names[lane] for lane in bars.lane]
+    kinds = [flows.labels[kind] for kind in flows.label[flow]]
+    return boxes(
+        left,
+        top,
+        np.maximum(right - left, 1.0),
+        height,
+        round=1.0,
+        colour=np.array([COLOUR[FILLS[i]] for i in fill]),
+        alpha=np.where(busy, 1.0, 0.55),
+        hatch=np.where(roomy, fill, 0),
+        edge=np.where(busy & roomy, -1.0, 0.0),
+        names=[f"{lane}, {kind}" for lane, kind in zip(lane_names, kinds, strict=True)],
+        notes=[_bar_note(t, flows, i) for i in flow],
+    )
+
+
+def _bar_note(t: Timeline, flows: Flows, flow: int) -> str:
+    """Return size, start and finish of a flow; a computation has no size."""
+    size = units.format_size(float(flows.size[flow])) if flows.size[flow] else ""
+    return text("timeline.bar", size=size, start=t.start[flow], end=t.finish[flow]).strip()
+
+
+def idle_of(bars: Layer, rows: Any) -> Layer:
+    """Return grey bars behind lanes, whose upper ends are ``rows``, from the first bar to the last."""
+    fields = bars.fields
+    left = np.min(fields["x"])
+    right = np.max(fields["x"] + fields["w"])
+    height = np.max(fields["h"])
+    return boxes(left, rows, right - left, height, round=0.0, colour=COLOUR["grey"], alpha=0.5)
+
+
+# Words and numbers --------------------------------------------------------------------------------
+
+
+def as_table(t: Timeline, flows: Flows, bars: Bars) -> Table:
+    """Return all bars with their size, their first start and finish, and how often they are repeated."""
+    flow = bars.flow
+    return Table(
         {
-            "lane": [names[i] for i in lane],
-            "what": [flows.labels[i] for i in flows.label[flow]],
+            "lane": [bars.names[lane] for lane in bars.lane],
+            "what": [flows.labels[kind] for kind in flows.label[flow]],
             "size [B]": flows.size[flow],
             "start [s]": t.start[flow],
             "finish [s]": t.finish[flow],
             "times": flows.repeat[flows.group[flow]],
         }
     )
-    if at is None:
-        return Scene(words[0], table, layers, bottom + 40, "; ".join(words), caption=cut)
-    line = float(across(time))
-    layers["now"] = lines([np.array([[line, _TOP - 4], [line, bottom + 4]])], width=2.0)
-    kinds = zip(*np.unique(flows.label[flow[busy]], return_counts=True), strict=True)
-    said = text("timeline.said", now=time, end=t.end, busy=int(busy.sum()), n=flow.size)
-    said += f" {', '.join(f'{n} {flows.labels[i]}' for i, n in kinds)}." if busy.any() else ""
-    return Scene(
-        f"{said} {cut}".rstrip(), table, layers, bottom + 40, f"{said} " + "; ".join(words)
-    )
 
 
-def _axis(t: Timeline, places: Floats, times: Floats, bottom: float) -> dict[str, Layer]:
-    """Return ticks, the title, and grey spans in which all further repetitions of a group lie."""
-    unit = (_RIGHT - _LEFT) / places[-1]
-    rest = np.flatnonzero(np.diff(places)[1::2])
-    far = places[:1]
-    for place in places:
-        far = np.append(far, place) if place - far[-1] > 0.09 * places[-1] else far
-    marks = far if rest.size else np.asarray(MaxNLocator(6).tick_values(0, float(places[-1])))
-    a, b = (_LEFT + unit * places[2 * rest + k] for k in (1, 2))
-    shown = marks[(marks >= 0) & (marks <= places[-1])]
-    ticks = tick_layers(
-        shown,
-        lambda p: _LEFT + unit * np.asarray(p),
-        lambda p: units.format_time(float(np.interp(p, places, times))),
-        (_TOP - 4, bottom),
-        True,
-    )
-    return {
-        **ticks,
-        "axis": texts_at((_RIGHT, bottom + 29, text("sweep.axis_time"), 2)),
-        "repeats": boxes(
-            a,
-            _TOP - 4,
-            b - a,
-            bottom + 4 - _TOP,
-            round=0.0,
-            colour=COLOUR["grey"],
-            alpha=0.2,
-            texts=[f"x {t.repeat[g]:,}" for g in rest],
-            ink=COLOUR["ink"],
-        ),
-    }
+def clauses_of(t: Timeline, flows: Flows, n_lanes: int) -> list[str]:
+    """Return how many flows there are, then which of the first eight groups are repeated."""
+    clauses = [text("timeline.flows", n=flows.n_flows, lanes=n_lanes, end=t.end)]
+    for group in np.flatnonzero(t.repeat[:8] > 1):
+        clauses.append(text("timeline.group", g=group, time=t.period[group], n=t.repeat[group]))
+    return clauses
 
 
-def _bars(
-    t: Timeline,
-    flows: Flows,
-    flow: Ints,
-    lane: Ints,
-    names: list[str],
-    busy: Flags,
-    across: Callable[[Any], Floats],
-) -> Layer:
-    """Return a bar for each flow; those of a lane that overlap share its height."""
-    left, right = across(t.start[flow]), across(t.finish[flow])
-    slot, slots = slots_of(lane, left, right)
-    high = 0.78 * _ROW / slots[lane]
-    roomy = (high > 4) & (right - left > 6)  # edges and strokes would make thin bars black
-    label = np.minimum(flows.label[flow], len(FILLS) - 1)
-    # computations have none
-    sizes = [units.format_size(float(size)) if size else "" for size in flows.size[flow]]
-    whose = [f"{names[k]}, {flows.labels[flows.label[i]]}" for k, i in zip(lane, flow, strict=True)]
-    notes = [
-        text("timeline.bar", size=size, start=t.start[i], end=t.finish[i]).strip()
-        for size, i in zip(sizes, flow, strict=True)
-    ]
-    return boxes(
-        left,
-        _TOP + _ROW * (lane + 0.11) + slot * high,
-        np.maximum(right - left, 1.0),
-        high,
-        round=1.0,
-        colour=np.array([COLOUR[FILLS[i]] for i in label]),
-        alpha=np.where(busy, 1.0, 0.55),
-        hatch=label * roomy,
-        edge=np.where(busy & roomy, -1.0, 0.0),
-        names=whose,
-        notes=notes,
-    )
-
-
-def idle_of(bars: Layer, rows: Any) -> Layer:
-    """Return grey bars behind lanes, whose upper ends are ``rows``, from the first bar to the last."""
-    b = bars.fields
-    left, right = np.min(b["x"]), np.max(b["x"] + b["w"])
-    return boxes(
-        left, rows, right - left, np.max(b["h"]), round=0.0, colour=COLOUR["grey"], alpha=0.5
-    )
-
-
-def _legend(flows: Flows, shown: Ints) -> dict[str, Layer]:
-    """Return a sample with a name for each kind of flow, where there are several."""
-    last = len(FILLS) - 1  # all further kinds look alike
-    names = [flows.labels[i] for i in shown[shown < last]] if len(flows.labels) > 1 else []
-    if (more := shown[shown >= last]).size and names:
-        names.append(flows.labels[more[0]] if more.size == 1 else text("sweep.others", n=more.size))
-    shown = np.unique(np.minimum(shown, last))
-    names = [fitted(name, 680 / len(names) - 38) for name in names]
-    x = 8 + np.cumsum([0, *(38 + 7.5 * len(name) for name in names)])[: len(names)]
-    key, hatch = np.array([COLOUR[FILLS[i]] for i in shown[: len(names)]]), shown[: len(names)]
-    kinds = boxes(x, 2.0, 18.0, 12.0, colour=key, hatch=hatch, edge=-1.0)
-    return {"kinds": kinds, "kind names": texts(x + 24, 8.0, names)}
-
-
-def _busy(t: Timeline, flows: Flows, flow: Ints, time: float) -> Flags:
-    """Return which flows move bytes at a time, in whichever repetition of their group that is."""
-    begun, period = t.group_start[flows.group[flow]], t.period[flows.group[flow]]
-    inside = (begun <= time) & (time < begun + period * t.repeat[flows.group[flow]])
-    since = np.mod(time - begun, np.where(period > 0, period, np.inf))
-    return inside & (t.start[flow] - begun <= since) & (since < t.finish[flow] - begun)
-
-
-def _lanes(t: Timeline, flows: Flows, name: Namer | None) -> tuple[Ints, Ints, list[str], int]:
-    """Return flow and lane of each bar, the names of the lanes that are drawn, and how many there are in all."""
-    used, lane = np.unique(flows.source, return_inverse=True)
-    last = np.zeros(used.size)
-    np.maximum.at(last, lane, t.finish)
-    shown = np.sort(np.argsort(-last, kind="stable")[:_MOST])
-    flow = np.flatnonzero(np.isin(lane, shown))
-    names = [(name or "node {}".format)(int(i)) for i in used[shown]]
-    return flow, np.searchsorted(shown, lane[flow]), names, used.size
-
-
-def slots_of(lane: Ints, left: Floats, right: Floats) -> tuple[Ints, Ints]:
-    """Return the slot of each bar within its lane, and the number of slots of each lane."""
-    slot, ends = (
-        np.zeros(lane.size, dtype=np.int64),
-        np.full((int(lane.max()) + 1, lane.size), -np.inf),
-    )
-    for i in np.lexsort((right, left)):
-        # the first that has ended, or was never used
-        slot[i] = np.argmax(ends[lane[i]] <= left[i] + 1e-12)
-        ends[lane[i], slot[i]] = right[i]
-    return slot, np.count_nonzero(np.isfinite(ends), axis=1)
-
-
-def axis_of(t: Timeline) -> tuple[Floats, Floats]:
-    """Return places on the axis and the times there: further repetitions of a group share one span."""
-    rest = np.where((t.repeat > 1) & (t.period > 0), _REST * t.period.sum(), 0.0)
-    at = np.append(0.0, np.cumsum(np.stack([t.period, rest], axis=1)))
-    return at, np.append(np.stack([t.group_start, t.group_start + t.period], axis=1), t.end)
+def sentence_at(t: Timeline, flows: Flows, bars: Bars, busy: Flags, now: float) -> str:
+    """Return how many flows move bytes at a time, and of which kinds they are."""
+    n_busy = int(busy.sum())
+    sentence = text("timeline.said", now=now, end=t.end, busy=n_busy, n=bars.flow.size)
+    if not n_busy:
+        return sentence
+    kinds, counts = np.unique(flows.label[bars.flow[busy]], return_counts=True)
+    listed = [f"{n} {flows.labels[kind]}" for kind, n in zip(kinds, counts, strict=True)]
+    return f"{sentence} {', '.join(listed)}."

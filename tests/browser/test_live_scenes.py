@@ -10,7 +10,7 @@ import pytest
 import fabriclab as fl
 from fabriclab import collectives, metrics, operations, registry, topologies
 from fabriclab.core import Result
-from fabriclab.course.checks import Refused
+from fabriclab.course.checks import InputRefused
 from fabriclab.course.progress import store
 from fabriclab.texts import text
 from fabriclab.views import live
@@ -742,7 +742,7 @@ def test_an_entry_with_the_name_of_a_section_is_not_forgotten_with_it(own_file):
     fl.predict("31-hall", 3, "s")
     fl.ledger("predictions", 1.0)
     fl.ledger("other", 1.0)
-    with pytest.raises(Refused, match=r"predictions: 31-hall; ledger: predictions, other"):
+    with pytest.raises(InputRefused, match=r"predictions: 31-hall; ledger: predictions, other"):
         fl.forget("predictions")
     assert [*store.held()["predictions"]] == ["31-hall"]
     fl.forget("ledger: predictions")
@@ -750,7 +750,7 @@ def test_an_entry_with_the_name_of_a_section_is_not_forgotten_with_it(own_file):
     fl.forget("predictions")
     assert store.held()["predictions"] == {} and [*store.held()["ledger"]] == ["other"]
     fl.ledger("everything", 1.0)
-    with pytest.raises(Refused, match="ledger: other, everything"):
+    with pytest.raises(InputRefused, match="ledger: other, everything"):
         fl.forget("everything")
 
 

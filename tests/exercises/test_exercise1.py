@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import fabriclab
 from fabriclab import check, units
 from fabriclab.course import judges
-from fabriclab.course.checks import Refused, report
+from fabriclab.course.checks import report
 from fabriclab.course.grading.graders import Graders, grade_cells
 from fabriclab.course.grading.limits import Limits
 from fabriclab.course.grading.sandbox import Sandbox
@@ -741,7 +741,7 @@ def test_no_size_is_right_in_two_sets():
 
 
 def test_an_unknown_question_of_an_exercise_is_answered_with_the_list():
-    with pytest.raises(Refused, match="ex1-a, ex1-b"):
+    with pytest.raises(InputRefused, match="ex1-a, ex1-b"):
         check("ex1-f")
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabriclab.course.checks import Refused, parse_answer
+from fabriclab.course.checks import InputRefused, parse_answer
 from fabriclab.course.shown import digits, is_rounded, named_factor, quantity, shown, unit_in
 
 # By hand
@@ -193,9 +193,9 @@ def test_decibels_are_no_count():
 
 
 def test_an_unknown_unit_is_refused():
-    with pytest.raises(Refused, match=r"Gb/s.*GB/s"):
+    with pytest.raises(InputRefused, match=r"Gb/s.*GB/s"):
         quantity("Gbps")
-    with pytest.raises(Refused, match="lumps"):
+    with pytest.raises(InputRefused, match="lumps"):
         quantity("lumps")
 
 

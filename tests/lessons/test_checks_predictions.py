@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fabriclab import views
 from fabriclab.core.result import Result
 from fabriclab.course.checks import (
-    Refused,
+    InputRefused,
     after_guess,
     check,
     ledger,
@@ -207,7 +207,7 @@ def test_the_ledger_keeps_changes():
     assert (kept["step"], kept["lesson"]) == (5.29, "35")
     assert ledger("no overlap", "5290 ms").data["no overlap"]["step"] == pytest.approx(5.29)
     for step in (None, 0, -1.0, float("nan"), "5 GB"):
-        with pytest.raises(Refused, match="finite number above 0"):
+        with pytest.raises(InputRefused, match="finite number above 0"):
             ledger("nothing", step)
     assert list(held()["ledger"]) == ["one root adds everything", "no overlap"]
 
@@ -250,7 +250,7 @@ def test_the_factor_does_not_depend_on_units(said, truth, unit):
     ],
 )
 def test_what_is_wrong_is_named(arguments, words):
-    with pytest.raises(Refused, match=words):
+    with pytest.raises(InputRefused, match=words):
         predict("98-any", *arguments)
     assert held()["predictions"] == {}
 
@@ -271,7 +271,7 @@ def test_what_is_wrong_is_named(arguments, words):
     ],
 )
 def test_a_unit_of_another_kind_is_refused_at_once(id, arguments, words):
-    with pytest.raises(Refused, match=words):
+    with pytest.raises(InputRefused, match=words):
         predict(id, *arguments)
     assert held()["predictions"] == {}
     predict("00-gradients", "700 ms")  # another prefix is welcome
@@ -292,7 +292,7 @@ def test_a_stored_prediction_of_another_kind_is_asked_again(own_file, monkeypatc
 
 @pytest.mark.parametrize("id", ["", None, 3])
 def test_a_prediction_has_a_name(id):
-    with pytest.raises(Refused, match="names the prediction"):
+    with pytest.raises(InputRefused, match="names the prediction"):
         predict(id, 3, "s")
 
 
@@ -301,13 +301,13 @@ def test_a_prediction_has_a_name(id):
 )
 def test_an_impossible_truth_is_refused(truth):
     predict("31-hall", 3, "s")
-    with pytest.raises(Refused, match="finite"):
+    with pytest.raises(InputRefused, match="finite"):
         reveal("31-hall", *truth)
     assert "truth" not in held()["predictions"]["31-hall"]
 
 
 def test_a_refusal_is_shown_as_one_sentence():
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(InputRefused) as caught:
         predict("00-copy", 3)
     assert caught.value._render_traceback_() == [str(caught.value)]
 
@@ -356,7 +356,7 @@ def test_a_reveal_without_a_guess_opens_it_too(monkeypatch):
 
 
 def test_a_guess_of_ones_own_opens_what_waits_for_it():
-    with pytest.raises(Refused, match=sentence("after_guess.own")):
+    with pytest.raises(InputRefused, match=sentence("after_guess.own")):
         after_guess("my-own", "open")
     predict("my-own", 3, "s")
     assert str(after_guess("my-own", "open")) == "open"
@@ -380,7 +380,7 @@ def test_a_guess_of_an_older_file_in_another_unit_does_not_count(own_file):
     ],
 )
 def test_what_cannot_wait_for_a_guess_is_refused(given, words):
-    with pytest.raises(Refused, match=words):
+    with pytest.raises(InputRefused, match=words):
         after_guess(*given)
 
 

@@ -25,8 +25,8 @@ from fabriclab.__main__ import main
 from fabriclab.catalog.tables import rows_of
 from fabriclab.core.result import Result
 from fabriclab.course.checks import (
+    InputRefused,
     NewerFile,
-    Refused,
     Shown,
     check,
     choose_path,
@@ -446,7 +446,7 @@ def test_what_is_no_progress_file_is_left_where_it_is(own_file, tmp_path, monkey
         export_progress(own_file)
     for broken in BROKEN:
         other.write_bytes(broken if isinstance(broken, bytes) else broken.encode())
-        with pytest.raises(Refused, match=sentence("progress.foreign", path=other)):
+        with pytest.raises(InputRefused, match=sentence("progress.foreign", path=other)):
             import_progress(other)
     other.write_text('{"format": "fabriclab-progress", "version": 3}')
     with pytest.raises(NewerFile):
@@ -467,7 +467,9 @@ def test_nothing_is_forgotten_by_accident(own_file):
     filled()
     before = own_file.read_text()
     for what in (None, "", "all", "0"):
-        with pytest.raises(Refused, match=r"predictions: 00-copy, 31-hall, 00-other; measurements"):
+        with pytest.raises(
+            InputRefused, match=r"predictions: 00-copy, 31-hall, 00-other; measurements"
+        ):
             forget(what)
     assert own_file.read_text() == before
     forget("00-copy")
@@ -479,7 +481,7 @@ def test_nothing_is_forgotten_by_accident(own_file):
     assert "everything" in str(forget("everything")) and not any(
         held()[name] for name in store.SECTIONS
     )
-    with pytest.raises(Refused, match=sentence("progress.forget", known="-")):
+    with pytest.raises(InputRefused, match=sentence("progress.forget", known="-")):
         forget()
 
 
@@ -625,7 +627,7 @@ def test_links_of_the_ruler_are_those_of_the_catalog():
 
 
 def test_what_is_no_result_is_refused_by_the_ruler():
-    with pytest.raises(Refused, match=sentence("ruler.kind", got="'NVLink 40'")):
+    with pytest.raises(InputRefused, match=sentence("ruler.kind", got="'NVLink 40'")):
         ruler("NVLink 40")
 
 
@@ -682,7 +684,7 @@ def test_a_path_keeps_its_order_and_is_stored():
     assert len(lessons("the whole").rows) == len(lessons().rows) == 29
     assert "one evening" in str(choose_path("one evening"))
     assert held()["chosen"]["path"]["name"] == "one evening"
-    with pytest.raises(Refused, match=r'"two evenings".*"one evening"'):
+    with pytest.raises(InputRefused, match=r'"two evenings".*"one evening"'):
         choose_path("two evenings")
     assert held()["chosen"]["path"]["name"] == "one evening"
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabriclab import catalog, collectives, live, run, simulate, topologies
-from fabriclab.course.checks import Refused, check, drill, predict, ruler
+from fabriclab.course.checks import InputRefused, check, drill, predict, ruler
 from fabriclab.course.progress.store import held as progress
 from fabriclab.course.questions import find, misconception, questions
 from fabriclab.formulas import evaluate, evaluate_all
@@ -592,13 +592,13 @@ def test_nothing_else_is_evaluated(formula):
 
 
 def test_unknown_questions_are_answered_with_the_known():
-    with pytest.raises(Refused, match=r"31-ring-tim.*31-ring-time"):
+    with pytest.raises(InputRefused, match=r"31-ring-tim.*31-ring-time"):
         check("31-ring-tim", 3)
-    with pytest.raises(Refused, match="00-fabric"):
+    with pytest.raises(InputRefused, match="00-fabric"):
         check("nothing")
-    with pytest.raises(Refused, match=sentence("check.param", name="m", known="s, n, r")):
+    with pytest.raises(InputRefused, match=sentence("check.param", name="m", known="s, n, r")):
         check("31-ring-time", "3 s", m=4)
-    with pytest.raises(Refused, match=sentence("drill.unknown", n=4, number=5)):
+    with pytest.raises(InputRefused, match=sentence("drill.unknown", n=4, number=5)):
         drill(5)
 
 

@@ -9,11 +9,11 @@ from fabriclab.course.checks.predictions import after_guess, ledger, predict, re
 from fabriclab.course.checks.reports import progress, report
 from fabriclab.course.checks.statements import errata
 from fabriclab.course.progress.store import export_progress, forget, import_progress
-from fabriclab.course.shown import NewerFile, Refused, Shown, Together, parse_answer
+from fabriclab.course.shown import InputRefused, NewerFile, Shown, Together, parse_answer
 
 __all__ = [
+    "InputRefused",
     "NewerFile",
-    "Refused",
     "Shown",
     "Together",
     "after_guess",

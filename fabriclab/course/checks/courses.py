@@ -5,7 +5,7 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,9 @@ from fabriclab.texts import keys, text
 
 def hello() -> Shown:
     """Say in one line which version runs, on what, what works here and where progress is kept."""
-    memory, mpi, gpu = available_memory(), fabriclab.measure.has_mpi(), shutil.which("nvidia-smi")
+    memory = available_memory()
+    mpi = fabriclab.measure.has_mpi()
+    gpu = shutil.which("nvidia-smi")
     line = text(
         "hello",
         version=fabriclab.__version__,
@@ -37,7 +39,7 @@ def hello() -> Shown:
 
 
 def paths() -> Shown:
-    """List the ways through the course, with the time each takes."""
+    """List the learning paths of the course, with the time that each takes."""
     rows = [tuple(row.values()) for row in rows_of("paths.csv", __file__)]
     return Shown([text("paths.title")], head=text("paths.head").split("|"), rows=rows)
 
@@ -53,31 +55,33 @@ def lessons(path: str | None = None) -> Shown:
     """List the lessons of a path that `paths` names, or all: links to those that exist, the others as planned."""
     names = [key.removeprefix("lesson.") for key in keys("lesson.")]
     if path is not None:
-        known = {row["path"]: row["lessons"].split() for row in rows_of("paths.csv", __file__)}
-        refuse_if(
-            path not in known,
-            "paths.unknown",
-            path=path,
-            known=", ".join(f'"{name}"' for name in known),
-        )
-        if known[path] != ["all"]:
-            names = [name for number in known[path] for name in names if name.startswith(number)]
+        names = _lessons_of_path(path, names)
     here = _here()
-    rows = [
-        (name, *here.get(name, (text(f"lesson.{name}"), "", text("state.planned"))))
-        for name in names
-    ]
+    rows: list[tuple[Any, ...]] = []
+    for name in names:
+        planned = (text(f"lesson.{name}"), "", text("state.planned"))
+        rows.append((name, *here.get(name, planned)))
     title = text("lessons.title", n=len(rows), here=sum(name in here for name in names))
     return Shown((title,), head=text("lessons.head").split("|"), rows=rows, data={"lessons": names})
 
 
+def _lessons_of_path(path: str, names: Sequence[str]) -> list[str]:
+    """Return those lessons of ``names`` that belong to a path, in its order."""
+    numbers = {row["path"]: row["lessons"].split() for row in rows_of("paths.csv", __file__)}
+    listed = ", ".join(f'"{known}"' for known in numbers)
+    refuse_if(path not in numbers, "paths.unknown", path=path, known=listed)
+    if numbers[path] == ["all"]:
+        return list(names)
+    found = []
+    for number in numbers[path]:
+        found += [name for name in names if name.startswith(number)]
+    return found
+
+
 def _here() -> dict[str, tuple[Any, ...]]:
     """Return file name -> title with address, minutes and state of the lessons that are here."""
-    here = Path.cwd()
-    places = (here, here / "notebooks", here.parent / "notebooks")
-    files = next(filter(None, (sorted(place.glob("[0-9]*.ipynb")) for place in places)), [])
     found = {}
-    for file in files:
+    for file in _notebooks_here():
         header = json.loads(file.read_text(encoding="utf-8"))["metadata"].get("fabriclab", {})
         title = (header.get("title", file.stem), Path(os.path.relpath(file)).as_posix())
         minutes = text("lessons.minutes", **{"read": 0, "do": 0} | header.get("minutes", {}))
@@ -85,31 +89,39 @@ def _here() -> dict[str, tuple[Any, ...]]:
     return found
 
 
+def _notebooks_here() -> list[Path]:
+    """Return the notebooks of lessons in the current folder, else in the folder ``notebooks`` in it or beside it."""
+    here = Path.cwd()
+    for place in (here, here / "notebooks", here.parent / "notebooks"):
+        files = sorted(place.glob("[0-9]*.ipynb"))
+        if files:
+            return files
+    return []
+
+
 def answered(lesson: str) -> dict[str, bool]:
     """Return id -> whether it is answered right, for each check of a lesson, those of its drills included."""
     tried = answers()
-    return {
-        q.id: tried.get(q.id, {}).get("right", False)
-        for q in questions().values()
-        if q.lesson == lesson
-    }
+    asked = [question.id for question in questions().values() if question.lesson == lesson]
+    return {id: tried.get(id, {}).get("right", False) for id in asked}
 
 
 def answers() -> dict[str, dict[str, Any]]:
     """Return id -> what is kept of each check that was tried, those of drills included."""
-    held = store.held()
-    return {
-        id: entry for id, entry in (held["checks"] | held["drills"]).items() if id in questions()
-    }
+    kept = store.held()
+    tried = kept["checks"] | kept["drills"]
+    return {id: entry for id, entry in tried.items() if id in questions()}
 
 
 def state(lesson: str) -> str:
     """Return done (all its checks are right), review (and one is due today), begun (something is stored) or new."""
-    right, tried = answered(lesson), answers()
+    right = answered(lesson)
+    tried = answers()
     if right and all(right.values()):
         return "review" if any(store.due(tried[id]) for id in right) else "done"
+    number, *_ = lesson.split("_")
     stored = [*tried, *store.held()["predictions"]]
-    return "begun" if any(id.startswith(f"{lesson.split('_')[0]}-") for id in stored) else "new"
+    return "begun" if any(id.startswith(f"{number}-") for id in stored) else "new"
 
 
 def ruler(*results: Result) -> Shown:
@@ -127,7 +139,7 @@ def ruler(*results: Result) -> Shown:
 
     Raises
     ------
-    Refused
+    InputRefused
         A ValueError: something is no result.
     """
     for result in results:
@@ -136,27 +148,32 @@ def ruler(*results: Result) -> Shown:
     mine = {_mine(name): float(e["busbw"]) for name, e in store.held()["measurements"].items()}
     links = _links()
     rates = dict(sorted((mine | links).items(), key=lambda pair: -pair[1]))
-    # In text the dots are the ruler: ten of them for ten times the rate, from the slowest on.
-    dots = {
-        name: 1 + round(10 * math.log10(rate / min(rates.values()))) for name, rate in rates.items()
-    }
-    rows = [(name, units.format_rate(rate), "." * dots[name]) for name, rate in rates.items()]
-    head, after = text("ruler.head").split("|"), _findings(mine, links)
+    after = _findings(mine, links)
     # A result has its rounds and its source with it, which the progress file has not.
-    own = {**mine} | {_mine(r.what): r for r in results if r.busbw[-1] == mine.get(_mine(r.what))}
-    drawn, live = (
-        functools.partial(_picture, own, links, after),
-        lambda: fabriclab.live.ruler(own, links),
-    )
+    own: dict[str, float | Result] = {**mine}
+    for result in results:
+        name = _mine(result.what)
+        if result.busbw[-1] == mine.get(name):
+            own[name] = result
     return Shown(
         [text("ruler.title")],
-        head=head,
-        rows=rows,
+        head=text("ruler.head").split("|"),
+        rows=_dotted(rates),
         after=after,
         data=rates,
-        picture=drawn,
-        live=live,
+        picture=functools.partial(_picture, own, links, after),
+        live=lambda: fabriclab.live.ruler(own, links),
     )
+
+
+def _dotted(rates: Mapping[str, float]) -> list[tuple[str, str, str]]:
+    """Return a row for each rate; dots are the ruler: ten of them for ten times the rate, from the slowest on."""
+    slowest = min(rates.values())
+    rows = []
+    for name, rate in rates.items():
+        n_dots = 1 + round(10 * math.log10(rate / slowest))
+        rows.append((name, units.format_rate(rate), "." * n_dots))
+    return rows
 
 
 @functools.cache
@@ -170,14 +187,18 @@ def _links() -> dict[str, float]:
 
 
 def _mine(name: str) -> str:
+    """Return what the ruler calls a measurement of the learner."""
     return text("ruler.mine", name=label(name))
 
 
-def _picture(own: Mapping[str, float | Result], links: Mapping[str, float], said: list[str]) -> Any:
-    first, *rest = [said[0].rstrip("."), *said[1:]] if own else [None, *said]
-    return fabriclab.views.ruler(
-        own, links, finding=first, caption=" ".join([*rest, text("ruler.source")])
-    )
+def _picture(
+    own: Mapping[str, float | Result], links: Mapping[str, float], findings: list[str]
+) -> Any:
+    """Return the ruler as a picture; the first finding is its headline if the learner has measured something."""
+    headline = findings[0].rstrip(".") if own else None
+    below = findings[1:] if own else findings
+    caption = " ".join([*below, text("ruler.source")])
+    return fabriclab.views.ruler(own, links, finding=headline, caption=caption)
 
 
 def _findings(mine: Mapping[str, float], links: Mapping[str, float]) -> list[str]:
@@ -185,11 +206,8 @@ def _findings(mine: Mapping[str, float], links: Mapping[str, float]) -> list[str
     if not mine:
         return [text("ruler.nothing")]
     best = max(mine, key=lambda name: mine[name])
-    key = {
-        name: "ruler.faster" if rate >= mine[best] else "ruler.slower"
-        for name, rate in links.items()
-    }
-    return [
-        text(key[name], name=name, mine=best, factor=times(rate, mine[best]))
-        for name, rate in links.items()
-    ]
+    sentences = []
+    for name, rate in links.items():
+        key = "ruler.faster" if rate >= mine[best] else "ruler.slower"
+        sentences.append(text(key, name=name, mine=best, factor=times(rate, mine[best])))
+    return sentences

@@ -32,7 +32,7 @@ def check(id: str, answer: Any = None, *more: Any, **given: Any) -> Shown:
 
     Raises
     ------
-    Refused
+    InputRefused
         A ValueError: there is no such question or parameter.
     """
     if more:
@@ -57,50 +57,56 @@ def _turn(question: Question, kind: str, answer: Any, given: Mapping[str, Any]) 
     asked = _ask(question, kind, given)
     if answer is None:
         return asked
-    right, said, mistake = JUDGES[kind](question, answer, given)
+    right, sentences, mistake = JUDGES[kind](question, answer, given)
     if right is None:
-        return _uncounted(asked, said)
+        return _uncounted(asked, sentences)
+
     data = _kept("drills" if question.drill else "checks", question.id, right, mistake)
-    quantities = question.fill(given)[1]
-    model = text("check.key", key=question.shown(question.key(given))) if question.formula else ""
-    why = [question.words.explained(quantities), model]
+    _, quantities = question.fill(given)
+    if right:
+        sentences = [*sentences, question.words.explained(quantities)]
+        if question.formula:
+            exact = question.shown(question.key(given))
+            sentences.append(text("check.key", key=exact))
+        else:
+            sentences.append("")
     hints = _hints(question.words, data["tries"], quantities)
-    return _told(asked, data, [*said, *why] if right else said, hints)
+    return _with_verdict(asked, data, sentences, hints)
 
 
-def _told(
-    asked: Shown, data: Mapping[str, Any], said: Sequence[str], hints: Sequence[str]
+def _with_verdict(
+    asked: Shown, data: Mapping[str, Any], sentences: Sequence[str], hints: Sequence[str]
 ) -> Shown:
     """Return the verdict below the question; hints go with what is counted."""
     if data["right"]:
         tries = text("check.first" if data["tries"] == 1 else "check.tries", n=data["tries"])
-        return Shown(
-            asked.lines, "good", after=[text("check.right", tries=tries), *said], data=data
-        )
-    told = (
-        [text("check.wrong"), *said, *hints] if data["counted"] else [text("check.solved"), *said]
-    )
-    return replace(asked, after=[*told, *asked.after], state="wait", data=data)
+        after = [text("check.right", tries=tries), *sentences]
+        return Shown(asked.lines, "good", after=after, data=data)
+    if data["counted"]:
+        verdict = [text("check.wrong"), *sentences, *hints]
+    else:
+        verdict = [text("check.solved"), *sentences]
+    return replace(asked, after=[*verdict, *asked.after], state="wait", data=data)
 
 
-def _uncounted(asked: Shown, said: Sequence[str], **more: Any) -> Shown:
-    after = [*said, text("check.uncounted"), *asked.after]
-    return replace(
-        asked, after=after, state="wait", data={"right": False, "counted": False, **more}
-    )
+def _uncounted(asked: Shown, sentences: Sequence[str], **more: Any) -> Shown:
+    """Return the question with what keeps an answer from being judged; it is not counted as a try."""
+    after = [*sentences, text("check.uncounted"), *asked.after]
+    data = {"right": False, "counted": False, **more}
+    return replace(asked, after=after, state="wait", data=data)
 
 
 def _kept(section: str, id: str, right: bool, mistake: str) -> dict[str, Any]:
     """Count and store a try, if the question was not solved before; return what is told of it."""
-    held = store.held()[section].get(id, {"tries": 0, "right": False, "named": []})
-    solved = bool(held["right"])
+    entry = store.held()[section].get(id, {"tries": 0, "right": False, "named": []})
+    solved = bool(entry["right"])
     if not solved:
-        named = [*held["named"], mistake] if mistake else held["named"]
-        held = {"tries": held["tries"] + 1, "right": right, "named": named}
+        named = [*entry["named"], mistake] if mistake else entry["named"]
+        entry = {"tries": entry["tries"] + 1, "right": right, "named": named}
     if right or not solved:
-        # of one that is right again it notes the day, so that a review is done
-        store.put(section, id, held)
-    return {"right": right, "counted": not solved, "tries": held["tries"], "named": mistake}
+        # Of one that is right again it notes the day, so that a review is done.
+        store.put(section, id, entry)
+    return {"right": right, "counted": not solved, "tries": entry["tries"], "named": mistake}
 
 
 def _hints(
@@ -115,7 +121,9 @@ def _hints(
 def _graded(question: judges.JudgedQuestion, answer: Any) -> Shown:
     """Judge the functions of an exercise here, on the cases that everybody may see."""
     names = ", ".join(question.functions)
-    call = f'fl.check("{question.id}", {names if len(question.functions) == 1 else f"[{names}]"})'
+    if len(question.functions) > 1:
+        names = f"[{names}]"
+    call = f'fl.check("{question.id}", {names})'
     asked = Shown([question.words.asked({})], after=[text("check.function", call=call)])
     if answer is None:
         return asked
@@ -127,19 +135,23 @@ def _graded(question: judges.JudgedQuestion, answer: Any) -> Shown:
         return _uncounted(asked, [error.said], part=0.0)
     data = _kept("checks", question.id, verdict.part == 1, verdict.mistake) | {"part": verdict.part}
     if data["right"]:
-        return _told(asked, data, [*verdict.said, question.words.explained({})], [])
+        return _with_verdict(asked, data, [*verdict.said, question.words.explained({})], [])
+
     worth = text("ex.worth", points=verdict.part * question.points, of=question.points)
     function = next((name for name, _ in verdict.failed), "")
     hints = _hints(question.words, data["tries"], {}, function)
-    hints += [text("ex.solution", file=f"solutions/exercise{question.id[2]}.ipynb")] * (
-        data["tries"] >= _HINTS
-    )
-    cases = (
-        f'`{name}(*fl.exercises.practice("{question.id}")["{name}"][{i}])`'
-        for name, i in verdict.failed
-    )
-    again = [text("ex.practice", calls=", ".join(cases))] if verdict.failed else []
-    return _told(asked, data, [worth, *verdict.said, *again], hints)
+    if data["tries"] >= _HINTS:
+        hints.append(text("ex.solution", file=f"solutions/exercise{question.id[2]}.ipynb"))
+    sentences = [worth, *verdict.said]
+    if verdict.failed:
+        calls = [_practice_call(question.id, name, place) for name, place in verdict.failed]
+        sentences.append(text("ex.practice", calls=", ".join(calls)))
+    return _with_verdict(asked, data, sentences, hints)
+
+
+def _practice_call(id: str, function: str, place: int) -> str:
+    """Return the line to type that runs a learner's function on a practice case."""
+    return f'`{function}(*fl.exercises.practice("{id}")["{function}"][{place}])`'
 
 
 def _ask(question: Question, kind: str, given: Mapping[str, Any]) -> Shown:
@@ -148,27 +160,37 @@ def _ask(question: Question, kind: str, given: Mapping[str, Any]) -> Shown:
     if question.drill:
         n = sum(bool(q.drill) for q in questions().values())
         asked = text("drill.ask", number=question.drill.removeprefix("units/"), n=n, asked=asked)
-    answer = {"choice": '"?"', "function": "your_function"}.get(
-        kind, f'"? {question.unit}"'.replace(' 1"', '"')
+    call = question.call(
+        _placeholder(question, kind), *(f"{name}={value!r}" for name, value in given.items())
     )
-    call = question.call(answer, *(f"{name}={value!r}" for name, value in given.items()))
     if kind == "choice":
-        options = {letter: option for letter, (option, _) in question.options(given).items()}
-        plain = Shown([asked], rows=[*options.items()], after=[text("check.choice", call=call)])
-        answered = functools.partial(_turn, question, kind, given=given)
-        return replace(
-            plain, live=functools.partial(_choosing, question.call(), plain, options, answered)
-        )
+        return _ask_to_choose(question, asked, call, given)
     if kind != "number":
         return Shown([asked], after=[text(f"check.{kind}", call=call)])
-    form = text(
-        {"times": "check.factor", "1": "check.plain"}.get(question.unit, "check.unit"),
-        unit=question.unit,
-    )
-    within = text(
-        "check.within" if question.tolerance else "check.exact", percent=100 * question.tolerance
-    )
+
+    form_key = {"times": "check.factor", "1": "check.plain"}.get(question.unit, "check.unit")
+    form = text(form_key, unit=question.unit)
+    within_key = "check.within" if question.tolerance else "check.exact"
+    within = text(within_key, percent=100 * question.tolerance)
     return Shown([asked], after=[text("check.number", form=form, within=within, call=call)])
+
+
+def _placeholder(question: Question, kind: str) -> str:
+    """Return what stands for the answer in the line to type."""
+    if kind == "choice":
+        return '"?"'
+    if kind == "function":
+        return "your_function"
+    return f'"? {question.unit}"'.replace(' 1"', '"')
+
+
+def _ask_to_choose(question: Question, asked: str, call: str, given: Mapping[str, Any]) -> Shown:
+    """Return a question with its options, which a notebook shows as buttons."""
+    options = {letter: option for letter, (option, _) in question.options(given).items()}
+    plain = Shown([asked], rows=[*options.items()], after=[text("check.choice", call=call)])
+    answered = functools.partial(_turn, question, "choice", given=given)
+    live = functools.partial(_choosing, question.call(), plain, options, answered)
+    return replace(plain, live=live)
 
 
 def _choosing(
@@ -178,10 +200,13 @@ def _choosing(
     from fabriclab.views.live import Live, Scene
 
     def pressed(letter: str, view: Live) -> Scene:
-        shown, above = answer(letter), "\n".join([*asked.lines, f"{letter}: {options[letter]}"])
+        shown = answer(letter)
+        above = "\n".join([*asked.lines, f"{letter}: {options[letter]}"])
         more = [line for line in shown.after if line and line not in asked.after]
         return Scene(
-            "\n".join([above, *more]), wrong=shown.state != "good", verdict=above.count("\n") + 1
+            "\n".join([above, *more]),
+            wrong=shown.state != "good",
+            verdict=above.count("\n") + 1,
         )
 
     buttons = {

@@ -13,7 +13,7 @@ from fabriclab.course.progress import store
 from fabriclab.course.questions import predictions
 from fabriclab.course.shown import (
     SI,
-    Refused,
+    InputRefused,
     Shown,
     Together,
     digits,
@@ -44,7 +44,7 @@ def _asked(id: str) -> str:
 
 
 def _fits(id: str, unit: str | None) -> bool:
-    """Return whether a unit measures what the lesson asks for; Refused if nobody knows the unit."""
+    """Return whether a unit measures what the lesson asks for; InputRefused if nobody knows the unit."""
     kind = quantity(unit)[0] if unit else None
     return kind is None or not _asked(id) or kind == quantity(_asked(id))[0]
 
@@ -76,21 +76,28 @@ def predict(
 
     Raises
     ------
-    Refused
+    InputRefused
         A ValueError: a number, unit or range is wrong, or the unit measures something else than the lesson
         asks for; the text says how to write it.
     """
     refuse_if(not isinstance(id, str) or not id, "predict.id", got=repr(id))
-    held = store.held()["predictions"].get(id, {})
-    if "truth" in held:
-        return Shown((text("predict.kept", said=guessed(held)),), "wait", data=held)
+    earlier = store.held()["predictions"].get(id, {})
+    if "truth" in earlier:
+        return Shown((text("predict.kept", said=guessed(earlier)),), "wait", data=earlier)
     if value == _FORM:
         return _form(id, unit, opens)
+
     refuse_if(not _fits(id, unit or unit_in(value)), "predict.kind", got=unit or value, **_call(id))
-    none = _NO_IDEA | {"unit": unit or _asked(id) or None}
-    entry = none if value is None else _guess(id, value, unit, low, high)
+    if value is None:
+        entry = _NO_IDEA | {"unit": unit or _asked(id) or None}
+    else:
+        entry = _guess(id, value, unit, low, high)
     store.put("predictions", id, entry | {"opens": opens})
-    key = "predict.envelope" if opens else "predict.stored" if entry["value"] else "predict.no_idea"
+
+    if opens:
+        key = "predict.envelope"
+    else:
+        key = "predict.stored" if entry["value"] else "predict.no_idea"
     return Shown((text(key, said=guessed(entry), lesson=opens),), "good", data=entry)
 
 
@@ -115,35 +122,46 @@ def _asking(
     from fabriclab.views.live import Live, Scene, Slider
     from fabriclab.views.live.runs import range_scene
 
-    # the middle third of the ruler
-    wide, middle = ((ends[1] / ends[0]) ** (1 / 6), (ends[0] * ends[1]) ** 0.5)
-    first = {"low": 1 / min(wide, 10), "value": 1.0, "high": min(wide, 10)}
-    names = {
-        name: min(max(float(f"{middle * x:.1g}"), ends[0]), ends[1]) for name, x in first.items()
-    }
+    first = _first_places(ends)
     controls = {
-        name: Slider(*ends, label=text(f"form.{name}"), unit=unit, log=True) for name in names
+        name: Slider(*ends, label=text(f"form.{name}"), unit=unit, log=True) for name in first
     }
 
     def scene(low: float, value: float, high: float) -> Scene:
-        order = "" if low <= value <= high else "\n" + text("form.order")
-        said = text("form.said", low=low, best=value, high=high, unit=unit) + order
-        return replace(range_scene(ends, (low, value, high), unit, said), wrong=bool(order))
+        in_order = low <= value <= high
+        sentences = text("form.said", low=low, best=value, high=high, unit=unit)
+        if not in_order:
+            sentences += "\n" + text("form.order")
+        return replace(range_scene(ends, (low, value, high), unit, sentences), wrong=not in_order)
 
-    def told(shown: Shown, view: Live) -> Scene:
+    def with_answer(shown: Shown, view: Live) -> Scene:
         return replace(scene(**view.values), said="\n".join(shown.lines), wrong=False)
 
     def commit(view: Live) -> Scene:
         # What the form begins with is nobody's guess.
-        refuse_if(view.values == names and not view.moved, "form.move")
-        return told(put(**view.values), view)
+        refuse_if(view.values == first and not view.moved, "form.move")
+        return with_answer(put(**view.values), view)
 
-    buttons = {
-        text("form.commit"): commit,
-        text("form.no_idea"): lambda view: told(put(value=None), view),
-    }
-    call = f"fl.predict({id!r}, unit={unit!r}" + (f", opens={opens!r}" if opens else "")
-    return Live(call, scene, controls, names, text("form.title", id=id), buttons=buttons)
+    def pass_on(view: Live) -> Scene:
+        return with_answer(put(value=None), view)
+
+    buttons = {text("form.commit"): commit, text("form.no_idea"): pass_on}
+    call = f"fl.predict({id!r}, unit={unit!r}"
+    if opens:
+        call += f", opens={opens!r}"
+    return Live(call, scene, controls, first, text("form.title", id=id), buttons=buttons)
+
+
+def _first_places(ends: tuple[float, float]) -> dict[str, float]:
+    """Return where a form begins: best in the middle of the ruler, low and high at most its middle third apart."""
+    lowest, highest = ends
+    middle = (lowest * highest) ** 0.5
+    factor = min((highest / lowest) ** (1 / 6), 10)
+    places = {}
+    for name, wanted in (("low", 1 / factor), ("value", 1.0), ("high", factor)):
+        rounded = float(f"{middle * wanted:.1g}")
+        places[name] = min(max(rounded, lowest), highest)
+    return places
 
 
 def _call(id: str, unit: str = "") -> dict[str, str]:
@@ -155,17 +173,31 @@ def _call(id: str, unit: str = "") -> dict[str, str]:
 def _guess(
     id: str, value: float | str | None, unit: str | None, *ends: float | str | None
 ) -> dict[str, Any]:
+    """Return the entry of a guess with its range, all in the unit that was asked or written.
+
+    Raises
+    ------
+    InputRefused
+        If a number cannot be read, only one end of the range is given, or they are not in order.
+    """
     asked = unit or unit_in(value)
     refuse_if(not asked, "predict.unit", **_call(id, "GB/s"))
-    read = [parse_answer(number, asked, asked) for number in (value, *ends) if number is not None]
-    if problem := next((answer.problem for answer in read if answer.problem), ""):
-        raise Refused(problem)
-    refuse_if(len(read) == 2, "predict.both")
-    best, *span = (answer.value / quantity(asked)[1] for answer in read)
+    answers = [
+        parse_answer(number, asked, asked) for number in (value, *ends) if number is not None
+    ]
+    for answer in answers:
+        if answer.problem:
+            raise InputRefused(answer.problem)
+    refuse_if(len(answers) == 2, "predict.both")
+
+    _, factor = quantity(asked)
+    best, *span = (answer.value / factor for answer in answers)
     refuse_if(best <= 0, "predict.positive", got=best)
-    if span and not 0 < span[0] <= best <= span[1]:
-        raise Refused(text("predict.order", low=span[0], best=best, high=span[1]))
-    low, high = span or (None, None)
+    if not span:
+        return {"value": best, "unit": asked, "low": None, "high": None}
+    low, high = span
+    if not 0 < low <= best <= high:
+        raise InputRefused(text("predict.order", low=low, best=best, high=high))
     return {"value": best, "unit": asked, "low": low, "high": high}
 
 
@@ -173,15 +205,18 @@ def guessed(entry: dict[str, Any]) -> str:
     """Return a stored prediction in words, with its range."""
     if entry.get("skipped"):
         return text("predict.skipped")
-    low, high = (f"{entry[end]:g}" if entry[end] else "" for end in ("low", "high"))
+    low = f"{entry['low']:g}" if entry["low"] else ""
+    high = f"{entry['high']:g}" if entry["high"] else ""
     if entry["value"] is None:
         return text("predict.nothing", low=low, high=high, unit=entry["unit"] or "").rstrip()
-    return _typed(entry["value"], entry["unit"]) + (
-        text("predict.span", low=low, high=high) if low else ""
-    )
+    guess = _typed(entry["value"], entry["unit"])
+    if low:
+        guess += text("predict.span", low=low, high=high)
+    return guess
 
 
 def _typed(number: float, unit: str | None) -> str:
+    """Return a number with its unit, as a learner would type it."""
     return f"{number:g}" if unit in (None, "1") else f"{number:g} {unit}"
 
 
@@ -210,36 +245,46 @@ def reveal(
     anyway : bool
         Show it without a prediction; that is recorded. ``FABRICLAB_REVEAL=1`` does so for all, unrecorded.
     obtained : str
-        How the truth came about, if it is no Result: computed, measured, published or stored.
+        How the truth was obtained, if it is no Result: computed, measured, published or stored.
 
     Raises
     ------
-    Refused
+    InputRefused
         A ValueError: the unit is unknown or of another quantity, or the truth is not finite and > 0.
     """
-    held = store.held()["predictions"].get(id)
-    if held is not None and not _fits(id, held["unit"]):
-        held = None  # of an older file: it cannot be compared
+    guess = _comparable_guess(id)
     asked = _asked(id) or unit or unit_in(truth) or ("GB/s" if isinstance(truth, Result) else "1")
-    if held is None and not anyway and not switched_on("FABRICLAB_REVEAL"):
+    if guess is None and not anyway and not switched_on("FABRICLAB_REVEAL"):
         return Shown((text("reveal.first", **_call(id, asked)),), "wait")
-    entry = held or {"value": None, "low": None, "high": None, "unit": None, "skipped": True}
+
+    entry = guess or {"value": None, "low": None, "high": None, "unit": None, "skipped": True}
     asked = entry["unit"] or asked
     found = _in(asked, truth, unit)
+    by_model = None if model is None else _in(asked, model, unit)
+    if isinstance(truth, Result):
+        how = truth.obtained
+    else:
+        how = units.choice(obtained, "obtained", _OBTAINED)
     entry |= {
         "unit": asked,
         "truth": found,
         "factor": entry["value"] and entry["value"] / found,
-        "model": None if model is None else _in(asked, model, unit),
-        "how": truth.obtained
-        if isinstance(truth, Result)
-        else units.choice(obtained, "obtained", _OBTAINED),
+        "model": by_model,
+        "how": how,
     }
-    if held is not None or anyway:
+    if guess is not None or anyway:
         store.put("predictions", id, entry)
     if isinstance(truth, Result):
         remember(truth)
     return Shown(_compared(entry), "good", data=entry)
+
+
+def _comparable_guess(id: str) -> dict[str, Any] | None:
+    """Return what is stored of a prediction; nothing of one in an older file that was asked in another quantity."""
+    entry: dict[str, Any] | None = store.held()["predictions"].get(id)
+    if entry is not None and not _fits(id, entry["unit"]):
+        return None
+    return entry
 
 
 def after_guess(id: str, *things: Any) -> Together:
@@ -260,7 +305,7 @@ def after_guess(id: str, *things: Any) -> Together:
 
     Raises
     ------
-    Refused
+    InputRefused
         A ValueError: there is nothing to show, or no prediction of that name, neither in the lessons nor stored; the
         text names the nearest.
 
@@ -270,15 +315,13 @@ def after_guess(id: str, *things: Any) -> Together:
     """
     refuse_if(not isinstance(id, str) or not id, "predict.id", got=repr(id))
     refuse_if(not things, "after_guess.nothing", call=f'fl.after_guess("{id}", table)')
-    stored = store.held()["predictions"].get(id)
-    if stored is not None and not _fits(id, stored["unit"]):
-        stored = None  # of an older file, as in `reveal`
-    if stored is not None or switched_on("FABRICLAB_REVEAL"):
+    if _comparable_guess(id) is not None or switched_on("FABRICLAB_REVEAL"):
         return Together(tuple(_shown_thing(thing) for thing in things))
     if id not in predictions():
         nearest = near(id, predictions(), text("after_guess.table"))
-        nearest += "" if nearest.endswith("?") else "."
-        raise Refused(text("after_guess.own", near=nearest, call=_call(id, "s")["call"]))
+        if not nearest.endswith("?"):
+            nearest += "."
+        raise InputRefused(text("after_guess.own", near=nearest, call=_call(id, "s")["call"]))
     ask = text("after_guess.first", **_call(id))
     return Together((Shown((ask,), "wait"),))
 
@@ -292,24 +335,32 @@ def _in(asked: str, truth: Any, unit: str | None = None) -> float:
     """Return a number, a string or a Result as a number in the unit that was asked."""
     kind, factor = quantity(asked)
     if isinstance(truth, Result):
-        truth, unit = float((truth.time if kind == "time" else truth.busbw)[-1]), None
+        values = truth.time if kind == "time" else truth.busbw
+        truth = float(values[-1])  # at the largest size
+        unit = None
     number = parse_answer(truth, asked, unit or SI[kind]).value / factor
-    refuse_if(
-        not 0 < number < math.inf, "reveal.truth", got=f"{truth} {unit or ''}".strip(), unit=asked
-    )
+    given = f"{truth} {unit or ''}".strip()
+    refuse_if(not 0 < number < math.inf, "reveal.truth", got=given, unit=asked)
     return number
 
 
 def _compared(entry: dict[str, Any]) -> list[str]:
-    unit, found, said, model = entry["unit"], entry["truth"], entry["value"], entry["model"]
-    words = {"how": table().get(f"how.{entry['how']}", entry["how"]), "truth": shown(found, unit)}
-    if said is None:
-        lines = [text("reveal.skipped" if entry.get("skipped") else "reveal.no_idea", **words)]
+    """Return how guess, range and model compare with the truth, in sentences."""
+    unit = entry["unit"]
+    found = entry["truth"]
+    guess = entry["value"]
+    model = entry["model"]
+    how = table().get(f"how.{entry['how']}", entry["how"])
+    words = {"how": how, "truth": shown(found, unit)}
+    if guess is not None:
+        verdict = _verdict(guess, found)
+        lines = [text("reveal.compared", said=_typed(guess, unit), verdict=verdict, **words)]
+    elif entry.get("skipped"):
+        lines = [text("reveal.skipped", **words)]
     else:
-        lines = [
-            text("reveal.compared", said=_typed(said, unit), verdict=_verdict(said, found), **words)
-        ]
-    if said and entry["low"] and entry["high"]:
+        lines = [text("reveal.no_idea", **words)]
+
+    if guess and entry["low"] and entry["high"]:
         key = "reveal.held" if entry["low"] <= found <= entry["high"] else "reveal.missed"
         lines.append(text(key, low=entry["low"], high=_typed(entry["high"], unit)))
     if model:
@@ -318,35 +369,36 @@ def _compared(entry: dict[str, Any]) -> list[str]:
 
 
 def _verdict(number: float, truth: float) -> str:
-    near = max(number / truth, truth / number) <= _SPOT_ON
-    key = "reveal.spot_on" if near else "reveal.high" if number > truth else "reveal.low"
+    """Return whether a number is near the truth, or by which factor it is too high or too low."""
+    if max(number / truth, truth / number) <= _SPOT_ON:
+        key = "reveal.spot_on"
+    else:
+        key = "reveal.high" if number > truth else "reveal.low"
     return text(key, factor=times(number, truth))
 
 
 def remember(result: Result, name: str | None = None) -> None:
     """Keep a measured rate in the progress file, for `ruler` and `report`; other results are left alone."""
     if result.obtained in ("measured", "stored") and result.busbw[-1] > 0:
-        kept = {key: float(getattr(result, key)[-1]) for key in ("size", "time", "busbw")}
-        about = {
+        entry = {
+            "size": float(result.size[-1]),
+            "time": float(result.time[-1]),
+            "busbw": float(result.busbw[-1]),
             "obtained": result.obtained,
             "n_ranks": result.n_ranks,
             "notes": list(result.notes),
         }
-        store.put("measurements", name or result.what, kept | about)
+        store.put("measurements", name or result.what, entry)
 
 
 def ledger(change: str | None = None, step: float | str | None = None, lesson: str = "") -> Shown:
     """Write a change of the case and the step time [s] it leads to into the ledger, or show the ledger."""
     if change is not None:
         store.put("ledger", change, {"step": _in("s", step), "lesson": lesson})
-    kept = store.held()["ledger"]
-    rows = tuple((name, digits(e["step"]), e["lesson"]) for name, e in kept.items())
-    return Shown(
-        [text("ledger.title", n=len(rows))],
-        head=text("ledger.head").split("|"),
-        rows=rows,
-        data=kept,
-    )
+    entries = store.held()["ledger"]
+    rows = tuple((name, digits(e["step"]), e["lesson"]) for name, e in entries.items())
+    title = text("ledger.title", n=len(rows))
+    return Shown([title], head=text("ledger.head").split("|"), rows=rows, data=entries)
 
 
 def label(name: str) -> str:

@@ -6,15 +6,16 @@ import itertools
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import fabriclab
 from fabriclab import catalog, units
 from fabriclab.catalog.tables import data_rows
+from fabriclab.core import Floats
 from fabriclab.course import judges
 from fabriclab.course.checks.courses import answered, answers, state
 from fabriclab.course.checks.predictions import guessed, label, ledger, named
@@ -34,36 +35,52 @@ def report(name: str | None = None) -> Shown:
     name : str, optional
         Written at the top; there is no name unless one is given.
     """
-    held = store.held()
-    findings = [f"- {line}" for line in itertools.islice(_takeaways(held), 3)]
-    lessons = {
-        key.removeprefix("lesson."): state(key.removeprefix("lesson.")) for key in keys("lesson.")
-    }
-    begun = [lesson for lesson, how in lessons.items() if how != "new"]
-    here = len({q.lesson for q in questions().values()})
-    done = sum(how in ("done", "review") for how in lessons.values())
-    counts = text("report.counts", done=done, here=here, planned=len(lessons))
+    kept = store.held()
+    states = {}  # of lessons, by file name
+    for key in keys("lesson."):
+        lesson = key.removeprefix("lesson.")
+        states[lesson] = state(lesson)
+    begun = [lesson for lesson, how in states.items() if how != "new"]
     made = {"version": fabriclab.__version__, "facts": _facts(), "day": str(store.now().date())}
     head = text("report.head", **made, name=f", {name}" if name else "")
+
     every = [*_checks(begun)]
-    # what was tried comes first
-    checks = sorted((row for row in every if row[3]), key=lambda row: row[2] == "0")
-    right = [f"{row[0]} {row[2]}" for row in every if not row[3]]
-    over = [text("report.over", n=len(right) - _MOST)] * (len(right) > _MOST)
-    told = {
-        "lessons": [*_lessons(begun, held)][-_MOST:],
-        "numbers": [*_numbers(held)][-_MOST:],
-        "checks": checks[:_MOST],
-    }
-    parts = [part for key, rows in told.items() for part in _part(key, rows)]
-    after = [text("report.more", n=len(checks) - _MOST)] * (len(checks) > _MOST)
-    after += [text("report.right", list=", ".join([*right[-_MOST:], *over]))] * bool(right)
-    after += [text("report.takeaways")] * bool(findings) + [
-        *findings,
-        text("report.file", path=store.path()),
+    to_look_at = [row for row in every if row.call]
+    to_look_at.sort(key=lambda row: row.tries == "0")  # what was tried comes first
+    parts = [
+        *_part("lessons", [*_lessons(begun, kept)][-_MOST:]),
+        *_part("numbers", [*_numbers(kept)][-_MOST:]),
+        *_part("checks", to_look_at[:_MOST]),
     ]
-    data = held | {"name": name, "made_with": made}
-    return Shown([head, counts], parts=parts, extra=_download, after=after, data=data)
+    after = []
+    if len(to_look_at) > _MOST:
+        after.append(text("report.more", n=len(to_look_at) - _MOST))
+    after += _answered_right(every)
+    findings = [f"- {line}" for line in itertools.islice(_takeaways(kept), 3)]
+    if findings:
+        after.append(text("report.takeaways"))
+    after += [*findings, text("report.file", path=store.path())]
+
+    data = kept | {"name": name, "made_with": made}
+    return Shown([head, _counts(states)], parts=parts, extra=_download, after=after, data=data)
+
+
+def _counts(states: Mapping[str, str]) -> str:
+    """Return how many lessons are done, how many are here, and how many are planned."""
+    done = sum(how in ("done", "review") for how in states.values())
+    here = len({question.lesson for question in questions().values()})
+    return text("report.counts", done=done, here=here, planned=len(states))
+
+
+def _answered_right(rows: Iterable["CheckRow"]) -> list[str]:
+    """Return a sentence with the last of the checks that need no further look, if there are any."""
+    right = [f"{row.name} {row.tries}" for row in rows if not row.call]
+    if not right:
+        return []
+    listed = right[-_MOST:]
+    if len(right) > _MOST:
+        listed.append(text("report.over", n=len(right) - _MOST))
+    return [text("report.right", list=", ".join(listed))]
 
 
 def progress() -> Shown:
@@ -71,50 +88,53 @@ def progress() -> Shown:
 
     ``progress().data`` holds everything that is kept.
     """
-    held = store.held()
-    due = [
-        (questions()[id].words.name(), f"`{questions()[id].call()}`")
-        for id, e in answers().items()
-        if store.due(e)
-    ]
-    parts = [*_calibration(held), *_part("topics", _topics()), ledger(), *_part("review", due)]
+    kept = store.held()
+    due = []
+    for id, entry in answers().items():
+        if store.due(entry):
+            question = questions()[id]
+            due.append((question.words.name(), f"`{question.call()}`"))
+    parts = [*_calibration(kept), *_part("topics", _topics()), ledger(), *_part("review", due)]
     after = [] if due else [text("progress.resting")]
-    return Shown(
-        [text("progress.title", day=store.now().date())], parts=parts, after=after, data=held
-    )
+    title = text("progress.title", day=store.now().date())
+    return Shown([title], parts=parts, after=after, data=kept)
 
 
-def _opened(held: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def _opened(kept: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the predictions with a guess that were revealed."""
-    return {id: e for id, e in held["predictions"].items() if "truth" in e and e["value"]}
+    return {id: e for id, e in kept["predictions"].items() if "truth" in e and e["value"]}
 
 
-def _calibration(held: dict[str, Any]) -> list[Shown]:
+def _calibration(kept: dict[str, Any]) -> list[Shown]:
     """Return the table of guesses against truth; where HTML is shown it is a picture."""
-    opened = _opened(held)
-    finding = " ".join(_calibrated(held)) or text("progress.unopened")
+    opened = _opened(kept)
+    finding = " ".join(_calibrated(kept)) or text("progress.unopened")
 
     def drawn() -> Any:
-        names, ends = [named(id) for id in opened], ("value", "low", "high")
-        told = [[(e[end] or math.nan) / e["truth"] for e in opened.values()] for end in ends]
-        ratios = np.clip(told, 1e-12, 1e12)  # what is further off stands at the edge
+        names = [named(id) for id in opened]
+        ratios = [_ratios(opened.values(), field) for field in ("value", "low", "high")]
         return fabriclab.views.calibration(names, *ratios, finding=finding)
 
     rows = _part("numbers", _numbers({"predictions": opened, "measurements": {}}))
-    return [replace(part, lines=[finding], picture=drawn) for part in rows] or [Shown([finding])]
+    if not rows:
+        return [Shown([finding])]
+    return [replace(part, lines=[finding], picture=drawn) for part in rows]
+
+
+def _ratios(entries: Iterable[Mapping[str, Any]], field: str) -> Floats:
+    """Return guesses or ends of their ranges, each divided by what came out; NaN where none was given."""
+    ratios = [(entry[field] or math.nan) / entry["truth"] for entry in entries]
+    return np.asarray(np.clip(ratios, 1e-12, 1e12))  # what is further off stands at the edge
 
 
 def _topics() -> Iterator[tuple[str, ...]]:
     """Yield a row per lesson with a check that was tried, the strongest first."""
-    first = defaultdict(list)
-    for id, e in answers().items():
-        first[questions()[id].lesson].append(e["right"] and e["tries"] == 1)
-    for lesson, hits in sorted(first.items(), key=lambda pair: -statistics.mean(pair[1])):
-        yield (
-            lesson,
-            text("report.of", n=sum(hits), total=len(hits)),
-            f"{statistics.mean(hits):.0%}",
-        )
+    hits_of = defaultdict(list)  # lesson -> whether the first answer was right, for each check
+    for id, entry in answers().items():
+        hits_of[questions()[id].lesson].append(entry["right"] and entry["tries"] == 1)
+    for lesson, hits in sorted(hits_of.items(), key=lambda pair: -statistics.mean(pair[1])):
+        count = text("report.of", n=sum(hits), total=len(hits))
+        yield lesson, count, f"{statistics.mean(hits):.0%}"
 
 
 def _facts() -> str:
@@ -125,88 +145,119 @@ def _facts() -> str:
 
 def _part(key: str, rows: Iterable[tuple[str, ...]]) -> list[Shown]:
     """Return a table, or nothing without rows; a column without a word is left out."""
-    told = [*rows]
-    used = [any(column) for column in zip(*told, strict=True)]
+    cells = [*rows]
+    if not cells:
+        return []
+    used = [any(column) for column in zip(*cells, strict=True)]
     columns = text(f"report.{key}_columns").split("|")
-    head, *cells = (tuple(itertools.compress(row, used)) for row in (columns, *told))
-    return [Shown((text(f"report.{key}"),), head=head, rows=cells)] if told else []
+    head, *body = (tuple(itertools.compress(row, used)) for row in (columns, *cells))
+    return [Shown((text(f"report.{key}"),), head=head, rows=body)]
 
 
-def _lessons(begun: Iterable[str], held: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+def _lessons(begun: Iterable[str], kept: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     """Yield a row per lesson or exercise begun: its state, and how many of its predictions and checks are there."""
     for lesson in begun:
         made = [
-            id in held["predictions"]
-            for id, asked in predictions().items()
-            if asked.lesson == lesson
+            id in kept["predictions"]
+            for id, prediction in predictions().items()
+            if prediction.lesson == lesson
         ]
-        counts = (
-            text("report.of", n=sum(have), total=len(have))
-            for have in (made, answered(lesson).values())
+        right = answered(lesson).values()
+        yield (
+            lesson,
+            text(f"state.{state(lesson)}"),
+            text("report.of", n=sum(made), total=len(made)),
+            text("report.of", n=sum(right), total=len(right)),
         )
-        yield lesson, text(f"state.{state(lesson)}"), *counts
-    kept = held["checks"]
-    for number in sorted(
-        {int(id[2:].partition("-")[0]) for id in kept if id in judges.questions()}
-    ):
-        right = [kept.get(q.id, {}).get("right", False) for q in judges.exercise(number)]
-        how = text("state.done" if all(right) else "state.begun")
-        yield f"exercise{number}", how, "", text("report.of", n=sum(right), total=len(right))
+
+    checks = kept["checks"]
+    # The number of an exercise is that of its questions, such as ex4-a.
+    numbers = {int(id[2:].partition("-")[0]) for id in checks if id in judges.questions()}
+    for number in sorted(numbers):
+        solved = [checks.get(q.id, {}).get("right", False) for q in judges.exercise(number)]
+        how = text("state.done" if all(solved) else "state.begun")
+        count = text("report.of", n=sum(solved), total=len(solved))
+        yield f"exercise{number}", how, "", count
 
 
-def _checks(begun: Iterable[str]) -> Iterator[tuple[str, ...]]:
+class CheckRow(NamedTuple):
+    """A check in a report."""
+
+    name: str
+    answer: str  # whether it is right
+    tries: str
+    call: str  # the line to type, for one that is to be looked at; else empty
+
+
+def _checks(begun: Iterable[str]) -> Iterator[CheckRow]:
     """Yield a row per check of the lessons that were begun; those to look at come with the line to type."""
     tried = answers()
-    for id, right in itertools.chain.from_iterable(answered(lesson).items() for lesson in begun):
-        tries = tried.get(id, {}).get("tries", 0)
-        state = text("word.yes" if right else "word.not_yet" if tries else "word.not_tried")
-        again = not right or store.due(tried[id])
-        question = questions()[id]
-        yield question.words.name(), state, str(tries), f"`{question.call()}`" if again else ""
+    for lesson in begun:
+        for id, right in answered(lesson).items():
+            tries = tried.get(id, {}).get("tries", 0)
+            if right:
+                answer = text("word.yes")
+            else:
+                answer = text("word.not_yet" if tries else "word.not_tried")
+            question = questions()[id]
+            call = ""
+            if not right or store.due(tried[id]):
+                call = f"`{question.call()}`"
+            yield CheckRow(question.words.name(), answer, str(tries), call)
 
 
-def _numbers(held: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+def _numbers(kept: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     """Yield a row per prediction, then one per measurement: said, by formula, came out, factors."""
-    for id, e in held["predictions"].items():
-        said, model, found = e["value"], e.get("model"), e.get("truth")
-        words = ["" if number is None else shown(number, e["unit"]) for number in (model, found)]
-        off = [
-            "" if found is None or number is None else digits(number / found)
-            for number in (said, model)
-        ]
-        what = text("report.predicted", title=named(id))
-        yield what, guessed(e), words[0], words[1] or text("report.sealed"), *off
-    for name, e in held["measurements"].items():
-        came = f"{units.format_rate(e['busbw'])}, {units.format_time(e['time'])}"
-        how = text(f"how.{e.get('obtained', 'measured')}")
-        yield text("report.measured", how=how, title=label(name)), "", "", came, "", ""
+    for id, entry in kept["predictions"].items():
+        model = entry.get("model")
+        found = entry.get("truth")
+        yield (
+            text("report.predicted", title=named(id)),
+            guessed(entry),
+            "" if model is None else shown(model, entry["unit"]),
+            text("report.sealed") if found is None else shown(found, entry["unit"]),
+            _ratio(entry["value"], found),
+            _ratio(model, found),
+        )
+    for name, entry in kept["measurements"].items():
+        result = f"{units.format_rate(entry['busbw'])}, {units.format_time(entry['time'])}"
+        how = text(f"how.{entry.get('obtained', 'measured')}")
+        yield text("report.measured", how=how, title=label(name)), "", "", result, "", ""
 
 
-def _takeaways(held: dict[str, Any]) -> Iterator[str]:
+def _ratio(number: float | None, found: float | None) -> str:
+    """Return a number divided by the truth, or nothing if one of them is not known."""
+    if number is None or found is None:
+        return ""
+    return digits(number / found)
+
+
+def _takeaways(kept: dict[str, Any]) -> Iterator[str]:
     """Yield findings in the learner's own numbers, the surest first."""
     nic = catalog.case()["nic_rate"]
-    rate = {name: e["busbw"] for name, e in held["measurements"].items()}
-    words = {name: units.format_rate(r) for name, r in rate.items()}
+    rate = {name: entry["busbw"] for name, entry in kept["measurements"].items()}
+    words = {name: units.format_rate(value) for name, value in rate.items()}
     if "copy" in rate:
         key = "take.faster" if nic >= rate["copy"] else "take.slower"
         yield text(key, factor=times(nic, rate["copy"]), nic=units.format_rate(nic), **words)
     if {"copy", "sockets"} <= rate.keys():
         yield text("take.sockets", factor=times(rate["copy"], rate["sockets"]), **words)
-    yield from _calibrated(held)
-    if first := [e["right"] and e["tries"] == 1 for e in answers().values()]:
+    yield from _calibrated(kept)
+    first = [entry["right"] and entry["tries"] == 1 for entry in answers().values()]
+    if first:
         yield text("take.first", right=sum(first), n=len(first))
 
 
-def _calibrated(held: dict[str, Any]) -> Iterator[str]:
+def _calibrated(kept: dict[str, Any]) -> Iterator[str]:
     """Yield how often own ranges held the truth, and how far off the typical guess is."""
-    opened = _opened(held).values()
-    if ranges := [e["low"] <= e["truth"] <= e["high"] for e in opened if e["low"] and e["high"]]:
-        yield text("take.ranges", held=sum(ranges), n=len(ranges))
+    opened = _opened(kept).values()
+    with_range = [e for e in opened if e["low"] and e["high"]]
+    if with_range:
+        hits = sum(e["low"] <= e["truth"] <= e["high"] for e in with_range)
+        yield text("take.ranges", held=hits, n=len(with_range))
     if opened:
-        factor = statistics.median(
-            max(e["value"] / e["truth"], e["truth"] / e["value"]) for e in opened
-        )
-        yield text("take.factor", factor=factor, n=len(opened))
+        factors = [max(e["value"] / e["truth"], e["truth"] / e["value"]) for e in opened]
+        yield text("take.factor", factor=statistics.median(factors), n=len(opened))
 
 
 def _download() -> str:

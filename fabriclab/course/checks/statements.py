@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from fabriclab import catalog
 from fabriclab.catalog.tables import near, rows_of
-from fabriclab.course.shown import Refused, Shown
+from fabriclab.course.shown import InputRefused, Shown
 from fabriclab.texts import table, text
 
 
@@ -17,11 +17,11 @@ def rows() -> Mapping[str, Mapping[str, str]]:
 
 def cited(row: Mapping[str, str]) -> dict[str, str]:
     """Return key -> citation of each source of a row."""
-    own = table()
-    return {
-        key: own.get(f"errata.source.{key}") or catalog.cite(key)
-        for key in row["source"].split("+")
-    }
+    words = table()
+    found = {}
+    for key in row["source"].split("+"):
+        found[key] = words.get(f"errata.source.{key}") or catalog.cite(key)
+    return found
 
 
 def errata(id: str) -> Shown:
@@ -34,14 +34,13 @@ def errata(id: str) -> Shown:
 
     Raises
     ------
-    Refused
+    InputRefused
         A ValueError: there is no such row; the sentence names the nearest.
     """
     row = rows().get(str(id).upper())
     if row is None:
-        raise Refused(near(id, rows(), text("errata.table")))
+        raise InputRefused(near(id, rows(), text("errata.table")))
     title = text("errata.title", id=row["id"], kind=row["kind"])
     values = (row["statement"], row["test"], row["truth"], "; ".join(cited(row).values()))
-    return Shown(
-        (title,), rows=[*zip(text("errata.rows").split("|"), values, strict=True)], data=dict(row)
-    )
+    names = text("errata.rows").split("|")
+    return Shown((title,), rows=[*zip(names, values, strict=True)], data=dict(row))

@@ -33,10 +33,10 @@ PRELOAD = (
 ).split()
 
 
-def holds(name: str, order: Order, active: list[str], deed: Callable[[], object]) -> bool:
-    """Try one protection, and note it in ``active`` if it holds."""
+def holds(name: str, order: Order, active: list[str], protect: Callable[[], object]) -> bool:
+    """Try one protection, note it in ``active`` if it holds, and return whether it does."""
     with contextlib.suppress(OSError, ValueError, KeyError):
-        if name not in order["without"] and deed() is not False:
+        if name not in order["without"] and protect() is not False:
             active.append(name)
             return True
     return False
@@ -86,7 +86,8 @@ def be_zygote(control: socket.socket, order: Order, active: list[str], user: int
         importlib.import_module(name)
     memory = os.open("/proc/self/statm", os.O_RDONLY)
     holds("netns", order, active, lambda: walls.c("unshare", walls.NEWNET | walls.NEWIPC))
-    root, work = order["folder"] + "/root", order["folder"] + "/work"
+    root = order["folder"] + "/root"
+    work = order["folder"] + "/work"
     rooted = holds(
         "root", order, active, lambda: walls.own_root(root, work, order["paths"], order["hidden"])
     )
@@ -103,6 +104,7 @@ def be_zygote(control: socket.socket, order: Order, active: list[str], user: int
     answers = Answers(order["refused"])
 
     def start(line: int) -> None:
+        """Run one session in this process, which has just been forked."""
         wall_in(line, order, active, user, work, made)
         answers.serve(active)
 
@@ -135,7 +137,8 @@ def fork_sessions(
                 start(files[0])
             finally:
                 os._exit(1)
-        wait, process = select.poll(), os.pidfd_open(pid)
+        wait = select.poll()
+        process = os.pidfd_open(pid)
         wait.register(control, select.POLLIN)
         wait.register(process, select.POLLIN)
         os.close(files[0])  # or the parent would not see that the child closes its own

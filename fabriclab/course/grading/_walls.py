@@ -17,9 +17,27 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-NEWNS, NEWIPC, NEWUSER, NEWPID, NEWNET = 0x20000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
-RDONLY, NOSUID, NODEV, REMOUNT, BIND, REC, PRIVATE, DETACH = 1, 2, 4, 32, 4096, 16384, 1 << 18, 2
-DEATH_SIGNAL, DUMPABLE, SECCOMP, SUBREAPER, NO_NEW_PRIVS = 1, 4, 22, 36, 38  # of prctl
+# Flags of unshare: a namespace each.
+NEWNS = 0x20000
+NEWIPC = 0x8000000
+NEWUSER = 0x10000000
+NEWPID = 0x20000000
+NEWNET = 0x40000000
+# Flags of mount, and one of umount2.
+RDONLY = 1
+NOSUID = 2
+NODEV = 4
+REMOUNT = 32
+BIND = 4096
+REC = 16384
+PRIVATE = 1 << 18
+DETACH = 2
+# Properties of prctl.
+DEATH_SIGNAL = 1
+DUMPABLE = 4
+SECCOMP = 22
+SUBREAPER = 36
+NO_NEW_PRIVS = 38
 CHANGE_USER = 0b11000001  # capabilities: chown, setgid, setuid
 HEADROOM = 64 << 20  # B of memory above the learner's, with which running out of it is reported
 DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom")
@@ -28,7 +46,10 @@ NONE = 0xFFFFFFFF
 
 
 def _calls(refused: str) -> dict[str, tuple[int, int]]:
-    """Return the numbers of system calls that are refused so, on x86-64 and 64-bit Arm; the own group is no other."""
+    """Return name -> number on x86-64 and on 64-bit Arm, of the system calls that are refused in this way.
+
+    ``refused`` is "always", or "on others" for calls that may act on the calling process or its group only.
+    """
     with open(os.path.join(os.path.dirname(__file__), "calls.csv")) as file:
         rows = [line.split(",") for line in file]
     return {
@@ -72,7 +93,8 @@ def free_user() -> int:
 
 def own_users() -> None:
     """Enter a user namespace, where anybody may make the others."""
-    user, group = os.getuid(), os.getgid()
+    user = os.getuid()
+    group = os.getgid()
     c("unshare", NEWUSER)
     for name, line in (
         ("setgroups", "deny"),
@@ -153,8 +175,11 @@ def fresh_folder(work: str, user: int, size: int) -> None:
 
 def limits_for_children(limits: Mapping[str, Any]) -> list[tuple[int, tuple[int, int]]]:
     """Return the arguments of setrlimit: what the kernel counts for one process."""
-    cpu, memory = math.ceil(limits["cpu_s"]), limits["memory"]
-    size, tasks, files = (limits[name] for name in ("file_size", "processes", "files"))
+    cpu = math.ceil(limits["cpu_s"])
+    memory = limits["memory"]
+    size = limits["file_size"]
+    tasks = limits["processes"]
+    files = limits["files"]
     wanted = {
         resource.RLIMIT_CPU: (cpu, cpu + 1),
         resource.RLIMIT_AS: (memory, memory + HEADROOM),
@@ -241,6 +266,7 @@ def filter_of_calls() -> bytes:
     code += [(at_least, 0, 1, 1 << 30), (end, 0, 0, refuse)]  # the second set of numbers on x86-64
 
     def rule(number: int, verdict: int, argument: int = 0, *tests: tuple[int, int, int]) -> None:
+        """Add the verdict on a call, unless a test of its argument gives another one."""
         body = [(load, 0, 0, 16 + 8 * argument)]
         for test, value, other in tests:
             body += [(test, 0, 1, value), (end, 0, 0, other)]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fabriclab.course import judges
-from fabriclab.course.shown import Refused, refuse_if
+from fabriclab.course.shown import InputRefused, refuse_if
 from fabriclab.texts import text
 
 from . import notebooks, report, works
@@ -171,7 +171,7 @@ def _release(given: argparse.Namespace) -> int:
         return 0
     key = given.key or given.new_key
     if lacks := " ".join(["--key"] * (not key) + ["--out"] * (not given.out)):
-        raise Refused(text("grade.release.missing", lacks=lacks))
+        raise InputRefused(text("grade.release.missing", lacks=lacks))
     source = Path(
         f"exercises/exercise{given.exercise}.ipynb" if given.exercise.isdigit() else given.exercise
     )
@@ -206,6 +206,6 @@ def run(given: argparse.Namespace) -> int:
             error.errno in (errno.ENOSPC, errno.EDQUOT),
         )
         _say(text("grade.full" if full else "grade.file", path=path, error=error.strerror or error))
-    except (Refused, SandboxError) as error:
+    except (InputRefused, SandboxError) as error:
         _say(str(error))
     return 2

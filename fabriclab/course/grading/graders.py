@@ -59,15 +59,16 @@ class Own:
 
     def call(self, name: str, /, *args: Any) -> Outcome:
         """Call a function by its name."""
-        deed = self._names.get(name)
-        if not callable(deed):
+        function = self._names.get(name)
+        if not callable(function):
             return Outcome(None, "missing", name, name=name) if self.cells.ok else self.cells
-        return replace(self._attempt(deed, *map(handed, args)), name=name)
+        return replace(self._attempt(function, *map(handed, args)), name=name)
 
-    def _attempt(self, deed: Callable[..., Any], *args: Any) -> Outcome:
+    def _attempt(self, function: Callable[..., Any], *args: Any) -> Outcome:
+        """Return what a call gives, or how it went wrong, with its processor time."""
         begin = time.process_time()
         try:
-            found = Outcome(kept(called(deed, *args), self._names))
+            found = Outcome(kept(called(function, *args), self._names))
         except (Exception, SystemExit) as error:
             problem = "syntax" if isinstance(error, SyntaxError) else "raised"
             found = Outcome(None, problem, shown(f"{type(error).__name__}: {error}"))
@@ -101,7 +102,8 @@ def grade_cells(
     """
     spent = {QUESTION: waited or Spent()}
     session = box.session(cells, question.prelude, spent)
-    outcomes, ended = [session.cells], dict[str, Outcome]()
+    outcomes = [session.cells]
+    ended = dict[str, Outcome]()  # function -> what ended its session
 
     def ask(name: str, /, *args: Any) -> Any:
         nonlocal session
@@ -217,6 +219,7 @@ class Graders:
             process.join(PATIENCE)
 
     def _start(self, core: int) -> Line:
+        """Start a process on a core, and return the line to it."""
         context = multiprocessing.get_context("fork")
         line, theirs = context.Pipe()
         process = context.Process(

@@ -21,7 +21,7 @@ from typing import Any
 
 from fabriclab.core import write_atomic
 from fabriclab.course import judges
-from fabriclab.course.shown import Refused, refuse_if
+from fabriclab.course.shown import InputRefused, refuse_if
 from fabriclab.texts import text
 
 Book = dict[str, Any]
@@ -145,7 +145,7 @@ def read(path: Path) -> Submission:
             "grade.file.encoding" if isinstance(error, UnicodeDecodeError) else "grade.file.broken"
         )
         return Submission(
-            problem=str(error) if isinstance(error, Refused) else broken, digest=digest
+            problem=str(error) if isinstance(error, InputRefused) else broken, digest=digest
         )
     token = str(_part(_part(book, "metadata"), "fabriclab").get("student"))
     return Submission(
@@ -182,7 +182,7 @@ def new_key(path: Path) -> None:
         ) as key:
             key.write(secrets.token_hex(32) + "\n")
     except FileExistsError:
-        raise Refused(text("grade.key.exists", path=path)) from None
+        raise InputRefused(text("grade.key.exists", path=path)) from None
 
 
 def read_key(path: str | Path | None, say: Callable[[str], object] = str) -> str:
@@ -225,7 +225,7 @@ def read_names(path: str | Path | None) -> list[str]:
         if n[0] == "." or not n.isprintable() or strange & {*n} or len(n.encode()) >= 200
     ]
     if wrong or len({name.casefold() for name in names}) < len(names):
-        raise Refused(text("grade.release.names", names=", ".join(map(repr, wrong or names))))
+        raise InputRefused(text("grade.release.names", names=", ".join(map(repr, wrong or names))))
     return names
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 import fabriclab
 from fabriclab.core import write_atomic
-from fabriclab.course.shown import Refused, refuse_if
+from fabriclab.course.shown import InputRefused, refuse_if
 from fabriclab.texts import text
 
 from .limits import Limits
@@ -121,7 +121,7 @@ class Results:
             if any(self.head[name] != head[name] for name in _SAME) or {*self.head["active"]} != {
                 *head["active"]
             }:
-                raise Refused(text("grade.results.other", path=self.file))
+                raise InputRefused(text("grade.results.other", path=self.file))
             self.entries = {entry["student"]: entry for entry in entries}
         self.write()
 
@@ -148,6 +148,7 @@ class Results:
 
 
 def _line(value: Mapping[str, Any]) -> bytes:
+    """Return a value as one line of JSON."""
     return json.dumps(value, separators=(",", ":")).encode()
 
 
@@ -158,7 +159,8 @@ def noted(entry: Entry) -> list[str]:
 
 def totals(entry: Entry) -> tuple[str, str]:
     """Return a student's points, and how many there are."""
-    points, of = (sum(q[name] for q in entry["questions"]) for name in ("points", "of"))
+    points = sum(q["points"] for q in entry["questions"])
+    of = sum(q["of"] for q in entry["questions"])
     return f"{points:g}", f"{of:g}"
 
 

@@ -63,7 +63,8 @@ class Sandbox:
 
     def __init__(self, limits: Limits | None = None, without: Collection[str] = ()) -> None:
         """Keep what is asked; nothing runs before ``with``."""
-        self.limits, self.last_words = limits or Limits(), ""
+        self.limits = limits or Limits()
+        self.last_words = ""
         self.active: tuple[str, ...] = ()
         beside_numpy = str(Path(np.__file__).parents[1])
         self._asked: dict[str, Any] = {
@@ -117,6 +118,7 @@ class Sandbox:
         return self._control
 
     def _start(self) -> None:
+        """Start the program that forks, in a new folder, and send it what it is to do."""
         self._folder = tempfile.mkdtemp(prefix="fabriclab-")
         os.chmod(self._folder, 0o711)  # the child's user passes on its way to its own folder in it
         limits = asdict(self.limits) | {"cpu_s": self.limits.process_s}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fabriclab.course import judges
 from fabriclab.course.judges import JudgedQuestion
-from fabriclab.course.shown import Refused
+from fabriclab.course.shown import InputRefused
 from fabriclab.texts import text
 
 from .notebooks import STUB, Cell, Submission, exercise, read
@@ -75,7 +75,7 @@ def reference(folder: Path) -> tuple[Held, dict[str, str]]:
     """Return all notebooks of a folder together, and the source of each exercise's setup cell."""
     books = {file: book for held in collect(folder).values() for file, book in held.items()}
     if unread := " ".join(book.unread for book in books.values() if book.unread):
-        raise Refused(unread)
+        raise InputRefused(unread)
     cells = [cell for book in books.values() for cell in book.cells if cell.kind == "code"]
     return books, {exercise(cell.id): cell.source for cell in cells if cell.id.endswith("-setup")}
 
@@ -111,7 +111,7 @@ def due(room: Mapping[str, Held], asked: Sequence[str]) -> tuple[list[str], dict
     """
     known = dict.fromkeys(map(exercise, judges.questions()))
     if unknown := [name for name in asked if name not in known]:
-        raise Refused(text("grade.exercise", name=unknown[0], known=", ".join(known)))
+        raise InputRefused(text("grade.exercise", name=unknown[0], known=", ".join(known)))
     cells = [[cell for book in held.values() for cell in book.cells] for held in room.values()]
     holding = [{exercise(cell.id) for cell in some} & known.keys() for some in cells]
     count = Counter(name for names in holding for name in names)

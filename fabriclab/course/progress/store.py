@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from fabriclab.core import write_atomic
-from fabriclab.course.shown import NewerFile, Refused, Shown
+from fabriclab.course.shown import InputRefused, NewerFile, Shown
 from fabriclab.texts import text
 
 if sys.platform == "win32":
@@ -26,6 +26,7 @@ else:
 FORMAT = "fabriclab-progress"
 VERSION = 2
 _NUMBER = int | float
+# Fields of a check or drill that was tried; ``days`` are those of right answers, ``named`` the mistakes.
 _TRIED = {"tries": _NUMBER, "right": bool, "named": list, "days": list}
 # The sections, with the fields of an entry that other code relies on: a hand may have changed the file.
 SECTIONS: dict[str, dict[str, Any]] = {
@@ -73,24 +74,30 @@ def held() -> dict[str, Any]:
 
 
 def _read(place: Path) -> dict[str, Any]:
+    """Return everything that is kept for a file; a broken one is moved aside, and a missing one is empty."""
     if place in _memory:
         return _memory[place]
-    whole: dict[str, Any] = {"format": FORMAT, "version": VERSION} | {name: {} for name in SECTIONS}
+    empty: dict[str, Any] = {"format": FORMAT, "version": VERSION}
+    empty |= {name: {} for name in SECTIONS}
     try:
         found = _parsed(place)
         if found is None:
-            names = (
-                place.with_name(f"{place.stem}.broken-{n}{place.suffix}")
-                for n in itertools.count(1)
-            )
-            aside = next(name for name in names if not name.exists())
-            place.rename(aside)
-            _log.warning(text("progress.broken", path=place, aside=aside))
+            _move_aside(place)
     except FileNotFoundError:
-        return whole
+        return empty
     except OSError as error:
-        return _keep_in_memory(place, whole, error)
-    return whole | (found or {})
+        return _keep_in_memory(place, empty, error)
+    return empty | (found or {})
+
+
+def _move_aside(place: Path) -> None:
+    """Give a broken file another name, so that nothing of it is overwritten."""
+    for n in itertools.count(1):
+        aside = place.with_name(f"{place.stem}.broken-{n}{place.suffix}")
+        if not aside.exists():
+            break
+    place.rename(aside)
+    _log.warning(text("progress.broken", path=place, aside=aside))
 
 
 def _parsed(place: Path) -> dict[str, Any] | None:
@@ -103,42 +110,51 @@ def _parsed(place: Path) -> dict[str, Any] | None:
             raise NewerFile(
                 text("progress.newer", path=place, found=found["version"], known=VERSION)
             )
-        if found["format"] == FORMAT and _sound(found := _migrated(found)):
-            return found
+        if found["format"] == FORMAT:
+            found = _migrated(found)
+            if _is_sound(found):
+                return found
     return None
 
 
 def _migrated(found: dict[str, Any]) -> dict[str, Any]:
     """Return an older file in today's form: version 1 kept only the moment of the last try."""
     if found["version"] < 2:
-        for entry in itertools.chain.from_iterable(
-            found.get(name, {}).values() for name in ("checks", "drills")
-        ):
+        tried = [*found.get("checks", {}).values(), *found.get("drills", {}).values()]
+        for entry in tried:
             when = datetime.fromisoformat(entry["when"]).astimezone() if "when" in entry else now()
             entry["days"] = [str(when.date())] if entry["right"] else []
     return found | {"version": VERSION}
 
 
-def _sound(found: dict[str, Any]) -> bool:
-    """Return whether the fields of all entries are of their type, and their numbers finite and above 0."""
-    entries = [
-        (fields, e) for name, fields in SECTIONS.items() for e in found.get(name, {}).values()
-    ]
-    wanted = [(e, fields | (_REVEALED if "truth" in e else {})) for fields, e in entries]
-    values = [(e[field], kind) for e, fields in wanted for field, kind in fields.items()]
-    # or it fails
-    _ = [
-        date.fromisoformat(e["days"][-1])
-        for fields, e in entries
-        if fields is _TRIED and e["right"]
-    ]
-    return all(
-        isinstance(x, kind) and (type(x) not in (int, float) or 0 < x < math.inf)
-        for x, kind in values
-    )
+def _is_sound(found: dict[str, Any]) -> bool:
+    """Return whether the fields of all entries are of their type, and their numbers finite and above 0.
+
+    Raises
+    ------
+    LookupError, TypeError, ValueError, AttributeError
+        If an entry lacks a field or is nested in another way, or the last day of a right answer is no date.
+    """
+    sound = True
+    for name, fields in SECTIONS.items():
+        for entry in found.get(name, {}).values():
+            wanted = fields | _REVEALED if "truth" in entry else fields
+            for field, kind in wanted.items():
+                sound = _is_value(entry[field], kind) and sound
+            if fields is _TRIED and entry["right"]:
+                date.fromisoformat(entry["days"][-1])
+    return sound
+
+
+def _is_value(value: Any, kind: Any) -> bool:
+    """Return whether a value is of a type and, if it is a number, finite and above 0."""
+    if type(value) in (int, float) and not 0 < value < math.inf:
+        return False
+    return isinstance(value, kind)
 
 
 def _keep_in_memory(place: Path, whole: dict[str, Any], error: OSError) -> dict[str, Any]:
+    """Keep everything in this process from now on, since the file cannot be used, and say so; return it."""
     _log.warning(text("progress.unwritable", path=place, error=error.strerror))
     _memory[place] = whole
     return whole
@@ -164,8 +180,9 @@ def put(section: str, key: str, entry: Mapping[str, Any]) -> None:
     with _changed() as whole:
         if SECTIONS[section] is _TRIED:
             old = whole[section].get(key, {"right": False, "days": []})
-            noted = entry["right"] and (not old["right"] or due(old))
-            new["days"] = [*old["days"], *[str(now().date())] * noted]
+            new["days"] = [*old["days"]]
+            if entry["right"] and (not old["right"] or due(old)):
+                new["days"].append(str(now().date()))
         whole[section] = whole[section] | {key: new}
     if path() not in _memory and not _in_ipython():
         _tell_place()
@@ -205,54 +222,56 @@ def import_progress(path: str | os.PathLike[str]) -> Shown:
 
     Raises
     ------
-    Refused, NewerFile
+    InputRefused, NewerFile
         It is no progress file, or one of a newer fabriclab. It is left as it is, as is your own.
     """
     found = _parsed(Path(path))
     if found is None:
-        raise Refused(text("progress.foreign", path=path))
-    n = 0
+        raise InputRefused(text("progress.foreign", path=path))
+    n_new = 0
     with _changed() as whole:
         for name in SECTIONS:
-            own, other = whole[name], found.get(name, {})
-            newer = {
-                k: e
-                for k, e in other.items()
-                if k not in own or e.get("when", "") > own[k].get("when", "")
-            }
+            own = whole[name]
+            newer = {}
+            for key, entry in found.get(name, {}).items():
+                if key not in own or entry.get("when", "") > own[key].get("when", ""):
+                    newer[key] = entry
             whole[name] = own | newer
-            n += len(newer)
-    return Shown((text("progress.imported", path=path, n=n),), "good")
+            n_new += len(newer)
+    return Shown((text("progress.imported", path=path, n=n_new),), "good")
 
 
 def forget(what: str | None = None) -> Shown:
-    """Forget ``"everything"``, a section such as ``"ledger"`` or an entry such as ``"00-copy"``; else Refused.
+    """Forget ``"everything"``, a section such as ``"ledger"`` or an entry such as ``"00-copy"``; else InputRefused.
 
     An entry that has the name of a section is ``"ledger: predictions"``; its name alone could mean either.
     """
     known = {name: list(held()[name]) for name in SECTIONS}
-    entries = {
-        called for name, keys in known.items() for k in keys for called in (k, f"{name}: {k}")
-    }
-    if (what in ("everything", *known)) == (what in entries):  # neither, or both
-        listed = "; ".join(
-            f"{name}: {', '.join(entries)}" for name, entries in known.items() if entries
-        )
-        raise Refused(text("progress.forget", known=listed or "-"))
+    entries = set()
+    for name, names in known.items():
+        for key in names:
+            entries |= {key, f"{name}: {key}"}
+    is_section = what in ("everything", *known)
+    is_entry = what in entries
+    if is_section == is_entry:  # neither, or both
+        listed = [f"{name}: {', '.join(names)}" for name, names in known.items() if names]
+        raise InputRefused(text("progress.forget", known="; ".join(listed) or "-"))
+
     with _changed() as whole:
         for name in SECTIONS:
-            whole[name] = {
-                k: e
-                for k, e in whole[name].items()
-                if what not in ("everything", name, k, f"{name}: {k}")
-            }
+            left = {}
+            for key, entry in whole[name].items():
+                if what not in ("everything", name, key, f"{name}: {key}"):
+                    left[key] = entry
+            whole[name] = left
     return Shown((text("progress.forgotten", what=what),), "good")
 
 
 @contextlib.contextmanager
 def _locked(place: Path) -> Iterator[None]:
     """Keep other kernels out; the system itself frees the lock of one that has died."""
-    lock, file = place.with_name(f"{place.stem}.lock{place.suffix}"), None
+    lock = place.with_name(f"{place.stem}.lock{place.suffix}")
+    file = None
     with contextlib.suppress(OSError):  # nothing can be written there: who writes says so
         file = _taken(lock)
     try:
@@ -275,11 +294,7 @@ def _taken(lock: Path) -> BinaryIO:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.samestat(os.fstat(file.fileno()), lock.stat()):
                 return file
-        except (
-            BlockingIOError,
-            PermissionError,
-            FileNotFoundError,
-        ):  # taken, or its last holder has removed it
-            time.sleep(0.005)
+        except (BlockingIOError, PermissionError, FileNotFoundError):
+            time.sleep(0.005)  # it is taken, or its last holder has removed it
         file.close()
     raise TimeoutError(lock)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from fabriclab.catalog import case
 from fabriclab.course.questions import files
 from fabriclab.course.questions.files import Words, misconception, translated
-from fabriclab.course.shown import Refused, digits, quantity, shown
+from fabriclab.course.shown import InputRefused, digits, quantity, shown
 from fabriclab.formulas import evaluate
 from fabriclab.texts import text
 
@@ -46,7 +46,7 @@ class Question:
     lesson: str  # its file name
     kind: str  # number, pick (a number by a button), choice or function
     words: Words
-    # name -> ways to fill it: 17.6 GB, 128, case.dp or case.nic_rate in Gb/s
+    # name -> values that it can have, the usual one first: 17.6 GB, 128, case.dp or case.nic_rate in Gb/s
     params: Mapping[str, tuple[str, ...]]
     wrong: tuple[Wrong, ...]
     formula: str = ""  # the right answer in SI
@@ -59,21 +59,23 @@ class Question:
 
     def call(self, *arguments: str) -> str:
         """Return the line to type that asks this question, or answers it with ``arguments``."""
-        name, number = (
-            ("drill", self.drill.removeprefix("units/"))
-            if self.drill
-            else ("check", f'"{self.id}"')
-        )
-        return f"fl.{name}({', '.join([number, *arguments])})"
+        if self.drill:
+            name, first = "drill", self.drill.removeprefix("units/")
+        else:
+            name, first = "check", f'"{self.id}"'
+        return f"fl.{name}({', '.join([first, *arguments])})"
 
     def fill(self, given: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, str]]:
-        """Return the parameters as SI numbers and as words: ``given`` ones, else the first way of each."""
-        if strange := given.keys() - self.params:
-            raise Refused(
-                text("check.param", name=strange.pop(), known=", ".join(self.params) or "-")
-            )
-        pairs = {name: _read(str(given.get(name, ways[0]))) for name, ways in self.params.items()}
-        return {n: p[0] for n, p in pairs.items()}, {n: p[1] for n, p in pairs.items()}
+        """Return the parameters as SI numbers and as words: ``given`` ones, else the usual value of each."""
+        unknown_names = given.keys() - self.params
+        if unknown_names:
+            known = ", ".join(self.params) or "-"
+            raise InputRefused(text("check.param", name=unknown_names.pop(), known=known))
+        numbers = {}
+        words = {}
+        for name, choices in self.params.items():
+            numbers[name], words[name] = _read(str(given.get(name, choices[0])))
+        return numbers, words
 
     def key(self, given: Mapping[str, Any]) -> float:
         """Return the right answer in SI, computed now."""
@@ -82,11 +84,9 @@ class Question:
     def shown(self, value: float) -> str:
         """Return an SI value in the unit of the question; where the answer is exact, with all its digits."""
         number = value / quantity(self.unit)[1]
-        return (
-            shown(number, self.unit)
-            if self.tolerance
-            else f"{number:g} {self.unit}".removesuffix(" 1")
-        )
+        if self.tolerance:
+            return shown(number, self.unit)
+        return f"{number:g} {self.unit}".removesuffix(" 1")
 
     def options(self, given: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
         """Return letter -> (option, name of the mistake or ""): numbers by size, sentences mixed."""
@@ -104,41 +104,44 @@ class Question:
         return dict(zip("abcd", pairs, strict=True))
 
 
-def _read(way: str) -> tuple[float, str]:
-    """Return one way to fill a parameter, as an SI number and in words."""
-    name, _, unit = way.partition(" in ")
+def _read(written: str) -> tuple[float, str]:
+    """Return the value of a parameter as an SI number and in words."""
+    name, _, unit = written.partition(" in ")
     if name.startswith("case."):
         value = case()[name.removeprefix("case.")]
-        return value, shown(value / quantity(unit)[1], unit) if unit else digits(value)
-    number, _, unit = way.partition(" ")
-    return float(number) * quantity(unit or "1")[1], way
+        if not unit:
+            return value, digits(value)
+        return value, shown(value / quantity(unit)[1], unit)
+    number, _, unit = written.partition(" ")
+    return float(number) * quantity(unit or "1")[1], written
 
 
 @functools.cache
 def questions() -> Mapping[str, Question]:
     """Return all questions of lessons by id, in the order of lessons."""
-    return {
-        id: _question(id, files.load(name)["lesson"], entry)
-        for name in files.names()
-        if "lesson" in files.load(name)
-        for id, entry in files.entries(name).items()
-    }
+    found = {}
+    for name in files.names():
+        head = files.load(name)
+        if "lesson" in head:
+            for id, entry in files.entries(name).items():
+                found[id] = _question(id, head["lesson"], entry)
+    return found
 
 
 def _question(id: str, lesson: str, entry: Mapping[str, Any]) -> Question:
-    known = ("mistake", "formula", "option")
-    plain = ("formula", "right", "unit", "tolerance", "drill", "row", "erratum")
+    """Return a question from its entry in a file."""
+    wrong = []
+    for answer in entry.get("wrong", ()):
+        wrong.append(Wrong(**{key: answer[key] for key in Wrong._fields if key in answer}))
+    optional = ("formula", "right", "unit", "tolerance", "drill", "row", "erratum")
     return Question(
         id=id,
         lesson=lesson,
         kind=entry["kind"],
         words=Words.of(id, entry),
-        params={name: tuple(ways) for name, ways in entry.get("quantities", {}).items()},
-        wrong=tuple(
-            Wrong(**{key: wrong[key] for key in known if key in wrong})
-            for wrong in entry.get("wrong", ())
-        ),
-        **{key: entry[key] for key in plain if key in entry},
+        params={name: tuple(values) for name, values in entry.get("quantities", {}).items()},
+        wrong=tuple(wrong),
+        **{key: entry[key] for key in optional if key in entry},
     )
 
 
@@ -149,10 +152,12 @@ def find(id: str) -> Question:
     return questions()[id]
 
 
-def unknown(id: str, known: Iterable[str]) -> Refused:
+def unknown(id: str, known: Iterable[str]) -> InputRefused:
     """Return the refusal of an id that is not among the ``known``: it names those of the same lesson or exercise."""
-    near = [k for k in known if k.split("-")[0] == str(id).split("-")[0]] or list(known)
-    return Refused(text("check.unknown", id=id, known=", ".join(near)))
+    known = list(known)
+    start, *_ = str(id).split("-")
+    near = [other for other in known if other.split("-")[0] == start] or known
+    return InputRefused(text("check.unknown", id=id, known=", ".join(near)))
 
 
 class Prediction(NamedTuple):
@@ -173,8 +178,9 @@ class Prediction(NamedTuple):
 @functools.cache
 def predictions() -> Mapping[str, Prediction]:
     """Return what the lessons ask to predict, by id, in the order of lessons."""
-    return {
-        id: Prediction(id=id, lesson=files.load(name)["lesson"], **entry)
-        for name in files.names()
-        for id, entry in files.load(name).get("predictions", {}).items()
-    }
+    found = {}
+    for name in files.names():
+        head = files.load(name)
+        for id, entry in head.get("predictions", {}).items():
+            found[id] = Prediction(id=id, lesson=head["lesson"], **entry)
+    return found

@@ -33,6 +33,8 @@ KINDS = {
 }
 OF_LESSON = ("kind", "hints", "quantities", "wrong", "misconceptions", "row", "erratum")
 OF_EXERCISE = ("hints", "hints_of", "parts", "misconceptions")
+LESSON_HEAD = ("lesson", "predictions")
+EXERCISE_HEAD = ("exercise", "title", "messages")
 OF_PREDICTION = ("title", "unit", "lowest", "highest")
 
 
@@ -76,13 +78,14 @@ class Words:
 
     def hint(self, level: int, quantities: Mapping[str, str], function: str = "") -> str:
         """Return hint 1, 2 or 3, of one function if it has hints of its own; empty if there is none."""
-        for key, hints in (
-            (f"{self.id}.{function}", self.hints_of.get(function, ())),
-            (self.id, self.hints),
-        ):
-            if level <= len(hints):
-                return fill(translated(f"{key}.hint{level}", hints[level - 1]), **quantities)
-        return ""
+        own = self.hints_of.get(function, ())
+        if level <= len(own):
+            key, hint = f"{self.id}.{function}", own[level - 1]
+        elif level <= len(self.hints):
+            key, hint = self.id, self.hints[level - 1]
+        else:
+            return ""
+        return fill(translated(f"{key}.hint{level}", hint), **quantities)
 
 
 def translated(key: str, sentence: str) -> str:
@@ -117,12 +120,12 @@ def load(name: str) -> Mapping[str, Any]:
         return {}
     path = FOLDER / f"{name}.toml"
     try:
-        held = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path.name} is no TOML: {error}") from None
     if name != SHARED:
-        _check_file(path.name, held)
-    return held
+        _check_file(path.name, content)
+    return content
 
 
 def entries(name: str) -> dict[str, Mapping[str, Any]]:
@@ -130,42 +133,48 @@ def entries(name: str) -> dict[str, Mapping[str, Any]]:
     return {id: entry for id, entry in load(name).items() if "-" in id}
 
 
-def _check_file(file: str, held: Mapping[str, Any]) -> None:
-    of_exercise = "exercise" in held
-    for id, entry in held.items():
+def _check_file(file: str, content: Mapping[str, Any]) -> None:
+    """Refuse a file with an entry that lacks a key or has one that nothing reads."""
+    of_exercise = "exercise" in content
+    for id, entry in content.items():
         if "-" not in id:
             continue
-        where = f"{file}, [{id}]"
         if of_exercise:
-            _check(where, entry, ("functions", "points", *WORDS), OF_EXERCISE)
-            _check_numbers(where, entry, ("points",))
-            for name, part in entry.get("parts", {}).items():
-                _check_part(f"{file}, [{id}.parts.{name}]", part)
-            continue
-        _check(where, entry, ("kind",), None)
-        needed, allowed = KINDS[units.choice(entry["kind"], f"{where}: kind", KINDS)]
-        _check(where, entry, needed, (*OF_LESSON, *allowed))
-        own = {"choice": ("option",), "function": ()}.get(entry["kind"], ("formula",))
-        for wrong in entry.get("wrong", ()):
-            _check(f"{where}, wrong", wrong, ("mistake", *own), ("misconception",))
-        quantities = entry.get("quantities", {})
-        known = [entry["prompt"], entry["explanation"], *entry.get("hints", ())]
-        for sentence in known:
-            _check_fields(where, sentence, quantities)
-        names = dict.fromkeys(quantities, 1.5)
-        for formula in (entry, *entry.get("wrong", ())):
-            _check_formula(where, formula.get("formula", "1"), names)
-        _check_numbers(where, entry, ("tolerance",))
-    for id, entry in held.get("predictions", {}).items():
+            _check_exercise_entry(file, id, entry)
+        else:
+            _check_lesson_entry(f"{file}, [{id}]", entry)
+    for id, entry in content.get("predictions", {}).items():
         _check(f"{file}, [predictions.{id}]", entry, OF_PREDICTION, ())
-    head = {key for key in held if "-" not in key}
-    _check(f"{file}, the head", dict.fromkeys(head), (), _HEAD_OF[of_exercise])
+    head = {key for key in content if "-" not in key}
+    allowed = EXERCISE_HEAD if of_exercise else LESSON_HEAD
+    _check(f"{file}, the head", dict.fromkeys(head), (), allowed)
 
 
-_HEAD_OF = {
-    True: ("exercise", "title", "messages"),
-    False: ("lesson", "predictions"),
-}
+def _check_exercise_entry(file: str, id: str, entry: Mapping[str, Any]) -> None:
+    """Refuse a question of an exercise that lacks a key or has one that nothing reads."""
+    where = f"{file}, [{id}]"
+    _check(where, entry, ("functions", "points", *WORDS), OF_EXERCISE)
+    _check_numbers(where, entry, ("points",))
+    for name, part in entry.get("parts", {}).items():
+        _check_part(f"{file}, [{id}.parts.{name}]", part)
+
+
+def _check_lesson_entry(where: str, entry: Mapping[str, Any]) -> None:
+    """Refuse a question of a lesson with a wrong key, sentence or formula."""
+    _check(where, entry, ("kind",), None)
+    needed, allowed = KINDS[units.choice(entry["kind"], f"{where}: kind", KINDS)]
+    _check(where, entry, needed, (*OF_LESSON, *allowed))
+    of_wrong = {"choice": ("option",), "function": ()}.get(entry["kind"], ("formula",))
+    for wrong in entry.get("wrong", ()):
+        _check(f"{where}, wrong", wrong, ("mistake", *of_wrong), ("misconception",))
+
+    quantities = entry.get("quantities", {})
+    for sentence in (entry["prompt"], entry["explanation"], *entry.get("hints", ())):
+        _check_fields(where, sentence, quantities)
+    names = dict.fromkeys(quantities, 1.5)  # any number will do
+    for answer in (entry, *entry.get("wrong", ())):
+        _check_formula(where, answer.get("formula", "1"), names)
+    _check_numbers(where, entry, ("tolerance",))
 
 
 def _check_part(where: str, part: Mapping[str, Any]) -> None:
@@ -234,16 +243,15 @@ def _misconceptions(name: str) -> Mapping[tuple[str, str], str]:
     """Return the misconceptions of a file, by question and name of the mistake."""
     found: dict[tuple[str, str], str] = {}
     for id, entry in entries(name).items():
-        known = [*entry.get("wrong", ())]
+        wrong_answers = [*entry.get("wrong", ())]
         for part in entry.get("parts", {}).values():
             for returned in part["returns"]:
-                known += returned.get("wrong", ())
-        found |= {
-            (id, wrong["mistake"]): wrong["misconception"]
-            for wrong in known
-            if "misconception" in wrong
-        }
-        found |= {(id, name): said for name, said in entry.get("misconceptions", {}).items()}
+                wrong_answers += returned.get("wrong", ())
+        for wrong in wrong_answers:
+            if "misconception" in wrong:
+                found[id, wrong["mistake"]] = wrong["misconception"]
+        for mistake, sentence in entry.get("misconceptions", {}).items():
+            found[id, mistake] = sentence
     return found
 
 
@@ -272,8 +280,8 @@ def message(exercise: int, key: str, /, **fields: object) -> str:
 def heading(id: str) -> str:
     """Return what a question of an exercise, or an exercise such as ``ex1``, is headed by."""
     if "-" in id:
-        known = entries(name_of(id)).get(id)
-        own = f"{id} {known['title']}" if known else id
+        entry = entries(name_of(id)).get(id)
+        title = f"{id} {entry['title']}" if entry else id
     else:
-        own = load(name_of(id)).get("title", id)
-    return translated(f"grade.title.{id}", own)
+        title = load(name_of(id)).get("title", id)
+    return translated(f"grade.title.{id}", title)
