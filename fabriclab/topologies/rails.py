@@ -80,7 +80,7 @@ def _servers_on_rails(
         ends = _add_servers(b, server, local, nvlink, pcie)
     else:
         nic = b.add_nodes("nic", n * g, tier=0, transit=False, server=server, local=local)
-        ends = Ends(nic, nic)
+        ends = ServerEndpoints(nic, nic)
 
     # Leaves stand pod by pod, in a pod block by block (a rail, once for each port of a NIC), and in order of servers.
     rail = local % r
@@ -118,7 +118,7 @@ def _servers_on_rails(
     return b.build("rails", {}, endpoint=ends.endpoint, rail=rail, server=server)
 
 
-class Ends(NamedTuple):
+class ServerEndpoints(NamedTuple):
     """Endpoints of all servers, and the NIC of each."""
 
     endpoint: Ints
@@ -149,7 +149,7 @@ def _check_nvlinks(gpus: int) -> None:
         raise ValueError(msg + "; take more servers, or leave out their inside with expand=False")
 
 
-def _add_servers(b: FabricBuilder, server: Ints, local: Ints, nvlink: _Rate, pcie: _Rate) -> Ends:
+def _add_servers(b: FabricBuilder, server: Ints, local: Ints, nvlink: _Rate, pcie: _Rate) -> ServerEndpoints:
     """Add the inside of all servers; ``server`` and ``local`` are of each GPU."""
     ports, links = _nvlinks()
     if pcie is None:
@@ -170,7 +170,7 @@ def _add_servers(b: FabricBuilder, server: Ints, local: Ints, nvlink: _Rate, pci
     b.add_cables(gpu, domain[server], capacity=nvlink_rate, ports=links, medium="nvlink")
     b.add_cables(gpu, switch, capacity=pcie_rate, medium="pcie")
     b.add_cables(switch, nic, capacity=pcie_rate, medium="pcie")
-    return Ends(gpu, nic)
+    return ServerEndpoints(gpu, nic)
 
 
 @register(

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import fabriclab
 from fabriclab import check, units
 from fabriclab.course import judges
-from fabriclab.course.checks import report
+from fabriclab.course.checks import InputRefused, report
 from fabriclab.course.grading.graders import Graders, grade_cells
 from fabriclab.course.grading.limits import Limits
 from fabriclab.course.grading.sandbox import Sandbox

@@ -599,7 +599,7 @@ def rounded_rates(rates: Mapping[str, units.Quantity]) -> dict[str, str]:
     return {name: units.format_rate(units.rate(rate, name)) for name, rate in rates.items()}
 
 
-def rate_scene(marks: list[rulers.Mark], unit: str, rate: float) -> Scene:
+def rate_scene(marks: list[rulers.RulerMark], unit: str, rate: float) -> Scene:
     """Return a ruler with marks and a movable ``rate``, which is in ``unit``."""
     return rulers.ruler_scene(marks, units.rate(f"{rate} {unit}"))
 
