@@ -69,13 +69,13 @@ def uniform_traffic(fabric: Fabric) -> UniformTraffic:
     to_each = send_rates(fabric) / (fabric.n_ranks - 1)
     bytes_per_second, *_ = metrics.traffic.uniform_load(fabric, to_each)
     load = bytes_per_second / np.maximum(fabric.capacity, 1.0)
-    throughput = 1 / load.max()
+    part = 1 / load.max()  # of line rate, until the fullest link is full
     return UniformTraffic(
-        load=load * throughput,
+        load=load * part,
         diameter=hops.diameter,
         mean_hops=hops.mean,
-        throughput=throughput,
-        rate=throughput * (fabric.n_ranks - 1) * to_each.mean(),
+        throughput=part,
+        rate=part * (fabric.n_ranks - 1) * to_each.mean(),
         cables=fabric.n_cables,
     )
 

@@ -757,7 +757,8 @@ def chunks_scene(fabric: Fabric, total: float, chunk: float, mechanism: str) -> 
             bars.append(Bar(lane, 0, time - duration[lane], time))
     lanes = [f"{number} {move.by} {move.over[-1]}" for number, move in enumerate(path.moves, 1)]
 
-    sizes = [1024.0 * 2**power for power in range(5, 14)]  # [B] from 32 KiB to 8 MiB
+    # illustrative: chunks from 32 KiB to 8 MiB, the ends of the slider
+    sizes = [1024.0 * 2**power for power in range(5, 14)]  # [B]
     best_time, best_size = min((path.time(total, size), size) for size in sizes)
     caption = text(
         "live.chunks.said",

@@ -21,7 +21,6 @@ from fabriclab.views.page import spread
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, shade, texts_at
 
 SERVERS = ("mi300x", "dgx1v", "dgx_h100")
-_SIZE = "1 GB"  # illustrative: large enough for rates alone to count
 
 # The picture of the roulette, in px: bars on a line, with a scale of flows beside them.
 _BARS_LEFT = 60.0
@@ -366,7 +365,8 @@ def wirings(fabrics: Mapping[str, Fabric], wiring: str | None = None, seed: int 
 def wirings_scene(fabrics: Mapping[str, Fabric], groups: Ints, wiring: str, seed: int) -> Scene:
     """Return one of the wirings with the load of rings over ``groups``."""
     fabric = fabrics[wiring]
-    rings = run_rings(fabric, groups, seed, _SIZE, "spray")
+    # illustrative: 1 GB is large enough for rates alone to count
+    rings = run_rings(fabric, groups, seed, "1 GB", "spray")
     key = "live.wirings.shuffled" if seed else "live.wirings.order"
     caption = text(key, wiring=wiring, seed=seed, hops=rings.crossings, all=groups.size)
     return scene_of(fabric, rings.run, said=caption)
