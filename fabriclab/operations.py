@@ -14,7 +14,7 @@ from fabriclab.metrics.hops import check_ranks, joined, outside
 from fabriclab.metrics.traffic import times, uniform_load
 from fabriclab.routing.shortest import FAR, ShortestPathSearch
 
-__all__ = ["MonteCarlo", "Report", "fail", "monte_carlo", "parts", "report"]
+__all__ = ["FaultReport", "MonteCarlo", "fail", "monte_carlo", "parts", "report"]
 
 Grouping = str | Mapping[Any, ArrayLike]
 
@@ -96,7 +96,7 @@ def _unknown_part(known: Mapping[Any, Ints], name: object) -> ValueError:
     )
 
 
-class Report(NamedTuple):
+class FaultReport(NamedTuple):
     """What is left of a fabric after faults.
 
     Parameters
@@ -124,10 +124,10 @@ class Report(NamedTuple):
     def __repr__(self) -> str:
         """Show the numbers."""
         lost = f"{self.cut_off.size} ranks cut off, {self.alone.size} alone"
-        return f"<Report: {100 * self.bandwidth:.4g}% of the bandwidth, {lost}, worst pair {self.worst}>"
+        return f"<FaultReport: {100 * self.bandwidth:.4g}% of the bandwidth, {lost}, worst pair {self.worst}>"
 
 
-def report(healthy: Fabric, hurt: Fabric) -> Report:
+def report(healthy: Fabric, hurt: Fabric) -> FaultReport:
     """Return what is left of ``healthy`` in ``hurt``, the same fabric with links of less capacity.
 
     A rank needs a path there and back over cables that work both ways. Left out: the time until the fault is known
@@ -147,7 +147,7 @@ def report(healthy: Fabric, hurt: Fabric) -> Report:
     left = _carried(hurt)
     apart = _apart(hurt)
     worst = _across(hurt, left.link) if left.rate else ()
-    return Report(
+    return FaultReport(
         bandwidth=left.rate / whole,
         cut_off=np.flatnonzero(apart.cut_off),
         alone=np.flatnonzero(apart.alone),

@@ -16,19 +16,19 @@ class ProgramRefused(FabricError):
     """A switch program breaks a rule of the pipeline; the message names the stage and the rule."""
 
 
-def _operator(name: str) -> Callable[..., "Value"]:
+def _operator(name: str) -> Callable[..., "ProgramValue"]:
     """Return a method that records an operation on its operands."""
 
-    def record(*operands: Any) -> "Value":
+    def record(*operands: Any) -> "ProgramValue":
         return combine(name, *operands)
 
     return record
 
 
-def _swapped(name: str) -> Callable[..., "Value"]:
-    """Return a method that records an operation whose first operand is no `Value`, as in 1 + x."""
+def _swapped(name: str) -> Callable[..., "ProgramValue"]:
+    """Return a method that records an operation whose first operand is no `ProgramValue`, as in 1 + x."""
 
-    def record(second: "Value", first: Any) -> "Value":
+    def record(second: "ProgramValue", first: Any) -> "ProgramValue":
         return combine(name, first, second)
 
     return record
@@ -43,14 +43,14 @@ def _refusal(rule: str) -> Callable[..., NoReturn]:
     return refuse
 
 
-class Value:
+class ProgramValue:
     """A value on its way through the pipeline: what computes it, and the first stage that can use it.
 
     Parameters
     ----------
     op : str
         An operation of `ARITHMETIC` or `CONDITIONS`, or the name under which the pipeline holds it.
-    args : tuple of Value
+    args : tuple of ProgramValue
         What it is made from; a constant and a field of the packet have none.
     ready : int
         The first stage in which it can be used. >= 0
@@ -65,7 +65,7 @@ class Value:
     def __init__(
         self,
         op: str,
-        args: tuple["Value", ...] = (),
+        args: tuple["ProgramValue", ...] = (),
         ready: int = 0,
         *,
         gate: bool = False,
@@ -127,9 +127,9 @@ class Value:
     )
 
 
-def value_of(given: Any) -> Value:
+def value_of(given: Any) -> ProgramValue:
     """Return a constant as a value, and a value as it is."""
-    if isinstance(given, Value):
+    if isinstance(given, ProgramValue):
         return given
     if isinstance(given, bool) or not isinstance(given, int):
         raise ProgramRefused(
@@ -138,10 +138,10 @@ def value_of(given: Any) -> Value:
     if not -(2**31) <= given < 2**32:
         raise ProgramRefused(f"{given} does not fit into 32 bits")
     signed = (given + 2**31) % 2**32 - 2**31  # as it looks in 32 bits with a sign
-    return Value(repr(signed))
+    return ProgramValue(repr(signed))
 
 
-def combine(name: str, *operands: Any) -> Value:
+def combine(name: str, *operands: Any) -> ProgramValue:
     """Return the value of an operation; arithmetic takes a stage, a condition is evaluated where it is used."""
     args = tuple(map(value_of, operands))
     if name in ("<<", ">>") and (not isinstance(operands[1], int) or not 0 <= operands[1] < 32):
@@ -159,27 +159,27 @@ def combine(name: str, *operands: Any) -> Value:
     ready = max(arg.ready for arg in args)
     if not gate:
         ready += 1
-    return Value(name, args, ready, gate=gate)
+    return ProgramValue(name, args, ready, gate=gate)
 
 
 def where(condition: Any, this: Any, that: Any) -> Any:
     """Return ``this`` where the condition holds and ``that`` elsewhere; pairs are chosen half by half."""
     if isinstance(this, tuple):
         return tuple(where(condition, a, b) for a, b in zip(this, that, strict=True))
-    if not isinstance(condition, Value) or not condition.gate:
+    if not isinstance(condition, ProgramValue) or not condition.gate:
         raise ProgramRefused(
             f"where needs a condition such as packet.version == 1, not {condition!r}"
         )
     return combine("where", condition, this, that)
 
 
-def saturating_add(first: Any, second: Any) -> Value:
+def saturating_add(first: Any, second: Any) -> ProgramValue:
     """Return a sum that stays at the largest or smallest 32-bit number instead of wrapping."""
     return combine("saturating", first, second)
 
 
-def look_up(key: Any, rows: Sequence[int]) -> Value:
+def look_up(key: Any, rows: Sequence[int]) -> ProgramValue:
     """Return the entry of a table of constants under a key; a key that it does not have gives 0."""
     entries = tuple(int(value_of(row).op) for row in rows)
     key = value_of(key)
-    return Value("look", (key,), key.ready + 1, entries=entries)
+    return ProgramValue("look", (key,), key.ready + 1, entries=entries)

@@ -8,14 +8,14 @@ from typing import Any
 
 from fabriclab import units
 from fabriclab.catalog.tables import read_rows
-from fabriclab.innetwork.expressions import ProgramRefused, Value, value_of
+from fabriclab.innetwork.expressions import ProgramRefused, ProgramValue, value_of
 
 DROP, REPLY, MULTICAST, UP = range(4)
 _OPERATIONS = 4  # in the update of a register, and as many conditions; approximate, see devices.csv
 
 
 @dataclass(frozen=True)
-class Device:
+class SwitchChip:
     """What a switch offers a program; figures without a public source are marked approximate."""
 
     name: str
@@ -29,12 +29,12 @@ class Device:
 
 
 @functools.cache
-def devices() -> Mapping[str, Device]:
+def devices() -> Mapping[str, SwitchChip]:
     """Return the device profiles by name."""
     rows = read_rows(Path(__file__).with_name("data") / "devices.csv")
     profiles = {}
     for row in rows:
-        profiles[row["device"]] = Device(
+        profiles[row["device"]] = SwitchChip(
             name=row["device"],
             approximate=row["approximate"] == "yes",
             source=row["source"],
@@ -64,12 +64,12 @@ class Register:
         # of the switch: gives the last stage
         self.place: Callable[[Register], int] = lambda register: register.stage
 
-    def access(self, index: Any, update: Callable[..., tuple[Any, Any]]) -> Value:
+    def access(self, index: Any, update: Callable[..., tuple[Any, Any]]) -> ProgramValue:
         """Read, change and write one cell in one step; return what the packet takes along to later stages.
 
         Parameters
         ----------
-        index : Value or int
+        index : ProgramValue or int
             Which cell.
         update : callable
             From the content (two values for a pair) to the new content (a tuple for a pair) and what the packet
@@ -82,7 +82,7 @@ class Register:
             )
         self.index = value_of(index)
         wide = bool(self.lanes)
-        self.memory = tuple(Value(name, wide=wide) for name in self.cell_names)
+        self.memory = tuple(ProgramValue(name, wide=wide) for name in self.cell_names)
         given = update(*self.memory)
         if not _is_pair(given) or (self.pair and not _is_pair(given[0])):
             content = "a tuple of two new contents" if self.pair else "the new content"
@@ -102,7 +102,7 @@ class Register:
         before += _without(ends, (*inside, *self.memory))
         self.stage = max(value.ready for value in before)
         self._check_update(inside)
-        return Value(f"{self.name}_out", (), self.place(self) + 1, wide=wide)
+        return ProgramValue(f"{self.name}_out", (), self.place(self) + 1, wide=wide)
 
     @property
     def cell_names(self) -> list[str]:
@@ -111,7 +111,7 @@ class Register:
             return [f"{self.name}_a", f"{self.name}_b"]
         return [f"{self.name}_a"]
 
-    def _check_update(self, inside: Sequence[Value]) -> None:
+    def _check_update(self, inside: Sequence[ProgramValue]) -> None:
         """Refuse an update that computes more from a cell than a stateful unit can."""
         if any(value.op == "look" for value in inside):
             raise ProgramRefused(
@@ -131,25 +131,29 @@ def _is_pair(given: Any) -> bool:
     return isinstance(given, tuple | list) and len(given) == 2
 
 
-def _is_among(value: Value, others: Iterable[Value]) -> bool:
+def _is_among(value: ProgramValue, others: Iterable[ProgramValue]) -> bool:
     """Return whether a value is one of others; == would record a comparison."""
     return any(value is other for other in others)
 
 
-def _without(values: Iterable[Value], others: Sequence[Value]) -> list[Value]:
+def _without(values: Iterable[ProgramValue], others: Sequence[ProgramValue]) -> list[ProgramValue]:
     """Return the values that are none of the others."""
     return [value for value in values if not _is_among(value, others)]
 
 
-def _computed_from(start: Sequence[Value], ends: Iterable[Value]) -> list[Value]:
+def _computed_from(
+    start: Sequence[ProgramValue], ends: Iterable[ProgramValue]
+) -> list[ProgramValue]:
     """Return the values between ``start`` and ``ends`` that depend on ``start``."""
-    found: dict[int, Value] = {}  # by identity
+    found: dict[int, ProgramValue] = {}  # by identity
     for end in ends:
         _add_dependents(end, start, found)
     return list(found.values())
 
 
-def _add_dependents(value: Value, start: Sequence[Value], found: dict[int, Value]) -> bool:
+def _add_dependents(
+    value: ProgramValue, start: Sequence[ProgramValue], found: dict[int, ProgramValue]
+) -> bool:
     """Return whether a value depends on ``start``; add it to ``found`` if it is not itself one of them."""
     if _is_among(value, start):
         return True
@@ -167,11 +171,11 @@ class Packet:
 
     def __init__(self, fields: Mapping[str, int]) -> None:
         """Name the fields with their bits."""
-        self.fields = {name: Value(f"p_{name}") for name in fields}
-        self.payload = Value("payload", wide=True)
-        self.actions: list[tuple[int, Value]] = []
+        self.fields = {name: ProgramValue(f"p_{name}") for name in fields}
+        self.payload = ProgramValue("payload", wide=True)
+        self.actions: list[tuple[int, ProgramValue]] = []
 
-    def __getattr__(self, field: str) -> Value:
+    def __getattr__(self, field: str) -> ProgramValue:
         """Return a field of the header."""
         if field not in self.fields:
             raise ProgramRefused(
@@ -184,15 +188,15 @@ class Packet:
         getattr(self, field)
         self.fields[field] = value_of(value)
 
-    def reply(self, when: Value) -> None:
+    def reply(self, when: ProgramValue) -> None:
         """Send the packet back to where it came from, where a condition holds; else it is dropped."""
         self.actions.append((REPLY, when))
 
-    def multicast(self, when: Value) -> None:
+    def multicast(self, when: ProgramValue) -> None:
         """Send the packet to all workers of its job, where a condition holds; else it is dropped."""
         self.actions.append((MULTICAST, when))
 
-    def up(self, when: Value) -> None:
+    def up(self, when: ProgramValue) -> None:
         """Send the packet to the switch above, where a condition holds; else it is dropped."""
         self.actions.append((UP, when))
 

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
 from fabriclab.core import Ints
-from fabriclab.innetwork.expressions import ProgramRefused, Value
-from fabriclab.innetwork.pipeline import DROP, Device, Packet, Program, Register, devices
+from fabriclab.innetwork.expressions import ProgramRefused, ProgramValue
+from fabriclab.innetwork.pipeline import DROP, Packet, Program, Register, SwitchChip, devices
 
 _LEAST = -(2**31)
 _MOST = 2**31 - 1
@@ -104,7 +104,7 @@ class Switch:
     ----------
     program : Program
         A fresh one; it is recorded here.
-    device : str or Device
+    device : str or SwitchChip
         A profile of `devices`.
 
     Raises
@@ -113,10 +113,10 @@ class Switch:
         If the program does not fit, with the stage and the rule.
     """
 
-    def __init__(self, program: Program, device: str | Device = "tofino1") -> None:
+    def __init__(self, program: Program, device: str | SwitchChip = "tofino1") -> None:
         """Record the program, place it and set all registers to 0."""
         profiles = devices()
-        if isinstance(device, Device):
+        if isinstance(device, SwitchChip):
             self.device = device
         else:
             self.device = profiles[units.choice(device, "device", profiles)]
@@ -292,7 +292,7 @@ class Switch:
         payload = code.name(self.packet.payload, wide=True)
         return code.function(self.program.fields, f"Outcome(drop, {{{fields}}}, {payload})")
 
-    def _check_tables(self, values: Iterable[Value]) -> None:
+    def _check_tables(self, values: Iterable[ProgramValue]) -> None:
         """Refuse tables that are larger than the memory of a stage."""
         for value in values:
             need = 4 * len(value.entries)  # [B]
@@ -320,9 +320,11 @@ class _Code:
         self.many = many
         self.lines: list[str] = []
         self.names: dict[int, str] = {}
-        self.kept: list[Value] = []  # so that no other value gets the identity of one of these
+        self.kept: list[
+            ProgramValue
+        ] = []  # so that no other value gets the identity of one of these
 
-    def name(self, v: Value, *, wide: bool = False) -> str:
+    def name(self, v: ProgramValue, *, wide: bool = False) -> str:
         """Return the name of the variable that holds a value, after the lines that compute it."""
         if not v.args:
             name = v.op
@@ -352,7 +354,7 @@ class _Code:
         for cell, name in zip(cells.values(), new, strict=True):
             self.lines.append(f"{cell} = {name}")
 
-    def _emit(self, v: Value) -> str:
+    def _emit(self, v: ProgramValue) -> str:
         """Add the line that computes a value, and return the name of its variable."""
         args = [self.name(a, wide=v.wide) for a in v.args]
         if v.op == "look":
@@ -387,7 +389,7 @@ class _Code:
         return run
 
 
-def _depends(v: Value) -> bool:
+def _depends(v: ProgramValue) -> bool:
     """Return whether a value depends on the payload or on what registers hold."""
     return v.op.endswith("_out") or v.op == "payload" or any(map(_depends, v.args))
 

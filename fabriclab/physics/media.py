@@ -31,7 +31,7 @@ MEDIA = tuple(_MEDIA)
 _PORT, _MODULE = "400 Gb/s", "800 Gb/s"  # source: catalog media, sr4 and dr4x2
 
 
-class Choice(NamedTuple):
+class MediumChoice(NamedTuple):
     """A medium, what both ends of a link draw [W] and cost [USD], and how far it reaches [m]."""
 
     medium: str
@@ -45,7 +45,7 @@ def choose(
     rate: units.Quantity = _PORT,
     by: str = "power",
     media: Sequence[str] = MEDIA,
-) -> Choice:
+) -> MediumChoice:
     """Return the medium of least power or price that reaches, for a link of one ``rate`` between two switches.
 
     A link takes its share of modules of 800 Gb/s. Prices of copper, multimode and long fibre, and the power of long
@@ -98,12 +98,12 @@ def choose(
     return min(fits, key=lambda option: (getattr(option, by), option.power, option.price))
 
 
-def _option(medium: str, share: float) -> Choice:
+def _option(medium: str, share: float) -> MediumChoice:
     """Return a medium with the power and price of both ends, of which a link uses a share."""
     far, watts, dollars = [
         fact(part, attribute, table) for table, part, attribute in _MEDIA[medium]
     ]
-    return Choice(medium, 2 * share * watts, 2 * share * dollars, far)
+    return MediumChoice(medium, 2 * share * watts, 2 * share * dollars, far)
 
 
 def hall(

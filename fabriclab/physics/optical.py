@@ -20,7 +20,7 @@ _COARSE, _DENSE = 1271e-9, 193.1e12
 _WHOLE = "800 Gb/s"  # source: catalog media, dr8
 
 
-class Budget(NamedTuple):
+class OpticalBudget(NamedTuple):
     """What arrives [dBm], how much more than needed [dB], and how far it could go [m]."""
 
     received: float
@@ -43,7 +43,7 @@ def budget(
     length: Numbers,
     losses: Mapping[str, float] | None = None,
     attenuation: float | None = None,
-) -> Budget:
+) -> OpticalBudget:
     """Return the power budget of a lane of light.
 
     Received = launch - losses - attenuation x length. Leaves out dispersion, which ends a link of 100 Gb/s lanes
@@ -84,7 +84,7 @@ def budget(
         )
     spare = launch - sum(lost.values()) - sensitivity
     far = one(length, "length", "length")
-    return Budget(
+    return OpticalBudget(
         spare + sensitivity - per_km * far / 1e3,
         spare - per_km * far / 1e3,
         max(spare, 0) / per_km * 1e3,

@@ -24,7 +24,7 @@ _DEFAULTS = {
 }
 
 
-class Link(NamedTuple):
+class RadioLink(NamedTuple):
     """Received power [dBm], signal over noise [dB], and the rate of Shannon [B/s] of one channel, any shape."""
 
     received: Floats
@@ -83,7 +83,7 @@ def link(
     noise_figure: float | None = None,
     implementation: float | None = None,
     bandwidth: units.Quantity | None = None,
-) -> Link:
+) -> RadioLink:
     """Return what arrives over a distance, and the most that one channel could carry.
 
     Shannon's rate is a bound for perfect coding: the 6.76 Gb/s of 802.11ad at 2 m are a sixth of it. Noise figure,
@@ -122,7 +122,7 @@ def link(
     )
     received = np.asarray(sent + caught - path_loss(distance) - si(lost, "count", "lost", -DB, DB))
     snr = np.asarray(received - poor - worse - _NOISE - 10 * np.log10(width))
-    return Link(received, snr, np.asarray(width / 8 * np.log2(1 + 10 ** (snr / 10))))
+    return RadioLink(received, snr, np.asarray(width / 8 * np.log2(1 + 10 ** (snr / 10))))
 
 
 def blockage() -> float:

@@ -44,7 +44,7 @@ def _of(part: str, attribute: str, **where: str) -> float:
 
 
 @dataclass(frozen=True)
-class Budget:
+class LatencyBudget:
     """The parts of an operation's time, in order.
 
     Parameters
@@ -77,7 +77,7 @@ class Budget:
         size = units.format_size(self.size)
         time = units.format_time(self.time)
         one_way = units.format_time(self.one_way)
-        return f"<Budget: {self.op} of {size} in {time}, data there after {one_way}>"
+        return f"<LatencyBudget: {self.op} of {size} in {time}, data there after {one_way}>"
 
     def _repr_html_(self) -> str:
         html = f"<table><caption>{self.op} of {units.format_size(self.size)}</caption>"
@@ -96,7 +96,7 @@ def budget(
     link: str = "ib-ndr",
     switches: int = 1,
     cable: units.Quantity = 2.0,
-) -> Budget:
+) -> LatencyBudget:
     """Return what an operation takes, term by term.
 
     Payload passes PCIe, wire and PCIe in pieces, one after another for the first piece and as a pipeline for the rest.
@@ -123,7 +123,7 @@ def budget(
     Examples
     --------
     >>> budget("WRITE", 8, inline=True), budget("READ", "1 MiB").op
-    (<Budget: WRITE of 8 B in 2.56 us, data there after 1.46 us>, 'READ')
+    (<LatencyBudget: WRITE of 8 B in 2.56 us, data there after 1.46 us>, 'READ')
     """
     n = units.size(size)
     gpu = units.choice(poster, "poster", POSTERS) != "host"
@@ -179,7 +179,7 @@ def budget(
         parts.append(("acknowledgement", net + nic))
         parts.append(("completion written", write))
     parts.append(("poll", poll))
-    return Budget(op, n, tuple(parts), arrived)
+    return LatencyBudget(op, n, tuple(parts), arrived)
 
 
 def _net_latency(link: _Link, switches: int, cable: units.Quantity) -> float:

@@ -9,7 +9,7 @@ from fabriclab.registry import register
 from fabriclab.routing.shortest import Links, PairRoutes, Paths, Seed, follow
 
 
-class Grid(NamedTuple):
+class RankGrid(NamedTuple):
     """Links of a grid: arrays with an entry for each link of the fabric, (L,)."""
 
     dimension: Ints  # along which the link leads; -1 for links of hosts
@@ -67,7 +67,7 @@ def by_dimension(
     return follow(fabric, paths, source, target, subflows, pick)
 
 
-def _grid(fabric: Fabric) -> Grid:
+def _grid(fabric: Fabric) -> RankGrid:
     """Return the dimension and direction of each link, read off the coordinates; refuse a fabric that is no grid."""
     transit = fabric.transit
     inner = np.flatnonzero(transit[fabric.source] & transit[fabric.target])  # (I,) links
@@ -96,7 +96,7 @@ def _grid(fabric: Fabric) -> Grid:
         raise ValueError(msg + f"{name} does not fit; take updown, or shortest")
 
     closes_ring = (np.abs(by) > 1) & ~meshed[dimension]
-    grid = Grid(
+    grid = RankGrid(
         dimension=np.full(fabric.n_links, -1),
         down=np.zeros(fabric.n_links, np.bool_),
         wraps=np.zeros(fabric.n_links, np.bool_),

@@ -149,7 +149,9 @@ def _check_nvlinks(gpus: int) -> None:
         raise ValueError(msg + "; take more servers, or leave out their inside with expand=False")
 
 
-def _add_servers(b: FabricBuilder, server: Ints, local: Ints, nvlink: _Rate, pcie: _Rate) -> ServerEndpoints:
+def _add_servers(
+    b: FabricBuilder, server: Ints, local: Ints, nvlink: _Rate, pcie: _Rate
+) -> ServerEndpoints:
     """Add the inside of all servers; ``server`` and ``local`` are of each GPU."""
     ports, links = _nvlinks()
     if pcie is None:

@@ -44,11 +44,11 @@ class SandboxError(FabricError):
 
 
 class _Over(Exception):
-    """A session is over, with this `Outcome`."""
+    """A session is over, with this `CallOutcome`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CallOutcome:
     """What came of a call: a value of JSON's types, or a problem by its key; and its processor time [s]."""
 
     value: Any = None
@@ -99,7 +99,7 @@ class Session:
         spent: dict[str, Spent] | None = None,
     ) -> None:
         """Have a child forked, and run the prelude and the cells in it."""
-        self._box, self._limits, self._over, self.ended_by = box, box.limits, Outcome(), ""
+        self._box, self._limits, self._over, self.ended_by = box, box.limits, CallOutcome(), ""
         self._rest, self._requests, self._final = b"", 0, 0.0
         self._proxies: list[Proxy] = []
         self._spent = {} if spent is None else spent
@@ -116,7 +116,7 @@ class Session:
                 socket.send_fds(self._control, [b"run"], [theirs.fileno()])
             self.active, pid = self._greeting()
             if box.active not in ((), self.active):
-                raise _Over(Outcome(problem="start", said=f"{box.active} {self.active}"))
+                raise _Over(CallOutcome(problem="start", said=f"{box.active} {self.active}"))
             self._clock = ProcessorClock(pid, family="seccomp" not in self.active)
             self._charged = self._told = self._clock.read()
             self._part = self._spent[CELLS] = Spent()  # each time that they run
@@ -127,7 +127,7 @@ class Session:
                 raise
             raise SandboxError(text("sandbox.start", said=box.last_words or str(error))) from None
 
-    def call(self, name: str, /, *args: Any) -> Outcome:
+    def call(self, name: str, /, *args: Any) -> CallOutcome:
         """Call a function of the learner's by its name and return what came of it; nothing that it does raises here.
 
         Arguments are numbers, strings, lists, dictionaries, arrays, and proxies.
@@ -184,7 +184,7 @@ class Session:
         self._line.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 0)
         return tuple(json.loads(found)["active"]), pid
 
-    def _ask(self, ask: dict[str, Any], part: str) -> Outcome:
+    def _ask(self, ask: dict[str, Any], part: str) -> CallOutcome:
         """Send one question to a part; return its answer, or the problem that ended the session."""
         self._charge()  # what ran since the last answer is charged to the part that gave it
         self._part = self._spent.setdefault(part, Spent())
@@ -204,28 +204,28 @@ class Session:
         self._part.processor += new
         self._charged += new
 
-    def _answer(self, ask: dict[str, Any]) -> Outcome:
+    def _answer(self, ask: dict[str, Any]) -> CallOutcome:
         token = secrets.token_hex(8)
         reply = self._exchange({"id": token, **ask})
         while "proxy" in reply:
             reply = self._exchange(self._served(reply))
         if reply.get("id") != token:  # forged, or a second answer to the question before
-            raise _Over(Outcome(problem="protocol"))
+            raise _Over(CallOutcome(problem="protocol"))
         if "problem" not in reply:
-            return Outcome(reply.get("value"))
+            return CallOutcome(reply.get("value"))
         problem, said, place = (reply.get(key) for key in ("problem", "said", "place"))
         if problem not in _REPORTED or not isinstance(said, str):
-            raise _Over(Outcome(problem="protocol"))
+            raise _Over(CallOutcome(problem="protocol"))
         said = shown(said)
         if isinstance(place, list) and [type(n) for n in place] == [int, int]:
             said = text("sandbox.at", said=said, cell=place[0], line=place[1])
-        return Outcome(None, problem, said)
+        return CallOutcome(None, problem, said)
 
     def _served(self, request: dict[str, Any]) -> dict[str, Any]:
         """Call the method of a proxy's target that the child asks for."""
         self._requests += 1
         if self._requests > self._limits.requests:
-            raise _Over(Outcome(problem="requests", said=f"{self._limits.requests}"))
+            raise _Over(CallOutcome(problem="requests", said=f"{self._limits.requests}"))
         number, method, args, options = (
             request.get(key) for key in ("proxy", "method", "args", "options")
         )
@@ -240,7 +240,7 @@ class Session:
             or not isinstance(args, list)
             or not isinstance(options, dict)
         ):
-            raise _Over(Outcome(problem="protocol"))
+            raise _Over(CallOutcome(problem="protocol"))
         try:
             return {
                 "value": _packed(
@@ -278,7 +278,7 @@ class Session:
         except (ValueError, TypeError, RecursionError):
             reply = None
         if not isinstance(reply, dict):
-            raise _Over(Outcome(problem="protocol"))
+            raise _Over(CallOutcome(problem="protocol"))
         return reply
 
     def _longest_wait(self, begin: float) -> float:
@@ -290,15 +290,15 @@ class Session:
         self._charge()
         processor_left = self._limits.cpu_s - self._part.processor
         if processor_left <= 0:
-            raise _Over(Outcome(problem="cpu", said=f"{self._limits.cpu_s:g} s"))
+            raise _Over(CallOutcome(problem="cpu", said=f"{self._limits.cpu_s:g} s"))
 
         waited = time.monotonic() - begin
         part_left = self._limits.wall_s - self._part.wall - waited
         question_left = self._limits.question_s - self._question.wall - waited
         if part_left <= 0:
-            raise _Over(Outcome(problem="time", said=f"{self._limits.wall_s:g} s"))
+            raise _Over(CallOutcome(problem="time", said=f"{self._limits.wall_s:g} s"))
         if question_left <= 0:
-            raise _Over(Outcome(problem="time", said=f"{self._limits.question_s:g} s"))
+            raise _Over(CallOutcome(problem="time", said=f"{self._limits.question_s:g} s"))
         return min(max(processor_left / self._cores, _SHORTEST), part_left, question_left)
 
     def _wait(self, seconds: float, *, sending: bool = False) -> bool:
@@ -318,17 +318,17 @@ class Session:
         if not piece:  # the child is dead, or has closed its end
             raise self._ended()
         if len(self._rest) + len(piece) > self._limits.reply:
-            raise _Over(Outcome(problem="long", said=f"{self._limits.reply}"))
+            raise _Over(CallOutcome(problem="long", said=f"{self._limits.reply}"))
         return piece
 
     def _ended(self) -> _Over:
         """Return how the child ended."""
         status, cpu = self.close()
         if os.WIFEXITED(status):
-            return _Over(Outcome(problem="exited", said=f"{os.WEXITSTATUS(status)}"))
+            return _Over(CallOutcome(problem="exited", said=f"{os.WEXITSTATUS(status)}"))
         if os.WTERMSIG(status) == signal.SIGXCPU or cpu >= self._limits.process_s:
-            return _Over(Outcome(problem="cpu", said=f"{self._limits.cpu_s:g} s"))
-        return _Over(Outcome(problem="killed", said=signal.Signals(os.WTERMSIG(status)).name))
+            return _Over(CallOutcome(problem="cpu", said=f"{self._limits.cpu_s:g} s"))
+        return _Over(CallOutcome(problem="killed", said=signal.Signals(os.WTERMSIG(status)).name))
 
 
 def _packed(value: Any, proxies: list[Proxy]) -> Any:

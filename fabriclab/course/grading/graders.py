@@ -28,7 +28,7 @@ from ._session import QUESTION, shown
 from .limits import Limits
 from .notebooks import STUB
 from .results import RECORD, Entry, Record
-from .sandbox import PATIENCE, Outcome, Sandbox, SandboxError
+from .sandbox import PATIENCE, CallOutcome, Sandbox, SandboxError
 from .works import Work
 
 Line: TypeAlias = "Connection[Any, Any]"
@@ -51,27 +51,27 @@ class Own:
         """Run the cells in a new namespace, without limits; the library is here, so the prelude is not needed."""
         self._names: dict[str, Any] = {"__name__": "__main__"}
         found = [self._attempt(exec, code, self._names) for code in cells]
-        self.cells = next((outcome for outcome in found if not outcome.ok), Outcome())
+        self.cells = next((outcome for outcome in found if not outcome.ok), CallOutcome())
         return self
 
     def close(self) -> None:
         """Do nothing: the namespace goes with the next session."""
 
-    def call(self, name: str, /, *args: Any) -> Outcome:
+    def call(self, name: str, /, *args: Any) -> CallOutcome:
         """Call a function by its name."""
         function = self._names.get(name)
         if not callable(function):
-            return Outcome(None, "missing", name, name=name) if self.cells.ok else self.cells
+            return CallOutcome(None, "missing", name, name=name) if self.cells.ok else self.cells
         return replace(self._attempt(function, *map(handed, args)), name=name)
 
-    def _attempt(self, function: Callable[..., Any], *args: Any) -> Outcome:
+    def _attempt(self, function: Callable[..., Any], *args: Any) -> CallOutcome:
         """Return what a call gives, or how it went wrong, with its processor time."""
         begin = time.process_time()
         try:
-            found = Outcome(kept(called(function, *args), self._names))
+            found = CallOutcome(kept(called(function, *args), self._names))
         except (Exception, SystemExit) as error:
             problem = "syntax" if isinstance(error, SyntaxError) else "raised"
-            found = Outcome(None, problem, shown(f"{type(error).__name__}: {error}"))
+            found = CallOutcome(None, problem, shown(f"{type(error).__name__}: {error}"))
         return replace(found, seconds=time.process_time() - begin)
 
 
@@ -103,7 +103,7 @@ def grade_cells(
     spent = {QUESTION: waited or Spent()}
     session = box.session(cells, question.prelude, spent)
     outcomes = [session.cells]
-    ended = dict[str, Outcome]()  # function -> what ended its session
+    ended = dict[str, CallOutcome]()  # function -> what ended its session
 
     def ask(name: str, /, *args: Any) -> Any:
         nonlocal session

@@ -26,10 +26,10 @@ import fabriclab
 from fabriclab.texts import text
 
 from ._clock import Spent
-from ._session import PATIENCE, Outcome, SandboxError, Session, cut
+from ._session import PATIENCE, CallOutcome, SandboxError, Session, cut
 from .limits import Limits
 
-__all__ = ["PATIENCE", "Outcome", "Sandbox", "SandboxError", "Session"]
+__all__ = ["PATIENCE", "CallOutcome", "Sandbox", "SandboxError", "Session"]
 # The program is loaded as a package of another name, so that nothing of fabriclab is in its memory.
 _BOOT = (
     "import sys, types; p = types.ModuleType('child'); p.__path__ = sys.argv[1:]; sys.modules['child'] = p; "

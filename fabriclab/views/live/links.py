@@ -148,7 +148,7 @@ def medium_scene(length: float, rate: str, by: str) -> Scene:
     return Scene(caption, Table(columns), layers, 208.0, alt=caption)
 
 
-def medium_rows(length: float, rate: str, by: str, best: media.Choice) -> MediumRows:
+def medium_rows(length: float, rate: str, by: str, best: media.MediumChoice) -> MediumRows:
     """Return reach and cost of every medium at ``rate``, and which of them is ``best``."""
     cables = [media.choose(0.0, rate, by, [medium]) for medium in media.MEDIA]
     reach = np.array([cable.reach for cable in cables], dtype=np.float64)

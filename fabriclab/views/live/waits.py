@@ -28,7 +28,7 @@ _TIERS = ("HBM", "DDR", "CXL")
 
 
 @dataclass(frozen=True, slots=True)
-class LatencyPart:
+class LatencyTerm:
     """One part of a message's latency: how often it counts on the path, and the facts about it."""
 
     count: float  # of devices, or metres of cable
@@ -104,16 +104,16 @@ def latency_scene(way: str, switches: int, metres: float) -> Scene:
     return stacked(bars, lanes, labels, caption, Table(columns))
 
 
-def latency_parts(way: str, switches: int, metres: float) -> list[LatencyPart]:
+def latency_parts(way: str, switches: int, metres: float) -> list[LatencyTerm]:
     """Return stack, adapters, switches, coding and cables of a path, in this order."""
     network, _, stack = way.partition(", ")
     cables = switches + 1
     return [
-        LatencyPart(1, facts_of(stack)),
-        LatencyPart(1, facts_of("adapters")),
-        LatencyPart(switches, facts_of(network)),
-        LatencyPart(cables, facts_of("coding")),
-        LatencyPart(cables * metres, facts_of("cables")),
+        LatencyTerm(1, facts_of(stack)),
+        LatencyTerm(1, facts_of("adapters")),
+        LatencyTerm(switches, facts_of(network)),
+        LatencyTerm(cables, facts_of("coding")),
+        LatencyTerm(cables * metres, facts_of("cables")),
     ]
 
 

@@ -26,7 +26,7 @@ __all__ = ["Choice", "Control", "Live", "Slider", "Table", "live_view", "table"]
 _HERE = Path(__file__).parent
 
 
-class Model(anywidget.AnyWidget):
+class LiveModel(anywidget.AnyWidget):
     """What a view keeps in step with the browser, from the moment when it is first shown.
 
     A widget says to the browser that it is there as soon as it is made. This one waits until somebody asks for its
@@ -67,7 +67,7 @@ class Model(anywidget.AnyWidget):
         return address
 
 
-class Live(Model):
+class Live(LiveModel):
     """A view that follows its controls: a widget, so that ``ipywidgets.VBox([view])`` and others of its kind take it.
 
     Parameters

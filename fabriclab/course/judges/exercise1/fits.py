@@ -403,7 +403,7 @@ def model(ask: Ask, rng: Rng) -> Verdict:
 # ex1-e -----------------------------------------------------------------------------------------------------------
 
 
-class Region(NamedTuple):
+class SizeRegion(NamedTuple):
     """The neighbouring measured sizes between which two sweeps change places for good [B]."""
 
     low: float
@@ -429,12 +429,12 @@ class SweepPair(NamedTuple):
         """Return the places after which the other library is the faster one."""
         return np.flatnonzero(np.diff(self.a < self.b))
 
-    def region(self) -> Region | None:
+    def region(self) -> SizeRegion | None:
         """Return where the two change places for good, or None if the same one is faster at both ends."""
         turns = self.turns()
         if turns.size % 2 == 0:
             return None
-        return Region(float(self.sizes[turns[0]]), float(self.sizes[turns[-1] + 1]))
+        return SizeRegion(float(self.sizes[turns[0]]), float(self.sizes[turns[-1] + 1]))
 
 
 def _published(rng: Rng, row: Mapping[str, str]) -> SweepPair:
@@ -517,7 +517,7 @@ def _mixed(rng: Rng, sets: Sequence[tuple[SweepPair, SweepPair]]) -> list[SweepP
     return [*first, *second]
 
 
-def _are_disjoint(regions: Iterable[Region | None]) -> bool:
+def _are_disjoint(regions: Iterable[SizeRegion | None]) -> bool:
     """Return whether no size lies in two of the regions."""
     ends = sorted(region for region in regions if region)
     return all(lower.high < upper.low for lower, upper in itertools.pairwise(ends))

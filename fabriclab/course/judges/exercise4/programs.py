@@ -27,7 +27,7 @@ from fabriclab.innetwork.expressions import (
     ARITHMETIC,
     CONDITIONS,
     ProgramRefused,
-    Value,
+    ProgramValue,
     combine,
     value_of,
 )
@@ -97,7 +97,7 @@ class Recorded(Program):
         packet.payload = value_of(payload)
         packet.actions = [*zip(self.said["actions"], whens, strict=True)]
 
-    def _follow(self, steps: Iterator[Sequence[Any]], memory: Sequence[Value]) -> list[Any]:
+    def _follow(self, steps: Iterator[Sequence[Any]], memory: Sequence[ProgramValue]) -> list[Any]:
         """Do steps up to the end of an access, and return what it writes and gives."""
         for op, args, entries in steps:
             given = [self._values[i] for i in args]
@@ -107,7 +107,7 @@ class Recorded(Program):
                 register = self.registers[entries[0]]
                 self._values.append(None)
 
-                def update(*held: Value, pair: bool = register.pair) -> tuple[Any, Any]:
+                def update(*held: ProgramValue, pair: bool = register.pair) -> tuple[Any, Any]:
                     *new, out = self._follow(steps, held)
                     return (tuple(new) if pair else new[0]), out
 
@@ -122,7 +122,7 @@ class Recorded(Program):
                 self._values.append(self._leaves[op] if op in self._leaves else int(op))
         return []
 
-    def _given(self, name: str, value: Value) -> Value:
+    def _given(self, name: str, value: ProgramValue) -> ProgramValue:
         self._leaves[f"{name}_out"] = value
         return value
 

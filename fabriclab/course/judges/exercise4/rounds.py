@@ -59,7 +59,7 @@ class Crew:
         return switch
 
 
-class Answer(NamedTuple):
+class SwitchAnswer(NamedTuple):
     """What a worker has returned."""
 
     packets: list[Packet]
@@ -67,7 +67,7 @@ class Answer(NamedTuple):
     timer: float | None  # [s]
 
 
-def checked(answer: Any, bits: Mapping[str, int], lanes: int) -> Answer:
+def checked(answer: Any, bits: Mapping[str, int], lanes: int) -> SwitchAnswer:
     """Return what a worker has returned; Misread says what is wrong with its packets or its timer.
 
     Parameters
@@ -87,7 +87,7 @@ def checked(answer: Any, bits: Mapping[str, int], lanes: int) -> Answer:
         seconds = units.time(timer, "timer")
         if not seconds > 0:
             raise Misread(message(4, "timer", got=brief(timer, 40)))
-    return Answer(packets, total, seconds)
+    return SwitchAnswer(packets, total, seconds)
 
 
 def _check_packet(header: Header, values: list[int], bits: Mapping[str, int], lanes: int) -> None:
