@@ -70,7 +70,7 @@ def test_bandwidth_by_hand():
     }
     same = operations.report(fabric, fabric)
     assert same.bandwidth == 1 and repr(same).startswith(
-        "<Report: 100% of the bandwidth, 0 ranks cut off, 0 alone"
+        "<FaultReport: 100% of the bandwidth, 0 ranks cut off, 0 alone"
     )
 
 
