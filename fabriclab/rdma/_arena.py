@@ -58,6 +58,7 @@ class QueuePairWord(IntEnum):
     DEST_TOKEN = 8  # token of the segment of that pair
     PSN = 9  # packet number that it expects first (rq_psn)
     QKEY = 10  # key that a datagram must carry
+    # source: 11 is a place in our own table
     RNR_TIMER = 11  # code of the time that a sender waits while no buffer is there (min_rnr_timer)
     READS = 12  # READs and atomics that it answers at a time (max_dest_rd_atomic)
 
