@@ -1,7 +1,7 @@
-"""What a learner sees and types.
+"""The values that a learner sees, and the reading of answers that a learner types.
 
-Every answer shows itself as text, as HTML and as Markdown. What a learner typed is read kindly: comma decimals, units
-in any prefix, and factors that have a name.
+Every value shows itself as text, as HTML and as Markdown. Answers are read generously: decimal commas and units with
+any prefix are understood, and wrong answers that are off by a well-known factor are recognised.
 """
 
 import html
@@ -19,7 +19,7 @@ from fabriclab.core import as_text
 from fabriclab.errors import FileFormat
 from fabriclab.texts import switched_on, text
 
-# The stripe repeats what the sentence says, so nothing rests on colour alone.
+# The colour of the stripe only repeats what the sentence says.
 STRIPES = {"good": "#009E73", "wait": "#E69F00", "plain": "#888888"}
 
 
@@ -39,29 +39,29 @@ class NewerFile(_Spoken, FileFormat):
 
 
 def refuse_if(wrong: object, key: str, /, **fields: object) -> None:
-    """Raise `InputRefused` with the sentence ``key`` if something is wrong."""
+    """Raise `InputRefused` with the sentence ``key`` if ``wrong`` is true."""
     if wrong:
         raise InputRefused(text(key, **fields))
 
 
 @dataclass(frozen=True)
 class Shown:
-    """Sentences and tables that show themselves as text, as HTML or as Markdown; ``data`` holds them as values.
+    """Sentences and tables that show themselves as text, as HTML or as Markdown; ``data`` has the values in them.
 
-    What stands between backticks, in a sentence or a cell, is a line to type.
+    Text between backticks, in a sentence or a cell, is a line to type.
     """
 
-    lines: Sequence[str]  # above the table; an empty one is left out
+    lines: Sequence[str]  # sentences above the table; empty ones are left out
     state: str = "plain"  # good, wait (something is missing) or plain
     head: Sequence[str] = ()
-    rows: Sequence[tuple[Any, ...]] = ()  # a cell (words, address) is a link
-    after: Sequence[str] = ()  # sentences below
+    rows: Sequence[tuple[Any, ...]] = ()  # a pair (words, address) is a link
+    after: Sequence[str] = ()  # sentences below the table
     data: Mapping[str, Any] = field(default_factory=dict)
     parts: Sequence["Shown"] = ()  # further tables, between the first and ``after``
-    extra: Callable[[], str] = str  # makes HTML for the end when it is shown, such as a link
-    # Draws a picture that says the same as lines, rows and ``after``.
+    extra: Callable[[], str] = str  # returns HTML for the end, such as a link; called when shown
+    # Returns a picture, which replaces lines, rows and ``after`` in HTML.
     picture: Callable[[], Any] | None = None
-    live: Callable[[], Any] | None = None  # makes a live view that asks the same
+    live: Callable[[], Any] | None = None  # returns a live view for the same
 
     def __repr__(self) -> str:
         """Show everything as plain text."""
@@ -88,7 +88,7 @@ class Shown:
         return json.dumps(self.data, indent=1)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Any:
-        """Return what a notebook shows: the live view where there is one, else HTML, in text mode words."""
+        """Return what a notebook shows: the live view if there is one, else HTML; in text mode only words."""
         words = {"text/plain": repr(self)}
         html = self._repr_html_()
         if html is None:
@@ -99,7 +99,7 @@ class Shown:
         return {**data, **words, "text/html": html}, metadata
 
     def _repr_html_(self) -> str | None:
-        """Return everything as HTML behind a coloured stripe, or nothing in text mode."""
+        """Return everything as HTML beside a coloured stripe, or None in text mode."""
         if switched_on("FABRICLAB_TEXT"):
             return None
         inner = "".join(
@@ -117,7 +117,7 @@ class Shown:
         return f'<div style="{stripe}">{inner}</div>'
 
     def _html_table(self) -> str:
-        """Return the table as HTML; empty without rows."""
+        """Return the table as HTML, or an empty text if it has no rows."""
         if not self.rows:
             return ""
         head = "".join(_cell("th", cell, ' scope="col"') for cell in self.head)
@@ -130,16 +130,16 @@ class Shown:
 
 @dataclass(frozen=True)
 class Together:
-    """Several values that show themselves one below the other, each as if it ended a cell of its own."""
+    """Several values that a notebook shows one below the other, each as if it ended a cell of its own."""
 
     things: tuple[Any, ...]
 
     def __repr__(self) -> str:
-        """Show the words of each, with an empty line between."""
+        """Show the words of all values, with empty lines between them."""
         return "\n\n".join(map(str, self.things))
 
     def _ipython_display_(self) -> None:
-        """Show each in a notebook, in its own form: live view, picture, table or text."""
+        """Show each value in a notebook in its own form: live view, picture, table or text."""
         from IPython.display import display
 
         for thing in self.things:
@@ -147,23 +147,23 @@ class Together:
 
 
 def _html_lines(sentences: Sequence[str]) -> str:
-    """Return each sentence in a line of its own; empty ones are left out."""
+    """Return sentences as HTML, each in a line of its own; empty ones are left out."""
     return "".join(f"<div>{_html(sentence)}</div>" for sentence in sentences if sentence)
 
 
 def _html(sentence: str) -> str:
-    """Return a sentence as HTML; what stands between backticks becomes code."""
+    """Return a sentence as HTML; text between backticks becomes code."""
     code = r'<code style="white-space:nowrap">\1</code>'
     return re.sub("`([^`]+)`", code, html.escape(sentence))
 
 
 def _words(cell: Any) -> str:
-    """Return the words of a cell, which is a text or a link (words, address)."""
+    """Return the words of a cell, which is a value or a link (words, address)."""
     return str(cell[0] if isinstance(cell, tuple) else cell)
 
 
 def _cell(tag: str, cell: Any, scope: str = "") -> str:
-    """Return a cell with its words flush left, which a notebook would set flush right."""
+    """Return a table cell as HTML, aligned left, because a notebook would align it right."""
     words = _html(_words(cell))
     linked = f'<a href="{html.escape(cell[1])}">{words}</a>' if isinstance(cell, tuple) else words
     return f'<{tag}{scope} style="text-align:left">{linked}</{tag}>'
@@ -180,11 +180,11 @@ _KNOWN = units.UNITS | {
 SI = {kind: unit for unit, (kind, factor) in _KNOWN.items() if factor == 1.0}
 _DIGITS = r"[\d.,_]*\d\.?(?:[eE][-+]?\d+)?"
 _FORM = re.compile(rf"\s*([-+]?{_DIGITS}(?:\s*/\s*{_DIGITS})?)\s*(\S.*?)?\s*\Z")
-# Ratios that people are off by, either way, each within half a percent.
+# Ratios by which people are often wrong, too high or too low, each recognised within half a percent.
 _FACTORS = {2.0: "direction", 8.0: "bits"}
 _FACTORS |= {1.024**exponent: "binary" for exponent in range(1, 5)}
 _FACTORS |= dict.fromkeys((1e3, 1024.0, 1e6, 1e9), "prefix")
-# Only what is measured in bytes has directions, bits and powers of 1,024; a plain number has no prefix either.
+# Only sizes and rates have directions, bits and powers of 1,024; a plain number has no prefix either.
 _KINDS = {
     "direction": ("size", "rate"),
     "bits": ("size", "rate"),
@@ -195,7 +195,7 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Answer:
-    """A learner's number in SI; ``note`` says how it was read, ``problem`` what is missing (not counted)."""
+    """A learner's number in SI; ``note`` says how it was read, ``problem`` why it was not (no try is counted then)."""
 
     value: float = math.nan
     note: str = ""
@@ -203,16 +203,16 @@ class Answer:
 
 
 def parse_answer(answer: Any, unit: str, bare: str = "") -> Answer:
-    """Return what a learner typed as a number in SI.
+    """Read a number that a learner typed, and convert it to SI.
 
     Parameters
     ----------
     answer : number, numpy scalar, str, or a list or array of one
-        Such as ``"0.7 s"``, ``"700 ms"``, ``"0,7 s"``, ``"7/10 s"``, or 1.6 where the question has no unit.
+        The answer, such as ``"0.7 s"``, ``"700 ms"``, ``"0,7 s"``, ``"7/10 s"``, or 1.6 if the question has no unit.
     unit : str
-        The unit in which the question asks; "1" and "times" take a plain number or a percentage, "dB" a plain number.
+        The unit that the question asks for; "1" and "times" take a plain number or a percentage, "dB" a plain number.
     bare : str
-        Unit of a number that comes without one; if there is none, a unit is asked for.
+        Unit of a number that is given without one; if empty, the problem says that a unit is missing.
 
     Examples
     --------
@@ -252,14 +252,14 @@ def parse_answer(answer: Any, unit: str, bare: str = "") -> Answer:
 
 
 def _may_be_number(answer: Any) -> bool:
-    """Return whether an answer is a text or a number; True and False are neither."""
+    """Return whether an answer is a text or a number; True and False count as neither."""
     if isinstance(answer, (bool, np.bool_)):
         return False
     return isinstance(answer, str) or hasattr(answer, "__float__")
 
 
 def _number(written: str) -> tuple[float, str]:
-    """Return the number and, where a comma had two readings, a note on the one taken."""
+    """Return the number in a text and, if it has a comma, a note on how the comma was read."""
     if "/" in written:
         (above, note), (below, other) = map(_number, re.split(r"\s*/\s*", written))
         return above / below if below else math.nan, note or other
@@ -280,26 +280,29 @@ def _number(written: str) -> tuple[float, str]:
 
 
 def quantity(unit: str, number: str = "1") -> tuple[str, float]:
-    """Return the quantity of a unit ("" for a plain number) and its factor to SI; InputRefused if nobody knows it.
+    """Return the quantity of a unit ("" for a plain number) and its factor to SI; raise InputRefused if it is unknown.
 
-    The refusal proposes a spelling with ``number``, which is what the learner wrote.
+    The error suggests a spelling with ``number``, which is the number that the learner wrote.
     """
     if unit not in _KNOWN:
         try:
-            units.parse(f"{number} {unit}", "rate", "unit")  # says what may be meant
+            units.parse(f"{number} {unit}", "rate", "unit")  # its error suggests what may be meant
         except ValueError as error:
             raise InputRefused(str(error)) from None
     return _KNOWN[unit.strip()]
 
 
 def unit_in(written: Any) -> str:
-    """Return the unit that stands after the number in a string, or an empty text."""
+    """Return the unit after the number in a string, or an empty text."""
     match = _FORM.match(written) if isinstance(written, str) else None
     return (match[2] or "") if match else ""
 
 
 def named_factor(value: float, truth: float, kind: str) -> str | None:
-    """Return the name of the slip if ``value`` is off by a factor that people are off by in a quantity, else None."""
+    """Return the name of the slip if ``value`` differs from the truth by a well-known factor, else None.
+
+    ``kind`` is the quantity, which decides which factors are likely.
+    """
     if value * truth <= 0:
         return None
     ratio = max(value / truth, truth / value)
@@ -310,7 +313,7 @@ def named_factor(value: float, truth: float, kind: str) -> str | None:
 
 
 def is_rounded(value: float, truth: float) -> bool:
-    """Return whether a number is the right one, rounded or cut off to one digit or two, and within 5 % of it."""
+    """Return whether a number is the truth rounded or cut off to one or two digits, and within 5 % of it."""
     if value == 0 or not math.isclose(value, truth, rel_tol=0.05):
         return False
     exponent = math.floor(math.log10(abs(truth)))
@@ -323,18 +326,18 @@ def is_rounded(value: float, truth: float) -> bool:
 
 
 def times(a: float, b: float) -> str:
-    """Return how many times one of two numbers is the other, whichever is larger: 1.2, 8.0 or 128."""
+    """Write the ratio of the larger of two numbers to the smaller: 1.2, 8.0 or 128."""
     ratio = max(a / b, b / a)
     return f"{ratio:.1f}" if ratio < 9.95 else f"{ratio:,.0f}"
 
 
 def digits(number: float) -> str:
-    """Return a number with three significant digits, as people write it: 0.700, 128 or 12,345."""
+    """Write a number with three significant digits and all digits before the point: 0.700, 128 or 12,345."""
     if number == 0 or not 1e-3 <= abs(number) < 1e9:
         return f"{number:.3g}"
     return f"{number:,.0f}" if abs(number) >= 999.5 else f"{number:#.3g}".rstrip(".")
 
 
 def shown(number: float, unit: str | None) -> str:
-    """Return a number that is in ``unit`` with three significant digits and the unit."""
+    """Write a number with its unit, as `digits` does."""
     return digits(number) if unit in (None, "1") else f"{digits(number)} {unit}"

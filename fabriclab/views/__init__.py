@@ -1,7 +1,7 @@
-"""Views: pictures and tables of every value, each with its finding, alternative text and table twin.
+"""Views: pictures and tables of the library's values, each with a finding, alternative text and a table twin.
 
-matplotlib is imported here and nowhere else. No window and no global figure is used: a picture belongs to the
-variable that holds it and is freed with it.
+Only this package imports matplotlib. It opens no window and uses no global figure: a picture belongs to the variable
+that refers to it and is freed together with that variable.
 """
 
 from collections.abc import Mapping
@@ -32,16 +32,18 @@ __all__ = [
 
 
 def draw(value: Any, ax: Axes | None = None, **options: Any) -> Picture | Axes:
-    """Draw a value in the view of its type: a picture that a notebook shows, or a drawing on given axes.
+    """Draw a value with the view for its type, as a picture for a notebook or on axes that you pass in.
+
+    Returns a `Picture`, which a notebook displays, or with ``ax`` the axes that were drawn on.
 
     Parameters
     ----------
     value : Fabric, Result, several Results, Timeline (with ``flows=...``), a Comparison, or a simulated collective
         What to draw.
     ax : Axes, optional
-        Where to draw, so that several views can share a figure.
+        Axes to draw on, so that several views can share a figure.
     **options
-        Of `fabric`, `sweep` or `timeline`, such as ``finding``, the sentence above the picture.
+        Options of `fabric`, `sweep`, `timeline` or `comparison`, such as ``finding``, the sentence above the picture.
 
     Raises
     ------
@@ -67,7 +69,7 @@ def draw(value: Any, ax: Axes | None = None, **options: Any) -> Picture | Axes:
 
 
 def _are_results(value: Any) -> bool:
-    """Return whether a value is a Result, or holds Results or lists of them and nothing else."""
+    """Return whether a value is a Result, or a mapping or sequence of nothing but Results and lists of Results."""
     if isinstance(value, Mapping):
         items = list(value.values())
     elif isinstance(value, list | tuple):

@@ -1,6 +1,6 @@
 """Fabric view: endpoints at the bottom, switches above; a large fabric is drawn as blocks with their members.
 
-A floor is another view: every endpoint is one cell, in the column of its server.
+The floor is a second view of the same fabric: every endpoint is one cell, in the column of its server.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from fabriclab.views.scene import (
 )
 
 MOST_NODES = 200
-MOST_BOXES = 4096  # that a browser still redraws in time
+MOST_BOXES = 4096  # so many a browser still redraws without a visible delay
 _LEFT, _RIGHT = 176.0, 96.0  # room beside the drawing for the names of rows and of cables [px]
-_ROW = 70.0  # distance of two rows [px]
+_ROW = 70.0  # distance between two rows [px]
 _HALF = 12.0  # half the height of a box [px]
-_LINE = 16.0  # distance of two lines of text [px]
-_LETTER = 8.0  # width of a letter below a box [px]; of those in a box:
+_LINE = 16.0  # distance between two lines of text [px]
+_LETTER = 8.0  # width of a letter below a box [px]; letters in a box:
 _BOX_LETTER = 7.0  # [px]
-_SHORT = 11  # letters of a line that fit at the right
-_STACK = 0.05  # by how much a box of a stack stands behind the next one, in units of `Marks`
-_MOST_COLUMNS = 128  # of a floor side by side; more begin a new band
+_SHORT = 11  # letters of a line that fit into the right margin
+_STACK = 0.05  # offset between two boxes of a stack, in units of `Marks`
+_MOST_COLUMNS = 128  # columns of a floor side by side; further ones begin a new band
 _FLOOR_HEIGHT = 420.0  # [px]
 _FLOOR_EDGE = 10.0  # [px]
 
 
 class Canvas(NamedTuple):
-    """Where the units of `Marks` stand in the picture [px]."""
+    """The mapping from the units of `Marks` to pixels of the picture."""
 
     left: float  # where the drawing begins, in units of `Marks`
     high: float  # its upper end
@@ -56,15 +56,15 @@ class Canvas(NamedTuple):
     unit: float  # width of a unit [px]
 
     def across(self, x: ArrayLike) -> Floats:
-        """Return x [px]."""
+        """Convert x from units of `Marks` to pixels."""
         return np.asarray(_LEFT + (np.asarray(x) - self.left) * self.unit)
 
     def down(self, y: ArrayLike) -> Floats:
-        """Return y [px], which grows downwards."""
+        """Convert y from units of `Marks` to pixels, which count downwards."""
         return np.asarray((self.high - np.asarray(y)) * _ROW)
 
     def path(self, points: Floats) -> Floats:
-        """Return the points of a line (P, 2) [px]."""
+        """Convert the points of a line (P, 2) from units of `Marks` to pixels."""
         return np.stack([self.across(points[:, 0]), self.down(points[:, 1])], axis=1)
 
     @property
@@ -80,36 +80,37 @@ def fabric(
     ax: Axes | None = None,
     finding: str | None = None,
 ) -> Picture:
-    """Draw a fabric: endpoints at the bottom, their servers as rounded boxes, switches above; or, if direct, a map.
+    """Draw a fabric in rows of tiers or, if it is a direct network, as a map.
 
-    Parallel cables are one line, as wide as their capacity asks. Above 200 nodes each tier is drawn as blocks, one per
-    rail where a tier keeps rails apart. Leaves out delays and media.
+    In rows of tiers, endpoints are at the bottom with their servers as rounded boxes, and switches are above them.
+    Parallel cables are one line, which is wider the more capacity they have together. A fabric with more than 200
+    nodes shows each tier as blocks, one for each rail where the tier keeps rails apart. Leaves out delays and media.
 
     Parameters
     ----------
     fabric : Fabric
         What to draw.
     load : Timeline or array_like, shape (L,), optional
-        Mean load of each link as a part of its capacity, coloured by cividis. [1], >= 0
+        Mean load of each link as a fraction of its capacity, shown in the colours of cividis. [1], >= 0
     ax, finding : optional
-        Where to draw, and the sentence above the picture.
+        Axes to draw on, and the sentence above the picture.
 
     Raises
     ------
     ValueError
-        If there is no link or no endpoint, or load does not fit.
+        If the fabric has no link or no endpoint, or ``load`` does not fit it.
     """
     share = None if load is None else share_of(fabric, load)
     return printed(fabric_scene(fabric, share), ax=ax, finding=finding)
 
 
 def share_of(fabric: Fabric, load: Timeline | ArrayLike) -> Floats:
-    """Return the load of each link as a part of its capacity, (L,).
+    """Return the load of each link as a fraction of its capacity, (L,).
 
     Raises
     ------
     ValueError
-        If it is not one finite number >= 0 for each link.
+        If the load is not one finite number >= 0 for each link.
     """
     given = load.utilisation(fabric.capacity) if isinstance(load, Timeline) else load
     share = np.asarray(given, dtype=np.float64)
@@ -132,9 +133,10 @@ def fabric_scene(
     open: int | None = None,
     said: str = "",
 ) -> Scene:
-    """Return one picture of a fabric with loads (L,); the block with the node ``open`` shows its members.
+    """Return a picture of a fabric with the load of each link, (L,).
 
-    ``colour`` is what the colours stand for: load, tier, rail or failure. ``said`` replaces the sentence above.
+    The block that contains the node ``open`` shows its members, unless they are too many to draw. ``colour`` says what
+    the colours stand for: load, tier, rail or failure. ``said`` replaces the sentence above the picture.
     """
     if not f.n_links or not f.n_ranks:
         return Scene(text("fabric.empty", links=f.n_links, ends=f.n_ranks), wrong=True)
@@ -173,7 +175,7 @@ def fabric_scene(
 
 
 def _canvas(m: Marks, k: Lines) -> Canvas:
-    """Return a canvas on which all boxes and lines have room."""
+    """Return a canvas that has room for all boxes and lines."""
     left = float((m.x - m.width / 2).min() - 0.3)
     right = float((m.x + m.width / 2).max() + 0.3)
     return Canvas(
@@ -185,13 +187,13 @@ def _canvas(m: Marks, k: Lines) -> Canvas:
 
 
 def _foot(m: Marks, k: Lines) -> float:
-    """Return the room below the lowest row: names of servers or rails, and the arcs of cables within a row."""
+    """Return the room needed below the lowest row, for names of servers or rails and arcs of cables within the row."""
     names = 0.36 if m.server.max() >= 0 else 0.0
     return 0.32 + names + layout.arc_room(m, k)
 
 
 def _line_widths(placed: Placed, canvas: Canvas) -> Floats:
-    """Return how wide each line is (K,) [px]: the wider, the more it carries, and never wider than its box."""
+    """Return the width of each line (K,) [px]: it grows with the capacity, and stays narrower than the boxes."""
     m, k = placed.marks, placed.lines
     thinnest = max(k.total[k.total > 0].min(initial=np.inf), 1.0)  # [B/s]
     width = 1.5 * np.clip(k.total / thinnest, 1.0, 40.0) ** 0.4
@@ -203,7 +205,10 @@ def _line_widths(placed: Placed, canvas: Canvas) -> Floats:
 def _cable_layers(
     placed: Placed, canvas: Canvas, paths: Sequence[Floats], colour: str
 ) -> dict[str, Layer]:
-    """Return the lines, each in a grey case where the colour is the load; dead and idle ones are pale."""
+    """Return the lines of cables; where colours show the load, each has a grey outline.
+
+    Lines whose cables have all failed are pale; where colours show something else than the load, idle ones are, too.
+    """
     m, k = placed.marks, placed.lines
     width = _line_widths(placed, canvas)
     if colour == "tier":
@@ -213,7 +218,7 @@ def _cable_layers(
 
     dead = k.failed == k.cables
     strength: ArrayLike = 1.0
-    if colour != "load":  # then only the strength tells a busy line from an idle one
+    if colour != "load":  # then only the opacity tells a busy line from an idle one
         idle = 1 - np.clip(np.nan_to_num(k.load, nan=1.0), 0, 1)
         strength = 1 - 0.75 * idle
     case = lines(
@@ -234,7 +239,7 @@ def _cable_layers(
 
 
 def _node_layer(placed: Placed, canvas: Canvas, colour: str, open: int | None) -> Layer:
-    """Return a box for each node or block; a block can be opened by choosing it."""
+    """Return a box for each node or block; selecting a block opens it."""
     m = placed.marks
     colours = np.where(placed.fabric.transit[m.first], COLOUR["switch"], COLOUR["host"])
     if colour == "tier":
@@ -259,7 +264,10 @@ def _node_layer(placed: Placed, canvas: Canvas, colour: str, open: int | None) -
 
 
 def _box_texts(m: Marks, room: Floats) -> list[str]:
-    """Return the texts in the boxes, which are ``room`` wide [px]: a row is named in full or not at all."""
+    """Return the texts in the boxes, which are ``room`` wide [px].
+
+    The nodes of a row all have their name in their box, or none of them has.
+    """
     if m.folded:
         return [name.split()[0] for name in m.names]
     names = [name.split()[-1] for name in m.names]
@@ -269,7 +277,7 @@ def _box_texts(m: Marks, room: Floats) -> list[str]:
 
 
 def _picks(m: Marks, open: int | None) -> list[int | None]:
-    """Return what is open after a box is chosen: its block, or nothing if that one is open already."""
+    """Return for each box what is open after it is selected: its block, or nothing if that block was open already."""
     size = np.bincount(m.of_node, minlength=m.first.size)  # (M,) nodes
     in_open_block = (size == 1) & (open is not None)
     closes = in_open_block if m.folded else np.ones(size.size, dtype=bool)
@@ -287,7 +295,7 @@ def _crosses(paths: Sequence[Floats], k: Lines) -> dict[str, Layer]:
 
 
 def _legend(placed: Placed, canvas: Canvas, colour: str) -> dict[str, Layer]:
-    """Return what the colours stand for: the scale of loads, if all are given, or a legend."""
+    """Return the key to the colours: the scale of loads, if every link has a load, or a legend."""
     top = canvas.bottom + 14
     if colour == "load":
         return scale(top) if np.isfinite(placed.share).all() else {}
@@ -310,8 +318,8 @@ def _server_layers(placed: Placed, canvas: Canvas) -> dict[str, Layer]:
 
 
 def _servers(m: Marks, foot: float, canvas: Canvas) -> Layer:
-    """Return servers as rounded boxes and scale-up domains as tinted ones; one stack stands for many servers."""
-    stacked = []  # left, right, low, high, whether tinted, and how many boxes stand before it
+    """Return servers as rounded boxes and scale-up domains as tinted ones; a stack of boxes stands for many servers."""
+    stacked = []  # left, right, low, high, whether tinted, and how many boxes are in front of it
     for box in layout.boxes_of(m, foot):
         behind = 2 if m.folded and not box.tinted else 0
         for back in range(behind, -1, -1):  # the front one is drawn last
@@ -332,7 +340,7 @@ def _servers(m: Marks, foot: float, canvas: Canvas) -> Layer:
 
 
 def _server_names(placed: Placed, canvas: Canvas) -> Layer:
-    """Return the names below the boxes: of servers, or how many there are and which rail stands where."""
+    """Return the names below the boxes: those of servers or, for blocks, the number of servers and each rail."""
     f, m, _, _ = placed
     if m.folded:
         ends = np.flatnonzero((m.server >= 0) & (m.row == 0) & (m.rail >= 0))
@@ -351,7 +359,7 @@ def _server_names(placed: Placed, canvas: Canvas) -> Layer:
 
     room = float(np.diff(np.sort(x)).min(initial=WIDTH))  # [px]
     narrow = _LETTER * max(map(len, names), default=0) > room
-    if narrow:  # then the number alone, or nothing in an open block
+    if narrow:  # then the number alone, or nothing where even that has no room
         names = [str(n) if room > 24 else "" for n in numbers]
     y = canvas.bottom - 7
     words: list[tuple[float, float, str, int]] = []
@@ -370,7 +378,7 @@ def _margins(placed: Placed, canvas: Canvas) -> Layer:
 
 
 def _row_names(placed: Placed, canvas: Canvas) -> list[tuple[float, float, str, int]]:
-    """Return how many nodes each row holds, and the ports of each if all have the same number, at their places."""
+    """Return words and places for each row: how many nodes it has and, if all have equally many, their ports."""
     f, m, _, _ = placed
     out = []
     for row in np.unique(m.row):
@@ -385,11 +393,11 @@ def _row_names(placed: Placed, canvas: Canvas) -> list[tuple[float, float, str, 
 
 
 def _cable_names(placed: Placed, canvas: Canvas) -> list[tuple[float, float, str, int]]:
-    """Return what each pair of rows is joined by, at its place: texts do not touch each other."""
+    """Return words and places for the cables between each pair of rows, far enough apart not to touch."""
     m, k = placed.marks, placed.lines
     lowest = m.row.min()
-    pairs = np.unique([m.row[k.a], m.row[k.b]], axis=1).T.tolist()  # (row, row in it or above)
-    # Where cables pass a row, or join boxes of an upper one, their place does not say what they join.
+    pairs = np.unique([m.row[k.a], m.row[k.b]], axis=1).T.tolist()  # (lower row, same or upper row)
+    # Where cables skip a row, or join boxes within an upper row, their position alone does not show what they join.
     named = any(high > low + 1 or (high == low and low > lowest) for low, high in pairs)
 
     blocks = []  # height in units of `Marks`, and lines of text
@@ -401,7 +409,7 @@ def _cable_names(placed: Placed, canvas: Canvas) -> list[tuple[float, float, str
     blocks.sort(key=lambda block: -block[0])
 
     out = []
-    end = -np.inf  # of the block above, which none may touch
+    end = -np.inf  # lower end of the block above, which the next one must not touch
     for y, words in blocks:
         top = max(float(canvas.down(y)) - _LINE / 2 * len(words), end + 10)
         for i, word in enumerate(words):
@@ -411,7 +419,7 @@ def _cable_names(placed: Placed, canvas: Canvas) -> list[tuple[float, float, str
 
 
 def _end_names(placed: Placed, low: int, high: int) -> list[str]:
-    """Return short names of the kinds of nodes in two rows, as in "GPU–", "leaf"."""
+    """Return the short names of the kinds of nodes in two rows, such as "GPU–" and "leaf"."""
     f, m, _, _ = placed
     kind_of = dict(zip(m.row.tolist(), f.kind[m.first].tolist(), strict=True))
     return [
@@ -421,7 +429,7 @@ def _end_names(placed: Placed, low: int, high: int) -> list[str]:
 
 
 def _bundle(k: Lines, here: Flags) -> list[str]:
-    """Return how many cables some lines stand for, their rates, and how many are on each line if all have as many."""
+    """Return in words how many cables some lines stand for, their rates and, if it is the same, the number per line."""
     slowest, fastest = k.slowest[here].min(), k.fastest[here].max()
     finite = [rate for rate in (slowest, fastest) if np.isfinite(rate)]
     rates = list(dict.fromkeys(plain(units.format_rate(rate)) for rate in finite))
@@ -435,7 +443,7 @@ def _bundle(k: Lines, here: Flags) -> list[str]:
 
 
 def _joined(words: list[str], by: str) -> list[str]:
-    """Return words in one line if they fit there, else in a line each."""
+    """Return words joined into one line if they fit there, else each in a line of its own."""
     line = by.join(words)
     return [line] if words and len(line) <= _SHORT else words
 
@@ -451,8 +459,8 @@ def scene_of(
     said: str = "",
     layout: str = "tiers",
 ) -> Scene:
-    """Return one picture of a fabric, in rows or as a floor; ``load`` is as in `live.fabric`."""
-    if isinstance(load, tuple):  # fabric, load and, if there is one, the sentence
+    """Return a picture of a fabric, in rows or as a floor; ``load`` is what `live.fabric` takes, except a callable."""
+    if isinstance(load, tuple):  # fabric, load and possibly the sentence
         f, load, *rest = load
         said = rest[0] if rest else said
     run = getattr(load, "timeline", load)
@@ -473,18 +481,18 @@ def scene_of(
 
 
 class FloorCells(NamedTuple):
-    """The endpoints on a floor (R,)."""
+    """The endpoints of a fabric as cells of a floor: one entry per rank, (R,)."""
 
     row: Ints
     column: Ints
-    load: Floats  # of the fullest link that leaves it; NaN where none is given
+    load: Floats  # load of the fullest link that leaves it; NaN where no load is given
     failed: Flags  # whether such a link has failed
-    place: NDArray[Any]  # rail or tier, by which it may be coloured
-    n_columns: int  # side by side
+    place: NDArray[Any]  # rail or tier, which its colour may show
+    n_columns: int  # columns side by side
 
 
 def _cells(f: Fabric, share: Floats, colour: str) -> FloorCells:
-    """Return every endpoint in the column of its server, in rows by number; many columns make several bands."""
+    """Place every endpoint in the column of its server, by rank from the top; many columns make several bands."""
     _, column = np.unique(f.server, return_inverse=True)
     order = np.lexsort((np.arange(f.n_ranks), column))
     first_of_column = np.searchsorted(column[order], column[order])
@@ -493,7 +501,7 @@ def _cells(f: Fabric, share: Floats, colour: str) -> FloorCells:
 
     n_columns = max(1, min(int(column.max()) + 1, _MOST_COLUMNS))
     band = column // n_columns
-    first_row = band * (int(row.max()) + 2)  # of its band
+    first_row = band * (int(row.max()) + 2)  # first row of its band
     load = np.full(f.n_nodes, -1.0)
     failed = np.zeros(f.n_nodes, dtype=bool)
     np.maximum.at(load, f.source, np.nan_to_num(share, nan=-1.0))
@@ -509,7 +517,7 @@ def _cells(f: Fabric, share: Floats, colour: str) -> FloorCells:
 
 
 def _floor(f: Fabric, share: Floats, colour: str, said: str) -> Scene:
-    """Return every endpoint as a cell in the column of its server, with the fullest link that leaves it."""
+    """Return a picture of every endpoint as a cell in its server's column, with the load of its fullest link out."""
     cells = _cells(f, share, colour)
     names = [f.name(int(node)) for node in f.endpoint]
     notes = _cell_notes(f, cells)
@@ -556,7 +564,7 @@ def _floor(f: Fabric, share: Floats, colour: str, said: str) -> Scene:
 
 
 def _cell_notes(f: Fabric, cells: FloorCells) -> list[str]:
-    """Return the load of each cell or, where none is given, its rail."""
+    """Return a note for each cell: its load or, where none is given, its rail."""
     notes = []
     for load, rail in zip(cells.load, f.rail, strict=True):
         if np.isfinite(load):

@@ -1,4 +1,4 @@
-"""Layout of a fabric: which boxes and lines stand for its nodes and cables, where they are, and their words."""
+"""Layout of a fabric: the boxes and lines for its nodes and cables, their places, and the words about them."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -13,54 +13,57 @@ from fabriclab.views.page import Table, spread
 from fabriclab.views.scene import COLOUR, KEYS, Layer, Scene, coloured, shade
 
 SAYS = {mode: f"fabric.says_{mode}" for mode in ("load", "tier", "rail", "failure")}
-_FEW_ARCS = 12  # cables within a row that are told apart in little room
-_BESIDE = 0.09  # distance of a line from a box that it passes
+_FEW_ARCS = 12  # so many cables within a row can be told apart in little room
+_BESIDE = 0.09  # distance between a line and a box that it passes
 _SERVER_GAP = 0.9  # room between the endpoints of two servers
-_OPEN_ROOM = 6.0  # room of an open block, if its members need more than one place
-_BLOCK_GAP = 0.28  # between two blocks
+_OPEN_ROOM = 6.0  # room for an open block, if its members need more than one place
+_BLOCK_GAP = 0.28  # room between two blocks
 _ALL_RAILS = 64  # more than a fabric has
-_HALF_HEIGHT = 0.17  # of a box
+_HALF_HEIGHT = 0.17  # half the height of a box
 
 
 class Marks(NamedTuple):
-    """M boxes, row by row: nodes, or blocks of nodes. A unit of x is the room of one endpoint, of y that of a row."""
+    """M boxes, row by row: nodes, or blocks of nodes.
 
-    of_node: Ints  # (N,) the box of each node; the others are (M,)
-    first: Ints  # lowest node
+    A unit of x is the room for one endpoint, a unit of y the distance between two rows.
+    """
+
+    of_node: Ints  # (N,) the box of each node; the other arrays are (M,)
+    first: Ints  # lowest node in the box
     names: list[str]
     row: Ints
-    rail: Ints  # -1 where it holds several rails
-    server: Ints  # -1 where it belongs to none
+    rail: Ints  # -1 where the box has no rail, or several
+    server: Ints  # -1 where the box belongs to no server
     x: Floats
     width: Floats
     folded: bool  # whether a box may stand for several nodes
 
 
 class Lines(NamedTuple):
-    """K lines from a box to one in the same row or above: all cables between the two."""
+    """K lines, each from a box to another in the same row or above; a line stands for all cables between them."""
 
     a: Ints
     b: Ints
     cables: Ints
     failed: Ints
-    slowest: Floats  # of the cables that work, [B/s]
+    slowest: Floats  # rate of the slowest cable that works [B/s]
     fastest: Floats
     total: Floats  # [B/s]
-    load: Floats  # mean of the cables, each in its fuller direction, as a part of capacity; NaN where none is given
-    fullest: Floats  # of them
+    load: Floats  # mean over the cables, each in its fuller direction, as a fraction of capacity; NaN: no load
+    fullest: Floats  # load of the fullest of these cables
 
 
 class Placed(NamedTuple):
-    """A fabric in one picture: the boxes of its nodes, and the lines of its cables."""
+    """A fabric with the places of all parts of its picture: boxes for its nodes, lines for its cables."""
 
     fabric: Fabric
     marks: Marks
     lines: Lines
-    share: Floats  # (L,) load of each link as a part of its capacity; NaN where none is given
+    share: Floats  # (L,) load of each link as a fraction of its capacity; NaN where none is given
 
 
 class ServerBox(NamedTuple):
-    """A box around the boxes of a server or, tinted, of its scale-up domain, in the units of `Marks`."""
+    """A frame around the boxes of a server or, tinted, around its scale-up domain, in the units of `Marks`."""
 
     left: float
     right: float
@@ -79,18 +82,18 @@ def counted(number: int, kind: str) -> str:
 
 
 def short(kind: str) -> str:
-    """Return the name of a kind of nodes where there is little room."""
+    """Return the short name of a kind of node, for places with little room."""
     singular, _, *shorter = _names(kind)
     return shorter[0] if shorter else singular
 
 
 def _names(kind: str) -> list[str]:
-    """Return singular and plural of a kind of nodes and, where there is one, its short name."""
+    """Return the singular and plural of a kind of node and, if it has one, its short name."""
     return table().get(f"kind.{kind}", f"{kind}|{kind}s").split("|")
 
 
 def holder(f: Fabric) -> str:
-    """Return what holds the GPUs that a picture keeps together: a server, or a box that a host stands beside."""
+    """Return what the GPUs drawn in one frame sit in: a server, or a box of GPUs beside its host."""
     return "box" if "box" in f.coord_names else "server"
 
 
@@ -98,9 +101,9 @@ def holder(f: Fabric) -> str:
 
 
 def marks_of(f: Fabric, fold: bool, open: int | None = None) -> Marks:
-    """Return a box for each node, or with ``fold`` a block for each kind, one per rail where it keeps rails apart.
+    """Return a box for each node, or with ``fold`` a block for each row, and one per rail where it keeps rails apart.
 
-    The members of the block with the node ``open`` have a box each.
+    The members of the block that contains the node ``open`` have a box each.
     """
     node = np.arange(f.n_nodes)
     server = _coordinate(f, "server", f.server)
@@ -111,7 +114,7 @@ def marks_of(f: Fabric, fold: bool, open: int | None = None) -> Marks:
     key = row * _ALL_RAILS + rail if fold else row * f.n_nodes + node
     if fold and open is not None:
         inside = key == key[units.count(open, "open", 0, f.n_nodes - 1)]
-        # They keep the place of their block.
+        # Its members stay at the place of their block.
         key = key * f.n_nodes + np.where(inside, node, 0)
         server = np.where(inside, server[inside].min(), server)
     _, first, of_node, count = np.unique(
@@ -145,7 +148,7 @@ def marks_of(f: Fabric, fold: bool, open: int | None = None) -> Marks:
 
 
 def _mark_name(f: Fabric, first: int, count: int, rail: int) -> str:
-    """Return the name of a node, or of a block of several with their rail if they have one."""
+    """Return the name of a box: that of its only node, or the number of its nodes and, if they have one, their rail."""
     if count == 1:
         return f.name(first)
     name = counted(count, f.kinds[f.kind[first]])
@@ -155,24 +158,27 @@ def _mark_name(f: Fabric, first: int, count: int, rail: int) -> str:
 
 
 def _rows_passed(f: Fabric, row: Ints) -> list[int]:
-    """Return the rows that some cable passes without an end there, from the row of each node (N,)."""
+    """Return the rows that some cable crosses without ending there; ``row`` (N,) is the row of each node."""
     low, high = np.sort(row[[f.source, f.target]], axis=0)  # (L,) rows of the ends of each link
     return [r for r in np.unique(row).tolist() if np.any((low < r) & (r < high))]
 
 
 def _coordinate(f: Fabric, name: str, of_rank: Any) -> Ints:
-    """Return rail or server of each node (N,), -1 where it has none."""
+    """Return a coordinate of each node (N,), such as its server; for endpoints it is ``of_rank``. -1: none."""
     out = f.coordinate(name)
     out[f.endpoint] = of_rank
     return out
 
 
 def _rows(f: Fabric, server: Ints) -> Ints:
-    """Return the row of each node (N,): tiers upwards, kinds apart; scale-up switches go down from their endpoints."""
+    """Return the row of each node (N,): one row for each kind in each tier, from the endpoints upwards.
+
+    Switches of a scale-up domain are below the endpoints, in rows with negative numbers.
+    """
     end = np.isin(np.arange(f.n_nodes), f.endpoint)
     _, upwards = np.unique(f.tier.astype(np.int64) * 128 + f.kind, return_inverse=True)
 
-    # Switches within a server, or of NVLink, that meet endpoints or NVLink only are their scale-up domain.
+    # Switches in a server, and NVLink switches, form the scale-up domain if they only join endpoints or NVLink.
     nvlink_kinds = [i for i, kind in enumerate(f.kinds) if kind.startswith("nv")]
     nvlink = np.isin(f.kind, nvlink_kinds)
     to_others = ~(end | nvlink)[f.target]  # (L,)
@@ -180,13 +186,13 @@ def _rows(f: Fabric, server: Ints) -> Ints:
     scale_up = ((server >= 0) | nvlink) & ~end & ~meets_others
     row = np.where(scale_up, -np.maximum(f.tier, 1), upwards)
 
-    # Rows without a node are left out; the first one from 0 upwards stays 0.
+    # Rows without a node are left out; the lowest row that is not of a scale-up domain stays 0.
     level, row = np.unique(row, return_inverse=True)
     return row - np.count_nonzero(level < 0)
 
 
 def _rails(f: Fabric, row: Ints) -> Ints:
-    """Return the rail of each node (N,): its own, or that of all its neighbours in the rows below."""
+    """Return the rail of each node (N,): its own, or the one that all its neighbours in lower rows share. -1: none."""
     if not 2 <= np.unique(f.rail[f.rail >= 0]).size <= 16:
         return np.full(f.n_nodes, -1)
 
@@ -206,24 +212,25 @@ def _rails(f: Fabric, row: Ints) -> Ints:
 def _places(
     row: Ints, server: Ints, *, end: Flags, fold: bool, single: Flags, passed: list[int]
 ) -> tuple[Floats, Floats]:
-    """Return centre and width of boxes (M,): endpoints side by side, others evenly above those of their server.
+    """Return the centre and the width of each box (M,).
 
-    The members of an open block, ``single``, share the room of six blocks, if they need more. Boxes of the
-    rows ``passed`` by cables leave gaps for these.
+    Endpoints are side by side, and all other boxes evenly spaced above the endpoints of their server. The members of
+    an open block, ``single``, share the room of six blocks if they would need more. In the rows that cables cross,
+    ``passed``, boxes are narrower to leave gaps for these cables.
     """
     ends = np.flatnonzero(end)[np.argsort(server[end], kind="stable")]
-    room = 8.0 if ends.size == 1 else 1.0  # of an endpoint
+    room = 8.0 if ends.size == 1 else 1.0  # room for an endpoint
     x = np.zeros(row.size)
     width = np.full(row.size, room - _BLOCK_GAP if fold else 0.8 * room)
 
-    each = np.ones(ends.size)  # room of each endpoint
+    each = np.ones(ends.size)  # room for each endpoint
     if fold:
         n_open = max(1, int(single[ends].sum()))
         each = np.where(single[ends], min(1.0, _OPEN_ROOM / n_open), 1.0)
     width[ends] = np.where(each < 1, 0.8 * each, width[ends])
     x[ends] = np.cumsum(each) - each / 2 - 0.5
-    if 1 < np.unique(server[ends]).size < ends.size:  # there are boxes around servers
-        before = np.cumsum(np.diff(server[ends], prepend=server[ends[0]]) != 0)  # servers
+    if 1 < np.unique(server[ends]).size < ends.size:  # then servers have frames
+        before = np.cumsum(np.diff(server[ends], prepend=server[ends[0]]) != 0)  # servers before it
         x[ends] += _SERVER_GAP * before
 
     for r, s in np.unique([row[~end], server[~end]], axis=1).T:
@@ -242,7 +249,7 @@ def _places(
 
 
 def boxes_of(m: Marks, foot: float) -> list[ServerBox]:
-    """Return the boxes around servers and, tinted, their scale-up domains."""
+    """Return the frames around servers and, tinted, around their scale-up domains."""
     left_ends, right_ends = m.x - m.width / 2, m.x + m.width / 2
     low = m.row.min() - foot + 0.34
     out = []
@@ -262,13 +269,13 @@ def boxes_of(m: Marks, foot: float) -> list[ServerBox]:
 
 
 def lines_of(f: Fabric, m: Marks, share: Floats) -> Lines:
-    """Return a line for each pair of boxes with cables between them; a cable is as fast as its slower direction."""
+    """Return a line for each pair of boxes that cables join; the rate of a cable is that of its slower direction."""
     # Links 2 i and 2 i + 1 are the two directions of cable i.
     low, high = np.sort(m.of_node[[f.source[::2], f.target[::2]]], axis=0)  # (C,) boxes
     pair, line, cables = np.unique(low * m.row.size + high, return_inverse=True, return_counts=True)
     a, b = np.divmod(pair, m.row.size)
 
-    # Cables in order of their lines; those of line i begin at start[i].
+    # Cables sorted by line; the cables of line i begin at start[i].
     order = np.argsort(line, kind="stable")
     start = np.cumsum(cables) - cables
     rate = np.minimum(f.capacity[::2], f.capacity[1::2])[order]
@@ -288,7 +295,7 @@ def lines_of(f: Fabric, m: Marks, share: Floats) -> Lines:
 
 
 def arc_room(m: Marks, k: Lines) -> float:
-    """Return the room below the lowest row for cables within it; many need more to stay apart."""
+    """Return the room below the lowest row for the arcs of cables within it: more room for many cables."""
     lowest = m.row.min()
     n_arcs = np.sum((m.row[k.a] == lowest) & (m.row[k.b] == lowest))
     if not n_arcs:
@@ -297,9 +304,13 @@ def arc_room(m: Marks, k: Lines) -> float:
 
 
 def paths_of(m: Marks, k: Lines) -> list[Floats]:
-    """Return the points of each line: straight from row to row, through gaps of rows between, an arc within a row."""
+    """Return the points of each line, in the units of `Marks`.
+
+    A line from row to row is straight, except that it passes the rows in between through gaps; within a row it is an
+    arc.
+    """
     gaps = [_gaps(m, a, b) for a, b in zip(k.a.tolist(), k.b.tolist(), strict=True)]
-    # The first and the last gap, or else the other end, is what a line leaves its boxes for.
+    # A line leaves each of its boxes towards the nearest gap or, without a gap, towards its other end.
     first = np.array([g[0][0] if g else m.x[b] for g, b in zip(gaps, k.b, strict=True)])
     last = np.array([g[-1][0] if g else m.x[a] for g, a in zip(gaps, k.a, strict=True)])
     starts = _ports(m, k.a, k.b, first)
@@ -322,20 +333,20 @@ def paths_of(m: Marks, k: Lines) -> list[Floats]:
 
 
 def _arc(x: float, y: float, half: float, depth: float) -> Floats:
-    """Return the points of the lower half of an ellipse around a point (x, y)."""
+    """Return points on the lower half of an ellipse around the point (x, y)."""
     turn = np.linspace(0, np.pi, 16)
     return np.stack([x - half * np.cos(turn), y - depth * np.sin(turn)], axis=1)
 
 
 def _gaps(m: Marks, a: int, b: int) -> list[Floats]:
-    """Return the points in the gaps of the rows between two boxes through which a line passes, from the lower one."""
+    """Return points in gaps of the rows between two boxes, through which a line passes from ``a`` up to ``b``."""
     x = m.x[a]
     points = []
     for r in range(int(m.row[a]) + 1, int(m.row[b])):
         centre = m.x[m.row == r]
         half = m.width[m.row == r] / 2
-        x += 0.1 * (m.x[b] - x)  # of two gaps at the same distance it takes the one towards its end
-        # Straight on, or just beside one of the boxes: whatever of these is nearest and hits no box.
+        x += 0.1 * (m.x[b] - x)  # of two equally distant gaps, take the one nearer to b
+        # Of all places, straight on or just beside a box, take the nearest that hits no box.
         places = np.concatenate([[x], centre - half - _BESIDE, centre + half + _BESIDE])
         clear = np.abs(places[:, None] - centre) > half + 0.9 * _BESIDE  # (places, boxes)
         free = places[np.all(clear, axis=1)]
@@ -345,11 +356,11 @@ def _gaps(m: Marks, a: int, b: int) -> list[Floats]:
 
 
 def _ports(m: Marks, box: Ints, other: Ints, towards: Floats) -> Floats:
-    """Return where each line leaves its box: towards the other end or the gap before it, apart from its neighbours."""
+    """Return the x at which each line leaves its box: near ``towards``, but at a distance from its neighbours."""
     x = np.empty(box.size)
     for i in np.unique(box):
         here = np.flatnonzero(box == i)
-        # A single line leaves in the middle, unless its box is much wider than the other one.
+        # A single line leaves from the middle, unless its box is much wider than the box at its other end.
         half = 0.0
         if here.size > 1 or m.width[i] > 1.5 * m.width[other[here[0]]]:
             half = m.width[i] / 2 - 0.06
@@ -362,7 +373,7 @@ def _ports(m: Marks, box: Ints, other: Ints, towards: Floats) -> Floats:
 
 
 def colours_of(colour: str, load: Floats, failed: ArrayLike, place: NDArray[Any]) -> Floats:
-    """Return the colour of each line or cell: of its load, of a failure, or of its place."""
+    """Return the colour of each line or cell, which shows its load, a failure, or its tier, rail or axis, ``place``."""
     if colour == "failure":
         return np.where(failed, COLOUR["failed"], COLOUR["grey"])
     return shade(load) if colour == "load" else coloured(place)
@@ -371,18 +382,18 @@ def colours_of(colour: str, load: Floats, failed: ArrayLike, place: NDArray[Any]
 def colour_sentence(
     colour: str, load: Floats, places: NDArray[Any], failed: int, parts: int
 ) -> str:
-    """Return what the colours say, for those who do not see them.
+    """Return a sentence on what the colours show, for readers who cannot see them.
 
     Parameters
     ----------
     colour : str
-        What they stand for: load, tier, rail or failure.
+        What the colours stand for: load, tier, rail or failure.
     load : ndarray
-        Loads that are shown; NaN where none is given.
+        The loads that are shown; NaN where none is given.
     places : ndarray
         Tier or rail of each line or cell; -1 where it has none.
     failed, parts : int
-        How many cables or endpoints have failed, and how many there are.
+        Number of cables or endpoints that have failed, and of all.
     """
     percent = 100 * load[np.isfinite(load)]
     if colour == "load" and not percent.size:
@@ -402,7 +413,7 @@ def colour_sentence(
 
 
 def readable(m: Marks, k: Lines) -> dict[str, list[str]]:
-    """Return the names of lines, and the notes that a reader of one line is told."""
+    """Return the names of lines, and the note that appears when a reader points at one."""
     in_server = (m.server[k.a] >= 0) & (m.server[k.a] == m.server[k.b])
     return {
         "names": [f"{m.names[a]} – {m.names[b]}" for a, b in zip(k.a, k.b, strict=True)],
@@ -411,7 +422,7 @@ def readable(m: Marks, k: Lines) -> dict[str, list[str]]:
 
 
 def _line_note(k: Lines, i: int, in_server: bool) -> str:
-    """Return how many cables a line stands for, the rate of the fastest, how many have failed, and their load."""
+    """Return the note of a line: its number of cables, the rate of the fastest, failed cables, and the load."""
     words = [
         counted(int(k.cables[i]), "link" if in_server else "cable"),
         units.format_rate(float(k.fastest[i])),
@@ -427,7 +438,7 @@ def _line_note(k: Lines, i: int, in_server: bool) -> str:
 
 
 def _listed(f: Fabric, nodes: Any, *more: str) -> str:
-    """Return how many of the nodes there are of each kind, as in "4 leaves, 1 spine and 16 cables"."""
+    """Return the number of nodes of each kind and ``more``, in words such as "4 leaves, 1 spine and 16 cables"."""
     kinds, numbers = np.unique(f.kind[nodes], return_counts=True)
     words = [counted(int(n), f.kinds[kind]) for kind, n in zip(kinds, numbers, strict=True)]
     *others, last = [*words, *more]
@@ -437,7 +448,7 @@ def _listed(f: Fabric, nodes: Any, *more: str) -> str:
 
 
 def clauses_of(placed: Placed) -> list[str]:
-    """Return the facts of a picture of a fabric: load first, then failures, then the parts."""
+    """Return the facts about a picture of a fabric: the fullest link first, then failures, then the parts."""
     f = placed.fabric
     clauses = []
     if np.isfinite(placed.share).all():
@@ -450,7 +461,7 @@ def clauses_of(placed: Placed) -> list[str]:
 
     in_no_server = placed.marks.server[placed.marks.of_node] < 0
     outside = in_no_server & ~np.isin(np.arange(f.n_nodes), f.endpoint)
-    # Connections on the boards of a server are no cables of the network.
+    # Connections on the boards of a server do not count as cables of the network.
     cables = int(np.sum(outside[f.source[::2]] | outside[f.target[::2]])) or f.n_cables
     ends = _listed(f, f.endpoint)
     servers = int(f.summary()["servers"])
@@ -471,20 +482,20 @@ def scene_with_words(
     colours: str,
     within: str = "",
 ) -> Scene:
-    """Return the scene of a fabric with its words and its table.
+    """Return the scene of a fabric: its layers with a sentence, alternative text and a table.
 
     Parameters
     ----------
     placed : Placed
-        The fabric, and what of it is drawn.
+        The fabric, with its boxes and lines.
     layers, height : mapping of str to Layer, float
-        The picture. [px]
+        The drawing, and its height. [px]
     said : str
-        The sentence above it; if empty, the first fact.
+        The sentence above the picture; if empty, the first fact of `clauses_of`.
     colours : str
-        What the colours say.
+        A sentence on what the colours show.
     within : str
-        What the table says instead of the name of a box that a line leads back to.
+        What the table says, if not empty, in place of the target of a line that leads back to its own box.
     """
     clauses = clauses_of(placed)
     sentence = said
@@ -496,7 +507,7 @@ def scene_with_words(
 
 
 def as_table(placed: Placed, within: str = "") -> Table:
-    """Return a row for each line: its ends, its cables, what they carry together, and their load."""
+    """Return a row for each line: its ends, its cables, their total rate, and their load."""
     k = placed.lines
     names = placed.marks.names
     targets = []

@@ -1,8 +1,8 @@
-"""Map of a direct network: switches (or chips) where their coordinates put them, as rows of tiers would not show it.
+"""Map of a direct network: switches (or chips) at the places that their coordinates give them.
 
-Grids with coordinates x, y, ... are drawn as slabs of x and y, a hypercube as squares of squares, groups as circles on
-a circle, all else as one circle. A cable of a grid to another slab or round its edge is drawn as a stub at both ends,
-any other as a line, which is bent where it would pass behind a box.
+A grid with coordinates x, y, ... is drawn as slabs of x and y, a hypercube as squares of squares, groups as circles
+on a circle, and all else as one circle. A cable of a grid that leads to another slab or around the edge is drawn as a
+stub at both ends. Any other cable is a line, which is bent where it would pass behind a box.
 """
 
 from collections.abc import Mapping
@@ -39,36 +39,39 @@ from fabriclab.views.scene import (
 )
 
 _TOP, _EDGE = 16.0, 40.0  # room above and beside the drawing [px]
-_ROUND = 430.0  # width of the outer circle [px]
-_TALL = 520.0  # most that a grid may be high [px]
-_IDLE = 0.22  # how strong a cable is drawn that carries nothing
+_ROUND = 430.0  # diameter of the outer circle [px]
+_TALL = 520.0  # greatest height of a grid [px]
+_IDLE = 0.22  # opacity of a cable that carries nothing
 _LETTER = 8.0  # width of a letter [px]
-_TOTAL_INK = 1.5e5  # what all busy cables may cover [px^2]
+_TOTAL_INK = 1.5e5  # area that all busy cables together may cover [px^2]
 MOST_PLACES = 4096
-MOST_SINGLE = 200  # beyond it a group is one place
+MOST_SINGLE = 200  # with more nodes, each group is one place
 
 Complexes = NDArray[np.complex128]
 
 
 class Spots(NamedTuple):
-    """Where the places of a network stand in the picture [px]."""
+    """Coordinates in the picture of the places of a network [px]."""
 
     x: Floats  # (P,)
     y: Floats  # (P,)
-    slab: Ints  # (P,) which part of a grid it belongs to; 0 elsewhere
-    height: float  # of the picture
-    gap: float  # between neighbours
+    slab: Ints  # (P,) slab of the grid that the place belongs to; 0 without slabs
+    height: float  # height of the drawing
+    gap: float  # distance between neighbours
 
 
 def is_direct(f: Fabric) -> bool:
-    """Return whether most cables between nodes that pass traffic on join nodes of one tier; servers are not direct."""
+    """Return whether a network is direct: most cables between forwarding nodes join two nodes of the same tier.
+
+    The inside of a server, which has nodes of the kind "gpu", does not count as a direct network.
+    """
     inner = f.transit[f.source] & f.transit[f.target]
     level = f.tier[f.source[inner]] == f.tier[f.target[inner]]
     return bool(inner.any() and level.mean() > 0.5 and "gpu" not in f.kinds)
 
 
 def map_scene(f: Fabric, share: Floats, colour: str, said: str = "") -> Scene:
-    """Return one picture of a direct network with loads (L,); its hosts stand in the box of their switch."""
+    """Return a picture of a direct network with the load of each link, (L,); hosts are in the box of their switch."""
     places = places_of(f)
     node = places.node
     if node.size > MOST_PLACES:
@@ -116,7 +119,7 @@ def map_scene(f: Fabric, share: Floats, colour: str, said: str = "") -> Scene:
 
 
 class Places(NamedTuple):
-    """Which nodes of a network are drawn."""
+    """The places of a network's map: nodes, or whole groups of nodes."""
 
     node: Ints  # (P,) the node that stands for each place
     of_node: Ints  # (N,) the place of each node
@@ -124,14 +127,14 @@ class Places(NamedTuple):
 
 
 def places_of(f: Fabric) -> Places:
-    """Return the nodes that are drawn (P,), the place of each node (N,), and whether a place is a whole group.
+    """Return the places of a network's map: its forwarding nodes or, if these are more than 200 in groups, the groups.
 
-    An end that no other traffic passes stands at its first switch.
+    An endpoint that forwards no traffic of others is at the place of the switch at its first link.
     """
     drawn = np.flatnonzero(f.transit)
-    switch = np.arange(f.n_nodes)  # (N,) where each node stands
+    switch = np.arange(f.n_nodes)  # (N,) node at whose place each node is
     link = np.flatnonzero(~f.transit[f.source] & f.transit[f.target])[::-1]
-    switch[f.source[link]] = f.target[link]  # the first link is written last
+    switch[f.source[link]] = f.target[link]  # links in reverse order, so the first one wins
     if drawn.size <= MOST_SINGLE or "group" not in f.coord_names:
         return Places(drawn, np.searchsorted(drawn, switch), folded=False)
     group = f.coordinate("group")
@@ -141,7 +144,7 @@ def places_of(f: Fabric) -> Places:
 
 
 def _marks(f: Fabric, places: Places, x: Floats) -> Marks:
-    """Return a box for each place, named by its node or group and by how many hosts stand in it."""
+    """Return a box for each place, named after its node or group, with the number of hosts in it."""
     node = places.node
     if places.folded:
         names = [text("map.group", n=group) for group in f.coordinate("group")[node]]
@@ -171,32 +174,33 @@ def _label(name: str) -> str:
 
 
 def _grid_axes(where: Mapping[str, Ints]) -> list[Ints]:
-    """Return the coordinates x, y, ... of each place (P,), if the network is a grid."""
+    """Return the coordinates x, y, ... of each place (P,), or nothing if the network is no grid."""
     if "half" in where or "x" not in where:
         return []
     return [values for name, values in where.items() if name != "local"]
 
 
 def _is_cube(grid: list[Ints]) -> bool:
-    """Return whether a grid has more than two axes, with the coordinates 0 and 1 only."""
+    """Return whether a grid is a hypercube: more than two axes, with coordinates 0 and 1 only."""
     return len(grid) > 2 and max(int(values.max()) for values in grid) == 1
 
 
 def _spots(grid: list[Ints], group: Ints) -> Spots:
-    """Return where the places of a grid, a hypercube or, without a grid, of groups stand."""
+    """Return the coordinates of places, as a hypercube, a grid or, where there is no grid, as groups on a circle."""
     if _is_cube(grid):
         return _cube(grid)
     return _grid(grid) if grid else _circles(group)
 
 
 def _cube(grid: list[Ints]) -> Spots:
-    """Return where places with coordinates 0 and 1 stand.
+    """Return the coordinates of the places of a hypercube.
 
-    Two axes are a square, two more a square of these, turned and larger: all cables of an axis are parallel, those of
-    no two axes are, and up to six axes no cable meets the place of another (found by trial).
+    The first two axes span a square, and the next two a square of such squares, turned and larger, and so on. All
+    cables of one axis are parallel, cables of different axes never are, and up to six axes no cable passes through a
+    place that is not its end (found by trial).
     """
     axis = np.arange(len(grid))
-    # Steps along the axes, as complex numbers: 1 and i, then both turned and stretched, and so on.
+    # Steps along the axes, as complex numbers: 1 and i, then both rotated and stretched, and so on.
     step = (2.2 * np.exp(0.45j)) ** (axis // 2) * 1j ** (axis % 2)
     place = step @ np.array(grid)
     unit = min((WIDTH - 2 * _EDGE) / np.ptp(place.real), _TALL / np.ptp(place.imag), 120.0)
@@ -211,14 +215,14 @@ def _cube(grid: list[Ints]) -> Spots:
 
 
 def _grid(grid: list[Ints]) -> Spots:
-    """Return where the places of a grid stand: slabs of x and y side by side, then one below the other."""
+    """Return the coordinates of the places of a grid: slabs of x and y in rows that fill the width."""
     size = [int(values.max()) + 1 for values in grid] + [1, 1]
     columns, rows = size[0], size[1]
     slab = np.zeros(grid[0].size, np.int64)
     for values, n in zip(grid[2:], size[2:], strict=False):
         slab = slab * n + values
 
-    # With n slabs side by side: the largest gap for which they fit in width and height.
+    # The largest gap at which the slabs fit in width and height, for each number n of slabs side by side.
     n_slabs = int(slab.max()) + 1
     gaps = []
     for n in range(1, n_slabs + 1):
@@ -237,15 +241,15 @@ def _grid(grid: list[Ints]) -> Spots:
 
 
 def _circles(group: Ints) -> Spots:
-    """Return where places stand on circles on a circle, group by group."""
-    number = np.unique(group, return_inverse=True)[1]  # (P,) of the group
+    """Return the coordinates of places on small circles, one for each group, whose centres are on a large circle."""
+    number = np.unique(group, return_inverse=True)[1]  # (P,) number of the group
     n_groups = int(number.max()) + 1
-    size = np.bincount(number)  # (groups,)
-    rank = np.arange(number.size) - (np.cumsum(size) - size)[number]  # (P,) within its group
+    size = np.bincount(number)  # (groups,) places in each
+    rank = np.arange(number.size) - (np.cumsum(size) - size)[number]  # (P,) number within its group
 
     outer, inner = _radii(n_groups, int(size.max()))
-    turn = 2 * np.pi * number / n_groups  # of the group
-    own = turn + 2 * np.pi * rank / size[number]  # of the place around the middle of its group
+    turn = 2 * np.pi * number / n_groups  # direction of the group from the centre
+    own = turn + 2 * np.pi * rank / size[number]  # direction from the centre of the group
     x = WIDTH / 2 + outer * np.sin(turn) + inner * np.sin(own)
     y = _TOP + _ROUND / 2 - outer * np.cos(turn) - inner * np.cos(own)
 
@@ -259,14 +263,14 @@ def _circles(group: Ints) -> Spots:
 
 
 def _radii(n_groups: int, largest: int) -> tuple[float, float]:
-    """Return the radius of the circle of groups, and of the circle of a group [px]."""
+    """Return the radius of the circle that groups are on, and the radius of the circle of one group [px]."""
     big = _ROUND / 2 - 14.0
     if n_groups == 1:
         return 0.0, 0.0 if largest == 1 else big
     if largest == 1:
         return big, 0.0
     sine = np.sin(np.pi / n_groups)
-    touching = big * sine / (1 + sine)  # with it the circles of two groups touch
+    touching = big * sine / (1 + sine)  # at this radius the circles of neighbouring groups touch
     inner = 0.7 * min(touching, 90.0)
     return big - inner, inner
 
@@ -275,7 +279,7 @@ def _radii(n_groups: int, largest: int) -> tuple[float, float]:
 
 
 def _between_places(every: Lines) -> Lines:
-    """Return the lines that join two places, the fullest last, so that it lies on top."""
+    """Return the lines that join two different places, in order of load, so that the fullest is drawn on top."""
     order = np.argsort(np.nan_to_num(every.load), kind="stable")
     order = order[every.a[order] != every.b[order]]
     return Lines._make(column[order] for column in every)
@@ -287,7 +291,7 @@ def _lengths(k: Lines, spots: Spots) -> Floats:
 
 
 def _drawn_whole(grid: list[Ints], spots: Spots, k: Lines) -> Flags:
-    """Return which cables (K,) are lines: all but those of a grid to another slab or round its edge."""
+    """Return which cables (K,) are drawn in full; those to another slab or around the edge of a grid become stubs."""
     if not grid or _is_cube(grid):
         return np.ones(k.a.size, bool)
     in_slab = spots.slab[k.a] == spots.slab[k.b]
@@ -296,7 +300,10 @@ def _drawn_whole(grid: list[Ints], spots: Spots, k: Lines) -> Flags:
 
 
 def _skipping(grid: list[Ints], k: Lines) -> Flags:
-    """Return which cables (K,) run along a row where some skip places without going round the edge, as in a HyperX."""
+    """Return which cables (K,) run along one axis, if on that axis some skip places, as in a HyperX.
+
+    Cables around the edge, from the first place to the last, do not count as skipping.
+    """
     coordinates = np.array(grid)  # (axes, P)
     step = np.abs(coordinates[:, k.b] - coordinates[:, k.a])  # (axes, K)
     last = coordinates.max(axis=1)[:, None]
@@ -307,12 +314,12 @@ def _skipping(grid: list[Ints], k: Lines) -> Flags:
 
 
 def _busy(k: Lines, colour: str) -> Flags:
-    """Return which lines (K,) carry something; where the colour is not the load, all count as busy."""
+    """Return which lines (K,) carry traffic; where colours do not show the load, all count as busy."""
     return np.asarray(k.load != 0) | (colour != "load")
 
 
 def _cable_width(k: Lines, spots: Spots, half: float, colour: str) -> float:
-    """Return how wide a cable may be so that all busy ones together do not cover the picture [px]."""
+    """Return the width of a cable at which all busy cables together leave most of the picture free [px]."""
     total = float(_lengths(k, spots)[_busy(k, colour)].sum())
     return min(half / 3, _TOTAL_INK / max(total, 1.0))
 
@@ -320,7 +327,7 @@ def _cable_width(k: Lines, spots: Spots, half: float, colour: str) -> float:
 def _look(
     f: Fabric, node: Ints, marks: Marks, k: Lines, colour: str, width: float
 ) -> dict[str, Any]:
-    """Return how the cables of a map look and what they say; each is about ``width`` px wide."""
+    """Return the look of the cables of a map, their names and their notes; each is about ``width`` px wide."""
     # The axis of a cable is the first one in which its ends differ.
     differs = f.coord[node[k.a]] != f.coord[node[k.b]]
     axis = np.argmax(differs, axis=1) if differs.size else np.full(k.a.size, -1)
@@ -330,7 +337,7 @@ def _look(
 
     dead = k.failed == k.cables
     idle = ~_busy(k, colour)
-    # What carries nothing is pale and thin, and what is full a little thicker: so a few routes stand out.
+    # Idle cables are pale and thin, and full ones a little thicker, so that a few routes stand out.
     part: float | Floats = 1.0
     if colour == "load":
         part = 0.7 + 0.5 * np.nan_to_num(k.load, nan=0.6) ** 2
@@ -357,14 +364,14 @@ def _part(look: dict[str, Any], which: Ints) -> dict[str, Any]:
 def _cable_layers(
     k: Lines, spots: Spots, near: Flags, half: float, look: dict[str, Any]
 ) -> dict[str, Layer]:
-    """Return the cables that are lines, bent where they would pass behind a box, and crosses on those that failed."""
+    """Return the cables drawn in full, bent where they would pass behind a box, and crosses on failed ones."""
     here = np.flatnonzero(near)
     place = spots.x + 1j * spots.y  # (P,)
     start = place[k.a[here]]
     vector = place[k.b[here]] - start
     bend = _bends(place, start, vector, half)
     sideways = 1j * vector / np.abs(vector)
-    top = start + vector / 2 + sideways * bend  # of the arch
+    top = start + vector / 2 + sideways * bend  # highest point of the bend
 
     points = []
     for s, v, t, bent in zip(start, vector, top, bend, strict=True):
@@ -378,21 +385,24 @@ def _cable_layers(
 
 
 def _parabola(start: complex, vector: complex, top: complex) -> Complexes:
-    """Return 17 points of an arch from ``start`` to ``start + vector`` that passes ``top`` in the middle."""
+    """Return 17 points of a parabola from ``start`` to ``start + vector`` that passes through ``top`` halfway."""
     part = np.linspace(0, 1, 17)
     rise = top - start - vector / 2
     return np.asarray(start + vector * part + 4 * part * (1 - part) * rise)
 
 
 def _bends(place: Complexes, start: Complexes, vector: Complexes, half: float) -> Floats:
-    """Return how far each line (K,) is bent so that it passes beside the boxes of others, the least that does [px]."""
+    """Return the smallest bend of each line (K,) with which it passes beside all boxes but its own two [px].
+
+    Returns 0 for a line that no tried bend clears, and for all lines if there are more than 200 places.
+    """
     if place.size > MOST_SINGLE:
         return np.zeros(start.size)
     tries = [0.0]
     for far in np.arange(1.0, 6.5, 0.5):
         tries += [half * far, half * -far]
 
-    # Each place as seen from each line (K, P): how far along it (0..1), and how far beside it [px].
+    # Each place relative to each line (K, P): its position along the line (0..1), and its distance from it [px].
     relative = (place - start[:, None]) / vector[:, None]
     along = relative.real
     length = np.abs(vector)[:, None]
@@ -400,32 +410,32 @@ def _bends(place: Complexes, start: Complexes, vector: Complexes, half: float) -
     free = []  # (tries, K)
     for bend in tries:
         off = relative.imag * length - 4 * bend * along * (1 - along)
-        # A steep line is nearer to a place than it is below or above it.
+        # Where the line is steep, its distance from a place is less than the height between them.
         steepness = np.hypot(1, 4 * bend / length * (1 - 2 * along))
         clear = np.abs(off) > 1.4 * half * steepness
         free.append(np.all(beyond_ends | clear, axis=1))
     return np.asarray(np.array(tries)[np.argmax(free, axis=0)])
 
 
-# In which direction the cables of each axis leave a slab: level for x, upright for y, slanted for all others.
+# Direction in which the cables of each axis leave a slab: horizontal for x, vertical for y, diagonal for all others.
 _STUB_DIRECTIONS = np.array([[1.0, 0.0], [0.0, 1.0], [0.8, -0.8], [0.8, 0.8]])
 
 
 def _stub_layers(
     k: Lines, spots: Spots, grid: list[Ints], far: Flags, half: float, look: dict[str, Any]
 ) -> dict[str, Layer]:
-    """Return stubs at both ends of the cables to other slabs or round the edge, and crosses on those that failed."""
+    """Return stubs at both ends of cables to other slabs or around the edge, and crosses on failed ones."""
     here = np.flatnonzero(far)
     coordinates = np.array(grid)  # (axes, P)
     step = coordinates[:, k.b[here]] - coordinates[:, k.a[here]]  # (axes, cables)
     last = coordinates.max(axis=1)[:, None]  # (axes, 1)
     whole = (
         np.abs(step) == last
-    )  # from the first place to the last one, which is a way round the edge
-    # It leaves at the far side: from the last place upwards, from the first downwards.
+    )  # from the first place to the last one: the cable goes around the edge
+    # Such a cable leaves at the outer side: from the last place upwards, from the first downwards.
     sign = np.where(whole, -np.sign(step), np.sign(step))
 
-    # A cable that changes several coordinates goes round the edge of one of them.
+    # A cable that changes several coordinates goes around the edge of one of them.
     axis = np.argmax((step != 0) + 2 * (whole & (last > 1)), axis=0)  # (cables,)
     directions = _STUB_DIRECTIONS[np.minimum(np.arange(len(grid)), 3)]
     length = half + 0.24 * spots.gap
@@ -442,7 +452,7 @@ def _stub_layers(
 
 
 def crosses(name: str, x: Floats, y: Floats) -> dict[str, Layer]:
-    """Return crosses where cables have failed."""
+    """Return a layer of crosses at the given points, which mark failed cables."""
     look = {"size": 5.0, "shape": 2.0, "colour": COLOUR["failed"]}
     return {name: Layer("dots", {"x": x, "y": y, **look})}
 
@@ -451,7 +461,7 @@ def crosses(name: str, x: Floats, y: Floats) -> dict[str, Layer]:
 
 
 def _node_layer(placed: Placed, spots: Spots, half: float, *, loaded: bool) -> Layer:
-    """Return a box for each place, named if all names fit."""
+    """Return a box for each place, labelled if all labels fit."""
     marks = placed.marks
     colours = _box_colours(placed, loaded)
     labels = [_label(name) for name in marks.names]
@@ -470,7 +480,7 @@ def _node_layer(placed: Placed, spots: Spots, half: float, *, loaded: bool) -> L
 
 
 def _box_colours(placed: Placed, loaded: bool) -> Floats:
-    """Return the colour of each box: its kind, or with ``loaded`` the load of the fullest cable within its block."""
+    """Return the colour of each box: that of its kind, or with ``loaded`` that of the fullest cable inside the box."""
     f, marks, every, _ = placed
     own = every.a == every.b  # cables to hosts, or within a group
     load = np.full(len(marks.names), np.nan)
@@ -481,7 +491,7 @@ def _box_colours(placed: Placed, loaded: bool) -> Floats:
 
 
 def _axis_names(f: Fabric, colours: Floats) -> list[str]:
-    """Return the name of each coordinate whose colour occurs among the cables, or an empty one."""
+    """Return the name of each coordinate, empty where the colour of that axis occurs on no cable."""
     names = []
     for i, name in enumerate(f.coord_names):
         occurs = name != "local" and KEYS[i % len(KEYS)] in colours
@@ -490,7 +500,7 @@ def _axis_names(f: Fabric, colours: Floats) -> list[str]:
 
 
 def _words(f: Fabric, where: Mapping[str, Ints], spots: Spots, half: float) -> Layer:
-    """Name the slabs of a grid by their further coordinates, if there are several and the names fit."""
+    """Return the names of slabs by their further coordinates; none for a single slab or where they do not fit."""
     further = [name for name in f.coord_names[2:] if name != "local"]
     _, first = np.unique(spots.slab, return_index=True)  # (slabs,) a place in each
     labels = [", ".join(f"{name} {where[name][i]}" for name in further) for i in first]
@@ -506,8 +516,8 @@ def _words(f: Fabric, where: Mapping[str, Ints], spots: Spots, half: float) -> L
 
 
 def scale(y: float, idle: bool = False) -> dict[str, Layer]:
-    """Return the scale of loads: a bar with its ends, and with ``idle`` the look of a cable without load."""
-    n = 32  # steps of the bar
+    """Return the scale of loads: a bar labelled at both ends and, with ``idle``, a sample of a cable without load."""
+    n = 32  # colour steps of the bar
     left, width = 250.0, 200.0  # [px]
     x = left + width * np.arange(n) / n
     sample = 32 if idle else 0  # room for the sample of a cable [px]

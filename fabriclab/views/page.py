@@ -1,11 +1,11 @@
-"""The picture and what travels with it: the finding above it, alternative text, table twin, theme colours.
+"""The picture and what belongs to it: the finding above it, alternative text, table twin, colours of the theme.
 
-A table has its numbers right-aligned with three significant digits, units in the head, at most seven columns.
+A table shows numbers right-aligned with three significant digits, and units in the head; it has at most seven columns.
 
-Colours, markers and line styles have one place, here, and one meaning each. The colours stay apart for colour-blind
-readers (M. Okabe, K. Ito, Color Universal Design, 2002, revised 2008); marker and line say the same. `INK` stands for
-the text colour of the page: an SVG writes it as ``currentColor``, because no single grey reaches a contrast of 4.5 on
-both white and the dark theme (the best grey has 4.34).
+Colours, markers and line styles are defined only here, and each has one meaning. Colour-blind readers can tell the
+colours apart (M. Okabe, K. Ito, Color Universal Design, 2002, revised 2008), and markers and line styles repeat what
+the colours say. `INK` stands for the text colour of the page: an SVG writes it as ``currentColor``, because no single
+grey reaches a contrast of 4.5 on both white and the dark theme (the best grey has 4.34).
 """
 
 import html
@@ -47,8 +47,8 @@ __all__ = [
     "times",
 ]
 
-_FAR = 1e3  # medians of columns further apart have a prefix each
-_WITHOUT_PREFIX = 0.1  # "0.700 s" beside "2.10 s"; below, a prefix
+_FAR = 1e3  # if medians of columns differ by this factor, each column has its own prefix
+_WITHOUT_PREFIX = 0.1  # [s] so "0.700 s" stands beside "2.10 s"; shorter times get a prefix
 _MOST_COLUMNS = 7
 _MOST_ROWS = 64
 _RESULT_UNITS = {"size": "B", "time": "s", "low": "s", "high": "s", "algbw": "B/s", "busbw": "B/s"}
@@ -56,7 +56,7 @@ _NAME = re.compile(r"(.*?)\s*(?:\[(.+)\])?\Z")
 
 
 def three(value: float) -> str:
-    """Return three significant digits and grouped thousands, such as "40,900"; missing is a dash."""
+    """Format a number with three significant digits and grouped thousands, such as "40,900"; NaN becomes a dash."""
     if math.isnan(value):
         return "–"
     if not 1e-9 <= abs(value) < 1e15:
@@ -67,22 +67,22 @@ def three(value: float) -> str:
 
 
 class TableText(NamedTuple):
-    """What a table shows."""
+    """The visible text of a table."""
 
-    rows: list[tuple[str, ...]]  # the heads first
+    rows: list[tuple[str, ...]]  # the heads, then the first rows
     numeric: list[bool]  # whether a column holds numbers
-    left_out: str  # how many further rows there are, in words; empty if none
+    left_out: str  # how many rows are not shown, in words; empty if none
 
 
 class Heading(NamedTuple):
-    """The name of a column: its word, and the unit of its numbers if it has one."""
+    """The name of a column, split into its word and the unit of its numbers, if it has one."""
 
     word: str
     unit: str | None
 
 
 def _heading(name: str) -> Heading:
-    """Return the parts of a name such as "time [s]"."""
+    """Split a name such as "time [s]" into word and unit."""
     match = _NAME.fullmatch(name)
     assert match is not None  # the pattern fits every text
     return Heading(match[1], match[2])
@@ -90,11 +90,11 @@ def _heading(name: str) -> Heading:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Columns by name, rows that matter in bold, and a caption; `table` makes it.
+    """Columns by name, with the important rows in bold and a caption; made by `table`.
 
-    A name such as ``"time [s]"`` carries the SI unit of its numbers. Sizes in bytes are shown as "8 B" or "1 MiB",
-    other units get one prefix for the whole column; times in a column of ``apart`` are shown with a unit each.
-    ``table["time [s]"]`` is the column with its full precision. A column without any value is left out.
+    A column name such as ``"time [s]"`` gives the SI unit of its numbers. Sizes in bytes are shown as "8 B" or "1 MiB";
+    a column in another unit gets one prefix for all its numbers, except that each time in a column named in ``apart``
+    has its own. ``table["time [s]"]`` is the column with its full precision. A column without any value is left out.
     """
 
     columns: Mapping[str, Any]
@@ -103,7 +103,7 @@ class Table:
     apart: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Make arrays of the columns, check their number and length, and leave out those without any value."""
+        """Convert the columns to arrays, leave out those without any value, and check their number and length."""
         columns = {}
         for name, values in self.columns.items():
             column = np.asarray(values)
@@ -125,11 +125,11 @@ class Table:
         return int(next(iter(self.columns.values())).size)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        """Return one column in SI units."""
+        """Return one column, in SI units and with its full precision."""
         return np.asarray(self.columns[name])
 
     def _shown(self) -> TableText:
-        """Return the cells of the first rows as texts."""
+        """Return the cells of the first 64 rows as texts, and how many rows are not shown."""
         typical = _typical(self.columns)
         columns = []
         for name, values in self.columns.items():
@@ -150,7 +150,7 @@ class Table:
         )
 
     def __str__(self) -> str:
-        """Return the table as text; a row that matters begins with ``>``."""
+        """Return the table as text; an important row begins with ``>``."""
         rows, numeric, left_out = self._shown()
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = []
@@ -169,11 +169,11 @@ class Table:
         return f"<Table of {self.n_rows} rows: {', '.join(self.columns)}>"
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """Return what a notebook or a terminal shows."""
+        """Return the table as text for a terminal and as HTML for a notebook."""
         return {"text/plain": str(self), "text/html": self._repr_html_()}
 
     def _repr_html_(self) -> str:
-        """Return the table as HTML; rows that matter are bold."""
+        """Return the table as HTML, with the important rows in bold."""
         rows, numeric, left_out = self._shown()
         sides = ["right" if is_number else "left" for is_number in numeric]
         head, *body = rows
@@ -190,7 +190,7 @@ class Table:
 def _html_row(
     row: Iterable[str], sides: Iterable[str], *, bold: bool = False, head: bool = False
 ) -> str:
-    """Return a row of a table as HTML, each cell flush with its side."""
+    """Return a row of a table as HTML, each cell aligned to the side given for its column."""
     tag, scope = ("th", ' scope="col"') if head else ("td", "")
     cells = []
     for cell, side in zip(row, sides, strict=True):
@@ -200,7 +200,10 @@ def _html_row(
 
 
 def _typical(columns: Mapping[str, NDArray[Any]]) -> dict[str, float]:
-    """Return the number that sets the prefix of each column: one for all of a unit, unless they are far apart."""
+    """Return for each column the number that sets its prefix.
+
+    It is the same for all columns with the same unit, unless their medians differ by a factor of 1,000 or more.
+    """
     medians: dict[str, dict[str, float]] = {}  # unit -> column -> its median
     for name, values in columns.items():
         unit = _heading(name).unit
@@ -219,7 +222,7 @@ def _typical(columns: Mapping[str, NDArray[Any]]) -> dict[str, float]:
 
 
 def _column(name: str, values: NDArray[Any], typical: float) -> list[str]:
-    """Return the head with the shown unit, then the cells."""
+    """Return the head of a column with its unit as shown, then the cells."""
     word, unit = _heading(name)
     if values.dtype.kind in "OU":
         return [name, *map(str, values)]
@@ -236,26 +239,26 @@ def _column(name: str, values: NDArray[Any], typical: float) -> list[str]:
 
 
 def _times_column(name: str, values: NDArray[Any]) -> list[str]:
-    """Return the head without its unit, then each time with its own."""
+    """Return the head of a column of times without a unit, then each time with its own."""
     return [_heading(name).word, *map(_own_unit, values.tolist())]
 
 
 def _own_unit(seconds: float) -> str:
-    """Return a time with three significant digits: in seconds from 0.1 s up, else with a prefix."""
+    """Format a time with three significant digits: in seconds from 0.1 s on, and with a prefix below."""
     if math.isnan(seconds):
         return "–"
     return f"{three(seconds)} s" if seconds >= _WITHOUT_PREFIX else units.format_time(seconds)
 
 
 def table(value: Any, *, bold: int | Iterable[int] = (), caption: str = "") -> Table:
-    """Show a value or rows as a table; beyond 64 rows it says how many more there are.
+    """Show a value or rows as a table; beyond 64 rows, it only says how many more there are.
 
     Parameters
     ----------
     value : Result, Fabric, mapping, or sequence of mappings
-        A mapping gives columns by name; a sequence gives rows. A name such as ``"time [s]"`` carries the SI unit.
+        A mapping gives columns by name; a sequence gives rows. A name such as ``"time [s]"`` gives the SI unit.
     bold, caption : optional
-        Row or rows that matter; what the table says.
+        Number of the row or rows to show in bold; a sentence on what the table says.
 
     Raises
     ------
@@ -273,7 +276,7 @@ def table(value: Any, *, bold: int | Iterable[int] = (), caption: str = "") -> T
 
 
 def _columns_of(value: Any) -> Mapping[str, Any]:
-    """Return the columns of a result, of a summary, of a mapping of columns, or of rows."""
+    """Return the columns of a result, of an object with a summary, of a mapping of columns, or of rows."""
     if isinstance(value, Result):
         columns = {}
         for name, unit in _RESULT_UNITS.items():
@@ -292,7 +295,7 @@ def _columns_of(value: Any) -> Mapping[str, Any]:
 
 
 def _row_numbers(bold: int | Iterable[int]) -> tuple[int, ...]:
-    """Return the numbers of the rows that matter."""
+    """Return the numbers of the rows in bold as a tuple."""
     return (bold,) if isinstance(bold, int) else tuple(bold)
 
 
@@ -303,14 +306,15 @@ def times(
     bold: int | Iterable[int] = (),
     caption: str = "",
 ) -> Table:
-    """Show named times as a table, each in a unit of its own: 89.6 s beside 351 us.
+    """Show named times as a table, each with its own unit, such as 89.6 s beside 351 us.
 
     Parameters
     ----------
     named : mapping of str to float or str
-        What took the time -> how long: a number in seconds, or a string such as ``"5.83 ms"``. At least one, each >= 0.
+        What took the time -> how long it took: seconds as a number, or a string such as ``"5.83 ms"``. At least one
+        entry, each >= 0.
     ratio : bool
-        Whether a further column says how many times the shortest each of them is.
+        Whether to add a column that gives each time as a multiple of the shortest.
     bold, caption : optional
         As in `table`.
 
@@ -322,9 +326,9 @@ def times(
     Raises
     ------
     TypeError
-        If no mapping is given, or something in it is no time.
+        If ``named`` is not a mapping, or one of its values is no time.
     ValueError
-        If it is empty, a time is below 0 or not finite, or the shortest of a ratio is 0 s.
+        If ``named`` is empty, a time is below 0 or not finite, or ``ratio`` is asked for and the shortest time is 0 s.
 
     Examples
     --------
@@ -354,16 +358,17 @@ def times(
     return Table(columns, _row_numbers(bold), caption, apart=("time [s]",))
 
 
-# What views take from here, with the types that all of them need.
-INK = "#1a1a1b"  # a value that nothing else uses, so that an SVG can hand it to the page
+# Colours and looks that all views share.
+INK = "#1a1a1b"  # a value that nothing else uses, so that an SVG can replace it by the page's text colour
 GREY = "#6b6b6b"  # contrast 5.3 on white and 3.5 on #111111; for lines, never for text
-# Further dots of one role keep its colour and change their shape. Further lines change dash and colour, to one that no
-# role has, since five dashes of one colour cannot be told apart where lines cross; dots belong to the bound.
+# The second and further sets of dots of a role keep its colour and change their shape. The second and further lines
+# change their dash and take a colour that no role has, because five dashes in one colour cannot be told apart where
+# lines cross. Dotted lines are reserved for bounds.
 COLOURS = ("#A04A20", "#9A3FF0", "#C86FA4", "#758C4D")
 
 
 class Role(NamedTuple):
-    """How one kind of statement looks: its colour, and dots with their marker or else a line."""
+    """The look of one kind of statement: its colour, and the marker of its dots; without a marker it is a line."""
 
     colour: str
     marker: str = ""
@@ -379,7 +384,7 @@ ROLES = {
     "failed": Role("#D55E00", "X"),
 }
 HERE = {"measured": "measured here", "stored": "measured elsewhere"}
-# passes traffic on, or not; white text on both has 5.6 and 5.3
+# whether a node forwards traffic -> colour; white text on them has a contrast of 5.6 and 5.3
 NODE = {
     True: "#5c6878",
     False: "#766a5a",
@@ -399,16 +404,16 @@ STYLE: dict[Any, Any] = {
 }
 
 WIDTH = 7.0
-# a decorator: what is drawn inside has the look of the course
+# a decorator: all drawing within the function has the look of the course
 styled = matplotlib.rc_context(STYLE)
 
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """A drawing with its words and its numbers: finding above, alternative text, table twin, caption with sources.
+    """A drawing with its words and numbers: a finding above it, alternative text, a table twin, a caption with sources.
 
-    In a notebook it shows itself as SVG in the colours of the theme, with the alternative text for screen readers
-    and the table twin to unfold. With ``FABRICLAB_TEXT=1`` it shows finding and table instead.
+    A notebook shows it as SVG in the colours of the theme, with the alternative text for screen readers and the table
+    twin to unfold. With ``FABRICLAB_TEXT=1`` a notebook shows finding, table and caption instead.
     """
 
     axes: Axes
@@ -419,7 +424,7 @@ class Picture:
 
     @property
     def figure(self) -> Figure:
-        """The figure; it belongs to no window and is freed with this picture."""
+        """The matplotlib figure; it belongs to no window and is freed with this picture."""
         return self.axes.figure.canvas.figure
 
     @styled
@@ -430,9 +435,9 @@ class Picture:
         self.figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
         svg = buffer.getvalue()
         svg = svg[svg.index("<svg") :]
-        # matplotlib's style block would hold for the whole page; as an attribute it holds for this picture only.
+        # matplotlib's style block would apply to the whole page; as an attribute it applies to this picture only.
         svg = re.sub(r"<style.*?</style>", "", svg, count=1, flags=re.DOTALL)
-        # Group names would be there twice on a page with two pictures; nothing refers to them.
+        # Ids of groups would occur twice on a page with two pictures, and nothing refers to them.
         svg = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", svg)
         style = "max-width:100%;height:auto;stroke-linejoin:round;stroke-linecap:butt"
         size = f'width="{WIDTH * 100:.0f}" style="{style}"'
@@ -447,7 +452,7 @@ class Picture:
         return Path(path)
 
     def __str__(self) -> str:
-        """Return finding, table and caption as text."""
+        """Return the finding, the table and the caption as text."""
         return "\n".join(x for x in (self.finding, str(self.table), self.caption) if x)
 
     def __repr__(self) -> str:
@@ -455,7 +460,7 @@ class Picture:
         return f"<Picture: {self.finding}>"
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """Return what a notebook shows: the drawing, or the words in text mode."""
+        """Return what a notebook shows: the drawing with its table or, in text mode, the words with the table."""
         table = self.table._repr_html_()
         if switched_on("FABRICLAB_TEXT"):
             shown = f"<p>{html.escape(self.finding)}</p>{table}<p>{html.escape(self.caption)}</p>"
@@ -466,17 +471,20 @@ class Picture:
 
 
 def spread(wanted: ArrayLike, gap: float, low: float = 0.0, high: float = 1.0) -> Floats:
-    """Return positions nearest to ``wanted`` (least squares) within the range that keep ``gap`` between neighbours."""
+    """Return the positions closest to ``wanted`` (least squares) with at least ``gap`` between neighbours.
+
+    They lie between ``low`` and ``high``; where there is too little room, the last ones go beyond ``high``.
+    """
     from scipy.optimize import isotonic_regression
 
     wish = np.asarray(wanted, dtype=np.float64)
     order = np.argsort(wish, kind="stable")
     offset = gap * np.arange(
         wish.size
-    )  # of each position from the first, if all stand close together
-    # Neighbours keep their gap as long as positions minus offsets do not fall.
+    )  # of each position from the first, if all are as close as allowed
+    # Neighbours keep their gap exactly if positions minus offsets never decrease.
     level = isotonic_regression(wish[order] - offset).x
-    # Labels that need more room than there is go past the upper end.
+    # Labels that need more room than there is go beyond the upper end.
     highest = max(low, high - offset[-1])
     out = np.empty_like(wish)
     out[order] = np.clip(level, low, highest) + offset
@@ -484,5 +492,5 @@ def spread(wanted: ArrayLike, gap: float, low: float = 0.0, high: float = 1.0) -
 
 
 def plain(words: str) -> str:
-    """Return "50 GB/s" for "50.0 GB/s"."""
+    """Drop decimals that are all zero: "50.0 GB/s" becomes "50 GB/s"."""
     return re.sub(r"\.0+(?= )", "", words)

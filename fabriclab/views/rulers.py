@@ -1,4 +1,4 @@
-"""Logarithmic scales: rates measured here beside links of the catalog, and guesses divided by what came out."""
+"""Logarithmic scales: rates measured here beside links of the catalog, and guesses divided by the true values."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ from fabriclab.views.scene import (
     tick_layers,
 )
 
-_TOP = 10.0  # of the first row of a ruler [px]
+_TOP = 10.0  # upper edge of the first row of a ruler [px]
 _ROW = 24.0  # height of a row [px]
 _LEFT, _RIGHT = 190.0, 610.0  # ends of the ruler [px]
 _SLOWEST, _FASTEST = 1e7, 1e13  # ends of the slider that chooses a rate [B/s]
 _CHOSEN = "chosen"  # how the rate of the slider was obtained
-_LETTER = 7.5  # width of a letter of 12 px on a narrow page, where it is a quarter larger [px]
+_LETTER = 7.5  # width of a 12 px letter on a narrow page, which shows letters a quarter larger [px]
 
 
 class RulerMark(NamedTuple):
-    """A rate on the ruler."""
+    """A rate on the ruler, with its name and how it was obtained."""
 
     rate: float  # [B/s]
     name: str
     obtained: str  # how, such as "measured here" or "catalog"
-    rounds: Sequence[float]  # rates of its rounds, drawn as small strokes [B/s]
+    rounds: Sequence[float]  # rates of single rounds, drawn as small strokes [B/s]
 
     @property
     def chosen(self) -> bool:
-        """Whether it is the rate that a slider chooses."""
+        """Whether this is the rate that a slider chooses."""
         return self.obtained == _CHOSEN
 
 
@@ -57,19 +57,20 @@ def ruler(
     finding: str | None = None,
     caption: str = "",
 ) -> Picture:
-    """Place rates on a logarithmic ruler, the fastest on top.
+    """Draw rates on a logarithmic ruler, the fastest on top.
 
     Parameters
     ----------
     measured : mapping of label to Result or rate
-        Rates measured on this machine: orange, with every round as a small stroke where the result kept them. Of a
-        result with several sizes the fastest counts. A stored result is an open circle, with its source below. [B/s]
+        Rates measured on this machine: orange, with a small stroke for every round if the result kept its rounds. Of a
+        result with several sizes, the highest bus bandwidth is drawn. A stored result is an open circle, with its
+        source below the picture. [B/s]
     links : mapping of label to rate, optional
-        Rates of real links, one direction: open circles. [B/s]
+        Rates of real links in one direction, drawn as open circles. [B/s]
     ax, finding : optional
-        Where to draw, and the sentence above the picture.
+        Axes to draw on, and the sentence above the picture.
     caption : str
-        Where the rates of ``links`` come from.
+        Text below the picture: where the rates of ``links`` come from.
 
     Raises
     ------
@@ -85,7 +86,7 @@ def ruler(
 
 
 def comparison(value: Comparison, *, ax: Axes | None = None, finding: str | None = None) -> Picture:
-    """Draw compared links: a circle at the encoded rate, strokes at the signalled and the achievable one.
+    """Draw a comparison of links: a circle at each encoded rate, strokes at the signalled and the achievable rate.
 
     Raises
     ------
@@ -124,7 +125,7 @@ def comparison(value: Comparison, *, ax: Axes | None = None, finding: str | None
 
 
 def ruler_scene(marks: Sequence[RulerMark], rate: float | None = None) -> Scene:
-    """Return one picture of a ruler, with a link of ``rate`` [B/s] to compare if that is given."""
+    """Return a picture of a ruler; if ``rate`` [B/s] is given, a link with that rate is compared with the others."""
     rows = list(marks)
     if rate is not None:
         rows.append(RulerMark(rate, text("live.ruler.yours"), _CHOSEN, ()))
@@ -160,7 +161,7 @@ def ruler_scene(marks: Sequence[RulerMark], rate: float | None = None) -> Scene:
 
 
 def _reach(rows: Sequence[RulerMark], with_slider: bool) -> tuple[float, float]:
-    """Return the ends of the ruler [B/s]: room beyond all rates, their rounds, and the ends of the slider."""
+    """Return the ends of the ruler [B/s], beyond all rates and rounds and, if there is one, the ends of the slider."""
     rates = [_SLOWEST, _FASTEST] if with_slider else []
     for mark in rows:
         rates += [mark.rate, *mark.rounds]
@@ -182,13 +183,13 @@ def _rates(rows: Sequence[RulerMark]) -> Floats:
 
 
 def _colours(rows: Sequence[RulerMark]) -> Floats:
-    """Return the colour of each row (R,): of what was measured here, of the chosen rate, or ink."""
+    """Return the colour of each row (R,): one for rates measured here, one for the chosen rate, ink for all others."""
     roles = {HERE["measured"]: "measured", _CHOSEN: "predicted"}
     return np.array([COLOUR[roles.get(mark.obtained, "ink")] for mark in rows])
 
 
 def _bar_layer(rows: Sequence[RulerMark], to_x: Callable[[Any], Floats], y: Floats) -> Layer:
-    """Return a line from the left end of the ruler to each rate; those in ink are thin and grey."""
+    """Return a bar from the left end of the ruler to each rate; it is thin and grey where the dot is in ink."""
     colours = _colours(rows)
     in_ink = colours == COLOUR["ink"]
     paths = [np.array([[_LEFT, h], [end, h]]) for end, h in zip(to_x(_rates(rows)), y, strict=True)]
@@ -200,7 +201,7 @@ def _bar_layer(rows: Sequence[RulerMark], to_x: Callable[[Any], Floats], y: Floa
 
 
 def _round_layer(rows: Sequence[RulerMark], to_x: Callable[[Any], Floats], y: Floats) -> Layer:
-    """Return an upright stroke at the rate of each round."""
+    """Return a vertical stroke at the rate of each round."""
     paths = []
     for mark, h in zip(rows, y, strict=True):
         for x in to_x(np.array(mark.rounds)):
@@ -211,7 +212,7 @@ def _round_layer(rows: Sequence[RulerMark], to_x: Callable[[Any], Floats], y: Fl
 def _dot_layer(
     rows: Sequence[RulerMark], to_x: Callable[[Any], Floats], y: Floats, notes: Sequence[str]
 ) -> Layer:
-    """Return a dot at each rate; that of the chosen one can be dragged along the slider."""
+    """Return a dot at each rate; the dot of the chosen rate can be dragged as far as its slider goes."""
     colours = _colours(rows)
     shape_of = {COLOUR["ink"]: 1, COLOUR["measured"]: 0}
     fields: dict[str, Any] = {
@@ -230,7 +231,7 @@ def _dot_layer(
 
 
 def _name_layer(rows: Sequence[RulerMark], y: Floats) -> Layer:
-    """Return the names on the left, that of the chosen rate in bold."""
+    """Return the names on the left; the name of the chosen rate is bold."""
     right = _LEFT - 8
     names = [fitted(mark.name, right) for mark in rows]
     bold = np.array([float(mark.chosen) for mark in rows])
@@ -238,13 +239,13 @@ def _name_layer(rows: Sequence[RulerMark], y: Floats) -> Layer:
 
 
 def _rate_layer(rows: Sequence[RulerMark], to_x: Callable[[Any], Floats], y: Floats) -> Layer:
-    """Return each rate in words, on the right of its dot and of the strokes of its rounds."""
+    """Return each rate in words, to the right of its dot and of the strokes of its rounds."""
     fastest = [max([mark.rate, *mark.rounds]) for mark in rows]
     return texts(to_x(fastest) + 10, y, [units.format_rate(mark.rate) for mark in rows])
 
 
 def _notes(rows: Sequence[RulerMark], rate: float | None) -> list[str]:
-    """Return what a reader of each dot is told: the rate and, beside a chosen ``rate``, how it compares with that."""
+    """Return the note of each dot: its rate and, if a ``rate`` is chosen, how it compares with the chosen one."""
     notes = []
     for mark in rows:
         note = units.format_rate(mark.rate)
@@ -255,21 +256,21 @@ def _notes(rows: Sequence[RulerMark], rate: float | None) -> list[str]:
 
 
 def _comparing(marks: Sequence[RulerMark], rate: float) -> str:
-    """Return how a chosen rate compares with the first one that was measured here, or else with the first."""
+    """Return a sentence that compares a chosen rate with the first one measured here, or else with the first."""
     here = [mark for mark in marks if mark.obtained == HERE["measured"]]
     other = here[0] if here else marks[0]
     return text("live.ruler.said", rate=rate, factor=_factor(rate, other.rate), other=other.name)
 
 
 def _factor_table(rows: Sequence[RulerMark], rate: float) -> Table:
-    """Return each rate, and how many times as fast as it a chosen one is."""
+    """Return a table of rates, each with the ratio of the chosen rate to it."""
     rates = _rates(rows)
     names = [mark.name for mark in rows]
     return Table({"what": names, "rate [B/s]": rates, "your link / this": rate / rates})
 
 
 def _rounds_table(rows: Sequence[RulerMark]) -> Table:
-    """Return each rate, how it was obtained, and its slowest and fastest round."""
+    """Return a table of rates: how each was obtained, and its slowest and fastest round."""
     return Table(
         {
             "what": [mark.name for mark in rows],
@@ -282,7 +283,10 @@ def _rounds_table(rows: Sequence[RulerMark]) -> Table:
 
 
 def _clauses(rows: Sequence[RulerMark], first: RulerMark) -> list[str]:
-    """Return the fastest rate beside the first, or beside the slowest where they are the same, then the others."""
+    """Return clauses: the fastest rate compared with ``first``, then every other rate.
+
+    If ``first`` is the fastest itself, the fastest is compared with the slowest.
+    """
     top = rows[0]
     other = first if first is not top else rows[-1]
     lead = text("ruler.moves", name=top.name, rate=top.rate)
@@ -296,7 +300,7 @@ def _clauses(rows: Sequence[RulerMark], first: RulerMark) -> list[str]:
 def marks_of(
     measured: Mapping[str, Result | units.Quantity], links: Mapping[str, units.Quantity]
 ) -> list[RulerMark]:
-    """Return all rates with their names.
+    """Return measured rates and rates of links as marks for a ruler.
 
     Raises
     ------
@@ -312,7 +316,7 @@ def marks_of(
 
 
 def _mark(name: str, value: Result | units.Quantity) -> RulerMark:
-    """Return a rate measured here, or the highest bus bandwidth of a result."""
+    """Return a mark for a rate measured here, or for the highest bus bandwidth of a result."""
     if not isinstance(value, Result):
         return RulerMark(units.rate(value, name), name, HERE["measured"], ())
 
@@ -324,19 +328,19 @@ def _mark(name: str, value: Result | units.Quantity) -> RulerMark:
         )
     rounds: Sequence[float] = ()
     if value.samples is not None:
-        # The same bytes in the time of each round.
+        # Each round moved the same bytes, in its own time.
         rounds = (rate * value.time[best] / value.samples[best]).tolist()
     return RulerMark(rate, name, HERE.get(value.obtained, value.obtained), rounds)
 
 
 def fitted(name: str, room: float) -> str:
-    """Return a name that fits into ``room`` [px], cut if it has to be."""
+    """Return a name, shortened with an ellipsis if it is wider than ``room`` [px]."""
     most = int(room / _LETTER)
     return name if len(name) <= most else f"{name[: most - 1].rstrip()}…"
 
 
 def _factor(a: float, b: float) -> str:
-    """Return how many times as fast ``a`` is as ``b``, in words."""
+    """Return in words how many times faster or slower rate ``a`` is than rate ``b``."""
     factor = max(a / b, b / a)
     if factor < 1.05:
         return text("live.ruler.equal")
@@ -347,7 +351,7 @@ def _factor(a: float, b: float) -> str:
 
 _GUESS_LEFT, _GUESS_RIGHT, _GUESS_TOP = 260.0, 620.0, 22.0  # edges of the drawing area [px]
 _GUESS_ROW = 27.0  # height of a row [px]
-_NEAR = (0.5, 2.0)  # guess / truth that counts as near
+_NEAR = (0.5, 2.0)  # range of guess / truth that counts as near
 
 
 def calibration(
@@ -358,21 +362,23 @@ def calibration(
     *,
     finding: str | None = None,
 ) -> Picture:
-    """Draw a row per guess, the first on top: a dot for the guess, a bar for its range, a line where the truth is.
+    """Draw guesses beside the truth: in each row a dot for the guess, a bar for its range, and a line at the truth.
+
+    The first guess is on top, and the scale is logarithmic.
 
     Parameters
     ----------
     names : sequence of str
-        What was guessed. (N,)
+        Name of each guessed quantity. (N,)
     ratio, low, high : array_like
-        Best guess and ends of its range, divided by what came out; NaN for an end that was not given. (N,) [> 0]
+        Best guess and ends of its range, each divided by the true value; NaN for an end that was not given. (N,), > 0
     finding : str, optional
         The sentence above the picture.
 
     Raises
     ------
     ValueError
-        If there is nothing to draw, or a number is not finite and above 0.
+        If there is nothing to draw, a ratio is not finite, or a number is not above 0.
     """
     return printed(calibration_scene(names, ratio, low, high), finding=finding)
 
@@ -422,7 +428,7 @@ def calibration_scene(
 def _checked_guesses(
     names: Sequence[str], ratio: ArrayLike, low: ArrayLike, high: ArrayLike
 ) -> Floats:
-    """Return guesses and the ends of their ranges (3, N), or refuse numbers that cannot be drawn."""
+    """Return guesses and the ends of their ranges as an array (3, N), or raise if they cannot be drawn."""
     values = np.array([ratio, low, high], dtype=np.float64)
     given = values[np.isfinite(values)]
     right_shape = values.shape == (3, len(names))
@@ -435,7 +441,7 @@ def _checked_guesses(
 
 
 def _near_layer(to_x: Callable[[Any], Floats], bottom: float) -> Layer:
-    """Return a pale band in which a guess counts as near the truth."""
+    """Return the pale band within which a guess counts as near the truth."""
     left, right = (float(to_x(value)) for value in _NEAR)
     return boxes(
         left,
@@ -459,7 +465,7 @@ def _ratio_ticks(
 
 
 def _range_layer(ends: Floats, to_x: Callable[[Any], Floats], y: Floats) -> Layer:
-    """Return a bar from end to end of each range of which both ends (2, N) are given."""
+    """Return a bar for each range in ``ends`` (2, N) that has both ends."""
     paths = []
     for x, h in zip(to_x(ends.T), y, strict=True):
         if np.isfinite(x).all():

@@ -1,7 +1,8 @@
-"""A scene: what a live view shows at one setting of its controls, as layers of numbers that any painter can draw.
+"""A scene: what a live view shows at one setting of its controls, as layers of numbers.
 
-The browser draws it on a canvas (live.js), `printed` draws it with matplotlib for print and for pages without a
-kernel. Coordinates are pixels of a picture 700 wide, y downwards. Colours are places in `PALETTE`.
+Two painters draw the same layers: the browser on a canvas (live.js), and `printed` with matplotlib, for print and for
+pages without a kernel. Coordinates are pixels of a picture that is 700 wide, with y downwards. Colours are places in
+`PALETTE`.
 """
 
 import textwrap
@@ -34,7 +35,7 @@ from fabriclab.views.page import (
 )
 
 WIDTH = 700.0
-_SHADES = 64  # of cividis, the map of loads
+_SHADES = 64  # steps of cividis, the colour map of loads
 _NAMED = {
     "ink": INK,
     "grey": GREY,
@@ -53,30 +54,32 @@ _CIVIDIS = [
 PALETTE = (*_NAMED.values(), *_CIVIDIS)
 COLOUR = {name: float(place) for place, name in enumerate(_NAMED)}
 COLOUR |= {"none": -1.0, "published": COLOUR["ink"], "bound": COLOUR["grey"]}
-# Of rows, rails and axes in turn.
+# Colours that rows, rails and axes get in turn.
 _IN_TURN = ("predicted", "measured", "guess", "other1", "tint", "failed", "other2", "other3")
 KEYS = [COLOUR[name] for name in _IN_TURN]
 DASHES = ((), (6, 3), (2, 3), (8, 3, 2, 3), (3, 2), (8, 3, 2, 3, 2, 3))
 HATCHES = ("", "////", "\\\\\\\\", "xxxx", "||||")
-# matplotlib's markers by the shape of a dot. Shapes 1 and 7 to 10 are open circles, squares ..., 0 and 3 to 6 filled.
+# matplotlib's marker for each shape of dot. Shapes 1 and 7 to 10 are open circles, squares ..., 0 and 3 to 6 filled
+# ones; 2 is a cross.
 _SHAPES = ("o", "o", "X", "s", "^", "D", "v", "s", "^", "D", "v")
 _KEY_LETTER = 7.0  # width of a letter of a legend [px]
 
 
 @dataclass(frozen=True)
 class Layer:
-    """Items of one kind: boxes, lines, dots, texts or movers.
+    """Items of one kind to draw: boxes, lines, dots, texts or movers.
 
-    ``fields`` holds arrays (one number per item, or per point of a line), lists of texts, or one value for all.
-    ``names`` makes the items readable by pointer and arrow keys, ``notes`` adds a text to each. A dot with the name of
-    a slider in ``drag`` is moved by hand, between where the slider's ends stand: ``drag_ends`` [px].
+    ``fields`` maps the name of each property to an array (one number per item, or per point of a line), a list of
+    texts, or one value for all items. With ``names`` a reader can visit the items with the pointer or the arrow keys;
+    ``notes`` adds a text to each. A dot that has the name of a slider in ``drag`` can be moved by hand, between the
+    places of the slider's ends, ``drag_ends`` [px].
     """
 
     kind: str
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Make float32 arrays of all numbers: what the browser gets is what a test sees."""
+        """Convert all arrays of numbers to float32, so that a test sees exactly what the browser gets."""
         fields = {}
         for name, value in self.fields.items():
             if value is None:
@@ -89,7 +92,10 @@ class Layer:
 
 @dataclass(frozen=True)
 class Scene:
-    """One picture with its sentence, its alternative text and its table; ``moves`` asks to animate the change to it."""
+    """One picture with its sentence, ``said``, its alternative text and its table.
+
+    ``moves`` asks the browser to animate the change to this scene; ``wrong`` says that ``said`` is an error message.
+    """
 
     said: str
     table: Table | None = None
@@ -103,24 +109,24 @@ class Scene:
 
 
 def shade(share: ArrayLike) -> Floats:
-    """Return the colour of loads between 0 and 1; NaN is grey."""
+    """Return the colour of each load between 0 and 1; NaN becomes grey."""
     load = np.asarray(share, dtype=np.float64)
     step = np.rint(np.clip(np.nan_to_num(load), 0, 1) * (_SHADES - 1))
     return np.where(np.isnan(load), COLOUR["grey"], len(_NAMED) + step)
 
 
 def ink_on(colour: ArrayLike) -> Floats:
-    """Return black or white, whichever is read better on each colour: its contrast is at least 4.5."""
+    """Return black or white, whichever is easier to read on each colour; its contrast is at least 4.5."""
     hexes = [PALETTE[int(place)] for place in np.atleast_1d(colour)]
     rgb = np.array([matplotlib.colors.to_rgb(hex) for hex in hexes]).reshape(-1, 3)
-    # Relative luminance as WCAG 2.2 defines it; at 0.179 black and white have the same contrast.
+    # Relative luminance as WCAG 2.2 defines it; on a luminance of 0.179 black and white have the same contrast.
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
     luminance = linear @ [0.2126, 0.7152, 0.0722]
     return np.where(luminance > 0.179, COLOUR["black"], COLOUR["white"])
 
 
 def coloured(place: NDArray[Any], otherwise: ArrayLike = COLOUR["grey"]) -> Floats:
-    """Return a colour for each row, rail or axis, in turn, or another where there is none."""
+    """Return a colour for each row, rail or axis number, repeating after eight; ``otherwise`` where it is negative."""
     in_turn = np.array(KEYS)[place % len(KEYS)]
     return np.where(place >= 0, in_turn, otherwise)
 
@@ -129,27 +135,27 @@ def coloured(place: NDArray[Any], otherwise: ArrayLike = COLOUR["grey"]) -> Floa
 
 
 def lines(paths: Sequence[NDArray[Any]], **fields: Any) -> Layer:
-    """Return a layer of lines from one array of points (P, 2) each."""
+    """Return a layer of lines; each line is given by an array of its points (P, 2)."""
     points = np.concatenate([np.empty((0, 2)), *paths])
     ptr = np.concatenate([[0], np.cumsum([len(path) for path in paths])])
     return Layer("lines", {"ptr": ptr, "x": points[:, 0], "y": points[:, 1], **fields})
 
 
 def boxes(x: ArrayLike, y: ArrayLike, w: ArrayLike, h: ArrayLike, **fields: Any) -> Layer:
-    """Return a layer of boxes from upper left corner, width and height; what all of them share is one number."""
+    """Return a layer of boxes from their upper left corners, widths and heights; a single number applies to all."""
     x, y, w, h = np.broadcast_arrays(*np.atleast_1d(x, y, w, h))
     return Layer("boxes", {"x": x, "y": y, "w": w, "h": h, **fields})
 
 
 def texts(x: ArrayLike, y: ArrayLike, words: Sequence[str], **fields: Any) -> Layer:
-    """Return a layer of texts; what all of them share is one number."""
+    """Return a layer of texts at the given points; a single number applies to all texts."""
     x = np.broadcast_to(x, len(words))
     y = np.broadcast_to(y, len(words))
     return Layer("texts", {"x": x, "y": y, "texts": words, **fields})
 
 
 def texts_at(*places: tuple[float, float, str, int]) -> Layer:
-    """Return a layer of texts: x, y, words, and 0, 1 or 2 for a place at their left end, middle or right end."""
+    """Return a layer of texts from tuples (x, y, words, align); x is the left end (0), middle (1) or right end (2)."""
     numbers = np.array([(x, y, align) for x, y, _, align in places]).reshape(-1, 3)
     x, y, align = numbers.T
     words = [words for _, _, words, _ in places]
@@ -159,9 +165,10 @@ def texts_at(*places: tuple[float, float, str, int]) -> Layer:
 def key(
     y: float, words: str, names: Sequence[str], colours: Sequence[float] = KEYS
 ) -> dict[str, Layer]:
-    """Return a legend in the place of the scale of loads: words, and a sample of each colour with what has it.
+    """Return a legend, drawn where the scale of loads would be: words, then a sample of each colour with names.
 
-    The names have the colours in turn; names of one colour stand beside one sample. An empty name is left out.
+    The names get the colours in turn; if there are more names than colours, names of one colour share a sample. An
+    empty name is left out.
     """
     seen_colours = []
     seen_names = []
@@ -171,13 +178,13 @@ def key(
             seen_colours.append(colour)
             seen_names.append(shared)
 
-    # Words and samples stand side by side in the middle of the picture.
+    # Words and samples are side by side and centred in the picture.
     widths = [_KEY_LETTER * len(words) + 8]
     widths += [_KEY_LETTER * len(name) + 32 for name in seen_names]
     left = (WIDTH - np.sum(widths)) / 2
-    x = left + np.cumsum(widths)  # where each of them ends, and the next sample begins
+    x = left + np.cumsum(widths)  # right end of each, where the next sample begins
     labels: list[tuple[float, float, str, int]] = [(float(x[0]) - 8, y + 6, words, 2)]
-    for at, name in zip(x.tolist(), seen_names, strict=False):  # nothing begins at the last end
+    for at, name in zip(x.tolist(), seen_names, strict=False):  # no name follows the last end
         labels.append((at + 19, y + 6, name, 0))
     return {
         "scale": boxes(x[:-1], y, 14.0, 12.0, colour=np.array(seen_colours)),
@@ -186,7 +193,10 @@ def key(
 
 
 def log_axis(low: float, high: float, start: float, end: float) -> Callable[[Any], Floats]:
-    """Return where a value stands on a logarithmic axis from ``start`` to ``end`` [px], or on a linear one from 0."""
+    """Return a function from values to places [px] on an axis with ``low`` at ``start`` and ``high`` at ``end``.
+
+    The axis is logarithmic, or linear if ``low`` is 0.
+    """
     length = end - start
 
     if not low:
@@ -211,18 +221,19 @@ def tick_layers(
     ends: tuple[float, float],
     across: bool,
 ) -> dict[str, Layer]:
-    """Return grid lines and texts of an axis: across the picture, or upwards.
+    """Return the grid lines and tick labels of an axis.
 
     Parameters
     ----------
     places : ndarray, shape (T,)
         Values of the ticks.
     at, show : callable
-        Where a value stands on the axis [px], and how it is written.
+        Functions from a value to its place on the axis [px], and to its text.
     ends : pair of float
-        Where the grid lines begin and end [px]. Texts stand below their end or on the left of their beginning.
+        Where the grid lines begin and end [px]. Labels are below the end of their line (x axis) or to the left of its
+        beginning (y axis).
     across : bool
-        Whether it is the axis of x.
+        Whether this is the x axis.
     """
     here = at(places)
     words = [plain(show(float(value))) for value in places]
@@ -259,7 +270,7 @@ def printed(scene: Scene, *, ax: Axes | None = None, finding: str | None = None)
     headline = _headline(finding or scene.said)
     alt = scene.alt or scene.said
     if finding:
-        # With what was computed the alternative text names a number whatever the finding says.
+        # The computed sentence follows, so that the alternative text contains numbers whatever the finding says.
         alt = f"{headline.rstrip('.')}. {alt[:1].upper()}{alt[1:]}"
 
     height = max(scene.height, 20.0)  # [px]
@@ -272,13 +283,13 @@ def printed(scene: Scene, *, ax: Axes | None = None, finding: str | None = None)
 
     painters = {"lines": _lines, "boxes": _boxes, "dots": _dots, "texts": _texts}
     for order, layer in enumerate(scene.layers.values()):
-        if layer.kind in painters:  # the others only move
+        if layer.kind in painters:  # movers cannot be printed
             painters[layer.kind](ax, layer.fields, order)
     return Picture(ax, headline, alt, scene.table or Table({"what": [scene.said]}), scene.caption)
 
 
 def _headline(finding: str) -> str:
-    """Return a sentence with a capital letter, or refuse one that only names the picture."""
+    """Return a sentence with a capital letter at its beginning, or raise if it begins with "figure" or "plot"."""
     words = finding.strip()
     headline = words[:1].upper() + words[1:]
     if headline.lower().startswith(("figure", "plot")):
@@ -290,10 +301,10 @@ def _headline(finding: str) -> str:
 
 
 def _new_axes(height: float, headline: str, caption: str) -> Axes:
-    """Return axes that fill a new figure between headline and caption."""
+    """Return axes that fill a new figure between its headline and its caption."""
     above = textwrap.fill(headline, 76)
     below = textwrap.fill(caption, 105)
-    # Long words take no room from the drawing. All in inches, 100 px each.
+    # A long headline or caption makes the figure higher, not the drawing smaller. In inches of 100 px.
     extra = 0.18 * above.count("\n")
     if below:
         extra += 0.15 + 0.15 * (below.count("\n") + 1)
@@ -309,13 +320,13 @@ def _new_axes(height: float, headline: str, caption: str) -> Axes:
 
 
 def _each(value: Any, n: int, otherwise: float = 0.0) -> Floats:
-    """Return a number for each of n items from a field, which may be one number for all, or missing."""
+    """Return a number for each of n items from a field, which may be a single number or, as None, missing."""
     given = otherwise if value is None else value
     return np.broadcast_to(np.asarray(given, dtype=np.float64), n)
 
 
 def _colours(value: Any, n: int) -> list[str]:
-    """Return matplotlib's name of the colour of each of n items."""
+    """Return the colour of each of n items as matplotlib takes it."""
     return ["none" if place < 0 else PALETTE[int(place)] for place in _each(value, n)]
 
 
@@ -399,7 +410,7 @@ def _dots(ax: Any, fields: Mapping[str, Any], order: int) -> None:
 
 
 def _texts(ax: Any, fields: Mapping[str, Any], order: int) -> None:
-    """Draw a layer of texts; one that is wider than its ``room`` is left out."""
+    """Draw a layer of texts; a text wider than its ``room`` is left out."""
     n = len(fields["texts"])
     colours = _colours(fields.get("colour"), n)
     aligns = _each(fields.get("align"), n)

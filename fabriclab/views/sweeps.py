@@ -1,4 +1,4 @@
-"""Sweeps: time or bus bandwidth against size or ranks, for predicted, measured and published results."""
+"""Sweeps: time or bus bandwidth over size or ranks, for predicted, measured and published results."""
 
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -32,33 +32,33 @@ Bounds = Mapping[str, units.Quantity]
 Ends = tuple[float, float]
 Formatter = Callable[[float], str]
 
-_MOST = 5  # series in a look of their own, and clauses of the alternative text
+_MOST = 5  # series with a look of their own, and with a clause in the alternative text
 _LEFT, _RIGHT, _TOP = 70.0, 500.0, 24.0  # edges of the drawing area [px]
 _LEAST_BOTTOM = 250.0  # [px]
 _ROW = 17.0  # height of a row of labels [px]
 _LABEL_LEFT = _RIGHT + 32  # [px]
 _LETTER = 6.72  # width of a letter in a label [px]
-_FEWEST_DECADES = 0.7  # with fewer, the ticks of a logarithmic axis are too far apart
-_DENSE_DECADES = 2.2  # with fewer, each decade has ticks at 1, 2 and 5
+_FEWEST_DECADES = 0.7  # an axis with fewer decades gets evenly spaced ticks
+_DENSE_DECADES = 2.2  # an axis with fewer decades gets ticks at 1, 2 and 5 of each
 
 
 class XAxis(NamedTuple):
-    """A quantity that can stand on the axis of x."""
+    """A quantity for the x axis: its column in the table, and the function that writes its values."""
 
-    column: str  # its column in the table
+    column: str  # name of its column in the table
     format: Formatter
 
 
 class YAxis(NamedTuple):
-    """A quantity that can stand on the axis of y."""
+    """A quantity for the y axis: its unit, and the function that writes its values."""
 
-    unit: str  # in the table
+    unit: str  # unit in the table; "" if it has none
     format: Formatter
-    quantity: str = ""  # that `units.parse` reads a bound as
+    quantity: str = ""  # the kind of quantity that `units.parse` expects of a bound
 
 
 def _power_of_two(value: float) -> str:
-    """Return a number as a power of two, such as "2^8"."""
+    """Write a number as a power of two, such as "2^8"."""
     return f"2^{np.log2(value):.0f}"
 
 
@@ -73,7 +73,7 @@ X = {
     "servers": XAxis("servers per rack", "{:.0f}".format),
     "noise": XAxis("noise [mrad]", "{:.2g}".format),
 }
-_FRACTIONAL = ("size", "distance", "noise")  # axes of x whose values need not be whole numbers
+_FRACTIONAL = ("size", "distance", "noise")  # x quantities that need not be whole numbers
 Y = {
     "time": YAxis("s", units.format_time, "time"),
     "busbw": YAxis("B/s", units.format_rate, "rate"),
@@ -85,27 +85,27 @@ Y = {
     "off": YAxis("", "{:.2g}".format),
 }
 
-# Looks of the second, third ... series of a kind.
+# Looks of the first, second, third ... series of a kind.
 _LINE_DASHES = (0.0, 1.0, 3.0, 4.0, 5.0)
 _FILLED_SHAPES = (0.0, 3.0, 4.0, 5.0, 6.0)
 _OPEN_SHAPES = (1.0, 7.0, 8.0, 9.0, 10.0)
 _OTHER_LOOK = {"colour": COLOUR["grey"], "width": 1.0, "alpha": 0.6}
 _BOUND_LOOK = {"colour": COLOUR["grey"], "dash": 2.0}
-_NAMING = ("label", "algorithm", "algo", "system")  # what a result may be named by
+_NAMING = ("label", "algorithm", "algo", "system")  # a result is named after the first it has
 
 
 class Series(NamedTuple):
-    """One line or one set of dots."""
+    """One line or one set of dots, with its label and its look."""
 
     label: str
-    role: str  # a key of `ROLES`, or "other" for a grey one
-    points: Floats  # (4, K): x, y, low, high; the last two are NaN where there is no spread
+    role: str  # a key of `ROLES`, or "other" for a series in grey
+    points: Floats  # (4, K): x, y, low, high; low and high are NaN where there is no spread
     look: Mapping[str, float]  # fields of the layer
-    dots: bool = False  # else it is a line
+    dots: bool = False  # whether it is dots; else it is a line
 
 
 class Scales(NamedTuple):
-    """What both axes show: their ends, and the ticks between the ends."""
+    """The scales of both axes: their ends, and the ticks between them."""
 
     x: Ends
     y: Ends
@@ -115,7 +115,7 @@ class Scales(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlotArea:
-    """The drawing area: where a value of each axis stands, and how it is written."""
+    """The drawing area: where a value on each axis is in the picture, and how it is written."""
 
     x: str  # a key of `X`
     y: str  # a key of `Y`
@@ -124,24 +124,24 @@ class PlotArea:
     bottom: float  # lower edge [px]
 
     def format_x(self, value: float) -> str:
-        """Return a value of x with its unit."""
+        """Write a value of x with its unit."""
         return X[self.x].format(value)
 
     def format_y(self, value: float) -> str:
-        """Return a value of y with its unit."""
+        """Write a value of y with its unit."""
         return Y[self.y].format(value)
 
     def path(self, x: ArrayLike, y: ArrayLike) -> Floats:
-        """Return the points of a line [px], (K, 2), from the values (K,) of its points."""
+        """Return the points of a line in the picture, (K, 2) [px], from their values of x and y, (K,) each."""
         return np.stack([self.to_x(x), self.to_y(y)], axis=1)
 
 
 class LabelRow(NamedTuple):
-    """One row of a label beside the drawing area."""
+    """One row of text of a label beside the drawing area."""
 
     words: str
     series: Series | None  # None for the second row of a label, which has no sample
-    y: float  # value of the last point of the series, beside which the label would best stand
+    y: float  # y value of the last point of the series, which the label should be close to
 
 
 def sweep(
@@ -153,19 +153,21 @@ def sweep(
     ax: Axes | None = None,
     finding: str | None = None,
 ) -> Picture:
-    """Draw results on logarithmic axes, each kind of evidence in its own look.
+    """Draw results as curves and dots on logarithmic axes, with a look for each kind of evidence.
+
+    Predictions are lines; measured and published results are dots.
 
     Parameters
     ----------
     results : Result, sequence of Result, or mapping of label to these
-        Several results of one label form one series. The first five series are drawn in the look of their kind,
-        the others grey; the second line of a kind and those after it have a colour and a dash of their own.
+        Several results with one label form one series. The first five series have the look of their kind, and all
+        further ones are grey. From the second line of a kind on, each has a colour and a dash of its own.
     y, x : str
-        What the axes show: "time" [s] or "busbw" [B/s] against "size" [B] or "ranks" [1].
+        Quantities on the axes: "time" [s] or "busbw" [B/s] over "size" [B] or "ranks" [1].
     bounds : mapping of label to quantity, optional
-        Grey dotted lines at a rate or time. [s or B/s]
+        Rates or times at which to draw grey dotted lines. [s or B/s]
     ax, finding : optional
-        Where to draw, and the sentence above the picture.
+        Axes to draw on, and the sentence above the picture.
 
     Raises
     ------
@@ -187,7 +189,10 @@ def sweep_scene(
     said: str = "",
     cross: bool = False,
 ) -> Scene:
-    """Return one picture of sweeps; ``said`` replaces its sentence, ``cross`` marks where two predicted lines cross."""
+    """Return a picture of sweeps, or a scene with an error message if they cannot be drawn.
+
+    ``said`` replaces the sentence above the picture; ``cross`` marks where the first two predicted lines cross.
+    """
     try:
         series = collect(by_label(results, x), bounds or {}, x, y)
     except ValueError as error:
@@ -204,22 +209,22 @@ def curve(
     said: str,
     ends: Ends | None = None,
 ) -> Scene:
-    """Return one picture of a curve, of its last point, and of a bound.
+    """Return a picture of a predicted curve with one marked point, and of a bound.
 
     Parameters
     ----------
     words : str
-        Beginning of the keys of their labels: ``<words>.line``, ``<words>.here`` and ``<words>.bound``.
+        Beginning of the keys of the labels: ``<words>.line``, ``<words>.here`` and ``<words>.bound``.
     x, y : str
-        What the axes show: keys of `X` and `Y`.
+        Quantities on the axes: keys of `X` and `Y`.
     at : ndarray, shape (K,)
-        Values of x. The last one is the point that is marked; curve and bound end before it.
+        Values of x. The last one belongs to the marked point; curve and bound do not include it.
     values : two array_like, shape (K,)
-        The curve and the bound at these places.
+        Values of the curve and of the bound at these x.
     said : str
         The sentence above the picture.
     ends : pair of float, optional
-        Ends of the axis of y, so that it stays where it is when a control moves; from 0 it is linear.
+        Fixed ends of the y axis, so that it does not change when a control moves. An axis from 0 is linear.
     """
     nothing = np.full(at.size, np.nan)
     line, bound = (np.array([at, value, nothing, nothing]) for value in values)
@@ -247,7 +252,7 @@ def series_scene(
     cross: bool = False,
     ends: Ends | None = None,
 ) -> Scene:
-    """Return one picture of series: axes, lines, dots, labels, and on request where predicted lines cross."""
+    """Return a picture of series: axes, lines, dots and labels; ``cross`` marks where two predicted lines cross."""
     scales = axes_of(series, x, ends)
     rows = label_rows(series)
     area = plot_area(scales, x, y, n_rows=len(rows))
@@ -274,12 +279,12 @@ def series_scene(
 
 
 def capitalised(words: str) -> str:
-    """Return words with a capital letter at their beginning; the others stay as they are."""
+    """Return words with a capital letter at their beginning; all other letters stay as they are."""
     return words[:1].upper() + words[1:]
 
 
 def plot_area(scales: Scales, x: str, y: str, n_rows: int) -> PlotArea:
-    """Return a drawing area that is high enough for the rows of labels beside it."""
+    """Return a drawing area that is high enough for ``n_rows`` rows of labels beside it."""
     bottom = max(_LEAST_BOTTOM, _TOP + 6 + _ROW * n_rows)
     return PlotArea(
         x=x,
@@ -308,7 +313,7 @@ def axes_layers(area: PlotArea, scales: Scales) -> dict[str, Layer]:
 
 
 def series_layers(series: Sequence[Series], area: PlotArea) -> dict[str, Layer]:
-    """Return the lines, the spreads of their points as upright strokes, and the dots."""
+    """Return the lines, the spreads of points as vertical strokes, and the dots."""
     return {
         "lines": line_layer(series, area),
         "spread": spread_layer(series, area),
@@ -317,7 +322,7 @@ def series_layers(series: Sequence[Series], area: PlotArea) -> dict[str, Layer]:
 
 
 def line_layer(series: Sequence[Series], area: PlotArea) -> Layer:
-    """Return a line for each series that is one; pointed at, it tells its values at both ends."""
+    """Return a line for each series drawn as a line; when pointed at, it shows its values at both ends."""
     strokes = []
     names = []
     for one in series:
@@ -330,7 +335,7 @@ def line_layer(series: Sequence[Series], area: PlotArea) -> Layer:
 
 
 def spread_layer(series: Sequence[Series], area: PlotArea) -> Layer:
-    """Return a thin upright stroke from low to high at each point with a spread."""
+    """Return a thin vertical stroke from low to high at each point with a spread."""
     strokes = []
     for one in series:
         for x, _, low, high in one.points.T:
@@ -340,7 +345,7 @@ def spread_layer(series: Sequence[Series], area: PlotArea) -> Layer:
 
 
 def dot_layer(series: Sequence[Series], area: PlotArea) -> Layer:
-    """Return the dots of all series that are no lines; pointed at, each tells its values."""
+    """Return the dots of all series drawn as dots; when pointed at, each shows its values."""
     dots = []
     names = []
     for one in series:
@@ -353,7 +358,7 @@ def dot_layer(series: Sequence[Series], area: PlotArea) -> Layer:
 
 
 def label_rows(series: Sequence[Series]) -> list[LabelRow]:
-    """Return the rows of all labels; a long label takes two, and has its sample beside the first."""
+    """Return the rows of all labels; a long label takes two rows, with its sample beside the first."""
     letters = int((WIDTH - _LABEL_LEFT) / _LETTER)
     rows = []
     for label, one in labelled(series):
@@ -366,9 +371,9 @@ def label_rows(series: Sequence[Series]) -> list[LabelRow]:
 
 
 def label_layers(rows: Sequence[LabelRow], area: PlotArea) -> dict[str, Layer]:
-    """Return the labels, as near to the ends of their lines as they find room, each with a sample.
+    """Return the labels, as close to the ends of their lines as there is room, each with a sample.
 
-    Labels are in ink, which can be read on every page; the sample beside each has its colour.
+    The text is in ink, which is readable on every page; the sample has the colour of the series.
     """
     wanted = np.clip(area.to_y([row.y for row in rows]), _TOP, area.bottom)
     height = spread(wanted, _ROW, _TOP, area.bottom)  # (rows,) [px]
@@ -393,7 +398,7 @@ def label_layers(rows: Sequence[LabelRow], area: PlotArea) -> dict[str, Layer]:
 
 
 def first_crossing(series: Sequence[Series]) -> float | None:
-    """Return the value of x at which the first two predicted series cross, if there are two and they do."""
+    """Return the value of x at which the first two predicted series cross, or None if they never do."""
     predicted = [one.points[:2] for one in series if one.role == "predicted"]
     if len(predicted) < 2:
         return None
@@ -401,9 +406,9 @@ def first_crossing(series: Sequence[Series]) -> float | None:
 
 
 def crossing_layers(x: float, area: PlotArea) -> dict[str, Layer]:
-    """Return an upright line where two lines cross, and the value there.
+    """Return a vertical line where two lines cross, and the value of x there.
 
-    Lines rise to the right: there is room below them on the right of the mark, and above them on its left.
+    As the lines rise to the right, the value has room below them if it is right of the mark, or above them if left.
     """
     place = float(area.to_x(x))
     words = text("sweep.change", at=area.format_x(x))
@@ -419,7 +424,7 @@ def crossing_layers(x: float, area: PlotArea) -> dict[str, Layer]:
 
 
 def as_table(series: Sequence[Series], x: str, y: str) -> Table:
-    """Return all points of all series: label, x, y, and the ends of the spread."""
+    """Return a table of all points of all series: label, x, y, and the ends of the spread."""
     points = np.concatenate([one.points for one in series], axis=1)  # (4, K)
     labels = np.repeat([one.label for one in series], [one.points.shape[1] for one in series])
     across = points[0] if x in _FRACTIONAL else points[0].astype(np.int64)
@@ -431,12 +436,12 @@ def as_table(series: Sequence[Series], x: str, y: str) -> Table:
 
 
 def told(series: Sequence[Series], x: str, y: str) -> list[str]:
-    """Return a clause for each of the first series: its values at both ends."""
+    """Return a clause for each of the first five series, bounds excepted: its values at both ends."""
     shown = [one for one in series if one.role != "bound"]
     clauses = []
     for one in shown[:_MOST]:
         last = one.points.shape[1] - 1
-        ends = one.points[:2, :: max(1, last)].T  # of a single point it is the same
+        ends = one.points[:2, :: max(1, last)].T  # a series with a single point has one end
         values = [
             text("sweep.at", value=Y[y].format(value), x=X[x].format(place))
             for place, value in ends
@@ -449,14 +454,17 @@ def told(series: Sequence[Series], x: str, y: str) -> list[str]:
 
 
 def by_label(results: Results, x: str) -> dict[str, list[Result]]:
-    """Return label -> results; one without a label is named by its algorithm or system and how it was obtained."""
+    """Return label -> results.
+
+    A result without a label is named after its algorithm or system, and how it was obtained.
+    """
     if isinstance(results, Mapping):
         return {str(k): [v] if isinstance(v, Result) else list(v) for k, v in results.items()}
 
     out: dict[str, list[Result]] = {}
     for result in [results] if isinstance(results, Result) else results:
         candidates = _label_candidates(result, len(out) + 1)
-        # Over ranks the results of one label are one series; over sizes each is its own.
+        # Over ranks, all results with one label are one series; over sizes, each result is a series of its own.
         if x == "ranks":
             label = candidates[0]
         else:
@@ -466,7 +474,7 @@ def by_label(results: Results, x: str) -> dict[str, list[Result]]:
 
 
 def _label_candidates(result: Result, number: int) -> list[str]:
-    """Return labels for a result, each of which says more than the first one, which is the shortest."""
+    """Return possible labels for a result; the first is the shortest, and each of the others adds a detail to it."""
     asked = result.asked
     names = [str(asked[key]) for key in _NAMING if asked.get(key)]
     name = names[0] if names else result.what.replace("_", "-")
@@ -476,7 +484,7 @@ def _label_candidates(result: Result, number: int) -> list[str]:
 
 
 def collect(groups: Mapping[str, list[Result]], bounds: Bounds, x: str, y: str) -> list[Series]:
-    """Return the series, with what a logarithmic axis can show in order of x, and the bounds.
+    """Return the series to draw, with all points above 0 in order of x, followed by the bounds.
 
     Raises
     ------
@@ -513,26 +521,26 @@ def collect(groups: Mapping[str, list[Result]], bounds: Bounds, x: str, y: str) 
 
 
 def _points_of(members: Sequence[Result], x: str, y: str) -> Floats:
-    """Return the points (4, K) of results that a logarithmic axis can show, in order of x."""
+    """Return the points (4, K) of results that logarithmic axes can show, those above 0, in order of x."""
     points = np.concatenate([np.empty((4, 0)), *(_points(r, x, y) for r in members)], axis=1)
     points = points[:, np.all(points[:2] > 0, axis=0)]
     return points[:, np.argsort(points[0], kind="stable")]
 
 
 def _points(r: Result, x: str, y: str) -> Floats:
-    """Return x, y, low and high (4, K) of a result; low and high are NaN where it has no spread."""
+    """Return x, y, low and high of a result, (4, K); low and high are NaN if it has no spread."""
     n = r.size.size
     across = r.size if x == "size" else np.full(n, float(r.n_ranks))
     low = np.full(n, np.nan) if r.low is None else r.low
     high = np.full(n, np.nan) if r.high is None else r.high
     if y == "time":
         return np.stack([across, r.time, low, high])
-    moved = r.busbw * r.time  # [B]; the longest time gives the lowest bandwidth
+    moved = r.busbw * r.time  # [B]; the longest time then gives the lowest bandwidth
     return np.stack([across, r.busbw, moved / high, moved / low])
 
 
 def _look(kind: str, nth: int) -> dict[str, float]:
-    """Return the look of the nth series of a kind: dots change their shape, lines their colour and dash."""
+    """Return the look of the nth series of a kind, counted from 0: dots differ in shape, lines in colour and dash."""
     nth %= len(COLOURS) + 1
     if ROLES[kind].marker:
         shapes = _FILLED_SHAPES if ROLES[kind].filled else _OPEN_SHAPES
@@ -542,7 +550,7 @@ def _look(kind: str, nth: int) -> dict[str, float]:
 
 
 def axes_of(series: Sequence[Series], x: str, up: Ends | None = None) -> Scales:
-    """Return the ends of both axes, of y ``up`` unless the points decide, and the ticks, which lie between the ends."""
+    """Return the ends and ticks of both axes; ``up`` gives the ends of the y axis, which else enclose all points."""
     points = np.concatenate([one.points for one in series], axis=1)
     across = np.unique(points[0])
     x_ends = _padded(across)
@@ -561,7 +569,10 @@ def _doubling_ticks(ends: Ends) -> Floats:
 
 
 def _decade_ticks(ends: Ends) -> Floats:
-    """Return 1, 2 and 5 or 1 of each decade between the ends of an axis; within a decade, or from 0, even steps."""
+    """Return the ticks of a y axis: at 1, 2 and 5 of each decade, or at 1 only where there are many decades.
+
+    An axis from 0, or with less than 0.7 decades, has evenly spaced ticks.
+    """
     decades = np.ptp(np.log10(ends)) if ends[0] else 0.0
     digits = [1, 2, 5] if decades < _DENSE_DECADES else [1]
     ticks = np.outer(10.0 ** np.arange(-12, 18), digits).ravel()
@@ -571,22 +582,25 @@ def _decade_ticks(ends: Ends) -> Floats:
 
 
 def crossover(one: Floats, other: Floats) -> float | None:
-    """Return the first x at which two curves (2, K) of x and y cross; between points they are straight on log axes."""
+    """Return the first x at which two curves of x and y, (2, K), cross, or None; rounded to two significant digits.
+
+    Between its points a curve is taken to be straight on logarithmic axes.
+    """
     at = np.log(np.unique(np.concatenate([one[0], other[0]])))  # (M,) log x of all points
     here = np.interp(at, np.log(one[0]), np.log(one[1]), np.nan, np.nan)  # NaN beyond its ends
     there = np.interp(at, np.log(other[0]), np.log(other[1]), np.nan, np.nan)
-    ahead = here - there  # (M,) by how much the first lies above the other
+    ahead = here - there  # (M,) log of how many times the first is above the other
     turns = np.flatnonzero(ahead[:-1] * ahead[1:] < 0)
     if not turns.size:
         return None
     i = turns[0]
-    # The straight line between the two points passes 0 here.
+    # Where the straight line between the two points crosses 0.
     crossing = at[i] + (at[i + 1] - at[i]) * ahead[i] / (ahead[i] - ahead[i + 1])
     return float(f"{np.exp(crossing):.2g}")
 
 
 def _padded(values: Floats) -> Ends:
-    """Return the ends of an axis that has some room beyond the smallest and the largest value above 0."""
+    """Return the ends of an axis, with some room beyond the smallest and the largest value above 0."""
     values = values[np.isfinite(values) & (values > 0)]
     low, high = float(values.min()), float(values.max())
     pad = (high / low) ** 0.04 if high > low else 1.6
@@ -594,7 +608,7 @@ def _padded(values: Floats) -> Ends:
 
 
 def labelled(series: Sequence[Series]) -> list[tuple[str, Series]]:
-    """Return each label with its series; the grey ones have one label, with the last of them."""
+    """Return each label with its series; all grey series share one label, which is drawn beside the last of them."""
     out = [(one.label, one) for one in series if one.role != "other"]
     others = [one for one in series if one.role == "other"]
     if others:
@@ -603,7 +617,7 @@ def labelled(series: Sequence[Series]) -> list[tuple[str, Series]]:
 
 
 def _lines(paths: Sequence[tuple[Series, Floats]], **fields: Any) -> Layer:
-    """Return lines in the looks of their series."""
+    """Return a layer of lines, each in the look of its series; ``fields`` replace parts of the look."""
     looks = {}
     for key, default in (("colour", 0.0), ("dash", 0.0), ("width", 2.0), ("alpha", 1.0)):
         looks[key] = np.array([one.look.get(key, default) for one, _ in paths])
@@ -611,14 +625,14 @@ def _lines(paths: Sequence[tuple[Series, Floats]], **fields: Any) -> Layer:
 
 
 def _dots(places: Sequence[tuple[Series, Floats]], **fields: Any) -> Layer:
-    """Return dots in the looks of their series."""
+    """Return a layer of dots, each in the look of its series."""
     x, y = np.array([place for _, place in places]).reshape(-1, 2).T
     looks = {key: np.array([one.look[key] for one, _ in places]) for key in ("colour", "shape")}
     return Layer("dots", {"x": x, "y": y, **looks, **fields})
 
 
 def _caption(groups: Mapping[str, list[Result]]) -> str:
-    """Return the sources of published results and the notes of measured ones, each once."""
+    """Return the sources and the notes of all results as a text, each of them once."""
     sources = []
     notes = []
     for label, group in groups.items():

@@ -1,4 +1,4 @@
-"""Timeline: flows as bars over time, one lane per sender; repetitions are drawn once."""
+"""Timeline: flows as bars over time, one lane per sender; of repeated groups only the first repetition is drawn."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -24,28 +24,28 @@ from fabriclab.views.scene import (
 )
 
 _MOST_LANES = 16
-_MOST_BARS = 4096  # that a browser still redraws in time
-_REST = 0.13  # room for all further repetitions, as a part of all first ones together
-_LABEL_GAP = 0.09  # least distance of two ticks, as a part of the axis
+_MOST_BARS = 4096  # so many a browser still redraws without a visible delay
+_REST = 0.13  # room for all further repetitions of a group, as a fraction of all first repetitions together
+_LABEL_GAP = 0.09  # least distance between two ticks, as a fraction of the axis
 _TOP, _LEFT, _RIGHT = 24.0, 140.0, 668.0  # edges of the drawing area [px]
 _ROW = 22.0  # height of a lane [px]
 _BAR_TOP, _BAR_SHARE = (
     0.11,
     0.78,
-)  # where bars begin in a lane and how high they are, as parts of it
-_LETTER = 7.5  # width of a letter of the legend [px]
-_SAMPLE_ROOM = 38.0  # of a sample in the legend, without its name [px]
+)  # upper edge and height of bars in a lane, as fractions of its height
+_LETTER = 7.5  # width of a letter in the legend [px]
+_SAMPLE_ROOM = 38.0  # room for a sample in the legend, without its name [px]
 Namer = Callable[[int], str]
-FILLS = ("predicted", "tint", "other2", "other3", "grey")  # and a hatch for each kind of flow
+FILLS = ("predicted", "tint", "other2", "other3", "grey")  # one per kind of flow, each with a hatch
 
 
 class Bars(NamedTuple):
-    """The flows that are drawn, one bar each, in order of flows."""
+    """The flows that are drawn, one bar each, in the order of the flows."""
 
     flow: Ints  # (B,)
-    lane: Ints  # (B,) of each bar, from the top
-    names: list[str]  # of the lanes that are drawn
-    n_lanes: int  # that there are in all
+    lane: Ints  # (B,) lane of each bar, counted from the top
+    names: list[str]  # names of the lanes that are drawn
+    n_lanes: int  # number of all lanes, drawn or not
 
 
 def timeline(
@@ -58,22 +58,22 @@ def timeline(
 ) -> Picture:
     """Draw when each flow sends, one lane per source.
 
-    Of a repeated group the first repetition is drawn, then how many follow. At most 16 lanes are drawn: those that
-    end last.
+    Of a repeated group only the first repetition is drawn, followed by a grey span with the number of repetitions. At
+    most 16 lanes are drawn: those that finish last.
 
     Parameters
     ----------
     timeline, flows : Timeline, Flows
-        What an engine found, and for which flows.
+        Times that an engine computed, and the flows that it ran.
     fabric : Fabric, optional
-        Gives the lanes their names.
+        Where the lanes take their names from.
     ax, finding : optional
-        Where to draw, and the sentence above the picture.
+        Axes to draw on, and the sentence above the picture.
 
     Raises
     ------
     ValueError
-        If there is no flow, or timeline and flows are not of one run.
+        If there is no flow, or timeline and flows do not belong to the same run.
     """
     name = None if fabric is None else fabric.name
     return printed(timeline_scene(timeline, flows, name), ax=ax, finding=finding)
@@ -82,14 +82,14 @@ def timeline(
 def timeline_scene(
     t: Timeline, flows: Flows, name: Namer | None = None, at: float | None = None
 ) -> Scene:
-    """Return one picture of a timeline, with a line after ``at`` per cent of its time if that is given.
+    """Return a picture of a timeline; if ``at`` is given, with a line after ``at`` per cent of its time.
 
-    ``name`` gives the lane of a source its name, such as that of its node in a fabric.
+    ``name`` is a function from a source to the name of its lane, such as `Fabric.name`.
 
     Raises
     ------
     ValueError
-        If timeline and flows are not of one run.
+        If timeline and flows do not belong to the same run.
     """
     if t.start.size != flows.n_flows or t.repeat.size != flows.repeat.size:
         raise ValueError(f"timeline and flows must be of one run, got {t!r} and {flows!r}")
@@ -112,7 +112,7 @@ def timeline_scene(
         busy = busy_at(t, flows, bars.flow, now)
 
     bottom = _TOP + _ROW * len(bars.names)
-    middle = _TOP + _ROW * (np.arange(len(bars.names)) + 0.5)  # of each lane [px]
+    middle = _TOP + _ROW * (np.arange(len(bars.names)) + 0.5)  # middle of each lane [px]
     layers = {
         **axis_layers(t, bottom),
         **legend_layers(flows, np.unique(flows.label[bars.flow])),
@@ -141,9 +141,9 @@ def timeline_scene(
 
 
 def bars_of(t: Timeline, flows: Flows, name: Namer | None) -> Bars:
-    """Return a bar for each flow of the lanes that end last, at most `_MOST_LANES` of them."""
+    """Return a bar for each flow in the lanes that finish last; at most `_MOST_LANES` lanes are drawn."""
     source, lane = np.unique(flows.source, return_inverse=True)
-    last = np.zeros(source.size)  # (S,) when each source has sent all [s]
+    last = np.zeros(source.size)  # (S,) time at which each source has sent everything [s]
     np.maximum.at(last, lane, t.finish)
     shown = np.sort(np.argsort(-last, kind="stable")[:_MOST_LANES])
 
@@ -159,29 +159,29 @@ def bars_of(t: Timeline, flows: Flows, name: Namer | None) -> Bars:
 
 
 def latest(t: Timeline, bars: Bars) -> Bars:
-    """Return the bars that end last, as many as a browser can redraw in time."""
+    """Return the `_MOST_BARS` bars that finish last, as many as a browser redraws without a visible delay."""
     kept = np.sort(np.argsort(-t.finish[bars.flow], kind="stable")[:_MOST_BARS])
     return bars._replace(flow=bars.flow[kept], lane=bars.lane[kept])
 
 
 def busy_at(t: Timeline, flows: Flows, flow: Ints, time: float) -> Flags:
-    """Return which flows move bytes at a time, in whichever repetition of their group that is."""
+    """Return which of some flows are under way at a given time, in any repetition of their group."""
     group = flows.group[flow]
     begun = t.group_start[group]
     period = t.period[group]
     in_group = (begun <= time) & (time < begun + period * t.repeat[group])
-    # Time since the repetition that runs then has begun; a group without a period runs once.
+    # Time since the current repetition began; a group without a period runs once.
     since = np.mod(time - begun, np.where(period > 0, period, np.inf))
     return in_group & (t.start[flow] - begun <= since) & (since < t.finish[flow] - begun)
 
 
 def slots_of(lane: Ints, left: Floats, right: Floats) -> tuple[Ints, Ints]:
-    """Return the slot of each bar (B,) within its lane, and the number of slots of each lane.
+    """Return the slot of each bar (B,) within its lane, and the number of slots in each lane.
 
-    Bars that overlap are in different slots; each takes the first slot that is free.
+    Bars that overlap are in different slots; each bar takes the first free slot.
     """
     slot = np.zeros(lane.size, dtype=np.int64)
-    ends = np.full((int(lane.max()) + 1, lane.size), -np.inf)  # of the last bar in each slot
+    ends = np.full((int(lane.max()) + 1, lane.size), -np.inf)  # end of the last bar in each slot
     for i in np.lexsort((right, left)):
         free = ends[lane[i]] <= left[i] + 1e-12  # its last bar has ended, or there was none
         slot[i] = np.argmax(free)
@@ -190,13 +190,13 @@ def slots_of(lane: Ints, left: Floats, right: Floats) -> tuple[Ints, Ints]:
 
 
 def axis_of(t: Timeline) -> tuple[Floats, Floats]:
-    """Return places on the axis and the times there: further repetitions of a group share one span.
+    """Return places along the axis, in any unit, and the time [s] at each of these places.
 
-    Between these places the axis is linear. Each group has a span for its first repetition, then one for all others,
-    which is empty where there are none.
+    Between these places the axis is linear. Each group has one span for its first repetition and one for all further
+    repetitions together, which has no width if there are none.
     """
     repeated = (t.repeat > 1) & (t.period > 0)
-    rest = np.where(repeated, _REST * t.period.sum(), 0.0)  # (G,) room of the further ones
+    rest = np.where(repeated, _REST * t.period.sum(), 0.0)  # (G,) room for further repetitions
     spans = np.stack([t.period, rest], axis=1)  # (G, 2)
     places = np.append(0.0, np.cumsum(spans))
     times = np.stack([t.group_start, t.group_start + t.period], axis=1)  # (G, 2) [s]
@@ -204,7 +204,7 @@ def axis_of(t: Timeline) -> tuple[Floats, Floats]:
 
 
 def across(t: Timeline, time: float | Floats) -> Floats:
-    """Return where a time [s] stands in the picture [px]."""
+    """Return the horizontal place of a time [s] in the picture [px]."""
     places, times = axis_of(t)
     return np.asarray(_LEFT + (_RIGHT - _LEFT) * np.interp(time, times, places) / places[-1])
 
@@ -213,7 +213,7 @@ def across(t: Timeline, time: float | Floats) -> Floats:
 
 
 def axis_layers(t: Timeline, bottom: float) -> dict[str, Layer]:
-    """Return ticks, the title, and grey spans in which all further repetitions of a group lie."""
+    """Return the ticks and title of the time axis, and a grey span for all further repetitions of each group."""
     places, times = axis_of(t)
     unit = (_RIGHT - _LEFT) / places[-1]  # [px]
     repeated = np.flatnonzero(np.diff(places)[1::2])  # groups with a span for further repetitions
@@ -250,7 +250,7 @@ def axis_layers(t: Timeline, bottom: float) -> dict[str, Layer]:
 
 
 def _apart(places: Floats) -> Floats:
-    """Return the first place, and each further one that is far enough from the last one taken."""
+    """Return the first place, and every further place that is far enough from the last one taken."""
     taken = [places[0]]
     for place in places:
         if place - taken[-1] > _LABEL_GAP * places[-1]:
@@ -259,8 +259,8 @@ def _apart(places: Floats) -> Floats:
 
 
 def legend_layers(flows: Flows, shown: Ints) -> dict[str, Layer]:
-    """Return a sample with a name for each of the kinds of flow ``shown``, where there are several."""
-    last = len(FILLS) - 1  # all kinds from here on look alike
+    """Return a legend with a named sample for each kind of flow ``shown``; it is empty if the run has one kind only."""
+    last = len(FILLS) - 1  # all kinds from this one on look alike
     own = shown[shown < last]
     alike = shown[shown >= last]
     names = []
@@ -283,14 +283,14 @@ def legend_layers(flows: Flows, shown: Ints) -> dict[str, Layer]:
 
 
 def bar_layer(t: Timeline, flows: Flows, bars: Bars, busy: Flags) -> Layer:
-    """Return a bar for each flow, pale where it is not ``busy``; those of a lane that overlap share its height."""
+    """Return a bar for each flow, pale where it is not ``busy``; bars that overlap share the height of their lane."""
     flow = bars.flow
     left, right = across(t, t.start[flow]), across(t, t.finish[flow])  # (B,) [px]
     slot, n_slots = slots_of(bars.lane, left, right)
     height = _BAR_SHARE * _ROW / n_slots[bars.lane]  # (B,) [px]
     top = _TOP + _ROW * (bars.lane + _BAR_TOP) + slot * height
 
-    roomy = (height > 4) & (right - left > 6)  # edges and strokes would make thin bars black
+    roomy = (height > 4) & (right - left > 6)  # edges and hatches would make thin bars black
     fill = np.minimum(flows.label[flow], len(FILLS) - 1)
     lane_names = [bars.names[lane] for lane in bars.lane]
     kinds = [flows.labels[kind] for kind in flows.label[flow]]
@@ -310,13 +310,13 @@ def bar_layer(t: Timeline, flows: Flows, bars: Bars, busy: Flags) -> Layer:
 
 
 def _bar_note(t: Timeline, flows: Flows, flow: int) -> str:
-    """Return size, start and finish of a flow; a computation has no size."""
+    """Return the note of a bar: size, start and finish of the flow; a computation has no size."""
     size = units.format_size(float(flows.size[flow])) if flows.size[flow] else ""
     return text("timeline.bar", size=size, start=t.start[flow], end=t.finish[flow]).strip()
 
 
 def idle_of(bars: Layer, rows: Any) -> Layer:
-    """Return grey bars behind lanes, whose upper ends are ``rows``, from the first bar to the last."""
+    """Return grey bars behind the lanes, from the left end of all bars to their right end; ``rows`` are upper edges."""
     fields = bars.fields
     left = np.min(fields["x"])
     right = np.max(fields["x"] + fields["w"])
@@ -328,7 +328,7 @@ def idle_of(bars: Layer, rows: Any) -> Layer:
 
 
 def as_table(t: Timeline, flows: Flows, bars: Bars) -> Table:
-    """Return all bars with their size, their first start and finish, and how often they are repeated."""
+    """Return a table of all bars: size, first start and finish, and how often each flow runs."""
     flow = bars.flow
     return Table(
         {
@@ -343,7 +343,7 @@ def as_table(t: Timeline, flows: Flows, bars: Bars) -> Table:
 
 
 def clauses_of(t: Timeline, flows: Flows, n_lanes: int) -> list[str]:
-    """Return how many flows there are, then which of the first eight groups are repeated."""
+    """Return clauses: how many flows there are, then which of the first eight groups are repeated, and how often."""
     clauses = [text("timeline.flows", n=flows.n_flows, lanes=n_lanes, end=t.end)]
     for group in np.flatnonzero(t.repeat[:8] > 1):
         clauses.append(text("timeline.group", g=group, time=t.period[group], n=t.repeat[group]))
@@ -351,7 +351,7 @@ def clauses_of(t: Timeline, flows: Flows, n_lanes: int) -> list[str]:
 
 
 def sentence_at(t: Timeline, flows: Flows, bars: Bars, busy: Flags, now: float) -> str:
-    """Return how many flows move bytes at a time, and of which kinds they are."""
+    """Return a sentence on the time ``now``: how many flows are under way, and how many of each kind."""
     n_busy = int(busy.sum())
     sentence = text("timeline.said", now=now, end=t.end, busy=n_busy, n=bars.flow.size)
     if not n_busy:

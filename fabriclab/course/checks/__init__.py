@@ -1,6 +1,6 @@
-"""What a learner types in lessons: predictions, checked answers, drills, progress and reports.
+"""The functions that a learner calls in lessons: predictions, checked answers, drills, progress and reports.
 
-Nothing here prints: each function returns a value that shows itself when it ends a cell.
+Nothing here prints. Each function returns a value that a notebook shows when it ends a cell.
 """
 
 from fabriclab.course.checks.courses import choose_path, hello, lessons, paths, ruler

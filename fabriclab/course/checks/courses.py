@@ -1,4 +1,4 @@
-"""Where a learner starts: what works on this machine, how fast it is beside links of the catalog, and the lessons."""
+"""Where a learner starts: what works on this machine, its rates compared with real links, and the lessons."""
 
 import functools
 import json
@@ -22,7 +22,7 @@ from fabriclab.texts import keys, text
 
 
 def hello() -> Shown:
-    """Say in one line which version runs, on what, what works here and where progress is kept."""
+    """Show in one line the version, the machine, what works here, and where progress is kept."""
     memory = available_memory()
     mpi = fabriclab.measure.has_mpi()
     gpu = shutil.which("nvidia-smi")
@@ -39,20 +39,23 @@ def hello() -> Shown:
 
 
 def paths() -> Shown:
-    """List the learning paths of the course, with the time that each takes."""
+    """List the learning paths of the course with the time that each takes."""
     rows = [tuple(row.values()) for row in rows_of("paths.csv", __file__)]
     return Shown([text("paths.title")], head=text("paths.head").split("|"), rows=rows)
 
 
 def choose_path(path: str) -> Shown:
-    """Store the path that the learner wants to take, one of those that `paths` names, and list its lessons."""
+    """Store which path the learner wants to take, and list its lessons; `paths` lists the names of paths."""
     listed = lessons(path)
     store.put("chosen", "path", {"name": path})
     return replace(listed, lines=(text("paths.chosen", path=path), *listed.lines), state="good")
 
 
 def lessons(path: str | None = None) -> Shown:
-    """List the lessons of a path that `paths` names, or all: links to those that exist, the others as planned."""
+    """List the lessons of a path, or all lessons: those that exist with a link, the others as planned.
+
+    `paths` lists the names of paths.
+    """
     names = [key.removeprefix("lesson.") for key in keys("lesson.")]
     if path is not None:
         names = _lessons_of_path(path, names)
@@ -66,7 +69,7 @@ def lessons(path: str | None = None) -> Shown:
 
 
 def _lessons_of_path(path: str, names: Sequence[str]) -> list[str]:
-    """Return those lessons of ``names`` that belong to a path, in its order."""
+    """Return the lessons among ``names`` that belong to a path, in the order of the path."""
     numbers = {row["path"]: row["lessons"].split() for row in rows_of("paths.csv", __file__)}
     listed = ", ".join(f'"{known}"' for known in numbers)
     refuse_if(path not in numbers, "paths.unknown", path=path, known=listed)
@@ -79,7 +82,7 @@ def _lessons_of_path(path: str, names: Sequence[str]) -> list[str]:
 
 
 def _here() -> dict[str, tuple[Any, ...]]:
-    """Return file name -> title with address, minutes and state of the lessons that are here."""
+    """Return file name -> (title and address, minutes, state) for each lesson that exists here."""
     found = {}
     for file in _notebooks_here():
         header = json.loads(file.read_text(encoding="utf-8"))["metadata"].get("fabriclab", {})
@@ -90,7 +93,7 @@ def _here() -> dict[str, tuple[Any, ...]]:
 
 
 def _notebooks_here() -> list[Path]:
-    """Return the notebooks of lessons in the current folder, else in the folder ``notebooks`` in it or beside it."""
+    """Return the notebooks of lessons in the current folder or, if there are none, in ``notebooks`` in or beside it."""
     here = Path.cwd()
     for place in (here, here / "notebooks", here.parent / "notebooks"):
         files = sorted(place.glob("[0-9]*.ipynb"))
@@ -100,21 +103,25 @@ def _notebooks_here() -> list[Path]:
 
 
 def answered(lesson: str) -> dict[str, bool]:
-    """Return id -> whether it is answered right, for each check of a lesson, those of its drills included."""
+    """Return id -> whether it has been answered right, for each check of a lesson, including its drills."""
     tried = answers()
     asked = [question.id for question in questions().values() if question.lesson == lesson]
     return {id: tried.get(id, {}).get("right", False) for id in asked}
 
 
 def answers() -> dict[str, dict[str, Any]]:
-    """Return id -> what is kept of each check that was tried, those of drills included."""
+    """Return id -> the stored entry of each check that has been tried, including drills."""
     kept = store.held()
     tried = kept["checks"] | kept["drills"]
     return {id: entry for id, entry in tried.items() if id in questions()}
 
 
 def state(lesson: str) -> str:
-    """Return done (all its checks are right), review (and one is due today), begun (something is stored) or new."""
+    """Return the state of a lesson: done, review, begun or new.
+
+    A lesson is done when all its checks are right, and in review when one of these is due again today. It is begun
+    when a prediction or an answer is stored.
+    """
     right = answered(lesson)
     tried = answers()
     if right and all(right.values()):
@@ -125,22 +132,22 @@ def state(lesson: str) -> str:
 
 
 def ruler(*results: Result) -> Shown:
-    """Place rates on one logarithmic scale: what this machine measured, and links of the catalog.
+    """Show rates on one logarithmic scale: those measured on this machine, and those of links in the catalog.
 
     Parameters
     ----------
     *results : Result
-        Of `fabriclab.measure`; they are kept in the progress file, and what is kept there is always on the ruler.
+        Results of `fabriclab.measure`. They are stored in the progress file, and all stored rates are on the ruler.
 
     Returns
     -------
     Shown
-        A row per rate, fastest first; ``data`` has name -> rate. [B/s, one direction]
+        A row for each rate, the fastest first; ``data`` maps name -> rate. [B/s, one direction]
 
     Raises
     ------
     InputRefused
-        A ValueError: something is no result.
+        A ValueError: an argument is no Result.
     """
     for result in results:
         refuse_if(not isinstance(result, Result), "ruler.kind", got=f"{result!r:.60}")
@@ -149,7 +156,7 @@ def ruler(*results: Result) -> Shown:
     links = _links()
     rates = dict(sorted((mine | links).items(), key=lambda pair: -pair[1]))
     after = _findings(mine, links)
-    # A result has its rounds and its source with it, which the progress file has not.
+    # A result has its rounds and its source, which the progress file does not store.
     own: dict[str, float | Result] = {**mine}
     for result in results:
         name = _mine(result.what)
@@ -167,7 +174,7 @@ def ruler(*results: Result) -> Shown:
 
 
 def _dotted(rates: Mapping[str, float]) -> list[tuple[str, str, str]]:
-    """Return a row for each rate; dots are the ruler: ten of them for ten times the rate, from the slowest on."""
+    """Return a row for each rate, with a line of dots as the ruler: a rate ten times higher has ten dots more."""
     slowest = min(rates.values())
     rows = []
     for name, rate in rates.items():
@@ -178,7 +185,7 @@ def _dotted(rates: Mapping[str, float]) -> list[tuple[str, str, str]]:
 
 @functools.cache
 def _links() -> dict[str, float]:
-    """Return name -> rate [B/s] of the links that a ruler knows, read from the catalog."""
+    """Return name -> rate [B/s] of the links on the ruler, read from the catalog."""
     rates = {}
     for row in rows_of("ruler.csv", __file__):
         where = {"name": row["row_name"]} if row["row_name"] else {}
@@ -187,7 +194,7 @@ def _links() -> dict[str, float]:
 
 
 def _mine(name: str) -> str:
-    """Return what the ruler calls a measurement of the learner."""
+    """Return the name of a learner's measurement on the ruler."""
     return text("ruler.mine", name=label(name))
 
 
@@ -202,7 +209,7 @@ def _picture(
 
 
 def _findings(mine: Mapping[str, float], links: Mapping[str, float]) -> list[str]:
-    """Return a sentence per link: how it compares with the fastest own measurement."""
+    """Return a sentence for each link that compares it with the learner's fastest measurement."""
     if not mine:
         return [text("ruler.nothing")]
     best = max(mine, key=lambda name: mine[name])

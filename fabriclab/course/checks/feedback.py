@@ -1,4 +1,4 @@
-"""`check` and `drill`: feedback on an answer, with the mistake by name and one more hint each time."""
+"""`check` and `drill`: feedback on an answer, which names the mistake and gives one more hint each time."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -17,23 +17,23 @@ _HINTS = 3
 
 
 def check(id: str, answer: Any = None, *more: Any, **given: Any) -> Shown:
-    """Say whether an answer is right, and if not, what happened, with one more hint each time.
+    """Judge an answer: say whether it is right and, if it is not, what went wrong, with one more hint each time.
 
     Parameters
     ----------
     id : str
-        Name of the question; the lesson gives it.
+        Name of the question, which the lesson gives.
     answer : number, str, function or list of functions, optional
-        Such as ``"0.7 s"``, ``"b"``, or your function; without one, the question is asked.
+        The answer, such as ``"0.7 s"``, ``"b"``, or your function. Without one, the question is shown.
     *more : function, optional
         Further functions, if the question asks for several.
     **given
-        Other numbers for the question, such as ``n=32`` or ``s="4.4 GB"``.
+        Other values for the quantities of the question, such as ``n=32`` or ``s="4.4 GB"``.
 
     Raises
     ------
     InputRefused
-        A ValueError: there is no such question or parameter.
+        A ValueError: there is no such question, or it has no such quantity.
     """
     if more:
         answer = [answer, *more]
@@ -46,14 +46,14 @@ def check(id: str, answer: Any = None, *more: Any, **given: Any) -> Shown:
 
 
 def drill(number: int, answer: str | None = None) -> Shown:
-    """Ask question ``number`` of the drill on units with four choices, or answer it with a letter."""
+    """Ask question ``number`` of the drill on units, which has four choices, or answer it with a letter."""
     rows = {q.drill: q for q in questions().values() if q.drill}
     refuse_if(f"units/{number}" not in rows, "drill.unknown", number=number, n=len(rows))
     return _turn(rows[f"units/{number}"], "choice", answer, {})
 
 
 def _turn(question: Question, kind: str, answer: Any, given: Mapping[str, Any]) -> Shown:
-    """Ask, or count the try, store it, and say the verdict below the question, with the next hint or the answer."""
+    """Ask a question, or judge and store an answer to it and show the verdict with a hint or an explanation."""
     asked = _ask(question, kind, given)
     if answer is None:
         return asked
@@ -77,7 +77,7 @@ def _turn(question: Question, kind: str, answer: Any, given: Mapping[str, Any]) 
 def _with_verdict(
     asked: Shown, data: Mapping[str, Any], sentences: Sequence[str], hints: Sequence[str]
 ) -> Shown:
-    """Return the verdict below the question; hints go with what is counted."""
+    """Return the question with the verdict below it; a wrong answer gets hints if it counts as a try."""
     if data["right"]:
         tries = text("check.first" if data["tries"] == 1 else "check.tries", n=data["tries"])
         after = [text("check.right", tries=tries), *sentences]
@@ -90,21 +90,21 @@ def _with_verdict(
 
 
 def _uncounted(asked: Shown, sentences: Sequence[str], **more: Any) -> Shown:
-    """Return the question with what keeps an answer from being judged; it is not counted as a try."""
+    """Return the question with the reason why an answer cannot be judged; it does not count as a try."""
     after = [*sentences, text("check.uncounted"), *asked.after]
     data = {"right": False, "counted": False, **more}
     return replace(asked, after=after, state="wait", data=data)
 
 
 def _kept(section: str, id: str, right: bool, mistake: str) -> dict[str, Any]:
-    """Count and store a try, if the question was not solved before; return what is told of it."""
+    """Count and store a try, unless the question was solved before; return what the learner gets as ``data``."""
     entry = store.held()[section].get(id, {"tries": 0, "right": False, "named": []})
     solved = bool(entry["right"])
     if not solved:
         named = [*entry["named"], mistake] if mistake else entry["named"]
         entry = {"tries": entry["tries"] + 1, "right": right, "named": named}
     if right or not solved:
-        # Of one that is right again it notes the day, so that a review is done.
+        # If a solved question is answered right again, the day is noted, which completes a review.
         store.put(section, id, entry)
     return {"right": right, "counted": not solved, "tries": entry["tries"], "named": mistake}
 
@@ -112,14 +112,14 @@ def _kept(section: str, id: str, right: bool, mistake: str) -> dict[str, Any]:
 def _hints(
     words: Words, tries: int, quantities: Mapping[str, str], function: str = ""
 ) -> list[str]:
-    """Return the hint that is due after so many tries."""
+    """Return the hint for a number of tries, in a list that is empty if there is none."""
     level = min(tries, _HINTS)
     hint = words.hint(level, quantities, function)
     return [text("check.hint", level=level, hint=hint)] if hint else []
 
 
 def _graded(question: judges.JudgedQuestion, answer: Any) -> Shown:
-    """Judge the functions of an exercise here, on the cases that everybody may see."""
+    """Judge the functions of an exercise in this process, on the practice cases, which everybody may see."""
     names = ", ".join(question.functions)
     if len(question.functions) > 1:
         names = f"[{names}]"
@@ -150,12 +150,12 @@ def _graded(question: judges.JudgedQuestion, answer: Any) -> Shown:
 
 
 def _practice_call(id: str, function: str, place: int) -> str:
-    """Return the line to type that runs a learner's function on a practice case."""
+    """Return the line that runs a learner's function on a practice case, for the learner to type."""
     return f'`{function}(*fl.exercises.practice("{id}")["{function}"][{place}])`'
 
 
 def _ask(question: Question, kind: str, given: Mapping[str, Any]) -> Shown:
-    """Return the question, its options, and the line to type as an answer."""
+    """Return the question with its options and the line to type as an answer."""
     asked = question.words.asked(question.fill(given)[1])
     if question.drill:
         n = sum(bool(q.drill) for q in questions().values())
@@ -176,7 +176,7 @@ def _ask(question: Question, kind: str, given: Mapping[str, Any]) -> Shown:
 
 
 def _placeholder(question: Question, kind: str) -> str:
-    """Return what stands for the answer in the line to type."""
+    """Return the placeholder for the answer in the line to type."""
     if kind == "choice":
         return '"?"'
     if kind == "function":
@@ -196,7 +196,7 @@ def _ask_to_choose(question: Question, asked: str, call: str, given: Mapping[str
 def _choosing(
     call: str, asked: Shown, options: Mapping[str, str], answer: Callable[[str], Shown]
 ) -> Any:
-    """Return a form with a button for each option; ``answer`` takes the letter."""
+    """Return a form with a button for each option; ``answer`` judges the letter of the option."""
     from fabriclab.views.live import Live, Scene
 
     def pressed(letter: str, view: Live) -> Scene:

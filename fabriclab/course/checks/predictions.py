@@ -1,4 +1,4 @@
-"""Predict before you look: a number is stored, the cell after it opens, and the factor stays."""
+"""Predict before you look: store a guess, reveal the truth in a later cell, and keep how far apart they are."""
 
 import functools
 import math
@@ -29,22 +29,22 @@ from fabriclab.texts import switched_on, table, text
 _NO_IDEA = {"value": None, "low": 0.1, "high": 1000.0}
 _OBTAINED = ("computed", "measured", "published", "stored")
 _SPOT_ON = 1.15
-_ENDS = (0.001, 1000.0)  # of the sliders, where no lesson says more
-_FORM = "form"  # stands for a value that the learner sets by hand
+_ENDS = (0.001, 1000.0)  # ends of the sliders, unless a lesson gives others
+_FORM = "form"  # means that the learner sets the value in a form
 
 
 def named(id: str) -> str:
-    """Return what lists call a prediction; one that no lesson asks for goes by its id."""
+    """Return the name of a prediction in lists, which is its id if no lesson asks for it."""
     return predictions()[id].name() if id in predictions() else id
 
 
 def _asked(id: str) -> str:
-    """Return the unit in which a lesson asks for a prediction, or an empty text."""
+    """Return the unit in which a lesson asks for a prediction; empty if no lesson does."""
     return predictions()[id].unit if id in predictions() else ""
 
 
 def _fits(id: str, unit: str | None) -> bool:
-    """Return whether a unit measures what the lesson asks for; InputRefused if nobody knows the unit."""
+    """Return whether a unit measures the quantity that the lesson asks for; an unknown unit raises InputRefused."""
     kind = quantity(unit)[0] if unit else None
     return kind is None or not _asked(id) or kind == quantity(_asked(id))[0]
 
@@ -58,27 +58,27 @@ def predict(
     *,
     opens: str | None = None,
 ) -> Shown:
-    """Store what you expect, before the cell that shows it: ``predict("00-copy", 10, "GB/s", low=3, high=30)``.
+    """Store what you expect, before a cell shows it: ``predict("00-copy", 10, "GB/s", low=3, high=30)``.
 
     Parameters
     ----------
     id : str
-        Name of the prediction; the lesson gives it.
+        Name of the prediction, which the lesson gives.
     value : float or str, optional
-        Your best guess: a number in ``unit``, or a string with its unit. None is "I have no idea", which is welcome:
-        it stores the range 0.1 to 1000. Without it, a form asks. [> 0]
+        Your best guess: a number in ``unit``, or a string with its unit. None means "I have no idea", which is welcome:
+        it stores the range 0.1 to 1000. If you leave it out, you get a form to fill in. [> 0]
     unit : str, optional
-        Such as ``"GB/s"``, ``"s"`` or ``"times"``.
+        Unit, such as ``"GB/s"``, ``"s"`` or ``"times"``.
     low, high : float or str, optional
-        The range that you would bet on, written in the same way. [0 < low <= value <= high]
+        The range that you would bet on, written like ``value``. [0 < low <= value <= high]
     opens : str, optional
-        The lesson that reveals it, if it is a later one.
+        The lesson that reveals the truth, if that is a later one.
 
     Raises
     ------
     InputRefused
-        A ValueError: a number, unit or range is wrong, or the unit measures something else than the lesson
-        asks for; the text says how to write it.
+        A ValueError: a number, unit or range is wrong, or the unit measures another quantity than the lesson asks for;
+        the text says how to write it.
     """
     refuse_if(not isinstance(id, str) or not id, "predict.id", got=repr(id))
     earlier = store.held()["predictions"].get(id, {})
@@ -102,7 +102,7 @@ def predict(
 
 
 def _form(id: str, unit: str | None, opens: str | None) -> Shown:
-    """Return the form for a prediction; as text it is the line to type."""
+    """Return the form for a prediction; as text it shows the line to type."""
     asked = unit or _asked(id)
     refuse_if(not asked, "predict.unit", **_call(id, "GB/s"))
     put = functools.partial(predict, id, unit=asked, opens=opens)
@@ -117,7 +117,7 @@ def _asking(
 ) -> Any:
     """Return a form for a prediction: low, best and high on a logarithmic ruler, and a button for "no idea".
 
-    ``put`` takes value, low and high, and says what it has stored.
+    ``put`` takes value, low and high, stores them, and returns a sentence about them.
     """
     from fabriclab.views.live import Live, Scene, Slider
     from fabriclab.views.live.runs import range_scene
@@ -138,7 +138,7 @@ def _asking(
         return replace(scene(**view.values), said="\n".join(shown.lines), wrong=False)
 
     def commit(view: Live) -> Scene:
-        # What the form begins with is nobody's guess.
+        # The first values of the form are not the learner's guess.
         refuse_if(view.values == first and not view.moved, "form.move")
         return with_answer(put(**view.values), view)
 
@@ -153,7 +153,10 @@ def _asking(
 
 
 def _first_places(ends: tuple[float, float]) -> dict[str, float]:
-    """Return where a form begins: best in the middle of the ruler, low and high at most its middle third apart."""
+    """Return the first values of a form: the best guess in the middle of the ruler, low and high around it.
+
+    Low and high are at most a third of the ruler apart, and at most a factor of ten from the middle.
+    """
     lowest, highest = ends
     middle = (lowest * highest) ** 0.5
     factor = min((highest / lowest) ** (1 / 6), 10)
@@ -165,7 +168,7 @@ def _first_places(ends: tuple[float, float]) -> dict[str, float]:
 
 
 def _call(id: str, unit: str = "") -> dict[str, str]:
-    """Return the unit that a lesson asks for and the line to type, for a sentence."""
+    """Return the fields of a sentence: the unit that a lesson asks for, and the line to type."""
     unit = _asked(id) or unit
     return {"unit": unit, "call": f'fl.predict("{id}", ..., "{unit}")'}
 
@@ -173,7 +176,7 @@ def _call(id: str, unit: str = "") -> dict[str, str]:
 def _guess(
     id: str, value: float | str | None, unit: str | None, *ends: float | str | None
 ) -> dict[str, Any]:
-    """Return the entry of a guess with its range, all in the unit that was asked or written.
+    """Return the entry to store for a guess with its range, all in the unit that was asked for or written.
 
     Raises
     ------
@@ -202,7 +205,7 @@ def _guess(
 
 
 def guessed(entry: dict[str, Any]) -> str:
-    """Return a stored prediction in words, with its range."""
+    """Write a stored prediction in words, with its range."""
     if entry.get("skipped"):
         return text("predict.skipped")
     low = f"{entry['low']:g}" if entry["low"] else ""
@@ -216,7 +219,7 @@ def guessed(entry: dict[str, Any]) -> str:
 
 
 def _typed(number: float, unit: str | None) -> str:
-    """Return a number with its unit, as a learner would type it."""
+    """Write a number with its unit, as a learner would type it."""
     return f"{number:g}" if unit in (None, "1") else f"{number:g} {unit}"
 
 
@@ -229,28 +232,29 @@ def reveal(
     anyway: bool = False,
     obtained: str = "computed",
 ) -> Shown:
-    """Compare a stored prediction with what came out, and keep both.
+    """Compare a stored prediction with the truth, and store both.
 
     Parameters
     ----------
     id : str
         Name of the prediction.
     truth : float, str or Result
-        A number in ``unit``, an SI number where no unit is given, a string with its unit, or a Result: its
-        bus bandwidth or its time at the largest size, whichever was predicted.
+        A number in ``unit``, or in SI if no unit is given, or a string with its unit. Of a Result it is the bus
+        bandwidth or the time at the largest size, whichever was predicted.
     unit : str, optional
         Unit of ``truth`` and ``model``.
     model : float, optional
-        What a model says, in the same unit.
+        What a model predicts, in the same unit.
     anyway : bool
-        Show it without a prediction; that is recorded. ``FABRICLAB_REVEAL=1`` does so for all, unrecorded.
+        Show the truth without a prediction, which is recorded. ``FABRICLAB_REVEAL=1`` does so for all predictions,
+        without a record.
     obtained : str
-        How the truth was obtained, if it is no Result: computed, measured, published or stored.
+        How the truth was obtained, if it is not a Result: computed, measured, published or stored.
 
     Raises
     ------
     InputRefused
-        A ValueError: the unit is unknown or of another quantity, or the truth is not finite and > 0.
+        A ValueError: the unit is unknown or measures another quantity, or the truth is not finite and > 0.
     """
     guess = _comparable_guess(id)
     asked = _asked(id) or unit or unit_in(truth) or ("GB/s" if isinstance(truth, Result) else "1")
@@ -280,7 +284,7 @@ def reveal(
 
 
 def _comparable_guess(id: str) -> dict[str, Any] | None:
-    """Return what is stored of a prediction; nothing of one in an older file that was asked in another quantity."""
+    """Return the stored entry of a prediction, if any, unless an older file has it for another quantity."""
     entry: dict[str, Any] | None = store.held()["predictions"].get(id)
     if entry is not None and not _fits(id, entry["unit"]):
         return None
@@ -288,26 +292,26 @@ def _comparable_guess(id: str) -> dict[str, Any] | None:
 
 
 def after_guess(id: str, *things: Any) -> Together:
-    """Show something only once the guess is in; until then, one sentence that asks for it.
+    """Show things only once the guess has been made; until then, show one sentence that asks for it.
 
     Parameters
     ----------
     id : str
-        Name of the prediction, as in `predict`. It counts if it was stored, "I have no idea" included, or revealed
-        without a guess (``reveal(..., anyway=True)``), or with ``FABRICLAB_REVEAL=1``.
+        Name of the prediction, as in `predict`. The guess counts as made if it is stored (also as "I have no idea"), if
+        the truth was revealed without it (``reveal(..., anyway=True)``), or with ``FABRICLAB_REVEAL=1``.
     *things
-        What explains the answer: tables, pictures, live views, checks, text. At least one.
+        What explains the answer: tables, pictures, live views, checks or text. At least one.
 
     Returns
     -------
     Together
-        Its ``things`` are those that are shown now: a notebook shows one below the other, ``print`` their words.
+        Its ``things`` are what is shown now: a notebook shows one below the other, and ``print`` their words.
 
     Raises
     ------
     InputRefused
-        A ValueError: there is nothing to show, or no prediction of that name, neither in the lessons nor stored; the
-        text names the nearest.
+        A ValueError: there is nothing to show, or no lesson asks for a prediction of that name and none is stored;
+        the text suggests the nearest name.
 
     Examples
     --------
@@ -327,12 +331,12 @@ def after_guess(id: str, *things: Any) -> Together:
 
 
 def _shown_thing(thing: Any) -> Any:
-    """Return something that shows itself; text becomes a sentence, which a notebook would show with its quotes."""
+    """Return a thing as a notebook should show it; text becomes a `Shown`, so that it appears without quotes."""
     return Shown((thing,)) if isinstance(thing, str) else thing
 
 
 def _in(asked: str, truth: Any, unit: str | None = None) -> float:
-    """Return a number, a string or a Result as a number in the unit that was asked."""
+    """Convert a number, a string or a Result to a number in the unit that was asked for."""
     kind, factor = quantity(asked)
     if isinstance(truth, Result):
         values = truth.time if kind == "time" else truth.busbw
@@ -345,7 +349,7 @@ def _in(asked: str, truth: Any, unit: str | None = None) -> float:
 
 
 def _compared(entry: dict[str, Any]) -> list[str]:
-    """Return how guess, range and model compare with the truth, in sentences."""
+    """Return sentences that compare the guess, its range and the model with the truth."""
     unit = entry["unit"]
     found = entry["truth"]
     guess = entry["value"]
@@ -369,7 +373,7 @@ def _compared(entry: dict[str, Any]) -> list[str]:
 
 
 def _verdict(number: float, truth: float) -> str:
-    """Return whether a number is near the truth, or by which factor it is too high or too low."""
+    """Return in words whether a number is close to the truth, or by which factor it is too high or too low."""
     if max(number / truth, truth / number) <= _SPOT_ON:
         key = "reveal.spot_on"
     else:
@@ -378,7 +382,7 @@ def _verdict(number: float, truth: float) -> str:
 
 
 def remember(result: Result, name: str | None = None) -> None:
-    """Keep a measured rate in the progress file, for `ruler` and `report`; other results are left alone."""
+    """Store a measured rate in the progress file, for `ruler` and `report`; results without one are not stored."""
     if result.obtained in ("measured", "stored") and result.busbw[-1] > 0:
         entry = {
             "size": float(result.size[-1]),
@@ -392,7 +396,10 @@ def remember(result: Result, name: str | None = None) -> None:
 
 
 def ledger(change: str | None = None, step: float | str | None = None, lesson: str = "") -> Shown:
-    """Write a change of the case and the step time [s] it leads to into the ledger, or show the ledger."""
+    """Record a change of the case, with the step time [s] that it leads to, and show the ledger of all changes.
+
+    Without a change, only show the ledger.
+    """
     if change is not None:
         store.put("ledger", change, {"step": _in("s", step), "lesson": lesson})
     entries = store.held()["ledger"]
@@ -402,5 +409,5 @@ def ledger(change: str | None = None, step: float | str | None = None, lesson: s
 
 
 def label(name: str) -> str:
-    """Return a kept measurement's name for people."""
+    """Return the name of a stored measurement as people read it."""
     return table().get(f"measured.{name}", name.replace("_", " "))

@@ -1,4 +1,4 @@
-"""`report` and `progress`: everything a learner predicted, measured and answered, and what to look at again."""
+"""`report` and `progress`: all that a learner predicted, measured and answered, and what to review."""
 
 import base64
 import html
@@ -28,15 +28,15 @@ _MOST = 10  # rows of a table, so that a report stays on one screen
 
 
 def report(name: str | None = None) -> Shown:
-    """Show on one screen how far each lesson is, what was predicted and measured, the checks, and three take-aways.
+    """Show on one screen the state of each lesson, predictions, measurements, checks, and three take-aways.
 
     Parameters
     ----------
     name : str, optional
-        Written at the top; there is no name unless one is given.
+        Name to write at the top; by default there is none.
     """
     kept = store.held()
-    states = {}  # of lessons, by file name
+    states = {}  # file name of a lesson -> its state
     for key in keys("lesson."):
         lesson = key.removeprefix("lesson.")
         states[lesson] = state(lesson)
@@ -46,7 +46,7 @@ def report(name: str | None = None) -> Shown:
 
     every = [*_checks(begun)]
     to_look_at = [row for row in every if row.call]
-    to_look_at.sort(key=lambda row: row.tries == "0")  # what was tried comes first
+    to_look_at.sort(key=lambda row: row.tries == "0")  # checks that were tried come first
     parts = [
         *_part("lessons", [*_lessons(begun, kept)][-_MOST:]),
         *_part("numbers", [*_numbers(kept)][-_MOST:]),
@@ -66,14 +66,14 @@ def report(name: str | None = None) -> Shown:
 
 
 def _counts(states: Mapping[str, str]) -> str:
-    """Return how many lessons are done, how many are here, and how many are planned."""
+    """Return in words how many lessons are done, how many exist, and how many are planned."""
     done = sum(how in ("done", "review") for how in states.values())
     here = len({question.lesson for question in questions().values()})
     return text("report.counts", done=done, here=here, planned=len(states))
 
 
 def _answered_right(rows: Iterable["CheckRow"]) -> list[str]:
-    """Return a sentence with the last of the checks that need no further look, if there are any."""
+    """Return a sentence with the last ten checks that are right and not due for review, if there are any."""
     right = [f"{row.name} {row.tries}" for row in rows if not row.call]
     if not right:
         return []
@@ -84,9 +84,9 @@ def _answered_right(rows: Iterable["CheckRow"]) -> list[str]:
 
 
 def progress() -> Shown:
-    """Show how well your predictions hold, your lessons by strength, your ledger, and what to review today.
+    """Show how good your predictions were, your lessons by strength, your ledger, and what to review today.
 
-    ``progress().data`` holds everything that is kept.
+    ``progress().data`` contains everything that is stored.
     """
     kept = store.held()
     due = []
@@ -101,12 +101,12 @@ def progress() -> Shown:
 
 
 def _opened(kept: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the predictions with a guess that were revealed."""
+    """Return the predictions that had a guess and whose truth was revealed."""
     return {id: e for id, e in kept["predictions"].items() if "truth" in e and e["value"]}
 
 
 def _calibration(kept: dict[str, Any]) -> list[Shown]:
-    """Return the table of guesses against truth; where HTML is shown it is a picture."""
+    """Return a table of guesses compared with the truth, which HTML shows as a picture."""
     opened = _opened(kept)
     finding = " ".join(_calibrated(kept)) or text("progress.unopened")
 
@@ -122,13 +122,13 @@ def _calibration(kept: dict[str, Any]) -> list[Shown]:
 
 
 def _ratios(entries: Iterable[Mapping[str, Any]], field: str) -> Floats:
-    """Return guesses or ends of their ranges, each divided by what came out; NaN where none was given."""
+    """Return guesses, or ends of their ranges, each divided by the truth; NaN where none was given."""
     ratios = [(entry[field] or math.nan) / entry["truth"] for entry in entries]
-    return np.asarray(np.clip(ratios, 1e-12, 1e12))  # what is further off stands at the edge
+    return np.asarray(np.clip(ratios, 1e-12, 1e12))  # anything beyond is drawn at the edge
 
 
 def _topics() -> Iterator[tuple[str, ...]]:
-    """Yield a row per lesson with a check that was tried, the strongest first."""
+    """Yield a row for each lesson of which a check was tried, the strongest first."""
     hits_of = defaultdict(list)  # lesson -> whether the first answer was right, for each check
     for id, entry in answers().items():
         hits_of[questions()[id].lesson].append(entry["right"] and entry["tries"] == 1)
@@ -138,13 +138,13 @@ def _topics() -> Iterator[tuple[str, ...]]:
 
 
 def _facts() -> str:
-    """Return the day on which facts of the catalog were last looked up."""
+    """Return the latest day on which a fact of the catalog was looked up."""
     days = (row["date"] for name in catalog.tables() for row in data_rows(name))
     return max(day for day in days if day.startswith("seen ")).removeprefix("seen ")
 
 
 def _part(key: str, rows: Iterable[tuple[str, ...]]) -> list[Shown]:
-    """Return a table, or nothing without rows; a column without a word is left out."""
+    """Return a table without its empty columns, in a list that is empty if there are no rows."""
     cells = [*rows]
     if not cells:
         return []
@@ -155,7 +155,7 @@ def _part(key: str, rows: Iterable[tuple[str, ...]]) -> list[Shown]:
 
 
 def _lessons(begun: Iterable[str], kept: dict[str, Any]) -> Iterator[tuple[str, ...]]:
-    """Yield a row per lesson or exercise begun: its state, and how many of its predictions and checks are there."""
+    """Yield a row for each lesson or exercise begun: its state, predictions made, and checks answered right."""
     for lesson in begun:
         made = [
             id in kept["predictions"]
@@ -171,7 +171,7 @@ def _lessons(begun: Iterable[str], kept: dict[str, Any]) -> Iterator[tuple[str, 
         )
 
     checks = kept["checks"]
-    # The number of an exercise is that of its questions, such as ex4-a.
+    # The ids of questions give the number of their exercise, such as 4 for ex4-a.
     numbers = {int(id[2:].partition("-")[0]) for id in checks if id in judges.questions()}
     for number in sorted(numbers):
         solved = [checks.get(q.id, {}).get("right", False) for q in judges.exercise(number)]
@@ -181,16 +181,16 @@ def _lessons(begun: Iterable[str], kept: dict[str, Any]) -> Iterator[tuple[str, 
 
 
 class CheckRow(NamedTuple):
-    """A check in a report."""
+    """A check as a row of a report."""
 
     name: str
-    answer: str  # whether it is right
+    answer: str  # whether it is right, in words
     tries: str
-    call: str  # the line to type, for one that is to be looked at; else empty
+    call: str  # the line to type if it needs another look; else empty
 
 
 def _checks(begun: Iterable[str]) -> Iterator[CheckRow]:
-    """Yield a row per check of the lessons that were begun; those to look at come with the line to type."""
+    """Yield a row for each check of the lessons begun; checks that need another look have the line to type."""
     tried = answers()
     for lesson in begun:
         for id, right in answered(lesson).items():
@@ -207,7 +207,7 @@ def _checks(begun: Iterable[str]) -> Iterator[CheckRow]:
 
 
 def _numbers(kept: dict[str, Any]) -> Iterator[tuple[str, ...]]:
-    """Yield a row per prediction, then one per measurement: said, by formula, came out, factors."""
+    """Yield a row for each prediction, with guess, model, truth and ratios, then a row for each measurement."""
     for id, entry in kept["predictions"].items():
         model = entry.get("model")
         found = entry.get("truth")
@@ -226,14 +226,14 @@ def _numbers(kept: dict[str, Any]) -> Iterator[tuple[str, ...]]:
 
 
 def _ratio(number: float | None, found: float | None) -> str:
-    """Return a number divided by the truth, or nothing if one of them is not known."""
+    """Write a number divided by the truth; empty if one of them is unknown."""
     if number is None or found is None:
         return ""
     return digits(number / found)
 
 
 def _takeaways(kept: dict[str, Any]) -> Iterator[str]:
-    """Yield findings in the learner's own numbers, the surest first."""
+    """Yield findings from the learner's own numbers, the most certain first."""
     nic = catalog.case()["nic_rate"]
     rate = {name: entry["busbw"] for name, entry in kept["measurements"].items()}
     words = {name: units.format_rate(value) for name, value in rate.items()}
@@ -249,7 +249,7 @@ def _takeaways(kept: dict[str, Any]) -> Iterator[str]:
 
 
 def _calibrated(kept: dict[str, Any]) -> Iterator[str]:
-    """Yield how often own ranges held the truth, and how far off the typical guess is."""
+    """Yield sentences on how often the learner's ranges contained the truth, and the median factor of the guesses."""
     opened = _opened(kept).values()
     with_range = [e for e in opened if e["low"] and e["high"]]
     if with_range:
@@ -261,7 +261,7 @@ def _calibrated(kept: dict[str, Any]) -> Iterator[str]:
 
 
 def _download() -> str:
-    """Return a link that hands over the file itself: hubs such as Binder forget it."""
+    """Return an HTML link that downloads the progress file, because hubs such as Binder do not keep it."""
     file = store.path()
     if not file.is_file():
         return ""

@@ -1,4 +1,4 @@
-"""Statements that one often reads, each with a test of it and the truth: the table behind the errata page."""
+"""Common claims, each with a way to test it and the truth: the table behind the errata page."""
 
 import functools
 from collections.abc import Mapping
@@ -11,12 +11,12 @@ from fabriclab.texts import table, text
 
 @functools.cache
 def rows() -> Mapping[str, Mapping[str, str]]:
-    """Return id -> row of the table, in its order; ``lessons`` and ``coverage`` are lists with spaces."""
+    """Return id -> row of the table, in its order; ``lessons`` and ``coverage`` are lists separated by spaces."""
     return {row["id"]: row for row in rows_of("errata.csv", __file__)}
 
 
 def cited(row: Mapping[str, str]) -> dict[str, str]:
-    """Return key -> citation of each source of a row."""
+    """Return key -> citation for each source of a row."""
     words = table()
     found = {}
     for key in row["source"].split("+"):
@@ -25,17 +25,17 @@ def cited(row: Mapping[str, str]) -> dict[str, str]:
 
 
 def errata(id: str) -> Shown:
-    """Show a row of the errata page: the statement, how to test it, and the truth with its sources.
+    """Show a row of the errata page: the claim, how to test it, and the truth with its sources.
 
     Parameters
     ----------
     id : str
-        Such as ``"E27"``.
+        Number of the row, such as ``"E27"``.
 
     Raises
     ------
     InputRefused
-        A ValueError: there is no such row; the sentence names the nearest.
+        A ValueError: there is no such row; the sentence suggests the nearest.
     """
     row = rows().get(str(id).upper())
     if row is None:

@@ -1,1 +1,1 @@
-"""Grading: learners' answers are run behind walls, and what comes back is judged here."""
+"""Grading: learners' code is run behind protections ("walls"), and the answers that come back are judged here."""

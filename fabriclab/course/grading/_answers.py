@@ -1,4 +1,4 @@
-"""What runs in a learner's process beside the learner's code: it takes questions, and answers them."""
+"""The part of a learner's process that is not the learner's code: it receives questions and answers them."""
 
 import builtins
 import json
@@ -10,19 +10,19 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-# a learner may patch builtins; the functions below keep these
+# a learner may patch builtins; the functions below keep the original ones
 globals()["__builtins__"] = dict(vars(builtins))
-BITS, DEPTH, MOST = 4096, 50, 1000  # of an int; of lists in lists; characters of a message
+BITS, DEPTH, MOST = 4096, 50, 1000  # bits of an int; nesting of lists; characters of a message
 
 
 class Answers:
-    """Answer lines of JSON with lines of JSON, through nothing that a learner can patch.
+    """Answer lines of JSON with lines of JSON, without using anything that a learner can patch.
 
-    So all that is needed later is kept here before the first line of a learner runs.
+    Therefore everything that is needed later is stored here before the first line of a learner's code runs.
     """
 
     def __init__(self, refused: str) -> None:
-        """Keep functions of modules under names of our own."""
+        """Store functions of other modules as attributes of this object."""
         numpy = sys.modules["numpy"]
         self.refused, self.rest, self.array, self.socket = (
             refused,
@@ -46,10 +46,10 @@ class Answers:
         }
         self.space = types.ModuleType("__main__")
         self.names = vars(self.space)
-        self.names["__builtins__"] = builtins  # not the copy of ours
+        self.names["__builtins__"] = builtins  # not the copy made above
 
     def serve(self, active: list[str]) -> None:
-        """Say which protections hold; run the cells that come first; call what the parent names, until it hangs up."""
+        """Report which protections hold, then run cells and call functions as the parent asks, until it hangs up."""
         line, most = self.socket(fileno=3), resource.getrlimit(resource.RLIMIT_AS)[1]
         self.send, self.receive, self.headroom = (
             line.sendall,
@@ -76,16 +76,14 @@ class Answers:
             self.say({"id": ask["id"], **first})
 
     def run(self, code: str, name: str) -> None:
-        """Run one cell."""
+        """Run one cell in the learner's namespace."""
         exec(compile(code, name, "exec", dont_inherit=True), self.names)
 
     def attempt(self, deed: Callable[..., Any], *args: Any) -> dict[str, Any]:
-        """Return the value of a call, or what went wrong in it."""
+        """Make a call, and return its value or a description of the problem."""
         try:
             value = getattr([*args, 0][0], "alone", lambda deed: deed)(deed)(*args)
-            if (
-                type(value) is self.generator
-            ):  # it goes on when the parent calls it by a name of its own
+            if type(value) is self.generator:  # the parent continues it by a new name
                 name = f"{value.__name__}/{len(self.names)}"
                 self.names[name], value = (
                     lambda program=value: next((False for _ in program), True),
@@ -101,7 +99,7 @@ class Answers:
             return self.described(error)
 
     def described(self, error: BaseException) -> dict[str, Any]:
-        """Return what went wrong, and the last line of the learner's that took part."""
+        """Describe an error, with the last line of the learner's code that was involved."""
         if isinstance(error, MemoryError):
             self.limit(*self.headroom)
         place, step = None, error.__traceback__
@@ -123,11 +121,11 @@ class Answers:
         return {"problem": problem, "said": said, "place": place}
 
     def say(self, message: Mapping[str, Any]) -> None:
-        """Send one line."""
+        """Send a message as one line."""
         self.send(("".join(self.code(message, 0)) + "\n").encode())
 
     def hear(self) -> Any:
-        """Wait for one line; end this process if the parent is gone."""
+        """Wait for one line and return its message; end this process if the parent is gone."""
         while (end := self.rest.find(b"\n")) < 0:
             piece = self.receive(1 << 16)
             self.rest += piece
@@ -138,7 +136,7 @@ class Answers:
         return self.scan(line, 0)[0]
 
     def loaded(self, item: dict[str, Any]) -> Any:
-        """Turn what JSON lacks back into arrays, dictionaries with numbers as keys, and stand-ins."""
+        """Restore what JSON has no form for: arrays, dictionaries with numbers as keys, and stand-ins for proxies."""
         if "__array__" in item:
             return self.array(item["__array__"], dtype=item.get("dtype"))
         if "__pairs__" in item:
@@ -148,7 +146,7 @@ class Answers:
     def stand_in(
         self, number: int, name: str, methods: list[str], fields: dict[str, Any], client: str
     ) -> Any:
-        """Return an object whose methods are answered by the parent."""
+        """Return an object whose methods are run by the parent."""
 
         def method(called: str) -> Callable[..., Any]:
             def ask(*args: Any, **options: Any) -> Any:
@@ -176,14 +174,14 @@ class Answers:
         return self.clients[client](thing)
 
     def refuse(self, what: str) -> NoReturn:
-        """Raise the error that names what cannot be sent."""
+        """Raise an error that names what cannot be sent."""
         raise TypeError(self.refused.replace("{said}", what))
 
     def plain(self, value: Any, depth: int = 0) -> Any:
-        """Return ``value`` made of what JSON has; numpy's numbers and arrays and subclasses as the plain types."""
+        """Convert a value to types that JSON has; numbers and arrays of numpy and subclasses become plain types."""
         kind = type(value)
         if kind is str:
-            value.encode()  # or this is the place to say that it cannot be
+            value.encode()  # raises here if the text cannot be sent
         if kind is int and value.bit_length() > BITS:
             self.refuse("int")
         if kind is float and value != value:

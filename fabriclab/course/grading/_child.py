@@ -1,7 +1,8 @@
-"""The program that runs learners' code for `sandbox`. It knows no reference, no key and no case.
+"""The program that runs learners' code for `sandbox`. It knows no solution, no key and no case.
 
-Three generations: the *keeper* starts, cleans up at the end, and does nothing else; the *zygote*, first process of
-the namespaces, has numpy imported and waits; a *child*, forked for each session, runs the code of one learner.
+There are three generations of processes. The *keeper* only starts the next one and cleans up at the end. The
+*zygote*, the first process in the namespaces, imports numpy and waits. A *child*, forked from it for each session,
+runs the code of one learner.
 """
 
 import contextlib
@@ -19,13 +20,13 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-# Relative, since the package itself is not loaded here: it would bring the reference.
+# Relative imports, because the package itself must not be loaded here: it contains the solutions.
 from . import _walls as walls
 from ._answers import Answers
 
-# folder, limits, paths, hidden, without, refused: what the parent asks for at the start
+# what the parent asks for at the start: folder, limits, paths, hidden, without, refused
 Order = Mapping[str, Any]
-# Loaded before there is a learner, whose user may not be able to read it: what answers may need.
+# Modules that answers may need, loaded early because the learner's user may not be able to read them.
 PRELOAD = (
     "numpy numpy.fft numpy.polynomial numpy.random array asyncio concurrent.futures copy csv dataclasses datetime "
     "fractions functools heapq inspect itertools math pprint queue statistics string tempfile textwrap threading "
@@ -34,7 +35,7 @@ PRELOAD = (
 
 
 def holds(name: str, order: Order, active: list[str], protect: Callable[[], object]) -> bool:
-    """Try one protection, note it in ``active`` if it holds, and return whether it does."""
+    """Try to switch on a protection; if it holds, add its name to ``active`` and return True."""
     with contextlib.suppress(OSError, ValueError, KeyError):
         if name not in order["without"] and protect() is not False:
             active.append(name)
@@ -43,7 +44,7 @@ def holds(name: str, order: Order, active: list[str], protect: Callable[[], obje
 
 
 def keep() -> None:
-    """Start the zygote in namespaces of its own, and leave nothing behind when it ends."""
+    """Be the keeper: start the zygote in namespaces of its own, and clean up after it ends."""
     control = socket.socket(fileno=os.dup(0))
     order = json.loads(control.recv(1 << 16))
     with open(os.devnull, "r+b", 0) as null:
@@ -52,7 +53,7 @@ def keep() -> None:
     active: list[str] = []
     user = os.getuid() if "user" in order["without"] else walls.free_user()
     if user == os.getuid():
-        # The kernel will count all that this user runs.
+        # The kernel's limit will count all threads that this user already runs.
         order["limits"]["processes"] += sum(
             map(walls.tasks_of, filter(str.isdigit, os.listdir("/proc")))
         )
@@ -76,9 +77,9 @@ def keep() -> None:
 
 
 def be_zygote(control: socket.socket, order: Order, active: list[str], user: int) -> None:
-    """Load what children need, go into the namespaces, and fork a child for each session.
+    """Be the zygote: load what children need, enter the namespaces, and fork a child for each session.
 
-    Whatever can be made here is made here, since a child copies each page of memory that it writes to.
+    As much as possible is prepared here, because a child has to copy each page of memory that it writes to.
     """
     walls.prctl(walls.SUBREAPER, 1)
     sys.path += order["paths"]
@@ -91,7 +92,7 @@ def be_zygote(control: socket.socket, order: Order, active: list[str], user: int
     rooted = holds(
         "root", order, active, lambda: walls.own_root(root, work, order["paths"], order["hidden"])
     )
-    # The limit is for what a learner adds.
+    # The limit applies to the memory that a learner adds.
     order["limits"]["memory"] += int(os.read(memory, 100).split()[0]) * resource.getpagesize()
     made: dict[str, Any] = {"limits": walls.limits_for_children(order["limits"])}
     holds(
@@ -124,12 +125,12 @@ def fork_sessions(
     limits = walls.limits_here()
     while (
         limits == walls.limits_here()
-    ):  # else a child of the same user has changed them, and others would suffer
+    ):  # if not, a child of the same user has changed them, which would affect later sessions
         message, files, _, _ = socket.recv_fds(control, 100, 1)
         if not message:
             return
         if not files:
-            continue  # the parent ends a session whose child was gone
+            continue  # the parent has ended a session whose child was already gone
         clear()
         pid = os.fork()
         if not pid:
@@ -141,7 +142,7 @@ def fork_sessions(
         process = os.pidfd_open(pid)
         wait.register(control, select.POLLIN)
         wait.register(process, select.POLLIN)
-        os.close(files[0])  # or the parent would not see that the child closes its own
+        os.close(files[0])  # so that the parent notices when the child closes its end
         wait.poll()
         os.close(process)
         control.send(json.dumps(walls.sweep(pid, user)).encode())
@@ -150,7 +151,7 @@ def fork_sessions(
 def wall_in(
     line: int, order: Order, active: list[str], user: int, work: str, made: Mapping[str, Any]
 ) -> None:
-    """Give up all rights of this process, and every file but the line to the parent; what it prints goes nowhere."""
+    """Give up all rights of this process and all open files except the line to the parent; discard what it prints."""
     os.setsid()
     for here, there in ((0, 1), (0, 2), (line, 3)):
         os.dup2(here, there)
@@ -164,7 +165,7 @@ def wall_in(
     walls.drop_rights()
     holds("seccomp", order, active, lambda: walls.filter_calls(made["seccomp"]))
     os.closerange(4, 1000)
-    random.seed(0)  # a replay draws the same numbers
+    random.seed(0)  # so that a replay draws the same numbers
     numpy = sys.modules["numpy"]
     numpy.random.seed(0)
     made_anew = numpy.random.default_rng

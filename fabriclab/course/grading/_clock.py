@@ -1,7 +1,7 @@
-"""How much processor time a process and all that descends from it have used, read from outside.
+"""The processor time of a process and its descendants, measured from outside.
 
-The process is asked nothing: it runs a learner's code, which could answer what it likes. And no clock on the wall is
-read: other programs on the same cores would make it run faster than the code.
+The process itself is not asked, because it runs a learner's code, which could give any answer. Wall-clock time would
+not be fair, because it goes on while other programs use the same cores.
 """
 
 import contextlib
@@ -9,20 +9,20 @@ import os
 import time
 from dataclasses import dataclass
 
-_MOST_APART = 0.5  # s on the wall between two looks, however many processes there are
-_APART = 0.05  # s on the wall between two looks for descendants; each costs 13 us for every process
+_MOST_APART = 0.5  # longest wall-clock time between two looks, however many processes there are [s]
+_APART = 0.05  # shortest wall-clock time between two looks for descendants [s]; a look costs 13 us for every process
 
 
 @dataclass(slots=True)
 class Spent:
-    """What a part of a question has used until now.
+    """The time that a part of a question has used so far.
 
     Parameters
     ----------
     processor : float
-        Time that processor cores have run it, all its threads and processes together. [s]
+        Processor time of all its threads and processes together. [s]
     wall : float
-        Time that went by while its answers were waited for. [s]
+        Wall-clock time spent waiting for its answers. [s]
     """
 
     processor: float = 0.0
@@ -31,29 +31,29 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class _Process:
-    """What ``/proc/<pid>/stat`` says of a process that is needed here."""
+    """The facts about a process that are used here, from ``/proc/<pid>/stat``."""
 
     pid: int
     parent: int
-    started: int  # in ticks since the machine started; with the number it is a name that is not used twice
-    reaped: float  # processor time of the children that it has waited for, and of theirs [s]
+    started: int  # start in ticks since the machine started; with the pid it identifies a process uniquely
+    reaped: float  # processor time of children that it has waited for, and of theirs [s]
 
 
 class ProcessorClock:
-    """The processor time of a process, and of its descendants if it may have any.
+    """A clock for the processor time of a process, and of its descendants if it may have any.
 
-    The time of each process is read from its clock in the kernel, which counts all threads in nanoseconds and costs
-    0.5 us to read, where ``/proc/<pid>/stat`` counts in steps of 10 ms. Descendants are looked for in ``/proc``:
-    whatever lives below the process that started this one, so an orphan is found where the kernel has put it.
+    The time of each process is read from its clock in the kernel. That clock counts all threads in nanoseconds and
+    costs 0.5 us to read, while ``/proc/<pid>/stat`` counts in steps of 10 ms. Descendants are found in ``/proc`` as all
+    processes below the parent of this process, so that orphans are found where the kernel has put them.
 
-    Leaves out what a descendant does between the last look and its death, if nobody waits for it.
+    Leaves out what a descendant uses between the last look and its death, if no process waits for it.
 
     Parameters
     ----------
     pid : int
-        The process, as its number is here.
+        Number of the process in this process's namespace.
     family : bool
-        Whether it can have descendants. Without them a reading costs 1 us.
+        Whether it can have descendants. If not, a reading costs 1 us.
     """
 
     def __init__(self, pid: int, *, family: bool) -> None:
@@ -62,16 +62,16 @@ class ProcessorClock:
         self._own = 0.0
         self._others = 0.0
         self._used = 0.0
-        self._seen = dict[tuple[int, int], float]()  # the last known time of each descendant
+        self._seen = dict[tuple[int, int], float]()  # last known time of each descendant
         self._above = 0
         if family:
-            # Where /proc hides it, only the process itself is counted.
+            # If /proc hides the process, its descendants are not counted.
             with contextlib.suppress(OSError):
                 self._above = _process(pid).parent
         self._next_look = time.monotonic()
 
     def read(self) -> float:
-        """Return the processor time [s]; it never goes down, and stays where it is when all are dead."""
+        """Return the processor time [s]; it never decreases, and keeps its value when all processes are dead."""
         try:
             self._own = _time_of(self._pid)
         except OSError:  # it is dead
@@ -80,7 +80,7 @@ class ProcessorClock:
             begin = time.thread_time()
             self._look()
             cost = time.thread_time() - begin
-            # On a machine with thousands of processes a look costs more, and is taken less often.
+            # On a machine with thousands of processes a look costs more, so looks are less frequent.
             self._next_look = time.monotonic() + min(max(_APART, 10 * cost), _MOST_APART)
         self._used = max(self._used, self._own + self._others)
         return self._used
@@ -88,9 +88,10 @@ class ProcessorClock:
     def _look(self) -> None:
         """Find all descendants, and add up their times.
 
-        A process that has died is still counted: in the time that its parent has reaped, or, if nobody has waited for
-        it, as it was last seen. Of these two the larger counts, since most of the dead are in both. What was reaped is
-        read before the times of the living, so a child that is reaped meanwhile is not counted twice.
+        Processes that have died are still counted, either in the times that their parents have reaped or, if no
+        process has waited for them, by their last known times. The larger of these two sums counts, because most dead
+        processes are in both. Reaped times are read before the times of living processes, so that a child that is
+        reaped meanwhile is not counted twice.
         """
         processes = _below(self._above)
         reaped = sum(process.reaped for process in processes)
@@ -107,16 +108,16 @@ class ProcessorClock:
 
 
 def _time_of(pid: int) -> float:
-    """Return the processor time [s] of a process, all its threads together; OSError if there is no such process."""
-    clock = ~pid << 3 | 2  # as clock_getcpuclockid makes it
+    """Return the processor time [s] of all threads of a process; raise OSError if there is no such process."""
+    clock = ~pid << 3 | 2  # as clock_getcpuclockid computes it
     return time.clock_gettime(clock)
 
 
 def _process(pid: int) -> _Process:
-    """Return what /proc says of a process; OSError if there is no such process."""
+    """Return the facts in /proc about a process; raise OSError if there is no such process."""
     with open(f"/proc/{pid}/stat", "rb") as file:
         line = file.read()
-    # The name, in brackets, may hold anything; what stands behind it begins with the state.
+    # The name, in brackets, may contain any character; the fields behind it begin with the state.
     _, _, behind = line.rpartition(b")")
     fields = behind.split()
     reaped_ticks = int(fields[13]) + int(fields[14])
@@ -129,11 +130,11 @@ def _process(pid: int) -> _Process:
 
 
 def _below(above: int) -> list[_Process]:
-    """Return all processes that descend from one."""
+    """Return all descendants of a process."""
     children = dict[int, list[_Process]]()
     for name in os.listdir("/proc"):
         if name.isdigit():
-            with contextlib.suppress(OSError):  # it has ended since
+            with contextlib.suppress(OSError):  # it has ended meanwhile
                 process = _process(int(name))
                 children.setdefault(process.parent, []).append(process)
 

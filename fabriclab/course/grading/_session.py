@@ -1,4 +1,4 @@
-"""One learner's code in one child process: lines of JSON go out, and nothing that comes back is believed."""
+"""One learner's code in one child process: lines of JSON go out, and whatever comes back is checked."""
 
 import json
 import math
@@ -23,39 +23,39 @@ from fabriclab.texts import text
 from ._clock import ProcessorClock, Spent
 from .limits import Limits
 
-PATIENCE = 60.0  # s on the wall for what costs milliseconds on a quiet machine: a start, an end
-# What time is charged to: a function by its name, the cells, and all together.
+PATIENCE = 60.0  # wall-clock limit for a start or an end, which usually take milliseconds [s]
+# Time is charged to a function by its name, to the cells, and to the whole question.
 CELLS, QUESTION = "", "/"
-_SHORTEST = 0.005  # s between two looks at the clock while an answer is waited for
-_CREDENTIALS = struct.Struct("3i")  # what the kernel says of a sender: process, user, group
-LONGEST = 500  # characters of a message
-_DIGITS = 1300  # of an integer: more than a child sends
+_SHORTEST = 0.005  # shortest time between two looks at the clock while waiting for an answer [s]
+_CREDENTIALS = struct.Struct("3i")  # what the kernel reports about a sender: process, user, group
+LONGEST = 500  # most characters of a message
+_DIGITS = 1300  # most digits of an integer, more than a child sends
 _MOST_PAIRS = 1000
 _HIDDEN = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 _ENCODE = json.JSONEncoder(separators=(",", ":")).encode
-# what a child may say of itself
+# problems that a child may report itself
 _REPORTED = ("exited", "memory", "missing", "raised", "syntax", "value")
 
 
 class SandboxError(FabricError):
-    """Learners' code cannot be run here, or not now."""
+    """Learners' code cannot be run on this machine, or not now."""
 
 
 class _Over(Exception):
-    """A session is over, with this `CallOutcome`."""
+    """A session has ended, with the `CallOutcome` that this error carries."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
-    """What came of a call: a value of JSON's types, or a problem by its key; and its processor time [s]."""
+    """The outcome of a call: a value of JSON's types or the key of a problem, and the processor time [s]."""
 
     value: Any = None
     problem: str = ""
     said: str = ""
     seconds: float = 0.0
-    name: str = ""  # of the function; without one it was in the cells
+    name: str = ""  # of the function; empty for the cells
 
     @property
     def ok(self) -> bool:
@@ -64,31 +64,31 @@ class CallOutcome:
 
     @property
     def sentence(self) -> str:
-        """What the problem means, for a reader; empty if there is none."""
+        """A sentence on the problem for a reader; empty if there is no problem."""
         name = self.name or text("grade.cells")
         return text(f"sandbox.{self.problem}", said=self.said, name=name) if self.problem else ""
 
 
 class Forks(Protocol):
-    """What a session asks of the sandbox that made it."""
+    """What a session needs of the sandbox that made it."""
 
     limits: Limits
     active: tuple[str, ...]
     last_words: str
 
     def control(self) -> socket.socket:
-        """Return the line to the process that forks."""
+        """Return the socket to the process that forks children."""
 
     def close(self) -> None:
-        """End every process."""
+        """End all processes."""
 
 
 class Session:
-    """One child with a learner's cells; made by `Sandbox.session`, and over with `close`.
+    """One child with a learner's cells; `Sandbox.session` makes it, and `close` ends it.
 
-    Its attribute ``cells`` is what came of the cells: the first problem, if there was one; ``ended_by`` is the name of
-    the function that has ended the session: empty while it goes on, or if the cells have ended it. What each part has
-    used is added up in ``spent``, which sessions of one question share.
+    Its attribute ``cells`` is the outcome of the cells, with their first problem if there was one. ``ended_by`` is the
+    name of the function that has ended the session; it is empty while the session goes on, and if the cells have ended
+    it. ``spent`` adds up the time that each part has used; sessions of one question share it.
     """
 
     def __init__(
@@ -98,14 +98,14 @@ class Session:
         prelude: str = "",
         spent: dict[str, Spent] | None = None,
     ) -> None:
-        """Have a child forked, and run the prelude and the cells in it."""
+        """Ask for a child, and run the prelude and the cells in it."""
         self._box, self._limits, self._over, self.ended_by = box, box.limits, CallOutcome(), ""
         self._rest, self._requests, self._final = b"", 0, 0.0
         self._proxies: list[Proxy] = []
         self._spent = {} if spent is None else spent
         self._question = self._spent.setdefault(QUESTION, Spent())
         self._begun = dict[str, str]()
-        # As many of the child's threads can run at once.
+        # So many of the child's threads can run at the same time.
         self._cores = min(os.cpu_count() or 1, self._limits.processes)
         self._control: socket.socket | None = box.control()
         self._line, theirs = socket.socketpair()
@@ -119,7 +119,7 @@ class Session:
                 raise _Over(CallOutcome(problem="start", said=f"{box.active} {self.active}"))
             self._clock = ProcessorClock(pid, family="seccomp" not in self.active)
             self._charged = self._told = self._clock.read()
-            self._part = self._spent[CELLS] = Spent()  # each time that they run
+            self._part = self._spent[CELLS] = Spent()  # cells start from 0 each time they run
             self.cells = self._ask({"cells": [prelude, *cells]}, CELLS)
         except BaseException as error:
             self.close()
@@ -128,7 +128,7 @@ class Session:
             raise SandboxError(text("sandbox.start", said=box.last_words or str(error))) from None
 
     def call(self, name: str, /, *args: Any) -> CallOutcome:
-        """Call a function of the learner's by its name and return what came of it; nothing that it does raises here.
+        """Call a learner's function by its name and return the outcome; nothing that the function does raises here.
 
         Arguments are numbers, strings, lists, dictionaries, arrays, and proxies.
         """
@@ -138,15 +138,15 @@ class Session:
         part = self._begun.get(name, name)
         found = replace(self._ask(question, part), name=name)
         if isinstance(found.value, str) and "/" in found.value:
-            # The name of a program that this function has begun: its turns are charged to the function.
+            # This is the name of a program that the function has begun, and whose turns are charged to the function.
             self._begun[found.value] = part
         self.ended_by = name if self._over.problem else ""
-        if found.problem == "missing" and not self.cells.ok:  # a cell that failed is the reason
+        if found.problem == "missing" and not self.cells.ok:  # because a cell failed
             return replace(self.cells, seconds=found.seconds)
         return found
 
     def close(self) -> tuple[int, float]:
-        """End the child and all that it started; return its wait status and CPU time [s]. May be called twice."""
+        """End the child and its descendants; return its wait status and CPU time [s]. May be called twice."""
         control, self._control = self._control, None
         status, cpu = int(signal.SIGKILL), 0.0
         if not control:
@@ -163,9 +163,9 @@ class Session:
         return status, cpu
 
     def _greeting(self) -> tuple[tuple[str, ...], int]:
-        """Return which protections hold, and the number of the child's process, as it is here.
+        """Return which protections hold, and the number of the child's process in this process's namespace.
 
-        The kernel adds that number to the message, which the child sends before any code of a learner runs.
+        The kernel adds that number to the message, which the child sends before any of the learner's code runs.
         """
         end = time.monotonic() + PATIENCE
         found, pid = b"", 0
@@ -179,14 +179,14 @@ class Session:
                 raise self._ended()
             found += piece
             pid, _, _ = _CREDENTIALS.unpack(about[0][2])
-            if pid <= 0:  # it cannot be seen from here, and 0 would be this process
+            if pid <= 0:  # not visible from here; 0 would mean this process
                 raise OSError(f"process {pid}")
         self._line.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 0)
         return tuple(json.loads(found)["active"]), pid
 
     def _ask(self, ask: dict[str, Any], part: str) -> CallOutcome:
-        """Send one question to a part; return its answer, or the problem that ended the session."""
-        self._charge()  # what ran since the last answer is charged to the part that gave it
+        """Send a question to a part; return its answer, or the problem that ended the session."""
+        self._charge()  # time since the last answer is charged to the part that gave it
         self._part = self._spent.setdefault(part, Spent())
         try:
             found = self._answer(ask)
@@ -198,7 +198,7 @@ class Session:
         return replace(found, seconds=self._told - before)
 
     def _charge(self) -> None:
-        """Charge what the child has used since the last time to the part that is asked."""
+        """Charge the time that the child has used since the last call to the present part."""
         used = self._clock.read() if self._control else self._final
         new = max(used - self._charged, 0.0)
         self._part.processor += new
@@ -209,7 +209,7 @@ class Session:
         reply = self._exchange({"id": token, **ask})
         while "proxy" in reply:
             reply = self._exchange(self._served(reply))
-        if reply.get("id") != token:  # forged, or a second answer to the question before
+        if reply.get("id") != token:  # forged, or a second answer to the previous question
             raise _Over(CallOutcome(problem="protocol"))
         if "problem" not in reply:
             return CallOutcome(reply.get("value"))
@@ -222,7 +222,7 @@ class Session:
         return CallOutcome(None, problem, said)
 
     def _served(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Call the method of a proxy's target that the child asks for."""
+        """Call the method of a proxy that the child asks for, and return its value or error as a message."""
         self._requests += 1
         if self._requests > self._limits.requests:
             raise _Over(CallOutcome(problem="requests", said=f"{self._limits.requests}"))
@@ -251,7 +251,7 @@ class Session:
             return {"error": cut(str(error))}
 
     def _exchange(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Send a message and return the next that comes: what goes by on the wall is counted here, and nowhere else."""
+        """Send a message and return the next one that comes; only here is wall-clock time counted."""
         begin = time.monotonic()
         unsent = _ENCODE(message).encode() + b"\n"
         try:
@@ -273,7 +273,7 @@ class Session:
         found, _, self._rest = self._rest.partition(b"\n")
         try:
             reply = _DECODER.decode(found.decode())
-            # half of a sign, which no file can hold, is a ValueError
+            # a lone surrogate, which cannot be written to a file, raises ValueError
             json.dumps(reply, ensure_ascii=False).encode()
         except (ValueError, TypeError, RecursionError):
             reply = None
@@ -282,10 +282,10 @@ class Session:
         return reply
 
     def _longest_wait(self, begin: float) -> float:
-        """Return how long the child may be waited for before the next look at its clock, if its part has time left.
+        """Return how long to wait for the child before the next look at its clock; raise if its part has no time left.
 
-        By then the part could have used up its processor time, on all cores that it may have. The waiting for this
-        answer has begun at ``begin``.
+        After this wait the part could have used up its processor time, if it ran on all cores that it may have.
+        ``begin`` is when waiting for this answer began.
         """
         self._charge()
         processor_left = self._limits.cpu_s - self._part.processor
@@ -302,18 +302,18 @@ class Session:
         return min(max(processor_left / self._cores, _SHORTEST), part_left, question_left)
 
     def _wait(self, seconds: float, *, sending: bool = False) -> bool:
-        """Wait until the line can be read, or written to; say whether it can."""
-        if self._control is None:  # another session was opened since
+        """Wait until the socket can be read, or written to, and return whether it can."""
+        if self._control is None:  # another session has been opened since
             raise self._ended()
         reading, writing = ([], [self._line]) if sending else ([self._line], [])
         found = select.select([*reading, self._control], writing, [], max(seconds, 0.0))
         ready = [*found[0], *found[1]]
-        if ready and self._line not in ready:  # the parent of the child says that it is dead
+        if ready and self._line not in ready:  # the child's parent reports its death
             raise self._ended()
         return bool(ready)
 
     def _piece(self) -> bytes:
-        """Return the next bytes, which are there."""
+        """Return the next bytes, which have already arrived."""
         piece = self._line.recv(1 << 16)
         if not piece:  # the child is dead, or has closed its end
             raise self._ended()
@@ -322,7 +322,7 @@ class Session:
         return piece
 
     def _ended(self) -> _Over:
-        """Return how the child ended."""
+        """End the session, and return how the child ended."""
         status, cpu = self.close()
         if os.WIFEXITED(status):
             return _Over(CallOutcome(problem="exited", said=f"{os.WEXITSTATUS(status)}"))
@@ -332,7 +332,7 @@ class Session:
 
 
 def _packed(value: Any, proxies: list[Proxy]) -> Any:
-    """Return a value as what JSON can carry; a proxy is added to the list, and goes as its place there."""
+    """Convert a value to JSON's types; a proxy is added to ``proxies``, and sent as its place in that list."""
     if isinstance(value, np.ndarray):
         return {"__array__": value.tolist(), "dtype": value.dtype.str}
     if isinstance(value, np.generic):
@@ -367,24 +367,24 @@ def _packed(value: Any, proxies: list[Proxy]) -> Any:
 
 
 def _finite(digits: str) -> float:
-    """Return the number that JSON has written, if it is not infinite as 1e999 is."""
+    """Read a number of JSON; raise ValueError if it is infinite, as 1e999 is."""
     if math.isinf(found := float(digits)):
         raise ValueError
     return found
 
 
 def _whole(digits: str) -> int:
-    """Return the integer that JSON has written; NaN and Infinity come here too, and are refused like long ones."""
+    """Read an integer of JSON; raise ValueError for a long one, and for NaN and Infinity, which come here, too."""
     return int(digits if len(digits) <= _DIGITS else "")
 
 
 def _unpaired(item: dict[str, Any]) -> Any:
-    """Return the dictionary that was sent as pairs, so that its keys may be numbers; or NaN, which JSON lacks."""
+    """Restore a dictionary that was sent as pairs because keys may be numbers, or NaN, which JSON lacks."""
     if "__pairs__" not in item:
         return math.nan if "__nan__" in item else item
     if (
         len(item["__pairs__"]) > _MOST_PAIRS
-    ):  # many keys could be chosen so that each takes the time of all others
+    ):  # many keys could be chosen to collide, so that each costs the time of all others
         raise ValueError
     return dict(item["__pairs__"])
 
@@ -395,7 +395,7 @@ _DECODER = json.JSONDecoder(
 
 
 def cut(words: str, most: int = LONGEST) -> str:
-    """Return the beginning of a text, cut between two words where there is such a place, and marked."""
+    """Return a text, shortened if it is too long; the cut is between two words if possible, and marked with dots."""
     if len(words) <= most:
         return words
     whole = words[: most + 1].rsplit(None, 1)[0]
@@ -403,6 +403,6 @@ def cut(words: str, most: int = LONGEST) -> str:
 
 
 def shown(words: str, most: int = LONGEST) -> str:
-    """Return a learner's words in one line and not too long; what would act on a terminal is spelled out."""
+    """Return a learner's words in one line, shortened, and with control characters spelled out."""
     said = _HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), cut(words, most))
     return " ".join(said.split())

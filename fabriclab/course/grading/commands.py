@@ -1,4 +1,4 @@
-"""The commands ``grade``, ``replay`` and ``release``: what is typed, what is said, and the exit code."""
+"""The commands ``grade``, ``replay`` and ``release``: their arguments, their messages and their exit codes."""
 
 import argparse
 import errno
@@ -26,7 +26,7 @@ def _say(sentence: str) -> None:
 
 
 def _walled(graders: Graders, allowed: bool) -> None:
-    """Refuse to run others' code without walls, unless that was asked for."""
+    """Raise if learners' code would run without protections, unless that was ``allowed``; then warn."""
     if weak(graders.active):
         refuse_if(not allowed, "grade.weak")
         _say(text("grade.made.weak"))
@@ -82,7 +82,7 @@ def _grade(given: argparse.Namespace) -> int:
 
 
 def _check_reference(graders: Graders, solved: works.Work, folder: str) -> None:
-    """Refuse to go on unless the reference gets full marks for each question that is due."""
+    """Raise unless the reference gets full marks for each question that is due."""
     ((_, entry),) = grade_all(graders, [solved])
     if isinstance(entry, str):
         raise SandboxError(entry)
@@ -99,7 +99,7 @@ def _check_reference(graders: Graders, solved: works.Work, folder: str) -> None:
 def _grade_class(
     graders: Graders, room: Sequence[works.Work], results: Results, failed: dict[str, str]
 ) -> int:
-    """Grade what was not graded before, keep results and failures as they come, and say so; return how many were."""
+    """Grade all new or changed work, store results and failures as they come, and return how many were graded."""
     left = [
         work for work in room if results.entries.get(work.student, {}).get("digest") != work.digest
     ]
@@ -118,10 +118,10 @@ def _grade_class(
 
 
 def _limits_of(head: Mapping[str, Any]) -> Limits:
-    """Return the limits with which results were made, but never less time on the wall than is fair now.
+    """Return the limits with which results were made, with at least as much wall-clock time as is fair now.
 
-    Earlier versions limited time on the wall as strictly as processor time, and a busy machine then cost points. So
-    that limit is no smaller, beside the one of processor time, than it is by default.
+    Earlier versions limited wall-clock time as strictly as processor time, so that a busy machine cost points. So the
+    ratio of the wall-clock limit to the processor limit is at least that of the defaults.
     """
     limits = Limits(**head["limits"])
     usual = Limits()
@@ -150,8 +150,8 @@ def _replay(given: argparse.Namespace) -> int:
         if isinstance(new, str):
             raise SandboxError(new)
     same = all(new[part] == old[part] for part in ("points", "of", "mistake"))
-    # What was noted about the file, such as that a cell is there twice, stands after the verdict.
-    # Of code that met a limit the sentences of earlier versions were other ones.
+    # Notes about the file, such as a cell that is there twice, follow the verdict.
+    # For code that met a limit, earlier versions had other sentences.
     met_a_limit = old["trouble"] == new["trouble"] == "time"
     same = same and (met_a_limit or new["said"] == old["said"][: len(new["said"])])
     other = text("grade.replay.other", points=f"{old['points']:g}", said=" ".join(old["said"]))
@@ -183,18 +183,18 @@ def _release(given: argparse.Namespace) -> int:
 
 
 def add_to(parts: Any) -> None:
-    """Add the three commands to the parser of ``python -m fabriclab``; their arguments stand in a table."""
+    """Add the three commands to the parser of ``python -m fabriclab``, with their arguments from a table."""
     arguments = json.loads(Path(__file__).with_name("arguments.json").read_bytes())
     for name, deed in (("grade", _grade), ("replay", _replay), ("release", _release)):
         command = parts.add_parser(name, help=text(f"grade.help.{name}"), description=deed.__doc__)
-        command.register("type", "float", float)  # what the table calls so
+        command.register("type", "float", float)  # the name "float" in the table
         command.set_defaults(run=deed)
         for argument, about in arguments[name].items():
             command.add_argument(argument, **about | {"help": text(f"grade.help.{about['help']}")})
 
 
 def run(given: argparse.Namespace) -> int:
-    """Do what was asked and return its exit code; 2 if it was refused, with a sentence that says how to mend it."""
+    """Run a command and return its exit code; 2 if it was refused, with a sentence on how to correct it."""
     try:
         return int(given.run(given))
     except KeyboardInterrupt:

@@ -1,6 +1,7 @@
-"""Answers -> verdicts: cells are run, behind walls but for one's own work, and judged, by processes side by side.
+"""From answers to verdicts: processes side by side run cells and judge what their functions return.
 
-No answer takes time from another, whatever it does to its judge.
+Cells run behind protections, except for one's own work. Whatever an answer does to its judge, it costs no other
+answer time.
 """
 
 import contextlib
@@ -33,14 +34,14 @@ from .works import Work
 
 Line: TypeAlias = "Connection[Any, Any]"
 Box: TypeAlias = "Sandbox | Own"
-# a question, the ways to run its cells, and the token of the student
+# a question, the variants of its cells to try, and the token of the student
 Job = tuple[str, list[list[str]], str]
 
 
 class Own:
-    """What grading asks of a `Sandbox` and its session, in this process: for one's own work, on systems without walls.
+    """A substitute for `Sandbox` and its session that runs code in this process, for grading one's own work.
 
-    ``cells`` is the first problem that the cells had.
+    It works on systems without protections. ``cells`` has the first problem of the cells.
     """
 
     ended_by = ""
@@ -48,24 +49,24 @@ class Own:
     def session(
         self, cells: Sequence[str], prelude: str = "", spent: dict[str, Spent] | None = None
     ) -> Self:
-        """Run the cells in a new namespace, without limits; the library is here, so the prelude is not needed."""
+        """Run the cells in a new namespace, without limits; the prelude is not needed, because the library is here."""
         self._names: dict[str, Any] = {"__name__": "__main__"}
         found = [self._attempt(exec, code, self._names) for code in cells]
         self.cells = next((outcome for outcome in found if not outcome.ok), CallOutcome())
         return self
 
     def close(self) -> None:
-        """Do nothing: the namespace goes with the next session."""
+        """Do nothing, because the next session replaces the namespace."""
 
     def call(self, name: str, /, *args: Any) -> CallOutcome:
-        """Call a function by its name."""
+        """Call a function by its name, and return the outcome."""
         function = self._names.get(name)
         if not callable(function):
             return CallOutcome(None, "missing", name, name=name) if self.cells.ok else self.cells
         return replace(self._attempt(function, *map(handed, args)), name=name)
 
     def _attempt(self, function: Callable[..., Any], *args: Any) -> CallOutcome:
-        """Return what a call gives, or how it went wrong, with its processor time."""
+        """Make a call, and return its value or its problem, with its processor time."""
         begin = time.process_time()
         try:
             found = CallOutcome(kept(called(function, *args), self._names))
@@ -76,7 +77,7 @@ class Own:
 
 
 def grade_question(box: Box, key: str, id: str, ways: Sequence[list[str]], student: str) -> Record:
-    """Try the ways to run a question's cell while a name is missing, and keep the best verdict."""
+    """Grade a question with each variant of its cells, as long as a name is missing; return the best record."""
     found = list[Record]()
     waited = Spent()
     for cells in ways:
@@ -84,7 +85,7 @@ def grade_question(box: Box, key: str, id: str, ways: Sequence[list[str]], stude
         found.append(one)
         if not again:
             break
-    return max(found, key=lambda one: float(one["points"]))  # of equal ones the first
+    return max(found, key=lambda one: float(one["points"]))  # of equal records the first
 
 
 def grade_cells(
@@ -95,20 +96,20 @@ def grade_cells(
     student: str,
     waited: Spent | None = None,
 ) -> tuple[Record, bool]:
-    """Run cells and judge what their functions return; say whether a name or the code itself could not be read.
+    """Run cells and judge what their functions return; also return whether another variant may help.
 
-    The record holds all that a replay needs besides the key and the limits. In ``waited`` the time is added up for
-    which the question has been waited for, in other runs of it, too.
+    Another variant may help if a name was missing or the code could not be read. The record contains all that a replay
+    needs, except the key and the limits. ``waited`` adds up the time of waiting for the question over all its runs.
     """
     spent = {QUESTION: waited or Spent()}
     session = box.session(cells, question.prelude, spent)
     outcomes = [session.cells]
-    ended = dict[str, CallOutcome]()  # function -> what ended its session
+    ended = dict[str, CallOutcome]()  # function -> outcome that ended its session
 
     def ask(name: str, /, *args: Any) -> Any:
         nonlocal session
         if name not in ended:
-            if session.ended_by:  # a function that ended its session costs the others nothing
+            if session.ended_by:  # a new session, so that other functions are not affected
                 session = box.session(cells, question.prelude, spent)
                 outcomes.append(session.cells)
             outcomes.append(session.call(name, *args))
@@ -133,7 +134,7 @@ def grade_cells(
         said = [text("grade.open") if STUB in error.said else error.said]
     except SandboxError:
         raise
-    except Exception as error:  # a judge that an answer has surprised
+    except Exception as error:  # an answer that the judge did not expect
         trouble, said = (
             "judge",
             [text("grade.judge", error=f"{type(error).__name__}: {shown(str(error), 200)}")],
@@ -143,9 +144,7 @@ def grade_cells(
     again = any(
         one.problem in ("syntax", "missing") or one.said.startswith("NameError") for one in outcomes
     )
-    if (
-        part < 1
-    ):  # the name of what kept the code from answering, as in the texts grade.trouble.<name>
+    if part < 1:  # what kept the code from answering, by its name in the texts grade.trouble.<name>
         kinds, open = {one.problem for one in outcomes}, any(STUB in one.said for one in outcomes)
         trouble = trouble or (
             "time" if kinds & {"time", "cpu"} else "open" if open else "code" * any(kinds)
@@ -167,7 +166,7 @@ def grade_cells(
 def record(
     question: JudgedQuestion, said: list[str], cells: Sequence[str] = (), **more: Any
 ) -> Record:
-    """Return what the file of results keeps of a question; what is not given is 0 or empty."""
+    """Return the record of a question for the file of results; fields that are not given are 0 or empty."""
     return {
         **RECORD,
         "question": question.id,
@@ -181,12 +180,13 @@ def record(
 class Graders:
     """Processes that grade one answer at a time, each with a sandbox and a core of its own.
 
-    They judge, too. If that takes more than its share of processor time, the kernel ends the process, and a new one
-    goes on with the next answer. One's ``own`` work is graded in this process, without any wall; the rest needs Linux.
+    These processes also judge. If judging takes too much processor time, the kernel ends the process, and a new one
+    continues with the next answer. One's ``own`` work is graded in this process, without protections; anything else
+    needs Linux.
     """
 
     def __init__(self, key: str, limits: Limits, most: int = 1, *, own: bool = False) -> None:
-        """Keep what is asked, and that no more than ``most`` processes are of use; they start with ``with``."""
+        """Store the arguments; at most ``most`` processes are useful, and they start with ``with``."""
         self._key, self._limits, self._most, self._own = key, limits, most, own
         self._workers: dict[Line, tuple[BaseProcess, int]] = {}
         self.active: tuple[str, ...] = ()
@@ -197,7 +197,7 @@ class Graders:
             return self
         if not sys.platform.startswith("linux"):
             raise SandboxError(text("sandbox.linux"))
-        # PR_SET_DUMPABLE: no process of the same user looks into these
+        # PR_SET_DUMPABLE: no process of the same user can inspect these
         ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
         cores = sorted(os.sched_getaffinity(0))
         try:
@@ -212,14 +212,14 @@ class Graders:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """End all processes, and wait until they have left nothing behind."""
+        """End all processes, and wait until they have cleaned up."""
         for process, _ in self._workers.values():
             process.terminate()
         for process, _ in self._workers.values():
             process.join(PATIENCE)
 
     def _start(self, core: int) -> Line:
-        """Start a process on a core, and return the line to it."""
+        """Start a process on a core, and return the connection to it."""
         context = multiprocessing.get_context("fork")
         line, theirs = context.Pipe()
         process = context.Process(
@@ -241,7 +241,7 @@ class Graders:
         return tuple(said)
 
     def grade(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Record | str]]:
-        """Yield the number of each job and its record, or a sentence that says why there is none, as they are done."""
+        """Yield the number of each job with its record, or a sentence on why there is none, as soon as it is done."""
         if self._own:
             yield from ((n, grade_question(Own(), self._key, *job)) for n, job in enumerate(jobs))
         idle, left, busy = [*self._workers], deque(enumerate(jobs)), dict[Line, int]()
@@ -249,7 +249,7 @@ class Graders:
             while left and idle:
                 line = idle.pop()
                 busy[line], job = left.popleft()
-                with contextlib.suppress(OSError):  # it is dead, which is seen below
+                with contextlib.suppress(OSError):  # it is dead, which is noticed below
                     line.send(job)
             ready = wait([*busy])
             for line in [line for line in busy if line in ready]:
@@ -262,7 +262,7 @@ class Graders:
                 yield n, found
 
     def _died(self, line: Line, job: Job) -> tuple[Line, Record | str]:
-        """Return another process in the place of a dead one, and what its death means for the job."""
+        """Replace a dead process; return the connection to the new one, and what the death means for the job."""
         process, core = self._workers.pop(line)
         process.join()
         line.close()
@@ -276,9 +276,9 @@ class Graders:
 
 
 def _serve(line: Line, core: int, key: str, limits: Limits) -> None:
-    """Grade what comes, in a process of its own; all that it starts runs on the same core."""
+    """Be a grading process: grade the jobs that come, and run all processes that this starts on the same core."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
-    # Ctrl-C reaches the parent, too; to ignore it would be inherited
+    # Ctrl-C also reaches the parent; ignoring the signal here would be inherited by children
     signal.signal(signal.SIGINT, lambda *_: None)
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG: end with the parent
     os.sched_setaffinity(0, {core})
@@ -300,7 +300,7 @@ def _serve(line: Line, core: int, key: str, limits: Limits) -> None:
 
 
 def grade_all(graders: Graders, works: Sequence[Work]) -> Iterator[tuple[Work, Entry | str]]:
-    """Yield every work with its entry, or with a sentence that says why there is none, as soon as it is complete."""
+    """Yield every work with its entry, or with a sentence on why there is none, as soon as it is complete."""
     jobs, found = list[tuple[Work, Job]](), dict[str, dict[str, Any]]()
     for work in works:
         mine = found[work.student] = {}
@@ -325,7 +325,7 @@ def grade_all(graders: Graders, works: Sequence[Work]) -> Iterator[tuple[Work, E
 
 
 def _entry(work: Work, records: dict[str, Any], active: Sequence[str]) -> Entry | str:
-    """Return what the file of results keeps of a student, or why a question has no record."""
+    """Return the entry of a student for the file of results, or the reason why a question has no record."""
     if failed := [one for one in records.values() if isinstance(one, str)]:
         return failed[0]
     texts = {name: words for _, book in work.due for name, words in book.written().items()}

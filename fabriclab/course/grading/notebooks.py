@@ -1,7 +1,7 @@
-"""Notebooks as grading sees them: cells by their nbgrader id, never by position.
+"""Notebooks for grading: cells are found by their nbgrader ids, never by their positions.
 
-A submission is read without raising, whatever the file holds. What a class gets are students' files whose numbers and
-hidden cases are drawn from a key.
+Reading a submission does not raise, whatever the file contains. A class gets files whose numbers and hidden cases are
+drawn from a key.
 """
 
 import copy
@@ -25,9 +25,9 @@ from fabriclab.course.shown import InputRefused, refuse_if
 from fabriclab.texts import text
 
 Book = dict[str, Any]
-MOST = 16 << 20  # B of a file with its pictures
+MOST = 16 << 20  # largest file with its pictures [B]
 MOST_CELLS = 5_000
-MOST_CODE = 1 << 20  # characters of all code
+MOST_CODE = 1 << 20  # most characters of all code together
 CODE_STUB = ("# YOUR CODE HERE", "raise NotImplementedError()")  # as nbgrader writes them
 STUB = "NotImplementedError"
 TEXT_STUB = "YOUR ANSWER HERE"
@@ -36,7 +36,7 @@ _MAGIC = re.compile(r"^([ \t]*)[%!].*", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell of a submission: its nbgrader id or ``""``, ``code`` or ``markdown``, its source, and its mark."""
+    """One cell of a submission: nbgrader id or ``""``, ``code`` or ``markdown``, source, and mark as a solution."""
 
     id: str
     kind: str
@@ -46,23 +46,23 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What a notebook holds. A file that cannot be read has no cells, and ``problem`` says why."""
+    """The cells of a student's notebook. A file that cannot be read has no cells, and ``problem`` says why."""
 
     cells: tuple[Cell, ...] = ()
     problem: str = ""
-    unread: str = ""  # why this machine cannot read the file, which is not the student's doing
+    unread: str = ""  # why this machine cannot read the file, which is not the student's fault
     digest: str = ""  # of the file
-    student: str = ""  # what `release` put there: it selects the student's hidden cases
+    student: str = ""  # token from `release`, which selects the student's hidden cases
 
     def places(self, id: str) -> list[int]:
-        """Return where the code cells with an id are: none if it was deleted, several if it was copied or split."""
+        """Return the positions of the code cells with an id: none if deleted, several if it was copied or split."""
         return [n for n, cell in enumerate(self.cells) if cell.id == id and cell.kind == "code"]
 
     def place(self, id: str, functions: Sequence[str] = ()) -> int | None:
-        """Return where the code cell with an id is.
+        """Return the position of the code cell with an id, or None.
 
-        Of several, the first one counts that defines one of the functions and is not the stub; without such a cell
-        the first one that is not the stub, else the first.
+        Of several cells, the first one that is not the stub and defines one of the functions counts. If there is none,
+        it is the first that is not the stub, or else the first.
         """
         any_of = "|".join(functions) or "(?!)"
         named = re.compile(rf"^(?:(?:def|class)\s+(?:{any_of})\b|(?:{any_of})\s*=)", re.MULTILINE)
@@ -75,10 +75,10 @@ class Submission:
         return min(self.places(id), key=rank, default=None)
 
     def variants(self, id: str, functions: Sequence[str] = ()) -> Iterator[list[str]]:
-        """Yield the cells to run for a question, to be tried in turn while a name is missing or cannot be read.
+        """Yield variants of the cells to run for a question, to try in turn while a name is missing or code unreadable.
 
-        First the setup and the question's own cell; then both without the commands of a notebook (``%time``); then
-        all code before the cell, in the order of the file.
+        The first variant has the setup and the question's own cell. The second has both without notebook commands such
+        as ``%time``. The last has all code before the cell, in the order of the file.
         """
         at = self.place(id, functions)
         if at is None:
@@ -100,7 +100,7 @@ class Submission:
             yield [*before, bare[-1]]
 
     def written(self) -> dict[str, str]:
-        """Return the free texts by id, empty where they were left as they were."""
+        """Return id -> free text, which is empty if the student did not change it."""
         texts = {
             cell.id: cell.source
             for cell in self.cells
@@ -112,17 +112,17 @@ class Submission:
 
 
 def exercise(id: str) -> str:
-    """Return the exercise of a question's or a cell's id: ``ex1`` of ``ex1-a``."""
+    """Return the exercise in the id of a question or cell: ``ex1`` for ``ex1-a``."""
     return id.partition("-")[0]
 
 
 def read(path: Path) -> Submission:
-    """Read a notebook of format 4; what is missing in it is left out, what is broken is said. Raises OSError only."""
+    """Read a notebook of format 4; broken content becomes a ``problem``, and only OSError is raised."""
     about, digest = path.lstat(), ""
     try:
-        # to the solution, or to somebody else's file
+        # a link to the solution, or to somebody else's file
         refuse_if(stat.S_ISLNK(about.st_mode), "grade.file.link")
-        # reading a pipe would never end
+        # since reading a pipe would never end
         refuse_if(not stat.S_ISREG(about.st_mode), "grade.file.format")
         digest = f"{about.st_size}"
         refuse_if(about.st_size > MOST, "grade.file.huge", most=MOST >> 20)
@@ -164,18 +164,18 @@ def _cell(cell: Mapping[str, Any]) -> Cell:
     words = "".join(
         line for line in (lines if isinstance(lines, list) else [lines]) if isinstance(line, str)
     )
-    # half of a sign could not be written to any file
+    # a lone surrogate cannot be written to a file
     source = words.encode(errors="replace").decode()
     return Cell(id if isinstance(id, str) else "", str(kind), source, marks.get("solution") is True)
 
 
 def as_bytes(book: Book) -> bytes:
-    """Return a notebook as nbformat writes it: the same bytes for the same content."""
+    """Write a notebook as nbformat does, with the same bytes for the same content."""
     return (json.dumps(book, ensure_ascii=False, indent=1, sort_keys=True) + "\n").encode()
 
 
 def new_key(path: Path) -> None:
-    """Write a new key of 32 random bytes, which only the owner may read; a file that exists is left as it is."""
+    """Write a new key of 32 random bytes, which only the owner may read; an existing file is not changed."""
     try:
         with open(
             path, "x", encoding="ascii", opener=lambda name, flags: os.open(name, flags, 0o600)
@@ -186,7 +186,7 @@ def new_key(path: Path) -> None:
 
 
 def read_key(path: str | Path | None, say: Callable[[str], object] = str) -> str:
-    """Return the key in a file that nobody else may write; without one the practice key, which everybody knows."""
+    """Read the key from a file that nobody else may write; without a file, return the practice key, which is public."""
     if path is None:
         return judges.PRACTICE
     rights = Path(path).stat().st_mode if os.name == "posix" else 0
@@ -199,7 +199,7 @@ def read_key(path: str | Path | None, say: Callable[[str], object] = str) -> str
 
 
 def fingerprint(key: str) -> str:
-    """Return a name for a key, from which it cannot be found."""
+    """Return a name for a key that does not reveal it."""
     return (
         key
         if key == judges.PRACTICE
@@ -208,14 +208,14 @@ def fingerprint(key: str) -> str:
 
 
 def token(key: str, student: str) -> str:
-    """Return what stands for a student in a notebook: nobody without the key can tell whom."""
-    # some systems take the accents of a folder's name apart
+    """Return the token for a student in a notebook, which does not reveal the student without the key."""
+    # some systems decompose accented letters in the names of folders
     name = unicodedata.normalize("NFC", student)
     return hmac.new(key.encode(), name.encode(errors="replace"), "sha256").hexdigest()[:16]
 
 
 def read_names(path: str | Path | None) -> list[str]:
-    """Return the names in a list of a class, one a line, if all can be folders; lines with # are left out."""
+    """Read the list of a class, with one name in each line; all must be usable as folders, and # begins a comment."""
     lines = Path(path).read_text(encoding="utf-8-sig", errors="replace").split("\n") if path else []
     names = [name for line in lines if (name := line.strip()) and name[0] != "#"]
     strange = {*"/\\\N{REPLACEMENT CHARACTER}"}
@@ -230,7 +230,7 @@ def read_names(path: str | Path | None) -> list[str]:
 
 
 def release(source: Path, key: str, out: Path, students: Sequence[str] = ()) -> list[Path]:
-    """Write the class's file of an exercise, or one folder with a file for each student, where nothing is yet."""
+    """Write the file of an exercise for a class, or a folder with a file for each student; never overwrite a file."""
     for cell in read(source).cells:
         solved = cell.solution and STUB not in cell.source and TEXT_STUB not in cell.source
         refuse_if(
@@ -249,7 +249,7 @@ def release(source: Path, key: str, out: Path, students: Sequence[str] = ()) -> 
 
 
 def _with_data(book: Book, key: str, student: str) -> Book:
-    """Return a student's file with the student's token, and what the function ``release`` of the graders draws."""
+    """Return a student's file, with the student's token and the data that ``release`` of the exercise draws."""
     book = copy.deepcopy(book)
     if student:
         book["metadata"].setdefault("fabriclab", {})["student"] = student

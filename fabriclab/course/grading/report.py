@@ -1,6 +1,6 @@
-"""Results as pages: one for each student, and two for the class, with what a teacher may want to look at.
+"""Results as pages: one for each student and two for the class, with remarks for the teacher.
 
-Everything that a student wrote is escaped.
+All text from students is escaped.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ _MARK = "### BEGIN SOLUTION"
 
 
 def _made(head: Mapping[str, Any], active: Sequence[str]) -> list[str]:
-    """Return how the results were made: protections, key, version, date and machine."""
+    """Return sentences on how the results were made: protections, key, version, date and machine."""
     walls = ", ".join(table().get(f"sandbox.has.{name}", name) for name in active)
     key = (
         text("grade.made.practice")
@@ -61,7 +61,7 @@ def _page_of(student: str) -> str:
 
 
 def write(results: Results, failed: Mapping[str, str]) -> None:
-    """Write the pages of all students and of the class; ``failed`` says why somebody has no grade."""
+    """Write the pages of all students and of the class; ``failed`` gives the reason for each missing grade."""
     for entry in results.entries.values():
         _write_student(results.table.with_suffix(""), results.head, entry)
     _write_class(results, failed)
@@ -104,7 +104,7 @@ def _write_student(folder: Path, head: Mapping[str, Any], entry: Entry) -> None:
 
 
 def _write_class(results: Results, failed: Mapping[str, str]) -> None:
-    """Write the page of the class: how many had each question right, what went wrong most often, and who got what."""
+    """Write the page of the class: right answers to each question, the commonest mistakes, and everybody's points."""
     path, entries = results.table.with_suffix(".html"), [*results.entries.values()]
     asked, rows = [q for entry in entries for q in entry["questions"]], []
     names = dict.fromkeys(q["question"] for q in asked)
@@ -175,10 +175,10 @@ def _write(path: Path, title: str, body: Sequence[str]) -> None:
 def remark(
     entries: Sequence[Entry], key: str, names: Iterable[str], solved: Work, room: Container[str]
 ) -> None:
-    """Set ``remarks`` of each entry: an earlier run, somebody else's file, published or equal code.
+    """Set the ``remarks`` of each entry: results of an earlier run, somebody else's file, published or equal code.
 
-    ``names`` is the list of the class, ``solved`` has the published solutions, and ``room`` who hands in now. It costs
-    nobody any points.
+    ``names`` is the list of the class, ``solved`` has the published solutions, and ``room`` has everybody who hands in
+    now. Remarks cost no points.
     """
     owners = {token(key, name): name for name in (*(entry["student"] for entry in entries), *names)}
     answers = {q.id: next(book.variants(q.id, q.functions), [""])[-1] for q, book in solved.due}
@@ -197,7 +197,7 @@ def remark(
             owner = owners.get(what) or student
             if (
                 not id and owner.casefold() not in student.casefold()
-            ):  # platforms put numbers behind a name
+            ):  # since platforms append numbers to names
                 remarks.append(text("grade.note.owner", owner=owner))
             if not id and others:
                 remarks.append(text("grade.note.token", others=shown))
@@ -212,13 +212,13 @@ def remark(
 
 
 def _marks(entry: Entry) -> dict[tuple[str, str], None]:
-    """Return what may be the same in two hand-ins: the tokens of files, and the code of the answers by question."""
+    """Return what two students' work may have in common: tokens of files, and code of the answers by question."""
     tokens = sorted({q["token"] for q in entry["questions"]} - {""})
     codes = [(q["question"], _bare(q["cells"][-1])) for q in entry["questions"] if q["cells"]]
     return dict.fromkeys([*(("", token) for token in tokens), *(mark for mark in codes if mark[1])])
 
 
 def _bare(source: str) -> str:
-    """Return code without comments and white space, or nothing if it is still the stub."""
+    """Return code without comments and white space, or an empty text if it is still the stub."""
     code = re.sub(r"#.*|\s+", "", source)
     return _MARK if _MARK in source else "" if re.sub(r"\s+", "", CODE_STUB[1]) in code else code

@@ -1,4 +1,4 @@
-"""The file of results: a line for each student, appended when it is ready, so that a killed run loses nothing."""
+"""The file of results: a line for each student, appended as soon as it is ready, so that a killed run loses little."""
 
 import contextlib
 import csv
@@ -23,26 +23,26 @@ from fabriclab.texts import text
 
 from .limits import Limits
 
-Entry = dict[str, Any]  # of a student
-Record = dict[str, Any]  # of a question that a student was asked
+Entry = dict[str, Any]  # results of a student
+Record = dict[str, Any]  # result of a question of a student
 _COLUMNS = ("student", "question", "points", "of", "mistake", "sentence", "note", "seconds")
 _FORMAT = "fabriclab-grades-1"
 _END = b"\n]}\n"
-_SAME = ("format", "fabriclab", "key", "limits", "weak")  # of the head: what a verdict depends on
-# Where spreadsheets see a formula, whatever sign they split a line at; full-width signs count for them, too.
+_SAME = ("format", "fabriclab", "key", "limits", "weak")  # what a verdict depends on
+# Where a spreadsheet may see a formula, at any sign that may separate its cells; full-width signs count, too.
 _FORMULA = re.compile("((?:^|[;,|\t\r\n])[\\s\"']*)(?=[=+@\\-\uff1d\uff0b\uff20\uff0d])")
-# What the file is made of, by example; a list has any number of items, and "" stands for all names.
+# An example of an entry: lists may have any number of items, and "" stands for any name.
 _ENTRY = json.loads(Path(__file__).with_name("entry.json").read_bytes())
 RECORD = _ENTRY["questions"][0]
 
 
 def weak(active: Sequence[str]) -> bool:
-    """Return whether learners' code could read files of this machine; one's own work may."""
+    """Return whether learners' code could read files of this machine; one's own work does not count as weak."""
     return bool(active) and not {"root", "landlock"} & {*active}
 
 
 def heading(key: str, limits: Limits, active: Sequence[str]) -> dict[str, Any]:
-    """Return what stands above all results: how they were made, and where."""
+    """Return the head of a file of results: how and where they were made."""
     versions = {
         "fabriclab": fabriclab.__version__,
         "python": platform.python_version(),
@@ -59,7 +59,7 @@ def heading(key: str, limits: Limits, active: Sequence[str]) -> dict[str, Any]:
 
 
 def load(path: Path) -> tuple[dict[str, Any], list[Entry]]:
-    """Return the head and the entries of a file of results, without a last line that was cut; say what is wrong."""
+    """Return the head and the entries of a file of results, without an incomplete last line; raise if it is faulty."""
     first, *lines = path.read_bytes().split(b"\n")
     whole = _json(first + b"]}")
     if isinstance(whole, dict):
@@ -68,7 +68,7 @@ def load(path: Path) -> tuple[dict[str, Any], list[Entry]]:
             for line in lines
             if line.strip() not in (b"", _END.strip())
         ]
-        # what a killed run had begun
+        # the last line is incomplete if the run was killed
         whole["results"] = entries[: -1 if entries and entries[-1] is None else None]
     fault = _fault(whole, {"head": heading("", Limits(), [""]), "results": [_ENTRY]})
     fault = fault or f"head.format must be {_FORMAT}" * (whole["head"]["format"] != _FORMAT)
@@ -77,20 +77,20 @@ def load(path: Path) -> tuple[dict[str, Any], list[Entry]]:
 
 
 def _json(line: bytes) -> Any:
-    """Return what a line of JSON holds, or nothing if it is none."""
+    """Return the content of a line of JSON, or None if it is none."""
     with contextlib.suppress(ValueError, RecursionError):
         return json.loads(line)
 
 
 def _fault(value: Any, like: Any, at: str = "") -> str:
-    """Return what is wrong with a value that should be made like an example, or nothing."""
+    """Return what is wrong with a value that should have the form of an example, or an empty text."""
     fits = like is not None and (
         type(value) is type(like) or (type(value) is int and type(like) is float)
     )
     if fits and isinstance(value, int | float):
-        fits = 0 <= value < 1e15  # and no NaN
+        fits = 0 <= value < 1e15  # excludes NaN, too
     if fits and isinstance(value, str):
-        fits = value.encode(errors="replace").decode() == value  # half of a sign cannot be printed
+        fits = value.encode(errors="replace").decode() == value  # no lone surrogate
     if not fits:
         return f"{at[1:] or 'it'} must be {text(f'grade.kind.{type(like).__name__}')}"
     inside: list[tuple[Any, Any, str]] = []
@@ -106,13 +106,13 @@ def _fault(value: Any, like: Any, at: str = "") -> str:
 
 
 class Results:
-    """The results in a JSON file, and in a CSV file of the same name.
+    """The results of a class in a JSON file, and in a CSV file of the same name.
 
-    Those of another key, version or time limit, or of other walls, are not mixed with what there is.
+    Results with another key, version, time limit or other protections are never mixed with those in the file.
     """
 
     def __init__(self, table: Path, head: Mapping[str, Any]) -> None:
-        """Read what an earlier run has left, and write it anew without what was cut."""
+        """Read the results of an earlier run, if any, and write them anew without an incomplete line."""
         self.table, self.file = table, table.with_suffix(".json")
         self.entries: dict[str, Entry] = {}
         self.head = dict(head)
@@ -138,7 +138,7 @@ class Results:
         )
 
     def add(self, entry: Entry) -> None:
-        """Append what one student got to the JSON file; of two lines of a student, the last one counts."""
+        """Append the entry of a student to the JSON file; of two lines for a student, the last one counts."""
         start = b",\n" if self.entries else b"\n"
         self.entries[entry["student"]] = entry
         with self.file.open("r+b") as file:
@@ -148,17 +148,17 @@ class Results:
 
 
 def _line(value: Mapping[str, Any]) -> bytes:
-    """Return a value as one line of JSON."""
+    """Write a value as one line of JSON."""
     return json.dumps(value, separators=(",", ":")).encode()
 
 
 def noted(entry: Entry) -> list[str]:
-    """Return what a teacher may want to look at."""
+    """Return the notes and remarks that a teacher may want to look at."""
     return [*entry["notes"], *entry["remarks"]]
 
 
 def totals(entry: Entry) -> tuple[str, str]:
-    """Return a student's points, and how many there are."""
+    """Return a student's points, and the most possible points, as texts."""
     points = sum(q["points"] for q in entry["questions"])
     of = sum(q["of"] for q in entry["questions"])
     return f"{points:g}", f"{of:g}"
@@ -183,7 +183,7 @@ def _rows(entry: Entry, weak: list[str]) -> list[tuple[Any, ...]]:
 
 
 def _csv(rows: Sequence[tuple[Any, ...]]) -> bytes:
-    """Return rows of CSV; no part of a cell is a formula for a spreadsheet."""
+    """Write rows as CSV, such that a spreadsheet takes no part of a cell for a formula."""
     out = io.StringIO()
     safe = [
         [_FORMULA.sub(r"\1'", cell) if isinstance(cell, str) else cell for cell in row]

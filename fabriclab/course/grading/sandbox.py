@@ -1,7 +1,7 @@
-"""Run a learner's code in a process with limits, and call functions in it.
+"""Run a learner's code in a process with limits, and call its functions.
 
-Nothing secret enters that process: it gets code, and then one call at a time. What it sends back is a line of JSON,
-checked here. What it can reach is walled off by whatever this machine offers, and ``Sandbox.active`` says by what.
+Nothing secret enters that process: it gets code, and then one call at a time. It answers with a line of JSON, which is
+checked here. The process is walled in with all protections that this machine offers; ``Sandbox.active`` names them.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ from ._session import PATIENCE, CallOutcome, SandboxError, Session, cut
 from .limits import Limits
 
 __all__ = ["PATIENCE", "CallOutcome", "Sandbox", "SandboxError", "Session"]
-# The program is loaded as a package of another name, so that nothing of fabriclab is in its memory.
+# The program is loaded as a package with another name, so that nothing else of fabriclab is in its memory.
 _BOOT = (
     "import sys, types; p = types.ModuleType('child'); p.__path__ = sys.argv[1:]; sys.modules['child'] = p; "
     "from child._child import keep; keep()"
@@ -38,9 +38,9 @@ _BOOT = (
 
 
 def _copies_of_this(*places: str) -> list[str]:
-    """Return all folders with this package in them that an import could find: they hold the judges.
+    """Return all copies of this package that an import could find, because they contain the judges.
 
-    Where one is installed, and another one runs from a checkout, a learner's code would find the first.
+    If one copy is installed and another one runs from a checkout, a learner's code would find the installed copy.
     """
     searched = [*places, *sys.path, *site.getsitepackages()]
     copies = {fabriclab.__path__[0], *(os.path.join(place, "fabriclab") for place in searched)}
@@ -48,21 +48,21 @@ def _copies_of_this(*places: str) -> list[str]:
 
 
 class Sandbox:
-    """A process with numpy loaded that forks a child for each learner's code; one session at a time.
+    """A process with numpy loaded that forks a child for the code of each learner, one session at a time.
 
-    Leaves out what the kernel does not offer here: ``active`` has the names of the walls that stand, and the texts
-    ``sandbox.has.<name>`` say what they are. Linux only.
+    It has only those protections that the kernel offers here. ``active`` has their names, and the texts
+    ``sandbox.has.<name>`` explain them. Linux only.
 
     Parameters
     ----------
     limits : Limits
-        What each session may use.
+        Limits for each session.
     without : collection of str
-        Protections to leave out, by their names in ``active``: for tests.
+        Protections to leave out, by their names in ``active``; for tests.
     """
 
     def __init__(self, limits: Limits | None = None, without: Collection[str] = ()) -> None:
-        """Keep what is asked; nothing runs before ``with``."""
+        """Store the arguments; nothing runs before ``with``."""
         self.limits = limits or Limits()
         self.last_words = ""
         self.active: tuple[str, ...] = ()
@@ -76,8 +76,8 @@ class Sandbox:
         self._open: Session | None = None
 
     def __enter__(self) -> Self:
-        """Start, and find out which protections hold."""
-        # PR_SET_DUMPABLE: no process of the same user looks into this one
+        """Start the process, and find out which protections hold."""
+        # PR_SET_DUMPABLE: no process of the same user can inspect this one
         ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
         first = self.session([])
         self.active = first.active
@@ -85,29 +85,29 @@ class Sandbox:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """End every process and remove the folder."""
+        """End all processes and remove the folder."""
         self.close()
 
     def session(
         self, cells: Sequence[str], prelude: str = "", spent: dict[str, Spent] | None = None
     ) -> Session:
-        """Return a new child that has run prelude and cells in one namespace, to be called then; one before is over.
+        """Return a session with a new child, which has run prelude and cells in one namespace; end an earlier session.
 
-        What the functions have used is added up in ``spent``; sessions that share it share their time, too.
+        ``spent`` adds up the time that functions have used, so sessions that share it also share their time limits.
         """
         if self._open:
             self._open.close()
         try:
             self._open = Session(self, cells, prelude, spent)
-        except SandboxError:  # the process that forks may have been harmed
+        except SandboxError:  # the process that forks may be damaged
             self.close()
-            if not self.active:  # at the start: a machine that allows half of what namespaces need
+            if not self.active:  # at the start: the machine may allow only some of the namespaces
                 self._asked["without"] += ["userns", "pidns", "netns", "root"]
             self._open = Session(self, cells, prelude, spent)
         return self._open
 
     def control(self) -> socket.socket:
-        """Return the line to the process that forks, which is started anew if it has died."""
+        """Return the socket to the process that forks, after starting it anew if it has died."""
         if (
             self._process is None
             or self._process.poll() is not None
@@ -118,15 +118,15 @@ class Sandbox:
         return self._control
 
     def _start(self) -> None:
-        """Start the program that forks, in a new folder, and send it what it is to do."""
+        """Start the program that forks, in a new folder, and send it its orders."""
         self._folder = tempfile.mkdtemp(prefix="fabriclab-")
-        os.chmod(self._folder, 0o711)  # the child's user passes on its way to its own folder in it
+        os.chmod(self._folder, 0o711)  # the child's user has to reach its own folder in it
         limits = asdict(self.limits) | {"cpu_s": self.limits.process_s}
         order = {"limits": limits, "folder": self._folder, **self._asked}
         order["refused"] = text("sandbox.refused", said="{said}")
         env = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-        env["PYTHONHASHSEED"] = "0"  # a replay goes through sets in the same order
-        # Where Python is one of many on a cluster.
+        env["PYTHONHASHSEED"] = "0"  # so that a replay iterates over sets in the same order
+        # On a cluster with several versions of Python, the right one may need it.
         env |= {name: value for name, value in os.environ.items() if name == "LD_LIBRARY_PATH"}
         command = [
             sys.executable,
@@ -146,14 +146,14 @@ class Sandbox:
             self._process = subprocess.Popen(
                 command, -1, None, *ends, env=env, cwd="/", start_new_session=True
             )
-        with contextlib.suppress(BrokenPipeError):  # it is dead already, and the session says why
+        with contextlib.suppress(BrokenPipeError):  # it is dead; the session will report why
             self._control.send(json.dumps(order).encode())
 
     def close(self) -> None:
-        """End every process and remove the folder; may be called twice, and a new session starts all again."""
+        """End all processes and remove the folder. May be called twice; a new session starts everything again."""
         if self._process is None:
             return
-        self._control.close()  # they end when they see this
+        self._control.close()  # the processes end when they notice this
         try:
             self._process.wait(PATIENCE)
         except subprocess.TimeoutExpired:

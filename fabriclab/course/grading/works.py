@@ -1,4 +1,4 @@
-"""A folder of notebooks -> who has handed in what: for each student the questions that are due."""
+"""Find out who has handed in what: from a folder of notebooks to each student's answers to the questions due."""
 
 import os
 from collections import Counter
@@ -18,25 +18,25 @@ from .notebooks import STUB, Cell, Submission, exercise, read
 
 @dataclass(frozen=True)
 class Work:
-    """What one student has handed in: the questions that are due, each with the notebook that is to answer it."""
+    """The work that a student has handed in: the questions that are due, each with the notebook that answers it."""
 
     student: str
     due: tuple[tuple[JudgedQuestion, Submission], ...] = ()
     notes: tuple[str, ...] = ()
-    unread: str = ""  # why a file cannot be read, which is not the student's doing
+    unread: str = ""  # why a file cannot be read, which is not the student's fault
 
     @property
     def digest(self) -> str:
-        """A name for exactly this work: another one is graded anew."""
+        """A fingerprint of exactly this work; changed work is graded anew."""
         parts = [f"{question.id} {question.points} {book.digest}" for question, book in self.due]
         return sha256("\n".join(parts).encode()).hexdigest()
 
 
-Held = dict[str, Submission]  # the notebooks of one student by file
+Held = dict[str, Submission]  # file -> notebook, for one student
 
 
 def collect(folder: Path, skip: Path | None = None) -> dict[str, Held]:
-    """Return what each student has: a notebook in the folder, or a folder in it with all that lies in that."""
+    """Return student -> notebooks: either a notebook in the folder, or all notebooks in a folder inside it."""
     found: dict[str, Held] = {}
 
     def held(path: Path) -> tuple[str, Held]:
@@ -62,9 +62,9 @@ def collect(folder: Path, skip: Path | None = None) -> dict[str, Held]:
 
 
 def left_out(folder: Path, room: Mapping[str, Held], known: Collection[str] = ()) -> list[str]:
-    """Return who of ``room`` is no student: folders with other files only, where notebooks are handed in beside them.
+    """Return the names in ``room`` that are no students: folders without notebooks, if notebooks are beside folders.
 
-    An empty folder stands for a student who has handed in nothing, and one with a ``known`` name is a student's.
+    An empty folder is a student who has handed in nothing, and a folder with a ``known`` name is always a student.
     """
     beside = any("/" not in file for held in room.values() for file in held)
     without = [name for name, held in room.items() if not held and name not in known]
@@ -72,7 +72,7 @@ def left_out(folder: Path, room: Mapping[str, Held], known: Collection[str] = ()
 
 
 def reference(folder: Path) -> tuple[Held, dict[str, str]]:
-    """Return all notebooks of a folder together, and the source of each exercise's setup cell."""
+    """Return all notebooks of a folder of solutions, and the source of each exercise's setup cell."""
     books = {file: book for held in collect(folder).values() for file, book in held.items()}
     if unread := " ".join(book.unread for book in books.values() if book.unread):
         raise InputRefused(unread)
@@ -83,7 +83,10 @@ def reference(folder: Path) -> tuple[Held, dict[str, str]]:
 def _notebooks(
     folder: Path, skip: Path | None, failed: Callable[[OSError], None]
 ) -> Iterator[Path]:
-    """Yield the notebooks, and the folders right below that may have none; nothing hidden, and no link to a folder."""
+    """Yield all notebooks in a folder, and a placeholder for each of its folders, which may have none.
+
+    Hidden files and folders, and links to folders, are left out.
+    """
     if not folder.is_dir():
         yield folder
         return
@@ -99,15 +102,15 @@ def _notebooks(
 
 
 def _printable(name: str) -> str:
-    """Return a name that can be printed; what cannot stands as its number, so that names stay apart."""
+    """Return a name in which each unprintable sign is replaced by its number, so that names stay different."""
     return "".join(sign if sign.isprintable() else f"%{ord(sign):02x}" for sign in name)
 
 
 def due(room: Mapping[str, Held], asked: Sequence[str]) -> tuple[list[str], dict[str, int]]:
-    """Return the exercises that are due, and those that are not, with how many students hold a cell of them.
+    """Return the exercises that are due, and those that are not, with the number of students who have cells of them.
 
-    Due are those that were asked for, else those of which more than half of the students hold a cell, of all who hold
-    one of any; without such an exercise all that occur, and where no cell is known all that there are.
+    Due are the exercises that were asked for. If none were, these are due of which more than half of the students with
+    any known cell have one; else all exercises that occur; else all that there are.
     """
     known = dict.fromkeys(map(exercise, judges.questions()))
     if unknown := [name for name in asked if name not in known]:
@@ -121,9 +124,10 @@ def due(room: Mapping[str, Held], asked: Sequence[str]) -> tuple[list[str], dict
 
 
 def chosen(student: str, held: Held, due: Sequence[str], setups: Mapping[str, str]) -> Work:
-    """Return for each exercise the notebook with most answers, then most cells; else the first that is broken.
+    """Return a student's work, with the best notebook for each exercise.
 
-    In place of a setup cell that is lost there is the one of ``setups``, by exercise.
+    The best has the most answers, then the most cells; without any, it is the first broken notebook. A missing setup
+    cell is replaced by that of ``setups``, by exercise.
     """
     books, notes = dict[str, Submission](), list[str]()
     asked = [question for question in judges.questions().values() if exercise(question.id) in due]
@@ -152,6 +156,6 @@ def chosen(student: str, held: Held, due: Sequence[str], setups: Mapping[str, st
 
 
 def _filled(ids: set[str], book: Submission) -> tuple[int, int]:
-    """Return how many of the cells are more than the stub, and how many are there."""
+    """Return how many of the cells ``ids`` are answered, and how many exist."""
     answered = {cell.id for cell in book.cells if STUB not in cell.source}
     return len(ids & answered), len(ids & {cell.id for cell in book.cells})

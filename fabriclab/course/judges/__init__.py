@@ -1,7 +1,7 @@
-"""What is graded: questions with a judge each, without any user interface and without any process.
+"""The questions that are graded, each with its judge; there is no user interface and no process here.
 
-A judge is handed ``ask``, which runs one call of the learner's code wherever that is safe, and a generator from
-which it draws its cases. It never raises on anything that a learner returns.
+A judge gets ``ask``, a function that runs one call of the learner's code wherever that is safe, and a generator from
+which it draws its cases. Nothing that a learner returns makes it raise.
 """
 
 import contextlib
@@ -20,48 +20,48 @@ from fabriclab.course.questions import files
 from fabriclab.texts import text
 
 registry.add_kind("question", __name__)
-registry.add_kind("check", __name__)  # of a lesson, judged by running a function
+registry.add_kind("check", __name__)  # a question of a lesson that is judged by running a function
 
 Floats = NDArray[np.float64]
 Rng = np.random.Generator
-# ask("latency", Proxy(...), 4096): a plain value (None, bool, int, float, str, list, dict), or Unanswered.
+# ask("latency", Proxy(...), 4096) returns a plain value (None, bool, int, float, str, list, dict) or raises Unanswered.
 Ask = Callable[..., Any]
-PRACTICE = "practice"  # the key of the cases that everybody may see
+PRACTICE = "practice"  # key of the practice cases, which everybody may see
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What an answer is worth, and what the learner is told."""
+    """The worth of an answer, and the feedback for the learner."""
 
-    part: float  # 0..1 of the points of the question
-    said: tuple[str, ...] = ()  # what is off, the misconception, a worked step
-    mistake: str = ""  # the name of the misconception, as in mis.<name> of the texts
-    # the first case of each part that was not right: function and number
+    part: float  # fraction of the question's points, 0..1
+    said: tuple[str, ...] = ()  # sentences: what is wrong, the misconception, a worked step
+    mistake: str = ""  # name of the misconception, as in mis.<name> of the texts
+    # for each part that is not all right, its first wrong case: function and number
     failed: tuple[tuple[str, int], ...] = ()
 
 
 class Unanswered(Exception):
-    """The learner's function is missing, raised, ran too long or returned what cannot be sent."""
+    """The learner's function is missing, raised an error, ran too long, or returned something that cannot be sent."""
 
     def __init__(self, problem: str, said: str) -> None:
-        """Keep the kind of problem (such as missing, raised or slow) and the sentence for the learner."""
+        """Store the kind of problem (such as missing, raised or slow) and the sentence for the learner."""
         super().__init__(problem, said)
         self.problem, self.said = problem, said
 
 
 @dataclass(frozen=True)
 class Proxy:
-    """An object for the learner's code whose methods are answered here, so that its secrets stay here."""
+    """An object for the learner's code whose methods run in the grader's process, so that its secrets stay there."""
 
     target: Any
     methods: tuple[str, ...]
-    values: Mapping[str, Any] = field(default_factory=dict)  # plain attributes
+    values: Mapping[str, Any] = field(default_factory=dict)  # attributes that are plain values
     client: str = (
-        ""  # code that defines client(object), which makes of it what the learner's code gets
+        ""  # code that defines client(object), which wraps the object for the learner's code
     )
 
     def here(self) -> Any:
-        """Return what the learner's code gets where it runs in this process."""
+        """Return the object for the learner's code if that runs in this process."""
         methods = {method: getattr(self.target, method) for method in self.methods}
         thing = SimpleNamespace(**self.values, **methods)
         return _client(self.client)(thing) if self.client else thing
@@ -85,14 +85,14 @@ class JudgedQuestion:
     functions: tuple[str, ...]
     points: int
     judge: Callable[[Ask, Rng], Verdict]
-    example: Callable[[Rng], Any]  # makes something to try a function on
-    prelude: str = ""  # code that runs before a learner's cells where the library is hidden
+    example: Callable[[Rng], Any]  # returns something to try a function on
+    prelude: str = ""  # code that runs before a learner's cells if the library is hidden
     words: files.Words = _NO_WORDS
 
 
 @functools.cache
 def questions() -> Mapping[str, JudgedQuestion]:
-    """Return all questions by id: their words, functions and points from the file, the judge from the registry."""
+    """Return all questions by id; words, functions and points come from their file, the judge from the registry."""
     found = {}
     for id in registry.names("question"):
         entry = files.entries(files.name_of(id)).get(id)
@@ -110,29 +110,29 @@ def questions() -> Mapping[str, JudgedQuestion]:
 
 
 def exercise(number: int) -> tuple[JudgedQuestion, ...]:
-    """Return the questions of one exercise in their order."""
+    """Return the questions of an exercise in their order."""
     return tuple(q for q in questions().values() if q.id.startswith(f"ex{number}-"))
 
 
 def find(id: str) -> JudgedQuestion:
-    """Return the question ``id``; a wrong one is answered with the list."""
+    """Return the question ``id``; the error for an unknown id lists all ids."""
     if id not in questions():
         raise ValueError(text("check.unknown", id=id, known=", ".join(questions())))
     return questions()[id]
 
 
 def draw(key: str, id: str) -> Rng:
-    """Return the generator of the cases of a question: the same key and question give the same cases."""
+    """Return the generator for the cases of a question; the same key and question always give the same cases."""
     return np.random.default_rng(int.from_bytes(hashlib.sha256(f"{key}\n{id}".encode()).digest()))
 
 
 def example(id: str) -> Any:
-    """Return something to try your function on; it is never what is graded."""
+    """Return something to try your function on, which is never used for grading."""
     return find(id).example(draw("example", id))
 
 
 def practice(id: str) -> dict[str, list[tuple[Any, ...]]]:
-    """Return the cases that `check` judges: by the name of the function, the arguments of each of its calls."""
+    """Return the cases that `check` judges: name of a function -> the arguments of each call of it."""
     cases: dict[str, list[tuple[Any, ...]]] = {}
 
     def ask(name: str, *arguments: Any) -> Any:

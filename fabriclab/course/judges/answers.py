@@ -1,7 +1,7 @@
-"""Judges of answers to the questions of lessons: a letter, a number, or a function, which is run.
+"""Judges of answers to the questions of lessons: a letter, a number, or a function that is run.
 
-Any way that works is right. Each judge returns whether the answer is right (None: it could not be read, so it is not
-counted), what to say, and the mistake by name.
+Any function that works is right. Each judge returns whether the answer is right (None: it could not be read, so it is
+not counted), the sentences to show, and the name of the mistake.
 """
 
 import math
@@ -16,10 +16,10 @@ from fabriclab.formulas import evaluate
 from fabriclab.registry import get
 from fabriclab.texts import text
 
-# Right or not (None: could not be read, so not counted), what to say, and the mistake by name.
+# Whether it is right (None: could not be read, so not counted), the sentences to show, the name of the mistake.
 Verdict = tuple[bool | None, list[str], str]
 _EXACT = 1e-9
-_NAMED = 5e-3  # a known wrong answer is recognised within this, even where the answer must be exact
+_NAMED = 5e-3  # relative distance at which a known wrong answer is recognised, even if the answer must be exact
 
 
 def _chosen(question: Question, answer: Any, given: Mapping[str, Any]) -> Verdict:
@@ -61,7 +61,7 @@ def _measured(question: Question, answer: Any, given: Mapping[str, Any]) -> Verd
 
 
 def _tried(question: Question, answer: Any, given: Mapping[str, Any]) -> Verdict:
-    """Judge a learner's function; an exception of it is an answer too, told with the call that caused it."""
+    """Judge a learner's function; if a call of it cannot be judged, say why without counting a try."""
     if not callable(answer):
         return False, [text("function.kind", got=brief(answer))], ""
     try:

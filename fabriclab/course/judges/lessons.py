@@ -1,6 +1,6 @@
-"""Checks of lessons that run a function: any way that works is right.
+"""Checks of lessons that run a learner's function; any function that works is right.
 
-Each returns whether it is right, what to say, and the name of the mistake.
+Each check returns whether the function is right, the sentences to show, and the name of the mistake.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ RING_MISTAKES: dict[str, Rule] = {
 
 @register("check", "31-write-ring")
 def ring(answer: Rule) -> Verdict:
-    """Run ``answer(rank, step, n)``, the block to send to the next rank, as a ring on real buffers."""
+    """Judge ``answer(rank, step, n)``, the block to send to the next rank, by running it as a ring on real buffers."""
     sent: dict[tuple[int, int, int], int] = {}
     for n in range(1, 10):
         ranks, groups = np.arange(n), []
@@ -36,14 +36,14 @@ def ring(answer: Rule) -> Verdict:
             blocks = [_block(answer, rank, step, n) for rank in range(n)]
             sent |= {(rank, step, n): block for rank, block in enumerate(blocks)}
             groups.append(StepGroup.make(ranks, (ranks + 1) % n, blocks, reduce=step < n - 1))
-        # Each rank has a one of its own in every block, so the sums count how often each gradient is in a block.
+        # In every block each rank has a 1 at its own place, so the sums count how often each gradient is in a block.
         sums = execute(
             Schedule("all_reduce", "of a learner", n, n, tuple(groups)), np.tile(np.eye(n), n)
         )
         counts = np.reshape(sums, (n, n, n))  # (rank, block, rank whose gradient it is)
         if (counts != 1).any():
             return _ring_fault(sent, counts)
-    # The library starts with the block on the left of its own, so that rank r ends with block r.
+    # The library's ring starts with the block to the left of its own, so that rank r ends with block r.
     usual = any(
         all((r - step + k) % n == block for (r, step, n), block in sent.items()) for k in (0, -1)
     )
@@ -52,8 +52,11 @@ def ring(answer: Rule) -> Verdict:
 
 @register("check", "34-write-order")
 def order(answer: Rule) -> Verdict:
-    """Judge ``answer(rank, step, n)``, whom a rank serves in a step: no two the same one, and each one once."""
-    for n in (4, 8, 16):  # powers of two, since swapping with rank ^ step is an order, too
+    """Judge ``answer(rank, step, n)``, the rank that a rank serves in a step.
+
+    No two ranks may serve the same one in a step, and each rank has to serve every rank once.
+    """
+    for n in (4, 8, 16):  # powers of two, because pairing by rank ^ step is also a valid order
         # (step, rank)
         to = np.array([[_block(answer, rank, step, n) for rank in range(n)] for step in range(n)])
         for key, rows in (("function.meet", to), ("function.pair", to.T)):
@@ -72,7 +75,7 @@ def order(answer: Rule) -> Verdict:
 
 
 def _block(answer: Rule, rank: int, step: int, n: int) -> int:
-    """Return the block that the learner's function names; Unanswered tells what else it did."""
+    """Return the block that the learner's function returns; raise Unanswered if it does anything else."""
     call = f"{getattr(answer, '__name__', 'f')}({rank}, {step}, {n})"
     try:
         found = answer(rank, step, n)
@@ -104,6 +107,6 @@ def _ring_fault(sent: dict[tuple[int, int, int], int], counts: NDArray[np.float6
         for name, rule in RING_MISTAKES.items()
         if all(rule(*at) == block for at, block in sent.items())
     ]
-    if len(fits) != 1:  # with few ranks several mistakes look alike
+    if len(fits) != 1:  # no known mistake, or several that look alike with few ranks
         return False, [line], ""
     return False, [line, misconception("31-write-ring", fits[0])], fits[0]

@@ -1,1 +1,1 @@
-"""What a learner has predicted and answered, kept in one file."""
+"""The predictions and answers of a learner, stored in one file."""

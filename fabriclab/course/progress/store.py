@@ -1,4 +1,4 @@
-"""The learner's own progress: one JSON file beside the notebooks, which only the learner owns."""
+"""The learner's progress: one JSON file beside the notebooks, which belongs to the learner."""
 
 import contextlib
 import functools
@@ -26,9 +26,9 @@ else:
 FORMAT = "fabriclab-progress"
 VERSION = 2
 _NUMBER = int | float
-# Fields of a check or drill that was tried; ``days`` are those of right answers, ``named`` the mistakes.
+# Fields of a check or drill that was tried; ``days`` are the days of right answers, ``named`` the mistakes.
 _TRIED = {"tries": _NUMBER, "right": bool, "named": list, "days": list}
-# The sections, with the fields of an entry that other code relies on: a hand may have changed the file.
+# The sections, with the fields that other code relies on, since somebody may have edited the file.
 SECTIONS: dict[str, dict[str, Any]] = {
     "predictions": {
         "value": _NUMBER | None,
@@ -45,22 +45,22 @@ SECTIONS: dict[str, dict[str, Any]] = {
 _REVEALED = {"truth": _NUMBER, "model": _NUMBER | None, "how": str}
 _REVIEWS = (1, 7, 30)  # days from one right answer to the next review
 _log = logging.getLogger("fabriclab")
-# Where the file cannot be read or written, entries live here until the kernel ends, so that a lesson goes on.
+# If the file cannot be read or written, entries are kept here until the kernel ends, so that a lesson can go on.
 _memory: dict[Path, dict[str, Any]] = {}
 
 
 def path() -> Path:
-    """Return where progress is kept: ``FABRICLAB_PROGRESS``, or a file in the current folder."""
+    """Return the path of the progress file: ``FABRICLAB_PROGRESS``, or a file in the current folder."""
     return Path(os.environ.get("FABRICLAB_PROGRESS") or "fabriclab-progress.json").absolute()
 
 
 def now() -> datetime:
-    """Return the local time; a test sets another."""
+    """Return the local time; a test replaces this function."""
     return datetime.now().astimezone()
 
 
 def held() -> dict[str, Any]:
-    """Return everything in the progress file: a dict for each section, and whatever else the file holds.
+    """Return everything in the progress file: a dict for each section, and whatever else it contains.
 
     A broken file is moved aside and never overwritten.
 
@@ -74,7 +74,7 @@ def held() -> dict[str, Any]:
 
 
 def _read(place: Path) -> dict[str, Any]:
-    """Return everything that is kept for a file; a broken one is moved aside, and a missing one is empty."""
+    """Return everything stored for a file; a broken file is moved aside, and a missing one counts as empty."""
     if place in _memory:
         return _memory[place]
     empty: dict[str, Any] = {"format": FORMAT, "version": VERSION}
@@ -91,7 +91,7 @@ def _read(place: Path) -> dict[str, Any]:
 
 
 def _move_aside(place: Path) -> None:
-    """Give a broken file another name, so that nothing of it is overwritten."""
+    """Rename a broken file, so that nothing in it is overwritten."""
     for n in itertools.count(1):
         aside = place.with_name(f"{place.stem}.broken-{n}{place.suffix}")
         if not aside.exists():
@@ -101,9 +101,9 @@ def _move_aside(place: Path) -> None:
 
 
 def _parsed(place: Path) -> dict[str, Any] | None:
-    """Return what a file holds, in today's form, or None if it is broken."""
+    """Return the content of a file in today's format, or None if it is broken."""
     data = place.read_bytes()
-    # What is nested in another way fails at the first step into it.
+    # A file that is nested differently fails when it is first indexed.
     with contextlib.suppress(AttributeError, LookupError, TypeError, ValueError):
         found = dict(json.loads(data))
         if found["version"] > VERSION:
@@ -118,7 +118,7 @@ def _parsed(place: Path) -> dict[str, Any] | None:
 
 
 def _migrated(found: dict[str, Any]) -> dict[str, Any]:
-    """Return an older file in today's form: version 1 kept only the moment of the last try."""
+    """Convert an older file to today's format: version 1 stored only the time of the last try."""
     if found["version"] < 2:
         tried = [*found.get("checks", {}).values(), *found.get("drills", {}).values()]
         for entry in tried:
@@ -128,12 +128,12 @@ def _migrated(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_sound(found: dict[str, Any]) -> bool:
-    """Return whether the fields of all entries are of their type, and their numbers finite and above 0.
+    """Return whether all fields of all entries have their type, and all numbers are finite and above 0.
 
     Raises
     ------
     LookupError, TypeError, ValueError, AttributeError
-        If an entry lacks a field or is nested in another way, or the last day of a right answer is no date.
+        If an entry lacks a field or is nested differently, or the last day of a right answer is no date.
     """
     sound = True
     for name, fields in SECTIONS.items():
@@ -147,14 +147,14 @@ def _is_sound(found: dict[str, Any]) -> bool:
 
 
 def _is_value(value: Any, kind: Any) -> bool:
-    """Return whether a value is of a type and, if it is a number, finite and above 0."""
+    """Return whether a value has a type and, if it is a number, is finite and above 0."""
     if type(value) in (int, float) and not 0 < value < math.inf:
         return False
     return isinstance(value, kind)
 
 
 def _keep_in_memory(place: Path, whole: dict[str, Any], error: OSError) -> dict[str, Any]:
-    """Keep everything in this process from now on, since the file cannot be used, and say so; return it."""
+    """Keep everything in memory from now on, because the file cannot be used; warn, and return it."""
     _log.warning(text("progress.unwritable", path=place, error=error.strerror))
     _memory[place] = whole
     return whole
@@ -162,7 +162,10 @@ def _keep_in_memory(place: Path, whole: dict[str, Any], error: OSError) -> dict[
 
 @contextlib.contextmanager
 def _changed() -> Iterator[dict[str, Any]]:
-    """Yield what is kept, read anew so that entries of other kernels stay, and write it when it has been changed."""
+    """Yield the stored content for changes, and write it afterwards.
+
+    It is read anew, so that entries that other kernels have stored stay.
+    """
     place = path()
     with _locked(place):
         whole = _read(place)
@@ -175,7 +178,10 @@ def _changed() -> Iterator[dict[str, Any]]:
 
 
 def put(section: str, key: str, entry: Mapping[str, Any]) -> None:
-    """Store ``entry`` as ``key`` of a section; of a check, the days on which it was right and due are kept."""
+    """Store ``entry`` under ``key`` in a section.
+
+    An entry of a check also gets the days on which it was first right, and right when it was due for review.
+    """
     new = {**entry, "when": now().astimezone(UTC).isoformat(timespec="milliseconds")}
     with _changed() as whole:
         if SECTIONS[section] is _TRIED:
@@ -189,20 +195,20 @@ def put(section: str, key: str, entry: Mapping[str, Any]) -> None:
 
 
 def _in_ipython() -> bool:
-    """Return whether IPython runs this code, as in a notebook; there `hello` and `report` show the file."""
+    """Return whether IPython runs this code, as in a notebook, where `hello` and `report` show the path of the file."""
     ipython = sys.modules.get("IPython")
     return ipython is not None and ipython.get_ipython() is not None
 
 
-@functools.cache  # so that a process says it once
+@functools.cache  # so that it is said once in a process
 def _tell_place() -> None:
-    """Say where progress is kept, on the standard error stream: the output of a script stays its own."""
+    """Say on the standard error stream where progress is stored, which keeps it out of the output of a script."""
     if sys.stderr is not None:
         sys.stderr.write(text("progress.place", path=path()) + "\n")
 
 
 def due(entry: Mapping[str, Any]) -> bool:
-    """Return whether a check is to be reviewed: 1 day after it was first right, 7 days after that, then 30."""
+    """Return whether a check is due for review: 1 day after it was first right, 7 days after that, then 30 days."""
     days = entry["days"]
     if not entry["right"] or len(days) > len(_REVIEWS):
         return False
@@ -210,7 +216,7 @@ def due(entry: Mapping[str, Any]) -> bool:
 
 
 def export_progress(path: str | os.PathLike[str]) -> Shown:
-    """Write everything that is kept to a new file; one that exists raises FileExistsError."""
+    """Write everything that is stored to a new file; an existing file raises FileExistsError."""
     data = json.dumps(held(), indent=1).encode()
     with Path(path).open("xb") as file:
         file.write(data)
@@ -218,12 +224,12 @@ def export_progress(path: str | os.PathLike[str]) -> Shown:
 
 
 def import_progress(path: str | os.PathLike[str]) -> Shown:
-    """Merge a file that `export_progress` wrote: of two entries of one name the newer stays.
+    """Merge a file that `export_progress` wrote; of two entries with the same name the newer one is kept.
 
     Raises
     ------
     InputRefused, NewerFile
-        It is no progress file, or one of a newer fabriclab. It is left as it is, as is your own.
+        If it is no progress file, or was written by a newer fabriclab. Neither that file nor your own is changed.
     """
     found = _parsed(Path(path))
     if found is None:
@@ -242,9 +248,15 @@ def import_progress(path: str | os.PathLike[str]) -> Shown:
 
 
 def forget(what: str | None = None) -> Shown:
-    """Forget ``"everything"``, a section such as ``"ledger"`` or an entry such as ``"00-copy"``; else InputRefused.
+    """Delete ``"everything"``, a section such as ``"ledger"``, or an entry such as ``"00-copy"``.
 
-    An entry that has the name of a section is ``"ledger: predictions"``; its name alone could mean either.
+    Write an entry that has the name of a section as ``"ledger: predictions"``, because its name alone could mean
+    either.
+
+    Raises
+    ------
+    InputRefused
+        A ValueError: nothing has that name, or both a section and an entry have it.
     """
     known = {name: list(held()[name]) for name in SECTIONS}
     entries = set()
@@ -253,7 +265,7 @@ def forget(what: str | None = None) -> Shown:
             entries |= {key, f"{name}: {key}"}
     is_section = what in ("everything", *known)
     is_entry = what in entries
-    if is_section == is_entry:  # neither, or both
+    if is_section == is_entry:  # neither of them, or both
         listed = [f"{name}: {', '.join(names)}" for name, names in known.items() if names]
         raise InputRefused(text("progress.forget", known="; ".join(listed) or "-"))
 
@@ -269,22 +281,22 @@ def forget(what: str | None = None) -> Shown:
 
 @contextlib.contextmanager
 def _locked(place: Path) -> Iterator[None]:
-    """Keep other kernels out; the system itself frees the lock of one that has died."""
+    """Keep other kernels from the file meanwhile; if a kernel dies, the operating system frees its lock."""
     lock = place.with_name(f"{place.stem}.lock{place.suffix}")
     file = None
-    with contextlib.suppress(OSError):  # nothing can be written there: who writes says so
+    with contextlib.suppress(OSError):  # no lock can be made there; the code that writes reports it
         file = _taken(lock)
     try:
         yield
     finally:
         if file:
-            with contextlib.suppress(OSError):  # Windows leaves it: it is open
+            with contextlib.suppress(OSError):  # Windows does not delete an open file
                 lock.unlink()
             file.close()
 
 
 def _taken(lock: Path) -> BinaryIO:
-    """Return the lock file once nobody else has it; after 10 s its holder is taken for stopped."""
+    """Return the lock file once no other process has it; raise TimeoutError after 10 s, as its holder seems stopped."""
     for _ in range(2000):
         file = lock.open("ab")
         try:
@@ -295,6 +307,6 @@ def _taken(lock: Path) -> BinaryIO:
             if os.path.samestat(os.fstat(file.fileno()), lock.stat()):
                 return file
         except (BlockingIOError, PermissionError, FileNotFoundError):
-            time.sleep(0.005)  # it is taken, or its last holder has removed it
+            time.sleep(0.005)  # another process has it, or has just removed it
         file.close()
     raise TimeoutError(lock)

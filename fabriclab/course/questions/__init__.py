@@ -1,6 +1,6 @@
-"""The questions of lessons: formulas for right and known wrong answers, never typed numbers, and their words.
+"""The questions of lessons: their words, and formulas for right and known wrong answers instead of typed numbers.
 
-`files` says where they stand.
+`files` reads the files that contain them.
 """
 
 import functools
@@ -31,7 +31,7 @@ __all__ = [
 
 
 class Wrong(NamedTuple):
-    """A known wrong answer: its formula, or its sentence among the options, and the name of the mistake."""
+    """A known wrong answer: the name of the mistake, with the formula of the answer or its sentence as an option."""
 
     mistake: str
     formula: str = ""
@@ -43,19 +43,19 @@ class Question:
     """A question of a lesson."""
 
     id: str
-    lesson: str  # its file name
+    lesson: str  # file name of the lesson
     kind: str  # number, pick (a number by a button), choice or function
     words: Words
-    # name -> values that it can have, the usual one first: 17.6 GB, 128, case.dp or case.nic_rate in Gb/s
+    # name -> possible values, the usual one first: 17.6 GB, 128, case.dp or case.nic_rate in Gb/s
     params: Mapping[str, tuple[str, ...]]
     wrong: tuple[Wrong, ...]
     formula: str = ""  # the right answer in SI
     right: str = ""  # the right option of a choice
-    unit: str = ""  # in which it is asked
-    tolerance: float = 0  # relative; 0 asks for the exact number
-    drill: str = ""  # units/ and its number in the drill on units, or empty
-    row: str = ""  # of the list of questions that the course must ask, such as Q27
-    erratum: str = ""  # the statement that it tests, such as E06
+    unit: str = ""  # unit in which the answer is asked for
+    tolerance: float = 0  # relative tolerance; 0 asks for the exact number
+    drill: str = ""  # "units/" and its number, if it is in the drill on units
+    row: str = ""  # row in the list of questions that the course must ask, such as Q27
+    erratum: str = ""  # the claim on the errata page that it tests, such as E06
 
     def call(self, *arguments: str) -> str:
         """Return the line to type that asks this question, or answers it with ``arguments``."""
@@ -66,7 +66,7 @@ class Question:
         return f"fl.{name}({', '.join([first, *arguments])})"
 
     def fill(self, given: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, str]]:
-        """Return the parameters as SI numbers and as words: ``given`` ones, else the usual value of each."""
+        """Return the quantities of the question as SI numbers and as words: as ``given``, else their usual values."""
         unknown_names = given.keys() - self.params
         if unknown_names:
             known = ", ".join(self.params) or "-"
@@ -78,18 +78,18 @@ class Question:
         return numbers, words
 
     def key(self, given: Mapping[str, Any]) -> float:
-        """Return the right answer in SI, computed now."""
+        """Compute the right answer in SI."""
         return evaluate(self.formula, self.fill(given)[0])
 
     def shown(self, value: float) -> str:
-        """Return an SI value in the unit of the question; where the answer is exact, with all its digits."""
+        """Write an SI value in the unit of the question; an exact answer has up to six digits instead of three."""
         number = value / quantity(self.unit)[1]
         if self.tolerance:
             return shown(number, self.unit)
         return f"{number:g} {self.unit}".removesuffix(" 1")
 
     def options(self, given: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-        """Return letter -> (option, name of the mistake or ""): numbers by size, sentences mixed."""
+        """Return letter -> (option, name of the mistake or ""), with numbers by size and sentences shuffled."""
         if self.kind == "choice":
             pairs = [(translated(f"{self.id}.right", self.right), "")]
             for place, wrong in enumerate(self.wrong, 1):
@@ -105,7 +105,7 @@ class Question:
 
 
 def _read(written: str) -> tuple[float, str]:
-    """Return the value of a parameter as an SI number and in words."""
+    """Return the value of a quantity, as a file writes it, as an SI number and in words."""
     name, _, unit = written.partition(" in ")
     if name.startswith("case."):
         value = case()[name.removeprefix("case.")]
@@ -129,7 +129,7 @@ def questions() -> Mapping[str, Question]:
 
 
 def _question(id: str, lesson: str, entry: Mapping[str, Any]) -> Question:
-    """Return a question from its entry in a file."""
+    """Build a question from its entry in a file."""
     wrong = []
     for answer in entry.get("wrong", ()):
         wrong.append(Wrong(**{key: answer[key] for key in Wrong._fields if key in answer}))
@@ -146,14 +146,14 @@ def _question(id: str, lesson: str, entry: Mapping[str, Any]) -> Question:
 
 
 def find(id: str) -> Question:
-    """Return the question ``id``; a wrong id is answered with those of its lesson."""
+    """Return the question ``id``; the error for an unknown id lists the ids of its lesson."""
     if id not in questions():
         raise unknown(id, questions())
     return questions()[id]
 
 
 def unknown(id: str, known: Iterable[str]) -> InputRefused:
-    """Return the refusal of an id that is not among the ``known``: it names those of the same lesson or exercise."""
+    """Return the error for an id that is not ``known``, which lists the ids of the same lesson or exercise."""
     known = list(known)
     start, *_ = str(id).split("-")
     near = [other for other in known if other.split("-")[0] == start] or known
@@ -161,7 +161,7 @@ def unknown(id: str, known: Iterable[str]) -> InputRefused:
 
 
 class Prediction(NamedTuple):
-    """What a lesson asks to predict, and from where to where its sliders reach."""
+    """A prediction that a lesson asks for, with the ends of its sliders."""
 
     id: str
     lesson: str
@@ -171,13 +171,13 @@ class Prediction(NamedTuple):
     title: str
 
     def name(self) -> str:
-        """Return what lists call it."""
+        """Return the name of the prediction in lists."""
         return translated(f"guess.{self.id}", self.title)
 
 
 @functools.cache
 def predictions() -> Mapping[str, Prediction]:
-    """Return what the lessons ask to predict, by id, in the order of lessons."""
+    """Return all predictions that lessons ask for, by id, in the order of lessons."""
     found = {}
     for name in files.names():
         head = files.load(name)

@@ -1,11 +1,11 @@
-"""Reads the questions: one file for each lesson and exercise, such as ``31.toml`` and ``exercise4.toml``.
+"""Read the files of questions: one for each lesson and exercise, such as ``31.toml`` and ``exercise4.toml``.
 
-All that belongs to a question stands in its file: what is asked, the formula of the right answer, known wrong
-answers with the misconception behind each, hints and the explanation. ``misconceptions.toml`` holds the
-misconceptions that several questions know.
+A file contains all that belongs to its questions: the prompt, the formula of the right answer, known wrong answers
+with the misconception behind each, hints and the explanation. ``misconceptions.toml`` contains the misconceptions
+that several questions share.
 
-A table of another language (see `fabriclab.texts`) may translate any sentence under the key that `translated` gets,
-such as ``31-ring-time.hint1``.
+A table of another language (see `fabriclab.texts`) may translate any sentence. It uses the key that `translated`
+gets, such as ``31-ring-time.hint1``.
 """
 
 import functools
@@ -23,7 +23,7 @@ from fabriclab.texts import fill, table
 FOLDER = Path(__file__).parent
 SHARED = "misconceptions"
 HINTS = (1, 2, 3)
-# The keys of an entry: those that it must have, then those that it may have.
+# Keys of entries. For each kind of question: the keys that an entry needs, then those that it may have.
 WORDS = ("title", "prompt", "explanation")
 KINDS = {
     "choice": (("right", *WORDS), ()),
@@ -40,7 +40,7 @@ OF_PREDICTION = ("title", "unit", "lowest", "highest")
 
 @dataclass(frozen=True)
 class Words:
-    """What people read of a question.
+    """The words of a question.
 
     Sentences may name quantities in braces, such as ``{n}``.
     """
@@ -50,11 +50,11 @@ class Words:
     prompt: str
     explanation: str
     hints: tuple[str, ...] = ()
-    hints_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # a function -> its own
+    hints_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # hints by function
 
     @classmethod
     def of(cls, id: str, entry: Mapping[str, Any]) -> "Words":
-        """Return the words of an entry of a file."""
+        """Build the words of a question from its entry in a file."""
         return cls(
             id=id,
             title=entry["title"],
@@ -65,19 +65,19 @@ class Words:
         )
 
     def name(self) -> str:
-        """Return what lists call the question."""
+        """Return the name of the question in lists."""
         return translated(f"title.{self.id}", self.title)
 
     def asked(self, quantities: Mapping[str, str]) -> str:
-        """Return what is asked."""
+        """Return the prompt, with the quantities filled in."""
         return fill(translated(f"q.{self.id}", self.prompt), **quantities)
 
     def explained(self, quantities: Mapping[str, str]) -> str:
-        """Return why the right answer is right."""
+        """Return the explanation of the right answer, with the quantities filled in."""
         return fill(translated(f"{self.id}.why", self.explanation), **quantities)
 
     def hint(self, level: int, quantities: Mapping[str, str], function: str = "") -> str:
-        """Return hint 1, 2 or 3, of one function if it has hints of its own; empty if there is none."""
+        """Return hint 1, 2 or 3, or an empty text if there is none; a function's own hints come first."""
         own = self.hints_of.get(function, ())
         if level <= len(own):
             key, hint = f"{self.id}.{function}", own[level - 1]
@@ -89,7 +89,7 @@ class Words:
 
 
 def translated(key: str, sentence: str) -> str:
-    """Return a sentence in the language in use: what its table holds under ``key``, else the sentence itself."""
+    """Return a sentence in the language in use: its translation under ``key`` or, if there is none, the sentence."""
     return table().get(key, sentence)
 
 
@@ -97,24 +97,24 @@ def translated(key: str, sentence: str) -> str:
 
 
 def names() -> list[str]:
-    """Return the names of the files, in the order of lessons, then of exercises."""
+    """Return the names of the files: lessons in their order, then exercises."""
     return sorted(file.stem for file in FOLDER.glob("*.toml") if file.stem != SHARED)
 
 
 def name_of(id: str) -> str:
-    """Return the name of the file that holds a question: ``31`` of 31-ring-time, ``exercise4`` of ex4-a."""
+    """Return the name of the file of a question: ``31`` for 31-ring-time, ``exercise4`` for ex4-a."""
     start = str(id).partition("-")[0]
     return start.replace("ex", "exercise", 1) if start.startswith("ex") else start
 
 
 @functools.cache
 def load(name: str) -> Mapping[str, Any]:
-    """Return a file as it stands, with each entry checked; an empty one if there is no such file.
+    """Return the content of a file after checking each entry, or nothing if there is no such file.
 
     Raises
     ------
     ValueError
-        The file is no TOML, or an entry lacks a key or has one that nothing reads; the sentence names it.
+        If the file is no TOML, or an entry lacks a key or has an unknown one; the error names it.
     """
     if name != SHARED and name not in names():
         return {}
@@ -134,7 +134,7 @@ def entries(name: str) -> dict[str, Mapping[str, Any]]:
 
 
 def _check_file(file: str, content: Mapping[str, Any]) -> None:
-    """Refuse a file with an entry that lacks a key or has one that nothing reads."""
+    """Raise if an entry of a file lacks a key or has an unknown one."""
     of_exercise = "exercise" in content
     for id, entry in content.items():
         if "-" not in id:
@@ -151,7 +151,7 @@ def _check_file(file: str, content: Mapping[str, Any]) -> None:
 
 
 def _check_exercise_entry(file: str, id: str, entry: Mapping[str, Any]) -> None:
-    """Refuse a question of an exercise that lacks a key or has one that nothing reads."""
+    """Raise if a question of an exercise lacks a key or has an unknown one."""
     where = f"{file}, [{id}]"
     _check(where, entry, ("functions", "points", *WORDS), OF_EXERCISE)
     _check_numbers(where, entry, ("points",))
@@ -160,7 +160,7 @@ def _check_exercise_entry(file: str, id: str, entry: Mapping[str, Any]) -> None:
 
 
 def _check_lesson_entry(where: str, entry: Mapping[str, Any]) -> None:
-    """Refuse a question of a lesson with a wrong key, sentence or formula."""
+    """Raise if a question of a lesson has a wrong key, sentence or formula."""
     _check(where, entry, ("kind",), None)
     needed, allowed = KINDS[units.choice(entry["kind"], f"{where}: kind", KINDS)]
     _check(where, entry, needed, (*OF_LESSON, *allowed))
@@ -178,7 +178,7 @@ def _check_lesson_entry(where: str, entry: Mapping[str, Any]) -> None:
 
 
 def _check_part(where: str, part: Mapping[str, Any]) -> None:
-    """Refuse a part of a question of an exercise that `judges.shared.parts.NumberPart` cannot use."""
+    """Raise if `judges.shared.parts.NumberPart` cannot use a part of a question of an exercise."""
     _check(where, part, ("share", "returns"), ("function", "place", "quantities"))
     _check_numbers(where, part, ("share", "place"))
     optional = ("apart", "mistakes_within", "whole", "digits", "step", "wrong")
@@ -197,7 +197,7 @@ def _check_part(where: str, part: Mapping[str, Any]) -> None:
 
 
 def _check_numbers(where: str, entry: Mapping[str, Any], keys: Iterable[str]) -> None:
-    """Refuse a text where a number belongs."""
+    """Raise if a value that must be a number is anything else, such as a text."""
     for key in keys:
         value = entry.get(key, 0)
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -205,7 +205,7 @@ def _check_numbers(where: str, entry: Mapping[str, Any], keys: Iterable[str]) ->
 
 
 def _check_fields(where: str, sentence: str, quantities: Mapping[str, Any]) -> None:
-    """Refuse a sentence with a name in braces that is no quantity of the question."""
+    """Raise if a sentence has a name in braces that is no quantity of the question."""
     for _, name, _, _ in Formatter().parse(sentence):
         if name is not None and name not in quantities:
             known = ", ".join(quantities) or "none"
@@ -215,19 +215,19 @@ def _check_fields(where: str, sentence: str, quantities: Mapping[str, Any]) -> N
 
 
 def _check_formula(where: str, formula: str, names: Mapping[str, float]) -> None:
-    """Refuse a formula that is none, or that names what is no quantity of the question."""
+    """Raise if a formula cannot be read, or uses a name that is no quantity of the question."""
     try:
         evaluate(formula, names)
     except (ValueError, SyntaxError, TypeError) as error:
         raise ValueError(f"{where}: {error}") from None
-    except ArithmeticError:  # the numbers here stand for all
+    except ArithmeticError:  # such as a division by zero for these sample values
         pass
 
 
 def _check(
     where: str, entry: Mapping[str, Any], needed: Iterable[str], allowed: Iterable[str] | None
 ) -> None:
-    """Refuse an entry that lacks a needed key, or has one that is neither needed nor allowed (None: any is)."""
+    """Raise if an entry lacks a needed key, or has one that is neither needed nor ``allowed`` (None allows all)."""
     if lacking := [key for key in needed if key not in entry]:
         raise ValueError(f"{where} lacks {', '.join(lacking)}")
     if allowed is not None:
@@ -240,7 +240,7 @@ def _check(
 
 @functools.cache
 def _misconceptions(name: str) -> Mapping[tuple[str, str], str]:
-    """Return the misconceptions of a file, by question and name of the mistake."""
+    """Return (question, name of the mistake) -> sentence for all misconceptions in a file."""
     found: dict[tuple[str, str], str] = {}
     for id, entry in entries(name).items():
         wrong_answers = [*entry.get("wrong", ())]
@@ -256,14 +256,14 @@ def _misconceptions(name: str) -> Mapping[tuple[str, str], str]:
 
 
 def misconception(id: str, mistake: str) -> str:
-    """Return the sentence about a mistake in a question; empty if nobody has written one."""
+    """Return the sentence about a mistake in a question, or an empty text if there is none."""
     own = _misconceptions(name_of(id)).get((id, mistake), "")
     sentence = own or load(SHARED)["misconceptions"].get(mistake, "")
     return translated(f"{id}.mis.{mistake}", translated(f"mis.{mistake}", sentence))
 
 
 def mistakes() -> set[tuple[str, str]]:
-    """Return all misconceptions that are written, as (question, mistake); those of several have no question."""
+    """Return all misconceptions in the files as (question, mistake); shared ones have an empty question."""
     own = {pair for name in names() for pair in _misconceptions(name)}
     return own | {("", mistake) for mistake in load(SHARED)["misconceptions"]}
 
@@ -272,13 +272,13 @@ def mistakes() -> set[tuple[str, str]]:
 
 
 def message(exercise: int, key: str, /, **fields: object) -> str:
-    """Return a sentence of the judges of an exercise, from ``[messages]`` of its file, with its fields filled in."""
+    """Return a sentence from ``[messages]`` in the file of an exercise, with its fields filled in."""
     sentence = load(f"exercise{exercise}")["messages"][key]
     return fill(translated(f"ex{exercise}.{key}", sentence), **fields)
 
 
 def heading(id: str) -> str:
-    """Return what a question of an exercise, or an exercise such as ``ex1``, is headed by."""
+    """Return the heading of an exercise, such as ``ex1``, or of one of its questions."""
     if "-" in id:
         entry = entries(name_of(id)).get(id)
         title = f"{id} {entry['title']}" if entry else id

@@ -1,8 +1,8 @@
-"""Live views: pictures that follow the hand, by mouse, keyboard and text.
+"""Live views: pictures with controls, which a reader can set by mouse, by keyboard or from code.
 
-Each takes values of the library and plain functions from control values to such values. What a view shows is a
-`Scene` of arrays; the browser draws it, a test reads it, ``view.picture()`` prints it, and with ``FABRICLAB_TEXT=1``
-its table and the line of code that sets it stand in its place.
+A view takes values of the library, or plain functions from the values of its controls to such values. What it shows
+is a `Scene` of arrays: the browser draws it, a test reads it, and ``view.picture()`` prints it. With
+``FABRICLAB_TEXT=1`` a notebook shows the scene's table instead, with the line of code that sets the controls.
 """
 
 from fabriclab.views.live.links import beam, circuit, drift, hybrid, medium, mzi_mesh, wavelengths

@@ -1,4 +1,4 @@
-"""Controls of live views: a slider and a choice, with the check of what is set."""
+"""Controls of live views: a slider and a choice, which check the values that they are set to."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,16 +8,16 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Slider:
-    """A number between two ends; ``play`` adds buttons that step through it.
+    """A slider for a number between two ends; ``play`` adds buttons that step through the values.
 
     Parameters
     ----------
     low, high, step : float
-        Ends and step; whole numbers stay whole.
+        Both ends and the step. If ``low`` and ``step`` are whole numbers, so are all values of a linear slider.
     label, unit : str
-        What the learner reads beside it.
+        What a reader sees beside the slider.
     log : bool
-        Equal factors are equal distances on the slider.
+        Whether the scale is logarithmic: equal factors are equal distances on the slider.
     """
 
     low: float
@@ -29,7 +29,7 @@ class Slider:
     play: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse ends and steps that no slider can have."""
+        """Raise if the ends or the step are impossible for a slider."""
         below = 0.0 if self.log else -np.inf
         is_range = below < self.low < self.high < np.inf and self.step > 0
         is_point = 0 <= self.low == self.high
@@ -42,7 +42,7 @@ class Slider:
             raise ValueError(msg)
 
     def check(self, value: Any, name: str) -> float:
-        """Return a value within the ends, or refuse it by name; of whole steps the nearest one, as an int."""
+        """Return a value between the ends, or raise an error that names it; whole steps give the nearest int."""
         is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
         if not is_number or not np.isfinite(value):
             raise TypeError(f"{name} must be a number, got {value!r}")
@@ -56,7 +56,7 @@ class Slider:
 
     @property
     def _is_whole(self) -> bool:
-        """Whether all values are whole numbers, since the first one and the steps are."""
+        """Whether all values are whole numbers, because the lowest value and the step are."""
         return self.low == int(self.low) and self.step == int(self.step)
 
     def __repr__(self) -> str:
@@ -70,7 +70,7 @@ class Slider:
         return f"fl.live.Slider({', '.join(words)})"
 
     def samples(self) -> list[Any]:
-        """Return values that a law may try: both ends and one between, each once."""
+        """Return some values that are allowed, without repetition: the low end, one in between, and the high end."""
         middle = (self.low + self.high) / 2
         if self.log:
             middle = (self.low * self.high) ** 0.5
@@ -80,17 +80,17 @@ class Slider:
 
 @dataclass(frozen=True)
 class Choice:
-    """One of several words or numbers."""
+    """A choice of one among several words or numbers."""
 
     options: tuple[Any, ...]
     label: str = ""
 
     def check(self, value: Any, name: str) -> Any:
-        """Return the option, or refuse it with the list."""
+        """Return the option, or raise an error that lists all options."""
         if value not in self.options:
             options = ", ".join(map(repr, self.options))
             raise ValueError(f"{name} must be one of {options}, got {value!r}")
-        # The option itself, of Python's own type, so that it can be typed back.
+        # The option itself, which has Python's own type, so that a line of code can show it.
         return self.options[self.options.index(value)]
 
     def __repr__(self) -> str:
@@ -100,22 +100,22 @@ class Choice:
         return f"fl.live.Choice({self.options!r})"
 
     def samples(self) -> list[Any]:
-        """Return values that a law may try: all options."""
+        """Return all options, which are the values that are allowed."""
         return list(self.options)
 
 
 Control = Slider | Choice
-MOST_CONTROLS = 3  # a fourth is one too many to follow with the eye
+MOST_CONTROLS = 3  # a reader cannot follow more at once
 
 
 def range_of(control: Control) -> str:
-    """Return what a control may be set to, in words."""
+    """Return in words which values a control can be set to."""
     if isinstance(control, Choice):
         return ", ".join(map(repr, control.options))
     return f"{control.low:g} .. {control.high:g} {control.unit}".rstrip()
 
 
 def name_of(value: Any, otherwise: str) -> str:
-    """Return the name under which a learner's function can be typed, or a word that stands for it."""
+    """Return the name under which a learner can type a value, such as a function, or a word that stands for it."""
     name = getattr(value, "__name__", "")
     return name if name.isidentifier() else otherwise

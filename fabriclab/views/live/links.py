@@ -1,4 +1,4 @@
-"""Live views of links: media, wavelengths, rings that drift, beams that miss, light that multiplies, circuits."""
+"""Live views of links: media, wavelengths, drifting rings, radio beams, optical matrix products, optical circuits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from fabriclab.views.sweeps import curve, sweep_scene
 _FASTEST = "800 Gb/s"  # source: catalog links, InfiniBand XDR
 # source: catalog links, InfiniBand EDR to XDR
 _RATES = ("100 Gb/s", "200 Gb/s", "400 Gb/s", _FASTEST)
-# Grid -> the fastest symbol rate that fits its spacing, as a signal is at least as wide as its symbol rate.
+# Grid -> the highest symbol rate that fits its spacing, because a signal is at least as wide as its symbol rate.
 _GRIDS = {
     "C 50 GHz": "26.5625 GHz",  # source: catalog links, InfiniBand HDR
     "C 100 GHz": "53.125 GHz",  # source: catalog links, InfiniBand NDR
@@ -44,11 +44,11 @@ _SWITCHES = {
     "silicon MEMS": "ocs-silicon-mems",
     "tunable laser": "ocs-wavelength",
 }
-# State of a beam -> by how much the array points off [degrees].
+# State of a beam -> pointing error of the array [degrees].
 _BEAMS = {"clear": 0.0, "behind a person": 0.0, "1 degree off": 1.0, "3 degrees off": 3.0}
-_ARRAYS = (4, 16, 36, 64, 144, 256, 361, 576, 1024)  # elements of a square
+_ARRAYS = (4, 16, 36, 64, 144, 256, 361, 576, 1024)  # number of elements of square arrays
 _SERVERS_PER_RACK = (1, 2, 4, 8, 16)
-# What a tier allows -> media; no passive copper is long enough between switches.
+# What a tier may use -> media; no passive copper cable is long enough between switches.
 _ALLOWED = {"fibre": ("fibre",), "copper, fibre": ("copper", "fibre"), "all": media.MEDIA}
 
 # The picture of media, in px: names, then bars of the reach, then bars of the cost.
@@ -73,14 +73,14 @@ _TALLEST_SLOT = 24.0
 
 @dataclass(frozen=True, slots=True)
 class MediumRows:
-    """Reach and cost of each medium for one cable: arrays, one entry per medium."""
+    """Reach and cost of one cable in each medium: arrays with one entry per medium."""
 
     length: float  # of the cable [m]
     reach: Floats  # (M,) [m]
-    watts: Floats  # (M,) of both ends [W]
-    dollars: Floats  # (M,) of both ends and the cable [USD]
-    cost: Floats  # (M,) the one of both that counts
-    relative_rate: float  # rate of the cable, as a part of the fastest
+    watts: Floats  # (M,) power of both ends [W]
+    dollars: Floats  # (M,) price of both ends and the cable [USD]
+    cost: Floats  # (M,) power or price, whichever is compared
+    relative_rate: float  # rate of the cable, as a fraction of the highest rate offered
     is_best: Flags  # (M,)
     notes: list[str]  # the cost in words
 
@@ -91,24 +91,24 @@ class MediumRows:
 
     @property
     def colours(self) -> Floats:
-        """Colour of each row: empty for a medium that is too short."""
+        """Colour of each row; a medium that does not reach far enough has none."""
         colours = np.where(self.is_best, COLOUR["predicted"], COLOUR["tint"])
         return np.where(self.reach >= self.length, colours, COLOUR["none"])
 
     @property
     def cost_width(self) -> Floats:
-        """Length of each bar of the cost [px]; at the fastest rate the longest is `_COST_WIDTH` + 1."""
+        """Length of each bar of cost [px]; at the highest rate the longest bar has `_COST_WIDTH` + 1."""
         return np.asarray(1 + _COST_WIDTH * self.relative_rate * self.cost / self.cost.max())
 
 
 # illustrative: 30 m, which the slider changes
 def medium(length: float = 30.0, rate: str = "800 Gb/s", by: str = "power") -> Live:
-    """Show how far each medium reaches, what both ends of a link draw or cost, and which one is least.
+    """Show how far each medium reaches, the power or price of a link in it, and which medium is the best choice.
 
     Parameters
     ----------
     length, rate, by : float, str, str
-        Length of the cable, 0.5..2000 [m]; rate of one direction; "power" or "price".
+        Length of the cable, 0.5..2000 [m]; rate in one direction; what to compare, "power" or "price".
     """
     arguments = {"length": length, "rate": rate, "by": by}
     controls: dict[str, Control] = {
@@ -120,7 +120,7 @@ def medium(length: float = 30.0, rate: str = "800 Gb/s", by: str = "power") -> L
 
 
 def medium_scene(length: float, rate: str, by: str) -> Scene:
-    """Return reach and cost of all media as bars, for a cable of ``length`` metres."""
+    """Return the reach and the cost of all media as bars, for a cable of ``length`` metres."""
     best = media.choose(length, rate, by)
     rows = medium_rows(length, rate, by, best)
     x_of = log_axis(0.5, 2400, _REACH_LEFT, _REACH_RIGHT)
@@ -149,7 +149,7 @@ def medium_scene(length: float, rate: str, by: str) -> Scene:
 
 
 def medium_rows(length: float, rate: str, by: str, best: media.MediumChoice) -> MediumRows:
-    """Return reach and cost of every medium at ``rate``, and which of them is ``best``."""
+    """Return the reach and the cost of every medium at ``rate``, and which of them is ``best``."""
     cables = [media.choose(0.0, rate, by, [medium]) for medium in media.MEDIA]
     reach = np.array([cable.reach for cable in cables], dtype=np.float64)
     watts = np.array([cable.power for cable in cables], dtype=np.float64)
@@ -168,7 +168,7 @@ def medium_rows(length: float, rate: str, by: str, best: media.MediumChoice) -> 
 
 
 def reach_layer(rows: MediumRows, ends: Floats) -> Layer:
-    """Return a bar for each medium, from the left to the end of its reach at ``ends`` (M,) [px]."""
+    """Return a bar for each medium, from the left edge to the end of its reach, ``ends`` (M,) [px]."""
     return boxes(
         _REACH_LEFT,
         rows.top,
@@ -183,7 +183,7 @@ def reach_layer(rows: MediumRows, ends: Floats) -> Layer:
 
 
 def cost_layer(rows: MediumRows) -> Layer:
-    """Return a bar for each medium, as long as what both ends draw or cost."""
+    """Return a bar for each medium, whose length shows its power or price."""
     return boxes(
         _COST_LEFT,
         rows.top,
@@ -199,13 +199,13 @@ def cost_layer(rows: MediumRows) -> Layer:
 
 
 def wavelengths(count: int = 16, bits: int = 2, grid: str = "C 100 GHz") -> Live:
-    """Show how many fibres so many wavelengths fill, and what they carry, with the codes of Ethernet.
+    """Show how many fibres a number of wavelengths needs, and the rate that they carry with the codes of Ethernet.
 
     Parameters
     ----------
     count, bits, grid : int, int, str
-        Number of wavelengths, 1..256; bits of a symbol: 1, 2 (PAM4), or 8 (16 levels in two polarisations); band and
-        spacing.
+        Number of wavelengths, 1..256; bits per symbol: 1, 2 (PAM4), or 8 (16 levels in two polarisations); band and
+        spacing of the channels.
     """
     arguments = {"count": count, "bits": bits, "grid": grid}
     controls: dict[str, Control] = {
@@ -217,12 +217,12 @@ def wavelengths(count: int = 16, bits: int = 2, grid: str = "C 100 GHz") -> Live
 
 
 def wavelengths_scene(count: int, bits: int, grid: str) -> Scene:
-    """Return a row of slots for each fibre, of which ``count`` wavelengths take some or all."""
+    """Return a row of slots for each fibre; ``count`` of all slots are filled with wavelengths."""
     band, spacing = grid.split(" ", 1)
     most = optical.channels(band, spacing)
-    rate = coding.rates(1, _GRIDS[grid], bits, *_CODES).encoded  # [B/s] of a wavelength
+    rate = coding.rates(1, _GRIDS[grid], bits, *_CODES).encoded  # rate of a wavelength [B/s]
     fibres = -(-count // most)
-    used = np.minimum(most, count - most * np.arange(fibres))  # (F,) wavelengths of each fibre
+    used = np.minimum(most, count - most * np.arange(fibres))  # (F,) wavelengths on each fibre
     row_height = min(_TALLEST_SLOT, _SLOTS_HEIGHT / fibres)
 
     layers = {
@@ -245,7 +245,7 @@ def wavelengths_scene(count: int, bits: int, grid: str) -> Scene:
 def slots_layer(used: Ints, most: int, row_height: float, colour: Floats) -> Layer:
     """Return ``most`` slots for each fibre, the first ``used`` (F,) of them in ``colour``.
 
-    A colour is brighter where a symbol has more bits.
+    `wavelengths_scene` chooses a brighter colour for more bits per symbol.
     """
     width = _SLOTS_WIDTH / most
     fibre, slot = np.divmod(np.arange(used.size * most), most)  # (F * most,) each
@@ -275,12 +275,12 @@ def fibre_names(fibres: int, row_height: float) -> Layer:
 
 
 def drift(kelvin: int = 20, spacing: int = 200) -> Live:
-    """Show how far a silicon ring drifts, as a part of the spacing of channels, and the heater that holds it.
+    """Show how far temperature shifts a silicon ring, as a fraction of the channel spacing, and the heat to correct it.
 
     Parameters
     ----------
     kelvin, spacing : int
-        Change of its temperature, 1..80 [K]; spacing of the channels: 50, 100, 200 or 400 [GHz].
+        Change of the ring's temperature, 1..80 [K]; spacing of the channels: 50, 100, 200 or 400 [GHz].
     """
     arguments = {"kelvin": kelvin, "spacing": spacing}
     controls: dict[str, Control] = {"kelvin": Slider(1, 80), "spacing": Choice((50, 100, 200, 400))}
@@ -288,11 +288,11 @@ def drift(kelvin: int = 20, spacing: int = 200) -> Live:
 
 
 def drift_scene(kelvin: int, spacing: int) -> Scene:
-    """Return the drift over the change of temperature as a curve, with the heater in words."""
+    """Return the drift over the change of temperature as a curve, with the power of the heater in words."""
     changes = np.append(2 ** np.arange(7), kelvin)  # (K,) [K]; the last is where the slider stands
     moved = optical.drift(changes)  # (K,) [m]
-    share = optical.drift(changes, spacing=spacing * 1e9)  # (K,) of the spacing
-    to_the_middle = np.full(changes.size, 0.5)  # between two channels
+    share = optical.drift(changes, spacing=spacing * 1e9)  # (K,) fraction of the spacing
+    to_the_middle = np.full(changes.size, 0.5)  # of the way to the next channel
     caption = text(
         "live.drift.said",
         kelvin=kelvin,
@@ -322,18 +322,18 @@ def beam(
     *,
     over: str = "distance",
 ) -> Live:
-    """Show what a beam in all channels at 60 GHz carries, against a cable.
+    """Show the rate of a radio beam that uses all channels at 60 GHz, compared with a cable.
 
-    A perfect code, one polarisation, the indoor limit of power in each channel; a square array receives.
+    Assumes a perfect code, one polarisation and the indoor power limit in each channel; the receiver is a square array.
 
     Parameters
     ----------
     distance, elements : float, int
         Distance, 2..50 [m]; elements of the array: 4, 16, 36, 64, 144, 256, 361, 576 or 1024.
     way : str
-        "clear", "behind a person", or the array points "1 degree off" or "3 degrees off".
+        State of the beam: "clear", "behind a person", or with the array pointing "1 degree off" or "3 degrees off".
     over : str
-        What the curve follows: distance, or elements.
+        Quantity on the x axis of the curve: "distance" or "elements".
     """
     units.choice(over, "over", ("distance", "elements"))
     arguments = {"distance": distance, "elements": elements, "way": way, "over": over}
@@ -347,14 +347,14 @@ def beam(
 
 
 def beam_scene(over: str, distance: float, elements: int, way: str) -> Scene:
-    """Return the rate of a beam over its distance or over the elements of its array, as a curve."""
-    # The last point of the curve is where the controls stand.
+    """Return the rate of a beam over its length or over the number of elements of its array, as a curve."""
+    # The last point of the curve is the state of the controls.
     if over == "distance":
         points = np.append(np.geomspace(2, 50, 25), distance)  # (K,) [m]
         distances = points
         arrays = np.full(points.size, elements)
     else:
-        points = np.append(np.arange(2.0, 33) ** 2, elements)  # (K,) elements of a square
+        points = np.append(np.arange(2.0, 33) ** 2, elements)  # (K,) elements of square arrays
         distances = np.full(points.size, distance)
         arrays = points
 
@@ -394,7 +394,7 @@ CablesByMedium = dict[str, tuple[int, float, float]]
 
 @dataclass(frozen=True, slots=True)
 class CableBill:
-    """Cables of a network by medium, to NICs and between switches."""
+    """The cables of a network by medium: ``hosts`` to NICs, ``spine`` between switches."""
 
     hosts: CablesByMedium
     spine: CablesByMedium
@@ -407,14 +407,14 @@ class CableBill:
 
 
 def hybrid(hosts: str = "fibre", spine: str = "all", servers: int = 4) -> Live:
-    """Show the power of all cables of the running case over the servers of a rack, by what each tier may use.
+    """Show the power of all cables of the running case over the number of servers in a rack, for the media allowed.
 
     Parameters
     ----------
     hosts, spine : str
-        Media of cables to NICs and between switches: "fibre" or "all", and to NICs "copper, fibre".
+        Media allowed for cables to NICs and between switches: "fibre" or "all"; to NICs also "copper, fibre".
     servers : int
-        Servers of a rack: 1, 2, 4, 8 or 16.
+        Servers in a rack: 1, 2, 4, 8 or 16.
     """
     arguments = {"hosts": hosts, "spine": spine, "servers": servers}
     controls: dict[str, Control] = {
@@ -432,13 +432,13 @@ def hybrid(hosts: str = "fibre", spine: str = "all", servers: int = 4) -> Live:
 def hybrid_scene(
     case: catalog.Case, laid: Mapping[int, Fabric], hosts: str, spine: str, servers: int
 ) -> Scene:
-    """Return the power of all cables over the servers of a rack as a curve, with their price in words.
+    """Return the power of all cables over the number of servers in a rack as a curve, with their price in words.
 
-    ``laid`` is the network of the case on the floor, for each number of servers in a rack.
+    ``laid`` is the network of the case on a floor plan, for each number of servers in a rack.
     """
     per_rack = np.append(
         _SERVERS_PER_RACK, servers
-    )  # (K,) servers; the last is where the control stands
+    )  # (K,) servers; the last is the state of the control
     bills = [cable_bill(laid[n], hosts, spine) for n in per_rack.tolist()]
     watts, dollars = np.array([bill.totals for bill in bills]).T  # (K,) each
     kilowatts = watts / 1e3
@@ -465,7 +465,7 @@ def hybrid_scene(
 
 
 def cable_bill(laid: Fabric, hosts: str, spine: str) -> CableBill:
-    """Return the cables of a network on the floor, by what each tier may use."""
+    """Return the cables of a network on a floor plan, given the media that each tier may use."""
     is_nic = of_kind(laid, "nic")  # (N,)
     to_nic = is_nic[laid.source] | is_nic[laid.target]  # (L,)
     return CableBill(
@@ -475,7 +475,7 @@ def cable_bill(laid: Fabric, hosts: str, spine: str) -> CableBill:
 
 
 def with_cables(laid: Fabric, which: Flags) -> Fabric:
-    """Return a network in which all links but ``which`` (L,) have length 0: they are not counted."""
+    """Return a network that counts only the links ``which`` (L,): all others have length 0."""
     return laid.shown_as("", length=laid.length * which)
 
 
@@ -488,12 +488,12 @@ def counts_in_words(cables: CablesByMedium) -> str:
 
 
 def mzi_mesh(size: int = 16, bits: int = 8, noise: float = 10.0) -> Live:
-    """Show the error of a product of matrices by light, against the noise of the phases that hold the matrix.
+    """Show the error of an optical matrix product over the noise of the phases that represent the matrix.
 
     Parameters
     ----------
     size, bits : int, int
-        Rows and columns of the matrix, 4, 8 or 16; bits with which each phase is set, 4..16.
+        Number of rows and of columns of the matrix, 4, 8 or 16; bits of resolution of each phase, 4..16.
     noise : float
         Noise of each phase [mrad], 0.1..100.
     """
@@ -507,9 +507,9 @@ def mzi_mesh(size: int = 16, bits: int = 8, noise: float = 10.0) -> Live:
 
 
 def mzi_mesh_scene(size: int, bits: int, noise: float) -> Scene:
-    """Return the error of products over the noise of the phases as a curve."""
+    """Return the error of optical matrix products over the noise of the phases as a curve."""
     noises = np.append(np.geomspace(0.1, 100, 6), noise)  # (K,) [mrad]; the last is the slider's
-    count = 32 // size  # of matrices: 32 rows in all
+    count = 32 // size  # number of matrices; they have 32 rows together
     matrices, vectors = np.random.default_rng(0).standard_normal((2, count, size, size))
     errors = [product_error(matrices, vectors, milliradians, bits) for milliradians in noises]
 
@@ -535,9 +535,9 @@ def mzi_mesh_scene(size: int, bits: int, noise: float) -> Scene:
 
 
 def product_error(matrices: Floats, vectors: Floats, milliradians: float, bits: int) -> float:
-    """Return the relative error of products of matrices (C, n, n) and vectors (C, n, n) by light.
+    """Return the relative error of optical products of matrices (C, n, n) and column vectors (C, n, n).
 
-    The random numbers are the same for any noise, and only scaled: that makes a smooth curve.
+    The same random numbers are scaled to each amount of noise, so that the curve over the noise is smooth.
     """
     rng = np.random.default_rng(1)
     noise = partial(photonic.disturb, sigma=milliradians / 1e3, bits=bits, rng=rng)
@@ -552,14 +552,14 @@ def product_error(matrices: Floats, vectors: Floats, milliradians: float, bits: 
 
 
 def circuit(kind: str = "3D MEMS", left: int = 50) -> Live:
-    """Show the time to send bytes over an optical circuit that is set up for them, and over packet switches.
+    """Compare the time of a message over an optical circuit, set up for this message, and over packet switches.
 
     Parameters
     ----------
     kind : str
         Optical switch: piezo, 3D MEMS, thermo-optic, silicon MEMS or tunable laser.
     left : int
-        Part of the rate of a port that packets get beside other traffic, 10..100 [%]; a circuit has all of it.
+        Share of a port's rate that packets get beside other traffic, 10..100 [%]; a circuit has all of it.
     """
     arguments = {"kind": kind, "left": left}
     controls: dict[str, Control] = {
@@ -570,11 +570,11 @@ def circuit(kind: str = "3D MEMS", left: int = 50) -> Live:
 
 
 def circuit_scene(kind: str, left: int) -> Scene:
-    """Return the time over a circuit and over packet switches against size, as two curves."""
-    rate = catalog.value("nics", "cx7", "throughput")  # [B/s] of a port
+    """Return the time over a circuit and over packet switches as two curves over size."""
+    rate = catalog.value("nics", "cx7", "throughput")  # rate of a port [B/s]
     packet_rate = rate * left / 100  # [B/s]
     setup = catalog.value("emerging", _SWITCHES[kind], "setup")  # [s]
-    delay = 3 * catalog.value("switches", "th5", "latency")  # [s] of leaf, spine and leaf
+    delay = 3 * catalog.value("switches", "th5", "latency")  # of leaf, spine and leaf together [s]
 
     sizes = np.geomspace(64, 2**34, 15)  # [B]
     times = {"circuit": setup + sizes / rate, "packets": delay + sizes / packet_rate}
@@ -593,7 +593,7 @@ def circuit_scene(kind: str, left: int) -> Scene:
 
 
 def circuit_pays(least: float) -> str:
-    """Return from which size on a circuit is faster, in words: ``least`` [B] may be 0 or infinite."""
+    """Return in words the size from which a circuit is faster; ``least`` [B] may be 0 or infinite."""
     if least == np.inf:
         return text("live.circuit.never", least=least)
     if least == 0:

@@ -1,4 +1,4 @@
-"""Live views of networks: families side by side, a twist, traffic on rails, parts that fail, and cuts."""
+"""Live views of networks: families compared, a twisted torus, traffic on rails, failures, and cuts."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -22,16 +22,16 @@ from fabriclab.views.maps import is_direct, places_of
 from fabriclab.views.scene import COLOUR, Layer, Scene, ink_on, key, lines
 
 SIZES = (16, 64, 256, 1024)
-# illustrative: of each family a member with about so many endpoints
+# illustrative: for each family and each entry of SIZES, a member with about so many endpoints
 _FILE = Path(__file__).with_name("families.json")
 FAMILIES: dict[str, list[dict[str, Any]]] = json.loads(_FILE.read_text(encoding="utf-8"))
 _MOST_FAILURES = 32
-_BEND_POINTS = 24  # of a cable that is drawn as a curve
+_BEND_POINTS = 24  # points of a cable that is drawn as a curve
 Complex = NDArray[np.complexfloating[Any, Any]]
 
 
 def send_rates(fabric: Fabric) -> Floats:
-    """Return the rate of all links out of each endpoint together, (P,). [B/s]."""
+    """Return the total rate of all links out of each endpoint, (P,). [B/s]."""
     of_node = np.bincount(fabric.source, fabric.capacity, fabric.n_nodes)  # (N,)
     return np.asarray(of_node[fabric.endpoint])
 
@@ -41,18 +41,18 @@ def send_rates(fabric: Fabric) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class UniformTraffic:
-    """Traffic of all ranks to all, as fast as the fullest link allows."""
+    """Uniform all-to-all traffic at the highest rate that the fullest link allows."""
 
-    load: Floats  # (L,) of each link, as a part of its capacity
+    load: Floats  # (L,) load of each link, as a fraction of its capacity
     diameter: int  # [hops]
     mean_hops: float
     throughput: float  # fraction of line rate at which a rank can send
-    rate: float  # of a rank [B/s]
+    rate: float  # mean rate at which a rank sends [B/s]
     cables: int
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The figures by the names that captions have for them."""
+        """The figures under the names that captions use for them."""
         return {
             "diameter": self.diameter,
             "mean": self.mean_hops,
@@ -63,13 +63,13 @@ class UniformTraffic:
 
 
 def uniform_traffic(fabric: Fabric) -> UniformTraffic:
-    """Return load and figures of uniform traffic at the throughput of a fabric."""
+    """Return the load and the figures of uniform traffic at the throughput of a fabric."""
     hops = metrics.hops(fabric)
-    # A rank sends all it can, in equal parts to each of the others. [B/s]
+    # Each rank sends at its full rate, in equal parts to all others. [B/s]
     to_each = send_rates(fabric) / (fabric.n_ranks - 1)
     bytes_per_second, *_ = metrics.traffic.uniform_load(fabric, to_each)
     load = bytes_per_second / np.maximum(fabric.capacity, 1.0)
-    part = 1 / load.max()  # of line rate, until the fullest link is full
+    part = 1 / load.max()  # fraction of line rate at which the fullest link is just full
     return UniformTraffic(
         load=load * part,
         diameter=hops.diameter,
@@ -85,7 +85,7 @@ def uniform_traffic(fabric: Fabric) -> UniformTraffic:
 
 @dataclass(frozen=True, slots=True)
 class FamilyMember:
-    """A network of a family, with the load of uniform traffic and its figures in words."""
+    """A network of a family, with its load under uniform traffic and its figures in words."""
 
     fabric: Fabric
     load: Floats  # (L,)
@@ -99,7 +99,7 @@ def explorer(
     *,
     families: tuple[str, ...] = tuple(FAMILIES),
 ) -> Live:
-    """Show families of networks at about equal size: switches and cables, hops, and throughput of uniform traffic.
+    """Compare families of networks of about equal size: switches, cables, hops, and throughput of uniform traffic.
 
     Parameters
     ----------
@@ -108,8 +108,8 @@ def explorer(
     size : int
         Approximate number of endpoints: 16, 64, 256 or 1,024.
     colour : str
-        What the colour of a link shows: load (of traffic of all to all at the rate that the fullest link allows) or
-        tier; in a network without tiers, the direction of its cables.
+        What the colour of a link shows: "load" (under all-to-all traffic at the rate that the fullest link allows) or
+        "tier"; in a network without tiers, "tier" shows the axis of each cable.
     families : tuple of str
         Which families to offer.
     """
@@ -123,7 +123,7 @@ def explorer(
 
 
 def explorer_scene(family: str, size: int, colour: str) -> Scene:
-    """Return the member of a family with about ``size`` endpoints."""
+    """Return a picture of the member of a family with about ``size`` endpoints."""
     member = family_member(family, size)
     load = member.load if colour == "load" else None
     return scene_of(member.fabric, load, colour, said=member.caption)
@@ -146,7 +146,7 @@ def family_member(family: str, size: int) -> FamilyMember:
 
 
 def links_in_words(fabric: Fabric) -> str:
-    """Return how many links an endpoint has, such as "4 links", or from how many to how many."""
+    """Return in words how many links an endpoint has: "4 links", or a range if endpoints differ."""
     links = np.bincount(fabric.source, minlength=fabric.n_nodes)[fabric.endpoint]  # (P,)
     words = counted(int(links.max()), "link")
     if np.ptp(links):
@@ -158,14 +158,14 @@ def links_in_words(fabric: Fabric) -> str:
 
 
 def twist(shape: tuple[int, ...] = (4, 4, 8), shift: int = 0, colour: str = "load") -> Live:
-    """Show a torus whose closing cables can be plugged with a twist: same cables, other routes.
+    """Show a torus whose closing cables can be shifted: the same cables then give other routes.
 
     Parameters
     ----------
     shape : tuple of int
-        Sides k and 2k.
+        Length of each side; some sides have k chips, the others 2k.
     shift : int
-        How far along the long sides a cable that closes a short one is plugged; 0 is the plain torus.
+        By how many places along the long sides the cables that close a short side are shifted; 0 is the plain torus.
     colour : str
         As in `explorer`.
     """
@@ -180,7 +180,7 @@ def twist(shape: tuple[int, ...] = (4, 4, 8), shift: int = 0, colour: str = "loa
 
 
 def twist_scene(shape: tuple[int, ...], short: int, rate: float, shift: int, colour: str) -> Scene:
-    """Return a torus with a twist, and one of its rings along the axis ``short``."""
+    """Return a picture of a twisted torus that highlights one of its rings along the axis ``short``."""
     fabric = topologies.build("twisted_torus", shape=shape, shift=shift, rate=rate)
     traffic = uniform_traffic(fabric)
     ring = short_ring(fabric, short)
@@ -198,7 +198,7 @@ def twist_scene(shape: tuple[int, ...], short: int, rate: float, shift: int, col
         return drawn
 
     paths = ring_paths(fabric, ring, short, chip_places(drawn))
-    # The ring stands above the cables and below all else.
+    # The ring is drawn above the cables and below everything else.
     layers = {
         "cables": drawn.layers["cables"],
         "stubs": drawn.layers["stubs"],
@@ -209,7 +209,7 @@ def twist_scene(shape: tuple[int, ...], short: int, rate: float, shift: int, col
 
 
 def loads_in_words(fabric: Fabric, load: Floats) -> str:
-    """Return the fullest link of each axis of a torus, such as "x 50%, y 100%"."""
+    """Return in words the load of the fullest link of each axis of a torus, such as "x 50%, y 100%"."""
     by_axis = load.reshape(len(fabric.coord_names), -1)  # cables are numbered axis by axis
     percent = 100 * by_axis.max(axis=1)
     pairs = zip(fabric.coord_names, percent, strict=True)
@@ -217,9 +217,9 @@ def loads_in_words(fabric: Fabric, load: Floats) -> str:
 
 
 def short_ring(fabric: Fabric, short: int) -> list[int]:
-    """Return the chips of one ring along the axis ``short`` of a torus, in order.
+    """Return the chips of one ring along the axis ``short`` of a torus, in their order.
 
-    It begins at the edge of the map below or beside which there is room for cables that close it.
+    The ring begins at an edge of the map with room outside for the cables that close it.
     """
     side = 1 if short == 0 else 0
     along = fabric.coord[:, short]
@@ -238,22 +238,22 @@ def short_ring(fabric: Fabric, short: int) -> list[int]:
 
 
 def chip_places(drawn: Scene) -> Complex:
-    """Return the middle of each chip (N,) in a picture, x as real and y as imaginary part. [px]."""
+    """Return the middle of each chip (N,) in a picture, as complex numbers x + iy. [px]."""
     box = drawn.layers["nodes"].fields
     middle: Complex = box["x"] + box["w"] / 2 + 1j * (box["y"] + box["h"] / 2)
     return middle
 
 
 def ring_paths(fabric: Fabric, ring: list[int], short: int, places: Complex) -> list[Floats]:
-    """Return the cables of a ring as paths (24, 2): straight, and bent where a cable closes it.
+    """Return the cables of a ring as paths (24, 2): straight, or bent where a cable closes the ring.
 
-    A bend is a cubic Bezier curve: with t from 0 to 1 and four points, the first and the last at chips,
+    A bend is a cubic Bezier curve through four points, of which the first and the last are chips: for t from 0 to 1,
     (1-t)^3 p0 + 3 (1-t)^2 t p1 + 3 (1-t) t^2 p2 + t^3 p3.
     """
     t = np.linspace(0, 1, _BEND_POINTS)
     weights = np.stack([(1 - t) ** 3, 3 * (1 - t) ** 2 * t, 3 * (1 - t) * t**2, t**3])  # (4, 24)
 
-    # Off the first and before the last chip of a bend the curve swings out of the map, by about a cell.
+    # Near both of its chips a bend leaves the map, by about one cell.
     cell = np.sort(np.abs(places - places[ring[0]]))[1]
     if short == 1:
         leave = cell * (1.6 + 1.2j)
@@ -279,7 +279,7 @@ def ring_paths(fabric: Fabric, ring: list[int], short: int, places: Complex) -> 
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Who sends to whom, rank by rank."""
+    """Pairs of ranks that send to each other: the source and the target of each."""
 
     source: Ints  # (F,)
     target: Ints  # (F,)
@@ -293,21 +293,22 @@ def mix(
     *,
     routings: tuple[str, ...] = ("spray", "pxn"),
 ) -> Live:
-    """Show rings on the rails mixed with all-to-all: how much stays on a leaf, and how much crosses a spine.
+    """Show rings on the rails mixed with all-to-all: how much traffic stays on a leaf, and how much crosses a spine.
 
-    Every GPU hands the same bytes to the network, a part of them to all GPUs of other servers alike, the rest to the
-    next GPU of its rail.
+    Every GPU sends the same number of bytes: one part in equal shares to all GPUs of other servers, and the rest to
+    the next GPU of its rail.
 
     Parameters
     ----------
     fabric : Fabric
-        With rails, such as ``topologies.build("rail_optimised", servers=16)``.
+        A fabric with rails, such as ``topologies.build("rail_optimised", servers=16)``.
     share : int
-        Part of the bytes that go to all. [%]
+        Share of the bytes that are all-to-all traffic. [%]
     routing, colour : str
-        One of ``routings``; what the colour of a link says: load, tier or rail.
+        One of ``routings``; what the colour of a link shows: load, tier or rail.
     routings : tuple of str
-        "spray" sends from the GPU's own NIC, "pxn" over NVLink to the GPU that owns the target's rail.
+        Routings to offer. "spray" sends from the GPU's own NIC; "pxn" sends over NVLink to the GPU on the target's
+        rail, whose NIC then sends.
     """
     arguments = {
         "fabric": fabric,
@@ -328,20 +329,20 @@ def mix(
 
 
 def rail_neighbours(fabric: Fabric) -> Pairs:
-    """Return each GPU with the next one of its rail."""
+    """Pair each GPU with the next GPU of its rail."""
     groups = np.array(collectives.rail_groups(fabric))  # (rails, servers)
     return Pairs(groups.ravel(), np.roll(groups, -1, axis=-1).ravel())
 
 
 def pairs_of_servers(fabric: Fabric) -> Pairs:
-    """Return each GPU with each GPU of another server."""
+    """Pair each GPU with every GPU of another server."""
     server = fabric.server  # (P,)
     source, target = np.nonzero(server[:, None] != server[None, :])
     return Pairs(source, target)
 
 
 def load_of_pairs(fabric: Fabric, pairs: Pairs, routing: str) -> Floats:
-    """Return what each link carries (L,) if every GPU sends 1 in all."""
+    """Return what each link carries (L,) if every GPU sends a total of 1, in equal shares to its targets."""
     source = fabric.endpoint[pairs.source]
     target = fabric.endpoint[pairs.target]
     flows = Flows.make(source, target, 1.0)
@@ -365,10 +366,10 @@ def mix_scene(
     routing: str,
     colour: str,
 ) -> Scene:
-    """Return a fabric with the load of both kinds of traffic, ``share`` per cent of it all-to-all.
+    """Return a picture of a fabric under both kinds of traffic, of which ``share`` per cent are all-to-all.
 
-    ``ring_load`` and ``all_load`` return the load (L,) of each kind by the name of a routing; ``uplinks`` are the
-    links from leaves to spines.
+    ``ring_load`` and ``all_load`` return what each link carries (L,) of their kind, given the name of a routing;
+    ``uplinks`` are the links from leaves to spines.
     """
     part = share / 100
     carried = (1 - part) * ring_load(routing) + part * all_load(routing)  # (L,)
@@ -396,7 +397,7 @@ def failures(
     *,
     kinds: tuple[str, ...] = ("cable", "leaf", "spine"),
 ) -> Live:
-    """Show a fabric of which some parts have failed, drawn at random, with the bandwidth that is left.
+    """Show a fabric in which some parts, chosen at random, have failed, and the bandwidth that is left.
 
     Parameters
     ----------
@@ -407,9 +408,9 @@ def failures(
     count : int
         Number of parts that fail, at most 32.
     seed : int
-        Seed of the draw.
+        Seed of the random choice.
     kinds : tuple of str
-        What may fail, as in `fabriclab.operations.parts`.
+        Kinds of parts that may fail, as in `fabriclab.operations.parts`.
     """
     arguments = {"fabric": fabric, "what": what, "count": count, "seed": seed, "kinds": kinds}
     parts = {kind: list(operations.parts(fabric, kind)) for kind in kinds}
@@ -426,7 +427,7 @@ def failures(
 def failures_scene(
     fabric: Fabric, parts: Mapping[str, list[Any]], what: str, count: int, seed: int
 ) -> Scene:
-    """Return a fabric in which ``count`` of its ``parts`` of one kind have failed, drawn by ``seed``."""
+    """Return a picture of a fabric in which ``count`` parts of the kind ``what`` have failed, chosen by ``seed``."""
     candidates = parts[what]
     drawn = np.random.default_rng(seed).permutation(len(candidates))[:count]
     damaged = operations.fail(fabric, what, [candidates[i] for i in drawn])
@@ -459,16 +460,16 @@ _CUT_COLOURS = {
 
 
 def cut(fabric: Fabric, first: int = 0, order: str = "in order") -> Live:
-    """Cut the ranks into halves, and show the fewest links that part them.
+    """Split the ranks into halves, and show the smallest set of links that separates them.
 
     Parameters
     ----------
     fabric : Fabric
         What to show.
     first : int
-        Where the first half begins.
+        Place in the order at which the first half begins.
     order : str
-        "in order", "every other" rank, or "shuffled".
+        Order of the ranks: "in order", "every other" rank first, or "shuffled".
     """
     arguments = {"fabric": fabric, "first": first, "order": order}
     orders = rank_orders(fabric.n_ranks)
@@ -482,7 +483,7 @@ def cut(fabric: Fabric, first: int = 0, order: str = "in order") -> Live:
 
 
 def rank_orders(ranks: int) -> dict[str, Ints]:
-    """Return orders (P,) of the ranks by name."""
+    """Return the orders (P,) that the ranks can be split in, by name."""
     in_order = np.arange(ranks)
     return {
         "in order": in_order,
@@ -494,9 +495,9 @@ def rank_orders(ranks: int) -> dict[str, Ints]:
 def cut_scene(
     fabric: Fabric, orders: Mapping[str, Ints], bound: float, first: int, order: str
 ) -> Scene:
-    """Return a fabric with the fewest links that part one half of the ranks from the other.
+    """Return a picture of a fabric with the smallest set of links that separates one half of the ranks from the other.
 
-    The first half begins at place ``first`` of an order. No half is parted by less than ``bound`` [B/s].
+    The first half begins at place ``first`` of an order. Separating any half takes links of at least ``bound`` [B/s].
     """
     size = fabric.n_ranks // 2
     half = np.roll(orders[order], -first)[:size]
@@ -512,7 +513,7 @@ def cut_scene(
         part=100 * rate / own[half].sum(),
         least=bound,
     )
-    # No cut is more than the ranks of a half can send, and none is less than the bound.
+    # No cut needs more than the ranks of a half can send, and none is below the bound.
     if bound >= np.sort(own)[-size:].sum():
         caption += " " + text("live.cut.full")
 
@@ -524,7 +525,7 @@ def cut_scene(
 
 
 def box_colours(fabric: Fabric, drawn: Scene, half: Ints) -> Floats:
-    """Return the colour of each box (B,): ranks of one half, of the other, or of both or none."""
+    """Return the colour of each box (B,): its ranks are all of one half, all of the other, or of both or none."""
     if is_direct(fabric):
         _, box_of_node, _ = places_of(fabric)
     else:
@@ -543,9 +544,9 @@ def box_colours(fabric: Fabric, drawn: Scene, half: Ints) -> Floats:
 
 
 def halved(drawn: Scene, colours: Floats) -> Scene:
-    """Return the picture of a cut, whose load is 1, with its own colours and words.
+    """Return the picture of a cut with its own colours and words; in ``drawn``, links of the cut have load 1.
 
-    ``colours`` are those of the boxes, which tell the halves apart.
+    ``colours`` are the colours of the boxes, which show the halves.
     """
     table = cut_table(drawn)
     nodes = drawn.layers["nodes"].fields
@@ -564,7 +565,7 @@ def halved(drawn: Scene, colours: Floats) -> Scene:
 
 
 def cut_table(drawn: Scene) -> dict[str, Any]:
-    """Return the table of a picture with the number of cables that are cut instead of the load."""
+    """Return the table of a picture, with the number of cut cables in each line instead of the load."""
     table = dict(drawn.table.columns) if drawn.table else {}
     table["cut"] = np.rint(table.pop("load") * table["cables"]).astype(int)
     del table["fullest"]
@@ -573,7 +574,7 @@ def cut_table(drawn: Scene) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class CutCables:
-    """Cables that are drawn as one line, and how many of them are cut."""
+    """Number of cables that are drawn as one line, and of those among them that are cut."""
 
     cables: int
     cut: int
@@ -585,13 +586,13 @@ class CutCables:
 
 
 def cut_by_name(table: Mapping[str, Any]) -> dict[str, CutCables]:
-    """Return the cables of each line of a picture by its name."""
+    """Return the cables of each line of a picture, by the name of the line."""
     rows = zip(table["from"], table["to"], table["cables"], table["cut"], strict=True)
     return {f"{a} – {b}": CutCables(int(cables), cut) for a, b, cables, cut in rows}
 
 
 def cut_lines(layer: Layer, cut_of: Mapping[str, CutCables]) -> Layer:
-    """Return lines of which those stand out that are cut."""
+    """Return lines among which those with cut cables stand out."""
     fields = layer.fields
     is_cut = np.array([cut_of[name].cut > 0 for name in fields["names"]])
     look = {
@@ -604,7 +605,7 @@ def cut_lines(layer: Layer, cut_of: Mapping[str, CutCables]) -> Layer:
 
 
 def cut_key(drawn: Scene, colours: Floats) -> dict[str, Layer]:
-    """Return the key of the colours that are there, in the place of the scale of loads."""
+    """Return a key to the colours that occur, drawn where the scale of loads would be."""
     names = []
     for name, colour in _CUT_COLOURS.items():
         is_there = name == "cut" or colour in colours

@@ -1,4 +1,4 @@
-"""Live views of RDMA: states of a queue pair, a request from post to completion, and copies inside a server."""
+"""Live views of RDMA: the states of a queue pair, a request from post to completion, and copies in a server."""
 
 import functools
 import itertools
@@ -24,7 +24,7 @@ from fabriclab.views.timelines import timeline_scene
 
 _MECHANISMS = ("peer", "pinned", "pageable")
 
-# Queue pair: states side by side, and below them the attributes of a step. [px]
+# Queue pair: states side by side, and below them the attributes that a transition needs. [px]
 _STATES = ("RESET", "INIT", "RTR", "RTS", "ERR")
 _STATE_LEFT = 12 + 136.0 * np.arange(len(_STATES))
 _STATE_TOP = 22.0
@@ -32,14 +32,14 @@ _STATE_WIDTH = 122.0
 _STATE_HEIGHT = 32.0
 _ATTRIBUTES_TOP = 106.0
 
-# Request: a lane for each of program, kernel and NIC of A, then of B, and a row for each step. [px]
+# Request: lanes for program, kernel and NIC of A, then for NIC, kernel and program of B; a row for each step. [px]
 _COUNTERS = ("calls", "copies", "doorbells", "transfers", "completions")
 _LANES = 30.0 + 54.0 * np.arange(6, dtype=np.float64)
-_NIC_OF_B = 5  # its lane
+_NIC_OF_B = 5  # despite its name, the lane of B's program; `part_name` mirrors the lanes
 _STEPS_TOP = 62.0
 _STEP_HEIGHT = 26
 
-# Copies: a line for each, and below the picture what it is. [px]
+# Copies: a line for each copy, and a description below the picture. [px]
 _COPY_COLOURS = np.array([COLOUR[name] for name in ("predicted", "failed", "other1", "other2")])
 _COPY_ROW = 20
 _COPIES_APART = 9.0
@@ -49,7 +49,7 @@ _COPIES_APART = 9.0
 
 
 class Bar(NamedTuple):
-    """A span of time in a lane; lane and label are places in lists of names."""
+    """A span of time in a lane; ``lane`` and ``label`` are indices into lists of names."""
 
     lane: int
     label: int
@@ -60,7 +60,7 @@ class Bar(NamedTuple):
 def stacked(
     bars: Sequence[Bar], lanes: list[str], labels: list[str], said: str, table: Table | None = None
 ) -> Scene:
-    """Return spans of time as bars, with a sentence and a table, or a table of the spans."""
+    """Return a picture of spans of time as bars, with a sentence and a table; by default a table of the spans."""
     lane, label, start, finish = np.array(bars).T
     flows = Flows.make(lane, len(lanes), 0.0, label=label, labels=tuple(labels))
     timeline = Timeline(
@@ -84,29 +84,29 @@ def stacked(
 
 @dataclass(frozen=True, slots=True)
 class StateChange:
-    """A step of a queue pair between two states, and the answer of the device."""
+    """A transition of a queue pair between two states, and the answer of the device."""
 
     kind: str
     now: str
     to: str
-    attributes: list[str]  # that the step needs; none if the device refuses it
-    refusal: str  # why the device refuses it; empty if it takes the step
+    attributes: list[str]  # attributes that the transition needs; none if the device refuses it
+    refusal: str  # why the device refuses it; empty if it is accepted
 
     @property
     def colour(self) -> float:
-        """Colour of the step and its target."""
+        """Colour of the transition and its target."""
         return COLOUR["failed"] if self.refusal else COLOUR["predicted"]
 
 
 def queue_pair(kind: str = "RC", now: str = "INIT", to: str = "RTR") -> Live:
-    """Show which attributes a step of a queue pair needs, whether the device takes the step, and what it allows.
+    """Show which attributes a transition of a queue pair needs, whether it is accepted, and what the new state allows.
 
     Parameters
     ----------
     kind : str
-        RC, UC or UD.
+        Type of the queue pair: RC, UC or UD.
     now, to : str
-        States: RESET, INIT, RTR, RTS or ERR.
+        Present state and target state: RESET, INIT, RTR, RTS or ERR.
     """
     arguments = {"kind": kind, "now": now, "to": to}
     states = Choice(_STATES)
@@ -115,7 +115,7 @@ def queue_pair(kind: str = "RC", now: str = "INIT", to: str = "RTR") -> Live:
 
 
 def queue_pair_scene(kind: str, now: str, to: str) -> Scene:
-    """Return the states of a queue pair with a step between two of them, and what the step needs."""
+    """Return a picture of the states of a queue pair, a transition between two of them, and what it needs."""
     change = state_change(kind, now, to)
     attributes = change.attributes
     rows = _ATTRIBUTES_TOP + 26.0 * np.arange(len(attributes))
@@ -144,7 +144,7 @@ def queue_pair_scene(kind: str, now: str, to: str) -> Scene:
 
 
 def state_change(kind: str, now: str, to: str) -> StateChange:
-    """Return the attributes that a step needs, or why the device refuses it."""
+    """Return a transition with the attributes that it needs, or with the reason why the device refuses it."""
     qp_type = enums.ibv_qp_type[f"IBV_QPT_{kind}"]
     before = enums.ibv_qp_state[f"IBV_QPS_{now}"]
     after = enums.ibv_qp_state[f"IBV_QPS_{to}"]
@@ -161,7 +161,7 @@ def state_change(kind: str, now: str, to: str) -> StateChange:
 
 
 def change_caption(change: StateChange) -> str:
-    """Return whether the device takes a step, and what the state after it allows."""
+    """Return a sentence on whether the device accepts a transition, and what the state after it allows."""
     answer = "refused" if change.refusal else "taken"
     state = change.now if change.refusal else change.to
     caption = text(
@@ -176,7 +176,7 @@ def change_caption(change: StateChange) -> str:
 
 
 def states_layer(change: StateChange) -> Layer:
-    """Return a box for each state: the target full, the present one framed in ink."""
+    """Return a box for each state: the target is filled, and the present state is framed in ink."""
     fill = np.full(len(_STATES), COLOUR["none"])
     ink = np.full(len(_STATES), COLOUR["ink"])
     edge = np.full(len(_STATES), COLOUR["grey"])
@@ -200,7 +200,7 @@ def states_layer(change: StateChange) -> Layer:
 
 
 def change_path(change: StateChange) -> Floats:
-    """Return the line (4, 2) below the boxes from the present state to the target. [px]."""
+    """Return the points (4, 2) of the line below the boxes from the present state to the target. [px]."""
     start = _STATE_LEFT[_STATES.index(change.now)] + 56
     end = _STATE_LEFT[_STATES.index(change.to)] + 66
     bottom = _STATE_TOP + _STATE_HEIGHT
@@ -209,7 +209,7 @@ def change_path(change: StateChange) -> Floats:
 
 
 def arrow_head(path: Floats, colour: float) -> Layer:
-    """Return the head of an arrow that points upwards at the end of a path."""
+    """Return an arrow head that points upwards at the end of a path."""
     x, y = path[-1]
     fields = {
         "x": np.array([x]),
@@ -229,25 +229,25 @@ class RequestStep:
     """One step of a message between two machines."""
 
     source: int  # lane of the part that acts
-    target: int  # lane of the part that it acts on
-    name: str  # of its sentence
-    counter: str  # one of `_COUNTERS` that it adds to, or ""
+    target: int  # lane of the part it acts on
+    name: str  # name of its sentence in the language table
+    counter: str  # the counter it adds to, one of `_COUNTERS`, or ""
     count: int
 
     @property
     def actor(self) -> str:
-        """Part and machine that act, in words."""
+        """The part and the machine that act, in words."""
         machine = "AB"[self.source // 3]
         return f"{part_name(self.source)} {machine}"
 
     @property
     def action(self) -> str:
-        """Sentence on what is done."""
+        """A sentence on what the part does."""
         return text(f"live.request.{self.name}")
 
 
 def part_name(lane: int) -> str:
-    """Return the name of the part in a lane; machine B mirrors machine A."""
+    """Return the name of the part in a lane; the lanes of machine B mirror those of machine A."""
     return text(f"live.request.part{min(lane, 5 - lane)}")
 
 
@@ -271,14 +271,14 @@ _REQUESTS = read_requests()
 
 
 def request(way: str = "WRITE", step: int = 4) -> Live:
-    """Step through a message between two machines: who acts, what is done, and how often so far.
+    """Step through a message between two machines: which part acts, what it does, and counts of such actions so far.
 
     Parameters
     ----------
     way : str
-        WRITE, READ, SEND, WRITE with immediate, TCP socket, or set-up.
+        Kind of message: WRITE, READ, SEND, WRITE with immediate, TCP socket, or set-up.
     step : int
-        Number of steps that are done; beyond the last one nothing follows. 0..13
+        Number of steps that are done, 0..13. Messages with fewer steps stop changing after their last one.
     """
     arguments = {"way": way, "step": step}
     controls: dict[str, Control] = {
@@ -289,7 +289,7 @@ def request(way: str = "WRITE", step: int = 4) -> Live:
 
 
 def request_scene(way: str, step: int) -> Scene:
-    """Return the first ``step`` steps of a message as arrows between lanes."""
+    """Return a picture of the first ``step`` steps of a message as arrows between lanes."""
     every = _REQUESTS[way]
     done = every[:step]
     bottom = _STEPS_TOP + _STEP_HEIGHT * len(every)
@@ -311,7 +311,7 @@ def request_scene(way: str, step: int) -> Scene:
 
 
 def counter_totals(done: Sequence[RequestStep]) -> Ints:
-    """Return what each counter has reached after each step, (steps, counters)."""
+    """Return the value of each counter after each step, (steps, counters)."""
     added = np.zeros((len(done), len(_COUNTERS)), dtype=np.int64)
     for row, step in enumerate(done):
         if step.counter:
@@ -320,7 +320,7 @@ def counter_totals(done: Sequence[RequestStep]) -> Ints:
 
 
 def request_caption(way: str, steps: int, done: Sequence[RequestStep], totals: Ints) -> str:
-    """Return how far a message is, with all counters and how often the NIC of B has acted."""
+    """Return a sentence on how far a message is, with all counters and how often the program on B has acted."""
     reached = totals[-1] if done else np.zeros(len(_COUNTERS), dtype=np.int64)
     counters = zip(_COUNTERS, reached, strict=True)
     return text(
@@ -334,7 +334,7 @@ def request_caption(way: str, steps: int, done: Sequence[RequestStep], totals: I
 
 
 def request_table(done: Sequence[RequestStep], totals: Ints) -> Table:
-    """Return who did what in each step, with all counters but the completions after it."""
+    """Return a table of who did what in each step, and all counters after it except the completions."""
     columns = {
         "step": np.arange(1, len(done) + 1),
         "who": [step.actor for step in done],
@@ -346,7 +346,7 @@ def request_table(done: Sequence[RequestStep], totals: Ints) -> Table:
 
 
 def lane_layers(bottom: float) -> dict[str, Layer]:
-    """Return the lanes down to ``bottom`` [px], with the names of machines and parts above them."""
+    """Return the lanes down to ``bottom`` [px], with the machines and parts named above them."""
     machines = [text("live.request.machine", name=name) for name in "AB"]
     parts = [part_name(lane) for lane in range(len(_LANES))]
     paths = [np.array([[x, 40], [x, bottom]]) for x in _LANES]
@@ -358,7 +358,7 @@ def lane_layers(bottom: float) -> dict[str, Layer]:
 
 
 def step_layers(done: Sequence[RequestStep]) -> dict[str, Layer]:
-    """Return arrows, numbers and sentences of steps; the last one stands out and moves."""
+    """Return the arrows, numbers and sentences of steps; the last step stands out and moves."""
     source = _LANES[[step.source for step in done]]  # (T,) [px]
     target = _LANES[[step.target for step in done]]  # (T,) [px]
     y = _STEPS_TOP + _STEP_HEIGHT * np.arange(len(done), dtype=np.float64)
@@ -393,7 +393,7 @@ def actor_layer(done: Sequence[RequestStep], x: Floats, y: Floats, colour: Float
 
 
 def request_mover(paths: list[Floats]) -> Layer:
-    """Return what moves in the last step, if it leaves its lane."""
+    """Return the mark that moves along the arrow of the last step, if that step leaves its lane."""
     moving = [path for path in paths[-1:] if np.ptp(path[:, 0])]
     fields = {"w": 11.0, "h": 11.0, "colour": COLOUR["predicted"]}
     return Layer("movers", {**lines(moving).fields, **fields})
@@ -404,22 +404,22 @@ def request_mover(paths: list[Floats]) -> Layer:
 
 @dataclass(frozen=True, slots=True)
 class ServerSources:
-    """A server, and what can send to its GPU 0."""
+    """A server, and the NICs at the sources that can send to its GPU 0."""
 
     fabric: Fabric
-    numbers: dict[str, str]  # class of `nvidia-smi topo -m` -> number of a NIC of that class
+    numbers: dict[str, str]  # class in `nvidia-smi topo -m` -> number of a NIC of that class
 
 
 @functools.cache
 def server_sources(server: str, source: str) -> ServerSources:
-    """Return a server with a NIC of each class, beside which there may be a ``source``."""
+    """Return a server with one NIC for each class of relation to GPU 0; the ``source`` is this NIC or beside it."""
     fabric = topologies.build(server)
     matrix = gpudirect.topo(fabric)
     numbers = {}
     for name in matrix.names:
         if name.startswith("NIC"):
             numbers[matrix.relation("GPU0", name)] = name.removeprefix("NIC")
-    if source == "gpu":  # GPU 0 sends nothing to itself
+    if source == "gpu":  # GPU 0 cannot send to itself
         numbers = {relation: number for relation, number in numbers.items() if number != "0"}
     return ServerSources(fabric, numbers)
 
@@ -433,20 +433,20 @@ def copies(
     server: str = "dgx_h100",
     size: units.Quantity = "64 MiB",
 ) -> Live:
-    """Show the copies of a transfer to GPU 0 on the picture of its server, each with its rate and time.
+    """Show each copy that a transfer to GPU 0 makes on a picture of the server, with its rate and time.
 
     Parameters
     ----------
     mechanism : str
-        peer, pinned or pageable; see `fabriclab.gpudirect.path`.
+        How the transfer is copied: peer, pinned or pageable; see `fabriclab.gpudirect.path`.
     relation : str
-        Class of GPU 0 and the NIC at the source, as `nvidia-smi topo -m` prints it.
+        Relation between GPU 0 and the NIC at the source, as `nvidia-smi topo -m` prints it, such as PIX.
     iommu : str
-        off or on.
+        Whether the IOMMU is off or on.
     source : str
-        Source of the transfer: "nic"; or the drive or GPU that is beside that NIC, "nvme" or "gpu".
+        Source of the transfer: the NIC itself, "nic", or the drive or GPU with its number, "nvme" or "gpu".
     server : str
-        A topology of one server.
+        Name of a topology that is one server.
     size : float or str
         Size of the transfer. [B]
     """
@@ -476,7 +476,7 @@ def copies_scene(
     relation: str,
     iommu: str,
 ) -> Scene:
-    """Return a server with the copies of a transfer to GPU 0 as numbered lines."""
+    """Return a picture of a server with the copies of a transfer to GPU 0 as numbered lines."""
     start = f"{source} {sources.numbers[relation]}"
     path = gpudirect.path(sources.fabric, start, "gpu 0", mechanism, iommu=iommu)
     drawn = scene_of(sources.fabric)
@@ -518,22 +518,22 @@ def copies_scene(
 
 @dataclass(frozen=True, slots=True)
 class ServerMap:
-    """Where the parts of a server stand in its picture, and the cables between them. [px]."""
+    """Places of the parts of a server in its picture, and the cables between them. [px]."""
 
     spots: dict[str, Floats]  # name of a part -> its middle (2,)
-    cables: dict[tuple[str, str], Floats]  # names of both ends -> points (P, 2) in this direction
-    drives: dict[str, Floats]  # name of a drive -> where it stands (2,); the picture has none
+    cables: dict[tuple[str, str], Floats]  # (start, end) -> points (P, 2) from start to end
+    drives: dict[str, Floats]  # name of a drive -> its place (2,); the picture has no box for it
 
     def leg(self, start: str, end: str) -> Floats:
-        """Return the line from one part to the next (P, 2): their cable, else a straight line."""
+        """Return the line (P, 2) from one part to the next: their cable or, without one, a straight line."""
         if (start, end) in self.cables:
             return self.cables[start, end]
         return np.array([self.spots[start], self.spots[end]])
 
     def legs(self, start: str, end: str) -> list[Floats]:
-        """Return the lines from one part to the next, through a port if one stands between them.
+        """Return the lines from one part to the next, through a port if there is one between them.
 
-        The port of a GPU is no part of a copy's path, but it is drawn.
+        A copy's path does not name the port of a GPU, but the picture shows it.
         """
         if (start, end) not in self.cables:
             for port in self.spots:
@@ -543,7 +543,7 @@ class ServerMap:
 
 
 def server_map(drawn: Scene, moves: Sequence[gpudirect.Move]) -> ServerMap:
-    """Return where the parts of a server stand in its picture; drives stand below their neighbours."""
+    """Return the places of the parts of a server in its picture; drives are placed below their neighbours."""
     box = drawn.layers["nodes"].fields
     middle = np.stack([box["x"] + box["w"] / 2, box["y"] + box["h"] / 2], axis=1)  # (B, 2)
     spots = dict(zip(box["names"], middle, strict=True))
@@ -567,7 +567,7 @@ def server_map(drawn: Scene, moves: Sequence[gpudirect.Move]) -> ServerMap:
 
 
 def part_names(move: gpudirect.Move) -> list[str]:
-    """Return the parts on a copy's path by the names that the picture has for them."""
+    """Return the parts on a copy's path under the names that they have in the picture."""
     names = []
     for part in move.over:
         names.append(part if "." in part else part.replace(" ", " 0."))
@@ -575,13 +575,13 @@ def part_names(move: gpudirect.Move) -> list[str]:
 
 
 def copy_paths(places: ServerMap, moves: Sequence[gpudirect.Move]) -> list[Floats]:
-    """Return the line of each copy (P, 2), a little aside so that none hides another. [px]."""
+    """Return the line of each copy (P, 2), shifted sideways so that none hides another. [px]."""
     paths = []
     for number, move in enumerate(moves):
         names = part_names(move)
         aside = _COPIES_APART * (number - (len(moves) - 1) / 2)
         legs = []
-        if len(set(names)) == 1:  # within host memory: beside its processor
+        if len(set(names)) == 1:  # a copy within host memory: drawn beside its processor
             aside = 90 + 2.5 * aside
             for start, end in itertools.pairwise(names):
                 legs.append(places.leg(start, end))
@@ -595,7 +595,7 @@ def copy_paths(places: ServerMap, moves: Sequence[gpudirect.Move]) -> list[Float
 def copy_layers(
     drawn: Scene, moves: Sequence[gpudirect.Move], words: list[str]
 ) -> dict[str, Layer]:
-    """Return a picture with copies as lines, their numbers, and below it each copy in words."""
+    """Return the layers of a picture with copies as numbered lines, and below it each copy in words."""
     places = server_map(drawn, moves)
     paths = copy_paths(places, moves)
     colours = _COPY_COLOURS[np.arange(len(moves)) % len(_COPY_COLOURS)]
@@ -614,7 +614,7 @@ def copy_layers(
 
 
 def number_layer(paths: Sequence[Floats], rows: Floats, colours: Floats) -> Layer:
-    """Return the number of each copy twice: near the end of its line, and before its words."""
+    """Return the number of each copy twice: near the end of its line, and in front of its words."""
     on_lines = [path[-2:].mean(axis=0) for path in paths]
     before_words = np.stack([np.full(rows.size, 18.0), rows], axis=1)
     x, y = np.concatenate([on_lines, before_words]).T - 9
@@ -632,7 +632,7 @@ def number_layer(paths: Sequence[Floats], rows: Floats, colours: Floats) -> Laye
 
 
 def copy_words(places: ServerMap, rows: Floats, words: list[str]) -> Layer:
-    """Return the names of drives beside them, and a line for each copy below the picture."""
+    """Return the names of drives beside them, and a line of text for each copy below the picture."""
     lines_of_text = []
     for drive, spot in places.drives.items():
         x, y = spot + 4.0
@@ -648,12 +648,12 @@ def copy_words(places: ServerMap, rows: Floats, words: list[str]) -> Layer:
 def savings(
     size: float = 1000.0, source: str = "nic", relation: str = "PIX", *, server: str = "dgx_h100"
 ) -> Live:
-    """Compare transfers to GPU 0 by each mechanism: the time of each copy, bytes of host memory, cores.
+    """Compare transfers to GPU 0 by each mechanism: the time of each copy, bytes moved in host memory, and CPU cores.
 
     Parameters
     ----------
     size : float
-        Size of the transfer, in one piece. [kB]
+        Size of the transfer, which is copied in one piece. [kB]
     source, relation, server : str
         As in `copies`.
     """
@@ -669,7 +669,7 @@ def savings(
 
 
 def savings_scene(sources: ServerSources, size: float, source: str, relation: str) -> Scene:
-    """Return the copies of ``size`` kB by each mechanism as bars, with what each costs in a table."""
+    """Return the copies of ``size`` kB by each mechanism as bars, with the cost of each mechanism in a table."""
     total = size * 1e3  # [B]
     start = f"{source} {sources.numbers[relation]}"
     paths = {
@@ -702,7 +702,7 @@ def savings_scene(sources: ServerSources, size: float, source: str, relation: st
 
 
 def copies_in_a_row(lane: int, path: gpudirect.Path, size: float) -> list[Bar]:
-    """Return a bar for each copy of a transfer in one piece; the last one includes the flush."""
+    """Return a bar for each copy of a transfer in one piece; the last bar includes the flush."""
     durations = [move.issue + move.latency + size / move.rate for move in path.moves]
     ends = np.cumsum([0.0, *durations])
     ends[-1] += path.flush
@@ -720,14 +720,14 @@ def chunks(
     server: str = "dgx_h100",
     size: units.Quantity = "8 MiB",
 ) -> Live:
-    """Show how the chunks of a transfer from GPU 0 to GPU 1 pass its copies, one after the other.
+    """Show how the chunks of a transfer from GPU 0 to GPU 1 pass through its copies in a pipeline.
 
     Parameters
     ----------
     chunk : float
         Size of a chunk. [KiB]
     mechanism : str
-        pinned or pageable.
+        How the transfer is copied: pinned or pageable.
     server : str
         As in `copies`.
     size : float or str
@@ -745,7 +745,7 @@ def chunks(
 
 
 def chunks_scene(fabric: Fabric, total: float, chunk: float, mechanism: str) -> Scene:
-    """Return the chunks of a transfer of ``total`` bytes as bars, a lane for each copy."""
+    """Return the chunks of a transfer of ``total`` bytes as bars, with a lane for each copy."""
     path = gpudirect.path(fabric, "gpu 0", "gpu 1", mechanism)
     pieces = max(1, math.ceil(total / (chunk * 1024)))
     duration = np.array([move.issue + total / pieces / move.rate for move in path.moves])  # (C,)
@@ -774,10 +774,10 @@ def chunks_scene(fabric: Fabric, total: float, chunk: float, mechanism: str) -> 
 
 
 def chunk_finish(path: gpudirect.Path, duration: Floats, pieces: int) -> Floats:
-    """Return when each chunk has passed each copy, (C, pieces). [s].
+    """Return the time at which each chunk has passed each copy, (C, pieces). [s].
 
-    The first chunk passes copy c after all durations and latencies up to c. Each further chunk follows after the
-    longest of these durations: the slowest copy so far sets the pace.
+    The first chunk has passed copy c after all durations and latencies of the copies up to c. Each further chunk
+    follows after the longest of these durations, because the slowest copy so far sets the pace.
     """
     latency = np.array([move.latency for move in path.moves])  # (C,)
     first = np.cumsum(duration) + np.cumsum(latency)  # (C,)

@@ -1,6 +1,7 @@
-"""Live views of values: a fabric, a run to scrub through, several that race, times against size, traffic, a ruler.
+"""Live views of values: fabrics, timelines, races of simulations, sweeps, traffic between ranks, and rulers.
 
-Traffic is a map of what each rank sends to each, with what each rank receives above and sends beside it.
+Traffic is a map of what each rank sends to each other rank, with bars above for what each receives, and bars on the
+right for what each sends.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ from fabriclab.views.scene import (
 )
 from fabriclab.views.timelines import timeline_scene
 
-# The race, in px: names end left of the bars, states begin right of them.
+# The race, in px: names to the left of the bars, states to the right.
 _BAR_LEFT = 150.0
 _BAR_WIDTH = 420.0
 _BAR_HEIGHT = 24.0
 _ROW_HEIGHT = 34.0
 _MARGIN = 8.0
 
-# The map of traffic, in px: a square of cells with bars above and beside it.
+# The map of traffic, in px: a square of cells, with bars above and on the right.
 _MAP_LEFT = 130.0
 _MAP_TOP = 110.0
 _MAP_SIDE = 320.0
@@ -71,31 +72,31 @@ def fabric(
     controls: dict[str, Control] | None = None,
     **values: Any,
 ) -> Live:
-    """Show a fabric that follows controls: hover or walk with the arrow keys to read links and nodes.
+    """Show a fabric, with controls for its load and its look; point at links and nodes or use arrow keys to read them.
 
-    Above 200 nodes each tier is drawn as blocks; Enter or a click opens a block, and closes it again.
+    A fabric with more than 200 nodes shows each tier as blocks; Enter or a click opens a block and closes it again.
 
     Parameters
     ----------
     fabric : Fabric
         What to show.
     load : callable, Timeline, simulation or array_like, optional
-        Mean load of each link as a part of its capacity (L,), or a run from which it follows. A callable takes the
-        values of ``controls`` and returns one of these, or a pair (fabric of the same cables, load); a third value is
-        the sentence.
+        Mean load of each link as a fraction of its capacity (L,), or a run from which it follows. A callable takes the
+        values of ``controls`` and returns one of these, or a pair (fabric with the same cables, load), or a triple with
+        the sentence as its third value.
     colour : str, optional
-        What the colour of a link shows: load, tier, rail or failure, as far as there is any. Where it is not the load,
-        links with little load are pale.
+        What the colour of a link shows: load, tier, rail or failure, if the fabric has it. Where colours do not show
+        the load, links with little load are pale.
     layout : str
-        "tiers": rows from the endpoints upwards. "floor": every endpoint one cell, a column for each server.
+        "tiers": rows from the endpoints upwards. "floor": a cell for every endpoint, in a column for each server.
     open : int, optional
-        Lowest node of the block that is open.
+        Any node of the block that is open.
     said : str
-        The sentence; unless given it names the fullest link.
+        The sentence below the picture; by default it names the fullest link.
     controls : dict of str to Slider or Choice
-        Controls of ``load``.
+        Controls whose values ``load`` takes.
     **values
-        Their first values.
+        First values of these controls.
     """
     modes = colour_modes(fabric, has_load=load is not None)
     arguments = {
@@ -117,7 +118,7 @@ def fabric(
 
 
 def colour_modes(fabric: Fabric, has_load: bool) -> tuple[str, ...]:
-    """Return what colours of links can show on a fabric, the first of them unless another is given."""
+    """Return what the colours of a fabric's links can show; the first is the default."""
     possible = {
         "load": has_load,
         "rail": np.any(fabric.rail > 0),
@@ -137,7 +138,7 @@ def loaded_fabric_scene(
     open: int | None,
     **values: Any,
 ) -> Scene:
-    """Return a fabric with the load that ``load`` has or, if it is a callable, returns for ``values``."""
+    """Return a picture of a fabric with its load, which is ``load`` or what it returns for ``values`` if callable."""
     if callable(load):
         load = load(**values)
     return scene_of(fabric, load, colour, open, sentence, layout)
@@ -146,14 +147,14 @@ def loaded_fabric_scene(
 def timeline(
     timeline: Timeline, flows: Flows, fabric: Fabric | None = None, *, at: float = 0.0
 ) -> Live:
-    """Show flows as bars, one lane per sender, and scrub through the time.
+    """Show flows as bars, with one lane per sender and a slider that moves through the time.
 
     Parameters
     ----------
     timeline, flows, fabric
         As in `views.timeline`.
     at : float
-        Time of the line that the slider moves, in per cent of the time of the run.
+        First place of the line that the slider moves, in per cent of the time of the run. 0..100
     """
     arguments = {"timeline": timeline, "flows": flows, "fabric": fabric, "at": at}
     controls: dict[str, Control] = {"at": Slider(0, 100, unit="%", play=True)}
@@ -168,24 +169,24 @@ def timeline(
 
 @dataclass(frozen=True, slots=True)
 class Standings:
-    """How far the runs of a race are at one moment: lists and arrays, one entry per run."""
+    """How far the runs of a race are at one moment: lists and arrays with one entry per run."""
 
     labels: list[str]
-    shares: Floats  # (R,) of the steps of a run, 0..1
-    steps: list[str]  # "12 / 30": ended, and in all
+    shares: Floats  # (R,) fraction of the steps of a run that is done, 0..1
+    steps: list[str]  # "12 / 30": steps that have ended, and all steps
     states: list[str]  # "40.0%", or "done at 36.1 us"
     top: Floats  # (R,) upper edge of the row [px]
 
 
 def race(runs: Mapping[str, Any], *, seconds: float | None = None) -> Live:
-    """Let simulations race: show how far each is after the time that a logarithmic slider sets.
+    """Let simulations race: show how far each of them is after a time that a logarithmic slider sets.
 
     Parameters
     ----------
     runs : mapping of label to simulation
-        As `fabriclab.simulate` returns them.
+        The runs by name, as `fabriclab.simulate` returns them.
     seconds : float, optional
-        Time to show; 1% of that of the fastest unless given. [s]
+        Time to show first; by default 1% of the time of the fastest run. [s]
     """
     if not runs or min(run.time for run in runs.values()) <= 0:
         raise ValueError(
@@ -198,14 +199,14 @@ def race(runs: Mapping[str, Any], *, seconds: float | None = None) -> Live:
 
 
 def race_slider(runs: Mapping[str, Any]) -> Slider:
-    """Return the control of a race: from 1% of the fastest run to the end of the slowest."""
+    """Return the slider of a race, from 1% of the fastest run's time to the end of the slowest run."""
     times = [float(run.time) for run in runs.values()]
     first = float(f"{min(times) / 100:.2g}")
     return Slider(first, max(times), unit="s", log=True, play=True)
 
 
 def race_scene(runs: Mapping[str, Any], seconds: float) -> Scene:
-    """Return bars, sentence and table of a race after ``seconds``."""
+    """Return a picture of a race after ``seconds``, with a bar for each run."""
     standings = standings_at(runs, seconds)
     layers = {
         "way": track_layer(standings),
@@ -238,7 +239,7 @@ def standings_at(runs: Mapping[str, Any], seconds: float) -> Standings:
             state = text("live.race.done", time=run.timeline.end)
         else:
             progress = progress_in_steps(run.timeline, seconds)
-            ended = int(progress + 1e-9)  # a step that is over but for rounding has ended
+            ended = int(progress + 1e-9)  # a step counts as ended if only rounding is missing
             share = progress / total
             state = f"{share:.1%}"
         shares.append(share)
@@ -251,15 +252,15 @@ def standings_at(runs: Mapping[str, Any], seconds: float) -> Standings:
 
 
 def progress_in_steps(timeline: Timeline, seconds: float) -> float:
-    """Return the number of steps that are over, with the part of those under way."""
-    period = np.where(timeline.period > 0, timeline.period, np.inf)  # (G,) [s] of each step group
+    """Return the number of steps that have ended, plus the fraction done of each step under way."""
+    period = np.where(timeline.period > 0, timeline.period, np.inf)  # (G,) of each step group [s]
     elapsed = seconds - timeline.group_start  # (G,) [s]
     steps = np.clip(elapsed / period, 0, timeline.repeat)  # (G,)
     return float(steps.sum())
 
 
 def track_layer(standings: Standings) -> Layer:
-    """Return an empty frame for each run, as long as the bar of a run that is done."""
+    """Return an empty frame for each run, as long as the bar of a finished run."""
     return boxes(
         _BAR_LEFT,
         standings.top,
@@ -271,7 +272,7 @@ def track_layer(standings: Standings) -> Layer:
 
 
 def bar_layer(standings: Standings) -> Layer:
-    """Return a bar for each run, as long as its share of the steps, and at least 1 px."""
+    """Return a bar for each run; its length shows the fraction of steps done, and is at least 1 px."""
     width = np.maximum(_BAR_WIDTH * standings.shares, 1.0)  # (R,) [px]
     notes = [", ".join(pair) for pair in zip(standings.states, standings.steps, strict=True)]
     return boxes(
@@ -286,7 +287,7 @@ def bar_layer(standings: Standings) -> Layer:
 
 
 def name_layer(standings: Standings) -> Layer:
-    """Return the names of the runs, right-aligned before the bars and cut to the room there."""
+    """Return the names of the runs, right-aligned in front of the bars, and shortened if they do not fit."""
     right = _BAR_LEFT - _MARGIN
     middle = standings.top + _BAR_HEIGHT / 2
     names = [rulers.fitted(label, right) for label in standings.labels]
@@ -294,7 +295,7 @@ def name_layer(standings: Standings) -> Layer:
 
 
 def state_layer(standings: Standings) -> Layer:
-    """Return the state of each run, behind the end of its frame."""
+    """Return the state of each run in words, to the right of its frame."""
     left = _BAR_LEFT + _BAR_WIDTH + _MARGIN
     middle = standings.top + _BAR_HEIGHT / 2
     return texts(left, middle, standings.states)
@@ -313,19 +314,22 @@ def sweep(
     said: str = "",
     **values: Any,
 ) -> Live:
-    """Show sweeps that follow controls: time or busbw against size or ranks; hover or arrow keys read the points.
+    """Show sweeps of time or bus bandwidth over size or ranks, with controls for their results.
+
+    Point at the curves or use the arrow keys to read their values. The first two predicted series get a mark where
+    they cross.
 
     Parameters
     ----------
     results : callable, Result, sequence of Result or mapping of label to these
-        What to draw, as in `views.sweep`; a callable takes the values of ``controls`` and returns it, or a pair
-        (results, sentence). The first two predicted series get a mark where they change places.
+        What to draw, as in `views.sweep`. A callable takes the values of ``controls`` and returns such results, or a
+        pair (results, sentence).
     y, x : str
-        "time" or "busbw" against "size" or "ranks".
+        Quantities on the axes: "time" or "busbw" over "size" or "ranks".
     controls : mapping of str to Slider or Choice
-        Controls of ``results``.
+        Controls whose values ``results`` takes.
     bounds, said
-        As in `views.sweep`; the sentence, unless given, names the ends of the first series.
+        Bounds as in `views.sweep`, and the sentence, which by default gives the ends of the first series.
     **values
         First values of the controls.
     """
@@ -351,7 +355,7 @@ def results_scene(
     /,
     **values: Any,
 ) -> Scene:
-    """Return sweeps as curves: ``results``, or what it returns for ``values`` if it is a callable."""
+    """Return a picture of sweeps: of ``results``, or of what it returns for ``values`` if it is callable."""
     drawn = results(**values) if callable(results) else results
     if isinstance(drawn, tuple) and isinstance(drawn[-1], str):
         drawn, sentence = drawn
@@ -363,12 +367,12 @@ def results_scene(
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What each of n ranks sends to each, and the sums that are drawn beside it."""
+    """What each of n ranks sends to each other rank, with the sums that are drawn as bars."""
 
     table: Floats  # (n, n) row: sender, column: receiver
     received: Floats  # (n,) sums of the columns
     sent: Floats  # (n,) sums of the rows
-    names: list[str]  # of the ranks
+    names: list[str]  # names of the ranks
 
     @property
     def ranks(self) -> int:
@@ -377,12 +381,12 @@ class Traffic:
 
     @property
     def mean(self) -> float:
-        """What a rank receives, and sends, on average."""
+        """What a rank receives on average, which is also what a rank sends on average."""
         return float(self.received.mean())
 
     @property
     def most(self) -> float:
-        """The largest of all sums."""
+        """The largest sum of any row or column."""
         return float(max(self.received.max(), self.sent.max()))
 
     @property
@@ -392,7 +396,7 @@ class Traffic:
 
     @property
     def places(self) -> Floats:
-        """Upper or left edge of each cell of a row or column, (n,) [px]."""
+        """Upper edge of each row and left edge of each column, relative to the map, (n,) [px]."""
         return self.cell * np.arange(self.ranks, dtype=np.float64)
 
     def times_mean(self, sums: Floats) -> list[str]:
@@ -407,17 +411,19 @@ def traffic(
     said: str = "",
     **values: Any,
 ) -> Live:
-    """Show how much each rank sends to each, such as one of `collectives.expert_tables`, in a map with controls.
+    """Show a map of how much each rank sends to each other rank, with controls for the amounts.
+
+    The result of `collectives.expert_tables` contains such tables.
 
     Parameters
     ----------
     table : callable or array_like, shape (n, n)
-        Row: the sender; column: the receiver. In any unit, >= 0. A callable takes the values of ``controls`` and
-        returns the table, or a pair (table, sentence).
+        Amounts in any unit, >= 0, with a row for each sender and a column for each receiver. A callable takes the
+        values of ``controls`` and returns such a table, or a pair (table, sentence).
     controls : mapping of str to Slider or Choice
-        Controls of ``table``.
+        Controls whose values ``table`` takes.
     said : str
-        The sentence; unless given it names the rank that receives most.
+        The sentence; by default it names the rank that receives most.
     **values
         First values of the controls.
     """
@@ -427,7 +433,7 @@ def traffic(
 
 
 def traffic_scene(table: Callable[..., Any] | ArrayLike, sentence: str, /, **values: Any) -> Scene:
-    """Return a table as a map: ``table``, or what it returns for ``values`` if it is a callable."""
+    """Return the map of a table: of ``table``, or of what it returns for ``values`` if it is callable."""
     drawn = table(**values) if callable(table) else table
     if isinstance(drawn, tuple):
         return traffic_map(*drawn)
@@ -435,7 +441,7 @@ def traffic_scene(table: Callable[..., Any] | ArrayLike, sentence: str, /, **val
 
 
 def traffic_map(table: ArrayLike, sentence: str = "") -> Scene:
-    """Return a table as a map, under ``sentence`` or one that names the rank that receives most."""
+    """Return the map of a table with ``sentence`` or, if that is empty, one that names the rank that receives most."""
     traffic = traffic_of(table)
     layers = {
         "map": cells_layer(traffic),
@@ -462,12 +468,13 @@ def traffic_map(table: ArrayLike, sentence: str = "") -> Scene:
 
 
 def traffic_of(table: ArrayLike) -> Traffic:
-    """Return a table with its sums.
+    """Return a table with the sums of its rows and columns.
 
     Raises
     ------
     ValueError
-        If it is no square table of numbers >= 0, one of them larger, or has too many ranks.
+        If the table is not square, has fewer than 2 or more than 128 ranks, or contains anything but finite numbers
+        >= 0, of which at least one is above 0.
     """
     amounts = np.asarray(table, dtype=np.float64)
     ranks = len(amounts) if amounts.ndim == 2 else 0
@@ -483,9 +490,9 @@ def traffic_of(table: ArrayLike) -> Traffic:
 
 
 def cells_layer(traffic: Traffic) -> Layer:
-    """Return the map, brighter where more is sent.
+    """Return the cells of the map, brighter where more is sent.
 
-    Cells are lines as thick as a cell is high: thousands of boxes take seconds to print.
+    Each cell is drawn as a line as thick as the cell is high, because printing thousands of boxes takes seconds.
     """
     row, column = np.indices(traffic.table.shape).reshape(2, -1)  # (n * n,) each
     left = _MAP_LEFT + traffic.cell * column
@@ -497,7 +504,7 @@ def cells_layer(traffic: Traffic) -> Layer:
 
 
 def received_layer(traffic: Traffic) -> Layer:
-    """Return a bar above each column, as high as what the rank receives."""
+    """Return a bar above each column, whose height shows what the rank receives."""
     height = _LONGEST_BAR * traffic.received / traffic.most
     return boxes(
         _MAP_LEFT + traffic.places,
@@ -512,7 +519,7 @@ def received_layer(traffic: Traffic) -> Layer:
 
 
 def sent_layer(traffic: Traffic) -> Layer:
-    """Return a bar beside each row, as long as what the rank sends."""
+    """Return a bar beside each row, whose length shows what the rank sends."""
     return boxes(
         _MAP_RIGHT + _BARS_GAP,
         _MAP_TOP + traffic.places,
@@ -526,7 +533,7 @@ def sent_layer(traffic: Traffic) -> Layer:
 
 
 def mean_height(traffic: Traffic) -> float:
-    """Return where the mean stands among the bars above the map [px]."""
+    """Return the height in the picture of the mean of the bars above the map [px]."""
     return _MAP_TOP - _BARS_GAP - _LONGEST_BAR * traffic.mean / traffic.most
 
 
@@ -538,7 +545,7 @@ def mean_layer(traffic: Traffic) -> Layer:
 
 
 def traffic_words(traffic: Traffic) -> Layer:
-    """Return the words around the map: first and last rank, what bars and colours say."""
+    """Return the words around the map: the first and the last rank, and what bars and colours show."""
     last = str(traffic.ranks - 1)
     right_of_map = _MAP_RIGHT + _BARS_GAP
     below = _MAP_BOTTOM + 12
@@ -563,19 +570,19 @@ def ruler(
     *,
     rate: float | None = None,
 ) -> Live:
-    """Show rates on a logarithmic ruler, with a mark that a slider moves.
+    """Show rates on a logarithmic ruler, with a link to compare them with, whose rate a slider sets.
 
     Parameters
     ----------
     measured, links : mapping
         As in `views.ruler`.
     rate : float, optional
-        First value of the slider. [GB/s]
+        First value of the slider, 0.01..1e4; by default the middle of the ruler. [GB/s]
     """
     held: tuple[str, ...] = ()
     rates = {name: value for name, value in measured.items() if not isinstance(value, Result)}
     if len(rates) < len(measured):
-        # A result is more than its rate: then the line of code names the variables.
+        # A result is more than its rate, so the line of code has to name the variables.
         held = ("measured", "links")
     else:
         measured = rounded_rates(rates)
@@ -595,19 +602,19 @@ def ruler(
 
 
 def rounded_rates(rates: Mapping[str, units.Quantity]) -> dict[str, str]:
-    """Return rates as they are shown: a short line of code then gives the same picture."""
+    """Return rates rounded as they are shown, so that a short line of code gives the same picture."""
     return {name: units.format_rate(units.rate(rate, name)) for name, rate in rates.items()}
 
 
 def rate_scene(marks: list[rulers.RulerMark], unit: str, rate: float) -> Scene:
-    """Return a ruler with marks and a movable ``rate``, which is in ``unit``."""
+    """Return a picture of a ruler with marks and a movable ``rate``, given in ``unit``."""
     return rulers.ruler_scene(marks, units.rate(f"{rate} {unit}"))
 
 
 def range_scene(
     ends: tuple[float, float], marks: tuple[float, float, float], unit: str, said: str
 ) -> Scene:
-    """Return a logarithmic ruler with a range and a best value, in ``unit``.
+    """Return a picture of a logarithmic ruler with a range and a best value in it.
 
     Parameters
     ----------
@@ -616,7 +623,7 @@ def range_scene(
     marks : tuple of float
         Low end, best value and high end of the range.
     unit, said : str
-        Unit of all values; the sentence.
+        Unit of all values; sentence of the picture.
     """
     low, best, high = marks
     to_x = log_axis(*ends, _RULER_LEFT, _RULER_RIGHT)
@@ -636,20 +643,20 @@ def range_scene(
 
 
 def tick_label(value: float) -> str:
-    """Return a value at a tick: with groups of digits, and from a million on as a power of ten."""
+    """Write a value at a tick: with grouped thousands, and from a million on as a power of ten."""
     if value < 1e6:
         return f"{value:,g}"
     return f"{value:g}"
 
 
 def range_layer(one_end: float, other_end: float) -> Layer:
-    """Return a band between two ends [px], in either order, at least 2 px wide."""
+    """Return a band between two ends [px], given in either order; it is at least 2 px wide."""
     left, right = sorted((one_end, other_end))
     return boxes(left, 14.0, max(right - left, 2.0), 24.0, colour=COLOUR["guess"], alpha=0.35)
 
 
 def best_layer(x: Floats) -> Layer:
-    """Return the best value as a dot at ``x`` (1,) [px] that the learner can drag."""
+    """Return the dot of the best value at ``x`` (1,) [px], which the learner can drag."""
     return Layer(
         "dots",
         {

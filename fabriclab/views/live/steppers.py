@@ -1,4 +1,4 @@
-"""Live collective stepper: chunks move over the fabric, and values add up where they arrive."""
+"""Live collective stepper: chunks move over a fabric, and their values are added or copied where they arrive."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fabriclab.views.live.widget import Control, Live, Slider, Table, live_view
 from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, boxes, ink_on, lines, shade, texts
 
 _MOST_RANKS = 16
-_MOST_CELLS = 256  # of a rank: a block for each pair
+_MOST_CELLS = 256  # cells of a rank, enough for a block for each pair of ranks
 
 # The network, in px: rows of nodes from the switches down to the endpoints.
 _LEFT = 72.0  # room for the names of the blocks
@@ -28,30 +28,30 @@ _TOP = 34.0
 _ROW = 62.0
 _BELOW_NETWORK = 46
 _NODE_HEIGHT = 22.0
-_NARROWEST_COLUMN = 36  # nodes that are closer have no room for cells below them
+_NARROWEST_COLUMN = 36  # nodes closer together have no room for cells below them
 
 # Cells below the network, in px: a column for each participant, a row for each block.
 _CELL = 20.0
-_ALL_CELLS = 512.0  # most height of the cells of a rank together
-_READABLE_CELL = 14.0  # least height of a cell that holds a number
+_ALL_CELLS = 512.0  # greatest total height of a rank's cells
+_READABLE_CELL = 14.0  # least height of a cell that shows a number
 _WIDEST_CELL = 64.0
 _LETTER = 7.7
-_BETWEEN_BANDS = 30  # room for the heads of the switches
+_BETWEEN_BANDS = 30  # room for the heads of the switches' columns
 
-# Chunks, in px. They rest in piles: above the cells of a rank, or above a switch.
+# Chunks, in px. Between steps they rest in piles, above the cells of a rank or above a switch.
 _CHUNK_HEIGHT = 17.0
 _CHUNK_GAP = 3.0
 _ABOVE_CELLS = 25.0
-_SINGLE = 3  # so many chunks stand above each other at a rank before the pile spreads
-_COLUMNS_ASIDE = 12  # of a pile, on each side
-_LEVEL_OF_RANKS = -9  # all ranks are one level, and below all rows of the network
+_SINGLE = 3  # so many chunks of a rank are stacked before its pile gets wider
+_COLUMNS_ASIDE = 12  # columns of a pile on each side of its middle
+_LEVEL_OF_RANKS = -9  # all ranks share one level, below all rows of the network
 
 
 # Places of piles --------------------------------------------------------------------------------
 
 
 def columns_of_pile() -> list[int]:
-    """Return the columns of a pile, the middle first, then to the left and right in turn."""
+    """Return the columns of a pile in the order in which they fill: the middle, then left and right in turn."""
     columns = [0]
     for aside in range(1, _COLUMNS_ASIDE + 1):
         columns += [-aside, aside]
@@ -59,7 +59,7 @@ def columns_of_pile() -> list[int]:
 
 
 def places_at_rank() -> list[tuple[int, int]]:
-    """Return row and column of the places above a rank, the best first: a high pile is three wide."""
+    """Return row and column of the places above a rank, the best first; from the fourth row on, three are abreast."""
     places = []
     for row in range(2 * _MOST_CELLS):
         width = 1 if row < _SINGLE else 3
@@ -69,7 +69,7 @@ def places_at_rank() -> list[tuple[int, int]]:
 
 
 def places_at_switch() -> list[tuple[int, int]]:
-    """Return row and column of the places above a switch, the best first: in pairs of rows."""
+    """Return row and column of the places above a switch, the best first; they fill in pairs of rows."""
     places = []
     for row in range(0, 2 * _MOST_CELLS, 2):
         for column in columns_of_pile():
@@ -97,28 +97,28 @@ def stepper(
     options: Mapping[str, Any] | None = None,
     step: int = 0,
 ) -> Live:
-    """Step through any registered algorithm: which chunk goes where, and what each rank and switch then holds.
+    """Step through any registered algorithm: which chunk goes where, and what each rank and switch then has.
 
-    Rank r begins with the number r + 1 in each of its blocks. A cell shows the number that a block has reached; its
-    shade says from how many ranks something is in it. Chunks of one block that meet in a switch become one.
+    Rank r begins with the number r + 1 in each of its blocks. A cell shows the present number of a block, and its shade
+    shows how many ranks have contributed to it. When chunks of the same block meet in a switch, they become one.
 
     Parameters
     ----------
     collective, algorithm, n_ranks, root, segments, pipelined, options
-        As in `fabriclab.simulate`; at most 16 ranks and 256 blocks times segments. Numbers stand in the cells
-        of up to 36.
+        As in `fabriclab.simulate`, with at most 16 ranks, and 256 blocks times segments. Cells show their numbers if
+        blocks times segments are at most 36.
     fabric : Fabric, optional
-        On whose links the chunks move, at most 200 nodes; a crossbar unless given.
+        Network on whose links the chunks move, with at most 200 nodes; by default a crossbar.
     switches : array_like, shape (n_switches,), optional
-        Node for each switch of the schedule that adds or multicasts, as in `fabriclab.lower.lower`; the first of those
-        farthest from the endpoints unless given.
+        Node for each switch of the schedule that adds or multicasts, as in `fabriclab.lower.lower`; by default all are
+        at the first of the switches farthest from the endpoints.
     step : int
         Step to show first; 0 is before the first step.
 
     Raises
     ------
     ValueError
-        If there are too many ranks or cells to be read.
+        If there are too many ranks, cells or nodes to be readable.
     """
     cut = {"segments": segments, "pipelined": pipelined, **(options or {})}
     plan = collectives.build(collective, algorithm, n_ranks, root=root, **cut)
@@ -149,7 +149,7 @@ def stepper(
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What stays the same from step to step: what is played, and where everything stands."""
+    """What stays the same from step to step: the schedule with its states, and the place of everything."""
 
     show: Played
     network: NetworkPlaces
@@ -158,12 +158,12 @@ class Stage:
 
 
 def prepare(plan: Schedule, fabric: Fabric, switches: ArrayLike | None) -> Stage:
-    """Return a schedule on a fabric, played to its end and laid out.
+    """Return a schedule on a fabric, with the states after all steps and the layout of the picture.
 
     Raises
     ------
     ValueError
-        If there are too many ranks, cells or nodes to be read, or the schedule does not fit the fabric.
+        If there are too many ranks, cells or nodes to be readable, or the schedule does not fit the fabric.
     """
     more = "of a stepper (schedule.draw() shows more)"
     units.count(plan.n_ranks, f"ranks {more}", 1, _MOST_RANKS)
@@ -177,7 +177,7 @@ def prepare(plan: Schedule, fabric: Fabric, switches: ArrayLike | None) -> Stage
 def stepper_scene(stage: Stage, step: int) -> Scene:
     """Return the picture after ``step`` steps."""
     show = stage.show
-    group = show.steps[step - 1] if step else None  # the step that has just been done
+    group = show.steps[step - 1] if step else None  # the last step done
     states = show.states_after(step)
     layers = {
         **network_layers(show, stage.network),
@@ -203,11 +203,11 @@ def stepper_scene(stage: Stage, step: int) -> Scene:
 
 @dataclass(frozen=True, slots=True)
 class CellStates:
-    """What all cells hold at one moment: an entry for each cell of each participant in turn."""
+    """The contents of all cells at one moment: arrays with the cells of each participant in turn."""
 
-    value: NDArray[Any]  # the number in it
-    filled: Flags  # whether there is one
-    share: Floats  # of the ranks, from which something is in it, 0..1
+    value: NDArray[Any]  # the number in the cell
+    filled: Flags  # whether the cell has a number
+    share: Floats  # fraction of all ranks that have contributed, 0..1
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,15 +216,15 @@ class Played:
 
     plan: Schedule
     fabric: Fabric
-    node: Ints  # (P,) of each participant: ranks, then switches
+    node: Ints  # (P,) node of each participant: ranks, then switches
     steps: list[StepGroup]
     value: NDArray[Any]  # (steps + 1, P, segments, blocks) number in each cell
     filled: Flags  # of the same shape
-    ranks: Ints  # of the same shape; bit r: something of rank r is in the cell
+    ranks: Ints  # of the same shape; bit r: rank r has contributed
 
     @property
     def rows(self) -> int:
-        """Number of cells of a participant: one for each block of each segment."""
+        """Number of cells of each participant: one for each block of each segment."""
         return self.plan.n_blocks * self.plan.segments
 
     @property
@@ -234,7 +234,7 @@ class Played:
 
     @property
     def blocks(self) -> list[str]:
-        """Names of the cells of a participant."""
+        """Names of the cells of a participant, segment by segment."""
         plan = self.plan
         names = []
         for segment in range(plan.segments):
@@ -250,7 +250,7 @@ class Played:
         return text("live.stepper.switch", r=participant - n_ranks)
 
     def states_after(self, step: int) -> CellStates:
-        """Return what all cells hold after a number of steps."""
+        """Return the contents of all cells after ``step`` steps."""
         return CellStates(
             value=self.value[step].ravel(),
             filled=self.filled[step].ravel(),
@@ -259,9 +259,10 @@ class Played:
 
 
 def played(plan: Schedule, fabric: Fabric, switches: ArrayLike | None) -> Played:
-    """Return a schedule with the states of all cells; rank r begins with r + 1 in each block.
+    """Return a schedule with the states of all cells after each step; rank r begins with r + 1 in each block.
 
-    Switches of the schedule stand in the nodes ``switches``, or all in the first of those farthest from the endpoints.
+    The switches of the schedule are at the nodes ``switches``, or by default all at the first of the switches farthest
+    from the endpoints.
     """
     n_ranks = plan.n_ranks
     if switches is None:
@@ -269,7 +270,7 @@ def played(plan: Schedule, fabric: Fabric, switches: ArrayLike | None) -> Played
         switch_nodes = np.full(plan.n_switches, farthest)
     else:
         switch_nodes = np.asarray(switches)
-    lower(plan, fabric, 0.0, switches=switch_nodes)  # refuses what does not fit
+    lower(plan, fabric, 0.0, switches=switch_nodes)  # raises if the schedule does not fit
 
     value, filled = collectives.trace(plan, np.arange(1, n_ranks + 1))
     ranks, _ = collectives.trace(plan, 1 << np.arange(n_ranks), np.bitwise_or)
@@ -289,7 +290,7 @@ def played(plan: Schedule, fabric: Fabric, switches: ArrayLike | None) -> Played
 
 @dataclass(frozen=True, slots=True)
 class NetworkPlaces:
-    """Where the nodes and cables of the fabric stand. [px]."""
+    """Places of the nodes and cables of the fabric in the picture. [px]."""
 
     marks: Marks
     x: Floats  # (M,) middle of each box
@@ -300,15 +301,15 @@ class NetworkPlaces:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Above which place and level the chunks of each participant rest."""
+    """The place above which the chunks of each participant rest, and its level."""
 
-    x: Floats  # (P,) middle of its pile [px]
-    level: Ints  # (P,) piles of one level must not overlap
+    x: Floats  # (P,) middle of the pile [px]
+    level: Ints  # (P,) level of the pile; piles of one level must not overlap
 
 
 @dataclass(frozen=True, slots=True)
 class Piles:
-    """How high the highest piles are, as negative numbers: y points downwards. [px]."""
+    """Heights of the highest piles, as negative numbers because y points downwards. [px]."""
 
     at_ranks: float
     at_switches: float
@@ -316,7 +317,7 @@ class Piles:
 
 @dataclass(frozen=True, slots=True)
 class CellPlaces:
-    """Where the cells of all participants stand, and where their piles begin. [px]."""
+    """Places of the cells of all participants, and of the lower ends of their piles. [px]."""
 
     x: Floats  # (P, rows) middle of each cell
     y: Floats  # (P, rows) upper edge
@@ -324,27 +325,27 @@ class CellPlaces:
     height: float
     bottom: float
     pile_foot: Floats  # (P,) middle of the lowest chunk of each pile
-    words: dict[str, Layer]  # beside and above the cells
+    words: dict[str, Layer]  # names beside and above the cells
 
     @property
     def is_readable(self) -> bool:
-        """Whether a cell has room for a number."""
+        """Whether cells have room for their numbers."""
         return self.height >= _READABLE_CELL
 
 
 def laid_out(show: Played) -> Stage:
-    """Return where network, piles and cells stand; the endpoints in use spread over the width."""
+    """Return the places of the network, the piles and the cells, from the top to the bottom of the picture."""
     plan = show.plan
     n_ranks = plan.n_ranks
     marks = marks_of(show.fabric, False)
     left = float((marks.x - marks.width / 2).min())
     right = float((marks.x + marks.width / 2).max())
-    unit = (WIDTH - _LEFT - 8) / (right - left)  # [px] of one endpoint
+    unit = (WIDTH - _LEFT - 8) / (right - left)  # room for one endpoint [px]
     x = _LEFT + (marks.x - left) * unit  # (M,)
 
-    box = marks.of_node[show.node]  # (P,) of each participant
+    box = marks.of_node[show.node]  # (P,) box of each participant
     column = rank_columns(x[box[:n_ranks]])
-    # Chunks rest at the column of a rank, or above the switch that a participant is.
+    # Chunks rest above the column of a rank, or above the node of a switch.
     columns = Columns(
         x=np.append(column, x[box[n_ranks:]]),
         level=np.append(np.full(n_ranks, _LEVEL_OF_RANKS), marks.row[box[n_ranks:]]),
@@ -372,19 +373,19 @@ def laid_out(show: Played) -> Stage:
 
 
 def rank_columns(below_nodes: Floats) -> Floats:
-    """Return the columns of the cells of ranks: below their nodes if there is room, else side by side. [px]."""
+    """Return the middle of each rank's column of cells: below its node if there is room, else evenly spaced. [px]."""
     if np.all(np.diff(np.sort(below_nodes)) > _NARROWEST_COLUMN):
         return below_nodes
     return evenly(below_nodes.size)
 
 
 def evenly(n: int) -> Floats:
-    """Return the middles of n columns over the width [px]."""
+    """Return the middles of n columns that divide the width evenly [px]."""
     return _LEFT + (WIDTH - _LEFT) * (np.arange(n) + 0.5) / n
 
 
 def highest_piles(plan: Schedule, columns: Columns, steps: list[StepGroup]) -> Piles:
-    """Return how high piles become in any step, at ranks and at switches."""
+    """Return the greatest height of piles in any step, at ranks and at switches."""
     at_ranks = 0.0
     at_switches = 0.0
     for step in steps:
@@ -401,15 +402,15 @@ def highest_piles(plan: Schedule, columns: Columns, steps: list[StepGroup]) -> P
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """The cells of all ranks, or of all switches: a column for each, a row for each block.
+    """The cells of all ranks, or of all switches, with a column for each participant and a row for each block.
 
-    A few switches are turned: they have a row each, and blocks have columns.
+    With only a few switches, ``is_turned`` exchanges the two: each switch has a row, and each block a column.
     """
 
-    heads: list[str]  # above the columns
-    short_heads: list[str]  # where there is less room
-    short_title: str  # stands once, before short heads
-    sides: list[str]  # beside the rows
+    heads: list[str]  # names above the columns
+    short_heads: list[str]  # names where there is less room
+    short_title: str  # said once, to the left of short heads
+    sides: list[str]  # names beside the rows
     column: Floats  # middle of each column [px]
     top: float  # [px]
     cell: float  # height of a cell [px]
@@ -427,7 +428,7 @@ class Band:
 
     @property
     def left(self) -> float:
-        """End of the names beside the rows [px]."""
+        """Right end of the names beside the rows [px]."""
         return float(self.column.min()) - self.width / 2 - 6
 
     @property
@@ -436,13 +437,13 @@ class Band:
         return self.top + self.cell * len(self.sides)
 
     def places(self) -> Floats:
-        """Return middle and upper edge of each cell, (2, participants, blocks). [px]."""
+        """Return the middle (x) and the upper edge (y) of each cell, (2, participants, blocks). [px]."""
         row = self.top + self.cell * np.arange(len(self.sides))
         grid = np.array(np.broadcast_arrays(self.column, row[:, None]))  # (2, rows, columns)
         return grid if self.is_turned else grid.transpose(0, 2, 1)
 
     def head_layer(self) -> Layer:
-        """Return the names above the columns; without room for them a title and short names."""
+        """Return the names above the columns or, if they have no room, a title and short names."""
         x = self.column
         align = np.ones(self.column.size)
         words = self.heads
@@ -454,7 +455,7 @@ class Band:
         return texts(x, self.top - 8, words, align=align, size=11.0)
 
     def side_layer(self) -> Layer:
-        """Return the names beside the rows, as many as have room."""
+        """Return as many of the names beside the rows as have room."""
         middle = self.top + self.cell * (np.arange(len(self.sides)) + 0.5) - 1.5
         every = int(np.ceil(_READABLE_CELL / self.cell))
         shown = slice(every // 2, None, every)
@@ -462,7 +463,7 @@ class Band:
 
 
 def cell_places(show: Played, column: Floats, top: float, pile_foot: Floats) -> CellPlaces:
-    """Return where the cells of ranks stand from ``top`` on, and below them those of switches. [px]."""
+    """Return the places of the cells: those of ranks from ``top`` downwards, and those of switches below. [px]."""
     plan = show.plan
     n_ranks = plan.n_ranks
     height = min(_CELL, _ALL_CELLS / show.rows)
@@ -485,7 +486,7 @@ def cell_places(show: Played, column: Floats, top: float, pile_foot: Floats) -> 
 
 
 def band_of_ranks(show: Played, column: Floats, top: float, cell: float) -> Band:
-    """Return the cells of all ranks: a column for each rank."""
+    """Return the cells of all ranks, with a column for each rank."""
     heads = show.participants[: show.plan.n_ranks]
     return Band(
         heads=heads,
@@ -500,7 +501,7 @@ def band_of_ranks(show: Played, column: Floats, top: float, cell: float) -> Band
 
 
 def band_of_switches(show: Played, top: float, cell: float) -> Band:
-    """Return the cells of all switches: a row for each of a few switches, else a column."""
+    """Return the cells of all switches, with a row for each if there are fewer switches than cells, else a column."""
     switches = show.participants[show.plan.n_ranks :]
     blocks = block_heads(show)
     if len(switches) < show.rows:
@@ -527,12 +528,12 @@ def band_of_switches(show: Played, top: float, cell: float) -> Band:
 
 
 def block_heads(show: Played) -> list[str]:
-    """Return the names of the blocks as they stand beside rows."""
+    """Return the names of the blocks as they are written beside rows."""
     return [text("live.stepper.block", b=name) for name in show.blocks]
 
 
 def written_cells(show: Played, group: StepGroup) -> Flags:
-    """Return which cells a step has written, (P, rows)."""
+    """Return which cells a step writes, (P, rows)."""
     n_blocks = show.plan.n_blocks
     written = np.zeros((show.plan.n_participants, show.rows), dtype=bool)
     transfers = zip(group.target, group.first, group.count, group.segment, strict=True)
@@ -543,7 +544,7 @@ def written_cells(show: Played, group: StepGroup) -> Flags:
 
 
 def cell_layers(stage: Stage, states: CellStates, group: StepGroup | None) -> dict[str, Layer]:
-    """Return all cells with their numbers; those that the last step has written have an edge in red."""
+    """Return all cells with their numbers; cells that the last step wrote have a red edge."""
     cells = stage.cells
     x = cells.x.ravel()
     y = cells.y.ravel()
@@ -576,14 +577,14 @@ def cell_layers(stage: Stage, states: CellStates, group: StepGroup | None) -> di
 
 
 def cell_edges(show: Played, group: StepGroup | None) -> Floats:
-    """Return the colour of the edge of each cell of each participant in turn."""
+    """Return the colour of the edge of each cell, participant by participant."""
     if group is None:
         return np.full(show.plan.n_participants * show.rows, COLOUR["grey"])
     return np.where(written_cells(show, group).ravel(), COLOUR["failed"], COLOUR["grey"])
 
 
 def cell_names(show: Played) -> list[str]:
-    """Return the name of each cell of each participant in turn."""
+    """Return the name of each cell, participant by participant."""
     names = []
     blocks = show.blocks
     for participant in show.participants:
@@ -593,7 +594,7 @@ def cell_names(show: Played) -> list[str]:
 
 
 def cell_notes(show: Played, states: CellStates) -> list[str]:
-    """Return what each cell holds, in words."""
+    """Return the contents of each cell in words."""
     notes = []
     for value, share, filled in zip(states.value, states.share, states.filled, strict=True):
         if filled:
@@ -605,7 +606,7 @@ def cell_notes(show: Played, states: CellStates) -> list[str]:
 
 
 def states_table(show: Played, states: CellStates) -> Table:
-    """Return a row for each cell of each participant: its number, and from how many ranks it is."""
+    """Return a table with a row for each cell: its number, and how many ranks have contributed to it."""
     plan = show.plan
     participants: Any = np.arange(plan.n_ranks)
     if plan.n_switches:
@@ -625,7 +626,7 @@ def states_table(show: Played, states: CellStates) -> Table:
 
 
 def key_layers() -> dict[str, Layer]:
-    """Return what the colours of chunks mean: added or copied."""
+    """Return the key to the colours of chunks: added or copied."""
     x = np.array([12.0, 112.0])
     colours = np.array([COLOUR["predicted"], COLOUR["other1"]])
     words = [text("live.stepper.legend_added"), text("live.stepper.legend_copied")]
@@ -656,12 +657,12 @@ def network_layers(show: Played, network: NetworkPlaces) -> dict[str, Layer]:
 
 
 def chunk_names(plan: Schedule, step: StepGroup) -> list[str]:
-    """Return the blocks in each chunk of a step, as they stand on it."""
+    """Return the names of the blocks in each chunk of a step, as they are written on it."""
     return list(map(plan.block_name, step.first, step.segment, step.count))
 
 
 def chunk_width(plan: Schedule, step: StepGroup) -> float:
-    """Return how wide the chunks of a step must be for their names [px]."""
+    """Return the width that the chunks of a step need for their names [px]."""
     longest = max(map(len, chunk_names(plan, step)), default=0)
     return max(26.0, 8.0 + 7.0 * longest)
 
@@ -669,10 +670,10 @@ def chunk_width(plan: Schedule, step: StepGroup) -> float:
 def resting_places(
     plan: Schedule, columns: Columns, participants: NDArray[np.int32], step: StepGroup
 ) -> Floats:
-    """Return where the chunks of a step stand at ``participants`` (T,), so that none hides another.
+    """Return the resting places of the chunks of a step at ``participants`` (T,), where none hides another.
 
-    The result (T, 2) is x and, from the lowest row of the pile, y [px]. A high pile at a rank is three wide; above a
-    switch it is two high, and chunks of one block are one.
+    The result (T, 2) is x, and y relative to the lowest row of the pile [px]. A high pile at a rank is three wide. A
+    pile above a switch is two high as long as there is room, and chunks of the same block share one place.
     """
     width = chunk_width(plan, step)
     names = chunk_names(plan, step)
@@ -703,7 +704,7 @@ def resting_places(
 
 
 def earlier_at_same(participants: NDArray[np.int32]) -> Ints:
-    """Return for each chunk how many before it are at the same participant, (T,)."""
+    """Return for each chunk how many earlier chunks are at the same participant, (T,)."""
     counts = []
     for i, participant in enumerate(participants):
         counts.append(np.count_nonzero(participants[:i] == participant))
@@ -711,7 +712,7 @@ def earlier_at_same(participants: NDArray[np.int32]) -> Ints:
 
 
 def mover_layer(stage: Stage, group: StepGroup | None) -> Layer:
-    """Return the chunks of a step on the links that they take, green where they are added."""
+    """Return the chunks of a step, which move along their links; blue ones will be added, purple ones copied."""
     if group is None:
         return Layer("movers", {**lines([]).fields, "w": 24.0, "h": _CHUNK_HEIGHT})
     plan = stage.show.plan
@@ -732,18 +733,18 @@ def mover_layer(stage: Stage, group: StepGroup | None) -> Layer:
 
 
 def places_on_page(stage: Stage, participants: NDArray[np.int32], group: StepGroup) -> Floats:
-    """Return where the chunks of a step rest at ``participants``, (T, 2). [px]."""
+    """Return the resting places of the chunks of a step at ``participants`` in the picture, (T, 2). [px]."""
     places = resting_places(stage.show.plan, stage.columns, participants, group)
     places[:, 1] += stage.cells.pile_foot[participants]
     return places
 
 
 def nodes_on_routes(show: Played, group: StepGroup) -> list[list[int]]:
-    """Return the nodes that each transfer of a step passes, its source first."""
+    """Return the nodes on the route of each transfer of a step, from its source to its target."""
     source = show.node[group.source]  # (T,)
     target = show.node[group.target]  # (T,)
     nodes = [[int(node)] for node in source]
-    leaves = np.flatnonzero(source != target)  # several switches may stand in one node
+    leaves = np.flatnonzero(source != target)  # several switches may be at one node
     flows = Flows.make(source[leaves], target[leaves], 1.0)
     routes = routing.route(show.fabric, flows)
     for row, transfer in enumerate(leaves):
@@ -755,7 +756,7 @@ def nodes_on_routes(show: Played, group: StepGroup) -> list[list[int]]:
 
 
 def caption_after(show: Played, step: int, states: CellStates) -> str:
-    """Return the sentence on a step: what moved, and which blocks are whole."""
+    """Return the sentence after a step: how many blocks moved, and how many cells are complete."""
     plan = show.plan
     if step == 0:
         caption = text("live.stepper.before", steps=plan.n_steps)
@@ -786,14 +787,14 @@ def caption_after(show: Played, step: int, states: CellStates) -> str:
 
 
 def whole_cells(show: Played, states: CellStates) -> int:
-    """Return how many cells of ranks hold something from every rank."""
+    """Return how many cells of ranks have contributions from every rank."""
     of_ranks = slice(0, show.plan.n_ranks * show.rows)
     contributors = np.round(states.share[of_ranks] * show.plan.n_ranks)
     return int(np.sum(states.filled[of_ranks] & (contributors == show.plan.n_ranks)))
 
 
 def moves_in_words(show: Played, group: StepGroup) -> str:
-    """Return who sends what to whom in a step."""
+    """Return in words who sends what to whom in a step."""
     names = chunk_names(show.plan, group)
     moves = []
     for source, target, name, count, reduce in zip(

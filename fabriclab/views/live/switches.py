@@ -1,4 +1,4 @@
-"""Live views of switches that add: packets in a pipeline, the pool, integers for floats, trees for jobs, what pays."""
+"""Live views of in-network reduction: packets in a switch, its pool, integer sums, trees of jobs, when it pays."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, li
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, ink_on, lines, texts
 from fabriclab.views.sweeps import curve, sweep_scene
 
-# What reaches a switch: worker and chunk; "-": lost on its way there, "/A": the answer to A is lost.
+# Packets by worker and chunk; "-": lost on the way to the switch, "/A": the answer to A is lost.
 _STORIES = {
     "all well": "A0 B0 A1 B1 A2 B2",
     "a packet is lost": "A0- B0 B0 A0 A1 B1 A2 B2",
@@ -30,9 +30,9 @@ _STORIES = {
     "a copy comes late": "A0 B0 A1 B1 A0 B2 A2",
 }
 _WORKERS = "AB"
-_PARTS = ("seen", "left", "sums")  # of a slot, each with two cells
+_PARTS = ("seen", "left", "sums")  # parts of a slot, with two cells each
 
-# The picture of packets, in px: a row for each packet, and in it the cells of the slot in pairs.
+# The picture of packets, in px: a row for each packet, with the cells of the slot in pairs.
 _CELL_LEFT = 72.0 + 46.0 * np.arange(6) + 16.0 * (np.arange(6) // 2)
 _CELL_WIDTH = 42.0
 _CELL_HEIGHT = 20.0
@@ -42,7 +42,7 @@ _ROW_STEP = 26.0
 
 _LINK = 12.5e9  # illustrative: a link of 100 Gb/s
 _HOSTS = 16
-_VALUES = 256  # of a block
+_VALUES = 256  # values of a block
 _SMALLEST = -LARGEST - 1  # the smallest integer of 32 bits
 
 
@@ -51,45 +51,45 @@ _SMALLEST = -LARGEST - 1  # the smallest integer of 32 bits
 
 @dataclass(frozen=True, slots=True)
 class StoryEvent:
-    """A packet on its way to the switch, and what the network does to it."""
+    """A packet that a worker sends to the switch, and what the network does to it."""
 
-    worker: int  # place in `_WORKERS`
+    worker: int  # index in `_WORKERS`
     chunk: int
-    is_lost: bool  # before it reaches the switch
-    answer_is_lost: bool  # the answer of the switch to one worker
+    is_lost: bool  # lost before it reaches the switch
+    answer_is_lost: bool  # whether the switch's answer to one worker is lost
 
     @property
     def name(self) -> str:
-        """Worker and chunk in words, such as "A 0"."""
+        """The worker and the chunk in words, such as "A 0"."""
         return f"{_WORKERS[self.worker]} {self.chunk}"
 
     @property
     def right_sum(self) -> int:
-        """Sum of this chunk over both workers: A adds 1, 2 and 3, and B ten times as much."""
+        """Correct sum of this chunk over both workers: A adds 1, 2 and 3, and B ten times as much."""
         return 11 * (self.chunk + 1)
 
 
 @dataclass(frozen=True, slots=True)
 class PacketStep:
-    """A packet of a story, with what the switch did and held after it."""
+    """A packet of a story, with what the switch did and the contents of its slot before and after."""
 
     event: StoryEvent
-    before: list[str]  # cells of the slot
+    before: list[str]  # contents of the slot's cells
     after: list[str]
-    action: str  # of the switch, in words
+    action: str  # what the switch did, in words
     is_wrong: bool  # whether the switch gave out a wrong sum
 
 
 @dataclass(frozen=True, slots=True)
 class PlayedStory:
-    """A story as far as it has been played."""
+    """The packets of a story up to the present step."""
 
     steps: list[PacketStep]
-    stages: dict[str, int]  # of the pipeline in which each register is
+    stages: dict[str, int]  # register -> its stage in the pipeline
 
     @property
     def names(self) -> list[str]:
-        """Worker and chunk of each packet."""
+        """The worker and the chunk of each packet, in words."""
         return [step.event.name for step in self.steps]
 
     @property
@@ -99,17 +99,17 @@ class PlayedStory:
 
     @property
     def top(self) -> Floats:
-        """Upper edge of the row of each packet, (T,) [px]."""
+        """Upper edge of each packet's row, (T,) [px]."""
         return _ROWS_TOP + _ROW_STEP * np.arange(len(self.steps), dtype=np.float64)
 
     @property
     def is_last(self) -> NDArray[np.bool_]:
-        """Which packet is the last one, (T,)."""
+        """Whether each packet is the last one, (T,)."""
         return np.asarray(np.arange(len(self.steps)) == len(self.steps) - 1)
 
     @property
     def colours(self) -> Floats:
-        """Colour of each packet, (T,): wrong ones, and the last one, stand out."""
+        """Colour of each packet, (T,): the last one stands out, and any that made the switch give out a wrong sum."""
         colours = np.where(self.is_last, COLOUR["predicted"], COLOUR["grey"])
         is_wrong = np.array([step.is_wrong for step in self.steps], dtype=bool)
         return np.where(is_wrong, COLOUR["failed"], colours)
@@ -118,21 +118,21 @@ class PlayedStory:
 def packets(
     recognise: Any = None, *, keeps: str = "last chunks", story: str = "all well", step: int = 0
 ) -> Live:
-    """Step through packets of two workers in a switch: what each finds in the registers of a slot, and leaves there.
+    """Step through the packets of two workers: what each of them changes in the registers of a switch's slot.
 
-    Worker A adds 1, 2 and 3 in its three chunks, B adds 10, 20 and 30. Even chunks use version 0 of the slot, odd
-    ones version 1. The order of packets is that of the story, whatever the switch answers.
+    Worker A adds 1, 2 and 3 in its three chunks, and B adds 10, 20 and 30. Even chunks use version 0 of the slot, odd
+    ones version 1. The story fixes the order of the packets, whatever the switch answers.
 
     Parameters
     ----------
     recognise : callable, optional
-        The learner's own ``recognise`` of `fabriclab.innetwork.aggregation.Aggregator`, shown as "yours".
+        The learner's own version of ``recognise`` of `fabriclab.innetwork.aggregation.Aggregator`, shown as "yours".
     keeps : str
-        What the switch keeps of those who have sent: "last chunks", "bitmaps" as published, or "yours".
+        What the switch remembers about who has sent: "last chunks", "bitmaps" as published, or "yours".
     story : str
-        Behaviour of the network: all well, a packet or a result is lost, a packet comes twice, a copy comes late.
+        What the network does: all well, a packet is lost, a result is lost, a packet comes twice, or a copy comes late.
     step : int
-        Number of packets that have been sent; beyond the last one nothing follows. 0..8
+        Number of packets that have been sent, 0..8. Stories with fewer packets stop changing after their last one.
     """
     arguments = {"recognise": recognise, "keeps": keeps, "story": story, "step": step}
     kinds = ["last chunks", "bitmaps"]
@@ -148,7 +148,7 @@ def packets(
 
 
 def packets_scene(recognise: Any, keeps: str, story: str, step: int) -> Scene:
-    """Return the first ``step`` packets of a story as rows of cells, with what changed in each."""
+    """Return a picture of the first ``step`` packets of a story: a row of cells each, with what changed."""
     aggregator = Aggregator(2, 1, lanes=1, published=keeps == "bitmaps")
     if keeps == "yours":
         aggregator.recognise = recognise  # type: ignore[method-assign]
@@ -187,7 +187,7 @@ def packets_scene(recognise: Any, keeps: str, story: str, step: int) -> Scene:
 
 
 def story_events(story: str) -> list[StoryEvent]:
-    """Return the packets of a story in order."""
+    """Return the packets of a story in their order."""
     events = []
     for code in _STORIES[story].split():
         event = StoryEvent(
@@ -201,7 +201,7 @@ def story_events(story: str) -> list[StoryEvent]:
 
 
 def play(aggregator: Aggregator, events: list[StoryEvent]) -> PlayedStory:
-    """Return what a switch does with the packets of two workers, one after the other."""
+    """Return what a switch does with the packets of two workers that reach it one after the other."""
     switch = Switch(aggregator)
     # Worker A adds 1, 2 and 3 in its chunks, B adds 10, 20 and 30.
     numbers = np.arange(1, 4)[:, None]
@@ -215,7 +215,7 @@ def play(aggregator: Aggregator, events: list[StoryEvent]) -> PlayedStory:
         outcome = None if event.is_lost else switch.one(*packet)
         after = slot_cells(switch)
 
-        result = 0  # the sum in the answer; 0: no sum is given out
+        result = 0  # the sum in the answer; 0: the switch gives out no sum
         if outcome and outcome.action in (MULTICAST, REPLY):
             result = int(outcome.payload[0])
             kind = "sum" if outcome.action == MULTICAST else "again"
@@ -238,9 +238,9 @@ def play(aggregator: Aggregator, events: list[StoryEvent]) -> PlayedStory:
 
 
 def slot_cells(switch: Switch) -> list[str]:
-    """Return the contents of slot 0: two cells on who has sent, two on how many are left, two sums."""
+    """Return the contents of slot 0: two cells on who has sent, two on how many are still missing, and two sums."""
     state = switch.state
-    apart = state["left_a"].size // 2  # between versions, and between workers
+    apart = state["left_a"].size // 2  # distance between versions, and between workers
     if "seen_b" in state:
         seen = [workers_in(state[f"seen_{version}"][0]) for version in "ab"]
     else:
@@ -252,17 +252,17 @@ def slot_cells(switch: Switch) -> list[str]:
 
 
 def workers_in(bitmap: int) -> str:
-    """Return the workers whose bits are set, such as "AB"."""
+    """Return the names of the workers whose bits are set, such as "AB"."""
     return "".join(worker for bit, worker in enumerate(_WORKERS) if bitmap >> bit & 1)
 
 
 def last_chunk(value: int) -> str:
-    """Return the chunk that a register holds: one more than its number, and 0 for none."""
+    """Return the number of the last chunk from the value of a register, which is one more, or 0 for no chunk yet."""
     return str(value - 1) if value else ""
 
 
 def slot_heads(played: PlayedStory, keeps: str) -> Layer:
-    """Return the heads of the cells: what each pair is and in which stage, and below it which cell."""
+    """Return the heads of the cells: above, each pair with its stage in the pipeline; below, each cell."""
     pairs = []
     for part in _PARTS:
         pairs.append(text(f"live.packets.{part}", stage=played.stages.get(part, "-")))
@@ -275,7 +275,7 @@ def slot_heads(played: PlayedStory, keeps: str) -> Layer:
 
 
 def cells_layer(played: PlayedStory) -> Layer:
-    """Return six cells for each packet; those that it changed have its colour."""
+    """Return six cells for each packet; cells that the packet changed have its colour."""
     cells: list[str] = []
     changed: list[bool] = []
     for step in played.steps:
@@ -295,7 +295,7 @@ def cells_layer(played: PlayedStory) -> Layer:
 
 
 def actors_layer(played: PlayedStory) -> Layer:
-    """Return the worker and chunk of each packet, before its cells."""
+    """Return the worker and the chunk of each packet, to the left of its cells."""
     return boxes(
         np.full(len(played.steps), _ACTOR_LEFT),
         played.top,
@@ -309,7 +309,7 @@ def actors_layer(played: PlayedStory) -> Layer:
 
 
 def packet_mover(played: PlayedStory) -> Layer:
-    """Return the last packet, which moves from its worker past the cells."""
+    """Return the mark of the last packet, which moves from its worker past the cells."""
     middle = played.top[-1:] + 10
     paths = [np.array([[33, y], [_CELL_LEFT[-1] + 55, y]]) for y in middle]
     fields = {"w": 12.0, "h": 12.0, "colour": COLOUR["predicted"]}
@@ -317,7 +317,7 @@ def packet_mover(played: PlayedStory) -> Layer:
 
 
 def packets_table(played: PlayedStory) -> Table:
-    """Return the cells after each packet, pair by pair, and what the switch did with it."""
+    """Return a table of the cells after each packet, pair by pair, and of what the switch did with it."""
     columns = {"who": played.names}
     for place, part in enumerate(_PARTS):
         first = 2 * place
@@ -331,12 +331,13 @@ def packets_table(played: PlayedStory) -> Table:
 
 # illustrative: a delay of 1 us, which the slider changes
 def pool(slots: float = 16, delay: float = 1, jobs: int = 1) -> Live:
-    """Show which rate the slots of a programmable switch allow each of 16 workers on links of 100 Gb/s.
+    """Show the rate that the slots of a programmable switch allow each of 16 workers on links of 100 Gb/s.
 
     Parameters
     ----------
     slots, delay, jobs : float, float, int
-        Of the pool, 8..1024; of each link, 0.1..10 [us]; how many share the pool, each with its own workers, 1..8.
+        Slots of the pool, 8..1024; delay of each link, 0.1..10 [us]; number of jobs that share the pool, each with its
+        own workers, 1..8.
     """
     arguments = {"slots": slots, "delay": delay, "jobs": jobs}
     controls: dict[str, Control] = {
@@ -348,9 +349,9 @@ def pool(slots: float = 16, delay: float = 1, jobs: int = 1) -> Live:
 
 
 def pool_scene(slots: float, delay: float, jobs: int) -> Scene:
-    """Return the rate of a worker over the slots of the pool as a curve, below the rate of the switch."""
+    """Return the rate of a worker over the number of slots as a curve, with the rate of links and switch as bound."""
     star = topologies.build("crossbar", hosts=_HOSTS, rate=_LINK, delay=delay * 1e-6)
-    # So close that the bend is where the pool is full; the last point is where the slider stands.
+    # Points so dense that the bend is at the right place; the last point is the state of the slider.
     sizes = np.append(np.round(2.0 ** np.arange(3, 10.1, 0.25)), slots)  # (K,) slots
     grown = [tree_with_slots(star, int(size), jobs) for size in sizes]
     rates = [tree.limit() for tree in grown]  # (K,) [B/s]
@@ -358,7 +359,7 @@ def pool_scene(slots: float, delay: float, jobs: int) -> Scene:
     tree = grown[0]
     packet = tree.mode.payload + tree.mode.header  # [B]
     trip = tree.round_trip(packet)  # [s]
-    most = min(_LINK, packet / tree.mode.seconds)  # [B/s]; the packets of the switch, too
+    most = min(_LINK, packet / tree.mode.seconds)  # [B/s], of the link or of the switch
     caption = text(
         "live.pool.said",
         slots=int(slots) // jobs,
@@ -379,7 +380,7 @@ def pool_scene(slots: float, delay: float, jobs: int) -> Scene:
 
 
 def tree_with_slots(star: Fabric, slots: int, jobs: int) -> trees.Tree:
-    """Return the aggregation tree of one of ``jobs`` jobs that share a pool and run at once."""
+    """Return the aggregation tree of one of ``jobs`` jobs that run at the same time and share a pool."""
     tree = trees.grow(star, range(_HOSTS), program(_HOSTS, _HOSTS, jobs, slots=slots))
     return trees.shared([tree] * jobs)[0]
 
@@ -388,15 +389,15 @@ def tree_with_slots(star: Fabric, slots: int, jobs: int) -> trees.Tree:
 
 
 def quantisation(bits: int = 20, largest: int = 3, workers: int = 8) -> Live:
-    """Show the error of sums of floats as integers, against the scale by which the floats are multiplied.
+    """Show the error of sums of floats that are added as integers, over the scale by which the floats are multiplied.
 
-    What leaves 32 bits stays at the largest or smallest integer.
+    Sums that would leave 32 bits stay at the largest or smallest integer.
 
     Parameters
     ----------
     bits, largest, workers : int
-        The scale is two to the ``bits``, 4..36; one of the numbers is two to the ``largest``, 3..20, the others are
-        about 1; how many workers, 2..32.
+        The scale is two to the power of ``bits``, 4..36. One of the numbers is two to the power of ``largest``, 3..20,
+        and all others are about 1. Number of workers, 2..32.
     """
     arguments = {"bits": bits, "largest": largest, "workers": workers}
     controls: dict[str, Control] = {
@@ -408,7 +409,7 @@ def quantisation(bits: int = 20, largest: int = 3, workers: int = 8) -> Live:
 
 
 def quantisation_scene(bits: int, largest: int, workers: int) -> Scene:
-    """Return the largest error of a sum over the scale as a curve, with the bound of rounding."""
+    """Return the largest error of a sum over the scale as a curve, with the bound on the rounding error."""
     values = np.random.default_rng(0).standard_normal((workers, 1, _VALUES)).astype(np.float32)
     values[0, 0, 0] = 2.0**largest
     exact = values.sum(axis=0, dtype=np.float64)
@@ -421,7 +422,7 @@ def quantisation_scene(bits: int, largest: int, workers: int) -> Scene:
         errors.append(float(np.abs(total - exact).max()))
 
     bounds = error_bound(workers, scales)  # (K,)
-    agreed = float(block_scale(values)[0])  # the scale that workers agree on
+    agreed = float(block_scale(values)[0])  # the scale that the workers would agree on
     caption = text(
         "live.quantisation.said",
         bits=bits,
@@ -441,7 +442,7 @@ def quantisation_scene(bits: int, largest: int, workers: int) -> Scene:
 
 
 def saturated_sum(values: NDArray[np.float32], scale: float) -> NDArray[np.int64]:
-    """Return the sum of the values (W, 1, n) of all workers as integers that stay within 32 bits."""
+    """Return the sum over all workers of their values (W, 1, n) as integers, limited to 32 bits after each addition."""
     first, *others = quantise(values, [scale]).astype(np.int64)
     total: NDArray[np.int64] = first
     for integers in others:
@@ -453,12 +454,12 @@ def saturated_sum(values: NDArray[np.float32], scale: float) -> NDArray[np.int64
 
 
 def tenants(jobs: int = 4, mode: str = "streaming", quota: int = 1) -> Live:
-    """Show the aggregation trees of jobs on a fat tree with 16 hosts, and which jobs get none.
+    """Show the aggregation trees of jobs on a fat tree with 16 hosts, and which jobs get no tree.
 
     Parameters
     ----------
     jobs, quota : int
-        Number of jobs, each on every fifth host, 1..5; trees that a switch can hold, 1 or 2.
+        Number of jobs, each on every fifth host, 1..5; number of trees that a switch has room for, 1 or 2.
     mode : str
         Mode of all trees: streaming or low latency.
     """
@@ -473,9 +474,9 @@ def tenants(jobs: int = 4, mode: str = "streaming", quota: int = 1) -> Live:
 
 
 def tenants_scene(fabric: Fabric, jobs: int, mode: str, quota: int) -> Scene:
-    """Return a fabric with the trees of all jobs that get one."""
+    """Return a picture of a fabric with the trees of all jobs that get one."""
     manager = trees.Manager(fabric, trees=quota)
-    refusals: dict[str, str] = {}  # by job
+    refusals: dict[str, str] = {}  # job -> reason
     for first, job in enumerate("ABCDE"[:jobs]):
         try:
             manager.start(job, range(first, _HOSTS, 5), streaming=mode == "streaming")
@@ -500,7 +501,7 @@ def tenants_scene(fabric: Fabric, jobs: int, mode: str, quota: int) -> Scene:
 
 
 def trees_on_links(fabric: Fabric, jobs: Mapping[str, trees.Tree]) -> NDArray[np.int64]:
-    """Return how many trees use each link, up or down, (L,)."""
+    """Return how many trees use each link, in either direction, (L,)."""
     used = np.zeros(fabric.n_links, dtype=np.int64)
     for tree in jobs.values():
         both_directions = np.concatenate([tree.links, tree.links ^ 1])
@@ -512,12 +513,12 @@ def trees_on_links(fabric: Fabric, jobs: Mapping[str, trees.Tree]) -> NDArray[np
 
 
 def pays(jobs: int = 1, loss: float = 0.0, converts: str = "as fast as it sends") -> Live:
-    """Show the time of an all-reduce over size by the best host algorithm and in the network.
+    """Compare the time of an all-reduce by the best algorithm on hosts with that of in-network reduction, over size.
 
     Parameters
     ----------
     jobs, loss : int, float
-        Number of jobs that run at once on 16 hosts, 1, 2 or 4; probability of loss of each packet on each link.
+        Number of jobs that run at the same time on 16 hosts, 1, 2 or 4; probability that a link loses a packet.
     converts : str
         Rate at which a host converts floats to integers and back, for the programmable switch.
     """
@@ -530,7 +531,7 @@ def pays(jobs: int = 1, loss: float = 0.0, converts: str = "as fast as it sends"
     }
     sizes = 8.0 ** np.arange(1.0, 11.0)  # [B]
     fabric = topologies.build("leaf_spine", hosts=_HOSTS, radix=8)
-    costs = cache(partial(costs_over_sizes, fabric, sizes))  # so that going back is immediate
+    costs = cache(partial(costs_over_sizes, fabric, sizes))  # so that going back takes no time
     scene = partial(pays_scene, sizes, costs)
     return live_view("pays", arguments, scene, controls)
 
@@ -542,7 +543,7 @@ Costs = dict[str, Way]
 def costs_over_sizes(
     fabric: Fabric, sizes: Floats, jobs: int, loss: float, convert_rate: float
 ) -> list[Costs]:
-    """Return the cost of an all-reduce by each algorithm, for each size."""
+    """Return for each size the cost of an all-reduce by each algorithm."""
     costs = []
     for size in sizes:
         costs.append(compare(fabric, size, jobs=jobs, loss=loss, host=convert_rate))
@@ -556,9 +557,9 @@ def pays_scene(
     loss: float,
     converts: str,
 ) -> Scene:
-    """Return the time of an all-reduce over size by the best host algorithm and in the network.
+    """Return the times of an all-reduce over size, by the best algorithm on hosts and by each in the network.
 
-    ``costs`` is `costs_over_sizes` for a fabric and the sizes.
+    ``costs`` is `costs_over_sizes` with a fabric and the sizes filled in.
     """
     convert_rate = np.inf
     if converts != "as fast as it sends":
@@ -577,7 +578,7 @@ def pays_scene(
 
 
 def best_times(costs: list[Costs]) -> dict[str, Floats]:
-    """Return the times over size, (K,) [s]: of the best algorithm of hosts, and each one in the network."""
+    """Return the times for all sizes, (K,) [s], of the best algorithm on hosts and of each algorithm in the network."""
     times = {"hosts": np.array([min(cost[name].time for name in HOSTS) for cost in costs])}
     for name in costs[0]:
         if name not in HOSTS:
@@ -586,7 +587,10 @@ def best_times(costs: list[Costs]) -> dict[str, Floats]:
 
 
 def range_in_words(name: str, faster: Floats) -> str:
-    """Return from which size [B] to which an algorithm in the network is faster than hosts, if any."""
+    """Return in words the smallest and the largest size [B] at which an algorithm in the network is faster than hosts.
+
+    ``faster`` are the sizes at which it is; there may be none.
+    """
     if not faster.size:
         return text("live.pays.never", way=name, low="", high="")
     low = units.format_size(faster[0])

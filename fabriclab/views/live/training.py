@@ -1,6 +1,6 @@
-"""Live views of training: the bubble of a pipeline, workers and parameter servers, and waiting for gradients.
+"""Live views of training: pipeline bubbles, parameter servers, and the wait for gradients.
 
-Gradients are reduced in buckets that overlap with the backward pass, or in an all-reduce that one slow rank delays.
+Gradients are reduced in buckets that overlap with the backward pass, or in one all-reduce that a slow rank delays.
 """
 
 from collections.abc import Callable
@@ -30,8 +30,8 @@ _STEPS = 12
 _DELAYED = ("nobody", "one worker", "by chance")
 _BUCKET_ALGORITHMS = ("ring", "halving_doubling", "binomial_tree")
 _STRAGGLER_ALGORITHMS = ("ring", "binomial_tree")
-_MOST = 16  # ranks whose lanes all fit into the picture
-_ROUNDING = 1e-9  # a message that is late by less is on time [s]
+_MOST = 16  # so many lanes fit into the picture
+_ROUNDING = 1e-9  # a message that is late by less counts as on time [s]
 
 
 # Computations as bars ---------------------------------------------------------------------------
@@ -39,7 +39,7 @@ _ROUNDING = 1e-9  # a message that is late by less is on time [s]
 
 @dataclass(frozen=True, slots=True)
 class PatternRun:
-    """A pattern of computations and messages, and the times that an engine gave it."""
+    """A pattern of computations and messages, with the times that an engine computed for it."""
 
     flows: Flows
     timeline: Timeline
@@ -51,7 +51,7 @@ class PatternRun:
 
 
 def run_pattern(pattern: str, ranks: int, size: float, **options: Any) -> PatternRun:
-    """Return a pattern of `fabriclab.workload`, run on a crossbar with ``ranks`` hosts."""
+    """Build a pattern of `fabriclab.workload`, and run it on a crossbar with ``ranks`` hosts."""
     star = topologies.build("crossbar", hosts=ranks, rate=_RATE)
     flows = workload.build(pattern, star, size, **options)
     timeline = engines.run(star, route(star, flows), flows)
@@ -59,16 +59,16 @@ def run_pattern(pattern: str, ranks: int, size: float, **options: Any) -> Patter
 
 
 def computations_scene(run: PatternRun, lane: str, group: int) -> Scene:
-    """Return the computations of a run as numbered bars, a lane for each rank.
+    """Return a picture of the computations of a run as numbered bars, with a lane for each rank.
 
     Parameters
     ----------
     run : PatternRun
         What to draw.
     lane : str
-        Name of a lane and of its column in the table, such as "stage".
+        What a lane is called, such as "stage"; also the name of its column in the table.
     group : int
-        So many computations of one kind share a number: a micro-batch or a step.
+        How many computations of one kind share a number, because they belong to one micro-batch or one step.
     """
     which = np.flatnonzero(run.computes)  # (C,) flows that are computations
     flows = Flows.make(
@@ -101,17 +101,17 @@ def computations_scene(run: PatternRun, lane: str, group: int) -> Scene:
 
 
 def numbers_in_kind(labels: NDArray[np.int32], group: int) -> Ints:
-    """Return the number of each computation within its kind, from 1; ``group`` of them share one.
+    """Return the number of each computation within its kind, counted from 1; ``group`` computations share a number.
 
-    ``labels`` (C,) must be sorted, so that computations of one kind follow each other.
+    ``labels`` (C,) are the kinds; they must be sorted, so that computations of one kind follow each other.
     """
-    first = np.searchsorted(labels, labels)  # (C,) the first computation of the same kind
+    first = np.searchsorted(labels, labels)  # (C,) index of the first of its kind
     numbers: Ints = (np.arange(labels.size) - first) // group + 1
     return numbers
 
 
 def numbered_bars(bars: Layer, numbers: Ints) -> Layer:
-    """Return bars with their numbers in them, and with white edges instead of hatches."""
+    """Return bars with numbers in them, and with white edges instead of hatches."""
     fields = bars.fields
     names = [f"{name} {number}" for name, number in zip(fields["names"], numbers, strict=True)]
     more = {
@@ -128,10 +128,11 @@ def numbered_bars(bars: Layer, numbers: Ints) -> Layer:
 
 
 def bubble(stages: int = 4, microbatches: int = 8, schedule: str = "GPipe") -> Live:
-    """Show when each stage of a pipeline computes, and the part of the time in which stages idle: the bubble.
+    """Show when each stage of a pipeline computes, and the bubble: the fraction of the time in which stages idle.
 
-    A backward pass takes twice a forward pass, and what is sent takes no time. Interleaved stages have two parts of
-    the model each, and need a multiple of ``stages`` micro-batches: the next multiple is shown.
+    A backward pass takes twice as long as a forward pass, and sending takes no time. With the interleaved schedule
+    each stage has two parts of the model, and the number of micro-batches must be a multiple of ``stages``; it is
+    rounded up to the next multiple.
 
     Parameters
     ----------
@@ -150,8 +151,8 @@ def bubble(stages: int = 4, microbatches: int = 8, schedule: str = "GPipe") -> L
 
 
 def bubble_scene(stages: int, microbatches: int, schedule: str) -> Scene:
-    """Return the passes of all stages as bars, with the bubble and the stored activations in words."""
-    parts = 1  # of the model, at each stage
+    """Return a picture of the passes of all stages as bars, with bubble and stored activations in words."""
+    parts = 1  # parts of the model at each stage
     order = schedule.lower()
     shown = microbatches
     if schedule == "interleaved":
@@ -187,28 +188,28 @@ def bubble_scene(stages: int, microbatches: int, schedule: str) -> Scene:
 
 
 def idle_share(run: PatternRun, ranks: int) -> float:
-    """Return the part of the time of ``ranks`` ranks in which they do not compute, 0..1."""
+    """Return the fraction of the time, over all ``ranks`` ranks, in which they do not compute, 0..1."""
     timeline = run.timeline
-    busy = np.sum(timeline.finish - timeline.start, where=run.computes)  # [s], of all ranks
+    busy = np.sum(timeline.finish - timeline.start, where=run.computes)  # [s], sum over all ranks
     return float(1 - busy / (ranks * timeline.end))
 
 
 def most_activations(run: PatternRun, stages: int) -> int:
-    """Return for how many forward passes a stage stores activations at once, at most.
+    """Return the largest number of forward passes whose activations a stage stores at the same time.
 
-    It stores them from the start of a forward pass to the end of its backward pass.
+    A stage stores activations from the start of a forward pass to the end of the backward pass that belongs to it.
     """
     begun = np.sort(by_stage(run, run.timeline.start, "forward", stages))  # (S, M) [s]
     ended = np.sort(by_stage(run, run.timeline.finish, "backward", stages))  # (S, M) [s]
 
-    # At each start of a forward pass: backward passes of the stage that are over but for rounding.
+    # At each start of a forward pass: how many backward passes of the stage have ended, up to rounding.
     over = np.count_nonzero(ended[:, None] <= begun[..., None] + 1e-6, axis=2)  # (S, M)
-    forward_passes = np.arange(1, begun.shape[1] + 1)  # (M,) begun by then
+    forward_passes = np.arange(1, begun.shape[1] + 1)  # (M,) number begun by then
     return int(np.max(forward_passes - over))
 
 
 def by_stage(run: PatternRun, times: Floats, kind: str, stages: int) -> Floats:
-    """Return the times of one kind of computation, a row for each stage, (S, M)."""
+    """Return the times of one kind of computation, with a row for each stage, (S, M)."""
     labels = np.array(run.flows.labels)[run.flows.label]
     which = np.flatnonzero(run.computes & (labels == kind))
     order = np.argsort(run.flows.source[which], kind="stable")
@@ -219,16 +220,19 @@ def by_stage(run: PatternRun, times: Floats, kind: str, stages: int) -> Floats:
 
 
 def staleness(staleness: int = 0, late: str = "by chance", servers: int = 1) -> Live:
-    """Show four workers of a parameter server that compute for a second on average, and send a tenth of a second.
+    """Show the steps of four workers that train with parameter servers, under a bound on staleness.
+
+    Each step of a worker computes for 1 s unless the worker is late. Its messages take 0.1 s at the rate of one link.
 
     Parameters
     ----------
     staleness : int
-        Steps that a worker may be ahead of the slowest. 0..3
+        Number of steps that a worker may be ahead of the slowest worker. 0..3
     late : str
-        Who is late: nobody; one worker, always by a second; or by chance any worker, up to 1.6 seconds.
+        Who is late: "nobody"; "one worker", by 1 s in every step; or workers "by chance", who then need 0.4 to 1.6 s
+        for each step.
     servers : int
-        Each has an equal part of the model. 1..4
+        Number of parameter servers, which have equal parts of the model. 1..4
     """
     arguments = {"staleness": staleness, "late": late, "servers": servers}
     controls: dict[str, Control] = {
@@ -240,7 +244,7 @@ def staleness(staleness: int = 0, late: str = "by chance", servers: int = 1) -> 
 
 
 def staleness_scene(staleness: int, late: str, servers: int) -> Scene:
-    """Return the steps of all workers as bars, with the time of a step and the waiting in words."""
+    """Return a picture of the steps of all workers as bars, with the time of a step and the waiting in words."""
     compute = compute_times(late)
     run = run_pattern(
         "parameter_server",
@@ -267,7 +271,7 @@ def staleness_scene(staleness: int, late: str, servers: int) -> Scene:
 
 
 def compute_times(late: str) -> Floats:
-    """Return how long each step of each worker computes, (steps, workers). [s]."""
+    """Return the computing time of each step of each worker, (steps, workers). [s]."""
     times = np.ones((_STEPS, _WORKERS))
     if late == "by chance":
         times = np.random.default_rng(0).uniform(0.4, 1.6, times.shape)
@@ -286,18 +290,21 @@ def overlap(
     way: str = "ring",
     priority: bool = False,
 ) -> Live:
-    """Show the last backward pass of the running case, its gradients reduced in equal buckets, and the next forward.
+    """Show how the gradient all-reduces of the running case overlap with its last backward and its next forward pass.
+
+    The gradients are reduced in buckets of equal size.
 
     Parameters
     ----------
     bucket : float, optional
-        Size of a bucket; all gradients in one unless given. [MB]
+        Size of a bucket; by default one bucket for all gradients. [MB]
     start : float, optional
-        Time that each step of an all-reduce takes before its first byte; as in the case unless given. [us]
+        Latency of each step of an all-reduce, before its first byte; by default that of the case. [us]
     way : str
         Algorithm that reduces a bucket: ring, halving_doubling or binomial_tree.
     priority : bool
-        As in the pattern ``data_parallel``: the next forward waits for the buckets that it needs, not for all.
+        Whether the next forward pass waits only for the buckets that it needs, instead of all buckets; as in the
+        pattern ``data_parallel``.
     """
     job = case()
     gradients = job.dp_gradients / 1e6  # [MB]
@@ -318,7 +325,7 @@ def overlap(
 
 
 def overlap_scene(job: Case, priority: bool, bucket: float, start: float, way: str) -> Scene:
-    """Return passes and buckets as bars, with the part of the all-reduces that is exposed in words."""
+    """Return a picture of passes and buckets as bars, with the exposed part of the all-reduces in words."""
     buckets = max(1, round(job.dp_gradients / 1e6 / bucket))
     flows = gradient_step(job, buckets, start * 1e-6, way, priority)
     streams = workload.streams(flows)
@@ -344,18 +351,18 @@ def overlap_scene(job: Case, priority: bool, bucket: float, start: float, way: s
 
 
 def gradient_step(job: Case, buckets: int, latency: float, algorithm: str, priority: bool) -> Flows:
-    """Return the end of a step of a job: a backward pass, all-reduces and the next forward pass.
+    """Return the flows at the end of a job's step: a backward pass, all-reduces and the next forward pass.
 
     Parameters
     ----------
     job : Case
-        Gives times, sizes and rates.
+        The job whose times, sizes and rates are used.
     buckets : int
-        Number of all-reduces, equal in size.
+        Number of all-reduces, which have equal sizes.
     latency : float
-        Of each step of an all-reduce, before its first byte. [s]
+        Latency of each step of an all-reduce, before its first byte. [s]
     algorithm : str
-        How a bucket is reduced.
+        Algorithm that reduces a bucket.
     priority : bool
         Whether the next forward pass waits only for the buckets that it needs.
     """
@@ -387,10 +394,10 @@ def straggler(
     slow: float = 4,
     way: str = "ring",
 ) -> Live:
-    """Show the messages of an all-reduce in which one rank is slow, coloured by how late each of them ends.
+    """Show the messages of an all-reduce with one slow rank, each coloured by its delay.
 
-    Per-message latency and rates are those of the running case; a message waits for those that it needs, without
-    barriers.
+    The delay is how much later a message ends than without the slow rank. Per-message latency and rates are those of
+    the running case. There are no barriers: a message waits only for the messages that it needs.
 
     Parameters
     ----------
@@ -399,12 +406,12 @@ def straggler(
     ranks : int
         Number of ranks. 2..16
     what : str
-        What is slow: ``"card"``, the NIC, makes each message of the rank begin later; ``"link"`` lowers the rate of
-        its cable out.
+        What is slow: with ``"card"`` the NIC, so that each message of the rank begins later; with ``"link"`` the rate
+        of the rank's outgoing cable.
     rank, slow : int, float
-        Which rank, and how many times as slow. 1..16
+        The slow rank, and how many times slower it is, 1..16.
     way : str
-        The algorithm in the picture: ring or binomial_tree.
+        Algorithm that the picture shows: ring or binomial_tree. The sentence gives the time of both.
     """
     units.choice(what, "what", ("card", "link"))
     units.count(ranks, "ranks", 2, _MOST)
@@ -429,14 +436,14 @@ def straggler(
 
 
 def healthy_run(star: Fabric, size: units.Quantity, latency: float, algorithm: str) -> Simulation:
-    """Return an all-reduce in which no rank is slow, written out message by message."""
+    """Run an all-reduce in which no rank is slow, with one flow for every message."""
     return simulate("all_reduce", algorithm, star, size, lag=latency, expand=True)
 
 
 def slowed_run(healthy: Simulation, what: str, rank: int, slow: float) -> PatternRun:
-    """Return a run again with one slow rank.
+    """Run an all-reduce again with one slow rank.
 
-    ``what`` is "card", which makes each of its messages begin later, or "link", which makes its cable out narrower.
+    ``what`` is "card", so that each message of the rank begins later, or "link", which slows its outgoing cable.
     """
     star = healthy.fabric
     flows = healthy.flows
@@ -452,9 +459,9 @@ def slowed_run(healthy: Simulation, what: str, rank: int, slow: float) -> Patter
 def straggler_scene(
     healthy: Callable[[str], Simulation], what: str, rank: int, slow: float, way: str
 ) -> Scene:
-    """Return the messages as bars, each coloured by its delay, with the end by each algorithm in words.
+    """Return a picture of the messages as bars coloured by their delay, with the time of each algorithm in words.
 
-    ``healthy`` returns the run of an algorithm in which no rank is slow.
+    ``healthy`` is a function from the name of an algorithm to its run without a slow rank.
     """
     runs = {}
     ends = []
@@ -478,7 +485,7 @@ def straggler_scene(
         all=healthy(way).schedule.n_ranks,
     )
 
-    from_post = replace(timeline, start=timeline.start - flows.lag)  # a bar holds its start-up too
+    from_post = replace(timeline, start=timeline.start - flows.lag)  # a bar includes its latency
     drawn = timeline_scene(from_post, flows, "rank {}".format)
     bars = drawn.layers["bars"]
     colour = shade(delay / max(delay.max(), _ROUNDING))

@@ -1,4 +1,4 @@
-"""Live views of waiting: what a message's latency is made of, and what keeping data in slower memory costs."""
+"""Live views of waiting: the parts of a message's latency, and the cost of keeping data in slower memory."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ from fabriclab.views.live.rdma import Bar, stacked
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.scene import Scene
 
-# Facts of each part of a message's path: the least and the most count.
+# Facts on each part of a message's path, of which the smallest and the largest time are used.
 _FACTS = read_rows(Path(__file__).with_name("latency.csv"))
 _STACKS = ("InfiniBand, RDMA", "Ethernet, RDMA", "Slingshot, RDMA", "Ethernet, kernel TCP")
-_SEQUENCES = 16  # illustrative: served at once
-_STATE = 12  # illustrative: bytes of optimiser state of a parameter
+_SEQUENCES = 16  # illustrative: sequences served at the same time
+_STATE = 12  # illustrative: bytes of optimiser state per parameter
 _TIERS = ("HBM", "DDR", "CXL")
 
 
@@ -29,24 +29,24 @@ _TIERS = ("HBM", "DDR", "CXL")
 
 @dataclass(frozen=True, slots=True)
 class LatencyTerm:
-    """One part of a message's latency: how often it counts on the path, and the facts about it."""
+    """One part of a message's latency: how often it occurs on the path, and the facts about its time."""
 
-    count: float  # of devices, or metres of cable
+    count: float  # number of devices, or metres of cable
     facts: list[Spec]
 
     @property
     def low(self) -> float:
-        """The least time [s]."""
+        """The shortest time in all facts, for the whole path [s]."""
         return self.count * min(fact.ends[0] for fact in self.facts)
 
     @property
     def high(self) -> float:
-        """The longest time [s]."""
+        """The longest time in all facts, for the whole path [s]."""
         return self.count * max(fact.ends[1] for fact in self.facts)
 
     @property
     def sources(self) -> str:
-        """Where the facts are from, each source once."""
+        """The sources of the facts with their evidence, each source once."""
         sources = [f"{fact.source} ({fact.evidence})" for fact in self.facts]
         return " ".join(dict.fromkeys(sources))
 
@@ -56,14 +56,14 @@ def latency(
     switches: int = 2,
     metres: float = 5.0,  # illustrative: a cable
 ) -> Live:
-    """Show what the latency of a small message between two servers is made of, at least and at most.
+    """Show the parts of the latency of a small message between two servers, each with its least and greatest time.
 
-    The message's own bytes, waiting in queues and lost packets are left out.
+    Leaves out the time of the message's own bytes, waiting in queues, and lost packets.
 
     Parameters
     ----------
     way : str
-        Kind of the switches, and the protocol stack.
+        Kind of switches and protocol stack, such as "Ethernet, kernel TCP".
     switches, metres : int, float
         Number of switches on the path, 0..6; length of each cable, 1..1000 [m].
     """
@@ -77,7 +77,7 @@ def latency(
 
 
 def latency_scene(way: str, switches: int, metres: float) -> Scene:
-    """Return the latency as two rows of bars, the least and the most, with sentence and table."""
+    """Return a picture of the latency as two rows of bars, for the least and the greatest times."""
     parts = latency_parts(way, switches, metres)
     low = np.array([part.low for part in parts])  # (5,) [s]
     high = np.array([part.high for part in parts])  # (5,) [s]
@@ -105,7 +105,7 @@ def latency_scene(way: str, switches: int, metres: float) -> Scene:
 
 
 def latency_parts(way: str, switches: int, metres: float) -> list[LatencyTerm]:
-    """Return stack, adapters, switches, coding and cables of a path, in this order."""
+    """Return the latency of protocol stack, adapters, switches, coding and cables of a path, in this order."""
     network, _, stack = way.partition(", ")
     cables = switches + 1
     return [
@@ -118,7 +118,7 @@ def latency_parts(way: str, switches: int, metres: float) -> list[LatencyTerm]:
 
 
 def facts_of(part: str) -> list[Spec]:
-    """Return the facts of the catalog that ``latency.csv`` lists for a part of the path."""
+    """Return the facts from the catalog that ``latency.csv`` lists for a part of the path."""
     facts = []
     for row in _FACTS:
         if row["part"] != part:
@@ -131,7 +131,7 @@ def facts_of(part: str) -> list[Spec]:
 
 
 def bars_in_a_row(lane: int, times: Floats) -> Iterator[Bar]:
-    """Yield a bar for each time that is not zero, one after the other."""
+    """Yield a bar for each time above 0; each bar begins where the previous one ends."""
     ends = np.cumsum(times)
     for label, (time, end) in enumerate(zip(times, ends, strict=True)):
         if time:
@@ -143,25 +143,26 @@ def bars_in_a_row(lane: int, times: Floats) -> Iterator[Bar]:
 
 @dataclass(frozen=True, slots=True)
 class MemoryTraffic:
-    """What a GPU of the running case moves, and how fast memory delivers it."""
+    """The bytes that a GPU of the running case reads from memory, and the rates at which memory delivers them."""
 
-    sizes: Floats  # (3,) of weights, KV cache and optimiser state [B]
-    rates: dict[str, float]  # of each tier, as the GPU sees it [B/s]
-    copy_rate: float  # of a copy from the host [B/s]
-    step_time: float  # of a training step of the case [s]
+    sizes: Floats  # (3,) sizes of weights, KV cache and optimiser state [B]
+    rates: dict[str, float]  # tier -> rate at which the GPU gets its data [B/s]
+    copy_rate: float  # rate of a copy from the host [B/s]
+    step_time: float  # time of a training step of the case [s]
 
 
 def tiers(weights: str = "HBM", cache: str = "HBM", optimiser: str = "HBM") -> Live:
-    """Show how long a GPU waits for weights, KV cache and optimiser state in the memory tiers that store them.
+    """Show how long a GPU waits for weights, KV cache and optimiser state, given the memory tier of each.
 
-    A GPU of the running case: serving, it reads its weights and the KV cache of 16 whole sequences for each token;
-    training, it reads and writes its optimiser state, 12 B a parameter (both illustrative), once a step. What is not
-    in HBM comes at the rate of the tier or of a copy from the host. Computing and overlap are left out.
+    The GPU is one of the running case. When it serves, it reads its weights and the KV cache of 16 whole sequences for
+    each token. When it trains, it reads and writes its optimiser state, 12 B per parameter, once in each step. (The 16
+    and the 12 are illustrative.) Data outside HBM arrive at the rate of their tier or of a copy from the host,
+    whichever is lower. Leaves out computation and overlap.
 
     Parameters
     ----------
     weights, cache, optimiser : str
-        Tiers: HBM, DDR or CXL.
+        Tier that stores each of them: HBM, DDR or CXL.
     """
     arguments = {"weights": weights, "cache": cache, "optimiser": optimiser}
     controls: dict[str, Control] = dict.fromkeys(("weights", "cache", "optimiser"), Choice(_TIERS))
@@ -170,7 +171,7 @@ def tiers(weights: str = "HBM", cache: str = "HBM", optimiser: str = "HBM") -> L
 
 
 def memory_traffic() -> MemoryTraffic:
-    """Return sizes and rates for a GPU of the running case."""
+    """Return the sizes and rates for a GPU of the running case."""
     case = catalog.case()
     copy_rate = catalog.value("memory_path", "h2d", "bandwidth")
     rates = {}
@@ -178,7 +179,7 @@ def memory_traffic() -> MemoryTraffic:
         _, rate = memory.tier(tier)
         rates[tier] = rate if tier == "HBM" else min(rate, copy_rate)
 
-    # Keys and values of all layers, of every token of a sequence, shared by tensor parallelism. [B]
+    # Keys and values of all layers and all tokens of a sequence, split by tensor parallelism. [B]
     heads = 2 * case.layers * case.kv_heads * case.head_dim
     sequence = heads * case.gradient_bytes * case.sequence / case.tp
     sizes = np.array(
@@ -192,7 +193,7 @@ def memory_traffic() -> MemoryTraffic:
 
 
 def tiers_scene(traffic: MemoryTraffic, weights: str, cache: str, optimiser: str) -> Scene:
-    """Return the times of a token and of a training step as bars, with sentence and table."""
+    """Return a picture of the times of a token and of a training step as bars."""
     chosen = [weights, cache, optimiser]
     rates = np.array([traffic.rates[tier] for tier in chosen])  # (3,) [B/s]
     passes = [1, 1, 2]  # the optimiser state is read and written

@@ -1,4 +1,4 @@
-"""Live views of paths: between two endpoints, chosen by a hash, of rings over rails, and inside a server or box."""
+"""Live views of routes: between two endpoints, hashed to cables, of rings over rails, and in servers or GPU boxes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, shade, tex
 
 SERVERS = ("mi300x", "dgx1v", "dgx_h100")
 
-# The picture of the roulette, in px: bars on a line, with a scale of flows beside them.
+# The picture of the roulette, in px: a row of bars, with a scale of flows on the left.
 _BARS_LEFT = 60.0
 _BARS_WIDTH = 510.0
 _BARS_FOOT = 190.0
@@ -42,18 +42,18 @@ def paths(
     *,
     routings: tuple[str, ...] = ("ecmp", "spray"),
 ) -> Live:
-    """Show the links that a flow between two endpoints takes, by each routing.
+    """Show the links that a flow between two endpoints uses under a routing.
 
     Parameters
     ----------
     fabric : Fabric
         What to show.
     source, target : int
-        Ranks; the last one is the target unless given.
+        Rank that sends and rank that receives; by default the target is the last rank.
     routing : str
         One of ``routings``.
     routings : tuple of str
-        Names of `fabriclab.routing.names` that the fabric allows.
+        Routings to offer: those of `fabriclab.routing.names` that work on the fabric.
     """
     ranks = Slider(0, fabric.n_ranks - 1)
     arguments = {
@@ -69,7 +69,7 @@ def paths(
 
 
 def paths_scene(fabric: Fabric, source: int, target: int, routing: str) -> Scene:
-    """Return a fabric with the links that a flow between two ranks takes."""
+    """Return a picture of a fabric with the links that a flow between two ranks uses."""
     start = int(fabric.endpoint[source])
     end = int(fabric.endpoint[target])
     if source == target:
@@ -100,13 +100,16 @@ def paths_scene(fabric: Fabric, source: int, target: int, routing: str) -> Scene
 
 
 def use_of_links(routes: Routes, n_links: int) -> Floats:
-    """Return the part of a flow that each link carries, (L,): its use, times the share of its route."""
-    share = np.repeat(routes.share, np.diff(routes.ptr))  # of the route that each entry belongs to
+    """Return the fraction of a flow that each link carries, (L,).
+
+    It is the sum over the routes that use the link: use of the link by the route, times the route's share of the flow.
+    """
+    share = np.repeat(routes.share, np.diff(routes.ptr))  # share of each entry's route
     return np.asarray(np.bincount(routes.link, routes.use * share, n_links), dtype=np.float64)
 
 
 def path_from(fabric: Fabric, start: int, links: Ints) -> list[int]:
-    """Return the nodes of the path that begins at ``start``; ``links`` are in any order."""
+    """Return the nodes of the path from ``start`` along ``links``, which may be in any order."""
     sources = fabric.source[links].tolist()
     targets = fabric.target[links].tolist()
     next_node = dict(zip(sources, targets, strict=True))
@@ -121,7 +124,7 @@ def path_from(fabric: Fabric, start: int, links: Ints) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class HashedFlows:
-    """How many of some equal flows a hash gives to each cable."""
+    """How many of a number of equal flows a hash puts on each cable."""
 
     flows: int
     on_cable: Ints  # (C,) flows on each cable
@@ -134,17 +137,17 @@ class HashedFlows:
 
     @property
     def most(self) -> int:
-        """Flows on the fullest cable."""
+        """Number of flows on the fullest cable."""
         return int(self.on_cable.max())
 
     @property
     def sprayed(self) -> float:
-        """Flows' worth of bytes on a cable when sprayed; a single flow is no faster than its sender."""
+        """Load of a cable if the flows are sprayed, in flows; at least 1, because no flow is faster than its sender."""
         return max(self.flows / self.cables, 1.0)
 
     @property
     def highest(self) -> int:
-        """Flows at the upper end of the scale."""
+        """Number of flows at the upper end of the scale."""
         return max(self.most, 4)
 
     @property
@@ -154,14 +157,14 @@ class HashedFlows:
 
 
 def roulette(flows: int = 32, cables: int = 32, seed: int = 0) -> Live:
-    """Show how a hash assigns equal flows to equal cables, beside the mean over all seeds and beside spraying.
+    """Show how a hash assigns equal flows to equal cables, compared with the mean over all seeds and with spraying.
 
     Parameters
     ----------
     flows, cables : int
         Number of flows, 1..256, and of cables, 2..64.
     seed : int
-        Seed of the hash, as the routing "ecmp" takes it.
+        Seed of the hash, as for the routing "ecmp".
     """
     arguments = {"flows": flows, "cables": cables, "seed": seed}
     controls: dict[str, Control] = {
@@ -173,7 +176,7 @@ def roulette(flows: int = 32, cables: int = 32, seed: int = 0) -> Live:
 
 
 def roulette_scene(flows: int, cables: int, seed: int) -> Scene:
-    """Return the flows on each cable as bars, under the mean over all seeds and spraying."""
+    """Return the flows on each cable as bars, with lines at the mean over all seeds and at spraying."""
     cable_of_flow = hashed(seed, np.arange(flows)) % np.uint64(cables)
     on_cable = np.bincount(cable_of_flow.astype(np.int64), minlength=cables)
     found = HashedFlows(flows, on_cable, expected_most=expected_fullest(flows, cables))
@@ -189,7 +192,7 @@ def roulette_scene(flows: int, cables: int, seed: int) -> Scene:
 
 
 def roulette_caption(found: HashedFlows) -> str:
-    """Return the sentence below the bars: the fullest cable, idle ones, and the time beside spraying."""
+    """Return the sentence of the picture: the fullest cable, idle cables, and the time compared with spraying."""
     slower = found.most / found.sprayed
     key = "live.roulette.slow" if found.most > found.sprayed else "live.roulette.even"
     return text(
@@ -204,7 +207,7 @@ def roulette_caption(found: HashedFlows) -> str:
 
 
 def flow_bars(found: HashedFlows) -> Layer:
-    """Return a bar for each cable, at least 1 px high, brighter where it is fuller."""
+    """Return a bar for each cable, at least 1 px high, and brighter the more flows it has."""
     step = _BARS_WIDTH / found.cables
     height = found.flow_height * found.on_cable  # (C,) [px]
     return boxes(
@@ -220,7 +223,11 @@ def flow_bars(found: HashedFlows) -> Layer:
 
 
 def rule_heights(found: HashedFlows) -> dict[str, float]:
-    """Return where lines cross the bars [px]: at the mean over all seeds, and at spraying or one flow."""
+    """Return the heights of the lines across the bars [px].
+
+    One line is the mean over all seeds of the fullest cable; the other is spraying or, with fewer flows than cables,
+    one flow.
+    """
     even = "spray" if found.flows >= found.cables else "one"
     return {
         "expected": _BARS_FOOT - found.flow_height * found.expected_most,
@@ -229,14 +236,14 @@ def rule_heights(found: HashedFlows) -> dict[str, float]:
 
 
 def rules_layer(heights: Mapping[str, float]) -> Layer:
-    """Return a line across the bars at each height, each with its own dashes."""
+    """Return a line across the bars at each height, each dashed differently."""
     left, right = _LINE_ENDS
     paths = [np.array([[left, y], [right, y]]) for y in heights.values()]
     return lines(paths, width=1.5, colour=COLOUR["ink"], dash=np.array([1.0, 2.0]))
 
 
 def roulette_words(found: HashedFlows, heights: Mapping[str, float]) -> Layer:
-    """Return the names of the lines, the scale of flows, and what stands below the bars."""
+    """Return the names of the lines, the scale of flows, and the words below the bars."""
     words = []
     apart = spread(list(heights.values()), _WORDS_STEP, 0.0, _BARS_FOOT)
     for name, y in zip(heights, apart.tolist(), strict=True):
@@ -256,16 +263,16 @@ def roulette_words(found: HashedFlows, heights: Mapping[str, float]) -> Layer:
 
 @dataclass(frozen=True, slots=True)
 class RailRings:
-    """Rings over the rails of a fabric as they ran, and how often they cross the spine."""
+    """A run of rings over the rails of a fabric, and how often they cross a spine."""
 
     run: Simulation
-    crossings: int  # hops over a spine, of all rings
+    crossings: int  # hops of all rings that cross a spine
 
     @property
     def flows_on_fullest(self) -> float:
-        """Bytes on the fullest cable, in whole flows; all flows have one size."""
+        """Load of the fullest cable, in flows, which all have the same size."""
         run = self.run
-        flow = run.flows.size[0] * run.timeline.repeat.sum()  # [B] of one flow in all steps
+        flow = run.flows.size[0] * run.timeline.repeat.sum()  # bytes of one flow in all steps [B]
         flows: float = run.timeline.link_bytes.max() / flow
         return flows
 
@@ -273,7 +280,7 @@ class RailRings:
 def run_rings(
     fabric: Fabric, groups: Ints, seed: int, size: units.Quantity, routing: str
 ) -> RailRings:
-    """Return an all-reduce over groups, each in a random order or, with seed 0, in its own."""
+    """Run an all-reduce over each group, in random order or, with seed 0, in the given order."""
     order = collectives.shuffled(groups, seed)
     run = simulate("all_reduce", "ring", fabric, size, placement=order, method=routing)
     return RailRings(run, collectives.spine_crossings(fabric, order))
@@ -288,17 +295,17 @@ def placement(
     colour: str = "load",
     open: int | None = None,
 ) -> Live:
-    """Show rings over the rails of a fabric, in order (seed 0) or shuffled, and the load that each order brings.
+    """Show the load that rings over the rails of a fabric cause, with servers in order (seed 0) or shuffled.
 
     Parameters
     ----------
     fabric : Fabric
-        With rails, such as ``topologies.build("rail_optimised")``.
+        A fabric with rails, such as ``topologies.build("rail_optimised")``.
     size : float or str
         Size of the array of each ring. [B]
     seed, routing, colour : int, str, str
-        Seed of the shuffle, 0 for the order of the servers; ecmp or spray; what the colour of a link shows: load,
-        tier or rail.
+        Seed of the shuffle, or 0 for the order of the servers; "ecmp" or "spray"; what the colour of a link shows:
+        load, tier or rail.
     """
     arguments = {
         "fabric": fabric,
@@ -327,7 +334,7 @@ def placement_scene(
     colour: str,
     open: int | None,
 ) -> Scene:
-    """Return a fabric with the load of rings over ``groups``, in their order or shuffled by ``seed``."""
+    """Return a picture of a fabric with the load of rings over ``groups``, in order or shuffled by ``seed``."""
     rings = run_rings(fabric, groups, seed, size, routing)
     key = "live.placement.shuffled" if seed else "live.placement.order"
     caption = text(
@@ -343,16 +350,17 @@ def placement_scene(
 
 
 def wirings(fabrics: Mapping[str, Fabric], wiring: str | None = None, seed: int = 0) -> Live:
-    """Show rings over the rails of the first of several wirings of the same servers, on each of them.
+    """Show the load of the same rings on several wirings of the same servers.
 
-    Every ring reduces 1 GB, and its flows are sprayed over all cables: only their routes differ.
+    The rings follow the rails of the first wiring. Every ring reduces 1 GB, and its flows are sprayed over all cables,
+    so only their routes differ between wirings.
 
     Parameters
     ----------
     fabrics : mapping of str to Fabric
-        Wirings by name, with the same ranks and as many cables.
+        Wirings by name, with the same ranks and the same number of cables.
     wiring, seed : str, int
-        The first unless given; seed of the shuffle, 0 for the order of the servers.
+        The wiring to show, by default the first; seed of the shuffle, or 0 for the order of the servers.
     """
     first = next(iter(fabrics))
     arguments = {"fabrics": fabrics, "wiring": wiring or first, "seed": seed}
@@ -363,7 +371,7 @@ def wirings(fabrics: Mapping[str, Fabric], wiring: str | None = None, seed: int 
 
 
 def wirings_scene(fabrics: Mapping[str, Fabric], groups: Ints, wiring: str, seed: int) -> Scene:
-    """Return one of the wirings with the load of rings over ``groups``."""
+    """Return a picture of one of the wirings with the load of rings over ``groups``."""
     fabric = fabrics[wiring]
     # illustrative: 1 GB is large enough for rates alone to count
     rings = run_rings(fabric, groups, seed, "1 GB", "spray")
@@ -376,16 +384,16 @@ def wirings_scene(fabrics: Mapping[str, Fabric], groups: Ints, wiring: str, seed
 
 
 def server(server: str = "mi300x", gpus: int = 2, *, servers: tuple[str, ...] = SERVERS) -> Live:
-    """Show the load that an all-reduce over the first GPUs of a server brings, on the rings that reach most.
+    """Show the load of an all-reduce over the first GPUs of a server, on the rings that reach the highest bandwidth.
 
     Parameters
     ----------
     server : str
         One of ``servers``.
     gpus : int
-        Number of GPUs that take part. 2..8
+        Number of GPUs that take part, from GPU 0 on. 2..8
     servers : tuple of str
-        Topologies of one server with 8 GPUs.
+        Topologies to offer; each is one server with 8 GPUs.
     """
     arguments = {"server": server, "gpus": gpus, "servers": servers}
     controls: dict[str, Control] = {"server": Choice(servers), "gpus": Slider(2, 8)}
@@ -394,7 +402,7 @@ def server(server: str = "mi300x", gpus: int = 2, *, servers: tuple[str, ...] = 
 
 
 def server_scene(server: str, gpus: int) -> Scene:
-    """Return a server with the load of the best rings over its first GPUs."""
+    """Return a picture of a server with the load of the best rings over its first GPUs."""
     fabric = topologies.build(server)
     found = best_rings(fabric, range(gpus))
     caption = text("live.server.said", n=gpus, server=server, rate=found.rate)
@@ -403,7 +411,7 @@ def server_scene(server: str, gpus: int) -> Scene:
 
 
 def limit_of_rings(fabric: Fabric, found: Rings) -> str:
-    """Return what limits rings in a server, in words: links between its GPUs, PCIe or a CPU."""
+    """Return a sentence on what limits rings in a server: the links between its GPUs, PCIe or a CPU."""
     kinds = np.array(fabric.kinds)
     kind_of_node = kinds[fabric.kind]  # (N,)
     if not found.outside:
@@ -421,14 +429,14 @@ def limit_of_rings(fabric: Fabric, found: Rings) -> str:
 
 
 def gigaio(wiring: str = "2s-2rp-std-flat", *, wirings: tuple[str, ...] = WIRINGS) -> Live:
-    """Show two boxes of GPUs on a PCIe fabric, and how many rings of an all-reduce share each link.
+    """Show two boxes of GPUs on a PCIe fabric, with the load that the rings of an all-reduce put on each link.
 
     Parameters
     ----------
     wiring : str
         One of ``wirings``.
     wirings : tuple of str
-        Names as `fabriclab.topologies.gigaio` takes them.
+        Wirings to offer, by the names that `fabriclab.topologies.gigaio` takes.
     """
     arguments = {"wiring": wiring, "wirings": wirings}
     scene = cache(gigaio_scene)  # rings take a while
@@ -436,7 +444,7 @@ def gigaio(wiring: str = "2s-2rp-std-flat", *, wirings: tuple[str, ...] = WIRING
 
 
 def gigaio_scene(wiring: str) -> Scene:
-    """Return two boxes of GPUs with the number of rings that share each link."""
+    """Return a picture of two boxes of GPUs with the load of each link by rings, relative to the fullest link."""
     fabric = topologies.build("gigaio", wiring=wiring)
     order = rings(fabric)  # (rings, GPUs)
     source = fabric.endpoint[order]

@@ -1,4 +1,4 @@
-"""A live view: a plain function from control values to a scene, with controls, text form and one line of code."""
+"""A live view: a plain function from values of controls to a scene, with its controls, its text and its code."""
 
 import html
 import inspect
@@ -21,19 +21,19 @@ from fabriclab.views.live.controls import MOST_CONTROLS, Choice, Control, Slider
 from fabriclab.views.page import Picture, Table
 from fabriclab.views.scene import COLOUR, DASHES, PALETTE, WIDTH, Layer, Scene, printed
 
-# What a file of views takes from here.
+# What modules with views import from here.
 __all__ = ["Choice", "Control", "Live", "Slider", "Table", "live_view", "table"]
 _HERE = Path(__file__).parent
 
 
 class LiveModel(anywidget.AnyWidget):
-    """What a view keeps in step with the browser, from the moment when it is first shown.
+    """The state that a view shares with the browser, from the moment when the view is first shown.
 
-    A widget says to the browser that it is there as soon as it is made. This one waits until somebody asks for its
-    address, as a notebook or a box does that shows it: a view that is never shown sends nothing, and nothing holds it.
+    Other widgets announce themselves to the browser as soon as they are made. This one waits until its address is asked
+    for, as a notebook or a box does to show it. So a view that is never shown sends nothing, and can be freed.
     """
 
-    # As text: of a path anywidget would watch the file, and the watch would hold every view for good.
+    # As text, because anywidget would watch the file of a path, and the watch would keep every view alive.
     _esm = (_HERE / "live.js").read_text(encoding="utf-8")
     _css = (_HERE / "live.css").read_text(encoding="utf-8")
     spec = traitlets.Dict().tag(sync=True)
@@ -43,23 +43,23 @@ class LiveModel(anywidget.AnyWidget):
     _is_filled = False
 
     def _fill(self) -> None:
-        """Set all that the browser needs at first."""
+        """Set all the state that the browser needs at first."""
         raise NotImplementedError
 
     def _prepare(self) -> None:
-        """Fill this model, once."""
+        """Fill this model if that has not been done yet."""
         if not self._is_filled:
             self._is_filled = True
             self._fill()
 
     def open(self) -> None:
-        """Open the line to the browser, if somebody has asked for this view; until then nobody listens."""
+        """Open the connection to the browser, but only if this view has been asked for; before that nobody listens."""
         if self._is_filled:
             super().open()
 
     @property
     def model_id(self) -> str:
-        """The address under which the browser finds this view; whoever asks for it is about to show it."""
+        """The address under which the browser finds this view; to ask for it opens the connection."""
         if self.comm is None:
             self._prepare()
             self.open()
@@ -68,26 +68,28 @@ class LiveModel(anywidget.AnyWidget):
 
 
 class Live(LiveModel):
-    """A view that follows its controls: a widget, so that ``ipywidgets.VBox([view])`` and others of its kind take it.
+    """A view that follows its controls; as a widget it fits into ``ipywidgets.VBox([view])`` and other containers.
 
     Parameters
     ----------
     code : str
-        The call that makes it, without the values of the controls: ``"live.stepper('all_reduce', 'ring', 8"``.
+        The call that makes the view, without the values of its controls and the closing bracket, such as
+        ``"live.stepper('all_reduce', 'ring', 8"``.
     scene : callable
-        From the values of the controls, by name, to a Scene.
+        Function from the values of the controls, by name, to a Scene.
     controls : mapping of str to Slider or Choice
-        At most three are shown at once; their order is that of the page.
+        At most three controls, in the order in which the page shows them.
     values : mapping
-        Their first values.
+        First values of the controls.
     title : str
-        Read aloud by a screen reader on entering.
+        Title that a screen reader reads aloud on entering the view.
     buttons : mapping of str to callable
-        Label of each further button, and what it does; it may return a new Scene, whose sentence is shown.
+        Label of each further button, and a function of this view that the button calls. If the function returns a
+        Scene, that scene is shown.
     hidden : mapping of str to value
-        State that is set in the picture itself, such as the block that is open.
+        Values that are set in the picture itself instead of by a control, such as the block that is open.
     listed : str
-        All states as a list to read, such as the steps of an animation.
+        A list of all states to read as text, such as the steps of an animation.
     """
 
     def __init__(
@@ -116,12 +118,12 @@ class Live(LiveModel):
         for name, control in self.controls.items():
             self._start[name] = control.check(values[name], name)
         self.values = dict(self._start)
-        self.moved = False  # whether a hand has set a control, even to where it stood
+        self.moved = False  # whether a reader has set a control, even to its present value
         self.scene = scene(**self.values)
         self._sent: dict[str, Layer] = {}
 
     def set(self, **values: Any) -> Self:
-        """Set controls from code, as a hand would, and return this view."""
+        """Set controls from code, as a reader does by hand, and return this view."""
         for name, value in values.items():
             if units.choice(name, "control of this view", self._start) in self.controls:
                 values[name] = self.controls[name].check(value, name)
@@ -141,19 +143,19 @@ class Live(LiveModel):
         line += ")"
         if self._code.endswith("("):
             line = line.replace("(, ", "(", 1)
-        # A number of numpy is typed as any other: "np.float64(2.5)" becomes "2.5".
+        # Numbers of numpy are written like any other: "np.float64(2.5)" becomes "2.5".
         return re.sub(r"\bnp\.\w+\(([^()]*)\)", r"\1", line)
 
     def picture(self) -> Picture:
-        """Return this state as a picture for print; ``picture().save(path)`` writes it."""
+        """Return this state as a picture for print; ``picture().save(path)`` writes it to a file."""
         return printed(self.scene)
 
     def __repr__(self) -> str:
-        """Show the sentence and the code."""
+        """Show the title and the sentence."""
         return f"<Live {self.title}: {self.scene.said}>"
 
     def __str__(self) -> str:
-        """Return what the text mode shows: sentence, table, controls and the line of code."""
+        """Return this state as the text mode shows it: sentence, table, list of states, controls, and line of code."""
         parts = [self.scene.said]
         if self.scene.table is not None:
             parts.append(str(self.scene.table))
@@ -167,19 +169,19 @@ class Live(LiveModel):
 
     @property
     def widget(self) -> Self:
-        """The view itself, with all that the browser needs at first."""
+        """The view itself, after setting all that the browser needs at first."""
         self._prepare()
         return self
 
     def _fill(self) -> None:
-        """Set what the browser needs at first, and listen to its answers."""
+        """Set the state that the browser needs at first, and listen to its requests."""
         self.spec = self._spec()
         self.asked = {"seq": 0, "values": self.values}
         self._show(whole=True)
         self.observe(self._answer, names="asked")
 
     def _spec(self) -> dict[str, Any]:
-        """Return what the browser needs to draw controls and words, once."""
+        """Return what the browser needs to draw the controls and fixed words; it is sent only once."""
         spec = {
             "title": self.title,
             "controls": [self._spec_of(name) for name in self.controls],
@@ -197,7 +199,7 @@ class Live(LiveModel):
         return spec
 
     def _spec_of(self, name: str) -> dict[str, Any]:
-        """Return a control as the browser draws it; fields that are False or empty are left out."""
+        """Return a control as a dictionary for the browser, without fields that are False or empty."""
         control = self.controls[name]
         spec = {}
         for field, value in asdict(control).items():
@@ -209,16 +211,16 @@ class Live(LiveModel):
         return {**spec, "name": name, "label": control.label or name}
 
     def _answer(self, change: Mapping[str, Any]) -> None:
-        """Answer the browser: whatever happens, a frame goes back."""
+        """Answer a request of the browser; whatever happens, a frame is sent back."""
         request = change["new"]
         moved = False
         try:
             self.moved = request.get("moved", self.moved)
             values = self._checked(request["values"])
-            # A scene with an error is drawn anew, unless the error came from a button.
+            # A scene with an error is computed again, unless the error may have come from a button.
             again = self.scene.wrong and not self._buttons
             if self.values | values != self.values or again:
-                # Kept also where the function fails, so that a slider can go past it.
+                # Values are kept even if the function fails, so that a slider can move past the failure.
                 self.values |= values
                 self.scene = self._make(**self.values)
                 moved = True
@@ -230,7 +232,7 @@ class Live(LiveModel):
         self._show(whole=bool(request.get("whole")), table=bool(request.get("table")), moved=moved)
 
     def _checked(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values that this view has, those of controls checked."""
+        """Return those of some values that this view knows, after checking the values of controls."""
         known = {name: value for name, value in values.items() if name in self._start}
         for name, control in self.controls.items():
             if name in known:
@@ -238,7 +240,7 @@ class Live(LiveModel):
         return known
 
     def _show(self, *, whole: bool = False, table: bool = False, moved: bool = False) -> None:
-        """Send this state to the browser, of the numbers only those that have changed."""
+        """Send this state to the browser; of the arrays, send only those that have changed."""
         if not self._is_filled:
             return
         if whole:
@@ -263,7 +265,7 @@ class Live(LiveModel):
             self.frame = frame
 
     def _frame(self, layers: list[dict[str, Any]], *, whole: bool, moved: bool) -> dict[str, Any]:
-        """Return this state as the browser gets it, without table and text."""
+        """Return this state as a dictionary for the browser, without table and text."""
         scene = self.scene
         return {
             "seq": self.asked["seq"],
@@ -282,16 +284,16 @@ class Live(LiveModel):
         }
 
     def page_bundle(self, **kwargs: Any) -> Any:
-        """Return this view alone, with what a saved notebook says above its picture (binder/jupyter_server_config.py).
+        """Return the widget alone, and the words that a saved notebook shows above its picture.
 
-        A picture for pages without a kernel is left to the caller.
+        binder/jupyter_server_config.py uses these words. The caller adds a picture for pages without a kernel.
         """
         bundle = super()._repr_mimebundle_(**kwargs)
         data, meta = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
         return data, {**meta, "fabriclab": text("live.kept")}
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        """Return the widget, with a printed picture for pages without a kernel; in text mode only words."""
+        """Return the widget with a printed picture for pages without a kernel; in text mode return only words."""
         if switched_on("FABRICLAB_TEXT"):
             return {"text/plain": str(self), "text/html": f"<pre>{html.escape(str(self))}</pre>"}
         data, meta = self.page_bundle(**kwargs)
@@ -303,10 +305,10 @@ class Live(LiveModel):
 
 
 def _scene_of_error(scene: Scene, error: Exception) -> Scene:
-    """Return a scene with an error instead of its sentence, without table and motion."""
+    """Return a scene with an error message instead of its sentence, without its table and its animation."""
     kind = f"{type(error).__name__}: "
     if hasattr(error, "_render_traceback_"):
-        kind = ""  # a sentence that is meant for the learner stands alone, as it does below a cell
+        kind = ""  # a message for the learner needs no type, as below a cell
     return replace(
         scene,
         said=f"{kind}{error}",
@@ -321,7 +323,7 @@ def _scene_of_error(scene: Scene, error: Exception) -> Scene:
 def _changes_of(
     layer_id: str, layer: Layer, before: Layer
 ) -> tuple[dict[str, Any], list[NDArray[Any]]]:
-    """Return what of a layer has changed since ``before``, and the arrays in it, which are sent as bytes."""
+    """Return which fields of a layer have changed since ``before``, and the changed arrays, which are sent as bytes."""
     fields: dict[str, Any] = {}
     arrays: dict[str, NDArray[Any]] = {}
     same = []
@@ -352,25 +354,26 @@ def live_view(
     held: tuple[str, ...] = (),
     listed: str = "",
 ) -> Live:
-    """Return the view of the function ``live.name``.
+    """Build the view that the function ``live.<name>`` returns.
 
-    Title and labels come from the language table, by the names of the function and its arguments. A choice without
-    another option is no control, and one without room beside the learner's own ``controls`` is none either.
+    Title and labels come from the language table, under the names of the function and its arguments. A choice with a
+    single option gets no control, nor does a choice for which the learner's own ``controls`` leave no room.
 
     Parameters
     ----------
     name : str
-        Of the public function.
+        Name of the public function.
     arguments : mapping
-        Its arguments by name: those that no control sets stand in the line of code. ``**values`` is one entry.
+        The arguments of the function by name, with one entry for ``**values``. The line of code shows all arguments
+        that no control sets.
     scene : callable
-        From the values of all controls and of ``hidden``, by name, to a Scene.
+        Function from the values of all controls and of ``hidden``, by name, to a Scene.
     controls : mapping of str to Slider or Choice
-        Controls of the view itself; the learner's own stand in ``arguments["controls"]``.
+        Controls of the view itself; the learner's own are in ``arguments["controls"]``.
     hidden : tuple of str
-        Arguments that are set in the picture itself.
+        Names of the arguments that are set in the picture itself.
     held : tuple of str
-        Arguments that stand in the line of code by a name, since their values cannot be typed.
+        Arguments that the line of code shows as a name, because their values cannot be typed.
     listed : str
         As in `Live`.
     """
@@ -406,9 +409,9 @@ def line_of_code(
     set_by_hand: tuple[str, ...],
     held: tuple[str, ...],
 ) -> str:
-    """Return the call of ``live.name`` without its end: what a hand sets follows at each state.
+    """Return the call of ``live.<name>`` without its end, to which each state adds the values set by hand.
 
-    Left out is what is None, and what has its default and can only be given by name.
+    Leaves out arguments that are None, and keyword-only arguments that have their default.
     """
     from fabriclab.views import live
 
@@ -427,7 +430,7 @@ def line_of_code(
 
 
 def label_of(name: str, control: str) -> str:
-    """Return the label of a control of ``live.name``, or what controls of that name have in all views."""
+    """Return the label of a control of ``live.<name>`` or, if it has none, the label of such controls in all views."""
     own = f"live.{name}.{control}"
     if own in keys(own):
         return text(own)
@@ -435,7 +438,7 @@ def label_of(name: str, control: str) -> str:
 
 
 def _typed(value: Any) -> str:
-    """Return an argument as it can be typed."""
+    """Write an argument as a learner could type it."""
     if isinstance(value, Mapping):
         entries = [f"{key!r}: {_typed(entry)}" for key, entry in value.items()]
         return f"{{{', '.join(entries)}}}"
@@ -447,16 +450,16 @@ def _typed(value: Any) -> str:
 def table(
     function: Callable[..., Table], controls: Mapping[str, Control], said: str = "", **values: Any
 ) -> Live:
-    """Show a table that follows controls.
+    """Show a table that follows controls: a function computes it from their values.
 
     Parameters
     ----------
     function : callable
-        From the values of the controls to a `views.Table`.
+        Function from the values of the controls to a `views.Table`.
     controls : mapping of str to Slider or Choice
-        Its controls.
+        Controls whose values the function takes.
     said : str
-        The sentence, where the table has no caption.
+        The sentence, if the table has no caption.
     **values
         First values of the controls.
     """
@@ -466,6 +469,6 @@ def table(
 
 
 def table_scene(function: Callable[..., Table], sentence: str, /, **values: Any) -> Scene:
-    """Return the table that a function returns for ``values``, under its caption or a sentence."""
+    """Return a scene with the table that a function returns for ``values``, and its caption or else ``sentence``."""
     table = function(**values)
     return Scene(table.caption or sentence, table, {}, 0.0, alt=str(table))

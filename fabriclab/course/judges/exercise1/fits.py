@@ -1,4 +1,4 @@
-"""Exercise 1, what a sweep over sizes tells: a fit, when it may be used, and where two libraries change places."""
+"""Exercise 1, sweeps over sizes: a fit, when it may be used, and the size at which the faster library changes."""
 
 import itertools
 import math
@@ -27,23 +27,23 @@ from fabriclab.units import format_size, format_time
 
 # ex1-c -----------------------------------------------------------------------------------------------------------
 
-_PROTOCOLS = 4  # of the sweep in which sizes are predicted
-_TELLING = 0.2  # relative error that each known wrong prediction exceeds for some size
+_PROTOCOLS = 4  # number of protocols in the sweep for predictions
+_TELLING = 0.2  # relative error that each known wrong prediction exceeds at some size
 
 
 def _noise(rng: Rng, n: int, width: float = 0.015) -> Floats:
-    """Return ``n`` factors around 1, with a standard deviation of ``width`` and no outliers."""
+    """Return ``n`` factors near 1, with a standard deviation of ``width`` and no outliers beyond two deviations."""
     return 1 + width * np.clip(rng.normal(size=n), -2, 2)
 
 
 def _powers_of_two(first: int, end: int) -> Floats:
-    """Return 2 to the powers from ``first`` up to, but without, ``end``."""
+    """Return 2 to the powers from ``first`` to ``end`` - 1."""
     powers: Floats = 2.0 ** np.arange(first, end, dtype=np.float64)
     return powers
 
 
 class Fitted(NamedTuple):
-    """A sweep of one protocol, and what a fit of it must give."""
+    """A sweep of one protocol, with the alpha and beta that a fit must give."""
 
     sizes: Floats  # [B]
     times: Floats  # [s]
@@ -52,7 +52,7 @@ class Fitted(NamedTuple):
 
 
 def _sweep(rng: Rng) -> Fitted:
-    """Return a sweep of which the plain straight line misses alpha by half or more."""
+    """Draw a sweep for which an unweighted straight line misses alpha by half or more."""
     while True:
         alpha = float(rng.uniform(5e-6, 30e-6))
         beta = float(rng.uniform(10e9, 90e9))
@@ -65,17 +65,17 @@ def _sweep(rng: Rng) -> Fitted:
 
 
 def _plain_line(sizes: Floats, times: Floats) -> Floats:
-    """Return slope and start of the straight line through all points with the least squared error."""
+    """Return slope and intercept of the straight line with the least squared error."""
     return np.polyfit(sizes, times, 1)
 
 
 def _relative_line(sizes: Floats, times: Floats) -> Floats:
-    """Return slope and start of the straight line with the least squared relative error."""
+    """Return slope and intercept of the straight line with the least squared relative error."""
     return np.polyfit(sizes, times, 1, w=1 / times)
 
 
 class WrongPrediction(NamedTuple):
-    """A time [s] that a known mistake predicts."""
+    """The time [s] that a known mistake predicts."""
 
     mistake: str
     time: float
@@ -84,16 +84,16 @@ class WrongPrediction(NamedTuple):
 def _wrong_predictions(
     sizes: Floats, times: Floats, protocols: NDArray[np.intp], protocol: int, size: float
 ) -> list[WrongPrediction]:
-    """Return what known mistakes predict for a size.
+    """Return the times that known mistakes predict for a size.
 
     Parameters
     ----------
     sizes, times, protocols : array of shape (S,)
         The sweep: sizes [B], times [s], and the number of the protocol of each size.
     protocol : int
-        The protocol of the size that is asked. If it was measured at one size at most, all points count as its own.
+        The protocol at the size to predict. If it was measured at one size at most, all points count as its own.
     size : float
-        The size that is asked. [B]
+        The size to predict. [B]
     """
     points = np.bincount(protocols, minlength=_PROTOCOLS)  # (4,) measured sizes of each protocol
     own = np.full(sizes.size, True)  # (S,)
@@ -131,7 +131,7 @@ def _wrong_predictions(
 
 
 def _nearest_points(sizes: Floats, size: float) -> list[int]:
-    """Return the places of the points that one may take for the nearest to a size."""
+    """Return the indices of all points that somebody may take for the nearest to a size."""
     last = sizes.size - 1
     above = int(np.searchsorted(sizes, size))
     by_difference = int(np.argmin(abs(sizes - size)))
@@ -148,33 +148,33 @@ class Sweep(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A size to predict."""
+    """A size to predict, with its right time."""
 
     size: int
-    time: float  # that is right [s]
-    points: int  # sizes at which its protocol was measured
+    time: float  # right time [s]
+    points: int  # number of sizes at which its protocol was measured
 
 
 class ProtocolModel(NamedTuple):
-    """Alpha and beta of each protocol, and the sizes at which the next one takes over."""
+    """Alpha and beta of each protocol, and the sizes at which the next protocol takes over."""
 
     alpha: Floats  # (4,) [s]
     beta: Floats  # (4,) [B/s]
     changes: Floats  # (3,) [B]
 
     def protocol_of(self, sizes: Floats) -> NDArray[np.intp]:
-        """Return the number of the protocol of each size."""
+        """Return the number of the protocol at each size."""
         return np.searchsorted(self.changes, sizes, "right")
 
     def times(self, sizes: Floats) -> Floats:
-        """Return the time [s] of each size."""
+        """Return the time [s] at each size."""
         protocols = self.protocol_of(sizes)
         times: Floats = self.alpha[protocols] + sizes / self.beta[protocols]
         return times
 
 
 def _protocol_model(rng: Rng) -> ProtocolModel:
-    """Draw four protocols, each with a later start and a higher rate than the one before."""
+    """Draw four protocols, each with a higher alpha and a higher rate than the one before."""
     alpha = rng.uniform(4e-6, 8e-6) * np.cumprod([1, *rng.uniform(3, 4, 3)])
     # illustrative: of no real library
     beta = rng.uniform(1e9, 2e9) * np.cumprod([1, *rng.uniform(4, 6, 3)])
@@ -186,10 +186,10 @@ def _protocol_model(rng: Rng) -> ProtocolModel:
 
 
 def _protocols(rng: Rng) -> tuple[Sweep, list[Asked]]:
-    """Return a sweep of four protocols, and sizes to ask.
+    """Draw a sweep of four protocols, and sizes to predict.
 
-    One protocol is measured at each power of two, one at two sizes, one at one size and one at none. Each known wrong
-    prediction misses by more than 20 % somewhere.
+    One protocol is measured at every power of two, one at two sizes, one at one size and one at none. Each known wrong
+    prediction misses by more than 20 % at some size.
     """
     while True:
         model = _protocol_model(rng)
@@ -226,7 +226,7 @@ def _protocols(rng: Rng) -> tuple[Sweep, list[Asked]]:
 def _sizes_to_ask(
     rng: Rng, model: ProtocolModel, sizes: Floats, middle: int
 ) -> list[tuple[int, float]]:
-    """Return protocols and sizes [B] to ask: two where a line can be fitted, two where none can."""
+    """Draw protocols and sizes [B] to predict: two at which a line can be fitted, and two at which none can."""
     protocols = model.protocol_of(sizes)
     chosen = list[tuple[int, float]]()
     for protocol in (0, 3 - middle):
@@ -242,7 +242,10 @@ def _sizes_to_ask(
 
 
 class PredictPart(QuestionPart):
-    """A time at a size that was not measured: a number where two points make a line, else none or an interval."""
+    """The time at a size that was not measured.
+
+    A number is right if two points or more determine a line; else None is right, or an interval with the true time.
+    """
 
     within = 0.1
 
@@ -255,11 +258,11 @@ class PredictPart(QuestionPart):
         self.protocols = self._protocol_of(sweep.sizes)  # of the sizes that were measured
 
     def _protocol_of(self, sizes: Any) -> Any:
-        """Return the number of the protocol of a size, or of each size."""
+        """Return the number of the protocol at a size, or at each of several sizes."""
         return np.searchsorted(self.sweep.changes, sizes, "right")
 
     def read(self, case: int, value: Any) -> Any:
-        """Return a time, an interval as a pair, or None; NaN says the same as None."""
+        """Return a time, an interval as a pair, or None; NaN means the same as None."""
         if value is None or (isinstance(value, float) and math.isnan(value)):
             return None
         if isinstance(value, list | tuple) and len(value) == 2:
@@ -277,7 +280,7 @@ class PredictPart(QuestionPart):
         return bool(low <= asked.time <= high <= 3 * low)
 
     def mistakes(self, case: int, answer: Any) -> list[str]:
-        """Return what is wrong with the kind of answer, and which known mistakes predict this time."""
+        """Return the mistakes in the kind of answer, and the known mistakes that predict this time."""
         asked = self.asked[case]
         of_kind = self._mistakes_of_kind(asked, answer)
         of_time = self._mistakes_of_time(asked, answer)
@@ -289,7 +292,7 @@ class PredictPart(QuestionPart):
         return found
 
     def _mistakes_of_kind(self, asked: Asked, answer: Any) -> list[str]:
-        """Return what is wrong with an answer that is a number, an interval or None."""
+        """Return the mistakes in giving a number, an interval or None."""
         interval = isinstance(answer, tuple)
         found = list[str]()
         if asked.points > 1 and answer is None:
@@ -307,7 +310,7 @@ class PredictPart(QuestionPart):
         return found
 
     def _mistakes_of_time(self, asked: Asked, answer: Any) -> list[str]:
-        """Return the known mistakes that predict a time, the nearest first."""
+        """Return the known mistakes that predict this time, the nearest first."""
         protocol = int(self._protocol_of(asked.size))
         known = _wrong_predictions(
             self.sweep.sizes, self.sweep.times, self.protocols, protocol, asked.size
@@ -320,7 +323,7 @@ class PredictPart(QuestionPart):
         return [mistake for _, mistake in sorted(matching)]
 
     def off(self, case: int, answer: Any) -> str:
-        """Return what is right: the time, or that nobody can know it."""
+        """Return a sentence with the right answer: the time, or that it cannot be known."""
         asked = self.asked[case]
         want = message(1, "predict.none")
         if asked.points > 1:
@@ -329,7 +332,7 @@ class PredictPart(QuestionPart):
         return message(1, "predict.off", call=call, got=shown(answer, "time"), want=want)
 
     def step(self, case: int, answer: Any, mistake: str) -> str:
-        """Return what was measured in the protocol of this size, and what follows from it."""
+        """Return what was measured for the protocol at this size, and what follows from it."""
         asked = self.asked[case]
         protocol = int(self._protocol_of(asked.size))
         end = message(1, "predict.few")
@@ -353,7 +356,7 @@ class PredictPart(QuestionPart):
 
 
 def _quantities_of_fit(sweep: Fitted) -> dict[str, float]:
-    """Return the quantities that right and wrong fits of a sweep are made of."""
+    """Return the quantities in the formulas for right and wrong fits of a sweep."""
     sizes = sweep.sizes
     times = sweep.times
     return {
@@ -371,7 +374,7 @@ def _quantities_of_fit(sweep: Fitted) -> dict[str, float]:
 
 
 def _half_case(rng: Rng) -> JudgedCase:
-    """Return an alpha and a beta whose half-rate size is asked."""
+    """Draw an alpha and a beta, for which the size that reaches half of the rate is asked."""
     # illustrative: from fast to slow starts and links
     alpha = float(rng.uniform(2e-6, 40e-6))  # [s]
     # illustrative: as above
@@ -387,7 +390,7 @@ def _example_sweep(rng: Rng) -> tuple[Floats, Floats, list[int]]:
 
 @register("question", "ex1-c", example=_example_sweep)
 def model(ask: Ask, rng: Rng) -> Verdict:
-    """Judge a fit of alpha and beta, the size of half the rate, and when a fit may be used."""
+    """Judge a fit of alpha and beta, the size that reaches half of the rate, and when a fit may be used."""
     sweeps = apart(lambda: _sweep(rng), lambda sweep: [sweep.alpha, sweep.beta], 1.4)
     fits = [JudgedCase((sweep.sizes, sweep.times), _quantities_of_fit(sweep)) for sweep in sweeps]
     halves = [_half_case(rng) for _ in range(3)]
@@ -405,18 +408,18 @@ def model(ask: Ask, rng: Rng) -> Verdict:
 
 
 class SizeRegion(NamedTuple):
-    """The neighbouring measured sizes between which two sweeps change places for good [B]."""
+    """The two neighbouring sizes between which the faster of two sweeps changes for good [B]."""
 
     low: float
     high: float
 
     def holds(self, size: float) -> bool:
-        """Return whether a size lies in the region, but for rounding."""
+        """Return whether a size is in the region, up to rounding."""
         return bool(self.low * (1 - 1e-9) <= size <= self.high * (1 + 1e-9))
 
 
 class SweepPair(NamedTuple):
-    """Sweeps of two libraries, ``a`` and ``b``, at the same sizes."""
+    """The sweeps of two libraries, ``a`` and ``b``, at the same sizes."""
 
     sizes: Floats  # [B]
     a: Floats  # times of one library [s]
@@ -427,11 +430,11 @@ class SweepPair(NamedTuple):
         return SweepPair(self.sizes, self.b, self.a)
 
     def turns(self) -> NDArray[np.intp]:
-        """Return the places after which the other library is the faster one."""
+        """Return the indices after which the other library is faster."""
         return np.flatnonzero(np.diff(self.a < self.b))
 
     def region(self) -> SizeRegion | None:
-        """Return where the two change places for good, or None if the same one is faster at both ends."""
+        """Return where the faster library changes for good, or None if the same one is faster at both ends."""
         turns = self.turns()
         if turns.size % 2 == 0:
             return None
@@ -439,7 +442,7 @@ class SweepPair(NamedTuple):
 
 
 def _published(rng: Rng, row: Mapping[str, str]) -> SweepPair:
-    """Return sizes and times of two published sweeps, some sizes at the ends left out."""
+    """Return sizes and times of two published sweeps, without some sizes at the ends."""
     one = published.load(row["one"])
     other = published.load(row["other"])
     sizes, places, other_places = np.intersect1d(one.size, other.size, return_indices=True)
@@ -450,7 +453,7 @@ def _published(rng: Rng, row: Mapping[str, str]) -> SweepPair:
 
 
 def _drawn(rng: Rng, flips: int, noise: float) -> SweepPair:
-    """Return two drawn sweeps that change places so many times, an odd number for good."""
+    """Draw two sweeps of which the faster one changes ``flips`` times; after an odd number it has changed for good."""
     sizes = _powers_of_two(6, 27)
     # illustrative: who starts slower is faster at large sizes, or a little slower there, too
     power = 1.0 if flips % 2 else -0.3
@@ -469,15 +472,15 @@ def _drawn(rng: Rng, flips: int, noise: float) -> SweepPair:
 
 
 def _published_pairs(rng: Rng, rows: Sequence[Mapping[str, str]]) -> list[SweepPair]:
-    """Return published pairs in a drawn order."""
+    """Return published pairs of sweeps in random order."""
     return [_published(rng, rows[i]) for i in rng.permutation(len(rows))]
 
 
 def _pairs(rng: Rng) -> list[SweepPair]:
-    """Return four sets of two pairs of sweeps, the first of each, then the others.
+    """Return four sets of two pairs of sweeps: first one pair of each set, then the others.
 
-    One of a set changes places for good and the other does not, and both begin with the same library ahead. No size
-    lies in the change of two sets, so that no number that is typed in is right twice.
+    In one pair of a set the faster library changes for good, and in the other it does not; both begin with the same
+    library ahead. No size is in the regions of two sets, so that no constant answer is right twice.
     """
     # NCCL over TCP sockets (env1) against libfabric (the others) on one machine, and NCCL against RCCL on 8 GPUs each.
     rows = rows_of("sweeps.csv", __file__)
@@ -502,14 +505,14 @@ def _pairs(rng: Rng) -> list[SweepPair]:
 
 
 def _ahead(pair: SweepPair, a_ahead: bool) -> SweepPair:
-    """Return a pair in the order in which ``a`` is ahead at the smallest size, or is not."""
+    """Return a pair in the order in which ``a`` is ahead at the smallest size or, with ``a_ahead`` false, is behind."""
     if (pair.a[0] < pair.b[0]) == a_ahead:
         return pair
     return pair.swapped()
 
 
 def _mixed(rng: Rng, sets: Sequence[tuple[SweepPair, SweepPair]]) -> list[SweepPair]:
-    """Return one pair of each set, then the others in the same order of sets; both orders are drawn."""
+    """Return one pair of each set, then the others, with the sets in the same random order."""
     first = list[SweepPair]()
     second = list[SweepPair]()
     for i in rng.permutation(len(sets)):
@@ -520,13 +523,13 @@ def _mixed(rng: Rng, sets: Sequence[tuple[SweepPair, SweepPair]]) -> list[SweepP
 
 
 def _are_disjoint(regions: Iterable[SizeRegion | None]) -> bool:
-    """Return whether no size lies in two of the regions."""
+    """Return whether no size is in two of the regions."""
     ends = sorted(region for region in regions if region)
     return all(lower.high < upper.low for lower, upper in itertools.pairwise(ends))
 
 
 class CrossoverPart(QuestionPart):
-    """The size at which the faster of two libraries changes for good, or None."""
+    """The size at which the faster of two libraries changes for good, or None if it never does."""
 
     def __init__(self, pairs: Sequence[SweepPair]) -> None:
         calls = [Call("crossover", (pair.sizes, pair.a, pair.b)) for pair in pairs]
@@ -539,14 +542,14 @@ class CrossoverPart(QuestionPart):
         return None if value is None else number(value, "size")
 
     def is_right(self, case: int, answer: float | None) -> bool:
-        """Return whether a size lies where the two change places, or whether they never do."""
+        """Return whether a size is in the right region, or None is right."""
         region = self.regions[case]
         if answer is None or region is None:
             return answer is None and region is None
         return region.holds(answer)
 
     def mistakes(self, case: int, answer: float | None) -> list[str]:
-        """Return the known mistakes that give this size."""
+        """Return the known mistakes that give this answer."""
         pair = self.pairs[case]
         if answer is None:
             if pair.a[0] > pair.b[0]:
@@ -590,7 +593,7 @@ class CrossoverPart(QuestionPart):
         return [mistake for mistake, fits in known.items() if fits]
 
     def off(self, case: int, answer: float | None) -> str:
-        """Return what is right: a size in the region, or None."""
+        """Return a sentence with the right answer: a size in the region, or None."""
         region = self.regions[case]
         right = message(1, "crossover.never")
         if region:
@@ -613,11 +616,11 @@ class CrossoverPart(QuestionPart):
 
 
 def _example_pairs(rng: Rng) -> list[tuple[Floats, Floats, Floats]]:
-    """Return sizes and times of two libraries, as ``crossover`` gets them."""
+    """Return sizes and times of two libraries, as the function ``crossover`` gets them."""
     return [(pair.sizes, pair.a, pair.b) for pair in _pairs(rng)]
 
 
 @register("question", "ex1-e", example=_example_pairs)
 def crossover(ask: Ask, rng: Rng) -> Verdict:
-    """Judge where two libraries change places, in five published pairs of sweeps and three drawn ones."""
+    """Judge where the faster of two libraries changes, for five published pairs of sweeps and three random ones."""
     return judge(ask, CrossoverPart(_pairs(rng)))

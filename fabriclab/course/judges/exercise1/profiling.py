@@ -1,4 +1,4 @@
-"""Exercise 1, profile collectives: the cases of its five questions, and what each known mistake gives in them."""
+"""Exercise 1, profile collectives: the cases of its questions, and the results of each known mistake."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,14 +38,14 @@ _SIZES = ((8, 2, 64), (64, 64, 256), (1024, 64, 96))  # step [B], and from where
 
 
 def _machine(seed: int, late: NDArray[np.bool_]) -> VirtualRanks:
-    """Return a group of ranks of which those in ``late`` are always late."""
+    """Return a group of virtual ranks, of which those in ``late`` are always late."""
     return VirtualRanks(np.random.default_rng(seed), late)
 
 
 def _late(rng: Rng) -> NDArray[np.bool_]:
-    """Return who of a few ranks is late: one, neither the first nor the last.
+    """Draw which of a few ranks is late: one that is neither the first nor the last.
 
-    Their number is even, so that the median over ranks is the time of none of them.
+    The number of ranks is even, so that the median over ranks is not the time of any of them.
     """
     late = np.zeros(rng.choice([4, 6]), bool)
     late[rng.integers(1, late.size - 1)] = True
@@ -69,7 +69,7 @@ class LatencyPart(QuestionPart):
         self._readings: dict[int, Readings] = {}
 
     def readings(self, case: int) -> Readings:
-        """Return what the learner's calls have read; all of them are made before the first is looked at."""
+        """Return what the learner's calls have read; all calls are made before the first answer is judged."""
         if case not in self._readings:
             self._readings[case] = Readings(*self.cases[case])
         return self._readings[case]
@@ -84,11 +84,11 @@ class LatencyPart(QuestionPart):
         return len(readings.rounds) >= FEW and near(answer, readings.truth, WITHIN)
 
     def mistakes(self, case: int, answer: float) -> list[str]:
-        """Return what a reading of the clocks with that result did wrong."""
+        """Return the mistakes in reading the clocks that explain this result."""
         return list(self.readings(case).mistakes(answer))
 
     def off(self, case: int, answer: float) -> str:
-        """Return how far off the time is, or that too few rounds were timed."""
+        """Return a sentence with the right time, or one that says that too few rounds were timed."""
         machine, size = self.cases[case]
         truth = machine.true(size)
         words = {
@@ -101,7 +101,7 @@ class LatencyPart(QuestionPart):
         return text("ex.off", **words, truth=shown(truth, "time"))
 
     def step(self, case: int, answer: float, mistake: str) -> str:
-        """Return what the same calls give without the mistake."""
+        """Return a sentence on what the same calls give without the mistake."""
         return self.readings(case).step(answer, mistake)
 
     def remark(self, case: int, answer: float) -> str:
@@ -113,8 +113,8 @@ class LatencyPart(QuestionPart):
 def latency(ask: Ask, rng: Rng) -> Verdict:
     """Judge a benchmark on two machines at three sizes.
 
-    On one machine a single rank is late, on the other all but the rank in the same place: a rank, or a quantile over
-    ranks, that tells the right time on one of them does not on the other.
+    On one machine a single rank is late, on the other all ranks but the one in the same place. So a rank, or a quantile
+    over ranks, that gives the right time on one machine does not on the other.
     """
     late = _late(rng)
     sizes = [int(step * rng.integers(low, high)) for step, low, high in _SIZES]
@@ -139,7 +139,7 @@ Trace = tuple[
 
 
 def _trace(rng: Rng) -> Trace:
-    """Return events of a training loop, two at a time of both kinds, and the rate of the link."""
+    """Draw the events of a training loop, with up to two at a time of both kinds, and the rate of the link."""
     rate = float(rng.uniform(10e9, 90e9))
     step_begins = float(rng.uniform(0.02, 0.06))  # [s]
     events = list[list[Any]]()
@@ -164,7 +164,7 @@ def _trace(rng: Rng) -> Trace:
 
 
 def _times(events: list[list[Any]], rate: float) -> dict[str, float]:
-    """Return the times [s] that right and wrong answers about a trace are made of."""
+    """Return the times [s] in the formulas for right and wrong answers about a trace."""
     edges = np.unique(
         [event[1:3] for event in events]
     )  # (P + 1,) ends of pieces in which nothing changes
@@ -194,7 +194,7 @@ def _times(events: list[list[Any]], rate: float) -> dict[str, float]:
 
 
 def _rates(name: str, size: int, time: float, n: int) -> dict[str, float]:
-    """Return the quantities that right and wrong rates of a collective are made of."""
+    """Return the quantities in the formulas for right and wrong rates of a collective."""
     factor = bus_factor(name, n)
     passes = 1  # of the array through the port of a rank
     factor_as_2 = factor
@@ -215,14 +215,14 @@ def _rates(name: str, size: int, time: float, n: int) -> dict[str, float]:
 
 
 def _used_and_exposed(trace: Trace) -> list[float]:
-    """Return both parts of the whole time that are asked of a trace."""
+    """Return the two fractions of the whole time that a question asks of a trace."""
     times = _times(*trace)
     return [times["moved"] / times["whole"], times["alone"] / times["whole"]]
 
 
 @register("question", "ex1-b", example=_trace)
 def rates(ask: Ask, rng: Rng) -> Verdict:
-    """Judge the definitions of nccl-tests for six collectives, and the use of a link in two traces."""
+    """Judge rates as nccl-tests defines them, for six collectives, and the use of a link in two traces."""
     algbw = list[JudgedCase]()
     busbw = list[JudgedCase]()
     for name in (*_WHOLE, "broadcast", "reduce"):
@@ -264,7 +264,7 @@ _STEPS = 14  # of each of its all-reduces: 2 (n - 1)
 
 
 def _record(rng: Rng, cause: str) -> Record:
-    """Return what was recorded of a job whose all-reduces suffer from ``cause``."""
+    """Draw the record of a job whose all-reduces suffer from ``cause``."""
     limits = np.array([_CAUSES[cause][name].split(" to ") for name in _FIGURES], float)  # (5, 2)
     alpha_share, nic_use, uplink_use, late_share, byte_skew = rng.uniform(*limits.T)
     ops = int(rng.integers(20, 40))
@@ -299,7 +299,7 @@ def _record(rng: Rng, cause: str) -> Record:
 
 
 def _arrivals(rng: Rng, wait: Floats, *, same_rank_late: bool) -> Floats:
-    """Return how long after the first rank each one enters: (ops, ranks) [s]; one in each row is late by ``wait``."""
+    """Draw how long after the first rank each one enters, (ops, ranks) [s]; in each row one is late by ``wait``."""
     ops = np.arange(wait.size)
     if same_rank_late:
         late = np.full(wait.size, rng.integers(_RANKS))
@@ -312,7 +312,7 @@ def _arrivals(rng: Rng, wait: Floats, *, same_rank_late: bool) -> Floats:
 
 
 def _bytes_sent(rng: Rng, skew: float) -> Floats:
-    """Return what each rank sends, in relative numbers: one of them ``skew`` times the mean over all."""
+    """Draw what each rank sends, in relative numbers; one of them is ``skew`` times the mean over all."""
     sent = 1 + 0.01 * rng.uniform(-1, 1, _RANKS)
     hot = rng.integers(_RANKS)
     others = sent.sum() - sent[hot]
@@ -331,13 +331,13 @@ def _figures(
     Parameters
     ----------
     record : mapping
-        What was recorded of the job.
+        The record of the job.
     start : function
-        Of the times at which ranks enter: when the work of an all-reduce starts. The last rank has to be there.
+        Gives the start of an all-reduce's work from the times at which ranks enter; the last rank has to be there.
     over : function
-        Of ports and of late ranks: which one counts.
+        Selects which port, and which late rank, counts.
     least : function
-        Of the bytes of all ranks: with what the largest is compared.
+        Gives the number, from the bytes of all ranks, with which the largest is compared.
     """
     enter = np.array(record["enter"])  # (ops, ranks) [s]
     first = enter.min(axis=1)
@@ -364,39 +364,39 @@ class Job:
 
     @property
     def decisive(self) -> str:
-        """The name of the figure that proves the cause."""
+        """Name of the figure that proves the cause."""
         return _CAUSES[self.cause]["decisive"]
 
 
 class CausePart(QuestionPart):
-    """What slows a job down."""
+    """The cause that slows a job down, by its name."""
 
     def __init__(self, jobs: Sequence[Job]) -> None:
         super().__init__("ex1-d", "cause", 0.5, [job.call for job in jobs], sets=len(_ALIKE))
         self.jobs = jobs
 
     def read(self, case: int, value: Any) -> str:
-        """Return the cause that is named."""
+        """Return the cause that the answer names."""
         value = one_of_pair(value, 0)
         if not isinstance(value, str) or value.strip().lower() not in _CAUSES:
             raise Misread(message(1, "cause.kind", known=", ".join(_CAUSES), got=brief(value)))
         return value.strip().lower()
 
     def is_right(self, case: int, answer: str) -> bool:
-        """Return whether it is the cause."""
+        """Return whether this is the cause."""
         return answer == self.jobs[case].cause
 
     def mistakes(self, case: int, answer: str) -> list[str]:
-        """Return why one takes this cause for another."""
+        """Return the mistake by which somebody confuses the true cause with this one."""
         mistake = _confusion(self.jobs[case].cause, answer)
         return [mistake] if mistake else []
 
     def off(self, case: int, answer: str) -> str:
-        """Return which cause it is."""
+        """Return a sentence with the true cause."""
         return message(1, "cause.off", got=answer, cause=self.jobs[case].cause)
 
     def step(self, case: int, answer: str, mistake: str) -> str:
-        """Return the figure that stands out."""
+        """Return a sentence on the figure that stands out."""
         job = self.jobs[case]
         proof = shown(job.figures[job.decisive])
         return message(1, "cause.step", decisive=job.decisive, proof=proof)
@@ -407,7 +407,7 @@ class CausePart(QuestionPart):
 
 
 class EvidencePart(QuestionPart):
-    """Two true figures of a job, among them the one that proves the cause; it counts if the cause is right."""
+    """Two true figures of a job, including the decisive one; the part counts only if the cause is right."""
 
     within = 0.02
 
@@ -417,7 +417,7 @@ class EvidencePart(QuestionPart):
         self.jobs = jobs
 
     def read(self, case: int, value: Any) -> Figures:
-        """Return the two figures by name."""
+        """Return the two figures, name -> value."""
         value = one_of_pair(value, 1)
         if not isinstance(value, dict) or len(value) != 2 or not value.keys() <= set(_FIGURES):
             known = ", ".join(_FIGURES)
@@ -430,7 +430,7 @@ class EvidencePart(QuestionPart):
         return job.decisive in answer and not self._wrong(answer, job.figures)
 
     def mistakes(self, case: int, answer: Figures) -> list[str]:
-        """Return the mistakes that give all figures that are not true."""
+        """Return the mistakes that explain all wrong figures."""
         job = self.jobs[case]
         wrong = self._wrong(answer, job.figures)
         if not wrong:
@@ -439,7 +439,7 @@ class EvidencePart(QuestionPart):
         return [mistake for mistake, figures in known.items() if not self._wrong(wrong, figures)]
 
     def _wrong(self, answer: Figures, figures: Figures) -> Figures:
-        """Return the figures of an answer that differ from ``figures``."""
+        """Return those figures of an answer that differ from ``figures``."""
         return {
             name: value
             for name, value in answer.items()
@@ -447,7 +447,7 @@ class EvidencePart(QuestionPart):
         }
 
     def off(self, case: int, answer: Figures) -> str:
-        """Return the two figures, and what they must be."""
+        """Return a sentence with the two figures and their right values."""
         return message(
             1,
             "evidence.off",
@@ -457,7 +457,7 @@ class EvidencePart(QuestionPart):
         )
 
     def step(self, case: int, answer: Figures, mistake: str) -> str:
-        """Return the cause and all figures."""
+        """Return a sentence with the cause and all figures."""
         job = self.jobs[case]
         return message(1, "evidence.step", cause=job.cause, all=shown(job.figures))
 
@@ -467,7 +467,7 @@ class EvidencePart(QuestionPart):
 
 
 def _confusion(cause: str, answer: str) -> str:
-    """Return the name of the mistake that takes a cause for another one, if it is known."""
+    """Return the name of the mistake that confuses a cause with another one, if it is known."""
     if cause == "straggler" and answer != "skew":
         return "straggler taken for the network"
     if answer == "skew":
@@ -501,14 +501,14 @@ def _examples(rng: Rng) -> dict[str, Record]:
 
 
 def _causes(rng: Rng) -> list[str]:
-    """Return all causes: one of each pair that looks alike, then the others in the same order."""
+    """Return all causes in random order: one of each pair that looks alike, then the others in the same order."""
     pairs = rng.permutation(rng.permuted(_ALIKE, axis=1))  # (pairs, 2)
     return [*pairs[:, 0].tolist(), *pairs[:, 1].tolist()]
 
 
 @register("question", "ex1-d", example=_examples)
 def bottleneck(ask: Ask, rng: Rng) -> Verdict:
-    """Judge the diagnosis of jobs that look alike in pairs: the cause, and two true figures, one of them decisive."""
+    """Judge the diagnosis of jobs, pairs of which look alike: the cause, and two true figures, one of them decisive."""
     jobs = list[Job]()
     for cause in _causes(rng):
         record = _record(rng, cause)

@@ -1,4 +1,4 @@
-"""How a number was read off the clocks of virtual ranks, and what the same calls give without each of its mistakes."""
+"""Explain how a learner read a time off the clocks of virtual ranks, and what its mistakes cost."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from fabriclab.course.questions.files import message
 from .virtual import WARM, AllReduceRecord, VirtualRanks
 
 WITHIN = 0.05
-FEW = 5  # rounds: the median of fewer is moved by two outliers
-_MOST = 25  # rounds that a learner may have left out at the start, of those that were timed
+FEW = 5  # least number of rounds; two outliers would shift the median of fewer
+_MOST = 25  # most timed rounds that a learner may have left out at the start
 
 
 def _first(values: Floats, axis: int = 0) -> Any:
@@ -28,7 +28,7 @@ def _percentile_99(values: Floats, axis: int = 0) -> Any:
     return np.percentile(values, 99, axis)
 
 
-# What makes one number of all rounds.
+# How all rounds become one number.
 _STATISTICS: Mapping[str, Callable[..., Any]] = {
     "median": np.median,
     "mean": np.mean,
@@ -42,7 +42,7 @@ _STATISTICS: Mapping[str, Callable[..., Any]] = {
 
 
 class Scale(NamedTuple):
-    """A mistake with the whole number, and what the right one was divided by."""
+    """A mistake in the scale of the number, and the divisor that it applied to the right one."""
 
     mistake: str
     divisor: float
@@ -62,13 +62,13 @@ _CLOCKS = "two clocks compared"
 _FIRST_ONLY = "first round only"
 _COLD = "warm-up averaged in"
 _OUTLIERS = "outliers averaged in"
-# The mistake with the rounds -> the statistics that make it.
+# Statistic over rounds -> the mistake that it is.
 _STATISTIC_FLAWS = {
     "max": "slowest round as typical",
     "p99": "slowest round as typical",
     "spread": _SPREAD,
 }
-# The mistake with ranks -> the figure over ranks; without one it is the last rank.
+# Mistake over ranks -> what it takes of the ranks' times; no mistake takes the last rank.
 _OVER: Mapping[str, Callable[..., Any]] = {
     "": np.max,
     "fastest rank": np.min,
@@ -79,26 +79,29 @@ _OVER: Mapping[str, Callable[..., Any]] = {
 
 
 class Round(NamedTuple):
-    """What lies between two readings of the clocks with at least one all-reduce between them."""
+    """A timed round: two readings of the clocks with at least one all-reduce between them."""
 
     begin: Floats
     end: Floats
     ops: list[AllReduceRecord]
-    undo: dict[str, Any]  # mistake -> how much later each rank would have begun without it [s]
+    undo: dict[str, Any]  # mistake -> how much later each rank begins without it [s]
 
 
 class Recipe(NamedTuple):
-    """How readings become one number; `_TOTAL` shows in ``statistic`` if it is a sum, else in ``each``."""
+    """A way to turn readings into one number.
+
+    The mistake `_TOTAL` appears as the statistic ``sum``, or as a false ``each``.
+    """
 
     ranks: str  # "" is the last rank of each round, else a mistake
-    column: int  # of the numbers that a statistic gives; 0 is the last rank of each round
-    statistic: str  # over the rounds
+    column: int  # column of the numbers; 0 is the last rank of each round
+    statistic: str  # statistic over the rounds
     start: int  # rounds left out at the start
-    each: bool  # divided by the number of all-reduces between two readings
+    each: bool  # whether it is divided by the number of all-reduces in a round
     scale: Scale = _NO_SCALE
 
     def without(self) -> dict[str, Recipe]:
-        """Return the recipe without each of its mistakes."""
+        """Return mistake -> this recipe without that mistake."""
         found = dict[str, Recipe]()
         if self.scale.mistake:
             found[self.scale.mistake] = self._replace(scale=_NO_SCALE)
@@ -164,7 +167,7 @@ class _RoundReader:
         self._start(shown, aligned=self._previous_call == "barrier")
 
     def _undo(self, begin: Floats) -> dict[str, Any]:
-        """Return how much later each rank would have begun without each mistake [s]."""
+        """Return for each mistake how much later each rank would have begun without it [s]."""
         skew = (
             self._ops[0].ready - self.early - (begin - self.clock)
         )  # (n,) waiting for the last rank
@@ -181,10 +184,10 @@ class _RoundReader:
 
 
 class Readings:
-    """What a learner's calls to one group have read."""
+    """All that a learner's calls to one group of ranks have read."""
 
     def __init__(self, ranks: VirtualRanks, size: float) -> None:
-        """Take the log of the group; only all-reduces of the size that is asked tell anything about it."""
+        """Read the log of the group; only all-reduces of the size asked for count."""
         self.truth = ranks.true(size)
         rounds = _RoundReader(ranks).read(ranks.log)
         self.rounds = [r for r in rounds if all(op.size == size for op in r.ops)]
@@ -200,7 +203,7 @@ class Readings:
         self.count = np.array([[len(r.ops)] for r in self.rounds])  # (R, 1)
 
     def _times(self, each: bool, undo: Sequence[str] = ()) -> Floats:
-        """Return what one could read off each round, as in `_read_off`, without some mistakes."""
+        """Return the times that can be read off each round, as in `_read_off`, without the mistakes in ``undo``."""
         begins = list[Floats]()
         for r in self.rounds:
             begin = r.begin
@@ -211,13 +214,13 @@ class Readings:
         return _read_off(np.array(begins) / count, self.end / count)
 
     def _value(self, recipe: Recipe, undo: Sequence[str] = ()) -> float:
-        """Return the number that a recipe gives, without some mistakes."""
+        """Return the number that a recipe gives, without the mistakes in ``undo``."""
         times = self._times(recipe.each, undo)[recipe.start :]
         numbers = _summarised(times, recipe.statistic, self.begin.shape[1])
         return float(numbers[recipe.column] / recipe.scale.divisor)
 
     def recipes(self, got: float) -> list[Recipe]:
-        """Return the recipes that give a number, those with the fewest mistakes only; else the nearest one."""
+        """Return the recipes with the fewest mistakes that give a number or, if none gives it, the nearest recipe."""
         rows = list(self._all())
         recipes = [recipe for recipe, _ in rows]  # of the first column
         values = np.array([numbers for _, numbers in rows])  # (recipes, columns) [s]
@@ -244,13 +247,13 @@ class Readings:
         return [nearest] if distance < 0.15 else []
 
     def _matching(self, recipes: Sequence[Recipe], those: NDArray[np.bool_]) -> list[Recipe]:
-        """Return the recipes of a mask over all recipes and columns."""
+        """Return the recipes that a mask over all recipes and columns selects."""
         return [
             recipes[i]._replace(ranks=self._kinds[j], column=int(j)) for i, j in np.argwhere(those)
         ]
 
     def _all(self) -> Iterator[tuple[Recipe, Floats]]:
-        """Yield each recipe for the first column, and the numbers of all columns."""
+        """Yield each recipe for the first column, with the numbers that it gives for all columns."""
         divided = [True]
         if (self.count > 1).any():
             divided.append(False)
@@ -266,13 +269,13 @@ class Readings:
                     yield Recipe("", 0, statistic, start, each), numbers
 
     def off(self, value: float) -> float:
-        """Return how far a number is from the truth, as a ratio."""
+        """Return how far a number is from the truth: the absolute logarithm of their ratio, infinite unless above 0."""
         return abs(math.log(value / self.truth)) if value > 0 else math.inf
 
     def mistakes(self, got: float) -> dict[str, float]:
-        """Return the mistakes that cost most in a number, with what the same calls give without each of them.
+        """Return the mistakes that changed a number most, each with the number that the same calls give without it.
 
-        What does not bring the number clearly closer is not the cause, whatever the calls look like.
+        A mistake is left out if undoing it does not bring the number clearly closer to the truth.
         """
         if not self.rounds:
             return {self._missed: self.truth}
@@ -299,7 +302,7 @@ class Readings:
         return found | few
 
     def _without_each(self, recipe: Recipe) -> dict[str, float]:
-        """Return what the calls give without each mistake of a recipe, and of the calls themselves [s]."""
+        """Return what the calls give without each mistake of a recipe, and without each mistake of the calls [s]."""
         without = {mistake: self._value(other) for mistake, other in recipe.without().items()}
         without["barrier timed"] = self._value(recipe, ["barrier timed"])
         without["no barrier"] = self._value(recipe, ["no barrier"])
@@ -315,7 +318,7 @@ class Readings:
         return without
 
     def step(self, got: float, name: str) -> str:
-        """Return what the learner's own calls give without a mistake, or without all of them."""
+        """Return a sentence on what the learner's own calls give without a mistake, or without all mistakes."""
         if not self.rounds or name == _TOO_FEW:
             return ""
         found = self.mistakes(got)
@@ -337,7 +340,7 @@ class Readings:
         return " ".join(said)
 
     def remark(self, got: float) -> str:
-        """Return what to say to a right answer that is a median with slow first rounds in it."""
+        """Return a remark for a right answer that is a median over rounds that include slow first ones."""
         found = self.recipes(got) if self.rounds else []
         if not found:
             return ""
@@ -349,7 +352,7 @@ class Readings:
 
 
 def _fewest_left_out(recipes: Sequence[Recipe]) -> list[Recipe]:
-    """Return, of recipes that differ only in the rounds left out, the one that leaves out fewest."""
+    """Of recipes that differ only in the rounds left out, keep the one that leaves out fewest."""
     fewest = dict[Recipe, Recipe]()
     for recipe in reversed(recipes):  # those that leave out most come last
         fewest[recipe._replace(start=0)] = recipe
@@ -364,7 +367,7 @@ def _fewest_left_out(recipes: Sequence[Recipe]) -> list[Recipe]:
 
 
 def _mistakes_of_columns(n: int) -> list[str]:
-    """Return the mistake that each column of `_summarised` stands for; the last rank of each round is none."""
+    """Return the mistake that each column of `_summarised` stands for, which is none for the last rank."""
     last, *over = _OVER
     ranks = [f"one rank only/{rank}" for rank in range(n)]
     clocks = [_CLOCKS] * (2 + n * (n - 1))
@@ -372,17 +375,17 @@ def _mistakes_of_columns(n: int) -> list[str]:
 
 
 def _read_off(begin: Floats, end: Floats) -> Floats:
-    """Return what one could read off each round, from the clocks of ``n`` ranks at its begin and end.
+    """Return all times that can be read off each round, from the clocks of ``n`` ranks at its begin and end.
 
     Parameters
     ----------
     begin, end : array of shape (R, n)
-        What the clocks show. [s]
+        Times that the clocks show. [s]
 
     Returns
     -------
     array of shape (R, 1 + n + 4 + 2 + n (n - 1))
-        The columns above, without those only of all rounds. [s]
+        The columns listed above, without those for all rounds together. [s]
     """
     spent = end - begin  # (R, n)
     last_rank, *over = (figure(spent, axis=1) for figure in _OVER.values())
@@ -396,7 +399,7 @@ def _read_off(begin: Floats, end: Floats) -> Floats:
 
 
 def _summarised(times: Floats, statistic: str, n: int) -> Floats:
-    """Return what a statistic over rounds gives: the columns of `_read_off`, and those only of all rounds."""
+    """Return a statistic over rounds, for the columns of `_read_off` and the columns for all rounds together."""
     each = _STATISTICS[statistic](times, axis=0)
     ranks = slice(1, n + 1)
     over = [figure(each[ranks]) for figure in _OVER.values()]

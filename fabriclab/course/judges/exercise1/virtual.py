@@ -1,7 +1,7 @@
-"""Ranks with a virtual clock: what a benchmark of an all-reduce meets on real machines, the same on every run.
+"""Ranks with virtual clocks, which show a benchmark what real machines do, and always in the same way.
 
-Nothing waits: a call moves the clocks of the ranks. The log of the calls tells afterwards what other ways to
-benchmark would have given on this very run.
+Nothing really waits: a call advances the clocks of the ranks. Afterwards the log of the calls tells what other
+methods would have measured in the same run.
 """
 
 from typing import Any, NamedTuple
@@ -29,20 +29,20 @@ MOST_CALLS = 3_000  # of all methods of one group: a count, since no seconds pas
 
 
 class AllReduceRecord(NamedTuple):
-    """What the log keeps of an all-reduce."""
+    """The record of an all-reduce in the log."""
 
-    number: int  # of the all-reduces before it
+    number: int  # number of all-reduces before it
     size: float  # [B]
-    ready: float  # when the last rank had come [s]
-    cold: float  # what being one of the first cost [s]
-    slow: float  # what being an outlier cost [s]
+    ready: float  # time at which the last rank arrived [s]
+    cold: float  # extra time because it is one of the first [s]
+    slow: float  # extra time because it is an outlier [s]
 
 
 class VirtualRanks:
-    """A few ranks, some of them always late, whose calls are made for all ranks at once."""
+    """A few ranks, some of which are always late; each call acts on all ranks at once."""
 
     def __init__(self, rng: Rng, who: NDArray[np.bool_]) -> None:
-        """Draw how fast the machine is and how late ``who`` of its ranks are."""
+        """Draw the speed of the machine, and how late the ranks in ``who`` are."""
         n = len(who)
         self._rng = rng
         self.n_ranks = n
@@ -62,19 +62,19 @@ class VirtualRanks:
         self.log: list[tuple[str, Any]] = []
 
     def proxy(self) -> Proxy:
-        """Return what a learner's code may use."""
+        """Return the object that a learner's code may use."""
         return Proxy(self, ("barrier", "all_reduce", "now"), {"n_ranks": self.n_ranks})
 
     def base(self, size: float) -> float:
-        """Return the time [s] from the last rank's start to the end, without noise."""
+        """Return the time [s] from the arrival of the last rank to the end, without noise."""
         return float(self.alpha + size / self.rate)
 
     def true(self, size: float) -> float:
-        """Return the time [s] of the whole group, which waits for those who are late."""
+        """Return the time [s] of the whole group, which includes waiting for late ranks."""
         return self.base(size) + float(self.late.max())
 
     def barrier(self) -> None:
-        """Wait until every rank is here; all go on within half a microsecond, but for who is late."""
+        """Wait until every rank has arrived; all but late ranks then continue within half a microsecond."""
         self._count()
         before = self._true.max()
         self._true[:] = before + _BARRIER + self._rng.uniform(0, _START, self.n_ranks)
@@ -82,7 +82,7 @@ class VirtualRanks:
         self._true += self.late
 
     def all_reduce(self, size: float) -> None:
-        """Sum ``size`` bytes over all ranks; it ends for all at once."""
+        """Sum ``size`` bytes over all ranks; the call ends for all of them at the same time."""
         self._count()
         size = units.size(size)
         length = self.base(size) * (1 + _NOISE * min(max(self._rng.normal(), -2.5), 2.5))
@@ -101,7 +101,7 @@ class VirtualRanks:
             self._next_outlier = self._done + int(self._rng.integers(_EVERY))
 
     def now(self) -> list[float]:
-        """Return what the clock of each rank shows [s]; after an all-reduce each then has work of its own."""
+        """Return the time that each rank's clock shows [s]; after an all-reduce, each rank then has other work."""
         self._count()
         shown = self._true + self.clock
         if self._last == "all_reduce":

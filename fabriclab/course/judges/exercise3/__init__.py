@@ -1,1 +1,1 @@
-"""Exercise 3, an RDMA parameter server: the judges of its questions, their device, and the same between processes."""
+"""Exercise 3, an RDMA parameter server: the judges, the grader's device, and runs between real processes."""

@@ -1,8 +1,8 @@
-"""The device of the grader: memory, keys and queue pairs of a few nodes in one process, in an order that a seed draws.
+"""The grader's RDMA device: memory, keys and queue pairs of a few nodes in one process, in a seeded random order.
 
-It does what `fabriclab.rdma` does between processes, for queue pairs of type RC, with the same statuses (a test holds
-them together), and everything that reliable connections leave open as badly as they allow: pieces of a WRITE land in
-any order, a buffer is read late, results and completions come late, and a node that is killed stops in the middle.
+It does what `fabriclab.rdma` does between processes, for queue pairs of type RC and with the same statuses (a test
+compares them). Whatever reliable connections leave open, it does in the worst way that they allow: pieces of a WRITE
+land in any order, a buffer is read late, results and completions come late, and a killed node stops halfway.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Queue:
 
 @dataclass
 class Op:
-    """A posted request, and how far it is."""
+    """A posted request, and how far it has got."""
 
     wr: dict[str, Any]
     index: int
@@ -66,7 +66,7 @@ class Op:
 
     @property
     def fetches(self) -> bool:
-        """Whether something comes back."""
+        """Whether the request brings data back."""
         return bool(self.wr["opcode"] >= READ)
 
 
@@ -97,7 +97,7 @@ class Pair:
 
     @property
     def peer(self) -> Pair | None:
-        """The other end, if it is there and connected to this one."""
+        """The pair at the other end, if it exists and is connected to this one."""
         machine, number = self.dest
         found = self.node.device.machines[machine].pairs.get(number)
         if found is None or found.node.dead or found.state not in (RTR, RTS):
@@ -110,7 +110,7 @@ class Pair:
         return self.node.device.machines[self.dest[0]].dead
 
     def complete(self, queue: Queue, entry: list[int], index: int = 0) -> None:
-        """Put a completion into a queue; one that is full breaks, and with it the pair."""
+        """Put a completion into a queue; a full queue breaks, and the pair with it."""
         if queue.broken or len(queue.entries) >= queue.room:
             queue.broken = True
             self.state = ERR
@@ -121,7 +121,7 @@ class Pair:
         queue.armed = False
 
     def finish(self, op: Op, status: int) -> None:
-        """Say how a request ended, where that is to be said; what it fetched is in its place now."""
+        """Complete a request: deliver what it fetched, and report its status if a completion is due."""
         wr = op.wr
         if status == OK and op.fetches:
             self.node.scatter(wr["sg"], op.result)
@@ -130,7 +130,7 @@ class Pair:
             self.complete(self.scq, entry, op.index)
 
     def fail(self, status: int) -> None:
-        """End the first request that has not been done with a status, and flush the rest."""
+        """End the first unfinished request with a status, and flush the rest."""
         while self.done:
             self.finish(self.done.popleft(), OK)
         self.node.device.failed(self, self.todo[0], status)
@@ -138,7 +138,7 @@ class Pair:
         self.error()
 
     def error(self) -> None:
-        """Go into the state of error: all that was posted ends there."""
+        """Enter the error state, which ends all posted requests."""
         self.state = ERR
         while self.done:
             self.finish(self.done.popleft(), OK)
@@ -155,7 +155,7 @@ class Pair:
         self.recv.clear()
 
     def advance(self) -> None:
-        """Do one thing that may be done now, drawn where there is a choice."""
+        """Do one thing that is possible now, chosen at random if there are several."""
         rng = self.node.device.rng
         waits = (
             self.todo
@@ -170,7 +170,7 @@ class Pair:
             self._advance(self.todo[0], rng)
 
     def _advance(self, op: Op, rng: random.Random) -> None:
-        """Go on with a request, if the peer is there and ready for it."""
+        """Continue with a request, if the peer exists and is ready for it."""
         peer = self.peer
         kind = op.wr["opcode"]
         number = self.changes
@@ -201,7 +201,7 @@ class Pair:
             self.fail(RETRY_EXC)
 
     def _local(self, op: Op) -> int:
-        """Return the status of a request that fails before anything is sent, else 0."""
+        """Return the status of a request that fails before anything is sent, or 0."""
         need = 1 if op.fetches else 0
         if op.inline is None and not all(
             self.node.find(key, at, n, need, self.pd) for at, n, key in op.wr["sg"]
@@ -210,7 +210,7 @@ class Pair:
         return LOC_LEN if op.wr["opcode"] >= CAS and op.total != 8 else OK
 
     def _move(self, op: Op, peer: Pair, rng: random.Random) -> None:
-        """Move a piece of a request, or say why not; after its last piece it is done."""
+        """Move a piece of a request, or find out why that is impossible; after its last piece the request is done."""
         wr = op.wr
         kind = wr["opcode"]
         total = op.total
@@ -249,7 +249,7 @@ class Pair:
             self._told(op, peer)
 
     def _told(self, op: Op, peer: Pair) -> None:
-        """Tell the receiver, if the request does; it is done then."""
+        """Notify the receiver, if the request does that; then it is done."""
         kind, total = op.wr["opcode"], op.total
         if kind in (WRITE_IMM, SEND, SEND_IMM):
             waiting = peer.recv.popleft()
@@ -286,7 +286,7 @@ class Pair:
 
 
 def _cut(total: int, rng: random.Random) -> list[tuple[int, int]]:
-    """Return pieces of whole words in a drawn order."""
+    """Return the pieces of a transfer, which consist of whole words, in random order."""
     cuts = sorted({0, total, *(8 * rng.randrange(total // 8) for _ in range(3 * (total > 8)))})
     found = [(a, b - a) for a, b in itertools.pairwise(cuts)]
     rng.shuffle(found)
@@ -340,17 +340,17 @@ class Machine:
         self.put(at, (value % 2**64).to_bytes(8, "little"))
 
     def gather(self, sg: list[list[int]]) -> bytes:
-        """Return the bytes of pieces."""
+        """Return the bytes of several pieces of memory."""
         return b"".join(self.peek(at, n) for at, n, _ in sg)
 
     def scatter(self, sg: list[list[int]], data: bytes | bytearray) -> None:
-        """Put bytes into pieces."""
+        """Distribute bytes over several pieces of memory."""
         for at, n, _ in sg:
             self.put(at, bytes(data[:n]))
             data = data[n:]
 
     def find(self, key: int, at: int, n: int, need: int, pd: int, *, remote: bool = False) -> bool:
-        """Return whether a key allows it."""
+        """Return whether a key allows an access."""
         for region in self.regions:
             its_key = region.rkey if remote else region.lkey
             inside = region.at <= at and at + n <= region.at + region.length
@@ -360,21 +360,21 @@ class Machine:
         return False
 
     def own(self, at: int, n: int) -> None:
-        """Refuse what is not registered memory of this node."""
+        """Raise if an address range is not registered memory of this node."""
         if n < 0 or not any(r.at <= at and at + n <= r.at + r.length for r in self.regions):
             raise RequestRefused(
                 f"{n} B at address {at:#x} are not in a registered region of this node"
             )
 
     def waiting(self, *, received: bool) -> int:
-        """Return how many completions nobody has polled: of messages that came, or of own requests."""
+        """Return the number of completions that nobody has polled, for received messages or for own requests."""
         entries = [entry for queue in self.queues.values() for entry, *_ in queue.entries]
         return sum((entry[2] >= 128) == received for entry in entries)
 
     # Calls -----------------------------------------------------------------------------------------------------------
 
     def turn(self) -> None:
-        """Let the device go on, as it does between any two calls of a process; a dead one makes no more calls."""
+        """Let the device continue, as it does between any two calls of a process; raise if the process is dead."""
         if self.dead:
             raise RequestRefused("killed")
         if self.device.caller not in (None, self):
@@ -388,7 +388,7 @@ class Machine:
             raise RequestRefused("killed")
 
     def register(self, pd: int, length: int, access: int, address: int | None) -> list[int]:
-        """Register memory that is made here, or a part of it once more."""
+        """Register newly allocated memory, or a part of registered memory again."""
         self.turn()
         unwritten = access & 10 and not access & 1
         if pd not in self.domains or not 0 < length <= ROOM or access & ~(2**20 + 15) or unwritten:
@@ -583,7 +583,7 @@ VERBS = (
 
 
 class Device:
-    """All nodes, and the order of everything that happens."""
+    """The device: all nodes, and the order of everything that happens."""
 
     def __init__(self, seed: int, pace: float = 0.5) -> None:
         self.rng = random.Random(seed)
@@ -613,7 +613,7 @@ class Device:
         self.watch()
 
     def cut(self, machine: Machine) -> None:
-        """End a process: its queue pairs stop wherever they are, and some pieces that were on their way still land."""
+        """Kill a process: its queue pairs stop wherever they are, but some pieces on their way still land."""
         for pair in machine.pairs.values():
             for _ in range(self.rng.randrange(4)):
                 if pair.todo and pair.peer:

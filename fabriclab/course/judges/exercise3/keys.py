@@ -1,4 +1,4 @@
-"""Exercise 3, the judges of single steps: keys and a connection (a), and an atomic (c)."""
+"""Exercise 3, the judges of single steps: keys and a connection (a), and an atomic operation (c)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ _RIGHTS = {"write": 2, "read": 4, "atomic": 8}
 
 
 class Lone(TrainingRun):
-    """A run whose programs are not a parameter server: nodes with something to do each."""
+    """A run whose programs are not a parameter server: several nodes, each with something to do."""
 
     def __init__(
         self, seed: int, workers: int, about: Mapping[str, Any], more: Sequence[str] = ()
@@ -32,7 +32,7 @@ class Lone(TrainingRun):
     def go(
         self, ask: Ask, function: str, names: Sequence[Any], stopped: list[Unanswered]
     ) -> list[Fault]:
-        """Play a function on some nodes, unless something has stopped it for all runs; return what did."""
+        """Play a function on some nodes, unless a problem has stopped it for all runs; return that problem."""
         if not stopped:
             self.play(ask, dict.fromkeys(names, function))
         stopped += [self.problem] if self.problem and stops(self.problem) else []
@@ -41,7 +41,7 @@ class Lone(TrainingRun):
         ]
 
     def left(self) -> list[Fault]:
-        """Return the fault of completions that nobody has polled."""
+        """Return the fault if there are completions that nobody has polled."""
         self.drain()
         for name, seat in self.seats.items():
             if n := seat.machine.waiting(received=False) + self.unread.get(name, 0):
@@ -49,7 +49,7 @@ class Lone(TrainingRun):
         return []
 
     def statuses(self) -> list[Fault]:
-        """Return the first request that has failed, in words."""
+        """Return in words the first request that has failed."""
         out = list[Fault]()
         for pair, op, status in self.device.statuses[:1]:
             name, mine = "", pair.node.regions
@@ -70,7 +70,7 @@ class Lone(TrainingRun):
 
 
 class Meeting(Lone):
-    """Two nodes that do not know each other yet."""
+    """A run of two nodes that do not know each other yet."""
 
     def __init__(self, rng: Rng, rights: Sequence[str]) -> None:
         length = 64 * int(rng.integers(4, 40))
@@ -128,7 +128,7 @@ class Meeting(Lone):
         return []
 
     def arrived(self) -> list[Fault]:
-        """Return what is wrong with the words that both were to write."""
+        """Return what is wrong with the words that both nodes had to write."""
         for rank in range(2):
             seat, word = self.seats[1 - rank], self.words[rank]
             starts = [r.at for r in seat.machine.regions if r.access & 2]
@@ -143,7 +143,7 @@ class Meeting(Lone):
     example=lambda rng: Meeting(rng, ["write"]).seats[0].proxy().here(),
 )
 def meet(ask: Ask, rng: Rng) -> Verdict:
-    """Judge a registration, an exchange of keys and a connection in three runs with other rights each."""
+    """Judge registration, exchange of keys and connection, in three runs with different rights."""
     runs = [Meeting(rng, rights) for rights in (["write"], ["read", "write"], ["write", "atomic"])]
     faults: list[list[list[Fault]]] = [[], [], []]
     stopped = list[Unanswered]()
@@ -162,7 +162,7 @@ def meet(ask: Ask, rng: Rng) -> Verdict:
 
 
 class Tickets(Lone):
-    """A counter on the server, and workers that draw from it."""
+    """A run with a counter on the server, from which workers draw numbers."""
 
     def __init__(self, rng: Rng) -> None:
         self.first, self.each = int(rng.integers(10, 10**6)), int(rng.integers(4, 8))
@@ -176,7 +176,7 @@ class Tickets(Lone):
             seat.got = lambda number, name=name: self.got.setdefault(name, []).append(number)  # type: ignore[assignment]
 
     def drawn(self) -> list[Fault]:
-        """Return what is wrong with the tickets."""
+        """Return what is wrong with the numbers that workers drew."""
         numbers = [n for rank in range(3) for n in self.got.get(rank, [])]
         want = [*range(self.first, self.first + 3 * self.each)]
         if not all(isinstance(n, int) for n in numbers) or sorted(numbers) != want:

@@ -1,6 +1,6 @@
-"""Exercise 3 between real processes: what a program sees, on `fabriclab.rdma`.
+"""Exercise 3 between real processes: the node that a program sees, on top of `fabriclab.rdma`.
 
-Every word of the parameters tells which updates are in it, as in grading.
+Every word of the parameters shows which updates it contains, as in grading.
 """
 
 import importlib.util
@@ -31,7 +31,7 @@ _COUNTED = ("transfers", "copies", "bytes", "posted", "polled", "doorbells")
 
 
 class Bits:
-    """Which bit of each word belongs to which update: all are in the parameters once when each bit is set."""
+    """The bit of each update in each word; when all bits are set, every update is in the parameters once."""
 
     def __init__(self, workers: int, steps: int, length: int) -> None:
         self.steps, self.n = steps, workers * steps
@@ -46,7 +46,7 @@ class Bits:
         return _ONE << ((self._place + np.uint64(worker * self.steps + step)) % np.uint64(self.n))
 
     def within(self, parameters: Words) -> dict[tuple[int, int], tuple[bool, bool]] | None:
-        """Return for each update if it is in all words, and if in any; None if there is something else."""
+        """Return for each update whether it is in all words, and whether in any; None if there is anything else."""
         if (parameters >> np.uint64(self.n)).any():
             return None
         found = {}
@@ -57,7 +57,7 @@ class Bits:
 
 
 def pair(pd: rdma.PD, cq: rdma.CQ) -> rdma.QP:
-    """Return a queue pair with the room that it has in grading."""
+    """Return a queue pair with the same capacity as in grading."""
     room = rdma.QPCap(
         max_send_wr=16, max_recv_wr=16, max_send_sge=4, max_recv_sge=4, max_inline_data=64
     )
@@ -108,7 +108,7 @@ class Node:
             self._die(about["kills"][rank])
 
     def _die(self, after: float) -> None:
-        """Have this process killed after a time [s], or after so many calls of functions, wherever it is then."""
+        """Arrange that this process is killed after a time [s] or a number of function calls, wherever it is then."""
         if not isinstance(after, int):
             signal.setitimer(signal.ITIMER_REAL, max(after, 1e-6))  # nobody handles the signal
             return
@@ -159,7 +159,7 @@ class Node:
         self._line.send(["letter", who, self.rank, thing])
 
     def hear(self) -> Any:
-        """Return the sender and the content of the next letter, or None."""
+        """Return the sender and the content of the next message from the launcher, or None."""
         self._listen()
         return self._letters.popleft() if self._letters else None
 
@@ -177,24 +177,24 @@ class Node:
         self._words(at, 8)[0] = value % 2**64
 
     def event(self) -> bool:
-        """Say whether an armed completion queue has had a completion."""
+        """Return whether an armed completion queue has had a completion."""
         if not select.select([self._channel._read], [], [], 0)[0]:
             return False
         self._channel.get_cq_event(self.cq)
         return True
 
     def reconnect(self, peer: Any) -> None:
-        """Bring a queue pair that is in the state of error back to RTS."""
+        """Bring a queue pair from the error state back to RTS."""
         if self.qps[peer].qp_state != e.IBV_QPS_RTS:
             self.qps[peer].modify(rdma.QPAttr(e.IBV_QPS_RESET), e.IBV_QP_STATE)
             connect(self.qps[peer], *self._cards[peer])
 
     def start(self, at: int) -> None:
-        """Put the first parameters at an address: no update is in them."""
+        """Put the initial parameters, which contain no update, at an address."""
         self._words(at, self.length)[:] = 0
 
     def compute(self, parameters: int, gradient: int) -> None:
-        """Do a step: read the parameters, and put the gradient there."""
+        """Do a step of training: read the parameters at one address, and put the gradient at another."""
         words = self._words(parameters, self.length)
         for worker in range(self.workers):
             for step in range(self._computed - self.bound):
@@ -214,7 +214,7 @@ class Node:
         self._line.send(["result", self._bits.within(self._words(at, self.length))])
 
     def close(self) -> None:
-        """Say what was done, and give all memory back when all have ended."""
+        """Report what was done, and free all memory when all processes have ended."""
         counters = {name: getattr(self._ctx.counters, name) for name in _COUNTED}
         sys.setprofile(None)
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -225,7 +225,7 @@ class Node:
 
 
 def serve(connection: Connection, path: str) -> None:
-    """Be one process of a group: run what comes, until the launcher is gone."""
+    """Be one process of a group: run the programs that come, until the launcher is gone."""
     spec = importlib.util.spec_from_file_location("programs", path)
     if spec is None or spec.loader is None:
         raise ImportError(path)

@@ -1,6 +1,6 @@
-"""Exercise 3 between real processes: a group of them that trains, and a link to one that is measured.
+"""Exercise 3 between real processes: a group that trains, and a link to another process for measurements.
 
-The processes of a group stay for many runs. One that was killed is replaced, and its memory goes with it.
+The processes of a group serve many runs. A killed process is replaced, and its memory is freed.
 """
 
 import contextlib
@@ -25,14 +25,14 @@ _PATIENCE = 60.0  # s
 
 
 class Group:
-    """Processes of a server and some workers; ``with`` ends them.
+    """The processes of a server and some workers; leaving ``with`` ends them.
 
     Parameters
     ----------
     server, worker : function
-        The programs, as in grading; or their names in the file ``path``.
+        The programs, as in grading, or their names in the file ``path``.
     workers : int
-        How many. 1 to 8
+        Number of workers. 1 to 8
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Group:
 
     @property
     def pids(self) -> list[int]:
-        """The processes that there are."""
+        """The numbers of all running processes."""
         return [process.pid for process in self._spare]
 
     def run(
@@ -86,20 +86,21 @@ class Group:
         delays: Mapping[int, Any] | None = None,
         adversary: int | None = None,
     ) -> dict[str, Any]:
-        """Train once; return the time, the counters of each node, and what was wrong.
+        """Train once, and return the time, the counters of each node, and what was wrong.
 
         Parameters
         ----------
         steps, bound : int
-            Steps of each worker, and how many of them the others' updates may be missing. workers x steps < 62
+            Number of steps of each worker, and of how many of them updates of other workers may be missing.
+            workers x steps < 62
         length : float or str
-            Of the parameters. [B]
+            Size of the parameters. [B]
         kill : int
-            The worker that is killed, if any, ``after`` a time [s], or an int: so many calls of functions.
+            The worker to kill, if any; ``after`` is a time [s] or, as an int, a number of function calls.
         delays : dict of rank to time, optional
-            How long a step of a worker takes. [s]
+            Time of a step of each worker. [s]
         adversary : int, optional
-            The seed of the device's adversarial mode.
+            Seed of the device's adversarial mode.
         """
         names = [SERVER, *range(self.workers)]
         while len(self._spare) < len(names) + (kill >= 0):
@@ -208,12 +209,12 @@ class Group:
 
 
 class Link:
-    """Another process, connected by a queue pair and by a TCP socket; ``with`` ends it.
+    """Another process, connected by a queue pair and by a TCP socket; leaving ``with`` ends it.
 
     Parameters
     ----------
     size : float or str
-        Of both regions. [B]
+        Size of both regions. [B]
     """
 
     def __init__(self, size: Any) -> None:
@@ -232,7 +233,7 @@ class Link:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the other process and give the memory back."""
+        """End the other process and free the memory."""
         self.socket.close()
         self._process.kill()
         self._process.connection.close()
@@ -258,7 +259,7 @@ def _answer(connection: Connection, length: int) -> None:
 
 
 def source_of(*functions: Callable[..., Any]) -> str:
-    """Return the code of functions, and of all that they use of the notebook, as a module."""
+    """Return the code of functions, and of everything in the notebook that they use, as the text of a module."""
     parts, left, seen = list[str](), list(functions), set[str]()
     while left:
         function = left.pop()

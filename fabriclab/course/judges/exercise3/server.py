@@ -39,7 +39,7 @@ _INSTEAD = {
 
 
 def stops(problem: Unanswered | None) -> bool:
-    """Return whether what stopped a run would stop all others, too."""
+    """Return whether a problem that stopped a run would also stop all others."""
     if problem is None:
         return False
     return problem.problem not in _ITS_OWN or "NotImplementedError" in problem.said
@@ -58,14 +58,14 @@ class RunOfKind(NamedTuple):
 
 
 class KindOfRun(NamedTuple):
-    """What the runs of a kind are worth, and in how many sets they are; a set counts when all of it is right."""
+    """The worth of a kind of run, and its number of sets; a set counts only if all its runs are right."""
 
     share: float
     sets: int
 
 
 def _cases_b(rng: Rng) -> list[RunOfKind]:
-    """Return six runs of one worker."""
+    """Draw six runs with one worker."""
     cases = list[RunOfKind]()
     for _ in range(6):
         of_run = seed(rng)
@@ -75,7 +75,7 @@ def _cases_b(rng: Rng) -> list[RunOfKind]:
 
 
 def _losses(rng: Rng, workers: int) -> list[tuple[int, int, bool]]:
-    """Return of which requests the answer is lost, and whether they are done: for each worker one of both.
+    """Draw for which requests of each worker the answer is lost: one that is done, and one that is not.
 
     A request that is done has an odd number.
     """
@@ -92,7 +92,7 @@ def _losses(rng: Rng, workers: int) -> list[tuple[int, int, bool]]:
 
 
 def _cases_e(rng: Rng) -> list[RunOfKind]:
-    """Return runs with bounds, with a worker killed, and with a lost answer."""
+    """Draw runs with bounds on staleness, with a killed worker, and with a lost answer."""
     workers = 3
     cases = list[RunOfKind]()
     for i, kind in enumerate(("calm",) * 4 + ("killed",) * 4 + ("lost",) * 2):
@@ -122,25 +122,25 @@ def played(
     id: str,
     kinds: Mapping[str, KindOfRun],
 ) -> Verdict:
-    """Play the runs of a question and judge what came of them.
+    """Play the runs of a question, and judge their results.
 
     Parameters
     ----------
     ask : function
-        What runs the learner's code.
+        Runs a call of the learner's code.
     cases : sequence of RunOfKind
-        The runs. Those of a kind go to its sets in turn.
+        The runs. The runs of a kind are distributed over its sets in turn.
     functions : tuple of str
-        The names of the programs of the server and of a worker.
+        Names of the programs for the server and for a worker.
     id : str
-        Of the question.
+        Id of the question.
     kinds : mapping
-        What each kind of run is worth.
+        Worth of each kind of run.
 
     Raises
     ------
     Unanswered
-        If no set is right, and either all other runs would stop, too, or one of each set did.
+        If no set is right, and either the problem would stop all other runs, or one run of each set has stopped.
     """
     server, worker = functions
     said = list[str]()
@@ -186,19 +186,19 @@ def played(
 
 
 def _mistake(kind: str, fault: str) -> str:
-    """Return the name of the mistake that a fault is in runs of a kind, or nothing."""
+    """Return the name of the mistake behind a fault in runs of a kind, or an empty text."""
     instead = _INSTEAD.get(kind, {})
     return instead.get(fault) or _NAMED.get(fault, "")
 
 
 def _example(rng: Rng) -> Callable[..., list[str]]:
-    """Return what plays a practice run again."""
+    """Return the function that plays a practice run again."""
     return replay
 
 
 @register("question", "ex3-b", example=_example)
 def one_worker(ask: Ask, rng: Rng) -> Verdict:
-    """Judge a server with one worker: nothing torn, lost, doubled or copied, and every update seen at once."""
+    """Judge a server with one worker: no update torn, lost, doubled or copied, and each visible at once."""
     return played(
         ask, _cases_b(rng), ("serve", "work"), "ex3-b", {"one": KindOfRun(share=1.0, sets=2)}
     )
@@ -211,14 +211,14 @@ _NO_BOUND = 10**6  # more steps than there are
 
 
 def finish(times: Sequence[Sequence[float]], bound: int) -> float:
-    """Return when the last of the workers has done its last step: none is ever more than ``bound`` steps ahead.
+    """Return when the last worker finishes its last step, if no worker is ever more than ``bound`` steps ahead.
 
     Parameters
     ----------
     times : sequence of sequences
-        How long each step of each worker takes. [s]
+        Time of each step of each worker. [s]
     bound : int
-        A step begins when all workers have done the one ``bound + 1`` steps before it.
+        A step begins when all workers have finished the step that is ``bound + 1`` before it.
     """
     steps = len(times[0])
     ends = list[list[float]]()  # of each step, of each worker [s]
@@ -234,7 +234,7 @@ def finish(times: Sequence[Sequence[float]], bound: int) -> float:
 
 
 def _times(rng: Rng, steady: bool) -> list[list[float]]:
-    """Return how long each step of each worker takes [s]: by chance, or one worker steadily three times as long."""
+    """Draw the time of each step of each worker [s]: random, or three times as long for one steadily slow worker."""
     workers = int(rng.integers(3, 6))
     steps = int(rng.integers(12, 20))
     if not steady:
@@ -248,7 +248,7 @@ def _times(rng: Rng, steady: bool) -> list[list[float]]:
 
 
 class PacePart(QuestionPart):
-    """The time that a bound on staleness gives, in four cases; the steps of a worker are steady in every other one."""
+    """The time with a bound on staleness, in four cases; in every other case one worker is steadily slow."""
 
     def __init__(self, rng: Rng) -> None:
         self.steady = (True, False, True, False)
@@ -257,7 +257,7 @@ class PacePart(QuestionPart):
         super().__init__("ex3-e", "pace", 1.0, calls, sets=2)
 
     def set_of(self, case: int) -> int:
-        """Return which set a case is in: each has both kinds."""
+        """Return the number of the set that a case is in; each set has both kinds of cases."""
         return case // 2
 
     def read(self, case: int, value: Any) -> float:
@@ -269,7 +269,7 @@ class PacePart(QuestionPart):
         return near(answer, finish(*self.asked[case]), 0.01)
 
     def mistakes(self, case: int, answer: float) -> list[str]:
-        """Return the mistakes that give this time; a steadily slow worker is not made faster by a bound."""
+        """Return the mistakes that give this time, such as that a bound makes a steadily slow worker faster."""
         times, bound = self.asked[case]
         mean = sum(map(sum, times)) / len(times)
         known = {
@@ -292,7 +292,7 @@ class PacePart(QuestionPart):
 
 
 def _paced(ask: Ask, part: PacePart) -> Verdict:
-    """Judge the part; a function that stops with an error in one case earns nothing."""
+    """Judge the part; a function that fails in one case earns nothing."""
     stopped = list[Unanswered]()
 
     def asked(*call: Any) -> Any:
@@ -312,7 +312,7 @@ def _paced(ask: Ask, part: PacePart) -> Verdict:
 
 
 def _pace_case(rng: Rng, steady: bool) -> tuple[list[list[float]], int]:
-    """Return times and a bound that no other bound within one gives the same time with."""
+    """Draw times and a bound; unless one worker is steadily slow, bounds larger or smaller by one give another time."""
     while True:
         times = _times(rng, steady)
         bound = int(rng.integers(1, 4))
@@ -335,7 +335,7 @@ _PACE = 5 / 35  # of the points
 
 @register("question", "ex3-e", example=_example)
 def many_workers(ask: Ask, rng: Rng) -> Verdict:
-    """Judge bounded staleness, a worker that is killed, a lost answer, and what a bound is good for."""
+    """Judge bounded staleness, a killed worker, a lost answer, and what a bound is good for."""
     cases = _cases_e(rng)
     paces = draw("pace", str(rng.integers(2**32)))
     kinds = {"calm": _CALM, "killed": _KILLED, "lost": _LOST}
@@ -358,7 +358,7 @@ def many_workers(ask: Ask, rng: Rng) -> Verdict:
 
 
 def replay(id: str, functions: Sequence[Callable[..., Any]], n: int, last: int = 30) -> list[str]:
-    """Play a practice run once more and return what happened in it: turn of the device, who, and what."""
+    """Play a practice run again, and return its events: turn of the device, who acted, and what happened."""
     draw_cases = {"ex3-b": _cases_b, "ex3-e": _cases_e}[id]
     cases = draw_cases(draw(PRACTICE, id))
     if not 1 <= n <= len(cases):

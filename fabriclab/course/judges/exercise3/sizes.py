@@ -1,4 +1,4 @@
-"""Exercise 3, the judge of small and large transfers (d): doorbells, completions, and chunks that overlap."""
+"""Exercise 3 (d), the judge of small and large transfers: doorbells, completions, and chunks that overlap."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from .training import SERVER
 
 
 class Transfer(Lone):
-    """A source that sends to a region of the server, which looks at it once it is told."""
+    """A run with a source that sends to a region of the server, which looks at it when it is notified."""
 
     def __init__(
         self, rng: Rng, size: int, about: Mapping[str, Any], more: Sequence[str] = ()
@@ -35,7 +35,7 @@ class Transfer(Lone):
         self.device.watch = self._look
 
     def _look(self) -> None:
-        """Copy the region at the moment at which its owner is told."""
+        """Copy the region at the moment when its owner is notified."""
         told = self.server.load(self.to + self.size) or self.server.queues[1].entries
         if self.told is None and told:
             self.told = self.server.peek(self.to, self.size)
@@ -48,7 +48,7 @@ class Transfer(Lone):
 
 
 class Small(Transfer):
-    """Many pieces of a few bytes, scattered over both sides."""
+    """A transfer of many pieces of a few bytes, scattered over both sides."""
 
     def __init__(self, rng: Rng) -> None:
         n = int(rng.integers(40, 61))
@@ -94,7 +94,7 @@ class Small(Transfer):
 
 
 class Large(Small):
-    """A long message, made chunk by chunk in a few buffers."""
+    """A transfer of a long message, which is made chunk by chunk in a few buffers."""
 
     def __init__(self, rng: Rng) -> None:
         chunk, chunks = 8 * int(rng.integers(12, 25)), int(rng.integers(10, 16))

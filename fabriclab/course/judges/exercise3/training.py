@@ -1,7 +1,8 @@
-"""Exercise 3: one run of a parameter server on the grader's device, what its programs may ask for, and what went wrong.
+"""Exercise 3: a run of a parameter server on the grader's device, the calls of its programs, and the faults found.
 
-Every word of the parameters tells which updates are in it: update k of worker w adds a bit of its own, in each word
-another one. So whatever a learner's program does, what a worker reads and what is left at the end is the truth.
+Every word of the parameters shows which updates it contains: update k of worker w adds a bit of its own, a different
+one in each word. So whatever a learner's program does, the parameters that a worker reads, and those left at the end,
+tell the truth.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _APP = ("tell", "hear", "gone", "load", "store", "event", "reconnect")
 
 
 class Seat:
-    """What one program may ask for: the verbs, and what the training around it does."""
+    """Everything that a program may call: the verbs, and the training around it."""
 
     def __init__(
         self,
@@ -82,7 +83,7 @@ class Seat:
         self.run.seats[who].letters.append([me, thing])
 
     def hear(self) -> Any:
-        """Return the sender and the content of the next letter, or None."""
+        """Return the sender and the content of the next message over the launcher's network, or None."""
         self.machine.turn()
         return self.letters.pop(0) if self.letters and self.run.rng.random() < 0.5 else None
 
@@ -106,14 +107,14 @@ class Seat:
         self.machine.store(at, value)
 
     def event(self) -> bool:
-        """Say whether an armed completion queue has had a completion; such an event is reported once."""
+        """Return whether an armed completion queue has had a completion; each such event is reported once."""
         self.machine.turn()
         had_event = bool(self.machine.events)
         self.machine.events = 0
         return had_event
 
     def reconnect(self, peer: Any) -> None:
-        """Bring a queue pair that is in the state of error back to RTS, at both ends."""
+        """Bring a queue pair from the error state back to RTS, at both ends."""
         self.machine.turn()
         mine = self.machine.pairs[self.peers[peer]]
         for pair in (mine, mine.node.device.machines[mine.dest[0]].pairs[mine.dest[1]]):
@@ -131,12 +132,12 @@ class Seat:
     # Training --------------------------------------------------------------------------------------------------------
 
     def start(self, at: int) -> None:
-        """Put the first parameters at an address."""
+        """Put the initial parameters at an address."""
         self._area(at, "start")
         self.machine.put(at, self.run.model.initial())
 
     def compute(self, parameters: int, gradient: int) -> None:
-        """Do a step of training: read the parameters, and put the gradient there."""
+        """Do a step of training: read the parameters at one address, and put the gradient at another."""
         self._area(parameters, "compute")
         run = self.run
         rank = self.about["rank"]
@@ -211,7 +212,7 @@ class Model:
         return b"".join(word.to_bytes(8, "little") for word in self.start)
 
     def within(self, parameters: bytes) -> list[set[tuple[int, int]]] | None:
-        """Return which updates are in each word, or None where what was added is no sum of updates."""
+        """Return which updates are in each word, or None where something else than updates was added."""
         found = []
         for i, (start, bits) in enumerate(zip(self.start, self.bits, strict=True)):
             value = (int.from_bytes(parameters[8 * i : 8 * i + 8], "little") - start) % 2**64
@@ -304,7 +305,7 @@ class TrainingRun:
     # What programs do ------------------------------------------------------------------------------------------------
 
     def play(self, ask: Ask, programs: Mapping[Any, str]) -> None:
-        """Run the programs, one turn of one of them after another, until all have ended or nothing happens any more."""
+        """Run the programs in turns until all have ended or nothing happens any more."""
         going = dict[Any, str]()
         try:
             for name, function in programs.items():
@@ -387,7 +388,7 @@ class TrainingRun:
                 self.fault("corrupt", worker=rank, step=step)
 
     def added(self, gradient: bytes) -> None:
-        """Note which update was added, or that it is none."""
+        """Note which update was added, or that it was no update."""
         parts = self.model.named(gradient)
         one = next(iter(parts))
         if len(parts) == 1 and one:
@@ -416,7 +417,7 @@ class TrainingRun:
                 self.device.tick()
 
     def judge(self) -> dict[str, str]:
-        """Return all faults by name, those first that explain the others."""
+        """Return all faults by name, beginning with those that explain the others."""
         model, found = self.model, self.model.within(self.final) if self.final else None
         self.drain()
         live = [rank for rank in range(model.workers) if not self.seats[rank].machine.dead]

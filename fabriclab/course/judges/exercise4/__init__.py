@@ -1,1 +1,1 @@
-"""Exercise 4, all-reduce in a programmable switch: the judges of its questions, and the search for a short trace."""
+"""Exercise 4, all-reduce in a programmable switch: the judges, and the search for the shortest trace of a fault."""

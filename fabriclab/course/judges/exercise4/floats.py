@@ -1,4 +1,4 @@
-"""Exercise 4, the judge of floats in a switch that adds whole numbers (d): scale, overflow, bound on the error."""
+"""Exercise 4 (d), the judge of sums of floats in a switch that adds integers: scale, overflow, error bound."""
 
 import math
 from collections.abc import Sequence
@@ -26,19 +26,19 @@ FUNCTIONS = ("tell", "quantise", "dequantise", "bound")
 
 
 class Block(NamedTuple):
-    """What the workers hold."""
+    """The values of all workers for one block."""
 
     kind: str
     x: NDArray[np.float32]  # (n, lanes)
     limit: float
 
     def about(self) -> dict[str, Any]:
-        """Return what all workers know of it at first."""
+        """Return what all workers know about the block at first."""
         return {"n": len(self.x), "limit": self.limit, "top": 0, "turn": 0, "hit": False}
 
 
 class Sum(NamedTuple):
-    """What came of a block: the last turn's whole numbers, and whether an addition met a limit."""
+    """The sum of a block, with the integers of the last turn, and whether an addition reached a limit."""
 
     whole: list[list[int]]
     hit: bool
@@ -68,9 +68,10 @@ def _block(rng: Rng, kind: str) -> Block:
 
 
 def summed(ask: Ask, block: Block, spare: int = 0) -> Sum:
-    """Sum a block as the learner's functions say; Misread says what they did that no switch can do.
+    """Sum a block as the learner's functions do; raise Misread if they do something that no switch can do.
 
-    Before worker ``spare`` comes one more, of whom the switch hears nothing: so nobody can add beside the switch.
+    One more worker, whose values never reach the switch, is placed before worker ``spare``, so that functions that add
+    without the switch are found out.
     """
     about = block.about()
     tops = [ask("tell", x, _known(about)) for x in block.x]
@@ -94,7 +95,7 @@ def summed(ask: Ask, block: Block, spare: int = 0) -> Sum:
 
 
 def _added(rows: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], bool]:
-    """Return the sum of the rows, as a switch adds them, and whether an addition met a limit of 32 bits."""
+    """Return the sum of the rows as a switch adds them, and whether an addition reached a limit of 32 bits."""
     total = np.zeros(_LANES, np.int64)
     hit = False
     for row in rows:
@@ -106,19 +107,19 @@ def _added(rows: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], bool]:
 
 
 def _are_floats(values: Any) -> bool:
-    """Return whether values are a list with a number for each lane."""
+    """Return whether values are a list with one number for each lane."""
     if not isinstance(values, list) or len(values) != _LANES:
         return False
     return all(isinstance(value, int | float) for value in values)
 
 
 def _known(about: dict[str, Any]) -> Proxy:
-    """Return what a function is told of a block, as an object."""
+    """Return the facts about a block that a function gets, as an object."""
     return Proxy(SimpleNamespace(), (), dict(about))
 
 
 def _whole(values: Any, name: str, n: int = 0) -> list[int]:
-    """Return whole numbers of 32 bits, ``n`` of them if there is a number; Misread says what they are not."""
+    """Return integers of 32 bits, ``n`` of them if it is given; raise Misread if they are anything else."""
     fits = isinstance(values, list) and (not n or len(values) == n)
     if not fits or not all(map(_is_word, values)):
         raise Misread(message(4, "whole", name=name, n=n or 1, got=brief(values)))
@@ -126,14 +127,14 @@ def _whole(values: Any, name: str, n: int = 0) -> list[int]:
 
 
 def _is_word(value: Any) -> bool:
-    """Return whether a value is a whole number of 32 bits."""
+    """Return whether a value is an integer of 32 bits."""
     if not isinstance(value, int | float):
         return False
     return _LEAST <= value <= _MOST and float(value).is_integer()
 
 
 def _slip(block: Block, found: Sum, off: float) -> str:
-    """Return the name of the mistake in a sum whose error is beyond the bound, if it is known."""
+    """Return the name of the mistake in a sum whose error exceeds the bound, if it is known."""
     whole = np.array(found.whole)  # (n, lanes)
     exact = block.x.astype(float)  # (n, lanes)
     peaks = np.abs(block.x).max(1)  # (n,)
@@ -159,14 +160,14 @@ def _slip(block: Block, found: Sum, off: float) -> str:
 
 
 class Fault(NamedTuple):
-    """What is wrong with a block."""
+    """A fault in a block."""
 
     said: list[str]
     mistake: str  # its name, or nothing
 
 
 def _fault(ask: Ask, block: Block, spare: int) -> Fault | None:
-    """Return what is wrong with a block, or None."""
+    """Return the fault in a block, or None."""
     n = len(block.x)
     kind = message(4, f"block.{block.kind}")
     said = message(4, "block", kind=kind, n=n, limit=f"{block.limit:.4g}")
@@ -196,14 +197,14 @@ _SHARES = {"plain": 8 / 15, "hard": 7 / 15}
 
 
 def _example(rng: Rng) -> Any:
-    """Return the values of a worker, and what functions are told of a block."""
+    """Return the values of a worker, and the facts about a block that functions get."""
     block = _block(rng, _KINDS[0])
     return block.x[0], SimpleNamespace(n=4, limit=1.0, top=0, turn=0, hit=False)
 
 
 @register("question", "ex4-d", example=_example, prelude=PRELUDE)
 def floats(ask: Ask, rng: Rng) -> Verdict:
-    """Judge whether sums of floats keep to the bound that is declared, and the bound says something."""
+    """Judge whether sums of floats stay within the declared bound, and the bound is small enough to be useful."""
     blocks = [_block(rng, kind) for kind in _KINDS]
     problem = _stopped(ask, blocks[0])
     spoiled: dict[str, set[int]] = {"plain": set(), "hard": set()}  # sets (0, 1) with a fault
@@ -230,7 +231,7 @@ def floats(ask: Ask, rng: Rng) -> Verdict:
 
 
 def _stopped(ask: Ask, block: Block) -> Unanswered | None:
-    """Return what is missing altogether, or stops everything."""
+    """Return the problem if a function is missing or stops everything."""
     try:
         ask("tell", block.x[0], _known(block.about()))
     except Unanswered as error:

@@ -1,4 +1,4 @@
-"""Exercise 4: the shortest trace as a list of lines, as arrows, and by the name of the mistake behind it."""
+"""Exercise 4: the shortest trace as lines of text, as arrows of a picture, and with the mistake behind it."""
 
 import itertools
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ _LINKS = ("up", "down")
 
 
 class Place(NamedTuple):
-    """Where an arrow of the picture starts or ends."""
+    """A place in the picture where an arrow starts or ends."""
 
     lane: int  # a worker, the switch or the tenant
     row: int  # the event; 0 is the start
 
 
 class Arrow(NamedTuple):
-    """A packet in the picture."""
+    """A packet, as an arrow of the picture."""
 
     start: Place
     end: Place
@@ -46,12 +46,12 @@ class Note(NamedTuple):
 
 
 class Ladder:
-    """A trace, told event by event.
+    """A trace, described event by event.
 
     Parameters
     ----------
     search, moves, broken
-        What `shortest` has found.
+        The result of `shortest`.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class Ladder:
     """
 
     def __init__(self, search: TraceSearch, moves: Sequence[Move], broken: Broken) -> None:
-        """Let it all happen once more, and note who does what."""
+        """Play the trace again, and note who does what."""
         self.search = search
         self.moves = moves
         self.broken = broken
@@ -114,7 +114,7 @@ class Ladder:
         return after
 
     def _packet_of(self, move: Move, state: State) -> int:
-        """Return the number of the packet that a move is about."""
+        """Return the number of the packet in a move."""
         kind, w, i = move
         link = kind.partition(" ")[0]
         if link == "up":
@@ -126,7 +126,7 @@ class Ladder:
         return self.search.strange[i]
 
     def _note_chunk(self, w: int, number: int) -> None:
-        """Note of which chunk a packet is that the switch gets from a worker."""
+        """Note the chunk of a packet that the switch gets from a worker."""
         _, values = self.search.packets[number]
         chunk = max((chunk for _, chunk in self.counts(values[0])), default=-1)
         if chunk < self._newest_chunk[w]:
@@ -146,13 +146,13 @@ class Ladder:
         self.arrows.append(Arrow(Place(sender, sent), Place(receiver, row), words, fate))
 
     def _ends(self, link: str, w: int) -> tuple[int, int]:
-        """Return the lanes of who sends and who receives on a link of a worker."""
+        """Return the lanes of the sender and the receiver on a link of a worker."""
         if link == "up":
             return w, self.switch_lane
         return self.switch_lane, w
 
     def _note_new_packets(self, row: int, state: State) -> None:
-        """Note the row of the packets that an event has sent."""
+        """Note the row in which an event has sent packets."""
         for link, packets_of in zip(_LINKS, (state.up, state.down), strict=True):
             for w, packets in enumerate(packets_of):
                 sent_in = self._sent_in[link][w]
@@ -175,7 +175,7 @@ class Ladder:
         return _LETTERS[w % len(_LETTERS)]
 
     def counts(self, value: int) -> dict[tuple[int, int], int]:
-        """Return how often the value of each worker's chunk is in a sum; (-1, -1) is the stranger's."""
+        """Return how often the value of each worker's chunk is in a sum; (-1, -1) stands for the stranger's value."""
         s = self.search
         value %= 2**32
         found = {_STRANGE: value // STRANGER}
@@ -185,7 +185,7 @@ class Ladder:
         return {of: times for of, times in found.items() if times}
 
     def named(self, values: Sequence[int]) -> str:
-        """Return what a payload holds, such as A0 + B0: the values of workers A and B of their chunks 0."""
+        """Return the content of a payload in words, such as A0 + B0 for the values of chunk 0 of workers A and B."""
         parts = list[tuple[int, int, str]]()
         for (w, chunk), times in self.counts(values[0]).items():
             name = "X" if w < 0 else f"{_LETTERS[w]}{chunk}"
@@ -195,7 +195,7 @@ class Ladder:
         return " + ".join(name for _, _, name in sorted(parts)) or "0"
 
     def _words_of(self, number: int) -> str:
-        """Return what the packet of a number holds."""
+        """Return the content of a packet in words, given its number."""
         _, values = self.search.packets[number]
         return self.named(values)
 
@@ -237,7 +237,7 @@ class Ladder:
         return message(4, key, what=self._words_of(out))
 
     def _end(self) -> str:
-        """Return the sentence about what is wrong."""
+        """Return the sentence on what is wrong in the end."""
         kind, w, total, _ = self.broken
         if kind == "outside":
             return message(4, "trace.outside", error=total)
@@ -266,7 +266,7 @@ class Ladder:
         raise AssertionError("a trace with a wrong total has a wrong value")
 
     def numbered(self) -> list[str]:
-        """Return the lines with the numbers of the events."""
+        """Return the lines with event numbers."""
         numbered = [f"{number}. {line}" for number, line in enumerate(self.lines[:-1], 1)]
         return [*numbered, self.lines[-1]]
 
@@ -292,7 +292,7 @@ class Ladder:
         return "slot reused too early" if self.search.chunks > 1 else "result not kept"
 
     def _mistake_of_sum(self) -> str:
-        """Return the mistake that makes a wrong sum, by whose values are in the first wrong one."""
+        """Return the mistake behind a wrong sum, judged by whose values are in the first wrong one."""
         s = self.search
         chunk = self._wrong_chunk()
         if chunk is None:

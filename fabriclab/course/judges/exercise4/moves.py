@@ -1,4 +1,4 @@
-"""Exercise 4: what the search for the shortest trace is made of: states, moves, and how a run ends."""
+"""Exercise 4: the parts of the search for the shortest trace: states, moves, and ends of runs."""
 
 from typing import Any, NamedTuple
 
@@ -7,7 +7,7 @@ Move = tuple[str, int, int]
 
 
 class State(NamedTuple):
-    """All that decides what can happen next; packets, histories and snapshots go by numbers."""
+    """Everything that decides what can happen next; packets, histories and snapshots are given by numbers."""
 
     registers: int
     workers: tuple[int, ...]
@@ -18,7 +18,7 @@ class State(NamedTuple):
 
 
 class Broken(NamedTuple):
-    """How it ends: which worker, and its total; or what it, or the switch, cannot do."""
+    """The end of a faulty run: the worker and its wrong total, or what it or the switch cannot do."""
 
     kind: str  # wrong, stopped, outside or hangs
     worker: int
@@ -27,7 +27,7 @@ class Broken(NamedTuple):
 
 
 class Numbers(list[Any]):
-    """Things by number; equal ones have the same."""
+    """A table of things by number, in which equal things have the same number."""
 
     def __init__(self) -> None:
         self._places = dict[Any, int]()
@@ -41,16 +41,16 @@ class Numbers(list[Any]):
 
 
 def is_fault(move: Move) -> bool:
-    """Return whether a move is none of a network that loses nothing and keeps the order."""
+    """Return whether a move is a fault: it cannot happen on a network that loses nothing and keeps the order."""
     kind, _, i = move
     return " " in kind or kind in ("timeout", "stranger") or i > 0
 
 
 def put(parts: tuple[Any, ...], at: int, value: Any) -> tuple[Any, ...]:
-    """Return a tuple with one part changed."""
+    """Return a copy of a tuple with one part changed."""
     return (*parts[:at], value, *parts[at + 1 :])
 
 
 def without(parts: tuple[Any, ...], at: int) -> tuple[Any, ...]:
-    """Return a tuple without one part."""
+    """Return a copy of a tuple without one part."""
     return parts[:at] + parts[at + 1 :]

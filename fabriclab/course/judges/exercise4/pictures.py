@@ -24,7 +24,7 @@ _HALFWAY = 0.6  # of its way: where an arrow ends that does not arrive
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Where lanes and rows stand."""
+    """Places of the lanes and rows in the picture."""
 
     lanes: list[int]  # from left to right
     x: dict[int, float]  # of each lane [px]
@@ -69,7 +69,7 @@ def trace_picture(ladder: Ladder) -> Picture:
 
 
 def _layout(ladder: Ladder) -> _Layout:
-    """Return where lanes and rows stand; the switch stands beside the first worker."""
+    """Return the places of lanes and rows; the lane of the switch is beside that of the first worker."""
     lanes = [0, ladder.switch_lane, *range(1, ladder.search.n)]
     if ladder.search.jobs > 1:
         lanes.append(ladder.tenant_lane)

@@ -1,7 +1,8 @@
 """Exercise 4: one all-reduce through a learner's switch, on a network that loses, doubles, delays and reorders packets.
 
-What a worker sends is replaced on the wire by other numbers, the same way for all packets. So a sum that was not made
-from what the switch has answered is another one. And each number of a sum must have come in an answer: the switch adds.
+On the wire, the numbers that a worker sends are replaced by others, in the same way for all packets. So a sum that was
+not made from the answers of the switch is wrong. And each number of a sum must have come in an answer, so that it is
+the switch that adds.
 """
 
 import heapq
@@ -41,7 +42,7 @@ _SMALLEST = 2**16
 
 
 class Crew:
-    """A learner's switch program and worker, and what has been learned of the program."""
+    """A learner's switch program and worker, and what has been found out about the program."""
 
     def __init__(self, ask: Ask, functions: Sequence[str]) -> None:
         self.ask = ask
@@ -61,7 +62,7 @@ class Crew:
 
 
 class SwitchAnswer(NamedTuple):
-    """What a worker has returned."""
+    """The answer of a worker: packets, total and timer."""
 
     packets: list[Packet]
     total: list[int] | None
@@ -69,16 +70,16 @@ class SwitchAnswer(NamedTuple):
 
 
 def checked(answer: Any, bits: Mapping[str, int], lanes: int) -> SwitchAnswer:
-    """Return what a worker has returned; Misread says what is wrong with its packets or its timer.
+    """Check what a worker has returned; raise Misread if something is wrong with its packets or its timer.
 
     Parameters
     ----------
     answer : object
-        Packets, total and timer, as they come from the learner's process.
+        Packets, total and timer, as the learner's process sends them.
     bits : mapping
-        The size of each field of a header.
+        Size of each field of a header. [bit]
     lanes : int
-        Values of a packet.
+        Number of values in a packet.
     """
     packets, total, timer = answer
     for header, values in packets:
@@ -110,7 +111,7 @@ class SwitchRun:
     Parameters
     ----------
     seed : int
-        Of all that is drawn.
+        Seed of everything random.
     workers, slots, jobs : int
         Workers and slots of each job, and how many jobs the switch serves.
     faults : float
@@ -154,7 +155,7 @@ class SwitchRun:
     # What happens ----------------------------------------------------------------------------------------------------
 
     def play(self, crew: Crew) -> None:
-        """Run until all that can finish have finished."""
+        """Run until all workers that can finish have finished."""
         try:
             self.switch = crew.switch(self.workers, self.jobs, self.slots)
             self._prepare()
@@ -171,7 +172,7 @@ class SwitchRun:
             self._afterwards()
 
     def _prepare(self) -> None:
-        """Draw what workers hold, and what stands for it on the wire."""
+        """Draw the values of workers, and the numbers that replace them on the wire."""
         n = len(self.members)
         each = _CHUNKS * self.switch.program.lanes
         draw = np.random.default_rng(self.rng.randrange(2**32))
@@ -201,14 +202,14 @@ class SwitchRun:
         return [values[jobs == job].sum(0).tolist() for job in sorted(set(jobs.tolist()))]
 
     def next(self, answer: Any) -> Any:
-        """Take what a worker has returned; return the next call of a worker's method, or None."""
+        """Process what a worker has returned; return the next call of a worker's method, or None at the end."""
         try:
             return self._turns.send(answer)
         except StopIteration:
             return None
 
     def _orders(self) -> Generator[list[Any], Any, None]:
-        """Yield calls of workers' methods, each of which is answered by what it has returned, until all is over."""
+        """Yield calls of workers' methods until the run is over; each call receives what the method has returned."""
         for who, (job, rank) in enumerate(self.members):
             about = {"rank": rank, "workers": self.workers, "job": job, "slots": self.slots}
             yield ["new", who, {**about, "values": self.given[who].astype(np.int32)}]
@@ -234,7 +235,7 @@ class SwitchRun:
                 self._check_for_storm()
 
     def _check_for_storm(self) -> None:
-        """Note the fault of a run that has had too many calls or events."""
+        """Note a fault if a run has had too many calls or events."""
         if sum(self.calls.values()) <= _MOST and len(self.events) <= 10 * _MOST:
             return
         name = "storm" if self.burst or self.now < _SHORT else "hangs"
@@ -242,11 +243,11 @@ class SwitchRun:
         self.faults[name] = message(4, "storm", most=f"{_MOST:,}", time=time)
 
     def _at(self, time: float, kind: str, who: int, *arguments: Any) -> None:
-        """Let something happen to a worker, or to the packet that it has sent, at a time [s]."""
+        """Schedule an event for a worker, or for a packet of a worker, at a time [s]."""
         heapq.heappush(self.events, (time, next(self.serial), kind, who, arguments))
 
     def _over(self) -> bool:
-        """Return whether all that must finish have finished."""
+        """Return whether all workers that must finish have finished."""
         patience = 1
         members = range(len(self.members))
         waited_for = list(members)
@@ -279,7 +280,7 @@ class SwitchRun:
         return packets
 
     def _judge_total(self, who: int, total: Any) -> None:
-        """Note the fault of a total that is wrong, or that was not made by the switch."""
+        """Note a fault if a total is wrong, or was not made by the switch."""
         job, rank = self.members[who]
         if total == self.held[job]:
             self.faults["around"] = message(4, "around", worker=rank)
@@ -324,7 +325,7 @@ class SwitchRun:
             self._through(who, job, header, values)
 
     def _strange_header(self, header: Header) -> Header:
-        """Draw what a stranger sends: all by chance, or what it has overheard with something changed."""
+        """Draw a header that a stranger sends: completely random, or an overheard one with something changed."""
         bits = self.switch.program.fields
         overheard = self.rng.random() < 0.5
         drawn = Header()
@@ -356,7 +357,7 @@ class SwitchRun:
     # Afterwards ------------------------------------------------------------------------------------------------------
 
     def _waiting(self) -> list[int]:
-        """Return who has no total, in jobs of which nobody is dead."""
+        """Return the workers without a total, in jobs in which no worker is dead."""
         dead_job = -1
         if self.dead >= 0:
             dead_job, _ = self.members[self.dead]
@@ -367,7 +368,7 @@ class SwitchRun:
         ]
 
     def last_seen(self) -> list[str]:
-        """Return what the first worker without a total has sent and heard last; nothing if all have one."""
+        """Return what the first worker without a total has sent and received last; empty if all have a total."""
         waiting = self._waiting()
         if not waiting:
             return []
@@ -378,7 +379,7 @@ class SwitchRun:
         return [message(4, "last", worker=rank, job=job, sent=sent, heard=heard)]
 
     def _afterwards(self) -> None:
-        """Note who has not finished, and who did the work of the switch."""
+        """Note which workers have not finished, and which have done the work of the switch."""
         if self.faults:
             return
         waiting = self._waiting()

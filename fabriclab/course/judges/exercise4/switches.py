@@ -1,4 +1,4 @@
-"""Exercise 4, the judges of a switch program and its worker: without faults (b), and with all of them (c)."""
+"""Exercise 4, the judges of a switch program and its worker: without faults (b), and with all faults (c)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
@@ -34,7 +34,7 @@ _FATAL = ("time", "cpu", "slow", "waits", "interrupted", "missing", "stub")
 
 
 class Kind(NamedTuple):
-    """Runs of one kind: what they are worth, how many, in how many sets, and what goes wrong in them."""
+    """A kind of run: its worth, the numbers of runs and sets, and what goes wrong in the runs."""
 
     share: float
     runs: int
@@ -54,7 +54,7 @@ HARD = {
 def played(
     ask: Ask, rng: Rng, id: str, functions: Sequence[str], kinds: Mapping[str, Kind]
 ) -> Verdict:
-    """Play all runs; a set counts when all of it is right. The first run that is wrong is explained."""
+    """Play and judge all runs; a set counts only if all its runs are right, and the first wrong run is explained."""
     crew = Crew(ask, functions)
     whole = 0.0
     first: tuple[str, SwitchRun] | None = None  # that was wrong, and its kind
@@ -88,7 +88,7 @@ def played(
 
 
 class Explanation(NamedTuple):
-    """What was wrong in a run."""
+    """The explanation of what was wrong in a run."""
 
     said: list[str]
     mistake: str  # its name, or nothing
@@ -158,7 +158,7 @@ def trace(
 
 
 def _example(rng: Rng) -> Any:
-    """Return what classes are made with: a job and a worker of it."""
+    """Return what classes are created with: a job and a worker of it."""
     job = SimpleNamespace(workers=2, jobs=2, slots=2)
     values = rng.integers(-99, 100, 128).astype(np.int32)
     return job, SimpleNamespace(rank=0, workers=2, job=0, slots=2, values=values)

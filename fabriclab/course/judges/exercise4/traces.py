@@ -1,10 +1,10 @@
 """Exercise 4: the shortest way to break a learner's switch and worker, found breadth first over all orders of events.
 
 An event is a packet that arrives or is lost, or a timer that runs out. Faults are copies, losses, timers, packets that
-overtake others, and those of a stranger. First come runs without a fault, then with one, then with two: so no trace
-with fewer faults, and none of as many with fewer events, breaks the same small job. A worker's state is the list of all
-that has happened to it: whatever its code keeps where, its methods are called again in that order. Packets that have
-not arrived when it breaks may be late or lost.
+overtake others, and packets of a stranger. Runs without a fault are tried first, then runs with one, then with two.
+Therefore no trace with fewer faults, and none with as many faults and fewer events, breaks the same small job. The
+state of a worker is the list of everything that has happened to it: wherever its code stores things, its methods are
+called again in that order. Packets that have not arrived when the run breaks may be late or lost.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ _MEMORY = 1 << 26  # of all snapshots of the registers [B]
 
 
 class TraceSearch:
-    """A small job: all that can happen to it.
+    """A small job, with everything that can happen to it.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ class TraceSearch:
     # What can happen -------------------------------------------------------------------------------------------------
 
     def moves(self, state: State, losses: bool = False) -> Iterator[Move]:
-        """Yield what can happen, what needs no fault first."""
+        """Yield the moves that are possible, those without a fault first."""
         queues = [
             (way, w, queue) for way in ("up", "down") for w, queue in enumerate(getattr(state, way))
         ]

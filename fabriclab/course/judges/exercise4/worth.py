@@ -1,6 +1,6 @@
-"""Exercise 4, the judges of what a switch is worth: bounds (a), where it pays (e), and what it takes to run it (f).
+"""Exercise 4, the judges of the worth of a switch: bounds (a), where it pays (e), and how to run it (f).
 
-The right numbers and the known mistakes are formulas in ``questions/exercise4.toml``; here the cases are drawn.
+Formulas for the right numbers and the known mistakes are in ``questions/exercise4.toml``; the cases are drawn here.
 """
 
 from collections.abc import Callable
@@ -43,7 +43,7 @@ def _gain(rng: Rng) -> JudgedCase:
 
 @register("question", "ex4-a", example=lambda rng: _wire(rng).arguments, prelude=PRELUDE)
 def bounds(ask: Ask, rng: Rng) -> Verdict:
-    """Judge bytes on a worker's link and the best possible gain, before anything is written."""
+    """Judge the bytes on a worker's link and the best possible gain, before any program is written."""
     return judge(ask, _part("ex4-a", "wire", rng, _wire), _part("ex4-a", "gain", rng, _gain))
 
 
@@ -51,7 +51,7 @@ def bounds(ask: Ask, rng: Rng) -> Verdict:
 
 
 class Design(NamedTuple):
-    """What a learner has declared."""
+    """The design that a learner has declared."""
 
     lanes: int
     header: int  # [B]
@@ -70,7 +70,7 @@ def _design(ask: Ask) -> Design:
 
 
 def _of(design: Design, **quantities: float) -> JudgedCase:
-    """Return a case whose formulas name the declared design, too."""
+    """Return a case whose formulas may also use the declared design."""
     return JudgedCase(tuple(quantities.values()), {**design._asdict(), **quantities})
 
 
@@ -104,7 +104,7 @@ def _clean(rng: Rng) -> JudgedCase:
     prelude=PRELUDE,
 )
 def pays(ask: Ask, rng: Rng) -> Verdict:
-    """Judge where a declared design beats a ring, and where it stops: in size, pool, and loss."""
+    """Judge where a declared design beats a ring, and where it no longer does, in size, pool and loss."""
     draws = rng.spawn(4)
     parts = [_part("ex4-e", "clean", draws[0], _clean)]
     wrong = ""

@@ -1,1 +1,1 @@
-"""What judges of several exercises and lessons share."""
+"""Code that judges of several exercises and lessons share."""

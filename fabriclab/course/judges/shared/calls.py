@@ -1,4 +1,4 @@
-"""Call a learner's functions in this process: on copies of what is asked, and not for longer than a learner waits."""
+"""Call a learner's functions in this process, with copies of the arguments and with limits on the time."""
 
 import contextlib
 import copy
@@ -16,27 +16,28 @@ import numpy as np
 from fabriclab.course.judges import Ask, Proxy, Unanswered
 from fabriclab.texts import text
 
-_PATIENCE = 2.0  # s of processor time, for one call of a learner's function
-_WAITING = 5  # times as long on the wall, for code that sleeps: other programs may have the cores
-_AGAIN = 0.05  # s, until the next alarm, if code goes on all the same
+_PATIENCE = 2.0  # processor time for one call of a learner's function [s]
+_WAITING = 5  # times as much wall-clock time, because other programs may use the cores
+_AGAIN = 0.05  # until the next alarm, if the code continues nevertheless [s]
 
 
 class _Late(BaseException):
-    """A call took too long; what catches it meets it again, see `_alarm`."""
+    """A call took too long; code that catches this gets it again, see `_alarm`."""
 
     def __init__(self, problem: str) -> None:
-        """Keep whether it was slow, or waits."""
+        """Store the problem: ``slow`` for processor time, ``waits`` for wall-clock time."""
         super().__init__(problem)
         self.problem = problem
 
 
 @contextlib.contextmanager
 def _alarm() -> Iterator[None]:
-    """Stop what runs within when the patience is over, or it has waited for too long, where the system can.
+    """Stop the code that runs within when its processor time or its waiting time is over, if the system can do that.
 
-    A bare ``except:`` in a loop catches an alarm. So each alarm is raised once more some lines later, one line later
-    than the last time: sooner or later that line stands outside of every try. Not stopped is code whose handlers call
-    it again, deeper and deeper: a learner interrupts it, and in grading its process ends with its time.
+    A bare ``except:`` in a loop catches an alarm. So each alarm is raised again some lines later, one line later than
+    the time before, and sooner or later that line is outside of every ``try``. This does not stop code whose handlers
+    call it again, deeper and deeper; a learner has to interrupt such code, and in grading its process ends when its
+    time is used up.
     """
     if (
         not hasattr(signal, "setitimer")
@@ -46,7 +47,7 @@ def _alarm() -> Iterator[None]:
         return
     alarms = itertools.count()
     over = False
-    caller = sys._getframe(2)  # what called __enter__, which called this
+    caller = sys._getframe(2)  # the frame that called __enter__, which called this
 
     def stop(number: int, frame: types.FrameType | None) -> None:
         lines = next(alarms)
@@ -83,18 +84,21 @@ def _alarm() -> Iterator[None]:
         signal.setitimer(signal.ITIMER_PROF, *worked)
         signal.setitimer(signal.ITIMER_REAL, *waited)
         for number, handler in before.items():
-            if handler is not None:  # one that Python has not installed cannot be put back
+            if handler is not None:  # a handler that Python has not installed cannot be restored
                 signal.signal(number, handler)
 
 
 def asker(names: tuple[str, ...], functions: list[Callable[..., Any]]) -> Ask:
-    """Return what runs a call of a learner's function in this process; functions go by name, else by place."""
+    """Return ``ask``, which runs a call of a learner's function in this process.
+
+    Functions are found by their names or, if none has a name that is asked for, by their places.
+    """
     if strange := [f for f in functions if not callable(f)]:
         raise Unanswered(problem="kind", said=text("function.kind", got=f"{strange[0]!r:.60}"))
     known = {getattr(f, "__name__", ""): f for f in functions}
     known = known if known.keys() & set(names) else dict(zip(names, functions, strict=False))
 
-    gone: dict[str, Unanswered] = {}  # a function that ran too long is not called again
+    gone: dict[str, Unanswered] = {}  # functions that ran too long, which are not called again
 
     def ask(name: str, *arguments: Any) -> Any:
         if name in gone:
@@ -131,17 +135,20 @@ def _unanswered(name: str, problem: str, **words: str) -> Unanswered:
 
 
 def handed(argument: Any) -> Any:
-    """Return a copy of an argument, or an object with the methods of a proxy."""
+    """Return a copy of an argument or, for a proxy, an object with its methods."""
     return argument.here() if isinstance(argument, Proxy) else copy.deepcopy(argument)
 
 
 def called(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function; if its first argument says so, with variables of its own."""
+    """Call a function; if its first argument has the method ``alone``, the function gets variables of its own."""
     return getattr([*arguments, 0][0], "alone", lambda same: same)(function)(*arguments)
 
 
 def kept(value: Any, names: dict[str, Any]) -> Any:
-    """Return a plain value; of a generator, the new name of a function that lets it go on and says if it has ended."""
+    """Return a plain value or, for a generator, the name of a new function in ``names``.
+
+    Each call of that function continues the generator, and returns whether it has ended.
+    """
     if not isinstance(value, types.GeneratorType):
         return plain(value)
     name = f"{value.__name__}/{len(names)}"
@@ -150,14 +157,14 @@ def kept(value: Any, names: dict[str, Any]) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return a value made of plain numbers, lists and dicts, as a judge gets it."""
+    """Convert a value to plain numbers, lists and dicts, as a judge gets it."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
-    for kind in (str, float, int):  # a class of the learner's own may compare or print as it likes
+    for kind in (str, float, int):  # because a learner's own class may compare or print as it likes
         if isinstance(value, kind) and not isinstance(value, bool):
             return kind(value) if kind is not str else str.__str__(value)
     return value

@@ -1,4 +1,4 @@
-"""What graders of several exercises share: numbers in answers."""
+"""Numbers in answers, for the judges of several exercises."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ UNIT = {"time": "s", "size": "B", "rate": "B/s", "": ""}
 
 
 def brief(value: Any, most: int = 60) -> str:
-    """Return the beginning of a value as Python writes it; what cannot be written goes by its type."""
+    """Write the beginning of a value as Python does, or its type if that fails."""
     try:
         return repr(value)[:most]
     except Exception:  # whole numbers of more than 4,300 digits, or a class of the learner's own
@@ -17,11 +17,11 @@ def brief(value: Any, most: int = 60) -> str:
 
 
 class Misread(Exception):
-    """A value could be neither right nor wrong; the sentence says what was expected."""
+    """A value cannot be judged as right or wrong; the message says what was expected."""
 
 
 def number(value: Any, kind: str) -> float:
-    """Return a plain value as a finite number in SI; a string with its unit is read, too."""
+    """Convert a plain value, or a string with its unit, to a finite number in SI; raise Misread if that fails."""
     if isinstance(value, list | tuple) and len(value) == 1:
         value = value[0]
     if isinstance(value, str):
@@ -45,5 +45,5 @@ def number(value: Any, kind: str) -> float:
 
 
 def near(got: Any, wanted: float, within: float) -> bool:
-    """Return whether ``got`` is a number within a relative distance of what is wanted."""
+    """Return whether ``got`` is a number within the relative distance ``within`` of the number that is wanted."""
     return isinstance(got, int | float) and abs(got - wanted) <= within * abs(wanted)

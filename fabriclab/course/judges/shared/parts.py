@@ -1,9 +1,9 @@
-"""The framework of judges: a question is made of parts, and a part says what is right in each of its cases.
+"""The framework of judges: a question consists of parts, and a part knows what is right in each of its cases.
 
-The judge of a question draws its cases, makes a `QuestionPart` for each thing that is asked, and calls `judge`, which
-asks all cases, counts what is right, and says what is wrong and which mistake explains it. A kind of part is a class
-with the methods below; the commonest is `NumberPart`, whose right answers and known mistakes are formulas in the file
-of the question. To add a question, see CONTRIBUTING.md.
+The judge of a question draws its cases, makes a `QuestionPart` for each thing that is asked, and calls `judge`. That
+asks all cases, counts right answers, says what is wrong, and names the mistake that explains it. A kind of part is a
+class with the methods below. The most common is `NumberPart`, whose right answers and known mistakes are formulas in
+the file of the question. To add a question, see CONTRIBUTING.md.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,34 +21,35 @@ from fabriclab.texts import fill, text
 
 _SHOW = {"time": units.format_time, "size": units.format_size, "rate": units.format_rate}
 _KIND_OF = {unit: kind for kind, unit in UNIT.items() if kind} | {"1": ""}
-_RECOGNISED = 2e-3  # relative distance within which a number is that of a known mistake
+_RECOGNISED = 2e-3  # relative distance at which a known mistake is recognised
 _Drawn = TypeVar("_Drawn")
 
 
 class Call(NamedTuple):
-    """A call of a learner's function; parts that share the tuple of arguments share the answer."""
+    """A call of a learner's function; calls in several parts with the same tuple of arguments are made only once."""
 
     function: str
     arguments: tuple[Any, ...]
 
 
 class QuestionPart:
-    """What a function must return in several cases, and what that is worth.
+    """What a function must return in several cases, and its share of the points.
 
-    A subclass says what is right. Its methods get the number of a case and the answer to it.
+    A subclass decides what is right. Its methods get the number of a case and the answer to it.
 
     Parameters
     ----------
     question, name : str
         The id of the question, and the name of the part in it.
     share : float
-        Of the points of the question, for all cases right. [0..1]
+        Fraction of the question's points that the part earns if all cases are right. [0..1]
     calls : sequence of Call
-        One for each case.
+        A call for each case.
     sets : int
-        Case i is in set i % sets. A set counts when all cases in it are right, so that no constant answer earns.
+        Number of sets; case i is in set i % sets. A set counts only if all its cases are right, so that no constant
+        answer earns points.
     after : bool
-        Whether a set counts only if it was right in the part before, too.
+        Whether a set counts only if the same set was right in the part before, too.
     """
 
     def __init__(
@@ -69,11 +70,11 @@ class QuestionPart:
         self.after = after
 
     def set_of(self, case: int) -> int:
-        """Return which set a case is in."""
+        """Return the number of the set that a case is in."""
         return case % self.sets
 
     def read(self, case: int, value: Any) -> Any:
-        """Return the answer in what the function returned; Misread says what was expected."""
+        """Return the answer contained in what the function returned; raise Misread if there is none."""
         raise NotImplementedError
 
     def is_right(self, case: int, answer: Any) -> bool:
@@ -81,23 +82,23 @@ class QuestionPart:
         raise NotImplementedError
 
     def mistakes(self, case: int, answer: Any) -> Sequence[str]:
-        """Return the names of mistakes that fit a wrong answer, the likeliest first; name/x is a variant."""
+        """Return the names of mistakes that fit a wrong answer, the likeliest first; name/x is a variant of name."""
         return ()
 
     def off(self, case: int, answer: Any) -> str:
-        """Return the sentence that says what is wrong."""
+        """Return a sentence that says what is wrong."""
         raise NotImplementedError
 
     def step(self, case: int, answer: Any, mistake: str) -> str:
-        """Return a worked step towards the right answer, or nothing."""
+        """Return a worked step towards the right answer, or an empty text."""
         return ""
 
     def remark(self, case: int, answer: Any) -> str:
-        """Return what to say of a right answer, or nothing."""
+        """Return a remark on a right answer, or an empty text."""
         return ""
 
     def written(self, case: int) -> str:
-        """Return a call as a learner would type it, with long arguments left out."""
+        """Write a call as a learner would type it, with dots for long arguments."""
         plain: dict[type, Callable[[Any], str]] = {
             Proxy: lambda a: "comm",
             str: repr,
@@ -113,49 +114,49 @@ class QuestionPart:
 
 
 class JudgedCase(NamedTuple):
-    """A case of a `NumberPart`: the arguments of the call, and the quantities that formulas name."""
+    """A case of a `NumberPart`: the arguments of the call, and the quantities that its formulas use."""
 
     arguments: tuple[Any, ...]
     quantities: Mapping[str, float]
 
 
 class Returned(NamedTuple):
-    """A number that a function must return, as the file of the question describes it."""
+    """A number that a function must return, as described in the file of the question."""
 
-    formula: str  # of the right number, in SI
+    formula: str  # formula of the right number, in SI
     unit: str  # "s", "B", "B/s", or "1" for a plain number
-    within: float  # relative
-    apart: float = 0.0  # that it may be off in any case
+    within: float  # relative error that counts as right
+    apart: float = 0.0  # absolute error that counts as right
     mistakes_within: float = _RECOGNISED
     whole: bool = False  # whether a size is shown in whole bytes
-    digits: int = 3  # of a plain number, as it is shown
+    digits: int = 3  # significant digits of a plain number, when shown
     step: str = ""  # a worked step, with quantities in braces
-    wrong: Sequence[Mapping[str, Any]] = ()  # a mistake, and the formulas of what it gives
+    wrong: Sequence[Mapping[str, Any]] = ()  # mistakes, each with the formulas of its results
 
     def is_near(self, got: float, true: float) -> bool:
         """Return whether a number is right."""
         return got == true or near(got, true, self.within) or abs(got - true) <= self.apart
 
     def shown(self, value: float) -> str:
-        """Return a number as people write it."""
+        """Write a number as people do."""
         if self.whole:
             return f"{value:,.0f} {self.unit}"
         return shown(value, _KIND_OF[self.unit], self.digits)
 
 
 class NumberPart(QuestionPart):
-    """Numbers whose right values and known mistakes are formulas in the file of the question.
+    """A part whose right numbers and known mistakes are formulas in the file of the question.
 
-    The file holds ``[<question>.parts.<name>]`` with the share, the name of the function where it is another than the
-    part's, and with ``place`` where one of two returned values is judged; derived quantities; and a table
-    ``returns`` for each number, with its known mistakes.
+    In the file, ``[<question>.parts.<name>]`` has the share; the name of the function if it differs from the name of
+    the part; ``place`` if one of two returned values is judged; derived quantities; and a table ``returns`` for each
+    number, with its known mistakes.
 
     Parameters
     ----------
     question, name : str
         The id of the question, and the name of the part in its file.
     cases : sequence of JudgedCase
-        What is asked.
+        The cases to ask.
     sets, after
         As for `QuestionPart`.
     """
@@ -173,7 +174,7 @@ class NumberPart(QuestionPart):
         function = about.get("function", name)
         calls = [Call(function, case.arguments) for case in cases]
         super().__init__(question, name, about["share"], calls, sets=sets, after=after)
-        self.place: int | None = about.get("place")  # in the pair that the function returns
+        self.place: int | None = about.get("place")  # index in the pair that the function returns
         self.returns = [Returned(**returned) for returned in about["returns"]]
         derived = about.get("quantities", {})
         self.quantities = [evaluate_all(derived, case.quantities) for case in cases]
@@ -183,7 +184,7 @@ class NumberPart(QuestionPart):
         return [evaluate(one.formula, self.quantities[case]) for one in self.returns]
 
     def read(self, case: int, value: Any) -> list[float]:
-        """Return the numbers that a function returned, in SI."""
+        """Return the numbers that a function returned, in SI; raise Misread if they cannot be read."""
         values = [value]
         if self.place is not None:
             values = [one_of_pair(value, self.place)]
@@ -197,7 +198,7 @@ class NumberPart(QuestionPart):
         ]
 
     def _first_off(self, case: int, answer: Sequence[float]) -> int | None:
-        """Return the place of the first number that is wrong."""
+        """Return the index of the first number that is wrong, or None."""
         for place, (got, true) in enumerate(zip(answer, self.true(case), strict=True)):
             if not self.returns[place].is_near(got, true):
                 return place
@@ -208,7 +209,7 @@ class NumberPart(QuestionPart):
         return self._first_off(case, answer) is None
 
     def mistakes(self, case: int, answer: Sequence[float]) -> list[str]:
-        """Return the known mistakes that give the first number that is wrong."""
+        """Return the known mistakes that explain the first number that is wrong."""
         place = self._first_off(case, answer)
         if place is None:
             return []
@@ -224,7 +225,7 @@ class NumberPart(QuestionPart):
         ]
 
     def off(self, case: int, answer: Sequence[float]) -> str:
-        """Return the call, the first number that is wrong, and the right one."""
+        """Return a sentence with the call, the first number that is wrong, and the right number."""
         place = self._first_off(case, answer) or 0
         returned = self.returns[place]
         words = {
@@ -240,26 +241,26 @@ class NumberPart(QuestionPart):
         return message(int(file.removeprefix("exercise")), sentence, **words)
 
     def step(self, case: int, answer: Sequence[float], mistake: str) -> str:
-        """Return the worked step of the file, with the quantities of the case."""
+        """Return the worked step from the file, with the quantities of the case."""
         place = self._first_off(case, answer) or 0
         key = f"{self.question}.{self.name}.step"
         return fill(translated(key, self.returns[place].step), **self.quantities[case])
 
     def written(self, case: int) -> str:
-        """Return a call as a learner would type it, and which of two values is meant."""
+        """Write a call as a learner would type it, with the index of the value if one of two is judged."""
         place = "" if self.place is None else f"[{self.place}]"
         return super().written(case) + place
 
 
 def one_of_pair(value: Any, place: int) -> Any:
-    """Return one of two values that a function returned."""
+    """Return one of the two values that a function returned; raise Misread if there are not two."""
     if not isinstance(value, list | tuple) or len(value) != 2:
         raise Misread(text("ex.pair", got=brief(value)))
     return value[place]
 
 
 def shown(value: Any, kind: str = "", digits: int = 3) -> str:
-    """Return an answer as people write it: numbers with their unit, intervals, figures by name."""
+    """Write an answer as people do: numbers with their units, intervals, and figures by name."""
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {shown(figure)}" for key, figure in value.items())
     if isinstance(value, tuple):
@@ -275,7 +276,7 @@ def shown(value: Any, kind: str = "", digits: int = 3) -> str:
 
 
 def judge(ask: Ask, *parts: QuestionPart) -> Verdict:
-    """Return what the parts are worth together; what cannot be read or answered costs its own share only.
+    """Return the verdict on all parts; an answer that is missing or unreadable costs only its own share.
 
     Raises
     ------
@@ -320,11 +321,11 @@ def _key(call: Call) -> tuple[str, int]:
 
 
 def _answers(ask: Ask, parts: Sequence[QuestionPart]) -> dict[tuple[str, int], Any]:
-    """Ask each call once, those first that come first, and return what came of each."""
+    """Make each call once, in their order, and return its answer, or the Unanswered that it raised."""
     answers = dict[tuple[str, int], Any]()
     for part in parts:
         for call in part.calls:
-            if _key(call) in answers:  # it stands in two parts
+            if _key(call) in answers:  # another part has made this call
                 continue
             try:
                 answers[_key(call)] = ask(call.function, *call.arguments)
@@ -334,7 +335,7 @@ def _answers(ask: Ask, parts: Sequence[QuestionPart]) -> dict[tuple[str, int], A
 
 
 def _read(part: QuestionPart, values: Sequence[Any]) -> tuple[dict[int, Any], list[str]]:
-    """Return case -> answer of those that can be read, and what to say of the others."""
+    """Return case -> answer for all cases that can be read, and a sentence for each of the others."""
     read, unread = dict[int, Any](), list[str]()
     for case, value in enumerate(values):
         if isinstance(value, Unanswered):
@@ -348,7 +349,7 @@ def _read(part: QuestionPart, values: Sequence[Any]) -> tuple[dict[int, Any], li
 
 
 def _likeliest(part: QuestionPart, wrong: Mapping[int, Any]) -> str:
-    """Return the likeliest of the mistakes that fit all wrong cases, else of those that fit the first."""
+    """Return the likeliest mistake that fits all wrong cases or, if none does, the likeliest for the first."""
     each = [list(part.mistakes(case, answer)) for case, answer in wrong.items()]
     common = [name for name in each[0] if all(name in names for names in each)]
     if common:
@@ -367,7 +368,7 @@ def _explained(part: QuestionPart, case: int, answer: Any, mistake: str) -> list
 def apart(
     draw: Callable[[], _Drawn], numbers: Callable[[_Drawn], Sequence[float]], factor: float
 ) -> list[_Drawn]:
-    """Draw two cases whose right numbers are all further apart than a factor: no constant is right in both."""
+    """Draw two cases whose right numbers all differ by more than a factor, so that no constant is right in both."""
     while True:
         pair = [draw(), draw()]
         one, other = (np.log(numbers(case)) for case in pair)

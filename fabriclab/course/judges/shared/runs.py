@@ -1,4 +1,4 @@
-"""Judging runs: where an answer is a program, each of its runs has faults, and sets of runs without any count."""
+"""Judging runs of a program: each run may have faults, and only sets of runs without any fault count."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -6,33 +6,33 @@ from typing import NamedTuple
 from fabriclab.course.judges import Unanswered, Verdict
 from fabriclab.course.questions import misconception
 
-Fault = tuple[str, str]  # the name of a mistake, or "", and a sentence
+Fault = tuple[str, str]  # name of the mistake, or "", and a sentence
 
 
 class RunsPart(NamedTuple):
-    """A part of a question: what it is worth, the faults of each run, and in how many sets the runs are."""
+    """A part of a question: its share of the points, the faults of each run, and the number of sets of runs."""
 
     share: float
     faults: Sequence[Sequence[Fault]]
     sets: int = 1
 
     def right(self) -> float:
-        """Return the part of the sets in which no run has a fault; run i is in set i % sets."""
+        """Return the fraction of the sets in which no run has a fault; run i is in set i % sets."""
         spoiled = {run % self.sets for run, found in enumerate(self.faults) if found}
         return 1 - len(spoiled) / self.sets
 
 
 def verdict(question: str, parts: Sequence[RunsPart], stopped: Sequence[Unanswered]) -> Verdict:
-    """Return what the parts are worth, and the first fault of two runs at most.
+    """Return the verdict on parts of a question, with the first fault of at most two runs.
 
     Parameters
     ----------
     question : str
-        Its id.
+        Id of the question.
     parts : sequence of RunsPart
-        What was asked.
+        The parts of the question.
     stopped : sequence of Unanswered
-        What has stopped a run; the first is raised if nothing was earned.
+        Reasons why runs have stopped; the first is raised if no points were earned.
     """
     earned = sum(part.share * part.right() for part in parts)
     if stopped and not earned:
