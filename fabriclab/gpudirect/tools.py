@@ -169,9 +169,7 @@ def read_topo(source: str | os.PathLike[str]) -> Topology:
             break
 
     rows: dict[str, _MatrixRow] = {}
-    for i in reversed(
-        range(head, len(lines))
-    ):  # of several rows with the same name the first one counts
+    for i in reversed(range(head, len(lines))):  # of rows with the same name the first one counts
         words = lines[i].split()
         if words and words[0] in names:
             rows[words[0]] = _MatrixRow(line=i + 1, cells=words[1 : 1 + len(names)])
