@@ -1,4 +1,4 @@
-"""The program of every process that a measurement starts: ``python -m fabriclab.measure._worker JSON``.
+"""The program that every process of a measurement runs: ``python -m fabriclab.measure._worker JSON``.
 
 The first rank answers with lines of JSON: ready, done (rounds so far), times (of one size) or wrong.
 """
@@ -20,7 +20,7 @@ from fabriclab.measure._shm import SharedMemoryRanks
 
 
 def main() -> None:
-    """Do what the argument asks, and leave when the process that asked is gone."""
+    """Do what the argument asks for, and exit when the process that asked is gone."""
     ask = json.loads(sys.argv[1])
     threading.Thread(target=_leave_with_parent, args=(ask,), daemon=True).start()
     if "port" in ask:
@@ -28,16 +28,16 @@ def main() -> None:
     else:
         _measure(ask)
     if ask["transport"] != "mpi":
-        os._exit(0)  # views of the segment are alive, so an orderly end would complain
+        os._exit(0)  # arrays still use the segment, so an orderly exit would complain
 
 
 def _leave_with_parent(ask: Mapping[str, Any]) -> None:
-    """End this process when the other end of its lifeline closes, and with it what it may leave behind."""
+    """End this process, and delete what it may leave behind, when the other end of its lifeline closes."""
     line = 0
     with contextlib.suppress(OSError):
-        # mpiexec keeps the end of its standard input to itself, so its ranks have a named pipe.
+        # mpiexec does not tell its ranks that its standard input has ended, so they have a named pipe.
         if "lifeline" in ask:
-            # returns though the other end is gone
+            # Non-blocking, so that it returns even if the other end is gone.
             line = os.open(ask["lifeline"], os.O_RDONLY | os.O_NONBLOCK)
             os.set_blocking(line, True)
         while os.read(line, 1):
