@@ -231,6 +231,7 @@ def _sweeps(t: _Table) -> list[_Table]:
 def _result(
     t: _Table, name: str, collective: str | None, n_ranks: int | None, in_place: bool
 ) -> Result:
+    """Return one sweep as a Result, after checking its figures against each other."""
     if "cputime" in t.tail:
         raise FileFormat.at(
             t.line, "this table has cputime, the time of the calls alone; run the test without -C 1"
@@ -297,6 +298,7 @@ def _result(
 
 
 def _ranks(t: _Table, given: int | None, notes: list[str]) -> int:
+    """Return the number of ranks: as given, as printed, or by nThread x nGpus with a note."""
     if given is not None:
         return units.count(given, "n_ranks")
     if not (t.ranks or t.per_process):

@@ -84,6 +84,7 @@ def register(kind: str, name: str, **about: Any) -> Callable[[_Variant], _Varian
 
 
 def _list_folder(kind: str) -> dict[str, Callable[..., Any]]:
+    """Return all variants of a kind, after importing every file of its folder once."""
     units.choice(kind, "kind", FOLDERS)
     if kind not in _listed:
         package = importlib.import_module(FOLDERS[kind])

@@ -96,6 +96,7 @@ def parse(value: Quantity, quantity: str, name: str = "value") -> float:
 
 
 def _parse_text(text: str, quantity: str, name: str, example: str) -> float:
+    """Return the SI value of a text, or raise an error that says how to write it."""
     if len(text) > _LONG_TEXT:  # the time to parse grows with the square of the length
         msg = f"{name} must be a number with its unit, got a text of {len(text):,} characters; write {example}"
         raise ValueError(msg)
@@ -158,6 +159,7 @@ def _numbers(digits: str) -> list[str]:
 
 
 def _checked(value: Quantity, quantity: str, name: str, longest: float = math.inf) -> float:
+    """Return a value in SI; one outside the plausible range of its quantity is refused."""
     number = parse(value, quantity, name)
     low, most, unit = _PLAUSIBLE[quantity]
     high = min(most or math.inf, longest)
@@ -223,6 +225,7 @@ def is_number(value: object) -> bool:
 
 
 def _is_flag(value: object) -> bool:
+    """Return whether a value is True or False, also as a NumPy value."""
     return isinstance(value, bool) or getattr(value, "dtype", None) == "bool"
 
 
@@ -255,6 +258,7 @@ def scale(value: float, prefixes: dict[str, float] | None = None) -> tuple[float
 
 
 def _three(value: float, prefixes: dict[str, float] | None, unit: str) -> str:
+    """Return a value with three significant digits, a prefix and its unit."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g} {unit}"
     # Round first, so that 999.6 MB/s is shown as 1.00 GB/s.

@@ -27,6 +27,7 @@ def pointer(counts: ArrayLike) -> NDArray[np.int64]:
 def expand(start: NDArray[np.integer], counts: NDArray[np.integer]) -> NDArray[np.int64]:
     """Return several runs of consecutive numbers as one array: run i has counts[i] numbers and begins at start[i]."""
     counts = np.asarray(counts, dtype=np.int64)
+    # Place p of run i, which begins at place first[i], gets start[i] + (p - first[i]).
     shift = np.repeat(start - pointer(counts)[:-1], counts)
     return np.arange(shift.size) + shift
 
@@ -44,6 +45,7 @@ def distinct_pairs(
     one: NDArray[np.int64], other: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return each distinct pair (one[i], other[i]) once, sorted; all numbers are >= 0."""
+    # Each pair becomes a single key, one * most + other, which divmod takes apart again.
     most = int(other.max(initial=0)) + 1
     return np.divmod(distinct(one * most + other), most)
 

@@ -47,6 +47,7 @@ def available_memory() -> float:
 
 
 def _machine() -> float:
+    """Return the memory that the machine has free, or, if unknown, all that it has; inf if neither is known [B]."""
     try:
         rows = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         return float(next(r.split()[1] for r in rows if r.startswith("MemAvailable:"))) * 1024

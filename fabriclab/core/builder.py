@@ -149,6 +149,7 @@ class FabricBuilder:
         parts = {
             k: [np.zeros(0, t), *(block[k] for block in cables)] for k, t in LINK_ARRAYS.items()
         }
+        # Cable c becomes the links 2c and 2c + 1; the second one gets its ends swapped.
         link: dict[str, Any] = {k: np.repeat(np.concatenate(v), 2) for k, v in parts.items()}
         link["source"][1::2], link["target"][1::2] = (
             link["target"][0::2],

@@ -132,6 +132,7 @@ class Fabric(Value):
         self._check_links()
 
     def _check_links(self) -> None:
+        """Raise an error for links, endpoints or ports that contradict each other."""
         there, back = (self.source[0::2], self.target[0::2]), (self.target[1::2], self.source[1::2])
         if not all(map(np.array_equal, there, back)):
             raise ValueError(
@@ -264,6 +265,7 @@ class Fabric(Value):
         )
 
     def _with(self, links: NDArray[np.int64], capacity: float, change: str) -> Self:
+        """Return a copy with another capacity on some links; ``change`` is the call that made it."""
         changed = self.capacity.copy()
         changed[links] = capacity
         return self.shown_as(self.call and f"{self.call}.{change}", capacity=changed)

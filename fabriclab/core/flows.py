@@ -139,6 +139,7 @@ class Flows(Value):
         self._check_ranges(n)
 
     def _check_ranges(self, n: int) -> None:
+        """Raise an error for the first column whose numbers or order are wrong."""
         if self.after_ptr.size != n + 1:
             raise ValueError(
                 f"after must have one row per flow ({n}), got {self.after_ptr.size - 1}"

@@ -131,6 +131,7 @@ class Routes(Value):
 
     def link_bytes(self, flows: Flows, n_links: int) -> Floats:
         """Return the bytes that all flows, repetitions included, put on each link, (n_links,)."""
+        # Bytes of row r: size x repetitions of its flow x share; each entry's link carries its use of them.
         moved = (flows.size * flows.repeat[flows.group])[self.flow] * self.share
         return np.bincount(self.link, moved[rows_of(self.ptr)] * self.use, n_links).astype(
             np.float64

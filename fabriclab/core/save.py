@@ -49,6 +49,7 @@ def save(value: Any, path: str | os.PathLike[str]) -> None:
 
 
 def _pack(value: Any, arrays: dict[str, Any]) -> Any:
+    """Return a value as nested JSON; its arrays go into ``arrays`` and are replaced by their keys."""
     name = type(value).__name__
     if isinstance(value, np.ndarray):
         key = f"a{len(arrays)}"
@@ -100,6 +101,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def _unpack(tree: dict[str, Any], arrays: dict[str, Any]) -> Any:
+    """Return the value that `_pack` described."""
     if "array" in tree:
         return arrays[tree["array"]]
     if "items" in tree:

@@ -271,6 +271,7 @@ class Schedule(Value):
         return self._volume("target")
 
     def _volume(self, end: str) -> NDArray[np.float64]:
+        """Return the sum over all steps of what each participant moves as ``end`` (source or target)."""
         total = np.zeros(self.n_participants)
         for g in self.groups:
             np.add.at(total, getattr(g, end), self.moved(g) * g.repeat)
@@ -279,6 +280,7 @@ class Schedule(Value):
     def moved(self, group: StepGroup) -> NDArray[np.float64]:
         """Return the bytes that each transfer of a group moves in one repetition, as a fraction of the size, (T,)."""
         if self.parts is not None and self.parts.size > 1:
+            # Transfer i moves the blocks first[i] .. end[i] - 1; `_edge` has their sizes summed up.
             end = group.first + group.count.astype(np.int64)
             return np.subtract(self._edge[end], self._edge[group.first]) / self.segments
         part = 1 / self.n_blocks if self.parts is None else self.parts[0]

@@ -142,6 +142,8 @@ def _nvlink_ports(fabric: Fabric, a: End, b: End) -> int:
 
 
 class _MatrixRow(NamedTuple):
+    """One row of the printed matrix: its line number and its cells."""
+
     line: int
     cells: list[str]
 

@@ -56,24 +56,30 @@ class MpiRanks(_Buffers):
         return [part.stop - part.start for part in slices(n, self.size)]
 
     def barrier(self) -> None:
+        """Wait until every rank has reached this barrier."""
         self.comm.Barrier()
 
     def all_reduce(self, n: int) -> None:
+        """Reduce the first ``n`` numbers of all ranks into ``recv`` on each rank."""
         self.comm.Allreduce(self.send[:n], self.recv[:n])
 
     def reduce_scatter(self, n: int) -> None:
+        """Reduce the first ``n`` numbers of all ranks, and leave this rank's slice at the start of ``recv``."""
         counts = self._counts(n)
         self.comm.Reduce_scatter(self.send[:n], self.recv[: counts[self.rank]], counts)
 
     def all_gather(self, n: int) -> None:
+        """Collect the blocks of all ranks as the first ``n`` numbers of ``recv``."""
         counts = self._counts(n)
         self.comm.Allgatherv(self.send[: counts[self.rank]], [self.recv[:n], counts])
 
     def broadcast(self, n: int) -> None:
+        """Send the first ``n`` numbers of rank 0's ``send`` to ``recv`` on all other ranks."""
         buffer = self.recv if self.rank else self.send
         self.comm.Bcast(buffer[:n])
 
     def gather(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the rows of all ranks on every rank, (ranks, numbers)."""
         table = np.empty((self.size, numbers.size))
         self.comm.Allgather(numbers, table)
         return table
@@ -98,13 +104,16 @@ class GlooRanks(_Buffers):
         super().__init__(items, dist.get_rank(), dist.get_world_size())
 
     def barrier(self) -> None:
+        """Wait until every rank has reached this barrier."""
         self.dist.barrier(self.group)
 
     def all_reduce(self, n: int) -> None:
+        """Reduce the first ``n`` numbers of all ranks into ``recv`` on each rank."""
         self.recv[:n] = self.send[:n]  # Gloo adds in place
         self.dist.all_reduce(self._tensor(self.recv[:n]), group=self.group)
 
     def reduce_scatter(self, n: int) -> None:
+        """Reduce the first ``n`` numbers of all ranks, and leave this rank's slice at the start of ``recv``."""
         block = -(-n // self.size)  # Gloo takes equal blocks only, so the last one is padded
         self._scatter(
             self._tensor(self.recv[:block]),
@@ -113,6 +122,7 @@ class GlooRanks(_Buffers):
         )
 
     def all_gather(self, n: int) -> None:
+        """Collect the blocks of all ranks as the first ``n`` numbers of ``recv``."""
         block = -(-n // self.size)
         self._gather(
             self._tensor(self.recv[: block * self.size]),
@@ -121,10 +131,12 @@ class GlooRanks(_Buffers):
         )
 
     def broadcast(self, n: int) -> None:
+        """Send the first ``n`` numbers of rank 0's ``send`` to ``recv`` on all other ranks."""
         buffer = self.recv if self.rank else self.send
         self.dist.broadcast(self._tensor(buffer[:n]), 0, group=self.group)
 
     def gather(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the rows of all ranks on every rank, (ranks, numbers)."""
         table = np.empty((self.size, numbers.size))
         self._gather(self._tensor(table.reshape(-1)), self._tensor(numbers), group=self.group)
         return table

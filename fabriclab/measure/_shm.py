@@ -75,16 +75,19 @@ class SharedMemoryRanks:
             out += send[part]
 
     def reduce_scatter(self, n: int) -> None:
+        """Reduce the first ``n`` numbers of all ranks, and leave this rank's slice at the start of ``recv``."""
         self.barrier()
         mine = slices(n, self.size)[self.rank]
         self._add(mine, self.recv[: mine.stop - mine.start])
 
     def all_gather(self, n: int) -> None:
+        """Collect the blocks of all ranks as the first ``n`` numbers of ``recv``."""
         self.barrier()
         for send, part in zip(self._sends, slices(n, self.size), strict=True):
             self.recv[part] = send[: part.stop - part.start]
 
     def all_reduce(self, n: int) -> None:
+        """Reduce the first ``n`` numbers of all ranks into ``recv`` on each rank."""
         self.barrier()
         parts = slices(n, self.size)
         self._add(parts[self.rank], self.recv[parts[self.rank]])
@@ -93,11 +96,13 @@ class SharedMemoryRanks:
             self.recv[parts[other]] = self._recvs[other, parts[other]]
 
     def broadcast(self, n: int) -> None:
+        """Send the first ``n`` numbers of rank 0's ``send`` to ``recv`` on all other ranks."""
         self.barrier()
         if self.rank:
             self.recv[:n] = self._sends[0, :n]
 
     def gather(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the rows of all ranks on every rank, (ranks, numbers)."""
         self.barrier()  # all ranks have read the rows of the previous call
         self._rows[self.rank] = numbers
         self.barrier()

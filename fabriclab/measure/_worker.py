@@ -49,6 +49,7 @@ def _leave_with_parent(ask: Mapping[str, Any]) -> None:
 
 
 def _communicator(ask: Mapping[str, Any]) -> Communicator:
+    """Return this rank's side of the transport asked for."""
     items = max(1, *ask["counts"])
     if ask["transport"] == "mpi":
         return MpiRanks(items)
@@ -58,6 +59,7 @@ def _communicator(ask: Mapping[str, Any]) -> Communicator:
 
 
 def _measure(ask: Mapping[str, Any]) -> None:
+    """Time the collective among the ranks; the first rank reports on standard output."""
     comm = _communicator(ask)
     if comm.size != ask["ranks"]:
         sys.exit(
@@ -82,6 +84,7 @@ def _measure(ask: Mapping[str, Any]) -> None:
 
 
 def _say(**line: Any) -> None:
+    """Write one line of JSON to standard output."""
     sys.stdout.write(json.dumps(line) + "\n")
     sys.stdout.flush()
 

@@ -82,6 +82,7 @@ def word_error(ber: Numbers, code: str) -> Floats:
         raise ValueError(
             f"ber must be > 0 and at most 0.5, got {ber!r:.80}; write a ratio such as 2.4e-4"
         )
+    # P(at least `errors` wrong symbols of n); a symbol is wrong with probability 1 - (1 - ber)^10.
     errors = (n - k) // 2 + 1
     return np.asarray(betainc(errors, n - errors + 1, -np.expm1(_SYMBOL * np.log1p(-bad))))
 
@@ -111,7 +112,7 @@ def frame_loss(
     bits = (
         RS[units.choice(code, "code", RS)][0] * _SYMBOL * FRACTIONS[code] * FRACTIONS["256b/257b"]
     )
-    frames = bits / (8 * (units.count(size, "size") + _GAP))
+    frames = bits / (8 * (units.count(size, "size") + _GAP))  # frames per codeword
     return np.minimum(
         word_error(ber, code) * (units.count(interleaved, "interleaved") + 1 / frames), 1.0
     )
@@ -132,6 +133,7 @@ def gain(code: str, ber: float = 1e-12) -> float:
         raise ValueError(
             f"ber must be within 1e-18..1e-6, got {ber!r}; it is that after correction"
         )
+    # The bit error ratio before correction that leaves `ber` after it
     before = 10 ** optimize.brentq(
         lambda x: math.log10(each * float(word_error(10**x, code)) / ber), -6, -2
     )

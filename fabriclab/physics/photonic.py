@@ -125,6 +125,7 @@ def product(
         raise TypeError(
             f"noise must be a function of phases, got {noise!r:.80}; lambda x: x leaves them alone"
         )
+    # matrix = left x diag(scale) x right: mesh, attenuators, mesh
     left, scale, right = np.linalg.svd(numbers(matrix, "matrix", -1, -1))
     sent = numbers(vectors, "vectors", len(right), -1)
     part = one(leak, "count", "leak", 0, 1)

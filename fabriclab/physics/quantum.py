@@ -101,6 +101,7 @@ def chsh(state: ArrayLike) -> float:
     for i, alice in enumerate(axes):
         for j, bob in enumerate(axes):
             correlation[i, j] = np.trace(both @ np.kron(alice, bob)).real
+    # 2 sqrt(s1^2 + s2^2), with the two largest singular values of the correlation matrix
     singular = np.linalg.svd(correlation)[1]
     return float(2 * np.sqrt((singular[:2] ** 2).sum()))
 

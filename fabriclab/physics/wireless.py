@@ -33,6 +33,7 @@ class RadioLink(NamedTuple):
 
 
 def _w60(name: str, attribute: str = "value") -> float:
+    """Return a fact of the table on 60 GHz by the name of its row."""
     return fact("w60", attribute, "wireless60", name=name)
 
 
@@ -68,6 +69,7 @@ def misalignment(angle: Numbers, elements: Numbers) -> Floats:
     side = np.sqrt(si(elements, "count", "elements", 1.0))
     # Half of the phase difference between neighbouring elements
     step = np.pi / 2 * np.sin(si(angle, "count", "angle", -np.inf))
+    # Array factor: sin(side x step) / (side x sin(step)), which is 1 straight ahead
     whole = np.where(
         np.abs(step) < 1e-9, 1.0, np.sin(side * step) / np.where(step == 0, 1, side * np.sin(step))
     )

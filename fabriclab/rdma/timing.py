@@ -40,6 +40,7 @@ POSTERS = tuple(_BY)
 
 
 def _of(part: str, attribute: str, **where: str) -> float:
+    """Return a fact of the table ``rdma``."""
     return fact(part, attribute, "rdma", **where)
 
 

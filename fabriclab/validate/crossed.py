@@ -55,6 +55,7 @@ def nearest(about: dict[str, Any], size_bytes: units.Quantity) -> float | None:
     n = units.size(size_bytes, "size_bytes")
     for other in _others(about["sweep_id"]):
         if other.size[0] <= n:
+            # A straight line between two sizes in double logarithmic scale; np.interp is constant beyond the last one.
             logarithm = np.interp(np.log(n), np.log(other.size), np.log(other.time))
             beyond = max(1, n / other.size[-1])
             return float(1e6 * other.scale * np.exp(logarithm) * beyond)

@@ -159,6 +159,7 @@ class ReportTable:
 
 
 def _show(name: str, cell: Any) -> str:
+    """Return a cell as text."""
     if not isinstance(cell, float):
         return str(cell)
     if name in _FORMS:
@@ -222,6 +223,7 @@ def score(sweeps: Iterable[tuple[NDArray[np.str_], Floats]]) -> dict[str, float]
 
 
 def _of_sweep(model: Model, about: dict[str, Any]) -> dict[str, Any]:
+    """Return the row of one sweep: its name, coverage and errors."""
     result, error = errors(model, about)
     row = {"sweep": about["sweep_id"], "collective": result.what, "ranks": result.n_ranks}
     return {**row, "cover": float(np.mean(error < CAP)), **score([(regimes(result), error)])}

@@ -60,6 +60,7 @@ def _rows() -> dict[str, list[dict[str, str]]]:
 
 @cache
 def _systems() -> dict[str, dict[str, Any]]:
+    """Return the description of each sweep, by its id."""
     known = {row["sweep_id"]: row for row in read_rows(_HERE / "systems.csv")}
     out: dict[str, dict[str, Any]] = {}
     for name, rows in _rows().items():
