@@ -14,7 +14,8 @@ from fabriclab.core._frozen import check_within, frozen, si, spread, texts
 from fabriclab.core._memory import check_memory
 from fabriclab.core.fabric import LINK_ARRAYS, NODE_ARRAYS, Fabric
 
-_NODE_BYTES = 250  # peak of a build per node and per link, measured and rounded up; a test holds it
+# Peak memory of a build per node and per link, measured and rounded up; checked by a test. [B]
+_NODE_BYTES = 250
 _LINK_BYTES = 120
 
 

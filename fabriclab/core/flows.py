@@ -26,9 +26,8 @@ from fabriclab.core._frozen import (
 from fabriclab.core._memory import check_memory
 from fabriclab.errors import Deadlock
 
-_FLOW_BYTES = (
-    400  # peak of `expanded` per flow and per dependency, measured and rounded up; a test holds it
-)
+# Peak memory of `expanded` per flow and per dependency, measured and rounded up; checked by a test. [B]
+_FLOW_BYTES = 400
 _ROW_BYTES = 50
 
 

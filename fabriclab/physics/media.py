@@ -137,7 +137,7 @@ def hall(
             f"fabric must be a Fabric, got {fabric!r:.80}; make one with topologies.build(...)"
         )
     some = [units.choice(m, "medium", _MEDIA) for m in texts(media, "media")]
-    # A cable is two links, one each way: C cables.
+    # A cable is two links, one per direction; C is the number of cables.
     ports = np.maximum(fabric.ports[::2], 1)  # (C,)
     most = np.maximum(fabric.capacity[::2], fabric.capacity[1::2])  # (C,) [B/s]
     length = fabric.length[::2]  # (C,) [m]

@@ -252,7 +252,7 @@ class Arena:
     def _buffer(self, rq: int, number: int) -> int:
         """Return the word where a buffer of a receive queue begins.
 
-        From there on stand its number, its count of pieces, and address, length and key of each piece.
+        Its first words are its number and its count of pieces; address, length and key of each piece follow.
         """
         place = number % self.words[rq + SIZE]
         words_each = _BUFFER_WORDS + _PIECE_WORDS * self.words[rq + SGES]
