@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 
 from fabriclab import validate
 from fabriclab.catalog import published
-from fabriclab.tuner import CLASSES, CONSTANTS, choose, classify, constants, terms
+from fabriclab.tuner import CONSTANTS, choose, classify, constants, terms
 from fabriclab.tuner.system import read
 
 PULL = 0.2
@@ -47,6 +47,7 @@ WHY = {
     ),
     "efa": ("hop simple rate", "SRD through libfabric: latency of its messages, payload"),
 }
+CLASSES = ("latency", "middle", "bandwidth")  # of a size, as `tuner.classify` names them
 HEAD = [
     "family",
     "without",

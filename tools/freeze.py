@@ -30,12 +30,13 @@ import importlib
 import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -240,9 +241,31 @@ def leaves(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
         yield key, json.dumps(value, ensure_ascii=False)
 
 
-def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Difference]:
+@dataclass(frozen=True)
+class Renamed:
+    """A class that has another name now, wherever a key that fits ``where`` or its value names it."""
+
+    where: str
+    before: str
+    after: str
+
+    def apply(self, key: str, value: str) -> tuple[str, str]:
+        """Return a key and its value with the name of today."""
+        if not fnmatch.fnmatchcase(key, self.where):
+            return key, value
+        word = rf"\b{self.before}\b"
+        return re.sub(word, self.after, key), re.sub(word, self.after, value)
+
+
+def differences(
+    before: Mapping[str, Any], after: Mapping[str, Any], renamed: Iterable[Renamed] = ()
+) -> list[Difference]:
     """Return every key whose value is not the same in both, in the order of keys."""
-    old, new = dict(leaves(before)), dict(leaves(after))
+    old, new = {}, dict(leaves(after))
+    for key, value in leaves(before):
+        for row in renamed:
+            key, value = row.apply(key, value)
+        old[key] = value
     found = []
     for key in sorted(old.keys() | new.keys()):
         if old.get(key) != new.get(key):
@@ -250,13 +273,15 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Dif
     return found
 
 
-def expected() -> list[Expected]:
-    """Return the differences that are meant, as ``freeze_expected.toml`` lists them."""
+def expected() -> tuple[list[Expected], list[Renamed]]:
+    """Return the differences and the new names that are meant, as ``freeze_expected.toml`` lists them."""
     rows = tomllib.loads(EXPECTED.read_text(encoding="utf-8"))
-    return [
+    renamed = [Renamed(**row) for row in rows.pop("renamed", [])]
+    differing = [
         Expected(name, tuple(row.get("keys", ())), row["why"], row.get("after", {}))
         for name, row in rows.items()
     ]
+    return differing, renamed
 
 
 def report(found: list[Difference], meant: list[Expected], every: bool) -> int:
@@ -349,14 +374,14 @@ def main() -> int:
         return 0
     if given.compare is None:
         parser.error("one of --write and --compare is needed")
-    meant = expected()
+    meant, renamed = expected()
     before = read(given.compare if given.compare.name else baseline())
     with tempfile.TemporaryDirectory(prefix="fabriclab-compare-") as folder:
         file = Path(folder, "now.json")
         make(file, given.tree, sections)
         after = read(file)
     asked = {name: before[name] for name in sections if name in before}
-    found = differences(asked, after)
+    found = differences(asked, after, renamed)
     return 1 if report(found, meant, given.all) else 0
 
 

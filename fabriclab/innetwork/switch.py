@@ -287,9 +287,8 @@ class Switch:
                 item += f" & {(1 << bits) - 1}"
             items.append(item)
         fields = ", ".join(items)
-        self._check_tables(code.kept)
-
         payload = code.name(self.packet.payload, wide=True)
+        self._check_tables(code.kept)  # now that all values have names, those of the payload too
         return code.function(self.program.fields, f"Outcome(drop, {{{fields}}}, {payload})")
 
     def _check_tables(self, values: Iterable[ProgramValue]) -> None:

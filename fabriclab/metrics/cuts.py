@@ -193,7 +193,9 @@ def _starts(fabric: Fabric, graph: Any, weight: Ints) -> Iterator[Flags]:
     from scipy.sparse.csgraph import laplacian
     from scipy.sparse.linalg import eigsh
 
-    yield np.zeros(weight.size, dtype=np.bool_)  # half of the hosts alone
+    yield np.zeros(
+        weight.size, dtype=np.bool_
+    )  # `_balance` moves half of the hosts, without their switches
 
     keys: list[NDArray[Any]] = [np.arange(weight.size), *fabric.coord.T]
     used = np.flatnonzero(np.diff(graph.indptr))
@@ -201,9 +203,10 @@ def _starts(fabric: Fabric, graph: Any, weight: Ints) -> Iterator[Flags]:
         matrix = laplacian(graph[used][:, used] / graph.data.max()).tocsc()
         first = np.random.default_rng(0).random(used.size)  # any will do, and the same in every run
         _, vectors = eigsh(matrix, k=2, sigma=-1e-6, v0=first)
-        second = np.zeros(weight.size)
-        second[used] = vectors[:, 1]
-        keys.append(second)
+        # Eigenvalue 0 says nothing. The second least has the Fiedler vector, in which well-joined nodes are close.
+        fiedler = np.zeros(weight.size)
+        fiedler[used] = vectors[:, 1]
+        keys.append(fiedler)
 
     for key in keys:
         order = np.argsort(key, kind="stable")

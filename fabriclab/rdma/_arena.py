@@ -58,6 +58,7 @@ class QueuePairWord(IntEnum):
     DEST_TOKEN = 8  # token of the segment of that pair
     PSN = 9  # number of the first packet that it expects (rq_psn)
     QKEY = 10  # key that a datagram must carry
+    # source: 11 is a place in our own table
     RNR_TIMER = 11  # code of the time that a sender waits when there is no buffer (min_rnr_timer)
     READS = 12  # READs and atomics that it answers at once (max_dest_rd_atomic)
 

@@ -208,7 +208,7 @@ def execute(qp: Any, one: Posted) -> int:
         status = _connected(qp, one, spans)
 
     if status == OK:
-        qp.counters.transfers += 1
+        qp.counters.slow_transfers += 1
         qp.counters.bytes += total
         if wr.send_flags & INLINE:
             qp.counters.copies += 1

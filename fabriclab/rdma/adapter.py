@@ -119,6 +119,7 @@ def connect(qp: QP, mr: MR, pipe: Any = None) -> tuple[int, int]:
     attr.timeout = 10
     attr.retry_cnt = 3
     attr.rnr_retry = 3
+    # source: code 1 is 10 us, InfiniBand specification, encoding of RNR NAK timers
     attr.min_rnr_timer = 1
     qp.to_rts(attr)
 

@@ -37,9 +37,8 @@ _RNR_UNIT = 1e-5  # [s] unit of the RNR timer
 _RNR_OF_ZERO = 32  # code 0 of the RNR timer continues the table after code 31
 _RNR_FOR_EVER = 7  # value of rnr_retry that means: retry without end
 _TIMEOUT_UNIT = 4.096e-6  # [s] unit of the time-out
-_WITHOUT_TIMEOUT = (
-    1e-3  # [s] illustrative: between tries where the timeout is 0, which is without end
-)
+# illustrative: between tries where the timeout is 0, which is without end
+_WITHOUT_TIMEOUT = 1e-3  # [s]
 
 
 def rnr_delay(code: int) -> float:

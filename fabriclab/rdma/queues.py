@@ -147,7 +147,7 @@ class CQ(Closes):
 def ring(lock: Any, counters: Counters, wr: Any, bad_wr: Any, post: Callable[[Any], None]) -> None:
     """Post a chain of requests with one doorbell; if one is refused, ``bad_wr`` becomes a copy of it."""
     with lock:
-        counters.doorbells += 1
+        counters.slow_doorbells += 1
         while wr is not None:
             try:
                 post(wr)
@@ -156,7 +156,7 @@ def ring(lock: Any, counters: Counters, wr: Any, bad_wr: Any, post: Callable[[An
                     for name in (*RecvWR.__slots__, *type(wr).__slots__):
                         setattr(bad_wr, name, getattr(wr, name))
                 raise
-            counters.posted += 1
+            counters.slow_posted += 1
             wr = wr.next_wr
 
 

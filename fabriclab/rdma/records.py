@@ -217,19 +217,6 @@ class WC:
         return f"WC(wr_id={self.wr_id}, {status}, {opcode}, byte_len={self.byte_len}, qp_num={self.qp_num})"
 
 
-def _counter(name: str) -> Any:
-    """Make a counter that adds ``quick``, the requests on the quick path of `QP.post_send`, to the slow ones."""
-
-    def get(self: "Counters") -> int:
-        slow: int = getattr(self, name)
-        return slow + self.quick
-
-    def put(self: "Counters", value: int) -> None:
-        setattr(self, name, value - self.quick)
-
-    return property(get, put)
-
-
 class Counters:
     """Counters of what a context has done so far; what peers did to its memory is not included.
 
@@ -238,19 +225,43 @@ class Counters:
     completions; ``doorbells`` counts the calls that posted.
     """
 
-    __slots__ = ("_doorbells", "_posted", "_transfers", "bytes", "copies", "polled", "quick")
-    doorbells = _counter("_doorbells")
-    posted = _counter("_posted")
-    transfers = _counter("_transfers")
+    __slots__ = (
+        "bytes",
+        "copies",
+        "polled",
+        "quick",
+        "slow_doorbells",
+        "slow_posted",
+        "slow_transfers",
+    )
 
     def __init__(self) -> None:
         self.bytes = 0
         self.copies = 0
         self.polled = 0
-        self._doorbells = 0
-        self._posted = 0
-        self._transfers = 0
-        self.quick = 0  # each of these is one doorbell, one request and one transfer
+        self.quick = (
+            0  # requests on the quick path of `QP.post_send`: each one doorbell and one transfer
+        )
+        # Requests that did not take the quick path. They have fields of their own, because `+=` on a property is two
+        # calls, and between these another thread may count, too.
+        self.slow_doorbells = 0
+        self.slow_posted = 0
+        self.slow_transfers = 0
+
+    @property
+    def doorbells(self) -> int:
+        """Number of calls that posted."""
+        return self.slow_doorbells + self.quick
+
+    @property
+    def posted(self) -> int:
+        """Number of work requests."""
+        return self.slow_posted + self.quick
+
+    @property
+    def transfers(self) -> int:
+        """Number of messages that moved."""
+        return self.slow_transfers + self.quick
 
     __repr__ = shown("bytes", "copies", "doorbells", "polled", "posted", "transfers")
 

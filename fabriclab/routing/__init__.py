@@ -340,11 +340,11 @@ def _scale(fabric: Fabric, flows: Flows) -> Floats:
 def _first_links(fabric: Fabric, flows: Flows, routes: Routes, row: Ints) -> Floats:
     """Return 1 for the entries that leave the first switch of their row, 0 for the others; ``row`` is that of each."""
     start = flows.source[routes.flow].astype(np.int64)  # (R,)
-    source = fabric.source[routes.link]  # (E,) where each entry begins
+    entry_source = fabric.source[routes.link]  # (E,) where each entry begins
 
     # The first switch is the node to which the first link leads, or a chip that sends by itself.
-    begins = source == start[row]
+    begins = entry_source == start[row]
     switch = start.copy()  # (R,)
-    switch[row[begins]] = fabric.target[routes.link[begins]]
+    switch[row[begins]] = fabric.target[routes.link[begins]]  # of several in a row, the last
     switch = np.where(fabric.transit[start], start, switch)
-    return np.asarray(source == switch[row], dtype=np.float64)
+    return np.asarray(entry_source == switch[row], dtype=np.float64)

@@ -11,7 +11,9 @@ from fabriclab.routing.shortest import Links, PairRoutes, Paths, Pick, Seed, cac
 def d_mod_k(
     fabric: Fabric, paths: Paths, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
 ) -> PairRoutes:
-    """Return for each pair the path that the place of its target chooses; ``seed`` has no effect.
+    """Return for each pair, once per subflow, the path that the place of its target chooses.
+
+    ``seed`` has no effect.
 
     Targets are counted leaf by leaf. Where c links lead on, link floor(D / W) modulo c is taken, with D the
     place of the target and W the links up of one node per tier, multiplied over the tiers below. In a full fat tree

@@ -59,7 +59,7 @@ def minimal(
     If the switch of the source has such a cable itself, that is taken. Several cables share the traffic equally, so
     the row is a spray; ``seed`` has no effect.
     """
-    return _GroupLinks.of(fabric).rows(source, target, [False] * subflows)
+    return _GroupLinks.of(fabric).rows(source, target, detours=[False] * subflows)
 
 
 @register("routing", "valiant", lanes=lanes)

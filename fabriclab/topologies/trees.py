@@ -289,10 +289,11 @@ def xgft(
     below = add(0)
     for tier in range(1, tiers + 1):
         node = add(tier)
-        # Nodes that are joined differ in digit i only: the same digits stand above it and below.
-        same_below = prod(parents[: tier - 1])
-        lower = below.reshape(-1, children[tier - 1], 1, same_below)
-        upper = node.reshape(-1, 1, parents[tier - 1], same_below)
+        # Nodes that are joined differ in digit i only. Axes: the digits above it, digit i of the child, digit i of
+        # the parent, the digits below it.
+        n_below = prod(parents[: tier - 1])  # combinations of the digits below
+        lower = below.reshape(-1, children[tier - 1], 1, n_below)
+        upper = node.reshape(-1, 1, parents[tier - 1], n_below)
         length = parts.host_length if tier == 1 else parts.switch_length
         parts.join(b, lower, upper, length)
         below = node

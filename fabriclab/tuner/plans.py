@@ -130,7 +130,7 @@ def post(system: System) -> float:
 
 @cache
 def plans(system: System) -> tuple[Plan, ...]:
-    """Return what NCCL weighs on a system; what a run forced is all there is."""
+    """Return what NCCL weighs on a system: what a run forced, if it can run, else all but CollNet."""
     if system.what in P2P:
         return (_peers(system),)
     protocols = [p for p in PROTOCOLS if p != "LL128" or system.long_lines]
@@ -142,7 +142,7 @@ def plans(system: System) -> tuple[Plan, ...]:
     forced = [plan for plan in weighed if plan.algorithm.lower() in algorithms]
     if forced:
         return tuple(forced)
-    # Whether switches reduce is in no table.
+    # CollNet needs switches that reduce; no table says where they do, so it counts only where a run forced it.
     return tuple(plan for plan in weighed if plan.algorithm != "CollNet")
 
 
@@ -168,11 +168,14 @@ def _tree_parts(protocol: str) -> tuple[float, ...]:
 
 
 def _limit(system: System, part: str, attribute: str) -> float:
-    """Return a limit of a channel's rate [B/s]; between servers the one of LL depends on the CPU."""
+    """Return a limit of NCCL's tables [B/s]: ``treemax`` for a channel of a tree, ``llmax`` for all of LL.
+
+    Rows are named by GPUs, but between servers the CPU chooses that of LL: Ampere's for AMD, Volta's for others.
+    """
     if part == "treemax":
-        row = min(system.generation, HOPPER)
+        row = min(system.generation, HOPPER)  # the last that this table has
     elif system.servers == 1:
-        row = min(system.generation, AMPERE)
+        row = min(system.generation, AMPERE)  # the last that this table has
     else:
         row = AMPERE if _amd(system) else VOLTA
     scale = _SCALES[min(system.servers, len(_SCALES)) - 1]

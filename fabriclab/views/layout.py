@@ -411,7 +411,7 @@ def readable(m: Marks, k: Lines) -> dict[str, list[str]]:
 
 
 def _line_note(k: Lines, i: int, in_server: bool) -> str:
-    """Return how many cables a line stands for, their rate, how many have failed, and their load."""
+    """Return how many cables a line stands for, the rate of the fastest, how many have failed, and their load."""
     words = [
         counted(int(k.cables[i]), "link" if in_server else "cable"),
         units.format_rate(float(k.fastest[i])),
@@ -419,8 +419,10 @@ def _line_note(k: Lines, i: int, in_server: bool) -> str:
     if k.failed[i]:
         words.append(text("fabric.failed_here", n=k.failed[i]))
     if not np.isnan(k.load[i]):
-        several = "fabric.mean" if k.cables[i] > 1 else "fabric.load"
-        words.append(text(several, percent=100 * k.load[i], most=100 * k.fullest[i]))
+        key = (
+            "fabric.mean" if k.cables[i] > 1 else "fabric.load"
+        )  # only the mean names the fullest, too
+        words.append(text(key, percent=100 * k.load[i], most=100 * k.fullest[i]))
     return ", ".join(words)
 
 

@@ -299,9 +299,7 @@ def test_exact_answers_are_shown_as_people_write_them():
 
 
 def test_a_number_without_a_unit_is_asked_as_one():
-    asked = {"form": text("check.plain"), "within": text("check.exact")}
-    call = sentence("check.number", **asked).search(str(check("24-rings")))["call"]
-    assert call == 'fl.check("24-rings", "?")'
+    assert 'fl.check("24-rings", "?")' in str(check("24-rings"))
     assert text("check.key", key="0.143") in str(check("24-share", "0,143")).split("\n")
     assert check("24-share", "14.3 %").data["right"] and check("24-rings", "7").data["right"]
 

@@ -142,6 +142,9 @@ def test_what_does_not_fit_is_refused():
         Switch(program(lambda s, p: s.r.access(0, lambda a: (a, a)), r={"size": 11 * 2**14 + 1}))
     with pytest.raises(ProgramRefused, match=r"stage 0: .*180225 .*720900 B.*720896 B"):
         Switch(program(lambda s, p: p.set("x", look_up(p.x, range(11 * 2**14 + 1)))))
+    too_many = range(11 * 2**14 + 1)
+    with pytest.raises(ProgramRefused, match=r"180225 .*720900 B.*720896 B"):
+        Switch(program(lambda s, p: setattr(p, "payload", p.payload + look_up(p.x, too_many))))
     with pytest.raises(
         ProgramRefused,
         match=r"parser: small .*64 bits .*16 values.*16 and 32",

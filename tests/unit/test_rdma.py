@@ -298,7 +298,8 @@ def test_threads_that_share_a_pair_lose_nothing():
             thread.join()
     assert not errors
     assert [sum(wc.wr_id == k for wc in found) for k in range(3)] == [each] * 3
-    assert a.ctx.counters.transfers == a.qp.posted == 3 * each
+    counters = a.ctx.counters
+    assert counters.transfers == counters.posted == a.qp.posted == 3 * each
     assert a.scq.poll()[0] == 0
 
 

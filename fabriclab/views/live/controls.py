@@ -42,7 +42,7 @@ class Slider:
             raise ValueError(msg)
 
     def check(self, value: Any, name: str) -> float:
-        """Return a value within the ends, or refuse it by name."""
+        """Return a value within the ends, or refuse it by name; of whole steps the nearest one, as an int."""
         is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
         if not is_number or not np.isfinite(value):
             raise TypeError(f"{name} must be a number, got {value!r}")
@@ -51,6 +51,7 @@ class Slider:
         if self.log or not self._is_whole:
             return float(value)
         steps = round((value - self.low) / self.step)
+        # Where steps do not divide the range, the nearest one may lie above the end: then the end itself.
         return min(int(self.low + steps * self.step), int(self.high))
 
     @property

@@ -436,11 +436,13 @@ def hybrid_scene(
 
     ``laid`` is the network of the case on the floor, for each number of servers in a rack.
     """
-    racks = np.append(_SERVERS_PER_RACK, servers)  # (K,); the last is where the control stands
-    bills = [cable_bill(laid[n], hosts, spine) for n in racks.tolist()]
+    per_rack = np.append(
+        _SERVERS_PER_RACK, servers
+    )  # (K,) servers; the last is where the control stands
+    bills = [cable_bill(laid[n], hosts, spine) for n in per_rack.tolist()]
     watts, dollars = np.array([bill.totals for bill in bills]).T  # (K,) each
     kilowatts = watts / 1e3
-    optics_of_case = np.full(racks.size, case.optics_power / 1e3)  # [kW]
+    all_fibre = np.full(per_rack.size, case.optics_power / 1e3)  # [kW], the same for any rack
 
     caption = text(
         "live.hybrid.said",
@@ -455,10 +457,10 @@ def hybrid_scene(
         "live.hybrid",
         x="servers",
         y="power",
-        at=racks,
-        values=(kilowatts, optics_of_case),
+        at=per_rack,
+        values=(kilowatts, all_fibre),  # the curve, and what it is compared with
         said=caption,
-        ends=(0, 40),
+        ends=(0, 40),  # of the vertical axis [kW]
     )
 
 

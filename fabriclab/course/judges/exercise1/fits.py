@@ -373,8 +373,9 @@ def _quantities_of_fit(sweep: Fitted) -> dict[str, float]:
 def _half_case(rng: Rng) -> JudgedCase:
     """Return an alpha and a beta whose half-rate size is asked."""
     # illustrative: from fast to slow starts and links
-    alpha = float(rng.uniform(2e-6, 40e-6))
-    beta = float(rng.uniform(5e9, 90e9))
+    alpha = float(rng.uniform(2e-6, 40e-6))  # [s]
+    # illustrative: as above
+    beta = float(rng.uniform(5e9, 90e9))  # [B/s]
     return JudgedCase((alpha, beta), {"alpha": alpha, "beta": beta, "product": alpha * beta})
 
 
@@ -451,6 +452,7 @@ def _published(rng: Rng, row: Mapping[str, str]) -> SweepPair:
 def _drawn(rng: Rng, flips: int, noise: float) -> SweepPair:
     """Return two drawn sweeps that change places so many times, an odd number for good."""
     sizes = _powers_of_two(6, 27)
+    # illustrative: who starts slower is faster at large sizes, or a little slower there, too
     power = 1.0 if flips % 2 else -0.3
     while True:
         start_factor, rate_factor = rng.uniform(1.15, 1.5, 2) ** (1, power)

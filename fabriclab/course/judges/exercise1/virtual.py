@@ -48,6 +48,7 @@ class VirtualRanks:
         self.n_ranks = n
         # illustrative: of no real machine
         self.alpha = rng.uniform(16e-6, 24e-6)  # [s]
+        # illustrative: of no real machine
         self.rate = rng.uniform(4e9, 6e9)  # [B/s]
         self.late = self.alpha * rng.uniform(1.2, 1.4) * who  # (n,) [s]
         self.clock = _CLOCKS * (1 + rng.permutation(n)) + rng.uniform(

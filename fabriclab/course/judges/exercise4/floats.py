@@ -46,6 +46,7 @@ class Sum(NamedTuple):
     bound: float
 
 
+# Four plain and four hard; of each the first two are set 0, the others set 1.
 _KINDS = ("plain", "plain", "plain", "plain", "largest", "zero", "mixed", "tiny")
 
 
@@ -205,16 +206,18 @@ def floats(ask: Ask, rng: Rng) -> Verdict:
     """Judge whether sums of floats keep to the bound that is declared, and the bound says something."""
     blocks = [_block(rng, kind) for kind in _KINDS]
     problem = _stopped(ask, blocks[0])
-    spoiled: dict[str, set[int]] = {"plain": set(), "hard": set()}
+    spoiled: dict[str, set[int]] = {"plain": set(), "hard": set()}  # sets (0, 1) with a fault
     faults = list[Fault]()
     for i, block in enumerate(blocks):
         fault = _fault(ask, block, int(rng.integers(1, len(block.x))))
         if fault:
             share = "plain" if block.kind == "plain" else "hard"
-            spoiled[share].add(i // 2 % 2)
+            set_of_share = i // 2 % 2
+            spoiled[share].add(set_of_share)
             faults.append(fault)
 
     part = sum(points * (1 - len(spoiled[share]) / 2) for share, points in _SHARES.items())
+    # Where nothing counts, a function that does not answer is told as such, and not as a fault of a block.
     if problem and not part:
         raise problem
     if not faults:

@@ -26,6 +26,7 @@ Header = dict[str, int]
 Packet = tuple[Header, list[int]]
 # illustrative: a link of 100 Gb/s, and what a network between a few machines may do to packets
 _RATE = 12.5e9  # [B/s]
+# illustrative: between two machines of a room
 _DELAY = 2e-6  # [s]
 _LATE = (
     200e-6  # of the late worker's start, and ten times the mean of what its packets take longer [s]
