@@ -1,4 +1,4 @@
-"""fabriclab: build, time and measure the networks that connect accelerators.
+"""fabriclab: build, simulate and measure the networks that connect accelerators.
 
 Nothing heavy is loaded here: a name below is imported when it is first used.
 
@@ -17,7 +17,7 @@ from fabriclab import moved
 
 __version__ = "0.1.0"
 
-# Public name -> the module that defines it.
+# The module that defines each public name.
 _HOME = {
     "case": "catalog",
     "run": "engines",
@@ -44,7 +44,7 @@ _HOME = {
     "reveal": "course.checks",
     "ruler": "course.checks",
 }
-# Public name -> the module that it is.
+# The module that each public name stands for.
 _MODULES = {
     "catalog": "catalog",
     "checks": "course.checks",
@@ -79,7 +79,7 @@ __all__ = ["__version__", *_HOME, *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name on first use and keep it."""
+    """Import a public name when it is first used, and keep it."""
     if name in _MODULES:
         value: Any = importlib.import_module(f"{__name__}.{_MODULES[name]}")
     elif name in _HOME:
@@ -93,15 +93,15 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Return the public names, so that completion shows what is there."""
+    """Return the public names, so that tab completion shows them."""
     return sorted(__all__)
 
 
-# First, since an empty folder that an earlier version has left is a package, too.
+# First, because an empty folder left over from an earlier version is a package, too.
 if moved not in sys.meta_path:
     sys.meta_path.insert(0, moved)
 
-if "IPython" in sys.modules:  # in a notebook; elsewhere Python's own traceback stays
+if "IPython" in sys.modules:  # in a notebook; elsewhere Python's own tracebacks stay
     from fabriclab import tracebacks
 
     tracebacks.install()

@@ -1,4 +1,4 @@
-"""`python -m fabriclab`: a greeting that says what works here; the learner's progress; grading; how wrong we are."""
+"""`python -m fabriclab`: show what works here, your progress, grades of exercises, and the errors of our model."""
 
 import argparse
 import sys
@@ -10,7 +10,7 @@ from fabriclab.course.grading import commands
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Print the greeting, the version or what a command did, and return the exit code."""
+    """Run a command (by default the greeting), print its result, and return the exit code."""
     parser = argparse.ArgumentParser(prog="fabriclab", description=__doc__)
     parser.add_argument("--version", action="version", version=f"fabriclab {fabriclab.__version__}")
     parser.set_defaults(deed=checks.hello, on=None, run=None)

@@ -1,10 +1,10 @@
-"""Errors that a caller may react to; wrong arguments raise ValueError or TypeError."""
+"""Errors that a caller may want to handle; wrong arguments raise ValueError or TypeError."""
 
 from typing import Self
 
 
 class FabricError(Exception):
-    """Any state of a fabric, a file or a run that the caller may want to handle."""
+    """Base of these errors: any state of a fabric, a file or a run that the caller may want to handle."""
 
 
 class NoPath(FabricError):
@@ -12,7 +12,7 @@ class NoPath(FabricError):
 
 
 class Unreachable(FabricError):
-    """A flow can never end: every route it may use has a link of capacity 0."""
+    """A flow can never end, because every route that it may use has a link of capacity 0."""
 
 
 class Deadlock(FabricError):
@@ -20,17 +20,17 @@ class Deadlock(FabricError):
 
 
 class TooLarge(FabricError):
-    """The answer would need more memory than the machine has."""
+    """The result would need more memory than the machine has."""
 
 
 class OutOfSlots(FabricError):
-    """A switch has no room left for what another job asks of it."""
+    """A switch has not enough room left for another job."""
 
 
 class FileFormat(FabricError):
-    """A file is broken, of another kind, or newer than this version can read."""
+    """A file is damaged, of another format, or newer than this version can read."""
 
     @classmethod
     def at(cls, line: int, what: str) -> Self:
-        """Return the error that a line of a text makes."""
+        """Return an error that names the line of the text it is about."""
         return cls(f"line {line}: {what}")

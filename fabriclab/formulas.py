@@ -1,4 +1,4 @@
-"""Formulas of tables: right answers and known wrong ones are computed, never typed as numbers."""
+"""Evaluate formulas of tables, so that right answers and known wrong ones are computed, never typed as numbers."""
 
 import ast
 import math
@@ -29,12 +29,12 @@ def evaluate(formula: str, names: Mapping[str, float]) -> float:
     formula : str
         An expression of numbers, ``names``, pi, + - * / // **, and ceil, log2, log10 and max.
     names : mapping of str to number
-        The quantities that it may name.
+        The quantities that the formula may use.
 
     Raises
     ------
     ValueError
-        It holds something else; the sentence says what.
+        If the formula contains anything else; the message says what.
     """
 
     def value(node: ast.AST) -> float:
@@ -60,7 +60,7 @@ def evaluate(formula: str, names: Mapping[str, float]) -> float:
 
 
 def evaluate_all(formulas: Mapping[str, str], names: Mapping[str, float]) -> dict[str, float]:
-    """Return ``names`` and the values of formulas by name; each may use those before it."""
+    """Return ``names`` and the values of all formulas by name; each formula may use the values before it."""
     found = dict(names)
     for name, formula in formulas.items():
         found[name] = evaluate(formula, found)

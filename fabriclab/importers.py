@@ -1,4 +1,4 @@
-"""Readers of what tools print: nccl-tests and rccl-tests, in all their versions since 2016."""
+"""Readers of logs that tools print: nccl-tests and rccl-tests, in all their versions since 2016."""
 
 import os
 import re
@@ -24,7 +24,7 @@ _TEST = re.compile(
     r"(?<![a-z])(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|reduce|send_?recv|gather|scatter)"
     r"_(?:perf|test|output)"
 )
-_CLEAR = 1.0  # GB/s: above it bandwidths, which have two decimals, are good to 1%
+_CLEAR = 1.0  # [GB/s] above it bandwidths, which are printed with two decimals, are exact to 1%
 _ALL = 1e30
 
 
@@ -40,7 +40,7 @@ class _Row:
     cells: list[str]
 
     def number(self, column: int, name: str) -> tuple[float, float]:
-        """Return a cell, and half of its last digit, which is how far rounding took it; N/A is 0, give or take all."""
+        """Return a cell as a number with its largest rounding error, half of its last digit; N/A is 0 with `_ALL`."""
         text = self.cells[column].rstrip("*")
         if text.upper() in ("N/A", "-"):
             return 0.0, _ALL
@@ -54,17 +54,17 @@ class _Row:
 
 @dataclass
 class _Table:
-    """A table, or a sweep of it: where its header stands, its columns, what stood before it, its rows."""
+    """A table, or one sweep of it: the line of its header, its columns, what the log said before it, and its rows."""
 
     line: int
     head: list[str]
     tail: list[str]
-    scale: float  # of its times, to seconds
+    scale: float  # factor from its times to seconds
     test: str
-    ranks: int  # 0 if unknown, and so below
-    per_process: int
+    ranks: int  # 0 if unknown
+    per_process: int  # 0 if unknown
     rows: list[_Row] = field(default_factory=list)
-    short: int = 0  # rows that end early
+    short: int = 0  # number of rows that are cut off
     note: str = ""
 
     @property
@@ -73,7 +73,7 @@ class _Table:
         return np.array([r.size for r in self.rows])
 
     def take(self, line: int, found: re.Match[str]) -> None:
-        """Add a row; one that ends early is only counted, since its last figure may be cut."""
+        """Add a row; a row that is cut off is only counted, because its last figure may lack digits."""
         cells = found[4].split()
         redop = ""
         root = -1
@@ -88,7 +88,7 @@ class _Table:
 
 
 def text_lines(source: str | os.PathLike[str]) -> list[str]:
-    """Return the lines of a file, or of its text if that has several lines."""
+    """Return the lines of a file, or of the text itself if ``source`` has several lines."""
     if isinstance(source, str) and ("\n" in source or not source):
         return source.splitlines()
     return Path(source).read_text(encoding="utf-8", errors="replace").splitlines()
@@ -103,34 +103,35 @@ def read_nccl_tests(
 ) -> tuple[Result, ...]:
     """Return the sweeps of an nccl-tests or rccl-tests log, one Result for each sweep over sizes.
 
-    A table is one sweep, or one for each data type, operation, root and cycle that it has; if all its rows
-    have one size, each is a cycle.
-    Prefixes of launchers, NCCL's own messages and text around the tables are skipped. Time is taken as
-    printed; bandwidths are computed from it again, so that old tables agree with new ones.
+    A table is a single sweep, or has one for each data type, operation, root and cycle; if all its rows
+    have the same size, each row is a cycle.
+
+    Prefixes of launchers, messages of NCCL and text around the tables are skipped. Times are taken as
+    printed; bandwidths are computed from them again, so that old and new tables agree.
 
     Parameters
     ----------
     path : path-like
         The log.
     collective : str, optional
-        What ran, in any spelling; needed where the log does not tell.
+        The collective that ran, in any spelling; needed if the log does not say.
     n_ranks : int, optional
-        Number of ranks; needed where the log has no device lines.
+        Number of ranks; needed if the log has no device lines.
     in_place : bool
         Take the in-place columns instead of the out-of-place ones.
 
     Returns
     -------
     tuple of Result
-        With ``notes`` on everything that was guessed, skipped or wrong.
+        The ``notes`` say what was guessed, skipped or wrong.
 
     Raises
     ------
     FileFormat
-        If there is no table, a line of one is broken, or several programs printed into each other; the text
+        If there is no table, a line of one is broken, or several programs printed into each other; the message
         names the line.
     ValueError
-        If collective or number of ranks is not in the log and not given, or does not fit its figures.
+        If the collective or the number of ranks is neither given nor in the log, or does not fit its figures.
     """
     name = Path(path).name
     in_place = units.flag(in_place, "in_place")
@@ -154,7 +155,7 @@ def read_nccl_tests(
 
 
 def _scan(text: str) -> list[_Table]:
-    """Return the tables of a log, with what stood before each."""
+    """Return the tables of a log, each with what the log said before it."""
     tables: list[_Table] = []
     test = ""
     ranks = 0
@@ -177,7 +178,7 @@ def _scan(text: str) -> list[_Table]:
                 line=line,
                 head=header[2].split(),
                 tail=header[3].split(),
-                # the first versions wrote "bytes", and milliseconds
+                # the first versions wrote "bytes" in the header, and milliseconds
                 scale=1e-3 if header[1] == "bytes" else 1e-6,
                 test=test,
                 ranks=ranks,
@@ -199,14 +200,15 @@ def _scan(text: str) -> list[_Table]:
 
 
 def _sweeps(t: _Table) -> list[_Table]:
-    """Return a table for each data type, operation, root and cycle; in each the sizes rise."""
+    """Return one table for each data type, operation, root and cycle; the sizes in each of them rise."""
     sweeps: dict[tuple[str, str, int], list[list[_Row]]] = {}
-    # -b and -e alike: nothing rises, and only a cycle repeats a size
+    # If -b and -e are equal, no size rises, and every repetition is a cycle.
     fixed = len({row.size for row in t.rows}) == 1
     for row in t.rows:
         cycles = sweeps.setdefault((row.dtype, row.redop, row.root), [[]])
         last = cycles[-1][-1].size if cycles[-1] else -1.0
-        # Sizes are rounded to what all ranks can share: 0 may come often, another one in the log of an MPI program.
+        # Sizes are rounded to a multiple that all ranks can share, so 0 may repeat; in the log of an MPI program other
+        # sizes may, too.
         again = row.size == last and row.size > 0 and t.ranks in (0, t.per_process)
         if (fixed and cycles[-1]) or (row.size < last and row.size == cycles[0][0].size):
             cycles.append([])
@@ -229,6 +231,7 @@ def _sweeps(t: _Table) -> list[_Table]:
 def _result(
     t: _Table, name: str, collective: str | None, n_ranks: int | None, in_place: bool
 ) -> Result:
+    """Return one sweep as a Result, after checking its figures against each other."""
     if "cputime" in t.tail:
         raise FileFormat.at(
             t.line, "this table has cputime, the time of the calls alone; run the test without -C 1"
@@ -295,6 +298,7 @@ def _result(
 
 
 def _ranks(t: _Table, given: int | None, notes: list[str]) -> int:
+    """Return the number of ranks: as given, as printed, or by nThread x nGpus with a note."""
     if given is not None:
         return units.count(given, "n_ranks")
     if not (t.ranks or t.per_process):
@@ -307,15 +311,15 @@ def _ranks(t: _Table, given: int | None, notes: list[str]) -> int:
 
 
 def _guess(t: _Table, ratio: float | None, starts: list[int], notes: list[str]) -> str:
-    """Return the collective that fits operation, root, bus factor and check column, if only one does."""
+    """Return the collective that fits operation, root, bus factor and check column, if exactly one does."""
     redop = any(row.redop for row in t.rows)
     root = any(row.root >= 0 for row in t.rows)
-    # whether the check columns say N/A throughout: out of place, in place
+    # Whether every row of a check column says N/A, for out of place and for in place.
     unchecked = [
         all(r.cells[i + 3] == "N/A" for r in t.rows) for i in starts if i + 3 < len(t.tail)
     ]
     what = "reduce" if redop and root else ""
-    if ratio and not what:  # one rank alone has a bus bandwidth of 0, which tells nothing
+    if ratio and not what:  # a single rank has a bus bandwidth of 0, which says nothing
         if redop:
             what = "all_reduce" if ratio > 0.99 else "reduce_scatter"
         elif root:
@@ -332,15 +336,15 @@ def _guess(t: _Table, ratio: float | None, starts: list[int], notes: list[str]) 
 
 
 def _check(t: _Table, figures: Floats, what: str, ranks: int, notes: list[str]) -> None:
-    """Refuse figures that do not fit each other: shifted columns, another collective or number of ranks."""
+    """Raise an error if the figures contradict each other: shifted columns, another collective or number of ranks."""
     (time, algbw, busbw), (_, algbw_rounded, busbw_rounded) = figures
     factor = bus_factor(what, ranks)
     computed = t.sizes / (time * t.scale) / 1e9  # (K,) [GB/s]
-    # milliseconds are printed with three decimals
+    # Milliseconds are printed with three decimals, which adds their rounding error.
     slack = 0.02 + (0.0006 / time if t.scale == 1e-3 else 0.0)
 
     def misfit(part: float, factor: float) -> Flags:
-        """Return which algbw is not ``part`` of size / time, and which busbw not ``factor`` x algbw, shape (2, K)."""
+        """Return where algbw is not ``part`` of size / time and where busbw is not ``factor`` x algbw, (2, K)."""
         far = np.abs([algbw - part * computed, busbw - factor * algbw])
         bound = [
             1.2 * algbw_rounded + slack * part * computed,

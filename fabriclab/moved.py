@@ -1,8 +1,8 @@
-"""What stood elsewhere in earlier versions: an import of it says which line to write instead.
+"""Modules that have moved since earlier versions: importing one raises an error with the line to write instead.
 
-Notebooks that were handed out before keep their old imports. This module is the first finder of imports: where a
-checkout was updated, folders of compiled files are left behind, and Python would take them for packages. Tools that ask
-whether such a module exists get the error, too.
+Notebooks handed out earlier still contain the old imports. This module is the first import finder. It has to be: when a
+checkout is updated, folders of compiled files are left behind, and Python would take them for packages. Tools that ask
+whether such a module exists get the error as well.
 """
 
 _NOW = {
@@ -27,7 +27,7 @@ and fabriclab.course.judges for fabriclab.exercises. Calls such as fl.exercises.
 
 
 def find_spec(name: str, path: object = None, target: object = None) -> None:
-    """Refuse the import of a module that has moved; of any other name this finder knows nothing.
+    """Raise an error for the import of a module that has moved; return None for every other name.
 
     Raises
     ------

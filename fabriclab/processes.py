@@ -1,4 +1,4 @@
-"""Other processes: started fresh (spawn), spoken to over a pipe, and gone with the one that started them."""
+"""Other processes: started afresh (spawn), connected by a pipe, and ended together with the one that started them."""
 
 import ctypes
 import importlib
@@ -14,7 +14,7 @@ _PR_SET_PDEATHSIG = 1  # source: linux/prctl.h
 
 
 class Process:
-    """A running process that called ``code(connection, *args)``; ``with`` ends it.
+    """A running process that calls ``code(connection, *args)``; used in a ``with`` statement, it ends with the block.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class Process:
     Raises
     ------
     SyntaxError
-        If the file does not compile; nothing is started then.
+        If the file does not compile; no process is started then.
     """
 
     def __init__(self, code: Callable[..., Any] | str, *args: Any) -> None:
@@ -47,7 +47,7 @@ class Process:
         self.connection.send(thing)
 
     def recv(self, timeout: float = 30.0) -> Any:  # illustrative: far more than an answer takes [s]
-        """Return what the process sent.
+        """Return the next object that the process sends.
 
         Raises
         ------
@@ -61,25 +61,25 @@ class Process:
         return self.connection.recv()
 
     def stop(self) -> None:
-        """Suspend the process: from here on it runs not a single instruction."""
+        """Suspend the process; from here on it does not execute a single instruction."""
         os.kill(self.pid, signal.SIGSTOP)
         os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOWAIT)
 
     def resume(self) -> None:
-        """Let a suspended process go on."""
+        """Let a suspended process continue."""
         os.kill(self.pid, signal.SIGCONT)
 
     def kill(self) -> None:
-        """End the process at once, wherever it is."""
+        """End the process at once, whatever it is doing."""
         self._process.kill()
         self._process.join()
 
     def __enter__(self) -> Self:
-        """Return itself."""
+        """Return the process itself."""
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        """End it."""
+        """Wait up to 3 s for the process to end by itself (0 s after an error), then end it."""
         patience = 0 if kind else 3.0  # [s] none after an error
         self._process.join(patience)
         self.kill()
@@ -87,7 +87,7 @@ class Process:
 
 
 def _main(parent: int, connection: Any, code: Any, args: tuple[Any, ...]) -> None:
-    """Call ``code`` in the other process, which ends with its parent."""
+    """Call ``code`` in the new process, which ends when its parent does."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         return

@@ -1,6 +1,6 @@
-"""One registry per kind of variant: a file that registers itself is known everywhere.
+"""One registry per kind of variant, such as topologies; a file that registers itself is known everywhere.
 
-`names` and `get` import the files of the kind's folder on first use, so `import fabriclab` loads
+`names` and `get` import the files of the kind's folder when they are first used, so `import fabriclab` loads
 none of them.
 """
 
@@ -27,19 +27,19 @@ _listed: set[str] = set()
 
 
 def add_kind(kind: str, folder: str) -> None:
-    """Make a kind known whose folder stands on a higher floor, which calls this when it is imported.
+    """Add a kind whose folder is on a higher floor of the package; that folder calls this when it is imported.
 
     Parameters
     ----------
     kind : str
-        Its name.
+        Name of the kind.
     folder : str
         The package whose files register the variants, such as ``"fabriclab.course.judges"``.
 
     Raises
     ------
     ValueError
-        If the kind has another folder already.
+        If the kind already has another folder.
     """
     if FOLDERS.setdefault(kind, folder) != folder:
         raise ValueError(
@@ -55,14 +55,14 @@ def register(kind: str, name: str, **about: Any) -> Callable[[_Variant], _Varian
     kind : str
         A key of `FOLDERS`.
     name : str
-        The name by which users ask for it.
+        The name by which users ask for the variant.
     **about
-        Facts that laws and lessons need, such as ``closed_form=...``; read them with `info`.
+        Facts that laws and lessons need, such as ``closed_form=...``; `info` returns them.
 
     Raises
     ------
     ValueError
-        If the kind is unknown or another function holds the name.
+        If the kind is unknown or another function already has the name.
     """
     units.choice(kind, "kind", FOLDERS)
 
@@ -84,6 +84,7 @@ def register(kind: str, name: str, **about: Any) -> Callable[[_Variant], _Varian
 
 
 def _list_folder(kind: str) -> dict[str, Callable[..., Any]]:
+    """Return all variants of a kind, after importing every file of its folder once."""
     units.choice(kind, "kind", FOLDERS)
     if kind not in _listed:
         package = importlib.import_module(FOLDERS[kind])
@@ -99,7 +100,7 @@ def names(kind: str) -> tuple[str, ...]:
 
 
 def get(kind: str, name: str) -> Callable[..., Any]:
-    """Return the function of variant ``name``; a wrong name is answered with the list."""
+    """Return the function of variant ``name``; the error for an unknown name lists all names."""
     table = _list_folder(kind)
     if name not in table:
         raise ValueError(f"unknown {kind} {name!r}; choose one of {', '.join(sorted(table))}")
@@ -107,6 +108,6 @@ def get(kind: str, name: str) -> Callable[..., Any]:
 
 
 def info(kind: str, name: str) -> dict[str, Any]:
-    """Return the facts that variant ``name`` registered with itself."""
+    """Return the facts with which variant ``name`` was registered."""
     get(kind, name)
     return _about[kind, name]

@@ -1,7 +1,7 @@
-"""Every sentence that people read comes from one table per language.
+"""All sentences that people read, from one table per language.
 
-``FABRICLAB_LANGUAGE`` names the file of another table. A sentence says how its numbers are written: ``{n:,}``, or
-``{end:time}``, ``{r:rate}`` and ``{s:size}`` for a float in SI units.
+The environment variable ``FABRICLAB_LANGUAGE`` names the file of another table. A sentence says how its numbers are
+written: ``{n:,}``, or ``{end:time}``, ``{r:rate}`` and ``{s:size}`` for a float in SI units.
 """
 
 import functools
@@ -17,7 +17,7 @@ _ENGLISH = str(Path(__file__).with_name("texts_en.json"))
 
 
 class _Number(float):
-    """A number as sentences write it."""
+    """A number that formats itself with a unit: as a time, a rate or a size."""
 
     def __format__(self, spec: str) -> str:
         if spec in _WITH_UNIT:
@@ -37,12 +37,12 @@ def _loaded(file: str) -> Mapping[str, str]:
 
 
 def switched_on(name: str) -> bool:
-    """Return whether a switch of the environment is set, such as ``FABRICLAB_TEXT=1``."""
+    """Return whether a switch in the environment is on, such as ``FABRICLAB_TEXT=1``."""
     return os.environ.get(name, "") not in ("", "0")
 
 
 def table() -> Mapping[str, str]:
-    """Return the sentences of the language in use, by key."""
+    """Return all sentences of the current language, by key."""
     return _loaded(os.environ.get("FABRICLAB_LANGUAGE") or _ENGLISH)
 
 

@@ -1,4 +1,4 @@
-"""Short tracebacks in notebooks: a refused argument shows the learner's own line and the sentence that refuses it."""
+"""Short tracebacks in notebooks: for a refused argument they show the learner's own line and the error message only."""
 
 import dis
 import sys
@@ -13,14 +13,14 @@ _RAISE = dis.opmap["RAISE_VARARGS"]
 
 
 def install() -> None:
-    """Register with the IPython that runs, if there is one and nobody else has registered."""
+    """Register the short tracebacks with the running IPython, unless there is none or another handler is registered."""
     shell = sys.modules["IPython"].get_ipython()
     if shell is not None and not shell.custom_exceptions:
         shell.set_custom_exc(_KINDS, _show)
 
 
 def refused(tb: TracebackType | None) -> bool:
-    """Return whether a traceback ends at a ``raise`` of this package; an error that only happened there is a bug."""
+    """Return whether a traceback ends at a ``raise`` of this package; an error without one is a bug, not a refusal."""
     while tb is not None and tb.tb_next is not None:
         tb = tb.tb_next
     return tb is not None and _ours(tb) and tb.tb_frame.f_code.co_code[tb.tb_lasti] == _RAISE
@@ -48,7 +48,7 @@ def _show(
     tb: TracebackType,
     tb_offset: int | None = None,
 ) -> None:
-    """Show an error as IPython does, in short if this package refused an argument."""
+    """Show an error as IPython does, but with a short traceback if this package refused an argument."""
     whole = switched_on("FABRICLAB_TRACEBACK")
     if whole or not refused(tb):
         shell.showtraceback((kind, error, tb), tb_offset=tb_offset)
@@ -60,8 +60,8 @@ def _show(
     error.__context__ = None
     try:
         shell.showtraceback((kind, error, outside(tb)), tb_offset=tb_offset)
-    finally:  # %tb and %debug see all of it
+    finally:  # %tb and %debug see the whole traceback
         error.__cause__ = cause
         error.__context__ = context
-        error.__suppress_context__ = hidden  # last: to set the cause hides the context
+        error.__suppress_context__ = hidden  # last, because setting the cause hides the context
         sys.last_traceback = tb

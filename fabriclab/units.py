@@ -1,7 +1,7 @@
-"""Units at the door: strings such as "400 Gb/s" become SI floats once, and are shown with prefixes.
+"""Parse and format units: a string such as "400 Gb/s" becomes an SI float once, and output gets prefixes.
 
 Inside the library every quantity is a float in bytes, seconds, bytes per second (one direction),
-metres, watts or US dollars. Only public functions call the parsers here.
+metres, watts or US dollars. Only public functions call the parsers of this module.
 """
 
 import difflib
@@ -16,8 +16,8 @@ from types import MappingProxyType
 
 Quantity = float | int | str
 
-# Units with their quantity, factor to SI and prefixes; examples for errors; words that people write for a unit; the
-# units that a prefix alone may stand for; the least and the largest plausible number, null for none, and their unit.
+# Units with their quantity, factor to SI and prefixes; examples for error messages; words that people write for a unit;
+# the units that a prefix alone may mean; the least and the largest plausible number (null: no bound) and their unit.
 _TABLE = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
 _DECIMAL: dict[str, float] = _TABLE["prefixes"]["decimal"]
 _BINARY: dict[str, float] = _TABLE["prefixes"]["binary"]
@@ -25,7 +25,7 @@ _SMALL: dict[str, float] = _TABLE["prefixes"]["small"]
 
 
 def _spellings() -> dict[str, tuple[str, float]]:
-    """Return quantity and factor to SI of every unit with each of its prefixes."""
+    """Return quantity and factor to SI of every unit with each of its prefixes, by spelling."""
     found = {}
     for unit, (quantity, base, *kinds) in _TABLE["units"].items():
         for kind in kinds:
@@ -34,14 +34,14 @@ def _spellings() -> dict[str, tuple[str, float]]:
     return found
 
 
-# Every spelling that is understood -> quantity, factor to SI.
+# Quantity and factor to SI of every spelling that the parser accepts.
 UNITS: MappingProxyType[str, tuple[str, float]] = MappingProxyType(_spellings())
 _NUMBER = r"[-+]?(?:\d+(?:_\d+)*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _FORM = re.compile(rf"\s*({_NUMBER})\s*(\S.*?)?\s*\Z")
 _LOOSE = re.compile(r"\s*([-+]?[\d.,][\d.,_'\s]*?(?:[eE][-+]?\d+)?)\s*([^\d\s.,_'].*?)?\s*\Z")
 GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")  # digits in groups of three
 _LONG_TEXT = 100  # characters
-# A plain float cannot say whether it is Gb/s or GB/s, so a value no real part has is refused as not plausible.
+# A plain float cannot say whether it is Gb/s or GB/s, so a value that no real part has is refused as implausible.
 _EXAMPLE = _TABLE["examples"]
 _WORDS = _TABLE["words"]
 _BARE = _TABLE["bare"]
@@ -49,7 +49,7 @@ _PLAUSIBLE = _TABLE["plausible"]
 
 
 def parse(value: Quantity, quantity: str, name: str = "value") -> float:
-    """Return ``value`` as an SI float.
+    """Return ``value`` as a float in SI units.
 
     Parameters
     ----------
@@ -96,7 +96,8 @@ def parse(value: Quantity, quantity: str, name: str = "value") -> float:
 
 
 def _parse_text(text: str, quantity: str, name: str, example: str) -> float:
-    if len(text) > _LONG_TEXT:  # what follows takes time that grows with the square of the length
+    """Return the SI value of a text, or raise an error that says how to write it."""
+    if len(text) > _LONG_TEXT:  # the time to parse grows with the square of the length
         msg = f"{name} must be a number with its unit, got a text of {len(text):,} characters; write {example}"
         raise ValueError(msg)
     match = _FORM.match(text)
@@ -114,7 +115,7 @@ def _parse_text(text: str, quantity: str, name: str, example: str) -> float:
 
 
 def _unread(text: str, quantity: str, name: str, example: str) -> str:
-    """Return what is wrong with a text, and the right spellings of it where they can be guessed."""
+    """Return what is wrong with a text, with the correct spellings if they can be guessed."""
     match = _LOOSE.match(text)
     read: list[str] = []
     unit = ""
@@ -136,7 +137,7 @@ def _unread(text: str, quantity: str, name: str, example: str) -> str:
     near: list[str] = []
     if short:  # a prefix alone
         near = [f"{prefix}{u}" for u in _BARE.get(quantity, ())]
-    if not near:  # another case
+    if not near:  # the same letters in upper or lower case
         near = [u for u in UNITS if u.lower() == unit.lower()]
     if not near:  # the unit as a word
         near = [u for word, u in _WORDS.items() if re.fullmatch(f"{word}s?", unit.lower())]
@@ -147,7 +148,7 @@ def _unread(text: str, quantity: str, name: str, example: str) -> str:
 
 
 def _numbers(digits: str) -> list[str]:
-    """Return the readings of a number with gaps and commas: "1,000" is a thousand or one."""
+    """Return the possible readings of a number with gaps and commas: "1,000" may be a thousand or one."""
     bare = re.sub(r"[\s_']", "", digits)
     readings = []
     if "," not in bare or GROUPED.fullmatch(bare):  # commas between groups of digits
@@ -158,6 +159,7 @@ def _numbers(digits: str) -> list[str]:
 
 
 def _checked(value: Quantity, quantity: str, name: str, longest: float = math.inf) -> float:
+    """Return a value in SI; one outside the plausible range of its quantity is refused."""
     number = parse(value, quantity, name)
     low, most, unit = _PLAUSIBLE[quantity]
     high = min(most or math.inf, longest)
@@ -177,7 +179,7 @@ def size(value: Quantity, name: str = "size", *, may_be_zero: bool = True) -> fl
 
 
 def rate(value: Quantity, name: str = "rate", *, may_be_zero: bool = False) -> float:
-    """Return a rate of one direction in bytes per second; outside 1e6..1e14 is refused."""
+    """Return a rate in one direction in bytes per second; values outside 1e6..1e14 are refused."""
     if may_be_zero and parse(value, "rate", name) == 0:
         return 0.0
     return _checked(value, "rate", name)
@@ -189,7 +191,7 @@ def time(value: Quantity, name: str = "time") -> float:
 
 
 def latency(value: Quantity, name: str = "latency") -> float:
-    """Return the time of one message or hop in seconds; above 10 s is refused, it was meant in other units."""
+    """Return the time of one message or hop in seconds; more than 10 s is refused, because it must be a wrong unit."""
     return _checked(value, "time", name, longest=10.0)
 
 
@@ -199,7 +201,7 @@ def length(value: Quantity, name: str = "length") -> float:
 
 
 def count(value: int, name: str, low: int = 1, high: int | None = None) -> int:
-    """Return ``value`` as an int within ``low..high``, or refuse it by name."""
+    """Return ``value`` as an int within ``low..high``; an error names the argument and its bounds."""
     if _is_flag(value) or not isinstance(value, numbers.Integral):
         raise TypeError(
             f"{name} must be a whole number, got {value!r:.80}; write an int such as {max(low, 1)}"
@@ -215,26 +217,27 @@ def count(value: int, name: str, low: int = 1, high: int | None = None) -> int:
 
 
 def is_number(value: object) -> bool:
-    """Tell whether ``value`` is one real number, and neither text nor True or False."""
+    """Return whether ``value`` is a single real number, not text and not True or False."""
     other = isinstance(value, bool) or getattr(value, "ndim", False)
-    # NumPy gives text, dates and complex a __float__ too
+    # NumPy's texts, dates and complex numbers have a __float__, too
     kind = getattr(getattr(value, "dtype", None), "kind", "f")
     return hasattr(value, "__float__") and kind in "iuf" and not other
 
 
 def _is_flag(value: object) -> bool:
+    """Return whether a value is True or False, also as a NumPy value."""
     return isinstance(value, bool) or getattr(value, "dtype", None) == "bool"
 
 
 def flag(value: object, name: str) -> bool:
-    """Return ``value`` as a bool; what Python would only read as one (text, a number, None) is refused by name."""
+    """Return ``value`` as a bool; text, numbers and None, which Python would accept as one, are refused."""
     if not _is_flag(value) or hasattr(value, "__len__"):
         raise TypeError(f"{name} must be True or False, got {value!r:.80}")
     return bool(value)
 
 
 def choice(value: str, name: str, known: Iterable[str], hint: str = "") -> str:
-    """Return ``value`` if it is one of the ``known`` words, or refuse it by name with all of them and the nearest."""
+    """Return ``value`` if it is one of the ``known`` words; else the error lists them and suggests similar ones."""
     words = list(known)
     if not isinstance(value, str) or value not in words:
         near = " or ".join(map(repr, difflib.get_close_matches(str(value), words)))
@@ -246,7 +249,7 @@ def choice(value: str, name: str, known: Iterable[str], hint: str = "") -> str:
 
 
 def scale(value: float, prefixes: dict[str, float] | None = None) -> tuple[float, str]:
-    """Return ``value`` divided by the largest fitting prefix, and that prefix."""
+    """Return ``value`` divided by the largest prefix that fits, and that prefix."""
     table = prefixes or _SMALL | _DECIMAL
     steps = [(factor, prefix) for prefix, factor in table.items()]
     fitting = [step for step in steps if abs(value) >= step[0] * (1 - 1e-12)]
@@ -255,9 +258,10 @@ def scale(value: float, prefixes: dict[str, float] | None = None) -> tuple[float
 
 
 def _three(value: float, prefixes: dict[str, float] | None, unit: str) -> str:
+    """Return a value with three significant digits, a prefix and its unit."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g} {unit}"
-    # rounded first: 999.6 MB/s is shown as 1.00 GB/s
+    # Round first, so that 999.6 MB/s is shown as 1.00 GB/s.
     number, prefix = scale(float(f"{value:.2e}"), prefixes)
     digits = max(0, 2 - math.floor(math.log10(abs(number)) + 1e-12))
     return f"{number:.{digits}f} {prefix}{unit}"
@@ -274,7 +278,7 @@ def format_rate(bytes_per_second: float) -> str:
 
 
 def format_size(n: float) -> str:
-    """Return a size as people write it: whole binary steps as KiB or MiB, the rest decimal.
+    """Return a size as people write it: with a binary prefix if that gives a whole number, else decimal.
 
     Examples
     --------

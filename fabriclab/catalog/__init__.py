@@ -1,4 +1,4 @@
-"""Facts about real parts, each with unit, direction, kind of evidence and source, and the running case.
+"""Facts about real parts, each with its unit, direction, kind of evidence and source, and the running case.
 
 Examples
 --------
@@ -36,14 +36,14 @@ __all__ = [
 
 
 def value(table: str, part: str, attribute: str, **where: str) -> float:
-    """Return a fact as an SI float per direction: B/s, B, s, m, W, FLOP/s, USD or a count.
+    """Return a fact as an SI number per direction: in B/s, B, s, m, W, FLOP/s or USD, or a count.
 
     Parameters
     ----------
     table, part, attribute : str
         Such as ``"links", "nvlink4", "bandwidth_per_gpu"``.
     **where
-        Fields that tell rows apart; see `Part.spec`.
+        Fields that distinguish rows of the same attribute; see `Part.spec`.
 
     Raises
     ------
@@ -60,12 +60,17 @@ def value(table: str, part: str, attribute: str, **where: str) -> float:
 
 
 def search(words: str) -> dict[str, CatalogTable]:
-    """Return the facts that have every word in id, name, attribute, note or alias, by table, as a `CatalogTable` each.
+    """Return the facts that contain every word in their id, name, attribute, note or an alias.
+
+    Returns
+    -------
+    dict of str to CatalogTable
+        The facts found, by the name of their table.
 
     Raises
     ------
     KeyError
-        If nothing is found; the text names near parts.
+        If nothing is found; the message suggests parts with similar names.
     """
     asked = words.lower().split() if isinstance(words, str) else []
     found: dict[str, CatalogTable] = {}
@@ -82,14 +87,14 @@ def search(words: str) -> dict[str, CatalogTable]:
 
 
 def _has_words(table: CatalogTable, spec: Spec, words: list[str]) -> bool:
-    """Return whether id, name, attribute, note and aliases of a fact have all words between them."""
+    """Return whether id, name, attribute, note and aliases of a fact together contain all words."""
     aliases = [alias for alias, key in table.aliases.items() if key == spec.id]
     text = f"{spec.id} {spec.name} {spec.attribute} {spec.note} {aliases}".lower()
     return all(word in text for word in words)
 
 
 def sources() -> dict[str, str]:
-    """Return key -> citation of every source that the tables name, with its date, or the day it was seen."""
+    """Return the citation of every source that the tables name, by its key, with its date or the day it was read."""
     found = {}
     for row in data_rows("sources"):
         citation = row["citation"]
@@ -100,7 +105,13 @@ def sources() -> dict[str, str]:
 
 
 def cite(source: str) -> str:
-    """Return the citations of a source such as ``"MLE-acc+MLE-net"``, one after another."""
+    """Return the citations of a source such as ``"MLE-acc+MLE-net"``, separated by semicolons.
+
+    Raises
+    ------
+    KeyError
+        If a key is not in the table of sources.
+    """
     known = sources()
     missing = [key for key in str(source).split("+") if key not in known]
     if missing:
@@ -109,7 +120,7 @@ def cite(source: str) -> str:
 
 
 def __getattr__(name: str) -> Any:
-    """Load a table, or the published sweeps, on first use."""
+    """Load a table, or the published sweeps, when it is first used."""
     if name == "published":
         return importlib.import_module("fabriclab.catalog.published")
     if name not in tables():
@@ -118,5 +129,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Return functions and tables, for completion."""
+    """Return the names of functions and tables, for tab completion."""
     return sorted([*__all__, "published", *tables()])

@@ -1,4 +1,4 @@
-"""Switches and cables of the folded Clos families: one count for the running case and for the topologies."""
+"""Number of switches and cables in a folded Clos network, used by both the running case and the topologies."""
 
 import math
 from dataclasses import dataclass
@@ -9,28 +9,31 @@ from fabriclab import units
 
 @dataclass(frozen=True)
 class ClosPlan:
-    """Counts of a folded Clos: pods of leaves and spines, and cores; spine i of all pods shares its cores."""
+    """Counts of a folded Clos: pods of leaves and spines, and cores above them.
+
+    Spine i of every pod connects to the same cores.
+    """
 
     pods: int
-    leaves: int  # of a pod
-    spines: int = 0  # of a pod
+    leaves: int  # per pod
+    spines: int = 0  # per pod
     per_spine: int = 0  # cables between a leaf and each spine of its pod
-    cores: int = 0  # that a spine reaches
-    per_core: int = 0  # cables between a spine and each of them
+    cores: int = 0  # per spine
+    per_core: int = 0  # cables between a spine and each of its cores
 
     @property
     def switches(self) -> tuple[int, int, int]:
-        """Leaves, spines and cores of the whole."""
+        """Number of leaves, spines and cores in the whole network."""
         return self.pods * self.leaves, self.pods * self.spines, self.spines * self.cores
 
     @property
     def cables(self) -> int:
-        """Cables between switches."""
+        """Number of cables between switches."""
         return self.pods * self.spines * (self.leaves * self.per_spine + self.cores * self.per_core)
 
 
 class RailPlan(NamedTuple):
-    """The plan of a network of servers on rails, and how many servers fill a leaf and a pod."""
+    """Plan of a network of servers on rails, with the number of servers that fill a leaf and a pod."""
 
     clos: ClosPlan
     servers_per_leaf: int
@@ -38,10 +41,11 @@ class RailPlan(NamedTuple):
 
 
 def even(lower: int, need: float, ports: int, room: int) -> tuple[int, int]:
-    """Return the fewest upper switches, and the cables of each pair, that join all pairs alike.
+    """Return the fewest upper switches, and the cables per pair, that connect all lower to all upper switches equally.
 
-    Each of the ``lower`` switches needs ``need`` uplinks and has ``room`` for more, so that they spread
-    evenly; an upper switch has ``ports`` that face down, at least one for each lower switch.
+    Each of the ``lower`` switches needs ``need`` uplinks. It has ``room`` ports for uplinks, so it may get more than it
+    needs if that makes all pairs equal. An upper switch has ``ports`` ports that face down, at least one for each lower
+    switch.
     """
     uplinks = math.ceil(need - 1e-9)
     most_per_pair = ports // lower
@@ -64,11 +68,14 @@ def rail_plan(
     tiers: int | None = None,
     joined: int | None = None,
 ) -> RailPlan:
-    """Return the plan of the topology ``rail_optimised``, and the servers of a leaf and of a pod.
+    """Return the plan of the topology ``rail_optimised``, with the number of servers per leaf and per pod.
 
-    ``gpus`` are those of a server, ``radix`` the ports of a switch, of which ``room`` face down on a leaf. As
-    many rails as are ``joined`` meet at the spines: all unless given; 2 ``rails``, if each NIC has two ports there.
-    1 is a plan for each rail alone, and it is one switch where that has ports for all.
+    ``gpus`` is the number of GPUs per server, ``radix`` the number of ports of a switch; ``room`` of a leaf's ports
+    face down. ``tiers`` is 2 or 3; by default it is 2 where a spine has enough ports, else 3.
+
+    ``joined`` is the number of rails that meet at the spines. By default all of them do; it is 2 ``rails`` if each NIC
+    has two ports there. With 1 the plan is for each rail on its own, and it is a single switch where that has ports for
+    all NICs of the rail.
     """
     if gpus % rails:
         msg = f"rails must divide gpus ({gpus}), got {rails}; each rail takes the same number of GPUs of a server"
@@ -104,7 +111,7 @@ def rail_plan(
         )
 
     down = servers_per_leaf * nics_per_rail
-    uplinks = down / oversubscription  # that a full leaf needs
+    uplinks = down / oversubscription  # needed by a full leaf
     free = radix - down
     if tiers == 2:
         leaves = joined * leaves_per_rail
@@ -126,10 +133,10 @@ def rail_plan(
 
 
 def _most_leaves_per_rail(tiers: int, rails: int, radix: int, joined: int) -> int:
-    """Return how many leaves a rail can have where ``joined`` rails meet at the spines, or refuse the rails.
+    """Return the most leaves a rail can have when ``joined`` rails meet at the spines; raise an error if there is none.
 
-    In two tiers a spine has a port for every leaf. In three, half of its ports face the leaves of its pod,
-    and a core has a port for every pod.
+    In two tiers a spine needs a port for every leaf. In three tiers half of its ports face the leaves of its pod,
+    and a core needs a port for every pod.
     """
     half = radix // 2
     if tiers == 2:

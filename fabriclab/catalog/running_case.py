@@ -1,9 +1,9 @@
-"""The running case: one training job on one hall of machines that all lessons speak of.
+"""The running case: one training job on one cluster, which all lessons use.
 
-Derived rows are computed from the given ones: `case.csv` has a formula for each but those of `_COMPUTED`. Numbers
-there: 2 bytes of a bf16 weight, 4 all-reduces in a layer (two forward, two backward), seconds of an hour and of a day.
-Letters in its sources: P parameters, L layers, h hidden, V vocabulary, s sequence, b sequences of a micro-batch,
-m micro-batches, t and d the tensor- and data-parallel groups.
+Derived rows are computed from the given ones: each has its formula in `case.csv`, except those of `_COMPUTED`. Numbers
+in these formulas: 2 bytes per bf16 weight, 4 all-reduces per layer (two forward, two backward), seconds per hour and
+per day. Letters in the sources: P parameters, L layers, h hidden size, V vocabulary, s sequence length, b sequences per
+micro-batch, m micro-batches, t and d sizes of the tensor- and data-parallel groups.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SWEEP_BYTES = 2**27  # the row "134 MB" of the published sweeps
 
 
 def last_finish(ready: ArrayLike, cost: ArrayLike) -> float:
-    """Return when the last of several jobs ends that one server does in order.
+    """Return when the last of several jobs ends if one server processes them in the given order.
 
     Parameters
     ----------
@@ -44,10 +44,10 @@ def last_finish(ready: ArrayLike, cost: ArrayLike) -> float:
 
 
 def _clos(job: Case) -> ClosPlan:
-    """Return the plan that the topology ``rail_optimised`` builds, in three tiers where two do not do.
+    """Return the plan that the topology ``rail_optimised`` builds, in three tiers where two do not suffice.
 
-    So the campus of 16,384 GPUs has 1,280 switches. The sheet the prices are from has 768: a network of two
-    tiers for each rail, and nothing between rails, which is no full fat tree.
+    So the campus of 16,384 GPUs has 1,280 switches. The sheet that the prices come from has 768: a two-tier network for
+    each rail and nothing between the rails, which is not a full fat tree.
     """
     ports = int(job.switch_ports)
     plan = rail_plan(
@@ -87,39 +87,39 @@ def _twin_modules(job: Case) -> int:
 
 
 def _steps(job: Case) -> int:
-    """Return the number of steps of the whole run."""
+    """Return the number of training steps in the whole run."""
     return round(job.training_tokens / job.tokens_per_step)
 
 
 def _published_tp_time(job: Case, sweep: str) -> float:
-    """Return the time of the tensor-parallel all-reduces of a step, each as long as in a published sweep [s]."""
+    """Return the time of a step's tensor-parallel all-reduces if each takes as long as in a published sweep [s]."""
     from fabriclab.catalog import published
 
     return job.tp_allreduces * published.load(sweep).at(_SWEEP_BYTES)
 
 
 def _published_tp_time_ring(job: Case) -> float:
-    """Return the time of these all-reduces as rings of 8 H100 [s]."""
+    """Return the time of a step's tensor-parallel all-reduces as rings of 8 H100, from a published sweep [s]."""
     return _published_tp_time(job, "h100x8_ring")
 
 
 def _published_tp_time_nvls(job: Case) -> float:
-    """Return the time of these all-reduces with in-network reduction by NVLink switches [s]."""
+    """Return the time of a step's tensor-parallel all-reduces if NVLink switches reduce, from a published sweep [s]."""
     return _published_tp_time(job, "h100x8_nvls")
 
 
 def _exposed(job: Case) -> float:
-    """Return the exposed time of the gradient all-reduce with a bucket per layer [s]."""
+    """Return the exposed time of the gradient all-reduce with one bucket per layer [s]."""
     return job.exposed()
 
 
 def _exposed_with_latency(job: Case) -> float:
-    """Return the exposed time with the software latency of each step of the ring [s]."""
+    """Return the exposed time if each step of the ring also has its software latency [s]."""
     return job.exposed(step_latency=job.ring_step_latency)
 
 
 def _exposed_with_true_sizes(job: Case) -> float:
-    """Return the exposed time with a bucket per layer and one for each table of the vocabulary [s]."""
+    """Return the exposed time with buckets of their true sizes: one per layer and one per vocabulary table [s]."""
     layers = int(job.layers)
     table = job.vocabulary * job.hidden  # parameters
     layer = (job.parameters - job.hidden - 2 * table) / layers
@@ -131,22 +131,22 @@ def _exposed_with_true_sizes(job: Case) -> float:
 
 
 def _step_with_fp32_gradients(job: Case) -> float:
-    """Return the time of a step whose gradients have 4 bytes [s]."""
+    """Return the time of a step with gradients of 4 bytes [s]."""
     return job.replace(gradient_bytes=4).t_step
 
 
 def _step_with_quarter_nic(job: Case) -> float:
-    """Return the time of a step with NICs of a quarter of the rate [s]."""
+    """Return the time of a step with NICs at a quarter of their rate [s]."""
     return job.replace(nic_rate=job.nic_rate / 4).t_step
 
 
 def _step_with_half_nic(job: Case) -> float:
-    """Return the time of a step with NICs of half the rate [s]."""
+    """Return the time of a step with NICs at half of their rate [s]."""
     return job.replace(nic_rate=job.nic_rate / 2).t_step
 
 
 def _step_with_tp_over_network(job: Case) -> float:
-    """Return the time of a step with both all-reduces on the NIC: gradients get it only while the GPU computes [s]."""
+    """Return the time of a step with both all-reduces on the NIC; gradients get it only while the GPU computes [s]."""
     idle = job.t_compute * job.backward_share / job.microbatches
     return float(job.t_compute + job.tp_bytes / job.nic_rate + job.exposed(window=idle))
 
@@ -177,7 +177,7 @@ _COMPUTED: dict[str, Callable[[Case], float]] = {
 
 
 def _formulas() -> dict[str, Callable[[Case], float]]:
-    """Return how each derived row follows from others, by name: by a function here or a formula of the table."""
+    """Return a function for each derived row, by name: one of this file, or the formula of the table."""
     formulas = dict(_COMPUTED)
     for row in data_rows("case"):
         if row["formula"]:
@@ -193,12 +193,12 @@ _MAY_BE_ZERO = ("time", "price", "power")
 
 
 def case(**changes: float | str) -> Case:
-    """Return the running case, with any given row changed.
+    """Return the running case, optionally with some of its given rows changed.
 
     Parameters
     ----------
     **changes
-        Given rows by name: an SI number, or a string with a unit.
+        New values of given rows, by name: an SI number, or a string with a unit.
 
     Examples
     --------
@@ -215,10 +215,10 @@ def case(**changes: float | str) -> Case:
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Case:
-    """Given rows and everything that follows from them, as attributes and items in SI.
+    """The running case: its given rows and all rows that follow from them, as attributes and items in SI.
 
-    A row whose name ends with its unit (``run_hours``, ``llama3_days``, ``price_gpu_hour``) is in that
-    unit. Left out: payload below line rate, latency of ring steps, optimiser and data loading.
+    A row whose name ends with a unit (``run_hours``, ``llama3_days``, ``price_gpu_hour``) is in that
+    unit. Left out: the payload being less than line rate, the latency of ring steps, the optimiser, and data loading.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ class Case:
     _known: dict[str, float] = dataclasses.field(default_factory=dict, init=False)
 
     def __getitem__(self, name: str) -> float:
-        """Return a row by name: given, or computed from the given ones."""
+        """Return the value of a row, given or computed from the given ones."""
         if not isinstance(name, str) or (name not in self.given and name not in FORMULAS):
             raise KeyError(near(name, self, "the case"))
         if name not in self._known:
@@ -241,8 +241,8 @@ class Case:
         return self._known[name]
 
     def __getattr__(self, name: str) -> float:
-        """Return a row by name."""
-        if name.startswith("_"):  # asked by copy and display before there are rows
+        """Return the value of a row, as ``case[name]`` does."""
+        if name.startswith("_"):  # copy and display look these up before the rows exist
             raise AttributeError(name)
         try:
             return self[name]
@@ -250,11 +250,11 @@ class Case:
             raise AttributeError(*error.args) from None
 
     def __iter__(self) -> Iterator[str]:
-        """Run over the names of all rows, given ones first."""
+        """Iterate over the names of all rows, given ones first."""
         return iter([*self.given, *FORMULAS])
 
     def __dir__(self) -> list[str]:
-        """Return methods and rows, for completion."""
+        """Return the names of methods and rows, for tab completion."""
         return sorted([*object.__dir__(self), *self])
 
     def replace(self, **changes: float | str) -> Self:
@@ -263,7 +263,7 @@ class Case:
         Raises
         ------
         ValueError
-            If a row is not a given one, a value is out of range, or tp x dp is not the number of GPUs.
+            If a row is not a given one, a value is out of range, or tp x dp differs from the number of GPUs.
         """
         for name in changes:
             if name not in self.given:
@@ -286,19 +286,20 @@ class Case:
         t_dp: float | str | None = None,
         window: float | str | None = None,
     ) -> float:
-        """Return the time [s] of the gradient sum that the backward pass does not hide.
+        """Return the exposed time of the gradient all-reduce [s]: the part that the backward pass does not overlap.
 
-        Equal buckets become ready one after another during the last backward pass and are summed in
+        Buckets of equal size become ready one after another during the last backward pass and are reduced in
         that order on one NIC.
 
         Parameters
         ----------
         buckets : int, optional
-            Number of buckets, one per layer unless given.
+            Number of buckets, by default one per layer.
         step_latency : float or str
             Latency of each of the 2 (dp - 1) steps of a ring. [s]
         t_dp, window : float or str, optional
-            Time of the whole sum without latency, and of the pass that hides it; those of the case. [s]
+            Time of the whole all-reduce without latency, and of the backward pass that overlaps it; by default those of
+            the case. [s]
         """
         if buckets is None:
             buckets = int(self.layers)
@@ -312,11 +313,11 @@ class Case:
         ring_steps = 2 * (self.dp - 1)
         cost = total / n + ring_steps * units.time(step_latency, "step_latency")  # of a bucket [s]
 
-        # `last_finish` of equal buckets: the first, or the last
+        # `last_finish` of equal buckets: either the first or the last bucket decides.
         return max(span / n + n * cost, span + cost) - span
 
     def row(self, name: str) -> Spec:
-        """Return a row with unit, kind, source and note; of a derived one the formula is the source."""
+        """Return a row with its unit, kind, source and note; for a derived row the source is its formula."""
         number = self[name]
         if name in self.given:
             return self.given[name]
@@ -347,7 +348,7 @@ class Case:
         return " | ".join(fields)
 
     def __repr__(self) -> str:
-        """Show what is given, never what a lesson lets the reader predict."""
+        """Show what is given, but nothing that a lesson asks the reader to predict."""
         names = [name for name, spec in self.given.items() if spec.source == _CHANGED]
         changed = ", ".join(names) or "nothing"
         nic_rate = units.format_rate(self.nic_rate)
@@ -360,13 +361,13 @@ class Case:
 
 
 def _number(spec: Spec) -> float:
-    """Return the SI value, as an int where the row is a whole count."""
+    """Return the SI value, as an int if the row is a whole count."""
     number = spec.si or 0.0
     return int(number) if si_factor(spec.unit) == 1.0 and number.is_integer() else number
 
 
 def _changed(old: Spec, value: float | str) -> Spec:
-    """Return ``old`` with another value, read in the quantity of its unit."""
+    """Return the row ``old`` with another value, read with the quantity of its unit."""
     name = old.attribute
     factor = si_factor(old.unit) or 1.0
     quantity = units.UNITS[old.unit][0] if old.unit in units.UNITS else ""
@@ -387,7 +388,7 @@ def _changed(old: Spec, value: float | str) -> Spec:
 
 
 def _parsed(old: Spec, value: float | str, quantity: str, factor: float) -> float:
-    """Return a value in SI; without a ``quantity`` it is a number, or a number with the unit of the row."""
+    """Return a value in SI; without a ``quantity`` it is a plain number, or one followed by the unit of the row."""
     name = old.attribute
     if quantity == "rate":
         return units.rate(value, name)

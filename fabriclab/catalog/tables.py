@@ -1,4 +1,4 @@
-"""Tables of facts: read once with the csv module, looked up by part and attribute."""
+"""Tables of facts: read from CSV files once, looked up by part and attribute."""
 
 import csv
 import difflib
@@ -17,14 +17,14 @@ from fabriclab.core import Floats, ReadOnly, Spec, as_html, as_text, html_table
 _DATA = Path(__file__).parent / "data"
 _OTHER = ("aliases", "calibration", "case", "exclusions", "sources")
 _SHOWN = 8  # names that an error lists
-# of a link: on the wire, of data, reached, as its vendor says
+# Rates of a link: on the wire, after coding, reached with real packets, and as its vendor quotes it.
 RATES = ("signalled", "encoded", "achievable", "quoted")
 _ONE_WAY = RATES[:3]
 _DIRECTIONS = {"per_direction": " each way", "bidirectional_sum": " both ways together"}
 
 
 def near(name: object, known: Iterable[str], what: str) -> str:
-    """Return the error text for an unknown name: the nearest ones, or the first few of all."""
+    """Return the error text for an unknown name: it suggests the most similar names, or lists the first few."""
     names = sorted(known)
     spelt = {n.lower(): n for n in names}
     hits = [spelt[h] for h in difflib.get_close_matches(str(name).lower(), spelt, n=3, cutoff=0.5)]
@@ -38,10 +38,10 @@ def near(name: object, known: Iterable[str], what: str) -> str:
 
 
 class Part(ReadOnly[str, Spec]):
-    """All Specs of one part: ``part["bandwidth_per_gpu"]``, or ``part.spec(attribute, name=...)``."""
+    """All facts about one part: ``part["bandwidth_per_gpu"]``, or ``part.spec(attribute, name=...)``."""
 
     def __init__(self, table: str, specs: list[Spec]) -> None:
-        """Keep the Specs of one id; rows that are told apart by name only are found with `spec`."""
+        """Keep the Specs of one id; an attribute with several rows is found only with `spec`."""
         self.specs = tuple(specs)
         self.name = specs[0].name
         self.label = f"{table}[{specs[0].id!r}]"
@@ -49,29 +49,29 @@ class Part(ReadOnly[str, Spec]):
         super().__init__({a: rows[0] for a, rows in by_attribute.items() if len(rows) == 1})
 
     def _rows(self, attribute: str, where: dict[str, str]) -> list[Spec]:
-        """Return the Specs that fit, of rates per direction and sums of both only the former."""
+        """Return the Specs that fit; where there are rates per direction and sums of both, only the former."""
         asked = {"attribute": attribute, **where}
         rows = [s for s in self.specs if _fits(s, asked)]
         one_way = [s for s in rows if not s.direction.endswith("bidirectional_sum")]
         return one_way or rows
 
     def spec(self, attribute: str, **where: str) -> Spec:
-        """Return the one Spec of ``attribute`` whose fields equal ``where``.
+        """Return the only Spec of ``attribute`` whose fields equal ``where``.
 
-        A rate per direction is preferred to a sum of both.
+        A rate per direction is preferred to a sum of both directions.
 
         Parameters
         ----------
         attribute : str
-            What is asked for.
+            Name of the attribute.
         **where
-            Fields of `Spec` that tell rows apart, such as ``name="hwLat NET Ring"``,
+            Fields of `Spec` that distinguish rows, such as ``name="hwLat NET Ring"``,
             ``direction="bidirectional_sum"`` or ``source="Q2-rs"``.
 
         Raises
         ------
         KeyError
-            If no row fits, or several do; the text names them. If Spec has no such field.
+            If no row fits or several do (the message lists them), or if Spec has no such field.
         """
         wrong = sorted(set(where) - set(Spec.__slots__))
         if wrong:
@@ -88,7 +88,7 @@ class Part(ReadOnly[str, Spec]):
         msg = f"{self.label} has {len(rows)} rows of {attribute!r} with {where}; choose by name or source: {listed}"
         raise KeyError(msg)
 
-    __missing__ = spec  # an attribute that is not there, or stands in several rows
+    __missing__ = spec  # for an attribute that does not exist or has several rows
 
     def __repr__(self) -> str:
         """Show name and attributes."""
@@ -100,14 +100,14 @@ class Part(ReadOnly[str, Spec]):
 
 @dataclass(frozen=True)
 class Comparison:
-    """Parts side by side, a column for each attribute; `fabriclab.views.draw` draws the rates of links."""
+    """Parts side by side, a row per part and a column per attribute; `fabriclab.views.draw` draws rates of links."""
 
     parts: tuple[Part, ...]
     attributes: tuple[str, ...]
 
     @property
     def rates(self) -> Floats:
-        """Rates of one direction: signalled, encoded and achievable, NaN where there is none, (P, 3), in B/s."""
+        """Rates in one direction: signalled, encoded and achievable, (P, 3), in B/s; NaN if not published."""
         table = np.full((len(self.parts), len(_ONE_WAY)), np.nan)
         for i, part in enumerate(self.parts):
             for j, attribute in enumerate(_ONE_WAY):
@@ -116,7 +116,7 @@ class Comparison:
         return table
 
     def rows(self) -> list[list[str]]:
-        """Return the table with its head: each value with its evidence, the rates of links one way, in B/s."""
+        """Return the table with its heading: each value with its evidence, rates of links per direction in B/s."""
         table = [["part", *self.attributes]]
         for part in self.parts:
             cells = [self._cell(part, attribute) for attribute in self.attributes]
@@ -124,7 +124,7 @@ class Comparison:
         return table
 
     def _cell(self, part: Part, attribute: str) -> str:
-        """Return all values of an attribute, each with its evidence and source."""
+        """Return all values of an attribute in one cell, each with its evidence and source."""
         values = []
         for spec in part.specs:
             if spec.attribute != attribute:
@@ -150,12 +150,12 @@ def _fits(spec: Spec, fields: dict[str, str]) -> bool:
 
 
 def _plain(word: str) -> str:
-    """Return letters and digits of a name: "PCIe 5" and "pcie5" are one."""
+    """Return only the letters and digits of a name, so that "PCIe 5" and "pcie5" are the same."""
     return re.sub(r"[^a-z0-9]", "", word.lower())
 
 
 class CatalogTable(ReadOnly[str, Part]):
-    """One table of the catalog: ``table["nvlink4"]`` is a `Part`; its name and its aliases find it too."""
+    """One table of the catalog: ``table["nvlink4"]`` is a `Part`, which its name and its aliases find as well."""
 
     def __init__(self, name: str, specs: Iterable[Spec]) -> None:
         """Group the rows by part."""
@@ -170,7 +170,8 @@ class CatalogTable(ReadOnly[str, Part]):
         for row in data_rows("aliases"):
             if row["table"] == name and row["id"] in by_id:
                 self.aliases[row["alias"]] = row["id"]
-        # What is found by any spelling: of names that several parts have the first, then aliases, then ids.
+        # Every spelling that finds a part. If several parts share a name, the first one gets it. Aliases override
+        # names, and ids override both.
         self._spelt = {_plain(part.name): key for key, part in reversed(self.items())}
         for alias, key in self.aliases.items():
             self._spelt[_plain(alias)] = key
@@ -182,7 +183,7 @@ class CatalogTable(ReadOnly[str, Part]):
         return isinstance(part, str) and _plain(part) in self._spelt
 
     def __getitem__(self, part: str) -> Part:
-        """Find a part by any spelling, such as "NDR" or "InfiniBand NDR", or name the nearest."""
+        """Return a part by any spelling, such as "NDR" or "InfiniBand NDR"; an error suggests similar names."""
         if part not in self:
             raise KeyError(near(part, [*self, *self.aliases], f"catalog.{self.name}"))
         return super().__getitem__(self._spelt[_plain(part)])
@@ -192,7 +193,7 @@ class CatalogTable(ReadOnly[str, Part]):
         return self[part] if part in self else default
 
     def compare(self, *parts: str) -> Comparison:
-        """Return these parts, or all, side by side; links by their rates one way and as their vendors quote them."""
+        """Return the named parts, or all, side by side; for links, only their rates per direction and as quoted."""
         chosen = [self[part] for part in parts] or list(self.values())
         names = dict.fromkeys(s.attribute for part in chosen for s in part.specs)
         rates = [name for name in ("scope", *RATES) if name in names]
@@ -216,13 +217,13 @@ def read_rows(path: Path) -> list[dict[str, str]]:
 
 
 def rows_of(name: str, beside: str) -> list[dict[str, str]]:
-    """Return the rows of a CSV table in the folder ``data`` beside a file."""
+    """Return the rows of a CSV table in the folder ``data`` next to the file ``beside``."""
     return read_rows(Path(beside).with_name("data") / name)
 
 
 @cache
 def data_rows(name: str) -> tuple[ReadOnly[str, str], ...]:
-    """Return the rows of a file of the catalog, read on first use."""
+    """Return the rows of a file of the catalog; it is read on first use."""
     return tuple(map(ReadOnly, read_rows(_DATA / f"{name}.csv")))
 
 
@@ -234,7 +235,7 @@ def table_names() -> tuple[str, ...]:
 
 @cache
 def load_table(name: str) -> CatalogTable:
-    """Return a table by name, read on first use."""
+    """Return a table by name; it is read on first use."""
     if name not in table_names():
         raise KeyError(near(name, table_names(), "the catalog"))
     return CatalogTable(name, map(Spec.from_row, data_rows(name)))

@@ -1,4 +1,4 @@
-"""The types of fabriclab: frozen dataclasses of arrays, SI inside."""
+"""The types that all packages share: frozen dataclasses of NumPy arrays, with SI units inside."""
 
 from fabriclab.core._arrays import (
     Flags,

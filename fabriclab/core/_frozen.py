@@ -1,4 +1,7 @@
-"""What cannot be changed: columns that fit each other, mappings, values that stay frozen when copied or pickled."""
+"""Building blocks of immutable types: columns of equal length, read-only mappings, and arrays that stay frozen.
+
+Arrays and mappings stay read-only when a value is copied or pickled.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ Item = TypeVar("Item")
 
 
 def column(value: Any, name: str) -> NDArray[Any]:
-    """Return ``value`` as an array of at least one axis; rows of different lengths are refused by name."""
+    """Return ``value`` as an array with at least one axis; rows of different lengths raise an error that names them."""
     try:
         return np.atleast_1d(value)
     except ValueError:
@@ -25,7 +28,7 @@ def column(value: Any, name: str) -> NDArray[Any]:
 
 
 def spread(columns: Mapping[str, Any], n: int | None = None) -> dict[str, NDArray[Any]]:
-    """Return columns broadcast together, or to ``n`` entries; those that do not fit are refused by name."""
+    """Broadcast columns together, or each to ``n`` entries; an error names the columns whose lengths do not fit."""
     arrays = {name: column(value, name) for name, value in columns.items()}
     try:
         shape: tuple[int, ...]
@@ -43,7 +46,7 @@ def spread(columns: Mapping[str, Any], n: int | None = None) -> dict[str, NDArra
 
 
 def check_pointer(ptr: NDArray[np.integer], entries: int, name: str) -> None:
-    """Refuse a row pointer that does not rise from 0 to the number of entries."""
+    """Raise an error unless a row pointer starts at 0, never decreases and ends at the number of entries."""
     if (
         ptr.ndim != 1
         or ptr.size < 1
@@ -57,16 +60,17 @@ def check_pointer(ptr: NDArray[np.integer], entries: int, name: str) -> None:
 
 
 def frozen(value: ArrayLike, dtype: DTypeLike, name: str = "an array") -> NDArray[Any]:
-    """Return ``value`` as a contiguous array whose memory nobody can write to; copied unless it is one.
+    """Return ``value`` as a contiguous array that nobody can write to; it is copied unless it already is such an array.
 
-    The memory is that of a ``bytes`` object: whoever owns an array can take its read-only flag back.
+    The memory belongs to a ``bytes`` object. A read-only flag alone would not do, because the owner of an array can
+    clear it again.
 
     Raises
     ------
     TypeError
-        If the values are no numbers.
+        If the values are not numbers.
     ValueError
-        If ``dtype`` is of whole numbers or of bool and cannot hold the values as they are.
+        If ``dtype`` is integer or bool and cannot represent the values exactly.
     """
     given, kind = column(value, name), np.dtype(dtype)
     wanted = {"i": f"whole numbers ({kind})", "b": "True or False"}.get(
@@ -83,7 +87,7 @@ def frozen(value: ArrayLike, dtype: DTypeLike, name: str = "an array") -> NDArra
 
 
 def _sealed(array: NDArray[Any]) -> NDArray[Any]:
-    """Return an array whose memory is that of a ``bytes`` object; a copy unless it is one."""
+    """Return the array with its memory in a ``bytes`` object; it is copied unless its memory is there already."""
     owner: Any = array
     while type(owner) is np.ndarray:
         owner = owner.base
@@ -91,7 +95,10 @@ def _sealed(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def freeze(value: Any, kinds: Mapping[str, Any]) -> None:
-    """Set the named fields of a frozen dataclass to frozen arrays of a dtype, texts (str) or a mapping (dict)."""
+    """Convert the named fields of a frozen dataclass to frozen arrays, tuples of texts or read-only dicts.
+
+    ``kinds`` gives the target of each field: a NumPy dtype, ``str`` or ``dict``.
+    """
     for name, kind in kinds.items():
         given = getattr(value, name)
         kept: object
@@ -105,14 +112,14 @@ def freeze(value: Any, kinds: Mapping[str, Any]) -> None:
 
 
 def check_shape(value: Any, names: Iterable[str], shape: tuple[int, ...]) -> None:
-    """Refuse a named field of another shape."""
+    """Raise an error if one of the named fields does not have this shape."""
     for name in names:
         if getattr(value, name).shape != shape:
             raise ValueError(f"{name} must have shape {shape}, got {getattr(value, name).shape}")
 
 
 def check_finite(value: Any, units: Mapping[str, str]) -> None:
-    """Refuse a named field with an entry that is negative or not finite."""
+    """Raise an error if one of the named fields has an entry that is negative or not finite."""
     for name, unit in units.items():
         column = getattr(value, name)
         wrong = ~(np.isfinite(column) & (column >= 0))
@@ -123,7 +130,7 @@ def check_finite(value: Any, units: Mapping[str, str]) -> None:
 def check_within(
     column: NDArray[Any], name: str, low: int, high: int = 2**31 - 1, hint: str = ""
 ) -> None:
-    """Refuse whole numbers outside ``low..high``."""
+    """Raise an error if a whole number lies outside ``low..high``."""
     wrong = column[(column < low) | (column > high)]
     if wrong.size:
         bound = f">= {low}" if high == 2**31 - 1 else f"within {low}..{high}"
@@ -131,9 +138,10 @@ def check_within(
 
 
 def si(value: ArrayLike, name: str, read: Callable[[units.Quantity, str], float]) -> NDArray[Any]:
-    """Return numbers, or one text with its unit, as an array of at least one axis; ``read`` knows unit and range.
+    """Convert numbers, or a single text with its unit, to a float array in SI units with at least one axis.
 
-    The range holds for numbers above 0: the type itself has a rule for 0, for less, and for what is not finite.
+    ``read`` parses the text and checks the range. It checks only finite numbers above 0, because each type has its own
+    rule for zero, for negative numbers and for what is not finite.
     """
     number: ArrayLike = read(value, name) if isinstance(value, str) else value
     array = frozen(number, np.float64, name)
@@ -147,7 +155,10 @@ def si(value: ArrayLike, name: str, read: Callable[[units.Quantity, str], float]
 def whole(
     value: ArrayLike, name: str, shape: tuple[int, ...], what: str, bound: int = 2**31
 ) -> NDArray[np.int64]:
-    """Return whole numbers below ``bound``, which are ``what``, of this shape (-1 for any length), or refuse them."""
+    """Return ``value`` as whole numbers of the given shape, where -1 stands for any length, or raise an error.
+
+    ``what`` says in the error what the numbers mean. With a ``bound`` below 2**31 each number must lie in 0..bound - 1.
+    """
     given = column(value, name)
     fits = given.ndim == len(shape) and all(
         n in (-1, found) for n, found in zip(shape, given.shape, strict=True)
@@ -163,7 +174,7 @@ def whole(
 
 
 def texts(value: Iterable[str], name: str) -> tuple[str, ...]:
-    """Return names as a tuple; a single text, which would fall into letters, is refused."""
+    """Return names as a tuple; a single text is refused, because it would fall apart into its letters."""
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise TypeError(
             f"{name} must be a sequence of texts such as [{str(value)!r:.80}], got {value!r:.80}"
@@ -172,7 +183,7 @@ def texts(value: Iterable[str], name: str) -> tuple[str, ...]:
 
 
 class ReadOnly(dict[Key, Item]):
-    """A dict that cannot be changed; it stays one in copies and pickles and is an object in JSON."""
+    """A dict that cannot be changed, not even after it was copied or pickled; JSON writes it as an object."""
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise TypeError("this mapping is read-only; make a dict of it, dict(...), and change that")
@@ -180,7 +191,7 @@ class ReadOnly(dict[Key, Item]):
     __setitem__ = __delitem__ = __ior__ = pop = popitem = clear = update = setdefault = _refuse
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle and copy as a plain dict and the attributes."""
+        """Pickle and copy the mapping as a plain dict together with its attributes."""
         return _restored, (type(self), dict(self), vars(self))
 
 
@@ -194,19 +205,22 @@ def _restored(
 
 
 class Value:
-    """Base of the frozen types: their arrays stay frozen in copies and pickles, and what was cached stays behind."""
+    """Base of the frozen types: copies and pickles keep their arrays frozen and leave cached properties behind."""
 
     def cut(self, **columns: NDArray[Any]) -> Self:
-        """Return one with these columns, cut from those of a checked one: they keep dtypes and are checked no more."""
+        """Return a value like this one with some columns replaced, without checking them again.
+
+        The new columns must be parts of columns that were checked already; they keep their dtypes.
+        """
         new = object.__new__(type(self))
         new.__setstate__({**self.__getstate__(), **columns})
         return new
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the fields of the dataclass."""
+        """Return the fields of the dataclass, without what was cached."""
         return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Set all fields."""
+        """Set all fields and freeze the arrays among them."""
         for name, item in state.items():
             object.__setattr__(self, name, _sealed(item) if isinstance(item, np.ndarray) else item)

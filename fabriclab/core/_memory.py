@@ -1,4 +1,4 @@
-"""Refuse what does not fit into memory before it is allocated."""
+"""Refuse a computation that does not fit into memory before anything is allocated."""
 
 import os
 from pathlib import Path
@@ -13,21 +13,21 @@ _CGROUP = Path("/sys/fs/cgroup")
 def check_memory(
     bytes_needed: float, what: str, advice: str, *, available: float | None = None
 ) -> None:
-    """Refuse ``what`` if it needs more memory than there is.
+    """Raise an error if ``what`` needs more memory than is available.
 
     Parameters
     ----------
     bytes_needed : float
-        Estimate of the peak. [B]
+        Estimated peak. [B]
     what, advice : str
-        What would be made, and what to do instead; both end up in the error.
+        What would be made, and what to do instead; both appear in the error.
     available : float, optional
-        Memory to count on, `available_memory` unless given. [B]
+        Memory that can be used, by default `available_memory`. [B]
 
     Raises
     ------
     TooLarge
-        With what is needed, what there is, and the advice.
+        With the memory needed, the memory available, and the advice.
     """
     there = available_memory() if available is None else available
     if bytes_needed > there:
@@ -36,9 +36,9 @@ def check_memory(
 
 
 def available_memory() -> float:
-    """Return the memory that can be had now [B]: of the machine and of the container; inf where nothing tells.
+    """Return the memory available now in the machine or the container, whichever is less [B]; inf if unknown.
 
-    The variable FABRICLAB_MEMORY (such as ``512 MiB``) sets a lower limit.
+    The environment variable FABRICLAB_MEMORY (such as ``512 MiB``) sets a lower limit.
     """
     limits = [_machine(), _container()]
     if os.environ.get(LIMIT):
@@ -47,19 +47,23 @@ def available_memory() -> float:
 
 
 def _machine() -> float:
+    """Return the memory that the machine has free, or, if unknown, all that it has; inf if neither is known [B]."""
     try:
         rows = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         return float(next(r.split()[1] for r in rows if r.startswith("MemAvailable:"))) * 1024
     except (OSError, StopIteration, ValueError):
         pass
-    try:  # no Linux: the memory built in stands for what is free
+    try:  # not Linux: take the installed memory, since the free memory is unknown
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, OSError, ValueError):
         return float("inf")
 
 
 def _container(root: Path = _CGROUP) -> float:
-    """Return limit minus what processes hold; files that the kernel caches are given back when needed."""
+    """Return the container's limit minus the memory of its processes [B]; inf without a container or a limit.
+
+    Files that the kernel caches do not count, because it gives them back when memory is needed.
+    """
     try:
         held = dict(
             r.split() for r in (root / "memory.stat").read_text(encoding="ascii").splitlines()

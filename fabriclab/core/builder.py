@@ -1,4 +1,4 @@
-"""FabricBuilder: nodes and cables collected as arrays, then made into a Fabric."""
+"""FabricBuilder: collect nodes and cables as arrays, then make a Fabric of them."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from fabriclab.core._frozen import check_within, frozen, si, spread, texts
 from fabriclab.core._memory import check_memory
 from fabriclab.core.fabric import LINK_ARRAYS, NODE_ARRAYS, Fabric
 
-_NODE_BYTES = 250  # peak of a build per node and per link, measured and rounded up; a test holds it
+# Peak memory of a build per node and per link, measured and rounded up; checked by a test. [B]
+_NODE_BYTES = 250
 _LINK_BYTES = 120
 
 
 def check_size(what: str, nodes: int, cables: int) -> None:
-    """Refuse a fabric of so many nodes and cables before anything is allocated, if memory does not do.
+    """Raise an error if a fabric of this size would not fit into memory, before anything is allocated.
 
     Raises
     ------
     TooLarge
-        With ``what`` it is, how much it needs, and how much there is.
+        With ``what`` would be built, the memory it needs, and the memory available.
     """
     needed = nodes * _NODE_BYTES + 2 * cables * _LINK_BYTES
     check_memory(
@@ -35,7 +36,7 @@ def check_size(what: str, nodes: int, cables: int) -> None:
 
 
 class FabricBuilder:
-    """Collect nodes and cables as arrays, then make a `Fabric`; used by all topology files.
+    """Collect nodes and cables as arrays, then make a `Fabric`; all topology files use it.
 
     Parameters
     ----------
@@ -63,7 +64,7 @@ class FabricBuilder:
         forwarding: ArrayLike = 0.0,
         **coord: ArrayLike,
     ) -> NDArray[np.int64]:
-        """Add ``n`` nodes of one kind with coordinates by name; return their numbers (n,).
+        """Add ``n`` nodes of one kind and return their numbers (n,); keyword arguments give their coordinates by name.
 
         ``forwarding`` is added to the delay of every link that ends at the node. [s]
         """
@@ -101,9 +102,9 @@ class FabricBuilder:
         medium: str = "board",
         length: ArrayLike = 0.0,
     ) -> None:
-        """Add cables between nodes ``a`` and ``b`` (broadcast together), each as two links.
+        """Add cables between nodes ``a`` and ``b`` (broadcast together); each becomes two links, one per direction.
 
-        One capacity, delay or length for all may be text with its unit. [B/s], [s], [m]
+        A capacity, delay or length that all cables share may be a text with its unit. [B/s], [s], [m]
         """
         ends = [frozen(a, np.int32, "a"), frozen(b, np.int32, "b")]
         for name, end in zip("ab", ends, strict=True):
@@ -134,7 +135,11 @@ class FabricBuilder:
         rail: ArrayLike,
         server: ArrayLike,
     ) -> Fabric:
-        """Return the `Fabric` with all that was added."""
+        """Return the `Fabric` of all nodes and cables added so far.
+
+        ``endpoint``, ``rail`` and ``server`` describe the ranks; ``family`` and ``asked`` are the name of the topology
+        and its arguments.
+        """
         if not self._nodes:
             raise ValueError("a fabric needs nodes; add some with add_nodes before build")
         column = {
@@ -145,6 +150,7 @@ class FabricBuilder:
         parts = {
             k: [np.zeros(0, t), *(block[k] for block in cables)] for k, t in LINK_ARRAYS.items()
         }
+        # Cable c becomes the links 2c and 2c + 1; the second one gets its ends swapped.
         link: dict[str, Any] = {k: np.repeat(np.concatenate(v), 2) for k, v in parts.items()}
         link["source"][1::2], link["target"][1::2] = (
             link["target"][0::2],

@@ -1,4 +1,4 @@
-"""Fabric: nodes, directed links and endpoints of a network, as read-only arrays."""
+"""Fabric: the nodes, directed links and endpoints of a network, as read-only arrays."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ LINK_ARRAYS = {
     "length": np.float64,
 }
 _END_ARRAYS = {"endpoint": np.int32, "rail": np.int32, "server": np.int32}
-_SHOWN = 100  # numbers that a text form has in full
+_SHOWN = 100  # up to so many numbers are written out in full
 
 
 @dataclass(frozen=True, eq=False)
 class Fabric(Value):
-    """A network of N nodes, L directed links and R endpoints (the ranks live there).
+    """A network of N nodes, L directed links and R endpoints; each endpoint is the node of one rank.
 
     Cable c is the links 2c and 2c + 1, so the reverse of link l is ``l ^ 1``. Node and link numbers
     never change: `without` sets capacities to 0 and keeps everything else.
@@ -52,43 +52,44 @@ class Fabric(Value):
     tier : (N,) int8
         Height above the endpoints (0).
     transit : (N,) bool
-        May traffic of others pass? False for GPUs and hosts.
+        Whether traffic between other nodes may pass through; False for GPUs and hosts.
     radix : (N,) int32
-        Ports that the node has; 0 where no limit is known.
+        Number of ports of the node; 0 where no limit is known.
     coord : (N, C) int32
-        Coordinates of the family, -1 where a coordinate does not apply.
+        Position of the node in its topology, -1 where a coordinate does not apply.
     coord_names : tuple of str
         Names of the C coordinates, such as ``("server", "local")``.
     source, target : (L,) int32
         Ends of each directed link.
     capacity : (L,) float64
-        Rate of the link in its direction. [B/s], >= 0 (0 is a failed link)
+        Rate of the link in its direction; 0 means that it has failed. [B/s], >= 0
     delay : (L,) float64
-        Propagation and the fixed forwarding time of the target. [s], >= 0
+        Propagation delay plus the fixed forwarding time of the target. [s], >= 0
     ports : (L,) int16
-        Ports that the link takes at each end (18 NVLinks are one link with 18).
+        Ports that the link occupies at each end (18 NVLinks are stored as one link with 18 ports).
     medium : (L,) int8
         Index into ``media``.
     length : (L,) float64
         Length of the cable, 0 on a board. [m], >= 0
     media : tuple of str
-        Names of the media.
+        Names of the media, such as ``("nvlink", "pcie")``.
     endpoint : (R,) int32
         Node of each rank, in rank order.
     rail, server : (R,) int32
         Rail and server of each rank.
     family, asked : str, mapping
-        Builder and its arguments.
+        Name of the topology, and the arguments it was built with.
 
     Attributes
     ----------
     call : str
-        Text that builds this fabric, changes included; empty if made by hand or by `dataclasses.replace`.
+        Python expression that builds this fabric, changes included; empty if it was made by hand or by
+        `dataclasses.replace`.
 
     Raises
     ------
     ValueError
-        If shapes disagree, a number is out of range, a cable joins a node to itself, or a node uses more
+        If shapes disagree, a number is out of range, a cable connects a node to itself, or a node uses more
         ports than its radix.
     """
 
@@ -131,6 +132,7 @@ class Fabric(Value):
         self._check_links()
 
     def _check_links(self) -> None:
+        """Raise an error for links, endpoints or ports that contradict each other."""
         there, back = (self.source[0::2], self.target[0::2]), (self.target[1::2], self.source[1::2])
         if not all(map(np.array_equal, there, back)):
             raise ValueError(
@@ -168,7 +170,7 @@ class Fabric(Value):
 
     @property
     def n_cables(self) -> int:
-        """Number of cables and on-board connections (two links each)."""
+        """Number of cables and on-board connections; each has two links."""
         return self.n_links // 2
 
     @property
@@ -185,7 +187,7 @@ class Fabric(Value):
 
     @cached_property
     def out(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Links by source node as compressed rows: pointer (N + 1,), link numbers (L,)."""
+        """Outgoing links of each node as compressed rows: row pointer (N + 1,) and link numbers (L,)."""
         order = np.argsort(self.source, kind="stable")
         return frozen(pointer(np.bincount(self.source, minlength=self.n_nodes)), np.int64), frozen(
             order, np.int64
@@ -193,13 +195,13 @@ class Fabric(Value):
 
     @cached_property
     def rank_of(self) -> NDArray[np.int64]:
-        """Rank that lives at each node, -1 where none does, (N,)."""
+        """Rank of each node, -1 where the node has none, (N,)."""
         ranks = np.full(self.n_nodes, -1)
         ranks[self.endpoint] = np.arange(self.n_ranks)
         return frozen(ranks, np.int64)
 
     def coordinate(self, name: str) -> NDArray[np.int64]:
-        """Return one coordinate of each node, -1 where it has none, (N,)."""
+        """Return one coordinate of every node, (N,); -1 where it does not apply or the fabric does not have it."""
         known = name in self.coord_names
         return (
             self.coord[:, self.coord_names.index(name)].astype(np.int64)
@@ -213,13 +215,13 @@ class Fabric(Value):
         return np.flatnonzero(self.kind == self.kinds.index(kind))
 
     def name(self, node: int) -> str:
-        """Return the name of a node: its kind and its coordinates, such as ``"gpu 3.5"``."""
+        """Return the name of a node, made of its kind and its coordinates, such as ``"gpu 3.5"``."""
         number = units.count(node, "node", 0, self.n_nodes - 1)
         where = ".".join(str(c) for c in self.coord[number] if c >= 0)
         return f"{self.kinds[self.kind[number]]} {where}".strip()
 
     def link_name(self, link: int) -> str:
-        """Return a link as ``"leaf 0.1 -> spine 3"``."""
+        """Return the name of a link, such as ``"leaf 0.1 -> spine 3"``."""
         number = units.count(link, "link", 0, self.n_links - 1)
         return f"{self.name(int(self.source[number]))} -> {self.name(int(self.target[number]))}"
 
@@ -231,7 +233,10 @@ class Fabric(Value):
         return np.flatnonzero((self.source == first) & (self.target == last))
 
     def with_capacity(self, links: ArrayLike, capacity: units.Quantity) -> Self:
-        """Return this fabric with another capacity on some links [B/s], such as a slow cable's two links."""
+        """Return a copy of this fabric in which the given links have another capacity [B/s].
+
+        To slow down a cable in both directions, give both of its links.
+        """
         number, value = (
             _numbers(links, "links", self.n_links),
             units.rate(capacity, "capacity", may_be_zero=True),
@@ -241,7 +246,10 @@ class Fabric(Value):
     def without(
         self, *, links: ArrayLike = (), cables: ArrayLike = (), nodes: ArrayLike = ()
     ) -> Self:
-        """Return this fabric with links, cables (both directions) or all links of nodes at capacity 0."""
+        """Return a copy of this fabric in which links, cables (both directions) or all links of nodes have failed.
+
+        A failed link stays in place with capacity 0.
+        """
         link, cable = (
             _numbers(links, "links", self.n_links),
             _numbers(cables, "cables", self.n_cables),
@@ -257,24 +265,29 @@ class Fabric(Value):
         )
 
     def _with(self, links: NDArray[np.int64], capacity: float, change: str) -> Self:
+        """Return a copy with another capacity on some links; ``change`` is the call that made it."""
         changed = self.capacity.copy()
         changed[links] = capacity
         return self.shown_as(self.call and f"{self.call}.{change}", capacity=changed)
 
     def shown_as(self, call: str, **fields: Any) -> Self:
-        """Return this fabric with other fields, which shows itself as the ``call`` that builds it."""
+        """Return a copy with other fields that shows itself as ``call``, the expression that builds it."""
         new = replace(self, **fields)
         object.__setattr__(new, "call", call)
         return new
 
     def summary(self) -> dict[str, int]:
-        """Return how many nodes of each kind, cables, ranks and servers there are."""
+        """Return the number of nodes of each kind, of cables, of ranks and of servers."""
         counts = {k: int(np.count_nonzero(self.kind == i)) for i, k in enumerate(self.kinds)}
         servers = int(np.unique(self.server[self.server >= 0]).size)
         return {**counts, "cables": self.n_cables, "ranks": self.n_ranks, "servers": servers}
 
     def to_networkx(self) -> Any:
-        """Return a networkx view: one edge per link with number, capacity, delay and ports, and what nodes are."""
+        """Return the fabric as a networkx graph with one edge per link.
+
+        An edge has the link's capacity, delay and ports, and its number as key. A node has its name, kind, tier,
+        transit and radix, and an endpoint also its server and rail.
+        """
         import networkx as nx
 
         graph = nx.MultiDiGraph()
@@ -294,7 +307,7 @@ class Fabric(Value):
         return graph
 
     def __repr__(self) -> str:
-        """Show the call that builds this fabric, or, where there is none, what it has."""
+        """Show the expression that builds this fabric; without one, the number of its nodes, cables and ranks."""
         if self.call:
             return self.call
         counts = [f"{n} {what}" for what, n in self.summary().items() if what != "servers"]
@@ -309,7 +322,7 @@ class Fabric(Value):
 
 
 def _numbers(value: ArrayLike, name: str, bound: int) -> NDArray[np.int64]:
-    """Return node, link or cable numbers in order, each once; a mask or a fraction is refused."""
+    """Return node, link or cable numbers, sorted and each once; a mask or a fraction is refused."""
     number = column(list(value) if isinstance(value, (Set, Iterator)) else value, name)
     if number.ndim > 1 or (number.size and number.dtype.kind not in "iu"):
         msg = (
@@ -321,7 +334,7 @@ def _numbers(value: ArrayLike, name: str, bound: int) -> NDArray[np.int64]:
 
 
 def _listed(number: NDArray[np.int64]) -> str:
-    """Return numbers as text that can be typed back; many without a pattern are cut, which no Python reads."""
+    """Return numbers as text that Python can read back, unless a long list without a pattern had to be shortened."""
     values = number.tolist()
     if number.size <= _SHOWN:
         return repr(values)

@@ -1,4 +1,4 @@
-"""Flows: bytes from node to node, with their order."""
+"""Flows: how many bytes go from which node to which, and in what order."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from fabriclab.core._frozen import (
 from fabriclab.core._memory import check_memory
 from fabriclab.errors import Deadlock
 
-_FLOW_BYTES = (
-    400  # peak of `expanded` per flow and per dependency, measured and rounded up; a test holds it
-)
+# Peak memory of `expanded` per flow and per dependency, measured and rounded up; checked by a test. [B]
+_FLOW_BYTES = 400
 _ROW_BYTES = 50
 
 
 @dataclass(frozen=True, eq=False)
 class Flows(Value):
-    """F flows. With one group and no repeat they form a graph: each starts when its own dependencies end.
+    """F flows, either as a graph or as a sequence of groups.
 
-    With several groups or a repeat they form a sequence: the groups run in order, each repetition after
-    the one before has ended in full (a barrier). Every group is then solved once and multiplied, so a
+    With a single group that is run once, the flows form a graph: each starts when the flows it depends on have ended.
+    With several groups, or one that repeats, they form a sequence: the groups run in order, and each repetition starts
+    when the one before has ended in full (a barrier). An engine then solves each group once and multiplies, so a
     ring of 65,536 ranks is 131,072 flows and not 8.6e9. `expanded` gives the same traffic as a graph.
 
     Parameters
@@ -45,21 +45,21 @@ class Flows(Value):
     source, target : (F,) int32
         Nodes. A flow of size 0 from a node to itself is a computation that takes its lag.
     size : (F,) float64
-        Bytes of one repetition. [B], >= 0
+        Bytes that the flow moves in one repetition. [B], >= 0
     start : (F,) float64
-        Earliest first byte, in a sequence counted from the start of the group. [s], >= 0
+        Earliest time of the first byte; in a sequence it counts from the start of the group. [s], >= 0
     lag : (F,) float64
-        Time between the last dependency and the first byte: software cost or computation. [s], >= 0
+        Time between the end of the last dependency and the first byte: software cost or computation. [s], >= 0
     after_ptr, after : (F + 1,) int64, (A,) int32
-        Compressed rows of the flows that must have ended first, within the same group.
+        Compressed rows: the flows that must have ended before each flow, all of them in its own group.
     weight : (F,) float64
-        Factor of the fair share. > 0
+        Weight of the flow when a link is shared fairly. > 0
     limit : (F,) float64
-        Highest rate that the source can give; inf where there is none. [B/s], > 0
+        Highest rate at which the source can send; inf if there is no limit. [B/s], > 0
     label, labels : (F,) int32, tuple of str
-        What each flow is, as an index into ``labels``.
+        What each flow is for, as an index into ``labels``.
     group, repeat : (F,) int32, (G,) int64
-        Group of each flow, in order, and how often each group is run. >= 1
+        Group of each flow, in order, and how often each group runs. >= 1
 
     Raises
     ------
@@ -98,9 +98,9 @@ class Flows(Value):
         group: ArrayLike = 0,
         repeat: ArrayLike = 1,
     ) -> Self:
-        """Return flows from columns that broadcast together; ``after`` is one list of flows per flow.
+        """Return flows from columns that are broadcast together; ``after`` has one list of flow numbers per flow.
 
-        One size, start, lag or limit for all may be text with its unit; a limit is inf or 1e6..1e14 B/s.
+        A size, start, lag or limit that all flows share may be a text with its unit. A limit is inf or 1e6..1e14 B/s.
         """
         given: dict[str, ArrayLike] = {
             "source": source,
@@ -138,6 +138,7 @@ class Flows(Value):
         self._check_ranges(n)
 
     def _check_ranges(self, n: int) -> None:
+        """Raise an error for the first column whose numbers or order are wrong."""
         if self.after_ptr.size != n + 1:
             raise ValueError(
                 f"after must have one row per flow ({n}), got {self.after_ptr.size - 1}"
@@ -174,7 +175,7 @@ class Flows(Value):
 
     @property
     def is_sequence(self) -> bool:
-        """Whether groups run one after another, with barriers."""
+        """Whether the groups run one after another, with barriers between them."""
         return bool(self.repeat.size > 1 or self.repeat[0] > 1)
 
     def of_group(self, g: int) -> slice:
@@ -184,12 +185,12 @@ class Flows(Value):
         )
 
     def order(self) -> Ints:
-        """Return the flows in an order in which each comes after its dependencies.
+        """Return the flow numbers sorted so that each flow comes after those it depends on.
 
         Raises
         ------
         Deadlock
-            If flows wait for each other in a cycle; the message names one.
+            If flows wait for each other in a cycle; the message names one such cycle.
         """
         rows = {
             f: self.after[a:b].tolist()
@@ -202,11 +203,13 @@ class Flows(Value):
             raise Deadlock(msg) from None
 
     def expanded(self) -> Self:
-        """Return the same traffic as one graph: every repetition written out, a barrier flow between them.
+        """Return the same traffic as one graph: every repetition is written out, and a barrier flow ends each.
 
-        A barrier is a flow of size 0 that waits for all flows of a repetition. A start, which counts from
-        the start of the group, becomes a flow of size 0 that ends so early that the lag ends then. Route the
-        result anew. Raises `TooLarge` without memory enough.
+        A barrier is a flow of size 0 that waits for all flows of a repetition. In a sequence a start counts from the
+        start of its group, which a graph does not know. So a start becomes a timer, a flow of size 0 that lasts until
+        only the lag is left to wait.
+
+        The flows are new ones, so they have to be routed again. Raises `TooLarge` if memory does not suffice.
         """
         times = self.repeat[self.group]
         flows = int(np.sum(times * (1 + (self.start > self.lag)))) + int(self.repeat.sum())
@@ -215,7 +218,7 @@ class Flows(Value):
         check_memory(
             flows * _FLOW_BYTES + entries * _ROW_BYTES, f"a graph of {flows} flows", advice
         )
-        # waits for, of which flow, lag, whether its bytes move
+        # For each new flow: the flows it waits for, the flow it is copied from, its lag, and whether it moves bytes.
         graph: list[tuple[list[int], int, float, bool]] = []
         for g, often in enumerate(self.repeat.tolist()):
             span = self.of_group(g)

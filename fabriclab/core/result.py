@@ -1,4 +1,4 @@
-"""Result: what was asked, what came out, how it was obtained; predicted, measured and published alike."""
+"""Result: the question, the answer and how it was obtained; one type for predicted, measured and published times."""
 
 import html
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ BUS_FACTORS: Mapping[str, tuple[float, float]] = {
 
 
 def bus_factor(what: str, n_ranks: int) -> float:
-    """Return busbw / algbw of a collective on ``n_ranks`` ranks.
+    """Return busbw / algbw of a collective on ``n_ranks`` ranks, the factor that nccl-tests uses.
 
     Examples
     --------
@@ -43,38 +43,39 @@ def bus_factor(what: str, n_ranks: int) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Result(Value):
-    """A time for each of one or more sizes, with how it was obtained.
+    """One time for each of one or more message sizes, together with how it was obtained.
 
     Parameters
     ----------
     what : str
         The collective or experiment: a key of `BUS_FACTORS`.
     obtained : str
-        ``predicted``, ``measured`` (here, now), ``published`` or ``stored`` (measured elsewhere, kept
+        ``predicted``, ``measured`` (here and now), ``published`` or ``stored`` (measured elsewhere and kept
         for machines that cannot measure).
     size : array_like, shape (K,)
-        Message sizes in the sense of nccl-tests. [B], >= 0
+        Message sizes as nccl-tests counts them. [B], >= 0
     time : array_like, shape (K,)
-        Typical time of each size. [s], > 0
+        Typical time for each size. [s], > 0, or >= 0 if predicted
     n_ranks : int
         Ranks that took part.
     low, high : array_like, shape (K,), optional
         Spread of the time: minimum and 99th percentile of the rounds, or an error band. [s]
     samples : array_like, shape (K, M), optional
-        Time of every kept round (for collectives the maximum over ranks). [s]
+        Time of every round that was kept (for collectives the maximum over ranks). [s]
     asked : mapping
         The question: system, algorithm, transport, rounds and so on.
     how : str
-        One sentence on how the numbers came about.
+        One sentence that says how the numbers were obtained.
     source : str
-        Who measured or published it; a published result must have one.
+        Who measured or published it; a published or stored result must have one.
     notes : tuple of str
         What a reader must know, such as "the machine was shared".
 
     Raises
     ------
     ValueError
-        If shapes differ, a time is not positive, or a published result has no source.
+        If shapes differ, a time is not positive (0 is allowed in a prediction), or a published or stored
+        result has no source.
     """
 
     what: str
@@ -131,12 +132,12 @@ class Result(Value):
 
     @property
     def busbw(self) -> NDArray[np.float64]:
-        """Bus bandwidth, algbw times the factor of the collective [B/s], shape (K,); 0 where one rank is alone."""
+        """Bus bandwidth, algbw times `bus_factor` [B/s], shape (K,); 0 where that factor is 0, as for one rank."""
         factor = bus_factor(self.what, self.n_ranks)
         return self.algbw * factor if factor else np.zeros(self.size.shape)
 
     def at(self, size: float | str) -> float:
-        """Return the time [s] of one of the sizes; another size is an error, nothing is extrapolated."""
+        """Return the time [s] for one of the sizes; any other size is an error, because nothing is extrapolated."""
         hit = np.flatnonzero(np.isclose(self.size, units.size(size), rtol=1e-9, atol=0))
         if not hit.size:
             known = ", ".join(units.format_size(s) for s in self.size[:8])
@@ -149,7 +150,7 @@ class Result(Value):
         return f"{self.what.replace('_', '-')}, {self.obtained}{ranks}"
 
     def __repr__(self) -> str:
-        """Show kind, sizes and typical figure in one line."""
+        """Show the kind and the sizes, and time and bus bandwidth of the size where the latter is highest."""
         sizes = (
             units.format_size(self.size[0]) if self.size.size == 1 else f"{self.size.size} sizes"
         )

@@ -1,7 +1,7 @@
-"""Routes: which links each flow uses, with which part of its bytes and of its rate.
+"""Routes: the links that each flow uses, with the part of its bytes and of its rate on each.
 
-What an engine takes besides is Changes of capacity while traffic runs, and what it gives is the Timeline: when each
-flow ran, and what each link carried.
+Two more types belong to an engine. Changes of link capacities while traffic runs are one of its inputs. The Timeline
+is its output: when each flow ran, and how many bytes each link carried.
 """
 
 from dataclasses import dataclass
@@ -33,10 +33,10 @@ _KINDS = ("path", "spray", "tree")
 
 @dataclass(frozen=True, eq=False)
 class Routes(Value):
-    """Compressed rows of link numbers; row r belongs to flow ``flow[r]``.
+    """Routes of flows as compressed rows of link numbers; row r belongs to flow ``flow[r]``.
 
-    Several rows of one flow are subflows: each moves ``share`` of the flow's bytes at its own rate,
-    and the flow ends with the last.
+    Several rows of one flow are its subflows: each moves ``share`` of the flow's bytes at its own rate,
+    and the flow ends when the last of them ends.
 
     Parameters
     ----------
@@ -51,11 +51,11 @@ class Routes(Value):
     share : (R,) float64
         Part of the flow's bytes that the row moves; the rows of a flow sum to 1.
     delay : (R,) float64
-        Time from the last byte sent to the last byte arrived. [s]
+        Time from the moment the last byte is sent to the moment it arrives. [s]
     kind : (R,) int8
         `PATH`, `SPRAY` or `TREE`.
     adaptive : (R,) bool
-        Marks the rows of a flow among which an engine chooses.
+        True for the rows of a flow among which the engine chooses while it runs.
 
     Raises
     ------
@@ -109,11 +109,11 @@ class Routes(Value):
         return int(self.ptr.size - 1)
 
     def row(self, r: int) -> Ids:
-        """Return the links of row ``r``."""
+        """Return the link numbers of row ``r``."""
         return self.link[self.ptr[r] : self.ptr[r + 1]]
 
     def of_rows(self, rows: NDArray[np.integer], **columns: NDArray[Any]) -> Self:
-        """Return some of the rows, with these columns in place of theirs; as in `cut`, they are checked no more."""
+        """Return some of the rows, with the given columns replaced; as in `cut`, nothing is checked again."""
         lengths = np.diff(self.ptr)[rows]
         entries = expand(self.ptr[rows], lengths)
         kept = {
@@ -124,20 +124,21 @@ class Routes(Value):
         return self.cut(**kept | columns)
 
     def hops(self) -> Floats:
-        """Return the links that each row crosses, in the mean over its paths, (R,)."""
+        """Return the number of links that each row crosses, averaged over the paths of a spray, (R,)."""
         return np.bincount(rows_of(self.ptr), weights=self.use, minlength=self.n_rows).astype(
             np.float64
         )
 
     def link_bytes(self, flows: Flows, n_links: int) -> Floats:
-        """Return the bytes that all flows (with their repeats) put on each link, (n_links,)."""
+        """Return the bytes that all flows, repetitions included, put on each link, (n_links,)."""
+        # Bytes of row r: size x repetitions of its flow x share; each entry's link carries its use of them.
         moved = (flows.size * flows.repeat[flows.group])[self.flow] * self.share
         return np.bincount(self.link, moved[rows_of(self.ptr)] * self.use, n_links).astype(
             np.float64
         )
 
     def __repr__(self) -> str:
-        """Show how many rows of which kind there are."""
+        """Show the number of rows of each kind."""
         kinds = ", ".join(
             f"{np.count_nonzero(self.kind == k)} {n}"
             for k, n in enumerate(_KINDS)
@@ -148,14 +149,14 @@ class Routes(Value):
 
 @dataclass(frozen=True, eq=False)
 class Changes(Value):
-    """At ``time[i]`` link ``link[i]`` gets ``capacity[i]``; kept in order of time.
+    """Changes of link capacities during a run: at ``time[i]`` link ``link[i]`` gets ``capacity[i]``; sorted by time.
 
-    One time and one capacity for all may be given as text with a unit.
+    A time or capacity that all changes share may be a text with its unit.
 
     Parameters
     ----------
     time : (M,) float64
-        [s], >= 0
+        When the capacity changes. [s], >= 0
     link : (M,) int32
         Link number.
     capacity : (M,) float64
@@ -166,7 +167,7 @@ class Changes(Value):
     ValueError
         If shapes disagree or a number is out of its range.
     TypeError
-        If a column is no array of numbers.
+        If a column is not an array of numbers.
     """
 
     time: Floats
@@ -174,7 +175,7 @@ class Changes(Value):
     capacity: Floats
 
     def __post_init__(self) -> None:
-        """Broadcast, check, sort by time (stable: of two changes at one time the later one holds)."""
+        """Broadcast, sort by time (stable: of two changes at the same time the one given later holds) and check."""
         kinds = {"time": np.float64, "link": np.int32, "capacity": np.float64}
         time = si(self.time, "time", units.time)
         capacity = si(self.capacity, "capacity", partial(units.rate, may_be_zero=True))
@@ -188,27 +189,27 @@ class Changes(Value):
         check_within(self.link, "link", 0)
 
     def __repr__(self) -> str:
-        """Show how many changes there are and when."""
+        """Show the number of changes and the time they span."""
         span = f" from {self.time[0]:g} s to {self.time[-1]:g} s" if self.time.size else ""
         return f"<Changes: {self.time.size}{span}>"
 
 
 @dataclass(frozen=True, eq=False)
 class Timeline(Value):
-    """What an engine found.
+    """Result of an engine: when each flow ran, and how many bytes each link carried.
 
     Parameters
     ----------
     start, finish : (F,) float64
-        First byte sent and last byte arrived; of a repeated group its first repetition. [s]
+        When the first byte is sent and when the last one arrives; for a repeated group, in its first repetition. [s]
     link_bytes : (L,) float64
         Bytes that each link carried in the whole run. [B]
     group_start, period : (G,) float64
-        Start of each group and the length of one of its repetitions. [s]
+        Start of each group and the duration of one of its repetitions. [s]
     repeat : (G,) int64
         Repetitions of each group.
     engine : str
-        Which engine ran.
+        Name of the engine that ran.
 
     Raises
     ------
@@ -225,7 +226,7 @@ class Timeline(Value):
     engine: str
 
     def __post_init__(self) -> None:
-        """Freeze the arrays and check them."""
+        """Freeze the arrays and check shapes and order of times."""
         freeze(
             self,
             dict.fromkeys(("start", "finish", "link_bytes", "group_start", "period"), np.float64),
@@ -245,12 +246,12 @@ class Timeline(Value):
         return float(np.max(self.group_start + self.period * self.repeat, initial=0.0))
 
     def utilisation(self, capacity: Floats) -> Floats:
-        """Return the mean load of each link as a part of its ``capacity`` (L,), over the whole run."""
+        """Return the mean load of each link over the whole run, as a fraction of its ``capacity`` (L,)."""
         possible = np.asarray(capacity) * self.end
         return np.divide(
             self.link_bytes, possible, out=np.zeros_like(self.link_bytes), where=possible > 0
         )
 
     def __repr__(self) -> str:
-        """Show the engine, the number of flows and the end."""
+        """Show the engine, the number of flows and the end of the run."""
         return f"<Timeline {self.engine}: {self.start.size} flows end at {units.format_time(self.end)}>"

@@ -1,4 +1,4 @@
-"""Save and load any type of this folder: npz without pickles, with format and version, written atomically."""
+"""Save and load the types of `fabriclab.core` as npz files without pickles, with format and version, atomically."""
 
 import dataclasses
 import io
@@ -19,7 +19,7 @@ _TYPES = ("Fabric", "Routes", "Flows", "Changes", "Timeline", "Result", "Schedul
 
 
 def write_atomic(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write ``data`` so that a reader sees the old file or the new one, never a part."""
+    """Write ``data`` atomically: a reader sees the old file or the new one, never a part of it."""
     goal = Path(path)
     part = goal.with_name(f".{goal.name}.{secrets.token_hex(8)}")
     try:
@@ -34,12 +34,12 @@ def write_atomic(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 def save(value: Any, path: str | os.PathLike[str]) -> None:
-    """Write a value of `fabriclab.core` to ``path``.
+    """Write a value of `fabriclab.core` to the file ``path``.
 
     Raises
     ------
     TypeError
-        If the value is of another type, or a mapping in it has a key that is no text.
+        If the value has another type, or a mapping in it has a key that is not text.
     """
     arrays: dict[str, Any] = {}
     header = json.dumps({"format": FORMAT, "version": VERSION, "value": _pack(value, arrays)})
@@ -49,6 +49,7 @@ def save(value: Any, path: str | os.PathLike[str]) -> None:
 
 
 def _pack(value: Any, arrays: dict[str, Any]) -> Any:
+    """Return a value as nested JSON; its arrays go into ``arrays`` and are replaced by their keys."""
     name = type(value).__name__
     if isinstance(value, np.ndarray):
         key = f"a{len(arrays)}"
@@ -72,15 +73,15 @@ def _pack(value: Any, arrays: dict[str, Any]) -> Any:
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read a value that `save` wrote.
+    """Read a value that `save` wrote and return it.
 
     Raises
     ------
     FileFormat
-        If the file is broken, of another kind, or newer than this version.
+        If the file is damaged, of another format, or newer than this version of the library.
     """
     name, data = os.fspath(path), Path(path).read_bytes()
-    # A damaged archive fails in many ways (zip, zlib, npy header, json): all mean the same to the reader.
+    # A damaged archive fails in many ways (zip, zlib, npy header, json), and all mean the same to the caller.
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as file:
             header = dict(json.loads(str(file["header"])))
@@ -100,6 +101,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def _unpack(tree: dict[str, Any], arrays: dict[str, Any]) -> Any:
+    """Return the value that `_pack` described."""
     if "array" in tree:
         return arrays[tree["array"]]
     if "items" in tree:

@@ -1,4 +1,4 @@
-"""Schedule: what a collective does, without a network, in groups of transfers that may run at once."""
+"""Schedule: the transfers of a collective, without a network, in groups of transfers that may run at once."""
 
 from __future__ import annotations
 
@@ -18,25 +18,28 @@ from fabriclab.core._memory import check_memory
 
 @dataclass(frozen=True, eq=False)
 class StepGroup(Value):
-    """T transfers that may run at once, ``repeat`` times in order.
+    """T transfers that may run at once, repeated ``repeat`` times in order.
 
     Transfer i moves the blocks ``first[i]``, ..., ``first[i] + count[i] - 1`` (modulo the number of
-    blocks) of segment ``segment[i]`` from ``source[i]`` to ``target[i]``, and adds them there where
-    ``reduce[i]``. In repetition k every block number is moved on by ``k * shift``, so a ring is one group;
-    with ``window`` it stays among the ``window`` blocks where it began, so rings over parts of the array are too.
+    blocks) of segment ``segment[i]`` from ``source[i]`` to ``target[i]``. It adds them to the target's blocks where
+    ``reduce[i]`` is True and replaces those blocks otherwise.
+
+    In repetition k every block number is increased by ``k * shift``, so one group describes a whole ring. With
+    ``window`` the numbers wrap around within the ``window`` blocks in which they started, so one group also describes
+    rings that each work on a part of the array.
 
     Parameters
     ----------
     source, target, first, count, segment : (T,) int32
-        Participants and blocks.
+        Participants, first block, number of blocks and segment of each transfer.
     reduce : (T,) bool
-        Add at the target (True) or replace (False).
+        Whether the target adds the blocks (True) or replaces its own (False).
     repeat : int
         Repetitions. >= 1
     shift : int
-        Blocks by which all transfers move on per repetition.
+        Number of blocks by which every transfer advances per repetition.
     window : int
-        Blocks among which they go round, 0 for all; it divides their number. >= 0
+        Number of blocks within which block numbers wrap around, 0 for all; it divides the number of blocks. >= 0
     """
 
     source: Ids
@@ -63,7 +66,7 @@ class StepGroup(Value):
         shift: int = 0,
         window: int = 0,
     ) -> Self:
-        """Return a group from columns that broadcast together."""
+        """Return a group from columns that are broadcast together."""
         given = {
             "source": source,
             "target": target,
@@ -75,7 +78,7 @@ class StepGroup(Value):
 
     @classmethod
     def together(cls, groups: Sequence[Self], segments: ArrayLike = 0) -> Self:
-        """Return the transfers of several groups as one step, each group for its own segment."""
+        """Merge several groups into one step; ``segments`` gives the segment of each group's transfers."""
         columns: dict[str, Any] = {}
         for name in ("source", "target", "first", "count", "reduce"):
             columns[name] = np.concatenate([getattr(group, name) for group in groups])
@@ -95,11 +98,11 @@ class StepGroup(Value):
 
     @property
     def n_transfers(self) -> int:
-        """Transfers of one repetition."""
+        """Number of transfers in one repetition."""
         return int(self.source.size)
 
     def steps(self, n_blocks: int) -> Iterator[Self]:
-        """Yield the repetitions one by one, each as a group without repeat."""
+        """Yield the repetitions one by one, each as a group that runs once."""
         window = self.window or n_blocks
         start = self.first // window * window
         for k in range(self.repeat):
@@ -108,7 +111,10 @@ class StepGroup(Value):
 
 
 def check_group(g: int, group: StepGroup, people: int, blocks: int, segments: int) -> None:
-    """Refuse a transfer of group ``g`` between participants or of blocks that do not exist, or one that clashes."""
+    """Raise an error if a transfer of group ``g`` names something that does not exist, or if two transfers clash.
+
+    Checked are participants, blocks, segments and the window; a clash is described in `_check_writes`.
+    """
     for name, n in (
         ("source", people),
         ("target", people),
@@ -125,16 +131,17 @@ def check_group(g: int, group: StepGroup, people: int, blocks: int, segments: in
 
 
 def _check_writes(g: int, group: StepGroup, blocks: int, segments: int) -> None:
-    """Refuse a copy into a block to which another transfer of the step writes.
+    """Raise an error if a transfer copies into a block that another transfer of the same step writes to.
 
-    A transfer is one interval of blocks, two where it passes the last block; in order of their starts, an
-    interval meets an earlier one that ends after its start.
+    A transfer writes one interval of blocks, or two where it wraps around after the last block. With the intervals
+    sorted by their starts, one overlaps an earlier one exactly if some earlier interval ends after it starts.
     """
     place = group.target.astype(np.int64) * segments + group.segment
     if np.all(group.reduce) or np.all(np.diff(np.sort(place))):
         return
 
-    # Block b of place p has the number p * (blocks + 1) + b; what passes the last block goes on at block 0.
+    # A place is one segment of one participant. Block b of place p gets the number p * (blocks + 1) + b, so that
+    # intervals of different places never meet. An interval that passes the last block continues at block 0.
     end = group.first + group.count.astype(np.int64)
     over = end > blocks
     base = np.append(place, place[over]) * (blocks + 1)
@@ -146,7 +153,7 @@ def _check_writes(g: int, group: StepGroup, blocks: int, segments: int) -> None:
     stop = stop[order]
     copy = copy[order]
 
-    # The latest end of all intervals before each one, and of those before it that copy.
+    # For each interval: the latest end of all earlier intervals, and of the earlier ones that copy.
     latest = np.maximum.accumulate(np.append(-1, stop[:-1]))
     copied = np.maximum.accumulate(np.append(-1, np.where(copy, stop, -1)[:-1]))
     hit = np.flatnonzero((start < copied) | (copy & (start < latest)))
@@ -159,13 +166,14 @@ def _check_writes(g: int, group: StepGroup, blocks: int, segments: int) -> None:
 
 
 _MOST_SEGMENTS = 2**16
-# Peak of `segmented` per step group and per transfer, pipelined or not, measured and rounded up; a test holds it.
+# Peak memory of `segmented` per step group and per transfer, pipelined or not; measured and rounded up, checked by
+# a test. [B]
 _BYTES = {False: (400, 6), True: (1300, 25)}
 
 
 @dataclass(frozen=True, eq=False)
 class Schedule(Value):
-    """Step groups among participants that together do one collective.
+    """A collective as groups of transfers between participants, run in order.
 
     The array of a collective has ``n_blocks`` blocks of (nearly) equal length, each cut into
     ``segments``. For collectives with a block per rank, block r belongs to rank r.
@@ -173,28 +181,29 @@ class Schedule(Value):
     Parameters
     ----------
     collective, algorithm : str
-        What is done, and how.
+        Names of the collective and of its algorithm.
     n_ranks : int
-        Ranks, the first participants. >= 1
+        Number of ranks; they are the first participants. >= 1
     n_blocks : int
-        Blocks of the array. >= 1
+        Number of blocks of the array. >= 1
     groups : tuple of StepGroup
-        Run in order.
+        Groups, run in order.
     segments : int
-        Parts of each block that go their way one after another. >= 1
+        Number of parts into which each block is cut and which are sent one after another. >= 1
     n_switches : int
-        Participants after the ranks, that add but hold no result.
+        Number of participants that come after the ranks and add, but keep no result. >= 0
     root : int
         Root rank, where the collective has one.
     parts : (n_blocks,) or (1,) float64, optional
-        Size of each block, or of every block, as a part of the size that nccl-tests counts; 1 / n_blocks unless
-        given. In an all-to-all every rank has an array of that size, and with skew its blocks differ.
+        Size of each block, or one size for all, as a fraction of the size that nccl-tests counts; 1 / n_blocks
+        by default. In an all-to-all every rank has an array of that size; if it is skewed, its blocks differ in size.
 
     Raises
     ------
     ValueError
-        If a transfer names a participant, block or segment that does not exist, or sends to itself, if a
-        step copies into a block that another of its transfers writes to, or if blocks of several sizes are shifted.
+        If a transfer names a participant, block or segment that does not exist, if a participant sends to itself,
+        if a step copies into a block that another of its transfers writes to, or if a repeated group shifts
+        blocks of different sizes.
     """
 
     collective: str
@@ -227,21 +236,21 @@ class Schedule(Value):
 
     @property
     def n_participants(self) -> int:
-        """Ranks and switches."""
+        """Number of ranks and switches together."""
         return self.n_ranks + self.n_switches
 
     @property
     def n_steps(self) -> int:
-        """Steps, each repetition counted."""
+        """Number of steps, each repetition counted."""
         return sum(g.repeat for g in self.groups)
 
     def steps(self) -> Iterator[StepGroup]:
-        """Yield every step as a group without repeat."""
+        """Yield every step as a group that runs once."""
         for group in self.groups:
             yield from group.steps(self.n_blocks)
 
     def block_name(self, block: int, segment: int = 0, count: int = 1) -> str:
-        """Return how a block is written, or several that follow each other (modulo the number of blocks).
+        """Return how a block, or ``count`` consecutive blocks (modulo the number of blocks), are written in texts.
 
         Examples
         --------
@@ -254,22 +263,24 @@ class Schedule(Value):
         return f"{block}{part}{last}"
 
     def sent(self) -> NDArray[np.float64]:
-        """Return the part of the array that each participant sends in all steps, (participants,)."""
+        """Return the bytes that each participant sends in all steps, as a fraction of the size, (participants,)."""
         return self._volume("source")
 
     def received(self) -> NDArray[np.float64]:
-        """Return the part of the array that each participant receives in all steps, (participants,)."""
+        """Return the bytes that each participant receives in all steps, as a fraction of the size, (participants,)."""
         return self._volume("target")
 
     def _volume(self, end: str) -> NDArray[np.float64]:
+        """Return the sum over all steps of what each participant moves as ``end`` (source or target)."""
         total = np.zeros(self.n_participants)
         for g in self.groups:
             np.add.at(total, getattr(g, end), self.moved(g) * g.repeat)
         return total
 
     def moved(self, group: StepGroup) -> NDArray[np.float64]:
-        """Return the part of the size that each transfer of a group moves in one repetition, (T,)."""
+        """Return the bytes that each transfer of a group moves in one repetition, as a fraction of the size, (T,)."""
         if self.parts is not None and self.parts.size > 1:
+            # Transfer i moves the blocks first[i] .. end[i] - 1; `_edge` has their sizes summed up.
             end = group.first + group.count.astype(np.int64)
             return np.subtract(self._edge[end], self._edge[group.first]) / self.segments
         part = 1 / self.n_blocks if self.parts is None else self.parts[0]
@@ -277,7 +288,7 @@ class Schedule(Value):
 
     @cached_property
     def _edge(self) -> NDArray[np.float64]:
-        """Where each block begins if the blocks follow each other twice."""
+        """Start of each block if the array is written twice in a row, for intervals that wrap around."""
         return np.append(0.0, np.cumsum(np.tile(self.parts if self.parts is not None else 0.0, 2)))
 
     def segmented(self, segments: int, *, pipelined: bool = False) -> Self:
@@ -291,7 +302,13 @@ class Schedule(Value):
             False: each segment goes through all steps before the next begins, as in a library with
             small staging buffers. True: segment s starts s steps later, so that steps overlap; every
             step is then written out.
-            Raises `TooLarge` without memory enough for them.
+
+        Raises
+        ------
+        ValueError
+            If the schedule has segments already.
+        TooLarge
+            If memory does not suffice for all steps.
         """
         n = units.count(segments, "segments", 1, _MOST_SEGMENTS)
         pipelined = units.flag(pipelined, "pipelined")
@@ -331,7 +348,7 @@ class Schedule(Value):
         return groups
 
     def _pipelined(self, n: int) -> list[StepGroup]:
-        """Return the steps of ``n`` segments, of which segment s does its step t - s at time t."""
+        """Return the steps of a pipeline of ``n`` segments: at time t segment s does its step t - s."""
         steps = list(self.steps())
         if not steps:
             return []
@@ -347,7 +364,7 @@ class Schedule(Value):
         return f"<Schedule {self.collective} {self.algorithm}: {self.n_ranks} ranks, {self.n_steps} steps>"
 
     def draw(self, first: int = 0) -> str:
-        """Return the steps as text, numbered from ``first``; long ones are cut with a count."""
+        """Return the steps as text, numbered from ``first``; long ones are cut, with the number of what is left out."""
         lines = [repr(self)]
         for number, step in enumerate(self.steps()):
             if number == 64:

@@ -1,4 +1,4 @@
-"""Spec: one fact about a part, with its unit as quoted, its value in SI and the evidence for it."""
+"""Spec: one fact about a part, with the unit its source uses, its value in SI and the evidence for it."""
 
 import html
 import math
@@ -18,7 +18,7 @@ DIRECTIONS = (
     "aggregate_bidirectional_sum",
     "unstated",
 )
-# Units that tables quote and the parser at the door does not take.
+# Units that tables quote but `units.parse` does not accept.
 _EXTRA = {
     "ns/m": 1e-9,
     "GBd": 1e9,
@@ -31,10 +31,10 @@ _REMARK = re.compile(r" (?:per|of) .*| \(.*\)")
 
 
 def si_factor(unit: str) -> float | None:
-    """Return the factor from a quoted unit to SI; 1 for a count, None for what is no SI quantity.
+    """Return the factor from a quoted unit to SI: 1 for a count, None if the unit has no SI value here.
 
-    Remarks after the unit are left out. Transfers per second and decibels have no SI value here:
-    "GT/s per lane" is no rate of bytes.
+    Remarks after the unit are ignored. Transfers per second and decibels have no SI value:
+    "GT/s per lane" is not a rate of bytes.
 
     Examples
     --------
@@ -49,29 +49,29 @@ def si_factor(unit: str) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """One attribute of one part as its source quotes it, and in SI.
+    """One attribute of one part, as its source quotes it and in SI.
 
-    Signalled, encoded and achievable rates of a link are three Specs.
+    Signalled, encoded and achievable rate of a link are three separate Specs.
 
     Parameters
     ----------
     id, name, attribute : str
-        Short name of the part, its name for people, and what is told of it.
+        Short name of the part, its name for people, and which of its properties this is.
     value : float or str
-        As quoted; a range or a word stays text.
+        Value as quoted; a range or a word stays text.
     unit, direction : str
-        Unit as quoted; one of `DIRECTIONS`: a sum of both directions is halved for ``si``.
+        Unit as quoted, and one of `DIRECTIONS`; a sum of both directions is halved for ``si``.
     kind : str
         One of `KINDS`. Those of `EVIDENCE` need a source, an estimate needs a note.
     source, date, confidence, licence, note : str
-        Keys of the table of sources joined by "+", or a citation; its date; A (read there), B (second
-        hand) or C (from memory); terms of use; remarks.
+        Keys of the table of sources joined by "+", or a citation; its date; A (read in the source), B (second
+        hand) or C (recalled, not confirmed by a source); terms of use; remarks.
 
     Attributes
     ----------
     si : float or None
         Value per direction in B, s, B/s, m, W, FLOP/s, USD or a count; None for text and for units
-        that are no SI quantity.
+        without an SI value.
 
     Raises
     ------
@@ -94,7 +94,7 @@ class Spec:
     si: float | None = field(init=False)
 
     def __post_init__(self) -> None:
-        """Check the laws of evidence and work out the SI value."""
+        """Check kind, direction, confidence and evidence, and compute the SI value."""
         factor, number = (
             si_factor(self.unit),
             None if isinstance(self.value, str) else float(self.value),
@@ -124,7 +124,7 @@ class Spec:
 
     @classmethod
     def from_row(cls, row: Mapping[str, str]) -> "Spec":
-        """Return the Spec of a row of text cells; a value that is no number stays text."""
+        """Return the Spec of a table row whose cells are text; a value that is not a number stays text."""
         cells = {f.name: row[f.name] for f in fields(cls) if f.init and f.name in row}
         value: float | str
         try:
@@ -135,7 +135,10 @@ class Spec:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Least and largest value of a range such as "14-18", alike for one number; in SI, or as quoted without it."""
+        """Least and largest value of a range such as "14-18"; both are equal for a single number.
+
+        In SI and per direction; a unit without an SI value is kept as quoted.
+        """
         told = self.value.split("-") if isinstance(self.value, str) else [self.value]
         try:
             numbers = [float(x) * (si_factor(self.unit) or 1.0) for x in told]
@@ -147,13 +150,13 @@ class Spec:
 
     @property
     def evidence(self) -> str:
-        """Kind, and "not confirmed" where the value, or a part of it, stands from memory."""
+        """Kind of evidence, with "not confirmed" added if any part of the value is recalled, not read in a source."""
         weak = self.confidence == "C" or "memory" in self.source.split("+")
         return f"{self.kind}, not confirmed" if weak else self.kind
 
     @property
     def quoted(self) -> str:
-        """Value and unit as the source gives them."""
+        """Value and unit as the source writes them."""
         digits = {str: "", int: ","}.get(type(self.value), ",.7g")
         value = f"{self.value:{digits}}"
         return value if self.unit in ("text", "formula") else f"{value} {self.unit}"
@@ -169,7 +172,7 @@ class Spec:
 
 
 def html_table(specs: Iterable[Spec], caption: str) -> str:
-    """Return Specs as a small HTML table with value as quoted, evidence, source, its date, and note."""
+    """Return Specs as a small HTML table with the value as quoted, its evidence, source, date and note."""
     head = (
         "id",
         "name",

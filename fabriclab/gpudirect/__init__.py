@@ -1,4 +1,4 @@
-"""Inside the server: paths of a transfer by each mechanism, rates of PCIe, and what a server tells of itself."""
+"""Transfers inside a server: their paths by each mechanism, the rates of PCIe, and what tools report about a server."""
 
 from fabriclab.gpudirect.copies import Move, pcie_part
 from fabriclab.gpudirect.paths import MECHANISMS, Path, calls, misplaced, path, published, register

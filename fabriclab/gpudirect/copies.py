@@ -1,6 +1,6 @@
-"""One copy inside a server: over which parts it goes, how fast, and what it costs to start.
+"""One copy inside a server: the parts it crosses, its rate, and the time it takes to start.
 
-What of a PCIe link is payload is arithmetic of packets and of the small packets that answer them.
+The payload share of a PCIe link is computed from packet sizes and from the small packets that answer them.
 """
 
 import math
@@ -17,12 +17,12 @@ from fabriclab.core import Fabric, Flows
 from fabriclab.topologies.servers import SERVERS
 
 _MAKERS = {"upi-bdw": "intel", "upi-spr": "intel", "amd-if": "amd", "grace-grace": "arm"}
-LINE = 64  # bytes of a cache line: a load of a processor, and what an Intel root complex makes of packets
+LINE = 64  # [B] cache line: size of a CPU load, and of the packets into which an Intel root complex splits others
 _KINDS = ("write", "read")
 
 
 def fact(part: str, attribute: str, table: str = "memory_path", **where: str) -> float:
-    """Return a fact as an SI number; of a range such as "105-150" the middle."""
+    """Return a fact as an SI number; for a range such as "105-150", its middle."""
     return sum(load_table(table)[part].spec(attribute, **where).ends) / 2
 
 
@@ -34,24 +34,26 @@ def pcie_part(
     lanes: int = 16,
     back: str = "none",
 ) -> float:
-    """Return which part of a PCIe link's rate after coding carries data, in one direction.
+    """Return the fraction of a PCIe link's rate after coding that carries data, in one direction.
 
-    A write sends packets with data; a read sends requests one way, and completions with data come back. Every
-    packet is answered by an acknowledgement and a flow-control update, against its direction, and several packets
-    by one such pair. Leaves out the flits of PCIe 6, skip sequences, replays, and waiting for credits or tags.
+    A write sends packets with data. A read sends requests in one direction, and completions with data come back. Every
+    packet is answered in the opposite direction by an acknowledgement and a flow-control update; one such pair of
+    answers may serve several packets. Leaves out the flits of PCIe 6, skip sequences, replays, and waiting for credits
+    or tags.
 
     Parameters
     ----------
     kind : str
-        How the data of this direction move: ``"write"`` or ``"read"``.
+        How the data in this direction move: ``"write"`` or ``"read"``.
     size : float or str, optional
-        Data of one transfer; the default is a long one. [B]
+        Data of one transfer, by default a long one. [B]
     payload : int, optional
-        Most data of one packet; the default is the catalog's. [B], 64 to 4096
+        Most data in one packet, by default the catalog's. [B], 64 to 4096
     lanes : int
-        4, 8 or 16: how many packets one answer serves depends on it.
+        4, 8 or 16; the number of packets that one pair of answers serves depends on it.
     back : str
-        How as much data moves the other way at the same time: ``"none"``, ``"write"`` or ``"read"``.
+        How the same amount of data moves in the other direction at the same time: ``"none"``, ``"write"`` or
+        ``"read"``.
 
     Returns
     -------
@@ -83,10 +85,10 @@ def pcie_part(
     requests = math.ceil(n / ask)
 
     headers = packets * fact("pcie-tlp", f"overhead_{kind}")  # [B]
-    asking = 0.0  # [B] requests for the data that move the other way
+    asking = 0.0  # [B] requests for the data that move in the other direction
     if back == "read":
         asking = requests * fact("pcie-tlp", "overhead_request")
-    # packets that come the other way, each of which is answered in this direction
+    # Packets that arrive from the other side; their answers travel in this direction.
     met = 0
     if back != "none":
         met += packets
@@ -98,16 +100,16 @@ def pcie_part(
 
 @dataclass(frozen=True)
 class End:
-    """Where a copy begins or ends.
+    """One end of a copy: a memory or a device.
 
     Parameters
     ----------
     kind, name : str
         Such as ``"gpu"`` and ``"gpu 0"``.
     node : int
-        Node of the fabric: that of a drive or of CXL memory is what it hangs on.
+        Node of the fabric; a drive or CXL memory has no node of its own and takes the one that it is attached to.
     rate : float
-        Of the link of such a drive, which has four lanes, after coding, or of such memory. [B/s]
+        Rate after coding of the link of a drive, which has four lanes, or of CXL memory; inf for other ends. [B/s]
     """
 
     kind: str
@@ -117,12 +119,12 @@ class End:
 
     @property
     def in_host(self) -> bool:
-        """Whether this is memory of the host."""
+        """Whether this end is memory of the host."""
         return self.kind in ("cpu", "cxl")
 
     @property
     def latency(self) -> float:
-        """Return what the memory there adds [s]; what NICs and drives add is left out."""
+        """Latency that the memory at this end adds [s]; what NICs and drives add is left out."""
         if self.kind == "gpu":
             return fact("gpu-bar", "round_trip") / 2
         if self.kind == "cpu":
@@ -134,20 +136,20 @@ class End:
 
 @dataclass(frozen=True)
 class Move:
-    """One copy from a memory to another.
+    """One copy from one memory to another.
 
     Parameters
     ----------
     by : str
-        ``"DMA"`` (an engine of a device) or ``"CPU"`` (a core).
+        What copies: ``"DMA"`` (an engine of a device) or ``"CPU"`` (a core).
     over : tuple of str
-        Parts in order, both ends included; NVSwitch chips that share the bytes are one of them.
+        Parts crossed, in order, both ends included; NVSwitch chips that share the bytes count as one part.
     rate : float
-        Of a long copy. [B/s]
+        Rate of a long copy. [B/s]
     latency : float
-        Of the first byte, from end to end. [s]
+        Time of the first byte from end to end. [s]
     issue : float
-        What it takes to start a copy, or a chunk of one. [s]
+        Time to start a copy, or a chunk of one. [s]
     host : int
         How often host memory reads or writes each byte.
     """
@@ -161,7 +163,7 @@ class Move:
 
 
 class Walk(NamedTuple):
-    """A route between two ends of a server."""
+    """A route between two ends inside a server."""
 
     link: NDArray[np.int64]  # (L,)
     over: tuple[str, ...]  # parts in order, both ends included
@@ -170,21 +172,21 @@ class Walk(NamedTuple):
 
 @dataclass(frozen=True)
 class Server:
-    """A server with what copies in it depend on.
+    """A server, with the settings on which copies inside it depend.
 
     Parameters
     ----------
     fabric : Fabric
-        Nodes of the kinds ``gpu``, ``nic`` and ``cpu``, as the builders of servers give them.
+        Nodes of the kinds ``gpu``, ``nic`` and ``cpu``, as the builders of servers make them.
     maker : str
-        Of the processors, ``"intel"``, ``"amd"`` or ``"arm"``; if empty, that of this family of servers.
+        Maker of the processors, ``"intel"``, ``"amd"`` or ``"arm"``; if empty, that of this family of servers.
     back : str
-        What moves the other way over PCIe meanwhile; see `pcie_part`.
+        What moves over PCIe in the other direction at the same time; see `pcie_part`.
     asks, acs : bool
-        Whether devices must ask the IOMMU for an address, and whether switches redirect (ACS): with either, what is
-        between devices goes up to the root complex.
+        Whether devices must ask the IOMMU to translate addresses, and whether switches redirect packets (ACS). With
+        either, traffic between devices goes up to the root complex.
     kernel : bool
-        Whether a kernel copies, and no copy engine: packets of NVLink and of PCIe then carry at most its 128 B.
+        Whether a GPU kernel copies instead of a copy engine; its packets on NVLink and PCIe carry at most 128 B.
     """
 
     fabric: Fabric
@@ -195,18 +197,21 @@ class Server:
     kernel: bool = False
 
     def parts(self) -> dict[str, str]:
-        """Return the row of this family in the table of servers; empty for a fabric that is none of them."""
+        """Return the row of this family in the table of servers; empty if the fabric is none of these servers."""
         return SERVERS.get(self.fabric.family.replace("nvl72", "gb200"), {})
 
     def splits(self) -> bool:
-        """Whether the root complex splits packets between devices into lines, as Intel's does."""
+        """Return whether the root complex splits packets between devices into cache lines, as Intel's does."""
         maker = self.maker or _MAKERS.get(self.parts().get("sockets", ""), "")
         known = sorted(set(_MAKERS.values()))
         units.choice(maker, "maker", known, " for this fabric: say whose processors it has")
         return maker == "intel"
 
     def end(self, text: str) -> End:
-        """Return the end that a name such as ``"gpu 0"`` means; drive i hangs where NIC i hangs, CXL on a processor."""
+        """Return the end with a name such as ``"gpu 0"``.
+
+        Drive i is attached where NIC i is, and CXL memory i to processor i.
+        """
         kind, _, number = str(text).partition(" ")
         units.choice(kind, "end", ("gpu", "nic", "nvme", "cpu", "cxl"), "; name it as in 'gpu 0'")
         nodes = self.fabric.nodes({"nvme": "nic", "cxl": "cpu"}.get(kind, kind))
@@ -225,20 +230,20 @@ class Server:
         return End(kind, f"{kind} {int(number)}", node, rate)
 
     def processor(self, end: End) -> End:
-        """Return the memory of the nearest processor."""
+        """Return the memory of the processor nearest to an end."""
 
         def distance(node: int) -> tuple[int, int]:
-            """Return the number of links to a processor, and of processors as near the lower node first."""
+            """Return the number of links to a processor, and its node number to decide between equally near ones."""
             return _route(self.fabric, end.node, node).size, node
 
         near = min(map(int, self.fabric.nodes("cpu")), key=distance)
         return End("cpu", self.fabric.name(near), near)
 
     def walk(self, a: End, b: End, *via: int) -> Walk:
-        """Return a route between two ends, by way of some nodes.
+        """Return a route between two ends, through the given nodes.
 
-        The port of a GPU is no part of it; what a drive or CXL memory hangs on is one. Its latency is a sum, in which a
-        root complex counts as a switch.
+        The parts crossed leave out the ports of GPUs and include the node that a drive or CXL memory is attached to.
+        The latency is a sum over the parts, in which a root complex counts as a switch.
         """
         fabric = self.fabric
         link = _route(fabric, a.node, *via, b.node)
@@ -257,7 +262,10 @@ class Server:
         return Walk(link, (a.name, *between, b.name), latency)
 
     def dma(self, a: End, b: End) -> Move:
-        """Return a copy by an engine: of the NIC or drive, else of the GPU, which writes, but reads host memory."""
+        """Return a copy by a DMA engine: that of the NIC or drive if there is one, else of a GPU.
+
+        A GPU's engine writes to the other end, but reads if the source is host memory.
+        """
         kinds = (a.kind, b.kind)
         peer = not (a.in_host or b.in_host)
         if peer and (self.asks or self.acs):  # up to the root complex, and down again
@@ -265,7 +273,7 @@ class Server:
         else:
             link, over, latency = self.walk(a, b)
 
-        # What the bytes pass over PCIe as
+        # Whether the bytes cross PCIe as writes or as reads
         kind = "read" if b.kind in ("nic", "nvme") or a.in_host else "write"
         by_processor = peer and any(part.startswith("cpu") for part in over)
         payload = LINE if by_processor and self.splits() else None
@@ -284,9 +292,9 @@ class Server:
         return Move("DMA", over, min(rate, of_ends), latency, issue, a.in_host + b.in_host)
 
     def bounce(self, a: End, b: End, pageable: bool) -> tuple[Move, ...]:
-        """Return the copies through host memory near the GPU, or near the first of two.
+        """Return the copies through a buffer in host memory, near the GPU, or near the first of two GPUs.
 
-        Of pageable memory a core copies all to or from pinned memory.
+        If the memory is pageable, a core also copies everything to or from a pinned buffer.
         """
         if a.in_host:
             buffer = a
@@ -315,11 +323,11 @@ class Server:
         return tuple(moves)
 
     def between_gpus(self, a: End, b: End) -> Move:
-        """Return a copy over the links that join GPUs; a step of NCCL's LL protocol stands for its latency.
+        """Return a copy over the links between GPUs; its latency is that of one step of NCCL's LL protocol.
 
-        The part of NVLink's rate that it gets is one for each generation: the rate with which NCCL plans. That holds
-        for a kernel's packets, and those of a copy engine have as much around more data. That of xGMI is one measured
-        ring.
+        Each generation of NVLink has one payload share, taken from the rate with which NCCL plans. NCCL's rate is that
+        of the packets of a kernel; packets of a copy engine have the same overhead around more data. The share of xGMI
+        comes from one measured ring.
         """
         link = self.parts().get("link", "")
         if not link:
@@ -348,7 +356,7 @@ class Server:
         return Move("DMA", tuple(over), rate, latency, fact("launch", "latency"), 0)
 
     def loads(self, a: End, b: End) -> Move:
-        """Return a copy by loads and stores of a core, which reads a few lines from a device at once, and waits."""
+        """Return a copy by loads and stores of a core, which keeps only a few reads from a device in flight."""
         link, over, latency = self.walk(a, b)
         once = latency - fact("ddr", "latency")
         reads = fact("cpu-loads", "in_flight") * LINE / (2 * once)
@@ -361,7 +369,7 @@ class Server:
     def _pcie(
         self, link: NDArray[np.int64], kind: str, payload: int | None, kernel: bool = False
     ) -> float:
-        """Return the least rate of some links; those between processors have NCCL's already."""
+        """Return the rate of the slowest of some links [B/s]; links between processors already have NCCL's rate."""
         c2c = fact("h2d-gh200", "bandwidth") / catalog.value("links", "nvlink-c2c", "bandwidth")
         size = fact("nvlink-packet", "max_payload", name="a kernel") if kernel else None
         part = {"pcie": pcie_part(kind, size=size, payload=payload, back=self.back), "c2c": c2c}
@@ -371,7 +379,7 @@ class Server:
 
 
 class Halves(NamedTuple):
-    """A server without the links that join GPUs only, and with these alone."""
+    """A server split in two: without the links between GPUs, and with these links only."""
 
     without_gpu_links: Fabric
     between_gpus: Fabric
@@ -379,7 +387,7 @@ class Halves(NamedTuple):
 
 @lru_cache(maxsize=8)
 def _halves(fabric: Fabric) -> Halves:
-    """Return both halves of a server."""
+    """Return a server without its links between GPUs, and with these links only."""
     peer = np.isin(np.array(fabric.media)[fabric.medium], ("nvlink", "xgmi"))  # (L,)
     return Halves(
         without_gpu_links=fabric.without(links=np.flatnonzero(peer)),
@@ -389,6 +397,6 @@ def _halves(fabric: Fabric) -> Halves:
 
 @lru_cache(maxsize=1024)
 def _route(fabric: Fabric, *nodes: int) -> NDArray[np.int64]:
-    """Return the links of a route through some nodes that leaves out links between GPUs."""
+    """Return the links of a route through some nodes that avoids links between GPUs."""
     legs = Flows.make(nodes[:-1], nodes[1:], 1.0)
     return routing.route(_halves(fabric).without_gpu_links, legs).link.astype(np.int64)

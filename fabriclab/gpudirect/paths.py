@@ -1,4 +1,4 @@
-"""Paths inside a server: which copies a transfer makes by each mechanism, how long it takes, what the host pays."""
+"""Paths inside a server: the copies that a transfer makes by each mechanism, its time, and the load on the host."""
 
 import errno
 import math
@@ -10,24 +10,24 @@ from fabriclab.catalog.tables import read_rows
 from fabriclab.core import Fabric, Spec
 from fabriclab.gpudirect.copies import Move, Server, fact
 
-# How many ends may be memory of the host; one at least is a GPU.
+# How many ends may be host memory; at least one end is a GPU.
 _HOST_ENDS = {"nvlink": (0,), "peer": (0,), "pinned": (0, 1), "pageable": (0, 1), "cpu": (1,)}
 MECHANISMS = tuple(_HOST_ENDS)
-_LONG = 2.0**30  # bytes of a copy that is long enough for its start not to count
+_LONG = 2.0**30  # [B] a copy so long that the time to start it does not matter
 
 
 @dataclass(frozen=True)
 class Path:
-    """The copies of a transfer, in order.
+    """The copies that a transfer makes, in order.
 
     Parameters
     ----------
     moves : tuple of Move
-        At least one.
+        The copies, at least one.
     flush : float
         Time of the read by which a NIC makes sure that the GPU sees what it has written. [s]
     note : str
-        Why another mechanism was taken than the one asked for.
+        Why the transfer uses another mechanism than the one asked for; empty if it does not.
     """
 
     moves: tuple[Move, ...]
@@ -36,27 +36,27 @@ class Path:
 
     @property
     def copies(self) -> int:
-        """How often the bytes are copied."""
+        """Number of times the bytes are copied."""
         return len(self.moves)
 
     @property
     def hops(self) -> int:
-        """Links passed, all copies together."""
+        """Number of links crossed by all copies together."""
         return sum(len(m.over) - 1 for m in self.moves)
 
     @property
     def rate(self) -> float:
-        """Rate [B/s] of a long transfer whose copies overlap, but for what its chunks cost to start."""
+        """Rate of a long transfer whose copies overlap, without the time to start its chunks [B/s]."""
         return min(m.rate for m in self.moves)
 
     @property
     def latency(self) -> float:
-        """Time [s] until the first byte has arrived and may be read."""
+        """Time until the first byte has arrived and may be read [s]."""
         return sum(m.issue + m.latency for m in self.moves) + self.flush
 
     @property
     def host_traffic(self) -> int:
-        """Bytes that host memory reads and writes for each byte of the transfer."""
+        """Bytes that host memory reads or writes for each byte of the transfer."""
         return sum(m.host for m in self.moves)
 
     def cores(
@@ -64,7 +64,10 @@ class Path:
         chunk: units.Quantity,
         rate: units.Quantity = "400 Gb/s",  # source: nics, cx7
     ) -> float:
-        """Return how many cores a rate keeps busy in transfers of ``chunk`` each; what only polls is left out."""
+        """Return how many cores a transfer at ``rate`` keeps busy, in chunks of ``chunk`` each.
+
+        Counts the time to start each copy and the copies by a core; cores that only poll are left out.
+        """
         size = units.size(chunk, "chunk", may_be_zero=False)
         asked = units.rate(rate)
         busy = 0.0  # [s/B]
@@ -76,7 +79,7 @@ class Path:
     def time(self, size: units.Quantity, chunk: units.Quantity | None = None) -> float:
         """Return the time of a transfer [s] whose chunks, of at most ``chunk`` each, pass the copies as a pipeline.
 
-        Without ``chunk`` each copy waits for the one before.
+        Without ``chunk`` each copy waits until the one before has finished.
         """
         n = units.size(size)
         pieces = 1
@@ -92,7 +95,7 @@ class Path:
         return f"<Path: {self.copies} copies, {self.hops} hops, {rate}, {latency}, host memory {self.host_traffic} x>"
 
     def draw(self) -> str:
-        """Return the path as text, one copy in a line."""
+        """Return the path as text, one copy per line."""
         lines = [repr(self)]
         for move in self.moves:
             lines.append(f"{move.by}: {' - '.join(move.over)}, {units.format_rate(move.rate)}")
@@ -114,41 +117,44 @@ def path(
     back: str = "none",
     kernel: bool = False,
 ) -> Path:
-    """Return how a transfer goes from one end to another.
+    """Return the path of a transfer from one end to another: the copies that it makes.
 
-    Leaves out other traffic, the rate of host memory and of NICs and drives themselves, and IOTLB misses in a row.
+    Leaves out other traffic, the rate limits of host memory, NICs and drives themselves, and series of IOTLB misses.
 
     Parameters
     ----------
     fabric : Fabric
         A server of `fabriclab.topologies`.
     source, target : str
-        ``"gpu 0"``, ``"nic 0"``, ``"nvme 0"`` (a drive of four lanes beside that NIC), ``"cpu 0"`` (its memory) or
-        ``"cxl 0"`` (memory on a CXL link of that processor, whose rate is taken before its packets).
+        ``"gpu 0"``, ``"nic 0"``, ``"nvme 0"`` (a drive of four lanes next to that NIC), ``"cpu 0"`` (its memory) or
+        ``"cxl 0"`` (memory on a CXL link of that processor, whose rate is taken without packet overhead).
     mechanism : str
-        ``"nvlink"`` (or xGMI), ``"peer"`` (between devices over PCIe: GPUDirect P2P, RDMA or Storage, by the ends),
-        ``"pinned"`` or ``"pageable"`` (through host memory, or to or from it), or ``"cpu"`` (a core loads and stores).
+        ``"nvlink"`` (or xGMI), ``"peer"`` (between devices over PCIe: GPUDirect P2P, RDMA or Storage, depending on
+        the ends), ``"pinned"`` or ``"pageable"`` (through host memory, or to or from it), or ``"cpu"`` (a core loads
+        and stores).
     maker : str
-        Of the processors: ``"intel"``, ``"amd"`` or ``"arm"``; for a fabric that is none of the library's servers.
+        Maker of the processors, ``"intel"``, ``"amd"`` or ``"arm"``; for a fabric that is none of the library's
+        servers.
     iommu : str
-        ``"off"``; ``"on"``: it translates, so that switches send what is between devices up to it; or ``"ats"``: it
-        translates, and the devices keep translations.
+        ``"off"``; ``"on"``: it translates, so that switches send traffic between devices up to it; or ``"ats"``: it
+        translates, and the devices cache translations.
     acs : bool
-        Whether switches send what is between devices up to the root complex in any case (ACS redirect).
+        Whether switches always send traffic between devices up to the root complex (ACS redirect).
     module : bool
-        Whether the kernel can give a NIC or drive the GPU's memory: nvidia-peermem, DMA-BUF or nvidia-fs.
+        Whether the kernel can give a NIC or drive access to the GPU's memory: nvidia-peermem, DMA-BUF or nvidia-fs.
     back : str
-        What moves the other way meanwhile: ``"none"``, ``"write"`` or ``"read"``.
+        What moves in the other direction at the same time: ``"none"``, ``"write"`` or ``"read"``.
     kernel : bool
-        Whether a kernel copies, as NCCL's do, and no copy engine; a NIC, a drive or a core copies as without it.
+        Whether a GPU kernel copies, as NCCL's do, instead of a copy engine; copies by a NIC, a drive or a core are the
+        same either way.
 
     Raises
     ------
     ValueError
-        If an end is not there, the mechanism does not fit the ends, or the fabric is none of the library's servers
-        and something must be known of its processors or links between GPUs.
+        If an end does not exist, the mechanism does not fit the ends, or the fabric is none of the library's servers
+        and the model needs to know its processors or its links between GPUs.
     NoPath
-        If no such links lead from one end to the other.
+        If no suitable links lead from one end to the other.
 
     Examples
     --------
@@ -191,7 +197,7 @@ def path(
 
 
 def calls(way: str) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
-    """Return what a program calls, in order: each call, what it does, and the calls that must come before it.
+    """Return the calls that a program makes, in order: each with its purpose and the calls that must come before it.
 
     Parameters
     ----------
@@ -206,7 +212,9 @@ def calls(way: str) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
 
 
 def misplaced(way: str, order: list[str]) -> tuple[tuple[str, str], ...]:
-    """Return each call of an order with one that must come before it and does not; several orders have none.
+    """Return each misplaced call of an order, together with a call that must come before it and comes later.
+
+    Nothing is returned for a correct order; several orders are correct.
 
     Parameters
     ----------
@@ -218,7 +226,7 @@ def misplaced(way: str, order: list[str]) -> tuple[tuple[str, str], ...]:
     Raises
     ------
     ValueError
-        If a call is missing, stands twice, or is none of these.
+        If a call is missing, appears twice or is unknown.
     """
     known = calls(way)
     names = [name for name, _, _ in known]
@@ -234,16 +242,16 @@ def misplaced(way: str, order: list[str]) -> tuple[tuple[str, str], ...]:
 
 
 def register(memory: str, call: str = "ibv_reg_mr", *, module: bool = True) -> str:
-    """Return what in the kernel gives a NIC the addresses of some memory; it fails as the call would.
+    """Return which part of the kernel gives a NIC the addresses of some memory; fail as the real call would.
 
     Parameters
     ----------
     memory : str
-        ``"host"``, ``"gpu"`` (from cuMemAlloc), or ``"managed"`` (from cuMemAllocManaged), which no NIC can have.
+        ``"host"``, ``"gpu"`` (from cuMemAlloc), or ``"managed"`` (from cuMemAllocManaged), which no NIC can register.
     call : str
         ``"ibv_reg_mr"`` or ``"ibv_reg_dmabuf_mr"``.
     module : bool
-        Whether the kernel has what the call needs for a GPU: nvidia-peermem, or DMA-BUF.
+        Whether the kernel has what the call needs for GPU memory: nvidia-peermem, or DMA-BUF.
 
     Raises
     ------
@@ -263,18 +271,20 @@ def register(memory: str, call: str = "ibv_reg_mr", *, module: bool = True) -> s
 
 
 def published() -> tuple[tuple[Spec, float, str], ...]:
-    """Return the published figures that the model has a path for, what the model gives [SI], and why a row counts not.
+    """Return each published figure that the model covers, the model's value [SI], and why it is not for validation.
 
-    A row that sets a constant of the model does not count; the text is empty for a row that counts. The processors,
-    GPUs and drives of a row may be others than those of the server that stands for it; PCIe and NVLink are of the same
-    generation. The latency is that of one line, there and back. Six rows are missed: that latency (-51 %: its source
-    times 32 loads of 4 B one by one, and how many are under way at once is not told); a kernel of an H100 that reads
-    host memory (+49 %), and a copy to an A100 against one from it (+158 %), whose sources ask for the cause; peer
-    access of RTX 4090, which later drivers took away (+191 %), of A6000 over a way that is not told (+30 %), and
-    between AMD processors, where NCCL plans with less than was measured (-21 %).
+    A row that sets a constant of the model is not for validation; the text is empty for a row that is. The processors,
+    GPUs and drives of a row may differ from those of the server that stands for it; PCIe and NVLink are of the same
+    generation. The latency is for one cache line, there and back.
 
-    That packets of a kernel hold 128 B on PCIe as they do on NVLink is inferred, after the three rows of kernels on
-    PCIe had been seen: with 256 B they are +9 %, +64 % and +15.2 % off, with 128 B +1 %, +49 % and +5 %.
+    The model misses six rows: that latency (-51 %: its source times 32 loads of 4 B one after another and does not say
+    how many are in flight at once); a kernel of an H100 that reads host memory (+49 %), and a copy to an A100 while
+    another comes from it (+158 %), whose sources themselves ask for the cause; peer access of RTX 4090, which later
+    drivers removed (+191 %), of A6000 over a path that the source does not describe (+30 %), and between AMD
+    processors, where NCCL plans with less than was measured (-21 %).
+
+    That packets of a kernel hold 128 B on PCIe, as they do on NVLink, is inferred, after the three rows of kernels on
+    PCIe had been seen: with 256 B their errors are +9 %, +64 % and +15.2 %, with 128 B +1 %, +49 % and +5 %.
 
     Examples
     --------

@@ -1,4 +1,7 @@
-"""What tools print of a server: ``nvidia-smi topo -m``, made off a fabric too, ``ibv_devinfo`` and ``rdma link``."""
+"""Read what tools print about a server (``nvidia-smi topo -m``, ``ibv_devinfo``, ``rdma link``) and make its matrix.
+
+The matrix of ``nvidia-smi topo -m`` can also be computed from a fabric.
+"""
 
 import itertools
 import os
@@ -14,10 +17,10 @@ from fabriclab.errors import FileFormat
 from fabriclab.gpudirect.copies import End, Server
 from fabriclab.importers import text_lines
 
-# From near to far; NV# comes first, and SOC is how drivers before 2018 wrote SYS.
+# From near to far, with NV (NVLink) before all PCIe paths. Drivers before 2018 wrote SOC for SYS.
 CLASSES = ("X", "NV", "PIX", "PXB", "PHB", "NODE", "SYS")
 _CELL = re.compile(r"X|NV\d+|PIX|PXB|PHB|NODE|SYS|SOC")
-_HEAD = re.compile(r"\s*GPU0\s+(?!X\s)")  # a row of GPU0 begins with its X
+_HEAD = re.compile(r"\s*GPU0\s+(?!X\s)")  # not the row of GPU0, where an X follows
 _COLUMNS = re.compile(r"CPU Affinity|NUMA Affinity|GPU NUMA ID")
 _NAMED = re.compile(r"\s*(NIC\d+): (\S+)")
 _FIELD = re.compile(r"\s*(\w+):\s+(\S.*?)\s*$")
@@ -36,9 +39,9 @@ class Topology:
     names : tuple of str
         GPUs and NICs, (N,).
     cells : tuple of tuple of str
-        Class of each two, (N, N).
+        Class of the path between each pair, (N, N).
     devices : mapping of str to str
-        What each ``NIC0`` of the matrix is called elsewhere.
+        Device name of each ``NIC0``, ``NIC1``, ... of the matrix, such as ``mlx5_0``.
     """
 
     names: tuple[str, ...]
@@ -46,13 +49,13 @@ class Topology:
     devices: dict[str, str] = field(default_factory=dict)
 
     def relation(self, a: str, b: str) -> str:
-        """Return the class of two parts by name."""
+        """Return the class of the path between two parts, given by name."""
         row = self.names.index(units.choice(a, "name", self.names))
         column = self.names.index(units.choice(b, "name", self.names))
         return self.cells[row][column]
 
     def nearest(self, gpu: str) -> tuple[str, ...]:
-        """Return the NICs that no other is nearer to a GPU than."""
+        """Return the NICs nearest to a GPU; several if they are equally near."""
         distance = {}
         for name in self.names:
             if not name.startswith("GPU"):
@@ -73,10 +76,10 @@ class Topology:
 def topo(fabric: Fabric) -> Topology:
     """Return the matrix of a server, or of the first server of several.
 
-    A switch is taken as one bridge; where it has more inside, as in a DGX A100, nvidia-smi prints PXB [2]_ for PIX.
-    Each root port is taken to have a host bridge of its own, so that devices of one processor that share no switch are
-    NODE, but for processors before Skylake, which have one bridge (PHB). A GPU that hangs on its processor by C2C is
-    SYS to all that PCIe joins, as nvidia-smi prints it for a GH200 [1]_.
+    A switch counts as one bridge; where it has several inside, as in a DGX A100, nvidia-smi prints PXB [2]_ instead of
+    PIX. Each root port is assumed to have a host bridge of its own, so devices of one processor that share no switch
+    are NODE; processors before Skylake have a single bridge (PHB). A GPU that is attached to its processor by C2C is
+    SYS to everything on PCIe, as nvidia-smi prints it for a GH200 [1]_.
 
     References
     ----------
@@ -105,7 +108,7 @@ def topo(fabric: Fabric) -> Topology:
 
 
 def _relation(server: Server, a: End, b: End) -> str:
-    """Return the class of two ends, in either order the same."""
+    """Return the class of the path between two ends, the same in either order."""
     if a.node > b.node:
         a, b = b, a
     ports = _nvlink_ports(server.fabric, a, b)
@@ -127,7 +130,7 @@ def _relation(server: Server, a: End, b: End) -> str:
 
 
 def _nvlink_ports(fabric: Fabric, a: End, b: End) -> int:
-    """Return how many NVLinks lead from one GPU to another or to its switches, 0 for other ends."""
+    """Return how many NVLinks lead from one GPU to another or to its switches; 0 if the ends are not two GPUs."""
     if "nvlink" not in fabric.media or (a.kind, b.kind) != ("gpu", "gpu") or a.node == b.node:
         return 0
     beyond = [b.node]
@@ -139,6 +142,8 @@ def _nvlink_ports(fabric: Fabric, a: End, b: End) -> int:
 
 
 class _MatrixRow(NamedTuple):
+    """One row of the printed matrix: its line number and its cells."""
+
     line: int
     cells: list[str]
 
@@ -149,7 +154,7 @@ def read_topo(source: str | os.PathLike[str]) -> Topology:
     Parameters
     ----------
     source : path or str
-        A file, or its text: what stands before the matrix is passed over, and so are the styles of a terminal.
+        A file, or its text. Text before the matrix is skipped, and terminal styles are removed.
 
     Raises
     ------
@@ -166,7 +171,7 @@ def read_topo(source: str | os.PathLike[str]) -> Topology:
             break
 
     rows: dict[str, _MatrixRow] = {}
-    for i in reversed(range(head, len(lines))):  # of several rows of a name the first counts
+    for i in reversed(range(head, len(lines))):  # of rows with the same name the first one counts
         words = lines[i].split()
         if words and words[0] in names:
             rows[words[0]] = _MatrixRow(line=i + 1, cells=words[1 : 1 + len(names)])
@@ -209,14 +214,14 @@ class RdmaPort:
     state : str
         ``"ACTIVE"``, ``"DOWN"``, ...
     link_layer : str
-        ``"InfiniBand"`` or ``"Ethernet"``; empty where the text does not tell. The transport is InfiniBand for both.
+        ``"InfiniBand"`` or ``"Ethernet"``; empty if the text does not say. The transport is InfiniBand for both.
     netdev : str
-        Network interface of the port, where the text tells it.
+        Network interface of the port; empty if the text does not say.
     rate : float or None
-        Lanes times the speed of one as printed, where the text tells it (``-v``); up to QDR that is before coding.
-        [B/s]
+        Number of lanes times the printed speed of a lane, if the text has both (``-v``); up to QDR it is the rate
+        before coding. [B/s]
     facts : mapping of str to str
-        All that is printed of device and port, as it stands.
+        Everything printed about device and port, unchanged.
     """
 
     device: str
@@ -229,7 +234,7 @@ class RdmaPort:
 
 
 def _port(device: str, port: str, facts: dict[str, str], line: int) -> RdmaPort:
-    """Return a port from what is printed of it, the last of it in line ``line``."""
+    """Return a port from the facts printed about it; errors name ``line``."""
     state = _STATE.fullmatch(facts.get("state", ""))
     layer = facts.get("link_layer", "")
     known_layer = layer in ("", "InfiniBand", "Ethernet", "Unknown")
@@ -250,10 +255,10 @@ def read_ibv_devinfo(source: str | os.PathLike[str]) -> tuple[RdmaPort, ...]:
     Raises
     ------
     FileFormat
-        If there is no port, or one is cut, naming the line.
+        If there is no port, or if one is cut; the message names the line.
     """
     device: dict[str, str] = {}  # facts of the device
-    current = device  # what the next lines tell of: the device, or its last port
+    current = device  # what the next lines describe: the device, or its last port
     found: list[tuple[int, dict[str, str]]] = []  # line and facts of each port
     for number, line in enumerate(text_lines(source), 1):
         match = _FIELD.match(line)
@@ -279,12 +284,14 @@ def read_ibv_devinfo(source: str | os.PathLike[str]) -> tuple[RdmaPort, ...]:
 
 
 def read_rdma_link(source: str | os.PathLike[str]) -> tuple[RdmaPort, ...]:
-    """Return the ports that ``rdma link`` of iproute2 printed: ``link mlx5_0/1 ...``, or once ``1/1: mlx5_0/1: ...``.
+    """Return the ports that ``rdma link`` of iproute2 printed.
+
+    Both forms of a line are read, ``link mlx5_0/1 ...`` and the older ``1/1: mlx5_0/1: ...``.
 
     Raises
     ------
     FileFormat
-        If there is no such line, or one is cut, naming it.
+        If there is no such line, or if one is cut; the message names the line.
     """
     ports = []
     for number, line in enumerate(text_lines(source), 1):

@@ -1,4 +1,4 @@
-"""Real measurements on this machine: memory copy, sockets, and collectives between processes."""
+"""Real measurements on this machine: memory copies, sockets, one-sided transfers, and collectives between processes."""
 
 from fabriclab.measure._collectives import all_gather, all_reduce, broadcast, reduce_scatter
 from fabriclab.measure._host import copy, one_sided, sockets

@@ -1,4 +1,4 @@
-"""Collectives timed for real: between processes of this machine, or among the ranks of a cluster job."""
+"""Real timings of collectives, between processes of this machine or among the ranks of a cluster job."""
 
 import math
 import os
@@ -30,7 +30,7 @@ from fabriclab.measure._rounds import (
 from fabriclab.texts import text
 
 TRANSPORTS = ("mpi", "gloo", "shm")
-# why an mpiexec did not start: nobody waits for it a second time
+# Why an mpiexec did not start, by its path, so that nobody has to wait for it a second time.
 _failed: dict[str | None, list[str]] = {}
 
 
@@ -44,25 +44,26 @@ def all_reduce(
     oversubscribe: bool = False,
     _what: str = "all_reduce",
 ) -> Result:
-    """Time an all-reduce (sum of float32) between processes, and check its answer.
+    """Time an all-reduce (sum of float32) between processes, and check its result.
 
-    Processes are started here: over MPI if that starts within 10 s, otherwise over built-in shared
-    memory; where none can be started a stored measurement is returned, and a note says so. A process
-    that is a rank of an mpiexec, srun or torchrun job measures with the others of the job instead,
-    and each of them returns the same Result. From 2 s on a line of text shows the rounds done.
+    The processes are started here: over MPI if that starts within 10 s, otherwise over built-in shared
+    memory. If none can be started, a stored measurement is returned, and a note says so. A process
+    that is a rank of an mpiexec, srun or torchrun job measures with the other ranks of that job instead,
+    and each of them returns the same Result. From 2 s on, a line of text shows how many rounds are done.
 
     Parameters
     ----------
     size : float, str or sequence of them
-        Size in the sense of nccl-tests, a multiple of 4; all share one start of the processes. [B], >= 0
+        Size as nccl-tests counts it, a multiple of 4; the processes are started once for all sizes. [B], >= 0
     ranks : int, optional
-        Number of processes: 2 if not given, 1 to one per core (2 are always allowed); in a job its size.
+        Number of processes, by default 2; from 1 to the number of cores (2 are always allowed). In a job it is the
+        size of the job.
     transport : str, optional
-        ``mpi``, ``gloo`` (needs torch) or ``shm`` forces one, and its failure is an error.
+        ``mpi``, ``gloo`` (needs torch) or ``shm`` forces one of them; an error is raised if it fails.
     rounds, warmup : int
         Rounds that count, >= 1, and rounds before them that do not, >= 0.
     oversubscribe : bool
-        Allow more processes than cores; then the times measure the scheduler too.
+        Allow more processes than cores; the times then include the scheduler.
 
     Returns
     -------
@@ -74,13 +75,13 @@ def all_reduce(
     ValueError
         If an argument is outside its range.
     TooLarge
-        If the buffers do not fit into the memory.
+        If the buffers do not fit into memory.
     NotMeasured
         If the transport asked for does not start.
     TimeoutError
         If the processes start and then hang.
     WrongAnswer
-        If a receive buffer holds a wrong number.
+        If a receive buffer contains a wrong number.
     """
     sizes = sizes_of(size, 4, 0)
     units.choice(
@@ -106,12 +107,12 @@ def all_reduce(
     if n > most and not oversubscribe:
         msg = f"ranks must be <= {most} with {cores()} cores available, got {n}; oversubscribe=True allows more"
         raise ValueError(msg)
-    # Every rank holds the times of all.
+    # Every rank keeps the times of all ranks.
     need = n * (2 * max(sizes) + 8 * n * ask["rounds"])
     check_memory(need, f"{_what} on {n} ranks", "ask for less, or for fewer ranks or rounds")
 
     load = Load()
-    why: list[str] = []  # nothing was measured over the transports tried so far
+    why: list[str] = []  # why the transports tried so far did not work
     if transport:
         names = [transport]
     else:
@@ -139,26 +140,26 @@ def all_reduce(
 def reduce_scatter(
     size: Sizes = "4 MiB", ranks: int | None = None, transport: str | None = None, **more: Any
 ) -> Result:
-    """Time a reduce-scatter; ``size`` is the send buffer of a rank, all else as in `all_reduce`."""
+    """Time a reduce-scatter; ``size`` is the send buffer of a rank, everything else is as in `all_reduce`."""
     return all_reduce(size, ranks, transport, _what="reduce_scatter", **more)
 
 
 def all_gather(
     size: Sizes = "4 MiB", ranks: int | None = None, transport: str | None = None, **more: Any
 ) -> Result:
-    """Time an all-gather; ``size`` is the receive buffer of a rank, all else as in `all_reduce`."""
+    """Time an all-gather; ``size`` is the receive buffer of a rank, everything else is as in `all_reduce`."""
     return all_reduce(size, ranks, transport, _what="all_gather", **more)
 
 
 def broadcast(
     size: Sizes = "4 MiB", ranks: int | None = None, transport: str | None = None, **more: Any
 ) -> Result:
-    """Time a broadcast; ``size`` is the buffer of the root, rank 0, all else as in `all_reduce`."""
+    """Time a broadcast; ``size`` is the buffer of the root, rank 0, everything else is as in `all_reduce`."""
     return all_reduce(size, ranks, transport, _what="broadcast", **more)
 
 
 def _job(transport: str | None) -> str:
-    """Return mpi or gloo if this process is a rank of a running job that has more than one."""
+    """Return "mpi" or "gloo" if this process is a rank of a running job with several ranks, else ""."""
     names = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
     by_mpi = any(os.environ.get(name, "1") not in ("", "1") for name in names)
     if transport in (None, "mpi") and by_mpi and has("mpi4py"):
@@ -170,7 +171,7 @@ def _job(transport: str | None) -> str:
 
 
 def _in_job(job: str, sizes: list[int], ranks: int | None, ask: dict[str, Any]) -> Result:
-    """Measure among the ranks of the job; every rank returns the same."""
+    """Measure among the ranks of the job; every rank returns the same Result."""
     load = Load()
     items = max(1, *ask["counts"])
     comm = MpiRanks(items) if job == "mpi" else GlooRanks(items)

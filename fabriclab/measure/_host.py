@@ -1,4 +1,4 @@
-"""What one machine does by itself: copy its memory, and move bytes between two of its processes."""
+"""Measurements of a single machine: copies within its memory, and transfers between two of its processes."""
 
 import socket
 import tempfile
@@ -25,29 +25,29 @@ _WAYS = ("write", "read", "shared_copy", "tcp", "pickle")  # of `one_sided`
 
 
 def copy(size: Sizes = "64 MiB", repeats: int = 5) -> Result:
-    """Time a copy of memory by one thread (numpy), and check it.
+    """Time a memory copy by one thread (NumPy), and check it.
 
-    The rate is bytes copied per second; the memory moves twice as many, as each is read and written.
-    A size that fits into a cache shows the cache.
+    The rate is bytes copied per second; the memory moves twice as many, because each byte is read and written.
+    A size that fits into a cache shows the rate of the cache.
 
     Parameters
     ----------
     size : float, str or sequence of them
-        Size of the copy; twice as much is held. [B], >= 1
+        Size of the copy; twice as much memory is needed. [B], >= 1
     repeats : int
         Timed copies of each size, after one that touches all pages. >= 1
 
     Returns
     -------
     Result
-        Median, minimum and 99th percentile [s]; below 1 ms a sample is the mean of several copies.
+        Median, minimum and 99th percentile [s]; for copies below 1 ms a sample is the mean of several.
 
     Raises
     ------
     ValueError
         If an argument is outside its range.
     TooLarge
-        If two buffers of the size do not fit into the memory.
+        If two buffers of the size do not fit into memory.
     """
     sizes = sizes_of(size, 1, 1)
     load = Load()
@@ -62,7 +62,7 @@ def _copies(n: int, repeats: int) -> Any:
     """Return the times of copies of ``n`` bytes [s], (repeats,)."""
     source = _pattern(n)
     target = np.empty(n, np.uint8)
-    target[:] = 255  # touches all pages, and is no byte of the pattern
+    target[:] = 255  # touches all pages, and does not occur in the pattern
     (times,) = _in_turns([partial(np.copyto, target, source)], repeats)
     if not np.array_equal(target, source):
         raise WrongAnswer(f"a copy of {n} B differs from what was copied: do not use its time")
@@ -70,16 +70,16 @@ def _copies(n: int, repeats: int) -> Any:
 
 
 def sockets(size: Sizes = "64 MiB", repeats: int = 5) -> Result:
-    """Time bytes through a TCP socket of this machine, from another process, and check them.
+    """Time a transfer from another process through a TCP socket of this machine, and check the bytes.
 
-    Where no process can be started or no socket opened, a stored measurement is returned; a note says so.
+    If no process can be started or no socket opened, a stored measurement is returned, and a note says so.
 
     Parameters
     ----------
     size : float, str or sequence of them
         Bytes that arrive. [B], >= 1
     repeats : int
-        Timed transfers of each size, after one that is not counted. >= 1
+        Timed transfers of each size, after one that does not count. >= 1
 
     Returns
     -------
@@ -91,7 +91,7 @@ def sockets(size: Sizes = "64 MiB", repeats: int = 5) -> Result:
     ValueError
         If an argument is outside its range.
     TooLarge
-        If a buffer of the size at each end does not fit into the memory.
+        If the buffers at both ends do not fit into memory.
     """
     sizes = sizes_of(size, 1, 1)
     load = Load()
@@ -114,17 +114,17 @@ def sockets(size: Sizes = "64 MiB", repeats: int = 5) -> Result:
 
 
 def _transfers(server: socket.socket, sizes: Sequence[int], repeats: int) -> NDArray[np.float64]:
-    """Return the times [s] (sizes, repeats) of what the first to connect sends."""
+    """Return the times [s] (sizes, repeats) of transfers from the first process that connects."""
     server.settimeout(_launch.START_LIMIT)
     link, _ = server.accept()
-    times = np.zeros((len(sizes), repeats + 1))  # [s], the first of a size is not counted
+    times = np.zeros((len(sizes), repeats + 1))  # [s], the first of each size does not count
     buffer = np.zeros(max(sizes), np.uint8)
     right = _pattern(max(sizes))
     with link:
         link.settimeout(_launch.SILENCE_LIMIT)
         for i, j in np.ndindex(times.shape):
             n = sizes[i]
-            buffer[:n] = 255  # what the last transfer left must not pass for this one
+            buffer[:n] = 255  # so that bytes of the transfer before cannot pass for this one's
             times[i, j] = _receive(link, buffer.data[:n])
             if not np.array_equal(buffer[:n], right[:n]):
                 raise WrongAnswer(
@@ -134,7 +134,7 @@ def _transfers(server: socket.socket, sizes: Sequence[int], repeats: int) -> NDA
 
 
 def _receive(link: socket.socket, room: memoryview) -> float:
-    """Ask for as many bytes as ``room`` holds, and return the time until the last one is there [s]."""
+    """Request as many bytes as fit into ``room``, and return the time until the last one has arrived [s]."""
     got = 0
     start = perf_counter()
     link.sendall(len(room).to_bytes(8, "big"))
@@ -147,7 +147,7 @@ def _receive(link: socket.socket, room: memoryview) -> float:
 
 
 def answer(port: int) -> None:
-    """Be the other end: send as many bytes as each request of 8 bytes asks for, until there is none."""
+    """Serve as the other end: answer each request of 8 bytes with as many bytes as it asks for, until there is none."""
     with socket.create_connection(("127.0.0.1", port)) as link, link.makefile("rb") as requests:
         data = _pattern(0)
         while request := requests.read(8):
@@ -165,22 +165,22 @@ def _pattern(n: int) -> NDArray[np.uint8]:
 def one_sided(
     size: Sizes = (8, 512, "8 KiB", "128 KiB", "2 MiB", "16 MiB"), repeats: int = 5
 ) -> dict[str, Result]:
-    """Time RDMA WRITE and READ between two processes, and what else moves bytes: all in turns, in one run.
+    """Time RDMA WRITE and READ between two processes, and three other transfers, all in turns in a single run.
 
-    Where no process can be started, stored measurements are returned; a note says so. A script calls it under
-    ``if __name__ == "__main__":``, since the process is started afresh.
+    If no process can be started, stored measurements are returned, and a note says so. A script must call this function
+    under ``if __name__ == "__main__":``, because the process is started afresh.
 
     Parameters
     ----------
     size : float, str or sequence of them
         Bytes that arrive. [B], >= 1
     repeats : int
-        Samples of each way and size, below 1 ms each the mean of several transfers. >= 1
+        Samples of each transfer and size; below 1 ms each is the mean of several transfers. >= 1
 
     Returns
     -------
     dict of str to Result
-        ``write``, ``read``, ``shared_copy`` (numpy, between shared buffers of one process), ``tcp`` and ``pickle`` (a
+        ``write``, ``read``, ``shared_copy`` (NumPy, between shared buffers of one process), ``tcp`` and ``pickle`` (a
         request to the other process, and the bytes back): median, minimum and 99th percentile [s].
 
     Raises
@@ -188,7 +188,7 @@ def one_sided(
     ValueError
         If an argument is outside its range.
     TooLarge
-        If seven buffers of the size do not fit into the memory.
+        If seven buffers of the size do not fit into memory.
     WrongAnswer
         If bytes differ from what was sent.
     """
@@ -209,7 +209,7 @@ def one_sided(
             other.send(None)
     except WrongAnswer:
         raise
-    # A system may lack what the verbs need.
+    # The system may lack something that the verbs need.
     except (FabricError, OSError, EOFError, ImportError) as error:
         why = f"no bytes from another process ({str(error) or 'it ended'})"
         return {way: nearest(way, sizes, why) for way in _WAYS}
@@ -222,7 +222,7 @@ def one_sided(
 
 
 class _Side:
-    """What one process needs for one-sided operations: two regions, and a queue pair, connected over ``link``."""
+    """One process's part of one-sided operations: two memory regions, and a queue pair connected over ``link``."""
 
     def __init__(self, size: int, link: Any) -> None:
         ctx = fl.rdma.Context()
@@ -237,7 +237,7 @@ class _Side:
         self.memory = fl.rdma.connect(self.qp, self.mr, link)
 
     def runs(self, opcode: int, mr: Any, n: int) -> Callable[[], None]:
-        """Return a function that posts a request for the first ``n`` bytes of both regions, and waits for its end."""
+        """Return a function that posts a request for the first ``n`` bytes of both regions and waits for its end."""
         wr = fl.rdma.SendWR(opcode=opcode, num_sge=1, sg=[fl.rdma.SGE(mr.buf, n, mr.lkey)])
         wr.set_wr_rdma(*self.memory)
 
@@ -252,10 +252,10 @@ class _Side:
 
 
 def _ways(mine: _Side, other: Any, link: socket.socket, n: int) -> list[Callable[[], object]]:
-    """Return what moves ``n`` bytes, each way checked once."""
+    """Return one function for each kind of transfer of ``n`` bytes; each kind is checked once."""
     source = np.frombuffer(mine.mr.memory, np.uint8)[:n]
     target = np.frombuffer(mine.copy.memory, np.uint8)[:n]
-    # zeros and what was there before differ from both
+    # Both differ from zeros and from what the buffers contained before.
     sent = _pattern(n)
     source[:] = sent[::-1] ^ 255
     put = mine.runs(fl.rdma.enums.IBV_WR_RDMA_WRITE, mine.mr, n)
@@ -278,7 +278,7 @@ def _ways(mine: _Side, other: Any, link: socket.socket, n: int) -> list[Callable
 
 
 def _in_turns(ways: Sequence[Callable[[], object]], repeats: int) -> NDArray[np.float64]:
-    """Return times [s] (ways, repeats) of one transfer; a sample takes a millisecond at least."""
+    """Return the times [s] (kinds of transfer, repeats) of one transfer; a sample takes at least a millisecond."""
     calls = [1 + int(1e-3 / timeit(transfer, number=1)) for transfer in ways]
     times = np.zeros((len(ways), repeats))
     for repeat in range(repeats):
@@ -288,7 +288,7 @@ def _in_turns(ways: Sequence[Callable[[], object]], repeats: int) -> NDArray[np.
 
 
 def _other(link: Any, port: int, size: int) -> None:
-    """Be the other process: hold memory, and send as many bytes as asked, through a socket and through the pipe."""
+    """Serve as the other process: register memory, and send the bytes asked for through a socket and the pipe."""
     _memory = _Side(size, link)
     data = _pattern(size).tobytes()
     threading.Thread(target=answer, args=(port,), daemon=True).start()

@@ -1,6 +1,6 @@
-"""Start the ranks of a measurement as processes, listen to the first one, and leave nothing behind.
+"""Start the ranks of a measurement as processes, listen to the first one, and clean up whatever happens.
 
-What this machine is, and how busy it was while something was measured, is told first.
+The first part finds out what this machine offers, and how busy it was during a measurement.
 """
 
 import contextlib
@@ -38,12 +38,12 @@ def has(module: str) -> bool:
 
 
 def has_mpi() -> bool:
-    """Return whether ranks can talk over MPI: mpi4py is installed, and an mpiexec to start them."""
+    """Return whether ranks can use MPI: mpi4py is installed, and there is an mpiexec to start them."""
     return has("mpi4py") and mpiexec() is not None
 
 
 def mpiexec() -> str | None:
-    """Return the path of mpiexec: named by FABRICLAB_MPIEXEC, beside this Python, or on the search path."""
+    """Return the path of mpiexec, from FABRICLAB_MPIEXEC, next to this Python, or on the search path, else None."""
     beside = os.path.dirname(sys.executable or "")
     return (
         os.environ.get(MPIEXEC) or shutil.which("mpiexec", path=beside) or shutil.which("mpiexec")
@@ -51,7 +51,7 @@ def mpiexec() -> str | None:
 
 
 def cores(quota_file: Path = _QUOTA) -> int:
-    """Return the number of cores that this process may use; a container's quota is rounded up."""
+    """Return the number of cores that this process may use; the quota of a container is rounded up."""
     if hasattr(os, "sched_getaffinity"):
         usable = len(os.sched_getaffinity(0))
     else:
@@ -59,24 +59,24 @@ def cores(quota_file: Path = _QUOTA) -> int:
     try:
         quota, period = quota_file.read_text(encoding="ascii").split()
         return max(1, min(usable, math.ceil(float(quota) / float(period))))
-    except (OSError, ValueError):  # no container, or no quota: the file says "max"
+    except (OSError, ValueError):  # no container, or one without a quota, where the file says "max"
         return usable
 
 
 def load_average() -> float:
-    """Return the load average of the last minute, NaN if unknown."""
+    """Return the load average of the last minute; NaN if unknown."""
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else math.nan
 
 
 class Load:
-    """How busy the machine is from here on, by load average and by processor time."""
+    """Load of the machine from the moment this object is made, by load average and by processor time."""
 
     def __init__(self) -> None:
         self._load = load_average()
         self._then = _ticks()
 
     def figures(self) -> NDArray[np.float64]:
-        """Return load average at the start, share of processor time that others took, -cores; NaN if unknown."""
+        """Return load average at the start, share of processor time that others took, and -cores; NaN if unknown."""
         now = _ticks()
         taken = now.taken - self._then.taken
         total = now.total - self._then.total
@@ -88,7 +88,7 @@ class Load:
 
 
 def load_note(figures: NDArray[np.float64]) -> str:
-    """Return the sentence on the load of a measurement, from `Load.figures`."""
+    """Return the sentence on the machine's load during a measurement, made from `Load.figures`."""
     load = float(figures[0])
     others = float(figures[1])
     n = -int(figures[2])
@@ -105,19 +105,19 @@ def load_note(figures: NDArray[np.float64]) -> str:
     return note
 
 
-_FEW_TICKS = 50  # a tick lasts 10 ms: fewer of them say nothing
+_FEW_TICKS = 50  # a tick lasts 10 ms, and a share of fewer of them means nothing
 
 
 class _Ticks(NamedTuple):
     """Processor ticks of all cores."""
 
-    taken: float  # by other guests of the host, too
+    taken: float  # by all programs, and by other guests of the host
     total: float
     own: float  # by this process and its ended children
 
 
 def _ticks() -> _Ticks:
-    """Return the processor ticks so far, zeros where the system does not count them."""
+    """Return the processor ticks so far; zeros if the system does not count them."""
     try:
         first_line = Path("/proc/stat").read_text(encoding="ascii").split("\n")[0]
     except OSError:
@@ -135,14 +135,14 @@ def _ticks() -> _Ticks:
 
 
 Progress = Callable[[int, int], None]
-START_LIMIT = 10.0  # s until the ranks are ready
-# s between two signs of life; the first rank gives one every half second, between rounds
+START_LIMIT = 10.0  # [s] until the ranks are ready
+# [s] between two signs of life; the first rank gives one every half second, between rounds
 SILENCE_LIMIT = 60.0
 _SHM = Path("/dev/shm")
 _NEEDS = {"mpi": ("mpi4py", "fabriclab[mpi]"), "gloo": ("torch", "fabriclab[gloo]")}
 # Open MPI on one machine, without privileges, network or a core for each rank. Other MPIs ignore these names.
 _OPEN_MPI: Mapping[str, str] = json.loads(Path(__file__).with_name("open_mpi.json").read_bytes())
-# With the variables of a batch system or an outer mpiexec around, mpiexec would look for other machines.
+# If mpiexec saw these variables of a batch system or of an outer mpiexec, it would look for other machines.
 _OUTER = ("SLURM_", "PBS_", "LSB_", "PMI_", "PMIX_", "PRTE_", "OMPI_COMM_WORLD", "OMPI_UNIVERSE")
 Ask = Mapping[str, Any]  # what, counts (float32 per size), ranks, transport, rounds, warmup
 Ranks = list[Popen[bytes]]
@@ -158,13 +158,14 @@ def run_ranks(ask: Ask) -> tuple[str, Floats]:
     Raises
     ------
     NotMeasured
-        If something is missing, they do not start within `START_LIMIT`, or end too early; with their last words.
+        If something is missing, or if they do not start within `START_LIMIT` or end too early; it quotes their last
+        output.
     TimeoutError
         If they started and then gave no sign of life for `SILENCE_LIMIT`.
     WrongAnswer
-        If a receive buffer held a wrong number.
+        If a receive buffer contains a wrong number.
     TooLarge
-        If the shared memory cannot hold the buffers.
+        If the shared memory cannot take the buffers.
     """
     token = f"fabriclab-{os.getpid()}-{secrets.token_hex(3)}"
     if ask["transport"] == "shm" and _SHM.exists():
@@ -174,7 +175,7 @@ def run_ranks(ask: Ask) -> tuple[str, Floats]:
             "ask for a smaller size, or give the container more shared memory (docker: --shm-size)"
         )
         check_memory(need, f"shared by {ask['ranks']} ranks, {ask['what']}", advice, available=room)
-    # what Open MPI maps: in memory, gone with the folder
+    # The files that Open MPI maps: in memory if possible, and deleted with the folder
     base = str(_SHM) if os.access(_SHM, os.W_OK) else None
     with (
         tempfile.TemporaryDirectory("", f"{token}-", base, True) as scratch,
@@ -200,7 +201,7 @@ def run_ranks(ask: Ask) -> tuple[str, Floats]:
 
 
 def _commands(ask: Ask) -> list[list[str]]:
-    """Return the commands that start the ranks: one for all over MPI, else one each."""
+    """Return the commands that start the ranks: one command for all ranks over MPI, else one for each."""
     module, extra = _NEEDS.get(ask["transport"], ("numpy", ""))
     if not has(module) or (module == "mpi4py" and not has_mpi()):
         raise NotMeasured(f"{ask['transport']} is not installed: pip install '{extra}'")
@@ -210,12 +211,12 @@ def _commands(ask: Ask) -> list[list[str]]:
 
 
 def worker(ask: Ask) -> list[str]:
-    """Return the command of one process; -P: a file of the learner named like a module is not taken for it."""
+    """Return the command of one process; with -P, a learner's file named like a module is not imported by mistake."""
     return [sys.executable, "-P", "-m", "fabriclab.measure._worker", json.dumps(ask)]
 
 
 def environment(ask: Ask) -> dict[str, str]:
-    """Return the environment of the processes that do what ``ask`` says."""
+    """Return the environment for the processes that ``ask`` describes."""
     env = {}
     for name, value in os.environ.items():
         if not name.startswith(_OUTER) or "_MCA_" in name:
@@ -226,7 +227,7 @@ def environment(ask: Ask) -> dict[str, str]:
     env["PYTHONPATH"] = os.pathsep.join(paths)
     env["OMP_NUM_THREADS"] = "1"
     if ask["transport"] == "mpi":
-        # Ranks wait by polling. Without a free core for each, one that waits would hold it for a time slice.
+        # Ranks wait by polling. If not every rank has a free core, one that waits would occupy a core for a time slice.
         crowded = ask["ranks"] + load_average() > cores() + 0.5
         mine = {
             YIELDS: str(int(crowded)),
@@ -241,9 +242,9 @@ def environment(ask: Ask) -> dict[str, str]:
 def started(
     commands: list[list[str]], env: dict[str, str], log: IO[bytes], line: IO[bytes] | None = None
 ) -> Iterator[Ranks]:
-    """Run processes in sessions of their own, errors into ``log``; however it ends, none of them is left.
+    """Run processes in sessions of their own, with their errors written to ``log``; in the end none of them is left.
 
-    They leave when ``line``, or their standard input where there is none, closes: with this process at the latest.
+    They exit when ``line`` closes, or without it their standard input: at the latest when this process ends.
     """
     ranks: Ranks = []
     patience = 0.0  # [s] none after an error
@@ -265,7 +266,7 @@ def started(
 
 
 def _stop(ranks: Ranks, patience: float) -> None:
-    """Let them end, then close their lifelines, then ask, then kill all of their sessions."""
+    """Let the processes end by themselves, then close their lifelines, then terminate, then kill their sessions."""
     steps: tuple[Callable[[Popen[bytes]], None], ...] = (_close, Popen.terminate, Popen.kill)
     for seconds, step in zip((patience, 1.0, 0.5), steps, strict=True):
         end = time.monotonic() + seconds
@@ -274,7 +275,7 @@ def _stop(ranks: Ranks, patience: float) -> None:
         for rank in _running(ranks):
             step(rank)
     for rank in ranks:
-        for pid in _session(rank.pid):  # ranks of an mpiexec that could not end them
+        for pid in _session(rank.pid):  # ranks that their mpiexec could not end
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         _close(rank)
@@ -282,7 +283,7 @@ def _stop(ranks: Ranks, patience: float) -> None:
 
 
 def _running(ranks: Ranks) -> Ranks:
-    """Return the processes that have not ended."""
+    """Return the processes that are still running."""
     return [rank for rank in ranks if rank.poll() is None]
 
 
@@ -293,7 +294,7 @@ def _close(rank: Popen[bytes]) -> None:
 
 
 def _session(leader: int) -> list[int]:
-    """Return the processes of a session, none where the system has no /proc."""
+    """Return the processes of a session; none if the system has no /proc."""
     found: list[int] = []
     if sys.platform != "linux":
         return found
@@ -305,7 +306,7 @@ def _session(leader: int) -> list[int]:
 
 
 def _listen(ranks: Ranks, ask: Ask, progress: Progress) -> tuple[str, Floats]:
-    """Return the name of the library and the times (sizes, rounds) [s] that the first rank tells."""
+    """Return the name of the library and the times (sizes, rounds) [s] that the first rank reports."""
     lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(ranks[0].stdout, lines), daemon=True).start()
     about = ""
@@ -334,7 +335,7 @@ def _listen(ranks: Ranks, ask: Ask, progress: Progress) -> tuple[str, Floats]:
 
 
 def _read(out: IO[bytes], lines: queue.SimpleQueue[bytes]) -> None:
-    """Put all lines of a stream into a queue, and an empty one at its end."""
+    """Put all lines of a stream into a queue, and an empty line at its end."""
     with out:
         for line in out:
             lines.put(line)
@@ -346,7 +347,7 @@ def _who(ask: Ask) -> str:
 
 
 def _check_alive(ranks: Ranks, ask: Ask, ready: bool, silent: float) -> None:
-    """Raise the error that says why nothing was heard, if it is time to."""
+    """Raise the error that explains the silence, if a process failed or a time limit has passed."""
     for rank in ranks:
         code = rank.poll()
         if code:
@@ -363,7 +364,7 @@ def _check_alive(ranks: Ranks, ask: Ask, ready: bool, silent: float) -> None:
 
 
 def text_bar() -> Progress:
-    """Return a progress bar of one line, from 2 s on, where a person can see it."""
+    """Return a progress bar of one line, shown from 2 s on if a person can see it."""
     start = time.monotonic()
     notebook = "ipykernel" in sys.modules
     # A notebook shows what goes to stderr in red, as if it were an error.

@@ -1,4 +1,4 @@
-"""Rounds of a collective over MPI, Gloo or another communicator: timed, checked, and summed up as a Result."""
+"""Rounds of a collective over MPI, Gloo or shared memory: timed, checked, and summed up as a Result."""
 
 import json
 import os
@@ -18,11 +18,11 @@ from fabriclab.measure._shm import SharedMemoryRanks, slices
 
 Sizes: TypeAlias = "float | str | Sequence[float | str] | NDArray[Any]"
 YIELDS = "OMPI_MCA_mpi_yield_when_idle"
-# One rank among ``size``; collectives work on the first n float32 of ``send`` and ``recv``. `reduce_scatter` leaves its
-# slice at the start of ``recv``, `all_gather` takes its block from the start of ``send``, `broadcast` takes ``send`` of
-# rank 0. `gather` returns the rows of all ranks.
+# One rank among ``size``. Its collectives work on the first n float32 of ``send`` and ``recv``: `reduce_scatter` leaves
+# its slice at the start of ``recv``, `all_gather` takes its block from the start of ``send``, and `broadcast` takes the
+# ``send`` of rank 0. `gather` returns the rows of all ranks.
 Communicator: TypeAlias = "MpiRanks | GlooRanks | SharedMemoryRanks"
-_STEP = 2**18  # numbers made at a time: a check needs no second buffer
+_STEP = 2**18  # numbers made at a time, so that a check needs no second buffer
 _UNTOUCHED = -1.0  # no sum of the test pattern is negative
 
 
@@ -31,7 +31,7 @@ class WrongAnswer(FabricError):
 
 
 class _Buffers:
-    """Send and receive buffer of a rank, each of whole blocks of all ranks."""
+    """Send and receive buffers of a rank, each with a whole block for every rank."""
 
     def __init__(self, items: int, rank: int, size: int) -> None:
         self.rank = rank
@@ -41,7 +41,7 @@ class _Buffers:
 
 
 class MpiRanks(_Buffers):
-    """One rank of MPI's world communicator; the library is loaded when it is used."""
+    """One rank of MPI's world communicator; the library is imported when the first one is made."""
 
     def __init__(self, items: int) -> None:
         from mpi4py import MPI
@@ -56,31 +56,37 @@ class MpiRanks(_Buffers):
         return [part.stop - part.start for part in slices(n, self.size)]
 
     def barrier(self) -> None:
+        """Wait until every rank has reached this barrier."""
         self.comm.Barrier()
 
     def all_reduce(self, n: int) -> None:
+        """Reduce the first ``n`` numbers of all ranks into ``recv`` on each rank."""
         self.comm.Allreduce(self.send[:n], self.recv[:n])
 
     def reduce_scatter(self, n: int) -> None:
+        """Reduce the first ``n`` numbers of all ranks, and leave this rank's slice at the start of ``recv``."""
         counts = self._counts(n)
         self.comm.Reduce_scatter(self.send[:n], self.recv[: counts[self.rank]], counts)
 
     def all_gather(self, n: int) -> None:
+        """Collect the blocks of all ranks as the first ``n`` numbers of ``recv``."""
         counts = self._counts(n)
         self.comm.Allgatherv(self.send[: counts[self.rank]], [self.recv[:n], counts])
 
     def broadcast(self, n: int) -> None:
+        """Send the first ``n`` numbers of rank 0's ``send`` to ``recv`` on all other ranks."""
         buffer = self.recv if self.rank else self.send
         self.comm.Bcast(buffer[:n])
 
     def gather(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the rows of all ranks on every rank, (ranks, numbers)."""
         table = np.empty((self.size, numbers.size))
         self.comm.Allgather(numbers, table)
         return table
 
 
 class GlooRanks(_Buffers):
-    """One rank of torch's Gloo; where nobody says where to meet, the variables of torchrun do."""
+    """One rank of torch's Gloo; by default the ranks meet as the environment variables of torchrun say."""
 
     def __init__(self, items: int, rank: int = -1, size: int = -1, meet: str = "env://") -> None:
         import torch
@@ -92,20 +98,23 @@ class GlooRanks(_Buffers):
             dist.init_process_group("gloo", init_method=meet, rank=rank, world_size=size)
         self.group = None if dist.get_backend() == "gloo" else dist.new_group(backend="gloo")
         self.about = f"Gloo of torch {torch.__version__.split('+')[0]}"
-        # Newer releases of torch have these two under another name.
+        # Newer releases of torch have other names for these two.
         self._gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
         self._scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
         super().__init__(items, dist.get_rank(), dist.get_world_size())
 
     def barrier(self) -> None:
+        """Wait until every rank has reached this barrier."""
         self.dist.barrier(self.group)
 
     def all_reduce(self, n: int) -> None:
+        """Reduce the first ``n`` numbers of all ranks into ``recv`` on each rank."""
         self.recv[:n] = self.send[:n]  # Gloo adds in place
         self.dist.all_reduce(self._tensor(self.recv[:n]), group=self.group)
 
     def reduce_scatter(self, n: int) -> None:
-        block = -(-n // self.size)  # Gloo takes equal blocks only, so the last one is filled up
+        """Reduce the first ``n`` numbers of all ranks, and leave this rank's slice at the start of ``recv``."""
+        block = -(-n // self.size)  # Gloo takes equal blocks only, so the last one is padded
         self._scatter(
             self._tensor(self.recv[:block]),
             self._tensor(self.send[: block * self.size]),
@@ -113,6 +122,7 @@ class GlooRanks(_Buffers):
         )
 
     def all_gather(self, n: int) -> None:
+        """Collect the blocks of all ranks as the first ``n`` numbers of ``recv``."""
         block = -(-n // self.size)
         self._gather(
             self._tensor(self.recv[: block * self.size]),
@@ -121,10 +131,12 @@ class GlooRanks(_Buffers):
         )
 
     def broadcast(self, n: int) -> None:
+        """Send the first ``n`` numbers of rank 0's ``send`` to ``recv`` on all other ranks."""
         buffer = self.recv if self.rank else self.send
         self.dist.broadcast(self._tensor(buffer[:n]), 0, group=self.group)
 
     def gather(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the rows of all ranks on every rank, (ranks, numbers)."""
         table = np.empty((self.size, numbers.size))
         self._gather(self._tensor(table.reshape(-1)), self._tensor(numbers), group=self.group)
         return table
@@ -138,7 +150,7 @@ def timed(
     warmup: int,
     report: Callable[[int], None],
 ) -> Iterator[NDArray[np.float64]]:
-    """Yield the time of every round [s] (rounds,), maximum over ranks, for each number of float32 in ``counts``.
+    """Yield the time of every round [s] (rounds,), the maximum over ranks, for each number of float32 in ``counts``.
 
     Raises
     ------
@@ -146,13 +158,13 @@ def timed(
         On all ranks, if the last round left a wrong number on any of them.
     """
     run = getattr(comm, what)
-    times = np.zeros(rounds + 1)  # [s], and last the wrong numbers, which travel with them
+    times = np.zeros(rounds + 1)  # [s]; the last entry carries the count of wrong numbers
     for k, n in enumerate(counts):
         _fill(comm, what, n)
         for _ in range(warmup):
             comm.barrier()
             run(n)
-        comm.barrier()  # nobody reads this receive buffer any more
+        comm.barrier()  # from here on no rank reads this receive buffer
         comm.recv[:n] = _UNTOUCHED
         for i in range(rounds):
             comm.barrier()
@@ -172,25 +184,25 @@ def timed(
 
 
 def _pattern(rank: int, start: int, stop: int) -> NDArray[np.float32]:
-    """Return what ``rank`` puts into items start..stop; small whole numbers, so that every sum is exact."""
+    """Return the numbers that ``rank`` puts into items start..stop: small whole ones, so that every sum is exact."""
     return ((np.arange(start, stop) * (rank + 1)) % 251).astype(np.float32)
 
 
 def _steps(start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Yield bounds of a range in parts that are made at a time."""
+    """Yield the bounds of the parts of a range, each at most `_STEP` long."""
     for low in range(start, stop, _STEP):
         yield low, min(low + _STEP, stop)
 
 
 def _fill(comm: Communicator, what: str, n: int) -> None:
-    """Put the pattern into the send buffer: in an all-gather the items of this rank's block, else all."""
+    """Fill the send buffer with the pattern: for an all-gather only the items of this rank's block, else all."""
     mine = slices(n, comm.size)[comm.rank] if what == "all_gather" else slice(0, n)
     for low, high in _steps(mine.start, mine.stop):
         comm.send[low - mine.start : high - mine.start] = _pattern(comm.rank, low, high)
 
 
 def _wrong(comm: Communicator, what: str, n: int) -> int:
-    """Return how many numbers of the receive buffer differ from the definition of the collective."""
+    """Return how many numbers of the receive buffer differ from what the collective must leave there."""
     bad = 0
     for block in _expected(comm, what, n):
         for low, high in _steps(block.items.start, block.items.stop):
@@ -201,11 +213,11 @@ def _wrong(comm: Communicator, what: str, n: int) -> int:
 
 
 class _Block(NamedTuple):
-    """A part of the receive buffer, as a collective must leave it."""
+    """A part of the receive buffer as a collective must leave it."""
 
-    place: int  # where it begins
-    items: slice  # which of the items it holds
-    ranks: Sequence[int]  # whose items are added
+    place: int  # index where it begins
+    items: slice  # items that it contains
+    ranks: Sequence[int]  # ranks whose items are added
 
 
 def _expected(comm: Communicator, what: str, n: int) -> list[_Block]:
@@ -225,8 +237,8 @@ def _expected(comm: Communicator, what: str, n: int) -> list[_Block]:
 
 
 def sizes_of(size: Sizes, step: int, low: int) -> list[int]:
-    """Return one or more sizes as whole bytes; each a multiple of ``step`` and at least ``low``."""
-    # numpy's numbers and arrays, and other arrays
+    """Return one or more sizes as whole numbers of bytes, each a multiple of ``step`` and at least ``low``."""
+    # Numbers and arrays of NumPy, and other arrays, become plain Python values.
     plain: Any = size.tolist() if hasattr(size, "tolist") else size
     out = []
     many = isinstance(plain, Sequence) and not isinstance(plain, str | bytes)
@@ -251,7 +263,7 @@ def summed_up(
     notes: Sequence[str],
     n: int = 1,
 ) -> Result:
-    """Return rounds (sizes, rounds) [s] of ``n`` ranks as a Result: median, minimum, 99th percentile."""
+    """Return rounds (sizes, rounds) [s] of ``n`` ranks as a Result with median, minimum and 99th percentile."""
     t = np.asarray(times, dtype=float)
     return Result(
         what,
@@ -269,7 +281,9 @@ def summed_up(
 
 
 def stored(what: str) -> Result:
-    """Return the stored measurement of ``copy``, ``sockets`` or a collective on two ranks, over all its sizes.
+    """Return the stored measurement named ``what``, such as ``copy``, ``sockets`` or a collective, over all its sizes.
+
+    Collectives were measured on two ranks.
 
     Raises
     ------
@@ -289,7 +303,7 @@ def stored(what: str) -> Result:
 
 
 def nearest(what: str, sizes: Iterable[float], why: str) -> Result:
-    """Return the stored sizes nearest to ``sizes`` [B]; the first note says that, and why nothing was measured."""
+    """Return the stored times for the sizes nearest to ``sizes`` [B]; the first note says why nothing was measured."""
     full = stored(what)
     near = []
     for size in sizes:

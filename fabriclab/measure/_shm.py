@@ -1,4 +1,4 @@
-"""Collectives over shared memory between processes, with the standard library and numpy alone."""
+"""Collectives over shared memory between processes, with only the standard library and NumPy."""
 
 import threading
 import time
@@ -7,22 +7,25 @@ from multiprocessing import resource_tracker, shared_memory
 import numpy as np
 from numpy.typing import NDArray
 
-_FLAG = 8  # numbers in front of a row, of which the first is a flag: each flag has a cache line of its own
+_FLAG = 8  # numbers in front of a row; the first is a flag, the rest give each flag a cache line of its own
 
 
 def slices(n: int, size: int) -> list[slice]:
-    """Return the slice of ``n`` items that each rank owns: equal blocks, the last ones shorter or empty."""
+    """Return the slice of ``n`` items that each rank owns: equal blocks, of which the last may be shorter or empty."""
     block = -(-n // size)
     return [slice(min(r * block, n), min((r + 1) * block, n)) for r in range(size)]
 
 
 class SharedMemoryRanks:
-    """One rank of `_rounds.Communicator`; all map one segment: send and receive buffers, flags, rows of numbers."""
+    """One rank of `_rounds.Communicator` over shared memory.
+
+    All ranks map the same segment, with send and receive buffers, flags, and rows of numbers.
+    """
 
     about = "shared memory (built in)"
 
     def __init__(self, rank: int, size: int, items: int, numbers: int, name: str) -> None:
-        # Trackers of resources would unlink the segment under the others.
+        # Python's resource trackers would unlink the segment while other ranks still use it.
         resource_tracker.register = lambda *_: None
         resource_tracker.unregister = lambda *_: None
         self.rank = rank
@@ -46,13 +49,14 @@ class SharedMemoryRanks:
         self._flags = table.data  # column 0: barriers that each rank has reached
         self._rows = table[:, _FLAG:]
         self.barrier()
-        if rank == 0:  # all have it: from here on nothing is left behind, however the processes end
+        # All ranks have mapped it, so it can be unlinked: nothing is left behind, however the processes end.
+        if rank == 0:
             self._memory.unlink()
 
     def barrier(self) -> None:
-        """Wait until every rank is here."""
+        """Wait until every rank has reached this barrier."""
         self._epoch += 1
-        # A lock is a memory fence: what was written before is seen before the flag.
+        # A lock is a memory fence: other ranks see everything written before it before they see the flag.
         with self._fence:
             pass
         with self._fence:
@@ -71,16 +75,19 @@ class SharedMemoryRanks:
             out += send[part]
 
     def reduce_scatter(self, n: int) -> None:
+        """Reduce the first ``n`` numbers of all ranks, and leave this rank's slice at the start of ``recv``."""
         self.barrier()
         mine = slices(n, self.size)[self.rank]
         self._add(mine, self.recv[: mine.stop - mine.start])
 
     def all_gather(self, n: int) -> None:
+        """Collect the blocks of all ranks as the first ``n`` numbers of ``recv``."""
         self.barrier()
         for send, part in zip(self._sends, slices(n, self.size), strict=True):
             self.recv[part] = send[: part.stop - part.start]
 
     def all_reduce(self, n: int) -> None:
+        """Reduce the first ``n`` numbers of all ranks into ``recv`` on each rank."""
         self.barrier()
         parts = slices(n, self.size)
         self._add(parts[self.rank], self.recv[parts[self.rank]])
@@ -89,12 +96,14 @@ class SharedMemoryRanks:
             self.recv[parts[other]] = self._recvs[other, parts[other]]
 
     def broadcast(self, n: int) -> None:
+        """Send the first ``n`` numbers of rank 0's ``send`` to ``recv`` on all other ranks."""
         self.barrier()
         if self.rank:
             self.recv[:n] = self._sends[0, :n]
 
     def gather(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-        self.barrier()  # all have read the rows of the call before
+        """Return the rows of all ranks on every rank, (ranks, numbers)."""
+        self.barrier()  # all ranks have read the rows of the previous call
         self._rows[self.rank] = numbers
         self.barrier()
         return self._rows.copy()

@@ -1,4 +1,4 @@
-"""The program of every process that a measurement starts: ``python -m fabriclab.measure._worker JSON``.
+"""The program that every process of a measurement runs: ``python -m fabriclab.measure._worker JSON``.
 
 The first rank answers with lines of JSON: ready, done (rounds so far), times (of one size) or wrong.
 """
@@ -20,7 +20,7 @@ from fabriclab.measure._shm import SharedMemoryRanks
 
 
 def main() -> None:
-    """Do what the argument asks, and leave when the process that asked is gone."""
+    """Do what the argument asks for, and exit when the process that asked is gone."""
     ask = json.loads(sys.argv[1])
     threading.Thread(target=_leave_with_parent, args=(ask,), daemon=True).start()
     if "port" in ask:
@@ -28,16 +28,16 @@ def main() -> None:
     else:
         _measure(ask)
     if ask["transport"] != "mpi":
-        os._exit(0)  # views of the segment are alive, so an orderly end would complain
+        os._exit(0)  # arrays still use the segment, so an orderly exit would complain
 
 
 def _leave_with_parent(ask: Mapping[str, Any]) -> None:
-    """End this process when the other end of its lifeline closes, and with it what it may leave behind."""
+    """End this process, and delete what it may leave behind, when the other end of its lifeline closes."""
     line = 0
     with contextlib.suppress(OSError):
-        # mpiexec keeps the end of its standard input to itself, so its ranks have a named pipe.
+        # mpiexec does not tell its ranks that its standard input has ended, so they have a named pipe.
         if "lifeline" in ask:
-            # returns though the other end is gone
+            # Non-blocking, so that it returns even if the other end is gone.
             line = os.open(ask["lifeline"], os.O_RDONLY | os.O_NONBLOCK)
             os.set_blocking(line, True)
         while os.read(line, 1):
@@ -49,6 +49,7 @@ def _leave_with_parent(ask: Mapping[str, Any]) -> None:
 
 
 def _communicator(ask: Mapping[str, Any]) -> Communicator:
+    """Return this rank's side of the transport asked for."""
     items = max(1, *ask["counts"])
     if ask["transport"] == "mpi":
         return MpiRanks(items)
@@ -58,6 +59,7 @@ def _communicator(ask: Mapping[str, Any]) -> Communicator:
 
 
 def _measure(ask: Mapping[str, Any]) -> None:
+    """Time the collective among the ranks; the first rank reports on standard output."""
     comm = _communicator(ask)
     if comm.size != ask["ranks"]:
         sys.exit(
@@ -82,6 +84,7 @@ def _measure(ask: Mapping[str, Any]) -> None:
 
 
 def _say(**line: Any) -> None:
+    """Write one line of JSON to standard output."""
     sys.stdout.write(json.dumps(line) + "\n")
     sys.stdout.flush()
 

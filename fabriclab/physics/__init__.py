@@ -1,4 +1,4 @@
-"""What links, memory and emerging parts can do, each with its source and its limits.
+"""What links, memory and emerging parts can do; each figure has its source, and each model its limits.
 
 Examples
 --------

@@ -1,4 +1,4 @@
-"""Facts of the catalog as numbers, arguments as SI numbers or arrays, and the published figures of each model."""
+"""Helpers of the models: facts of the catalog as numbers, arguments in SI, and published figures to compare with."""
 
 import importlib
 import json
@@ -16,21 +16,21 @@ from fabriclab.core import column
 Floats = NDArray[np.float64]
 Numbers = units.Quantity | Floats
 LIGHT = 299792458.0  # speed of light in vacuum [m/s], by definition of the metre
-DB = 500.0  # decibels that no link has; a power of ten of their sum is still finite
-_MOST = 1e30  # far above any quantity of a link, and squares of it are still finite
-# Given, role and source of a published figure; what the model gives; the relative error of the model.
+DB = 500.0  # [dB] more than any link has, but small enough that 10 to the power of a sum stays finite
+_MOST = 1e30  # far above any quantity of a link, but small enough that its square is finite
+# A row of published.csv (arguments, role, source, ...), the model's value, and the model's relative error.
 Held = tuple[dict[str, str], float, float]
 
 
 def fact(part: str, attribute: str, table: str = "link_physics", **where: str) -> float:
-    """Return a fact in SI, decibels as they are; of a range such as "14-18" the middle."""
+    """Return a fact in SI, with decibels left as they are; for a range such as "14-18", its middle."""
     return sum(load_table(table)[part].spec(attribute, **where).ends) / 2
 
 
 def si(value: Any, quantity: str, name: str, least: float = 0.0, most: float = _MOST) -> Floats:
-    """Return text with its unit, a number, or a list of them, in SI as floats; outside ``least..most`` it is refused.
+    """Return a text with its unit, a number, or a list of them, as floats in SI; outside ``least..most`` it is refused.
 
-    A ``quantity`` "count" is a plain number: a share, decibels, bits.
+    The ``quantity`` "count" means a plain number: a share, decibels, bits.
     """
     plain = isinstance(value, np.ndarray) and value.dtype.kind in "iuf"
     read = np.vectorize(lambda v: units.parse(v, quantity, name), otypes=[float])
@@ -46,13 +46,16 @@ def si(value: Any, quantity: str, name: str, least: float = 0.0, most: float = _
 
 
 def one(value: Any, quantity: str, name: str, least: float = 0.0, most: float = _MOST) -> float:
-    """Return text with its unit, or a number, in SI; a list, or what is outside ``least..most``, is refused."""
+    """Return a text with its unit, or a number, in SI; a list, or a value outside ``least..most``, is refused."""
     units.parse(value, quantity, name)
     return float(si(value, quantity, name, least, most))
 
 
 def numbers(value: ArrayLike, name: str, *shape: int) -> NDArray[Any]:
-    """Return finite numbers, real or complex, as an array of this shape (-1 for any length, none for any shape)."""
+    """Return finite numbers, real or complex, as an array of the given shape.
+
+    In ``shape`` -1 stands for any length; without it any shape is accepted.
+    """
     given = column(value, name)
     fits = given.ndim == len(shape)
     if fits:
@@ -67,15 +70,15 @@ def numbers(value: ArrayLike, name: str, *shape: int) -> NDArray[Any]:
 
 @cache
 def rows(model: str) -> tuple[dict[str, str], ...]:
-    """Return the published figures of a model, those that set its constants (role "fit") among them."""
+    """Return the published figures of a model, including those that set its constants (role "fit")."""
     every = read_rows(Path(__file__).with_name("published.csv"))
     return tuple(row for row in every if row["model"].startswith(model))
 
 
 def held(model: str) -> list[Held]:
-    """Return each published figure that did not set the constants of a model, what the model gives, and its error.
+    """Return each published figure that did not set a constant of the model, the model's value and its relative error.
 
-    ``model`` is a module of this package, or one of its functions; a ValueError names those that have figures.
+    ``model`` is a module of this package, or one of its functions; a ValueError lists those that have figures.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""Line coding and forward error correction: what is left of a rate, when a frame is lost, and what decoding takes.
+"""Line coding and forward error correction: the rate that is left, the probability of a lost frame, and the latency.
 
-`rates` is arithmetic on published lanes, symbols and codes, `word_error` a binomial tail; the rest are models.
+`rates` is arithmetic on published lanes, symbols and codes, `word_error` is a binomial tail; the rest are models.
 """
 
 import math
@@ -11,9 +11,9 @@ import numpy as np
 from fabriclab import catalog, units
 from fabriclab.physics._facts import Floats, Numbers, one, si
 
-# Data over what is sent, by definition; a codeword of RS(n,k) has n symbols of 10 bits of which k are data. RS codes
-# of Ethernet carry whole blocks of 256b/257b, into which those of 64b/66b are packed before: the last symbol of
-# RS(272,258) stays empty, RS(272,257+1) in LLFEC-1.0.
+# Share of the bits sent that are data, by definition. A codeword of RS(n,k) has n symbols of 10 bits, k of them data.
+# The RS codes of Ethernet carry whole blocks of 256b/257b, into which blocks of 64b/66b are packed first. So the last
+# symbol of RS(272,258) stays empty; LLFEC-1.0 writes RS(272,257+1).
 FRACTIONS = {
     "8b/10b": 8 / 10,
     "64b/66b": 64 / 66,
@@ -28,7 +28,7 @@ _GAP = 20  # bytes of preamble and gap around a frame of Ethernet
 
 
 class Rates(NamedTuple):
-    """Rates of a link in one direction [B/s]: on the wire, after coding, and of data in full packets."""
+    """Rates of a link in one direction [B/s]: on the wire, after coding, and of the data in full packets."""
 
     signalled: float
     encoded: float
@@ -38,22 +38,22 @@ class Rates(NamedTuple):
 def rates(
     lanes: int, symbol_rate: units.Quantity, bits: float, *codes: str, packet: int = 4096
 ) -> Rates:
-    """Return the three rates of a link.
+    """Return the three rates of a link: signalled, encoded and achievable.
 
-    Leaves out acknowledgements, flow control, gaps for clocks, and waiting: measured rates are lower.
+    Leaves out acknowledgements, flow control, clock compensation gaps and waiting, so measured rates are lower.
 
     Parameters
     ----------
     lanes : int
-        In one direction; wavelengths of a fibre are lanes too. >= 1
+        Lanes in one direction; wavelengths of a fibre count as lanes. >= 1
     symbol_rate : float or str
-        Of a lane. [symbols/s], such as ``"53.125 GHz"``
+        Symbols per second on one lane, such as ``"53.125 GHz"``. [symbols/s]
     bits : float
-        Of a symbol: 1 for NRZ, 2 for PAM4. >= 0.001
+        Bits per symbol: 1 for NRZ, 2 for PAM4. >= 0.001
     *codes : str
-        Codes one inside another, of `FRACTIONS`.
+        Codes nested inside each other, of `FRACTIONS`.
     packet : int
-        Data of a packet [B], with the headers of RoCEv2 on Ethernet. >= 1
+        Data per packet, sent with the headers of RoCEv2 on Ethernet. [B], >= 1
 
     Examples
     --------
@@ -69,10 +69,10 @@ def rates(
 
 
 def word_error(ber: Numbers, code: str) -> Floats:
-    """Return the probability that a codeword has more errored symbols than the code corrects, (n - k) / 2.
+    """Return the probability that a codeword has more wrong symbols than the code can correct, which is (n - k) / 2.
 
-    The binomial tail of independent bit errors: bursts, as of decision feedback in a receiver, are worse.
-    ``ber`` is the bit error ratio before correction, above 0 and at most 0.5; any shape, which is returned.
+    This is the binomial tail of independent bit errors; bursts, such as those of decision feedback in a receiver, are
+    worse. ``ber`` is the bit error ratio before correction, above 0 and at most 0.5; the result has its shape.
     """
     from scipy.special import betainc
 
@@ -82,6 +82,7 @@ def word_error(ber: Numbers, code: str) -> Floats:
         raise ValueError(
             f"ber must be > 0 and at most 0.5, got {ber!r:.80}; write a ratio such as 2.4e-4"
         )
+    # P(at least `errors` wrong symbols of n); a symbol is wrong with probability 1 - (1 - ber)^10.
     errors = (n - k) // 2 + 1
     return np.asarray(betainc(errors, n - errors + 1, -np.expm1(_SYMBOL * np.log1p(-bad))))
 
@@ -89,17 +90,17 @@ def word_error(ber: Numbers, code: str) -> Floats:
 def frame_loss(
     ber: Numbers, code: str = "RS(544,514)", size: int = 64, interleaved: int = 1
 ) -> Floats:
-    """Return the probability that a frame of Ethernet is lost after correction.
+    """Return the probability that an Ethernet frame is lost after correction.
 
-    A frame is lost with each codeword that it lies in: the words that are interleaved, and one more now and
-    then [2]_. Held against the ratios of bit errors for a loss of 6.2e-10 in [1]_: 2% and 1% off.
+    A frame is lost with any codeword that contains a part of it: the interleaved codewords, and sometimes one more
+    [2]_. Compared with the bit error ratios that [1]_ gives for a loss of 6.2e-10, the errors are 2% and 1%.
 
     Parameters
     ----------
     ber, code
-        As `word_error` takes them.
+        As in `word_error`.
     size : int
-        Of the frame without preamble and gap. [B], >= 1
+        Size of the frame without preamble and gap. [B], >= 1
     interleaved : int
         Codewords that take turns on the wire. >= 1
 
@@ -111,7 +112,7 @@ def frame_loss(
     bits = (
         RS[units.choice(code, "code", RS)][0] * _SYMBOL * FRACTIONS[code] * FRACTIONS["256b/257b"]
     )
-    frames = bits / (8 * (units.count(size, "size") + _GAP))
+    frames = bits / (8 * (units.count(size, "size") + _GAP))  # frames per codeword
     return np.minimum(
         word_error(ber, code) * (units.count(interleaved, "interleaved") + 1 / frames), 1.0
     )
@@ -120,18 +121,19 @@ def frame_loss(
 def gain(code: str, ber: float = 1e-12) -> float:
     """Return the coding gain [dB]: how much weaker a signal may be for the same ``ber`` after correction.
 
-    For Gaussian noise and two levels, without the loss of a higher symbol rate; a word that is not corrected
-    has one wrong bit in each of the fewest symbols that it takes. Within the published ranges 5 to 5.5 dB of
-    RS(528,514) and 6 to 6.5 dB of RS(544,514) (Intel AN 846).
+    Assumes Gaussian noise and two levels, ignores the loss of the higher symbol rate, and takes a codeword that cannot
+    be corrected to have one wrong bit in each of the fewest symbols that make it so. The results lie within the
+    published ranges: 5 to 5.5 dB for RS(528,514) and 6 to 6.5 dB for RS(544,514) (Intel AN 846).
     """
     from scipy import optimize, special
 
     n, k = RS[units.choice(code, "code", RS)]
-    each = ((n - k) // 2 + 1) / (n * _SYMBOL)  # wrong bits of a word that is not corrected
+    each = ((n - k) // 2 + 1) / (n * _SYMBOL)  # share of wrong bits in a word that is not corrected
     if not 1e-18 <= (ber := units.parse(ber, "count", "ber")) <= 1e-6:
         raise ValueError(
             f"ber must be within 1e-18..1e-6, got {ber!r}; it is that after correction"
         )
+    # The bit error ratio before correction that leaves `ber` after it
     before = 10 ** optimize.brentq(
         lambda x: math.log10(each * float(word_error(10**x, code)) / ber), -6, -2
     )
@@ -141,9 +143,10 @@ def gain(code: str, ber: float = 1e-12) -> float:
 def fec_latency(code: str, rate: units.Quantity) -> float:
     """Return the time [s] that a receiver takes to correct errors on a link of the line ``rate`` [B/s].
 
-    Two codewords: one to receive, one to correct and mark. 3% above the published 99 and 198 ns at 50 Gb/s and 19%
-    below the middle of the 101 to 151 ns at 100 Gb/s, where processing does not get faster with the line.
-    Leaves out interleaved words, each of which adds the time that it takes to receive: 51 ns at 100 Gb/s, the block
-    time of P802.3ck (2018). Two interleaved words would take 177 ns there, one the 126 of the middle of the range.
+    It is the time of two codewords: one to receive, one to correct and mark. That is 3% above the published 99 and 198
+    ns at 50 Gb/s and 19% below the middle of the 101 to 151 ns at 100 Gb/s, where the processing does not become faster
+    with the line. Leaves out interleaving: each further codeword adds the time to receive it, which is 51 ns at 100
+    Gb/s, the block time of P802.3ck (2018). Two interleaved codewords would take 177 ns there, and one the 126 ns in
+    the middle of the range.
     """
     return 2 * RS[units.choice(code, "code", RS)][0] * _SYMBOL / 8 / units.rate(rate, "rate")

@@ -1,4 +1,4 @@
-"""Copper: how far a rate reaches, what a bit costs over a distance, and how much a chip's edge carries."""
+"""Copper: how far a rate reaches, the energy per bit over a distance, and the bandwidth of a chip's edge."""
 
 import json
 from functools import cache
@@ -8,7 +8,7 @@ import numpy as np
 from fabriclab import units
 from fabriclab.physics._facts import DB, Floats, Numbers, fact, rows, si
 
-# Interfaces by how far they reach, with the table and part of the catalog that has each figure.
+# Interfaces in order of reach, with the part of the catalog that has their figures.
 _REACH = {"UCIe 2.5D": "ucie-a", "UCIe 2D": "ucie-s", "XSR": "xsr", "LR": "lr"}
 _EDGE = {
     "UCIe 2.5D": "ucie-a",
@@ -20,7 +20,10 @@ _EDGE = {
 
 
 def _terms(frequency: Numbers, length: Numbers, gauge: Numbers) -> list[Floats]:
-    """Return what skin, dielectric and both connectors grow with: gauge 26 is 1 across, 39 less is 92."""
+    """Return the three terms of the loss (skin effect, dielectric, connectors) without their coefficients.
+
+    Gauge 26 has the relative diameter 1; 39 gauge numbers less make it 92 times as thick.
+    """
     ghz, far = si(frequency, "frequency", "frequency") / 1e9, si(length, "length", "length")
     return [
         far * np.sqrt(ghz) * 92 ** ((si(gauge, "count", "gauge", 0, 60) - 26) / 39),
@@ -31,7 +34,10 @@ def _terms(frequency: Numbers, length: Numbers, gauge: Numbers) -> list[Floats]:
 
 @cache
 def coefficients() -> Floats:
-    """Return the least-squares terms of the cables in published.csv [dB]: per m and root GHz, m and GHz, root GHz."""
+    """Return the least-squares coefficients of the cables in published.csv.
+
+    In dB per m and root GHz (skin effect), per m and GHz (dielectric), and per root GHz (connectors).
+    """
     cables = [r for r in rows("electrical.loss") if r["role"] == "fit"]
     terms = np.array([_terms(**json.loads(r["given"])) for r in cables])
     return np.asarray(
@@ -42,18 +48,20 @@ def coefficients() -> Floats:
 def loss(frequency: Numbers, length: Numbers, gauge: Numbers = 26) -> Floats:
     """Return the insertion loss [dB] of a copper cable with its two connectors.
 
-    a sqrt(f) / diameter + b f for each metre, and c sqrt(f) for the ends: skin effect, dielectric, connectors.
-    The terms are fitted to two Mellanox cables of 30 AWG and to the limits of 40 and 100 Gb/s Ethernet.
-    Held against eleven figures of three other cables, whole dB that their makers wrote into the plugs, it is
-    8% off (median), at worst 41% for 4 dB, and 15% too low for 18 dB; seven are of 1 m and 30 AWG, as those fitted.
-    Nothing above 12.9 GHz set it: see `reach`. Leaves out reflections and crosstalk.
+    The loss is a sqrt(f) / diameter + b f per metre (skin effect and dielectric), plus c sqrt(f) for the connectors.
+    The coefficients are fitted to two Mellanox cables of 30 AWG and to the limits of 40 and 100 Gb/s Ethernet.
+
+    Compared with eleven figures of three other cables, whole dB that their makers wrote into the plugs, the median
+    error is 8%; the worst is 41%, for 4 dB, and a loss of 18 dB comes out 15% too low. Seven of the figures are for 1 m
+    and 30 AWG, as those fitted. No figure above 12.9 GHz entered the fit: see `reach`. Leaves out reflections and
+    crosstalk.
 
     Parameters
     ----------
     frequency : float, str or array_like
-        Of the signal; that of Nyquist is half of the symbol rate. [Hz]
+        Frequency of the signal; the Nyquist frequency is half of the symbol rate. [Hz]
     length : float, str or array_like
-        Of the cable. [m]
+        Length of the cable. [m]
     gauge : float or array_like
         American wire gauge: 26 is thick, 30 thin.
 
@@ -71,11 +79,12 @@ def loss(frequency: Numbers, length: Numbers, gauge: Numbers = 26) -> Floats:
 
 
 def reach(symbol_rate: Numbers, budget: float, gauge: Numbers = 26) -> Floats:
-    """Return how long [m] a cable may be for a loss ``budget`` [dB] of the cable at half of the symbol rate; 0 if none.
+    """Return the longest cable [m] whose loss at half of the symbol rate is within ``budget`` [dB]; 0 if there is none.
 
-    Budgets are in ``catalog.link_physics``, such as ``["cr-100g"]["loss_budget"].value``. With those of Ethernet it
-    gives 3.4 m at lanes of 50 Gb/s where the standard has 3 m (+15%), 2.5 at 100 Gb/s for 2 (+27%), and 1.5 at
-    200 Gb/s, with the same budget, for 1.0 (+48%): too far, the more so the farther the rate is from what was fitted.
+    Budgets are in ``catalog.link_physics``, such as ``["cr-100g"]["loss_budget"].value``. With the budgets of Ethernet
+    the model gives 3.4 m for lanes of 50 Gb/s, where the standard has 3 m (+15%), 2.5 m for 100 Gb/s instead of 2 m
+    (+27%), and 1.5 m for 200 Gb/s, with the same budget, instead of 1.0 m (+48%). It reaches too far, and the more so,
+    the farther the rate is from those of the fit.
     """
     f = si(symbol_rate, "frequency", "symbol_rate", 1e6) / 2
     ends, spare = loss(f, 0.0, gauge), si(budget, "count", "budget", -DB, DB)
@@ -84,10 +93,10 @@ def reach(symbol_rate: Numbers, budget: float, gauge: Numbers = 26) -> Floats:
 
 
 def energy(length: units.Quantity) -> tuple[str, float]:
-    """Return the interface of least energy that spans a length, and its energy [J/bit] at both ends.
+    """Return the interface that spans a length with the least energy, and its energy [J/bit] at both ends.
 
-    Published figures of chips, not one law; a module's figure leaves out the SerDes of its hosts, which is that of
-    LR. 1 and 3% above two transceivers over short wires (0.297 and 0.29 pJ/bit).
+    These are published figures of chips, not one law. A module's figure leaves out the SerDes of its hosts, for which
+    the figure of LR holds. The energies are 1 and 3% above two transceivers over short wires (0.297 and 0.29 pJ/bit).
 
     Examples
     --------
@@ -109,7 +118,7 @@ def energy(length: units.Quantity) -> tuple[str, float]:
 
 
 def bit_energy(length: units.Quantity) -> float:
-    """Return the energy [J/bit] of `energy` alone."""
+    """Return only the energy [J/bit] that `energy` gives."""
     return energy(length)[1]
 
 
@@ -118,14 +127,16 @@ def beachfront(
     edge: units.Quantity = "1 mm",  # source: the unit in which densities are quoted
     lane_rate: units.Quantity | None = None,
 ) -> float:
-    """Return the rate [B/s] of one direction that an edge of a chip, or of a faceplate, carries.
+    """Return the rate [B/s] in one direction that fits through an edge of a chip, or of a faceplate.
 
-    Edge times published density, in proportion to the rate of a lane [B/s] (that of the source unless given): the
-    pitch of bumps, fibres and cages stays. 1% below 5.27 Tb/s/mm in both directions measured on UCIe 2.5D at
-    16 Gb/s; 60% above the 0.5 Tb/s/mm of an optical chip for co-packaging (Nubis, 2025) if that is one direction; its
-    fibres leave at the surface, those of the model in one row at their closest pitch. What UCIe itself has for 4 Gb/s
-    shows only that it scales so too. LR is a least figure: what a shipped switch chip of lanes of 100 Gb/s needs if it
-    is one die, not confirmed; nor is the pluggable one.
+    It is the length of the edge times a published density, in proportion to the rate of a lane [B/s] (by default the
+    source's), because the pitch of bumps, fibres and cages stays the same.
+
+    Two errors: 1% below the 5.27 Tb/s/mm in both directions measured on UCIe 2.5D at 16 Gb/s; 60% above the 0.5 Tb/s/mm
+    of an optical chip for co-packaging (Nubis, 2025), if that is one direction. The fibres of that chip leave at its
+    surface, those of the model in one row at their closest pitch. UCIe's own figure for 4 Gb/s shows only that UCIe
+    scales in the same proportion. LR is a lower limit: what a shipped switch chip with lanes of 100 Gb/s needs if it is
+    one die, which is not confirmed; nor is the figure for pluggables.
 
     Examples
     --------

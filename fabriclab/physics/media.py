@@ -1,4 +1,4 @@
-"""Which medium on which cable: the least power or price under reach, and what that makes for a hall."""
+"""Which medium for which cable: the least power or price among those that reach, and the sums for a whole cluster."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,8 +9,8 @@ from fabriclab import units
 from fabriclab.core import Fabric, texts
 from fabriclab.physics._facts import fact
 
-# Medium -> table, part and attribute of its reach, of the power and of the price of one end at 800 Gb/s. A single
-# port at a NIC has a module of its own.
+# For each medium: table, part and attribute of its reach, and of the power and the price of one end at 800 Gb/s. A
+# single port at a NIC has a module of its own.
 _M, _P = "media", "link_physics"
 _MEDIA = {
     "copper": ((_M, "dac800", "reach_max"), (_P, "copper", "power"), (_P, "copper", "price")),
@@ -32,7 +32,7 @@ _PORT, _MODULE = "400 Gb/s", "800 Gb/s"  # source: catalog media, sr4 and dr4x2
 
 
 class MediumChoice(NamedTuple):
-    """A medium, what both ends of a link draw [W] and cost [USD], and how far it reaches [m]."""
+    """A medium, the power [W] and the price [USD] of both ends of a link, and its reach [m]."""
 
     medium: str
     power: float
@@ -46,27 +46,28 @@ def choose(
     by: str = "power",
     media: Sequence[str] = MEDIA,
 ) -> MediumChoice:
-    """Return the medium of least power or price that reaches, for a link of one ``rate`` between two switches.
+    """Return the medium of least power or price that spans a length, for a link of one ``rate`` between two switches.
 
-    A link takes its share of modules of 800 Gb/s. Prices of copper, multimode and long fibre, and the power of long
-    fibre, are from memory, not confirmed; fibre itself, spares and cooling are left out. Every reach is a data
-    sheet's, at lanes of 100 Gb/s: slower lanes reach farther in copper (`fabriclab.physics.electrical.reach`).
+    A link pays its share of modules of 800 Gb/s. Prices of copper, multimode and long fibre, and the power of long
+    fibre, are recalled, not confirmed by a source; the fibre itself, spares and cooling are left out. Every reach comes
+    from a data sheet for lanes of 100 Gb/s: in copper, slower lanes reach farther
+    (`fabriclab.physics.electrical.reach`).
 
     Parameters
     ----------
     length : float or str
-        [m]
+        Length of the link. [m]
     rate : float or str
-        Of one direction, at most 800 Gb/s. [B/s]
+        Rate in one direction, at most 800 Gb/s. [B/s]
     by : str
-        ``"power"`` or ``"price"``; the other one decides between equals.
+        What to minimise, ``"power"`` or ``"price"``; the other one decides between equals.
     media : sequence of str
-        Some of copper, active copper, multimode, fibre and long fibre.
+        The media to choose from: copper, active copper, multimode, fibre and long fibre.
 
     Raises
     ------
     ValueError
-        If no medium serves the length or the rate; the text names the nearest that does.
+        If no medium serves the length or the rate; the message names the nearest that does.
 
     Examples
     --------
@@ -99,7 +100,7 @@ def choose(
 
 
 def _option(medium: str, share: float) -> MediumChoice:
-    """Return a medium with the power and price of both ends, of which a link uses a share."""
+    """Return a medium with the power and price of both ends, of which a link uses only a share."""
     far, watts, dollars = [
         fact(part, attribute, table) for table, part, attribute in _MEDIA[medium]
     ]
@@ -109,19 +110,20 @@ def _option(medium: str, share: float) -> MediumChoice:
 def hall(
     fabric: Fabric, by: str = "power", media: Sequence[str] = ("copper", "fibre")
 ) -> dict[str, tuple[int, float, float]]:
-    """Return, for each medium chosen, the cables of a fabric, their power [W] and their price [USD].
+    """Return, for each medium chosen, how many cables of a fabric use it, their power [W] and their price [USD].
 
-    Each cable gets what `choose` takes for its length and the rate of a port; at a NIC a module for one port, a
-    splitter of passive copper (3 m), and no active copper, whose splitters are gone. Cables without length (boards)
-    or capacity are not counted.
-    Lengths are those of the fabric: `fabriclab.economics.floor_plan` gives them.
+    Each cable gets the medium that `choose` selects for its length and the rate of its ports. At a NIC it gets a module
+    for one port or a splitter of passive copper (3 m), but no active copper, because splitters of it are no longer
+    sold. Cables without length (boards) or capacity are not counted. Lengths are those of the fabric;
+    `fabriclab.economics.floor_plan` computes them.
 
     Parameters
     ----------
     fabric : Fabric
-        With lengths of its cables.
+        A network whose cables have lengths.
     by, media
-        As `choose` takes them; those of the running case unless given: with all five the hall of the case draws 24 kW.
+        As in `choose`; the default media are those of the running case. With all five media the running case draws 24
+        kW.
 
     Examples
     --------
@@ -135,17 +137,17 @@ def hall(
             f"fabric must be a Fabric, got {fabric!r:.80}; make one with topologies.build(...)"
         )
     some = [units.choice(m, "medium", _MEDIA) for m in texts(media, "media")]
-    # A cable is two links, one each way: C cables.
+    # A cable is two links, one per direction; C is the number of cables.
     ports = np.maximum(fabric.ports[::2], 1)  # (C,)
     most = np.maximum(fabric.capacity[::2], fabric.capacity[1::2])  # (C,) [B/s]
     length = fabric.length[::2]  # (C,) [m]
     nics = [i for i, kind in enumerate(fabric.kinds) if kind in ("nic", "host")]
     end = ~fabric.transit | np.isin(fabric.kind, nics)  # (N,) nodes whose module has one port
     end[fabric.endpoint] = True
-    ends = end[fabric.source].reshape(-1, 2).sum(1)  # (C,) how many of the two ends of a cable
+    ends = end[fabric.source].reshape(-1, 2).sum(1)  # (C,) number of such ends of a cable, 0 to 2
     live = (length > 0) & (most > 0)
 
-    # Cables of one length, rate of a port and number of such ends are one case.
+    # Cables with the same length, port rate and number of single-port ends are handled together.
     cases, which = np.unique(
         np.stack([length, most / ports, ends], axis=1)[live], axis=0, return_inverse=True
     )

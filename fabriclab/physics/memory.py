@@ -1,10 +1,11 @@
-"""Memory tiers over loads and stores: latency from the parts of a path, rate from flits and from lines in flight.
+"""Memory tiers for loads and stores: latency as a sum over the parts of a path, rate from flits and lines in flight.
 
-CXL.io is PCIe (set-up and DMA), CXL.mem lets a host load and store device memory, CXL.cache lets a device cache host
-memory. Pooling (2.0) gives slices of one box to hosts, sharing (3.x) the same bytes to several.
+CXL.io is PCIe (set-up and DMA), CXL.mem lets a host load and store device memory, and CXL.cache lets a device cache
+host memory. Pooling (2.0) gives slices of one memory box to several hosts; sharing (3.x) gives them the same bytes.
 
-Held against ByteDance's raw logs (Sapphire Rapids, one expander on x16, two DDR5 channels) and three later papers. The
-load of one idle expander and the lines of a thread are set by it; the rest is not:
+The model is compared with ByteDance's raw logs (Sapphire Rapids, one expander on x16, two DDR5 channels) and three
+later papers. The load latency of one idle expander and the lines in flight of a thread are set by the logs; the rest is
+not:
 
 ====================================  ==========  ==========  =======
 what                                  model       published   error
@@ -18,10 +19,12 @@ expander behind a switch              314 ns      220.5 ns    +43 %
 another one                           314 ns      600 ns      -48 %
 ====================================  ==========  ==========  =======
 
-The last rows are where the model breaks, and no constant would mend it: the load that it gives lies between them. One
-box with a switch is faster than our expander without one, so hosts and expanders differ as much as switches. Take the
-load behind a switch for an order of size. (Beluga has at least 750 ns; if a GPU or a host reads is not told.)
-Of the flits only the formats are used, from memory of the standard, not confirmed. `place`, `bought`, `mesi`,
+The last two rows are where the model breaks. No constant would repair it, because the model's latency lies between the
+two published ones. One box with a switch is faster than our expander without one, so hosts and expanders differ as much
+as switches do. Take the latency behind a switch as an order of magnitude. (Beluga has at least 750 ns; it does not say
+whether a GPU or a host reads.)
+
+Of the flits only the formats are used; they are recalled from the standard, not confirmed. `place`, `bought`, `mesi`,
 `queue_messages` and `moved` are arithmetic and rules of the protocol; for `bought_normal` see there.
 
 Examples
@@ -59,22 +62,23 @@ _RATES = {
 
 
 def load(path: str) -> float:
-    """Return the latency [s] of one idle load: the sum of the parts of ``path``, there and back.
+    """Return the latency [s] of one load from an idle memory: the sum over the parts of ``path``, there and back.
 
     Parameters
     ----------
     path : str
-        A name of `TIERS`, or parts with blanks between: ddr (of a core), hbm (of a GPU), socket, port, controller,
-        retimer, switch.
+        A name of `TIERS`, or names of parts separated by spaces: ddr (from a core), hbm (from a GPU), socket, port,
+        controller, retimer, switch.
     """
     parts = TIERS.get(str(path), str(path)).split() or [""]  # no part at all is refused by name
     return sum(catalog.value("emerging", "cxl-path", part) for part in parts)
 
 
 def tier(name: str) -> tuple[float, float]:
-    """Return latency of a load [s] and rate of reads [B/s] of one of `TIERS`: an H100's HBM, and what a socket reaches.
+    """Return the latency of a load [s] and the rate of reads [B/s] for one of `TIERS`.
 
-    DDR is two channels, one quarter of a socket; the remote socket is what NCCL plans with; a tier of CXL is one x16.
+    HBM is that of an H100. DDR is two channels, a quarter of a socket; the remote socket has the rate with which NCCL
+    plans; a CXL tier is one x16 link.
     """
     facts = _RATES.get(units.choice(name, "tier", TIERS))
     latency = load(name)
@@ -83,9 +87,10 @@ def tier(name: str) -> tuple[float, float]:
 
 
 def read_rate(flit: str = "flit68", link: str = "cxl2.0") -> float:
-    """Return the most that reads get from an x16 link [B/s]: a line is four slots of a flit, its header is one.
+    """Return the most that reads can get from an x16 link [B/s]; a line takes four slots of a flit, its header one.
 
-    One header for each line is assumed; headers that serve two give up to 11 % more. CXL 3 has ``"flit256"``.
+    One header per line is assumed; headers that serve two lines give up to 11 % more. The flit of CXL 3 is
+    ``"flit256"``.
     """
     slots = catalog.value("emerging", flit, "slots")
     size = catalog.value("emerging", flit, "size")
@@ -94,7 +99,7 @@ def read_rate(flit: str = "flit68", link: str = "cxl2.0") -> float:
 
 
 def throughput(lines: Numbers, latency: Numbers, peak: Numbers | None = None) -> Floats:
-    """Return the rate [B/s] of ``lines`` loads in flight, each ``latency`` [s], at most ``peak`` (Little's law)."""
+    """Return the rate [B/s] of ``lines`` loads in flight with ``latency`` [s] each, at most ``peak`` (Little's law)."""
     most = np.inf if peak is None else si(peak, "rate", "peak", 1.0)
     return np.asarray(
         np.minimum(si(lines, "count", "lines") * LINE / si(latency, "time", "latency", 1e-12), most)
@@ -102,13 +107,13 @@ def throughput(lines: Numbers, latency: Numbers, peak: Numbers | None = None) ->
 
 
 def loaded(lines: Numbers, latency: Numbers, peak: Numbers) -> Floats:
-    """Return the latency [s] of a load among ``lines`` in flight: idle, or what ``peak`` [B/s] takes for them."""
+    """Return the latency [s] of a load among ``lines`` in flight: the idle one, or their time at ``peak`` if longer."""
     taken = si(lines, "count", "lines") * LINE / si(peak, "rate", "peak", 1.0)
     return np.asarray(np.maximum(si(latency, "time", "latency", 1e-12), taken))
 
 
 def _rows(table: Table, name: str, **least: float) -> Table:
-    """Return a table of finite numbers; ``least`` has the name and the least number of each column."""
+    """Return a table of finite numbers; the names in ``least`` are its columns, the values their lower bounds."""
     expected = f"{name}, a dict of name: ({', '.join(least)}),"
     given: list[tuple[float, ...]] = []
     if isinstance(table, Mapping):
@@ -128,15 +133,16 @@ def _rows(table: Table, name: str, **least: float) -> Table:
 
 
 def place(objects: Table, tiers: Table) -> tuple[dict[str, dict[str, float]], float]:
-    """Return which share of each object lies in which tier, and the time of a step [s].
+    """Return which share of each object to put into which tier, and the resulting time of a step [s].
 
-    The objects of a step are read one after another. Objects may be cut: fastest tier first, hottest bytes first. This
-    finds a placement whenever there is one; it is the least time where no needed rate shuts a tier that has room.
+    The objects of a step are read one after another, and an object may be split between tiers. Fastest tiers are filled
+    first, with the hottest bytes first. This finds a placement whenever there is one. Its time is the least possible if
+    no object's required rate excludes a tier that has room.
 
     Parameters
     ----------
     objects : mapping of str to tuple
-        Size [B], >= 1; bytes touched in a step [B]; least rate of a tier that may hold it [B/s], 0 for any.
+        Size [B], >= 1; bytes touched per step [B]; least rate of a tier that may hold it [B/s], 0 for any tier.
     tiers : mapping of str to tuple
         Room [B] and rate [B/s], >= 1.
 
@@ -155,7 +161,7 @@ def place(objects: Table, tiers: Table) -> tuple[dict[str, dict[str, float]], fl
         choices[name] = [tier for tier in fastest_first if rate[tier] >= least]
 
     def order(name: str) -> tuple[int, float]:
-        """Return what decides who chooses first: few choices, then many bytes touched for each byte."""
+        """Return a sort key: objects with few choices first, then those with many bytes touched per byte."""
         size, touched, _ = own[name]
         return len(choices[name]), -touched / size
 
@@ -184,14 +190,15 @@ def place(objects: Table, tiers: Table) -> tuple[dict[str, dict[str, float]], fl
 
 
 def bought(demand: Floats, pool: int = 1, spill: float = 0.01) -> float:
-    """Return the memory bought [B] so that each pool of ``pool`` hosts spills in a share ``spill`` of the time.
+    """Return the memory to buy [B] so that each pool of ``pool`` hosts runs out in a share ``spill`` of the time.
 
-    What is bought above the mean demand is stranded. Left out: slices, and the copy when a host gives memory back.
+    What is bought above the mean demand is stranded. Leaves out the granularity of slices, and the copy when a host
+    gives memory back.
 
     Parameters
     ----------
     demand : array_like
-        Bytes wanted at each time by each host. (times, hosts), hosts a multiple of ``pool``
+        Bytes wanted by each host at each time. (times, hosts), the number of hosts a multiple of ``pool``
     """
     wanted = si(column(demand, "demand"), "size", "demand")
     part = 1 - one(spill, "count", "spill", 0, 1)
@@ -206,11 +213,12 @@ def bought(demand: Floats, pool: int = 1, spill: float = 0.01) -> float:
 def bought_normal(
     mean: float, deviation: float, hosts: int, pool: int = 1, spill: float = 0.01
 ) -> float:
-    """Return `bought` for independent normal demand: the margin of a pool grows with the root of its hosts only.
+    """Return `bought` for independent, normally distributed demand.
 
-    From the stranding that Pond saw (median 10 %, 95th percentile 25 %) pools of 16 save 11 % of the memory; Pond
-    saved 7 % (error +53 %), for what cannot bear the latency stays out of the pool, and hosts peak together. Its first
-    version has 9 to 10 %, with pools of 8 to 32 (error +13 %). No figure of other authors was found.
+    The safety margin of a pool grows only with the square root of its number of hosts. With the stranded memory that
+    Pond observed (median 10 %, 95th percentile 25 %) pools of 16 save 11 % of the memory. Pond saved 7 % (error +53 %),
+    because data that cannot bear the latency stays out of the pool, and because hosts peak together. Its first version
+    reports 9 to 10 %, with pools of 8 to 32 (error +13 %). No figure of other authors was found.
     """
     quantile = NormalDist().inv_cdf(1 - one(spill, "count", "spill", 1e-9, 0.999))
     margin = quantile * one(deviation, "size", "deviation")
@@ -220,14 +228,15 @@ def bought_normal(
 
 
 def mesi(accesses: Iterable[tuple[str, str]]) -> list[tuple[tuple[str, str], tuple[str, ...]]]:
-    """Return for each access of one line the states of (host, device) and the messages of CXL.cache on the link.
+    """Return, for each access to one line, the states of (host, device) and the messages of CXL.cache on the link.
 
-    Home of the line is the host's memory (Type 1, or Type 2 on host memory). Left out: evictions, and device memory.
+    The home of the line is the host's memory (Type 1, or Type 2 on host memory). Leaves out evictions and device
+    memory.
 
     Parameters
     ----------
     accesses : iterable of (str, str)
-        Who (``"host"``, ``"device"``) and what (``"load"``, ``"store"``).
+        Who accesses (``"host"``, ``"device"``) and how (``"load"``, ``"store"``).
     """
     state = {"host": "I", "device": "I"}
     trace: list[tuple[tuple[str, str], tuple[str, ...]]] = []
@@ -259,7 +268,7 @@ def mesi(accesses: Iterable[tuple[str, str]]) -> list[tuple[tuple[str, str], tup
 
 
 def _device_asks(store: bool, state: str) -> list[str]:
-    """Return the messages by which a device gets a line, or the right to write one that it has."""
+    """Return the messages with which a device gets a line, or the right to write to one that it already has."""
     messages = ["RdOwn" if store else "RdAny", "GO"]
     if state == "I":
         messages.append("Data")
@@ -267,7 +276,7 @@ def _device_asks(store: bool, state: str) -> list[str]:
 
 
 def _host_snoops(store: bool, device: str) -> list[str]:
-    """Return the messages by which a host takes a line from a device in the state ``device``, if it has to."""
+    """Return the messages with which a host takes a line from a device in the state ``device``, if it needs to."""
     if device == "I" or (device == "S" and not store):
         return []
     after = "I" if store else "S"
@@ -278,10 +287,10 @@ def _host_snoops(store: bool, device: str) -> list[str]:
 
 
 def queue_messages(items: int, batch: int = 1) -> tuple[int, int]:
-    """Return the messages on the link that hand ``items`` lines to a device: by coherent loads, and by DMA.
+    """Return the number of messages on the link to hand ``items`` lines to a device: by coherent loads, and by DMA.
 
-    DMA has a doorbell, a descriptor's read and its answer for each ``batch``; for each item the read of its data, the
-    answer, and one completion. A device that polls an empty queue, and the interrupt, are left out.
+    DMA needs a doorbell, the read of a descriptor and its answer for each ``batch``, and for each item the read of its
+    data, the answer, and a completion. Leaves out the interrupt, and a device that polls an empty queue.
     """
     trace = mesi([("host", "store"), ("device", "load")] * units.count(items, "items", 1, 10**6))
     coherent = sum(len(messages) for _, messages in trace)
@@ -290,7 +299,7 @@ def queue_messages(items: int, batch: int = 1) -> tuple[int, int]:
 
 
 def moved(size: float, share: float, record: float = LINE) -> tuple[float, float]:
-    """Return the bytes that cross the link to touch ``share`` of ``size`` [B] in records: by lines, by bulk copy."""
+    """Return the bytes on the link to touch ``share`` of ``size`` [B] in records: by cache lines, and by bulk copy."""
     whole = one(size, "size", "size")
     each = one(record, "size", "record", 1)
     records = round(whole * one(share, "count", "share", 0, 1) / each)

@@ -1,4 +1,4 @@
-"""Light: the power budget of a fibre, its wavelengths, rings that drift with temperature, and what a module does."""
+"""Light: the power budget of a fibre, its wavelengths, rings that drift with temperature, and the power of modules."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -8,7 +8,7 @@ import numpy as np
 from fabriclab import catalog, units
 from fabriclab.physics._facts import DB, LIGHT, Floats, Numbers, fact, one, si
 
-# Bands of ITU-T [nm], its coarse grid of 20 nm and its dense grid, anchored at 193.1 THz.
+# Bands of ITU-T [nm], and the anchors of its coarse grid (20 nm apart) and its dense grid (at 193.1 THz).
 BANDS = {
     "O": (1260, 1360),
     "E": (1360, 1460),
@@ -21,7 +21,7 @@ _WHOLE = "800 Gb/s"  # source: catalog media, dr8
 
 
 class OpticalBudget(NamedTuple):
-    """What arrives [dBm], how much more than needed [dB], and how far it could go [m]."""
+    """Power received [dBm], its margin over what the receiver needs [dB], and the longest possible fibre [m]."""
 
     received: float
     margin: float
@@ -29,7 +29,7 @@ class OpticalBudget(NamedTuple):
 
 
 class Module(NamedTuple):
-    """Power of one end [W], what it leaves out, who equalises, and the electrical loss to the module [dB]."""
+    """Power of one end [W], what that figure leaves out, who equalises, and the electrical loss to the module [dB]."""
 
     power: float
     left_out: str
@@ -44,25 +44,27 @@ def budget(
     losses: Mapping[str, float] | None = None,
     attenuation: float | None = None,
 ) -> OpticalBudget:
-    """Return the power budget of a lane of light.
+    """Return the power budget of one optical lane.
 
-    Received = launch - losses - attenuation x length. Leaves out dispersion, which ends a link of 100 Gb/s lanes
-    after some km: take its penalty as a loss. Held against limits of standards, sums by this same formula, not
-    measurements: 3, 10 and 10% too far against the 40, 30 and 15 km of 40GBASE-ER4 for three attenuations, which are
-    rounded down, and 30% too far for the 2 km of FR4, a limit with a reserve. With the catalog's fibre and connections
-    5, 7.5 and 17.5% too far for the 10 km of 10GBASE-LR, 100GBASE-LR1 and 40GBASE-LR4, and 150% too far for the 2 km
-    of 100GBASE-FR1, which has 3.0 dB for connections.
+    Received = launch - losses - attenuation x length. Leaves out dispersion, which ends a link with lanes of 100 Gb/s
+    after some km: enter its penalty as a loss.
+
+    Compared with the limits of standards, which are sums by this same formula and not measurements, the reach is 3, 10
+    and 10% too far against the 40, 30 and 15 km of 40GBASE-ER4 for three attenuations, which are rounded down, and 30%
+    too far for the 2 km of FR4, a limit with a reserve. With the catalog's fibre and connections it is 5, 7.5 and 17.5%
+    too far for the 10 km of 10GBASE-LR, 100GBASE-LR1 and 40GBASE-LR4, and 150% too far for the 2 km of 100GBASE-FR1,
+    which has 3.0 dB for connections.
 
     Parameters
     ----------
     launch, sensitivity : float
-        Power of the laser, and what the receiver needs. [dBm]
+        Power of the laser, and the power that the receiver needs. [dBm]
     length : float or str
-        Of the fibre. [m]
+        Length of the fibre. [m]
     losses : mapping of str to float, optional
-        Such as ``{"modulator": 6, "coupling": 3}``; the connections of a channel in the catalog unless given. [dB]
+        Such as ``{"modulator": 6, "coupling": 3}``; by default the connections of a channel in the catalog. [dB]
     attenuation : float, optional
-        Of the fibre; that of the catalog unless given. [dB/km], > 0
+        Attenuation of the fibre, by default the catalog's. [dB/km], > 0
 
     Examples
     --------
@@ -92,10 +94,10 @@ def budget(
 
 
 def channels(band: str, spacing: units.Quantity) -> int:
-    """Return the channels of the ITU grid in a band, for a spacing as frequency or as wavelength.
+    """Return the number of channels of the ITU grid in a band; the spacing is a frequency or a wavelength.
 
-    5, 3, 2 and 3 coarse channels of 20 nm in the bands O, S, C and L as the standard has them; 44 dense ones of
-    100 GHz in the C band, where the grid of ITU-T has 45 that begin 1 nm earlier. What they carry is
+    It gives 5, 3, 2 and 3 coarse channels of 20 nm in the bands O, S, C and L, as the standard does, and 44 dense ones
+    of 100 GHz in the C band, where the grid of ITU-T has 45 that begin 1 nm earlier. For the data that they carry, use
     `fabriclab.physics.coding.rates` with the channels as lanes.
 
     Examples
@@ -115,7 +117,7 @@ def channels(band: str, spacing: units.Quantity) -> int:
 
 
 def delay(length: Numbers, index: float = 1.468) -> Floats:
-    """Return the time of light in a fibre [s] of the group ``index``, 4.9 ns/m.
+    """Return the time [s] that light takes through a fibre with the group ``index``; 4.9 ns/m by default.
 
     Within 0.5% of two other fibres; one vendor says 4.5 ns/m, most round to 5.
     """
@@ -131,9 +133,10 @@ def drift(
 ) -> Floats:
     """Return how far the resonance of a silicon ring moves [m] when its temperature rises by ``kelvin``.
 
-    wavelength / group index x thermo-optic coefficient, all light in silicon. With a ``spacing`` of channels [Hz]
-    it is told in spacings: at 1 the ring sits on its neighbour's wavelength. 17% below the 83 pm/K measured on one
-    ring, 14% below 80 pm/K of interferometers, 8% below the middle of 60 to 90 pm/K, 22% below an air-clad ring.
+    The shift is wavelength / group index x thermo-optic coefficient, as if all light were in silicon. With a
+    ``spacing`` of channels [Hz] it is given in spacings: at 1 the ring sits on its neighbour's wavelength. The result
+    is 17% below the 83 pm/K measured on one ring, 14% below 80 pm/K of interferometers, 8% below the middle of 60 to 90
+    pm/K, and 22% below an air-clad ring.
 
     Examples
     --------
@@ -148,11 +151,11 @@ def drift(
 
 
 def heater(shift: Numbers) -> Floats:
-    """Return the power [W] of a heater that moves a silicon filter by ``shift`` [m], in proportion.
+    """Return the power [W] of a heater that moves a silicon filter by ``shift`` [m]; it is proportional to the shift.
 
-    Of one device; others differ by their size and make. 76% above rings of 27 uW/GHz (Dahlem et al., 2011), 3% above
-    the middle of the 0.1 to 0.25 nm/mW of usual rings, 30% above a second heater of its own paper; undercut ones 1 to 4
-    mW for a whole FSR, ten to a hundred times less.
+    The figure is that of one device; others differ in size and construction. It is 76% above rings of 27 uW/GHz (Dahlem
+    et al., 2011), 3% above the middle of the 0.1 to 0.25 nm/mW of usual rings, and 30% above a second heater of its own
+    paper. Undercut heaters need 1 to 4 mW for a whole FSR, ten to a hundred times less.
     """
     return np.asarray(
         si(shift, "length", "shift")
@@ -162,12 +165,12 @@ def heater(shift: Numbers) -> Floats:
 
 
 def module(kind: str, rate: units.Quantity = _WHOLE) -> Module:
-    """Return what one end of an optical link draws at a rate, what it leaves out, and who equalises instead.
+    """Return the power of one end of an optical link at a rate, what that figure leaves out, and who equalises.
 
-    ``kind`` is ``"dsp"``, ``"lpo"`` (linear pluggable: the module without its DSP) or ``"cpo"`` (co-packaged).
-    Power in proportion to the rate. The LPO is the module less its DSP: 20% below one published figure, 6% above the
-    middle of the 8 to 9 W of another; its host's SerDes works as hard as before, so nothing is added. CPO is one
-    product: another one (9 W for 1.6 Tb/s) draws 18% less.
+    ``kind`` is ``"dsp"``, ``"lpo"`` (linear pluggable: the module without its DSP) or ``"cpo"`` (co-packaged). Power is
+    proportional to the rate. The LPO is the module less its DSP: 20% below one published figure, and 6% above the
+    middle of the 8 to 9 W of another. Its host's SerDes works as hard as before, so nothing is added. CPO is one
+    product; another one (9 W for 1.6 Tb/s) draws 18% less.
 
     Examples
     --------

@@ -1,10 +1,11 @@
-"""Photonic computing: what a mesh of Mach-Zehnder interferometers multiplies, how exactly, and what its ends cost.
+"""Photonic computing: matrix products in a mesh of Mach-Zehnder interferometers, their accuracy and their energy.
 
-One figure sets the noise: random unitaries of a chip of 20 modes (fidelity 0.974, so 0.10 rad a phase). Held: the
-SU(4) core of another chip, 0.997 for 0.998 published (error -0.1 %), and permutations on the chip of 20 modes, 0.976
-for 0.995 (-2 %), where the model breaks: what is fully open or shut is set far better than the rest. Fidelity is the
-mean over inputs of the sum of |u| |v|, as in both papers. `settings`, `mesh` and `product` are algebra,
-`effective_bits` a definition and `io` arithmetic; no published figure was found for the bits of a product.
+One figure sets the noise: random unitaries on a chip of 20 modes (fidelity 0.974, so 0.10 rad per phase). Two others
+test the model: the SU(4) core of another chip, 0.997 where 0.998 is published (error -0.1 %), and permutations on the
+chip of 20 modes, 0.976 where 0.995 is published (-2 %). There the model breaks, because interferometers that are fully
+open or closed are set far better than the rest. Fidelity is the mean over inputs of the sum of |u| |v|, as in both
+papers. `settings`, `mesh` and `product` are algebra, `effective_bits` is a definition and `io` arithmetic; no published
+figure was found for the bits of a product.
 
 An interferometer is two 50:50 couplers around one phase, with a second phase before them. n modes need n (n - 1) / 2 of
 them for any unitary matrix (Reck et al., PRL 73, 1994); any other matrix is two meshes with attenuators between them.
@@ -32,7 +33,7 @@ Float = NDArray[np.float64]
 
 
 def _mzi(theta: float, phi: float) -> Complex:
-    """Return the matrix (2, 2) of an interferometer with ``theta`` inside and ``phi`` before it [rad]."""
+    """Return the matrix (2, 2) of an interferometer with the phase ``theta`` inside and ``phi`` before it [rad]."""
     s = np.sin(theta / 2)
     c = np.cos(theta / 2)
     e = np.exp(1j * phi)
@@ -40,12 +41,12 @@ def _mzi(theta: float, phi: float) -> Complex:
 
 
 def _places(n: int) -> list[tuple[int, int]]:
-    """Return (row that it clears, upper mode) of each interferometer, in the order in which light meets them."""
+    """Return (row that it clears, upper mode) of each interferometer, in the order in which light passes them."""
     return [(row, mode) for row in range(n - 1, 0, -1) for mode in range(row)]
 
 
 def settings(unitary: ArrayLike) -> tuple[Float, Float]:
-    """Return the phases of the triangular mesh that is ``unitary``: (n (n - 1) / 2, 2) inside and before, (n,) behind.
+    """Return the phases of the triangular mesh that multiplies by ``unitary``.
 
     Parameters
     ----------
@@ -55,7 +56,8 @@ def settings(unitary: ArrayLike) -> tuple[Float, Float]:
     Returns
     -------
     tuple of ndarray
-        Phases [rad]; `mesh` gives the matrix back within 1e-12.
+        Phases inside and before each interferometer, (n (n - 1) / 2, 2), and behind the mesh, (n,). [rad]
+        `mesh` gives the matrix back within 1e-12.
 
     Raises
     ------
@@ -79,7 +81,7 @@ def settings(unitary: ArrayLike) -> tuple[Float, Float]:
 
 
 def mesh(phases: Float, out: Float) -> Complex:
-    """Return the matrix (n, n) of a triangular mesh with these phases [rad]."""
+    """Return the matrix (n, n) of a triangular mesh with these phases [rad], as `settings` returns them."""
     behind = numbers(out, "out", -1)
     n = len(behind)
     light = np.eye(n, dtype=complex)
@@ -90,7 +92,10 @@ def mesh(phases: Float, out: Float) -> Complex:
 
 
 def disturb(phases: Float, sigma: float, bits: int, rng: np.random.Generator) -> Float:
-    """Return phases set with ``bits`` over 2 pi (48 is as good as exact) and normal noise of ``sigma`` [rad]."""
+    """Return the phases as a chip sets them: rounded to ``bits`` over 2 pi (48 is as good as exact), plus normal noise.
+
+    ``sigma`` is the standard deviation of the noise. [rad]
+    """
     step = 2 * np.pi / 2 ** units.count(bits, "bits", 1, 48)
     exact = si(phases, "count", "phases", -1e9, 1e9)
     wide = one(sigma, "count", "sigma")
@@ -102,24 +107,25 @@ def disturb(phases: Float, sigma: float, bits: int, rng: np.random.Generator) ->
 def product(
     matrix: ArrayLike, vectors: Complex, noise: Callable[[Float], Float], leak: float = 0.0
 ) -> Complex:
-    """Return ``matrix @ vectors`` as two meshes with ``noise`` compute it, a wavelength for each column.
+    """Return ``matrix @ vectors`` as two meshes with ``noise`` compute it, with one wavelength for each column.
 
-    The singular values sit between the meshes as exact attenuators. All wavelengths meet the same phases, so their
-    errors are common. Left out: loss, unequal couplers, heat that spreads, and noise of detectors.
+    The singular values sit between the meshes as exact attenuators. All wavelengths pass the same phases, so they share
+    the same errors. Leaves out loss, unequal couplers, heat that spreads, and noise of detectors.
 
     Parameters
     ----------
     matrix, vectors : array_like, ndarray
         (m, n) and (n, w).
     noise : callable
-        From phases to phases, such as ``lambda x: disturb(x, 0.01, 8, rng)``.
+        Maps phases to phases, such as ``lambda x: disturb(x, 0.01, 8, rng)``.
     leak : float
-        Part of the amplitude of a wavelength that lands in each neighbour.
+        Share of a wavelength's amplitude that leaks into each neighbour.
     """
     if not callable(noise):
         raise TypeError(
             f"noise must be a function of phases, got {noise!r:.80}; lambda x: x leaves them alone"
         )
+    # matrix = left x diag(scale) x right: mesh, attenuators, mesh
     left, scale, right = np.linalg.svd(numbers(matrix, "matrix", -1, -1))
     sent = numbers(vectors, "vectors", len(right), -1)
     part = one(leak, "count", "leak", 0, 1)
@@ -133,7 +139,7 @@ def product(
 
 
 def effective_bits(exact: ArrayLike, actual: ArrayLike) -> float:
-    """Return log2 of the RMS of ``exact`` over the RMS of the error: the bits of a product that can be trusted."""
+    """Return the bits of a product that can be trusted: log2 of the RMS of ``exact`` over the RMS of the error."""
     right = numbers(exact, "exact")
     wrong = np.linalg.norm(numbers(actual, "actual", *right.shape) - right)
     if not wrong:
@@ -144,10 +150,10 @@ def effective_bits(exact: ArrayLike, actual: ArrayLike) -> float:
 def io(
     rows: int, columns: int, clock: float, conversion: float, cores: int = 1
 ) -> tuple[float, float]:
-    """Return products a second and energy [J] per product of a mesh between ``columns`` and ``rows`` converters.
+    """Return products per second and energy [J] per product of a mesh between ``columns`` and ``rows`` converters.
 
-    The light multiplies for nothing; ``conversion`` [J] is paid for each element that goes in or out, so the energy of
-    one product falls as 1 / n. ``clock`` is in vectors a second. Left out: laser, heaters and memory.
+    The light multiplies without energy of its own; ``conversion`` [J] is paid for each element that goes in or out, so
+    the energy per product falls as 1 / n. ``clock`` is in vectors per second. Leaves out laser, heaters and memory.
     """
     high = units.count(rows, "rows")
     wide = units.count(columns, "columns")

@@ -1,7 +1,7 @@
 """Quantum links as density matrices: what Bob can learn, what a pair is worth, and how many pairs a fibre gives.
 
-States are (4, 4) density matrices of Alice's and Bob's qubit. Held against published links; what a row names as given
-sets constants, nothing else does:
+States are (4, 4) density matrices of Alice's and Bob's qubits. The model is compared with published links; only what a
+row names as given sets a constant:
 
 =========================================  ========  ==========  ======
 what                                       model     published   error
@@ -13,11 +13,12 @@ CHSH of a pair of fidelity 0.92            2.53      2.42        +4 %
 CHSH of pairs of 0.85 and 0.99             2.26 2.79 2.36 2.74   -4 +2 %
 =========================================  ========  ==========  ======
 
-The last row takes the ends of two published ranges for those of one pair. Of `pair_rate` and `teleport` one figure each
-was found; `repeaterless` is a theorem's bound, `bits_per_pair` arithmetic, and the rest is the algebra of states.
+The last row assumes that the ends of two published ranges belong to the same pair. For `pair_rate` and `teleport` one
+published figure each was found; `repeaterless` is the bound of a theorem, `bits_per_pair` is arithmetic, and the rest
+is the algebra of states.
 
-The model breaks where noise is no depolarising (memories lose phase first), and between laboratories: the rate of one
-apparatus says nothing of another's.
+The model breaks where noise is not depolarising (memories lose phase first), and between laboratories: the rate of one
+apparatus says nothing about another.
 
 Examples
 --------
@@ -43,7 +44,7 @@ GLASS = 2e8  # m/s, light in fibre, 2/3 of c
 
 
 def pair(quality: float = 1.0) -> Matrix:
-    """Return a Werner pair of this fidelity, 1/4..1: the Bell state (|00> + |11>) / sqrt 2 mixed with noise."""
+    """Return a Werner pair of the given fidelity, 1/4..1: the Bell state (|00> + |11>) / sqrt 2 mixed with noise."""
     if not 0.25 <= units.parse(quality, "count", "quality") <= 1:
         raise ValueError(
             f"quality must be a fidelity within 0.25..1, got {quality!r}; 0.25 is noise alone"
@@ -53,7 +54,7 @@ def pair(quality: float = 1.0) -> Matrix:
 
 
 def channel(state: ArrayLike, kraus: ArrayLike, who: str) -> Matrix:
-    """Return the state after a local channel or unread measurement: ``kraus`` (k, 2, 2) acts on one qubit."""
+    """Return the state after a channel, or a measurement nobody reads, on one qubit; ``kraus`` has shape (k, 2, 2)."""
     ops = numbers(kraus, "kraus", -1, 2, 2)
     both = numbers(state, "state", 4, 4)
     eye = np.eye(2)
@@ -69,7 +70,7 @@ def channel(state: ArrayLike, kraus: ArrayLike, who: str) -> Matrix:
 
 
 def reduced(state: ArrayLike, who: str = "bob") -> Matrix:
-    """Return the (2, 2) state in which is all that ``who`` can measure without news from the other side."""
+    """Return the (2, 2) state with everything that ``who`` can measure without news from the other side."""
     bob = units.choice(who, "who", ("alice", "bob")) == "bob"
     traced = "iaib->ab" if bob else "aibi->ab"
     return np.asarray(np.einsum(traced, numbers(state, "state", 4, 4).reshape(2, 2, 2, 2)))
@@ -83,12 +84,12 @@ def depolarising(p: float) -> Matrix:
 
 
 def fidelity(state: ArrayLike) -> float:
-    """Return the overlap with the Bell state (|00> + |11>) / sqrt 2."""
+    """Return the fidelity of a pair: its overlap with the Bell state (|00> + |11>) / sqrt 2."""
     return float((BELL[0].conj() @ _density(state) @ BELL[0]).real)
 
 
 def chsh(state: ArrayLike) -> float:
-    """Return the largest CHSH value that the state can show; above 2 no shared list of answers explains it [1]_.
+    """Return the largest CHSH value that the state can show; above 2, no shared list of answers explains it [1]_.
 
     References
     ----------
@@ -100,14 +101,16 @@ def chsh(state: ArrayLike) -> float:
     for i, alice in enumerate(axes):
         for j, bob in enumerate(axes):
             correlation[i, j] = np.trace(both @ np.kron(alice, bob)).real
+    # 2 sqrt(s1^2 + s2^2), with the two largest singular values of the correlation matrix
     singular = np.linalg.svd(correlation)[1]
     return float(2 * np.sqrt((singular[:2] ** 2).sum()))
 
 
 def teleport(qubit: ArrayLike, state: ArrayLike, bits: int = 2) -> Matrix:
-    """Return Bob's qubit (2, 2) after Alice's Bell measurement of ``qubit`` (2,) and her half, told ``bits`` of it.
+    """Return Bob's qubit (2, 2) after Alice measured ``qubit`` (2,) with her half of a pair and sent him ``bits``.
 
-    With both bits Bob undoes the outcome; with fewer he knows it only to be one of several and gets their mixture.
+    The bits name the outcome of her Bell measurement. With both Bob undoes it; with fewer he knows only that it is one
+    of several, and gets their mixture.
     """
     sent = numbers(qubit, "qubit", 2)
     known = units.count(bits, "bits", 0, 2)
@@ -125,7 +128,7 @@ def teleport(qubit: ArrayLike, state: ArrayLike, bits: int = 2) -> Matrix:
 
 
 def _density(state: ArrayLike) -> Matrix:
-    """Return the density matrix of a pair, or refuse what is none."""
+    """Return the density matrix of a pair, or raise an error if the matrix is not one."""
     both = numbers(state, "state", 4, 4)
     if not (np.allclose(both, both.conj().T, atol=1e-9) and np.isclose(np.trace(both), 1)):
         raise ValueError(
@@ -142,20 +145,22 @@ def _density(state: ArrayLike) -> Matrix:
 def pair_rate(
     length: Numbers, chance: float, overhead: float, loss: float = 0.2, flights: int = 2
 ) -> Floats:
-    """Return heralded pairs a second between two memories with a station in the middle.
+    """Return the heralded pairs per second between two memories with a station in the middle.
 
-    Each try sends two photons half way and waits for the news: both must arrive, 10^(-loss length / 10).
+    In each try both memories send a photon half way and wait for the result; both photons must arrive, which has the
+    probability 10^(-loss length / 10).
 
     Parameters
     ----------
     length : float or ndarray
-        Of the fibre between the memories. [m]
+        Length of the fibre between the memories. [m]
     chance, overhead : float
-        Success of a try without fibre, and its time without flight [s], > 0.
+        Probability that a try succeeds without fibre, and the time of a try without the flight [s], > 0.
     loss : float
-        [dB/km]
+        Attenuation of the fibre. [dB/km]
     flights : int
-        Half lengths that a try waits for: 2 with the news by the same way, 1 where the fibre is a coil at the node.
+        Number of half lengths that a try waits for: 2 if the result returns along the same fibre, 1 if the fibre is a
+        coil at the node.
     """
     far = si(length, "length", "length")
     takes = one(overhead, "time", "overhead", 1e-12)
@@ -166,17 +171,23 @@ def pair_rate(
 
 
 def repeaterless(length: Numbers, loss: float = 0.2) -> Floats:
-    """Return the most pairs per use of a fibre [m] without repeaters, -log2(1 - eta) (PLOB, Nature Comm. 8, 2017)."""
+    """Return the most pairs per use of a fibre of ``length`` [m] without repeaters (PLOB, Nature Comm. 8, 2017).
+
+    The bound is -log2(1 - eta), where eta is the share of light that arrives.
+    """
     lost = si(length, "length", "length", 1e-3) * one(loss, "count", "loss", 1e-3, 1e4) / 1e4
     return np.asarray(-np.log1p(-(10**-lost)) / np.log(2))  # keeps the digits of a tiny eta
 
 
 def stored(quality: float, waited: Numbers, memory: float) -> Floats:
-    """Return the fidelity of a pair that waited [s] in a memory whose depolarising time is ``memory`` [s]."""
+    """Return the fidelity of a pair after it waited [s] in a memory whose depolarising time is ``memory`` [s]."""
     kept = np.exp(-si(waited, "time", "waited") / one(memory, "time", "memory", 1e-12))
     return np.asarray(0.25 + (one(quality, "count", "quality", 0, 1) - 0.25) * kept)
 
 
 def bits_per_pair(port: units.Quantity, pairs: float) -> float:
-    """Return the bits that a port carries in the time in which a quantum link makes one pair."""
+    """Return the bits that a port carries while a quantum link makes one pair.
+
+    ``port`` is a rate [B/s], ``pairs`` the pairs per second.
+    """
     return 8 * units.rate(port, "port") / one(pairs, "count", "pairs", 1e-9)

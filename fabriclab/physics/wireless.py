@@ -1,8 +1,8 @@
-"""Radio at 60 GHz: what a beam carries over a distance, and how many radios a cable is worth.
+"""Radio at 60 GHz: the rate of a beam over a distance, and the number of radios that replace a cable.
 
-Free space, the factor of an array and Shannon's rate are laws; `band_channels` and `radios` are arithmetic, `blockage`
-is a fact. What can be wrong is the loss of oxygen, which has no second published figure here, and what antennas and
-receivers lose: see `beam_width` (two horns) and `link` (the weakest signal of 802.11ad).
+Free space, the array factor and Shannon's rate are laws; `band_channels` and `radios` are arithmetic, `blockage` is
+a fact. Two things can be wrong: the absorption by oxygen, for which no second published figure is used here, and the
+losses of antennas and receivers; see `beam_width` (two horns) and `link` (the weakest signal of 802.11ad).
 """
 
 import math
@@ -15,7 +15,7 @@ from fabriclab.physics._facts import DB, LIGHT, Floats, Numbers, fact, si
 
 _NOISE = 10 * math.log10(1.380649e-23 * 290 * 1e3)  # Boltzmann's constant at 290 K [dBm/Hz]
 _CARRIER = "60.48 GHz"  # source: catalog wireless60, channel 2 of 802.11ad
-# What a link has unless told: sender, receiving antenna, noise figure, implementation loss.
+# Defaults of a link: sender, receiving antenna, noise figure, implementation loss.
 _DEFAULTS = {
     "FCC indoor EIRP": "average_limit",
     "horn antenna gain": "value",
@@ -25,7 +25,7 @@ _DEFAULTS = {
 
 
 class RadioLink(NamedTuple):
-    """Received power [dBm], signal over noise [dB], and the rate of Shannon [B/s] of one channel, any shape."""
+    """Received power [dBm], signal-to-noise ratio [dB], and Shannon's rate [B/s] of one channel, of any shape."""
 
     received: Floats
     snr: Floats
@@ -33,14 +33,15 @@ class RadioLink(NamedTuple):
 
 
 def _w60(name: str, attribute: str = "value") -> float:
+    """Return a fact of the table on 60 GHz by the name of its row."""
     return fact("w60", attribute, "wireless60", name=name)
 
 
 def path_loss(distance: Numbers, frequency: Numbers = _CARRIER) -> Floats:
-    """Return the loss [dB] between isotropic antennas over ``distance`` [m]: free space after Friis, and oxygen.
+    """Return the loss [dB] between isotropic antennas over ``distance`` [m]: free space (Friis) and oxygen.
 
-    Oxygen as at 60 GHz, 0.15 dB in 10 m. 60 GHz loses 21.65 dB more than 5 GHz; published 21.6. Leaves out
-    walls, floors and reflections, which add and fade.
+    Oxygen absorbs as at 60 GHz, 0.15 dB in 10 m, whatever the frequency. 60 GHz loses 21.65 dB more than 5 GHz; 21.6 is
+    published. Leaves out walls, floors and reflections, which add and fade.
     """
     far = si(distance, "length", "distance", 1e-2)
     free = 20 * np.log10(4 * np.pi * far * si(frequency, "frequency", "frequency", 1e6) / LIGHT)
@@ -48,15 +49,15 @@ def path_loss(distance: Numbers, frequency: Numbers = _CARRIER) -> Floats:
 
 
 def array_gain(elements: Numbers) -> Floats:
-    """Return the gain [dBi] of a square array at half a wavelength: pi for each element, all of it used."""
+    """Return the gain [dBi] of a square array with elements half a wavelength apart: pi per element, without losses."""
     return np.asarray(10 * np.log10(np.pi * si(elements, "count", "elements", 1.0)))
 
 
 def beam_width(elements: Numbers) -> Floats:
-    """Return the width between half powers [rad] of the beam of a square array: 102 degrees over its side.
+    """Return the half-power beam width [rad] of a square array: 102 degrees over the number of elements on a side.
 
-    With `array_gain` it gives a beam of 30 degrees 15.6 dBi where a horn has 15, and one of 15 degrees 21.6 where
-    one has 20: real antennas lose 0.6 and 1.6 dB.
+    Together with `array_gain` it gives a beam of 30 degrees 15.6 dBi, where a horn has 15, and one of 15 degrees 21.6,
+    where a horn has 20: real antennas lose 0.6 and 1.6 dB.
     """
     return np.asarray(
         2 * np.arcsin(np.minimum(0.886 / np.sqrt(si(elements, "count", "elements", 1.0)), 1.0))
@@ -64,10 +65,11 @@ def beam_width(elements: Numbers) -> Floats:
 
 
 def misalignment(angle: Numbers, elements: Numbers) -> Floats:
-    """Return the loss [dB] of a beam that points ``angle`` [rad] off, in the plane of one side of the array."""
+    """Return the loss [dB] of a beam that points ``angle`` [rad] away, in the plane of one side of the array."""
     side = np.sqrt(si(elements, "count", "elements", 1.0))
-    # half of the phase between neighbours
+    # Half of the phase difference between neighbouring elements
     step = np.pi / 2 * np.sin(si(angle, "count", "angle", -np.inf))
+    # Array factor: sin(side x step) / (side x sin(step)), which is 1 straight ahead
     whole = np.where(
         np.abs(step) < 1e-9, 1.0, np.sin(side * step) / np.where(step == 0, 1, side * np.sin(step))
     )
@@ -84,25 +86,25 @@ def link(
     implementation: float | None = None,
     bandwidth: units.Quantity | None = None,
 ) -> RadioLink:
-    """Return what arrives over a distance, and the most that one channel could carry.
+    """Return the power received over a distance, and the most that one channel could carry.
 
     Shannon's rate is a bound for perfect coding: the 6.76 Gb/s of 802.11ad at 2 m are a sixth of it. Noise figure,
-    implementation loss and horn gain are the catalog's, from memory and not confirmed.
+    implementation loss and horn gain are the catalog's, recalled and not confirmed by a source.
 
     Parameters
     ----------
     distance : float, str or array_like
         [m]
     eirp : float or array_like, optional
-        Power of the sender times its antenna; the indoor limit unless given. [dBm]
+        Power of the sender including the gain of its antenna, by default the indoor limit. [dBm]
     gain : float or array_like, optional
-        Of the receiving antenna, such as `array_gain`; the horn of the catalog unless given. [dBi]
+        Gain of the receiving antenna, such as `array_gain`, by default the catalog's horn. [dBi]
     lost : float or array_like
         Further losses, such as `misalignment`, or `blockage` by a person. [dB]
     noise_figure, implementation : float, optional
-        Of the receiver; those of the catalog unless given. [dB]
+        Noise figure and implementation loss of the receiver, by default the catalog's. [dB]
     bandwidth : float or str, optional
-        Of the channel; that of 802.11ad unless given. [Hz]
+        Bandwidth of the channel, by default that of 802.11ad. [Hz]
 
     Examples
     --------
@@ -126,12 +128,12 @@ def link(
 
 
 def blockage() -> float:
-    """Return the loss [dB] of a person in the beam: the middle of the published 20 to 30 dB."""
+    """Return the loss [dB] caused by a person in the beam: the middle of the published 20 to 30 dB."""
     return _w60("human blockage", "attenuation")
 
 
 def band_channels() -> int:
-    """Return the whole channels of 802.11ad in the band from 57 to 71 GHz."""
+    """Return how many whole channels of 802.11ad fit into the band from 57 to 71 GHz."""
     low, high = catalog.wireless60["w60"].spec("band").ends
     return int((high - low) // fact("w60", "bandwidth", "wireless60"))
 

@@ -1,7 +1,7 @@
-"""Remote direct memory access (RDMA): a device in software, with the names of pyverbs, that really moves memory.
+"""Remote direct memory access (RDMA): a software device with the names of pyverbs that really moves memory.
 
-Memory regions are shared memory. A WRITE, READ or atomic of one process changes the memory of another one without it:
-that one may be stopped. Not yet run on a device.
+Memory regions are shared memory. A WRITE, READ or atomic of one process accesses the memory of another without its
+help: the other process may even be suspended. Not yet run on a hardware device.
 
 References
 ----------
@@ -72,7 +72,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load the timing model on first use: each process that only moves memory starts without it."""
+    """Load the timing model when it is first used, so that processes that only move memory start without it."""
     if name != "timing":
         raise AttributeError(f"fabriclab.rdma has no {name!r}; its names are {', '.join(__all__)}")
     return importlib.import_module("fabriclab.rdma.timing")

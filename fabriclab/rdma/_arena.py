@@ -1,9 +1,9 @@
-"""The memory that a device shares: one segment without a name for each context, with tables that peers read.
+"""The shared memory of a device: one anonymous segment per context, with tables that peers read.
 
-The owner's memory regions, queue pairs and receive queues stand in its segment. Whoever wants to reach it opens the
-segment once, through the descriptor that the GID names, and from then on needs nothing of the owner's process: it may
-be stopped. A segment is gone when the last process that maps it is. Locks are byte ranges of the segment, which the
-kernel frees when their holder dies; what it was about to change is then finished by the next holder (`Arena.lock`).
+A segment contains the owner's memory regions, queue pairs and receive queues. A peer opens it once, through the file
+descriptor that the GID names, and from then on needs nothing from the owner's process, which may be suspended. A
+segment disappears when the last process that maps it ends. Locks are byte ranges of the segment, which the kernel
+releases when their holder dies; the next holder then finishes what the dead one was about to change (`Arena.lock`).
 """
 
 import contextlib
@@ -24,28 +24,28 @@ from typing import NamedTuple
 from fabriclab.rdma import enums as e
 from fabriclab.rdma.records import PyverbsRDMAError, RecvWR
 
-with contextlib.suppress(ImportError):  # Windows has none, and `own` says so
+with contextlib.suppress(ImportError):  # missing on Windows, where `own` raises the error
     import fcntl
 
 PAGE = mmap.PAGESIZE
-ROWS = 1 << 16  # of each table
+ROWS = 1 << 16  # rows of each table
 
 
 class HeaderWord(IntEnum):
     """Words of 8 bytes at the start of a segment; word 0 is the one that processes lock."""
 
-    CHANGES = 1  # another random number after each change of a table
+    CHANGES = 1  # a new random number after each change of a table
     TOKEN = 2  # random name of the segment, 0 once its context is closed
     BASE = 3  # address of the segment in the process that owns it
-    # The next four are the end of a receive, which a dead process may have left undone; see `Arena.complete`.
-    REDO = 4  # row of the completion queue, 0 where nothing is left to do
+    # The next four are the last stage of a receive, which a dead process may have left undone; see `Arena.complete`.
+    REDO = 4  # row of the completion queue, 0 if nothing is left to do
     REDO_TAIL = 5  # its next TAIL
     REDO_RQ = 6  # row of the receive queue
     REDO_HEAD = 7  # its next HEAD
 
 
 class QueuePairWord(IntEnum):
-    """Words of 8 bytes of a queue pair's row, the part of its attributes that peers read."""
+    """Words of 8 bytes in the row of a queue pair: those of its attributes that peers read."""
 
     STATE = 0  # one of `ibv_qp_state`
     PD = 1  # number of its protection domain
@@ -54,30 +54,30 @@ class QueuePairWord(IntEnum):
     RCQ = 4  # row of the completion queue of its receives
     SHARED = 5  # 1 if the receive queue is shared with other pairs, else 0
     TYPE = 6  # one of `ibv_qp_type`
-    DEST = 7  # number of the queue pair that it is connected with
+    DEST = 7  # number of the queue pair that it is connected to
     DEST_TOKEN = 8  # token of the segment of that pair
-    PSN = 9  # packet number that it expects first (rq_psn)
+    PSN = 9  # number of the first packet that it expects (rq_psn)
     QKEY = 10  # key that a datagram must carry
     # source: 11 is a place in our own table
-    RNR_TIMER = 11  # code of the time that a sender waits while no buffer is there (min_rnr_timer)
-    READS = 12  # READs and atomics that it answers at a time (max_dest_rd_atomic)
+    RNR_TIMER = 11  # code of the time that a sender waits when there is no buffer (min_rnr_timer)
+    READS = 12  # READs and atomics that it answers at once (max_dest_rd_atomic)
 
 
 class QueueWord(IntEnum):
-    """Words of 8 bytes in front of a queue, of completions or of receive buffers."""
+    """Words of 8 bytes at the start of a queue of completions or of receive buffers."""
 
-    HEAD = 0  # entries that were taken out so far
-    TAIL = 1  # entries that were put in so far
+    HEAD = 0  # entries taken out so far
+    TAIL = 1  # entries put in so far
     ARMED = 2  # 1: the next completion makes an event, 2: the next solicited or failed one
     OVERRUN = 3  # 1 once a completion found no room
-    SIZE = 4  # room, in entries
-    SGES = 5  # of a receive queue: pieces that a buffer may have
-    PIPE = 6  # of a completion queue: descriptor of its channel, in the process that owns it
-    NUMBER = 7  # of a completion queue: what its events say
+    SIZE = 4  # capacity, in entries
+    SGES = 5  # in a receive queue: largest number of pieces of a buffer
+    PIPE = 6  # in a completion queue: file descriptor of its channel, in the process that owns it
+    NUMBER = 7  # in a completion queue: the number that its events carry
 
 
-# The members under names of this module. Looked up through its class a member takes 67 ns longer (88 ns instead of
-# 21 ns, CPython 3.11), and the quick path of a WRITE, which takes 1.3 us in all, looks up four.
+# The members as names of this module. A lookup through the class takes 67 ns longer (88 ns instead of 21 ns, CPython
+# 3.11), and the quick path of a WRITE, which takes 1.3 us in all, makes four lookups.
 CHANGES = HeaderWord.CHANGES
 TOKEN = HeaderWord.TOKEN
 BASE = HeaderWord.BASE
@@ -113,17 +113,17 @@ QP_ROW = struct.Struct("<10Q")  # STATE to PSN
 MR_ROW = struct.Struct("<IIQQQ")
 CQE = struct.Struct("<Q7I")
 CQE_FIELDS = ("wr_id", "status", "opcode", "byte_len", "qp_num", "src_qp", "imm_data", "wc_flags")
-CQE_ROOM = 40  # [B] of an entry of a completion queue
-QUEUE_ROOM = 64  # [B] in front of the entries of a queue
-_QP_ROOM = 128  # [B] of the row of a queue pair
-_BUFFER_WORDS = 2  # of a receive buffer: its number, and how many pieces it has
-_PIECE_WORDS = 3  # of each piece: address, length and key
+CQE_ROOM = 40  # [B] entry of a completion queue
+QUEUE_ROOM = 64  # [B] words in front of the entries of a queue
+_QP_ROOM = 128  # [B] row of a queue pair
+_BUFFER_WORDS = 2  # per receive buffer: its number, and how many pieces it has
+_PIECE_WORDS = 3  # per piece: address, length and key
 
 # Where the tables and the data begin. [B]
 MR_TABLE = PAGE
 _QP_TABLE = MR_TABLE + ROWS * MR_ROW.size
 _DATA = _QP_TABLE + ROWS * _QP_ROOM
-_SPAN = 1 << 38  # [B] addresses, not memory: a page is there once it is written
+_SPAN = 1 << 38  # [B] of address space, not of memory: a page takes memory only once it is written
 _FLOCK = struct.Struct("hhqqi4x")
 
 Spans = Sequence[tuple[int, int]]  # (offset, bytes) in a segment
@@ -144,13 +144,13 @@ class Buffer(NamedTuple):
     pieces: list[Piece]
 
 
-# Segments that this process has mapped, by token, so that none is mapped twice.
+# Segments that this process has mapped, by token, so that it maps none of them twice.
 _open: "weakref.WeakValueDictionary[int, Arena]" = weakref.WeakValueDictionary()
-_watched: set[int] = set()  # tokens of segments for whose process a thread waits, until it ends
+_watched: set[int] = set()  # tokens of segments for which a thread waits until their process ends
 
 
 class Arena:
-    """A segment as this process maps it, its own or a peer's."""
+    """A segment as this process maps it, either its own or a peer's."""
 
     def __init__(self, fd: int, pid: int, number: int, token: int = 0) -> None:
         self.fd = fd
@@ -164,12 +164,12 @@ class Arena:
         self.base = self.words[BASE]
         self._end = _DATA
         self._thread = threading.Lock()
-        # process, descriptor and token as a link-local address
+        # process, file descriptor and token in the form of a link-local address
         digits = f"fe80{pid:06x}{number:06x}{self.token:016x}"
         self.gid = ":".join(digits[i : i + 4] for i in range(0, 32, 4))
 
     def alloc(self, size: int) -> int:
-        """Return the offset of ``size`` fresh bytes, all zero; addresses are used once only."""
+        """Return the offset of ``size`` new bytes, all zero; no address is ever used twice."""
         at = self._end
         self._end = at + _whole_pages(size)
         if self._end > _SPAN:
@@ -179,11 +179,11 @@ class Arena:
         return at
 
     def free(self, at: int, size: int) -> None:
-        """Give the memory of an allocation back to the machine."""
+        """Return the memory of an allocation to the operating system."""
         self.map.madvise(mmap.MADV_REMOVE, at, _whole_pages(size))
 
     def queue(self, room: int, sges: int = 0) -> int:
-        """Return the row of a new queue for completions, or for buffers of ``sges`` pieces."""
+        """Make a queue for completions, or for buffers of ``sges`` pieces, and return its row."""
         if room < 1 or sges < 0:
             raise PyverbsRDMAError(
                 f"a queue has room for 1 at least, got {room} (of {sges} SGEs)", errno.EINVAL
@@ -195,22 +195,22 @@ class Arena:
         return row
 
     def inside(self, addr: int, length: int, _key: int = 0) -> int:
-        """Return the offset of memory that `alloc` handed out, -1 for any other."""
+        """Return the offset of an address in memory that `alloc` gave out; -1 for any other address."""
         at = addr - self.base
         if _DATA <= at <= self._end - length:
             return at
         return -1
 
     def changed(self) -> None:
-        """Let everybody check again, after a change of a table."""
+        """Mark that a table has changed, so that every process repeats its checks."""
         self.words[CHANGES] = secrets.randbits(63)
 
     def region(self, key: int) -> tuple[int, int, int, int, int]:
-        """Return the row of the table of regions where ``key`` would stand: the fields of `MR_ROW`."""
+        """Return the row of the table of regions that belongs to ``key``: the fields of `MR_ROW`."""
         return MR_ROW.unpack_from(self.map, MR_TABLE + (key >> 8 & 0xFFFF) * MR_ROW.size)
 
     def find(self, key: int, addr: int, length: int, access: int, pd: int) -> int:
-        """Return the offset of registered memory, or -1 if key, bounds, access or protection domain forbid it."""
+        """Return the offset of registered memory; -1 if key, bounds, access rights or protection domain forbid it."""
         known, granted, start, end, owner = self.region(key)
         if (
             known != key
@@ -227,7 +227,8 @@ class Arena:
     def lock(self, at: int = 0, length: int = 8) -> Iterator[None]:
         """Lock bytes of the segment against all other processes and threads.
 
-        The kernel frees them when the holder dies; a holder that is only stopped keeps them, and the others wait.
+        The kernel releases the lock when its holder dies. A holder that is only suspended keeps it, and the others
+        wait.
         """
         take = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, at, length, 0)
         release = _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, at, length, 0)
@@ -241,7 +242,7 @@ class Arena:
                 fcntl.fcntl(self.fd, fcntl.F_OFD_SETLK, release)
 
     def _redo(self) -> None:
-        """Finish a receive: the completion becomes visible and its buffer is used up, both or neither."""
+        """Finish a receive: the completion becomes visible and its buffer is used up, either both or neither."""
         words = self.words
         cq = words[REDO]
         if cq:
@@ -250,13 +251,16 @@ class Arena:
             words[REDO] = 0
 
     def _buffer(self, rq: int, number: int) -> int:
-        """Return where a receive queue keeps a buffer: number, count of pieces, and address, length, key of each."""
+        """Return the word where a buffer of a receive queue begins.
+
+        Its first words are its number and its count of pieces; address, length and key of each piece follow.
+        """
         place = number % self.words[rq + SIZE]
         words_each = _BUFFER_WORDS + _PIECE_WORDS * self.words[rq + SGES]
         return rq + QUEUE_ROOM // 8 + place * words_each
 
     def post(self, rq: int, wr: RecvWR) -> None:
-        """Add a buffer; the device looks at its keys when a message comes."""
+        """Add a buffer to a receive queue; the device checks its keys only when a message arrives."""
         words = self.words
         tail = words[rq + TAIL]
         if len(wr.sg) > words[rq + SGES]:
@@ -290,15 +294,15 @@ class Arena:
         return Buffer(words[at], found)
 
     def complete(self, cq: int, rq: int, entry: Sequence[int], solicited: bool = False) -> bool:
-        """Use up the oldest buffer of ``rq`` and add ``entry`` to ``cq``; the caller holds the lock.
+        """Use up the oldest buffer of ``rq`` and add ``entry`` to ``cq``; the caller has the lock.
 
-        The new counts of both queues are written down before either changes, and REDO last: if this process dies in
-        between, the next holder of the lock finishes (`_redo`).
+        The new counts of both queues are written down before either queue changes, and REDO last. If this process dies
+        in between, the next holder of the lock finishes the change (`_redo`).
 
         Returns
         -------
         bool
-            False if the completion queue has no room; it is broken then.
+            False if the completion queue has no room, which makes it unusable.
         """
         words = self.words
         tail = words[cq + TAIL]
@@ -319,19 +323,19 @@ class Arena:
         return True
 
     def notify(self, cq: int, solicited: bool) -> None:
-        """Put an event into the completion channel, if the queue was armed for one."""
+        """Put an event into the completion channel, if the queue is armed for it."""
         words = self.words
         armed = words[cq + ARMED]
         if armed == 1 or (armed and solicited):
             words[cq + ARMED] = 0
-            with contextlib.suppress(OSError):  # its owner is gone
+            with contextlib.suppress(OSError):  # raised if the owner is gone
                 path = f"/proc/{self.pid}/fd/{words[cq + PIPE]}"
                 pipe = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
                 os.write(pipe, words[cq + NUMBER].to_bytes(8, "little"))
                 os.close(pipe)
 
     def fail(self, qp_num: int) -> None:
-        """Put a queue pair of this segment into the error state and flush its own receive queue."""
+        """Put a queue pair of this segment into the error state and flush its receive queue, unless that is shared."""
         words = self.words
         row = qp_row(qp_num)
         words[row + STATE] = e.ibv_qp_state.IBV_QPS_ERR
@@ -355,19 +359,19 @@ class Arena:
 
 
 def qp_row(qp_num: int) -> int:
-    """Return where the row of a queue pair begins, in words."""
+    """Return the number of the word where the row of a queue pair begins."""
     return (_QP_TABLE + qp_num % ROWS * _QP_ROOM) // 8
 
 
 def _whole_pages(size: int) -> int:
-    """Return ``size`` rounded up to whole pages, one at least [B]."""
+    """Return ``size`` rounded up to whole pages, at least one [B]."""
     return -(-max(size, 1) // PAGE) * PAGE
 
 
 def pieces(spans: Spans, targets: Spans, step: int = _SPAN) -> Iterator[tuple[int, int, int]]:
-    """Return what to copy: from where, to where, and how many bytes at a time, ``step`` at most.
+    """Yield the parts of a copy: offset in the source, offset in the target, and bytes, at most ``step`` of them.
 
-    A multiple of 8 as ``step`` cuts between two words of the target, never within one.
+    If ``step`` is a multiple of 8, a copy is cut only between two words of the target, never within one.
     """
     rest = iter(spans)
     at = 0
@@ -387,12 +391,14 @@ def pieces(spans: Spans, targets: Spans, step: int = _SPAN) -> Iterator[tuple[in
 
 
 def own() -> Arena:
-    """Make a segment for a context of this process: memory without a name, or where there is none, a file without one.
+    """Make the segment of a context of this process.
+
+    It is an anonymous memory file, or an unnamed temporary file if the system has no memory files.
 
     Raises
     ------
     PyverbsRDMAError
-        Where the system has neither.
+        If the system has neither.
     """
     try:
         if hasattr(os, "memfd_create"):
@@ -413,7 +419,7 @@ def own() -> Arena:
 
 
 def attach(gid: str) -> Arena:
-    """Map the segment that a GID names.
+    """Map and return the segment that a GID names.
 
     Raises
     ------
@@ -445,7 +451,7 @@ def attach(gid: str) -> Arena:
 
 
 def _watch(pid: int, token: int) -> None:
-    """Wait for the end of a process; a stopped one is alive."""
+    """Wait until a process ends, and mark its segment as dead; a suspended process is alive."""
     with contextlib.suppress(ProcessLookupError):  # it has ended already
         pidfd = os.pidfd_open(pid)
         connection.wait([pidfd])

@@ -1,7 +1,7 @@
-"""What a NIC does with a request: find every piece by its key, check, move, and tell the receiver.
+"""What a NIC does with a request: look up every piece by its key, check it, move the bytes, and notify the receiver.
 
-With a seed (`Context.adversary`) it does its worst within the rules: it waits, lands the bytes of a message in any
-order, loses what may be lost, and lets a request overtake another one where no rule forbids it.
+With a seed (`Context.adversary`) the NIC behaves as badly as the rules allow: it waits, writes the bytes of a message
+in any order, loses what may be lost, and lets a request overtake another where no rule forbids it.
 
 References
 ----------
@@ -19,8 +19,8 @@ from fabriclab.rdma import enums as e
 from fabriclab.rdma._arena import CHANGES, HEAD, TAIL, Arena, Spans
 from fabriclab.rdma.records import SendWR
 
-# Values of `enums` as plain numbers: a completion shows its status and opcode as pyverbs does, and the names here are
-# looked up in the module, not in an enumeration.
+# Values of `enums` as plain numbers: completions show status and opcode as numbers, as those of pyverbs do, and a name
+# of this module is found faster than a member of an enumeration.
 WRITE = int(e.IBV_WR_RDMA_WRITE)
 WRITE_IMM = int(e.IBV_WR_RDMA_WRITE_WITH_IMM)
 SEND = int(e.IBV_WR_SEND)
@@ -29,7 +29,8 @@ READ = int(e.IBV_WR_RDMA_READ)
 CAS = int(e.IBV_WR_ATOMIC_CMP_AND_SWP)
 FAA = int(e.IBV_WR_ATOMIC_FETCH_AND_ADD)
 
-# By opcode: that of its completion, and the right that it needs of the remote region and queue pair (0: none).
+# For each opcode: the opcode of its completion, and the access right that the remote region and queue pair must grant
+# (0: none).
 COMPLETED_AS = (
     int(e.IBV_WC_RDMA_WRITE),
     int(e.IBV_WC_RDMA_WRITE),
@@ -64,7 +65,7 @@ REM_ACCESS = int(e.IBV_WC_REM_ACCESS_ERR)
 REM_OP = int(e.IBV_WC_REM_OP_ERR)
 RETRY_EXC = int(e.IBV_WC_RETRY_EXC_ERR)
 RNR_EXC = int(e.IBV_WC_RNR_RETRY_EXC_ERR)
-# No status of a completion: the request may be tried again.
+# Outcomes that are not the status of a completion: the request may be tried again.
 RNR = -1  # the receiver has no buffer
 LOST = -2  # the receiver does not answer
 
@@ -79,28 +80,28 @@ RC = int(e.IBV_QPT_RC)
 UC = int(e.IBV_QPT_UC)
 UD = int(e.IBV_QPT_UD)
 
-GRH = 40  # [B] header before a datagram
+GRH = 40  # [B] header in front of a datagram
 MTU = 4096  # [B] longest payload of a datagram
 LONGEST = 2**31  # [B] longest message
-KNOWN = 1024  # pairs of keys of which the outcome of the checks is kept
-# Of a NIC at its worst
+KNOWN = 1024  # number of pairs of keys for which the outcome of the checks is kept
+# For a NIC at its worst:
 LOSS = 0.2  # share of messages that it loses, where it may
-PAUSE = 3e-4  # [s] longest pause
+PAUSE = 3e-4  # [s] its longest pause
 
 
 @dataclass(slots=True)
 class Checked:
-    """The outcome of the checks of a WRITE or READ: what the next one with the same opcode and keys need not look up.
+    """The outcome of the checks of a WRITE or READ, which the next one with the same opcode and keys need not repeat.
 
-    It holds while CHANGES of both segments are what they were. Not frozen, which would take twice as long to
-    make, and one is made for each request off the quick path.
+    It is valid while CHANGES of both segments keep their values. It is not frozen, because that would take twice as
+    long to make, and one is made for each request off the quick path.
     """
 
     own_changes: int
     peer_changes: int
     own_words: memoryview
     peer_words: memoryview
-    # first address, and address after the last, of the own region and of the peer's
+    # first address, and address after the last, of this side's region and of the peer's
     own_start: int
     own_end: int
     peer_start: int
@@ -112,22 +113,23 @@ class Checked:
 
 @dataclass(slots=True, eq=False)
 class Posted:
-    """A request that was posted, and what has become of it.
+    """A request that was posted, with its outcome so far.
 
-    What a NIC at its worst does to it comes from ``draws``, made when it is posted: the clock changes nothing of it.
+    ``draws`` decides what a NIC at its worst does to it. They are made when the request is posted, so that they do not
+    depend on timing.
     """
 
     wr: SendWR
-    total: int  # [B] of all its pieces
+    total: int  # [B] in all its pieces
     index: int  # its number among the requests of the queue pair, from 1
     draws: random.Random | None = None
     kept: Spans | None = None  # where its inline data is kept
-    status: int | None = None  # its outcome, once it was done before its turn
-    eager: bool = False  # overtakes another one where it may
-    early: bool = False  # is done before its turn
+    status: int | None = None  # its outcome, if it was done before its turn
+    eager: bool = False  # whether it overtakes another request where it may
+    early: bool = False  # whether it is being done before its turn
 
     def overtakes(self, first: Self, kind: int) -> bool:
-        """Return whether it is done before the one that was posted before it."""
+        """Return whether this request is done before ``first``, which was posted before it."""
         if kind == UD:
             return self.eager
         answered = first.wr.opcode >= READ  # a READ or atomic: its answer may come late
@@ -135,12 +137,12 @@ class Posted:
         return self.eager and answered and self.wr.opcode == WRITE and not fenced
 
     def pause(self) -> None:
-        """Wait, at worst."""
+        """Wait for a random time, on a NIC at its worst only."""
         if self.draws:
             time.sleep(self.draws.uniform(PAUSE / 10, PAUSE))
 
     def land(self, src: Arena, spans: Spans, dst: Arena, targets: Spans) -> None:
-        """Copy the bytes of ``spans`` in ``src`` to ``targets`` in ``dst``; a single aligned word is a single store."""
+        """Copy the bytes of ``spans`` in ``src`` to ``targets`` in ``dst``; an aligned word takes a single store."""
         for at, to, n in self.pieces(spans, targets):
             if n == 8 and not (at | to) & 7:
                 dst.words[to >> 3] = src.words[at >> 3]
@@ -149,7 +151,7 @@ class Posted:
             self.pause()
 
     def pieces(self, spans: Spans, targets: Spans) -> Iterable[tuple[int, int, int]]:
-        """Return what to copy; at worst small pieces in any order, none of which ends within a word of the target."""
+        """Return the parts of a copy; at worst small ones in any order, none of which splits a word of the target."""
         if not self.draws:
             return _arena.pieces(spans, targets)
         words = self.total // (8 * self.draws.randint(4, 8))  # 4 to 8 pieces, of whole words
@@ -159,7 +161,7 @@ class Posted:
 
 
 def local(qp: Any, wr: SendWR, access: int) -> Spans | None:
-    """Return where the pieces of a request lie, or None if a key forbids it; inline data needs no key."""
+    """Return where the pieces of a request lie in memory, or None if a key forbids it; inline data needs no key."""
     own = qp.own
     pd = qp.pd.number
     spans = []
@@ -175,18 +177,18 @@ def local(qp: Any, wr: SendWR, access: int) -> Spans | None:
 
 
 def _forbidden(spans: Spans) -> bool:
-    """Return whether a key forbids one of the pieces."""
+    """Return whether a key forbids access to one of the pieces."""
     lowest, _ = min(spans)
     return lowest < 0
 
 
 def _bytes(spans: Spans) -> int:
-    """Return how long the pieces are together [B]."""
+    """Return the total length of the pieces [B]."""
     return sum([size for _, size in spans])
 
 
 def execute(qp: Any, one: Posted) -> int:
-    """Do an operation; return its status, or `RNR` or `LOST`, after which it may be tried again."""
+    """Perform an operation and return its status, or `RNR` or `LOST`, after which it may be tried again."""
     wr = one.wr
     total = one.total
     spans = one.kept
@@ -211,12 +213,12 @@ def execute(qp: Any, one: Posted) -> int:
         if wr.send_flags & INLINE:
             qp.counters.copies += 1
     if qp.qp_type != RC and status not in (LOC_LEN, LOC_QP_OP):
-        return OK  # what is lost without reliability is lost in silence
+        return OK  # an unreliable service does not report what it lost
     return status
 
 
 def _connected(qp: Any, one: Posted, spans: Spans) -> int:
-    """Do an operation of a connected pair: check the peer, the right and the remote memory, then move the bytes."""
+    """Perform an operation of a connected pair: check peer, access right and remote memory, then move the bytes."""
     wr = one.wr
     total = one.total
     own = qp.own
@@ -242,7 +244,7 @@ def _connected(qp: Any, one: Posted, spans: Spans) -> int:
     misaligned = op >= CAS and to & 7
     if to < 0 or no_reads or misaligned:
         if one.early:
-            return LOST  # it fails in its turn
+            return LOST  # it will fail when its turn comes
         if qp.qp_type == RC:
             peer.fail(qp.attr.dest_qp_num)
         return REM_ACCESS if to < 0 else REM_INV_REQ
@@ -263,7 +265,7 @@ def _connected(qp: Any, one: Posted, spans: Spans) -> int:
 
 
 def _atomic(wr: SendWR, own: Arena, spans: Spans, peer: Arena, to: int) -> None:
-    """Add to the peer's word at ``to``, or compare it and swap, and put its old value into the pieces."""
+    """Add to the peer's word at ``to``, or compare and swap it, and put its old value into the pieces."""
     word = to >> 3
     with peer.lock(to):
         old = peer.words[word]
@@ -279,7 +281,10 @@ def _atomic(wr: SendWR, own: Arena, spans: Spans, peer: Arena, to: int) -> None:
 
 
 def _remember(qp: Any, wr: SendWR, own_changes: int, peer_changes: int) -> None:
-    """Keep the outcome of the checks of a WRITE or READ for `QP.post_send`, as of before they were made."""
+    """Keep the outcome of the checks of a WRITE or READ for `QP.post_send`.
+
+    ``own_changes`` and ``peer_changes`` were read before the checks, so a change in between makes the outcome invalid.
+    """
     own = qp.own
     peer = qp.peer
     lkey = wr.sg[0].lkey
@@ -302,7 +307,7 @@ def _remember(qp: Any, wr: SendWR, own_changes: int, peer_changes: int) -> None:
 
 
 def _datagram(qp: Any, one: Posted, spans: Spans) -> int:
-    """Send a datagram, with a header that names both ends."""
+    """Send a datagram, with a header that contains the addresses of both ends."""
     wr = one.wr
     if wr.ah is None:
         return LOC_QP_OP
@@ -324,7 +329,10 @@ def _datagram(qp: Any, one: Posted, spans: Spans) -> int:
 
 
 def _deliver(qp: Any, one: Posted, spans: Spans, peer: Arena, qpn: int, to: int = 0) -> int:
-    """Put a message into the receiver's oldest buffer (WRITE with immediate: to ``to``), and tell the receiver."""
+    """Deliver a message to the receiver's oldest buffer and complete it there.
+
+    The data of a WRITE with immediate go to the offset ``to`` instead, but they use up a buffer as well.
+    """
     wr = one.wr
     total = _bytes(spans)
     row = _arena.qp_row(qpn)

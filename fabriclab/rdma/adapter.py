@@ -1,4 +1,7 @@
-"""One door to the verbs, pyverbs on a device where there is one, the device in software elsewhere; and to a peer."""
+"""One interface to the verbs, through pyverbs if there is a device and through the software device elsewhere.
+
+`connect` connects a queue pair to that of a peer.
+"""
 
 import importlib
 from typing import Any
@@ -19,7 +22,7 @@ _EVERY_RIGHT = (
 
 
 class Verbs:
-    """The names of the verbs: ``DEVICE`` is what ``Context`` opens, ``about`` says what that is."""
+    """The names of the verbs; ``DEVICE`` is the name to open with ``Context``, ``about`` describes the device."""
 
     def __init__(self, device: str, about: str, names: dict[str, Any]) -> None:
         self.DEVICE = device
@@ -27,19 +30,19 @@ class Verbs:
         vars(self).update(names)
 
     def __getattr__(self, name: str) -> Any:
-        """Say what there is; what both kinds of device have never comes here."""
+        """Raise an error that lists the existing names; it is called only for names that do not exist."""
         raise AttributeError(f"{self!r} has no {name!r}; it has {', '.join(sorted(vars(self)))}")
 
     def __repr__(self) -> str:
-        """Say which device it is."""
+        """Show which device it is."""
         return f"<Verbs: {self.about}>"
 
 
 def use(device: str = "") -> Verbs:
-    """Return the verbs of a device by name, by default of the first that pyverbs finds, or else the one in software.
+    """Return the verbs of a device, by default of the first one that pyverbs finds, or else of the software device.
 
-    Both have the names of pyverbs; ``MR.memory``, ``Context.counters`` and `Process` are of the one in software only.
-    Not yet run on a device.
+    Both have the names of pyverbs; ``MR.memory``, ``Context.counters`` and `Process` exist for the software device
+    only. Not yet run on a hardware device.
 
     Raises
     ------
@@ -57,7 +60,7 @@ def use(device: str = "") -> Verbs:
     try:
         entries = importlib.import_module("pyverbs.device").get_device_list()
         found = [entry.name.decode() for entry in entries]
-    except Exception as error:  # pyverbs is not here, or finds no driver
+    except Exception as error:  # pyverbs is not installed, or finds no driver
         why = f"{why} ({error})"
     if found and device in ("", *found):
         return _by_pyverbs(device or found[0])
@@ -90,9 +93,10 @@ def _by_pyverbs(device: str) -> Verbs:
 
 
 def connect(qp: QP, mr: MR, pipe: Any = None) -> tuple[int, int]:
-    """Connect a reliable pair with that of the process at the other end of a pipe, which does the same.
+    """Connect a reliable queue pair to that of the process at the other end of a pipe, which must do the same.
 
-    Both exchange what a peer must know, and wait for each other; without a pipe the pair is connected with itself.
+    Both processes exchange their addresses and keys, and wait for each other. Without a pipe the pair is connected to
+    itself.
 
     Returns
     -------
@@ -108,7 +112,7 @@ def connect(qp: QP, mr: MR, pipe: Any = None) -> tuple[int, int]:
     attr = QPAttr()
     attr.ah_attr = AHAttr(gr=GlobalRoute(dgid=GID(gid)), is_global=1)
     attr.dest_qp_num = qp_num
-    attr.qp_access_flags = _EVERY_RIGHT  # those of the region decide
+    attr.qp_access_flags = _EVERY_RIGHT  # so that the flags of the region decide
     attr.max_rd_atomic = 1
     attr.max_dest_rd_atomic = 1
     # illustrative: patient enough for a busy machine, 4.096 us x 2^10 three times

@@ -1,4 +1,4 @@
-"""The device: a context opened on it, protection domains, and memory regions that others may reach."""
+"""The device: contexts, protection domains, and memory regions that peers may access."""
 
 import errno
 import os
@@ -13,7 +13,7 @@ from fabriclab.rdma.records import GID, Counters, PyverbsRDMAError, PyverbsUserE
 
 DEVICE = "fabriclab0"
 _FIRST_NUMBER = 17
-_MOST = _arena.ROWS - _FIRST_NUMBER  # numbers that a context has
+_MOST = _arena.ROWS - _FIRST_NUMBER  # how many numbers a context can give out
 _ACCESS = sum(e.ibv_access_flags)
 _FIRST_TAG = (
     0x41  # lowest byte of a key; another one each time that the rest of the key is used again
@@ -22,7 +22,7 @@ _WRITES = e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_ATOMIC
 
 
 class Closes:
-    """An object that closes what was made from it, and then itself, once."""
+    """An object that first closes what was made from it, then itself, and does so only once."""
 
     def __init__(self, *makers: "Closes") -> None:
         self._made: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -35,7 +35,7 @@ class Closes:
             maker._made.add(self)
 
     def close(self) -> None:
-        """Give back what the device holds for this object and for what was made from it."""
+        """Release what the device holds for this object and for what was made from it."""
         if self.closed:
             return
         for made in list(self._made):
@@ -44,14 +44,14 @@ class Closes:
         self._close()
 
     def _close(self) -> None:
-        """Give back what the device holds for this object alone."""
+        """Release what the device holds for this object alone."""
 
     def __enter__(self) -> Self:
-        """Return itself."""
+        """Return the object itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End it."""
+        """Close the object."""
         self.close()
 
 
@@ -61,17 +61,17 @@ class Context(Closes):
     Parameters
     ----------
     name : str
-        `DEVICE`, the only one there is.
+        `DEVICE`, the only device there is.
     adversary : int, optional
-        Seed of a device at its worst (see `fabriclab.rdma._wire`); 0 for the plain one. Unless given, the variable
-        FABRICLAB_ADVERSARY of the environment decides, so that code of somebody else can be tried.
+        Seed of a device at its worst (see `fabriclab.rdma._wire`); 0 for the normal one. By default the environment
+        variable FABRICLAB_ADVERSARY decides, so that other people's code can be tested without a change.
 
     Raises
     ------
     PyverbsUserError
-        For another name.
+        If the name is another one.
     PyverbsRDMAError
-        Where the system has no way to share memory as this device does.
+        If the system cannot share memory as this device does.
     """
 
     def __init__(self, *, name: str = DEVICE, adversary: int | None = None) -> None:
@@ -90,10 +90,10 @@ class Context(Closes):
         self._numbers = iter(
             range(_FIRST_NUMBER, _arena.ROWS)
         )  # of queue pairs and of other objects
-        self.freed = list[int]()  # keys of regions, each with another tag than it had
+        self.freed = list[int]()  # keys of closed regions, each with a new tag, for reuse
 
     def number(self) -> int:
-        """Return a number that no object of this context had before."""
+        """Return a number that no object of this context has had before."""
         number = next(self._numbers, 0)
         if not number:
             raise PyverbsRDMAError(
@@ -106,7 +106,7 @@ class Context(Closes):
         return SimpleNamespace(max_qp=_MOST, max_mr=_MOST, max_sge=32, max_qp_rd_atom=16)
 
     def query_port(self, port_num: int) -> SimpleNamespace:
-        """Return what the only port says of itself."""
+        """Return the attributes of the only port."""
         self.query_gid(port_num, 0)
         return SimpleNamespace(
             state=4, max_mtu=e.IBV_MTU_4096, active_mtu=e.IBV_MTU_4096, lid=0, gid_tbl_len=1
@@ -130,7 +130,7 @@ class Context(Closes):
 
 
 class PD(Closes):
-    """A protection domain: queue pairs reach the memory of their own domain only."""
+    """A protection domain: a queue pair can access only memory of its own domain."""
 
     def __init__(self, creator: Context) -> None:
         super().__init__(creator)
@@ -139,7 +139,7 @@ class PD(Closes):
 
 
 class AH(Closes):
-    """An address handle: the way to the receiver of datagrams."""
+    """An address handle: where to send datagrams."""
 
     def __init__(self, pd: PD, *, attr: Any) -> None:
         super().__init__(pd)
@@ -152,19 +152,20 @@ class MR(Closes):
     Parameters
     ----------
     creator : PD
+        Protection domain of the region.
     length : int
         [B], > 0
     access : int
-        Sum of `ibv_access_flags`; remote writes and atomics need LOCAL_WRITE, too.
+        Sum of `ibv_access_flags`; remote writes and atomics also need LOCAL_WRITE.
     address : int, optional
-        Where in memory of this context, to register a part of it once more; without it memory is made.
+        Address in a region of this context, to register a part of it once more; by default new memory is made.
 
     Raises
     ------
     PyverbsRDMAError
         If the flags contradict each other, or ``address`` is not memory of this context, which no peer could map.
     TooLarge
-        If there is not that much memory.
+        If there is not enough memory.
     """
 
     def __init__(
@@ -207,16 +208,16 @@ class MR(Closes):
 
     @property
     def memory(self) -> memoryview:
-        """The region itself, for ``numpy.frombuffer``; what peers write appears here."""
+        """The bytes of the region, for ``numpy.frombuffer``; what peers write appears here."""
         return self.context.arena.bytes[self.at : self.at + self.length]
 
     def read(self, length: int, offset: int) -> bytes:
-        """Return a copy of ``length`` bytes from ``offset`` on."""
+        """Return a copy of ``length`` bytes that begin at ``offset``."""
         self._check(length, offset)
         return bytes(self.memory[offset : offset + length])
 
     def write(self, data: str | bytes, length: int, offset: int = 0) -> None:
-        """Copy the first ``length`` bytes of ``data`` to ``offset``."""
+        """Copy the first ``length`` bytes of ``data`` into the region at ``offset``."""
         self._check(length, offset)
         raw = data.encode() if isinstance(data, str) else data
         if len(raw) < length:

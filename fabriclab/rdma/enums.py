@@ -1,6 +1,6 @@
-"""The enumerations of the verbs, under the names and with the values that pyverbs 44.0 has for them.
+"""The enumerations of the verbs, with the names and values of pyverbs 44.0.
 
-Every member is also a name of this module: ``enums.IBV_QPS_RTS``. What this device does not do is left out.
+Every member is also a name of this module: ``enums.IBV_QPS_RTS``. What this device cannot do is left out.
 """
 
 import itertools
@@ -18,7 +18,7 @@ for _name, _members in TABLE["enums"].items():
 
 
 def __getattr__(name: str) -> Any:
-    """Say which names there are; those that exist never come here."""
+    """Raise an error that lists the existing names; it is called only for names that do not exist."""
     members = itertools.chain.from_iterable(TABLE["enums"].values())
     known = ", ".join(members)
     raise AttributeError(f"fabriclab.rdma.enums has no {name!r}; the device knows {known}")

@@ -1,8 +1,8 @@
-"""Queue pairs. The poster's processor does what a NIC would: it checks every key and moves the bytes itself.
+"""Queue pairs. The initiator's CPU plays the NIC: it checks every key and moves the bytes itself.
 
-An operation is done while it is posted, unless the receiver is not ready or does not answer; then it waits, and all
-that is posted after it, and a thread of this process tries again. At its worst (`Context.adversary`) every operation
-waits. The times of a real NIC are no part of this.
+An operation is done while it is posted, unless the receiver is not ready or does not answer. Then it waits, together
+with everything posted after it, and a thread of this process tries again. On a device at its worst
+(`Context.adversary`) every operation waits. The times of a real NIC are not modelled here.
 """
 
 import errno
@@ -29,23 +29,23 @@ _OPS: dict[int, Sequence[int]] = {
     w.UC: (w.WRITE, w.WRITE_IMM, w.SEND, w.SEND_IMM),
     w.UD: (w.SEND, w.SEND_IMM),
 }
-_UNUSUAL = w.FENCE | w.SOLICITED | w.INLINE  # flags of requests that the quick path leaves alone
-_REORDERS = platform.machine() not in ("x86_64", "AMD64")  # the processor reorders stores
+_UNUSUAL = w.FENCE | w.SOLICITED | w.INLINE  # flags of requests that the quick path does not take
+_REORDERS = platform.machine() not in ("x86_64", "AMD64")  # whether the CPU may reorder stores
 _new = WC.__new__  # faster than WC itself
 
-_RNR_UNIT = 1e-5  # [s] of the RNR timer
-_RNR_OF_ZERO = 32  # code 0 of the RNR timer continues the table after 31
-_RNR_FOR_EVER = 7  # as rnr_retry: without end
-_TIMEOUT_UNIT = 4.096e-6  # [s] of the time-out
+_RNR_UNIT = 1e-5  # [s] unit of the RNR timer
+_RNR_OF_ZERO = 32  # code 0 of the RNR timer continues the table after code 31
+_RNR_FOR_EVER = 7  # value of rnr_retry that means: retry without end
+_TIMEOUT_UNIT = 4.096e-6  # [s] unit of the time-out
 # illustrative: between tries where the timeout is 0, which is without end
 _WITHOUT_TIMEOUT = 1e-3  # [s]
 
 
 def rnr_delay(code: int) -> float:
-    """Return how long a sender waits for a receiver without a buffer, by the code of `min_rnr_timer` [s].
+    """Return how long a sender waits for a receiver that has no buffer, from its `min_rnr_timer` code [s].
 
-    10 us times 1, 2, 3, 4, 6, 8, 12, 16 and so on for the codes 1 to 31: powers of two, and between two of them 1.5
-    times the lower one. Code 0 stands for the longest time, 655.36 ms.
+    The codes 1 to 31 mean 10 us times 1, 2, 3, 4, 6, 8, 12, 16 and so on: powers of two, with 1.5 times the lower one
+    between two of them. Code 0 means the longest time, 655.36 ms.
 
     References
     ----------
@@ -62,7 +62,7 @@ def rnr_delay(code: int) -> float:
 
 
 class Patience(NamedTuple):
-    """How long to wait before the next try, and how many tries follow the first one."""
+    """How long to wait before the next try, and how many more tries follow the first one."""
 
     delay: float  # [s]
     tries: float  # may be infinite
@@ -74,14 +74,16 @@ class QP(Closes):
     Parameters
     ----------
     creator : PD
+        Protection domain of the pair.
     init_attr : QPInitAttr
+        Type, completion queues and capacities.
     qp_attr : QPAttr, optional
-        With it the pair goes on as far as it can: RC and UC to INIT, UD to RTS.
+        If given, the pair goes as far as it can: RC and UC to INIT, UD to RTS.
 
     Raises
     ------
     PyverbsUserError
-        If a completion queue is missing or of another context.
+        If a completion queue is missing or belongs to another context.
     PyverbsRDMAError
         If the device refuses the attributes.
     """
@@ -116,22 +118,23 @@ class QP(Closes):
         self._init = init_attr
         self._signal_all = init_attr.sq_sig_all
 
-        # Send requests so far, how many of them have ended, and how many gave their place back.
+        # Send requests posted so far, how many of them have ended, and how many have given back their place in the
+        # send queue.
         self.posted = 0
         self.done = 0
         self.retired = 0
         # Outcomes of checks for the quick path of `post_send`, by opcode, lkey and rkey.
         self.known: dict[tuple[int, int, int], w.Checked] = {}
-        # Requests that are tried again, or wait for those before them.
+        # Requests that are being retried, or wait for those before them.
         self._waiting: deque[w.Posted] = deque()
-        self._tries = 0  # of the first of them, after the first one
-        self._draws: random.Random | None = None  # of a device at its worst
+        self._tries = 0  # retries of the first waiting request
+        self._draws: random.Random | None = None  # decisions of a device at its worst
         if ctx.adversary != "0":
             self._draws = random.Random(f"{ctx.adversary}/{self.qp_num}")
         self._lock = threading.Lock()
-        self._acts = threading.Lock()  # held while a thread does what waits
+        self._acts = threading.Lock()  # taken while a thread performs waiting requests
 
-        # Its peer, itself until it is connected.
+        # The segment of its peer; its own until it is connected.
         self.peer = self.own
         self._peer_words = self._words
 
@@ -155,7 +158,7 @@ class QP(Closes):
 
     @property
     def qp_state(self) -> Any:
-        """Where the pair stands; a peer's request that failed here may have put it into ERR."""
+        """State of the pair; a peer's request that failed here may have put it into ERR."""
         return e.ibv_qp_state(self._words[self._row + STATE])
 
     def to_init(self, qp_attr: Any) -> None:
@@ -163,11 +166,11 @@ class QP(Closes):
         self._step(qp_attr, INIT)
 
     def to_rtr(self, qp_attr: Any) -> None:
-        """Go to RTR, by way of INIT if need be."""
+        """Go to RTR, through INIT if necessary."""
         self._step(qp_attr, RTR)
 
     def to_rts(self, qp_attr: Any) -> None:
-        """Go to RTS, by way of INIT and RTR if need be."""
+        """Go to RTS, through INIT and RTR if necessary."""
         self._step(qp_attr, RTS)
 
     def _step(self, qp_attr: Any, state: int) -> None:
@@ -177,7 +180,13 @@ class QP(Closes):
         self.modify(qp_attr, records.needs(state, self.qp_type) | e.IBV_QP_STATE)
 
     def modify(self, qp_attr: Any, mask: int) -> None:
-        """Set what ``mask`` names; `PyverbsRDMAError` tells what a step lacks, or that there is no such step."""
+        """Set the attributes that ``mask`` names.
+
+        Raises
+        ------
+        PyverbsRDMAError
+            If a step between two states lacks an attribute, or if there is no such step.
+        """
         with self._acts, self._lock:
             new = records.check_step(self.qp_type, self.qp_state, qp_attr, mask)
             peer = self.peer
@@ -220,7 +229,7 @@ class QP(Closes):
                     words[self._rq + HEAD] = words[self._rq + TAIL]
 
     def query(self, mask: int) -> tuple[Any, Any]:
-        """Return the attributes that ``mask`` names, the state, and what the pair was made from."""
+        """Return the attributes that ``mask`` names, with the state, and the QPInitAttr that the pair was made from."""
         found = QPAttr(self.qp_state, self.qp_state)
         if not self.attr.dest_qp_num:
             mask &= ~e.IBV_QP_DEST_QPN
@@ -228,7 +237,7 @@ class QP(Closes):
         return found, self._init
 
     def post_recv(self, wr: RecvWR, bad_wr: RecvWR | None = None) -> None:
-        """Add buffers for messages to come; `PyverbsRDMAError` if there is no room or the state is RESET."""
+        """Add buffers for future messages; `PyverbsRDMAError` if there is no room or the state is RESET."""
         ring(self._lock, self.counters, wr, bad_wr, self._post_recv)
 
     def _post_recv(self, wr: RecvWR) -> None:
@@ -240,13 +249,13 @@ class QP(Closes):
             self.own.fail(self.qp_num)
 
     def post_send(self, wr: SendWR, bad_wr: SendWR | None = None) -> None:
-        """Do what the requests of a chain say, with one doorbell.
+        """Perform the requests of a chain, with one doorbell.
 
         Raises
         ------
         PyverbsRDMAError
-            For a request that cannot be posted: wrong state or opcode, too many pieces, too much inline data, or a full
-            send queue. What stands before it in the chain is posted. All other errors are completions.
+            If a request cannot be posted: wrong state or opcode, too many pieces, too much inline data, or a full
+            send queue. Requests before it in the chain are posted. All other errors are reported as completions.
         """
         piece = wr.sg[0]
         opcode = wr.opcode
@@ -256,10 +265,10 @@ class QP(Closes):
             ring(self._lock, self.counters, wr, bad_wr, self._post_send)
             return
 
-        # The quick path: a WRITE or READ between regions that one before has used. As in the translation cache of a
-        # NIC, what was found then stands as long as nobody changes a table that was read; bounds and queues are checked
-        # each time. The completion is made before these checks: from them to `append` no other thread has a turn,
-        # since Python switches threads only where a function is called or a loop begins anew.
+        # The quick path: a WRITE or READ between regions that an earlier one has used. As in the translation cache of
+        # a NIC, the outcome of its checks stays valid until somebody changes a table that they read; bounds and queues
+        # are checked each time. The completion is made before these checks, so that no other thread runs between them
+        # and `append`: Python switches threads only at a function call or when a loop starts its next round.
         at = piece.addr
         to = wr.remote_addr
         size = piece.length
@@ -277,15 +286,15 @@ class QP(Closes):
             # a table has changed
             checked.own_words[CHANGES] != checked.own_changes
             or checked.peer_words[CHANGES] != checked.peer_changes
-            # outside of one of the regions
+            # the access is outside of one of the regions
             or at < checked.own_start
             or at + size > checked.own_end
             or to < checked.peer_start
             or to + size > checked.peer_end
-            # the completion queue is full, or may be
+            # the completion queue is full or might be
             or len(scq.local) >= scq.cqe
             or checked.own_words[scq.row + TAIL] != scq.calm
-            # requests wait, or the send queue is full
+            # requests are waiting, or the send queue is full
             or self.posted != self.done
             or self.posted - self.retired >= self.cap.max_send_wr
         ):
@@ -296,7 +305,7 @@ class QP(Closes):
         to -= checked.peer_base
         source = self.own
         target = self.peer
-        if opcode:  # a READ goes the other way; a WRITE is 0
+        if opcode:  # a READ, which copies in the other direction; a WRITE is 0
             source, target, at, to = target, source, to, at
         if size == 8 and not (at | to) & 7:
             target.words[to >> 3] = source.words[at >> 3]
@@ -308,16 +317,16 @@ class QP(Closes):
             completion.index = self.posted
             scq.local.append(completion)
         if _REORDERS:
-            with self._lock:  # a memory fence: a later WRITE is seen later
+            with self._lock:  # a memory fence: peers must not see a later WRITE before this one
                 pass
         self.counters.quick += 1
         self.counters.bytes += size
 
     def _post_send(self, wr: SendWR) -> None:
-        """Do a request with all its checks, or let it wait."""
+        """Perform a request with all its checks, or let it wait."""
         state = self._words[self._row + STATE]
         total = sum([piece.length for piece in wr.sg])  # [B]
-        self.posted += 1  # which keeps other threads off the quick path
+        self.posted += 1  # keeps other threads off the quick path
         refused = self._refused(wr, state, total)
         if refused is not None:
             self.posted -= 1
@@ -330,7 +339,7 @@ class QP(Closes):
                 self._finish(posted, status)
                 return
 
-        if wr.send_flags & w.INLINE:  # its buffer may be used again at once
+        if wr.send_flags & w.INLINE:  # the caller may reuse its buffer at once
             spans = w.local(self, wr, 0)
             if spans:
                 posted.kept = [(self.own.alloc(total), total)]
@@ -344,7 +353,7 @@ class QP(Closes):
             threading.Thread(target=self._work, args=(self._waiting,), daemon=True).start()
 
     def _refused(self, wr: SendWR, state: int, total: int) -> PyverbsRDMAError | None:
-        """Return why a request cannot be posted, None if it can; it is counted in ``posted`` already."""
+        """Return the error if a request cannot be posted, else None; ``posted`` counts the request already."""
         cap = self.cap
         inline = wr.send_flags & w.INLINE
         full = self.posted - self.retired > cap.max_send_wr
@@ -369,7 +378,7 @@ class QP(Closes):
         return PyverbsRDMAError(msg, errno.ENOMEM if full else errno.EINVAL)
 
     def _finish(self, posted: w.Posted, status: int) -> None:
-        """Add a completion, where one is wanted, and stop the pair after an error."""
+        """Add a completion if one is wanted, and stop the pair after an error."""
         wr = posted.wr
         if posted.kept:
             self.own.free(*posted.kept[0])
@@ -397,7 +406,7 @@ class QP(Closes):
             self._fail()
 
     def _fail(self) -> None:
-        """Flush what waits here; in ERR receives are flushed, too, in SQE they go on."""
+        """Flush the waiting requests; in ERR receives are flushed as well, in SQE they continue."""
         if self._words[self._row + STATE] == ERR:
             self.own.fail(self.qp_num)
         waiting = self._waiting
@@ -406,7 +415,7 @@ class QP(Closes):
             self._finish(posted, w.FLUSH)
 
     def _work(self, waiting: deque[w.Posted]) -> None:
-        """Do what waits, as a NIC does, until nothing does, or all of it has been flushed."""
+        """Perform the waiting requests, as a NIC does, until none waits or all have been flushed."""
         delay = 0.0
         while delay >= 0:
             time.sleep(delay)
@@ -430,7 +439,7 @@ class QP(Closes):
                     delay = self._outcome(posted, status)
 
     def _outcome(self, posted: w.Posted, status: int) -> float:
-        """Finish a request that has waited, if it is its turn; return the time to the next try [s], -1 for none."""
+        """Finish a waiting request if it is its turn; return the time to the next try [s], -1 if none is needed."""
         if posted.early:
             posted.status = None if status < 0 else status
             posted.eager = False
@@ -448,7 +457,7 @@ class QP(Closes):
         return 0 if self._waiting else -1
 
     def _patience(self, status: int) -> Patience:
-        """Return how long and how often a request is tried again after `RNR` or `LOST`.
+        """Return how long to wait, and how many retries there are, after `RNR` or `LOST`.
 
         References
         ----------
@@ -471,5 +480,5 @@ class QP(Closes):
         self.own.changed()
 
     def __repr__(self) -> str:
-        """Return it as a person would type it."""
+        """Show number, type and state."""
         return f"QP(qp_num={self.qp_num}, {e.ibv_qp_type(self.qp_type).name}, {e.ibv_qp_state(self.qp_state).name})"

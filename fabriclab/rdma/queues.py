@@ -1,4 +1,4 @@
-"""Queues of completions and of buffers for messages, and the channel through which one sleeps until one completes."""
+"""Queues of completions and of receive buffers, and the channel on which a process sleeps until a completion comes."""
 
 import collections
 import errno
@@ -15,14 +15,14 @@ from fabriclab.rdma.records import WC, Counters, PyverbsRDMAError, RecvWR
 
 
 class CompChannel(Closes):
-    """Where armed completion queues put their events."""
+    """The channel into which armed completion queues put their events."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._read, self.write = os.pipe()
 
     def get_cq_event(self, expected_cq: "CQ") -> None:
-        """Sleep until a completion queue of this channel has an event; another queue's is an error."""
+        """Sleep until a completion queue of this channel has an event; an event of another queue raises an error."""
         number = int.from_bytes(os.read(self._read, 8), "little")
         if number != expected_cq.number:
             raise PyverbsRDMAError(
@@ -37,7 +37,7 @@ class CompChannel(Closes):
 class CQ(Closes):
     """A completion queue with room for ``cqe`` completions.
 
-    What this process completes waits in a list of its own; what peers complete here, in shared memory.
+    Completions made by this process wait in a list, those made by peers in shared memory.
 
     Raises
     ------
@@ -68,13 +68,13 @@ class CQ(Closes):
         self.row = self._arena.queue(cqe)
         # Returns HEAD, TAIL, ARMED and OVERRUN.
         self.state = functools.partial(_arena.QUEUE.unpack_from, self._arena.map, 8 * self.row)
-        # What peers have completed when nothing of it waits; -1 where a completion may do more than to take a place.
+        # TAIL, if no completion of a peer is waiting; -1 if a completion may have to do more than take a place.
         self.calm = 0 if channel is None else -1
         self._words[self.row + _arena.NUMBER] = self.number
         self._words[self.row + _arena.PIPE] = channel.write if channel else 0
 
     def add(self, wc: WC, solicited: bool) -> bool:
-        """Take a completion of this process; False if the queue is broken, or breaks now because it is full."""
+        """Add a completion of this process; return False if the queue is broken, or breaks now because it is full."""
         head, tail, armed, broken = self.state()
         if broken or len(self.local) + tail - head >= self.cqe:
             self._words[self.row + _arena.OVERRUN] = 1
@@ -86,16 +86,16 @@ class CQ(Closes):
         return True
 
     def forget(self, qp: Any) -> None:
-        """Drop what a queue pair completed here: it begins anew."""
+        """Drop the completions of a queue pair that starts anew."""
         self.local = collections.deque(wc for wc in self.local if wc.qp is not qp)
 
     def poll(self, num_entries: int = 1) -> tuple[int, list[WC]]:
-        """Return how many completions there were, ``num_entries`` at most, and these.
+        """Return the number of completions found, at most ``num_entries``, and the completions.
 
         Raises
         ------
         PyverbsRDMAError
-            If completions were lost because the queue was full; the queue is of no use any more.
+            If completions were lost because the queue was full; the queue cannot be used any more.
         """
         found: list[WC] = []
         try:
@@ -103,14 +103,14 @@ class CQ(Closes):
                 wc = self.local.popleft()
                 found.append(wc)
                 wc.qp.retired = wc.index
-        except IndexError:  # no more of this process
+        except IndexError:  # no more completions of this process
             self._poll_shared(found, num_entries)
         count = len(found)
         self.context.counters.polled += count
         return count, found
 
     def _poll_shared(self, found: list[WC], num_entries: int) -> None:
-        """Add what peers completed."""
+        """Add the completions made by peers to ``found``."""
         with self._polls:
             head, tail, _, broken = self.state()
             tail = min(tail, head + num_entries - len(found))
@@ -129,20 +129,23 @@ class CQ(Closes):
                 errno.EOVERFLOW,
             )
         if not found and self.context.adversary != "0":
-            time.sleep(1e-5)  # threads that play a NIC get their turn
+            time.sleep(1e-5)  # lets the threads run that play a NIC
 
     def req_notify(self, solicited_only: bool = False) -> None:
-        """Arm the queue: its next completion (solicited or failed, if so asked) puts one event into the channel."""
+        """Arm the queue, so that its next completion puts one event into the channel.
+
+        With ``solicited_only`` the next solicited or failed one does.
+        """
         if not self.comp_channel:
             raise PyverbsRDMAError("this completion queue was made without a channel", errno.EINVAL)
         self._words[self.row + _arena.ARMED] = 2 if solicited_only else 1
 
     def ack_events(self, num_events: int) -> None:
-        """Do nothing: a closed queue of this device waits for nobody."""
+        """Do nothing: this device does not wait for acknowledgements when a queue is closed."""
 
 
 def ring(lock: Any, counters: Counters, wr: Any, bad_wr: Any, post: Callable[[Any], None]) -> None:
-    """Post a chain with one doorbell; of a request that is refused, ``bad_wr`` becomes a copy."""
+    """Post a chain of requests with one doorbell; if one is refused, ``bad_wr`` becomes a copy of it."""
     with lock:
         counters.slow_doorbells += 1
         while wr is not None:
@@ -158,7 +161,7 @@ def ring(lock: Any, counters: Counters, wr: Any, bad_wr: Any, post: Callable[[An
 
 
 class SRQ(Closes):
-    """A receive queue that many queue pairs share, made from an SrqInitAttr."""
+    """A receive queue shared by many queue pairs, made from an SrqInitAttr."""
 
     def __init__(self, creator: PD, attr: Any) -> None:
         super().__init__(creator)
@@ -167,6 +170,6 @@ class SRQ(Closes):
         self.row = self.context.arena.queue(attr.attr.max_wr, attr.attr.max_sge)
 
     def post_recv(self, wr: RecvWR, bad_wr: RecvWR | None = None) -> None:
-        """Add buffers; see `QP.post_recv`."""
+        """Add buffers for future messages; see `QP.post_recv`."""
         post = functools.partial(self.context.arena.post, self.row)
         ring(self._lock, self.context.counters, wr, bad_wr, post)

@@ -1,4 +1,4 @@
-"""What is told to the device and what it tells: attributes and steps, work requests, completions, counters, errors."""
+"""Data exchanged with the device: attributes and their state steps, work requests, completions, counters and errors."""
 
 import copy
 import errno
@@ -32,7 +32,7 @@ class PyverbsUserError(PyverbsError):
 
 
 class GID:
-    """The 128-bit address of a port, as eight groups of four hexadecimal digits; it may be sent as text."""
+    """The 128-bit address of a port, as eight groups of four hexadecimal digits, which can be sent as text."""
 
     def __init__(self, val: str = "0000:0000:0000:0000:0000:0000:0000:0000") -> None:
         if not re.fullmatch(r"[0-9a-fA-F]{4}(:[0-9a-fA-F]{4}){7}", val):
@@ -43,7 +43,7 @@ class GID:
 
 
 def _record(name: str, **more: Any) -> Any:
-    """Make a class from its row: how many of its fields its constructor takes, what it is, and all with defaults."""
+    """Make a class from its row of the table: number of constructor arguments, docstring, fields with defaults."""
     arguments, doc, defaults = e.TABLE["records"][name]
     made: Any = []
     for i, (attribute, default) in enumerate(defaults.items()):
@@ -72,7 +72,7 @@ QPInitAttr = _record(
 
 
 def shown(*names: str) -> Callable[[Any], str]:
-    """Make a ``__repr__`` as a person would type it."""
+    """Make a ``__repr__`` that shows the named attributes as a person would type them."""
 
     def as_typed(self: Any) -> str:
         values = ", ".join(f"{name}={getattr(self, name)}" for name in names)
@@ -82,7 +82,7 @@ def shown(*names: str) -> Callable[[Any], str]:
 
 
 class SGE:
-    """A piece of registered memory: address, length [B], and the key of its region."""
+    """A piece of registered memory: its address, its length [B], and the key of its region."""
 
     __slots__ = ("addr", "length", "lkey")
 
@@ -99,7 +99,7 @@ class SGE:
 
 
 class RecvWR:
-    """A buffer for one message to come; more of them can hang on ``next_wr``."""
+    """A buffer for one future message; further ones can be chained with ``next_wr``."""
 
     __slots__ = ("next_wr", "sg", "wr_id")
 
@@ -123,7 +123,7 @@ class RecvWR:
 
 
 class SendWR(RecvWR):
-    """One operation of the sender's side; more of them on ``next_wr`` go with the same doorbell."""
+    """One operation of the sender; further ones, chained with ``next_wr``, are posted with the same doorbell."""
 
     __slots__ = (
         "ah",
@@ -154,36 +154,36 @@ class SendWR(RecvWR):
         self.opcode = opcode
         self.imm_data = imm_data
         self.send_flags = send_flags
-        # of a WRITE, READ or atomic
+        # Fields of a WRITE, READ or atomic
         self.rkey = 0
         self.remote_addr = 0
         self.compare_add = 0
         self.swap = 0
-        # of a datagram
+        # Fields of a datagram
         self.ah: Any = None
         self.qpn = 0
         self.qkey = 0
 
     def set_wr_rdma(self, rkey: int, addr: int) -> None:
-        """Name the remote memory of a WRITE or READ."""
+        """Set the remote memory of a WRITE or READ."""
         self.rkey = rkey
         self.remote_addr = addr
 
     def set_wr_atomic(self, rkey: int, addr: int, compare_add: int, swap: int) -> None:
-        """Name the remote 8 bytes of an atomic, what to compare with or to add, and what to put there."""
+        """Set the remote 8 bytes of an atomic, the value to compare with or to add, and the value to swap in."""
         self.rkey = rkey
         self.remote_addr = addr
         self.compare_add = compare_add % 2**64
         self.swap = swap % 2**64
 
     def set_wr_ud(self, ah: Any, rqpn: int, rqkey: int) -> None:
-        """Name the receiver of a datagram."""
+        """Set the receiver of a datagram."""
         self.ah = ah
         self.qpn = rqpn
         self.qkey = rqkey
 
     def as_posted(self) -> Self:
-        """Return a copy that later changes of this object or its pieces do not reach."""
+        """Return a copy that later changes of this object or of its pieces do not affect."""
         mine = copy.copy(self)
         mine.sg = [copy.copy(piece) for piece in self.sg]
         mine.next_wr = None
@@ -191,7 +191,7 @@ class SendWR(RecvWR):
 
 
 class WC:
-    """A work completion. After an error only ``wr_id``, ``status``, ``qp_num`` and ``vendor_err`` mean something."""
+    """A work completion. After an error only ``wr_id``, ``status``, ``qp_num`` and ``vendor_err`` are valid."""
 
     wr_id = 0
     status = 0
@@ -202,7 +202,8 @@ class WC:
     imm_data = 0
     wc_flags = 0
     vendor_err = 0
-    # Of a send request: when its completion is polled, the send queue of ``qp`` gets places back, up to this number.
+    # For a send request: polling its completion frees the places of all requests up to this number in the send queue
+    # of ``qp``.
     index = 0
     qp: Any = None
 
@@ -210,18 +211,18 @@ class WC:
         self.__dict__.update(fields)
 
     def __repr__(self) -> str:
-        """Return it as a person would type it, with the names of status and opcode."""
+        """Show the completion as a person would type it, with the names of status and opcode."""
         status = e.ibv_wc_status(self.status).name
         opcode = e.ibv_wc_opcode(self.opcode).name
         return f"WC(wr_id={self.wr_id}, {status}, {opcode}, byte_len={self.byte_len}, qp_num={self.qp_num})"
 
 
 class Counters:
-    """What a context has done so far; nothing that others did to its memory is in it.
+    """Counters of what a context has done so far; what peers did to its memory is not included.
 
-    ``transfers`` and ``bytes``: messages that moved, and what they moved; ``copies``: times a processor copied a
-    payload besides (inline data, `MR.read`, `MR.write`); ``posted`` and ``polled``: work requests and completions;
-    ``doorbells``: calls that posted.
+    ``transfers`` and ``bytes`` count messages that moved and their bytes; ``copies`` counts how often a CPU copied a
+    payload in addition (inline data, `MR.read`, `MR.write`); ``posted`` and ``polled`` count work requests and
+    completions; ``doorbells`` counts the calls that posted.
     """
 
     __slots__ = (
@@ -241,8 +242,8 @@ class Counters:
         self.quick = (
             0  # requests on the quick path of `QP.post_send`: each one doorbell and one transfer
         )
-        # Those beside the quick path. They are fields of their own, since `+=` on a property is two calls, and between
-        # these another thread may count, too.
+        # Requests that did not take the quick path. They have fields of their own, because `+=` on a property is two
+        # calls, and between these another thread may count, too.
         self.slow_doorbells = 0
         self.slow_posted = 0
         self.slow_transfers = 0
@@ -271,12 +272,12 @@ _TYPES = {int(kind): kind.name.removeprefix("IBV_QPT_") for kind in e.ibv_qp_typ
 
 @functools.cache
 def _bits(names: str) -> int:
-    """Return the mask of attributes that stand in ``names`` with blanks between them."""
+    """Return the mask of the attributes in ``names``, which are separated by spaces."""
     return sum(e.ibv_qp_attr_mask[f"IBV_QP_{name}"] for name in names.split())
 
 
 def take(mine: Any, other: Any, mask: int) -> None:
-    """Take over the attributes that ``mask`` names, if their values are within their bounds on this device."""
+    """Copy the attributes that ``mask`` names from ``other`` to ``mine``, if this device allows their values."""
     for bit, (name, low, high) in e.TABLE["bounds"].items():
         if not mask & _bits(bit):
             continue
@@ -291,17 +292,17 @@ def take(mine: Any, other: Any, mask: int) -> None:
 
 
 def needs(state: int, kind: int) -> int:
-    """Return the mask of the attributes that the step to a state needs, besides the state."""
+    """Return the mask of the attributes that the step to a state needs, in addition to the state."""
     return _bits(e.TABLE["needs"].get(f"{_STATES[state]} {_TYPES[kind]}", ""))
 
 
 def check_step(kind: int, now: int, attr: Any, mask: int) -> int:
-    """Return the state that a change leads to.
+    """Return the state that a change of attributes leads to.
 
     Raises
     ------
     PyverbsRDMAError
-        If there is no such step, or the mask lacks an attribute that it needs, or has one that it forbids.
+        If there is no such step, or if the mask lacks an attribute that it needs or contains one that it forbids.
     """
     new = int(attr.qp_state) if mask & e.IBV_QP_STATE else now
     here = _STATES[now]

@@ -1,7 +1,7 @@
-"""What operations would take on hardware of the ConnectX kind: a time for each part of the way, and what limits them.
+"""The time of RDMA operations on ConnectX-like hardware, term by term along the path, and the limits of their rate.
 
-LogGP with its terms named: the overhead of whoever posts, the latency of PCIe, NICs and switches, and gaps of messages
-and bytes. Links are idle. Constants are rows of ``catalog.rdma``, and of other tables where these have them.
+This is LogGP with its terms named: the overhead of the initiator, the latency of PCIe, NICs and switches, and gaps
+between messages and bytes. Links are idle. Constants are rows of ``catalog.rdma``, or of other tables that have them.
 """
 
 import math
@@ -17,12 +17,12 @@ from fabriclab.gpudirect.copies import fact, pcie_part
 
 
 class _Link(NamedTuple):
-    """What goes with a link."""
+    """Facts that belong to a link."""
 
     switch: str  # row of the table of switches
-    source: str  # of the figure for it
-    corrects: bool  # whether errors are corrected forward; lanes of 25 Gb/s can do without
-    pcie: str  # PCIe of the time, a row of the table of links
+    source: str  # source of the switch's latency
+    corrects: bool  # whether it uses forward error correction; lanes of 25 Gb/s can do without
+    pcie: str  # PCIe generation of the same years, a row of the table of links
 
 
 _LINKS = {
@@ -40,21 +40,22 @@ POSTERS = tuple(_BY)
 
 
 def _of(part: str, attribute: str, **where: str) -> float:
+    """Return a fact of the table ``rdma``."""
     return fact(part, attribute, "rdma", **where)
 
 
 @dataclass(frozen=True)
 class LatencyBudget:
-    """The parts of an operation's time, in order.
+    """The time of an operation, split into its parts in order.
 
     Parameters
     ----------
     op, size : str, float
-        What was asked; size in bytes.
+        Operation, and size in bytes.
     terms : tuple of (str, float)
         Name and time [s] of each part.
     arrived : int
-        So many terms pass until the data are where they belong; those after it tell the poster so.
+        Number of terms until the data have arrived; the terms after it notify the initiator.
     """
 
     op: str
@@ -69,7 +70,7 @@ class LatencyBudget:
 
     @property
     def one_way(self) -> float:
-        """Time until the data are there, in seconds: of a WRITE or SEND at the peer, of a READ at the poster."""
+        """Time until the data have arrived [s]: at the peer for a WRITE or SEND, at the initiator for a READ."""
         return sum(seconds for _, seconds in self.terms[: self.arrived])
 
     def __repr__(self) -> str:
@@ -97,11 +98,11 @@ def budget(
     switches: int = 1,
     cable: units.Quantity = 2.0,
 ) -> LatencyBudget:
-    """Return what an operation takes, term by term.
+    """Return the latency of an operation, term by term.
 
-    Payload passes PCIe, wire and PCIe in pieces, one after another for the first piece and as a pipeline for the rest.
-    An acknowledgement is taken to leave when the payload is in memory. Leaves out misses of the NIC's caches,
-    congestion, loss, and how long a receiver that sleeps needs to wake.
+    The payload crosses PCIe, the wire and PCIe again in pieces: the first piece one part after another, the rest as a
+    pipeline. An acknowledgement is assumed to leave when the payload is in memory. Leaves out misses of the NIC's
+    caches, congestion, loss, and the time to wake a receiver that sleeps.
 
     Parameters
     ----------
@@ -110,15 +111,15 @@ def budget(
     size : float or str
         [B], >= 0
     inline : bool
-        Whether the payload stands in the request itself (WRITE or SEND of few bytes).
+        Whether the request itself contains the payload (WRITE or SEND of few bytes).
     poster : str
-        ``"host"``: a thread of the host, which writes the request into the NIC; ``"proxy"``: a thread that a GPU
-        asks; ``"gpu"``: the GPU itself. With the last two the data are in the GPUs' memory at both ends.
+        The initiator. ``"host"``: a thread of the host, which writes the request into the NIC; ``"proxy"``: a thread
+        that a GPU asks; ``"gpu"``: the GPU itself. With the last two the data are in GPU memory at both ends.
     doorbell : bool
-        Whether only a doorbell goes to the NIC, which then reads the request, as for all but the last of a batch and
-        for a GPU.
+        Whether only a doorbell goes to the NIC, which then reads the request. That is so for all but the last request
+        of a batch, and for a GPU.
     link, switches, cable
-        ``"ib-edr"``, ``"ib-hdr"`` or ``"ib-ndr"``; switches on the way; length of each cable [m].
+        ``"ib-edr"``, ``"ib-hdr"`` or ``"ib-ndr"``; number of switches on the path; length of each cable [m].
 
     Examples
     --------
@@ -149,7 +150,7 @@ def budget(
         write = hop + _of("memory-write", "latency")
     net = _net_latency(kind, switches, cable)
 
-    # Time of a byte [s/B], and of the first piece into the NIC and out of it [s]
+    # Time per byte on PCIe and on the wire [s/B], and of the first piece into the NIC and out of it [s]
     first = min(n, _of("nic", "chunk"))
     bus = 1 / (value("links", kind.pcie, "bandwidth_after_encoding") * pcie_part("read"))
     wire = 1 / value("links", link, "4x_data_rate")
@@ -199,9 +200,10 @@ def limits(
     batch: int = 1,
     link: str = "ib-ndr",
 ) -> dict[str, float]:
-    """Return how many WRITEs a second each part allows; the least decides, and times ``size`` it is the bandwidth.
+    """Return how many WRITEs per second each part allows; the smallest number decides.
 
-    ``batch`` requests of a host's thread go with one doorbell. The NIC's own rate is that of ConnectX-6.
+    That number times ``size`` is the bandwidth. A thread of the host posts ``batch`` requests with one doorbell. The
+    message rate of the NIC is that of ConnectX-6.
 
     Examples
     --------
@@ -235,7 +237,7 @@ def limits(
 
 
 def posters(size: units.Quantity = 8, link: str = "ib-ndr") -> dict[str, dict[str, float]]:
-    """Return for each of `POSTERS` the time of a WRITE [s], messages per second, and cores and SMs that it keeps."""
+    """Return, for each of `POSTERS`, the time of a WRITE [s], messages per second, and the cores and SMs occupied."""
     rates = {poster: min(limits(size, poster=poster, link=link).values()) for poster in POSTERS}
     found = {}
     for poster in POSTERS:
@@ -251,10 +253,11 @@ def posters(size: units.Quantity = 8, link: str = "ib-ndr") -> dict[str, dict[st
 def protocols(
     size: units.Quantity, *, link: str = "ib-ndr", register: bool = False
 ) -> dict[str, float]:
-    """Return the time of a message by each protocol [s], until it is in the buffer that the receiver named.
+    """Return the time of a message [s] by each protocol, until it is in the buffer that the receiver chose.
 
     Eager is a SEND between buffers that are registered already, and a copy by a core at each end. Rendezvous is a SEND
-    that announces, and a READ; with ``register`` both ends register their buffers first, one after the other.
+    that announces the message, and a READ; with ``register`` both ends first register their buffers, one after the
+    other.
     """
     n = units.size(size)
     ready = budget("SEND", 64, inline=True, link=link).one_way
@@ -265,7 +268,7 @@ def protocols(
 
 
 def crossover(*, link: str = "ib-ndr", register: bool = False) -> int:
-    """Return the size [B] from which rendezvous is faster; 2**30 if it is not below that."""
+    """Return the smallest size [B] for which rendezvous is faster; 2**30 if there is none below that."""
 
     def rendezvous_is_faster(n: int) -> bool:
         times = protocols(n, link=link, register=register)
@@ -275,17 +278,17 @@ def crossover(*, link: str = "ib-ndr", register: bool = False) -> int:
 
 
 def registration(size: units.Quantity, page: units.Quantity = "4 KiB") -> float:
-    """Return the time to register memory that has been touched [s]: a base, and as much for each page of any size."""
+    """Return the time to register memory that has been touched [s]: a fixed time, plus one per page of any size."""
     pages = math.ceil(units.size(size) / units.size(page, "page", may_be_zero=False))
     return _of("registration", "latency") + pages * _of("registration", "latency_per_page")
 
 
 def connections(ranks: int, depth: int = 128, initiators: int = 1) -> dict[str, dict[str, float]]:
-    """Return queue pairs and their memory for a full mesh: reliable connections, and dynamically connected transport.
+    """Return the queue pairs of a full mesh and their memory, for reliable and for dynamically connected transport.
 
-    ``depth``: entries of each send and receive queue; ``initiators``: of each rank with dynamic connections, which
-    besides needs one target. Bytes are those of one rank. A dynamic connection is taken to need as much for each
-    initiator as a reliable one.
+    ``depth`` is the number of entries of each send and receive queue. ``initiators`` is the number of dynamic
+    initiators per rank, which also needs one target. Bytes are per rank. A dynamic initiator is assumed to need as much
+    memory as a reliable connection.
     """
     n = units.count(ranks, "ranks", 2)
     entries = units.count(depth, "depth") * (_of("qp", "send_entry") + _of("qp", "receive_entry"))
@@ -306,10 +309,11 @@ def offload(
     rate: units.Quantity = "400 Gb/s",  # source: nics, cx7
     packet: units.Quantity = 9000,
 ) -> dict[str, dict[str, float]]:
-    """Return what a message costs with the kernel's TCP and with a NIC that does the work, both ends together.
+    """Return the costs of a message with the kernel's TCP and with a NIC that does the work, for both ends together.
 
-    Cores are those of one end at ``rate``; the kernel's are cycles per packet, a NIC's what posting takes. Bytes that
-    memory reads or writes: a copy does both. A receiver that sleeps is switched to, and away from.
+    Only cores are per end, at ``rate``: for the kernel they are cycles per packet, for a NIC the time to post. Memory
+    bytes count reads and writes, so a copy counts twice. A receiver that sleeps costs two context switches, to it and
+    away from it.
     """
     n = units.size(size)
     load = units.rate(rate)
@@ -338,9 +342,10 @@ def offload(
 
 
 def published() -> tuple[tuple[dict[str, str], float, float], ...]:
-    """Return each published time's row, the time and what the model gives [s]; ``role`` says whether the row counts.
+    """Return the row of each published time, that time and the model's [s]; ``role`` says if a row is for validation.
 
-    Of those that count one is missed by more than 15 %: 32 B over EDR (+20 %), whose processor and NIC are not told.
+    Among the rows for validation the model misses one by more than 15 %: 32 B over EDR (+20 %), whose source names
+    neither CPU nor NIC.
     """
     found = []
     for row in read_rows(Path(__file__).with_name("published.csv")):

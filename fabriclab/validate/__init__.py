@@ -1,4 +1,4 @@
-"""Models held against published measurements: our model and the textbook on sweeps, the flow engine on PCIe wirings."""
+"""Comparison of models with published measurements: our model and the textbook ring, and rings on PCIe wirings."""
 
 from fabriclab.validate.crossed import Report, excluded, nearest, report
 from fabriclab.validate.tables import (

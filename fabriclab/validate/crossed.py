@@ -1,4 +1,4 @@
-"""How wrong our model is on what it has not seen, beside two baselines, and what no public fact can tell."""
+"""The error of our model on systems that it was not fitted to, compared with two baselines, and its excluded points."""
 
 import itertools
 from collections.abc import Mapping
@@ -34,7 +34,10 @@ percentile of points."""
 
 
 def excluded(sweep_id: str, size: Floats) -> Flags:
-    """Return which sizes [B] of a sweep public facts cannot carry, shape (K,); ``exclusions.csv`` says why."""
+    """Return which sizes [B] of a sweep are excluded because public facts do not explain them, (K,).
+
+    ``exclusions.csv`` gives the reasons.
+    """
     out = np.zeros(size.shape, bool)
     for row in data_rows("exclusions"):
         if row["sweep_id"] == sweep_id:
@@ -43,15 +46,16 @@ def excluded(sweep_id: str, size: Floats) -> Flags:
 
 
 def nearest(about: dict[str, Any], size_bytes: units.Quantity) -> float | None:
-    """Return the time [us] that the nearest other system measured, scaled by the rates of their ports.
+    """Return the time [us] that the nearest other system measured, scaled by the rates of their ports, else None.
 
-    Nearest is, of the sweeps of other systems that begin at this size or below, the one with servers or without as
-    asked, then of the same collective, the same transport and the nearest count of ranks; None where there is none.
-    Between its sizes the time is interpolated, above them it is that of the last, times the ratio of sizes.
+    Candidates are the sweeps of other systems that begin at this size or below. The nearest one matches in whether it
+    has several servers, then in the collective, then in the transport, and then has the closest number of ranks.
+    Between its sizes the time is interpolated; above them it is the time of its largest size times the ratio of sizes.
     """
     n = units.size(size_bytes, "size_bytes")
     for other in _others(about["sweep_id"]):
         if other.size[0] <= n:
+            # A straight line between two sizes in double logarithmic scale; np.interp is constant beyond the last one.
             logarithm = np.interp(np.log(n), np.log(other.size), np.log(other.time))
             beyond = max(1, n / other.size[-1])
             return float(1e6 * other.scale * np.exp(logarithm) * beyond)
@@ -59,7 +63,7 @@ def nearest(about: dict[str, Any], size_bytes: units.Quantity) -> float | None:
 
 
 class _Other(NamedTuple):
-    """A sweep of another system."""
+    """A sweep of another system, with the factor that scales its times."""
 
     time: Floats  # (K,) [s]
     size: Floats  # (K,) [B]
@@ -95,34 +99,34 @@ def _others(sweep_id: str) -> list[_Other]:
 
 
 def _port_rate(system: System) -> float:
-    """Return the rate of a system's ports [B/s]: of all NICs of a server, or of the links of a GPU in one server."""
+    """Return the rate of a system's ports [B/s]: all NICs of a server, or inside one server the links of a GPU."""
     return system.node if system.servers > 1 else system.own
 
 
 @dataclass(frozen=True)
 class Report:
-    """What `report` found.
+    """The tables that `report` returns.
 
     Parameters
     ----------
     parts : mapping
-        Heading -> table: errors on what no fit has seen, beside baselines; errors of the catalog alone and of the fit
-        to all; errors of each sweep; points that public facts cannot carry.
+        Tables by heading: errors on data that no fit has seen, compared with baselines; errors of the catalog alone and
+        of the fit to all data; errors on each sweep; points that public facts do not explain.
     counts : str
-        How many constants, families, systems and points there are.
+        One line with the number of constants, families, systems and points.
     """
 
     parts: Mapping[str, ReportTable]
     counts: str
 
     def __str__(self) -> str:
-        """Return the tables, what was not seen first."""
+        """Return the tables as text, beginning with the errors on data that no fit has seen."""
         tables = "\n\n".join(f"{head}\n{part}" for head, part in self.parts.items())
         return f"{_HEAD}\n\n{tables}\n\n{self.counts}"
 
 
 def report() -> Report:
-    """Return the errors of our model: cross-validated first, beside the textbook ring and the nearest other system."""
+    """Return the errors of our model, cross-validated first, beside the textbook ring and the nearest other system."""
     main = [row for row in data_rows("calibration") if row["family"] and not row["without"]]
     systems = {row["family"]: row["systems"].split("; ") for row in main}
     every = published.systems()
@@ -149,7 +153,7 @@ def report() -> Report:
 
 
 def _unseen(every: list[dict[str, Any]], systems: dict[str, list[str]]) -> list[dict[str, Any]]:
-    """Return the scores on what no fit has seen, by the systems of each family of transport."""
+    """Return the scores on data that no fit has seen; ``systems`` lists the systems of each family of transport."""
     most = {
         row["family"]: int(row["ranks"])
         for row in data_rows("calibration")
@@ -178,7 +182,7 @@ def _unseen(every: list[dict[str, Any]], systems: dict[str, list[str]]) -> list[
 
 
 def _seen(every: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the scores of the catalog alone, of the fit to all, and of the textbook ring."""
+    """Return the scores of the catalog alone, of the fit to all data, and of the textbook ring."""
     native = [row for row in every if read(row).family in _NATIVE]
     return [
         _score("catalog alone, vendor-native paths", _catalog_only, native),
@@ -189,7 +193,7 @@ def _seen(every: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _each_sweep() -> list[dict[str, Any]]:
-    """Return the errors of our model on each sweep, and those of the textbook ring."""
+    """Return the errors of our model and of the textbook ring on each sweep."""
     errors_shown = ("lat", "lat_p90", "bw", "bw_p90")
     rows = []
     for ours, ring in zip(table().rows, table(textbook).rows, strict=True):
@@ -201,7 +205,7 @@ def _each_sweep() -> list[dict[str, Any]]:
 
 
 def _beside(name: str, model: Model, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the scores of a model and of both baselines."""
+    """Return the scores of a model and of both baselines on the same rows."""
     return [
         _score(name, model, rows),
         _score("  textbook ring", textbook, rows),
@@ -210,7 +214,7 @@ def _beside(name: str, model: Model, rows: list[dict[str, Any]]) -> list[dict[st
 
 
 def _score(name: str, model: Model, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the scores of a model, excluded points left out."""
+    """Return the scores of a model without the excluded points."""
     sweeps = []
     points = 0
     for row in rows:

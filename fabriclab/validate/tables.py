@@ -1,7 +1,7 @@
-"""Two models of a collective's time on a published system, and the errors of models.
+"""Two models of the time of a collective on a published system, and the errors of models.
 
-The models are ours, and the textbook ring that it has to beat. Errors on published sweeps are told by regime; those of
-the flow engine are of five wirings of PCIe boxes.
+The models are ours and the textbook ring, which ours has to beat. Errors on published sweeps are given by regime
+(small, middle and large sizes); errors of the flow engine are for five wirings of PCIe boxes.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -32,28 +32,27 @@ def predict(
     calibrated: bool = True,
     without: str = "",
 ) -> float | None:
-    """Return the time that `fabriclab.estimate` gives a collective, in microseconds.
+    """Return the time that `fabriclab.estimate` predicts for a collective, in microseconds.
 
     Parameters
     ----------
     sweep : mapping
-        A row of `catalog.published.systems`; a number that nobody knows is ``""``. Names (sweep, system, source)
-        are not looked at.
+        A row of `catalog.published.systems`; an unknown number is ``""``. Names (sweep, system, source) are ignored.
     size_bytes : float or str
-        Message size in the sense of nccl-tests. [B], > 0
+        Message size as nccl-tests counts it. [B], > 0
     calibrated, without
         As in `fabriclab.estimate`.
 
     Returns
     -------
     float or None
-        Time in microseconds; None where the row does not say enough, names what the catalog does not have, or
+        Time in microseconds; None if the row does not say enough, names something the catalog does not have, or
         the size is 0.
 
     Raises
     ------
     ValueError, TypeError
-        If ``sweep`` is no such row, or ``size_bytes`` no size.
+        If ``sweep`` is not such a row, or ``size_bytes`` is not a size.
     """
     size = units.size(size_bytes, "size_bytes")
     check(sweep)
@@ -67,20 +66,20 @@ def predict(
 def textbook(sweep: Mapping[str, Any], size_bytes: units.Quantity) -> float | None:
     """Return the textbook time of a collective: steps x latency + factor x size / rate.
 
-    A ring on the links of the datasheet: rate per direction of the GPU's own links inside a server,
-    and all NICs of a server between servers. Latency per step is the constant of NCCL's cost model for
-    its low-latency protocol. Nothing is fitted; left out are protocols, trees, in-network reduction,
-    software start-up and the difference between line rate and payload.
+    This is a ring on links at the rate of their datasheets: inside a server the rate per direction of the GPU's own
+    links, between servers all NICs of a server. The latency per step is the constant of NCCL's cost model for its
+    low-latency protocol. Nothing is fitted. Leaves out protocols, trees, in-network reduction, software start-up and
+    the difference between line rate and payload.
 
     Parameters
     ----------
     sweep, size_bytes
-        As in `predict`, and so are what is returned and raised.
+        As in `predict`, which also raises the same errors.
 
     Returns
     -------
     float or None
-        Time in microseconds.
+        Time in microseconds; None as in `predict`.
     """
     size_bytes = units.size(size_bytes, "size_bytes")
     check(sweep)
@@ -122,8 +121,8 @@ def textbook(sweep: Mapping[str, Any], size_bytes: units.Quantity) -> float | No
 def regimes(result: Result) -> NDArray[np.str_]:
     """Return the regime of each size: ``bw``, ``lat`` or ``mid``, shape (K,).
 
-    ``bw`` has at least half of the sweep's highest bandwidth; ``lat`` takes less than twice the
-    shortest time of a sweep that begins at 64 KiB or less; the rest is ``mid``.
+    A size is ``bw`` if it has at least half of the sweep's highest bandwidth. It is ``lat`` if it takes less than twice
+    the shortest time of a sweep that begins at 64 KiB or less. Every other size is ``mid``.
     """
     fast = result.algbw >= 0.5 * result.algbw.max()
     short = (result.time < 2 * result.time.min()) & (result.size.min() <= 2**16)
@@ -132,14 +131,14 @@ def regimes(result: Result) -> NDArray[np.str_]:
 
 @dataclass(frozen=True, repr=False)
 class ReportTable:
-    """Rows that show themselves as text and as HTML: fractions as percentages, NaN as nothing.
+    """Rows that show themselves as text and as HTML, with fractions as percentages and NaN as an empty cell.
 
     Parameters
     ----------
     rows : tuple of dict
         All with the same keys.
     efficiency : float
-        Of `gigaio`: the part of the rate of every link that carries data, the same in all rows.
+        In the table of `gigaio`: the fraction of every link's rate that carries data, the same in all rows.
     """
 
     rows: tuple[dict[str, Any], ...]
@@ -160,6 +159,7 @@ class ReportTable:
 
 
 def _show(name: str, cell: Any) -> str:
+    """Return a cell as text."""
     if not isinstance(cell, float):
         return str(cell)
     if name in _FORMS:
@@ -182,13 +182,13 @@ def table(model: Model = predict) -> ReportTable:
     Returns
     -------
     ReportTable
-        One per sweep: sweep, collective, ranks, cover (share of sizes with a prediction), and median and 90th
-        percentile in each regime, ``lat``, ``lat_p90`` and so on; NaN where a sweep has no size in it.
+        One row per sweep: sweep, collective, ranks, cover (share of sizes with a prediction), and the median and 90th
+        percentile in each regime, ``lat``, ``lat_p90`` and so on; NaN where a sweep has no size in that regime.
 
     Raises
     ------
     TypeError
-        If ``model`` is no function.
+        If ``model`` is not callable.
     """
     if not callable(model):
         raise TypeError(
@@ -198,7 +198,7 @@ def table(model: Model = predict) -> ReportTable:
 
 
 def errors(model: Model, about: dict[str, Any]) -> tuple[Result, Floats]:
-    """Return a published sweep and |predicted / measured - 1| of each size, 1e9 where there is no prediction, (K,)."""
+    """Return a published sweep and |predicted / measured - 1| for each size, (K,); 1e9 where there is no prediction."""
     result = published.load(about["sweep_id"])
     guess = np.array([model(about, size) for size in result.size], dtype=float)  # None becomes NaN
     usable = np.isfinite(guess) & (guess > 0)
@@ -208,7 +208,7 @@ def errors(model: Model, about: dict[str, Any]) -> tuple[Result, Floats]:
 def score(sweeps: Iterable[tuple[NDArray[np.str_], Floats]]) -> dict[str, float]:
     """Return the median of sweep medians and the 90th percentile of points in each regime; NaN without points.
 
-    A sweep has the regime and the error of each size.
+    Each sweep is given by the regime and the error of each of its sizes.
     """
     given = list(sweeps)
     scores: dict[str, float] = {}
@@ -223,32 +223,33 @@ def score(sweeps: Iterable[tuple[NDArray[np.str_], Floats]]) -> dict[str, float]
 
 
 def _of_sweep(model: Model, about: dict[str, Any]) -> dict[str, Any]:
+    """Return the row of one sweep: its name, coverage and errors."""
     result, error = errors(model, about)
     row = {"sweep": about["sweep_id"], "collective": result.what, "ranks": result.n_ranks}
     return {**row, "cover": float(np.mean(error < CAP)), **score([(regimes(result), error)])}
 
 
 def gigaio(efficiency: float | None = None) -> ReportTable:
-    """Return the bus bandwidth of the five PCIe wirings, published and from rings on their graphs.
+    """Return the bus bandwidth of five PCIe wirings, as published and as computed from rings on their graphs.
 
-    RCCL's rings are taken to be as many as a box has cards, each with its part of the data through a card of its
-    own (`fabriclab.topologies.gigaio.rings`), and messages to be large; a broadcast goes round in so many pieces
-    that all its hops work at once. Left out are start-up, what crossing a processor costs beyond the link that is
-    shared there, and what makes one collective differ from another: so the model has one value for a wiring, and
-    the published ones differ by up to 16%. The same slides show the default rings of 2s-2rp-split-flat at 75 and
-    66 GB/s (all-reduce, all-gather) and better ones at 88 and 99, where the table has 100 and 92: sizes and rings
-    are not told, and no model meets both.
+    The model assumes as many of RCCL's rings as a box has cards, each with its share of the data through a card of its
+    own (`fabriclab.topologies.gigaio.rings`), and large messages; a broadcast goes round in so many pieces that all its
+    hops work at once. Leaves out start-up, the cost of crossing a processor beyond the link that is shared there, and
+    what distinguishes one collective from another. So the model has one value per wiring, while the published ones
+    differ by up to 16%. The same slides show the default rings of 2s-2rp-split-flat at 75 and 66 GB/s (all-reduce,
+    all-gather) and better ones at 88 and 99, where the table has 100 and 92: sizes and rings are not given, and no
+    model meets both.
 
     Parameters
     ----------
     efficiency : float, optional
-        Part of the rate of every link that carries data; unless given that of a copy between GPUs over PCIe 5.0,
+        Fraction of every link's rate that carries data. By default it is that of a copy between GPUs over PCIe 5.0,
         measured elsewhere, so that nothing is fitted to the table. 0 < efficiency <= 1
 
     Returns
     -------
     ReportTable
-        One per cell: wiring, collective, published and model [B/s], error (model / published - 1).
+        One row per wiring and collective: wiring, collective, published and model [B/s], error (model / published - 1).
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Published nccl-tests and rccl-tests sweeps of real systems, with who measured and published them.
+"""Published nccl-tests and rccl-tests sweeps of real systems, with the people who measured and published them.
 
 Examples
 --------
@@ -35,7 +35,7 @@ _SPELLINGS = {key.replace("_", ""): key for key in BUS_FACTORS}
 
 
 def identifier(collective: str) -> str:
-    """Return the identifier of a collective that a tool may spell ``alltoall`` or ``SendRecv``.
+    """Return the library's name of a collective that a tool may spell ``alltoall`` or ``SendRecv``.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def identifier(collective: str) -> str:
 
 @cache
 def _rows() -> dict[str, list[dict[str, str]]]:
-    """Return sweep -> its rows, in the order of the files."""
+    """Return the rows of each sweep, by its id, in the order of the files."""
     out: dict[str, list[dict[str, str]]] = {}
     for path in sorted(_HERE.glob("nccl_*.csv")):
         for row in read_rows(path):
@@ -60,6 +60,7 @@ def _rows() -> dict[str, list[dict[str, str]]]:
 
 @cache
 def _systems() -> dict[str, dict[str, Any]]:
+    """Return the description of each sweep, by its id."""
     known = {row["sweep_id"]: row for row in read_rows(_HERE / "systems.csv")}
     out: dict[str, dict[str, Any]] = {}
     for name, rows in _rows().items():
@@ -73,12 +74,12 @@ def _systems() -> dict[str, dict[str, Any]]:
 
 
 def systems() -> list[dict[str, Any]]:
-    """Return one dict per sweep: what ran, on what, over which transport; no measured value."""
+    """Return one dict per sweep: what ran, on which system, over which transport; without measured values."""
     return [dict(row) for row in _systems().values()]
 
 
 def system(sweep_id: str) -> dict[str, Any]:
-    """Return the row of one sweep.
+    """Return the description of one sweep, as in `systems`.
 
     Raises
     ------
@@ -91,12 +92,12 @@ def system(sweep_id: str) -> dict[str, Any]:
 
 
 def sources() -> list[dict[str, str]]:
-    """Return one dict per file: who measured, where it is published, date, licence, what was taken."""
+    """Return one dict per file: who measured, where it is published, date, licence, and what was taken from it."""
     return read_rows(_HERE / "SOURCES.csv")
 
 
 def load(sweep_id: str) -> Result:
-    """Return a published sweep: out-of-place times of nccl-tests or rccl-tests.
+    """Return a published sweep as a Result: out-of-place times of nccl-tests or rccl-tests.
 
     Raises
     ------
