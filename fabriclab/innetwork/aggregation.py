@@ -26,7 +26,7 @@ MOST_WORKERS = 32  # source: p4app-SwitchML, the bits of the bitmap
 
 
 class Aggregator(Program):
-    """Switch program that adds what workers send; it stores who has sent, how many are missing, and the sums.
+    """Switch program that adds what workers send: for both versions of each slot, who has sent, who is left, the sums.
 
     The published program keeps a bitmap of workers for each version. It takes a packet that comes later than a newer
     one of its worker for a new one; so it relies on a network that keeps the order. Here each worker's last chunk is

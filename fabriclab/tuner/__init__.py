@@ -271,7 +271,7 @@ def estimate(
     calibrated : bool
         Whether constants that were fitted to published sweeps correct those of the catalog.
     without : str
-        Use constants that were fitted without this published system; ``largest`` leaves out the system with the most
+        Use constants that were fitted without this published system; ``largest`` means without the largest number of
         ranks of each family.
 
     Returns
