@@ -1,4 +1,4 @@
-"""Lower a Schedule onto a Fabric: who becomes where, and blocks become bytes."""
+"""Lower a schedule onto a fabric: ranks get endpoints, and blocks become bytes."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from fabriclab.core import (
     whole,
 )
 
-_FLOW_BYTES = 320  # measured peak per flow, rounded up; a test holds it
-_ENTRY_BYTES = 48  # the same per dependency
+_FLOW_BYTES = 320  # measured peak per flow, rounded up; a test checks it
+_ENTRY_BYTES = 48  # measured peak per dependency, rounded up
 _ADVICE = "let expand be False, or take fewer ranks"
 
 
@@ -41,52 +41,52 @@ def lower(
     limit: units.Quantity = np.inf,
     switches: ArrayLike | None = None,
 ) -> Flows:
-    """Return the Flows of a schedule on a fabric.
+    """Turn a schedule into flows between the nodes of a fabric, with their sizes and their order.
 
-    By default each step waits for the whole step before it (a barrier, common to all rows of the
-    placement), and a group with ``repeat`` stays one group. With ``expand`` there is no barrier: a
-    transfer waits for what its source sent in the last step in which it sent, and for all that it has
-    received since. A target takes early arrivals at any time, as a library with staging buffers does.
-    Where steps then overlap and share ports, this may take longer than with barriers.
+    By default each step waits for the whole step before it (a barrier, common to all rows of the placement), and a
+    group with ``repeat`` stays one group. With ``expand`` there is no barrier: a transfer waits for what its source
+    sent in the last step in which it sent, and for everything that the source has received since. A target accepts
+    early arrivals at any time, as a library with staging buffers does. If steps then overlap and share ports, this may
+    take longer than with barriers.
 
     Blocks count as equal; those of a real array differ by up to one element.
 
     Parameters
     ----------
     schedule : Schedule
-        What is done, by ranks.
+        The collective, between ranks.
     fabric : Fabric
-        Where.
+        The network.
     size : float or str
         Size of the whole array, as nccl-tests counts it. [B], >= 0
     placement : array_like, shape (n_ranks,) or (G, n_ranks), optional
-        Endpoint (0, 1, ... in the order of ``fabric.endpoint``) of each rank of the schedule; by default the
-        first ones in order. Several rows run the same schedule at once in G groups of endpoints.
+        Endpoint (0, 1, ... in the order of ``fabric.endpoint``) of each rank of the schedule; the first endpoints in
+        order unless given. With several rows, G groups of endpoints run the same schedule at the same time.
     lag : float or str
         Software time of each message before its first byte. [s], >= 0
     gamma : float
-        Time to add one byte; one that receives several buffers in a step adds one after another. It is
-        counted before the first byte, like ``lag``. [s/B], >= 0
+        Time to add one byte. A rank that receives several buffers in a step adds them one after another. The time is
+        counted before the first byte of the message that brings the data, like ``lag``. [s/B], >= 0
     expand : bool
-        Write every repetition out and replace the barriers by dependencies.
+        Whether to write every repetition out and replace barriers by dependencies.
     weight : float
-        Factor of the fair share. > 0
+        Weight of every flow when flows share a link. > 0
     limit : float or str
-        Highest rate of one flow's source. [B/s], > 0
+        Highest rate at which the source of a flow can send it. [B/s], > 0
     switches : array_like, shape (n_switches,) or (G, n_switches), optional
-        Node of the fabric for each switch of the schedule that adds or multicasts; one may serve several.
+        Node of the fabric for each switch of the schedule that adds or multicasts; one node may serve several.
 
     Returns
     -------
     Flows
-        Labelled by the row of the placement.
+        The flows, labelled by the row of the placement.
 
     Raises
     ------
     ValueError
         If a number or unit is wrong, or the placement does not fit.
     TooLarge
-        If the flows need more memory than there is.
+        If the flows need more memory than this machine has.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def lower(
     n = transfers.step.size  # of a row
     lags = wait + per_byte * _added(schedule, transfers) * transfers.reduce
 
-    # Flows of a sequence stand step by step; in a graph each row of the placement keeps its own order.
+    # Flows of a sequence are sorted by step; in a graph each row of the placement keeps its own order.
     if expand:
         order = np.arange(rows * n)
     else:
@@ -142,7 +142,7 @@ def lower(
 
 
 def _check_flows(schedule: Schedule, rows: int, expand: bool) -> None:
-    """Refuse a schedule whose flows need more memory than there is, before they are made."""
+    """Refuse a schedule whose flows need more memory than this machine has, before they are made."""
     n = 0
     for group in schedule.groups:
         times = group.repeat if expand else 1
@@ -154,19 +154,19 @@ def _check_flows(schedule: Schedule, rows: int, expand: bool) -> None:
 
 
 class Transfers(NamedTuple):
-    """All transfers of a schedule, step after step, as columns."""
+    """All transfers of a schedule as columns, sorted by step."""
 
     n_steps: int
     step: Ints  # (T,)
     source: Ints  # (T,) ranks, or switches of the schedule
     target: Ints  # (T,)
-    reduce: Ints  # (T,) 1 where the target adds what it gets, else 0
+    reduce: Ints  # (T,) 1 if the target adds what it receives, else 0
     size: Floats  # (T,) [B]
     repeat: list[int]  # of each step; one entry where there is none, or a graph
 
 
 def _transfers(schedule: Schedule, total: float, expand: bool) -> Transfers:
-    """Return the transfers of a schedule for an array of ``total`` bytes, its repetitions written out or not."""
+    """Return the transfers of a schedule for an array of ``total`` bytes; ``expand`` writes repetitions out."""
     steps: tuple[StepGroup, ...] = tuple(schedule.steps()) if expand else schedule.groups
     n_transfers = [step.n_transfers for step in steps]
     repeat = [1] if expand or not steps else [step.repeat for step in steps]
@@ -184,9 +184,9 @@ def _transfers(schedule: Schedule, total: float, expand: bool) -> Transfers:
 
 
 def _added(schedule: Schedule, transfers: Transfers) -> Floats:
-    """Return the bytes that the target of each transfer adds in its step before its next message, (T,).
+    """Return the bytes that the target of each transfer adds in this step before its next message, (T,).
 
-    One that receives several buffers in a step adds them one after another; switches add at the rate of their ports.
+    A rank that receives several buffers in a step adds them one after another; switches add at the rate of their ports.
     """
     event = transfers.step * schedule.n_participants + transfers.target
     _, same = np.unique(event, return_inverse=True)  # (T,) number of step and target together
@@ -196,21 +196,21 @@ def _added(schedule: Schedule, transfers: Transfers) -> Floats:
 
 
 def _dependencies(transfers: Transfers, rows: int) -> tuple[Ints, Ints]:
-    """Return for each transfer the transfers that it waits for, as compressed rows; ``rows`` copies must fit.
+    """Return for each transfer the transfers that it waits for, as compressed rows; memory must hold ``rows`` copies.
 
     Waiting only for the last step in which the source took part would lose data: a rank that receives in
     two steps and then sends must wait for both.
     """
     step, source = transfers.step, transfers.source
     n = step.size
-    # Every transfer is an event of its source and of its target; an event is known by participant and step.
+    # Every transfer is an event of its source and of its target; participant and step identify an event.
     period = np.int64(transfers.n_steps + 1)
     participant = np.concatenate([source, transfers.target])
     event = participant * period + np.tile(step, 2)  # (2 T,)
     order = np.argsort(event, kind="stable")
     event = event[order]
 
-    # The step in which the source sent last; without one it waits for all that it has received.
+    # The last step in which the source sent; if there is none, it waits for everything that it has received.
     now = source * period + step
     sends = np.unique(now)
     before = sends[np.maximum(np.searchsorted(sends, now) - 1, 0)]

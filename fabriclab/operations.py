@@ -1,4 +1,4 @@
-"""Faults and maintenance: what fails or is drained together, what is left then, and how bad it may get."""
+"""Faults and maintenance: which parts fail or are drained together, and how much of a fabric is left then."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ Grouping = str | Mapping[Any, ArrayLike]
 
 
 def parts(fabric: Fabric, what: Grouping) -> dict[Any, Ints]:
-    """Return the parts that fail or are drained as one: the nodes of each part, or its cables.
+    """Group a fabric into parts that fail or are drained as one, each with its nodes or its cables.
 
     Parameters
     ----------
     fabric : Fabric
-        What it is made of.
+        The network.
     what : str or mapping
-        ``"cable"``: the cables outside the servers. A kind of node, such as ``"spine"``: each of them. A coordinate,
-        such as ``"rail"``, ``"plane"`` or ``"server"``: all nodes that have the same one. A mapping: power domains
-        by their names, each with its nodes, such as those of the servers of a rack.
+        ``"cable"``: every cable outside the servers is a part. A kind of node, such as ``"spine"``: every node of that
+        kind. A coordinate, such as ``"rail"``, ``"plane"`` or ``"server"``: all nodes that share its value. A mapping:
+        power domains by name, each with its nodes, such as those of all servers of a rack.
 
     Returns
     -------
     dict
-        By number, from 0: of the cable, of the node among those of its kind, or of the coordinate.
+        Nodes or cables by part. The keys are numbers from 0 (of the cable, of the node among those of its kind, or the
+        value of the coordinate), or the names of the power domains.
 
     Raises
     ------
@@ -56,7 +57,7 @@ def parts(fabric: Fabric, what: Grouping) -> dict[Any, Ints]:
             f"what must be one of {', '.join(known)}, or power domains by name, got {what!r}"
         )
 
-    # Nodes or cables with the same number are a part; those with -1 are in none.
+    # Nodes or cables with the same number form a part; those with -1 belong to no part.
     order = np.argsort(number, kind="stable")
     found, first = np.unique(number[order], return_index=True)
     members = np.split(order, first[1:])
@@ -65,7 +66,7 @@ def parts(fabric: Fabric, what: Grouping) -> dict[Any, Ints]:
 
 
 def fail(fabric: Fabric, what: Grouping, which: Sequence[Any]) -> Fabric:
-    """Return a fabric without some of its `parts`, by number or by name: their links have capacity 0.
+    """Return a fabric in which some of its `parts`, given by number or name, have failed: their links have capacity 0.
 
     Examples
     --------
@@ -90,25 +91,25 @@ def fail(fabric: Fabric, what: Grouping, which: Sequence[Any]) -> Fabric:
 
 
 def _unknown_part(known: Mapping[Any, Ints], name: object) -> ValueError:
-    """Return the error for a name that is none of the parts, or that does not stand in a list."""
+    """Return the error for a name that is not a part, or that was given without a list around it."""
     return ValueError(
         f"which must list some of {len(known)} parts, such as {[*known][:8]}, got {name!r}"
     )
 
 
 class FaultReport(NamedTuple):
-    """What is left of a fabric after faults.
+    """Capacity and connectivity that are left of a fabric after faults.
 
     Parameters
     ----------
     bandwidth : float
-        Uniform traffic of all pairs of ranks that have a path, as a part of what the healthy fabric carries. Every
-        pair sends the same, and nodes split it evenly over shortest paths, so the fullest link sets it.
+        Uniform traffic that all pairs of ranks with a path can send, as a fraction of what the healthy fabric carries.
+        Every pair sends the same amount, nodes divide it among shortest paths, and the fullest link sets the limit.
     cut_off : (C,) int64
-        Ranks without a path to the largest part of all ranks, even if the GPUs of their server pass on what reaches
-        them over the scale-up domain. Ranks that hang together through a chain of others count as joined.
+        Ranks without a path to the largest connected part of all ranks, even if GPUs of their server relay for them
+        over the scale-up domain. Ranks that are connected through a chain of others count as connected.
     alone : (A,) int64
-        Ranks without a path of their own to another server: their own NIC is gone, or what it leads to.
+        Ranks without a path of their own to another server, because their NIC, or what it leads to, has failed.
     worst : tuple of int
         Two ranks whose traffic crosses the fullest link; empty if no pair has a path.
     link : int
@@ -122,16 +123,17 @@ class FaultReport(NamedTuple):
     link: int
 
     def __repr__(self) -> str:
-        """Show the numbers."""
+        """Show the bandwidth and the numbers of ranks."""
         lost = f"{self.cut_off.size} ranks cut off, {self.alone.size} alone"
         return f"<FaultReport: {100 * self.bandwidth:.4g}% of the bandwidth, {lost}, worst pair {self.worst}>"
 
 
 def report(healthy: Fabric, hurt: Fabric) -> FaultReport:
-    """Return what is left of ``healthy`` in ``hurt``, the same fabric with links of less capacity.
+    """Compare a damaged fabric with the healthy one: bandwidth that is left, and ranks that are cut off.
 
-    A rank needs a path there and back over cables that work both ways. Left out: the time until the fault is known
-    and routed around, and routing that looks at load.
+    ``hurt`` is the same fabric as ``healthy``, with less capacity on some links. A rank needs a path there and back
+    over cables that work in both directions. Leaves out the time until the fault is detected and routed around, and
+    routing by load.
 
     Raises
     ------
@@ -157,14 +159,14 @@ def report(healthy: Fabric, hurt: Fabric) -> FaultReport:
 
 
 class _Carried(NamedTuple):
-    """Uniform traffic of all pairs of ranks that have a path, together [B/s], and the fullest link."""
+    """Uniform traffic of all pairs of ranks that have a path, in total [B/s], and the fullest link."""
 
     rate: float
     link: int
 
 
 def _carried(fabric: Fabric) -> _Carried:
-    """Return the uniform traffic that a fabric carries; 0 if no pair has a path."""
+    """Return the uniform traffic that a fabric can carry; 0 if no pair has a path."""
     n = check_ranks(fabric)
     uniform = uniform_load(fabric, np.ones(n))  # 1 B for each pair
     seconds = times(fabric, uniform.load)
@@ -173,7 +175,7 @@ def _carried(fabric: Fabric) -> _Carried:
 
 
 def _whole(healthy: Fabric) -> float:
-    """Return the traffic that the healthy fabric carries, or refuse one that carries nothing. [B/s]."""
+    """Return the traffic that the healthy fabric can carry, or refuse a fabric that carries nothing. [B/s]."""
     rate = _carried(healthy).rate
     if not rate:
         msg = f"the healthy fabric must have two ranks with a path between them, got {healthy!r:.80}; restore links"
@@ -182,14 +184,14 @@ def _whole(healthy: Fabric) -> float:
 
 
 class _Apart(NamedTuple):
-    """Which ranks are cut off even with the help of their server, and which reach no other server alone, (R,)."""
+    """Which ranks are cut off even with relays in their server, and which reach no other server without, (R,)."""
 
     cut_off: Flags
     alone: Flags
 
 
 def _apart(fabric: Fabric) -> _Apart:
-    """Return which ranks are apart from the others."""
+    """Return which ranks are separated from the others."""
     rank = np.arange(fabric.n_ranks)
 
     # The main part is the one with most ranks, if GPUs of a server relay for each other. A rank that hangs on nothing
@@ -199,8 +201,8 @@ def _apart(fabric: Fabric) -> _Apart:
     part, member = distinct_pairs(helped.part[node], np.append(helped.attached.rank, rank))
     is_main = np.isin(rank, member[part == np.bincount(part).argmax()])
 
-    # Without relays: a rank is alone unless it hangs on a part where at least two servers meet. Only ranks of the main
-    # part count; in a fabric of one server each rank counts as a server.
+    # Without relays a rank is alone unless it is attached to a part with ranks of at least two servers. Only ranks of
+    # the main part count; in a fabric of one server each rank counts as a server.
     names, server = np.unique(fabric.server, return_inverse=True)  # (R,)
     if names.size == 1:
         server = rank
@@ -215,13 +217,13 @@ def _apart(fabric: Fabric) -> _Apart:
 
 
 def _across(fabric: Fabric, link: int) -> tuple[int, ...]:
-    """Return two ranks that have the link on a shortest path, or () if no two have."""
+    """Return two ranks with the link on a shortest path between them, or () if there are none."""
     start = fabric.source[link]
     end = fabric.target[link]
     ends = fabric.endpoint.astype(np.int64)
     search = ShortestPathSearch(fabric)
 
-    # Hops from each rank to the start of the link, (R, 1). A start that forbids transit sends only its own traffic.
+    # Hops from each rank to the start of the link, (R, 1). If the start forbids transit, it sends only its own traffic.
     if fabric.transit[start]:
         before = search.table(np.array([start]))[ends]
     else:
@@ -230,7 +232,7 @@ def _across(fabric: Fabric, link: int) -> tuple[int, ...]:
     for goals in search.blocks(ends):
         hops = search.table(goals)  # (N, goals)
         after = hops[end] if fabric.transit[end] else np.where(goals == end, 0, FAR)
-        # The link is on a shortest path if its start is, and if its end is one hop nearer to the goal.
+        # The link is on a shortest path if its start is on one and its end is one hop nearer to the goal.
         through_start = before + hops[start] == hops[ends]
         leads_nearer = after + 1 == hops[start]
         found = np.argwhere(
@@ -244,7 +246,7 @@ def _across(fabric: Fabric, link: int) -> tuple[int, ...]:
 
 
 class MonteCarlo(NamedTuple):
-    """Draws of failures: the bandwidth that each leaves, and how many ranks it cuts off and leaves alone, (D,) each."""
+    """Results of D random draws of failures, (D,) each: bandwidth left, ranks cut off, and ranks left alone."""
 
     bandwidth: Floats
     cut_off: Floats
@@ -259,21 +261,21 @@ class MonteCarlo(NamedTuple):
 def monte_carlo(
     fabric: Fabric, what: Grouping, k: int, draws: int = 100, seed: int = 0
 ) -> MonteCarlo:
-    """Return the numbers of `report` for ``k`` parts that fail at once, drawn ``draws`` times; all are equally likely.
+    """Draw ``k`` failed parts at random ``draws`` times, and return the numbers of `report` for each draw.
 
-    The healthy fabric is measured once, and a set of parts that is drawn again is not measured again. A fabric
-    without the inside of its servers (``expand=False``) is measured many times faster.
+    All parts are equally likely to fail. The healthy fabric is measured once, and a set of parts that is drawn again is
+    not measured again. A fabric without the inside of its servers (``expand=False``) is measured many times faster.
 
     Parameters
     ----------
     fabric : Fabric
-        The healthy one.
+        The healthy fabric.
     what
         As in `parts`.
     k, draws : int
-        Failures of each draw, and draws. >= 0, >= 1
+        Number of failures per draw, and number of draws. >= 0, >= 1
     seed : int
-        The same seed gives the same draws on every machine.
+        Seed of the draws; the same seed gives the same draws on every machine.
     """
     names = list(parts(fabric, what))
     rng = np.random.default_rng(units.count(seed, "seed", 0))

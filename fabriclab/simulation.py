@@ -1,4 +1,4 @@
-"""Time a collective on a fabric: build, lower, route and run in one call."""
+"""Time a collective on a fabric: build, lower, route and run it in one call."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from fabriclab.core import (
 )
 from fabriclab.lower import lower
 
-_MOST = 8  # whose rings are all tried: 7! of them
-_OUTSIDE = ("pcie", "c2c", "socket")  # media on the way over processors
+_MOST = 8  # ranks at most: all their rings are tried, 7! of them
+_OUTSIDE = ("pcie", "c2c", "socket")  # media of paths over PCIe or processors
 
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """A collective on a fabric, with everything that led to its time."""
+    """A collective that was run on a fabric, with everything that its time was computed from."""
 
     schedule: Schedule
     fabric: Fabric
@@ -46,19 +46,19 @@ class Simulation:
         return self.timeline.end
 
     def sharers(self) -> NDArray[np.int64]:
-        """Return how many routes of one step share each link at most, (L,).
+        """Return for each link the largest number of routes that share it within one step, (L,).
 
         Raises
         ------
         ValueError
-            If the run had no steps, since it was expanded.
+            If the run was expanded (``expand=True``), because it then has no common steps.
         """
         if self.flows.after.size:
             raise ValueError(
                 "sharers counts the routes of a step, and this run was expanded; run it with expand=False"
             )
         n_links = self.fabric.n_links
-        flow = self.routes.flow[rows_of(self.routes.ptr)]  # of each link of a route
+        flow = self.routes.flow[rows_of(self.routes.ptr)]  # flow of each link of a route
         step = self.flows.group.astype(np.int64)[flow]
         step_and_link, count = np.unique(step * n_links + self.routes.link, return_counts=True)
         most = np.zeros(n_links, dtype=np.int64)
@@ -66,7 +66,13 @@ class Simulation:
         return most
 
     def bounds(self, **machine: Any) -> tuple[collectives.Bound, ...]:
-        """Return `fabriclab.collectives.bounds` on this run, for switches that can do what its algorithm asks."""
+        """Return the lower bounds of this run, on a machine whose switches can do what its algorithm needs.
+
+        Parameters
+        ----------
+        **machine
+            Further arguments of `fabriclab.collectives.bounds`, such as ``port_rate`` and ``cuts``.
+        """
         s = self.schedule
         who = registry.info("collective", f"{s.collective}.{s.algorithm}")["machine"]
         return collectives.bounds(
@@ -100,20 +106,21 @@ def simulate(
     changes: Changes | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Simulation:
-    """Return a collective timed on a fabric.
+    """Run a collective on a fabric and return its time, its traffic on each link and its lower bounds.
 
-    Leaves out what the engine leaves out: with ``flow`` packets, queues and congestion control.
+    The flow engine shares links fairly between flows; it has no packets, queues or congestion control.
 
     Parameters
     ----------
     collective, algorithm : str
-        Names of `fabriclab.collectives.build`.
+        Names that `fabriclab.collectives.build` knows, such as ``"all_reduce"`` and ``"ring"``.
     fabric : Fabric
-        Where it runs.
+        Network on which the collective runs.
     size : float or str
         Size of the whole array, as nccl-tests counts it. [B], >= 0
     placement : array_like, shape (n,) or (G, n), optional
-        Endpoint of each rank, or of each rank of G groups that run at once; all endpoints in order by default.
+        Endpoint of each rank, or of each rank of G groups that run at the same time; all endpoints in order unless
+        given.
     root, segments, pipelined, options
         As in `fabriclab.collectives.build`; options of the algorithm as a mapping, such as ``{"per_server": 8}``.
     method, subflows, seed
@@ -126,7 +133,7 @@ def simulate(
     Returns
     -------
     Simulation
-        Its ``time`` is that of the slowest group.
+        The run. Its ``time`` is the time of the slowest group.
 
     Examples
     --------
@@ -171,7 +178,25 @@ def simulate(
 def sweep(
     collective: str, algorithm: str, fabric: Fabric, sizes: Sequence[units.Quantity], **options: Any
 ) -> Result:
-    """Return the times of one collective over several sizes, on the same routes; options as in `simulate`."""
+    """Run a collective with several sizes on the same routes and return its time for each size.
+
+    Parameters
+    ----------
+    collective, algorithm, fabric, **options
+        As in `simulate`.
+    sizes : sequence of float or str
+        Sizes of the whole array, as nccl-tests counts them. [B], >= 0
+
+    Returns
+    -------
+    Result
+        One time per size. [s]
+
+    Raises
+    ------
+    ValueError
+        If there is no size, or `simulate` refuses an argument.
+    """
     if isinstance(sizes, str) or np.ndim(sizes) != 1 or not len(sizes):
         raise ValueError(
             f'sizes must be a list of at least one size, such as ["1 MiB", "1 GiB"], got {sizes!r}'
@@ -193,16 +218,18 @@ def sweep(
 def ring_busbw(
     what: str, fabric: Fabric, orders: ArrayLike, size: units.Quantity = 2.0**30
 ) -> float:
-    """Return the bus bandwidth of a collective on several rings at once, each with an equal part of the data [B/s].
+    """Return the bus bandwidth of a collective that runs on several rings at the same time [B/s].
 
-    Between two ranks data takes all shortest ways, as a GPU uses all its switch chips (routing "spray").
+    Each ring carries an equal part of the data. Between two ranks the data takes all shortest paths, as a GPU uses all
+    its switch chips (routing "spray").
 
     Parameters
     ----------
     what : str
-        A collective with the algorithm ``ring``; a broadcast is a pipeline so full that all its hops work at once.
+        A collective with the algorithm ``ring``. A broadcast is taken as a full pipeline, in which all hops are busy
+        at the same time.
     fabric : Fabric
-        Its links have no other traffic.
+        Network of the ranks; its links carry no other traffic.
     orders : array_like, shape (n,) or (rings, n)
         The same ranks of the fabric in the order of each ring.
     size : float or str
@@ -211,7 +238,7 @@ def ring_busbw(
     Raises
     ------
     ValueError
-        If there is no ring, no size, or an order that `lower` cannot place.
+        If a ring has fewer than 2 ranks, the size is 0, or `lower` cannot place an order.
 
     Examples
     --------
@@ -251,7 +278,7 @@ def ring_busbw(
 
 @dataclass(frozen=True, eq=False)
 class Rings:
-    """K rings that run at once: what they reach together, and what each of them carries.
+    """K rings that run at the same time: the bandwidth of all together, and the rate of each.
 
     Parameters
     ----------
@@ -262,9 +289,9 @@ class Rings:
     rates : (K,) float64
         Rate on the links of each ring. [B/s]
     load : (L,) float64
-        Load of each link of the fabric, as a part of its capacity.
+        Load of each link of the fabric, as a fraction of its capacity.
     outside : bool
-        Whether they take PCIe or processors.
+        Whether the rings cross PCIe or processors.
     """
 
     rate: float
@@ -274,29 +301,34 @@ class Rings:
     outside: bool
 
     def __repr__(self) -> str:
-        """Show how many, and what they reach."""
+        """Show the number of rings and their bandwidth together."""
         return f"<Rings: {self.rates.size} over {self.orders.shape[1]} ranks, {units.format_rate(self.rate)} together>"
 
 
 def best_rings(fabric: Fabric, ranks: ArrayLike | None = None) -> Rings:
-    """Return the rings over some ranks that together reach most: the bound of every ring algorithm on a wiring.
+    """Return the rings over some ranks with the highest bandwidth together, an upper bound for every ring algorithm.
 
-    Each pair has its shortest ways (routing "spray"). As communication libraries do [1]_, rings take PCIe and
-    processors only where there is no ring without. Of all rings, a linear programme chooses how much each carries.
+    A linear program decides how much each of all possible rings carries. Each pair of ranks uses its shortest paths
+    (routing "spray"). As communication libraries do [1]_, rings cross PCIe and processors only if no ring avoids them.
 
     Parameters
     ----------
     fabric : Fabric
-        Links of capacity 0 are avoided.
+        Network of the ranks. Links of capacity 0 are avoided.
     ranks : array_like of int, shape (n,), optional
-        2 to 8 of its ranks, all unless given.
+        2 to 8 ranks of the fabric; all unless given.
+
+    Returns
+    -------
+    Rings
+        The rings that carry anything, with the rate of each.
 
     Raises
     ------
     ValueError
-        If these are not 2 to 8 different ranks of the fabric.
+        If ``ranks`` are not 2 to 8 different ranks of the fabric.
     NoPath
-        If two of them have no path.
+        If two of the ranks have no path.
 
     References
     ----------
@@ -327,7 +359,7 @@ def best_rings(fabric: Fabric, ranks: ArrayLike | None = None) -> Rings:
     # Time that each link needs for a byte on every hop of a ring: the sum over its hops of use / capacity.
     hops = [use[orders[:, k - 1], orders[:, k]] for k in range(n)]
     load = np.sum(hops, axis=0) / np.maximum(fabric.capacity, 1.0)  # (rings, L)
-    # rings with the same links at each rank count once
+    # rings that put the same load on all links count once
     load, first = np.unique(load, axis=0, return_index=True)
 
     # The most data on all rings together, with no link over its capacity.
@@ -348,12 +380,12 @@ def best_rings(fabric: Fabric, ranks: ArrayLike | None = None) -> Rings:
 def _pair_use(
     fabric: Fabric, rank: NDArray[np.integer]
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Return the use of each link by a flow between two ranks (n, n, L), and whether it passes PCIe or processors."""
+    """Return how much of each link a flow between two ranks uses, (n, n, L), and whether it crosses PCIe or a CPU."""
     n = rank.size
     one, other = np.nonzero(~np.eye(n, dtype=np.bool_))
     flows = Flows.make(fabric.endpoint[rank[one]], fabric.endpoint[rank[other]], 1.0)
     routes = routing.route(fabric, flows, "spray")
-    pair = routes.flow[rows_of(routes.ptr)]  # of each link of a route
+    pair = routes.flow[rows_of(routes.ptr)]  # pair of ranks of each link of a route
     use = np.zeros((n, n, fabric.n_links))
     np.add.at(use, (one[pair], other[pair], routes.link), routes.use)
 

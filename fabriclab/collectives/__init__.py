@@ -1,6 +1,6 @@
-"""Collectives: built as Schedules, run on real buffers, timed by closed forms, held against bounds.
+"""Build collectives as schedules, run them on real buffers, time them by closed forms and compare them with bounds.
 
-Every algorithm is a file that registers itself under ``"<collective>.<algorithm>"``.
+Every algorithm is a function that registers itself under ``"<collective>.<algorithm>"``.
 """
 
 from collections.abc import Callable
@@ -52,7 +52,7 @@ __all__ = [
 
 
 def algorithms(collective: str) -> tuple[str, ...]:
-    """Return the sorted algorithms of one collective.
+    """Return the names of all algorithms for a collective, sorted.
 
     Examples
     --------
@@ -78,25 +78,27 @@ def build(
     pipelined: bool = False,
     **options: Any,
 ) -> Schedule:
-    """Return the Schedule of a collective, without a network and without a size.
+    """Build the schedule of a collective: who sends which block to whom in each step.
+
+    A schedule knows neither a network nor a size; `fabriclab.simulate` adds both.
 
     Parameters
     ----------
     collective, algorithm : str
-        Such as ``"all_reduce"`` and ``"ring"``; `algorithms` lists them.
+        Names such as ``"all_reduce"`` and ``"ring"``; `algorithms` lists the algorithms of a collective.
     n_ranks : int
-        Ranks that take part; one rank needs no step. >= 1
+        Number of ranks that take part; one rank needs no step. >= 1
     root : int
-        The rank with the data (broadcast), or through which they pass (one root, trees).
+        Rank that has the data (broadcast), or through which all data passes (one root, trees). 0..n_ranks - 1
     segments, pipelined : int, bool
-        Parts of each block, and whether they overlap; see `Schedule.segmented`.
+        Number of parts of each block, and whether these overlap; see `Schedule.segmented`.
     **options
-        What the algorithm takes besides, such as ``per_server=8``; see its function.
+        Further arguments of the algorithm, such as ``per_server=8``; its function describes them.
 
     Raises
     ------
     ValueError
-        If a name is unknown or a number is out of its range.
+        If a name is unknown or a number is out of range.
     TypeError
         If the algorithm has no such option.
 
@@ -112,10 +114,11 @@ def build(
 
 
 def closed_form(collective: str, algorithm: str, **options: Any) -> ClosedForm:
-    """Return the textbook time of an algorithm on a crossbar: ``time(n_bytes, n_ranks, alpha, beta, gamma=0.0)``.
+    """Return the textbook formula for the time of an algorithm, as a function to call with sizes and rates.
 
-    Transfers that meet in a port share it, as in the engine ``flow``: what the root of one_root moves in a step passes
-    its port one after another.
+    Call it as ``time(n_bytes, n_ranks, alpha, beta, gamma=0.0)``. The network is a crossbar. Transfers that meet in a
+    port share it, as in the engine ``flow``: all that the root of ``one_root`` moves in a step has to pass its one
+    port.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Lower bounds on the time of a collective, each with the machine model that it needs; and the LogGP model."""
+"""Lower bounds on the time of a collective, each with the machine for which it holds; and the LogGP model."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -17,18 +17,18 @@ MACHINES = {
 
 
 class Bound(NamedTuple):
-    """No algorithm on a machine of this model is faster.
+    """A time below which no algorithm can stay on a machine of this model.
 
     Parameters
     ----------
     name : str
-        What binds: the port, the number of rounds, or a cut.
+        What limits the time: the port, the number of rounds, or a cut.
     model : str
-        The machine for which the bound holds. A machine that can do more may be faster.
+        Machine for which the bound holds. A machine that can do more may be faster.
     seconds : float
         The bound. [s]
     formula : str
-        The formula with its symbols.
+        The formula in symbols.
     """
 
     name: str
@@ -52,39 +52,40 @@ def bounds(
     messages: int | None = None,
     machine: str = "hosts",
 ) -> tuple[Bound, ...]:
-    """Return the lower bounds of a collective, one per part of the machine that is given.
+    """Return lower bounds on the time of a collective, one for each part of the machine that is given.
 
-    Why they hold, for k groups of ranks that reach the others only through their cuts (a rank with its
-    port is a group of one), where only hosts add and copy: to bring one element of k groups together
-    takes k - 1 messages between groups, and until then no group has the sum; then each of the k - 1
-    others must get at least one more. So an all-reduce sends 2(k-1) S out of k groups, and the busiest
-    sends at least the mean. A reduce-scatter needs the first half, an all-gather the second; a
-    broadcast sends S into every group. For a gather, scatter or all-to-all the k groups must be equal.
+    Why they hold if only hosts add and copy: take k groups of ranks that reach the other ranks only through their cuts
+    (a rank with its port is a group of one). To combine an element of k groups takes k - 1 messages between groups, and
+    until then no group has the sum. Then each of the k - 1 other groups must receive at least one more message. So an
+    all-reduce sends 2(k-1) S out of k groups, and the busiest group sends at least the mean. A reduce-scatter needs the
+    first half of this, an all-gather the second; a broadcast sends S into every group. For a gather, scatter or
+    all-to-all the k groups must be equal.
 
-    A switch that adds or multicasts breaks the premise for an all-reduce. With an aggregation tree each group
-    still sends its S out and takes S in. Where a switch adds only what a GPU reads, and multicasts only what a
-    GPU writes (NVLS), each element is sent by all n ranks to one that reads the sum, and once more to be written:
+    A switch that adds or multicasts breaks the premise for an all-reduce. With an aggregation tree each group still
+    sends its S out and takes S in. If a switch adds only what a GPU reads, and multicasts only what a GPU writes
+    (NVLS), each element is sent by all n ranks to the rank that reads the sum, and once more to be written. That is
     S (1 + 1/n) per port, so the gain over a ring is at most 2 (n - 1) / (n + 1).
 
     Parameters
     ----------
     collective : str
-        Its name, such as all_reduce.
+        Name of the collective, such as ``"all_reduce"``.
     n_ranks : int
-        Ranks. >= 1
+        Number of ranks. >= 1
     n_bytes : float or str
         S, the size as nccl-tests counts it. [B], >= 0
     port_rate : float or str, optional
         Rate of each rank's port in one direction. [B/s]
     alpha : float or str
-        Time before a message brings its first byte. [s], >= 0
+        Time before the first byte of a message arrives. [s], >= 0
     cuts : sequence of (k, rate)
-        For each level: k groups, each behind a cut of this rate in one direction. [B/s]
+        For each level k groups, each behind a cut of this rate in one direction. [B/s]
     messages : int, optional
-        Messages that a rank may send, and take in, at once. >= 1. Any number unless given, as in the engines;
-        textbooks mostly mean 1. Counts only where hosts alone copy.
+        Messages that a rank can send, and receive, at the same time; any number unless given, as in the engines.
+        Textbooks mostly mean 1. Matters only if hosts alone copy. >= 1
     machine : str
-        ``"hosts"``: only hosts add and copy; ``"aggregation"``: switches do, too; ``"nvls"``: hosts do not.
+        ``"hosts"``: only hosts add and copy; ``"aggregation"``: switches do, too; ``"nvls"``: switches instead of
+        hosts.
 
     References
     ----------
@@ -133,14 +134,14 @@ def bounds(
 
 
 class _Part(NamedTuple):
-    """Share of the size that passes the busiest port or cut, and the formula of the bound."""
+    """Fraction of the size that passes the busiest port or cut, and the formula of the bound."""
 
     factor: float
     formula: str
 
 
 def _port_part(collective: str, n: int, machine: str) -> _Part:
-    """Return the share of the size that passes the port of a rank."""
+    """Return the fraction of the size that passes the port of a rank."""
     if collective == "all_reduce" and machine == "nvls":
         return _Part(1 + 1 / n if n > 1 else 0.0, "S (1 + 1/n) / rate")
     if collective == "all_reduce" and machine == "aggregation":
@@ -149,7 +150,7 @@ def _port_part(collective: str, n: int, machine: str) -> _Part:
 
 
 def _cut_part(collective: str, k: int, n: int, machine: str) -> _Part:
-    """Return the share of the size that passes the cut before one of k groups."""
+    """Return the fraction of the size that passes the cut of one of k groups."""
     if collective == "all_reduce" and machine != "hosts":
         return _Part(1.0 if k > 1 else 0.0, "S / rate")
     part = _bus_part(collective, k, "k")
@@ -160,7 +161,7 @@ def _cut_part(collective: str, k: int, n: int, machine: str) -> _Part:
 
 
 def _bus_part(collective: str, k: int, symbol: str) -> _Part:
-    """Return the factor of the bus bandwidth, which is this bound: that is why busbw can be held against a rate."""
+    """Return the factor of the bus bandwidth; since it equals this bound, busbw can be compared with a rate."""
     factor = bus_factor(collective, k) if k > 1 else 0.0
     times, _ = BUS_FACTORS[collective]
     formula = ""
@@ -172,7 +173,7 @@ def _bus_part(collective: str, k: int, symbol: str) -> _Part:
 
 
 def _rounds(n: int, alpha: float, messages: int | None) -> Bound:
-    """Every rank's data must reach another: with m messages at once, m + 1 times as many have it per round."""
+    """Return the bound by rounds: with m messages at once, m + 1 times as many ranks have the data after each round."""
     if messages is None:
         model = "a rank sends and takes in any number of messages at once"
         return Bound("latency", model, alpha if n > 1 else 0.0, "alpha")
@@ -197,24 +198,24 @@ def loggp(
     gap: units.Quantity,
     rate: units.Quantity,
 ) -> float:
-    """Return the time of a schedule in the LogGP model, step after step [s].
+    """Return the time of a schedule in the LogGP model, with its steps one after another [s].
 
-    m messages of k bytes that one rank sends, or takes in, in a step need 2 o + L + m (k - 1) G + (m - 1) max(g, o)
-    [1]_; the busiest decides. All that a rank sends to another in a step is one message. With one message each this is
-    alpha + k / beta, where alpha = 2 o + L - G and beta = 1 / G. Leaves out the network between the ports, the time of
-    adding and what switches do.
+    If a rank sends, or receives, m messages of k bytes in a step, it needs 2 o + L + m (k - 1) G + (m - 1) max(g, o)
+    [1]_; the busiest rank sets the time of the step. All that a rank sends to one other rank in a step is a single
+    message. With one message per rank this is alpha + k / beta, where alpha = 2 o + L - G and beta = 1 / G. Leaves out
+    the network between the ports, the time to add, and what switches do.
 
     Parameters
     ----------
     schedule : Schedule
-        As `build` returns it.
+        A schedule as `build` returns it.
     n_bytes : float or str
         Size of the array, as nccl-tests counts it. [B], >= 0
     latency, overhead, gap : float or str
-        L: from port to port; o: a rank's time to send or take in a message; g: least time between two messages of one
-        rank. [s], >= 0
+        L: time from port to port; o: time of a rank to send or receive a message; g: shortest time between two messages
+        of one rank. [s], >= 0
     rate : float or str
-        1 / G: rate of the bytes of a long message. [B/s], > 0
+        1 / G: rate at which the bytes of a long message follow each other. [B/s], > 0
 
     References
     ----------
@@ -231,12 +232,12 @@ def loggp(
     per_byte = 1 / units.rate(rate, "rate")
     wait = units.latency(latency, "latency")
     own = units.latency(overhead, "overhead")
-    between = max(units.latency(gap, "gap"), own)  # two messages of one rank [s]
+    between = max(units.latency(gap, "gap"), own)  # time between two messages of one rank [s]
 
     total = 0.0
     people = schedule.n_participants
     for group in schedule.groups:
-        # Ports of the participants for sending, and after them those for receiving; only ranks count.
+        # Sending ports of all participants, then their receiving ports; only ranks count.
         is_rank = np.tile(np.arange(people) < schedule.n_ranks, 2)
         source, target = distinct_pairs(
             group.source.astype(np.int64), group.target.astype(np.int64)

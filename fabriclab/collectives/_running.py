@@ -1,4 +1,4 @@
-"""Run a Schedule on real buffers, and say by definition what must come out."""
+"""Run a schedule on real buffers, and compute from the definition of a collective what must come out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fabriclab import units
 from fabriclab.collectives.algorithm import Array, at_root, cuts, definition
 from fabriclab.core import Flags, Ints, Schedule, expand, pointer
 
-# Of numpy's own operations, those that give the same in any order and grouping.
+# Operations of numpy whose result does not depend on order and grouping.
 _OPS = (
     "add",
     "multiply",
@@ -32,27 +32,28 @@ _OPS = (
 
 
 def execute(schedule: Schedule, buffers: Any, op: np.ufunc = np.add) -> list[Array]:
-    """Run a schedule on real buffers and return what each rank holds at the end.
+    """Run a schedule on real buffers and return what each rank has at the end.
 
-    All transfers of a step read what was there before the step. Leaves out time: nothing is sent
-    anywhere, and one process does all the work.
+    All transfers of a step read what was there before the step. Leaves out time: nothing is sent over a network, and
+    one process does all the work.
 
     Parameters
     ----------
     schedule : Schedule
-        What to run.
+        The schedule to run.
     buffers : sequence of arrays, or one array
-        One array per rank, all of one length and dtype (all_reduce, reduce_scatter, reduce); the blocks of each
-        rank, cut as by `numpy.array_split` or in proportion to the parts of the schedule (all_gather, gather,
-        all_to_all: block s n + t goes from s to t, send_recv); the array of the root (broadcast, scatter). Not changed.
+        For all_reduce, reduce_scatter and reduce: one array per rank, all of the same length and dtype. For all_gather,
+        gather, send_recv and all_to_all (where block s n + t goes from s to t): the blocks of each rank, cut as by
+        `numpy.array_split` or in proportion to the parts of the schedule. For broadcast and scatter: the array of the
+        root. They are not changed.
     op : numpy.ufunc
-        How two buffers become one: associative and commutative, such as ``np.add`` or ``np.maximum``.
+        Operation that combines two buffers: associative and commutative, such as ``np.add`` or ``np.maximum``.
 
     Returns
     -------
     list of arrays
-        Per rank: the whole array, its blocks (reduce_scatter, scatter, all_to_all), or nothing (where only the root
-        has a result). None shares memory with an input.
+        For each rank the whole array, its blocks (reduce_scatter, scatter, all_to_all), or nothing (if only the root
+        has a result). No result shares memory with an input.
 
     Raises
     ------
@@ -70,7 +71,7 @@ def execute(schedule: Schedule, buffers: Any, op: np.ufunc = np.add) -> list[Arr
     before = about.before(schedule.n_ranks, schedule.n_blocks, schedule.root)
     after = about.after(schedule.n_ranks, schedule.n_blocks, schedule.root)
     arrays, count = _inputs(schedule, before, buffers, one=about.before is at_root)
-    # The elements in the order segment, block: the blocks first, first + 1, ... of one segment follow each other.
+    # Sort the elements by segment, then by block, so that blocks first, first + 1, ... of one segment are adjacent.
     block = cuts(count, schedule.n_blocks, schedule.parts)
     length = np.diff(block)  # (blocks,)
     segment = block[:-1, None] + cuts(length, schedule.segments)  # (blocks, segments + 1)
@@ -106,21 +107,23 @@ def execute(schedule: Schedule, buffers: Any, op: np.ufunc = np.add) -> list[Arr
 
 
 def trace(schedule: Schedule, numbers: Any, op: np.ufunc = np.add) -> tuple[Array, Flags]:
-    """Return what each participant holds before the first step and after each: one number per piece, to be shown.
+    """Run a schedule with one number per piece, and return what each participant has before and after every step.
+
+    Pictures use it to show the data on its way.
 
     Parameters
     ----------
     schedule : Schedule
-        What to run.
+        The schedule to run.
     numbers : array_like, shape (n_ranks,)
-        The number that each rank has in all pieces that it has at the start.
+        Number that each rank has in all its pieces at the start.
     op : numpy.ufunc
         As for `execute`.
 
     Returns
     -------
     array, shape (steps + 1, participants, segments, blocks)
-        Numbers.
+        The numbers.
     array of bool, of the same shape
         Whether the participant has the piece.
 
@@ -150,14 +153,14 @@ def trace(schedule: Schedule, numbers: Any, op: np.ufunc = np.add) -> tuple[Arra
 
 
 def _held(schedule: Schedule, before: Flags, pieces: int) -> Flags:
-    """Return which pieces each participant has at the start; switches have none."""
+    """Return which pieces each participant has at the start, (participants, pieces); switches have none."""
     held = np.zeros((schedule.n_participants, pieces), dtype=np.bool_)
     held[: schedule.n_ranks] = np.tile(before, schedule.segments)
     return held
 
 
 def _steps(schedule: Schedule, data: Array, held: Flags, edge: Ints, op: np.ufunc) -> Iterator[int]:
-    """Run the steps in place, and stop after each; each first reads everything that is sent, then writes."""
+    """Run the steps in place, yielding after each one; a step reads all that is sent before it writes."""
     check_op(op, data.dtype)
     n_blocks = schedule.n_blocks
     for number, step in enumerate(schedule.steps()):
@@ -167,7 +170,7 @@ def _steps(schedule: Schedule, data: Array, held: Flags, edge: Ints, op: np.ufun
             *(c.tolist() for c in columns), strict=True
         ):
             base = segment * n_blocks
-            # A range that passes the last block goes on at block 0: two spans.
+            # A range that goes beyond the last block continues at block 0, so it has two spans.
             for low, high in ((first, min(first + size, n_blocks)), (0, first + size - n_blocks)):
                 if low < high:
                     span, part = (
@@ -192,7 +195,7 @@ def _steps(schedule: Schedule, data: Array, held: Flags, edge: Ints, op: np.ufun
 
 
 def check_op(op: np.ufunc, dtype: np.dtype[Any]) -> None:
-    """Refuse what is not the same in every order; of a ufunc that is not numpy's own nothing is known."""
+    """Refuse an operation whose result depends on the order; a ufunc that is not part of numpy is accepted as it is."""
     allowed = isinstance(op, np.ufunc)
     if allowed and getattr(np, op.__name__, None) is op:
         allowed = op.__name__ in _OPS
@@ -211,7 +214,7 @@ def check_op(op: np.ufunc, dtype: np.dtype[Any]) -> None:
 def _inputs(
     schedule: Schedule, before: Flags, buffers: Any, *, one: bool
 ) -> tuple[list[Array], int]:
-    """Return the buffers as flat arrays of one dtype, and the elements of the whole array; or refuse them by name."""
+    """Return the buffers as flat arrays of one dtype and the number of elements in all, or refuse them by name."""
     what = schedule.collective
     has_buffer = before.any(axis=1)
     n = int(has_buffer.sum())
@@ -236,7 +239,7 @@ def _inputs(
 
 
 def _arrays(buffers: Any, *, one: bool) -> list[Array]:
-    """Return buffers as arrays; what is neither one array nor several gives none."""
+    """Return buffers as a list of arrays, which is empty for anything but one array or several."""
     if one:
         return [np.asarray(buffers)]
     if not np.iterable(buffers):
@@ -253,22 +256,27 @@ def expected(
     op: np.ufunc = np.add,
     parts: ArrayLike | None = None,
 ) -> list[Array]:
-    """Return what a collective must give, straight from its definition; `execute` has no part in it.
+    """Return the correct result of a collective, computed from its definition without `execute`.
 
     Parameters
     ----------
     collective : str
-        Its name, such as all_reduce.
+        Name of the collective, such as ``"all_reduce"``.
     buffers : sequence of arrays, or one array
         As for `execute`.
     n_ranks : int, optional
-        Needed where only the root has a buffer, as for broadcast.
+        Number of ranks; needed if only the root has a buffer, as for broadcast.
     root : int
-        The rank with the result, where only one has it.
+        Rank that has the data or the result, if only one rank does.
     op : numpy.ufunc
-        How buffers become one.
+        Operation that combines two buffers.
     parts : array_like, shape (n_ranks^2,), optional
-        ``Schedule.parts`` of an all-to-all with skew: how its blocks are cut.
+        ``Schedule.parts`` of an all-to-all with skew, which gives the sizes of its blocks.
+
+    Returns
+    -------
+    list of arrays
+        Result of each rank, as for `execute`.
     """
     about = definition(collective)
     one = about.before is at_root

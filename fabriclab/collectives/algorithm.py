@@ -1,7 +1,7 @@
-"""Register what a collective does, and its algorithms.
+"""Register collectives and their algorithms.
 
-What it does is meant in the sense of MPI: who has which blocks before and after, and the result by numpy. The steps of
-an algorithm make a Schedule, its costs a closed form.
+A collective is defined as in MPI: which rank has which blocks before and after, and the result, computed by numpy. The
+steps of an algorithm make a schedule, and its costs make a closed form.
 """
 
 from collections.abc import Callable
@@ -20,19 +20,20 @@ Holders = Callable[[int, int, int], Flags]
 
 
 class Definition(NamedTuple):
-    """A collective: one place that execution and its oracle read; bounds and results ask for its factor besides.
+    """Definition of a collective, which both the execution of schedules and its oracle read.
 
-    So its name stands in `fabriclab.core.result.BUS_FACTORS`, which lists what nccl-tests knows.
+    Bounds and results also need the factor of its bus bandwidth, so its name must be in
+    `fabriclab.core.result.BUS_FACTORS`, which lists the collectives of nccl-tests.
 
     Parameters
     ----------
     before, after : callable (n_ranks, n_blocks, root) -> (n_ranks, n_blocks) bool
         Which blocks each rank has at the start, and must have at the end.
     arrays : callable (n_ranks) -> number
-        Arrays of the size that nccl-tests counts, which the blocks of a Schedule make up together.
+        Size of all blocks of a schedule together, in units of the size that nccl-tests counts.
     result : callable (buffers, op, n_ranks, root) -> list of arrays
-        What each rank must have at the end, with no part in how `execute` gets there. One whose blocks may differ
-        takes the parts of a Schedule as well.
+        What each rank must have at the end, computed independently of `execute`. For a collective whose blocks may
+        differ in size it takes the parts of a schedule as well.
     """
 
     before: Holders
@@ -42,43 +43,43 @@ class Definition(NamedTuple):
 
 
 def _one(n: int) -> int:
-    """Return 1: the arrays of most collectives."""
+    """Return 1, the number of arrays of most collectives."""
     return 1
 
 
 def define(
     name: str, before: Holders, after: Holders, arrays: Callable[[int], int] = _one
 ) -> Callable[[Callable[..., list[Array]]], Any]:
-    """Register the result of a collective together with who has what."""
+    """Register a collective: its result, and which rank has what before and after."""
     return registry.register("definition", name, before=before, after=after, arrays=arrays)
 
 
 def definition(collective: str) -> Definition:
-    """Return what a collective does; a wrong name is answered with the list."""
+    """Return the definition of a collective; the error for an unknown name lists all names."""
     units.choice(collective, "collective", registry.names("definition"))
     about = registry.info("definition", collective)
     return Definition(**about, result=registry.get("definition", collective))
 
 
 def everywhere(n: int, blocks: int, root: int) -> Flags:
-    """Every rank has the whole array."""
+    """Return which rank has which block if every rank has the whole array, (n, blocks)."""
     return np.ones((n, blocks), dtype=np.bool_)
 
 
 def own(n: int, blocks: int, root: int) -> Flags:
-    """Rank r has block r."""
+    """Return which rank has which block if rank r has block r, (n, blocks)."""
     if blocks != n:
         raise ValueError(f"this collective must have one block per rank ({n}), got {blocks} blocks")
     return np.eye(n, dtype=np.bool_)
 
 
 def _next(n: int, blocks: int, root: int) -> Flags:
-    """Rank r has the block of the rank before it."""
+    """Return which rank has which block if rank r has the block of the rank before it, (n, blocks)."""
     return np.roll(own(n, blocks, root), -1, axis=1)
 
 
 def _pairs(n: int, blocks: int, root: int) -> Flags:
-    """Block s n + t goes from rank s to rank t: rank r has row r."""
+    """Return which rank has which block before an all-to-all, (n, blocks): rank s has all blocks s n + t."""
     if blocks != n * n:
         raise ValueError(
             f"this collective must have one block per pair of ranks ({n * n}), got {blocks} blocks"
@@ -87,14 +88,15 @@ def _pairs(n: int, blocks: int, root: int) -> Flags:
 
 
 def _columns(n: int, blocks: int, root: int) -> Flags:
-    """Rank r has column r of the blocks of `_pairs`."""
+    """Return which rank has which block after an all-to-all, (n, blocks): rank t has all blocks s n + t."""
     return np.tile(np.eye(n, dtype=np.bool_), n)
 
 
 def cuts(count: Any, blocks: int, parts: Any = None) -> Ints:
-    """Return where each block of ``count`` elements begins, and the end, (..., blocks + 1): in proportion to ``parts``.
+    """Return where each block of ``count`` elements begins, and the end, (..., blocks + 1).
 
-    Without, or where all are equal, as `numpy.array_split` cuts: lengths differ by one, the longer ones first.
+    Lengths are in proportion to ``parts``. Without parts, or if all parts are equal, the cuts are those of
+    `numpy.array_split`: lengths differ by at most one, and longer blocks come first.
     """
     if parts is not None and np.size(parts) > 1:
         ends = np.append(0.0, np.cumsum(parts))  # in parts
@@ -106,17 +108,17 @@ def cuts(count: Any, blocks: int, parts: Any = None) -> Ints:
 
 
 def at_root(n: int, blocks: int, root: int) -> Flags:
-    """Only the root has anything: the whole array."""
+    """Return which rank has which block if only the root has the whole array, (n, blocks)."""
     return np.repeat(np.arange(n) == root, blocks).reshape(n, blocks)
 
 
 def _one_per_rank(n: int) -> int:
-    """Return n: the arrays of a collective that nccl-tests counts by what each rank has."""
+    """Return n, the number of arrays of a collective for which nccl-tests counts what each rank has."""
     return n
 
 
 def _none(n: int) -> int:
-    """Return 0: the arrays of a collective without data."""
+    """Return 0, the number of arrays of a collective without data."""
     return 0
 
 
@@ -182,7 +184,7 @@ def _send_recv(buffers: list[Array], op: np.ufunc, n: int, root: int) -> list[Ar
 
 @define("barrier", own, everywhere, arrays=_none)
 def _barrier(buffers: list[Array], op: np.ufunc, n: int, root: int) -> list[Array]:
-    """Every rank must have heard of every other; nothing has a size."""
+    """Return the blocks of all ranks for every rank: in a barrier each must hear of every other; blocks are empty."""
     return [np.concatenate(buffers)] * n
 
 
@@ -197,21 +199,22 @@ Recipe = Callable[..., Built]
 def algorithm(
     name: str, cost: Cost, *, machine: str = "hosts", per_pair: float = 0.0
 ) -> Callable[[Recipe], Recipe]:
-    """Register a function (n_ranks, root, *, options) -> (number of blocks, steps) as one algorithm of a collective.
+    """Register a function (n_ranks, root, *, options) -> (number of blocks, steps) as an algorithm of a collective.
 
-    Participants from n_ranks on are switches. An algorithm that skews adds the parts of a `Schedule`.
+    Participants from number n_ranks on are switches. An algorithm with blocks of different sizes returns the parts of a
+    `Schedule` as a third value.
 
     Parameters
     ----------
     name : str
         Collective and algorithm, such as ``"all_reduce.ring"``.
     cost : callable
-        From the number of ranks (a float array), and the options by name, to the steps, and to the parts of the
-        size that pass the busiest port and that the busiest rank adds, summed over the steps.
+        Takes the number of ranks (a float array) and the options by name. Returns the number of steps, and two
+        fractions of the size, summed over the steps: what passes the busiest port, and what the busiest rank adds.
     machine : str
         Machine that it needs, as in `bounds`.
     per_pair : float
-        Peak of memory of one with a transfer per pair of ranks, measured and rounded up; a test holds it. [B]
+        Peak memory of an algorithm with one transfer per pair of ranks, measured and rounded up; a test checks it. [B]
     """
     collective, how = name.split(".", 1)
 
@@ -219,7 +222,7 @@ def algorithm(
         declared = _options(steps)
 
         def chosen(given: dict[str, Any]) -> dict[str, Any]:
-            """Return all options, those that are not given by their defaults."""
+            """Return all options, with defaults for those that are not given."""
             for option in given:
                 if option not in declared:
                     takes = ", ".join(declared) or "none"
@@ -258,20 +261,20 @@ def algorithm(
 
 
 def _options(steps: Recipe) -> dict[str, Any]:
-    """Return the options of an algorithm with their defaults: its parameters by keyword only."""
+    """Return the options of an algorithm, which are its keyword-only parameters, with their defaults."""
     parameters = signature(steps).parameters.items()
     return {name: it.default for name, it in parameters if it.kind is it.KEYWORD_ONLY}
 
 
 def _participants(groups: Steps, n: int) -> int:
-    """Return the number of ranks and switches that take part in steps; n if there are no steps."""
+    """Return the number of ranks and switches that take part in the steps; n if there are no steps."""
     if not groups:
         return n
     return 1 + max(int(max(group.source.max(), group.target.max())) for group in groups)
 
 
 def _even_parts(collective: str, n: int, blocks: int) -> Floats | None:
-    """Return the parts of a Schedule whose blocks are equal: None where they make up one array."""
+    """Return the parts of a schedule with equal blocks; None if these make up one array."""
     arrays = definition(collective).arrays(n)
     if arrays == 1:
         return None
@@ -279,7 +282,7 @@ def _even_parts(collective: str, n: int, blocks: int) -> Floats | None:
 
 
 def each(cost: Cost) -> Cost:
-    """Return a cost over an array of one that takes a single whole number of ranks."""
+    """Turn a cost of one number of ranks into a cost of an array of such numbers."""
 
     def over_array(n: Any, **options: Any) -> Costs:
         def of_one(ranks: float) -> Costs:
@@ -292,7 +295,7 @@ def each(cost: Cost) -> Cost:
 
 
 def server_size(n: int, per_server: int | None, instead: str) -> int:
-    """Return the ranks of a server: the most up to 8 that divide n unless given; refuse what does not divide."""
+    """Return the ranks per server, unless given the largest divisor of n up to 8; refuse one that does not divide n."""
     if per_server is None:
         size = max(g for g in range(1, 9) if n % g == 0)
     else:
@@ -305,13 +308,14 @@ def server_size(n: int, per_server: int | None, instead: str) -> int:
 
 
 def _closed(cost: Cost) -> ClosedForm:
-    """Return the closed form with the costs of an algorithm."""
+    """Return the closed form that the costs of an algorithm give."""
 
     def time(n_bytes: Any, n_ranks: Any, alpha: Any, beta: Any, gamma: Any = 0.0) -> Floats:
         """Return steps * alpha + bytes / beta + additions * gamma [s], in the shape of the arguments.
 
-        Leaves out link delays and the uneven blocks of sizes that do not divide. ``n_bytes`` [B] as nccl-tests
-        counts it, ``alpha`` [s] per step, ``beta`` [B/s] of a port in one direction, ``gamma`` [s/B] to add a byte.
+        ``n_bytes`` [B] is the size as nccl-tests counts it, ``alpha`` [s] the time per step, ``beta`` [B/s] the rate of
+        a port in one direction, ``gamma`` [s/B] the time to add a byte. Leaves out link delays, and uneven blocks of
+        sizes that cannot be divided equally.
         """
         n = number(n_ranks, "n_ranks")
         if np.any(n != np.rint(n)):
@@ -325,8 +329,8 @@ def _closed(cost: Cost) -> ClosedForm:
     return time
 
 
-# Quantity, range and unit of each number, so that 400 for 400 Gb/s or 5 for 5 us does not pass as SI.
-# illustrative: ends of what is plausible, no part of hardware
+# Quantity, range and unit of each number, so that 400 for 400 Gb/s or 5 for 5 us is not accepted as an SI number.
+# illustrative: limits of what is plausible, not of any hardware
 _RANGES = {
     "n_ranks": ("", 1.0, 2.0**31, "ranks"),
     "n_bytes": ("size", 0.0, 1e21, "B"),
@@ -337,7 +341,7 @@ _RANGES = {
 
 
 def number(value: ArrayLike, name: str) -> Floats:
-    """Return one of the numbers of a closed form as floats in SI units, or refuse it by name."""
+    """Return an argument of a closed form as floats in SI units, or refuse it by name."""
     quantity, low, high, unit = _RANGES[name]
     given = units.parse(value, quantity, name) if isinstance(value, str) and quantity else value
     try:
@@ -355,5 +359,5 @@ def floor_log2(n: Any) -> Any:
 
 
 def ceil_log2(n: Any) -> Any:
-    """Return log2 n, rounded up: rounds after which a message can have reached n ranks."""
+    """Return log2 n, rounded up, as a float array: the rounds after which a message can have reached n ranks."""
     return np.frexp(n - 1.0)[1] * 1.0

@@ -1,12 +1,12 @@
 """All-to-all: every rank has a block for every other, and with skew they differ in size (all-to-all-v).
 
-Block s n + t goes from rank s to rank t. The option ``traffic`` is a table (n, n) of what each rank has for each,
-in any unit: the size of a run is then the largest buffer of a rank.
+Block s n + t goes from rank s to rank t. The option ``traffic`` is a table (n, n) of the amount that each rank has for
+each other, in any unit; the size of a run is then the largest buffer of a rank.
 
-Expert parallelism is the same with tokens: those of each rank go to the experts that a gate chose (dispatch) and come
-back (combine). The high-throughput form sends one copy of a token to each server, over the rail, and forwards it over
-NVLink; in combine that GPU adds first. The low-latency form sends a message per token and choice straight to its rank
-[1]_.
+Expert parallelism is an all-to-all of tokens: the tokens of each rank go to the experts that a gate chose (dispatch)
+and come back (combine). The high-throughput form sends one copy of a token along the rail to each server and forwards
+it there over NVLink; in combine the forwarding GPU adds before it sends. The low-latency form sends one message per
+token and choice directly to the expert's rank [1]_.
 
 References
 ----------
@@ -27,7 +27,7 @@ from fabriclab.core import Fabric, Floats, Flows, Ints, StepGroup, frozen
 
 
 def _table(n: Any, traffic: ArrayLike) -> Floats:
-    """Return the table of parts of the size, (n, n)."""
+    """Return the traffic table as fractions of the size, (n, n)."""
     k = int(np.max(n))
     table = frozen(traffic, np.float64, "traffic")
     if table.shape != (k, k) or np.any(n != k):
@@ -38,7 +38,7 @@ def _table(n: Any, traffic: ArrayLike) -> Floats:
         raise ValueError(
             f"traffic must be >= 0, finite and not all 0, got {table.min():g} to {table.max():g}"
         )
-    part: Floats = table / table.max()  # else sums may overflow
+    part: Floats = table / table.max()  # otherwise sums may overflow
     largest = max(part.sum(axis=0).max(), part.sum(axis=1).max())  # buffer of a rank
     return part / float(largest)
 
@@ -51,17 +51,17 @@ def _skewed(n: int, steps: Steps, traffic: ArrayLike | None) -> Built:
 
 
 def _port(moved: Floats) -> float:
-    """Return what the busiest port passes, of what goes from each to each (..., sources, targets)."""
+    """Return the traffic of the busiest port, given the traffic from each source to each target (..., n, n)."""
     return float(max(moved.sum(axis=-2).max(), moved.sum(axis=-1).max()))
 
 
 def _others(n: int) -> NDArray[np.bool_]:
-    """Return a table (n, n) that is true but for each rank and itself."""
+    """Return a table (n, n) that is True except on the diagonal."""
     return ~np.eye(n, dtype=np.bool_)
 
 
 def _direct(n: Any, traffic: ArrayLike | None) -> Costs:
-    """Return the costs of one step with all messages."""
+    """Return the costs of a single step with all messages."""
     if traffic is None:
         return n > 1, (n - 1) / n, 0
     sent = _table(n, traffic) * _others(int(n))
@@ -70,14 +70,14 @@ def _direct(n: Any, traffic: ArrayLike | None) -> Costs:
 
 @algorithm("all_to_all.direct", _direct, per_pair=110)
 def direct(n: int, root: int, *, traffic: ArrayLike | None = None) -> Built:
-    """Send all blocks at once, as NCCL posts them: one step, n - 1 messages per rank."""
+    """Send all blocks at the same time, as NCCL posts them: one step with n - 1 messages per rank."""
     source, target = np.nonzero(_others(n))
     step = StepGroup.make(source, target, source * n + target, reduce=False)
     return _skewed(n, (step,), traffic)
 
 
 def _pairwise(n: Any, traffic: ArrayLike | None) -> Costs:
-    """Return the costs of one message at a time."""
+    """Return the costs of n - 1 steps with one message per rank."""
     if traffic is None:
         return n - 1, (n - 1) / n, 0
     table = _table(n, traffic)
@@ -90,7 +90,7 @@ def _pairwise(n: Any, traffic: ArrayLike | None) -> Costs:
 
 @algorithm("all_to_all.pairwise", _pairwise, per_pair=36)
 def pairwise(n: int, root: int, *, traffic: ArrayLike | None = None) -> Built:
-    """Send to the rank at distance 1, then 2, ...: each port has one message at a time; with skew all wait for one."""
+    """Send to the rank at distance 1, then 2, ..., with one message per port; with skew all wait for the largest."""
     rank = np.arange(n)
     steps = []
     for offset in range(1, n):
@@ -100,7 +100,7 @@ def pairwise(n: int, root: int, *, traffic: ArrayLike | None = None) -> Built:
 
 
 def _hierarchical(n: Any, traffic: ArrayLike | None, per_server: int | None) -> Costs:
-    """Return the costs of a step inside the servers, and one along the rails."""
+    """Return the costs of one step inside the servers and one step along the rails."""
     g = server_size(n, per_server, "all_to_all pairwise")
     m = n // g
     steps = 0
@@ -111,7 +111,7 @@ def _hierarchical(n: Any, traffic: ArrayLike | None, per_server: int | None) -> 
     if traffic is None:
         return steps, (g - 1) / g + (m - 1) / m, 0
 
-    # (server of the source, its place there, server of the target, its place there)
+    # axes: server of the source, its place there, server of the target, its place there
     table = _table(n, traffic).reshape(m, g, m, g)
     inside = table.sum(axis=2) * _others(g)  # (server, place, place of the target)
     between = table.sum(axis=1).transpose(2, 0, 1) * _others(m)  # (rail, server, server)
@@ -122,10 +122,10 @@ def _hierarchical(n: Any, traffic: ArrayLike | None, per_server: int | None) -> 
 def hierarchical(
     n: int, root: int, *, traffic: ArrayLike | None = None, per_server: int | None = None
 ) -> Built:
-    """Hand each block over NVLink to the GPU on the rail of its target, then send along the rails only (PXN).
+    """Send each block over NVLink to the local GPU on the target's rail, and from there along the rail (PXN).
 
-    A NIC sends one message to each other server instead of one to each other GPU, and no rail meets another. Servers
-    have ``per_server`` ranks that follow each other, up to 8 unless given.
+    A NIC sends one message to each other server instead of one to each other GPU, and no traffic changes rails in the
+    network. A server has ``per_server`` consecutive ranks; the largest divisor of n up to 8 unless given.
 
     References
     ----------
@@ -149,10 +149,10 @@ _FORMS = ("high_throughput", "low_latency")
 def choose_experts(
     n_ranks: int, tokens: int, choices: int, *, popular: float = 1.0, seed: int = 0
 ) -> Ints:
-    """Return the experts that a random gate chooses for each token, (n_ranks, tokens, choices), one expert per rank.
+    """Draw the experts that a random gate chooses for each token, (n_ranks, tokens, choices), with one expert per rank.
 
-    Those of a token differ; expert 0 is ``popular`` times as likely as each other one to be drawn next. Leaves out
-    what a trained gate does: likings of a rank, and limits such as at most four servers for a token.
+    The experts of a token differ. In each draw expert 0 is ``popular`` times as likely as any other expert. Leaves out
+    what a trained gate does: preferences of a rank, and limits such as at most four servers per token.
 
     References
     ----------
@@ -175,21 +175,22 @@ def expert_tables(
     per_server: int | None = None,
     combine: bool = False,
 ) -> list[Ints]:
-    """Return for each step how many tokens each rank sends to each, (n, n); those that stay are left out.
+    """Return for each step of dispatch or combine how many tokens each rank sends to each other rank, (n, n).
 
-    Either is a ``traffic`` of an all-to-all. The messages of a step are its entries above 0 in the high-throughput
-    form, and its sum in the low-latency form.
+    Tokens that stay on their rank are left out. Each table can be the ``traffic`` of an all-to-all. In the
+    high-throughput form a step has as many messages as its table has entries above 0; in the low-latency form, as many
+    as the sum of its table.
 
     Parameters
     ----------
     chosen : array_like of int, shape (n, tokens, choices)
-        The rank of each expert that the gate chose for a token of a rank.
+        Ranks of the experts that the gate chose for each token of each rank.
     form : str
-        ``"high_throughput"`` (two steps) or ``"low_latency"`` (one).
+        ``"high_throughput"`` (two steps) or ``"low_latency"`` (one step).
     per_server : int, optional
-        Ranks of a server, which follow each other; as many as divide n, up to 8, unless given.
+        Number of consecutive ranks in a server; the largest divisor of n up to 8 unless given.
     combine : bool
-        Back to the senders: the steps in reverse order, each in the other direction.
+        Whether to return the traffic back to the senders: the steps in reverse order, each in the opposite direction.
 
     Examples
     --------
@@ -206,11 +207,11 @@ def expert_tables(
     g = server_size(n, per_server, "per_server=1")
     _, tokens, choices = table.shape
 
-    token = np.repeat(np.arange(n * tokens), choices)  # number of the token of each choice
+    token = np.repeat(np.arange(n * tokens), choices)  # token number of each choice
     target = table.ravel().astype(np.int64)
     hops = [(token // tokens, target)]
     if units.choice(form, "form", _FORMS) == "high_throughput":
-        token, target = np.divmod(np.unique(token * n + target), n)  # a rank takes a token once
+        token, target = np.divmod(np.unique(token * n + target), n)  # a rank receives a token once
         # in the server of the target, on the rail of the source
         relay = target // g * g + token // tokens % g
         copied, server_entry = np.divmod(np.unique(token * n + relay), n)
@@ -226,7 +227,7 @@ def expert_tables(
 
 
 def _steps(tables: ArrayLike) -> Floats:
-    """Return `expert_tables` as one array (steps, n, n), or refuse what is none."""
+    """Return the tables of `expert_tables` as one array (steps, n, n), or refuse anything else."""
     steps = frozen(tables, np.float64, "tables")
     if (
         not steps.size
@@ -242,7 +243,10 @@ def _steps(tables: ArrayLike) -> Floats:
 def expert_flows(
     fabric: Fabric, tables: ArrayLike, token: units.Quantity, lag: units.Quantity = 0.0
 ) -> Flows:
-    """Return `expert_tables` as flows between endpoints, with barriers; ``token`` [B], ``lag`` [s] of each message."""
+    """Turn `expert_tables` into flows between endpoints, with a barrier between steps.
+
+    ``token`` is the size of a token [B], ``lag`` the software time of each message [s].
+    """
     tokens = _steps(tables)
     units.count(tokens.shape[1], "ranks of tables", 1, fabric.n_ranks)
     step, source, target = np.nonzero(tokens)
@@ -265,10 +269,10 @@ def expert_time(
     nvlink: units.Quantity,
     per_server: int | None = None,
 ) -> float:
-    """Return the time of `expert_tables` [s]: a step takes ``alpha`` [s] and what its busiest port passes.
+    """Return the time of `expert_tables` [s]: each step takes ``alpha`` [s] and the time of its busiest port.
 
-    That is a NIC between servers, or NVLink inside, at once. A step without tokens takes none. Leaves out contention
-    beyond the ports, and the rate of messages of a NIC.
+    The ports are NICs between servers and NVLink inside a server, which work at the same time. A step without tokens
+    takes no time. Leaves out contention beyond the ports, and the message rate of a NIC.
     """
     table = _steps(tables)
     steps = [tokens for tokens in table if tokens.any()]
@@ -278,7 +282,7 @@ def expert_time(
     nvlink_rate = units.rate(nvlink)
     nic_rate = units.rate(nic)
 
-    spent = 0.0  # for each byte of a token [s/B]
+    spent = 0.0  # time per byte of a token [s/B]
     for tokens in steps:
         spent += max(_port(tokens * inside) / nvlink_rate, _port(tokens * ~inside) / nic_rate)
     return len(steps) * units.latency(alpha, "alpha") + spent * units.size(token, "token")
@@ -293,9 +297,10 @@ def expert_crossover(
     nvlink: units.Quantity,
     per_server: int | None = None,
 ) -> float:
-    """Return the number of tokens per rank from which on the high-throughput form takes less time, inf if never.
+    """Return the number of tokens per rank above which the high-throughput form is faster; inf if it never is.
 
-    By `expert_time`, with what it leaves out. Further tokens are taken to choose as these do.
+    Both times come from `expert_time`, with what that leaves out. Further tokens are assumed to choose their experts as
+    the given ones do.
     """
     high, low = (expert_tables(chosen, form, per_server=per_server) for form in _FORMS)
     time = partial(
@@ -305,11 +310,11 @@ def expert_crossover(
     time_low = time(low)
 
     more_steps = _used(high) - _used(low)
-    start = more_steps * units.latency(alpha, "alpha")  # that the high-throughput form adds [s]
-    gain = (time_low - time_high) / np.shape(chosen)[1]  # of each token [s]
+    start = more_steps * units.latency(alpha, "alpha")  # extra time of the high-throughput form [s]
+    gain = (time_low - time_high) / np.shape(chosen)[1]  # per token [s]
     return start / gain if gain > 1e-12 * time_low else np.inf  # less is rounding
 
 
 def _used(tables: list[Ints]) -> int:
-    """Return the number of steps with tokens."""
+    """Return the number of steps that move any tokens."""
     return sum(bool(table.any()) for table in tables)

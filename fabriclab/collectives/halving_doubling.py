@@ -1,8 +1,8 @@
-"""Recursive doubling and halving: partners at distance 1, 2, 4, ... exchange at once.
+"""Recursive doubling and halving: in each step partners at distance 1, 2, 4, ... exchange data.
 
-Ranks beyond a power of two p are guests: each gives its data to the rank before it, its host, and gets
-the result from it at the end. Host v is rank v + min(v, n - p), so the ranks of hosts v, v + 1, ... with
-their guests follow each other, and so do their blocks.
+If n is not a power of two, p is the largest power of two below it, and n - p ranks are guests: each gives its data to
+the rank before it, its host, and gets the result from it at the end. Host v is rank v + min(v, n - p), so hosts v,
+v + 1, ... and their guests have consecutive ranks and consecutive blocks.
 
 References
 ----------
@@ -21,7 +21,7 @@ from fabriclab.core import Ints, StepGroup
 
 
 class Hosts(NamedTuple):
-    """Ranks of a power of two p of hosts, and of their guests."""
+    """Ranks of the p hosts, a power of two, and of their guests."""
 
     edges: Ints  # (p + 1,) rank of each host, and n after them
     guests: Ints  # (n - p,) rank of each guest
@@ -35,7 +35,7 @@ def _hosts(n: int) -> Hosts:
 
 
 def _visit(n: int, direction: str, first: ArrayLike, count: int, *, reduce: bool = False) -> Steps:
-    """Return the step between guests and hosts, ``direction`` in or out, if there are guests."""
+    """Return the step between guests and hosts, with ``direction`` in or out; no step if there are no guests."""
     guest = _hosts(n).guests
     if not guest.size:
         return ()
@@ -46,10 +46,11 @@ def _visit(n: int, direction: str, first: ArrayLike, count: int, *, reduce: bool
 
 
 def _exchange(n: int, kind: str, edges: Ints | None = None) -> Steps:
-    """Return log2 p steps in which the hosts exchange; host v answers for the blocks edges[v]..edges[v + 1] - 1.
+    """Return log2 p steps in which hosts exchange data; host v is responsible for blocks edges[v]..edges[v + 1] - 1.
 
-    ``kind`` is ``double`` (each sends all blocks it has, the nearest partner first), ``halve`` (each sends what
-    the partner will keep, which adds it, the farthest first), or ``whole`` (each sends and adds block 0).
+    ``kind`` is ``double`` (each host sends all blocks that it has, to the closest partner first), ``halve`` (each sends
+    the blocks that the partner keeps and adds, to the farthest partner first), or ``whole`` (each sends and adds
+    block 0).
     """
     rank = _hosts(n).edges[:-1]
     host = np.arange(rank.size)
@@ -72,7 +73,7 @@ def _exchange(n: int, kind: str, edges: Ints | None = None) -> Steps:
 
 
 def _doubling(n: int) -> Steps:
-    """Return the steps of an all-gather: guests give their block and get all others."""
+    """Return the steps of an all-gather, in which guests give their block and get all others."""
     hosts = _hosts(n)
     steps = _visit(n, "in", hosts.guests, 1)
     steps += _exchange(n, "double", hosts.edges)
@@ -81,32 +82,32 @@ def _doubling(n: int) -> Steps:
 
 
 def _guests(n: Any) -> Any:
-    """Return 1 where there are guests."""
+    """Return 1 if there are guests, else 0, for each number of ranks."""
     return n > 2 ** floor_log2(n)
 
 
 def _rounds(n: Any) -> Any:
-    """Return the steps of an exchange with a visit before and after it."""
+    """Return the number of steps of an exchange, with steps between guests and hosts before and after it."""
     return floor_log2(n) + 2 * _guests(n)
 
 
 def _most(n: Any) -> Any:
-    """Return the part of the array that host 0, which has guests first, moves in a visit and an exchange."""
+    """Return the part of the array that host 0, the first to have a guest, moves with its guest and in an exchange."""
     p = 2 ** floor_log2(n)
-    hosts = 2 ** np.arange(31.0)  # that are visited in each exchange
+    hosts = 2 ** np.arange(31.0)  # hosts whose blocks move in each exchange
     hosts = hosts.reshape(-1, *[1] * np.ndim(n))
-    blocks = np.where(hosts < p, hosts + np.minimum(hosts, n - p), 0)  # with those of their guests
+    blocks = np.where(hosts < p, hosts + np.minimum(hosts, n - p), 0)  # with those of guests
     return _guests(n) + blocks.sum(axis=0) / n
 
 
 def _even(n: Any) -> Any:
-    """Return the same for an array in p equal blocks: (p - 1) / p, and the visit."""
+    """Return the same for an array of p equal blocks: (p - 1) / p, and the whole array if there are guests."""
     return _guests(n) + 1 - 2 ** -floor_log2(n)
 
 
 @algorithm("all_reduce.recursive_doubling", lambda n: (_rounds(n), _rounds(n), ceil_log2(n)))
 def all_reduce_whole(n: int, root: int) -> tuple[int, Steps]:
-    """Exchange and add the whole array with partners at distance 1, 2, 4, ...: few steps, many bytes."""
+    """Exchange and add the whole array with partners at distance 1, 2, 4, ..., in few steps with many bytes."""
     steps = _visit(n, "in", 0, 1, reduce=True)
     steps += _exchange(n, "whole")
     steps += _visit(n, "out", 0, 1)
@@ -118,7 +119,7 @@ def all_reduce_whole(n: int, root: int) -> tuple[int, Steps]:
     lambda n: (2 * (floor_log2(n) + _guests(n)), 2 * _even(n), _even(n)),
 )
 def all_reduce(n: int, root: int) -> tuple[int, Steps]:
-    """Reduce-scatter by halving, then all-gather by doubling: few steps and, at powers of two, fewest bytes."""
+    """Reduce-scatter by halving, then all-gather by doubling: few steps and, for powers of two, the fewest bytes."""
     p = _hosts(n).edges.size - 1
     edges = np.arange(p + 1)  # a block for each host
     steps = _visit(n, "in", 0, p, reduce=True)
@@ -132,7 +133,7 @@ def all_reduce(n: int, root: int) -> tuple[int, Steps]:
     "reduce_scatter.halving_doubling", lambda n: (_rounds(n), _most(n) + _guests(n) / n, _most(n))
 )
 def reduce_scatter(n: int, root: int) -> tuple[int, Steps]:
-    """Exchange and add halves with the farthest partner first, then halves of the half."""
+    """Exchange and add one half with the farthest partner, then half of what is left with the next one, and so on."""
     hosts = _hosts(n)
     steps = _visit(n, "in", 0, n, reduce=True)
     steps += _exchange(n, "halve", hosts.edges)
@@ -143,7 +144,7 @@ def reduce_scatter(n: int, root: int) -> tuple[int, Steps]:
 @algorithm("all_gather.halving_doubling", lambda n: (_rounds(n), _most(n), 0))
 @algorithm("all_gather.recursive_doubling", lambda n: (_rounds(n), _most(n), 0))
 def all_gather(n: int, root: int) -> tuple[int, Steps]:
-    """Exchange all blocks so far with partners at distance 1, 2, 4, ...; both names mean this."""
+    """Exchange all blocks received so far with partners at distance 1, 2, 4, ...; registered under two names."""
     return n, _doubling(n)
 
 
@@ -151,5 +152,5 @@ def all_gather(n: int, root: int) -> tuple[int, Steps]:
     "broadcast.halving_doubling", lambda n: (ceil_log2(n) + _rounds(n), (n - 1) / n + _most(n), 0)
 )
 def broadcast(n: int, root: int) -> tuple[int, Steps]:
-    """Send each subtree its blocks, then exchange them by doubling."""
+    """Scatter the blocks down a binomial tree, then all-gather them by doubling."""
     return n, tree(n, root, "down", 0) + _doubling(n)

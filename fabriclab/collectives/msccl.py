@@ -1,4 +1,4 @@
-"""A Schedule as MSCCL XML: what each thread block of each GPU sends, receives, adds and waits for."""
+"""Write a schedule as MSCCL XML: what each thread block of each GPU sends, receives, adds and waits for."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -24,25 +24,26 @@ _BUFFERS = "ios"  # input, output, scratch
 _INPUT = 0
 _OUTPUT = 1
 _SCRATCH = 2
-_MOVE_BYTES = 10_000  # measured peak per block that is moved, rounded up; a test holds it
+_MOVE_BYTES = 10_000  # measured peak per block that is moved, rounded up; a test checks it
 
 
 def msccl_xml(schedule: Schedule) -> str:
-    """Return a schedule in the XML that RCCL reads for MSCCL [1]_: one channel, the protocol Simple, all sizes.
+    """Return a schedule as the XML that RCCL reads for MSCCL [1]_, with one channel, protocol Simple, for all sizes.
 
-    A GPU has a thread block for each peer to which it sends and for each from which it receives. Chunks are the blocks
-    of the schedule; segments of a block follow each other. A collective over one array runs in place: in the input (i),
-    or where no rank begins with all of it, in the output (o). The others copy what a rank keeps from i to o and hold
-    in scratch (s) what they relay. A step waits (depid, deps) for those on its GPU that wrote its chunks, and if it
-    writes, for those that read them; if for several, then nops before it wait for the rest. Steps count with nops.
-    Leaves out fused steps (rcs, rrcs) and the limits of MSCCL's runtime, such as 256 steps per thread block.
+    A GPU has one thread block for each peer to which it sends and one for each peer from which it receives. Chunks are
+    the blocks of the schedule; the segments of a block are consecutive chunks. A collective over one array runs in
+    place: in the input (i), or in the output (o) if no rank begins with the whole array. Other collectives copy what a
+    rank keeps from i to o, and store what they relay in scratch (s). A step waits (depid, deps) for the steps on its
+    GPU that wrote its chunks and, if it writes, for the steps that read them. If it has to wait for several steps, nops
+    before it wait for the others; nops count as steps. Leaves out fused steps (rcs, rrcs) and the limits of MSCCL's
+    runtime, such as 256 steps per thread block.
 
     Raises
     ------
     ValueError
         If switches take part, blocks differ in size, or RCCL has no such collective.
     TooLarge
-        If the text needs more memory than there is.
+        If the text needs more memory than this machine has.
 
     References
     ----------
@@ -71,7 +72,7 @@ def msccl_xml(schedule: Schedule) -> str:
             gpus[rank].add((-1, -1), "cpy", places.place[rank, chunk], output, [chunk])
     for step in schedule.steps():
         moves = list(_moves(schedule, step, places.place))
-        for a, b, _, *what in moves:  # all are read before one is written
+        for a, b, _, *what in moves:  # all are read before any is written
             gpus[a].add((b, -1), "s", *what)
         for a, b, kind, *what in moves:
             gpus[b].add((-1, a), kind, *what)
@@ -98,7 +99,7 @@ def msccl_xml(schedule: Schedule) -> str:
 
 
 class _Places(NamedTuple):
-    """Where each chunk is on each GPU; arrays have the shape (ranks, chunks)."""
+    """The place of each chunk on each GPU; arrays have the shape (ranks, chunks)."""
 
     in_place: bool
     chunks: int
@@ -109,7 +110,7 @@ class _Places(NamedTuple):
 
 
 def _places(schedule: Schedule) -> _Places:
-    """Return where the chunks of a schedule are: in the input, else in the output, else in scratch."""
+    """Return where the chunks of a schedule are: in the input, otherwise in the output, otherwise in scratch."""
     about = definition(schedule.collective)
     n = schedule.n_ranks
     blocks = schedule.n_blocks
@@ -133,7 +134,7 @@ def _places(schedule: Schedule) -> _Places:
             (~(before | after)).cumsum(axis=1) - 1,
         ]
         number = np.choose(buffer, number_in)
-    # Chunks of different buffers never follow each other.
+    # Chunks of different buffers are never consecutive.
     place = 2 * chunks * buffer + number
     return _Places(in_place, chunks, before, after, number_after, place)
 
@@ -156,7 +157,7 @@ def _gpu_lines(rank: int, gpu: "_Gpu", places: _Places) -> list[str]:
 
 
 def _moves(schedule: Schedule, step: StepGroup, place: Ints) -> Iterator[tuple[Any, ...]]:
-    """Yield ends, kind, both places and chunks of each part of a transfer whose chunks follow each other at both."""
+    """Yield ends, kind, both places and chunks of each part of a transfer whose chunks are consecutive at both ends."""
     columns = (step.source, step.target, step.first, step.count, step.segment, step.reduce)
     for a, b, first, count, segment, reduce in zip(*(x.tolist() for x in columns), strict=True):
         chunk = (first + np.arange(count)) % schedule.n_blocks * schedule.segments + segment
@@ -179,9 +180,9 @@ def _tag(tag: str, **facts: Any) -> str:
 
 
 class _Gpu:
-    """Thread blocks of a GPU, each a list of steps, and which of them wrote and read a chunk last.
+    """Thread blocks of a GPU, each a list of steps, and the last steps that wrote and read each chunk.
 
-    They go by their peers: to whom they send and from whom they receive, -1 for nobody.
+    The key of a thread block are its peers: to whom it sends and from whom it receives, -1 for nobody.
     """
 
     def __init__(self, width: int) -> None:
@@ -194,7 +195,7 @@ class _Gpu:
     def add(
         self, peers: tuple[int, int], kind: str, source: int, target: int, span: list[int]
     ) -> None:
-        """Add a step that takes chunks from one place to another, after those that it waits for."""
+        """Add a step that moves chunks from one place to another, after the steps that it waits for."""
         waits = self._waits(peers, kind, span)
         for block, last in waits.items():
             self.blocks[block][last]["hasdep"] = 1
@@ -214,7 +215,7 @@ class _Gpu:
         }
         for block_number, last in wanted:
             steps.append({**facts, "depid": block_number, "deps": last, "hasdep": 0})
-        steps[-1]["type"] = kind  # those before it only wait
+        steps[-1]["type"] = kind  # the steps before it only wait
 
         own = len(steps) - 1
         for chunk in span:
@@ -227,7 +228,7 @@ class _Gpu:
     def _waits(
         self, peers: tuple[int, int], kind: str, span: list[int]
     ) -> dict[tuple[int, int], int]:
-        """Return the last step of each other thread block that a step on some chunks waits for."""
+        """Return the last step of each other thread block for which a step on some chunks has to wait."""
         found = []
         for table in (self.wrote,) if kind == "s" else (self.wrote, self.read):
             for chunk in span:

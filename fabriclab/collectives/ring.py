@@ -1,7 +1,7 @@
-"""Ring: each rank talks to its two neighbours only, one block at a time.
+"""Ring algorithms: each rank talks only to its two neighbours, one block at a time.
 
-A phase of n - 1 steps is one step group: every repetition moves all block numbers on by one.
-Which ranks form a ring on rails, and how often it leaves its leaf switch, is told by functions of a Fabric.
+A phase of n - 1 steps is one step group, and every repetition moves all block numbers on by one. Further functions of
+this module tell which ranks of a fabric form a ring on a rail, and how often a ring leaves its leaf switch.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from fabriclab.core import Fabric, Ints, StepGroup, column, expand, frozen, whol
 
 
 def phase(n: int, orders: ArrayLike | None = None, *, reduce: bool) -> Steps:
-    """Return n - 1 steps: blocks gather their sums and end at their rank (reduce), or start there and go round.
+    """Return the n - 1 steps of a phase of the ring.
 
-    Block k of ring c is number k * channels + c: all rings move on by as many blocks as there are channels.
+    With ``reduce`` blocks collect their sums and end at their rank; otherwise they start there and go around the ring.
+    Block k of ring c has the number k * channels + c, so all rings advance by as many blocks as there are channels.
     """
     table = _orders(n, orders)  # (channels, n)
     if n == 1:
         return ()
     channels = len(table)
     channel, place = np.indices(table.shape)
-    # Sums end at their rank, so each rank begins with the block of the rank before it.
+    # A sum ends at its own rank, so each rank begins with the block of the rank before it.
     block = (place - 1) % n if reduce else place
     step = StepGroup.make(
         table.ravel(),
@@ -49,9 +50,9 @@ def _orders(n: int, orders: ArrayLike | None) -> Ints:
 
 @algorithm("all_reduce.ring", lambda n, orders: (2 * (n - 1), 2 * (n - 1) / n, (n - 1) / n))
 def all_reduce(n: int, root: int, *, orders: ArrayLike | None = None) -> tuple[int, Steps]:
-    """Reduce-scatter round the ring, then all-gather; no rank is special.
+    """Reduce-scatter around the ring, then all-gather around it; every rank does the same work.
 
-    ``orders`` (channels, n) gives each channel a ring of its own, for an equal part of the array.
+    ``orders``, (channels, n), gives each channel a ring of its own, which carries an equal part of the array.
 
     References
     ----------
@@ -64,19 +65,19 @@ def all_reduce(n: int, root: int, *, orders: ArrayLike | None = None) -> tuple[i
 
 @algorithm("reduce_scatter.ring", lambda n: (n - 1, (n - 1) / n, (n - 1) / n))
 def reduce_scatter(n: int, root: int) -> tuple[int, Steps]:
-    """Pass partial sums round the ring, until each block ends at its rank."""
+    """Pass partial sums around the ring until each block arrives at its rank."""
     return n, phase(n, reduce=True)
 
 
 @algorithm("all_gather.ring", lambda n: (n - 1, (n - 1) / n, 0))
 def all_gather(n: int, root: int) -> tuple[int, Steps]:
-    """Pass every block once round the ring."""
+    """Pass every block once around the ring."""
     return n, phase(n, reduce=False)
 
 
 @algorithm("broadcast.ring", lambda n: (n - 1, n - 1, 0))
 def broadcast(n: int, root: int) -> tuple[int, Steps]:
-    """Hand the array from rank to rank along a chain; many pipelined segments make it fast."""
+    """Pass the array from rank to rank along a chain, which is fast with many pipelined segments."""
     steps = []
     for hop in range(n - 1):
         source = (root + hop) % n
@@ -86,44 +87,44 @@ def broadcast(n: int, root: int) -> tuple[int, Steps]:
 
 @algorithm("send_recv.direct", lambda n: (n > 1, n > 1, 0))
 def send_recv(n: int, root: int) -> tuple[int, Steps]:
-    """Send the whole array to the next rank and receive from the one before, all at once, as nccl-tests does."""
+    """Send the whole array to the next rank and receive one from the rank before, in one step, as nccl-tests does."""
     rank = np.arange(n)
     return n, (StepGroup.make(rank, (rank + 1) % n, rank, reduce=False),)
 
 
 def rail_groups(fabric: Fabric) -> list[Ints]:
-    """Return the endpoints of each rail in the order of their servers: the data-parallel groups of a rail fabric.
+    """Return the endpoints of each rail in server order, which are the data-parallel groups of a cluster with rails.
 
-    `shuffled` puts each of them in a random order.
+    Use them as ``placement`` of a simulation; `shuffled` puts each group in a random order.
     """
     order = np.lexsort((fabric.server, fabric.rail))
     return np.split(order, np.flatnonzero(np.diff(fabric.rail[order])) + 1)
 
 
 def shuffled(groups: ArrayLike, seed: int) -> list[Ints]:
-    """Return each group with its members in a random order, as a scheduler may hand out servers after a restart.
+    """Shuffle the members of each group, as a scheduler may assign servers in any order after a restart.
 
-    No member changes its group, and the groups are shuffled one after another by one generator. The same seed always
-    gives the same order, which is that of "shuffle" 1, 2, ... in ``live.placement`` and ``live.wirings``.
+    No member changes its group. One generator shuffles the groups one after another. The same seed always gives the
+    same order, and seeds 1, 2, ... are "shuffle" 1, 2, ... in ``live.placement`` and ``live.wirings``.
 
     Parameters
     ----------
     groups : sequence of G sequences, or array_like of shape (G, n)
-        Endpoints of each group, as `rail_groups` returns them; they need not be equally long.
+        Endpoints of each group, as `rail_groups` returns them; groups may differ in length.
     seed : int
-        Which shuffle; 0 leaves every group in the order in which it is given. >= 0
+        Seed of the shuffle; 0 leaves every group in its given order. >= 0
 
     Returns
     -------
     list of G arrays of int64
-        New arrays; what was given stays as it is.
+        New arrays; ``groups`` is not changed.
 
     Raises
     ------
     TypeError
-        If a group holds anything but whole numbers, or the seed is none.
+        If a group contains anything but whole numbers, or the seed is not a whole number.
     ValueError
-        If there is no group, one of them is no row, or the seed is negative.
+        If there is no group, a group is not one-dimensional, or the seed is negative.
 
     Examples
     --------
@@ -144,7 +145,7 @@ def shuffled(groups: ArrayLike, seed: int) -> list[Ints]:
 
 
 def _group(group: ArrayLike) -> Ints:
-    """Return the endpoints of one group as a new array, or refuse what is no row of whole numbers."""
+    """Return the endpoints of one group as a new array, or refuse anything but a row of whole numbers."""
     row = np.array(group)
     if row.ndim != 1:
         raise ValueError(
@@ -159,10 +160,10 @@ def _group(group: ArrayLike) -> Ints:
 
 
 def leaf_of(fabric: Fabric) -> Ints:
-    """Return the leaf switch above each endpoint, (R,), -1 where there is none.
+    """Return the leaf switch of each endpoint, (R,); -1 if it has none.
 
-    It is the nearest node of kind ``leaf`` on the way out of the server; where several are as near, the
-    one on the endpoint's rail, and then the one with the lowest number.
+    It is the closest node of kind ``leaf`` on a path out of the server. Among equally close leaves, one on the
+    endpoint's rail comes first, then the lowest number.
 
     Raises
     ------
@@ -173,7 +174,7 @@ def leaf_of(fabric: Fabric) -> Ints:
     leaf_rail = fabric.coordinate("rail")
     ptr, links = fabric.out
     found = np.full(fabric.n_ranks, -1, dtype=np.int64)
-    # A search outwards from all endpoints at once: pairs of an endpoint and a node that it has just reached.
+    # Search outwards from all endpoints at once, over pairs of an endpoint and a node that it has just reached.
     rank = np.arange(fabric.n_ranks)
     node = fabric.endpoint.astype(np.int64)
     seen = rank * fabric.n_nodes + node
@@ -184,7 +185,7 @@ def leaf_of(fabric: Fabric) -> Ints:
         node = fabric.target[outgoing].astype(np.int64)
 
         hit = np.flatnonzero(is_leaf[node])
-        # Written from the worst choice to the best, so that the best stays.
+        # Write candidates from the worst to the best, so that the best stays.
         on_rail = leaf_rail[node[hit]] == fabric.rail[rank[hit]]
         order = np.lexsort((-node[hit], on_rail))
         found[rank[hit][order]] = node[hit][order]
@@ -198,13 +199,14 @@ def leaf_of(fabric: Fabric) -> Ints:
 
 
 def channel_rings(n_ranks: int, per_server: int, *, alternate: bool = False) -> Ints:
-    """Return a ring for each GPU of a server, (per_server, n_ranks): ring c comes into every server at its GPU c.
+    """Return one ring for each GPU of a server, (per_server, n_ranks): ring c enters every server at its GPU c.
 
-    The ring goes through the server and leaves it at the GPU before c, so it changes rails between servers, as
-    NCCL_CROSS_NIC=1 allows [1]_. With ``alternate`` every second server is passed the other way round, so that rails
-    are kept but for the last cable of an odd number of servers, as with NCCL_CROSS_NIC=2. With =0 a ring leaves every
-    server by the NIC by which it came in: that is no other order but another route, routing "pxn" on the first order,
-    where the GPU before c hands over to GPU c.
+    The ring passes all GPUs of the server and leaves it at the GPU before c, so it changes rails between servers, as
+    NCCL_CROSS_NIC=1 allows [1]_. With ``alternate`` it passes every second server in the opposite direction, as with
+    NCCL_CROSS_NIC=2; so it stays on its rail, except for the last cable of an odd number of servers. With
+    NCCL_CROSS_NIC=0 a ring leaves every server through the NIC through which it entered. That does not change the
+    order but the route: use the order without ``alternate`` and routing "pxn", with which the GPU before c passes the
+    data to GPU c.
 
     References
     ----------
@@ -227,12 +229,14 @@ def channel_rings(n_ranks: int, per_server: int, *, alternate: bool = False) -> 
 
 
 def spine_crossings(fabric: Fabric, order: ArrayLike) -> int:
-    """Return how many hops of a ring over the endpoints ``order`` leave their server and their leaf switch.
+    """Count the hops of a ring that cross a spine, because they leave their server and their leaf switch.
 
     Parameters
     ----------
+    fabric : Fabric
+        A network with nodes of kind ``leaf``.
     order : array_like, shape (n,) or (G, n)
-        Endpoints in ring order, the last beside the first; several rows are several rings.
+        Endpoints in the order of the ring, the last one followed by the first; several rows are several rings.
     """
     given = np.atleast_2d(column(order, "order"))
     rings = whole(given, "order", (-1, -1), "endpoints, each ring a row", fabric.n_ranks)

@@ -1,8 +1,8 @@
-"""Switches that add and multicast: aggregation trees (SHARP), and the switches between GPUs (NVLS).
+"""In-network reduction by switches: aggregation trees (SHARP), and the switches between GPUs (NVLS).
 
-Switches are the participants after the ranks; `lower` places them. An aggregation tree keeps the sum and sends it
-down. With NVLS a GPU reads the sum of all copies (multimem.ld_reduce [3]_), or writes to all copies (multimem.st): the
-sum passes a GPU between the two, and a port passes S (1 + 1/n) in each direction.
+Switches are the participants after the ranks; `lower` places them on a fabric. In an aggregation tree the sum stays in
+the switches and is sent down. With NVLS a GPU reads the sum of all copies (multimem.ld_reduce [3]_) or writes to all
+copies (multimem.st). The sum passes through a GPU between the two, so a port carries S (1 + 1/n) in each direction.
 
 References
 ----------
@@ -24,7 +24,7 @@ Hops = list[tuple[Ints, Ints]]
 
 
 def _tree(n: int, radix: int | None) -> Hops:
-    """Return the levels of a tree over the ranks, from below: children and their switches, ``radix`` below each."""
+    """Return the levels of a tree over the ranks, lowest first: children and their switches, ``radix`` per switch."""
     most = max(n, 2) if radix is None else units.count(radix, "radix", 2)
     levels = []
     child = np.arange(n)
@@ -38,16 +38,16 @@ def _tree(n: int, radix: int | None) -> Hops:
 
 
 def _depth(n: int, radix: int | None) -> tuple[int, int, int]:
-    """Return the costs of going up a tree and down again."""
+    """Return the costs of sending an array up a tree and down again."""
     steps = 2 * len(_tree(n, radix))
     return steps, steps, 0
 
 
 @algorithm("all_reduce.aggregation_tree", each(_depth), machine="aggregation")
 def aggregation_tree(n: int, root: int, *, radix: int | None = None) -> tuple[int, Steps]:
-    """Add up a tree of switches and multicast the sum down it: S in each direction at every port, if pipelined.
+    """Reduce the array up a tree of switches and multicast the sum down; if pipelined, S per port and direction.
 
-    A switch has ``radix`` ranks or switches below it, and one switch all ranks unless given.
+    A switch has ``radix`` ranks or switches below it; a single switch has all ranks unless given.
     """
     levels = _tree(n, radix)
     up = []
@@ -60,8 +60,11 @@ def aggregation_tree(n: int, root: int, *, radix: int | None = None) -> tuple[in
 
 @algorithm("broadcast.multicast", each(_depth), machine="aggregation")
 def multicast(n: int, root: int, *, radix: int | None = None) -> tuple[int, Steps]:
-    """Send the array once up a tree of switches, which copy it to all others on its way down; ``radix`` as above."""
-    holder = root  # of the array, on its way up
+    """Send the array up a tree of switches, which copy it to all other ranks on its way down.
+
+    ``radix`` has the same meaning as for `aggregation_tree`.
+    """
+    holder = root  # who has the array, on its way up
     up = []
     down = []
     for child, parent in _tree(n, radix):
@@ -74,16 +77,16 @@ def multicast(n: int, root: int, *, radix: int | None = None) -> tuple[int, Step
 
 
 def _one_shot(n: Any) -> Costs:
-    """Return the costs of one shot: each port sends the array n times, and once more for the sum."""
+    """Return the costs of one-shot NVLS: each port carries the array n times, and once more for the sum."""
     several = n > 1
     return 2 * several, (n + 1) * several, 0
 
 
 @algorithm("all_reduce.nvls_one_shot", _one_shot, machine="nvls", per_pair=52)
 def one_shot(n: int, root: int) -> tuple[int, Steps]:
-    """Let every GPU read the sum of the whole array: fewest steps, but each port sends the array n times.
+    """Let every GPU read the sum of the whole array (one-shot NVLS): fewest steps, but each port sends it n times.
 
-    Participant n + r is the switch in its work for the GPU r.
+    Participant n + r is the switch while it works for GPU r.
     """
     rank = np.arange(n)
     source, reader = (x.ravel() for x in np.indices((n, n)))
@@ -94,7 +97,7 @@ def one_shot(n: int, root: int) -> tuple[int, Steps]:
 
 
 def _read_by_switch(rank: Ints, g: int, server: Ints) -> Steps:
-    """Let each rank read the sum of its block from the switch of its server, which reads it from all."""
+    """Let each rank read the sum of its block from the switch of its server, which reads the block from all ranks."""
     return (
         StepGroup.make(rank, server, 0, g, reduce=True),
         StepGroup.make(server, rank, rank % g, reduce=False),
@@ -102,7 +105,7 @@ def _read_by_switch(rank: Ints, g: int, server: Ints) -> Steps:
 
 
 def _write_by_switch(rank: Ints, g: int, server: Ints) -> Steps:
-    """Let each rank write its block to the switch of its server, which writes it to all."""
+    """Let each rank write its block to the switch of its server, which copies it to all ranks."""
     return (
         StepGroup.make(rank, server, rank % g, reduce=False),
         StepGroup.make(server, rank, 0, g, reduce=False),
@@ -118,7 +121,7 @@ def _along_rails(rank: Ints, g: int, rail: Ints) -> Steps:
 
 
 def _pairs_in_servers(rank: Ints, g: int) -> tuple[Ints, Ints]:
-    """Return each rank g - 1 times, and the others of its server."""
+    """Return each rank g - 1 times, paired with the other ranks of its server."""
     source = np.repeat(rank, g - 1)
     offset = np.tile(np.arange(1, g), rank.size)
     target = source // g * g + (source + offset) % g
@@ -126,7 +129,7 @@ def _pairs_in_servers(rank: Ints, g: int) -> tuple[Ints, Ints]:
 
 
 def _in_servers_by_nvls(n: int, g: int) -> Steps:
-    """Return an all-reduce in servers of g ranks by their switches, and between servers by a switch for each rail.
+    """Return an all-reduce within servers of g ranks by their switches, and between servers by a switch per rail.
 
     Participants after the ranks: the switches of the servers, then those of the rails.
     """
@@ -146,7 +149,7 @@ def _in_servers_by_nvls(n: int, g: int) -> Steps:
 
 
 def _in_servers_by_ranks(n: int, g: int) -> Steps:
-    """Return an all-reduce in servers of g ranks by direct messages, and between servers by a switch for each rail.
+    """Return an all-reduce within servers of g ranks by direct messages, and between servers by a switch per rail.
 
     Participants after the ranks: the switches of the rails.
     """
@@ -165,19 +168,19 @@ def _in_servers_by_ranks(n: int, g: int) -> Steps:
 
 
 def _two_shot(n: Any) -> Costs:
-    """Return the costs of two shots: a port sends the array and a part of it in each."""
+    """Return the costs of two-shot NVLS: in each shot a port carries the array and one block of it."""
     several = n > 1
     return 4 * several, (2 + 2 / n) * several, 0
 
 
 @algorithm("all_reduce.nvls_two_shot", _two_shot, machine="nvls")
 def two_shot(n: int, root: int) -> tuple[int, Steps]:
-    """Let every GPU read the sum of its block, then write it to all."""
+    """Let every GPU read the sum of its block, then write it to all GPUs (two-shot NVLS)."""
     return n, _in_servers_by_nvls(n, n)
 
 
 def _nvls_sharp(n: int, per_server: int | None) -> Costs:
-    """Return the costs of NVLS in servers and an aggregating switch for each rail."""
+    """Return the costs of NVLS within servers and an aggregating switch per rail."""
     g = server_size(n, per_server, "all_reduce aggregation_tree")
     steps = 0
     moved = 0.0
@@ -192,17 +195,17 @@ def _nvls_sharp(n: int, per_server: int | None) -> Costs:
 
 @algorithm("all_reduce.nvls_sharp", each(_nvls_sharp), machine="aggregation")
 def nvls_sharp(n: int, root: int, *, per_server: int | None = None) -> tuple[int, Steps]:
-    """Add in each server by NVLS, block by block along the rails by an aggregating switch, and write to all.
+    """Reduce within each server by NVLS, then along each rail by an aggregating switch, and write the result to all.
 
-    Servers have ``per_server`` ranks that follow each other, up to 8 unless given. Participants after the ranks: the
-    switches of the servers, then those of the rails.
+    A server has ``per_server`` consecutive ranks; the largest divisor of n up to 8 unless given. Participants after the
+    ranks: the switches of the servers, then those of the rails.
     """
     g = server_size(n, per_server, "all_reduce aggregation_tree")
     return g, _in_servers_by_nvls(n, g)
 
 
 def _collnet(n: int, per_server: int | None) -> Costs:
-    """Return the costs of direct messages in servers and an aggregating switch for each rail."""
+    """Return the costs of direct messages within servers and an aggregating switch per rail."""
     g = server_size(n, per_server, "all_reduce aggregation_tree")
     steps = 0
     moved = 2 * (g - 1) / g
@@ -216,9 +219,11 @@ def _collnet(n: int, per_server: int | None) -> Costs:
 
 @algorithm("all_reduce.collnet", each(_collnet), machine="aggregation")
 def collnet(n: int, root: int, *, per_server: int | None = None) -> tuple[int, Steps]:
-    """Let each GPU of a server add its block for the others, add along the rails by an aggregating switch, hand out.
+    """Reduce within each server by direct messages, then along each rail by an aggregating switch, as NCCL's CollNet.
 
-    Without switches that add inside, as NCCL's CollNet. Servers as above; after the ranks, the switches of the rails.
+    Every GPU of a server adds one block for all others, and sends them the result at the end; no switch inside a server
+    adds. ``per_server`` has the same meaning as for `nvls_sharp`. Participants after the ranks: the switches of the
+    rails.
     """
     g = server_size(n, per_server, "all_reduce aggregation_tree")
     return g, _in_servers_by_ranks(n, g)

@@ -1,4 +1,4 @@
-"""Rings along the dimensions of a grid of ranks: bucket and torus; two levels of them are the hierarchical all-reduce.
+"""Rings along the dimensions of a grid of ranks: bucket, torus, and the hierarchical all-reduce with two levels.
 
 References
 ----------
@@ -17,11 +17,11 @@ from fabriclab.collectives.algorithm import Costs, Steps, algorithm, each, serve
 from fabriclab.core import StepGroup, check_memory
 
 Shape = Sequence[int] | None
-_BYTES = 32  # peak per transfer of a torus, measured and rounded up; a test holds it
+_BYTES = 32  # peak per transfer of a torus, measured and rounded up; a test checks it
 
 
 def _shape(n: int, shape: Shape) -> tuple[int, ...]:
-    """Return the shape, the most square one of two dimensions unless given; refuse one that does not fit."""
+    """Return the shape of the grid, unless given the most square one in two dimensions; refuse one of other size."""
     if shape is None:
         rows = max(a for a in range(1, isqrt(n) + 1) if n % a == 0)
         return rows, n // rows
@@ -34,15 +34,16 @@ def _shape(n: int, shape: Shape) -> tuple[int, ...]:
 
 
 def _grid(shape: tuple[int, ...], dims: Sequence[int], part: int = 0, direction: int = 1) -> Steps:
-    """Return reduce-scatters along the dimensions in order, each within what the one before has left, and back.
+    """Return reduce-scatters along the dimensions in order, then all-gathers back in reverse order.
 
-    Rank numbers run over the last dimension first. It is for the blocks n * part to n * part + n - 1.
+    Each reduce-scatter works on the blocks that the one before has left. Rank numbers run over the last dimension
+    first. The steps move blocks n * part to n * part + n - 1.
     """
     n = prod(shape)
     rank = np.arange(n)
     place = np.unravel_index(rank, shape)
-    base = np.full(n, n * part)  # first block of those that a rank still reduces
-    left = n  # how many they are
+    base = np.full(n, n * part)  # first block that a rank still reduces
+    left = n  # number of these blocks
     there: list[StepGroup] = []
     back: list[StepGroup] = []
     for dim in dims:
@@ -69,48 +70,49 @@ def _grid(shape: tuple[int, ...], dims: Sequence[int], part: int = 0, direction:
 
 
 def _cost(n: int, shape: Shape) -> tuple[float, float, float]:
-    """Return the costs of rings along each dimension, there and back."""
+    """Return the costs of a reduce-scatter along each dimension and the all-gathers back."""
     steps = 2 * sum(side - 1 for side in _shape(n, shape))
     return steps, 2 * (n - 1) / n, (n - 1) / n
 
 
 @algorithm("all_reduce.bucket", each(_cost))
 def bucket(n: int, root: int, *, shape: Shape = None) -> tuple[int, Steps]:
-    """Reduce-scatter along the rings of one dimension after the other, the last first, then all-gather back."""
+    """Reduce-scatter along the rings of one dimension after another, last dimension first, then all-gather back."""
     grid = _shape(n, shape)
     return n, _grid(grid, range(len(grid))[::-1])
 
 
 def _servers(n: int, per_server: int | None) -> tuple[int, int]:
-    """Return the shape of a grid of servers and their ranks."""
+    """Return the shape of the grid: number of servers, and ranks per server."""
     g = server_size(n, per_server, "all_reduce ring")
     return n // g, g
 
 
 def _hierarchical(n: int, per_server: int | None) -> Costs:
-    """Return the costs of rings in servers and along rails."""
+    """Return the costs of rings within servers and along rails."""
     return _cost(n, _servers(n, per_server))
 
 
 @algorithm("all_reduce.hierarchical", each(_hierarchical))
 def hierarchical(n: int, root: int, *, per_server: int | None = None) -> tuple[int, Steps]:
-    """Reduce-scatter in each server, all-reduce along each rail, all-gather in each server: rings on both levels.
+    """Reduce-scatter within each server, all-reduce along each rail, all-gather within each server, all by rings.
 
-    Servers have ``per_server`` ranks that follow each other, up to 8 unless given. A NIC sends 2 (m - 1) / m of its
-    part S / per_server in m servers, so the bus bandwidth may exceed the rate of a NIC.
+    A server has ``per_server`` consecutive ranks; the largest divisor of n up to 8 unless given. With m servers a NIC
+    sends 2 (m - 1) / m times its part S / per_server, so the bus bandwidth can exceed the rate of a NIC.
     """
     return n, _grid(_servers(n, per_server), (1, 0))
 
 
 @algorithm("all_reduce.torus", each(_cost))
 def torus(n: int, root: int, *, shape: Shape = None) -> tuple[int, Steps]:
-    """Run one bucket all-reduce per link of a rank, each for its part of the array and first along its own link.
+    """Run one bucket all-reduce per link of a rank at the same time, so that all links of the torus are busy.
 
-    On a torus of equal sides each link carries one part at any time; with other sides parts meet on the longer ones.
+    Each bucket reduces its own part of the array and begins along its own link. On a torus with equal sides each link
+    carries one part at any time; with unequal sides parts meet on the longer ones.
     """
     grid = _shape(n, shape)
     dims = list(range(len(grid)))
-    turns = []  # order of the dimensions, and direction round the rings
+    turns = []  # order of the dimensions, and direction around the rings
     for dim in dims:
         order = dims[dim:] + dims[:dim]
         turns += [(order, 1), (order, -1)]
@@ -120,7 +122,7 @@ def torus(n: int, root: int, *, shape: Shape = None) -> tuple[int, Steps]:
     size = n_blocks * steps * _BYTES
     check_memory(size, f"a torus {grid}, step by step", "take fewer ranks, or all_reduce bucket")
 
-    parts = []  # the steps of each part, which all parts take at once
+    parts = []  # the steps of each part; all parts run at the same time
     for part, (order, direction) in enumerate(turns):
         flat: list[StepGroup] = []
         for group in _grid(grid, order, part, direction):

@@ -1,9 +1,9 @@
-"""Through one root, over a star or a binomial tree; and a double binary tree, which has two roots.
+"""Algorithms through a root: a star, a binomial tree, and a double binary tree, which has two roots.
 
-One root is the naive algorithm, kept for comparison: every rank sends to one, which adds and sends back. All
-transfers of a phase form one step: whether the root's port takes them one after another or at once is decided by the
-network. The closed form lets them share the port, which is what textbooks mean. In a binomial tree the number of ranks
-that have the data doubles in every step.
+The star (``one_root``) is the naive algorithm, included for comparison: every rank sends to the root, which adds and
+sends back. All transfers of a phase form one step; the network decides whether the root's port takes them one after
+another or all at once. In the closed form they share the port, which is what textbooks mean. In a binomial tree the
+number of ranks that have the data doubles in every step.
 
 References
 ----------
@@ -23,7 +23,7 @@ from fabriclab.collectives.algorithm import Costs, Steps, algorithm, ceil_log2
 from fabriclab.collectives.ring import phase
 from fabriclab.core import StepGroup
 
-# What goes up to the root, and then down: the whole array (on its way up it is added), or each rank's own blocks.
+# What is sent up to the root, and then down: the whole array (added on its way up), or each rank's own blocks.
 _PHASES = {
     "all_reduce": ("whole", "whole"),
     "reduce_scatter": ("whole", "own"),
@@ -37,7 +37,10 @@ _PHASES = {
 
 
 def star(n: int, root: int, way: str, whole: int) -> Steps:
-    """Return one step between the root and all others, ``way`` up or down: ``whole`` blocks, or the other's own."""
+    """Return one step between the root and all other ranks.
+
+    ``way`` is up or down. Each transfer has ``whole`` blocks, or if that is 0, the other rank's own block.
+    """
     others: Any = np.delete(np.arange(n), root)
     if way == "up":
         source, target = others, root
@@ -49,10 +52,11 @@ def star(n: int, root: int, way: str, whole: int) -> Steps:
 
 
 def tree(n: int, root: int, way: str, whole: int) -> Steps:
-    """Return the steps of a tree, ``way`` up or down: ``whole`` blocks each, or the blocks of the subtree below.
+    """Return the steps of a binomial tree.
 
-    With ranks counted from the root, the subtree of a child at distance 2^k holds the 2^k ranks from it
-    on, so its blocks follow each other (modulo n).
+    ``way`` is up or down. Each transfer has ``whole`` blocks, or if that is 0, the blocks of the subtree below it. If
+    ranks are counted from the root, the subtree of a child at distance 2^k has the 2^k ranks from the child on, so its
+    blocks are consecutive (modulo n).
     """
     steps = []
     for k in reversed(range((n - 1).bit_length())):
@@ -74,10 +78,10 @@ def tree(n: int, root: int, way: str, whole: int) -> Steps:
 
 
 def _through(collective: str, up: str, down: str) -> None:
-    """Register a collective over both shapes."""
+    """Register a collective for both shapes, star and tree."""
     phases = [(direction, blocks) for direction, blocks in (("up", up), ("down", down)) if blocks]
     has_own = "own" in (up, down)
-    # How often the root moves whole arrays, and all ranks' own blocks; of a barrier nothing has a size.
+    # How often the root moves whole arrays, and the own blocks of all ranks; in a barrier nothing has a size.
     wholes = 0
     owns = 0
     if collective != "barrier":
@@ -85,7 +89,7 @@ def _through(collective: str, up: str, down: str) -> None:
         owns = [up, down].count("own")
 
     def both(shape: Callable[..., Steps], n: int, root: int) -> tuple[int, Steps]:
-        """Return the steps of both phases over one shape."""
+        """Return the steps of both phases, up and down, for one shape."""
         n_blocks = n if has_own else 1
         steps: Steps = ()
         for direction, blocks in phases:
@@ -93,24 +97,24 @@ def _through(collective: str, up: str, down: str) -> None:
         return n_blocks, steps
 
     def star_costs(n: Any) -> Costs:
-        """Return the costs of `one_root`, at the root's port."""
+        """Return the costs of `one_root` at the root's port."""
         added = n - 1 if up == "whole" else 0
         return len(phases) * (n > 1), (wholes + owns / n) * (n - 1), added
 
     def tree_costs(n: Any) -> Costs:
-        """Return the costs of `binomial_tree`, at the root's port."""
+        """Return the costs of `binomial_tree` at the root's port."""
         levels = ceil_log2(n)
         added = levels if up == "whole" else 0
         return len(phases) * levels, wholes * levels + owns * (n - 1) / n, added
 
     @algorithm(f"{collective}.one_root", star_costs)
     def one_root(n: int, root: int) -> tuple[int, Steps]:
-        """Send to the root what goes up, then from the root what goes down: one step each."""
+        """Send everything to the root in one step, then everything from the root to the others in one step."""
         return both(star, n, root)
 
     @algorithm(f"{collective}.binomial_tree", tree_costs)
     def binomial_tree(n: int, root: int) -> tuple[int, Steps]:
-        """Send what goes up over a tree, level by level, then what goes down."""
+        """Send up a binomial tree to the root, level by level, then down from the root."""
         return both(tree, n, root)
 
 
@@ -120,14 +124,14 @@ for _name, (_up, _down) in _PHASES.items():
 
 @algorithm("broadcast.scatter_all_gather", lambda n: (ceil_log2(n) + n - 1, 2 * (n - 1) / n, 0))
 def scatter_all_gather(n: int, root: int) -> tuple[int, Steps]:
-    """Send each subtree its blocks, then pass every block once round the ring."""
+    """Scatter the blocks down a binomial tree, then pass every block once around the ring."""
     return n, tree(n, root, "down", 0) + phase(n, reduce=False)
 
 
 def _double(n: Any) -> Costs:
     """Return the costs of both trees.
 
-    On each level, up and down, half of the array passes a port, or twice that where a parent has two children.
+    On each level, up and down, half of the array passes a port; twice that if the parent has two children.
     """
     levels = ceil_log2(n)
     with_two_children = ceil_log2(np.ceil(n / 3))  # levels
@@ -139,8 +143,8 @@ def _double(n: Any) -> Costs:
 def double_tree(n: int, root: int) -> tuple[int, Steps]:
     """Reduce half of the array up each of two trees, level by level, then broadcast down.
 
-    A rank that adds in one tree only sends in the other. Pipelined in many segments each rank sends and takes in about
-    2 S, as little as round a ring, in 2 log2 n hops.
+    A rank that adds in one tree only sends in the other. If pipelined in many segments, each rank sends and receives
+    about 2 S, as little as in a ring, and data takes only 2 log2 n hops.
     """
     place = np.arange(1, n)
     bit = place & -place

@@ -1,4 +1,4 @@
-"""What a fabric costs, draws and needs: its bill, its place on the floor, and what speaks against building it.
+"""Price, power, floor plan and feasibility of a fabric.
 
 Examples
 --------

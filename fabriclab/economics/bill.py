@@ -1,4 +1,4 @@
-"""Bill: what the switches, NICs, transceivers and cables of a fabric cost and draw, line by line with source."""
+"""Bill of a fabric: price and power of its switches, NICs, transceivers and cables, line by line with sources."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ from fabriclab.catalog.tables import data_rows, near
 from fabriclab.core import Fabric, Flags, Floats, Ints, ReadOnly, Spec, as_html, as_text
 from fabriclab.economics.floor import MEDIA, of_kind, switches
 
-# What stands at both ends of a cable; the price of the cable is with it.
+# What a cable has at both ends; the price of the cable includes it.
 _ENDS = {
     "fibre": "transceiver",
     "long fibre": "long transceiver",
@@ -25,10 +25,10 @@ _HEAD = ("item", "quantity", "USD each", "USD", "source", "date", "W each", "W",
 
 @cache
 def price_list() -> Mapping[str, tuple[Spec | None, Spec | None]]:
-    """Return name -> list price and power of each part that a source gives one of; None where none does.
+    """Return list price and power, by name, of each part for which a source gives at least one of them, else None.
 
-    Prices are those of the running case. Its sheet has one sum for "connector and cable" of a server with 16
-    cables, so the price of a fibre is that with the transceivers at both ends. Sources that give a range are left
+    Prices are those of the cluster of the course. Its price sheet has one sum for "connector and cable" of a server
+    with 16 cables, so the price of a fibre includes the transceivers at both ends. Sources that give a range are left
     out, such as USD 1,100 to 1,400 for a transceiver of 800 Gb/s (``catalog.media["dr8"]``).
     """
     dates = {row["key"]: row["date"] for row in data_rows("sources")}
@@ -59,14 +59,14 @@ def price_list() -> Mapping[str, tuple[Spec | None, Spec | None]]:
 
 @dataclass(frozen=True)
 class Item:
-    """One line of a bill. A price or power that no source and no reader gives is None and counts nothing."""
+    """One line of a bill. A price or power that neither a source nor the reader gives is None and counts as 0."""
 
     quantity: int
     price: Spec | None  # of one
     power: Spec | None
 
     def total(self, what: str) -> float:
-        """Return ``"price"`` [USD] or ``"power"`` [W] of all; 0 where it is not known."""
+        """Return the ``"price"`` [USD] or ``"power"`` [W] of all items of this line; 0 if it is not known."""
         spec: Spec | None = getattr(self, what)
         return self.quantity * (spec.si or 0.0) if spec else 0.0
 
@@ -87,11 +87,11 @@ class Bill:
     Attributes
     ----------
     capital, power : float
-        Sums of what has a price, and of what has a power. [USD], [W]
+        Sums over all items with a known price, and over all items with a known power. [USD], [W]
     per_gpu, per_gbps : tuple of float
-        Both for each endpoint, and for each Gb/s of bisection.
+        Capital and power per endpoint, and per Gb/s of bisection.
     missing : tuple of str
-        What has no price or no power, and is left out of the sums.
+        Items without a known price or power, which the sums leave out.
     """
 
     items: Mapping[str, Item]
@@ -110,7 +110,7 @@ class Bill:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """What the sums leave out, such as ``"price of copper 400 Gb/s, 2 m"``."""
+        """Prices and powers that the sums leave out, such as ``"price of copper 400 Gb/s, 2 m"``."""
         names = []
         for what in ("price", "power"):
             for name, item in self.items.items():
@@ -120,12 +120,12 @@ class Bill:
 
     @property
     def per_gpu(self) -> tuple[float, float]:
-        """Capital and power for each endpoint [USD], [W]."""
+        """Capital and power per endpoint [USD], [W]."""
         return self.capital / self.gpus, self.power / self.gpus
 
     @property
     def per_gbps(self) -> tuple[float, float]:
-        """Capital and power for each Gb/s of bisection [USD per Gb/s], [W per Gb/s]."""
+        """Capital and power per Gb/s of bisection [USD per Gb/s], [W per Gb/s]."""
         if not self.bisection:
             msg = f"bisection must be above 0 B/s, got {self.bisection}; give it: bill(fabric, bisection=...)"
             raise ValueError(msg)
@@ -171,20 +171,20 @@ def bill(
     *,
     bisection: units.Quantity | None = None,
 ) -> Bill:
-    """Return what a fabric costs and draws.
+    """Return the bill of a fabric: price and power of all parts that have to be bought.
 
-    Bought are cables that have a length and a capacity, the switches and NICs at their ends, and a transceiver
-    at both ends of every fibre: two ports of a switch share one where the catalog has such a part. Boards,
-    and what has capacity 0, are not bought, nor are servers. Left out: spares, discounts, installation, cooling.
+    These are cables with a length and a capacity, the switches and NICs at their ends, and a transceiver at each end of
+    every fibre; two ports of a switch share a transceiver if the catalog has such a part. Connections on boards,
+    anything with capacity 0, and servers are not bought. Leaves out spares, discounts, installation and cooling.
 
     Parameters
     ----------
     fabric : Fabric
-        Any; `floor_plan` gives its cables their lengths and media.
+        Any fabric; `floor_plan` gives its cables their lengths and media.
     prices, powers : mapping of str to float or str, optional
         Your price [USD] or power [W] of one item by its name on the bill, such as
-        ``{"switch 64 x 400 Gb/s": "50 kUSD"}``; the name of a cable without its length stands for all lengths.
-        With a price for transceivers, the list price of fibre, which has them in it, is left out.
+        ``{"switch 64 x 400 Gb/s": "50 kUSD"}``; the name of a cable without its length means all lengths. If you give a
+        price for transceivers, the list price of fibre, which includes them, is left out.
     bisection : float or str, optional
         Rate between two halves in one direction, for `Bill.per_gbps`, such as the lower bound of
         `fabriclab.metrics.bisection` for the fabric before its floor plan. [B/s]
@@ -230,7 +230,7 @@ def bill(
 
 
 class BillPart(NamedTuple):
-    """How many of a part are bought, and the cable whose price covers it, if any."""
+    """Number of items of a part, and the cable whose price includes it, if any."""
 
     quantity: int
     within: str = ""
@@ -242,7 +242,7 @@ def _parts(fabric: Fabric) -> dict[str, BillPart]:
     is_bought = (fabric.length[::2] > 0) & (capacity > 0)
     ports = np.maximum(fabric.ports[::2], 1)
 
-    # Columns of what is bought: an entry for each port that a cable of the fabric has.
+    # Columns of what is bought: one entry for each port pair that a cable of the fabric joins.
     cable = np.repeat(np.arange(fabric.n_cables), np.where(is_bought, ports, 0))
     rate = (capacity / ports)[cable]
     medium = fabric.medium[2 * cable]
@@ -306,14 +306,14 @@ def _short(name: str) -> str:
 
 
 def _gbps(rate: float) -> str:
-    """Return a rate in words."""
+    """Return a rate as text in Gb/s."""
     return f"{rate * 8e-9:.6g} Gb/s"
 
 
 def _own(
     values: Mapping[str, units.Quantity] | None, what: str, unit: str, parts: Iterable[str]
 ) -> dict[str, Spec]:
-    """Return the reader's figures by name, checked against the names on the bill."""
+    """Return the reader's prices or powers by name, checked against the names on the bill."""
     known = set(parts) | {_short(name) for name in parts}
     if not isinstance(values, Mapping | None):
         msg = f"{what}s must be a dict such as {{{min(known, default='name')!r}: 1}} [{unit}], got {values!r:.80}"

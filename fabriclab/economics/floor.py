@@ -1,6 +1,7 @@
-"""Floor plan: every box in a rack, every cable as long as its way, in the cheapest medium that reaches.
+"""Floor plan and legality of a fabric.
 
-Legality: what speaks against building a fabric, each with the name of the node or cable, the rule and the figure.
+The floor plan puts every box in a rack, gives every cable the length of its path, and selects the cheapest medium that
+reaches. Legality lists why a fabric cannot or should not be built: the node or cable, the rule, and the number.
 """
 
 from collections.abc import Sequence
@@ -32,22 +33,22 @@ _FAR = 2**31 - 1
 
 
 def reach(medium: str) -> float:
-    """Return how far a medium reaches [m]; without end where no source says."""
+    """Return how far a medium reaches [m]; inf for a medium that is not in the table."""
     return catalog.value("media", MEDIA[medium][0], "reach_max") if medium in MEDIA else np.inf
 
 
 def propagation(medium: str) -> float:
-    """Return the time per metre [s/m]; 0 where no source says."""
+    """Return the propagation time per metre [s/m]; 0 for a medium that is not in the table."""
     return catalog.value("media", MEDIA[medium][1], "propagation") if medium in MEDIA else 0.0
 
 
 def of_kind(fabric: Fabric, *kinds: str) -> Flags:
-    """Tell for every node whether it is of one of the kinds, (N,)."""
+    """Return for every node whether it is of one of the kinds, (N,)."""
     return np.isin(fabric.kind, [code for code, kind in enumerate(fabric.kinds) if kind in kinds])
 
 
 def switches(fabric: Fabric) -> Flags:
-    """Tell for every node whether it is a switch: lets traffic pass, and is neither endpoint nor NIC, (N,)."""
+    """Return for every node whether it is a switch, (N,): it lets traffic pass and is neither endpoint nor NIC."""
     out: Flags = fabric.transit & ~of_kind(fabric, "nic")
     out[fabric.endpoint] = False
     return out
@@ -64,30 +65,30 @@ def floor_plan(
     slack: units.Quantity = _SLACK,
     media: Sequence[str] = tuple(MEDIA),
 ) -> Fabric:
-    """Return the fabric with racks in rows: lengths, media and propagation of its cables follow from the places.
+    """Place a fabric in racks and rows, and return it with the lengths, media and delays that its cables then have.
 
-    Servers fill racks in order. A switch with cables to servers stands in one of their racks, and those that
-    serve the same racks take turns; all others stand in racks of their own in the middle. A cable goes along
-    rows and across them, has ``slack`` besides, and is bought in whole metres. Its medium is the first of
-    ``media`` that reaches, or the last where none does (`legality` finds it); active copper joins switches
-    only. Left out: splitters of copper to NICs (`fabriclab.physics.media.hall` has them), heights of boxes and racks,
-    and power and cooling of a rack.
+    Servers fill racks in order. A switch with cables to servers is placed in one of their racks, and switches that
+    serve the same racks take turns; all other switches get racks of their own in the middle. A cable runs along and
+    across rows, has ``slack`` in addition, and is bought in whole metres. Its medium is the first of ``media`` that
+    reaches, or the last if none does (`legality` reports it); active copper joins switches only. Leaves out copper
+    splitters to NICs (`fabriclab.physics.media.hall` has them), heights of boxes and racks, and power and cooling of a
+    rack.
 
     Parameters
     ----------
     fabric : Fabric
-        Cables without length (boards), and those of media that this table does not have, stay as they are.
+        The network. Cables without length (on boards) and cables of other media than these stay as they are.
     servers_per_rack, switches_per_rack, racks_per_row : int
         Places in a rack and in a row; illustrative. >= 1
     rack_width, row_pitch, slack : float or str
-        From rack to rack, from row to row, and for the way inside the racks; illustrative. [m]
+        Distance from rack to rack and from row to row, and extra length inside the racks; illustrative. [m]
     media : sequence of str
-        Some of copper, active copper, fibre and long fibre, the cheapest first.
+        Some of copper, active copper, fibre and long fibre, cheapest first.
 
     Raises
     ------
     ValueError
-        If a medium is unknown or a number out of range.
+        If a medium is unknown or a number is out of range.
     """
     if not media:
         raise ValueError(near(media, MEDIA, "the table of media"))
@@ -171,7 +172,7 @@ def _racks(fabric: Fabric, servers: int, boxes: int) -> Ints:
 
 @dataclass(frozen=True)
 class Violation:
-    """A breach of one of the rules radix [ports], reach [m], connectivity and single failure [ranks cut off]."""
+    """A violation of one of the rules radix [ports], reach [m], connectivity and single failure [ranks cut off]."""
 
     where: str
     rule: str
@@ -182,21 +183,22 @@ class Violation:
 def legality(
     fabric: Fabric, *, radix: int | None = None, may_lose: int = 0
 ) -> tuple[Violation, ...]:
-    """Return what speaks against building a fabric; empty if nothing does.
+    """Check whether a fabric can and should be built, and return all violations; an empty tuple if there are none.
 
-    Ranks are cut off if no path joins them to the largest part of all ranks; a failure cuts off as many as it
-    takes from that part. GPUs pass on what the others of their server have for its NICs (a relay over the
-    scale-up domain); hosts, and NICs that are endpoints, pass on nothing. Failures are of one cable, or of
-    one node that is no endpoint. Left out: failures of several at once (power, planes), and the bandwidth that is left.
+    Ranks are cut off if no path connects them to the largest connected part of all ranks; a failure cuts off as many
+    ranks as that part loses. GPUs relay traffic of other GPUs of their server over the scale-up domain to its NICs;
+    hosts, and NICs that are endpoints, relay nothing. A failure concerns one cable, or one node that is not an
+    endpoint. Leaves out failures of several parts at once (power, planes), and the bandwidth that is left.
 
     Parameters
     ----------
     fabric : Fabric
-        What has capacity 0 is not there. A node never has more ports than its own radix: `Fabric` refuses it.
+        The network. Anything with capacity 0 counts as absent. A node never has more cables than its own radix allows,
+        because `Fabric` refuses that.
     radix : int, optional
-        Ports of the largest switch that can be bought.
+        Number of ports of the largest switch that can be bought.
     may_lose : int
-        Ranks that one failure may cut off. >= 0
+        Number of ranks that one failure may cut off. >= 0
 
     Returns
     -------
@@ -206,7 +208,7 @@ def legality(
     Raises
     ------
     ValueError, TypeError
-        If ``radix`` or ``may_lose`` is no whole number in its range.
+        If ``radix`` or ``may_lose`` is not a whole number in its range.
     """
     most = units.count(_FAR if radix is None else radix, "radix")
     spare = units.count(may_lose, "may_lose", 0)
@@ -236,7 +238,7 @@ def legality(
 
 
 class Survey(NamedTuple):
-    """The ranks outside the largest part; nodes and cables, each with how many ranks it loses without them."""
+    """The ranks outside the largest part, and nodes and cables with the number of ranks that it loses without each."""
 
     apart: Ints
     nodes: list[tuple[int, int]]
@@ -244,7 +246,7 @@ class Survey(NamedTuple):
 
 
 def _survey(fabric: Fabric) -> Survey:
-    """Return which ranks are cut off, and which single failures cut off how many."""
+    """Return which ranks are cut off, and how many more each single failure cuts off."""
     import networkx as nx
 
     n = fabric.n_nodes

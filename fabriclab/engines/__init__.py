@@ -1,7 +1,7 @@
-"""Engines: from flows on routes to a Timeline.
+"""Run flows on their routes and return a timeline of when each starts and ends.
 
-Every engine is a file that registers itself; it solves one graph of flows and returns the time at which each starts
-and finishes. Sequences of groups are run here, for all engines alike.
+Every engine is a file that registers itself; it solves one graph of flows and returns the times at which each flow
+starts and finishes. Sequences of groups are run here in the same manner for all engines.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ Times = tuple[Floats, Floats]  # start and finish of each flow [s], as an engine
 
 
 def names() -> tuple[str, ...]:
-    """Return the registered engines."""
+    """Return the names of all engines that `run` knows."""
     return registry.names("engine")
 
 
@@ -37,9 +37,9 @@ def run(
 ) -> Timeline:
     """Run flows on a fabric and return when each of them starts and ends.
 
-    A flow starts at its ``start``, but not before its last dependency has ended and its ``lag`` has passed
-    (without dependencies the lag counts from time 0). Each of its rows moves its share at its own rate; the
-    flow ends when the last row has ended and its delay has passed. A flow of size 0 takes only the delay.
+    A flow starts at its ``start``, but not before its last dependency has ended and its ``lag`` has passed after that
+    (without dependencies the lag counts from time 0). Each row of the flow moves its share at its own rate; the flow
+    ends when its last row has ended and its delay has passed. A flow of size 0 takes only the delay.
 
     In a sequence each group starts when the one before has ended in full, and so does each repetition. A
     group is solved once and multiplied, which is exact for steps that are all alike.
@@ -47,30 +47,30 @@ def run(
     Parameters
     ----------
     fabric : Fabric
-        Nodes and links.
+        The network.
     routes : Routes
         Rows for every flow that moves bytes between two nodes.
     flows : Flows
-        A graph or a sequence.
+        A graph of flows with dependencies, or a sequence of groups.
     engine : str
-        ``"flow"``: fluids that share links max-min fairly, each row with the weight of its flow.
-        ``"ideal"``: every flow as if it were alone, a lower bound. Both leave out packets and queues.
+        ``"flow"``: flows are fluids that share links max-min fairly, each row with the weight of its flow.
+        ``"ideal"``: every flow runs as if it were alone, which gives a lower bound. Both leave out packets and queues.
     changes : Changes, optional
-        Capacities that change during the run; none may fall into a repeated group.
+        Capacities that change during the run; no change may happen during a repeated group.
     config : mapping, optional
         Settings of the engine; the two engines here have none.
     rng : numpy.random.Generator, optional
-        For engines that draw random numbers; the two engines here draw none.
+        Generator for engines that draw random numbers; the two engines here draw none.
 
     Returns
     -------
     Timeline
-        Times in seconds; the bytes of each link are those of all repetitions.
+        Times in seconds; the bytes of each link include all repetitions.
 
     Raises
     ------
     ValueError
-        If the parts do not fit together, or the engine cannot do what is asked.
+        If fabric, routes and flows do not fit together, or the engine does not support an argument.
     NoPath
         If a flow between two nodes has bytes and no route.
     Unreachable
@@ -103,7 +103,7 @@ def run(
 
 
 def _check_engine(engine: str, settings: Mapping[str, Any], changes: Changes | None) -> None:
-    """Refuse settings that an engine does not know, and changes that it does not take."""
+    """Refuse settings that an engine does not know, and changes if it does not support them."""
     about = registry.info("engine", engine)
     known = about.get("settings", ())
     for key in settings:
@@ -134,7 +134,7 @@ def _check_parts(fabric: Fabric, routes: Routes, flows: Flows, changes: Changes 
 
 
 def _check_routes(fabric: Fabric, routes: Routes, flows: Flows) -> None:
-    """Refuse flows whose bytes have no route, and rows that no engine here can choose among."""
+    """Refuse flows that have bytes but no route, and rows among which a choice is still open."""
 
     def ends(f: int) -> str:
         return f"{fabric.name(int(flows.source[f]))} to {fabric.name(int(flows.target[f]))}"
@@ -159,7 +159,7 @@ def _check_routes(fabric: Fabric, routes: Routes, flows: Flows) -> None:
             f"flow {f}: its route does not go from {ends(f)}; route these flows on this fabric"
         )
 
-    # The rows of a flow that has bytes to move carry all of them: their shares add up to 1.
+    # The rows of a flow must carry all of its bytes: their shares add up to 1.
     moving = (flows.size > 0) & (flows.source != flows.target)  # (F,)
     share = np.bincount(routes.flow, routes.share * has_links, flows.n_flows)  # (F,)
     wrong = np.flatnonzero(moving & (np.abs(share - 1) > 1e-9))
@@ -170,7 +170,7 @@ def _check_routes(fabric: Fabric, routes: Routes, flows: Flows) -> None:
 
 
 class _Solved(NamedTuple):
-    """A group that has been solved, with its times counted from its own start."""
+    """A solved group, with times counted from the start of the group."""
 
     routes: Routes
     flows: Flows
@@ -182,7 +182,7 @@ def _sequence(
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Return start and finish of the flows, and start and period of the groups. [s].
 
-    Groups that are alike are solved once, unless capacities change during the run.
+    Equal groups are solved once, unless capacities change during the run.
     """
     if np.any(np.diff(routes.flow) < 0):
         routes = routes.of_rows(np.argsort(routes.flow, kind="stable"))
@@ -222,14 +222,14 @@ def _known_times(candidates: list[_Solved], routes: Routes, flows: Flows) -> Tim
 
 
 def _from_now(changes: Changes | None, now: float) -> Changes | None:
-    """Return the changes on a clock that starts now; those of the past happen at once."""
+    """Return the changes on a clock that starts now; past changes happen at time 0."""
     if changes is None:
         return None
     return Changes(np.maximum(changes.time - now, 0.0), changes.link, changes.capacity)
 
 
 def _check_no_change(changes: Changes, g: int, repeat: int, begin: float, end: float) -> None:
-    """Refuse a change between the begin and the end of a repeated group, which is solved only once. [s]."""
+    """Refuse a change between beginning and end [s] of a repeated group, because such a group is solved only once."""
     if np.any((changes.time > begin) & (changes.time < end)):
         msg = f"a change falls into group {g}, whose {repeat} repetitions from {begin:g} s to {end:g} s are "
         raise ValueError(
@@ -249,7 +249,7 @@ def _part(routes: Routes, flows: Flows, span: slice) -> tuple[Routes, Flows]:
         columns[name] = getattr(flows, name)[span]
     columns["group"] = np.zeros(n, np.int32)
     columns["repeat"] = np.ones(1, dtype=np.int64)
-    # Dependencies are within the group; flows have numbers from 0 there.
+    # Dependencies stay within the group, in which flows are numbered from 0.
     ptr = flows.after_ptr[span.start : span.stop + 1]
     columns["after_ptr"] = ptr - ptr[0]
     columns["after"] = flows.after[ptr[0] : ptr[-1]] - span.start

@@ -1,4 +1,4 @@
-"""Links shared by rows and their max-min fair levels, by water filling, all local bottlenecks of a round at once."""
+"""Max-min fair sharing of links by water filling, which freezes all local bottlenecks of a round at once."""
 
 from typing import Any
 
@@ -18,14 +18,15 @@ from fabriclab.core import (
 )
 from fabriclab.errors import Unreachable
 
-_SPARSE = 4  # links are numbered anew where the rows have fewer entries than 1 / _SPARSE of them
+_SPARSE = 4  # links are renumbered if the rows have fewer entries than a _SPARSE-th of the links
 
 
 class SharedLinks:
     """Links that rows share, and the rate that each link carries per unit of the level of a row.
 
-    The level of a row is its rate divided by its weight. Only what can bind is stored: entries without use or on links
-    of infinite capacity are left out, and each finite limit is a link of its own, crossed by all rows of its owner.
+    The level of a row is its rate divided by its weight. Only what can limit a row is stored: entries with use 0 or on
+    links of infinite capacity are left out, and each finite limit is a link of its own, which all rows of its owner
+    cross.
 
     Parameters
     ----------
@@ -36,13 +37,13 @@ class SharedLinks:
     capacity : (L,) float64
         Rate of each link. [B/s], >= 0, inf for a link that never binds
     use : (E,) float64
-        Part of the row's rate that the link carries. >= 0
+        Fraction of the row's rate that the link carries. >= 0
     weight : (R,) float64
         Factor of the fair share. > 0
     limit : (O,) float64
-        Highest rate of each owner. [B/s], >= 0, inf for none
+        Highest rate of all rows of an owner together. [B/s], >= 0, inf for none
     owner : (R,) int64
-        Who owns each row.
+        Owner of each row.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class SharedLinks:
         n = ptr.size - 1
         capped = np.flatnonzero(np.isfinite(limit[owner]))  # rows whose owner has a limit
         if capped.size:
-            # One more entry for each of them, on the link that is the limit of its owner.
+            # Each of them gets one more entry, on the link that represents the limit of its owner.
             row = np.concatenate([rows_of(ptr), capped])
             order = np.argsort(row, kind="stable")
             ptr = pointer(np.bincount(row, minlength=n))
@@ -71,16 +72,17 @@ class SharedLinks:
         keep = np.isfinite(capacity)[link] & (coef > 0)
         self.ptr = pointer(np.bincount(rows_of(ptr)[keep], minlength=n))
         self.link = link[keep]
-        # None for 1 everywhere: counting is faster than adding
+        # None means 1 everywhere, because counting is faster than adding
         self.coef = None if (coef[keep] == 1.0).all() else coef[keep]
         self.capacity = capacity
 
     def levels(self, rows: Ints, room: Floats) -> Floats:
-        """Return the max-min levels of some rows that share ``room`` (L,); each has an entry. [B/s].
+        """Return the max-min levels of some rows that share the free capacity ``room``, (L,). [B/s].
 
-        A link whose level is the least on all links of all its rows keeps that level whatever happens elsewhere,
-        because the level of a link never falls while rows are frozen below it. So all such local bottlenecks are
-        frozen in one round, where the textbook rule [1]_ freezes one. Room below 0 counts as 0.
+        Every row must have at least one entry. If the level of a link is the lowest among all links of all its rows, it
+        stays the same whatever happens elsewhere, because the level of a link never falls while rows are frozen below
+        it. So all such local bottlenecks are frozen in one round, while the textbook rule [1]_ freezes one per round.
+        Room below 0 counts as 0.
 
         References
         ----------
@@ -94,7 +96,7 @@ class SharedLinks:
         level, left, share = np.empty(rows.size), np.arange(rows.size), np.zeros(room.size)
         while left.size:
             with np.errstate(divide="ignore", invalid="ignore"):
-                # rounding shall not lower a level
+                # rounding must not lower a level
                 np.fmax(share, room / np.bincount(link, coef, room.size), out=share)
             each, first = share[link], pointer(counts)[:-1]
             least = np.minimum.reduceat(each, first)
@@ -117,7 +119,7 @@ class SharedLinks:
         return level
 
     def load(self, rows: Ints, level: Floats) -> NDArray[Any]:
-        """Return what some rows at these levels put on each link. [B/s], (L,)."""
+        """Return the rate that some rows at these levels put on each link, (L,). [B/s]."""
         at, counts = self.entries(rows)
         each = np.repeat(level, counts)
         if self.coef is not None:
@@ -125,7 +127,7 @@ class SharedLinks:
         return np.bincount(self.link[at], each, self.capacity.size)
 
     def entries(self, rows: Ints) -> tuple[Ints, Ints]:
-        """Return the entries of some rows, one row after another, and how many each has."""
+        """Return the entries of some rows, one row after another, and the number of entries of each row."""
         counts = self.ptr[rows + 1] - self.ptr[rows]
         return expand(self.ptr[rows], counts), counts
 
@@ -139,26 +141,27 @@ def max_min_rates(
     weight: ArrayLike | None = None,
     limit: ArrayLike | None = None,
 ) -> Floats:
-    """Share links among rows so that no rate can rise without lowering one of lower rate per weight.
+    """Return the max-min fair rates of rows that share links.
 
-    Leaves out delay, packets and the way in which real transports approach this state.
+    With these rates no row can get more without taking from a row that has less per unit of weight. Leaves out delay,
+    packets, and how real transports approach this state.
 
     Parameters
     ----------
     ptr, link, capacity : array_like, shapes (R + 1,), (E,), (L,)
-        As in `SharedLinks`; links have numbers within 0..L-1. [B/s]
+        As in `SharedLinks`; link numbers are within 0..L-1. [B/s]
     use, weight, limit : array_like, shapes (E,), (R,), (R,), optional
-        As in `SharedLinks`, each row its own owner; 1, 1 and inf where not given. [1], [1], [B/s]
+        As in `SharedLinks`, with each row its own owner; 1, 1 and inf unless given. [1], [1], [B/s]
 
     Returns
     -------
     (R,) float64
-        Rate of each row [B/s]; a row that no link binds gets its limit, or inf without one.
+        Rate of each row [B/s]; a row that no link limits gets its own limit, or inf if it has none.
 
     Raises
     ------
     ValueError, TypeError
-        If shapes disagree, or a number is out of its range or none.
+        If shapes do not match, a number is out of range, or a value is not a number.
 
     Examples
     --------
@@ -189,7 +192,7 @@ def max_min_rates(
 
 
 def _column(name: str, value: ArrayLike | None, usual: float, size: int, bound: str) -> Floats:
-    """Return ``size`` numbers, all ``usual`` where none are given, or refuse numbers outside of ``bound``."""
+    """Return ``size`` numbers, all ``usual`` if none are given, or refuse numbers outside of ``bound``."""
     column = np.full(size, usual) if value is None else frozen(value, np.float64, name)
     is_right = column >= 0
     if bound.endswith("> 0"):
@@ -202,7 +205,7 @@ def _column(name: str, value: ArrayLike | None, usual: float, size: int, bound: 
 
 
 def never_ends(fabric: Fabric, flow: int, link: int) -> Unreachable:
-    """Return the error of a flow that waits for ever at a link of capacity 0."""
+    """Return the error for a flow that waits forever at a link of capacity 0."""
     msg = f"flow {flow} can never end: it crosses {fabric.link_name(link)} (link {link}), which has no capacity and "
     msg += (
         "gets none later; route around it (routing avoids links of capacity 0) or give it capacity"

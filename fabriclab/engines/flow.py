@@ -1,4 +1,4 @@
-"""Flows as fluids: weighted max-min fair rates, shared anew whenever a flow starts or ends."""
+"""Flows as fluids: weighted max-min fair rates, computed again whenever a flow starts or ends."""
 
 import heapq
 from collections.abc import Mapping
@@ -26,11 +26,11 @@ __all__ = ["Events", "flow", "max_min_rates"]
 _TIE = 1e-13  # relative: times closer than this are one event
 # links of the fabric per entry of the routes, from which on only the links in use are kept
 _FEW = 4
-_CLOSE = 1e-9  # relative: levels closer than this are shared anew together
+_CLOSE = 1e-9  # relative: levels closer than this are computed again together
 
 
 class Events:
-    """The state between two events; a rate changes at events only, so the end of a row is known till then."""
+    """The state between two events; rates change only at events, so the end of each row is known until the next one."""
 
     def __init__(
         self, fabric: Fabric, routes: Routes, flows: Flows, changes: Changes | None
@@ -42,20 +42,20 @@ class Events:
         self.finish = np.zeros(n)
         self.ready = np.zeros(n)  # end of the last dependency so far
 
-        # Dependencies that have not ended, of each flow; and the flows that depend on flow f, which are
+        # Number of dependencies of each flow that have not ended; and the flows that depend on flow f:
         # users[user_ptr[f] : user_ptr[f + 1]].
         self.waiting = np.diff(flows.after_ptr)
         self.users = rows_of(flows.after_ptr)[np.argsort(flows.after, kind="stable")]
         self.user_ptr = pointer(np.bincount(flows.after, minlength=n))
 
-        self.queue: list[tuple[float, int, Ints]] = []  # time, serial number, flows that start then
+        self.queue: list[tuple[float, int, Ints]] = []  # time, serial number, flows to start
         self.serial = 0
         self.active = np.zeros(0, dtype=np.int64)  # rows that move bytes
 
-        # Links are numbered by their places in `used`: all of the fabric, or only those that some route takes.
+        # Links are numbered by their index in `used`: all links of the fabric, or only those that some route takes.
         self.used = np.arange(fabric.n_links)
         link = routes.link.astype(np.int64)
-        if _FEW * link.size < fabric.n_links:  # a step of a chain shall not cost the whole fabric
+        if _FEW * link.size < fabric.n_links:  # a small step must not cost the whole fabric
             self.used, link = np.unique(link, return_inverse=True)
         self._take_rows(routes, link)
 
@@ -69,7 +69,7 @@ class Events:
             self.changes = list(in_order)[::-1]
 
     def _take_rows(self, routes: Routes, link: Ints) -> None:
-        """Keep the rows that take time, by flow; the others end with their delay."""
+        """Keep the rows that take time, sorted by flow; the others end after their delay."""
         flows = self.flows
         n = flows.n_flows
         self.owner = routes.flow.astype(np.int64)
@@ -86,7 +86,7 @@ class Events:
         self.quick = np.zeros(n)
         np.maximum.at(self.quick, self.owner[at_once], self.delay[at_once])
 
-        # Slow rows of flow f: of_flow[row_ptr[f] : row_ptr[f + 1]]; open: how many of them have not ended.
+        # Slow rows of flow f: of_flow[row_ptr[f] : row_ptr[f + 1]]; open: number of them that have not ended.
         order = np.argsort(self.owner, kind="stable")
         self.of_flow = order[slow[order]]
         self.open = np.bincount(self.owner[slow], minlength=n)
@@ -98,7 +98,7 @@ class Events:
         self.ends = np.full(slow.size, np.inf)
 
     def go(self) -> None:
-        """Run to the end of the last flow."""
+        """Run until the last flow has ended."""
         self._schedule(np.flatnonzero(self.waiting == 0))
         while self.active.size or self.queue:
             now = float(self.ends[self.active].min(initial=np.inf))
@@ -120,7 +120,7 @@ class Events:
             self.flows.order()  # raises Deadlock with the cycle
 
     def _schedule(self, flows: Ints) -> None:
-        """Queue flows whose dependencies have ended, those of one time together."""
+        """Queue flows whose dependencies have ended; flows that start at the same time form one entry."""
         begin = np.maximum(self.flows.start[flows], self.ready[flows] + self.flows.lag[flows])
         self.start[flows] = begin
         order = np.argsort(begin, kind="stable")
@@ -130,7 +130,7 @@ class Events:
                 heapq.heappush(self.queue, (float(self.start[part[0]]), self.serial, part))
 
     def _release(self, done: Ints) -> None:
-        """Tell the flows that wait for ``done``."""
+        """Update the flows that wait for the flows ``done``, and queue those that can start."""
         counts = self.user_ptr[done + 1] - self.user_ptr[done]
         if counts.any():
             users = self.users[expand(self.user_ptr[done], counts)]
@@ -139,7 +139,7 @@ class Events:
             self._schedule(distinct(users[self.waiting[users] == 0]))
 
     def _end_rows(self, horizon: float) -> float:
-        """End rows; return the least level among them, inf if there are none."""
+        """End the rows whose time has come; return the lowest level among them, inf if there are none."""
         over = self.ends[self.active] <= horizon
         gone = self.active[over]
         if gone.size:
@@ -164,7 +164,7 @@ class Events:
         return self.active.size > before
 
     def _change(self, horizon: float) -> bool:
-        """Make the changes of capacity whose time has come; return whether there are any."""
+        """Apply the changes of capacity whose time has come; return whether there are any."""
         before = len(self.changes)
         while self.changes and self.changes[-1][0] <= horizon:
             _, link, capacity = self.changes.pop()
@@ -172,10 +172,10 @@ class Events:
         return len(self.changes) < before
 
     def _share(self, now: float, floor: float) -> None:
-        """Share anew among the rows from level ``floor`` on, and find their ends.
+        """Compute the rates again of all rows at level ``floor`` and above, and find when they end.
 
-        A row that ends makes room for rows of its own level and above only: the others are frozen before
-        the water reaches it.
+        A row that ends makes room only for rows of its own level and above: lower rows are frozen before the water
+        reaches that level.
         """
         above = self.level[self.active] >= floor * (1 - _CLOSE)
         rows, fixed = self.active[above], self.active[~above]

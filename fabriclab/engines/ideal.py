@@ -21,13 +21,13 @@ def ideal(
 ) -> tuple[Floats, Floats]:
     """Return start and finish of each flow of a graph [s], (F,); see `fabriclab.engines.run`.
 
-    No engine ends a flow sooner on these routes: contention only adds.
+    No engine ends a flow sooner on these routes, because contention only adds time.
     """
     duration = _uncontended_time(fabric, routes, flows)  # (F,)
     start = np.maximum(flows.start, flows.lag)
     finish = start + duration
 
-    # Flows that depend on others, each after all that it depends on.
+    # Flows that depend on others, each after all flows that it depends on.
     order = flows.order()
     n_dependencies = np.diff(flows.after_ptr)
     for f in order[n_dependencies[order] > 0].tolist():
@@ -39,11 +39,11 @@ def ideal(
 
 
 def _uncontended_time(fabric: Fabric, routes: Routes, flows: Flows) -> Floats:
-    """Return the time of each flow (F,): all its bytes at its narrowest link, and the least delay of its rows. [s].
+    """Return the time of each flow, (F,): all its bytes at its slowest link, plus the smallest delay of its rows. [s].
 
-    Rows of one flow share their links with each other, so the bytes are added over the rows first.
+    Rows of one flow share links with each other, so their bytes are added up first.
     """
-    # Each pair of a flow and a link once, with its bytes: size times the sum over the entries of share times use.
+    # Each pair of a flow and a link once. Bytes = size of the flow * sum over its entries of share * use.
     row = rows_of(routes.ptr)  # (E,)
     key = routes.flow.astype(np.int64)[row] * fabric.n_links + routes.link
     pairs, pair_of_entry = np.unique(key, return_inverse=True)
@@ -56,7 +56,7 @@ def _uncontended_time(fabric: Fabric, routes: Routes, flows: Flows) -> Floats:
         worst = int(np.argmax(seconds))
         raise never_ends(fabric, int(flow[worst]), int(link[worst]))
 
-    # The slowest of its links, or the limit of its source; a flow that stays on its node takes no time.
+    # The slowest link of a flow, or the limit of its source, sets its time; a flow within a node takes no time.
     is_routed = np.bincount(routes.flow, np.diff(routes.ptr) > 0, flows.n_flows) > 0
     duration = np.where(is_routed, flows.size / flows.limit, 0.0)
     np.maximum.at(duration, flow, seconds)

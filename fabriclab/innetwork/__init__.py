@@ -1,4 +1,4 @@
-"""In-network computing: switches that add."""
+"""In-network reduction: switches that add what hosts send."""
 
 from fabriclab.innetwork.expressions import ProgramRefused, look_up, saturating_add, where
 from fabriclab.innetwork.pipeline import (

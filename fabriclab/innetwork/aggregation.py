@@ -1,7 +1,7 @@
-"""All-reduce in a programmable switch: slots of two versions, and workers that send again what was lost.
+"""All-reduce in a programmable switch: slots with two versions, and workers that send lost packets again.
 
-A slot of the pool adds one chunk. Each slot has two versions that take turns: a worker asks for the second only when it
-holds the result of the first, so whoever asks for the first again proves that nobody needs its old content.
+A slot of the pool adds one chunk. Its two versions take turns: a worker uses the second version only when it has the
+result of the first, so a worker that uses the first again proves that nobody needs its old content.
 
 References
 ----------
@@ -26,7 +26,7 @@ MOST_WORKERS = 32  # source: p4app-SwitchML, the bits of the bitmap
 
 
 class Aggregator(Program):
-    """Adds what workers send: who has sent, how many are left, and the sums, for both versions of each slot.
+    """Switch program that adds what workers send: for both versions of each slot, who has sent, who is left, the sums.
 
     The published program keeps a bitmap of workers for each version. It takes a packet that comes later than a newer
     one of its worker for a new one; so it relies on a network that keeps the order. Here each worker's last chunk is
@@ -40,18 +40,18 @@ class Aggregator(Program):
     Parameters
     ----------
     workers : int
-        Of each job. 1..32
+        Number of workers of each job. 1..32
     slots : int
-        Of the pool, all jobs together. >= 1
+        Number of slots in the pool, for all jobs together. >= 1
     lanes : int
-        32-bit values of a packet.
+        Number of 32-bit values in a packet.
     jobs : int
-        The pool is divided into equal parts for so many jobs. >= 1
+        Number of jobs, each of which gets an equal part of the pool. >= 1
     rack : int, optional
-        The number of this switch among those below another one, to which it is a worker: it sends there what others
-        answer. What comes down from there is only passed on to its workers.
+        Number of this switch among the switches below another one. To that one it is a worker: it sends its sums there
+        instead of answering, and only passes on to its own workers what comes down.
     published : bool
-        Keep the bitmap of the published program.
+        Whether to use the bitmap of the published program.
 
     Examples
     --------
@@ -183,27 +183,28 @@ class Aggregator(Program):
 
 
 class Chunk(NamedTuple):
-    """What a worker sends and a switch answers."""
+    """A packet that a worker sends, or with which a switch answers."""
 
     header: dict[str, int]
     payload: Words
 
 
 class Worker:
-    """One worker of a job: a window of one chunk for each slot, moved on by each answer, repaired by timers.
+    """One worker of a job, with a window of one chunk per slot: each answer moves it on, and timers repair losses.
 
     Parameters
     ----------
     number : int
-        Of this worker. 0..31
+        Number of this worker. 0..31
     values : array of int32, (chunks, lanes)
-        What it adds to the sum.
+        Values that it adds to the sum.
     slots : int
-        Of its job; so many chunks are on their way at most. 1..quota of the program
+        Number of slots of its job, which is the most chunks in transit. 1..quota of the program
     job : int
-        Of the worker.
+        Number of its job.
     first : int
-        Chunks that its job has added on this switch before, with as many slots; their numbers go on from there. >= 0
+        Number of chunks that its job has added on this switch before, with as many slots; it continues to count from
+        there. >= 0
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""All-reduce in the network against hosts: time, bytes, work of hosts, published gains, and what the switches cost."""
+"""Compare in-network reduction with hosts: time, bytes, work of hosts, published gains, and cost of the switches."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -27,7 +27,7 @@ _MTU = 4096  # B; source: rdma-core, the largest packet of a host's card
 
 
 class Way(NamedTuple):
-    """What an all-reduce of all jobs costs; times are NaN where the network refuses them."""
+    """Costs of an all-reduce of all jobs with one algorithm; times are NaN if the network refuses the jobs."""
 
     time: float  # until the last rank of the last job has its sum [s]
     link_bytes: Floats  # (L,)
@@ -48,26 +48,27 @@ def program(
     timer: units.Quantity = _TIMER,
     host: units.Quantity = np.inf,
 ) -> Mode:
-    """Return how a programmable switch adds, as SwitchML: one chunk for each slot under way.
+    """Return the mode in which a programmable switch adds, as in SwitchML: each slot has one chunk in transit.
 
-    A chunk loses a ``timer`` each time that one of the packets that it still lacks is lost. Packets of more than 64
-    values pass all four pipes, and seven times more to collect the result; only ports of the first pipe are then left
-    for workers. Left out: losses between switches, and that some slots lose more than others. So beside the simulated
-    protocol this is up to 3% too slow without loss; with 0.1 to 5%, from 6% too slow to 2.5 times too fast.
+    A chunk waits for a ``timer`` each time that one of its missing packets is lost. Packets of more than 64 values pass
+    all four pipes, and seven times more to collect the result; then only the ports of the first pipe are left for
+    workers. Leaves out losses between switches, and that some slots lose more than others. So the predicted time is up
+    to 3% longer than that of the simulated protocol without loss; with a loss of 0.1 to 5% it is between 6% too long
+    and 2.5 times too short.
 
     Parameters
     ----------
     children, ranks, jobs : int
-        Whose packets the busiest switch adds, who takes part, and among how many jobs the slots are divided; `run`
-        divides the time of the switch.
+        Number of children whose packets the busiest switch adds, of ranks that take part, and of jobs among which the
+        slots are divided; `run` divides the time of the switch.
     slots, lanes : int
-        Of the pool, and values of a packet, 1..256. In one pipe `Aggregator` adds 64, as the published program does;
-        without ``published`` 56 for several jobs.
+        Slots of the pool, and values per packet, 1..256. In one pipe `Aggregator` adds 64 values, as the published
+        program does; without ``published`` 56 for several jobs.
     loss : float
-        Probability for each packet on each link. 0 <= loss <= 0.2
+        Probability that a packet is lost, for each packet on each link. 0 <= loss <= 0.2
     timer, host : float or str
-        Until a packet is sent again, illustrative [s]; rate at which a host turns floats into integers and back, as
-        fast as it sends unless given [B/s].
+        Time until a packet is sent again, illustrative [s]; rate at which a host converts floats to integers and back,
+        as fast as it sends unless given [B/s].
     """
     share = units.count(slots, "slots") // units.count(jobs, "jobs")
     if not share or not 0 <= loss <= 0.2:
@@ -101,19 +102,20 @@ def compare(
     timer: units.Quantity = _TIMER,
     **pool: Any,
 ) -> dict[str, Way]:
-    """Return what an all-reduce costs by each algorithm, one of ``jobs`` that run at once on every so many-th rank.
+    """Compare an all-reduce by hosts with one in the network: time, bytes per link and work of hosts per algorithm.
 
-    Hosts use all shortest paths. Whatever the algorithm, who has lost a packet waits for the same timer, twice as long
-    each time; hosts send a message of 4 KiB packets at once, and all wait for its slowest packet after each step.
-    SHARP's network loses nothing, which favours it. Left out: the time that hosts need to add, losses between switches,
-    and cards of hosts that hear of a gap before the timer ends; with a timer of 0 nobody waits.
+    ``jobs`` jobs run at the same time, each on every ``jobs``-th rank. Hosts use all shortest paths. With every
+    algorithm a sender of a lost packet waits for the same timer, which doubles each time. Hosts send all 4 KiB packets
+    of a message at once, and all wait for the slowest packet after each step. SHARP's network loses nothing, which
+    favours it. Leaves out the time that hosts need to add, losses between switches, and NICs that learn of a gap before
+    the timer ends; with a timer of 0 nobody waits.
 
     Parameters
     ----------
     fabric : Fabric
-        With a rank for each host.
+        The network, with one rank per host.
     size : float or str
-        Of each job's array. [B]
+        Size of each job's array. [B]
     jobs, loss, **pool
         As in `program`.
     lag, timer : float or str
@@ -168,7 +170,7 @@ def _by_hosts(
     loss: float,
     lossy: Mode,
 ) -> Way:
-    """Return what an all-reduce of hosts alone costs, for jobs over ``ranks`` (jobs, n)."""
+    """Return the costs of an all-reduce by hosts alone, for jobs over ``ranks`` (jobs, n)."""
     n = ranks.shape[1]
     pieces = int(np.clip(total // _PIECE, 1, 16)) if "tree" in algorithm else 1
     sim = simulate(
@@ -205,7 +207,7 @@ def _by_hosts(
 def _by_network(
     name: str, trees: list[Tree], total: float, lag: units.Quantity, loss: float
 ) -> Way:
-    """Return what an all-reduce through switches costs, for jobs with a tree each."""
+    """Return the costs of an all-reduce through switches, for jobs with one tree each."""
     mode = trees[0].mode
     found = run(trees, total, lag=lag)
     carried = found.link_bytes
@@ -224,7 +226,7 @@ def _by_network(
 
 
 def bound(ranks: float) -> float:
-    """Return the most that a tree of switches gains over a ring, each host sending once: 2 (n - 1) / n."""
+    """Return the largest possible gain of a tree of switches over a ring, 2 (n - 1) / n, since each host sends once."""
     return 2 * (1 - 1 / ranks)
 
 
@@ -283,17 +285,17 @@ def _bound_and_gain(row: Mapping[str, str], ranks: float) -> tuple[float, float]
 def deployment(
     fabric: Fabric, jobs: int = 1, *, slots: int = 512, **over: float
 ) -> dict[str, float]:
-    """Return what programmable switches add to the bill of a fabric, and what a tenant gets of them.
+    """Return how much programmable switches add to the bill of a fabric, and how many slots each tenant gets.
 
     Parameters
     ----------
     fabric : Fabric
-        As for `fabriclab.economics.bill`, whose list has one price and power of a switch.
+        As for `fabriclab.economics.bill`, whose list has one price and one power for a switch.
     jobs, slots : int
-        Tenants, and slots of a switch.
+        Number of tenants, and of slots in a switch.
     **over : float
-        ``price`` and ``power`` of a programmable switch over those of an ordinary one. No price of such a switch is
-        public, so any is illustrative; unless given 1, what a vendor claims of the chip alone.
+        ``price`` and ``power`` of a programmable switch divided by those of an ordinary switch. No price of such a
+        switch is public, so any number is illustrative; 1 unless given, which a vendor claims for the chip alone.
     """
     bill = economics.bill(fabric)
     boxes = [item for name, item in bill.items.items() if name.startswith("switch ")]

@@ -1,4 +1,4 @@
-"""A network between workers and a switch that loses, doubles, delays and reorders packets, the same on every run."""
+"""Simulate a network between workers and a switch that loses, duplicates, delays and reorders packets, reproducibly."""
 
 import heapq
 import itertools
@@ -21,7 +21,7 @@ ROOT = -1  # the node above the racks; node i is worker i, and the racks follow 
 
 
 class Aggregated(NamedTuple):
-    """The sums that each worker holds, when it had them, and what went over the wires."""
+    """The sums that each worker received, when it had them all, and the packets on the links."""
 
     totals: list[Words]  # for each worker (chunks, lanes)
     finish: Floats  # [s], for each worker
@@ -216,22 +216,23 @@ def aggregate(
     Parameters
     ----------
     workers : sequence of Worker
-        Fresh ones, of one or several jobs.
+        Workers of one or several jobs that have sent nothing yet.
     switch : Switch
-        With an `Aggregator`. One all-reduce may follow another on it if the workers' chunks go on in number: give
-        ``Worker(first=...)`` as many as their job has added there.
+        A switch with an `Aggregator`. Several all-reduces may follow each other on it if the workers continue to count
+        their chunks: give ``Worker(first=...)`` the number of chunks that their job has added there before.
     racks : sequence of Switch, optional
-        Below it, with equal parts of the workers in their order; rack i is worker i of ``switch``, for each job.
+        Switches below it, each with an equal part of the workers in their order; rack i is worker i of ``switch``, for
+        each job.
     loss, double, reorder : float
-        Probability of each fault for each packet on each link. 0..1
+        Probability of each fault, for each packet on each link. 0..1
     rate, delay : float or str
-        Of a worker's link in one direction [B/s], > 0, and its delay [s], >= 0.
+        Rate of a worker's link in one direction [B/s], > 0, and its delay [s], >= 0.
     timer : float or str
-        After which a worker sends a chunk again; doubles each time. [s], > 0
+        Time after which a worker sends a chunk again; it doubles each time. [s], > 0
     limit : float or str
-        Of the simulated time. [s]
+        Longest simulated time. [s]
     rng : Generator, optional
-        Draws the faults; of seed 0 if not given.
+        Generator that draws the faults; with seed 0 unless given.
 
     Raises
     ------

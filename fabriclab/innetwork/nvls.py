@@ -32,7 +32,9 @@ def _system(ranks: int, generation: str) -> System:
 
 
 def bound(ranks: float) -> float:
-    """Return the most that NVLS gains over a ring: a port passes S (n + 1) / n each way in place of 2 S (n - 1) / n.
+    """Return the largest possible gain of NVLS over a ring.
+
+    A port carries S (n + 1) / n in each direction instead of 2 S (n - 1) / n.
 
     Examples
     --------
@@ -43,9 +45,9 @@ def bound(ranks: float) -> float:
 
 
 def measured(ranks: int, generation: str) -> float:
-    """Return the gain of NCCL's default over rings for 8 GiB; KeyError where nobody measured.
+    """Return the measured gain of NCCL's default over rings at 8 GiB; raises KeyError if nobody measured it.
 
-    With 4 H200, and 4 and 5 B200, the default took rings, too: what NVLS would have gained there is not measured.
+    With 4 H200, and with 4 and 5 B200, the default took rings, too, so the gain of NVLS there is not measured.
     """
     row, _, accelerator = _ROWS[generation]
     name = f"{ranks}x {accelerator} all-reduce 8 GiB"
@@ -56,7 +58,7 @@ def measured(ranks: int, generation: str) -> float:
 
 @cache
 def efficiency(generation: str) -> float:
-    """Return the part of the bound that a generation reaches: the only constant, set by its row of 8 GPUs."""
+    """Return the fraction of the bound that a generation reaches: the only constant, set by its row of 8 GPUs."""
     return measured(SETS, generation) / bound(SETS)
 
 
@@ -115,7 +117,7 @@ def times(ranks: int, size: units.Quantity, generation: str = "Hopper") -> dict[
 
 
 def default_gain(ranks: int, generation: str, size: units.Quantity = "8 GiB") -> float:
-    """Return the gain of what NCCL takes over a ring; 1 where it takes the ring."""
+    """Return the gain over a ring of the algorithm that NCCL chooses; 1 if it chooses the ring."""
     return times(ranks, size, generation)["gain"] if chosen(ranks, generation) else 1.0
 
 

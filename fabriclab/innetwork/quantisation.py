@@ -70,7 +70,7 @@ def block_scale(values: ArrayLike) -> Floats:
 
 
 def quantise(values: ArrayLike, scale: ArrayLike, *, wrap: bool = False) -> Words:
-    """Return values times scale, rounded to 32-bit integers: what a worker sends.
+    """Convert floats to the integers that a worker sends: values times scale, rounded to 32-bit integers.
 
     Parameters
     ----------
@@ -90,12 +90,12 @@ def quantise(values: ArrayLike, scale: ArrayLike, *, wrap: bool = False) -> Word
 
 
 def dequantise(total: ArrayLike, scale: ArrayLike) -> Floats:
-    """Return the float64 for which an integer of `quantise`, or a sum of such, stands."""
+    """Convert an integer of `quantise`, or a sum of such integers, back to float64."""
     return np.asarray(total, np.float64) / np.asarray(scale, np.float64)[..., None]
 
 
 def overflows(largest: float, workers: int, scale: ArrayLike) -> Any:
-    """Return whether n workers with values up to ``largest`` can leave 32 bits on a scale: n round(largest scale)."""
+    """Return whether the sum of n workers with values up to ``largest``, n round(largest scale), can exceed 32 bits."""
     if not 0 <= largest < np.inf:
         raise ValueError(
             f"largest must be the largest of the absolute values, 0 or more and finite, got {largest!r}"

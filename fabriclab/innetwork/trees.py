@@ -1,7 +1,7 @@
-"""Aggregation trees over a Fabric, as SHARP has them: who adds, who has room, and how long it takes.
+"""Aggregation trees over a fabric, as in SHARP: which switches add, which have room, and how long an all-reduce takes.
 
-Each rank sends its array once, switches add what comes from below, and copy the sum on its way down. A manager builds
-the trees and shares the switches out among jobs.
+Each rank sends its array once; switches add what comes from below, and copy the sum on its way down. A manager builds
+the trees and divides the switches among jobs.
 
 References
 ----------
@@ -193,29 +193,30 @@ def adders(fabric: Fabric) -> Flags:
 def grow(
     fabric: Fabric, ranks: ArrayLike, mode: Mode, *, load: ArrayLike = 0, radix: int | None = None
 ) -> Tree:
-    """Return the flattest tree over some ranks: of the roots with the shortest path to all, the least loaded one.
+    """Build the flattest aggregation tree over some ranks.
 
-    Leaves out trees with more than one way up at a time, and several rails of one job: take a tree for each.
+    Of the switches with the shortest path to the farthest rank the least loaded one becomes the root. Leaves out trees
+    with more than one path up at a time; for a job on several rails build one tree per rail.
 
     Parameters
     ----------
     fabric : Fabric
-        Links of capacity 0 are avoided.
+        The network. Links of capacity 0 are avoided.
     ranks : array_like
         Two or more ranks of the fabric.
     mode : Mode
-        How it is used.
+        How hosts and switches use the tree.
     load : array_like, shape (L,) or ()
-        Trees on each link; of parallel cables the one with fewest is taken.
+        Number of trees on each link; of parallel cables the one with the fewest is taken.
     radix : int, optional
-        Children that a switch adds; 80 unless given, as in one published cluster.
+        Most children that a switch can add; 80 unless given, as in one published cluster.
 
     Raises
     ------
     NoPath
-        If no switch reaches all of them.
+        If no switch reaches all ranks.
     ValueError
-        If a node where branches meet does not add, or has too many children.
+        If a node where branches meet cannot add, or has too many children.
 
     Examples
     --------
@@ -353,9 +354,9 @@ def _path_up(route: Sequence[int], down: Mapping[tuple[int, int], int], depth: i
 
 
 def shared(trees: Sequence[Tree]) -> list[Tree]:
-    """Return the trees as they are when all are used at once: a switch adds for each in turn, so all wait longer.
+    """Return the trees with their times when all are used at once: a switch adds for each in turn, so all wait longer.
 
-    A tree takes the time of its busiest switch. Left out: that it may have more turns while others have nothing to add.
+    A tree takes the time of its busiest switch. Leaves out that it may get more turns while others have nothing to add.
     """
     own = np.repeat([tree.mode.seconds for tree in trees], [tree.switches.size for tree in trees])
     turn = np.bincount(np.concatenate([tree.switches for tree in trees]), own)  # of each node [s]
@@ -367,18 +368,18 @@ def shared(trees: Sequence[Tree]) -> list[Tree]:
 
 
 def run(trees: Sequence[Tree], size: units.Quantity, *, lag: units.Quantity = 0.0) -> Timeline:
-    """Return when the all-reduce of each tree ends if all begin at once, and the bytes of each link.
+    """Run the all-reduce of several trees at the same time; return when each ends, and the bytes on each link.
 
-    All links of a tree carry the array at one rate, as operations follow each other: the flow engine shares links among
-    trees, and `shared` their switches. The first operation's way comes on top, and what the slowest of a window loses
-    to retransmissions.
+    All links of a tree carry the array at the same rate, because its operations follow each other: the flow engine
+    shares links among trees, and `shared` divides their switches. Added to this are the trip of the first operation,
+    and the time that the slowest operation of a window loses to retransmissions.
 
     Parameters
     ----------
     trees : sequence of Tree
-        On one fabric.
+        Trees on one fabric.
     size : float or str
-        Of the array of each. [B], >= 0
+        Size of the array of each tree. [B], >= 0
     lag : float or str
         Software time of a host. [s]
     """
@@ -431,10 +432,10 @@ def _first_delay(tree: Tree, sent: float, rate: float) -> float:
 
 
 class Manager:
-    """Shares the switches of a fabric out among jobs, as an aggregation manager does.
+    """Divide the switches of a fabric among jobs, as an aggregation manager does.
 
-    A job gets a part of the operations of every switch that adds for it, until there are none left; a link carries one
-    streaming job. Left out: that jobs may wait for each other in a switch.
+    A job gets a part of the operations of every switch that adds for it, until none are left; a link carries one
+    streaming job. Leaves out that jobs may wait for each other in a switch.
 
     Parameters
     ----------
@@ -574,10 +575,10 @@ class Manager:
 
 
 def recovery() -> dict[str, float]:
-    """Return the parts of the time from the death of a switch to a new tree [s].
+    """Return the parts of the time from the failure of a switch to a new tree [s].
 
-    The hosts notice that nothing is answered and give up; meanwhile the manager reads the new state of the fabric, and
-    then plans anew. Left out: the job's own restart, for a job that has lost a switch is stopped.
+    The hosts notice that nothing answers and give up; meanwhile the manager reads the new state of the fabric and then
+    plans again. Leaves out the restart of the job, because a job that has lost a switch is stopped.
     """
     give_up = _fact("sharp3", "hosts_give_up")
     sees = _fact("sharp3", "manager_sees")

@@ -1,4 +1,4 @@
-"""The same protocol for real: processes of this machine, workers and a switch, and UDP between them that loses packets.
+"""Run the protocol for real: workers and a switch as processes of this machine, with lossy UDP between them.
 
 References
 ----------
@@ -59,25 +59,25 @@ def exchange(
     seed: int = 0,
     patience: float | str = "60 s",  # illustrative: far more than any run takes
 ) -> Exchanged:
-    """Add up the workers' values in a switch that is a process of its own.
+    """Run an all-reduce over UDP between processes: the workers, and a switch that adds their values.
 
-    Each process drops what it receives with probability ``loss``; the kernel drops what its buffers cannot hold. A
-    worker sends a packet again as soon as one that left well after it is answered. If nothing at all is answered for
-    longer than trips usually take, it sends again all that is on its way, with half the window and twice the timer.
-    A datagram that is no packet of this run is dropped and counted; one that looks like a packet is believed.
+    Each process drops a received packet with probability ``loss``; the kernel drops what its buffers cannot hold. A
+    worker sends a packet again as soon as one that left well after it has been answered. If nothing at all is answered
+    for longer than round trips usually take, it sends everything in transit again, with half the window and twice the
+    timer. A datagram that is not a packet of this run is dropped and counted; one that looks like a packet is accepted.
 
     Parameters
     ----------
     values : sequence of arrays of int32, (chunks, lanes)
-        One for each worker; a packet, which is a datagram, carries a row.
+        Values of each worker; a packet, which is one datagram, carries one row.
     slots : int
-        Of the switch; no more chunks of a worker are on their way. >= 1
+        Slots of the switch, and the most chunks that a worker has in transit. >= 1
     loss : float
-        Probability. 0..0.2
+        Probability that a packet is dropped. 0..0.2
     seed : int
-        Of the losses. >= 0
+        Seed of the losses. >= 0
     patience : float or str
-        After which a run is given up. [s]
+        Time after which a run is given up. [s]
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""Measures of a fabric: hops, ways, bisection, the rate of traffic patterns, and what it is made of.
+"""Measure a fabric: hops, number of paths, bisection, throughput of traffic patterns, and the cables and ports in it.
 
-What has capacity 0 is not there, and only nodes that allow transit pass on what is not theirs.
+Links of capacity 0 count as absent, and only nodes that allow transit pass on traffic of others.
 
 Examples
 --------

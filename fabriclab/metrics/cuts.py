@@ -1,4 +1,4 @@
-"""Cuts: the least capacity between some ranks and all others, and between two halves of the ranks (bisection)."""
+"""Cuts: the smallest capacity between some ranks and all others, and between two halves of the ranks (bisection)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from fabriclab.metrics.traffic import times, uniform_load
 
 _FINE = 1000  # capacities are counted in thousandths of the smallest, as far as 32 bits reach
 _MOST = 2.0**30  # all capacities together, in those units
-_PATIENCE = 1000  # moves without a better cut before a pass ends
+_PATIENCE = 1000  # moves without a better cut after which a pass ends
 
 
 class Bisection(NamedTuple):
-    """The least capacity, in one direction, of a cut with half of the ranks on each side: bounds [B/s].
+    """Bounds on the smallest capacity, in one direction, of a cut with half of the ranks on each side [B/s].
 
-    ``side`` (N,) is True for the nodes on one side of the cut with ``upper``; it is empty where that is from a formula.
+    ``side`` (N,) is True for the nodes on one side of the cut that ``upper`` belongs to; it is empty if ``upper`` comes
+    from a formula.
     """
 
     lower: float
@@ -35,7 +36,7 @@ class Bisection(NamedTuple):
         return self.lower == self.upper
 
     def __repr__(self) -> str:
-        """Show the value, or both bounds, and where they are from."""
+        """Show the value, or both bounds, and where they come from."""
         value = units.format_rate(self.lower)
         if not self.exact:
             value = f"between {value} and {units.format_rate(self.upper)}"
@@ -43,16 +44,17 @@ class Bisection(NamedTuple):
 
 
 def bisection(fabric: Fabric) -> Bisection:
-    """Return the bisection of a fabric, or two bounds of it; if the number of ranks is odd, one side has one more.
+    """Return the bisection of a fabric: the smallest capacity between two halves of its ranks, or bounds on it.
 
-    It is exact where the family has a closed form for the arguments, and nothing was changed since. Elsewhere:
+    If the number of ranks is odd, one side has one more. The bisection is exact if the topology has a closed form for
+    its arguments and the fabric was not changed afterwards. Otherwise there are two bounds:
 
-    From below: if every rank can send f to every other at once, a cut carries f for each of the pairs that it
-    separates. Cables that join a host to its switch count apart: a cut may also separate hosts from their switches, at
-    the price of the cables. The bound is about half of the bisection where there are at least as many cables between
-    switches as there are to hosts.
+    Lower bound: if every rank can send at rate f to every other at the same time, a cut carries f for each pair that it
+    separates. Cables between a host and its switch are treated separately: a cut may also separate hosts from their
+    switches, at the price of their cables. The bound is about half of the bisection if there are at least as many
+    cables between switches as to hosts.
 
-    From above: the best cut that is found by moving nodes, one by one [1]_ [2]_. The search starts from halves along
+    Upper bound: the best cut that is found by moving nodes one by one [1]_ [2]_. The search starts from halves along
     the second eigenvector of the Laplacian [3]_, along each coordinate, in the order of the nodes, and of hosts alone.
 
     Raises
@@ -95,7 +97,7 @@ def bisection(fabric: Fabric) -> Bisection:
 
 
 def _closed_form(fabric: Fabric) -> float | None:
-    """Return the bisection by the formula of the family [B/s], or None if there is none that holds here."""
+    """Return the bisection by the formula of the topology [B/s], or None if no formula applies."""
     arguments = [repr(fabric.family)]
     for name, value in fabric.asked.items():
         arguments.append(f"{name}={value!r}")
@@ -111,10 +113,10 @@ def _closed_form(fabric: Fabric) -> float | None:
 
 
 def _from_below(fabric: Fabric) -> float:
-    """Return the capacity that every cut has at least, from a uniform exchange. [B/s].
+    """Return a lower bound on the capacity of every cut into halves, from a uniform exchange. [B/s].
 
-    In an exchange, in which every rank sends 1 B to every other, the fullest link between switches takes t seconds.
-    So a cut through these links lets half (n - half) pairs through in t. A cut through the cable of a host adds the
+    If every rank sends 1 B to every other, the fullest link between switches takes t seconds. So a cut through links
+    between switches carries the traffic of half (n - half) pairs in t. A cut through the cable of a host has the
     capacity of that cable instead.
     """
     n = fabric.n_ranks
@@ -124,7 +126,7 @@ def _from_below(fabric: Fabric) -> float:
 
     access_link = access_switches(fabric).link
     down = access_link[access_link >= 0]
-    to_hosts = np.concatenate([down, down ^ 1])  # the cables of hosts, both directions
+    to_hosts = np.concatenate([down, down ^ 1])  # links of hosts, in both directions
     uniform.load[to_hosts] = 0.0
     slowest = float(times(fabric, uniform.load).max())
 
@@ -135,7 +137,7 @@ def _from_below(fabric: Fabric) -> float:
 
 
 def _capacity(fabric: Fabric, side: Flags) -> float:
-    """Return the capacity from one side to the other, in the direction that has less. [B/s]."""
+    """Return the capacity from one side to the other, in the direction with the smaller one. [B/s]."""
     starts_here = side[fabric.source]
     ends_here = side[fabric.target]
     leaving = fabric.capacity[starts_here & ~ends_here].sum()
@@ -146,8 +148,8 @@ def _capacity(fabric: Fabric, side: Flags) -> float:
 def _halves(fabric: Fabric) -> Iterator[Flags]:
     """Yield cuts with half of the ranks on each side, (N,) each; True for the nodes on one side.
 
-    The search for cuts sees a graph without ranks that hang on one switch: they are the weight of that switch, and
-    separating one of them from its switch costs ``host_price``, the capacity of the smallest of their cables.
+    The search uses a graph without the ranks that are attached to a single switch: they count as weight of that switch,
+    and to separate one of them from its switch costs ``host_price``, the smallest capacity of their cables.
     """
     from scipy.sparse import csr_array
 
@@ -156,7 +158,7 @@ def _halves(fabric: Fabric) -> Iterator[Flags]:
     hangs = access.link >= 0  # (R,)
     down = access.link[hangs]
     host_price = fabric.capacity[down].min(initial=np.inf)
-    weight = np.bincount(access.node, minlength=n)  # (N,) ranks of each node
+    weight = np.bincount(access.node, minlength=n)  # (N,) number of ranks at each node
 
     capacity = fabric.capacity.copy()
     capacity[np.concatenate([down, down ^ 1])] = 0.0
@@ -175,9 +177,9 @@ def _halves(fabric: Fabric) -> Iterator[Flags]:
 
 
 def _balance(fabric: Fabric, side: Flags, access: AccessSwitches) -> bool:
-    """Set the side of all ranks in ``side`` such that each has half of them; return whether that was possible.
+    """Assign the ranks to sides in ``side`` so that each side has half of them; return whether that was possible.
 
-    Ranks go with their switches; of the side with too many, ranks that hang on a switch change sides without it.
+    Ranks are on the side of their switch; if a side has too many, some of its ranks change sides without their switch.
     """
     ends = fabric.endpoint
     hangs = access.link >= 0
@@ -189,7 +191,7 @@ def _balance(fabric: Fabric, side: Flags, access: AccessSwitches) -> bool:
 
 
 def _starts(fabric: Fabric, graph: Any, weight: Ints) -> Iterator[Flags]:
-    """Yield cuts to start from, (N,): the nodes that come first in some order, until half of the weight is there."""
+    """Yield cuts to start from, (N,): the first nodes in some order, until they have half of the weight."""
     from scipy.sparse.csgraph import laplacian
     from scipy.sparse.linalg import eigsh
 
@@ -201,7 +203,7 @@ def _starts(fabric: Fabric, graph: Any, weight: Ints) -> Iterator[Flags]:
     used = np.flatnonzero(np.diff(graph.indptr))
     if used.size > 2:
         matrix = laplacian(graph[used][:, used] / graph.data.max()).tocsc()
-        first = np.random.default_rng(0).random(used.size)  # any will do, and the same in every run
+        first = np.random.default_rng(0).random(used.size)  # arbitrary, but the same in every run
         _, vectors = eigsh(matrix, k=2, sigma=-1e-6, v0=first)
         # Eigenvalue 0 says nothing. The second least has the Fiedler vector, in which well-joined nodes are close.
         fiedler = np.zeros(weight.size)
@@ -216,18 +218,18 @@ def _starts(fabric: Fabric, graph: Any, weight: Ints) -> Iterator[Flags]:
 
 
 def _refined(graph: Any, weight: Ints, host_price: float, side: Flags, may_move: Flags) -> Flags:
-    """Return a cut at least as good, by passes that move nodes to the other side; ``may_move`` says which may.
+    """Improve a cut by passes that move nodes to the other side; ``may_move`` tells which nodes may move.
 
-    In a pass each node moves at most once, the one that helps most first, even if it makes the cut worse. The best cut
-    of the pass is the start of the next; passes end when one finds nothing better.
+    In a pass each node moves at most once, always the node whose move helps most, even if it makes the cut worse. The
+    next pass starts from the best cut of this one; passes end when one finds nothing better.
     """
     side = side.copy()
     while True:
         sign = np.where(side, 1.0, -1.0)  # (N,)
         free = may_move.copy()
-        # What the cut loses if a node moves: its capacity to the other side less that to its own side. (N,)
+        # Gain of moving a node = its capacity to the other side - its capacity to its own side. (N,)
         gain = -sign * (graph @ sign)
-        spare = int(weight @ sign)  # ranks on the True side less those on the other
+        spare = int(weight @ sign)  # ranks on the True side minus ranks on the other
         cut = (graph.sum() + gain.sum()) / 4
         moved: list[int] = []
         costs = [cut + _price_of_spare(spare, host_price)]  # after each move
@@ -255,29 +257,30 @@ def _refined(graph: Any, weight: Ints, host_price: float, side: Flags, may_move:
 
 
 def _price_of_spare(spare: int, host_price: float) -> float:
-    """Return the capacity that is cut if ranks change sides without their switch until the sides are equal."""
+    """Return the capacity that is cut if ranks change sides without their switch until both sides have equally many."""
     if abs(spare) <= 1:
         return 0.0
     return host_price * (abs(spare) // 2)
 
 
 def cut(fabric: Fabric, ranks: ArrayLike) -> Ints:
-    """Return the links of the least capacity whose loss leaves no path from some ranks to the others.
+    """Return the minimum cut: the links with the smallest total capacity whose loss separates some ranks from the rest.
 
-    Switches stand on the side where the cut is least: by max-flow and min-cut, on capacities rounded to a thousandth
-    of the smallest, or to a part in 2^30 of all together if that is more.
+    Only the direction from ``ranks`` to the other ranks counts. Switches are on the side that makes the cut smallest.
+    This is computed by maximum flow, on capacities rounded to a thousandth of the smallest capacity, or to a 2^30-th of
+    their sum if that is more.
 
     Parameters
     ----------
     fabric : Fabric
-        Where.
+        The network.
     ranks : array_like of int
-        One side; neither none nor all.
+        Ranks on one side; not none and not all.
 
     Returns
     -------
     (K,) int64
-        Link numbers; ``fabric.capacity[links].sum()`` is what all of that side can send to the other at once.
+        Link numbers; ``fabric.capacity[links].sum()`` is the rate at which that side can send to the other.
 
     Raises
     ------
@@ -324,7 +327,7 @@ def cut(fabric: Fabric, ranks: ArrayLike) -> Ints:
     data = np.concatenate([amounts, unlimited])
     graph = csr_array((data, (rows, columns)), shape=(goal + 1, goal + 1)).astype(np.int32)
 
-    # The cut leads from what the start still reaches beside the maximum flow to what it does not.
+    # The cut links lead from nodes that the sender still reaches in the residual network to nodes that it does not.
     left = graph - maximum_flow(graph, start, goal).flow
     left.data[left.data < 0] = 0
     left.eliminate_zeros()

@@ -1,4 +1,4 @@
-"""Where ranks enter the network, the hops between them, and how many paths lead from one to another."""
+"""Access switches of ranks, hops between ranks, number of paths from one to another, and cables and ports in use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fabriclab.routing.shortest import FAR, ShortestPathSearch, check_paths
 
 
 class AccessSwitches(NamedTuple):
-    """Where each rank enters the network, (R,)."""
+    """The node at which each rank enters the network, (R,)."""
 
     node: Ints
     link: Ints  # from the node to the rank; -1 if the rank is the node
@@ -27,9 +27,9 @@ def check_ranks(fabric: Fabric) -> int:
 
 
 def access_switches(fabric: Fabric) -> AccessSwitches:
-    """Return for each rank the switch on which it hangs by a single cable, and the link from there to the rank.
+    """Return for each rank the switch to which a single cable joins it, and the link from that switch to the rank.
 
-    A rank that lets traffic pass, or with another number of links, is its own access switch, by no link (-1).
+    A rank that lets traffic pass, or that has more or fewer cables, is its own access switch, with link -1.
     """
     ends = fabric.endpoint.astype(np.int64)  # (R,)
     live = np.flatnonzero(fabric.capacity > 0)
@@ -40,7 +40,7 @@ def access_switches(fabric: Fabric) -> AccessSwitches:
     link = into[ends]
     switch = fabric.source[link]
 
-    # One working link out, one in, and the two are one cable to a switch.
+    # One working link out, one working link in, and both belong to one cable to a switch.
     hangs = ~fabric.transit[ends] & fabric.transit[switch] & (fabric.capacity[link ^ 1] > 0)
     for side in (fabric.source, fabric.target):
         degree = np.bincount(side[live], minlength=fabric.n_nodes)
@@ -49,9 +49,9 @@ def access_switches(fabric: Fabric) -> AccessSwitches:
 
 
 class Attached(NamedTuple):
-    """Which rank hangs on which node: an entry for each rank and each cable to a node that passes traffic on.
+    """Which rank is attached to which node: one entry per rank and per cable to a node that lets traffic pass.
 
-    A rank that passes traffic on itself hangs on itself, by cable -1.
+    A rank that lets traffic pass is attached to itself, by cable -1.
     """
 
     rank: Ints  # (M,)
@@ -60,7 +60,7 @@ class Attached(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """What is joined by cables that work both ways."""
+    """Parts of a fabric that are connected by cables that work in both directions."""
 
     part: Ints  # (N,) the part of every node; nodes of one part reach each other
     cables: Ints  # (K,) cables within parts
@@ -68,10 +68,10 @@ class Joined(NamedTuple):
 
 
 def joined(fabric: Fabric, *, relay: bool) -> Joined:
-    """Return the parts into which nodes that pass traffic on fall, and on which of these nodes each rank hangs.
+    """Return the connected parts of the nodes that let traffic pass, and the nodes to which each rank is attached.
 
-    Only cables that work both ways count. With ``relay`` GPUs pass on what the others of their server have for its
-    NICs.
+    Only cables that work in both directions count. With ``relay`` a GPU passes on traffic of other GPUs of its server
+    to its NICs.
     """
     passes = fabric.transit
     if relay and "gpu" in fabric.kinds:
@@ -85,7 +85,7 @@ def joined(fabric: Fabric, *, relay: bool) -> Joined:
     part = parts_of(fabric.n_nodes, start[inner], end[inner])
     cables = link[inner][::2] // 2
 
-    # Ranks that pass nothing on hang by their cables, all others on themselves.
+    # Ranks that let no traffic pass are attached by their cables, all others to themselves.
     rank = fabric.rank_of
     hangs = (rank[start] >= 0) & ~passes[start] & passes[end]
     own = fabric.endpoint[passes[fabric.endpoint]]
@@ -98,7 +98,10 @@ def joined(fabric: Fabric, *, relay: bool) -> Joined:
 
 
 def outside(fabric: Fabric) -> Flags:
-    """Return which links lead from one server to another, or to what is in no server, (L,); if none does, all."""
+    """Return which links lead out of a server, to another server or to nodes outside of servers, (L,).
+
+    If no link does, all of them count.
+    """
     server = fabric.coordinate("server")
     start = server[fabric.source]
     end = server[fabric.target]
@@ -107,18 +110,18 @@ def outside(fabric: Fabric) -> Flags:
 
 
 class Hops(NamedTuple):
-    """How far ranks are apart: ``pairs[h]`` ordered pairs of different ranks are h links apart, (diameter + 1,)."""
+    """Distances between ranks: ``pairs[h]`` ordered pairs of different ranks are h links apart, (diameter + 1,)."""
 
     pairs: Ints
 
     @property
     def diameter(self) -> int:
-        """Links between the two ranks that are furthest apart."""
+        """Number of links between the two ranks that are farthest apart."""
         return self.pairs.size - 1
 
     @property
     def mean(self) -> float:
-        """Mean links between two different ranks."""
+        """Mean number of links between two different ranks."""
         return float(np.arange(self.pairs.size) @ self.pairs / self.pairs.sum())
 
     def __repr__(self) -> str:
@@ -127,10 +130,10 @@ class Hops(NamedTuple):
 
 
 def hops(fabric: Fabric) -> Hops:
-    """Return how many links lie between any two ranks, over links that carry traffic.
+    """Count the links between any two ranks on their shortest paths: diameter, mean and distribution.
 
-    One rank stands for all that hang on the same switch by one cable each, since every other rank is equally far from
-    all of them. So the search goes back from a few ranks to all.
+    Links of capacity 0 do not count. One rank represents all ranks that are attached to the same switch by one cable
+    each, because every other rank is equally far from all of them. So the search goes back from a few ranks to all.
 
     Raises
     ------
@@ -149,18 +152,18 @@ def hops(fabric: Fabric) -> Hops:
     search = ShortestPathSearch(fabric)
     ends = fabric.endpoint.astype(np.int64)
 
-    # Ranks that hang on the same switch are alike; a rank that hangs on none is like no other. `first` has one rank
-    # of each kind, `alike` how many there are of it.
+    # Ranks attached to the same switch are alike; a rank without an access switch is like no other. `first` has one
+    # rank of each kind, `alike` the number of ranks of that kind.
     access = access_switches(fabric)
     key = np.where(access.link < 0, -1 - access.node, access.node)
     _, first, alike = np.unique(key, return_index=True, return_counts=True)
 
-    pairs = [0]  # by hops
+    pairs = [0]  # number of pairs by hops
     for many in np.unique(alike):
         for goals in search.blocks(ends[first[alike == many]]):
             n_found = goals.size  # every goal reaches itself
             for h, reached in enumerate(search.sweeps(goals), 1):
-                # Bits in the words of all ranks: pairs of a rank and a goal that are h hops apart.
+                # Each bit in the words of all ranks is a pair of a rank and a goal that are h hops apart.
                 words = np.take(reached, search.row[ends], axis=0)
                 at_h = int(np.bitwise_count(words).sum())
                 n_found += at_h
@@ -174,28 +177,29 @@ def hops(fabric: Fabric) -> Hops:
 
 
 class Diversity(NamedTuple):
-    """Paths between P pairs of ranks: the number of shortest ones, and the most that share no link."""
+    """Paths between P pairs of ranks: number of shortest paths, and largest number of paths that share no link."""
 
-    shortest: NDArray[np.float64]  # (P,) whole numbers, which may be larger than int64 holds
+    shortest: NDArray[np.float64]  # (P,) whole numbers, which may not fit into int64
     disjoint: Ints  # (P,)
 
 
 def diversity(fabric: Fabric, pairs: ArrayLike) -> Diversity:
-    """Return how many paths lead from one rank to another; parallel cables are paths of their own.
+    """Count the shortest paths between pairs of ranks, and the paths that share no link (path diversity).
 
-    The largest number of paths that share no link is the maximum flow if each link carries one unit (Menger's theorem).
+    Parallel cables are different paths. The largest number of paths that share no link is the maximum flow if each link
+    carries one unit (Menger's theorem).
 
     Parameters
     ----------
     fabric : Fabric
-        Links of capacity 0 are on no path.
+        The network. Links of capacity 0 are on no path.
     pairs : (P, 2) array_like of int
-        Ranks, from and to.
+        Ranks from which and to which the paths lead.
 
     Raises
     ------
     ValueError, TypeError
-        If these are not pairs of different ranks.
+        If ``pairs`` are not pairs of different ranks.
 
     Examples
     --------
@@ -244,9 +248,9 @@ def _shortest_paths(
     links = csr_array((np.ones(source.size), (source, target)), shape=size)
     hops = ShortestPathSearch(fabric).table(goal)  # (N, P)
     paths: Floats = (hops == 0).astype(np.float64)  # one path from the goal to itself
-    ahead: Floats = paths  # paths from nodes one hop nearer, 0 where these let no traffic pass
+    ahead: Floats = paths  # paths from nodes one hop nearer, 0 if these let no traffic pass
     for h in range(1, 1 + int(hops.max(where=hops < FAR, initial=0))):
-        # Paths of a node h hops away: the sum over its links of the paths of the node ahead.
+        # Paths from a node h hops away = sum over its links of the paths from the node ahead.
         paths_at_h = np.where(hops == h, links @ ahead, 0.0)
         paths = paths + paths_at_h
         ahead = paths_at_h * fabric.transit[:, None]
@@ -254,7 +258,7 @@ def _shortest_paths(
 
 
 def cables(fabric: Fabric) -> dict[str, tuple[int, float]]:
-    """Return by medium the number of cables and their length together [m], failed ones included."""
+    """Return for each medium the number of cables and their total length [m], including failed cables."""
     medium = fabric.medium[::2]  # of each cable, which is two links
     length = fabric.length[::2]
     found = {}
@@ -265,7 +269,7 @@ def cables(fabric: Fabric) -> dict[str, tuple[int, float]]:
 
 
 class Ports(NamedTuple):
-    """Number of nodes of one kind, and of their ports: in use, and left."""
+    """Number of nodes of one kind, and of their ports in use and free."""
 
     nodes: int
     used: int
@@ -273,7 +277,7 @@ class Ports(NamedTuple):
 
 
 def ports(fabric: Fabric) -> dict[str, Ports]:
-    """Return nodes and ports by kind, where the number of ports is known; a fabric never uses more than there are."""
+    """Count nodes, used ports and free ports for each kind of node whose number of ports is known."""
     left = fabric.radix - fabric.ports_used
     found = {}
     for code, kind in enumerate(fabric.kinds):

@@ -1,4 +1,4 @@
-"""Traffic patterns, and the rate at which a fabric carries them."""
+"""Traffic patterns, and the rate at which a fabric can carry them."""
 
 from itertools import pairwise
 from typing import NamedTuple
@@ -12,12 +12,12 @@ from fabriclab.errors import NoPath
 from fabriclab.metrics.hops import access_switches, check_ranks
 from fabriclab.routing.shortest import FAR, ShortestPathSearch
 
-_ENTRIES = 2**20  # links times goals that are looked at together: they stay in the cache
+_ENTRIES = 2**20  # links times goals that are processed together, so that they stay in the cache
 _PAIR_BYTES = 200  # peak for each pair of ranks, measured and rounded up
 
 
 def _rates(fabric: Fabric) -> Floats:
-    """Return the rate at which each rank can send over all its links together, (R,). [B/s]."""
+    """Return the line rate of each rank, the capacity of all its links together, (R,). [B/s]."""
     out_of_node = np.bincount(fabric.source, fabric.capacity, fabric.n_nodes)
     return out_of_node[fabric.endpoint].astype(np.float64)
 
@@ -25,8 +25,8 @@ def _rates(fabric: Fabric) -> Floats:
 def _flows(
     fabric: Fabric, source: Ints, target: Ints, group: Ints | int = 0, groups: int = 1
 ) -> Flows:
-    """Return flows between ranks, each of which sends in all what it can in one second; weights let all end at once."""
-    # The rate of a rank, divided by its number of flows: source.size / n_ranks.
+    """Return flows between ranks, each rank with one second of traffic in all; weights let all flows end together."""
+    # Rate of a rank divided by its number of flows, which is source.size / n_ranks.
     size = _rates(fabric)[source] * fabric.n_ranks / source.size
     return Flows.make(
         fabric.endpoint[source],
@@ -47,7 +47,7 @@ class _Rounds(NamedTuple):
 
 
 def _rounds(fabric: Fabric) -> _Rounds:
-    """Return all pairs of ranks in rounds: in round k rank r sends to rank r + k + 1, modulo the number of ranks."""
+    """Return all pairs of ranks by rounds: in round k rank r sends to rank r + k + 1, modulo the number of ranks."""
     n = check_ranks(fabric)
     check_memory(
         _PAIR_BYTES * n * n,
@@ -59,20 +59,20 @@ def _rounds(fabric: Fabric) -> _Rounds:
 
 
 def uniform(fabric: Fabric) -> Flows:
-    """Return traffic of every rank to every other, all at once, in equal parts."""
+    """Return uniform traffic: every rank sends equal parts to all other ranks, all at the same time."""
     pairs = _rounds(fabric)
     return _flows(fabric, pairs.source, pairs.target)
 
 
 def all_to_all(fabric: Fabric) -> Flows:
-    """Return an all-to-all in rounds: rank r sends to r + 1, then, when all are ready, to r + 2, and so on."""
+    """Return an all-to-all in rounds: rank r sends to r + 1, then, when all have finished, to r + 2, and so on."""
     pairs = _rounds(fabric)
     n_rounds = fabric.n_ranks - 1
     return _flows(fabric, pairs.source, pairs.target, pairs.number, n_rounds)
 
 
 def shift(fabric: Fabric, k: int = 1) -> Flows:
-    """Return traffic of every rank r to rank r + k, modulo the number of ranks."""
+    """Return a cyclic shift: every rank r sends to rank r + k, modulo the number of ranks."""
     n = check_ranks(fabric)
     source = np.arange(n)
     target = (source + units.count(k, "k", 1, n - 1)) % n
@@ -80,18 +80,20 @@ def shift(fabric: Fabric, k: int = 1) -> Flows:
 
 
 def permutation(fabric: Fabric, seed: int = 0) -> Flows:
-    """Return a random permutation in which no rank sends to itself; all such are equally likely."""
+    """Return a random permutation in which no rank sends to itself; all such permutations are equally likely."""
     n = check_ranks(fabric)
     rng = np.random.default_rng(units.count(seed, "seed", 0))
     source = np.arange(n)
     target = source
-    while np.any(target == source):  # about one draw in 2.7 has no rank that sends to itself
+    while np.any(target == source):  # about one draw in 2.7 succeeds
         target = rng.permutation(n)
     return _flows(fabric, source, target)
 
 
 def longest_matching(fabric: Fabric) -> Flows:
-    """Return the permutation with the most hops in all, near the worst case [1]_, which is not known in general.
+    """Return the permutation with the most hops in total, which is close to the worst case [1]_.
+
+    The worst permutation itself is not known in general.
 
     References
     ----------
@@ -112,7 +114,7 @@ def longest_matching(fabric: Fabric) -> Flows:
 
 
 class Throughput(NamedTuple):
-    """The fraction of line rate that all ranks can sustain at once, and the link that is full then."""
+    """The fraction of line rate that all ranks can sustain at the same time, and the link that limits it."""
 
     part: float
     link: int
@@ -123,19 +125,20 @@ def throughput(
 ) -> Throughput:
     """Return the fraction of line rate that every rank can sustain while all send at the same time.
 
-    A result of 0.03 means that the fullest link allows each rank 3 % of its line rate. It is one second over the time
-    in which the fullest link moves its bytes; for groups that wait for each other the times add up. The flow engine
-    takes as long, except for delays, if the weight of each flow is its size. Leaves out dependencies within a group.
+    A result of 0.03 means that the fullest link allows each rank 3 % of its line rate. It is one second divided by the
+    time that the fullest link needs for its bytes; if groups wait for each other, their times add up. The flow engine
+    needs the same time, except for delays, if the weight of each flow is its size. Leaves out dependencies within a
+    group.
 
     Parameters
     ----------
     fabric : Fabric
-        Links of capacity 0 are avoided.
+        The network. Links of capacity 0 are avoided.
     flows : Flows, optional
-        Their sizes are what they have to send in a second, at the full rate of the ranks (all links of a rank
-        together). `uniform` traffic unless given, on an ideal split without making its flows.
+        The traffic; the sizes are the bytes per second that the ranks offer at line rate (all links of a rank
+        together). Unless given, `uniform` traffic, divided ideally among all shortest paths without making its flows.
     method, seed
-        As in `fabriclab.routing.route`; ``"spray"`` is the ideal split over all shortest paths.
+        As in `fabriclab.routing.route`; ``"spray"`` divides traffic ideally among all shortest paths.
 
     Raises
     ------
@@ -155,13 +158,13 @@ def throughput(
     seconds = times(fabric, load)  # (groups, L)
     total = often @ seconds.max(
         axis=1
-    )  # each group takes as long as its fullest link, as often as it repeats
+    )  # each group takes the time of its fullest link, times its repetitions
     fullest = int(seconds.argmax()) % fabric.n_links
     return Throughput(float(1 / total), fullest)
 
 
 def _whole_uniform_load(fabric: Fabric) -> Floats:
-    """Return the load of every link if all ranks send to all others at their full rate, (L,). [B/s]."""
+    """Return the load of every link if all ranks send to all others at line rate, (L,). [B/s]."""
     n = check_ranks(fabric)
     uniform = uniform_load(fabric, _rates(fabric) / (n - 1))
     lost = n * (n - 1) - uniform.pairs
@@ -177,7 +180,7 @@ def _load_of_groups(fabric: Fabric, traffic: Flows, method: str, seed: int) -> F
     routes = routing.route(fabric, traffic, method, seed=seed)
     row = rows_of(routes.ptr)  # (E,) row of each entry
 
-    # Bytes on an entry: size of the flow times share of the row times use of the link, added up by group and link.
+    # Bytes on an entry = size of the flow * share of the row * use of the link; they are summed by group and link.
     size = (traffic.size[routes.flow] * routes.share)[row] * routes.use
     group = traffic.group[routes.flow][row]
     place = group * np.int64(fabric.n_links) + routes.link
@@ -191,47 +194,47 @@ def _load_of_groups(fabric: Fabric, traffic: Flows, method: str, seed: int) -> F
 
 
 def times(fabric: Fabric, load: Floats) -> Floats:
-    """Return the time that each link takes for its load, 0 where there is none. [s]."""
+    """Return the time that each link needs for its load, 0 if it has none. [s]."""
     return np.divide(load, fabric.capacity, out=np.zeros_like(load), where=load > 0)
 
 
 class UniformLoad(NamedTuple):
-    """The load of every link (L,) under uniform traffic, and how many ordered pairs of ranks have a path."""
+    """The load of every link, (L,), under uniform traffic, and the number of ordered pairs of ranks with a path."""
 
     load: Floats
     pairs: int
 
 
 def uniform_load(fabric: Fabric, sends: Floats) -> UniformLoad:
-    """Return the load of every link if each rank sends to all that it reaches.
+    """Return the load of every link if each rank sends to all ranks that it reaches.
 
-    Every node splits traffic over its links on shortest paths in proportion to their capacity, as "spray" does.
-    Traffic to ranks that hang on one switch is carried to that switch together. ``sends`` (R,) is the rate, or the
-    bytes, that each rank sends to each other one.
+    Every node divides traffic among its links on shortest paths in proportion to their capacity, as "spray" does.
+    Traffic to all ranks of one switch is computed together. ``sends`` (R,) is the rate, or the number of bytes, that
+    each rank sends to each other rank.
     """
     search = ShortestPathSearch(fabric)
     ends = fabric.endpoint
     live = np.flatnonzero(fabric.capacity > 0)
     access = access_switches(fabric)
-    load = np.zeros(fabric.n_links + 1)  # the last is for no link, -1
+    load = np.zeros(fabric.n_links + 1)  # the last entry is for "no link", -1
     pairs = 0
 
-    # Goals are the access switches, (D,): goal[r] is that of rank r, and ranks[d] the number of ranks behind switch d.
+    # Goals are the access switches, (D,): goal[r] is the switch of rank r, ranks[d] the number of ranks at switch d.
     goals, goal, ranks = np.unique(access.node, return_inverse=True, return_counts=True)
     step = max(1, _ENTRIES // max(live.size, 1))
     for some in np.split(np.arange(goals.size), range(step, goals.size, step)):
-        mine = np.flatnonzero(np.isin(goal, some))  # ranks behind these goals
-        column = goal[mine] - some[0]  # of the goal of each, in the arrays below
+        mine = np.flatnonzero(np.isin(goal, some))  # ranks at these goals
+        column = goal[mine] - some[0]  # column of each rank's goal in the arrays below
         hops = search.table(goals[some])  # (N, goals)
         reaches = hops[ends] < FAR  # (R, goals)
         pairs += (
             int(reaches.sum(axis=0) @ ranks[some]) - mine.size
-        )  # without ranks that reach themselves
+        )  # a rank that reaches itself does not count
 
-        # To one rank: what all send that reach its goal, without itself. It arrives over the link from its switch.
+        # To one rank: the traffic of all other ranks that reach its goal. It arrives over the link from its switch.
         to_one: Floats = np.where(reaches, sends[:, None], 0.0)  # (R, goals)
         np.add.at(load, access.link[mine], to_one.sum(axis=0)[column] - sends[mine])
-        # To the goal: as much for each rank behind it; a rank behind it sends nothing to itself.
+        # To the goal: that much for each of its ranks, except that a rank sends nothing to itself.
         to_goal = to_one * ranks[some]
         to_goal[mine, column] -= sends[mine]
         load[:-1] += _carried(fabric, live, goals[some], hops, to_goal)
@@ -243,8 +246,8 @@ def _carried(
 ) -> Floats:
     """Return the load of every link if rank r sends ``sent[r, g]`` to goal g, (L,).
 
-    ``hops`` (N, goals) has the hops from each node to each goal, ``links`` the links that work. Nodes furthest from
-    their goal hand on their traffic first, so each node has all of its traffic together when its turn comes.
+    ``hops`` (N, goals) has the hops from each node to each goal, ``links`` the working links. Nodes farthest from
+    their goal pass on their traffic first, so each node has received all of its traffic when its turn comes.
     """
     n_goals = goals.size
 
@@ -262,14 +265,16 @@ def _carried(
     # Place of a node and a goal in `waiting`, flattened: node * goals + goal; where each pair begins and ends.
     here = fabric.source[link] * np.int64(n_goals) + goal
     ahead = fabric.target[link] * np.int64(n_goals) + goal
-    # A link carries the traffic of its node times its capacity, over that of all links from there towards the goal.
+    # Traffic on a link = traffic at its node * its capacity / capacity of all links from there towards the goal.
     capacity = fabric.capacity[link]
     part = capacity / np.bincount(here, capacity, hops.size)[here]
 
     waiting = np.zeros(hops.shape)  # (N, goals) traffic at each node for each goal
     waiting[fabric.endpoint] = sent
     flat = waiting.ravel()
-    for first, stop in pairwise(pointer(np.bincount(distance)[::-1])):  # one distance after another
-        part[first:stop] *= flat[here[first:stop]]  # from here on the traffic itself
+    for first, stop in pairwise(
+        pointer(np.bincount(distance)[::-1])
+    ):  # from the largest distance on
+        part[first:stop] *= flat[here[first:stop]]  # now the traffic itself, no longer a fraction
         np.add.at(flat, ahead[first:stop], part[first:stop])
     return np.bincount(link, part, fabric.n_links).astype(np.float64)

@@ -1,9 +1,9 @@
-"""Routing: from flows to Routes on a Fabric.
+"""Find the routes of flows on a fabric, and check them for deadlock.
 
-Every method is a file that registers itself. A method sees *pairs* of nodes, each once, and the shortest
-paths between them; two flows with the same ends take the same routes, unless their entropy differs. Routes
-that depend on load are a fixed point at which no flow finds a cheaper candidate. Deadlock means that packets
-which hold one buffer and wait for the next can wait for each other in a circle.
+Every routing method is a file that registers itself. A method sees each *pair* of nodes once, with the shortest paths
+between them, so two flows with the same ends take the same routes unless their entropy differs. Routes that depend on
+load are a fixed point at which no flow finds a cheaper candidate. Deadlock means that packets, each of which occupies
+one buffer and waits for the next, wait for each other in a circle.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
 
 
 def names() -> tuple[str, ...]:
-    """Return the registered routings."""
+    """Return the names of all routing methods that `route` knows."""
     return registry.names("routing")
 
 
@@ -57,27 +57,28 @@ def route(
     seed: int = 0,
     entropy: ArrayLike | None = None,
 ) -> Routes:
-    """Return routes for all flows. A node that forbids transit is never crossed, except as a relay that takes a copy.
+    """Find the routes of all flows on a fabric.
 
-    Leaves out load, except for methods that choose by it ("adaptive", "ugal_l", "ugal_g"): they see all flows sent at
-    once, and `settled` tells how well their choice has settled.
+    A node that forbids transit is never crossed, except as a relay that copies the data. Leaves out load, except for
+    the methods that choose by it ("adaptive", "ugal_l", "ugal_g"): they assume that all flows are sent at the same
+    time, and `settled` also returns how well their choice has settled.
 
     Parameters
     ----------
     fabric : Fabric
-        Links of capacity 0 are avoided.
+        The network. Links of capacity 0 are avoided.
     flows : Flows
-        Their sources and targets. A flow from a node to itself gets no route.
+        Sources and targets. A flow from a node to itself gets no route.
     method : str
-        ``"ecmp"`` (each subflow takes one path, by hash) or ``"spray"`` (every shortest path carries its
-        part, in proportion to capacity), or another name of `names`.
+        ``"ecmp"`` (a hash selects one path for each subflow), ``"spray"`` (all shortest paths share the traffic, in
+        proportion to capacity), or another of `names`.
     subflows : int
-        Rows per flow with a hash of their own, such as the queue pairs of a connection. >= 1
+        Rows per flow, each with a hash of its own, such as the queue pairs of a connection. >= 1
     seed : int
         Seed of the hash. The same seed gives the same routes on every machine.
     entropy : (F,) int, optional
-        What the header of each flow has in addition to its ends, such as the number of its queue pair or its UDP
-        source port: it enters the hash, so that flows with the same ends may take different paths.
+        What the header of each flow contains in addition to its ends, such as the number of its queue pair or its UDP
+        source port. It enters the hash, so flows with the same ends may take different paths.
 
     Returns
     -------
@@ -105,7 +106,10 @@ def settled(
     seed: int = 0,
     entropy: ArrayLike | None = None,
 ) -> Settled:
-    """Return routes as `route` does, with how well a choice by load has settled (0 iterations for other methods)."""
+    """Find routes as `route` does, and also return how well a choice by load has settled.
+
+    Methods that do not choose by load need 0 iterations. Parameters are the same as those of `route`.
+    """
     choose: Callable[..., PairRoutes] = registry.get("routing", method)
     n_subflows = units.count(subflows, "subflows")
     seed = units.count(seed, "seed", 0)
@@ -122,7 +126,7 @@ def settled(
 
 
 def lanes(fabric: Fabric, flows: Flows, routes: Routes, method: str) -> Ints:
-    """Return the virtual lane that ``method`` uses on each entry of its ``routes``, (E,); 0 where it names none."""
+    """Return the virtual lane that ``method`` uses on each entry of its ``routes``, (E,); all 0 if it has no lanes."""
     rule = registry.info("routing", method).get("lanes")
     if rule is None:
         return np.zeros(routes.link.size, dtype=np.int64)
@@ -130,26 +134,27 @@ def lanes(fabric: Fabric, flows: Flows, routes: Routes, method: str) -> Ints:
 
 
 def deadlock(fabric: Fabric, routes: Routes, lanes: ArrayLike | None = None) -> tuple[int, ...]:
-    """Return a circle of links, each of which may wait for the next and the last for the first; () if there is none.
+    """Find a circle of links in which packets can deadlock, or return () if there is none.
 
-    A buffer stands at the end of each link, one for each virtual lane; a packet in it waits for the buffer of the
-    next link on its route. Without a circle of such waits no packet waits for ever [1]_. A node that forbids transit
-    takes what arrives out of the network (a relay too), so no wait passes it. Leaves out whether traffic fills the
-    buffers of a circle at the same time: routes with a circle can deadlock, but need not.
+    At the end of each link there is one buffer per virtual lane, and a packet in it waits for the buffer of the next
+    link on its route. If no such waits form a circle, no packet waits forever [1]_. A node that forbids transit (a
+    relay, too) takes what arrives out of the network, so waiting does not continue beyond it. Leaves out whether
+    traffic fills all buffers of a circle at the same time: routes with a circle can deadlock, but need not.
 
     Parameters
     ----------
     fabric : Fabric
-        Where.
+        The network.
     routes : Routes
-        All that may be in use at the same time.
+        All routes that may be in use at the same time.
     lanes : (E,) int, optional
-        Virtual lane of each entry of the routes, as `fabriclab.routing.lanes` returns it; one lane unless given.
+        Virtual lane of each entry of the routes, as `fabriclab.routing.lanes` returns them; one lane unless given.
 
     Returns
     -------
     tuple of int
-        Link numbers in the order of waiting; ``fabric.link_name`` has their names.
+        Numbers of the links, each of which may wait for the next and the last for the first; ``fabric.link_name``
+        returns their names.
 
     Raises
     ------
@@ -176,7 +181,8 @@ def deadlock(fabric: Fabric, routes: Routes, lanes: ArrayLike | None = None) -> 
     before = buffer_of_entry[waits.before]
     after = buffer_of_entry[waits.after]
 
-    # Buffers that can reach each other are in one part, so a circle is in a part of two or more: the smallest.
+    # Buffers that can reach each other form one component, so a circle lies in a component of two or more buffers;
+    # the smallest such component is searched.
     part = parts_of(buffers.size, before, after, both_ways=True)
     sizes = np.bincount(part, minlength=1)
     if sizes.max() < 2:
@@ -197,12 +203,15 @@ class _Waits(NamedTuple):
 
 
 def _waits(fabric: Fabric, routes: Routes) -> _Waits:
-    """Return pairs of entries of one row: the first ends where the second begins, and traffic may pass there."""
+    """Return all pairs of entries of a row where the first ends at the node at which the second begins.
+
+    Only nodes that let traffic pass count.
+    """
     row = rows_of(routes.ptr) * fabric.n_nodes
-    starts = row + fabric.source[routes.link]  # (E,) row and node where each entry begins
+    starts = row + fabric.source[routes.link]  # (E,) row, and node where each entry begins
     ends = row + fabric.target[routes.link]  # (E,) and where it ends
 
-    # Entries sorted by where they begin: those that begin where entry e ends are order[low[e] : high[e]].
+    # Entries sorted by where they begin: order[low[e] : high[e]] are those that begin where entry e ends.
     order = np.argsort(starts, kind="stable")
     low = np.searchsorted(starts[order], ends, "left")
     high = np.searchsorted(starts[order], ends, "right")
@@ -211,31 +220,31 @@ def _waits(fabric: Fabric, routes: Routes) -> _Waits:
     return _Waits(np.repeat(np.arange(ends.size), count), order[expand(low, count)])
 
 
-# Illustrative: queues stay short up to the capacity and grow without end above it. At its capacity a link costs a
-# third more than idle, so that the short path wins while it has room. Powers of 6 to 12 change the fullest link by 10%
-# at most.
+# Illustrative: queues stay short up to the capacity and grow without limit above it. At its capacity a link costs a
+# third more than when idle, so the short path wins as long as it has room. Powers of 6 to 12 change the load of the
+# fullest link by at most 10%.
 _STEEP = 8
 _IDLE = 3.0
-# Rounds end below this `Settled.change`, ...
+# Rounds end when `Settled.change` falls below this, ...
 _REST = 0.002
-# ... or when there have been so many.
+# ... or after this many rounds.
 _ROUNDS = 1000
-# Rows that carry less than this part of their flow are left out of the result.
+# Rows that carry less than this fraction of their flow are left out of the result.
 _LEAST_SHARE = 1e-3
 
 
 class Settled(NamedTuple):
-    """Routes with the shares at which load and choice agree, and how well they do.
+    """Routes whose shares fit the load that they cause, and how well they fit.
 
     Parameters
     ----------
     routes : Routes
-        Without the candidates that carry less than a thousandth of their flow.
+        The routes, without candidates that carry less than a thousandth of their flow.
     iterations : int
         Rounds of averaging.
     change : float
-        What the traffic could still gain if each flow took its cheapest candidate, as a part of the load that it meets.
-        [1]
+        What the traffic could still gain if each flow took its cheapest candidate, as a fraction of the load that it
+        meets. [1]
     """
 
     routes: Routes
@@ -244,21 +253,21 @@ class Settled(NamedTuple):
 
 
 def settle(fabric: Fabric, flows: Flows, routes: Routes, cost: str = "global") -> Settled:
-    """Return routes in which each flow is shared out among its rows, until no row is cheaper than one that is used.
+    """Divide each flow among its candidate routes by load, until no candidate is cheaper than one that is used.
 
-    The fluid form of a choice by queues (UGAL, flowlets): a link costs 3 + (load / capacity)^8, with all flows
-    sent at once such that the busiest endpoint sends at its full rate; a row costs the sum over its links of cost times
-    use. In round t shares move towards the cheapest row by a step of 1 / (t + 1). With ``cost="global"`` this is a
-    potential game, so the shares converge. Leaves out time: how old the knowledge of a switch is, and how long flows
-    live.
+    This is the fluid form of a choice by queue lengths (UGAL, flowlets). A link costs 3 + (load / capacity)^8, where
+    all flows are sent at the same time and the busiest endpoint sends at its full rate. A row costs the sum over its
+    links of cost times use. In round t shares move towards the cheapest row by a step of 1 / (t + 1). With
+    ``cost="global"`` this is a potential game, so the shares converge. Leaves out time: how old a switch's knowledge of
+    the load is, and how long flows last.
 
     Parameters
     ----------
     fabric, flows, routes : Fabric, Flows, Routes
         The rows of each flow are its candidates.
     cost : str
-        ``"global"``: the whole row; ``"local"``: its first link between switches, which is all that a switch sees by
-        itself, times the number of links of the row.
+        ``"global"``: cost of the whole row; ``"local"``: cost of its first link between switches, which is all that a
+        switch can see by itself, times the number of links of the row.
 
     References
     ----------
@@ -272,19 +281,17 @@ def settle(fabric: Fabric, flows: Flows, routes: Routes, cost: str = "global") -
     check_within(routes.link, "link", 0, fabric.n_links - 1, hint)
     row = rows_of(routes.ptr)  # (E,) row of each entry
     hops = routes.hops()  # (R,)
-    weight = routes.use  # (E,) of the cost of each link in that of its row
+    weight = routes.use  # (E,) weight of the cost of each link in the cost of its row
     if cost == "local":
         weight = weight * _first_links(fabric, flows, routes, row) * hops[row]
     if not routes.n_rows:
         return Settled(routes, iterations=0, change=0.0)
 
-    size = (flows.size * flows.repeat[flows.group])[
-        routes.flow
-    ]  # (R,) bytes of the flow of each row
+    size = (flows.size * flows.repeat[flows.group])[routes.flow]  # (R,) bytes of each row's flow
     scale = _scale(fabric, flows)  # (L,)
     share = _cheapest(
         hops, routes.flow
-    )  # (R,) at first each flow takes the row with the fewest links
+    )  # (R,) in the beginning each flow takes its row with the fewest links
     change = 0.0
     t = 0
     for t in range(1, _ROUNDS + 1):
@@ -296,7 +303,7 @@ def settle(fabric: Fabric, flows: Flows, routes: Routes, cost: str = "global") -
         paid = np.bincount(row, price, routes.n_rows).astype(np.float64)
         cheapest = _cheapest(paid, routes.flow)
 
-        # The price as a load, in which the steep cost does not drown what is left to gain: its eighth root.
+        # Compare prices as loads (their eighth root), in which the steep cost does not hide what is left to gain.
         met = paid ** (1 / _STEEP)
         now = np.sum(size * share * met)
         least = np.sum(size * cheapest * met)
@@ -305,7 +312,7 @@ def settle(fabric: Fabric, flows: Flows, routes: Routes, cost: str = "global") -
             break
         share += (cheapest - share) / (t + 1)
 
-    # Rows that carry something, with shares that add up to 1 for each flow again.
+    # Keep the rows that carry something, and scale their shares so that they add up to 1 for each flow again.
     used = np.flatnonzero(share > _LEAST_SHARE)
     n_flows = int(routes.flow.max(initial=0)) + 1
     total = np.bincount(routes.flow[used], share[used], n_flows)
@@ -314,10 +321,10 @@ def settle(fabric: Fabric, flows: Flows, routes: Routes, cost: str = "global") -
 
 
 def _cheapest(paid: Floats, flow: NDArray[np.int32]) -> Floats:
-    """Return 1 for the cheapest row of each flow, the first one if several cost the same, and 0 for the others."""
+    """Return 1 for the cheapest row of each flow and 0 for the others; of equally cheap rows the first one counts."""
     low = np.full(int(flow.max()) + 1, np.inf)  # (F,) lowest price of each flow
     np.minimum.at(low, flow, paid)
-    tied = np.flatnonzero(paid <= low[flow] * (1 + 1e-12))  # equal but for rounding
+    tied = np.flatnonzero(paid <= low[flow] * (1 + 1e-12))  # equal except for rounding
     _, first = np.unique(flow[tied], return_index=True)
     is_cheapest = np.zeros(paid.size)
     is_cheapest[tied[first]] = 1.0
@@ -325,8 +332,8 @@ def _cheapest(paid: Floats, flow: NDArray[np.int32]) -> Floats:
 
 
 def _scale(fabric: Fabric, flows: Flows) -> Floats:
-    """Return 1 / capacity of each link (L,), scaled so that the busiest sender offers 1 to its own links."""
-    # Seconds that a sender needs: its bytes, over the capacity of all its links.
+    """Return 1 / capacity of each link, (L,), scaled so that the busiest sender puts a load of 1 on its own links."""
+    # Seconds that a sender needs: its bytes divided by the capacity of all its links.
     sent = np.bincount(flows.source, flows.size * flows.repeat[flows.group], fabric.n_nodes)
     capacity_out = np.bincount(fabric.source, fabric.capacity, fabric.n_nodes)
     busiest = float(np.max(sent / np.maximum(capacity_out, 1.0), initial=0.0))
@@ -338,7 +345,7 @@ def _scale(fabric: Fabric, flows: Flows) -> Floats:
 
 
 def _first_links(fabric: Fabric, flows: Flows, routes: Routes, row: Ints) -> Floats:
-    """Return 1 for the entries that leave the first switch of their row, 0 for the others; ``row`` is that of each."""
+    """Return 1 for entries that leave the first switch of their row, else 0; ``row`` is the row of each entry, (E,)."""
     start = flows.source[routes.flow].astype(np.int64)  # (R,)
     entry_source = fabric.source[routes.link]  # (E,) where each entry begins
 

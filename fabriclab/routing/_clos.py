@@ -1,9 +1,10 @@
-"""Shortest paths, read off the tiers of a folded Clos without a table, else by search; a test keeps both equal.
+"""Shortest paths, computed from the tiers of a folded Clos without a table, otherwise by search; and forwarding tables.
 
 A shortest path in a folded Clos climbs to the lowest tier at which both ends have a common ancestor, then comes down.
-That holds only if every node at a tier reaches every subtree below its component, which is checked first.
+That is true only if every node of a tier reaches every subtree below its component, which is checked first. A test
+compares both methods.
 
-Forwarding tables are the next link of every node towards every rank; routes may follow them.
+A forwarding table has the next link of every node towards every rank; routes can follow it.
 """
 
 from __future__ import annotations
@@ -47,9 +48,10 @@ _FAR = 127  # above every tier, which is an int8
 
 
 class Clos(Paths):
-    """Shortest paths up and down a folded Clos, from the tiers alone.
+    """Shortest paths up and down a folded Clos, computed from its tiers alone.
 
-    A component of tier h is what the switches of tiers 0..h fall into; all of it lies below one common ancestor.
+    The components of tier h are the connected components of the switches of tiers 0..h. Any two switches of one
+    component have a common ancestor of tier h at most.
 
     Parameters
     ----------
@@ -58,7 +60,7 @@ class Clos(Paths):
     comp : (tiers, N) int32
         Component of each switch at each tier, as `_components` returns it.
     up, down : (U,), (D,) int64
-        Links that climb one tier, and links that descend one, all of which work.
+        Working links that climb one tier, and working links that descend one tier.
     """
 
     def __init__(self, fabric: Fabric, comp: NDArray[np.int32], up: Ints, down: Ints) -> None:
@@ -70,8 +72,8 @@ class Clos(Paths):
         self.up = up[np.argsort(fabric.source[up], kind="stable")]
         self.up_ptr = pointer(np.bincount(fabric.source[self.up], minlength=fabric.n_nodes))
 
-        # Links down of one node that lead into the same component (or to the same end) are next to each other:
-        # sorted by key = node * nodes + component below. down_count is the number of links with the same key.
+        # Links down are sorted by key = node * nodes + component below, so that links of one node into the same
+        # component (or to the same end) are next to each other. down_count is the number of links with the same key.
         low = fabric.target[down]
         below = np.where(fabric.transit[low], comp[fabric.tier[low], low], low)  # (D,)
         key = fabric.source[down].astype(np.int64) * fabric.n_nodes + below
@@ -84,7 +86,7 @@ class Clos(Paths):
 
     @classmethod
     def of(cls, fabric: Fabric) -> Clos | None:
-        """Return the shortest paths of a fabric that is a folded Clos, or None."""
+        """Return the shortest paths of a fabric, or None if it is not a folded Clos."""
         live = np.flatnonzero(fabric.capacity > 0)
         rise = fabric.tier[fabric.target[live]].astype(np.int64) - fabric.tier[fabric.source[live]]
         if live.size == 0 or np.any(np.abs(rise) != 1):
@@ -92,7 +94,9 @@ class Clos(Paths):
 
         up = live[rise > 0]
         down = live[rise < 0]
-        works_both_ways = np.array_equal(np.sort(up ^ 1), down)  # links 2 i and 2 i + 1 are a cable
+        works_both_ways = np.array_equal(
+            np.sort(up ^ 1), down
+        )  # links 2 i and 2 i + 1 form a cable
         if not works_both_ways or not np.all(fabric.transit[fabric.target[up]]):
             return None
 
@@ -102,9 +106,9 @@ class Clos(Paths):
     def walk(self, source: Ints, target: Ints) -> NextLinks:
         """Return the function that gives the next links of these pairs.
 
-        For each pair it first finds the links by which its paths leave the source and arrive at the target. Pairs that
-        the tiers do not settle are left to the search, with all others: an end inside the network, paths of equal
-        length over several planes, or two ends at one tier that meet only below it.
+        For each pair it first finds the links by which its paths leave the source and arrive at the target. The tiers
+        do not settle a pair with an end inside the network, with paths of equal length over several planes, or with
+        two ends at one tier that meet only below it. If there is such a pair, all pairs are left to the search.
         """
         fabric = self.fabric
         if fabric.transit[source].any() or fabric.transit[target].any():
@@ -115,10 +119,10 @@ class Clos(Paths):
         arrive = np.full(source.size, -1)  # last link
         tied = np.zeros(
             source.size, dtype=np.bool_
-        )  # two choices of these links turn at the same tier
-        degree = np.diff(self.up_ptr)  # links up of each node
+        )  # whether two choices of these links turn at the same tier
+        degree = np.diff(self.up_ptr)  # number of links up of each node
 
-        # Link i up of each source with link j up of each target; an end has few.
+        # Combine link i up of each source with link j up of each target; an end has few of them.
         for i in range(int(degree[source].max(initial=0))):
             for j in range(int(degree[target].max(initial=0))):
                 pairs = np.flatnonzero((degree[source] > i) & (degree[target] > j))
@@ -145,7 +149,7 @@ class Clos(Paths):
         return partial(self._next_links, source, fabric.source[arrive], table)
 
     def _next_links(self, source: Ints, last: Ints, table: Ints, pair: Ints, node: Ints) -> Links:
-        """Return the links up until the component of the last switch is reached, then the links down to it.
+        """Return the links that lead on: up to the component of the last switch, then down to that switch.
 
         ``last`` is the node before the target. ``table`` has the links up, the links down, the first link of each
         pair, and the last link of each pair.
@@ -153,19 +157,19 @@ class Clos(Paths):
         tier = self.fabric.tier[node]
         last = last[pair]
 
-        # At the source, the first link of the pair; at the last switch, its last link.
+        # At the source take the first link of the pair, at the last switch its last link.
         start = self.links.size + pair
         count = np.ones(node.size, dtype=np.int64)
         start[node == last] += source.size
 
-        # Between them, while the last switch lies in another component: all links up.
+        # Between them take all links up as long as the last switch lies in another component.
         between = (node != last) & (node != source[pair])
         climbs = between & (self.comp[tier, node] != self.comp[tier, last])
         low = node[climbs]
         start[climbs] = self.up_ptr[low]
         count[climbs] = self.up_ptr[low + 1] - self.up_ptr[low]
 
-        # Then all links down into the component of the last switch at the tier below.
+        # Then take all links down into the component of the last switch at the tier below.
         descends = np.flatnonzero(between & ~climbs)
         below = self.comp[tier[descends] - 1, last[descends]]
         at = np.searchsorted(self.down_key, node[descends] * self.fabric.n_nodes + below)
@@ -174,7 +178,7 @@ class Clos(Paths):
         return Links(start, count, table)
 
     def _turn(self, a: NDArray[np.integer], b: NDArray[np.integer]) -> Ints:
-        """Return the lowest tier at which switches ``a`` and ``b`` are in one component; above all tiers if at none."""
+        """Return the lowest tier at which switches ``a`` and ``b`` share a component; `_FAR` if they share none."""
         turn = np.full(a.size, _FAR, dtype=np.int64)
         for h in range(self.comp.shape[0] - 1, -1, -1):  # from the top, so that the lowest stays
             together = (self.comp[h, a] == self.comp[h, b]) & (self.comp[h, a] >= 0)
@@ -185,8 +189,8 @@ class Clos(Paths):
 def _components(fabric: Fabric, up: Ints) -> NDArray[np.int32] | None:
     """Return the component of each transit node among the tiers up to h, (tiers, N); -1 for other nodes and tiers.
 
-    None if some node cannot reach every part of its component from above, or if an end has two links into one
-    component of the highest tier.
+    Returns None if some node cannot reach every component of the tier below it within its own component, or if an end
+    has two links into one component of the highest tier.
     """
     n = fabric.n_nodes
     tier = fabric.tier
@@ -199,7 +203,7 @@ def _components(fabric: Fabric, up: Ints) -> NDArray[np.int32] | None:
         here = np.flatnonzero(transit & (tier == h))
         below = np.flatnonzero(transit & (tier < h))
 
-        # Components of tier h - 1 that each component of tier h has below it: all that its nodes have to reach.
+        # Components of tier h - 1 below each component of tier h: every one of its nodes has to reach them all.
         wanted = np.bincount(distinct_pairs(label[below], comp[h - 1, below])[0], minlength=n)
         # Components of tier h - 1 to which each node of tier h has a link.
         new = links[tier[fabric.target[links]] == h]
@@ -217,7 +221,7 @@ def _components(fabric: Fabric, up: Ints) -> NDArray[np.int32] | None:
 
 
 def shortest_paths(fabric: Fabric) -> Paths:
-    """Return the shortest paths of a fabric, from the tiers where these allow it, else by search."""
+    """Return the shortest paths of a fabric, computed from its tiers if it is a folded Clos, otherwise by search."""
     return cached(fabric, "_ways", lambda f: Clos.of(f) or Tables(f))
 
 
@@ -226,21 +230,24 @@ _BY_TARGET = "; name a method that looks at the target alone, such as d_mod_k"
 
 
 def tables(fabric: Fabric, method: str) -> NDArray[np.int32]:
-    """Return the next link of each node towards each rank, (N, R) int32; -1 where no path leads on.
+    """Compute the forwarding tables of a fabric: the next link of each node towards each rank, (N, R) int32.
+
+    An entry is -1 where no path leads on.
 
     Parameters
     ----------
     fabric : Fabric
-        Where.
+        The network.
     method : str
         A routing whose choice depends on node and target alone, such as ``"d_mod_k"`` or ``"shortest"``.
 
     Raises
     ------
     ValueError
-        If the method sends traffic to one rank by different links of one node, according to where it comes from.
+        If the method uses different links of one node towards the same rank, depending on where the traffic comes
+        from.
     NoPath
-        If the method finds no path where there is one.
+        If the method finds no path although there is one.
     TooLarge
         If the tables do not fit into memory.
     """
@@ -254,11 +261,11 @@ def tables(fabric: Fabric, method: str) -> NDArray[np.int32]:
     search = Tables(fabric)
     table = np.full((n, r), -1, dtype=np.int32)
 
-    # What ranks send first, since a tree has its paths at hand for that; then from where none of it passed.
+    # First enter the routes between ranks, which a tree computes quickly; then those of nodes that none of them passed.
     ranks = fabric.endpoint.astype(np.int64)
     step = max(1, _ROWS // max(1, r))
     for low, nodes in itertools.product(range(0, r, step), (ranks, np.arange(n))):
-        # Pairs of a node and a rank without an entry, which have a path.
+        # Pairs of a node and a rank that have a path but no entry yet.
         i, k = np.nonzero(table[nodes, low : low + step] < 0)
         source = nodes[i]
         rank = low + k
@@ -279,7 +286,7 @@ def _enter(
 ) -> None:
     """Write the links of all rows into a forwarding table; row r leads to ``rank[r]``.
 
-    Refuses a node that would have two links towards one rank, in these rows or with what the table has already.
+    Refuses rows that would give a node two links towards one rank, within these rows or with earlier entries.
     """
     at = fabric.source[rows.link]  # (E,) node of each link
     towards = rank[rows_of(rows.ptr)]  # (E,)
@@ -297,27 +304,27 @@ def _enter(
 
 
 def from_tables(fabric: Fabric, flows: Flows, table: ArrayLike) -> Routes:
-    """Return the routes that forwarding tables give (static routing): no link is avoided, not even a failed one.
+    """Find the routes that follow given forwarding tables (static routing); not even failed links are avoided.
 
     Parameters
     ----------
     fabric : Fabric
-        Where.
+        The network.
     flows : Flows
-        Between endpoints.
+        Flows between endpoints.
     table : (N, R) int
         Next link of each node towards each rank, -1 where there is none, as `tables` returns it.
 
     Raises
     ------
     NoPath
-        If the tables lead nowhere or in a circle; the node is named.
+        If the tables lead nowhere or in a circle; the message names the node.
     ValueError
-        If the table does not fit the fabric, or a flow ends at no rank.
+        If the table does not fit the fabric, or a flow ends at a node that is not a rank.
     """
     given = whole(table, "table", (fabric.n_nodes, fabric.n_ranks), "nodes, ranks")
     rows, ranks = np.nonzero(given >= 0)
-    link = given[rows, ranks]  # one for each entry of the table that is set
+    link = given[rows, ranks]  # one per entry of the table that is set
     is_wrong = (link >= fabric.n_links) | (fabric.source[link % fabric.n_links] != rows)
     if is_wrong.any():
         i = int(np.argmax(is_wrong))
@@ -337,7 +344,7 @@ def from_tables(fabric: Fabric, flows: Flows, table: ArrayLike) -> Routes:
 
 
 class _Static(Paths):
-    """The paths that a forwarding table gives: one link at each node."""
+    """The paths of a forwarding table, which has one link at each node."""
 
     def __init__(self, fabric: Fabric, table: NDArray[np.integer]) -> None:
         self.fabric = fabric
@@ -345,7 +352,7 @@ class _Static(Paths):
         self.table = table
 
     def walk(self, source: Ints, target: Ints) -> NextLinks:
-        """Return the function that gives the next link of these pairs; it counts hops, so each walk needs its own."""
+        """Return the function that gives the next link of these pairs, with a hop count that starts at 0."""
         self.hops = 0
         return partial(self._next_links, self.fabric.rank_of[target])
 
@@ -353,7 +360,7 @@ class _Static(Paths):
         """Return the link of the table at each node, or refuse tables that lead nowhere or in a circle."""
         self.hops += 1
         link = self.table[node, goal[pair]].astype(np.int64)
-        if self.hops > self.fabric.n_nodes:  # more hops than nodes: one of them was passed twice
+        if self.hops > self.fabric.n_nodes:  # more hops than nodes: some node was passed twice
             raise self._lost("goes in a circle through", goal[pair[0]], node[0])
         ends = np.flatnonzero(link < 0)
         if ends.size:

@@ -1,4 +1,4 @@
-"""Dimension order: along x until it agrees with that of the target, then along y, and so on."""
+"""Dimension-order routing: along x until the x of the target is reached, then along y, and so on."""
 
 from typing import NamedTuple
 
@@ -10,30 +10,30 @@ from fabriclab.routing.shortest import Links, PairRoutes, Paths, Seed, follow
 
 
 class RankGrid(NamedTuple):
-    """Links of a grid: arrays with an entry for each link of the fabric, (L,)."""
+    """Dimension and direction of the links of a grid: arrays with one entry per link of the fabric, (L,)."""
 
-    dimension: Ints  # along which the link leads; -1 for links of hosts
-    down: Flags  # whether it counts the coordinate down
-    wraps: Flags  # whether it closes a ring
+    dimension: Ints  # dimension along which the link leads; -1 for links of hosts
+    down: Flags  # whether the link leads towards lower coordinates
+    wraps: Flags  # whether the link closes a ring
 
 
 def _datelines(fabric: Fabric, flows: Flows, routes: Routes) -> Ints:
-    """Return the virtual lane of each entry (E,): 1 from the link that closes a ring on, to the end of its dimension.
+    """Return the virtual lane of each entry, (E,): 1 from the link that closes a ring to the end of that dimension.
 
-    So no ring is whole on lane 0, and no path goes all the way round on lane 1.
+    So no ring is complete on lane 0, and on lane 1 no path goes all around a ring.
     """
     grid = _grid(fabric)
     dimension = grid.dimension[routes.link]  # (E,)
     wraps = grid.wraps[routes.link]  # (E,)
     row = rows_of(routes.ptr)  # (E,)
 
-    # A stretch is what a row crosses in one dimension. Lane = ring closures since the stretch began.
+    # A stretch is the part of a row in one dimension. Lane = number of closing links since the stretch began.
     new_row = np.diff(row, prepend=-1) != 0
     new_dimension = np.diff(dimension, prepend=-2) != 0
     begins = np.flatnonzero(new_row | new_dimension)
     length = np.diff(np.append(begins, row.size))
     closures = np.cumsum(wraps)
-    closures_before: Ints = (closures - wraps)[begins]  # of each stretch
+    closures_before: Ints = (closures - wraps)[begins]  # before each stretch
     return closures - np.repeat(closures_before, length)
 
 
@@ -41,12 +41,13 @@ def _datelines(fabric: Fabric, flows: Flows, routes: Routes) -> Ints:
 def by_dimension(
     fabric: Fabric, paths: Paths, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
 ) -> PairRoutes:
-    """Return for each pair the shortest path that takes the lowest dimension first; ``seed`` has no effect.
+    """Take for each pair the shortest path that finishes one dimension before the next, lowest dimension first.
 
-    For torus, mesh, hypercube and HyperX. Half way round a ring both directions are equally short, and the one that
-    counts up is taken, as by the engine ``dor`` of OpenSM where each switch has its ports in that order. A mesh needs
-    one virtual lane, a torus a second one behind a dateline in each ring [1]_. Where links have failed, the order
-    holds among the shortest paths that are left, and `fabriclab.routing.deadlock` says whether the lanes still do.
+    For torus, mesh, hypercube and HyperX. If the target is half a ring away, both directions are equally short, and the
+    path takes the direction of rising coordinates, as OpenSM's engine ``dor`` does if every switch has its ports in
+    that order. A mesh needs one virtual lane; a torus needs a second one behind a dateline in each ring [1]_. Where
+    links have failed, the order applies to the shortest paths that are left, and `fabriclab.routing.deadlock` tells
+    whether the lanes still suffice. ``seed`` has no effect.
 
     References
     ----------
@@ -58,7 +59,7 @@ def by_dimension(
     key = (2 * grid.dimension + grid.down) * fabric.n_links + np.arange(fabric.n_links)  # (L,)
 
     def pick(row: Ints, node: Ints, links: Links) -> Ints:
-        """Return the index of the link with the least key among the links of each row."""
+        """Return the index of the link with the smallest key among the links of each row."""
         begins = pointer(links.count)[:-1]
         keys = key[links.all()]
         least = np.repeat(np.minimum.reduceat(keys, begins), links.count)
@@ -68,7 +69,7 @@ def by_dimension(
 
 
 def _grid(fabric: Fabric) -> RankGrid:
-    """Return the dimension and direction of each link, read off the coordinates; refuse a fabric that is no grid."""
+    """Return the dimension and direction of each link from the coordinates; refuse a fabric that is not a grid."""
     transit = fabric.transit
     inner = np.flatnonzero(transit[fabric.source] & transit[fabric.target])  # (I,) links
     start = fabric.source[inner].astype(np.int64)
@@ -81,7 +82,7 @@ def _grid(fabric: Fabric) -> RankGrid:
     by = step[np.arange(inner.size), dimension]  # (I,) by how much the coordinate changes
     size = fabric.coord[transit].max(axis=0, initial=0) + 1  # (dimensions,)
 
-    # A dimension is meshed if each node has a link to all others along it (HyperX). Parallel links count once.
+    # A dimension is fully meshed if each node has a link to all others along it (HyperX). Parallel links count once.
     pairs = np.unique(start * fabric.n_nodes + end, return_index=True)[1]
     links_along = np.bincount(dimension[pairs], minlength=size.size)
     meshed = links_along == np.count_nonzero(transit) * (size - 1)
@@ -102,6 +103,6 @@ def _grid(fabric: Fabric) -> RankGrid:
         wraps=np.zeros(fabric.n_links, np.bool_),
     )
     grid.dimension[inner] = dimension
-    grid.down[inner] = (by < 0) != closes_ring  # a link that closes a ring counts on the other way
+    grid.down[inner] = (by < 0) != closes_ring  # closing links: the reverse
     grid.wraps[inner] = closes_ring
     return grid

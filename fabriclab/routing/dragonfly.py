@@ -1,9 +1,10 @@
-"""Dragonfly: the direct path between groups, a detour over any other group (Valiant), and the choice between both.
+"""Dragonfly routing: minimal routes, non-minimal (Valiant) routes through a third group, and UGAL, which chooses.
 
-A direct path is at most one local link, one global link, one local link, as in the papers: a path over two global
-links that happens to be as short is not used. Where two switches of a group have no working cable between them (a
-failure, or the leaves of a dragonfly+), the path goes over those that have one to both. Where no direct path is left,
-the detour is taken, over the groups that still lead on; pairs that would need a longer path are refused.
+The code calls a minimal route a direct path and a Valiant route a detour. A direct path has at most one local link, one
+global link and one local link, as in the papers; a path over two global links that happens to be as short is not used.
+Where two switches of a group have no working cable between them (a failure, or the leaves of a dragonfly+), the path
+goes over switches that have a cable to both. If no direct path is left, the detour is taken, over the groups that still
+lead on; pairs that would need an even longer path are refused.
 """
 
 from typing import NamedTuple, Self
@@ -30,10 +31,10 @@ from fabriclab.routing.shortest import LinkParts, PairRoutes, Paths, Seed, cache
 
 
 def lanes(fabric: Fabric, flows: Flows, routes: Routes) -> Ints:
-    """Return the virtual lane of each entry (E,): the number of global links before it on the path.
+    """Return the virtual lane of each entry, (E,): the number of global links before it on the path.
 
-    So on each lane local links lead to global ones only, and those to the next lane: no circle can close while no
-    path takes two local links in a group. Where one does, ask `fabriclab.routing.deadlock`.
+    So on each lane local links lead to global links only, and these lead to the next lane: packets cannot deadlock as
+    long as no path takes two local links in a group. If one does, check with `fabriclab.routing.deadlock`.
     """
     group = fabric.coordinate("group")
     here = group[fabric.source[routes.link]]  # (E,) group where each link begins
@@ -42,7 +43,7 @@ def lanes(fabric: Fabric, flows: Flows, routes: Routes) -> Ints:
     first = group[flows.source[routes.flow]][row]  # (E,) group of the source of each row
     last = group[flows.target[routes.flow]][row]
 
-    # A row is direct if one of its links leads from the first group to the last.
+    # A row is a direct path if one of its links leads from its first group to its last group.
     is_direct = np.bincount(row, (here == first) & (ahead == last), routes.n_rows)[row] > 0
     lane = np.ones(row.size, dtype=np.int64)
     lane[(here == last) & ~is_direct] = 2
@@ -54,10 +55,10 @@ def lanes(fabric: Fabric, flows: Flows, routes: Routes) -> Ints:
 def minimal(
     fabric: Fabric, paths: Paths, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
 ) -> PairRoutes:
-    """Return the direct path of each pair: to a switch with a cable to the target's group, across, to the target.
+    """Take the minimal route: to a switch with a cable to the target's group, over that cable, and to the target.
 
-    If the switch of the source has such a cable itself, that is taken. Several cables share the traffic equally, so
-    the row is a spray; ``seed`` has no effect.
+    If the source's own switch has such a cable, that one is taken. Several cables share the traffic equally, so the row
+    is a spray; ``seed`` has no effect.
     """
     return _GroupLinks.of(fabric).rows(source, target, detours=[False] * subflows)
 
@@ -66,9 +67,9 @@ def minimal(
 def valiant(
     fabric: Fabric, paths: Paths, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
 ) -> PairRoutes:
-    """Return the detour of each pair over all groups but its own two, in equal parts, as if each packet drew one.
+    """Take non-minimal (Valiant) routes: over all third groups in equal parts, as if each packet drew one at random.
 
-    Within a group, and where there are only two groups, the path is the direct one. ``seed`` has no effect.
+    Within a group, and if there are only two groups, the route is the minimal one. ``seed`` has no effect.
 
     References
     ----------
@@ -82,15 +83,15 @@ def valiant(
 def ugal(
     fabric: Fabric, paths: Paths, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
 ) -> PairRoutes:
-    """Return the direct path and the detour of each pair as candidates.
+    """Choose by load between the minimal route and the Valiant route of each pair (UGAL).
 
-    The choice of "ugal_l" sees only the first link between switches, that of "ugal_g" all links of both.
+    "ugal_l" sees only the load of the first link between switches, "ugal_g" the load of all links of both candidates.
     """
     return _GroupLinks.of(fabric).rows(source, target, [False, True] * subflows)
 
 
 class _Front(NamedTuple):
-    """Traffic on its way, an entry for each row and switch: which part of the row is at the switch."""
+    """Traffic in transit: one entry per row and switch, with the part of the row that is at that switch."""
 
     row: Ints
     at: Ints
@@ -98,14 +99,14 @@ class _Front(NamedTuple):
 
 
 class _Gateways(NamedTuple):
-    """Cables out of a group, an entry for each wanted crossing and each cable that serves it."""
+    """Cables out of a group: one entry for each wanted crossing and each cable that serves it."""
 
     crossing: Ints
     link: Ints
 
 
 class _Sorted(NamedTuple):
-    """Links sorted by a key, to find all links of a key by bisection."""
+    """Links sorted by a key, so that all links with one key can be found by bisection."""
 
     link: Ints
     key: Ints
@@ -117,7 +118,7 @@ class _Sorted(NamedTuple):
         return cls(links[order], key[order])
 
     def find(self, wanted: Ints) -> tuple[Ints, Ints]:
-        """Return where the links of each wanted key begin, and how many there are."""
+        """Return where the links with each wanted key begin, and how many there are."""
         begin = np.searchsorted(self.key, wanted, "left")
         return begin, np.searchsorted(self.key, wanted, "right") - begin
 
@@ -161,11 +162,11 @@ class _GroupLinks:
         # (groups, places, places) 1 where two switches of a group are the same or joined by a working link.
         joined = np.tile(np.eye(most, dtype=np.float32), (self.n_groups, 1, 1))
         joined[group[start], self.place[start], self.place[fabric.target[local]]] = 1
-        # Whether two switches of a group are at most two working links apart: the square of that matrix.
+        # Whether two switches of a group are at most two working links apart: where the matrix squared is above 0.
         self.near = joined @ joined > 0
 
     def _places(self) -> tuple[Ints, int]:
-        """Return the place of each switch in its group (N,), 0 for other nodes; and the most switches of a group."""
+        """Return the place of each switch in its group, (N,), 0 for other nodes; and the size of the largest group."""
         switch = np.flatnonzero(self.fabric.transit)
         switch = switch[
             np.argsort(self.group[switch], kind="stable")
@@ -177,7 +178,7 @@ class _GroupLinks:
 
     @classmethod
     def of(cls, fabric: Fabric) -> Self:
-        """Return the local and global links of a fabric, or refuse one that has no groups."""
+        """Return the local and global links of a fabric, or refuse a fabric that has no groups."""
         if "group" not in fabric.coord_names or "router" not in fabric.coord_names:
             raise ValueError(
                 f"this routing needs groups of routers (dragonfly), got {fabric.family!r}; use ecmp"
@@ -185,9 +186,9 @@ class _GroupLinks:
         return cached(fabric, "_dragonfly", cls)
 
     def rows(self, source: Ints, target: Ints, detours: list[bool]) -> PairRoutes:
-        """Return for each pair one row per entry of ``detours``: by a detour where True, else by the direct path.
+        """Return for each pair one row per entry of ``detours``: a detour where True, else the direct path.
 
-        What lies between two switches is the same for all their hosts, so it is computed once for each such pair.
+        The route between two switches is the same for all their hosts, so it is computed once per pair of switches.
         """
         n_pairs = source.size
         first_switch, up = self._access_switch(source)
@@ -204,8 +205,8 @@ class _GroupLinks:
         pair = np.repeat(np.arange(n_pairs), n_kinds)  # (rows,)
         core_row = (same[:, None] * n_kinds + np.arange(n_kinds)).ravel()  # (rows,)
 
-        # A row is the link of a host up, the row between switches, and the link down. They are taken from a list of
-        # links that has all rows between switches, then the links up of all pairs, then those down.
+        # A row consists of a host's link up, a row between switches, and a link down. They are taken from a list that
+        # has the links of all rows between switches, then the links up of all pairs, then the links down.
         all_links = np.concatenate([core.link, up, down])
         all_uses = np.append(core.use, np.ones(2 * n_pairs))
         ups = core.link.size  # where the links up begin
@@ -222,7 +223,7 @@ class _GroupLinks:
         return PairRoutes(ptr, all_links[entries], all_uses[entries], SPRAY)
 
     def _access_switch(self, end: Ints) -> tuple[Ints, Ints]:
-        """Return the switch of each end, and the link from the end to it, -1 where the end is a switch itself."""
+        """Return the switch of each end, and the link from the end to its switch; -1 if the end is a switch itself."""
         fabric = self.fabric
         ptr, order = fabric.out
         first_link = order[np.minimum(ptr[end], order.size - 1)]
@@ -231,7 +232,7 @@ class _GroupLinks:
         return switch.astype(np.int64), link
 
     def _between_switches(self, start: Ints, goal: Ints, detours: list[bool]) -> PairRoutes:
-        """Return the rows between switches, for pairs of switches of which each occurs once."""
+        """Return the rows between pairs of switches, each of which occurs once."""
         n_pairs = start.size
         pair = np.repeat(np.arange(n_pairs), len(detours))  # (rows,)
         start = start[pair]
@@ -239,7 +240,7 @@ class _GroupLinks:
         own = self.group[start]  # (rows,) group
         last = self.group[goal]
 
-        # Groups that a row may take its detour over: joined to its own and to the last one. (rows, groups)
+        # Groups through which a detour may go: joined to the row's first group and to its last. (rows, groups)
         is_direct = self._has_direct_path(start, goal)
         is_detour = np.tile(np.array(detours), n_pairs) | ~is_direct
         wants_detour = is_detour & (own != last)
@@ -249,15 +250,15 @@ class _GroupLinks:
             f"routes of {n_pairs} pairs of switches over {self.n_groups} groups",
             "route fewer flows",
         )
-        row, group = np.nonzero(over)  # one entry for each crossing into a group of a detour
+        row, group = np.nonzero(over)  # one entry per crossing into a group of a detour
         gateways = self._gateways(start[row], goal[row], group)
         used = np.bincount(
             row[distinct(gateways.crossing)], minlength=pair.size
-        )  # (rows,) groups that lead on
+        )  # (rows,) number of groups that lead on
         more = ", or has more links than this routing takes (then route by ecmp)"
         check_paths(self.fabric, ~is_direct & (used == 0), start, goal, more)
 
-        # Detours cross into their groups, in equal parts; the other rows wait at their first switch.
+        # Detours cross into their groups in equal parts; the other rows stay at their first switch for now.
         loads: list[LinkParts] = []
         equal_part = 1 / np.maximum(used, 1)[row]
         far = self._cross(_Front(row, start[row], equal_part), gateways, loads)
@@ -268,7 +269,7 @@ class _GroupLinks:
             part=np.append(np.ones(stay.size), far.part),
         )
 
-        # All parts cross into the last group, unless they are there already, and go to the last switch.
+        # All parts cross into the last group, unless they are there already, and go on to the last switch.
         arrived = self.group[front.at] == last[front.row]
         gateways = self._gateways(front.at, goal[front.row], last[front.row])
         crossed = self._cross(front, gateways, loads)
@@ -281,7 +282,7 @@ class _GroupLinks:
         return self._merged(loads, pair.size)
 
     def _merged(self, loads: list[LinkParts], n_rows: int) -> PairRoutes:
-        """Return all loads as rows; parts of a row on the same link are added."""
+        """Combine all loads into rows; parts of a row on the same link are added."""
         parts = LinkParts.join(loads)
         key, same = np.unique(parts.row * self.fabric.n_links + parts.link, return_inverse=True)
         row, link = np.divmod(key, self.fabric.n_links)
@@ -289,7 +290,7 @@ class _GroupLinks:
         return PairRoutes(pointer(np.bincount(row, minlength=n_rows)), link, use, SPRAY)
 
     def _has_direct_path(self, at: Ints, to: Ints) -> Flags:
-        """Return whether a direct path leads from each switch to another."""
+        """Return whether a direct path leads from each switch ``at`` to its switch ``to``."""
         key, back = np.unique(at * self.fabric.n_nodes + to, return_inverse=True)
         at, to = np.divmod(key, self.fabric.n_nodes)
         same_group = self.group[at] == self.group[to]
@@ -307,8 +308,9 @@ class _GroupLinks:
     def _gateways(self, at: Ints, to: Ints, group: Ints) -> _Gateways:
         """Return the cables from the group of ``at`` to another group from which a direct path leads on to ``to``.
 
-        They are those of the switch ``at`` itself, or if none of those will do, those of others in its group. So no
-        part takes two local links in a group that it passes. Where ``at`` is in the group already there are none.
+        Only if the switch ``at`` itself has no suitable cable do cables of other switches in its group count. So no
+        part takes two local links in a group that it only passes through. There are none if ``at`` is in the group
+        already.
         """
         found = []
         rest = np.flatnonzero(self.group[at] != group)  # crossings without a cable so far
@@ -317,7 +319,7 @@ class _GroupLinks:
             link = links.link[expand(begin, count)]
             crossing = np.repeat(rest, count)
 
-            # The switch must be near the cable, and the far end of the cable must lead on.
+            # The switch must be near the cable, and a direct path must lead on from the far end.
             serves = self._near(at[crossing], self.fabric.source[link])
             far_end = self.fabric.target[link[serves]].astype(np.int64)
             serves[serves] = self._has_direct_path(far_end, to[crossing[serves]])
@@ -330,7 +332,7 @@ class _GroupLinks:
         return _Gateways(crossing, link)
 
     def _cross(self, front: _Front, gateways: _Gateways, loads: list[LinkParts]) -> _Front:
-        """Return the parts that have gateways at the far ends of them, and add their loads; gateways share equally."""
+        """Move all parts that have gateways to the far ends of these, in equal parts, and add the loads."""
         crossing = gateways.crossing  # entry of the front
         gateways_each = np.bincount(crossing)[crossing]
         leaving = _Front(
@@ -342,11 +344,11 @@ class _GroupLinks:
         return _Front(leaving.row, far_end, leaving.part)
 
     def _walk(self, front: _Front, to: Ints, loads: list[LinkParts]) -> None:
-        """Add the loads of all parts that go to another switch of their group: by the cable, or over third switches."""
+        """Add the loads of all parts that go to another switch of their group, directly or over third switches."""
         n = self.fabric.n_nodes
         moving = np.flatnonzero(front.at != to)
 
-        # By the first cable between the two switches, where there is one.
+        # Take the first cable between the two switches, if there is one.
         begin, count = self.local.find(front.at[moving] * n + to[moving])
         has_cable = count > 0
         direct = moving[has_cable]
@@ -354,7 +356,7 @@ class _GroupLinks:
             LinkParts(front.row[direct], self.local.link[begin[has_cable]], front.part[direct])
         )
 
-        # Else over all switches to which the one has a cable, and which have one to the other, in equal parts.
+        # Otherwise go in equal parts over all switches that have a cable to both.
         far = moving[~has_cable]
         begin, count = self.local_from.find(front.at[far])
         first_link = self.local.link[expand(begin, count)]

@@ -1,4 +1,4 @@
-"""Shortest paths chosen by a hash of the flow (equal-cost multi-path), by link number, or by load; odds of a hash."""
+"""Shortest paths selected by a hash of the flow (ECMP), by link number, or by load; and the odds of hash collisions."""
 
 import numpy as np
 
@@ -8,17 +8,17 @@ from fabriclab.registry import register
 from fabriclab.routing.shortest import Links, PairRoutes, Paths, Seed, first, follow, hashed
 
 _PATHS = 8  # illustrative: paths that a switch compares for one target
-_SUMS = 4096  # flows on all cables together, above which none of the Poisson probabilities counts
+_SUMS = 4096  # flows on all cables together; Poisson probabilities of more are negligible
 
 
 @register("routing", "ecmp", minimal=True)
 def ecmp(
     fabric: Fabric, paths: Paths, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
 ) -> PairRoutes:
-    """Return ``subflows`` paths per pair, each chosen link by link by a hash.
+    """Select ``subflows`` shortest paths per pair, link by link, by a hash (equal-cost multi-path).
 
-    The hash takes the ends, the number of the subflow and the node that asks, as a switch hashes the header with a
-    seed of its own. Links of equal cost are equally likely, whatever their capacity.
+    The hash covers both ends, the number of the subflow and the node that selects, as a switch hashes the header with
+    a seed of its own. Links of equal cost are equally likely, whatever their capacity.
 
     References
     ----------
@@ -26,7 +26,7 @@ def ecmp(
     """
 
     def pick(row: Ints, node: Ints, links: Links) -> Ints:
-        """Return the hash of each row at its node, modulo the number of links."""
+        """Return the hash of each row at its node modulo the number of links."""
         pair = row // subflows
         subflow = row % subflows
         own_seed = seed if isinstance(seed, int) else seed[pair]
@@ -40,9 +40,9 @@ def ecmp(
 def shortest(
     fabric: Fabric, paths: Paths, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
 ) -> PairRoutes:
-    """Return for each pair the shortest path that takes the lowest link number at every node.
+    """Take for each pair the shortest path with the lowest link number at every node.
 
-    So all targets of a tree climb to the same switch; ``seed`` has no effect.
+    So in a tree all paths climb to the same top switch; ``seed`` has no effect.
     """
     return follow(fabric, paths, source, target, subflows, first)
 
@@ -51,11 +51,11 @@ def shortest(
 def adaptive(
     fabric: Fabric, paths: Paths, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
 ) -> PairRoutes:
-    """Return 8 shortest paths of each pair, or ``subflows`` if more, drawn by a hash, as candidates for its flowlets.
+    """Divide each flow by load among 8 shortest paths, or ``subflows`` if more, which a hash selects.
 
-    Flowlets are bursts of a flow, so far apart that none overtakes another. Each takes the path that is least
-    loaded [1]_, so in the long run the flow is shared out among the paths. Leaves out how long a switch needs to
-    learn of a load.
+    A flow consists of flowlets: bursts so far apart that none overtakes another. Each flowlet takes the least loaded
+    path [1]_, so in the long run the flow is divided among its paths. Leaves out how long a switch needs to learn of a
+    load.
 
     References
     ----------
@@ -67,21 +67,22 @@ def adaptive(
 
 
 def expected_fullest(flows: int, cables: int) -> float:
-    """Return the mean number of flows on the fullest of equal cables, if each flow is hashed to a cable by itself.
+    """Return the expected number of flows on the fullest of several equal cables, if each flow is hashed independently.
 
-    P(no cable carries more than k) = n! / m^n times the coefficient of x^n in (sum of x^i / i! for i <= k)^m, for n
-    flows and m cables: that counts all ways to deal out n labelled flows, k at most to each. Both factors are scaled
-    as Poisson probabilities, so that nothing overflows. The mean is the sum of P(some cable carries more than k).
+    For n flows and m cables, P(no cable carries more than k) = n! / m^n times the coefficient of x^n in
+    (sum of x^i / i! for i <= k)^m. It counts all ways to distribute n labelled flows with at most k on each cable. Both
+    factors are scaled as Poisson probabilities, so that nothing overflows. The mean is the sum over k of
+    P(some cable carries more than k).
 
     Parameters
     ----------
     flows, cables : int
-        1..1,024 and 1..1,024.
+        Number of flows and of cables. 1..1,024 each
 
     Returns
     -------
     float
-        Flows, >= flows / cables.
+        Mean number of flows, >= flows / cables.
 
     Examples
     --------
@@ -94,7 +95,7 @@ def expected_fullest(flows: int, cables: int) -> float:
     log_factorial = np.append(0.0, np.cumsum(np.log(number[1:])))
 
     def poisson(mean: float) -> Floats:
-        """Return the probabilities of 0..n flows for a mean number, e^-mean mean^i / i!, (n + 1,)."""
+        """Return the Poisson probabilities of 0..n flows, e^-mean mean^i / i!, (n + 1,)."""
         return np.asarray(np.exp(number * np.log(mean) - mean - log_factorial))
 
     one_cable = poisson(n / m)

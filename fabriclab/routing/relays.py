@@ -1,4 +1,4 @@
-"""Relays: a GPU of the source's or the target's server passes traffic on over NVLink, so that it stays on one rail."""
+"""Relays: a GPU in the sender's or receiver's server passes traffic on over NVLink, so that it stays on one rail."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +13,11 @@ from fabriclab.routing.shortest import PairRoutes, Paths, Seed
 def pxn(
     fabric: Fabric, paths: Paths, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
 ) -> PairRoutes:
-    """Return paths over a relay: the GPU of the sender's server on the rail of the target, then along that rail.
+    """Send over NVLink to the GPU of the sender's server on the target's rail, and from this relay along that rail.
 
-    Within a server, and on one rail, the path is direct. Both legs are shortest paths by hash, as in ``ecmp``.
-    A relay takes a copy into its memory and sends it on; both legs are assumed to run at one rate, and the time of
-    the copy is left out.
+    Within a server, and between GPUs on the same rail, the path is direct. Both legs are shortest paths that a hash
+    selects, as in ``ecmp``. A relay copies the data into its memory and sends it on. Both legs are assumed to run at
+    the same rate, and the time of the copy is left out.
 
     References
     ----------
@@ -30,9 +30,9 @@ def pxn(
 def rail_aligned(
     fabric: Fabric, paths: Paths, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
 ) -> PairRoutes:
-    """Return paths along the sender's rail to the target's server, then over NVLink from the GPU on that rail.
+    """Send along the sender's rail to a GPU of the target's server, and from this relay over NVLink to the target.
 
-    The mirror image of ``pxn``, with the same limits: the relay stands in the target's server.
+    The mirror image of ``pxn``, with the same limits: here the relay is in the target's server.
     """
     return _two_legs(fabric, paths, source, target, subflows, seed, at_source=False)
 
@@ -46,9 +46,9 @@ def _two_legs(
     seed: Seed,
     at_source: bool,
 ) -> PairRoutes:
-    """Return paths of two legs: from the source to a relay, and from there to the target.
+    """Return paths with two legs: from the source to a relay, and from there to the target.
 
-    The relay stands in the server of the source if ``at_source``, else in that of the target.
+    The relay is in the server of the source if ``at_source``, else in the server of the target.
     """
     source_rank = fabric.rank_of[source]  # (pairs,)
     target_rank = fabric.rank_of[target]
@@ -60,7 +60,7 @@ def _two_legs(
             f"a relay serves flows between ranks, and {fabric.name(int(node))} is none; take ecmp"
         )
 
-    # The relay is in the server of one end, on the rail of the other; a pair without one "relays" at its own end.
+    # The relay is in the server of one end and on the rail of the other; a direct pair "relays" at its own end.
     if at_source:
         home, other = source_rank, target_rank
     else:
@@ -71,7 +71,7 @@ def _two_legs(
     relay_rank = _relay_ranks(fabric, home, other, direct)
     relay = np.where(direct, fabric.endpoint[home], fabric.endpoint[relay_rank])
 
-    # All first legs, then all second ones; a direct pair has one leg without length, which needs no path.
+    # All first legs, then all second legs. A direct pair has one leg of length 0, which needs no path.
     start = np.concatenate([source, relay])
     end = np.concatenate([relay, target])
     legs = np.flatnonzero(start != end)
@@ -86,7 +86,7 @@ def _two_legs(
     length = np.zeros((start.size, subflows), dtype=np.int64)
     length[legs] = np.diff(found.ptr).reshape(-1, subflows)
 
-    # A row is a pair and a subflow: the entries of its first leg, then those of its second.
+    # A row belongs to a pair and a subflow: the entries of its first leg, then those of its second leg.
     first = first.reshape(2, -1).T  # (rows, 2)
     length = length.reshape(2, -1).T
     entries = expand(first.ravel(), length.ravel())
@@ -98,9 +98,9 @@ def _two_legs(
 def _check_inside(
     fabric: Fabric, found: PairRoutes, start: Ints, leg: Ints, at_source: bool
 ) -> None:
-    """Refuse relays whose leg within the server, the first or the second, leaves it.
+    """Refuse relays if the leg that should stay within a server (the first or the second) leaves it.
 
-    ``start`` has the node where each leg begins, first legs before second ones; ``leg`` is the leg of each entry.
+    ``start`` has the node where each leg begins, first legs before second legs; ``leg`` is the leg of each entry.
     """
     server: NDArray[np.integer]  # (N,)
     if "server" in fabric.coord_names:
@@ -121,12 +121,12 @@ def _check_inside(
 
 
 def _relay_ranks(fabric: Fabric, home: Ints, other: Ints, direct: Flags) -> Ints:
-    """Return for each pair the rank in the server of ``home`` on the rail of ``other``.
+    """Return for each pair the rank that is in the server of ``home`` and on the rail of ``other``.
 
-    Where several ranks of a server are on that rail, it has the same place among them as ``other`` has in its server.
-    Pairs that are ``direct`` need none.
+    If several ranks of a server are on that rail, the relay has the same position among them as ``other`` has in its
+    own server. ``direct`` pairs need no relay.
     """
-    # Ranks sorted by key = server * rails + rail; those of one server and rail are next to each other.
+    # Ranks sorted by key = server * rails + rail, so that ranks of one server and rail are next to each other.
     rail = fabric.rail.astype(np.int64)
     n_rails = rail.max(initial=0) + 1
     key = fabric.server * n_rails + rail  # (R,)
@@ -134,7 +134,7 @@ def _relay_ranks(fabric: Fabric, home: Ints, other: Ints, direct: Flags) -> Ints
     sorted_key = key[order]
     place = np.empty(
         key.size, dtype=np.int64
-    )  # (R,) of each rank among those of its server and rail
+    )  # (R,) position of each rank among those of its server and rail
     place[order] = np.arange(key.size) - np.searchsorted(sorted_key, key)[order]
 
     wanted = key[other] + (fabric.server[home] - fabric.server[other]) * n_rails

@@ -1,9 +1,9 @@
-"""Tools for routing methods: the links that lead on from a node, following them, and each pair of nodes once.
+"""Tools for routing methods: find the links that lead on from a node, follow them, and route each pair of nodes once.
 
 A method gets the shortest paths of a fabric as a function from pairs and nodes to the links that lead on
-(`NextLinks`), and chooses among these links (`Pick`); `follow` turns the choices into paths. Here shortest paths come
-from a breadth-first search over any graph, one bit for each goal; `fabriclab.routing._clos` reads them off the tiers of
-a tree.
+(`NextLinks`), and chooses among these links (`Pick`); `follow` turns the choices into paths. In this module shortest
+paths come from a breadth-first search over any graph, with one bit for each goal; `fabriclab.routing._clos` computes
+them from the tiers of a tree.
 """
 
 from collections.abc import Callable, Iterator
@@ -45,14 +45,14 @@ class Copies(NamedTuple):
 
 @dataclass(frozen=True)
 class Links:
-    """Links to choose from, for each k: ``table[start[k] : start[k] + count[k]]``, by rising number."""
+    """Links to choose from: for each k the links ``table[start[k] : start[k] + count[k]]``, by rising number."""
 
     start: Ints
     count: Ints
     table: Ints
 
     def all(self) -> Ints:
-        """Return the links of all k as one array."""
+        """Return the links of all k in one array."""
         return self.table[expand(self.start, self.count)]
 
 
@@ -66,7 +66,7 @@ class PairRoutes(NamedTuple):
 
 
 class LinkParts(NamedTuple):
-    """Parts of rows on links, an entry for each row and link."""
+    """Parts of rows on links: one entry for each row and link."""
 
     row: Ints
     link: Ints
@@ -74,7 +74,7 @@ class LinkParts(NamedTuple):
 
     @classmethod
     def join(cls, several: "list[LinkParts]") -> "LinkParts":
-        """Return all entries of several together."""
+        """Return the entries of several in one."""
         empty = cls(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
         several = [empty, *several]
         return cls(
@@ -84,42 +84,42 @@ class LinkParts(NamedTuple):
         )
 
 
-# (pair, node) -> the links on shortest paths of pair[k] that lead on from node[k], for each k.
+# (pair, node) -> for each k the links that lead on from node[k] on the shortest paths of pair[k].
 NextLinks = Callable[[Ints, Ints], Links]
 
 
 class Paths(Protocol):
-    """Shortest paths of a fabric, for pairs of nodes that are asked for in batches."""
+    """Shortest paths of a fabric, for pairs of nodes in batches."""
 
     # The fabric, or copies of it: link and node numbers are taken modulo those of the fabric.
     graph: Fabric | Copies
 
     def batches(self, source: Ints, target: Ints) -> list[Ints]:
-        """Return the numbers of the pairs in batches that fit into memory: one batch where no table is needed."""
+        """Return the numbers of the pairs in batches that fit into memory; one batch if no table is needed."""
         return [np.arange(source.size)] if source.size else []
 
     def walk(self, source: Ints, target: Ints) -> NextLinks:
         """Return the function that gives the next links of these pairs."""
 
 
-# The choice of a method: (row, node, links) -> index among the links of each k. Row r belongs to pair r // subflows;
-# nodes are those of the fabric, links may be those of a copy.
+# The choice of a method: (row, node, links) -> for each k an index among its links. Row r belongs to pair
+# r // subflows. Nodes have their numbers in the fabric, links may have their numbers in a copy.
 Pick = Callable[[Ints, Ints, Links], NDArray[np.integer]]
 
 
 def follow(
     fabric: Fabric, paths: Paths, source: Ints, target: Ints, subflows: int, pick: Pick
 ) -> PairRoutes:
-    """Return ``subflows`` paths for each pair, made of the links that ``pick`` chooses.
+    """Return ``subflows`` paths for each pair, along the links that ``pick`` chooses.
 
-    All pairs are followed at once, one hop after another, until each has reached its target.
+    All pairs advance together, one hop after another, until each has reached its target.
     """
     n_rows = source.size * subflows
-    columns: list[NDArray[np.int32]] = []  # one for each hop: the link of every row, -1 for none
+    columns: list[NDArray[np.int32]] = []  # per hop the link of every row, -1 for none
     for batch in paths.batches(source, target):
         next_links = paths.walk(source[batch], target[batch])
 
-        # One entry for each row that has not arrived yet; the row is a pair and a subflow of it.
+        # One entry for each row that has not arrived yet; a row belongs to a pair and a subflow.
         pair = np.repeat(np.arange(batch.size), subflows)  # within the batch
         subflow = np.tile(np.arange(subflows), batch.size)
         row = (batch[pair] * subflows + subflow).astype(np.int64)
@@ -136,9 +136,7 @@ def follow(
             hop += 1
 
             node = paths.graph.target[link].astype(np.int64)
-            on_the_way = (
-                node % fabric.n_nodes != goal
-            )  # a node of a copy counts as that of the fabric
+            on_the_way = node % fabric.n_nodes != goal  # number of a copy's node in the fabric
             pair = pair[on_the_way]
             row = row[on_the_way]
             node = node[on_the_way]
@@ -154,15 +152,15 @@ def follow(
 
 
 def first(row: Ints, node: Ints, links: Links) -> Ints:
-    """Return the choice of the lowest link number everywhere: index 0."""
+    """Choose the link with the lowest number everywhere, which has index 0."""
     return np.zeros(row.size, dtype=np.int64)
 
 
 def hashed(seed: Seed, *columns: NDArray[np.integer]) -> NDArray[np.uint64]:
     """Return a 64-bit hash for each row of the columns.
 
-    Each column in turn is mixed in by the finaliser of splitmix64 (Steele et al., OOPSLA 2014): add a constant, then
-    shift, xor and multiply modulo 2^64, so that each bit of the input changes half of the bits of the hash.
+    Each column in turn is mixed in with the finaliser of splitmix64 (Steele et al., OOPSLA 2014): add a constant, then
+    shift, xor and multiply modulo 2^64, so that each bit of the input changes about half of the bits of the hash.
     """
     start = np.array([seed % 2**64], dtype=np.uint64) if isinstance(seed, int) else seed
     value = np.broadcast_to(start * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1), columns[0].shape)
@@ -175,9 +173,9 @@ def hashed(seed: Seed, *columns: NDArray[np.integer]) -> NDArray[np.uint64]:
 
 
 def cached(fabric: Fabric, name: str, make: Callable[[Fabric], Found]) -> Found:
-    """Return ``make(fabric)``, computed at the first call only.
+    """Return ``make(fabric)``, which is computed at the first call only.
 
-    The result is stored on the fabric under ``name``, like its cached properties, and freed with it.
+    The result is stored on the fabric under ``name``, like its cached properties, and is freed together with it.
     """
     if name not in fabric.__dict__:
         fabric.__dict__[name] = make(fabric)
@@ -188,7 +186,7 @@ def cached(fabric: Fabric, name: str, make: Callable[[Fabric], Found]) -> Found:
 def check_paths(
     fabric: Fabric, lost: NDArray[np.bool_], source: Ints, target: Ints, more: str = ""
 ) -> None:
-    """Raise `NoPath` if a pair is ``lost``, which means that it has no path; the first such pair is named."""
+    """Raise `NoPath` with the name of the first pair that is ``lost``, which means that it has no path."""
     if not lost.any():
         return
     one = fabric.name(int(source[lost][0]))
@@ -204,10 +202,10 @@ def by_pair(
     seed: int = 0,
     entropy: ArrayLike | None = None,
 ) -> Routes:
-    """Return routes of all flows from ``choose(source, target, seed)``, which sees each pair of nodes once.
+    """Return the routes of all flows, calling ``choose(source, target, seed)`` with each pair of nodes once.
 
-    ``choose`` returns the same number of rows for every pair. Flows whose ``entropy`` differs are pairs of their own,
-    each with a seed of its own.
+    ``choose`` returns the same number of rows for every pair. Flows with the same ends but different ``entropy`` count
+    as different pairs, each with a seed of its own.
     """
     for name in ("source", "target"):
         check_within(getattr(flows, name), f"{name} of a flow", 0, fabric.n_nodes - 1)
@@ -219,7 +217,7 @@ def by_pair(
         values, code = np.unique(given[moving], return_inverse=True)
     n_values = max(values.size, 1)
 
-    # Each pair of ends and entropy once: key = (source * nodes + target) * values + entropy.
+    # Each combination of ends and entropy once: key = (source * nodes + target) * values + entropy.
     ends = flows.source[moving].astype(np.int64) * fabric.n_nodes + flows.target[moving]
     pairs, pair_of_flow = np.unique(ends * n_values + code, return_inverse=True)
     ends, code = np.divmod(pairs, n_values)
@@ -228,8 +226,8 @@ def by_pair(
     rows = choose(source, target, own_seed)
 
     n_rows = rows.ptr.size - 1
-    each = n_rows // max(pairs.size, 1)  # rows of a pair
-    # Delay of a row: the sum over its links of delay times use, a mean over the paths of a spray.
+    each = n_rows // max(pairs.size, 1)  # rows per pair
+    # Delay of a row: the sum over its links of delay times use; for a spray that is a mean over its paths.
     delay = np.bincount(rows_of(rows.ptr), fabric.delay[rows.link] * rows.use, n_rows)
     routes = Routes(
         ptr=rows.ptr,
@@ -246,23 +244,24 @@ def by_pair(
     return routes.of_rows(row_of_flow, flow=np.repeat(moving, each).astype(np.int32))
 
 
-FAR = 2**15  # hops where there is no path
-# words that a sweep works on (2 MiB, which stay in the cache)
+FAR = 2**15  # hop count if there is no path
+# words that a sweep works on together (2 MiB, which stay in the cache)
 _CACHE = 2**18
-# hop counts that are kept at once (2 MiB for each bit of them, which stay in the cache)
+# hop counts in memory at the same time (2 MiB for each of their bits, which stay in the cache)
 _BATCH = 2**24
 
 
 def bit(column: Ints) -> NDArray[np.uint64]:
-    """Return the bit of each column within its word."""
+    """Return a word with only the bit of each column set."""
     return np.uint64(1) << (column & 63).astype(np.uint64)
 
 
 class ShortestPathSearch:
-    """Breadth-first search from many goals back over the links that work; each goal is one bit of a 64-bit word.
+    """Breadth-first search from many goals back over working links; each goal is one bit of a 64-bit word.
 
-    A row of words says which goals a node reaches. One hop back is a bitwise or over the nodes that its links lead to,
-    so 64 goals advance with each operation. Nodes that forbid transit are reached, but do not pass on what they reach.
+    Every node has a row of words, whose bits tell which goals it reaches. One hop back is a bitwise or over the nodes
+    to which its links lead, so 64 goals advance with each operation. Nodes that forbid transit reach goals, but no path
+    continues through them.
     """
 
     def __init__(self, graph: Fabric | Copies) -> None:
@@ -272,16 +271,16 @@ class ShortestPathSearch:
         ]  # those of node 0, of node 1, ...
         degree = np.bincount(
             graph.source[live], minlength=graph.n_nodes
-        )  # (N,) links out of a node
-        first = pointer(degree)  # where those of a node begin in `links`
+        )  # (N,) number of links out of a node
+        first = pointer(degree)  # where the links of a node begin in `links`
 
-        # Row i of all words belongs to node by_degree[i]; nodes with most links stand first.
+        # Row i of all words belongs to node by_degree[i]; nodes with the most links come first.
         by_degree = np.argsort(-degree, kind="stable")
-        self.row = np.argsort(by_degree)  # (N,) of each node
-        # All bits where a node passes traffic on, else none; (N, 1) words, by row.
+        self.row = np.argsort(by_degree)  # (N,) row of each node
+        # All bits set if a node lets traffic pass, else none; (N, 1) words, by row.
         self.passes = np.where(graph.transit[by_degree], ~np.uint64(0), np.uint64(0))[:, None]
 
-        # Entry j: the row to which link j of each node leads, for the nodes that have more than j links.
+        # Entry j has the row to which link j of each node leads, for nodes with more than j links.
         self.ahead = []
         for j in range(int(degree.max())):
             nodes = by_degree[: np.count_nonzero(degree > j)]
@@ -289,7 +288,7 @@ class ShortestPathSearch:
             self.ahead.append(self.row[graph.target[link]])
 
     def blocks(self, goals: Ints) -> list[Ints]:
-        """Return the goals in blocks whose words fit into the cache together."""
+        """Divide the goals into blocks whose words fit into the cache together."""
         words = _CACHE // self.row.size  # per node
         step = 64 << max(
             0, words.bit_length() - 1
@@ -297,8 +296,8 @@ class ShortestPathSearch:
         return np.split(goals, range(step, goals.size, step))
 
     def start(self, goals: Ints, copies: int = 1) -> NDArray[np.uint64]:
-        """Return the goals that each node reaches in 0 hops: itself, in each of the copies; (N, words), by row."""
-        # numpy copies rows of 1, 2, 4, ... words several times faster than those between.
+        """Return the goals that each node reaches in 0 hops, only itself, in each of the copies; (N, words), by row."""
+        # numpy copies rows of 1, 2, 4, ... words several times faster than rows of other lengths.
         words = 1 << ((goals.size - 1) // 64).bit_length()
         reached = np.zeros((self.row.size, words), dtype=np.uint64)
         column = np.arange(goals.size)
@@ -307,7 +306,7 @@ class ShortestPathSearch:
         return reached
 
     def sweeps(self, goals: Ints, copies: int = 1) -> Iterator[NDArray[np.uint64]]:
-        """Yield for 1, 2, ... hops the goals that each node reaches in so many and no fewer, shaped as by `start`.
+        """Yield for 1, 2, ... hops the goals that each node reaches in exactly that many, in the shape of `start`.
 
         The array is overwritten by the next step.
         """
@@ -316,7 +315,7 @@ class ShortestPathSearch:
         new = np.empty_like(reached)
         scratch = np.empty_like(reached)
         while True:
-            # New goals of a node: those passed on by any node that its links lead to, less those reached before.
+            # New goals of a node: all goals of the nodes to which its links lead, except those reached before.
             new[:] = 0
             for ahead in self.ahead:
                 n = ahead.size
@@ -330,7 +329,7 @@ class ShortestPathSearch:
             np.bitwise_and(reached, self.passes, out=passed_on)
 
     def hops(self, goals: Ints, copies: int = 1) -> "_HopCounts":
-        """Return the hops from every node to each goal, in whichever copy it is nearest."""
+        """Return the hops from every node to each goal, to the nearest of the goal's copies."""
         seen = self.start(goals, copies)
         planes: list[NDArray[np.uint64]] = []
         for hops, new in enumerate(self.sweeps(goals, copies), 1):
@@ -343,16 +342,17 @@ class ShortestPathSearch:
         return _HopCounts(self.row, seen, planes)
 
     def table(self, goals: Ints) -> NDArray[np.uint16]:
-        """Return the hops from every node to each goal as a table, `FAR` where there is no path, (N, goals)."""
+        """Return a table of the hops from every node to each goal, (N, goals); `FAR` if there is no path."""
         node = np.arange(self.row.size)[:, None]
         return self.hops(goals).count(node, np.arange(goals.size))
 
 
 @dataclass(frozen=True)
 class _HopCounts:
-    """Hop counts from nodes to goals, stored in bit planes: bit k of every count stands in plane k.
+    """Hop counts from nodes to goals, stored in bit planes: plane k has bit k of every count.
 
-    ``seen`` has a bit where there is a path at all. Each is an array (N, words) by row, as in `ShortestPathSearch`.
+    ``seen`` has a bit set if there is a path at all. Each plane is an array (N, words) by row, as in
+    `ShortestPathSearch`.
     """
 
     row: Ints
@@ -360,7 +360,7 @@ class _HopCounts:
     planes: list[NDArray[np.uint64]]
 
     def count(self, node: NDArray[np.integer], column: Ints) -> NDArray[np.uint16]:
-        """Return the hops from each node to the goal of each column, `FAR` where there is no path."""
+        """Return the hops from each node to the goal of its column; `FAR` if there is no path."""
         words_per_row = self.seen.shape[1]
         word = self.row[node] * words_per_row + (column >> 6)
         mask = bit(column)
@@ -372,26 +372,26 @@ class _HopCounts:
 
 
 class Tables:
-    """Shortest paths by search, through hop counts to every target; for any graph, and for joined copies of a fabric.
+    """Shortest paths by search, from hop counts to every target; for any graph, and for joined copies of a fabric.
 
-    In copies a path starts in the first and may end in any.
+    A path through copies starts in the first copy and may end in any.
     """
 
     def __init__(self, fabric: Fabric, copies: Copies | None = None) -> None:
         self.fabric = fabric
         self.graph: Fabric | Copies = fabric if copies is None else copies
         live = np.flatnonzero(self.graph.capacity > 0)
-        # The links that work, by their source: those of node n are order[ptr[n] : ptr[n + 1]].
+        # Working links sorted by source: those of node n are order[ptr[n] : ptr[n + 1]].
         self.order = live[np.argsort(self.graph.source[live], kind="stable")]
         self.ptr = pointer(np.bincount(self.graph.source[self.order], minlength=self.graph.n_nodes))
 
     def batches(self, source: Ints, target: Ints) -> list[Ints]:
-        """Return the pairs sorted by target, in batches whose hop counts fit into memory."""
+        """Return the numbers of the pairs, sorted by target, in batches whose hop counts fit into memory."""
         order = np.argsort(target, kind="stable")
         goals, first = np.unique(target[order], return_index=True)
         if not goals.size:
             return []
-        step = max(1, _BATCH // max(1, self.graph.n_nodes))  # goals of a batch
+        step = max(1, _BATCH // max(1, self.graph.n_nodes))  # goals per batch
         return np.split(order, first[step::step])
 
     def walk(self, source: Ints, target: Ints) -> NextLinks:
@@ -405,13 +405,15 @@ class Tables:
     def _next_links(
         self, hops: _HopCounts, goals: Ints, column: Ints, pair: Ints, node: Ints
     ) -> Links:
-        """Return for each pair at its node all working links that lead one hop nearer to its goal.
+        """Return for each pair at its node all working links that lead one hop closer to its goal.
 
-        ``goals[column[p]]`` is the goal of pair p.
+        The goal of pair p is ``goals[column[p]]``.
         """
         degree = self.ptr[node + 1] - self.ptr[node]
-        links = self.order[expand(self.ptr[node], degree)]  # all links out of the first node, ...
-        owner = np.repeat(np.arange(node.size), degree)  # index of pair and node of each link
+        links = self.order[
+            expand(self.ptr[node], degree)
+        ]  # all links out of the first node, then the second, ...
+        owner = np.repeat(np.arange(node.size), degree)  # index into pair and node, for each link
         column = column[pair]
 
         ahead = self.graph.target[links]

@@ -1,4 +1,4 @@
-"""Packet spraying in its ideal form: every shortest path carries its part of the flow."""
+"""Ideal packet spraying: all shortest paths share each flow."""
 
 import numpy as np
 
@@ -11,10 +11,10 @@ from fabriclab.routing.shortest import LinkParts, NextLinks, PairRoutes, Paths, 
 def spray(
     fabric: Fabric, paths: Paths, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
 ) -> PairRoutes:
-    """Return one row per pair and subflow with the part of the rate that each link carries.
+    """Spread each flow over all shortest paths; each link carries a fraction of the flow's rate.
 
-    At each node the traffic splits over the links on shortest paths in proportion to their capacity.
-    Leaves out that packets arrive out of order and that single packets spread unevenly; ``seed`` has no effect.
+    At each node the traffic is divided among the links on shortest paths in proportion to their capacity. Leaves out
+    that packets arrive out of order and that single packets spread unevenly. ``seed`` has no effect.
     """
     source = np.repeat(source, subflows)  # (rows,)
     target = np.repeat(target, subflows)
@@ -31,8 +31,8 @@ def spray(
 
 
 def _spread(fabric: Fabric, next_links: NextLinks, source: Ints, target: Ints) -> list[LinkParts]:
-    """Return the parts of each pair on links, one hop after another; ``row`` is the number of the pair."""
-    # One entry for each pair and node where traffic of the pair is now, with the part of it that is there.
+    """Return the parts of each pair's traffic on links, one hop after another; ``row`` is the number of the pair."""
+    # One entry for each pair and node where traffic of the pair is now, with the fraction that is there.
     pair = np.arange(source.size)
     node = source
     part: Floats = np.ones(source.size)
@@ -48,14 +48,14 @@ def _spread(fabric: Fabric, next_links: NextLinks, source: Ints, target: Ints) -
             'use method="ecmp", or route fewer flows',
         )
 
-        # Each link carries the part at its node, times its capacity over that of all links that lead on from there.
+        # Part on a link = part at its node times its capacity, divided by the capacity of all links that lead on there.
         owner = np.repeat(np.arange(pair.size), found.count)  # index into pair, node and part
         capacity = fabric.capacity[links]
         together = np.bincount(owner, weights=capacity, minlength=pair.size)[owner]
         carried = part[owner] * capacity / together
         hops.append(LinkParts(pair[owner], links, carried))
 
-        # What meets again at one node goes on together.
+        # Parts of a pair that meet again at a node are added.
         ahead = fabric.target[links].astype(np.int64)
         on = ahead != target[pair[owner]]
         key, meets = np.unique(pair[owner][on] * fabric.n_nodes + ahead[on], return_inverse=True)

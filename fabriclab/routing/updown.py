@@ -1,4 +1,4 @@
-"""Up*/down*: no path climbs again after it has come down, so no circle of waits can close, on any fabric."""
+"""Up*/down* routing: no path climbs again after it has come down, so no deadlock is possible on any fabric."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +21,14 @@ from fabriclab.routing.shortest import (
 def updown(
     fabric: Fabric, paths: Paths, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
 ) -> PairRoutes:
-    """Return for each pair a shortest path among those that climb first and then come down; ``seed`` has no effect.
+    """Take for each pair the shortest path that first goes up and then comes down, which rules out deadlock.
 
     Every link gets a direction: up leads towards the roots. If both ends are equally far from a root, up leads to the
-    node with the lower number. Roots are the top tier of a tree; if some of them are joined, or damage leaves two ranks
-    without a root in common, only the one with the lowest number is. So all ranks have a path that are connected by
-    cables that work both ways. Of equally short paths the place of the target chooses, as in ``d_mod_k``; in a whole
-    tree both methods give the same paths. Elsewhere paths can be longer than the shortest, and most traffic meets near
-    the root.
+    node with the lower number. Roots are the switches of the top tier. If some of these are joined to each other, or if
+    failures leave two ranks without a common root, only the switch with the lowest number is a root. So any two ranks
+    have a path if they are connected by cables that work in both directions. Among equally short paths the target's
+    place in the tree decides, as in ``d_mod_k``; in an undamaged tree both methods give the same paths. On other
+    fabrics a path can be longer than the shortest path, and most traffic meets near the root. ``seed`` has no effect.
 
     References
     ----------
@@ -42,10 +42,10 @@ def updown(
 
 
 def _up_then_down(fabric: Fabric) -> Copies:
-    """Return two copies of a fabric: a path in the first may still climb, one in the second may not.
+    """Return two copies of a fabric: a path in the first copy may still climb, a path in the second may not.
 
     A link up stays in the first copy and does not work in the second. A link down leads from either copy into the
-    second, from which nothing leads back.
+    second, and no link leads back.
     """
     n = fabric.n_nodes
     climbs = _climbs(fabric)
@@ -69,27 +69,27 @@ def _climbs(fabric: Fabric) -> Flags:
     live = fabric.capacity > 0
     works_both_ways = (
         live & live[np.arange(fabric.n_links) ^ 1]
-    )  # a root must be reached, and reach
+    )  # traffic must get to a root and back
 
-    # The switches fall into parts, joined by cables that work both ways.
+    # Parts of the fabric: switches that are connected by cables that work in both directions.
     inner = np.flatnonzero(works_both_ways & transit[fabric.source] & transit[fabric.target])
     source = fabric.source[inner]
     target = fabric.target[inner]
     joined = coo_array((np.ones(inner.size, np.int8), (source, target)), shape=(n, n)).tocsr()
     n_parts, part = connected_components(joined, directed=False)  # part: (N,)
 
-    # Roots of a part are the switches of its highest tier.
+    # The roots of a part are the switches of its highest tier.
     top = np.full(n_parts, -1)
     np.maximum.at(top, part[transit], fabric.tier[transit])
     roots = np.flatnonzero(transit & (fabric.tier == top[part]))  # (roots,)
     is_first = np.isin(np.arange(roots.size), np.unique(part[roots], return_index=True)[1])
 
     def roots_left(single: NDArray[np.integer]) -> Ints:
-        """Return the roots, only the first one in each of the parts ``single``."""
+        """Return the roots, but only the first one in each part that ``single`` lists."""
         return roots[is_first | ~np.isin(part[roots], single)]
 
     def towards(roots: Ints) -> Flags:
-        """Return whether each link leads nearer to the roots; infinitely far are ends that let nothing pass."""
+        """Return whether each link leads up to these roots, (L,); ends that forbid transit are infinitely far away."""
         distance = dijkstra(joined, directed=False, indices=roots, unweighted=True, min_only=True)
         ahead = distance[fabric.target]
         here = distance[fabric.source]
@@ -97,11 +97,11 @@ def _climbs(fabric: Fabric) -> Flags:
         lower_of_two: Flags = (ahead == here) & (fabric.target < fabric.source)
         return nearer | lower_of_two
 
-    # One root only in a part where two of them are joined, ...
+    # A part has only one root if two of its roots are joined, ...
     flat = part[source[np.isin(source, roots) & np.isin(target, roots)]]
     several = roots_left(flat)
     up = towards(several)
-    # ... and in one where damage leaves two ranks without a root in common.
+    # ... or if failures leave two of its ranks without a common root.
     torn = _torn(fabric, up & works_both_ways, several, part)
     if torn.size:
         return towards(roots_left(np.append(flat, torn)))
@@ -109,8 +109,8 @@ def _climbs(fabric: Fabric) -> Flags:
 
 
 def _torn(fabric: Fabric, up: Flags, roots: Ints, part: NDArray[np.integer]) -> NDArray[np.integer]:
-    """Return the parts with several roots in which two ranks climb to no root in common, as damage can cause."""
-    roots = roots[np.bincount(part[roots])[part[roots]] > 1]  # of parts with several
+    """Return the parts with several roots in which two ranks reach no common root, as failures can cause."""
+    roots = roots[np.bincount(part[roots])[part[roots]] > 1]  # in parts with several
     links_up = Copies(
         n_nodes=fabric.n_nodes,
         source=fabric.source,
@@ -120,7 +120,7 @@ def _torn(fabric: Fabric, up: Flags, roots: Ints, part: NDArray[np.integer]) -> 
     )
     search = ShortestPathSearch(links_up)
     seen = search.hops(roots).seen
-    # Ranks that climb to the same roots are alike: K sets of roots, only one in a whole tree.
+    # Ranks that climb to the same roots are alike, so compare the K sets of roots (one in an undamaged tree).
     sets = np.unique(seen[search.row[fabric.endpoint]], axis=0)  # (K, words)
     bits = np.unpackbits(
         sets.astype("<u8").view(np.uint8), axis=1, count=roots.size, bitorder="little"
@@ -130,9 +130,9 @@ def _torn(fabric: Fabric, up: Flags, roots: Ints, part: NDArray[np.integer]) -> 
     part_of_root = np.eye(parts.size, dtype=np.float32)[place]  # (roots, parts)
     within = (reach @ part_of_root > 0).astype(
         np.float32
-    )  # (K, parts) 1 where it has one of the part
+    )  # (K, parts) 1 where the set has a root of the part
 
-    # Two sets with a part in common and no root in common tear each part that they share.
+    # Two sets with roots in the same part but no common root tear each part that they share.
     same_part = within @ within.T > 0  # (K, K)
     no_common_root = reach @ reach.T == 0
     lost = same_part & no_common_root

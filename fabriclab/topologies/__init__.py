@@ -1,4 +1,6 @@
-"""Topologies: families of fabrics, each one file that registers itself; fabrics of graphs, and copies of a server.
+"""Build networks by the name of their topology, from a networkx graph, or by joining copies of a server.
+
+Each topology is a function that registers itself; `names` lists them.
 
 Examples
 --------
@@ -22,34 +24,36 @@ __all__ = ["build", "compose", "from_networkx", "names", "two_wirings"]
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of all families."""
+    """Return the names of all topologies that `build` knows."""
     return registry.names("topology")
 
 
 def build(family: str, /, **arguments: Any) -> Fabric:
-    """Return a fabric of one family.
+    """Build a network by the name of its topology.
+
+    ``build("dragonfly", p=4, a=8, h=4)`` connects 1,056 GPUs; `names` lists the topologies.
 
     Parameters
     ----------
     family : str
-        One of `names`.
+        Name of the topology, one of `names`.
     **arguments
-        Arguments of the family, by name: sizes as whole numbers, rates, times and lengths as SI numbers
-        or strings with a unit. ``fabriclab.registry.get("topology", family)`` has their documentation.
+        Arguments of the topology, by name: sizes as whole numbers; rates, times and lengths as SI numbers
+        or strings with a unit. ``help(fabriclab.registry.get("topology", family))`` describes them.
 
     Returns
     -------
     Fabric
-        Its text form is the call that built it.
+        The network. Its text form is the call that built it.
 
     Raises
     ------
     ValueError
-        If there is no such family, or a value is outside what it can build.
+        If there is no such topology, or a value is outside the range that it can build.
     TypeError
         If an argument is missing or unknown.
     TooLarge
-        If the fabric needs more memory than there is.
+        If the network needs more memory than this machine has.
     """
     function = registry.get("topology", family)
     signature = inspect.signature(function)
@@ -70,25 +74,25 @@ def build(family: str, /, **arguments: Any) -> Fabric:
 
 
 def _plain(value: Any) -> Any:
-    """Return a number of NumPy as one of Python, and anything else as it is."""
+    """Return a NumPy scalar as a Python number, and anything else unchanged."""
     if isinstance(value, (np.generic, np.ndarray)) and not value.ndim:
         return value.item()
     return value
 
 
 def two_wirings(servers: int = 128, gpus: int = 8, radix: int = 64) -> dict[str, Fabric]:
-    """Return two networks of the same servers, switches and cables: wired by rail, and wired by rack.
+    """Wire the same servers, switches and cables twice, by rail and by rack, and return both networks.
 
-    By rail a leaf takes the NICs with one number, of ``radix / 2`` servers; by rack it takes all NICs of a few
-    neighbouring servers, as in a fat tree. Both have as many ports up as down. NICs are the endpoints: the inside of
-    a server is left out.
+    Wired by rail, a leaf takes the NICs with the same number from ``radix / 2`` servers; wired by rack, it takes all
+    NICs of a few neighbouring servers, as in a fat tree. In both, leaves have as many ports up as down. The NICs are
+    the endpoints; the inside of a server is left out.
 
     Parameters
     ----------
     servers : int
-        Servers; a multiple of ``radix / 2`` fills all leaves. >= 1
+        Number of servers; a multiple of ``radix / 2`` fills all leaves. >= 1
     gpus : int
-        GPUs of a server, each with one NIC; ``radix / 2`` should be a multiple of it. 1..radix // 2
+        GPUs per server, each with one NIC; ``radix / 2`` should be a multiple of it. 1..radix // 2
     radix : int
         Ports of a switch. >= 2
 
@@ -132,7 +136,7 @@ def two_wirings(servers: int = 128, gpus: int = 8, radix: int = 64) -> dict[str,
 
 
 def _parts(fabric: Fabric) -> str:
-    """Return the switches and cables of a fabric in words."""
+    """Return the number of switches and cables of a fabric as text."""
     counts = fabric.summary()
     words = [
         f"{counts[kind]} {kind} switches" for kind in ("leaf", "spine", "core") if kind in counts
@@ -142,7 +146,7 @@ def _parts(fabric: Fabric) -> str:
 
 
 def _filling(servers: int, gpus: int, down: int) -> str:
-    """Return what to write so that all leaves with ``down`` ports for NICs are full in both wirings."""
+    """Return advice on arguments that fill all leaves, each with ``down`` ports for NICs, in both wirings."""
     if down % gpus:
         more = -(-down // gpus) * gpus
         return f"take radix={2 * more} and a multiple of {more} servers, which fill all leaves"
@@ -153,26 +157,27 @@ def _filling(servers: int, gpus: int, down: int) -> str:
 def from_networkx(
     graph: Any, capacity: units.Quantity | None = None, *, endpoints: str = "endpoint"
 ) -> Fabric:
-    """Return a graph as a fabric: an edge is a cable, and in a directed graph one of the two links of a cable.
+    """Turn a networkx graph into a fabric.
 
-    Leaves out names, coordinates, media and lengths. Nodes are numbered in the order of ``graph.nodes``, and so are
-    the ranks. A node that is an endpoint is a host unless it has other attributes; any other is a switch.
+    An edge of an undirected graph becomes a cable; an edge of a directed graph becomes one of the two links of a
+    cable. Nodes and ranks are numbered in the order of ``graph.nodes``. An endpoint becomes a host and any other node
+    a switch, unless its attributes give something else. Leaves out names, coordinates, media and lengths.
 
     Parameters
     ----------
     graph : networkx.Graph or a subclass
-        Connected. Edges may have ``capacity`` (``"400 Gb/s"`` or [B/s]), ``delay`` (``"1 us"`` or [s]) and ``ports``;
-        nodes ``kind``, ``tier``, ``transit``, ``radix``, and endpoints ``server`` and ``rail``.
+        A connected graph. Edges may have the attributes ``capacity`` (``"400 Gb/s"`` or [B/s]), ``delay`` (``"1 us"``
+        or [s]) and ``ports``; nodes ``kind``, ``tier``, ``transit`` and ``radix``; endpoints ``server`` and ``rail``.
     capacity : float or str, optional
         Rate of the edges that have none of their own. [B/s]
     endpoints : str
-        Node attribute that is true for endpoints.
+        Name of the node attribute that is true for endpoints.
 
     Raises
     ------
     ValueError
-        If the graph is in parts or has no endpoint, only some endpoints have a server, an edge has no rate, a rate
-        that cannot be, or the same node at both ends, or a directed edge has none that leads back.
+        If the graph is not connected or has no endpoint; if only some endpoints have a server; if an edge has no
+        rate, an impossible rate, or the same node at both ends; or if a directed edge has no edge that leads back.
 
     Examples
     --------
@@ -202,7 +207,7 @@ def from_networkx(
         )
 
     def of_nodes(name: str, default: Iterable[Any]) -> list[Any]:
-        """Return an attribute of all nodes; those that have none get their entry of ``default``."""
+        """Return an attribute of all nodes; a node without it gets its entry of ``default``."""
         rows = zip(graph.nodes(data=True), default, strict=True)
         return [attributes.get(name, other) for (_, attributes), other in rows]
 
@@ -230,7 +235,7 @@ def from_networkx(
 
 
 def _check_connected(graph: Any) -> None:
-    """Refuse a graph in several parts, or without nodes."""
+    """Refuse a graph that is not connected or has no nodes."""
     import networkx as nx
 
     if graph.is_directed():
@@ -246,7 +251,7 @@ def _check_connected(graph: Any) -> None:
 
 
 def _links(graph: Any, capacity: units.Quantity | None) -> dict[str, Any]:
-    """Return the columns of all links, the two of each cable side by side."""
+    """Return the columns of all links, with the two links of each cable next to each other."""
     number = {node: i for i, node in enumerate(graph)}
     rows = []
     for u, v, attributes in graph.edges(data=True):
@@ -284,7 +289,7 @@ def _links(graph: Any, capacity: units.Quantity | None) -> dict[str, Any]:
 
 
 def _paired(graph: Any, source: NDArray[Any], target: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the edges of a directed graph in an order in which each is next to one that leads back."""
+    """Return the edge numbers of a directed graph in an order that puts each edge next to one that leads back."""
     low = np.minimum(source, target).astype(np.int64)
     high = np.maximum(source, target).astype(np.int64)
     pair = low * len(graph) + high  # the same for both directions of a cable
@@ -303,12 +308,14 @@ def _paired(graph: Any, source: NDArray[Any], target: NDArray[Any]) -> NDArray[n
 
 
 def compose(server: Fabric, fabric: Fabric, count: int) -> Fabric:
-    """Return ``count`` copies of a server, joined by a fabric: endpoint s q + i of it becomes NIC i of server s.
+    """Connect ``count`` copies of a server through a network, and return the whole cluster with its GPUs as ranks.
 
-    q is the number of NICs of a server, its nodes of the kind ``nic``; the cables of an endpoint then hang on the
-    NIC. Ranks are those of the servers, copy by copy. GPU j of g has the rail of NIC j q // g, so that each NIC
-    serves GPUs of neighbouring numbers. Switches of the fabric stand above the NICs. All nodes of a copy have its
-    number as the coordinate ``server``; of a rack, whose nodes are in several servers already, those are counted on.
+    Every endpoint of the network is replaced by a NIC: with q NICs (nodes of kind ``nic``) per server, endpoint
+    s q + i becomes NIC i of server s, and the cables of the endpoint are plugged into that NIC. The ranks are the GPUs
+    of server 0, then those of server 1, and so on. With g GPUs per server, GPU j gets the rail of NIC j q // g, so
+    that each NIC serves GPUs with neighbouring numbers. The switches of the network stand above the NICs in the order
+    of tiers. All nodes of a copy have its number as the coordinate ``server``; if ``server`` is a rack of several
+    servers, these are numbered on from copy to copy.
 
     Parameters
     ----------
@@ -319,12 +326,19 @@ def compose(server: Fabric, fabric: Fabric, count: int) -> Fabric:
     count : int
         Number of servers. >= 1
 
+    Returns
+    -------
+    Fabric
+        The cluster.
+
     Raises
     ------
+    TypeError
+        If ``server`` or ``fabric`` is not a Fabric.
     ValueError
-        If the server has no NIC that lets traffic pass, or the fabric has another number of endpoints.
+        If the server has no NIC that lets traffic pass, or the network does not have ``count`` times q endpoints.
     TooLarge
-        If the result needs more memory than there is.
+        If the result needs more memory than this machine has.
     """
     for name, value in (("server", server), ("fabric", fabric)):
         if not isinstance(value, Fabric):
@@ -344,7 +358,7 @@ def compose(server: Fabric, fabric: Fabric, count: int) -> Fabric:
             f"fabric must have {n * nic.size} endpoints ({n} servers with {nic.size} NICs each), "
             f"got {fabric.n_ranks}; build it for as many hosts, or change count"
         )
-    # Nodes of the result: copy by copy those of the server, then those of the fabric that are no endpoints.
+    # Nodes of the result: those of the server, copy by copy, then those of the fabric that are not endpoints.
     rest = np.setdiff1d(np.arange(fabric.n_nodes), fabric.endpoint)
     inside = n * server.n_nodes
     cables = n * server.n_cables + fabric.n_cables
@@ -353,7 +367,7 @@ def compose(server: Fabric, fabric: Fabric, count: int) -> Fabric:
     first = np.arange(n)[:, None] * server.n_nodes  # (n, 1) node 0 of every copy
     place = np.zeros(
         fabric.n_nodes, dtype=np.int64
-    )  # number of each node of the fabric in the result
+    )  # (N,) number that each node of the fabric has in the result
     place[rest] = inside + np.arange(rest.size)
     place[fabric.endpoint] = (first + nic).ravel()
 
@@ -396,7 +410,7 @@ def compose(server: Fabric, fabric: Fabric, count: int) -> Fabric:
 def _joined(
     one: tuple[str, ...], other: tuple[str, ...], code: NDArray[Any]
 ) -> tuple[tuple[str, ...], NDArray[Any]]:
-    """Return the names of both and what the numbers ``code`` of the other become; a name not in use is left out."""
+    """Return the names of both, and the numbers ``code`` of the other in the new list; unused names are left out."""
     used = np.unique(code)
     names = tuple(dict.fromkeys([*one, *(other[i] for i in used)]))
     new_code = np.array([names.index(other[i]) for i in used])
@@ -408,8 +422,8 @@ def _joined_coordinates(
 ) -> tuple[tuple[str, ...], NDArray[Any]]:
     """Return names and values of the coordinates of ``n`` copies of a server, then of the ``rest`` of a fabric.
 
-    All nodes of a copy have its number as the coordinate ``server``; of a copy of ``servers_each`` servers, those are
-    counted on. What has no such coordinate has -1.
+    All nodes of a copy have its number as the coordinate ``server``; if a copy has ``servers_each`` servers, these are
+    numbered on from copy to copy. A node that lacks a coordinate gets -1.
     """
     names = list(fabric.coord_names)
     if "server" not in names:

@@ -1,10 +1,10 @@
-"""Shared by families of switches: their parts; direct networks; counts, cables and bisection of the folded Clos.
+"""Shared by the topologies of switches: rates and lengths, direct networks, and the folded Clos and its bisection.
 
-In a folded Clos two switches of neighbouring tiers that are joined at all have the same number of cables as any other
-two, and every cable is a link of its own, so that a hash can choose among them. Names are kind and coordinates:
-``pod`` where there are three tiers, ``server`` and ``local`` of hosts, GPUs and NICs, ``plane``, ``rail``, ``index``;
-of direct networks ``x``, ``y``, ``z``, ``d4``, ... of a grid, ``group`` and ``router``, or ``index``, and ``local``,
-which numbers the hosts of a switch.
+In a folded Clos any two switches of neighbouring tiers that are joined at all are joined by the same number of cables.
+Every cable is a link of its own, so that a hash can choose among them. A node is named by its kind and coordinates. In
+a Clos these are ``pod`` (if there are three tiers), ``server`` and ``local`` (of hosts, GPUs and NICs), ``plane``,
+``rail`` and ``index``. In a direct network they are ``x``, ``y``, ``z``, ``d4``, ... for a grid, ``group`` and
+``router``, or ``index``; ``local`` numbers the hosts of a switch.
 """
 
 import math
@@ -27,7 +27,7 @@ _CLOS_COORDINATES = ("pod", "server", "local", "plane", "rail", "index")
 
 @dataclass(frozen=True)
 class Parts:
-    """Switches, and the cables outside the server, in SI."""
+    """Properties of the switches, and of the cables outside the servers, in SI units."""
 
     radix: int
     rate: float
@@ -45,10 +45,10 @@ class Parts:
         host_length: units.Quantity = HOST_LENGTH,
         switch_length: units.Quantity = SWITCH_LENGTH,
     ) -> Self:
-        """Read the arguments; None stands for 64-port NDR switches (Quantum-2) and NICs (ConnectX-7).
+        """Convert the arguments to SI units; None stands for 64-port NDR switches (Quantum-2) and ConnectX-7 NICs.
 
-        Two resellers give 330 ns and at most 150 ns as the forwarding time of that switch and its maker
-        none: the longer one is taken, so that a time is rather too long than too short.
+        Two resellers quote the forwarding time of that switch, one as 330 ns, the other as at most 150 ns; its maker
+        publishes none. The longer time is used, so that a predicted time is too long rather than too short.
         """
         if rate is None:
             capacity = catalog.value("nics", "cx7", "throughput")
@@ -72,7 +72,7 @@ class Parts:
         )
 
     def join(self, b: FabricBuilder, one: Ints, other: Ints, length: float) -> None:
-        """Add fibres of a ``length`` [m] between nodes, broadcast together."""
+        """Add a fibre of ``length`` [m] from each node of ``one`` to its node of ``other``, broadcast together."""
         delay = length * catalog.value("media", "fibre", "propagation")
         b.add_cables(one, other, capacity=self.rate, delay=delay, medium="fibre", length=length)
 
@@ -82,23 +82,23 @@ class Parts:
 
 
 def default_radix() -> int:
-    """Return the ports of a switch of the catalog that stands where no radix is given (Quantum-2)."""
+    """Return the number of ports of the switch that is used if no radix is given (Quantum-2)."""
     return int(catalog.value("switches", "quantum2", "ports"))
 
 
 def check(switches: int, cables: int, hosts: int, spines: int = 0) -> None:
-    """Refuse a fabric that needs more memory than there is, before it is made.
+    """Refuse a fabric that needs more memory than this machine has, before it is built.
 
     Parameters
     ----------
     switches : int
-        Switches that have hosts, or chips.
+        Number of switches with hosts, or of chips.
     cables : int
-        Cables between them, and to spines.
+        Number of cables between them, and to spines.
     hosts : int
-        Hosts on each switch; 0: the switches are chips. >= 0
+        Hosts on each switch; with 0 the switches are chips. >= 0
     spines : int
-        Switches that have no hosts.
+        Number of switches without hosts.
     """
     units.count(hosts, "hosts", 0)
     if hosts:
@@ -114,19 +114,19 @@ def assemble(
     cables: Iterable[tuple[Ints, Ints]],
     *layers: Mapping[str, Ints],
 ) -> Fabric:
-    """Return a fabric of switches that are joined directly, or of leaves and spines.
+    """Build a fabric of switches that are joined directly, or of leaves and spines.
 
     Parameters
     ----------
     parts : Parts
         The switches and cables.
     hosts : int
-        Hosts on each switch of the first layer. Without hosts its nodes are chips, which are endpoints, let traffic
+        Hosts on each switch of the first layer. With 0 the nodes of that layer are chips: endpoints that let traffic
         pass and have as many ports as they use.
     cables : iterable of pairs of arrays
         The switches at both ends of each cable, numbered layer by layer.
     *layers : mapping of str to array of int
-        Coordinates of all switches of a layer, by name. Two layers are leaves and spines.
+        Coordinates of all switches of each layer, by name. If there are two layers, they are leaves and spines.
     """
     if len(layers) > 1:
         kinds: tuple[str, ...] = ("leaf", "spine")
@@ -140,7 +140,7 @@ def assemble(
     else:
         b = FabricBuilder(kinds, coordinates)
 
-    n = _length(layers[0])  # switches, or chips, of the first layer
+    n = _length(layers[0])  # number of switches, or chips, in the first layer
     host = np.zeros(0, dtype=np.int64)
     if hosts:
         where = {name: np.repeat(values, hosts) for name, values in layers[0].items()}
@@ -177,12 +177,12 @@ def assemble(
 
 
 def _length(layer: Mapping[str, Ints]) -> int:
-    """Return the number of switches of a layer."""
+    """Return the number of switches in a layer."""
     return len(next(iter(layer.values())))
 
 
 def down_ports(radix: int, oversubscription: float) -> int:
-    """Return the ports of a leaf that face down, so that down : up is at most ``oversubscription``."""
+    """Return how many ports of a leaf face down, the most for which down : up is at most ``oversubscription``."""
     is_number = hasattr(oversubscription, "__float__") and not isinstance(oversubscription, bool)
     if not is_number or np.ndim(oversubscription):
         raise TypeError(
@@ -204,20 +204,20 @@ def start(
     title: str,
     networks: int = 1,
 ) -> FabricBuilder:
-    """Return a builder for networks of one plan and further nodes, or refuse them if memory does not suffice.
+    """Return a builder for several networks of one plan and for other nodes; refuse them if memory does not suffice.
 
     Parameters
     ----------
     kinds : tuple of str
-        Kinds of the nodes outside the networks; those of the switches follow.
+        Kinds of the nodes outside the networks; the kinds of the switches follow them.
     plan : ClosPlan
-        What each network is.
+        Plan of each network.
     nodes, cables : int
         Number of nodes and cables outside the networks.
     title : str
-        What a refusal calls the fabric.
+        Name of the fabric in the error message.
     networks : int
-        How many networks there are.
+        Number of networks.
     """
     check_size(title, nodes + networks * sum(plan.switches), cables + networks * plan.cables)
     switch_kinds = ["leaf"]
@@ -240,32 +240,33 @@ def add_switches(
     ports: int = 1,
     **where: int,
 ) -> None:
-    """Add all switches, the cables from ``ends`` (hosts or NICs) to their leaves, and those between switches.
+    """Add all switches, the cables from ``ends`` (hosts or NICs) to their leaves, and the cables between switches.
 
-    The leaves of a pod stand rail by rail, and this once for each of the ``ports`` of a NIC that meet at the spines.
+    The leaves of a pod are numbered rail by rail. If ``ports`` of a NIC lead to the same spines, each of these ports
+    has such a block of leaves.
 
     Parameters
     ----------
     b : FabricBuilder
-        Has the ends already.
+        Builder to which the ends have been added already.
     plan : ClosPlan
         Counts of switches and cables.
     parts : Parts
         The switches and cables.
     ends, leaf_of : arrays of int
-        Nodes, and the number of the leaf of each; broadcast together, one cable each.
+        Nodes, and the number of the leaf of each; broadcast together, one cable per entry.
     tier : int
         Tier of the leaves.
     rails : int
-        Rails whose leaves have their number as the coordinate ``rail``; 0: none.
+        Number of rails, which the leaves have as the coordinate ``rail``; with 0 they have no such coordinate.
     ports : int
         Ports of a NIC in this network.
     **where : int
-        Coordinates of all switches.
+        Coordinates that all switches have in common.
     """
 
     def add(kind: str, n: int, height: int) -> Ints:
-        """Add all switches of a kind, with pod, rail and plane where there are several."""
+        """Add all switches of a kind, with the coordinates pod, rail and plane where there are several of these."""
         index = np.arange(n)
         coordinates: dict[str, Ints | int] = dict(where)
         if plan.cores and kind != "core":
@@ -287,7 +288,7 @@ def add_switches(
         )
 
     def join(lower: Ints, upper: Ints, length: float, copies: int = 1) -> None:
-        """Add ``copies`` cables between each two switches, broadcast together."""
+        """Add ``copies`` cables between each pair of switches, broadcast together."""
         one = lower[..., None] + np.zeros(copies, dtype=np.int64)  # (..., copies)
         parts.join(b, one, upper[..., None], length)
 
@@ -315,10 +316,10 @@ def add_switches(
 
 @dataclass(frozen=True, kw_only=True)
 class RailNetworks:
-    """Servers on rails, and the plan of each of the networks that join them.
+    """Servers on rails, and the plan of each network that joins them.
 
-    A NIC has ``planes`` ports, each in a network of its own if ``dual_plane``, else all in one. Rails ``apart`` are
-    networks too.
+    A NIC has ``planes`` ports: each in a network of its own with ``dual_plane``, otherwise all in one network. With
+    ``apart`` each rail is a network of its own, too.
     """
 
     servers: int
@@ -348,7 +349,10 @@ def networks(
     apart: bool = False,
     **_without_effect: object,
 ) -> RailNetworks:
-    """Return the networks that join servers; arguments of the families of rails that change none have no effect."""
+    """Plan the networks that join servers on rails.
+
+    Takes the arguments of all topologies with rails; those that change no network have no effect.
+    """
     whole_ports = default_radix() if radix is None else radix
     split_ports = planes * whole_ports
     ports = 1 if dual_plane else planes
@@ -380,16 +384,17 @@ def bisection(
     pcie: units.Quantity | None = None,
     **asked: Any,
 ) -> int | None:
-    """Return the cables of the narrowest cut into halves, or None where the formula does not settle it.
+    """Return the number of cables in the narrowest cut into halves, or None if the formula does not settle it.
 
-    Takes the arguments of the families of rails, and those of `networks`. From below: every rank of one half sends
-    to another of the other half through its own NIC at the part of the rate that a leaf passes on, spread evenly.
-    From above: half of the ranks, or the uplinks of half of the leaves.
+    Takes the arguments of the topologies with rails and of `networks`. Lower bound: every rank of one half sends to a
+    rank of the other half through its own NIC, spread evenly, at the fraction of its rate that a leaf has in uplinks.
+    Upper bound: a cut through the cables of half of the ranks, or through the uplinks of half of the leaves. The
+    formula holds where the two bounds are equal.
     """
     network = networks(**asked)
     own_rates = rate is not None or pcie is not None
     if expand and (network.servers % 2 or own_rates):
-        return None  # a cut may pass a server or its PCIe
+        return None  # a cut may go through a server or its PCIe
     if network.apart and network.rails > 1:
         return None if expand or network.rails % 2 else 0
 
@@ -402,7 +407,7 @@ def bisection(
     full_leaves, rest = divmod(network.servers, network.servers_per_leaf)  # of one rail
     movable = (
         full_leaves if expand else full_leaves * network.rails
-    )  # blocks that a cut puts on either side
+    )  # blocks, each of which a cut may put on either side
     if rest or movable % 2:
         return None
     return int(network.planes * full_leaves * network.rails * uplinks // 2)

@@ -1,4 +1,4 @@
-"""Dragonfly and dragonfly+: groups of switches, each group joined with every other by few long cables."""
+"""Dragonfly and dragonfly+: groups of switches, with few long cables between any two groups."""
 
 from typing import NamedTuple
 
@@ -26,28 +26,30 @@ def dragonfly(
     host_length: units.Quantity = HOST_LENGTH,
     switch_length: units.Quantity = SWITCH_LENGTH,
 ) -> Fabric:
-    """Return a dragonfly: all switches of a group are joined with each other, and so are all groups.
+    """Build a dragonfly: every switch is joined to all others of its group, and every group to all other groups.
 
-    With g groups: a g switches, p a g hosts, g a (a - 1) / 2 cables within groups; any two groups have
-    floor(a h / (g - 1)) cables, and ports beyond that are free. Degree of a full one p + a - 1 + h; balanced is
-    a = 2p = 2h [1]_. Diameter at most 3 links between switches (5 between hosts): within the group, across, within
-    the other. The mean depends on the arrangement: h = 4 of the balanced has 2.686 as "palm_tree" and 2.694 as
-    "absolute" between distinct switches.
+    Sizes, with g groups: a g switches, p a g hosts, g a (a - 1) / 2 cables within groups, and floor(a h / (g - 1))
+    cables between any two groups; further ports to other groups stay free. A switch that uses all its ports has degree
+    p + a - 1 + h. A dragonfly is balanced if a = 2p = 2h [1]_. Distance: at most 3 links between switches (one in the
+    first group, one between groups, one in the last group), so at most 5 between hosts. The mean depends on the
+    arrangement: between distinct switches of the balanced dragonfly with h = 4 it is 2.686 links as "palm_tree" and
+    2.694 as "absolute".
 
     Parameters
     ----------
     p : int
-        Hosts on each switch; 0: chips. >= 0
+        Hosts on each switch; with 0 the switches are chips, which are endpoints themselves. >= 0
     a : int
         Switches in a group. >= 1
     h : int
-        Ports of a switch to other groups. >= 1
+        Ports of a switch that lead to other groups. >= 1
     groups : int, optional
-        2..a h + 1, which is the default.
+        Number of groups, 2..a h + 1; the largest unless given.
     arrangement : str
-        Which port of a group leads to which group: switch r of group g has the ports r h, ..., r h + h - 1 of it,
-        and port j leads to group g + j + 1 (modulo g groups) as "palm_tree" [2]_, and to group j, or j + 1 from
-        j = g on, as "absolute" [3]_. Fewer groups: the ports that remain in use are spread over the switches in order.
+        Which port of a group leads to which group. Switch r of a group has ports r h, ..., r h + h - 1 of that group.
+        As "palm_tree" [2]_, port j of group i leads to group i + j + 1, modulo the number of groups; as "absolute"
+        [3]_, it leads to group j, or from j = i on to group j + 1. With fewer groups the ports that remain in use are
+        spread over the switches in order.
     radix, rate, switch_delay, host_length, switch_length : int, float or str, optional
         As in ``leaf_spine``. [ports], [B/s], [s], [m], [m]
 
@@ -69,7 +71,7 @@ def dragonfly(
     g = _number_of_groups(groups, ports)
     check(g * routers, g * (routers * (routers - 1) + ports) // 2, hosts)
 
-    one, other = np.triu_indices(routers, 1)  # all pairs of a group
+    one, other = np.triu_indices(routers, 1)  # all pairs of switches of a group
     first = np.arange(0, g * routers, routers)[:, None]  # router 0 of every group
     within = Ends((first + one).ravel(), (first + other).ravel())
     across = _between_groups(g, routers, ports, arrangement)
@@ -100,11 +102,12 @@ def dragonfly_plus(
     host_length: units.Quantity = HOST_LENGTH,
     switch_length: units.Quantity = SWITCH_LENGTH,
 ) -> Fabric:
-    """Return a dragonfly+: in a group every leaf is joined with every spine, and spines join the groups.
+    """Build a dragonfly+: in a group every leaf is joined to every spine, and cables between spines join the groups.
 
-    With g groups: g leaves and g spines times their number in a group, hosts x leaves x g hosts; any two groups
-    have floor(spines h / (g - 1)) cables. Degree of a leaf hosts + spines, of a spine at most leaves + h. Two hosts
-    are 2 links apart on one leaf, 4 in one group and 5 otherwise (the diameter), from which the mean follows.
+    Sizes, with g groups: g x ``leaves`` leaves, g x ``spines`` spines, g x ``leaves`` x ``hosts`` hosts, and
+    floor(spines h / (g - 1)) cables between any two groups. A leaf uses hosts + spines ports, a spine at most
+    leaves + h. Distance between two hosts: 2 links on one leaf, 4 in one group, and otherwise 5, the diameter; the mean
+    follows from these.
 
     Parameters
     ----------
@@ -115,9 +118,9 @@ def dragonfly_plus(
     h : int
         Ports of a spine to other groups. >= 1
     groups : int, optional
-        2..spines h + 1, which is the default.
+        Number of groups, 2..spines h + 1; the largest unless given.
     arrangement : str
-        As in ``dragonfly``, with the spines in place of its switches.
+        As in ``dragonfly``, with spines in place of its switches.
     radix, rate, switch_delay, host_length, switch_length : int, float or str, optional
         As in ``leaf_spine``. [ports], [B/s], [s], [m], [m]
 
@@ -166,25 +169,25 @@ def dragonfly_plus(
 
 
 class Ends(NamedTuple):
-    """The switches at both ends of some cables."""
+    """The switches at both ends of some cables, (cables,) each."""
 
     one: Ints
     other: Ints
 
 
 def _number_of_groups(groups: int | None, ports: int) -> int:
-    """Return the number of groups whose switches have ``ports`` to other groups: all that fit, unless given."""
+    """Return the number of groups, each with ``ports`` to other groups: as many as fit unless given."""
     if groups is None:
         return ports + 1
     return units.count(groups, "groups", 2, ports + 1)
 
 
 def _between_groups(groups: int, each: int, ports: int, arrangement: str) -> Ends:
-    """Return the switches at both ends of all cables between groups of ``each`` switches with ``ports`` cables out.
+    """Return the switches at both ends of all cables between groups of ``each`` switches and ``ports`` outgoing ports.
 
-    All pairs of groups have equally many cables, so ports may be left over; used ones are spread over the switches
-    in order. Each round of ``groups - 1`` ports has one to every other group t: in group g that is the port
-    t - g - 1 (modulo groups) as "palm_tree", and t, or t - 1 if t > g, as "absolute".
+    All pairs of groups have equally many cables, so some ports may stay free; the ports in use are spread over the
+    switches in order. They come in rounds of ``groups - 1`` ports, one to every other group t: in group g that is port
+    t - g - 1 (modulo groups) as "palm_tree", and port t, or t - 1 if t > g, as "absolute".
     """
     units.choice(arrangement, "arrangement", _ARRANGEMENTS)
     low, high = np.triu_indices(groups, 1)  # all pairs of groups

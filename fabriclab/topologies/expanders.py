@@ -1,4 +1,4 @@
-"""Graphs in which all switches are near each other: Slim Fly, by algebra, and Jellyfish, at random."""
+"""Graphs in which all switches are close to each other: Slim Fly, built by algebra, and Jellyfish, a random graph."""
 
 import math
 
@@ -9,7 +9,7 @@ from fabriclab.core import Fabric, Ints, parts_of
 from fabriclab.registry import register
 from fabriclab.topologies._switches import HOST_LENGTH, SWITCH_LENGTH, Parts, assemble, check
 
-_ROUNDS = 20  # each offers every cable a swap; after two or three the triangles of the ordered start are gone
+_ROUNDS = 20  # each tries to swap every cable; after two or three the initial triangles are gone
 
 
 @register("topology", "slim_fly", small={"q": 3, "hosts": 1})
@@ -23,25 +23,27 @@ def slim_fly(
     host_length: units.Quantity = HOST_LENGTH,
     switch_length: units.Quantity = SWITCH_LENGTH,
 ) -> Fabric:
-    """Return a Slim Fly on a McKay-Miller-Siran graph [1]_ [2]_ for an odd prime q = 4w + d, d = 1 or -1.
+    """Build a Slim Fly, in which any two switches are at most 2 links apart.
 
-    2 q^2 switches of degree k' = (3q - d) / 2, q^2 k' cables between them; diameter 2 links between switches, mean
-    over distinct ones 2 - k' / (2 q^2 - 1). q = 5 is the Hoffman-Singleton graph. Prime powers are left out, and
-    with them d = 0 (q = 4, 8, 16), which no prime has. No closed form of the bisection is used here.
+    Its switches form a McKay-Miller-Siran graph [1]_ [2]_ for an odd prime q = 4w + d with d = 1 or -1: 2 q^2 switches
+    of degree k' = (3q - d) / 2, joined by q^2 k' cables. The diameter is 2 links between switches, and the mean between
+    distinct switches 2 - k' / (2 q^2 - 1). With q = 5 it is the Hoffman-Singleton graph. Leaves out prime powers, and
+    with them d = 0 (q = 4, 8, 16), which no odd prime has. No closed form of the bisection is used here.
 
     Parameters
     ----------
     q : int
         An odd prime. >= 3
     hosts : int, optional
-        Hosts on each switch; half of the degree, rounded up, unless given; 0: chips. >= 0
+        Hosts on each switch; half of the degree, rounded up, unless given. With 0 the switches are chips, which are
+        endpoints themselves. >= 0
     radix, rate, switch_delay, host_length, switch_length : int, float or str, optional
         As in ``leaf_spine``. [ports], [B/s], [s], [m], [m]
 
     Raises
     ------
     ValueError
-        If q is no odd prime.
+        If q is not an odd prime.
 
     References
     ----------
@@ -58,15 +60,15 @@ def slim_fly(
     number = np.arange(2 * q * q)
     half, x, y = np.unravel_index(number, (2, q, q))
 
-    # Switches of a column are joined where y differs by an even power of the root (in half 1: times the root), up to
-    # sign; only one sign is listed, so that each cable is there once.
+    # Two switches of a column are joined if their y differ by an even power of the primitive root
+    # (in half 1 by an odd power), up to sign; only one sign is listed, so that each cable is there once.
     root = _primitive_root(q)
     even_powers = np.array([pow(root, 2 * i, q) for i in range((q + 1) // 4)])[:, None]
     steps = even_powers * np.where(half, root, 1)  # (powers, 2 q^2)
     neighbour = (half * q + x) * q + (y + steps) % q  # (powers, 2 q^2)
     within = (np.broadcast_to(number, neighbour.shape).ravel(), neighbour.ravel())
 
-    # Switch (0, x, y) is joined with (1, m, c) where y = m x + c.
+    # Switch (0, x, y) is joined to (1, m, c) if y = m x + c modulo q.
     x_below, m, c = np.unravel_index(np.arange(q**3), (q, q, q))
     across = (x_below * q + (m * x_below + c) % q, (q + m) * q + c)
 
@@ -81,17 +83,17 @@ def slim_fly(
 
 
 def _is_prime(q: int) -> bool:
-    """Return whether a number from 3 on is prime."""
+    """Return whether a number of at least 3 is prime."""
     return all(q % divisor for divisor in range(2, math.isqrt(q) + 1))
 
 
 def _primitive_root(q: int) -> int:
-    """Return the smallest number whose powers are all of 1..q - 1 modulo the prime q."""
+    """Return the smallest primitive root of the prime q: its powers are all of 1..q - 1 modulo q."""
     for root in range(2, q):
         powers = {pow(root, i, q) for i in range(1, q)}
         if len(powers) == q - 1:
             return root
-    raise ValueError(f"q must be an odd prime, got {q}")  # a prime has such a root
+    raise ValueError(f"q must be an odd prime, got {q}")  # every prime has such a root
 
 
 @register("topology", "jellyfish", small={"switches": 8, "degree": 3})
@@ -107,22 +109,22 @@ def jellyfish(
     host_length: units.Quantity = HOST_LENGTH,
     switch_length: units.Quantity = SWITCH_LENGTH,
 ) -> Fabric:
-    """Return a random regular graph of switches that is connected, the same for the same seed [1]_.
+    """Build a Jellyfish: a connected random regular graph of switches, always the same for the same seed [1]_.
 
-    floor(switches x degree / 2) cables between switches; if that product is odd, one switch has a cable less.
-    Diameter, mean and bisection are those of a draw. Of large ones nearly all have at least
-    n/2 (r/2 - sqrt(r ln 2)) links each way in their bisection, with n switches of degree r [2]_.
+    It has floor(switches x degree / 2) cables between switches; if that product is odd, one switch has one cable fewer.
+    Diameter, mean distance and bisection vary from seed to seed. Nearly all large graphs with n switches of degree r
+    have a bisection of at least n/2 (r/2 - sqrt(r ln 2)) links in each direction [2]_.
 
     Parameters
     ----------
     switches : int
         Number of switches. >= 4
     degree : int
-        Cables of a switch to others. 3..switches - 1
+        Cables of a switch to other switches. 3..switches - 1
     hosts : int
-        Hosts on each switch; 0: chips. >= 0
+        Hosts on each switch; with 0 the switches are chips, which are endpoints themselves. >= 0
     seed : int
-        Number of the draw. >= 0
+        Seed of the random graph. >= 0
     radix, rate, switch_delay, host_length, switch_length : int, float or str, optional
         As in ``leaf_spine``. [ports], [B/s], [s], [m], [m]
 
@@ -153,7 +155,7 @@ def jellyfish(
 
 
 def _ordered(n: int, degree: int) -> tuple[Ints, Ints]:
-    """Return a regular graph to start from: each switch and those next to it on a circle."""
+    """Return a regular graph to start from, in which each switch is joined to its nearest neighbours on a circle."""
     number = np.arange(n)
     step = np.arange(1, degree // 2 + 1)[:, None]
     one, other = np.broadcast_arrays(number, (number + step) % n)
@@ -166,11 +168,11 @@ def _ordered(n: int, degree: int) -> tuple[Ints, Ints]:
 
 
 def _swapped(n: int, one: Ints, other: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
-    """Return the cables after pairs of them, a-b and c-d, became a-d and c-b where that gives two new ones."""
+    """Shuffle the cables: replace pairs a-b and c-d by a-d and c-b wherever neither of these exists already."""
     shuffled = np.array([one, other])[:, rng.permutation(one.size)]
-    one, other = rng.permuted(shuffled, axis=0)  # which end of a cable comes first is drawn, too
+    one, other = rng.permuted(shuffled, axis=0)  # which end comes first is random, too
 
-    # Cable i of the first half and cable i of the second are a pair; with an odd number, the last one stays.
+    # Cable i of the first half is paired with cable i of the second; if their number is odd, the last one stays.
     half = one.size // 2
     offered = np.concatenate([other[half : 2 * half], other[:half], other[2 * half :]])
     both_ends = [np.minimum(one, end) * n + np.maximum(one, end) for end in (other, offered)]

@@ -1,4 +1,4 @@
-"""GigaIO: two boxes of GPUs and a host on a PCIe fabric, in five published wirings."""
+"""GigaIO: two boxes of GPUs and one host on a PCIe fabric, in five published wirings."""
 
 import re
 from typing import NamedTuple
@@ -23,27 +23,28 @@ _SWITCHES = 4  # in a box; an assumption: one for each Kuma card of a flat box
 
 @register("topology", "gigaio", small={"wiring": "1s-1rp-std-cascade"})
 def gigaio(wiring: str, *, pcie: units.Quantity | None = None) -> Fabric:
-    """Return a host, its root ports, Draco switches and two Columba boxes (APAs) of 8 MI300X.
+    """Build a GigaIO fabric: a host, its root ports, Draco switches and two Columba boxes (APAs) of 8 MI300X.
 
-    [1]_ shows the wirings as drawings only. What a name means here is an assumption, drawn from the ports and from
-    what the measured bandwidths allow:
+    [1]_ only draws the wirings. The meaning of a name here is an assumption, inferred from the number of ports and
+    from what the measured bandwidths allow:
 
-    - ``1s``, ``2s``: Draco switches. One has 6 x16 ports, and two flat boxes with the host need 9 or 10.
-    - ``1rp``, ``2rp``: root ports of the host in use. Each has a PCIe tree of its own, so that a Draco with two is
-      two partitions, and traffic between trees crosses the host's processor.
-    - ``std``: a box hangs on one tree. ``split``: half of the cards of every box hang on each tree, as rails do.
-    - ``cascade``, ``flat``: 2 or 4 Kuma cards (x16 cables) on a box.
+    - ``1s``, ``2s``: number of Draco switches. One has 6 x16 ports; two flat boxes and the host need 9 or 10.
+    - ``1rp``, ``2rp``: number of root ports of the host in use. Each has a PCIe tree of its own, so a Draco with two
+      of them is split into two partitions, and traffic between the trees crosses the CPU of the host.
+    - ``std``: a box is plugged into one tree. ``split``: half of the cards of every box are plugged into each tree, as
+      on rails.
+    - ``cascade``, ``flat``: a box has 2 or 4 Kuma cards (x16 cables).
 
-    A box has 4 PCIe switches with two GPUs each, i and i + 4 on switch i; switch i has card i, or in a cascade
-    switches 2 and 3 hang on 0 and 1. Between GPUs of a box are xGMI links. Left out: delays, and everything else
-    that the host does.
+    A box has 4 PCIe switches with two GPUs each: GPUs i and i + 4 on switch i. Switch i has card i; in a cascade
+    switches 2 and 3 are plugged into switches 0 and 1 instead. The GPUs of a box are joined by xGMI links. Leaves out
+    delays and everything else that the host does.
 
     Parameters
     ----------
     wiring : str
         One of `WIRINGS`, or another name of the same form.
     pcie : float or str, optional
-        Rate of all PCIe links; 16 lanes of PCIe 4.0 unless given. [B/s]
+        Rate of every PCIe link; 16 lanes of PCIe 4.0 unless given. [B/s]
 
     Raises
     ------
@@ -72,7 +73,7 @@ def gigaio(wiring: str, *, pcie: units.Quantity | None = None) -> Fabric:
     gpus = len(mesh)  # of a box
     gpu = _add_to_boxes(b, "gpu", gpus, tier=0)
     apa = _add_to_boxes(b, "apa", _SWITCHES, tier=1)
-    tree = np.arange(name.roots)  # a partition of a Draco and its root port
+    tree = np.arange(name.roots)  # a tree is a root port and its partition of a Draco
     chip = tree * name.switches // name.roots
     draco = b.add_nodes(
         "draco", name.roots, tier=2, transit=True, radix=ports, chip=chip, local=tree
@@ -85,7 +86,7 @@ def gigaio(wiring: str, *, pcie: units.Quantity | None = None) -> Fabric:
     b.add_cables(gpu[:, one], gpu[:, other], capacity=xgmi_rate, medium="xgmi")
     switch_of_gpu = apa[:, np.arange(gpus) % _SWITCHES]
     b.add_cables(gpu, switch_of_gpu, capacity=pcie_rate, medium="pcie")
-    above = apa[:, np.arange(cards, _SWITCHES) % cards]  # in a cascade, of switches without a card
+    above = apa[:, np.arange(cards, _SWITCHES) % cards]  # in a cascade, above switches without card
     b.add_cables(apa[:, cards:], above, capacity=pcie_rate, medium="pcie")
 
     box, card = np.indices((_BOXES, cards))
@@ -102,16 +103,16 @@ def gigaio(wiring: str, *, pcie: units.Quantity | None = None) -> Fabric:
 
 
 class Wiring(NamedTuple):
-    """What the name of a wiring says."""
+    """The parts of the name of a wiring."""
 
-    switches: int  # Draco
-    roots: int  # ports of the host in use
+    switches: int  # Draco switches
+    roots: int  # root ports of the host in use
     split: bool  # whether the cards of a box are divided among the root ports
     depth: str  # "cascade" or "flat"
 
 
 def _read(wiring: str) -> Wiring:
-    """Return what the name of a wiring says, or refuse it."""
+    """Split the name of a wiring into its parts, or refuse it."""
     form = re.fullmatch(r"([12])s-([12])rp-(std|split)-(cascade|flat)", str(wiring))
     if form is not None:
         switches, roots, cards, depth = form.groups()
@@ -124,7 +125,7 @@ def _read(wiring: str) -> Wiring:
 
 
 def _add_to_boxes(b: FabricBuilder, kind: str, each: int, tier: int) -> Ints:
-    """Add ``each`` nodes to every box, which pass on traffic unless they are GPUs; return (boxes, each) numbers."""
+    """Add ``each`` nodes to every box and return their numbers, (boxes, each); all but GPUs let traffic pass."""
     box, local = np.indices((_BOXES, each))
     node = b.add_nodes(
         kind, box.size, tier=tier, transit=kind != "gpu", box=box.ravel(), local=local.ravel()
@@ -133,10 +134,11 @@ def _add_to_boxes(b: FabricBuilder, kind: str, each: int, tier: int) -> Ints:
 
 
 def rings(fabric: Fabric) -> Ints:
-    """Return orders of the ranks of ``gigaio``, (rings, ranks): ring r enters and leaves each box by its card r.
+    """Return the ranks of ``gigaio`` in the order of each ring, (rings, ranks): ring r uses card r of each box.
 
-    Within a box the rings share no xGMI link: a zigzag over the GPUs, moved on by one for each ring, uses every pair
-    once. Its ends are GPUs r and r + 4, which hang on one PCIe switch.
+    Within a box no two rings share an xGMI link: each ring is a zigzag over the GPUs, shifted by one from ring to
+    ring, so that every pair of GPUs is used once. The zigzag of ring r enters and leaves the box at GPUs r and r + 4,
+    which share a PCIe switch.
     """
     n = fabric.n_ranks // _BOXES
     from_box = np.isin(fabric.source, fabric.nodes("apa"))

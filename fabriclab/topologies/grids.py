@@ -1,6 +1,6 @@
-"""Grids of chips or switches: products of dimensions, along which places are joined as ring or path, or each with each.
+"""Grids of chips or switches: along each dimension the nodes form a ring, a path or a complete graph.
 
-Cable c of a ring or path leads from a place to the next, so its link 2c goes up and 2c + 1 down.
+Cable c of a ring or path leads from a node to the next one, so its link 2c goes up and its link 2c + 1 down.
 """
 
 import math
@@ -15,20 +15,20 @@ from fabriclab.core import Fabric, Ints
 from fabriclab.registry import register
 from fabriclab.topologies._switches import HOST_LENGTH, SWITCH_LENGTH, Parts, assemble, check
 
-_DIMENSIONS = 30  # 2^31 nodes have no numbers in int32
+_DIMENSIONS = 30  # at most: node numbers are int32, too small for 2^31 nodes
 
 
 class Axis(NamedTuple):
-    """One dimension of a grid; ``load`` and ``cut`` lead to the closed form of the bisection."""
+    """One dimension of a grid; the closed form of the bisection needs ``load`` and ``cut``."""
 
     kind: str
-    k: int  # places
+    k: int  # places along the dimension
     cables: int
-    load: float  # ordered pairs of places that use the fullest link, if equally short ways share
+    load: float  # ordered pairs of places that use the fullest link; equally short paths share
     cut: float  # cables between two halves
 
     def ends(self) -> tuple[Ints, Ints]:
-        """Return both ends of each cable."""
+        """Return the places at both ends of each cable, (cables,) each."""
         if self.kind == "complete":
             return np.triu_indices(self.k, 1)
         place = np.arange(self.cables)
@@ -36,26 +36,26 @@ class Axis(NamedTuple):
 
 
 def path(k: int) -> Axis:
-    """Return ``k`` places in a row."""
+    """Return a dimension of ``k`` places in a row."""
     return Axis(kind="path", k=k, cables=k - 1, load=k * k // 4, cut=1)
 
 
 def ring(k: int) -> Axis:
-    """Return ``k`` places in a circle; two have one cable, not two."""
+    """Return a dimension of ``k`` places in a circle; two places are joined by one cable, not two."""
     if k <= 2:
         return path(k)
     return Axis(kind="ring", k=k, cables=k, load=k * k // 4 / 2, cut=2)
 
 
 def complete(k: int) -> Axis:
-    """Return ``k`` places, each joined with each."""
+    """Return a dimension of ``k`` places, each joined to every other."""
     if k <= 2:
         return path(k)
     return Axis(kind="complete", k=k, cables=k * (k - 1) // 2, load=1, cut=k * k / 4)
 
 
 def _sizes(shape: Sequence[int]) -> list[int]:
-    """Return the sizes of all dimensions, or refuse them by name."""
+    """Return the sizes of all dimensions as a list, or refuse them by name."""
     is_text = isinstance(shape, (str, bytes, bytearray))
     is_row = isinstance(shape, (Sequence, np.ndarray)) and not is_text
     if not is_row or not 1 <= len(shape) <= _DIMENSIONS:
@@ -67,13 +67,13 @@ def _sizes(shape: Sequence[int]) -> list[int]:
 
 @dataclass(frozen=True)
 class Grid:
-    """A product of dimensions: nodes differ in one coordinate and are joined along it."""
+    """A product of dimensions: two nodes can be joined only if they differ in exactly one coordinate."""
 
     axes: tuple[Axis, ...]
 
     @classmethod
     def of(cls, shape: Sequence[int], kind: Callable[[int], Axis], hosts: int) -> Self:
-        """Return a grid whose dimensions are of one kind, unless memory does not hold it with its hosts."""
+        """Return a grid with dimensions of one kind; refuse it if memory does not suffice for it and its hosts."""
         grid = cls(tuple(kind(k) for k in _sizes(shape)))
         n = math.prod(grid.shape)
         check(n, sum(axis.cables * n // axis.k for axis in grid.axes), hosts)
@@ -85,7 +85,7 @@ class Grid:
         return tuple(axis.k for axis in self.axes)
 
     def cables(self) -> Iterator[tuple[Ints, Ints]]:
-        """Yield the nodes at both ends of all cables of a dimension, one dimension after another."""
+        """Yield for each dimension the nodes at both ends of all its cables."""
         number = np.arange(math.prod(self.shape)).reshape(self.shape)
         for i, axis in enumerate(self.axes):
             rows = np.moveaxis(number, i, 0)  # rows[j]: all nodes with coordinate j along this axis
@@ -107,16 +107,17 @@ def _coordinates(shape: Sequence[int]) -> dict[str, Ints]:
 
 
 def bisection(kind: Callable[[int], Axis], default: int) -> Callable[..., float | None]:
-    """Return the closed form of a family of grids: the fewest links, one way, between two halves of the ends.
+    """Return the closed form of the bisection for one kind of grid: the links in one direction between two halves.
 
-    In an exchange of all with all, dimension by dimension, the fullest link carries load x n / k pairs of nodes,
-    and n^2 / 4 pairs cross any cut into halves. So no cut has fewer links than the even cut of the dimension with
-    the largest load / k has; if that k is odd, no form is known (None). Hosts, ``default`` on each switch, are cut
-    off one by one where that takes fewer.
+    If all nodes send to all others, dimension by dimension, the fullest link carries load x n / k pairs of nodes,
+    and n^2 / 4 pairs cross any cut into halves in each direction. So no cut has fewer links than the even cut of the
+    dimension with the largest load / k. If the k of that dimension is odd, no closed form is known (None). Where it
+    takes fewer links, the cut separates single hosts from their switches; there are ``default`` hosts on each switch
+    unless given.
     """
 
     def form(shape: Sequence[int], hosts: int = default, **_: object) -> float | None:
-        """Return the cables of the narrowest cut into halves, or None where no form is known."""
+        """Return the number of cables in the narrowest cut into halves, or None if no closed form is known."""
         axes = [kind(k) for k in shape]
         n = math.prod(axis.k for axis in axes)
         worst = max(axes, key=lambda axis: axis.load / axis.k)
@@ -134,12 +135,12 @@ _rows = bisection(complete, 1)
 
 
 def _hypercube_bisection(dimensions: int, hosts: int = 1, **_: object) -> float | None:
-    """Return the cables of the narrowest cut: those of a grid with two places along each dimension."""
+    """Return the number of cables in the narrowest cut, by the form of a grid with two places per dimension."""
     return _rows((2,) * dimensions, hosts=hosts)
 
 
 def _full_mesh_bisection(switches: int, hosts: int = 1, **_: object) -> float | None:
-    """Return the cables of the narrowest cut: those of a grid of one dimension."""
+    """Return the number of cables in the narrowest cut, by the form of a grid with one dimension."""
     return _rows((switches,), hosts=hosts)
 
 
@@ -154,20 +155,20 @@ def torus(
     host_length: units.Quantity = HOST_LENGTH,
     switch_length: units.Quantity = SWITCH_LENGTH,
 ) -> Fabric:
-    """Return a torus of chips, or of switches with hosts.
+    """Build a torus of chips, or of switches with hosts: along each dimension the nodes form rings.
 
-    With n nodes and sizes k_i: n cables along each dimension, degree 2 per dimension; diameter sum of
-    floor(k_i / 2) links; mean over distinct nodes n / (n - 1) times the sum of floor(k_i^2 / 4) / k_i, which is
-    k_i / 4 if even; bisection 2n / k links each way for the largest k, if that is even. A dimension of
-    two nodes counts as in ``mesh``. Hosts add 2 links to diameter and mean, and the bisection is then
-    at most half of their number.
+    With n nodes and sizes k_i there are n cables along each dimension, and a node has 2 cables per dimension. The
+    diameter is the sum of floor(k_i / 2) links. The mean distance between distinct nodes is n / (n - 1) times the sum
+    of floor(k_i^2 / 4) / k_i, which is k_i / 4 for even k_i. The bisection is 2n / k links in each direction, with k
+    the largest size, if that is even. A dimension of two nodes is wired, and counts, as in ``mesh``. Hosts add 2 links
+    to the diameter and to the mean, and the bisection is then at most half of their number.
 
     Parameters
     ----------
     shape : sequence of int
         Nodes along each dimension. >= 1 each
     hosts : int
-        Hosts on each switch; 0: the nodes are chips, which are endpoints and let traffic pass. >= 0
+        Hosts on each switch; with 0 the nodes are chips, which are endpoints themselves and let traffic pass. >= 0
     radix, rate, switch_delay, host_length, switch_length : int, float or str, optional
         As in ``leaf_spine``; chips have as many ports as they use. [ports], [B/s], [s], [m], [m]
 
@@ -202,11 +203,12 @@ def mesh(
     host_length: units.Quantity = HOST_LENGTH,
     switch_length: units.Quantity = SWITCH_LENGTH,
 ) -> Fabric:
-    """Return a torus without the cables that close its rings.
+    """Build a mesh: a torus without the cables that close its rings.
 
-    With n nodes and sizes k_i: sum of n - n / k_i cables, degree up to 2 per dimension; diameter sum of k_i - 1
-    links; mean over distinct nodes n / (n - 1) times the sum of (k_i^2 - 1) / 3k_i; bisection n / k links each way
-    for the largest k, if that is even.
+    With n nodes and sizes k_i the number of cables is the sum of n - n / k_i, and a node has up to 2 cables per
+    dimension. The diameter is the sum of k_i - 1 links. The mean distance between distinct nodes is n / (n - 1) times
+    the sum of (k_i^2 - 1) / 3k_i. The bisection is n / k links in each direction, with k the largest size, if that is
+    even.
 
     Parameters
     ----------
@@ -241,27 +243,28 @@ def twisted_torus(
     host_length: units.Quantity = HOST_LENGTH,
     switch_length: units.Quantity = SWITCH_LENGTH,
 ) -> Fabric:
-    """Return a torus with sides k and 2k in which each wrap of a short side shifts every long side, by k.
+    """Build a twisted torus, whose closing cables are shifted, which shortens the longest paths without adding a cable.
 
-    With n nodes: one cable per dimension and node, degree 2 per dimension, as in the torus, and all nodes alike;
-    but diameter 12 instead of 16 links for 8 x 8 x 16, and mean 6.98 instead of 8.01 between distinct nodes.
-    No closed form of its bisection is used here.
+    Its sides are k or 2k long. A cable that closes a ring along a short side leads to a node that is shifted by k along
+    every long side. As in the torus there is one cable per dimension and node, a node has 2 cables per dimension, and
+    all nodes are alike. But for 8 x 8 x 16 the diameter is 12 links instead of 16, and the mean distance between
+    distinct nodes 6.98 links instead of 8.01. No closed form of the bisection is used here.
 
     Parameters
     ----------
     shape : sequence of int
-        Nodes along each dimension: k or 2k, with k >= 2, and each of them at least once.
+        Nodes along each dimension: k or 2k with k >= 2, and each of the two at least once.
     hosts : int
         As in ``torus``.
     shift : int, optional
-        Places along the long sides, k unless given; 0 is the torus (of k > 2). 0..2k - 1
+        Shift along the long sides in nodes; k unless given; 0 gives the torus (if k > 2). 0..2k - 1
     radix, rate, switch_delay, host_length, switch_length
         As in ``torus``.
 
     Raises
     ------
     ValueError
-        If the sides are not k and 2k, or there is no such shift.
+        If the sides are not k and 2k, or the shift is out of range.
 
     References
     ----------
@@ -290,7 +293,7 @@ def twisted_torus(
     at = np.array(list(coordinates.values()))  # (dimensions, n)
     number = np.arange(n)
     side = np.array(sizes)[:, None]  # (dimensions, 1)
-    shifted = places * (side > k)  # (dimensions, 1) what the wrap of a short side adds
+    shifted = places * (side > k)  # (dimensions, 1) shift by the closing cable of a short side
     cables = []
     for i, size in enumerate(sizes):
         to = at.copy()
@@ -319,15 +322,16 @@ def hypercube(
     host_length: units.Quantity = HOST_LENGTH,
     switch_length: units.Quantity = SWITCH_LENGTH,
 ) -> Fabric:
-    """Return a hypercube; its coordinates are the binary digits of a switch, the highest first.
+    """Build a hypercube: two switches are joined if their binary numbers differ in one digit.
 
-    With d dimensions: n = 2^d switches of degree d, d n / 2 cables between them; diameter d links between
-    switches, mean over distinct ones (d / 2) n / (n - 1); bisection n / 2 links each way.
+    The coordinates of a switch are its binary digits, highest first. With d dimensions there are n = 2^d switches of
+    degree d and d n / 2 cables between them. The diameter is d links between switches, the mean between distinct
+    switches (d / 2) n / (n - 1) links, and the bisection n / 2 links in each direction.
 
     Parameters
     ----------
     dimensions : int
-        1..30
+        Number of dimensions, d. 1..30
     hosts, radix, rate, switch_delay, host_length, switch_length
         As in ``torus``.
     """
@@ -354,12 +358,13 @@ def hyperx(
     host_length: units.Quantity = HOST_LENGTH,
     switch_length: units.Quantity = SWITCH_LENGTH,
 ) -> Fabric:
-    """Return a regular HyperX with one cable between two switches of a row [1]_.
+    """Build a regular HyperX: along each dimension every switch is joined to every other by one cable [1]_.
 
-    With n switches and sizes S_i: degree sum of S_i - 1, half of n times that in cables; diameter one link per
-    dimension; mean over distinct switches n / (n - 1) times the sum of (S_i - 1) / S_i; bisection n S / 4 links
-    each way for the smallest S, if that is even, and never more than half of the hosts. The flattened butterfly
-    of k-port stages [2]_ has all S_i = k and k hosts on a switch.
+    With n switches and sizes S_i a switch has a degree of the sum of S_i - 1, and there are n / 2 times as many cables.
+    The diameter is one link per dimension, counted between switches; the mean between distinct switches is n / (n - 1)
+    times the sum of (S_i - 1) / S_i. The bisection is n S / 4 links in each direction, with S the smallest size, if
+    that is even, and never more than half of the hosts. The flattened butterfly of k-port stages [2]_ has all S_i = k
+    and k hosts on a switch.
 
     Parameters
     ----------
@@ -401,10 +406,10 @@ def full_mesh(
     host_length: units.Quantity = HOST_LENGTH,
     switch_length: units.Quantity = SWITCH_LENGTH,
 ) -> Fabric:
-    """Return n switches, each joined with each.
+    """Build a full mesh: n switches, each joined to every other.
 
-    n (n - 1) / 2 cables between switches, degree n - 1, one link between two; bisection n^2 / 4 links each way for
-    even n, and never more than half of the hosts.
+    There are n (n - 1) / 2 cables between switches, each switch has degree n - 1, and any two switches are one link
+    apart. The bisection is n^2 / 4 links in each direction for even n, and never more than half of the hosts.
 
     Parameters
     ----------

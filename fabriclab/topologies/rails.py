@@ -1,6 +1,6 @@
-"""Servers on rails: on one network, on one for each rail or port of a NIC, or with two leaves for each NIC.
+"""Servers on rails: joined by one network, by one network per rail or NIC port, or with two leaves per NIC.
 
-GPU i of every server hangs on the leaves of rail i, so that equal numbers meet at one leaf.
+The NIC of GPU i of every server is plugged into the leaves of rail i, so NICs with the same number meet at a leaf.
 """
 
 from functools import partial
@@ -39,10 +39,11 @@ def _servers_on_rails(
     dual_plane: bool = True,
     apart: bool = False,
 ) -> Fabric:
-    """Return servers on one network, on one per rail (``apart``), or with their NICs on several (``planes``).
+    """Build servers on one network, on one network per rail (``apart``), or with each NIC on several ``planes``.
 
-    A NIC has a port for each plane, with its part of the rate. The planes are networks of their own, or, unless
-    ``dual_plane``, leaves of their own under common spines. ``whole`` are switches with ports of the whole rate.
+    A NIC has one port per plane, each with an equal part of its rate. With ``dual_plane`` each plane is a network of
+    its own; otherwise each has leaves of its own under common spines. ``whole`` describes the switches before their
+    ports are split among the planes.
     """
     parts = whole.split(planes)
     n = units.count(servers, "servers")
@@ -62,7 +63,7 @@ def _servers_on_rails(
         dual_plane=dual_plane,
         apart=apart,
     )
-    copies = r if apart else planes // network.ports  # of the network
+    copies = r if apart else planes // network.ports  # number of equal networks
 
     if expand:
         kinds: tuple[str, ...] = ("gpu", "nvlink", "pcie", "nic")
@@ -75,14 +76,15 @@ def _servers_on_rails(
     title = f"a fabric of {n} servers with {g} GPUs each"
     b = start(kinds, network.clos, nodes_each * n, cables_each * n, title, copies)
 
-    server, local = np.divmod(np.arange(n * g), g)  # (n g,) of each GPU and its NIC
+    server, local = np.divmod(np.arange(n * g), g)  # (n g,) for each GPU and its NIC
     if expand:
         ends = _add_servers(b, server, local, nvlink, pcie)
     else:
         nic = b.add_nodes("nic", n * g, tier=0, transit=False, server=server, local=local)
         ends = ServerEndpoints(nic, nic)
 
-    # Leaves stand pod by pod, in a pod block by block (a rail, once for each port of a NIC), and in order of servers.
+    # Leaves are numbered pod by pod, within a pod block by block (one block per rail and port of a NIC), and within a
+    # block in the order of their servers.
     rail = local % r
     pod, server_in_pod = np.divmod(server, network.servers_per_pod)
     rail_block = np.zeros_like(rail) if apart else rail
@@ -119,21 +121,21 @@ def _servers_on_rails(
 
 
 class ServerEndpoints(NamedTuple):
-    """Endpoints of all servers, and the NIC of each."""
+    """Endpoints of all servers, and the NIC of each endpoint."""
 
     endpoint: Ints
     nic: Ints
 
 
 class NvLinks(NamedTuple):
-    """NVLink ports of all switch chips of a server, and NVLinks of a GPU."""
+    """NVLink ports of all switch chips of a server together, and NVLinks of a GPU."""
 
     ports: int
     links_per_gpu: int
 
 
 def _nvlinks() -> NvLinks:
-    """Return the NVLink ports of a server's switches, and the NVLinks of a GPU."""
+    """Return the NVLink ports of a server's switch chips, and the NVLinks of a GPU."""
     chips = catalog.value("systems", "dgxh100", "nvswitch_chips")
     ports = chips * catalog.value("switches", "nvswitch3", "ports")
     links = catalog.value("links", "nvlink4", "links_per_gpu")
@@ -141,7 +143,7 @@ def _nvlinks() -> NvLinks:
 
 
 def _check_nvlinks(gpus: int) -> None:
-    """Refuse more GPUs of a server than its NVLink ports join."""
+    """Refuse more GPUs per server than its NVLink ports can join."""
     ports, links = _nvlinks()
     if gpus * links > ports:
         most = ports // links
@@ -152,7 +154,7 @@ def _check_nvlinks(gpus: int) -> None:
 def _add_servers(
     b: FabricBuilder, server: Ints, local: Ints, nvlink: _Rate, pcie: _Rate
 ) -> ServerEndpoints:
-    """Add the inside of all servers; ``server`` and ``local`` are of each GPU."""
+    """Add the inside of all servers; ``server`` and ``local`` give each GPU's server and its number there."""
     ports, links = _nvlinks()
     if pcie is None:
         pcie_rate = catalog.value("links", "pcie5", "bandwidth_after_encoding")
@@ -197,34 +199,35 @@ def rail_optimised(
     host_length: units.Quantity = HOST_LENGTH,
     switch_length: units.Quantity = SWITCH_LENGTH,
 ) -> Fabric:
-    """Return servers with one NIC per GPU; the NIC of local GPU i hangs on rail i modulo ``rails``.
+    """Build a rail-optimised cluster: servers with one NIC per GPU, in which NIC i is plugged into rail i.
 
-    Left out: host processors and their memory, and forwarding times inside a server (no source gives one
-    for NVLink switches). A server is expanded to its GPUs, one NVLink node (the NVSwitch chips taken
-    together; the NVLinks of a GPU are one link), and per GPU a PCIe switch with a NIC. Rank r is GPU
-    r modulo ``gpus`` of server r // ``gpus``. A GPU lets no traffic of others pass.
+    If there are fewer ``rails`` than GPUs per server, NIC i is on rail i modulo ``rails``. A server is expanded to its
+    GPUs, one NVLink node (for all NVSwitch chips together; the NVLinks of a GPU are one link), and for each GPU a PCIe
+    switch with a NIC. Rank r is GPU r modulo ``gpus`` of server r // ``gpus``. A GPU does not pass on traffic of
+    others. Leaves out host CPUs and their memory, and forwarding times inside a server (no source gives one for NVLink
+    switches).
 
-    The defaults are the running case: 4 leaves on each of 8 rails, 16 spines, 1,024 cables to servers and
-    1,024 between switches, two from each leaf to each spine; leaf i of a rail has servers 32 i to 32 i + 31.
-    Between NICs: 2 links on one leaf, 4 through a spine, 6 through a core. Three tiers have pods of up to
-    k^2/4 NICs, k the radix; full size at 1:1 is that of the fat tree: k^3/4 GPUs, 5k^2/4 switches. Other
-    sizes: leaves and pods are filled in order and all pods have the same switches; a leaf has the uplinks
-    that the fullest leaf needs; spines and cores are the fewest that spread evenly, as in ``leaf_spine``.
-    Only leaves are oversubscribed.
+    The defaults are the cluster of the course: 4 leaves on each of 8 rails, 16 spines, 1,024 cables to servers and
+    1,024 between switches, two from each leaf to each spine; leaf i of a rail serves servers 32 i to 32 i + 31. Two
+    NICs are 2 links apart on one leaf, 4 through a spine, 6 through a core. With three tiers a pod has up to k^2/4
+    NICs, where k is the radix; the full size at 1:1 is the same as for the fat tree: k^3/4 GPUs, 5k^2/4 switches. Other
+    sizes: leaves and pods are filled in order, and all pods have the same switches. Every leaf has as many uplinks as
+    the fullest leaf needs; spines and cores are as few as can be with evenly spread cables, as in ``leaf_spine``. Only
+    leaves are oversubscribed.
 
     Parameters
     ----------
     servers, gpus, rails : int
-        Servers, GPUs of each, and rails. >= 1, rails divides gpus
+        Number of servers, GPUs per server, and rails. >= 1, rails divides gpus
     radix, oversubscription : int, float, optional
         As in ``leaf_spine``.
     tiers : int, optional
-        2 or 3; unless given 2 while a spine has a port for every leaf.
+        Tiers of switches, 2 or 3; unless given, 2 as long as a spine has a port for every leaf.
     expand : bool
-        False: the NICs are the endpoints, and nothing inside a server is built.
+        Whether to build the inside of the servers. If False, the NICs are the endpoints.
     rate, nvlink, pcie : float or str, optional
-        Rates of NICs and cables, of all NVLinks of a GPU, and of PCIe; ConnectX-7, NVLink 4 and 16 lanes of
-        PCIe 5.0 unless given. [B/s]
+        Rate of a NIC and of a cable, of all NVLinks of a GPU together, and of PCIe; ConnectX-7, NVLink 4 and 16 lanes
+        of PCIe 5.0 unless given. [B/s]
     switch_delay, host_length, switch_length : float or str, optional
         As in ``leaf_spine``. [s], [m], [m]
 
@@ -276,17 +279,17 @@ def rail_only(
     host_length: units.Quantity = HOST_LENGTH,
     switch_length: units.Quantity = SWITCH_LENGTH,
 ) -> Fabric:
-    """Return servers whose rails are networks of their own: no spine joins two rails [1]_.
+    """Build a rail-only cluster, in which every rail is a network of its own: no spine joins two rails [1]_.
 
-    The servers are those of ``rail_optimised``. A rail of up to ``radix`` NICs is one switch, so that 64 servers of
-    8 GPUs need 8 switches; a larger rail is a leaf-spine, or a fat tree of three tiers. Two GPUs on different rails
-    in different servers have no path without a relay: a GPU of the one server passes the data on over NVLink.
-    Without servers (``expand=False``) the bisection is 0 for an even number of rails.
+    The servers are the same as in ``rail_optimised``. A rail of up to ``radix`` NICs is a single switch, so 64 servers
+    of 8 GPUs need 8 switches; a larger rail is a leaf-spine network or a fat tree of three tiers. Two GPUs on different
+    rails of different servers have no path without a relay: a GPU in one of the two servers has to pass the data on
+    over NVLink. Without the inside of the servers (``expand=False``) the bisection is 0 for an even number of rails.
 
     Parameters
     ----------
     servers, gpus, rails, radix, oversubscription, tiers, expand : optional
-        As in ``rail_optimised``, for each rail alone.
+        As in ``rail_optimised``, but for each rail by itself.
     rate, nvlink, pcie, switch_delay, host_length, switch_length : float or str, optional
         As in ``rail_optimised``. [B/s], [B/s], [B/s], [s], [m], [m]
 
@@ -344,27 +347,27 @@ def multi_plane(
     host_length: units.Quantity = HOST_LENGTH,
     switch_length: units.Quantity = SWITCH_LENGTH,
 ) -> Fabric:
-    """Return servers whose NICs have one port in each of several planes: networks that never meet.
+    """Build a multi-plane cluster: each NIC has one port in each of several planes, which are separate networks.
 
-    A switch of ``radix`` ports at the rate of the NIC is split into ``radix`` x ``planes`` ports at the rate of the
+    A switch with ``radix`` ports at the rate of the NIC is split into ``radix`` x ``planes`` ports at the rate of the
     NIC divided by ``planes``. Each plane is a rail-optimised network of such switches, or, with ``rails=1``, a
-    leaf-spine or fat tree (one switch, where it has ports for all). The trade: two tiers of k ports reach k^2/2
-    NICs, on P planes P^2 times as many with as many switches per NIC, but P times the cables, and a flow that stays
-    on one plane has 1/P of the rate; so does a NIC lose 1/P with a leaf. Hops are those of one plane, the bisection
-    counts the cables of all.
+    leaf-spine network or fat tree (a single switch, if it has ports for all). The trade-off: two tiers of k-port
+    switches connect k^2/2 NICs; on P planes they connect P^2 times as many with the same number of switches per NIC,
+    but with P times the cables, and a flow that stays on one plane has 1/P of the rate. If a leaf fails, its NICs lose
+    1/P of their rate. Distances are those of one plane; the bisection counts the cables of all planes.
 
     Parameters
     ----------
     servers, gpus, rails : int
         As in ``rail_optimised``.
     planes : int
-        Ports of a NIC, each in a plane of its own. >= 1
+        Number of planes, which is the number of ports of a NIC. >= 1
     radix : int, optional
         Ports of a switch at the full rate of a NIC; 64 unless given. >= 2
     oversubscription, tiers, expand : optional
         As in ``rail_optimised``.
     rate : float or str, optional
-        Rate of a NIC, all its ports together; 800 Gb/s (ConnectX-8) unless given. [B/s]
+        Rate of all ports of a NIC together; 800 Gb/s (ConnectX-8) unless given. [B/s]
     nvlink, pcie : float or str, optional
         As in ``rail_optimised``; PCIe 6.0 unless given. [B/s]
     switch_delay, host_length, switch_length : float or str, optional
@@ -424,13 +427,13 @@ def dual_tor(
     host_length: units.Quantity = HOST_LENGTH,
     switch_length: units.Quantity = SWITCH_LENGTH,
 ) -> Fabric:
-    """Return servers whose NICs hang on two leaves each, as in HPN 7.0 [1]_ (there with uplinks of twice the rate).
+    """Build a cluster whose NICs have two leaves each, as in HPN 7.0 [1]_ (whose uplinks are twice as fast).
 
-    A switch of ``radix`` ports at the rate of the NIC has 2 ``radix`` ports at half of it. With ``dual_plane`` the
-    first ports and the second ports of all NICs are two networks: a flow stays in the plane in which it left. Without
-    it both leaves of a pair share their spines, so that two tiers reach half as many servers. If a leaf fails, its
-    NICs keep half of their rate. With ``radix=128`` at 400 Gb/s a segment is 128 servers, 1,024 GPUs on 16 leaves,
-    and 15 segments are two tiers.
+    A switch with ``radix`` ports at the rate of the NIC has 2 ``radix`` ports at half that rate. With ``dual_plane``
+    the first ports of all NICs form one network and the second ports another, so a flow stays in the plane on which it
+    left its NIC. Without it both leaves of a pair share their spines, so two tiers connect half as many servers. If a
+    leaf fails, its NICs keep half of their rate. With ``radix=128`` at 400 Gb/s a segment has 128 servers, which are
+    1,024 GPUs on 16 leaves, and two tiers hold 15 segments.
 
     Parameters
     ----------
@@ -441,9 +444,9 @@ def dual_tor(
     oversubscription, tiers, expand : optional
         As in ``rail_optimised``.
     dual_plane : bool
-        Whether the two leaves of a NIC belong to networks of their own.
+        Whether the two leaves of a NIC belong to separate networks.
     rate : float or str, optional
-        Rate of a NIC, both ports together; 400 Gb/s (ConnectX-7) unless given. [B/s]
+        Rate of both ports of a NIC together; 400 Gb/s (ConnectX-7) unless given. [B/s]
     nvlink, pcie, switch_delay, host_length, switch_length : float or str, optional
         As in ``rail_optimised``. [B/s], [B/s], [s], [m], [m]
 

@@ -1,7 +1,8 @@
-"""Inside the server: GPUs, what joins them, PCIe switches, NICs and processors, each kind of server a row of a table.
+"""The inside of a server: GPUs and the links between them, PCIe switches, NICs and CPUs.
 
-What a server has stands in the catalog (``catalog.systems``), with its source; the table beside this file only names
-the parts. Left out: memory, storage and its NICs, and forwarding times (no source gives one for NVSwitch chips).
+Each kind of server is a row of the table beside this file. The table only names the parts; their numbers are in the
+catalog (``catalog.systems``), with sources. Left out: memory, storage and its NICs, and forwarding times (no source
+gives one for NVSwitch chips).
 """
 
 from collections.abc import Mapping
@@ -15,14 +16,14 @@ from fabriclab.catalog.tables import read_rows
 from fabriclab.core import Fabric, FabricBuilder, Ints, Spec
 from fabriclab.registry import register
 
-# What each server is, and its parts: ``facts`` of catalog.systems, ``sockets`` of catalog.memory_path (between
-# processors), ``chip`` of catalog.switches; of catalog.links ``pcie``, ``link`` (between GPUs, or to a switch chip),
-# and ``host`` (between GPU and processor, where that is no PCIe).
+# Description and parts of each server, as names in the catalog: ``facts`` in catalog.systems; ``sockets`` (between
+# CPUs) in catalog.memory_path; ``chip`` in catalog.switches; ``pcie``, ``link`` (between GPUs, or to a switch chip) and
+# ``host`` (between GPU and CPU, if that is not PCIe) in catalog.links.
 SERVERS = {row["name"]: row for row in read_rows(Path(__file__).with_suffix(".csv"))}
 
 
 def links_between_gpus(server: str) -> Ints:
-    """Return how many links join each two GPUs directly, (n, n), from the catalog.
+    """Return the number of direct links between any two GPUs of a server, (n, n), from the catalog.
 
     Examples
     --------
@@ -41,12 +42,12 @@ def links_between_gpus(server: str) -> Ints:
 def _build(name: str, servers: int = 1) -> Fabric:
     """Return servers of a kind.
 
-    A GPU lets no traffic of others pass. Each is joined to its PCIe switch, or to its processor where there is none;
-    NICs hang on the same, and processors on each other. Where GPUs that share a switch or a processor also meet at
-    NVSwitch chips, a port of its own stands between each GPU and that switch, so that the way over it is the longer
-    one: communication libraries take NVLink. A GPU spreads what it sends over all NVSwitch chips: take the routing
-    "spray". GPUs are the ranks, and GPU i has rail i. Links between Intel or AMD processors have the rates that NCCL
-    plans with. Several servers have one set of switch chips.
+    Ranks are the GPUs, and GPU i has rail i. GPUs and NICs are plugged into PCIe switches, or into the CPUs where there
+    are none, and CPUs are joined to each other. A GPU does not pass on traffic of others. Where GPUs share a PCIe
+    switch or CPU and also meet at NVSwitch chips, a node of its own (kind ``port``) stands between each GPU and the
+    PCIe switch. It makes the path over PCIe longer than the path over NVLink, which communication libraries take. A GPU
+    spreads its traffic over all NVSwitch chips: use the routing "spray". Links between Intel or AMD CPUs have the rates
+    that NCCL assumes. Several servers share one set of switch chips.
     """
     parts = SERVERS[name]
     facts = catalog.systems[parts["facts"]]
@@ -67,7 +68,7 @@ def _build(name: str, servers: int = 1) -> Fabric:
     b = FabricBuilder(kinds, ("server", "plane", "local"))
 
     def add(kind: str, each: int, tier: int) -> Ints:
-        """Add ``each`` nodes to every server; return their numbers, (servers, each)."""
+        """Add ``each`` nodes to every server and return their numbers, (servers, each)."""
         server, local = np.divmod(np.arange(servers * each), each)
         node = b.add_nodes(
             kind, server.size, tier=tier, transit=kind != "gpu", server=server, local=local
@@ -75,7 +76,7 @@ def _build(name: str, servers: int = 1) -> Fabric:
         return node.reshape(servers, each)
 
     def join(lower: Ints, upper: Ints, rate: float, medium: str = "pcie") -> None:
-        """Join each to one of the upper ones of its server: the first few to the first, and so on."""
+        """Join each lower node to one upper node of its server: the first few to the first one, and so on."""
         to = np.arange(lower.shape[1]) * upper.shape[1] // lower.shape[1]
         b.add_cables(lower, upper[:, to], capacity=rate, medium=medium)
 
@@ -88,7 +89,7 @@ def _build(name: str, servers: int = 1) -> Fabric:
         gpu_medium = "pcie"
 
     gpu = add("gpu", gpus, 0)
-    lower = gpu  # what hangs on the PCIe switches or processors
+    lower = gpu  # nodes that are plugged into the PCIe switches or CPUs
     hub_tier = 1
     if has_ports:
         lower = add("port", gpus, 1)
@@ -116,17 +117,17 @@ def _build(name: str, servers: int = 1) -> Fabric:
 
 
 def _count(fact: Spec) -> int:
-    """Return a whole number of the catalog; 0 where it has none."""
+    """Return a fact of the catalog as a whole number, 0 if it has none."""
     return int(fact.si or 0)
 
 
 def _join_gpus(b: FabricBuilder, parts: Mapping[str, str], gpu: Ints) -> None:
-    """Join the GPUs directly, or through switch chips: plane p has link p of each GPU."""
+    """Join the GPUs directly or through switch chips; the chips of plane p take that plane's links of each GPU."""
     rate = catalog.value("links", parts["link"], "bandwidth_per_link")
     medium = "xgmi" if "xgmi" in parts["link"] else "nvlink"
 
     def join(one: Ints, other: Ints, ports: Ints | int) -> None:
-        """Join nodes, broadcast together, by as many links as they have ``ports`` for it."""
+        """Join nodes, broadcast together, by ``ports`` parallel links each."""
         b.add_cables(one, other, capacity=rate * np.asarray(ports), ports=ports, medium=medium)
 
     if not parts["chip"]:
@@ -138,17 +139,17 @@ def _join_gpus(b: FabricBuilder, parts: Mapping[str, str], gpu: Ints) -> None:
     chip_links = str(catalog.systems[parts["facts"]]["chip_links"].value)
     split = np.array(
         chip_links.split(), dtype=int
-    )  # (planes,) links of a GPU to the chip of each plane
+    )  # (planes,) links from a GPU to the chip of each plane
     radix = int(catalog.value("switches", parts["chip"], "ports"))
     n = gpu.size
     planes = split.size
-    down = n if n * split.max() <= radix else radix // 2  # GPUs of a chip
-    lower_chips = -(-n // down)  # of a plane
+    down = n if n * split.max() <= radix else radix // 2  # GPUs per chip
+    lower_chips = -(-n // down)  # per plane
 
     def add_chips(each: int, tier: int) -> Ints:
-        """Add ``each`` chips to every plane; return their numbers, (planes, each)."""
+        """Add ``each`` chips to every plane and return their numbers, (planes, each)."""
         plane, local = np.divmod(np.arange(planes * each), each)
-        number = local if lower_chips > 1 else -1  # one chip is named by its plane alone
+        number = local if lower_chips > 1 else -1  # a single chip is named by its plane alone
         node = b.add_nodes(
             "nvswitch", plane.size, tier=tier, transit=True, radix=radix, plane=plane, local=number
         )
@@ -165,7 +166,7 @@ def _join_gpus(b: FabricBuilder, parts: Mapping[str, str], gpu: Ints) -> None:
 
 
 def _register(name: str) -> None:
-    """Register a row of the table as a topology without arguments, with the row in its documentation."""
+    """Register a row of the table as a topology without arguments, and describe the server in its docstring."""
 
     def build() -> Fabric:
         return _build(name)
@@ -182,28 +183,28 @@ for _name in SERVERS:
 
 
 def _nvl72_bisection(gpus: int = 72) -> int | None:
-    """Return the cables of the narrowest cut: 18 of each GPU of one half; trays are whole on either side."""
+    """Return the number of links in the narrowest cut: 18 of each GPU of one half; None if a half splits a tray."""
     return None if gpus % 8 else 9 * gpus
 
 
 @register("topology", "nvl72", small={"gpus": 8}, bisection=_nvl72_bisection)
 def nvl72(gpus: int = 72) -> Fabric:
-    """Return an NVLink domain of trays with 4 GPUs and 2 Grace processors, as ``gb200``.
+    """Build an NVLink domain of trays such as ``gb200``, each with 4 GPUs and 2 Grace CPUs.
 
-    Up to 72 GPUs: 18 NVSwitch chips with 72 ports, and one NVLink of each GPU to each chip; 2 links between any two
-    GPUs, bisection 18 x gpus / 2 links each way. More GPUs, up to the limit of the architecture, have 18 planes of
-    chips in two tiers with as many links up as down, and 2 or 4 links between two GPUs; how such a domain would be
-    wired is not published, and this is an assumption.
+    Up to 72 GPUs are joined by 18 NVSwitch chips with 72 ports, with one NVLink from each GPU to each chip: any two
+    GPUs are 2 links apart, and the bisection is 18 x gpus / 2 links in each direction. More GPUs, up to the limit of
+    the architecture, are joined by 18 planes of chips in two tiers with as many links up as down, so two GPUs are 2 or
+    4 links apart. The wiring of such a large domain is not published; this one is an assumption.
 
     Parameters
     ----------
     gpus : int
-        4 to 576, a multiple of 4.
+        Number of GPUs, a multiple of 4. 4..576
 
     Raises
     ------
     ValueError
-        If there are too many GPUs, or they fill no trays.
+        If there are too many GPUs, or they do not fill whole trays.
     """
     tray = int(catalog.value("systems", "gb200", "gpus"))
     most = int(catalog.value("systems", "nvl576", "max_gpus"))

@@ -1,4 +1,4 @@
-"""TPU slice: cubes of 4 x 4 x 4 chips, joined to a torus by optical circuit switches (OCS)."""
+"""TPU slice: cubes of 4 x 4 x 4 chips that optical circuit switches (OCS) connect to a torus."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,7 +20,7 @@ _torus_bisection = bisection(ring, 0)
 
 
 def _bisection(shape: Sequence[int], twisted: bool = False, **_: object) -> float | None:
-    """Return the cables of the narrowest cut of a torus; no form is known for a twisted one."""
+    """Return the number of cables in the narrowest cut of a torus; no closed form is known for a twisted one."""
     return None if twisted else _torus_bisection(shape)
 
 
@@ -32,29 +32,30 @@ def tpu_slice(
     rate: units.Quantity | None = None,
     switch_length: units.Quantity = SWITCH_LENGTH,
 ) -> Fabric:
-    """Return a slice of a TPU v4 pod: a torus of chips, regular or twisted, whose cubes are set up by OCSes.
+    """Build a slice of a TPU v4 pod: a torus of chips, regular or twisted, whose cubes optical switches connect.
 
-    Counts and distances are those of ``torus`` and ``twisted_torus``. Of the 3n cables of n chips 9n/4 are inside
-    a cube (copper); 3n/4 leave it (fibre) and each is one circuit through an OCS, the wrap of a single cube too:
-    every cube has 16 fibres on each of its 6 faces, and position p on the two faces of one dimension belongs to
-    one OCS, so there are 3 x 16 = 48, with two ports taken by each cube. A circuit lets no other traffic in, so an
-    OCS is no node; see `ocs_of_cables`. Left out: the time an OCS takes to turn.
+    Counts and distances are the same as for ``torus`` and ``twisted_torus``. Of the 3n cables of n chips, 9n/4 are
+    copper inside a cube and 3n/4 are fibre that leaves it. Each fibre cable is one circuit through an optical circuit
+    switch (OCS), even where a single cube closes its own ring. Every cube has 16 fibres on each of its 6 faces, and
+    position p on the two faces of one dimension belongs to one OCS. So there are 3 x 16 = 48 of them, and each cube
+    takes two ports of each. A circuit carries no other traffic, so an OCS is not a node of the fabric; see
+    `ocs_of_cables`. Leaves out the time that an OCS takes to reconfigure.
 
     Parameters
     ----------
     shape : sequence of int
         Chips along x, y and z, each a multiple of 4; at most 64 cubes.
     twisted : bool
-        True: sides k and 2k, with wraps of the short sides that shift the long ones by k.
+        True: the sides are k and 2k, and the cables that close a ring along a short side shift the long sides by k.
     rate : float or str, optional
-        Rate of a cable; that of TPU v4 unless given. [B/s]
+        Rate of a cable; the rate of a TPU v4 link unless given. [B/s]
     switch_length : float or str
-        Fibre of a circuit from cube to cube; illustrative. [m]
+        Length of the fibre of a circuit from cube to cube; illustrative. [m]
 
     Raises
     ------
     ValueError
-        If the shape is not made of cubes, has too many, or has not the sides of a twisted torus.
+        If the shape is not made of cubes, has too many of them, or does not have the sides of a twisted torus.
 
     References
     ----------
@@ -87,14 +88,16 @@ def tpu_slice(
 
 
 def _is_of_cubes(shape: Sequence[int]) -> bool:
-    """Return whether a shape is three multiples of the side of a cube."""
+    """Return whether a shape has three sides, each a multiple of the side of a cube."""
     if np.ndim(shape) != 1 or len(shape) != 3:
         return False
     return all(units.count(k, "shape") % _SIDE == 0 for k in shape)
 
 
 def ocs_of_cables(fabric: Fabric) -> Ints:
-    """Return the OCS that each cable of a slice passes, (cables,): 16 x dimension + position on the face; -1: none.
+    """Return the number of the OCS that each cable of a slice passes through, (cables,); -1 inside a cube.
+
+    The number is 16 x dimension + position on the face.
 
     Examples
     --------
@@ -103,11 +106,11 @@ def ocs_of_cables(fabric: Fabric) -> Ints:
     """
     cable = np.arange(fabric.n_cables)
     at = fabric.coord[fabric.source[::2]]  # (cables, 3) the chip from which each cable leads up
-    # a torus has its cables by dimension, each from a chip to the next one up
+    # the cables of a torus are sorted by dimension; each leads from a chip to the next one up
     dimension = cable // fabric.n_ranks
     leaves_cube = at[cable, dimension] % _SIDE == _SIDE - 1
 
-    # the place on the face, by the two other dimensions
+    # the position on the face follows from the two other dimensions
     one = at[cable, (dimension + 1) % 3] % _SIDE
     other = at[cable, (dimension + 2) % 3] % _SIDE
     ocs = _FACE * dimension + _SIDE * one + other

@@ -1,4 +1,4 @@
-"""Trees of switches: leaf-spine, fat tree and XGFT, and one ideal switch, the network of the textbook formulas."""
+"""Trees of switches: leaf-spine, fat tree and XGFT, and the single ideal switch that textbook formulas assume."""
 
 from collections.abc import Sequence
 from math import prod
@@ -22,9 +22,10 @@ from fabriclab.topologies._switches import (
 
 @register("topology", "crossbar", small={"hosts": 4})
 def crossbar(hosts: int, rate: units.Quantity | None = None, delay: units.Quantity = 0.0) -> Fabric:
-    """Return hosts around one ideal switch: no two flows meet except at a host.
+    """Build one ideal switch with hosts around it: two flows share a link only if they share a host.
 
-    ``hosts`` cables; diameter 2 links; every half can send to the other at hosts/2 times the rate.
+    It has ``hosts`` cables and a diameter of 2 links; any half of the hosts can send to the other half at hosts/2 times
+    the rate of a link.
 
     Parameters
     ----------
@@ -33,7 +34,7 @@ def crossbar(hosts: int, rate: units.Quantity | None = None, delay: units.Quanti
     rate : float or str, optional
         Rate of every link; a ConnectX-7 NIC unless given. [B/s]
     delay : float or str
-        Delay of every link: two of them lie between two hosts. [s]
+        Delay of every link; there are two links between two hosts. [s]
     """
     n = units.count(hosts, "hosts")
     if rate is None:
@@ -51,7 +52,7 @@ def crossbar(hosts: int, rate: units.Quantity | None = None, delay: units.Quanti
 def _leaf_spine_bisection(
     hosts: int, radix: int | None = None, oversubscription: float = 1, **_: object
 ) -> int | None:
-    """Return the cables of the narrowest cut: hosts are servers of one NIC on one rail."""
+    """Return the number of cables in the narrowest cut; each host counts as a server with one NIC, on a single rail."""
     return bisection(
         servers=hosts,
         gpus=1,
@@ -76,13 +77,13 @@ def leaf_spine(
     host_length: units.Quantity = HOST_LENGTH,
     switch_length: units.Quantity = SWITCH_LENGTH,
 ) -> Fabric:
-    """Return two tiers of switches, or one switch where it has ports for all hosts.
+    """Build a leaf-spine network of two tiers, or a single switch if it has ports for all hosts.
 
-    With radix k and 1:1 a leaf has k/2 hosts and k/2 uplinks. Full size: k leaves, k/2 spines, k^2/2 hosts
-    and as many cables between switches; diameter 4 links; bisection hosts/2 links each way, divided by the
-    oversubscription. Other sizes: leaves are filled in order, so the last may have free ports; the spines
-    are the fewest with which every leaf has the same number of cables to every spine, and a leaf gets more
-    uplinks than it needs if only so they spread evenly.
+    With radix k and no oversubscription (1:1) a leaf has k/2 hosts and k/2 uplinks. Full size: k leaves, k/2 spines,
+    k^2/2 hosts and as many cables between switches; the diameter is 4 links, and the bisection hosts/2 links in each
+    direction, divided by the oversubscription. Other sizes: leaves are filled in order, so the last one may have free
+    ports. There are as few spines as possible while every leaf has the same number of cables to every spine; a leaf
+    gets more uplinks than it needs where they cannot be spread evenly otherwise.
 
     Parameters
     ----------
@@ -91,11 +92,11 @@ def leaf_spine(
     radix : int, optional
         Ports of a switch; 64 (Quantum-2) unless given. >= 2
     oversubscription : float
-        Ports down to ports up of a leaf, at most. >= 1
+        Highest ratio of ports down to ports up of a leaf. >= 1
     rate : float or str, optional
         Rate of every link; 400 Gb/s (ConnectX-7) unless given. [B/s]
     switch_delay : float or str, optional
-        Forwarding time of a switch; see `Parts.parse`. [s]
+        Forwarding time of a switch; 330 ns (Quantum-2) unless given, see `Parts.parse`. [s]
     host_length, switch_length : float or str
         Length of the cables to hosts and between switches; illustrative. [m]
 
@@ -122,7 +123,7 @@ def leaf_spine(
 
 
 def _fat_tree_bisection(k: int, tiers: int = 3, **_: object) -> int:
-    """Return the cables of the narrowest cut: half of the hosts."""
+    """Return the number of cables in the narrowest cut: one for each host of one half."""
     hosts = k**3 // 4 if tiers == 3 else k * k // 2
     return hosts // 2
 
@@ -142,19 +143,20 @@ def fat_tree(
     host_length: units.Quantity = HOST_LENGTH,
     switch_length: units.Quantity = SWITCH_LENGTH,
 ) -> Fabric:
-    """Return a k-ary fat tree of full size; leaves and spines are the edge and aggregation switches of [1]_.
+    """Build a k-ary fat tree of full size, from switches with k ports.
 
-    Three tiers: k pods of k/2 leaves and k/2 spines, and k^2/4 cores; k^3/4 hosts, 5k^2/4 switches, k^3/4
-    cables at each of three levels; spine i of each pod is joined to the cores i k/2, ..., i k/2 + k/2 - 1;
-    diameter 6 links, k^2/4 shortest paths between pods. Two tiers: k leaves, k/2 spines, k^2/2 hosts and
-    as many cables at each of two levels; diameter 4. Bisection: hosts/2 links each way in both.
+    Leaves and spines are called edge and aggregation switches in [1]_. Three tiers: k pods, each of k/2 leaves and k/2
+    spines, and k^2/4 cores; in all k^3/4 hosts, 5k^2/4 switches and k^3/4 cables at each of three levels. Spine i of
+    each pod is joined to cores i k/2, ..., i k/2 + k/2 - 1. The diameter is 6 links, and k^2/4 shortest paths lead from
+    a host to a host of another pod. Two tiers: k leaves, k/2 spines, k^2/2 hosts and as many cables at each of two
+    levels; the diameter is 4 links. The bisection is hosts/2 links in each direction for both.
 
     Parameters
     ----------
     k : int
-        Ports of a switch, even. >= 2
+        Ports of a switch, an even number. >= 2
     tiers : int
-        2 or 3.
+        Tiers of switches, 2 or 3.
     rate, switch_delay, host_length, switch_length : float or str, optional
         As in ``leaf_spine``. [B/s], [s], [m], [m]
 
@@ -188,7 +190,7 @@ def fat_tree(
 
 
 def _of_hosts(n: int, down: int, plan: ClosPlan, parts: Parts) -> Fabric:
-    """Return a Clos with ``n`` hosts, ``down`` on each leaf in order."""
+    """Build a folded Clos with ``n`` hosts, ``down`` on each leaf, filled in order."""
     b = start(("host",), plan, n, n, f"a fabric of {n} hosts")
     number = np.arange(n)
     host = b.add_nodes("host", n, tier=0, transit=False, server=number)
@@ -197,8 +199,8 @@ def _of_hosts(n: int, down: int, plan: ClosPlan, parts: Parts) -> Fabric:
 
 
 def _xgft_bisection(m: Sequence[int], w: Sequence[int], **_: object) -> int | None:
-    """Return the cables of the narrowest cut, or None where the tier with the fewest has no even cut."""
-    # Of each tier, the hosts first: the subtrees that hang on its cables, and these cables.
+    """Return the number of cables in the narrowest cut, or None if the tier with the fewest has no even cut."""
+    # For each tier, hosts first: the number of subtrees below its cables, and the number of these cables.
     subtrees = [prod(m[i:]) for i in range(len(m))]
     cables = [n * prod(w[: i + 1]) for i, n in enumerate(subtrees)]
     fewest = min(cables)
@@ -222,21 +224,23 @@ def xgft(
     host_length: units.Quantity = HOST_LENGTH,
     switch_length: units.Quantity = SWITCH_LENGTH,
 ) -> Fabric:
-    """Return the XGFT(h; m1, ..., mh; w1, ..., wh) of [1]_: h tiers of switches above the hosts.
+    """Build an extended generalised fat tree, XGFT(h; m1, ..., mh; w1, ..., wh) [1]_: h tiers of switches above hosts.
 
-    A switch of tier i has m_i children, a node of tier i - 1 has w_i parents, one cable each. Tier i has
-    w_1 ... w_i m_{i+1} ... m_h nodes, named by h digits: where it hangs in the tiers above, then which of the
-    parallel ones it is. Two nodes are joined that differ in digit i only. Diameter 2 h links; two hosts whose
-    digits differ first in digit i are 2 i apart, over w_1 ... w_i shortest paths. A switch of tier i is
-    oversubscribed by m_i : w_{i+1}. Bisection: half of the cables of the tier that has fewest, if they lead to an
-    even number of subtrees. With w_1 > 1 a host hangs on w_1 planes.
+    A switch of tier i has m_i children, and a node of tier i - 1 has w_i parents, with one cable to each. Tier i has
+    w_1 ... w_i m_{i+1} ... m_h nodes. A node is named by h digits: first its subtree in each tier above, then its
+    number among the parallel switches of that subtree. A node of tier i - 1 and a switch of tier i are joined if they
+    differ in digit i only. The diameter is 2 h links; two hosts whose digits first differ in digit i are 2 i links
+    apart, with w_1 ... w_i shortest paths. A switch of tier i is oversubscribed by m_i : w_{i+1}. The bisection is half
+    of the cables of the tier with the fewest, if these lead to an even number of subtrees. With w_1 > 1 a host has a
+    cable to each of w_1 planes.
 
-    ``m=(k/2, k/2, k), w=(1, k/2, k/2)`` is the fat tree of k ports, ``m=(d, leaves), w=(1, spines)`` a leaf-spine.
+    ``m=(k/2, k/2, k), w=(1, k/2, k/2)`` is the fat tree of k-port switches; ``m=(d, leaves), w=(1, spines)`` is a
+    leaf-spine network.
 
     Parameters
     ----------
     m, w : sequence of int
-        Children and parents, lowest tier first; as many of each. >= 1
+        Children of a switch and parents of the node below it, one number of each per tier, lowest tier first. >= 1
     radix : int, optional
         Ports of a switch; 64 (Quantum-2) unless given. >= m_i + w_{i+1}
     rate, switch_delay, host_length, switch_length : float or str, optional
@@ -272,7 +276,7 @@ def xgft(
     b = FabricBuilder(kinds, names)
 
     def add(tier: int) -> Ints:
-        """Add all nodes of a tier, with their digits as coordinates."""
+        """Add all nodes of a tier, with their digits as coordinates, and return their numbers."""
         bases = (*reversed(children[tier:]), *reversed(parents[:tier]))
         digits = np.unravel_index(np.arange(size[tier]), bases)
         is_switch = tier > 0
@@ -303,12 +307,12 @@ def xgft(
 
 
 def _whole_numbers(values: Sequence[int], name: str) -> list[int]:
-    """Return a sequence as whole numbers of 1 and more, or refuse it by name."""
+    """Return a sequence as a list of whole numbers >= 1, or refuse it by name."""
     return [units.count(value, name) for value in column(values, name).tolist()]
 
 
 def _check_ports(children: list[int], parents: list[int], radix: int) -> None:
-    """Refuse numbers of children and parents that differ in length, or need more ports than a switch has."""
+    """Refuse lists of children and parents that differ in length or need more ports than a switch has."""
     if len(children) != len(parents) or not children:
         raise ValueError(
             "m and w must have one number for each tier of switches, "
@@ -325,7 +329,7 @@ def _check_ports(children: list[int], parents: list[int], radix: int) -> None:
 
 
 def _xgft_kinds(tiers: int) -> tuple[str, ...]:
-    """Return the kinds of the nodes of an XGFT, the hosts first."""
+    """Return the kinds of nodes of an XGFT, hosts first."""
     kinds = ["host", "leaf", "spine", "core"]
     for tier in range(4, tiers + 1):
         kinds.append(f"tier{tier}")

@@ -1,7 +1,7 @@
-"""Time of a collective on a real system: algorithm and protocol chosen as NCCL does, each term of the time named.
+"""Estimate the time of a collective on a real system, with the algorithm and protocol that NCCL would choose.
 
-NCCL's constants make the choice. The time has the same terms, each corrected by at most four constants for a
-family of transport (``catalog/data/calibration.csv``), or by none.
+NCCL's own constants make the choice. The time has the same terms as NCCL's cost model, each corrected by at most four
+constants for a family of transport (``catalog/data/calibration.csv``), or by none.
 
 Examples
 --------
@@ -44,7 +44,7 @@ Constants = Mapping[str, float]
 _FACTORS = ("ll128", "simple", "hop", "post", "forward", "rate", "pcie", "all_to_all")
 CONSTANTS: Constants = ReadOnly({"launch": 2e-6, **dict.fromkeys(_FACTORS, 1.0)})
 _LABELS = {"xgmi": "xGMI", "pcie": "PCIe", "shm": "PCIe"}
-# shares of the data in the time, between the classes
+# share of the data in the time at which one class ends and the next begins
 _SOME_DATA = 0.3
 _MOSTLY_DATA = 0.7
 
@@ -54,24 +54,24 @@ _fact = cache(catalog.value)
 
 @dataclass(frozen=True, eq=False)
 class Estimate(Value):
-    """Time of a collective of one size on a system, and why.
+    """Estimated time of a collective of one size on a system, with the parts of which it consists.
 
     Parameters
     ----------
     what : str
         Collective.
     ranks : int
-        Ranks.
+        Number of ranks.
     size : float
-        As nccl-tests counts it. [B]
+        Message size as nccl-tests counts it. [B]
     time, low, high : float
-        Time, and what one measurement in ten falls below and above in this class. [s]
+        Time and its band: in this class one measurement in ten is below ``low``, and one in ten above ``high``. [s]
     algorithm, protocol : str
-        What NCCL's constants choose.
+        Algorithm and protocol that NCCL's constants choose.
     terms : mapping
-        Time of each part, by what takes it. [s]
+        Parts of the time, by name of what takes it. [s]
     expected : mapping
-        Time of each algorithm and protocol by which NCCL chooses. [s]
+        Time that NCCL expects of each algorithm and protocol when it chooses. [s]
     """
 
     what: str
@@ -87,11 +87,11 @@ class Estimate(Value):
 
     @property
     def binds(self) -> str:
-        """Return the largest term: launch, hop or network latency, NVLink, xGMI, PCIe, NIC, fabric or protocol."""
+        """Name the largest term: launch, hop or network latency, NVLink, xGMI, PCIe, NIC, fabric or protocol."""
         return max(self.terms, key=self.terms.__getitem__)
 
     def __repr__(self) -> str:
-        """Show the time, its band, the choice and what binds."""
+        """Show the time, its band, the choice and the largest term."""
         asked = f"{self.what} of {units.format_size(self.size)} on {self.ranks} ranks"
         time = units.format_time(self.time)
         low = units.format_time(self.low)
@@ -121,27 +121,27 @@ def calibration(without: str = "") -> Mapping[str, Constants]:
 
 
 def _calibration_rows(without: str) -> list[Mapping[str, str]]:
-    """Return the rows that are fitted without a system, or on all systems where ``without`` is empty.
+    """Return the rows that were fitted without a system, or on all systems if ``without`` is empty.
 
-    The row without a family has the bands of all of them.
+    The row without a family has the bands of all families.
     """
     return [row for row in data_rows("calibration") if row["without"] == without]
 
 
 def _fitted(row: Mapping[str, str]) -> Constants:
-    """Return the constants that a row of the calibration gives."""
+    """Return the constants in a row of the calibration."""
     return {name: float(row[name]) for name in CONSTANTS if row[name]}
 
 
 def constants(system: System, fitted: Mapping[str, Constants] | None = None) -> Constants:
-    """Return the constants that hold for a system, and ``own``, the part of its rate that links inside a server reach.
+    """Return the constants for a system, including ``own``, the fraction of their rate that links in a server reach.
 
     Parameters
     ----------
     system : System
         Facts of the system.
     fitted : mapping, optional
-        Constants of families, such as `calibration` returns; else those of the catalog alone.
+        Constants of families, as `calibration` returns them; those of the catalog alone unless given.
     """
     known = fitted or {}
     # A launch takes the same time whatever links the GPUs.
@@ -153,7 +153,7 @@ def constants(system: System, fitted: Mapping[str, Constants] | None = None) -> 
 
 
 def choose(system: System, size: float) -> tuple[Plan, dict[str, float]]:
-    """Return the plan that NCCL takes for a size [B], and the time that it expects of each [s]."""
+    """Return the plan that NCCL chooses for a size [B], and the time that it expects of every plan [s]."""
     expected = {plan: plan.expected(system, size) for plan in plans(system)}
     named = {f"{plan.algorithm}/{plan.protocol}": time for plan, time in expected.items()}
     fastest = min(expected, key=expected.__getitem__)
@@ -161,7 +161,7 @@ def choose(system: System, size: float) -> tuple[Plan, dict[str, float]]:
 
 
 def terms(system: System, plan: Plan, size: float, c: Constants) -> dict[str, float]:
-    """Return the terms of the time of a plan by constants ``c`` [s], by what takes them; that of the data is last."""
+    """Return the terms of the time of a plan with constants ``c`` [s], by name; the term of the data is last."""
     slow = 1.0
     posts = 1
     if plan.algorithm == "P2P":
@@ -178,7 +178,7 @@ def terms(system: System, plan: Plan, size: float, c: Constants) -> dict[str, fl
     if network:
         found["network latency"] = network
 
-    # The slowest part moves the data; of equal times the last name counts.
+    # The slowest part sets the time of the data; of equal times the last name counts.
     time, name = max(
         (_links_time(plan, size, c), _LABELS.get(system.kind, "NVLink")),
         (_nic_time(system, plan, size, c), _nic_label(system, plan)),
@@ -189,7 +189,7 @@ def terms(system: System, plan: Plan, size: float, c: Constants) -> dict[str, fl
 
 
 def _at_full_rate(plan: Plan, size: float) -> float:
-    """Return how many bytes take as long at the full rate as ``size`` does at what a tree reaches of it [B]."""
+    """Return the bytes that take as long at full rate as ``size`` takes at the part of it that a tree reaches [B]."""
     return size / plan.tree_part(size)
 
 
@@ -211,14 +211,14 @@ def _nic_time(system: System, plan: Plan, size: float, c: Constants) -> float:
 
 
 def _nic_label(system: System, plan: Plan) -> str:
-    """Return what limits the data between servers."""
+    """Return the name of what limits the data between servers."""
     if plan.peers > 1:
         return "fabric"
     return "PCIe" if _behind_pcie(system) else "NIC"
 
 
 def _behind_pcie(system: System) -> bool:
-    """Return whether PCIe, and not the NIC, limits the rate of a NIC."""
+    """Return whether PCIe limits the rate of a NIC, and not the NIC itself."""
     return system.nic < system.wire
 
 
@@ -228,7 +228,7 @@ def _protocol_time(system: System, plan: Plan, size: float, c: Constants) -> flo
     if not plan.forwards:
         return copy
 
-    # Chunks are handed on to another server through one NIC, and half of its bytes are flags.
+    # Chunks are passed on to another server through one NIC, and half of the bytes are flags.
     chunk = min(size, LL_CHUNK * system.nics)
     handed_on = (plan.forwards - 1) * chunk + size  # [B]
     rate = system.nic * _fact("nccl_model", "ll", "factor") * c["rate"] * c["forward"]
@@ -236,7 +236,7 @@ def _protocol_time(system: System, plan: Plan, size: float, c: Constants) -> flo
 
 
 def classify(parts: Mapping[str, float]) -> str:
-    """Return ``latency``, ``middle`` or ``bandwidth`` by the share of the data in the time."""
+    """Return the class of an estimate by the share of the data in its time: latency, middle or bandwidth."""
     times = list(parts.values())
     share = times[-1] / sum(times)
     if share > _MOSTLY_DATA:
@@ -254,30 +254,37 @@ def estimate(
     calibrated: bool = True,
     without: str = "",
 ) -> Estimate:
-    """Return the time of a collective on a system, with the algorithm and protocol that NCCL takes, and why.
+    """Estimate how long a collective takes on a real system, and which algorithm and protocol NCCL would choose.
 
-    Left out are the version of the library, its tuner plugins, what other jobs send, and the size of chunks beyond
-    what NCCL's latencies hold.
+    The result names every part of the time and has an error band from published measurements. Leaves out the version of
+    the library, its tuner plugins, the traffic of other jobs, and effects of chunk size beyond those in NCCL's
+    latencies.
 
     Parameters
     ----------
     system : str or mapping
-        Name of a published sweep, or a row as `catalog.published.systems` has them.
+        Name of a published sweep, or a row like those of `catalog.published.systems`.
     collective : str, optional
-        Unless given, that of the row.
+        Collective; the one of the row unless given.
     size : float or str
-        Message size in the sense of nccl-tests. [B], > 0
+        Message size as nccl-tests counts it. [B], > 0
     calibrated : bool
-        Whether constants fitted to published sweeps correct those of the catalog.
+        Whether constants that were fitted to published sweeps correct those of the catalog.
     without : str
-        A published system that the fit has not seen, or ``largest``, the most ranks of each family.
+        Use constants that were fitted without this published system; ``largest`` means without the largest number of
+        ranks of each family.
+
+    Returns
+    -------
+    Estimate
+        Time and band, choice and terms.
 
     Raises
     ------
     KeyError
         If no sweep has this name.
     ValueError, TypeError
-        If the row does not say enough or names what the catalog does not have, or ``size`` is no size.
+        If the row lacks a fact or names something that is not in the catalog, or ``size`` is not a size.
 
     References
     ----------
@@ -316,7 +323,7 @@ def estimate(
 
 @cache
 def _band(family: str, kind: str) -> tuple[float, float]:
-    """Return what to multiply a time with for its band: measured over predicted, 10th and 90th percentile."""
+    """Return the factors that turn a time into its band: 10th and 90th percentile of measured over predicted time."""
     row = next(row for row in _calibration_rows("") if row["family"] == family)
     low, high = row[f"band_{kind}"].split(" to ")
     return float(low), float(high)

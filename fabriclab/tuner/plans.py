@@ -1,6 +1,7 @@
-"""Algorithms x protocols that NCCL weighs for a collective on a system, each with the parts of its cost.
+"""Pairs of algorithm and protocol that NCCL considers for a collective on a system, with the parts of their cost.
 
-LL has the parts and limits of 2024, near the versions that most sweeps ran (2.18 to 2.22); 2026 has 1/2 everywhere.
+LL has the fractions and limits of 2024, close to the versions that most sweeps ran (2.18 to 2.22); in 2026 the fraction
+is 1/2 everywhere.
 """
 
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ _GENERATIONS = ("Volta", "Ampere", "Hopper", "Blackwell")
 _SCALES = ("1 server", "2 servers", "more servers")
 _LINKS = {"pcie": "PCI", "shm": "PCI"}
 
-# Parts of a channel's rate that a protocol leaves to the data.
+# Fractions of a channel's rate that a protocol leaves for the data.
 _TREE = 0.92  # source: NCCL-tune-old
 _TREE_LL = 1 / 3.8  # source: NCCL-tune-old
 _TREE_LL128_INSIDE = 7 / 9  # source: NCCL-tune-old
@@ -46,39 +47,39 @@ _NVLS_HEADS = 32  # source: NCCL-tune-old
 _NVLS_CHUNK = 2**17  # B; source: NCCL-tune-old
 _NVLS_CHANNELS_HOPPER = 16  # source: NCCL-tune-old
 _NVLS_CHANNELS_BLACKWELL = 24  # source: NCCL-tune-old
-# Rate of the channels of NVLS as a part of that of the links.
+# Rate of the channels of NVLS as a fraction of the rate of the links.
 # source: NCCL-tune-new, NCCL-topo
 _NVLS_RATE = 8 * 40 / (18 * 20.6)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One algorithm with one protocol, in parts that the size of a message multiplies.
+    """One algorithm with one protocol: the constants from which its time for a message size follows.
 
     Parameters
     ----------
     algorithm, protocol : str
-        As NCCL names them; ``P2P`` where each rank sends to each.
+        Names as in NCCL; ``P2P`` if each rank sends to each other.
     start : float
-        Start-up. [s]
+        Start-up time. [s]
     steps, hop : int, float
-        Steps inside a server and the time of each. [s]
+        Number of steps inside a server, and the time of each. [s]
     posts : int
-        Requests to a NIC that each of these steps waits for.
+        Requests to a NIC for which each of these steps waits.
     network : float
-        Latencies between servers. [s]
+        Latencies between servers, in total. [s]
     own, nic, copy : float
-        Time of each byte on a GPU's own links, on the NICs, and in the protocol itself. [s/B]
+        Time per byte on a GPU's own links, on the NICs, and in the protocol itself. [s/B]
     peers : int
-        Peers outside that a rank posts to, one after the other.
+        Peers outside the server to which a rank posts, one after another.
     forwards : int
-        Times that an all-reduce by LL hands all of a chunk on to another server.
+        How often an all-reduce with LL passes a whole chunk on to another server.
     loop : float
-        Bytes that NVLS has under way: switches add them while they hand out those before. [B]
+        Bytes that NVLS has in transit: switches add them while they send out the previous ones. [B]
     plateau : float
-        What NCCL multiplies the latency with when it chooses, from a size on.
+        Factor by which NCCL multiplies the latency when it chooses, from a certain size on.
     chain : float
-        Latency that NCCL takes for all hops of a broadcast or reduce when it chooses. [s]
+        Latency that NCCL assumes for all hops of a broadcast or reduce when it chooses. [s]
     """
 
     algorithm: str
@@ -98,7 +99,7 @@ class Plan:
     chain: float = 0.0
 
     def expected(self, system: System, size: float) -> float:
-        """Return the time [s] by which NCCL chooses."""
+        """Return the time [s] that NCCL expects of this plan when it chooses."""
         hop = max(self.hop, self.posts * post(system))
         latency = self.start + (self.chain or self.steps * hop + self.network)
         channels = _CHANNELS_PER_NIC * system.nics
@@ -108,7 +109,7 @@ class Plan:
         return latency + size * per_byte
 
     def tree_part(self, size: float) -> float:
-        """Return the part of its rate that a tree reaches at a size."""
+        """Return the fraction of its rate that a tree reaches at a size."""
         if self.algorithm != "Tree":
             return 1.0
         by_size = _tree_parts(self.protocol)
@@ -117,7 +118,7 @@ class Plan:
 
 
 def _amd(system: System) -> bool:
-    """Return whether the hosts have CPUs by AMD, taken to be so with GPUs by AMD and with Ampere."""
+    """Return whether the hosts have AMD CPUs, which is assumed for AMD GPUs and for Ampere."""
     return system.kind == "xgmi" or system.generation == AMPERE
 
 
@@ -130,7 +131,7 @@ def post(system: System) -> float:
 
 @cache
 def plans(system: System) -> tuple[Plan, ...]:
-    """Return what NCCL weighs on a system: what a run forced, if it can run, else all but CollNet."""
+    """Return the plans that NCCL considers: the one that the run forced, if possible, otherwise all but CollNet."""
     if system.what in P2P:
         return (_peers(system),)
     protocols = [p for p in PROTOCOLS if p != "LL128" or system.long_lines]
@@ -148,7 +149,7 @@ def plans(system: System) -> tuple[Plan, ...]:
 
 @cache
 def _latency(link: str, algorithm: str, protocol: str) -> float:
-    """Return a latency of NCCL's tables [s]: of a hop over a link, or of the start where ``link`` is ``base``."""
+    """Return a latency of NCCL's tables [s]: of a hop over a link, or of the start if ``link`` is ``base``."""
     if link == "base":
         part = "base"
         name = f"baseLat {algorithm}"
@@ -160,7 +161,7 @@ def _latency(link: str, algorithm: str, protocol: str) -> float:
 
 @cache
 def _tree_parts(protocol: str) -> tuple[float, ...]:
-    """Return the parts of its rate that a tree reaches, one for each power of two of the size from 64 B on."""
+    """Return the fractions of its rate that a tree reaches, one for each power of two of the size from 64 B on."""
     row = catalog.nccl_model["treefit"].spec(
         "bandwidth_part_by_size", name=f"treeCorrectionFactor {protocol}"
     )
@@ -170,7 +171,7 @@ def _tree_parts(protocol: str) -> tuple[float, ...]:
 def _limit(system: System, part: str, attribute: str) -> float:
     """Return a limit of NCCL's tables [B/s]: ``treemax`` for a channel of a tree, ``llmax`` for all of LL.
 
-    Rows are named by GPUs, but between servers the CPU chooses that of LL: Ampere's for AMD, Volta's for others.
+    Rows are named after GPUs, but between servers the CPU selects the row of LL: Ampere for AMD, Volta for others.
     """
     if part == "treemax":
         row = min(system.generation, HOPPER)  # the last that this table has
@@ -183,12 +184,12 @@ def _limit(system: System, part: str, attribute: str) -> float:
 
 
 def _inside(system: System) -> str:
-    """Return the name that NCCL's tables have for the links inside a server."""
+    """Return the name of the links inside a server in NCCL's tables."""
     return _LINKS.get(system.kind, "NVLINK")
 
 
 def _tree_depth(system: System) -> int:
-    """Return the hops of a tree over the servers from its root to a leaf: log2 of their number, rounded down."""
+    """Return the hops from the root to a leaf of a tree over the servers: log2 of their number, rounded down."""
     return system.servers.bit_length() - 1
 
 
@@ -204,7 +205,7 @@ class StepCounts(NamedTuple):
 # factor: that of bus bandwidth, such as 2(P-1)/P; rate: of GPU links, NICs or LL, the slowest.
 # source: NVIDIA/nccl, src/graph/tuning.cc
 def _ring(system: System, protocol: str) -> Plan:
-    """Return a ring over all ranks, through which an all-reduce goes twice."""
+    """Return the plan of a ring over all ranks, around which an all-reduce goes twice."""
     all_reduce = system.what == "all_reduce"
     between_servers = system.servers > 1
     steps = _ring_steps(system)
@@ -244,7 +245,7 @@ def _ring(system: System, protocol: str) -> Plan:
 
 
 def _ring_steps(system: System) -> StepCounts:
-    """Return the steps of a ring: P - 1 each time round, of which one less than servers go outside."""
+    """Return the steps of a ring: P - 1 per time around; one fewer than the number of servers go outside a server."""
     rounds = 2 if system.what == "all_reduce" else 1
     outside = rounds * (system.servers - 1)
     inside = rounds * (system.ranks - 1) - outside
@@ -252,7 +253,7 @@ def _ring_steps(system: System) -> StepCounts:
 
 
 def _ring_part(system: System, protocol: str) -> float:
-    """Return the part of a channel's rate that a protocol leaves to the data of a ring."""
+    """Return the fraction of a channel's rate that a protocol leaves for the data of a ring."""
     if protocol == "Simple":
         return 1.0
     if protocol == "LL128":
@@ -263,7 +264,7 @@ def _ring_part(system: System, protocol: str) -> float:
 
 
 def _chain_latency(system: System, protocol: str) -> float:
-    """Return the latency [s] that NCCL takes for all hops of a broadcast or reduce, else 0."""
+    """Return the latency [s] that NCCL assumes for all hops of a broadcast or reduce; 0 for other collectives."""
     if system.what not in ("broadcast", "reduce"):
         return 0.0
     hops = 1 if system.switched else system.ranks  # with switches all channels are alike
@@ -273,7 +274,7 @@ def _chain_latency(system: System, protocol: str) -> float:
 
 
 def _tree(system: System, protocol: str) -> Plan:
-    """Return a double tree over servers with a chain in each: a byte goes up and down once."""
+    """Return the plan of a double tree over servers with a chain in each; a byte goes up and down once."""
     between_servers = system.servers > 1
     depth = _tree_depth(system)
     part = _tree_part_of_rate(system, protocol)
@@ -286,7 +287,7 @@ def _tree(system: System, protocol: str) -> Plan:
         own = 2 / (system.own * _TREE * part)
     nic = 0.0  # [s/B]
     if between_servers:
-        # Of two servers each sends up or down; of more, both at once through the same NICs.
+        # With two servers each sends only up or only down; with more, both at once through the same NICs.
         directions = 2 if system.servers == 2 else 1
         limit = _limit(system, "treemax", "bandwidth_per_channel_max")
         nic = 2 / (system.nics * min(_TREE * system.nic * directions, limit) * part)
@@ -312,7 +313,7 @@ def _tree(system: System, protocol: str) -> Plan:
 
 
 def _tree_part_of_rate(system: System, protocol: str) -> float:
-    """Return the part of a channel's rate that a protocol leaves to the data of a tree."""
+    """Return the fraction of a channel's rate that a protocol leaves for the data of a tree."""
     if protocol == "LL":
         return _TREE_LL
     if protocol == "LL128":
@@ -321,7 +322,7 @@ def _tree_part_of_rate(system: System, protocol: str) -> float:
 
 
 def _special(system: System) -> list[Plan]:
-    """Return what NCCL weighs beside rings and trees: NVLS, CollNet and PAT, where they can run."""
+    """Return the plans that NCCL considers besides rings and trees: NVLS, CollNet and PAT, where they can run."""
     between_servers = system.servers > 1
     plans = []
     if system.what == "all_reduce":
@@ -336,7 +337,7 @@ def _special(system: System) -> list[Plan]:
 
 
 def _nvls(system: System) -> Plan:
-    """Return NVLS in one domain, or NVLSTree between several."""
+    """Return the plan of NVLS in one scale-up domain, or of NVLSTree between several."""
     between_servers = system.servers > 1
     generation = _GENERATIONS[system.generation]
     efficiency = catalog.value("nccl_model", "nvls", "factor", name=f"NVLS efficiency {generation}")
@@ -358,7 +359,7 @@ def _nvls(system: System) -> Plan:
 
 
 def _collnet(system: System) -> Plan:
-    """Return CollNet: a server of S bytes sends S up and receives S."""
+    """Return the plan of CollNet, with which a server sends S bytes up and receives S bytes."""
     others = system.local - 1
     return Plan(
         algorithm="CollNet",
@@ -374,7 +375,7 @@ def _collnet(system: System) -> Plan:
 
 
 def _pat(system: System) -> Plan:
-    """Return PAT, which NCCL runs with one rank per server."""
+    """Return the plan of PAT, which NCCL uses with one rank per server."""
     hops = _tree_depth(system) * _latency("NET", "Ring", "Simple") / _PAT_NET
     return Plan(
         algorithm="PAT",
@@ -390,7 +391,7 @@ def _pat(system: System) -> Plan:
 
 
 def _peers(system: System) -> Plan:
-    """Return one message to each peer, or to the next rank, through a GPU's part of the NICs."""
+    """Return the plan of one message to each peer, or to the next rank, through a GPU's share of the NICs."""
     peers = StepCounts(inside=system.local - 1, outside=system.ranks - system.local)
     parts = system.ranks  # of the message
     rate = system.node / system.local  # of one rank [B/s]

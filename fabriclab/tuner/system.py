@@ -1,4 +1,4 @@
-"""What the cost model needs to know of a system: counts and rates from a row of the catalog."""
+"""Counts and rates of a system that the cost model needs, from a row of the catalog."""
 
 import re
 from collections.abc import Mapping
@@ -37,25 +37,25 @@ class System:
     what : str
         Collective.
     ranks, servers, local : int
-        Ranks in all, scale-up domains, and ranks in each.
+        Number of ranks in all, of scale-up domains, and of ranks in each.
     generation : int
         0 Volta, 1 Ampere, 2 Hopper, 3 Blackwell; other vendors by the PCIe generation of their servers.
     kind : str
-        Links inside a server: ``nvlink``, ``xgmi``, ``pcie``, or ``shm`` where copies go through host memory.
+        Links inside a server: ``nvlink``, ``xgmi``, ``pcie``, or ``shm`` if copies go through host memory.
     peak, own, ring : float
-        Rate of a GPU's links inside the server: by the datasheet, as NCCL counts it, and what rings get of it where
-        they go on to other servers. [B/s]
+        Rate of a GPU's links inside the server: by the datasheet, as NCCL counts it, and the part that rings reach if
+        they continue to other servers. [B/s]
     wire, nic, nics : float, float, int
-        Rate of a NIC, and behind its PCIe link [B/s]; NICs of a domain.
+        Rate of a NIC, its rate behind its PCIe link [B/s], and number of NICs in a domain.
     switched, long_lines : bool
-        Whether NVSwitches join the GPUs; whether LL128 is on.
+        Whether NVSwitches join the GPUs; whether LL128 is enabled.
     family : str
-        Family of transport whose constants hold; for a name that no sweep has those of the catalog alone.
+        Family of transport whose constants apply; a family without sweeps gets those of the catalog alone.
     started : int
-        GPUs that one process starts, one after the other; 0 where each has its own.
+        GPUs that one process starts, one after another; 0 if each GPU has a process of its own.
     algo : str
-        What the run forced, such as ``ring``; else ``default``. Where a collective has no such algorithm, NCCL
-        takes a ring.
+        Algorithm that the run forced, such as ``ring``, else ``default``. If a collective has no such algorithm, NCCL
+        uses a ring.
     """
 
     what: str
@@ -95,7 +95,7 @@ _NO_LINKS = _Links(HOPPER, counted=inf, peak=inf)
 
 
 def check(row: Mapping[str, Any]) -> None:
-    """Refuse what is no row of `catalog.published.systems`."""
+    """Refuse anything but a row like those of `catalog.published.systems`."""
     if isinstance(row, Mapping):
         missing = [key for key in (*TEXTS, *COUNTS) if key not in row]
     else:
@@ -120,7 +120,7 @@ def read(row: Mapping[str, Any]) -> System:
     Raises
     ------
     ValueError
-        If the row does not say enough, or names links that the catalog does not have.
+        If the row lacks a fact, or names links that are not in the catalog.
     """
     check(row)
     ranks = units.count(row["ranks"] or 0, "ranks")
@@ -136,7 +136,7 @@ def read(row: Mapping[str, Any]) -> System:
     own = links.counted
     ring = own
     if local > 1 and "mesh" in shape and "cube" not in shape:
-        # Each pair has links of its own: of fewer GPUs fewer links are in use.
+        # Each pair has links of its own, so with fewer GPUs fewer links are in use.
         own *= (local - 1) / (domain - 1)
         ring = own
         if kind == "xgmi" and servers > 1:
@@ -191,7 +191,7 @@ def read(row: Mapping[str, Any]) -> System:
 
 
 def _check_algorithm(algo: str) -> None:
-    """Refuse a text that names no algorithm, if it is not empty."""
+    """Refuse a text that is not empty and not the name of an algorithm."""
     named = re.findall("|".join(_ALGORITHMS), algo.lower())
     first = named[0] if named else algo or "default"
     units.choice(first, "algo", _ALGORITHMS)
@@ -212,7 +212,7 @@ def _links(kind: str, accelerator: str) -> _Links:
 
 
 def _xgmi(accelerator: str) -> _Links:
-    """Return the xGMI links of an accelerator; NCCL counts the part of the rate that two MI300X reached."""
+    """Return the xGMI links of an accelerator; counted is the fraction of the rate that two MI300X reached."""
     part = _XGMI
     if accelerator:
         for name, row in catalog.links.items():
@@ -235,7 +235,7 @@ def _pcie(kind: str) -> _Links:
 
 
 def _nvlink(kind: str) -> _Links:
-    """Return the NVLinks of a GPU; of links that NCCL does not count yet, the part of the rate is that of NVLink 5."""
+    """Return the NVLinks of a GPU; links that NCCL does not count yet get the fraction of their rate of NVLink 5."""
     known = kind if "nccl_effective_per_link" in catalog.links[kind] else "nvlink5"
     per_link = catalog.value("links", known, "nccl_effective_per_link")
     counted = per_link * catalog.value("links", known, "links_per_gpu")

@@ -1,7 +1,7 @@
-"""Workload: who computes what and sends what to whom, step after step, as Flows with dependencies.
+"""Describe the computation and communication of training steps as flows with dependencies.
 
-Every pattern is a function that registers itself. A computation is a flow of size 0 that takes its lag, so the
-engines time everything.
+Every pattern is a function that registers itself. A computation is a flow of size 0 whose lag is its duration, so the
+engines can time everything.
 
 Examples
 --------
@@ -48,11 +48,14 @@ __all__ = [
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of all patterns."""
+    """Return the names of all patterns that `build` knows."""
     return registry.names("workload")
 
 
 def build(pattern: str, /, *arguments: Any, **options: Any) -> Flows:
-    """Return the flows of one pattern of `names`; ``registry.get("workload", pattern)`` has its documentation."""
+    """Build the flows of a workload by the name of its pattern.
+
+    `names` lists the patterns; ``help(fabriclab.registry.get("workload", pattern))`` describes the arguments of one.
+    """
     flows: Flows = registry.get("workload", pattern)(*arguments, **options)
     return flows

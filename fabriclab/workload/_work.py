@@ -1,6 +1,7 @@
-"""Work: operations in streams, gathered as arrays, then made into Flows; and what a run of them tells.
+"""Collect operations of streams as arrays, turn them into flows, and evaluate a run of them.
 
-That is when operations ran, how long they were busy, what communication was exposed; and what stragglers do.
+The evaluation tells when operations ran, how long they were busy, and which communication was exposed. Stragglers can
+be added to the flows.
 """
 
 from __future__ import annotations
@@ -28,23 +29,23 @@ from fabriclab.core import (
     whole,
 )
 
-_BYTES = 120  # peak per flow and per dependency, measured and rounded up; a test holds it
+_BYTES = 120  # peak per flow and per dependency, measured and rounded up; a test checks it
 
 
 class FlowsBuilder:
-    """Collect computations and transfers with their order, then make `Flows`; used by all files of this folder.
+    """Collect computations and transfers with their order, then make `Flows`; all files of this folder use it.
 
-    A computation is a flow of size 0 from a node to itself that takes its lag. Operations of one stream run one after
-    another, by ``turn``, then as they were added; two streams meet through ``after`` only.
+    A computation is a flow of size 0 from a node to itself, whose lag is its duration. Operations of one stream run one
+    after another, sorted by ``turn`` and then by when they were added; two streams are linked only through ``after``.
     """
 
     def __init__(self) -> None:
         self.n = 0  # operations
         self.entries = 0  # flows and dependencies
-        self.room = 0.0  # entries that are known to fit into memory
+        self.room = 0.0  # number of entries known to fit into memory
         self.labels: list[str] = []
         self.parts: list[dict[str, NDArray[Any]]] = []  # columns of each call of `add`
-        self.waits = [np.zeros((2, 0), dtype=np.int64)]  # who waits, and for whom
+        self.waits = [np.zeros((2, 0), dtype=np.int64)]  # which operation waits, and for which
 
     def add(
         self,
@@ -58,20 +59,20 @@ class FlowsBuilder:
         turn: ArrayLike = 0.0,
         after: Sequence[ArrayLike] = (),
     ) -> Ints:
-        """Add operations that broadcast together; return their numbers, in that shape.
+        """Add operations, whose arguments broadcast together, and return their numbers in that shape.
 
         Parameters
         ----------
         label : str
-            What they are.
+            Kind of operation, such as ``"forward"``.
         source, target : array_like of int
             Nodes; a computation has no target.
         size, lag : array_like
             As in `Flows`. [B], [s]
         stream, turn : array_like
-            Stream of each, -1 for none, and its place there.
+            Stream of each operation, -1 for none, and its place in the stream.
         after : sequence of array_like of int
-            What each waits for: numbers of operations, with one axis more than the operations; -1 for none.
+            Numbers of the operations for which each waits, with one axis more than the operations; -1 for none.
         """
         if label not in self.labels:
             self.labels.append(label)
@@ -102,7 +103,7 @@ class FlowsBuilder:
         return number
 
     def _check_room(self, entries: int) -> None:
-        """Refuse a graph with so many flows and dependencies more, if memory does not hold them."""
+        """Refuse the graph if memory does not suffice for this many more flows and dependencies."""
         self.entries += entries
         if self.entries > self.room:
             # asking for the memory that there is takes longer than a small step
@@ -112,7 +113,7 @@ class FlowsBuilder:
             check_memory(_BYTES * self.room, title, advice)
 
     def flows(self) -> Flows:
-        """Return all that was added, as a graph."""
+        """Return all operations as a graph of flows."""
         columns: dict[str, Any] = {}
         for name in self.parts[0]:
             columns[name] = np.concatenate([part[name] for part in self.parts])
@@ -143,7 +144,7 @@ def nodes_of(fabric: Fabric, ranks: ArrayLike, name: str, least: int = 1) -> Int
 
 
 def times_of(value: ArrayLike, name: str, *shape: int) -> Floats:
-    """Return times that broadcast to a shape, or refuse them by name. [s]."""
+    """Return times, broadcast to a shape, or refuse them by name. [s]."""
     given = si(value, name, units.time)
     last_axes = zip(given.shape[::-1], shape[::-1], strict=False)
     if given.ndim > len(shape) or any(size not in (1, wanted) for size, wanted in last_axes):
@@ -154,7 +155,10 @@ def times_of(value: ArrayLike, name: str, *shape: int) -> Floats:
 
 
 def spans(timeline: Timeline, flows: Flows) -> Timeline:
-    """Return the timeline of a graph with computations as bars: engines count a lag before the start of its flow."""
+    """Return a timeline in which computations last from beginning to end.
+
+    Engines count a lag before the start of its flow, so in their timelines a computation takes no time.
+    """
     if flows.is_sequence:
         raise ValueError(
             "a sequence of groups is solved once for all repetitions; write it out with flows.expanded()"
@@ -164,13 +168,16 @@ def spans(timeline: Timeline, flows: Flows) -> Timeline:
 
 
 def labelled(flows: Flows, pattern: str) -> Flags:
-    """Return which flows have a label in which a regular expression is found, (F,)."""
+    """Return which flows have a label that contains a match of a regular expression, (F,)."""
     found = np.array([re.search(pattern, label) is not None for label in flows.labels])
     return found[flows.label]
 
 
 def busy(timeline: Timeline, flows: Flows, which: Flags) -> float:
-    """Return the time in which at least one of some flows (F,) runs [s]; what is left of a step is their bubble."""
+    """Return the time during which at least one of the selected flows runs [s]; the rest of a step is their bubble.
+
+    ``which`` (F,) selects the flows.
+    """
     seen = spans(timeline, flows)
     order = np.argsort(seen.start[which], kind="stable")
     start = seen.start[which][order]
@@ -182,7 +189,10 @@ def busy(timeline: Timeline, flows: Flows, which: Flags) -> float:
 
 
 def exposed(timeline: Timeline, flows: Flows, compute: Flags, communication: Flags) -> float:
-    """Return the time in which communication runs and computation waits [s], >= 0; both are flows, (F,)."""
+    """Return the time of exposed communication [s], >= 0: communication runs, and computation waits.
+
+    ``compute`` and ``communication`` (F,) select the flows of each.
+    """
     both = busy(timeline, flows, compute | communication)
     return max(0.0, both - busy(timeline, flows, compute))  # rounding shall not make it negative
 
@@ -195,17 +205,20 @@ def slowed(
     jitter: units.Quantity = 0.0,
     seed: int = 0,
 ) -> Flows:
-    """Return the flows with stragglers: what some nodes do before each first byte takes longer.
+    """Turn some nodes into stragglers: their computations, and their work before each message, take longer.
 
-    A slow link is no change of flows: run them on ``fabric.with_capacity(...)``. In a sequence of groups the noise
-    would be the same in each repetition: write it out first (``expand`` of `lower`, or ``flows.expanded()``).
+    A slow link does not change the flows; run these on ``fabric.with_capacity(...)`` instead. In a sequence of groups
+    the noise would be the same in each repetition, so write it out first (``expand`` of `lower`, or
+    ``flows.expanded()``).
 
     Parameters
     ----------
+    flows : Flows
+        The flows; they are not changed.
     nodes : array_like of int
         Nodes whose computations and messages are late.
     factor : float
-        Factor of their lags. >= 0
+        Factor by which their lags are multiplied. >= 0
     jitter : float or str
         Mean of an exponential delay that is added to each of their lags. [s], >= 0
     seed : int

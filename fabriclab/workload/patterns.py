@@ -15,13 +15,13 @@ def _from_first(k: Ints) -> Ints:
 
 
 def _from_previous(k: Ints) -> Ints:
-    """Return the parent of node k = 1, 2, ...: the one before."""
+    """Return the parent of node k = 1, 2, ...: the node before it."""
     return k - 1
 
 
 def _from_binomial(k: Ints) -> Ints:
     """Return the parent of node k = 1, 2, ... in a binomial tree: k without its highest bit."""
-    bits = np.frexp(k)[1]  # of k as a binary number
+    bits = np.frexp(k)[1]  # number of binary digits of k
     return np.asarray(k - 2 ** (bits - 1))
 
 
@@ -43,31 +43,31 @@ def parameter_server(
     steps: int = 1,
     staleness: int | None = 0,
 ) -> Flows:
-    """Return the steps of training over a parameter server.
+    """Build the flows of training with a parameter server.
 
-    Each server holds an equal part (shard) of the model. A worker computes, pushes a part of its gradient to each
-    server, pulls the new parts, and goes on when it has all. Leaves out the time to add.
+    Each server has an equal part (shard) of the model. A worker computes, pushes a part of its gradient to each server,
+    pulls the new parts of the model, and begins the next step when it has them all. Leaves out the time to add.
 
     Parameters
     ----------
     fabric : Fabric
-        Where.
+        The network.
     size : float or str
-        Size of the model, which is that of a gradient. [B], >= 0
+        Size of the model, and of a gradient. [B], >= 0
     servers, workers : array_like of int
-        Their ranks; a rank may be both, and sends nothing to itself then.
+        Ranks of the servers and of the workers; a rank may be both, and then sends nothing to itself.
     compute : array_like or str
-        Time of a step, one for all, or (W,), or (steps, W). [s]
+        Computing time of a step: one for all, (W,) or (steps, W). [s]
     steps : int
         Steps of each worker. >= 1
     staleness : int, optional
-        Before it begins a step, a worker waits for the gradients of all from so many steps before the last one: 0 is
-        synchronous, and no worker is ever more than ``staleness`` steps ahead; None waits for nobody. >= 0
+        How many steps a worker may be ahead of the slowest. Before each step it waits for the gradients of all workers
+        from ``staleness`` steps before its last one. 0 is synchronous training; with None it waits for nobody. >= 0
 
     Returns
     -------
     Flows
-        Labelled compute, push, update (a shard has the gradients of all) and pull.
+        Flows labelled compute, push, update (a shard has the gradients of all workers) and pull.
 
     References
     ----------
@@ -81,7 +81,7 @@ def parameter_server(
     shard = units.size(size) / server.size  # [B]
 
     builder = FlowsBuilder()
-    updates = []  # (S,) of each step
+    updates = []  # (S,) update of each server, for each step
     pull = np.full((worker.size, server.size), -1)  # nothing to wait for in the first step
     for t in range(steps):
         done = builder.add("compute", worker, lag=takes[t], stream=worker, after=[pull])
@@ -110,30 +110,30 @@ def streaming(
     steps: int = 1,
     buffers: int = 2,
 ) -> Flows:
-    """Return steps that each read a batch from storage and compute on it.
+    """Build the flows of training with streaming input: each step reads a batch from storage and computes on it.
 
-    With loads of time l that no other disturbs and computations of time c, one buffer takes steps (l + c), two or
-    more l + (steps - 1) max(l, c) + c; more than two help where times vary.
+    If a load takes time l undisturbed and a computation takes time c, the steps take steps (l + c) with one buffer, and
+    l + (steps - 1) max(l, c) + c with two or more. More than two buffers help if times vary.
 
     Parameters
     ----------
     fabric : Fabric
-        Where.
+        The network.
     size : float or str
         Size of a batch of one worker. [B], >= 0
     sources, workers : array_like of int
-        Ranks of the storage servers and of the workers; worker w reads from source w modulo their number.
+        Ranks of the storage servers and of the workers; worker w reads from source w modulo the number of sources.
     compute : array_like or str
-        Time of a step, one for all, or (W,), or (steps, W). [s]
+        Computing time of a step: one for all, (W,) or (steps, W). [s]
     steps : int
         Batches of each worker. >= 1
     buffers : int
-        Batches that a worker has room for, the one that it works on too. >= 1
+        Batches for which a worker has room, including the batch that it computes on. >= 1
 
     Returns
     -------
     Flows
-        Labelled load and compute.
+        Flows labelled load and compute.
 
     References
     ----------
@@ -145,10 +145,10 @@ def streaming(
     room = units.count(buffers, "buffers")
     takes = times_of(compute, "compute", units.count(steps, "steps"), n)  # (steps, n)
 
-    # A load waits until the computation that is ``room`` steps before it has freed its buffer.
+    # A load waits until the computation ``room`` steps earlier has freed its buffer.
     number = np.arange(steps * n).reshape(
         steps, n
-    )  # of loads; computations are numbered after them
+    )  # numbers of loads; computations are numbered after them
     none = np.full((min(room, steps), n), -1)
     frees = np.append(none, number.size + number[:-room], axis=0)  # (steps, n)
 
@@ -173,23 +173,23 @@ def broadcast(
     segments: int = 1,
     lag: units.Quantity = 0.0,
 ) -> Flows:
-    """Return the flows that bring a model from the first rank to all others, each rank sending one at a time.
+    """Build the flows that bring a model from the first rank to all others; each rank sends one copy at a time.
 
-    With hops of equal rate it takes n - 1 times the time of one copy from one root, ceil(log2 n) times over the tree
-    in one segment, and (n - 2 + s) / s times over the chain in s segments.
+    If all hops have the same rate, it takes n - 1 times as long as one copy from one root, ceil(log2 n) times as long
+    over the tree in one segment, and (n - 2 + s) / s times as long over the chain in s segments.
 
     Parameters
     ----------
     fabric : Fabric
-        Where.
+        The network.
     size : float or str
         Size of the model. [B], >= 0
     ranks : array_like of int
         The n ranks, the root first.
     way : str
-        ``"one_root"``, ``"tree"`` (binomial) or ``"chain"``.
+        Algorithm: ``"one_root"``, ``"tree"`` (binomial) or ``"chain"``.
     segments : int
-        Equal parts that are handed on as soon as they have come. >= 1
+        Number of equal parts, each of which is passed on as soon as it has arrived. >= 1
     lag : float or str
         Software time of each segment and hop before its first byte. [s], >= 0
 
@@ -204,8 +204,10 @@ def broadcast(
 
     number = np.arange(s * k.size).reshape(
         s, -1
-    )  # (s, n - 1) of the flow that brings a segment to k
-    arrival = np.where(parent > 0, number[:, parent - 1], -1)  # at the parent; the root has all
+    )  # (s, n - 1) number of the flow that brings a segment to rank k
+    arrival = np.where(
+        parent > 0, number[:, parent - 1], -1
+    )  # at the parent; the root has all from the start
     segment = np.full(number.shape, units.size(size) / s)  # [B]
     builder = FlowsBuilder()
     builder.add(
@@ -236,33 +238,33 @@ def pipeline(
     order: str = "1f1b",
     chunks: int = 1,
 ) -> Flows:
-    """Return one step of a pipeline.
+    """Build the flows of one training step of a pipeline of stages.
 
-    Activations and their gradients are sent beside the computation. Without sending time and with equal stages, each
-    stage is idle for (p - 1) / (chunks m + p - 1) of the step: the bubble of p stages and m micro-batches.
+    Activations and their gradients are sent while stages compute. With equal stages, and if sending takes no time,
+    each stage is idle for (p - 1) / (chunks m + p - 1) of the step: the bubble of p stages and m micro-batches.
 
     Parameters
     ----------
     fabric : Fabric
-        Where.
+        The network.
     size : float or str
-        Activation of a micro-batch between two stages. [B], >= 0
+        Size of the activation of a micro-batch between two stages. [B], >= 0
     stages : array_like of int
         Rank of each of the p stages.
     microbatches : int
-        Number of micro-batches; a multiple of p if there are several chunks.
+        Number of micro-batches, m; a multiple of p if there are several chunks.
     forward, backward : array_like or str
-        Time of a micro-batch in a stage, with all its chunks; one for all, or (p,). [s]
+        Time of a micro-batch in a stage, with all its chunks: one for all, or (p,). [s]
     order : str
-        ``"gpipe"`` has all forwards first and holds the activations of m micro-batches; ``"1f1b"`` holds those of p
-        at most, in the same time.
+        ``"gpipe"`` runs all forward passes first and stores the activations of m micro-batches; ``"1f1b"`` takes the
+        same time but stores those of p micro-batches at most.
     chunks : int
-        Parts of the model that each stage has, as far from each other as can be: interleaved 1F1B. >= 1
+        Number of parts of the model on each stage, as far apart as possible (interleaved 1F1B). >= 1
 
     Returns
     -------
     Flows
-        Labelled forward, backward and send.
+        Flows labelled forward, backward and send.
 
     References
     ----------
@@ -286,7 +288,7 @@ def pipeline(
     stage = np.arange(n_forward) % p
     stage = np.append(stage, stage[::-1])  # (places,)
 
-    # Computations are numbered first, then the sends, each from a place to the next.
+    # Computations are numbered first, then the sends, each from one place to the next.
     n_computations = m * n_places
     arrival = np.full((m, n_places), -1)  # the send that brings what a computation needs
     arrival[:, 1:] = n_computations + np.arange(m * (n_places - 1)).reshape(m, -1)
@@ -294,9 +296,9 @@ def pipeline(
     builder = FlowsBuilder()
 
     def compute(label: str, takes: ArrayLike, places: slice) -> Ints:
-        """Add the computations of some places; return their numbers, (m, places)."""
+        """Add the computations of some places and return their numbers, (m, places)."""
         here = stage[places]
-        lag = times_of(takes, label, p) / v  # (p,) of a chunk
+        lag = times_of(takes, label, p) / v  # (p,) time of a chunk
         return builder.add(
             label,
             node[here],
@@ -327,11 +329,13 @@ def _pipeline_turns(p: int, m: int, v: int, order: str) -> Floats:
     """Return the turn of each computation on its stage, (m, 2 p v).
 
     A micro-batch passes 2 p v places: forward through all ``v`` chunks of all ``p`` stages, then back. A stage first
-    does some forwards, its warm-up, then a forward and a backward in turn, and then the backwards that are left.
+    runs some forward passes, its warm-up, then alternates between forward and backward passes, and then runs the
+    backward passes that are left.
     """
     stage = np.arange(p)[:, None]
     k = np.arange(m * v)
-    # Unit k of a stage: p micro-batches through its first chunk, the same through the next, then the next p.
+    # Unit k of a stage: p micro-batches through its first chunk, then the same through the next chunk and so on; then
+    # the next p micro-batches.
     chunk = k % (p * v) // p
     micro = k // (p * v) * p + k % p
 

@@ -1,6 +1,6 @@
-"""Steps of training as streams of computation and communication, whose collectives take a given time.
+"""Training steps as streams of computation and communication, whose collectives take a given time.
 
-Nodes 0, 1, ... are the computation of the ranks and the last node is their communication: run them on `streams`.
+Nodes 0, 1, ... are the computation of the ranks, and the last node is their communication. Run the flows on `streams`.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ Cost = Callable[[Floats], ArrayLike]
 
 
 def _a_second_for_each_mb(size: Floats) -> Floats:
-    """Return the time of a collective in small examples [s]."""
+    """Return the time of a collective for small examples [s]: one second per MB."""
     return size / 1e6
 
 
@@ -31,7 +31,7 @@ _SMALL: dict[str, Any] = {
 
 
 def streams(flows: Flows) -> Fabric:
-    """Return a fabric without links whose nodes are the streams of a step; a timeline has a lane for each."""
+    """Build a fabric without links whose nodes are the streams of a step, so that a timeline has a lane for each."""
     n = int(flows.source.max())
     b = FabricBuilder(("compute", "communication"), ("rank",))
     b.add_nodes("compute", n, tier=0, transit=False, rank=np.arange(n))
@@ -51,29 +51,30 @@ def data_parallel(
     bucket: units.Quantity = 0.0,
     priority: bool = False,
 ) -> Flows:
-    """Return the backward of a step and the forward of the next one, with gradients all-reduced in buckets.
+    """Build the backward pass of a step and the forward pass of the next one, with gradients all-reduced in buckets.
 
-    Gradients are ready from the last layer to the first; a bucket is full with the layer that brings it to its size,
-    and goes when all ranks have it. One collective runs at a time and is not interrupted.
+    Gradients become ready from the last layer to the first. A bucket is full with the layer that brings it to its size;
+    it can be sent when it is ready on all ranks. One collective runs at a time and is not interrupted.
 
     Parameters
     ----------
     forward, backward : array_like
-        Time of each layer, (L,), or (R, L) for ranks that differ. [s]
+        Time of each layer: (L,), or (R, L) if ranks differ. [s]
     sizes : (L,) array_like
-        Gradient of each layer. [B]
+        Size of the gradient of each layer. [B]
     cost : callable
-        Time of an all-reduce of so many bytes [s]; takes and gives arrays.
+        Function from the size of an all-reduce [B] to its time [s], for arrays.
     bucket : float or str
-        Size from which on a bucket is full: 0 for each layer by itself (wait-free backward), inf for one. [B]
+        Size at which a bucket is full: 0 for one bucket per layer (wait-free backward), inf for a single bucket. [B]
     priority : bool
-        Of the buckets that wait, the one goes first that the next forward needs first, and each layer waits for its
-        own bucket only. Otherwise they go as they are ready, and the next forward waits for all.
+        True: of the waiting buckets the one that the next forward pass needs first is sent first, and each layer waits
+        only for its own bucket. False: buckets are sent in the order in which they become ready, and the next forward
+        pass waits for all of them.
 
     Returns
     -------
     Flows
-        Labelled backward, all-reduce and forward.
+        Flows labelled backward, all-reduce and forward.
 
     References
     ----------
@@ -102,7 +103,7 @@ def data_parallel(
     turn: ArrayLike = 0.0
     if units.flag(priority, "priority"):
         ready = np.cumsum(backward_times, axis=1).max(axis=0)[last_layer]  # (B,) [s]
-        needed_first = -np.arange(takes.size)  # the next forward begins with the last bucket
+        needed_first = -np.arange(takes.size)  # the forward pass begins with the last bucket
         turn = _served(ready, takes, needed_first)
     sums = builder.add(
         "all-reduce", ranks, lag=takes, stream=ranks, turn=turn, after=[done[:, last_layer].T]
@@ -121,7 +122,7 @@ def data_parallel(
 
 
 def _buckets(gradients: Floats, full: float) -> Ints:
-    """Return the bucket of each gradient; one that reaches the size ``full`` takes no more."""
+    """Return the bucket of each gradient, (L,); a bucket that reaches the size ``full`` takes no more gradients."""
     bucket_of = np.zeros(gradients.size, dtype=np.int64)
     bucket = 0
     filled = 0.0
@@ -135,7 +136,7 @@ def _buckets(gradients: Floats, full: float) -> Ints:
 
 
 def _served(ready: Floats, takes: Floats, rank: Ints) -> Floats:
-    """Return the turn of each job on one server that takes, of those that are ready, the one of lowest rank."""
+    """Return the turn of each job on a server that always takes the ready job with the lowest ``rank``."""
     turn = np.zeros(ready.size)
     now = 0.0
     waits = np.ones(ready.size, dtype=np.bool_)
@@ -152,24 +153,25 @@ def _served(ready: Floats, takes: Floats, rank: Ints) -> Floats:
 def sharded(
     forward: ArrayLike, backward: ArrayLike, sizes: ArrayLike, cost: Cost, *, prefetch: int = 1
 ) -> Flows:
-    """Return a step whose ranks each hold a part of all parameters (ZeRO stage 3, FSDP).
+    """Build a training step in which each rank stores only a part of all parameters (ZeRO stage 3, FSDP).
 
-    A layer is gathered before its forward and again before its backward; then its gradients are reduce-scattered.
-    One collective runs at a time; a gather goes before a reduce-scatter that the same computation lets go.
+    The parameters of a layer are all-gathered before its forward pass and again before its backward pass; then its
+    gradients are reduce-scattered. One collective runs at a time. If the same computation releases an all-gather and a
+    reduce-scatter, the all-gather goes first.
 
     Parameters
     ----------
     forward, backward, sizes : (L,) array_like
-        Time [s] and parameters [B] of each layer.
+        Times [s], and size of the parameters [B], of each layer.
     cost : callable
-        Time of an all-gather, or of a reduce-scatter, of so many bytes [s]; takes and gives arrays.
+        Function from the size of an all-gather or reduce-scatter [B] to its time [s], for arrays.
     prefetch : int
-        Layers that are gathered ahead: with 0 a gather waits until the layer before is done. >= 0
+        Number of layers that are gathered ahead; with 0 an all-gather waits until the layer before has finished. >= 0
 
     Returns
     -------
     Flows
-        Labelled forward, backward, all-gather and reduce-scatter.
+        Flows labelled forward, backward, all-gather and reduce-scatter.
 
     References
     ----------
@@ -210,24 +212,24 @@ def sharded(
     small={"compute": [2.0, 3.0], "sizes": [4e6, 1e6], "cost": _SMALL["cost"]},
 )
 def tensor_parallel(compute: ArrayLike, sizes: ArrayLike, cost: Cost, *, chunks: int = 1) -> Flows:
-    """Return layers that each compute and then all-reduce, cut into chunks of the batch.
+    """Build layers that each compute and then all-reduce their activations, in chunks of the batch.
 
-    A chunk needs its own sum only, so one chunk is sent while the next is computed. Leaves out that small matrix
+    A chunk needs only its own sum, so one chunk is sent while the next one is computed. Leaves out that small matrix
     products are less efficient.
 
     Parameters
     ----------
     compute, sizes : (L,) array_like
-        Time [s] and activation [B] of each layer, for the whole batch.
+        Time [s] and size of the activation [B] of each layer, for the whole batch.
     cost : callable
-        Time of an all-reduce of so many bytes [s]; takes and gives arrays.
+        Function from the size of an all-reduce [B] to its time [s], for arrays.
     chunks : int
-        Parts of the batch. >= 1
+        Number of parts of the batch. >= 1
 
     Returns
     -------
     Flows
-        Labelled compute and all-reduce.
+        Flows labelled compute and all-reduce.
 
     References
     ----------
@@ -239,7 +241,7 @@ def tensor_parallel(compute: ArrayLike, sizes: ArrayLike, cost: Cost, *, chunks:
     takes = times_of(compute, "compute", n)
     chunk_takes = np.repeat(takes[:, None] / c, c, axis=1)  # (L, c)
 
-    # A chunk waits for its all-reduce of the layer before; these are numbered after all computations.
+    # A chunk waits for its all-reduce in the layer before; all-reduces are numbered after all computations.
     number = np.arange(n * c).reshape(n, c)
     none = np.full((1, c), -1)
     before = np.append(none, number.size + number[:-1], axis=0)

@@ -1,4 +1,4 @@
-"""Traces: in the Trace Event Format, which browsers show and PyTorch's profiler writes, and in Chakra's schema."""
+"""Read and write traces in the Trace Event Format (browsers, PyTorch's profiler) and in the schema of Chakra."""
 
 import json
 import os
@@ -16,12 +16,12 @@ _MOST = 127  # kinds of node that a fabric can have
 
 
 def read_trace(path: str | os.PathLike[str]) -> tuple[Fabric, Flows, Timeline]:
-    """Return the complete events (``"ph": "X"``) of a trace; time 0 is the first of them, other events are skipped.
+    """Read the complete events (``"ph": "X"``) of a trace; the first one begins at time 0, other events are skipped.
 
     Parameters
     ----------
     path : path-like
-        JSON text: an object with ``traceEvents``, or a list of events, which may lack its last bracket.
+        File with JSON text: an object with ``traceEvents``, or a list of events, which may lack its last bracket.
 
     Returns
     -------
@@ -32,7 +32,7 @@ def read_trace(path: str | os.PathLike[str]) -> tuple[Fabric, Flows, Timeline]:
     Raises
     ------
     FileFormat
-        If this is no such file, has no complete event, or one of them has no time; the text names the event.
+        If the file is not a trace, has no complete event, or a complete event has no time; the message names the event.
 
     References
     ----------
@@ -98,7 +98,7 @@ def _fabric_of_lanes(names: list[str]) -> Fabric:
 def _computations(
     events: list[dict[str, Any]], times: Floats, lanes: list[tuple[str, str]]
 ) -> Flows:
-    """Return a computation for each event, which ends when the event ended; ``times`` are (E, 2), in microseconds."""
+    """Return a computation for each event, which ends when the event ended; ``times`` (E, 2) are in microseconds."""
     number = {lane: i for i, lane in enumerate(lanes)}
     node = [number[_lane(event)] for event in events]
     begin = (times[:, 0] - times[:, 0].min()) / _MICRO  # [s]
@@ -117,9 +117,9 @@ def _lane(event: dict[str, Any]) -> tuple[str, str]:
 def write_trace(
     path: str | os.PathLike[str], timeline: Timeline, flows: Flows, fabric: Fabric
 ) -> None:
-    """Write a run of a graph as a trace: a lane for each node that sends or computes.
+    """Write a run of a graph as a trace, with a lane for each node that sends or computes.
 
-    What takes no time is left out.
+    Flows that take no time are left out.
     """
     seen = spans(timeline, flows)
     events: list[dict[str, Any]] = []
@@ -142,24 +142,24 @@ def write_trace(
 
 
 def write_chakra(prefix: str | os.PathLike[str], flows: Flows, fabric: Fabric) -> list[Path]:
-    """Write flows as execution traces of Chakra [1]_: ``prefix.0.et`` is what rank 0 computes, sends and receives.
+    """Write flows as Chakra execution traces [1]_: ``prefix.0.et`` has what rank 0 computes, sends and receives.
 
-    A lag before a send is a computation before it. Times are whole microseconds, as the schema has them. What the
-    schema has no word for is left out: limits of rates, weights, streams and turns beyond what flows wait for. A trace
-    names no way; the simulator that reads it has a network of its own.
+    The lag of a message becomes a computation before its send. Times are whole microseconds, as in the schema. Leaves
+    out what the schema cannot express: rate limits, weights, and the order within streams beyond what flows wait for. A
+    trace has no routes; the simulator that reads it has a network of its own.
 
     Returns
     -------
     list of Path
-        The files, a rank each.
+        The files, one per rank.
 
     Raises
     ------
     ModuleNotFoundError
-        Without the package mlc-chakra, which holds the schema.
+        If the package mlc-chakra, which contains the schema, is not installed.
     ValueError
-        If a flow begins or ends at a switch, has a start of its own, or waits for one that neither begins
-        nor ends at its rank, or if flows are no graph.
+        If a flow begins or ends at a switch, has a start time of its own, or waits for a flow that neither begins nor
+        ends at its rank, or if the flows are not a graph.
 
     References
     ----------
@@ -194,7 +194,7 @@ def write_chakra(prefix: str | os.PathLike[str], flows: Flows, fabric: Fabric) -
 
 
 class _ChakraTraces:
-    """Nodes of the traces of all ranks: messages of Chakra's schema ``et``, whose classes come with its package."""
+    """Nodes of the traces of all ranks, as messages of Chakra's schema ``et``, whose classes are in its package."""
 
     def __init__(self, et: Any, flows: Flows, n_ranks: int) -> None:
         self.et = et
@@ -205,7 +205,7 @@ class _ChakraTraces:
         self.seen: dict[tuple[int, int], Any] = {}
 
     def add_flow(self, f: int, source: int, target: int) -> None:
-        """Add what a flow is: a computation for its lag, and a send and a receive if it leaves its rank."""
+        """Add the nodes of a flow: a computation for its lag, and a send and a receive if it leaves its rank."""
         lag = self.flows.lag[f]
         if source == target or lag > 0:
             compute = self._add_node(source, f, "COMP")
@@ -229,7 +229,7 @@ class _ChakraTraces:
         self.first.append(self.seen[source, f] if compute is None else compute)
 
     def add_dependencies(self, f: int, rank: int) -> None:
-        """Let the first node of a flow wait for the nodes of its rank that show other flows to be done."""
+        """Let the first node of a flow wait for those nodes of its rank that mark other flows as finished."""
         begin, end = self.flows.after_ptr[f], self.flows.after_ptr[f + 1]
         for other in self.flows.after[begin:end].tolist():
             if (rank, other) not in self.seen:
