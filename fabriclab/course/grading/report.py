@@ -19,7 +19,7 @@ from fabriclab.course.questions.files import heading
 from fabriclab.texts import table, text
 
 from .notebooks import CODE_STUB, exercise, token
-from .results import Entry, Results, noted, totals
+from .results import Entry, Record, Results, noted, totals
 from .works import Work
 
 _MARK = "### BEGIN SOLUTION"
@@ -28,24 +28,22 @@ _MARK = "### BEGIN SOLUTION"
 def _made(head: Mapping[str, Any], active: Sequence[str]) -> list[str]:
     """Return sentences on how the results were made: protections, key, version, date and machine."""
     walls = ", ".join(table().get(f"sandbox.has.{name}", name) for name in active)
-    key = (
-        text("grade.made.practice")
-        if head["key"] == "practice"
-        else text("grade.made.key", key=head["key"])
-    )
-    limits = text(
-        "grade.made.limits",
-        cpu=f"{head['limits']['cpu_s']:g}",
-        wall=f"{head['limits']['wall_s']:g}",
-        memory=head["limits"]["memory"] >> 20,
-    )
-    found = [text("grade.made.walls", walls=walls) if walls else text("grade.made.none")]
-    found += [text("grade.made.weak")] * head["weak"] + [
-        key,
-        text("grade.made.with", **head),
-        limits,
-    ]
-    return [_tag("p", line) for line in (*found, text("grade.made.times"))]
+    lines = [text("grade.made.walls", walls=walls) if walls else text("grade.made.none")]
+    if head["weak"]:
+        lines.append(text("grade.made.weak"))
+
+    if head["key"] == "practice":
+        lines.append(text("grade.made.practice"))
+    else:
+        lines.append(text("grade.made.key", key=head["key"]))
+    lines.append(text("grade.made.with", **head))
+
+    limits = head["limits"]
+    cpu = f"{limits['cpu_s']:g}"
+    wall = f"{limits['wall_s']:g}"
+    lines.append(text("grade.made.limits", cpu=cpu, wall=wall, memory=limits["memory"] >> 20))
+    lines.append(text("grade.made.times"))
+    return [_tag("p", line) for line in lines]
 
 
 def _title(id: str) -> str:
@@ -57,7 +55,11 @@ def _titles(asked: Iterable[str]) -> str:
 
 
 def _page_of(student: str) -> str:
-    return f"{student if len(student.encode()) < 200 else hashlib.sha256(student.encode()).hexdigest()}.html"
+    """Return the name of a student's page; a name that is too long for a file stands as its hash."""
+    encoded = student.encode()
+    if len(encoded) < 200:
+        return f"{student}.html"
+    return f"{hashlib.sha256(encoded).hexdigest()}.html"
 
 
 def write(results: Results, failed: Mapping[str, str]) -> None:
@@ -65,82 +67,88 @@ def write(results: Results, failed: Mapping[str, str]) -> None:
     for entry in results.entries.values():
         _write_student(results.table.with_suffix(""), results.head, entry)
     _write_class(results, failed)
-    _write_texts(
-        results.table.with_name(f"{results.table.stem}-texts.html"), [*results.entries.values()]
-    )
+    texts = results.table.with_name(f"{results.table.stem}-texts.html")
+    _write_texts(texts, [*results.entries.values()])
 
 
 def _write_student(folder: Path, head: Mapping[str, Any], entry: Entry) -> None:
     """Write the page of one student."""
-    rows, told = [], list[str]()
-    for q in entry["questions"]:
-        title, seconds = (
-            _title(q["question"]),
-            f"{q['seconds']:.1f}" if q["seconds"] >= 0.05 else "-",
-        )
-        rows.append((title, f"{q['points']:g} / {q['of']:g}", q["mistake"] or "-", seconds))
-        told += [_tag("h2", title)] * bool(q["said"]) + [
-            _tag("p", sentence) for sentence in q["said"]
-        ]
     points, of = totals(entry)
+    titles = _titles(q["question"] for q in entry["questions"])
     total = text("grade.page.total", points=points, of=of)
-    about = f"{_titles(q['question'] for q in entry['questions'])}. {total}"
-    body = [_tag("p", line) for line in (about, *entry["notes"])]
-    body += [
-        as_html([text("grade.page.columns").split("|"), *rows], text("grade.page.each")),
-        *told,
-    ]
+    body = [_tag("p", f"{titles}. {total}")]
+    body += [_tag("p", note) for note in entry["notes"]]
+
+    columns = text("grade.page.columns").split("|")
+    rows = [_row_of_student(q) for q in entry["questions"]]
+    body.append(as_html([columns, *rows], text("grade.page.each")))
+    for q in entry["questions"]:
+        if q["said"]:
+            body.append(_tag("h2", _title(q["question"])))
+        body += [_tag("p", sentence) for sentence in q["said"]]
     for name, words in entry["texts"].items():
         if words:
-            body += [
-                _tag("h2", text("grade.page.text", id=name)),
-                _tag("p", text("grade.page.unscored")),
-            ]
-            body += [_tag("pre", words)]
+            body.append(_tag("h2", text("grade.page.text", id=name)))
+            body.append(_tag("p", text("grade.page.unscored")))
+            body.append(_tag("pre", words))
+
     key = "" if head["key"] == "practice" else " --key KEY_FILE"
-    replay = _tag("p", text("grade.page.replay", student=shlex.quote(entry["student"]), key=key))
-    body += [_tag("h2", text("grade.page.how")), *_made(head, entry["active"]), replay]
+    replay = text("grade.page.replay", student=shlex.quote(entry["student"]), key=key)
+    body.append(_tag("h2", text("grade.page.how")))
+    body += _made(head, entry["active"])
+    body.append(_tag("p", replay))
     _write(folder / _page_of(entry["student"]), entry["student"], body)
 
 
+def _row_of_student(q: Record) -> tuple[str, str, str, str]:
+    """Return a question of a student as a row: title, points, mistake and seconds."""
+    points = f"{q['points']:g} / {q['of']:g}"
+    seconds = f"{q['seconds']:.1f}" if q["seconds"] >= 0.05 else "-"
+    return _title(q["question"]), points, q["mistake"] or "-", seconds
+
+
 def _write_class(results: Results, failed: Mapping[str, str]) -> None:
-    """Write the page of the class: right answers to each question, the commonest mistakes, and everybody's points."""
-    path, entries = results.table.with_suffix(".html"), [*results.entries.values()]
-    asked, rows = [q for entry in entries for q in entry["questions"]], []
-    names = dict.fromkeys(q["question"] for q in asked)
-    for name in names:
-        all_of = [q for q in asked if q["question"] == name]
-        right = sum(q["points"] >= q["of"] for q in all_of) / len(all_of)
-        mean = sum(q["points"] for q in all_of) / len(all_of)
-        mistakes = Counter(q["mistake"] for q in all_of if q["mistake"]).most_common(3)
-        often = "; ".join(f"{mistake} ({n})" for mistake, n in mistakes) or "-"
-        kinds = Counter(q["trouble"] for q in all_of if q["trouble"]).most_common()
-        trouble = (
-            "; ".join(f"{table().get(f'grade.trouble.{kind}', kind)} ({n})" for kind, n in kinds)
-            or "-"
-        )
-        rows.append(
-            (_title(name), f"{right:.0%}", f"{mean:.1f} / {all_of[0]['of']:g}", often, trouble)
-        )
-    body = _made(results.head, results.head["active"])
-    body += [
-        _tag("p", text("grade.failed", student=student, said=said))
-        for student, said in failed.items()
-    ]
-    body += [_tag("h2", text("grade.page.questions"))]
-    body += [
-        as_html(
-            [text("grade.page.shares").split("|"), *rows], text("grade.page.share", n=len(entries))
-        )
-    ]
-    students = []
+    """Write the page of the class: how many had each question right, what went wrong most often, and who got what."""
+    path = results.table.with_suffix(".html")
+    entries = list(results.entries.values())
+    records = dict[str, list[Record]]()  # by question
     for entry in entries:
-        notes = "".join(_tag("p", note) for note in noted(entry))
-        link = _link(entry["student"], f"{path.stem}/{_page_of(entry['student'])}")
-        students.append(f"<li>{link}: {' / '.join(totals(entry))}{notes}</li>")
-    body += [f"<p>{_link(text('grade.page.texts'), f'{path.stem}-texts.html')}</p>"]
-    body += [_tag("h2", text("grade.page.students")), f"<ul>{''.join(students)}</ul>"]
-    _write(path, text("grade.page.class", exercises=_titles(names)), body)
+        for q in entry["questions"]:
+            records.setdefault(q["question"], []).append(q)
+
+    body = _made(results.head, results.head["active"])
+    for student, said in failed.items():
+        body.append(_tag("p", text("grade.failed", student=student, said=said)))
+
+    columns = text("grade.page.shares").split("|")
+    rows = [_row_of_class(name, of_question) for name, of_question in records.items()]
+    body.append(_tag("h2", text("grade.page.questions")))
+    body.append(as_html([columns, *rows], text("grade.page.share", n=len(entries))))
+
+    students = [_item_of_student(entry, path.stem) for entry in entries]
+    body.append(f"<p>{_link(text('grade.page.texts'), f'{path.stem}-texts.html')}</p>")
+    body.append(_tag("h2", text("grade.page.students")))
+    body.append(f"<ul>{''.join(students)}</ul>")
+    _write(path, text("grade.page.class", exercises=_titles(records)), body)
+
+
+def _row_of_class(name: str, records: Sequence[Record]) -> tuple[str, str, str, str, str]:
+    """Return a question as a row: title, who had it right, mean points, what went wrong, and what else happened."""
+    right = sum(q["points"] >= q["of"] for q in records) / len(records)
+    mean = sum(q["points"] for q in records) / len(records)
+    mistakes = Counter(q["mistake"] for q in records if q["mistake"]).most_common(3)
+    often = "; ".join(f"{mistake} ({n})" for mistake, n in mistakes)
+    kinds = Counter(q["trouble"] for q in records if q["trouble"]).most_common()
+    trouble = "; ".join(f"{table().get(f'grade.trouble.{kind}', kind)} ({n})" for kind, n in kinds)
+    points = f"{mean:.1f} / {records[0]['of']:g}"
+    return _title(name), f"{right:.0%}", points, often or "-", trouble or "-"
+
+
+def _item_of_student(entry: Entry, folder: str) -> str:
+    """Return the line of a student in the list of the class: a link to the page, points, and notes."""
+    notes = "".join(_tag("p", note) for note in noted(entry))
+    link = _link(entry["student"], f"{folder}/{_page_of(entry['student'])}")
+    return f"<li>{link}: {' / '.join(totals(entry))}{notes}</li>"
 
 
 def _write_texts(path: Path, entries: Sequence[Entry]) -> None:
@@ -150,10 +158,8 @@ def _write_texts(path: Path, entries: Sequence[Entry]) -> None:
         body += [_tag("h2", name)]
         for entry in entries:
             words = entry["texts"].get(name)
-            body += [
-                _tag("h3", entry["student"]),
-                _tag("pre", words) if words else _tag("p", text("grade.page.empty")),
-            ]
+            body.append(_tag("h3", entry["student"]))
+            body.append(_tag("pre", words) if words else _tag("p", text("grade.page.empty")))
     _write(path, text("grade.page.texts"), body)
 
 
@@ -215,10 +221,15 @@ def _marks(entry: Entry) -> dict[tuple[str, str], None]:
     """Return what two students' work may have in common: tokens of files, and code of the answers by question."""
     tokens = sorted({q["token"] for q in entry["questions"]} - {""})
     codes = [(q["question"], _bare(q["cells"][-1])) for q in entry["questions"] if q["cells"]]
-    return dict.fromkeys([*(("", token) for token in tokens), *(mark for mark in codes if mark[1])])
+    marks = [("", token) for token in tokens]
+    marks += [(question, code) for question, code in codes if code]
+    return dict.fromkeys(marks)
 
 
 def _bare(source: str) -> str:
     """Return code without comments and white space, or an empty text if it is still the stub."""
     code = re.sub(r"#.*|\s+", "", source)
-    return _MARK if _MARK in source else "" if re.sub(r"\s+", "", CODE_STUB[1]) in code else code
+    if _MARK in source:
+        return _MARK
+    stub = re.sub(r"\s+", "", CODE_STUB[1])
+    return "" if stub in code else code

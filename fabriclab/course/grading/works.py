@@ -36,29 +36,57 @@ Held = dict[str, Submission]  # file -> notebook, for one student
 
 
 def collect(folder: Path, skip: Path | None = None) -> dict[str, Held]:
-    """Return student -> notebooks: either a notebook in the folder, or all notebooks in a folder inside it."""
-    found: dict[str, Held] = {}
-
-    def held(path: Path) -> tuple[str, Held]:
-        inner = path.relative_to(folder if folder.is_dir() else folder.parent)
-        student = inner.parts[0] if len(inner.parts) > 1 else inner.stem
-        return _printable(inner.as_posix()), found.setdefault(_printable(student), {})
-
-    def failed(error: OSError, path: Path | None = None) -> None:
-        if not path and Path(error.filename) == folder:
-            raise error
-        name, of = held(path or Path(error.filename, "_"))
-        of[name] = Submission(
-            unread=text("grade.file.unread", file=name.removesuffix("/_"), error=error.strerror)
-        )
-
-    for path in _notebooks(folder, skip, failed):
-        name, of = held(path)
+    """Return what each student has: a notebook in the folder, or a folder in it with all that lies in that."""
+    hand_ins = HandIns(folder)
+    for path in _notebooks(folder, skip, hand_ins.note_folder_error):
+        notebooks = hand_ins.notebooks_of(path)
+        if not path.suffix:  # stands for a folder, which may have no notebook
+            continue
         try:
-            of.update({name: read(path)} if path.suffix else {})
+            notebooks[hand_ins.name_of(path)] = read(path)
         except OSError as error:
-            failed(error, path)
-    return dict(sorted(found.items()))
+            hand_ins.note_error(error, path)
+    return dict(sorted(hand_ins.found.items()))
+
+
+class HandIns:
+    """The notebooks of all students, while a folder is read.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the notebooks are, or the only one.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.found = dict[str, Held]()  # student -> notebooks
+
+    def _inner(self, path: Path) -> Path:
+        """Return a path inside the folder."""
+        return path.relative_to(self.folder if self.folder.is_dir() else self.folder.parent)
+
+    def name_of(self, path: Path) -> str:
+        """Return the name of a file inside the folder, as it can be printed."""
+        return _printable(self._inner(path).as_posix())
+
+    def notebooks_of(self, path: Path) -> Held:
+        """Return the notebooks of the student whose file, or folder, this is."""
+        inner = self._inner(path)
+        student = inner.parts[0] if len(inner.parts) > 1 else inner.stem
+        return self.found.setdefault(_printable(student), {})
+
+    def note_error(self, error: OSError, path: Path) -> None:
+        """Note that a file cannot be read, or a folder, for which ``_`` in it stands."""
+        name = self.name_of(path)
+        said = text("grade.file.unread", file=name.removesuffix("/_"), error=error.strerror)
+        self.notebooks_of(path)[name] = Submission(unread=said)
+
+    def note_folder_error(self, error: OSError) -> None:
+        """Note that a folder cannot be listed; without the outer one there is nothing to grade."""
+        if Path(error.filename) == self.folder:
+            raise error
+        self.note_error(error, Path(error.filename, "_"))
 
 
 def left_out(folder: Path, room: Mapping[str, Held], known: Collection[str] = ()) -> list[str]:
@@ -72,12 +100,20 @@ def left_out(folder: Path, room: Mapping[str, Held], known: Collection[str] = ()
 
 
 def reference(folder: Path) -> tuple[Held, dict[str, str]]:
-    """Return all notebooks of a folder of solutions, and the source of each exercise's setup cell."""
-    books = {file: book for held in collect(folder).values() for file, book in held.items()}
-    if unread := " ".join(book.unread for book in books.values() if book.unread):
+    """Return all notebooks of a folder together, and the source of each exercise's setup cell."""
+    books: Held = {}
+    for held in collect(folder).values():
+        books.update(held)
+    unread = " ".join(book.unread for book in books.values() if book.unread)
+    if unread:
         raise InputRefused(unread)
-    cells = [cell for book in books.values() for cell in book.cells if cell.kind == "code"]
-    return books, {exercise(cell.id): cell.source for cell in cells if cell.id.endswith("-setup")}
+
+    setups = dict[str, str]()
+    for book in books.values():
+        for cell in book.cells:
+            if cell.kind == "code" and cell.id.endswith("-setup"):
+                setups[exercise(cell.id)] = cell.source
+    return books, setups
 
 
 def _notebooks(
@@ -95,10 +131,11 @@ def _notebooks(
             name for name in folders if name[0] != "." and Path(place, name).resolve() != skip
         )
         if Path(place) == folder:
-            yield from (folder / name / "_" for name in folders)
-        yield from (
-            Path(place, n) for n in sorted(files) if n[0] != "." and n.lower().endswith(".ipynb")
-        )
+            for name in folders:
+                yield folder / name / "_"
+        for name in sorted(files):
+            if name[0] != "." and name.lower().endswith(".ipynb"):
+                yield Path(place, name)
 
 
 def _printable(name: str) -> str:
@@ -113,14 +150,26 @@ def due(room: Mapping[str, Held], asked: Sequence[str]) -> tuple[list[str], dict
     any known cell have one; else all exercises that occur; else all that there are.
     """
     known = dict.fromkeys(map(exercise, judges.questions()))
-    if unknown := [name for name in asked if name not in known]:
-        raise InputRefused(text("grade.exercise", name=unknown[0], known=", ".join(known)))
-    cells = [[cell for book in held.values() for cell in book.cells] for held in room.values()]
-    holding = [{exercise(cell.id) for cell in some} & known.keys() for some in cells]
-    count = Counter(name for names in holding for name in names)
-    most = [name for name in known if 2 * count[name] > sum(map(bool, holding))]
-    found = [*asked] or most or [name for name in known if count[name]] or [*known]
+    for name in asked:
+        if name not in known:
+            raise InputRefused(text("grade.exercise", name=name, known=", ".join(known)))
+
+    count = Counter[str]()  # of the students who hold a cell of an exercise
+    holders = 0  # students who hold a cell of any
+    for held in room.values():
+        names = _exercises_in(held) & known.keys()
+        count.update(names)
+        if names:
+            holders += 1
+    of_most = [name for name in known if 2 * count[name] > holders]
+    of_some = [name for name in known if count[name]]
+    found = list(asked) or of_most or of_some or list(known)
     return found, {name: n for name, n in sorted(count.items()) if name not in found}
+
+
+def _exercises_in(held: Held) -> set[str]:
+    """Return the exercises that cells of a student's notebooks belong to."""
+    return {exercise(cell.id) for book in held.values() for cell in book.cells}
 
 
 def chosen(student: str, held: Held, due: Sequence[str], setups: Mapping[str, str]) -> Work:
@@ -129,30 +178,39 @@ def chosen(student: str, held: Held, due: Sequence[str], setups: Mapping[str, st
     The best has the most answers, then the most cells; without any, it is the first broken notebook. A missing setup
     cell is replaced by that of ``setups``, by exercise.
     """
-    books, notes = dict[str, Submission](), list[str]()
+    books = dict[str, Submission]()
+    notes = list[str]()
     asked = [question for question in judges.questions().values() if exercise(question.id) in due]
     for name in due:
         ids = {question.id for question in asked if exercise(question.id) == name}
-        having = {
-            file: book for file, book in held.items() if any(cell.id in ids for cell in book.cells)
-        }
+        having = {file: book for file, book in held.items() if _has_any(ids, book)}
         if len(having) > 1:
             notes.append(text("grade.several", exercise=name, files=", ".join(having)))
-        broken = [book for book in held.values() if book.problem]
-        nothing = Submission(
-            problem=text("grade.no_cells" if held else "grade.nothing", exercise=name)
-        )
-        best = max(having.values(), key=partial(_filled, ids), default=(broken or [nothing])[0])
+        if having:
+            best = max(having.values(), key=partial(_filled, ids))
+        else:
+            best = _without_answers(name, held)
         if having and name in setups and not best.places(f"{name}-setup"):
             notes.append(text("grade.setup", exercise=name))
-            best = replace(
-                best, cells=(Cell(f"{name}-setup", "code", setups[name], False), *best.cells)
-            )
+            setup = Cell(f"{name}-setup", "code", setups[name], False)
+            best = replace(best, cells=(setup, *best.cells))
         books[name] = best
-    both = tuple((question, books[exercise(question.id)]) for question in asked)
-    return Work(
-        student, both, tuple(notes), " ".join(book.unread for book in held.values() if book.unread)
-    )
+    due_with_books = tuple((question, books[exercise(question.id)]) for question in asked)
+    unread = " ".join(book.unread for book in held.values() if book.unread)
+    return Work(student, due_with_books, tuple(notes), unread)
+
+
+def _without_answers(name: str, held: Held) -> Submission:
+    """Return what stands for an exercise of which a student has no cell: the first file that is broken, or nothing."""
+    for book in held.values():
+        if book.problem:
+            return book
+    return Submission(problem=text("grade.no_cells" if held else "grade.nothing", exercise=name))
+
+
+def _has_any(ids: set[str], book: Submission) -> bool:
+    """Return whether a notebook has a cell with one of some ids."""
+    return any(cell.id in ids for cell in book.cells)
 
 
 def _filled(ids: set[str], book: Submission) -> tuple[int, int]:

@@ -19,9 +19,30 @@ from fabriclab.rdma import enums as e
 WRITE, WRITE_IMM, SEND, SEND_IMM, READ, CAS, FAA = range(7)
 _TOLD = (1, 1, 0, 0, 2, 3, 4)  # the opcode of its completion
 _RIGHTS = (2, 2, 0, 0, 4, 8, 8)  # what it needs of the remote region and queue pair
-FENCE, SIGNALED, SOLICITED, INLINE = 1, 2, 4, 8
-OK, LOC_LEN, LOC_PROT, FLUSH, REM_INV_REQ, REM_ACCESS, RETRY_EXC = 0, 1, 4, 5, 9, 10, 12
-RESET, INIT, RTR, RTS, ERR = 0, 1, 2, 3, 6
+# Flags of a request.
+FENCE = 1
+SIGNALED = 2
+SOLICITED = 4
+INLINE = 8
+# Statuses of a completion.
+OK = 0
+LOC_LEN = 1
+LOC_PROT = 4
+FLUSH = 5
+REM_INV_REQ = 9
+REM_ACCESS = 10
+REM_OP = 11
+RETRY_EXC = 12
+# States of a queue pair.
+RESET = 0
+INIT = 1
+RTR = 2
+RTS = 3
+ERR = 6
+# Access flags of a region.
+_LOCAL_WRITE = 1
+_WRITTEN_BY_PEERS = 2 | 8  # by a WRITE, or by an atomic
+_ACCESS_FLAGS = 15 | 2**20  # local and remote ones, and relaxed ordering
 _TRIES = 8  # turns of a queue pair until it gives up on a peer that is dead
 _PATIENCE = 400  # turns until it gives up on one that is not connected yet
 
@@ -210,87 +231,104 @@ class Pair:
         return LOC_LEN if op.wr["opcode"] >= CAS and op.total != 8 else OK
 
     def _move(self, op: Op, peer: Pair, rng: random.Random) -> None:
-        """Move a piece of a request, or find out why that is impossible; after its last piece the request is done."""
+        """Move a piece of a request, or say why not; after its last piece it is done."""
+        if op.pieces is None and not self._begin(op, peer, rng):
+            return
+        if op.wr["opcode"] >= CAS:
+            self._change_word(op, peer.node)
+        elif op.pieces:
+            self._move_piece(op, op.pieces.pop(), peer.node)
+        if not op.pieces:
+            self._end(op, peer)
+
+    def _begin(self, op: Op, peer: Pair, rng: random.Random) -> bool:
+        """Cut a request into pieces and return True, or end it with an error if the peer does not allow it."""
         wr = op.wr
         kind = wr["opcode"]
         total = op.total
-        far = peer.node
-        if op.pieces is None:
-            needs = _RIGHTS[kind]
-            known = far.find(wr["rkey"], wr["remote_addr"], total, needs, peer.pd, remote=True)
-            denied = needs and total and not (known and peer.access & needs)
-            if denied or (kind >= CAS and wr["remote_addr"] % 8):
-                peer.error()
-                return self.fail(REM_ACCESS if denied else REM_INV_REQ)
-            op.pieces, op.result = _cut(total, rng), bytearray(total)
-        if kind >= CAS:
-            old = far.load(wr["remote_addr"])
-            if kind == FAA or old == wr["compare_add"]:
-                far.store(
-                    wr["remote_addr"],
-                    (old + wr["compare_add"]) % 2**64 if kind == FAA else wr["swap"],
-                )
-            op.result[:], op.pieces = old.to_bytes(8, "little"), []
-        elif op.pieces:
-            at, n = op.pieces.pop()
-            if kind == READ:
-                op.result[at : at + n] = far.peek(wr["remote_addr"] + at, n)
-            else:  # a buffer is read when its bytes leave
-                data = (
-                    self.node.gather(wr["sg"])[at : at + n]
-                    if op.inline is None
-                    else op.inline[at : at + n]
-                )
-                if kind in (WRITE, WRITE_IMM):
-                    far.put(wr["remote_addr"] + at, data)
-                else:
-                    op.result[at : at + n] = data
-        if not op.pieces:
-            self._told(op, peer)
+        need = _RIGHTS[kind]
+        known = peer.node.find(wr["rkey"], wr["remote_addr"], total, need, peer.pd, remote=True)
+        denied = need and total and not (known and peer.access & need)
+        misaligned = kind >= CAS and wr["remote_addr"] % 8
+        if denied or misaligned:
+            peer.error()
+            self.fail(REM_ACCESS if denied else REM_INV_REQ)
+            return False
+        op.pieces = _cut(total, rng)
+        op.result = bytearray(total)
+        return True
 
-    def _told(self, op: Op, peer: Pair) -> None:
-        """Notify the receiver, if the request does that; then it is done."""
-        kind, total = op.wr["opcode"], op.total
+    def _change_word(self, op: Op, far: Machine) -> None:
+        """Do an atomic: change a word of the peer, and keep the old one as the result."""
+        wr = op.wr
+        at = wr["remote_addr"]
+        old = far.load(at)
+        if wr["opcode"] == FAA:
+            far.store(at, (old + wr["compare_add"]) % 2**64)
+        elif old == wr["compare_add"]:
+            far.store(at, wr["swap"])
+        op.result[:] = old.to_bytes(8, "little")
+        op.pieces = []
+
+    def _move_piece(self, op: Op, piece: tuple[int, int], far: Machine) -> None:
+        """Move a piece of a READ, WRITE or SEND; a buffer is read when its bytes leave."""
+        wr = op.wr
+        kind = wr["opcode"]
+        at, n = piece
+        if kind == READ:
+            op.result[at : at + n] = far.peek(wr["remote_addr"] + at, n)
+            return
+        source = self.node.gather(wr["sg"]) if op.inline is None else op.inline
+        data = source[at : at + n]
+        if kind in (WRITE, WRITE_IMM):
+            far.put(wr["remote_addr"] + at, data)
+        else:
+            op.result[at : at + n] = data
+
+    def _end(self, op: Op, peer: Pair) -> None:
+        """End a request whose bytes have all moved: tell the receiver if it is to be told, and count it as done."""
+        kind = op.wr["opcode"]
         if kind in (WRITE_IMM, SEND, SEND_IMM):
-            waiting = peer.recv.popleft()
-            status = OK
-            if kind != WRITE_IMM:
-                sound = all(peer.node.find(key, at, n, 1, peer.pd) for at, n, key in waiting["sg"])
-                status = (
-                    OK
-                    if sound and sum(n for _, n, _ in waiting["sg"]) >= total
-                    else LOC_LEN
-                    if sound
-                    else LOC_PROT
-                )
-                if status == OK:
-                    peer.node.scatter(waiting["sg"], op.result)
-            imm = op.wr["imm_data"] if kind != SEND else 0
-            entry = [
-                waiting["wr_id"],
-                status,
-                128 + (kind == WRITE_IMM),
-                total,
-                peer.number,
-                self.number,
-                imm,
-            ]
-            peer.complete(peer.rcq, [*entry, 2 * (kind != SEND), 0])
-            if status:
+            status = self._tell(op, peer)
+            if status != OK:
                 peer.error()
-                return self.fail(REM_INV_REQ if status == LOC_LEN else 11)
-        self.node.moved += total
-        self.changes += kind != READ
+                self.fail(REM_INV_REQ if status == LOC_LEN else REM_OP)
+                return
+        self.node.moved += op.total
+        if kind != READ:
+            self.changes += 1
         self.done.append(self.todo.popleft())
-        return None
+
+    def _tell(self, op: Op, peer: Pair) -> int:
+        """Complete a receive request of the peer, and return its status."""
+        kind = op.wr["opcode"]
+        waiting = peer.recv.popleft()
+        status = OK
+        opcode = 129  # a receive with immediate data of a WRITE
+        if kind != WRITE_IMM:
+            opcode = 128
+            status = peer.node.room_for(op.total, waiting["sg"], peer.pd)
+            if status == OK:
+                peer.node.scatter(waiting["sg"], op.result)
+
+        imm_data = 0
+        flags = 0
+        if kind != SEND:
+            imm_data = op.wr["imm_data"]
+            flags = 2  # with immediate data
+        head = [waiting["wr_id"], status, opcode, op.total]
+        peer.complete(peer.rcq, [*head, peer.number, self.number, imm_data, flags, 0])
+        return status
 
 
 def _cut(total: int, rng: random.Random) -> list[tuple[int, int]]:
-    """Return the pieces of a transfer, which consist of whole words, in random order."""
-    cuts = sorted({0, total, *(8 * rng.randrange(total // 8) for _ in range(3 * (total > 8)))})
-    found = [(a, b - a) for a, b in itertools.pairwise(cuts)]
-    rng.shuffle(found)
-    return found
+    """Return pieces of whole words in a drawn order."""
+    cuts = {0, total}
+    if total > 8:
+        cuts.update(8 * rng.randrange(total // 8) for _ in range(3))
+    pieces = [(start, end - start) for start, end in itertools.pairwise(sorted(cuts))]
+    rng.shuffle(pieces)
+    return pieces
 
 
 _STEPS = {(RESET, INIT), (INIT, INIT), (INIT, RTR), (RTR, RTS), (RTS, RTS)}
@@ -359,6 +397,14 @@ class Machine:
                 return True
         return False
 
+    def room_for(self, total: int, sg: list[list[int]], pd: int) -> int:
+        """Return the status with which a message of so many bytes comes into pieces of memory."""
+        if not all(self.find(key, at, n, _LOCAL_WRITE, pd) for at, n, key in sg):
+            return LOC_PROT
+        if sum(n for _, n, _ in sg) < total:
+            return LOC_LEN
+        return OK
+
     def own(self, at: int, n: int) -> None:
         """Raise if an address range is not registered memory of this node."""
         if n < 0 or not any(r.at <= at and at + n <= r.at + r.length for r in self.regions):
@@ -390,8 +436,9 @@ class Machine:
     def register(self, pd: int, length: int, access: int, address: int | None) -> list[int]:
         """Register newly allocated memory, or a part of registered memory again."""
         self.turn()
-        unwritten = access & 10 and not access & 1
-        if pd not in self.domains or not 0 < length <= ROOM or access & ~(2**20 + 15) or unwritten:
+        unwritten = access & _WRITTEN_BY_PEERS and not access & _LOCAL_WRITE
+        fits = pd in self.domains and 0 < length <= ROOM
+        if not fits or access & ~_ACCESS_FLAGS or unwritten:
             raise RequestRefused(
                 "a region needs a PD, a length > 0, and LOCAL_WRITE if peers may write to it: got length "
                 f"{length}, access {access:#x}"
@@ -403,23 +450,25 @@ class Machine:
         else:
             address = self.base + len(self.memory)
             self.memory += bytes(-(-length // 64) * 64)
-        number, draw = len(self.regions) + 1, self.device.keys.randrange
-        self.regions.append(
-            Region(number, address, length, access, pd, draw(1, 2**32), draw(1, 2**32))
-        )
-        return [number, address, self.regions[-1].lkey, self.regions[-1].rkey]
+        number = len(self.regions) + 1
+        lkey = self.device.keys.randrange(1, 2**32)
+        rkey = self.device.keys.randrange(1, 2**32)
+        self.regions.append(Region(number, address, length, access, pd, lkey, rkey))
+        return [number, address, lkey, rkey]
 
     def forget(self, number: int) -> None:
         """Forget the keys of a region."""
         self.turn()
-        self.regions[number - 1].access = self.regions[number - 1].lkey = self.regions[
-            number - 1
-        ].rkey = -1
+        region = self.regions[number - 1]
+        region.access = -1
+        region.lkey = -1
+        region.rkey = -1
 
     def domain(self) -> int:
         """Make a protection domain."""
         self.turn()
-        self.domains.add(number := len(self.domains) + 1)
+        number = len(self.domains) + 1
+        self.domains.add(number)
         return number
 
     def queue(self, room: int) -> int:
@@ -427,7 +476,8 @@ class Machine:
         if not 1 <= room <= 4096:
             raise RequestRefused(f"a completion queue here has room for 1 to 4096, got {room}")
         self.turn()
-        self.queues[number := len(self.queues) + 1] = Queue(room)
+        number = len(self.queues) + 1
+        self.queues[number] = Queue(room)
         return number
 
     def pair(self, pd: int, kind: int, queues: list[int], room: list[int], every: int) -> int:
@@ -463,11 +513,11 @@ class Machine:
         if state == INIT:
             pair.access = attr["qp_access_flags"]
         elif state == RTR:
-            pair.dest = int(attr["gid"][-4:], 16) - 1, attr["dest_qp_num"]
-            if pair.dest[0] < 0 or pair.dest[0] >= len(self.device.machines) or not pair.dest[1]:
-                raise RequestRefused(
-                    f"no context answers to GID {attr['gid']} with QP {pair.dest[1]}"
-                )
+            machine = int(attr["gid"][-4:], 16) - 1
+            peer = attr["dest_qp_num"]
+            pair.dest = (machine, peer)
+            if not 0 <= machine < len(self.device.machines) or not peer:
+                raise RequestRefused(f"no context answers to GID {attr['gid']} with QP {peer}")
         elif state == RESET:
             pair.clear()
             pair.retired = pair.posted
@@ -483,23 +533,7 @@ class Machine:
         for wr in wrs:
             op = Op(wr, pair.posted + 1)
             inline = wr["send_flags"] & INLINE
-            if pair.state not in (RTS, ERR):
-                raise RequestRefused(
-                    f"QP {number} is in state {pair.state}; it sends in IBV_QPS_RTS"
-                )
-            if not WRITE <= wr["opcode"] <= FAA or len(wr["sg"]) > pair.max_sge:
-                raise RequestRefused(
-                    f"opcode {wr['opcode']} with {len(wr['sg'])} SGEs, and max_send_sge is {pair.max_sge}"
-                )
-            if inline and (op.total > pair.max_inline or op.fetches):
-                raise RequestRefused(
-                    f"{op.total} B inline: a SEND or WRITE takes max_inline_data={pair.max_inline}"
-                )
-            if pair.posted - pair.retired >= pair.max_send:
-                raise RequestRefused(
-                    f"the send queue is full (max_send_wr={pair.max_send}): poll a completion; unsignaled "
-                    "requests give their places back with the next signaled one"
-                )
+            self._check_request(pair, op, inline=inline)
             if inline:
                 for at, n, _ in wr["sg"]:
                     self.own(at, n)
@@ -508,11 +542,39 @@ class Machine:
             pair.posted += 1
             self.posted += 1
             pair.todo.append(op)
-            count, size, calls = self.dies_after
-            if count and op.total >= size and not op.fetches:
-                self.dies_after = [count - 1, size, calls]
-                self.dies_at = self.dies_at if count > 1 else self.calls + calls
+            self._count_towards_death(op)
             self.device.opcodes.add(wr["opcode"])
+
+    def _check_request(self, pair: Pair, op: Op, *, inline: int) -> None:
+        """Raise RequestRefused if a queue pair does not take a request."""
+        kind = op.wr["opcode"]
+        pieces = len(op.wr["sg"])
+        if pair.state not in (RTS, ERR):
+            raise RequestRefused(
+                f"QP {pair.number} is in state {pair.state}; it sends in IBV_QPS_RTS"
+            )
+        if not WRITE <= kind <= FAA or pieces > pair.max_sge:
+            raise RequestRefused(
+                f"opcode {kind} with {pieces} SGEs, and max_send_sge is {pair.max_sge}"
+            )
+        if inline and (op.total > pair.max_inline or op.fetches):
+            raise RequestRefused(
+                f"{op.total} B inline: a SEND or WRITE takes max_inline_data={pair.max_inline}"
+            )
+        if pair.posted - pair.retired >= pair.max_send:
+            raise RequestRefused(
+                f"the send queue is full (max_send_wr={pair.max_send}): poll a completion; unsignaled "
+                "requests give their places back with the next signaled one"
+            )
+
+    def _count_towards_death(self, op: Op) -> None:
+        """Count a request that brings as many bytes as the node is to bring, and set the call in which it dies."""
+        count, size, calls = self.dies_after
+        if not count or op.total < size or op.fetches:
+            return
+        self.dies_after = [count - 1, size, calls]
+        if count <= 1:
+            self.dies_at = self.calls + calls
 
     def post_recv(self, number: int, wrs: list[dict[str, Any]]) -> None:
         """Add buffers for messages to come."""

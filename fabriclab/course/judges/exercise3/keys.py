@@ -9,11 +9,14 @@ from fabriclab.course.questions.files import message
 from fabriclab.rdma import enums
 from fabriclab.registry import register
 
-from .device import CAS, FAA, READ, REM_ACCESS, RTS
+from .device import CAS, FAA, READ, REM_ACCESS, RTS, Region
 from .server import seed, stops
 from .training import SERVER, TrainingRun
 
-_RIGHTS = {"write": 2, "read": 4, "atomic": 8}
+_RIGHTS = {"write": 2, "read": 4, "atomic": 8}  # access flags
+_LOCAL_WRITE = 1
+_BY_PEERS = 14  # all flags of what peers may do
+_ALL_FLAGS = 15
 
 
 class Lone(TrainingRun):
@@ -23,7 +26,8 @@ class Lone(TrainingRun):
         self, seed: int, workers: int, about: Mapping[str, Any], more: Sequence[str] = ()
     ) -> None:
         super().__init__(seed, workers, 4)
-        self.got, self.ahead = dict[Any, list[Any]](), (0,)
+        self.got = dict[Any, list[Any]]()
+        self.ahead = (0,)
         for name, seat in self.seats.items():
             seat.about = {**about, "rank": name, "workers": workers}
             seat.more = ("tell", "hear", "load", "store", "event", *more)
@@ -35,10 +39,11 @@ class Lone(TrainingRun):
         """Play a function on some nodes, unless a problem has stopped it for all runs; return that problem."""
         if not stopped:
             self.play(ask, dict.fromkeys(names, function))
-        stopped += [self.problem] if self.problem and stops(self.problem) else []
-        return [("", sentence) for sentence in self.faults.values()] or [
-            ("", error.said) for error in stopped[:1]
-        ]
+        if self.problem and stops(self.problem):
+            stopped.append(self.problem)
+        if self.faults:
+            return [("", sentence) for sentence in self.faults.values()]
+        return [("", stopped[0].said)] if stopped else []
 
     def left(self) -> list[Fault]:
         """Return the fault if there are completions that nobody has polled."""
@@ -49,21 +54,25 @@ class Lone(TrainingRun):
         return []
 
     def statuses(self) -> list[Fault]:
-        """Return in words the first request that has failed."""
-        out = list[Fault]()
-        for pair, op, status in self.device.statuses[:1]:
-            name, mine = "", pair.node.regions
-            far = self.device.machines[pair.dest[0]].regions
-            if status == REM_ACCESS and any(op.wr["rkey"] in (r.rkey, r.lkey) for r in mine):
-                name = "own key for the peer's"
-            elif status == REM_ACCESS and any(op.wr["rkey"] == r.lkey for r in far):
-                name = "lkey for rkey"
-            ended, asked = (
-                enums.ibv_wc_status(status).name,
-                enums.ibv_wr_opcode(op.wr["opcode"]).name,
-            )
-            out.append((name, message(3, "status", status=ended, opcode=asked)))
-        return out
+        """Return the first request that has failed, in words."""
+        if not self.device.statuses:
+            return []
+        pair, op, status = self.device.statuses[0]
+        ended = enums.ibv_wc_status(status).name
+        asked = enums.ibv_wr_opcode(op.wr["opcode"]).name
+        sentence = message(3, "status", status=ended, opcode=asked)
+        if status != REM_ACCESS:
+            return [("", sentence)]
+
+        rkey = op.wr["rkey"]
+        near = pair.node.regions
+        far = self.device.machines[pair.dest[0]].regions
+        mistake = ""
+        if any(rkey in (region.rkey, region.lkey) for region in near):
+            mistake = "own key for the peer's"
+        elif any(rkey == region.lkey for region in far):
+            mistake = "lkey for rkey"
+        return [(mistake, sentence)]
 
 
 # ex3-a -----------------------------------------------------------------------------------------------------------
@@ -74,65 +83,57 @@ class Meeting(Lone):
 
     def __init__(self, rng: Rng, rights: Sequence[str]) -> None:
         length = 64 * int(rng.integers(4, 40))
-        self.rights, self.length = rights, length
+        self.rights = rights
+        self.length = length
         super().__init__(seed(rng), 2, {"length": length, "rights": [*rights]})
         for machine in self.device.machines:
-            for made in (machine.pairs, machine.queues, machine.domains):
-                made.clear()
+            machine.pairs.clear()
+            machine.queues.clear()
+            machine.domains.clear()
         self.words = {rank: int(rng.integers(2**40, 2**60)) for rank in range(2)}
         for rank in range(2):
             seat = self.seats[rank]
-            seat.peers, seat.about = {}, {**seat.about, "peer": 1 - rank, "word": self.words[rank]}
+            seat.peers = {}
+            seat.about = {**seat.about, "peer": 1 - rank, "word": self.words[rank]}
 
     def regions(self) -> list[Fault]:
         """Return what is wrong with the rights of regions."""
-        want = 1 * ("write" in self.rights or "atomic" in self.rights) + sum(
-            _RIGHTS[right] for right in self.rights
-        )
+        want = sum(_RIGHTS[right] for right in self.rights)
+        if "write" in self.rights or "atomic" in self.rights:
+            want += _LOCAL_WRITE  # a region that peers write to must be writable here, too
         for rank in range(2):
-            open_to_peers = [
-                r for r in self.seats[rank].machine.regions if r.access > 0 and r.access & 14
-            ]
-            if wide := [r for r in open_to_peers if r.access & 14 & ~want]:
+            regions = self.seats[rank].machine.regions
+            open_to_peers = [r for r in regions if r.access > 0 and r.access & _BY_PEERS]
+            wide = [r for r in open_to_peers if r.access & _BY_PEERS & ~want]
+            if wide:
                 said = message(3, "rights.wide", access=f"{wide[0].access:#x}", want=f"{want:#x}")
                 return [("everything allowed", said)]
-            if not any(
-                r.access & 15 in (want, want | 1) and r.length >= self.length for r in open_to_peers
-            ):
-                given = (
-                    ", ".join(
-                        f"{r.length} B {r.access:#x}" for r in self.seats[rank].machine.regions
-                    )
-                    or "-"
-                )
-                return [
-                    (
-                        "",
-                        message(
-                            3, "rights.none", want=f"{want:#x}", length=self.length, given=given
-                        ),
-                    )
-                ]
+            if not any(self._fits(region, want) for region in open_to_peers):
+                given = ", ".join(f"{r.length} B {r.access:#x}" for r in regions) or "-"
+                said = message(3, "rights.none", want=f"{want:#x}", length=self.length, given=given)
+                return [("", said)]
         return []
+
+    def _fits(self, region: Region, want: int) -> bool:
+        """Return whether a region is long enough and has the rights that are asked for; its owner may write to it."""
+        access = region.access & _ALL_FLAGS
+        return access in (want, want | _LOCAL_WRITE) and region.length >= self.length
 
     def connected(self) -> list[Fault]:
         """Return what is wrong with the queue pairs."""
         for rank in range(2):
-            states = [pair.state for pair in self.seats[rank].machine.pairs.values()]
-            if not any(
-                pair.state == RTS and pair.peer for pair in self.seats[rank].machine.pairs.values()
-            ):
-                return self.statuses() or [
-                    ("", message(3, "connected", rank=rank, states=states or "-"))
-                ]
+            pairs = self.seats[rank].machine.pairs.values()
+            if not any(pair.state == RTS and pair.peer for pair in pairs):
+                states = [pair.state for pair in pairs] or "-"
+                return self.statuses() or [("", message(3, "connected", rank=rank, states=states))]
         return []
 
     def arrived(self) -> list[Fault]:
         """Return what is wrong with the words that both nodes had to write."""
         for rank in range(2):
-            seat, word = self.seats[1 - rank], self.words[rank]
-            starts = [r.at for r in seat.machine.regions if r.access & 2]
-            if not any(seat.machine.load(at) == word for at in starts):
+            peer = self.seats[1 - rank].machine
+            starts = [region.at for region in peer.regions if region.access & _RIGHTS["write"]]
+            if not any(peer.load(at) == self.words[rank] for at in starts):
                 return self.statuses() or [("", message(3, "word", rank=rank))]
         return self.left()
 
@@ -151,9 +152,8 @@ def meet(ask: Ask, rng: Rng) -> Verdict:
         stop = run.go(ask, "meet", [0, 1], stopped)
         # it explains what is missing
         first = stop if run.problem and not run.device.statuses else []
-        for part, found in zip(
-            faults, (run.regions(), run.connected(), run.arrived() or stop), strict=True
-        ):
+        steps = (run.regions(), run.connected(), run.arrived() or stop)
+        for part, found in zip(faults, steps, strict=True):
             part.append(found and (first or found))
     return verdict("ex3-a", [RunsPart(1 / 3, part) for part in faults], stopped)
 
@@ -165,7 +165,8 @@ class Tickets(Lone):
     """A run with a counter on the server, from which workers draw numbers."""
 
     def __init__(self, rng: Rng) -> None:
-        self.first, self.each = int(rng.integers(10, 10**6)), int(rng.integers(4, 8))
+        self.first = int(rng.integers(10, 10**6))
+        self.each = int(rng.integers(4, 8))  # tickets that each worker draws
         super().__init__(seed(rng), 3, {"tickets": self.each}, ("got",))
         server = self.seats[SERVER].machine
         _, at, _, rkey = server.register(1, 8, 15, None)
@@ -180,22 +181,22 @@ class Tickets(Lone):
         numbers = [n for rank in range(3) for n in self.got.get(rank, [])]
         want = [*range(self.first, self.first + 3 * self.each)]
         if not all(isinstance(n, int) for n in numbers) or sorted(numbers) != want:
-            posted = self.device.opcodes
-            name = ""
-            if len(numbers) == len(want) and not posted & {CAS, FAA} and posted & {READ}:
-                name = "read and write for an atomic"
-            elif sorted(n for n in numbers if isinstance(n, int)) == [n + 1 for n in want]:
-                name = "new value for the old one"
             shown = f"{sorted(numbers, key=str)[:8]}"
-            return [
-                (
-                    name,
-                    message(3, "tickets", want=f"{want[0]} to {want[-1]}", n=len(want), got=shown),
-                )
-            ]
+            asked = f"{want[0]} to {want[-1]}"
+            sentence = message(3, "tickets", want=asked, n=len(want), got=shown)
+            return [(self._mistake(numbers, want), sentence)]
         if self.seats[SERVER].machine.load(self.at) != self.first + len(want):
             return [("", message(3, "counter", want=self.first + len(want)))]
         return []
+
+    def _mistake(self, numbers: list[Any], want: list[int]) -> str:
+        """Return the mistake that gives these numbers, or nothing."""
+        posted = self.device.opcodes
+        if len(numbers) == len(want) and READ in posted and not posted & {CAS, FAA}:
+            return "read and write for an atomic"
+        if sorted(n for n in numbers if isinstance(n, int)) == [n + 1 for n in want]:
+            return "new value for the old one"
+        return ""
 
 
 @register(

@@ -22,16 +22,16 @@ class Transfer(Lone):
     ) -> None:
         super().__init__(seed(rng), 1, about, more)
         self.told: bytes | None = None
-        server, mine = self.seats[SERVER].machine, self.seats[0].machine
         self.size = size
-        _, self.to, _, rkey = server.register(1, size + 8, 15, None)
-        pair = next(iter(server.pairs.values()))
-        pair.recv.extend(
-            {"wr_id": i, "sg": [[self.to + size, 8, server.regions[0].lkey]]} for i in range(4)
-        )
-        target = {"addr": self.to, "rkey": rkey, "flag": self.to + size}
+        self.mine = self.seats[0].machine
+        self.server = self.seats[SERVER].machine
+        _, self.to, lkey, rkey = self.server.register(1, size + 8, 15, None)
+        flag = self.to + size  # address of the word behind the region
+        pair = next(iter(self.server.pairs.values()))
+        for i in range(4):
+            pair.recv.append({"wr_id": i, "sg": [[flag, 8, lkey]]})
+        target = {"addr": self.to, "rkey": rkey, "flag": flag}
         self.seats[0].about = {**self.seats[0].about, "target": target}
-        self.mine, self.server = mine, server
         self.device.watch = self._look
 
     def _look(self) -> None:
@@ -54,42 +54,31 @@ class Small(Transfer):
         n = int(rng.integers(40, 61))
         lengths = [8 * int(k) for k in rng.integers(1, 9, n)]
         places = 64 * rng.permutation(n)
-        super().__init__(
-            rng,
-            64 * n,
-            {"pieces": [[int(at), length] for at, length in zip(places, lengths, strict=True)]},
-        )
-        self.n, self.data = n, rng.bytes(64 * n)
+        pieces = [[int(at), length] for at, length in zip(places, lengths, strict=True)]
+        super().__init__(rng, 64 * n, {"pieces": pieces})
+        self.n = n
+        self.data = rng.bytes(64 * n)
         self.seats[0].about = {**self.seats[0].about, "source": self.source(self.data)}
 
     def wrong(self) -> list[Fault]:
         """Return what is wrong."""
-        pieces, most = self.seats[0].about["pieces"], -(-self.n // 8) + 2
+        pieces = self.seats[0].about["pieces"]
+        most = -(-self.n // 8) + 2
+        doorbells = self.mine.doorbells
+        completions = self.device.completions
         if self.told is None:
             return self.statuses() or [("", message(3, "told"))]
         if any(self.told[at : at + n] != self.data[at : at + n] for at, n in pieces):
             return self.statuses() or [("told before the data", message(3, "early"))]
         if self.mine.inlined < self.n:
-            return [
-                (
-                    "zero copy taken for no copy",
-                    message(3, "inline", n=self.n, got=self.mine.inlined),
-                )
-            ]
-        if self.mine.doorbells > most:
-            return [
-                (
-                    "one doorbell each",
-                    message(3, "doorbells", n=self.n, most=most, got=self.mine.doorbells),
-                )
-            ]
-        if self.device.completions > most + 4:
-            return [
-                (
-                    "every request signalled",
-                    message(3, "signalled", most=most, got=self.device.completions),
-                )
-            ]
+            sentence = message(3, "inline", n=self.n, got=self.mine.inlined)
+            return [("zero copy taken for no copy", sentence)]
+        if doorbells > most:
+            sentence = message(3, "doorbells", n=self.n, most=most, got=doorbells)
+            return [("one doorbell each", sentence)]
+        if completions > most + 4:
+            sentence = message(3, "signalled", most=most, got=completions)
+            return [("every request signalled", sentence)]
         return self.left()
 
 
@@ -97,11 +86,16 @@ class Large(Small):
     """A transfer of a long message, which is made chunk by chunk in a few buffers."""
 
     def __init__(self, rng: Rng) -> None:
-        chunk, chunks = 8 * int(rng.integers(12, 25)), int(rng.integers(10, 16))
+        chunk = 8 * int(rng.integers(12, 25))  # [B]
+        chunks = int(rng.integers(10, 16))
         about = {"chunk": chunk, "chunks": chunks, "buffers": 3}
         Transfer.__init__(self, rng, chunk * chunks, about, ("fill",))
-        self.data, self.chunk, self.chunks = rng.bytes(chunk * chunks), chunk, chunks
-        self.early, self.overlaps, self.filled = "", 0, 0
+        self.data = rng.bytes(chunk * chunks)
+        self.chunk = chunk
+        self.chunks = chunks
+        self.filled = 0  # chunks
+        self.overlaps = 0  # chunks that were filled while another one was sent
+        self.early = ""  # the sentence about a buffer that was filled too early
         self.device.pace = 0.25  # so that a chunk takes longer than what a program does with it
         self.seats[0].about = {**self.seats[0].about, "source": self.source(bytes(3 * chunk))}
         self.seats[0].fill = self._fill  # type: ignore[attr-defined]

@@ -70,15 +70,8 @@ class Seat:
         self.machine.turn()
         self.sent += 1
         if self.sent > _LETTERS or who not in self.run.seats or len(json.dumps(thing)) > 4096:
-            raise RequestRefused(
-                message(
-                    3,
-                    "tell",
-                    most=_LETTERS,
-                    who=", ".join(map(repr, self.run.seats)),
-                    got=brief(who, 40),
-                )
-            )
+            known = ", ".join(map(repr, self.run.seats))
+            raise RequestRefused(message(3, "tell", most=_LETTERS, who=known, got=brief(who, 40)))
         me = next(name for name, seat in self.run.seats.items() if seat is self)
         self.run.seats[who].letters.append([me, thing])
 
@@ -119,7 +112,8 @@ class Seat:
         mine = self.machine.pairs[self.peers[peer]]
         for pair in (mine, mine.node.device.machines[mine.dest[0]].pairs[mine.dest[1]]):
             if pair.state not in (RTS, RESET):
-                pair.retired, pair.state = pair.posted, RTS
+                pair.retired = pair.posted
+                pair.state = RTS
                 self.run.note(self, "reconnected")
 
     def _words(self, at: int, n: int) -> None:
@@ -145,19 +139,23 @@ class Seat:
         machine.own(gradient, 8 * run.model.words)
         if self.steps >= run.model.steps:
             raise RequestRefused(message(3, "enough", steps=run.model.steps))
-        end = gradient + 8 * run.model.words
-        for pair in machine.pairs.values():
-            for op in pair.todo:
-                if (
-                    op.inline is None
-                    and not op.fetches
-                    and any(at < end and gradient < at + n for at, n, _ in op.wr["sg"])
-                ):
-                    run.fault("reused", worker=rank, step=self.steps)
-        run.read(self, machine.peek(parameters, 8 * run.model.words))
+        size = 8 * run.model.words  # [B]
+        if self._is_still_sent(gradient, size):
+            run.fault("reused", worker=rank, step=self.steps)
+        run.read(self, machine.peek(parameters, size))
         machine.put(gradient, run.model.update(rank, self.steps))
-        run.areas.setdefault(machine.number, []).append((gradient, end - gradient))
+        run.areas.setdefault(machine.number, []).append((gradient, size))
         self.steps += 1
+
+    def _is_still_sent(self, address: int, size: int) -> bool:
+        """Return whether a request that has been posted may still read some of these bytes."""
+        for pair in self.machine.pairs.values():
+            for op in pair.todo:
+                if op.inline is not None or op.fetches:
+                    continue
+                if any(_overlap(at, n, address, size) for at, n, _ in op.wr["sg"]):
+                    return True
+        return False
 
     def add(self, to: int, source: int) -> None:
         """Add the gradient at one address to the parameters at another one."""
@@ -174,6 +172,7 @@ class Seat:
         self.run.final = self.run.final or self.machine.peek(at, 8 * self.run.model.words)
 
     def _area(self, at: int, why: str) -> None:
+        """Check that parameters at an address are registered memory, and note what they are for."""
         n = 8 * self.run.model.words
         self.machine.turn()
         self.machine.own(at, n)
@@ -181,13 +180,25 @@ class Seat:
         self.run.note(self, why)
 
 
+def _overlap(at: int, size: int, other: int, other_size: int) -> bool:
+    """Return whether two areas of memory have a byte in common."""
+    return at < other + other_size and other < at + size
+
+
 SERVER = "server"
 # turns that the device goes on between two programs, so that few of these wait in vain
 _AHEAD = (0, 0, 4, 16)
-_LATE, _SLOW = 0.35, {SERVER: 0.12}  # how often a slow worker or server has its turn
-# turns without anything computed or added (all wait for each other), and in all
-_IDLE, _MOST = (1500, 15_000)
+# how often a slow worker or server has its turn
+_LATE = 0.35
+_SLOW = {SERVER: 0.12}
+_IDLE = 1500  # turns without anything computed or added: all wait for each other
+_MOST = 15_000  # turns in all
+_NO_VERB = 20  # what a turn without a verb, which leads nowhere, counts for among idle turns
+_NOTICED = 40  # turns until the launcher has seen that a node is dead
 _HANDLE = re.compile(r"\w{1,60}/\d{1,9}")  # the name of a program that has begun
+
+
+Update = tuple[int, int]  # a worker, and its step
 
 
 class Model:
@@ -211,29 +222,28 @@ class Model:
         """Return the first parameters."""
         return b"".join(word.to_bytes(8, "little") for word in self.start)
 
-    def within(self, parameters: bytes) -> list[set[tuple[int, int]]] | None:
-        """Return which updates are in each word, or None where something else than updates was added."""
+    def within(self, parameters: bytes) -> list[set[Update]] | None:
+        """Return which updates are in each word, or None where what was added is no sum of updates."""
         found = []
         for i, (start, bits) in enumerate(zip(self.start, self.bits, strict=True)):
             value = (int.from_bytes(parameters[8 * i : 8 * i + 8], "little") - start) % 2**64
             if value >> len(bits):
                 return None
-            found.append(
-                {one for one, bit in zip(self.updates, bits, strict=True) if value >> bit & 1}
-            )
+            updates = zip(self.updates, bits, strict=True)
+            found.append({update for update, bit in updates if value >> bit & 1})
         return found
 
-    def named(self, gradient: bytes) -> set[tuple[int, int] | None]:
+    def named(self, gradient: bytes) -> set[Update | None]:
         """Return the updates whose words are in a gradient: one if it is whole; None stands for anything else."""
-        found = set[tuple[int, int] | None]()
+        found = set[Update | None]()
         for i, bits in enumerate(self.bits):
             value = int.from_bytes(gradient[8 * i : 8 * i + 8], "little")
             bit = value.bit_length() - 1
-            found.add(
-                self.updates[bits.index(bit)]
-                if value == 1 << max(bit, 0) and bit < len(bits)
-                else None
-            )
+            has_one_bit = value > 0 and value == 1 << bit
+            if has_one_bit and bit < len(bits):
+                found.add(self.updates[bits.index(bit)])
+            else:
+                found.add(None)
         return found
 
 
@@ -265,7 +275,7 @@ class TrainingRun:
         self.final = b""  # parameters
         self.areas = dict[int, list[tuple[int, int]]]()
         self.problem: Unanswered | None = None
-        self.applied = dict[tuple[int, int], int]()
+        self.applied = dict[Update, int]()
         self.deaths = dict[int, int]()  # rank -> turn
         self.seats: dict[Any, Seat] = {}
         # completions of messages that had arrived when a program ended
@@ -314,39 +324,48 @@ class TrainingRun:
                 if isinstance(begun, str) and _HANDLE.fullmatch(begun):
                     going[name] = begun
             while going and self.busy < _IDLE and self.turns < _MOST:
-                before = self.device.now
-                names = [*going]
-                weights = [_SLOW.get(name, _LATE) if name == self.slow else 1.0 for name in names]
-                name = self.rng.choices(names, weights)[0]
-                seat = self.seats[name]
-                self.device.caller = seat.machine
-                for _ in range(self.rng.choice(self.ahead)):
-                    self.device.tick()
-                try:
-                    ended = ask(going[name])
-                except Unanswered as error:
-                    if not seat.machine.dead:
-                        self._stop(error)
-                        return
-                    ended = True
-                if seat.machine.dead and name not in self.deaths:
-                    self.deaths[name] = self.turns
-                    self.note(seat, "killed")
-                    ended = True
-                if ended:
-                    self.unread[name] = seat.machine.waiting(received=True)
-                    del going[name]
-                    self.note(seat, "ended")
-                self.turns += 1
-                # a turn without a verb leads nowhere
-                self.busy += 1 if self.device.now > before else 20
+                self._take_turn(ask, going)
         except Unanswered as error:
             self._stop(error)
             return
         if going:
-            self.fault(
-                "hangs", who=", ".join(map(str, going)), why=", ".join(map(str, self.deaths)) or "-"
-            )
+            dead = ", ".join(map(str, self.deaths)) or "-"
+            self.fault("hangs", who=", ".join(map(str, going)), why=dead)
+
+    def _take_turn(self, ask: Ask, going: dict[Any, str]) -> None:
+        """Let one program go on to its next yield; those that have ended, or been killed, leave ``going``."""
+        before = self.device.now
+        name = self._drawn(going)
+        seat = self.seats[name]
+        self.device.caller = seat.machine
+        for _ in range(self.rng.choice(self.ahead)):
+            self.device.tick()
+
+        try:
+            ended = ask(going[name])
+        except Unanswered:
+            if not seat.machine.dead:
+                raise
+            ended = True
+        if seat.machine.dead and name not in self.deaths:
+            self.deaths[name] = self.turns
+            self.note(seat, "killed")
+            ended = True
+        if ended:
+            self.unread[name] = seat.machine.waiting(received=True)
+            del going[name]
+            self.note(seat, "ended")
+
+        self.turns += 1
+        self.busy += 1 if self.device.now > before else _NO_VERB
+
+    def _drawn(self, going: Mapping[Any, str]) -> Any:
+        """Draw the program that has the next turn; a slow one has fewer."""
+        names = [*going]
+        weights = [1.0] * len(names)
+        if self.slow in going:
+            weights[names.index(self.slow)] = _SLOW.get(self.slow, _LATE)
+        return self.rng.choices(names, weights)[0]
 
     def _stop(self, error: Unanswered) -> None:
         self.problem = error
@@ -354,8 +373,8 @@ class TrainingRun:
 
     def late(self, seat: Seat) -> bool:
         """Return whether the launcher has had time to see that a node is dead."""
-        name = next(name for name, one in self.seats.items() if one is seat)
-        return name in self.deaths and self.turns > self.deaths[name] + 40
+        name = next(name for name, other in self.seats.items() if other is seat)
+        return name in self.deaths and self.turns > self.deaths[name] + _NOTICED
 
     def note(self, seat: Seat, what: str) -> None:
         """Note what a program did."""
@@ -368,39 +387,43 @@ class TrainingRun:
 
     def read(self, seat: Seat, parameters: bytes) -> None:
         """Judge what a worker has read before its next step."""
-        found, step, rank = self.model.within(parameters), seat.steps, seat.about["rank"]
+        found = self.model.within(parameters)
+        step = seat.steps
+        rank = seat.about["rank"]
         if found is None:
             self.fault("corrupt", worker=rank, step=step)
             return
-        dead = {name for name in self.seats if self.seats[name].machine.dead}
+
+        in_all = set.intersection(*found)  # words
+        in_any = set.union(*found)
         for worker in range(self.model.workers):
-            must = {(worker, k) for k in range(step - self.bound)} if worker not in dead else set()
-            if missing := [one for word in found for one in must - word]:
+            dead = self.seats[worker].machine.dead
+            oldest = None if dead else self._oldest_missing(in_all, worker, step)
+            if oldest is not None:
                 self.fault(
-                    "stale",
-                    worker=rank,
-                    step=step,
-                    bound=self.bound,
-                    of=worker,
-                    missing=min(missing)[1],
+                    "stale", worker=rank, step=step, bound=self.bound, of=worker, missing=oldest
                 )
-            if any(k >= self.seats[worker].steps for word in found for w, k in word if w == worker):
+            if any(w == worker and k >= self.seats[worker].steps for w, k in in_any):
                 self.fault("corrupt", worker=rank, step=step)
+
+    def _oldest_missing(self, read: set[Update], worker: int, step: int) -> int | None:
+        """Return the first update of a worker that must have been read before a step, and was not; or None."""
+        for k in range(step - self.bound):
+            if (worker, k) not in read:
+                return k
+        return None
 
     def added(self, gradient: bytes) -> None:
         """Note which update was added, or that it was no update."""
         parts = self.model.named(gradient)
-        one = next(iter(parts))
-        if len(parts) == 1 and one:
-            self.applied[one] = self.applied.get(one, 0) + 1
-        elif (
-            None not in parts
-            and not parts & self.applied.keys()
-            and set(self.applied.values()) <= {1}
-        ):  # all is new
-            self.fault(
-                "overrun", parts=", ".join(str(part[1]) for part in sorted(filter(None, parts)))
-            )
+        updates = sorted(part for part in parts if part is not None)
+        if len(updates) < len(parts):
+            self.fault("torn")
+        elif len(updates) == 1:
+            update = updates[0]
+            self.applied[update] = self.applied.get(update, 0) + 1
+        elif self.applied.keys().isdisjoint(updates) and set(self.applied.values()) <= {1}:
+            self.fault("overrun", parts=", ".join(str(k) for _, k in updates))  # all is new
         else:
             self.fault("torn")
 
@@ -409,78 +432,95 @@ class TrainingRun:
     def drain(self) -> None:
         """Let the device finish what was posted."""
         for _ in range(1000):
-            if any(
-                pair.todo or pair.done
-                for machine in self.device.machines
-                for pair in machine.pairs.values()
-            ):
+            if self._is_busy():
                 self.device.tick()
 
+    def _is_busy(self) -> bool:
+        """Return whether a queue pair still has something to do."""
+        for machine in self.device.machines:
+            if any(pair.todo or pair.done for pair in machine.pairs.values()):
+                return True
+        return False
+
     def judge(self) -> dict[str, str]:
-        """Return all faults by name, beginning with those that explain the others."""
-        model, found = self.model, self.model.within(self.final) if self.final else None
+        """Return all faults by name, those first that explain the others."""
         self.drain()
-        live = [rank for rank in range(model.workers) if not self.seats[rank].machine.dead]
-        if "stopped" not in self.faults:
-            if (
-                any(self.seats[rank].steps < model.steps for rank in live)
-                and "hangs" not in self.faults
-            ):
-                self.fault("short", steps=model.steps)
-            if not self.final and "hangs" not in self.faults:
-                self.fault("nothing")
+        self._judge_ends()
         if self.final:
-            sums = [set.intersection(*found), set.union(*found)] if found else []
-            missing = sorted(
-                (w, k)
-                for w in live
-                for k in range(self.seats[w].steps)
-                if found and (w, k) not in sums[0]
-            )
-            twice = [one for one, count in self.applied.items() if count > 1]
-            if found is None or sums[0] != sums[1]:
-                never = sorted(
-                    (w, k)
-                    for w in live
-                    for k in range(self.seats[w].steps)
-                    if (w, k) not in self.applied
-                )
-                if twice and never and not self.loses:
-                    self.fault("overrun", parts=f"{never[0][1]}, {twice[0][1]}")
-                elif twice:
-                    self.fault("doubled", worker=twice[0][0], step=twice[0][1])
-                elif not {"torn", "overrun"} & self.faults.keys():
-                    self.fault("wrong")
-            elif missing:
-                self.fault("lost", worker=missing[0][0], step=missing[0][1], n=len(missing))
-            else:
-                for name in ("torn", "overrun"):
-                    self.faults.pop(name, None)  # what a killed worker had begun, and nobody used
+            self._judge_sum()
         for name, seat in self.seats.items():
-            areas = self.areas.get(seat.machine.number, [])
-            if any(
-                at < end + n and end < at + m for at, m in seat.machine.touched for end, n in areas
-            ):
-                self.fault("copied", who=name)
-            left = seat.machine.waiting(received=False) + self.unread.get(name, 0)
-            if left and not seat.machine.dead and not {"stopped", "hangs"} & {*self.faults}:
-                self.fault("left", who=name, n=left)
-        order = (
-            "stopped",
-            "copied",
-            "reused",
-            "torn",
-            "overrun",
-            "doubled",
-            "lost",
-            "wrong",
-            "corrupt",
-            "stale",
-            "hangs",
-        )
-        return dict(
-            sorted(
-                self.faults.items(),
-                key=lambda fault: order.index(fault[0]) if fault[0] in order else 99,
-            )
-        )
+            self._judge_habits(name, seat)
+        return dict(sorted(self.faults.items(), key=_place_of_fault))
+
+    def _live(self) -> list[int]:
+        """Return the workers that have not been killed."""
+        return [rank for rank in range(self.model.workers) if not self.seats[rank].machine.dead]
+
+    def _judge_ends(self) -> None:
+        """Note a worker that has trained too little, and parameters that nobody has handed over."""
+        if {"stopped", "hangs"} & self.faults.keys():
+            return
+        if any(self.seats[rank].steps < self.model.steps for rank in self._live()):
+            self.fault("short", steps=self.model.steps)
+        if not self.final:
+            self.fault("nothing")
+
+    def _judge_sum(self) -> None:
+        """Note what is wrong with the final parameters."""
+        found = self.model.within(self.final)
+        computed = [(w, k) for w in self._live() for k in range(self.seats[w].steps)]
+        if found is None or any(word != found[0] for word in found):
+            self._judge_unequal_words(computed)
+            return
+        missing = [update for update in computed if update not in found[0]]
+        if missing:
+            worker, step = missing[0]
+            self.fault("lost", worker=worker, step=step, n=len(missing))
+            return
+        for name in ("torn", "overrun"):
+            self.faults.pop(name, None)  # what a killed worker had begun, and nobody used
+
+    def _judge_unequal_words(self, computed: Sequence[Update]) -> None:
+        """Note why the words of the final parameters are not the same sum of updates."""
+        twice = [update for update, count in self.applied.items() if count > 1]
+        never = [update for update in computed if update not in self.applied]
+        if twice and never and not self.loses:
+            self.fault("overrun", parts=f"{never[0][1]}, {twice[0][1]}")
+        elif twice:
+            worker, step = twice[0]
+            self.fault("doubled", worker=worker, step=step)
+        elif not {"torn", "overrun"} & self.faults.keys():
+            self.fault("wrong")
+
+    def _judge_habits(self, name: Any, seat: Seat) -> None:
+        """Note a program that has copied parameters or gradients itself, or has left completions."""
+        areas = self.areas.get(seat.machine.number, [])
+        if any(
+            _overlap(at, n, area, size) for at, n in seat.machine.touched for area, size in areas
+        ):
+            self.fault("copied", who=name)
+        left = seat.machine.waiting(received=False) + self.unread.get(name, 0)
+        if left and not seat.machine.dead and not {"stopped", "hangs"} & self.faults.keys():
+            self.fault("left", who=name, n=left)
+
+
+# Faults that explain others come first, and those that are not here last.
+_ORDER = (
+    "stopped",
+    "copied",
+    "reused",
+    "torn",
+    "overrun",
+    "doubled",
+    "lost",
+    "wrong",
+    "corrupt",
+    "stale",
+    "hangs",
+)
+
+
+def _place_of_fault(fault: tuple[str, str]) -> int:
+    """Return the place of a fault, given as name and sentence, among all that a run has."""
+    name, _ = fault
+    return _ORDER.index(name) if name in _ORDER else len(_ORDER)

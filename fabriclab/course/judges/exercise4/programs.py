@@ -18,6 +18,7 @@ from fabriclab.innetwork import (
     REPLY,
     Packet,
     Program,
+    Register,
     Switch,
     expressions,
     look_up,
@@ -33,9 +34,12 @@ from fabriclab.innetwork.expressions import (
 )
 
 CLIENT = Path(__file__).with_name("data").joinpath("crew.py").read_text(encoding="utf-8")
-_LEAST, _MOST = 16, 64  # values of a packet
-_JOB_BITS, _WORD = 2, 32  # of the field that the network writes, and of the largest
-_STEPS = 5000
+_LEAST_LANES = 16  # values of a packet
+_MOST_LANES = 64
+_JOB_BITS = 2  # of the field that the network writes
+_WORD = 32  # bits of the largest field
+_MOST_STEPS = 5000
+_OPERATIONS = ARITHMETIC | CONDITIONS
 _CELLS = 4  # of each slot, so that no design has a place of its own for every chunk
 _NAME = re.compile("[A-Za-z][A-Za-z0-9_]{0,30}")
 # What a switch program is made of, for the process of a learner, where the library is hidden.
@@ -63,9 +67,9 @@ del _offer
 """
 
 
-def desk(way: str, **values: Any) -> Proxy:
+def desk(task: str, **values: Any) -> Proxy:
     """Return what a learner's class is called with, so that it is described or plays a part that is known before."""
-    return Proxy(None, (), {"way": way, **values}, CLIENT)
+    return Proxy(None, (), {"way": task, **values}, CLIENT)
 
 
 class Recorded(Program):
@@ -73,29 +77,33 @@ class Recorded(Program):
 
     Parameters
     ----------
-    said : object
+    description : object
         What `described` of the client returns, or anything else.
     """
 
-    def __init__(self, said: Any) -> None:
+    def __init__(self, description: Any) -> None:
         """Check the form and make the registers; the rules of the pipeline are checked where the program is placed."""
-        if not _well_formed(said):
+        if not _is_well_formed(description):
             raise Misread(message(4, "program"))
-        self.said, self.fields, self.lanes = said, dict(said["fields"]), said["lanes"]
-        for name, size, pair, lanes in said["registers"]:
+        self.description = description
+        self.fields = dict(description["fields"])
+        self.lanes = description["lanes"]
+        for name, size, pair, lanes in description["registers"]:
             self.register(name, size, pair=pair, lanes=lanes)
 
     def apply(self, packet: Packet) -> None:
         """Do the steps again."""
-        self._values = list[Any]()
-        self._leaves = {f"p_{f}": v for f, v in packet.fields.items()} | {"payload": packet.payload}
-        steps = iter(self.said["steps"])
-        self._follow(steps, ())
-        *fields, payload = (self._values[i] for i in self.said["ends"][: len(packet.fields) + 1])
-        whens = (self._values[i] for i in self.said["ends"][len(packet.fields) + 1 :])
-        packet.fields = dict(zip(packet.fields, map(value_of, fields), strict=True))
-        packet.payload = value_of(payload)
-        packet.actions = [*zip(self.said["actions"], whens, strict=True)]
+        self._values = list[Any]()  # of each step, in their order
+        self._leaves: dict[str, Any] = {f"p_{field}": v for field, v in packet.fields.items()}
+        self._leaves["payload"] = packet.payload
+        self._follow(iter(self.description["steps"]), ())
+
+        # The description ends with the values of the fields, that of the payload, and when each action is taken.
+        ends = [self._values[step] for step in self.description["ends"]]
+        n = len(packet.fields)
+        packet.fields = dict(zip(packet.fields, map(value_of, ends[:n]), strict=True))
+        packet.payload = value_of(ends[n])
+        packet.actions = list(zip(self.description["actions"], ends[n + 1 :], strict=True))
 
     def _follow(self, steps: Iterator[Sequence[Any]], memory: Sequence[ProgramValue]) -> list[Any]:
         """Do steps up to the end of an access, and return what it writes and gives."""
@@ -104,30 +112,35 @@ class Recorded(Program):
             if op == "end":
                 return given
             if op == "begin":
-                register = self.registers[entries[0]]
                 self._values.append(None)
-
-                def update(*held: ProgramValue, pair: bool = register.pair) -> tuple[Any, Any]:
-                    *new, out = self._follow(steps, held)
-                    return (tuple(new) if pair else new[0]), out
-
-                self._values.append(self._given(register.name, register.access(given[0], update)))
+                self._values.append(self._access(self.registers[entries[0]], given[0], steps))
             elif op == "memory":
                 self._values.append(memory[entries[0]])
             elif op == "look":
                 self._values.append(look_up(given[0], entries))
             elif given:
                 self._values.append(combine(op, *given))
+            elif op in self._leaves:
+                self._values.append(self._leaves[op])
             else:
-                self._values.append(self._leaves[op] if op in self._leaves else int(op))
+                self._values.append(int(op))
         return []
 
-    def _given(self, name: str, value: ProgramValue) -> ProgramValue:
-        self._leaves[f"{name}_out"] = value
+    def _access(
+        self, register: Register, index: ProgramValue, steps: Iterator[Sequence[Any]]
+    ) -> ProgramValue:
+        """Access a register with the steps up to the end of the access, and return what it gives."""
+
+        def update(*memory: ProgramValue) -> tuple[Any, Any]:
+            *new, out = self._follow(steps, memory)
+            return (tuple(new) if register.pair else new[0]), out
+
+        value = register.access(index, update)
+        self._leaves[f"{register.name}_out"] = value
         return value
 
 
-def placed(said: Any, cells: int, device: str = "tofino1") -> Switch:
+def placed(description: Any, cells: int, device: str = "tofino1") -> Switch:
     """Return a switch with the program that a learner's process has recorded.
 
     Raises
@@ -138,24 +151,11 @@ def placed(said: Any, cells: int, device: str = "tofino1") -> Switch:
         If it is no program.
     """
     try:
-        program = Recorded(said)
+        program = Recorded(description)
     except ValueError as error:  # the size of a register
         raise ProgramRefused(str(error)) from error
-    sound = (
-        all(0 <= bits <= _WORD for bits in program.fields.values())
-        and _LEAST <= program.lanes <= _MOST
-    )
-    if program.fields.get("job") != _JOB_BITS or not sound:
-        given = f"{dict(program.fields)}, {program.lanes}"
-        raise ProgramRefused(
-            message(4, "layout", bits=_JOB_BITS, least=_LEAST, most=_MOST, given=given)
-        )
-    wide = [r for r in program.registers if r.lanes]
-    if sum(r.size * (1 + r.pair) for r in wide) > _CELLS * cells or any(
-        r.lanes != program.lanes for r in wide
-    ):
-        given = ", ".join(f"{r.name}: {r.size} x {r.lanes}" for r in wide)
-        raise ProgramRefused(message(4, "cells", most=_CELLS * cells, got=given))
+    _check_layout(program)
+    _check_cells(program, _CELLS * cells)
     try:
         return Switch(program, device)
     except ProgramRefused:
@@ -164,42 +164,86 @@ def placed(said: Any, cells: int, device: str = "tofino1") -> Switch:
         raise Misread(message(4, "program")) from error
 
 
-def _well_formed(said: Any) -> bool:
+def _check_layout(program: Program) -> None:
+    """Raise ProgramRefused if the exercise does not allow the fields or the lanes of a program."""
+    sizes_fit = all(0 <= bits <= _WORD for bits in program.fields.values())
+    lanes_fit = _LEAST_LANES <= program.lanes <= _MOST_LANES
+    if sizes_fit and lanes_fit and program.fields.get("job") == _JOB_BITS:
+        return
+    given = f"{dict(program.fields)}, {program.lanes}"
+    raise ProgramRefused(
+        message(4, "layout", bits=_JOB_BITS, least=_LEAST_LANES, most=_MOST_LANES, given=given)
+    )
+
+
+def _check_cells(program: Program, most: int) -> None:
+    """Raise ProgramRefused if registers for payloads have too many cells, or cells of another size."""
+    wide = [register for register in program.registers if register.lanes]
+    cells = sum(2 * register.size if register.pair else register.size for register in wide)
+    if cells <= most and all(register.lanes == program.lanes for register in wide):
+        return
+    given = ", ".join(f"{register.name}: {register.size} x {register.lanes}" for register in wide)
+    raise ProgramRefused(message(4, "cells", most=most, got=given))
+
+
+def _is_well_formed(description: Any) -> bool:
     """Return whether a description has the form that the client gives it, and names nothing that is not there."""
     try:
-        fields, registers, steps, ends = (
-            said[key] for key in ("fields", "registers", "steps", "ends")
+        fields = description["fields"]
+        registers = description["registers"]
+        ends = description["ends"]
+        actions = description["actions"]
+        return (
+            all(map(_is_name, fields))
+            and all(map(_is_number, fields.values()))
+            and _is_number(description["lanes"])
+            and all(map(_is_register, registers))
+            and all(map(_is_number, ends))
+            and len(ends) == len(fields) + 1 + len(actions)
+            and set(actions) <= {REPLY, MULTICAST}
+            and _are_steps(description["steps"])
         )
-        names = [*fields, *(row[0] for row in registers)]
-        kinds = [type(name) is str and _NAME.fullmatch(name) for name in names]
-        numbers = [
-            *fields.values(),
-            said["lanes"],
-            *ends,
-            *(n for row in registers for n in (row[1], row[3])),
-        ]
-        numbers += [n for _, args, entries in steps for n in (*args, *entries)]
-        sound = all(
-            op in ("begin", "memory", "end", "look")
-            or (op in ARITHMETIC | CONDITIONS if args else _leaf(op))
-            for op, args, _ in steps
-        )
-        sound = (
-            sound
-            and all(kinds)
-            and all(type(row[2]) is bool for row in registers)
-            and len(steps) <= _STEPS
-        )
-        sound = (
-            sound
-            and all(type(n) is int for n in numbers)
-            and len(ends) == len(fields) + 1 + len(said["actions"])
-        )
-        sound = sound and set(said["actions"]) <= {REPLY, MULTICAST}
-        return sound and all(0 <= i < n for n, (_, args, _) in enumerate(steps) for i in args)
-    except (TypeError, KeyError, ValueError, AttributeError):
+    except (TypeError, LookupError, ValueError, AttributeError):
         return False
 
 
-def _leaf(op: Any) -> bool:
-    return type(op) is str and bool(re.fullmatch(r"-?\d{1,10}", op) or _NAME.fullmatch(op))
+def _are_steps(steps: Any) -> bool:
+    """Return whether each step is an operation that there is, with the values of earlier steps."""
+    if len(steps) > _MOST_STEPS:
+        return False
+    for place, (op, args, entries) in enumerate(steps):
+        if not all(map(_is_number, [*args, *entries])):
+            return False
+        if not all(0 <= i < place for i in args):
+            return False
+        if not _is_operation(op, args):
+            return False
+    return True
+
+
+def _is_operation(op: Any, args: Any) -> bool:
+    """Return whether there is such a step: part of an access, a table, arithmetic on values, or a leaf."""
+    if op in ("begin", "memory", "end", "look"):
+        return True
+    if args:
+        return op in _OPERATIONS
+    return _is_leaf(op)
+
+
+def _is_register(row: Any) -> bool:
+    """Return whether this is the name of a register, its size, whether it is a pair, and its lanes."""
+    name, size, pair, lanes = row
+    return _is_name(name) and _is_number(size) and type(pair) is bool and _is_number(lanes)
+
+
+def _is_name(value: Any) -> bool:
+    return type(value) is str and _NAME.fullmatch(value) is not None
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) is int
+
+
+def _is_leaf(op: Any) -> bool:
+    """Return whether an operation without values is a whole number, or the name of something."""
+    return _is_name(op) or (type(op) is str and re.fullmatch(r"-?\d{1,10}", op) is not None)
