@@ -28,17 +28,13 @@ def _chosen(question: Question, answer: Any, given: Mapping[str, Any]) -> Verdic
     if letter not in options:
         return None, [text("check.choices", got=repr(answer))], ""
     mistake = options[letter][1]
-    return not mistake, [misconception(question.id, mistake)] if mistake else [], mistake
+    if mistake:
+        return False, [misconception(question.id, mistake)], mistake
+    return True, [], ""
 
 
 def _measured(question: Question, answer: Any, given: Mapping[str, Any]) -> Verdict:
-    if (
-        question.unit == "1"
-        and len(noun := unit_in(answer)) > 2
-        and noun in question.words.asked(question.fill(given)[1]).split()
-    ):
-        answer = answer.strip().removesuffix(noun)  # what the question counts, such as ports
-    read = parse_answer(answer, question.unit)
+    read = parse_answer(_without_noun(question, answer, given), question.unit)
     if read.problem:
         return None, [read.problem], ""
     truth, names = question.key(given), question.fill(given)[0]
@@ -49,15 +45,29 @@ def _measured(question: Question, answer: Any, given: Mapping[str, Any]) -> Verd
         if math.isclose(read.value, evaluate(wrong.formula, names), rel_tol=near):
             because = misconception(question.id, wrong.mistake)
             return False, [read.note, because], wrong.mistake
+    factor = _factor(question, read.value, truth)
+    if factor:
+        return False, [read.note, text(f"factor.{factor}")], f"factor {factor}"
+    return False, [read.note, ""], ""
+
+
+def _without_noun(question: Question, answer: Any, given: Mapping[str, Any]) -> Any:
+    """Return an answer without the noun that the question counts, such as ports."""
+    if question.unit != "1":
+        return answer
+    noun = unit_in(answer)
+    if len(noun) > 2 and noun in question.words.asked(question.fill(given)[1]).split():
+        return answer.strip().removesuffix(noun)
+    return answer
+
+
+def _factor(question: Question, value: float, truth: float) -> str | None:
+    """Return the name of the factor by which a value is wrong, or that it was rounded too far; or None."""
     kind, si = quantity(question.unit)
-    factor = named_factor(read.value, truth, kind)
-    if factor is None and question.tolerance and is_rounded(read.value / si, truth / si):
-        factor = "rounded"
-    return (
-        False,
-        [read.note, text(f"factor.{factor}") if factor else ""],
-        f"factor {factor}" if factor else "",
-    )
+    factor = named_factor(value, truth, kind)
+    if factor is None and question.tolerance and is_rounded(value / si, truth / si):
+        return "rounded"
+    return factor
 
 
 def _tried(question: Question, answer: Any, given: Mapping[str, Any]) -> Verdict:
