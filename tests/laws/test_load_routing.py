@@ -106,6 +106,36 @@ def test_with_little_to_gain_the_way_is_direct(method):
     assert (routes.n_rows, routes.share.tolist(), routes.use.tolist()) == (1, [1], [1] * 5)
 
 
+def test_a_lane_is_the_number_of_global_links_before_it():
+    """Of the pair above: none before it in group 0, two in group 3 after a detour over any other group."""
+    flows = Flows.make(SMALL.endpoint[:1], SMALL.endpoint[31:32], 1.0)
+    lane = {}
+    for method in ("minimal", "valiant"):
+        routes = routing.route(SMALL, flows, method)
+        lanes = routing.lanes(SMALL, flows, routes, method).tolist()
+        lane[method] = dict(zip(names_of(SMALL, routes), lanes, strict=True))
+    assert lane["minimal"] == {
+        "host 0.0.0 -> switch 0.0": 0,
+        "switch 0.0 -> switch 0.1": 0,
+        "switch 0.1 -> switch 3.2": 0,
+        "switch 3.2 -> switch 3.3": 1,
+        "switch 3.3 -> host 3.3.1": 1,
+    }
+    assert lane["valiant"]["host 0.0.0 -> switch 0.0"] == 0
+    assert lane["valiant"]["switch 3.3 -> host 3.3.1"] == 2
+    for name, number in lane["valiant"].items():
+        groups = [int(end.split()[1].split(".")[0]) for end in name.split(" -> ")]
+        assert number == {0: 0, 3: 2}.get(groups[0], 1)
+
+
+@pytest.mark.parametrize(("method", "most"), [("minimal", 2), ("valiant", 3)])
+def test_direct_paths_need_two_lanes_and_detours_three(method, most):
+    """So do the virtual channels of Kim et al. 2008."""
+    flows = permutation(SMALL, 0)
+    routes = routing.route(SMALL, flows, method)
+    assert set(routing.lanes(SMALL, flows, routes, method).tolist()) == set(range(most))
+
+
 # laws ---------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("method", MODES)
 @given(seed=st.integers(0, 10**6), groups=st.integers(2, 9), p=st.integers(0, 2))

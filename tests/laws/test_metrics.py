@@ -102,6 +102,22 @@ def test_an_exchange_in_rounds_waits_for_each_round():
     )
 
 
+def test_a_group_counts_as_often_as_it_is_repeated():
+    """Twice round by one place, then three times by two places: each time takes as long as alone."""
+    ring = topologies.build("torus", shape=(5,))
+    near, far = (metrics.shift(ring, k) for k in (1, 2))
+    both = Flows.make(
+        np.append(near.source, far.source),
+        np.append(near.target, far.target),
+        np.append(near.size, far.size),
+        group=[0] * 5 + [1] * 5,
+        repeat=[2, 3],
+    )
+    seconds = [1 / metrics.throughput(ring, flows).part for flows in (near, far, both)]
+    assert seconds[0] != pytest.approx(seconds[1])
+    assert seconds[2] == pytest.approx(2 * seconds[0] + 3 * seconds[1])
+
+
 def test_cables_and_ports_by_hand():
     fabric = topologies.build(
         "leaf_spine", hosts=12, radix=8, host_length="2 m", switch_length="5 m"

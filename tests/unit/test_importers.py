@@ -525,12 +525,13 @@ def test_a_line_without_its_last_cells_is_cut_short(tmp_path, cells):
     assert figures(note) == ["1"] and "cut short" in note
 
 
-def test_rows_without_time_and_wrong_results_are_noted(tmp_path):
+@pytest.mark.parametrize("wrong_numbers", [1, 7])
+def test_rows_without_time_and_wrong_results_are_noted(tmp_path, wrong_numbers):
     path = edited(
         tmp_path,
         "modern.txt",
         ("  10062   26.68   48.02      0", "    N/A     N/A     N/A    N/A"),
-        (" 27.09   48.76      0", " 27.09   48.76      7"),
+        (" 27.09   48.76      0", f" 27.09   48.76      {wrong_numbers}"),
     )
     (result,) = read_nccl_tests(path)
     assert result.size.size == 3

@@ -337,6 +337,8 @@ def test_a_choice_is_answered_with_all_and_the_nearest():
         (units.format_size(4 * 2**20), "4 MiB"),
         (units.format_size(17.6e9), "17.6 GB"),
         (units.format_size(8), "8 B"),
+        (units.format_size(999), "999 B"),
+        (units.format_size(1000), "1.00 kB"),
         (units.format_size(1536), "1.54 kB"),
         (units.format_size(0), "0 B"),
         (units.format_size(0.5), "0.500 B"),

@@ -121,10 +121,27 @@ def test_the_bubble_of_a_pipeline(p, m, chunks, f, b, gpipe):
         assert 1 - busy / timeline.end == pytest.approx((p - 1) / (v * m + p - 1), abs=1e-9)
 
 
-@pytest.mark.parametrize(("order", "most"), [("gpipe", [8, 8, 8, 8]), ("1f1b", [4, 3, 2, 1])])
-def test_how_many_activations_a_stage_holds(order, most):
+@pytest.mark.parametrize(
+    ("order", "chunks", "most"),
+    [
+        ("gpipe", 1, [8, 8, 8, 8]),
+        ("1f1b", 1, [4, 3, 2, 1]),
+        # The first stage has v p + p - 1 chunks (Korthikanti et al. 2022, 1 + (p - 1) / (v p) of those of v = 1), and
+        # each stage two less than the one before it.
+        ("1f1b", 2, [11, 9, 7, 5]),
+    ],
+)
+def test_how_many_activations_a_stage_holds(order, chunks, most):
     flows = workload.build(
-        "pipeline", STAR, 0, stages=range(4), microbatches=8, forward=1.0, backward=2.0, order=order
+        "pipeline",
+        STAR,
+        0,
+        stages=range(4),
+        microbatches=8,
+        forward=1.0,
+        backward=2.0,
+        order=order,
+        chunks=chunks,
     )
     seen = workload.spans(run(flows, STAR), flows)
     for node, expected in zip(STAR.endpoint, most, strict=False):
