@@ -1,5 +1,6 @@
 """Learners' code behind walls: what it may do works, what it may not do costs only its own question."""
 
+import dataclasses
 import os
 import re
 import shutil
@@ -577,7 +578,8 @@ def test_the_kernel_stops_no_process_whose_parts_have_time_left():
     for question in judges.questions().values():
         assert len(question.functions) + 1 <= Limits().process_s / Limits().cpu_s
     functions = "".join(f"def f{n}(): spin(0.4)\n" for n in range(6))
-    with Sandbox(SHORT) as made, closing(made.session([SPIN + functions])) as session:
+    limits = dataclasses.replace(SHORT, wall_s=PATIENCE)  # other programs may have the cores
+    with Sandbox(limits) as made, closing(made.session([SPIN + functions])) as session:
         assert all(session.call(f"f{n}").ok for n in range(6))
 
 
@@ -899,6 +901,6 @@ def test_random_numbers_are_the_same_each_time(box):
 
 
 def test_many_keys_are_refused_at_once(box):
-    begin = time.perf_counter()
+    begin = time.process_time()  # of the grader alone, which a busy machine does not stretch
     found = ask(box, "def f(): return {i: 0 for i in range(30000)}")
-    assert found.problem and time.perf_counter() - begin < 2
+    assert found.problem and time.process_time() - begin < 2
