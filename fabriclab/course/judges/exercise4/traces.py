@@ -31,7 +31,9 @@ _MOST_STATES = 45_000  # of all small jobs together
 _MOST_HANGS = (
     1000  # states, for each number of faults, that are tried for workers that wait for ever
 )
-_MOST_TIMEOUTS = 10  # rounds of timers that run out, until it is said that somebody waits for ever
+_MOST_IDLE_ROUNDS = (
+    10  # rounds of timers that run out, until it is said that somebody waits for ever
+)
 _MOST_MOVES = 300  # without a fault, until it is said that a run has another trouble than waiting
 _MOST_PACKETS = 32  # of a worker in one call of its methods
 _BATCH = 200  # histories that are asked for at once
@@ -329,7 +331,7 @@ class TraceSearch:
         arrived = list[Move]()  # until it was quiet for the first time
         moves = list[Move]()
         state = state._replace(faults=0)
-        for _ in range(_MOST_TIMEOUTS):
+        for _ in range(_MOST_IDLE_ROUNDS):
             while move := next(self.moves(state), None):
                 state, broken = self.after(state, move)
                 moves.append(move)
