@@ -7,7 +7,6 @@ with everything posted after it, and a thread of this process tries again. On a 
 
 import errno
 import math
-import platform
 import random
 import threading
 import time
@@ -30,7 +29,6 @@ _OPS: dict[int, Sequence[int]] = {
     w.UD: (w.SEND, w.SEND_IMM),
 }
 _UNUSUAL = w.FENCE | w.SOLICITED | w.INLINE  # flags of requests that the quick path does not take
-_REORDERS = platform.machine() not in ("x86_64", "AMD64")  # whether the CPU may reorder stores
 _new = WC.__new__  # faster than WC itself
 
 _RNR_UNIT = 1e-5  # [s] unit of the RNR timer
@@ -267,8 +265,7 @@ class QP(Closes):
 
         # The quick path: a WRITE or READ between regions that an earlier one has used. As in the translation cache of
         # a NIC, the outcome of its checks stays valid until somebody changes a table that they read; bounds and queues
-        # are checked each time. The completion is made before these checks, so that no other thread runs between them
-        # and `append`: Python switches threads only at a function call or when a loop starts its next round.
+        # are checked each time.
         at = piece.addr
         to = wr.remote_addr
         size = piece.length
@@ -281,52 +278,51 @@ class QP(Closes):
             completion.qp_num = self.qp_num
             completion.qp = self
 
+        # Under the lock, because completions must come in the order of their numbers: a polled completion gives back
+        # all places up to its own. The lock is also a memory fence: no peer sees a later WRITE before this one.
         scq = self.scq
-        if (
-            # a table has changed
-            checked.own_words[CHANGES] != checked.own_changes
-            or checked.peer_words[CHANGES] != checked.peer_changes
-            # the access is outside of one of the regions
-            or at < checked.own_start
-            or at + size > checked.own_end
-            or to < checked.peer_start
-            or to + size > checked.peer_end
-            # the completion queue is full or might be
-            or len(scq.local) >= scq.cqe
-            or checked.own_words[scq.row + TAIL] != scq.calm
-            # requests are waiting, or the send queue is full
-            or self.posted != self.done
-            or self.posted - self.retired >= self.cap.max_send_wr
-        ):
-            ring(self._lock, self.counters, wr, bad_wr, self._post_send)
-            return
-
-        at -= checked.own_base
-        to -= checked.peer_base
-        source = self.own
-        target = self.peer
-        if opcode:  # a READ, which copies in the other direction; a WRITE is 0
-            source, target, at, to = target, source, to, at
-        if size == 8 and not (at | to) & 7:
-            target.words[to >> 3] = source.words[at >> 3]
-        else:
-            target.bytes[to : to + size] = source.bytes[at : at + size]
-        self.posted += 1
-        self.done = self.posted
-        if completion is not None:
-            completion.index = self.posted
-            scq.local.append(completion)
-        if _REORDERS:
-            with self._lock:  # a memory fence: peers must not see a later WRITE before this one
-                pass
-        self.counters.quick += 1
-        self.counters.bytes += size
+        with self._lock:
+            if (
+                # no table has changed
+                checked.own_words[CHANGES] == checked.own_changes
+                and checked.peer_words[CHANGES] == checked.peer_changes
+                # the access is inside both regions
+                and checked.own_start <= at
+                and at + size <= checked.own_end
+                and checked.peer_start <= to
+                and to + size <= checked.peer_end
+                # the completion queue has room for certain
+                and len(scq.local) < scq.cqe
+                and checked.own_words[scq.row + TAIL] == scq.calm
+                # no request is waiting, and the send queue has room
+                and self.posted == self.done
+                and self.posted - self.retired < self.cap.max_send_wr
+            ):
+                at -= checked.own_base
+                to -= checked.peer_base
+                source = self.own
+                target = self.peer
+                if opcode:  # a READ, which copies in the other direction; a WRITE is 0
+                    source, target, at, to = target, source, to, at
+                if size == 8 and not (at | to) & 7:
+                    target.words[to >> 3] = source.words[at >> 3]
+                else:
+                    target.bytes[to : to + size] = source.bytes[at : at + size]
+                self.posted += 1
+                self.done = self.posted
+                if completion is not None:
+                    completion.index = self.posted
+                    scq.local.append(completion)
+                self.counters.quick += 1
+                self.counters.bytes += size
+                return
+        ring(self._lock, self.counters, wr, bad_wr, self._post_send)
 
     def _post_send(self, wr: SendWR) -> None:
         """Perform a request with all its checks, or let it wait."""
         state = self._words[self._row + STATE]
         total = sum([piece.length for piece in wr.sg])  # [B]
-        self.posted += 1  # keeps other threads off the quick path
+        self.posted += 1
         refused = self._refused(wr, state, total)
         if refused is not None:
             self.posted -= 1
