@@ -22,6 +22,7 @@ _HOME = {
     "case": "catalog",
     "run": "engines",
     "simulate": "simulation",
+    "system": "systems",
     "sweep": "simulation",
     "estimate": "tuner",
     "draw": "views",
