@@ -18,6 +18,7 @@ import numpy as np
 
 from fabriclab import units
 from fabriclab.collectives.algorithm import Costs, Steps, algorithm, each, server_size
+from fabriclab.collectives.trees import double_tree_costs, double_tree_levels
 from fabriclab.core import Ints, StepGroup
 
 Hops = list[tuple[Ints, Ints]]
@@ -202,6 +203,61 @@ def nvls_sharp(n: int, root: int, *, per_server: int | None = None) -> tuple[int
     """
     g = server_size(n, per_server, "all_reduce aggregation_tree")
     return g, _in_servers_by_nvls(n, g)
+
+
+def _nvls_tree(n: int, per_server: int | None) -> Costs:
+    """Return the costs of NVLS within servers and two trees of the servers on each rail."""
+    g = server_size(n, per_server, "all_reduce double_tree")
+    steps = 0
+    moved = 0.0
+    added = 0.0
+    if g > 1:
+        steps += 4
+        moved += 2 + 2 / g
+    if n > g:
+        tree_steps, tree_moved, tree_added = double_tree_costs(n // g)
+        steps += tree_steps
+        moved += tree_moved / g
+        added += tree_added / g
+    return steps, moved, added
+
+
+@algorithm("all_reduce.nvls_tree", each(_nvls_tree), machine="nvls")
+def nvls_tree(n: int, root: int, *, per_server: int | None = None) -> tuple[int, Steps]:
+    """Reduce within each server by NVLS, then along two trees of the servers on each rail, as NCCL's NVLSTree.
+
+    GPU i of a server has block i of the array for its server; the trees of rail i add these blocks, each tree one half
+    of them. ``per_server`` has the same meaning as for `nvls_sharp`. Participants after the ranks: the switches of the
+    servers.
+    """
+    g = server_size(n, per_server, "all_reduce double_tree")
+    rank = np.arange(n)
+    server = n + rank // g
+    halves = 2  # of a block, one for each tree
+    own = halves * (rank % g)
+
+    read: Steps = ()
+    write: Steps = ()
+    if g > 1:
+        read = (
+            StepGroup.make(rank, server, 0, halves * g, reduce=True),
+            StepGroup.make(server, rank, own, halves, reduce=False),
+        )
+        write = (
+            StepGroup.make(rank, server, own, halves, reduce=False),
+            StepGroup.make(server, rank, 0, halves * g, reduce=False),
+        )
+
+    up = []
+    down = []
+    rail = np.arange(g)
+    for level in double_tree_levels(n // g):
+        child = np.add.outer(rail, g * level.child).ravel()  # every edge on every rail
+        parent = np.add.outer(rail, g * level.parent).ravel()
+        block = np.add.outer(halves * rail, level.tree).ravel()
+        up.append(StepGroup.make(child, parent, block, reduce=True))
+        down.append(StepGroup.make(parent, child, block, reduce=False))
+    return halves * g, (*read, *up, *reversed(down), *write)
 
 
 def _collnet(n: int, per_server: int | None) -> Costs:

@@ -15,13 +15,13 @@ References
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fabriclab.collectives.algorithm import Costs, Steps, algorithm, ceil_log2
 from fabriclab.collectives.ring import phase
-from fabriclab.core import StepGroup
+from fabriclab.core import Ints, StepGroup
 
 # What is sent up to the root, and then down: the whole array (added on its way up), or each rank's own blocks.
 _PHASES = {
@@ -128,8 +128,8 @@ def scatter_all_gather(n: int, root: int) -> tuple[int, Steps]:
     return n, tree(n, root, "down", 0) + phase(n, reduce=False)
 
 
-def _double(n: Any) -> Costs:
-    """Return the costs of both trees.
+def double_tree_costs(n: Any) -> Costs:
+    """Return the costs of two complementary trees, each of which carries half of the array.
 
     On each level, up and down, half of the array passes a port; twice that if the parent has two children.
     """
@@ -139,26 +139,42 @@ def _double(n: Any) -> Costs:
     return 2 * levels, 2 * moved, moved
 
 
-@algorithm("all_reduce.double_tree", _double)
+@algorithm("all_reduce.double_tree", double_tree_costs)
 def double_tree(n: int, root: int) -> tuple[int, Steps]:
     """Reduce half of the array up each of two trees, level by level, then broadcast down.
 
     A rank that adds in one tree only sends in the other. If pipelined in many segments, each rank sends and receives
     about 2 S, as little as in a ring, and data takes only 2 log2 n hops.
     """
+    up = []
+    down = []
+    for level in double_tree_levels(n):
+        up.append(StepGroup.make(level.child, level.parent, level.tree, reduce=True))
+        down.append(StepGroup.make(level.parent, level.child, level.tree, reduce=False))
+    return 2, (*up, *reversed(down))
+
+
+class TreeLevel(NamedTuple):
+    """All edges of one level of both trees, (E,) each."""
+
+    child: Ints
+    parent: Ints
+    tree: Ints  # 0 or 1
+
+
+def double_tree_levels(n: int) -> list[TreeLevel]:
+    """Return the levels of two complementary binary trees over n ranks, leaves first."""
     place = np.arange(1, n)
     bit = place & -place
     parent = (place ^ bit) | (bit << 1)
     parent = np.where(parent < n, parent, place ^ bit)
     # The second tree is the first one seen from the last rank, or shifted by one rank.
     other = np.arange(n)[::-1] if n % 2 == 0 else (np.arange(n) + 1) % n
-    up = []
-    down = []
+    levels = []
     for k in range((n - 1).bit_length()):
-        level = bit == 1 << k
-        child = np.append(place[level], other[place[level]])
-        above = np.append(parent[level], other[parent[level]])
-        tree = np.repeat([0, 1], np.count_nonzero(level))
-        up.append(StepGroup.make(child, above, tree, reduce=True))
-        down.append(StepGroup.make(above, child, tree, reduce=False))
-    return 2, (*up, *reversed(down))
+        here = bit == 1 << k
+        child = np.append(place[here], other[place[here]])
+        above = np.append(parent[here], other[parent[here]])
+        tree = np.repeat([0, 1], np.count_nonzero(here))
+        levels.append(TreeLevel(child, above, tree))
+    return levels
