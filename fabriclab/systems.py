@@ -28,7 +28,7 @@ from fabriclab import catalog, economics, registry, topologies, units
 from fabriclab.catalog import published
 from fabriclab.catalog.tables import near, read_rows
 from fabriclab.core import Fabric, FabricBuilder, Ints, ReadOnly, as_html
-from fabriclab.topologies.servers import SERVERS
+from fabriclab.topologies.servers import SERVERS, links_between_gpus
 
 __all__ = ["System", "system"]
 
@@ -164,9 +164,7 @@ class System(Mapping[str, Any]):
         ]
         if self.nics:
             transport = _TRANSPORT_NAMES.get(row["transport"], row["transport"])
-            facts.append(
-                ("NICs", f"{self.nics} of {_gbps(self.rate)} in each server, {transport}")
-            )
+            facts.append(("NICs", f"{self.nics} of {_gbps(self.rate)} in each server, {transport}"))
             facts.append(("network", network))
         for name, value in self.options.items():
             facts.append((name, str(value)))
@@ -254,7 +252,8 @@ def system(
         given = [gpu, servers, gpus, nics, rate, transport, scale_up, domain, ranks, *options]
         if any(given) or fabric != _DEFAULT_FABRIC:
             raise TypeError(
-                f"system({source!r}) takes no further arguments; change a part of it with system({source!r}).replace(...)"
+                f"system({source!r}) takes no further arguments; change a part of it with "
+                f"system({source!r}).replace(...)"
             )
         return _from_source(source)
 
@@ -345,7 +344,9 @@ def _from_file(file: Path) -> System:
         raise ValueError(f"{file.name} is no TOML: {error}") from None
     asked = table.get("system", table)
     if "source" in asked:
-        raise ValueError(f"{file.name} must describe a system by its parts, got source={asked['source']!r}")
+        raise ValueError(
+            f"{file.name} must describe a system by its parts, got source={asked['source']!r}"
+        )
     try:
         return system(**asked)
     except (TypeError, ValueError, KeyError) as error:
@@ -357,7 +358,7 @@ def _usual(gpu: str) -> Mapping[str, str]:
     """Return the row of a GPU's usual server; empty for a GPU that the table does not have."""
     if not isinstance(gpu, str) or not gpu.strip():
         raise ValueError(
-            f"gpu must be given, such as gpu=\"H100\" (known with their servers: {', '.join(_gpu_rows())}), got {gpu!r}"
+            f'gpu must be given, such as gpu="H100" (known with their servers: {", ".join(_gpu_rows())}), got {gpu!r}'
         )
     plain = "".join(gpu.upper().split())
     for name, row in _gpu_rows().items():
@@ -414,7 +415,9 @@ def _nic_rate(rate: units.Quantity | None, usual: Mapping[str, str]) -> float:
     if rate is not None:
         return units.rate(rate, "rate")
     if not usual.get("nic"):
-        raise ValueError('rate must be given, such as rate="400 Gb/s": the catalog has no NIC for this server')
+        raise ValueError(
+            'rate must be given, such as rate="400 Gb/s": the catalog has no NIC for this server'
+        )
     return catalog.value("nics", usual["nic"], "throughput")
 
 
@@ -445,7 +448,9 @@ def _transport(transport: str, usual: Mapping[str, str]) -> str:
     asked = transport or usual.get("transport", "")
     plain = asked.lower().replace(" ", "").replace("-", "")
     if plain not in _TRANSPORTS:
-        raise ValueError(near(asked, [*_TRANSPORT_NAMES.values(), "none"], "the list of transports"))
+        raise ValueError(
+            near(asked, [*_TRANSPORT_NAMES.values(), "none"], "the list of transports")
+        )
     return _TRANSPORTS[plain]
 
 
@@ -455,14 +460,17 @@ def _check_network(network: str | Fabric, options: Mapping[str, Any], ranks: int
         if options:
             raise TypeError(f"a fabric that is built takes no arguments, got {', '.join(options)}")
         if network.n_ranks != ranks:
-            raise ValueError(f"fabric must have {ranks} ranks, one for each GPU, got {network.n_ranks}")
+            raise ValueError(
+                f"fabric must have {ranks} ranks, one for each GPU, got {network.n_ranks}"
+            )
         return
     known = inspect.signature(registry.get("topology", network)).parameters
     if not {"servers", "hosts"} & set(known):
         fitting = [
             name
             for name in topologies.names()
-            if {"servers", "hosts"} & set(inspect.signature(registry.get("topology", name)).parameters)
+            if {"servers", "hosts"}
+            & set(inspect.signature(registry.get("topology", name)).parameters)
         ]
         raise ValueError(
             f"fabric must connect servers or hosts of any number: {', '.join(fitting)}; got {network!r}"
@@ -529,7 +537,12 @@ def _links(asked: System) -> tuple[float, float]:
         inside = catalog.value("accelerators", usual["accelerator"], "scaleup_bandwidth")
     else:
         facts = catalog.links[own]
-        inside = facts["bandwidth_per_gpu" if "bandwidth_per_gpu" in facts else "bandwidth_after_encoding"].si or 0.0
+        inside = (
+            facts[
+                "bandwidth_per_gpu" if "bandwidth_per_gpu" in facts else "bandwidth_after_encoding"
+            ].si
+            or 0.0
+        )
     topology = usual.get("topology", "")
     pcie = SERVERS[topology]["pcie"] if topology else _FASTEST_HOST_LINK
     host = catalog.value("links", pcie, "bandwidth_after_encoding")
@@ -537,41 +550,65 @@ def _links(asked: System) -> tuple[float, float]:
 
 
 def _box(asked: System) -> Fabric:
-    """Return a scale-up domain with its NICs: the server of the catalog if it has these parts, else a plain one.
+    """Return a scale-up domain with its NICs.
 
-    In a plain one a node stands for all links between the GPUs, and a PCIe switch for each NIC.
+    Where switches join the GPUs, one node stands for all of them, as in ``rail_optimised``; otherwise GPUs have the
+    links between each other that their server has. Each NIC has a PCIe switch of its own. A server without NICs whose
+    GPUs are joined by links alone is that of the catalog, with its CPUs.
     """
     domain = min(asked.domain, asked.ranks)
-    servers = domain // asked.gpus
-    usual = _usual(asked.gpu)
-    topology = usual.get("topology", "")
-    if topology == "gb200" and asked.gpus == asked.nics:
-        return topologies.build("nvl72", gpus=domain)
-    if topology and domain == asked.gpus:
-        known = topologies.build(topology)
-        n_nics = known.nodes("nic").size
-        if known.n_ranks == asked.gpus and asked.nics in (0, n_nics):
-            return known
+    topology = "" if _is_switched(asked) else _usual(asked.gpu).get("topology", "")
+    is_whole = bool(topology) and domain == len(links_between_gpus(SERVERS[topology]["facts"]))
+    if is_whole and not asked.nics:
+        return topologies.build(topology)
 
-    inside, host = _links(asked)
-    b = FabricBuilder(("gpu", "nvlink", "pcie", "nic"), ("server", "local"))
+    kinds = ["gpu"]
+    if not is_whole:
+        kinds.append("nvlink")
+    if asked.nics:
+        kinds += ["pcie", "nic"]
+    b = FabricBuilder(kinds, ("server", "local"))
     server, local = np.divmod(np.arange(domain), asked.gpus)
     gpu = b.add_nodes("gpu", domain, tier=0, transit=False, server=server, local=local)
-    hub = b.add_nodes("nvlink", 1, tier=1, transit=True, server=np.zeros(1, np.int64))
-    b.add_cables(gpu, np.broadcast_to(hub, gpu.shape), capacity=inside, medium="nvlink")
+    if is_whole:
+        _add_mesh(b, gpu, topology)
+    else:
+        inside, _ = _links(asked)
+        hub = b.add_nodes("nvlink", 1, tier=1, transit=True, server=np.zeros(1, np.int64))
+        b.add_cables(gpu, np.broadcast_to(hub, gpu.shape), capacity=inside, medium="nvlink")
     if asked.nics:
-        of_server, number = np.divmod(np.arange(servers * asked.nics), asked.nics)
-        switch = b.add_nodes(
-            "pcie", of_server.size, tier=1, transit=True, server=of_server, local=number
-        )
-        nic = b.add_nodes("nic", of_server.size, tier=2, transit=True, server=of_server, local=number)
-        b.add_cables(switch, nic, capacity=max(host, asked.rate), medium="pcie")
-        # Each GPU is plugged into the switch of its NIC; a NIC without a GPU of its own shares that of a neighbour.
-        above = server * asked.nics + local * asked.nics // asked.gpus
-        b.add_cables(gpu, switch[above], capacity=host, medium="pcie")
-        served = np.zeros(switch.size, dtype=bool)
-        served[above] = True
-        spare = np.flatnonzero(~served)
-        owner = of_server[spare] * asked.gpus + number[spare] * asked.gpus // asked.nics
-        b.add_cables(gpu[owner], switch[spare], capacity=host, medium="pcie")
+        _add_nics(b, asked, gpu)
     return b.build("server", {}, endpoint=gpu, rail=local, server=server)
+
+
+def _add_mesh(b: FabricBuilder, gpu: Ints, topology: str) -> None:
+    """Add the direct links between the GPUs of a server of the catalog."""
+    parts = SERVERS[topology]
+    each = catalog.value("links", parts["link"], "bandwidth_per_link")
+    links = links_between_gpus(parts["facts"])
+    one, other = np.nonzero(np.triu(links))
+    count = links[one, other]
+    medium = "xgmi" if "xgmi" in parts["link"] else "nvlink"
+    b.add_cables(gpu[one], gpu[other], capacity=each * count, ports=count, medium=medium)
+
+
+def _add_nics(b: FabricBuilder, asked: System, gpu: Ints) -> None:
+    """Add the NICs of all servers of a domain, each with a PCIe switch, and plug the GPUs into the switches."""
+    _, host = _links(asked)
+    servers = gpu.size // asked.gpus
+    server, local = np.divmod(np.arange(gpu.size), asked.gpus)
+    of_server, number = np.divmod(np.arange(servers * asked.nics), asked.nics)
+    switch = b.add_nodes(
+        "pcie", of_server.size, tier=1, transit=True, server=of_server, local=number
+    )
+    nic = b.add_nodes("nic", of_server.size, tier=2, transit=True, server=of_server, local=number)
+    b.add_cables(switch, nic, capacity=max(host, asked.rate), medium="pcie")
+
+    # Each GPU is plugged into the switch of its NIC; a NIC without a GPU of its own shares that of a neighbour.
+    above = server * asked.nics + local * asked.nics // asked.gpus
+    b.add_cables(gpu, switch[above], capacity=host, medium="pcie")
+    is_served = np.zeros(switch.size, dtype=bool)
+    is_served[above] = True
+    spare = np.flatnonzero(~is_served)
+    owner = of_server[spare] * asked.gpus + number[spare] * asked.gpus // asked.nics
+    b.add_cables(gpu[owner], switch[spare], capacity=host, medium="pcie")

@@ -18,7 +18,7 @@ import numpy as np
 
 from fabriclab import units
 from fabriclab.collectives.algorithm import Costs, Steps, algorithm, each, server_size
-from fabriclab.collectives.trees import double_tree_costs, double_tree_levels
+from fabriclab.collectives.trees import double_tree_costs, rail_levels
 from fabriclab.core import Ints, StepGroup
 
 Hops = list[tuple[Ints, Ints]]
@@ -250,13 +250,9 @@ def nvls_tree(n: int, root: int, *, per_server: int | None = None) -> tuple[int,
 
     up = []
     down = []
-    rail = np.arange(g)
-    for level in double_tree_levels(n // g):
-        child = np.add.outer(rail, g * level.child).ravel()  # every edge on every rail
-        parent = np.add.outer(rail, g * level.parent).ravel()
-        block = np.add.outer(halves * rail, level.tree).ravel()
-        up.append(StepGroup.make(child, parent, block, reduce=True))
-        down.append(StepGroup.make(parent, child, block, reduce=False))
+    for level in rail_levels(n // g, g):
+        up.append(StepGroup.make(level.child, level.parent, level.tree, reduce=True))
+        down.append(StepGroup.make(level.parent, level.child, level.tree, reduce=False))
     return halves * g, (*read, *up, *reversed(down), *write)
 
 

@@ -14,12 +14,21 @@ References
    NVIDIA/nccl, src/graph/trees.cc.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fabriclab.collectives.algorithm import Costs, Steps, algorithm, ceil_log2
+from fabriclab.collectives.algorithm import (
+    Costs,
+    Steps,
+    algorithm,
+    ceil_log2,
+    each,
+    server_size,
+)
 from fabriclab.collectives.ring import phase
 from fabriclab.core import Ints, StepGroup
 
@@ -152,6 +161,61 @@ def double_tree(n: int, root: int) -> tuple[int, Steps]:
         up.append(StepGroup.make(level.child, level.parent, level.tree, reduce=True))
         down.append(StepGroup.make(level.parent, level.child, level.tree, reduce=False))
     return 2, (*up, *reversed(down))
+
+
+def _chain_tree(n: int, per_server: int | None) -> Costs:
+    """Return the costs of chains in servers and two trees between them, for each GPU of a server."""
+    g = server_size(n, per_server, "all_reduce double_tree")
+    steps = 2 * (g - 1)
+    # In a step of the chains every GPU but one of a channel sends its part; all channels together are even.
+    moved = 2 * (g - 1) / g
+    added = (g - 1) / g
+    if n > g:
+        tree_steps, tree_moved, tree_added = double_tree_costs(n // g)
+        steps += tree_steps
+        moved += tree_moved / g
+        added += tree_added / g
+    return steps, moved, added
+
+
+@algorithm("all_reduce.chain_tree", each(_chain_tree))
+def chain_tree(n: int, root: int, *, per_server: int | None = None) -> tuple[int, Steps]:
+    """Add along a chain in each server, then up two trees of the servers, and return the sum, as NCCL's Tree.
+
+    Channel c has block c of the array. Its chain ends at GPU c of every server, which belongs to the trees of rail c;
+    each of these carries one half of the block. ``per_server`` has the same meaning as for `nvls_tree`.
+    """
+    g = server_size(n, per_server, "all_reduce double_tree")
+    servers = n // g
+    halves = 2  # of a block, one for each tree
+    channel, server = np.indices((g, servers)).reshape(2, -1)
+
+    up = []
+    down = []
+    for place in range(g - 1, 0, -1):  # places from the end of the chain
+        far = server * g + (channel + place) % g
+        near = server * g + (channel + place - 1) % g
+        up.append(StepGroup.make(far, near, halves * channel, halves, reduce=True))
+        down.append(StepGroup.make(near, far, halves * channel, halves, reduce=False))
+    for level in rail_levels(servers, g):
+        up.append(StepGroup.make(level.child, level.parent, level.tree, reduce=True))
+        down.append(StepGroup.make(level.parent, level.child, level.tree, reduce=False))
+    return halves * g, (*up, *reversed(down))
+
+
+def rail_levels(servers: int, rails: int) -> list[TreeLevel]:
+    """Return the levels of two trees of the servers on each rail, leaves first.
+
+    Ranks are those of ``rails`` GPUs in each server. The trees of rail r have the numbers 2 r and 2 r + 1.
+    """
+    rail = np.arange(rails)
+    levels = []
+    for level in double_tree_levels(servers):
+        child = np.add.outer(rail, rails * level.child).ravel()
+        parent = np.add.outer(rail, rails * level.parent).ravel()
+        tree = np.add.outer(2 * rail, level.tree).ravel()
+        levels.append(TreeLevel(child, parent, tree))
+    return levels
 
 
 class TreeLevel(NamedTuple):

@@ -11,9 +11,9 @@ Examples
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from fabriclab import catalog, units
 from fabriclab.catalog import published
@@ -25,13 +25,16 @@ from fabriclab.tuner.system import System, check, read
 __all__ = [
     "CONSTANTS",
     "Constants",
+    "DataTimes",
     "Estimate",
     "calibration",
     "check",
     "choose",
     "classify",
     "constants",
+    "data_times",
     "estimate",
+    "read",
     "terms",
 ]
 
@@ -186,6 +189,19 @@ def terms(system: System, plan: Plan, size: float, c: Constants) -> dict[str, fl
     )
     found[name] = time
     return found
+
+
+class DataTimes(NamedTuple):
+    """Times of the data of a plan where only one part would limit them [s]."""
+
+    links: float  # links inside a server
+    nics: float  # NICs, or the PCIe links before them
+
+
+def data_times(system: System, plan: Plan, size: float, c: Constants) -> DataTimes:
+    """Return how long the data takes on the links inside a server, and on the NICs, once the pipeline is full."""
+    steady = replace(plan, loop=0.0)
+    return DataTimes(_links_time(steady, size, c), _nic_time(system, steady, size, c))
 
 
 def _at_full_rate(plan: Plan, size: float) -> float:
