@@ -465,20 +465,21 @@ def _check_network(network: str | Fabric, options: Mapping[str, Any], ranks: int
             )
         return
     known = inspect.signature(registry.get("topology", network)).parameters
-    if not {"servers", "hosts"} & set(known):
-        fitting = [
-            name
-            for name in topologies.names()
-            if {"servers", "hosts"}
-            & set(inspect.signature(registry.get("topology", name)).parameters)
-        ]
+    if not _connects_servers(network):
+        fitting = ", ".join(name for name in topologies.names() if _connects_servers(name))
         raise ValueError(
-            f"fabric must connect servers or hosts of any number: {', '.join(fitting)}; got {network!r}"
+            f"fabric must connect any number of servers, as {fitting} do, got {network!r}"
         )
     ours = {"servers", "hosts", "gpus", "rails", "rate", "expand", "nvlink", "pcie"}
     for name in options:
         if name not in known or name in ours:
             raise TypeError(near(name, set(known) - ours, f"system() with fabric={network!r}"))
+
+
+def _connects_servers(family: str) -> bool:
+    """Return whether a topology takes a number of servers, or of hosts in all."""
+    parameters = inspect.signature(registry.get("topology", family)).parameters
+    return "servers" in parameters or next(iter(parameters), "") == "hosts"
 
 
 def _whole(number: float) -> int:

@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 from fabriclab.core import Fabric, Flags, Ints, expand, pointer, rows_of
 from fabriclab.registry import register
+from fabriclab.routing._living import Reach, around, merged
 from fabriclab.routing.ecmp import ecmp
 from fabriclab.routing.shortest import PairRoutes, Paths, Seed
 
@@ -16,8 +17,10 @@ def pxn(
     """Send over NVLink to the GPU of the sender's server on the target's rail, and from this relay along that rail.
 
     Within a server, and between GPUs on the same rail, the path is direct. Both legs are shortest paths that a hash
-    selects, as in ``ecmp``. A relay copies the data into its memory and sends it on. Both legs are assumed to run at
-    the same rate, and the time of the copy is left out.
+    selects, as in ``ecmp``. Where a failed NIC or leaf leaves no such path, the data takes all rails that work in both
+    servers, in equal parts: over NVLink to their GPUs, along the rails, and over NVLink to the target. A relay copies
+    the data into its memory and sends it on. All legs are assumed to run at the same rate, and the time of the copy is
+    left out.
 
     References
     ----------
@@ -52,13 +55,8 @@ def _two_legs(
     """
     source_rank = fabric.rank_of[source]  # (pairs,)
     target_rank = fabric.rank_of[target]
-    is_off = (source_rank < 0) | (target_rank < 0)
-    if is_off.any():
-        i = int(np.argmax(is_off))
-        node = source[i] if source_rank[i] < 0 else target[i]
-        raise ValueError(
-            f"a relay serves flows between ranks, and {fabric.name(int(node))} is none; take ecmp"
-        )
+    between_ranks = (source_rank >= 0) & (target_rank >= 0)
+    _check_ends(fabric, source, target, between_ranks)
 
     # The relay is in the server of one end and on the rail of the other; a direct pair "relays" at its own end.
     if at_source:
@@ -67,9 +65,26 @@ def _two_legs(
         home, other = target_rank, source_rank
     same_server = fabric.server[source_rank] == fabric.server[target_rank]
     same_rail = fabric.rail[source_rank] == fabric.rail[target_rank]
-    direct = same_server | same_rail
-    relay_rank = _relay_ranks(fabric, home, other, direct)
-    relay = np.where(direct, fabric.endpoint[home], fabric.endpoint[relay_rank])
+    direct = same_server | same_rail | ~between_ranks
+    relay_rank = np.where(direct, home, _relay_ranks(fabric, home, other, direct))
+    at_home = source if at_source else target
+    relay = np.where(direct, at_home, fabric.endpoint[relay_rank])
+    if np.any(fabric.capacity == 0):
+        reach = Reach(fabric)
+        lost = between_ranks & ~same_server
+        lost[lost] = ~(
+            reach.between(source_rank[lost].astype(np.int64), relay_rank[lost].astype(np.int64))
+            & reach.between(relay_rank[lost].astype(np.int64), target_rank[lost].astype(np.int64))
+        )
+        if lost.any():
+            kept = ~lost
+            own: Seed = seed if isinstance(seed, int) else seed[kept]
+            spare: Seed = seed if isinstance(seed, int) else seed[lost]
+            usual = _two_legs(
+                fabric, paths, source[kept], target[kept], subflows, own, at_source=at_source
+            )
+            detour = around(fabric, paths, source[lost], target[lost], subflows, spare, reach)
+            return merged(usual, detour, lost, subflows)
 
     # All first legs, then all second legs. A direct pair has one leg of length 0, which needs no path.
     start = np.concatenate([source, relay])
@@ -93,6 +108,21 @@ def _two_legs(
     return PairRoutes(
         pointer(length.sum(axis=1)), found.link[entries], found.use[entries], found.kind
     )
+
+
+def _check_ends(fabric: Fabric, source: Ints, target: Ints, between_ranks: Flags) -> None:
+    """Refuse flows to or from a node that is no rank, unless it is in the server of the other end, as a switch is."""
+    if between_ranks.all():
+        return
+    server = fabric.coordinate("server")
+    inside = (server[source] == server[target]) & (server[source] >= 0)
+    wrong = np.flatnonzero(~between_ranks & ~inside)
+    if wrong.size:
+        i = int(wrong[0])
+        node = source[i] if fabric.rank_of[source[i]] < 0 else target[i]
+        raise ValueError(
+            f"a relay serves flows between ranks, and {fabric.name(int(node))} is none; take ecmp"
+        )
 
 
 def _check_inside(

@@ -14,6 +14,7 @@ from fabriclab.core import (
     Changes,
     Fabric,
     Flows,
+    Ints,
     Result,
     Routes,
     Schedule,
@@ -177,7 +178,30 @@ def simulate(
     times = np.array([timeline.end])
     how = f"{engine} engine on {fabric!r}"
     result = Result(collective, "predicted", sizes, times, n, asked=asked, how=how)
-    return Simulation(plan, fabric, flows, routes, timeline, result)
+    return Simulation(
+        plan, fabric, flows, routes, timeline, result, notes=_idle_nics(fabric, timeline, place)
+    )
+
+
+def _idle_nics(fabric: Fabric, timeline: Timeline, place: Ints) -> tuple[str, ...]:
+    """Say how many NICs of the servers that take part carry nothing, if there are any."""
+    if "nic" not in fabric.kinds or "server" not in fabric.coord_names:
+        return ()
+    nic = fabric.nodes("nic")
+    of_run = np.isin(fabric.coordinate("server")[nic], fabric.server[place.ravel()])
+    nic = nic[of_run & fabric.transit[nic]]
+    if not nic.size or np.unique(fabric.server[place.ravel()]).size < 2:
+        return ()
+    carries = np.zeros(fabric.n_nodes, dtype=bool)
+    used = np.flatnonzero(timeline.link_bytes)
+    carries[fabric.source[used]] = True
+    carries[fabric.target[used]] = True
+    busy = int(np.count_nonzero(carries[nic]))
+    if busy == nic.size:
+        return ()
+    return (
+        f"{busy} of {nic.size} NICs busy, where a library uses all: see the option orders, or algorithm {LIBRARY!r}",
+    )
 
 
 def _as_library(

@@ -98,7 +98,8 @@ def as_chosen(collective: str, cluster: Any, size: float) -> Setup:
     fabric = _with_reached_rates(cluster.fabric, facts, rates)
     n = facts.ranks
     servers = facts.servers
-    method = "ecmp"
+    in_servers = facts.local == row["gpus_per_node"] > 1
+    method = "pxn" if servers > 1 and in_servers else "ecmp"
     chunks = 1
     stages = 1
 
@@ -124,8 +125,6 @@ def as_chosen(collective: str, cluster: Any, size: float) -> Setup:
     elif plan.algorithm == "P2P":
         schedule = collectives.build(collective, "direct", n)
         flows = lower(schedule, fabric, size)
-        if servers > 1 and facts.local == row["gpus_per_node"] > 1:
-            method = "pxn"
     else:
         raise ValueError(
             f"{collective} by {plan.algorithm} has no counterpart in simulate(..., {LIBRARY!r}), which runs rings, "

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabriclab import registry, routing, topologies
+from fabriclab import operations, registry, routing, topologies
 from fabriclab.core import FabricBuilder, Flows
 from fabriclab.errors import NoPath, TooLarge
 from fabriclab.routing.ecmp import expected_fullest
@@ -187,6 +187,40 @@ def test_relays_by_hand():
     for method in ("pxn", "rail_aligned"):
         assert way(fabric, 0, 4, method) == own
         assert way(fabric, 0, 3, method) == ["nvlink 0", "gpu 0.3"]
+
+
+@pytest.mark.parametrize("method", ["pxn", "rail_aligned"])
+@given(seed=st.integers(0, 10_000), lost=st.integers(1, 6))
+def test_around_failures_the_data_takes_all_rails_that_work(method, seed, lost):
+    fabric = topologies.build("rail_optimised", servers=4, gpus=4, rails=4, radix=8)
+    rng = np.random.default_rng(seed)
+    switches = np.concatenate([fabric.nodes("nic"), fabric.nodes("leaf"), fabric.nodes("spine")])
+    hurt = fabric.without(nodes=rng.choice(switches, lost, replace=False))
+    flows = all_pairs(hurt)
+    apart = operations.report(fabric, hurt)
+    if apart.cut_off.size:
+        with pytest.raises(NoPath):
+            routing.route(hurt, flows, method)
+        return
+    try:
+        routes = routing.route(hurt, flows, method, subflows=2)
+    except NoPath:  # two servers whose living rails are not the same ones
+        return
+    assert np.all(hurt.capacity[routes.link] > 0)
+    row = np.repeat(np.arange(routes.n_rows), np.diff(routes.ptr))
+    source = flows.source[routes.flow][row]
+    target = flows.target[routes.flow][row]
+    # Each row sends all of its data and delivers all of it, and every node between passes on what it got.
+    for node in (source, target):
+        out = np.bincount(row, routes.use * (hurt.source[routes.link] == node), routes.n_rows)
+        into = np.bincount(row, routes.use * (hurt.target[routes.link] == node), routes.n_rows)
+        assert np.allclose(np.abs(out - into), 1.0)
+    balance = np.zeros((routes.n_rows, hurt.n_nodes))
+    np.add.at(balance, (row, hurt.source[routes.link]), routes.use)
+    np.add.at(balance, (row, hurt.target[routes.link]), -routes.use)
+    balance[np.arange(routes.n_rows), flows.source[routes.flow]] -= 1
+    balance[np.arange(routes.n_rows), flows.target[routes.flow]] += 1
+    assert np.allclose(balance, 0.0)
 
 
 def test_each_of_two_gpus_on_a_rail_has_its_own_mate():

@@ -62,7 +62,8 @@ def test_no_run_is_faster_than_the_bound_of_its_own_machine(way):
     at = [8] * collectives.build("all_reduce", way, 8).n_switches
     run = simulate("all_reduce", way, star, 1e9, segments=8, pipelined=True, switches=at)
     part = {"hosts": 2 * 7 / 8, "aggregation": 1, "nvls": 1 + 1 / 8}
-    own = "nvls" if way.endswith("shot") else "aggregation" if at or way == "collnet" else "hosts"
+    with_nvls = way.endswith("shot") or way == "nvls_tree"
+    own = "nvls" if with_nvls else "aggregation" if at or way == "collnet" else "hosts"
     (port,) = run.bounds(port_rate="400 Gb/s")
     assert port.seconds == pytest.approx(part[own] * 1e9 / 50e9) and run.time >= port.seconds * (
         1 - 1e-9

@@ -1,0 +1,180 @@
+"""What a failed part of a cluster costs: the time of a collective and the step of a job, before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fabriclab import catalog, operations, units
+from fabriclab.catalog.running_case import Case
+from fabriclab.catalog.tables import near
+from fabriclab.core import Fabric, as_html
+from fabriclab.simulation import Simulation, simulate
+from fabriclab.systems import System
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WhatIf:
+    """A collective and a job before and after the loss of some parts; `what_if` makes one.
+
+    Parameters
+    ----------
+    lost : tuple of str
+        Names of the lost parts.
+    before, after : Simulation, Simulation or None
+        The collective as the library would run it; no ``after`` if ranks are cut off.
+    report : FaultReport
+        What is left of the fabric.
+    nics_left : float
+        NICs with a path that the server with the fewest has left, as a fraction.
+    job_before, job_after : Case
+        The job with all NICs, and with the fraction that is left.
+    """
+
+    lost: tuple[str, ...]
+    before: Simulation
+    after: Simulation | None
+    report: operations.FaultReport
+    nics_left: float
+    job_before: Case
+    job_after: Case
+
+    @property
+    def slower(self) -> float:
+        """How many times as long the collective takes; infinite if ranks are cut off."""
+        if self.after is None:
+            return float("inf")
+        return self.after.time / self.before.time
+
+    def rows(self) -> list[list[str]]:
+        """Return the comparison as a table with its heading."""
+        collective = self.before.schedule.collective
+        size = units.format_size(float(self.before.result.size[0]))
+        table = [["", "before", f"without {', '.join(self.lost)}"]]
+        after = "-" if self.after is None else units.format_time(self.after.time)
+        table.append([f"{collective} of {size}", units.format_time(self.before.time), after])
+        if self.after is not None:
+            steps = [units.format_time(job.t_step) for job in (self.job_before, self.job_after)]
+            table.append(["step of the job", *steps])
+        table.append(["NICs of a server that work", "100%", f"{self.nics_left:.0%}"])
+        table.append(["GPUs without a path of their own", "0", f"{self.report.alone.size:,}"])
+        table.append(["GPUs cut off", "0", f"{self.report.cut_off.size:,}"])
+        return table
+
+    def __repr__(self) -> str:
+        """Show what the loss costs in one line."""
+        title = f"without {', '.join(self.lost)}"
+        if self.after is None:
+            return (
+                f"<WhatIf {title}: {self.report.cut_off.size:,} GPUs are cut off, so the job stops>"
+            )
+        collective = self.before.schedule.collective
+        before = units.format_time(self.before.time)
+        after = units.format_time(self.after.time)
+        step = self.job_after.t_step / self.job_before.t_step - 1
+        return (
+            f"<WhatIf {title}: {collective} {before} -> {after} ({self.slower - 1:+.0%}), step of the job {step:+.1%}; "
+            f"{self.report.alone.size:,} GPUs send over NICs of their neighbours>"
+        )
+
+    def _repr_html_(self) -> str:
+        return as_html(self.rows(), repr(self)[1:-1])
+
+
+def what_if(
+    system: System,
+    lost: str | Sequence[str],
+    collective: str = "all_reduce",
+    size: units.Quantity = "1 GiB",
+    *,
+    job: Case | None = None,
+) -> WhatIf:
+    """Compare a cluster with and without some of its parts: a collective as the library would run it, and a job.
+
+    A GPU whose NIC or leaf is lost hands its data to its neighbours over the links inside the server, and their NICs
+    carry it in equal parts (routing "pxn"). A job is as slow as the server with the fewest working NICs. Leaves out the
+    time until the loss is noticed, and the restart from a checkpoint.
+
+    Parameters
+    ----------
+    system : System
+        The cluster, as `fabriclab.system` makes it.
+    lost : str or sequence of str
+        Parts by the names that are printed, such as ``"leaf 0.3"``, or by kind and number, such as ``"leaf 3"`` or
+        ``"cable 17"`` (counted from 0).
+    collective : str
+        The collective.
+    size : float or str
+        Size of the whole array, as nccl-tests counts it. [B], > 0
+    job : Case, optional
+        The job; the running case unless given. Only the rate of its NICs is changed.
+
+    Returns
+    -------
+    WhatIf
+        Both runs, both jobs, and what is left of the fabric.
+
+    Raises
+    ------
+    TypeError
+        If ``system`` is no system.
+    ValueError
+        If no part has this name.
+    """
+    if not isinstance(system, System):
+        raise TypeError(
+            f"system must be a System, got {system!r:.80}; make one with fabriclab.system(gpu=..., servers=...)"
+        )
+    names = [lost] if isinstance(lost, str) or not np.iterable(lost) else list(lost)
+    if not names:
+        raise ValueError('lost must name at least one part, such as "leaf 3", got none')
+    healthy = system.fabric
+    hurt = healthy
+    for name in names:
+        hurt = _without(hurt, name)
+
+    report = operations.report(healthy, hurt)
+    before = simulate(collective, "nccl", system, size)
+    after = None
+    if not report.cut_off.size:
+        after = simulate(collective, "nccl", system.replace(fabric=hurt), size)
+
+    nics_left = _nics_left(hurt, report)
+    job_before = catalog.case() if job is None else job
+    job_after = job_before.replace(nic_rate=job_before.nic_rate * max(nics_left, _ALMOST_NONE))
+    return WhatIf(tuple(names), before, after, report, nics_left, job_before, job_after)
+
+
+_ALMOST_NONE = 1e-3  # of its rate, in place of a rate of 0, which a job cannot have; illustrative
+
+
+def _nics_left(hurt: Fabric, report: operations.FaultReport) -> float:
+    """Return the fraction of its GPUs that still have a path of their own, in the server with the fewest."""
+    server = hurt.server.astype(np.int64)
+    gpus = np.bincount(server)
+    alone = np.bincount(server[report.alone], minlength=gpus.size)
+    present = gpus > 0
+    return float(np.min(1 - alone[present] / gpus[present]))
+
+
+def _without(fabric: Fabric, name: Any) -> Fabric:
+    """Return the fabric without the part of a name."""
+    if not isinstance(name, str):
+        raise TypeError(f'lost must be names such as "leaf 3", got {name!r:.60}')
+    kind, _, number = name.strip().partition(" ")
+    kinds = [*fabric.kinds, "cable"]
+    if kind not in kinds:
+        raise ValueError(near(name, kinds, "the list of kinds of this fabric"))
+    if number.isdecimal():
+        parts = operations.parts(fabric, kind)
+        if int(number) not in parts:
+            raise ValueError(f"lost: this fabric has {kind} 0 to {len(parts) - 1}, got {name!r}")
+        return operations.fail(fabric, kind, [int(number)])
+    nodes = fabric.nodes(kind) if kind in fabric.kinds else np.zeros(0, np.int64)
+    known = {fabric.name(int(node)): int(node) for node in nodes}
+    if name not in known:
+        raise ValueError(near(name, known, "this fabric"))
+    return fabric.without(nodes=[known[name]])

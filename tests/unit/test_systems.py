@@ -1,0 +1,183 @@
+"""A cluster in the words of a purchase order: what is filled in, what is refused, and that all doors agree."""
+
+import numpy as np
+import pytest
+
+import fabriclab as fl
+from fabriclab import topologies
+from fabriclab.catalog import published
+
+SIZE = 4 * 2**30  # [B], where the data takes nearly all of the time
+
+
+def test_what_is_not_given_is_that_of_the_usual_server():
+    hall = fl.system(gpu="H100", servers=32)
+    assert (hall.ranks, hall.gpus, hall.nics, hall.rate) == (256, 8, 8, 50e9)
+    assert hall["transport"] == "ib" and hall["nic_gbps"] == 400
+    assert hall.fabric.summary()["ranks"] == 256
+    assert fl.system(gpu="h100 sxm5", servers=32).row["scale_up"] == hall.row["scale_up"]
+
+
+def test_one_question_has_one_answer():
+    # a published run of this class, 12 servers of 8 H100, took 5.81 ms
+    hall = fl.system(gpu="H100", servers=32)
+    estimate = fl.estimate(hall, "all_reduce", "1 GiB")
+    run = fl.simulate("all_reduce", "nccl", hall, "1 GiB")
+    assert estimate.low < published.load("cw_96gpu").at("1 GiB") < estimate.high
+    assert estimate.low <= run.time <= estimate.high
+
+
+@pytest.mark.parametrize(
+    "sweep",
+    [
+        row["sweep_id"]
+        for row in published.systems()
+        if row["transport"] in ("none", "ib", "roce") and row["collective"] != "broadcast"
+    ],
+)
+def test_the_run_of_what_estimate_chose_agrees_with_it_or_says_why(sweep):
+    system = fl.system(sweep)
+    collective = published.identifier(system["collective"])
+    estimate = fl.estimate(system, size=SIZE)
+    assert estimate.time == fl.estimate(sweep, size=SIZE).time
+    run = fl.simulate(collective, "nccl", system, SIZE)
+    if not estimate.low <= run.time <= estimate.high:
+        assert run.time == pytest.approx(estimate.time, rel=0.05)
+        assert any("estimate" in note for note in run.notes)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "servers", "kinds"),
+    [
+        ("H100", 2, {"gpu", "nvlink", "pcie", "nic", "leaf", "spine"}),
+        ("MI300X", 2, {"gpu", "pcie", "nic", "leaf", "spine"}),
+        ("GB200", 18, {"gpu", "nvlink"}),
+        ("GB200", 36, {"gpu", "nvlink", "pcie", "nic", "leaf", "spine"}),
+        ("V100", 1, {"gpu", "pcie", "nic", "cpu"}),
+    ],
+)
+def test_the_fabric_has_all_gpus_and_what_joins_them(gpu, servers, kinds):
+    system = fl.system(gpu=gpu, servers=servers)
+    assert set(system.fabric.kinds) == kinds
+    assert system.fabric.n_ranks == system.ranks
+    assert np.array_equal(system.placement, np.arange(system.ranks))
+
+
+@pytest.mark.parametrize("nics", [1, 2, 4, 8, 16])
+def test_a_server_has_as_many_nics_as_were_asked_for(nics):
+    system = fl.system(gpu="H100", servers=3, nics=nics, rate="100 Gb/s")
+    assert system.fabric.summary()["nic"] == 3 * nics
+    run = fl.simulate("all_gather", "nccl", system, "64 MiB")
+    into = (
+        fl.core.bus_factor("all_gather", 24) * 2**26
+    )  # [B] that enter or leave the GPUs of each server, at least
+    assert run.time >= into / (nics * 12.5e9) / 8 * 0.99
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"gpu": "H100", "servers": 32, "ranks": 200}, "ranks must be 256"),
+        ({"gpu": "H100", "servers": 32, "nics": 80}, "nics must be within 0..19"),
+        ({"gpu": "H100", "servers": 2, "nics": 0}, "nics must be >= 1"),
+        ({"gpu": "H101", "servers": 2}, "did you mean 'H100'"),
+        ({"gpu": "H100"}, "servers must be given"),
+        ({"servers": 2}, "gpu must be given"),
+        ({"gpu": "H100", "servers": 2, "transport": "fibre"}, "list of transports"),
+        ({"gpu": "H100", "servers": 2, "oversubs": 2}, "did you mean 'oversubscription'"),
+        (
+            {"gpu": "H100", "servers": 2, "fabric": "torus"},
+            "fabric must connect any number of servers",
+        ),
+        ({"gpu": "GB200", "servers": 2, "domain": 6}, "domain must be a multiple of 4"),
+        ({"gpu": "B200", "servers": 2, "rate": "400 Gb/s"}, "nics must be given"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_built(asked, words):
+    with pytest.raises((ValueError, TypeError)) as caught:
+        fl.system(**asked)
+    assert words in str(caught.value)
+
+
+def test_a_fabric_of_another_size_is_refused():
+    with pytest.raises(ValueError, match="fabric must have 16 ranks"):
+        fl.system(gpu="H100", servers=2, fabric=topologies.build("crossbar", hosts=8))
+
+
+def test_a_file_says_the_same_as_the_call(tmp_path):
+    file = tmp_path / "cluster.toml"
+    file.write_text(
+        '[system]\ngpu = "H100"\nservers = 4\nfabric = "leaf_spine"\noversubscription = 2\n',
+        encoding="utf-8",
+    )
+    mine = fl.system(file)
+    again = fl.system(gpu="H100", servers=4, fabric="leaf_spine", oversubscription=2)
+    assert repr(mine) == repr(again) and dict(mine) == dict(again)
+    assert mine.fabric.summary() == again.fabric.summary()
+    file.write_text('gpu = "H100"\nserver = 4\n', encoding="utf-8")
+    with pytest.raises((TypeError, ValueError), match=r"cluster\.toml: .*servers"):
+        fl.system(file)
+    with pytest.raises(ValueError, match="file that exists"):
+        fl.system(tmp_path / "none.toml")
+
+
+def test_a_part_is_changed_and_the_rest_stays():
+    hall = fl.system(gpu="H100", servers=4, fabric="leaf_spine", oversubscription=2)
+    fast = hall.replace(rate="800 Gb/s")
+    assert (fast.rate, fast.servers, fast.network, dict(fast.options)) == (
+        100e9,
+        4,
+        "leaf_spine",
+        {"oversubscription": 2},
+    )
+    assert fl.estimate(hall.replace(nics=4), "all_reduce", SIZE).time > 1.5 * (
+        fl.estimate(hall, "all_reduce", SIZE).time
+    )
+
+
+def test_it_shows_itself_and_has_a_bill():
+    hall = fl.system(gpu="H100", servers=32)
+    for words in (
+        "32 servers x 8 H100",
+        "256 ranks",
+        "8 NICs of 400 Gb/s",
+        "InfiniBand",
+        "rail_optimised",
+    ):
+        assert words in repr(hall)
+    assert "scale-up" in hall._repr_html_()
+    assert hall.bill().items["nic 1 x 400 Gb/s"].quantity == 256
+
+
+def test_a_run_that_leaves_nics_idle_says_so():
+    fabric = fl.system(gpu="H100", servers=4).fabric
+    one_ring = fl.simulate("all_reduce", "ring", fabric, "1 GiB")
+    assert any("of 32 NICs busy" in note for note in one_ring.notes)
+    assert "NICs busy" in repr(one_ring)
+    two_levels = fl.simulate("all_reduce", "hierarchical", fabric, "1 GiB")
+    assert two_levels.notes == ()
+
+
+def test_what_the_library_would_choose_needs_a_system():
+    fabric = topologies.build("rail_optimised", servers=2)
+    with pytest.raises(TypeError, match="needs a system"):
+        fl.simulate("all_reduce", "nccl", fabric, "1 GiB")
+    with pytest.raises(ValueError, match="has no counterpart"):
+        fl.simulate("broadcast", "nccl", fl.system(gpu="H100", servers=2), "1 GiB")
+
+
+def test_a_system_stands_for_its_fabric():
+    hall = fl.system(gpu="H100", servers=2)
+    by_system = fl.simulate("all_reduce", "hierarchical", hall, "64 MiB")
+    assert by_system.time == fl.simulate("all_reduce", "hierarchical", hall.fabric, "64 MiB").time
+
+
+def test_half_the_uplinks_cost_what_crosses_them():
+    # A ring over all NICs crosses the spine on each rail once for each pair of leaves, so it does not feel the
+    # uplinks; an all-to-all does.
+    wide = fl.system(gpu="H100", servers=64)
+    narrow = fl.system(gpu="H100", servers=64, oversubscription=4)
+    reduced = [fl.simulate("all_reduce", "nccl", s, "1 GiB").time for s in (wide, narrow)]
+    exchanged = [fl.simulate("all_to_all", "nccl", s, "64 MiB").time for s in (wide, narrow)]
+    assert reduced[1] < 1.1 * reduced[0]
+    assert exchanged[1] > 1.4 * exchanged[0]

@@ -1,0 +1,67 @@
+"""What a failed part costs: the arithmetic of the NICs that are left, and parts whose loss costs nothing or all."""
+
+import pytest
+
+import fabriclab as fl
+from fabriclab.errors import NoPath
+
+
+@pytest.fixture(scope="module")
+def hall():
+    return fl.system(gpu="H100", servers=8)
+
+
+@pytest.mark.parametrize("collective", ["all_reduce", "all_gather", "all_to_all"])
+@pytest.mark.parametrize("lost", [["leaf 3"], ["leaf 3", "leaf 5"]])
+def test_a_lost_leaf_costs_what_its_rail_carried(hall, collective, lost):
+    found = fl.what_if(hall, lost, collective)
+    left = 8 - len(lost)
+    assert found.nics_left == pytest.approx(left / 8)
+    assert found.slower == pytest.approx(8 / left, rel=0.01)
+    assert (found.report.cut_off.size, found.report.alone.size) == (0, 8 * len(lost))
+    fewer = fl.estimate(hall.replace(nics=left), collective, "1 GiB").time
+    assert found.slower == pytest.approx(
+        fewer / fl.estimate(hall, collective, "1 GiB").time, rel=0.1
+    )
+    assert found.job_after.t_step > found.job_before.t_step
+    assert fl.economics.legality(hall.fabric, may_lose=0) == ()
+
+
+def test_a_spine_with_nothing_to_do_costs_nothing(hall):
+    found = fl.what_if(hall, "spine 0")
+    assert found.slower == pytest.approx(1.0)
+    assert found.nics_left == 1.0
+    assert found.job_after.t_step == pytest.approx(found.job_before.t_step)
+
+
+def test_the_only_nic_of_a_server_costs_the_job():
+    found = fl.what_if(fl.system(gpu="H100", servers=4, nics=1), "nic 0")
+    assert found.after is None and found.slower == float("inf")
+    assert found.report.cut_off.size == 8
+    assert "cut off" in repr(found)
+
+
+def test_without_links_between_gpus_nobody_hands_over():
+    fabric = fl.topologies.build("rail_optimised", servers=4, expand=False)
+    hurt = fl.operations.fail(fabric, "leaf", [3])
+    plan = fl.collectives.build("all_reduce", "ring", fabric.n_ranks)
+    flows = fl.lower.lower(plan, fabric, "1 MiB")
+    with pytest.raises((NoPath, ValueError)):
+        fl.routing.route(hurt, flows, "pxn")
+
+
+def test_names_are_those_that_are_printed(hall):
+    name = hall.fabric.name(int(hall.fabric.nodes("leaf")[3]))
+    assert fl.what_if(hall, name).slower == fl.what_if(hall, "leaf 3").slower
+    for wrong, words in (
+        ("leef 3", "did you mean 'leaf'"),
+        ("leaf 99", "leaf 0 to 7"),
+        ("leaf 9.9", "did you mean"),
+        (3, 'such as "leaf 3"'),
+        ([], "at least one"),
+    ):
+        with pytest.raises((ValueError, TypeError)) as caught:
+            fl.what_if(hall, wrong)
+        assert words in str(caught.value)
+    with pytest.raises(TypeError, match="system must be a System"):
+        fl.what_if(hall.fabric, "leaf 3")
