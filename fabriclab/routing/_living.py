@@ -76,7 +76,7 @@ def around(
     entry_pair = leg_pair[legs][rows_of(found.ptr)]
     part = found.use / np.maximum(relays, 1)[entry_pair]
     key, same = np.unique(entry_pair * fabric.n_links + found.link, return_inverse=True)
-    use = np.bincount(same, weights=part)
+    use = np.bincount(same, weights=part).astype(np.float64)
     of_pair, link = np.divmod(key, fabric.n_links)
     length = np.bincount(of_pair, minlength=source.size)
     first = pointer(length)[:-1]

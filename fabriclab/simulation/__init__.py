@@ -146,9 +146,8 @@ def simulate(
     """
     if algorithm == LIBRARY:
         return _as_library(collective, fabric, size, engine=engine, seed=seed)
-    if isinstance(fabric, Mapping) and hasattr(fabric, "fabric"):
-        fabric = fabric.fabric
-    place = np.arange(fabric.n_ranks) if placement is None else column(placement, "placement")
+    network: Fabric = fabric if isinstance(fabric, Fabric) else getattr(fabric, "fabric", fabric)
+    place = np.arange(network.n_ranks) if placement is None else column(placement, "placement")
     if np.isscalar(placement) or place.ndim > 2 or not place.size:
         raise ValueError(
             f"placement must be a row of endpoints, or one such row for each group, got {placement!r}"
@@ -159,12 +158,12 @@ def simulate(
     cut: dict[str, Any] = {"root": root, "segments": segments, "pipelined": pipelined}
     costs: dict[str, Any] = {"lag": lag, "gamma": gamma, "expand": expand, "switches": switches}
     plan = collectives.build(collective, algorithm, n, **cut, **more)
-    flows = lower(plan, fabric, size, placement=place, **costs)
-    routes = routing.route(fabric, flows, method, **drawn)
-    timeline = engines.run(fabric, routes, flows, engine=engine, changes=changes)
+    flows = lower(plan, network, size, placement=place, **costs)
+    routes = routing.route(network, flows, method, **drawn)
+    timeline = engines.run(network, routes, flows, engine=engine, changes=changes)
     asked = {
         "algorithm": algorithm,
-        "fabric": repr(fabric),
+        "fabric": repr(network),
         "routing": method,
         "engine": engine,
         **drawn,
@@ -176,10 +175,10 @@ def simulate(
     }
     sizes = np.array([units.size(size)])
     times = np.array([timeline.end])
-    how = f"{engine} engine on {fabric!r}"
+    how = f"{engine} engine on {network!r}"
     result = Result(collective, "predicted", sizes, times, n, asked=asked, how=how)
     return Simulation(
-        plan, fabric, flows, routes, timeline, result, notes=_idle_nics(fabric, timeline, place)
+        plan, network, flows, routes, timeline, result, notes=_idle_nics(network, timeline, place)
     )
 
 
