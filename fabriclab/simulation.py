@@ -25,6 +25,15 @@ from fabriclab.core import (
 )
 from fabriclab.lower import lower
 
+__all__ = [
+    "Rings",
+    "Simulation",
+    "best_rings",
+    "ring_busbw",
+    "simulate",
+    "sweep",
+]
+
 _MOST = 8  # ranks at most: all their rings are tried, 7! of them
 _OUTSIDE = ("pcie", "c2c", "socket")  # media of paths over PCIe or processors
 
@@ -152,15 +161,16 @@ def simulate(
     drawn = {"subflows": subflows, "seed": seed}
     cut: dict[str, Any] = {"root": root, "segments": segments, "pipelined": pipelined}
     costs: dict[str, Any] = {"lag": lag, "gamma": gamma, "expand": expand, "switches": switches}
+    method = registry.find("routing", method)
     plan = collectives.build(collective, algorithm, n, **cut, **more)
     flows = lower(plan, fabric, size, placement=place, **costs)
     routes = routing.route(fabric, flows, method, **drawn)
     timeline = engines.run(fabric, routes, flows, engine=engine, changes=changes)
     asked = {
-        "algorithm": algorithm,
+        "algorithm": collectives.find(collective, algorithm).algorithm,
         "fabric": repr(fabric),
         "routing": method,
-        "engine": engine,
+        "engine": timeline.engine,
         **drawn,
         **cut,
         **costs,
@@ -170,8 +180,8 @@ def simulate(
     }
     sizes = np.array([units.size(size)])
     times = np.array([timeline.end])
-    how = f"{engine} engine on {fabric!r}"
-    result = Result(collective, "predicted", sizes, times, n, asked=asked, how=how)
+    how = f"{timeline.engine} engine on {fabric!r}"
+    result = Result(plan.collective, "predicted", sizes, times, n, asked=asked, how=how)
     return Simulation(plan, fabric, flows, routes, timeline, result)
 
 
@@ -391,3 +401,8 @@ def _pair_use(
 
     is_outside = np.isin(np.array(fabric.media)[fabric.medium], _OUTSIDE)  # (L,)
     return use, np.any(use, axis=-1, where=is_outside)
+
+
+def __dir__() -> list[str]:
+    """Return the public names, for tab completion."""
+    return sorted(__all__)

@@ -172,13 +172,20 @@ def write_chakra(prefix: str | os.PathLike[str], flows: Flows, fabric: Fabric) -
         msg = "Chakra's schema comes with the package mlc-chakra; install it with: pip install 'fabriclab[chakra]'"
         raise ModuleNotFoundError(msg) from error
     if flows.group[-1:].any() or (flows.repeat > 1).any():
-        msg = "a trace of Chakra is a graph, and these flows are groups in order; lower the schedule with expand=True"
-        raise ValueError(msg)
+        raise ValueError(
+            "flows must be a graph, since a Chakra trace gives each flow its own dependencies, got groups that run one "
+            "after another; make them again with lower(schedule, fabric, size, expand=True), or with flows.expanded()"
+        )
     begin, end = fabric.rank_of[flows.source], fabric.rank_of[flows.target]
     wrong = np.flatnonzero((begin < 0) | (end < 0) | (flows.start > 0))
     if wrong.size:
-        msg = f"a trace of Chakra has ranks and no starts; flow {wrong[0]} begins or ends at a switch, or has a start"
-        raise ValueError(msg)
+        flow = int(wrong[0])
+        ends = f"{fabric.name(int(flows.source[flow]))} to {fabric.name(int(flows.target[flow]))}"
+        raise ValueError(
+            "flows must lead from rank to rank and have no start times, since a Chakra trace has neither switches nor "
+            f"starts, got flow {flow} from {ends} with the start {flows.start[flow]:g} s; take an algorithm without "
+            "switches that add, and express waiting by dependencies or lag"
+        )
     traces = _ChakraTraces(et, flows, fabric.n_ranks)
     for f, (source, target) in enumerate(zip(begin.tolist(), end.tolist(), strict=True)):
         traces.add_flow(f, source, target)
