@@ -85,10 +85,9 @@ def find(collective: str, algorithm: str) -> CollectiveName:
     >>> find("All-Reduce", "halving-doubling").registered
     'all_reduce.halving_doubling'
     """
-    known = algorithms(collective)
-    collectives = {name.split(".", 1)[0] for name in registry.names("collective")}
-    first = units.choice(collective, "collective", collectives)
-    second = units.choice(algorithm, f"algorithm of {first}", known)
+    known = [name.split(".", 1)[0] for name in registry.names("collective")]
+    first = units.choice(collective, "collective", dict.fromkeys(known))
+    second = units.choice(algorithm, f"algorithm of {first}", algorithms(first))
     return CollectiveName(first, second)
 
 

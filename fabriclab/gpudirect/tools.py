@@ -55,12 +55,11 @@ class Topology:
     def _place(self, name: str) -> int:
         """Return the row of a part that is named as in the matrix, as in "gpu 0", or by its device, such as mlx5_0."""
         for label, device in self.devices.items():
-            if spelling.find(name, [device, device.removesuffix(":1")]):
+            if spelling.find(name, [device, f"{device}:1"]):  # a device, or its first port
                 name = label
-        if name not in self.names:
-            printed = spelling.printed_part(re.sub(r"\s+", "", str(name)))
-            if printed is not None:
-                name = f"{printed.kind}{printed.number}"
+        joined = re.sub(r"[\s/]+", "", str(name))
+        if spelling.find(joined, self.names):
+            name = joined
         return self.names.index(units.choice(name, "name", self.names))
 
     def nearest(self, gpu: str) -> tuple[str, ...]:

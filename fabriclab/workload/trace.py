@@ -176,15 +176,22 @@ def write_chakra(prefix: str | os.PathLike[str], flows: Flows, fabric: Fabric) -
             "flows must be a graph, since a Chakra trace gives each flow its own dependencies, got groups that run one "
             "after another; make them again with lower(schedule, fabric, size, expand=True), or with flows.expanded()"
         )
-    begin, end = fabric.rank_of[flows.source], fabric.rank_of[flows.target]
-    wrong = np.flatnonzero((begin < 0) | (end < 0) | (flows.start > 0))
-    if wrong.size:
-        flow = int(wrong[0])
+    begin = fabric.rank_of[flows.source]
+    end = fabric.rank_of[flows.target]
+    at_switch = np.flatnonzero((begin < 0) | (end < 0))
+    if at_switch.size:
+        flow = int(at_switch[0])
         ends = f"{fabric.name(int(flows.source[flow]))} to {fabric.name(int(flows.target[flow]))}"
         raise ValueError(
-            "flows must lead from rank to rank and have no start times, since a Chakra trace has neither switches nor "
-            f"starts, got flow {flow} from {ends} with the start {flows.start[flow]:g} s; take an algorithm without "
-            "switches that add, and express waiting by dependencies or lag"
+            f"flow {flow} begins or ends at a switch ({ends}), and a Chakra trace has ranks only; "
+            "take an algorithm in which no switch adds or copies"
+        )
+    started = np.flatnonzero(flows.start > 0)
+    if started.size:
+        flow = int(started[0])
+        raise ValueError(
+            f"flow {flow} has a start of {flows.start[flow]:g} s, and a Chakra trace has no times; "
+            "leave out start, and let the flow wait for others (after) or for a lag"
         )
     traces = _ChakraTraces(et, flows, fabric.n_ranks)
     for f, (source, target) in enumerate(zip(begin.tolist(), end.tolist(), strict=True)):
