@@ -2,6 +2,16 @@
 
 from typing import Self
 
+__all__ = [
+    "Deadlock",
+    "FabricError",
+    "FileFormat",
+    "NoPath",
+    "OutOfSlots",
+    "TooLarge",
+    "Unreachable",
+]
+
 
 class FabricError(Exception):
     """Base of these errors: any state of a fabric, a file or a run that the caller may want to handle."""
@@ -34,3 +44,8 @@ class FileFormat(FabricError):
     def at(cls, line: int, what: str) -> Self:
         """Return an error that names the line of the text it is about."""
         return cls(f"line {line}: {what}")
+
+
+def __dir__() -> list[str]:
+    """Return the public names, for tab completion."""
+    return sorted(__all__)

@@ -13,6 +13,11 @@ from fabriclab.catalog.published import identifier
 from fabriclab.core import Flags, Floats, Result, bus_factor
 from fabriclab.errors import FileFormat
 
+__all__ = [
+    "read_nccl_tests",
+    "text_lines",
+]
+
 _HEADER = re.compile(r"\b(size|bytes)\s+(?:count|N)\s+type\s+(.*?)\s*((?:cpu)?time\s.*)")
 _ROW = re.compile(
     r"(?:^|[\s:>\]|#])(\d+)\s+(\d+)\s+(u?int\d*|u?char|half|double|b?float\w*|f8\w*|fp8\w*)\s+(.*)"
@@ -373,3 +378,8 @@ def _check(t: _Table, figures: Floats, what: str, ranks: int, notes: list[str]) 
     raise FileFormat.at(
         line, f"{misfits}the fastest line of the table fits, so this line is broken"
     )
+
+
+def __dir__() -> list[str]:
+    """Return the public names, for tab completion."""
+    return sorted(__all__)

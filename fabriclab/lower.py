@@ -23,6 +23,11 @@ from fabriclab.core import (
     whole,
 )
 
+__all__ = [
+    "Transfers",
+    "lower",
+]
+
 _FLOW_BYTES = 320  # measured peak per flow, rounded up; a test checks it
 _ENTRY_BYTES = 48  # measured peak per dependency, rounded up
 _ADVICE = "let expand be False, or take fewer ranks"
@@ -261,3 +266,8 @@ def _switches(schedule: Schedule, fabric: Fabric, switches: ArrayLike | None, ro
     n_rows = 1 if len(given) == 1 else rows  # one row serves all groups
     table = whole(given, "switches", (n_rows, n), title, fabric.n_nodes)
     return np.broadcast_to(table, (rows, n))
+
+
+def __dir__() -> list[str]:
+    """Return the public names, for tab completion."""
+    return sorted(__all__)

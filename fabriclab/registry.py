@@ -9,7 +9,17 @@ import pkgutil
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from fabriclab import units
+from fabriclab import spelling, units
+
+__all__ = [
+    "FOLDERS",
+    "add_kind",
+    "find",
+    "get",
+    "info",
+    "names",
+    "register",
+]
 
 _Variant = TypeVar("_Variant", bound=Callable[..., Any])
 
@@ -64,7 +74,7 @@ def register(kind: str, name: str, **about: Any) -> Callable[[_Variant], _Varian
     ValueError
         If the kind is unknown or another function already has the name.
     """
-    units.choice(kind, "kind", FOLDERS)
+    kind = units.choice(kind, "kind", FOLDERS)
 
     def keep(function: _Variant) -> _Variant:
         table = _found.setdefault(kind, {})
@@ -85,7 +95,7 @@ def register(kind: str, name: str, **about: Any) -> Callable[[_Variant], _Varian
 
 def _list_folder(kind: str) -> dict[str, Callable[..., Any]]:
     """Return all variants of a kind, after importing every file of its folder once."""
-    units.choice(kind, "kind", FOLDERS)
+    kind = units.choice(kind, "kind", FOLDERS)
     if kind not in _listed:
         package = importlib.import_module(FOLDERS[kind])
         for module in pkgutil.walk_packages(package.__path__, f"{FOLDERS[kind]}."):
@@ -99,15 +109,36 @@ def names(kind: str) -> tuple[str, ...]:
     return tuple(sorted(_list_folder(kind)))
 
 
-def get(kind: str, name: str) -> Callable[..., Any]:
-    """Return the function of variant ``name``; the error for an unknown name lists all names."""
+def find(kind: str, name: str) -> str:
+    """Return the name under which a variant is registered, however it is spelled.
+
+    Capitals, dashes and American endings make no difference: "Rail-Optimized" is ``"rail_optimised"``.
+
+    Raises
+    ------
+    ValueError
+        If there is no such variant; the error lists all names.
+    """
     table = _list_folder(kind)
-    if name not in table:
-        raise ValueError(f"unknown {kind} {name!r}; choose one of {', '.join(sorted(table))}")
-    return table[name]
+    registered = spelling.find(name, table)
+    if registered is None:
+        listed = ", ".join(sorted(table))
+        question = spelling.near(name, table)
+        raise ValueError(f"unknown {kind} {name!r:.80}; choose one of {listed}{question}")
+    return registered
+
+
+def get(kind: str, name: str) -> Callable[..., Any]:
+    """Return the function of variant ``name``, in any spelling; the error for an unknown name lists all names."""
+    registered = find(kind, name)
+    return _found[kind][registered]
 
 
 def info(kind: str, name: str) -> dict[str, Any]:
-    """Return the facts with which variant ``name`` was registered."""
-    get(kind, name)
-    return _about[kind, name]
+    """Return the facts with which variant ``name``, in any spelling, was registered."""
+    return _about[kind, find(kind, name)]
+
+
+def __dir__() -> list[str]:
+    """Return the public names, for tab completion."""
+    return sorted(__all__)

@@ -4,15 +4,35 @@ Inside the library every quantity is a float in bytes, seconds, bytes per second
 metres, watts or US dollars. Only public functions call the parsers of this module.
 """
 
-import difflib
 import itertools
 import json
 import math
 import numbers
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
+
+from fabriclab import spelling
+
+__all__ = [
+    "UNITS",
+    "Quantity",
+    "choice",
+    "count",
+    "flag",
+    "format_rate",
+    "format_size",
+    "format_time",
+    "is_number",
+    "latency",
+    "length",
+    "parse",
+    "rate",
+    "scale",
+    "size",
+    "time",
+]
 
 Quantity = float | int | str
 
@@ -41,6 +61,11 @@ _FORM = re.compile(rf"\s*({_NUMBER})\s*(\S.*?)?\s*\Z")
 _LOOSE = re.compile(r"\s*([-+]?[\d.,][\d.,_'\s]*?(?:[eE][-+]?\d+)?)\s*([^\d\s.,_'].*?)?\s*\Z")
 GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")  # digits in groups of three
 _LONG_TEXT = 100  # characters
+# A calculation, such as "2*(8-1)/8*100 MB"; the sign of an exponent follows a letter, so it is none.
+_EXPRESSION = re.compile(r"[*^()]|\d\s*[-+/]\s*\d")
+_LAST_FACTOR = re.compile(
+    rf"(?P<before>.*\S)\s*\*\s*(?P<digits>{_NUMBER})\s*(?P<unit>[^\d\s*^()][^*^()]*)\Z"
+)
 # A plain float cannot say whether it is Gb/s or GB/s, so a value that no real part has is refused as implausible.
 _EXAMPLE = _TABLE["examples"]
 _WORDS = _TABLE["words"]
@@ -104,6 +129,8 @@ def _parse_text(text: str, quantity: str, name: str, example: str) -> float:
     digits, unit = match.groups() if match else ("", "")
     if match and not unit:
         raise ValueError(f"{name} needs its unit, got {text!r}; write {example}")
+    if unit not in UNITS and _EXPRESSION.search(text):
+        raise ValueError(_uncalculated(text, quantity, name, example))
     if unit not in UNITS:
         raise ValueError(_unread(text, quantity, name, example))
     kind, factor = UNITS[unit]
@@ -112,6 +139,16 @@ def _parse_text(text: str, quantity: str, name: str, example: str) -> float:
         right = f'"{digits} {unit}/s"' if per_second else example
         raise ValueError(f"{name} must be a {quantity}, got the {kind} {text!r}; write {right}")
     return float(digits) * factor
+
+
+def _uncalculated(text: str, quantity: str, name: str, example: str) -> str:
+    """Return what is wrong with a text that contains a calculation, and how Python can do it."""
+    start = f"{name} must be one number with its unit, got the calculation {text!r}; "
+    factor = _LAST_FACTOR.fullmatch(text.strip())
+    if factor is None or UNITS.get(factor["unit"], ("",))[0] != quantity:
+        return f"{start}calculate the number first and write {example}"
+    parsed = f'units.parse("{factor["digits"]} {factor["unit"]}", "{quantity}")'
+    return f"{start}let Python calculate: {factor['before']} * {parsed}"
 
 
 def _unread(text: str, quantity: str, name: str, example: str) -> str:
@@ -236,16 +273,33 @@ def flag(value: object, name: str) -> bool:
     return bool(value)
 
 
-def choice(value: str, name: str, known: Iterable[str], hint: str = "") -> str:
-    """Return ``value`` if it is one of the ``known`` words; else the error lists them and suggests similar ones."""
+def choice(
+    value: str,
+    name: str,
+    known: Iterable[str],
+    hint: str = "",
+    *,
+    other_words: Mapping[str, str] = MappingProxyType({}),
+    exact: bool = False,
+) -> str:
+    """Return the one of the ``known`` words that ``value`` spells; else the error lists them and suggests similar ones.
+
+    Capitals, dashes and American endings make no difference (see `fabriclab.spelling`), so the returned word may differ
+    from ``value``; with ``exact`` they do. ``other_words`` are not accepted, but the error suggests the known word that
+    each of them stands for.
+    """
     words = list(known)
-    if not isinstance(value, str) or value not in words:
-        near = " or ".join(map(repr, difflib.get_close_matches(str(value), words)))
-        near = near and f"; did you mean {near}?"
-        raise ValueError(
-            f"{name} must be one of {', '.join(words) or 'none'}, got {value!r:.80}{hint}{near}"
-        )
-    return value
+    spelled = spelling.find(value, words)
+    if spelled is not None and (spelled == value or not exact):
+        return spelled
+    meant = spelling.find(value, other_words)
+    if meant is None:
+        question = spelling.near(value, words)
+    else:
+        question = f"; did you mean {other_words[meant]!r}?"
+    raise ValueError(
+        f"{name} must be one of {', '.join(words) or 'none'}, got {value!r:.80}{hint}{question}"
+    )
 
 
 def scale(value: float, prefixes: dict[str, float] | None = None) -> tuple[float, str]:
@@ -289,3 +343,8 @@ def format_size(n: float) -> str:
         if n >= factor and n % factor == 0 and n / factor < 1024:
             return f"{n / factor:.0f} {prefix}B"
     return f"{n:.0f} B" if 0 <= n < 1000 and n == int(n) else _three(n, _DECIMAL, "B")
+
+
+def __dir__() -> list[str]:
+    """Return the public names, for tab completion."""
+    return sorted(__all__)

@@ -4,7 +4,7 @@ Every algorithm is a function that registers itself under ``"<collective>.<algor
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from fabriclab import registry, units
 from fabriclab.collectives._lower_bounds import Bound, bounds, loggp
@@ -41,6 +41,7 @@ __all__ = [
     "expert_flows",
     "expert_tables",
     "expert_time",
+    "find",
     "leaf_of",
     "loggp",
     "msccl_xml",
@@ -60,12 +61,34 @@ def algorithms(collective: str) -> tuple[str, ...]:
     ('binomial_tree', 'bruck', 'halving_doubling', 'one_root', 'pat', 'ring')
     """
     known = [name.split(".", 1) for name in registry.names("collective")]
-    units.choice(collective, "collective", dict.fromkeys(what for what, _ in known))
+    collective = units.choice(collective, "collective", dict.fromkeys(what for what, _ in known))
     return tuple(algorithm for what, algorithm in known if what == collective)
 
 
-def _name(collective: str, algorithm: str) -> str:
-    return f"{collective}.{units.choice(algorithm, f'algorithm of {collective}', algorithms(collective))}"
+class CollectiveName(NamedTuple):
+    """Registered names of a collective and its algorithm, however they were spelled."""
+
+    collective: str
+    algorithm: str
+
+    @property
+    def registered(self) -> str:
+        """Name in the registry."""
+        return f"{self.collective}.{self.algorithm}"
+
+
+def find(collective: str, algorithm: str) -> CollectiveName:
+    """Return the registered names of a collective and its algorithm; capitals and dashes make no difference.
+
+    Examples
+    --------
+    >>> find("All-Reduce", "halving-doubling").registered
+    'all_reduce.halving_doubling'
+    """
+    known = [name.split(".", 1)[0] for name in registry.names("collective")]
+    first = units.choice(collective, "collective", dict.fromkeys(known))
+    second = units.choice(algorithm, f"algorithm of {first}", algorithms(first))
+    return CollectiveName(first, second)
 
 
 def build(
@@ -107,7 +130,7 @@ def build(
     >>> build("all_reduce", "ring", 8)
     <Schedule all_reduce ring: 8 ranks, 14 steps>
     """
-    schedule: Schedule = registry.get("collective", _name(collective, algorithm))(
+    schedule: Schedule = registry.get("collective", find(collective, algorithm).registered)(
         n_ranks, root, **options
     )
     return schedule.segmented(segments, pipelined=pipelined)
@@ -133,10 +156,15 @@ def closed_form(collective: str, algorithm: str, **options: Any) -> ClosedForm:
     >>> float(naive(1e9, 128, "0 s", "400 Gb/s") / ring(1e9, 128, "0 s", "400 Gb/s"))
     128.0
     """
-    about = registry.info("collective", _name(collective, algorithm))
+    about = registry.info("collective", find(collective, algorithm).registered)
     form: Callable[..., ClosedForm] | None = about.get("closed_form")
     if form is None:
         raise ValueError(
             f"{collective} {algorithm} registers no closed form; lower it and run an engine"
         )
     return form(**options)
+
+
+def __dir__() -> list[str]:
+    """Return the public names, for tab completion."""
+    return sorted(__all__)

@@ -56,7 +56,7 @@ def define(
 
 def definition(collective: str) -> Definition:
     """Return the definition of a collective; the error for an unknown name lists all names."""
-    units.choice(collective, "collective", registry.names("definition"))
+    collective = units.choice(collective, "collective", registry.names("definition"))
     about = registry.info("definition", collective)
     return Definition(**about, result=registry.get("definition", collective))
 

@@ -77,3 +77,8 @@ __all__ = [
     "whole",
     "write_atomic",
 ]
+
+
+def __dir__() -> list[str]:
+    """Return the public names, for tab completion."""
+    return sorted(__all__)

@@ -72,7 +72,7 @@ class FabricBuilder:
             ("kind", kind, self.kinds),
             *(("coordinate", c, self.coord_names) for c in coord),
         ):
-            units.choice(name, what, known, "; name it in FabricBuilder(...)")
+            units.choice(name, what, known, "; name it in FabricBuilder(...)", exact=True)
         table = np.full((units.count(n, "n", 0), len(self.coord_names)), -1, dtype=np.int32)
         given = {
             "kind": self.kinds.index(kind),

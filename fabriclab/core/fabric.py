@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+import re
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
@@ -21,6 +22,7 @@ from fabriclab.core._frozen import (
     freeze,
     frozen,
 )
+from fabriclab.core._node_names import read_ends, read_node_name, rows_named, rows_near
 
 NODE_ARRAYS = {"kind": np.int8, "tier": np.int8, "transit": np.bool_, "radix": np.int32}
 LINK_ARRAYS = {
@@ -33,6 +35,11 @@ LINK_ARRAYS = {
     "length": np.float64,
 }
 _END_ARRAYS = {"endpoint": np.int32, "rail": np.int32, "server": np.int32}
+_NUMBERED = re.compile(r"(?P<kind>cable|link)\s*(?P<number>\d+)", re.IGNORECASE)
+_NAMED = {
+    "links": "'link 12' or 'leaf 0 -> spine 1'",
+    "cables": "'cable 12' or 'leaf 0 - spine 1'",
+}
 _SHOWN = 100  # up to so many numbers are written out in full
 
 
@@ -211,7 +218,7 @@ class Fabric(Value):
 
     def nodes(self, kind: str) -> NDArray[np.int64]:
         """Return the numbers of all nodes of one kind."""
-        units.choice(kind, "kind", self.kinds)
+        kind = units.choice(kind, "kind", self.kinds)
         return np.flatnonzero(self.kind == self.kinds.index(kind))
 
     def name(self, node: int) -> str:
@@ -219,6 +226,41 @@ class Fabric(Value):
         number = units.count(node, "node", 0, self.n_nodes - 1)
         where = ".".join(str(c) for c in self.coord[number] if c >= 0)
         return f"{self.kinds[self.kind[number]]} {where}".strip()
+
+    def node(self, name: str) -> int:
+        """Return the number of the node with a name such as ``"gpu 3.5"``; the opposite of `name`.
+
+        Capitals and gaps make no difference (``"GPU3.5"``). A part of the only server may be named as tools print it:
+        ``"GPU5"`` and ``"NIC0"`` (nvidia-smi), ``"mlx5_0"`` (ibv_devinfo), ``"NET/IB/0"`` (NCCL).
+
+        Raises
+        ------
+        ValueError
+            If there is no such node, or more than one; the error names those that may be meant.
+
+        Examples
+        --------
+        >>> from fabriclab import topologies
+        >>> server = topologies.build("dgx_h100")
+        >>> server.name(server.node("NIC3"))
+        'nic 0.3'
+        """
+        if not isinstance(name, str):
+            raise TypeError(f"name must be a text such as 'gpu 3.5', got {name!r:.80}")
+        kind, numbers = read_node_name(name, self.kinds)
+        members = self.nodes(kind)
+        found = members[rows_named(self.coord[members], numbers)]
+        if found.size == 1:
+            return int(found[0])
+
+        if found.size:
+            close = found[:3]
+            problem = f"names {found.size} nodes"
+        else:
+            close = members[rows_near(self.coord[members], numbers)]
+            problem = "names no node"
+        question = " or ".join(repr(self.name(int(node))) for node in close)
+        raise ValueError(f"{name!r:.80} {problem} of this fabric; did you mean {question}?")
 
     def link_name(self, link: int) -> str:
         """Return the name of a link, such as ``"leaf 0.1 -> spine 3"``."""
@@ -235,26 +277,51 @@ class Fabric(Value):
     def with_capacity(self, links: ArrayLike, capacity: units.Quantity) -> Self:
         """Return a copy of this fabric in which the given links have another capacity [B/s].
 
-        To slow down a cable in both directions, give both of its links.
+        Links are numbers or names, such as ``"leaf 0.1 -> spine 3"``. To slow down a cable in both directions, give
+        both of its links, or its name, ``"leaf 0.1 - spine 3"``.
         """
-        number, value = (
-            _numbers(links, "links", self.n_links),
-            units.rate(capacity, "capacity", may_be_zero=True),
-        )
+        number = self._numbers_of(links, "links")
+        value = units.rate(capacity, "capacity", may_be_zero=True)
         return self._with(number, value, f"with_capacity({_listed(number)}, {value!r})")
 
     def without(
-        self, *, links: ArrayLike = (), cables: ArrayLike = (), nodes: ArrayLike = ()
+        self,
+        *parts: ArrayLike,
+        links: ArrayLike = (),
+        cables: ArrayLike = (),
+        nodes: ArrayLike = (),
     ) -> Self:
         """Return a copy of this fabric in which links, cables (both directions) or all links of nodes have failed.
 
         A failed link stays in place with capacity 0.
+
+        Parameters
+        ----------
+        *parts : str or int, or rows of them
+            What has failed: a node by its name (``"leaf 0.1"``, see `node`) or number; all cables between two nodes
+            (``"leaf 0.1 - spine 3"``) or their links in one direction (``"leaf 0.1 -> spine 3"``); one of them by its
+            number (``"cable 12"``, ``"link 25"``).
+        links, cables, nodes : row of int or str, optional
+            Numbers or names of links, cables and nodes.
+
+        Raises
+        ------
+        ValueError
+            If there is no part with such a name or number.
+        TypeError
+            If a number is not whole.
+
+        Examples
+        --------
+        >>> from fabriclab import topologies
+        >>> hall = topologies.build("leaf_spine", hosts=8, radix=4)
+        >>> hall.without("spine 1", "leaf 0 - spine 0")
+        topologies.build('leaf_spine', hosts=8, radix=4).without(cables=[8], nodes=[13])
         """
-        link, cable = (
-            _numbers(links, "links", self.n_links),
-            _numbers(cables, "cables", self.n_cables),
-        )
-        node = _numbers(nodes, "nodes", self.n_nodes)
+        named = self._sorted_parts(parts)
+        link = np.union1d(self._numbers_of(links, "links"), named["links"])
+        cable = np.union1d(self._numbers_of(cables, "cables"), named["cables"])
+        node = np.union1d(self._numbers_of(nodes, "nodes"), named["nodes"])
         of_nodes = np.flatnonzero(np.isin(self.source, node) | np.isin(self.target, node))
         every = np.concatenate([link, 2 * cable, 2 * cable + 1, of_nodes])
         named = {"links": link, "cables": cable, "nodes": node}
@@ -263,6 +330,67 @@ class Fabric(Value):
             0.0,
             f"without({', '.join(f'{k}={_listed(v)}' for k, v in named.items() if v.size)})",
         )
+
+    def _sorted_parts(self, parts: tuple[ArrayLike, ...]) -> dict[str, NDArray[np.int64]]:
+        """Return the numbers of links, cables and nodes among parts that are given by name, or by number if nodes."""
+        named: dict[str, list[int]] = {"links": [], "cables": [], "nodes": []}
+        for row in parts:
+            items = _items(row)
+            if not any(isinstance(item, str) for item in items):
+                named["nodes"] += _numbers(row, "nodes", self.n_nodes).tolist()
+                continue
+            for item in items:
+                kind = _kind_of_part(item)
+                named[kind] += self._numbers_of([item], kind).tolist()
+        return {kind: _numbers(numbers, kind, 2**31) for kind, numbers in named.items()}
+
+    def _numbers_of(self, value: ArrayLike, kind: str) -> NDArray[np.int64]:
+        """Return the numbers of ``"links"``, ``"cables"`` or ``"nodes"`` that are given by number or name."""
+        bound = {"links": self.n_links, "cables": self.n_cables, "nodes": self.n_nodes}[kind]
+        items = _items(value)
+        if not any(isinstance(item, str) for item in items):
+            return _numbers(value, kind, bound)
+
+        numbers: list[int] = []
+        for item in items:
+            if not isinstance(item, str):
+                numbers += _numbers(item, kind, bound).tolist()
+            elif kind == "nodes":
+                numbers.append(self.node(item))
+            else:
+                numbers += self._links_named(item, kind, bound).tolist()
+        return _numbers(numbers, kind, bound)
+
+    def _links_named(self, text: str, kind: str, bound: int) -> NDArray[np.int64]:
+        """Return the numbers of the ``"links"`` or ``"cables"`` with a name such as "leaf 0 - spine 1" or "cable 7"."""
+        numbered = _NUMBERED.fullmatch(text.strip())
+        ends = read_ends(text)
+        if numbered and f"{numbered['kind'].lower()}s" == kind:
+            return _numbers(int(numbered["number"]), kind, bound)
+        if ends is None or (ends.one_way and kind == "cables"):
+            example = _NAMED[kind]
+            raise ValueError(
+                f"{kind} must be numbers, or names such as {example}, got {text!r:.80}; name both ends"
+            )
+
+        links = self._links_joining(self.node(ends.one), self.node(ends.other))
+        if kind == "cables":
+            return links // 2
+        if ends.one_way:
+            return links
+        return np.concatenate([links, links ^ 1])
+
+    def _links_joining(self, one: int, other: int) -> NDArray[np.int64]:
+        """Return all links from one node to another; if there is none, the error names neighbours of the first."""
+        links = self.links_between(one, other)
+        if not links.size:
+            neighbours = np.unique(self.target[self.source == one])[:3]
+            names = " or ".join(repr(self.name(int(node))) for node in neighbours)
+            raise ValueError(
+                f"no cable joins {self.name(one)!r} and {self.name(other)!r}; "
+                f"did you mean one from {self.name(one)!r} to {names or 'nothing'}?"
+            )
+        return links
 
     def _with(self, links: NDArray[np.int64], capacity: float, change: str) -> Self:
         """Return a copy with another capacity on some links; ``change`` is the call that made it."""
@@ -319,6 +447,30 @@ class Fabric(Value):
     def _repr_html_(self) -> str:
         cells = "".join(f"<tr><th>{k}<td>{v}" for k, v in self.summary().items())
         return f"<table><caption>{self.family}</caption>{cells}</table>"
+
+
+def _items(value: ArrayLike) -> list[Any]:
+    """Return what a value consists of, without changing it: a text or number is one item, and an iterator none."""
+    if isinstance(value, str) or np.isscalar(value):
+        return [value]
+    if isinstance(value, np.ndarray) and value.dtype.kind != "U":
+        return []
+    if isinstance(value, (Set, Sequence, np.ndarray)):
+        return list(value)
+    return []
+
+
+def _kind_of_part(item: Any) -> str:
+    """Return whether a part that is named is one of the ``"links"``, ``"cables"`` or ``"nodes"``."""
+    if not isinstance(item, str):
+        return "nodes"
+    numbered = _NUMBERED.fullmatch(item.strip())
+    if numbered:
+        return f"{numbered['kind'].lower()}s"
+    ends = read_ends(item)
+    if ends is None:
+        return "nodes"
+    return "links" if ends.one_way else "cables"
 
 
 def _numbers(value: ArrayLike, name: str, bound: int) -> NDArray[np.int64]:

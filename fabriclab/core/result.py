@@ -35,7 +35,7 @@ def bus_factor(what: str, n_ranks: int) -> float:
     >>> bus_factor("all_reduce", 8)
     1.75
     """
-    units.choice(what, "collective", BUS_FACTORS)
+    what = units.choice(what, "collective", BUS_FACTORS)
     n = units.count(n_ranks, "n_ranks")
     a, b = BUS_FACTORS[what]
     return a * (n - 1) / n + b
@@ -94,7 +94,7 @@ class Result(Value):
     def __post_init__(self) -> None:
         """Freeze the arrays and check shapes, ranges and source."""
         bus_factor(self.what, self.n_ranks)
-        units.choice(self.obtained, "obtained", OBTAINED)
+        object.__setattr__(self, "obtained", units.choice(self.obtained, "obtained", OBTAINED))
         if self.obtained in ("published", "stored") and not self.source:
             raise ValueError(
                 f"a {self.obtained} result needs its source: who measured it, where it stands"

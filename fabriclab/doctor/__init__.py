@@ -10,3 +10,8 @@ True
 from fabriclab.doctor.failures import WhatIf, what_if
 
 __all__ = ["WhatIf", "what_if"]
+
+
+def __dir__() -> list[str]:
+    """Return the public names, for tab completion."""
+    return sorted(__all__)

@@ -14,3 +14,8 @@ from fabriclab.economics.bill import Bill, Item, bill, price_list
 from fabriclab.economics.floor import Violation, floor_plan, legality
 
 __all__ = ["Bill", "Item", "Violation", "bill", "floor_plan", "legality", "price_list"]
+
+
+def __dir__() -> list[str]:
+    """Return the public names, for tab completion."""
+    return sorted(__all__)

@@ -78,6 +78,7 @@ def run(
     Deadlock
         If flows wait for each other in a cycle.
     """
+    engine = registry.find("engine", engine)
     function = registry.get("engine", engine)
     settings = dict(config or {})
     _check_engine(engine, settings, changes)
@@ -262,3 +263,8 @@ def _same(a: Routes | Flows, b: Routes | Flows) -> bool:
         if not np.array_equal(getattr(a, field.name), getattr(b, field.name)):
             return False
     return True
+
+
+def __dir__() -> list[str]:
+    """Return the public names, for tab completion."""
+    return sorted(__all__)

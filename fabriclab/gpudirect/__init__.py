@@ -28,3 +28,8 @@ __all__ = [
     "register",
     "topo",
 ]
+
+
+def __dir__() -> list[str]:
+    """Return the public names, for tab completion."""
+    return sorted(__all__)

@@ -4,6 +4,7 @@ The payload share of a PCIe link is computed from packet sizes and from the smal
 """
 
 import math
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -11,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab import catalog, routing, units
+from fabriclab import catalog, routing, spelling, units
 from fabriclab.catalog.tables import load_table
 from fabriclab.core import Fabric, Flows
 from fabriclab.topologies.servers import SERVERS
@@ -19,6 +20,10 @@ from fabriclab.topologies.servers import SERVERS
 _MAKERS = {"upi-bdw": "intel", "upi-spr": "intel", "amd-if": "amd", "grace-grace": "arm"}
 LINE = 64  # [B] cache line: size of a CPU load, and of the packets into which an Intel root complex splits others
 _KINDS = ("write", "read")
+_ENDS = ("gpu", "nic", "nvme", "cpu", "cxl")
+_END = re.compile(r"(?P<kind>[a-zA-Z]+)[\s/_-]*(?P<number>[\d.]*)")
+# Ends that the fabric does not have, and the kind of the nodes to which they are attached.
+_ATTACHED = {"nvme": "nic", "cxl": "cpu"}
 
 
 def fact(part: str, attribute: str, table: str = "memory_path", **where: str) -> float:
@@ -69,8 +74,8 @@ def pcie_part(
     >>> round(pcie_part("write"), 3), round(pcie_part("write", payload=64), 3)
     (0.914, 0.727)
     """
-    units.choice(kind, "kind", _KINDS)
-    units.choice(back, "back", ("none", *_KINDS))
+    kind = units.choice(kind, "kind", _KINDS)
+    back = units.choice(back, "back", ("none", *_KINDS))
     name = units.choice(f"x{lanes}", "lanes", ("x4", "x8", "x16"))
     if payload is None:
         most = int(fact("pcie-tlp", "max_payload"))
@@ -204,17 +209,26 @@ class Server:
         """Return whether the root complex splits packets between devices into cache lines, as Intel's does."""
         maker = self.maker or _MAKERS.get(self.parts().get("sockets", ""), "")
         known = sorted(set(_MAKERS.values()))
-        units.choice(maker, "maker", known, " for this fabric: say whose processors it has")
+        maker = units.choice(maker, "maker", known, " for this fabric: say whose processors it has")
         return maker == "intel"
 
     def end(self, text: str) -> End:
-        """Return the end with a name such as ``"gpu 0"``.
+        """Return the end with a name such as ``"gpu 0"``, also as the fabric or a tool prints it: "gpu 0.0" or GPU0.
 
         Drive i is attached where NIC i is, and CXL memory i to processor i.
         """
-        kind, _, number = str(text).partition(" ")
-        units.choice(kind, "end", ("gpu", "nic", "nvme", "cpu", "cxl"), "; name it as in 'gpu 0'")
-        nodes = self.fabric.nodes({"nvme": "nic", "cxl": "cpu"}.get(kind, kind))
+        printed = spelling.printed_part(str(text))
+        if printed is None:
+            match = _END.fullmatch(str(text).strip())
+            word = match["kind"] if match else text
+            kind = units.choice(word, "end", _ENDS, "; name it as in 'gpu 0'")
+            number = match["number"] if match else ""
+        else:
+            kind = printed.kind
+            number = str(printed.number)
+        nodes = self.fabric.nodes(_ATTACHED.get(kind, kind))
+        if "." in number and kind not in _ATTACHED:
+            number = str(np.searchsorted(nodes, self.fabric.node(f"{kind} {number}")))
         if not number.isdecimal() or int(number) >= nodes.size:
             raise ValueError(
                 f"end must be {kind} 0 to {kind} {nodes.size - 1}, got {text!r}; the server has no other"

@@ -16,6 +16,23 @@ MECHANISMS = tuple(_HOST_ENDS)
 _LONG = 2.0**30  # [B] a copy so long that the time to start it does not matter
 
 
+# What else people call a mechanism.
+_OTHER_WORDS = {
+    "gdr": "peer",
+    "gpudirect": "peer",
+    "gpudirect_rdma": "peer",
+    "gds": "peer",
+    "p2p": "peer",
+    "dmabuf": "peer",
+    "nvlink_p2p": "nvlink",
+    "xgmi": "nvlink",
+    "bounce": "pinned",
+    "staged": "pinned",
+    "host": "pinned",
+    "gdrcopy": "cpu",
+}
+
+
 @dataclass(frozen=True)
 class Path:
     """The copies that a transfer makes, in order.
@@ -165,9 +182,10 @@ def path(
     >>> path(server, "nic 0", "gpu 0", "pinned")
     <Path: 2 copies, 4 hops, 57.6 GB/s, 7.90 us, host memory 2 x>
     """
-    units.choice(mechanism, "mechanism", MECHANISMS)
-    units.choice(back, "back", ("none", "write", "read"))
-    units.choice(maker or "amd", "maker", ("amd", "arm", "intel"))
+    mechanism = units.choice(mechanism, "mechanism", MECHANISMS, other_words=_OTHER_WORDS)
+    back = units.choice(back, "back", ("none", "write", "read"))
+    if maker:
+        maker = units.choice(maker, "maker", ("amd", "arm", "intel"))
     asks = units.choice(iommu, "iommu", ("off", "on", "ats")) == "on"
     server = Server(fabric, maker, back, asks, units.flag(acs, "acs"), units.flag(kernel, "kernel"))
     a = server.end(source)
@@ -205,7 +223,7 @@ def calls(way: str) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
         ``"peermem"`` or ``"dmabuf"`` (GPUDirect RDMA), or ``"cufile"`` (GPUDirect Storage).
     """
     rows = read_rows(File(__file__).with_name("calls.csv"))
-    units.choice(way, "way", dict.fromkeys(row["way"] for row in rows))
+    way = units.choice(way, "way", dict.fromkeys(row["way"] for row in rows))
     return tuple(
         (row["call"], row["does"], tuple(row["needs"].split())) for row in rows if row["way"] == way
     )

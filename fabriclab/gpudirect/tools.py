@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fabriclab import units
+from fabriclab import spelling, units
 from fabriclab.core import Fabric
 from fabriclab.errors import FileFormat
 from fabriclab.gpudirect.copies import End, Server
@@ -50,9 +50,17 @@ class Topology:
 
     def relation(self, a: str, b: str) -> str:
         """Return the class of the path between two parts, given by name."""
-        row = self.names.index(units.choice(a, "name", self.names))
-        column = self.names.index(units.choice(b, "name", self.names))
-        return self.cells[row][column]
+        return self.cells[self._place(a)][self._place(b)]
+
+    def _place(self, name: str) -> int:
+        """Return the row of a part that is named as in the matrix, as in "gpu 0", or by its device, such as mlx5_0."""
+        for label, device in self.devices.items():
+            if spelling.find(name, [device, f"{device}:1"]):  # a device, or its first port
+                name = label
+        joined = re.sub(r"[\s/]+", "", str(name))
+        if spelling.find(joined, self.names):
+            name = joined
+        return self.names.index(units.choice(name, "name", self.names))
 
     def nearest(self, gpu: str) -> tuple[str, ...]:
         """Return the NICs nearest to a GPU; several if they are equally near."""

@@ -29,3 +29,8 @@ __all__ = [
     "saturating_add",
     "where",
 ]
+
+
+def __dir__() -> list[str]:
+    """Return the public names, for tab completion."""
+    return sorted(__all__)

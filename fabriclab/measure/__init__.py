@@ -19,3 +19,8 @@ __all__ = [
     "sockets",
     "stored",
 ]
+
+
+def __dir__() -> list[str]:
+    """Return the public names, for tab completion."""
+    return sorted(__all__)

@@ -84,12 +84,10 @@ def all_reduce(
         If a receive buffer contains a wrong number.
     """
     sizes = sizes_of(size, 4, 0)
-    units.choice(
-        "mpi" if transport is None else transport,
-        "transport",
-        TRANSPORTS,
-        "; or None for what works here",
-    )
+    if transport is not None:
+        transport = units.choice(
+            transport, "transport", TRANSPORTS, "; or None for what works here"
+        )
     oversubscribe = units.flag(oversubscribe, "oversubscribe")
     ask: dict[str, Any] = {
         "what": _what,

@@ -45,3 +45,8 @@ __all__ = [
     "throughput",
     "uniform",
 ]
+
+
+def __dir__() -> list[str]:
+    """Return the public names, for tab completion."""
+    return sorted(__all__)

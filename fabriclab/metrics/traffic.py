@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab import routing, units
+from fabriclab import registry, routing, units
 from fabriclab.core import Fabric, Floats, Flows, Ints, check_memory, pointer, rows_of
 from fabriclab.errors import NoPath
 from fabriclab.metrics.hops import access_switches, check_ranks
@@ -147,7 +147,7 @@ def throughput(
     ValueError
         If no flow puts load on any link.
     """
-    if flows is None and method == "spray":
+    if flows is None and registry.find("routing", method) == "spray":
         load = _whole_uniform_load(fabric)[None, :]  # (1, L)
         often = np.ones(1)
     else:

@@ -32,3 +32,8 @@ __all__ = [
     "switching",
     "wireless",
 ]
+
+
+def __dir__() -> list[str]:
+    """Return the public names, for tab completion."""
+    return sorted(__all__)

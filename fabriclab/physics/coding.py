@@ -109,9 +109,9 @@ def frame_loss(
     .. [1] 25G/50G Ethernet Consortium, Low Latency Reed Solomon FEC Specification 1.0, 2018, annex A.
     .. [2] Ultra Ethernet Specification 1.0, section 6.3: FLR = UCR (CIR + 1 / FPC).
     """
-    bits = (
-        RS[units.choice(code, "code", RS)][0] * _SYMBOL * FRACTIONS[code] * FRACTIONS["256b/257b"]
-    )
+    code = units.choice(code, "code", RS)
+    symbols = RS[code][0]
+    bits = symbols * _SYMBOL * FRACTIONS[code] * FRACTIONS["256b/257b"]
     frames = bits / (8 * (units.count(size, "size") + _GAP))  # frames per codeword
     return np.minimum(
         word_error(ber, code) * (units.count(interleaved, "interleaved") + 1 / frames), 1.0

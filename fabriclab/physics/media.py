@@ -77,7 +77,7 @@ def choose(
     far = units.length(length, "length")
     fast = units.rate(rate, "rate")
     whole = units.rate(_MODULE)
-    units.choice(by, "by", ("power", "price"))
+    by = units.choice(by, "by", ("power", "price"))
     share = min(fast / whole, 1.0)
     known = []
     for medium in texts(media, "media"):

@@ -247,8 +247,8 @@ def mesi(accesses: Iterable[tuple[str, str]]) -> list[tuple[tuple[str, str], tup
             f'accesses must be pairs: [("host", "load"), ...], got {accesses!r:.80}; write a list'
         ) from None
     for who, what in pairs:
-        store = units.choice(what, "access", ("load", "store")) == "store"
-        other = "host" if units.choice(who, "agent", state) == "device" else "device"
+        store = units.choice(what, "access", ("load", "store"), exact=True) == "store"
+        other = "host" if units.choice(who, "agent", state, exact=True) == "device" else "device"
         mine = state[who]
         theirs = state[other]
         messages: list[str] = []

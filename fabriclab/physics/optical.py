@@ -177,7 +177,7 @@ def module(kind: str, rate: units.Quantity = _WHOLE) -> Module:
     >>> [module(kind).power for kind in ("dsp", "lpo", "cpo")]
     [16.0, 9.0, 5.5]
     """
-    units.choice(kind, "kind", ("dsp", "lpo", "cpo"))
+    kind = units.choice(kind, "kind", ("dsp", "lpo", "cpo"))
     whole, dsp = fact("dr8", "power", "media"), fact("dsp800", "power", "media")
     watts = {"dsp": whole, "lpo": whole - dsp, "cpo": fact("cpo", "power")}[kind]
     out, who = (str(catalog.link_physics[kind][name].value) for name in ("left_out", "equaliser"))

@@ -76,3 +76,8 @@ def __getattr__(name: str) -> Any:
     if name != "timing":
         raise AttributeError(f"fabriclab.rdma has no {name!r}; its names are {', '.join(__all__)}")
     return importlib.import_module("fabriclab.rdma.timing")
+
+
+def __dir__() -> list[str]:
+    """Return the public names, for tab completion."""
+    return sorted(__all__)

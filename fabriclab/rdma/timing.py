@@ -127,8 +127,10 @@ def budget(
     (<LatencyBudget: WRITE of 8 B in 2.56 us, data there after 1.46 us>, 'READ')
     """
     n = units.size(size)
-    gpu = units.choice(poster, "poster", POSTERS) != "host"
-    asks = units.choice(op, "op", OPERATIONS) in ("READ", "ATOMIC")
+    poster = units.choice(poster, "poster", POSTERS)
+    gpu = poster != "host"
+    op = units.choice(op, "op", OPERATIONS)
+    asks = op in ("READ", "ATOMIC")
     if units.flag(inline, "inline") and (asks or gpu or n > _of("host-post", "max_inline")):
         most = f"at most {_of('host-post', 'max_inline'):g} B"
         raise ValueError(
@@ -136,7 +138,8 @@ def budget(
         )
     if op == "ATOMIC" and n != 8:
         raise ValueError(f"size must be 8 B for an ATOMIC, got {n:g}")
-    kind = _LINKS[units.choice(link, "link", _LINKS)]
+    link = units.choice(link, "link", _LINKS)
+    kind = _LINKS[link]
 
     # Times of single parts [s]
     hop = _of("pcie-hop", "latency")
@@ -214,17 +217,17 @@ def limits(
     n = units.size(size)
     many = units.count(threads, "threads")
     saved = _of("host-post", "mmio") * (1 - 1 / units.count(batch, "batch"))  # [s] by batching
+    poster = units.choice(poster, "poster", POSTERS)
+    link = units.choice(link, "link", _LINKS)
     if poster == "host":
         posts = 1 / (_of("host-post", "latency") - saved)
     else:
-        posts = _of(f"{units.choice(poster, 'poster', POSTERS)}-post", "message_rate")
+        posts = _of(f"{poster}-post", "message_rate")
     if poster != "gpu":
         posts *= many
 
     packets = max(1, math.ceil(n / _of("nic", "chunk")))
-    pcie = value(
-        "links", _LINKS[units.choice(link, "link", _LINKS)].pcie, "bandwidth_after_encoding"
-    )
+    pcie = value("links", _LINKS[link].pcie, "bandwidth_after_encoding")
     on_wire = n + packets * _of("ib-packet", "overhead")  # [B]
     rates = {
         "poster": posts,

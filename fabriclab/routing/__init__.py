@@ -275,7 +275,7 @@ def settle(fabric: Fabric, flows: Flows, routes: Routes, cost: str = "global") -
        (UGAL-L and UGAL-G).
     .. [2] Y. Sheffi, Urban transportation networks, Prentice-Hall 1985, chapters 3 and 5 (equilibrium, averages).
     """
-    units.choice(cost, "cost", ("global", "local"))
+    cost = units.choice(cost, "cost", ("global", "local"))
     hint = "; make the routes by route(fabric, flows)"
     check_within(routes.flow, "flow of a row", 0, flows.n_flows - 1, hint)
     check_within(routes.link, "link", 0, fabric.n_links - 1, hint)
@@ -355,3 +355,8 @@ def _first_links(fabric: Fabric, flows: Flows, routes: Routes, row: Ints) -> Flo
     switch[row[begins]] = fabric.target[routes.link[begins]]  # of several in a row, the last
     switch = np.where(fabric.transit[start], start, switch)
     return np.asarray(entry_source == switch[row], dtype=np.float64)
+
+
+def __dir__() -> list[str]:
+    """Return the public names, for tab completion."""
+    return sorted(__all__)

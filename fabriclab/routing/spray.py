@@ -15,6 +15,10 @@ def spray(
 
     At each node the traffic is divided among the links on shortest paths in proportion to their capacity. Leaves out
     that packets arrive out of order and that single packets spread unevenly. ``seed`` has no effect.
+
+    A flow has an entry for every link on any of its shortest paths, so this costs more than a hash: an all-to-all of
+    256 ranks on rails has 65,280 flows and 3.9 million entries, which take about a second of processor time. Twice as
+    many ranks have four times as many flows.
     """
     source = np.repeat(source, subflows)  # (rows,)
     target = np.repeat(target, subflows)

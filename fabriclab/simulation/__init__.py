@@ -144,9 +144,9 @@ def simulate(
     >>> round(simulate("all_reduce", "ring", star, "50 GB").time, 6)
     1.5
     """
-    if algorithm == LIBRARY:
+    if isinstance(algorithm, str) and algorithm.lower() == LIBRARY:
         return _as_library(collective, fabric, size, engine=engine, seed=seed)
-    network: Fabric = fabric if isinstance(fabric, Fabric) else getattr(fabric, "fabric", fabric)
+    network = fabric if isinstance(fabric, Fabric) else _fabric_of(fabric)
     place = np.arange(network.n_ranks) if placement is None else column(placement, "placement")
     if np.isscalar(placement) or place.ndim > 2 or not place.size:
         raise ValueError(
@@ -157,15 +157,16 @@ def simulate(
     drawn = {"subflows": subflows, "seed": seed}
     cut: dict[str, Any] = {"root": root, "segments": segments, "pipelined": pipelined}
     costs: dict[str, Any] = {"lag": lag, "gamma": gamma, "expand": expand, "switches": switches}
+    method = registry.find("routing", method)
     plan = collectives.build(collective, algorithm, n, **cut, **more)
     flows = lower(plan, network, size, placement=place, **costs)
     routes = routing.route(network, flows, method, **drawn)
     timeline = engines.run(network, routes, flows, engine=engine, changes=changes)
     asked = {
-        "algorithm": algorithm,
+        "algorithm": collectives.find(collective, algorithm).algorithm,
         "fabric": repr(network),
         "routing": method,
-        "engine": engine,
+        "engine": timeline.engine,
         **drawn,
         **cut,
         **costs,
@@ -175,11 +176,22 @@ def simulate(
     }
     sizes = np.array([units.size(size)])
     times = np.array([timeline.end])
-    how = f"{engine} engine on {network!r}"
-    result = Result(collective, "predicted", sizes, times, n, asked=asked, how=how)
+    how = f"{timeline.engine} engine on {network!r}"
+    result = Result(plan.collective, "predicted", sizes, times, n, asked=asked, how=how)
     return Simulation(
         plan, network, flows, routes, timeline, result, notes=_idle_nics(network, timeline, place)
     )
+
+
+def _fabric_of(cluster: Any) -> Fabric:
+    """Return the fabric of a system, or refuse anything else."""
+    network = getattr(cluster, "fabric", None)
+    if not isinstance(network, Fabric):
+        raise TypeError(
+            f"fabric must be a Fabric or a system, got {cluster!r:.80}; make one with topologies.build(...) or "
+            "fabriclab.system(...)"
+        )
+    return network
 
 
 def _idle_nics(fabric: Fabric, timeline: Timeline, place: Ints) -> tuple[str, ...]:
@@ -281,3 +293,8 @@ def sweep(
         times.append(timeline.end)
     all_sizes = np.array([units.size(size) for size in sizes])
     return replace(first.result, size=all_sizes, time=np.array(times))
+
+
+def __dir__() -> list[str]:
+    """Return the public names, for tab completion."""
+    return sorted(__all__)

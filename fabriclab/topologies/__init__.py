@@ -16,9 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab import registry, units
-from fabriclab.core import Fabric, check_size
-from fabriclab.core.fabric import LINK_ARRAYS, NODE_ARRAYS
+from fabriclab import registry, spelling, units
+from fabriclab.core import Fabric
+from fabriclab.topologies.clusters import compose
+
+# What else people call an argument.
+_OTHER_WORDS = {"taper": "oversubscription"}
 
 __all__ = ["build", "compose", "from_networkx", "names", "two_wirings"]
 
@@ -31,7 +34,9 @@ def names() -> tuple[str, ...]:
 def build(family: str, /, **arguments: Any) -> Fabric:
     """Build a network by the name of its topology.
 
-    ``build("dragonfly", p=4, a=8, h=4)`` connects 1,056 GPUs; `names` lists the topologies.
+    ``build("dragonfly", p=4, a=8, h=4)`` connects 1,056 GPUs; `names` lists the topologies. Most of them connect hosts
+    with one port each, or with ``gpus`` (and ``servers``) the same servers that rails have:
+    ``build("leaf_spine", servers=32, gpus=8)``. `compose` joins any other server to any network.
 
     Parameters
     ----------
@@ -39,7 +44,8 @@ def build(family: str, /, **arguments: Any) -> Fabric:
         Name of the topology, one of `names`.
     **arguments
         Arguments of the topology, by name: sizes as whole numbers; rates, times and lengths as SI numbers
-        or strings with a unit. ``help(fabriclab.registry.get("topology", family))`` describes them.
+        or strings with a unit. ``help(fabriclab.registry.get("topology", family))`` describes them. ``taper`` is
+        another word for ``oversubscription``.
 
     Returns
     -------
@@ -55,13 +61,21 @@ def build(family: str, /, **arguments: Any) -> Fabric:
     TooLarge
         If the network needs more memory than this machine has.
     """
+    family = registry.find("topology", family)
     function = registry.get("topology", family)
     signature = inspect.signature(function)
+    arguments = _spelled(arguments, signature)
     try:
         signature.bind(**arguments)
     except TypeError as error:
+        listed = ", ".join(signature.parameters)
+        questions = [
+            spelling.near(name, signature.parameters)
+            for name in arguments
+            if name not in signature.parameters
+        ]
         raise TypeError(
-            f"{family}: {error}; its arguments are {', '.join(signature.parameters)}"
+            f"{family}: {error}; its arguments are {listed}{''.join(questions)}"
         ) from None
     asked = {name: _plain(value) for name, value in arguments.items()}
     fabric: Fabric = function(**asked)
@@ -71,6 +85,20 @@ def build(family: str, /, **arguments: Any) -> Fabric:
         words.append(f"{name}={value!r}")
     call = f"topologies.build({', '.join(words)})"
     return fabric.shown_as(call, family=family, asked=asked)
+
+
+def _spelled(arguments: dict[str, Any], signature: inspect.Signature) -> dict[str, Any]:
+    """Return the arguments under the names of the signature, where another word or spelling was used."""
+    spelled: dict[str, Any] = {}
+    for given, value in arguments.items():
+        word = _OTHER_WORDS.get(given, given)
+        name = spelling.find(word, signature.parameters) or given
+        if name in spelled:
+            raise TypeError(
+                f"{name} must be given once, got it in two spellings; leave out {given}"
+            )
+        spelled[name] = value
+    return spelled
 
 
 def _plain(value: Any) -> Any:
@@ -307,142 +335,6 @@ def _paired(graph: Any, source: NDArray[Any], target: NDArray[Any]) -> NDArray[n
     return np.stack([up, down], axis=1).ravel()
 
 
-def compose(server: Fabric, fabric: Fabric, count: int) -> Fabric:
-    """Connect ``count`` copies of a server through a network, and return the whole cluster with its GPUs as ranks.
-
-    Every endpoint of the network is replaced by a NIC: with q NICs (nodes of kind ``nic``) per server, endpoint
-    s q + i becomes NIC i of server s, and the cables of the endpoint are plugged into that NIC. The ranks are the GPUs
-    of server 0, then those of server 1, and so on. With g GPUs per server, GPU j gets the rail of NIC j q // g, so
-    that each NIC serves GPUs with neighbouring numbers. The switches of the network stand above the NICs in the order
-    of tiers. All nodes of a copy have its number as the coordinate ``server``; if ``server`` is a rack of several
-    servers, these are numbered on from copy to copy.
-
-    Parameters
-    ----------
-    server : Fabric
-        GPUs as endpoints, and NICs that let traffic pass, such as ``topologies.build("dgx_h100")``.
-    fabric : Fabric
-        Any network whose endpoints are NICs or hosts, ``count`` times q of them.
-    count : int
-        Number of servers. >= 1
-
-    Returns
-    -------
-    Fabric
-        The cluster.
-
-    Raises
-    ------
-    TypeError
-        If ``server`` or ``fabric`` is not a Fabric.
-    ValueError
-        If the server has no NIC that lets traffic pass, or the network does not have ``count`` times q endpoints.
-    TooLarge
-        If the result needs more memory than this machine has.
-    """
-    for name, value in (("server", server), ("fabric", fabric)):
-        if not isinstance(value, Fabric):
-            raise TypeError(
-                f"{name} must be a Fabric, got {value!r:.80}; make one with topologies.build(...)"
-            )
-    n = units.count(count, "count")
-    nic = server.nodes("nic") if "nic" in server.kinds else np.zeros(0, np.int64)
-    if not nic.size or not server.transit[nic].all():
-        raise ValueError(
-            "server must have nodes of the kind 'nic' that let traffic pass, "
-            f"got the kinds {', '.join(server.kinds)}; "
-            "take a server of topologies.names(), or add NICs to yours"
-        )
-    if fabric.n_ranks != n * nic.size:
-        raise ValueError(
-            f"fabric must have {n * nic.size} endpoints ({n} servers with {nic.size} NICs each), "
-            f"got {fabric.n_ranks}; build it for as many hosts, or change count"
-        )
-    # Nodes of the result: those of the server, copy by copy, then those of the fabric that are not endpoints.
-    rest = np.setdiff1d(np.arange(fabric.n_nodes), fabric.endpoint)
-    inside = n * server.n_nodes
-    cables = n * server.n_cables + fabric.n_cables
-    check_size(f"a fabric of {n} servers", inside + rest.size, cables)
-
-    first = np.arange(n)[:, None] * server.n_nodes  # (n, 1) node 0 of every copy
-    place = np.zeros(
-        fabric.n_nodes, dtype=np.int64
-    )  # (N,) number that each node of the fabric has in the result
-    place[rest] = inside + np.arange(rest.size)
-    place[fabric.endpoint] = (first + nic).ravel()
-
-    column: dict[str, Any] = {}
-    for name in NODE_ARRAYS:
-        column[name] = np.concatenate(
-            [np.tile(getattr(server, name), n), getattr(fabric, name)[rest]]
-        )
-    for name in LINK_ARRAYS:
-        column[name] = np.concatenate([np.tile(getattr(server, name), n), getattr(fabric, name)])
-    for name in ("source", "target"):
-        of_copies = first + getattr(server, name)  # (n, links of a server)
-        column[name] = np.concatenate([of_copies.ravel(), place[getattr(fabric, name)]])
-    column["tier"][inside:] += server.tier[nic].max()
-
-    links = n * server.n_links
-    kinds, column["kind"][inside:] = _joined(server.kinds, fabric.kinds, column["kind"][inside:])
-    media, column["medium"][links:] = _joined(server.media, fabric.media, column["medium"][links:])
-    servers_each = int(server.server.max(initial=0)) + 1  # servers of a copy: a rack has several
-    coord_names, coord = _joined_coordinates(server, fabric, n, rest, servers_each)
-
-    nearest_nic = np.arange(server.n_ranks) * nic.size // server.n_ranks  # of each GPU
-    composed = Fabric(
-        kinds=kinds,
-        media=media,
-        coord=coord,
-        coord_names=coord_names,
-        **column,
-        endpoint=(first + server.endpoint).ravel(),
-        rail=fabric.rail.reshape(n, -1)[:, nearest_nic].ravel(),
-        server=(np.arange(n)[:, None] * servers_each + server.server).ravel(),
-        family="compose",
-        asked={"server": server.family, "fabric": fabric.family, "count": n},
-    )
-    if server.call and fabric.call:
-        return composed.shown_as(f"topologies.compose({server.call}, {fabric.call}, {n})")
-    return composed
-
-
-def _joined(
-    one: tuple[str, ...], other: tuple[str, ...], code: NDArray[Any]
-) -> tuple[tuple[str, ...], NDArray[Any]]:
-    """Return the names of both, and the numbers ``code`` of the other in the new list; unused names are left out."""
-    used = np.unique(code)
-    names = tuple(dict.fromkeys([*one, *(other[i] for i in used)]))
-    new_code = np.array([names.index(other[i]) for i in used])
-    return names, new_code[np.searchsorted(used, code)]
-
-
-def _joined_coordinates(
-    server: Fabric, fabric: Fabric, n: int, rest: NDArray[np.integer], servers_each: int
-) -> tuple[tuple[str, ...], NDArray[Any]]:
-    """Return names and values of the coordinates of ``n`` copies of a server, then of the ``rest`` of a fabric.
-
-    All nodes of a copy have its number as the coordinate ``server``; if a copy has ``servers_each`` servers, these are
-    numbered on from copy to copy. A node that lacks a coordinate gets -1.
-    """
-    names = list(fabric.coord_names)
-    if "server" not in names:
-        names.insert(0, "server")
-    for name in server.coord_names:
-        if name not in names:
-            names.append(name)
-
-    inside = n * server.n_nodes
-    coord = np.full((inside + rest.size, len(names)), -1)
-    of_server = [names.index(name) for name in server.coord_names]
-    coord[:inside, of_server] = np.tile(server.coord, (n, 1))
-    of_fabric = [names.index(name) for name in fabric.coord_names]
-    coord[inside:, of_fabric] = fabric.coord[rest]
-
-    number = names.index("server")
-    first_server = np.repeat(
-        np.arange(n) * servers_each, server.n_nodes
-    )  # of each node of all copies
-    server_in_copy = np.maximum(coord[:inside, number], 0)
-    coord[:inside, number] = first_server + server_in_copy
-    return tuple(names), coord
+def __dir__() -> list[str]:
+    """Return the public names, for tab completion."""
+    return sorted(__all__)

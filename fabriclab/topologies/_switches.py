@@ -17,6 +17,7 @@ import numpy as np
 from fabriclab import catalog, units
 from fabriclab.catalog.clos import ClosPlan, rail_plan
 from fabriclab.core import Fabric, FabricBuilder, Ints, check_size
+from fabriclab.topologies.clusters import in_servers
 
 # illustrative: cables as in a hall of some tens of racks
 HOST_LENGTH = "10 m"
@@ -113,6 +114,7 @@ def assemble(
     hosts: int,
     cables: Iterable[tuple[Ints, Ints]],
     *layers: Mapping[str, Ints],
+    gpus: int | None = None,
 ) -> Fabric:
     """Build a fabric of switches that are joined directly, or of leaves and spines.
 
@@ -127,7 +129,14 @@ def assemble(
         The switches at both ends of each cable, numbered layer by layer.
     *layers : mapping of str to array of int
         Coordinates of all switches of each layer, by name. If there are two layers, they are leaves and spines.
+    gpus : int, optional
+        GPUs of a server, if the hosts are the NICs of servers.
     """
+    if gpus is not None and not hosts:
+        raise ValueError(
+            f"gpus must be left out where the switches have no hosts, got gpus={gpus!r:.80}; "
+            "give the switches hosts, such as one for each GPU of a server"
+        )
     if len(layers) > 1:
         kinds: tuple[str, ...] = ("leaf", "spine")
     elif hosts:
@@ -167,13 +176,14 @@ def assemble(
         parts.join(b, node[one], node[other], parts.switch_length)
 
     endpoint = host if hosts else node
-    return b.build(
+    network = b.build(
         "direct",
         {},
         endpoint=endpoint,
         rail=np.zeros(endpoint.size),
         server=np.arange(endpoint.size),
     )
+    return in_servers(network, gpus)
 
 
 def _length(layer: Mapping[str, Ints]) -> int:

@@ -12,7 +12,12 @@ from fabriclab.topologies._switches import HOST_LENGTH, SWITCH_LENGTH, Parts, as
 _ARRANGEMENTS = ("palm_tree", "absolute")
 
 
-@register("topology", "dragonfly", small={"p": 1, "a": 2, "h": 1})
+@register(
+    "topology",
+    "dragonfly",
+    small={"p": 1, "a": 2, "h": 1},
+    with_servers={"p": 2, "a": 2, "h": 1, "gpus": 2},
+)
 def dragonfly(
     p: int,
     a: int,
@@ -25,6 +30,7 @@ def dragonfly(
     switch_delay: units.Quantity | None = None,
     host_length: units.Quantity = HOST_LENGTH,
     switch_length: units.Quantity = SWITCH_LENGTH,
+    gpus: int | None = None,
 ) -> Fabric:
     """Build a dragonfly: every switch is joined to all others of its group, and every group to all other groups.
 
@@ -52,6 +58,8 @@ def dragonfly(
         spread over the switches in order.
     radix, rate, switch_delay, host_length, switch_length : int, float or str, optional
         As in ``leaf_spine``. [ports], [B/s], [s], [m], [m]
+    gpus : int, optional
+        GPUs of a server: the hosts, in their order, become the NICs of servers, as in ``leaf_spine``. >= 1
 
     Raises
     ------
@@ -84,10 +92,15 @@ def dragonfly(
         switch_length=switch_length,
     )
     group, router = np.divmod(np.arange(g * routers), routers)
-    return assemble(parts, hosts, (within, across), {"group": group, "router": router})
+    return assemble(parts, hosts, (within, across), {"group": group, "router": router}, gpus=gpus)
 
 
-@register("topology", "dragonfly_plus", small={"hosts": 1, "leaves": 2, "spines": 2, "h": 1})
+@register(
+    "topology",
+    "dragonfly_plus",
+    small={"hosts": 1, "leaves": 2, "spines": 2, "h": 1},
+    with_servers={"hosts": 2, "leaves": 2, "spines": 2, "h": 1, "gpus": 4},
+)
 def dragonfly_plus(
     hosts: int,
     leaves: int,
@@ -101,6 +114,7 @@ def dragonfly_plus(
     switch_delay: units.Quantity | None = None,
     host_length: units.Quantity = HOST_LENGTH,
     switch_length: units.Quantity = SWITCH_LENGTH,
+    gpus: int | None = None,
 ) -> Fabric:
     """Build a dragonfly+: in a group every leaf is joined to every spine, and cables between spines join the groups.
 
@@ -123,6 +137,8 @@ def dragonfly_plus(
         As in ``dragonfly``, with spines in place of its switches.
     radix, rate, switch_delay, host_length, switch_length : int, float or str, optional
         As in ``leaf_spine``. [ports], [B/s], [s], [m], [m]
+    gpus : int, optional
+        GPUs of a server: the hosts, in their order, become the NICs of servers, as in ``leaf_spine``. >= 1
 
     Raises
     ------
@@ -165,6 +181,7 @@ def dragonfly_plus(
         (within, across),
         {"group": leaf_group, "router": leaf_router},
         {"group": spine_group, "router": spine_router},
+        gpus=gpus,
     )
 
 
@@ -189,7 +206,7 @@ def _between_groups(groups: int, each: int, ports: int, arrangement: str) -> End
     switches in order. They come in rounds of ``groups - 1`` ports, one to every other group t: in group g that is port
     t - g - 1 (modulo groups) as "palm_tree", and port t, or t - 1 if t > g, as "absolute".
     """
-    units.choice(arrangement, "arrangement", _ARRANGEMENTS)
+    arrangement = units.choice(arrangement, "arrangement", _ARRANGEMENTS)
     low, high = np.triu_indices(groups, 1)  # all pairs of groups
     if arrangement == "palm_tree":
         port_of_low = (high - low - 1) % groups

@@ -1,6 +1,7 @@
 """Graphs in which all switches are close to each other: Slim Fly, built by algebra, and Jellyfish, a random graph."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,7 +13,9 @@ from fabriclab.topologies._switches import HOST_LENGTH, SWITCH_LENGTH, Parts, as
 _ROUNDS = 20  # each tries to swap every cable; after two or three the initial triangles are gone
 
 
-@register("topology", "slim_fly", small={"q": 3, "hosts": 1})
+@register(
+    "topology", "slim_fly", small={"q": 3, "hosts": 1}, with_servers={"q": 3, "hosts": 2, "gpus": 2}
+)
 def slim_fly(
     q: int,
     hosts: int | None = None,
@@ -22,28 +25,31 @@ def slim_fly(
     switch_delay: units.Quantity | None = None,
     host_length: units.Quantity = HOST_LENGTH,
     switch_length: units.Quantity = SWITCH_LENGTH,
+    gpus: int | None = None,
 ) -> Fabric:
     """Build a Slim Fly, in which any two switches are at most 2 links apart.
 
-    Its switches form a McKay-Miller-Siran graph [1]_ [2]_ for an odd prime q = 4w + d with d = 1 or -1: 2 q^2 switches
-    of degree k' = (3q - d) / 2, joined by q^2 k' cables. The diameter is 2 links between switches, and the mean between
-    distinct switches 2 - k' / (2 q^2 - 1). With q = 5 it is the Hoffman-Singleton graph. Leaves out prime powers, and
-    with them d = 0 (q = 4, 8, 16), which no odd prime has. No closed form of the bisection is used here.
+    Its switches form a McKay-Miller-Siran graph [1]_ [2]_ for a prime power q = 4w + d with d = 1, 0 or -1: 2 q^2
+    switches of degree k' = (3q - d) / 2, joined by q^2 k' cables. The diameter is 2 links between switches, and the
+    mean between distinct switches 2 - k' / (2 q^2 - 1). With q = 5 it is the Hoffman-Singleton graph. No closed form of
+    the bisection is used here.
 
     Parameters
     ----------
     q : int
-        An odd prime. >= 3
+        A prime power such as 3, 4, 5, 7, 8, 9, 11, 13, 16, 17, 19, 23, 25 or 27. >= 3
     hosts : int, optional
         Hosts on each switch; half of the degree, rounded up, unless given. With 0 the switches are chips, which are
         endpoints themselves. >= 0
     radix, rate, switch_delay, host_length, switch_length : int, float or str, optional
         As in ``leaf_spine``. [ports], [B/s], [s], [m], [m]
+    gpus : int, optional
+        GPUs of a server: the hosts, in their order, become the NICs of servers, as in ``leaf_spine``. >= 1
 
     Raises
     ------
     ValueError
-        If q is not an odd prime.
+        If q is not a prime power.
 
     References
     ----------
@@ -54,23 +60,29 @@ def slim_fly(
     degree = units.count(q, "q", 3) + 2 * ((q + 1) // 4)
     each = -(-degree // 2) if hosts is None else hosts
     check(2 * q * q, q * q * degree, each)
-    if not _is_prime(q):
-        raise ValueError(f"q must be an odd prime such as 5, 7, 11, 13, 17 or 19, got {q}")
+    field = _galois_field(q)
 
     number = np.arange(2 * q * q)
     half, x, y = np.unravel_index(number, (2, q, q))
 
-    # Two switches of a column are joined if their y differ by an even power of the primitive root
-    # (in half 1 by an odd power), up to sign; only one sign is listed, so that each cable is there once.
-    root = _primitive_root(q)
-    even_powers = np.array([pow(root, 2 * i, q) for i in range((q + 1) // 4)])[:, None]
-    steps = even_powers * np.where(half, root, 1)  # (powers, 2 q^2)
-    neighbour = (half * q + x) * q + (y + steps) % q  # (powers, 2 q^2)
-    within = (np.broadcast_to(number, neighbour.shape).ravel(), neighbour.ravel())
+    # Two switches of a column are joined if their y differ by an even power of the primitive element (in half 1 by an
+    # odd power), up to sign. Of two steps that differ in sign only one is listed, so that each cable is there once.
+    is_even = q % 2 == 0
+    n_steps = q // 2 if is_even else (q + 1) // 4
+    exponent = 2 * np.arange(n_steps)[:, None] + half  # (steps, 2 q^2)
+    steps = field.power[exponent % (q - 1)]
+    neighbour = (half * q + x) * q + field.sums[y, steps]  # (steps, 2 q^2)
+    one = np.broadcast_to(number, neighbour.shape).ravel()
+    other = neighbour.ravel()
+    if is_even:  # a step leads back where it came from, as every element is its own negative
+        once = one < other
+        one = one[once]
+        other = other[once]
 
-    # Switch (0, x, y) is joined to (1, m, c) if y = m x + c modulo q.
+    # Switch (0, x, y) is joined to (1, m, c) if y = m x + c.
     x_below, m, c = np.unravel_index(np.arange(q**3), (q, q, q))
-    across = (x_below * q + (m * x_below + c) % q, (q + m) * q + c)
+    y_below = field.sums[field.products[m, x_below], c]
+    across = (x_below * q + y_below, (q + m) * q + c)
 
     parts = Parts.parse(
         radix=radix,
@@ -79,24 +91,90 @@ def slim_fly(
         host_length=host_length,
         switch_length=switch_length,
     )
-    return assemble(parts, each, (within, across), {"half": half, "x": x, "y": y})
+    coordinates = {"half": half, "x": x, "y": y}
+    return assemble(parts, each, ((one, other), across), coordinates, gpus=gpus)
 
 
-def _is_prime(q: int) -> bool:
-    """Return whether a number of at least 3 is prime."""
-    return all(q % divisor for divisor in range(2, math.isqrt(q) + 1))
+class _Field(NamedTuple):
+    """Arithmetic of the finite field with q elements, which are numbered from 0 (zero); 1 is one.
+
+    The digits of a number to the base p are the coefficients of a polynomial over the integers modulo the prime p.
+    """
+
+    sums: Ints  # (q, q)
+    products: Ints  # (q, q)
+    power: (
+        Ints  # (q - 1,) powers 0, 1, 2, ... of a primitive element, which are all elements but zero
+    )
 
 
-def _primitive_root(q: int) -> int:
-    """Return the smallest primitive root of the prime q: its powers are all of 1..q - 1 modulo q."""
-    for root in range(2, q):
-        powers = {pow(root, i, q) for i in range(1, q)}
-        if len(powers) == q - 1:
-            return root
-    raise ValueError(f"q must be an odd prime, got {q}")  # every prime has such a root
+def _galois_field(q: int) -> _Field:
+    """Return the field with q elements, for a prime power q."""
+    factors = _prime_factors(q)
+    if len(factors) > 1:
+        raise ValueError(
+            f"q must be a prime power such as 4, 5, 7, 8, 9, 11 or 13, got {q}; "
+            f"take {_prime_power_near(q, -1)} or {_prime_power_near(q, 1)}"
+        )
+    (p,) = factors
+    digits = round(math.log(q, p))
+    place = p ** np.arange(digits)  # value of each digit
+    element = np.arange(q)[:, None] // place % p  # (q, digits)
+    sums = (element[:, None] + element) % p @ place
+
+    # The rest of x^digits after division by a polynomial can be any element. One of them makes x primitive.
+    for rest in range(1, q):
+        power = _powers_of_x(element, place, p, rest)
+        if power.size == q - 1:
+            break
+    log = np.zeros(q, dtype=np.int64)
+    log[power] = np.arange(q - 1)
+    products = power[(log[:, None] + log) % (q - 1)]
+    products[0] = 0
+    products[:, 0] = 0
+    return _Field(sums, products, power)
 
 
-@register("topology", "jellyfish", small={"switches": 8, "degree": 3})
+def _powers_of_x(element: Ints, place: Ints, p: int, rest: int) -> Ints:
+    """Return the powers of x until they repeat, if x^digits leaves the element numbered ``rest``."""
+    value = 1
+    found: dict[int, None] = {}
+    while value not in found:
+        found[value] = None
+        digits = element[value]
+        shifted = np.append(0, digits[:-1])  # x times the element, without its highest digit
+        value = int((shifted + digits[-1] * element[rest]) % p @ place)
+    return np.array(list(found))
+
+
+def _prime_factors(q: int) -> set[int]:
+    """Return the different prime factors of a number of at least 2; a prime power has one."""
+    factors = set()
+    divisor = 2
+    while divisor * divisor <= q:
+        while q % divisor == 0:
+            factors.add(divisor)
+            q //= divisor
+        divisor += 1
+    if q > 1:
+        factors.add(q)
+    return factors
+
+
+def _prime_power_near(q: int, step: int) -> int:
+    """Return the nearest prime power above (step 1) or below (step -1) a number of at least 6."""
+    number = q + step
+    while len(_prime_factors(number)) > 1:
+        number += step
+    return number
+
+
+@register(
+    "topology",
+    "jellyfish",
+    small={"switches": 8, "degree": 3},
+    with_servers={"switches": 8, "degree": 3, "hosts": 2, "gpus": 2},
+)
 def jellyfish(
     switches: int,
     degree: int,
@@ -108,6 +186,7 @@ def jellyfish(
     switch_delay: units.Quantity | None = None,
     host_length: units.Quantity = HOST_LENGTH,
     switch_length: units.Quantity = SWITCH_LENGTH,
+    gpus: int | None = None,
 ) -> Fabric:
     """Build a Jellyfish: a connected random regular graph of switches, always the same for the same seed [1]_.
 
@@ -127,6 +206,8 @@ def jellyfish(
         Seed of the random graph. >= 0
     radix, rate, switch_delay, host_length, switch_length : int, float or str, optional
         As in ``leaf_spine``. [ports], [B/s], [s], [m], [m]
+    gpus : int, optional
+        GPUs of a server: the hosts, in their order, become the NICs of servers, as in ``leaf_spine``. >= 1
 
     References
     ----------
@@ -151,7 +232,7 @@ def jellyfish(
         host_length=host_length,
         switch_length=switch_length,
     )
-    return assemble(parts, hosts, [(one, other)], {"index": np.arange(n)})
+    return assemble(parts, hosts, [(one, other)], {"index": np.arange(n)}, gpus=gpus)
 
 
 def _ordered(n: int, degree: int) -> tuple[Ints, Ints]:

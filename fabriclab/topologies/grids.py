@@ -116,8 +116,12 @@ def bisection(kind: Callable[[int], Axis], default: int) -> Callable[..., float 
     unless given.
     """
 
-    def form(shape: Sequence[int], hosts: int = default, **_: object) -> float | None:
+    def form(
+        shape: Sequence[int], hosts: int = default, gpus: int | None = None, **_: object
+    ) -> float | None:
         """Return the number of cables in the narrowest cut into halves, or None if no closed form is known."""
+        if gpus is not None:  # a server ties its hosts together
+            return None
         axes = [kind(k) for k in shape]
         n = math.prod(axis.k for axis in axes)
         worst = max(axes, key=lambda axis: axis.load / axis.k)
@@ -134,17 +138,27 @@ def bisection(kind: Callable[[int], Axis], default: int) -> Callable[..., float 
 _rows = bisection(complete, 1)
 
 
-def _hypercube_bisection(dimensions: int, hosts: int = 1, **_: object) -> float | None:
+def _hypercube_bisection(
+    dimensions: int, hosts: int = 1, gpus: int | None = None, **_: object
+) -> float | None:
     """Return the number of cables in the narrowest cut, by the form of a grid with two places per dimension."""
-    return _rows((2,) * dimensions, hosts=hosts)
+    return _rows((2,) * dimensions, hosts=hosts, gpus=gpus)
 
 
-def _full_mesh_bisection(switches: int, hosts: int = 1, **_: object) -> float | None:
+def _full_mesh_bisection(
+    switches: int, hosts: int = 1, gpus: int | None = None, **_: object
+) -> float | None:
     """Return the number of cables in the narrowest cut, by the form of a grid with one dimension."""
-    return _rows((switches,), hosts=hosts)
+    return _rows((switches,), hosts=hosts, gpus=gpus)
 
 
-@register("topology", "torus", small={"shape": (3, 4)}, bisection=bisection(ring, 0))
+@register(
+    "topology",
+    "torus",
+    small={"shape": (3, 4)},
+    with_servers={"shape": (3, 4), "hosts": 2, "gpus": 2},
+    bisection=bisection(ring, 0),
+)
 def torus(
     shape: Sequence[int],
     hosts: int = 0,
@@ -154,6 +168,7 @@ def torus(
     switch_delay: units.Quantity | None = None,
     host_length: units.Quantity = HOST_LENGTH,
     switch_length: units.Quantity = SWITCH_LENGTH,
+    gpus: int | None = None,
 ) -> Fabric:
     """Build a torus of chips, or of switches with hosts: along each dimension the nodes form rings.
 
@@ -171,6 +186,8 @@ def torus(
         Hosts on each switch; with 0 the nodes are chips, which are endpoints themselves and let traffic pass. >= 0
     radix, rate, switch_delay, host_length, switch_length : int, float or str, optional
         As in ``leaf_spine``; chips have as many ports as they use. [ports], [B/s], [s], [m], [m]
+    gpus : int, optional
+        GPUs of a server: the hosts, in their order, become the NICs of servers, as in ``leaf_spine``. >= 1
 
     Raises
     ------
@@ -189,10 +206,16 @@ def torus(
         host_length=host_length,
         switch_length=switch_length,
     )
-    return assemble(parts, hosts, grid.cables(), grid.coordinates())
+    return assemble(parts, hosts, grid.cables(), grid.coordinates(), gpus=gpus)
 
 
-@register("topology", "mesh", small={"shape": (3, 4)}, bisection=bisection(path, 0))
+@register(
+    "topology",
+    "mesh",
+    small={"shape": (3, 4)},
+    with_servers={"shape": (3, 4), "hosts": 2, "gpus": 2},
+    bisection=bisection(path, 0),
+)
 def mesh(
     shape: Sequence[int],
     hosts: int = 0,
@@ -202,6 +225,7 @@ def mesh(
     switch_delay: units.Quantity | None = None,
     host_length: units.Quantity = HOST_LENGTH,
     switch_length: units.Quantity = SWITCH_LENGTH,
+    gpus: int | None = None,
 ) -> Fabric:
     """Build a mesh: a torus without the cables that close its rings.
 
@@ -228,10 +252,15 @@ def mesh(
         host_length=host_length,
         switch_length=switch_length,
     )
-    return assemble(parts, hosts, grid.cables(), grid.coordinates())
+    return assemble(parts, hosts, grid.cables(), grid.coordinates(), gpus=gpus)
 
 
-@register("topology", "twisted_torus", small={"shape": (2, 4)})
+@register(
+    "topology",
+    "twisted_torus",
+    small={"shape": (2, 4)},
+    with_servers={"shape": (2, 4), "hosts": 1, "gpus": 2},
+)
 def twisted_torus(
     shape: Sequence[int],
     hosts: int = 0,
@@ -242,6 +271,7 @@ def twisted_torus(
     switch_delay: units.Quantity | None = None,
     host_length: units.Quantity = HOST_LENGTH,
     switch_length: units.Quantity = SWITCH_LENGTH,
+    gpus: int | None = None,
 ) -> Fabric:
     """Build a twisted torus, whose closing cables are shifted, which shortens the longest paths without adding a cable.
 
@@ -303,13 +333,14 @@ def twisted_torus(
             to += shifted * wraps
         neighbour = np.ravel_multi_index(tuple(to % side), sizes)
         cables.append((number, neighbour))
-    return assemble(parts, hosts, cables, coordinates)
+    return assemble(parts, hosts, cables, coordinates, gpus=gpus)
 
 
 @register(
     "topology",
     "hypercube",
     small={"dimensions": 3},
+    with_servers={"dimensions": 3, "hosts": 2, "gpus": 2},
     bisection=_hypercube_bisection,
 )
 def hypercube(
@@ -321,6 +352,7 @@ def hypercube(
     switch_delay: units.Quantity | None = None,
     host_length: units.Quantity = HOST_LENGTH,
     switch_length: units.Quantity = SWITCH_LENGTH,
+    gpus: int | None = None,
 ) -> Fabric:
     """Build a hypercube: two switches are joined if their binary numbers differ in one digit.
 
@@ -332,7 +364,7 @@ def hypercube(
     ----------
     dimensions : int
         Number of dimensions, d. 1..30
-    hosts, radix, rate, switch_delay, host_length, switch_length
+    hosts, radix, rate, switch_delay, host_length, switch_length, gpus
         As in ``torus``.
     """
     d = units.count(dimensions, "dimensions", 1, _DIMENSIONS)
@@ -344,10 +376,17 @@ def hypercube(
         switch_delay=switch_delay,
         host_length=host_length,
         switch_length=switch_length,
+        gpus=gpus,
     )
 
 
-@register("topology", "hyperx", small={"shape": (3, 4)}, bisection=_rows)
+@register(
+    "topology",
+    "hyperx",
+    small={"shape": (3, 4)},
+    with_servers={"shape": (3, 4), "gpus": 4},
+    bisection=_rows,
+)
 def hyperx(
     shape: Sequence[int],
     hosts: int = 1,
@@ -357,6 +396,7 @@ def hyperx(
     switch_delay: units.Quantity | None = None,
     host_length: units.Quantity = HOST_LENGTH,
     switch_length: units.Quantity = SWITCH_LENGTH,
+    gpus: int | None = None,
 ) -> Fabric:
     """Build a regular HyperX: along each dimension every switch is joined to every other by one cable [1]_.
 
@@ -370,7 +410,7 @@ def hyperx(
     ----------
     shape : sequence of int
         Switches along each dimension. >= 1 each
-    hosts, radix, rate, switch_delay, host_length, switch_length
+    hosts, radix, rate, switch_delay, host_length, switch_length, gpus
         As in ``torus``.
 
     References
@@ -387,13 +427,14 @@ def hyperx(
         host_length=host_length,
         switch_length=switch_length,
     )
-    return assemble(parts, hosts, grid.cables(), grid.coordinates())
+    return assemble(parts, hosts, grid.cables(), grid.coordinates(), gpus=gpus)
 
 
 @register(
     "topology",
     "full_mesh",
     small={"switches": 5},
+    with_servers={"switches": 5, "hosts": 2, "gpus": 2},
     bisection=_full_mesh_bisection,
 )
 def full_mesh(
@@ -405,6 +446,7 @@ def full_mesh(
     switch_delay: units.Quantity | None = None,
     host_length: units.Quantity = HOST_LENGTH,
     switch_length: units.Quantity = SWITCH_LENGTH,
+    gpus: int | None = None,
 ) -> Fabric:
     """Build a full mesh: n switches, each joined to every other.
 
@@ -415,7 +457,7 @@ def full_mesh(
     ----------
     switches : int
         Number of switches, or of chips with ``hosts=0``. >= 1
-    hosts, radix, rate, switch_delay, host_length, switch_length
+    hosts, radix, rate, switch_delay, host_length, switch_length, gpus
         As in ``torus``.
     """
     n = units.count(switches, "switches")
@@ -427,4 +469,4 @@ def full_mesh(
         host_length=host_length,
         switch_length=switch_length,
     )
-    return assemble(parts, hosts, grid.cables(), {"index": np.arange(n)})
+    return assemble(parts, hosts, grid.cables(), {"index": np.arange(n)}, gpus=gpus)

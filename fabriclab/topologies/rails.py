@@ -4,12 +4,11 @@ The NIC of GPU i of every server is plugged into the leaves of rail i, so NICs w
 """
 
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
 from fabriclab import catalog, units
-from fabriclab.core import Fabric, FabricBuilder, Ints
+from fabriclab.core import Fabric
 from fabriclab.registry import register
 from fabriclab.topologies._switches import (
     HOST_LENGTH,
@@ -20,6 +19,7 @@ from fabriclab.topologies._switches import (
     networks,
     start,
 )
+from fabriclab.topologies.clusters import ServerEndpoints, add_servers, check_nvlinks
 
 _Rate = units.Quantity | None
 
@@ -51,7 +51,7 @@ def _servers_on_rails(
     r = units.count(rails, "rails")
     expand = units.flag(expand, "expand")
     if expand:
-        _check_nvlinks(g)
+        check_nvlinks(g)
     network = networks(
         servers=n,
         gpus=g,
@@ -78,7 +78,7 @@ def _servers_on_rails(
 
     server, local = np.divmod(np.arange(n * g), g)  # (n g,) for each GPU and its NIC
     if expand:
-        ends = _add_servers(b, server, local, nvlink, pcie)
+        ends = add_servers(b, server, local, nvlink, pcie)
     else:
         nic = b.add_nodes("nic", n * g, tier=0, transit=False, server=server, local=local)
         ends = ServerEndpoints(nic, nic)
@@ -118,63 +118,6 @@ def _servers_on_rails(
             **where,
         )
     return b.build("rails", {}, endpoint=ends.endpoint, rail=rail, server=server)
-
-
-class ServerEndpoints(NamedTuple):
-    """Endpoints of all servers, and the NIC of each endpoint."""
-
-    endpoint: Ints
-    nic: Ints
-
-
-class NvLinks(NamedTuple):
-    """NVLink ports of all switch chips of a server together, and NVLinks of a GPU."""
-
-    ports: int
-    links_per_gpu: int
-
-
-def _nvlinks() -> NvLinks:
-    """Return the NVLink ports of a server's switch chips, and the NVLinks of a GPU."""
-    chips = catalog.value("systems", "dgxh100", "nvswitch_chips")
-    ports = chips * catalog.value("switches", "nvswitch3", "ports")
-    links = catalog.value("links", "nvlink4", "links_per_gpu")
-    return NvLinks(int(ports), int(links))
-
-
-def _check_nvlinks(gpus: int) -> None:
-    """Refuse more GPUs per server than its NVLink ports can join."""
-    ports, links = _nvlinks()
-    if gpus * links > ports:
-        most = ports // links
-        msg = f"gpus must be within 1..{most} (a server has {ports} NVLink ports, a GPU takes {links}), got {gpus}"
-        raise ValueError(msg + "; take more servers, or leave out their inside with expand=False")
-
-
-def _add_servers(
-    b: FabricBuilder, server: Ints, local: Ints, nvlink: _Rate, pcie: _Rate
-) -> ServerEndpoints:
-    """Add the inside of all servers; ``server`` and ``local`` give each GPU's server and its number there."""
-    ports, links = _nvlinks()
-    if pcie is None:
-        pcie_rate = catalog.value("links", "pcie5", "bandwidth_after_encoding")
-    else:
-        pcie_rate = units.rate(pcie, "pcie")
-    if nvlink is None:
-        nvlink_rate = catalog.value("links", "nvlink4", "bandwidth_per_gpu")
-    else:
-        nvlink_rate = units.rate(nvlink, "nvlink")
-
-    gpus = server.size
-    n = int(server[-1]) + 1  # servers
-    gpu = b.add_nodes("gpu", gpus, tier=0, transit=False, server=server, local=local)
-    domain = b.add_nodes("nvlink", n, tier=1, transit=True, radix=ports, server=np.arange(n))
-    switch = b.add_nodes("pcie", gpus, tier=1, transit=True, server=server, local=local)
-    nic = b.add_nodes("nic", gpus, tier=2, transit=True, server=server, local=local)
-    b.add_cables(gpu, domain[server], capacity=nvlink_rate, ports=links, medium="nvlink")
-    b.add_cables(gpu, switch, capacity=pcie_rate, medium="pcie")
-    b.add_cables(switch, nic, capacity=pcie_rate, medium="pcie")
-    return ServerEndpoints(gpu, nic)
 
 
 @register(

@@ -115,7 +115,8 @@ class Estimate(Value):
 def calibration(without: str = "") -> Mapping[str, Constants]:
     """Return the constants of each family of transport, fitted on all its systems or ``without`` one of them."""
     systems = dict.fromkeys(row["system"] for row in published.systems())
-    units.choice(without or "largest", "without", ["largest", *systems])
+    if without:
+        without = units.choice(without, "without", ["largest", *systems])
 
     rows = _calibration_rows("")
     if without:
@@ -343,3 +344,8 @@ def _band(family: str, kind: str) -> tuple[float, float]:
     row = next(row for row in _calibration_rows("") if row["family"] == family)
     low, high = row[f"band_{kind}"].split(" to ")
     return float(low), float(high)
+
+
+def __dir__() -> list[str]:
+    """Return the public names, for tab completion."""
+    return sorted(__all__)

@@ -194,7 +194,7 @@ def _check_algorithm(algo: str) -> None:
     """Refuse a text that is not empty and not the name of an algorithm."""
     named = re.findall("|".join(_ALGORITHMS), algo.lower())
     first = named[0] if named else algo or "default"
-    units.choice(first, "algo", _ALGORITHMS)
+    units.choice(first, "algo", _ALGORITHMS)  # of a text in lower case
 
 
 @cache

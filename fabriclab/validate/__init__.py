@@ -24,3 +24,8 @@ __all__ = [
     "table",
     "textbook",
 ]
+
+
+def __dir__() -> list[str]:
+    """Return the public names, for tab completion."""
+    return sorted(__all__)

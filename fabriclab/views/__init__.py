@@ -80,3 +80,8 @@ def _are_results(value: Any) -> bool:
     for item in items:
         results += item if isinstance(item, list | tuple) else [item]
     return bool(items) and all(isinstance(result, Result) for result in results)
+
+
+def __dir__() -> list[str]:
+    """Return the public names, for tab completion."""
+    return sorted(__all__)

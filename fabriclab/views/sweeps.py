@@ -174,8 +174,8 @@ def sweep(
     ValueError
         If there is nothing to draw, or ``x`` or ``y`` is unknown.
     """
-    units.choice(y, "y", ("time", "busbw"))
-    units.choice(x, "x", ("size", "ranks"))
+    y = units.choice(y, "y", ("time", "busbw"))
+    x = units.choice(x, "x", ("size", "ranks"))
     groups = by_label(results, x)
     scene = sweep_scene(groups, y, x, bounds)
     return printed(replace(scene, caption=_caption(groups)), ax=ax, finding=finding)

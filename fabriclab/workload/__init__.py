@@ -59,3 +59,8 @@ def build(pattern: str, /, *arguments: Any, **options: Any) -> Flows:
     """
     flows: Flows = registry.get("workload", pattern)(*arguments, **options)
     return flows
+
+
+def __dir__() -> list[str]:
+    """Return the public names, for tab completion."""
+    return sorted(__all__)

@@ -172,13 +172,27 @@ def write_chakra(prefix: str | os.PathLike[str], flows: Flows, fabric: Fabric) -
         msg = "Chakra's schema comes with the package mlc-chakra; install it with: pip install 'fabriclab[chakra]'"
         raise ModuleNotFoundError(msg) from error
     if flows.group[-1:].any() or (flows.repeat > 1).any():
-        msg = "a trace of Chakra is a graph, and these flows are groups in order; lower the schedule with expand=True"
-        raise ValueError(msg)
-    begin, end = fabric.rank_of[flows.source], fabric.rank_of[flows.target]
-    wrong = np.flatnonzero((begin < 0) | (end < 0) | (flows.start > 0))
-    if wrong.size:
-        msg = f"a trace of Chakra has ranks and no starts; flow {wrong[0]} begins or ends at a switch, or has a start"
-        raise ValueError(msg)
+        raise ValueError(
+            "flows must be a graph, since a Chakra trace gives each flow its own dependencies, got groups that run one "
+            "after another; make them again with lower(schedule, fabric, size, expand=True), or with flows.expanded()"
+        )
+    begin = fabric.rank_of[flows.source]
+    end = fabric.rank_of[flows.target]
+    at_switch = np.flatnonzero((begin < 0) | (end < 0))
+    if at_switch.size:
+        flow = int(at_switch[0])
+        ends = f"{fabric.name(int(flows.source[flow]))} to {fabric.name(int(flows.target[flow]))}"
+        raise ValueError(
+            f"flow {flow} begins or ends at a switch ({ends}), and a Chakra trace has ranks only; "
+            "take an algorithm in which no switch adds or copies"
+        )
+    started = np.flatnonzero(flows.start > 0)
+    if started.size:
+        flow = int(started[0])
+        raise ValueError(
+            f"flow {flow} has a start of {flows.start[flow]:g} s, and a Chakra trace has no times; "
+            "leave out start, and let the flow wait for others (after) or for a lag"
+        )
     traces = _ChakraTraces(et, flows, fabric.n_ranks)
     for f, (source, target) in enumerate(zip(begin.tolist(), end.tolist(), strict=True)):
         traces.add_flow(f, source, target)

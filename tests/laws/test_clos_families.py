@@ -383,23 +383,37 @@ def test_bisection_by_hand(name, asked, cut):
     ) == cut
 
 
+def defaults(name):
+    """Return the default of each parameter of a family, without lengths."""
+    found = {}
+    for parameter in inspect.signature(registry.get("topology", name)).parameters.values():
+        if parameter.default is not parameter.empty and not parameter.name.endswith("length"):
+            found[parameter.name] = parameter.default
+    return found
+
+
 @pytest.mark.parametrize(
-    "name", ["rail_optimised", "multi_plane", "dual_tor", "rail_only", "leaf_spine", "fat_tree"]
+    ("name", "asked"),
+    [
+        ("leaf_spine", {"hosts": 300}),
+        ("leaf_spine", {"servers": 60, "gpus": 4}),
+        ("fat_tree", {"k": 4}),
+        ("fat_tree", {"hosts": 300}),
+        ("fat_tree", {"servers": 60, "gpus": 4}),
+    ],
 )
+def test_formulas_of_hosts_and_servers_know_the_defaults(name, asked):
+    formula = registry.info("topology", name)["bisection"]
+    half = topologies.build(name, **asked).n_ranks // 2
+    assert formula(**asked) == formula(**defaults(name) | asked) == half
+
+
+@pytest.mark.parametrize("name", ["rail_optimised", "multi_plane", "dual_tor", "rail_only"])
 def test_formulas_know_the_defaults_of_their_family(name):
     formula = registry.info("topology", name)["bisection"]
-    parameters = inspect.signature(registry.get("topology", name)).parameters
-    default = {
-        k: p.default
-        for k, p in parameters.items()
-        if p.default is not p.empty and not k.endswith("length")
-    }
-    few = {
-        k: v
-        for k, v in {"gpus": 1, "rails": 1, "expand": False, "hosts": 300, "k": 4}.items()
-        if k in parameters
-    }
-    for asked in (few, few | ({"servers": 512} if "servers" in parameters else {})):
+    default = defaults(name)
+    few = {"gpus": 1, "rails": 1, "expand": False}
+    for asked in (few, few | {"servers": 512}):
         assert formula(**asked) == formula(**default | asked)
     assert formula(**few) == topologies.build(name, **few).n_ranks // 2 * {
         "multi_plane": 4,

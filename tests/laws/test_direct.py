@@ -605,10 +605,11 @@ def test_twisted_tori(k, long, data):
     assert np.allclose(step @ cells, np.round(step @ cells))
 
 
-@pytest.mark.parametrize("q", [3, 5, 7, 11, 13, 17])
+@pytest.mark.parametrize("q", [3, 4, 5, 7, 8, 9, 11, 13, 16, 17])
 def test_slim_flies(q):
     f = topologies.build("slim_fly", q=q, hosts=1)
-    degree = (3 * q - (1 if q % 4 == 1 else -1)) // 2
+    sign = {0: 0, 1: 1, 3: -1}[q % 4]
+    degree = (3 * q - sign) // 2
     assert_counts(f, 2 * q * q, q * q * degree, 1)
     g = switches(f)
     assert set(dict(g.degree).values()) == {degree} and nx.diameter(g) == 2
@@ -834,8 +835,8 @@ test_what_cannot_be_built_is_refused = refused(
             {"hosts": 1, "leaves": 1, "spines": 2, "h": 1, "groups": 4},
             r"groups must be within 2\.\.3",
         ),
-        ("slim_fly", {"q": 9}, "q must be an odd prime such as 5, 7, 11, 13, 17 or 19, got 9"),
-        ("slim_fly", {"q": 8}, "q must be an odd prime"),
+        ("slim_fly", {"q": 6}, "q must be a prime power such as 4, 5, 7, .*, got 6; take 5 or 7"),
+        ("slim_fly", {"q": 12}, "q must be a prime power .*, got 12; take 11 or 13"),
         ("slim_fly", {"q": 2}, "q must be >= 3, got 2"),
         ("jellyfish", {"switches": 3, "degree": 2}, "switches must be >= 4, got 3"),
         ("jellyfish", {"switches": 8, "degree": 8}, r"degree must be within 3\.\.7, got 8"),

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabriclab import topologies
+from fabriclab import registry, topologies
 from fabriclab.core import FabricBuilder, load, save
 
 
@@ -360,7 +360,7 @@ def test_a_wrong_question_is_refused(ask, message):
 
 
 @pytest.mark.parametrize(
-    "links", [[0.7], [True, False, True, False, False, False], "0", [[0, 1], [2, 3]]]
+    "links", [[0.7], [True, False, True, False, False, False], [[0, 1], [2, 3]]]
 )
 def test_links_are_numbers_not_masks_or_fractions(links):
     with pytest.raises(
@@ -481,6 +481,125 @@ def test_a_cable_may_be_built_dead_and_a_delay_may_last_ten_seconds():
     f = star(hosts=2, capacity=[0.0, 1e9], delay=10.0)
     assert (f.capacity.tolist(), f.delay[0]) == ([0.0, 0.0, 1e9, 1e9], 10.0)
     assert star(hosts=1, capacity="0 Gb/s").capacity.tolist() == [0.0, 0.0]
+
+
+# names --------------------------------------------------------------------------------------------
+SMALL = {name: registry.info("topology", name)["small"] for name in topologies.names()}
+HALL = topologies.build("rail_optimised", servers=8, gpus=2, rails=2, radix=8)
+
+
+@pytest.mark.parametrize("family", SMALL)
+def test_the_name_of_every_node_finds_it(family):
+    fabric = topologies.build(family, **SMALL[family])
+    for node in range(fabric.n_nodes):
+        name = fabric.name(node)
+        assert fabric.node(name) == node
+        assert fabric.node(name.upper().replace(" ", "")) == node
+        kind, _, numbers = name.partition(" ")
+        assert fabric.node(f"{kind}-{numbers}" if numbers else kind) == node
+
+
+@pytest.mark.parametrize("family", SMALL)
+def test_the_name_of_every_cable_fails_it(family):
+    fabric = topologies.build(family, **SMALL[family])
+    for link in range(0, fabric.n_links, max(1, fabric.n_links // 20)):
+        ends = int(fabric.source[link]), int(fabric.target[link])
+        name = fabric.link_name(link)
+        both = name.replace("->", "-")
+        one_way = fabric.links_between(*ends)
+        assert same(fabric.without(name), fabric.without(links=one_way))
+        assert same(fabric.without(both), fabric.without(cables=one_way // 2))
+        assert same(fabric.without(links=both), fabric.without(cables=both))
+        assert same(fabric.with_capacity(name, "1 GB/s"), fabric.with_capacity(one_way, "1 GB/s"))
+
+
+def same(one, other):
+    return np.array_equal(one.capacity, other.capacity) and repr(one) != ""
+
+
+@given(st.lists(st.integers(0, HALL.n_nodes - 1), max_size=5), st.data())
+def test_parts_fail_by_name_as_by_number(nodes, data):
+    named = [HALL.name(n) if data.draw(st.booleans()) else n for n in nodes]
+    wanted = HALL.without(nodes=nodes)
+    for failed in (HALL.without(named), HALL.without(*named), HALL.without(nodes=named)):
+        assert np.array_equal(failed.capacity, wanted.capacity)
+        assert repr(failed) == repr(wanted)
+
+
+def test_parts_by_hand():
+    leaf = HALL.nodes("leaf")[0]
+    assert repr(HALL.without("leaf 0.0")) == repr(HALL.without(nodes=[leaf]))
+    assert repr(HALL.without([int(leaf)])) == repr(HALL.without(nodes=[leaf]))
+    assert repr(HALL.without("cable 7", "LINK 3")) == repr(HALL.without(cables=[7], links=[3]))
+    assert repr(HALL.without(cables="cable 7")) == repr(HALL.without(cables=7))
+    mixed = HALL.without("leaf 0.0", cables=[1], links="nic 0.0 -> leaf 0.0")
+    link = HALL.links_between(HALL.node("nic 0.0"), leaf)
+    assert repr(mixed) == repr(HALL.without(nodes=[leaf], cables=[1], links=link))
+    again = eval(repr(mixed), {"topologies": topologies})
+    assert np.array_equal(again.capacity, mixed.capacity)
+
+
+def test_parts_of_a_server_as_tools_print_them():
+    server = topologies.build("dgx_h100")
+    names = {
+        "GPU3": "gpu 0.3",
+        "NIC0": "nic 0.0",
+        "mlx5_2": "nic 0.2",
+        "NET/IB/1": "nic 0.1",
+        "gpu 0.3": "gpu 0.3",
+    }
+    for printed, name in names.items():
+        assert server.name(server.node(printed)) == name
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (
+            lambda: HALL.without("leaf 2.0"),
+            "'leaf 2.0' names no node of this fabric; did you mean 'leaf [01]",
+        ),
+        (
+            lambda: HALL.without("laef 0.0"),
+            "kind of node must be one of .* got 'laef' in .*did you mean 'leaf'",
+        ),
+        (lambda: HALL.without("tor 0.0"), "got 'tor' in 'tor 0.0'; did you mean 'leaf'"),
+        (lambda: HALL.node("GPU1"), "'GPU1' names 8 nodes .*did you mean 'gpu 0.1' or 'gpu 1.1'"),
+        (
+            lambda: HALL.without("leaf 0.0 - gpu 0.0"),
+            "no cable joins .* did you mean one from 'leaf 0.0' to 'nic",
+        ),
+        (
+            lambda: HALL.without(cables="leaf 0.0"),
+            "cables must be numbers, or names such as 'cable 12' or 'leaf 0 - ",
+        ),
+        (
+            lambda: HALL.without(links="leaf 0.0"),
+            "links must be numbers, or names such as 'link 12' or 'leaf 0 -> ",
+        ),
+        (
+            lambda: HALL.without(links="0"),
+            "links must be numbers, or names such as 'link 12' .* got '0'",
+        ),
+        (lambda: HALL.without("cable 99999"), r"cables must be within 0\.\."),
+        (lambda: HALL.without([99999]), r"nodes must be within 0\.\."),
+        (lambda: HALL.node(""), "node must have a name such as 'gpu 0'"),
+    ],
+)
+def test_a_part_that_is_not_there_is_refused_with_near_ones(call, text):
+    with pytest.raises(ValueError, match=text):
+        call()
+
+
+@pytest.mark.parametrize("wrong", [1.5, True, [[1, 2]], [True, False], np.array([0.5])])
+def test_numbers_of_parts_are_whole(wrong):
+    with pytest.raises(TypeError, match="must be whole numbers"):
+        HALL.without(wrong)
+
+
+def test_a_name_is_a_text():
+    with pytest.raises(TypeError, match=r"name must be a text such as 'gpu 3\.5', got 3"):
+        HALL.node(3)
 
 
 # display ------------------------------------------------------------------------------------------

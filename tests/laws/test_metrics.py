@@ -285,6 +285,13 @@ def test_bisection_of_every_small_family_against_all_halves(family):
     assert metrics.bisection(unknown(fabric)).upper == pytest.approx(truth, rel=1e-4)
 
 
+@pytest.mark.parametrize("family", ["crossbar", "leaf_spine", "fat_tree"])
+def test_bisection_of_families_with_servers_against_all_halves(family):
+    fabric = topologies.build(family, **registry.info("topology", family)["with_servers"])
+    truth = check_bounds(fabric, metrics.bisection(fabric))
+    assert check_bounds(fabric, metrics.bisection(unknown(fabric))) == truth
+
+
 @given(st.integers(0, 2**32))
 def test_bisection_of_random_fabrics_against_all_halves(seed):
     fabric = tangled(seed, most_ranks=7)

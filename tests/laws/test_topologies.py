@@ -658,7 +658,7 @@ test_wrong_types_are_refused = refused(
         (
             "leaf_spine",
             {},
-            r"leaf_spine: .*hosts.*; its arguments are hosts, radix, oversubscription, rate",
+            r"leaf_spine: missing the size, got neither hosts nor servers; give hosts=256 .* gpus=8",
         ),
         ("leaf_spine", {"hots": 4, "hosts": 4}, "leaf_spine: .*hots.*; its arguments are hosts"),
         ("leaf_spine", {"hosts": 4.0}, r"hosts must be a whole number, got 4\.0"),

@@ -449,3 +449,14 @@ def test_memory_is_registered_or_refused_as_the_call_refuses_it():
         with pytest.raises(OSError, match=r"memory: .*;") as refused:
             register(**ask)
         assert refused.value.errno == getattr(errnos, errno)
+
+
+@pytest.mark.parametrize("name", ["gpu 3", "GPU3", "gpu3", "GPU 0.3", "gpu 0.3", "GPU/3"])
+def test_an_end_in_any_spelling(name):
+    assert path(H100, "NIC0", name, "Peer") == path(H100, "nic 0", "gpu 3", "peer")
+    assert path(H100, "mlx5_0", name, "peer") == path(H100, "nic 0.0", "gpu 3", "peer")
+
+
+def test_drives_and_memory_have_no_names_of_nodes():
+    with pytest.raises(ValueError, match=r"end must be nvme 0 to nvme \d, got 'nvme 0\.3'"):
+        path(H100, "nvme 0.3", "gpu 0", "peer")

@@ -140,9 +140,19 @@ def test_a_fabric_without_servers_has_no_matrix():
 
 def test_a_wrong_name_is_answered_with_the_names():
     with pytest.raises(
-        ValueError, match="name must be one of GPU0, GPU1, NIC0, NIC1, got 'mlx5_0'"
+        ValueError, match="name must be one of GPU0, GPU1, NIC0, NIC1, got 'mlx5_7'"
     ):
-        read_topo(NICS).relation("GPU0", "mlx5_0")
+        read_topo(NICS).relation("GPU0", "mlx5_7")
+
+
+def test_parts_in_other_spellings():
+    plain = read_topo(NICS)
+    assert plain.relation("gpu 0", "nic0") == plain.relation("GPU0", "NIC0") == "PIX"
+    assert plain.relation("GPU/1", "NIC 1") == plain.relation("GPU1", "NIC1")
+    named = read_topo(NICS + "\n  NIC0: mlx5_2\n  NIC1: mlx5_0\n")
+    assert named.devices == {"NIC0": "mlx5_2", "NIC1": "mlx5_0"}
+    assert named.relation("GPU0", "mlx5_2") == named.relation("GPU0", "NIC0")
+    assert named.relation("GPU0", "MLX5_0:1") == named.relation("GPU0", "NIC1")
 
 
 # RDMA devices: layouts of DeepEP#60 (plain), of ompi#6137 (-v, tabs) and of ompi#9087 (indents lost) ------------

@@ -363,3 +363,29 @@ def test_a_latency_in_the_wrong_unit_is_refused():
         match=r'lag must be within 0\.\.10 s, got 14; write "500 ns" or 5e-7 \(seconds\)',
     ):
         units.latency(14, "lag")
+
+
+@pytest.mark.parametrize(
+    ("text", "way_out"),
+    [
+        ("2*(8-1)/8*100 MB", r'2\*\(8-1\)/8 \* units\.parse\("100 MB", "size"\)'),
+        ("3 * 1 GiB", r'3 \* units\.parse\("1 GiB", "size"\)'),
+        ("2**20", 'calculate the number first and write "1 MiB"'),
+        ("10-20 MB", "calculate the number first"),
+        ("3/4 GiB", "calculate the number first"),
+        ("2*3 GB/s", "calculate the number first"),
+    ],
+)
+def test_a_calculation_is_left_to_python(text, way_out):
+    with pytest.raises(
+        ValueError, match=f"size must be one number .* the calculation .*{way_out}"
+    ) as error:
+        units.size(text)
+    assert "GB/s or" not in str(error.value)
+
+
+def test_the_sign_of_an_exponent_is_no_calculation():
+    assert units.time("1e-3 s") == 1e-3
+    assert units.size("1e+3 B") == 1000
+    with pytest.raises(ValueError, match="unknown unit 'foo'"):
+        units.size("1e-3 foo")

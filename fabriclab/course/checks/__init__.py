@@ -36,3 +36,8 @@ __all__ = [
     "reveal",
     "ruler",
 ]
+
+
+def __dir__() -> list[str]:
+    """Return the public names, for tab completion."""
+    return sorted(__all__)

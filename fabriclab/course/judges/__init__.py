@@ -19,6 +19,22 @@ from fabriclab import registry
 from fabriclab.course.questions import files
 from fabriclab.texts import text
 
+__all__ = [
+    "PRACTICE",
+    "Ask",
+    "JudgedQuestion",
+    "Proxy",
+    "Rng",
+    "Unanswered",
+    "Verdict",
+    "draw",
+    "example",
+    "exercise",
+    "find",
+    "practice",
+    "questions",
+]
+
 registry.add_kind("question", __name__)
 registry.add_kind("check", __name__)  # a question of a lesson that is judged by running a function
 
@@ -144,3 +160,8 @@ def practice(id: str) -> dict[str, list[tuple[Any, ...]]]:
     with contextlib.suppress(Unanswered):
         find(id).judge(ask, draw(PRACTICE, id))
     return cases
+
+
+def __dir__() -> list[str]:
+    """Return the public names, for tab completion."""
+    return sorted(__all__)

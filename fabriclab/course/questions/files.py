@@ -162,7 +162,7 @@ def _check_exercise_entry(file: str, id: str, entry: Mapping[str, Any]) -> None:
 def _check_lesson_entry(where: str, entry: Mapping[str, Any]) -> None:
     """Raise if a question of a lesson has a wrong key, sentence or formula."""
     _check(where, entry, ("kind",), None)
-    needed, allowed = KINDS[units.choice(entry["kind"], f"{where}: kind", KINDS)]
+    needed, allowed = KINDS[units.choice(entry["kind"], f"{where}: kind", KINDS, exact=True)]
     _check(where, entry, needed, (*OF_LESSON, *allowed))
     of_wrong = {"choice": ("option",), "function": ()}.get(entry["kind"], ("formula",))
     for wrong in entry.get("wrong", ()):
@@ -187,7 +187,9 @@ def _check_part(where: str, part: Mapping[str, Any]) -> None:
         _check_numbers(
             f"{where}, returns", returned, ("within", "apart", "mistakes_within", "digits")
         )
-        units.choice(returned["unit"], f"{where}, returns: unit", ("s", "B", "B/s", "1"))
+        units.choice(
+            returned["unit"], f"{where}, returns: unit", ("s", "B", "B/s", "1"), exact=True
+        )
         for wrong in returned.get("wrong", ()):
             _check(f"{where}, wrong", wrong, ("mistake", "formulas"), ("misconception",))
             if not isinstance(wrong["formulas"], list):
@@ -232,7 +234,7 @@ def _check(
         raise ValueError(f"{where} lacks {', '.join(lacking)}")
     if allowed is not None:
         for key in entry:
-            units.choice(key, f"{where}: each key", (*needed, *allowed))
+            units.choice(key, f"{where}: each key", (*needed, *allowed), exact=True)
 
 
 # Misconceptions --------------------------------------------------------------------------------------------------

@@ -66,3 +66,8 @@ __all__ = [
     "wavelengths",
     "wirings",
 ]
+
+
+def __dir__() -> list[str]:
+    """Return the public names, for tab completion."""
+    return sorted(__all__)

@@ -335,7 +335,7 @@ def beam(
     over : str
         Quantity on the x axis of the curve: "distance" or "elements".
     """
-    units.choice(over, "over", ("distance", "elements"))
+    over = units.choice(over, "over", ("distance", "elements"))
     arguments = {"distance": distance, "elements": elements, "way": way, "over": over}
     controls: dict[str, Control] = {
         "distance": Slider(2, 50, unit="m", log=True),

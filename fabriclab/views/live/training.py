@@ -413,7 +413,7 @@ def straggler(
     way : str
         Algorithm that the picture shows: ring or binomial_tree. The sentence gives the time of both.
     """
-    units.choice(what, "what", ("card", "link"))
+    what = units.choice(what, "what", ("card", "link"))
     units.count(ranks, "ranks", 2, _MOST)
     arguments = {
         "size": size,
