@@ -9,26 +9,96 @@ from fabriclab import units
 from fabriclab.core import Fabric, texts
 from fabriclab.physics._facts import fact
 
-# For each medium: table, part and attribute of its reach, and of the power and the price of one end at 800 Gb/s. A
-# single port at a NIC has a module of its own.
+Row = tuple[str, str, str]  # table, part and attribute of a fact
+
+
+class _Product(NamedTuple):
+    """Where the catalog has the reach of a medium, and the power and the price of one of its ends."""
+
+    reach: Row
+    power: Row
+    price: Row
+
+
+class _Generation(NamedTuple):
+    """The media for lanes of one rate; power and price are those of a module of the ``module`` rate."""
+
+    lane: str
+    module: str
+    products: dict[str, _Product]
+
+
 _M, _P = "media", "link_physics"
-_MEDIA = {
-    "copper": ((_M, "dac800", "reach_max"), (_P, "copper", "power"), (_P, "copper", "price")),
-    "active copper": (
-        (_M, "acc800", "reach_max"),
-        (_M, "acc800", "power"),
-        (_P, "active", "price"),
-    ),
-    "multimode": (
-        (_M, "sr4x2", "reach_max"),
-        (_M, "sr4x2", "power_max"),
-        (_P, "multimode", "price"),
-    ),
-    "fibre": ((_M, "dr4x2", "reach_max"), (_M, "dr4x2", "power_max"), (_M, "dr8", "price")),
-    "long fibre": ((_M, "fr4x2", "reach_max"), (_P, "long", "power"), (_P, "long", "price")),
-}
-MEDIA = tuple(_MEDIA)
-_PORT, _MODULE = "400 Gb/s", "800 Gb/s"  # source: catalog media, sr4 and dr4x2
+_LANES_100 = _Generation(
+    lane="100 Gb/s",
+    module="800 Gb/s",
+    products={
+        "copper": _Product(
+            reach=(_M, "dac800", "reach_max"),
+            power=(_P, "copper", "power"),
+            price=(_P, "copper", "price"),
+        ),
+        "active copper": _Product(
+            reach=(_M, "acc800", "reach_max"),
+            power=(_M, "acc800", "power"),
+            price=(_P, "active", "price"),
+        ),
+        "AEC": _Product(
+            reach=(_M, "aec800", "reach_max"),
+            power=(_M, "aec800", "power"),
+            price=(_P, "aec", "price"),
+        ),
+        "multimode": _Product(
+            reach=(_M, "sr4x2", "reach_max"),
+            power=(_M, "sr4x2", "power_max"),
+            price=(_P, "multimode", "price"),
+        ),
+        "fibre": _Product(
+            reach=(_M, "dr4x2", "reach_max"),
+            power=(_M, "dr4x2", "power_max"),
+            price=(_M, "dr8", "price"),
+        ),
+        "long fibre": _Product(
+            reach=(_M, "fr4x2", "reach_max"),
+            power=(_P, "long", "power"),
+            price=(_P, "long", "price"),
+        ),
+    },
+)
+# Active copper (LACC) is sold for these lanes, but no length of it was found; multimode has no lasers yet.
+_LANES_200 = _Generation(
+    lane="200 Gb/s",
+    module="1.6 Tb/s",
+    products={
+        "copper": _Product(
+            reach=(_M, "dac1600", "reach_max"),
+            power=(_M, "dac1600", "power_max"),
+            price=(_M, "dac1600", "price"),
+        ),
+        "AEC": _Product(
+            reach=(_M, "aec1600", "reach_max"),
+            power=(_M, "aec1600", "power"),
+            price=(_M, "aec1600", "price"),
+        ),
+        "fibre": _Product(
+            reach=(_M, "dr4x2-1600", "reach_max"),
+            power=(_M, "dr4x2-1600", "power_max"),
+            price=(_M, "dr4x2-1600", "price"),
+        ),
+        "long fibre": _Product(
+            reach=(_M, "fr4x2-1600", "reach_max"),
+            power=(_M, "fr4x2-1600", "power_max"),
+            price=(_M, "fr4x2-1600", "price"),
+        ),
+    },
+)
+_GENERATIONS = {generation.lane: generation for generation in (_LANES_100, _LANES_200)}
+MEDIA = tuple(_LANES_100.products)
+# Cables whose reach and power are known only for two switches: splitters of active copper are no longer sold by
+# NVIDIA, and of AEC splitters no figures were found. Source: catalog media, acc800-split and aec800-split.
+_BETWEEN_SWITCHES = ("active copper", "AEC")
+_COPPER = ("copper", *_BETWEEN_SWITCHES)  # cables with plugs of their own instead of modules
+_PORT = "400 Gb/s"  # source: catalog media, sr4
 
 
 class MediumChoice(NamedTuple):
@@ -45,12 +115,13 @@ def choose(
     rate: units.Quantity = _PORT,
     by: str = "power",
     media: Sequence[str] = MEDIA,
+    lane: units.Quantity | None = None,
 ) -> MediumChoice:
     """Return the medium of least power or price that spans a length, for a link of one ``rate`` between two switches.
 
-    A link pays its share of modules of 800 Gb/s. Prices of copper, multimode and long fibre, and the power of long
-    fibre, are recalled, not confirmed by a source; the fibre itself, spares and cooling are left out. Every reach comes
-    from a data sheet for lanes of 100 Gb/s: in copper, slower lanes reach farther
+    A link pays its share of modules of 800 Gb/s, or of 1.6 Tb/s with lanes of 200 Gb/s. Not confirmed by a source are
+    the prices of copper, multimode and long fibre, and the power of AEC and of long fibre. Prices at 1.6 Tb/s are
+    scaled from 800 Gb/s. The fibre itself, spares and cooling are left out. Slower lanes reach farther in copper
     (`fabriclab.physics.electrical.reach`).
 
     Parameters
@@ -58,11 +129,14 @@ def choose(
     length : float or str
         Length of the link. [m]
     rate : float or str
-        Rate in one direction, at most 800 Gb/s. [B/s]
+        Rate in one direction, at most 1.6 Tb/s. [B/s]
     by : str
         What to minimise, ``"power"`` or ``"price"``; the other one decides between equals.
     media : sequence of str
-        The media to choose from: copper, active copper, multimode, fibre and long fibre.
+        The media to choose from: copper, active copper, AEC, multimode, fibre and long fibre. Those without a product
+        for the lane are left out.
+    lane : float or str, optional
+        Rate of a lane, 100 or 200 Gb/s; by default 100 Gb/s, and 200 Gb/s for links of more than 800 Gb/s. [B/s]
 
     Raises
     ------
@@ -71,19 +145,31 @@ def choose(
 
     Examples
     --------
-    >>> [choose(x, "800 Gb/s").medium for x in ("2 m", "3 m", "30 m", "80 m", "2 km")]
-    ['copper', 'active copper', 'multimode', 'fibre', 'long fibre']
+    >>> [choose(x, "800 Gb/s").medium for x in ("2 m", "3 m", "7 m", "30 m", "80 m", "2 km")]
+    ['copper', 'active copper', 'AEC', 'multimode', 'fibre', 'long fibre']
+    >>> [choose(x, "1.6 Tb/s").medium for x in ("1 m", "2 m", "30 m", "2 km")]
+    ['copper', 'AEC', 'fibre', 'long fibre']
     """
     far = units.length(length, "length")
     fast = units.rate(rate, "rate")
-    whole = units.rate(_MODULE)
     by = units.choice(by, "by", ("power", "price"))
+    generation = _generation(fast, lane)
+    whole = units.rate(generation.module)
     share = min(fast / whole, 1.0)
+
+    asked = [units.choice(medium, "medium", MEDIA) for medium in texts(media, "media")]
     known = []
-    for medium in texts(media, "media"):
-        known.append(_option(units.choice(medium, "medium", _MEDIA), share))
+    for medium in asked:
+        if medium in generation.products:
+            known.append(_option(generation.products[medium], medium, share))
+    if not asked:
+        raise ValueError(f"media must name at least one of {', '.join(MEDIA)}, got none")
     if not known:
-        raise ValueError(f"media must name at least one of {', '.join(_MEDIA)}, got none")
+        raise ValueError(
+            f"no product of {', '.join(asked)} for lanes of {generation.lane} is known; add one of "
+            f"{', '.join(generation.products)} to media"
+        )
+
     fits = [option for option in known if option.reach >= far]
     if fast > whole or not fits:
         if fits:
@@ -94,16 +180,26 @@ def choose(
             advice = "shorten the cable, or allow more media"
         raise ValueError(
             f"no medium serves {units.format_rate(fast)} over {far:g} m; nearest is {best.medium}: "
-            f"{_MODULE} over {best.reach:g} m; {advice}"
+            f"{generation.module} over {best.reach:g} m; {advice}"
         )
     return min(fits, key=lambda option: (getattr(option, by), option.power, option.price))
 
 
-def _option(medium: str, share: float) -> MediumChoice:
+def _generation(rate: float, lane: units.Quantity | None) -> _Generation:
+    """Return the media for lanes of the rate asked for, or of the slowest that carry ``rate`` [B/s] in one module."""
+    if lane is None:
+        fits_100 = rate <= units.rate(_LANES_100.module)
+        return _LANES_100 if fits_100 else _LANES_200
+    asked = units.rate(lane, "lane")
+    for generation in _GENERATIONS.values():
+        if asked == units.rate(generation.lane):
+            return generation
+    raise ValueError(f"lane must be one of {', '.join(_GENERATIONS)}, got {lane!r:.60}")
+
+
+def _option(product: _Product, medium: str, share: float) -> MediumChoice:
     """Return a medium with the power and price of both ends, of which a link uses only a share."""
-    far, watts, dollars = [
-        fact(part, attribute, table) for table, part, attribute in _MEDIA[medium]
-    ]
+    far, watts, dollars = [fact(part, attribute, table) for table, part, attribute in product]
     return MediumChoice(medium, 2 * share * watts, 2 * share * dollars, far)
 
 
@@ -113,16 +209,16 @@ def hall(
     """Return, for each medium chosen, how many cables of a fabric use it, their power [W] and their price [USD].
 
     Each cable gets the medium that `choose` selects for its length and the rate of its ports. At a NIC it gets a module
-    for one port or a splitter of passive copper (3 m), but no active copper, because splitters of it are no longer
-    sold. Cables without length (boards) or capacity are not counted. Lengths are those of the fabric;
-    `fabriclab.economics.floor_plan` computes them.
+    for one port or a splitter of passive copper (3 m), but neither active copper, whose splitters NVIDIA no longer
+    sells, nor AEC, for whose splitters no figures were found. Cables without length (boards) or capacity are not
+    counted. Lengths are those of the fabric; `fabriclab.economics.floor_plan` computes them.
 
     Parameters
     ----------
     fabric : Fabric
         A network whose cables have lengths.
     by, media
-        As in `choose`; the default media are those of the running case. With all five media the running case draws 24
+        As in `choose`; the default media are those of the running case. With all media the running case draws 22
         kW.
 
     Examples
@@ -136,7 +232,7 @@ def hall(
         raise TypeError(
             f"fabric must be a Fabric, got {fabric!r:.80}; make one with topologies.build(...)"
         )
-    some = [units.choice(m, "medium", _MEDIA) for m in texts(media, "media")]
+    some = [units.choice(m, "medium", MEDIA) for m in texts(media, "media")]
     # A cable is two links, one per direction; C is the number of cables.
     ports = np.maximum(fabric.ports[::2], 1)  # (C,)
     most = np.maximum(fabric.capacity[::2], fabric.capacity[1::2])  # (C,) [B/s]
@@ -154,16 +250,14 @@ def hall(
     counts = np.bincount(which, ports[live])
     out: dict[str, tuple[int, float, float]] = {}
     for (far, rate, single), n in zip(cases.tolist(), counts.tolist(), strict=True):
-        if single == 1 and far <= fact("dac800-split", "reach_max", _M):
+        slow_lanes = rate <= units.rate(_LANES_100.module)
+        if single == 1 and slow_lanes and far <= fact("dac800-split", "reach_max", _M):
             far = 0.0  # copper serves it: to NICs it is a splitter, not the straight cable that `choose` knows
-        allowed = [m for m in some if m != "active copper" or not single]
+        allowed = [m for m in some if m not in _BETWEEN_SWITCHES or not single]
         link = choose(far, rate, by, allowed)
         watts = link.power
         dollars = link.price
-        if link.medium not in (
-            "copper",
-            "active copper",
-        ):  # modules for one port replace half a link's
+        if link.medium not in _COPPER:  # modules for one port replace half a link's
             modules = rate / units.rate(_PORT)
             watts += single * (modules * fact("sr4", "power_max", _M) - link.power / 2)
             dollars += single * (modules * fact("400g", "price", _M) - link.price / 2)

@@ -139,8 +139,11 @@ def test_the_array_that_carries_most_points_as_well_as_it_must():
 def test_which_tier_saves_more_depends_on_the_servers_of_a_rack(servers):
     nics, switches = power("all", "fibre", servers), power("fibre", "all", servers)
     assert max(nics, switches) < power("fibre", "fibre", servers) < 40
-    assert (nics < switches) == (servers >= 4)
-    if servers in (2, 4):
+    if servers in (4, 8):  # as the explanation says, nearly the same
+        assert nics == pytest.approx(switches, rel=0.04)
+    else:
+        assert (nics < switches) == (servers == 16)
+    if servers in (2, 16):
         said = find("13-tier").words.hints[2]
         states(said, f"{nics:.1f} kW", f"{switches:.1f} kW", str(servers))
     drawn = live.hybrid("all", "all", servers).scene.layers["dots"].fields["y"][0]
@@ -197,9 +200,7 @@ def test_a_full_buffer_is_told_by_credits_or_by_a_pause():
     assert ib["flow_control"].value.startswith("credits") and roce["flow_control"].value.startswith(
         "pause"
     )
-    assert {s.attribute for s in ib.specs} == {s.attribute for s in roce.specs} and len(
-        ib.specs
-    ) == 4
+    assert {s.attribute for s in ib.specs} == {s.attribute for s in roce.specs}
     words = re.findall("InfiniBand|RoCE|credits|pause", find("13-full").right)
     assert words == ["InfiniBand", "credits", "RoCE", "pause"]
 

@@ -145,7 +145,7 @@ def test_lpo_scores_best_by_equal_weights_and_cpo_draws_least():
 
 
 def test_the_roadmap_bears_out_what_is_ready():
-    status = {k: p["status"].value for k, p in catalog.roadmap.items()}
+    status = {k: p["system"].value for k, p in catalog.roadmap.items()}
     assert (status["memories"], status["ualink2"], status["uec"]) == (
         "research",
         "announced",

@@ -57,18 +57,18 @@ def test_shape():
     assert counts == {
         "accelerators": 110,
         "emerging": 76,
-        "link_physics": 64,
-        "links": 472,
-        "measured": 57,
-        "media": 54,
+        "link_physics": 65,
+        "links": 488,
+        "measured": 73,
+        "media": 71,
         "memory_path": 62,
         "nccl_model": 67,
-        "nics": 27,
+        "nics": 28,
         "rdma": 24,
         "reliability": 21,
-        "roadmap": 42,
+        "roadmap": 138,
         "scaleup": 59,
-        "switches": 89,
+        "switches": 91,
         "systems": 107,
         "wireless60": 22,
     }
@@ -153,7 +153,11 @@ def test_sources():
             KeyError,
             "catalog.links has no 'nvlnk4'; did you mean 'nvlink4'",
         ),
-        (lambda: catalog.links["NRD"], KeyError, "catalog.links has no 'NRD'; did you mean 'NDR'"),
+        (
+            lambda: catalog.links["NRD"],
+            KeyError,
+            "catalog.links has no 'NRD'; did you mean .*'NDR'",
+        ),
         (lambda: catalog.links.compare("NDR", "nvlnk4"), KeyError, "did you mean 'nvlink4'"),
         (
             lambda: catalog.search("retimr"),
@@ -323,7 +327,7 @@ def test_every_family_of_links_has_its_rates():
 def test_energies_are_in_joules_and_a_cable_has_one_price():
     assert {s.unit for _, s in ALL if "J" in s.unit} == {"pJ/bit"}
     assert catalog.value("link_physics", "lr", "energy") == pytest.approx(5e-12)
-    for cable, end in (("dac800", "copper"), ("acc800", "active")):
+    for cable, end in (("dac800", "copper"), ("acc800", "active"), ("aec800", "aec")):
         assert catalog.value("media", cable, "price") == 2 * catalog.value(
             "link_physics", end, "price"
         )
@@ -424,6 +428,48 @@ def test_scale_up_in_2026_is_one_table():
     assert "<td>2026-06-04<td>A<td>" in catalog.scaleup._repr_html_()
 
 
+def test_rows_that_were_looked_up_again():
+    # docs.habana.ai: 21 ports of 200 Gb/s scale up, and all 24 would be 600 GB/s
+    ports = catalog.value("nics", "gaudi3", "throughput_per_card") / 24
+    assert catalog.value("accelerators", "gaudi3", "scaleup_bandwidth") == 21 * ports == 525e9
+    # a Rubin GPU has two cards of 800 Gb/s
+    cards = catalog.nics["ConnectX-9"]
+    assert cards["throughput"].quoted == "800 Gb/s"
+    assert cards["throughput_per_gpu"].si == 2 * cards["throughput"].si
+    # switches with optics beside the chip
+    assert catalog.value("switches", "th6-davisson", "capacity") == 12.8e12
+    # NVIDIA no longer sells splitters of active copper to NICs
+    assert catalog.media["acc800-split"]["status"].value.startswith("discontinued")
+
+
+TRANSPORTS = ("infiniband", "rocev2", "EFA/SRD", "Spectrum-X")
+
+
+def test_four_transports_are_compared_attribute_by_attribute():
+    head, *rows = catalog.links.compare(*TRANSPORTS).rows()
+    assert head[1:5] == ["flow_control", "addressing", "routing", "congestion_signal"]
+    assert set(head[5:]) == {"ordering", "operations"}
+    assert not [row for row in rows if "not published" in row]
+    assert catalog.links["EFA"] is catalog.links["SRD"] is catalog.links["efa-srd"]
+    efa, spectrum = catalog.links["EFA"], catalog.links["Spectrum-X"]
+    assert "RDMA READ and RDMA WRITE" in efa["operations"].value
+    assert efa["flow_control"].value.startswith("none")
+    assert "pause" in spectrum["flow_control"].value and "packet" in spectrum["routing"].value
+
+
+def test_training_with_gpt_neox_is_stored_as_its_slides_have_it():
+    """Four jobs with two libraries: what the library gains is the same in samples as in FLOP/s."""
+    jobs = {key: part for key, part in catalog.measured.items() if key.startswith("neox")}
+    assert len(jobs) == 4 and sum(len(part.specs) for part in jobs.values()) == 16
+    for key, part in jobs.items():
+        samples = part["samples_rccl_own"].si / part["samples_rccl_6_1"].si
+        flops = part["flops_rccl_own"].si / part["flops_rccl_6_1"].si
+        assert samples == pytest.approx(flops, abs=0.004), key
+        assert {spec.source for spec in part.specs} == {"ISC25-PCIe"}
+    assert catalog.measured["neox-13b-zero1"]["samples_rccl_own"].si == 14.33
+    assert catalog.measured["neox-13b-zero1"]["flops_rccl_own"].si == 199.8e12
+
+
 def test_display_and_completion():
     assert {"links", "nics", "case", "value", "published"} <= set(dir(catalog))
     assert catalog.__getattr__("published").systems()
@@ -432,6 +478,6 @@ def test_display_and_completion():
     assert repr(catalog.nics["cx7"]) == "<Part nics['cx7'] ConnectX-7: throughput>"
     assert "latency_LL" in repr(catalog.nccl_model["hw"])
     assert repr(catalog.nics).startswith("<Table nics: cx5, cx6, cx7")
-    assert catalog.nics._repr_html_().count("<tr>") == 28
+    assert catalog.nics._repr_html_().count("<tr>") == 29
     assert "MLE-net" in catalog.nics["cx7"]._repr_html_()
     assert isinstance(pickle.loads(pickle.dumps(catalog.nics["cx7"]["throughput"])), Spec)

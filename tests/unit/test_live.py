@@ -480,6 +480,7 @@ def test_the_medium_is_the_least_of_those_that_reach():
     for far, medium, watts in (
         (1.5, "copper", 0),
         (3.0, "active copper", 3),
+        (7.0, "AEC", 16),
         (30.0, "multimode", 30),
     ):
         scene = live.medium(far).scene

@@ -510,15 +510,44 @@ def test_a_port_carries_800_000_bits_in_the_time_of_one_pair():
 # --- roadmap
 
 
-def test_every_announcement_has_a_date_and_a_status():
+STEPS = {
+    "specification": {"published", "draft", "private", "none"},
+    "silicon": {"shipping", "sampling", "announced", "research"},
+    "system": {"shipping", "announced", "research"},
+}
+
+
+def test_every_technology_has_three_dated_steps():
     parts = catalog.roadmap
-    assert {p["status"].value for p in parts.values()} == {"shipping", "announced", "research"}
     assert set(
         "uec ualink sue esun cpo-ib lpo cxl3 pcie7 nvlink6 e1600 photonic quantum".split()
     ) <= set(parts)
+    assert {"cpo-th5", "cpo-th6"} <= set(parts)
     for name, part in parts.items():
-        assert str(part["since"].value)[:2] == "20", name
-        assert part["status"].source == part["since"].source, name
+        for step, states in STEPS.items():
+            assert part[step].value in states, (name, step)
+            date = part[f"{step}_date"]
+            assert str(date.value)[:2] == "20", (name, step)
+            assert date.source == part[step].source, (name, step)
+            assert date.confidence == part[step].confidence, (name, step)
+    assert {part["system"].value for part in parts.values()} == STEPS["system"]
+
+
+def test_a_system_is_no_further_than_its_silicon():
+    order = ("research", "announced", "sampling", "shipping")
+    for name, part in catalog.roadmap.items():
+        system, silicon = order.index(part["system"].value), order.index(part["silicon"].value)
+        assert system <= silicon, name
+
+
+def test_the_steps_of_a_technology_differ():
+    def steps(key):
+        return [catalog.roadmap[key][step].value for step in STEPS]
+
+    assert steps("sue") == ["published", "shipping", "announced"]
+    assert steps("e1600") == ["draft", "shipping", "shipping"]
+    assert steps("cpo-th6") == ["private", "shipping", "announced"]
+    assert steps("nvlink6") == ["private", "shipping", "announced"]
 
 
 @pytest.mark.parametrize(

@@ -142,10 +142,35 @@ def test_row_12_of_the_plan():
     )
     laid = economics.floor_plan(racks, media=both)
     assert watts(laid) == pytest.approx(CASE.optics_power_leaf_per_rack, rel=1e-12) == 17408
-    five = media.hall(economics.floor_plan(rails), media=list(media._MEDIA))
-    assert sum(cables for cables, _, _ in five.values()) == 2048
-    assert sum(power for _, power, _ in five.values()) == pytest.approx(23772)
-    assert five["active copper"][0] == 208  # between switches of one row; no NIC has one
+    every = media.hall(economics.floor_plan(rails), media=media.MEDIA)
+    assert sum(cables for cables, _, _ in every.values()) == 2048
+    assert sum(power for _, power, _ in every.values()) == pytest.approx(22092)
+    assert every["active copper"][0] == 208  # between switches of one row; no NIC has one
+    assert every["AEC"][:2] == (240, 240 * 8)  # 5 to 7 m between switches, 400 Gb/s each
+
+
+@pytest.mark.parametrize(
+    ("length", "medium", "watts"),
+    [
+        ("1 m", "copper", 0.2),
+        ("3 m", "AEC", 32),
+        ("3.1 m", "fibre", 60),
+        ("500 m", "fibre", 60),
+        ("2 km", "long fibre", 60),
+    ],
+)
+def test_ports_of_1600_gbps_have_media_of_their_own(length, medium, watts):
+    """Lanes of 200 Gb/s: passive copper ends at 1 m instead of 2 m, AEC at 3 m instead of 7 m."""
+    best = media.choose(length, "1.6 Tb/s")
+    assert (best.medium, best.power) == (medium, pytest.approx(watts))
+
+
+def test_a_link_of_800_gbps_may_have_lanes_of_either_rate():
+    slow, fast = (media.choose("1 m", "800 Gb/s", lane=lane) for lane in ("100 Gb/s", "200 Gb/s"))
+    assert (slow.reach, fast.reach) == (2, 1)
+    # half of a twin-port plug
+    assert fast.power == media.choose("1 m", "1.6 Tb/s").power / 2
+    assert "AEC" in media.MEDIA
 
 
 def test_a_hall_by_hand():
@@ -160,7 +185,7 @@ def test_a_hall_by_hand():
     assert media.hall(fabric, media=("copper", "multimode")) == {
         "multimode": (3, 9 + 15 / 2 + 2 * 2 * 15, pytest.approx(700 + 600 / 2 + 2 * 2 * 600))
     }
-    assert media.hall(fabric, media=list(media._MEDIA))["active copper"][:2] == (2, 2 * 2 * 1.5)
+    assert media.hall(fabric, media=media.MEDIA)["active copper"][:2] == (2, 2 * 2 * 1.5)
     for metres, at_nic, between in (
         (2, "copper", "copper"),
         (3, "copper", "fibre"),
@@ -362,8 +387,8 @@ def test_law_no_other_medium_that_reaches_is_cheaper(metres, rate, by):
     assert best.reach >= metres
     others = [
         media.choose(metres, rate, by, [m])
-        for m in media._MEDIA
-        if media._option(m, 1).reach >= metres
+        for m in media.MEDIA
+        if media.choose(0, rate, media=[m]).reach >= metres
     ]
     assert getattr(best, by) == min(getattr(other, by) for other in others)
 
@@ -393,8 +418,20 @@ def test_law_curves_keep_their_shape():
             "no medium serves 100 GB/s over 3000 m; nearest is long fibre.*2000 m",
         ),
         (
-            lambda: media.choose("30 m", "1.6 Tb/s"),
-            "no medium serves 200 GB/s over 30 m; nearest is multimode: 800 Gb/s",
+            lambda: media.choose("30 m", "3.2 Tb/s"),
+            "no medium serves 400 GB/s over 30 m; nearest is fibre: 1.6 Tb/s over 500 m; take sev",
+        ),
+        (
+            lambda: media.choose("30 m", "1.6 Tb/s", media=["multimode"]),
+            "no product of multimode for lanes of 200 Gb/s is known; add one of copper, AEC, fib",
+        ),
+        (
+            lambda: media.choose("1 m", "1.6 Tb/s", lane="100 Gb/s"),
+            "nearest is copper: 800 Gb/s over 2 m; take several links",
+        ),
+        (
+            lambda: media.choose("1 m", lane="50 Gb/s"),
+            "lane must be one of 100 Gb/s, 200 Gb/s, got '50 Gb/s'",
         ),
         (
             lambda: media.choose("3 m", media=("copper",)),

@@ -59,6 +59,7 @@ _COST_WIDTH = 110
 _FIRST_ROW = 36
 _ROW_STEP = 30.0
 _ROW_HEIGHT = 18.0
+_LAST_ROW = _FIRST_ROW + _ROW_STEP * len(media.MEDIA)  # where the row after the last would begin
 
 # The picture of fibres, in px: a row of slots for each fibre.
 _SLOTS_LEFT = 90
@@ -127,11 +128,11 @@ def medium_scene(length: float, rate: str, by: str) -> Scene:
     here = float(x_of(length))
 
     layers = {
-        **tick_layers(np.geomspace(1, 1000, 4), x_of, "{:g} m".format, (28, 184), True),
+        **tick_layers(np.geomspace(1, 1000, 4), x_of, "{:g} m".format, (28, _LAST_ROW), True),
         "reach": reach_layer(rows, x_of(rows.reach)),
         "cost": cost_layer(rows),
         "words": texts(rows.cost_width + (_COST_LEFT + 6), rows.top + 9, rows.notes),
-        "here": lines([np.array([[here, 20], [here, 184]])], width=2.0, dash=1.0),
+        "here": lines([np.array([[here, 20], [here, _LAST_ROW]])], width=2.0, dash=1.0),
         "names": texts(_REACH_LEFT - 8, rows.top + 9, media.MEDIA, align=2.0),
         "top": texts_at(
             (here, 10, f"{length:g} m", 1),
@@ -145,7 +146,7 @@ def medium_scene(length: float, rate: str, by: str) -> Scene:
         "price [USD]": rows.dollars,
     }
     caption = text("live.medium.said", length=length, rate=rate, best=best, by=by)
-    return Scene(caption, Table(columns), layers, 208.0, alt=caption)
+    return Scene(caption, Table(columns), layers, _LAST_ROW + 22.0, alt=caption)
 
 
 def medium_rows(length: float, rate: str, by: str, best: media.MediumChoice) -> MediumRows:
