@@ -1,7 +1,7 @@
 """Estimate the time of a collective on a real system, with the algorithm and protocol that NCCL would choose.
 
 NCCL's own constants make the choice. The time has the same terms as NCCL's cost model, each corrected by at most four
-constants for a family of transport (``catalog/data/calibration.csv``), or by none.
+constants for a family of transport and two for all of them (``catalog/data/calibration.csv``), or by none.
 
 Examples
 --------
@@ -24,6 +24,7 @@ from fabriclab.tuner.system import System, check, read
 
 __all__ = [
     "CONSTANTS",
+    "HOST",
     "Constants",
     "DataTimes",
     "Estimate",
@@ -39,13 +40,14 @@ __all__ = [
 ]
 
 Constants = Mapping[str, float]
-# Without a fit: the low end of 2 to 10 us for a launch (of each GPU that one process starts [s]; source:
-# catalog.memory_path["launch"], from memory), NCCL's own latencies and rates, no limit of LL. The others are factors
-# of the latency of a protocol (two), of that between servers, of the time to post a request to a NIC, of the rate at
-# which an all-reduce by LL hands chunks on to another server, of the rate of what moves the data, of that of a NIC
-# which PCIe holds back, and of that of NICs that send to all.
+# Without a fit: the middle of 2 to 10 us, as a ratio, for a launch (of each GPU that one process starts [s]; source:
+# catalog.memory_path["launch"], from memory), no time for a proxy to read a line of LL [s], NCCL's own latencies and
+# rates, no limit of LL. The others are factors of the latency of a protocol (two), of that between servers, of the time
+# to post a request to a NIC, of the rate at which an all-reduce by LL hands chunks on to another server, of the rate of
+# what moves the data, of that of a NIC which PCIe holds back, and of that of NICs that send to all.
 _FACTORS = ("ll128", "simple", "hop", "post", "forward", "rate", "pcie", "all_to_all")
-CONSTANTS: Constants = ReadOnly({"launch": 2e-6, **dict.fromkeys(_FACTORS, 1.0)})
+CONSTANTS: Constants = ReadOnly({"launch": 4.5e-6, "line": 0.0, **dict.fromkeys(_FACTORS, 1.0)})
+HOST = "host"  # the row of the calibration that holds for every family
 _LABELS = {"xgmi": "xGMI", "pcie": "PCIe", "shm": "PCIe"}
 # share of the data in the time at which one class ends and the next begins
 _SOME_DATA = 0.3
@@ -68,13 +70,17 @@ class Estimate(Value):
     size : float
         Message size as nccl-tests counts it. [B]
     time, low, high : float
-        Time and its band: in this class one measurement in ten is below ``low``, and one in ten above ``high``. [s]
+        Time and its band. Of the measurements in this class on systems that the fit had not seen, four in five are
+        within it. [s]
     algorithm, protocol : str
         Algorithm and protocol that NCCL's constants choose.
     terms : mapping
         Parts of the time, by name of what takes it. [s]
     expected : mapping
         Time that NCCL expects of each algorithm and protocol when it chooses. [s]
+    note : str
+        ``one system known`` or ``no system known`` if published sweeps show no more of this family of transport; the
+        band then comes from other families, predicted with as little knowledge of them. Empty otherwise.
     """
 
     what: str
@@ -87,6 +93,7 @@ class Estimate(Value):
     protocol: str
     terms: Mapping[str, float]
     expected: Mapping[str, float]
+    note: str = ""
 
     @property
     def binds(self) -> str:
@@ -100,7 +107,8 @@ class Estimate(Value):
         low = units.format_time(self.low)
         high = units.format_time(self.high)
         choice = f"{self.algorithm}/{self.protocol}"
-        return f"<Estimate {asked}: {time} ({low} to {high}) by {choice}; {self.binds} binds>"
+        note = f"; {self.note}" if self.note else ""
+        return f"<Estimate {asked}: {time} ({low} to {high}) by {choice}; {self.binds} binds{note}>"
 
     def _repr_html_(self) -> str:
         rows = [("part", "time")]
@@ -113,7 +121,10 @@ class Estimate(Value):
 
 @cache
 def calibration(without: str = "") -> Mapping[str, Constants]:
-    """Return the constants of each family of transport, fitted on all its systems or ``without`` one of them."""
+    """Return the constants of each family of transport, fitted on all its systems or ``without`` one of them.
+
+    Those under `HOST` hold for every family.
+    """
     systems = dict.fromkeys(row["system"] for row in published.systems())
     if without:
         without = units.choice(without, "without", ["largest", *systems])
@@ -148,9 +159,8 @@ def constants(system: System, fitted: Mapping[str, Constants] | None = None) -> 
         Constants of families, as `calibration` returns them; those of the catalog alone unless given.
     """
     known = fitted or {}
-    # A launch takes the same time whatever links the GPUs.
-    launch = known.get("nvlink", CONSTANTS).get("launch", CONSTANTS["launch"])
-    found = {**CONSTANTS, "launch": launch}
+    # What the host does takes the same time whatever links the GPUs.
+    found = {**CONSTANTS, **known.get(HOST, {})}
     found.update(known.get(system.family, {}))
     found["own"] = known.get(system.kind, {}).get("rate", 1.0)
     return found
@@ -175,10 +185,12 @@ def terms(system: System, plan: Plan, size: float, c: Constants) -> dict[str, fl
         slow = c.get(plan.protocol.lower(), 1.0)
     posting = post(system) * c["post"]
 
-    launch = plan.start + system.started * c["launch"]
     hops = plan.steps * max(plan.hop, plan.posts * posting) * slow
     network = plan.network * c["hop"] * slow + plan.peers * posts * posting
-    found = {"launch": launch, "hop latency": hops}
+    if plan.algorithm == "Tree":
+        network += plan.messages * posting
+    network += plan.lines(size) * c["line"]
+    found = {"launch": plan.start, "hop latency": hops}
     if network:
         found["network latency"] = network
 
@@ -189,6 +201,10 @@ def terms(system: System, plan: Plan, size: float, c: Constants) -> dict[str, fl
         (_protocol_time(system, plan, size, c), "protocol"),
     )
     found[name] = time
+
+    # nccl-tests asks for the next collective before this one is done, so a process that starts several GPUs adds only
+    # what its launches take longer than the collective itself.
+    found["launch"] += max(0.0, system.started * c["launch"] - sum(found.values()))
     return found
 
 
@@ -206,7 +222,13 @@ def data_times(system: System, plan: Plan, size: float, c: Constants) -> DataTim
 
 
 def _at_full_rate(plan: Plan, size: float) -> float:
-    """Return the bytes that take as long at full rate as ``size`` takes at the part of it that a tree reaches [B]."""
+    """Return the bytes that take as long at full rate as ``size`` takes with what a tree loses on its way [B].
+
+    For Simple these are the chunks that fill it; for LL and LL128 the losses are in NCCL's table.
+    """
+    filling = plan.filling(size)
+    if filling:
+        return size + filling
     return size / plan.tree_part(size)
 
 
@@ -273,9 +295,9 @@ def estimate(
 ) -> Estimate:
     """Estimate how long a collective takes on a real system, and which algorithm and protocol NCCL would choose.
 
-    The result names every part of the time and has an error band from published measurements. Leaves out the version of
-    the library, its tuner plugins, the traffic of other jobs, and effects of chunk size beyond those in NCCL's
-    latencies.
+    The result names every part of the time and has an error band from published measurements. Leaves out what versions
+    of the library changed except LL128, its tuner plugins, the traffic of other jobs, and effects of chunk size beyond
+    those in NCCL's latencies, in messages of LL and in trees by Simple.
 
     Parameters
     ----------
@@ -321,8 +343,8 @@ def estimate(
         fitted = calibration(without)
     parts = terms(facts, plan, n, constants(facts, fitted))
     time = sum(parts.values())
-    band_family = facts.family if facts.family in fitted else ""
-    low, high = _band(band_family, classify(parts))
+    known = _known(facts.family, fitted)
+    low, high = _band(known.family, classify(parts))
 
     return Estimate(
         what=facts.what,
@@ -335,12 +357,31 @@ def estimate(
         protocol=plan.protocol,
         terms=ReadOnly(parts),
         expected=ReadOnly(expected),
+        note=known.note,
     )
+
+
+class _Known(NamedTuple):
+    """The row of the calibration whose band holds for an estimate, and what to say of it."""
+
+    family: str
+    note: str
+
+
+def _known(family: str, fitted: Mapping[str, Constants]) -> _Known:
+    """Return how well a family of transport is known; constants of the catalog alone have a band of their own."""
+    if not fitted:
+        return _Known("", "")
+    for row in _calibration_rows(""):
+        if row["family"] == family:
+            one = len(row["systems"].split("; ")) == 1
+            return _Known(family, "one system known" if one else "")
+    return _Known(HOST, "no system known")
 
 
 @cache
 def _band(family: str, kind: str) -> tuple[float, float]:
-    """Return the factors that turn a time into its band: 10th and 90th percentile of measured over predicted time."""
+    """Return the factors that turn a time into its band, which holds four in five of the measured times."""
     row = next(row for row in _calibration_rows("") if row["family"] == family)
     low, high = row[f"band_{kind}"].split(" to ")
     return float(low), float(high)

@@ -27,10 +27,14 @@ _TREE_LL128_OUTSIDE = 120 / 128  # between servers; source: NCCL-tune-old
 _LL_COPY = 1 / 3  # source: NCCL-tune-2024
 _LL_REDUCE = 1 / 4  # also for every collective between servers; source: NCCL-tune-2024
 
-# Factor on the latency of a hop inside where a tree by LL also leaves the server. Later versions have no such factor,
-# and without it the visible sweeps miss a goal: the 90th percentile at middle sizes is 62 % instead of 56 %.
-# source: NCCL-tune-2022
-_LL_HOP = 1.8
+# Data in one line of LL, beside 8 B of flags, and in one message until all channels are in use: a channel has up to
+# 512 threads of 8 B each.
+LL_LINE = 8  # B; source: NCCL-enqueue
+_LL_MESSAGE = 512 * 8  # B; source: NCCL-enqueue
+# Chunk of a tree by Simple in each channel: one of eight steps of a buffer of 4 MiB, halved while the data has fewer
+# chunks than so many for each level of the tree. A limit is the chunk that is not halved any more.
+_CHUNK = 2**22 / 8  # B; source: NCCL-enqueue
+_CHUNK_LIMITS = ((2**17, 8), (2**16, 4), (2**15, 1))  # B, chunks a level; source: NCCL-enqueue
 _PLATEAU_VOLTA = 1.9  # source: NCCL-tune-old
 _PLATEAU_LATER = 1.4  # source: NCCL-tune-old
 _PLATEAU_FROM = 64  # B for each rank and channel; source: NCCL-tune-old
@@ -74,8 +78,18 @@ class Plan:
         Peers outside the server to which a rank posts, one after another.
     forwards : int
         How often an all-reduce with LL passes a whole chunk on to another server.
+    messages : int
+        Messages between servers that follow one another by LL, each of which a proxy reads line by line.
+    parts : int
+        Blocks into which the data of such a message is cut: the ranks of a ring, 1 for a tree.
     loop : float
         Bytes that NVLS has in transit: switches add them while they send out the previous ones. [B]
+    levels : int
+        Levels of a tree: servers that follow one another on the way up, and hops of the chain in each server.
+    outside : int
+        Hops of a tree from server to server, up and down again.
+    channels : int
+        Channels of a tree between servers.
     plateau : float
         Factor by which NCCL multiplies the latency when it chooses, from a certain size on.
     chain : float
@@ -94,7 +108,12 @@ class Plan:
     copy: float = 0.0
     peers: int = 0
     forwards: int = 0
+    messages: int = 0
+    parts: int = 1
     loop: float = 0.0
+    levels: int = 0
+    outside: int = 0
+    channels: int = 1
     plateau: float = 1.0
     chain: float = 0.0
 
@@ -107,6 +126,28 @@ class Plan:
             latency *= self.plateau
         per_byte = max(self.own, self.nic, self.copy) / self.tree_part(size)
         return latency + size * per_byte
+
+    def lines(self, size: float) -> float:
+        """Return the lines of LL that proxies read one after another before the last rank has its first data.
+
+        A proxy sends a message of LL only when it has found every flag of it in host memory.
+        """
+        data = min(size / self.parts, _LL_MESSAGE)
+        return self.messages * data / LL_LINE
+
+    def filling(self, size: float) -> float:
+        """Return the bytes that a tree by Simple has under way in its first chunks, one chunk after another [B].
+
+        A level hands a chunk on only when it has all of it, so the last rank waits for one chunk on each hop between
+        servers before the tree runs at its rate.
+        """
+        if self.algorithm != "Tree" or self.protocol != "Simple":
+            return 0.0
+        chunk = _CHUNK
+        for limit, chunks in _CHUNK_LIMITS:
+            while size / (self.channels * chunk) < self.levels * chunks and chunk > limit:
+                chunk /= 2
+        return self.outside * min(size, self.channels * chunk)
 
     def tree_part(self, size: float) -> float:
         """Return the fraction of its rate that a tree reaches at a size."""
@@ -223,6 +264,8 @@ def _ring(system: System, protocol: str) -> Plan:
     forwards = 0
     if protocol == "LL" and between_servers and all_reduce:
         forwards = 2
+    messages = steps.outside if protocol == "LL" else 0
+    cut = system.what in ("all_reduce", "all_gather", "reduce_scatter")
     plateau = 1.0
     if protocol == "Simple" and between_servers and all_reduce:
         plateau = _PLATEAU_VOLTA if system.generation == VOLTA else _PLATEAU_LATER
@@ -239,6 +282,8 @@ def _ring(system: System, protocol: str) -> Plan:
         nic=nic,
         copy=copy,
         forwards=forwards,
+        messages=messages,
+        parts=system.ranks if cut else 1,
         plateau=plateau,
         chain=_chain_latency(system, protocol),
     )
@@ -278,9 +323,6 @@ def _tree(system: System, protocol: str) -> Plan:
     between_servers = system.servers > 1
     depth = _tree_depth(system)
     part = _tree_part_of_rate(system, protocol)
-    hop = _latency(_inside(system), "Tree", protocol)
-    if protocol == "LL" and between_servers:
-        hop *= _LL_HOP
 
     own = 0.0  # [s/B]
     if system.local > 1:
@@ -302,13 +344,17 @@ def _tree(system: System, protocol: str) -> Plan:
         protocol=protocol,
         start=_latency("base", "Tree", protocol),
         steps=2 * (system.local - 1),
-        hop=hop,
+        hop=_latency(_inside(system), "Tree", protocol),
         posts=0,
         network=2 * depth * _latency("NET", "Tree", protocol),
         own=own,
         nic=nic,
         copy=copy,
         forwards=forwards,
+        messages=2 * depth if protocol == "LL" else 0,
+        levels=system.local - 1 + depth,
+        outside=2 * depth,
+        channels=_CHANNELS_PER_NIC * max(system.nics, 1),
     )
 
 

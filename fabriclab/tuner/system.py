@@ -23,6 +23,13 @@ VOLTA = 0
 AMPERE = 1
 HOPPER = 2
 BLACKWELL = 3
+_PAIR = "pair"  # two GPUs with an NVLink bridge
+_BRIDGED = 2  # GPUs that a bridge joins
+# Bridged cards whose links differ from those of the boards with the same version of NVLink, by that version; and the
+# beginning of the names of cards that have the chips of those boards.
+_BRIDGES = {"nvlink2": "nvlink2-bridge", "nvlink3": "nvlink3-bridge", "nvlink4": "nvlink4-bridge"}
+_BOARD_CHIPS = ("A100", "A800")
+_LONG_LINES_SINCE = (2, 5)  # version of NCCL; source: NCCL-LL128
 _XGMI = "xgmi-mi300x"  # the accelerator of most such systems
 _OLDEST_XGMI = "xgmi-mi250x"
 _NEWEST_PCIE = 5  # of servers in the catalog
@@ -88,6 +95,7 @@ class _Links(NamedTuple):
     generation: int
     counted: float  # rate as NCCL counts it [B/s]
     peak: float  # rate by the datasheet [B/s]
+    long_lines: bool = False  # whether NCCL uses LL128 on them
 
 
 # GPUs of one rank to a server, whose links are never used and may have no name.
@@ -130,9 +138,17 @@ def read(row: Mapping[str, Any]) -> System:
     servers = -(-ranks // local)  # rounded up
 
     kind, _, shape = row["scale_up"].partition("-")  # such as nvlink4 and nvswitch
+    if shape == _PAIR and gpus > _BRIDGED:
+        # Bridges join pairs only. A ring over more GPUs of the server takes PCIe from one pair to the next.
+        domain = max(domain, gpus)
+        local = min(ranks, domain)
+        servers = -(-ranks // local)
+        if local > _BRIDGED:
+            kind = f"pcie{min(_generation_of(kind) + 3, _NEWEST_PCIE)}"
+
     links = _NO_LINKS
     if local > 1 or kind in catalog.links:
-        links = _links(kind, row["accelerator"])
+        links = _links(kind, row["accelerator"], shape)
     own = links.counted
     ring = own
     if local > 1 and "mesh" in shape and "cube" not in shape:
@@ -165,6 +181,10 @@ def read(row: Mapping[str, Any]) -> System:
         if "software match" in algo:
             family += "-software"
 
+    long_lines = links.long_lines and _has_long_lines(algo)
+    if servers > 1 and transport not in _SWITCHES:
+        long_lines = False
+
     started = 0
     if row.get("launch", "mpi") != "mpi":
         started = min(local, gpus)
@@ -183,11 +203,22 @@ def read(row: Mapping[str, Any]) -> System:
         nic=nic,
         nics=nics,
         switched="nvswitch" in shape,
-        long_lines=kind.startswith("nvlink") and (servers == 1 or transport in _SWITCHES),
+        long_lines=long_lines,
         family=family,
         started=started,
         algo=algo,
     )
+
+
+def _has_long_lines(algo: str) -> bool:
+    """Return whether the version of NCCL that a run names has LL128; a run that names none has it."""
+    named = re.search(r"(?<!-)\bnccl (before )?(\d+)\.(\d+)", algo.lower())
+    if named is None:
+        return True
+    version = int(named[2]), int(named[3])
+    if named[1]:
+        return version > _LONG_LINES_SINCE
+    return version >= _LONG_LINES_SINCE
 
 
 def _check_algorithm(algo: str) -> None:
@@ -198,7 +229,7 @@ def _check_algorithm(algo: str) -> None:
 
 
 @cache
-def _links(kind: str, accelerator: str) -> _Links:
+def _links(kind: str, accelerator: str, shape: str = "") -> _Links:
     """Return the generation of a GPU's links, and their rate as NCCL counts it and by the datasheet."""
     if kind == "xgmi":
         return _xgmi(accelerator)
@@ -208,6 +239,8 @@ def _links(kind: str, accelerator: str) -> _Links:
         )
     if kind.startswith("pcie"):
         return _pcie(kind)
+    if shape == _PAIR and kind in _BRIDGES and not accelerator.startswith(_BOARD_CHIPS):
+        return _bridge(kind)
     return _nvlink(kind)
 
 
@@ -241,7 +274,25 @@ def _nvlink(kind: str) -> _Links:
     counted = per_link * catalog.value("links", known, "links_per_gpu")
     known_peak = catalog.value("links", known, "bandwidth_per_gpu")
     peak = catalog.value("links", kind, "bandwidth_per_gpu")
-    return _Links(_generation(int(kind[-1]) - 2), counted=counted / known_peak * peak, peak=peak)
+    return _Links(
+        _generation_of(kind), counted=counted / known_peak * peak, peak=peak, long_lines=True
+    )
+
+
+def _bridge(kind: str) -> _Links:
+    """Return the NVLinks of a card that bridges join to one other card; it has fewer of them than a board."""
+    part = _BRIDGES[kind]
+    per_link = catalog.value("links", part, "nccl_effective_per_link")
+    counted = per_link * catalog.value("links", part, "links_per_gpu")
+    peak = catalog.value("links", part, "bandwidth_per_gpu")
+    generation = _generation_of(kind)
+    # NCCL enables LL128 on chips for data centers only, and of the cards with bridges only those of Hopper have one.
+    return _Links(generation, counted=counted, peak=peak, long_lines=generation >= HOPPER)
+
+
+def _generation_of(nvlink: str) -> int:
+    """Return the generation of GPUs with a version of NVLink."""
+    return _generation(int(nvlink[-1]) - 2)
 
 
 def _generation(number: int) -> int:

@@ -132,7 +132,7 @@ def test_a_fit_looks_better_than_what_it_has_not_seen():
     assert alone["bw"] > 5 * ours["bw"]  # rates of data sheets are no answer either
     beside = unseen[unseen.index(alone) + 2]
     told = [round(100 * x) for x in (other["bw"], other["lat"], beside["lat"], alone["lat"])]
-    assert told == [20, 70, 48, 67]  # as the lesson and the teacher's sheet say
+    assert told == [20, 75, 46, 64]  # as the lesson and the teacher's sheet say
 
 
 @pytest.mark.parametrize(("s", "c", "b"), [(1e9, 12e9, 50e9), (2e9, 20e9, 25e9)])
