@@ -225,9 +225,8 @@ def _as_library(
     routes = routing.route(setup.fabric, flows, setup.method, seed=seed)
     timeline = engines.run(setup.fabric, routes, flows, engine=engine)
     notes = list(setup.notes)
-    if setup.stages > 1:
-        # Until the first chunk has passed all stages but one, the pipeline is not full.
-        fill = timeline.end / setup.chunks * (setup.stages - 1)
+    if setup.filling:
+        fill = timeline.end * setup.filling / n_bytes
         flows = replace(flows, lag=np.full(flows.n_flows, fill))
         timeline = engines.run(setup.fabric, routes, flows, engine=engine)
         notes.append(f"{units.format_time(fill)} to fill its pipeline")

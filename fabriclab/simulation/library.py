@@ -29,10 +29,6 @@ from fabriclab.tuner.plans import Plan
 from fabriclab.tuner.system import System as Facts
 
 LIBRARY = "nccl"  # name under which `simulate` runs what the library would choose
-# Bytes of each channel of a tree that are on their way from one step to the next.
-# source: NVIDIA/nccl, src/init.cc, DEFAULT_BUFFSIZE (4 MiB) by NCCL_STEPS (8)
-_TREE_CHUNK = 2**19
-_CHANNELS_PER_NIC = 2  # source: NCCL-tune-old
 
 
 class Cluster(Protocol):
@@ -57,8 +53,8 @@ class Setup(NamedTuple):
         All rings or trees together.
     method : str
         Routing.
-    chunks, stages : int
-        Parts of the array that follow each other, and how many stages a part passes; 1 and 1 if steps do not overlap.
+    filling : float
+        Bytes that are on their way before the pipeline of a tree is full; 0 if steps do not overlap. [B]
     estimate : Estimate
         What the cost model says about the same question.
     notes : tuple of str
@@ -69,8 +65,7 @@ class Setup(NamedTuple):
     fabric: Fabric
     flows: Flows
     method: str
-    chunks: int
-    stages: int
+    filling: float
     estimate: tuner.Estimate
     notes: tuple[str, ...]
 
@@ -100,8 +95,7 @@ def as_chosen(collective: str, cluster: Any, size: float) -> Setup:
     servers = facts.servers
     in_servers = facts.local == row["gpus_per_node"] > 1
     method = "pxn" if servers > 1 and in_servers else "ecmp"
-    chunks = 1
-    stages = 1
+    filling = 0.0  # [B]
 
     if plan.algorithm == "Ring" and collective in ("all_reduce", "all_gather", "reduce_scatter"):
         schedule = collectives.build(collective, "ring", n)
@@ -114,14 +108,14 @@ def as_chosen(collective: str, cluster: Any, size: float) -> Setup:
     elif plan.algorithm in ("NVLS", "NVLSTree"):
         schedule = collectives.build("all_reduce", "nvls_tree", n, per_server=facts.local)
         flows = at_once(lower(schedule, fabric, size, switches=_server_switches(fabric, facts)))
-        # A GPU reads or writes through the switch in one operation, so NVLS has one stage up and one down.
+        # A GPU reads or writes through the switch in one operation, so NVLS has one stage up and one down. Each stage
+        # but the last waits for its first chunk.
         stages = 2 + 2 * _tree_levels(servers)
-        chunks = _chunks(size, plan.loop / 2)
+        filling = (stages - 1) * plan.loop / 2
     elif plan.algorithm == "Tree":
         schedule = collectives.build("all_reduce", "chain_tree", n, per_server=facts.local)
         flows = at_once(lower(schedule, fabric, size))
-        stages = schedule.n_steps
-        chunks = _chunks(size, _TREE_CHUNK * _CHANNELS_PER_NIC * max(facts.nics, 1))
+        filling = plan.filling(size)
     elif plan.algorithm == "P2P":
         schedule = collectives.build(collective, "direct", n)
         flows = lower(schedule, fabric, size)
@@ -135,16 +129,10 @@ def as_chosen(collective: str, cluster: Any, size: float) -> Setup:
         fabric=fabric,
         flows=flows,
         method=method,
-        chunks=chunks,
-        stages=stages,
+        filling=min(filling, size),
         estimate=estimate,
         notes=_notes(facts, plan, rates),
     )
-
-
-def _chunks(size: float, in_transit: float) -> int:
-    """Return into how many parts a pipeline cuts an array, if ``in_transit`` bytes are in a step at a time."""
-    return max(1, round(size / max(in_transit, 1.0)))
 
 
 def _tree_levels(servers: int) -> int:

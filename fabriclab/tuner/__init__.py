@@ -11,7 +11,7 @@ Examples
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -35,6 +35,7 @@ __all__ = [
     "constants",
     "data_times",
     "estimate",
+    "limits",
     "read",
     "terms",
 ]
@@ -49,6 +50,7 @@ _FACTORS = ("ll128", "simple", "hop", "post", "forward", "rate", "pcie", "all_to
 CONSTANTS: Constants = ReadOnly({"launch": 4.5e-6, "line": 0.0, **dict.fromkeys(_FACTORS, 1.0)})
 HOST = "host"  # the row of the calibration that holds for every family
 _LABELS = {"xgmi": "xGMI", "pcie": "PCIe", "shm": "PCIe"}
+_PLANNED = "NCCL's plan of the NIC"
 # share of the data in the time at which one class ends and the next begins
 _SOME_DATA = 0.3
 _MOSTLY_DATA = 0.7
@@ -81,6 +83,12 @@ class Estimate(Value):
     note : str
         ``one system known`` or ``no system known`` if published sweeps show no more of this family of transport; the
         band then comes from other families, predicted with as little knowledge of them. Empty otherwise.
+    limits : mapping
+        How long the data would take if only one part limited it, by part; the longest is in ``terms``. [s]
+    channels : int
+        Channels that NCCL's tables give the plan; 0 where they give none.
+    why : str
+        What takes most of the time, and by how much it does.
     """
 
     what: str
@@ -94,10 +102,16 @@ class Estimate(Value):
     terms: Mapping[str, float]
     expected: Mapping[str, float]
     note: str = ""
+    limits: Mapping[str, float] = field(default_factory=ReadOnly)
+    channels: int = 0
+    why: str = ""
 
     @property
     def binds(self) -> str:
-        """Name the largest term: launch, hop or network latency, NVLink, xGMI, PCIe, NIC, fabric or protocol."""
+        """Name the largest term: launch, hop or network latency, NVLink, xGMI, PCIe, NIC, fabric or protocol.
+
+        ``NCCL's plan of the NIC`` is a constant of the library and no limit of the hardware; see ``why``.
+        """
         return max(self.terms, key=self.terms.__getitem__)
 
     def __repr__(self) -> str:
@@ -114,6 +128,11 @@ class Estimate(Value):
         rows = [("part", "time")]
         for part, time in self.terms.items():
             rows.append((part, units.format_time(time)))
+        rows.append(("what binds", self.why))
+        for part, time in self.limits.items():
+            rows.append((f"data, if only {part} limited it", units.format_time(time)))
+        if self.channels:
+            rows.append(("channels", str(self.channels)))
         for plan, time in self.expected.items():
             rows.append((f"NCCL expects of {plan}", units.format_time(time)))
         return as_html(rows, repr(self))
@@ -195,17 +214,41 @@ def terms(system: System, plan: Plan, size: float, c: Constants) -> dict[str, fl
         found["network latency"] = network
 
     # The slowest part sets the time of the data; of equal times the last name counts.
-    time, name = max(
-        (_links_time(plan, size, c), _LABELS.get(system.kind, "NVLink")),
-        (_nic_time(system, plan, size, c), _nic_label(system, plan)),
-        (_protocol_time(system, plan, size, c), "protocol"),
-    )
+    time, name = max((time, name) for name, time in limits(system, plan, size, c).items())
     found[name] = time
 
     # nccl-tests asks for the next collective before this one is done, so a process that starts several GPUs adds only
     # what its launches take longer than the collective itself.
     found["launch"] += max(0.0, system.started * c["launch"] - sum(found.values()))
     return found
+
+
+def limits(system: System, plan: Plan, size: float, c: Constants) -> dict[str, float]:
+    """Return how long the data would take if only one part limited it [s], by name of the part."""
+    return {
+        _LABELS.get(system.kind, "NVLink"): _links_time(plan, size, c),
+        _nic_label(system, plan): _nic_time(system, plan, size, c),
+        "protocol": _protocol_time(system, plan, size, c),
+    }
+
+
+def _why(system: System, parts: Mapping[str, float], found: Mapping[str, float]) -> str:
+    """Return in words which of the terms ``parts`` binds, and how far it is ahead of the next limit in ``found``."""
+    binds = max(parts, key=parts.__getitem__)
+    share = parts[binds] / sum(parts.values())
+    words = f"{binds} takes {share:.0%} of the time"
+    if binds not in found:
+        return words
+
+    others = {name: time for name, time in found.items() if name != binds and time > 0}
+    if others:
+        second = max(others, key=others.__getitem__)
+        words += f", {found[binds] / others[second] - 1:.0%} more than {second} would need"
+    if binds == _PLANNED:
+        planned = units.format_rate(system.nic)
+        above = system.wire / system.nic - 1
+        words += f"; NCCL counts {planned} for a NIC behind PCIe, and the NIC itself has {above:.0%} more"
+    return words
 
 
 class DataTimes(NamedTuple):
@@ -218,7 +261,11 @@ class DataTimes(NamedTuple):
 def data_times(system: System, plan: Plan, size: float, c: Constants) -> DataTimes:
     """Return how long the data takes on the links inside a server, and on the NICs, once the pipeline is full."""
     steady = replace(plan, loop=0.0)
-    return DataTimes(_links_time(steady, size, c), _nic_time(system, steady, size, c))
+    # what the time would be at full rate, as a fraction of that at this size
+    part = size / _at_full_rate(plan, size)
+    return DataTimes(
+        links=part * _links_time(steady, size, c), nics=part * _nic_time(system, steady, size, c)
+    )
 
 
 def _at_full_rate(plan: Plan, size: float) -> float:
@@ -253,11 +300,11 @@ def _nic_label(system: System, plan: Plan) -> str:
     """Return the name of what limits the data between servers."""
     if plan.peers > 1:
         return "fabric"
-    return "PCIe" if _behind_pcie(system) else "NIC"
+    return _PLANNED if _behind_pcie(system) else "NIC"
 
 
 def _behind_pcie(system: System) -> bool:
-    """Return whether PCIe limits the rate of a NIC, and not the NIC itself."""
+    """Return whether NCCL counts less for the PCIe link before a NIC than for the NIC itself."""
     return system.nic < system.wire
 
 
@@ -329,6 +376,11 @@ def estimate(
     ----------
     .. [1] NVIDIA/nccl, src/graph/tuning.cc, cost model of algorithms and protocols.
     """
+    if hasattr(system, "n_ranks") and not isinstance(system, Mapping):
+        raise TypeError(
+            f"system must say what the servers are, got the fabric {system!r:.60}; describe it with "
+            'fabriclab.system(gpu="H100", servers=32, fabric=...)'
+        )
     row = published.system(system) if isinstance(system, str) else system
     if collective:
         row = {**row, "collective": collective}
@@ -341,7 +393,9 @@ def estimate(
     fitted: Mapping[str, Constants] = {}
     if units.flag(calibrated, "calibrated"):
         fitted = calibration(without)
-    parts = terms(facts, plan, n, constants(facts, fitted))
+    corrected = constants(facts, fitted)
+    parts = terms(facts, plan, n, corrected)
+    found = {name: time for name, time in limits(facts, plan, n, corrected).items() if time > 0}
     time = sum(parts.values())
     known = _known(facts.family, fitted)
     low, high = _band(known.family, classify(parts))
@@ -358,6 +412,9 @@ def estimate(
         terms=ReadOnly(parts),
         expected=ReadOnly(expected),
         note=known.note,
+        limits=ReadOnly(found),
+        channels=plan.channels,
+        why=_why(facts, parts, found),
     )
 
 

@@ -89,7 +89,7 @@ class Plan:
     outside : int
         Hops of a tree from server to server, up and down again.
     channels : int
-        Channels of a tree between servers.
+        Channels, which divide the data; 0 where NCCL's tables give no number.
     plateau : float
         Factor by which NCCL multiplies the latency when it chooses, from a certain size on.
     chain : float
@@ -113,7 +113,7 @@ class Plan:
     loop: float = 0.0
     levels: int = 0
     outside: int = 0
-    channels: int = 1
+    channels: int = 0
     plateau: float = 1.0
     chain: float = 0.0
 
@@ -141,7 +141,7 @@ class Plan:
         A level hands a chunk on only when it has all of it, so the last rank waits for one chunk on each hop between
         servers before the tree runs at its rate.
         """
-        if self.algorithm != "Tree" or self.protocol != "Simple":
+        if self.algorithm != "Tree" or self.protocol != "Simple" or not self.outside:
             return 0.0
         chunk = _CHUNK
         for limit, chunks in _CHUNK_LIMITS:
@@ -284,6 +284,7 @@ def _ring(system: System, protocol: str) -> Plan:
         forwards=forwards,
         messages=messages,
         parts=system.ranks if cut else 1,
+        channels=_CHANNELS_PER_NIC * system.nics if between_servers else 0,
         plateau=plateau,
         chain=_chain_latency(system, protocol),
     )
@@ -354,7 +355,7 @@ def _tree(system: System, protocol: str) -> Plan:
         messages=2 * depth if protocol == "LL" else 0,
         levels=system.local - 1 + depth,
         outside=2 * depth,
-        channels=_CHANNELS_PER_NIC * max(system.nics, 1),
+        channels=_CHANNELS_PER_NIC * system.nics if between_servers else 0,
     )
 
 
@@ -401,6 +402,7 @@ def _nvls(system: System) -> Plan:
         own=1 / (system.own * _NVLS_RATE * efficiency),
         nic=min(system.servers - 1, 2) / system.node if between_servers else 0.0,
         loop=min(system.local, _NVLS_HEADS) * channels * _NVLS_CHUNK,
+        channels=channels,
     )
 
 

@@ -329,7 +329,8 @@ def test_what_binds():
     assert binds("mi300x_1n", GIB) == "xGMI"
     assert binds("4090x8_p2p_off", GIB) == "PCIe"
     assert binds("alps_N032_ofi1.13.0", GIB) == "NIC"
-    assert binds("sophia_n2_2.22.3_all_reduce_env6", GIB) == "PCIe"  # 200 Gb/s behind PCIe 4
+    # 200 Gb/s behind PCIe 4, for which NCCL counts 24 GB/s
+    assert binds("sophia_n2_2.22.3_all_reduce_env6", GIB) == "NCCL's plan of the NIC"
     assert binds("sophia_n2_2.22.3_alltoall_env6", GIB) == "fabric"
     assert binds("alps_N128_ofi1.13.0", 8) == "network latency"
     assert binds("polaris_n8_2.18_all_gather_env4", 1024) == "hop latency"
@@ -637,11 +638,29 @@ def test_one_rank_and_each_part_of_the_row():
     assert tuner.estimate(fewer, size=GIB).time == tuner.estimate(UNSEEN, size=GIB).time
 
 
+def test_what_binds_is_told_with_the_next_limit_and_not_as_a_limit_of_hardware():
+    found = fabriclab.estimate("cw_96gpu", "all_reduce", "1 GiB")
+    # 48 GB/s of each NIC carry S / 8 up and down two trees; the links inside a server would need this much less
+    ahead = found.limits["NCCL's plan of the NIC"] / found.limits["NVLink"] - 1
+    assert f"{ahead:.0%} more than NVLink" in found.why
+    assert "48.0 GB/s" in found.why and "the NIC itself has 4% more" in found.why
+    assert found.terms[found.binds] == max(found.limits.values())
+    assert found.channels == 16
+    small = fabriclab.estimate("cw_96gpu", "all_reduce", "8 KiB")
+    assert (
+        small.why
+        == f"network latency takes {small.terms['network latency'] / small.time:.0%} of the time"
+    )
+
+
 def test_display():
     found = fabriclab.estimate("oci_h100_2n", "all_reduce", "1 GiB")
     assert repr(found).startswith("<Estimate all_reduce of 1 GiB on 16 ranks: ")
     assert repr(found).endswith("by NVLSTree/Simple; NVLink binds>")
-    assert found._repr_html_().count("<tr>") == 1 + len(found.terms) + len(found.expected)
+    parts = len(found.terms) + len(found.limits) + len(found.expected)
+    assert (
+        found._repr_html_().count("<tr>") == parts + 3
+    )  # and the heading, what binds, and the channels
     text = str(report())
     assert "each system" in text
     states(text, "9 families", "13 systems")
