@@ -58,7 +58,7 @@ def test_shape():
         "accelerators": 110,
         "emerging": 76,
         "link_physics": 64,
-        "links": 472,
+        "links": 482,
         "measured": 57,
         "media": 54,
         "memory_path": 62,
