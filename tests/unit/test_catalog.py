@@ -58,7 +58,7 @@ def test_shape():
         "accelerators": 110,
         "emerging": 76,
         "link_physics": 65,
-        "links": 488,
+        "links": 498,
         "measured": 73,
         "media": 71,
         "memory_path": 62,
