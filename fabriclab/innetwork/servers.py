@@ -52,9 +52,11 @@ class ServerCost(NamedTuple):
     Parameters
     ----------
     time : float
-        Until the last GPU has the result: start-up and the time of the fullest link. [s]
+        Until the last GPU has the result: start-up and data. [s]
     startup : float
-        Part of the time that does not depend on the size, as the library's cost model counts it. [s]
+        Part of the time that is no data, as the library's cost model counts it. [s]
+    data_time : float
+        Time of the fullest link, or of the protocol if it is slower. [s]
     nic_bytes, port_bytes : float
         Most bytes of a NIC, and of a GPU's port inside its server, in one direction. [B]
     nic_time, port_time : float
@@ -65,6 +67,7 @@ class ServerCost(NamedTuple):
 
     time: float
     startup: float
+    data_time: float
     nic_bytes: float
     port_bytes: float
     nic_time: float
@@ -73,14 +76,16 @@ class ServerCost(NamedTuple):
 
     @property
     def binds(self) -> str:
-        """Name what takes longest: start-up, NIC, or the links inside a server; empty where nothing ran."""
-        if np.isnan(self.nic_time):
+        """Name what takes longest: start-up, NIC, links inside a server, or another link; empty where nothing ran."""
+        if np.isnan(self.data_time):
             return ""
         parts = {
             "start-up": self.startup,
             "NIC": self.nic_time,
             "links in a server": self.port_time,
         }
+        if self.data_time > max(self.nic_time, self.port_time):
+            parts["another link, or the protocol"] = self.data_time
         return max(parts, key=parts.__getitem__)
 
 
@@ -162,8 +167,8 @@ def for_servers(cluster: Cluster, size: units.Quantity) -> ServerComparison:
     and the time of the fullest link, since in a full pipeline all steps are busy at the same time.
 
     No start-up of streaming mode is published. The library plans with one, which no measurement confirms. Where it
-    would be more than 10 % of the time, no number is given. Leaves out the filling of the pipeline, other jobs, and
-    limits of the switches to a part of their operations.
+    would be more than 10 % of the time, no number is given. Leaves out the filling of the pipeline, other jobs, limits of
+    the switches to a part of their operations, and NICs beyond one for each GPU.
 
     Parameters
     ----------
@@ -210,7 +215,7 @@ def for_servers(cluster: Cluster, size: units.Quantity) -> ServerComparison:
         size=n_bytes,
         costs=ReadOnly(costs),
         operations=ReadOnly(operations()),
-        why=_why(costs, facts),
+        why=_why(costs, facts, n_bytes),
     )
 
 
@@ -241,7 +246,7 @@ def operations() -> dict[str, str]:
 
 def _refused(why: str) -> ServerCost:
     """Return the costs of an algorithm that cannot run."""
-    return ServerCost(np.nan, np.nan, np.nan, np.nan, np.nan, np.nan, why)
+    return ServerCost(np.nan, np.nan, np.nan, np.nan, np.nan, np.nan, np.nan, why)
 
 
 def _by_hosts(algorithm: str, cluster: Any, size: float) -> ServerCost:
@@ -252,9 +257,12 @@ def _by_hosts(algorithm: str, cluster: Any, size: float) -> ServerCost:
         return _refused(str(refused))
     carried = _carried(setup)
     startup = 0.0
+    protocol = 0.0
     if setup.estimate is not None:
-        startup = setup.estimate.time - [*setup.estimate.terms.values()][-1]
-    return _cost(setup.fabric, carried, startup)
+        data = [*setup.estimate.terms.values()][-1]
+        startup = setup.estimate.time - data
+        protocol = setup.estimate.terms.get("protocol", 0.0)
+    return _cost(setup.fabric, carried, startup, protocol)
 
 
 def _carried(setup: Setup) -> Floats:
@@ -292,7 +300,7 @@ def _by_network(algorithm: str, cluster: Any, size: float) -> ServerCost:
             "outside what is known: the only published time of an operation is of 2016, and the library plans with a "
             f"start-up of {words}, {startup / cost.time:.0%} of the time, which no measurement confirms"
         )
-        return cost._replace(time=np.nan, startup=np.nan, note=note)
+        return cost._replace(time=np.nan, note=note)
     note = f"rests on a start-up of {words} by the library's cost model, {startup / cost.time:.0%} of the time"
     if cluster["transport"] != "ib":
         note += "; switches that add are known for InfiniBand only"
@@ -315,24 +323,24 @@ def _inside_servers(algorithm: str, fabric: Fabric, facts: Facts, size: float) -
 
 
 def rail_trees(fabric: Fabric, facts: Facts) -> list[Tree]:
-    """Return the trees over the servers: one for each GPU of a server, or several where it has several NICs."""
-    g = facts.local
-    mode = Mode.sharp(True)
-    mode = replace(mode, part=1.0)  # `at_streaming_rate` has slowed the cables already
+    """Return the trees over the servers, one for each GPU of a server, which uses one NIC."""
+    # `at_streaming_rate` has slowed the cables already
+    mode = replace(Mode.sharp(True), part=1.0)
     trees = []
     load = np.zeros(fabric.n_links)
-    for _ in range(max(1, facts.nics // g)):
-        for local in range(g):
-            tree = grow(fabric, np.arange(local, facts.ranks, g), mode, load=load)
-            load[tree.links] += 1
-            trees.append(tree)
+    for local in range(facts.local):
+        tree = grow(fabric, np.arange(local, facts.ranks, facts.local), mode, load=load)
+        load[tree.links] += 1
+        trees.append(tree)
     return trees
 
 
 def _too_many_streams(trees: list[Tree], facts: Facts) -> str:
     """Say which switch would add for more streaming flows than it can; empty if none would."""
     most = int(catalog.value("switches", "sharp3", "streaming_flows"))
-    flows: dict[int, set[int]] = {}  # switch -> cables of the first server by which its streams leave
+    flows: dict[
+        int, set[int]
+    ] = {}  # switch -> cables of the first server by which its streams leave
     for tree in trees:
         fabric = tree.fabric
         up = tree.path[0]
@@ -350,14 +358,19 @@ def _too_many_streams(trees: list[Tree], facts: Facts) -> str:
     )
 
 
-def _cost(fabric: Fabric, carried: Floats, startup: float) -> ServerCost:
-    """Return the costs of a run whose steps are all busy at the same time, from the bytes on each link (L,) [B]."""
+def _cost(fabric: Fabric, carried: Floats, startup: float, protocol: float = 0.0) -> ServerCost:
+    """Return the costs of a run whose steps are all busy at the same time, from the bytes on each link (L,) [B].
+
+    The protocol needs ``protocol`` seconds for the data, whatever the links are.
+    """
     seconds = carried / np.maximum(fabric.capacity, 1.0)  # (L,)
+    data_time = max(float(seconds.max()), protocol)
     nic = _nic_cables(fabric)
     port = np.isin(np.array(fabric.media)[fabric.medium], ["nvlink", "xgmi"])
     return ServerCost(
-        time=startup + float(seconds.max()),
+        time=startup + data_time,
         startup=startup,
+        data_time=data_time,
         nic_bytes=_most(carried, nic),
         port_bytes=_most(carried, port),
         nic_time=_most(seconds, nic),
@@ -377,17 +390,24 @@ def _most(values: Floats, which: Flags) -> float:
     return float(values[which].max(initial=0.0))
 
 
-def _why(costs: Mapping[str, ServerCost], facts: Facts) -> str:
+def _why(costs: Mapping[str, ServerCost], facts: Facts, size: float) -> str:
     """Return in words which limits decide between NVLSTree and NVLS with switches that add."""
     tree = costs["NVLSTree"]
     added = costs["nvls_sharp"]
     if np.isnan(tree.nic_time) or np.isnan(added.nic_time):
-        return "NVLS cannot run here with both, so that its gain by switches between servers is open"
+        return "NVLS does not run here both with and without switches that add between servers, so there is no gain to explain"
     g = facts.local
+    if np.isnan(added.time):
+        data = max(added.nic_time, added.port_time)
+        enough = size * added.startup * (1 / UNKNOWN_PART - 1) / data
+        return (
+            "at this size the start-up of switches that add decides, which is not published; from about "
+            f"{units.format_size(enough)} up there is a number"
+        )
     bound = max(tree.nic_time, tree.port_time) / max(added.nic_time, added.port_time)
     return (
         f"in each direction a NIC carries {units.format_size(tree.nic_bytes)} with NVLSTree and "
-        f"{units.format_size(added.nic_bytes)} through switches that add, and a GPU's port {1 + 1 / g:.3g} times the "
+        f"{units.format_size(added.nic_bytes)} through switches that add, and a GPU's port {1 + 1 / g:.4g} times the "
         f"array with both, so switches help only where NICs are the limit: NIC and port take "
         f"{units.format_time(tree.nic_time)} and {units.format_time(tree.port_time)} with NVLSTree, "
         f"{units.format_time(added.nic_time)} and {units.format_time(added.port_time)} with switches, a gain of "
