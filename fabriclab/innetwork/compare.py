@@ -12,8 +12,21 @@ from fabriclab.catalog.tables import read_rows
 from fabriclab.core import Fabric, Floats, Ints
 from fabriclab.errors import OutOfSlots
 from fabriclab.innetwork import nvls
+from fabriclab.innetwork.servers import UNKNOWN_PART, for_servers
 from fabriclab.innetwork.trees import Manager, Mode, Tree, grow, run
 from fabriclab.simulation import simulate
+
+__all__ = [
+    "HOSTS",
+    "PIPES",
+    "Way",
+    "bound",
+    "compare",
+    "deployment",
+    "for_servers",
+    "gains",
+    "program",
+]
 
 HOSTS = ("ring", "halving_doubling", "double_tree")
 PIPES = 4  # source: p4app-switchML, which adds 256 values in all of them, one after the other
@@ -27,7 +40,10 @@ _MTU = 4096  # B; source: rdma-core, the largest packet of a host's card
 
 
 class Way(NamedTuple):
-    """Costs of an all-reduce of all jobs with one algorithm; times are NaN if the network refuses the jobs."""
+    """Costs of an all-reduce of all jobs with one algorithm; times are NaN where none is known.
+
+    ``note`` says why there is no time, or what it rests on.
+    """
 
     time: float  # until the last rank of the last job has its sum [s]
     link_bytes: Floats  # (L,)
@@ -110,6 +126,10 @@ def compare(
     favours it. Leaves out the time that hosts need to add, losses between switches, and NICs that learn of a gap before
     the timer ends; with a timer of 0 nobody waits.
 
+    The only published time of a SHARP operation is of 2016, in low-latency mode, which rests on it. Streaming mode has
+    none, so its time is NaN for sizes where an operation of 2016 would be more than 10 % of it, or if the network
+    refuses the jobs. For servers with several GPUs use `for_servers`.
+
     Parameters
     ----------
     fabric : Fabric
@@ -125,7 +145,13 @@ def compare(
     -------
     dict of str to Way
         By algorithm of the hosts, and ``low_latency``, ``streaming`` and ``program`` for the network.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the fabric is none, or has several ranks in a server.
     """
+    _check_hosts(fabric)
     total = units.size(size)
     n = fabric.n_ranks // units.count(jobs, "jobs")
     ranks = np.arange(n * jobs).reshape(n, jobs).T  # (jobs, n)
@@ -159,6 +185,21 @@ def compare(
     for name, used in trees.items():
         out[name] = _by_network(name, used, total, lag, loss)
     return out
+
+
+def _check_hosts(fabric: Fabric) -> None:
+    """Refuse anything but a fabric with one rank for each host."""
+    if not isinstance(fabric, Fabric):
+        raise TypeError(
+            f"fabric must be a Fabric, got {fabric!r:.80}; for a system use compare.for_servers(system, size)"
+        )
+    servers = fabric.server[fabric.server >= 0]
+    most = int(np.bincount(servers).max(initial=0))
+    if most > 1:
+        raise ValueError(
+            f"compare takes one rank for each host, got {most} in a server of {fabric!r}; for servers with GPUs use "
+            'compare.for_servers(fabriclab.system(gpu="H100", servers=32), size)'
+        )
 
 
 def _by_hosts(
@@ -216,13 +257,34 @@ def _by_network(
         carried = carried / (1 - loss)
         converted = 2 * total
     largest = _LONGEST if name == "streaming" else mode.payload  # of a message [B]
+    operation = catalog.value("switches", "sharp1", "operation_time")
+    time = found.end
+    note = ""
+    if name == "low_latency":
+        note = f"rests on {units.format_time(operation)} for an operation, published in 2016 for SHARP 1"
+    if name == "streaming":
+        startup = max(_adding(tree, operation) for tree in trees)
+        if startup > UNKNOWN_PART * time:
+            time = np.nan
+            note = (
+                "outside what is known: no start-up of streaming mode is published, and the operations of 2016 "
+                f"({units.format_time(startup)} in all) would be {startup / found.end:.0%} of the time"
+            )
     return Way(
-        time=found.end,
+        time=time,
         link_bytes=carried,
         added=0.0,
         converted=converted,
         messages=float(np.ceil(total / largest)),
+        note=note,
     )
+
+
+def _adding(tree: Tree, operation: float) -> float:
+    """Return how long the switches between a rank and the root add, if each needs the time of an ``operation`` [s]."""
+    slow = replace(tree, mode=replace(tree.mode, seconds=operation))
+    fast = replace(tree, mode=replace(tree.mode, seconds=0.0))
+    return slow.round_trip(0.0) - fast.round_trip(0.0)
 
 
 def bound(ranks: float) -> float:

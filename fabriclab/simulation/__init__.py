@@ -23,7 +23,15 @@ from fabriclab.core import (
     rows_of,
 )
 from fabriclab.lower import lower
-from fabriclab.simulation.library import LIBRARY, Cluster, as_chosen, comparison
+from fabriclab.simulation.library import (
+    IN_NETWORK,
+    LIBRARY,
+    Cluster,
+    Setup,
+    as_chosen,
+    comparison,
+    in_network,
+)
 from fabriclab.simulation.rings import Rings, best_rings, ring_busbw
 
 __all__ = ["Rings", "Simulation", "best_rings", "ring_busbw", "simulate", "sweep"]
@@ -115,16 +123,19 @@ def simulate(
     Parameters
     ----------
     collective, algorithm : str
-        Names that `fabriclab.collectives.build` knows, such as ``"all_reduce"`` and ``"ring"``.
-    fabric : Fabric
-        Network on which the collective runs.
+        Names that `fabriclab.collectives.build` knows, such as ``"all_reduce"`` and ``"ring"``; the algorithm ``"nccl"``
+        runs what the library would choose on a system.
+    fabric : Fabric or system
+        Network on which the collective runs. On a system, ``"nvls_sharp"`` and ``"collnet"`` find their switches by
+        themselves, and run in chunks at the rates that the library reaches, as ``"nccl"`` does.
     size : float or str
         Size of the whole array, as nccl-tests counts it. [B], >= 0
     placement : array_like, shape (n,) or (G, n), optional
         Endpoint of each rank, or of each rank of G groups that run at the same time; all endpoints in order unless
         given.
     root, segments, pipelined, options
-        As in `fabriclab.collectives.build`; options of the algorithm as a mapping, such as ``{"per_server": 8}``.
+        As in `fabriclab.collectives.build`; options of the algorithm as a mapping, such as ``{"per_server": 8}``. Of
+        ``"nccl"``: ``{"algorithm": "Tree"}`` forces one of its algorithms.
     method, subflows, seed
         As in `fabriclab.routing.route`.
     engine, changes
@@ -145,7 +156,22 @@ def simulate(
     1.5
     """
     if isinstance(algorithm, str) and algorithm.lower() == LIBRARY:
-        return _as_library(collective, fabric, size, engine=engine, seed=seed)
+        asked_for = dict(options or {})
+        forced = asked_for.pop("algorithm", "")
+        if asked_for:
+            raise TypeError(
+                f"algorithm {LIBRARY!r} has the option algorithm alone, got {', '.join(asked_for)}"
+            )
+        n_bytes = units.size(size, may_be_zero=False)
+        setup = as_chosen(collective, fabric, n_bytes, forced)
+        return _as_library(collective, LIBRARY, setup, n_bytes, engine=engine, seed=seed)
+    by_switches = _in_network_name(collective, algorithm)
+    if by_switches and switches is None:
+        if isinstance(fabric, Fabric) or placement is not None or options:
+            raise ValueError(_needs_switches(by_switches))
+        n_bytes = units.size(size, may_be_zero=False)
+        setup = in_network(by_switches, fabric, n_bytes)
+        return _as_library(collective, by_switches, setup, n_bytes, engine=engine, seed=seed)
     network = fabric if isinstance(fabric, Fabric) else _fabric_of(fabric)
     place = np.arange(network.n_ranks) if placement is None else column(placement, "placement")
     if np.isscalar(placement) or place.ndim > 2 or not place.size:
@@ -215,12 +241,31 @@ def _idle_nics(fabric: Fabric, timeline: Timeline, place: Ints) -> tuple[str, ..
     )
 
 
+def _in_network_name(collective: str, algorithm: str) -> str:
+    """Return the registered name of an algorithm with a switch for each rail that adds; empty for any other."""
+    if not isinstance(collective, str) or not isinstance(algorithm, str):
+        return ""
+    name = collectives.find(collective, algorithm).algorithm
+    return name if name in IN_NETWORK else ""
+
+
+def _needs_switches(algorithm: str) -> str:
+    """Return which switches an algorithm needs on a fabric, in words."""
+    nodes = "the leaf of each rail"
+    example = "fabric.nodes('leaf')"
+    if algorithm == "nvls_sharp":
+        nodes = f"the NVLink node of each server, then {nodes}"
+        example = f"np.concatenate([fabric.nodes('nvlink'), {example}])"
+    return (
+        f"{algorithm} needs the nodes of the switches that add: {nodes}, such as switches={example} on servers in "
+        "rails with one leaf each; a system without placement and options finds them by itself, see fabriclab.system"
+    )
+
+
 def _as_library(
-    collective: str, cluster: Any, size: units.Quantity, *, engine: str, seed: int
+    collective: str, algorithm: str, setup: Setup, n_bytes: float, *, engine: str, seed: int
 ) -> Simulation:
-    """Run what the library would choose; see `simulate`."""
-    n_bytes = units.size(size, may_be_zero=False)
-    setup = as_chosen(collective, cluster, n_bytes)
+    """Run a collective as the library sets it up; see `simulate`."""
     flows = setup.flows
     routes = routing.route(setup.fabric, flows, setup.method, seed=seed)
     timeline = engines.run(setup.fabric, routes, flows, engine=engine)
@@ -233,13 +278,14 @@ def _as_library(
     notes += comparison(setup, timeline, routes)
 
     asked = {
-        "algorithm": LIBRARY,
-        "chosen": f"{setup.estimate.algorithm}/{setup.estimate.protocol}",
+        "algorithm": algorithm,
         "fabric": repr(setup.fabric),
         "routing": setup.method,
         "engine": engine,
         "seed": seed,
     }
+    if setup.estimate:
+        asked["chosen"] = f"{setup.estimate.algorithm}/{setup.estimate.protocol}"
     result = Result(
         collective,
         "predicted",

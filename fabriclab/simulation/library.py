@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from fabriclab import collectives, tuner, units
+from fabriclab import catalog, collectives, tuner, units
 from fabriclab.collectives.ring import channel_rings
 from fabriclab.core import (
     Fabric,
@@ -24,11 +24,18 @@ from fabriclab.core import (
     bus_factor,
 )
 from fabriclab.lower import lower
+from fabriclab.routing.shortest import ShortestPathSearch
 from fabriclab.simulation.rings import MOST_RANKS, at_once, best_rings, ring_flows
 from fabriclab.tuner.plans import Plan
 from fabriclab.tuner.system import System as Facts
 
 LIBRARY = "nccl"  # name under which `simulate` runs what the library would choose
+# Bytes of each channel of a tree that are on their way from one step to the next.
+# source: NVIDIA/nccl, src/init.cc, DEFAULT_BUFFSIZE (4 MiB) by NCCL_STEPS (8)
+_TREE_CHUNK = 2**19
+_CHANNELS_PER_NIC = 2  # source: NCCL-tune-old
+# Algorithms with one switch for each rail that adds, and the algorithm of the library whose rates they reach.
+IN_NETWORK = {"nvls_sharp": "NVLSTree", "collnet": "CollNet"}
 
 
 class Cluster(Protocol):
@@ -55,8 +62,8 @@ class Setup(NamedTuple):
         Routing.
     filling : float
         Bytes that are on their way before the pipeline of a tree is full; 0 if steps do not overlap. [B]
-    estimate : Estimate
-        What the cost model says about the same question.
+    estimate : Estimate or None
+        What the cost model says about the same question, where it has an answer.
     notes : tuple of str
         What the run assumes.
     """
@@ -66,31 +73,54 @@ class Setup(NamedTuple):
     flows: Flows
     method: str
     filling: float
-    estimate: tuner.Estimate
+    estimate: tuner.Estimate | None
     notes: tuple[str, ...]
 
 
-def as_chosen(collective: str, cluster: Any, size: float) -> Setup:
-    """Return a collective as the library would run it on a cluster, with the algorithm that `estimate` chooses.
+def described(cluster: Any) -> Fabric:
+    """Return the fabric of a cluster that also says what its servers are, or refuse anything else."""
+    if isinstance(cluster, Mapping):
+        fabric = getattr(cluster, "fabric", None)
+        if isinstance(fabric, Fabric):
+            return fabric
+    raise TypeError(
+        f"cluster must be a system, which says what the servers are, got {cluster!r:.80}; "
+        'make one with fabriclab.system(gpu="H100", servers=32)'
+    )
+
+
+def as_chosen(collective: str, cluster: Any, size: float, algorithm: str = "") -> Setup:
+    """Return a collective as the library would run it on a cluster.
+
+    Parameters
+    ----------
+    collective : str
+        Such as ``"all_reduce"``.
+    cluster : Cluster
+        A system.
+    size : float
+        Size of the whole array, as nccl-tests counts it. [B], > 0
+    algorithm : str
+        Algorithm that is forced, such as ``"Tree"``; the one that `estimate` chooses unless given.
 
     Raises
     ------
     TypeError
         If ``cluster`` is a fabric without a description of its servers.
     ValueError
-        If the library's choice has no counterpart here.
+        If the library's choice has no counterpart here, or it cannot run the forced algorithm on this cluster.
     """
-    if not isinstance(cluster, Mapping) or not hasattr(cluster, "fabric"):
-        raise TypeError(
-            f"algorithm {LIBRARY!r} needs a system, which says what the servers are, got {cluster!r:.80}; "
-            'make one with fabriclab.system(gpu="H100", servers=32)'
-        )
+    network = described(cluster)
     row = {**cluster, "collective": collective}
+    if algorithm:
+        row["algo"] = algorithm.lower()
     estimate = tuner.estimate(row, size=size)
     facts = tuner.read(row)
     plan, _ = tuner.choose(facts, size)
+    if algorithm:
+        _check_forced(algorithm, plan, cluster)
     rates = reached(facts, plan, size)
-    fabric = _with_reached_rates(cluster.fabric, facts, rates)
+    fabric = with_reached_rates(network, facts, rates)
     n = facts.ranks
     servers = facts.servers
     in_servers = facts.local == row["gpus_per_node"] > 1
@@ -107,7 +137,7 @@ def as_chosen(collective: str, cluster: Any, size: float) -> Setup:
             flows = ring_flows(collective, fabric, _orders(facts), size)
     elif plan.algorithm in ("NVLS", "NVLSTree"):
         schedule = collectives.build("all_reduce", "nvls_tree", n, per_server=facts.local)
-        flows = at_once(lower(schedule, fabric, size, switches=_server_switches(fabric, facts)))
+        flows = at_once(lower(schedule, fabric, size, switches=server_switches(fabric, facts)))
         # A GPU reads or writes through the switch in one operation, so NVLS has one stage up and one down. Each stage
         # but the last waits for its first chunk.
         stages = 2 + 2 * _tree_levels(servers)
@@ -135,6 +165,125 @@ def as_chosen(collective: str, cluster: Any, size: float) -> Setup:
     )
 
 
+def _check_forced(algorithm: str, plan: Plan, cluster: Any) -> None:
+    """Refuse an algorithm that the library would replace by another one."""
+    if plan.algorithm.lower() != algorithm.lower():
+        raise ValueError(
+            f"{algorithm} cannot run on {cluster!r}, where the library would take {plan.algorithm} instead; "
+            "leave the algorithm out, or force one of Ring, Tree, NVLS (one server) and NVLSTree (several)"
+        )
+
+
+def in_network(algorithm: str, cluster: Any, size: float) -> Setup:
+    """Return an all-reduce with a switch for each rail that adds, in chunks at the rates that the library reaches.
+
+    NVLink and NICs are as fast as with the library's own algorithm, so that both can be compared. Through switches that
+    add, a NIC reaches the published part of its rate in streaming mode. The time that a switch needs for its first
+    operation is left out, since none is published for this mode.
+
+    Parameters
+    ----------
+    algorithm : str
+        ``"nvls_sharp"`` or ``"collnet"``.
+    cluster : Cluster
+        A system whose servers have one leaf in common for each rail.
+    size : float
+        Size of the array. [B], > 0
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``cluster`` is no system, its servers cannot run the algorithm, or its rails have several leaves.
+    """
+    network = described(cluster)
+    facts, plan, rates = rates_in_network(algorithm, cluster, size)
+    schedule = collectives.build("all_reduce", algorithm, facts.ranks, per_server=facts.local)
+    switches = np.zeros(0, dtype=np.int64)
+    if algorithm == "nvls_sharp":
+        switches = server_switches(network, facts)
+    if facts.servers > 1:
+        switches = np.concatenate([switches, rail_switches(network, facts.local)])
+
+    fabric = with_reached_rates(network, facts, rates)
+    fabric = at_streaming_rate(fabric)
+    flows = at_once(lower(schedule, fabric, size, switches=switches))
+    notes = [f"at the rates of NCCL's {plan.algorithm}/{plan.protocol}"]
+    notes += _rates_in_words(facts, rates)
+    notes.append("the start-up of the switches is left out, since none is published")
+    chunk = plan.loop / 2 or _TREE_CHUNK * _CHANNELS_PER_NIC * facts.nics  # [B]
+    return Setup(
+        schedule=schedule,
+        fabric=fabric,
+        flows=flows,
+        method="ecmp",
+        # A chunk passes four stages: out of the GPUs and into them, once each inside the server and through the switch
+        # of the rail. Each stage but the last waits for its first chunk.
+        filling=min(3 * chunk, size),
+        estimate=None,
+        notes=tuple(notes),
+    )
+
+
+class PlanAndRates(NamedTuple):
+    """Facts of a cluster, a plan of the library for it, and the rates that this plan reaches."""
+
+    facts: Facts
+    plan: Plan
+    rates: Rates
+
+
+def rates_in_network(algorithm: str, cluster: Any, size: float) -> PlanAndRates:
+    """Return the library's plan whose rates an algorithm with switches that add also reaches on a cluster."""
+    forced = IN_NETWORK[units.choice(algorithm, "algorithm", IN_NETWORK)]
+    if forced == "NVLSTree" and tuner.read({**cluster, "collective": "all_reduce"}).servers == 1:
+        forced = "NVLS"
+    row = {**cluster, "collective": "all_reduce", "algo": forced.lower()}
+    facts = tuner.read(row)
+    plan, _ = tuner.choose(facts, size)
+    _check_forced(forced, plan, cluster)
+    return PlanAndRates(facts, plan, reached(facts, plan, size))
+
+
+def at_streaming_rate(fabric: Fabric) -> Fabric:
+    """Return the fabric with its cables at the part of their rate that streaming through switches that add reaches."""
+    part = catalog.value("switches", "sharp2", "streaming_part")
+    return _slowed(fabric, fabric.length > 0, part)
+
+
+def rail_switches(fabric: Fabric, local: int) -> Ints:
+    """Return the leaf of each rail, (local,): the switch that the GPUs with the same number reach by one NIC.
+
+    Raises
+    ------
+    ValueError
+        If the servers have no leaf in common for some rail.
+    """
+    in_server = fabric.coordinate("server") >= 0
+    is_uplink = (fabric.length > 0) & in_server[fabric.source] & ~in_server[fabric.target]
+    leaves = np.unique(fabric.target[is_uplink]).astype(np.int64)
+    if not leaves.size:
+        raise ValueError(f"the servers must hang on switches, got {fabric!r} without cables to any")
+
+    search = ShortestPathSearch(fabric)
+    tables = [search.table(goals) for goals in search.blocks(leaves)]
+    hops = np.concatenate(tables, axis=1)[fabric.endpoint]  # (n, leaves)
+    is_nearest = hops == hops.min(axis=1, keepdims=True)
+    is_common = is_nearest.reshape(-1, local, leaves.size).all(axis=0)  # (local, leaves)
+    found = []
+    for rail in range(local):
+        common = leaves[is_common[rail]]
+        if not common.size:
+            first = is_nearest.reshape(-1, local, leaves.size)[:, rail].any(axis=0)
+            raise ValueError(
+                f"nvls_sharp and collnet add on one leaf for each rail, and the servers of rail {rail} hang on "
+                f"{np.count_nonzero(first)}; name the switches with switches=..., or compare with trees of several "
+                "switches (innetwork.trees.grow) by innetwork.compare.for_servers"
+            )
+        unused = common[~np.isin(common, found)]
+        found.append(int(unused[0] if unused.size else common[0]))
+    return np.array(found)
+
+
 def _tree_levels(servers: int) -> int:
     """Return the levels of the double tree over the servers."""
     return (servers - 1).bit_length()
@@ -156,7 +305,7 @@ def _orders(facts: Facts) -> Ints:
     return np.reshape(server * g + (ring + zigzag[turned]) % g, (g, n))
 
 
-def _server_switches(fabric: Fabric, facts: Facts) -> Ints:
+def server_switches(fabric: Fabric, facts: Facts) -> Ints:
     """Return the node of the NVLink switches of each server, (servers,)."""
     if "nvlink" not in fabric.kinds:
         raise ValueError(
@@ -192,6 +341,9 @@ def reached(facts: Facts, plan: Plan, size: float) -> Rates:
         # of its own message, which the plan divides among peers
         through_links = plan.own * facts.own
         through_nics = plan.nic * facts.node
+    elif plan.algorithm == "CollNet":
+        through_links = 2.0 * (facts.local - 1) / facts.local
+        through_nics = 1.0
     else:
         through_links = 2.0 if plan.algorithm == "Tree" else 1.0 + 1.0 / facts.local
         through_nics = 1.0 if facts.servers == 2 else 2.0
@@ -204,7 +356,7 @@ def reached(facts: Facts, plan: Plan, size: float) -> Rates:
     return Rates(inside, nic)
 
 
-def _with_reached_rates(fabric: Fabric, facts: Facts, rates: Rates) -> Fabric:
+def with_reached_rates(fabric: Fabric, facts: Facts, rates: Rates) -> Fabric:
     """Return the fabric with the links that the library fills at the rates that it reaches."""
     media = np.array(fabric.media)[fabric.medium]
     is_inside = np.isin(media, ["nvlink", "xgmi"])
@@ -226,12 +378,17 @@ def _slowed(fabric: Fabric, which: Flags, part: float) -> Fabric:
 
 def _notes(facts: Facts, plan: Plan, rates: Rates) -> tuple[str, ...]:
     """Return what the run assumes, in words."""
-    notes = [f"as NCCL's {plan.algorithm}/{plan.protocol}"]
+    return (f"as NCCL's {plan.algorithm}/{plan.protocol}", *_rates_in_words(facts, rates))
+
+
+def _rates_in_words(facts: Facts, rates: Rates) -> list[str]:
+    """Return the rates that a run assumes, in words."""
+    notes = []
     if facts.local > 1 and np.isfinite(facts.peak):
         notes.append(f"links in a server reach {_share(rates.inside, facts.peak)}")
     if facts.servers > 1:
         notes.append(f"NICs reach {_share(rates.nic, facts.wire)}")
-    return tuple(notes)
+    return notes
 
 
 def _share(rate: float, peak: float) -> str:
@@ -242,6 +399,8 @@ def _share(rate: float, peak: float) -> str:
 def comparison(setup: Setup, timeline: Timeline, routes: Routes) -> list[str]:
     """Return why the time differs from the estimate, if it is outside of its band."""
     estimate = setup.estimate
+    if estimate is None:
+        return []
     if estimate.low <= timeline.end <= estimate.high:
         return []
     words = f"estimate {units.format_time(estimate.time)}"

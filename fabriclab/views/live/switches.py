@@ -559,6 +559,8 @@ def pays_scene(
 ) -> Scene:
     """Return the times of an all-reduce over size, by the best algorithm on hosts and by each in the network.
 
+    A line has the sizes whose time is known: that of streaming begins where its start-up no longer matters.
+
     ``costs`` is `costs_over_sizes` with a fabric and the sizes filled in.
     """
     convert_rate = np.inf
@@ -570,10 +572,14 @@ def pays_scene(
     for name, seconds in times.items():
         if name != "hosts":
             ranges.append(range_in_words(name, sizes[seconds < times["hosts"]]))
-    results = {
-        name: Result("all_reduce", "predicted", sizes, seconds, _HOSTS // jobs)
-        for name, seconds in times.items()
-    }
+    results = {}
+    for name, seconds in times.items():
+        is_known = np.isfinite(seconds)  # (K,)
+        if not is_known.any():
+            continue
+        results[name] = Result(
+            "all_reduce", "predicted", sizes[is_known], seconds[is_known], _HOSTS // jobs
+        )
     return sweep_scene(results, said=text("live.pays.said", list=" ".join(ranges)))
 
 
