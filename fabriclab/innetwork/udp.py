@@ -35,8 +35,8 @@ _BUFFER = 2**22  # of a socket; the kernel gives what it allows [B]
 # Space that a packet takes in the buffer; 2315 B for the largest, counted on Linux 6.18 [B].
 _PACKET_IN_BUFFER = 2560
 _LEAST_WINDOW = 32  # time-outs do not halve the window any further
-_SHORTEST_TIMER = 0.01  # [s]
-_LONGEST_TIMER = 0.2  # [s]
+_SHORTEST_TIMER = 0.01  # illustrative: for processes of one machine [s]
+_LONGEST_TIMER = 0.2  # illustrative: for processes of one machine [s]
 
 
 class Exchanged(NamedTuple):
