@@ -236,22 +236,26 @@ class Flows(Value):
             late = [f for f in members if self.start[f] > self.lag[f]]
             inner = {}  # the flows of its group that each flow waits for, counted from the first of the group
             for f in members:
-                after = self.after[self.after_ptr[f] : self.after_ptr[f + 1]]
-                inner[f] = (after - span.start).tolist()
+                waits_for = self.after[self.after_ptr[f] : self.after_ptr[f + 1]]
+                inner[f] = (waits_for - span.start).tolist()
             for _ in range(often):
                 self._add_repetition(graph, members, late, inner)
 
         origin = [flow.origin for flow in graph]
         moves = [flow.moves for flow in graph]
+        lag = [flow.lag for flow in graph]
+        after = [flow.after for flow in graph]
         source = self.source[origin]
+        target = np.where(moves, self.target[origin], source)
+        size = np.where(moves, self.size[origin], 0.0)
         return self.make(
             source=source,
-            target=np.where(moves, self.target[origin], source),
-            size=np.where(moves, self.size[origin], 0.0),
+            target=target,
+            size=size,
             weight=self.weight[origin],
             limit=self.limit[origin],
-            lag=[flow.lag for flow in graph],
-            after=[flow.after for flow in graph],
+            lag=lag,
+            after=after,
             label=self.label[origin],
             labels=self.labels,
         )
