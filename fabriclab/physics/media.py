@@ -9,26 +9,46 @@ from fabriclab import units
 from fabriclab.core import Fabric, texts
 from fabriclab.physics._facts import fact
 
-# For each medium: table, part and attribute of its reach, and of the power and the price of one end at 800 Gb/s. A
-# single port at a NIC has a module of its own.
-_M, _P = "media", "link_physics"
+
+class _MediumFacts(NamedTuple):
+    """Table, part and attribute of each fact about a medium: its reach, and power and price of one end at 800 Gb/s."""
+
+    reach: tuple[str, str, str]
+    power: tuple[str, str, str]
+    price: tuple[str, str, str]
+
+
+# Ends are those of switches; a single port at a NIC has a module of its own.
 _MEDIA = {
-    "copper": ((_M, "dac800", "reach_max"), (_P, "copper", "power"), (_P, "copper", "price")),
-    "active copper": (
-        (_M, "acc800", "reach_max"),
-        (_M, "acc800", "power"),
-        (_P, "active", "price"),
+    "copper": _MediumFacts(
+        reach=("media", "dac800", "reach_max"),
+        power=("link_physics", "copper", "power"),
+        price=("link_physics", "copper", "price"),
     ),
-    "multimode": (
-        (_M, "sr4x2", "reach_max"),
-        (_M, "sr4x2", "power_max"),
-        (_P, "multimode", "price"),
+    "active copper": _MediumFacts(
+        reach=("media", "acc800", "reach_max"),
+        power=("media", "acc800", "power"),
+        price=("link_physics", "active", "price"),
     ),
-    "fibre": ((_M, "dr4x2", "reach_max"), (_M, "dr4x2", "power_max"), (_M, "dr8", "price")),
-    "long fibre": ((_M, "fr4x2", "reach_max"), (_P, "long", "power"), (_P, "long", "price")),
+    "multimode": _MediumFacts(
+        reach=("media", "sr4x2", "reach_max"),
+        power=("media", "sr4x2", "power_max"),
+        price=("link_physics", "multimode", "price"),
+    ),
+    "fibre": _MediumFacts(
+        reach=("media", "dr4x2", "reach_max"),
+        power=("media", "dr4x2", "power_max"),
+        price=("media", "dr8", "price"),
+    ),
+    "long fibre": _MediumFacts(
+        reach=("media", "fr4x2", "reach_max"),
+        power=("link_physics", "long", "power"),
+        price=("link_physics", "long", "price"),
+    ),
 }
 MEDIA = tuple(_MEDIA)
-_PORT, _MODULE = "400 Gb/s", "800 Gb/s"  # source: catalog media, sr4 and dr4x2
+_PORT = "400 Gb/s"  # source: catalog media, sr4
+_MODULE = "800 Gb/s"  # source: catalog media, dr4x2
 
 
 class MediumChoice(NamedTuple):
@@ -101,9 +121,8 @@ def choose(
 
 def _option(medium: str, share: float) -> MediumChoice:
     """Return a medium with the power and price of both ends, of which a link uses only a share."""
-    far, watts, dollars = [
-        fact(part, attribute, table) for table, part, attribute in _MEDIA[medium]
-    ]
+    values = [fact(part, attribute, table) for table, part, attribute in _MEDIA[medium]]
+    far, watts, dollars = values
     return MediumChoice(medium, 2 * share * watts, 2 * share * dollars, far)
 
 
@@ -154,7 +173,7 @@ def hall(
     counts = np.bincount(which, ports[live])
     out: dict[str, tuple[int, float, float]] = {}
     for (far, rate, single), n in zip(cases.tolist(), counts.tolist(), strict=True):
-        if single == 1 and far <= fact("dac800-split", "reach_max", _M):
+        if single == 1 and far <= fact("dac800-split", "reach_max", "media"):
             far = 0.0  # copper serves it: to NICs it is a splitter, not the straight cable that `choose` knows
         allowed = [m for m in some if m != "active copper" or not single]
         link = choose(far, rate, by, allowed)
@@ -165,8 +184,8 @@ def hall(
             "active copper",
         ):  # modules for one port replace half a link's
             modules = rate / units.rate(_PORT)
-            watts += single * (modules * fact("sr4", "power_max", _M) - link.power / 2)
-            dollars += single * (modules * fact("400g", "price", _M) - link.price / 2)
+            watts += single * (modules * fact("sr4", "power_max", "media") - link.power / 2)
+            dollars += single * (modules * fact("400g", "price", "media") - link.price / 2)
         cables, power, price = out.get(link.medium, (0, 0.0, 0.0))
         out[link.medium] = cables + int(n), power + n * watts, price + n * dollars
     return out
