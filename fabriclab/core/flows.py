@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,15 +29,6 @@ from fabriclab.errors import Deadlock
 # Peak memory of `expanded` per flow and per dependency, measured and rounded up; checked by a test. [B]
 _FLOW_BYTES = 400
 _ROW_BYTES = 50
-
-
-class _GraphFlow(NamedTuple):
-    """A flow of an expanded graph: a copy of a flow, or a timer or barrier, which moves no bytes."""
-
-    after: list[int]  # flows of the graph that it waits for
-    origin: int  # flow from which it takes source, weight, limit and label
-    lag: float  # [s]
-    moves: bool  # whether it moves bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,70 +218,48 @@ class Flows(Value):
         check_memory(
             flows * _FLOW_BYTES + entries * _ROW_BYTES, f"a graph of {flows} flows", advice
         )
-        graph: list[_GraphFlow] = []
-        for group, often in enumerate(self.repeat.tolist()):
-            span = self.of_group(group)
+        # For each new flow: the flows it waits for, the flow it is copied from, its lag, and whether it moves bytes.
+        graph: list[tuple[list[int], int, float, bool]] = []
+        for g, often in enumerate(self.repeat.tolist()):
+            span = self.of_group(g)
             members = range(span.start, span.stop)
-            if not members:
-                continue
             late = [f for f in members if self.start[f] > self.lag[f]]
-            inner = {}  # the flows of its group that each flow waits for, counted from the first of the group
-            for f in members:
-                waits_for = self.after[self.after_ptr[f] : self.after_ptr[f + 1]]
-                inner[f] = (waits_for - span.start).tolist()
-            for _ in range(often):
-                self._add_repetition(graph, members, late, inner)
-
-        origin = [flow.origin for flow in graph]
-        moves = [flow.moves for flow in graph]
-        lag = [flow.lag for flow in graph]
-        after = [flow.after for flow in graph]
-        source = self.source[origin]
-        target = np.where(moves, self.target[origin], source)
-        size = np.where(moves, self.size[origin], 0.0)
-        return self.make(
-            source=source,
-            target=target,
-            size=size,
-            weight=self.weight[origin],
-            limit=self.limit[origin],
-            lag=lag,
-            after=after,
-            label=self.label[origin],
-            labels=self.labels,
+            inner = {
+                f: (self.after[self.after_ptr[f] : self.after_ptr[f + 1]] - span.start).tolist()
+                for f in members
+            }
+            for _ in range(often if members else 0):
+                barrier = [len(graph) - 1] if graph else []
+                timer, first = (
+                    {f: [len(graph) + i] for i, f in enumerate(late)},
+                    len(graph) + len(late),
+                )
+                graph += [(barrier, f, float(self.start[f] - self.lag[f]), False) for f in late]
+                waits = [
+                    [*barrier, *timer.get(f, []), *(x + first for x in inner[f])] for f in members
+                ]
+                graph += [
+                    (row, f, float(self.lag[f]), True)
+                    for f, row in zip(members, waits, strict=True)
+                ]
+                graph.append((list(range(first, len(graph))), members[0], 0.0, False))
+        rows, origin, lag, moves = zip(*graph, strict=True) if graph else ((),) * 4
+        pick = {
+            k: getattr(self, k)[list(origin)]
+            for k in ("source", "target", "size", "weight", "limit", "label")
+        }
+        target, size = (
+            np.where(moves, pick.pop("target"), pick["source"]),
+            np.where(moves, pick.pop("size"), 0.0),
         )
-
-    def _add_repetition(
-        self,
-        graph: list[_GraphFlow],
-        members: range,
-        late: Sequence[int],
-        inner: Mapping[int, Sequence[int]],
-    ) -> None:
-        """Add one repetition of a group to a graph: timers of the ``late`` flows, then all flows, then the barrier."""
-        before = [len(graph) - 1] if graph else []  # the barrier of the repetition before this one
-
-        timers = {}
-        for f in late:
-            timers[f] = len(graph)
-            timer_lag = float(self.start[f] - self.lag[f])
-            graph.append(_GraphFlow(before, f, timer_lag, moves=False))
-
-        first = len(graph)
-        for f in members:
-            after = list(before)
-            if f in timers:
-                after.append(timers[f])
-            after += [first + place for place in inner[f]]
-            graph.append(_GraphFlow(after, f, float(self.lag[f]), moves=True))
-
-        flows = list(range(first, len(graph)))
-        graph.append(_GraphFlow(flows, members[0], 0.0, moves=False))
+        return self.make(target=target, size=size, lag=lag, after=rows, labels=self.labels, **pick)
 
     def __repr__(self) -> str:
         """Show how many flows and bytes there are."""
         total = float(np.sum(self.size * self.repeat[self.group])) if self.n_flows else 0.0
-        form = "a graph"
-        if self.is_sequence:
-            form = f"{self.repeat.size} groups in order, {int(self.repeat.sum())} steps"
+        form = (
+            f"{self.repeat.size} groups in order, {int(self.repeat.sum())} steps"
+            if self.is_sequence
+            else "a graph"
+        )
         return f"<Flows: {self.n_flows} flows, {form}, {units.format_size(total)} in all>"

@@ -86,6 +86,7 @@ def connect(qp: rdma.QP, gid: str, number: int) -> None:
     attr.timeout = 10
     attr.retry_cnt = 3
     attr.rnr_retry = 7
+    # illustrative: code 1, the shortest time
     attr.min_rnr_timer = 1
     qp.to_rts(attr)
 
