@@ -120,7 +120,7 @@ def lower(
     title = f"{schedule.collective} {schedule.algorithm}"
     labels = [title]
     if rows != 1:
-        labels = [f"{title} {number}" for number in range(rows)]
+        labels = [f"{title} {row_number}" for row_number in range(rows)]
     flows = Flows.make(
         nodes[row, transfers.source[item]],
         nodes[row, transfers.target[item]],

@@ -170,17 +170,15 @@ class Aggregator(Program):
                 f"fewer, or the Aggregator {worker.slots * self.jobs}, or more jobs"
             )
 
-        if (
-            self.published
-        ):  # bitmaps do not tell how many chunks were added, only that there were some
+        if self.published:
+            # Bitmaps do not tell how many chunks were added, only that there were some.
             old = 1 if any(cells.any() for cells in state.values()) else 0
         else:
             newest = state["seen_a"].reshape(MOST_WORKERS, -1)  # (workers, cells), 0: none yet
             first_slot = worker.job * self.quota
             of_job = newest[: self.workers, first_slot : first_slot + worker.slots]
-            old = (
-                of_job - np.int64(worker.first).astype(np.int32)
-            ).max()  # wraps at 32 bits, as the switch does
+            # The difference wraps at 32 bits, as the switch does.
+            old = (of_job - np.int64(worker.first).astype(np.int32)).max()
         if old > 0:
             raise ValueError(
                 f"first must be beyond what the switch has seen, got {worker.first} of {name}, {old} or more too low; "

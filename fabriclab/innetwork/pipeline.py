@@ -11,9 +11,8 @@ from fabriclab.catalog.tables import read_rows
 from fabriclab.innetwork.expressions import ProgramRefused, ProgramValue, value_of
 
 DROP, REPLY, MULTICAST, UP = range(4)
-_OPERATIONS = (
-    4  # most in one update of a register, beside as many conditions; approximate, see devices.csv
-)
+# Most operations in one update of a register, beside as many conditions; approximate, see devices.csv.
+_OPERATIONS = 4
 
 
 @dataclass(frozen=True)

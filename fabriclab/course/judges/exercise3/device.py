@@ -43,8 +43,8 @@ ERR = 6
 _LOCAL_WRITE = 1
 _WRITTEN_BY_PEERS = 2 | 8  # by a WRITE, or by an atomic
 _ACCESS_FLAGS = 15 | 2**20  # local and remote ones, and relaxed ordering
-_TRIES = 8  # of a queue pair, until it gives up on a dead peer
-_PATIENCE = 400  # turns until it gives up on a peer that is not connected yet
+_TRIES = 8  # turns of a queue pair, until it gives up on a dead peer
+_PATIENCE = 400  # turns of a queue pair, until it gives up on a peer that is not connected yet
 
 
 @dataclass
