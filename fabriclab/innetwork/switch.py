@@ -153,6 +153,11 @@ class Switch:
         self._accessed_cells = self._compile_cells()
         self.clear()
 
+    def __repr__(self) -> str:
+        """Show the program, the device profile and the stages in use in one line."""
+        program = type(self.program).__name__
+        return f"<Switch: {program} on {self.device.name}, {self.stages} of {self.device.stages} stages>"
+
     def clear(self) -> None:
         """Set all registers to 0."""
         self.state: dict[str, Words] = {}

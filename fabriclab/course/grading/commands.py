@@ -17,7 +17,7 @@ from fabriclab.texts import text
 from . import notebooks, report, works
 from .graders import Graders, grade_all
 from .limits import Limits
-from .results import Results, heading, load, noted, totals, weak
+from .results import Results, check_selection, heading, load, noted, totals, weak
 from .sandbox import SandboxError
 
 
@@ -52,6 +52,7 @@ def _grade(args: argparse.Namespace) -> int:
 
     asked = [f"ex{name}" if name.isdigit() else name for name in args.exercise or ()]
     due, others = works.due(submissions, asked)
+    check_selection(out, due)
     answers, setups = works.reference(Path(args.reference or "solutions"))
     solved = works.chosen("", answers, due, {})
     handed_in = [
@@ -113,6 +114,7 @@ def _grade_class(
     if len(left) < len(handed_in):
         _say(text("grade.kept", n=len(handed_in) - len(left)))
 
+    done = len(handed_in) - len(left)
     for work, entry in grade_all(graders, left):
         if isinstance(entry, str):
             failed[work.student] = entry
@@ -120,11 +122,11 @@ def _grade_class(
             continue
         results.add(entry)
         points, most = totals(entry)
-        done = [work.student for work in handed_in if work.student in results.entries]
+        done += 1
         _say(
             text(
                 "grade.done",
-                n=len(done),
+                n=done,
                 of=len(handed_in),
                 student=work.student,
                 points=points,

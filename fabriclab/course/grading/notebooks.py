@@ -50,6 +50,7 @@ class Submission:
 
     cells: tuple[Cell, ...] = ()
     problem: str = ""
+    trouble: str = "file"  # why there are no cells, by its name in the texts grade.trouble.<name>
     unread: str = ""  # why this machine cannot read the file, which is not the student's fault
     digest: str = ""  # of the file
     student: str = ""  # token from `release`, which selects the student's hidden cases
