@@ -141,7 +141,7 @@ def _topics() -> Iterator[tuple[str, ...]]:
 
 
 def _facts() -> str:
-    """Return the latest day on which a fact of the catalog was looked up."""
+    """Return the latest day on which a fact of the catalog was looked up; a lesson's header has that of its own."""
     days = (row["date"] for name in catalog.tables() for row in data_rows(name))
     return max(day for day in days if day.startswith("seen ")).removeprefix("seen ")
 
