@@ -121,7 +121,7 @@ $(VENV)/.lab: pyproject.toml $(PINS) | $(VENV)/pyvenv.cfg
 
 $(VENV)/.dev: pyproject.toml $(PINS) | $(VENV)/pyvenv.cfg
 	@echo "Installing the course and its checks into $(VENV); the first time takes one to three minutes."
-	@$(PIP) -e '.[lab,mpi,dev]'
+	@$(PIP) -e '.[$(EXTRAS),dev]'
 	@touch $@ $(VENV)/.lab
 
 # Run it with the oldest Python 3.11 at hand: a version that needs a newer patch level (3.11.5, say) is then left out.

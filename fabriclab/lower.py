@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import core, units
 from fabriclab.collectives.algorithm import number
@@ -122,6 +123,9 @@ def lower(
         order = np.argsort(np.tile(transfers.step, rows), kind="stable")
     row, item = np.divmod(order, max(n, 1))
     title = f"{schedule.collective} {schedule.algorithm}"
+    labels = [title]
+    if rows != 1:
+        labels = [f"{title} {row_number}" for row_number in range(rows)]
     flows = Flows.make(
         nodes[row, transfers.source[item]],
         nodes[row, transfers.target[item]],
@@ -130,20 +134,18 @@ def lower(
         weight=weight,
         limit=rate,
         label=row,
-        labels=(title,) if rows == 1 else tuple(f"{title} {r}" for r in range(rows)),
+        labels=tuple(labels),
         group=0 if expand else transfers.step[item],
         repeat=transfers.repeat,
     )
     if not expand:
         return flows
 
+    # Each row of the placement is a copy of the same graph, with its own flows.
     ptr, after = _dependencies(transfers, rows)
-    first = np.repeat(np.arange(rows) * n, after.size)  # flow of each row
-    return replace(
-        flows,
-        after_ptr=pointer(np.tile(np.diff(ptr), rows)),
-        after=np.tile(after, rows) + first,
-    )
+    n_after = np.tile(np.diff(ptr), rows)  # (F,) flows that each flow waits for
+    first = np.repeat(np.arange(rows) * n, after.size)  # number of the first flow of the row
+    return replace(flows, after_ptr=pointer(n_after), after=np.tile(after, rows) + first)
 
 
 def _check_flows(schedule: Schedule, rows: int, expand: bool) -> None:
@@ -172,20 +174,32 @@ class Transfers(NamedTuple):
 
 def _transfers(schedule: Schedule, total: float, expand: bool) -> Transfers:
     """Return the transfers of a schedule for an array of ``total`` bytes; ``expand`` writes repetitions out."""
-    steps: tuple[StepGroup, ...] = tuple(schedule.steps()) if expand else schedule.groups
+    steps: tuple[StepGroup, ...]
+    if expand:
+        steps = tuple(schedule.steps())
+    else:
+        steps = schedule.groups
+    repeat = [1]
+    if steps and not expand:
+        repeat = [step.repeat for step in steps]
+
     n_transfers = [step.n_transfers for step in steps]
-    repeat = [1] if expand or not steps else [step.repeat for step in steps]
-    nobody = np.zeros(0, dtype=np.int64)
-    blocks = np.concatenate([np.zeros(0), *map(schedule.moved, steps)])  # part of the array
+    share = _joined([schedule.moved(step) for step in steps], np.float64)  # (T,) of the array
     return Transfers(
         n_steps=len(steps),
         step=np.repeat(np.arange(len(steps)), n_transfers),
-        source=np.concatenate([nobody, *(step.source for step in steps)]),
-        target=np.concatenate([nobody, *(step.target for step in steps)]),
-        reduce=np.concatenate([nobody, *(step.reduce for step in steps)]),
-        size=total * blocks,
+        source=_joined([step.source for step in steps], np.int64),
+        target=_joined([step.target for step in steps], np.int64),
+        reduce=_joined([step.reduce for step in steps], np.int64),
+        size=total * share,
         repeat=repeat,
     )
+
+
+def _joined(arrays: Sequence[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]:
+    """Return arrays one after another; an empty array of a type if there are none."""
+    nothing = np.zeros(0, dtype=dtype)
+    return np.concatenate([nothing, *arrays])
 
 
 def _added(schedule: Schedule, transfers: Transfers) -> Floats:

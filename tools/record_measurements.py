@@ -6,7 +6,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from fabriclab import measure
@@ -18,37 +19,47 @@ from fabriclab.measure._rounds import YIELDS
 _COPIES = [4**k for k in range(5, 14)]  # 1 KiB to 64 MiB
 _SWEEP = [2**k for k in range(3, 27)]  # 8 B to 64 MiB
 _ONE_SIDED = [2**k for k in range(3, 25)]  # 8 B to 16 MiB
+_QUIET = 0.05  # a machine is idle if other programs take less than this share of the processor time
+
+# Each run returns one result, or several by name.
 _RUNS: dict[str, Callable[[], Result | dict[str, Result]]] = {
-    "copy": lambda: measure.copy(_COPIES, repeats=20),
-    "sockets": lambda: measure.sockets(_COPIES, repeats=20),
-    "all_reduce": lambda: measure.all_reduce(_SWEEP, 2, "mpi"),
-    "reduce_scatter": lambda: measure.reduce_scatter(_SWEEP, 2, "mpi"),
-    "all_gather": lambda: measure.all_gather(_SWEEP, 2, "mpi"),
-    "broadcast": lambda: measure.broadcast(_SWEEP, 2, "mpi"),
-    "one_sided": lambda: measure.one_sided(_ONE_SIDED, repeats=20),
+    "copy": partial(measure.copy, _COPIES, repeats=20),
+    "sockets": partial(measure.sockets, _COPIES, repeats=20),
+    "all_reduce": partial(measure.all_reduce, _SWEEP, 2, "mpi"),
+    "reduce_scatter": partial(measure.reduce_scatter, _SWEEP, 2, "mpi"),
+    "all_gather": partial(measure.all_gather, _SWEEP, 2, "mpi"),
+    "broadcast": partial(measure.broadcast, _SWEEP, 2, "mpi"),
+    "one_sided": partial(measure.one_sided, _ONE_SIDED, repeats=20),
 }
 
 
-def quiet(what: str) -> dict[str, dict[str, Any]]:
+def quiet(run: str) -> dict[str, dict[str, Any]]:
     """Return the results of the first run that other programs left alone; keep trying until there is one."""
     while True:
+        wait_until_idle()
+        found = _RUNS[run]()
+        results = found if isinstance(found, dict) else {run: found}
+        disturbed = any("shared" in result.notes[-1] for result in results.values())
+        if not disturbed:
+            return {name: fields(result) for name, result in results.items()}
+
+
+def wait_until_idle() -> None:
+    """Return after a second in which other programs took nearly no processor time."""
+    others = 1.0
+    while not others < _QUIET:  # also while it is not known (NaN)
         load = Load()
         time.sleep(1)
-        if load.figures()[1] < 0.05:
-            found = _RUNS[what]()
-            results = found if isinstance(found, dict) else {what: found}
-            if all("shared" not in result.notes[-1] for result in results.values()):
-                return {name: fields(result) for name, result in results.items()}
+        others = load.figures()[1]
 
 
 def fields(result: Result) -> dict[str, Any]:
-    """Return the fields of a result that are kept."""
-    columns = {
-        k: [float(f"{v:.4g}") for v in getattr(result, k)] for k in ("size", "time", "low", "high")
-    }
-    columns["size"] = result.size.tolist()  # not rounded
+    """Return the fields of a result that are kept; times have four digits."""
     return {
-        **columns,
+        "size": result.size.tolist(),
+        "time": rounded(result.time),
+        "low": rounded(result.low),
+        "high": rounded(result.high),
         "n_ranks": result.n_ranks,
         "asked": result.asked,
         "how": result.how,
@@ -56,12 +67,24 @@ def fields(result: Result) -> dict[str, Any]:
     }
 
 
+def rounded(values: Iterable[float]) -> list[float]:
+    """Return numbers with four digits."""
+    return [float(f"{value:.4g}") for value in values]
+
+
+def record(path: str, machine: str) -> None:
+    """Run everything and write the results to a file of JSON, one line for each."""
+    head = {"date": time.strftime("%Y-%m-%d"), "machine": machine}
+    lines = []
+    for run in _RUNS:
+        for name, kept in quiet(run).items():
+            lines.append(f"{json.dumps(name)}: {json.dumps(kept)}")
+
+    opening = json.dumps(head).removesuffix("}")
+    results = ",\n".join(lines)
+    write_atomic(path, f'{opening},\n"results": {{\n{results}}}}}\n'.encode())
+
+
 if __name__ == "__main__":
     os.environ[YIELDS] = "0"  # the load average still counts programs that have ended
-    head = {"date": time.strftime("%Y-%m-%d"), "machine": sys.argv[2]}
-    rows = ",\n".join(
-        f"{json.dumps(name)}: {json.dumps(kept)}"
-        for what in _RUNS
-        for name, kept in quiet(what).items()
-    )
-    write_atomic(sys.argv[1], f'{json.dumps(head)[:-1]},\n"results": {{\n{rows}}}}}\n'.encode())
+    record(sys.argv[1], sys.argv[2])

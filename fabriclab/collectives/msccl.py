@@ -77,6 +77,7 @@ def msccl_xml(schedule: Schedule) -> str:
         for a, b, kind, *what in moves:
             gpus[b].add((-1, a), kind, *what)
 
+    chunks = [int(has.sum(axis=1).max()) for has in (places.before, places.after)]
     text = [
         _tag(
             "algo",
@@ -89,7 +90,7 @@ def msccl_xml(schedule: Schedule) -> str:
             outofplace=int(not places.in_place),
             minBytes=0,
             maxBytes=0,
-            nchunksperloop=max(int(has.sum(axis=1).max()) for has in (places.before, places.after)),
+            nchunksperloop=max(chunks),  # of the fullest input or output
         )
     ]
     for rank, gpu in enumerate(gpus):

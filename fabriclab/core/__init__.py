@@ -26,7 +26,7 @@ from fabriclab.core._memory import available_memory, check_memory
 from fabriclab.core.builder import FabricBuilder, check_size
 from fabriclab.core.fabric import Fabric
 from fabriclab.core.flows import Flows
-from fabriclab.core.result import BUS_FACTORS, Result, bus_factor
+from fabriclab.core.result import BUS_FACTORS, MACHINE_SHARED, Result, bus_factor
 from fabriclab.core.routes import PATH, SPRAY, TREE, Changes, Routes, Timeline
 from fabriclab.core.save import load, save, write_atomic
 from fabriclab.core.schedule import Schedule, StepGroup
@@ -34,6 +34,7 @@ from fabriclab.core.spec import Spec, as_html, as_text, html_table, si_factor
 
 __all__ = [
     "BUS_FACTORS",
+    "MACHINE_SHARED",
     "PATH",
     "SPRAY",
     "TREE",

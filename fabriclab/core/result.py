@@ -13,6 +13,9 @@ from fabriclab.core._frozen import Value, check_finite, check_shape, freeze
 from fabriclab.core.spec import as_html
 
 OBTAINED = ("predicted", "measured", "published", "stored")
+MACHINE_SHARED = (
+    "the machine is shared"  # in the note of a measurement beside which other programs ran
+)
 # busbw / algbw of each collective, as nccl-tests counts them; (a, b) stands for a (P - 1) / P + b.
 BUS_FACTORS: Mapping[str, tuple[float, float]] = {
     "all_reduce": (2.0, 0.0),
@@ -69,7 +72,7 @@ class Result(Value):
     source : str
         Who measured or published it; a published or stored result must have one.
     notes : tuple of str
-        What a reader must know, such as "the machine was shared".
+        What a reader must know. The short form of a result repeats `MACHINE_SHARED`, if a note holds it.
 
     Raises
     ------
@@ -150,7 +153,10 @@ class Result(Value):
         return f"{self.what.replace('_', '-')}, {self.obtained}{ranks}"
 
     def __repr__(self) -> str:
-        """Show the kind and the sizes, and time and bus bandwidth of the size where the latter is highest."""
+        """Show the kind and the sizes, and time and bus bandwidth of the size where the latter is highest.
+
+        A measurement on a busy machine says so.
+        """
         sizes = (
             units.format_size(self.size[0]) if self.size.size == 1 else f"{self.size.size} sizes"
         )
@@ -158,7 +164,8 @@ class Result(Value):
         figure = (
             f"{units.format_time(self.time[best])}, busbw {units.format_rate(self.busbw[best])}"
         )
-        return f"<Result {self._who}, {sizes}: {figure}>"
+        busy = f"; {MACHINE_SHARED}" if any(MACHINE_SHARED in note for note in self.notes) else ""
+        return f"<Result {self._who}, {sizes}: {figure}{busy}>"
 
     def _repr_html_(self) -> str:
         spread = [("fastest", self.low), ("99th percentile", self.high)]

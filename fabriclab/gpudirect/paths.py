@@ -108,8 +108,11 @@ class Path:
 
     def __repr__(self) -> str:
         """Show copies, rate, latency and host traffic in one line."""
-        rate, latency = units.format_rate(self.rate), units.format_time(self.latency)
-        return f"<Path: {self.copies} copies, {self.hops} hops, {rate}, {latency}, host memory {self.host_traffic} x>"
+        copies = "1 copy" if self.copies == 1 else f"{self.copies} copies"
+        hops = "1 hop" if self.hops == 1 else f"{self.hops} hops"
+        rate = units.format_rate(self.rate)
+        latency = units.format_time(self.latency)
+        return f"<Path: {copies}, {hops}, {rate}, {latency}, host memory {self.host_traffic} x>"
 
     def draw(self) -> str:
         """Return the path as text, one copy per line."""
@@ -178,7 +181,7 @@ def path(
     >>> from fabriclab import topologies
     >>> server = topologies.build("dgx_h100")
     >>> path(server, "nic 0", "gpu 0", "peer")
-    <Path: 1 copies, 2 hops, 57.6 GB/s, 2.71 us, host memory 0 x>
+    <Path: 1 copy, 2 hops, 57.6 GB/s, 2.71 us, host memory 0 x>
     >>> path(server, "nic 0", "gpu 0", "pinned")
     <Path: 2 copies, 4 hops, 57.6 GB/s, 7.90 us, host memory 2 x>
     """

@@ -87,7 +87,7 @@ class Aggregator(Program):
         self.rack = None if rack is None else units.count(rack, "rack", 0, MOST_WORKERS - 1)
         self.fields = {"job": 8, "slot": 16, "version": 1, "worker": 5, "chunk": 32}
 
-        # The cells behind the slots, one for each job, are those of packets that are refused.
+        # No packet can skip an access, so a refused one needs a cell, too: for job j it is slots + j * quota.
         self.slots = slots
         self.cells = slots + self.quota * (jobs - 1) + 1
         seen = self.cells if published else self.cells * MOST_WORKERS
@@ -97,39 +97,39 @@ class Aggregator(Program):
 
     def apply(self, packet: Packet) -> None:
         """Add a first packet of a worker; answer all with the last, and whoever repeats one that is complete."""
-        mine = (
-            (packet.job < self.jobs) & (packet.slot < self.quota) & (packet.worker < self.workers)
-        )
-        slot = where(mine, packet.slot, self.slots)
+        known_worker = (packet.job < self.jobs) & (packet.worker < self.workers)
+        accepted = known_worker & (packet.slot < self.quota)
+        slot = where(accepted, packet.slot, self.slots)
         if self.jobs > 1:
             first_slots = [job * self.quota for job in range(self.jobs)]
             slot = slot + look_up(packet.job, first_slots)
-        again, stale = self.recognise(packet, slot)
-        passed = again | stale | ~mine  # adds nothing
+        duplicate, stale = self.recognise(packet, slot)
+        adds_nothing = duplicate | stale | ~accepted
         cell = slot + where(packet.version == 1, self.cells, 0)
 
         def count_down(left: Any) -> tuple[Any, Any]:
+            # After 0 the slot begins its next chunk, of which this packet is the first.
             following = where(left == 0, self.workers - 1, left - 1)
-            return where(passed, left, following), left
+            return where(adds_nothing, left, following), left
 
         left = self.left.access(cell, count_down)  # workers that had not sent before this packet
 
         def add(total: Any) -> tuple[Any, Any]:
             added = where(left == 0, packet.payload, total + packet.payload)
-            new = where(passed, total, added)
+            new = where(adds_nothing, total, added)
             return new, new
 
         packet.payload = self.sums.access(cell, add)
 
         last = 1 if self.workers > 1 else 0
-        full = (left == last) & ~passed
-        repeated = (left == 0) & again & mine
+        complete = (left == last) & ~adds_nothing
+        lost_answer = (left == 0) & duplicate & accepted  # its worker has not received the sum
         if self.rack is None:
-            packet.multicast(full)
-            packet.reply(repeated)
+            packet.multicast(complete)
+            packet.reply(lost_answer)
         else:
             packet.set("worker", self.rack)
-            packet.up(full | repeated)
+            packet.up(complete | lost_answer)
 
     def recognise(self, packet: Packet, slot: Any) -> tuple[Any, Any]:
         """Return whether a packet repeats the newest one of its worker in its slot, and whether it is older."""
@@ -146,17 +146,19 @@ class Aggregator(Program):
         return late == 0, late > 0
 
     def _recognise_by_bitmap(self, packet: Packet, slot: Any) -> tuple[Any, Any]:
-        """Return the same by the published program, for which no packet is older than the newest one."""
+        """Recognise a packet as the published program does, by bitmaps, which cannot tell that it is older."""
         bit = look_up(packet.worker, [1 << worker for worker in range(MOST_WORKERS)])
         second = packet.version == 1
 
-        def note(first_map: Any, second_map: Any) -> tuple[Any, Any]:
-            # The worker is kept in its version, and no longer in the other one.
+        def mark_worker(first_map: Any, second_map: Any) -> tuple[Any, Any]:
+            # Who sends in one version has the result of the other, where its bit is cleared for its next chunk.
             own = where(second, second_map, first_map)
             other = where(second, first_map, second_map) & ~bit
             return where(second, (other, own | bit), (own | bit, other)), own & bit
 
-        return self.seen.access(slot, note) != 0, packet.version > 1
+        duplicate = self.seen.access(slot, mark_worker) != 0
+        stale = packet.version > 1  # never, as a version has one bit
+        return duplicate, stale
 
     def admit(self, worker: "Worker", state: Mapping[str, Words]) -> None:
         """Refuse a worker whose packets a switch with these registers would drop, or take for old ones."""
@@ -168,13 +170,15 @@ class Aggregator(Program):
                 f"fewer, or the Aggregator {worker.slots * self.jobs}, or more jobs"
             )
 
-        if self.published:  # bitmaps do not say how many chunks
+        if self.published:
+            # Bitmaps do not tell how many chunks were added, only that there were some.
             old = 1 if any(cells.any() for cells in state.values()) else 0
         else:
-            last = state["seen_a"].reshape(MOST_WORKERS, -1)  # (workers, cells), 0: none yet
-            begin = worker.job * self.quota
-            mine = last[: self.workers, begin:][:, : worker.slots]
-            old = (mine - np.int64(worker.first).astype(np.int32)).max()
+            newest = state["seen_a"].reshape(MOST_WORKERS, -1)  # (workers, cells), 0: none yet
+            first_slot = worker.job * self.quota
+            of_job = newest[: self.workers, first_slot : first_slot + worker.slots]
+            # The difference wraps at 32 bits, as the switch does.
+            old = (of_job - np.int64(worker.first).astype(np.int32)).max()
         if old > 0:
             raise ValueError(
                 f"first must be beyond what the switch has seen, got {worker.first} of {name}, {old} or more too low; "

@@ -33,10 +33,12 @@ PIPES = 4  # source: p4app-switchML, which adds 256 values in all of them, one a
 # B: Ethernet, gap and preamble, IP, UDP, SwitchML with its exponents
 _HEADER = 18 + 20 + 20 + 8 + 10
 _ONE_PIPE = 64  # values that one pipe adds in one pass; source: p4app-switchML, packets of 256 B
-_PIECE = 2**16  # B of a tree's pipeline among hosts, of at most 16 pieces
-_LONGEST = 2**30 - 32  # B; source: SHARP-261, of a streaming all-reduce
-_LAG, _TIMER = "1 us", "1 ms"  # illustrative: software of a host
-_MTU = 4096  # B; source: rdma-core, the largest packet of a host's card
+_SEGMENT = 2**16  # least size of a segment with which hosts pipeline a tree [B]
+_MOST_SEGMENTS = 16  # of an array, however large
+_LONGEST_STREAM = 2**30 - 32  # B; source: SHARP-261, of a streaming all-reduce
+_LAG = "1 us"  # illustrative: software of a host
+_TIMER = "1 ms"  # illustrative: software of a host
+_MTU = 4096  # B; source: rdma-core, the largest packet of a host's NIC
 
 
 class Way(NamedTuple):
@@ -91,9 +93,11 @@ def program(
         raise ValueError(
             f"slots must be at least the {jobs} jobs, and loss 0..0.2, got {slots} and {loss}"
         )
-    # a worker sends again if its packet or the answer is lost, and waits twice as long
+    # A worker sends again if its packet or the answer is lost, and each time it waits twice as long.
     again = 1 - (1 - loss) ** 2
-    passes = (children + 1) if lanes <= _ONE_PIPE else (PIPES * children + 7) / PIPES
+    passes: float = children + 1  # of packets through one pipe, for each chunk
+    if lanes > _ONE_PIPE:
+        passes = (PIPES * children + 7) / PIPES
     seconds = passes / catalog.value("switches", "tofino1", "packet_rate_per_pipe")
     payload = 4 * units.count(lanes, "lanes", high=PIPES * _ONE_PIPE)  # [B]
     return Mode(
@@ -157,9 +161,9 @@ def compare(
     ranks = np.arange(n * jobs).reshape(n, jobs).T  # (jobs, n)
     lossy = Mode(_MTU, again=1 - (1 - loss) ** 2, timer=units.time(timer))
 
-    out: dict[str, Way] = {}
+    costs: dict[str, Way] = {}
     for name in HOSTS:
-        out[name] = _by_hosts(fabric, name, total, ranks, lag, loss, lossy)
+        costs[name] = _by_hosts(fabric, name, total, ranks, lag, loss, lossy)
 
     trees: dict[str, list[Tree]] = {}
     for name in ("low_latency", "streaming"):
@@ -171,7 +175,14 @@ def compare(
                 trees[name].append(tree)
         except OutOfSlots as refused:
             del trees[name]
-            out[name] = Way(np.nan, np.zeros(fabric.n_links), 0.0, 0.0, 0.0, str(refused))
+            costs[name] = Way(
+                time=np.nan,
+                link_bytes=np.zeros(fabric.n_links),
+                added=0.0,
+                converted=0.0,
+                messages=0.0,
+                note=str(refused),
+            )
 
     trees["program"] = []
     load = np.zeros(fabric.n_links)
@@ -182,9 +193,9 @@ def compare(
         trees["program"].append(replace(tree, mode=mode))
         load[tree.links] += 1
 
-    for name, used in trees.items():
-        out[name] = _by_network(name, used, total, lag, loss)
-    return out
+    for name, of_mode in trees.items():
+        costs[name] = _by_network(name, of_mode, total, lag, loss)
+    return costs
 
 
 def _check_hosts(fabric: Fabric) -> None:
@@ -213,7 +224,9 @@ def _by_hosts(
 ) -> Way:
     """Return the costs of an all-reduce by hosts alone, for jobs over ``ranks`` (jobs, n)."""
     n = ranks.shape[1]
-    pieces = int(np.clip(total // _PIECE, 1, 16)) if "tree" in algorithm else 1
+    segments = 1
+    if "tree" in algorithm:
+        segments = int(np.clip(total // _SEGMENT, 1, _MOST_SEGMENTS))
     sim = simulate(
         "all_reduce",
         algorithm,
@@ -221,8 +234,8 @@ def _by_hosts(
         total,
         placement=ranks,
         lag=lag,
-        segments=pieces,
-        pipelined=pieces > 1,
+        segments=segments,
+        pipelined=segments > 1,
         method="spray",
     )
 
@@ -233,11 +246,11 @@ def _by_hosts(
     messages = np.bincount(sim.flows.source, sim.flows.repeat[sim.flows.group])
 
     packets = np.bincount(sim.flows.group, np.ceil(sim.flows.size / _MTU))  # of each step group
-    late = 0.0  # for packets that are sent again [s]
-    for repeat, some in zip(sim.flows.repeat, packets, strict=True):
-        late += repeat * lossy.wait(some)
+    waiting = 0.0  # for the slowest retransmission of each step [s]
+    for repeat, n_packets in zip(sim.flows.repeat, packets, strict=True):
+        waiting += repeat * lossy.wait(n_packets)
     return Way(
-        time=sim.time / (1 - loss) + late,
+        time=sim.time / (1 - loss) + waiting,
         link_bytes=sim.timeline.link_bytes / (1 - loss),
         added=float(added.max()),
         converted=0.0,
@@ -250,15 +263,15 @@ def _by_network(
 ) -> Way:
     """Return the costs of an all-reduce through switches, for jobs with one tree each."""
     mode = trees[0].mode
-    found = run(trees, total, lag=lag)
-    carried = found.link_bytes
+    timeline = run(trees, total, lag=lag)
+    carried = timeline.link_bytes
     converted = 0.0
     if name == "program":  # SHARP's network loses nothing and adds floats
         carried = carried / (1 - loss)
         converted = 2 * total
-    largest = _LONGEST if name == "streaming" else mode.payload  # of a message [B]
+    longest = _LONGEST_STREAM if name == "streaming" else mode.payload  # of a message [B]
     operation = catalog.value("switches", "sharp1", "operation_time")
-    time = found.end
+    time = timeline.end
     note = ""
     if name == "low_latency":
         note = f"rests on {units.format_time(operation)} for an operation, published in 2016 for SHARP 1"
@@ -268,14 +281,14 @@ def _by_network(
             time = np.nan
             note = (
                 "outside what is known: no start-up of streaming mode is published, and the operations of 2016 "
-                f"({units.format_time(startup)} in all) would be {startup / found.end:.0%} of the time"
+                f"({units.format_time(startup)} in all) would be {startup / timeline.end:.0%} of the time"
             )
     return Way(
         time=time,
         link_bytes=carried,
         added=0.0,
         converted=converted,
-        messages=float(np.ceil(total / largest)),
+        messages=float(np.ceil(total / longest)),
         note=note,
     )
 
@@ -304,39 +317,51 @@ def gains() -> list[dict[str, Any]]:
     """
     out = []
     for row in read_rows(Path(__file__).with_name("data") / "gains.csv"):
-        ranks, low, high = (float(row[key] or np.inf) for key in ("ranks", "low", "high"))
-        most, model = _bound_and_gain(row, ranks)
+        ranks = _number(row["ranks"], np.inf)
+        low = _number(row["low"], np.inf)
+        high = _number(row["high"], np.inf)
+        limit, model = _bound_and_gain(row, ranks)
         error = np.nan
         if row["sets"] != "yes":
             error = model / np.clip(model, low, high) - 1
+        is_above = high > limit
+        if np.isinf(high):  # a single gain, not a range
+            is_above = low >= limit
         facts = {
             "ranks": ranks,
             "low": low,
             "high": high,
-            "bound": most,
+            "bound": limit,
             "model": model,
             "error": error,
-            "above": low >= most if np.isinf(high) else high > most,
+            "above": is_above,
             "source": catalog.cite(row["source"]),
         }
         out.append(row | facts)
     return out
 
 
+def _number(text: str, missing: float) -> float:
+    """Return a number of a table, or ``missing`` for an empty field."""
+    return float(text or missing)
+
+
 def _bound_and_gain(row: Mapping[str, str], ranks: float) -> tuple[float, float]:
     """Return the most that a tree may gain over the baseline of a published row, and the gain of the model."""
     kind = row["kind"]
     if kind == "latency":
-        base, one, further = (float(row[key] or np.nan) for key in ("base", "one", "further"))
+        base = _number(row["base"], np.nan)
+        one = _number(row["one"], np.nan)
+        further = _number(row["further"], np.nan)
         rounds = np.log2(ranks)
         operations = 2 + further  # two tiers of switches add
-        step = catalog.value("switches", "sharp1", "operation_time")
-        return rounds, base / (one / rounds + operations * step)
+        operation_time = catalog.value("switches", "sharp1", "operation_time")
+        return rounds, base / (one / rounds + operations * operation_time)
     if kind == "streaming":
         return bound(ranks), bound(ranks) * Mode.sharp(True).part
     if kind == "program":
-        wire = program(8, 8)
-        return bound(ranks), bound(ranks) * wire.payload / (wire.payload + wire.header)
+        packet = program(8, 8)
+        return bound(ranks), bound(ranks) * packet.payload / (packet.payload + packet.header)
     if kind == "nvls":
         return nvls.bound(ranks), nvls.default_gain(int(ranks), "Hopper")
     if kind == "training":
@@ -361,9 +386,9 @@ def deployment(
     """
     bill = economics.bill(fabric)
     boxes = [item for name, item in bill.items.items() if name.startswith("switch ")]
-    out = {"slots per tenant": float(slots // units.count(jobs, "jobs"))}
+    figures = {"slots per tenant": float(slots // units.count(jobs, "jobs"))}
     for what in ("price", "power"):
         factor = over.get(what, catalog.value("switches", "tofino1", f"{what}_over_ordinary"))
-        out[what] = sum(item.total(what) for item in boxes)
-        out[f"{what} more per rank"] = out[what] * (factor - 1) / fabric.n_ranks
-    return out
+        figures[what] = sum(item.total(what) for item in boxes)
+        figures[f"{what} more per rank"] = figures[what] * (factor - 1) / fabric.n_ranks
+    return figures

@@ -26,7 +26,7 @@ def _operator(name: str) -> Callable[..., "ProgramValue"]:
 
 
 def _swapped(name: str) -> Callable[..., "ProgramValue"]:
-    """Return a method that records an operation whose first operand is no `ProgramValue`, as in 1 + x."""
+    """Return a method that records an operation whose left operand is a plain number, as in 1 + x."""
 
     def record(second: "ProgramValue", first: Any) -> "ProgramValue":
         return combine(name, first, second)
@@ -35,7 +35,7 @@ def _swapped(name: str) -> Callable[..., "ProgramValue"]:
 
 
 def _refusal(rule: str) -> Callable[..., NoReturn]:
-    """Return a method that refuses what a switch cannot do, with the rule."""
+    """Return a method that raises `ProgramRefused` with the rule which its operation breaks."""
 
     def refuse(*_: Any) -> NoReturn:
         raise ProgramRefused(rule)
@@ -137,7 +137,7 @@ def value_of(given: Any) -> ProgramValue:
         )
     if not -(2**31) <= given < 2**32:
         raise ProgramRefused(f"{given} does not fit into 32 bits")
-    signed = (given + 2**31) % 2**32 - 2**31  # as it looks in 32 bits with a sign
+    signed = (given + 2**31) % 2**32 - 2**31  # the same 32 bits, read as a number with a sign
     return ProgramValue(repr(signed))
 
 

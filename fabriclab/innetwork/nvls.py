@@ -1,6 +1,7 @@
 """NVLink SHARP against rings: the bound by bytes, one efficiency for each generation, and what NCCL chooses."""
 
 from functools import cache
+from typing import NamedTuple
 
 from fabriclab import catalog, units
 from fabriclab.catalog import published
@@ -8,23 +9,35 @@ from fabriclab.core import bus_factor
 from fabriclab.tuner.plans import plans
 from fabriclab.tuner.system import System, read
 
-# Row of catalog.measured with all-reduces of 8 GiB by default and by rings, links, accelerator. Both rates of a row
-# come from one program, nccl-tests. Another one, of PyTorch, has 1% more for 8 H200, and no rings of 8 GiB beside it.
-_ROWS = {"Hopper": ("h200-n", "nvlink4", "H200"), "Blackwell": ("b200-n", "nvlink5", "B200")}
+
+class _Measured(NamedTuple):
+    """GPUs whose all-reduces of 8 GiB were measured twice: with NCCL's default, and with rings."""
+
+    part: str  # of catalog.measured
+    links: str
+    accelerator: str
+
+
+# Both rates of a row come from one program, nccl-tests, so their ratio compares algorithms and not programs. A program
+# of PyTorch measured 1% more with 8 H200, but no rings of 8 GiB.
+_MEASURED = {
+    "Hopper": _Measured(part="h200-n", links="nvlink4", accelerator="H200"),
+    "Blackwell": _Measured(part="b200-n", links="nvlink5", accelerator="B200"),
+}
 SETS = 8  # GPUs whose row sets the efficiency, and counts in no error
-_OTHER = (
-    "8x H200 all-reduce, NCCL 2.27.7, default (Ring/LL <=1MiB, NVLS >=2MiB), 8GiB"  # row of h200-ar
-)
-_RULE = "bus to algorithm bandwidth NVLS and NVLSTree"  # of the NCCL versions that the rows ran
+# Row of the program of PyTorch, under h200-ar.
+_SECOND_SOURCE = "8x H200 all-reduce, NCCL 2.27.7, default (Ring/LL <=1MiB, NVLS >=2MiB), 8GiB"
+# Factor by which the NCCL versions of the measured runs rate NVLS.
+_NVLS_FACTOR = "bus to algorithm bandwidth NVLS and NVLSTree"
 
 
 def _system(ranks: int, generation: str) -> System:
-    """Return the facts of one server with so many GPUs of a generation."""
-    _, links, accelerator = _ROWS[units.choice(generation, "generation", _ROWS)]
+    """Return the description of one server with ``ranks`` GPUs of a generation."""
+    gpus = _MEASURED[units.choice(generation, "generation", _MEASURED)]
     server = {
         "ranks": units.count(ranks, "ranks", 3),
-        "accelerator": accelerator,
-        "scale_up": f"{links}-nvswitch",
+        "accelerator": gpus.accelerator,
+        "scale_up": f"{gpus.links}-nvswitch",
         "gpus_per_node": ranks,
         "scale_up_domain_gpus": ranks,
     }
@@ -49,10 +62,10 @@ def measured(ranks: int, generation: str) -> float:
 
     With 4 H200, and with 4 and 5 B200, the default took rings, too, so the gain of NVLS there is not measured.
     """
-    row, _, accelerator = _ROWS[generation]
-    name = f"{ranks}x {accelerator} all-reduce 8 GiB"
-    by_default = catalog.value("measured", row, "busbw", name=name)
-    by_ring = catalog.value("measured", row, "busbw_ring", name=name)
+    gpus = _MEASURED[generation]
+    name = f"{ranks}x {gpus.accelerator} all-reduce 8 GiB"
+    by_default = catalog.value("measured", gpus.part, "busbw", name=name)
+    by_ring = catalog.value("measured", gpus.part, "busbw_ring", name=name)
     return by_default / by_ring
 
 
@@ -70,9 +83,9 @@ def conflict(generation: str) -> float:
     """
     if generation != "Hopper":
         return float("nan")
-    here = catalog.value("measured", "h200-n", "busbw", name="8x H200 all-reduce 8 GiB")
-    there = catalog.value("measured", "h200-ar", "busbw", name=_OTHER)
-    return there / here - 1
+    used = catalog.value("measured", "h200-n", "busbw", name="8x H200 all-reduce 8 GiB")
+    second = catalog.value("measured", "h200-ar", "busbw", name=_SECOND_SOURCE)
+    return second / used - 1
 
 
 def chosen(ranks: int, generation: str) -> bool:
@@ -81,8 +94,9 @@ def chosen(ranks: int, generation: str) -> bool:
     So says the rule of the versions before 2026. With 4 H200 it is wrong: it takes NVLS, by 6%, and the measured run
     took rings. The B200 were measured with the chooser of their cloud, which agrees with it from 4 to 8.
     """
-    part = catalog.value("nccl_model", "nvls", "factor", name=f"NVLS efficiency {generation}")
-    nvls_rate = part * catalog.value("nccl_model", "algbw", "factor", name=_RULE)
+    row = f"NVLS efficiency {generation}"
+    nccl_efficiency = catalog.value("nccl_model", "nvls", "factor", name=row)
+    nvls_rate = nccl_efficiency * catalog.value("nccl_model", "algbw", "factor", name=_NVLS_FACTOR)
     ring_rate = 1 / bus_factor("all_reduce", ranks)
     return nvls_rate > ring_rate
 

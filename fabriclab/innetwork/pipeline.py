@@ -11,7 +11,8 @@ from fabriclab.catalog.tables import read_rows
 from fabriclab.innetwork.expressions import ProgramRefused, ProgramValue, value_of
 
 DROP, REPLY, MULTICAST, UP = range(4)
-_OPERATIONS = 4  # in the update of a register, and as many conditions; approximate, see devices.csv
+# Most operations in one update of a register, beside as many conditions; approximate, see devices.csv.
+_OPERATIONS = 4
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Register:
         if lanes:
             # A stateful unit has 64 bits: one pair, or two cells.
             self.arrays = lanes if pair else -(-lanes // 2)
-        # of the switch: gives the last stage
+        # A switch puts its own function here: it gives each array a stage with room, and returns the last stage.
         self.place: Callable[[Register], int] = lambda register: register.stage
 
     def access(self, index: Any, update: Callable[..., tuple[Any, Any]]) -> ProgramValue:
@@ -83,25 +84,27 @@ class Register:
         self.index = value_of(index)
         wide = bool(self.lanes)
         self.memory = tuple(ProgramValue(name, wide=wide) for name in self.cell_names)
-        given = update(*self.memory)
-        if not _is_pair(given) or (self.pair and not _is_pair(given[0])):
+        returned = update(*self.memory)
+        if not _is_pair(returned) or (self.pair and not _is_pair(returned[0])):
             content = "a tuple of two new contents" if self.pair else "the new content"
             raise ProgramRefused(
                 f"register {self.name!r}: update must return two values, {content} and what the packet takes "
                 "along; write `return n + 1, n` to count and take the old count along"
             )
-        new = given[0] if self.pair else given[:1]
+        new = returned[0] if self.pair else returned[:1]
         self.new = tuple(map(value_of, new))
-        self.out = value_of(given[1])
+        self.out = value_of(returned[1])
 
-        ends = (*self.new, self.out)
-        inside = _computed_from(self.memory, ends)  # in the same step as the access
-        before = [self.index]  # the others, which the packet brings along
-        for value in inside:
-            before += _without(value.args, inside)
-        before += _without(ends, (*inside, *self.memory))
-        self.stage = max(value.ready for value in before)
-        self._check_update(inside)
+        # What depends on the cell is computed in the step of the access. Everything else has to be there before, so the
+        # latest of it decides in which stage the register can be.
+        results = (*self.new, self.out)
+        of_cell = _computed_from(self.memory, results)
+        inputs = [self.index]
+        for value in of_cell:
+            inputs += _without(value.args, of_cell)
+        inputs += _without(results, (*of_cell, *self.memory))
+        self.stage = max(value.ready for value in inputs)
+        self._check_update(of_cell)
         return ProgramValue(f"{self.name}_out", (), self.place(self) + 1, wide=wide)
 
     @property
@@ -111,14 +114,14 @@ class Register:
             return [f"{self.name}_a", f"{self.name}_b"]
         return [f"{self.name}_a"]
 
-    def _check_update(self, inside: Sequence[ProgramValue]) -> None:
+    def _check_update(self, of_cell: Sequence[ProgramValue]) -> None:
         """Refuse an update that computes more from a cell than a stateful unit can."""
-        if any(value.op == "look" for value in inside):
+        if any(value.op == "look" for value in of_cell):
             raise ProgramRefused(
                 f"stage {self.stage}, register {self.name!r}: an update has no table: look up outside it"
             )
-        conditions = [value for value in inside if value.gate]
-        operations = [value for value in inside if not value.gate and value.op != "where"]
+        conditions = [value for value in of_cell if value.gate]
+        operations = [value for value in of_cell if not value.gate and value.op != "where"]
         if max(len(operations), len(conditions)) > _OPERATIONS:
             raise ProgramRefused(
                 f"stage {self.stage}, register {self.name!r}: an update has at most {_OPERATIONS} operations and "
@@ -154,7 +157,7 @@ def _computed_from(
 def _add_dependents(
     value: ProgramValue, start: Sequence[ProgramValue], found: dict[int, ProgramValue]
 ) -> bool:
-    """Return whether a value depends on ``start``; add it to ``found`` if it is not itself one of them."""
+    """Return whether a value is in ``start`` or depends on it; if it depends on it, add it to ``found``."""
     if _is_among(value, start):
         return True
     depends = False

@@ -16,11 +16,11 @@ from fabriclab.core import Floats
 from fabriclab.innetwork.aggregation import LARGEST, Words
 
 MOST = 255  # workers; see `block_scale`
-_ROUNDING = 1 + 2.0**-20  # see `error_bound`
+_ROUNDING = 1 + 2.0**-20  # factor for the rounding to float64, see `error_bound`
 
 
 def _single(values: ArrayLike) -> NDArray[np.float32]:
-    """Return finite numbers in single precision, or refuse the first that is none."""
+    """Return values in single precision; refuse the first that is not finite there."""
     given = np.asarray(values)
     with np.errstate(over="ignore"):
         out = given.astype(np.float32)
@@ -33,14 +33,14 @@ def _single(values: ArrayLike) -> NDArray[np.float32]:
     return out
 
 
-def _factor(scale: ArrayLike) -> Floats:
-    """Return a scale as an array, or refuse it."""
-    factor = np.asarray(scale, np.float64)
-    if not (np.isfinite(factor) & (factor > 0)).all():
+def _checked_scale(scale: ArrayLike) -> Floats:
+    """Return a scale as an array; refuse one that is not positive and finite."""
+    checked = np.asarray(scale, np.float64)
+    if not (np.isfinite(checked) & (checked > 0)).all():
         raise ValueError(
             f"scale must be positive and finite, got {scale!r:.80}; `block_scale` gives one"
         )
-    return factor
+    return checked
 
 
 def block_scale(values: ArrayLike) -> Floats:
@@ -81,12 +81,12 @@ def quantise(values: ArrayLike, scale: ArrayLike, *, wrap: bool = False) -> Word
     wrap : bool
         What becomes of a number beyond 32 bits: its lowest 32 bits, or (False) the largest or smallest integer.
     """
-    number = np.rint(_single(values) * _factor(scale)[..., None])
+    number = np.rint(_single(values) * _checked_scale(scale)[..., None])
     if wrap:
-        fitted = (number + 2.0**31) % 2.0**32 - 2.0**31
+        in_range = (number + 2.0**31) % 2.0**32 - 2.0**31
     else:
-        fitted = np.clip(number, -LARGEST - 1, LARGEST)
-    return fitted.astype(np.int32)
+        in_range = np.clip(number, -LARGEST - 1, LARGEST)
+    return in_range.astype(np.int32)
 
 
 def dequantise(total: ArrayLike, scale: ArrayLike) -> Floats:
@@ -100,7 +100,9 @@ def overflows(largest: float, workers: int, scale: ArrayLike) -> Any:
         raise ValueError(
             f"largest must be the largest of the absolute values, 0 or more and finite, got {largest!r}"
         )
-    return units.count(workers, "workers") * np.rint(largest * _factor(scale)) > LARGEST
+    n = units.count(workers, "workers")
+    from_each = np.rint(largest * _checked_scale(scale))  # the largest integer that a worker sends
+    return n * from_each > LARGEST
 
 
 def error_bound(workers: int, scale: ArrayLike) -> Any:

@@ -16,12 +16,12 @@ from fabriclab.core import Ints
 from fabriclab.innetwork.expressions import ProgramRefused, ProgramValue
 from fabriclab.innetwork.pipeline import DROP, Packet, Program, Register, SwitchChip, devices
 
-_LEAST = -(2**31)
-_MOST = 2**31 - 1
-# Code of a whole number as it looks in 32 bits with a sign.
+_INT32_MIN = -(2**31)
+_INT32_MAX = 2**31 - 1
+# Python code that wraps a whole number to 32 bits with a sign; the number stands in the inner braces.
 _WRAPPED = f"(({{}}) + {2**31} & {2**32 - 1}) - {2**31}"
 Words = NDArray[np.int32]
-# The name of a function for numbers, and for arrays.
+# For each operation that is no operator of Python, the name of a function for numbers, and of one for arrays.
 _CALLS = {
     "least": ("min", "np.minimum"),
     "most": ("max", "np.maximum"),
@@ -41,7 +41,7 @@ def _check_one(index: int, name: str, stage: int, size: int) -> None:
 
 
 def _check_all(index: Words, name: str, stage: int, size: int) -> None:
-    """Refuse cells of which one is outside a register."""
+    """Refuse cells if one of them is outside a register."""
     if np.size(index) and not (0 <= np.min(index) and np.max(index) < size):
         raise ProgramRefused(
             f"stage {stage}, register {name!r}: cells {np.min(index)} to {np.max(index)} of {size}"
@@ -55,21 +55,22 @@ def _choose_one(condition: bool, this: Any, that: Any) -> Any:
 
 def _saturate_one(first: int, second: int) -> int:
     """Return a sum that stays within 32 bits."""
-    return min(max(first + second, _LEAST), _MOST)
+    return min(max(first + second, _INT32_MIN), _INT32_MAX)
 
 
 def _saturate_all(first: Words, second: Words) -> Words:
     """Return sums that stay within 32 bits."""
-    return np.clip(np.add(first, second, dtype=np.int64), _LEAST, _MOST).astype(np.int32)
+    exact = np.add(first, second, dtype=np.int64)
+    return np.clip(exact, _INT32_MIN, _INT32_MAX).astype(np.int32)
 
 
 def _look_up_one(rows: tuple[int, ...], key: int) -> int:
-    """Return the entry of a table, 0 beside it."""
+    """Return the entry of a table under a key, or 0 if it has none."""
     return rows[key] if 0 <= key < len(rows) else 0
 
 
 def _look_up_all(rows: tuple[int, ...], key: Words) -> Words:
-    """Return the entry of a table for each key, 0 beside it."""
+    """Return the entry of a table under each key, or 0 if it has none."""
     inside = (key >= 0) & (key < len(rows))
     entries = np.array(rows, np.int32)[np.where(inside, key, 0)]
     return np.where(inside, entries, np.int32(0))
@@ -83,7 +84,8 @@ class Outcome(NamedTuple):
     payload: Words  # (lanes,), or (P, lanes)
 
 
-_TOOLS = {
+# Names that compiled programs use.
+_RUNTIME = {
     "np": np,
     "Outcome": Outcome,
     "choose": _choose_one,
@@ -148,8 +150,13 @@ class Switch:
 
         self._one = self._compile(many=False)
         self._many = self._compile(many=True)
-        self._where = self._cells_of()
+        self._accessed_cells = self._compile_cells()
         self.clear()
+
+    def __repr__(self) -> str:
+        """Show the program, the device profile and the stages in use in one line."""
+        program = type(self.program).__name__
+        return f"<Switch: {program} on {self.device.name}, {self.stages} of {self.device.stages} stages>"
 
     def clear(self) -> None:
         """Set all registers to 0."""
@@ -159,13 +166,13 @@ class Switch:
             for name in register.cell_names:
                 self.state[name] = np.zeros(shape, np.int32)
 
-        # A memory view hands out Python's numbers, three times faster than an array does.
+        # Reading a cell through a memory view gives a Python number, three times faster than through an array.
         self._cells: dict[str, Any] = {}
         for name, cells in self.state.items():
             self._cells[name] = memoryview(cells.data) if cells.ndim == 1 else cells
 
     def _place(self, register: Register) -> int:
-        """Give each array of a register a stage with room, from the first that it may have; return the last."""
+        """Give each array of a register the first stage that has room, from its ``stage`` on; return the last one."""
         self.accessed.append(register)
         stage = register.stage
         width = 8 if register.pair or register.lanes else 4  # of a cell [B]
@@ -247,29 +254,27 @@ class Switch:
                 f"packets carry {self.program.lanes} values each, not an array of shape {words.shape}"
             )
 
-        narrow = {name: column.astype(np.int32) for name, column in columns.items()}  # which wraps
-        cells = self._where(None, narrow, None, None) if self._where else None
-        turn = _turns(cells, len(words))  # (P,)
-        order = np.argsort(turn, kind="stable")
-        batches = np.split(order, np.flatnonzero(np.diff(turn[order])) + 1)
+        wrapped = {name: column.astype(np.int32) for name, column in columns.items()}
+        cells = self._accessed_cells(None, wrapped, None, None) if self._accessed_cells else None
+        batch_number = _batch_numbers(cells, len(words))  # (P,)
+        order = np.argsort(batch_number, kind="stable")
+        batches = np.split(order, np.flatnonzero(np.diff(batch_number[order])) + 1)
 
         drop = np.full(len(words), DROP)
         outcomes = []
-        for batch in batches:  # packets of one turn share no cell
-            header = {name: column[batch] for name, column in narrow.items()}
+        for batch in batches:
+            header = {name: column[batch] for name, column in wrapped.items()}
             outcomes.append(self._many(self.state, header, words[batch], drop[batch]))
 
-        back = np.argsort(order, kind="stable")
+        in_order = np.argsort(order, kind="stable")  # place of each packet in the joined batches
         sizes = [len(outcome.payload) for outcome in outcomes]
+        actions = _joined([outcome.action for outcome in outcomes], sizes)
+        payloads = _joined([outcome.payload for outcome in outcomes], sizes)
         sent = {}
         for name, bits in self.program.fields.items():
-            column = _joined([outcome.fields[name] for outcome in outcomes], sizes)[back]
-            sent[name] = column & np.int64((1 << bits) - 1)
-        return Outcome(
-            action=_joined([outcome.action for outcome in outcomes], sizes)[back],
-            fields=sent,
-            payload=_joined([outcome.payload for outcome in outcomes], sizes)[back],
-        )
+            column = _joined([outcome.fields[name] for outcome in outcomes], sizes)
+            sent[name] = column[in_order] & np.int64((1 << bits) - 1)
+        return Outcome(action=actions[in_order], fields=sent, payload=payloads[in_order])
 
     def _compile(self, *, many: bool) -> Callable[..., Outcome]:
         """Return a function of (state, fields, payload, drop) for one packet, or for many that share no cell."""
@@ -283,12 +288,12 @@ class Switch:
         items = []
         for name, bits in self.program.fields.items():
             item = f"{name!r}: {code.name(self.packet.fields[name])}"
-            if not many:  # a field that leaves has its bits and no more, unsigned; `many` sees to that, in 64 bits
+            if not many:  # cut the field to its bits, unsigned; the method `many` does that itself, in 64 bits
                 item += f" & {(1 << bits) - 1}"
             items.append(item)
         fields = ", ".join(items)
         payload = code.name(self.packet.payload, wide=True)
-        self._check_tables(code.kept)  # now that all values have names, those of the payload too
+        self._check_tables(code.named)  # only now all values have names, also those of the payload
         return code.function(self.program.fields, f"Outcome(drop, {{{fields}}}, {payload})")
 
     def _check_tables(self, values: Iterable[ProgramValue]) -> None:
@@ -301,9 +306,9 @@ class Switch:
                     f"a stage has {self.device.memory} B"
                 )
 
-    def _cells_of(self) -> Callable[..., list[Words]] | None:
-        """Return a function that tells the cells that packets access; None if that depends on what registers hold."""
-        if any(_depends(r.index) for r in self.accessed):
+    def _compile_cells(self) -> Callable[..., list[Words]] | None:
+        """Return a function from headers to the cells that packets access; None if that takes more than headers."""
+        if any(_depends_on_data(register.index) for register in self.accessed):
             return None
         code = _Code(many=True)
         names = [code.name(register.index) for register in self.accessed]
@@ -319,9 +324,8 @@ class _Code:
         self.many = many
         self.lines: list[str] = []
         self.names: dict[int, str] = {}
-        self.kept: list[
-            ProgramValue
-        ] = []  # so that no other value gets the identity of one of these
+        # Values that have names. They are kept, because Python could give the id of a deleted one to another value.
+        self.named: list[ProgramValue] = []
 
     def name(self, v: ProgramValue, *, wide: bool = False) -> str:
         """Return the name of the variable that holds a value, after the lines that compute it."""
@@ -332,7 +336,7 @@ class _Code:
         else:
             name = self._emit(v)
             self.names[id(v)] = name
-            self.kept.append(v)
+            self.named.append(v)
 
         if self.many and wide and not v.wide and name.isidentifier():
             return f"{name}[:, None]"  # one number of each packet, for all its lanes
@@ -344,7 +348,8 @@ class _Code:
         self.lines.append(f"check({index}, {register.name!r}, {register.stage}, {register.size})")
         cells = {name: f"state['{name}'][{index}]" for name in register.cell_names}
         wide = bool(register.lanes)
-        copy = ".copy()" if wide and not self.many else ""  # of a row, before it is overwritten
+        # The row of one packet is a view of the register, which the access overwrites.
+        copy = ".copy()" if wide and not self.many else ""
         for name, cell in cells.items():
             self.lines.append(f"{name} = {cell}{copy}")
 
@@ -358,14 +363,15 @@ class _Code:
         args = [self.name(a, wide=v.wide) for a in v.args]
         if v.op == "look":
             args.insert(0, repr(v.entries))
-        # Of one packet, only the payload is an array; `where` chooses a whole one by a single condition.
-        array = self.many or (v.args[0].wide if v.op == "where" else v.wide)
+        array = self._uses_arrays(v)
         if v.op in _CALLS:
             for_one, for_all = _CALLS[v.op]
             function = for_all if array else for_one
             text = f"{function}({', '.join(args)})"
+        elif v.op == "~" and v.gate:
+            text = f"{args[0]} ^ True"
         elif v.op == "~":
-            text = f"{args[0]} ^ True" if v.gate else f"~{args[0]}"
+            text = f"~{args[0]}"
         else:
             text = f"{args[0]} {v.op} {args[1]}"
         if v.op in ("+", "-", "<<") and not array:  # arrays of 32 bits wrap by themselves
@@ -374,50 +380,66 @@ class _Code:
         self.lines.append(f"{name} = {text}")
         return name
 
+    def _uses_arrays(self, v: ProgramValue) -> bool:
+        """Return whether a value is computed by functions for arrays; of one packet, only the payload is an array."""
+        if self.many:
+            return True
+        if v.op == "where":  # a single condition chooses a whole payload
+            return v.args[0].wide
+        return v.wide
+
     def function(self, fields: Iterable[str], result: str) -> Callable[..., Any]:
-        """Return the lines as a function that ends with a result."""
-        field = "fields[{0!r}]" if self.many else _WRAPPED.format("int(fields[{0!r}])")
+        """Return the lines, compiled, as a function that reads ``fields`` first and returns ``result``."""
+        field = "fields[{0!r}]"
+        if not self.many:
+            field = _WRAPPED.format("int(fields[{0!r}])")
         lines = [f"p_{name} = {field.format(name)}" for name in fields]
         lines += self.lines
         lines.append(f"return {result}")
 
-        scope: dict[str, Any] = dict(_TOOLS)
+        scope: dict[str, Any] = dict(_RUNTIME)
         scope["check"] = _check_all if self.many else _check_one
         exec("def run(state, fields, payload, drop):\n    " + "\n    ".join(lines), scope)
         run: Callable[..., Any] = scope["run"]
         return run
 
 
-def _depends(v: ProgramValue) -> bool:
+def _depends_on_data(v: ProgramValue) -> bool:
     """Return whether a value depends on the payload or on what registers hold."""
-    return v.op.endswith("_out") or v.op == "payload" or any(map(_depends, v.args))
+    is_data = v.op == "payload" or v.op.endswith("_out")
+    return is_data or any(map(_depends_on_data, v.args))
 
 
 def _joined(values: Sequence[Any], sizes: Sequence[int]) -> Any:
-    """Return the values of batches one after another, those that are one number for all packets of a batch repeated."""
-    full = []
+    """Return the values of batches as one array; a value that all packets of a batch have in common is repeated."""
+    columns = []
     for value, size in zip(values, sizes, strict=True):
-        full.append(np.broadcast_to(value, (size, *np.shape(value)[1:])))
-    return np.concatenate(full)
+        columns.append(np.broadcast_to(value, (size, *np.shape(value)[1:])))
+    return np.concatenate(columns)
 
 
-def _turns(keys: list[Words] | None, n: int) -> Ints:
-    """Return for each packet in which turn it may run: after all earlier ones with which it shares a cell."""
-    if keys is None:
+def _batch_numbers(cells: list[Words] | None, n: int) -> Ints:
+    """Return the number of the batch of each packet: after those of all earlier packets with which it shares a cell.
+
+    ``cells`` has the cell of each packet, register by register; if it is None, every packet is a batch of its own.
+    """
+    if cells is None:
         return np.arange(n)
-    groups = []
-    for key in keys:
-        key = np.broadcast_to(key, n)
-        order = np.argsort(key, kind="stable")  # packets of one cell follow each other
-        first = np.flatnonzero(np.append(True, np.diff(key[order])))  # where each cell begins
+    registers = []
+    for cell in cells:
+        cell = np.broadcast_to(cell, n)
+        order = np.argsort(cell, kind="stable")  # packets of one cell follow each other
+        first = np.flatnonzero(np.append(True, np.diff(cell[order])))  # where each cell begins
         of_cell = np.repeat(np.arange(first.size), np.diff(np.append(first, n)))
         # Place of a packet among those of its cell, less 2 n for each cell: there the running maximum begins anew.
-        groups.append((order, np.arange(n) - first[of_cell] - 2 * n * of_cell))
+        place = np.arange(n) - first[of_cell] - 2 * n * of_cell
+        registers.append((order, place))
 
-    turn = np.zeros(n, np.int64)
+    # Along the packets of one cell, numbers grow by at least 1, and those of one register can raise those of another.
+    number = np.zeros(n, np.int64)
     before = np.full(n, -1)
-    while np.any(turn != before):
-        before = turn.copy()
-        for order, place in groups:  # along the packets of one cell, turns grow
-            turn[order] = np.maximum.accumulate(turn[order] - place) + place
-    return turn
+    while np.any(number != before):
+        before = number.copy()
+        for order, place in registers:
+            number[order] = np.maximum.accumulate(number[order] - place) + place
+    return number

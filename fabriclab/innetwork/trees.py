@@ -77,8 +77,8 @@ class Mode:
         """Return SHARP's streaming mode, or its low-latency mode with a ``part`` of the operations of a switch."""
         if streaming:
             return cls(_fact("sharp2", "operation_payload"), part=_fact("sharp2", "streaming_part"))
-        mine = max(part * _fact("sharp3", "operations_per_switch"), 1.0)
-        window = min(_fact("sharp3", "operations_per_group"), mine)
+        of_switch = max(part * _fact("sharp3", "operations_per_switch"), 1.0)
+        window = min(_fact("sharp3", "operations_per_group"), of_switch)
         return cls(
             _fact("sharp3", "operation_payload"),
             window=window // 1,  # whole operations
@@ -87,11 +87,12 @@ class Mode:
 
     def wait(self, operations: float = 1) -> float:
         """Return the mean time that the slowest of some operations loses to retransmissions [s]."""
-        # timer * sum over k of 2^k * (probability that a host sends one of them k + 1 times again)
+        # Whoever sends an operation for the (k + 1)-th time again has waited 2^k timers for that. So the mean is
+        # timer * sum over k of 2^k * (probability that a host sends one of them k + 1 times again).
         waits = 0.0  # in timers
         for k in range(63):
-            never = (1 - self.again ** (k + 1)) ** (self.ranks * operations)
-            waits += 2.0**k * (1 - never)
+            nobody = (1 - self.again ** (k + 1)) ** (self.ranks * operations)
+            waits += 2.0**k * (1 - nobody)
         return self.timer * float(waits)
 
 
@@ -296,7 +297,7 @@ def parallel_free_links(
 
 
 def _routes_from(root: int, down: Mapping[tuple[int, int], int]) -> dict[int, list[int]]:
-    """Return the nodes of a shortest route from the root to each node, both ends included."""
+    """Return the nodes of a shortest path from the root to each node, both ends included."""
     from networkx import DiGraph, single_source_shortest_path
 
     routes: dict[int, list[int]] = single_source_shortest_path(DiGraph([*down]), root)
@@ -319,7 +320,7 @@ def joints(root: int, route: Mapping[int, list[int]], ends: Ints) -> dict[int, i
 def _check_joints(
     fabric: Fabric, branches: Mapping[int, int], able: Flags, radix: int | None
 ) -> None:
-    """Refuse a node where branches meet and that does not add, or has too many of them."""
+    """Refuse a node where branches meet if it cannot add, or if there are too many of them."""
     if radix is None:
         most = int(_fact("sharp3", "tree_radix"))
     else:
@@ -359,12 +360,13 @@ def shared(trees: Sequence[Tree]) -> list[Tree]:
     A tree takes the time of its busiest switch. Leaves out that it may get more turns while others have nothing to add.
     """
     own = np.repeat([tree.mode.seconds for tree in trees], [tree.switches.size for tree in trees])
-    turn = np.bincount(np.concatenate([tree.switches for tree in trees]), own)  # of each node [s]
-    found = []
+    nodes = np.concatenate([tree.switches for tree in trees])
+    turn = np.bincount(nodes, own)  # (N,) time in which each node adds once for all its trees [s]
+    slowed = []
     for tree in trees:
         busiest = float(turn[tree.switches].max())
-        found.append(replace(tree, mode=replace(tree.mode, seconds=busiest)))
-    return found
+        slowed.append(replace(tree, mode=replace(tree.mode, seconds=busiest)))
+    return slowed
 
 
 def run(trees: Sequence[Tree], size: units.Quantity, *, lag: units.Quantity = 0.0) -> Timeline:
@@ -398,31 +400,33 @@ def run(trees: Sequence[Tree], size: units.Quantity, *, lag: units.Quantity = 0.
     delays = []
     for tree in trees:
         sent = total * (1 + tree.mode.header / tree.mode.payload)
+        both_directions = np.concatenate([tree.links, tree.links ^ 1])
+        slowest = float(fabric.capacity[both_directions].min())  # [B/s]
         sizes.append(sent)
         sources.append(fabric.endpoint[tree.ranks[0]])
         targets.append(tree.switches[-1])
-        links.append(np.concatenate([tree.links, tree.links ^ 1]))
-        delays.append(_first_delay(tree, sent, float(fabric.capacity[links[-1]].min())))
+        links.append(both_directions)
+        delays.append(_first_delay(tree, sent, slowest))
     limits = [tree.limit() for tree in trees]
     flows = Flows.make(np.array(sources), np.array(targets), sizes, lag=lag, limit=limits)
 
     n = len(trees)
     link = np.concatenate(links)
     routes = Routes(
-        pointer([row.size for row in links]),
-        link,
-        np.ones(link.size),
-        np.arange(n, dtype=np.int32),
-        np.ones(n),
-        np.maximum(delays, 0.0),
-        np.full(n, TREE, np.int8),
-        np.zeros(n, bool),
+        ptr=pointer([row.size for row in links]),
+        link=link,
+        use=np.ones(link.size),
+        flow=np.arange(n, dtype=np.int32),
+        share=np.ones(n),
+        delay=np.maximum(delays, 0.0),
+        kind=np.full(n, TREE, np.int8),
+        adaptive=np.zeros(n, bool),
     )
     return engines.run(fabric, routes, flows)
 
 
 def _first_delay(tree: Tree, sent: float, rate: float) -> float:
-    """Return how much later than at the rate of the slowest link a tree ends [s].
+    """Return how much later a tree ends than the slowest link, of this ``rate``, would need for all bytes [s].
 
     The first operation goes up and down, and the slowest of a window waits for retransmissions.
     """
@@ -507,9 +511,12 @@ class Manager:
             for node, names in holders.items()
             if not self._has_room(names, part, streams, streaming)
         ]
-        taken = [link // 2 for name in streams for link in self.jobs[name].links]
-        links = [link for tree in self.jobs.values() for link in tree.links]
-        load = np.bincount(links, minlength=self.fabric.n_links)
+        taken: list[int] = []  # cables of the streaming jobs
+        for name in streams:
+            taken += (self.jobs[name].links // 2).tolist()
+        load = np.zeros(self.fabric.n_links, np.int64)  # trees on each link
+        for tree in self.jobs.values():
+            load[tree.links] += 1
 
         try:
             free = self.fabric.without(nodes=full, cables=taken)
@@ -531,7 +538,10 @@ class Manager:
     def _has_room(
         self, names: Sequence[str], part: float, streams: Sequence[str], streaming: bool
     ) -> bool:
-        """Return whether a switch that adds for some jobs can add for another one."""
+        """Return whether a switch that adds for the jobs ``names`` has room for one more, which takes ``part`` of it.
+
+        ``streams`` are all streaming jobs of the fabric, and ``streaming`` tells whether the new job is one.
+        """
         used = sum(self.parts[name] for name in names)
         if used + part > 1 + 1e-9 or len(names) >= self.trees:
             return False
@@ -560,8 +570,10 @@ class Manager:
         `recovery` has the time that this takes.
         """
         self.fabric = self.fabric.without(nodes=[node])
-        hit = [job for job, tree in self.jobs.items() if node in self.fabric.target[tree.links]]
-        ended = {job: self.end(job) for job in hit}  # all of them before the first starts again
+        target = self.fabric.target
+        affected = [job for job, tree in self.jobs.items() if node in target[tree.links]]
+        # All of them end before the first starts again.
+        ended = {job: self.end(job) for job in affected}
 
         out: dict[str, Tree | None] = {}
         for job, (tree, part) in ended.items():

@@ -3,13 +3,13 @@
 References
 ----------
 .. [1] V. Paxson et al., Computing TCP's Retransmission Timer, RFC 6298, 2011.
-.. [2] Y. Cheng et al., The RACK-TLP Loss Detection Algorithm for TCP, RFC 8985, 2021: what is lost is told by time.
+.. [2] Y. Cheng et al., The RACK-TLP Loss Detection Algorithm for TCP, RFC 8985, 2021: packets count as lost by time.
 """
 
 import select
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.sharedctypes import RawArray, RawValue
@@ -28,12 +28,15 @@ from fabriclab.processes import Process
 _DEVICE = "tofino1_recirculating"
 # Whole words, so that the payload is aligned.
 _HEADER = {"chunk": "<u4", "slot": "<u2", "job": "u1", "version": "u1", "worker": "<u4"}
-_NOW = socket.MSG_DONTWAIT | socket.MSG_TRUNC
+# Do not wait for a datagram, and return its whole length even if it is longer than the space for it.
+_RECEIVE_FLAGS = socket.MSG_DONTWAIT | socket.MSG_TRUNC
 _BATCH = 256  # packets taken from a socket at once
 _BUFFER = 2**22  # of a socket; the kernel gives what it allows [B]
-_ROOM = 2560  # that a packet takes there; 2315 B for the largest, counted on Linux 6.18 [B]
-_WINDOW = 32  # that silence leaves of a window, at least
-_SHORTEST, _LONGEST = 0.01, 0.2  # of a timer [s]
+# Space that a packet takes in the buffer; 2315 B for the largest, counted on Linux 6.18 [B].
+_PACKET_IN_BUFFER = 2560
+_LEAST_WINDOW = 32  # time-outs do not halve the window any further
+_SHORTEST_TIMER = 0.01  # illustrative: for processes of one machine [s]
+_LONGEST_TIMER = 0.2  # illustrative: for processes of one machine [s]
 
 
 class Exchanged(NamedTuple):
@@ -93,15 +96,15 @@ def exchange(
     end = time.monotonic() + units.time(patience, "patience")
     chunks, lanes = rows[0].shape if rows else (0, 1)
     seed = units.count(seed, "seed", low=0)
-    Switch(
-        Aggregator(n, slots, lanes=lanes), _DEVICE
-    )  # refuses what does not fit before a process starts
+    # A program that does not fit is refused here, before a process starts.
+    Switch(Aggregator(n, slots, lanes=lanes), _DEVICE)
 
     run = (n, slots, chunks)
     ports = [_Port(lanes, loss, (seed, number), run) for number in range(n + 1)]
-    server = ports[n]
-    homes = [port.address for port in ports[:n]]
-    # Arrays go there and back in common memory, messages are short: who stops while it sends holds up nobody.
+    switch_port = ports[n]
+    worker_addresses = [port.address for port in ports[:n]]
+    # Arrays travel in shared memory and messages through pipes are short, so that a process that is stopped while it
+    # sends does not block the others.
     shared = [RawArray("i", row.size) for row in rows]
     totals = [np.frombuffer(memory, np.int32).reshape(-1, lanes) for memory in shared]
     members: dict[str, Process] = {}
@@ -109,15 +112,15 @@ def exchange(
         for w, row in enumerate(rows):
             totals[w][...] = row
             members[f"worker {w}"] = Process(
-                _work, ports[w], server.address, w, server.room // n, slots, shared[w]
+                _work, ports[w], switch_port.address, w, switch_port.room // n, slots, shared[w]
             )
         workers = list(members.values())
-        members["the switch"] = Process(_switch, server, homes, slots, lanes)
-        _hear(members, n + 1, end)  # all are ready
+        members["the switch"] = Process(_switch, switch_port, worker_addresses, slots, lanes)
+        _messages_of(members, n + 1, end)  # all are ready
         for worker in workers:
-            with suppress(OSError):  # who is dead is named below
+            with suppress(OSError):  # a process that has ended is named below
                 worker.send("go")
-        found = _hear(members, n, end)
+        reports = _messages_of(members, n, end)
     finally:
         for member in members.values():
             member.kill()
@@ -125,9 +128,9 @@ def exchange(
         for port in ports:
             port.socket.close()
 
-    starts = [found[f"worker {w}"][0] for w in range(n)]
-    ends = [found[f"worker {w}"][1] for w in range(n)]
-    sent = sum(found[f"worker {w}"][2] for w in range(n))
+    starts = [reports[f"worker {w}"][0] for w in range(n)]
+    ends = [reports[f"worker {w}"][1] for w in range(n)]
+    sent = sum(reports[f"worker {w}"][2] for w in range(n))
     return Exchanged(
         totals=totals,
         time=max(ends) - min(starts),
@@ -140,8 +143,8 @@ def exchange(
 def _rows(values: Sequence[ArrayLike]) -> list[Words]:
     """Return the workers' values as arrays (chunks, lanes) of one shape, or refuse them."""
     rows = [np.asarray(given).astype(np.int32, copy=False) for given in values]
-    same = all(row.ndim == 2 and row.size and row.shape == rows[0].shape for row in rows)
-    if same and all(map(np.array_equal, rows, values)):
+    one_shape = all(row.ndim == 2 and row.size and row.shape == rows[0].shape for row in rows)
+    if one_shape and all(map(np.array_equal, rows, values)):  # the conversion changed no value
         return rows
     got = [f"{np.asarray(given).dtype} {np.shape(given)}" for given in values]
     raise ValueError(
@@ -150,74 +153,81 @@ def _rows(values: Sequence[ArrayLike]) -> list[Words]:
     )
 
 
-def _hear(members: dict[str, Process], wanted: int, end: float) -> dict[str, Any]:
-    """Return what so many processes send, the last one after all others; name who has ended, or is late."""
-    found: dict[str, Any] = {}
-    while len(found) < wanted:
-        left = {name: member for name, member in members.items() if name not in found}
-        ready = wait([member.connection for member in left.values()], end - time.monotonic())
+def _messages_of(members: Mapping[str, Process], wanted: int, end: float) -> dict[str, Any]:
+    """Wait until ``wanted`` of the processes have sent a message; return the messages by the name of the process.
+
+    If a process has ended, or some have sent nothing at the time ``end``, the error names them.
+    """
+    messages: dict[str, Any] = {}
+    while len(messages) < wanted:
+        silent = {name: member for name, member in members.items() if name not in messages}
+        connections = [member.connection for member in silent.values()]
+        ready = wait(connections, end - time.monotonic())
         if not ready:
-            late = ", ".join([*left][: wanted - len(found)])
+            late = ", ".join([*silent][: wanted - len(messages)])
             raise TimeoutError(f"not finished in time: {late}; give it more patience")
-        for name, member in left.items():
+        for name, member in silent.items():
             if member.connection not in ready:
                 continue
             try:
-                found[name] = member.recv()
+                messages[name] = member.recv()
             except (EOFError, OSError):
                 raise FabricError(
                     f"{name} (process {member.pid}) ended before all had their sums"
                 ) from None
-    return found
+    return messages
 
 
 class _Port:
-    """A socket that loses some of the packets that come, and all that are none of a run's workers, slots and chunks."""
+    """A UDP socket that drops some of the packets that arrive, and all that no worker of this run can have sent.
+
+    ``run`` has the number of workers, slots and chunks, by which a packet of this run is recognised.
+    """
 
     def __init__(
         self, lanes: int, loss: float, seed: Sequence[int], run: tuple[int, int, int]
     ) -> None:
         self.run = run
-        self.strays = RawValue("q")  # common memory: the process that counts is killed
+        self.strays = RawValue("q")  # in shared memory, which outlives the process that counts
         self.layout = np.dtype([*_HEADER.items(), ("payload", "<i4", lanes)])
         self.loss = loss
         self.rng = np.random.default_rng(seed)
         self.buffer = bytearray(_BATCH * self.layout.itemsize)
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
-        # [packets]
-        self.room = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // _ROOM
+        buffer = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)  # [B]
+        self.room = buffer // _PACKET_IN_BUFFER  # [packets]
         self.socket.bind(("127.0.0.1", 0))
         self.address = self.socket.getsockname()
 
     def take(self, wait: float | None) -> NDArray[Any]:
-        """Return the packets that are there, after at most ``wait`` seconds."""
+        """Return the packets that have arrived; if none has, wait for one, at most ``wait`` seconds."""
         select.select([self.socket], [], [], wait)
         size = self.layout.itemsize
         view = memoryview(self.buffer)
         filled = 0  # [B]
-        came = 0  # datagrams
-        with suppress(BlockingIOError):
+        arrived = 0  # datagrams of any length
+        with suppress(BlockingIOError):  # no other datagram is there
             while filled < len(view):
-                length = self.socket.recv_into(view[filled:], size, _NOW)
-                if length == size:  # the whole length is told of one that is too long
+                length = self.socket.recv_into(view[filled:], size, _RECEIVE_FLAGS)
+                if length == size:  # one of another length is overwritten by the next
                     filled += size
-                came += 1
+                arrived += 1
 
-        found = np.frombuffer(view[:filled], self.layout)
-        mine = self._of_this_run(found)
-        self.strays.value += came - np.count_nonzero(mine)
-        kept = self.rng.random(len(found)) >= self.loss
-        return found[np.flatnonzero(mine & kept)]
+        packets = np.frombuffer(view[:filled], self.layout)
+        of_run = self._of_this_run(packets)
+        self.strays.value += arrived - np.count_nonzero(of_run)
+        kept = self.rng.random(len(packets)) >= self.loss
+        return packets[np.flatnonzero(of_run & kept)]
 
     def _of_this_run(self, packets: NDArray[Any]) -> NDArray[np.bool_]:
         """Return which packets have a worker, slot and chunk of this run."""
         workers, slots, chunks = self.run
         chunk = packets["chunk"]
-        mine = (packets["worker"] < workers) & (packets["job"] == 0) & (chunk < chunks)
-        mine &= packets["slot"] == chunk % slots
-        mine &= packets["version"] == chunk // slots % 2
-        return np.asarray(mine)
+        possible = (packets["worker"] < workers) & (packets["job"] == 0) & (chunk < chunks)
+        possible &= packets["slot"] == chunk % slots
+        possible &= packets["version"] == chunk // slots % 2
+        return np.asarray(possible)
 
     def send(self, packets: NDArray[Any], to: Any) -> None:
         """Send each packet as a datagram."""
@@ -225,120 +235,124 @@ class _Port:
             self.socket.sendto(packet, to)
 
 
-def _switch(connection: Connection, port: _Port, homes: list[Any], slots: int, lanes: int) -> None:
-    """Add the packets that come, and answer them, until the process is killed."""
-    switch = Switch(Aggregator(len(homes), slots, lanes=lanes), _DEVICE)
+def _switch(
+    connection: Connection, port: _Port, worker_addresses: list[Any], slots: int, lanes: int
+) -> None:
+    """Add the values of packets that arrive, and answer, until the process is killed."""
+    switch = Switch(Aggregator(len(worker_addresses), slots, lanes=lanes), _DEVICE)
     connection.send("ready")
     while True:
         packets = port.take(None)
         if packets.size:
-            out = switch.many({name: packets[name] for name in _HEADER}, packets["payload"])
-            packets["payload"] = out.payload
-            for worker, home in enumerate(homes):
-                asked = (out.action == REPLY) & (packets["worker"] == worker)
-                port.send(packets[(out.action == MULTICAST) | asked], home)
+            headers = {name: packets[name] for name in _HEADER}
+            outcome = switch.many(headers, packets["payload"])
+            packets["payload"] = outcome.payload
+            for worker, address in enumerate(worker_addresses):
+                to_all = outcome.action == MULTICAST
+                to_worker = (outcome.action == REPLY) & (packets["worker"] == worker)
+                port.send(packets[to_all | to_worker], address)
 
 
 def _work(
     connection: Connection,
     port: _Port,
-    server: Any,
+    switch_address: Any,
     number: int,
     room: int,
     slots: int,
     memory: Any,
 ) -> None:
-    """Send the chunks in ``memory`` and put sums there; ``room`` of these packets fit into the buffer of the switch."""
+    """Send the chunks in ``memory`` and put the sums there.
+
+    The worker has at most ``room`` packets in transit, its part of the buffer of the switch.
+    """
     total = np.frombuffer(memory, np.int32).reshape(-1, *port.layout["payload"].shape)
     chunks = len(total)
     packets = _packets(total, number, slots, port.layout)
 
-    # Of each slot: the chunk that it waits for, since when a packet of it is on its way [s], and if that repeats one.
-    chunk = np.arange(slots)
-    since = np.full(slots, np.inf)
-    again = np.zeros(slots, bool)
-    left = chunks
+    chunk = np.arange(slots)  # chunk that each slot waits for
+    sent_at = np.full(slots, np.inf)  # when its packet in transit left, inf if there is none [s]
+    resent = np.zeros(slots, bool)  # whether the packet of each slot repeats a lost one
+    remaining = chunks
     sent = 0
-    most = float(max(min(slots, room), 1))
-    window = most
+    largest_window = float(max(min(slots, room), 1))
+    window = largest_window
     trip = _RoundTrip()
 
     connection.send("ready")
     connection.recv()
     start = time.perf_counter()
     now = start
-    heard = start
-    while left:
-        idle = np.flatnonzero(np.isinf(since) & (chunk < chunks))
-        away = np.count_nonzero(np.isfinite(since))
-        going = idle[np.argsort(chunk[idle])][: max(int(window) - away, 0)]
-        port.send(packets[chunk[going]], server)
-        since[going] = now
-        sent += going.size
+    last_answer = start
+    while remaining:
+        idle = np.flatnonzero(np.isinf(sent_at) & (chunk < chunks))
+        in_transit = np.count_nonzero(np.isfinite(sent_at))
+        oldest_first = idle[np.argsort(chunk[idle])]
+        to_send = oldest_first[: max(int(window) - in_transit, 0)]
+        port.send(packets[chunk[to_send]], switch_address)
+        sent_at[to_send] = now
+        sent += to_send.size
 
-        answers = port.take(max(heard + trip.limit - now, 0))
+        answers = port.take(max(last_answer + trip.timeout - now, 0))
         now = time.perf_counter()
         answers = answers[chunk[answers["slot"]] == answers["chunk"]]
         total[answers["chunk"]] = answers["payload"]
         answered = np.unique(answers["slot"])
 
-        newest = (
-            -np.inf
-        )  # when the newest packet left of which it is known that it was answered [s]
-        known = answered[
-            ~again[answered]
-        ]  # of the others it is not known which packet was answered
-        if known.size:
-            newest = since[known].max()
+        # Of a chunk that was sent again nobody knows which of its packets was answered: it measures no round trip.
+        newest = -np.inf  # when the newest packet left that is known to be answered [s]
+        sent_once = answered[~resent[answered]]
+        if sent_once.size:
+            newest = sent_at[sent_once].max()
             trip.measure(now - newest)
         if answered.size:
-            left -= answered.size
-            heard = now
-            window = min(window + answered.size / window, most)
+            remaining -= answered.size
+            last_answer = now
+            window = min(window + answered.size / window, largest_window)
             chunk[answered] += slots
-            since[answered] = np.inf
-            again[answered] = False
-        elif (
-            now > heard + trip.limit
-        ):  # silence: all is lost, and the next one may last twice as long
+            sent_at[answered] = np.inf
+            resent[answered] = False
+        elif now > last_answer + trip.timeout:  # everything in transit counts as lost
             newest = now
-            heard = now
-            window = max(window / 2, min(_WINDOW, most))
+            last_answer = now
+            window = max(window / 2, min(_LEAST_WINDOW, largest_window))
             trip.back_off()
 
-        lost = since < newest - trip.mean / 2  # sent well before a packet whose answer is here
-        since[lost] = np.inf
-        again[lost] = True
+        # A packet that left well before an answered one, by half a round trip, is not only late.
+        lost = sent_at < newest - trip.mean / 2
+        sent_at[lost] = np.inf
+        resent[lost] = True
     connection.send((start, time.perf_counter(), sent))
 
 
 def _packets(values: Words, number: int, slots: int, layout: np.dtype[Any]) -> NDArray[Any]:
     """Return the packets of a worker for all its chunks."""
-    every = np.arange(len(values))
+    chunk = np.arange(len(values))
     packets = np.zeros(len(values), layout)
     packets["payload"] = values
     packets["worker"] = number
-    packets["chunk"] = every
-    packets["slot"] = every % slots
-    packets["version"] = every // slots % 2
+    packets["chunk"] = chunk
+    packets["slot"] = chunk % slots
+    packets["version"] = chunk // slots % 2
     return packets
 
 
 class _RoundTrip:
-    """Time from a packet to its answer, and how long to wait for one, as TCP does [1]_."""
+    """Smoothed time from a packet to its answer, and the time-out that follows from it, as in TCP [1]_."""
 
     def __init__(self) -> None:
         """Start with a guess that the first measurements correct."""
         self.mean = 1e-3  # smoothed [s]
-        self.spread = 5e-4  # smoothed deviation from the mean [s]
-        self.limit = _SHORTEST  # [s]
+        self.deviation = 5e-4  # smoothed distance from the mean [s]
+        self.timeout = _SHORTEST_TIMER  # [s]
 
     def measure(self, seconds: float) -> None:
-        """Take another time into account."""
-        self.spread += (abs(seconds - self.mean) - self.spread) / 4
+        """Take another round trip into account."""
+        self.deviation += (abs(seconds - self.mean) - self.deviation) / 4
         self.mean += (seconds - self.mean) / 8
-        self.limit = min(max(self.mean + 4 * self.spread, _SHORTEST), _LONGEST)
+        timeout = self.mean + 4 * self.deviation
+        self.timeout = min(max(timeout, _SHORTEST_TIMER), _LONGEST_TIMER)
 
     def back_off(self) -> None:
-        """Wait twice as long for the next answer."""
-        self.limit = min(2 * self.limit, _LONGEST)
+        """Double the time-out, up to the longest."""
+        self.timeout = min(2 * self.timeout, _LONGEST_TIMER)

@@ -24,7 +24,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab.core import Floats, check_memory
+from fabriclab.core import MACHINE_SHARED, Floats, check_memory
 from fabriclab.errors import FabricError
 from fabriclab.measure._rounds import YIELDS, WrongAnswer
 
@@ -101,7 +101,7 @@ def load_note(figures: NDArray[np.float64]) -> str:
         shared = others > 0.1
         note += f", other programs took {others:.0%} of the processor time"
     if shared:
-        note += ": the machine is shared, times are upper bounds and rates lower bounds"
+        note += f": {MACHINE_SHARED}, times are upper bounds and rates lower bounds"
     return note
 
 

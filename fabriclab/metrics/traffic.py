@@ -26,8 +26,10 @@ def _flows(
     fabric: Fabric, source: Ints, target: Ints, group: Ints | int = 0, groups: int = 1
 ) -> Flows:
     """Return flows between ranks, each rank with one second of traffic in all; weights let all flows end together."""
-    # Rate of a rank divided by its number of flows, which is source.size / n_ranks.
-    size = _rates(fabric)[source] * fabric.n_ranks / source.size
+    # A rank divides what it sends in one second equally among its flows. All patterns here give each rank equally many,
+    # so it has source.size / n_ranks of the source.size flows, and its bytes are divided by that number.
+    in_one_second = _rates(fabric)[source]  # (F,) of the sender of each flow [B]
+    size = in_one_second * fabric.n_ranks / source.size  # (F,) [B]
     return Flows.make(
         fabric.endpoint[source],
         fabric.endpoint[target],
@@ -156,9 +158,8 @@ def throughput(
         often = traffic.repeat.astype(np.float64)
 
     seconds = times(fabric, load)  # (groups, L)
-    total = often @ seconds.max(
-        axis=1
-    )  # each group takes the time of its fullest link, times its repetitions
+    of_group = seconds.max(axis=1)  # (groups,) a group takes the time of its fullest link
+    total = often @ of_group
     fullest = int(seconds.argmax()) % fabric.n_links
     return Throughput(float(1 / total), fullest)
 
@@ -227,9 +228,8 @@ def uniform_load(fabric: Fabric, sends: Floats) -> UniformLoad:
         column = goal[mine] - some[0]  # column of each rank's goal in the arrays below
         hops = search.table(goals[some])  # (N, goals)
         reaches = hops[ends] < FAR  # (R, goals)
-        pairs += (
-            int(reaches.sum(axis=0) @ ranks[some]) - mine.size
-        )  # a rank that reaches itself does not count
+        with_itself = int(reaches.sum(axis=0) @ ranks[some])
+        pairs += with_itself - mine.size  # a rank that reaches itself does not count
 
         # To one rank: the traffic of all other ranks that reach its goal. It arrives over the link from its switch.
         to_one: Floats = np.where(reaches, sends[:, None], 0.0)  # (R, goals)
@@ -265,16 +265,19 @@ def _carried(
     # Place of a node and a goal in `waiting`, flattened: node * goals + goal; where each pair begins and ends.
     here = fabric.source[link] * np.int64(n_goals) + goal
     ahead = fabric.target[link] * np.int64(n_goals) + goal
-    # Traffic on a link = traffic at its node * its capacity / capacity of all links from there towards the goal.
-    capacity = fabric.capacity[link]
-    part = capacity / np.bincount(here, capacity, hops.size)[here]
+    # A node divides its traffic for a goal among its links towards that goal, in proportion to their capacity.
+    capacity = fabric.capacity[link]  # of the link of each pair
+    towards_goal = np.bincount(here, capacity, hops.size)  # of all links of a node towards a goal
+    fraction = capacity / towards_goal[here]
 
     waiting = np.zeros(hops.shape)  # (N, goals) traffic at each node for each goal
     waiting[fabric.endpoint] = sent
     flat = waiting.ravel()
-    for first, stop in pairwise(
-        pointer(np.bincount(distance)[::-1])
-    ):  # from the largest distance on
-        part[first:stop] *= flat[here[first:stop]]  # now the traffic itself, no longer a fraction
-        np.add.at(flat, ahead[first:stop], part[first:stop])
-    return np.bincount(link, part, fabric.n_links).astype(np.float64)
+    passed_on = np.zeros(link.size)  # traffic of each pair, on its link
+    # Where the pairs of each distance begin, the largest distance first.
+    of_distance = pointer(np.bincount(distance)[::-1])
+    for first, stop in pairwise(of_distance):
+        pairs = slice(first, stop)
+        passed_on[pairs] = fraction[pairs] * flat[here[pairs]]
+        np.add.at(flat, ahead[pairs], passed_on[pairs])
+    return np.bincount(link, passed_on, fabric.n_links).astype(np.float64)

@@ -28,67 +28,66 @@ class _Generation(NamedTuple):
     products: dict[str, _Product]
 
 
-_M, _P = "media", "link_physics"
 _LANES_100 = _Generation(
-    lane="100 Gb/s",
-    module="800 Gb/s",
+    lane="100 Gb/s",  # source: catalog media, dac800
+    module="800 Gb/s",  # source: catalog media, dr4x2
     products={
         "copper": _Product(
-            reach=(_M, "dac800", "reach_max"),
-            power=(_P, "copper", "power"),
-            price=(_P, "copper", "price"),
+            reach=("media", "dac800", "reach_max"),
+            power=("link_physics", "copper", "power"),
+            price=("link_physics", "copper", "price"),
         ),
         "active copper": _Product(
-            reach=(_M, "acc800", "reach_max"),
-            power=(_M, "acc800", "power"),
-            price=(_P, "active", "price"),
+            reach=("media", "acc800", "reach_max"),
+            power=("media", "acc800", "power"),
+            price=("link_physics", "active", "price"),
         ),
         "AEC": _Product(
-            reach=(_M, "aec800", "reach_max"),
-            power=(_M, "aec800", "power"),
-            price=(_P, "aec", "price"),
+            reach=("media", "aec800", "reach_max"),
+            power=("media", "aec800", "power"),
+            price=("link_physics", "aec", "price"),
         ),
         "multimode": _Product(
-            reach=(_M, "sr4x2", "reach_max"),
-            power=(_M, "sr4x2", "power_max"),
-            price=(_P, "multimode", "price"),
+            reach=("media", "sr4x2", "reach_max"),
+            power=("media", "sr4x2", "power_max"),
+            price=("link_physics", "multimode", "price"),
         ),
         "fibre": _Product(
-            reach=(_M, "dr4x2", "reach_max"),
-            power=(_M, "dr4x2", "power_max"),
-            price=(_M, "dr8", "price"),
+            reach=("media", "dr4x2", "reach_max"),
+            power=("media", "dr4x2", "power_max"),
+            price=("media", "dr8", "price"),
         ),
         "long fibre": _Product(
-            reach=(_M, "fr4x2", "reach_max"),
-            power=(_P, "long", "power"),
-            price=(_P, "long", "price"),
+            reach=("media", "fr4x2", "reach_max"),
+            power=("link_physics", "long", "power"),
+            price=("link_physics", "long", "price"),
         ),
     },
 )
 # Active copper (LACC) is sold for these lanes, but no length of it was found; multimode has no lasers yet.
 _LANES_200 = _Generation(
-    lane="200 Gb/s",
-    module="1.6 Tb/s",
+    lane="200 Gb/s",  # source: catalog media, dac1600
+    module="1.6 Tb/s",  # source: catalog media, dr4x2-1600
     products={
         "copper": _Product(
-            reach=(_M, "dac1600", "reach_max"),
-            power=(_M, "dac1600", "power_max"),
-            price=(_M, "dac1600", "price"),
+            reach=("media", "dac1600", "reach_max"),
+            power=("media", "dac1600", "power_max"),
+            price=("media", "dac1600", "price"),
         ),
         "AEC": _Product(
-            reach=(_M, "aec1600", "reach_max"),
-            power=(_M, "aec1600", "power"),
-            price=(_M, "aec1600", "price"),
+            reach=("media", "aec1600", "reach_max"),
+            power=("media", "aec1600", "power"),
+            price=("media", "aec1600", "price"),
         ),
         "fibre": _Product(
-            reach=(_M, "dr4x2-1600", "reach_max"),
-            power=(_M, "dr4x2-1600", "power_max"),
-            price=(_M, "dr4x2-1600", "price"),
+            reach=("media", "dr4x2-1600", "reach_max"),
+            power=("media", "dr4x2-1600", "power_max"),
+            price=("media", "dr4x2-1600", "price"),
         ),
         "long fibre": _Product(
-            reach=(_M, "fr4x2-1600", "reach_max"),
-            power=(_M, "fr4x2-1600", "power_max"),
-            price=(_M, "fr4x2-1600", "price"),
+            reach=("media", "fr4x2-1600", "reach_max"),
+            power=("media", "fr4x2-1600", "power_max"),
+            price=("media", "fr4x2-1600", "price"),
         ),
     },
 )
@@ -199,7 +198,8 @@ def _generation(rate: float, lane: units.Quantity | None) -> _Generation:
 
 def _option(product: _Product, medium: str, share: float) -> MediumChoice:
     """Return a medium with the power and price of both ends, of which a link uses only a share."""
-    far, watts, dollars = [fact(part, attribute, table) for table, part, attribute in product]
+    values = [fact(part, attribute, table) for table, part, attribute in product]
+    far, watts, dollars = values
     return MediumChoice(medium, 2 * share * watts, 2 * share * dollars, far)
 
 
@@ -251,7 +251,7 @@ def hall(
     out: dict[str, tuple[int, float, float]] = {}
     for (far, rate, single), n in zip(cases.tolist(), counts.tolist(), strict=True):
         slow_lanes = rate <= units.rate(_LANES_100.module)
-        if single == 1 and slow_lanes and far <= fact("dac800-split", "reach_max", _M):
+        if single == 1 and slow_lanes and far <= fact("dac800-split", "reach_max", "media"):
             far = 0.0  # copper serves it: to NICs it is a splitter, not the straight cable that `choose` knows
         allowed = [m for m in some if m not in _BETWEEN_SWITCHES or not single]
         link = choose(far, rate, by, allowed)
@@ -259,8 +259,8 @@ def hall(
         dollars = link.price
         if link.medium not in _COPPER:  # modules for one port replace half a link's
             modules = rate / units.rate(_PORT)
-            watts += single * (modules * fact("sr4", "power_max", _M) - link.power / 2)
-            dollars += single * (modules * fact("400g", "price", _M) - link.price / 2)
+            watts += single * (modules * fact("sr4", "power_max", "media") - link.power / 2)
+            dollars += single * (modules * fact("400g", "price", "media") - link.price / 2)
         cables, power, price = out.get(link.medium, (0, 0.0, 0.0))
         out[link.medium] = cables + int(n), power + n * watts, price + n * dollars
     return out

@@ -254,6 +254,10 @@ class QP(Closes):
         PyverbsRDMAError
             If a request cannot be posted: wrong state or opcode, too many pieces, too much inline data, or a full
             send queue. Requests before it in the chain are posted. All other errors are reported as completions.
+
+        Notes
+        -----
+        Any thread may post, but a signal handler must not: it would wait for a lock that its own thread has.
         """
         piece = wr.sg[0]
         opcode = wr.opcode
@@ -291,7 +295,7 @@ class QP(Closes):
                 and at + size <= checked.own_end
                 and checked.peer_start <= to
                 and to + size <= checked.peer_end
-                # the completion queue has room for certain
+                # the completion queue has room; if another pair takes its last place at this moment, one more waits
                 and len(scq.local) < scq.cqe
                 and checked.own_words[scq.row + TAIL] == scq.calm
                 # no request is waiting, and the send queue has room

@@ -102,7 +102,10 @@ class CQ(Closes):
             while len(found) < num_entries:
                 wc = self.local.popleft()
                 found.append(wc)
-                wc.qp.retired = wc.index
+                if (
+                    wc.index > wc.qp.retired
+                ):  # another thread may have polled a later one in the meantime
+                    wc.qp.retired = wc.index
         except IndexError:  # no more completions of this process
             self._poll_shared(found, num_entries)
         count = len(found)

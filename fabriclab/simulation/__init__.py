@@ -123,8 +123,8 @@ def simulate(
     Parameters
     ----------
     collective, algorithm : str
-        Names that `fabriclab.collectives.build` knows, such as ``"all_reduce"`` and ``"ring"``; the algorithm ``"nccl"``
-        runs what the library would choose on a system.
+        Names that `fabriclab.collectives.build` knows, such as ``"all_reduce"`` and ``"ring"``. The algorithm
+        ``"nccl"`` runs what the library would choose on a system.
     fabric : Fabric or system
         Network on which the collective runs. On a system, ``"nvls_sharp"`` and ``"collnet"`` find their switches by
         themselves, and run in chunks at the rates that the library reaches, as ``"nccl"`` does.
@@ -301,9 +301,13 @@ def _as_library(
 
 
 def sweep(
-    collective: str, algorithm: str, fabric: Fabric, sizes: Sequence[units.Quantity], **options: Any
+    collective: str,
+    algorithm: str,
+    fabric: Fabric | Cluster,
+    sizes: Sequence[units.Quantity],
+    **options: Any,
 ) -> Result:
-    """Run a collective with several sizes on the same routes and return its time for each size.
+    """Run a collective with several sizes and return its time for each; on a fabric, all sizes take the same routes.
 
     Parameters
     ----------
@@ -327,6 +331,12 @@ def sweep(
             f'sizes must be a list of at least one size, such as ["1 MiB", "1 GiB"], got {sizes!r}'
         )
     first = simulate(collective, algorithm, fabric, sizes[0], **options)
+    all_sizes = np.array([units.size(size) for size in sizes])
+    if not isinstance(fabric, Fabric):  # on a system, algorithm and rates depend on the size
+        others = [simulate(collective, algorithm, fabric, size, **options) for size in sizes[1:]]
+        times = [run.time for run in (first, *others)]
+        return replace(first.result, size=all_sizes, time=np.array(times))
+
     of_lower = ("placement", "lag", "gamma", "expand", "switches")
     lower_options = {name: options[name] for name in of_lower if name in options}
     run_options = {name: options[name] for name in ("engine", "changes") if name in options}
@@ -336,7 +346,6 @@ def sweep(
         flows = lower(first.schedule, fabric, size, **lower_options)
         timeline = engines.run(fabric, first.routes, flows, **run_options)
         times.append(timeline.end)
-    all_sizes = np.array([units.size(size) for size in sizes])
     return replace(first.result, size=all_sizes, time=np.array(times))
 
 

@@ -269,7 +269,7 @@ def rail_switches(fabric: Fabric, local: int) -> Ints:
     hops = np.concatenate(tables, axis=1)[fabric.endpoint]  # (n, leaves)
     is_nearest = hops == hops.min(axis=1, keepdims=True)
     is_common = is_nearest.reshape(-1, local, leaves.size).all(axis=0)  # (local, leaves)
-    found = []
+    found: list[int] = []
     for rail in range(local):
         common = leaves[is_common[rail]]
         if not common.size:

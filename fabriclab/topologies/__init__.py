@@ -243,6 +243,9 @@ def from_networkx(
     end = np.flatnonzero(is_end).astype(np.int32)
     kind = of_nodes("kind", np.where(is_end, "host", "switch").tolist())
     kinds = tuple(dict.fromkeys(kind))
+    tier = np.array(of_nodes("tier", np.where(is_end, 0, 1)))
+    transit = np.array(of_nodes("transit", ~is_end))
+    radix = np.array(of_nodes("radix", [0] * n))
     rail = np.array(of_nodes("rail", [0] * n))
     server = np.array(of_nodes("server", np.cumsum(is_end) - 1))
     return Fabric(
@@ -250,9 +253,9 @@ def from_networkx(
         kind=np.array([kinds.index(k) for k in kind]),
         coord_names=("index",),
         coord=np.arange(n, dtype=np.int32)[:, None],
-        tier=np.array(of_nodes("tier", np.where(is_end, 0, 1))),
-        transit=np.array(of_nodes("transit", ~is_end)),
-        radix=np.array(of_nodes("radix", [0] * n)),
+        tier=tier,
+        transit=transit,
+        radix=radix,
         media=("cable",),
         endpoint=end,
         rail=rail[end],

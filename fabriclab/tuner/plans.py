@@ -175,17 +175,22 @@ def plans(system: System) -> tuple[Plan, ...]:
     """Return the plans that NCCL considers: the one that the run forced, if possible, otherwise all but CollNet."""
     if system.what in P2P:
         return (_peers(system),)
+
     protocols = [p for p in PROTOCOLS if p != "LL128" or system.long_lines]
-    weighed = [_ring(system, protocol) for protocol in protocols]
+    candidates = [_ring(system, protocol) for protocol in protocols]
     if system.what == "all_reduce":
-        weighed += [_tree(system, protocol) for protocol in protocols]
-    weighed += _special(system)
-    algorithms = system.algo.lower().split()
-    forced = [plan for plan in weighed if plan.algorithm.lower() in algorithms]
+        candidates += [_tree(system, protocol) for protocol in protocols]
+    candidates += _special(system)
+
+    # `algo` is what the source of a run says: "ring", or "default; aws-ofi-nccl 1.13.0". A run forced an algorithm if
+    # its name is one of the words between spaces. So "default (NVLS for all_reduce)" forces none: "(nvls" is no name.
+    words = system.algo.lower().split()
+    forced = [plan for plan in candidates if plan.algorithm.lower() in words]
     if forced:
         return tuple(forced)
+
     # CollNet needs switches that reduce; no table says where they do, so it counts only where a run forced it.
-    return tuple(plan for plan in weighed if plan.algorithm != "CollNet")
+    return tuple(plan for plan in candidates if plan.algorithm != "CollNet")
 
 
 @cache
@@ -391,6 +396,13 @@ def _nvls(system: System) -> Plan:
     channels = _NVLS_CHANNELS_BLACKWELL
     if system.generation == HOPPER:
         channels = _NVLS_CHANNELS_HOPPER
+    heads = min(system.local, _NVLS_HEADS)
+
+    hops = 2 * _tree_depth(system)  # between servers, up the tree and down again
+    nic = 0.0  # [s/B]
+    if between_servers:
+        neighbours = min(system.servers - 1, 2)
+        nic = neighbours / system.node
     return Plan(
         algorithm="NVLSTree" if between_servers else "NVLS",
         protocol="Simple",
@@ -398,10 +410,10 @@ def _nvls(system: System) -> Plan:
         steps=1,
         hop=_latency("NVLINK", "NVLS", "Simple"),
         posts=0,
-        network=2 * _tree_depth(system) * _latency("NET", "NVLSTree", "Simple"),
+        network=hops * _latency("NET", "NVLSTree", "Simple"),
         own=1 / (system.own * _NVLS_RATE * efficiency),
-        nic=min(system.servers - 1, 2) / system.node if between_servers else 0.0,
-        loop=min(system.local, _NVLS_HEADS) * channels * _NVLS_CHUNK,
+        nic=nic,
+        loop=heads * channels * _NVLS_CHUNK,
         channels=channels,
     )
 
@@ -447,6 +459,10 @@ def _peers(system: System) -> Plan:
         peers = StepCounts(inside=min(peers.inside, 1), outside=min(peers.outside, 1))
         parts = 1
         rate = max(system.nic, rate)
+
+    nic = 0.0  # [s/B]
+    if peers.outside:
+        nic = peers.outside / parts / rate
     return Plan(
         algorithm="P2P",
         protocol="Simple",
@@ -456,6 +472,6 @@ def _peers(system: System) -> Plan:
         posts=0,
         network=peers.outside * _latency("NET", "Ring", "LL"),
         own=peers.inside / parts / system.own,
-        nic=peers.outside / parts / rate if peers.outside else 0.0,
+        nic=nic,
         peers=peers.outside,
     )

@@ -326,16 +326,21 @@ def _servers(m: Marks, foot: float, canvas: Canvas) -> Layer:
             stacked.append((*box, back))
     columns = np.array(stacked, dtype=np.float64).reshape(-1, 6).T
     left, right, low, high, tinted, depth = columns
-    in_front = np.where(tinted > 0, 0.3, 0.8)
+    is_tinted = tinted > 0
+
+    shift = _STACK * depth  # of a box behind others, to the right and down
+    width = canvas.across(right) - canvas.across(left)  # [px]
+    height = canvas.down(low) - canvas.down(high)  # [px]
+    in_front = np.where(is_tinted, 0.3, 0.8)
     return boxes(
-        canvas.across(left + _STACK * depth),
-        canvas.down(high - _STACK * depth),
-        canvas.across(right) - canvas.across(left),
-        canvas.down(low) - canvas.down(high),
-        colour=np.where(tinted > 0, COLOUR["tint"], COLOUR["none"]),
+        canvas.across(left + shift),
+        canvas.down(high - shift),
+        width,
+        height,
+        colour=np.where(is_tinted, COLOUR["tint"], COLOUR["none"]),
         alpha=np.where(depth > 0, 0.35, in_front),
         round=7.0,
-        edge=np.where(tinted > 0, 0, -1),
+        edge=np.where(is_tinted, 0, -1),
     )
 
 

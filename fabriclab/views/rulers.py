@@ -271,15 +271,18 @@ def _factor_table(rows: Sequence[RulerMark], rate: float) -> Table:
 
 def _rounds_table(rows: Sequence[RulerMark]) -> Table:
     """Return a table of rates: how each was obtained, and its slowest and fastest round."""
-    return Table(
-        {
-            "what": [mark.name for mark in rows],
-            "obtained": [mark.obtained for mark in rows],
-            "rate [B/s]": _rates(rows),
-            "slowest round [B/s]": [min(mark.rounds, default=np.nan) for mark in rows],
-            "fastest round [B/s]": [max(mark.rounds, default=np.nan) for mark in rows],
-        }
-    )
+    names = [mark.name for mark in rows]
+    obtained = [mark.obtained for mark in rows]
+    slowest = [min(mark.rounds, default=np.nan) for mark in rows]
+    fastest = [max(mark.rounds, default=np.nan) for mark in rows]
+    columns = {
+        "what": names,
+        "obtained": obtained,
+        "rate [B/s]": _rates(rows),
+        "slowest round [B/s]": slowest,
+        "fastest round [B/s]": fastest,
+    }
+    return Table(columns)
 
 
 def _clauses(rows: Sequence[RulerMark], first: RulerMark) -> list[str]:
@@ -388,28 +391,34 @@ def calibration_scene(
 ) -> Scene:
     """Return the picture of guesses; see `calibration`."""
     values = _checked_guesses(names, ratio, low, high)
-    guess, ends = values[0], values[1:]  # (N,), (2, N)
+    guess = values[0]  # (N,)
+    ends = values[1:]  # (2, N), low and high
 
     finite = values[np.isfinite(values)]
-    least, most = min(0.2, finite.min()), max(5.0, finite.max())
+    least = min(0.2, finite.min())
+    most = max(5.0, finite.max())
     to_x = log_axis(least / 2, 2 * most, _GUESS_LEFT, _GUESS_RIGHT)
     number = np.arange(len(names), dtype=np.float64)
     y = _GUESS_TOP + _GUESS_ROW * (number + 0.5)  # middle of each row [px]
     bottom = _GUESS_TOP + _GUESS_ROW * len(names)
     truth = float(to_x(1.0))  # [px]
+    truth_line = np.array([[truth, _GUESS_TOP], [truth, bottom]])
+    dots = {"x": to_x(guess), "y": y, "size": 5.0, "colour": COLOUR["guess"]}
     labels = [fitted(name, _GUESS_LEFT - 8) for name in names]
+    ratios = [three(value) for value in guess]
+    words = texts_at(
+        (truth, 12.0, text("progress.band"), 1),
+        (_GUESS_RIGHT, bottom + 29, text("progress.guesses"), 2),
+    )
     layers = {
         "near": _near_layer(to_x, bottom),
         **_ratio_ticks(least, most, to_x, bottom),
-        "truth": lines([np.array([[truth, _GUESS_TOP], [truth, bottom]])]),
+        "truth": lines([truth_line]),
         "ranges": _range_layer(ends, to_x, y),
-        "dots": Layer("dots", {"x": to_x(guess), "y": y, "size": 5.0, "colour": COLOUR["guess"]}),
+        "dots": Layer("dots", dots),
         "names": texts(_GUESS_LEFT - 8, y, labels, align=2.0),
-        "ratios": texts(_GUESS_RIGHT + 8, y, [three(value) for value in guess]),
-        "words": texts_at(
-            (truth, 12.0, text("progress.band"), 1),
-            (_GUESS_RIGHT, bottom + 29, text("progress.guesses"), 2),
-        ),
+        "ratios": texts(_GUESS_RIGHT + 8, y, ratios),
+        "words": words,
     }
 
     n_near = int(np.sum((guess >= _NEAR[0]) & (guess <= _NEAR[1])))

@@ -27,12 +27,13 @@ _MOST_LANES = 16
 _MOST_BARS = 4096  # so many a browser still redraws without a visible delay
 _REST = 0.13  # room for all further repetitions of a group, as a fraction of all first repetitions together
 _LABEL_GAP = 0.09  # least distance between two ticks, as a fraction of the axis
-_TOP, _LEFT, _RIGHT = 24.0, 140.0, 668.0  # edges of the drawing area [px]
+# Edges of the drawing area [px].
+_TOP = 24.0
+_LEFT = 140.0
+_RIGHT = 668.0
 _ROW = 22.0  # height of a lane [px]
-_BAR_TOP, _BAR_SHARE = (
-    0.11,
-    0.78,
-)  # upper edge and height of bars in a lane, as fractions of its height
+_BAR_TOP = 0.11  # upper edge of a bar that has its lane for itself, as a fraction of the height of the lane
+_BAR_SHARE = 0.78  # height of such a bar, as a fraction of the height of the lane
 _LETTER = 7.5  # width of a letter in the legend [px]
 _SAMPLE_ROOM = 38.0  # room for a sample in the legend, without its name [px]
 Namer = Callable[[int], str]
@@ -232,20 +233,22 @@ def axis_layers(t: Timeline, bottom: float) -> dict[str, Layer]:
 
     span_left = _LEFT + unit * places[2 * repeated + 1]
     span_right = _LEFT + unit * places[2 * repeated + 2]
+    counts = [f"x {t.repeat[group]:,}" for group in repeated]
+    spans = boxes(
+        span_left,
+        _TOP - 4,
+        span_right - span_left,
+        bottom + 4 - _TOP,
+        round=0.0,
+        colour=COLOUR["grey"],
+        alpha=0.2,
+        texts=counts,
+        ink=COLOUR["ink"],
+    )
     return {
         **tick_layers(marks, to_x, time_at, (_TOP - 4, bottom), True),
         "axis": texts_at((_RIGHT, bottom + 29, text("sweep.axis_time"), 2)),
-        "repeats": boxes(
-            span_left,
-            _TOP - 4,
-            span_right - span_left,
-            bottom + 4 - _TOP,
-            round=0.0,
-            colour=COLOUR["grey"],
-            alpha=0.2,
-            texts=[f"x {t.repeat[group]:,}" for group in repeated],
-            ink=COLOUR["ink"],
-        ),
+        "repeats": spans,
     }
 
 
@@ -285,27 +288,35 @@ def legend_layers(flows: Flows, shown: Ints) -> dict[str, Layer]:
 def bar_layer(t: Timeline, flows: Flows, bars: Bars, busy: Flags) -> Layer:
     """Return a bar for each flow, pale where it is not ``busy``; bars that overlap share the height of their lane."""
     flow = bars.flow
-    left, right = across(t, t.start[flow]), across(t, t.finish[flow])  # (B,) [px]
+    left = across(t, t.start[flow])  # (B,) [px]
+    right = across(t, t.finish[flow])  # (B,) [px]
     slot, n_slots = slots_of(bars.lane, left, right)
     height = _BAR_SHARE * _ROW / n_slots[bars.lane]  # (B,) [px]
     top = _TOP + _ROW * (bars.lane + _BAR_TOP) + slot * height
 
     roomy = (height > 4) & (right - left > 6)  # edges and hatches would make thin bars black
     fill = np.minimum(flows.label[flow], len(FILLS) - 1)
-    lane_names = [bars.names[lane] for lane in bars.lane]
-    kinds = [flows.labels[kind] for kind in flows.label[flow]]
+    colour = np.array([COLOUR[FILLS[i]] for i in fill])
+    hatch = np.where(roomy, fill, 0)
+    edge = np.where(busy & roomy, -1.0, 0.0)
+    alpha = np.where(busy, 1.0, 0.55)
+
+    names = []
+    for lane, kind in zip(bars.lane, flows.label[flow], strict=True):
+        names.append(f"{bars.names[lane]}, {flows.labels[kind]}")
+    notes = [_bar_note(t, flows, i) for i in flow]
     return boxes(
         left,
         top,
         np.maximum(right - left, 1.0),
         height,
         round=1.0,
-        colour=np.array([COLOUR[FILLS[i]] for i in fill]),
-        alpha=np.where(busy, 1.0, 0.55),
-        hatch=np.where(roomy, fill, 0),
-        edge=np.where(busy & roomy, -1.0, 0.0),
-        names=[f"{lane}, {kind}" for lane, kind in zip(lane_names, kinds, strict=True)],
-        notes=[_bar_note(t, flows, i) for i in flow],
+        colour=colour,
+        alpha=alpha,
+        hatch=hatch,
+        edge=edge,
+        names=names,
+        notes=notes,
     )
 
 
@@ -330,16 +341,17 @@ def idle_of(bars: Layer, rows: Any) -> Layer:
 def as_table(t: Timeline, flows: Flows, bars: Bars) -> Table:
     """Return a table of all bars: size, first start and finish, and how often each flow runs."""
     flow = bars.flow
-    return Table(
-        {
-            "lane": [bars.names[lane] for lane in bars.lane],
-            "what": [flows.labels[kind] for kind in flows.label[flow]],
-            "size [B]": flows.size[flow],
-            "start [s]": t.start[flow],
-            "finish [s]": t.finish[flow],
-            "times": flows.repeat[flows.group[flow]],
-        }
-    )
+    lanes = [bars.names[lane] for lane in bars.lane]
+    kinds = [flows.labels[kind] for kind in flows.label[flow]]
+    columns = {
+        "lane": lanes,
+        "what": kinds,
+        "size [B]": flows.size[flow],
+        "start [s]": t.start[flow],
+        "finish [s]": t.finish[flow],
+        "times": flows.repeat[flows.group[flow]],
+    }
+    return Table(columns)
 
 
 def clauses_of(t: Timeline, flows: Flows, n_lanes: int) -> list[str]:

@@ -32,11 +32,14 @@ from fabriclab.course.judges.exercise3.training import TrainingRun
 from fabriclab.course.judges.shared.calls import asker
 from fabriclab.course.questions import misconception
 from fabriclab.rdma import enums as e
-from fabriclab.texts import text
-from student_files import student_version
 from support import exercise3_answers as answers
 from support.exercise3_answers import RIGHT, SOLVED, WRONG, but
-from support.exercise_books import book_of, run_in_text_mode
+from support.exercise_books import (
+    book_of,
+    check_hints_of_functions,
+    check_students_file_earns_nothing,
+    run_in_text_mode,
+)
 from support.prose import remark, sentence
 from support.sampling import sampled
 
@@ -549,10 +552,7 @@ def test_programs_that_go_on_for_ever_are_ended_in_a_notebook_too():
 
 
 def test_every_question_has_three_hints_for_each_of_its_functions():
-    for q in judges.exercise(3):
-        for function in q.functions:
-            hints = [q.words.hint(level, {}, function) for level in (1, 2, 3)]
-            assert all(hints) or len(q.words.hints_of[function]) == 1
+    check_hints_of_functions(judges.exercise(3))
 
 
 # The notebook --------------------------------------------------------------------------------------------------------
@@ -564,15 +564,7 @@ def book(root):
 
 
 def test_a_students_file_earns_nothing(book, box):
-    empty = student_version(book)
-    for q in judges.exercise(3):
-        code = next("".join(cell["source"]) for cell in empty["cells"] if cell["id"] == q.id)
-        record, _ = grade_cells(box, PRACTICE, q, [SETUP, code], "")
-        assert (record["points"], record["trouble"], record["said"]) == (
-            0,
-            "open",
-            [text("grade.open")],
-        )
+    check_students_file_earns_nothing(book, judges.exercise(3), SETUP, box)
 
 
 @pytest.mark.slow

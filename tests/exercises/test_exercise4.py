@@ -27,11 +27,15 @@ from fabriclab.course.questions.files import message
 from fabriclab.innetwork import DROP, REPLY, ProgramRefused, Switch
 from fabriclab.innetwork.aggregation import Aggregator, Worker
 from fabriclab.innetwork.network import aggregate
-from fabriclab.texts import text
 from student_files import student_version
 from support import exercise4_answers as answers
 from support.exercise4_answers import RIGHT, SETUP, SOLVED, WRONG, but
-from support.exercise_books import book_of, run_in_text_mode
+from support.exercise_books import (
+    book_of,
+    check_hints_of_functions,
+    check_students_file_earns_nothing,
+    run_in_text_mode,
+)
 from support.processor import processor_time
 from support.prose import remark, sentence
 from support.sampling import sampled
@@ -755,10 +759,7 @@ def test_an_endless_loop_is_stopped(monkeypatch):
 
 
 def test_every_question_has_three_hints_for_each_of_its_functions():
-    for q in judges.exercise(4):
-        for function in q.functions:
-            hints = [q.words.hint(level, {}, function) for level in (1, 2, 3)]
-            assert all(hints) or len(q.words.hints_of[function]) == 1
+    check_hints_of_functions(judges.exercise(4))
 
 
 def test_an_example_can_be_tried():
@@ -785,15 +786,7 @@ def book(root):
 
 
 def test_a_students_file_earns_nothing(book, box):
-    empty = student_version(book)
-    for q in judges.exercise(4):
-        code = next("".join(cell["source"]) for cell in empty["cells"] if cell["id"] == q.id)
-        record, _ = grade_cells(box, PRACTICE, q, [SETUP, code], "")
-        assert (record["points"], record["trouble"], record["said"]) == (
-            0,
-            "open",
-            [text("grade.open")],
-        )
+    check_students_file_earns_nothing(book, judges.exercise(4), SETUP, box)
 
 
 @pytest.mark.slow

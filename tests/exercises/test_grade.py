@@ -142,7 +142,8 @@ def test_a_class_by_hand(tmp_path, capsys):
     assert float(told["ann"]["ex9-a"]["seconds"]) > 0 and told["ann"]["ex9-a"]["of"] == "10"
     said = capsys.readouterr().err
     assert sentence("grade.done", student="ann", points=25, most=25).search(said)
-    assert sentence("grade.done", n=3, of=3).search(said)
+    counted = [found["n"] for found in sentence("grade.done").finditer(said)]
+    assert counted == ["1", "2", "3"]
     assert sentence("grade.ready", n=3).search(said)
     head = json.loads(out.with_suffix(".json").read_bytes())["head"]
     assert {"fabriclab", "python", "numpy", "date", "cores", "active", "limits"} <= head.keys()
@@ -532,6 +533,19 @@ def test_results_of_two_kinds_are_not_mixed(tmp_path, capsys):
     out.with_suffix(".json").write_text('{"head": 1}')
     assert run("grade", room, "--out", out) == 2
     assert sentence("grade.results.foreign").search(capsys.readouterr().err)
+
+
+def test_work_that_is_graded_again_is_counted_from_what_is_kept(tmp_path, capsys):
+    room, out = tmp_path / "room", tmp_path / "grades.csv"
+    class_of(room, 4)
+    assert run("grade", room, "--out", out) == 0
+    class_of(room, 2, "def double(x):\n    return 0")
+    capsys.readouterr()
+    assert run("grade", room, "--out", out) == 0
+    counted = [
+        found["n"] for found in sentence("grade.done", of=4).finditer(capsys.readouterr().err)
+    ]
+    assert counted == ["3", "4"]
 
 
 def test_a_machine_that_fails_costs_nobody_a_grade(tmp_path, monkeypatch, capsys):
@@ -1169,6 +1183,50 @@ def test_an_exercise_is_due_if_most_students_hold_it(tmp_path, monkeypatch, caps
     assert run("grade", tmp_path / "room", "--out", tmp_path / "x.csv", "--exercise", "9") == 2
     refused = text("grade.exercise", name="ex9", known="ex7, ex8")
     assert refused in capsys.readouterr().err
+
+
+def test_results_of_one_exercise_are_not_replaced_by_those_of_another(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(judges, "questions", lambda: both(7, 8))
+    monkeypatch.chdir(tmp_path)
+    for name in ("ann", "bob"):
+        for number in (7, 8):
+            made = book(cell(f"ex{number}-a", "def name(): return 'ab'"), a=None, b=None, c=None)
+            hand_in(Path("room", name), f"exercise{number}", made)
+    first = ["grade", "room", "--out", "grades-ex7.csv", "--exercise", "7"]
+    assert run(*first) == 0
+    before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+    started = []
+    monkeypatch.setattr(graders.Graders, "__enter__", started.append)
+    capsys.readouterr()
+    for more in (["--exercise", "8"], []):
+        assert run(*first[:4], *more) == 2
+        other = "grades-ex7-ex8.csv" if not more else "grades-ex8.csv"
+        told = sentence("grade.results.exercises", held="ex7", other=other, again="--exercise 7")
+        assert told.search(capsys.readouterr().err)
+    assert {path: path.read_bytes() for path in before} == before and not started
+    monkeypatch.undo()
+    monkeypatch.setattr(judges, "questions", lambda: both(7, 8))
+    monkeypatch.chdir(tmp_path)
+    assert run(*first) == 0  # the same selection goes on
+    assert text("grade.kept", n=2) in capsys.readouterr().err
+    assert run(*first[:3], "grades-ex8.csv", "--exercise", "8") == 0
+
+
+def test_the_class_page_tells_another_exercise_from_no_notebook(tmp_path, monkeypatch):
+    monkeypatch.setattr(judges, "questions", lambda: both(7, 8))
+    made = book(cell("ex8-a", "1"), a=None, b=None, c=None)
+    for name in ("ann", "bob"):
+        hand_in(tmp_path / "room" / name, "exercise8", made)
+    (tmp_path / "room" / "cyd").mkdir()
+    hand_in(tmp_path / "room" / "dan", "exercise7", b"{")
+    out = tmp_path / "grades.csv"
+    assert run("grade", tmp_path / "room", "--out", out, "--exercise", "7") == 0
+    page = shown(tmp_path / "grades.html")
+    for trouble, n in (("other", 2), ("none", 1), ("file", 1)):
+        assert f"{text(f'grade.trouble.{trouble}')} ({n})" in page
+    assert table(out)["ann"]["ex7-a"]["sentence"] == text("grade.no_cells", exercise="ex7")
 
 
 def test_where_no_exercise_is_held_by_most_all_that_occur_are_due(tmp_path, monkeypatch):

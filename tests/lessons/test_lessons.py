@@ -11,7 +11,8 @@ Notebook metadata (beside ``kernelspec`` with name ``python3``)::
       "needs": ["00_start_here"],                   lessons by file name; [] for none
       "objectives": [                               three; each text stands in the first cell word for word
         {"text": "Count the bytes that a ring sends", "check": "31-ring-bytes"}, ...],
-      "version": "0.1", "facts": "2026-11-21",      both stand in the first cell
+      "version": "0.1", "facts": "2026-11-21",      both stand in the first cell; facts: the latest day on which a fact
+                                                    that the lesson reads was looked up ("seen" in the catalog)
       "shape": "build",                             measurement, puzzle, detective, design, duel or build;
                                                     no two neighbours in file order have the same
       "given": ["400 Gb/s", "128 servers"],         numbers that prose may use before anything prints them
@@ -71,6 +72,7 @@ from pathlib import Path
 
 import pytest
 
+from fabriclab.course.checks import report
 from fabriclab.course.checks.predictions import predictions
 from support import lesson_findings as findings
 from support import lesson_gates as gates
@@ -143,6 +145,11 @@ def test_make_copies_lessons_and_loses_nothing_of_a_learner(root, tmp_path):
 def test_a_lesson_passes_the_gate(name, gate):
     faults = list(gate(load(name), name))
     assert not faults, "\n".join(faults)
+
+
+def test_no_lesson_has_facts_that_are_newer_than_those_of_the_report():
+    newest = report().data["made_with"]["facts"]
+    assert all(gates.about(load(name))["facts"] <= newest for name in FILES)
 
 
 @pytest.mark.parametrize("name", FILES)

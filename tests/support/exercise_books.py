@@ -1,11 +1,14 @@
-"""The notebooks of exercises: their sources, and runs of them as text."""
+"""The notebooks of exercises: their sources, runs of them as text, and what holds for each of them."""
 
 import os
 
 import nbclient
 import nbformat
 
+from fabriclab.course.grading.graders import grade_cells
+from fabriclab.course.judges import PRACTICE
 from fabriclab.texts import text
+from student_files import student_version
 
 
 def book_of(root, number):
@@ -25,3 +28,25 @@ def run_in_text_mode(book, folder, monkeypatch, root):
     right = text("check.right", tries=text("check.first"))
     assert tests and all(right in str(cell.outputs) for cell in tests)
     return done
+
+
+def check_students_file_earns_nothing(book, questions, setup, box):
+    """Fail unless each question of the file that students get is open, and earns no points."""
+    cells = student_version(book)["cells"]
+    sources = {cell["id"]: "".join(cell["source"]) for cell in cells}
+    for question in questions:
+        record, _ = grade_cells(box, PRACTICE, question, [setup, sources[question.id]], "")
+        assert record["points"] == 0, question.id
+        assert record["trouble"] == "open", question.id
+        assert record["said"] == [text("grade.open")], question.id
+
+
+def check_hints_of_functions(questions):
+    """Fail unless each function has three hints, or a single one of its own."""
+    for question in questions:
+        for function in question.functions:
+            hints = [question.words.hint(level, {}, function) for level in (1, 2, 3)]
+            assert all(hints) or len(question.words.hints_of[function]) == 1, (
+                question.id,
+                function,
+            )

@@ -74,6 +74,7 @@ def test_stages_and_memory():
         and switch.memory[:3] == [64, 2 * 16 * 8, 0]
         and switch.stages == 2
     )
+    assert repr(switch) == "<Switch: Counter on tofino1, 2 of 12 stages>"
     wide = program(
         lambda s, p: s.r.access(p.x, lambda a: (a + p.payload, a)),
         lanes=32,

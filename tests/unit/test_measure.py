@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabriclab import measure
-from fabriclab.core.result import bus_factor
+from fabriclab.core.result import MACHINE_SHARED, Result, bus_factor
 from fabriclab.errors import TooLarge
 from fabriclab.measure import _collectives, _host, _launch, _rounds, _shm
 from support.prose import figures, states
@@ -104,6 +104,13 @@ def test_load_note_by_hand():
     assert figures(both) == ["3.1", "2", "2"]
     states(both, "2 cores", "2 %")
     assert "upper bounds" in _launch.load_note(np.array([0.0, 0.5, -1]))
+
+
+def test_the_short_form_of_a_measurement_says_that_the_machine_was_busy():
+    for others, busy in ((0.02, False), (0.5, True)):
+        note = _launch.load_note(np.array([0.0, others, -2]))
+        result = Result("copy", "measured", [8], [1e-6], notes=(note,))
+        assert (MACHINE_SHARED in repr(result)) == busy
 
 
 def test_cores_follow_the_quota_of_a_container(tmp_path):

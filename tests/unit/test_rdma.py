@@ -324,11 +324,12 @@ def test_threads_that_share_a_pair_lose_nothing_wherever_python_switches():
             time.sleep(1e-5)
         return switch
 
+    before = threading.gettrace()
     threading.settrace(switch)
     try:
         share_a_pair(each=300)
     finally:
-        threading.settrace(None)
+        threading.settrace(before)
 
 
 @pytest.mark.parametrize("again", [False, True])

@@ -41,25 +41,28 @@ def report(name: str | None = None) -> Shown:
         lesson = key.removeprefix("lesson.")
         states[lesson] = state(lesson)
     begun = [lesson for lesson, how in states.items() if how != "new"]
+
     made = {"version": fabriclab.__version__, "facts": _facts(), "day": str(store.now().date())}
     head = text("report.head", **made, name=f", {name}" if name else "")
 
-    every = [*_checks(begun)]
-    to_look_at = [row for row in every if row.call]
-    to_look_at.sort(key=lambda row: row.tries == "0")  # checks that were tried come first
-    parts = [
-        *_part("lessons", [*_lessons(begun, kept)][-_MOST:]),
-        *_part("numbers", [*_numbers(kept)][-_MOST:]),
-        *_part("checks", to_look_at[:_MOST]),
-    ]
+    checks = list(_checks(begun))
+    to_look_at = [check for check in checks if check.call]
+    to_look_at.sort(key=lambda check: check.tries == "0")  # checks that were tried come first
+    lessons = list(_lessons(begun, kept))
+    numbers = list(_numbers(kept))
+    parts = _part("lessons", lessons[-_MOST:])
+    parts += _part("numbers", numbers[-_MOST:])
+    parts += _part("checks", to_look_at[:_MOST])
+
     after = []
     if len(to_look_at) > _MOST:
         after.append(text("report.more", n=len(to_look_at) - _MOST))
-    after += _answered_right(every)
-    findings = [f"- {line}" for line in itertools.islice(_takeaways(kept), 3)]
-    if findings:
+    after += _answered_right(checks)
+    takeaways = [f"- {sentence}" for sentence in itertools.islice(_takeaways(kept), 3)]
+    if takeaways:
         after.append(text("report.takeaways"))
-    after += [*findings, text("report.file", path=store.path())]
+        after += takeaways
+    after.append(text("report.file", path=store.path()))
 
     data = kept | {"name": name, "made_with": made}
     return Shown([head, _counts(states)], parts=parts, extra=_download, after=after, data=data)
@@ -138,7 +141,7 @@ def _topics() -> Iterator[tuple[str, ...]]:
 
 
 def _facts() -> str:
-    """Return the latest day on which a fact of the catalog was looked up."""
+    """Return the latest day on which a fact of the catalog was looked up; a lesson's header has that of its own."""
     days = (row["date"] for name in catalog.tables() for row in data_rows(name))
     return max(day for day in days if day.startswith("seen ")).removeprefix("seen ")
 

@@ -308,7 +308,7 @@ def grade_all(graders: Graders, works: Sequence[Work]) -> Iterator[tuple[Work, E
             ways = [*book.variants(question.id, question.functions)]
             said, trouble = (
                 [book.problem or text("grade.deleted", id=question.id)],
-                "cell" if book.cells else "file",
+                "cell" if book.cells else book.trouble,
             )
             mine[question.id] = (
                 None if ways else record(question, said, token=book.student, trouble=trouble)

@@ -50,6 +50,7 @@ class Submission:
 
     cells: tuple[Cell, ...] = ()
     problem: str = ""
+    trouble: str = "file"  # why there are no cells, by its name in the texts grade.trouble.<name>
     unread: str = ""  # why this machine cannot read the file, which is not the student's fault
     digest: str = ""  # of the file
     student: str = ""  # token from `release`, which selects the student's hidden cases
@@ -118,55 +119,61 @@ def exercise(id: str) -> str:
 
 def read(path: Path) -> Submission:
     """Read a notebook of format 4; broken content becomes a ``problem``, and only OSError is raised."""
-    about, digest = path.lstat(), ""
+    status = path.lstat()
+    digest = ""
     try:
-        # a link to the solution, or to somebody else's file
-        refuse_if(stat.S_ISLNK(about.st_mode), "grade.file.link")
-        # since reading a pipe would never end
-        refuse_if(not stat.S_ISREG(about.st_mode), "grade.file.format")
-        digest = f"{about.st_size}"
-        refuse_if(about.st_size > MOST, "grade.file.huge", most=MOST >> 20)
+        # A link could lead to the solution, or to somebody else's file.
+        refuse_if(stat.S_ISLNK(status.st_mode), "grade.file.link")
+        # Reading a pipe would never end.
+        refuse_if(not stat.S_ISREG(status.st_mode), "grade.file.format")
+        digest = f"{status.st_size}"  # of a file too large to read, its size must do
+        refuse_if(status.st_size > MOST, "grade.file.huge", most=MOST >> 20)
         data = path.read_bytes()
         digest = hashlib.sha256(data).hexdigest()
         book = json.loads(data)
-        strange = (
-            not isinstance(book, dict)
-            or not isinstance(book.get("cells"), list)
-            or book.get("nbformat", 4) != 4
+        is_notebook = (
+            isinstance(book, dict)
+            and isinstance(book.get("cells"), list)
+            and book.get("nbformat", 4) == 4
         )
-        refuse_if(strange, "grade.file.format")
+        refuse_if(not is_notebook, "grade.file.format")
         refuse_if(len(book["cells"]) > MOST_CELLS, "grade.file.cells", most=f"{MOST_CELLS:,}")
         cells = tuple(_cell(cell) for cell in book["cells"] if isinstance(cell, dict))
-        refuse_if(
-            sum(len(cell.source) for cell in cells) > MOST_CODE, "grade.file.long", most=MOST_CODE
-        )
-    except (ValueError, RecursionError, MemoryError) as error:
-        broken = text(
-            "grade.file.encoding" if isinstance(error, UnicodeDecodeError) else "grade.file.broken"
-        )
-        return Submission(
-            problem=str(error) if isinstance(error, InputRefused) else broken, digest=digest
-        )
-    token = str(_part(_part(book, "metadata"), "fabriclab").get("student"))
-    return Submission(
-        cells, digest=digest, student=token if re.fullmatch("[0-9a-f]{16}", token) else ""
-    )
+        characters = sum(len(cell.source) for cell in cells)
+        refuse_if(characters > MOST_CODE, "grade.file.long", most=MOST_CODE)
+    except InputRefused as error:
+        return Submission(problem=str(error), digest=digest)
+    except UnicodeDecodeError:
+        return Submission(problem=text("grade.file.encoding"), digest=digest)
+    except (ValueError, RecursionError, MemoryError):
+        return Submission(problem=text("grade.file.broken"), digest=digest)
+
+    student = str(_nested(_nested(book, "metadata"), "fabriclab").get("student"))
+    if not re.fullmatch("[0-9a-f]{16}", student):
+        student = ""
+    return Submission(cells, digest=digest, student=student)
 
 
-def _part(book: Mapping[str, Any], name: str) -> dict[str, Any]:
-    found = book.get(name)
-    return found if isinstance(found, dict) else {}
+def _nested(outer: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """Return the dict under a key, or an empty one if there is anything else."""
+    inner = outer.get(key)
+    return inner if isinstance(inner, dict) else {}
 
 
 def _cell(cell: Mapping[str, Any]) -> Cell:
-    marks = _part(_part(cell, "metadata"), "nbgrader")
-    id, kind, lines = marks.get("grade_id"), cell.get("cell_type"), cell.get("source")
-    words = "".join(
-        line for line in (lines if isinstance(lines, list) else [lines]) if isinstance(line, str)
-    )
-    # a lone surrogate cannot be written to a file
-    source = words.encode(errors="replace").decode()
-    return Cell(id if isinstance(id, str) else "", str(kind), source, marks.get("solution") is True)
+    """Return a cell of a file; whatever is not as it should be counts as missing."""
+    marks = _nested(_nested(cell, "metadata"), "nbgrader")
+    id = marks.get("grade_id")
+    if not isinstance(id, str):
+        id = ""
+    lines = cell.get("source")
+    if not isinstance(lines, list):
+        lines = [lines]
+    source = "".join(line for line in lines if isinstance(line, str))
+    # A lone surrogate could not be written to a file.
+    source = source.encode(errors="replace").decode()
+    is_solution = marks.get("solution") is True
+    return Cell(id, str(cell.get("cell_type")), source, is_solution)
 
 
 def as_bytes(book: Book) -> bytes:
@@ -200,16 +207,14 @@ def read_key(path: str | Path | None, say: Callable[[str], object] = str) -> str
 
 def fingerprint(key: str) -> str:
     """Return a name for a key that does not reveal it."""
-    return (
-        key
-        if key == judges.PRACTICE
-        else hashlib.sha256(f"fabriclab key {key}".encode()).hexdigest()[:12]
-    )
+    if key == judges.PRACTICE:
+        return key
+    return hashlib.sha256(f"fabriclab key {key}".encode()).hexdigest()[:12]
 
 
 def token(key: str, student: str) -> str:
     """Return the token for a student in a notebook, which does not reveal the student without the key."""
-    # some systems decompose accented letters in the names of folders
+    # Some systems decompose accented letters in the names of folders, and a student has one token on all of them.
     name = unicodedata.normalize("NFC", student)
     return hmac.new(key.encode(), name.encode(errors="replace"), "sha256").hexdigest()[:16]
 
@@ -218,15 +223,21 @@ def read_names(path: str | Path | None) -> list[str]:
     """Read the list of a class, with one name in each line; all must be usable as folders, and # begins a comment."""
     lines = Path(path).read_text(encoding="utf-8-sig", errors="replace").split("\n") if path else []
     names = [name for line in lines if (name := line.strip()) and name[0] != "#"]
-    strange = {*"/\\\N{REPLACEMENT CHARACTER}"}
-    wrong = [
-        n
-        for n in names
-        if n[0] == "." or not n.isprintable() or strange & {*n} or len(n.encode()) >= 200
-    ]
-    if wrong or len({name.casefold() for name in names}) < len(names):
-        raise InputRefused(text("grade.release.names", names=", ".join(map(repr, wrong or names))))
+    wrong = [name for name in names if not _is_folder_name(name)]
+    # Some file systems do not distinguish capital letters.
+    distinct = {name.casefold() for name in names}
+    if wrong or len(distinct) < len(names):
+        listed = ", ".join(map(repr, wrong or names))
+        raise InputRefused(text("grade.release.names", names=listed))
     return names
+
+
+def _is_folder_name(name: str) -> bool:
+    """Return whether a name can be that of a folder on every system; U+FFFD tells of an unreadable file."""
+    unusable = set("/\\\N{REPLACEMENT CHARACTER}")
+    if name.startswith(".") or not name.isprintable() or unusable & set(name):
+        return False
+    return len(name.encode()) < 200
 
 
 def release(source: Path, key: str, out: Path, students: Sequence[str] = ()) -> list[Path]:

@@ -22,6 +22,7 @@ from fabriclab.course.shown import InputRefused, refuse_if
 from fabriclab.texts import text
 
 from .limits import Limits
+from .notebooks import exercise
 
 Entry = dict[str, Any]  # results of a student
 Record = dict[str, Any]  # result of a question of a student
@@ -74,6 +75,43 @@ def load(path: Path) -> tuple[dict[str, Any], list[Entry]]:
     fault = fault or f"head.format must be {_FORMAT}" * (whole["head"]["format"] != _FORMAT)
     refuse_if(fault, "grade.results.foreign", path=path, fault=fault)
     return whole["head"], whole["results"]
+
+
+def check_selection(table: Path, due: Sequence[str]) -> None:
+    """Raise if an earlier run with the same table graded other exercises than those that are due now.
+
+    A student's results are replaced as a whole, so the verdicts on the other exercises would be lost.
+
+    Parameters
+    ----------
+    table : Path
+        The CSV file to write; the file of results has the same name.
+    due : sequence of str
+        The exercises to grade, such as ``ex1``.
+
+    Raises
+    ------
+    InputRefused
+        If the file of results is faulty or holds other exercises; the message proposes another name.
+    """
+    file = table.with_suffix(".json")
+    if not file.exists():
+        return
+    _, entries = load(file)
+    asked = [q["question"] for entry in entries for q in entry["questions"]]
+    held = sorted({exercise(question) for question in asked})
+    stem = table.stem.removesuffix("-" + "-".join(held))
+    other = table.with_name(f"{stem}-{'-'.join(due)}.csv")
+    again = " ".join(f"--exercise {name.removeprefix('ex')}" for name in held)
+    refuse_if(
+        bool(held) and {*held} != {*due},
+        "grade.results.exercises",
+        path=file,
+        held=", ".join(held),
+        due=", ".join(due),
+        other=other,
+        again=again,
+    )
 
 
 def _json(line: bytes) -> Any:

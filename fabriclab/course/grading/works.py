@@ -205,7 +205,9 @@ def _without_answers(name: str, held: Held) -> Submission:
     for book in held.values():
         if book.problem:
             return book
-    return Submission(problem=text("grade.no_cells" if held else "grade.nothing", exercise=name))
+    if held:
+        return Submission(problem=text("grade.no_cells", exercise=name), trouble="other")
+    return Submission(problem=text("grade.nothing", exercise=name), trouble="none")
 
 
 def _has_any(ids: set[str], book: Submission) -> bool:

@@ -125,19 +125,23 @@ def medium_scene(length: float, rate: str, by: str) -> Scene:
     best = media.choose(length, rate, by)
     rows = medium_rows(length, rate, by, best)
     x_of = log_axis(0.5, 2400, _REACH_LEFT, _REACH_RIGHT)
-    here = float(x_of(length))
+    here = float(x_of(length))  # of the chosen length [px]
+    middle = rows.top + 9  # of each row [px]
 
+    ticks = tick_layers(np.geomspace(1, 1000, 4), x_of, "{:g} m".format, (28, _LAST_ROW), True)
+    length_line = np.array([[here, 20], [here, _LAST_ROW]])
+    headings = texts_at(
+        (here, 10, f"{length:g} m", 1),
+        (_COST_LEFT, 10, text("live.medium.both"), 0),
+    )
     layers = {
-        **tick_layers(np.geomspace(1, 1000, 4), x_of, "{:g} m".format, (28, _LAST_ROW), True),
+        **ticks,
         "reach": reach_layer(rows, x_of(rows.reach)),
         "cost": cost_layer(rows),
-        "words": texts(rows.cost_width + (_COST_LEFT + 6), rows.top + 9, rows.notes),
-        "here": lines([np.array([[here, 20], [here, _LAST_ROW]])], width=2.0, dash=1.0),
-        "names": texts(_REACH_LEFT - 8, rows.top + 9, media.MEDIA, align=2.0),
-        "top": texts_at(
-            (here, 10, f"{length:g} m", 1),
-            (_COST_LEFT, 10, text("live.medium.both"), 0),
-        ),
+        "words": texts(_COST_LEFT + 6 + rows.cost_width, middle, rows.notes),
+        "here": lines([length_line], width=2.0, dash=1.0),
+        "names": texts(_REACH_LEFT - 8, middle, media.MEDIA, align=2.0),
+        "top": headings,
     }
     columns = {
         "medium": media.MEDIA,
@@ -250,15 +254,18 @@ def slots_layer(used: Ints, most: int, row_height: float, colour: Floats) -> Lay
     """
     width = _SLOTS_WIDTH / most
     fibre, slot = np.divmod(np.arange(used.size * most), most)  # (F * most,) each
+    is_used = slot < used[fibre]
     word = text("live.wavelengths.fibre")
+    numbers = zip(fibre + 1, slot + 1, strict=True)
+    names = [f"{word} {of_fibre}, {of_slot}" for of_fibre, of_slot in numbers]
     return boxes(
         _SLOTS_LEFT + width * slot,
         _SLOTS_TOP + row_height * fibre,
         0.8 * width,
         0.8 * row_height,
-        colour=np.where(slot < used[fibre], colour, COLOUR["none"]),
+        colour=np.where(is_used, colour, COLOUR["none"]),
         edge=COLOUR["grey"],
-        names=[f"{word} {f + 1}, {s + 1}" for f, s in zip(fibre, slot, strict=True)],
+        names=names,
     )
 
 

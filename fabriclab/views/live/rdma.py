@@ -379,6 +379,9 @@ def step_layers(done: Sequence[RequestStep]) -> dict[str, Layer]:
 
 def actor_layer(done: Sequence[RequestStep], x: Floats, y: Floats, colour: Floats) -> Layer:
     """Return the number of each step, in the lane of the part that acts."""
+    numbers = [str(i + 1) for i in range(len(done))]
+    actors = [step.actor for step in done]
+    actions = [step.action for step in done]
     return boxes(
         x - 10,
         y - 9,
@@ -386,9 +389,9 @@ def actor_layer(done: Sequence[RequestStep], x: Floats, y: Floats, colour: Float
         18.0,
         colour=colour,
         ink=ink_on(colour) if done else 0.0,
-        texts=[f"{number}" for number in range(1, len(done) + 1)],
-        names=[step.actor for step in done],
-        notes=[step.action for step in done],
+        texts=numbers,
+        names=actors,
+        notes=actions,
     )
 
 

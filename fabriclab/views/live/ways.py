@@ -208,8 +208,10 @@ def roulette_caption(found: HashedFlows) -> str:
 
 def flow_bars(found: HashedFlows) -> Layer:
     """Return a bar for each cable, at least 1 px high, and brighter the more flows it has."""
-    step = _BARS_WIDTH / found.cables
+    step = _BARS_WIDTH / found.cables  # [px]
     height = found.flow_height * found.on_cable  # (C,) [px]
+    names = [text("live.roulette.cable", n=cable) for cable in range(found.cables)]
+    notes = [counted(int(n), "flow") for n in found.on_cable]
     return boxes(
         _BARS_LEFT + step * np.arange(found.cables),
         _BARS_FOOT - height,
@@ -217,8 +219,8 @@ def flow_bars(found: HashedFlows) -> Layer:
         np.maximum(height, 1.0),
         round=0.0,
         colour=shade(found.on_cable / found.most),
-        names=[text("live.roulette.cable", n=cable) for cable in range(found.cables)],
-        notes=[counted(int(n), "flow") for n in found.on_cable],
+        names=names,
+        notes=notes,
     )
 
 

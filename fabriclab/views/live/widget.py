@@ -182,17 +182,20 @@ class Live(LiveModel):
 
     def _spec(self) -> dict[str, Any]:
         """Return what the browser needs to draw the controls and fixed words; it is sent only once."""
+        controls = [self._spec_of(name) for name in self.controls]
+        buttons = [{"name": label, "label": label} for label in self._buttons]
+        words = {key.removeprefix("live.word."): text(key) for key in keys("live.word.")}
         spec = {
             "title": self.title,
-            "controls": [self._spec_of(name) for name in self.controls],
+            "controls": controls,
             "start": self._start,
             "reset": len(self.controls) > 0,
             "listed": self._listed,
-            "buttons": [{"name": label, "label": label} for label in self._buttons],
+            "buttons": buttons,
             "palette": PALETTE,
             "dashes": DASHES,
             "white": COLOUR["white"],
-            "words": {key.removeprefix("live.word."): text(key) for key in keys("live.word.")},
+            "words": words,
         }
         if switched_on("FABRICLAB_TEXT"):
             spec["as_text"] = True

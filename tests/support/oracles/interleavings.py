@@ -73,7 +73,7 @@ class Walk:
             header = {
                 f: np.array([v], np.int32) for f, v in self.workers[w].packet(c).header.items()
             }
-            for register, cell in enumerate(self.switch._where(None, header, None, None)):
+            for register, cell in enumerate(self.switch._accessed_cells(None, header, None, None)):
                 used.setdefault((register, int(np.ravel(cell)[0])), set()).add(c % self.slots)
         return all(len(slots) == 1 for slots in used.values())
 

@@ -567,28 +567,39 @@ class CrossoverPart(QuestionPart):
         """Return the known mistakes that give a number, the likeliest first."""
         region = self.regions[case]
         sizes, a, b = self.pairs[case]
-        gaps = (a / b, b / a, abs(a - b))
-        largest_gaps = [sizes[np.argmax(gap)] for gap in gaps]
-        line_a = np.polyfit(sizes, a, 1)
-        line_b = np.polyfit(sizes, b, 1)
-        lines_meet = (line_b[1] - line_a[1]) / (line_a[0] - line_b[0])  # [B]
+
+        # The sizes [B] that the mistakes lead to.
+        difference = abs(a - b)  # [s]
+        smallest_gap = sizes[np.argmin(difference)]
+        largest_gaps = [sizes[np.argmax(gap)] for gap in (a / b, b / a, difference)]
+        first_a_ahead = sizes[np.argmax(a < b)]
+        first_b_ahead = sizes[np.argmax(b < a)]
+        lines_meet = _where_lines_meet(sizes, a, b)
+
+        # What is no size at all: an end of the table, a place in it, a time, another unit.
+        is_end = answer in (0, sizes[0], sizes[-1], -1)
         first_place = 0
         last_place = sizes.size - 1
         if region:
             first_place, last_place = np.searchsorted(sizes, region)
-        in_other_unit = [answer * unit for unit in (1e3, 1e6, 2**10, 2**20)]
+        shortest = np.min((a, b))  # [s]
+        longest = np.max((a, b))  # [s]
+        fits_in_other_unit = False
+        if region:
+            in_bytes = [answer * unit for unit in (1e3, 1e6, 2**10, 2**20)]
+            fits_in_other_unit = any(map(region.holds, in_bytes))
 
         known = {
-            "smallest gap for the crossover": near(answer, sizes[np.argmin(abs(a - b))], 1e-6),
+            "smallest gap for the crossover": near(answer, smallest_gap, 1e-6),
             "one straight line": near(answer, lines_meet, 0.01),
-            "end for no crossover": region is None and answer in (0, sizes[0], sizes[-1], -1),
-            "ahead somewhere/a": near(answer, sizes[np.argmax(a < b)], 1e-6),
-            "ahead somewhere/b": near(answer, sizes[np.argmax(b < a)], 1e-6),
+            "end for no crossover": region is None and is_end,
+            "ahead somewhere/a": near(answer, first_a_ahead, 1e-6),
+            "ahead somewhere/b": near(answer, first_b_ahead, 1e-6),
             "crossover invented": region is None,
             "largest gap for the crossover": any(near(answer, size, 1e-6) for size in largest_gaps),
-            "time for size": np.min((a, b)) <= answer <= np.max((a, b)) < sizes[0],
+            "time for size": shortest <= answer <= longest < sizes[0],
             "place for size": first_place <= answer <= last_place + 1,
-            "other unit of size": region is not None and any(map(region.holds, in_other_unit)),
+            "other unit of size": fits_in_other_unit,
         }
         return [mistake for mistake, fits in known.items() if fits]
 
@@ -613,6 +624,13 @@ class CrossoverPart(QuestionPart):
             first=faster[0],
             last=faster[-1],
         )
+
+
+def _where_lines_meet(sizes: Floats, a: Floats, b: Floats) -> float:
+    """Return the size [B] at which straight lines through all times of each library cross."""
+    slope_a, start_a = np.polyfit(sizes, a, 1)
+    slope_b, start_b = np.polyfit(sizes, b, 1)
+    return float((start_b - start_a) / (slope_a - slope_b))
 
 
 def _example_pairs(rng: Rng) -> list[tuple[Floats, Floats, Floats]]:

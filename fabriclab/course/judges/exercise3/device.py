@@ -17,8 +17,8 @@ from typing import Any
 from fabriclab.rdma import enums as e
 
 WRITE, WRITE_IMM, SEND, SEND_IMM, READ, CAS, FAA = range(7)
-_TOLD = (1, 1, 0, 0, 2, 3, 4)  # the opcode of its completion
-_RIGHTS = (2, 2, 0, 0, 4, 8, 8)  # what it needs of the remote region and queue pair
+_TOLD = (1, 1, 0, 0, 2, 3, 4)  # opcode of the completion of each request
+_RIGHTS = (2, 2, 0, 0, 4, 8, 8)  # access flag that each request needs at the other end
 # Flags of a request.
 FENCE = 1
 SIGNALED = 2
@@ -43,8 +43,8 @@ ERR = 6
 _LOCAL_WRITE = 1
 _WRITTEN_BY_PEERS = 2 | 8  # by a WRITE, or by an atomic
 _ACCESS_FLAGS = 15 | 2**20  # local and remote ones, and relaxed ordering
-_TRIES = 8  # turns of a queue pair until it gives up on a peer that is dead
-_PATIENCE = 400  # turns until it gives up on one that is not connected yet
+_TRIES = 8  # turns of a queue pair, until it gives up on a dead peer
+_PATIENCE = 400  # turns of a queue pair, until it gives up on a peer that is not connected yet
 
 
 @dataclass
@@ -353,8 +353,8 @@ class Machine:
         self.domains = set[int]()
         self.dead = False
         self.calls = 0
-        self.dies_at = -1  # this call, if ever
-        # requests that bring so many bytes or more, and then so many calls
+        self.dies_at = -1  # number of the call in which the node dies; -1 for never
+        # Number of requests of at least so many bytes, and of calls after them, until the node dies.
         self.dies_after = [0, 0, 0]
         self.events = self.moved = self.doorbells = self.posted = self.inlined = 0
         self.touched: list[tuple[int, int]] = []  # what the processor copied: address and length
@@ -655,7 +655,7 @@ class Device:
         self.completions = 0
         self.now = 0  # ticks
         self.opcodes = set[int]()  # that were posted
-        # of requests that have failed, but for those flushed
+        # Requests that have failed, without those that were only flushed.
         self.statuses = list[tuple[Pair, Op, int]]()
         self.watch: Callable[[], None] = lambda: None
         self.caller: Machine | None = None  # whose program has its turn

@@ -150,7 +150,7 @@ def meet(ask: Ask, rng: Rng) -> Verdict:
     stopped = list[Unanswered]()
     for run in runs:
         stop = run.go(ask, "meet", [0, 1], stopped)
-        # it explains what is missing
+        # A program that stopped, with no failed request, explains what is missing afterwards.
         first = stop if run.problem and not run.device.statuses else []
         steps = (run.regions(), run.connected(), run.arrived() or stop)
         for part, found in zip(faults, steps, strict=True):

@@ -25,8 +25,9 @@ from fabriclab.rdma import enums as e
 from .training import SERVER
 
 Words = NDArray[np.uint64]
-ALL = 15  # rights of a queue pair
+ALL = 15  # access flags of a region or queue pair: the owner may write, and peers may do everything
 _ONE = np.uint64(1)
+_MOST_UPDATES = 61  # one bit of a 64-bit word for each, and some bits that must stay 0
 _COUNTED = ("transfers", "copies", "bytes", "posted", "polled", "doorbells")
 
 
@@ -34,50 +35,59 @@ class Bits:
     """The bit of each update in each word; when all bits are set, every update is in the parameters once."""
 
     def __init__(self, workers: int, steps: int, length: int) -> None:
-        self.steps, self.n = steps, workers * steps
-        if not 0 < self.n < 62 or length < 8 * self.n or length % 8:
-            raise ValueError(
-                message(3, "group", most=61, least=8 * self.n, got=f"{workers}, {steps}, {length}")
-            )
-        self._place = np.arange(length // 8, dtype=np.uint64)
+        n = workers * steps
+        least = 8 * n  # [B] so that each update has every bit in some word
+        if not 0 < n <= _MOST_UPDATES or length < least or length % 8:
+            got = f"{workers}, {steps}, {length}"
+            raise ValueError(message(3, "group", most=_MOST_UPDATES, least=least, got=got))
+        self.steps = steps
+        self.n = n
+        self._place = np.arange(length // 8, dtype=np.uint64)  # (words,)
 
     def update(self, worker: int, step: int) -> Words:
-        """Return a gradient."""
-        return _ONE << ((self._place + np.uint64(worker * self.steps + step)) % np.uint64(self.n))
+        """Return a gradient: one bit in each word, which moves on by one from word to word, (words,)."""
+        number = np.uint64(worker * self.steps + step)
+        bit = (self._place + number) % np.uint64(self.n)  # (words,)
+        return _ONE << bit
 
     def within(self, parameters: Words) -> dict[tuple[int, int], tuple[bool, bool]] | None:
         """Return for each update whether it is in all words, and whether in any; None if there is anything else."""
-        if (parameters >> np.uint64(self.n)).any():
+        beyond = parameters >> np.uint64(self.n)
+        if beyond.any():
             return None
+
         found = {}
-        for j in range(self.n):
-            there = parameters & self.update(*divmod(j, self.steps)) != 0
-            found[divmod(j, self.steps)] = bool(there.all()), bool(there.any())
+        for number in range(self.n):
+            worker, step = divmod(number, self.steps)
+            is_there = parameters & self.update(worker, step) != 0  # (words,)
+            found[worker, step] = bool(is_there.all()), bool(is_there.any())
         return found
 
 
 def pair(pd: rdma.PD, cq: rdma.CQ) -> rdma.QP:
     """Return a queue pair with the same capacity as in grading."""
-    room = rdma.QPCap(
+    capacity = rdma.QPCap(
         max_send_wr=16, max_recv_wr=16, max_send_sge=4, max_recv_sge=4, max_inline_data=64
     )
-    return rdma.QP(
-        pd, rdma.QPInitAttr(qp_type=e.IBV_QPT_RC, scq=cq, rcq=cq, sq_sig_all=0, cap=room)
-    )
+    attr = rdma.QPInitAttr(qp_type=e.IBV_QPT_RC, scq=cq, rcq=cq, sq_sig_all=0, cap=capacity)
+    return rdma.QP(pd, attr)
 
 
 def connect(qp: rdma.QP, gid: str, number: int) -> None:
     """Connect a queue pair with a peer's."""
+    route = rdma.GlobalRoute(dgid=rdma.GID(gid))
     attr = rdma.QPAttr()
-    attr.ah_attr = rdma.AHAttr(gr=rdma.GlobalRoute(dgid=rdma.GID(gid)), is_global=1)
-    attr.dest_qp_num, attr.qp_access_flags, attr.max_rd_atomic, attr.max_dest_rd_atomic = (
-        number,
-        ALL,
-        1,
-        1,
-    )
+    attr.ah_attr = rdma.AHAttr(gr=route, is_global=1)
+    attr.dest_qp_num = number
+    attr.qp_access_flags = ALL
+    attr.max_rd_atomic = 1
+    attr.max_dest_rd_atomic = 1
     # illustrative: 4.096 us x 2^10, three times
-    attr.timeout, attr.retry_cnt, attr.rnr_retry, attr.min_rnr_timer = 10, 3, 7, 1
+    attr.timeout = 10
+    attr.retry_cnt = 3
+    attr.rnr_retry = 7
+    # illustrative: code 1, the shortest time
+    attr.min_rnr_timer = 1
     qp.to_rts(attr)
 
 
@@ -85,32 +95,52 @@ class Node:
     """What a program sees: its queue pairs, and the training around it."""
 
     def __init__(self, connection: Connection, rank: Any, about: Mapping[str, Any]) -> None:
-        self._line, self._letters, self._gone = connection, deque[list[Any]](), list[Any]()
-        self.rank, self.workers, self.steps = rank, about["workers"], about["steps"]
-        self.bound, self.length, self.counter = about["bound"], about["length"], 0
-        self._bits, self._computed = Bits(self.workers, self.steps, self.length), 0
-        self._regions, self._delay = list[rdma.MR](), about["delays"].get(rank, 0.0)
+        self.rank = rank
+        self.workers = about["workers"]
+        self.steps = about["steps"]
+        self.bound = about["bound"]
+        self.length = about["length"]  # [B] of the parameters
+        self.counter = 0
+
+        self._line = connection  # to the launcher
+        self._letters = deque[list[Any]]()  # sender and content of messages not yet heard
+        self._gone = list[Any]()  # nodes that the launcher has seen die
+        self._bits = Bits(self.workers, self.steps, self.length)
+        self._computed = 0  # steps
+        self._delay = about["delays"].get(rank, 0.0)  # [s] of each step
+        self._regions = list[rdma.MR]()
+
         self._ctx = rdma.Context(name=rdma.DEVICE, **about["options"])
+        # The program registers memory as usual, and load, store and compute find its regions.
         self.rdma = SimpleNamespace(**{**vars(rdma), "MR": self._register})
-        self.pd, self._channel = rdma.PD(self._ctx), rdma.CompChannel(self._ctx)
+        self.pd = rdma.PD(self._ctx)
+        self._channel = rdma.CompChannel(self._ctx)
         self.cq = rdma.CQ(self._ctx, 64 * self.workers, None, self._channel)
         peers = range(self.workers) if rank == SERVER else [SERVER]
         self.qps = {peer: pair(self.pd, self.cq) for peer in peers}
-        gid = self._ctx.query_gid(1, 0).gid
-        connection.send(["cards", {peer: (gid, qp.qp_num) for peer, qp in self.qps.items()}])
-        self._cards = self._expect("cards")
-        for peer in self.qps:
-            connect(self.qps[peer], *self._cards[peer])
-        connection.send(["connected"])
-        self._expect("go")
-        self._calls = 0
+        self._meet_peers()
+
+        self._calls = 0  # of functions, since the program may begin
         if rank in about["kills"]:
             self._die(about["kills"][rank])
+
+    def _meet_peers(self) -> None:
+        """Connect all queue pairs with those of the peers, through the launcher, and wait until all nodes have."""
+        gid = self._ctx.query_gid(1, 0).gid
+        own_cards = {peer: (gid, qp.qp_num) for peer, qp in self.qps.items()}
+        self._line.send(["cards", own_cards])
+        self._cards = self._expect("cards")
+
+        for peer, qp in self.qps.items():
+            gid, number = self._cards[peer]
+            connect(qp, gid, number)
+        self._line.send(["connected"])
+        self._expect("go")
 
     def _die(self, after: float) -> None:
         """Arrange that this process is killed after a time [s] or a number of function calls, wherever it is then."""
         if not isinstance(after, int):
-            signal.setitimer(signal.ITIMER_REAL, max(after, 1e-6))  # nobody handles the signal
+            signal.setitimer(signal.ITIMER_REAL, max(after, 1e-6))  # its signal ends the process
             return
 
         def count(frame: Any, event: str, argument: Any) -> None:
@@ -120,33 +150,45 @@ class Node:
 
         sys.setprofile(count)
 
-    def _expect(self, what: str) -> Any:
+    # The launcher ----------------------------------------------------------------------------------------------------
+
+    def _expect(self, expected: str) -> Any:
+        """Return the content of the next message of a kind; messages of other kinds are kept."""
         while True:
             kind, *rest = self._line.recv()
-            if kind == what:
+            if kind == expected:
                 return rest[0] if rest else None
             self._take(kind, rest)
 
     def _take(self, kind: str, rest: list[Any]) -> None:
+        """Keep a message from the launcher until the program asks for it."""
         if kind == "letter":
             self._letters.append(rest)
         elif kind == "gone":
             self._gone.append(rest[0])
 
     def _listen(self) -> None:
+        """Take all messages that have come."""
         while self._line.poll():
             kind, *rest = self._line.recv()
             self._take(kind, rest)
 
+    # Memory ----------------------------------------------------------------------------------------------------------
+
     def _register(
         self, creator: rdma.PD, length: int = 0, access: int = 0, address: int | None = None
     ) -> rdma.MR:
-        self._regions.append(rdma.MR(creator, length, access, address))
-        return self._regions[-1]
+        """Register memory as the library does, and keep the region."""
+        region = rdma.MR(creator, length, access, address)
+        self._regions.append(region)
+        return region
 
     def _words(self, at: int, n: int) -> Words:
+        """Return ``n`` bytes at an address as words that can be changed, (n / 8,)."""
         for mr in self._regions:
-            if mr.buf <= at and at + n <= mr.buf + mr.length and not at % 8:
+            is_inside = mr.buf <= at and at + n <= mr.buf + mr.length
+            is_aligned = at % 8 == 0
+            if is_inside and is_aligned:
                 return np.frombuffer(mr.memory, np.uint64, n // 8, at - mr.buf)
         raise ValueError(
             f"{n} B at address {at:#x} are not in a registered region of this node, or begin within a word"
@@ -161,7 +203,9 @@ class Node:
     def hear(self) -> Any:
         """Return the sender and the content of the next message from the launcher, or None."""
         self._listen()
-        return self._letters.popleft() if self._letters else None
+        if not self._letters:
+            return None
+        return self._letters.popleft()
 
     def gone(self) -> list[Any]:
         """Return which nodes the launcher has seen die."""
@@ -178,16 +222,19 @@ class Node:
 
     def event(self) -> bool:
         """Return whether an armed completion queue has had a completion."""
-        if not select.select([self._channel._read], [], [], 0)[0]:
+        ready, _, _ = select.select([self._channel._read], [], [], 0)
+        if not ready:
             return False
         self._channel.get_cq_event(self.cq)
         return True
 
     def reconnect(self, peer: Any) -> None:
         """Bring a queue pair from the error state back to RTS."""
-        if self.qps[peer].qp_state != e.IBV_QPS_RTS:
-            self.qps[peer].modify(rdma.QPAttr(e.IBV_QPS_RESET), e.IBV_QP_STATE)
-            connect(self.qps[peer], *self._cards[peer])
+        qp = self.qps[peer]
+        if qp.qp_state != e.IBV_QPS_RTS:
+            qp.modify(rdma.QPAttr(e.IBV_QPS_RESET), e.IBV_QP_STATE)
+            gid, number = self._cards[peer]
+            connect(qp, gid, number)
 
     def start(self, at: int) -> None:
         """Put the initial parameters, which contain no update, at an address."""
@@ -198,8 +245,10 @@ class Node:
         words = self._words(parameters, self.length)
         for worker in range(self.workers):
             for step in range(self._computed - self.bound):
-                if (words & self._bits.update(worker, step) == 0).any():
+                is_missing = words & self._bits.update(worker, step) == 0  # (words,)
+                if is_missing.any():
                     self._line.send(["stale", self.rank, self._computed, worker, step])
+
         time.sleep(self._delay)
         self._words(gradient, self.length)[:] = self._bits.update(self.rank, self._computed)
         self._computed += 1
@@ -211,15 +260,19 @@ class Node:
 
     def result(self, at: int) -> None:
         """Hand over the final parameters."""
-        self._line.send(["result", self._bits.within(self._words(at, self.length))])
+        words = self._words(at, self.length)
+        self._line.send(["result", self._bits.within(words)])
 
     def close(self) -> None:
         """Report what was done, and free all memory when all processes have ended."""
         counters = {name: getattr(self._ctx.counters, name) for name in _COUNTED}
+        # A node that has ended is not killed any more.
         sys.setprofile(None)
         signal.setitimer(signal.ITIMER_REAL, 0)
-        self._line.send(["ended", {**counters, "calls": self._calls}])
-        self._expect("over")
+        counters["calls"] = self._calls
+        self._line.send(["ended", counters])
+
+        self._expect("over")  # since others may still read or write this node's memory
         self._regions.clear()
         self._ctx.close()
 
@@ -232,12 +285,15 @@ def serve(connection: Connection, path: str) -> None:
     module: ModuleType = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     connection.send(["ready"])
+
     while True:
         kind, *rest = connection.recv()
         if kind == "run":
             rank, function, about = rest
             node = Node(connection, rank, about)
-            for _ in getattr(module, function)(node) or ():
-                os.sched_yield()  # who waits lets others go on
+            program = getattr(module, function)
+            turns = program(node) or ()  # a program without any yield returns None
+            for _ in turns:
+                os.sched_yield()  # at each yield another process may have this core
             node.close()
             del node

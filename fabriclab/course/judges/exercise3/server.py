@@ -22,8 +22,8 @@ _NAMED = {
     "stale": "completion taken for delivery",
     "overrun": "completion taken for delivery",
 }
-_ITS_OWN = ("raised", "value", "exited", "asked")  # trouble that one run may have and another not
-# Kind of run -> fault -> the mistake that it is there, instead of that in _NAMED.
+_ITS_OWN = ("raised", "value", "exited", "asked")  # problems that need not occur in every run
+# Kind of run -> fault -> the mistake behind it in such runs, which takes precedence over _NAMED.
 _INSTEAD = {
     "calm": {"stale": "staleness not bounded"},
     "killed": {"stale": "staleness not bounded", "hangs": "waits for the dead"},
@@ -375,7 +375,7 @@ def replay(id: str, functions: Sequence[Callable[..., Any]], n: int, last: int =
                 return f"program/{len(begun) - 1}"
             number = int(name.partition("/")[2])
             for _ in begun[number] or ():
-                return False  # it has had a turn, and goes on
+                return False  # it has had a turn and has not ended
             return True
         except (Exception, SystemExit) as error:
             raise Unanswered("raised", f"{type(error).__name__}: {error}") from error

@@ -186,9 +186,9 @@ def _overlap(at: int, size: int, other: int, other_size: int) -> bool:
 
 
 SERVER = "server"
-# turns that the device goes on between two programs, so that few of these wait in vain
+# Ticks of the device between the turns of two programs, so that few programs wait in vain.
 _AHEAD = (0, 0, 4, 16)
-# how often a slow worker or server has its turn
+# Weight of a slow worker or server when the next turn is drawn; that of the others is 1.
 _LATE = 0.35
 _SLOW = {SERVER: 0.12}
 _IDLE = 1500  # turns without anything computed or added: all wait for each other
@@ -278,7 +278,7 @@ class TrainingRun:
         self.applied = dict[Update, int]()
         self.deaths = dict[int, int]()  # rank -> turn
         self.seats: dict[Any, Seat] = {}
-        # completions of messages that had arrived when a program ended
+        # Completions of messages that had arrived, and were not polled, when a program ended.
         self.unread = dict[Any, int]()
         self.turns = self.busy = 0
         self.ahead: Sequence[int] = _AHEAD
@@ -302,7 +302,7 @@ class TrainingRun:
                 self, mine.node, {SERVER: mine.number}, {**about, "rank": rank}, ("compute", "add")
             )
         for rank, which, done in loses:
-            for end in links[rank]:  # whoever of the two posts
+            for end in links[rank]:  # either end may be the one that posts
                 end.losses[which] = done
         if dies >= 0:
             links[dies][1].node.dies_at = dies_at

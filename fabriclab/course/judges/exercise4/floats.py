@@ -17,8 +17,8 @@ from fabriclab.registry import register
 from .programs import PRELUDE
 
 _LANES = 64  # values of a block
-_TURNS = 4  # how often a block may be summed until workers have it
-_USEFUL = 1e-6  # of n * limit: a bound above that says nothing
+_TURNS = 4  # sums of a block after which every worker must have the result
+_USEFUL = 1e-6  # of n * limit: a larger bound is of no use
 _ROUNDED = 1e-14  # of n * limit: what the last division of a worker may lose in 64 bits
 _LEAST = -(2**31)  # whole numbers of 32 bits
 _MOST = 2**31 - 1
@@ -57,7 +57,8 @@ def _block(rng: Rng, kind: str) -> Block:
     x = rng.normal(0, 0.1, (n, _LANES)).clip(-0.9, 0.9)  # in parts of the limit
     if kind == "largest":
         x = np.full((n, _LANES), 1.0) * rng.choice([-1, 1], _LANES)
-    elif kind == "mixed":  # on the way to a small sum, all that is positive comes first
+    elif kind == "mixed":
+        # Positive values come first, so the total is small and partial sums are large.
         sign = np.where(np.arange(n)[:, None] < n // 2, 1.0, -1.0)
         x = sign * rng.uniform(0.9, 1, (n, _LANES))
     elif kind == "zero":

@@ -12,7 +12,7 @@ from .traces import STRANGER, TraceSearch
 
 _LETTERS = "ABCDEFGH"  # of the workers' values
 _STRANGE = (-1, -1)  # in the place of worker and chunk: the value of the stranger
-_ANY = 99  # faults that may still come, when a trace happens once more
+_ANY = 99  # faults that may still come while a trace is replayed: no limit
 _LINKS = ("up", "down")
 
 

@@ -38,27 +38,32 @@ def trace_picture(ladder: Ladder) -> Picture:
     from fabriclab.views.scene import COLOUR, Layer, Scene, lines, printed, texts
 
     layout = _layout(ladder)
+    lane_x = [layout.x[lane] for lane in layout.lanes]
+    lane_names = _lane_names(ladder, layout)
+
     paths = [_path(arrow, layout) for arrow in ladder.arrows]
     starts = np.array([path[0] for path in paths]).reshape(-1, 2)  # (A, 2) [px]
     tips = np.array([path[1] for path in paths]).reshape(-1, 2)  # (A, 2) [px]
+    packets = [arrow.words for arrow in ladder.arrows]
+    packet_places = _word_places(ladder, starts, tips)
     failed = [arrow.fate in ("lost", "strange") for arrow in ladder.arrows]
     colour = np.where(failed, COLOUR["failed"], COLOUR["predicted"])
     dash = np.array([0.0 if arrow.arrives else 1.0 for arrow in ladder.arrows])
-    lane_x = [layout.x[lane] for lane in layout.lanes]
-    words = _word_places(ladder, starts, tips)
+
+    notes = [note.words for note in ladder.notes]
     note_x = [layout.x[note.lane] + 6 for note in ladder.notes]
     note_y = [layout.y[note.row] for note in ladder.notes]
-    event_y = layout.y[1:-1]
+
+    event_y = layout.y[1:-1]  # without the start and the end
     event_numbers = [str(number) for number in range(1, len(event_y) + 1)]
+
     layers = {
         "lanes": lines(_lane_paths(layout), colour=COLOUR["grey"]),
-        "names": texts(lane_x, _TOP - 28, _lane_names(ladder, layout), align=1.0, bold=1.0),
+        "names": texts(lane_x, _TOP - 28, lane_names, align=1.0, bold=1.0),
         "arrows": lines(paths, width=2.0, colour=colour, dash=dash),
         "ends": Layer("dots", {"x": tips[:, 0], "y": tips[:, 1], "colour": colour}),
-        "what": texts(
-            words[:, 0], words[:, 1] - 9, [arrow.words for arrow in ladder.arrows], align=1.0
-        ),
-        "timers": texts(note_x, note_y, [note.words for note in ladder.notes]),
+        "what": texts(packet_places[:, 0], packet_places[:, 1] - 9, packets, align=1.0),
+        "timers": texts(note_x, note_y, notes),
         "numbers": texts(_LEFT - 60, event_y, event_numbers),
     }
 

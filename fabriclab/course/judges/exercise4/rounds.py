@@ -33,11 +33,11 @@ _LATE = (
     200e-6  # of the late worker's start, and ten times the mean of what its packets take longer [s]
 )
 _LIMIT = 50e-3  # of a run [s]
-_SHORT = 2e-3  # so many calls in less time come from timers below a round trip [s]
+_SHORT = 2e-3  # [s] _MOST calls in less time come from timers shorter than a round trip
 _MOST = 2000  # calls of workers' methods in a run
-_TWICE = 2  # times its values, that a worker may receive where nothing is lost
+_TWICE = 2  # times its own values: the most that a worker may receive where nothing is lost
 _CHUNKS = 12  # of each worker
-# of the values, so that numbers of slots or chunks in a payload are not taken for them
+# Least size of a value, so that the number of a slot or chunk in a payload is not mistaken for one.
 _SMALLEST = 2**16
 
 
@@ -252,7 +252,7 @@ class SwitchRun:
         members = range(len(self.members))
         waited_for = list(members)
         if self.dead >= 0:
-            # Where one is dead, the others of its job get some time to report what cannot be right.
+            # When a worker is dead, the others of its job get some time, in which they may report a wrong sum.
             patience = 2
             dead_job, _ = self.members[self.dead]
             waited_for = [who for who in members if self.members[who][0] != dead_job]

@@ -29,7 +29,7 @@ _NAMED = {
     "storm": "storm of packets",
 }
 _MOST_LINES = 14  # of a trace in a verdict
-# what one more run would meet, too
+# Problems that any other run would meet, too.
 _FATAL = ("time", "cpu", "slow", "waits", "interrupted", "missing", "stub")
 
 
@@ -62,7 +62,7 @@ def played(
     for name, kind in kinds.items():
         spoiled = set[int]()
         for i in range(kind.runs):
-            # Drawn for every run, so that the next one does not depend on what came of this one.
+            # Drawn for every run, so that the next run does not depend on the outcome of this one.
             seed = int(rng.integers(2**31))
             workers = int(rng.integers(2, 5))
             slots = int(2 ** rng.integers(3))

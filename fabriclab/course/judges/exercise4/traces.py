@@ -312,7 +312,7 @@ class TraceSearch:
         job = self.jobs - 1 if w < 0 else 0
         try:
             registers, action, packet = self.through(state.registers, job, number)
-        except Exception as error:  # what the program does with this packet no switch can do
+        except Exception as error:  # the program asks for something that no switch can do
             return state, Broken("outside", w, error)
 
         receivers: Sequence[int] = range(self.n)
@@ -367,7 +367,7 @@ class TraceSearch:
         came_from = dict[State, tuple[State, Move] | None]({first: None})
         queue = [first]
         prepared = 0
-        for n, state in enumerate(queue):  # grows on the way
+        for n, state in enumerate(queue):  # the queue grows during the loop
             if n >= prepared:
                 self._prepare(queue[n:])
                 prepared = len(queue)
@@ -437,7 +437,7 @@ def shortest(
                     search = searches[small]
                     found = search.run(count, waits, left)
                 except (Unanswered, Misread, ValueError, TypeError, AttributeError):
-                    return None  # the code has other trouble, which is told
+                    return None  # the code has another fault, which is reported instead
                 if found:
                     return BrokenJob(search, found.moves, found.broken)
                 left -= search.states
