@@ -13,7 +13,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import registry, units
-from fabriclab.core import Flags, Floats, Ints, Schedule, StepGroup, check_memory
+from fabriclab.core import (
+    Flags,
+    Floats,
+    Ints,
+    Schedule,
+    StepGroup,
+    available_memory,
+    check_memory,
+)
 
 Array = NDArray[Any]
 Holders = Callable[[int, int, int], Flags]
@@ -196,6 +204,14 @@ Built = tuple[int, Steps] | tuple[int, Steps, Any]
 Recipe = Callable[..., Built]
 
 
+def _check_pairs(per_pair: float, n: int, title: str) -> None:
+    """Refuse a schedule with ``per_pair`` bytes for each pair of ``n`` ranks if it does not fit into memory."""
+    if not per_pair:
+        return
+    most = int(np.sqrt(min(available_memory() / per_pair, n * n)))
+    check_memory(per_pair * n * n, title, f"take fewer ranks: {most:,} fit")
+
+
 def algorithm(
     name: str, cost: Cost, *, machine: str = "hosts", per_pair: float = 0.0
 ) -> Callable[[Recipe], Recipe]:
@@ -234,7 +250,7 @@ def algorithm(
         @wraps(steps)
         def build(n_ranks: int, root: int = 0, **given: Any) -> Schedule:
             n = units.count(n_ranks, "n_ranks")
-            check_memory(per_pair * n * n, f"{collective} {how} over {n} ranks", "take fewer ranks")
+            _check_pairs(per_pair, n, f"{collective} {how} over {n} ranks")
             blocks, groups, *parts = steps(n, units.count(root, "root", 0, n - 1), **chosen(given))
             kept = groups if n > 1 else ()
             return Schedule(

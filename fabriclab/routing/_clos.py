@@ -346,6 +346,8 @@ def from_tables(fabric: Fabric, flows: Flows, table: ArrayLike) -> Routes:
 class _Static(Paths):
     """The paths of a forwarding table, which has one link at each node."""
 
+    are_shortest = False
+
     def __init__(self, fabric: Fabric, table: NDArray[np.integer]) -> None:
         self.fabric = fabric
         self.graph = fabric

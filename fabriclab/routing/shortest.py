@@ -93,6 +93,8 @@ class Paths(Protocol):
 
     # The fabric, or copies of it: link and node numbers are taken modulo those of the fabric.
     graph: Fabric | Copies
+    # Whether a pair that a link joins takes that link; forwarding tables may lead elsewhere.
+    are_shortest: bool = True
 
     def batches(self, source: Ints, target: Ints) -> list[Ints]:
         """Return the numbers of the pairs in batches that fit into memory; one batch if no table is needed."""
@@ -112,11 +114,25 @@ def follow(
 ) -> PairRoutes:
     """Return ``subflows`` paths for each pair, along the links that ``pick`` chooses.
 
-    All pairs advance together, one hop after another, until each has reached its target.
+    All pairs advance together, one hop after another, until each has reached its target. Pairs with an end inside the
+    network that a link joins need no search, which for them would be one over the whole network.
     """
     n_rows = source.size * subflows
     columns: list[NDArray[np.int32]] = []  # per hop the link of every row, -1 for none
-    for batch in paths.batches(source, target):
+    searched = np.arange(source.size)
+    if paths.graph is fabric and paths.are_shortest:
+        is_joined, links = _direct(fabric, source, target)
+        if is_joined.any():
+            searched = np.flatnonzero(~is_joined)
+            rows = np.flatnonzero(np.repeat(is_joined, subflows))
+            pair = np.flatnonzero(is_joined).repeat(subflows)
+            each = Links(links.start[pair], links.count[pair], links.table)
+            choice = pick(rows, source[pair], each)
+            columns.append(np.full(n_rows, -1, dtype=np.int32))
+            columns[0][rows] = each.table[each.start + choice]
+
+    for numbers in paths.batches(source[searched], target[searched]):
+        batch = searched[numbers]
         next_links = paths.walk(source[batch], target[batch])
 
         # One entry for each row that has not arrived yet; a row belongs to a pair and a subflow.
@@ -149,6 +165,27 @@ def follow(
     taken = table >= 0
     link = table[taken].astype(np.int64) % fabric.n_links
     return PairRoutes(ptr=pointer(taken.sum(axis=1)), link=link, use=np.ones(link.size), kind=PATH)
+
+
+def _direct(fabric: Fabric, source: Ints, target: Ints) -> tuple[NDArray[np.bool_], Links]:
+    """Return which pairs with an end inside the network a working link joins, and for each pair these links."""
+    inside = fabric.transit[source] | fabric.transit[target]
+    nothing = np.zeros(source.size, dtype=np.int64)
+    if not inside.any():
+        return inside, Links(nothing, nothing, nothing[:0])
+    keys, order = cached(fabric, "_links_by_ends", _links_by_ends)
+    wanted = source.astype(np.int64) * fabric.n_nodes + target
+    start = np.searchsorted(keys, wanted, side="left")
+    count = np.searchsorted(keys, wanted, side="right") - start
+    return inside & (count > 0), Links(start, count, order)
+
+
+def _links_by_ends(fabric: Fabric) -> tuple[Ints, Ints]:
+    """Return the working links sorted by their ends: the keys source * nodes + target, and the links, both (live,)."""
+    live = np.flatnonzero(fabric.capacity > 0)
+    keys = fabric.source[live].astype(np.int64) * fabric.n_nodes + fabric.target[live]
+    order = np.argsort(keys, kind="stable")
+    return keys[order], live[order]
 
 
 def first(row: Ints, node: Ints, links: Links) -> Ints:
@@ -371,7 +408,7 @@ class _HopCounts:
         return hops
 
 
-class Tables:
+class Tables(Paths):
     """Shortest paths by search, from hop counts to every target; for any graph, and for joined copies of a fabric.
 
     A path through copies starts in the first copy and may end in any.

@@ -19,6 +19,8 @@ from fabriclab.core import (
     Routes,
     Schedule,
     Timeline,
+    available_memory,
+    check_memory,
     column,
     rows_of,
 )
@@ -33,6 +35,8 @@ from fabriclab.simulation.library import (
     in_network,
 )
 from fabriclab.simulation.rings import Rings, best_rings, ring_busbw
+
+_FLOW_BYTES = 1000  # B; measured, at the most, of a flow that is routed and run
 
 __all__ = ["Rings", "Simulation", "best_rings", "ring_busbw", "simulate", "sweep"]
 
@@ -186,6 +190,7 @@ def simulate(
     method = registry.find("routing", method)
     plan = collectives.build(collective, algorithm, n, **cut, **more)
     flows = lower(plan, network, size, placement=place, **costs)
+    _check_room(flows, place.size)
     routes = routing.route(network, flows, method, **drawn)
     timeline = engines.run(network, routes, flows, engine=engine, changes=changes)
     asked = {
@@ -206,6 +211,19 @@ def simulate(
     result = Result(plan.collective, "predicted", sizes, times, n, asked=asked, how=how)
     return Simulation(
         plan, network, flows, routes, timeline, result, notes=_idle_nics(network, timeline, place)
+    )
+
+
+def _check_room(flows: Flows, ranks: int) -> None:
+    """Refuse a run whose routes do not fit into memory, and say for how many ranks they would."""
+    needed = flows.n_flows * _FLOW_BYTES
+    part = min(available_memory() / needed, 1.0) if needed else 1.0
+    each_with_each = flows.n_flows > ranks * ranks / 2  # flows grow with the square of the ranks
+    most = ranks * (np.sqrt(part) if each_with_each else part)
+    check_memory(
+        needed,
+        f"{flows.n_flows:,} flows between {ranks:,} ranks",
+        f"{int(most):,} ranks fit",
     )
 
 
@@ -267,6 +285,7 @@ def _as_library(
 ) -> Simulation:
     """Run a collective as the library sets it up; see `simulate`."""
     flows = setup.flows
+    _check_room(flows, setup.schedule.n_ranks)
     routes = routing.route(setup.fabric, flows, setup.method, seed=seed)
     timeline = engines.run(setup.fabric, routes, flows, engine=engine)
     notes = list(setup.notes)

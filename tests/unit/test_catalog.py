@@ -68,7 +68,7 @@ def test_shape():
         "reliability": 21,
         "roadmap": 138,
         "scaleup": 59,
-        "switches": 91,
+        "switches": 92,
         "systems": 107,
         "wireless60": 22,
     }

@@ -464,16 +464,16 @@ def test_a_tenant_without_a_tree_is_told_why():
 
 
 def test_what_pays_follows_loss_and_the_rate_of_hosts():
-    def wins(way, high):
-        return text("live.pays.range", way=way, low="8 B", high=high)
+    def wins(way, high, low="8 B"):
+        return text("live.pays.range", way=way, low=low, high=high)
 
     view = live.pays()
     assert wins("low latency", "4 KiB") in view.scene.said
     assert wins("program", "1 GiB") in view.scene.said
     lossy = view.set(loss=0.01).scene.said  # hosts wait for timers, too
-    assert wins("program", "2 MiB") in lossy and wins("streaming", "1 GiB") in lossy
+    assert wins("program", "2 MiB") in lossy and wins("streaming", "1 GiB", "2 MiB") in lossy
     slow = view.set(loss=0.0, converts="2 GB/s").scene.said
-    assert wins("program", "1 GiB") not in slow and wins("streaming", "1 GiB") in slow
+    assert wins("program", "1 GiB") not in slow and wins("streaming", "1 GiB", "2 MiB") in slow
 
 
 def test_the_medium_is_the_least_of_those_that_reach():

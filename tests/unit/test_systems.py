@@ -160,7 +160,7 @@ def test_a_run_that_leaves_nics_idle_says_so():
 
 def test_what_the_library_would_choose_needs_a_system():
     fabric = topologies.build("rail_optimised", servers=2)
-    with pytest.raises(TypeError, match="needs a system"):
+    with pytest.raises(TypeError, match="must be a system"):
         fl.simulate("all_reduce", "nccl", fabric, "1 GiB")
     with pytest.raises(ValueError, match="has no counterpart"):
         fl.simulate("broadcast", "nccl", fl.system(gpu="H100", servers=2), "1 GiB")
