@@ -29,6 +29,7 @@ from fabriclab.catalog import published
 from fabriclab.catalog.tables import near, read_rows
 from fabriclab.core import Fabric, FabricBuilder, Ints, ReadOnly, as_html
 from fabriclab.topologies.servers import SERVERS, links_between_gpus
+from fabriclab.tuner.system import check_nics
 
 __all__ = ["System", "system"]
 
@@ -275,7 +276,7 @@ def system(
     if joined or nics or rate:
         nics_each = units.count(_of_server(nics, "nics", usual, "scaleout_nics"), "nics", 0)
         speed = _nic_rate(rate, usual)
-        _check_nics(n, per_server, nics_each, speed)
+        check_nics(per_server, nics_each, speed)
     if joined and not nics_each:
         raise ValueError(f"nics must be >= 1 for {n} servers, got 0")
     carrier = _transport(transport, usual) if nics_each else "none"
@@ -429,17 +430,6 @@ def _check_ranks(ranks: int | None, servers: int, gpus: int) -> None:
         raise ValueError(
             f"ranks must be {servers * gpus} ({servers} servers x {gpus} GPUs, one rank each), got {ranks}; "
             "leave ranks out, or change servers or gpus"
-        )
-
-
-def _check_nics(servers: int, gpus: int, nics: int, rate: float) -> None:
-    """Refuse NICs that together are faster than the fastest host links of all GPUs of a server."""
-    host_link = catalog.value("links", _FASTEST_HOST_LINK, "bandwidth_after_encoding")
-    most = int(gpus * host_link / rate)
-    if nics > most:
-        raise ValueError(
-            f"nics must be within 0..{most} at {_gbps(rate)} (each of {gpus} GPUs has at most 16 lanes of PCIe 6.0, "
-            f"{units.format_rate(host_link)}), got {nics}; is this the number of NICs of all {servers} servers?"
         )
 
 

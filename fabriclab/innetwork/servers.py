@@ -195,7 +195,7 @@ def for_servers(cluster: Cluster, size: units.Quantity) -> ServerComparison:
     >>> import fabriclab as fl
     >>> found = for_servers(fl.system(gpu="H100", servers=4, rate="100 Gb/s"), "1 GiB")
     >>> round(found.gain, 2), found["NVLSTree"].binds
-    (1.91, 'NIC')
+    (1.86, 'NIC')
     """
     described(cluster)
     n_bytes = units.size(size, may_be_zero=False)

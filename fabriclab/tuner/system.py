@@ -33,6 +33,7 @@ _LONG_LINES_SINCE = (2, 5)  # version of NCCL; source: NCCL-LL128
 _XGMI = "xgmi-mi300x"  # the accelerator of most such systems
 _OLDEST_XGMI = "xgmi-mi250x"
 _NEWEST_PCIE = 5  # of servers in the catalog
+_FASTEST_PCIE = 6  # that any server could have
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +121,50 @@ def check(row: Mapping[str, Any]) -> None:
     for key in COUNTS:
         if row[key] != "":
             units.count(row[key], key, 0)
+    _check_ranks(row)
+    gpus = row["gpus_per_node"] or 1
+    rate = units.rate(f"{row['nic_gbps'] or 0} Gb/s", "nic_gbps", may_be_zero=True)
+    check_nics(gpus, row["nics_per_node"] or 0, rate, "nics_per_node")
+
+
+def _check_ranks(row: Mapping[str, Any]) -> None:
+    """Refuse ranks that fill the nodes neither one after the other nor all alike."""
+    nodes = row.get("nodes") or 0
+    gpus = row["gpus_per_node"]
+    ranks = row["ranks"]
+    if not (nodes and gpus and ranks):
+        return
+    fills_in_order = -(-ranks // gpus) == nodes
+    fills_alike = ranks % nodes == 0 and ranks <= nodes * gpus
+    if not (fills_in_order or fills_alike):
+        raise ValueError(
+            f"ranks must fit the nodes ({nodes} x {gpus} GPUs, so {nodes * gpus} if all are used), got {ranks}; "
+            "change nodes with ranks"
+        )
+
+
+def check_nics(gpus: int, nics: int, rate: float, name: str = "nics") -> None:
+    """Refuse NICs that are more than GPUs and together faster than the fastest host links of all GPUs of a server.
+
+    Parameters
+    ----------
+    gpus, nics : int
+        Numbers of a server.
+    rate : float
+        Rate of a NIC. [B/s]
+    name : str
+        What the caller calls the number of NICs.
+    """
+    if not rate:
+        return
+    host_link = catalog.value("links", f"pcie{_FASTEST_PCIE}", "bandwidth_after_encoding")
+    most = max(gpus, int(gpus * host_link / rate))
+    if nics > most:
+        raise ValueError(
+            f"{name} must be within 0..{most} at {rate * 8e-9:g} Gb/s (each of {gpus} GPUs has at most 16 lanes of "
+            f"PCIe {_FASTEST_PCIE}, {units.format_rate(host_link)}), got {nics}; is this the number of NICs of all "
+            "servers?"
+        )
 
 
 def read(row: Mapping[str, Any]) -> System:

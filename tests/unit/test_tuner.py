@@ -66,7 +66,7 @@ def test_rates_by_hand():
     assert (p4de.node, p4de.nic) == (50e9, 12.5e9)
     nvl72 = read(of("gb200_72"))
     assert (nvl72.servers, nvl72.local) == (1, 72)
-    two = read(of("gb200_72", ranks=144, nics_per_node=4, nic_gbps=400))
+    two = read(of("gb200_72", nodes=36, ranks=144, nics_per_node=4, nic_gbps=400))
     assert (two.servers, two.nics) == (2, 72)
 
 
@@ -253,7 +253,7 @@ def test_nccl_chooses_a_broadcast_by_one_hop_and_a_plateau_by_size():
         assert mesh.expected(read(of("v100_8")), 0) == pytest.approx(8.4e-6 + 8 * 4e-6)
         assert ll.steps == 7  # what it takes is another matter
     for name, factor in (("aws_p4de_2n", 1.4), ("v100_8", 1.9)):
-        more = {"ranks": 16, "transport": "tcp", "nic_gbps": 100, "nics_per_node": 4}
+        more = {"nodes": 2, "ranks": 16, "transport": "tcp", "nic_gbps": 100, "nics_per_node": 4}
         system, ring = read(of(name, **more)), plan(name, "Ring/Simple", **more)
         slope = max(ring.own, ring.nic)
         low, high = (ring.expected(system, n) - n * slope for n in (64 * 8 * 16 - 1, 64 * 8 * 16))
@@ -311,8 +311,8 @@ def test_what_nccl_does_not_time_and_wrong_words_are_refused():
         ("sophia_n2_2.22.3_all_reduce_env6", "all_reduce", 1024, {}, "Tree/LL"),
         ("sophia_n2_2.22.3_all_reduce_env6", "all_reduce", 2**20, {}, "Tree/LL128"),
         ("sophia_n2_2.22.3_all_reduce_env6", "all_reduce", GIB, {}, "Ring/Simple"),
-        ("xx_10n_g1_all_gather", "all_gather", 64, {"ranks": 256}, "Ring/LL"),
-        ("xx_10n_g1_all_gather", "all_gather", 2**24, {"ranks": 256}, "PAT/Simple"),
+        ("xx_10n_g1_all_gather", "all_gather", 64, {"nodes": 256, "ranks": 256}, "Ring/LL"),
+        ("xx_10n_g1_all_gather", "all_gather", 2**24, {"nodes": 256, "ranks": 256}, "PAT/Simple"),
         ("h100x8_ring", "alltoall", GIB, {}, "P2P/Simple"),
     ],
 )
@@ -700,3 +700,22 @@ def test_the_nearest_system_is_scaled_by_its_port_rate():
     (site,) = sites
     assert tuner.calibration(site)["nvlink"] != tuner.calibration()["nvlink"]
     assert tuner.calibration(site)["ib"] != tuner.calibration()["ib"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            {"ranks": 200},
+            r"ranks must fit the nodes \(32 x 8 GPUs, so 256 if all are used\), got 200",
+        ),
+        ({"ranks": 257}, "ranks must fit the nodes"),
+        ({"nics_per_node": 80}, r"nics_per_node must be within 0\.\.19 at 400 Gb/s .* got 80"),
+    ],
+)
+def test_a_row_that_no_cluster_has_is_refused(change, said):
+    row = {**SYSTEMS["oci_h100_2n"], "nodes": 32, "ranks": 256}
+    assert tuner.estimate(row, size="1 GiB").time > 0
+    assert tuner.estimate({**row, "ranks": 32}, size="1 GiB").time > 0  # one GPU of each server
+    with pytest.raises(ValueError, match=said):
+        tuner.estimate({**row, **change}, size="1 GiB")
