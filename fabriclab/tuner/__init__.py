@@ -397,7 +397,7 @@ def estimate(
     parts = terms(facts, plan, n, corrected)
     found = {name: time for name, time in limits(facts, plan, n, corrected).items() if time > 0}
     time = sum(parts.values())
-    known = _known(facts.family, fitted)
+    known = _known(facts.family, fitted, without)
     low, high = _band(known.family, classify(parts))
 
     return Estimate(
@@ -425,14 +425,19 @@ class _Known(NamedTuple):
     note: str
 
 
-def _known(family: str, fitted: Mapping[str, Constants]) -> _Known:
-    """Return how well a family of transport is known; constants of the catalog alone have a band of their own."""
+def _known(family: str, fitted: Mapping[str, Constants], without: str) -> _Known:
+    """Return how well a family of transport is known, ``without`` one system if there is a name.
+
+    Constants of the catalog alone have a band of their own.
+    """
     if not fitted:
         return _Known("", "")
     for row in _calibration_rows(""):
         if row["family"] == family:
-            one = len(row["systems"].split("; ")) == 1
-            return _Known(family, "one system known" if one else "")
+            systems = row["systems"].split("; ")
+            if systems == [without]:
+                break
+            return _Known(family, "one system known" if len(systems) == 1 else "")
     return _Known(HOST, "no system known")
 
 

@@ -1,10 +1,9 @@
-"""`expert_time` against the published times of DeepEP's low-latency kernels, and all-to-all against published sweeps."""
+"""`expert_time` against the published times of DeepEP's low-latency kernels."""
 
 import numpy as np
 import pytest
 
-from fabriclab import catalog, tuner, validate
-from fabriclab.catalog import published
+from fabriclab import catalog
 from fabriclab.collectives import expert_tables, expert_time
 
 SIZES = (16, 32, 64, 128, 256)  # GPUs
@@ -31,12 +30,12 @@ def measured(kind, n):
 
 @pytest.mark.parametrize("kind", ["dispatch", "combine"])
 def test_one_start_up_from_the_smallest_system_gives_the_others(kind):
-    """The start-up is that of 16 GPUs; nothing else is fitted. Times of 32 to 256 GPUs follow within 15 %."""
+    """The start-up is that of 16 GPUs; nothing else is fitted. Times of 32 to 256 GPUs follow within 10 %."""
     alpha = measured(kind, 16) - seconds(kind, 16, 0.0)
     assert 20e-6 < alpha < 60e-6
     errors = {n: seconds(kind, n, alpha) / measured(kind, n) - 1 for n in SIZES[1:]}
-    assert max(map(abs, errors.values())) < 0.15, errors
-    assert np.median([*map(abs, errors.values())]) < 0.08, errors
+    assert max(map(abs, errors.values())) < 0.10, errors
+    assert np.median([*map(abs, errors.values())]) < 0.05, errors
 
 
 @pytest.mark.parametrize("kind", ["dispatch", "combine"])

@@ -278,3 +278,24 @@ def test_display():
     assert "nan" not in str(made)
     assert "none" in str(validate.table(lambda about, size: None))
     assert np.isnan(made.rows[8]["lat"])
+
+
+def test_the_band_holds_four_in_five_where_a_second_system_is_known():
+    rows = {row["family"]: row for row in crossed.coverage()}
+    for family, row in rows.items():
+        for kind in ("latency", "middle", "bandwidth"):
+            if row["systems"] < 2 or family == "all" or row[f"{kind}, points"] < 50:
+                continue
+            assert int(row[f"{kind}, inside"][:-1]) >= 75, (family, kind)
+    # Without any system of the family it is the catalog's word: few of TCP's times, which sockets of the host decide.
+    assert int(rows["tcp"]["bandwidth, inside"][:-1]) < 50
+    assert sum(rows["all"][f"{kind}, points"] for kind in ("latency", "middle", "bandwidth")) == 1303
+
+
+def test_without_the_only_system_of_a_family_no_system_is_known():
+    only = SYSTEMS["aws_p4de_2n"]
+    assert tuner.estimate(only, size="1 MiB").note == "one system known"
+    unseen = tuner.estimate(only, size="1 MiB", without=only["system"])
+    assert unseen.note == "no system known"
+    several = SYSTEMS["oci_h100_2n"]
+    assert tuner.estimate(several, size="1 MiB", without=several["system"]).note == ""
