@@ -29,7 +29,7 @@ from fabriclab.catalog import published
 from fabriclab.catalog.tables import near, read_rows
 from fabriclab.core import Fabric, FabricBuilder, Ints, ReadOnly, as_html
 from fabriclab.topologies.servers import SERVERS, links_between_gpus
-from fabriclab.tuner.system import check_nics
+from fabriclab.tuner.system import check_nics, read
 
 __all__ = ["System", "system"]
 
@@ -56,6 +56,18 @@ _TRANSPORT_NAMES = {
 }
 _DEFAULT_FABRIC = "rail_optimised"
 _FASTEST_HOST_LINK = "pcie6"  # one of 16 lanes for each GPU
+
+
+# Columns of the published table by the arguments of `system`.
+_COLUMNS = {
+    "servers": "nodes",
+    "gpus": "gpus_per_node",
+    "nics": "nics_per_node",
+    "rate": "nic_gbps",
+    "transport": "transport",
+    "scale_up": "scale_up",
+    "domain": "scale_up_domain_gpus",
+}
 
 
 @cache
@@ -86,6 +98,8 @@ class System(Mapping[str, Any]):
         Further arguments of the topology.
     row : mapping
         Columns of `catalog.published.systems`.
+    asked : mapping
+        Arguments of `system` that were given; empty for a published system.
     """
 
     name: str
@@ -97,6 +111,7 @@ class System(Mapping[str, Any]):
     network: str | Fabric
     options: Mapping[str, Any] = field(default_factory=ReadOnly)
     row: Mapping[str, Any]
+    asked: Mapping[str, Any] = field(default_factory=ReadOnly)
 
     def __getitem__(self, key: str) -> Any:
         """Return a column of `catalog.published.systems`."""
@@ -139,20 +154,40 @@ class System(Mapping[str, Any]):
         return economics.bill(economics.floor_plan(self.fabric), **options)
 
     def replace(self, **changes: Any) -> System:
-        """Return this system with some arguments of `system` changed; it is then no longer a published one."""
-        asked = {
-            "gpu": self.gpu,
-            "servers": self.servers,
-            "gpus": self.gpus,
-            "nics": self.nics,
-            "rate": self.rate,
-            "fabric": self.network,
-            "transport": self.row["transport"],
-            "scale_up": self.row["scale_up"],
-            "domain": self.domain,
-            **self.options,
-        }
-        return system(**{**asked, **changes})
+        """Return this system with some arguments of `system` changed; what was not given is found anew.
+
+        A published system keeps its accelerator, and what its run forced; it then has no name any more.
+        """
+        if self.asked:
+            return system(**{**self.asked, **changes})
+        _check_changes(changes)
+        row = {**self.row, "sweep_id": "", "system": f"{self.name}, changed"}
+        for name, value in changes.items():
+            if name in _COLUMNS:
+                row[_COLUMNS[name]] = value
+        if "rate" in changes:
+            row["nic_gbps"] = _whole(units.rate(changes["rate"], "rate") * 8e-9)
+        if "transport" in changes:
+            row["transport"] = _transport(changes["transport"], {})
+        if "gpus" in changes and "domain" not in changes:
+            row["scale_up_domain_gpus"] = ""
+        row["ranks"] = row["nodes"] * row["gpus_per_node"]
+        read(row)  # refuses what cannot be
+        network = changes.get("fabric", self.network)
+        options = {name: value for name, value in changes.items() if name not in _COLUMNS}
+        options.pop("fabric", None)
+        _check_network(network, options, row["ranks"])
+        return System(
+            name="",
+            gpu=self.gpu,
+            servers=row["nodes"],
+            gpus=row["gpus_per_node"],
+            nics=row["nics_per_node"] or 0,
+            rate=units.rate(f"{row['nic_gbps'] or 0} Gb/s", "rate", may_be_zero=True),
+            network=network,
+            options=ReadOnly(options),
+            row=ReadOnly(row),
+        )
 
     def _facts(self) -> list[tuple[str, str]]:
         """Return what the system consists of, as a table of two columns."""
@@ -258,6 +293,18 @@ def system(
             )
         return _from_source(source)
 
+    arguments = {
+        "gpu": gpu,
+        "servers": servers,
+        "gpus": gpus,
+        "nics": nics,
+        "rate": rate,
+        "fabric": fabric,
+        "transport": transport,
+        "scale_up": scale_up,
+        "domain": domain,
+    }
+    asked = {name: value for name, value in arguments.items() if value not in (None, "")} | options
     usual = _usual(gpu)
     if not usual and not (gpus and scale_up):
         raise ValueError(
@@ -312,6 +359,7 @@ def system(
         network=fabric,
         options=ReadOnly(options),
         row=ReadOnly(row),
+        asked=ReadOnly(asked),
     )
 
 
@@ -366,6 +414,16 @@ def _usual(gpu: str) -> Mapping[str, str]:
         if plain == name or plain.startswith((f"{name}-", f"{name}SXM")):
             return row
     return {}
+
+
+def _check_changes(changes: Mapping[str, Any]) -> None:
+    """Refuse changes of a published system that would make it another one."""
+    for name in ("gpu", "ranks", "source"):
+        if name in changes:
+            raise TypeError(
+                f"a published system keeps its accelerator and has a rank for each GPU, so {name} cannot be changed; "
+                "describe another one with fabriclab.system(gpu=..., servers=...)"
+            )
 
 
 def _needed(value: Any, name: str, example: str) -> Any:

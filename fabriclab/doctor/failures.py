@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,8 @@ import numpy as np
 from fabriclab import catalog, operations, units
 from fabriclab.catalog.running_case import Case
 from fabriclab.catalog.tables import near
-from fabriclab.core import Fabric, as_html
+from fabriclab.core import Fabric, ReadOnly, as_html
+from fabriclab.errors import NoPath
 from fabriclab.simulation import Simulation, simulate
 from fabriclab.systems import System
 
@@ -25,7 +26,9 @@ class WhatIf:
     lost : tuple of str
         Names of the lost parts.
     before, after : Simulation, Simulation or None
-        The collective as the library would run it; no ``after`` if ranks are cut off.
+        The collective as the library would run it; no ``after`` if it cannot run.
+    why : str
+        Why it cannot run, if so.
     report : FaultReport
         What is left of the fabric.
     nics_left : float
@@ -37,6 +40,7 @@ class WhatIf:
     lost: tuple[str, ...]
     before: Simulation
     after: Simulation | None
+    why: str
     report: operations.FaultReport
     nics_left: float
     job_before: Case
@@ -44,7 +48,7 @@ class WhatIf:
 
     @property
     def slower(self) -> float:
-        """How many times as long the collective takes; infinite if ranks are cut off."""
+        """How many times as long the collective takes; infinite if it cannot run."""
         if self.after is None:
             return float("inf")
         return self.after.time / self.before.time
@@ -56,7 +60,9 @@ class WhatIf:
         table = [["", "before", f"without {', '.join(self.lost)}"]]
         after = "-" if self.after is None else units.format_time(self.after.time)
         table.append([f"{collective} of {size}", units.format_time(self.before.time), after])
-        if self.after is not None:
+        if self.after is None:
+            table.append(["why", "", self.why])
+        else:
             steps = [units.format_time(job.t_step) for job in (self.job_before, self.job_after)]
             table.append(["step of the job", *steps])
         table.append(["NICs of a server that work", "100%", f"{self.nics_left:.0%}"])
@@ -68,9 +74,7 @@ class WhatIf:
         """Show what the loss costs in one line."""
         title = f"without {', '.join(self.lost)}"
         if self.after is None:
-            return (
-                f"<WhatIf {title}: {self.report.cut_off.size:,} GPUs are cut off, so the job stops>"
-            )
+            return f"<WhatIf {title}: the job stops, since {self.why}>"
         collective = self.before.schedule.collective
         before = units.format_time(self.before.time)
         after = units.format_time(self.after.time)
@@ -103,8 +107,8 @@ def what_if(
     system : System
         The cluster, as `fabriclab.system` makes it.
     lost : str or sequence of str
-        Parts by the names that are printed, such as ``"leaf 0.3"``, or by kind and number, such as ``"leaf 3"`` or
-        ``"cable 17"`` (counted from 0).
+        Parts by the names that are printed, such as ``"leaf 3.0"``, or by kind and number, such as ``"leaf 3"`` or
+        ``"cable 17"``, counted from 0 over the parts of this kind outside the servers.
     collective : str
         The collective.
     size : float or str
@@ -139,13 +143,21 @@ def what_if(
     report = operations.report(healthy, hurt)
     before = simulate(collective, "nccl", system, size)
     after = None
-    if not report.cut_off.size:
-        after = simulate(collective, "nccl", system.replace(fabric=hurt), size)
+    why = ""
+    if report.cut_off.size:
+        why = f"{report.cut_off.size:,} GPUs are cut off"
+    else:
+        # only the network changes: the library chooses for the same servers as before
+        others = replace(system, network=hurt, options=ReadOnly({}))
+        try:
+            after = simulate(collective, "nccl", others, size)
+        except NoPath as lost_path:
+            why = f"there is {lost_path}"
 
     nics_left = _nics_left(hurt, report)
     job_before = catalog.case() if job is None else job
     job_after = job_before.replace(nic_rate=job_before.nic_rate * max(nics_left, _ALMOST_NONE))
-    return WhatIf(tuple(names), before, after, report, nics_left, job_before, job_after)
+    return WhatIf(tuple(names), before, after, why, report, nics_left, job_before, job_after)
 
 
 _ALMOST_NONE = 1e-3  # of its rate, in place of a rate of 0, which a job cannot have; illustrative
@@ -170,9 +182,9 @@ def _without(fabric: Fabric, name: Any) -> Fabric:
         raise ValueError(near(name, kinds, "the list of kinds of this fabric"))
     if number.isdecimal():
         parts = operations.parts(fabric, kind)
-        if int(number) not in parts:
+        if int(number) >= len(parts):
             raise ValueError(f"lost: this fabric has {kind} 0 to {len(parts) - 1}, got {name!r}")
-        return operations.fail(fabric, kind, [int(number)])
+        return operations.fail(fabric, kind, [int(parts[int(number)])])
     nodes = fabric.nodes(kind) if kind in fabric.kinds else np.zeros(0, np.int64)
     known = {fabric.name(int(node)): int(node) for node in nodes}
     if name not in known:

@@ -31,6 +31,12 @@ class Reach:
         self._key = key
         self._nodes = fabric.n_nodes
 
+        # In a mesh, links join ranks.
+        joins = (rank[start] >= 0) & (rank[end] >= 0)
+        self._joined = np.unique(
+            rank[start[joins]].astype(np.int64) * self.ranks + rank[end[joins]]
+        )
+
     def between(self, one: Ints, other: Ints) -> Flags:
         """Return whether each pair of ranks has a path; a rank always reaches itself."""
         count = np.diff(self._first)[one]
@@ -38,7 +44,8 @@ class Reach:
         pair = np.repeat(np.arange(one.size), count)
         shared = np.isin(other[pair] * self._nodes + self._part[entry], self._key)
         reaches = np.bincount(pair[shared], minlength=one.size) > 0
-        return np.asarray(reaches | (one == other))
+        joined = np.isin(one * self.ranks + other, self._joined)
+        return np.asarray(reaches | joined | (one == other))
 
 
 def around(

@@ -159,7 +159,21 @@ def simulate(
     >>> round(simulate("all_reduce", "ring", star, "50 GB").time, 6)
     1.5
     """
+    not_theirs = {
+        "placement": placement is not None,
+        "root": root != 0,
+        "segments": segments != 1,
+        "pipelined": pipelined,
+        "method": method != "ecmp",
+        "subflows": subflows != 1,
+        "lag": lag != 0,
+        "gamma": gamma != 0,
+        "expand": expand,
+        "switches": switches is not None,
+        "changes": changes is not None,
+    }
     if isinstance(algorithm, str) and algorithm.lower() == LIBRARY:
+        _refuse_given(algorithm, not_theirs)
         asked_for = dict(options or {})
         forced = asked_for.pop("algorithm", "")
         if asked_for:
@@ -173,6 +187,7 @@ def simulate(
     if by_switches and switches is None:
         if isinstance(fabric, Fabric) or placement is not None or options:
             raise ValueError(_needs_switches(by_switches))
+        _refuse_given(by_switches, not_theirs)
         n_bytes = units.size(size, may_be_zero=False)
         setup = in_network(by_switches, fabric, n_bytes)
         return _as_library(collective, by_switches, setup, n_bytes, engine=engine, seed=seed)
@@ -212,6 +227,16 @@ def simulate(
     return Simulation(
         plan, network, flows, routes, timeline, result, notes=_idle_nics(network, timeline, place)
     )
+
+
+def _refuse_given(algorithm: str, not_theirs: Mapping[str, bool]) -> None:
+    """Refuse arguments that a run at the library's rates has no use for, if they are given."""
+    wrong = [name for name, is_given in not_theirs.items() if is_given]
+    if wrong:
+        raise TypeError(
+            f"{algorithm} on a system runs as the library would, so it takes no {', '.join(wrong)}; of a failure "
+            "fabriclab.what_if tells, and another algorithm takes all arguments"
+        )
 
 
 def _check_room(flows: Flows, ranks: int) -> None:
@@ -289,11 +314,15 @@ def _as_library(
     routes = routing.route(setup.fabric, flows, setup.method, seed=seed)
     timeline = engines.run(setup.fabric, routes, flows, engine=engine)
     notes = list(setup.notes)
-    if setup.filling:
-        fill = timeline.end * setup.filling / n_bytes
-        flows = replace(flows, lag=np.full(flows.n_flows, fill))
+    # Before a pipeline is full its first chunk passes each stage, which takes the start-up at least.
+    filling = timeline.end * setup.filling / n_bytes  # [s]
+    wait = max(setup.startup, filling)
+    if wait > 0:
+        steps = max(1, int(flows.repeat.sum()))  # a ring waits a little in each
+        flows = replace(flows, lag=np.full(flows.n_flows, wait / steps))
         timeline = engines.run(setup.fabric, routes, flows, engine=engine)
-        notes.append(f"{units.format_time(fill)} to fill its pipeline")
+        what = "start-up" if setup.startup >= filling else "for its pipeline to fill"
+        notes.append(f"{units.format_time(wait)} {what}")
     notes += comparison(setup, timeline, routes)
 
     asked = {

@@ -7,6 +7,7 @@ fabric itself, so that cables which several paths share, failed parts and oversu
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -60,6 +61,8 @@ class Setup(NamedTuple):
         All rings or trees together.
     method : str
         Routing.
+    startup : float
+        Time before data flows, by the cost model. [s]
     filling : float
         Bytes that are on their way before the pipeline of a tree is full; 0 if steps do not overlap. [B]
     estimate : Estimate or None
@@ -72,6 +75,7 @@ class Setup(NamedTuple):
     fabric: Fabric
     flows: Flows
     method: str
+    startup: float
     filling: float
     estimate: tuner.Estimate | None
     notes: tuple[str, ...]
@@ -120,11 +124,10 @@ def as_chosen(collective: str, cluster: Any, size: float, algorithm: str = "") -
     if algorithm:
         _check_forced(algorithm, plan, cluster)
     rates = reached(facts, plan, size)
-    fabric = with_reached_rates(network, facts, rates)
+    fabric = with_reached_rates(by_domain(network, facts), facts, rates)
     n = facts.ranks
     servers = facts.servers
-    in_servers = facts.local == row["gpus_per_node"] > 1
-    method = "pxn" if servers > 1 and in_servers else "ecmp"
+    method = "pxn" if servers > 1 and facts.local > 1 else "ecmp"
     filling = 0.0  # [B]
 
     if plan.algorithm == "Ring" and collective in ("all_reduce", "all_gather", "reduce_scatter"):
@@ -146,19 +149,20 @@ def as_chosen(collective: str, cluster: Any, size: float, algorithm: str = "") -
         schedule = collectives.build("all_reduce", "chain_tree", n, per_server=facts.local)
         flows = at_once(lower(schedule, fabric, size))
         filling = plan.filling(size)
-    elif plan.algorithm == "P2P":
+    elif plan.algorithm == "P2P" and collective == "all_to_all":
         schedule = collectives.build(collective, "direct", n)
         flows = lower(schedule, fabric, size)
     else:
         raise ValueError(
-            f"{collective} by {plan.algorithm} has no counterpart in simulate(..., {LIBRARY!r}), which runs rings, "
-            "trees, NVLS and direct messages; name an algorithm of collectives.algorithms(...)"
+            f"{collective} by {plan.algorithm} has no counterpart in simulate(..., {LIBRARY!r}), which runs "
+            f"all_reduce, all_gather, reduce_scatter and all_to_all; name one of {', '.join(collectives.algorithms(collective))}"
         )
     return Setup(
         schedule=schedule,
         fabric=fabric,
         flows=flows,
         method=method,
+        startup=estimate.time - list(estimate.terms.values())[-1],
         filling=min(filling, size),
         estimate=estimate,
         notes=_notes(facts, plan, rates),
@@ -216,6 +220,7 @@ def in_network(algorithm: str, cluster: Any, size: float) -> Setup:
         fabric=fabric,
         flows=flows,
         method="ecmp",
+        startup=0.0,
         # A chunk passes four stages: out of the GPUs and into them, once each inside the server and through the switch
         # of the rail. Each stage but the last waits for its first chunk.
         filling=min(3 * chunk, size),
@@ -282,6 +287,20 @@ def rail_switches(fabric: Fabric, local: int) -> Ints:
         unused = common[~np.isin(common, found)]
         found.append(int(unused[0] if unused.size else common[0]))
     return np.array(found)
+
+
+def by_domain(fabric: Fabric, facts: Facts) -> Fabric:
+    """Return the fabric with scale-up domains as servers, where a domain is a rack of several, for the routing."""
+    local = facts.local
+    gpus = int(np.bincount(fabric.server).max())
+    if local <= gpus:
+        return fabric
+    coord = fabric.coord.copy()
+    column = fabric.coord_names.index("server")
+    in_server = coord[:, column] >= 0
+    coord[in_server, column] //= local // gpus
+    rank = np.arange(fabric.n_ranks, dtype=np.int32)
+    return replace(fabric, coord=coord, server=rank // local, rail=rank % local)
 
 
 def _tree_levels(servers: int) -> int:
@@ -399,23 +418,15 @@ def _share(rate: float, peak: float) -> str:
 def comparison(setup: Setup, timeline: Timeline, routes: Routes) -> list[str]:
     """Return why the time differs from the estimate, if it is outside of its band."""
     estimate = setup.estimate
-    if estimate is None:
+    if estimate is None or estimate.low <= timeline.end <= estimate.high:
         return []
-    if estimate.low <= timeline.end <= estimate.high:
-        return []
-    words = f"estimate {units.format_time(estimate.time)}"
-    data = list(estimate.terms.values())[-1]
-    latency = estimate.time - data
-    if timeline.end < estimate.low:
-        return [
-            f"{words}, of which {units.format_time(latency)} are latency that this run leaves out"
-        ]
+    name, data = list(estimate.terms.items())[-1]
     load = timeline.link_bytes / np.maximum(setup.fabric.capacity, 1.0)
     worst = int(np.argmax(load))
-    link = (
-        setup.fabric.name(int(setup.fabric.source[worst]))
-        + " to "
-        + setup.fabric.name(int(setup.fabric.target[worst]))
-    )
-    share = load[worst] / timeline.end
-    return [f"{words}; the fullest link, {link}, is busy {share:.0%} of the time"]
+    start = setup.fabric.name(int(setup.fabric.source[worst]))
+    end = setup.fabric.name(int(setup.fabric.target[worst]))
+    share = timeline.link_bytes[worst] / estimate.size
+    return [
+        f"estimate {units.format_time(estimate.time)}, of which {units.format_time(data)} for data ({name}); here the "
+        f"fullest link, {start} to {end}, carries {share:.3g} times the array in {units.format_time(load[worst])}"
+    ]
