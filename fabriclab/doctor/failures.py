@@ -146,6 +146,10 @@ def what_if(
     why = ""
     if report.cut_off.size:
         why = f"{report.cut_off.size:,} GPUs are cut off"
+        whole_servers = np.unique(hurt.server[report.cut_off]).size
+        left = system.servers - whole_servers
+        if left > 0:
+            why += f"; on the other {left:,} servers it can start again: system.replace(servers={left})"
     else:
         # only the network changes: the library chooses for the same servers as before
         others = replace(system, network=hurt, options=ReadOnly({}))
@@ -177,14 +181,17 @@ def _without(fabric: Fabric, name: Any) -> Fabric:
     if not isinstance(name, str):
         raise TypeError(f'lost must be names such as "leaf 3", got {name!r:.60}')
     kind, _, number = name.strip().partition(" ")
-    kinds = [*fabric.kinds, "cable"]
+    groups = [group for group in fabric.coord_names if group != "local"]  # such as server and rail
+    kinds = [*fabric.kinds, "cable", *groups]
     if kind not in kinds:
         raise ValueError(near(name, kinds, "the list of kinds of this fabric"))
     if number.isdecimal():
-        parts = operations.parts(fabric, kind)
-        if int(number) >= len(parts):
-            raise ValueError(f"lost: this fabric has {kind} 0 to {len(parts) - 1}, got {name!r}")
-        return operations.fail(fabric, kind, [int(parts[int(number)])])
+        known_parts = list(operations.parts(fabric, kind))
+        if int(number) >= len(known_parts):
+            raise ValueError(
+                f"lost: this fabric has {kind} 0 to {len(known_parts) - 1}, got {name!r}"
+            )
+        return operations.fail(fabric, kind, [known_parts[int(number)]])
     nodes = fabric.nodes(kind) if kind in fabric.kinds else np.zeros(0, np.int64)
     known = {fabric.name(int(node)): int(node) for node in nodes}
     if name not in known:

@@ -146,16 +146,20 @@ def as_chosen(collective: str, cluster: Any, size: float, algorithm: str = "") -
         stages = 2 + 2 * _tree_levels(servers)
         filling = (stages - 1) * plan.loop / 2
     elif plan.algorithm == "Tree":
-        schedule = collectives.build("all_reduce", "chain_tree", n, per_server=facts.local)
+        order = _chain_order(facts)
+        schedule = collectives.build(
+            "all_reduce", "chain_tree", n, per_server=facts.local, order=order
+        )
         flows = at_once(lower(schedule, fabric, size))
         filling = plan.filling(size)
     elif plan.algorithm == "P2P" and collective == "all_to_all":
         schedule = collectives.build(collective, "direct", n)
         flows = lower(schedule, fabric, size)
     else:
+        others = ", ".join(collectives.algorithms(collective))
         raise ValueError(
             f"{collective} by {plan.algorithm} has no counterpart in simulate(..., {LIBRARY!r}), which runs "
-            f"all_reduce, all_gather, reduce_scatter and all_to_all; name one of {', '.join(collectives.algorithms(collective))}"
+            f"all_reduce, all_gather, reduce_scatter and all_to_all; name one of {others}"
         )
     return Setup(
         schedule=schedule,
@@ -322,6 +326,17 @@ def _orders(facts: Facts) -> Ints:
     ring, server, place = np.indices((g, n // g, g))
     turned = np.where(server % 2 == 1, g - 1 - place, place)
     return np.reshape(server * g + (ring + zigzag[turned]) % g, (g, n))
+
+
+def _chain_order(facts: Facts) -> list[int]:
+    """Return the GPUs of a server in the order of the chain of a tree, from its end on."""
+    g = facts.local
+    order = list(range(g))
+    if not facts.switched and g > 2 and g % 2 == 0:
+        # Links join each pair of GPUs: 0, 1, -1, 2, -2, ... so that no two chains share a link.
+        order[1::2] = range(1, g // 2 + 1)
+        order[2::2] = range(g - 1, g // 2, -1)
+    return order
 
 
 def server_switches(fabric: Fabric, facts: Facts) -> Ints:
