@@ -14,7 +14,7 @@ from fabriclab.metrics.hops import check_ranks, joined, outside
 from fabriclab.metrics.traffic import times, uniform_load
 from fabriclab.routing.shortest import FAR, ShortestPathSearch
 
-__all__ = ["FaultReport", "MonteCarlo", "fail", "monte_carlo", "parts", "report"]
+__all__ = ["FaultReport", "MonteCarlo", "Separated", "fail", "monte_carlo", "parts", "report", "separated"]
 
 Grouping = str | Mapping[Any, ArrayLike]
 
@@ -147,7 +147,7 @@ def report(healthy: Fabric, hurt: Fabric) -> FaultReport:
             )
     whole = _whole(healthy)
     left = _carried(hurt)
-    apart = _apart(hurt)
+    apart = separated(hurt)
     worst = _across(hurt, left.link) if left.rate else ()
     return FaultReport(
         bandwidth=left.rate / whole,
@@ -183,15 +183,15 @@ def _whole(healthy: Fabric) -> float:
     return rate
 
 
-class _Apart(NamedTuple):
+class Separated(NamedTuple):
     """Which ranks are cut off even with relays in their server, and which reach no other server without, (R,)."""
 
     cut_off: Flags
     alone: Flags
 
 
-def _apart(fabric: Fabric) -> _Apart:
-    """Return which ranks are separated from the others."""
+def separated(fabric: Fabric) -> Separated:
+    """Return which ranks of a fabric with failed parts are separated from the others; see `FaultReport`."""
     rank = np.arange(fabric.n_ranks)
 
     # The main part is the one with most ranks, if GPUs of a server relay for each other. A rank that hangs on nothing
@@ -213,7 +213,7 @@ def _apart(fabric: Fabric) -> _Apart:
     part_once_per_server, _ = distinct_pairs(part[counts], server[owner[counts]])
     servers = np.bincount(part_once_per_server, minlength=fabric.n_nodes)  # of each part
     reaches_others = np.isin(rank, owner[servers[part] > 1])
-    return _Apart(cut_off=~is_main, alone=~reaches_others)
+    return Separated(cut_off=~is_main, alone=~reaches_others)
 
 
 def _across(fabric: Fabric, link: int) -> tuple[int, ...]:
@@ -292,7 +292,7 @@ def monte_carlo(
     for failures in set(drawn):
         hurt = fail(fabric, what, [names[i] for i in failures])
         bandwidth = _carried(hurt).rate / whole
-        apart = _apart(hurt)
+        apart = separated(hurt)
         measured[failures] = (
             bandwidth,
             np.count_nonzero(apart.cut_off),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,12 @@ import numpy as np
 from fabriclab import catalog, operations, units
 from fabriclab.catalog.running_case import Case
 from fabriclab.catalog.tables import near
-from fabriclab.core import Fabric, ReadOnly, as_html
+from fabriclab.core import Fabric, Ints, ReadOnly, as_html
 from fabriclab.errors import NoPath
 from fabriclab.simulation import Simulation, simulate
 from fabriclab.systems import System
+
+_BY_CHANCE = 0.005  # part of a time that is no rounding; illustrative
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -29,22 +32,32 @@ class WhatIf:
         The collective as the library would run it; no ``after`` if it cannot run.
     why : str
         Why it cannot run, if so.
-    report : FaultReport
-        What is left of the fabric.
+    healthy, hurt : Fabric
+        The network before and after.
+    cut_off, alone : (C,), (A,) int64
+        Ranks that nothing connects any more, and ranks that only neighbours of their server connect.
     nics_left : float
         NICs with a path that the server with the fewest has left, as a fraction.
     job_before, job_after : Case
-        The job with all NICs, and with the fraction that is left.
+        The job before, and with NICs that are slower by as much as the collective is.
     """
 
     lost: tuple[str, ...]
     before: Simulation
     after: Simulation | None
     why: str
-    report: operations.FaultReport
+    healthy: Fabric
+    hurt: Fabric
+    cut_off: Ints
+    alone: Ints
     nics_left: float
     job_before: Case
     job_after: Case
+
+    @cached_property
+    def report(self) -> operations.FaultReport:
+        """Bandwidth that is left for uniform traffic, which takes long on large fabrics; see `operations.report`."""
+        return operations.report(self.healthy, self.hurt)
 
     @property
     def slower(self) -> float:
@@ -64,10 +77,10 @@ class WhatIf:
             table.append(["why", "", self.why])
         else:
             steps = [units.format_time(job.t_step) for job in (self.job_before, self.job_after)]
-            table.append(["step of the job", *steps])
+            table.append([f"step of a job on {self.job_before.gpus:,} GPUs", *steps])
         table.append(["NICs of a server that work", "100%", f"{self.nics_left:.0%}"])
-        table.append(["GPUs without a path of their own", "0", f"{self.report.alone.size:,}"])
-        table.append(["GPUs cut off", "0", f"{self.report.cut_off.size:,}"])
+        table.append(["GPUs without a path of their own", "0", f"{self.alone.size:,}"])
+        table.append(["GPUs cut off", "0", f"{self.cut_off.size:,}"])
         return table
 
     def __repr__(self) -> str:
@@ -79,10 +92,15 @@ class WhatIf:
         before = units.format_time(self.before.time)
         after = units.format_time(self.after.time)
         step = self.job_after.t_step / self.job_before.t_step - 1
-        return (
-            f"<WhatIf {title}: {collective} {before} -> {after} ({self.slower - 1:+.0%}), step of the job {step:+.1%}; "
-            f"{self.report.alone.size:,} GPUs send over NICs of their neighbours>"
+        change = round(self.slower - 1, 6) + 0.0  # no "-0%"
+        words = (
+            f"<WhatIf {title}: {collective} {before} -> {after} ({change:+.0%}), step of a job on "
+            f"{self.job_before.gpus:,} GPUs {step:+.1%}; {self.alone.size:,} GPUs send over NICs of their "
+            "neighbours"
         )
+        if self.slower < 1 - _BY_CHANCE:
+            words += "; faster by chance, since the loss changes which flows ECMP puts on one path"
+        return words + ">"
 
     def _repr_html_(self) -> str:
         return as_html(self.rows(), repr(self)[1:-1])
@@ -99,8 +117,11 @@ def what_if(
     """Compare a cluster with and without some of its parts: a collective as the library would run it, and a job.
 
     A GPU whose NIC or leaf is lost hands its data to its neighbours over the links inside the server, and their NICs
-    carry it in equal parts (routing "pxn"). A job is as slow as the server with the fewest working NICs. Leaves out the
-    time until the loss is noticed, and the restart from a checkpoint.
+    carry it in equal parts (routing "pxn"). The traffic of the job between servers is slowed by as much as the
+    collective. Leaves out the time until the loss is noticed, and the restart from a checkpoint.
+
+    ECMP hashes flows to paths, and a loss changes the hash. Where many flows share few spines, a loss can therefore
+    even make a run faster by chance.
 
     Parameters
     ----------
@@ -114,7 +135,7 @@ def what_if(
     size : float or str
         Size of the whole array, as nccl-tests counts it. [B], > 0
     job : Case, optional
-        The job; the running case unless given. Only the rate of its NICs is changed.
+        The job, on GPUs of its own number; the running case with 1,024 GPUs unless given.
 
     Returns
     -------
@@ -140,13 +161,15 @@ def what_if(
     for name in names:
         hurt = _without(hurt, name)
 
-    report = operations.report(healthy, hurt)
+    parted = operations.separated(hurt)
+    cut_off = np.flatnonzero(parted.cut_off)
+    alone = np.flatnonzero(parted.alone)
     before = simulate(collective, "nccl", system, size)
     after = None
     why = ""
-    if report.cut_off.size:
-        why = f"{report.cut_off.size:,} GPUs are cut off"
-        whole_servers = np.unique(hurt.server[report.cut_off]).size
+    if cut_off.size:
+        why = f"{cut_off.size:,} GPUs are cut off"
+        whole_servers = np.unique(hurt.server[cut_off]).size
         left = system.servers - whole_servers
         if left > 0:
             why += f"; on the other {left:,} servers it can start again: system.replace(servers={left})"
@@ -158,22 +181,35 @@ def what_if(
         except NoPath as lost_path:
             why = f"there is {lost_path}"
 
-    nics_left = _nics_left(hurt, report)
+    nics_left = _nics_left(hurt, alone)
     job_before = catalog.case() if job is None else job
-    job_after = job_before.replace(nic_rate=job_before.nic_rate * max(nics_left, _ALMOST_NONE))
-    return WhatIf(tuple(names), before, after, why, report, nics_left, job_before, job_after)
+    kept = 0.0 if after is None else min(1.0, before.time / after.time)
+    job_after = job_before.replace(nic_rate=job_before.nic_rate * max(kept, _ALMOST_NONE))
+    return WhatIf(
+        lost=tuple(names),
+        before=before,
+        after=after,
+        why=why,
+        healthy=healthy,
+        hurt=hurt,
+        cut_off=cut_off,
+        alone=alone,
+        nics_left=nics_left,
+        job_before=job_before,
+        job_after=job_after,
+    )
 
 
 _ALMOST_NONE = 1e-3  # of its rate, in place of a rate of 0, which a job cannot have; illustrative
 
 
-def _nics_left(hurt: Fabric, report: operations.FaultReport) -> float:
+def _nics_left(hurt: Fabric, alone: Ints) -> float:
     """Return the fraction of its GPUs that still have a path of their own, in the server with the fewest."""
     server = hurt.server.astype(np.int64)
     gpus = np.bincount(server)
-    alone = np.bincount(server[report.alone], minlength=gpus.size)
+    lonely = np.bincount(server[alone], minlength=gpus.size)
     present = gpus > 0
-    return float(np.min(1 - alone[present] / gpus[present]))
+    return float(np.min(1 - lonely[present] / gpus[present]))
 
 
 def _without(fabric: Fabric, name: Any) -> Fabric:

@@ -224,9 +224,9 @@ def simulate(
     times = np.array([timeline.end])
     how = f"{timeline.engine} engine on {network!r}"
     result = Result(plan.collective, "predicted", sizes, times, n, asked=asked, how=how)
-    return Simulation(
-        plan, network, flows, routes, timeline, result, notes=_idle_nics(network, timeline, place)
-    )
+    notes = _idle_nics(network, timeline, place)
+    run = Simulation(plan, network, flows, routes, timeline, result)
+    return replace(run, notes=(*notes, *_shared(run))) if notes else run
 
 
 def _refuse_given(algorithm: str, not_theirs: Mapping[str, bool]) -> None:
@@ -277,10 +277,23 @@ def _idle_nics(fabric: Fabric, timeline: Timeline, place: Ints) -> tuple[str, ..
     carries[fabric.source[used]] = True
     carries[fabric.target[used]] = True
     busy = int(np.count_nonzero(carries[nic]))
-    if busy == nic.size:
+    if busy in (0, nic.size):  # without any, all ranks are in one scale-up domain
         return ()
     return (
-        f"{busy} of {nic.size} NICs busy, where a library uses all: see the option orders, or algorithm {LIBRARY!r}",
+        f"{busy} of {nic.size} NICs busy, where a library uses all: take algorithm {LIBRARY!r} on a system",
+    )
+
+
+def _shared(run: Simulation) -> tuple[str, ...]:
+    """Say how many routes share a cable between servers, if several do and the run has common steps."""
+    if run.flows.after.size:
+        return ()
+    between = run.fabric.transit[run.fabric.source] & run.fabric.transit[run.fabric.target]
+    most = int(run.sharers()[between].max(initial=0))
+    if most < 2:
+        return ()
+    return (
+        f"up to {most} routes of a step share a cable, as the routing placed them: see the argument method",
     )
 
 
@@ -317,12 +330,19 @@ def _as_library(
     # Before a pipeline is full its first chunk passes each stage, which takes the start-up at least.
     filling = timeline.end * setup.filling / n_bytes  # [s]
     wait = max(setup.startup, filling)
+    what = "start-up" if setup.startup >= filling else "for its pipeline to fill"
+    said = [f"{units.format_time(wait)} {what}"]
+    slower = setup.protocol - timeline.end  # [s]
+    if slower > 0:
+        wait += slower
+        said.append(
+            f"{units.format_time(setup.protocol)} for data, as its protocol is slower than the links"
+        )
     if wait > 0:
         steps = max(1, int(flows.repeat.sum()))  # a ring waits a little in each
         flows = replace(flows, lag=np.full(flows.n_flows, wait / steps))
         timeline = engines.run(setup.fabric, routes, flows, engine=engine)
-        what = "start-up" if setup.startup >= filling else "for its pipeline to fill"
-        notes.append(f"{units.format_time(wait)} {what}")
+        notes += said
     notes += comparison(setup, timeline, routes)
 
     asked = {

@@ -63,6 +63,8 @@ class Setup(NamedTuple):
         Routing.
     startup : float
         Time before data flows, by the cost model. [s]
+    protocol : float
+        Time that the protocol needs for the data on links of any rate. [s]
     filling : float
         Bytes that are on their way before the pipeline of a tree is full; 0 if steps do not overlap. [B]
     estimate : Estimate or None
@@ -76,6 +78,7 @@ class Setup(NamedTuple):
     flows: Flows
     method: str
     startup: float
+    protocol: float
     filling: float
     estimate: tuner.Estimate | None
     notes: tuple[str, ...]
@@ -125,9 +128,13 @@ def as_chosen(collective: str, cluster: Any, size: float, algorithm: str = "") -
         _check_forced(algorithm, plan, cluster)
     rates = reached(facts, plan, size)
     fabric = with_reached_rates(by_domain(network, facts), facts, rates)
+    # The library's latency of a hop, which is in the start-up, includes cables and switches.
+    fabric = replace(fabric, delay=np.zeros(fabric.n_links))
     n = facts.ranks
     servers = facts.servers
     method = "pxn" if servers > 1 and facts.local > 1 else "ecmp"
+    if _ports(fabric) > 1:
+        method = "spray"  # a NIC uses all of its ports
     filling = 0.0  # [B]
 
     if plan.algorithm == "Ring" and collective in ("all_reduce", "all_gather", "reduce_scatter"):
@@ -152,14 +159,14 @@ def as_chosen(collective: str, cluster: Any, size: float, algorithm: str = "") -
         )
         flows = at_once(lower(schedule, fabric, size))
         filling = plan.filling(size)
-    elif plan.algorithm == "P2P" and collective == "all_to_all":
+    elif plan.algorithm == "P2P" and collective in ("all_to_all", "send_recv"):
         schedule = collectives.build(collective, "direct", n)
         flows = lower(schedule, fabric, size)
     else:
         others = ", ".join(collectives.algorithms(collective))
         raise ValueError(
             f"{collective} by {plan.algorithm} has no counterpart in simulate(..., {LIBRARY!r}), which runs "
-            f"all_reduce, all_gather, reduce_scatter and all_to_all; name one of {others}"
+            f"all_reduce, all_gather, reduce_scatter, all_to_all and send_recv; name one of {others}"
         )
     return Setup(
         schedule=schedule,
@@ -167,6 +174,7 @@ def as_chosen(collective: str, cluster: Any, size: float, algorithm: str = "") -
         flows=flows,
         method=method,
         startup=estimate.time - list(estimate.terms.values())[-1],
+        protocol=estimate.limits.get("protocol", 0.0),
         filling=min(filling, size),
         estimate=estimate,
         notes=_notes(facts, plan, rates),
@@ -225,6 +233,7 @@ def in_network(algorithm: str, cluster: Any, size: float) -> Setup:
         flows=flows,
         method="ecmp",
         startup=0.0,
+        protocol=0.0,
         # A chunk passes four stages: out of the GPUs and into them, once each inside the server and through the switch
         # of the rail. Each stage but the last waits for its first chunk.
         filling=min(3 * chunk, size),
@@ -291,6 +300,16 @@ def rail_switches(fabric: Fabric, local: int) -> Ints:
         unused = common[~np.isin(common, found)]
         found.append(int(unused[0] if unused.size else common[0]))
     return np.array(found)
+
+
+def _ports(fabric: Fabric) -> int:
+    """Return the largest number of cables of a NIC that leave its server."""
+    server = fabric.coordinate("server")
+    is_nic = np.isin(
+        fabric.kind, [fabric.kinds.index(kind) for kind in fabric.kinds if kind == "nic"]
+    )
+    leaves = is_nic[fabric.source] & (server[fabric.source] != server[fabric.target])
+    return int(np.bincount(fabric.source[leaves], minlength=1).max())
 
 
 def by_domain(fabric: Fabric, facts: Facts) -> Fabric:

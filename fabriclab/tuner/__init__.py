@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from fabriclab import catalog, units
 from fabriclab.catalog import published
 from fabriclab.catalog.tables import data_rows
-from fabriclab.core import ReadOnly, Value, as_html
+from fabriclab.core import ReadOnly, Value, as_html, bus_factor
 from fabriclab.tuner.plans import EAGER, LL_CHUNK, Plan, plans, post
 from fabriclab.tuner.system import System, check, read
 
@@ -51,6 +51,9 @@ CONSTANTS: Constants = ReadOnly({"launch": 4.5e-6, "line": 0.0, **dict.fromkeys(
 HOST = "host"  # the row of the calibration that holds for every family
 _LABELS = {"xgmi": "xGMI", "pcie": "PCIe", "shm": "PCIe"}
 _PLANNED = "NCCL's plan of the NIC"
+_MANY = "NICs in an all-to-all"
+_REACHED = 0.9  # of its NICs' rate; a transport that was measured below is named as the limit; illustrative
+_FAR = 4  # times as many ranks as any fit has seen is worth a word; illustrative
 # share of the data in the time at which one class ends and the next begins
 _SOME_DATA = 0.3
 _MOSTLY_DATA = 0.7
@@ -82,7 +85,8 @@ class Estimate(Value):
         Time that NCCL expects of each algorithm and protocol when it chooses. [s]
     note : str
         ``one system known`` or ``no system known`` if published sweeps show no more of this family of transport; the
-        band then comes from other families, predicted with as little knowledge of them. Empty otherwise.
+        band then comes from other families, predicted with as little knowledge of them. ``fitted up to 20 ranks`` if
+        the question has several times as many as any sweep of the family. Empty otherwise.
     limits : mapping
         How long the data would take if only one part limited it, by part; the longest is in ``terms``. [s]
     channels : int
@@ -107,10 +111,21 @@ class Estimate(Value):
     why: str = ""
 
     @property
-    def binds(self) -> str:
-        """Name the largest term: launch, hop or network latency, NVLink, xGMI, PCIe, NIC, fabric or protocol.
+    def algbw(self) -> float:
+        """Size divided by time, as nccl-tests prints it [B/s]."""
+        return self.size / self.time
 
-        ``NCCL's plan of the NIC`` is a constant of the library and no limit of the hardware; see ``why``.
+    @property
+    def busbw(self) -> float:
+        """Bus bandwidth, as nccl-tests prints it [B/s]."""
+        return self.algbw * bus_factor(self.what, self.ranks)
+
+    @property
+    def binds(self) -> str:
+        """Name the largest term: launch, hop or network latency, NVLink, xGMI, PCIe, NIC or protocol.
+
+        ``NCCL's plan of the NIC`` is a constant of the library and no limit of the hardware; see ``why``. ``NICs in an
+        all-to-all`` is the measured rate of a NIC to which many send at a time.
         """
         return max(self.terms, key=self.terms.__getitem__)
 
@@ -129,6 +144,7 @@ class Estimate(Value):
         for part, time in self.terms.items():
             rows.append((part, units.format_time(time)))
         rows.append(("what binds", self.why))
+        rows.append(("bus bandwidth", units.format_rate(self.busbw)))
         for part, time in self.limits.items():
             rows.append((f"data, if only {part} limited it", units.format_time(time)))
         if self.channels:
@@ -227,7 +243,7 @@ def limits(system: System, plan: Plan, size: float, c: Constants) -> dict[str, f
     """Return how long the data would take if only one part limited it [s], by name of the part."""
     return {
         _LABELS.get(system.kind, "NVLink"): _links_time(plan, size, c),
-        _nic_label(system, plan): _nic_time(system, plan, size, c),
+        _nic_label(system, plan, c): _nic_time(system, plan, size, c),
         "protocol": _protocol_time(system, plan, size, c),
     }
 
@@ -243,7 +259,9 @@ def _why(system: System, parts: Mapping[str, float], found: Mapping[str, float])
     others = {name: time for name, time in found.items() if name != binds and time > 0}
     if others:
         second = max(others, key=others.__getitem__)
-        words += f", {found[binds] / others[second] - 1:.0%} more than {second} would need"
+        ratio = found[binds] / others[second]
+        more = f"{ratio - 1:.0%} more than" if ratio < 2 else f"{ratio:.3g} times what"
+        words += f", {more} {second} would need"
     if binds == _PLANNED:
         planned = units.format_rate(system.nic)
         above = system.wire / system.nic - 1
@@ -296,10 +314,12 @@ def _nic_time(system: System, plan: Plan, size: float, c: Constants) -> float:
     return _at_full_rate(plan, size) * plan.nic / (goodput * part)
 
 
-def _nic_label(system: System, plan: Plan) -> str:
+def _nic_label(system: System, plan: Plan, c: Constants) -> str:
     """Return the name of what limits the data between servers."""
     if plan.peers > 1:
-        return "fabric"
+        return _MANY
+    if c["rate"] < _REACHED:
+        return f"NIC at the rate that {system.family} reaches"
     return _PLANNED if _behind_pcie(system) else "NIC"
 
 
@@ -411,11 +431,28 @@ def estimate(
         protocol=plan.protocol,
         terms=ReadOnly(parts),
         expected=ReadOnly(expected),
-        note=known.note,
+        note=", ".join(filter(None, [known.note, _beyond(facts)])),
         limits=ReadOnly(found),
         channels=plan.channels,
         why=_why(facts, parts, found),
     )
+
+
+def _beyond(system: System) -> str:
+    """Return up to how many ranks the constants were fitted, if the question has several times as many."""
+    most = _most_ranks(system.family)
+    if not most or system.ranks <= _FAR * most:
+        return ""
+    return f"fitted up to {most:,} ranks"
+
+
+@cache
+def _most_ranks(family: str) -> int:
+    """Return the largest number of ranks among the sweeps that a family was fitted on; 0 if there is none."""
+    for row in _calibration_rows(""):
+        if row["family"] == family:
+            return max(int(published.system(name)["ranks"]) for name in row["fitted_on"].split())
+    return 0
 
 
 class _Known(NamedTuple):

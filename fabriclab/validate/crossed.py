@@ -111,8 +111,8 @@ class Report:
     ----------
     parts : mapping
         Tables by heading: errors on data that no fit has seen, compared with baselines; errors of the catalog alone and
-        of the fit to all data; how many measured times lie within the band; errors on each sweep; points that public
-        facts do not explain.
+        of the fit to all data; errors on each sweep; points that public facts do not explain; how many measured times
+        lie within the band.
     counts : str
         One line with the number of constants, families, systems and points.
     """
@@ -135,9 +135,9 @@ def report() -> Report:
     parts = {
         "predicted from fits that have not seen it, beside baselines": _unseen(every, systems),
         "catalog alone, and one calibration for each family": _seen(every),
-        "measured times within the band of fits that have not seen the system": coverage(),
         "each sweep: our model, and the textbook ring": _each_sweep(),
         "points that public facts cannot carry": [dict(row) for row in data_rows("exclusions")],
+        "measured times within the band of fits that have not seen the system": coverage(),
     }
 
     fitted = sum(bool(row[name]) for row in every_main for name in CONSTANTS)

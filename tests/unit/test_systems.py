@@ -178,6 +178,70 @@ def test_half_the_uplinks_cost_what_crosses_them():
     wide = fl.system(gpu="H100", servers=64)
     narrow = fl.system(gpu="H100", servers=64, oversubscription=4)
     reduced = [fl.simulate("all_reduce", "nccl", s, "1 GiB").time for s in (wide, narrow)]
-    exchanged = [fl.simulate("all_to_all", "nccl", s, "64 MiB").time for s in (wide, narrow)]
+    exchanged = [fl.simulate("all_to_all", "nccl", s, "1 GiB").time for s in (wide, narrow)]
     assert reduced[1] < 1.1 * reduced[0]
     assert exchanged[1] > 1.4 * exchanged[0]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"placement": [0, 1]},
+        {"method": "spray"},
+        {"lag": "1 us"},
+        {"gamma": 1.0},
+        {"segments": 7},
+        {"expand": True},
+        {"changes": ()},
+    ],
+)
+def test_a_run_of_the_library_refuses_what_it_has_no_use_for(given):
+    hall = fl.system(gpu="H100", servers=2)
+    for algorithm in ("nccl", "nvls_sharp"):
+        with pytest.raises((TypeError, ValueError), match=next(iter(given))):
+            fl.simulate("all_reduce", algorithm, hall, "1 MiB", **given)
+
+
+@pytest.mark.parametrize("size", ["64 KiB", "1 MiB", "16 MiB", "1 GiB"])
+@pytest.mark.parametrize("collective", ["all_reduce", "all_gather", "all_to_all"])
+@pytest.mark.parametrize("gpu", ["H100", "MI300X", "GB200"])
+def test_the_run_has_the_start_up_of_the_estimate(gpu, collective, size):
+    hall = fl.system(gpu=gpu, servers=36 if gpu == "GB200" else 8)
+    expected = fl.estimate(hall, collective, size)
+    run = fl.simulate(collective, "nccl", hall, size)
+    assert run.time == pytest.approx(expected.time, rel=0.35)
+    if not expected.low <= run.time <= expected.high:
+        assert any("estimate" in note for note in run.notes)
+
+
+def test_nothing_changes_without_a_change():
+    for name in (
+        "h100x8_ring",
+        "xx_1n_alltoall",
+        "4090x8_p2p_off",
+        "polaris_n8_2.18_all_reduce_env5",
+    ):
+        published = fl.system(name)
+        before = fl.estimate(published, size="64 MiB")
+        after = fl.estimate(published.replace(), size="64 MiB")
+        assert (after.time, after.algorithm) == (before.time, before.algorithm)
+    wider = fl.system("oci_h100_2n").replace(servers=32, rate="200 Gb/s")
+    assert (wider["ranks"], wider["nic_gbps"], wider["transport"]) == (256, 200, "roce")
+    with pytest.raises(TypeError, match="keeps its accelerator"):
+        fl.system("oci_h100_2n").replace(gpu="B200")
+
+
+def test_what_was_not_given_is_found_anew():
+    assert fl.system(gpu="H100", servers=1).replace(servers=2).rate == 50e9
+    half = fl.system(gpu="H100", servers=4).replace(gpus=4, nics=4)
+    assert dict(half) == dict(fl.system(gpu="H100", servers=4, gpus=4, nics=4))
+    rack = fl.system(gpu="GB200", servers=2, nics=4, rate="400 Gb/s").replace(servers=36)
+    assert rack.domain == 72
+    assert fl.system(gpu="H100", servers=2).replace(gpu="GB200").gpus == 4
+
+
+@pytest.mark.parametrize("fabric", ["dual_tor", "multi_plane"])
+def test_a_nic_uses_all_of_its_ports(fabric):
+    hall = fl.system(gpu="H100", servers=32, fabric=fabric)
+    run = fl.simulate("all_reduce", "nccl", hall, "1 GiB")
+    assert run.time == pytest.approx(fl.estimate(hall, "all_reduce", "1 GiB").time, rel=0.1)

@@ -331,7 +331,7 @@ def test_what_binds():
     assert binds("alps_N032_ofi1.13.0", GIB) == "NIC"
     # 200 Gb/s behind PCIe 4, for which NCCL counts 24 GB/s
     assert binds("sophia_n2_2.22.3_all_reduce_env6", GIB) == "NCCL's plan of the NIC"
-    assert binds("sophia_n2_2.22.3_alltoall_env6", GIB) == "fabric"
+    assert binds("sophia_n2_2.22.3_alltoall_env6", GIB) == "NICs in an all-to-all"
     assert binds("alps_N128_ofi1.13.0", 8) == "network latency"
     assert binds("polaris_n8_2.18_all_gather_env4", 1024) == "hop latency"
 
@@ -659,7 +659,7 @@ def test_display():
     assert repr(found).endswith("by NVLSTree/Simple; NVLink binds>")
     parts = len(found.terms) + len(found.limits) + len(found.expected)
     assert (
-        found._repr_html_().count("<tr>") == parts + 3
+        found._repr_html_().count("<tr>") == parts + 4
     )  # and the heading, what binds, and the channels
     text = str(report())
     assert "each system" in text
