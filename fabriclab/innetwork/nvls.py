@@ -105,8 +105,9 @@ def times(ranks: int, size: units.Quantity, generation: str = "Hopper") -> dict[
     """Return the time of an all-reduce in one server by a ring and by NVLS, and their ratio as ``gain``.
 
     Both start in the time of an empty all-reduce, measured; NVLS works a loop of bytes through its switches, half of
-    which comes on top. Only ``gain`` is compared with 8 H100, from 32 MiB up. Of 8 H200 no rings are published for each
-    size, so there only times can be: NVLS is 10.6% too fast at 32 MiB and 7.7% at 64 MiB (that run has the overhead of
+    which comes on top. From 32 MiB up on 8 H100, ``gain`` is at most 3.3% off; both times are too short there, NVLS by
+    up to 5.9% and rings by up to 8.0%, which the ratio partly hides. Of 8 H200 no rings are published for each size, so
+    there only times can be compared: NVLS is 10.6% too fast at 32 MiB and 7.7% at 64 MiB (that run has the overhead of
     PyTorch in each call), and within 5% from 128 MiB up.
 
     Parameters

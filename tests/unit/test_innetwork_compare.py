@@ -42,8 +42,14 @@ def test_nvls_against_rings_on_eight_h100_per_size():
         for s in ring.size
         if s >= 2**25
     }
-    assert len(errors) == 9 and max(map(abs, errors.values())) < 0.08  # 0.033
-    assert max(map(abs, errors.values())) < 0.034
+    assert len(errors) == 9 and max(map(abs, errors.values())) < 0.034
+    # The ratio hides that both times are too short.
+    off = {
+        name: [nvls.times(8, s)[name] / run.at(s) - 1 for s in errors]
+        for name, run in (("nvls", switch), ("ring", ring))
+    }
+    assert -0.060 < min(off["nvls"]) < -0.058 and max(off["nvls"]) < 0.01
+    assert -0.081 < min(off["ring"]) < -0.079 and max(off["ring"]) < 0.0
     assert nvls.times(8, "4 MiB")["gain"] < 1 and nvls.times(8, "8 MiB")["gain"] < 1
     assert ring.at(2**22) < switch.at(2**22) and ring.at(2**23) < switch.at(2**23)
 
