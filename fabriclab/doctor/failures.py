@@ -120,7 +120,8 @@ def what_if(
     carry it in equal parts (routing "pxn"). The traffic of the job between servers is slowed by as much as the
     collective. Leaves out the time until the loss is noticed, and the restart from a checkpoint.
 
-    ECMP hashes flows to paths, and a loss changes the hash. Where many flows share few spines, a loss can therefore
+    The same part can cost more in one server than in another: in NCCL's trees the NICs of a root or leaf carry half of
+    what others do. ECMP hashes flows to paths, and a loss changes the hash. Where many flows share few spines, a loss can therefore
     even make a run faster by chance.
 
     Parameters

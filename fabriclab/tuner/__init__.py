@@ -431,7 +431,7 @@ def estimate(
         protocol=plan.protocol,
         terms=ReadOnly(parts),
         expected=ReadOnly(expected),
-        note=", ".join(filter(None, [known.note, _beyond(facts)])),
+        note=", ".join(filter(None, [known.note, _beyond(facts), _thin(system)])),
         limits=ReadOnly(found),
         channels=plan.channels,
         why=_why(facts, parts, found),
@@ -444,6 +444,14 @@ def _beyond(system: System) -> str:
     if not most or system.ranks <= _FAR * most:
         return ""
     return f"fitted up to {most:,} ranks"
+
+
+def _thin(system: Any) -> str:
+    """Say that a thin network is not seen, for a system that was described with one."""
+    options = getattr(system, "options", {})
+    if any(options.get(name, 1) not in (None, 1) for name in ("oversubscription", "taper")):
+        return "thin uplinks are not seen here but by simulate"
+    return ""
 
 
 @cache
