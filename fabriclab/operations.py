@@ -14,7 +14,16 @@ from fabriclab.metrics.hops import check_ranks, joined, outside
 from fabriclab.metrics.traffic import times, uniform_load
 from fabriclab.routing.shortest import FAR, ShortestPathSearch
 
-__all__ = ["FaultReport", "MonteCarlo", "Separated", "fail", "monte_carlo", "parts", "report", "separated"]
+__all__ = [
+    "FaultReport",
+    "MonteCarlo",
+    "Separated",
+    "fail",
+    "monte_carlo",
+    "parts",
+    "report",
+    "separated",
+]
 
 Grouping = str | Mapping[Any, ArrayLike]
 

@@ -164,8 +164,9 @@ def double_tree(n: int, root: int) -> tuple[int, Steps]:
     return 2, (*up, *reversed(down))
 
 
-def _chain_tree(n: int, per_server: int | None) -> Costs:
-    """Return the costs of chains in servers and two trees between them, for each GPU of a server."""
+def _chain_tree(n: int, per_server: int | None, order: ArrayLike | None) -> Costs:
+    """Return the costs of chains in servers and two trees between them, whatever the ``order`` of the chains."""
+    del order
     g = server_size(n, per_server, "all_reduce double_tree")
     steps = 2 * (g - 1)
     # In a step of the chains every GPU but one of a channel sends its part; all channels together are even.

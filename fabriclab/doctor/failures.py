@@ -121,8 +121,8 @@ def what_if(
     collective. Leaves out the time until the loss is noticed, and the restart from a checkpoint.
 
     The same part can cost more in one server than in another: in NCCL's trees the NICs of a root or leaf carry half of
-    what others do. ECMP hashes flows to paths, and a loss changes the hash. Where many flows share few spines, a loss can therefore
-    even make a run faster by chance.
+    what others do. ECMP hashes flows to paths, and a loss changes the hash. Where many flows share few spines, a loss
+    can therefore even make a run faster by chance.
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ CONSTANTS: Constants = ReadOnly({"launch": 4.5e-6, "line": 0.0, **dict.fromkeys(
 HOST = "host"  # the row of the calibration that holds for every family
 _LABELS = {"xgmi": "xGMI", "pcie": "PCIe", "shm": "PCIe"}
 _PLANNED = "NCCL's plan of the NIC"
-_MANY = "NICs in an all-to-all"
+_MANY = "NIC in an all-to-all"
 _REACHED = 0.9  # of its NICs' rate; a transport that was measured below is named as the limit; illustrative
 _FAR = 4  # times as many ranks as any fit has seen is worth a word; illustrative
 # share of the data in the time at which one class ends and the next begins
@@ -124,7 +124,7 @@ class Estimate(Value):
     def binds(self) -> str:
         """Name the largest term: launch, hop or network latency, NVLink, xGMI, PCIe, NIC or protocol.
 
-        ``NCCL's plan of the NIC`` is a constant of the library and no limit of the hardware; see ``why``. ``NICs in an
+        ``NCCL's plan of the NIC`` is a constant of the library and no limit of the hardware; see ``why``. ``NIC in an
         all-to-all`` is the measured rate of a NIC to which many send at a time.
         """
         return max(self.terms, key=self.terms.__getitem__)

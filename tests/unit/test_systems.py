@@ -245,3 +245,16 @@ def test_a_nic_uses_all_of_its_ports(fabric):
     hall = fl.system(gpu="H100", servers=32, fabric=fabric)
     run = fl.simulate("all_reduce", "nccl", hall, "1 GiB")
     assert run.time == pytest.approx(fl.estimate(hall, "all_reduce", "1 GiB").time, rel=0.1)
+
+
+def test_chains_of_a_tree_take_any_order_of_the_gpus():
+    plain = fl.collectives.build("all_reduce", "chain_tree", 16, per_server=8)
+    zigzag = [0, 1, 7, 2, 6, 3, 5, 4]
+    meshed = fl.collectives.build("all_reduce", "chain_tree", 16, per_server=8, order=zigzag)
+    assert len(meshed.groups) == len(plain.groups)
+    links = {tuple(pair) for group in meshed.groups for pair in zip(group.source, group.target, strict=True)}
+    inside = {(a, b) for a, b in links if a // 8 == b // 8}
+    assert len(inside) == 2 * 8 * 7  # every ordered pair of each server
+    for wrong in ([0, 1], [1, 0, 2, 3, 4, 5, 6, 7], [0] * 8):
+        with pytest.raises(ValueError, match="order"):
+            fl.collectives.build("all_reduce", "chain_tree", 16, per_server=8, order=wrong)

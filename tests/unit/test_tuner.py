@@ -331,7 +331,7 @@ def test_what_binds():
     assert binds("alps_N032_ofi1.13.0", GIB) == "NIC"
     # 200 Gb/s behind PCIe 4, for which NCCL counts 24 GB/s
     assert binds("sophia_n2_2.22.3_all_reduce_env6", GIB) == "NCCL's plan of the NIC"
-    assert binds("sophia_n2_2.22.3_alltoall_env6", GIB) == "NICs in an all-to-all"
+    assert binds("sophia_n2_2.22.3_alltoall_env6", GIB) == "NIC in an all-to-all"
     assert binds("alps_N128_ofi1.13.0", 8) == "network latency"
     assert binds("polaris_n8_2.18_all_gather_env4", 1024) == "hop latency"
 
