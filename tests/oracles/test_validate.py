@@ -289,9 +289,7 @@ def test_the_band_holds_four_in_five_where_a_second_system_is_known():
             assert int(row[f"{kind}, inside"][:-1]) >= 75, (family, kind)
     # Without any system of the family it is the catalog's word: few of TCP's times, which sockets of the host decide.
     assert int(rows["tcp"]["bandwidth, inside"][:-1]) < 50
-    assert (
-        sum(rows["all"][f"{kind}, points"] for kind in ("latency", "middle", "bandwidth")) == 1303
-    )
+    assert sum(rows["all"][f"{kind}, points"] for kind in ("latency", "middle", "bandwidth")) == 1303
 
 
 def test_without_the_only_system_of_a_family_no_system_is_known():
