@@ -118,6 +118,8 @@ class Item:
 class Bill:
     """Capital and power of a fabric, as `bill` returns it.
 
+    Sums of two bills can be compared only where `missing` names the same items in both.
+
     Parameters
     ----------
     items : mapping of str to Item
