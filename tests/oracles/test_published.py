@@ -107,7 +107,7 @@ def test_spellings_of_tools(spelling, name):
 
 
 def test_refusals():
-    with pytest.raises(KeyError, match="published sweeps has no .* did you mean 'h100x8_ring'"):
+    with pytest.raises(KeyError, match=r"published sweeps has no .* did you mean 'h100x8_ring'"):
         published.load("h100x8_rng")
     for unknown in ("eos", "h100x8_rng"):
         with pytest.raises(KeyError) as caught:
