@@ -93,10 +93,29 @@ class _Table:
 
 
 def text_lines(source: str | os.PathLike[str]) -> list[str]:
-    """Return the lines of a file, or of the text itself if ``source`` has several lines."""
+    """Return the lines of a file, or of the text itself if ``source`` has several lines.
+
+    Raises
+    ------
+    FileFormat
+        If ``source`` is a text of one line, and no file has that name.
+    """
     if isinstance(source, str) and ("\n" in source or not source):
         return source.splitlines()
+    if isinstance(source, str) and not _is_there(source):
+        raise FileFormat(
+            "source must be the path of a file, or the text that a tool printed, with its line ends, "
+            f"got {source!r:.80}, and there is no such file"
+        )
     return Path(source).read_text(encoding="utf-8", errors="replace").splitlines()
+
+
+def _is_there(name: str) -> bool:
+    """Return whether there is a file of a name; a name too long for any file is that of none."""
+    try:
+        return Path(name).exists()
+    except (OSError, ValueError):
+        return False
 
 
 def read_nccl_tests(

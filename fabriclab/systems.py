@@ -525,9 +525,14 @@ def _check_network(network: str | Fabric, options: Mapping[str, Any], ranks: int
 
 
 def _connects_servers(family: str) -> bool:
-    """Return whether a topology takes a number of servers, or of hosts in all."""
+    """Return whether a topology takes a number of servers, or of hosts in all, and needs nothing else.
+
+    One that needs more, such as a dragonfly+ with its leaves and spines, has hosts on each switch.
+    """
     parameters = inspect.signature(registry.get("topology", family)).parameters
-    return "servers" in parameters or next(iter(parameters), "") == "hosts"
+    needed = [name for name, p in parameters.items() if p.default is p.empty]
+    takes = "servers" in parameters or next(iter(parameters), "") == "hosts"
+    return takes and needed in ([], ["servers"], ["hosts"])
 
 
 def _whole(number: float) -> int:

@@ -171,6 +171,8 @@ def _unread(text: str, quantity: str, name: str, example: str) -> str:
         bits = f'"{read[0]} {prefix}b/s"'
         octets = f'"{read[0]} {prefix}B/s"'
         return f'{start}"{unit}" is read in two ways: write {bits} for bits per second or {octets} for bytes per second'
+    if read and short and not short[2] and quantity == "size":
+        return f"{start}did you mean {_meant_sizes(read, prefix)}?"
     near: list[str] = []
     if short:  # a prefix alone
         near = [f"{prefix}{u}" for u in _BARE.get(quantity, ())]
@@ -182,6 +184,18 @@ def _unread(text: str, quantity: str, name: str, example: str) -> str:
     if forms:
         return f"{start}did you mean {' or '.join(forms)}?"
     return f"{start}write {example}"
+
+
+def _meant_sizes(read: list[str], prefix: str) -> str:
+    """Return the sizes that numbers with a prefix alone may mean, first that of nccl-tests: 64K is 64 KiB."""
+    binary = prefix if prefix.endswith("i") else f"{prefix.capitalize()}i"
+    forms = []
+    for number in read:
+        form = f'"{number} {binary}B"'
+        if prefix != binary:
+            form += f' (as nccl-tests means it) or "{number} {prefix}B"'
+        forms.append(form)
+    return " or ".join(forms)
 
 
 def _numbers(digits: str) -> list[str]:

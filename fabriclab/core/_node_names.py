@@ -9,16 +9,18 @@ from numpy.typing import NDArray
 from fabriclab import spelling, units
 
 _NAME = re.compile(r"(?P<kind>.+?)[\s/:_-]*(?P<numbers>\d+(?:\.\d+)*)?")
+_OF_SERVER = re.compile(r"(?P<part>.+?)\s+(?:of|in|on)\s+server\s+(?P<server>\d+)", re.IGNORECASE)
 _CABLE = re.compile(r"\s*(?:<->|\s-\s|\s–\s)\s*")
 _LINK = re.compile(r"\s*(?:->|→)\s*")
 _SUGGESTED = 3
 
 
 class NodeName(NamedTuple):
-    """A kind of node, and the coordinates in its name."""
+    """A kind of node, the coordinates in its name, and whether it is a part of some server, as a tool prints it."""
 
     kind: str
     numbers: tuple[int, ...]
+    printed: bool = False
 
 
 class TwoEnds(NamedTuple):
@@ -31,9 +33,13 @@ class TwoEnds(NamedTuple):
 
 def read_node_name(text: str, kinds: tuple[str, ...]) -> NodeName:
     """Return the kind and the numbers in a name; an error for an unknown kind lists the ``kinds``."""
+    of_server = _OF_SERVER.fullmatch(text.strip())
+    if of_server:
+        part = read_node_name(of_server["part"], kinds)
+        return NodeName(part.kind, (int(of_server["server"]), *part.numbers))
     printed = spelling.printed_part(text)
     if printed and spelling.find(printed.kind, kinds):
-        return NodeName(units.choice(printed.kind, "kind", kinds), (printed.number,))
+        return NodeName(units.choice(printed.kind, "kind", kinds), (printed.number,), printed=True)
     match = _NAME.fullmatch(text.strip())
     if match is None:
         raise ValueError(
@@ -69,10 +75,13 @@ def read_ends(text: str) -> TwoEnds | None:
     return None
 
 
-def rows_named(coord: NDArray[np.integer], numbers: tuple[int, ...]) -> NDArray[np.int64]:
+def rows_named(
+    coord: NDArray[np.integer], numbers: tuple[int, ...], *, printed: bool = False
+) -> NDArray[np.int64]:
     """Return the rows of ``coord``, (n, C), whose coordinates, without those that do not apply (-1), are ``numbers``.
 
-    If there is none, a single number may be the last coordinate of a row, such as that of a GPU in the only server.
+    If there is none, a single number is that of a row in order; or, where a tool ``printed`` it, the last coordinate,
+    such as that of a GPU in its server.
     """
     applies = coord >= 0  # (n, C)
     same_length = np.flatnonzero(applies.sum(axis=1) == len(numbers))
@@ -80,10 +89,14 @@ def rows_named(coord: NDArray[np.integer], numbers: tuple[int, ...]) -> NDArray[
     exact = same_length[np.all(values == np.array(numbers, dtype=np.int64), axis=1)]
     if exact.size or len(numbers) != 1:
         return exact
-    return np.flatnonzero(_last(coord) == numbers[0])
+    if printed:
+        return np.flatnonzero(_last(coord) == numbers[0])
+    return np.arange(len(coord))[numbers[0] : numbers[0] + 1]
 
 
-def rows_near(coord: NDArray[np.integer], numbers: tuple[int, ...]) -> NDArray[np.int64]:
+def rows_near(
+    coord: NDArray[np.integer], numbers: tuple[int, ...], *, printed: bool = False
+) -> NDArray[np.int64]:
     """Return the rows of ``coord`` whose names come nearest to ``numbers``, at most a few."""
     applies = coord >= 0
     same_length = np.flatnonzero(applies.sum(axis=1) == len(numbers))
@@ -93,6 +106,8 @@ def rows_near(coord: NDArray[np.integer], numbers: tuple[int, ...]) -> NDArray[n
         distance = np.abs(values - np.array(numbers, dtype=np.int64)).sum(axis=1)
         order = np.lexsort((distance, differs.sum(axis=1)))
         return same_length[order[:_SUGGESTED]]
+    if len(numbers) == 1 and not printed:  # in order, beyond the last one
+        return np.arange(len(coord))[-1:]
     if numbers:
         distance = np.abs(_last(coord) - numbers[-1])
     else:

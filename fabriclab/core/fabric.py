@@ -230,8 +230,10 @@ class Fabric(Value):
     def node(self, name: str) -> int:
         """Return the number of the node with a name such as ``"gpu 3.5"``; the opposite of `name`.
 
-        Capitals and gaps make no difference (``"GPU3.5"``). A part of the only server may be named as tools print it:
-        ``"GPU5"`` and ``"NIC0"`` (nvidia-smi), ``"mlx5_0"`` (ibv_devinfo), ``"NET/IB/0"`` (NCCL).
+        Capitals and gaps make no difference (``"GPU3.5"``). Where no node has exactly that name, ``"leaf 3"`` is the
+        leaf number 3 in order, counted from 0, and ``"nic 3 of server 4"`` is ``"nic 4.3"``. A part of the only server
+        may be named as tools print it: ``"GPU5"`` and ``"NIC0"`` (nvidia-smi), ``"mlx5_0"`` (ibv_devinfo),
+        ``"NET/IB/0"`` (NCCL).
 
         Raises
         ------
@@ -247,9 +249,9 @@ class Fabric(Value):
         """
         if not isinstance(name, str):
             raise TypeError(f"name must be a text such as 'gpu 3.5', got {name!r:.80}")
-        kind, numbers = read_node_name(name, self.kinds)
+        kind, numbers, printed = read_node_name(name, self.kinds)
         members = self.nodes(kind)
-        found = members[rows_named(self.coord[members], numbers)]
+        found = members[rows_named(self.coord[members], numbers, printed=printed)]
         if found.size == 1:
             return int(found[0])
 
@@ -257,7 +259,7 @@ class Fabric(Value):
             close = found[:3]
             problem = f"names {found.size} nodes"
         else:
-            close = members[rows_near(self.coord[members], numbers)]
+            close = members[rows_near(self.coord[members], numbers, printed=printed)]
             problem = "names no node"
         question = " or ".join(repr(self.name(int(node))) for node in close)
         raise ValueError(f"{name!r:.80} {problem} of this fabric; did you mean {question}?")

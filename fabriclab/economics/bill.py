@@ -1,5 +1,7 @@
 """Bill of a fabric: price and power of its switches, NICs, transceivers and cables, line by line with sources."""
 
+import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -21,6 +23,16 @@ _ENDS = {
     "active copper": "active copper end",
 }
 _HEAD = ("item", "quantity", "USD each", "USD", "source", "date", "W each", "W", "source", "date")
+_UNKNOWN = "unknown"
+_SHOWN = 6  # groups of items that a line names
+# The NVLink switches of a rack, by what fabrics call them: one node for all of them, or a node for each.
+_JOINS = {
+    "nvlink": "all NVLink switches and cables of",
+    "nvswitch": "NVLink switch with cables to",
+}
+_SWITCH = re.compile(r"switch (\d+) x (\d+) Gb/s")
+_PORT_RATE = re.compile(r"(\d+) Gb")  # in "400 Gb/s NDR ports", and in "800 GbE ports"
+_SPLIT = re.compile(r"(\d+) ?x ?(\d+)")  # in "or 128 x 200 Gb/s"
 
 
 @cache
@@ -28,8 +40,9 @@ def price_list() -> Mapping[str, tuple[Spec | None, Spec | None]]:
     """Return list price and power, by name, of each part for which a source gives at least one of them, else None.
 
     Prices are those of the cluster of the course. Its price sheet has one sum for "connector and cable" of a server
-    with 16 cables, so the price of a fibre includes the transceivers at both ends. Sources that give a range are left
-    out, such as USD 1,100 to 1,400 for a transceiver of 800 Gb/s (``catalog.media["dr8"]``).
+    with 16 cables, so the price of a fibre includes the transceivers at both ends. The sheet has no copper: its prices
+    are half of those of cables of 2 x 400 Gb/s, from memory and not confirmed. Sources that give a range are left out,
+    such as USD 1,100 to 1,400 for a transceiver of 800 Gb/s (``catalog.media["dr8"]``).
     """
     dates = {row["key"]: row["date"] for row in data_rows("sources")}
     case = catalog.case()
@@ -50,11 +63,41 @@ def price_list() -> Mapping[str, tuple[Spec | None, Spec | None]]:
         {
             "switch 64 x 400 Gb/s": (switch, catalog.switches["quantum2"]["system_power_passive"]),
             "fibre 400 Gb/s": (fibre, None),
+            "copper 400 Gb/s": (_half(media["dac800"]["price"]), None),
+            "active copper 400 Gb/s": (_half(media["acc800"]["price"]), None),
             "transceiver 400 Gb/s": (None, media["sr4"]["power_max"]),
             "transceiver 2 x 400 Gb/s": (None, media["dr4x2"]["power_max"]),
             "active copper end 2 x 400 Gb/s": (None, media["acc800"]["power"]),
         }
     )
+
+
+def _half(cable: Spec) -> Spec:
+    """Return the price of one of two links that share a cable."""
+    return replace(cable, value=float(cable.value) / 2, note=f"{cable.quoted} / 2; {cable.note}")
+
+
+@cache
+def _switch_models() -> frozenset[tuple[int, int]]:
+    """Return numbers of ports and their rates [Gb/s] of the switches in the catalog, their ports split or not."""
+    models = set()
+    for part in catalog.switches.values():
+        if "ports" not in part:
+            continue
+        ports = part["ports"]
+        rate = _PORT_RATE.search(ports.unit)
+        if rate is None:  # NVLink, fibres
+            continue
+        models.add((int(ports.value), int(rate[1])))
+        for number, split in _SPLIT.findall(ports.note):
+            models.add((int(number), int(split)))
+    return frozenset(models)
+
+
+def _is_sold(name: str) -> bool:
+    """Return whether the catalog has a switch of this name on the bill, and True for anything else."""
+    switch = _SWITCH.fullmatch(name)
+    return switch is None or (int(switch[1]), int(switch[2])) in _switch_models()
 
 
 @dataclass(frozen=True)
@@ -75,6 +118,8 @@ class Item:
 class Bill:
     """Capital and power of a fabric, as `bill` returns it.
 
+    Sums of two bills can be compared only where `missing` names the same items in both.
+
     Parameters
     ----------
     items : mapping of str to Item
@@ -89,9 +134,11 @@ class Bill:
     capital, power : float
         Sums over all items with a known price, and over all items with a known power. [USD], [W]
     per_gpu, per_gbps : tuple of float
-        Capital and power per endpoint, and per Gb/s of bisection.
+        Capital and power per endpoint, and per Gb/s of bisection (NaN where no bisection was given).
     missing : tuple of str
         Items without a known price or power, which the sums leave out.
+    notes : tuple of str
+        What the sums leave out, in groups; what of them is not confirmed; and why a figure is NaN.
     """
 
     items: Mapping[str, Item]
@@ -125,11 +172,56 @@ class Bill:
 
     @property
     def per_gbps(self) -> tuple[float, float]:
-        """Capital and power per Gb/s of bisection [USD per Gb/s], [W per Gb/s]."""
+        """Capital and power per Gb/s of bisection [USD per Gb/s], [W per Gb/s]; NaN without it (see `notes`)."""
         if not self.bisection:
-            msg = f"bisection must be above 0 B/s, got {self.bisection}; give it: bill(fabric, bisection=...)"
-            raise ValueError(msg)
+            return math.nan, math.nan
         return self.capital / (8e-9 * self.bisection), self.power / (8e-9 * self.bisection)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the sums leave out, in groups; what of them is not confirmed; and why a figure is NaN."""
+        notes = [f"without the {group}" for group in self._gaps()]
+        for what, unit in (("price", "USD"), ("power", "W")):
+            weak = 0.0
+            for item in self.items.values():
+                spec: Spec | None = getattr(item, what)
+                if spec and "not confirmed" in spec.evidence:
+                    weak += item.total(what)
+            if weak:
+                notes.append(
+                    f"{weak:,.0f} {unit} of the sum come from sources that are not confirmed"
+                )
+        if not self.bisection:
+            notes.append("per_gbps is NaN without the bisection: bill(..., bisection=...)")
+        return tuple(notes)
+
+    def _gaps(self) -> list[str]:
+        """Return what the sums leave out: a text for all items that differ in their length alone."""
+        lacks: dict[str, dict[str, None]] = {}  # "price", "power", or both of them, by short name
+        for name, item in self.items.items():
+            for what in ("price", "power"):
+                if not getattr(item, what):
+                    lacks.setdefault(_short(name), {})[what] = None
+
+        gaps = []
+        for short, whats in lacks.items():
+            quantity = sum(
+                item.quantity for name, item in self.items.items() if _short(name) == short
+            )
+            text = f"{' and '.join(whats)} of {quantity:,} x {short}"
+            if not _is_sold(short):
+                text += " (the catalog has no switch with so many ports of that rate)"
+            gaps.append(text)
+        return gaps
+
+    def _sum(self, what: str) -> str:
+        """Return the sum of all prices or powers in words: a number, a lower bound, or unknown."""
+        unit = {"price": "USD", "power": "W"}[what]
+        known = [item for item in self.items.values() if getattr(item, what)]
+        total = sum(item.total(what) for item in known)
+        if len(known) == len(self.items):
+            return f"{total:,.0f} {unit}"
+        return f"at least {total:,.0f} {unit}" if total else f"{what} {_UNKNOWN}"
 
     def _rows(self) -> list[list[str]]:
         """Return all cells: the head, a row for each item, and the totals."""
@@ -137,8 +229,8 @@ class Bill:
         for name, item in self.items.items():
             quantity = f"{item.quantity:,}"
             rows.append([name, quantity, *_cells(item, "price"), *_cells(item, "power")])
-        capital = f"{self.capital:,.0f}"
-        power = f"{self.power:,.0f}"
+        capital = self._sum("price").removesuffix(" USD").removeprefix("price ")
+        power = self._sum("power").removesuffix(" W").removeprefix("power ")
         rows.append(["total", "", "", capital, "", "", "", power, "", ""])
         return rows
 
@@ -147,9 +239,15 @@ class Bill:
         return as_text(self._rows())
 
     def __repr__(self) -> str:
-        """Show the totals, and what they leave out."""
-        left = ", ".join(self.missing) or "nothing"
-        return f"<Bill: {self.capital:,.0f} USD, {self.power:,.0f} W for {self.gpus} endpoints, without: {left}>"
+        """Show the totals, and what they leave out: in groups, of which the first few are named."""
+        if not self.items:
+            return f"<Bill: nothing to buy outside the servers of {self.gpus:,} endpoints>"
+        gaps = self._gaps()
+        left = "; ".join(gaps[:_SHOWN]) or "nothing"
+        if len(gaps) > _SHOWN:
+            left += f"; and {len(gaps) - _SHOWN} more, see notes"
+        sums = f"{self._sum('price')}, {self._sum('power')}"
+        return f"<Bill: {sums} for {self.gpus:,} endpoints, without: {left}>"
 
     def _repr_html_(self) -> str:
         return as_html(self._rows(), repr(self)[1:-1])
@@ -159,7 +257,7 @@ def _cells(item: Item, what: str) -> list[str]:
     """Return price or power of one and of all, its source and date."""
     spec: Spec | None = getattr(item, what)
     if spec is None:
-        return ["none", "", "", ""]
+        return [_UNKNOWN, "", "", ""]
     source = f"{spec.source} ({spec.evidence})" if spec.date else spec.source
     return [f"{spec.value:,.7g}", f"{item.total(what):,.7g}", source, spec.date]
 
@@ -175,7 +273,9 @@ def bill(
 
     These are cables with a length and a capacity, the switches and NICs at their ends, and a transceiver at each end of
     every fibre; two ports of a switch share a transceiver if the catalog has such a part. Connections on boards,
-    anything with capacity 0, and servers are not bought. Leaves out spares, discounts, installation and cooling.
+    anything with capacity 0, and servers are not bought. Switches that join several servers without a cable of some
+    length, such as the NVLink switches of a rack or a crossbar, are one item each together with their cables; no price
+    of them is known. Leaves out spares, discounts, installation and cooling.
 
     Parameters
     ----------
@@ -260,7 +360,26 @@ def _parts(fabric: Fabric) -> dict[str, BillPart]:
             parts[name] = BillPart(quantity, within=cable_name)
         for length, quantity in sorted(Counter(metres[mine].tolist()).items()):
             parts[f"{cable_name}, {length:g} m"] = BillPart(quantity)
-    return parts
+    return parts | _joins(fabric)
+
+
+def _joins(fabric: Fabric) -> dict[str, BillPart]:
+    """Return by name the switches that join parts of several servers without a cable of some length."""
+    server = fabric.coordinate("server")  # (N,) -1 outside the servers
+    server[fabric.endpoint] = np.where(fabric.server < 0, server[fabric.endpoint], fabric.server)
+    is_join = (fabric.length == 0) & (fabric.capacity > 0) & (server[fabric.source] >= 0)
+    is_join &= switches(fabric)[fabric.target]
+    node = fabric.target[is_join]
+    number = np.bincount(node, minlength=fabric.n_nodes)  # of parts at each node
+    apart = np.unique(np.stack([node, server[fabric.source[is_join]]]), axis=1)
+    servers = np.bincount(apart[0], minlength=fabric.n_nodes)
+
+    names = []
+    for switch in np.flatnonzero(servers > 1).tolist():
+        title = _JOINS.get(fabric.kinds[fabric.kind[switch]], "ideal switch with cables to")
+        ends = "GPUs" if "NVLink" in title else "ends"
+        names.append(f"{title} {number[switch]} {ends}")
+    return {name: BillPart(quantity) for name, quantity in Counter(names).items()}
 
 
 def _boxes(fabric: Fabric, rate: Floats, node: NDArray[np.int32]) -> dict[str, BillPart]:

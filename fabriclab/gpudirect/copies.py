@@ -201,6 +201,22 @@ class Server:
     acs: bool = False
     kernel: bool = False
 
+    def __post_init__(self) -> None:
+        """Refuse what is no fabric, such as the matrix that a tool printed."""
+        if isinstance(self.fabric, Fabric):
+            return
+        hint = "topologies.build('dgx_h100') makes one"
+        if type(self.fabric).__name__ == "Topology":
+            hint = (
+                "a matrix of nvidia-smi topo -m has classes of paths and no rates: take the server that it describes, "
+                "such as topologies.build('dgx_h100'), whose own matrix gpudirect.topo(server) gives"
+            )
+        elif isinstance(getattr(self.fabric, "fabric", None), Fabric):
+            hint = "a system has its own in .fabric"
+        raise TypeError(
+            f"fabric must be the Fabric of a server, got a {type(self.fabric).__name__}; {hint}"
+        )
+
     def parts(self) -> dict[str, str]:
         """Return the row of this family in the table of servers; empty if the fabric is none of these servers."""
         return SERVERS.get(self.fabric.family.replace("nvl72", "gb200"), {})

@@ -30,7 +30,15 @@ _OTHER_WORDS = {
     "staged": "pinned",
     "host": "pinned",
     "gdrcopy": "cpu",
+    # classes of paths in the matrix of nvidia-smi topo -m
+    "pix": "peer",
+    "pxb": "peer",
+    "phb": "peer",
+    "node": "peer",
+    "sys": "peer",
 }
+_MOST_NVLINKS = 36  # of a GPU, in the name of a class such as NV18
+_OTHER_WORDS |= {f"nv{links}": "nvlink" for links in range(1, _MOST_NVLINKS + 1)}
 
 
 @dataclass(frozen=True)
@@ -175,6 +183,8 @@ def path(
         and the model needs to know its processors or its links between GPUs.
     NoPath
         If no suitable links lead from one end to the other.
+    TypeError
+        If ``fabric`` is none, such as the matrix that `read_topo` returns.
 
     Examples
     --------

@@ -167,7 +167,7 @@ def read_topo(source: str | os.PathLike[str]) -> Topology:
     Raises
     ------
     FileFormat
-        If there is no matrix, or a row is cut, missing, has an unknown class, or differs from its column.
+        If there is no such file, no matrix, or a row is cut, missing, has an unknown class, or differs from its column.
     """
     lines = [_STYLE.sub("", line) for line in text_lines(source)]
     head = len(lines)  # number of lines up to the head of the matrix
@@ -260,10 +260,15 @@ def _port(device: str, port: str, facts: dict[str, str], line: int) -> RdmaPort:
 def read_ibv_devinfo(source: str | os.PathLike[str]) -> tuple[RdmaPort, ...]:
     """Return the ports that ``ibv_devinfo`` printed, with or without ``-v``, indented or not.
 
+    Parameters
+    ----------
+    source : path or str
+        A file, or its text.
+
     Raises
     ------
     FileFormat
-        If there is no port, or if one is cut; the message names the line.
+        If there is no such file, no port, or if a port is cut; the message names the line.
     """
     device: dict[str, str] = {}  # facts of the device
     current = device  # what the next lines describe: the device, or its last port
@@ -296,10 +301,15 @@ def read_rdma_link(source: str | os.PathLike[str]) -> tuple[RdmaPort, ...]:
 
     Both forms of a line are read, ``link mlx5_0/1 ...`` and the older ``1/1: mlx5_0/1: ...``.
 
+    Parameters
+    ----------
+    source : path or str
+        A file, or its text.
+
     Raises
     ------
     FileFormat
-        If there is no such line, or if one is cut; the message names the line.
+        If there is no such file or line, or if a line is cut; the message names the line.
     """
     ports = []
     for number, line in enumerate(text_lines(source), 1):

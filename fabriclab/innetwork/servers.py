@@ -34,6 +34,7 @@ from fabriclab.simulation.library import (
     as_chosen,
     at_streaming_rate,
     described,
+    rail_switches,
     rates_in_network,
     server_switches,
     with_reached_rates,
@@ -273,6 +274,12 @@ def _carried(setup: Setup) -> Floats:
 
 def _by_network(algorithm: str, cluster: Any, size: float) -> ServerCost:
     """Return the costs of an algorithm with a tree of switches on each rail."""
+    transport = cluster["transport"]
+    if transport != "ib":
+        return _refused(
+            "SHARP, the only switches that add between servers whose figures are published, needs InfiniBand, and the "
+            f'transport is {transport}; compare with system(..., transport="InfiniBand")'
+        )
     network = described(cluster)
     try:
         facts, plan, rates = rates_in_network(algorithm, cluster, size)
@@ -302,8 +309,6 @@ def _by_network(algorithm: str, cluster: Any, size: float) -> ServerCost:
         )
         return cost._replace(time=np.nan, note=note)
     note = f"rests on a start-up of {words} by the library's cost model, {startup / cost.time:.0%} of the time"
-    if cluster["transport"] != "ib":
-        note += "; switches that add are known for InfiniBand only"
     return cost._replace(note=note)
 
 
@@ -351,10 +356,15 @@ def _too_many_streams(trees: list[Tree], facts: Facts) -> str:
     count = len(flows[fullest])
     if count <= most:
         return ""
-    name = trees[0].fabric.name(fullest)
+    fabric = trees[0].fabric
+    why = ""
+    try:
+        rail_switches(fabric, facts.local)
+    except ValueError:
+        why = "the servers of a rail have no leaf in common; "
     return (
-        f"{count} streaming flows, one for each of {facts.nics} NICs of a server, meet at {name}, and a switch has "
-        f"{most} at most; give each rail a leaf of its own (rail_optimised)"
+        f"{why}{count} streaming flows, one for each of {facts.nics} NICs of a server, meet at {fabric.name(fullest)}, "
+        f'and a switch has {most} at most; fabric="rail_optimised" gives each rail a leaf of its own'
     )
 
 
@@ -394,8 +404,9 @@ def _why(costs: Mapping[str, ServerCost], facts: Facts, size: float) -> str:
     """Return in words which limits decide between NVLSTree and NVLS with switches that add."""
     tree = costs["NVLSTree"]
     added = costs["nvls_sharp"]
-    if np.isnan(tree.nic_time) or np.isnan(added.nic_time):
-        return "NVLS does not run here with and without switches that add, so there is no gain to explain"
+    for name, cost in (("NVLSTree", tree), ("nvls_sharp", added)):
+        if np.isnan(cost.nic_time):
+            return f"there is no gain to explain, since {name} does not run here: {cost.note}"
     g = facts.local
     if np.isnan(added.time):
         data = max(added.nic_time, added.port_time)

@@ -369,7 +369,8 @@ def estimate(
     Parameters
     ----------
     system : str or mapping
-        Name of a published sweep, or a row like those of `catalog.published.systems`.
+        What `fabriclab.system` returns, the name of a published sweep, or a row like those of
+        `catalog.published.systems`.
     collective : str, optional
         Collective; the one of the row unless given.
     size : float or str

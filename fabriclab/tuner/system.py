@@ -144,7 +144,9 @@ def _check_ranks(row: Mapping[str, Any]) -> None:
 
 
 def check_nics(gpus: int, nics: int, rate: float, name: str = "nics") -> None:
-    """Refuse NICs that are more than GPUs and together faster than the fastest host links of all GPUs of a server.
+    """Refuse a NIC faster than any in the catalog, and NICs that are more than the host links of a server can feed.
+
+    These are more NICs than GPUs that are together faster than the fastest host links of all GPUs of a server.
 
     Parameters
     ----------
@@ -157,6 +159,14 @@ def check_nics(gpus: int, nics: int, rate: float, name: str = "nics") -> None:
     """
     if not rate:
         return
+    fastest = _fastest_nic()
+    if rate > fastest * (1 + 1e-9):
+        rate_name = "rate" if name == "nics" else "nic_gbps"
+        bits = units.format_rate(rate).replace("B/s", "b/s")
+        raise ValueError(
+            f"{rate_name} must be at most {fastest * 8e-9:g} Gb/s, the fastest NIC of a GPU in the catalog, got "
+            f"{rate * 8e-9:g} Gb/s, which is {units.format_rate(rate)}; was it meant in bits, {bits!r}?"
+        )
     host_link = catalog.value("links", f"pcie{_FASTEST_PCIE}", "bandwidth_after_encoding")
     most = max(gpus, int(gpus * host_link / rate))
     if nics > most:
@@ -165,6 +175,17 @@ def check_nics(gpus: int, nics: int, rate: float, name: str = "nics") -> None:
             f"PCIe {_FASTEST_PCIE}, {units.format_rate(host_link)}), got {nics}; is this the number of NICs of all "
             "servers?"
         )
+
+
+@cache
+def _fastest_nic() -> float:
+    """Return the rate of the fastest NIC in the catalog, or of all that one GPU has [B/s]."""
+    rates = [0.0]
+    for part in catalog.nics.values():
+        for attribute in ("throughput", "throughput_per_gpu"):
+            if attribute in part:
+                rates.append(part[attribute].si or 0.0)
+    return max(rates)
 
 
 def read(row: Mapping[str, Any]) -> System:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabriclab import registry, topologies
+from fabriclab import operations, registry, topologies
 from fabriclab.core import FabricBuilder, load, save
 
 
@@ -550,6 +550,47 @@ def test_parts_of_a_server_as_tools_print_them():
     }
     for printed, name in names.items():
         assert server.name(server.node(printed)) == name
+
+
+@pytest.mark.parametrize("family", SMALL)
+def test_a_kind_and_a_number_name_the_nodes_of_the_kind_in_order(family):
+    fabric = topologies.build(family, **SMALL[family])
+    names = {fabric.name(node) for node in range(fabric.n_nodes)}
+    for kind in fabric.kinds:
+        members = fabric.nodes(kind).tolist()
+        for place, node in enumerate(members):
+            if f"{kind} {place}" not in names:
+                assert fabric.node(f"{kind} {place}") == node
+        if members and f"{kind} {len(members)}" not in names:
+            with pytest.raises(ValueError, match="names no node"):
+                fabric.node(f"{kind} {len(members)}")
+
+
+def test_a_leaf_is_named_as_where_parts_fail():
+    rails = topologies.build("rail_optimised", servers=8, gpus=4, rails=4, radix=8)
+    for place, leaf in operations.parts(rails, "leaf").items():
+        assert [rails.node(f"leaf {place}")] == leaf.tolist()
+    assert repr(rails.without("leaf 3")) == repr(rails.without(nodes=rails.nodes("leaf")[3:4]))
+
+
+@pytest.mark.parametrize("name", ["nic 1 of server 4", "NIC1 of server 4", "mlx5_1 on Server 4"])
+def test_a_part_of_a_server_in_words(name):
+    assert HALL.name(HALL.node(name)) == "nic 4.1"
+
+
+@pytest.mark.parametrize("name", ["nic 9 of server 4", "leaf 0 of server 77"])
+def test_a_part_that_a_server_does_not_have(name):
+    with pytest.raises(ValueError, match="names no node of this fabric; did you mean"):
+        HALL.node(name)
+
+
+@pytest.mark.parametrize(
+    ("printed", "near"),
+    [("GPU0", "gpu 0.0"), ("mlx5_0", "nic 0.0"), ("NIC1", "nic 0.1"), ("GPU7", "gpu 0.1")],
+)
+def test_a_part_that_every_server_has_is_answered_with_names(printed, near):
+    with pytest.raises(ValueError, match=f"did you mean '{near}'"):
+        HALL.node(printed)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fabriclab as fl
 from fabriclab import catalog, economics, registry, topologies
 from fabriclab.core import FabricBuilder
 from fabriclab.core._frozen import ReadOnly
@@ -506,11 +507,6 @@ def test_failures_of_a_long_chain_take_time_in_step_with_its_length():
             r"powers must be a dict such as .* \[W\], got \[\]",
         ),
         (lambda: bill(HALL, bisection=400), ValueError, "bisection must be within"),
-        (
-            lambda: bill(HALL).per_gbps,
-            ValueError,
-            "bisection must be above 0 B/s, got None; give it",
-        ),
         (lambda: floor_plan(HALL, 0), ValueError, "servers_per_rack must be >= 1, got 0"),
         (
             lambda: floor_plan(HALL, media=["fiber"]),
@@ -541,15 +537,108 @@ def test_display():
         r"fibre 400 Gb/s, 10 m +\d+ +1,280 +[\d,]+ +H100-sheet \(derived\) +2024-08 +0 +0 +passive",
         text,
     )
-    assert re.search(rf"{NIC} +1,024 +none +none", text)
-    assert text.splitlines()[-1].split() == ["total", f"{made.capital:,.0f}", f"{made.power:,.0f}"]
-    assert f"without: price of {NIC}, price of copper 400 Gb/s, 2 m" in repr(made)
+    assert re.search(rf"{NIC} +1,024 +unknown +unknown", text)
+    last = re.split("  +", text.splitlines()[-1])
+    assert last == ["total", f"at least {made.capital:,.0f}", f"at least {made.power:,.0f}"]
+    assert f"at least {made.capital:,.0f} USD" in repr(made) and NIC in repr(made)
     assert "without: nothing" in repr(bill(HALL, {NIC: 1}, {NIC: 1}))
     with pytest.raises(TypeError, match="read-only"):
         made.items["x"] = 1
     with pytest.raises(dataclasses.FrozenInstanceError):
         made.gpus = 1
     assert isinstance(price_list(), ReadOnly)
+
+
+def test_copper_has_a_price_so_that_wirings_compare():
+    """The same switches by rail and by rack: racks save what fibre costs more than copper, and no more."""
+    rails, racks = (
+        fl.system(gpu="H100", servers=32, fabric=name) for name in ("rail_optimised", "leaf_spine")
+    )
+    by_rail, by_rack = rails.bill(), racks.bill()
+    assert by_rail.items[SWITCH] == by_rack.items[SWITCH]
+    assert by_rail.missing == by_rack.missing == (f"price of {NIC}", f"power of {NIC}")
+    prices = {
+        name: price_list()[f"{name} 400 Gb/s"][0].value
+        for name in ("copper", "active copper", "fibre")
+    }
+    cables = sum(
+        item.quantity * prices[name.rsplit(" ", 4)[0]]
+        for name, item in by_rack.items.items()
+        if name.endswith(" m")
+    )
+    assert by_rack.capital == 12 * CASE.price_switch + cables
+    assert cables > 0
+    # half of a cable of two links, and marked as not confirmed
+    for name, part in (("copper", "dac800"), ("active copper", "acc800")):
+        spec = price_list()[f"{name} 400 Gb/s"][0]
+        assert 2 * spec.value == catalog.media[part]["price"].value
+        assert "not confirmed" in spec.evidence
+    assert any(f"{cables:,.0f} USD" in note and "not confirmed" in note for note in by_rack.notes)
+
+
+@pytest.mark.parametrize(
+    ("asked", "part"),
+    [
+        ({"gpu": "A100", "servers": 4}, "switch 64 x 200 Gb/s"),
+        ({"gpu": "H100", "servers": 4, "fabric": "dual_tor"}, "nic 2 x 200 Gb/s"),
+        (
+            {"gpu": "H100", "servers": 4, "fabric": "crossbar"},
+            "ideal switch with cables to 32 ends",
+        ),
+        ({"gpu": "GB200", "servers": 18}, "NVLink switches and cables of 72 GPUs"),
+    ],
+)
+def test_what_has_no_price_is_not_shown_as_free(asked, part):
+    made = fl.system(**asked).bill()
+    assert (made.capital, made.power) == (0, 0)
+    assert "price unknown, power unknown" in repr(made)
+    assert part in repr(made)
+    assert " 0 USD" not in repr(made)
+    assert re.split("  +", made.draw().splitlines()[-1]) == ["total", "unknown", "unknown"]
+
+
+def test_nvlink_switches_of_several_racks_are_counted_beside_the_network():
+    made = fl.system(gpu="GB200", servers=36).bill()
+    (name,) = (name for name in made.items if "NVLink" in name)
+    assert made.items[name].quantity == 2
+    assert {f"price of {name}", f"power of {name}"} <= set(made.missing)
+    priced = fl.system(gpu="GB200", servers=36).bill(prices={name: "1 MUSD"})
+    assert priced.capital == made.capital + 2e6
+    assert not any("NVLink" in name for name in fl.system(gpu="H100", servers=2).bill().items)
+
+
+def test_a_switch_that_nobody_sells_is_named():
+    fat = fl.system(gpu="H100", servers=32, fabric="fat_tree").bill()
+    assert "132 x switch 12 x 400 Gb/s (the catalog has no switch" in repr(fat)
+    assert "catalog has no" not in repr(bill(HALL))
+    assert "catalog has no" not in repr(fl.system(gpu="A100", servers=4).bill())  # 64 x 200 Gb/s
+
+
+def test_a_bill_with_many_lengths_is_shown_in_a_line():
+    lengths = range(3, 90)
+    cables = tree(length=np.array([[10.0, 20.0], [30.0, 40.0]]), capacity="200 Gb/s")
+    made = bill(cables)
+    many = dataclasses.replace(
+        made,
+        items=made.items
+        | {f"fibre 200 Gb/s, {m} m": economics.Item(2, None, None) for m in lengths},
+    )
+    assert len(many.missing) > len(lengths)
+    assert len(repr(many)) < 600
+    assert f"{2 * len(lengths):,} x fibre 200 Gb/s" in repr(many)
+
+
+def test_without_a_bisection_the_figures_per_rate_are_nan_with_a_note():
+    made = bill(HALL)
+    assert np.isnan(made.per_gbps).all()
+    assert any("bisection" in note for note in made.notes)
+    asked = bill(HALL, bisection="800 Gb/s")
+    assert asked.per_gbps[0] == pytest.approx(asked.capital / 800)
+    assert not any("bisection" in note for note in asked.notes)
+
+
+def test_a_single_server_has_nothing_to_buy():
+    assert "nothing to buy" in repr(bill(topologies.build("dgx_h100")))
 
 
 def test_a_plan_is_typed_back():

@@ -2,9 +2,9 @@
 
 import pytest
 
-from fabriclab import topologies
+from fabriclab import system, topologies
 from fabriclab.errors import FileFormat
-from fabriclab.gpudirect import read_ibv_devinfo, read_rdma_link, read_topo, topo
+from fabriclab.gpudirect import path, read_ibv_devinfo, read_rdma_link, read_topo, topo
 
 # Layouts as printed by: a driver of 2017 (kubernetes#53497, but its classes as before 2018), 2019 (nccl#243, tabs),
 # 2021 (ucx#6327), 2024 (club-3090#1229, two tabs before the last column; flux#14, styles of a terminal) and
@@ -239,6 +239,42 @@ def test_rdma_link_by_hand():
         "ACTIVE",
         "13399",
     )
+
+
+@pytest.mark.parametrize("read", [read_topo, read_ibv_devinfo, read_rdma_link])
+@pytest.mark.parametrize("source", ["hello", "no/such/file.txt", "x" * 5000])
+def test_a_source_that_is_neither_a_file_nor_a_text_is_refused(read, source):
+    with pytest.raises(FileFormat, match="there is no such file"):
+        read(source)
+
+
+@pytest.mark.parametrize("read", [read_topo, read_ibv_devinfo, read_rdma_link])
+def test_a_file_of_another_kind_is_refused(read, tmp_path):
+    file = tmp_path / "hello"
+    file.write_text("hello\n")
+    for source in (file, str(file)):
+        with pytest.raises(FileFormat, match="the text must hold"):
+            read(source)
+
+
+def test_a_matrix_is_no_server():
+    server = topologies.build("dgx_h100")
+    with pytest.raises(TypeError, match=r"got a Topology; .*topologies\.build\('dgx_h100'\)"):
+        path(topo(server), "nic 0", "gpu 0", "peer")
+    with pytest.raises(TypeError, match="fabric must be the Fabric of a server, got a str"):
+        topo("dgx_h100")
+    with pytest.raises(TypeError, match=r"got a System; a system has its own in \.fabric"):
+        path(system(gpu="H100", servers=1), "gpu 0", "gpu 1", "nvlink")
+
+
+@pytest.mark.parametrize("servers", ["dgx_h100", "dgx_a100", "gb200"])
+def test_every_class_of_a_matrix_is_answered_with_a_mechanism(servers):
+    server = topologies.build(servers)
+    classes = {cell for row in topo(server).cells for cell in row} - {"X"}
+    for name in classes | {"PIX", "PXB", "PHB", "NODE", "SYS", "NV1", "NV4", "NV18"}:
+        meant = "nvlink" if name.startswith("NV") else "peer"
+        with pytest.raises(ValueError, match=f"did you mean '{meant}'"):
+            path(server, "gpu 1", "gpu 0", name)
 
 
 @pytest.mark.parametrize(

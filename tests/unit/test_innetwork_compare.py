@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import fabriclab as fl
 from fabriclab import catalog, collectives, topologies
 from fabriclab.catalog import published
 from fabriclab.innetwork import nvls
 from fabriclab.innetwork.aggregation import Aggregator, Worker
-from fabriclab.innetwork.compare import bound, compare, deployment, gains, program
+from fabriclab.innetwork.compare import bound, compare, deployment, for_servers, gains, program
 from fabriclab.innetwork.network import aggregate
 from fabriclab.innetwork.switch import Switch
 from fabriclab.innetwork.trees import grow, run
@@ -18,6 +19,39 @@ from fabriclab.simulation import simulate
 
 def star(n, rate="100 Gb/s", delay="2 us"):
     return topologies.build("crossbar", hosts=n, rate=rate, delay=delay)
+
+
+# ------------------------------------------------------------------ between servers
+
+
+def test_leaves_without_rails_of_their_own_are_the_reason_for_no_gain():
+    """The rows, the summary and the error of a run name the same cause: no leaf that a rail has in common."""
+    racks = fl.system(gpu="H100", servers=32, fabric="leaf_spine")
+    found = for_servers(racks, "1 GiB")
+    assert np.isnan(found["nvls_sharp"].time) and np.isnan(found.gain)
+    assert found["NVLSTree"].time > 0
+    for words in (found["nvls_sharp"].note, found["collnet"].note, found.why):
+        assert "no leaf in common" in words
+        assert "rail_optimised" in words
+    assert "NVLSTree does not run" not in repr(found)
+    with pytest.raises(ValueError, match="one leaf for each rail"):
+        simulate("all_reduce", "nvls_sharp", racks, "1 GiB")
+
+    one_leaf = for_servers(fl.system(gpu="H100", servers=2, fabric="leaf_spine"), "1 GiB")
+    assert "streaming flows" in one_leaf.why and "in common" not in one_leaf.why
+
+
+@pytest.mark.parametrize("transport", ["RoCE", "EFA", "Slingshot"])
+def test_sharp_has_a_number_on_infiniband_only(transport):
+    found = for_servers(fl.system(gpu="H100", servers=4, transport=transport), "1 GiB")
+    assert found["Ring"].time > 0
+    for name in ("nvls_sharp", "collnet"):
+        assert np.isnan(found[name].time)
+        assert "needs InfiniBand" in found[name].note
+    assert np.isnan(found.gain)
+    assert "needs InfiniBand" in found.why
+    with_sharp = for_servers(fl.system(gpu="H100", servers=4), "1 GiB")
+    assert with_sharp.gain > 1
 
 
 # ------------------------------------------------------------------ NVLS

@@ -1,5 +1,7 @@
 """A cluster in the words of a purchase order: what is filled in, what is refused, and that all doors agree."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -97,6 +99,40 @@ def test_what_cannot_be_is_refused_before_anything_is_built(asked, words):
     with pytest.raises((ValueError, TypeError)) as caught:
         fl.system(**asked)
     assert words in str(caught.value)
+
+
+def test_every_topology_that_is_offered_connects_the_servers():
+    with pytest.raises(ValueError, match="must connect any number of servers") as caught:
+        fl.system(gpu="H100", servers=2, fabric="dragonfly")
+    offered = re.search(r"as (.+) do, got", str(caught.value))[1].split(", ")
+    assert {"rail_optimised", "leaf_spine", "fat_tree"} <= set(offered)
+    for name in topologies.names():
+        if name in offered:
+            system = fl.system(gpu="H100", servers=4, fabric=name)
+            assert system.fabric.n_ranks == system.ranks == 32
+        else:
+            with pytest.raises(ValueError, match="must connect any number of servers"):
+                fl.system(gpu="H100", servers=4, fabric=name)
+
+
+def test_a_built_dragonfly_plus_is_taken():
+    fabric = topologies.build("dragonfly_plus", hosts=4, leaves=2, spines=2, h=1, groups=2, gpus=8)
+    system = fl.system(gpu="H100", servers=2, fabric=fabric)
+    assert system.fabric is fabric
+
+
+@pytest.mark.parametrize("rate", ["400 GB/s", "800 GB/s", "3.2 Tb/s"])
+def test_a_nic_faster_than_any_is_asked_about_bits(rate):
+    with pytest.raises(ValueError, match=r"rate must be at most .* meant in bits, '\d+ Gb/s'\?"):
+        fl.system(gpu="H100", servers=2, rate=rate)
+    row = dict(fl.system(gpu="H100", servers=2)) | {"nic_gbps": 3200}
+    with pytest.raises(ValueError, match="nic_gbps must be at most"):
+        fl.estimate(row, "all_reduce", SIZE)
+
+
+@pytest.mark.parametrize("rate", ["400 Gb/s", "50 GB/s", "800 Gb/s", "1.6 Tb/s"])
+def test_a_rate_that_a_gpu_has_is_taken(rate):
+    assert fl.system(gpu="H100", servers=2, rate=rate).rate == fl.units.rate(rate)
 
 
 def test_a_fabric_of_another_size_is_refused():

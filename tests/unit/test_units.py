@@ -201,10 +201,32 @@ def test_a_spelling_that_can_be_guessed_is_proposed(text, proposal):
 
 
 def test_a_short_unit_is_read_in_the_quantity_that_is_asked():
-    with pytest.raises(ValueError, match='did you mean "5 Gb" or "5 GB"'):
+    with pytest.raises(ValueError, match=r'did you mean "5 GiB" .* or "5 GB"'):
         units.size("5G")
     with pytest.raises(ValueError, match=r'unknown unit .G. in .5G.; write "500 ns"'):
         units.time("5G")
+
+
+@pytest.mark.parametrize(
+    ("text", "binary", "decimal"),
+    [
+        ("64K", "64 KiB", "64 kB"),
+        ("64k", "64 KiB", "64 kB"),
+        ("8M", "8 MiB", "8 MB"),
+        ("1 G", "1 GiB", "1 GB"),
+        ("1,5G", "1.5 GiB", "1.5 GB"),
+        ("2T", "2 TiB", "2 TB"),
+        ("8Ki", "8 KiB", ""),
+    ],
+)
+def test_a_size_of_nccl_tests_is_answered_in_bytes(text, binary, decimal):
+    with pytest.raises(ValueError) as error:
+        units.size(text)
+    words = str(error.value)
+    assert f'did you mean "{binary}"' in words
+    assert units.size(binary) > 0
+    assert (f'"{decimal}"' in words) == ("nccl-tests" in words) == bool(decimal)
+    assert not re.search(r"[kKMGT]i?b\b", words)
 
 
 def test_a_failed_link_may_have_no_rate_where_that_is_allowed():

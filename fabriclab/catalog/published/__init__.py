@@ -87,7 +87,11 @@ def system(sweep_id: str) -> dict[str, Any]:
         If there is no such sweep.
     """
     if not isinstance(sweep_id, str) or sweep_id not in _systems():
-        raise KeyError(near(sweep_id, _systems(), "the published sweeps"))
+        unknown = near(sweep_id, _systems(), "the table of published sweeps")
+        gap = " " if unknown.endswith("?") else "; "
+        raise KeyError(
+            f"{unknown}{gap}all of them: [row['sweep_id'] for row in fabriclab.catalog.published.systems()]"
+        )
     return dict(_systems()[sweep_id])
 
 
