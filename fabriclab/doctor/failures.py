@@ -11,7 +11,6 @@ import numpy as np
 
 from fabriclab import catalog, operations, units
 from fabriclab.catalog.running_case import Case
-from fabriclab.catalog.tables import near
 from fabriclab.core import Fabric, Ints, ReadOnly, as_html
 from fabriclab.errors import NoPath
 from fabriclab.simulation import Simulation, simulate
@@ -218,19 +217,10 @@ def _without(fabric: Fabric, name: Any) -> Fabric:
     if not isinstance(name, str):
         raise TypeError(f'lost must be names such as "leaf 3", got {name!r:.60}')
     kind, _, number = name.strip().partition(" ")
-    groups = [group for group in fabric.coord_names if group != "local"]  # such as server and rail
-    kinds = [*fabric.kinds, "cable", *groups]
-    if kind not in kinds:
-        raise ValueError(near(name, kinds, "the list of kinds of this fabric"))
-    if number.isdecimal():
-        known_parts = list(operations.parts(fabric, kind))
-        if int(number) >= len(known_parts):
-            raise ValueError(
-                f"lost: this fabric has {kind} 0 to {len(known_parts) - 1}, got {name!r}"
-            )
-        return operations.fail(fabric, kind, [known_parts[int(number)]])
-    nodes = fabric.nodes(kind) if kind in fabric.kinds else np.zeros(0, np.int64)
-    known = {fabric.name(int(node)): int(node) for node in nodes}
-    if name not in known:
-        raise ValueError(near(name, known, "this fabric"))
-    return fabric.without(nodes=[known[name]])
+    groups = ["cable", *fabric.coord_names]  # of nodes, such as a server or a rail
+    if kind not in groups or kind in fabric.kinds or not number.isdecimal():
+        return fabric.without(nodes=[fabric.node(name)])
+    known = list(operations.parts(fabric, kind))
+    if int(number) >= len(known):
+        raise ValueError(f"lost: this fabric has {kind} 0 to {len(known) - 1}, got {name!r}")
+    return operations.fail(fabric, kind, [known[int(number)]])

@@ -288,7 +288,11 @@ def test_chains_of_a_tree_take_any_order_of_the_gpus():
     zigzag = [0, 1, 7, 2, 6, 3, 5, 4]
     meshed = fl.collectives.build("all_reduce", "chain_tree", 16, per_server=8, order=zigzag)
     assert len(meshed.groups) == len(plain.groups)
-    links = {tuple(pair) for group in meshed.groups for pair in zip(group.source, group.target, strict=True)}
+    links = {
+        tuple(pair)
+        for group in meshed.groups
+        for pair in zip(group.source, group.target, strict=True)
+    }
     inside = {(a, b) for a, b in links if a // 8 == b // 8}
     assert len(inside) == 2 * 8 * 7  # every ordered pair of each server
     for wrong in ([0, 1], [1, 0, 2, 3, 4, 5, 6, 7], [0] * 8):

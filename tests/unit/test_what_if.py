@@ -61,7 +61,7 @@ def test_names_are_those_that_are_printed(hall):
     assert fl.what_if(hall, name).slower == fl.what_if(hall, "leaf 3").slower
     for wrong, words in (
         ("leef 3", "did you mean 'leaf'"),
-        ("leaf 99", "leaf 0 to 7"),
+        ("leaf 99", "leaf 7.0"),
         ("leaf 9.9", "did you mean"),
         (3, 'such as "leaf 3"'),
         ([], "at least one"),
