@@ -15,7 +15,9 @@ from fabriclab import catalog, collectives, tuner, units
 from fabriclab.collectives.ring import channel_rings
 from fabriclab.core import (
     Fabric,
+    FabricBuilder,
     Flags,
+    Floats,
     Flows,
     Ints,
     Routes,
@@ -25,7 +27,8 @@ from fabriclab.core import (
 )
 from fabriclab.lower import lower
 from fabriclab.routing.shortest import ShortestPathSearch
-from fabriclab.simulation.rings import MOST_RANKS, at_once, best_rings, ring_flows
+from fabriclab.simulation.rings import MOST_RANKS, Rings, at_once, best_rings, ring_flows
+from fabriclab.topologies.clusters import outside_servers
 from fabriclab.tuner.plans import Plan
 from fabriclab.tuner.system import System as Facts
 
@@ -34,6 +37,9 @@ LIBRARY = "nccl"  # name under which `simulate` runs what the library would choo
 # source: NVIDIA/nccl, src/init.cc, DEFAULT_BUFFSIZE (4 MiB) by NCCL_STEPS (8)
 _TREE_CHUNK = 2**19
 _CHANNELS_PER_NIC = 2  # source: NCCL-tune-old
+_OVER_PCIE = ("pcie", "shm")  # kinds of links in a server whose GPUs meet over PCIe
+# Ranks at most of an all-to-all that takes all NICs of a GPU: 3.9 million entries of routes, as in "spray".
+_SPRAYED_RANKS = 256
 # Algorithms with one switch for each rail that adds, and the algorithm of the library whose rates they reach.
 IN_NETWORK = {"nvls_sharp": "NVLSTree", "collnet": "CollNet"}
 
@@ -125,6 +131,14 @@ def as_chosen(collective: str, cluster: Any, size: float, algorithm: str = "") -
     servers = facts.servers
     in_servers = facts.local == row["gpus_per_node"] > 1
     method = "pxn" if servers > 1 and in_servers else "ecmp"
+    notes = _notes(facts, plan, rates)
+    if servers > 1:
+        notes += _shared_nics(row)
+    has_spare = servers > 1 and facts.nics > facts.local
+    if has_spare and (plan.algorithm != "P2P" or n <= _SPRAYED_RANKS):
+        method = "spray"  # over all NICs of a GPU
+    elif has_spare:
+        notes += ("each GPU sends over one NIC, and the others are idle: all would need too many routes",)
     filling = 0.0  # [B]
 
     if plan.algorithm == "Ring" and collective in ("all_reduce", "all_gather", "reduce_scatter"):
@@ -134,7 +148,8 @@ def as_chosen(collective: str, cluster: Any, size: float, algorithm: str = "") -
             method = "spray"  # between GPUs that share several links
             flows = ring_flows(collective, fabric, rings.orders, size, rings.rates)
         else:
-            flows = ring_flows(collective, fabric, _orders(facts), size)
+            orders, weights = _orders(facts, fabric)
+            flows = ring_flows(collective, fabric, orders, size, weights)
     elif plan.algorithm in ("NVLS", "NVLSTree"):
         schedule = collectives.build("all_reduce", "nvls_tree", n, per_server=facts.local)
         flows = at_once(lower(schedule, fabric, size, switches=server_switches(fabric, facts)))
@@ -161,7 +176,7 @@ def as_chosen(collective: str, cluster: Any, size: float, algorithm: str = "") -
         method=method,
         filling=min(filling, size),
         estimate=estimate,
-        notes=_notes(facts, plan, rates),
+        notes=notes,
     )
 
 
@@ -247,7 +262,7 @@ def rates_in_network(algorithm: str, cluster: Any, size: float) -> PlanAndRates:
 def at_streaming_rate(fabric: Fabric) -> Fabric:
     """Return the fabric with its cables at the part of their rate that streaming through switches that add reaches."""
     part = catalog.value("switches", "sharp2", "streaming_part")
-    return _slowed(fabric, fabric.length > 0, part)
+    return _slowed(fabric, outside_servers(fabric), part)
 
 
 def rail_switches(fabric: Fabric, local: int) -> Ints:
@@ -259,7 +274,7 @@ def rail_switches(fabric: Fabric, local: int) -> Ints:
         If the servers have no leaf in common for some rail.
     """
     in_server = fabric.coordinate("server") >= 0
-    is_uplink = (fabric.length > 0) & in_server[fabric.source] & ~in_server[fabric.target]
+    is_uplink = outside_servers(fabric) & in_server[fabric.source] & ~in_server[fabric.target]
     leaves = np.unique(fabric.target[is_uplink]).astype(np.int64)
     if not leaves.size:
         raise ValueError(f"the servers must hang on switches, got {fabric!r} without cables to any")
@@ -289,12 +304,27 @@ def _tree_levels(servers: int) -> int:
     return (servers - 1).bit_length()
 
 
-def _orders(facts: Facts) -> Ints:
-    """Return the order of ranks in each ring, (rings, n): one for each GPU of a server."""
+class _WeightedOrders(NamedTuple):
+    """Rings, and the part of the data on each, in any unit."""
+
+    orders: Ints  # (rings, n)
+    weights: Floats  # (rings,)
+
+
+def _orders(facts: Facts, fabric: Fabric) -> _WeightedOrders:
+    """Return the order of ranks in each ring, and how much of the data it carries."""
     n = facts.ranks
     g = facts.local
-    if facts.switched or g < 3 or g % 2:
-        return channel_rings(n, g, alternate=True)
+    if facts.switched or g < 3 or facts.kind in _OVER_PCIE:
+        orders = channel_rings(n, g, alternate=True)
+        return _WeightedOrders(orders, np.ones(g))
+    rates = _between_gpus(fabric, g)
+    is_mesh = np.count_nonzero(rates) == g * (g - 1)
+    if not rates.any() or g > MOST_RANKS:
+        orders = channel_rings(n, g, alternate=True)
+        return _WeightedOrders(orders, np.ones(g))
+    if not is_mesh or g % 2:
+        return _along_links(best_rings(_board(rates)), n)
 
     # Links join each pair of GPUs. Ring c passes a server as c, c+1, c-1, c+2, ..., so that no two rings share a link.
     zigzag = np.zeros(g, dtype=np.int64)
@@ -302,7 +332,43 @@ def _orders(facts: Facts) -> Ints:
     zigzag[2::2] = -np.arange(1, g // 2)
     ring, server, place = np.indices((g, n // g, g))
     turned = np.where(server % 2 == 1, g - 1 - place, place)
-    return np.reshape(server * g + (ring + zigzag[turned]) % g, (g, n))
+    orders = np.reshape(server * g + (ring + zigzag[turned]) % g, (g, n))
+    return _WeightedOrders(orders, np.ones(g))
+
+
+def _between_gpus(fabric: Fabric, g: int) -> Floats:
+    """Return the rate of the links between each two of the first ``g`` GPUs, (g, g) [B/s]."""
+    one = fabric.rank_of[fabric.source]
+    other = fabric.rank_of[fabric.target]
+    direct = np.flatnonzero((one >= 0) & (other >= 0) & (one < g) & (other < g))
+    rates = np.zeros((g, g))
+    np.add.at(rates, (one[direct], other[direct]), fabric.capacity[direct])
+    return rates
+
+
+def _board(rates: Floats) -> Fabric:
+    """Return GPUs with links of these rates, (g, g) [B/s], whose rings avoid the paths over PCIe if they can."""
+    g = len(rates)
+    b = FabricBuilder(("gpu", "pcie"), ("local",))
+    gpu = b.add_nodes("gpu", g, tier=0, transit=False, local=np.arange(g))
+    hub = b.add_nodes("pcie", 1, tier=1, transit=True)
+    one, other = np.nonzero(np.triu(rates))
+    b.add_cables(gpu[one], gpu[other], capacity=rates[one, other], medium="nvlink")
+    b.add_cables(gpu, np.broadcast_to(hub, gpu.shape), capacity=float(rates.max()), medium="pcie")
+    return b.build("server", {}, endpoint=gpu, rail=np.arange(g), server=np.zeros(g))
+
+
+def _along_links(rings: Rings, n: int) -> _WeightedOrders:
+    """Return the rings of one server continued through all, so that each enters and leaves at every GPU in turn.
+
+    A ring is cut between any two of its GPUs. Every second server is passed backwards, so a ring stays on its rail.
+    """
+    g = rings.orders.shape[1]
+    ring, cut, server, place = np.indices((len(rings.orders), g, n // g, g))
+    turned = np.where(server % 2 == 1, g - 1 - place, place)
+    local = rings.orders[ring, (cut + turned) % g]
+    orders = np.reshape(server * g + local, (-1, n))
+    return _WeightedOrders(orders, np.repeat(rings.rates, g))
 
 
 def server_switches(fabric: Fabric, facts: Facts) -> Ints:
@@ -359,12 +425,16 @@ def reached(facts: Facts, plan: Plan, size: float) -> Rates:
 def with_reached_rates(fabric: Fabric, facts: Facts, rates: Rates) -> Fabric:
     """Return the fabric with the links that the library fills at the rates that it reaches."""
     media = np.array(fabric.media)[fabric.medium]
-    is_inside = np.isin(media, ["nvlink", "xgmi"])
-    is_outside = fabric.length > 0
+    if facts.kind in _OVER_PCIE:
+        # GPUs meet over PCIe, and the link of each is what they share.
+        has_gpu = (fabric.rank_of[fabric.source] >= 0) | (fabric.rank_of[fabric.target] >= 0)
+        is_inside = (media == "pcie") & has_gpu
+    else:
+        is_inside = np.isin(media, ["nvlink", "xgmi"])
     if np.isfinite(facts.peak):
         fabric = _slowed(fabric, is_inside, rates.inside / facts.peak)
     if facts.wire:
-        fabric = _slowed(fabric, is_outside, rates.nic / facts.wire)
+        fabric = _slowed(fabric, outside_servers(fabric), rates.nic / facts.wire)
     return fabric
 
 
@@ -381,9 +451,32 @@ def _notes(facts: Facts, plan: Plan, rates: Rates) -> tuple[str, ...]:
     return (f"as NCCL's {plan.algorithm}/{plan.protocol}", *_rates_in_words(facts, rates))
 
 
+def _shared_nics(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Say by how much the fullest NIC, or the GPU with the fewest, is behind an even share, if by anything."""
+    gpus = int(row["gpus_per_node"] or 1)
+    nics = int(row["nics_per_node"] or 1)
+    if nics < gpus and gpus % nics:
+        most = -(-gpus // nics)
+        more = most * nics / gpus - 1
+        return (
+            f"{nics} NICs do not divide {gpus} GPUs evenly: one serves {most}, {more:.0%} more than the mean, which "
+            "the estimate takes",
+        )
+    if nics > gpus and nics % gpus:
+        fewest = nics // gpus
+        less = 1 - fewest * gpus / nics
+        return (
+            f"{nics} NICs do not divide among {gpus} GPUs evenly: a GPU has {fewest}, {less:.0%} less than the mean, "
+            "which the estimate takes",
+        )
+    return ()
+
+
 def _rates_in_words(facts: Facts, rates: Rates) -> list[str]:
     """Return the rates that a run assumes, in words."""
     notes = []
+    if facts.kind in _OVER_PCIE and facts.servers > 1:
+        notes.append("traffic to GPUs and to NICs shares the PCIe link of a GPU, which the estimate counts apart")
     if facts.local > 1 and np.isfinite(facts.peak):
         notes.append(f"links in a server reach {_share(rates.inside, facts.peak)}")
     if facts.servers > 1:

@@ -179,10 +179,13 @@ def read(row: Mapping[str, Any]) -> System:
     ranks = units.count(row["ranks"] or 0, "ranks")
     gpus = row["gpus_per_node"] or 1
     domain = row["scale_up_domain_gpus"] or gpus
+    kind, _, shape = row["scale_up"].partition("-")  # such as nvlink4 and nvswitch
     local = min(ranks, domain)
+    if "mesh" in shape and row["gpus_per_node"]:
+        # Links without switches end at the board: of a mesh of 8 GPUs a server may have 4, and other servers the rest.
+        local = min(local, gpus)
     servers = -(-ranks // local)  # rounded up
 
-    kind, _, shape = row["scale_up"].partition("-")  # such as nvlink4 and nvswitch
     if shape == _PAIR and gpus > _BRIDGED:
         # Bridges join pairs only. A ring over more GPUs of the server takes PCIe from one pair to the next.
         domain = max(domain, gpus)
@@ -205,9 +208,11 @@ def read(row: Mapping[str, Any]) -> System:
             ring = own * local / (local - 1)
 
     wire = units.rate(f"{row['nic_gbps'] or 0} Gb/s", "nic_gbps", may_be_zero=True)
-    pcie = f"pcie{min(links.generation + 3, _NEWEST_PCIE)}"
-    nic = min(wire, catalog.value("links", pcie, "nccl_effective"))
     nics = (row["nics_per_node"] or 0) * max(1, local // gpus)
+    # A NIC has a PCIe link of its own; several NICs of one GPU share that of the GPU.
+    sharers = max(1.0, nics / local)
+    pcie = catalog.value("links", _host_link(links), "nccl_effective")
+    nic = min(wire, pcie / sharers)
     if servers > 1 and not nic * nics:
         raise ValueError(
             f"{ranks} ranks in {servers} servers need NICs, got nics_per_node {nics}, "
@@ -271,6 +276,36 @@ def _check_algorithm(algo: str) -> None:
     named = re.findall("|".join(_ALGORITHMS), algo.lower())
     first = named[0] if named else algo or "default"
     units.choice(first, "algo", _ALGORITHMS)  # of a text in lower case
+
+
+def link_rate(scale_up: str, accelerator: str = "") -> float:
+    """Return the rate of all links of a GPU to the GPUs of its server, by the datasheet [B/s].
+
+    Parameters
+    ----------
+    scale_up : str
+        Links and what they form, as in the published table, such as ``"nvlink4-nvswitch"``.
+    accelerator : str
+        The GPU, by which links of the same name differ.
+
+    Raises
+    ------
+    ValueError
+        If the catalog has no such links.
+    """
+    kind, _, shape = scale_up.partition("-")
+    return _links(kind, accelerator, shape).peak
+
+
+def host_link(scale_up: str, accelerator: str = "") -> str:
+    """Return the name in `catalog.links` of the PCIe link of a GPU with some scale-up links; see `link_rate`."""
+    kind, _, shape = scale_up.partition("-")
+    return _host_link(_links(kind, accelerator, shape))
+
+
+def _host_link(links: _Links) -> str:
+    """Return the name of the PCIe link of a GPU with these links."""
+    return f"pcie{min(links.generation + 3, _NEWEST_PCIE)}"
 
 
 @cache
