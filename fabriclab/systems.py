@@ -129,7 +129,7 @@ class System(Mapping[str, Any]):
 
     @property
     def domain(self) -> int:
-        """Number of GPUs in a scale-up domain: a server, a rack of several servers, or a mesh of which it has a part."""
+        """Number of GPUs in a scale-up domain: of a server, a rack of servers, or a mesh of which a server has a part."""
         return int(self.row["scale_up_domain_gpus"] or self.gpus)
 
     @property
@@ -539,7 +539,7 @@ def _transport(transport: str, usual: Mapping[str, str]) -> str:
     asked = transport or usual.get("transport", "")
     if not asked:
         raise ValueError(
-            f"transport must be given, such as transport=\"InfiniBand\" (known: {', '.join(_TRANSPORT_NAMES.values())}): "
+            f'transport must be given, such as transport="InfiniBand" (known: {", ".join(_TRANSPORT_NAMES.values())}): '
             "the catalog has none for this server"
         )
     plain = asked.lower().replace(" ", "").replace("-", "")
@@ -584,9 +584,16 @@ def _check_servers(network: Fabric, gpus: int, nics: int, rate: float) -> None:
     if not nics:
         return
 
+    is_outside = outside_servers(network)
+    has_inside = np.isin(network.endpoint, network.source[~is_outside])
+    if gpus > 1 and not has_inside.all():
+        raise ValueError(
+            "fabric must have the inside of the servers, which joins their GPUs, got NICs as endpoints; build it with "
+            "expand=True, or with gpus"
+        )
     server = network.coordinate("server")
     server[network.endpoint] = network.server
-    is_uplink = outside_servers(network) & (server[network.source] >= 0)
+    is_uplink = is_outside & (server[network.source] >= 0)
     per_nic = np.bincount(network.source[is_uplink], network.capacity[is_uplink], network.n_nodes)
     nic = np.unique(network.source[is_uplink])
     found = np.bincount(server[nic], minlength=each.size)
@@ -726,7 +733,9 @@ def _direct_rates(asked: System) -> Floats:
     g = asked.gpus
     rates = np.zeros((g, g))
     if asked.shape == _MESH:
-        rates[:] = _link_rate(asked) / max(1, asked.domain - 1)  # a link to each other GPU of the board
+        rates[:] = _link_rate(asked) / max(
+            1, asked.domain - 1
+        )  # a link to each other GPU of the board
     elif asked.shape == _CUBE:
         table = links_between_gpus(_CUBE_SERVER)
         rates = table[:g, :g] / table[0].sum() * _link_rate(asked)

@@ -129,21 +129,13 @@ def as_chosen(collective: str, cluster: Any, size: float, algorithm: str = "") -
     fabric = with_reached_rates(network, facts, rates)
     n = facts.ranks
     servers = facts.servers
-    in_servers = facts.local == row["gpus_per_node"] > 1
-    method = "pxn" if servers > 1 and in_servers else "ecmp"
-    notes = _notes(facts, plan, rates)
-    if servers > 1:
-        notes += _shared_nics(row)
-    has_spare = servers > 1 and facts.nics > facts.local
-    if has_spare and (plan.algorithm != "P2P" or n <= _SPRAYED_RANKS):
-        method = "spray"  # over all NICs of a GPU
-    elif has_spare:
-        notes += ("each GPU sends over one NIC, and the others are idle: all would need too many routes",)
+    method = _routing(facts, plan, row)
+    notes = _notes(facts, plan, rates) + _beside_estimate(facts, plan, row, method)
     filling = 0.0  # [B]
 
     if plan.algorithm == "Ring" and collective in ("all_reduce", "all_gather", "reduce_scatter"):
         schedule = collectives.build(collective, "ring", n)
-        if servers == 1 and not facts.switched and n <= MOST_RANKS:
+        if servers == 1 and _is_wired(facts) and n <= MOST_RANKS:
             rings = best_rings(fabric)
             method = "spray"  # between GPUs that share several links
             flows = ring_flows(collective, fabric, rings.orders, size, rings.rates)
@@ -159,7 +151,7 @@ def as_chosen(collective: str, cluster: Any, size: float, algorithm: str = "") -
         filling = (stages - 1) * plan.loop / 2
     elif plan.algorithm == "Tree":
         schedule = collectives.build("all_reduce", "chain_tree", n, per_server=facts.local)
-        flows = at_once(lower(schedule, fabric, size))
+        flows = _tree_flows(schedule, facts, fabric, size)
         filling = plan.filling(size)
     elif plan.algorithm == "P2P":
         schedule = collectives.build(collective, "direct", n)
@@ -315,14 +307,11 @@ def _orders(facts: Facts, fabric: Fabric) -> _WeightedOrders:
     """Return the order of ranks in each ring, and how much of the data it carries."""
     n = facts.ranks
     g = facts.local
-    if facts.switched or g < 3 or facts.kind in _OVER_PCIE:
-        orders = channel_rings(n, g, alternate=True)
-        return _WeightedOrders(orders, np.ones(g))
     rates = _between_gpus(fabric, g)
-    is_mesh = np.count_nonzero(rates) == g * (g - 1)
-    if not rates.any() or g > MOST_RANKS:
+    if not _is_wired(facts) or not 3 <= g <= MOST_RANKS or not rates.any():
         orders = channel_rings(n, g, alternate=True)
         return _WeightedOrders(orders, np.ones(g))
+    is_mesh = np.count_nonzero(rates) == g * (g - 1)
     if not is_mesh or g % 2:
         return _along_links(best_rings(_board(rates)), n)
 
@@ -334,6 +323,33 @@ def _orders(facts: Facts, fabric: Fabric) -> _WeightedOrders:
     turned = np.where(server % 2 == 1, g - 1 - place, place)
     orders = np.reshape(server * g + (ring + zigzag[turned]) % g, (g, n))
     return _WeightedOrders(orders, np.ones(g))
+
+
+def _is_wired(facts: Facts) -> bool:
+    """Return whether links without switches join the GPUs of a server, so that their order matters."""
+    return not facts.switched and facts.kind not in _OVER_PCIE
+
+
+def _tree_flows(schedule: Schedule, facts: Facts, fabric: Fabric, size: float) -> Flows:
+    """Return the flows of a tree whose chains in each server follow the links between the GPUs."""
+    n = facts.ranks
+    g = facts.local
+    rates = _between_gpus(fabric, g)
+    if not _is_wired(facts) or not 3 <= g <= MOST_RANKS or not rates.any():
+        return at_once(lower(schedule, fabric, size))
+    rings = best_rings(_board(rates))
+    first = np.arange(0, n, g)[:, None]  # rank of each server
+    parts = []
+    for order, rate in zip(rings.orders, rings.rates.tolist(), strict=True):
+        place = (first + order).ravel()
+        share = size * rate / float(rings.rates.sum())
+        parts.append(lower(schedule, fabric, share, placement=place))
+    source = np.concatenate([part.source for part in parts]).astype(np.int64)
+    target = np.concatenate([part.target for part in parts])
+    sizes = np.concatenate([part.size for part in parts])
+    pairs, number = np.unique(source * fabric.n_nodes + target, return_inverse=True)
+    between = np.bincount(number, sizes, pairs.size)  # [B]
+    return Flows.make(pairs // fabric.n_nodes, pairs % fabric.n_nodes, between)
 
 
 def _between_gpus(fabric: Fabric, g: int) -> Floats:
@@ -451,32 +467,67 @@ def _notes(facts: Facts, plan: Plan, rates: Rates) -> tuple[str, ...]:
     return (f"as NCCL's {plan.algorithm}/{plan.protocol}", *_rates_in_words(facts, rates))
 
 
-def _shared_nics(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """Say by how much the fullest NIC, or the GPU with the fewest, is behind an even share, if by anything."""
+def _routing(facts: Facts, plan: Plan, row: Mapping[str, Any]) -> str:
+    """Return how the flows of a plan are routed: over NVLink to the rail, and over all NICs of a GPU that has several.
+
+    Where GPUs meet over PCIe, the NIC of a neighbour is as near to another rail as the spine is, and both are used.
+    """
+    if facts.servers == 1:
+        return "ecmp"
+    over_pcie = facts.kind in _OVER_PCIE
+    has_several = facts.nics > facts.local or over_pcie
+    if has_several and (plan.algorithm != "P2P" or facts.ranks <= _SPRAYED_RANKS):
+        return "spray"
+    in_servers = facts.local == row["gpus_per_node"] > 1
+    return "pxn" if in_servers and not over_pcie else "ecmp"
+
+
+def _beside_estimate(
+    facts: Facts, plan: Plan, row: Mapping[str, Any], method: str
+) -> tuple[str, ...]:
+    """Say what a run counts of the links and NICs of a server that the estimate does not."""
+    notes = []
     gpus = int(row["gpus_per_node"] or 1)
     nics = int(row["nics_per_node"] or 1)
+    board = int(row["scale_up_domain_gpus"] or gpus)
+    if "cube" in row["scale_up"] and 1 < facts.local < board:
+        notes.append("the estimate counts all links of a GPU, also those to GPUs that are not used")
+    if facts.servers == 1:
+        return tuple(notes)
+
+    if facts.kind in _OVER_PCIE:
+        notes.append(
+            "traffic to GPUs and to NICs shares the PCIe link of a GPU, which the estimate counts apart"
+        )
+    if facts.nics > facts.local and plan.algorithm == "P2P":
+        if method == "spray":
+            notes.append(
+                "over all NICs of a GPU, flows go from rail to rail through the spines, not by a relay (PXN)"
+            )
+        else:
+            notes.append(
+                "a GPU sends over one of its NICs and the others are idle, since all would take too many routes"
+            )
     if nics < gpus and gpus % nics:
         most = -(-gpus // nics)
         more = most * nics / gpus - 1
-        return (
+        notes.append(
             f"{nics} NICs do not divide {gpus} GPUs evenly: one serves {most}, {more:.0%} more than the mean, which "
-            "the estimate takes",
+            "the estimate takes"
         )
     if nics > gpus and nics % gpus:
         fewest = nics // gpus
         less = 1 - fewest * gpus / nics
-        return (
+        notes.append(
             f"{nics} NICs do not divide among {gpus} GPUs evenly: a GPU has {fewest}, {less:.0%} less than the mean, "
-            "which the estimate takes",
+            "which the estimate takes"
         )
-    return ()
+    return tuple(notes)
 
 
 def _rates_in_words(facts: Facts, rates: Rates) -> list[str]:
     """Return the rates that a run assumes, in words."""
     notes = []
-    if facts.kind in _OVER_PCIE and facts.servers > 1:
-        notes.append("traffic to GPUs and to NICs shares the PCIe link of a GPU, which the estimate counts apart")
     if facts.local > 1 and np.isfinite(facts.peak):
         notes.append(f"links in a server reach {_share(rates.inside, facts.peak)}")
     if facts.servers > 1:

@@ -198,10 +198,13 @@ def read(row: Mapping[str, Any]) -> System:
     if local > 1 or kind in catalog.links:
         links = _links(kind, row["accelerator"], shape)
     own = links.counted
+    peak = links.peak
     ring = own
     if local > 1 and "mesh" in shape and "cube" not in shape:
         # Each pair has links of its own, so with fewer GPUs fewer links are in use.
-        own *= (local - 1) / (domain - 1)
+        part = (local - 1) / (domain - 1)
+        own *= part
+        peak *= part
         ring = own
         if kind == "xgmi" and servers > 1:
             # P - 1 hops in place of P on links that nobody else takes: the rings of a mesh that go on to other servers
@@ -246,7 +249,7 @@ def read(row: Mapping[str, Any]) -> System:
         local=local,
         generation=links.generation,
         kind=inside,
-        peak=links.peak,
+        peak=peak,
         own=own,
         ring=ring,
         wire=wire,
