@@ -129,7 +129,7 @@ class System(Mapping[str, Any]):
 
     @property
     def domain(self) -> int:
-        """Number of GPUs in a scale-up domain: of a server, a rack of servers, or a mesh of which a server has a part."""
+        """Number of GPUs in a scale-up domain: of a server, a rack, or a mesh of which a server has a part."""
         return int(self.row["scale_up_domain_gpus"] or self.gpus)
 
     @property
@@ -245,20 +245,22 @@ def system(
         Name of a published system (``catalog.published.systems``), or a TOML file with the arguments below; then
         nothing else is given.
     gpu : str
-        Such as ``"H100"``, ``"MI300X"`` or ``"GB200"``. Others need ``gpus``, ``scale_up`` and, in more than one
-        server, ``nics`` and ``rate``.
+        Such as ``"H100"``, ``"MI300X"`` or ``"GB200"``, which are the GPUs on boards. Others, and cards such as the
+        H100-PCIe, need ``gpus``, ``scale_up`` and, in more than one server, ``nics``, ``rate`` and ``transport``.
     servers, gpus, nics : int
-        Number of servers, and GPUs and NICs of each. >= 1, nics >= 0
+        Number of servers, and GPUs and NICs of each. A part of the usual GPUs has as large a part of the NICs unless
+        ``nics`` is given. >= 1, nics >= 0
     rate : float or str, optional
-        Rate of a NIC. [B/s]
+        Rate of a NIC. A NIC that is faster than the PCIe link of its GPU is limited by that link. [B/s]
     fabric : str or Fabric
-        Name of a topology that connects servers or hosts, or a fabric that was built before.
+        Name of a topology that connects servers or hosts, or a fabric that was built before for such servers.
     transport : str, optional
         InfiniBand, RoCE, Slingshot, EFA or TCP.
     scale_up : str, optional
-        Links between the GPUs of a server, as in the published table, such as ``"nvlink4-nvswitch"`` or ``"pcie5"``.
+        Links between the GPUs of a server, as in the published table, such as ``"nvlink4-nvswitch"``,
+        ``"nvlink3-mesh"``, ``"nvlink4-pair"`` or ``"pcie5"``.
     domain : int, optional
-        GPUs in a scale-up domain, if that is more than a server.
+        GPUs in a scale-up domain, if that is more than a server: of a rack, or of a mesh of which a server has a part.
     ranks : int, optional
         Number of ranks, if you want it checked: one for each GPU.
     **options
@@ -296,8 +298,8 @@ def system(
     usual = _usual(gpu)
     if not usual and not (gpus and scale_up):
         raise ValueError(
-            f"{near(gpu, _gpu_rows(), 'the list of GPUs with known servers')}; any other needs gpus=8 and scale_up, "
-            'such as "nvlink4-nvswitch" or "pcie5"'
+            f"{near(gpu, _gpu_rows(), 'the list of GPUs with known servers')}; a card such as the H100-PCIe, or any "
+            'other GPU, needs gpus=8 and scale_up, such as "pcie5", "nvlink4-pair" or "nvlink4-nvswitch"'
         )
     n = units.count(_needed(servers, "servers", "servers=32"), "servers")
     per_server = units.count(_of_server(gpus, "gpus", usual, "gpus"), "gpus")
@@ -465,15 +467,15 @@ def _domain(
     """
     largest = int(usual["domain"]) if usual else gpus
     if shape in _WIRED:
-        board = gpus
+        board = gpus if domain is None else units.count(domain, "domain")
         if shape == _CUBE:
             board = len(links_between_gpus(_CUBE_SERVER))
         elif usual and shape == _shape(usual["scale_up"], usual):
             board = largest
-        elif domain is not None:
-            board = units.count(domain, "domain")
         if gpus > board:
             raise ValueError(f"gpus must be within 1..{board} (GPUs of the mesh), got {gpus}")
+        if domain not in (None, board):
+            raise ValueError(f"domain must be {board} (GPUs of the mesh), got {domain}")
         return board
     if shape != _SWITCH:
         if domain is not None and units.count(domain, "domain") != gpus:

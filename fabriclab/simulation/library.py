@@ -349,7 +349,9 @@ def _tree_flows(schedule: Schedule, facts: Facts, fabric: Fabric, size: float) -
     sizes = np.concatenate([part.size for part in parts])
     pairs, number = np.unique(source * fabric.n_nodes + target, return_inverse=True)
     between = np.bincount(number, sizes, pairs.size)  # [B]
-    return Flows.make(pairs // fabric.n_nodes, pairs % fabric.n_nodes, between)
+    # What several channels send between two GPUs has as much of a link as the channels would have.
+    weight = np.bincount(number).astype(np.float64)
+    return Flows.make(pairs // fabric.n_nodes, pairs % fabric.n_nodes, between, weight=weight)
 
 
 def _between_gpus(fabric: Fabric, g: int) -> Floats:
