@@ -15,6 +15,7 @@ Examples
 from __future__ import annotations
 
 import inspect
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -27,9 +28,10 @@ import numpy as np
 from fabriclab import catalog, economics, registry, topologies, units
 from fabriclab.catalog import published
 from fabriclab.catalog.tables import near, read_rows
-from fabriclab.core import Fabric, FabricBuilder, Ints, ReadOnly, as_html
+from fabriclab.core import Fabric, FabricBuilder, Floats, Ints, ReadOnly, as_html
+from fabriclab.topologies.clusters import outside_servers
 from fabriclab.topologies.servers import SERVERS, links_between_gpus
-from fabriclab.tuner.system import check_nics, read
+from fabriclab.tuner.system import check_nic_rate, check_nics, host_link, link_rate, read
 
 __all__ = ["System", "system"]
 
@@ -56,6 +58,16 @@ _TRANSPORT_NAMES = {
 }
 _DEFAULT_FABRIC = "rail_optimised"
 _FASTEST_HOST_LINK = "pcie6"  # one of 16 lanes for each GPU
+_BOARDS = r"(SXM\d?(\d+GB)?|OAM|NVL72)?"  # what follows the name of a GPU that is on a board, not on a card
+# What the links between the GPUs of a server form: NVSwitch chips, a link for each pair, the cube mesh of the DGX-1,
+# bridges between two cards, or PCIe alone.
+_SWITCH = "switch"
+_MESH = "mesh"
+_CUBE = "cube"
+_PAIR = "pair"
+_PCIE = "pcie"
+_CUBE_SERVER = "dgx1v"
+_WIRED = (_MESH, _CUBE)  # boards whose links end at other GPUs of the board
 
 
 # Columns of the published table by the arguments of `system`.
@@ -132,8 +144,20 @@ class System(Mapping[str, Any]):
 
     @property
     def domain(self) -> int:
-        """Number of GPUs in a scale-up domain, which may be a rack of several servers."""
+        """Number of GPUs in a scale-up domain: of a server, a rack, or a mesh of which a server has a part."""
         return int(self.row["scale_up_domain_gpus"] or self.gpus)
+
+    @property
+    def shape(self) -> str:
+        """What the links between the GPUs of a server form: switch, mesh, cube, pair or pcie."""
+        return _shape(str(self.row["scale_up"]), _usual(self.gpu))
+
+    @property
+    def joined(self) -> int:
+        """Number of GPUs that reach each other without NICs."""
+        if self.shape == _SWITCH:
+            return min(self.domain, self.ranks)
+        return self.gpus
 
     @cached_property
     def fabric(self) -> Fabric:
@@ -192,11 +216,14 @@ class System(Mapping[str, Any]):
     def _facts(self) -> list[tuple[str, str]]:
         """Return what the system consists of, as a table of two columns."""
         row = self.row
-        network = self.network if isinstance(self.network, str) else repr(self.network)
+        network = self._network_name(repr(self.network))
+        many = f"{self.domain} GPUs in a domain"
+        if self.joined < self.domain:
+            many = f"{self.joined} of {self.domain} GPUs"
         facts = [
             ("servers", f"{self.servers:,}"),
             ("GPUs", f"{self.ranks:,} {self.gpu}, {self.gpus} in each server"),
-            ("scale-up", f"{row['scale_up']}, {self.domain} GPUs in a domain"),
+            ("scale-up", f"{row['scale_up']}, {many}"),
         ]
         if self.nics:
             transport = _TRANSPORT_NAMES.get(row["transport"], row["transport"])
@@ -206,6 +233,13 @@ class System(Mapping[str, Any]):
             facts.append((name, str(value)))
         return facts
 
+    def _network_name(self, own: str) -> str:
+        """Return what connects the servers, in words; ``own`` stands for a fabric that was built before."""
+        if not isinstance(self.network, str):
+            return own
+        # No table says how the servers of a published system are connected.
+        return f"{self.network} (assumed)" if self.name else self.network
+
     def __repr__(self) -> str:
         """Show what the system consists of."""
         title = f"{self.name}: " if self.name else ""
@@ -213,7 +247,7 @@ class System(Mapping[str, Any]):
         text = f"<System: {title}{self.servers:,} {many} x {self.gpus} {self.gpu} ({self.ranks:,} ranks)"
         if self.nics:
             transport = _TRANSPORT_NAMES.get(self.row["transport"], self.row["transport"])
-            network = self.network if isinstance(self.network, str) else "a fabric of its own"
+            network = self._network_name("a fabric of its own")
             text += f", {self.nics} NICs of {_gbps(self.rate)} each, {transport}, {network}"
         return text + ">"
 
@@ -246,20 +280,22 @@ def system(
         Name of a published system (``catalog.published.systems``), or a TOML file with the arguments below; then
         nothing else is given.
     gpu : str
-        Such as ``"H100"``, ``"MI300X"`` or ``"GB200"``. Others need ``gpus``, ``scale_up`` and, in more than one
-        server, ``nics`` and ``rate``.
+        Such as ``"H100"``, ``"MI300X"`` or ``"GB200"``, which are the GPUs on boards. Others, and cards such as the
+        H100-PCIe, need ``gpus``, ``scale_up`` and, in more than one server, ``nics``, ``rate`` and ``transport``.
     servers, gpus, nics : int
-        Number of servers, and GPUs and NICs of each. >= 1, nics >= 0
+        Number of servers, and GPUs and NICs of each. A part of the usual GPUs has as large a part of the NICs unless
+        ``nics`` is given. >= 1, nics >= 0
     rate : float or str, optional
-        Rate of a NIC. [B/s]
+        Rate of a NIC. A NIC that is faster than the PCIe link of its GPU is limited by that link. [B/s]
     fabric : str or Fabric
-        Name of a topology that connects servers or hosts, or a fabric that was built before.
+        Name of a topology that connects servers or hosts, or a fabric that was built before for such servers.
     transport : str, optional
         InfiniBand, RoCE, Slingshot, EFA or TCP.
     scale_up : str, optional
-        Links between the GPUs of a server, as in the published table, such as ``"nvlink4-nvswitch"`` or ``"pcie5"``.
+        Links between the GPUs of a server, as in the published table, such as ``"nvlink4-nvswitch"``,
+        ``"nvlink3-mesh"``, ``"nvlink4-pair"`` or ``"pcie5"``.
     domain : int, optional
-        GPUs in a scale-up domain, if that is more than a server.
+        GPUs in a scale-up domain, if that is more than a server: of a rack, or of a mesh of which a server has a part.
     ranks : int, optional
         Number of ranks, if you want it checked: one for each GPU.
     **options
@@ -285,8 +321,9 @@ def system(
     'roce'
     """
     if source is not None:
-        given = [gpu, servers, gpus, nics, rate, transport, scale_up, domain, ranks, *options]
-        if any(given) or fabric != _DEFAULT_FABRIC:
+        numbers = (servers, gpus, nics, rate, domain, ranks)
+        given = any(number is not None for number in numbers)
+        if given or gpu or transport or scale_up or options or fabric != _DEFAULT_FABRIC:
             raise TypeError(
                 f"system({source!r}) takes no further arguments; change a part of it with "
                 f"system({source!r}).replace(...)"
@@ -308,32 +345,43 @@ def system(
     usual = _usual(gpu)
     if not usual and not (gpus and scale_up):
         raise ValueError(
-            f"{near(gpu, _gpu_rows(), 'the list of GPUs with known servers')}; any other needs gpus=8 and scale_up, "
-            'such as "nvlink4-nvswitch" or "pcie5"'
+            f"{near(gpu, _gpu_rows(), 'the list of GPUs with known servers')}; a card such as the H100-PCIe, or any "
+            'other GPU, needs gpus=8 and scale_up, such as "pcie5", "nvlink4-pair" or "nvlink4-nvswitch"'
         )
     n = units.count(_needed(servers, "servers", "servers=32"), "servers")
     per_server = units.count(_of_server(gpus, "gpus", usual, "gpus"), "gpus")
     links = scale_up or usual["scale_up"]
+    accelerator = usual.get("accelerator", "")
+    device = catalog.accelerators[accelerator].name if accelerator else gpu
+    link_rate(links, device)  # refuses links that the catalog does not have
     _check_ranks(ranks, n, per_server)
-    together = _domain(domain, usual, per_server, n)
-    joined = n * per_server > together  # whether there are several domains
+    together = _domain(domain, usual, per_server, n, _shape(links, usual))
+    reach = together if _shape(links, usual) == _SWITCH else per_server
+    joined = n * per_server > reach  # whether there are several domains
 
     nics_each = 0
     speed = 0.0
     if joined or nics or rate:
-        nics_each = units.count(_of_server(nics, "nics", usual, "scaleout_nics"), "nics", 0)
+        nics_each = units.count(_nics(nics, usual, per_server), "nics", 0)
         speed = _nic_rate(rate, usual)
+        check_nic_rate(speed)
         check_nics(per_server, nics_each, speed)
     if joined and not nics_each:
         raise ValueError(f"nics must be >= 1 for {n} servers, got 0")
     carrier = _transport(transport, usual) if nics_each else "none"
+    if joined and carrier == "none":
+        raise ValueError(
+            f"transport must be one between servers ({', '.join(_TRANSPORT_NAMES.values())}) for {n} servers, "
+            f"got {transport!r}"
+        )
     _check_network(fabric, options, n * per_server)
+    if isinstance(fabric, Fabric):
+        _check_servers(fabric, per_server, nics_each if joined else 0, speed)
 
-    accelerator = usual.get("accelerator", "")
     row = {
         "sweep_id": "",
         "system": f"{n} x {per_server} {gpu}",
-        "accelerator": catalog.accelerators[accelerator].name if accelerator else gpu,
+        "accelerator": device,
         "server": usual.get("server", ""),
         "collective": "all_reduce",
         "algo": "default",
@@ -409,9 +457,9 @@ def _usual(gpu: str) -> Mapping[str, str]:
         raise ValueError(
             f'gpu must be given, such as gpu="H100" (known with their servers: {", ".join(_gpu_rows())}), got {gpu!r}'
         )
-    plain = "".join(gpu.upper().split())
+    plain = "".join(gpu.upper().replace("-", " ").split())
     for name, row in _gpu_rows().items():
-        if plain == name or plain.startswith((f"{name}-", f"{name}SXM")):
+        if re.fullmatch(name + _BOARDS, plain):
             return row
     return {}
 
@@ -424,6 +472,20 @@ def _check_changes(changes: Mapping[str, Any]) -> None:
                 f"a published system keeps its accelerator and has a rank for each GPU, so {name} cannot be changed; "
                 "describe another one with fabriclab.system(gpu=..., servers=...)"
             )
+
+
+def _shape(links: str, usual: Mapping[str, str]) -> str:
+    """Return what the links between the GPUs of a server form; those without a word for it form the usual."""
+    kind, _, words = links.partition("-")
+    usual_kind, _, usual_words = usual.get("scale_up", "").partition("-")
+    if not words and kind == usual_kind:
+        words = usual_words
+    if kind.startswith(_PCIE):
+        return _PCIE
+    for shape in (_CUBE, _MESH, _PAIR):
+        if shape in words:
+            return shape
+    return _SWITCH
 
 
 def _needed(value: Any, name: str, example: str) -> Any:
@@ -446,16 +508,58 @@ def _of_server(value: int | None, name: str, usual: Mapping[str, str], fact: str
     raise ValueError(f"{name} must be given: the catalog has no number of them for {server}")
 
 
-def _domain(domain: int | None, usual: Mapping[str, str], gpus: int, servers: int) -> int:
-    """Return the number of GPUs in a scale-up domain: a server, or a rack of whole servers."""
+def _nics(nics: int | None, usual: Mapping[str, str], gpus: int) -> int:
+    """Return the NICs of a server: as given, else those of the usual server, or of as large a part of it."""
+    number = _of_server(nics, "nics", usual, "scaleout_nics")
+    whole = _usual_gpus(usual, gpus)
+    if nics is not None or gpus >= whole:
+        return number
+    return -(-number * gpus // whole)  # rounded up
+
+
+def _domain(
+    domain: int | None, usual: Mapping[str, str], gpus: int, servers: int, shape: str
+) -> int:
+    """Return the number of GPUs in a scale-up domain: a server, a rack of whole servers, or the board of a mesh.
+
+    Of a board with links between each two GPUs a server may have a part; the links to the others are then not used.
+    """
     largest = int(usual["domain"]) if usual else gpus
+    if shape in _WIRED:
+        board = gpus if domain is None else units.count(domain, "domain")
+        if shape == _CUBE:
+            board = len(links_between_gpus(_CUBE_SERVER))
+        elif usual and shape == _shape(usual["scale_up"], usual):
+            board = largest
+        if gpus > board:
+            raise ValueError(f"gpus must be within 1..{board} (GPUs of the mesh), got {gpus}")
+        if domain not in (None, board):
+            raise ValueError(f"domain must be {board} (GPUs of the mesh), got {domain}")
+        return board
+    if shape != _SWITCH:
+        if domain is not None and units.count(domain, "domain") != gpus:
+            raise ValueError(
+                f"domain must be {gpus} (GPUs of a server) where no switches join servers, got {domain}"
+            )
+        return gpus
+
     if domain is None:
         # A rack that is not full is one domain; a server with fewer GPUs than usual is a domain of its own.
         is_rack = largest > _usual_gpus(usual, gpus)
-        return min(largest, servers * gpus) if is_rack else gpus
-    n = units.count(domain, "domain")
+        n = largest if is_rack else gpus
+    else:
+        n = units.count(domain, "domain")
+    if domain is None and n >= servers * gpus:
+        return servers * gpus
     if n % gpus:
-        raise ValueError(f"domain must be a multiple of {gpus} (GPUs of a server), got {domain}")
+        raise ValueError(f"domain must be a multiple of {gpus} (GPUs of a server), got {n}")
+    full = n // gpus  # servers
+    if servers > full and servers % full:
+        below = servers - servers % full
+        raise ValueError(
+            f"servers must fill scale-up domains of {n} GPUs, {full} servers each: take {below} or {below + full}, or "
+            f"at most {full}, got {servers}"
+        )
     return n
 
 
@@ -494,6 +598,11 @@ def _check_ranks(ranks: int | None, servers: int, gpus: int) -> None:
 def _transport(transport: str, usual: Mapping[str, str]) -> str:
     """Return the transport between servers as the published table names it."""
     asked = transport or usual.get("transport", "")
+    if not asked:
+        raise ValueError(
+            f'transport must be given, such as transport="InfiniBand" (known: {", ".join(_TRANSPORT_NAMES.values())}): '
+            "the catalog has none for this server"
+        )
     plain = asked.lower().replace(" ", "").replace("-", "")
     if plain not in _TRANSPORTS:
         raise ValueError(
@@ -522,6 +631,44 @@ def _check_network(network: str | Fabric, options: Mapping[str, Any], ranks: int
     for name in options:
         if name not in known or name in ours:
             raise TypeError(near(name, set(known) - ours, f"system() with fabric={network!r}"))
+
+
+def _check_servers(network: Fabric, gpus: int, nics: int, rate: float) -> None:
+    """Refuse a fabric that was built for servers with other GPUs or NICs; ``nics`` is 0 where none are needed."""
+    each = np.bincount(network.server)
+    wrong = each[each != gpus]
+    if wrong.size:
+        raise ValueError(
+            f"fabric must have {gpus} GPUs in each server, as the system says, got {int(wrong[0])}; build it with "
+            f"gpus={gpus}, or change gpus"
+        )
+    if not nics:
+        return
+
+    is_outside = outside_servers(network)
+    has_inside = np.isin(network.endpoint, network.source[~is_outside])
+    if gpus > 1 and not has_inside.all():
+        raise ValueError(
+            "fabric must have the inside of the servers, which joins their GPUs, got NICs as endpoints; build it with "
+            "expand=True, or with gpus"
+        )
+    server = network.coordinate("server")
+    server[network.endpoint] = network.server
+    is_uplink = is_outside & (server[network.source] >= 0)
+    per_nic = np.bincount(network.source[is_uplink], network.capacity[is_uplink], network.n_nodes)
+    nic = np.unique(network.source[is_uplink])
+    found = np.bincount(server[nic], minlength=each.size)
+    other = found[found != nics]
+    if other.size:
+        raise ValueError(
+            f"fabric must have {nics} NICs in each server, as the system says, got {int(other[0])}; change one of them"
+        )
+    fastest = float(per_nic.max())
+    if abs(fastest - rate) > 0.01 * rate:
+        raise ValueError(
+            f"fabric must have NICs of {_gbps(rate)}, as the system says, got {_gbps(fastest)}; change rate in one of "
+            "them"
+        )
 
 
 def _connects_servers(family: str) -> bool:
@@ -556,16 +703,15 @@ def _cluster(asked: System, family: str) -> Fabric:
     parameters = inspect.signature(registry.get("topology", family)).parameters
     more = {"rate": asked.rate, **asked.options}
     in_rails = "expand" in parameters
-    own_servers = in_rails and asked.nics == asked.gpus == asked.domain and _is_switched(asked)
-    if own_servers:
-        nvlink, pcie = _links(asked)
+    is_plain = asked.nics == asked.gpus == asked.domain and asked.shape == _SWITCH
+    if in_rails and is_plain:
         return topologies.build(
             family,
             servers=asked.servers,
             gpus=asked.gpus,
             rails=asked.gpus,
-            nvlink=nvlink,
-            pcie=pcie,
+            nvlink=_link_rate(asked),
+            pcie=_host_rate(asked),
             **more,
         )
 
@@ -575,94 +721,147 @@ def _cluster(asked: System, family: str) -> Fabric:
         )
     else:
         network = topologies.build(family, hosts=asked.servers * asked.nics, **more)
-    return topologies.compose(_box(asked), network, asked.ranks // min(asked.domain, asked.ranks))
+    return topologies.compose(_box(asked), network, asked.ranks // asked.joined)
 
 
-def _is_switched(asked: System) -> bool:
-    """Return whether switch chips join the GPUs of a domain."""
-    return "switch" in str(asked.row["scale_up"])
+def _link_rate(asked: System) -> float:
+    """Return the rate of all links of a GPU in its domain together [B/s]."""
+    return link_rate(str(asked.row["scale_up"]), str(asked.row["accelerator"]))
 
 
-def _links(asked: System) -> tuple[float, float]:
-    """Return the rates of a GPU's links in its domain and of its link to the NICs [B/s]."""
+def _host_rate(asked: System) -> float:
+    """Return the rate of the PCIe link of a GPU, and of a NIC [B/s]; a faster NIC does not raise it."""
+    if asked.shape == _PCIE:
+        return _link_rate(asked)
     usual = _usual(asked.gpu)
-    own = str(asked.row["scale_up"]).partition("-")[0]
-    if usual.get("accelerator"):
-        inside = catalog.value("accelerators", usual["accelerator"], "scaleup_bandwidth")
+    if not usual:
+        link = host_link(str(asked.row["scale_up"]), str(asked.row["accelerator"]))
+    elif usual["topology"]:
+        link = SERVERS[usual["topology"]]["pcie"]
     else:
-        facts = catalog.links[own]
-        inside = (
-            facts[
-                "bandwidth_per_gpu" if "bandwidth_per_gpu" in facts else "bandwidth_after_encoding"
-            ].si
-            or 0.0
-        )
-    topology = usual.get("topology", "")
-    pcie = SERVERS[topology]["pcie"] if topology else _FASTEST_HOST_LINK
-    host = catalog.value("links", pcie, "bandwidth_after_encoding")
-    return inside, max(host, asked.rate)
+        link = _FASTEST_HOST_LINK
+    return catalog.value("links", link, "bandwidth_after_encoding")
 
 
 def _box(asked: System) -> Fabric:
     """Return a scale-up domain with its NICs.
 
-    Where switches join the GPUs, one node stands for all of them, as in ``rail_optimised``; otherwise GPUs have the
-    links between each other that their server has. Each NIC has a PCIe switch of its own. A server without NICs whose
-    GPUs are joined by links alone is that of the catalog, with its CPUs.
+    Where switches join the GPUs, one node stands for all of them, as in ``rail_optimised``. Otherwise GPUs have links
+    to each other, and those that no link joins meet over PCIe. A server without NICs that the catalog has, with links
+    between its GPUs, is that of the catalog, with its CPUs.
     """
-    domain = min(asked.domain, asked.ranks)
-    topology = "" if _is_switched(asked) else _usual(asked.gpu).get("topology", "")
-    is_whole = bool(topology) and domain == len(links_between_gpus(SERVERS[topology]["facts"]))
-    if is_whole and not asked.nics:
-        return topologies.build(topology)
-
+    if _is_of_catalog(asked):
+        return topologies.build(_usual(asked.gpu)["topology"])
+    count = asked.joined
+    server, local = np.divmod(np.arange(count), asked.gpus)
+    direct = np.zeros((count, count)) if asked.shape == _SWITCH else _direct_rates(asked)
+    is_apart = asked.shape != _SWITCH and bool(np.any((direct == 0) & ~np.eye(count, dtype=bool)))
     kinds = ["gpu"]
-    if not is_whole:
+    if asked.shape == _SWITCH:
         kinds.append("nvlink")
+        if 0 < asked.nics < asked.gpus:
+            kinds.append("port")
+    if asked.nics or is_apart:
+        kinds.append("pcie")
     if asked.nics:
-        kinds += ["pcie", "nic"]
+        kinds.append("nic")
+        if is_apart and asked.nics > 1:
+            kinds.append("cpu")
     b = FabricBuilder(kinds, ("server", "local"))
-    server, local = np.divmod(np.arange(domain), asked.gpus)
-    gpu = b.add_nodes("gpu", domain, tier=0, transit=False, server=server, local=local)
-    if is_whole:
-        _add_mesh(b, gpu, topology)
-    else:
-        inside, _ = _links(asked)
+    gpu = b.add_nodes("gpu", count, tier=0, transit=False, server=server, local=local)
+    if asked.shape == _SWITCH:
         hub = b.add_nodes("nvlink", 1, tier=1, transit=True, server=np.zeros(1, np.int64))
-        b.add_cables(gpu, np.broadcast_to(hub, gpu.shape), capacity=inside, medium="nvlink")
+        to_hub = np.broadcast_to(hub, gpu.shape)
+        b.add_cables(gpu, to_hub, capacity=_link_rate(asked), medium="nvlink")
+    _add_direct(b, asked, gpu, direct)
     if asked.nics:
-        _add_nics(b, asked, gpu)
+        _add_nics(b, asked, gpu, is_apart=is_apart)
+    elif is_apart:
+        meeting = b.add_nodes("pcie", 1, tier=1, transit=True, server=np.zeros(1, np.int64))
+        to_meeting = np.broadcast_to(meeting, gpu.shape)
+        b.add_cables(gpu, to_meeting, capacity=_host_rate(asked), medium="pcie")
     return b.build("server", {}, endpoint=gpu, rail=local, server=server)
 
 
-def _add_mesh(b: FabricBuilder, gpu: Ints, topology: str) -> None:
-    """Add the direct links between the GPUs of a server of the catalog."""
-    parts = SERVERS[topology]
-    each = catalog.value("links", parts["link"], "bandwidth_per_link")
-    links = links_between_gpus(parts["facts"])
-    one, other = np.nonzero(np.triu(links))
-    count = links[one, other]
-    medium = "xgmi" if "xgmi" in parts["link"] else "nvlink"
-    b.add_cables(gpu[one], gpu[other], capacity=each * count, ports=count, medium=medium)
+def _is_of_catalog(asked: System) -> bool:
+    """Return whether a system is one server of the catalog without NICs, with its own links between the GPUs."""
+    usual = _usual(asked.gpu)
+    if asked.nics or asked.shape not in _WIRED or not usual.get("topology"):
+        return False
+    kind = str(asked.row["scale_up"]).partition("-")[0]
+    is_usual = _shape(usual["scale_up"], usual) == asked.shape
+    same_links = usual["scale_up"].partition("-")[0] == kind
+    return is_usual and same_links and asked.gpus == int(usual["domain"])
 
 
-def _add_nics(b: FabricBuilder, asked: System, gpu: Ints) -> None:
-    """Add the NICs of all servers of a domain, each with a PCIe switch, and plug the GPUs into the switches."""
-    _, host = _links(asked)
-    servers = gpu.size // asked.gpus
-    server, local = np.divmod(np.arange(gpu.size), asked.gpus)
-    of_server, number = np.divmod(np.arange(servers * asked.nics), asked.nics)
+def _direct_rates(asked: System) -> Floats:
+    """Return the rate of the links between each two GPUs of a server, (gpus, gpus) [B/s]."""
+    g = asked.gpus
+    rates = np.zeros((g, g))
+    if asked.shape == _MESH:
+        rates[:] = _link_rate(asked) / max(
+            1, asked.domain - 1
+        )  # a link to each other GPU of the board
+    elif asked.shape == _CUBE:
+        table = links_between_gpus(_CUBE_SERVER)
+        rates = table[:g, :g] / table[0].sum() * _link_rate(asked)
+    elif asked.shape == _PAIR:
+        one = np.arange(0, g - 1, 2)
+        rates[one, one + 1] = rates[one + 1, one] = _link_rate(asked)
+    np.fill_diagonal(rates, 0.0)
+    return rates
+
+
+def _add_direct(b: FabricBuilder, asked: System, gpu: Ints, rates: Floats) -> None:
+    """Add the links between GPUs, of these rates, (gpus, gpus) [B/s]."""
+    one, other = np.nonzero(np.triu(rates))
+    if not one.size:
+        return
+    kind = str(asked.row["scale_up"]).partition("-")[0]
+    rate = rates[one, other]
+    ports = np.ones(rate.size, dtype=np.int64)
+    if asked.shape in _WIRED and kind in catalog.links:
+        each = catalog.value("links", kind, "bandwidth_per_link")
+        ports = np.maximum(np.rint(rate / each), 1).astype(np.int64)
+    medium = "xgmi" if kind.startswith("xgmi") else "nvlink"
+    b.add_cables(gpu[one], gpu[other], capacity=rate, ports=ports, medium=medium)
+
+
+def _add_nics(b: FabricBuilder, asked: System, gpu: Ints, *, is_apart: bool) -> None:
+    """Add the NICs of all servers of a domain, with PCIe switches, and plug the GPUs into the switches.
+
+    There is a switch for each NIC, which neighbouring GPUs share, or for each GPU if there are more NICs. Where GPUs
+    share one and also meet at NVLink switches, each has a node of its own (kind ``port``) before it, which makes the
+    path over PCIe the longer one. If GPUs meet over PCIe alone (``is_apart``), a processor joins the switches at the
+    rate of all GPUs below; the link between two processors is left out.
+    """
+    host = _host_rate(asked)
+    g = asked.gpus
+    q = asked.nics
+    servers = gpu.size // g
+    each = min(g, q)  # switches of a server
+    has_ports = asked.shape == _SWITCH and each < g
+    tier = 2 if has_ports else 1
+    server, local = np.divmod(np.arange(gpu.size), g)
+    of_switch, place = np.divmod(np.arange(servers * each), each)
     switch = b.add_nodes(
-        "pcie", of_server.size, tier=1, transit=True, server=of_server, local=number
+        "pcie", of_switch.size, tier=tier, transit=True, server=of_switch, local=place
     )
-    nic = b.add_nodes("nic", of_server.size, tier=2, transit=True, server=of_server, local=number)
-    b.add_cables(switch, nic, capacity=max(host, asked.rate), medium="pcie")
+    lower = gpu
+    if has_ports:
+        lower = b.add_nodes("port", gpu.size, tier=1, transit=True, server=server, local=local)
+        b.add_cables(gpu, lower, capacity=host, medium="pcie")
+    above = server * each + local * each // g  # switch of each GPU
+    b.add_cables(lower, switch[above], capacity=host, medium="pcie")
 
-    # Each GPU is plugged into the switch of its NIC; a NIC without a GPU of its own shares that of a neighbour.
-    above = server * asked.nics + local * asked.nics // asked.gpus
-    b.add_cables(gpu, switch[above], capacity=host, medium="pcie")
-    is_served = np.zeros(switch.size, dtype=bool)
-    is_served[above] = True
-    spare = np.flatnonzero(~is_served)
-    owner = of_server[spare] * asked.gpus + number[spare] * asked.gpus // asked.nics
-    b.add_cables(gpu[owner], switch[spare], capacity=host, medium="pcie")
+    of_nic, number = np.divmod(np.arange(servers * q), q)
+    nic = b.add_nodes("nic", of_nic.size, tier=tier + 1, transit=True, server=of_nic, local=number)
+    first = np.arange(each) * q // each  # first NIC of each switch
+    below = of_nic * each + np.searchsorted(first, number, side="right") - 1
+    b.add_cables(switch[below], nic, capacity=host, medium="pcie")
+    if is_apart and each > 1:
+        processor = b.add_nodes(
+            "cpu", servers, tier=tier + 1, transit=True, server=np.arange(servers)
+        )
+        lanes = np.bincount(above, minlength=switch.size)  # GPUs of each switch
+        b.add_cables(switch, processor[of_switch], capacity=host * lanes, medium="pcie")

@@ -20,7 +20,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from fabriclab.collectives.algorithm import (
     Costs,
@@ -31,7 +30,7 @@ from fabriclab.collectives.algorithm import (
     server_size,
 )
 from fabriclab.collectives.ring import phase
-from fabriclab.core import Ints, StepGroup, whole
+from fabriclab.core import Ints, StepGroup
 
 # What is sent up to the root, and then down: the whole array (added on its way up), or each rank's own blocks.
 _PHASES = {
@@ -164,9 +163,8 @@ def double_tree(n: int, root: int) -> tuple[int, Steps]:
     return 2, (*up, *reversed(down))
 
 
-def _chain_tree(n: int, per_server: int | None, order: ArrayLike | None) -> Costs:
-    """Return the costs of chains in servers and two trees between them, whatever the ``order`` of the chains."""
-    del order
+def _chain_tree(n: int, per_server: int | None) -> Costs:
+    """Return the costs of chains in servers and two trees between them, for each GPU of a server."""
     g = server_size(n, per_server, "all_reduce double_tree")
     steps = 2 * (g - 1)
     # In a step of the chains every GPU but one of a channel sends its part; all channels together are even.
@@ -181,22 +179,13 @@ def _chain_tree(n: int, per_server: int | None, order: ArrayLike | None) -> Cost
 
 
 @algorithm("all_reduce.chain_tree", each(_chain_tree))
-def chain_tree(
-    n: int, root: int, *, per_server: int | None = None, order: ArrayLike | None = None
-) -> tuple[int, Steps]:
+def chain_tree(n: int, root: int, *, per_server: int | None = None) -> tuple[int, Steps]:
     """Add along a chain in each server, then up two trees of the servers, and return the sum, as NCCL's Tree.
 
     Channel c has block c of the array. Its chain ends at GPU c of every server, which belongs to the trees of rail c;
     each of these carries one half of the block. ``per_server`` has the same meaning as for `nvls_tree`.
-
-    ``order`` has the GPUs of the chain of channel 0, from its end on, beginning with 0; that of channel c passes the
-    GPUs c further on. By default it is 0, 1, 2, ...; where a link joins each pair of GPUs, 0, 1, -1, 2, -2, ... lets no
-    two chains share a link in one direction.
     """
     g = server_size(n, per_server, "all_reduce double_tree")
-    chain = np.arange(g) if order is None else whole(order, "order", (g,), "GPUs of a server") % g
-    if chain[0] != 0 or np.unique(chain).size != g:
-        raise ValueError(f"order must have each of {g} GPUs once, 0 first, got {order!r:.60}")
     servers = n // g
     halves = 2  # of a block, one for each tree
     channel, server = np.indices((g, servers)).reshape(2, -1)
@@ -204,8 +193,8 @@ def chain_tree(
     up = []
     down = []
     for place in range(g - 1, 0, -1):  # places from the end of the chain
-        far = server * g + (channel + chain[place]) % g
-        near = server * g + (channel + chain[place - 1]) % g
+        far = server * g + (channel + place) % g
+        near = server * g + (channel + place - 1) % g
         up.append(StepGroup.make(far, near, halves * channel, halves, reduce=True))
         down.append(StepGroup.make(near, far, halves * channel, halves, reduce=False))
     for level in rail_levels(servers, g):

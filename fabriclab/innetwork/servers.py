@@ -40,6 +40,7 @@ from fabriclab.simulation.library import (
     with_reached_rates,
 )
 from fabriclab.simulation.rings import at_once
+from fabriclab.topologies.clusters import outside_servers
 from fabriclab.tuner.system import System as Facts
 
 BY_HOSTS = ("Ring", "Tree", "NVLSTree")
@@ -349,7 +350,7 @@ def _too_many_streams(trees: list[Tree], facts: Facts) -> str:
     for tree in trees:
         fabric = tree.fabric
         up = tree.path[0]
-        cable = int(up[(up >= 0) & (fabric.length[up] > 0)][0])
+        cable = int(up[(up >= 0) & outside_servers(fabric)[up]][0])
         for node in tree.switches.tolist():
             flows.setdefault(node, set()).add(cable)
     fullest = max(flows, key=lambda node: len(flows[node]))
@@ -392,7 +393,7 @@ def _nic_cables(fabric: Fabric) -> Flags:
     """Tell which links are cables between a server and the network, (L,)."""
     in_server = fabric.coordinate("server") >= 0
     crosses = in_server[fabric.source] != in_server[fabric.target]
-    return np.asarray(crosses & (fabric.length > 0))
+    return np.asarray(crosses & outside_servers(fabric))
 
 
 def _most(values: Floats, which: Flags) -> float:

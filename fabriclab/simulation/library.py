@@ -16,7 +16,9 @@ from fabriclab import catalog, collectives, tuner, units
 from fabriclab.collectives.ring import channel_rings
 from fabriclab.core import (
     Fabric,
+    FabricBuilder,
     Flags,
+    Floats,
     Flows,
     Ints,
     Routes,
@@ -26,7 +28,8 @@ from fabriclab.core import (
 )
 from fabriclab.lower import lower
 from fabriclab.routing.shortest import ShortestPathSearch
-from fabriclab.simulation.rings import MOST_RANKS, at_once, best_rings, ring_flows
+from fabriclab.simulation.rings import MOST_RANKS, Rings, at_once, best_rings, ring_flows
+from fabriclab.topologies.clusters import outside_servers
 from fabriclab.tuner.plans import Plan
 from fabriclab.tuner.system import System as Facts
 
@@ -35,6 +38,9 @@ LIBRARY = "nccl"  # name under which `simulate` runs what the library would choo
 # source: NVIDIA/nccl, src/init.cc, DEFAULT_BUFFSIZE (4 MiB) by NCCL_STEPS (8)
 _TREE_CHUNK = 2**19
 _CHANNELS_PER_NIC = 2  # source: NCCL-tune-old
+_OVER_PCIE = ("pcie", "shm")  # kinds of links in a server whose GPUs meet over PCIe
+# Ranks at most of an all-to-all that takes all NICs of a GPU: 3.9 million entries of routes, as in "spray".
+_SPRAYED_RANKS = 256
 # Algorithms with one switch for each rail that adds, and the algorithm of the library whose rates they reach.
 IN_NETWORK = {"nvls_sharp": "NVLSTree", "collnet": "CollNet"}
 
@@ -132,19 +138,19 @@ def as_chosen(collective: str, cluster: Any, size: float, algorithm: str = "") -
     fabric = replace(fabric, delay=np.zeros(fabric.n_links))
     n = facts.ranks
     servers = facts.servers
-    method = "pxn" if servers > 1 and facts.local > 1 else "ecmp"
-    if _ports(fabric) > 1:
-        method = "spray"  # a NIC uses all of its ports
+    method = _routing(facts, plan, _ports(fabric))
+    notes = _notes(facts, plan, rates) + _beside_estimate(facts, plan, row, method)
     filling = 0.0  # [B]
 
     if plan.algorithm == "Ring" and collective in ("all_reduce", "all_gather", "reduce_scatter"):
         schedule = collectives.build(collective, "ring", n)
-        if servers == 1 and not facts.switched and n <= MOST_RANKS:
+        if servers == 1 and _is_wired(facts) and n <= MOST_RANKS:
             rings = best_rings(fabric)
             method = "spray"  # between GPUs that share several links
             flows = ring_flows(collective, fabric, rings.orders, size, rings.rates)
         else:
-            flows = ring_flows(collective, fabric, _orders(facts), size)
+            orders, weights = _orders(facts, fabric)
+            flows = ring_flows(collective, fabric, orders, size, weights)
     elif plan.algorithm in ("NVLS", "NVLSTree"):
         schedule = collectives.build("all_reduce", "nvls_tree", n, per_server=facts.local)
         flows = at_once(lower(schedule, fabric, size, switches=server_switches(fabric, facts)))
@@ -153,11 +159,8 @@ def as_chosen(collective: str, cluster: Any, size: float, algorithm: str = "") -
         stages = 2 + 2 * _tree_levels(servers)
         filling = (stages - 1) * plan.loop / 2
     elif plan.algorithm == "Tree":
-        order = _chain_order(facts)
-        schedule = collectives.build(
-            "all_reduce", "chain_tree", n, per_server=facts.local, order=order
-        )
-        flows = at_once(lower(schedule, fabric, size))
+        schedule = collectives.build("all_reduce", "chain_tree", n, per_server=facts.local)
+        flows = _tree_flows(schedule, facts, fabric, size)
         filling = plan.filling(size)
     elif plan.algorithm == "P2P" and collective in ("all_to_all", "send_recv"):
         schedule = collectives.build(collective, "direct", n)
@@ -177,7 +180,7 @@ def as_chosen(collective: str, cluster: Any, size: float, algorithm: str = "") -
         protocol=estimate.limits.get("protocol", 0.0),
         filling=min(filling, size),
         estimate=estimate,
-        notes=_notes(facts, plan, rates),
+        notes=notes,
     )
 
 
@@ -265,7 +268,7 @@ def rates_in_network(algorithm: str, cluster: Any, size: float) -> PlanAndRates:
 def at_streaming_rate(fabric: Fabric) -> Fabric:
     """Return the fabric with its cables at the part of their rate that streaming through switches that add reaches."""
     part = catalog.value("switches", "sharp2", "streaming_part")
-    return _slowed(fabric, fabric.length > 0, part)
+    return _slowed(fabric, outside_servers(fabric), part)
 
 
 def rail_switches(fabric: Fabric, local: int) -> Ints:
@@ -277,7 +280,7 @@ def rail_switches(fabric: Fabric, local: int) -> Ints:
         If the servers have no leaf in common for some rail.
     """
     in_server = fabric.coordinate("server") >= 0
-    is_uplink = (fabric.length > 0) & in_server[fabric.source] & ~in_server[fabric.target]
+    is_uplink = outside_servers(fabric) & in_server[fabric.source] & ~in_server[fabric.target]
     leaves = np.unique(fabric.target[is_uplink]).astype(np.int64)
     if not leaves.size:
         raise ValueError(f"the servers must hang on switches, got {fabric!r} without cables to any")
@@ -331,12 +334,24 @@ def _tree_levels(servers: int) -> int:
     return (servers - 1).bit_length()
 
 
-def _orders(facts: Facts) -> Ints:
-    """Return the order of ranks in each ring, (rings, n): one for each GPU of a server."""
+class _WeightedOrders(NamedTuple):
+    """Rings, and the part of the data on each, in any unit."""
+
+    orders: Ints  # (rings, n)
+    weights: Floats  # (rings,)
+
+
+def _orders(facts: Facts, fabric: Fabric) -> _WeightedOrders:
+    """Return the order of ranks in each ring, and how much of the data it carries."""
     n = facts.ranks
     g = facts.local
-    if facts.switched or g < 3 or g % 2:
-        return channel_rings(n, g, alternate=True)
+    rates = _between_gpus(fabric, g)
+    if not _is_wired(facts) or not 3 <= g <= MOST_RANKS or not rates.any():
+        orders = channel_rings(n, g, alternate=True)
+        return _WeightedOrders(orders, np.ones(g))
+    is_mesh = np.count_nonzero(rates) == g * (g - 1)
+    if not is_mesh or g % 2:
+        return _along_links(best_rings(_board(rates)), n)
 
     # Links join each pair of GPUs. Ring c passes a server as c, c+1, c-1, c+2, ..., so that no two rings share a link.
     zigzag = np.zeros(g, dtype=np.int64)
@@ -344,18 +359,72 @@ def _orders(facts: Facts) -> Ints:
     zigzag[2::2] = -np.arange(1, g // 2)
     ring, server, place = np.indices((g, n // g, g))
     turned = np.where(server % 2 == 1, g - 1 - place, place)
-    return np.reshape(server * g + (ring + zigzag[turned]) % g, (g, n))
+    orders = np.reshape(server * g + (ring + zigzag[turned]) % g, (g, n))
+    return _WeightedOrders(orders, np.ones(g))
 
 
-def _chain_order(facts: Facts) -> list[int]:
-    """Return the GPUs of a server in the order of the chain of a tree, from its end on."""
+def _is_wired(facts: Facts) -> bool:
+    """Return whether links without switches join the GPUs of a server, so that their order matters."""
+    return not facts.switched and facts.kind not in _OVER_PCIE
+
+
+def _tree_flows(schedule: Schedule, facts: Facts, fabric: Fabric, size: float) -> Flows:
+    """Return the flows of a tree whose chains in each server follow the links between the GPUs."""
+    n = facts.ranks
     g = facts.local
-    order = list(range(g))
-    if not facts.switched and g > 2 and g % 2 == 0:
-        # Links join each pair of GPUs: 0, 1, -1, 2, -2, ... so that no two chains share a link.
-        order[1::2] = range(1, g // 2 + 1)
-        order[2::2] = range(g - 1, g // 2, -1)
-    return order
+    rates = _between_gpus(fabric, g)
+    if not _is_wired(facts) or not 3 <= g <= MOST_RANKS or not rates.any():
+        return at_once(lower(schedule, fabric, size))
+    rings = best_rings(_board(rates))
+    first = np.arange(0, n, g)[:, None]  # rank of each server
+    parts = []
+    for order, rate in zip(rings.orders, rings.rates.tolist(), strict=True):
+        place = (first + order).ravel()
+        share = size * rate / float(rings.rates.sum())
+        parts.append(lower(schedule, fabric, share, placement=place))
+    source = np.concatenate([part.source for part in parts]).astype(np.int64)
+    target = np.concatenate([part.target for part in parts])
+    sizes = np.concatenate([part.size for part in parts])
+    pairs, number = np.unique(source * fabric.n_nodes + target, return_inverse=True)
+    between = np.bincount(number, sizes, pairs.size)  # [B]
+    # What several channels send between two GPUs has as much of a link as the channels would have.
+    weight = np.bincount(number).astype(np.float64)
+    return Flows.make(pairs // fabric.n_nodes, pairs % fabric.n_nodes, between, weight=weight)
+
+
+def _between_gpus(fabric: Fabric, g: int) -> Floats:
+    """Return the rate of the links between each two of the first ``g`` GPUs, (g, g) [B/s]."""
+    one = fabric.rank_of[fabric.source]
+    other = fabric.rank_of[fabric.target]
+    direct = np.flatnonzero((one >= 0) & (other >= 0) & (one < g) & (other < g))
+    rates = np.zeros((g, g))
+    np.add.at(rates, (one[direct], other[direct]), fabric.capacity[direct])
+    return rates
+
+
+def _board(rates: Floats) -> Fabric:
+    """Return GPUs with links of these rates, (g, g) [B/s], whose rings avoid the paths over PCIe if they can."""
+    g = len(rates)
+    b = FabricBuilder(("gpu", "pcie"), ("local",))
+    gpu = b.add_nodes("gpu", g, tier=0, transit=False, local=np.arange(g))
+    hub = b.add_nodes("pcie", 1, tier=1, transit=True)
+    one, other = np.nonzero(np.triu(rates))
+    b.add_cables(gpu[one], gpu[other], capacity=rates[one, other], medium="nvlink")
+    b.add_cables(gpu, np.broadcast_to(hub, gpu.shape), capacity=float(rates.max()), medium="pcie")
+    return b.build("server", {}, endpoint=gpu, rail=np.arange(g), server=np.zeros(g))
+
+
+def _along_links(rings: Rings, n: int) -> _WeightedOrders:
+    """Return the rings of one server continued through all, so that each enters and leaves at every GPU in turn.
+
+    A ring is cut between any two of its GPUs. Every second server is passed backwards, so a ring stays on its rail.
+    """
+    g = rings.orders.shape[1]
+    ring, cut, server, place = np.indices((len(rings.orders), g, n // g, g))
+    turned = np.where(server % 2 == 1, g - 1 - place, place)
+    local = rings.orders[ring, (cut + turned) % g]
+    orders = np.reshape(server * g + local, (-1, n))
+    return _WeightedOrders(orders, np.repeat(rings.rates, g))
 
 
 def server_switches(fabric: Fabric, facts: Facts) -> Ints:
@@ -412,12 +481,16 @@ def reached(facts: Facts, plan: Plan, size: float) -> Rates:
 def with_reached_rates(fabric: Fabric, facts: Facts, rates: Rates) -> Fabric:
     """Return the fabric with the links that the library fills at the rates that it reaches."""
     media = np.array(fabric.media)[fabric.medium]
-    is_inside = np.isin(media, ["nvlink", "xgmi"])
-    is_outside = fabric.length > 0
+    if facts.kind in _OVER_PCIE:
+        # GPUs meet over PCIe, and the link of each is what they share.
+        has_gpu = (fabric.rank_of[fabric.source] >= 0) | (fabric.rank_of[fabric.target] >= 0)
+        is_inside = (media == "pcie") & has_gpu
+    else:
+        is_inside = np.isin(media, ["nvlink", "xgmi"])
     if np.isfinite(facts.peak):
         fabric = _slowed(fabric, is_inside, rates.inside / facts.peak)
     if facts.wire:
-        fabric = _slowed(fabric, is_outside, rates.nic / facts.wire)
+        fabric = _slowed(fabric, outside_servers(fabric), rates.nic / facts.wire)
     return fabric
 
 
@@ -432,6 +505,63 @@ def _slowed(fabric: Fabric, which: Flags, part: float) -> Fabric:
 def _notes(facts: Facts, plan: Plan, rates: Rates) -> tuple[str, ...]:
     """Return what the run assumes, in words."""
     return (f"as NCCL's {plan.algorithm}/{plan.protocol}", *_rates_in_words(facts, rates))
+
+
+def _routing(facts: Facts, plan: Plan, ports: int) -> str:
+    """Return how the flows of a plan are routed: over NVLink to the rail, and over all NICs and ports of a GPU.
+
+    Where GPUs meet over PCIe, the NIC of a neighbour is as near to another rail as the spine is, and both are used.
+    """
+    if facts.servers == 1:
+        return "ecmp"
+    over_pcie = facts.kind in _OVER_PCIE
+    has_several = facts.nics > facts.local or ports > 1 or over_pcie
+    if has_several and (plan.algorithm != "P2P" or facts.ranks <= _SPRAYED_RANKS):
+        return "spray"
+    return "pxn" if facts.local > 1 and not over_pcie else "ecmp"
+
+
+def _beside_estimate(
+    facts: Facts, plan: Plan, row: Mapping[str, Any], method: str
+) -> tuple[str, ...]:
+    """Say what a run counts of the links and NICs of a server that the estimate does not."""
+    notes = []
+    gpus = int(row["gpus_per_node"] or 1)
+    nics = int(row["nics_per_node"] or 1)
+    board = int(row["scale_up_domain_gpus"] or gpus)
+    if "cube" in row["scale_up"] and 1 < facts.local < board:
+        notes.append("the estimate counts all links of a GPU, also those to GPUs that are not used")
+    if facts.servers == 1:
+        return tuple(notes)
+
+    if facts.kind in _OVER_PCIE:
+        notes.append(
+            "traffic to GPUs and to NICs shares the PCIe link of a GPU, which the estimate counts apart"
+        )
+    if facts.nics > facts.local and plan.algorithm == "P2P":
+        if method == "spray":
+            notes.append(
+                "over all NICs of a GPU, flows go from rail to rail through the spines, not by a relay (PXN)"
+            )
+        else:
+            notes.append(
+                "a GPU sends over one of its NICs and the others are idle, since all would take too many routes"
+            )
+    if nics < gpus and gpus % nics:
+        most = -(-gpus // nics)
+        more = most * nics / gpus - 1
+        notes.append(
+            f"{nics} NICs do not divide {gpus} GPUs evenly: one serves {most}, {more:.0%} more than the mean, which "
+            "the estimate takes"
+        )
+    if nics > gpus and nics % gpus:
+        fewest = nics // gpus
+        less = 1 - fewest * gpus / nics
+        notes.append(
+            f"{nics} NICs do not divide among {gpus} GPUs evenly: a GPU has {fewest}, {less:.0%} less than the mean, "
+            "which the estimate takes"
+        )
+    return tuple(notes)
 
 
 def _rates_in_words(facts: Facts, rates: Rates) -> list[str]:

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab import catalog, units
-from fabriclab.core import Fabric, FabricBuilder, Ints, check_size
+from fabriclab.core import Fabric, FabricBuilder, Flags, Ints, check_size
 from fabriclab.core.fabric import LINK_ARRAYS, NODE_ARRAYS
 
 _GPUS = 8  # of a server unless given, as in the families with rails
+_MEDIA_INSIDE = ("nvlink", "xgmi", "pcie", "c2c", "socket")  # of servers and scale-up domains
 
 
 class ServerEndpoints(NamedTuple):
@@ -260,6 +261,20 @@ def compose(server: Fabric, fabric: Fabric, count: int) -> Fabric:
     if server.call and fabric.call:
         return composed.shown_as(f"topologies.compose({server.call}, {fabric.call}, {n})")
     return composed
+
+
+def outside_servers(fabric: Fabric) -> Flags:
+    """Return which links are cables of the network: between servers, or with an end in none, (L,).
+
+    Their length does not tell, as it may be given as 0. Links of a scale-up domain are no such cables, even those that
+    leave a server of a rack.
+    """
+    is_inside = np.isin(np.array(fabric.media)[fabric.medium], _MEDIA_INSIDE)
+    server = fabric.coordinate("server")
+    one = server[fabric.source]
+    other = server[fabric.target]
+    within_one = (one == other) & (one >= 0)
+    return np.asarray(~is_inside & ~within_one)
 
 
 def _joined(

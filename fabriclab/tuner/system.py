@@ -144,9 +144,7 @@ def _check_ranks(row: Mapping[str, Any]) -> None:
 
 
 def check_nics(gpus: int, nics: int, rate: float, name: str = "nics") -> None:
-    """Refuse a NIC faster than any in the catalog, and NICs that are more than the host links of a server can feed.
-
-    These are more NICs than GPUs that are together faster than the fastest host links of all GPUs of a server.
+    """Refuse NICs that are more than GPUs and together faster than the fastest host links of all GPUs of a server.
 
     Parameters
     ----------
@@ -159,14 +157,6 @@ def check_nics(gpus: int, nics: int, rate: float, name: str = "nics") -> None:
     """
     if not rate:
         return
-    fastest = _fastest_nic()
-    if rate > fastest * (1 + 1e-9):
-        rate_name = "rate" if name == "nics" else "nic_gbps"
-        bits = units.format_rate(rate).replace("B/s", "b/s")
-        raise ValueError(
-            f"{rate_name} must be at most {fastest * 8e-9:g} Gb/s, the fastest NIC of a GPU in the catalog, got "
-            f"{rate * 8e-9:g} Gb/s, which is {units.format_rate(rate)}; was it meant in bits, {bits!r}?"
-        )
     host_link = catalog.value("links", f"pcie{_FASTEST_PCIE}", "bandwidth_after_encoding")
     most = max(gpus, int(gpus * host_link / rate))
     if nics > most:
@@ -174,6 +164,17 @@ def check_nics(gpus: int, nics: int, rate: float, name: str = "nics") -> None:
             f"{name} must be within 0..{most} at {rate * 8e-9:g} Gb/s (each of {gpus} GPUs has at most 16 lanes of "
             f"PCIe {_FASTEST_PCIE}, {units.format_rate(host_link)}), got {nics}; is this the number of NICs of all "
             "servers?"
+        )
+
+
+def check_nic_rate(rate: float) -> None:
+    """Refuse a NIC faster than any in the catalog, since its rate [B/s] was probably meant in bits."""
+    fastest = _fastest_nic()
+    if rate > fastest * (1 + 1e-9):
+        bits = units.format_rate(rate).replace("B/s", "b/s")
+        raise ValueError(
+            f"rate must be at most {fastest * 8e-9:g} Gb/s, the fastest NIC of a GPU in the catalog, got "
+            f"{rate * 8e-9:g} Gb/s, which is {units.format_rate(rate)}; was it meant in bits, {bits!r}?"
         )
 
 
@@ -200,10 +201,13 @@ def read(row: Mapping[str, Any]) -> System:
     ranks = units.count(row["ranks"] or 0, "ranks")
     gpus = row["gpus_per_node"] or 1
     domain = row["scale_up_domain_gpus"] or gpus
+    kind, _, shape = row["scale_up"].partition("-")  # such as nvlink4 and nvswitch
     local = min(ranks, domain)
+    if "mesh" in shape and row["gpus_per_node"]:
+        # Links without switches end at the board: of a mesh of 8 GPUs a server may have 4, and other servers the rest.
+        local = min(local, gpus)
     servers = -(-ranks // local)  # rounded up
 
-    kind, _, shape = row["scale_up"].partition("-")  # such as nvlink4 and nvswitch
     if shape == _PAIR and gpus > _BRIDGED:
         # Bridges join pairs only. A ring over more GPUs of the server takes PCIe from one pair to the next.
         domain = max(domain, gpus)
@@ -216,19 +220,24 @@ def read(row: Mapping[str, Any]) -> System:
     if local > 1 or kind in catalog.links:
         links = _links(kind, row["accelerator"], shape)
     own = links.counted
+    peak = links.peak
     ring = own
     if local > 1 and "mesh" in shape and "cube" not in shape:
         # Each pair has links of its own, so with fewer GPUs fewer links are in use.
-        own *= (local - 1) / (domain - 1)
+        part = (local - 1) / (domain - 1)
+        own *= part
+        peak *= part
         ring = own
         if kind == "xgmi" and servers > 1:
             # P - 1 hops in place of P on links that nobody else takes: the rings of a mesh that go on to other servers
             ring = own * local / (local - 1)
 
     wire = units.rate(f"{row['nic_gbps'] or 0} Gb/s", "nic_gbps", may_be_zero=True)
-    pcie = f"pcie{min(links.generation + 3, _NEWEST_PCIE)}"
-    nic = min(wire, catalog.value("links", pcie, "nccl_effective"))
     nics = (row["nics_per_node"] or 0) * max(1, local // gpus)
+    # A NIC has a PCIe link of its own; several NICs of one GPU share that of the GPU.
+    sharers = max(1.0, nics / local)
+    pcie = catalog.value("links", _host_link(links), "nccl_effective")
+    nic = min(wire, pcie / sharers)
     if servers > 1 and not nic * nics:
         raise ValueError(
             f"{ranks} ranks in {servers} servers need NICs, got nics_per_node {nics}, "
@@ -262,7 +271,7 @@ def read(row: Mapping[str, Any]) -> System:
         local=local,
         generation=links.generation,
         kind=inside,
-        peak=links.peak,
+        peak=peak,
         own=own,
         ring=ring,
         wire=wire,
@@ -292,6 +301,36 @@ def _check_algorithm(algo: str) -> None:
     named = re.findall("|".join(_ALGORITHMS), algo.lower())
     first = named[0] if named else algo or "default"
     units.choice(first, "algo", _ALGORITHMS)  # of a text in lower case
+
+
+def link_rate(scale_up: str, accelerator: str = "") -> float:
+    """Return the rate of all links of a GPU to the GPUs of its server, by the datasheet [B/s].
+
+    Parameters
+    ----------
+    scale_up : str
+        Links and what they form, as in the published table, such as ``"nvlink4-nvswitch"``.
+    accelerator : str
+        The GPU, by which links of the same name differ.
+
+    Raises
+    ------
+    ValueError
+        If the catalog has no such links.
+    """
+    kind, _, shape = scale_up.partition("-")
+    return _links(kind, accelerator, shape).peak
+
+
+def host_link(scale_up: str, accelerator: str = "") -> str:
+    """Return the name in `catalog.links` of the PCIe link of a GPU with some scale-up links; see `link_rate`."""
+    kind, _, shape = scale_up.partition("-")
+    return _host_link(_links(kind, accelerator, shape))
+
+
+def _host_link(links: _Links) -> str:
+    """Return the name of the PCIe link of a GPU with these links."""
+    return f"pcie{min(links.generation + 3, _NEWEST_PCIE)}"
 
 
 @cache
