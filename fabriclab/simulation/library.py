@@ -38,7 +38,7 @@ LIBRARY = "nccl"  # name under which `simulate` runs what the library would choo
 _TREE_CHUNK = 2**19
 _CHANNELS_PER_NIC = 2  # source: NCCL-tune-old
 _OVER_PCIE = ("pcie", "shm")  # kinds of links in a server whose GPUs meet over PCIe
-# Ranks at most of an all-to-all that takes all NICs of a GPU: 3.9 million entries of routes, as in "spray".
+# illustrative: ranks at most of an all-to-all over all NICs of a GPU, whose routes have some million entries ("spray")
 _SPRAYED_RANKS = 256
 # Algorithms with one switch for each rail that adds, and the algorithm of the library whose rates they reach.
 IN_NETWORK = {"nvls_sharp": "NVLSTree", "collnet": "CollNet"}
