@@ -39,7 +39,7 @@ LIBRARY = "nccl"  # name under which `simulate` runs what the library would choo
 _TREE_CHUNK = 2**19
 _CHANNELS_PER_NIC = 2  # source: NCCL-tune-old
 _OVER_PCIE = ("pcie", "shm")  # kinds of links in a server whose GPUs meet over PCIe
-# Ranks at most of an all-to-all that takes all NICs of a GPU: 3.9 million entries of routes, as in "spray".
+# illustrative: ranks at most of an all-to-all over all NICs of a GPU, whose routes have some million entries ("spray")
 _SPRAYED_RANKS = 256
 # Algorithms with one switch for each rail that adds, and the algorithm of the library whose rates they reach.
 IN_NETWORK = {"nvls_sharp": "NVLSTree", "collnet": "CollNet"}
@@ -139,6 +139,8 @@ def as_chosen(collective: str, cluster: Any, size: float, algorithm: str = "") -
     n = facts.ranks
     servers = facts.servers
     method = _routing(facts, plan, _ports(fabric))
+    if method == "spray":
+        fabric = _without_dead_nics(fabric)
     notes = _notes(facts, plan, rates) + _beside_estimate(facts, plan, row, method)
     filling = 0.0  # [B]
 
@@ -346,11 +348,12 @@ def _orders(facts: Facts, fabric: Fabric) -> _WeightedOrders:
     n = facts.ranks
     g = facts.local
     rates = _between_gpus(fabric, g)
-    if not _is_wired(facts) or not 3 <= g <= MOST_RANKS or not rates.any():
+    is_even_mesh = g % 2 == 0 and np.count_nonzero(rates) == g * (g - 1)
+    few = g <= MOST_RANKS  # whose rings can all be tried
+    if not _is_wired(facts) or g < 3 or not rates.any() or not (few or is_even_mesh):
         orders = channel_rings(n, g, alternate=True)
         return _WeightedOrders(orders, np.ones(g))
-    is_mesh = np.count_nonzero(rates) == g * (g - 1)
-    if not is_mesh or g % 2:
+    if not is_even_mesh:
         return _along_links(best_rings(_board(rates)), n)
 
     # Links join each pair of GPUs. Ring c passes a server as c, c+1, c-1, c+2, ..., so that no two rings share a link.
@@ -521,6 +524,18 @@ def _routing(facts: Facts, plan: Plan, ports: int) -> str:
     return "pxn" if facts.local > 1 and not over_pcie else "ecmp"
 
 
+def _without_dead_nics(fabric: Fabric) -> Fabric:
+    """Return the fabric without the PCIe links of NICs whose cables have all failed, so that no path leads to them."""
+    if "nic" not in fabric.kinds or fabric.capacity.all():
+        return fabric
+    is_cable = outside_servers(fabric)
+    works = np.bincount(fabric.source[is_cable], fabric.capacity[is_cable], fabric.n_nodes) > 0
+    had = np.bincount(fabric.source[is_cable], minlength=fabric.n_nodes) > 0
+    is_dead = had & ~works & (fabric.kind == fabric.kinds.index("nic"))
+    links = np.flatnonzero(is_dead[fabric.source] | is_dead[fabric.target])
+    return fabric.with_capacity(links, 0.0)
+
+
 def _beside_estimate(
     facts: Facts, plan: Plan, row: Mapping[str, Any], method: str
 ) -> tuple[str, ...]:
@@ -531,10 +546,12 @@ def _beside_estimate(
     board = int(row["scale_up_domain_gpus"] or gpus)
     if "cube" in row["scale_up"] and 1 < facts.local < board:
         notes.append("the estimate counts all links of a GPU, also those to GPUs that are not used")
+    if "pair" in row["scale_up"] and facts.kind in _OVER_PCIE and plan.algorithm == "P2P":
+        notes.append("the GPUs of a pair meet over their bridge, where the estimate counts PCIe")
     if facts.servers == 1:
         return tuple(notes)
 
-    if facts.kind in _OVER_PCIE:
+    if facts.kind in _OVER_PCIE and facts.local > 1:
         notes.append(
             "traffic to GPUs and to NICs shares the PCIe link of a GPU, which the estimate counts apart"
         )

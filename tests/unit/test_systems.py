@@ -501,3 +501,15 @@ def test_a_nic_that_is_faster_than_pcie_does_not_make_pcie_faster(collective):
     usual = fl.system(gpu="H100", servers=4)
     times = [fl.simulate(collective, "nccl", s, SIZE).time for s in (usual, fast)]
     assert times[1] == pytest.approx(times[0], rel=0.01)
+
+
+def test_a_gpu_with_two_nics_loses_half_with_one():
+    hall = fl.system(gpu="H100", servers=4, nics=16, rate="100 Gb/s")
+    for collective in ("all_reduce", "all_to_all"):
+        assert fl.what_if(hall, "leaf 1", collective).slower > 1.8
+
+
+def test_a_large_mesh_of_unknown_gpus_has_rings_over_all_links():
+    more = {"nics": 4, "rate": "200 Gb/s", "transport": "Slingshot"}
+    system = fl.system(gpu="X", servers=2, gpus=16, scale_up="nvlink4-mesh", **more)
+    assert agree(system, "all_gather")
