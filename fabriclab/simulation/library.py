@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from fabriclab import catalog, collectives, tuner, units
+from fabriclab import catalog, collectives, routing, tuner, units
 from fabriclab.collectives.ring import channel_rings
 from fabriclab.core import (
     Fabric,
@@ -26,6 +26,7 @@ from fabriclab.core import (
     Timeline,
     bus_factor,
 )
+from fabriclab.errors import NoPath
 from fabriclab.lower import lower
 from fabriclab.routing.shortest import ShortestPathSearch
 from fabriclab.simulation.rings import MOST_RANKS, Rings, at_once, best_rings, ring_flows
@@ -173,6 +174,10 @@ def as_chosen(collective: str, cluster: Any, size: float, algorithm: str = "") -
             f"{collective} by {plan.algorithm} has no counterpart in simulate(..., {LIBRARY!r}), which runs "
             f"all_reduce, all_gather, reduce_scatter, all_to_all and send_recv; name one of {others}"
         )
+    has_relays = servers > 1 and facts.kind not in _OVER_PCIE
+    if method == "spray" and has_relays and _is_cut(fabric, flows):
+        method = "pxn"
+        notes += ("without some part, GPUs send by relays (PXN), over one NIC each",)
     return Setup(
         schedule=schedule,
         fabric=fabric,
@@ -534,6 +539,17 @@ def _without_dead_nics(fabric: Fabric) -> Fabric:
     is_dead = had & ~works & (fabric.kind == fabric.kinds.index("nic"))
     links = np.flatnonzero(is_dead[fabric.source] | is_dead[fabric.target])
     return fabric.with_capacity(links, 0.0)
+
+
+def _is_cut(fabric: Fabric, flows: Flows) -> bool:
+    """Return whether a failure leaves a flow without any path that needs no relay."""
+    if fabric.capacity.all():
+        return False
+    try:
+        routing.route(fabric, flows, "ecmp")
+    except NoPath:
+        return True
+    return False
 
 
 def _beside_estimate(

@@ -507,6 +507,7 @@ def test_a_gpu_with_two_nics_loses_half_with_one():
     hall = fl.system(gpu="H100", servers=4, nics=16, rate="100 Gb/s")
     for collective in ("all_reduce", "all_to_all"):
         assert fl.what_if(hall, "leaf 1", collective).slower > 1.8
+        assert fl.what_if(hall, "pcie 2", collective).after is not None
 
 
 def test_a_large_mesh_of_unknown_gpus_has_rings_over_all_links():
