@@ -101,7 +101,9 @@ class Clos(Paths):
             return None
 
         comp = _components(fabric, up)
-        return None if comp is None else cls(fabric, comp, up, down)
+        if comp is None or _has_dead_end(fabric, comp, up):
+            return None
+        return cls(fabric, comp, up, down)
 
     def walk(self, source: Ints, target: Ints) -> NextLinks:
         """Return the function that gives the next links of these pairs.
@@ -218,6 +220,22 @@ def _components(fabric: Fabric, up: Ints) -> NDArray[np.int32] | None:
     entry = fabric.source[from_ends].astype(np.int64) * n + comp[-1, fabric.target[from_ends]]
     one_link_each = np.unique(entry).size == entry.size
     return comp if one_link_each else None
+
+
+def _has_dead_end(fabric: Fabric, comp: NDArray[np.int32], up: Ints) -> bool:
+    """Return whether a path that climbs could end at a switch that leads no higher, although its neighbours do.
+
+    Such is a NIC whose cable has failed beside another one at the same PCIe switch.
+    """
+    switches = np.flatnonzero(fabric.transit)
+    part = comp[-1, switches]
+    highest = np.zeros(fabric.n_nodes, dtype=np.int64)  # tier in each component
+    np.maximum.at(highest, part, fabric.tier[switches])
+    climbs = np.zeros(fabric.n_nodes, dtype=np.bool_)
+    climbs[fabric.source[up]] = True
+    from_switches = up[fabric.transit[fabric.source[up]]]
+    entered = np.unique(fabric.target[from_switches])
+    return bool(np.any(~climbs[entered] & (highest[comp[-1, entered]] > fabric.tier[entered])))
 
 
 def shortest_paths(fabric: Fabric) -> Paths:

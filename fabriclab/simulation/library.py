@@ -140,8 +140,6 @@ def as_chosen(collective: str, cluster: Any, size: float, algorithm: str = "") -
     n = facts.ranks
     servers = facts.servers
     method = _routing(facts, plan, _ports(fabric))
-    if method == "spray":
-        fabric = _without_dead_nics(fabric)
     notes = _notes(facts, plan, rates) + _beside_estimate(facts, plan, row, method)
     filling = 0.0  # [B]
 
@@ -527,18 +525,6 @@ def _routing(facts: Facts, plan: Plan, ports: int) -> str:
     if has_several and (plan.algorithm != "P2P" or facts.ranks <= _SPRAYED_RANKS):
         return "spray"
     return "pxn" if facts.local > 1 and not over_pcie else "ecmp"
-
-
-def _without_dead_nics(fabric: Fabric) -> Fabric:
-    """Return the fabric without the PCIe links of NICs whose cables have all failed, so that no path leads to them."""
-    if "nic" not in fabric.kinds or fabric.capacity.all():
-        return fabric
-    is_cable = outside_servers(fabric)
-    works = np.bincount(fabric.source[is_cable], fabric.capacity[is_cable], fabric.n_nodes) > 0
-    had = np.bincount(fabric.source[is_cable], minlength=fabric.n_nodes) > 0
-    is_dead = had & ~works & (fabric.kind == fabric.kinds.index("nic"))
-    links = np.flatnonzero(is_dead[fabric.source] | is_dead[fabric.target])
-    return fabric.with_capacity(links, 0.0)
 
 
 def _is_cut(fabric: Fabric, flows: Flows) -> bool:

@@ -344,3 +344,26 @@ def test_ways_are_freed_with_their_fabric():
     del fabric
     gc.collect()
     assert watch() is None
+
+
+@pytest.mark.parametrize("method", ["spray", "ecmp"])
+def test_no_path_climbs_to_a_nic_whose_cable_has_failed(method):
+    """Two servers, each with a PCIe switch and two NICs at one leaf. The first NIC of the first server is dead."""
+    b = FabricBuilder(("host", "pcie", "nic", "leaf"), ("server",))
+    server = np.arange(2)
+    host = b.add_nodes("host", 2, tier=0, transit=False, server=server)
+    pcie = b.add_nodes("pcie", 2, tier=1, transit=True, server=server)
+    nic = b.add_nodes("nic", 4, tier=2, transit=True, server=np.repeat(server, 2))
+    leaf = b.add_nodes("leaf", 1, tier=3, transit=True)
+    b.add_cables(host, pcie, capacity=1e9)
+    b.add_cables(np.repeat(pcie, 2), nic, capacity=1e9)
+    b.add_cables(nic, np.repeat(leaf, 4), capacity=1e9)
+    whole = b.build("pair", {}, endpoint=host, rail=np.zeros(2), server=server)
+    cable = [*whole.links_between(nic[0], leaf[0]), *whole.links_between(leaf[0], nic[0])]
+    for seed in range(8):
+        routes = routing.route(
+            whole.without(links=cable), Flows.make(host[0], host[1], 1.0), method, seed=seed
+        )
+        arrives = whole.target[routes.link] == host[1]
+        assert routes.use[arrives].sum() == pytest.approx(1.0)
+        assert not np.any(whole.target[routes.link] == nic[0])
