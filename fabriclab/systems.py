@@ -245,6 +245,8 @@ class System(Mapping[str, Any]):
         title = f"{self.name}: " if self.name else ""
         many = "server" if self.servers == 1 else "servers"
         text = f"<System: {title}{self.servers:,} {many} x {self.gpus} {self.gpu} ({self.ranks:,} ranks)"
+        if self.domain > self.gpus:
+            text += f", scale-up domains of {self.domain} GPUs"
         if self.nics:
             transport = _TRANSPORT_NAMES.get(self.row["transport"], self.row["transport"])
             network = self._network_name("a fabric of its own")
