@@ -139,6 +139,24 @@ class Estimate(Value):
         note = f"; {self.note}" if self.note else ""
         return f"<Estimate {asked}: {time} ({low} to {high}) by {choice}; {self.binds} binds{note}>"
 
+    def __str__(self) -> str:
+        """Show in addition what binds and by how much, the channels, and what the band means."""
+        lines = [repr(self), f"{self.why}."]
+        busbw = f"bus bandwidth {units.format_rate(self.busbw)}"
+        if self.channels:
+            lines.append(f"{self.channels} channels, {busbw}.")
+        else:
+            lines.append(f"{busbw[0].upper()}{busbw[1:]}.")
+        if "system known" in self.note:
+            lines.append(
+                "The band is that of other kinds of networks, as far as they are known as little."
+            )
+        else:
+            lines.append(
+                "The band holds four in five measurements on systems that the fit had not seen."
+            )
+        return "\n".join(lines)
+
     def _repr_html_(self) -> str:
         rows = [("part", "time")]
         for part, time in self.terms.items():

@@ -719,3 +719,14 @@ def test_a_row_that_no_cluster_has_is_refused(change, said):
     assert tuner.estimate({**row, "ranks": 32}, size="1 GiB").time > 0  # one GPU of each server
     with pytest.raises(ValueError, match=said):
         tuner.estimate({**row, **change}, size="1 GiB")
+
+
+def test_printed_an_estimate_says_what_binds_and_what_its_band_means():
+    found = tuner.estimate("oci_h100_2n", size="1 GiB")
+    lines = str(found).splitlines()
+    assert lines[0] == repr(found)
+    assert found.why in lines[1]
+    assert f"{found.channels} channels" in lines[2]
+    assert "four in five" in lines[3]
+    assert "four in five" not in str(tuner.estimate("aws_p4de_2n", size="1 GiB"))
+    assert found.busbw == pytest.approx(found.algbw * 2 * 15 / 16)
