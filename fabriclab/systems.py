@@ -200,7 +200,8 @@ class System(Mapping[str, Any]):
         network = changes.get("fabric", self.network)
         options = {name: value for name, value in changes.items() if name not in _COLUMNS}
         options.pop("fabric", None)
-        _check_network(network, options, row["ranks"])
+        _check_network(network, options)
+        _check_size(network, row["ranks"])
         return System(
             name="",
             gpu=self.gpu,
@@ -344,6 +345,7 @@ def system(
         "domain": domain,
     }
     asked = {name: value for name, value in arguments.items() if value not in (None, "")} | options
+    _check_network(fabric, options)
     usual = _usual(gpu)
     if not usual and not (gpus and scale_up):
         raise ValueError(
@@ -376,7 +378,7 @@ def system(
             f"transport must be one between servers ({', '.join(_TRANSPORT_NAMES.values())}) for {n} servers, "
             f"got {transport!r}"
         )
-    _check_network(fabric, options, n * per_server)
+    _check_size(fabric, n * per_server)
     if isinstance(fabric, Fabric):
         _check_servers(fabric, per_server, nics_each if joined else 0, speed)
 
@@ -396,6 +398,8 @@ def system(
         "nic_gbps": _whole(speed * 8e-9),
         "transport": carrier,
         "launch": "mpi",
+        "source": "",
+        "dtype": "",
         "confidence": "",
         "note": "",
     }
@@ -613,15 +617,17 @@ def _transport(transport: str, usual: Mapping[str, str]) -> str:
     return _TRANSPORTS[plain]
 
 
-def _check_network(network: str | Fabric, options: Mapping[str, Any], ranks: int) -> None:
-    """Refuse a fabric of another size, an unknown topology, one without servers or hosts, and unknown arguments."""
+def _check_size(network: str | Fabric, ranks: int) -> None:
+    """Refuse a fabric that was built for another number of GPUs."""
+    if isinstance(network, Fabric) and network.n_ranks != ranks:
+        raise ValueError(f"fabric must have {ranks} ranks, one for each GPU, got {network.n_ranks}")
+
+
+def _check_network(network: str | Fabric, options: Mapping[str, Any]) -> None:
+    """Refuse an unknown topology, one without servers or hosts, and arguments that nobody has."""
     if isinstance(network, Fabric):
         if options:
             raise TypeError(f"a fabric that is built takes no arguments, got {', '.join(options)}")
-        if network.n_ranks != ranks:
-            raise ValueError(
-                f"fabric must have {ranks} ranks, one for each GPU, got {network.n_ranks}"
-            )
         return
     known = inspect.signature(registry.get("topology", network)).parameters
     if not _connects_servers(network):
@@ -632,7 +638,8 @@ def _check_network(network: str | Fabric, options: Mapping[str, Any], ranks: int
     ours = {"servers", "hosts", "gpus", "rails", "rate", "expand", "nvlink", "pcie"}
     for name in options:
         if name not in known or name in ours:
-            raise TypeError(near(name, set(known) - ours, f"system() with fabric={network!r}"))
+            names = (set(known) - ours) | set(inspect.signature(system).parameters) - {"options"}
+            raise TypeError(near(name, names, f"system() with fabric={network!r}"))
 
 
 def _check_servers(network: Fabric, gpus: int, nics: int, rate: float) -> None:

@@ -402,8 +402,12 @@ def sweep(
     all_sizes = np.array([units.size(size) for size in sizes])
     if not isinstance(fabric, Fabric):  # on a system, algorithm and rates depend on the size
         others = [simulate(collective, algorithm, fabric, size, **options) for size in sizes[1:]]
-        times = [run.time for run in (first, *others)]
-        return replace(first.result, size=all_sizes, time=np.array(times))
+        runs = [first, *others]
+        times = [run.time for run in runs]
+        asked = dict(first.result.asked)
+        if "chosen" in asked:
+            asked["chosen"] = [run.result.asked["chosen"] for run in runs]
+        return replace(first.result, size=all_sizes, time=np.array(times), asked=asked)
 
     of_lower = ("placement", "lag", "gamma", "expand", "switches")
     lower_options = {name: options[name] for name in of_lower if name in options}

@@ -514,3 +514,21 @@ def test_a_large_mesh_of_unknown_gpus_has_rings_over_all_links():
     more = {"nics": 4, "rate": "200 Gb/s", "transport": "Slingshot"}
     system = fl.system(gpu="X", servers=2, gpus=16, scale_up="nvlink4-mesh", **more)
     assert agree(system, "all_gather")
+
+
+def test_a_word_that_nobody_has_is_named_before_what_is_missing(tmp_path):
+    file = tmp_path / "hall.toml"
+    file.write_text('gpu = "H100"\nserver = 32\n')
+    with pytest.raises(TypeError, match=r"hall\.toml: .*did you mean 'servers'"):
+        fl.system(file)
+    assert set(fl.system(gpu="H100", servers=2)) == set(published.system("oci_h100_2n"))
+
+
+def test_a_sweep_names_the_choice_for_each_size():
+    hall = fl.system(gpu="H100", servers=4)
+    sizes = ["64 KiB", "1 MiB", "1 GiB"]
+    swept = fl.simulation.sweep("all_reduce", "nccl", hall, sizes)
+    alone = [fl.simulate("all_reduce", "nccl", hall, size) for size in sizes]
+    assert swept.asked["chosen"] == [run.result.asked["chosen"] for run in alone]
+    assert swept.time.tolist() == [run.time for run in alone]
+    assert len(set(swept.asked["chosen"])) > 1
