@@ -14,7 +14,9 @@ from fabriclab.catalog.running_case import Case
 from fabriclab.core import Fabric, Ints, ReadOnly, as_html
 from fabriclab.errors import NoPath
 from fabriclab.simulation import Simulation, simulate
+from fabriclab.simulation.library import by_domain
 from fabriclab.systems import System
+from fabriclab.tuner.system import read
 
 _BY_CHANCE = 0.005  # part of a time that is no rounding; illustrative
 
@@ -36,7 +38,7 @@ class WhatIf:
     cut_off, alone : (C,), (A,) int64
         Ranks that nothing connects any more, and ranks that only neighbours of their server connect.
     nics_left : float
-        NICs with a path that the server with the fewest has left, as a fraction.
+        NICs with a path that the server or rack with the fewest has left, as a fraction.
     job_before, job_after : Case
         The job before, and with NICs that are slower by as much as the collective is.
     """
@@ -77,7 +79,7 @@ class WhatIf:
         else:
             steps = [units.format_time(job.t_step) for job in (self.job_before, self.job_after)]
             table.append([f"step of a job on {self.job_before.gpus:,} GPUs", *steps])
-        table.append(["NICs of a server that work", "100%", f"{self.nics_left:.0%}"])
+        table.append(["NICs of a scale-up domain that work", "100%", f"{self.nics_left:.0%}"])
         table.append(["GPUs without a path of their own", "0", f"{self.alone.size:,}"])
         table.append(["GPUs cut off", "0", f"{self.cut_off.size:,}"])
         return table
@@ -161,7 +163,9 @@ def what_if(
     for name in names:
         hurt = _without(hurt, name)
 
-    parted = operations.separated(hurt)
+    # In a rack of several servers all GPUs hand over to each other.
+    facts = read({**system, "collective": collective})
+    parted = operations.separated(by_domain(hurt, facts))
     cut_off = np.flatnonzero(parted.cut_off)
     alone = np.flatnonzero(parted.alone)
     before = simulate(collective, "nccl", system, size)
@@ -181,9 +185,11 @@ def what_if(
         except NoPath as lost_path:
             why = f"there is {lost_path}"
 
-    nics_left = _nics_left(hurt, alone)
+    nics_left = _nics_left(by_domain(hurt, facts), alone)
     job_before = catalog.case() if job is None else job
-    kept = 0.0 if after is None else min(1.0, before.time / after.time)
+    kept = 0.0
+    if after is not None:
+        kept = min(1.0, _data_time(before) / _data_time(after))
     job_after = job_before.replace(nic_rate=job_before.nic_rate * max(kept, _ALMOST_NONE))
     return WhatIf(
         lost=tuple(names),
@@ -203,8 +209,13 @@ def what_if(
 _ALMOST_NONE = 1e-3  # of its rate, in place of a rate of 0, which a job cannot have; illustrative
 
 
+def _data_time(run: Simulation) -> float:
+    """Return the time of a run without its start-up [s], so that a small array slows a job as a large one does."""
+    return run.time - float(run.flows.lag[0] * run.flows.repeat.sum())
+
+
 def _nics_left(hurt: Fabric, alone: Ints) -> float:
-    """Return the fraction of its GPUs that still have a path of their own, in the server with the fewest."""
+    """Return the fraction of its GPUs that still have a path of their own, in the scale-up domain with the fewest."""
     server = hurt.server.astype(np.int64)
     gpus = np.bincount(server)
     lonely = np.bincount(server[alone], minlength=gpus.size)

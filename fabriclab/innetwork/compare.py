@@ -12,9 +12,10 @@ from fabriclab.catalog.tables import read_rows
 from fabriclab.core import Fabric, Floats, Ints
 from fabriclab.errors import OutOfSlots
 from fabriclab.innetwork import nvls
-from fabriclab.innetwork.servers import UNKNOWN_PART, for_servers
+from fabriclab.innetwork.servers import for_servers
 from fabriclab.innetwork.trees import Manager, Mode, Tree, grow, run
 from fabriclab.simulation import simulate
+from fabriclab.simulation.library import UNKNOWN_PART
 
 __all__ = [
     "HOSTS",

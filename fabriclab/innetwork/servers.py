@@ -29,11 +29,15 @@ from fabriclab.innetwork.trees import Mode, Tree, grow, run
 from fabriclab.lower import lower
 from fabriclab.simulation.library import (
     IN_NETWORK,
+    UNKNOWN_PART,
     Cluster,
     Setup,
     as_chosen,
     at_streaming_rate,
+    check_transport,
     described,
+    outside_what_is_known,
+    planned_startup,
     rail_switches,
     rates_in_network,
     server_switches,
@@ -44,8 +48,6 @@ from fabriclab.topologies.clusters import outside_servers
 from fabriclab.tuner.system import System as Facts
 
 BY_HOSTS = ("Ring", "Tree", "NVLSTree")
-# illustrative: the largest part of a time that may rest on a start-up which no measurement confirms
-UNKNOWN_PART = 0.1
 
 
 class ServerCost(NamedTuple):
@@ -275,14 +277,9 @@ def _carried(setup: Setup) -> Floats:
 
 def _by_network(algorithm: str, cluster: Any, size: float) -> ServerCost:
     """Return the costs of an algorithm with a tree of switches on each rail."""
-    transport = cluster["transport"]
-    if transport != "ib":
-        return _refused(
-            "SHARP, the only switches that add between servers whose figures are published, needs InfiniBand, and the "
-            f'transport is {transport}; compare with system(..., transport="InfiniBand")'
-        )
     network = described(cluster)
     try:
+        check_transport(cluster)
         facts, plan, rates = rates_in_network(algorithm, cluster, size)
         fabric = at_streaming_rate(with_reached_rates(network, facts, rates))
         inside = _inside_servers(algorithm, fabric, facts, size)
@@ -295,20 +292,13 @@ def _by_network(algorithm: str, cluster: Any, size: float) -> ServerCost:
 
     each = size / len(trees)  # of the array, in one tree [B]
     carried = inside + run(trees, each).link_bytes
-    startup = plan.steps * plan.hop + plan.network
-    if algorithm == "nvls_sharp":
-        # one step inside a server and one through the switches, as NCCL counts NVLS in several servers
-        startup = plan.steps * plan.hop
-        startup += catalog.value("nccl_model", "hw", "latency_Simple", name="hwLat NET NVLS")
+    startup = planned_startup(algorithm, plan)
     cost = _cost(fabric, carried, startup)
 
+    unknown = outside_what_is_known(startup, cost.time)
+    if unknown:
+        return cost._replace(time=np.nan, note=unknown)
     words = units.format_time(startup)
-    if startup > UNKNOWN_PART * cost.time:
-        note = (
-            "outside what is known: the only published time of an operation is of 2016, and the library plans with a "
-            f"start-up of {words}, {startup / cost.time:.0%} of the time, which no measurement confirms"
-        )
-        return cost._replace(time=np.nan, note=note)
     note = f"rests on a start-up of {words} by the library's cost model, {startup / cost.time:.0%} of the time"
     return cost._replace(note=note)
 

@@ -33,6 +33,7 @@ from fabriclab.simulation.library import (
     as_chosen,
     comparison,
     in_network,
+    outside_what_is_known,
 )
 from fabriclab.simulation.rings import Rings, best_rings, ring_busbw
 
@@ -225,6 +226,10 @@ def simulate(
     how = f"{timeline.engine} engine on {network!r}"
     result = Result(plan.collective, "predicted", sizes, times, n, asked=asked, how=how)
     notes = _idle_nics(network, timeline, place)
+    if not isinstance(fabric, Fabric):
+        notes += (
+            "without the start-up, channels and chunks of a library, which algorithm 'nccl' has",
+        )
     run = Simulation(plan, network, flows, routes, timeline, result)
     return replace(run, notes=(*notes, *_shared(run))) if notes else run
 
@@ -343,7 +348,15 @@ def _as_library(
         flows = replace(flows, lag=np.full(flows.n_flows, wait / steps))
         timeline = engines.run(setup.fabric, routes, flows, engine=engine)
         notes += said
-    notes += comparison(setup, timeline, routes)
+    if setup.estimate is None:
+        unknown = outside_what_is_known(setup.startup, timeline.end)
+        if unknown and setup.startup:
+            raise ValueError(
+                f"{algorithm} of {units.format_size(n_bytes)} is {unknown}; take a larger array, or see "
+                "innetwork.compare.for_servers"
+            )
+    if engine == "flow":  # another one leaves out what only the fabric shows
+        notes += comparison(setup, timeline, routes)
 
     asked = {
         "algorithm": algorithm,

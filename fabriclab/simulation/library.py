@@ -24,7 +24,9 @@ from fabriclab.core import (
     Routes,
     Schedule,
     Timeline,
+    available_memory,
     bus_factor,
+    check_memory,
 )
 from fabriclab.errors import NoPath
 from fabriclab.lower import lower
@@ -38,10 +40,13 @@ LIBRARY = "nccl"  # name under which `simulate` runs what the library would choo
 # Bytes of each channel of a tree that are on their way from one step to the next.
 # source: NVIDIA/nccl, src/init.cc, DEFAULT_BUFFSIZE (4 MiB) by NCCL_STEPS (8)
 _TREE_CHUNK = 2**19
+_PAIR_BYTES = 1200  # B; measured, of a pair of ranks that is routed and run
 _CHANNELS_PER_NIC = 2  # source: NCCL-tune-old
 _OVER_PCIE = ("pcie", "shm")  # kinds of links in a server whose GPUs meet over PCIe
 # illustrative: ranks at most of an all-to-all over all NICs of a GPU, whose routes have some million entries ("spray")
 _SPRAYED_RANKS = 256
+# illustrative: the largest part of a time that may rest on a start-up which no measurement confirms
+UNKNOWN_PART = 0.1
 # Algorithms with one switch for each rail that adds, and the algorithm of the library whose rates they reach.
 IN_NETWORK = {"nvls_sharp": "NVLSTree", "collnet": "CollNet"}
 
@@ -164,6 +169,8 @@ def as_chosen(collective: str, cluster: Any, size: float, algorithm: str = "") -
         flows = _tree_flows(schedule, facts, fabric, size)
         filling = plan.filling(size)
     elif plan.algorithm == "P2P" and collective in ("all_to_all", "send_recv"):
+        if collective == "all_to_all":
+            _check_pairs(n, facts.local)
         schedule = collectives.build(collective, "direct", n)
         flows = lower(schedule, fabric, size)
     else:
@@ -189,6 +196,16 @@ def as_chosen(collective: str, cluster: Any, size: float, algorithm: str = "") -
     )
 
 
+def _check_pairs(n: int, local: int) -> None:
+    """Refuse an all-to-all that does not fit into memory, and say how many servers do."""
+    servers = int(np.sqrt(available_memory() / _PAIR_BYTES)) // local
+    check_memory(
+        _PAIR_BYTES * n * n,
+        f"all_to_all between {n:,} ranks",
+        f"take fewer ranks: {servers * local:,} fit ({servers:,} domains of {local}), or ask estimate",
+    )
+
+
 def _check_forced(algorithm: str, plan: Plan, cluster: Any) -> None:
     """Refuse an algorithm that the library would replace by another one."""
     if plan.algorithm.lower() != algorithm.lower():
@@ -202,8 +219,8 @@ def in_network(algorithm: str, cluster: Any, size: float) -> Setup:
     """Return an all-reduce with a switch for each rail that adds, in chunks at the rates that the library reaches.
 
     NVLink and NICs are as fast as with the library's own algorithm, so that both can be compared. Through switches that
-    add, a NIC reaches the published part of its rate in streaming mode. The time that a switch needs for its first
-    operation is left out, since none is published for this mode.
+    add, a NIC reaches the published part of its rate in streaming mode. The start-up is what the library plans with, as
+    none is published for this mode.
 
     Parameters
     ----------
@@ -221,6 +238,8 @@ def in_network(algorithm: str, cluster: Any, size: float) -> Setup:
     """
     network = described(cluster)
     facts, plan, rates = rates_in_network(algorithm, cluster, size)
+    if facts.servers > 1:
+        check_transport(cluster)
     schedule = collectives.build("all_reduce", algorithm, facts.ranks, per_server=facts.local)
     switches = np.zeros(0, dtype=np.int64)
     if algorithm == "nvls_sharp":
@@ -233,20 +252,49 @@ def in_network(algorithm: str, cluster: Any, size: float) -> Setup:
     flows = at_once(lower(schedule, fabric, size, switches=switches))
     notes = [f"at the rates of NCCL's {plan.algorithm}/{plan.protocol}"]
     notes += _rates_in_words(facts, rates)
-    notes.append("the start-up of the switches is left out, since none is published")
+    notes.append("with a start-up that the library plans with and no measurement confirms")
     chunk = plan.loop / 2 or _TREE_CHUNK * _CHANNELS_PER_NIC * facts.nics  # [B]
     return Setup(
         schedule=schedule,
         fabric=fabric,
         flows=flows,
         method="ecmp",
-        startup=0.0,
+        startup=planned_startup(algorithm, plan),
         protocol=0.0,
         # A chunk passes four stages: out of the GPUs and into them, once each inside the server and through the switch
         # of the rail. Each stage but the last waits for its first chunk.
         filling=min(3 * chunk, size),
         estimate=None,
         notes=tuple(notes),
+    )
+
+
+def check_transport(cluster: Mapping[str, Any]) -> None:
+    """Refuse switches that add for a transport other than InfiniBand."""
+    transport = cluster["transport"]
+    if transport != "ib":
+        raise ValueError(
+            "SHARP, the only switches that add between servers whose figures are published, needs InfiniBand, and the "
+            f'transport is {transport}; compare with system(..., transport="InfiniBand")'
+        )
+
+
+def planned_startup(algorithm: str, plan: Plan) -> float:
+    """Return the start-up of an all-reduce with switches that add, as the library plans with it [s]."""
+    startup = plan.steps * plan.hop
+    if algorithm == "nvls_sharp":
+        # one step inside a server and one through the switches, as NCCL counts NVLS in several servers
+        return startup + catalog.value("nccl_model", "hw", "latency_Simple", name="hwLat NET NVLS")
+    return startup + plan.network
+
+
+def outside_what_is_known(startup: float, time: float) -> str:
+    """Say that a time rests on a start-up of switches that no measurement confirms; empty if that hardly matters."""
+    if startup <= UNKNOWN_PART * time:
+        return ""
+    return (
+        "outside what is known: the only published time of an operation is of 2016, and the library plans with a "
+        f"start-up of {units.format_time(startup)}, {startup / time:.0%} of the time, which no measurement confirms"
     )
 
 

@@ -51,6 +51,7 @@ CONSTANTS: Constants = ReadOnly({"launch": 4.5e-6, "line": 0.0, **dict.fromkeys(
 HOST = "host"  # the row of the calibration that holds for every family
 _LABELS = {"xgmi": "xGMI", "pcie": "PCIe", "shm": "PCIe"}
 _PLANNED = "NCCL's plan of the NIC"
+_UNPREDICTABLE = "not predictable from public facts"  # in the note of a published run
 _MANY = "NIC in an all-to-all"
 _REACHED = 0.9  # of its NICs' rate; a transport that was measured below is named as the limit; illustrative
 _FAR = 4  # times as many ranks as any fit has seen is worth a word; illustrative
@@ -147,7 +148,11 @@ class Estimate(Value):
             lines.append(f"{self.channels} channels, {busbw}.")
         else:
             lines.append(f"{busbw[0].upper()}{busbw[1:]}.")
-        if "system known" in self.note:
+        if _UNPREDICTABLE in self.note:
+            lines.append(
+                "The published run is far outside the band, for a reason that is not public."
+            )
+        elif "system known" in self.note:
             lines.append(
                 "The band is that of other kinds of networks, as far as they are known as little."
             )
@@ -450,7 +455,9 @@ def estimate(
         protocol=plan.protocol,
         terms=ReadOnly(parts),
         expected=ReadOnly(expected),
-        note=", ".join(filter(None, [known.note, _beyond(facts), _thin(system)])),
+        note=", ".join(
+            filter(None, [_unpredictable(row), known.note, _beyond(facts), _thin(system)])
+        ),
         limits=ReadOnly(found),
         channels=plan.channels,
         why=_why(facts, parts, found),
@@ -463,6 +470,11 @@ def _beyond(system: System) -> str:
     if not most or system.ranks <= _FAR * most:
         return ""
     return f"fitted up to {most:,} ranks"
+
+
+def _unpredictable(row: Mapping[str, Any]) -> str:
+    """Say of a published run that public facts do not explain it, if its row does."""
+    return _UNPREDICTABLE if _UNPREDICTABLE in str(row.get("note", "")) else ""
 
 
 def _thin(system: Any) -> str:

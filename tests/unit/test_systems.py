@@ -8,6 +8,7 @@ import pytest
 import fabriclab as fl
 from fabriclab import topologies
 from fabriclab.catalog import published
+from fabriclab.errors import TooLarge
 from fabriclab.innetwork.compare import for_servers
 
 SIZE = 4 * 2**30  # [B], where the data takes nearly all of the time
@@ -532,3 +533,31 @@ def test_a_sweep_names_the_choice_for_each_size():
     assert swept.asked["chosen"] == [run.result.asked["chosen"] for run in alone]
     assert swept.time.tolist() == [run.time for run in alone]
     assert len(set(swept.asked["chosen"])) > 1
+
+
+@pytest.mark.parametrize("algorithm", ["nvls_sharp", "collnet"])
+def test_switches_that_add_have_no_time_where_their_start_up_decides(algorithm):
+    hall = fl.system(gpu="H100", servers=32)
+    with pytest.raises(ValueError, match="outside what is known"):
+        fl.simulate("all_reduce", algorithm, hall, "64 KiB")
+    run = fl.simulate("all_reduce", algorithm, hall, "1 GiB")
+    compared = for_servers(hall, "1 GiB")[algorithm]
+    assert run.time == pytest.approx(compared.time, rel=0.03)
+    with pytest.raises(ValueError, match="needs InfiniBand"):
+        fl.simulate("all_reduce", algorithm, hall.replace(transport="RoCE"), "1 GiB")
+
+
+def test_the_size_that_is_said_to_fit_does(monkeypatch):
+    monkeypatch.setenv("FABRICLAB_MEMORY", "256 MiB")
+    with pytest.raises(TooLarge, match="take fewer ranks") as refused:
+        fl.simulate("all_to_all", "nccl", fl.system(gpu="H100", servers=64), "1 GiB")
+    servers = int(re.search(r"\(([\d,]+) domains of 8\)", str(refused.value))[1])
+    assert servers > 32
+    assert fl.simulate("all_to_all", "nccl", fl.system(gpu="H100", servers=servers), "1 GiB").time
+    with pytest.raises(TooLarge):
+        fl.simulate("all_to_all", "nccl", fl.system(gpu="H100", servers=servers + 1), "1 GiB")
+
+
+def test_a_run_that_public_facts_do_not_explain_says_so():
+    assert "not predictable" in fl.estimate("xx_10n_g1_sendrecv", size="1 GiB").note
+    assert "far outside" in str(fl.estimate("xx_10n_g1_sendrecv", size="1 GiB"))

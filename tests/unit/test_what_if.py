@@ -1,5 +1,6 @@
 """What a failed part costs: the arithmetic of the NICs that are left, and parts whose loss costs nothing or all."""
 
+import numpy as np
 import pytest
 
 import fabriclab as fl
@@ -107,3 +108,14 @@ def test_parts_are_numbered_in_order(hall):
     assert fl.what_if(hall, "rail 3").slower == fl.what_if(hall, "leaf 3").slower
     dark = fl.what_if(hall, "nvlink 0")
     assert dark.after is None and "no path" in dark.why
+
+
+def test_a_rack_counts_the_nics_of_all_its_servers():
+    found = fl.what_if(fl.system(gpu="GB200", servers=36), "leaf 0", size="256 MiB")
+    assert found.alone.size > 0
+    assert found.nics_left == pytest.approx(1 - np.bincount(found.alone // 72).max() / 72)
+
+
+def test_a_job_is_slowed_by_the_loss_and_not_by_the_size_that_was_asked_for(hall):
+    steps = {fl.what_if(hall, "leaf 3", size=size).job_after.t_step for size in ("64 KiB", "4 GiB")}
+    assert max(steps) == pytest.approx(min(steps), rel=1e-3)
