@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fabriclab import collectives, engines, registry, routing, units
+from fabriclab import collectives, engines, registry, routing, tuner, units
 from fabriclab.core import (
     Changes,
     Fabric,
@@ -34,6 +34,7 @@ from fabriclab.simulation.library import (
     comparison,
     in_network,
     outside_what_is_known,
+    server_switches,
 )
 from fabriclab.simulation.rings import Rings, best_rings, ring_busbw
 
@@ -199,6 +200,11 @@ def simulate(
             f"placement must be a row of endpoints, or one such row for each group, got {placement!r}"
         )
     n = place.shape[-1]
+    if algorithm == "nvls_tree" and switches is None and not isinstance(fabric, Fabric):
+        cluster: Any = fabric
+        facts = tuner.read({**cluster, "collective": collective})
+        switches = server_switches(network, facts)
+        options = {"per_server": facts.local, **(options or {})}
     more = dict(options or {})
     drawn = {"subflows": subflows, "seed": seed}
     cut: dict[str, Any] = {"root": root, "segments": segments, "pipelined": pipelined}

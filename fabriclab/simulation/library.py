@@ -558,7 +558,8 @@ def _slowed(fabric: Fabric, which: Flags, part: float) -> Fabric:
 
 def _notes(facts: Facts, plan: Plan, rates: Rates) -> tuple[str, ...]:
     """Return what the run assumes, in words."""
-    return (f"as NCCL's {plan.algorithm}/{plan.protocol}", *_rates_in_words(facts, rates))
+    library = "RCCL" if facts.kind == "xgmi" else "NCCL"
+    return (f"as {library}'s {plan.algorithm}/{plan.protocol}", *_rates_in_words(facts, rates))
 
 
 def _routing(facts: Facts, plan: Plan, ports: int) -> str:

@@ -50,7 +50,7 @@ _FACTORS = ("ll128", "simple", "hop", "post", "forward", "rate", "pcie", "all_to
 CONSTANTS: Constants = ReadOnly({"launch": 4.5e-6, "line": 0.0, **dict.fromkeys(_FACTORS, 1.0)})
 HOST = "host"  # the row of the calibration that holds for every family
 _LABELS = {"xgmi": "xGMI", "pcie": "PCIe", "shm": "PCIe"}
-_PLANNED = "NCCL's plan of the NIC"
+_PLANNED = "plan of the NIC"  # after the name of the library
 _UNPREDICTABLE = "not predictable from public facts"  # in the note of a published run
 _MANY = "NIC in an all-to-all"
 _REACHED = 0.9  # of its NICs' rate; a transport that was measured below is named as the limit; illustrative
@@ -285,10 +285,10 @@ def _why(system: System, parts: Mapping[str, float], found: Mapping[str, float])
         ratio = found[binds] / others[second]
         more = f"{ratio - 1:.0%} more than" if ratio < 2 else f"{ratio:.3g} times what"
         words += f", {more} {second} would need"
-    if binds == _PLANNED:
+    if binds.endswith(_PLANNED):
         planned = units.format_rate(system.nic)
         above = system.wire / system.nic - 1
-        words += f"; NCCL counts {planned} for a NIC behind PCIe, and the NIC itself has {above:.0%} more"
+        words += f"; {_library(system)} counts {planned} for a NIC behind PCIe, and the NIC itself has {above:.0%} more"
     return words
 
 
@@ -343,7 +343,12 @@ def _nic_label(system: System, plan: Plan, c: Constants) -> str:
         return _MANY
     if c["rate"] < _REACHED:
         return f"NIC at the rate that {system.family} reaches"
-    return _PLANNED if _behind_pcie(system) else "NIC"
+    return f"{_library(system)}'s {_PLANNED}" if _behind_pcie(system) else "NIC"
+
+
+def _library(system: System) -> str:
+    """Return the name of the library: that of AMD has NCCL's algorithms and its own constants."""
+    return "RCCL" if system.kind == "xgmi" else "NCCL"
 
 
 def _behind_pcie(system: System) -> bool:

@@ -561,3 +561,23 @@ def test_the_size_that_is_said_to_fit_does(monkeypatch):
 def test_a_run_that_public_facts_do_not_explain_says_so():
     assert "not predictable" in fl.estimate("xx_10n_g1_sendrecv", size="1 GiB").note
     assert "far outside" in str(fl.estimate("xx_10n_g1_sendrecv", size="1 GiB"))
+
+
+def test_nvls_tree_finds_the_switches_of_its_servers():
+    hall = fl.system(gpu="H100", servers=4)
+    found = fl.simulate("all_reduce", "nvls_tree", hall, "1 MiB")
+    given = fl.simulate(
+        "all_reduce",
+        "nvls_tree",
+        hall.fabric,
+        "1 MiB",
+        switches=hall.fabric.nodes("nvlink"),
+        options={"per_server": 8},
+    )
+    assert found.time == given.time
+
+
+def test_the_library_of_amd_has_its_own_name():
+    hall = fl.system(gpu="MI300X", servers=16)
+    assert fl.estimate(hall, "all_reduce", "1 GiB").binds == "RCCL's plan of the NIC"
+    assert "as RCCL's" in fl.simulate("all_reduce", "nccl", hall, "1 GiB").notes[0]
