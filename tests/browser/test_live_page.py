@@ -1,7 +1,9 @@
 """Live views in a real browser, on a plain page with a model that stands in for the kernel."""
 
+import contextlib
 import itertools
 
+import contact_sheet
 import numpy as np
 import pytest
 
@@ -501,3 +503,24 @@ def test_in_text_mode_the_words_stand_on_the_page_and_follow_code(page, monkeypa
     page.evaluate("reply => window.model.take(reply)", reply(view))
     assert page.inner_text(".fl-text") == str(view)
     assert sentence("live.stepper.said", step=3, steps=6).search(str(view))
+
+
+def test_the_contact_sheet_has_a_picture_of_each_theme_and_window(chrome, monkeypatch, tmp_path):
+    @contextlib.contextmanager
+    def open_already():
+        yield chrome
+
+    monkeypatch.setattr(contact_sheet, "browser", open_already)
+    monkeypatch.setattr(contact_sheet, "FOLDER", tmp_path)
+    contact_sheet.main(["race"])
+    pictures = sorted(file.relative_to(tmp_path).as_posix() for file in tmp_path.rglob("*.png"))
+    assert pictures == sorted(
+        f"{theme}-{width}/race.png" for theme in ("light", "dark") for width in (1366, 1920)
+    )
+    assert "race" in (tmp_path / "dark-1366" / "index.html").read_text()
+    light, dark = (
+        (tmp_path / f"{theme}-1366" / "race.png").read_bytes() for theme in ("light", "dark")
+    )
+    assert light != dark
+    with pytest.raises(SystemExit):
+        contact_sheet.main(["no such view"])
