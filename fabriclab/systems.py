@@ -185,7 +185,8 @@ class System(Mapping[str, Any]):
         if self.asked:
             return system(**{**self.asked, **changes})
         _check_changes(changes)
-        row = {**self.row, "sweep_id": "", "system": f"{self.name}, changed"}
+        changed = f"{self.name}, changed" if self.name else self.row["system"]
+        row = {**self.row, "sweep_id": "", "system": changed}
         for name, value in changes.items():
             if name in _COLUMNS:
                 row[_COLUMNS[name]] = value
@@ -196,19 +197,27 @@ class System(Mapping[str, Any]):
         if "gpus" in changes and "domain" not in changes:
             row["scale_up_domain_gpus"] = ""
         row["ranks"] = row["nodes"] * row["gpus_per_node"]
-        read(row)  # refuses what cannot be
+        facts = read(row)  # refuses what cannot be
+        nics = row["nics_per_node"] or 0
+        rate = units.rate(f"{row['nic_gbps'] or 0} Gb/s", "rate", may_be_zero=True)
+
         network = changes.get("fabric", self.network)
-        options = {name: value for name, value in changes.items() if name not in _COLUMNS}
-        options.pop("fabric", None)
+        options = {} if "fabric" in changes else dict(self.options)
+        for name, value in changes.items():
+            if name not in _COLUMNS and name != "fabric":
+                options[name] = value
         _check_network(network, options)
         _check_size(network, row["ranks"])
+        if isinstance(network, Fabric):
+            needed = nics if facts.servers > 1 else 0
+            _check_servers(network, row["gpus_per_node"], needed, rate)
         return System(
             name="",
             gpu=self.gpu,
             servers=row["nodes"],
             gpus=row["gpus_per_node"],
-            nics=row["nics_per_node"] or 0,
-            rate=units.rate(f"{row['nic_gbps'] or 0} Gb/s", "rate", may_be_zero=True),
+            nics=nics,
+            rate=rate,
             network=network,
             options=ReadOnly(options),
             row=ReadOnly(row),

@@ -263,8 +263,7 @@ def _by_hosts(algorithm: str, cluster: Any, size: float) -> ServerCost:
     startup = 0.0
     protocol = 0.0
     if setup.estimate is not None:
-        data = [*setup.estimate.terms.values()][-1]
-        startup = setup.estimate.time - data
+        startup = setup.estimate.startup
         protocol = setup.estimate.terms.get("protocol", 0.0)
     return _cost(setup.fabric, carried, startup, protocol)
 

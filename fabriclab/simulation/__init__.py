@@ -26,6 +26,7 @@ from fabriclab.core import (
 )
 from fabriclab.lower import lower
 from fabriclab.simulation.library import (
+    FLOW_BYTES,
     IN_NETWORK,
     LIBRARY,
     Cluster,
@@ -37,8 +38,6 @@ from fabriclab.simulation.library import (
     server_switches,
 )
 from fabriclab.simulation.rings import Rings, best_rings, ring_busbw
-
-_FLOW_BYTES = 1000  # B; measured, at the most, of a flow that is routed and run
 
 __all__ = ["Rings", "Simulation", "best_rings", "ring_busbw", "simulate", "sweep"]
 
@@ -161,7 +160,7 @@ def simulate(
     >>> round(simulate("all_reduce", "ring", star, "50 GB").time, 6)
     1.5
     """
-    not_theirs = {
+    given = {
         "placement": placement is not None,
         "root": root != 0,
         "segments": segments != 1,
@@ -175,7 +174,7 @@ def simulate(
         "changes": changes is not None,
     }
     if isinstance(algorithm, str) and algorithm.lower() == LIBRARY:
-        _refuse_given(algorithm, not_theirs)
+        _refuse_given(algorithm, given)
         asked_for = dict(options or {})
         forced = asked_for.pop("algorithm", "")
         if asked_for:
@@ -189,7 +188,7 @@ def simulate(
     if by_switches and switches is None:
         if isinstance(fabric, Fabric) or placement is not None or options:
             raise ValueError(_needs_switches(by_switches))
-        _refuse_given(by_switches, not_theirs)
+        _refuse_given(by_switches, given)
         n_bytes = units.size(size, may_be_zero=False)
         setup = in_network(by_switches, fabric, n_bytes)
         return _as_library(collective, by_switches, setup, n_bytes, engine=engine, seed=seed)
@@ -200,12 +199,9 @@ def simulate(
             f"placement must be a row of endpoints, or one such row for each group, got {placement!r}"
         )
     n = place.shape[-1]
-    if algorithm == "nvls_tree" and switches is None and not isinstance(fabric, Fabric):
-        cluster: Any = fabric
-        facts = tuner.read({**cluster, "collective": collective})
-        switches = server_switches(network, facts)
-        options = {"per_server": facts.local, **(options or {})}
     more = dict(options or {})
+    if switches is None and not isinstance(fabric, Fabric):
+        switches = _nvls_switches(collective, algorithm, fabric, more)
     drawn = {"subflows": subflows, "seed": seed}
     cut: dict[str, Any] = {"root": root, "segments": segments, "pipelined": pipelined}
     costs: dict[str, Any] = {"lag": lag, "gamma": gamma, "expand": expand, "switches": switches}
@@ -240,9 +236,9 @@ def simulate(
     return replace(run, notes=(*notes, *_shared(run))) if notes else run
 
 
-def _refuse_given(algorithm: str, not_theirs: Mapping[str, bool]) -> None:
+def _refuse_given(algorithm: str, given: Mapping[str, bool]) -> None:
     """Refuse arguments that a run at the library's rates has no use for, if they are given."""
-    wrong = [name for name, is_given in not_theirs.items() if is_given]
+    wrong = [name for name, is_given in given.items() if is_given]
     if wrong:
         raise TypeError(
             f"{algorithm} on a system runs as the library would, so it takes no {', '.join(wrong)}; of a failure "
@@ -252,7 +248,7 @@ def _refuse_given(algorithm: str, not_theirs: Mapping[str, bool]) -> None:
 
 def _check_room(flows: Flows, ranks: int) -> None:
     """Refuse a run whose routes do not fit into memory, and say for how many ranks they would."""
-    needed = flows.n_flows * _FLOW_BYTES
+    needed = flows.n_flows * FLOW_BYTES
     part = min(available_memory() / needed, 1.0) if needed else 1.0
     each_with_each = flows.n_flows > ranks * ranks / 2  # flows grow with the square of the ranks
     most = ranks * (np.sqrt(part) if each_with_each else part)
@@ -306,6 +302,17 @@ def _shared(run: Simulation) -> tuple[str, ...]:
     return (
         f"up to {most} routes of a step share a cable, as the routing placed them: see the argument method",
     )
+
+
+def _nvls_switches(
+    collective: str, algorithm: str, cluster: Any, options: dict[str, Any]
+) -> Ints | None:
+    """Return the NVLink switches of a system's servers for NVLS over all of them, and set its option; else None."""
+    if collectives.find(collective, algorithm).algorithm != "nvls_tree":
+        return None
+    facts = tuner.read({**cluster, "collective": collective})
+    options.setdefault("per_server", facts.local)
+    return server_switches(cluster.fabric, facts)
 
 
 def _in_network_name(collective: str, algorithm: str) -> str:
@@ -362,7 +369,7 @@ def _as_library(
                 "innetwork.compare.for_servers"
             )
     if engine == "flow":  # another one leaves out what only the fabric shows
-        notes += comparison(setup, timeline, routes)
+        notes += comparison(setup, timeline)
 
     asked = {
         "algorithm": algorithm,

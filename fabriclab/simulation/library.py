@@ -21,7 +21,6 @@ from fabriclab.core import (
     Floats,
     Flows,
     Ints,
-    Routes,
     Schedule,
     Timeline,
     available_memory,
@@ -40,7 +39,7 @@ LIBRARY = "nccl"  # name under which `simulate` runs what the library would choo
 # Bytes of each channel of a tree that are on their way from one step to the next.
 # source: NVIDIA/nccl, src/init.cc, DEFAULT_BUFFSIZE (4 MiB) by NCCL_STEPS (8)
 _TREE_CHUNK = 2**19
-_PAIR_BYTES = 1200  # B; measured, of a pair of ranks that is routed and run
+FLOW_BYTES = 1200  # B; measured, at the most, of a flow between two ranks that is routed and run
 _CHANNELS_PER_NIC = 2  # source: NCCL-tune-old
 _OVER_PCIE = ("pcie", "shm")  # kinds of links in a server whose GPUs meet over PCIe
 # illustrative: ranks at most of an all-to-all over all NICs of a GPU, whose routes have some million entries ("spray")
@@ -188,7 +187,7 @@ def as_chosen(collective: str, cluster: Any, size: float, algorithm: str = "") -
         fabric=fabric,
         flows=flows,
         method=method,
-        startup=estimate.time - list(estimate.terms.values())[-1],
+        startup=estimate.startup,
         protocol=estimate.limits.get("protocol", 0.0),
         filling=min(filling, size),
         estimate=estimate,
@@ -198,9 +197,9 @@ def as_chosen(collective: str, cluster: Any, size: float, algorithm: str = "") -
 
 def _check_pairs(n: int, local: int) -> None:
     """Refuse an all-to-all that does not fit into memory, and say how many servers do."""
-    servers = int(np.sqrt(available_memory() / _PAIR_BYTES)) // local
+    servers = int(np.sqrt(available_memory() / FLOW_BYTES)) // local
     check_memory(
-        _PAIR_BYTES * n * n,
+        FLOW_BYTES * n * n,
         f"all_to_all between {n:,} ranks",
         f"take fewer ranks: {servers * local:,} fit ({servers:,} domains of {local}), or ask estimate",
     )
@@ -250,7 +249,7 @@ def in_network(algorithm: str, cluster: Any, size: float) -> Setup:
     fabric = with_reached_rates(network, facts, rates)
     fabric = at_streaming_rate(fabric)
     flows = at_once(lower(schedule, fabric, size, switches=switches))
-    notes = [f"at the rates of NCCL's {plan.algorithm}/{plan.protocol}"]
+    notes = [f"at the rates of {facts.library}'s {plan.algorithm}/{plan.protocol}"]
     notes += _rates_in_words(facts, rates)
     notes.append("with a start-up that the library plans with and no measurement confirms")
     chunk = plan.loop / 2 or _TREE_CHUNK * _CHANNELS_PER_NIC * facts.nics  # [B]
@@ -360,12 +359,12 @@ def rail_switches(fabric: Fabric, local: int) -> Ints:
 
 def _ports(fabric: Fabric) -> int:
     """Return the largest number of cables of a NIC that leave its server."""
+    if "nic" not in fabric.kinds:
+        return 1
     server = fabric.coordinate("server")
-    is_nic = np.isin(
-        fabric.kind, [fabric.kinds.index(kind) for kind in fabric.kinds if kind == "nic"]
-    )
-    leaves = is_nic[fabric.source] & (server[fabric.source] != server[fabric.target])
-    return int(np.bincount(fabric.source[leaves], minlength=1).max())
+    leaves = server[fabric.source] != server[fabric.target]
+    cables = np.bincount(fabric.source[leaves], minlength=fabric.n_nodes)
+    return int(cables[fabric.nodes("nic")].max())
 
 
 def by_domain(fabric: Fabric, facts: Facts) -> Fabric:
@@ -558,8 +557,10 @@ def _slowed(fabric: Fabric, which: Flags, part: float) -> Fabric:
 
 def _notes(facts: Facts, plan: Plan, rates: Rates) -> tuple[str, ...]:
     """Return what the run assumes, in words."""
-    library = "RCCL" if facts.kind == "xgmi" else "NCCL"
-    return (f"as {library}'s {plan.algorithm}/{plan.protocol}", *_rates_in_words(facts, rates))
+    return (
+        f"as {facts.library}'s {plan.algorithm}/{plan.protocol}",
+        *_rates_in_words(facts, rates),
+    )
 
 
 def _routing(facts: Facts, plan: Plan, ports: int) -> str:
@@ -647,7 +648,7 @@ def _share(rate: float, peak: float) -> str:
     return f"{rate / 1e9:.3g} of {peak / 1e9:.3g} GB/s"
 
 
-def comparison(setup: Setup, timeline: Timeline, routes: Routes) -> list[str]:
+def comparison(setup: Setup, timeline: Timeline) -> list[str]:
     """Return why the time differs from the estimate, if it is outside of its band."""
     estimate = setup.estimate
     if estimate is None or estimate.low <= timeline.end <= estimate.high:

@@ -112,6 +112,11 @@ class Estimate(Value):
     why: str = ""
 
     @property
+    def startup(self) -> float:
+        """Part of the time that is no data: launch, hops and network [s]."""
+        return self.time - list(self.terms.values())[-1]
+
+    @property
     def algbw(self) -> float:
         """Size divided by time, as nccl-tests prints it [B/s]."""
         return self.size / self.time
@@ -152,9 +157,13 @@ class Estimate(Value):
             lines.append(
                 "The published run is far outside the band, for a reason that is not public."
             )
-        elif "system known" in self.note:
+        elif "one system known" in self.note:
             lines.append(
-                "The band is that of other kinds of networks, as far as they are known as little."
+                "One system of this kind is published: the band is that of others known by one."
+            )
+        elif "no system known" in self.note:
+            lines.append(
+                "No system of this kind is published: the band is that of others without their fit."
             )
         else:
             lines.append(
@@ -288,7 +297,7 @@ def _why(system: System, parts: Mapping[str, float], found: Mapping[str, float])
     if binds.endswith(_PLANNED):
         planned = units.format_rate(system.nic)
         above = system.wire / system.nic - 1
-        words += f"; {_library(system)} counts {planned} for a NIC behind PCIe, and the NIC itself has {above:.0%} more"
+        words += f"; {system.library} counts {planned} for a NIC behind PCIe, and the NIC itself has {above:.0%} more"
     return words
 
 
@@ -343,12 +352,7 @@ def _nic_label(system: System, plan: Plan, c: Constants) -> str:
         return _MANY
     if c["rate"] < _REACHED:
         return f"NIC at the rate that {system.family} reaches"
-    return f"{_library(system)}'s {_PLANNED}" if _behind_pcie(system) else "NIC"
-
-
-def _library(system: System) -> str:
-    """Return the name of the library: that of AMD has NCCL's algorithms and its own constants."""
-    return "RCCL" if system.kind == "xgmi" else "NCCL"
+    return f"{system.library}'s {_PLANNED}" if _behind_pcie(system) else "NIC"
 
 
 def _behind_pcie(system: System) -> bool:

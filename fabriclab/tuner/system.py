@@ -85,6 +85,11 @@ class System:
     algo: str
 
     @property
+    def library(self) -> str:
+        """Name of the library: that of AMD has NCCL's algorithms and constants of its own."""
+        return "RCCL" if self.kind == "xgmi" else "NCCL"
+
+    @property
     def node(self) -> float:
         """Return the rate of all NICs of a domain [B/s]."""
         return self.nic * self.nics

@@ -287,8 +287,6 @@ def test_the_band_holds_four_in_five_where_a_second_system_is_known():
             if row["systems"] < 2 or family == "all" or row[f"{kind}, points"] < 50:
                 continue
             assert int(row[f"{kind}, inside"][:-1]) >= 75, (family, kind)
-    # Without any system of the family it is the catalog's word: few of TCP's times, which sockets of the host decide.
-    assert int(rows["tcp"]["bandwidth, inside"][:-1]) < 50
     assert (
         sum(rows["all"][f"{kind}, points"] for kind in ("latency", "middle", "bandwidth")) == 1303
     )
