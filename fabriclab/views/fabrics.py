@@ -16,7 +16,7 @@ from fabriclab.core import Fabric, Flags, Floats, Ints, Timeline
 from fabriclab.texts import text
 from fabriclab.views import layout
 from fabriclab.views.layout import Lines, Marks, Placed, counted
-from fabriclab.views.maps import crosses, is_direct, map_scene, scale
+from fabriclab.views.maps import crosses, is_direct, map_scene
 from fabriclab.views.page import Axes, Picture, Table, plain
 from fabriclab.views.scene import (
     COLOUR,
@@ -29,6 +29,7 @@ from fabriclab.views.scene import (
     key,
     lines,
     printed,
+    scale,
     texts_at,
 )
 

@@ -34,6 +34,7 @@ from fabriclab.views.scene import (
     ink_on,
     key,
     lines,
+    scale,
     shade,
     texts_at,
 )
@@ -98,7 +99,7 @@ def map_scene(f: Fabric, share: Floats, colour: str, said: str = "") -> Scene:
 
     if colour == "load":
         if np.isfinite(share).all():
-            layers |= scale(spots.height + 6, idle=True)
+            layers |= scale(spots.height + 6)
     elif colour == "failure":
         layers |= key(spots.height + 6, text("fabric.key_failure"), [])
     else:
@@ -513,21 +514,3 @@ def _words(f: Fabric, where: Mapping[str, Ints], spots: Spots, half: float) -> L
             for i, label in zip(first, labels, strict=True)
         )
     )
-
-
-def scale(y: float, idle: bool = False) -> dict[str, Layer]:
-    """Return the scale of loads: a bar labelled at both ends and, with ``idle``, a sample of a cable without load."""
-    n = 32  # colour steps of the bar
-    left, width = 250.0, 200.0  # [px]
-    x = left + width * np.arange(n) / n
-    sample = 32 if idle else 0  # room for the sample of a cable [px]
-    words = texts_at(
-        (left - 8 - sample, y + 6, text("fabric.load", percent=0), 2),
-        (left + width + 8, y + 6, "100%", 0),
-    )
-    bar = boxes(x, y, width / n + 0.5, 12.0, round=0.0, colour=shade(np.linspace(0, 1, n)))
-    layers = {"scale": bar, "ends": words}
-    if idle:
-        path = np.array([[left - 32, y + 6], [left - 8, y + 6]])
-        layers["idle"] = lines([path], colour=COLOUR["ink"], alpha=_IDLE)
-    return layers

@@ -2,16 +2,15 @@
 
 A table shows numbers right-aligned with three significant digits, and units in the head; it has at most seven columns.
 
-Colours, markers and line styles are defined only here, and each has one meaning. Colour-blind readers can tell the
-colours apart (M. Okabe, K. Ito, Color Universal Design, 2002, revised 2008), and markers and line styles repeat what
-the colours say. `INK` stands for the text colour of the page: an SVG writes it as ``currentColor``, because no single
-grey reaches a contrast of 4.5 on both white and the dark theme (the best grey has 4.34).
+matplotlib draws in the colours of the light theme; an SVG on a page writes each of them as a variable that the page
+sets to the colour of its theme, and text as ``currentColor``.
 """
 
 import html
 import io
 import math
 import re
+import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,20 +25,19 @@ from numpy.typing import ArrayLike, NDArray
 from fabriclab import units
 from fabriclab.core import Floats, Result
 from fabriclab.texts import switched_on, text
+from fabriclab.views.look import PALETTE, ROLES, variables
 
 __all__ = [
-    "COLOURS",
-    "GREY",
     "HERE",
     "INK",
-    "NODE",
     "ROLES",
     "STYLE",
-    "TINT",
     "Axes",
     "Picture",
     "Table",
+    "halves",
     "plain",
+    "printed_hex",
     "spread",
     "styled",
     "table",
@@ -358,38 +356,33 @@ def times(
     return Table(columns, _row_numbers(bold), caption, apart=("time [s]",))
 
 
-# Colours and looks that all views share.
-INK = "#1a1a1b"  # a value that nothing else uses, so that an SVG can replace it by the page's text colour
-GREY = "#6b6b6b"  # contrast 5.3 on white and 3.5 on #111111; for lines, never for text
-# The second and further sets of dots of a role keep its colour and change their shape. The second and further lines
-# change their dash and take a colour that no role has, because five dashes in one colour cannot be told apart where
-# lines cross. Dotted lines are reserved for bounds.
-COLOURS = ("#A04A20", "#9A3FF0", "#C86FA4", "#758C4D")
+# Pictures -----------------------------------------------------------------------------------------
 
 
-class Role(NamedTuple):
-    """The look of one kind of statement: its colour, and the marker of its dots; without a marker it is a line."""
+def _printed_hexes() -> tuple[str, ...]:
+    """Return a different colour for each place of the palette: its light one, moved by a hair where two are equal.
 
-    colour: str
-    marker: str = ""
-    filled: bool = True
+    So each colour of a drawing says which place it came from, and a page can give it the colour of its theme.
+    """
+    hexes: dict[str, None] = {}
+    for hues in PALETTE:
+        number = int(hues.light[1:], 16)
+        while f"#{number:06x}" in hexes:
+            number += 1 if number & 0xFF < 0x80 else -1
+        hexes[f"#{number:06x}"] = None
+    return tuple(hexes)
 
 
-ROLES = {
-    "predicted": Role("#0072B2"),
-    "measured": Role("#E69F00", "o"),
-    "published": Role(INK, "o", filled=False),
-    "bound": Role(GREY),
-    "guess": Role("#009E73"),
-    "failed": Role("#D55E00", "X"),
-}
+_PRINTED = _printed_hexes()
+_PLACE = {hexadecimal: place for place, hexadecimal in enumerate(_PRINTED)}
+INK = _PRINTED[0]  # text, which takes the colour of the page around it
 HERE = {"measured": "measured here", "stored": "measured elsewhere"}
-# whether a node forwards traffic -> colour; white text on them has a contrast of 5.6 and 5.3
-NODE = {
-    True: "#5c6878",
-    False: "#766a5a",
-}
-TINT = "#56B4E9"  # NVLink domain
+
+
+def printed_hex(place: int) -> str:
+    """Return the colour of a place in the palette as drawings have it, which a page replaces by that of its theme."""
+    return _PRINTED[place]
+
 
 # Sizes in points: a figure is 7 inches = 504 pt and is shown 700 px wide, so 8.5 pt are 11.8 px.
 STYLE: dict[Any, Any] = {
@@ -402,10 +395,14 @@ STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "fabriclab",
 }
-
-WIDTH = 7.0
 # a decorator: all drawing within the function has the look of the course
 styled = matplotlib.rc_context(STYLE)
+_FONTS = "'DejaVu Sans', 'Verdana', sans-serif"  # as an SVG writes them
+_PAGE_FONTS = "system-ui, -apple-system, 'Segoe UI', sans-serif"
+_CARD = (Path(__file__).parent / "picture.css").read_text(encoding="utf-8")
+# Where a page says that it is dark: JupyterLab, Visual Studio Code, and a browser that asks pages to be.
+_DARK_PAGES = ('body[data-jp-theme-light="false"]', "body.vscode-dark")
+_TITLE: dict[str, Any] = {"x": 0.01, "ha": "left", "color": INK, "parse_math": False}
 
 
 @dataclass(frozen=True, eq=False)
@@ -429,7 +426,7 @@ class Picture:
 
     @styled
     def svg(self) -> str:
-        """Return the picture as an SVG element whose text has the colour of the page around it."""
+        """Return the drawing as an SVG element in the colours of the theme of the page around it."""
         buffer = io.StringIO()
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         self.figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
@@ -439,16 +436,40 @@ class Picture:
         svg = re.sub(r"<style.*?</style>", "", svg, count=1, flags=re.DOTALL)
         # Ids of groups would occur twice on a page with two pictures, and nothing refers to them.
         svg = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", svg)
+        width = self.figure.get_figwidth() * 100  # [px]
         style = "max-width:100%;height:auto;stroke-linejoin:round;stroke-linecap:butt"
-        size = f'width="{WIDTH * 100:.0f}" style="{style}"'
+        size = f'width="{width:.0f}" style="{style}"'
         svg = re.sub(r'width="[^"]*" height="[^"]*"', size, svg, count=1)
         label = f'<svg role="img" aria-label="{html.escape(self.alt)}" '
-        return svg.replace("<svg ", label, 1).replace(INK, "currentColor")
+        svg = svg.replace("<svg ", label, 1).replace(_FONTS, _PAGE_FONTS)
+        return re.sub(r"#[0-9a-f]{6}\b", _themed, svg)
 
     @styled
     def save(self, path: str | Path) -> Path:
-        """Write the picture as .svg, .pdf or .png (white background, 200 dots per inch) and return the path."""
-        self.figure.savefig(path, dpi=200, facecolor="white", metadata={"Title": self.alt})
+        """Write the picture as .svg, .pdf or .png (white background, 200 dots per inch) and return the path.
+
+        The finding stands above the drawing, and the caption below it.
+        """
+        figure = self.figure
+        width, height = figure.get_size_inches()
+        above = textwrap.fill(self.finding, round(11 * width))
+        below = textwrap.fill(self.caption, round(15 * width))
+        # A long finding or caption makes the figure higher, not the drawing smaller. In inches of 100 px.
+        extra = 0.35 + 0.18 * above.count("\n")
+        if below:
+            extra += 0.15 + 0.15 * (below.count("\n") + 1)
+        owned = not self.axes.get_title(loc="left")  # else the figure belongs to somebody else
+        if owned:
+            figure.set_size_inches(width, height + extra)
+            figure.suptitle(above, fontsize=10.0, fontweight="bold", **_TITLE)
+            figure.supxlabel(below, fontsize=8.5, fontweight="normal", **_TITLE)
+        try:
+            figure.savefig(path, dpi=200, facecolor="white", metadata={"Title": self.alt})
+        finally:
+            if owned:
+                figure.suptitle("")
+                figure.supxlabel("")
+                figure.set_size_inches(width, height)
         return Path(path)
 
     def __str__(self) -> str:
@@ -465,9 +486,50 @@ class Picture:
         if switched_on("FABRICLAB_TEXT"):
             shown = f"<p>{html.escape(self.finding)}</p>{table}<p>{html.escape(self.caption)}</p>"
         else:
-            unfold = f"<details><summary>{text('live.word.numbers')}</summary>{table}</details>"
-            shown = f'<figure style="margin:0">{self.svg()}{unfold}</figure>'
+            shown = self._card(table)
         return {"text/plain": str(self), "text/html": shown}
+
+    def _card(self, table: str) -> str:
+        """Return the card that a notebook shows: finding, drawing, caption, and the numbers to unfold."""
+        svg = self.svg()
+        true, contrast = (html.escape(part) for part in halves(self.finding))
+        caption = f"<figcaption>{html.escape(self.caption)}</figcaption>" if self.caption else ""
+        return (
+            f'<figure class="fl-picture"><style>{_style(svg)}</style>'
+            f'<p class="fl-finding">{true} <em>{contrast}</em></p>'
+            f'<div class="fl-drawing">{svg}</div>{caption}'
+            f"<details><summary>{text('live.word.numbers')}</summary>{table}</details></figure>"
+        )
+
+
+def _themed(match: re.Match[str]) -> str:
+    """Return a colour of a drawing as a custom property of CSS, which a page sets to the colour of its theme."""
+    place = _PLACE.get(match[0])
+    if place is None:
+        return match[0]
+    return "currentColor" if place == 0 else f"var(--fl{place},{PALETTE[place].light})"
+
+
+def _style(svg: str) -> str:
+    """Return the style sheet of a picture: that of the card, and both themes of the colours that the drawing uses."""
+    places = sorted({int(number) for number in re.findall(r"var\(--fl(\d+),", svg)})
+    light = variables("light") + "".join(f"--fl{p}:{PALETTE[p].light};" for p in places)
+    dark = variables("dark") + "".join(f"--fl{p}:{PALETTE[p].dark};" for p in places)
+    dark_pages = ",".join(f"{page} .fl-picture" for page in _DARK_PAGES)
+    wish = "@media (prefers-color-scheme:dark){body:not([data-jp-theme-light]) .fl-picture"
+    return f".fl-picture{{{light}}}{dark_pages}{{{dark}}}{wish}{{{dark}}}}}{_CARD}"
+
+
+def halves(finding: str) -> tuple[str, str]:
+    """Split a finding after its first sentence, which says what is true; the rest is the contrast, if there is one.
+
+    Examples
+    --------
+    >>> halves("The ring takes 0.7 s. One root takes 89.6 s.")
+    ('The ring takes 0.7 s.', 'One root takes 89.6 s.')
+    """
+    parts = re.split(r"(?<=[.!?:])\s+(?=[A-Z0-9])", finding.strip(), maxsplit=1)
+    return parts[0], parts[1] if len(parts) > 1 else ""
 
 
 def spread(wanted: ArrayLike, gap: float, low: float = 0.0, high: float = 1.0) -> Floats:

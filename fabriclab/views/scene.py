@@ -8,9 +8,8 @@ pages without a kernel. Coordinates are pixels of a picture that is 700 wide, wi
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
-import matplotlib
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
@@ -20,45 +19,56 @@ from matplotlib.patches import FancyBboxPatch
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab.core import Floats
-from fabriclab.views.page import (
-    COLOURS,
-    GREY,
-    INK,
-    NODE,
-    ROLES,
-    TINT,
-    Axes,
-    Picture,
-    Table,
-    plain,
-    styled,
+from fabriclab.texts import text
+from fabriclab.views.look import (
+    COLOUR,
+    KEYS,
+    PALETTE,
+    TOKENS,
+    coloured,
+    ink_on,
+    link_width,
+    shade,
 )
+from fabriclab.views.page import INK, Axes, Picture, Table, plain, printed_hex, styled
 
-WIDTH = 700.0
-_SHADES = 64  # steps of cividis, the colour map of loads
-_NAMED = {
-    "ink": INK,
-    "grey": GREY,
-    "white": "#ffffff",
-    "black": "#000000",
-    "tint": TINT,
-    "switch": NODE[True],
-    "host": NODE[False],
-}
-_NAMED |= {name: role.colour for name, role in ROLES.items() if role.colour not in (INK, GREY)}
-_NAMED |= {f"other{i}": colour for i, colour in enumerate(COLOURS)}
-_CIVIDIS = [
-    matplotlib.colors.to_hex(c) for c in matplotlib.colormaps["cividis"](np.linspace(0, 1, _SHADES))
+__all__ = [
+    "COLOUR",
+    "DASHES",
+    "FORM",
+    "HATCHES",
+    "KEYS",
+    "PALETTE",
+    "TOKENS",
+    "WIDTH",
+    "Layer",
+    "Scene",
+    "boxes",
+    "coloured",
+    "ink_on",
+    "key",
+    "lines",
+    "link_width",
+    "log_axis",
+    "printed",
+    "scale",
+    "shade",
+    "texts",
+    "texts_at",
+    "tick_layers",
+    "turned",
 ]
-# Place 0 is the colour of the page's text.
-PALETTE = (*_NAMED.values(), *_CIVIDIS)
-COLOUR = {name: float(place) for place, name in enumerate(_NAMED)}
-COLOUR |= {"none": -1.0, "published": COLOUR["ink"], "bound": COLOUR["grey"]}
-# Colours that rows, rails and axes get in turn.
-_IN_TURN = ("predicted", "measured", "guess", "other1", "tint", "failed", "other2", "other3")
-KEYS = [COLOUR[name] for name in _IN_TURN]
+
+WIDTH = 700.0  # of a picture without a second panel [px]
+TURN = (
+    -0.55,
+    0.42,
+)  # from where a solid is seen at first: turn around its vertical axis, and tilt [radians]
 DASHES = ((), (6, 3), (2, 3), (8, 3, 2, 3), (3, 2), (8, 3, 2, 3, 2, 3))
-HATCHES = ("", "////", "\\\\\\\\", "xxxx", "||||")
+HATCHES = ("", "////", "\\\\\\\\", "xxxx", "||||", "....", "----")
+# How a line is drawn: as one stroke; as two rails with a gap, for a link that is asked for more than it carries;
+# broken in the middle with a cross, for a failed one; as a ladder, for a drained one.
+FORM = {"plain": 0.0, "overloaded": 1.0, "failed": 2.0, "drained": 3.0}
 # matplotlib's marker for each shape of dot. Shapes 1 and 7 to 10 are open circles, squares ..., 0 and 3 to 6 filled
 # ones; 2 is a cross.
 _SHAPES = ("o", "o", "X", "s", "^", "D", "v", "s", "^", "D", "v")
@@ -70,9 +80,20 @@ class Layer:
     """Items of one kind to draw: boxes, lines, dots, texts or movers.
 
     ``fields`` maps the name of each property to an array (one number per item, or per point of a line), a list of
-    texts, or one value for all items. With ``names`` a reader can visit the items with the pointer or the arrow keys;
-    ``notes`` adds a text to each. A dot that has the name of a slider in ``drag`` can be moved by hand, between the
-    places of the slider's ends, ``drag_ends`` [px].
+    texts, or one value for all items. Fields that any layer may have:
+
+    - ``names`` lets a reader visit the items with the pointer or the arrow keys; ``notes`` adds a text to each.
+    - ``drag`` names a slider for a dot that is moved by hand, between the places of the slider's ends, ``drag_ends``
+      [px].
+    - ``z`` makes lines or dots part of a solid that a reader can turn. Then x, y and z count from the solid's middle,
+      which is drawn at ``middle``, a pair [px]; z grows towards the reader.
+    - ``ghost=True`` keeps the former state of the layer in the picture, dashed and grey, while a control moves.
+    - ``glide=True`` moves items from their former places and sizes to the new ones, for layers whose items keep their
+      order.
+    - ``late=True`` shows the former state until the movers of the scene have arrived, since they cause the new one.
+
+    Lines also take ``flow``, the load of each between 0 and 1: packets run along it from its first point to its last,
+    the denser and faster the fuller it is. ``form`` gives the look of a link by its state: `FORM`.
     """
 
     kind: str
@@ -92,7 +113,11 @@ class Layer:
 
 @dataclass(frozen=True)
 class Scene:
-    """One picture with its sentence, ``said``, its alternative text and its table.
+    """One picture with its finding, ``said``, its alternative text and its table.
+
+    The first sentence of the finding says what is true, with its number; what follows it is the contrast, and is
+    shown in grey. ``side`` is a second, smaller panel to the right, such as the curve on which the current state is
+    one point; where there is no room it stands below. Of ``side`` only layers, height and width count.
 
     ``moves`` asks the browser to animate the change to this scene; ``wrong`` says that ``said`` is an error message.
     """
@@ -106,29 +131,12 @@ class Scene:
     wrong: bool = False
     caption: str = ""
     verdict: int | None = None  # the line of ``said`` that judges an answer
+    width: float = WIDTH  # [px]
+    side: Self | None = None
 
-
-def shade(share: ArrayLike) -> Floats:
-    """Return the colour of each load between 0 and 1; NaN becomes grey."""
-    load = np.asarray(share, dtype=np.float64)
-    step = np.rint(np.clip(np.nan_to_num(load), 0, 1) * (_SHADES - 1))
-    return np.where(np.isnan(load), COLOUR["grey"], len(_NAMED) + step)
-
-
-def ink_on(colour: ArrayLike) -> Floats:
-    """Return black or white, whichever is easier to read on each colour; its contrast is at least 4.5."""
-    hexes = [PALETTE[int(place)] for place in np.atleast_1d(colour)]
-    rgb = np.array([matplotlib.colors.to_rgb(hex) for hex in hexes]).reshape(-1, 3)
-    # Relative luminance as WCAG 2.2 defines it; on a luminance of 0.179 black and white have the same contrast.
-    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
-    luminance = linear @ [0.2126, 0.7152, 0.0722]
-    return np.where(luminance > 0.179, COLOUR["black"], COLOUR["white"])
-
-
-def coloured(place: NDArray[Any], otherwise: ArrayLike = COLOUR["grey"]) -> Floats:
-    """Return a colour for each row, rail or axis number, repeating after eight; ``otherwise`` where it is negative."""
-    in_turn = np.array(KEYS)[place % len(KEYS)]
-    return np.where(place >= 0, in_turn, otherwise)
+    def panels(self) -> list["Scene"]:
+        """Return this scene and, if there is one, the panel beside it."""
+        return [self] if self.side is None else [self, self.side]
 
 
 # Layers -------------------------------------------------------------------------------------------
@@ -192,6 +200,29 @@ def key(
     }
 
 
+def scale(y: float, left: float = 250.0) -> dict[str, Layer]:
+    """Return the scale of loads: a sample of an idle link, then links that get fuller and wider from left to right."""
+    n = 32  # steps of colour
+    width = 200.0  # [px]
+    start = left + 70
+    ends = start + width * np.arange(n + 1) / n
+    share = (np.arange(n) + 0.5) / n
+    middle = y + 6
+    paths = [
+        np.array([[a, middle], [b + 0.5, middle]]) for a, b in zip(ends[:-1], ends[1:], strict=True)
+    ]
+    idle = np.array([[left, middle], [left + 26, middle]])
+    return {
+        "scale": lines(paths, width=1.6 * link_width(share), colour=shade(share)),
+        "idle": lines([idle], width=link_width(0.0), colour=COLOUR["hair"]),
+        "ends": texts_at(
+            (left - 6, middle, text("fabric.idle"), 2),
+            (start - 6, middle, text("fabric.low"), 2),
+            (start + width + 6, middle, text("fabric.full"), 0),
+        ),
+    }
+
+
 def log_axis(low: float, high: float, start: float, end: float) -> Callable[[Any], Floats]:
     """Return a function from values to places [px] on an axis with ``low`` at ``start`` and ``high`` at ``end``.
 
@@ -241,19 +272,18 @@ def tick_layers(
     if across:
         side = "x"
         paths = [np.array([[place, low], [place, high]]) for place in here]
-        marks = texts(here, high + 12.0, words, align=1.0)
+        marks = texts(here, high + 12.0, words, align=1.0, colour=COLOUR["soft"])
     else:
         side = "y"
         paths = [np.array([[low, place], [high, place]]) for place in here]
-        marks = texts(low - 6.0, here, words, align=2.0)
-    grid = lines(paths, width=1.0, colour=COLOUR["grey"], alpha=0.3)
+        marks = texts(low - 6.0, here, words, align=2.0, colour=COLOUR["soft"])
+    grid = lines(paths, width=1.0, colour=COLOUR["line"])
     return {f"{side} grid": grid, f"{side} ticks": marks}
 
 
 # Printing -----------------------------------------------------------------------------------------
 
 _BOLD: dict[str, Any] = {"fontweight": "bold", "color": INK, "parse_math": False}
-_NORMAL = _BOLD | {"fontweight": "normal"}
 
 
 @styled
@@ -273,19 +303,46 @@ def printed(scene: Scene, *, ax: Axes | None = None, finding: str | None = None)
         # The computed sentence follows, so that the alternative text contains numbers whatever the finding says.
         alt = f"{headline.rstrip('.')}. {alt[:1].upper()}{alt[1:]}"
 
-    height = max(scene.height, 20.0)  # [px]
+    panels = scene.panels()
+    width = sum(panel.width for panel in panels)  # [px]
+    height = max(20.0, *(panel.height for panel in panels))  # [px]
     if ax is None:
-        ax = _new_axes(height, headline, scene.caption)
+        ax = _new_axes(width, height)
     else:
         ax.set_title(textwrap.fill(headline, 60), loc="left", pad=20, fontsize=10, **_BOLD)
     ax.set_axis_off()
-    ax.set(xlim=(0, WIDTH), ylim=(height, 0))
+    ax.set(xlim=(0, width), ylim=(height, 0))
 
     painters = {"lines": _lines, "boxes": _boxes, "dots": _dots, "texts": _texts}
-    for order, layer in enumerate(scene.layers.values()):
-        if layer.kind in painters:  # movers cannot be printed
-            painters[layer.kind](ax, layer.fields, order)
+    left = 0.0
+    order = 0
+    for panel in panels:
+        for layer in panel.layers.values():
+            if layer.kind in painters:  # movers cannot be printed
+                fields = _flat(layer.fields)
+                painters[layer.kind](ax, {**fields, "x": fields["x"] + left}, order)
+                order += 1
+        left += panel.width
     return Picture(ax, headline, alt, scene.table or Table({"what": [scene.said]}), scene.caption)
+
+
+def turned(x: Floats, y: Floats, z: Floats, turn: tuple[float, float] = TURN) -> Floats:
+    """Return a parallel projection of points of a solid: x, y [px] and depth, (3, P), where near is large."""
+    around, tilt = turn
+    across = x * np.cos(around) + z * np.sin(around)
+    towards = z * np.cos(around) - x * np.sin(around)
+    down = y * np.cos(tilt) + towards * np.sin(tilt)
+    depth = towards * np.cos(tilt) - y * np.sin(tilt)
+    return np.array([across, down, depth])
+
+
+def _flat(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the fields of a layer in the plane of the paper: a solid is projected, near and far alike."""
+    if "z" not in fields:
+        return fields
+    x, y, _ = turned(fields["x"], fields["y"], fields["z"])
+    middle = fields["middle"]
+    return {**fields, "x": x + middle[0], "y": y + middle[1]}
 
 
 def _headline(finding: str) -> str:
@@ -300,23 +357,13 @@ def _headline(finding: str) -> str:
     return headline
 
 
-def _new_axes(height: float, headline: str, caption: str) -> Axes:
-    """Return axes that fill a new figure between its headline and its caption."""
-    above = textwrap.fill(headline, 76)
-    below = textwrap.fill(caption, 105)
-    # A long headline or caption makes the figure higher, not the drawing smaller. In inches of 100 px.
-    extra = 0.18 * above.count("\n")
-    if below:
-        extra += 0.15 + 0.15 * (below.count("\n") + 1)
+def _new_axes(width: float, height: float) -> Axes:
+    """Return axes that fill a new figure of a width and height [px]; 100 px are an inch."""
     figure = Figure(
-        (WIDTH / 100, height / 100 + 0.35 + extra),
-        layout=ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.06),
+        (width / 100, height / 100), layout=ConstrainedLayoutEngine(w_pad=0.0, h_pad=0.0)
     )
     FigureCanvasAgg(figure)
-    ax = figure.add_subplot()
-    figure.suptitle(above, x=0.01, ha="left", fontsize=10.0, **_BOLD)
-    figure.supxlabel(below, x=0.01, ha="left", fontsize=8.5, **_NORMAL)
-    return ax
+    return figure.add_subplot()
 
 
 def _each(value: Any, n: int, otherwise: float = 0.0) -> Floats:
@@ -327,7 +374,7 @@ def _each(value: Any, n: int, otherwise: float = 0.0) -> Floats:
 
 def _colours(value: Any, n: int) -> list[str]:
     """Return the colour of each of n items as matplotlib takes it."""
-    return ["none" if place < 0 else PALETTE[int(place)] for place in _each(value, n)]
+    return ["none" if place < 0 else printed_hex(int(place)) for place in _each(value, n)]
 
 
 def _lines(ax: Any, fields: Mapping[str, Any], order: int) -> None:
@@ -336,19 +383,40 @@ def _lines(ax: Any, fields: Mapping[str, Any], order: int) -> None:
     if not n:
         return
     points = np.stack([fields["x"], fields["y"]], axis=1)
+    paths = np.split(points, fields["ptr"][1:-1].astype(int))
     styles: list[Any] = []
     for dash in _each(fields.get("dash"), n):
         styles.append((0, DASHES[int(dash)]) if dash else "-")
+    forms = _each(fields.get("form"), n)
+    for i in np.flatnonzero(forms == FORM["drained"]):
+        styles[i] = (0, (0.5, 0.8))  # in widths of the line: short strokes across it
+    colours = _colours(fields.get("colour"), n)
     ax.add_collection(
         LineCollection(
-            np.split(points, fields["ptr"][1:-1].astype(int)),
+            paths,
             linewidths=_each(fields.get("width"), n, 1.5),
-            colors=_colours(fields.get("colour"), n),
+            colors=colours,
             alpha=_each(fields.get("alpha"), n, 1.0),
             linestyles=styles,
             zorder=order,
         )
     )
+    for i in np.flatnonzero(forms == FORM["overloaded"]):
+        gap = _each(fields.get("width"), n, 1.5)[i] / 3
+        paper = printed_hex(int(COLOUR["paper"]))
+        ax.plot(*paths[i].T, color=paper, lw=gap, zorder=order)
+    for i in np.flatnonzero(forms == FORM["failed"]):
+        x, y = _halfway(paths[i])
+        ax.plot(x, y, "o", ms=10, color=printed_hex(int(COLOUR["paper"])), zorder=order)
+        ax.plot(x, y, "X", ms=7, mfc="none", mec=colours[i], mew=1.3, zorder=order)
+
+
+def _halfway(path: Floats) -> Floats:
+    """Return the point in the middle of a path (P, 2), measured along it."""
+    lengths = np.hypot(*np.diff(path, axis=0).T)
+    along = np.concatenate([[0.0], np.cumsum(lengths)])
+    half = along[-1] / 2
+    return np.array([np.interp(half, along, path[:, 0]), np.interp(half, along, path[:, 1])])
 
 
 def _boxes(ax: Any, fields: Mapping[str, Any], order: int) -> None:
@@ -365,7 +433,7 @@ def _boxes(ax: Any, fields: Mapping[str, Any], order: int) -> None:
         if not edges[i]:
             edge = "none"
         else:
-            edge = INK if edges[i] < 0 else PALETTE[int(edges[i])]
+            edge = INK if edges[i] < 0 else printed_hex(int(edges[i]))
         # add_patch would compute all limits again for each box, which takes longer than drawing it.
         ax.add_artist(
             FancyBboxPatch(

@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 from fabriclab import units
 from fabriclab.core import Floats, Result
 from fabriclab.texts import text
-from fabriclab.views.page import COLOURS, HERE, ROLES, Axes, Picture, Table, spread
+from fabriclab.views.look import KEYS, algorithm
+from fabriclab.views.page import HERE, ROLES, Axes, Picture, Table, spread
 from fabriclab.views.rulers import fitted
 from fabriclab.views.scene import (
     COLOUR,
@@ -229,9 +230,9 @@ def curve(
     nothing = np.full(at.size, np.nan)
     line, bound = (np.array([at, value, nothing, nothing]) for value in values)
 
-    look = _look("predicted", 0)
+    look = _look("predicted", "", [])
     dot_look = look | {"shape": 0.0}
-    bound_look = _look("bound", 0) | {"dash": 2.0}
+    bound_look = _look("bound", "", []) | {"dash": 2.0}
     series = [
         Series(text(f"{words}.line"), "predicted", line[:, :-1], look),
         Series(text(f"{words}.here"), "predicted", line[:, -1:], dot_look, dots=True),
@@ -499,7 +500,7 @@ def collect(groups: Mapping[str, list[Result]], bounds: Bounds, x: str, y: str) 
         if len(out) < _MOST:
             obtained = members[0].obtained
             role = obtained if obtained in ROLES else "published"
-            look = _look(role, sum(one.role == role for one in out))
+            look = _look(role, label, [one.look for one in out if one.role == role])
             out.append(Series(label, role, points, look, dots="shape" in look))
         else:
             points[2:] = np.nan
@@ -539,14 +540,24 @@ def _points(r: Result, x: str, y: str) -> Floats:
     return np.stack([across, r.busbw, moved / high, moved / low])
 
 
-def _look(kind: str, nth: int) -> dict[str, float]:
-    """Return the look of the nth series of a kind, counted from 0: dots differ in shape, lines in colour and dash."""
-    nth %= len(COLOURS) + 1
-    if ROLES[kind].marker:
-        shapes = _FILLED_SHAPES if ROLES[kind].filled else _OPEN_SHAPES
-        return {"colour": COLOUR[kind], "shape": shapes[nth]}
-    colour = COLOUR[f"other{nth - 1}"] if nth else COLOUR[kind]
-    return {"colour": colour, "dash": _LINE_DASHES[nth]}
+def _look(kind: str, label: str, before: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the look of a series of a kind after those that were drawn ``before``.
+
+    An algorithm that is compared in the whole course has its hue and its mark. Of several series with one hue, lines
+    differ in dash and dots in shape; series without a hue of their own get colours in turn.
+    """
+    hue, mark = algorithm(label)
+    if hue == COLOUR["direct"]:
+        hue = (COLOUR[kind], *KEYS)[len(before) % (len(KEYS) + 1)]
+        mark = 0.0
+    nth = sum(look["colour"] == hue for look in before)
+    if not ROLES[kind].marker:
+        return {"colour": hue, "dash": _LINE_DASHES[nth % len(_LINE_DASHES)]}
+    shapes = _FILLED_SHAPES if ROLES[kind].filled else _OPEN_SHAPES
+    first = _FILLED_SHAPES.index(mark)
+    if hue in (COLOUR[kind], *KEYS):
+        nth = len(before)
+    return {"colour": hue, "shape": shapes[(first + nth) % len(shapes)]}
 
 
 def axes_of(series: Sequence[Series], x: str, up: Ends | None = None) -> Scales:

@@ -37,7 +37,7 @@ _BAR_SHARE = 0.78  # height of such a bar, as a fraction of the height of the la
 _LETTER = 7.5  # width of a letter in the legend [px]
 _SAMPLE_ROOM = 38.0  # room for a sample in the legend, without its name [px]
 Namer = Callable[[int], str]
-FILLS = ("predicted", "tint", "other2", "other3", "grey")  # one per kind of flow, each with a hatch
+FILLS = ("dp", "tp", "cp", "pp", "grey")  # one per kind of flow, each with a hatch
 
 
 class Bars(NamedTuple):

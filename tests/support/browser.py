@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from support import ROOT
+from fabriclab.views.live.widget import LiveModel
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = [
@@ -19,7 +19,6 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-LIVE = ROOT / "fabriclab" / "views" / "live"
 
 # The page's half of a model: it keeps the traits, and hands every save to Python, which answers with a frame.
 MODEL = """
@@ -83,7 +82,7 @@ def show(page, view, *, style="", answer=None, drawn=".fl-live[data-drawn]"):
         return reply(view)
 
     page.expose_function("python", answer or asked)
-    css, code = ((LIVE / name).read_text(encoding="utf-8") for name in ("live.css", "live.js"))
+    css, code = LiveModel._css, LiveModel._esm
     page.set_content(
         f"<style>body{{font-family:sans-serif}}{css}{style}</style><div id=root></div>"
     )

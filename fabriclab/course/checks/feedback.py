@@ -220,4 +220,5 @@ def _choosing(
         {},
         asked.lines[0],
         buttons=buttons,
+        card="form",
     )

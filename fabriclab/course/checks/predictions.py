@@ -149,7 +149,9 @@ def _asking(
     call = f"fl.predict({id!r}, unit={unit!r}"
     if opens:
         call += f", opens={opens!r}"
-    return Live(call, scene, controls, first, text("form.title", id=id), buttons=buttons)
+    return Live(
+        call, scene, controls, first, text("form.title", id=id), buttons=buttons, card="form"
+    )
 
 
 def _first_places(ends: tuple[float, float]) -> dict[str, float]:

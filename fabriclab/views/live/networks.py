@@ -202,7 +202,7 @@ def twist_scene(shape: tuple[int, ...], short: int, rate: float, shift: int, col
     layers = {
         "cables": drawn.layers["cables"],
         "stubs": drawn.layers["stubs"],
-        "ring": lines(paths, width=3.0, colour=COLOUR["other1"]),
+        "ring": lines(paths, width=3.0, colour=COLOUR["overloaded"]),
         **drawn.layers,
     }
     return replace(drawn, layers=layers)
@@ -452,10 +452,10 @@ def failures_scene(
 
 # Colours of the picture of a cut, in the order of its key.
 _CUT_COLOURS = {
-    "one": COLOUR["tint"],
+    "one": COLOUR["dp"],
     "other": COLOUR["host"],
     "both": COLOUR["switch"],
-    "cut": COLOUR["other1"],
+    "cut": COLOUR["overloaded"],
 }
 
 

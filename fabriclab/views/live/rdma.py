@@ -40,7 +40,7 @@ _STEPS_TOP = 62.0
 _STEP_HEIGHT = 26
 
 # Copies: a line for each copy, and a description below the picture. [px]
-_COPY_COLOURS = np.array([COLOUR[name] for name in ("predicted", "failed", "other1", "other2")])
+_COPY_COLOURS = np.array([COLOUR[name] for name in ("dp", "tp", "cp", "pp")])
 _COPY_ROW = 20
 _COPIES_APART = 9.0
 

@@ -21,7 +21,6 @@ from fabriclab.views import rulers, sweeps
 from fabriclab.views.fabrics import scene_of
 from fabriclab.views.layout import SAYS
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
-from fabriclab.views.maps import scale
 from fabriclab.views.scene import (
     COLOUR,
     Layer,
@@ -29,6 +28,7 @@ from fabriclab.views.scene import (
     boxes,
     lines,
     log_axis,
+    scale,
     shade,
     texts,
     texts_at,

@@ -628,7 +628,7 @@ def states_table(show: Played, states: CellStates) -> Table:
 def key_layers() -> dict[str, Layer]:
     """Return the key to the colours of chunks: added or copied."""
     x = np.array([12.0, 112.0])
-    colours = np.array([COLOUR["predicted"], COLOUR["other1"]])
+    colours = np.array([COLOUR["ring"], COLOUR["in_switch"]])
     words = [text("live.stepper.legend_added"), text("live.stepper.legend_copied")]
     return {
         "key": boxes(x, 6.0, 12.0, 12.0, colour=colours),
@@ -727,7 +727,7 @@ def mover_layer(stage: Stage, group: StepGroup | None) -> Layer:
         "w": chunk_width(plan, group),
         "h": _CHUNK_HEIGHT,
         "texts": chunk_names(plan, group),
-        "colour": np.where(group.reduce, COLOUR["predicted"], COLOUR["other1"]),
+        "colour": np.where(group.reduce, COLOUR["ring"], COLOUR["in_switch"]),
     }
     return Layer("movers", {**lines(paths).fields, **fields})
 

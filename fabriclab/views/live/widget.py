@@ -18,12 +18,18 @@ from fabriclab import units
 from fabriclab.core import Fabric
 from fabriclab.texts import keys, switched_on, text
 from fabriclab.views.live.controls import MOST_CONTROLS, Choice, Control, Slider, name_of, range_of
-from fabriclab.views.page import Picture, Table
-from fabriclab.views.scene import COLOUR, DASHES, PALETTE, WIDTH, Layer, Scene, printed
+from fabriclab.views.look import variables
+from fabriclab.views.page import Picture, Table, halves
+from fabriclab.views.scene import COLOUR, DASHES, PALETTE, TOKENS, TURN, Layer, Scene, printed
 
 # What modules with views import from here.
 __all__ = ["Choice", "Control", "Live", "Slider", "Table", "live_view", "table"]
 _HERE = Path(__file__).parent
+
+
+def _read(name: str) -> str:
+    """Return the text of a file beside this one."""
+    return (_HERE / name).read_text(encoding="utf-8")
 
 
 class LiveModel(anywidget.AnyWidget):
@@ -34,8 +40,11 @@ class LiveModel(anywidget.AnyWidget):
     """
 
     # As text, because anywidget would watch the file of a path, and the watch would keep every view alive.
-    _esm = (_HERE / "live.js").read_text(encoding="utf-8")
-    _css = (_HERE / "live.css").read_text(encoding="utf-8")
+    _esm = _read("painter.js") + _read("card.js")
+    _css = (
+        f".fl-live{{{variables('light')}}}.fl-live[data-theme=dark]{{{variables('dark')}}}"
+        + _read("live.css")
+    )
     spec = traitlets.Dict().tag(sync=True)
     asked = traitlets.Dict().tag(sync=True, echo_update=False)  # nobody waits for the echo
     frame = traitlets.Dict().tag(sync=True)
@@ -90,6 +99,8 @@ class Live(LiveModel):
         Values that are set in the picture itself instead of by a control, such as the block that is open.
     listed : str
         A list of all states to read as text, such as the steps of an animation.
+    card : {"view", "form"}
+        What the page shows around the picture: finding, controls and footer of a view, or a question with its answer.
     """
 
     def __init__(
@@ -103,6 +114,7 @@ class Live(LiveModel):
         buttons: Mapping[str, Callable[["Live"], Scene | None]] | None = None,
         hidden: Mapping[str, Any] | None = None,
         listed: str = "",
+        card: str = "view",
     ) -> None:
         if len(controls) > MOST_CONTROLS:
             msg = f"a view has at most {MOST_CONTROLS} controls, got {', '.join(controls)}; fix one in the function"
@@ -114,6 +126,7 @@ class Live(LiveModel):
         self.controls = dict(controls)
         self._buttons = dict(buttons or {})
         self._listed = listed
+        self._card = card
         self._start = dict(hidden or {})
         for name, control in self.controls.items():
             self._start[name] = control.check(values[name], name)
@@ -192,9 +205,11 @@ class Live(LiveModel):
             "reset": len(self.controls) > 0,
             "listed": self._listed,
             "buttons": buttons,
+            "card": self._card,
             "palette": PALETTE,
+            "colours": {name: COLOUR[name] for name in TOKENS},
             "dashes": DASHES,
-            "white": COLOUR["white"],
+            "turn": TURN,
             "words": words,
         }
         if switched_on("FABRICLAB_TEXT"):
@@ -250,12 +265,16 @@ class Live(LiveModel):
             self._sent = {}
         layers: list[dict[str, Any]] = []
         numbers: list[NDArray[Any]] = []
-        for layer_id, layer in self.scene.layers.items():
-            before = self._sent.get(layer_id, Layer(layer.kind))
-            changes, arrays = _changes_of(layer_id, layer, before)
-            layers.append(changes)
-            numbers += arrays
-        self._sent = dict(self.scene.layers)
+        drawn: dict[str, Layer] = {}
+        for number, panel in enumerate(self.scene.panels()):
+            for name, layer in panel.layers.items():
+                layer_id = f"{number}/{name}"
+                before = self._sent.get(layer_id, Layer(layer.kind))
+                changes, arrays = _changes_of(layer_id, layer, before)
+                layers.append({**changes, "panel": number})
+                numbers += arrays
+                drawn[layer_id] = layer
+        self._sent = drawn
 
         frame = self._frame(layers, whole=whole, moved=moved)
         if table:
@@ -276,8 +295,8 @@ class Live(LiveModel):
             "said": scene.said,
             "alt": scene.alt or scene.said,
             "code": self.code,
-            "width": WIDTH,
-            "height": scene.height,
+            "halves": halves(scene.said),
+            "panels": [{"width": p.width, "height": p.height} for p in scene.panels()],
             "wrong": scene.wrong,
             "moves": scene.moves and moved,
             "counted": scene.table is not None,

@@ -1,0 +1,575 @@
+// The card around a picture: finding, controls, picture, footer. It shows what Python sends, and sends back what the
+// reader's hand does. No view is known here by name.
+
+const PATIENCE = 3000, BEAT = 1000; // ms
+const GRIP = 14; // px
+const ROOM = 600, SHOWN = 168; // px: height of a card in a window of 768, and what is not the notebook there
+const FEW = 4, SHORT = 34; // a choice of so few options, of so many letters together, is a switch and not a menu
+const ICONS = {
+  numbers: '<rect x="2.5" y="3.5" width="13" height="11" rx="1.5"/><path d="M2.5 7.3h13M7 7.3v7.2"/>',
+  list: '<path d="M3 5h1M3 9h1M3 13h1M7 5h8M7 9h8M7 13h8"/>',
+  code: '<path d="M6 5 2 9l4 4M12 5l4 4-4 4"/>',
+  pin: '<path d="M6.5 3h5M7.5 3v4L5 10h8l-2.5-3V3M9 10v5"/>',
+  unpin: '<path d="M5 5l8 8M13 5l-8 8"/>',
+  reset: '<path d="M4 9a5.2 5.2 0 1 0 1.8-4M6.3 2v3.3H3"/>',
+  full: '<path d="M3 7V3h4M15 11v4h-4M15 7V3h-4M3 11v4h4"/>',
+  back: '<path d="M12 4 6 9l6 5M4 4v10"/>',
+  forward: '<path d="m6 4 6 5-6 5M14 4v10"/>',
+  play: '<path d="m6 4 8 5-8 5z" fill="currentColor"/>',
+  pause: '<path d="M6.5 4v10M11.5 4v10" stroke-width="2.4"/>',
+};
+
+function make(tag, into, attributes = {}, text = "") {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  if (text) node.textContent = text;
+  into.append(node);
+  return node;
+}
+
+class Card {
+  constructor(model, root) {
+    this.model = model;
+    this.spec = model.get("spec");
+    this.read = null; // the item that the reader points at: [layer, number]
+    this.seq = 0;
+    this.root = make("div", root, { class: `fl-live fl-${this.spec.card}`, role: "group", "aria-label": this.spec.title });
+    this.build();
+    this.values = { ...model.get("asked").values };
+    this.presses = []; // each with the values that stood on the page when it was pressed
+    this.pins = [];
+    this.onFrame = () => this.receive();
+    model.on("change:frame", this.onFrame);
+    this.sized = new ResizeObserver(() => this.refit());
+    for (const part of [this.stage, this.head, this.foot]) this.sized.observe(part);
+    this.onWindow = () => this.refit();
+    addEventListener("resize", this.onWindow);
+    this.themed = new MutationObserver(() => this.theme());
+    this.themed.observe(document.body, { attributes: true });
+    this.onTheme = () => this.theme();
+    this.wish = matchMedia("(prefers-color-scheme: dark)");
+    this.wish.addEventListener("change", this.onTheme);
+    this.seen = new IntersectionObserver(([entry]) => {
+      this.inSight = entry.isIntersecting;
+      this.later();
+    });
+    this.seen.observe(this.root);
+    this.theme();
+    if (model.get("frame").whole) this.receive();
+    else this.send({ whole: true });
+  }
+
+  remove() {
+    clearTimeout(this.timer);
+    clearInterval(this.player);
+    cancelAnimationFrame(this.drawing);
+    for (const observer of [this.sized, this.themed, this.seen]) observer.disconnect();
+    removeEventListener("resize", this.onWindow);
+    this.wish.removeEventListener("change", this.onTheme);
+    this.model.off("change:frame", this.onFrame);
+  }
+
+  // ------------------------------------------------------------------ the page around the picture
+
+  build() {
+    const words = this.spec.words;
+    // JupyterLab takes single keys as commands, some of which delete cells: what is typed in a view stays in it.
+    this.root.addEventListener("keydown", (event) => {
+      if (!event.ctrlKey && !event.metaKey && !event.altKey && !event.shiftKey) event.stopPropagation();
+    });
+    this.head = make("div", this.root, { class: "fl-head" });
+    this.said = make("div", this.head, { class: "fl-said", "aria-live": "polite" });
+    this.warning = make("p", this.head, { class: "fl-warning", role: "alert", hidden: "" });
+    this.panel = make("div", this.head, { class: "fl-controls" });
+    this.stage = make("div", this.root, { class: "fl-stage" });
+    this.frame = make("div", this.stage, { class: "fl-frame" });
+    this.canvas = make("canvas", this.frame, { class: "fl-canvas", role: "application", tabindex: "0" });
+    this.painter = new Painter(this.canvas, this.spec);
+    this.wider = make("p", this.root, { class: "fl-wider", hidden: "" }, words.wider);
+    this.verdict = make("div", this.root, { class: "fl-verdicts", "aria-live": "polite" });
+    this.foot = make("div", this.root, { class: "fl-foot" });
+    this.hint = make("p", this.foot, { class: "fl-hint", "aria-live": "polite" });
+    this.buildFooter();
+    this.buildControls();
+    this.canvas.addEventListener("keydown", (event) => this.key(event));
+    this.canvas.addEventListener("pointermove", (event) => (this.grip ? this.drag(event) : this.point(event)));
+    this.canvas.addEventListener("pointerdown", (event) => this.grasp(event));
+    this.canvas.addEventListener("lostpointercapture", () => (this.grip = null)); // let go, or cancelled
+    this.canvas.addEventListener("pointerleave", () => this.reading(null));
+    this.canvas.addEventListener("click", () => this.turning || this.pick());
+    this.root.addEventListener("fullscreenchange", () => this.refit());
+  }
+
+  icon(name, into, press) {
+    const label = this.spec.words[name];
+    const button = make("button", into, { type: "button", class: "fl-icon", "data-press": name, "aria-label": label, title: label });
+    button.innerHTML = `<svg viewBox="0 0 18 18" aria-hidden="true">${ICONS[name]}</svg>`;
+    button.addEventListener("click", press);
+    return button;
+  }
+
+  relabel(button, name) {
+    button.innerHTML = `<svg viewBox="0 0 18 18" aria-hidden="true">${ICONS[name]}</svg>`;
+    button.title = this.spec.words[name];
+    button.setAttribute("aria-label", this.spec.words[name]);
+  }
+
+  // Numbers, list and code open below the footer, one at a time, and follow the controls.
+  buildFooter() {
+    const icons = make("div", this.foot, { class: "fl-icons" });
+    this.more = make("div", this.root, { class: "fl-more", hidden: "" });
+    this.cells = make("div", this.more, { class: "fl-table" });
+    this.list = make("pre", this.more, { tabindex: "0" }, this.spec.listed || "");
+    this.code = make("code", make("pre", this.more, { class: "fl-code", tabindex: "0" }));
+    this.folds = { numbers: this.cells, list: this.list, code: this.code.parentNode };
+    this.openers = {};
+    for (const name of Object.keys(this.folds))
+      if (name !== "list" || this.spec.listed)
+        this.openers[name] = this.icon(name, icons, () => this.open(this.opened === name ? null : name));
+    this.pinner = this.icon("pin", icons, () => this.pin());
+    if (this.spec.controls.length && this.spec.reset)
+      this.icon("reset", icons, () => {
+        this.stop?.();
+        this.forget();
+        this.move({ ...this.spec.start }, "", false);
+        this.moved = false;
+      });
+    if (document.fullscreenEnabled)
+      this.icon("full", icons, () => (document.fullscreenElement ? document.exitFullscreen() : this.root.requestFullscreen()));
+    this.open(null);
+  }
+
+  open(name) {
+    this.opened = name;
+    this.more.hidden = !name;
+    for (const [fold, node] of Object.entries(this.folds)) node.hidden = fold !== name;
+    for (const [fold, node] of Object.entries(this.openers)) node.setAttribute("aria-expanded", String(fold === name));
+    if (name === "numbers") this.send({ table: true });
+  }
+
+  buildControls() {
+    this.inputs = {};
+    this.ghosts = {};
+    for (const control of this.spec.controls) {
+      const box = make("div", this.panel, { class: "fl-control" });
+      const id = `fl-${control.name}-${Math.random().toString(36).slice(2)}`;
+      if (control.play) this.buildPlayer(box, control);
+      make("label", box, { for: id, id: `${id}-label` }, control.label);
+      this.inputs[control.name] = control.options ? this.choice(box, id, control) : this.slider(box, id, control);
+    }
+    const row = make("div", this.panel, { class: "fl-buttons" });
+    for (const button of this.spec.buttons)
+      make("button", row, { type: "button", class: "fl-button", "data-press": button.name }, button.label)
+        .addEventListener("click", () => this.send({ press: button.name }));
+    row.hidden = !this.spec.buttons.length;
+    this.panel.hidden = !this.spec.controls.length && row.hidden;
+  }
+
+  choice(box, id, control) {
+    const letters = control.options.join("").length;
+    if (control.options.length <= FEW && letters <= SHORT) return this.segments(box, id, control);
+    const select = make("select", box, { id, "data-control": control.name });
+    control.options.forEach((option) => make("option", select, { value: String(option) }, String(option)));
+    select.addEventListener("change", () => this.move({ [control.name]: control.options[select.selectedIndex] }));
+    return (value) => (select.selectedIndex = control.options.indexOf(value));
+  }
+
+  // A switch: all options side by side, of which one is chosen.
+  segments(box, id, control) {
+    box.querySelector("label").removeAttribute("for");
+    const group = make("span", box, { class: "fl-segments", role: "radiogroup", "aria-labelledby": `${id}-label` });
+    const radios = control.options.map((option) => {
+      const label = make("label", group);
+      const radio = make("input", label, { type: "radio", name: id, value: String(option), "data-control": control.name });
+      make("span", label, {}, String(option));
+      radio.addEventListener("change", () => this.move({ [control.name]: option }));
+      return radio;
+    });
+    return (value) => radios.forEach((radio, i) => (radio.checked = control.options[i] === value));
+  }
+
+  slider(box, id, control) {
+    const to = (v) => (control.log ? Math.log10(v) : v), from = (v) => (control.log ? 10 ** v : v);
+    const step = control.log ? (to(control.high) - to(control.low)) / 100 : control.step;
+    const range = { type: "range", min: to(control.low), max: to(control.high), step, "data-control": control.name };
+    const place = make("span", box, { class: "fl-slide" });
+    const ghost = make("span", place, { class: "fl-was", hidden: "" });
+    const rail = make("input", place, { id, ...range });
+    const limits = { type: "number", min: control.low, max: control.high, step: control.log ? "any" : control.step };
+    const field = make("input", box, { ...limits, "aria-label": `${control.label}: ${this.spec.words.field}` });
+    field.style.width = `${Math.max(3, String(control.high).length + (control.step % 1 || control.log ? 2 : 1))}em`;
+    if (control.unit) make("span", box, { class: "fl-unit" }, control.unit);
+    const read = (text) => {
+      const value = Number(text), kept = clamp(value, control.low, control.high);
+      if (text === "" || !Number.isFinite(value)) return;
+      if (this.beyond && value === this.values[control.name]) return; // Enter is heard twice, its sentence stays
+      this.move({ [control.name]: kept }, kept === value ? "" : control.beyond);
+    };
+    // A logarithmic rail gives three digits, which is what the field shows; its ends are exact.
+    const value = () => rail.value === rail.min ? control.low : rail.value === rail.max ? control.high
+      : control.log ? Number(from(Number(rail.value)).toPrecision(3)) : Number(rail.value);
+    rail.addEventListener("pointerdown", () => this.held = { ...this.values });
+    rail.addEventListener("keydown", (event) => event.repeat || (this.held = { ...this.values }));
+    rail.addEventListener("input", () => read(value()));
+    field.addEventListener("focus", () => this.held = { ...this.values });
+    field.addEventListener("input", () => (this.moved ||= field.value !== "")); // the same number is no change
+    field.addEventListener("change", () => read(field.value));
+    field.addEventListener("keydown", (event) => event.key === "Enter" && read(field.value));
+    const part = (v) => clamp((to(v) - to(control.low)) / (to(control.high) - to(control.low) || 1));
+    this.ghosts[control.name] = (former) => {
+      ghost.hidden = former === undefined || former === this.values[control.name];
+      if (!ghost.hidden) ghost.style.left = `calc(9px + ${part(former)} * (100% - 18px))`;
+    };
+    return (value) => {
+      rail.value = to(value);
+      rail.style.setProperty("--part", `${100 * part(value)}%`);
+      rail.setAttribute("aria-valuetext", `${value} ${control.unit || ""}`.trim());
+      if (document.activeElement !== field || Number(field.value) !== value) field.value = value;
+    };
+  }
+
+  buildPlayer(box, control) {
+    const row = make("span", box, { class: "fl-player" });
+    const go = (by) => {
+      const now = this.values[control.name];
+      const next = control.log ? Number((now * 1.25 ** by).toPrecision(3)) : now + by * control.step;
+      if (by > 0 ? now >= control.high : now <= control.low) return false;
+      this.move({ [control.name]: clamp(next, control.low, control.high) }, "", false);
+      return true;
+    };
+    const stop = this.stop = () => {
+      clearInterval(this.player);
+      this.player = null;
+      this.relabel(play, "play");
+    };
+    this.icon("back", row, () => { stop(); go(-1); });
+    const play = this.icon("play", row, () => {
+      if (this.player) return stop();
+      if (this.values[control.name] >= control.high) this.move({ [control.name]: control.low }, "", false);
+      this.relabel(play, "pause");
+      const beat = () => this.waiting || (!this.model.get("frame").wrong && go(1)) || stop();
+      this.player = setInterval(beat, control.beat || BEAT);
+    });
+    play.classList.add("fl-main");
+    this.icon("forward", row, () => { stop(); go(1); });
+  }
+
+  // ------------------------------------------------------------------ theme and room
+
+  // JupyterLab says which theme it has; elsewhere the page is dark if its text is light.
+  theme() {
+    const said = document.body.dataset.jpThemeLight;
+    const light = (getComputedStyle(this.root.parentElement).color.match(/[\d.]+/g) || [0]).slice(0, 3);
+    const dark = said ? said === "false" : light.reduce((sum, v) => sum + Number(v), 0) > 384;
+    this.root.dataset.theme = dark ? "dark" : "light";
+    for (const painter of [this.painter, ...(this.pins || []).map((pin) => pin.painter)]) {
+      painter.dark = dark;
+      painter.dirty = true;
+    }
+    this.refit();
+  }
+
+  // The picture takes what the window leaves beside finding, controls and footer.
+  refit() {
+    if (!this.size) return;
+    const full = document.fullscreenElement === this.root;
+    const around = this.head.offsetHeight + this.foot.offsetHeight;
+    const room = Math.max(ROOM, innerHeight - SHOWN) - around - 8; // borders, and the padding of the picture
+    const tall = full ? innerHeight - around : Math.min(room, 0.6 * Math.max(innerHeight, 688));
+    const wide = this.frame.clientWidth;
+    this.wider.hidden = !this.painter.fit(wide, tall) || !this.drawn;
+    for (const pin of this.pins) pin.painter.fit(pin.frame.clientWidth, tall);
+    this.later();
+  }
+
+  // ------------------------------------------------------------------ to and from Python
+
+  move(changed, beyond = "", ghost = true) {
+    this.moved = true;
+    this.beyond = beyond; // says that the value was outside its range
+    if (beyond) this.warn(beyond);
+    if (ghost) this.remember();
+    else this.forget();
+    Object.assign(this.values, changed);
+    this.showValues();
+    this.send({});
+  }
+
+  showValues() {
+    for (const [name, show] of Object.entries(this.inputs)) show(this.values[name]);
+    for (const [name, show] of Object.entries(this.ghosts)) show(this.held?.[name]);
+  }
+
+  // What stands on the page as a hand begins to move a control stays in the picture as a ghost.
+  remember() {
+    this.held ||= { ...this.values };
+    if (this.held === this.heldByPainter) return;
+    this.heldByPainter = this.held;
+    this.painter.remember();
+  }
+
+  forget() {
+    this.held = this.heldByPainter = null;
+    this.painter.forget();
+  }
+
+  // One question at a time: while Python works, newer values wait here, and only the last of them is sent.
+  // A press is never dropped.
+  send({ press, ...more }) {
+    if (press) this.presses.push({ press, values: { ...this.values }, moved: this.moved });
+    else this.wanted = { ...this.wanted, ...more };
+    if (!this.values) return;
+    this.root.dataset.busy = "yes";
+    if (this.waiting) return;
+    this.waiting = true;
+    this.seq = Math.max(this.seq, this.model.get("asked").seq) + 1;
+    const next = this.presses.shift() || { values: { ...this.values }, moved: this.moved, ...this.wanted };
+    if (!next.press) this.wanted = null;
+    this.model.set("asked", { seq: this.seq, ...next });
+    this.model.save_changes();
+    this.timer = setTimeout(() => this.warn(this.spec.words.silent), PATIENCE);
+  }
+
+  receive() {
+    const frame = this.model.get("frame");
+    if (!frame.whole && !this.known) return this.waiting || this.send({ whole: true });
+    this.known = true;
+    const layers = this.merge(frame); // every one, since the next says what has not changed since
+    this.say(frame);
+    this.code.textContent = frame.code;
+    this.canvas.setAttribute("aria-label", frame.alt);
+    this.drawn = frame.panels[0].height > 0;
+    const left = !this.drawn && document.activeElement === this.canvas;
+    this.stage.hidden = !this.drawn;
+    this.pinner.hidden = !this.drawn;
+    if (left) { // the keyboard stays in the view
+      this.root.tabIndex = -1;
+      this.root.focus();
+    }
+    this.openers.numbers.hidden = !frame.counted;
+    if (!this.drawn && frame.counted && this.opened !== "numbers") this.open("numbers"); // then the table is the view
+    if (frame.table !== undefined) this.cells.innerHTML = frame.table;
+    this.size = frame.panels;
+    // A finger on a picture with a handle moves the handle, not the page sideways.
+    this.canvas.style.touchAction = [...layers.values()].some((layer) => layer.drag || layer.z) ? "pan-y" : "";
+    this.painter.show(layers, frame.panels, frame.moves);
+    this.reading(this.read);
+    this.refit();
+    this.draw();
+    if (frame.seq < this.seq) return; // an answer to somebody else: ours is still to come
+    clearTimeout(this.timer);
+    this.warn(this.beyond || "");
+    this.waiting = false;
+    if (frame.table === undefined && this.opened === "numbers" && !this.wanted) this.wanted = { table: true };
+    if (this.wanted || this.presses.length) return this.send({});
+    delete this.root.dataset.busy;
+    this.values = { ...frame.values };
+    this.showValues();
+  }
+
+  merge(frame) {
+    const bytes = this.model.get("numbers");
+    const whole = bytes?.byteLength ? new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength) : null;
+    const held = this.layers || new Map();
+    let at = 0; // where in the numbers the next array begins
+    this.layers = new Map();
+    for (const { id, kind, panel, fields, arrays, same } of frame.layers) {
+      const old = held.get(id) || {}, layer = { kind, panel, ...fields };
+      for (const name of same) layer[name] = old[name];
+      for (const [name, count] of arrays)
+        layer[name] = new Float32Array(whole ? whole.slice(4 * at, 4 * (at += count)).buffer : 0);
+      this.layers.set(id, layer);
+    }
+    return this.layers;
+  }
+
+  // The finding: its first sentence says what is true, the rest is the contrast. On a form, lines and a verdict.
+  say({ said, halves, wrong, verdict }) {
+    const judged = typeof verdict === "number", lines = said.split("\n");
+    this.said.replaceChildren();
+    this.verdict.replaceChildren();
+    this.said.classList.toggle("fl-wrong", Boolean(wrong) && !judged);
+    if (this.spec.card === "view" && !wrong) {
+      make("b", this.said, {}, halves[0]);
+      if (halves[1]) make("em", this.said, {}, ` ${halves[1]}`);
+      return;
+    }
+    lines.forEach((line, i) => {
+      const kind = i !== verdict ? "" : wrong ? "fl-verdict fl-not-yet" : "fl-verdict fl-right";
+      make("span", judged && i >= verdict ? this.verdict : this.said, { class: kind }, line);
+    });
+    this.verdict.classList.toggle("fl-good", judged && !wrong);
+  }
+
+  warn(text) {
+    this.warning.textContent = text;
+    this.warning.hidden = !text;
+  }
+
+  tell(text) {
+    this.hint.textContent = text;
+  }
+
+  // ------------------------------------------------------------------ two settings side by side
+
+  pin() {
+    const figure = make("figure", this.stage, { class: "fl-pin" });
+    const head = make("figcaption", figure);
+    make("span", head, {}, this.model.get("frame").halves[0]);
+    const frame = make("div", figure, { class: "fl-frame" });
+    const canvas = make("canvas", frame, { role: "img", "aria-label": this.model.get("frame").alt });
+    const painter = new Painter(canvas, this.spec);
+    const pin = { painter, frame };
+    painter.dark = this.painter.dark;
+    painter.turn = [...this.painter.turn];
+    painter.show(new Map([...this.layers].map(([id, layer]) => [id, { ...layer, flow: undefined }])), this.size, false);
+    this.icon("unpin", head, () => {
+      this.pins = this.pins.filter((other) => other !== pin);
+      figure.remove();
+      this.root.classList.toggle("fl-pinned", this.pins.length > 0);
+      this.refit();
+      this.pinner.focus();
+    });
+    this.pins.push(pin);
+    this.root.classList.add("fl-pinned");
+    this.refit();
+  }
+
+  // ------------------------------------------------------------------ reading single items
+
+  readable() {
+    return [...this.layers.values()].filter((layer) => layer.names);
+  }
+
+  reading(item) {
+    this.read = item;
+    const layer = item && this.readable()[item[0]];
+    if (!layer || item[1] >= layer.names.length) this.read = null;
+    else {
+      const note = layer.notes ? `: ${layer.notes[item[1]]}` : "";
+      this.tell(layer.names[item[1]] + note);
+    }
+    if (!this.read) this.tell(this.painter.isSolid() ? this.spec.words.turn : this.readable().length ? this.spec.words.keys : "");
+    this.marked = this.read && [this.readable()[this.read[0]], this.read[1]];
+    this.later();
+  }
+
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
+    const arrow = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
+    if (arrow && this.painter.isSolid()) {
+      this.rotate(0.08 * arrow[0], 0.06 * arrow[1]);
+      event.preventDefault();
+      return event.stopPropagation();
+    }
+    const page = this.painter.isSolid() ? 1 : 10;
+    const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, PageDown: page, PageUp: -page }[event.key];
+    const all = this.readable().flatMap((layer, k) => layer.names.map((_, i) => [k, i]));
+    if (event.key === "Enter" || event.key === " ") this.pick();
+    else if (event.key === "Escape") return this.reading(null);
+    else if (!all.length) return;
+    else if (event.key === "Home") this.reading(all[0]);
+    else if (event.key === "End") this.reading(all.at(-1));
+    else if (!by) return;
+    else {
+      const here = this.read ? all.findIndex(([k, i]) => k === this.read[0] && i === this.read[1]) : by > 0 ? -1 : 0;
+      this.reading(all[(((here + by) % all.length) + all.length) % all.length]);
+    }
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  pick() {
+    const layer = this.read && this.readable()[this.read[0]];
+    if (layer && layer.pick) this.move({ [layer.pick]: layer.picks[this.read[1]] }, "", false);
+  }
+
+  rotate(around, tilt) {
+    const turn = this.painter.turn;
+    this.painter.turn = [turn[0] + around, clamp(turn[1] + tilt, -1.5, 1.5)];
+    this.painter.dirty = true;
+    this.later();
+  }
+
+  // A dot that is moved by hand: the control that it stands for, and where the ends of that control are.
+  handle(event) {
+    for (const { drag, drag_ends, x: xs, y: ys, panel } of this.layers.values())
+      for (const [i, name] of (drag || []).entries()) {
+        const [x, y] = this.painter.place(event, panel);
+        if (name && Math.hypot(xs[i] - x, ys[i] - y) < GRIP) return { name, ends: drag_ends, panel };
+      }
+    return null;
+  }
+
+  grasp(event) {
+    this.turning = false;
+    this.grip = event.button ? null : this.handle(event);
+    if (!this.grip && !event.button && this.painter.isSolid()) this.grip = { at: [event.clientX, event.clientY] };
+    if (!this.grip) return;
+    this.held = { ...this.values };
+    this.canvas.setPointerCapture(event.pointerId);
+    this.reading(null);
+  }
+
+  drag(event) {
+    if (this.grip.at) {
+      const [x, y] = this.grip.at;
+      this.turning = true;
+      this.rotate((event.clientX - x) / 150, (event.clientY - y) / 150);
+      this.grip.at = [event.clientX, event.clientY];
+      return;
+    }
+    const { name, ends: [from, to], panel } = this.grip;
+    const { low, high, log, step } = this.spec.controls.find((control) => control.name === name);
+    const share = clamp((this.painter.place(event, panel)[0] - from) / (to - from));
+    const value = log ? Number((low * (high / low) ** share).toPrecision(3))
+      : low + Math.round((share * (high - low)) / step) * step;
+    this.move({ [name]: clamp(value, low, high) });
+  }
+
+  point(event) {
+    this.canvas.style.cursor = this.handle(event) ? "ew-resize" : this.painter.isSolid() ? "grab" : "";
+    const found = this.painter.under(event, this.readable());
+    if (String(found) !== String(this.read)) this.reading(found);
+  }
+
+  // ------------------------------------------------------------------ drawing
+
+  later() {
+    if (!this.drawing) this.drawing = requestAnimationFrame(() => this.draw());
+  }
+
+  draw() {
+    cancelAnimationFrame(this.drawing);
+    this.drawing = 0;
+    if (!this.size) return;
+    this.root.dataset.drawn = String(this.model.get("frame").seq);
+    if (!this.drawn) return;
+    const look = getComputedStyle(this.root);
+    const again = this.painter.paint(look, this.marked);
+    for (const { painter } of this.pins) if (painter.dirty) painter.paint(look, null);
+    if (again && this.inSight !== false && !document.hidden) this.later();
+  }
+}
+
+// In text mode a view that stands in a box is its words, and follows what code sets.
+class Words {
+  constructor(model, root) {
+    this.model = model;
+    this.words = make("pre", root, { class: "fl-text", role: "group", "aria-label": model.get("spec").title });
+    this.onFrame = () => (this.words.textContent = model.get("frame").text);
+    model.on("change:frame", this.onFrame);
+    this.onFrame();
+  }
+
+  remove() {
+    this.model.off("change:frame", this.onFrame);
+  }
+}
+
+export default {
+  render({ model, el }) {
+    const view = new (model.get("spec").as_text ? Words : Card)(model, el);
+    return () => view.remove();
+  },
+};
