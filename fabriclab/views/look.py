@@ -90,7 +90,7 @@ COLOUR |= {
     "truth": COLOUR["ink"],
 }
 # Colours that kinds, rails and axes get in turn, where they are no algorithm, tenant or traffic of their own.
-_IN_TURN = ("dp", "tp", "pp", "ep", "cp", "tenant_d", "tenant_a", "direct")
+_IN_TURN = ("dp", "tp", "pp", "ep", "cp", "ink", "edge", "direct")
 KEYS = [COLOUR[name] for name in _IN_TURN]
 
 

@@ -5,6 +5,7 @@ pages without a kernel. Coordinates are pixels of a picture that is 700 wide, wi
 `PALETTE`.
 """
 
+import itertools
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -209,7 +210,7 @@ def scale(y: float, left: float = 250.0) -> dict[str, Layer]:
     share = (np.arange(n) + 0.5) / n
     middle = y + 6
     paths = [
-        np.array([[a, middle], [b + 0.5, middle]]) for a, b in zip(ends[:-1], ends[1:], strict=True)
+        np.array([[a, middle], [b + 0.5, middle]]) for a, b in itertools.pairwise(ends)
     ]
     idle = np.array([[left, middle], [left + 26, middle]])
     return {

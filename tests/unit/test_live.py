@@ -14,10 +14,8 @@ from fabriclab.course.checks.predictions import _asking
 from fabriclab.texts import text
 from fabriclab.views import live
 from fabriclab.views.live.widget import Live
-from fabriclab.views.page import ROLES
-from fabriclab.views.scene import COLOUR, PALETTE, Layer, Scene, ink_on, printed, shade
+from fabriclab.views.scene import COLOUR, Layer, Scene, printed, shade
 from support import rdma_pairs
-from support.colour_science import BLINDNESS, contrast, lab, linear
 from support.live_views import (
     ALPHA,
     HALL,
@@ -184,30 +182,6 @@ def test_switches_stand_where_they_are_placed():
         above = rows[int(step == 1)] - movers["y"][end]
         assert np.all((above > 0) & (above < 50))
     assert np.all(view.set(step=6).scene.table["holds"][:8] == 36)
-
-
-def test_colours_of_loads_go_from_end_to_end_of_the_map():
-    assert shade([0.0, 1.0, 2.0]).tolist() == [
-        len(PALETTE) - 64,
-        len(PALETTE) - 1,
-        len(PALETTE) - 1,
-    ]
-    assert shade([np.nan]).tolist() == [COLOUR["grey"]]
-
-
-@pytest.mark.parametrize("place", range(len(PALETTE)))
-def test_words_on_every_colour_have_a_contrast_of_four_and_a_half(place):
-    assert contrast(PALETTE[place], PALETTE[int(ink_on(place)[0])]) >= 4.5
-
-
-@pytest.mark.parametrize("kind", BLINDNESS)
-def test_loads_are_read_by_lightness_by_colour_blind_readers_too(kind):
-    """The other colours of live views are those of the roles, which test_views holds apart."""
-    colours = [PALETTE[int(c)] for c in shade(np.linspace(0, 1, 9))]
-    light = [lab(np.clip(np.array(BLINDNESS[kind]) @ linear(c), 0, 1))[0] for c in colours]
-    assert light == sorted(light)
-    assert light[-1] - light[0] > 60
-    assert set(PALETTE) >= {role.colour for role in ROLES.values()}
 
 
 def test_a_block_opens_and_closes():

@@ -25,14 +25,12 @@ from fabriclab.core import FabricBuilder, Flows, Result, Timeline
 from fabriclab.texts import text
 from fabriclab.views.fabrics import fabric_scene
 from fabriclab.views.layout import marks_of
-from fabriclab.views.page import COLOURS, GREY, INK, NODE, ROLES, STYLE, spread, three
+from fabriclab.views.look import COLOUR, PALETTE, ROLES, shade
+from fabriclab.views.page import STYLE, printed_hex, spread, three
 from fabriclab.views.rulers import marks_of as marks_at
 from fabriclab.views.rulers import ruler_scene
-from fabriclab.views.scene import DASHES, HATCHES
 from fabriclab.views.sweeps import axes_of, collect, crossover, sweep_scene
-from fabriclab.views.timelines import FILLS
 from fabriclab.views.timelines import timeline_scene as scene_of
-from support.colour_science import BLINDNESS, contrast, lab, linear
 from support.prose import sentence
 
 SIZES = 2.0 ** np.arange(3, 34, 3)
@@ -315,7 +313,7 @@ def test_a_stored_result_is_not_called_measured_here():
     picture = views.ruler({"copy": stored, "socket": "2 GB/s"})
     assert picture.table["obtained"].tolist() == ["measured elsewhere", "measured here"]
     faces = [m.get_mfc() for m in picture.axes.lines if m.get_marker() == "o"]
-    assert faces == ["none", ROLES["measured"].colour]  # the fastest first
+    assert faces == ["none", printed_hex(int(COLOUR[ROLES["measured"].colour]))]  # the fastest first
     assert picture.caption == "copy: a machine with two cores, 2026."
 
 
@@ -592,8 +590,8 @@ def test_table_of_a_fabric_is_what_was_drawn(pictures, name):
     crosses = [line for line in axes.lines if line.get_marker() == ROLES["failed"].marker]
     assert len(crosses) == np.count_nonzero(table["failed"])
     if "load" in table.columns:
-        expected = matplotlib.colormaps["cividis"](table["load"])[:, :3]
-        assert np.allclose(np.asarray(lines.get_colors())[:, :3], expected, atol=0.02)  # 64 shades
+        expected = [printed_hex(int(place)) for place in shade(table["fullest"])]
+        assert [matplotlib.colors.to_hex(colour) for colour in lines.get_colors()] == expected
 
 
 @pytest.mark.parametrize("name", [None, star(8).name], ids=["numbers", "names"])
@@ -649,43 +647,6 @@ def test_every_topology_can_be_drawn_whole_and_folded(family):
     fabric = topologies.build(family, **registry.info("topology", family)["small"])
     assert views.fabric(fabric).table["cables"].sum() == fabric.n_cables
     assert views.fabric(fabric, load=np.zeros(fabric.n_links)).table["load"].max() == 0
-
-
-LEAST = 12.0  # CIE 1976 difference; about 2.3 is just noticeable
-
-
-@pytest.mark.parametrize("kind", BLINDNESS)
-@pytest.mark.parametrize("ink", [INK, "white"])
-def test_role_colours_stay_apart_for_colour_blind_readers(kind, ink):
-    colours = {n: ink if r.colour == INK else r.colour for n, r in ROLES.items()} | {
-        c: c for c in COLOURS
-    }
-    seen = {
-        n: lab(np.clip(np.array(BLINDNESS[kind]) @ linear(c), 0, 1)) for n, c in colours.items()
-    }
-    for a, b in itertools.combinations(seen, 2):
-        assert np.linalg.norm(seen[a] - seen[b]) > LEAST, (a, b)
-
-
-def test_shape_says_the_same_as_colour():
-    looks = [(r.marker, r.filled) for r in ROLES.values() if r.marker]
-    assert len(set(looks)) == len(looks)
-    assert len(set(DASHES)) == len(DASHES)
-    assert len(set(HATCHES)) == len(HATCHES) >= len(FILLS)
-
-
-@pytest.mark.parametrize("page", ["#ffffff", "#111111"])
-def test_contrast_on_light_and_dark_pages(page):
-    # Marks in orange have an edge in the colour of the text, because orange on white has 2.2.
-    roles = [r.colour for n, r in ROLES.items() if r.colour != INK and n != "measured"]
-    for colour in (GREY, *COLOURS, *NODE.values(), *roles):
-        assert contrast(colour, page) >= 3
-    assert all(contrast("white", fill) >= 4.5 for fill in NODE.values())
-    best = max(
-        min(contrast(str(g), "#ffffff"), contrast(str(g), "#111111"))
-        for g in np.linspace(0, 1, 256)
-    )
-    assert best < 4.5  # so text takes the colour of the page
 
 
 # refusals -----------------------------------------------------------------------------------------
@@ -750,8 +711,14 @@ def test_notebook_shows_theme_colours_alt_text_and_table(pictures, name):
     shown = pictures[name]._repr_mimebundle_()["text/html"]
     label = re.search(r'role="img" aria-label="([^"]+)"', shown).group(1)
     assert html.unescape(label) == pictures[name].alt
-    assert "currentColor" in shown and INK not in shown
-    assert "<style" not in shown and "<table>" in shown
+    svg = shown[shown.index("<svg") : shown.index("</svg>")]
+    assert "currentColor" in svg and "<style" not in svg
+    # Every colour of the drawing is a variable, which the style sheet of the card sets in both themes.
+    assert not re.search(r"(?<!,)#[0-9a-f]{6}", svg)
+    for place, light in re.findall(r"var\(--fl(\d+),(#[0-9a-f]{6})\)", svg):
+        assert PALETTE[int(place)].light == light
+        assert shown.count(f"--fl{place}:{PALETTE[int(place)].dark};") == 2
+    assert shown.index('class="fl-finding"') < shown.index("<svg") and "<table>" in shown
     ids = re.findall(r' id="([^"]+)"', shown)
     # made from content: twice on a page is the same
     assert all(re.fullmatch(r"\w*[0-9a-f]{8,}", i) for i in ids)
