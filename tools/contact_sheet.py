@@ -21,14 +21,17 @@ FOLDER = ROOT / "build" / "contact_sheet"
 WINDOWS = ((1366, 768), (1920, 1080))
 THEMES = ("light", "dark")
 ROOM = 600  # px; of a view in a JupyterLab window of 1366 x 768, which shows 647 px of a notebook
+# px; what JupyterLab leaves for the output of a cell beside its file browser, in each window
+OUTPUT = {1366: 934, 1920: 1490}
 PAPER = {"light": "#ffffff", "dark": "#111111"}
 INK = {"light": "#16191d", "dark": "#eaedf1"}
 
 
-def photographed(context, name, theme, file):
+def photographed(context, name, theme, width, file):
     """Draw a view on a page of its own, save its picture, and return its height [px]."""
     page = context.new_page()
-    style = f"body{{background:{PAPER[theme]};color:{INK[theme]};margin:16px}}"
+    place = f"#root{{width:{OUTPUT[width]}px}}"
+    style = f"body{{background:{PAPER[theme]};color:{INK[theme]};margin:16px}}{place}"
     show(page, VIEWS[name](), style=style)
     box = page.locator(".fl-live").first
     height = box.bounding_box()["height"]
@@ -80,7 +83,9 @@ def main(argv=None):
                 context = chrome.new_context(viewport=size, color_scheme=theme)
                 heights = {}
                 for name in names:
-                    heights[name] = photographed(context, name, theme, folder / name_of(name))
+                    heights[name] = photographed(
+                        context, name, theme, width, folder / name_of(name)
+                    )
                     rows.append((name, theme, width, f"{heights[name]:.0f}"))
                 context.close()
                 print(written(folder, theme, width, heights), flush=True)
