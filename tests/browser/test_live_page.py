@@ -20,7 +20,16 @@ from support.sampling import sampled
 DRAWN = [name for name in VIEWS if name != "table"]
 # All views share one page; a browser moves every sixth of them on each push, and make test-all moves all.
 MOVED = sampled(DRAWN, 6)
-KEYS = {"range": ("ArrowRight", "PageUp", "End"), "select-one": ("ArrowDown",)}
+KEYS = {
+    "range": ("ArrowRight", "PageUp", "End"),
+    "select-one": ("ArrowDown",),
+    "radio": ("ArrowRight",),
+}
+ROOM, CANVAS = (
+    600,
+    412,
+)  # px of height that a card and its picture may have in a window of 1366 x 768
+OUTPUT = 934  # px: what JupyterLab leaves there for the width of an output, beside its file browser
 
 
 @pytest.fixture(scope="module")
@@ -43,13 +52,20 @@ def page(chrome):
 @pytest.mark.parametrize("name", MOVED)
 def test_every_control_moved_by_keyboard_gives_another_picture_and_another_text(page, name):
     show(page, VIEWS[name]())
-    for control in page.query_selector_all("[data-control]"):
+    parts = page.query_selector_all("[data-control]")
+    for control in dict.fromkeys(part.get_attribute("data-control") for part in parts):
         # each from the start: where two ends meet, no routing makes a difference
         page.click("[data-press=reset]")
         settled(page)
-        kind = control.get_attribute("type") or "select-one"
-        control.focus()
-        page.keyboard.press("Home")
+        part = page.query_selector(f"[data-control='{control}']")
+        kind = part.get_attribute("type") or "select-one"
+        if (
+            kind == "radio"
+        ):  # the keyboard gets to the chosen one, and to the first one from the last
+            page.focus(f"[data-control='{control}']:checked")
+        else:
+            part.focus()
+            page.keyboard.press("Home")
         settled(page)
         seen = [picture(page)]
         for key in KEYS[kind]:
@@ -57,8 +73,158 @@ def test_every_control_moved_by_keyboard_gives_another_picture_and_another_text(
             settled(page)
             seen.append(picture(page))
         for one, other in itertools.pairwise(seen):
-            assert one[0] != other[0], (control.get_attribute("data-control"), "same picture")
-            assert one[1] != other[1], (control.get_attribute("data-control"), "same text")
+            assert one[0] != other[0], (control, "same picture")
+            assert one[1] != other[1], (control, "same text")
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_finding_controls_and_picture_fit_on_a_small_laptop_together(page, name):
+    page.set_viewport_size({"width": 1366, "height": 768})
+    show(page, VIEWS[name](), style=f"#root{{width:{OUTPUT}px}}")
+    card, canvas = (page.query_selector(part).bounding_box() for part in (".fl-live", ".fl-canvas"))
+    assert card["height"] <= ROOM
+    if name == "table":  # which has no picture
+        return
+    assert canvas["height"] <= CANVAS and canvas["width"] <= OUTPUT
+    controls = page.query_selector(".fl-controls").bounding_box()
+    if controls:  # above the picture, in one row
+        assert controls["y"] + controls["height"] <= canvas["y"] + 1
+        assert controls["height"] <= 48
+    # Nothing was made smaller to fit, since texts keep their size and would meet.
+    assert canvas["width"] >= page.evaluate(
+        "() => window.model.state.frame.panels.reduce((sum, panel) => sum + panel.width, 0)"
+    )
+
+
+def test_a_taller_window_gives_a_larger_picture(page):
+    heights = []
+    for window in (768, 1080):
+        page.set_viewport_size({"width": 1920, "height": window})
+        if not heights:
+            show(page, VIEWS["fabric"]())
+        page.wait_for_timeout(100)
+        heights.append(page.query_selector(".fl-canvas").bounding_box()["height"])
+    assert heights[0] <= CANVAS < heights[1] <= 0.6 * 1080
+
+
+def test_a_moved_control_leaves_a_ghost_of_its_former_place(page):
+    show(page, VIEWS["ruler"]())
+    assert not page.is_visible(".fl-was")
+    page.focus("[data-control=rate]")
+    page.keyboard.press("PageUp")
+    settled(page)
+    assert page.is_visible(".fl-was")
+    page.click("[data-press=reset]")
+    settled(page)
+    assert not page.is_visible(".fl-was")
+
+
+def test_the_former_state_of_a_layer_stays_as_a_ghost_until_the_next_reset(chrome):
+    def bar(length, ghost):
+        place = {"x": np.array([100.0]), "y": np.array([20.0]), "w": np.array([length])}
+        layer = Layer("boxes", {**place, "h": np.array([20.0]), "colour": 0.0, "ghost": ghost})
+        return Scene(f"The bar is {length:g} long.", None, {"bar": layer}, 60.0)
+
+    def shown(ghost):
+        view = live.Live(
+            "x(",
+            lambda length: bar(float(length), ghost),
+            {"length": live.Slider(100, 400, 100)},
+            {"length": 300},
+            "a bar",
+        )
+        other = chrome.new_page(reduced_motion="reduce")
+        show(other, view)
+        other.focus("[data-control=length]")
+        other.keyboard.press("Home")
+        settled(other)
+        after, _ = picture(other)
+        other.click("[data-press=reset]")
+        settled(other)
+        back, _ = picture(other)
+        other.close()
+        return after, back
+
+    (plain, before), (ghostly, again) = shown(False), shown(True)
+    assert plain != ghostly
+    assert before == again
+
+
+def test_a_setting_is_pinned_beside_the_next_and_put_away(page):
+    show(page, VIEWS["stepper"]())
+    first, _ = picture(page)
+    finding = page.inner_text(".fl-said")
+    page.click("[data-press=pin]")
+    page.click("[data-press=forward]")
+    settled(page)
+    pinned = "() => document.querySelector('.fl-pin canvas')?.toDataURL()"
+    assert page.inner_text(".fl-pin figcaption span") in finding
+    assert picture(page)[0] != first
+    assert page.evaluate(pinned)
+    kept = page.evaluate(pinned)
+    page.click("[data-press=forward]")
+    settled(page)
+    assert page.evaluate(pinned) == kept
+    page.click("[data-press=unpin]")
+    assert page.query_selector(".fl-pin") is None
+    focused = page.evaluate("() => document.activeElement.dataset.press")
+    assert focused == "pin"
+
+
+def test_the_card_follows_the_theme_of_the_page(page):
+    page.emulate_media(color_scheme="light")
+    show(page, VIEWS["stepper"](), style="body{color:#111}")
+    ground = "() => getComputedStyle(document.querySelector('.fl-live')).backgroundColor"
+    light, (lit, _) = page.evaluate(ground), picture(page)
+    page.evaluate("() => document.body.setAttribute('data-jp-theme-light', 'false')")
+    page.wait_for_function(f"(before) => ({ground})() !== before", arg=light)
+    page.wait_for_timeout(100)
+    assert picture(page)[0] != lit
+    page.evaluate("() => document.body.setAttribute('data-jp-theme-light', 'true')")
+    page.wait_for_function(f"(before) => ({ground})() === before", arg=light)
+
+
+def test_flows_run_along_loaded_links_and_stand_still_on_request(chrome):
+    def scene():
+        path = {"ptr": np.array([0, 2]), "x": np.array([50.0, 650.0]), "y": np.array([30.0, 30.0])}
+        look = {"width": 4.0, "colour": 0.0, "flow": np.array([0.7])}
+        return Scene("A link.", None, {"cables": Layer("lines", {**path, **look})}, 60.0)
+
+    for wish, moves in (("no-preference", True), ("reduce", False)):
+        page = chrome.new_page(reduced_motion=wish)
+        show(page, live.Live("x(", scene, {}, {}, "a link"))
+        first, _ = picture(page)
+        page.wait_for_timeout(300)
+        assert (picture(page)[0] != first) == moves
+        page.close()
+
+
+def test_a_solid_is_turned_by_drag_and_by_arrow_keys(page):
+    def scene():
+        corner = np.array([-60.0, 60.0])
+        x, y, z = (axis.ravel() for axis in np.meshgrid(corner, corner, corner))
+        place = {"x": x, "y": y, "z": z, "middle": (350.0, 120.0), "size": 5.0}
+        dots = Layer("dots", {**place, "names": [f"chip {i}" for i in range(8)]})
+        return Scene("A cube.", None, {"chips": dots}, 240.0)
+
+    show(page, live.Live("x(", scene, {}, {}, "a cube"))
+    seen = [picture(page)[0]]
+    page.focus(".fl-canvas")
+    for key in ("ArrowRight", "ArrowDown"):
+        page.keyboard.press(key)
+        page.wait_for_timeout(50)
+        seen.append(picture(page)[0])
+    box = page.query_selector(".fl-canvas").bounding_box()
+    page.mouse.move(box["x"] + 350, box["y"] + 120)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 420, box["y"] + 140, steps=4)
+    page.mouse.up()
+    page.wait_for_timeout(50)
+    seen.append(picture(page)[0])
+    assert len({*seen}) == 4
+    page.focus(".fl-canvas")
+    page.keyboard.press("PageDown")
+    assert page.inner_text(".fl-hint").startswith("chip ")
 
 
 def test_every_shape_of_dots_is_drawn_in_its_own_way(page):
@@ -363,8 +529,10 @@ def test_a_block_opens_by_enter_and_closes_by_a_click(page):
 
 def test_the_numbers_unfold_and_follow(page):
     show(page, VIEWS["stepper"]())
-    page.click("summary")
+    assert not page.is_visible(".fl-more")
+    page.click("[data-press=numbers]")
     page.wait_for_selector(".fl-table table")
+    assert page.get_attribute("[data-press=numbers]", "aria-expanded") == "true"
     before = page.inner_text(".fl-table table")
     page.click("[data-press=forward]")
     page.wait_for_function(
@@ -384,14 +552,14 @@ def test_a_live_table_is_open_and_follows_the_keyboard(page):
 def test_play_steps_to_the_end_and_reset_goes_back(page):
     show(page, VIEWS["stepper"]())
     page.click("[data-press=play]")
-    assert page.inner_text("[data-press=play]") == "Pause"
+    assert page.get_attribute("[data-press=play]", "aria-label") == "Pause"
     page.wait_for_function("() => window.model.state.frame.values.step === 6")
-    page.wait_for_function(
-        "() => document.querySelector('[data-press=play]').textContent === 'Play'"
-    )
+    page.wait_for_function("() => document.querySelector('[data-press=play]').title === 'Play'")
     page.click("[data-press=reset]")
     page.wait_for_function("() => window.model.state.frame.values.step === 0")
+    page.click("[data-press=code]")
     assert page.inner_text(".fl-code").endswith("step=0)")
+    assert not page.is_visible(".fl-table")
 
 
 def test_reset_stops_play(page):
@@ -400,7 +568,7 @@ def test_reset_stops_play(page):
     page.click("[data-press=play]")
     page.wait_for_function("() => window.model.state.frame.values.step === 1")
     page.click("[data-press=reset]")
-    assert page.inner_text("[data-press=play]") == "Play"
+    assert page.get_attribute("[data-press=play]", "aria-label") == "Play"
     page.wait_for_timeout(1300)  # a beat takes a second
     assert view.values["step"] == 0
 
@@ -447,7 +615,7 @@ def test_the_pseudo_language_breaks_no_layout(page, monkeypatch, pseudo):
     monkeypatch.setenv("FABRICLAB_LANGUAGE", pseudo)
     page.set_viewport_size({"width": 720, "height": 700})
     show(page, VIEWS["stepper"]())
-    assert "~" in page.inner_text("[data-press=play]")
+    assert "~" in page.get_attribute("[data-press=play]", "aria-label")
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 720
     boxes = [p.bounding_box() for p in page.query_selector_all("button, select, input, summary")]
     for one, other in itertools.combinations(boxes, 2):

@@ -313,7 +313,10 @@ def test_a_stored_result_is_not_called_measured_here():
     picture = views.ruler({"copy": stored, "socket": "2 GB/s"})
     assert picture.table["obtained"].tolist() == ["measured elsewhere", "measured here"]
     faces = [m.get_mfc() for m in picture.axes.lines if m.get_marker() == "o"]
-    assert faces == ["none", printed_hex(int(COLOUR[ROLES["measured"].colour]))]  # the fastest first
+    assert faces == [
+        "none",
+        printed_hex(int(COLOUR[ROLES["measured"].colour])),
+    ]  # the fastest first
     assert picture.caption == "copy: a machine with two cores, 2026."
 
 

@@ -2,8 +2,9 @@
 // reader's hand does. No view is known here by name.
 
 const PATIENCE = 3000, BEAT = 1000; // ms
-const GRIP = 14; // px
-const ROOM = 600, SHOWN = 168; // px: height of a card in a window of 768, and what is not the notebook there
+const GRIP = 14, PADDING = 16; // px: reach of a handle; room beside the picture, left and right together
+// px: the height of a card in a window of 768 and of the picture in it, and what the window shows besides them
+const ROOM = 600, SHOWN = 168, CANVAS = 412, BESIDES = 356;
 const FEW = 4, SHORT = 34; // a choice of so few options, of so many letters together, is a switch and not a menu
 const ICONS = {
   numbers: '<rect x="2.5" y="3.5" width="13" height="11" rx="1.5"/><path d="M2.5 7.3h13M7 7.3v7.2"/>',
@@ -275,10 +276,11 @@ class Card {
     const full = document.fullscreenElement === this.root;
     const around = this.head.offsetHeight + this.foot.offsetHeight;
     const room = Math.max(ROOM, innerHeight - SHOWN) - around - 8; // borders, and the padding of the picture
-    const tall = full ? innerHeight - around : Math.min(room, 0.6 * Math.max(innerHeight, 688));
-    const wide = this.frame.clientWidth;
+    const share = Math.max(CANVAS, Math.min(0.6 * innerHeight, innerHeight - BESIDES));
+    const tall = full ? innerHeight - around : Math.min(room, share);
+    const wide = this.frame.clientWidth - PADDING;
     this.wider.hidden = !this.painter.fit(wide, tall) || !this.drawn;
-    for (const pin of this.pins) pin.painter.fit(pin.frame.clientWidth, tall);
+    for (const pin of this.pins) pin.painter.fit(pin.frame.clientWidth - PADDING, tall);
     this.later();
   }
 
