@@ -1,7 +1,11 @@
-"""From a slider to a new picture of 1,024 GPUs, in JupyterLab in a browser: ours beside ipywidgets with matplotlib."""
+"""Live views of 1,024 GPUs in JupyterLab in a browser.
+
+From a slider to a new picture, ours beside ipywidgets with matplotlib; and how long a frame takes while packets run.
+"""
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import tempfile
@@ -14,7 +18,9 @@ sys.path.insert(0, str(ROOT / "tests"))
 from support.browser import browser  # noqa: E402
 from support.jupyterlab import lab, live, run, visit  # noqa: E402
 
-MOVES, WANTED, AIM = 100, 0.1, 0.05
+MOVES, WANTED, AIM = 100, 0.075, 0.05
+FRAME = 1 / 60  # s; a screen shows so many a second
+WATCHED = 3_000  # ms, for which frames are watched
 OURS = """import fabriclab as fl
 hall = fl.topologies.build("rail_optimised")
 fl.live.placement(hall)"""
@@ -48,8 +54,20 @@ MOVE = """async ([value, peer]) => {
 }"""
 
 
+# Notes when each frame began and how long its drawing kept the page busy [ms].
+WATCH = """
+window.frames_seen = [];
+const ask = window.requestAnimationFrame.bind(window);
+window.requestAnimationFrame = (draw) => ask((now) => {
+  const begin = performance.now();
+  draw(now);
+  window.frames_seen.push([now, performance.now() - begin]);
+});
+"""
+
+
 def main() -> int:
-    """Print the median and the 95th percentile of both."""
+    """Print the median and the 95th percentile of both, and of the frames."""
     load, cores = os.getloadavg()[0], os.cpu_count() or 1
     noise = f"load {load:.1f} on {cores} cores at the start" if load > cores / 2 else ""
     with tempfile.TemporaryDirectory() as name:
@@ -65,9 +83,11 @@ def main() -> int:
         nbformat.write(book, folder / "bench.ipynb")
         with lab(folder) as address, browser() as chrome:
             page = chrome.new_page(viewport={"width": 1440, "height": 900})
+            page.add_init_script(WATCH)
             visit(page, address, "bench.ipynb")
             run(page, 0)
             live(page, 0)
+            report_frames(page, noise)
             report("ours", [page.evaluate(MOVE, [i % 20 + 1, False]) for i in range(MOVES)], noise)
             run(page, 1)
             page.wait_for_selector(".widget-interact img", timeout=30_000)
@@ -77,6 +97,26 @@ def main() -> int:
                 "",
             )
     return 0
+
+
+def report_frames(page, noise: str) -> None:
+    """Print how long a frame takes while packets run on the links of the picture."""
+    page.evaluate("() => { window.frames_seen = []; }")
+    page.wait_for_timeout(WATCHED)
+    seen = page.evaluate("() => window.frames_seen")
+    if len(seen) < 3:
+        print("frames: none, since nothing moves in this picture")
+        return
+    begun, busy = zip(*seen, strict=True)
+    between = sorted((b - a) / 1e3 for a, b in itertools.pairwise(sorted({*begun})))
+    drawing = sorted(ms / 1e3 for ms in busy)
+    middle, late = (drawing[int(part * (len(drawing) - 1))] for part in (0.5, 0.95))
+    met = "reached" if middle <= FRAME else "missed"
+    print(
+        f"frames: drawing takes {middle * 1e3:.1f} ms (median), {late * 1e3:.1f} ms (95th percentile),"
+        f" {len(between)} frames, {between[len(between) // 2] * 1e3:.1f} ms apart (median),"
+        f" wanted {FRAME * 1e3:.1f} ms: {f'not conclusive ({noise})' if noise else met}"
+    )
 
 
 def report(name: str, seconds: list[float | None], noise: str) -> None:
