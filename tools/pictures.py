@@ -4,33 +4,29 @@ import re
 import sys
 from pathlib import Path
 
-from fabriclab import topologies, views
+import numpy as np
+
+import fabriclab as fl
+from fabriclab import views
 
 FOLDER = Path(__file__).parents[1] / "notebooks" / "img"
-_INK = "#1a1a1a"
 
 
-def hall() -> views.Picture:
-    """Return the fabric of the running case."""
-    return views.fabric(topologies.build("rail_optimised"))
+def case() -> views.Picture:
+    """Return the running case from one server to the whole cluster, while each rail sums its gradients in a ring."""
+    cluster = fl.topologies.build("rail_optimised")
+    rings = np.array(fl.collectives.rail_groups(cluster))
+    gradients = fl.case().dp_gradients
+    run = fl.simulate("all_reduce", "ring", cluster, gradients, placement=rings)
+    return views.zoom(cluster, load=run.timeline)
 
 
-PICTURES = {"hall": hall}
+PICTURES = {"case": case}
 
 
 def drawn(name: str) -> str:
-    """Return a picture as a file that stands alone: on a light card, so that it is read on dark pages too."""
-    svg = (
-        PICTURES[name]()
-        .svg()
-        .replace("currentColor", _INK)
-        .replace('style="', 'style="background:#fff;', 1)
-    )
-    return (
-        svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
-        if "xmlns=" not in svg
-        else svg
-    )
+    """Return a picture as a file that stands alone."""
+    return PICTURES[name]().standing_alone()
 
 
 def numbers_rounded(svg: str) -> str:

@@ -14,6 +14,7 @@ from fabriclab.views.page import ROLES, Axes, Picture, Table, table, times
 from fabriclab.views.rulers import calibration, comparison, ruler
 from fabriclab.views.sweeps import sweep
 from fabriclab.views.timelines import timeline
+from fabriclab.views.zoom import zoom
 
 __all__ = [
     "ROLES",
@@ -28,6 +29,7 @@ __all__ = [
     "table",
     "timeline",
     "times",
+    "zoom",
 ]
 
 

@@ -501,6 +501,18 @@ class Picture:
             f"<details><summary>{text('live.word.numbers')}</summary>{table}</details></figure>"
         )
 
+    def standing_alone(self) -> str:
+        """Return the drawing as an SVG file of its own, on a card in the colours of the reader's system."""
+        svg = self.svg()
+        themes = [_colours(svg, theme) for theme in ("light", "dark")]
+        style = f"svg{{{themes[0]}}}@media (prefers-color-scheme:dark){{svg{{{themes[1]}}}}}"
+        style += "svg{background:var(--fl-paper);color:var(--fl-ink);border-radius:10px}"
+        start = svg.index(">") + 1
+        head = svg[:start]
+        if "xmlns=" not in head:
+            head = head.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+        return f"{head}<style>{style}</style>{svg[start:]}"
+
 
 def _themed(match: re.Match[str]) -> str:
     """Return a colour of a drawing as a custom property of CSS, which a page sets to the colour of its theme."""
@@ -510,11 +522,16 @@ def _themed(match: re.Match[str]) -> str:
     return "currentColor" if place == 0 else f"var(--fl{place},{PALETTE[place].light})"
 
 
+def _colours(svg: str, theme: str) -> str:
+    """Return the custom properties that a drawing and its card need in one theme."""
+    places = sorted({int(number) for number in re.findall(r"var\(--fl(\d+),", svg)})
+    used = "".join(f"--fl{place}:{getattr(PALETTE[place], theme)};" for place in places)
+    return variables(theme) + used
+
+
 def _style(svg: str) -> str:
     """Return the style sheet of a picture: that of the card, and both themes of the colours that the drawing uses."""
-    places = sorted({int(number) for number in re.findall(r"var\(--fl(\d+),", svg)})
-    light = variables("light") + "".join(f"--fl{p}:{PALETTE[p].light};" for p in places)
-    dark = variables("dark") + "".join(f"--fl{p}:{PALETTE[p].dark};" for p in places)
+    light, dark = _colours(svg, "light"), _colours(svg, "dark")
     dark_pages = ",".join(f"{page} .fl-picture" for page in _DARK_PAGES)
     wish = "@media (prefers-color-scheme:dark){body:not([data-jp-theme-light]) .fl-picture"
     return f".fl-picture{{{light}}}{dark_pages}{{{dark}}}{wish}{{{dark}}}}}{_CARD}"

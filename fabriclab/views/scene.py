@@ -73,6 +73,7 @@ FORM = {"plain": 0.0, "overloaded": 1.0, "failed": 2.0, "drained": 3.0}
 # matplotlib's marker for each shape of dot. Shapes 1 and 7 to 10 are open circles, squares ..., 0 and 3 to 6 filled
 # ones; 2 is a cross.
 _SHAPES = ("o", "o", "X", "s", "^", "D", "v", "s", "^", "D", "v")
+_MANY_DOTS = 200
 _KEY_LETTER = 7.0  # width of a letter of a legend [px]
 
 
@@ -209,9 +210,7 @@ def scale(y: float, left: float = 250.0) -> dict[str, Layer]:
     ends = start + width * np.arange(n + 1) / n
     share = (np.arange(n) + 0.5) / n
     middle = y + 6
-    paths = [
-        np.array([[a, middle], [b + 0.5, middle]]) for a, b in itertools.pairwise(ends)
-    ]
+    paths = [np.array([[a, middle], [b + 0.5, middle]]) for a, b in itertools.pairwise(ends)]
     idle = np.array([[left, middle], [left + 26, middle]])
     return {
         "scale": lines(paths, width=1.6 * link_width(share), colour=shade(share)),
@@ -468,14 +467,22 @@ def _dots(ax: Any, fields: Mapping[str, Any], order: int) -> None:
     sizes = _each(fields.get("size"), n, 4.0)
     colours = _colours(fields.get("colour"), n)
     shapes = _each(fields.get("shape"), n)
-    for i, colour in enumerate(colours):
-        filled = shapes[i] == 0 or 2 < shapes[i] < 7
-        if filled:  # with an edge in ink: orange alone is pale on white
-            look = {"mfc": colour, "mec": INK, "mew": 0.7}
+    paper = printed_hex(int(COLOUR["paper"]))
+    looks = list(zip(colours, shapes.tolist(), sizes.tolist(), strict=True))
+    groups: dict[Any, list[int]] = {}
+    for i, look in enumerate(looks):
+        # Many dots of one look are one item, since a drawing of thousands of items is slow and large.
+        groups.setdefault(look if n > _MANY_DOTS else i, []).append(i)
+    for members in groups.values():
+        colour, shape, size = looks[members[0]]
+        filled = shape == 0 or 2 < shape < 7
+        if filled:  # full ones keep apart from what lies behind them
+            edge = {"mfc": colour, "mec": paper, "mew": 0.5}
         else:
-            look = {"mfc": "none", "mec": colour, "mew": 1.3}
-        marker = _SHAPES[int(shapes[i])]
-        ax.plot(fields["x"][i], fields["y"][i], marker, ms=1.4 * sizes[i], **look, zorder=order)
+            edge = {"mfc": "none", "mec": colour, "mew": 1.3}
+        marker = _SHAPES[int(shape)]
+        x, y = fields["x"][members], fields["y"][members]
+        ax.plot(x, y, marker, ms=1.4 * size, **edge, zorder=order)
 
 
 def _texts(ax: Any, fields: Mapping[str, Any], order: int) -> None:

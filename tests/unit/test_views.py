@@ -20,7 +20,7 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 from scipy.optimize import isotonic_regression
 
-from fabriclab import catalog, registry, topologies, units, views
+from fabriclab import catalog, collectives, registry, simulation, topologies, units, views
 from fabriclab.core import FabricBuilder, Flows, Result, Timeline
 from fabriclab.texts import text
 from fabriclab.views.fabrics import fabric_scene
@@ -31,6 +31,7 @@ from fabriclab.views.rulers import marks_of as marks_at
 from fabriclab.views.rulers import ruler_scene
 from fabriclab.views.sweeps import axes_of, collect, crossover, sweep_scene
 from fabriclab.views.timelines import timeline_scene as scene_of
+from fabriclab.views.zoom import rails_of, zoom_scene
 from support.prose import sentence
 
 SIZES = 2.0 ** np.arange(3, 34, 3)
@@ -652,11 +653,39 @@ def test_every_topology_can_be_drawn_whole_and_folded(family):
     assert views.fabric(fabric, load=np.zeros(fabric.n_links)).table["load"].max() == 0
 
 
+def test_a_zoom_shows_every_gpu_and_the_loads_of_the_run():
+    """In a ring of each rail in order, every NIC sends all the time.
+
+    Each leaf passes one hop up and one down, over two spines or over one and the same.
+    """
+    fabric = hall()
+    rings = np.array(collectives.rail_groups(fabric))
+    run = simulation.simulate("all_reduce", "ring", fabric, "1 GB", placement=rings)
+    busy = run.timeline.utilisation(fabric.capacity)
+    parts = rails_of(fabric, busy)
+    assert parts.nic_load.shape == (128, 8) and parts.leaf.shape == (8, 4)
+    assert np.allclose(parts.nic_load, busy.max())
+    spines = np.sum(parts.up_load > 0, axis=2)
+    assert spines.min() >= 1 and spines.max() == 2
+    scene = zoom_scene(parts)
+    dots = scene.layers["all gpus"].fields
+    places = {*zip(dots["x"].tolist(), dots["y"].tolist(), strict=True)}
+    assert len(places) == 1024 and scene.height <= 390
+    assert np.array_equal(dots["colour"], shade(parts.nic_load.ravel()))
+    assert scene.layers["rail nics"].fields["x"].size == 128
+    assert scene.table["in the cluster"].tolist() == [1024, 1024, 32, 16]
+    loads = {"nic": 99, "up": 99, "busy": int(spines.sum()), "pairs": 512}
+    assert text("zoom.loads", **loads) in scene.said
+    idle = zoom_scene(rails_of(fabric, np.full(fabric.n_links, np.nan)))
+    assert "scale" not in idle.layers and set(idle.layers["to rails"].fields["width"]) == {1.0}
+
+
 # refusals -----------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("call", "words"),
     [
         (lambda: views.sweep([]), "nothing to draw"),
+        (lambda: views.zoom(star(8)), "without gpu, nic, leaf, spine"),
         (
             lambda: views.sweep(Result("all_reduce", "measured", [8.0], [1e-6]), y="busbw"),
             "one rank has busbw 0",
