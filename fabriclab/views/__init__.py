@@ -10,6 +10,7 @@ from typing import Any
 from fabriclab.catalog import Comparison
 from fabriclab.core import Fabric, Result, Timeline
 from fabriclab.views.fabrics import fabric
+from fabriclab.views.multiples import multiples
 from fabriclab.views.page import ROLES, Axes, Picture, Table, table, times
 from fabriclab.views.rulers import calibration, comparison, ruler
 from fabriclab.views.sweeps import sweep
@@ -24,6 +25,7 @@ __all__ = [
     "comparison",
     "draw",
     "fabric",
+    "multiples",
     "ruler",
     "sweep",
     "table",

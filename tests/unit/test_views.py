@@ -26,6 +26,7 @@ from fabriclab.texts import text
 from fabriclab.views.fabrics import fabric_scene
 from fabriclab.views.layout import marks_of
 from fabriclab.views.look import COLOUR, PALETTE, ROLES, shade
+from fabriclab.views.multiples import mini_of, multiples_scene
 from fabriclab.views.page import STYLE, printed_hex, spread, three
 from fabriclab.views.rulers import marks_of as marks_at
 from fabriclab.views.rulers import ruler_scene
@@ -680,11 +681,48 @@ def test_a_zoom_shows_every_gpu_and_the_loads_of_the_run():
     assert "scale" not in idle.layers and set(idle.layers["to rails"].fields["width"]) == {1.0}
 
 
+def test_small_multiples_draw_what_lies_between_gpus():
+    servers = {name: topologies.build(name) for name in ("mi300x", "dgx_h100")}
+    minis = {name: mini_of(f, np.full(f.n_links, np.nan)) for name, f in servers.items()}
+    scene = multiples_scene(servers, minis, {"mi300x": "seven links each"})
+    # 28 pairs of GPUs on a mesh; behind chips each of eight GPUs is joined to each of four chips
+    assert scene.table["lines drawn"].tolist() == [28, 32]
+    assert scene.table["nodes drawn"].tolist() == [8, 12]
+    assert scene.table["note"].tolist() == ["seven links each", "8 GPUs"]
+    assert scene.height <= 390
+    for name in servers:
+        path = scene.layers[f"{name} cables"].fields
+        assert path["ptr"].size - 1 == len(minis[name].pairs)
+
+
+def test_small_multiples_share_one_scale_of_loads():
+    nets = {
+        "torus": topologies.build("torus", shape=(4, 4), hosts=1),
+        "tree": topologies.build("leaf_spine", hosts=16, radix=8),
+    }
+    rng = np.random.default_rng(0)
+    load = {name: rng.random(f.n_links) for name, f in nets.items()}
+    minis = {name: mini_of(f, load[name]) for name, f in nets.items()}
+    for name, fabric in nets.items():
+        inner = ~np.isin(fabric.source, fabric.endpoint) & ~np.isin(fabric.target, fabric.endpoint)
+        drawn = inner if name == "torus" else np.ones(fabric.n_links, bool)
+        assert minis[name].load.max() == load[name][drawn].max()
+    scene = multiples_scene(nets, minis, {})
+    for name in nets:
+        colours = scene.layers[f"{name} cables"].fields["colour"]
+        assert colours.tolist() == shade(np.sort(minis[name].load)).tolist()
+
+
 # refusals -----------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("call", "words"),
     [
         (lambda: views.sweep([]), "nothing to draw"),
+        (lambda: views.multiples({"one": star(3)}), "2 to 6 fabrics, got 1"),
+        (
+            lambda: views.multiples({"a": star(3), "b": star(3)}, load={"c": np.zeros(6)}),
+            "not drawn: c",
+        ),
         (lambda: views.zoom(star(8)), "without gpu, nic, leaf, spine"),
         (
             lambda: views.sweep(Result("all_reduce", "measured", [8.0], [1e-6]), y="busbw"),

@@ -1,0 +1,266 @@
+"""Small multiples: several fabrics side by side, each reduced to its nodes and cables, drawn to one scale of loads."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fabriclab.core import Fabric, Floats, Ints, Timeline
+from fabriclab.texts import text
+from fabriclab.views.fabrics import share_of
+from fabriclab.views.layout import counted
+from fabriclab.views.page import Picture, Table
+from fabriclab.views.scene import (
+    COLOUR,
+    Layer,
+    Scene,
+    lines,
+    link_width,
+    printed,
+    scale,
+    shade,
+    texts,
+)
+
+MOST = 6
+_WIDTH = 900.0  # [px]
+_TOP, _SIDE, _BOTTOM = 56.0, 188.0, 40.0  # room for titles; height of a drawing; room for the scale
+_INSIDE = ("cpu", "pcie", "nic", "port")  # parts of a server that no link between GPUs passes
+_BEND, _MOST_BEND = (
+    0.12,
+    14.0,
+)  # of a curve between two nodes, in lengths of the line and at most [px]
+
+
+class Mini(NamedTuple):
+    """A small drawing of a fabric: nodes and the pairs that cables join, in a square from 0 to 1."""
+
+    place: Floats  # (M, 2)
+    is_end: Ints  # (M,) 1 for endpoints
+    pairs: Ints  # (K, 2) numbers of nodes
+    load: Floats  # (K,) of the fullest link between them; NaN where no load is given
+    is_grid: bool  # then lines along a row pass other nodes, and are bent
+
+
+def multiples(
+    fabrics: Mapping[str, Fabric],
+    *,
+    load: Mapping[str, Timeline | ArrayLike] | None = None,
+    notes: Mapping[str, str] | None = None,
+    finding: str | None = None,
+) -> Picture:
+    """Draw several fabrics side by side, so that their wirings can be compared at a glance.
+
+    Each is reduced to its nodes and the cables between them; parallel cables are one line, and the inside of a server
+    is its GPUs and the switches between them.
+
+    Parameters
+    ----------
+    fabrics : mapping of str to Fabric
+        Two to six fabrics by the name that stands above them.
+    load : mapping of str to Timeline or array_like of shape (L,), optional
+        For some or all of them the load of each link as a fraction of its capacity. [1], >= 0
+    notes : mapping of str to str, optional
+        A line to stand below the name of each, such as its rate.
+    finding : optional
+        The sentence above the picture.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two fabrics or more than six, or a load does not fit its fabric.
+    """
+    if not 2 <= len(fabrics) <= MOST:
+        raise ValueError(
+            f"multiples needs 2 to {MOST} fabrics, got {len(fabrics)}; fl.views.fabric draws one"
+        )
+    loads = dict(load or {})
+    unknown = [name for name in loads if name not in fabrics]
+    if unknown:
+        raise ValueError(f"load is for fabrics that are not drawn: {', '.join(unknown)}")
+    minis = {}
+    for name, fabric in fabrics.items():
+        known = name in loads
+        share = share_of(fabric, loads[name]) if known else np.full(fabric.n_links, np.nan)
+        minis[name] = mini_of(fabric, share)
+    return printed(multiples_scene(fabrics, minis, dict(notes or {})), finding=finding)
+
+
+def mini_of(f: Fabric, share: Floats) -> Mini:
+    """Return the small drawing of a fabric, with the load of each link (L,)."""
+    inside = np.isin(f.kind, [i for i, kind in enumerate(f.kinds) if kind in _INSIDE])
+    is_end = np.isin(np.arange(f.n_nodes), f.endpoint)
+    hosts = is_end & ~f.transit & _has_map(f)  # of a direct network: in the dot of their switch
+    keep = np.flatnonzero((~inside | is_end) & ~hosts)
+    number = np.full(f.n_nodes, -1)
+    number[keep] = np.arange(keep.size)
+
+    ends = np.sort(number[[f.source, f.target]], axis=0)  # (2, L)
+    drawn = (ends[0] >= 0) & (ends[0] != ends[1])
+    key = ends[0] * keep.size + ends[1]
+    pair, line = np.unique(key[drawn], return_inverse=True)
+    fullest = np.full(pair.size, -1.0)
+    np.maximum.at(fullest, line, np.nan_to_num(share[drawn], nan=-1.0))
+    return Mini(
+        place=_places(f, keep),
+        is_end=is_end[keep].astype(np.int64),
+        pairs=np.stack(np.divmod(pair, keep.size), axis=1),
+        load=np.where(fullest < 0, np.nan, fullest),
+        is_grid=_has_map(f) and "x" in f.coord_names,
+    )
+
+
+def _has_map(f: Fabric) -> bool:
+    """Return whether the coordinates of switches place them on a map: on a grid, or in groups."""
+    names = f.coord_names
+    return "half" not in names and ("x" in names or "group" in names)
+
+
+def _places(f: Fabric, keep: Ints) -> Floats:
+    """Return where each node is in a square from 0 to 1, (M, 2)."""
+    names = f.coord_names
+    if _has_map(f) and "x" in names:
+        return _on_grid(f, keep)
+    if _has_map(f):
+        order = np.argsort(f.coordinate("group")[keep], kind="stable")
+        return _on_circle(np.argsort(order), keep.size, 0.48)
+    tiers = np.unique(f.tier[keep])
+    in_one_server = np.unique(f.server).size == 1 and "host" not in f.kinds
+    if in_one_server or tiers.size == 1:
+        return _around_switches(f, keep)
+    return _in_rows(f, keep)
+
+
+def _on_grid(f: Fabric, keep: Ints) -> Floats:
+    """Return nodes at their coordinates x and y; those along further axes are a little aside."""
+    place = np.zeros((keep.size, 2))
+    for axis, name in enumerate(name for name in f.coord_names if name not in ("local", "half")):
+        values = f.coordinate(name)[keep].astype(np.float64)
+        size = max(values.max(), 1.0)
+        if axis < 2:
+            place[:, axis] += values / size
+        else:
+            place += 0.5 * values[:, None] / size / max(len(place) ** 0.5, 2.0)
+    return np.asarray((place - place.min(axis=0)) / np.maximum(np.ptp(place, axis=0), 1e-9))
+
+
+def _on_circle(number: ArrayLike, of: int, radius: float) -> Floats:
+    """Return the places of nodes with the given numbers on a circle, clockwise from the top."""
+    turn = 2 * np.pi * np.asarray(number) / max(of, 1)
+    return 0.5 + radius * np.stack([np.sin(turn), -np.cos(turn)], axis=1)
+
+
+def _around_switches(f: Fabric, keep: Ints) -> Floats:
+    """Return the endpoints of a server on a circle, and its switches on a line through the middle."""
+    is_end = np.isin(keep, f.endpoint)
+    place = np.empty((keep.size, 2))
+    n_ends = int(is_end.sum())
+    place[is_end] = _on_circle(np.arange(n_ends) + 0.5, n_ends, 0.48)  # none is level with a switch
+    n_switches = int((~is_end).sum())
+    place[~is_end, 0] = 0.5 + 0.14 * (np.arange(n_switches) - (n_switches - 1) / 2)
+    place[~is_end, 1] = 0.5
+    return place
+
+
+def _in_rows(f: Fabric, keep: Ints) -> Floats:
+    """Return nodes in a row for each tier, the endpoints at the bottom."""
+    tiers, row = np.unique(f.tier[keep], return_inverse=True)
+    place = np.empty((keep.size, 2))
+    for r in range(tiers.size):
+        here = np.flatnonzero(row == r)
+        place[here, 0] = (np.arange(here.size) + 0.5) / here.size
+        place[here, 1] = 1 - r / max(tiers.size - 1, 1)
+    return place
+
+
+def multiples_scene(
+    fabrics: Mapping[str, Fabric], minis: Mapping[str, Mini], notes: Mapping[str, str]
+) -> Scene:
+    """Return the picture of small drawings side by side."""
+    room = _WIDTH / len(minis)
+    size = min(_SIDE, room - 36)
+    layers: dict[str, Layer] = {}
+    known = False
+    for i, (name, mini) in enumerate(minis.items()):
+        left = room * i + (room - size) / 2
+        known |= bool(np.isfinite(mini.load).any())
+        layers |= _panel(name, mini, np.array([left, _TOP]), size)
+    middles = room * (np.arange(len(minis)) + 0.5)
+    below = [notes.get(name) or _counted(fabric) for name, fabric in fabrics.items()]
+    layers["titles"] = texts(middles, 14.0, list(minis), align=1.0, bold=1.0, size=13.0)
+    layers["notes"] = texts(middles, 32.0, below, align=1.0, colour=COLOUR["soft"])
+    height = _TOP + size + 20
+    if known:
+        layers |= scale(height, left=_WIDTH / 2 - 130)
+        height += 24
+
+    said = text("multiples.said", list=", ".join(minis))
+    facts = "; ".join(f"{name}: {note}" for name, note in zip(minis, below, strict=True))
+    table = Table(_columns(fabrics, minis, below))
+    return Scene(said, table, layers, height, f"{said} {facts}.", width=_WIDTH)
+
+
+def _counted(f: Fabric) -> str:
+    """Return the number of endpoints of a fabric and, unless it is the inside of a server, of its cables in words."""
+    ends = counted(f.n_ranks, f.kinds[f.kind[f.endpoint[0]]])
+    if np.isin(_INSIDE, f.kinds).any():
+        return ends
+    return f"{ends}, {counted(f.n_cables, 'cable')}"
+
+
+def _columns(
+    fabrics: Mapping[str, Fabric], minis: Mapping[str, Mini], notes: Sequence[str]
+) -> dict[str, Any]:
+    """Return the columns of the table twin."""
+    columns: dict[str, Any] = {
+        "wiring": list(minis),
+        "note": list(notes),
+        "endpoints": [f.n_ranks for f in fabrics.values()],
+        "nodes drawn": [len(mini.place) for mini in minis.values()],
+        "lines drawn": [len(mini.pairs) for mini in minis.values()],
+    }
+    fullest = [
+        float(np.max(mini.load, initial=-1.0, where=np.isfinite(mini.load)))
+        for mini in minis.values()
+    ]
+    columns["fullest"] = [value if value >= 0 else np.nan for value in fullest]
+    return columns
+
+
+def _panel(name: str, mini: Mini, corner: Floats, size: float) -> dict[str, Layer]:
+    """Return the layers of one small drawing."""
+    place = corner + size * mini.place
+    share = np.nan_to_num(mini.load)
+    order = np.argsort(share, kind="stable")  # the fullest on top
+    step = size / max(float(np.sqrt(len(place))), 2.0)  # between neighbours of a grid
+    paths = []
+    for pair in mini.pairs[order]:
+        bent = mini.is_grid and float(np.abs(place[pair[1]] - place[pair[0]]).max()) > 1.4 * step
+        paths.append(_curve(*place[pair]) if bent else place[pair])
+    if np.isfinite(mini.load).any():
+        look = {
+            "colour": np.where(share > 0, shade(share), COLOUR["hair"])[order],
+            "width": (link_width(share) * (0.7 if len(place) <= 40 else 0.45))[order],
+        }
+    else:
+        look = {"colour": np.full(len(paths), COLOUR["edge"]), "width": np.full(len(paths), 0.9)}
+    is_end = mini.is_end > 0
+    n_ends = max(int(is_end.sum()), 1)
+    dots = {
+        "x": place[:, 0],
+        "y": place[:, 1],
+        "size": np.where(is_end, 5.0 if n_ends <= 16 else 1.6, 5.0 if len(place) <= 40 else 3.0),
+        "colour": np.where(is_end, COLOUR["gpu"], COLOUR["node"]),
+        "shape": np.where(is_end, 0.0, 3.0),
+    }
+    return {f"{name} cables": lines(paths, **look), f"{name} nodes": Layer("dots", dots)}
+
+
+def _curve(start: Floats, end: Floats) -> Floats:
+    """Return a bent path between two nodes, which passes beside the nodes between them."""
+    along = end - start
+    length = float(np.hypot(*along))
+    t = np.linspace(0, 1, 24)[:, None]
+    aside = np.array([along[1], -along[0]]) / length
+    return start + along * t + 4 * min(_BEND * length, _MOST_BEND) * t * (1 - t) * aside

@@ -1,0 +1,114 @@
+"""The pictures of the README and of the index of lessons: ``python tools/front_door.py`` makes them anew.
+
+``docs/img/hero.gif`` is a recording of a live view in a browser, moved as a reader would move it; the others are
+photographs of views. It needs a browser of Chromium's family and takes about a minute.
+"""
+
+import argparse
+import io
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from PIL import Image
+
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+import fabriclab as fl  # noqa: E402
+from support.browser import browser, settled, show  # noqa: E402
+
+FOLDER = ROOT / "docs" / "img"
+PAPER, INK = "#111111", "#eaedf1"  # the pictures are dark, as most terminals and many pages of code are
+WIDTH = 960  # px of a card
+FRAME = 100  # ms
+COLOURS = 96  # of the moving picture
+
+# What the hero does: how long it shows each state [frames], and what the hand moves next.
+DISTANCES = (2, 3, 4, 1)
+HOLD, MOVE, END = 16, 4, 34
+
+
+def page_of(chrome, *, still=True):
+    """Return a dark page that is as wide as a card."""
+    motion = "reduce" if still else "no-preference"
+    size = {"width": WIDTH + 32, "height": 768}
+    return chrome.new_page(viewport=size, color_scheme="dark", reduced_motion=motion)
+
+
+def style():
+    """Return the style of the page around a card."""
+    return f"body{{background:{PAPER};color:{INK};margin:16px}}#root{{width:{WIDTH}px}}"
+
+
+def hero(chrome):
+    """Record the dragonfly: with minimal routes 3 % at any distance, with detours 48 % to the next group."""
+    fabric = fl.topologies.build("dragonfly", p=4, a=8, h=4)
+    page = page_of(chrome, still=False)
+    show(page, fl.live.distance(fabric), style=style())
+    card = page.locator(".fl-live")
+    frames = []
+
+    def record(count):
+        for _ in range(count):
+            frames.append(Image.open(io.BytesIO(card.screenshot())).convert("RGB"))
+
+    def slide(value):
+        page.evaluate(
+            """(value) => { const rail = document.querySelector("[data-control=groups]");
+              rail.value = value; rail.dispatchEvent(new Event("input", {bubbles: true})); }""",
+            value,
+        )
+        settled(page)
+
+    record(HOLD)
+    for distance in DISTANCES:
+        slide(distance)
+        record(MOVE)
+    page.locator("input[type=radio][value=valiant]").check(force=True)
+    settled(page)
+    record(END)
+    page.close()
+    saved(frames, FOLDER / "hero.gif")
+
+
+def saved(frames, file):
+    """Write frames as a moving picture with one palette, since a palette for each frame would flicker."""
+    wall = Image.new("RGB", (frames[0].width, 2 * frames[0].height))
+    wall.paste(frames[0], (0, 0))
+    wall.paste(frames[-1], (0, frames[0].height))
+    palette = wall.quantize(COLOURS, dither=Image.Dither.NONE)
+    drawn = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
+    drawn[0].save(file, save_all=True, append_images=drawn[1:], duration=FRAME, loop=0)
+
+
+def guess(chrome):
+    """Photograph what a learner sees who guessed 3 times and computes how much detours bring."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["FABRICLAB_PROGRESS"] = str(Path(folder) / "progress.json")
+        fly = fl.topologies.build("dragonfly", p=4, a=8, h=4)
+        shares = fl.live.distance(fly)
+        minimal = shares.set(groups=1, routing="minimal").scene.table["load"]
+        assert minimal is not None
+        fl.predict("22-detour", 3, "times", low=1, high=20)
+        photographed(chrome, fl.reveal("22-detour", gain(fly)), FOLDER / "guess.png")
+        del os.environ["FABRICLAB_PROGRESS"]
+
+
+def main(argv=None):
+    """Make the pictures that were named, or all."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("pictures", nargs="*", help=f"of {', '.join(PICTURES)}; all unless given")
+    asked = parser.parse_args(argv)
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with browser() as chrome:
+        for name in asked.pictures or PICTURES:
+            PICTURES[name](chrome)
+            print(f"made: {name}", flush=True)
+
+
+PICTURES = {"hero": hero, "guess": guess}
+
+if __name__ == "__main__":
+    main()
