@@ -1,5 +1,7 @@
 """Small multiples: several fabrics side by side, each reduced to its nodes and cables, drawn to one scale of loads."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 

@@ -1,5 +1,7 @@
 """Zoom: a cluster wired by rails in three steps, one server, one rail, and all of it with a dot for each GPU."""
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
 import numpy as np
