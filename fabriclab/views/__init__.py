@@ -9,6 +9,7 @@ from typing import Any
 
 from fabriclab.catalog import Comparison
 from fabriclab.core import Fabric, Result, Timeline
+from fabriclab.views.bars import bars
 from fabriclab.views.fabrics import fabric
 from fabriclab.views.multiples import multiples
 from fabriclab.views.page import ROLES, Axes, Picture, Table, table, times
@@ -21,6 +22,7 @@ __all__ = [
     "ROLES",
     "Picture",
     "Table",
+    "bars",
     "calibration",
     "comparison",
     "draw",

@@ -23,6 +23,7 @@ from scipy.optimize import isotonic_regression
 from fabriclab import catalog, collectives, registry, simulation, topologies, units, views
 from fabriclab.core import FabricBuilder, Flows, Result, Timeline
 from fabriclab.texts import text
+from fabriclab.views.bars import Bar, bars_scene
 from fabriclab.views.fabrics import fabric_scene
 from fabriclab.views.layout import marks_of
 from fabriclab.views.look import COLOUR, PALETTE, ROLES, shade
@@ -713,11 +714,37 @@ def test_small_multiples_share_one_scale_of_loads():
         assert colours.tolist() == shade(np.sort(minis[name].load)).tolist()
 
 
+def test_bars_are_as_long_as_their_numbers():
+    picture = views.bars({"one root": 89.6, "ring": "700 ms", "nothing": 0.0})
+    assert picture.table["time [s]"] == pytest.approx([89.6, 0.7, 0.0])
+    assert picture.table.bold == (2,)
+    scene = bars_scene([Bar("", "one root", 89.6), Bar("", "ring", 0.7)], "s", {1})
+    bar = scene.layers["bars"].fields
+    assert bar["w"][0] / bar["w"][1] == pytest.approx(128)
+    assert bar["colour"].tolist() == [COLOUR["hair"], COLOUR["ink"]]
+    hues = [Bar("", name, 1.0) for name in ("ring", "double tree", "NVLS")]
+    colours = bars_scene(hues, "s", set()).layers["bars"].fields["colour"]
+    assert colours.tolist() == [COLOUR["ring"], COLOUR["tree"], COLOUR["in_switch"]]
+
+
+def test_groups_of_bars_share_one_axis():
+    picture = views.bars({"a": {"x": 1.0, "y": 4.0}, "b": {"x": 2.0}}, "times")
+    assert picture.table["group"].tolist() == ["a", "a", "b"]
+    assert picture.table["number [times]"].tolist() == [1, 4, 2]
+    assert picture.table.bold == (1,)
+    assert picture.finding == "A, y 4.00 times, a, x 1.00 times. That is a factor of 4.00."
+
+
 # refusals -----------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("call", "words"),
     [
         (lambda: views.sweep([]), "nothing to draw"),
+        (lambda: views.bars({}), "names with numbers"),
+        (lambda: views.bars({"a": -1.0}), "must be within"),
+        (lambda: views.bars({"a": float("inf")}, "times"), "finite and >= 0"),
+        (lambda: views.bars({"a": 1.0}, bold="b"), "bold names no bar: b"),
+        (lambda: views.bars({str(i): 1.0 for i in range(15)}), "number of bars"),
         (lambda: views.multiples({"one": star(3)}), "2 to 6 fabrics, got 1"),
         (
             lambda: views.multiples({"a": star(3), "b": star(3)}, load={"c": np.zeros(6)}),

@@ -1,0 +1,203 @@
+"""Bars: named numbers as lengths on one axis from zero, so that 128 times as long looks like 128 times as long."""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fabriclab import units
+from fabriclab.texts import text
+from fabriclab.views.look import COLOUR, algorithm
+from fabriclab.views.page import Picture, Table, three
+from fabriclab.views.scene import Layer, Scene, boxes, printed, texts
+
+_ROW, _BAR = 26.0, 16.0  # distance between two bars, and their height [px]
+_HEAD = 30.0  # room for the name of a group [px]
+_WIDTH = 860.0
+_LETTER = 6.9  # width of a letter [px]
+_VALUE_ROOM = 110.0  # for the number beside the longest bar [px]
+_MOST_NAME = 300.0  # [px]
+MOST = 14  # bars that fit into a picture
+
+
+class Bar(NamedTuple):
+    """One bar: the group it belongs to, its name and its value in SI."""
+
+    group: str
+    name: str
+    value: float
+
+
+def bars(
+    named: Mapping[str, Any],
+    unit: str = "s",
+    *,
+    bold: str | Iterable[str] = (),
+    finding: str | None = None,
+    caption: str = "",
+) -> Picture:
+    """Draw named numbers as bars from zero on one linear axis, each with its value beside it.
+
+    Parameters
+    ----------
+    named : mapping of str to number or str, or of str to such a mapping
+        What is compared, such as ``{"one root": 89.6, "ring": 0.7}``; a mapping of mappings gives groups with a heading
+        each, all on the same axis. At most 14 bars, each >= 0 and finite, in ``unit`` or as a string with its unit.
+    unit : str
+        SI unit of plain numbers: ``"s"``, ``"B/s"``, ``"B"``, or any other word for a plain number, such as
+        ``"times"`` or ``"%"``.
+    bold : str or iterable of str, optional
+        Names of the bars that matter most; unless given, the shortest of a time and the longest of all else.
+    finding, caption : str, optional
+        The sentence above the picture, and a line below it.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to draw, too much of it, or a value below 0 or not finite.
+
+    Examples
+    --------
+    >>> print(bars({"one root": 89.6, "ring": 0.7003}).table)
+      what         time
+      one root   89.6 s
+    > ring      0.700 s
+    """
+    rows = _rows(named, unit)
+    asked = {bold} if isinstance(bold, str) else set(bold)
+    unknown = sorted(asked - {row.name for row in rows})
+    if unknown:
+        raise ValueError(f"bold names no bar: {', '.join(unknown)}")
+    marked = {i for i, row in enumerate(rows) if row.name in asked}
+    if not asked:
+        values = [row.value for row in rows]
+        best = min(values) if unit == "s" else max(values)
+        marked = {values.index(best)}
+    scene = bars_scene(rows, unit, marked, caption)
+    return printed(scene, finding=finding)
+
+
+def _rows(named: Mapping[str, Any], unit: str) -> list[Bar]:
+    """Return the bars from top to bottom, with their values in SI."""
+    if not isinstance(named, Mapping) or not named:
+        raise ValueError(
+            f'bars needs names with numbers, such as {{"ring": 0.7, "tree": 1.9}}, got {named!r:.60}'
+        )
+    rows = []
+    for name, value in named.items():
+        inner = value if isinstance(value, Mapping) else {name: value}
+        group = str(name) if isinstance(value, Mapping) else ""
+        rows += [
+            Bar(group, str(key), _number(given, unit, str(key))) for key, given in inner.items()
+        ]
+    units.count(len(rows), "number of bars", 1, MOST)
+    return rows
+
+
+def _number(given: Any, unit: str, name: str) -> float:
+    """Return a value in SI; raise if it is below 0 or not finite."""
+    quantity = {"s": units.time, "B/s": units.rate, "B": units.size}.get(unit)
+    value = float(quantity(given, f"value of {name!r}")) if quantity else float(given)
+    if not 0 <= value < math.inf:
+        raise ValueError(f"value of {name!r} must be finite and >= 0, got {value:g}")
+    return value
+
+
+def shown_value(value: float, unit: str) -> str:
+    """Write a value with its unit, each with its own prefix."""
+    if unit == "s":
+        return f"{three(value)} s" if value >= 0.1 or value == 0 else units.format_time(value)
+    if unit == "B/s":
+        return units.format_rate(value)
+    if unit == "B":
+        return units.format_size(value)
+    return f"{three(value)} {unit}".rstrip()
+
+
+def bars_scene(rows: list[Bar], unit: str, marked: set[int], caption: str = "") -> Scene:
+    """Return the picture of bars; those in places that are ``marked`` are in ink, unless algorithms have their hues."""
+    most = max(row.value for row in rows) or 1.0
+    letters = max(len(row.name) for row in rows)
+    left = min(16 + _LETTER * letters, _MOST_NAME)
+    room = _WIDTH - left - 10 - _VALUE_ROOM
+
+    y = []
+    heads: list[tuple[float, str]] = []
+    at = 14.0
+    for i, row in enumerate(rows):
+        if row.group and (i == 0 or rows[i - 1].group != row.group):
+            at += 6.0 if i else 0.0
+            heads.append((at, row.group))
+            at += _HEAD - 6
+        y.append(at)
+        at += _ROW
+    middles = np.array(y)
+    lengths = np.maximum(room * np.array([row.value for row in rows]) / most, 1.0)
+    bold = np.array([float(i in marked) for i in range(len(rows))])
+    words = np.where(bold > 0, COLOUR["ink"], COLOUR["soft"])
+    layers: dict[str, Layer] = {
+        "names": texts(
+            left, middles, [row.name for row in rows], align=2.0, bold=bold, colour=words
+        ),
+        "bars": boxes(
+            left + 10,
+            middles - _BAR / 2,
+            lengths,
+            _BAR,
+            colour=_colours(rows, bold),
+            round=2.0,
+            names=[row.name for row in rows],
+            notes=[shown_value(row.value, unit) for row in rows],
+        ),
+        "values": texts(
+            left + 10 + lengths + 8,
+            middles,
+            [shown_value(row.value, unit) for row in rows],
+            bold=bold,
+        ),
+        "groups": texts(
+            16.0,
+            np.array([place for place, _ in heads]),
+            [head for _, head in heads],
+            bold=1.0,
+            size=13.0,
+        ),
+    }
+    least, longest = min(rows, key=lambda row: row.value), max(rows, key=lambda row: row.value)
+    said = text(
+        "bars.said",
+        least=_full_name(least),
+        low=shown_value(least.value, unit),
+        most=_full_name(longest),
+        high=shown_value(longest.value, unit),
+    )
+    if least.value:
+        said += " " + text("bars.ratio", ratio=three(longest.value / least.value))
+    return Scene(said, _table(rows, unit, marked), layers, at, said, caption=caption, width=_WIDTH)
+
+
+def _full_name(row: Bar) -> str:
+    """Return the name of a bar with its group, if it has one."""
+    return f"{row.group}, {row.name}" if row.group else row.name
+
+
+def _colours(rows: list[Bar], bold: Any) -> Any:
+    """Return the hue of each bar's algorithm if all have one of their own; else ink for the bold ones, and grey."""
+    hues = np.array([algorithm(row.name).colour for row in rows])
+    if np.all(hues != COLOUR["direct"]):
+        return hues
+    return np.where(bold > 0, COLOUR["ink"], COLOUR["hair"])
+
+
+def _table(rows: list[Bar], unit: str, marked: set[int]) -> Table:
+    """Return the table twin."""
+    columns: dict[str, Any] = {}
+    if any(row.group for row in rows):
+        columns["group"] = [row.group for row in rows]
+    columns["what"] = [row.name for row in rows]
+    kind = {"s": "time", "B/s": "rate", "B": "size"}.get(unit, "number")
+    values = np.array([row.value for row in rows])
+    head = f"{kind} [{unit}]" if unit else kind
+    columns[head] = values
+    return Table(columns, tuple(sorted(marked)), apart=(head,) if unit == "s" else ())
