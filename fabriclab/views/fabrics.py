@@ -6,6 +6,7 @@ The floor is a second view of the same fabric: every endpoint is one cell, in th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from fabriclab import units
 from fabriclab.core import Fabric, Flags, Floats, Ints, Timeline
 from fabriclab.texts import text
 from fabriclab.views import layout
+from fabriclab.views.halls import WIDE, hall_of, hall_scene
 from fabriclab.views.layout import Lines, Marks, Placed, counted
 from fabriclab.views.maps import crosses, is_direct, map_scene
 from fabriclab.views.page import Axes, Picture, Table, plain
@@ -28,6 +30,7 @@ from fabriclab.views.scene import (
     ink_on,
     key,
     lines,
+    link_width,
     printed,
     scale,
     texts_at,
@@ -35,13 +38,14 @@ from fabriclab.views.scene import (
 
 MOST_NODES = 200
 MOST_BOXES = 4096  # so many a browser still redraws without a visible delay
-_LEFT, _RIGHT = 176.0, 96.0  # room beside the drawing for the names of rows and of cables [px]
-_ROW = 70.0  # distance between two rows [px]
-_HALF = 12.0  # half the height of a box [px]
-_LINE = 16.0  # distance between two lines of text [px]
-_LETTER = 8.0  # width of a letter below a box [px]; letters in a box:
+TALL = 388.0  # greatest height of a picture [px]
+_ROW = 70.0  # greatest distance between two rows [px]
+_HALF = 12.0  # greatest half height of a box [px]
+_LINE = 15.0  # distance between two lines of text [px]
+_LETTER = 7.2  # width of a letter; letters in a box are narrower: [px]
 _BOX_LETTER = 7.0  # [px]
-_SHORT = 11  # letters of a line that fit into the right margin
+_LEGEND = 30.0  # height of the scale of loads [px]
+_THICKEST = 2.4  # width of an idle line with the greatest capacity [px]
 _STACK = 0.05  # offset between two boxes of a stack, in units of `Marks`
 _MOST_COLUMNS = 128  # columns of a floor side by side; further ones begin a new band
 _FLOOR_HEIGHT = 420.0  # [px]
@@ -55,14 +59,17 @@ class Canvas(NamedTuple):
     high: float  # its upper end
     low: float  # its lower end
     unit: float  # width of a unit [px]
+    row: float  # height of a unit [px]
+    start: float  # room beside the drawing for the names of rows [px]
+    end: float  # right end of the drawing [px]
 
     def across(self, x: ArrayLike) -> Floats:
         """Convert x from units of `Marks` to pixels."""
-        return np.asarray(_LEFT + (np.asarray(x) - self.left) * self.unit)
+        return np.asarray(self.start + (np.asarray(x) - self.left) * self.unit)
 
     def down(self, y: ArrayLike) -> Floats:
         """Convert y from units of `Marks` to pixels, which count downwards."""
-        return np.asarray((self.high - np.asarray(y)) * _ROW)
+        return np.asarray((self.high - np.asarray(y)) * self.row)
 
     def path(self, points: Floats) -> Floats:
         """Convert the points of a line (P, 2) from units of `Marks` to pixels."""
@@ -72,6 +79,11 @@ class Canvas(NamedTuple):
     def bottom(self) -> float:
         """The lower end of the drawing [px]."""
         return float(self.down(self.low))
+
+    @property
+    def half(self) -> float:
+        """Half the height of a box [px]."""
+        return min(_HALF, layout.HALF_HEIGHT * self.row)
 
 
 def fabric(
@@ -133,11 +145,16 @@ def fabric_scene(
     colour: str = "load",
     open: int | None = None,
     said: str = "",
+    *,
+    width: float | None = None,
+    tall: float = TALL,
 ) -> Scene:
     """Return a picture of a fabric with the load of each link, (L,).
 
-    The block that contains the node ``open`` shows its members, unless they are too many to draw. ``colour`` says what
-    the colours stand for: load, tier, rail or failure. ``said`` replaces the sentence above the picture.
+    A fabric with more than 200 nodes is a hall (see `halls`) or, if it is none, has its tiers as blocks; there the
+    block that contains the node ``open`` shows its members, unless they are too many to draw. ``colour`` says what
+    the colours stand for: load, tier, rail or failure. ``said`` replaces the sentence above the picture. The picture
+    is ``width`` px wide (700, a hall 880) and at most ``tall`` px high.
     """
     if not f.n_links or not f.n_ranks:
         return Scene(text("fabric.empty", links=f.n_links, ends=f.n_ranks), wrong=True)
@@ -145,45 +162,61 @@ def fabric_scene(
         share = np.full(f.n_links, np.nan)
     if is_direct(f):
         return map_scene(f, share, colour, said)
+    if f.n_nodes > MOST_NODES:
+        hall = hall_of(f)
+        if hall:
+            return hall_scene(hall, share, colour, open, said, width or WIDE)
+    width = width or WIDTH
 
-    marks = layout.marks_of(f, f.n_nodes > MOST_NODES, open)
+    marks = layout.marks_of(f, f.n_nodes > MOST_NODES, open, through=True)
     if marks.row.size > MOST_BOXES:  # then the block stays closed
-        marks = layout.marks_of(f, True)
+        marks = layout.marks_of(f, True, through=True)
         members = np.sum(marks.of_node == marks.of_node[open])
         said = text("fabric.many", n=members, most=MOST_BOXES)
         open = None
     cables = layout.lines_of(f, marks, share)
-    canvas = _canvas(marks, cables)
-    paths = [canvas.path(path) for path in layout.paths_of(marks, cables)]
+    cables = Lines._make(column[cables.a != cables.b] for column in cables)
     # The fullest lines lie on top, so they are drawn last.
-    order = np.argsort(np.nan_to_num(cables.load), kind="stable")
+    order = np.argsort(np.nan_to_num(cables.fullest), kind="stable")
     cables = Lines._make(column[order] for column in cables)
-    paths = [paths[i] for i in order]
 
     placed = Placed(f, marks, cables, share)
+    canvas = _canvas(placed, width, tall)
+    paths = [canvas.path(path) for path in layout.paths_of(marks, cables)]
     layers = {
         **_server_layers(placed, canvas),
         **_cable_layers(placed, canvas, paths, colour),
         "nodes": _node_layer(placed, canvas, colour, open),
-        **_crosses(paths, cables),
         "margins": _margins(placed, canvas),
         **_legend(placed, canvas, colour),
     }
-    height = canvas.bottom + (34 if "scale" in layers else 6)
+    height = canvas.bottom + (_LEGEND if "scale" in layers else 2)
     place = marks.row if colour == "tier" else marks.rail
-    colours = layout.colour_sentence(colour, cables.load, place, cables.failed.sum(), f.n_cables)
-    return layout.scene_with_words(placed, layers, height, said=said, colours=colours)
+    colours = layout.colour_sentence(
+        colour, cables.fullest, place, cables.failed.sum(), f.n_cables
+    )
+    scene = layout.scene_with_words(placed, layers, height, said=said, colours=colours)
+    return replace(scene, width=width)
 
 
-def _canvas(m: Marks, k: Lines) -> Canvas:
-    """Return a canvas that has room for all boxes and lines."""
+def _canvas(placed: Placed, width: float, tall: float) -> Canvas:
+    """Return a canvas that has room for all boxes, lines and words."""
+    m, k = placed.marks, placed.lines
     left = float((m.x - m.width / 2).min() - 0.3)
     right = float((m.x + m.width / 2).max() + 0.3)
+    high = m.row.max() + 0.4
+    low = m.row.min() - _foot(m, k)
+    start = 28 + _LETTER * max(map(len, _row_names(placed).values()))
+    start = max(start, 28 + _LETTER * len(_lead(placed)))
+    end = width - 14 - _LETTER * max(len(word) for _, words in _cable_names(placed) for word in words)
     return Canvas(
         left=left,
-        high=m.row.max() + 0.5,
-        low=m.row.min() - _foot(m, k),
-        unit=(WIDTH - _LEFT - _RIGHT) / (right - left),
+        high=high,
+        low=low,
+        unit=(end - start) / (right - left),
+        row=min(_ROW, (tall - _LEGEND) / (high - low)),
+        start=start,
+        end=end,
     )
 
 
@@ -194,49 +227,29 @@ def _foot(m: Marks, k: Lines) -> float:
 
 
 def _line_widths(placed: Placed, canvas: Canvas) -> Floats:
-    """Return the width of each line (K,) [px]: it grows with the capacity, and stays narrower than the boxes."""
+    """Return the width of each line (K,) [px]: wider with the load or, idle, with the capacity, if there is room."""
     m, k = placed.marks, placed.lines
     thinnest = max(k.total[k.total > 0].min(initial=np.inf), 1.0)  # [B/s]
-    width = 1.5 * np.clip(k.total / thinnest, 1.0, 40.0) ** 0.4
+    idle = link_width(0.0) * np.clip(k.total / thinnest, 1.0, 40.0) ** 0.3
+    width = np.where(k.fullest > 0, link_width(k.fullest), np.minimum(idle, _THICKEST))
     # An open block has narrow boxes.
     narrower = canvas.unit * np.minimum(m.width[k.a], m.width[k.b])
-    return np.asarray(np.minimum(width, np.maximum(0.9 * narrower, 1.0)))
+    return np.asarray(np.minimum(width, np.maximum(0.9 * narrower, 0.5)))
 
 
 def _cable_layers(
     placed: Placed, canvas: Canvas, paths: Sequence[Floats], colour: str
 ) -> dict[str, Layer]:
-    """Return the lines of cables; where colours show the load, each has a grey outline.
-
-    Lines whose cables have all failed are pale; where colours show something else than the load, idle ones are, too.
-    """
+    """Return the lines of cables, each from the end that sends more, and crosses on bundles with failed cables."""
     m, k = placed.marks, placed.lines
-    width = _line_widths(placed, canvas)
     if colour == "tier":
         upper = m.row[k.b]
     else:
         upper = np.maximum(m.rail[k.a], m.rail[k.b])
-
-    dead = k.failed == k.cables
-    strength: ArrayLike = 1.0
-    if colour != "load":  # then only the opacity tells a busy line from an idle one
-        idle = 1 - np.clip(np.nan_to_num(k.load, nan=1.0), 0, 1)
-        strength = 1 - 0.75 * idle
-    case = lines(
-        paths,
-        width=width + 2.5,
-        colour=COLOUR["grey"],
-        alpha=0.6 if colour == "load" else 0.0,
-    )
-    cables = lines(
-        paths,
-        width=width,
-        colour=layout.colours_of(colour, k.load, k.failed, upper),
-        **layout.readable(m, k),
-        alpha=np.where(dead, 0.35, strength),
-        dash=np.where(dead, 2, 0),
-    )
-    return {"case": case, "cables": cables}
+    ways = [path[::-1] if back else path for path, back in zip(paths, k.back, strict=True)]
+    look = layout.line_look(k, colour, upper, _line_widths(placed, canvas))
+    cables = lines(ways, **look, **layout.readable(m, k))
+    return {"cables": cables, **_crosses(paths, k)}
 
 
 def _node_layer(placed: Placed, canvas: Canvas, colour: str, open: int | None) -> Layer:
@@ -250,31 +263,48 @@ def _node_layer(placed: Placed, canvas: Canvas, colour: str, open: int | None) -
 
     left = canvas.across(m.x - m.width / 2)
     right = canvas.across(m.x + m.width / 2)
+    kinds = [layout.short(placed.fabric.kinds[kind]) for kind in placed.fabric.kind[m.first]]
     return boxes(
         left,
-        canvas.down(m.row) - _HALF,
+        canvas.down(m.row) - canvas.half,
         np.maximum(right - left, 1.5),
-        2 * _HALF,
+        2 * canvas.half,
         colour=colours,
         ink=ink_on(colours),
-        texts=_box_texts(m, right - left),
+        texts=_box_texts(m, kinds, right - left),
         names=list(m.names),
+        notes=_port_notes(placed),
         pick="open" if m.folded else None,
         picks=_picks(m, open),
     )
 
 
-def _box_texts(m: Marks, room: Floats) -> list[str]:
-    """Return the texts in the boxes, which are ``room`` wide [px].
+def _box_texts(m: Marks, kinds: Sequence[str], room: Floats) -> list[str]:
+    """Return the texts in the boxes, which are ``room`` wide [px]: names such as "NIC 3", or the numbers alone.
 
-    The nodes of a row all have their name in their box, or none of them has.
+    The nodes of a row all have the same kind of text in their box.
     """
     if m.folded:
         return [name.split()[0] for name in m.names]
-    names = [name.split()[-1] for name in m.names]
-    fits = np.array([_BOX_LETTER * len(name) for name in names]) < room
-    row_fits = {row: fits[m.row == row].all() for row in np.unique(m.row).tolist()}
-    return [name if row_fits[row] else "" for name, row in zip(names, m.row.tolist(), strict=True)]
+    numbers = [layout.number_in(name) for name in m.names]
+    whole = [f"{kind} {number}".strip() for kind, number in zip(kinds, numbers, strict=True)]
+    out = [""] * len(numbers)
+    for row in np.unique(m.row):
+        here = np.flatnonzero(m.row == row)
+        for words in (whole, numbers):
+            if all(_BOX_LETTER * len(words[i]) + 4 < room[i] for i in here):
+                for i in here:
+                    out[i] = words[i]
+                break
+    return out
+
+
+def _port_notes(placed: Placed) -> list[str]:
+    """Return the note of each box: the ports of its node, if it is one with a known number of ports."""
+    f, m = placed.fabric, placed.marks
+    alone = np.bincount(m.of_node, minlength=m.first.size) == 1
+    radix = np.where(alone, f.radix[m.first], 0)
+    return [text("fabric.ports", n=n) if n > 0 else "" for n in radix.tolist()]
 
 
 def _picks(m: Marks, open: int | None) -> list[int | None]:
@@ -286,9 +316,9 @@ def _picks(m: Marks, open: int | None) -> list[int | None]:
 
 
 def _crosses(paths: Sequence[Floats], k: Lines) -> dict[str, Layer]:
-    """Return a cross in the middle of each line with failed cables."""
+    """Return a cross in the middle of each bundle of which some cables have failed and others work."""
     middles = []
-    for i in np.flatnonzero(k.failed).tolist():
+    for i in np.flatnonzero((k.failed > 0) & (k.failed < k.cables)).tolist():
         half = len(paths[i]) // 2
         middles.append(paths[i][half - 1 :][:2].mean(axis=0))
     x, y = np.array(middles).reshape(-1, 2).T
@@ -297,9 +327,10 @@ def _crosses(paths: Sequence[Floats], k: Lines) -> dict[str, Layer]:
 
 def _legend(placed: Placed, canvas: Canvas, colour: str) -> dict[str, Layer]:
     """Return the key to the colours: the scale of loads, if every link has a load, or a legend."""
-    top = canvas.bottom + 14
+    top = canvas.bottom + 10
     if colour == "load":
-        return scale(top) if np.isfinite(placed.share).all() else {}
+        middle = (canvas.start + canvas.end) / 2
+        return scale(top, middle - 160) if np.isfinite(placed.share).all() else {}
     rails = []
     if colour == "rail":
         rails = [str(rail) for rail in range(1 + int(placed.marks.rail.max()))]
@@ -328,20 +359,17 @@ def _servers(m: Marks, foot: float, canvas: Canvas) -> Layer:
     columns = np.array(stacked, dtype=np.float64).reshape(-1, 6).T
     left, right, low, high, tinted, depth = columns
     is_tinted = tinted > 0
-
     shift = _STACK * depth  # of a box behind others, to the right and down
     width = canvas.across(right) - canvas.across(left)  # [px]
     height = canvas.down(low) - canvas.down(high)  # [px]
-    in_front = np.where(is_tinted, 0.3, 0.8)
     return boxes(
         canvas.across(left + shift),
         canvas.down(high - shift),
         width,
         height,
         colour=np.where(is_tinted, COLOUR["tint"], COLOUR["none"]),
-        alpha=np.where(depth > 0, 0.35, in_front),
         round=7.0,
-        edge=np.where(is_tinted, 0, -1),
+        edge=np.where(is_tinted, 0, np.where(depth > 0, COLOUR["line"], COLOUR["edge"])),
     )
 
 
@@ -353,26 +381,31 @@ def _server_names(placed: Placed, canvas: Canvas) -> Layer:
         x = canvas.across(m.x[ends])
         numbers = m.rail[ends].tolist()
         names = [text("fabric.rail", s=n, r=n) for n in numbers]
-        lead = text("fabric.in_server", n=int(f.summary()["servers"]))
         align = 1
     else:
         lefts = np.array([box.left for box in layout.boxes_of(m, 0.0) if not box.tinted])
         x = canvas.across(lefts + 0.05)
         numbers = [int(m.server[(m.server >= 0) & (m.x > left)][0]) for left in lefts]
         names = [text(f"fabric.{layout.holder(f)}", s=n, r=n) for n in numbers]
-        lead = text("fabric.servers")
         align = 0
 
     room = float(np.diff(np.sort(x)).min(initial=WIDTH))  # [px]
     narrow = _LETTER * max(map(len, names), default=0) > room
     if narrow:  # then the number alone, or nothing where even that has no room
         names = [str(n) if room > 24 else "" for n in numbers]
-    y = canvas.bottom - 7
+    y = canvas.bottom - 8
     words: list[tuple[float, float, str, int]] = []
     if narrow or (m.folded and m.server.max() >= 0):
-        words.append((_LEFT - 16, y, lead, 2))
+        words.append((canvas.start - 16, y, _lead(placed), 2))
     words += [(at, y, name, align) for at, name in zip(x.tolist(), names, strict=True)]
-    return texts_at(*words)
+    return layout.soft(texts_at(*words))
+
+
+def _lead(placed: Placed) -> str:
+    """Return the words to the left of the names of servers or rails."""
+    if placed.marks.folded:
+        return text("fabric.in_server", n=int(placed.fabric.summary()["servers"]))
+    return text("fabric.servers")
 
 
 # Margins ------------------------------------------------------------------------------------------
@@ -380,78 +413,65 @@ def _server_names(placed: Placed, canvas: Canvas) -> Layer:
 
 def _margins(placed: Placed, canvas: Canvas) -> Layer:
     """Name the rows on the left and the cables between them on the right."""
-    return texts_at(*_row_names(placed, canvas), *_cable_names(placed, canvas))
+    words = []
+    for row, name in _row_names(placed).items():
+        words.append((canvas.start - 16, float(canvas.down(row)), name, 2))
+
+    end = -np.inf  # lower end of the words above, which the next ones must not touch
+    for y, name in _cable_names(placed):
+        top = max(float(canvas.down(y)) - _LINE / 2 * len(name), end + 5)
+        for i, word in enumerate(name):
+            words.append((canvas.end + 8, top + _LINE * (i + 0.5), word, 0))
+        end = top + _LINE * len(name)
+    margins = texts_at(*words)
+    named = np.asarray(margins.fields["align"]) == 2
+    look = {"colour": np.where(named, COLOUR["ink"], COLOUR["soft"]), "size": np.where(named, 12.0, 11.0)}
+    return replace(margins, fields={**margins.fields, **look})
 
 
-def _row_names(placed: Placed, canvas: Canvas) -> list[tuple[float, float, str, int]]:
-    """Return words and places for each row: how many nodes it has and, if all have equally many, their ports."""
+def _row_names(placed: Placed) -> dict[int, str]:
+    """Return how many nodes of which kind each row has."""
     f, m, _, _ = placed
-    out = []
-    for row in np.unique(m.row):
-        here = m.row[m.of_node] == row  # (N,)
-        words = [counted(int(here.sum()), f.kinds[f.kind[here][0]])]
-        radix = np.unique(f.radix[here])
-        if radix.size == 1 and radix[0] > 0:
-            words.append(text("fabric.ports", n=radix[0]))
-        top = float(canvas.down(row)) - _LINE / 2 * (len(words) - 1)
-        out += [(_LEFT - 16, top + _LINE * i, word, 2) for i, word in enumerate(words)]
-    return out
+    names = {}
+    for row in np.unique(m.row).tolist():
+        first = m.first[m.row == row]
+        kind = f.kind[first[0]]
+        here = (m.row[m.of_node] == row) & (f.kind == kind)  # (N,)
+        names[row] = counted(int(here.sum()), f.kinds[kind])
+    return names
 
 
-def _cable_names(placed: Placed, canvas: Canvas) -> list[tuple[float, float, str, int]]:
-    """Return words and places for the cables between each pair of rows, far enough apart not to touch."""
+def _cable_names(placed: Placed) -> list[tuple[float, list[str]]]:
+    """Return places and lines of text for the cables between each pair of rows, from above."""
     m, k = placed.marks, placed.lines
     lowest = m.row.min()
     pairs = np.unique([m.row[k.a], m.row[k.b]], axis=1).T.tolist()  # (lower row, same or upper row)
     # Where cables skip a row, or join boxes within an upper row, their position alone does not show what they join.
     named = any(high > low + 1 or (high == low and low > lowest) for low, high in pairs)
 
-    blocks = []  # height in units of `Marks`, and lines of text
+    out = []  # height in units of `Marks`, and lines of text
     for low, high in pairs:
-        words = _joined(_end_names(placed, low, high), "") if named else []
-        words += _joined(_bundle(k, (m.row[k.a] == low) & (m.row[k.b] == high)), " ")
+        words = [_end_names(placed, low, high)] if named else []
+        words.append(_bundle(k, (m.row[k.a] == low) & (m.row[k.b] == high)))
         within_upper = low == high and low != lowest
-        blocks.append((high if within_upper else high - 0.5, words))
-    blocks.sort(key=lambda block: -block[0])
-
-    out = []
-    end = -np.inf  # lower end of the block above, which the next one must not touch
-    for y, words in blocks:
-        top = max(float(canvas.down(y)) - _LINE / 2 * len(words), end + 10)
-        for i, word in enumerate(words):
-            out.append((WIDTH - _RIGHT + 8, top + 8 + _LINE * i, word, 0))
-        end = top + _LINE * len(words)
-    return out
+        out.append((high if within_upper else high - 0.5, words))
+    return sorted(out, key=lambda block: -block[0])
 
 
-def _end_names(placed: Placed, low: int, high: int) -> list[str]:
-    """Return the short names of the kinds of nodes in two rows, such as "GPU–" and "leaf"."""
+def _end_names(placed: Placed, low: int, high: int) -> str:
+    """Return the short names of the kinds of nodes in two rows, such as "GPU–leaf"."""
     f, m, _, _ = placed
     kind_of = dict(zip(m.row.tolist(), f.kind[m.first].tolist(), strict=True))
-    return [
-        layout.short(f.kinds[kind_of[low]]) + "–",
-        layout.short(f.kinds[kind_of[high]]),
-    ]
+    return "–".join(layout.short(f.kinds[kind_of[row]]) for row in (low, high))
 
 
-def _bundle(k: Lines, here: Flags) -> list[str]:
-    """Return in words how many cables some lines stand for, their rates and, if it is the same, the number per line."""
+def _bundle(k: Lines, here: Flags) -> str:
+    """Return in words how many cables some lines stand for, and their rates."""
     slowest, fastest = k.slowest[here].min(), k.fastest[here].max()
     finite = [rate for rate in (slowest, fastest) if np.isfinite(rate)]
     rates = list(dict.fromkeys(plain(units.format_rate(rate)) for rate in finite))
-    words = [f"{k.cables[here].sum():,} x"]
-    words += [text("fabric.to", rate=rate) for rate in rates[:-1]]
-    words += rates[-1:]
-    each = np.unique(k.cables[here])
-    if each.size == 1 and each[0] > 1 and here.sum() > 1:
-        words.append(text("fabric.per_line", n=each[0]))
-    return words
-
-
-def _joined(words: list[str], by: str) -> list[str]:
-    """Return words joined into one line if they fit there, else each in a line of its own."""
-    line = by.join(words)
-    return [line] if words and len(line) <= _SHORT else words
+    rate = text("fabric.between", low=rates[0], high=rates[-1]) if len(rates) > 1 else "".join(rates)
+    return f"{k.cables[here].sum():,} x {rate}"
 
 
 # A floor ------------------------------------------------------------------------------------------

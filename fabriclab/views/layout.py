@@ -1,6 +1,9 @@
 """Layout of a fabric: the boxes and lines for its nodes and cables, their places, and the words about them."""
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +13,7 @@ from fabriclab import units
 from fabriclab.core import Fabric, Flags, Floats, Ints
 from fabriclab.texts import table, text
 from fabriclab.views.page import Table, spread
-from fabriclab.views.scene import COLOUR, KEYS, Layer, Scene, coloured, shade
+from fabriclab.views.scene import COLOUR, FORM, KEYS, Layer, Scene, coloured, shade
 
 SAYS = {mode: f"fabric.says_{mode}" for mode in ("load", "tier", "rail", "failure")}
 _FEW_ARCS = 12  # so many cables within a row can be told apart in little room
@@ -19,7 +22,8 @@ _SERVER_GAP = 0.9  # room between the endpoints of two servers
 _OPEN_ROOM = 6.0  # room for an open block, if its members need more than one place
 _BLOCK_GAP = 0.28  # room between two blocks
 _ALL_RAILS = 64  # more than a fabric has
-_HALF_HEIGHT = 0.17  # half the height of a box
+HALF_HEIGHT = 0.17  # half the height of a box
+_CURVE = 24  # points of a curve between two rows
 
 
 class Marks(NamedTuple):
@@ -51,6 +55,7 @@ class Lines(NamedTuple):
     total: Floats  # [B/s]
     load: Floats  # mean over the cables, each in its fuller direction, as a fraction of capacity; NaN: no load
     fullest: Floats  # load of the fullest of these cables
+    back: Flags  # whether the fullest one carries more from b to a than from a to b
 
 
 class Placed(NamedTuple):
@@ -92,6 +97,51 @@ def _names(kind: str) -> list[str]:
     return table().get(f"kind.{kind}", f"{kind}|{kind}s").split("|")
 
 
+@lru_cache(maxsize=16)
+def spoken_names(f: Fabric) -> tuple[str, ...]:
+    """Return the name of each node (N,) as engineers say it, such as "leaf 5" or "GPU 3 of server 4".
+
+    Nodes of a kind are counted from 0 in the order of the fabric, and in each server anew where it holds several.
+    """
+    inside = f.coordinate(holder(f)) if holder(f) in f.coord_names else np.full(f.n_nodes, -1)
+    if holder(f) == "server":
+        inside[f.endpoint] = f.server
+    several = np.unique(f.server).size > 1
+    group = np.stack([f.kind, inside], axis=1)
+    _, of_group, size = np.unique(group, axis=0, return_inverse=True, return_counts=True)
+    of_group = of_group.ravel()
+    order = np.argsort(of_group, kind="stable")
+    start = np.cumsum(size) - size
+    in_group = np.empty(f.n_nodes, dtype=np.int64)
+    in_group[order] = np.arange(f.n_nodes) - start[of_group[order]]
+    counts = np.bincount(f.kind, minlength=len(f.kinds))
+    in_kind = np.empty(f.n_nodes, dtype=np.int64)
+    for kind in range(len(f.kinds)):
+        here = np.flatnonzero(f.kind == kind)
+        in_kind[here] = np.arange(here.size)
+
+    singular = [_names(kind)[0] for kind in f.kinds]
+    of_server = text(f"fabric.of_{holder(f)}", name="{name}", s="{s}")
+    names = []
+    for node in range(f.n_nodes):
+        kind = singular[f.kind[node]]
+        if inside[node] < 0 or size[of_group[node]] == 1:
+            names.append(f"{kind} {in_kind[node]}" if counts[f.kind[node]] > 1 else kind)
+        else:
+            name = f"{kind} {in_group[node]}"
+            whole = of_server.format(name=name, s=inside[node]) if several else name
+            names.append(whole)
+    return tuple(names)
+
+
+def number_in(name: str) -> str:
+    """Return the number in the name of a node, such as "3" of "GPU 3 of server 4"; none if it has none."""
+    for word in name.split():
+        if word.isdigit():
+            return word
+    return ""
+
+
 def holder(f: Fabric) -> str:
     """Return what the GPUs drawn in one frame sit in: a server, or a box of GPUs beside its host."""
     return "box" if "box" in f.coord_names else "server"
@@ -100,15 +150,23 @@ def holder(f: Fabric) -> str:
 # Boxes --------------------------------------------------------------------------------------------
 
 
-def marks_of(f: Fabric, fold: bool, open: int | None = None) -> Marks:
+def marks_of(
+    f: Fabric, fold: bool, open: int | None = None, through: bool = False
+) -> Marks:
     """Return a box for each node, or with ``fold`` a block for each row, and one per rail where it keeps rails apart.
 
-    The members of the block that contains the node ``open`` have a box each.
+    The members of the block that contains the node ``open`` have a box each. With ``through``, a PCIe switch between
+    one GPU and one NIC, which only passes on what they send, is in the box of its NIC.
     """
     node = np.arange(f.n_nodes)
     server = _coordinate(f, "server", f.server)
     row = _rows(f, server)
     rail = _rails(f, row)
+    nic_of = _passed_through(f) if through else node
+    if np.any(nic_of != node):
+        row = row[nic_of]
+        lowest = int(row.min())
+        row = np.unique(row, return_inverse=True)[1].reshape(row.shape) + lowest
 
     # Nodes with the same key share a box; boxes are in order of their keys.
     key = row * _ALL_RAILS + rail if fold else row * f.n_nodes + node
@@ -117,9 +175,14 @@ def marks_of(f: Fabric, fold: bool, open: int | None = None) -> Marks:
         # Its members stay at the place of their block.
         key = key * f.n_nodes + np.where(inside, node, 0)
         server = np.where(inside, server[inside].min(), server)
-    _, first, of_node, count = np.unique(
-        key, return_index=True, return_inverse=True, return_counts=True
+    drawn = np.flatnonzero(nic_of == node)
+    _, first, box, count = np.unique(
+        key[drawn], return_index=True, return_inverse=True, return_counts=True
     )
+    first = drawn[first]
+    of_node = np.empty(f.n_nodes, dtype=np.int64)
+    of_node[drawn] = box
+    of_node = of_node[nic_of]
 
     names = [
         _mark_name(f, i, n, int(rail[i]))
@@ -147,10 +210,30 @@ def marks_of(f: Fabric, fold: bool, open: int | None = None) -> Marks:
     )
 
 
+def _passed_through(f: Fabric) -> Ints:
+    """Return for each node (N,) itself or, for a PCIe switch with nothing but one GPU and one NIC, that NIC.
+
+    Servers that hold a single GPU, and a fabric of a single server, keep all their PCIe switches.
+    """
+    out = np.arange(f.n_nodes)
+    if not {"pcie", "nic"} <= set(f.kinds) or np.unique(f.server).size < 2:
+        return out
+    degree = np.bincount(f.source, minlength=f.n_nodes)
+    is_switch = (f.kind == f.kinds.index("pcie")) & (degree == 2)
+    to_nic = is_switch[f.source] & (f.kind[f.target] == f.kinds.index("nic"))
+    to_end = is_switch[f.source] & np.isin(f.target, f.endpoint)
+    both = np.zeros((2, f.n_nodes), dtype=np.int64)
+    np.add.at(both[0], f.source[to_nic], 1)
+    np.add.at(both[1], f.source[to_end], 1)
+    links = np.flatnonzero(to_nic & (both[:, f.source] == 1).all(axis=0))
+    out[f.source[links]] = f.target[links]
+    return out
+
+
 def _mark_name(f: Fabric, first: int, count: int, rail: int) -> str:
     """Return the name of a box: that of its only node, or the number of its nodes and, if they have one, their rail."""
     if count == 1:
-        return f.name(first)
+        return spoken_names(f)[first]
     name = counted(count, f.kinds[f.kind[first]])
     if rail < 0:
         return name
@@ -270,17 +353,32 @@ def boxes_of(m: Marks, foot: float) -> list[ServerBox]:
 
 def lines_of(f: Fabric, m: Marks, share: Floats) -> Lines:
     """Return a line for each pair of boxes that cables join; the rate of a cable is that of its slower direction."""
-    # Links 2 i and 2 i + 1 are the two directions of cable i.
-    low, high = np.sort(m.of_node[[f.source[::2], f.target[::2]]], axis=0)  # (C,) boxes
-    pair, line, cables = np.unique(low * m.row.size + high, return_inverse=True, return_counts=True)
-    a, b = np.divmod(pair, m.row.size)
+    one, other = m.of_node[f.source[::2]], m.of_node[f.target[::2]]
+    low, high = np.sort([one, other], axis=0)  # (C,) boxes
+    return bundles_of(f.capacity, low, high, share, one > other)
+
+
+def bundles_of(
+    capacity: Floats, low: Ints, high: Ints, share: Floats, turned: Flags
+) -> Lines:
+    """Return a line for each pair of boxes that cables join, where cable i leads from box ``low`` to box ``high``.
+
+    ``capacity`` and ``share`` hold both directions of cable i as numbers 2 i and 2 i + 1; where ``turned``, the
+    second of them leads from ``low`` to ``high``.
+    """
+    n_boxes = 1 + max(int(low.max()), int(high.max()))
+    pair, line, cables = np.unique(low * n_boxes + high, return_inverse=True, return_counts=True)
+    a, b = np.divmod(pair, n_boxes)
 
     # Cables sorted by line; the cables of line i begin at start[i].
     order = np.argsort(line, kind="stable")
     start = np.cumsum(cables) - cables
-    rate = np.minimum(f.capacity[::2], f.capacity[1::2])[order]
+    rate = np.minimum(capacity[::2], capacity[1::2])[order]
     working = np.where(rate > 0, rate, np.inf)
-    fuller = np.maximum(share[::2], share[1::2])[order]
+    forth, back = share[::2], share[1::2]
+    fuller = np.maximum(forth, back)[order]
+    up = np.where(turned, back, forth)[order]
+    down = np.where(turned, forth, back)[order]
     return Lines(
         a=a,
         b=b,
@@ -291,6 +389,7 @@ def lines_of(f: Fabric, m: Marks, share: Floats) -> Lines:
         total=np.add.reduceat(rate, start),
         load=np.add.reduceat(fuller, start) / cables,
         fullest=np.maximum.reduceat(fuller, start),
+        back=np.maximum.reduceat(down, start) > np.maximum.reduceat(up, start),
     )
 
 
@@ -306,8 +405,8 @@ def arc_room(m: Marks, k: Lines) -> float:
 def paths_of(m: Marks, k: Lines) -> list[Floats]:
     """Return the points of each line, in the units of `Marks`.
 
-    A line from row to row is straight, except that it passes the rows in between through gaps; within a row it is an
-    arc.
+    A line from row to row is a curve that leaves and arrives upright, and passes the rows in between through gaps;
+    within a row it is an arc.
     """
     gaps = [_gaps(m, a, b) for a, b in zip(k.a.tolist(), k.b.tolist(), strict=True)]
     # A line leaves each of its boxes towards the nearest gap or, without a gap, towards its other end.
@@ -321,9 +420,10 @@ def paths_of(m: Marks, k: Lines) -> list[Floats]:
     lowest = m.row.min()
     out = []
     for a, b, start, end, between in zip(k.a, k.b, starts, ends, gaps, strict=True):
-        low, high = m.row[a] + _HALF_HEIGHT, m.row[b] - _HALF_HEIGHT
+        low, high = m.row[a] + HALF_HEIGHT, m.row[b] - HALF_HEIGHT
         if m.row[a] != m.row[b]:
-            out.append(np.array([[start, low], *between, [end, high]]))
+            corners = [np.array([start, low]), *between, np.array([end, high])]
+            out.append(upright(corners))
             continue
         half = max(end - start, m.width[a] * 0.5) / 2
         deepest = room - 0.05 if m.row[a] == lowest else 0.45
@@ -334,8 +434,24 @@ def paths_of(m: Marks, k: Lines) -> list[Floats]:
 
 def _arc(x: float, y: float, half: float, depth: float) -> Floats:
     """Return points on the lower half of an ellipse around the point (x, y)."""
-    turn = np.linspace(0, np.pi, 16)
+    turn = np.linspace(0, np.pi, 33)
     return np.stack([x - half * np.cos(turn), y - depth * np.sin(turn)], axis=1)
+
+
+def upright(corners: Sequence[Floats]) -> Floats:
+    """Return points (P, 2) of a curve through corners; each part is a Bezier curve that is upright at both ends."""
+    along = np.linspace(0.0, 1.0, _CURVE)
+    # Halfway up both handles of a cubic Bezier curve the curve is where its corners' weights are 1, 3, 3 and 1.
+    across = along**2 * (3 - 2 * along)
+    rise = 1.5 * along * (1 - along) + along**3
+    parts = [np.array(corners[:1])]
+    for start, end in itertools.pairwise(corners):
+        if start[0] == end[0]:
+            parts.append(end[None])
+            continue
+        points = np.stack([across, rise], axis=1)
+        parts.append((start + points * (end - start))[1:])
+    return np.concatenate(parts)
 
 
 def _gaps(m: Marks, a: int, b: int) -> list[Floats]:
@@ -377,6 +493,39 @@ def colours_of(colour: str, load: Floats, failed: ArrayLike, place: NDArray[Any]
     if colour == "failure":
         return np.where(failed, COLOUR["failed"], COLOUR["grey"])
     return shade(load) if colour == "load" else coloured(place)
+
+
+def line_look(
+    k: Lines, colour: str, place: NDArray[Any], width: Floats
+) -> dict[str, ArrayLike]:
+    """Return the look of cables that are ``width`` px wide: idle ones are hairlines, loaded ones full of packets.
+
+    A line all of whose cables have failed is broken. ``place`` is the row or rail whose colour a line has where
+    ``colour`` says so; then lines with little load are pale.
+    """
+    dead = k.failed == k.cables
+    busy = np.nan_to_num(k.fullest) > 0
+    idle = np.where(np.isnan(k.fullest), COLOUR["edge"], COLOUR["hair"])
+    strength: ArrayLike = 1.0
+    if colour == "load":
+        hue = np.where(busy, shade(k.fullest), idle)
+    else:  # then only the opacity tells a busy line from an idle one
+        hue = colours_of(colour, k.fullest, k.failed, place)
+        strength = 1 - 0.75 * (1 - np.clip(np.nan_to_num(k.fullest, nan=1.0), 0, 1))
+    look: dict[str, ArrayLike] = {
+        "width": np.where(dead, 1.2, width),
+        "colour": np.where(dead, COLOUR["failed"], hue),
+        "alpha": np.where(dead, 1.0, strength),
+        "form": np.where(dead, FORM["failed"], FORM["plain"]),
+    }
+    if busy.any() and colour == "load":
+        look["flow"] = np.clip(np.nan_to_num(k.fullest), 0, 1)
+    return look
+
+
+def soft(words: Layer) -> Layer:
+    """Return texts in the colour of what only explains."""
+    return replace(words, fields={**words.fields, "colour": COLOUR["soft"]})
 
 
 def colour_sentence(
