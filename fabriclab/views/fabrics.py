@@ -43,7 +43,7 @@ _ROW = 70.0  # greatest distance between two rows [px]
 _HALF = 12.0  # greatest half height of a box [px]
 _LINE = 15.0  # distance between two lines of text [px]
 _LETTER = 7.2  # width of a letter; letters in a box are narrower: [px]
-_BOX_LETTER = 7.0  # [px]
+_BOX_LETTER = 6.6  # [px]
 _LEGEND = 30.0  # height of the scale of loads [px]
 _THICKEST = 2.4  # width of an idle line with the greatest capacity [px]
 _STACK = 0.05  # offset between two boxes of a stack, in units of `Marks`
@@ -206,7 +206,7 @@ def _canvas(placed: Placed, width: float, tall: float) -> Canvas:
     right = float((m.x + m.width / 2).max() + 0.3)
     high = m.row.max() + 0.4
     low = m.row.min() - _foot(m, k)
-    start = 28 + _LETTER * max(map(len, _row_names(placed).values()))
+    start = 28 + _LETTER * max(map(len, row_names(placed).values()))
     start = max(start, 28 + _LETTER * len(_lead(placed)))
     end = width - 14 - _LETTER * max(len(word) for _, words in _cable_names(placed) for word in words)
     return Canvas(
@@ -222,7 +222,7 @@ def _canvas(placed: Placed, width: float, tall: float) -> Canvas:
 
 def _foot(m: Marks, k: Lines) -> float:
     """Return the room needed below the lowest row, for names of servers or rails and arcs of cables within the row."""
-    names = 0.36 if m.server.max() >= 0 else 0.0
+    names = 0.36 if m.folded or layout.boxes_of(m, 0.0) else 0.0
     return 0.32 + names + layout.arc_room(m, k)
 
 
@@ -414,7 +414,7 @@ def _lead(placed: Placed) -> str:
 def _margins(placed: Placed, canvas: Canvas) -> Layer:
     """Name the rows on the left and the cables between them on the right."""
     words = []
-    for row, name in _row_names(placed).items():
+    for row, name in row_names(placed).items():
         words.append((canvas.start - 16, float(canvas.down(row)), name, 2))
 
     end = -np.inf  # lower end of the words above, which the next ones must not touch
@@ -429,7 +429,7 @@ def _margins(placed: Placed, canvas: Canvas) -> Layer:
     return replace(margins, fields={**margins.fields, **look})
 
 
-def _row_names(placed: Placed) -> dict[int, str]:
+def row_names(placed: Placed) -> dict[int, str]:
     """Return how many nodes of which kind each row has."""
     f, m, _, _ = placed
     names = {}
@@ -484,8 +484,14 @@ def scene_of(
     open: int | None = None,
     said: str = "",
     layout: str = "tiers",
+    *,
+    width: float | None = None,
+    tall: float = TALL,
 ) -> Scene:
-    """Return a picture of a fabric, in rows or as a floor; ``load`` is what `live.fabric` takes, except a callable."""
+    """Return a picture of a fabric, in rows or as a floor; ``load`` is what `live.fabric` takes, except a callable.
+
+    Of rows, ``width`` and the greatest height can be given. [px]
+    """
     if isinstance(load, tuple):  # fabric, load and possibly the sentence
         f, load, *rest = load
         said = rest[0] if rest else said
@@ -502,7 +508,7 @@ def scene_of(
         layout = "tiers"
         said = text("fabric.no_floor", n=f.n_ranks, most=MOST_BOXES)
     if layout == "tiers" or not f.n_links or not f.n_ranks:
-        return fabric_scene(f, share, colour, open, said)
+        return fabric_scene(f, share, colour, open, said, width=width, tall=tall)
     return _floor(f, share, colour, said)
 
 

@@ -134,6 +134,12 @@ def spoken_names(f: Fabric) -> tuple[str, ...]:
     return tuple(names)
 
 
+def link_in_words(f: Fabric, link: int) -> str:
+    """Return the ends of a link, such as "from NIC 3 of server 4 to leaf 5"."""
+    spoken = spoken_names(f)
+    return text("fabric.link", a=spoken[f.source[link]], b=spoken[f.target[link]])
+
+
 def number_in(name: str) -> str:
     """Return the number in the name of a node, such as "3" of "GPU 3 of server 4"; none if it has none."""
     for word in name.split():
@@ -441,7 +447,7 @@ def _arc(x: float, y: float, half: float, depth: float) -> Floats:
 def upright(corners: Sequence[Floats]) -> Floats:
     """Return points (P, 2) of a curve through corners; each part is a Bezier curve that is upright at both ends."""
     along = np.linspace(0.0, 1.0, _CURVE)
-    # Halfway up both handles of a cubic Bezier curve the curve is where its corners' weights are 1, 3, 3 and 1.
+    # A cubic Bezier curve whose handles are upright and half as long as the part is high.
     across = along**2 * (3 - 2 * along)
     rise = 1.5 * along * (1 - along) + along**3
     parts = [np.array(corners[:1])]
@@ -603,7 +609,7 @@ def clauses_of(placed: Placed) -> list[str]:
     if np.isfinite(placed.share).all():
         link = int(np.argmax(placed.share))
         percent = 100 * placed.share[link]
-        clauses.append(text("fabric.fullest", link=f.link_name(link), percent=percent))
+        clauses.append(text("fabric.fullest", link=link_in_words(f, link), percent=percent))
     failed = int(placed.lines.failed.sum())
     if failed:
         clauses.append(text("fabric.failed", n=failed, all=f.n_cables))

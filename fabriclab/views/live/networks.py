@@ -16,7 +16,7 @@ from fabriclab.core import Fabric, Floats, Flows, Ints
 from fabriclab.routing import route
 from fabriclab.texts import text
 from fabriclab.views.fabrics import MOST_NODES, scene_of
-from fabriclab.views.layout import counted, marks_of
+from fabriclab.views.layout import counted, link_in_words, marks_of
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.maps import is_direct, places_of
 from fabriclab.views.scene import COLOUR, Layer, Scene, ink_on, key, lines
@@ -381,7 +381,7 @@ def mix_scene(
         routing=routing,
         spine=100 * over_spine,
         leaf=100 * (1 - over_spine),
-        link=fabric.link_name(int(time.argmax())),
+        link=link_in_words(fabric, int(time.argmax())),
     )
     return scene_of(fabric, time / time.max(), colour, said=caption)
 
@@ -529,7 +529,7 @@ def box_colours(fabric: Fabric, drawn: Scene, half: Ints) -> Floats:
     if is_direct(fabric):
         _, box_of_node, _ = places_of(fabric)
     else:
-        box_of_node = marks_of(fabric, fabric.n_nodes > MOST_NODES).of_node
+        box_of_node = marks_of(fabric, fabric.n_nodes > MOST_NODES, through=True).of_node
     boxes = drawn.layers["nodes"].fields["x"].size
     ranks = np.bincount(box_of_node[fabric.endpoint], minlength=boxes)  # (B,)
     of_half = np.bincount(box_of_node[fabric.endpoint[half]], minlength=boxes)  # (B,)

@@ -1,8 +1,9 @@
 """Live views of routes: between two endpoints, hashed to cables, of rings over rails, and in servers or GPU boxes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 
@@ -14,11 +15,35 @@ from fabriclab.routing.shortest import hashed
 from fabriclab.simulation import Rings, Simulation, best_rings, ring_busbw, simulate
 from fabriclab.texts import text
 from fabriclab.topologies.gigaio import WIRINGS, rings
-from fabriclab.views.fabrics import scene_of
-from fabriclab.views.layout import counted
+from fabriclab.views.fabrics import MOST_NODES, Canvas, row_names, scene_of
+from fabriclab.views.layout import (
+    Lines,
+    Marks,
+    Placed,
+    boxes_of,
+    counted,
+    holder,
+    lines_of,
+    link_in_words,
+    marks_of,
+    number_in,
+    paths_of,
+    spoken_names,
+)
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.page import spread
-from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, shade, texts_at
+from fabriclab.views.scene import (
+    COLOUR,
+    Layer,
+    Scene,
+    boxes,
+    ink_on,
+    lines,
+    link_width,
+    shade,
+    texts,
+    texts_at,
+)
 
 SERVERS = ("mi300x", "dgx1v", "dgx_h100")
 
@@ -29,6 +54,12 @@ _BARS_FOOT = 190.0
 _BARS_HEIGHT = 160.0
 _LINE_ENDS = (_BARS_LEFT - 6, _BARS_LEFT + 516)
 _WORDS_STEP = 15.0
+
+# A picture with a panel beside it, in px.
+_HALL_WIDTH = 690.0
+_SIDE_WIDTH = 300.0
+_PANEL_WIDTH = 392.0  # of a wiring, without the names of its rows
+_ORDER_HEIGHT = 96.0  # room for the order of a ring, below the servers
 
 
 # Paths ------------------------------------------------------------------------------------------
@@ -270,13 +301,16 @@ class RailRings:
     run: Simulation
     crossings: int  # hops of all rings that cross a spine
 
-    @property
-    def flows_on_fullest(self) -> float:
-        """Load of the fullest cable, in flows, which all have the same size."""
+    def flows_on_links(self) -> Floats:
+        """Return the load of each link (L,), in flows, which all have the same size."""
         run = self.run
         flow = run.flows.size[0] * run.timeline.repeat.sum()  # bytes of one flow in all steps [B]
-        flows: float = run.timeline.link_bytes.max() / flow
-        return flows
+        return np.asarray(run.timeline.link_bytes / flow)
+
+    @property
+    def flows_on_fullest(self) -> float:
+        """Load of the fullest cable, in flows."""
+        return float(self.flows_on_links().max())
 
 
 def run_rings(
@@ -336,50 +370,346 @@ def placement_scene(
     colour: str,
     open: int | None,
 ) -> Scene:
-    """Return a picture of a fabric with the load of rings over ``groups``, in order or shuffled by ``seed``."""
+    """Return a picture of a fabric with the load of rings over ``groups``, in order or shuffled by ``seed``.
+
+    Beside it is a bar for each cable from the fullest leaf up, as high as it has flows.
+    """
     rings = run_rings(fabric, groups, seed, size, routing)
+    caption = text("live.placement.full", n=rings.flows_on_fullest, time=rings.run.time)
     key = "live.placement.shuffled" if seed else "live.placement.order"
-    caption = text(
-        key,
-        hops=rings.crossings,
-        all=groups.size,
-        time=rings.run.time,
-        routing=routing,
-        seed=seed,
+    caption += " " + text(key, hops=rings.crossings, all=groups.size, routing=routing, seed=seed)
+    up = uplinks(fabric)
+    if not up.size:
+        return scene_of(fabric, rings.run, colour, open, caption)
+
+    drawn = scene_of(fabric, rings.run, colour, open, caption, width=_HALL_WIDTH)
+    flows = rings.flows_on_links()
+    leaf = int(fabric.source[up[np.argmax(flows[up])]])
+    from_leaf = up[fabric.source[up] == leaf]
+    # The row of cables stands in the order of the spines that they lead to.
+    from_leaf = from_leaf[np.argsort(fabric.target[from_leaf], kind="stable")]
+    side = cable_bars(fabric, from_leaf, flows[from_leaf], drawn.height)
+    layers = {**drawn.layers, "fullest": outline(drawn, spoken_names(fabric)[leaf])}
+    return replace(drawn, layers=layers, side=side)
+
+
+def uplinks(fabric: Fabric) -> Ints:
+    """Return the links from the lowest switches outside of servers to the tier above."""
+    is_leaf = np.isin(np.arange(fabric.n_nodes), fabric.nodes("leaf"))  # (N,)
+    leads_up = fabric.tier[fabric.target] > fabric.tier[fabric.source]  # (L,)
+    return np.flatnonzero(is_leaf[fabric.source] & leads_up)
+
+
+def outline(drawn: Scene, name: str) -> Layer:
+    """Return a frame around the box of a picture that has a name."""
+    box = drawn.layers["nodes"].fields
+    here = [i for i, of_box in enumerate(box["names"]) if of_box == name]
+    return boxes(
+        box["x"][here] - 3,
+        box["y"][here] - 3,
+        box["w"][here] + 6,
+        box["h"][here] + 6,
+        colour=COLOUR["none"],
+        edge=COLOUR["ink"],
+        round=5.0,
     )
-    caption += " " + text("live.placement.full", n=rings.flows_on_fullest)
-    return scene_of(fabric, rings.run, colour, open, caption)
 
 
-def wirings(fabrics: Mapping[str, Fabric], wiring: str | None = None, seed: int = 0) -> Live:
-    """Show the load of the same rings on several wirings of the same servers.
+def cable_bars(fabric: Fabric, links: Ints, flows: Floats, height: float) -> Scene:
+    """Return a panel with a bar for each of some links of one leaf, as high as it has flows; the fullest is in ink."""
+    spoken = spoken_names(fabric)
+    leaf = spoken[fabric.source[links[0]]]
+    targets = [spoken[node] for node in fabric.target[links].tolist()]
+    left, right, top, foot = 40.0, _SIDE_WIDTH - 18, 66.0, height - 62
+    highest = max(4, int(np.ceil(flows.max())))
+    unit = (foot - top) / highest  # [px]
+    step = (right - left) / links.size
+    fullest = int(np.argmax(flows))
+    colours = np.full(links.size, COLOUR["edge"])
+    colours[fullest] = COLOUR["ink"]
+    numbers = [targets[:i].count(target) for i, target in enumerate(targets)]
+    names = [
+        text("live.placement.cable", a=leaf, b=target, n=number)
+        for target, number in zip(targets, numbers, strict=True)
+    ]
+    ticks = np.arange(0, highest + 1, max(1, highest // 6))
+    tick_y = foot - unit * ticks
+    mean = float(flows.mean())
+    even = foot - unit * mean
+    words = [
+        (left, foot + 16.0, text("live.placement.below", n=links.size, a=targets[0], b=targets[-1]), 0),
+        (right, foot + 34.0, text("live.placement.even", n=mean), 2),
+    ]
+    labels = texts_at(*words)
+    bar_x = left + step * np.arange(links.size)
+    return Scene(
+        "",
+        layers={
+            "bar title": texts(
+                14.0, np.array([24.0]), [text("live.placement.cables", leaf=leaf)], size=13.0, bold=1.0
+            ),
+            "bar grid": lines(
+                [np.array([[left, y], [right, y]]) for y in tick_y],
+                width=1.0,
+                colour=COLOUR["line"],
+            ),
+            "bar ticks": texts(
+                left - 8, tick_y, [str(n) for n in ticks], align=2.0, colour=COLOUR["soft"]
+            ),
+            "bars": boxes(
+                bar_x,
+                foot - np.maximum(unit * flows, 1.0),
+                max(0.72 * step, 1.5),
+                np.maximum(unit * flows, 1.0),
+                colour=colours,
+                round=1.0,
+                names=names,
+                notes=[text("live.placement.flows", n=n) for n in flows.tolist()],
+                ghost=True,
+                glide=True,
+            ),
+            "even": lines(
+                [np.array([[left, even], [right, even]])],
+                width=1.5,
+                colour=COLOUR["soft"],
+                dash=np.array([1.0]),
+            ),
+            "bar words": Layer("texts", {**labels.fields, "colour": COLOUR["soft"]}),
+            "most": texts(
+                bar_x[[fullest]] + 0.36 * step,
+                np.array([foot - unit * flows[fullest] - 11]),
+                [f"{flows[fullest]:.3g}"],
+                align=1.0,
+                bold=1.0,
+                size=13.0,
+            ),
+        },
+        height=height,
+        width=_SIDE_WIDTH,
+    )
 
-    The rings follow the rails of the first wiring. Every ring reduces 1 GB, and its flows are sprayed over all cables,
-    so only their routes differ between wirings.
+
+# Wirings ----------------------------------------------------------------------------------------
+
+
+def wirings(
+    fabrics: Mapping[str, Fabric], wiring: str | None = None, seed: int = 0, *, ring: int = 0
+) -> Live:
+    """Show one of the rings over the rails on two wirings of the same servers, side by side.
+
+    The rings follow the rails of the first wiring, which is on the left. Flows are sprayed over all cables, so only
+    their routes differ between wirings.
 
     Parameters
     ----------
     fabrics : mapping of str to Fabric
         Wirings by name, with the same ranks and the same number of cables.
     wiring, seed : str, int
-        The wiring to show, by default the first; seed of the shuffle, or 0 for the order of the servers.
+        The wiring to show on the right, by default the second; seed of the shuffle, or 0 for the order of the servers.
+    ring : int
+        Number of the ring that is lit.
     """
-    first = next(iter(fabrics))
-    arguments = {"fabrics": fabrics, "wiring": wiring or first, "seed": seed}
+    first, *others = fabrics
     groups = np.array(collectives.rail_groups(fabrics[first]))
-    controls: dict[str, Control] = {"wiring": Choice(tuple(fabrics)), "seed": Slider(0, 20)}
+    arguments = {
+        "fabrics": fabrics,
+        "wiring": wiring or (others or [first])[0],
+        "seed": seed,
+        "ring": ring,
+    }
+    controls: dict[str, Control] = {
+        "wiring": Choice(tuple(others or [first])),
+        "ring": Slider(0, len(groups) - 1),
+        "seed": Slider(0, 20),
+    }
     scene = partial(wirings_scene, fabrics, groups)
     return live_view("wirings", arguments, scene, controls)
 
 
-def wirings_scene(fabrics: Mapping[str, Fabric], groups: Ints, wiring: str, seed: int) -> Scene:
-    """Return a picture of one of the wirings with the load of rings over ``groups``."""
-    fabric = fabrics[wiring]
-    # illustrative: 1 GB is large enough for rates alone to count
-    rings = run_rings(fabric, groups, seed, "1 GB", "spray")
+def wirings_scene(
+    fabrics: Mapping[str, Fabric], groups: Ints, wiring: str, seed: int, ring: int
+) -> Scene:
+    """Return two wirings side by side, with one of the rings over ``groups`` lit."""
+    order = collectives.shuffled(groups, seed)
+    first = next(iter(fabrics))
+    shown = [first] if wiring == first else [first, wiring]
+    facts = []
+    panels = []
+    columns: dict[str, list[Any]] = {"wired": [], "from": [], "to": [], "carries": []}
+    for name in shown:
+        fabric = fabrics[name]
+        hops = collectives.spine_crossings(fabric, order)
+        facts.append(text("live.wirings.hops", wiring=name, hops=hops, all=groups.size))
+        panels.append(ring_panel(fabric, name, order[ring], is_first=name == first))
+        table = panels[-1].table
+        if table:
+            columns["wired"] += [name] * table.n_rows
+            for column in ("from", "to", "carries"):
+                columns[column] += list(table[column])
+
     key = "live.wirings.shuffled" if seed else "live.wirings.order"
-    caption = text(key, wiring=wiring, seed=seed, hops=rings.crossings, all=groups.size)
-    return scene_of(fabric, rings.run, said=caption)
+    words = "; ".join(facts)
+    caption = words[:1].upper() + words[1:] + ". " + text(key, seed=seed, ring=ring)
+    servers = fabrics[first].server[order[ring]].tolist()
+    alt = caption + " " + text("live.wirings.in_turn", list=", ".join(map(str, servers)))
+    side = panels[1] if len(panels) > 1 else None
+    return replace(panels[0], said=caption, alt=alt, table=Table(columns), side=side)
+
+
+def ring_panel(fabric: Fabric, wiring: str, ring: Ints, *, is_first: bool) -> Scene:
+    """Return a fabric in tiers on which only the cables of one ring are lit, with the ring's order below the servers.
+
+    ``ring`` are the ranks of the ring in turn. Only the first of two panels names its rows.
+    """
+    hops = Flows.make(fabric.endpoint[ring], fabric.endpoint[np.roll(ring, -1)], 1.0)
+    use = route(fabric, hops, "spray").link_bytes(hops, fabric.n_links)  # (L,) flows
+    marks = marks_of(fabric, fabric.n_nodes > MOST_NODES, through=True)
+    cables = lines_of(fabric, marks, use)
+    order = np.argsort(cables.fullest, kind="stable")
+    cables = Lines._make(column[order] for column in cables)
+    placed = Placed(fabric, marks, cables, use)
+    canvas = ring_canvas(placed, is_first=is_first)
+    paths = [canvas.path(path) for path in paths_of(marks, cables)]
+    ways = [path[::-1] if back else path for path, back in zip(paths, cables.back, strict=True)]
+
+    lit = cables.fullest > 0
+    prefix = "" if is_first else "right "
+    layers = {
+        "servers": servers_layer(placed, canvas),
+        "cables": lines(
+            ways,
+            width=np.where(lit, 1.5 + 1.5 * np.minimum(cables.fullest, 1.0), link_width(0.0)),
+            colour=np.where(lit, COLOUR["ring"], COLOUR["hair"]),
+            flow=np.where(lit, np.clip(cables.fullest, 0.25, 0.8), 0.0),
+            names=[f"{marks.names[a]} – {marks.names[b]}" for a, b in zip(cables.a, cables.b, strict=True)],
+            notes=[text("live.placement.flows", n=n) for n in cables.fullest.tolist()],
+        ),
+        "nodes": lit_nodes(placed, canvas),
+        **order_layers(fabric, marks, canvas, ring),
+    }
+    crossings = collectives.spine_crossings(fabric, ring[None])
+    head = text("live.wirings.head", wiring=wiring, hops=crossings, all=ring.size)
+    left = canvas.start if is_first else 14.0
+    layers["head"] = texts(left, np.array([18.0]), [head], size=13.0, bold=1.0)
+    if is_first:
+        layers["row names"] = ring_row_names(placed, canvas)
+    table = Table(
+        {
+            "from": [marks.names[a] for a in cables.a],
+            "to": [marks.names[b] for b in cables.b],
+            "carries": cables.fullest,
+        }
+    )
+    return Scene(
+        "",
+        table,
+        {prefix + name: layer for name, layer in layers.items()},
+        canvas.bottom + _ORDER_HEIGHT,
+        width=canvas.end + (12.0 if is_first else 16.0),
+    )
+
+
+def ring_canvas(placed: Placed, *, is_first: bool) -> Canvas:
+    """Return where a panel of a wiring is drawn: both have the same width, and the first has names beside it."""
+    m = placed.marks
+    left = float((m.x - m.width / 2).min() - 0.3)
+    right = float((m.x + m.width / 2).max() + 0.3)
+    n_rows = int(m.row.max() - m.row.min())
+    row = min(84.0, 190.0 / max(n_rows, 1))
+    high = float(m.row.max()) + 0.25 + 34 / row
+    start = 14.0
+    if is_first:
+        start = 22 + 7.2 * max(map(len, row_names(placed).values()))
+    return Canvas(
+        left=left,
+        high=high,
+        low=float(m.row.min()) - 0.34,
+        unit=_PANEL_WIDTH / (right - left),
+        row=row,
+        start=start,
+        end=start + _PANEL_WIDTH,
+    )
+
+
+def servers_layer(placed: Placed, canvas: Canvas) -> Layer:
+    """Return a rounded frame around the parts of each server."""
+    frames = boxes_of(placed.marks, 0.62)
+    frames = [frame for frame in frames if not frame.tinted]
+    left = canvas.across([frame.left for frame in frames])
+    right = canvas.across([frame.right for frame in frames])
+    high = canvas.down([frame.high for frame in frames])
+    low = canvas.down([frame.low for frame in frames])
+    return boxes(left, high, right - left, low - high, colour=COLOUR["none"], edge=COLOUR["edge"], round=6.0)
+
+
+def lit_nodes(placed: Placed, canvas: Canvas) -> Layer:
+    """Return the boxes of a fabric; those that no lit cable leads to are pale."""
+    f, m, k, _ = placed
+    lit = np.zeros(m.first.size, dtype=bool)
+    lit[np.concatenate([k.a[k.fullest > 0], k.b[k.fullest > 0]])] = True
+    own = np.where(f.transit[m.first], COLOUR["node"], COLOUR["gpu"])
+    colours = np.where(lit, own, COLOUR["line"])
+    left = canvas.across(m.x - m.width / 2)
+    right = canvas.across(m.x + m.width / 2)
+    return boxes(
+        left,
+        canvas.down(m.row) - canvas.half,
+        np.maximum(right - left, 1.5),
+        2 * canvas.half,
+        colour=colours,
+        ink=ink_on(colours),
+        texts=[number_in(name) for name in m.names],
+        names=list(m.names),
+    )
+
+
+def order_layers(fabric: Fabric, m: Marks, canvas: Canvas, ring: Ints) -> dict[str, Layer]:
+    """Return the number of each server in the ring, and an arc to the next server."""
+    middle = canvas.across(m.x[m.of_node[fabric.endpoint]])  # (R,) of each rank
+    servers = fabric.server[ring]
+    x = np.array([middle[fabric.server == server].mean() for server in servers])  # (S,) in turn
+    y = canvas.bottom + 28
+    half = np.abs(np.roll(x, -1) - x) / 2
+    deepest = _ORDER_HEIGHT - 48
+    arcs = []
+    for start, end, depth in zip(x, np.roll(x, -1), half / max(half.max(), 1.0), strict=True):
+        turn = np.linspace(0.0, np.pi, 33)
+        across = (start + end) / 2 - (end - start) / 2 * np.cos(turn)
+        down = y + 11 + (8 + (deepest - 8) * depth) * np.sin(turn)
+        arcs.append(np.stack([across, down], axis=1))
+    names = [text(f"fabric.{holder(fabric)}", s=server) for server in servers.tolist()]
+    turns = [str(place + 1) for place in range(ring.size)]
+    below = texts(x, canvas.bottom + 8, [str(s) for s in servers.tolist()], align=1.0, size=11.0, colour=COLOUR["soft"])
+    hops = [
+        text("live.wirings.hop", a=a, b=b)
+        for a, b in zip(names, names[1:] + names[:1], strict=True)
+    ]
+    return {
+        "arcs": lines(arcs, width=1.6, colour=COLOUR["ring"], flow=0.3, names=hops, glide=True),
+        "order": boxes(
+            x - 10,
+            y - 10,
+            20.0,
+            20.0,
+            round=10.0,
+            colour=COLOUR["ring"],
+            ink=ink_on(np.full(x.size, COLOUR["ring"])),
+            texts=turns,
+            names=[text("live.wirings.place", server=a, n=n) for a, n in zip(names, turns, strict=True)],
+            glide=True,
+        ),
+        "server numbers": below,
+    }
+
+
+def ring_row_names(placed: Placed, canvas: Canvas) -> Layer:
+    """Return the names of the rows of a panel, at its left."""
+    words = []
+    for row, name in row_names(placed).items():
+        words.append((canvas.start - 10, float(canvas.down(row)), name, 2))
+    words.append((canvas.start - 10, canvas.bottom + 8, text("fabric.servers"), 2))
+    words.append((canvas.start - 10, canvas.bottom + 28, text("live.wirings.places"), 2))
+    return texts_at(*words)
 
 
 # Servers and boxes ------------------------------------------------------------------------------
@@ -461,6 +791,6 @@ def gigaio_scene(wiring: str) -> Scene:
         n=len(order),
         rate=ring_busbw("all_reduce", fabric, order),
         most=rings_on_link[fullest],
-        link=fabric.link_name(fullest),
+        link=link_in_words(fabric, fullest),
     )
     return scene_of(fabric, load / load[fullest], said=caption)
