@@ -148,11 +148,12 @@ def fabric_scene(
     *,
     width: float | None = None,
     tall: float = TALL,
+    hall: bool = True,
 ) -> Scene:
     """Return a picture of a fabric with the load of each link, (L,).
 
-    A fabric with more than 200 nodes is a hall (see `halls`) or, if it is none, has its tiers as blocks; there the
-    block that contains the node ``open`` shows its members, unless they are too many to draw. ``colour`` says what
+    A fabric with more than 200 nodes is a hall (see `halls`) or, without ``hall`` or if it is none, has its tiers as
+    blocks; there the block that contains the node ``open`` shows its members, unless they are too many to draw. ``colour`` says what
     the colours stand for: load, tier, rail or failure. ``said`` replaces the sentence above the picture. The picture
     is ``width`` px wide (700, a hall 880) and at most ``tall`` px high.
     """
@@ -162,10 +163,10 @@ def fabric_scene(
         share = np.full(f.n_links, np.nan)
     if is_direct(f):
         return map_scene(f, share, colour, said)
-    if f.n_nodes > MOST_NODES:
-        hall = hall_of(f)
-        if hall:
-            return hall_scene(hall, share, colour, open, said, width or WIDE)
+    if hall and f.n_nodes > MOST_NODES:
+        plan = hall_of(f)
+        if plan:
+            return hall_scene(plan, share, colour, open, said, width or WIDE)
     width = width or WIDTH
 
     marks = layout.marks_of(f, f.n_nodes > MOST_NODES, open, through=True)
@@ -181,7 +182,8 @@ def fabric_scene(
     cables = Lines._make(column[order] for column in cables)
 
     placed = Placed(f, marks, cables, share)
-    canvas = _canvas(placed, width, tall)
+    has_legend = colour != "load" or bool(np.isfinite(share).all())
+    canvas = _canvas(placed, width, tall - (_LEGEND if has_legend else 2))
     paths = [canvas.path(path) for path in layout.paths_of(marks, cables)]
     layers = {
         **_server_layers(placed, canvas),
@@ -214,7 +216,7 @@ def _canvas(placed: Placed, width: float, tall: float) -> Canvas:
         high=high,
         low=low,
         unit=(end - start) / (right - left),
-        row=min(_ROW, (tall - _LEGEND) / (high - low)),
+        row=min(_ROW, tall / (high - low)),
         start=start,
         end=end,
     )
@@ -487,10 +489,11 @@ def scene_of(
     *,
     width: float | None = None,
     tall: float = TALL,
+    hall: bool = True,
 ) -> Scene:
     """Return a picture of a fabric, in rows or as a floor; ``load`` is what `live.fabric` takes, except a callable.
 
-    Of rows, ``width`` and the greatest height can be given. [px]
+    Of rows, ``width`` and the greatest height can be given [px], and whether a large fabric may be a hall.
     """
     if isinstance(load, tuple):  # fabric, load and possibly the sentence
         f, load, *rest = load
@@ -508,7 +511,7 @@ def scene_of(
         layout = "tiers"
         said = text("fabric.no_floor", n=f.n_ranks, most=MOST_BOXES)
     if layout == "tiers" or not f.n_links or not f.n_ranks:
-        return fabric_scene(f, share, colour, open, said, width=width, tall=tall)
+        return fabric_scene(f, share, colour, open, said, width=width, tall=tall, hall=hall)
     return _floor(f, share, colour, said)
 
 

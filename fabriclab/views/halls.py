@@ -44,7 +44,8 @@ _TALLEST = 96.0  # height of all cells [px]
 _CELL = 15.0  # greatest height of a cell [px]
 _HALF = 11.0  # half the height of a switch [px]
 _BETWEEN = (104.0, 86.0, 62.0)  # between two rows, if there are one, two or more rows of switches [px]
-_LETTER = 7.2  # [px]
+_LETTER = 7.2  # width of a letter [px]
+_NUMBER = 8.6  # room for a digit in a box [px]
 _RIGHT = 76.0  # room for the number of cables [px]
 
 
@@ -300,7 +301,7 @@ def _places(hall: Hall, width: float, left: float) -> _Places:
     for tier, nodes in enumerate(hall.tiers):
         each = (right - left) / nodes.size
         x.append(left + each * (np.arange(nodes.size) + 0.5))
-        wide.append(np.full(nodes.size, min(0.82 * each, 44.0)))
+        wide.append(np.full(nodes.size, min(0.9 * each, 44.0)))
         y.append(np.full(nodes.size, tier_y[tier]))
     return _Places(
         left=left,
@@ -481,6 +482,12 @@ def _switch_layer(
         hue = coloured(marks.row[:n] if colour == "tier" else marks.rail[:n], hue)
     names = marks.names[:n]
     ports = f.radix[switches].tolist()
+    numbers = [layout.number_in(name) for name in names]
+    for level in range(len(hall.tiers)):  # all switches of a row show their number, or none does
+        here = np.flatnonzero(hall.level[switches] == level)
+        if any(_NUMBER * len(numbers[i]) > places.switch_width[i] for i in here):
+            for i in here:
+                numbers[i] = ""
     return boxes(
         places.switch_x - places.switch_width / 2,
         places.switch_y - _HALF,
@@ -489,7 +496,7 @@ def _switch_layer(
         colour=hue,
         ink=ink_on(hue),
         edge=np.where(switches == (-1 if open is None else open), -1.0, 0.0),
-        texts=[layout.number_in(name) for name in names],
+        texts=numbers,
         names=names,
         notes=[text("fabric.ports", n=ports[i]) if ports[i] > 0 else "" for i in range(n)],
         pick="open",

@@ -518,7 +518,7 @@ def cut_scene(
         caption += " " + text("live.cut.full")
 
     is_cut = np.isin(np.arange(fabric.n_links), links).astype(float)  # (L,)
-    drawn = scene_of(fabric, is_cut, said=caption)
+    drawn = scene_of(fabric, is_cut, said=caption, hall=False)
     if drawn.wrong:
         return drawn
     return halved(drawn, box_colours(fabric, drawn, half))

@@ -17,6 +17,7 @@ from fabriclab.rdma import PyverbsRDMAError, QPAttr, enums
 from fabriclab.rdma.records import check_step, needs
 from fabriclab.texts import text
 from fabriclab.views.fabrics import scene_of
+from fabriclab.views.layout import spoken_names
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, live_view
 from fabriclab.views.page import Table
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, ink_on, lines, texts, texts_at
@@ -41,7 +42,8 @@ _STEP_HEIGHT = 26
 
 # Copies: a line for each copy, and a description below the picture. [px]
 _COPY_COLOURS = np.array([COLOUR[name] for name in ("dp", "tp", "cp", "pp")])
-_COPY_ROW = 20
+_COPY_ROW = 18
+_COPY_TALL = 306.0  # greatest height of the picture above the words [px]
 _COPIES_APART = 9.0
 
 
@@ -482,18 +484,18 @@ def copies_scene(
     """Return a picture of a server with the copies of a transfer to GPU 0 as numbered lines."""
     start = f"{source} {sources.numbers[relation]}"
     path = gpudirect.path(sources.fabric, start, "gpu 0", mechanism, iommu=iommu)
-    drawn = scene_of(sources.fabric)
+    drawn = scene_of(sources.fabric, tall=_COPY_TALL)
     total = units.size(size)
 
-    over = [" – ".join(move.over) for move in path.moves]
+    over = [" – ".join(part_names(sources.fabric, move)) for move in path.moves]
     times = [move.issue + move.latency + total / move.rate for move in path.moves]
     words = []
     for move, parts, time in zip(path.moves, over, times, strict=True):
         words.append(text("live.copies.copy", by=move.by, over=parts, rate=move.rate, time=time))
     caption = text(
         "live.copies.said",
-        a=start,
-        b="gpu 0",
+        a=drawn_name(sources.fabric, start),
+        b=drawn_name(sources.fabric, "gpu 0"),
         n=path.copies,
         links=path.hops,
         host=path.host_traffic,
@@ -514,7 +516,7 @@ def copies_scene(
         said=caption,
         alt=f"{caption} {'; '.join(words)}",
         table=Table(columns),
-        layers=copy_layers(drawn, path.moves, words),
+        layers=copy_layers(sources.fabric, drawn, path.moves, words),
         height=drawn.height + _COPY_ROW * path.copies + 8,
     )
 
@@ -545,7 +547,7 @@ class ServerMap:
         return [self.leg(start, end)]
 
 
-def server_map(drawn: Scene, moves: Sequence[gpudirect.Move]) -> ServerMap:
+def server_map(fabric: Fabric, drawn: Scene, moves: Sequence[gpudirect.Move]) -> ServerMap:
     """Return the places of the parts of a server in its picture; drives are placed below their neighbours."""
     box = drawn.layers["nodes"].fields
     middle = np.stack([box["x"] + box["w"] / 2, box["y"] + box["h"] / 2], axis=1)  # (B, 2)
@@ -562,26 +564,30 @@ def server_map(drawn: Scene, moves: Sequence[gpudirect.Move]) -> ServerMap:
 
     drives = {}
     for move in moves:
-        first, neighbour = part_names(move)[:2]
+        first, neighbour = part_names(fabric, move)[:2]
         if first not in spots:
             spots[first] = spots[neighbour] + np.array([25.0, 34.0])
-            drives[move.over[0]] = spots[first]
+            drives[first] = spots[first]
     return ServerMap(spots, cables, drives)
 
 
-def part_names(move: gpudirect.Move) -> list[str]:
+def part_names(fabric: Fabric, move: gpudirect.Move) -> list[str]:
     """Return the parts on a copy's path under the names that they have in the picture."""
-    names = []
-    for part in move.over:
-        names.append(part if "." in part else part.replace(" ", " 0."))
-    return names
+    return [drawn_name(fabric, part) for part in move.over]
 
 
-def copy_paths(places: ServerMap, moves: Sequence[gpudirect.Move]) -> list[Floats]:
+def drawn_name(fabric: Fabric, part: str) -> str:
+    """Return the name of a part in the picture; the picture has no box for a drive, which is called as it is."""
+    if part.split()[0] not in fabric.kinds:
+        return part.replace("nvme", text("live.copies.drive"))
+    return spoken_names(fabric)[fabric.node(part)]
+
+
+def copy_paths(fabric: Fabric, places: ServerMap, moves: Sequence[gpudirect.Move]) -> list[Floats]:
     """Return the line of each copy (P, 2), shifted sideways so that none hides another. [px]."""
     paths = []
     for number, move in enumerate(moves):
-        names = part_names(move)
+        names = part_names(fabric, move)
         aside = _COPIES_APART * (number - (len(moves) - 1) / 2)
         legs = []
         if len(set(names)) == 1:  # a copy within host memory: drawn beside its processor
@@ -596,11 +602,11 @@ def copy_paths(places: ServerMap, moves: Sequence[gpudirect.Move]) -> list[Float
 
 
 def copy_layers(
-    drawn: Scene, moves: Sequence[gpudirect.Move], words: list[str]
+    fabric: Fabric, drawn: Scene, moves: Sequence[gpudirect.Move], words: list[str]
 ) -> dict[str, Layer]:
     """Return the layers of a picture with copies as numbered lines, and below it each copy in words."""
-    places = server_map(drawn, moves)
-    paths = copy_paths(places, moves)
+    places = server_map(fabric, drawn, moves)
+    paths = copy_paths(fabric, places, moves)
     colours = _COPY_COLOURS[np.arange(len(moves)) % len(_COPY_COLOURS)]
     rows = drawn.height + 12 + _COPY_ROW * np.arange(len(moves), dtype=np.float64)  # (C,) [px]
     cables = drawn.layers["cables"]
@@ -608,8 +614,8 @@ def copy_layers(
         "servers": drawn.layers["servers"],
         "places": drawn.layers["places"],
         "margins": drawn.layers["margins"],
-        "cables": replace(cables, fields={**cables.fields, "alpha": 0.2}),
-        "copies": lines(paths, width=4.0, colour=colours, names=words),
+        "cables": replace(cables, fields={**cables.fields, "colour": COLOUR["hair"]}),
+        "copies": lines(paths, width=4.0, colour=colours, names=words, flow=0.4),
         "nodes": drawn.layers["nodes"],
         "numbers": number_layer(paths, rows, colours),
         "words": copy_words(places, rows, words),

@@ -1,7 +1,7 @@
 """Live views of in-network reduction: packets in a switch, its pool, integer sums, trees of jobs, when it pays."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
@@ -17,8 +17,19 @@ from fabriclab.innetwork.compare import HOSTS, Way, compare, program
 from fabriclab.innetwork.quantisation import block_scale, dequantise, error_bound, quantise
 from fabriclab.texts import text
 from fabriclab.views.fabrics import scene_of
+from fabriclab.views.layout import counted, number_in, spoken_names
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
-from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, ink_on, lines, texts
+from fabriclab.views.scene import (
+    COLOUR,
+    WIDTH,
+    Layer,
+    Scene,
+    boxes,
+    ink_on,
+    lines,
+    texts,
+    texts_at,
+)
 from fabriclab.views.sweeps import curve, sweep_scene
 
 # Packets by worker and chunk; "-": lost on the way to the switch, "/A": the answer to A is lost.
@@ -483,21 +494,21 @@ def tenants_scene(fabric: Fabric, jobs: int, mode: str, quota: int) -> Scene:
         except OutOfSlots as refused:
             refusals[job] = str(refused)
 
-    load = trees_on_links(fabric, manager.jobs)
     roots = []
+    spoken = spoken_names(fabric)
     for job, tree in manager.jobs.items():
-        roots.append(f"{job}: {fabric.name(int(tree.switches[-1]))}")
+        roots.append(f"{job}: {spoken[tree.switches[-1]]}")
     caption = text(
         "live.tenants.said",
         n=len(manager.jobs),
         jobs=jobs,
         roots=", ".join(roots),
-        most=load.max(),
+        most=counted(int(trees_on_links(fabric, manager.jobs).max()), "tree"),
     )
     if refusals:
         why = next(iter(refusals.values()))
         caption += " " + text("live.tenants.refused", list=", ".join(refusals), why=why)
-    return scene_of(fabric, load / load.max(), said=caption)
+    return trees_scene(fabric, manager.jobs, "ABCDE"[:jobs], caption)
 
 
 def trees_on_links(fabric: Fabric, jobs: Mapping[str, trees.Tree]) -> NDArray[np.int64]:
@@ -505,8 +516,148 @@ def trees_on_links(fabric: Fabric, jobs: Mapping[str, trees.Tree]) -> NDArray[np
     used = np.zeros(fabric.n_links, dtype=np.int64)
     for tree in jobs.values():
         both_directions = np.concatenate([tree.links, tree.links ^ 1])
-        used += np.bincount(both_directions, minlength=fabric.n_links)
+        used += np.bincount(both_directions, minlength=fabric.n_links) > 0
     return used
+
+
+# Colour and dash of the lines of each job; its letter and its dash tell as much as its colour.
+_TENANTS = {
+    "A": (COLOUR["tenant_a"], 0),
+    "B": (COLOUR["tenant_b"], 1),
+    "C": (COLOUR["tenant_c"], 2),
+    "D": (COLOUR["tenant_d"], 3),
+    "E": (COLOUR["direct"], 4),
+}
+_SIDE_BY_SIDE = 6.0  # between the lines of two jobs on one link [px]
+
+
+def trees_scene(fabric: Fabric, jobs: Mapping[str, trees.Tree], asked: str, caption: str) -> Scene:
+    """Return a fabric with the trees of jobs in the colours and dashes of their tenants.
+
+    ``asked`` are the letters of all jobs, also of those without a tree. Lines of jobs that share a link are side by
+    side.
+    """
+    drawn = scene_of(fabric, np.zeros(fabric.n_links), said=caption)
+    cable = drawn.layers["cables"].fields
+    points = np.stack([cable["x"], cable["y"]], axis=1)
+    paths = dict(
+        zip(cable["names"], np.split(points, cable["ptr"][1:-1].astype(int)), strict=True)
+    )
+    spoken = spoken_names(fabric)
+    on_line: dict[str, list[str]] = {name: [] for name in cable["names"]}
+    for job, tree in jobs.items():
+        for link in np.unique(tree.links // 2 * 2).tolist():
+            ends = spoken[fabric.source[link]], spoken[fabric.target[link]]
+            name = " – ".join(ends)
+            on_line[name if name in on_line else " – ".join(ends[::-1])].append(job)
+
+    ways, owner, names, notes = [], [], [], []
+    for name, users in on_line.items():
+        for place, job in enumerate(users):
+            aside = _SIDE_BY_SIDE * (place - (len(users) - 1) / 2)
+            ways.append(paths[name] + np.array([aside, 0.0]))
+            owner.append(job)
+            names.append(f"{name}, {text('live.tenants.tenant', job=job)}")
+            notes.append(text("live.tenants.shared", jobs=", ".join(users)))
+    tree_lines = lines(
+        ways,
+        width=2.6,
+        colour=np.array([_TENANTS[job][0] for job in owner]),
+        dash=np.array([float(_TENANTS[job][1]) for job in owner]),
+        names=names,
+        notes=notes,
+    )
+    idle = {**cable, "colour": COLOUR["hair"], "width": 0.8}
+    idle = {name: value for name, value in idle.items() if name not in ("names", "notes", "flow")}
+    layers = {
+        **drawn.layers,
+        "cables": Layer("lines", idle),
+        "trees": tree_lines,
+        "nodes": tenant_boxes(drawn.layers["nodes"], jobs, asked),
+        "roots": root_letters(drawn.layers["nodes"], {
+            job: spoken[tree.switches[-1]] for job, tree in jobs.items()
+        }),
+        **tenant_key(asked, float(drawn.layers["scale"].fields["y"][0])),
+    }
+    layers.pop("idle")
+    layers["margins"] = layers.pop("margins")
+    used = {name: users for name, users in on_line.items() if users}
+    columns = {
+        "from": [name.split(" – ")[0] for name in used],
+        "to": [name.split(" – ")[1] for name in used],
+        "trees": [", ".join(users) for users in used.values()],
+    }
+    said = "; ".join(f"{name}: {', '.join(users)}" for name, users in used.items() if len(users) > 1)
+    alt = caption + (" " + text("live.tenants.meet", list=said) if said else "")
+    return replace(drawn, layers=layers, table=Table(columns), alt=alt)
+
+
+def tenant_boxes(nodes: Layer, jobs: Mapping[str, trees.Tree], asked: str) -> Layer:
+    """Return the boxes of a fabric: a host has the colour and the letter of its job, hollow if that has no tree."""
+    box = nodes.fields
+    colours, edges, words, names = [], [], [], []
+    for name, colour, word in zip(box["names"], box["colour"].tolist(), box["texts"], strict=True):
+        number = int(number_in(name))
+        is_host = name == f"{counted(1, 'host').split()[1]} {number}"
+        job = asked[number % 5] if is_host and number % 5 < len(asked) else ""
+        if not is_host:
+            colours.append(colour)
+        elif not job:
+            colours.append(COLOUR["line"])
+        else:
+            colours.append(_TENANTS[job][0] if job in jobs else COLOUR["paper"])
+        edges.append(_TENANTS[job][0] if job else 0.0)
+        words.append(job or word)
+        names.append(text("live.tenants.host", host=name, job=job) if job else name)
+    look = {"colour": np.array(colours), "edge": np.array(edges), "ink": ink_on(np.array(colours))}
+    return Layer("boxes", {**box, **look, "texts": words, "names": names})
+
+
+def root_letters(nodes: Layer, root_of: Mapping[str, str]) -> Layer:
+    """Return the letter of each job on the switch that is the root of its tree."""
+    box = nodes.fields
+    x, y, colours, names = [], [], [], []
+    for job, root in root_of.items():
+        i = box["names"].index(root)
+        before = sum(other == root for other in list(root_of.values())[: len(x)])
+        x.append(box["x"][i] + 5 + 20 * before)
+        y.append(box["y"][i] + box["h"][i] / 2 - 8)
+        colours.append(_TENANTS[job][0])
+        names.append(text("live.tenants.root", job=job))
+    return boxes(
+        np.array(x),
+        np.array(y),
+        16.0,
+        16.0,
+        round=8.0,
+        colour=np.array(colours),
+        edge=COLOUR["paper"],
+        ink=ink_on(np.array(colours)),
+        texts=list(root_of),
+        names=names,
+    )
+
+
+def tenant_key(asked: str, y: float) -> dict[str, Layer]:
+    """Return a sample of the line of each job, with its name."""
+    step = 96.0
+    left = (WIDTH - step * len(asked)) / 2 + 30
+    samples = [
+        np.array([[left + step * i, y + 6], [left + step * i + 30, y + 6]]) for i in range(len(asked))
+    ]
+    words = [
+        (left + step * i + 38, y + 6, text("live.tenants.tenant", job=job), 0)
+        for i, job in enumerate(asked)
+    ]
+    return {
+        "scale": lines(
+            samples,
+            width=2.6,
+            colour=np.array([_TENANTS[job][0] for job in asked]),
+            dash=np.array([float(_TENANTS[job][1]) for job in asked]),
+        ),
+        "ends": texts_at(*words),
+    }
 
 
 # Hosts or the network ---------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from fabriclab.routing import route
 from fabriclab.routing.ecmp import expected_fullest
 from fabriclab.routing.shortest import hashed
 from fabriclab.simulation import Rings, Simulation, best_rings, ring_busbw, simulate
-from fabriclab.texts import text
+from fabriclab.texts import table, text
 from fabriclab.topologies.gigaio import WIRINGS, rings
 from fabriclab.views.fabrics import MOST_NODES, Canvas, row_names, scene_of
 from fabriclab.views.layout import (
@@ -31,6 +31,7 @@ from fabriclab.views.layout import (
     spoken_names,
 )
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
+from fabriclab.views.maps import is_direct
 from fabriclab.views.page import spread
 from fabriclab.views.scene import (
     COLOUR,
@@ -40,7 +41,6 @@ from fabriclab.views.scene import (
     ink_on,
     lines,
     link_width,
-    shade,
     texts,
     texts_at,
 )
@@ -48,15 +48,17 @@ from fabriclab.views.scene import (
 SERVERS = ("mi300x", "dgx1v", "dgx_h100")
 
 # The picture of the roulette, in px: a row of bars, with a scale of flows on the left.
-_BARS_LEFT = 60.0
-_BARS_WIDTH = 510.0
-_BARS_FOOT = 190.0
-_BARS_HEIGHT = 160.0
-_LINE_ENDS = (_BARS_LEFT - 6, _BARS_LEFT + 516)
+_BARS_ROOM = 640.0
+_BARS_LEFT = 46.0
+_BARS_WIDTH = 480.0
+_BARS_FOOT = 290.0
+_BARS_HEIGHT = 222.0
+_LINE_ENDS = (_BARS_LEFT - 6, _BARS_LEFT + _BARS_WIDTH + 4)
+_SEEDS = 100
 _WORDS_STEP = 15.0
 
 # A picture with a panel beside it, in px.
-_HALL_WIDTH = 690.0
+_HALL_WIDTH = 744.0
 _SIDE_WIDTH = 300.0
 _PANEL_WIDTH = 392.0  # of a wiring, without the names of its rows
 _ORDER_HEIGHT = 96.0  # room for the order of a ring, below the servers
@@ -103,8 +105,10 @@ def paths_scene(fabric: Fabric, source: int, target: int, routing: str) -> Scene
     """Return a picture of a fabric with the links that a flow between two ranks uses."""
     start = int(fabric.endpoint[source])
     end = int(fabric.endpoint[target])
+    # A map has the names of the fabric itself, whose numbers are the places on it.
+    name = fabric.name if is_direct(fabric) else spoken_names(fabric).__getitem__
     if source == target:
-        caption = text("live.paths.same", a=fabric.name(start))
+        caption = text("live.paths.same", a=name(start))
         return scene_of(fabric, np.zeros(fabric.n_links), said=caption)
 
     flow = Flows.make(fabric.endpoint[[source]], fabric.endpoint[[target]], 1.0)
@@ -114,15 +118,15 @@ def paths_scene(fabric: Fabric, source: int, target: int, routing: str) -> Scene
         path = path_from(fabric, start, np.flatnonzero(use))
         caption = text(
             "live.paths.way",
-            way=" → ".join(map(fabric.name, path)),
+            way=" → ".join(map(name, path)),
             hops=routes.link.size,
             routing=routing,
         )
     else:
         caption = text(
             "live.paths.said",
-            a=fabric.name(start),
-            b=fabric.name(end),
+            a=name(start),
+            b=name(end),
             hops=use.sum(),
             links=np.count_nonzero(use),
             routing=routing,
@@ -207,19 +211,96 @@ def roulette(flows: int = 32, cables: int = 32, seed: int = 0) -> Live:
 
 
 def roulette_scene(flows: int, cables: int, seed: int) -> Scene:
-    """Return the flows on each cable as bars, with lines at the mean over all seeds and at spraying."""
-    cable_of_flow = hashed(seed, np.arange(flows)) % np.uint64(cables)
-    on_cable = np.bincount(cable_of_flow.astype(np.int64), minlength=cables)
+    """Return the flows on each cable as bars, with lines at the mean over all seeds and at spraying.
+
+    Beside them is how often the fullest cable has how many flows.
+    """
+    on_cable = flows_on_cables(flows, cables, seed)
     found = HashedFlows(flows, on_cable, expected_most=expected_fullest(flows, cables))
     heights = rule_heights(found)
+    title = text("live.roulette.flows_axis", cables=cables)
     layers = {
+        "title": texts(14.0, np.array([22.0]), [title], size=13.0, bold=1.0),
         "bars": flow_bars(found),
         "rules": rules_layer(heights),
         "words": roulette_words(found, heights),
+        "most": fullest_number(found),
     }
     caption = roulette_caption(found)
     table = Table({"cable": np.arange(cables), "flows": on_cable})
-    return Scene(caption, table, layers, _BARS_FOOT + 30, alt=caption)
+    height = _BARS_FOOT + 44
+    side = seeds_panel(flows, cables, found.most, height)
+    return Scene(caption, table, layers, height, alt=caption, width=_BARS_ROOM, side=side)
+
+
+def flows_on_cables(flows: int, cables: int, seed: int) -> Ints:
+    """Return how many of the flows a hash with a seed puts on each cable, (C,)."""
+    cable_of_flow = hashed(seed, np.arange(flows)) % np.uint64(cables)
+    return np.bincount(cable_of_flow.astype(np.int64), minlength=cables)
+
+
+@lru_cache(maxsize=64)
+def fullest_of_seeds(flows: int, cables: int) -> Ints:
+    """Return how many of 100 seeds have so many flows on their fullest cable, (most + 1,)."""
+    most = [int(flows_on_cables(flows, cables, seed).max()) for seed in range(_SEEDS)]
+    return np.bincount(most)
+
+
+def seeds_panel(flows: int, cables: int, most: int, height: float) -> Scene:
+    """Return how often the fullest cable has how many flows; the bar of the seed that is shown is in ink."""
+    counts = fullest_of_seeds(flows, cables)
+    here = np.flatnonzero(counts)
+    here = np.arange(here[0], here[-1] + 1)
+    left, right, top = 24.0, _SIDE_WIDTH - 20, 66.0
+    step = min((right - left) / here.size, 56.0)
+    x = left + step * np.arange(here.size)
+    tall = (_BARS_FOOT - top) * counts[here] / counts.max()
+    is_shown = here == most
+    every = max(1, -(-here.size // 9))
+    seen = (here - here[0]) % every == 0
+    numbers = [str(n) if n else "" for n in counts[here].tolist()]
+    return Scene(
+        "",
+        layers={
+            "seeds title": texts(
+                14.0, np.array([22.0]), [text("live.roulette.seeds")], size=13.0, bold=1.0
+            ),
+            "seeds": boxes(
+                x,
+                _BARS_FOOT - tall,
+                max(0.76 * step, 2.0),
+                np.maximum(tall, 1.0),
+                colour=np.where(is_shown, COLOUR["ink"], COLOUR["edge"]),
+                round=1.0,
+                names=[counted(int(n), "flow") for n in here],
+                notes=[text("live.roulette.of_seeds", n=n) for n in counts[here]],
+            ),
+            "seeds numbers": texts(
+                x + 0.38 * step,
+                _BARS_FOOT - tall - 10,
+                [n if step > 18 else "" for n in numbers],
+                align=1.0,
+                size=11.0,
+                colour=np.where(is_shown, COLOUR["ink"], COLOUR["soft"]),
+                bold=is_shown,
+            ),
+            "seeds ticks": texts(
+                x[seen] + 0.38 * step,
+                _BARS_FOOT + 13,
+                [str(n) for n in here[seen]],
+                align=1.0,
+                colour=COLOUR["soft"],
+            ),
+            "seeds below": texts(
+                left,
+                np.array([_BARS_FOOT + 31]),
+                [text("live.roulette.seeds_below")],
+                colour=COLOUR["soft"],
+            ),
+        },
+        height=height,
+        width=_SIDE_WIDTH,
+    )
 
 
 def roulette_caption(found: HashedFlows) -> str:
@@ -238,7 +319,7 @@ def roulette_caption(found: HashedFlows) -> str:
 
 
 def flow_bars(found: HashedFlows) -> Layer:
-    """Return a bar for each cable, at least 1 px high, and brighter the more flows it has."""
+    """Return a bar for each cable, at least 1 px high; the fullest one is in ink."""
     step = _BARS_WIDTH / found.cables  # [px]
     height = found.flow_height * found.on_cable  # (C,) [px]
     names = [text("live.roulette.cable", n=cable) for cable in range(found.cables)]
@@ -248,11 +329,23 @@ def flow_bars(found: HashedFlows) -> Layer:
         _BARS_FOOT - height,
         max(step - 2, 2.0),
         np.maximum(height, 1.0),
-        round=0.0,
-        colour=shade(found.on_cable / found.most),
+        round=1.0,
+        colour=np.where(
+            np.arange(found.cables) == found.on_cable.argmax(), COLOUR["ink"], COLOUR["edge"]
+        ),
         names=names,
         notes=notes,
+        ghost=True,
+        glide=True,
     )
+
+
+def fullest_number(found: HashedFlows) -> Layer:
+    """Return the number of flows on the fullest cable, above its bar."""
+    step = _BARS_WIDTH / found.cables  # [px]
+    x = _BARS_LEFT + step * found.on_cable.argmax() + max(step - 2, 2.0) / 2
+    y = _BARS_FOOT - found.flow_height * found.most - 10
+    return texts(x, np.array([y]), [str(found.most)], align=1.0, bold=1.0, size=13.0, halo=1.0)
 
 
 def rule_heights(found: HashedFlows) -> dict[str, float]:
@@ -272,7 +365,7 @@ def rules_layer(heights: Mapping[str, float]) -> Layer:
     """Return a line across the bars at each height, each dashed differently."""
     left, right = _LINE_ENDS
     paths = [np.array([[left, y], [right, y]]) for y in heights.values()]
-    return lines(paths, width=1.5, colour=COLOUR["ink"], dash=np.array([1.0, 2.0]))
+    return lines(paths, width=1.5, colour=COLOUR["soft"], dash=np.array([1.0, 2.0]))
 
 
 def roulette_words(found: HashedFlows, heights: Mapping[str, float]) -> Layer:
@@ -280,7 +373,7 @@ def roulette_words(found: HashedFlows, heights: Mapping[str, float]) -> Layer:
     words = []
     apart = spread(list(heights.values()), _WORDS_STEP, 0.0, _BARS_FOOT)
     for name, y in zip(heights, apart.tolist(), strict=True):
-        words.append((_BARS_LEFT + 520, y, text(f"live.roulette.{name}"), 0))
+        words.append((_LINE_ENDS[1] + 6, y, text(f"live.roulette.{name}"), 0))
 
     ticks = range(0, found.highest + 1, max(1, found.most // 6))
     for flows in ticks:
@@ -375,7 +468,12 @@ def placement_scene(
     Beside it is a bar for each cable from the fullest leaf up, as high as it has flows.
     """
     rings = run_rings(fabric, groups, seed, size, routing)
-    caption = text("live.placement.full", n=rings.flows_on_fullest, time=rings.run.time)
+    most = rings.flows_on_fullest
+    if most > 1 + 1e-9:
+        flows = text("live.placement.flows", n=most)
+        caption = text("live.placement.full", flows=flows, time=rings.run.time)
+    else:
+        caption = text("live.placement.alone", time=rings.run.time)
     key = "live.placement.shuffled" if seed else "live.placement.order"
     caption += " " + text(key, hops=rings.crossings, all=groups.size, routing=routing, seed=seed)
     up = uplinks(fabric)
@@ -410,7 +508,7 @@ def outline(drawn: Scene, name: str) -> Layer:
         box["w"][here] + 6,
         box["h"][here] + 6,
         colour=COLOUR["none"],
-        edge=COLOUR["ink"],
+        edge=-1.0,
         round=5.0,
     )
 
@@ -436,10 +534,11 @@ def cable_bars(fabric: Fabric, links: Ints, flows: Floats, height: float) -> Sce
     tick_y = foot - unit * ticks
     mean = float(flows.mean())
     even = foot - unit * mean
-    words = [
-        (left, foot + 16.0, text("live.placement.below", n=links.size, a=targets[0], b=targets[-1]), 0),
-        (right, foot + 34.0, text("live.placement.even", n=mean), 2),
-    ]
+    shows_mean = unit * mean > 8
+    below = text("live.placement.below", n=links.size, a=targets[0], b=targets[-1])
+    words = [(left, foot + 16.0, below, 0)]
+    if shows_mean:
+        words.append((right, even - 9.0, text("live.placement.even", n=mean), 2))
     labels = texts_at(*words)
     bar_x = left + step * np.arange(links.size)
     return Scene(
@@ -469,12 +568,12 @@ def cable_bars(fabric: Fabric, links: Ints, flows: Floats, height: float) -> Sce
                 glide=True,
             ),
             "even": lines(
-                [np.array([[left, even], [right, even]])],
+                [np.array([[left, even], [right, even]])] if shows_mean else [],
                 width=1.5,
                 colour=COLOUR["soft"],
                 dash=np.array([1.0]),
             ),
-            "bar words": Layer("texts", {**labels.fields, "colour": COLOUR["soft"]}),
+            "bar words": Layer("texts", {**labels.fields, "colour": COLOUR["soft"], "halo": 1.0}),
             "most": texts(
                 bar_x[[fullest]] + 0.36 * step,
                 np.array([foot - unit * flows[fullest] - 11]),
@@ -737,9 +836,14 @@ def server_scene(server: str, gpus: int) -> Scene:
     """Return a picture of a server with the load of the best rings over its first GPUs."""
     fabric = topologies.build(server)
     found = best_rings(fabric, range(gpus))
-    caption = text("live.server.said", n=gpus, server=server, rate=found.rate)
+    caption = text("live.server.said", n=gpus, server=server_name(server), rate=found.rate)
     caption += " " + limit_of_rings(fabric, found)
     return scene_of(fabric, np.minimum(found.load, 1.0), said=caption)
+
+
+def server_name(server: str) -> str:
+    """Return the name by which a server's makers sell it, or else that of its topology."""
+    return str(table().get(f"server.{server}", server))
 
 
 def limit_of_rings(fabric: Fabric, found: Rings) -> str:
