@@ -342,8 +342,9 @@ def boxes_of(m: Marks, foot: float) -> list[ServerBox]:
     left_ends, right_ends = m.x - m.width / 2, m.x + m.width / 2
     low = m.row.min() - foot + 0.34
     out = []
-    for s in np.unique(m.server[m.server >= 0]):
-        group = m.server == s
+    servers = np.unique(m.server[m.server >= 0])
+    for s in servers:
+        group = m.server == s if servers.size > 1 else np.ones(m.server.size, dtype=bool)
         if group.sum() == 1:
             continue
         left = left_ends[group].min() - 0.14

@@ -620,16 +620,16 @@ def root_letters(nodes: Layer, root_of: Mapping[str, str]) -> Layer:
     for job, root in root_of.items():
         i = box["names"].index(root)
         before = sum(other == root for other in list(root_of.values())[: len(x)])
-        x.append(box["x"][i] + 5 + 20 * before)
-        y.append(box["y"][i] + box["h"][i] / 2 - 8)
+        x.append(box["x"][i] + 2 + 16 * before)
+        y.append(box["y"][i] + box["h"][i] / 2 - 7)
         colours.append(_TENANTS[job][0])
         names.append(text("live.tenants.root", job=job))
     return boxes(
         np.array(x),
         np.array(y),
-        16.0,
-        16.0,
-        round=8.0,
+        14.0,
+        14.0,
+        round=7.0,
         colour=np.array(colours),
         edge=COLOUR["paper"],
         ink=ink_on(np.array(colours)),
