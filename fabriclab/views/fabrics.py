@@ -12,14 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fabriclab import units
 from fabriclab.core import Fabric, Flags, Floats, Ints, Timeline
 from fabriclab.texts import text
 from fabriclab.views import layout
 from fabriclab.views.halls import WIDE, hall_of, hall_scene
 from fabriclab.views.layout import Lines, Marks, Placed, counted
 from fabriclab.views.maps import crosses, is_direct, map_scene
-from fabriclab.views.page import Axes, Picture, Table, plain
+from fabriclab.views.page import Axes, Picture, Table
 from fabriclab.views.scene import (
     COLOUR,
     WIDTH,
@@ -153,9 +152,9 @@ def fabric_scene(
     """Return a picture of a fabric with the load of each link, (L,).
 
     A fabric with more than 200 nodes is a hall (see `halls`) or, without ``hall`` or if it is none, has its tiers as
-    blocks; there the block that contains the node ``open`` shows its members, unless they are too many to draw. ``colour`` says what
-    the colours stand for: load, tier, rail or failure. ``said`` replaces the sentence above the picture. The picture
-    is ``width`` px wide (700, a hall 880) and at most ``tall`` px high.
+    blocks; there the block that contains the node ``open`` shows its members, unless they are too many to draw.
+    ``colour`` says what the colours stand for: load, tier, rail or failure. ``said`` replaces the sentence above the
+    picture. The picture is ``width`` px wide (700, a hall 880) and at most ``tall`` px high.
     """
     if not f.n_links or not f.n_ranks:
         return Scene(text("fabric.empty", links=f.n_links, ends=f.n_ranks), wrong=True)
@@ -176,7 +175,8 @@ def fabric_scene(
         said = text("fabric.many", n=members, most=MOST_BOXES)
         open = None
     cables = layout.lines_of(f, marks, share)
-    cables = Lines._make(column[cables.a != cables.b] for column in cables)
+    if not marks.folded:  # what is passed on within a box is not drawn
+        cables = Lines._make(column[cables.a != cables.b] for column in cables)
     # The fullest lines lie on top, so they are drawn last.
     order = np.argsort(np.nan_to_num(cables.fullest), kind="stable")
     cables = Lines._make(column[order] for column in cables)
@@ -194,9 +194,7 @@ def fabric_scene(
     }
     height = canvas.bottom + (_LEGEND if "scale" in layers else 2)
     place = marks.row if colour == "tier" else marks.rail
-    colours = layout.colour_sentence(
-        colour, cables.fullest, place, cables.failed.sum(), f.n_cables
-    )
+    colours = layout.colour_sentence(colour, cables.fullest, place, cables.failed.sum(), f.n_cables)
     scene = layout.scene_with_words(placed, layers, height, said=said, colours=colours)
     return replace(scene, width=width)
 
@@ -210,7 +208,9 @@ def _canvas(placed: Placed, width: float, tall: float) -> Canvas:
     low = m.row.min() - _foot(m, k)
     start = 28 + _LETTER * max(map(len, row_names(placed).values()))
     start = max(start, 28 + _LETTER * len(_lead(placed)))
-    end = width - 14 - _LETTER * max(len(word) for _, words in _cable_names(placed) for word in words)
+    end = (
+        width - 14 - _LETTER * max(len(word) for _, words in _cable_names(placed) for word in words)
+    )
     return Canvas(
         left=left,
         high=high,
@@ -293,10 +293,10 @@ def _box_texts(m: Marks, kinds: Sequence[str], room: Floats) -> list[str]:
     out = [""] * len(numbers)
     for row in np.unique(m.row):
         here = np.flatnonzero(m.row == row)
-        for words in (whole, numbers):
-            if all(_BOX_LETTER * len(words[i]) + 4 < room[i] for i in here):
+        for kind_of_text in (whole, numbers):
+            if all(_BOX_LETTER * len(kind_of_text[i]) + 4 < room[i] for i in here):
                 for i in here:
-                    out[i] = words[i]
+                    out[i] = kind_of_text[i]
                 break
     return out
 
@@ -389,6 +389,8 @@ def _server_names(placed: Placed, canvas: Canvas) -> Layer:
         x = canvas.across(lefts + 0.05)
         numbers = [int(m.server[(m.server >= 0) & (m.x > left)][0]) for left in lefts]
         names = [text(f"fabric.{layout.holder(f)}", s=n, r=n) for n in numbers]
+        if len(names) == 1:  # a fabric that is one server
+            names = [layout.server_name(f.family, names[0])]
         align = 0
 
     room = float(np.diff(np.sort(x)).min(initial=WIDTH))  # [px]
@@ -420,14 +422,14 @@ def _margins(placed: Placed, canvas: Canvas) -> Layer:
         words.append((canvas.start - 16, float(canvas.down(row)), name, 2))
 
     end = -np.inf  # lower end of the words above, which the next ones must not touch
-    for y, name in _cable_names(placed):
-        top = max(float(canvas.down(y)) - _LINE / 2 * len(name), end + 5)
-        for i, word in enumerate(name):
+    for y, about in _cable_names(placed):
+        top = max(float(canvas.down(y)) - _LINE / 2 * len(about), end + 5)
+        for i, word in enumerate(about):
             words.append((canvas.end + 8, top + _LINE * (i + 0.5), word, 0))
-        end = top + _LINE * len(name)
+        end = top + _LINE * len(about)
     margins = texts_at(*words)
     named = np.asarray(margins.fields["align"]) == 2
-    look = {"colour": np.where(named, COLOUR["ink"], COLOUR["soft"]), "size": np.where(named, 12.0, 11.0)}
+    look = {"colour": np.where(named, COLOUR["ink"], COLOUR["soft"])}
     return replace(margins, fields={**margins.fields, **look})
 
 
@@ -469,11 +471,8 @@ def _end_names(placed: Placed, low: int, high: int) -> str:
 
 def _bundle(k: Lines, here: Flags) -> str:
     """Return in words how many cables some lines stand for, and their rates."""
-    slowest, fastest = k.slowest[here].min(), k.fastest[here].max()
-    finite = [rate for rate in (slowest, fastest) if np.isfinite(rate)]
-    rates = list(dict.fromkeys(plain(units.format_rate(rate)) for rate in finite))
-    rate = text("fabric.between", low=rates[0], high=rates[-1]) if len(rates) > 1 else "".join(rates)
-    return f"{k.cables[here].sum():,} x {rate}"
+    rates = layout.rates_in_words(k.slowest[here].min(), k.fastest[here].max())
+    return f"{k.cables[here].sum():,} x {rates}"
 
 
 # A floor ------------------------------------------------------------------------------------------

@@ -19,7 +19,6 @@ from fabriclab.core import Fabric, Flags, Floats, Ints
 from fabriclab.texts import text
 from fabriclab.views import layout
 from fabriclab.views.layout import Lines, Marks, Placed, counted
-from fabriclab.views.page import plain
 from fabriclab.views.scene import (
     COLOUR,
     Layer,
@@ -43,7 +42,11 @@ _TOP = 26.0  # middle of the highest row [px]
 _TALLEST = 96.0  # height of all cells [px]
 _CELL = 15.0  # greatest height of a cell [px]
 _HALF = 11.0  # half the height of a switch [px]
-_BETWEEN = (104.0, 86.0, 62.0)  # between two rows, if there are one, two or more rows of switches [px]
+_BETWEEN = (
+    104.0,
+    86.0,
+    62.0,
+)  # between two rows, if there are one, two or more rows of switches [px]
 _LETTER = 7.2  # width of a letter [px]
 _NUMBER = 8.6  # room for a digit in a box [px]
 _RIGHT = 76.0  # room for the number of cables [px]
@@ -209,7 +212,7 @@ def _marks(hall: Hall) -> Marks:
     row[switches.size : first_end] = 1 + np.arange(n_tiers)
     rail = np.full(n_boxes, -1)
     if 2 <= np.unique(f.rail[f.rail >= 0]).size <= _MOST_ROWS:
-        rail_of_leaf = _shared(hall.leaf, f.rail, f.n_nodes)
+        rail_of_leaf = _shared(hall.leaf, f.rail.astype(np.int64), f.n_nodes)
         rail[: leaves.size] = rail_of_leaf[leaves]
         rail[first_end : first_end + leaves.size] = rail_of_leaf[leaves]
     server = np.full(n_boxes, -1)
@@ -257,7 +260,7 @@ def _lines(hall: Hall, share: Floats, open: int | None) -> Lines:
 
 
 def _cell_loads(hall: Hall, share: Floats) -> tuple[Floats, Flags]:
-    """Return the load of the fullest link of each rank to the network (R,), and whether one of its cables has failed."""
+    """Return the load of the fullest link of each rank to the network (R,), and whether a cable of it has failed."""
     f = hall.fabric
     rank = np.maximum(hall.rank[f.source], hall.rank[f.target])
     both_in = (hall.level[f.source] < 0) & (hall.level[f.target] < 0)
@@ -294,7 +297,7 @@ def _places(hall: Hall, width: float, left: float) -> _Places:
     right = width - _RIGHT
     n_tiers = len(hall.tiers)
     between = _BETWEEN[min(n_tiers, len(_BETWEEN)) - 1]
-    tier_y = _TOP + between * np.arange(n_tiers)[::-1]
+    tier_y = _TOP + between * np.arange(n_tiers, dtype=np.float64)[::-1]
     top = float(tier_y[0]) + between * 0.8
     cell = min(_CELL, _TALLEST / hall.n_rows)
     x, wide, y = [], [], []
@@ -345,7 +348,7 @@ def hall_scene(
     cell_load, cell_failed = _cell_loads(hall, share)
     layers = {
         "servers": _server_layer(hall, places),
-        "cells": _cell_layer(hall, places, colour, cell_load, cell_failed),
+        "ranks": _cell_layer(hall, places, colour, cell_load, cell_failed),
         "rows": _frames(hall, places),
         **_cable_layers(hall, placed, places, colour),
         "nodes": _switch_layer(hall, marks, places, colour, open),
@@ -358,7 +361,7 @@ def hall_scene(
         rails = []
         if colour == "rail":
             rails = [str(rail) for rail in range(1 + int(marks.rail.max()))]
-        layers |= key(foot, text(f"fabric.key_{colour}"), rails)
+        layers |= key(foot, text(f"fabric.key_{colour}"), rails, width=width)
     height = foot + (20 if "scale" in layers else -8)
     place = marks.row if colour == "tier" else marks.rail
     colours = layout.colour_sentence(colour, cables.fullest, place, cables.failed.sum(), f.n_cables)
@@ -393,9 +396,7 @@ def _server_layer(hall: Hall, places: _Places) -> Layer:
     )
 
 
-def _cell_layer(
-    hall: Hall, places: _Places, colour: str, load: Floats, failed: Flags
-) -> Layer:
+def _cell_layer(hall: Hall, places: _Places, colour: str, load: Floats, failed: Flags) -> Layer:
     """Return a cell for each endpoint, lit by the load of its fullest link to the network."""
     f = hall.fabric
     if colour == "load":
@@ -459,14 +460,13 @@ def _cable_layers(hall: Hall, placed: Placed, places: _Places, colour: str) -> d
         paths.append(path[::-1] if back else path)
 
     place = m.row[k.b] if colour == "tier" else np.maximum(m.rail[k.a], m.rail[k.b])
-    idle = np.where(k.cables > 1, 1.6, link_width(0.0))
+    single = max(float(k.fastest.max(initial=0.0)), 1.0)  # [B/s]
+    idle = link_width(0.0) * np.maximum(k.total / single, 1.0) ** 0.2
     width = np.where(np.nan_to_num(k.fullest) > 0, link_width(k.fullest), idle)
     cables = lines(paths, **layout.line_look(k, colour, place, width), **layout.readable(m, k))
     part = np.flatnonzero((k.failed > 0) & (k.failed < k.cables))
     x, y = np.array([paths[i].mean(axis=0) for i in part]).reshape(-1, 2).T
-    failed = Layer(
-        "dots", {"x": x, "y": y, "size": 5.0, "shape": 2.0, "colour": COLOUR["failed"]}
-    )
+    failed = Layer("dots", {"x": x, "y": y, "size": 5.0, "shape": 2.0, "colour": COLOUR["failed"]})
     return {"cables": cables, "failed": failed}
 
 
@@ -522,10 +522,9 @@ def _margins(hall: Hall, placed: Placed, places: _Places, named: Sequence[str]) 
     heights = np.append(places.top - 3, places.tier_y)
     for row in range(len(hall.tiers)):
         here = placed.marks.row[k.b] == row + 1
-        rates = [k.slowest[here].min(), k.fastest[here].max()]
-        names = dict.fromkeys(plain(units.format_rate(r)) for r in rates if np.isfinite(r) and r)
+        rates = layout.rates_in_words(k.slowest[here].min(), k.fastest[here].max())
         y = float(heights[row] + heights[row + 1]) / 2
-        for line, word in enumerate([f"{k.cables[here].sum():,} x", "–".join(names)]):
+        for line, word in enumerate([f"{k.cables[here].sum():,} x", rates]):
             words.append((places.right + 12, y + 15 * line - 8, word, 0, soft))
 
     servers = np.unique(f.server).tolist()

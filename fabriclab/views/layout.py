@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from fabriclab import units
 from fabriclab.core import Fabric, Flags, Floats, Ints
 from fabriclab.texts import table, text
-from fabriclab.views.page import Table, spread
+from fabriclab.views.page import Table, plain, spread
 from fabriclab.views.scene import COLOUR, FORM, KEYS, Layer, Scene, coloured, shade
 
 SAYS = {mode: f"fabric.says_{mode}" for mode in ("load", "tier", "rail", "failure")}
@@ -140,12 +140,29 @@ def link_in_words(f: Fabric, link: int) -> str:
     return text("fabric.link", a=spoken[f.source[link]], b=spoken[f.target[link]])
 
 
+def rates_in_words(slowest: float, fastest: float) -> str:
+    """Return the rates of some cables, such as "25–50 GB/s"; none if no cable works."""
+    rates = [plain(units.format_rate(rate)) for rate in (slowest, fastest) if np.isfinite(rate)]
+    low, high = rates[0], rates[-1]
+    if low == high:
+        return low
+    number, unit = low.split()
+    if unit == high.split()[1]:
+        low = number
+    return text("fabric.between", low=low, high=high)
+
+
 def number_in(name: str) -> str:
     """Return the number in the name of a node, such as "3" of "GPU 3 of server 4"; none if it has none."""
     for word in name.split():
         if word.isdigit():
             return word
     return ""
+
+
+def server_name(family: str, otherwise: str = "") -> str:
+    """Return the name by which the server of a topology is known, such as "DGX H100"."""
+    return str(table().get(f"server.{family}", otherwise or family))
 
 
 def holder(f: Fabric) -> str:
@@ -156,19 +173,17 @@ def holder(f: Fabric) -> str:
 # Boxes --------------------------------------------------------------------------------------------
 
 
-def marks_of(
-    f: Fabric, fold: bool, open: int | None = None, through: bool = False
-) -> Marks:
+def marks_of(f: Fabric, fold: bool, open: int | None = None, through: bool = False) -> Marks:
     """Return a box for each node, or with ``fold`` a block for each row, and one per rail where it keeps rails apart.
 
-    The members of the block that contains the node ``open`` have a box each. With ``through``, a PCIe switch between
-    one GPU and one NIC, which only passes on what they send, is in the box of its NIC.
+    The members of the block that contains the node ``open`` have a box each. With ``through``, and where nodes
+    have a box each, a PCIe switch that only passes on what one GPU and one NIC send is in the box of its NIC.
     """
     node = np.arange(f.n_nodes)
     server = _coordinate(f, "server", f.server)
     row = _rows(f, server)
     rail = _rails(f, row)
-    nic_of = _passed_through(f) if through else node
+    nic_of = _passed_through(f) if through and not fold else node
     if np.any(nic_of != node):
         row = row[nic_of]
         lowest = int(row.min())
@@ -365,9 +380,7 @@ def lines_of(f: Fabric, m: Marks, share: Floats) -> Lines:
     return bundles_of(f.capacity, low, high, share, one > other)
 
 
-def bundles_of(
-    capacity: Floats, low: Ints, high: Ints, share: Floats, turned: Flags
-) -> Lines:
+def bundles_of(capacity: Floats, low: Ints, high: Ints, share: Floats, turned: Flags) -> Lines:
     """Return a line for each pair of boxes that cables join, where cable i leads from box ``low`` to box ``high``.
 
     ``capacity`` and ``share`` hold both directions of cable i as numbers 2 i and 2 i + 1; where ``turned``, the
@@ -502,9 +515,7 @@ def colours_of(colour: str, load: Floats, failed: ArrayLike, place: NDArray[Any]
     return shade(load) if colour == "load" else coloured(place)
 
 
-def line_look(
-    k: Lines, colour: str, place: NDArray[Any], width: Floats
-) -> dict[str, ArrayLike]:
+def line_look(k: Lines, colour: str, place: NDArray[Any], width: Floats) -> dict[str, ArrayLike]:
     """Return the look of cables that are ``width`` px wide: idle ones are hairlines, loaded ones full of packets.
 
     A line all of whose cables have failed is broken. ``place`` is the row or rail whose colour a line has where

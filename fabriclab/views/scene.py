@@ -173,12 +173,16 @@ def texts_at(*places: tuple[float, float, str, int]) -> Layer:
 
 
 def key(
-    y: float, words: str, names: Sequence[str], colours: Sequence[float] = KEYS
+    y: float,
+    words: str,
+    names: Sequence[str],
+    colours: Sequence[float] = KEYS,
+    width: float = WIDTH,
 ) -> dict[str, Layer]:
     """Return a legend, drawn where the scale of loads would be: words, then a sample of each colour with names.
 
     The names get the colours in turn; if there are more names than colours, names of one colour share a sample. An
-    empty name is left out.
+    empty name is left out. The legend is in the middle of a picture of a ``width``.
     """
     seen_colours = []
     seen_names = []
@@ -191,7 +195,7 @@ def key(
     # Words and samples are side by side and centred in the picture.
     widths = [_KEY_LETTER * len(words) + 8]
     widths += [_KEY_LETTER * len(name) + 32 for name in seen_names]
-    left = (WIDTH - np.sum(widths)) / 2
+    left = (width - np.sum(widths)) / 2
     x = left + np.cumsum(widths)  # right end of each, where the next sample begins
     labels: list[tuple[float, float, str, int]] = [(float(x[0]) - 8, y + 6, words, 2)]
     for at, name in zip(x.tolist(), seen_names, strict=False):  # no name follows the last end

@@ -92,6 +92,18 @@ VIEWS = {
     "table": lambda: live.table(counted, {"n": live.Slider(2, 9)}, "Rings"),
     "race": lambda: live.race(SMALL),
     "placement": lambda: live.placement(HALL),
+    "shuffled": lambda: live.placement(HALL, seed=1),
+    "shuffled rings": lambda: live.wirings(
+        {
+            name: topologies.build(
+                "rail_optimised", servers=8, gpus=4, rails=rails, radix=16, expand=False
+            )
+            for name, rails in (("by rail", 4), ("by rack", 1))
+        },
+        seed=3,
+        ring=1,
+    ),
+    "DGX H100": lambda: live.server("dgx_h100", 8),
     "wirings": lambda: live.wirings(
         {
             f"{n} rails": topologies.build(

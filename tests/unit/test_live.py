@@ -14,11 +14,12 @@ from fabriclab.course.checks.predictions import _asking
 from fabriclab.texts import text
 from fabriclab.views import live
 from fabriclab.views.live.widget import Live
-from fabriclab.views.scene import COLOUR, Layer, Scene, printed, shade
+from fabriclab.views.scene import COLOUR, FORM, Layer, Scene, printed, shade
 from support import rdma_pairs
 from support.live_views import (
     ALPHA,
     HALL,
+    RAILS,
     REPEATED,
     RUN,
     SHUFFLE,
@@ -79,7 +80,8 @@ def arrays(scene):
     """Return all numbers by layer and field, such as ``lines.colour``; without a picture those of the table."""
     if not scene.layers and scene.table is not None:
         return {k: np.asarray(v) for k, v in scene.table.columns.items()}
-    fields = {f"{id}.{k}": v for id, layer in scene.layers.items() for k, v in layer.fields.items()}
+    layers = [item for panel in scene.panels() for item in panel.layers.items()]
+    fields = {f"{id}.{k}": v for id, layer in layers for k, v in layer.fields.items()}
     return {k: v for k, v in fields.items() if isinstance(v, np.ndarray) and v.dtype.kind in "fiub"}
 
 
@@ -185,15 +187,145 @@ def test_switches_stand_where_they_are_placed():
 
 
 def test_a_block_opens_and_closes():
-    view = live.fabric(HALL)
+    view = live.fabric(topologies.build("rail_optimised", servers=136))  # more than a hall shows
     closed = view.scene.layers["nodes"].fields
-    gpus = closed["names"].index("128 GPUs, rail 0")
+    gpus = closed["names"].index("136 GPUs, rail 0")
     view.set(open=closed["picks"][gpus])
     opened = view.scene.layers["nodes"].fields
-    assert len(opened["names"]) == len(closed["names"]) + 127
-    member = opened["names"].index("gpu 5.0")
+    assert len(opened["names"]) == len(closed["names"]) + 135
+    member = opened["names"].index("GPU 0 of server 5")
     assert opened["picks"][member] is None
     assert view.set(open=None).scene.layers["nodes"].fields["names"] == closed["names"]
+
+
+def test_a_hall_has_a_cell_for_each_gpu_and_a_line_for_the_cables_of_each_leaf():
+    view = live.fabric(HALL, shuffled, controls=SHUFFLE, seed=3)
+    run = shuffled(3)
+    share = run.timeline.utilisation(HALL.capacity)
+    scene = view.scene
+    cells = scene.layers["ranks"].fields
+    assert len(cells["names"]) == 1024 and scene.height <= 390
+    assert cells["names"][9] == "GPU 1 of server 1"
+    across, down = np.unique(cells["x"]), np.unique(cells["y"])
+    assert (across.size, down.size) == (128, 8)
+    # A cell is lit by the fullest of its GPU's links to the network: GPU, PCIe switch, NIC and leaf.
+    for rank in (0, 300, 1023):
+        server, rail = divmod(rank, 8)
+        chain = [HALL.node(f"{kind} {server}.{rail}") for kind in ("gpu", "pcie", "nic")]
+        out = np.isin(HALL.source, chain) | np.isin(HALL.target, chain)
+        nvlink = HALL.kinds.index("nvlink")
+        out &= (HALL.kind[HALL.source] != nvlink) & (HALL.kind[HALL.target] != nvlink)
+        assert cells["colour"][rank] == pytest.approx(shade(share[out].max()))
+    # One line stands for 32 cables of a leaf to the spines, and shows the fullest of them.
+    table = scene.table
+    up = np.array([to == "16 spines" for to in table["to"]])
+    assert table["cables"][up].tolist() == [32] * 32 and up.sum() == 32
+    leaf = HALL.nodes("leaf")[5]
+    links = np.flatnonzero((HALL.source == leaf) & (HALL.tier[HALL.target] > HALL.tier[leaf]))
+    both = np.maximum(share[links], share[links ^ 1])
+    row = next(i for i, name in enumerate(table["from"]) if name == "leaf 5" and up[i])
+    assert table["fullest"][row] == pytest.approx(both.max())
+    assert table["fullest"][row] > 1.1 * table["load"][row]
+    assert table["load"][row] == pytest.approx(both.mean())
+
+    box = scene.layers["nodes"].fields
+    opened = view.set(open=box["picks"][box["names"].index("leaf 5")]).scene
+    mine = [
+        to for a, to in zip(opened.table["from"], opened.table["to"], strict=True) if a == "leaf 5"
+    ]
+    assert sorted(mine) == sorted(f"spine {n}" for n in range(16))
+    below = [
+        a for a, to in zip(opened.table["from"], opened.table["to"], strict=True) if to == "leaf 5"
+    ]
+    assert len(below) == 32 and set(below) == {f"server {n}" for n in range(32, 64)}
+    again = opened.layers["nodes"].fields
+    assert again["picks"][again["names"].index("leaf 5")] is None
+
+
+def test_placement_unfolds_the_cables_of_the_fullest_leaf():
+    view = live.placement(HALL, seed=1)
+    run = fl.simulate(
+        "all_reduce", "ring", HALL, "1 GB", placement=collectives.shuffled(RAILS, 1), method="ecmp"
+    )
+    flows = run.timeline.link_bytes / (run.flows.size[0] * run.timeline.repeat.sum())
+    leaf = HALL.source[np.argmax(np.where(np.isin(HALL.source, HALL.nodes("leaf")), flows, 0))]
+    up = (HALL.source == leaf) & (HALL.tier[HALL.target] > HALL.tier[leaf])
+    bars = view.scene.side.layers["bars"].fields
+    assert bars["x"].size == 32 and np.all(np.diff(bars["x"]) > 0)
+    tall = bars["h"] / bars["h"].max() * flows[up].max()
+    links = np.flatnonzero(up)[np.argsort(HALL.target[up], kind="stable")]
+    # An idle cable has a bar of 1 px.
+    assert np.round(tall, 1) == pytest.approx(np.round(flows[links], 1))
+    in_ink = np.flatnonzero(bars["colour"] == COLOUR["ink"])
+    assert in_ink.tolist() == [int(bars["h"].argmax())]
+    assert view.scene.side.layers["most"].fields["texts"] == [f"{flows.max():.3g}"]
+    assert f"{flows.max():.3g} flows meet" in view.scene.said
+
+
+def test_wirings_light_one_ring_in_its_order():
+    small = {
+        name: topologies.build(
+            "rail_optimised", servers=8, gpus=4, rails=rails, radix=16, expand=False
+        )
+        for name, rails in (("by rail", 4), ("by rack", 1))
+    }
+    view = live.wirings(small)
+    assert list(view.controls) == ["ring", "seed"]
+    table = view.scene.table
+    spine = np.array([name.startswith("spine") for name in table["to"]])
+    lit = np.array(table["carries"]) > 0
+    by_rail = np.array([name == "by rail" for name in table["wired"]])
+    assert not np.any(lit & spine & by_rail) and np.any(lit & spine & ~by_rail)
+    names = [n for n, on in zip(table["from"], lit & by_rail & ~spine, strict=True) if on]
+    assert names == [] or all(name.startswith("NIC 0 of server") for name in names)
+    groups = np.array(collectives.rail_groups(small["by rail"]))
+    for seed in (0, 4):
+        scene = view.set(seed=seed, ring=2).scene
+        turn = collectives.shuffled(groups, seed)[2]
+        order = scene.layers["order"].fields
+        servers = small["by rail"].server[turn]
+        assert order["texts"] == [str(n) for n in range(1, 9)]
+        assert np.argsort(np.argsort(order["x"])).tolist() == servers.tolist()
+        assert f"server {servers[3]}: " in order["names"][3]
+    hops = collectives.spine_crossings(small["by rack"], collectives.shuffled(groups, 4))
+    assert f"by rack, {hops} of 32 hops" in scene.said and "by rail, 0 of 32" in scene.said
+
+
+def test_the_roulette_counts_all_seeds():
+    scene = live.roulette(32, 32, 7).scene
+    seeds = scene.side.layers["seeds"].fields
+    most = [int(live.roulette(32, 32, seed).scene.table["flows"].max()) for seed in range(100)]
+    counts = np.bincount(most)
+    assert seeds["names"] == [f"{n} flows" for n in np.flatnonzero(counts)]
+    assert seeds["h"] / seeds["h"].max() == pytest.approx(counts[counts > 0] / counts.max())
+    shown = np.flatnonzero(seeds["colour"] == COLOUR["ink"])
+    assert [seeds["names"][i] for i in shown] == [f"{most[7]} flows"]
+
+
+def test_each_tenant_has_its_own_lines():
+    view = live.tenants(5, "low latency", 2)
+    drawn = view.scene.layers["trees"].fields
+    looks = {}
+    for name, colour, dash in zip(drawn["names"], drawn["colour"], drawn["dash"], strict=True):
+        looks.setdefault(name.rpartition(" ")[2], set()).add((float(colour), float(dash)))
+    assert sorted(looks) == list("ABCDE") and all(len(look) == 1 for look in looks.values())
+    assert len({look for of_job in looks.values() for look in of_job}) == 5
+    assert len(drawn["names"]) == sum(len(jobs.split(", ")) for jobs in view.scene.table["trees"])
+    hosts = view.scene.layers["nodes"].fields
+    letters = dict(zip(hosts["names"], hosts["texts"], strict=True))
+    assert letters["host 7, job C"] == "C" and letters["host 15, job A"] == "A"
+    # Lines of one link stand beside each other.
+    pairs = [i for i, name in enumerate(drawn["notes"]) if ", " in name]
+    start = drawn["ptr"].astype(int)[:-1]
+    places = {(drawn["x"][start[i]], drawn["y"][start[i]]) for i in pairs}
+    assert len(pairs) > 1 and len(places) == len(pairs)
+    refused = live.tenants(5, "streaming", 1).scene.layers["nodes"].fields
+    hollow = {
+        name
+        for name, c in zip(refused["names"], refused["colour"], strict=True)
+        if c == COLOUR["paper"]
+    }
+    assert hollow == {f"host {n}, job E" for n in (4, 9, 14)}
 
 
 def test_lines_that_change_places_are_marked_where_they_do():
@@ -578,8 +710,25 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         colours = np.where(table["load"] == 0, COLOUR["ink"], shade(table["load"]))
         rows = zip(table["from"], table["to"], colours, strict=True)
         assert shown == {f"{a} – {b}": pytest.approx(c) for a, b, c in rows if b != "within"}
+    elif "carries" in table.columns:
+        lit = [
+            layers["cables"] for layers in (drawn, {"cables": scene.side.layers["right cables"]})
+        ]
+        colours = np.concatenate([layer.fields["colour"] for layer in lit])
+        wanted = np.where(np.array(table["carries"]) > 0, COLOUR["ring"], COLOUR["hair"])
+        assert np.array_equal(colours, wanted)
+    elif "trees" in table.columns:
+        names = drawn["trees"].fields["names"]
+        for one, other, jobs in zip(*(table[k] for k in ("from", "to", "trees")), strict=True):
+            shown = [n for n in names if n.startswith(f"{one} – {other},")]
+            assert shown == [f"{one} – {other}, job {job}" for job in jobs.split(", ")]
     elif "cables" in drawn and "load" in table.columns and name != "opened":
-        assert np.allclose(drawn["cables"].fields["colour"], shade(table["load"]))
+        load = table["fullest"]
+        working = np.where(load > 0, shade(load), COLOUR["hair"])
+        colours = np.where(table["failed"] == table["cables"], COLOUR["failed"], working)
+        assert np.allclose(drawn["cables"].fields["colour"], colours)
+        idle = drawn["cables"].fields["width"][load == 0]
+        assert idle.max(initial=0) < drawn["cables"].fields["width"][load > 0].min(initial=9)
     elif "cells" in drawn:
         texts = [int(t) if t else 0 for t in drawn["numbers"].fields["texts"]]
         assert texts == table["holds"].tolist()
@@ -656,13 +805,15 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         )
     else:
         assert name in ("opened", "small fabric", "failures", "table")
-    if "margins" in drawn and "over" not in table.columns:
+    if "margins" in drawn and not table.columns.keys() & {"over", "trees"}:
         assert (
             drawn["cables"].fields["ptr"].size - 1
             == len(drawn["cables"].fields["names"])
             == table.n_rows
         )
-        assert drawn["failed"].fields["x"].size == np.count_nonzero(table["failed"])
+        failed, broken = table["failed"], drawn["cables"].fields["form"] == FORM["failed"]
+        assert np.array_equal(broken, failed == table["cables"])
+        assert drawn["failed"].fields["x"].size == np.count_nonzero(failed[~broken])
 
 
 @pytest.mark.parametrize("name", VIEWS)

@@ -540,9 +540,7 @@ def trees_scene(fabric: Fabric, jobs: Mapping[str, trees.Tree], asked: str, capt
     drawn = scene_of(fabric, np.zeros(fabric.n_links), said=caption)
     cable = drawn.layers["cables"].fields
     points = np.stack([cable["x"], cable["y"]], axis=1)
-    paths = dict(
-        zip(cable["names"], np.split(points, cable["ptr"][1:-1].astype(int)), strict=True)
-    )
+    paths = dict(zip(cable["names"], np.split(points, cable["ptr"][1:-1].astype(int)), strict=True))
     spoken = spoken_names(fabric)
     on_line: dict[str, list[str]] = {name: [] for name in cable["names"]}
     for job, tree in jobs.items():
@@ -574,9 +572,9 @@ def trees_scene(fabric: Fabric, jobs: Mapping[str, trees.Tree], asked: str, capt
         "cables": Layer("lines", idle),
         "trees": tree_lines,
         "nodes": tenant_boxes(drawn.layers["nodes"], jobs, asked),
-        "roots": root_letters(drawn.layers["nodes"], {
-            job: spoken[tree.switches[-1]] for job, tree in jobs.items()
-        }),
+        "roots": root_letters(
+            drawn.layers["nodes"], {job: spoken[tree.switches[-1]] for job, tree in jobs.items()}
+        ),
         **tenant_key(asked, float(drawn.layers["scale"].fields["y"][0])),
     }
     layers.pop("idle")
@@ -587,7 +585,9 @@ def trees_scene(fabric: Fabric, jobs: Mapping[str, trees.Tree], asked: str, capt
         "to": [name.split(" – ")[1] for name in used],
         "trees": [", ".join(users) for users in used.values()],
     }
-    said = "; ".join(f"{name}: {', '.join(users)}" for name, users in used.items() if len(users) > 1)
+    said = "; ".join(
+        f"{name}: {', '.join(users)}" for name, users in used.items() if len(users) > 1
+    )
     alt = caption + (" " + text("live.tenants.meet", list=said) if said else "")
     return replace(drawn, layers=layers, table=Table(columns), alt=alt)
 
@@ -616,7 +616,10 @@ def tenant_boxes(nodes: Layer, jobs: Mapping[str, trees.Tree], asked: str) -> La
 def root_letters(nodes: Layer, root_of: Mapping[str, str]) -> Layer:
     """Return the letter of each job on the switch that is the root of its tree."""
     box = nodes.fields
-    x, y, colours, names = [], [], [], []
+    x: list[float] = []
+    y: list[float] = []
+    colours = []
+    names = []
     for job, root in root_of.items():
         i = box["names"].index(root)
         before = sum(other == root for other in list(root_of.values())[: len(x)])
@@ -643,7 +646,8 @@ def tenant_key(asked: str, y: float) -> dict[str, Layer]:
     step = 96.0
     left = (WIDTH - step * len(asked)) / 2 + 30
     samples = [
-        np.array([[left + step * i, y + 6], [left + step * i + 30, y + 6]]) for i in range(len(asked))
+        np.array([[left + step * i, y + 6], [left + step * i + 30, y + 6]])
+        for i in range(len(asked))
     ]
     words = [
         (left + step * i + 38, y + 6, text("live.tenants.tenant", job=job), 0)

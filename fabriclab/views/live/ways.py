@@ -13,7 +13,7 @@ from fabriclab.routing import route
 from fabriclab.routing.ecmp import expected_fullest
 from fabriclab.routing.shortest import hashed
 from fabriclab.simulation import Rings, Simulation, best_rings, ring_busbw, simulate
-from fabriclab.texts import table, text
+from fabriclab.texts import text
 from fabriclab.topologies.gigaio import WIRINGS, rings
 from fabriclab.views.fabrics import MOST_NODES, Canvas, row_names, scene_of
 from fabriclab.views.layout import (
@@ -28,6 +28,7 @@ from fabriclab.views.layout import (
     marks_of,
     number_in,
     paths_of,
+    server_name,
     spoken_names,
 )
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
@@ -470,8 +471,8 @@ def placement_scene(
     rings = run_rings(fabric, groups, seed, size, routing)
     most = rings.flows_on_fullest
     if most > 1 + 1e-9:
-        flows = text("live.placement.flows", n=most)
-        caption = text("live.placement.full", flows=flows, time=rings.run.time)
+        meeting = text("live.placement.flows", n=most)
+        caption = text("live.placement.full", flows=meeting, time=rings.run.time)
     else:
         caption = text("live.placement.alone", time=rings.run.time)
     key = "live.placement.shuffled" if seed else "live.placement.order"
@@ -545,7 +546,11 @@ def cable_bars(fabric: Fabric, links: Ints, flows: Floats, height: float) -> Sce
         "",
         layers={
             "bar title": texts(
-                14.0, np.array([24.0]), [text("live.placement.cables", leaf=leaf)], size=13.0, bold=1.0
+                14.0,
+                np.array([24.0]),
+                [text("live.placement.cables", leaf=leaf)],
+                size=13.0,
+                bold=1.0,
             ),
             "bar grid": lines(
                 [np.array([[left, y], [right, y]]) for y in tick_y],
@@ -664,6 +669,7 @@ def ring_panel(fabric: Fabric, wiring: str, ring: Ints, *, is_first: bool) -> Sc
     use = route(fabric, hops, "spray").link_bytes(hops, fabric.n_links)  # (L,) flows
     marks = marks_of(fabric, fabric.n_nodes > MOST_NODES, through=True)
     cables = lines_of(fabric, marks, use)
+    cables = Lines._make(column[cables.a != cables.b] for column in cables)
     order = np.argsort(cables.fullest, kind="stable")
     cables = Lines._make(column[order] for column in cables)
     placed = Placed(fabric, marks, cables, use)
@@ -680,7 +686,10 @@ def ring_panel(fabric: Fabric, wiring: str, ring: Ints, *, is_first: bool) -> Sc
             width=np.where(lit, 1.5 + 1.5 * np.minimum(cables.fullest, 1.0), link_width(0.0)),
             colour=np.where(lit, COLOUR["ring"], COLOUR["hair"]),
             flow=np.where(lit, np.clip(cables.fullest, 0.25, 0.8), 0.0),
-            names=[f"{marks.names[a]} – {marks.names[b]}" for a, b in zip(cables.a, cables.b, strict=True)],
+            names=[
+                f"{marks.names[a]} – {marks.names[b]}"
+                for a, b in zip(cables.a, cables.b, strict=True)
+            ],
             notes=[text("live.placement.flows", n=n) for n in cables.fullest.tolist()],
         ),
         "nodes": lit_nodes(placed, canvas),
@@ -738,7 +747,9 @@ def servers_layer(placed: Placed, canvas: Canvas) -> Layer:
     right = canvas.across([frame.right for frame in frames])
     high = canvas.down([frame.high for frame in frames])
     low = canvas.down([frame.low for frame in frames])
-    return boxes(left, high, right - left, low - high, colour=COLOUR["none"], edge=COLOUR["edge"], round=6.0)
+    return boxes(
+        left, high, right - left, low - high, colour=COLOUR["none"], edge=COLOUR["edge"], round=6.0
+    )
 
 
 def lit_nodes(placed: Placed, canvas: Canvas) -> Layer:
@@ -778,7 +789,14 @@ def order_layers(fabric: Fabric, m: Marks, canvas: Canvas, ring: Ints) -> dict[s
         arcs.append(np.stack([across, down], axis=1))
     names = [text(f"fabric.{holder(fabric)}", s=server) for server in servers.tolist()]
     turns = [str(place + 1) for place in range(ring.size)]
-    below = texts(x, canvas.bottom + 8, [str(s) for s in servers.tolist()], align=1.0, size=11.0, colour=COLOUR["soft"])
+    below = texts(
+        x,
+        canvas.bottom + 8,
+        [str(s) for s in servers.tolist()],
+        align=1.0,
+        size=11.0,
+        colour=COLOUR["soft"],
+    )
     hops = [
         text("live.wirings.hop", a=a, b=b)
         for a, b in zip(names, names[1:] + names[:1], strict=True)
@@ -794,7 +812,9 @@ def order_layers(fabric: Fabric, m: Marks, canvas: Canvas, ring: Ints) -> dict[s
             colour=COLOUR["ring"],
             ink=ink_on(np.full(x.size, COLOUR["ring"])),
             texts=turns,
-            names=[text("live.wirings.place", server=a, n=n) for a, n in zip(names, turns, strict=True)],
+            names=[
+                text("live.wirings.place", server=a, n=n) for a, n in zip(names, turns, strict=True)
+            ],
             glide=True,
         ),
         "server numbers": below,
@@ -839,11 +859,6 @@ def server_scene(server: str, gpus: int) -> Scene:
     caption = text("live.server.said", n=gpus, server=server_name(server), rate=found.rate)
     caption += " " + limit_of_rings(fabric, found)
     return scene_of(fabric, np.minimum(found.load, 1.0), said=caption)
-
-
-def server_name(server: str) -> str:
-    """Return the name by which a server's makers sell it, or else that of its topology."""
-    return str(table().get(f"server.{server}", server))
 
 
 def limit_of_rings(fabric: Fabric, found: Rings) -> str:
