@@ -44,6 +44,7 @@ _LINE = 15.0  # distance between two lines of text [px]
 _LETTER = 7.2  # width of a letter; letters in a box are narrower: [px]
 _BOX_LETTER = 6.6  # [px]
 _LEGEND = 30.0  # height of the scale of loads [px]
+_MANY_LINES = 24  # so many lines in use between two rows can have their full width
 _THICKEST = 2.4  # width of an idle line with the greatest capacity [px]
 _STACK = 0.05  # offset between two boxes of a stack, in units of `Marks`
 _MOST_COLUMNS = 128  # columns of a floor side by side; further ones begin a new band
@@ -234,6 +235,10 @@ def _line_widths(placed: Placed, canvas: Canvas) -> Floats:
     thinnest = max(k.total[k.total > 0].min(initial=np.inf), 1.0)  # [B/s]
     idle = link_width(0.0) * np.clip(k.total / thinnest, 1.0, 40.0) ** 0.3
     width = np.where(k.fullest > 0, link_width(k.fullest), np.minimum(idle, _THICKEST))
+    # Where many lines between two rows are in use they would hide each other.
+    pair, of_line = np.unique(m.row[[k.a, k.b]], axis=1, return_inverse=True)
+    busy = np.bincount(of_line.ravel(), np.nan_to_num(k.fullest) > 0, pair.shape[1])
+    width *= np.clip(_MANY_LINES / np.maximum(busy[of_line.ravel()], 1), 0.5, 1.0)
     # An open block has narrow boxes.
     narrower = canvas.unit * np.minimum(m.width[k.a], m.width[k.b])
     return np.asarray(np.minimum(width, np.maximum(0.9 * narrower, 0.5)))

@@ -39,17 +39,17 @@ _MOST_COLUMNS = 128  # servers
 _MOST_ROWS = 16  # endpoints of a server
 _MOST_SWITCHES = 72  # in a row
 _TOP = 26.0  # middle of the highest row [px]
-_TALLEST = 96.0  # height of all cells [px]
+_TALLEST = 112.0  # height of all cells [px]
 _CELL = 15.0  # greatest height of a cell [px]
 _HALF = 11.0  # half the height of a switch [px]
 _BETWEEN = (
-    104.0,
-    86.0,
-    62.0,
+    120.0,
+    98.0,
+    64.0,
 )  # between two rows, if there are one, two or more rows of switches [px]
 _LETTER = 7.2  # width of a letter [px]
 _NUMBER = 8.6  # room for a digit in a box [px]
-_RIGHT = 76.0  # room for the number of cables [px]
+_RIGHT = 72.0  # room for the number of cables [px]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

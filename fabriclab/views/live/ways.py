@@ -49,9 +49,9 @@ from fabriclab.views.scene import (
 SERVERS = ("mi300x", "dgx1v", "dgx_h100")
 
 # The picture of the roulette, in px: a row of bars, with a scale of flows on the left.
-_BARS_ROOM = 640.0
+_BARS_ROOM = 604.0
 _BARS_LEFT = 46.0
-_BARS_WIDTH = 480.0
+_BARS_WIDTH = 440.0
 _BARS_FOOT = 290.0
 _BARS_HEIGHT = 222.0
 _LINE_ENDS = (_BARS_LEFT - 6, _BARS_LEFT + _BARS_WIDTH + 4)
@@ -59,10 +59,11 @@ _SEEDS = 100
 _WORDS_STEP = 15.0
 
 # A picture with a panel beside it, in px.
-_HALL_WIDTH = 744.0
-_SIDE_WIDTH = 300.0
+_HALL_WIDTH = 604.0
+_SIDE_WIDTH = 276.0
 _PANEL_WIDTH = 392.0  # of a wiring, without the names of its rows
-_ORDER_HEIGHT = 96.0  # room for the order of a ring, below the servers
+_DIGIT = 7.0  # width of a digit
+_ORDER_HEIGHT = 110.0  # room for the order of a ring, below the servers
 
 
 # Paths ------------------------------------------------------------------------------------------
@@ -488,7 +489,7 @@ def placement_scene(
     # The row of cables stands in the order of the spines that they lead to.
     from_leaf = from_leaf[np.argsort(fabric.target[from_leaf], kind="stable")]
     side = cable_bars(fabric, from_leaf, flows[from_leaf], drawn.height)
-    layers = {**drawn.layers, "fullest": outline(drawn, spoken_names(fabric)[leaf])}
+    layers = {**drawn.layers, **marked(drawn, spoken_names(fabric)[leaf])}
     return replace(drawn, layers=layers, side=side)
 
 
@@ -499,19 +500,14 @@ def uplinks(fabric: Fabric) -> Ints:
     return np.flatnonzero(is_leaf[fabric.source] & leads_up)
 
 
-def outline(drawn: Scene, name: str) -> Layer:
-    """Return a frame around the box of a picture that has a name."""
+def marked(drawn: Scene, name: str) -> dict[str, Layer]:
+    """Return a frame around the box of a picture that has a name, and the name below it."""
     box = drawn.layers["nodes"].fields
     here = [i for i, of_box in enumerate(box["names"]) if of_box == name]
-    return boxes(
-        box["x"][here] - 3,
-        box["y"][here] - 3,
-        box["w"][here] + 6,
-        box["h"][here] + 6,
-        colour=COLOUR["none"],
-        edge=-1.0,
-        round=5.0,
-    )
+    x, y, w, h = (box[side][here] for side in ("x", "y", "w", "h"))
+    frame = boxes(x - 3, y - 3, w + 6, h + 6, colour=COLOUR["none"], edge=-1.0, round=5.0)
+    label = texts(x + w / 2, y + h + 13, [name] * len(here), align=1.0, bold=1.0, halo=1.0)
+    return {"fullest": frame, "fullest name": label}
 
 
 def cable_bars(fabric: Fabric, links: Ints, flows: Floats, height: float) -> Scene:
@@ -539,7 +535,7 @@ def cable_bars(fabric: Fabric, links: Ints, flows: Floats, height: float) -> Sce
     below = text("live.placement.below", n=links.size, a=targets[0], b=targets[-1])
     words = [(left, foot + 16.0, below, 0)]
     if shows_mean:
-        words.append((right, even - 9.0, text("live.placement.even", n=mean), 2))
+        words.append((left, foot + 34.0, text("live.placement.even", n=mean), 0))
     labels = texts_at(*words)
     bar_x = left + step * np.arange(links.size)
     return Scene(
@@ -723,7 +719,7 @@ def ring_canvas(placed: Placed, *, is_first: bool) -> Canvas:
     left = float((m.x - m.width / 2).min() - 0.3)
     right = float((m.x + m.width / 2).max() + 0.3)
     n_rows = int(m.row.max() - m.row.min())
-    row = min(84.0, 190.0 / max(n_rows, 1))
+    row = min(70.0, 190.0 / max(n_rows, 1))
     high = float(m.row.max()) + 0.25 + 34 / row
     start = 14.0
     if is_first:
@@ -761,6 +757,12 @@ def lit_nodes(placed: Placed, canvas: Canvas) -> Layer:
     colours = np.where(lit, own, COLOUR["line"])
     left = canvas.across(m.x - m.width / 2)
     right = canvas.across(m.x + m.width / 2)
+    numbers = [number_in(name) for name in m.names]
+    for row in np.unique(m.row):  # all boxes of a row show their number, or none does
+        here = np.flatnonzero(m.row == row).tolist()
+        if any(_DIGIT * len(numbers[i]) + 4 > right[i] - left[i] for i in here):
+            for i in here:
+                numbers[i] = ""
     return boxes(
         left,
         canvas.down(m.row) - canvas.half,
@@ -768,7 +770,7 @@ def lit_nodes(placed: Placed, canvas: Canvas) -> Layer:
         2 * canvas.half,
         colour=colours,
         ink=ink_on(colours),
-        texts=[number_in(name) for name in m.names],
+        texts=numbers,
         names=list(m.names),
     )
 
