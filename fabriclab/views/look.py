@@ -10,6 +10,7 @@ A picture shows either loads or hues of algorithms, never both.
 
 import csv
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -174,6 +175,7 @@ def _text_on(hues: Hues) -> tuple[str, str]:
     return _text_on_one(hues.light), _text_on_one(hues.dark)
 
 
+@cache
 def _text_on_one(hexadecimal: str) -> str:
     """Return black or white, whichever has the greater contrast on a colour as WCAG 2.2 defines it."""
     luminance = _luminance(hexadecimal)

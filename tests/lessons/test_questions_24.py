@@ -15,7 +15,7 @@ SEVEN = "05721643 04562731 01465237 07153426 06324175 03547612 02513674"
 
 def test_idle_cables_are_those_of_the_view():
     table = live.server("mi300x", 5).scene.table
-    between = [a[:3] == b[:3] == "gpu" for a, b in zip(table["from"], table["to"], strict=True)]
+    between = [a[:3] == b[:3] == "GPU" for a, b in zip(table["from"], table["to"], strict=True)]
     assert np.sum(between) == 28 and np.sum((table["load"] == 0) & between) == find("24-idle").key(
         {}
     )

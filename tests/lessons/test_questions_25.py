@@ -31,7 +31,7 @@ def test_the_view_counts_the_rings_of_each_link():
         up = [
             n
             for a, b, n in zip(table["from"], table["to"], table["load"], strict=True)
-            if {a.split()[0], b.split()[0]} == {"draco", "root"}
+            if "draco" in a and "root" in b
         ]
         shared = RATES[wiring] < PORT * len(rings(f)) * 0.99
         assert (max(up) == pytest.approx(1)) == shared and (max(up) == 0) != shared
@@ -39,7 +39,7 @@ def test_the_view_counts_the_rings_of_each_link():
     xgmi = [
         n
         for a, b, n in zip(table["from"], table["to"], table["load"], strict=True)
-        if a[:3] == b[:3] == "gpu"
+        if a[:3] == b[:3] == "GPU"
     ]
     own = catalog.value("links", "xgmi-mi300x", "bandwidth_per_link")
     # one ring here, four on the fullest link

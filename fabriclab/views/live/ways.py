@@ -61,7 +61,7 @@ _WORDS_STEP = 15.0
 # A picture with a panel beside it, in px.
 _HALL_WIDTH = 604.0
 _SIDE_WIDTH = 276.0
-_PANEL_WIDTH = 392.0  # of a wiring, without the names of its rows
+_PANEL_WIDTH = 390.0  # of a wiring, without the names of its rows
 _DIGIT = 7.0  # width of a digit
 _ORDER_HEIGHT = 110.0  # room for the order of a ring, below the servers
 
