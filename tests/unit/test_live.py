@@ -291,6 +291,16 @@ def test_wirings_light_one_ring_in_its_order():
     assert f"by rack, {hops} of 32 hops" in scene.said and "by rail, 0 of 32" in scene.said
 
 
+def test_options_have_names_for_readers():
+    view = live.server()
+    spec = next(c for c in view.widget.spec["controls"] if c["name"] == "server")
+    assert spec["options"] == ("mi300x", "dgx1v", "dgx_h100")
+    assert spec["names"] == ("8 x MI300X", "DGX-1V", "DGX H100")
+    assert view.controls["server"] == eval(repr(view.controls["server"]), {"fl": fl})
+    assert "names" not in view.widget.spec["controls"][1]
+    assert repr(live.Choice((1, 2), "n")) == "fl.live.Choice((1, 2), 'n')"
+
+
 def test_the_roulette_counts_all_seeds():
     scene = live.roulette(32, 32, 7).scene
     seeds = scene.side.layers["seeds"].fields

@@ -167,22 +167,23 @@ class Card {
   }
 
   choice(box, id, control) {
-    const letters = control.options.join("").length;
-    if (control.options.length <= FEW && letters <= SHORT) return this.segments(box, id, control);
+    const names = control.names || control.options.map(String);
+    const letters = names.join("").length;
+    if (control.options.length <= FEW && letters <= SHORT) return this.segments(box, id, control, names);
     const select = make("select", box, { id, "data-control": control.name });
-    control.options.forEach((option) => make("option", select, { value: String(option) }, String(option)));
+    control.options.forEach((option, i) => make("option", select, { value: String(option) }, names[i]));
     select.addEventListener("change", () => this.move({ [control.name]: control.options[select.selectedIndex] }));
     return (value) => (select.selectedIndex = control.options.indexOf(value));
   }
 
   // A switch: all options side by side, of which one is chosen.
-  segments(box, id, control) {
+  segments(box, id, control, names) {
     box.querySelector("label").removeAttribute("for");
     const group = make("span", box, { class: "fl-segments", role: "radiogroup", "aria-labelledby": `${id}-label` });
-    const radios = control.options.map((option) => {
+    const radios = control.options.map((option, i) => {
       const label = make("label", group);
       const radio = make("input", label, { type: "radio", name: id, value: String(option), "data-control": control.name });
-      make("span", label, {}, String(option));
+      make("span", label, {}, names[i]);
       radio.addEventListener("change", () => this.move({ [control.name]: option }));
       return radio;
     });

@@ -80,10 +80,11 @@ class Slider:
 
 @dataclass(frozen=True)
 class Choice:
-    """A choice of one among several words or numbers."""
+    """A choice of one among several words or numbers; ``names`` are what a reader sees in their place."""
 
     options: tuple[Any, ...]
     label: str = ""
+    names: tuple[str, ...] = ()
 
     def check(self, value: Any, name: str) -> Any:
         """Return the option, or raise an error that lists all options."""
@@ -95,9 +96,12 @@ class Choice:
 
     def __repr__(self) -> str:
         """Show the call that makes it."""
+        words = [repr(self.options)]
         if self.label:
-            return f"fl.live.Choice({self.options!r}, {self.label!r})"
-        return f"fl.live.Choice({self.options!r})"
+            words.append(repr(self.label))
+        if self.names:
+            words.append(f"names={self.names!r}")
+        return f"fl.live.Choice({', '.join(words)})"
 
     def samples(self) -> list[Any]:
         """Return all options, which are the values that are allowed."""

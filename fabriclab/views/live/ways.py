@@ -849,7 +849,10 @@ def server(server: str = "mi300x", gpus: int = 2, *, servers: tuple[str, ...] = 
         Topologies to offer; each is one server with 8 GPUs.
     """
     arguments = {"server": server, "gpus": gpus, "servers": servers}
-    controls: dict[str, Control] = {"server": Choice(servers), "gpus": Slider(2, 8)}
+    controls: dict[str, Control] = {
+        "server": Choice(servers, names=tuple(map(server_name, servers))),
+        "gpus": Slider(2, 8),
+    }
     scene = cache(server_scene)  # the search for rings takes a while
     return live_view("server", arguments, scene, controls)
 

@@ -221,7 +221,7 @@ class Live(LiveModel):
         control = self.controls[name]
         spec = {}
         for field, value in asdict(control).items():
-            if value is not False and value != "":
+            if value is not False and value not in ("", ()):
                 spec[field] = value
         if isinstance(control, Slider):
             high = f"{control.high:g} {control.unit}".rstrip()
