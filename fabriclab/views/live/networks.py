@@ -17,6 +17,7 @@ from fabriclab.routing import route
 from fabriclab.texts import text
 from fabriclab.views.fabrics import MOST_NODES, scene_of
 from fabriclab.views.layout import counted, link_in_words, marks_of
+from fabriclab.views.live.ways import uplinks
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.maps import is_direct, places_of
 from fabriclab.views.scene import COLOUR, Layer, Scene, ink_on, key, lines
@@ -348,13 +349,6 @@ def load_of_pairs(fabric: Fabric, pairs: Pairs, routing: str) -> Floats:
     flows = Flows.make(source, target, 1.0)
     carried = route(fabric, flows, routing).link_bytes(flows, fabric.n_links)
     return carried * fabric.n_ranks / pairs.source.size
-
-
-def uplinks(fabric: Fabric) -> Ints:
-    """Return the links from leaves to the tier above."""
-    is_leaf = np.isin(np.arange(fabric.n_nodes), fabric.nodes("leaf"))  # (N,)
-    leads_up = fabric.tier[fabric.target] > fabric.tier[fabric.source]  # (L,)
-    return np.flatnonzero(is_leaf[fabric.source] & leads_up)
 
 
 def mix_scene(
