@@ -20,6 +20,7 @@ Formatter = Callable[[float], str]
 
 _FEWEST_DECADES = 0.7  # an axis with fewer decades gets evenly spaced ticks
 _DENSE_DECADES = 2.2  # an axis with fewer decades gets ticks at 1, 2 and 5 of each
+_MOST_DECADES = 8  # with a tick each
 _MOST_TICKS = 10  # on an x axis
 _TICK_ROOM = 56.0  # width of a tick's label on an x axis, with the room beside it [px]
 _MARK = 5.0  # length of the stroke at a tick [px]
@@ -112,7 +113,7 @@ X = {
     "distance": XAxis("distance [m]", "{:.3g} m".format, doubling=False),
     "elements": XAxis("elements", "{:,.0f}".format),
     "servers": XAxis("servers per rack", "{:.0f}".format),
-    "noise": XAxis("noise [mrad]", "{:.2g} mrad".format, doubling=False),
+    "noise": XAxis("noise [mrad]", "{:.3g} mrad".format, doubling=False),
 }
 FRACTIONAL = ("size", "distance", "noise")  # x quantities that need not be whole numbers
 Y = {
@@ -154,7 +155,8 @@ def decade_ticks(ends: Ends) -> Floats:
     """
     decades = np.ptp(np.log10(ends)) if ends[0] > 0 else 0.0
     digits = [1, 2, 5] if decades < _DENSE_DECADES else [1]
-    ticks = np.outer(10.0 ** np.arange(-12, 18), digits).ravel()
+    step = 1 + int(decades / _MOST_DECADES)
+    ticks = np.outer(10.0 ** np.arange(-12, 18, step), digits).ravel()
     if decades < _FEWEST_DECADES:
         ticks = np.array(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(*ends))
     return ticks[(ticks >= ends[0]) & (ticks <= ends[1])]

@@ -745,7 +745,8 @@ def as_table(series: Sequence[Series], x: str, y: str, missed: Sequence[Miss] = 
 
 def told(series: Sequence[Series], x: str, y: str) -> list[str]:
     """Return a clause for each of the first five series, bounds excepted: its values at both ends."""
-    shown = [one for one in series if one.role != "bound"]
+    in_front = [one for one in series if one.look["colour"] != COLOUR["edge"]]
+    shown = [one for one in in_front or series if one.role != "bound"]
     clauses = []
     for one in shown[:_MOST]:
         last = one.points.shape[1] - 1
@@ -993,6 +994,8 @@ def curve(
     said: str,
     ends: Ends | None = None,
     others: Mapping[str, ArrayLike] | None = None,
+    chosen: str = "",
+    drag: tuple[str, Ends] | None = None,
 ) -> Scene:
     """Return a picture of a predicted curve with one marked point, of a mark to compare it with, and of its like.
 
@@ -1014,11 +1017,15 @@ def curve(
         Fixed ends of the y axis, so that it does not change when a control moves. An axis from 0 is linear.
     others : mapping of label to array_like, shape (K,), optional
         Curves of other states, which put the present one among them.
+    chosen : str, optional
+        What the curve of the present state is called in the picture; by default ``<words>.line``.
+    drag : pair, optional
+        Name and ends of the slider that the marked point moves when it is dragged.
     """
     nothing = np.full(at.size, np.nan)
     line, bound = (np.array([at, value, nothing, nothing]) for value in values)
     ink = {"colour": COLOUR["ink"], "dash": 0.0, "width": _LINE}
-    chosen = Series(text(f"{words}.line"), "predicted", line[:, :-1], ink)
+    mine = Series(text(f"{words}.line"), "predicted", line[:, :-1], ink)
     here = Series(
         text(f"{words}.here"), "predicted", line[:, -1:], {**ink, "shape": 0.0}, dots=True
     )
@@ -1028,14 +1035,14 @@ def curve(
         points = np.array([at, np.asarray(value), nothing, nothing])[:, :-1]
         like.append(Series(label, "predicted", points, {**_OTHER_LOOK, "width": 1.2}))
 
-    series = [chosen, here, mark, *like]
-    named = [*like, chosen]
+    series = [mine, here, mark, *like]
+    named = [*like, mine._replace(label=chosen or mine.label)]
     room = label_room(named, _WIDEST)
     right = _WIDTH - room
     scales = axes_of(series, x, y, right - _LEFT, ends)
     area = plot_area(scales, x, y, right, len(label_rows(named)))
     drawn = drawn_points(series, area)
-    clauses = told([chosen, here, mark], x, y)
+    clauses = told([mine, here, mark], x, y)
     return Scene(
         said,
         as_table(series, x, y),
@@ -1043,9 +1050,9 @@ def curve(
             **axes_layers(area, scales),
             **_compared(mark, area, drawn),
             "others": line_layer(like, area),
-            "lines": Layer("lines", {**line_layer([chosen], area).fields, "ghost": True}),
+            "lines": Layer("lines", {**line_layer([mine], area).fields, "ghost": True}),
             **label_layers(named, area, drawn, _WIDTH),
-            **_here_layers(here, area, drawn),
+            **_here_layers(here, area, drawn, drag),
         },
         height=area.bottom + _BELOW,
         alt="; ".join([capitalised(clauses[0]), *clauses[1:]]),
@@ -1073,7 +1080,9 @@ def _compared(mark: Series, area: PlotArea, drawn: Floats) -> dict[str, Layer]:
     }
 
 
-def _here_layers(here: Series, area: PlotArea, drawn: Floats) -> dict[str, Layer]:
+def _here_layers(
+    here: Series, area: PlotArea, drawn: Floats, drag: tuple[str, Ends] | None
+) -> dict[str, Layer]:
     """Return the present state as a dot in ink, with its value beside it where it meets the fewest lines."""
     x, y = area.path(here.points[0], here.points[1])[0]
     words = area.format_y(here.points[1, 0])
@@ -1087,7 +1096,7 @@ def _here_layers(here: Series, area: PlotArea, drawn: Floats) -> dict[str, Layer
                 places.append((x - 9, y + dy, 2.0))
     best = min(places, key=lambda p: crowding(p[0] - p[2] / 2 * width, p[1], width, drawn))
     name = f"{here.label}, {area.format_x(here.points[0, 0])}: {words}"
-    dot = {
+    dot: dict[str, Any] = {
         "x": np.array([x]),
         "y": np.array([y]),
         "size": 6.0,
@@ -1097,6 +1106,9 @@ def _here_layers(here: Series, area: PlotArea, drawn: Floats) -> dict[str, Layer
         "ghost": True,
         "glide": True,
     }
+    if drag is not None:
+        dot["drag"] = [drag[0]]
+        dot["drag_ends"] = area.to_x(np.array(drag[1]))
     return {
         "dots": Layer("dots", dot),
         "value": texts([best[0]], best[1], [words], align=best[2], bold=1.0, size=15.0, halo=1.0),

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 
 from fabriclab import catalog, topologies, units
-from fabriclab.core import Fabric, Flags, Floats, Ints, Result
+from fabriclab.core import Fabric, Flags, Floats, Ints
 from fabriclab.economics.floor import floor_plan, of_kind
 from fabriclab.physics import coding, media, optical, photonic, switching, wireless
 from fabriclab.texts import text
@@ -24,7 +24,7 @@ from fabriclab.views.scene import (
     texts_at,
     tick_layers,
 )
-from fabriclab.views.sweeps import curve, sweep_scene
+from fabriclab.views.sweeps import Series, curve, series_scene
 
 _FASTEST = "800 Gb/s"  # source: catalog links, InfiniBand XDR
 # source: catalog links, InfiniBand EDR to XDR
@@ -47,9 +47,16 @@ _SWITCHES = {
 # State of a beam -> pointing error of the array [degrees].
 _BEAMS = {"clear": 0.0, "behind a person": 0.0, "1 degree off": 1.0, "3 degrees off": 3.0}
 _ARRAYS = (4, 16, 36, 64, 144, 256, 361, 576, 1024)  # number of elements of square arrays
+_KELVIN = (1, 80)  # ends of the slider of drift [K]
+_SPACINGS = (50, 100, 200, 400)  # of channels [GHz]
+_DISTANCES = (2, 50)  # ends of the slider of beam [m]
+_NOISES = (0.1, 100)  # ends of the slider of mzi_mesh [mrad]
+_SIZES = (4, 8, 16)  # rows and columns of a matrix
 _SERVERS_PER_RACK = (1, 2, 4, 8, 16)
 # What a tier may use -> media; no passive copper cable is long enough between switches.
 _ALLOWED = {"fibre": ("fibre",), "copper, fibre": ("copper", "fibre"), "all": media.MEDIA}
+
+_OF_SPINE = ("fibre", "all")
 
 # The picture of media, in px: names, then bars of the reach, then bars of the cost.
 _REACH_LEFT = 110
@@ -291,16 +298,20 @@ def drift(kelvin: int = 20, spacing: int = 200) -> Live:
         Change of the ring's temperature, 1..80 [K]; spacing of the channels: 50, 100, 200 or 400 [GHz].
     """
     arguments = {"kelvin": kelvin, "spacing": spacing}
-    controls: dict[str, Control] = {"kelvin": Slider(1, 80), "spacing": Choice((50, 100, 200, 400))}
+    controls: dict[str, Control] = {"kelvin": Slider(*_KELVIN), "spacing": Choice(_SPACINGS)}
     return live_view("drift", arguments, drift_scene, controls)
 
 
 def drift_scene(kelvin: int, spacing: int) -> Scene:
     """Return the drift over the change of temperature as a curve, with the power of the heater in words."""
-    changes = np.append(2 ** np.arange(7), kelvin)  # (K,) [K]; the last is where the slider stands
+    changes = np.append([1, 2, 4, 8, 16, 32, 64, 80], kelvin)  # (K,) [K]; the last is the slider's
     moved = optical.drift(changes)  # (K,) [m]
     share = optical.drift(changes, spacing=spacing * 1e9)  # (K,) fraction of the spacing
     to_the_middle = np.full(changes.size, 0.5)  # of the way to the next channel
+    others = {}
+    for other in _SPACINGS:
+        if other != spacing:
+            others[f"{other} GHz"] = optical.drift(changes, spacing=other * 1e9)
     caption = text(
         "live.drift.said",
         kelvin=kelvin,
@@ -317,6 +328,9 @@ def drift_scene(kelvin: int, spacing: int) -> Scene:
         values=(share, to_the_middle),
         said=caption,
         ends=(0.02, 15),
+        others=others,
+        chosen=f"{spacing} GHz",
+        drag=("kelvin", _KELVIN),
     )
 
 
@@ -346,7 +360,7 @@ def beam(
     over = units.choice(over, "over", ("distance", "elements"))
     arguments = {"distance": distance, "elements": elements, "way": way, "over": over}
     controls: dict[str, Control] = {
-        "distance": Slider(2, 50, unit="m", log=True),
+        "distance": Slider(*_DISTANCES, unit="m", log=True),
         "elements": Choice(_ARRAYS),
         "way": Choice(tuple(_BEAMS)),
     }
@@ -356,21 +370,25 @@ def beam(
 
 def beam_scene(over: str, distance: float, elements: int, way: str) -> Scene:
     """Return the rate of a beam over its length or over the number of elements of its array, as a curve."""
-    # The last point of the curve is the state of the controls.
+    # The last point of each curve is the state of the controls.
+    others = {}
     if over == "distance":
         points = np.append(np.geomspace(2, 50, 25), distance)  # (K,) [m]
-        distances = points
-        arrays = np.full(points.size, elements)
+        link = beam_link(points, np.full(points.size, elements), way)
+        chosen = text("live.beam.array", n=elements)
+        for n in _ARRAYS:
+            if n != elements:
+                other = beam_link(points, np.full(points.size, n), way)
+                others[text("live.beam.array", n=n)] = gigabits(other)
     else:
         points = np.append(np.arange(2.0, 33) ** 2, elements)  # (K,) elements of square arrays
         distances = np.full(points.size, distance)
-        arrays = points
-
-    lost = wireless.misalignment(np.radians(_BEAMS[way]), arrays)  # (K,) [dB]
-    if way == "behind a person":
-        lost = lost + wireless.blockage()
-    link = wireless.link(distances, gain=wireless.array_gain(arrays), lost=lost)
-    rate = 8e-9 * wireless.band_channels() * link.rate  # (K,) [Gb/s]
+        link = beam_link(distances, points, way)
+        chosen = way
+        for state in _BEAMS:
+            if state != way:
+                others[state] = gigabits(beam_link(distances, points, state))
+    rate = gigabits(link)  # (K,) [Gb/s]
     cable = 8e-9 * catalog.value("links", "NDR", "4x_data_rate")  # [Gb/s]
 
     caption = text(
@@ -390,7 +408,23 @@ def beam_scene(over: str, distance: float, elements: int, way: str) -> Scene:
         values=(rate, np.full(points.size, cable)),
         said=caption,
         ends=(0, 420),
+        others=others,
+        chosen=chosen,
+        drag=("distance", _DISTANCES) if over == "distance" else None,
     )
+
+
+def beam_link(distances: Floats, arrays: Floats, way: str) -> wireless.RadioLink:
+    """Return the radio links over distances (K,) [m] with arrays of so many elements (K,), in a state of the beam."""
+    lost = wireless.misalignment(np.radians(_BEAMS[way]), arrays)  # (K,) [dB]
+    if way == "behind a person":
+        lost = lost + wireless.blockage()
+    return wireless.link(distances, gain=wireless.array_gain(arrays), lost=lost)
+
+
+def gigabits(link: wireless.RadioLink) -> Floats:
+    """Return what the whole band carries over each of the links [Gb/s]."""
+    return np.asarray(8e-9 * wireless.band_channels() * link.rate)
 
 
 # Hybrid -----------------------------------------------------------------------------------------
@@ -427,38 +461,52 @@ def hybrid(hosts: str = "fibre", spine: str = "all", servers: int = 4) -> Live:
     arguments = {"hosts": hosts, "spine": spine, "servers": servers}
     controls: dict[str, Control] = {
         "hosts": Choice(tuple(_ALLOWED)),
-        "spine": Choice(("fibre", "all")),
+        "spine": Choice(_OF_SPINE),
         "servers": Choice(_SERVERS_PER_RACK),
     }
     case = catalog.case()
     network = topologies.build("rail_optimised", expand=False)
     laid = {n: floor_plan(network, n) for n in _SERVERS_PER_RACK}
-    scene = partial(hybrid_scene, case, laid)
+    bills = {}
+    for to_hosts in _ALLOWED:
+        for of_spine in _OF_SPINE:
+            bills[to_hosts, of_spine] = [cable_bill(laid[n], to_hosts, of_spine) for n in laid]
+    scene = partial(hybrid_scene, case, bills)
     return live_view("hybrid", arguments, scene, controls)
 
 
 def hybrid_scene(
-    case: catalog.Case, laid: Mapping[int, Fabric], hosts: str, spine: str, servers: int
+    case: catalog.Case,
+    bills: Mapping[tuple[str, str], list[CableBill]],
+    hosts: str,
+    spine: str,
+    servers: int,
 ) -> Scene:
     """Return the power of all cables over the number of servers in a rack as a curve, with their price in words.
 
-    ``laid`` is the network of the case on a floor plan, for each number of servers in a rack.
+    ``bills`` holds the cables for each choice of media, one for each number of servers in a rack.
     """
-    per_rack = np.append(
-        _SERVERS_PER_RACK, servers
-    )  # (K,) servers; the last is the state of the control
-    bills = [cable_bill(laid[n], hosts, spine) for n in per_rack.tolist()]
-    watts, dollars = np.array([bill.totals for bill in bills]).T  # (K,) each
-    kilowatts = watts / 1e3
+    per_rack = np.append(_SERVERS_PER_RACK, servers)  # (K,); the last is the state of the control
+    here = _SERVERS_PER_RACK.index(servers)
+    watts = {}  # choice of media -> power of all cables (K,) [W]
+    for choice, of_racks in bills.items():
+        each = [bill.totals[0] for bill in of_racks]
+        watts[choice] = np.append(each, each[here])
+    kilowatts = watts[hosts, spine] / 1e3
+    bill = bills[hosts, spine][here]
+    others = {}
+    for choice, power in watts.items():
+        if choice != (hosts, spine):
+            others[" | ".join(choice)] = power / 1e3
     all_fibre = np.full(per_rack.size, case.optics_power / 1e3)  # [kW], the same for any rack
 
     caption = text(
         "live.hybrid.said",
         n=servers,
-        a=counts_in_words(bills[-1].hosts),
-        b=counts_in_words(bills[-1].spine),
+        a=counts_in_words(bill.hosts),
+        b=counts_in_words(bill.spine),
         power=kilowatts[-1],
-        price=dollars[-1] / 1e3 / 1e3,
+        price=bill.totals[1] / 1e3 / 1e3,
         rack=servers * case.server_power / 1e3,
     )
     return curve(
@@ -469,6 +517,8 @@ def hybrid_scene(
         values=(kilowatts, all_fibre),  # the curve, and what it is compared with
         said=caption,
         ends=(0, 40),  # of the vertical axis [kW]
+        others=others,
+        chosen=f"{hosts} | {spine}",
     )
 
 
@@ -507,19 +557,22 @@ def mzi_mesh(size: int = 16, bits: int = 8, noise: float = 10.0) -> Live:
     """
     arguments = {"size": size, "bits": bits, "noise": noise}
     controls: dict[str, Control] = {
-        "size": Choice((4, 8, 16)),
+        "size": Choice(_SIZES),
         "bits": Slider(4, 16),
-        "noise": Slider(0.1, 100, unit="mrad", log=True),
+        "noise": Slider(*_NOISES, unit="mrad", log=True),
     }
     return live_view("mzi_mesh", arguments, mzi_mesh_scene, controls)
 
 
 def mzi_mesh_scene(size: int, bits: int, noise: float) -> Scene:
     """Return the error of optical matrix products over the noise of the phases as a curve."""
-    noises = np.append(np.geomspace(0.1, 100, 6), noise)  # (K,) [mrad]; the last is the slider's
-    count = 32 // size  # number of matrices; they have 32 rows together
-    matrices, vectors = np.random.default_rng(0).standard_normal((2, count, size, size))
-    errors = [product_error(matrices, vectors, milliradians, bits) for milliradians in noises]
+    noises = np.append(np.geomspace(*_NOISES, 13), noise)  # (K,) [mrad]; the last is the slider's
+    errors = [product_error(size, each, bits) for each in noises.tolist()]
+    others = {}
+    for other in _SIZES:
+        if other != size:
+            row = [product_error(other, each, bits) for each in noises[:-1].tolist()]
+            others[f"{other} x {other}"] = np.append(row, np.nan)
 
     caption = text(
         "live.mzi_mesh.said",
@@ -539,14 +592,20 @@ def mzi_mesh_scene(size: int, bits: int, noise: float) -> Scene:
         values=(errors, eight_bits),
         said=caption,
         ends=(1e-4, 1),
+        others=others,
+        chosen=f"{size} x {size}",
+        drag=("noise", _NOISES),
     )
 
 
-def product_error(matrices: Floats, vectors: Floats, milliradians: float, bits: int) -> float:
-    """Return the relative error of optical products of matrices (C, n, n) and column vectors (C, n, n).
+@lru_cache(maxsize=4096)
+def product_error(size: int, milliradians: float, bits: int) -> float:
+    """Return the relative error of optical products of random matrices and vectors, for the noise of the phases.
 
     The same random numbers are scaled to each amount of noise, so that the curve over the noise is smooth.
     """
+    count = 32 // size  # number of matrices; they have 32 rows together
+    matrices, vectors = np.random.default_rng(0).standard_normal((2, count, size, size))
     rng = np.random.default_rng(1)
     noise = partial(photonic.disturb, sigma=milliradians / 1e3, bits=bits, rng=rng)
     products = []
@@ -585,10 +644,19 @@ def circuit_scene(kind: str, left: int) -> Scene:
     delay = 3 * catalog.value("switches", "th5", "latency")  # of leaf, spine and leaf together [s]
 
     sizes = np.geomspace(64, 2**34, 15)  # [B]
-    times = {"circuit": setup + sizes / rate, "packets": delay + sizes / packet_rate}
-    results = {
-        name: Result("send_recv", "predicted", sizes, seconds, 2) for name, seconds in times.items()
-    }
+    rows = [
+        ("circuit", setup + sizes / rate, {"colour": COLOUR["ink"]}),
+        ("packets", delay + sizes / packet_rate, {"colour": COLOUR["dp"]}),
+    ]
+    for other, id in _SWITCHES.items():
+        if other != kind:
+            seconds = catalog.value("emerging", id, "setup") + sizes / rate
+            rows.append((other, seconds, {"colour": COLOUR["edge"], "width": 1.2, "alpha": 0.7}))
+    nothing = np.full(sizes.size, np.nan)
+    series = []
+    for name, seconds, look in rows:
+        points = np.array([sizes, seconds, nothing, nothing])
+        series.append(Series(name, "predicted", points, look))
     caption = text(
         "live.circuit.said",
         kind=kind,
@@ -597,7 +665,7 @@ def circuit_scene(kind: str, left: int) -> Scene:
         busy=switching.bytes_for(0.9, setup, rate),
     )
     least = switching.break_even(rate, setup, packet_rate, delay)  # [B]
-    return sweep_scene(results, said=caption + circuit_pays(least))
+    return series_scene(series, "size", "time", f"{circuit_pays(least)} {caption}", cross=True)
 
 
 def circuit_pays(least: float) -> str:
