@@ -892,6 +892,7 @@ def looks_of(kinds: Sequence[tuple[str, str]]) -> list[dict[str, float]]:
     looks: list[dict[str, float]] = []
     seen: list[tuple[float, str]] = []  # hue and role of the series before
     n_turned = 0
+    n_nameless = dict.fromkeys(nameless, 0)  # of each role, so far
     for (label, role), is_own in zip(kinds, own, strict=True):
         hue, mark = algorithm(label)
         nth = seen.count((hue, role))
@@ -900,10 +901,8 @@ def looks_of(kinds: Sequence[tuple[str, str]]) -> list[dict[str, float]]:
             if nameless.count(role) > 1 or (beside and role == "predicted"):
                 hue = turn[n_turned % len(turn)]
                 n_turned += 1
-            nth = sum(
-                not was_own and name == role
-                for was_own, (_, name) in zip(own, kinds[: len(seen)], strict=False)
-            )
+            nth = n_nameless[role]
+            n_nameless[role] += 1
         seen.append((hue, role))
         if ROLES[role].marker:
             shapes = _FILLED_SHAPES if ROLES[role].filled else _OPEN_SHAPES

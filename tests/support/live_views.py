@@ -186,5 +186,11 @@ VIEWS = {
     "circuit": lambda: live.circuit("thermo-optic", 20),
     "ruler": lambda: live.ruler({"copy": "10 GB/s"}, {"NVLink 4": "450 GB/s"}),
     "latency": lambda: live.latency(switches=3),
+    "whole ruler": lambda: live.ruler(
+        {"my copy": "6.4 GB/s", "my sockets": "2.1 GB/s"},
+        {name: rate for name, rate in fl.ruler().data.items() if not name.startswith("my ")},
+    ),
+    "few wavelengths": lambda: live.wavelengths(5, 1, "O 20 nm"),
+    "kernel": lambda: live.latency("Ethernet, kernel TCP", 3),
     "tiers": lambda: live.tiers(cache="CXL"),
 }

@@ -14,12 +14,12 @@ from fabriclab.texts import text
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.scene import (
     COLOUR,
+    KEYS,
     Layer,
     Scene,
     boxes,
     lines,
     log_axis,
-    shade,
     texts,
     texts_at,
     tick_layers,
@@ -59,21 +59,21 @@ _ALLOWED = {"fibre": ("fibre",), "copper, fibre": ("copper", "fibre"), "all": me
 _OF_SPINE = ("fibre", "all")
 
 # The picture of media, in px: names, then bars of the reach, then bars of the cost.
-_REACH_LEFT = 110
-_REACH_RIGHT = 430
-_COST_LEFT = 470
-_COST_WIDTH = 110
-_FIRST_ROW = 36
-_ROW_STEP = 30.0
-_ROW_HEIGHT = 18.0
+_WIDTH = 880.0
+_REACH_LEFT, _REACH_RIGHT = 120, 520
+_COST_LEFT, _COST_WIDTH = 580, 200
+_FIRST_ROW = 44.0
+_ROWS = 280.0  # height of all rows together at most
+_ROW_STEP = min(38.0, _ROWS / len(media.MEDIA))
+_ROW_HEIGHT = 0.6 * _ROW_STEP
 _LAST_ROW = _FIRST_ROW + _ROW_STEP * len(media.MEDIA)  # where the row after the last would begin
 
-# The picture of fibres, in px: a row of slots for each fibre.
-_SLOTS_LEFT = 90
-_SLOTS_TOP = 10
-_SLOTS_WIDTH = 600
-_SLOTS_HEIGHT = 260
-_TALLEST_SLOT = 24.0
+# The picture of fibres, in px: one or two rows of slots for each fibre.
+_SLOTS_LEFT, _SLOTS_RIGHT = 76.0, 790.0
+_SLOTS_TOP = 14.0
+_SLOTS_HEIGHT = 330.0
+_MOST_IN_A_ROW = 24  # slots
+_TALLEST_SLOT = 34.0
 
 
 # Medium -----------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ class MediumRows:
     @property
     def colours(self) -> Floats:
         """Colour of each row; a medium that does not reach far enough has none."""
-        colours = np.where(self.is_best, COLOUR["predicted"], COLOUR["tint"])
+        colours = np.where(self.is_best, COLOUR["ink"], COLOUR["hair"])
         return np.where(self.reach >= self.length, colours, COLOUR["none"])
 
     @property
@@ -133,22 +133,32 @@ def medium_scene(length: float, rate: str, by: str) -> Scene:
     rows = medium_rows(length, rate, by, best)
     x_of = log_axis(0.5, 2400, _REACH_LEFT, _REACH_RIGHT)
     here = float(x_of(length))  # of the chosen length [px]
-    middle = rows.top + 9  # of each row [px]
+    middle = rows.top + _ROW_HEIGHT / 2  # of each row [px]
 
-    ticks = tick_layers(np.geomspace(1, 1000, 4), x_of, "{:g} m".format, (28, _LAST_ROW), True)
-    length_line = np.array([[here, 20], [here, _LAST_ROW]])
-    headings = texts_at(
-        (here, 10, f"{length:g} m", 1),
-        (_COST_LEFT, 10, text("live.medium.both"), 0),
-    )
+    ticks = tick_layers(np.geomspace(1, 1000, 4), x_of, "{:g} m".format, (32, _LAST_ROW), True)
+    length_line = np.array([[here, 30], [here, _LAST_ROW]])
+    bold = rows.is_best.astype(np.float64)
+    titles = [text("live.medium.reach"), text(f"live.medium.both_{by}")]
     layers = {
         **ticks,
         "reach": reach_layer(rows, x_of(rows.reach)),
         "cost": cost_layer(rows),
-        "words": texts(_COST_LEFT + 6 + rows.cost_width, middle, rows.notes),
-        "here": lines([length_line], width=2.0, dash=1.0),
-        "names": texts(_REACH_LEFT - 8, middle, media.MEDIA, align=2.0),
-        "top": headings,
+        "words": texts(_COST_LEFT + 6 + rows.cost_width, middle, rows.notes, bold=bold),
+        "here": lines([length_line], width=1.5),
+        "handle": Layer(
+            "dots",
+            {
+                "x": np.array([here]),
+                "y": np.array([30.0]),
+                "size": 6.0,
+                "colour": COLOUR["ink"],
+                "drag": ["length"],
+                "drag_ends": x_of([0.5, 2000]),
+            },
+        ),
+        "length": texts([here + 10], 32.0, [f"{length:g} m"], bold=1.0, halo=1.0),
+        "names": texts(_REACH_LEFT - 10, middle, media.MEDIA, align=2.0, bold=bold),
+        "titles": texts(np.array([4.0, _COST_LEFT]), 12.0, titles, bold=1.0, size=13.0),
     }
     columns = {
         "medium": media.MEDIA,
@@ -157,7 +167,7 @@ def medium_scene(length: float, rate: str, by: str) -> Scene:
         "price [USD]": rows.dollars,
     }
     caption = text("live.medium.said", length=length, rate=rate, best=best, by=by)
-    return Scene(caption, Table(columns), layers, _LAST_ROW + 22.0, alt=caption)
+    return Scene(caption, Table(columns), layers, _LAST_ROW + 24.0, alt=caption, width=_WIDTH)
 
 
 def medium_rows(length: float, rate: str, by: str, best: media.MediumChoice) -> MediumRows:
@@ -182,13 +192,13 @@ def medium_rows(length: float, rate: str, by: str, best: media.MediumChoice) -> 
 def reach_layer(rows: MediumRows, ends: Floats) -> Layer:
     """Return a bar for each medium, from the left edge to the end of its reach, ``ends`` (M,) [px]."""
     return boxes(
-        _REACH_LEFT,
+        float(_REACH_LEFT),
         rows.top,
         ends - _REACH_LEFT,
         _ROW_HEIGHT,
         colour=rows.colours,
-        edge=COLOUR["grey"],
-        round=0.0,
+        edge=COLOUR["hair"],
+        round=2.0,
         names=media.MEDIA,
         notes=rows.notes,
     )
@@ -202,8 +212,8 @@ def cost_layer(rows: MediumRows) -> Layer:
         rows.cost_width,
         _ROW_HEIGHT,
         colour=rows.colours,
-        edge=COLOUR["grey"],
-        round=0.0,
+        edge=COLOUR["hair"],
+        round=2.0,
     )
 
 
@@ -235,11 +245,12 @@ def wavelengths_scene(count: int, bits: int, grid: str) -> Scene:
     rate = coding.rates(1, _GRIDS[grid], bits, *_CODES).encoded  # rate of a wavelength [B/s]
     fibres = -(-count // most)
     used = np.minimum(most, count - most * np.arange(fibres))  # (F,) wavelengths on each fibre
-    row_height = min(_TALLEST_SLOT, _SLOTS_HEIGHT / fibres)
+    height = min(_TALLEST_SLOT * rows_of_slots(most), _SLOTS_HEIGHT / fibres)  # of a fibre [px]
 
     layers = {
-        "slots": slots_layer(used, most, row_height, colour=shade(bits / 8)),
-        "ends": fibre_names(fibres, row_height),
+        "slots": slots_layer(used, most, height),
+        "ends": fibre_names(fibres, height),
+        "rates": fibre_rates(used * rate, height),
     }
     caption = text(
         "live.wavelengths.said",
@@ -251,39 +262,64 @@ def wavelengths_scene(count: int, bits: int, grid: str) -> Scene:
         most=most,
     )
     columns = {"fibre": np.arange(fibres) + 1, "wavelengths": used, "rate [B/s]": used * rate}
-    return Scene(caption, Table(columns), layers, 20 + row_height * fibres, alt=caption)
+    return Scene(caption, Table(columns), layers, 20 + height * fibres, alt=caption, width=_WIDTH)
 
 
-def slots_layer(used: Ints, most: int, row_height: float, colour: Floats) -> Layer:
-    """Return ``most`` slots for each fibre, the first ``used`` (F,) of them in ``colour``.
+def rows_of_slots(most: int) -> int:
+    """Return in how many rows the ``most`` slots of a fibre are drawn."""
+    return 1 if most <= _MOST_IN_A_ROW else 2
 
-    `wavelengths_scene` chooses a brighter colour for more bits per symbol.
+
+def slots_layer(used: Ints, most: int, height: float) -> Layer:
+    """Return ``most`` slots for each fibre, in one or two rows, of which the first ``used`` (F,) are filled.
+
+    ``height`` is that of a fibre with all its rows [px].
     """
-    width = _SLOTS_WIDTH / most
+    n_rows = rows_of_slots(most)
+    in_a_row = -(-most // n_rows)
+    width = (_SLOTS_RIGHT - _SLOTS_LEFT) / in_a_row
     fibre, slot = np.divmod(np.arange(used.size * most), most)  # (F * most,) each
+    row, column = np.divmod(slot, in_a_row)
     is_used = slot < used[fibre]
     word = text("live.wavelengths.fibre")
     numbers = zip(fibre + 1, slot + 1, strict=True)
     names = [f"{word} {of_fibre}, {of_slot}" for of_fibre, of_slot in numbers]
+    gap = min(3.0, 0.15 * width)  # between neighbours [px]
+    step = 0.86 * height / n_rows  # from row to row; some room keeps fibres apart
     return boxes(
-        _SLOTS_LEFT + width * slot,
-        _SLOTS_TOP + row_height * fibre,
-        0.8 * width,
-        0.8 * row_height,
-        colour=np.where(is_used, colour, COLOUR["none"]),
-        edge=COLOUR["grey"],
+        _SLOTS_LEFT + width * column,
+        _SLOTS_TOP + height * fibre + step * row,
+        width - gap,
+        step - min(3.0, 0.15 * step),
+        colour=np.where(is_used, KEYS[0], COLOUR["none"]),
+        edge=COLOUR["hair"],
+        round=2.0,
         names=names,
     )
 
 
-def fibre_names(fibres: int, row_height: float) -> Layer:
-    """Return the names of the first and the last fibre, beside their rows."""
+def fibre_names(fibres: int, height: float) -> Layer:
+    """Return the names of all fibres beside their rows; of many only those of the first and the last."""
     word = text("live.wavelengths.fibre")
     names = []
-    for fibre in sorted({0, fibres - 1}):
-        middle = _SLOTS_TOP + row_height * (fibre + 0.4)
-        names.append((_SLOTS_LEFT - 8, middle, f"{word} {fibre + 1}", 2))
+    for fibre in named_fibres(fibres, height):
+        middle = _SLOTS_TOP + height * (fibre + 0.43)
+        names.append((_SLOTS_LEFT - 10, middle, f"{word} {fibre + 1}", 2))
     return texts_at(*names)
+
+
+def fibre_rates(rates: Floats, height: float) -> Layer:
+    """Return what each named fibre carries (F,) [B/s], to the right of its rows."""
+    words = []
+    for fibre in named_fibres(rates.size, height):
+        middle = _SLOTS_TOP + height * (fibre + 0.43)
+        words.append((_SLOTS_RIGHT + 10, middle, f"{8e-12 * rates[fibre]:.3g} Tb/s", 0))
+    return texts_at(*words)
+
+
+def named_fibres(fibres: int, height: float) -> list[int]:
+    """Return the numbers of the fibres that have a name: all if there is room, else the first and the last."""
+    return list(range(fibres)) if height >= 15 else sorted({0, fibres - 1})
 
 
 # Drift ------------------------------------------------------------------------------------------
