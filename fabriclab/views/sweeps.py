@@ -23,6 +23,7 @@ from fabriclab.views.axes import (
     decade_ticks,
     even_ticks,
     padded,
+    scientific,
     tick_words,
     x_ticks,
 )
@@ -670,12 +671,12 @@ def how_far_off(missed: Sequence[Miss], area: PlotArea) -> str:
     sentence = text(
         "sweep.missed",
         label=capitalised(first.model.label),
-        median=float(100 * np.median(size)),
-        most=float(100 * size.max()),
+        median=scientific(100 * np.median(size)),
+        most=scientific(100 * size.max()),
         at=area.format_x(first.at[size.argmax()]),
     )
     for other in others:
-        median = float(100 * np.median(np.abs(other.off)))
+        median = scientific(100 * np.median(np.abs(other.off)))
         sentence += " " + text(
             "sweep.missed_too", label=capitalised(other.model.label), median=median
         )

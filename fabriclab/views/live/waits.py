@@ -260,7 +260,7 @@ def stacks_scene(
     lane, part = np.nonzero(parts)  # (N,) of each piece that is drawn
     start = to_x(ends[lane, part] - parts[lane, part])
     width = to_x(ends[lane, part]) - start
-    top = _TOP + _LANE * lane + _LEVELS * _LEVEL  # upper edge of each piece
+    top = np.asarray(_TOP + _LANE * lane + _LEVELS * _LEVEL, np.float64)  # upper edge of each piece
     bottom = _TOP + _LANE * len(lanes)
     is_largest = parts[lane, part] == parts.max(axis=1)[lane]
     names = [
@@ -269,7 +269,7 @@ def stacks_scene(
     ]
     ticks = np.array(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]).tick_values(0, longest))
     ticks = ticks[(ticks >= 0) & (ticks <= longest)]
-    middle = _TOP + _LANE * np.arange(len(lanes)) + _LEVELS * _LEVEL + _BAR / 2
+    middle = _TOP + _LANE * np.arange(len(lanes), dtype=np.float64) + _LEVELS * _LEVEL + _BAR / 2
     totals = [plain(units.format_time(total)) for total in ends[:, -1]]
     layers = {
         **tick_layers(ticks, to_x, units.format_time, (_TOP, bottom), True),
@@ -285,7 +285,7 @@ def stacks_scene(
             names=[f"{lanes[bar]}: {name}" for bar, name in zip(lane.tolist(), names, strict=True)],
             glide=True,
         ),
-        **part_names(names, np.asarray(start + width / 2), top, lane, is_largest),
+        **part_names(names, np.asarray(start + width / 2, np.float64), top, lane, is_largest),
         "lanes": texts(_LEFT - 10, middle, list(lanes), align=2.0),
         "totals": texts(to_x(ends[:, -1]) + 8, middle, totals, bold=1.0),
     }
