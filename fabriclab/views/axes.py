@@ -101,7 +101,9 @@ def power_of_two(value: float) -> str:
 
 def signed(value: float) -> str:
     """Write a number of per cent with its sign."""
-    return f"{value:+.3g} %" if value else "0 %"
+    if abs(value) >= 100:
+        return f"{value:+,.0f} %"
+    return f"{value:+.2g} %" if value else "0 %"
 
 
 X = {

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 from fabriclab import units
 from fabriclab.catalog import Comparison
 from fabriclab.core import Flags, Floats, Result
-from fabriclab.texts import table as sentences_here
 from fabriclab.texts import text
 from fabriclab.views.page import HERE, Axes, Picture, Table, plain, three
 from fabriclab.views.scene import (
@@ -34,6 +33,7 @@ _ROW, _ROWS = 26.0, 312.0  # height of a row, and of all rows together at most [
 _BELOW = 28.0  # height of the ticks of a ruler [px]
 _LEFT, _RIGHT = 236.0, 782.0  # ends of the ruler [px]
 _SLOWEST, _FASTEST = 1e7, 1e13  # ends of the slider that chooses a rate [B/s]
+_ABOUT = {"NDR": "ruler.ndr", "400 Gb/s NIC": "ruler.nic"}  # name of a link -> sentence about it
 _EQUAL = " = "  # between the names of links of one rate
 _CATALOG = "catalog"  # how the rate of a link was obtained
 _CHOSEN = "chosen"  # how the rate of the slider was obtained
@@ -286,17 +286,12 @@ def _notes(rows: Sequence[RulerMark], rate: float | None) -> list[str]:
     """Return the note of each dot: its rate and, if a ``rate`` is chosen, how it compares with the chosen one."""
     notes = []
     for mark in rows:
-        about = [text(f"ruler.about.{name}") for name in mark.name.split(_EQUAL) if _is_told(name)]
+        about = [text(_ABOUT[name]) for name in mark.name.split(_EQUAL) if name in _ABOUT]
         note = "; ".join([units.format_rate(mark.rate), *about])
         if rate and not mark.chosen:
             note += f", {_factor(mark.rate, rate)} {text('live.ruler.yours')}"
         notes.append(note)
     return notes
-
-
-def _is_told(name: str) -> bool:
-    """Return whether there is a sentence about a link of this name."""
-    return f"ruler.about.{name}" in sentences_here()
 
 
 def _comparing(marks: Sequence[RulerMark], rate: float) -> str:

@@ -49,7 +49,7 @@ _MARK_AT, _LABEL_AT = (
     17.0,
     28.0,
 )  # from the right edge of the drawing area to a label's mark and text
-_WIDEST, _WIDEST_OF_TWO = 190.0, 120.0  # the most that the text of a label takes
+_WIDEST, _WIDEST_OF_TWO = 190.0, 150.0  # the most that the text of a label takes
 _SHORT = 60.0  # a series that ends so far from the right edge is named where it ends
 _HATCH_STEP, _HATCH_HEIGHT = 7.0, 9.0  # of the strokes on the side that cannot be reached
 _FAR = 1.2  # the y axis of rates ends so far above the highest point at most, for a bound
@@ -766,7 +766,7 @@ def readable(label: str) -> str:
         return label
     words = []
     for word in label.replace("halving_doubling", "halving-doubling").split("_"):
-        is_name = word in _CAPITALS or re.fullmatch(r"[a-z]{1,2}\d{2,}", word)
+        is_name = word in _CAPITALS or re.fullmatch(r"([abhv]|g[bh]|mi)\d{3}x?", word)
         words.append(word.upper() if is_name else word)
     return " ".join(words)
 

@@ -64,6 +64,9 @@ SIZES = 2.0 ** np.arange(12, 33)
 LIMIT = {"one NIC": fl.case().nic_rate}
 
 
+LAG = {"lag": live.Slider(1, 50, unit="us", log=True)}
+
+
 RANKS = {"ranks": live.Choice((16, 64, 1024)), "start": live.Slider(1, 50, unit="us", log=True)}
 
 
@@ -76,11 +79,11 @@ def three_ways(ranks=64, start=14.0):
     return made
 
 
-def modelled():
+def modelled(lag=14):
     seen = fl.catalog.published.load("xx_10n_g1_all_reduce")
     ask = "all_reduce", "predicted", seen.size
     form = collectives.closed_form("all_reduce", "ring")
-    time = form(seen.size, 10, fl.case().ring_step_latency, fl.case().nic_rate)
+    time = form(seen.size, 10, lag * 1e-6, fl.case().nic_rate)
     here = fl.core.Result(
         "all_reduce",
         "measured",
@@ -120,7 +123,9 @@ VIEWS = {
     "small fabric": lambda: live.fabric(topologies.build("fat_tree", k=4).without(cables=[20])),
     "sweep": lambda: live.sweep(two_ways, controls=ALPHA),
     "cursor": lambda: live.sweep(three_ways, y="busbw", bounds=LIMIT, cursor="1 MiB"),
-    "model": lambda: live.sweep(modelled, y="busbw", bounds=LIMIT, error=True),
+    "model": lambda: live.sweep(
+        modelled, y="busbw", bounds=LIMIT, error=True, controls=LAG, lag=14
+    ),
     "bound": lambda: live.sweep(three_ways, controls=RANKS, bounds={"one array": "2 us"}),
     "repeated": lambda: live.timeline(REPEATED.timeline, REPEATED.flows, REPEATED.fabric, at=95),
     "timeline": lambda: live.timeline(RUN.timeline, RUN.flows, RUN.fabric, at=50),

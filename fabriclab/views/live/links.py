@@ -248,7 +248,7 @@ def wavelengths_scene(count: int, bits: int, grid: str) -> Scene:
     height = min(_TALLEST_SLOT * rows_of_slots(most), _SLOTS_HEIGHT / fibres)  # of a fibre [px]
 
     layers = {
-        "slots": slots_layer(used, most, height),
+        "slots": slots_layer(used, most, height, alpha=0.4 + 0.2 * np.log2(bits)),
         "ends": fibre_names(fibres, height),
         "rates": fibre_rates(used * rate, height),
     }
@@ -270,10 +270,10 @@ def rows_of_slots(most: int) -> int:
     return 1 if most <= _MOST_IN_A_ROW else 2
 
 
-def slots_layer(used: Ints, most: int, height: float) -> Layer:
+def slots_layer(used: Ints, most: int, height: float, alpha: float) -> Layer:
     """Return ``most`` slots for each fibre, in one or two rows, of which the first ``used`` (F,) are filled.
 
-    ``height`` is that of a fibre with all its rows [px].
+    ``height`` is that of a fibre with all its rows [px]; ``alpha`` is the greater the more bits a symbol has.
     """
     n_rows = rows_of_slots(most)
     in_a_row = -(-most // n_rows)
@@ -292,6 +292,7 @@ def slots_layer(used: Ints, most: int, height: float) -> Layer:
         width - gap,
         step - min(3.0, 0.15 * step),
         colour=np.where(is_used, KEYS[0], COLOUR["none"]),
+        alpha=np.array([alpha]),
         edge=COLOUR["hair"],
         round=2.0,
         names=names,
