@@ -1008,7 +1008,7 @@ def curve(
     x, y : str
         Quantities on the axes: keys of `X` and `Y`.
     at : ndarray, shape (K,)
-        Values of x. The last one belongs to the marked point; all curves leave it out.
+        Values of x. The last one belongs to the marked point; only the line through it has it, too.
     values : two array_like, shape (K,)
         Values of the curve and of what it is compared with at these x.
     said : str
@@ -1029,6 +1029,8 @@ def curve(
     here = Series(
         text(f"{words}.here"), "predicted", line[:, -1:], {**ink, "shape": 0.0}, dots=True
     )
+    # The line passes through the marked point, which may lie between two others.
+    whole = mine._replace(points=line[:, np.argsort(at, kind="stable")])
     mark = Series(text(f"{words}.bound"), "bound", bound[:, :-1], _BOUND_LOOK)
     like = []
     for label, value in (others or {}).items():
@@ -1050,7 +1052,7 @@ def curve(
             **axes_layers(area, scales),
             **_compared(mark, area, drawn),
             "others": line_layer(like, area),
-            "lines": Layer("lines", {**line_layer([mine], area).fields, "ghost": True}),
+            "lines": Layer("lines", {**line_layer([whole], area).fields, "ghost": True}),
             **label_layers(named, area, drawn, _WIDTH),
             **_here_layers(here, area, drawn, drag),
         },

@@ -637,12 +637,16 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         filled = drawn["slots"].fields["colour"].reshape(table.n_rows, -1) != COLOUR["none"]
         assert filled.sum(axis=1).tolist() == table["wavelengths"].tolist()
     elif table.columns.keys() & CURVES:
-        # the point of the present state, then the curve, what it is compared with, and its like
-        parts = [drawn[part].fields["y"] for part in ("dots", "lines", "bounds", "others")]
+        # the curve through the point of the present state, what it is compared with, and its like
+        parts = [drawn[part].fields["y"] for part in ("lines", "bounds", "others")]
         here = drawn["dots"].fields["names"][0].partition(",")[0]
-        order = np.argsort(table["series"] != here, kind="stable")
-        seen = table.columns[[*table.columns][2]][order]
-        assert np.concatenate(parts) == pytest.approx(places_of(drawn, seen), abs=0.5)
+        across, seen = ([*table.columns.values()][i] for i in (1, 2))
+        n = table["series"].tolist().index(here) + 1  # points of the curve
+        order = np.append(np.argsort(across[:n], kind="stable"), np.arange(n, seen.size))
+        assert np.concatenate(parts) == pytest.approx(places_of(drawn, seen[order]), abs=0.5)
+        assert drawn["dots"].fields["y"] == pytest.approx(
+            places_of(drawn, seen[n - 1 : n]), abs=0.5
+        )
         assert drawn["dots"].fields["colour"] == COLOUR["ink"]
     elif "rate [B/s]" in table.columns:
         ticks = drawn["x ticks"].fields

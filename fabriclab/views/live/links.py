@@ -24,7 +24,7 @@ from fabriclab.views.scene import (
     texts_at,
     tick_layers,
 )
-from fabriclab.views.sweeps import Series, curve, series_scene
+from fabriclab.views.sweeps import Series, capitalised, curve, series_scene
 
 _FASTEST = "800 Gb/s"  # source: catalog links, InfiniBand XDR
 # source: catalog links, InfiniBand EDR to XDR
@@ -603,7 +603,7 @@ def mzi_mesh(size: int = 16, bits: int = 8, noise: float = 10.0) -> Live:
 
 def mzi_mesh_scene(size: int, bits: int, noise: float) -> Scene:
     """Return the error of optical matrix products over the noise of the phases as a curve."""
-    noises = np.append(np.geomspace(*_NOISES, 13), noise)  # (K,) [mrad]; the last is the slider's
+    noises = np.append(np.geomspace(*_NOISES, 6), noise)  # (K,) [mrad]; the last is the slider's
     errors = [product_error(size, each, bits) for each in noises.tolist()]
     others = {}
     for other in _SIZES:
@@ -696,7 +696,7 @@ def circuit_scene(kind: str, left: int) -> Scene:
         series.append(Series(name, "predicted", points, look))
     caption = text(
         "live.circuit.said",
-        kind=kind,
+        kind=capitalised(kind),
         left=left,
         setup=setup,
         busy=switching.bytes_for(0.9, setup, rate),
