@@ -14,6 +14,7 @@ from fabriclab.course.checks.predictions import _asking
 from fabriclab.texts import text
 from fabriclab.views import live
 from fabriclab.views.live.widget import Live
+from fabriclab.views.page import plain
 from fabriclab.views.scene import COLOUR, Layer, Scene, printed, shade
 from support import rdma_pairs
 from support.live_views import (
@@ -884,3 +885,52 @@ def test_layers_hold_float32_as_the_browser_does():
     assert printed(
         Scene("a dot", None, {"dots": Layer("dots", {"x": np.ones(1), "y": np.ones(1)})}, 20.0)
     ).table
+
+
+# what fits ----------------------------------------------------------------------------------------
+@pytest.mark.parametrize("way", ["InfiniBand, RDMA", "Ethernet, kernel TCP"])
+@pytest.mark.parametrize("switches", [0, 1, 6])
+def test_names_of_the_parts_of_a_latency_never_meet(way, switches):
+    scene = live.latency(way, switches, 200.0).scene
+    names, bars = scene.layers["parts"].fields, scene.layers["bars"].fields
+    spans = []
+    for x, y, words in zip(names["x"], names["y"], names["texts"], strict=True):
+        half = 0.5 * 0.58 * 12 * len(words)
+        spans.append((x - half, x + half, y))
+        assert x - half > 0 and x + half < scene.width
+        assert not np.any((y > bars["y"] - 4) & (y < bars["y"] + bars["h"]))
+    for one, other in itertools.combinations(spans, 2):
+        beside = min(one[1], other[1]) - max(one[0], other[0]) <= 0
+        assert beside or abs(one[2] - other[2]) >= 15
+    # the largest part of each bar is named in bold
+    most = [scene.table[k].max() for k in ("least [s]", "most [s]")]
+    assert int(sum(names["bold"])) == len(most)
+    told = {w for w, bold in zip(names["texts"], names["bold"], strict=True) if bold}
+    assert all(any(plain(fl.units.format_time(t)) in w for w in told) for t in most)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("sweep", "cursor", "model", "bound", "medium", "wavelengths", "few wavelengths"),
+        *("drift", "beam", "aim", "hybrid", "mzi mesh", "circuit", "ruler", "whole ruler"),
+        *("latency", "tiers"),
+    ],
+)
+def test_a_curve_or_ruler_fits_with_its_controls(name):
+    view = VIEWS[name]()
+    for key, control in view.controls.items():
+        for value in control.samples():
+            scene = view.set(**{key: value}).scene
+            assert not scene.wrong
+            for panel in scene.panels():
+                assert 80 <= panel.height + 30 <= 420
+            assert sum(panel.width for panel in scene.panels()) == 880
+
+
+def test_fibres_of_many_wavelengths_fill_the_width():
+    for values in ((256, 2, "C 50 GHz"), (256, 1, "O 20 nm"), (44, 8, "C 100 GHz")):
+        scene = live.wavelengths(*values).scene
+        slots = scene.layers["slots"].fields
+        assert (slots["x"] + slots["w"]).max() > 780 and slots["w"].min() > 4
+        assert (slots["y"] + slots["h"]).max() < scene.height <= 360
