@@ -603,14 +603,8 @@ def mzi_mesh(size: int = 16, bits: int = 8, noise: float = 10.0) -> Live:
 
 def mzi_mesh_scene(size: int, bits: int, noise: float) -> Scene:
     """Return the error of optical matrix products over the noise of the phases as a curve."""
-    noises = np.append(np.geomspace(*_NOISES, 6), noise)  # (K,) [mrad]; the last is the slider's
+    noises = np.append(np.geomspace(*_NOISES, 7), noise)  # (K,) [mrad]; the last is the slider's
     errors = [product_error(size, each, bits) for each in noises.tolist()]
-    others = {}
-    for other in _SIZES:
-        if other != size:
-            row = [product_error(other, each, bits) for each in noises[:-1].tolist()]
-            others[f"{other} x {other}"] = np.append(row, np.nan)
-
     caption = text(
         "live.mzi_mesh.said",
         cells=size * (size - 1),
@@ -629,7 +623,6 @@ def mzi_mesh_scene(size: int, bits: int, noise: float) -> Scene:
         values=(errors, eight_bits),
         said=caption,
         ends=(1e-4, 1),
-        others=others,
         chosen=f"{size} x {size}",
         drag=("noise", _NOISES),
     )
