@@ -21,6 +21,7 @@ Examples
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -70,6 +71,14 @@ def settings(unitary: ArrayLike) -> tuple[Float, Float]:
         raise ValueError(
             f"unitary must have orthonormal rows (n, n), got {work.shape}; for any other use product"
         )
+    phases, out = _settings_of(work.tobytes(), n)
+    return phases.copy(), out.copy()
+
+
+@lru_cache(maxsize=256)
+def _settings_of(numbers_of_matrix: bytes, n: int) -> tuple[Float, Float]:
+    """Return the phases of the mesh of a unitary matrix; those of a matrix that was asked for before are kept."""
+    work = np.frombuffer(numbers_of_matrix, dtype=complex).reshape(n, n).copy()
     phases = np.zeros((n * (n - 1) // 2, 2))
     for i, (row, mode) in enumerate(_places(n)):
         a, b = work[row, mode : mode + 2]

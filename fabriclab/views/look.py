@@ -133,6 +133,7 @@ _ALGORITHMS = {
     "in_switch": _IN_SWITCH,
     "in_network": _IN_SWITCH,
     "streaming": _IN_SWITCH,
+    "recursive_doubling": _OTHER,  # sends whole arrays, where halving-doubling sends halves
     "halving": _HALVING,
     "doubling": _HALVING,
     "ring": _RING,

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 
 from fabriclab import units
 from fabriclab.catalog import Comparison
-from fabriclab.core import Floats, Result
+from fabriclab.core import Flags, Floats, Result
 from fabriclab.texts import text
-from fabriclab.views.page import HERE, Axes, Picture, Table, three
+from fabriclab.views.page import HERE, Axes, Picture, Table, plain, three
 from fabriclab.views.scene import (
     COLOUR,
     Layer,
@@ -27,10 +27,15 @@ from fabriclab.views.scene import (
     tick_layers,
 )
 
-_TOP = 10.0  # upper edge of the first row of a ruler [px]
-_ROW = 24.0  # height of a row [px]
-_LEFT, _RIGHT = 190.0, 610.0  # ends of the ruler [px]
+_WIDTH = 880.0  # of the picture of a ruler [px]
+_TOP = 30.0  # upper edge of the first row of a ruler [px]
+_ROW, _ROWS = 26.0, 312.0  # height of a row, and of all rows together at most [px]
+_BELOW = 28.0  # height of the ticks of a ruler [px]
+_LEFT, _RIGHT = 236.0, 782.0  # ends of the ruler [px]
 _SLOWEST, _FASTEST = 1e7, 1e13  # ends of the slider that chooses a rate [B/s]
+_ABOUT = {"NDR": "ruler.ndr", "400 Gb/s NIC": "ruler.nic"}  # name of a link -> sentence about it
+_EQUAL = " = "  # between the names of links of one rate
+_CATALOG = "catalog"  # how the rate of a link was obtained
 _CHOSEN = "chosen"  # how the rate of the slider was obtained
 _LETTER = 7.5  # width of a 12 px letter on a narrow page, which shows letters a quarter larger [px]
 
@@ -62,7 +67,7 @@ def ruler(
     Parameters
     ----------
     measured : mapping of label to Result or rate
-        Rates measured on this machine: orange, with a small stroke for every round if the result kept its rounds. Of a
+        Rates measured on this machine: in ink, with a small stroke for every round if the result kept its rounds. Of a
         result with several sizes, the highest bus bandwidth is drawn. A stored result is an open circle, with its
         source below the picture. [B/s]
     links : mapping of label to rate, optional
@@ -100,7 +105,7 @@ def comparison(value: Comparison, *, ax: Axes | None = None, finding: str | None
     for i, name in enumerate(names):
         if np.isfinite(encoded[i]):
             others = [float(rate) for rate in (achievable[i], signalled[i]) if np.isfinite(rate)]
-            marks.append(RulerMark(float(encoded[i]), name, "catalog", others))
+            marks.append(RulerMark(float(encoded[i]), name, _CATALOG, others))
     if not marks:
         raise ValueError(
             f"value must hold links with an encoded rate, got {', '.join(names)};"
@@ -133,31 +138,53 @@ def ruler_scene(marks: Sequence[RulerMark], rate: float | None = None) -> Scene:
 
     low, high = _reach(rows, with_slider=rate is not None)
     to_x = log_axis(low, high, _LEFT, _RIGHT)
-    number = np.arange(len(rows), dtype=np.float64)
-    y = _TOP + _ROW * (number + 0.5)  # middle of each row [px]
-    bottom = _TOP + _ROW * len(rows)
-    notes = _notes(rows, rate)
+    shared = together(rows)
+    height = min(_ROW, _ROWS / len(shared))
+    y = _TOP + height * (np.arange(len(shared), dtype=np.float64) + 0.5)  # middle of each row [px]
+    bottom = _TOP + height * len(shared)
     layers = {
         **_ruler_ticks(low, high, to_x, bottom),
-        "axis": texts_at((_RIGHT, bottom + 29, text("ruler.axis"), 2)),
-        "bars": _bar_layer(rows, to_x, y),
-        "rounds": _round_layer(rows, to_x, y),
-        "dots": _dot_layer(rows, to_x, y, notes),
-        "names": _name_layer(rows, y),
-        "rates": _rate_layer(rows, to_x, y),
+        "rows": _row_layer(shared, y, height, rate),
+        "bars": _bar_layer(shared, to_x, y),
+        "rounds": _round_layer(shared, to_x, y),
+        "dots": _dot_layer(shared, to_x, y),
+        "names": _name_layer(shared, y),
+        "rates": _rate_layer(shared, to_x, y),
+        "quantity": texts([4.0], 12.0, [text("ruler.axis")], bold=1.0, size=13.0),
     }
 
     if rate is None:
         clauses = _clauses(rows, marks[0])
         clauses[0] = clauses[0][:1].upper() + clauses[0][1:]
         alt = "; ".join(clauses)
-        return Scene(clauses[0], _rounds_table(rows), layers, bottom + 40, alt)
+        table = _rounds_table(rows)
+        return Scene(clauses[0], table, layers, bottom + _BELOW, alt, width=_WIDTH)
     sentence = _comparing(marks, rate)
     others = [
-        f"{mark.name}: {note}" for mark, note in zip(rows, notes, strict=True) if not mark.chosen
+        f"{mark.name}: {note}"
+        for mark, note in zip(shared, _notes(shared, rate), strict=True)
+        if not mark.chosen
     ]
     alt = f"{sentence} " + "; ".join(others)
-    return Scene(sentence, _factor_table(rows, rate), layers, bottom + 40, alt)
+    return Scene(sentence, _factor_table(rows, rate), layers, bottom + _BELOW, alt, width=_WIDTH)
+
+
+def together(rows: Sequence[RulerMark]) -> list[RulerMark]:
+    """Return the rows with links of one rate as one row, which has all of their names."""
+    shared: list[RulerMark] = []
+    for mark in rows:
+        before = shared[-1] if shared else None
+        if (
+            before is not None
+            and before.obtained == mark.obtained == _CATALOG
+            and np.isclose(before.rate, mark.rate)
+            and not before.rounds
+            and not mark.rounds
+        ):
+            shared[-1] = before._replace(name=f"{before.name}{_EQUAL}{mark.name}")
+        else:
+            shared.append(mark)
+    return shared
 
 
 def _reach(rows: Sequence[RulerMark], with_slider: bool) -> tuple[float, float]:
@@ -182,21 +209,32 @@ def _rates(rows: Sequence[RulerMark]) -> Floats:
     return np.array([mark.rate for mark in rows])
 
 
-def _colours(rows: Sequence[RulerMark]) -> Floats:
-    """Return the colour of each row (R,): one for rates measured here, one for the chosen rate, ink for all others."""
-    roles = {HERE["measured"]: "measured", _CHOSEN: "predicted"}
-    return np.array([COLOUR[roles.get(mark.obtained, "ink")] for mark in rows])
+def _is_own(rows: Sequence[RulerMark]) -> Flags:
+    """Return for each row whether it was measured on the learner's own machine (R,)."""
+    return np.array([mark.obtained == HERE["measured"] for mark in rows])
+
+
+def _row_layer(rows: Sequence[RulerMark], y: Floats, height: float, rate: float | None) -> Layer:
+    """Return the rows as areas without a colour, so that a reader may point at a name, a bar or a dot alike."""
+    return boxes(
+        2.0,
+        y - height / 2 + 1,
+        _WIDTH - 4,
+        height - 2,
+        colour=COLOUR["none"],
+        names=[mark.name for mark in rows],
+        notes=_notes(rows, rate),
+    )
 
 
 def _bar_layer(rows: Sequence[RulerMark], to_x: Callable[[Any], Floats], y: Floats) -> Layer:
-    """Return a bar from the left end of the ruler to each rate; it is thin and grey where the dot is in ink."""
-    colours = _colours(rows)
-    in_ink = colours == COLOUR["ink"]
+    """Return a bar from the left end of the ruler to each rate: in ink for the learner's own machine, else grey."""
     paths = [np.array([[_LEFT, h], [end, h]]) for end, h in zip(to_x(_rates(rows)), y, strict=True)]
+    own = _is_own(rows)
     return lines(
         paths,
-        width=np.where(in_ink, 1.5, 5.0),
-        colour=np.where(in_ink, COLOUR["grey"], colours),
+        width=np.where(own, 7.0, 2.0),
+        colour=np.where(own, COLOUR["ink"], COLOUR["hair"]),
     )
 
 
@@ -206,49 +244,50 @@ def _round_layer(rows: Sequence[RulerMark], to_x: Callable[[Any], Floats], y: Fl
     for mark, h in zip(rows, y, strict=True):
         for x in to_x(np.array(mark.rounds)):
             paths.append(np.array([[x, h - 6], [x, h + 6]]))
-    return lines(paths, width=1.2)
+    return lines(paths, width=1.2, colour=COLOUR["soft"])
 
 
-def _dot_layer(
-    rows: Sequence[RulerMark], to_x: Callable[[Any], Floats], y: Floats, notes: Sequence[str]
-) -> Layer:
-    """Return a dot at each rate; the dot of the chosen rate can be dragged as far as its slider goes."""
-    colours = _colours(rows)
-    shape_of = {COLOUR["ink"]: 1, COLOUR["measured"]: 0}
+def _dot_layer(rows: Sequence[RulerMark], to_x: Callable[[Any], Floats], y: Floats) -> Layer:
+    """Return a dot at each rate: filled where it was measured here; the one of the slider can be dragged."""
+    own = _is_own(rows)
+    chosen = np.array([mark.chosen for mark in rows])
+    colours = np.where(own, COLOUR["ink"], COLOUR["edge"])
     fields: dict[str, Any] = {
         "x": to_x(_rates(rows)),
         "y": y,
-        "size": 5.0,
-        "colour": colours,
-        "shape": np.array([shape_of.get(colour, 3) for colour in colours.tolist()]),
-        "names": [mark.name for mark in rows],
-        "notes": notes,
+        "size": np.where(chosen, 7.0, 5.0),
+        "colour": np.where(chosen, COLOUR["accent"], colours),
+        "shape": np.where(own | chosen, 0, 1),
     }
-    if any(mark.chosen for mark in rows):
+    if chosen.any():
         fields["drag"] = ["rate" if mark.chosen else "" for mark in rows]
         fields["drag_ends"] = to_x([_SLOWEST, _FASTEST])
     return Layer("dots", fields)
 
 
 def _name_layer(rows: Sequence[RulerMark], y: Floats) -> Layer:
-    """Return the names on the left; the name of the chosen rate is bold."""
-    right = _LEFT - 8
+    """Return the names on the left; those of the learner's own machine and of the chosen rate are bold."""
+    right = _LEFT - 10
     names = [fitted(mark.name, right) for mark in rows]
-    bold = np.array([float(mark.chosen) for mark in rows])
-    return texts(right, y, names, align=2.0, bold=bold)
+    bold = np.array([mark.chosen for mark in rows]) | _is_own(rows)
+    colour = np.where(bold, COLOUR["ink"], COLOUR["soft"])
+    return texts(right, y, names, align=2.0, bold=bold.astype(np.float64), colour=colour)
 
 
 def _rate_layer(rows: Sequence[RulerMark], to_x: Callable[[Any], Floats], y: Floats) -> Layer:
     """Return each rate in words, to the right of its dot and of the strokes of its rounds."""
     fastest = [max([mark.rate, *mark.rounds]) for mark in rows]
-    return texts(to_x(fastest) + 10, y, [units.format_rate(mark.rate) for mark in rows])
+    bold = np.array([mark.chosen for mark in rows]) | _is_own(rows)
+    words = [plain(units.format_rate(mark.rate)) for mark in rows]
+    return texts(to_x(fastest) + 12, y, words, bold=bold.astype(np.float64), halo=1.0)
 
 
 def _notes(rows: Sequence[RulerMark], rate: float | None) -> list[str]:
     """Return the note of each dot: its rate and, if a ``rate`` is chosen, how it compares with the chosen one."""
     notes = []
     for mark in rows:
-        note = units.format_rate(mark.rate)
+        about = [text(_ABOUT[name]) for name in mark.name.split(_EQUAL) if name in _ABOUT]
+        note = "; ".join([units.format_rate(mark.rate), *about])
         if rate and not mark.chosen:
             note += f", {_factor(mark.rate, rate)} {text('live.ruler.yours')}"
         notes.append(note)
@@ -312,7 +351,7 @@ def marks_of(
     """
     marks = [_mark(name, value) for name, value in measured.items()]
     for name, value in links.items():
-        marks.append(RulerMark(units.rate(value, name), name, "catalog", ()))
+        marks.append(RulerMark(units.rate(value, name), name, _CATALOG, ()))
     if not marks:
         raise ValueError('measured must hold at least one rate, such as {"copy": "10 GB/s"}')
     return marks

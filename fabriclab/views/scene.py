@@ -497,6 +497,9 @@ def _texts(ax: Any, fields: Mapping[str, Any], order: int) -> None:
     sizes = _each(fields.get("size"), n, 12.0)
     bold = _each(fields.get("bold"), n)
     rooms = _each(fields.get("room"), n, np.inf)
+    halos = _each(fields.get("halo"), n)
+    # A plate in the colour of the paper, because an outline would turn text into shapes.
+    plate = {"boxstyle": "square,pad=0.08", "fc": printed_hex(int(COLOUR["paper"])), "ec": "none"}
     for i, words in enumerate(fields["texts"]):
         width = 0.56 * sizes[i] * len(words)  # about, since fonts differ
         if not 0 < width < rooms[i]:
@@ -512,4 +515,5 @@ def _texts(ax: Any, fields: Mapping[str, Any], order: int) -> None:
             color=colours[i],
             zorder=order,
             parse_math=False,
+            bbox=plate if halos[i] else None,
         )

@@ -1,98 +1,74 @@
 """Sweeps: time or bus bandwidth over size or ranks, for predicted, measured and published results."""
 
+import re
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from fabriclab import units
 from fabriclab.core import Floats, Result
 from fabriclab.texts import text
-from fabriclab.views.look import KEYS, algorithm
-from fabriclab.views.page import HERE, ROLES, Axes, Picture, Table, spread
-from fabriclab.views.rulers import fitted
-from fabriclab.views.scene import (
-    COLOUR,
-    WIDTH,
-    Layer,
-    Scene,
-    lines,
-    log_axis,
-    printed,
-    texts,
-    texts_at,
-    tick_layers,
+from fabriclab.views.axes import (
+    FRACTIONAL,
+    Ends,
+    PlotArea,
+    Scales,
+    X,
+    Y,
+    axes_layers,
+    decade_ticks,
+    even_ticks,
+    padded,
+    scientific,
+    tick_words,
+    x_ticks,
 )
+from fabriclab.views.look import KEYS, algorithm
+from fabriclab.views.page import HERE, ROLES, Axes, Picture, Table, plain, spread
+from fabriclab.views.rulers import fitted
+from fabriclab.views.scene import COLOUR, Layer, Scene, lines, log_axis, printed, texts
 
 Results = Result | Sequence[Result] | Mapping[str, Result | Sequence[Result]]
 Bounds = Mapping[str, units.Quantity]
-Ends = tuple[float, float]
-Formatter = Callable[[float], str]
 
 _MOST = 5  # series with a look of their own, and with a clause in the alternative text
-_LEFT, _RIGHT, _TOP = 70.0, 500.0, 24.0  # edges of the drawing area [px]
-_LEAST_BOTTOM = 250.0  # [px]
-_ROW = 17.0  # height of a row of labels [px]
-_LABEL_LEFT = _RIGHT + 32  # [px]
-_LETTER = 6.72  # width of a letter in a label [px]
-_FEWEST_DECADES = 0.7  # an axis with fewer decades gets evenly spaced ticks
-_DENSE_DECADES = 2.2  # an axis with fewer decades gets ticks at 1, 2 and 5 of each
 
+# The picture, in px.
+_WIDTH = 880.0  # with the labels
+_MAIN, _SIDE = 540.0, 340.0  # widths of both panels, if there are two
+_LEFT, _TOP = 66.0, 34.0  # edges of the drawing area
+_LEAST_BOTTOM = 294.0
+_BELOW = 46.0  # for ticks and title of the x axis
+_ROW = 17.0  # height of a row of labels
+_LETTER = 7.0  # width of a letter in a label
+_MARK_AT, _LABEL_AT = (
+    17.0,
+    28.0,
+)  # from the right edge of the drawing area to a label's mark and text
+_WIDEST, _WIDEST_OF_TWO = 190.0, 150.0  # the most that the text of a label takes
+_SHORT = 60.0  # a series that ends so far from the right edge is named where it ends
+_HATCH_STEP, _HATCH_HEIGHT = 7.0, 9.0  # of the strokes on the side that cannot be reached
+_FAR = 1.2  # the y axis of rates ends so far above the highest point at most, for a bound
 
-class XAxis(NamedTuple):
-    """A quantity for the x axis: its column in the table, and the function that writes its values."""
-
-    column: str  # name of its column in the table
-    format: Formatter
-
-
-class YAxis(NamedTuple):
-    """A quantity for the y axis: its unit, and the function that writes its values."""
-
-    unit: str  # unit in the table; "" if it has none
-    format: Formatter
-    quantity: str = ""  # the kind of quantity that `units.parse` expects of a bound
-
-
-def _power_of_two(value: float) -> str:
-    """Write a number as a power of two, such as "2^8"."""
-    return f"2^{np.log2(value):.0f}"
-
-
-X = {
-    "size": XAxis("size [B]", units.format_size),
-    "ranks": XAxis("ranks", "{:,.0f} ranks".format),
-    "slots": XAxis("slots", "{:,.0f}".format),
-    "scale": XAxis("scale", _power_of_two),
-    "kelvin": XAxis("change [K]", "{:.0f} K".format),
-    "distance": XAxis("distance [m]", "{:.3g} m".format),
-    "elements": XAxis("elements", "{:,.0f}".format),
-    "servers": XAxis("servers per rack", "{:.0f}".format),
-    "noise": XAxis("noise [mrad]", "{:.2g}".format),
-}
-_FRACTIONAL = ("size", "distance", "noise")  # x quantities that need not be whole numbers
-Y = {
-    "time": YAxis("s", units.format_time, "time"),
-    "busbw": YAxis("B/s", units.format_rate, "rate"),
-    "rate": YAxis("B/s", units.format_rate, "rate"),
-    "carried": YAxis("Gb/s", "{:.3g} Gb/s".format),
-    "power": YAxis("kW", "{:.3g} kW".format),
-    "error": YAxis("", "{:.2g}".format),
-    "drift": YAxis("", "{:.2g}".format),
-    "off": YAxis("", "{:.2g}".format),
-}
-
-# Looks of the first, second, third ... series of a kind.
+_LINE, _BOUND = 2.2, 1.2  # widths of lines
+# Looks of the first, second, third ... series of one hue and kind.
 _LINE_DASHES = (0.0, 1.0, 3.0, 4.0, 5.0)
 _FILLED_SHAPES = (0.0, 3.0, 4.0, 5.0, 6.0)
 _OPEN_SHAPES = (1.0, 7.0, 8.0, 9.0, 10.0)
-_OTHER_LOOK = {"colour": COLOUR["grey"], "width": 1.0, "alpha": 0.6}
-_BOUND_LOOK = {"colour": COLOUR["grey"], "dash": 2.0}
+_BESIDE = (
+    "direct",
+    "ep",
+    "tenant_d",
+)  # hues in turn of series beside algorithms with a hue of their own
+_OTHER_LOOK = {"colour": COLOUR["edge"], "width": 1.0, "alpha": 0.7}
+_BOUND_LOOK = {"colour": COLOUR["edge"], "dash": 2.0, "width": _BOUND}
 _NAMING = ("label", "algorithm", "algo", "system")  # a result is named after the first it has
+_NO_NAMES = ("", "default")
+_CAPITALS = ("dgx", "hgx", "nvls", "nccl", "rccl", "mpi", "tcp", "sharp", "ll", "ll128")
 
 
 class Series(NamedTuple):
@@ -105,44 +81,20 @@ class Series(NamedTuple):
     dots: bool = False  # whether it is dots; else it is a line
 
 
-class Scales(NamedTuple):
-    """The scales of both axes: their ends, and the ticks between them."""
-
-    x: Ends
-    y: Ends
-    x_ticks: list[float]
-    y_ticks: list[float]
-
-
-@dataclass(frozen=True, slots=True)
-class PlotArea:
-    """The drawing area: where a value on each axis is in the picture, and how it is written."""
-
-    x: str  # a key of `X`
-    y: str  # a key of `Y`
-    to_x: Callable[[Any], Floats]  # value -> [px]
-    to_y: Callable[[Any], Floats]  # value -> [px]
-    bottom: float  # lower edge [px]
-
-    def format_x(self, value: float) -> str:
-        """Write a value of x with its unit."""
-        return X[self.x].format(value)
-
-    def format_y(self, value: float) -> str:
-        """Write a value of y with its unit."""
-        return Y[self.y].format(value)
-
-    def path(self, x: ArrayLike, y: ArrayLike) -> Floats:
-        """Return the points of a line in the picture, (K, 2) [px], from their values of x and y, (K,) each."""
-        return np.stack([self.to_x(x), self.to_y(y)], axis=1)
-
-
 class LabelRow(NamedTuple):
     """One row of text of a label beside the drawing area."""
 
     words: str
-    series: Series | None  # None for the second row of a label, which has no sample
-    y: float  # y value of the last point of the series, which the label should be close to
+    series: Series
+    first: bool  # whether it is the first row of a label, which has the mark of the series
+
+
+class Miss(NamedTuple):
+    """The error of a model against a published or measured result, at the sizes that both have."""
+
+    model: Series
+    at: Floats  # (K,) values of x
+    off: Floats  # (K,) (model - result) / result
 
 
 def sweep(
@@ -151,34 +103,39 @@ def sweep(
     y: str = "time",
     x: str = "size",
     bounds: Bounds | None = None,
+    error: bool = False,
     ax: Axes | None = None,
     finding: str | None = None,
 ) -> Picture:
-    """Draw results as curves and dots on logarithmic axes, with a look for each kind of evidence.
+    """Draw results as curves and dots, each with its name at its end, in a look that tells the kind of evidence.
 
-    Predictions are lines; measured and published results are dots.
+    Predictions are lines; what was measured here is filled marks, and what was published open ones. Times are on a
+    logarithmic axis, bus bandwidths on a linear one.
 
     Parameters
     ----------
     results : Result, sequence of Result, or mapping of label to these
-        Several results with one label form one series. The first five series have the look of their kind, and all
-        further ones are grey. From the second line of a kind on, each has a colour and a dash of its own.
+        Several results with one label form one series. The first five series have a look of their own, and all further
+        ones are grey.
     y, x : str
         Quantities on the axes: "time" [s] or "busbw" [B/s] over "size" [B] or "ranks" [1].
     bounds : mapping of label to quantity, optional
-        Rates or times at which to draw grey dotted lines. [s or B/s]
+        Rates or times at which to draw dotted lines. If no point passes one, the side beyond is hatched. [s or B/s]
+    error : bool
+        Whether to add a panel with the error of each prediction against the first published (or else measured) result,
+        at all values of ``x`` that both have. The sentence above the picture then states the median.
     ax, finding : optional
         Axes to draw on, and the sentence above the picture.
 
     Raises
     ------
     ValueError
-        If there is nothing to draw, or ``x`` or ``y`` is unknown.
+        If there is nothing to draw, ``x`` or ``y`` is unknown, or ``error`` has no pair to compare.
     """
     y = units.choice(y, "y", ("time", "busbw"))
     x = units.choice(x, "x", ("size", "ranks"))
     groups = by_label(results, x)
-    scene = sweep_scene(groups, y, x, bounds)
+    scene = sweep_scene(groups, y, x, bounds, error=error)
     return printed(replace(scene, caption=_caption(groups)), ax=ax, finding=finding)
 
 
@@ -189,56 +146,20 @@ def sweep_scene(
     bounds: Bounds | None = None,
     said: str = "",
     cross: bool = False,
+    error: bool = False,
+    cursor: float | None = None,
 ) -> Scene:
     """Return a picture of sweeps, or a scene with an error message if they cannot be drawn.
 
-    ``said`` replaces the sentence above the picture; ``cross`` marks where the first two predicted lines cross.
+    ``said`` replaces the sentence above the picture; ``cross`` marks where the first two predicted lines cross;
+    ``error`` is as in `sweep`; ``cursor`` is the value of x at which to read all lines.
     """
     try:
         series = collect(by_label(results, x), bounds or {}, x, y)
-    except ValueError as error:
-        return Scene(str(error), wrong=True)
-    return series_scene(series, x, y, said, cross=cross)
-
-
-def curve(
-    words: str,
-    x: str,
-    y: str,
-    at: Floats,
-    values: Sequence[ArrayLike],
-    said: str,
-    ends: Ends | None = None,
-) -> Scene:
-    """Return a picture of a predicted curve with one marked point, and of a bound.
-
-    Parameters
-    ----------
-    words : str
-        Beginning of the keys of the labels: ``<words>.line``, ``<words>.here`` and ``<words>.bound``.
-    x, y : str
-        Quantities on the axes: keys of `X` and `Y`.
-    at : ndarray, shape (K,)
-        Values of x. The last one belongs to the marked point; curve and bound do not include it.
-    values : two array_like, shape (K,)
-        Values of the curve and of the bound at these x.
-    said : str
-        The sentence above the picture.
-    ends : pair of float, optional
-        Fixed ends of the y axis, so that it does not change when a control moves. An axis from 0 is linear.
-    """
-    nothing = np.full(at.size, np.nan)
-    line, bound = (np.array([at, value, nothing, nothing]) for value in values)
-
-    look = _look("predicted", "", [])
-    dot_look = look | {"shape": 0.0}
-    bound_look = _look("bound", "", []) | {"dash": 2.0}
-    series = [
-        Series(text(f"{words}.line"), "predicted", line[:, :-1], look),
-        Series(text(f"{words}.here"), "predicted", line[:, -1:], dot_look, dots=True),
-        Series(text(f"{words}.bound"), "bound", bound[:, :-1], bound_look),
-    ]
-    return series_scene(series, x, y, said, ends=ends)
+        missed = misses(series) if error else []
+    except ValueError as wrong:
+        return Scene(str(wrong), wrong=True)
+    return series_scene(series, x, y, said, cross=cross, missed=missed, cursor=cursor)
 
 
 # The picture --------------------------------------------------------------------------------------
@@ -251,31 +172,41 @@ def series_scene(
     said: str,
     *,
     cross: bool = False,
-    ends: Ends | None = None,
+    missed: Sequence[Miss] = (),
+    cursor: float | None = None,
 ) -> Scene:
-    """Return a picture of series: axes, lines, dots and labels; ``cross`` marks where two predicted lines cross."""
-    scales = axes_of(series, x, ends)
-    rows = label_rows(series)
-    area = plot_area(scales, x, y, n_rows=len(rows))
-    crossing = first_crossing(series) if cross else None
+    """Return a picture of series; see `sweep_scene`. A panel at the side shows the errors in ``missed``."""
+    area, scales = plot_of(series, x, y, two_panels=bool(missed))
+    drawn = drawn_points(series, area)
+    crossing = first_crossing(series) if cross and cursor is None else None
 
     layers = {
         **axes_layers(area, scales),
+        **bound_layers(series, area, drawn),
         **series_layers(series, area),
-        **label_layers(rows, area),
+        **label_layers(series, area, drawn, _MAIN if missed else _WIDTH),
     }
     clauses = told(series, x, y)
+    sentence = ""
     if crossing is not None:
-        layers |= crossing_layers(crossing, area)
+        layers |= crossing_layers(crossing, area, drawn)
         clauses.append(text("sweep.crossed", at=area.format_x(crossing)))
+        sentence = turning(series, y, crossing, area)
+    if cursor is not None:
+        layers |= cursor_layers(series, area, scales, cursor, drawn)
+        sentence = read_at(series, area, cursor)
+    if missed:
+        sentence = how_far_off(missed, area)
+        clauses = [sentence.rstrip("."), *clauses]
 
-    sentence = said or f"{clauses[0]}."
     return Scene(
-        sentence,
-        as_table(series, x, y),
+        said or sentence or f"{capitalised(clauses[0])}.",
+        as_table(series, x, y, missed),
         layers,
-        height=area.bottom + 42,
+        height=area.bottom + _BELOW,
         alt="; ".join([capitalised(clauses[0]), *clauses[1:]]),
+        width=_MAIN if missed else _WIDTH,
+        side=error_panel(missed, x, area.bottom) if missed else None,
     )
 
 
@@ -284,33 +215,60 @@ def capitalised(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def plot_area(scales: Scales, x: str, y: str, n_rows: int) -> PlotArea:
-    """Return a drawing area that is high enough for ``n_rows`` rows of labels beside it."""
+def plot_of(
+    series: Sequence[Series], x: str, y: str, *, two_panels: bool = False
+) -> tuple[PlotArea, Scales]:
+    """Return the drawing area and the scales of a sweep, with room for the labels at the right."""
+    most = _WIDEST_OF_TWO if two_panels else _WIDEST
+    right = (_MAIN if two_panels else _WIDTH) - label_room(series, most)
+    scales = axes_of(series, x, y, right - _LEFT)
+    n_rows = max(len(label_rows(series)), sum(one.role == "bound" for one in series))
+    return plot_area(scales, x, y, right, n_rows), scales
+
+
+def plot_area(scales: Scales, x: str, y: str, right: float, n_rows: int) -> PlotArea:
+    """Return a drawing area that ends at ``right`` [px] and is high enough for ``n_rows`` rows of labels beside it."""
     bottom = max(_LEAST_BOTTOM, _TOP + 6 + _ROW * n_rows)
     return PlotArea(
         x=x,
         y=y,
-        to_x=log_axis(*scales.x, _LEFT, _RIGHT),
+        to_x=log_axis(*scales.x, _LEFT, right),
         to_y=log_axis(*scales.y, bottom, _TOP),
+        left=_LEFT,
+        right=right,
+        top=_TOP,
         bottom=bottom,
     )
 
 
-def axes_layers(area: PlotArea, scales: Scales) -> dict[str, Layer]:
-    """Return grid lines, ticks and titles of both axes."""
+def drawn_points(series: Sequence[Series], area: PlotArea) -> Floats:
+    """Return points all along the lines and dots in the picture, (2, P) [px], which labels should leave free."""
+    parts = [np.empty((2, 0))]
+    for one in series:
+        if one.role == "bound":
+            continue
+        path = area.path(one.points[0], one.points[1])
+        if not one.dots:
+            path = densely(path)
+        parts.append(path.T)
+    return np.concatenate(parts, axis=1)
 
-    def short(value: float) -> str:
-        return area.format_x(value).removesuffix(" ranks")
 
-    titles = texts_at(
-        (_RIGHT, area.bottom + 30, text(f"sweep.axis_{area.x}"), 2),
-        (_LEFT, 8, text(f"sweep.axis_{area.y}"), 0),
-    )
-    return {
-        **tick_layers(np.array(scales.x_ticks), area.to_x, short, (_TOP, area.bottom), True),
-        **tick_layers(np.array(scales.y_ticks), area.to_y, area.format_y, (_LEFT, _RIGHT), False),
-        "axes": titles,
-    }
+def densely(path: Floats, step: float = 4.0) -> Floats:
+    """Return a path (K, 2) with further points between its own, so that neighbours are at most ``step`` apart [px]."""
+    along = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(path, axis=0).T))])
+    places = np.linspace(0.0, along[-1], 2 + int(along[-1] / step))
+    return np.stack([np.interp(places, along, path[:, 0]), np.interp(places, along, path[:, 1])], 1)
+
+
+def crowding(left: float, middle: float, width: float, drawn: Floats) -> int:
+    """Return how many drawn points lie in the box of a label, given its left end and its middle [px]."""
+    across, up = drawn
+    inside = (across > left - 6) & (across < left + width + 6) & (np.abs(up - middle) < 10)
+    return int(np.count_nonzero(inside))
+
+
+# Lines, dots and bounds -----------------------------------------------------------------------------
 
 
 def series_layers(series: Sequence[Series], area: PlotArea) -> dict[str, Layer]:
@@ -327,22 +285,22 @@ def line_layer(series: Sequence[Series], area: PlotArea) -> Layer:
     strokes = []
     names = []
     for one in series:
-        if one.dots or one.points.shape[1] < 2:
+        if one.dots or one.role == "bound" or one.points.shape[1] < 2:
             continue
         strokes.append((one, area.path(one.points[0], one.points[1])))
-        clauses = told([one], area.x, area.y)
-        names.append(clauses[0] if clauses else one.label)
+        names.append(told([one], area.x, area.y)[0])
     return _lines(strokes, names=names)
 
 
 def spread_layer(series: Sequence[Series], area: PlotArea) -> Layer:
-    """Return a thin vertical stroke from low to high at each point with a spread."""
+    """Return a vertical stroke from low to high at each point with a spread; it is pale where the series is a line."""
     strokes = []
     for one in series:
         for x, _, low, high in one.points.T:
             if low < high:
                 strokes.append((one, area.path([x, x], [low, high])))
-    return _lines(strokes, dash=0.0, width=1.0)
+    pale = np.array([1.0 if one.dots else 0.45 for one, _ in strokes])
+    return _lines(strokes, dash=0.0, width=1.4, alpha=pale)
 
 
 def dot_layer(series: Sequence[Series], area: PlotArea) -> Layer:
@@ -358,44 +316,177 @@ def dot_layer(series: Sequence[Series], area: PlotArea) -> Layer:
     return _dots(dots, names=names)
 
 
-def label_rows(series: Sequence[Series]) -> list[LabelRow]:
-    """Return the rows of all labels; a long label takes two rows, with its sample beside the first."""
-    letters = int((WIDTH - _LABEL_LEFT) / _LETTER)
+def bound_layers(series: Sequence[Series], area: PlotArea, drawn: Floats) -> dict[str, Layer]:
+    """Return bounds as dotted lines with words; the side that no point of the picture reaches is hatched.
+
+    A rate is bounded from above and a time from below. A bound that some point passes is only a mark.
+    """
+    bounds = [one for one in series if one.role == "bound"]
+    if not bounds:
+        return {}
+    upward = 1 if area.y == "time" else -1  # towards the side that cannot be reached [px]
+    strokes = []
+    hatches = []
+    words = []
+    wanted = []
+    for one in bounds:
+        value = one.points[1, 0]
+        height = float(area.to_y(value))
+        strokes.append((one, np.array([[area.left, height], [area.right, height]])))
+        key = "sweep.bound"
+        if is_bound(one, series, area.y):
+            key = "sweep.least" if area.y == "time" else "sweep.most"
+            hatches += _hatching(area, height, upward)
+        words.append(text(key, label=one.label, value=plain(area.format_y(value))))
+        wanted.append(height - 10 * upward)
+    heights = spread(np.clip(wanted, area.top, area.bottom - 6), 15.0, area.top, area.bottom - 6)
+    left = [
+        _freest(area, len(each) * _LETTER * 0.9, float(middle), drawn)
+        for each, middle in zip(words, heights, strict=True)
+    ]
+    return {
+        "hatching": lines(hatches, width=0.8, colour=COLOUR["line"]),
+        "bounds": _lines(strokes, names=words),
+        "bound words": texts(np.array(left), heights, words, colour=COLOUR["soft"], halo=1.0),
+    }
+
+
+def is_bound(bound: Series, series: Sequence[Series], y: str) -> bool:
+    """Return whether no point of the picture lies beyond a bound: below it for a time, above it for a rate."""
+    limit = bound.points[1, 0]
+    values = np.concatenate([one.points[1] for one in series if one.role != "bound"])
+    if y == "time":
+        return bool(values.min() >= limit)
+    return bool(values.max() <= limit)
+
+
+def _hatching(area: PlotArea, height: float, upward: int) -> list[Floats]:
+    """Return short slanted strokes along a line at a height [px], on one side of it."""
+    depth = upward * _HATCH_HEIGHT
+    starts = np.arange(area.left, area.right - _HATCH_STEP, _HATCH_STEP)
+    return [
+        np.array([[start, height + depth], [start + _HATCH_STEP, height]])
+        for start in starts.tolist()
+    ]
+
+
+def _freest(area: PlotArea, width: float, middle: float, drawn: Floats) -> float:
+    """Return the left end of a text of a width [px] inside the drawing area where it meets the fewest points."""
+    places = np.linspace(area.left + 8, max(area.left + 9, area.right - width - 8), 9)
+    return float(min(places, key=lambda left: crowding(left, middle, width, drawn)))
+
+
+# Labels -------------------------------------------------------------------------------------------
+
+
+def labelled(series: Sequence[Series]) -> list[tuple[str, Series]]:
+    """Return each label with its series, bounds excepted; all grey series share one, beside the last of them."""
+    out = [(one.label, one) for one in series if one.role not in ("other", "bound")]
+    others = [one for one in series if one.role == "other"]
+    if others:
+        out.append((text("sweep.others", n=len(others)), others[-1]))
+    return out
+
+
+def label_rows(series: Sequence[Series], room: float = _WIDEST) -> list[LabelRow]:
+    """Return the rows of all labels; a label that is longer than the ``room`` [px] takes two rows."""
     rows = []
     for label, one in labelled(series):
-        y = one.points[1, -1]
-        first, *more = textwrap.wrap(label, letters) or [label]
-        rows.append(LabelRow(first, one, y))
+        first, *more = textwrap.wrap(label, int(room / _LETTER)) or [label]
+        rows.append(LabelRow(first, one, first=True))
         if more:
-            rows.append(LabelRow(" ".join(more), None, y))
+            rows.append(LabelRow(fitted(" ".join(more), room), one, first=False))
     return rows
 
 
-def label_layers(rows: Sequence[LabelRow], area: PlotArea) -> dict[str, Layer]:
-    """Return the labels, as close to the ends of their lines as there is room, each with a sample.
+def label_room(series: Sequence[Series], most: float) -> float:
+    """Return the room that the labels need at the right of the drawing area [px]."""
+    rows = label_rows(series, most)
+    widest = max([len(row.words) for row in rows], default=0) * _LETTER
+    return _LABEL_AT + max(34.0, min(most, widest)) + 4
 
-    The text is in ink, which is readable on every page; the sample has the colour of the series.
+
+def label_layers(
+    series: Sequence[Series], area: PlotArea, drawn: Floats, width: float
+) -> dict[str, Layer]:
+    """Return the name of each series, with its mark, as close to its end as a picture of a width [px] has room.
+
+    Names stand in a column at the right, with a thin line from the end of each series. A series that ends early is
+    named where it ends, if nothing is drawn there.
     """
-    wanted = np.clip(area.to_y([row.y for row in rows]), _TOP, area.bottom)
-    height = spread(wanted, _ROW, _TOP, area.bottom)  # (rows,) [px]
+    rows = label_rows(series, width - area.right - _LABEL_AT - 4)
+    inside = [row for row in rows if row.first and _ends_early(row, area, drawn)]
+    column = [row for row in rows if all(row.series is not other.series for other in inside)]
 
-    sample_lines = []
-    sample_dots = []
-    for row, h in zip(rows, height, strict=True):
-        if row.series is None:
+    ends = [area.path(row.series.points[0, -1:], row.series.points[1, -1:])[0] for row in column]
+    wanted = np.clip([end[1] for end in ends], area.top, area.bottom)
+    height = spread(wanted, _ROW, area.top, area.bottom) if column else np.empty(0)
+
+    leaders = []
+    marks = []
+    for row, end, middle in zip(column, ends, height, strict=True):
+        if not row.first:
             continue
-        if row.series.dots:
-            sample_dots.append((row.series, np.array([_LABEL_LEFT - 18, h])))
-        else:
-            path = np.array([[_LABEL_LEFT - 30, h], [_LABEL_LEFT - 6, h]])
-            sample_lines.append((row.series, path))
+        to = area.right + (_MARK_AT - 6 if "shape" in mark_of(row.series) else _LABEL_AT - 4)
+        path = [[end[0], end[1]], [max(end[0], area.right), end[1]], [to, middle]]
+        leaders.append((row.series, np.array(path)))
+        marks.append((row.series, np.array([area.right + _MARK_AT, middle])))
+    left = [area.right + _LABEL_AT] * len(column)
+    for row in inside:
+        end = area.path(row.series.points[0, -1:], row.series.points[1, -1:])[0]
+        left.append(end[0] + 10)
+        height = np.append(height, end[1])
 
-    words = [fitted(row.words, WIDTH - _LABEL_LEFT) for row in rows]
+    shown = [*column, *inside]
+    marked = [(mark_of(one), place) for one, place in marks if "shape" in mark_of(one)]
+    colour = np.array([_ink(row.series) for row in shown])
     return {
-        "samples": _lines(sample_lines),
-        "sample dots": _dots(sample_dots),
-        "labels": texts(_LABEL_LEFT, height, words),
+        "leaders": _lines(leaders, dash=0.0, width=1.0, alpha=0.7),
+        "marks": Layer(
+            "dots",
+            {
+                "x": np.array([place[0] for _, place in marked]),
+                "y": np.array([place[1] for _, place in marked]),
+                "colour": np.array([look["colour"] for look, _ in marked]),
+                "shape": np.array([look["shape"] for look, _ in marked]),
+                "size": 4.5,
+            },
+        ),
+        "labels": texts(
+            np.array(left),
+            height,
+            [row.words for row in shown],
+            bold=np.where(colour == COLOUR["soft"], 0.0, 1.0),
+            colour=colour,
+            halo=1.0,
+        ),
     }
+
+
+def _ends_early(row: LabelRow, area: PlotArea, drawn: Floats) -> bool:
+    """Return whether a series ends far from the right edge, with room for its name in one row beside its end."""
+    end = area.path(row.series.points[0, -1:], row.series.points[1, -1:])[0]
+    width = len(row.words) * _LETTER
+    if row.words != row.series.label or end[0] > area.right - _SHORT - width:
+        return False
+    return crowding(end[0] + 14, end[1], width, drawn) == 0
+
+
+def mark_of(one: Series) -> dict[str, float]:
+    """Return colour and shape of the mark beside the name of a series; a line without a mark of its own has none."""
+    look = dict(one.look)
+    if one.dots or one.role == "other":
+        return look
+    hue, shape = algorithm(one.label)
+    return {"colour": look["colour"], "shape": shape} if hue == look["colour"] else look
+
+
+def _ink(one: Series) -> float:
+    """Return the colour of the name of a series: its own, or that of secondary text where it is grey."""
+    return COLOUR["soft"] if one.look["colour"] == COLOUR["edge"] else one.look["colour"]
+
+
+# Crossings and the cursor -----------------------------------------------------------------------------
 
 
 def first_crossing(series: Sequence[Series]) -> float | None:
@@ -406,39 +497,257 @@ def first_crossing(series: Sequence[Series]) -> float | None:
     return crossover(predicted[0], predicted[1])
 
 
-def crossing_layers(x: float, area: PlotArea) -> dict[str, Layer]:
-    """Return a vertical line where two lines cross, and the value of x there.
-
-    As the lines rise to the right, the value has room below them if it is right of the mark, or above them if left.
-    """
+def crossing_layers(x: float, area: PlotArea, drawn: Floats) -> dict[str, Layer]:
+    """Return a vertical line where two lines cross, and the value of x there, where it meets the fewest lines."""
     place = float(area.to_x(x))
     words = text("sweep.change", at=area.format_x(x))
-    if place > (_LEFT + _RIGHT) / 2:
-        mark = (place - 5, _TOP + 9, words, 2)
-    else:
-        mark = (place + 5, area.bottom - 9, words, 0)
-    path = np.array([[place, _TOP], [place, area.bottom]])
+    width = len(words) * _LETTER * 0.9
+    # Left or right of the line, at the top or at the bottom: (x, y, align).
+    places = []
+    for y in (area.top + 9, area.bottom - 11):
+        if place + 6 + width < area.right:
+            places.append((place + 6, y, 0.0))
+        if place - 6 - width > area.left:
+            places.append((place - 6, y, 2.0))
+    best = min(places, key=lambda p: crowding(p[0] - p[2] / 2 * width, p[1], width, drawn))
+    path = np.array([[place, area.top], [place, area.bottom]])
     return {
-        "cross line": lines([path], width=1.5, dash=1.0, colour=COLOUR["grey"]),
-        "crossing": texts_at(mark),
+        "cross line": lines([path], width=1.0, dash=1.0, colour=COLOUR["edge"]),
+        "crossing": texts(
+            [best[0]], best[1], [words], align=best[2], colour=COLOUR["soft"], halo=1.0
+        ),
     }
 
 
-def as_table(series: Sequence[Series], x: str, y: str) -> Table:
-    """Return a table of all points of all series: label, x, y, and the ends of the spread."""
+def turning(series: Sequence[Series], y: str, crossing: float, area: PlotArea) -> str:
+    """Return a sentence on which of the first two predicted series is ahead before and after they cross."""
+    one, other, *more = [each for each in series if each.role == "predicted"]
+    at = area.format_x(crossing)
+    if more:
+        return text("sweep.swap", one=capitalised(one.label), other=other.label, at=at)
+    before = max(one.points[0, 0], other.points[0, 0])
+    is_lower = _on_line(one, before, area) > _on_line(other, before, area)  # [px], downwards
+    first, then = (one, other) if is_lower == (y == "time") else (other, one)
+    return text("sweep.turns", first=capitalised(first.label), then=then.label, at=at)
+
+
+def _on_line(one: Series, x: float, area: PlotArea) -> float:
+    """Return the height of a line at a value of x as it is drawn, straight between its points [px]; NaN beyond."""
+    path = area.path(one.points[0], one.points[1])
+    return float(np.interp(area.to_x(x), path[:, 0], path[:, 1], np.nan, np.nan))
+
+
+def values_at(series: Sequence[Series], area: PlotArea, x: float) -> list[tuple[Series, float]]:
+    """Return each predicted series that reaches as far as x with its value there, the best first.
+
+    Between its points a series has the values of the straight line that is drawn.
+    """
+    found = []
+    for one in series:
+        if one.role != "predicted" or not one.points[0, 0] <= x <= one.points[0, -1]:
+            continue
+        at = np.log(one.points[0])
+        if area.y == "time":
+            value = np.exp(np.interp(np.log(x), at, np.log(one.points[1])))
+        else:
+            value = np.interp(np.log(x), at, one.points[1])
+        found.append((one, float(value)))
+    return sorted(found, key=lambda pair: pair[1] if area.y == "time" else -pair[1])
+
+
+def cursor_layers(
+    series: Sequence[Series], area: PlotArea, scales: Scales, x: float, drawn: Floats
+) -> dict[str, Layer]:
+    """Return a vertical line at a value of x, with a hollow dot and a value at each line that it meets.
+
+    The handle on top of the line can be dragged; it moves the slider "cursor".
+    """
+    place = float(area.to_x(x))
+    found = values_at(series, area, x)
+    height = area.to_y(np.array([value for _, value in found]))
+    colour = np.array([one.look["colour"] for one, _ in found])
+    words = [without_unit(area.format_y(value), scales, area) for _, value in found]
+    beside = spread(height, 15.0, area.top, area.bottom - 8) if found else height
+    width = max([len(each) for each in words], default=0) * _LETTER
+    ways = {0.0: place + 11, 2.0: place - 11}  # align -> x
+    if place + 11 + width > area.right:
+        del ways[0.0]
+    elif place - 11 - width < area.left:
+        del ways[2.0]
+
+    def met(align: float) -> int:
+        left = ways[align] - align / 2 * width
+        return sum(crowding(left, float(y), width, drawn) for y in beside)
+
+    align = min(ways, key=met)
+    ends = [float(area.to_x(one)) for one in reach(series)]
+    path = np.array([[place, area.top], [place, area.bottom]])
+    names = [f"{one.label}, {area.format_x(x)}: {area.format_y(value)}" for one, value in found]
+    handle = {
+        "x": [place],
+        "y": np.array([area.top]),
+        "size": 6.0,
+        "colour": COLOUR["ink"],
+        "names": [area.format_x(x)],
+        "drag": ["cursor"],
+        "drag_ends": np.array(ends),
+    }
+    return {
+        "cursor": lines([path], width=1.0),
+        "read": Layer(
+            "dots",
+            {
+                "x": np.full(len(found), place),
+                "y": height,
+                "size": 4.5,
+                "shape": 1.0,
+                "colour": colour,
+                "names": names,
+            },
+        ),
+        "values": texts(ways[align], beside, words, align=align, bold=1.0, colour=colour, halo=1.0),
+        "handle": Layer("dots", {**handle, "x": np.array([place])}),
+    }
+
+
+def without_unit(words: str, scales: Scales, area: PlotArea) -> str:
+    """Return a value of y without its unit if the title of the axis gives it."""
+    unit, _ = tick_words(scales.y_ticks, area.format_y)
+    return words.removesuffix(f" {unit}") if unit else words
+
+
+def reach(series: Sequence[Series]) -> Ends:
+    """Return the lowest and the highest value of x of all predicted series."""
+    across = np.concatenate([one.points[0] for one in series if one.role == "predicted"])
+    return float(across.min()), float(across.max())
+
+
+def read_at(series: Sequence[Series], area: PlotArea, x: float) -> str:
+    """Return a sentence on the best of all predicted series at a value of x, beside the next best."""
+    found = values_at(series, area, x)
+    if not found:
+        return ""
+    (best, value), *rest = found
+    sentence = text("sweep.best", at=area.format_x(x), label=best.label, value=area.format_y(value))
+    if rest:
+        other, second = rest[0]
+        factor = max(value / second, second / value)
+        sentence += " " + text("sweep.next", label=capitalised(other.label), factor=factor)
+    return sentence
+
+
+# The error of a model -------------------------------------------------------------------------------
+
+
+def misses(series: Sequence[Series]) -> list[Miss]:
+    """Return the error of each prediction against the first published result, or else the first measured one.
+
+    Raises
+    ------
+    ValueError
+        If no prediction shares a value of x with it.
+    """
+    kinds = ("published", "stored", "measured")
+    seen = [one for kind in kinds for one in series if one.role == kind]
+    found = []
+    for model in series:
+        if model.role != "predicted" or not seen:
+            continue
+        at, mine, theirs = np.intersect1d(model.points[0], seen[0].points[0], return_indices=True)
+        if at.size:
+            off = model.points[1, mine] / seen[0].points[1, theirs] - 1
+            found.append(Miss(model, at, off))
+    if not found:
+        raise ValueError(
+            "error must have a predicted and a published or measured result that share values of x"
+        )
+    return found
+
+
+def how_far_off(missed: Sequence[Miss], area: PlotArea) -> str:
+    """Return a sentence with the median error of the first model and its largest, and the medians of all others."""
+    first, *others = missed
+    size = np.abs(first.off)
+    sentence = text(
+        "sweep.missed",
+        label=capitalised(first.model.label),
+        median=scientific(100 * np.median(size)),
+        most=scientific(100 * size.max()),
+        at=area.format_x(first.at[size.argmax()]),
+    )
+    for other in others:
+        median = scientific(100 * np.median(np.abs(other.off)))
+        sentence += " " + text(
+            "sweep.missed_too", label=capitalised(other.model.label), median=median
+        )
+    return sentence
+
+
+def error_panel(missed: Sequence[Miss], x: str, bottom: float) -> Scene:
+    """Return the panel of errors in per cent, over x, on a linear axis with a line at 0."""
+    series = []
+    for one in missed:
+        points = np.full((4, one.at.size), np.nan)
+        points[0] = one.at
+        points[1] = 100 * one.off
+        series.append(Series(one.model.label, "predicted", points, one.model.look))
+    values = np.concatenate([[0.0], *(one.points[1] for one in series)])
+    room = max(1.0, 0.12 * np.ptp(values))
+    ends = (float(values.min() - room), float(values.max() + room))
+    across = np.unique(np.concatenate([one.at for one in missed]))
+    several = len(series) > 1
+    right = _SIDE - (label_room(series, _WIDEST_OF_TWO) if several else 24.0)
+    x_ends = padded(across)
+    ticks = x_ticks(x, across, x_ends, right - _LEFT)
+
+    def to_y(value: Any) -> Floats:
+        share = (np.asarray(value) - ends[0]) / (ends[1] - ends[0])
+        return np.asarray(bottom + (_TOP - bottom) * share)
+
+    area = PlotArea(x, "miss", log_axis(*x_ends, _LEFT, right), to_y, _LEFT, right, _TOP, bottom)
+    scales = Scales(x_ends, ends, ticks.tolist(), even_ticks(ends))
+    zero = np.array([[area.left, float(to_y(0.0))], [area.right, float(to_y(0.0))]])
+    dots = [(one, place) for one in series for place in area.path(one.points[0], one.points[1])]
+    layers = {
+        **axes_layers(area, scales),
+        "zero": lines([zero], width=1.2),
+        "lines": line_layer(series, area),
+        "points": _dots(
+            [(one._replace(look={**one.look, "shape": 0.0}), place) for one, place in dots],
+            size=3.0,
+        ),
+    }
+    if several:
+        drawn = drawn_points(series, area)
+        layers |= label_layers(series, area, drawn, _SIDE)
+    return Scene("", layers=layers, height=bottom + _BELOW, width=_SIDE)
+
+
+# Words and numbers ----------------------------------------------------------------------------------
+
+
+def as_table(series: Sequence[Series], x: str, y: str, missed: Sequence[Miss] = ()) -> Table:
+    """Return a table of all points of all series: label, x, y, the ends of the spread, and the error of models."""
     points = np.concatenate([one.points for one in series], axis=1)  # (4, K)
     labels = np.repeat([one.label for one in series], [one.points.shape[1] for one in series])
-    across = points[0] if x in _FRACTIONAL else points[0].astype(np.int64)
+    across = points[0] if x in FRACTIONAL else points[0].astype(np.int64)
     columns = {"series": labels, X[x].column: across}
     for name, values in zip((y, "low", "high"), points[1:], strict=True):
         unit = f" [{Y[y].unit}]" if Y[y].unit else ""
         columns[name + unit] = values
+    if missed:
+        off = np.full(labels.size, np.nan)
+        for one in missed:
+            for place, share in zip(one.at, one.off, strict=True):
+                off[(labels == one.model.label) & (points[0] == place)] = 100 * share
+        columns["error [%]"] = off
     return Table(columns)
 
 
 def told(series: Sequence[Series], x: str, y: str) -> list[str]:
     """Return a clause for each of the first five series, bounds excepted: its values at both ends."""
-    shown = [one for one in series if one.role != "bound"]
+    in_front = [one for one in series if one.look["colour"] != COLOUR["edge"]]
+    shown = [one for one in in_front or series if one.role != "bound"]
     clauses = []
     for one in shown[:_MOST]:
         last = one.points.shape[1] - 1
@@ -451,16 +760,32 @@ def told(series: Sequence[Series], x: str, y: str) -> list[str]:
     return clauses
 
 
+def readable(label: str) -> str:
+    """Write an id as a name: "binomial_tree" as "binomial tree", "dgx_h100" as "DGX H100"; others stay as they are."""
+    if not re.fullmatch(r"[a-z0-9_]+", label):
+        return label
+    words = []
+    for word in label.replace("halving_doubling", "halving-doubling").split("_"):
+        is_name = word in _CAPITALS or re.fullmatch(r"([abhv]|g[bh]|mi)\d{3}x?", word)
+        words.append(word.upper() if is_name else word)
+    return " ".join(words)
+
+
 # The series ---------------------------------------------------------------------------------------
 
 
 def by_label(results: Results, x: str) -> dict[str, list[Result]]:
     """Return label -> results.
 
-    A result without a label is named after its algorithm or system, and how it was obtained.
+    A result without a label is named after its algorithm or system, and how it was obtained. A label that is the id of
+    a published sweep becomes the name of its system.
     """
     if isinstance(results, Mapping):
-        return {str(k): [v] if isinstance(v, Result) else list(v) for k, v in results.items()}
+        groups = {str(k): [v] if isinstance(v, Result) else list(v) for k, v in results.items()}
+        names = {label: _name_of(label, members) for label, members in groups.items()}
+        if len(set(names.values())) < len(names):
+            names = {label: label for label in groups}
+        return {names[label]: members for label, members in groups.items()}
 
     out: dict[str, list[Result]] = {}
     for result in [results] if isinstance(results, Result) else results:
@@ -474,10 +799,20 @@ def by_label(results: Results, x: str) -> dict[str, list[Result]]:
     return out
 
 
+def _name_of(label: str, members: Sequence[Result]) -> str:
+    """Return what to write for a label that was given: the name of a system for the id of its sweep."""
+    if members and members[0].asked.get("sweep_id") == label:
+        ranks = text("sweep.ranks", n=members[0].n_ranks)
+        system, *_ = str(members[0].asked["system"]).split(" (")  # without the name of its place
+        return f"{system}, {ranks}"
+    return readable(label)
+
+
 def _label_candidates(result: Result, number: int) -> list[str]:
     """Return possible labels for a result; the first is the shortest, and each of the others adds a detail to it."""
     asked = result.asked
-    names = [str(asked[key]) for key in _NAMING if asked.get(key)]
+    given = [str(asked.get(key) or "") for key in _NAMING]
+    names = [readable(name) for name in given if name not in _NO_NAMES]
     name = names[0] if names else result.what.replace("_", "-")
     label = f"{name} ({HERE.get(result.obtained, result.obtained)})"
     extras = [*names[1:], f"{result.n_ranks} ranks", number]
@@ -492,24 +827,25 @@ def collect(groups: Mapping[str, list[Result]], bounds: Bounds, x: str, y: str) 
     ValueError
         If no point can be shown, or a bound is no rate or time.
     """
-    out: list[Series] = []
+    found = []  # label, role, points
     for label, members in groups.items():
         points = _points_of(members, x, y)
-        if not points.size:
-            continue
-        if len(out) < _MOST:
+        if points.size:
             obtained = members[0].obtained
-            role = obtained if obtained in ROLES else "published"
-            look = _look(role, label, [one.look for one in out if one.role == role])
-            out.append(Series(label, role, points, look, dots="shape" in look))
-        else:
-            points[2:] = np.nan
-            out.append(Series(label, "other", points, _OTHER_LOOK))
-    if not out:
+            found.append((label, obtained if obtained in ROLES else "published", points))
+    if not found:
         raise ValueError(
             f"nothing to draw: results has no point with {x} > 0 and {y} > 0;"
             " one rank has busbw 0, draw its time"
         )
+
+    out: list[Series] = []
+    looks = looks_of([(label, role) for label, role, _ in found[:_MOST]])
+    for (label, role, points), look in zip(found[:_MOST], looks, strict=True):
+        out.append(Series(label, role, points, look, dots="shape" in look))
+    for label, _, points in found[_MOST:]:
+        points[2:] = np.nan
+        out.append(Series(label, "other", points, _OTHER_LOOK))
 
     across = np.concatenate([one.points[0] for one in out])
     ends = [across.min(), across.max()]
@@ -540,56 +876,64 @@ def _points(r: Result, x: str, y: str) -> Floats:
     return np.stack([across, r.busbw, moved / high, moved / low])
 
 
-def _look(kind: str, label: str, before: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the look of a series of a kind after those that were drawn ``before``.
+def looks_of(kinds: Sequence[tuple[str, str]]) -> list[dict[str, float]]:
+    """Return the look of each series, given its label and role.
 
-    An algorithm that is compared in the whole course has its hue and its mark. Of several series with one hue, lines
-    differ in dash and dots in shape; series without a hue of their own get colours in turn.
+    An algorithm that is compared in the whole course has its hue and its mark. Of the others, the only one of its kind
+    is in ink, because its form tells it apart; several of a kind, and lines beside those of algorithms, get hues in
+    turn. Of several series with one hue and kind, lines differ in dash and dots in shape.
     """
-    hue, mark = algorithm(label)
-    if hue == COLOUR["direct"]:
-        hue = (COLOUR[kind], *KEYS)[len(before) % (len(KEYS) + 1)]
-        mark = 0.0
-    nth = sum(look["colour"] == hue for look in before)
-    if not ROLES[kind].marker:
-        return {"colour": hue, "dash": _LINE_DASHES[nth % len(_LINE_DASHES)]}
-    shapes = _FILLED_SHAPES if ROLES[kind].filled else _OPEN_SHAPES
-    first = _FILLED_SHAPES.index(mark)
-    if hue in (COLOUR[kind], *KEYS):
-        nth = len(before)
-    return {"colour": hue, "shape": shapes[(first + nth) % len(shapes)]}
+    own = [algorithm(label).colour != COLOUR["direct"] for label, _ in kinds]
+    nameless = [role for (_, role), is_own in zip(kinds, own, strict=True) if not is_own]
+    beside = any(
+        is_own and role == "predicted" for (_, role), is_own in zip(kinds, own, strict=True)
+    )
+    turn = [COLOUR[name] for name in _BESIDE] if beside else KEYS
+
+    looks: list[dict[str, float]] = []
+    seen: list[tuple[float, str]] = []  # hue and role of the series before
+    n_turned = 0
+    n_nameless = dict.fromkeys(nameless, 0)  # of each role, so far
+    for (label, role), is_own in zip(kinds, own, strict=True):
+        hue, mark = algorithm(label)
+        nth = seen.count((hue, role))
+        if not is_own:
+            hue, mark = COLOUR["ink"], 0.0
+            if nameless.count(role) > 1 or (beside and role == "predicted"):
+                hue = turn[n_turned % len(turn)]
+                n_turned += 1
+            nth = n_nameless[role]
+            n_nameless[role] += 1
+        seen.append((hue, role))
+        if ROLES[role].marker:
+            shapes = _FILLED_SHAPES if ROLES[role].filled else _OPEN_SHAPES
+            shape = shapes[(_FILLED_SHAPES.index(mark) + nth) % len(shapes)]
+            looks.append({"colour": hue, "shape": shape})
+        else:
+            dash = _LINE_DASHES[nth % len(_LINE_DASHES)] if is_own else 0.0
+            looks.append({"colour": hue, "dash": dash, "width": _LINE})
+    return looks
 
 
-def axes_of(series: Sequence[Series], x: str, up: Ends | None = None) -> Scales:
-    """Return the ends and ticks of both axes; ``up`` gives the ends of the y axis, which else enclose all points."""
+def axes_of(
+    series: Sequence[Series], x: str, y: str, width: float, up: Ends | None = None
+) -> Scales:
+    """Return the ends and ticks of both axes, for an x axis of a width [px].
+
+    ``up`` gives the ends of the y axis, which else enclose all points. An axis of bus bandwidth begins at 0.
+    """
     points = np.concatenate([one.points for one in series], axis=1)
     across = np.unique(points[0])
-    x_ends = _padded(across)
-    y_ends = up or _padded(points[1:].ravel())
-    few_ranks = x == "ranks" and across.size <= 8
-    x_ticks = across if few_ranks else _doubling_ticks(x_ends)
-    return Scales(x_ends, y_ends, x_ticks.tolist(), _decade_ticks(y_ends).tolist())
-
-
-def _doubling_ticks(ends: Ends) -> Floats:
-    """Return at most eight powers of two between the ends of an axis."""
-    low, high = np.log2(ends)
-    step = next(step for step in (1, 2, 5, 10, 20, 40) if (high - low) / step < 8)
-    exponents = np.arange(np.ceil(low / step) * step, high, step)
-    return np.asarray(2.0**exponents)
-
-
-def _decade_ticks(ends: Ends) -> Floats:
-    """Return the ticks of a y axis: at 1, 2 and 5 of each decade, or at 1 only where there are many decades.
-
-    An axis from 0, or with less than 0.7 decades, has evenly spaced ticks.
-    """
-    decades = np.ptp(np.log10(ends)) if ends[0] else 0.0
-    digits = [1, 2, 5] if decades < _DENSE_DECADES else [1]
-    ticks = np.outer(10.0 ** np.arange(-12, 18), digits).ravel()
-    if decades < _FEWEST_DECADES:
-        ticks = np.array(MaxNLocator(5).tick_values(*ends))
-    return ticks[(ticks >= ends[0]) & (ticks <= ends[1])]
+    x_ends = padded(across)
+    y_ends = up or padded(points[1:].ravel())
+    if y == "busbw" and up is None:
+        drawn = [one.points[1:] for one in series if one.role != "bound"]
+        highest = float(np.nanmax(np.concatenate(drawn, axis=1)))
+        bounds = [one.points[1, 0] for one in series if one.role == "bound"]
+        near = [bound for bound in bounds if bound < _FAR * highest]
+        y_ends = (0.0, 1.06 * max([highest, *near, *bounds]))
+    ticks = x_ticks(x, across, x_ends, width)
+    return Scales(x_ends, y_ends, ticks.tolist(), decade_ticks(y_ends).tolist())
 
 
 def crossover(one: Floats, other: Floats) -> float | None:
@@ -610,27 +954,10 @@ def crossover(one: Floats, other: Floats) -> float | None:
     return float(f"{np.exp(crossing):.2g}")
 
 
-def _padded(values: Floats) -> Ends:
-    """Return the ends of an axis, with some room beyond the smallest and the largest value above 0."""
-    values = values[np.isfinite(values) & (values > 0)]
-    low, high = float(values.min()), float(values.max())
-    pad = (high / low) ** 0.04 if high > low else 1.6
-    return low / pad, high * pad
-
-
-def labelled(series: Sequence[Series]) -> list[tuple[str, Series]]:
-    """Return each label with its series; all grey series share one label, which is drawn beside the last of them."""
-    out = [(one.label, one) for one in series if one.role != "other"]
-    others = [one for one in series if one.role == "other"]
-    if others:
-        out.append((text("sweep.others", n=len(others)), others[-1]))
-    return out
-
-
 def _lines(paths: Sequence[tuple[Series, Floats]], **fields: Any) -> Layer:
     """Return a layer of lines, each in the look of its series; ``fields`` replace parts of the look."""
     looks = {}
-    for key, default in (("colour", 0.0), ("dash", 0.0), ("width", 2.0), ("alpha", 1.0)):
+    for key, default in (("colour", 0.0), ("dash", 0.0), ("width", _LINE), ("alpha", 1.0)):
         looks[key] = np.array([one.look.get(key, default) for one, _ in paths])
     return lines([path for _, path in paths], **{**looks, **fields})
 
@@ -639,7 +966,7 @@ def _dots(places: Sequence[tuple[Series, Floats]], **fields: Any) -> Layer:
     """Return a layer of dots, each in the look of its series."""
     x, y = np.array([place for _, place in places]).reshape(-1, 2).T
     looks = {key: np.array([one.look[key] for one, _ in places]) for key in ("colour", "shape")}
-    return Layer("dots", {"x": x, "y": y, **looks, **fields})
+    return Layer("dots", {"x": x, "y": y, "size": 3.8, **looks, **fields})
 
 
 def _caption(groups: Mapping[str, list[Result]]) -> str:
@@ -653,3 +980,138 @@ def _caption(groups: Mapping[str, list[Result]]) -> str:
                 sources.append(f"{obtained}: {result.source}")
             notes += [f"{label}: {note.rstrip('.')}" for note in result.notes]
     return " ".join(f"{capitalised(words)}." for words in dict.fromkeys([*sources, *notes]))
+
+
+# A curve with one marked point ----------------------------------------------------------------------
+
+
+def curve(
+    words: str,
+    x: str,
+    y: str,
+    at: Floats,
+    values: Sequence[ArrayLike],
+    said: str,
+    ends: Ends | None = None,
+    others: Mapping[str, ArrayLike] | None = None,
+    chosen: str = "",
+    drag: tuple[str, Ends] | None = None,
+) -> Scene:
+    """Return a picture of a predicted curve with one marked point, of a mark to compare it with, and of its like.
+
+    The curve of the present state and its point are in ink; all others are grey.
+
+    Parameters
+    ----------
+    words : str
+        Beginning of the keys of the labels: ``<words>.line``, ``<words>.here`` and ``<words>.bound``.
+    x, y : str
+        Quantities on the axes: keys of `X` and `Y`.
+    at : ndarray, shape (K,)
+        Values of x. The last one belongs to the marked point; only the line through it has it, too.
+    values : two array_like, shape (K,)
+        Values of the curve and of what it is compared with at these x.
+    said : str
+        The sentence above the picture.
+    ends : pair of float, optional
+        Fixed ends of the y axis, so that it does not change when a control moves. An axis from 0 is linear.
+    others : mapping of label to array_like, shape (K,), optional
+        Curves of other states, which put the present one among them.
+    chosen : str, optional
+        What the curve of the present state is called in the picture; by default ``<words>.line``.
+    drag : pair, optional
+        Name and ends of the slider that the marked point moves when it is dragged.
+    """
+    nothing = np.full(at.size, np.nan)
+    line, bound = (np.array([at, value, nothing, nothing]) for value in values)
+    ink = {"colour": COLOUR["ink"], "dash": 0.0, "width": _LINE}
+    mine = Series(text(f"{words}.line"), "predicted", line[:, :-1], ink)
+    here = Series(
+        text(f"{words}.here"), "predicted", line[:, -1:], {**ink, "shape": 0.0}, dots=True
+    )
+    # The line passes through the marked point, which may lie between two others.
+    whole = mine._replace(points=line[:, np.argsort(at, kind="stable")])
+    mark = Series(text(f"{words}.bound"), "bound", bound[:, :-1], _BOUND_LOOK)
+    like = []
+    for label, value in (others or {}).items():
+        points = np.array([at, np.asarray(value), nothing, nothing])[:, :-1]
+        like.append(Series(label, "predicted", points, {**_OTHER_LOOK, "width": 1.2}))
+
+    series = [mine, here, mark, *like]
+    named = [*like, mine._replace(label=chosen or mine.label)]
+    room = label_room(named, _WIDEST)
+    right = _WIDTH - room
+    scales = axes_of(series, x, y, right - _LEFT, ends)
+    area = plot_area(scales, x, y, right, len(label_rows(named)))
+    drawn = drawn_points(series, area)
+    clauses = told([mine, here, mark], x, y)
+    return Scene(
+        said,
+        as_table(series, x, y),
+        {
+            **axes_layers(area, scales),
+            **_compared(mark, area, drawn),
+            "others": line_layer(like, area),
+            "lines": Layer("lines", {**line_layer([whole], area).fields, "ghost": True}),
+            **label_layers(named, area, drawn, _WIDTH),
+            **_here_layers(here, area, drawn, drag),
+        },
+        height=area.bottom + _BELOW,
+        alt="; ".join([capitalised(clauses[0]), *clauses[1:]]),
+        width=_WIDTH,
+    )
+
+
+def _compared(mark: Series, area: PlotArea, drawn: Floats) -> dict[str, Layer]:
+    """Return what a curve is compared with: a dotted line, and its name where it meets the fewest lines."""
+    path = area.path(mark.points[0], mark.points[1])
+    width = len(mark.label) * _LETTER * 0.95
+    around = np.concatenate([drawn, densely(path).T], axis=1)
+    places = []
+    for left in np.linspace(area.left + 8, max(area.left + 9, area.right - width - 8), 9):
+        on_line = np.interp([left, left + width], path[:, 0], path[:, 1])
+        for y in (on_line.min() - 11, on_line.max() + 11):
+            if area.top < y < area.bottom - 8:
+                places.append((float(left), float(y)))
+    if not places:
+        places.append((area.left + 8, area.top + 9))
+    left, y = min(places, key=lambda place: crowding(place[0], place[1], width, around))
+    return {
+        "bounds": _lines([(mark, path)], names=[mark.label]),
+        "bound words": texts([left], y, [mark.label], colour=COLOUR["soft"], halo=1.0),
+    }
+
+
+def _here_layers(
+    here: Series, area: PlotArea, drawn: Floats, drag: tuple[str, Ends] | None
+) -> dict[str, Layer]:
+    """Return the present state as a dot in ink, with its value beside it where it meets the fewest lines."""
+    x, y = area.path(here.points[0], here.points[1])[0]
+    words = area.format_y(here.points[1, 0])
+    width = len(words) * _LETTER * 1.2
+    places = []
+    for dy in (-15.0, 15.0, 0.0):
+        if area.top - 16 < y + dy < area.bottom - 6:
+            if x + 9 + width < area.right:
+                places.append((x + 9, y + dy, 0.0))
+            if x - 9 - width > area.left:
+                places.append((x - 9, y + dy, 2.0))
+    best = min(places, key=lambda p: crowding(p[0] - p[2] / 2 * width, p[1], width, drawn))
+    name = f"{here.label}, {area.format_x(here.points[0, 0])}: {words}"
+    dot: dict[str, Any] = {
+        "x": np.array([x]),
+        "y": np.array([y]),
+        "size": 6.0,
+        "colour": COLOUR["ink"],
+        "shape": 0.0,
+        "names": [name],
+        "ghost": True,
+        "glide": True,
+    }
+    if drag is not None:
+        dot["drag"] = [drag[0]]
+        dot["drag_ends"] = area.to_x(np.array(drag[1]))
+    return {
+        "dots": Layer("dots", dot),
+        "value": texts([best[0]], best[1], [words], align=best[2], bold=1.0, size=15.0, halo=1.0),
+    }

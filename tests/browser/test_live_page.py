@@ -248,7 +248,7 @@ def test_a_dot_is_dragged_and_the_last_value_wins(page):
     view = VIEWS["ruler"]().set(rate=100)
     show(page, view)
     canvas = page.query_selector(".fl-canvas").bounding_box()
-    scale = canvas["width"] / 700
+    scale = canvas["width"] / view.scene.width
 
     dots = view.scene.layers["dots"].fields
     mine = dots["drag"].index("rate")

@@ -629,32 +629,31 @@ def swept():
     return {**made, LONG: here}
 
 
-def test_labels_of_sweeps_are_in_ink_with_a_sample_of_their_series():
+def test_labels_of_sweeps_have_the_hue_and_the_mark_of_their_series():
     layers = live.sweep(swept).scene.layers
-    labels, samples, dots = (layers[k].fields for k in ("labels", "samples", "sample dots"))
-    assert "colour" not in labels  # the colour of the page's text
-    drawn = layers["lines"].fields
-    assert samples["colour"].tolist() == drawn["colour"].tolist()
-    assert samples["colour"][0] == COLOUR["predicted"] != samples["colour"][1]
-    assert samples["dash"].tolist() == drawn["dash"].tolist() == [0, 1]
-    assert dots["colour"].tolist() == [COLOUR["measured"]] and dots["shape"].tolist() == [0]
+    labels, marks, lines = (layers[k].fields for k in ("labels", "marks", "lines"))
+    hues = [COLOUR["ring"], COLOUR["tree"]]
+    assert lines["colour"].tolist() == hues and labels["colour"].tolist()[:2] == hues
+    assert {*lines["dash"]} == {0}  # hue and mark tell them apart
+    assert marks["colour"].tolist()[:2] == hues and marks["shape"].tolist()[:2] == [0, 4]
     assert layers["dots"].fields["colour"].tolist() == [COLOUR["measured"]] * 3
-    assert samples["y"][::2].tolist() == labels["y"][:2].tolist() and dots["y"][0] == labels["y"][2]
-    assert samples["x"].max() < labels["x"].min() and dots["x"].max() < labels["x"].min()
+    assert labels["colour"][2] == COLOUR["measured"] and {*layers["dots"].fields["shape"]} == {0}
+    assert marks["y"].tolist() == labels["y"][:3].tolist()
+    assert lines["x"].max() < marks["x"].min() and marks["x"].max() < labels["x"].min()
 
 
 def test_long_names_are_shortened_where_they_are_drawn_and_whole_where_they_are_read():
     layers = live.sweep(swept).scene.layers
-    assert layers["labels"].fields["texts"][:2] == ["ring", "binomial_tree"]
+    assert layers["labels"].fields["texts"][:2] == ["ring", "binomial tree"]
     first, cut = layers["labels"].fields["texts"][2:]
     assert cut[-1] == "…" and LONG.startswith(f"{first} {cut[:-1]}") and len(first) > 15 < len(cut)
-    assert layers["labels"].fields["x"][2] + 0.56 * 12 * max(len(first), len(cut)) < 700
+    assert layers["labels"].fields["x"][2] + 0.56 * 12 * max(len(first), len(cut)) < 880
     assert layers["dots"].fields["names"][0].startswith(LONG)
     layers = live.ruler({LONG: "10 GB/s", "copy": "1 GB/s"}, {"NVLink 4": "450 GB/s"}).scene.layers
     names = layers["names"].fields
     cut = next(name for name in names["texts"] if name.endswith("…"))
     assert LONG.startswith(cut[:-1]) and names["x"][0] - 0.6 * 12 * len(cut) > 0
-    assert {LONG, "copy", "NVLink 4"} < {*layers["dots"].fields["names"]}
+    assert {LONG, "copy", "NVLink 4"} < {*layers["rows"].fields["names"]}
     assert {"copy", "NVLink 4"} < {*names["texts"]}
 
 
@@ -672,13 +671,16 @@ def gathered(obtained, n, spread=False):
 @pytest.mark.parametrize(
     ("obtained", "shapes"), [("measured", [0, 3, 4, 5, 6]), ("published", [1, 7, 8, 9, 10])]
 )
-def test_dots_of_one_kind_differ_in_shape_and_lines_of_one_kind_in_dash(obtained, shapes):
+def test_dots_of_one_kind_differ_in_shape_and_lines_of_one_kind_in_hue(obtained, shapes):
     layers = live.sweep(gathered(obtained, 5)).scene.layers
-    assert layers["sample dots"].fields["shape"].tolist() == shapes
+    assert layers["marks"].fields["shape"].tolist() == shapes
     assert layers["dots"].fields["shape"].tolist() == np.repeat(shapes, 3).tolist()
     drawn = live.sweep(gathered("predicted", 5), bounds={"b": "1 ms"}).scene.layers
-    assert len({*zip(*(drawn["samples"].fields[k] for k in ("colour", "dash")), strict=True)}) == 6
-    assert drawn["samples"].fields["dash"].tolist().count(2) == 1  # dots are the bound's alone
+    assert len({*drawn["lines"].fields["colour"]}) == 5
+    assert {*drawn["lines"].fields["dash"]} == {0} and {*drawn["bounds"].fields["dash"]} == {2}
+    twice = {"halving": "predicted", "halving, hashed": "predicted"}
+    runs = {k: gathered(v, 1)["s0"] for k, v in twice.items()}
+    assert live.sweep(runs).scene.layers["lines"].fields["dash"].tolist() == [0, 1]
 
 
 def test_the_spread_of_a_series_is_drawn_as_its_table_tells_it():

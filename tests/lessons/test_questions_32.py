@@ -86,7 +86,7 @@ def test_each_control_moves_the_crossing_as_the_answer_says():
         table = view.set(**{"ranks": 8, "start": 2.7, "rate": 50.0} | values).scene.table
         curves = [
             np.stack([table["size [B]"], table["time [s]"]])[:, np.array(table["series"]) == how]
-            for how in ("ring", "binomial_tree")
+            for how in ("ring", "binomial tree")
         ]
         return crossover(*curves)
 

@@ -58,6 +58,49 @@ def counts_packets(packet, slot):
     return never, never
 
 
+SIZES = 2.0 ** np.arange(12, 33)
+
+
+LIMIT = {"one NIC": fl.case().nic_rate}
+
+
+LAG = {"lag": live.Slider(1, 50, unit="us", log=True)}
+
+
+RANKS = {"ranks": live.Choice((16, 64, 1024)), "start": live.Slider(1, 50, unit="us", log=True)}
+
+
+def three_ways(ranks=64, start=14.0):
+    made = {}
+    for how in ("ring", "binomial_tree", "halving_doubling"):
+        form = collectives.closed_form("all_reduce", how)
+        time = form(SIZES, ranks, start * 1e-6, fl.case().nic_rate)
+        made[how] = fl.core.Result("all_reduce", "predicted", SIZES, time, ranks)
+    return made
+
+
+def modelled(lag=14):
+    seen = fl.catalog.published.load("xx_10n_g1_all_reduce")
+    ask = "all_reduce", "predicted", seen.size
+    form = collectives.closed_form("all_reduce", "ring")
+    time = form(seen.size, 10, lag * 1e-6, fl.case().nic_rate)
+    here = fl.core.Result(
+        "all_reduce",
+        "measured",
+        [2**16, 2**22],
+        [1e-4, 3e-3],
+        n_ranks=2,
+        low=[0.9e-4, 2e-3],
+        high=[2e-4, 4e-3],
+    )
+    return {
+        "here, 2 processes": here,
+        "xx_10n_g1_all_reduce": seen,
+        "formula": fl.core.Result(*ask, time, 10),
+        "no waiting": fl.core.Result(*ask, 1.8 * seen.size / fl.case().nic_rate, 10),
+    }
+
+
 SMALL = {"ring": RUN, "tree": fl.simulate("all_reduce", "binomial_tree", STAR, "1 MB")}
 
 
@@ -79,6 +122,11 @@ VIEWS = {
     "opened": lambda: live.fabric(HALL, shuffled, controls=SHUFFLE, seed=3, open=0, colour="rail"),
     "small fabric": lambda: live.fabric(topologies.build("fat_tree", k=4).without(cables=[20])),
     "sweep": lambda: live.sweep(two_ways, controls=ALPHA),
+    "cursor": lambda: live.sweep(three_ways, y="busbw", bounds=LIMIT, cursor="1 MiB"),
+    "model": lambda: live.sweep(
+        modelled, y="busbw", bounds=LIMIT, error=True, controls=LAG, lag=14
+    ),
+    "bound": lambda: live.sweep(three_ways, controls=RANKS, bounds={"one array": "2 us"}),
     "repeated": lambda: live.timeline(REPEATED.timeline, REPEATED.flows, REPEATED.fabric, at=95),
     "timeline": lambda: live.timeline(RUN.timeline, RUN.flows, RUN.fabric, at=50),
     "floor": lambda: live.fabric(
@@ -155,5 +203,11 @@ VIEWS = {
     "circuit": lambda: live.circuit("thermo-optic", 20),
     "ruler": lambda: live.ruler({"copy": "10 GB/s"}, {"NVLink 4": "450 GB/s"}),
     "latency": lambda: live.latency(switches=3),
+    "whole ruler": lambda: live.ruler(
+        {"my copy": "6.4 GB/s", "my sockets": "2.1 GB/s"},
+        {name: rate for name, rate in fl.ruler().data.items() if not name.startswith("my ")},
+    ),
+    "few wavelengths": lambda: live.wavelengths(5, 1, "O 20 nm"),
+    "kernel": lambda: live.latency("Ethernet, kernel TCP", 3),
     "tiers": lambda: live.tiers(cache="CXL"),
 }

@@ -14,6 +14,7 @@ from fabriclab.course.checks.predictions import _asking
 from fabriclab.texts import text
 from fabriclab.views import live
 from fabriclab.views.live.widget import Live
+from fabriclab.views.page import plain
 from fabriclab.views.scene import COLOUR, FORM, Layer, Scene, printed, shade
 from support import rdma_pairs
 from support.live_views import (
@@ -29,12 +30,15 @@ from support.live_views import (
     counted,
     counts_packets,
     favoured,
+    modelled,
     rooted,
     shuffled,
+    three_ways,
     two_ways,
 )
 from support.prose import sentence
 from support.sampling import sampled
+from support.ticks import places_of
 
 
 def kept(obtained, **more):
@@ -66,6 +70,8 @@ NAMES = {
     "fl": fl,
     "shuffled": shuffled,
     "two_ways": two_ways,
+    "three_ways": three_ways,
+    "modelled": modelled,
     "counted": counted,
     "favoured": favoured,
     "rooted": rooted,
@@ -80,8 +86,10 @@ def arrays(scene):
     """Return all numbers by layer and field, such as ``lines.colour``; without a picture those of the table."""
     if not scene.layers and scene.table is not None:
         return {k: np.asarray(v) for k, v in scene.table.columns.items()}
-    layers = [item for panel in scene.panels() for item in panel.layers.items()]
-    fields = {f"{id}.{k}": v for id, layer in layers for k, v in layer.fields.items()}
+    fields = {}
+    for number, panel in enumerate(scene.panels()):
+        for id, layer in panel.layers.items():
+            fields |= {f"{number}.{id}.{k}": v for k, v in layer.fields.items()}
     return {k: v for k, v in fields.items() if isinstance(v, np.ndarray) and v.dtype.kind in "fiub"}
 
 
@@ -630,8 +638,8 @@ def test_a_ring_that_warms_by_20_kelvin_is_nearly_on_its_neighbour():
     scene = live.drift(20, 200).scene
     told = sentence("live.drift.said", kelvin=20, nm=1.37, share=0.86, spacing=200, heat=8.1)
     assert told.search(scene.said)
-    drifts = scene.table["drift"]  # at 1, 2, 4 and so on to 64 K, then at 20 K
-    assert drifts[[2, 7]] == pytest.approx([0.1713, 0.8565], abs=1e-4)
+    drifts = scene.table["drift"]  # at 1, 2, 4 and so on to 64 K, at 80 K, then at 20 K
+    assert drifts[[2, 8]] == pytest.approx([0.1713, 0.8565], abs=1e-4)
 
 
 def test_a_beam_falls_by_two_bits_per_hertz_at_twice_the_distance():
@@ -782,37 +790,42 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         assert bars["names"] == tuple(table["medium"])
         price = table["price [USD]"]  # at half of the fastest rate
         assert drawn["cost"].fields["w"] == pytest.approx(
-            1 + 110 / 2 * price / price.max(), rel=1e-5
+            1 + 200 / 2 * price / price.max(), rel=1e-5
         )
     elif "wavelengths" in table.columns:
         filled = drawn["slots"].fields["colour"].reshape(table.n_rows, -1) != COLOUR["none"]
         assert filled.sum(axis=1).tolist() == table["wavelengths"].tolist()
     elif table.columns.keys() & CURVES:
-        ticks, seen = drawn["y ticks"].fields, table.columns[[*table.columns][2]]
-        read = fl.units.rate if "slots" in table.columns else lambda t: float(t.split()[0])
-        values = [read(t) for t in ticks["texts"]]
-        to = np.asarray if values[0] == 0 else np.log  # an axis from 0 is even
-        slope = np.polyfit(to(values), ticks["y"], 1)
-        both = np.concatenate([drawn["dots"].fields["y"], drawn["lines"].fields["y"]])
-        order = np.argsort(
-            table["series"] != drawn["dots"].fields["names"][0].partition(",")[0], kind="stable"
+        # the curve through the point of the present state, what it is compared with, and its like
+        parts = [drawn[part].fields["y"] for part in ("lines", "bounds", "others")]
+        here = drawn["dots"].fields["names"][0].partition(",")[0]
+        across, seen = ([*table.columns.values()][i] for i in (1, 2))
+        n = table["series"].tolist().index(here) + 1  # points of the curve
+        order = np.append(np.argsort(across[:n], kind="stable"), np.arange(n, seen.size))
+        assert np.concatenate(parts) == pytest.approx(places_of(drawn, seen[order]), abs=0.5)
+        assert drawn["dots"].fields["y"] == pytest.approx(
+            places_of(drawn, seen[n - 1 : n]), abs=0.5
         )
-        assert both == pytest.approx(np.polyval(slope, to(seen[order])), abs=0.5)
+        assert drawn["dots"].fields["colour"] == COLOUR["ink"]
     elif "rate [B/s]" in table.columns:
         ticks = drawn["x ticks"].fields
         at = np.log([fl.units.rate(t) for t in ticks["texts"]])
+        # links of one rate share a dot
+        rates = table["rate [B/s]"]
+        if name == "whole ruler":
+            rates = np.unique(rates.round(-3))[::-1]
         assert drawn["dots"].fields["x"] == pytest.approx(
-            np.interp(np.log(table["rate [B/s]"]), at, ticks["x"]), abs=0.1
+            np.polyval(np.polyfit(at, ticks["x"], 1), np.log(rates)), abs=0.1
         )
+        named = " = ".join(drawn["rows"].fields["names"]).split(" = ")
+        assert named == table["what"].tolist()
     elif "attribute" in table.columns:
         assert drawn["attributes"].fields["texts"] == table["attribute"].tolist()
     elif "lines" in drawn:
-        ticks, first = drawn["y ticks"].fields, slice(0, 4)
-        at = np.log([fl.units.time(t) for t in ticks["texts"]])
-        slope = np.polyfit(at, ticks["y"], 1)
-        assert drawn["lines"].fields["y"][first] == pytest.approx(
-            np.polyval(slope, np.log(table["time [s]"][first])), abs=0.1
-        )
+        is_bound = np.isin(table["series"], ["one NIC", "one array"])
+        at = np.concatenate([drawn[part].fields["y"] for part in ("lines", "dots")])
+        values = table[[*table.columns][2]][~is_bound]
+        assert np.sort(at) == pytest.approx(np.sort(places_of(drawn, values)), abs=0.5)
     else:
         assert name in ("opened", "small fabric", "failures", "table")
     if "margins" in drawn and not table.columns.keys() & {"over", "trees"}:
@@ -1032,3 +1045,52 @@ def test_layers_hold_float32_as_the_browser_does():
     assert printed(
         Scene("a dot", None, {"dots": Layer("dots", {"x": np.ones(1), "y": np.ones(1)})}, 20.0)
     ).table
+
+
+# what fits ----------------------------------------------------------------------------------------
+@pytest.mark.parametrize("way", ["InfiniBand, RDMA", "Ethernet, kernel TCP"])
+@pytest.mark.parametrize("switches", [0, 1, 6])
+def test_names_of_the_parts_of_a_latency_never_meet(way, switches):
+    scene = live.latency(way, switches, 200.0).scene
+    names, bars = scene.layers["parts"].fields, scene.layers["bars"].fields
+    spans = []
+    for x, y, words in zip(names["x"], names["y"], names["texts"], strict=True):
+        half = 0.5 * 0.58 * 12 * len(words)
+        spans.append((x - half, x + half, y))
+        assert x - half > 0 and x + half < scene.width
+        assert not np.any((y > bars["y"] - 4) & (y < bars["y"] + bars["h"]))
+    for one, other in itertools.combinations(spans, 2):
+        beside = min(one[1], other[1]) - max(one[0], other[0]) <= 0
+        assert beside or abs(one[2] - other[2]) >= 15
+    # the largest part of each bar is named in bold
+    most = [scene.table[k].max() for k in ("least [s]", "most [s]")]
+    assert int(sum(names["bold"])) == len(most)
+    told = {w for w, bold in zip(names["texts"], names["bold"], strict=True) if bold}
+    assert all(any(plain(fl.units.format_time(t)) in w for w in told) for t in most)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("sweep", "cursor", "model", "bound", "medium", "wavelengths", "few wavelengths"),
+        *("drift", "beam", "aim", "hybrid", "mzi mesh", "circuit", "ruler", "whole ruler"),
+        *("latency", "tiers"),
+    ],
+)
+def test_a_curve_or_ruler_fits_with_its_controls(name):
+    view = VIEWS[name]()
+    for key, control in view.controls.items():
+        for value in control.samples():
+            scene = view.set(**{key: value}).scene
+            assert not scene.wrong
+            for panel in scene.panels():
+                assert 80 <= panel.height + 30 <= 420
+            assert sum(panel.width for panel in scene.panels()) == 880
+
+
+def test_fibres_of_many_wavelengths_fill_the_width():
+    for values in ((256, 2, "C 50 GHz"), (256, 1, "O 20 nm"), (44, 8, "C 100 GHz")):
+        scene = live.wavelengths(*values).scene
+        slots = scene.layers["slots"].fields
+        assert (slots["x"] + slots["w"]).max() > 780 and slots["w"].min() > 4
+        assert (slots["y"] + slots["h"]).max() < scene.height <= 360

@@ -23,18 +23,20 @@ from scipy.optimize import isotonic_regression
 from fabriclab import catalog, collectives, registry, simulation, topologies, units, views
 from fabriclab.core import FabricBuilder, Flows, Result, Timeline
 from fabriclab.texts import text
+from fabriclab.views.axes import scientific, tick_words
 from fabriclab.views.bars import Bar, bars_scene
 from fabriclab.views.fabrics import fabric_scene
 from fabriclab.views.layout import marks_of
 from fabriclab.views.look import COLOUR, PALETTE, ROLES, link_width, shade
 from fabriclab.views.multiples import mini_of, multiples_scene
-from fabriclab.views.page import STYLE, printed_hex, spread, three
+from fabriclab.views.page import STYLE, plain, printed_hex, spread, three
 from fabriclab.views.rulers import marks_of as marks_at
 from fabriclab.views.rulers import ruler_scene
 from fabriclab.views.sweeps import axes_of, collect, crossover, sweep_scene
 from fabriclab.views.timelines import timeline_scene as scene_of
 from fabriclab.views.zoom import rails_of, zoom_scene
 from support.prose import sentence
+from support.ticks import places_of, ticks_of, value_of
 
 SIZES = 2.0 ** np.arange(3, 34, 3)
 
@@ -452,9 +454,11 @@ def test_draw_on_given_axes_returns_them():
 
 def test_five_series_in_colour_and_the_rest_grey():
     runs = {f"algorithm number {i}": predicted(beta=1e9 * 1.3**i) for i in range(8)}
-    colours = sweep_scene(runs, bounds={"bound": "1 ms"}).layers["lines"].fields["colour"].tolist()
-    # five predicted; three others and the bound
-    assert sorted(colours.count(c) for c in set(colours)) == [1] * 5 + [4]
+    layers = sweep_scene(runs, bounds={"bound": "1 ms"}).layers
+    colours = layers["lines"].fields["colour"].tolist()
+    # five predicted; three others, which are as grey as the bound
+    assert sorted(colours.count(c) for c in set(colours)) == [1] * 5 + [3]
+    assert layers["bounds"].fields["colour"].tolist() == [COLOUR["edge"]] == colours[-1:]
 
 
 def test_two_results_of_one_name_stay_two_series():
@@ -482,8 +486,150 @@ def test_an_axis_has_values_enough_to_read_others_by(low, high):
     sizes = np.array([1e6, 1e9])
     # two ranks: busbw is size / time
     run = Result("all_reduce", "predicted", sizes, sizes / np.array([low, high]), 2)
-    _, ends, _, ticks = axes_of(collect({"run": [run]}, {}, "size", "busbw"), "size")
+    _, ends, _, ticks = axes_of(
+        collect({"run": [run]}, {}, "size", "busbw"), "size", "busbw", 600.0
+    )
     assert 3 <= len(ticks) <= 12 and ends[0] <= min(ticks) and max(ticks) <= ends[1]
+    assert ends[0] == 0 and ends[1] > high
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (0.0, "0"),
+        (0.0039, "0.0039"),
+        (9.6, "9.6"),
+        (512, "510"),
+        (2e4, "2·10⁴"),
+        (1e-5, "10⁻⁵"),
+        (1.2e-10, "1.2·10⁻¹⁰"),
+    ],
+)
+def test_numbers_far_from_one_are_powers_of_ten(value, words):
+    assert scientific(value) == words
+    assert value_of(words) == pytest.approx(value, rel=0.05)
+
+
+def test_a_unit_is_written_once_on_an_axis():
+    assert tick_words([0, 25e9, 50e9], units.format_rate) == ("GB/s", ["0", "25", "50"])
+    assert tick_words([1e-5, 1e-3], units.format_time) == ("", ["10 us", "1 ms"])
+    layers = sweep_scene([predicted()], "busbw").layers
+    assert layers["quantity"].fields["texts"] == [f"{text('sweep.axis_busbw')} [GB/s]"]
+    assert layers["x ticks"].fields["texts"][0] == "16 B"
+
+
+def off_by(*parts):
+    """Return a published sweep, and a model whose bus bandwidth is off by these parts."""
+    seen = published()
+    size = seen.size[: len(parts)]
+    time = seen.time[: len(parts)] / (1 + np.array(parts))
+    return {"seen": seen, "model": Result("all_reduce", "predicted", size, time, 8)}
+
+
+def test_the_error_of_a_model_has_a_panel_and_is_the_finding():
+    runs = off_by(0.01, -0.02, 0.05)
+    scene = sweep_scene(runs, "busbw", error=True)
+    assert scene.said == text(
+        "sweep.missed", label="Model", median="2", most="5", at=units.format_size(SIZES[2])
+    )
+    off = scene.table["error [%]"]
+    assert off[np.isfinite(off)] == pytest.approx([1, -2, 5])
+    panel = scene.side.layers
+    assert panel["points"].fields["y"] == pytest.approx(places_of(panel, [1, -2, 5]), abs=0.01)
+    assert panel["zero"].fields["y"] == pytest.approx(places_of(panel, [0, 0]), abs=0.01)
+    assert views.sweep(runs, y="busbw", error=True).finding == scene.said
+    late = sweep_scene(runs, "time", error=True).table["error [%]"]
+    assert late[np.isfinite(late)][2] == pytest.approx(100 / 1.05 - 100)
+    with pytest.raises(ValueError, match="error must have a predicted and a published"):
+        views.sweep([predicted()], error=True)
+
+
+def test_only_what_no_point_passes_is_a_bound():
+    most = float(max(predicted().busbw))
+    for bound, key, hatched in ((1.1 * most, "most", True), (0.5 * most, "bound", False)):
+        layers = sweep_scene([predicted()], "busbw", bounds={"a port": bound}).layers
+        words = plain(units.format_rate(bound))
+        assert layers["bound words"].fields["texts"] == [
+            text(f"sweep.{key}", label="a port", value=words)
+        ]
+        assert (layers["hatching"].fields["x"].size > 0) is hatched
+        line = layers["bounds"].fields["y"]
+        assert line == pytest.approx(places_of(layers, [bound, bound]), abs=0.01)
+        if hatched:  # above the line
+            assert layers["hatching"].fields["y"].max() <= line[0]
+    late = sweep_scene([predicted()], bounds={"one copy": "1 us"}).layers
+    assert late["hatching"].fields["y"].min() >= late["bounds"].fields["y"][0]  # below the line
+
+
+def test_a_cursor_reads_every_line_where_it_stands():
+    runs = {"ring": predicted(), "binomial_tree": predicted(alpha=10e-6, beta=100e9)}
+    at = 2.0**21
+    scene = sweep_scene(runs, "time", cursor=at)
+    drawn = scene.layers
+    seconds = [np.exp(np.interp(21, np.log2(SIZES), np.log(r.time))) for r in runs.values()]
+    order = np.argsort(seconds)
+    read = drawn["read"].fields
+    assert read["y"] == pytest.approx(places_of(drawn, np.sort(seconds)), abs=0.01)
+    assert read["colour"].tolist() == [COLOUR[("ring", "tree")[i]] for i in order]
+    assert read["x"] == pytest.approx(places_of(drawn, [at, at], "x"), abs=0.01)
+    best = ["ring", "binomial tree"][order[0]]
+    assert scene.said.startswith(
+        text("sweep.best", at="2 MiB", label=best, value=units.format_time(min(seconds)))
+    )
+    assert drawn["handle"].fields["drag"] == ["cursor"] and "crossing" not in drawn
+    assert np.diff(np.sort(drawn["values"].fields["y"])).min() >= 14.9
+
+
+def test_labels_stand_at_the_ends_of_their_lines_and_never_meet():
+    runs = {f"run {i}": predicted(beta=(1 + i / 50) * 1e9) for i in range(5)}
+    layers = sweep_scene(runs).layers
+    labels, leaders = layers["labels"].fields, layers["leaders"].fields
+    assert labels["texts"] == [*runs]
+    assert np.diff(np.sort(labels["y"])).min() > 16.9
+    ends = leaders["ptr"][1:].astype(int) - 1
+    starts = leaders["ptr"][:-1].astype(int)
+    assert leaders["y"][ends] == pytest.approx(labels["y"], abs=0.01)
+    last = [run.time[-1] for run in runs.values()]
+    assert leaders["y"][starts] == pytest.approx(places_of(layers, last), abs=0.01)
+    assert leaders["x"][ends].max() < labels["x"].min()
+
+
+def test_a_short_sweep_is_named_where_it_ends():
+    layers = sweep_scene({"ring": predicted(), "here": measured()}).layers
+    labels = layers["labels"].fields
+    here = labels["texts"].index("here")
+    assert labels["x"][here] < layers["axis"].fields["x"].max() - 100
+    assert labels["y"][here] == pytest.approx(layers["dots"].fields["y"][-1], abs=0.01)
+
+
+def test_ids_become_names_in_a_sweep():
+    runs = {"dgx_h100": predicted(), "halving_doubling": predicted(), "A b_c": predicted()}
+    assert sweep_scene(runs).layers["labels"].fields["texts"] == [
+        "DGX H100",
+        "halving-doubling",
+        "A b_c",
+    ]
+    id = "xx_10n_g1_all_reduce"
+    seen = catalog.published.load(id)
+    name = f"H100, {text('sweep.ranks', n=10)}"
+    assert sweep_scene({id: seen}).layers["labels"].fields["texts"] == [name]
+
+
+def test_links_of_one_rate_share_a_row_that_has_both_names():
+    layers = ruler_scene(marks_at({"copy": "50 GB/s"}, {"NDR": "50 GB/s", "CX7": "50 GB/s"})).layers
+    rows = layers["rows"].fields
+    assert sorted(rows["names"]) == ["NDR = CX7", "copy"]
+    note = rows["notes"][rows["names"].index("NDR = CX7")]
+    assert text("ruler.ndr") in note
+    # pointing anywhere in a row reads it: name, bar and dot lie within
+    for part in ("names", "dots", "rates"):
+        drawn = layers[part].fields
+        for x, y, left, top, w, h in zip(
+            drawn["x"], drawn["y"], rows["x"], rows["y"], rows["w"], rows["h"], strict=True
+        ):
+            assert left < x < left + w and top < y < top + h
+    own = [name == "copy" for name in rows["names"]]
+    assert (layers["bars"].fields["colour"] == COLOUR["ink"]).tolist() == own
 
 
 def test_lines_change_places_only_where_both_are():
@@ -575,10 +721,13 @@ def test_table_of_a_sweep_is_what_was_drawn(y):
     first, rest = series == "ring (predicted)", np.isfinite(low)
     drawn = [np.concatenate([line[k], dots[k]]) for k in "xy"]
     assert first[: line["x"].size].all() and drawn[0].size == series.size
-    assert positions(across, drawn[0]) < 0.01 and positions(up, drawn[1]) < 0.01
+    assert positions(across, drawn[0]) < 0.01
+    # time is on a logarithmic axis, bus bandwidth on a linear one from 0
+    assert drawn[1] == pytest.approx(places_of(scene.layers, up), abs=0.01)
+    assert bool(min(ticks_of(scene.layers)[0]) == 0) == (y == "busbw")
     ends = np.stack([low[rest], high[rest]], axis=1).ravel()
     assert strokes["x"].tolist() == np.repeat(drawn[0][rest], 2).tolist()
-    assert positions(np.append(ends, up), np.append(strokes["y"], drawn[1])) < 0.01
+    assert strokes["y"] == pytest.approx(places_of(scene.layers, ends), abs=0.01)
 
 
 @pytest.mark.parametrize(
@@ -835,8 +984,8 @@ def test_notebook_shows_theme_colours_alt_text_and_table(pictures, name):
     ids = re.findall(r' id="([^"]+)"', shown)
     # made from content: twice on a page is the same
     assert all(re.fullmatch(r"\w*[0-9a-f]{8,}", i) for i in ids)
-    width = 880 if name.startswith("hall") else 700  # more for 128 servers side by side
-    assert f'width="{width}"' in shown
+    wide = name.startswith(("hall", "sweep", "ruler", "comparison"))
+    assert f'width="{880 if wide else 700}"' in shown
 
 
 def test_text_mode_shows_finding_and_table(monkeypatch, pictures):

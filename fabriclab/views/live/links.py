@@ -2,29 +2,29 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 
 from fabriclab import catalog, topologies, units
-from fabriclab.core import Fabric, Flags, Floats, Ints, Result
+from fabriclab.core import Fabric, Flags, Floats, Ints
 from fabriclab.economics.floor import floor_plan, of_kind
 from fabriclab.physics import coding, media, optical, photonic, switching, wireless
 from fabriclab.texts import text
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.scene import (
     COLOUR,
+    KEYS,
     Layer,
     Scene,
     boxes,
     lines,
     log_axis,
-    shade,
     texts,
     texts_at,
     tick_layers,
 )
-from fabriclab.views.sweeps import curve, sweep_scene
+from fabriclab.views.sweeps import Series, capitalised, curve, series_scene
 
 _FASTEST = "800 Gb/s"  # source: catalog links, InfiniBand XDR
 # source: catalog links, InfiniBand EDR to XDR
@@ -47,26 +47,33 @@ _SWITCHES = {
 # State of a beam -> pointing error of the array [degrees].
 _BEAMS = {"clear": 0.0, "behind a person": 0.0, "1 degree off": 1.0, "3 degrees off": 3.0}
 _ARRAYS = (4, 16, 36, 64, 144, 256, 361, 576, 1024)  # number of elements of square arrays
+_KELVIN = (1, 80)  # ends of the slider of drift [K]
+_SPACINGS = (50, 100, 200, 400)  # of channels [GHz]
+_DISTANCES = (2, 50)  # ends of the slider of beam [m]
+_NOISES = (0.1, 100)  # ends of the slider of mzi_mesh [mrad]
+_SIZES = (4, 8, 16)  # rows and columns of a matrix
 _SERVERS_PER_RACK = (1, 2, 4, 8, 16)
 # What a tier may use -> media; no passive copper cable is long enough between switches.
 _ALLOWED = {"fibre": ("fibre",), "copper, fibre": ("copper", "fibre"), "all": media.MEDIA}
 
+_OF_SPINE = ("fibre", "all")
+
 # The picture of media, in px: names, then bars of the reach, then bars of the cost.
-_REACH_LEFT = 110
-_REACH_RIGHT = 430
-_COST_LEFT = 470
-_COST_WIDTH = 110
-_FIRST_ROW = 36
-_ROW_STEP = 30.0
-_ROW_HEIGHT = 18.0
+_WIDTH = 880.0
+_REACH_LEFT, _REACH_RIGHT = 120, 520
+_COST_LEFT, _COST_WIDTH = 580, 200
+_FIRST_ROW = 44.0
+_ROWS = 280.0  # height of all rows together at most
+_ROW_STEP = min(38.0, _ROWS / len(media.MEDIA))
+_ROW_HEIGHT = 0.6 * _ROW_STEP
 _LAST_ROW = _FIRST_ROW + _ROW_STEP * len(media.MEDIA)  # where the row after the last would begin
 
-# The picture of fibres, in px: a row of slots for each fibre.
-_SLOTS_LEFT = 90
-_SLOTS_TOP = 10
-_SLOTS_WIDTH = 600
-_SLOTS_HEIGHT = 260
-_TALLEST_SLOT = 24.0
+# The picture of fibres, in px: one or two rows of slots for each fibre.
+_SLOTS_LEFT, _SLOTS_RIGHT = 76.0, 790.0
+_SLOTS_TOP = 14.0
+_SLOTS_HEIGHT = 330.0
+_MOST_IN_A_ROW = 24  # slots
+_TALLEST_SLOT = 34.0
 
 
 # Medium -----------------------------------------------------------------------------------------
@@ -93,7 +100,7 @@ class MediumRows:
     @property
     def colours(self) -> Floats:
         """Colour of each row; a medium that does not reach far enough has none."""
-        colours = np.where(self.is_best, COLOUR["predicted"], COLOUR["tint"])
+        colours = np.where(self.is_best, COLOUR["ink"], COLOUR["hair"])
         return np.where(self.reach >= self.length, colours, COLOUR["none"])
 
     @property
@@ -126,22 +133,32 @@ def medium_scene(length: float, rate: str, by: str) -> Scene:
     rows = medium_rows(length, rate, by, best)
     x_of = log_axis(0.5, 2400, _REACH_LEFT, _REACH_RIGHT)
     here = float(x_of(length))  # of the chosen length [px]
-    middle = rows.top + 9  # of each row [px]
+    middle = rows.top + _ROW_HEIGHT / 2  # of each row [px]
 
-    ticks = tick_layers(np.geomspace(1, 1000, 4), x_of, "{:g} m".format, (28, _LAST_ROW), True)
-    length_line = np.array([[here, 20], [here, _LAST_ROW]])
-    headings = texts_at(
-        (here, 10, f"{length:g} m", 1),
-        (_COST_LEFT, 10, text("live.medium.both"), 0),
-    )
+    ticks = tick_layers(np.geomspace(1, 1000, 4), x_of, "{:g} m".format, (32, _LAST_ROW), True)
+    length_line = np.array([[here, 30], [here, _LAST_ROW]])
+    bold = rows.is_best.astype(np.float64)
+    titles = [text("live.medium.reach"), text(f"live.medium.both_{by}")]
     layers = {
         **ticks,
         "reach": reach_layer(rows, x_of(rows.reach)),
         "cost": cost_layer(rows),
-        "words": texts(_COST_LEFT + 6 + rows.cost_width, middle, rows.notes),
-        "here": lines([length_line], width=2.0, dash=1.0),
-        "names": texts(_REACH_LEFT - 8, middle, media.MEDIA, align=2.0),
-        "top": headings,
+        "words": texts(_COST_LEFT + 6 + rows.cost_width, middle, rows.notes, bold=bold),
+        "here": lines([length_line], width=1.5),
+        "handle": Layer(
+            "dots",
+            {
+                "x": np.array([here]),
+                "y": np.array([30.0]),
+                "size": 6.0,
+                "colour": COLOUR["ink"],
+                "drag": ["length"],
+                "drag_ends": x_of([0.5, 2000]),
+            },
+        ),
+        "length": texts([here + 10], 32.0, [f"{length:g} m"], bold=1.0, halo=1.0),
+        "names": texts(_REACH_LEFT - 10, middle, media.MEDIA, align=2.0, bold=bold),
+        "titles": texts(np.array([4.0, _COST_LEFT]), 12.0, titles, bold=1.0, size=13.0),
     }
     columns = {
         "medium": media.MEDIA,
@@ -150,7 +167,7 @@ def medium_scene(length: float, rate: str, by: str) -> Scene:
         "price [USD]": rows.dollars,
     }
     caption = text("live.medium.said", length=length, rate=rate, best=best, by=by)
-    return Scene(caption, Table(columns), layers, _LAST_ROW + 22.0, alt=caption)
+    return Scene(caption, Table(columns), layers, _LAST_ROW + 24.0, alt=caption, width=_WIDTH)
 
 
 def medium_rows(length: float, rate: str, by: str, best: media.MediumChoice) -> MediumRows:
@@ -175,13 +192,13 @@ def medium_rows(length: float, rate: str, by: str, best: media.MediumChoice) -> 
 def reach_layer(rows: MediumRows, ends: Floats) -> Layer:
     """Return a bar for each medium, from the left edge to the end of its reach, ``ends`` (M,) [px]."""
     return boxes(
-        _REACH_LEFT,
+        float(_REACH_LEFT),
         rows.top,
         ends - _REACH_LEFT,
         _ROW_HEIGHT,
         colour=rows.colours,
-        edge=COLOUR["grey"],
-        round=0.0,
+        edge=COLOUR["hair"],
+        round=2.0,
         names=media.MEDIA,
         notes=rows.notes,
     )
@@ -195,8 +212,8 @@ def cost_layer(rows: MediumRows) -> Layer:
         rows.cost_width,
         _ROW_HEIGHT,
         colour=rows.colours,
-        edge=COLOUR["grey"],
-        round=0.0,
+        edge=COLOUR["hair"],
+        round=2.0,
     )
 
 
@@ -228,11 +245,12 @@ def wavelengths_scene(count: int, bits: int, grid: str) -> Scene:
     rate = coding.rates(1, _GRIDS[grid], bits, *_CODES).encoded  # rate of a wavelength [B/s]
     fibres = -(-count // most)
     used = np.minimum(most, count - most * np.arange(fibres))  # (F,) wavelengths on each fibre
-    row_height = min(_TALLEST_SLOT, _SLOTS_HEIGHT / fibres)
+    height = min(_TALLEST_SLOT * rows_of_slots(most), _SLOTS_HEIGHT / fibres)  # of a fibre [px]
 
     layers = {
-        "slots": slots_layer(used, most, row_height, colour=shade(bits / 8)),
-        "ends": fibre_names(fibres, row_height),
+        "slots": slots_layer(used, most, height, alpha=0.4 + 0.2 * np.log2(bits)),
+        "ends": fibre_names(fibres, height),
+        "rates": fibre_rates(used * rate, height),
     }
     caption = text(
         "live.wavelengths.said",
@@ -244,39 +262,65 @@ def wavelengths_scene(count: int, bits: int, grid: str) -> Scene:
         most=most,
     )
     columns = {"fibre": np.arange(fibres) + 1, "wavelengths": used, "rate [B/s]": used * rate}
-    return Scene(caption, Table(columns), layers, 20 + row_height * fibres, alt=caption)
+    return Scene(caption, Table(columns), layers, 20 + height * fibres, alt=caption, width=_WIDTH)
 
 
-def slots_layer(used: Ints, most: int, row_height: float, colour: Floats) -> Layer:
-    """Return ``most`` slots for each fibre, the first ``used`` (F,) of them in ``colour``.
+def rows_of_slots(most: int) -> int:
+    """Return in how many rows the ``most`` slots of a fibre are drawn."""
+    return 1 if most <= _MOST_IN_A_ROW else 2
 
-    `wavelengths_scene` chooses a brighter colour for more bits per symbol.
+
+def slots_layer(used: Ints, most: int, height: float, alpha: float) -> Layer:
+    """Return ``most`` slots for each fibre, in one or two rows, of which the first ``used`` (F,) are filled.
+
+    ``height`` is that of a fibre with all its rows [px]; ``alpha`` is the greater the more bits a symbol has.
     """
-    width = _SLOTS_WIDTH / most
+    n_rows = rows_of_slots(most)
+    in_a_row = -(-most // n_rows)
+    width = (_SLOTS_RIGHT - _SLOTS_LEFT) / in_a_row
     fibre, slot = np.divmod(np.arange(used.size * most), most)  # (F * most,) each
+    row, column = np.divmod(slot, in_a_row)
     is_used = slot < used[fibre]
     word = text("live.wavelengths.fibre")
     numbers = zip(fibre + 1, slot + 1, strict=True)
     names = [f"{word} {of_fibre}, {of_slot}" for of_fibre, of_slot in numbers]
+    gap = min(3.0, 0.15 * width)  # between neighbours [px]
+    step = 0.86 * height / n_rows  # from row to row; some room keeps fibres apart
     return boxes(
-        _SLOTS_LEFT + width * slot,
-        _SLOTS_TOP + row_height * fibre,
-        0.8 * width,
-        0.8 * row_height,
-        colour=np.where(is_used, colour, COLOUR["none"]),
-        edge=COLOUR["grey"],
+        _SLOTS_LEFT + width * column,
+        _SLOTS_TOP + height * fibre + step * row,
+        width - gap,
+        step - min(3.0, 0.15 * step),
+        colour=np.where(is_used, KEYS[0], COLOUR["none"]),
+        alpha=np.array([alpha]),
+        edge=COLOUR["hair"],
+        round=2.0,
         names=names,
     )
 
 
-def fibre_names(fibres: int, row_height: float) -> Layer:
-    """Return the names of the first and the last fibre, beside their rows."""
+def fibre_names(fibres: int, height: float) -> Layer:
+    """Return the names of all fibres beside their rows; of many only those of the first and the last."""
     word = text("live.wavelengths.fibre")
     names = []
-    for fibre in sorted({0, fibres - 1}):
-        middle = _SLOTS_TOP + row_height * (fibre + 0.4)
-        names.append((_SLOTS_LEFT - 8, middle, f"{word} {fibre + 1}", 2))
+    for fibre in named_fibres(fibres, height):
+        middle = _SLOTS_TOP + height * (fibre + 0.43)
+        names.append((_SLOTS_LEFT - 10, middle, f"{word} {fibre + 1}", 2))
     return texts_at(*names)
+
+
+def fibre_rates(rates: Floats, height: float) -> Layer:
+    """Return what each named fibre carries (F,) [B/s], to the right of its rows."""
+    words = []
+    for fibre in named_fibres(rates.size, height):
+        middle = _SLOTS_TOP + height * (fibre + 0.43)
+        words.append((_SLOTS_RIGHT + 10, middle, f"{8e-12 * rates[fibre]:.3g} Tb/s", 0))
+    return texts_at(*words)
+
+
+def named_fibres(fibres: int, height: float) -> list[int]:
+    """Return the numbers of the fibres that have a name: all if there is room, else the first and the last."""
+    return list(range(fibres)) if height >= 15 else sorted({0, fibres - 1})
 
 
 # Drift ------------------------------------------------------------------------------------------
@@ -291,16 +335,20 @@ def drift(kelvin: int = 20, spacing: int = 200) -> Live:
         Change of the ring's temperature, 1..80 [K]; spacing of the channels: 50, 100, 200 or 400 [GHz].
     """
     arguments = {"kelvin": kelvin, "spacing": spacing}
-    controls: dict[str, Control] = {"kelvin": Slider(1, 80), "spacing": Choice((50, 100, 200, 400))}
+    controls: dict[str, Control] = {"kelvin": Slider(*_KELVIN), "spacing": Choice(_SPACINGS)}
     return live_view("drift", arguments, drift_scene, controls)
 
 
 def drift_scene(kelvin: int, spacing: int) -> Scene:
     """Return the drift over the change of temperature as a curve, with the power of the heater in words."""
-    changes = np.append(2 ** np.arange(7), kelvin)  # (K,) [K]; the last is where the slider stands
+    changes = np.append([1, 2, 4, 8, 16, 32, 64, 80], kelvin)  # (K,) [K]; the last is the slider's
     moved = optical.drift(changes)  # (K,) [m]
     share = optical.drift(changes, spacing=spacing * 1e9)  # (K,) fraction of the spacing
     to_the_middle = np.full(changes.size, 0.5)  # of the way to the next channel
+    others = {}
+    for other in _SPACINGS:
+        if other != spacing:
+            others[f"{other} GHz"] = optical.drift(changes, spacing=other * 1e9)
     caption = text(
         "live.drift.said",
         kelvin=kelvin,
@@ -317,6 +365,9 @@ def drift_scene(kelvin: int, spacing: int) -> Scene:
         values=(share, to_the_middle),
         said=caption,
         ends=(0.02, 15),
+        others=others,
+        chosen=f"{spacing} GHz",
+        drag=("kelvin", _KELVIN),
     )
 
 
@@ -346,7 +397,7 @@ def beam(
     over = units.choice(over, "over", ("distance", "elements"))
     arguments = {"distance": distance, "elements": elements, "way": way, "over": over}
     controls: dict[str, Control] = {
-        "distance": Slider(2, 50, unit="m", log=True),
+        "distance": Slider(*_DISTANCES, unit="m", log=True),
         "elements": Choice(_ARRAYS),
         "way": Choice(tuple(_BEAMS)),
     }
@@ -356,21 +407,25 @@ def beam(
 
 def beam_scene(over: str, distance: float, elements: int, way: str) -> Scene:
     """Return the rate of a beam over its length or over the number of elements of its array, as a curve."""
-    # The last point of the curve is the state of the controls.
+    # The last point of each curve is the state of the controls.
+    others = {}
     if over == "distance":
         points = np.append(np.geomspace(2, 50, 25), distance)  # (K,) [m]
-        distances = points
-        arrays = np.full(points.size, elements)
+        link = beam_link(points, np.full(points.size, elements), way)
+        chosen = text("live.beam.array", n=elements)
+        for n in _ARRAYS:
+            if n != elements:
+                other = beam_link(points, np.full(points.size, n), way)
+                others[text("live.beam.array", n=n)] = gigabits(other)
     else:
         points = np.append(np.arange(2.0, 33) ** 2, elements)  # (K,) elements of square arrays
         distances = np.full(points.size, distance)
-        arrays = points
-
-    lost = wireless.misalignment(np.radians(_BEAMS[way]), arrays)  # (K,) [dB]
-    if way == "behind a person":
-        lost = lost + wireless.blockage()
-    link = wireless.link(distances, gain=wireless.array_gain(arrays), lost=lost)
-    rate = 8e-9 * wireless.band_channels() * link.rate  # (K,) [Gb/s]
+        link = beam_link(distances, points, way)
+        chosen = way
+        for state in _BEAMS:
+            if state != way:
+                others[state] = gigabits(beam_link(distances, points, state))
+    rate = gigabits(link)  # (K,) [Gb/s]
     cable = 8e-9 * catalog.value("links", "NDR", "4x_data_rate")  # [Gb/s]
 
     caption = text(
@@ -390,7 +445,23 @@ def beam_scene(over: str, distance: float, elements: int, way: str) -> Scene:
         values=(rate, np.full(points.size, cable)),
         said=caption,
         ends=(0, 420),
+        others=others,
+        chosen=chosen,
+        drag=("distance", _DISTANCES) if over == "distance" else None,
     )
+
+
+def beam_link(distances: Floats, arrays: Floats, way: str) -> wireless.RadioLink:
+    """Return the radio links over distances (K,) [m] with arrays of so many elements (K,), in a state of the beam."""
+    lost = wireless.misalignment(np.radians(_BEAMS[way]), arrays)  # (K,) [dB]
+    if way == "behind a person":
+        lost = lost + wireless.blockage()
+    return wireless.link(distances, gain=wireless.array_gain(arrays), lost=lost)
+
+
+def gigabits(link: wireless.RadioLink) -> Floats:
+    """Return what the whole band carries over each of the links [Gb/s]."""
+    return np.asarray(8e-9 * wireless.band_channels() * link.rate)
 
 
 # Hybrid -----------------------------------------------------------------------------------------
@@ -427,38 +498,52 @@ def hybrid(hosts: str = "fibre", spine: str = "all", servers: int = 4) -> Live:
     arguments = {"hosts": hosts, "spine": spine, "servers": servers}
     controls: dict[str, Control] = {
         "hosts": Choice(tuple(_ALLOWED)),
-        "spine": Choice(("fibre", "all")),
+        "spine": Choice(_OF_SPINE),
         "servers": Choice(_SERVERS_PER_RACK),
     }
     case = catalog.case()
     network = topologies.build("rail_optimised", expand=False)
     laid = {n: floor_plan(network, n) for n in _SERVERS_PER_RACK}
-    scene = partial(hybrid_scene, case, laid)
+    bills = {}
+    for to_hosts in _ALLOWED:
+        for of_spine in _OF_SPINE:
+            bills[to_hosts, of_spine] = [cable_bill(laid[n], to_hosts, of_spine) for n in laid]
+    scene = partial(hybrid_scene, case, bills)
     return live_view("hybrid", arguments, scene, controls)
 
 
 def hybrid_scene(
-    case: catalog.Case, laid: Mapping[int, Fabric], hosts: str, spine: str, servers: int
+    case: catalog.Case,
+    bills: Mapping[tuple[str, str], list[CableBill]],
+    hosts: str,
+    spine: str,
+    servers: int,
 ) -> Scene:
     """Return the power of all cables over the number of servers in a rack as a curve, with their price in words.
 
-    ``laid`` is the network of the case on a floor plan, for each number of servers in a rack.
+    ``bills`` holds the cables for each choice of media, one for each number of servers in a rack.
     """
-    per_rack = np.append(
-        _SERVERS_PER_RACK, servers
-    )  # (K,) servers; the last is the state of the control
-    bills = [cable_bill(laid[n], hosts, spine) for n in per_rack.tolist()]
-    watts, dollars = np.array([bill.totals for bill in bills]).T  # (K,) each
-    kilowatts = watts / 1e3
+    per_rack = np.append(_SERVERS_PER_RACK, servers)  # (K,); the last is the state of the control
+    here = _SERVERS_PER_RACK.index(servers)
+    watts = {}  # choice of media -> power of all cables (K,) [W]
+    for choice, of_racks in bills.items():
+        each = [bill.totals[0] for bill in of_racks]
+        watts[choice] = np.append(each, each[here])
+    kilowatts = watts[hosts, spine] / 1e3
+    bill = bills[hosts, spine][here]
+    others = {}
+    for choice, power in watts.items():
+        if choice != (hosts, spine):
+            others[" | ".join(choice)] = power / 1e3
     all_fibre = np.full(per_rack.size, case.optics_power / 1e3)  # [kW], the same for any rack
 
     caption = text(
         "live.hybrid.said",
         n=servers,
-        a=counts_in_words(bills[-1].hosts),
-        b=counts_in_words(bills[-1].spine),
+        a=counts_in_words(bill.hosts),
+        b=counts_in_words(bill.spine),
         power=kilowatts[-1],
-        price=dollars[-1] / 1e3 / 1e3,
+        price=bill.totals[1] / 1e3 / 1e3,
         rack=servers * case.server_power / 1e3,
     )
     return curve(
@@ -469,6 +554,8 @@ def hybrid_scene(
         values=(kilowatts, all_fibre),  # the curve, and what it is compared with
         said=caption,
         ends=(0, 40),  # of the vertical axis [kW]
+        others=others,
+        chosen=f"{hosts} | {spine}",
     )
 
 
@@ -507,20 +594,17 @@ def mzi_mesh(size: int = 16, bits: int = 8, noise: float = 10.0) -> Live:
     """
     arguments = {"size": size, "bits": bits, "noise": noise}
     controls: dict[str, Control] = {
-        "size": Choice((4, 8, 16)),
+        "size": Choice(_SIZES),
         "bits": Slider(4, 16),
-        "noise": Slider(0.1, 100, unit="mrad", log=True),
+        "noise": Slider(*_NOISES, unit="mrad", log=True),
     }
     return live_view("mzi_mesh", arguments, mzi_mesh_scene, controls)
 
 
 def mzi_mesh_scene(size: int, bits: int, noise: float) -> Scene:
     """Return the error of optical matrix products over the noise of the phases as a curve."""
-    noises = np.append(np.geomspace(0.1, 100, 6), noise)  # (K,) [mrad]; the last is the slider's
-    count = 32 // size  # number of matrices; they have 32 rows together
-    matrices, vectors = np.random.default_rng(0).standard_normal((2, count, size, size))
-    errors = [product_error(matrices, vectors, milliradians, bits) for milliradians in noises]
-
+    noises = np.append(np.geomspace(*_NOISES, 7), noise)  # (K,) [mrad]; the last is the slider's
+    errors = [product_error(size, each, bits) for each in noises.tolist()]
     caption = text(
         "live.mzi_mesh.said",
         cells=size * (size - 1),
@@ -539,14 +623,19 @@ def mzi_mesh_scene(size: int, bits: int, noise: float) -> Scene:
         values=(errors, eight_bits),
         said=caption,
         ends=(1e-4, 1),
+        chosen=f"{size} x {size}",
+        drag=("noise", _NOISES),
     )
 
 
-def product_error(matrices: Floats, vectors: Floats, milliradians: float, bits: int) -> float:
-    """Return the relative error of optical products of matrices (C, n, n) and column vectors (C, n, n).
+@lru_cache(maxsize=4096)
+def product_error(size: int, milliradians: float, bits: int) -> float:
+    """Return the relative error of optical products of random matrices and vectors, for the noise of the phases.
 
     The same random numbers are scaled to each amount of noise, so that the curve over the noise is smooth.
     """
+    count = 32 // size  # number of matrices; they have 32 rows together
+    matrices, vectors = np.random.default_rng(0).standard_normal((2, count, size, size))
     rng = np.random.default_rng(1)
     noise = partial(photonic.disturb, sigma=milliradians / 1e3, bits=bits, rng=rng)
     products = []
@@ -585,19 +674,28 @@ def circuit_scene(kind: str, left: int) -> Scene:
     delay = 3 * catalog.value("switches", "th5", "latency")  # of leaf, spine and leaf together [s]
 
     sizes = np.geomspace(64, 2**34, 15)  # [B]
-    times = {"circuit": setup + sizes / rate, "packets": delay + sizes / packet_rate}
-    results = {
-        name: Result("send_recv", "predicted", sizes, seconds, 2) for name, seconds in times.items()
-    }
+    rows = [
+        ("circuit", setup + sizes / rate, {"colour": COLOUR["ink"]}),
+        ("packets", delay + sizes / packet_rate, {"colour": COLOUR["dp"]}),
+    ]
+    for other, id in _SWITCHES.items():
+        if other != kind:
+            seconds = catalog.value("emerging", id, "setup") + sizes / rate
+            rows.append((other, seconds, {"colour": COLOUR["edge"], "width": 1.2, "alpha": 0.7}))
+    nothing = np.full(sizes.size, np.nan)
+    series = []
+    for name, seconds, look in rows:
+        points = np.array([sizes, seconds, nothing, nothing])
+        series.append(Series(name, "predicted", points, look))
     caption = text(
         "live.circuit.said",
-        kind=kind,
+        kind=capitalised(kind),
         left=left,
         setup=setup,
         busy=switching.bytes_for(0.9, setup, rate),
     )
     least = switching.break_even(rate, setup, packet_rate, delay)  # [B]
-    return sweep_scene(results, said=caption + circuit_pays(least))
+    return series_scene(series, "size", "time", f"{circuit_pays(least)} {caption}", cross=True)
 
 
 def circuit_pays(least: float) -> str:

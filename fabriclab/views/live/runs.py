@@ -303,6 +303,11 @@ def state_layer(standings: Standings) -> Layer:
 
 # Sweep ------------------------------------------------------------------------------------------
 
+_CURSOR_UNITS = {
+    "size": ("KiB", 1024.0),
+    "ranks": ("ranks", 1.0),
+}  # unit of its slider, in SI units
+
 
 def sweep(
     results: Callable[..., Any] | sweeps.Results,
@@ -312,12 +317,14 @@ def sweep(
     controls: Mapping[str, Control] | None = None,
     bounds: sweeps.Bounds | None = None,
     said: str = "",
+    error: bool = False,
+    cursor: units.Quantity | None = None,
     **values: Any,
 ) -> Live:
     """Show sweeps of time or bus bandwidth over size or ranks, with controls for their results.
 
-    Point at the curves or use the arrow keys to read their values. The first two predicted series get a mark where
-    they cross.
+    Point at the curves or use the arrow keys to read their values. Without a cursor, the first two predicted series get
+    a mark where they cross.
 
     Parameters
     ----------
@@ -328,8 +335,11 @@ def sweep(
         Quantities on the axes: "time" or "busbw" over "size" or "ranks".
     controls : mapping of str to Slider or Choice
         Controls whose values ``results`` takes.
-    bounds, said
-        Bounds as in `views.sweep`, and the sentence, which by default gives the ends of the first series.
+    bounds, said, error
+        Bounds and error as in `views.sweep`; and the sentence, which by default gives the ends of the first series.
+    cursor : float or str, optional
+        First place of a cursor, which a slider moves and which reads all predicted series: a size such as "1 MiB" (a
+        number is in KiB), or a number of ranks.
     **values
         First values of the controls.
     """
@@ -340,10 +350,36 @@ def sweep(
         "controls": controls,
         "bounds": bounds,
         "said": said,
+        "error": error,
+        "cursor": cursor,
         "values": values,
     }
-    scene = partial(results_scene, results, y, x, bounds, said)
-    return live_view("sweep", arguments, scene, {}, held=("results",))
+    scene = partial(results_scene, results, y, x, bounds, said, error)
+    slider: dict[str, Control] = {}
+    if cursor is not None:
+        if isinstance(cursor, str):
+            arguments["cursor"] = units.size(cursor) / _CURSOR_UNITS[x][1]
+        first = {name: control.samples()[0] for name, control in (controls or {}).items()}
+        drawn, _ = results_of(results, first | values)
+        slider["cursor"] = cursor_slider(drawn, y, x)
+    return live_view("sweep", arguments, scene, slider, held=("results",))
+
+
+def cursor_slider(results: sweeps.Results, y: str, x: str) -> Slider:
+    """Return a slider from the lowest to the highest value of x of all predicted results."""
+    unit, factor = _CURSOR_UNITS[x]
+    low, high = sweeps.reach(sweeps.collect(sweeps.by_label(results, x), {}, x, y))
+    return Slider(low / factor, high / factor, unit=unit, log=True)
+
+
+def results_of(
+    results: Callable[..., Any] | sweeps.Results, values: Mapping[str, Any]
+) -> tuple[sweeps.Results, str]:
+    """Return results and their sentence: as they are given, or what a function returns for ``values``."""
+    drawn = results(**values) if callable(results) else results
+    if isinstance(drawn, tuple) and isinstance(drawn[-1], str):
+        return drawn
+    return drawn, ""
 
 
 def results_scene(
@@ -352,14 +388,16 @@ def results_scene(
     x: str,
     bounds: sweeps.Bounds | None,
     sentence: str,
+    error: bool,
     /,
+    cursor: float | None = None,
     **values: Any,
 ) -> Scene:
-    """Return a picture of sweeps: of ``results``, or of what it returns for ``values`` if it is callable."""
-    drawn = results(**values) if callable(results) else results
-    if isinstance(drawn, tuple) and isinstance(drawn[-1], str):
-        drawn, sentence = drawn
-    return sweeps.sweep_scene(drawn, y, x, bounds, sentence, cross=True)
+    """Return a picture of sweeps, of ``results`` or of what it returns for ``values``, read at ``cursor``."""
+    drawn, own_sentence = results_of(results, values)
+    at = None if cursor is None else cursor * _CURSOR_UNITS[x][1]
+    said = own_sentence or sentence
+    return sweeps.sweep_scene(drawn, y, x, bounds, said, cross=True, error=error, cursor=at)
 
 
 # Traffic ----------------------------------------------------------------------------------------

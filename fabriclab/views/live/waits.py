@@ -1,20 +1,31 @@
 """Live views of waiting: the parts of a message's latency, and the cost of keeping data in slower memory."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 
-from fabriclab import catalog
+from fabriclab import catalog, units
 from fabriclab.catalog.tables import read_rows
-from fabriclab.core import Floats, Spec
+from fabriclab.core import Flags, Floats, Ints, Spec
 from fabriclab.physics import memory
 from fabriclab.texts import text
-from fabriclab.views.live.rdma import Bar, stacked
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
-from fabriclab.views.scene import Scene
+from fabriclab.views.page import plain
+from fabriclab.views.scene import (
+    COLOUR,
+    KEYS,
+    Layer,
+    Scene,
+    boxes,
+    lines,
+    log_axis,
+    texts,
+    tick_layers,
+)
 
 # Facts on each part of a message's path, of which the smallest and the largest time are used.
 _FACTS = read_rows(Path(__file__).with_name("latency.csv"))
@@ -22,6 +33,17 @@ _STACKS = ("InfiniBand, RDMA", "Ethernet, RDMA", "Slingshot, RDMA", "Ethernet, k
 _SEQUENCES = 16  # illustrative: sequences served at the same time
 _STATE = 12  # illustrative: bytes of optimiser state per parameter
 _TIERS = ("HBM", "DDR", "CXL")
+
+# The picture of stacked bars, in px.
+_WIDTH = 880.0
+_LEFT, _RIGHT = 96.0, 800.0  # ends of the axis
+_TOP = 22.0
+_BAR = 34.0  # height of a bar
+_LEVEL = 17.0  # height of a level of labels above a bar
+_LEVELS = 4  # of labels above a bar
+_LANE = _LEVELS * _LEVEL + _BAR + 20  # height of a bar with its labels
+_LETTER = 7.0  # width of a letter of a label
+_QUIET = 0.4  # how opaque all parts but the largest are
 
 
 # Latency of a message ---------------------------------------------------------------------------
@@ -84,7 +106,6 @@ def latency_scene(way: str, switches: int, metres: float) -> Scene:
 
     labels = [text(f"live.latency.{part}") for part in ("stack", "nic", "switch", "code", "metre")]
     lanes = [text("live.latency.least"), text("live.latency.most")]
-    bars = [*bars_in_a_row(0, low), *bars_in_a_row(1, high)]
 
     caption = text(
         "live.latency.said",
@@ -101,7 +122,7 @@ def latency_scene(way: str, switches: int, metres: float) -> Scene:
         "most [s]": high,
         "source": [part.sources for part in parts],
     }
-    return stacked(bars, lanes, labels, caption, Table(columns))
+    return stacks_scene(lanes, labels, np.stack([low, high]), caption, Table(columns))
 
 
 def latency_parts(way: str, switches: int, metres: float) -> list[LatencyTerm]:
@@ -128,14 +149,6 @@ def facts_of(part: str) -> list[Spec]:
             if spec.attribute == row["attribute"]:
                 facts.append(spec)
     return facts
-
-
-def bars_in_a_row(lane: int, times: Floats) -> Iterator[Bar]:
-    """Yield a bar for each time above 0; each bar begins where the previous one ends."""
-    ends = np.cumsum(times)
-    for label, (time, end) in enumerate(zip(times, ends, strict=True)):
-        if time:
-            yield Bar(lane, label, end - time, end)
 
 
 # Memory tiers -----------------------------------------------------------------------------------
@@ -203,11 +216,7 @@ def tiers_scene(traffic: MemoryTraffic, weights: str, cache: str, optimiser: str
 
     labels = [text(f"live.tiers.{part}") for part in ("weights", "cache", "optimiser")]
     lanes = [text("live.tiers.token"), text("live.tiers.step")]
-    bars = [
-        Bar(0, 0, 0.0, times[0]),
-        Bar(0, 1, times[0], token),
-        Bar(1, 2, 0.0, step),
-    ]
+    parts = np.array([[times[0], times[1], 0.0], [0.0, 0.0, step]])
 
     caption = text(
         "live.tiers.said",
@@ -225,4 +234,99 @@ def tiers_scene(traffic: MemoryTraffic, weights: str, cache: str, optimiser: str
         "rate [B/s]": rates,
         "time [s]": times,
     }
-    return stacked(bars, lanes, labels, caption, Table(columns))
+    return stacks_scene(lanes, labels, parts, caption, Table(columns))
+
+
+# Stacked bars -----------------------------------------------------------------------------------
+
+
+def stacks_scene(
+    lanes: Sequence[str], labels: Sequence[str], parts: Floats, said: str, table: Table
+) -> Scene:
+    """Return a picture of times as bars that consist of parts, each named above it; the largest part stands out.
+
+    Parameters
+    ----------
+    lanes, labels : sequence of str
+        Names of the bars (B,) and of the parts (P,).
+    parts : ndarray, shape (B, P)
+        Time of each part; a part of 0 is left out. [s]
+    said, table : str, Table
+        The sentence above the picture, and its numbers.
+    """
+    longest = float(parts.sum(axis=1).max())
+    to_x = log_axis(0, longest, _LEFT, _RIGHT)  # linear, as it begins at 0
+    ends = np.cumsum(parts, axis=1)
+    lane, part = np.nonzero(parts)  # (N,) of each piece that is drawn
+    start = to_x(ends[lane, part] - parts[lane, part])
+    width = to_x(ends[lane, part]) - start
+    top = np.asarray(_TOP + _LANE * lane + _LEVELS * _LEVEL, np.float64)  # upper edge of each piece
+    bottom = _TOP + _LANE * len(lanes)
+    is_largest = parts[lane, part] == parts.max(axis=1)[lane]
+    names = [
+        f"{labels[p]} {plain(units.format_time(parts[bar, p]))}"
+        for bar, p in zip(lane.tolist(), part.tolist(), strict=True)
+    ]
+    ticks = np.array(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]).tick_values(0, longest))
+    ticks = ticks[(ticks >= 0) & (ticks <= longest)]
+    middle = _TOP + _LANE * np.arange(len(lanes), dtype=np.float64) + _LEVELS * _LEVEL + _BAR / 2
+    totals = [plain(units.format_time(total)) for total in ends[:, -1]]
+    layers = {
+        **tick_layers(ticks, to_x, units.format_time, (_TOP, bottom), True),
+        "backs": boxes(start, top, width, _BAR, colour=COLOUR["paper"], round=0.0),
+        "bars": boxes(
+            start,
+            top,
+            width,
+            _BAR,
+            colour=np.array(KEYS)[part % len(KEYS)],
+            alpha=np.where(is_largest, 1.0, _QUIET),
+            round=0.0,
+            names=[f"{lanes[bar]}: {name}" for bar, name in zip(lane.tolist(), names, strict=True)],
+            glide=True,
+        ),
+        **part_names(names, np.asarray(start + width / 2, np.float64), top, lane, is_largest),
+        "lanes": texts(_LEFT - 10, middle, list(lanes), align=2.0),
+        "totals": texts(to_x(ends[:, -1]) + 8, middle, totals, bold=1.0),
+    }
+    return Scene(said, table, layers, bottom + 26, alt=said, width=_WIDTH)
+
+
+def part_names(
+    names: Sequence[str], middle: Floats, top: Floats, lane: Ints, bold: Flags
+) -> dict[str, Layer]:
+    """Return the names of the pieces of bars above them, on several levels so that none meets another.
+
+    ``middle`` and ``top`` are the places of the pieces (N,) [px], from left to right within each bar.
+    """
+    ends = np.full(
+        (int(lane.max()) + 1, _LEVELS), -np.inf
+    )  # where the last name of each level ends
+    left = []
+    level = []
+    for name, at, bar in zip(names, middle.tolist(), lane.tolist(), strict=True):
+        wide = _LETTER * len(name)
+        begin = min(max(at - wide / 2, 4.0), _WIDTH - wide - 4)
+        free = np.flatnonzero(ends[bar] < begin - 8)
+        chosen = int(free[0]) if free.size else int(ends[bar].argmin())
+        begin = max(begin, float(ends[bar, chosen]) + 8)
+        ends[bar, chosen] = begin + wide
+        left.append(begin + wide / 2)
+        level.append(chosen)
+    height = top - 10 - _LEVEL * np.array(level)
+    leaders = [
+        np.array([[at, y + 7], [at, edge]]) for at, y, edge in zip(middle, height, top, strict=True)
+    ]
+    colour = np.where(bold, COLOUR["ink"], COLOUR["soft"])
+    return {
+        "leaders": lines(leaders, width=0.8, colour=COLOUR["edge"]),
+        "parts": texts(
+            np.array(left),
+            height,
+            names,
+            align=1.0,
+            bold=bold.astype(np.float64),
+            colour=colour,
+            halo=1.0,
+        ),
+    }
