@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fabriclab as fl
-from fabriclab import collectives, metrics, operations, registry, topologies
+from fabriclab import metrics, operations, registry, topologies
 from fabriclab.core import Result
 from fabriclab.course.checks import InputRefused
 from fabriclab.course.progress import store
@@ -524,12 +524,16 @@ STEPPERS = {
 
 
 @pytest.mark.parametrize("name", STEPPERS)
-def test_nodes_stand_below_the_key_and_chunks_hide_nothing(name):
-    layers = STEPPERS[name]().scene.layers
-    nodes = layers["nodes"].fields
-    assert nodes["x"].min() >= 0 and (nodes["x"] + nodes["w"]).max() <= 700
-    assert nodes["y"].min() > layers["key"].fields["y"].max() + 12
-    hide_nothing(layers)
+def test_boxes_of_a_stepper_hide_nothing(name):
+    view = STEPPERS[name]()
+    assert view.scene.height <= 390 and view.scene.width <= 640
+    layers = view.scene.layers
+    apart(layers["cards"].fields, 0)
+    within(view.scene, "cards", "cells", "empty")
+    if "nodes" in layers:
+        nodes, cards = layers["nodes"].fields, layers["cards"].fields
+        within(view.scene, "nodes")
+        assert (nodes["y"] + nodes["h"]).max() < cards["y"].min()
 
 
 @pytest.mark.parametrize(
@@ -537,71 +541,90 @@ def test_nodes_stand_below_the_key_and_chunks_hide_nothing(name):
     [(3, 8), pytest.param((2, 5, 7, 11, 15, 16), marks=pytest.mark.slow)],
 )
 @pytest.mark.parametrize("name", registry.names("collective"))
-def test_chunks_of_a_step_hide_nothing_where_they_start_and_where_they_rest(name, sizes):
+def test_links_and_labels_of_every_algorithm_hide_no_box(name, sizes):
     what, algorithm = name.split(".")
     for n in sizes:
-        blocks = collectives.build(what, algorithm, n).n_blocks
-        if blocks > 16 and n not in (5, 16):
-            continue  # many small cells take their time
-        for segments in {1, min(3, 16 // blocks), 16 // blocks} - {0}:
-            view = live.stepper(
-                what, algorithm, n, root=n - 1, segments=segments, pipelined=segments > 1
-            )
-            for step in range(1, view.controls["step"].high + 1):
-                hide_nothing(view.set(step=step).scene.layers)
+        view = live.stepper(what, algorithm, n, root=n - 1)
+        layers = view.scene.layers
+        cards, links = layers["cards"].fields, layers["links"].fields
+        apart(cards, 0)
+        within(view.scene, "cards", "cells")
+        left, right = cards["x"] + 1, cards["x"] + cards["w"] - 1
+        top, bottom = cards["y"] + 1, cards["y"] + cards["h"] - 1
+        x, y = links["x"][:, None], links["y"][:, None]
+        assert not np.any((x > left) & (x < right) & (y > top) & (y < bottom))
+        assert np.all((links["x"] >= 0) & (links["x"] <= 640) & (links["y"] >= 0))
+        assert links["y"].max(initial=0.0) <= view.scene.height
+        for step in range(1, view.controls["step"].high + 1):
+            labels = view.set(step=step).scene.layers["labels"].fields
+            if labels["x"].size:
+                assert not overlaps(labels, cards).any()
 
 
-def hide_nothing(layers):
-    """Check that chunks stand between nodes and names of ranks, or above switches, beside each other, within."""
-    movers, nodes, ranks, key = (layers[k].fields for k in ("movers", "nodes", "ranks", "key"))
-    w, h, low = movers["w"], movers["h"], (nodes["y"] + nodes["h"]).max()
-    for point in (movers["ptr"][:-1].astype(int), movers["ptr"][1:].astype(int) - 1):
-        x, y, at = movers["x"][point], movers["y"][point], movers["y"][point] > low
-        # letters of 11 px, a quarter larger on a narrow page
-        assert np.all(y + h / 2 < ranks["y"].min() - 7)
-        assert np.all(y[at] - h / 2 > low)
-        assert np.all(y[~at] + h / 2 < nodes["y"].min()) and np.all(
-            y - h / 2 > (key["y"] + key["h"]).max()
-        )
-        assert np.all(x - w / 2 >= 0) and np.all(x + w / 2 <= 700)
-        near = (np.abs(x[:, None] - x) < w + 0.9) & (np.abs(y[:, None] - y) < h + 0.9)
-        one = np.array(movers.get("texts", []), dtype=object)
-        # equal blocks meet in a switch
-        met = (x[:, None] == x) & (y[:, None] == y) & (one[:, None] == one) & ~at
-        assert np.array_equal(near, met | np.eye(x.size, dtype=bool))
+def overlaps(one, other, gap=-1.0):
+    """Return which boxes of one layer overlap which boxes of another."""
+    sizes = [np.broadcast_to(one[k], one["x"].shape)[:, None] for k in "wh"]
+    across = (one["x"][:, None] < other["x"] + other["w"] + gap) & (
+        other["x"] < one["x"][:, None] + sizes[0] + gap
+    )
+    along = (one["y"][:, None] < other["y"] + other["h"] + gap) & (
+        other["y"] < one["y"][:, None] + sizes[1] + gap
+    )
+    return across & along
+
+
+def apart(cards, gap):
+    """Check that no two boxes of a layer overlap."""
+    assert np.array_equal(overlaps(cards, cards, gap), np.eye(cards["x"].size, dtype=bool))
+
+
+def within(scene, *layers):
+    """Check that all boxes of some layers stand within the picture."""
+    for name in layers:
+        drawn = scene.layers[name].fields
+        assert drawn["x"].min() >= 0 and (drawn["x"] + drawn["w"]).max() <= scene.width
+        assert drawn["y"].min() >= 0 and (drawn["y"] + drawn["h"]).max() <= scene.height
+
+
+@pytest.mark.parametrize("n", [4, 8, 12, 16])
+def test_a_ring_is_a_ring_with_links_of_equal_length(n):
+    scene = live.stepper("all_reduce", "ring", n).scene
+    cards, links = scene.layers["cards"].fields, scene.layers["links"].fields
+    assert links["ptr"].size - 1 == n
+    middle = np.stack([cards["x"] + cards["w"] / 2, cards["y"] + cards["h"] / 2], axis=1)
+    steps = np.hypot(*(np.roll(middle, -1, axis=0) - middle).T)  # chords of equal arcs
+    assert steps.max() / steps.min() < 1.15
+    angle = np.unwrap(np.arctan2(*(middle - [320, 194]).T[::-1]))
+    assert np.all(np.diff(angle) > 0) and np.ptp(angle) < 2 * np.pi  # once around, clockwise
 
 
 @pytest.mark.parametrize("name", STEPPERS)
-def test_names_of_ranks_and_blocks_have_their_room(name):
+def test_names_of_boxes_have_their_room(name):
     layers = STEPPERS[name]().scene.layers
-    left, right = ends_of(layers["ranks"])
-    assert left.min() >= 0
-    assert np.all(np.sort(right)[:-1] <= np.sort(left)[1:])
-    left, right = ends_of(layers["beside ranks"])
-    assert 0 <= left.min() and right.max() < layers["cells"].fields["x"].min()
-    beside, above = (len(layers[k].fields["texts"]) for k in ("beside ranks", "ranks"))
-    assert beside * above >= layers["cells"].fields["x"].size
+    cards, names = layers["cards"].fields, layers["names"].fields
+    room = cards["x"] + cards["w"] - names["x"]
+    letters = np.array([len(words) for words in names["texts"]])
+    assert np.all(0.56 * 12 * letters <= room)
 
 
-def test_the_word_rank_stands_once_where_sixteen_would_run_together():
-    assert STEPPERS["ring of 16"]().scene.layers["ranks"].fields["texts"] == [
-        "rank",
-        *map(str, range(16)),
-    ]
-    assert STEPPERS["ring of 4"]().scene.layers["ranks"].fields["texts"] == [
-        f"rank {r}" for r in range(4)
-    ]
+def test_a_number_alone_stands_where_the_word_gpu_has_no_room():
+    scene = live.stepper("all_reduce", "nvls_two_shot", 4).scene
+    names = scene.layers["names"].fields["texts"]
+    assert names == [*(text("live.stepper.rank", r=r) for r in range(4)), "switch 0"]
+    assert scene.side.layers["note"].fields["texts"] == [""]
+    trees = live.stepper("all_reduce", "double_tree", 16).scene
+    assert trees.layers["names"].fields["texts"] == [*map(str, range(16))] * 2
+    assert trees.side.layers["note"].fields["texts"] == [text("live.stepper.short")]
 
 
 def test_segments_of_blocks_are_named():
     view = STEPPERS["tree of 16"]()
     layers = view.scene.layers
-    assert layers["beside ranks"].fields["texts"] == [f"block 0.{s}" for s in range(4)]
     assert layers["cells"].fields["names"][:5] == [
-        *(f"rank 0, block 0.{s}" for s in range(4)),
-        "rank 1, block 0.0",
+        *(f"GPU 0, block 0.{s}" for s in range(4)),
+        "GPU 1, block 0.0",
     ]
-    assert {*layers["movers"].fields["texts"]} == {"0.0", "0.1", "0.2"}
+    assert {*layers["movers"].fields["texts"]} == {"1", "2", "4"}
     ranks = {r: text("live.stepper.rank", r=r) for r in (0, 2, 4)}
     move = text("live.stepper.move", source=ranks[4], target=ranks[0], blocks="0.0")
     assert move + text("live.stepper.added") in view.scene.alt
@@ -713,7 +736,7 @@ def test_long_names_of_a_race_stay_within_the_picture():
     layers = live.race({LONG: run}).scene.layers
     cut = layers["names"].fields["texts"][0]
     assert cut[-1] == "…" and layers["names"].fields["x"][0] - 0.6 * 12 * len(cut) > 0
-    assert layers["bars"].fields["names"] == [LONG]
+    assert layers["way"].fields["names"] == [LONG]
 
 
 # words --------------------------------------------------------------------------------------------
@@ -743,8 +766,8 @@ def test_words_of_pictures_come_from_the_table_of_the_language(monkeypatch, pseu
         for note in live.fabric(RAILS, layout="floor").scene.layers["nodes"].fields["notes"]
     )
     assert live.sweep(swept).scene.said.count("~") > 2
-    ranks = live.stepper("all_reduce", "ring", 16).scene.layers["ranks"].fields["texts"]
-    assert "~" in ranks[0] and ranks[1:] == [*map(str, range(16))]
+    names = live.stepper("all_reduce", "ring", 4).scene.layers["names"].fields["texts"]
+    assert all("~" in name for name in names)
 
 
 # progress -----------------------------------------------------------------------------------------

@@ -104,6 +104,12 @@ def modelled(lag=14):
 SMALL = {"ring": RUN, "tree": fl.simulate("all_reduce", "binomial_tree", STAR, "1 MB")}
 
 
+HALL_RACE = {
+    name: fl.simulate("all_reduce", way, topologies.build("crossbar", hosts=128), "17.6 GB")
+    for name, way in (("root", "one_root"), ("ring", "ring"), ("double tree", "double_tree"))
+}
+
+
 SHUFFLE = {"seed": live.Slider(0, 9)}
 
 
@@ -112,6 +118,16 @@ ALPHA = {"alpha": live.Slider(1, 20, unit="us"), "size": live.Choice((4, 64))}
 
 VIEWS = {
     "stepper": lambda: live.stepper("all_reduce", "ring", 4),
+    "ring": lambda: live.stepper("all_reduce", "ring", 8, step=3),
+    "large ring": lambda: live.stepper("all_reduce", "ring", 16, step=20),
+    "root": lambda: live.stepper("all_reduce", "one_root", 8, step=1),
+    "halves": lambda: live.stepper("all_reduce", "halving_doubling", 8, step=2),
+    "many pairs": lambda: live.stepper("all_reduce", "halving_doubling", 16, step=5),
+    "two trees": lambda: live.stepper("all_reduce", "double_tree", 16, step=5),
+    "two shots": lambda: live.stepper("all_reduce", "nvls_two_shot", 4, step=1),
+    "routes": lambda: live.stepper(
+        "all_reduce", "ring", 8, fabric=topologies.build("leaf_spine", hosts=8, radix=4), step=4
+    ),
     "tree": lambda: live.stepper(
         "all_reduce", "binomial_tree", 8, segments=4, pipelined=True, step=2
     ),
@@ -139,6 +155,8 @@ VIEWS = {
     ),
     "table": lambda: live.table(counted, {"n": live.Slider(2, 9)}, "Rings"),
     "race": lambda: live.race(SMALL),
+    "hall race": lambda: live.race(HALL_RACE, seconds=9.0),
+    "end of race": lambda: live.race(SMALL, seconds=max(run.time for run in SMALL.values())),
     "placement": lambda: live.placement(HALL),
     "shuffled": lambda: live.placement(HALL, seed=1),
     "shuffled rings": lambda: live.wirings(
@@ -189,6 +207,7 @@ VIEWS = {
     "packets": lambda: live.packets(
         counts_packets, keeps="yours", story="a copy comes late", step=7
     ),
+    "late copy": lambda: live.packets(keeps="bitmaps", story="a copy comes late", step=5),
     "pool": lambda: live.pool(),
     "quantisation": lambda: live.quantisation(22, 10),
     "tenants": lambda: live.tenants(5, "low latency", 2),

@@ -12,7 +12,7 @@ import fabriclab as fl
 from fabriclab import collectives, registry, topologies
 from fabriclab.course.checks.predictions import _asking
 from fabriclab.texts import text
-from fabriclab.views import live
+from fabriclab.views import live, look
 from fabriclab.views.live.widget import Live
 from fabriclab.views.page import plain
 from fabriclab.views.scene import COLOUR, FORM, Layer, Scene, printed, shade
@@ -83,13 +83,13 @@ NAMES = {
 
 
 def arrays(scene):
-    """Return all numbers by layer and field, such as ``lines.colour``; without a picture those of the table."""
+    """Return all numbers by panel, layer and field, ``0/lines.colour``; without a picture those of the table."""
     if not scene.layers and scene.table is not None:
         return {k: np.asarray(v) for k, v in scene.table.columns.items()}
     fields = {}
     for number, panel in enumerate(scene.panels()):
-        for id, layer in panel.layers.items():
-            fields |= {f"{number}.{id}.{k}": v for k, v in layer.fields.items()}
+        for name, layer in panel.layers.items():
+            fields |= {f"{number}/{name}.{k}": v for k, v in layer.fields.items()}
     return {k: v for k, v in fields.items() if isinstance(v, np.ndarray) and v.dtype.kind in "fiub"}
 
 
@@ -107,10 +107,72 @@ def test_a_ring_of_two_by_hand():
         [3, 1, 2, 3],
         [3, 3, 3, 3],
     ]
-    moved = {"n": 2, "added": 0, "copied": 2, "chunk": text("live.stepper.chunk", n=2)}
-    said = text("live.stepper.said", step=2, steps=2, **moved)
-    assert view.scene.said == f"{said} {text('live.stepper.whole', ranks=2, whole=4, cells=4)}"
-    assert view.set(step=1).scene.layers["movers"].fields["texts"] == ["1", "0"]
+    state = text("live.stepper.state_whole", whole=4, cells=4)
+    chunk = text("live.stepper.chunk", n=2)
+    moved = {"step": 2, "steps": 2, "added": 0, "copied": 2}
+    assert view.scene.said == text("live.stepper.said", state=state, chunk=chunk, **moved)
+    # A packet says how many arrays it has summed: 1 in the first step, both in the second.
+    assert [view.set(step=s).scene.layers["movers"].fields["texts"] for s in (1, 2)] == [
+        ["1", "1"],
+        ["2", "2"],
+    ]
+    filled = view.set(step=1).scene.layers["blocks"].fields
+    full = view.scene.layers["empty"].fields["h"]
+    assert (filled["h"] / full).tolist() == [1, 0.5, 0.5, 1]
+    assert filled["late"] and view.scene.layers["movers"].fields["gone"]
+
+
+@pytest.mark.parametrize("name", ["stepper", "ring", "tree", "switches", "halves", "two trees"])
+def test_a_packet_goes_from_its_block_along_its_link_to_the_block_that_it_changes(name):
+    view = VIEWS[name]()
+    scene = view.scene if view.scene.moves else view.set(step=1).scene
+    movers, cells, solid = (scene.layers[k].fields for k in ("movers", "cells", "blocks"))
+    ptr = movers["ptr"].astype(int)
+    middle = np.stack([cells["x"] + cells["w"] / 2, cells["y"] + cells["h"] / 2], axis=1)
+    for point in (ptr[:-1], ptr[1:] - 1):
+        at = np.stack([movers["x"][point], movers["y"][point]], axis=1)
+        gaps = np.abs(middle - at[:, None]).max(axis=2)
+        assert gaps.min(axis=1) == pytest.approx(0, abs=0.01)
+    changed = solid["alpha"][gaps.argmin(axis=1)]
+    assert np.all(changed == 1) and np.count_nonzero(solid["alpha"] == 1) >= len({*changed})
+
+
+def test_the_list_tells_what_the_first_gpu_does_and_marks_the_present_step():
+    side = live.stepper("all_reduce", "ring", 8, step=3).scene.side
+    row = side.layers["row"].fields
+    steps, sends, gets = (side.layers[k].fields for k in ("steps", "sends", "gets"))
+    assert steps["texts"] == [str(step) for step in range(1, 15)]
+    here = np.flatnonzero(steps["bold"])
+    assert here.tolist() == [2] and row["y"][0] < steps["y"][2] < row["y"][0] + row["h"][0]
+    assert sends["texts"][2] == text("live.stepper.sends", blocks="5")
+    block = text("live.stepper.block", b="4")
+    assert gets["texts"][2] == text("live.stepper.sum", blocks=block, n=4)
+    assert gets["texts"][6] == text(
+        "live.stepper.complete", blocks=text("live.stepper.block", b="0")
+    )
+    large = live.stepper("all_reduce", "ring", 16)
+    for step in range(1, 31):
+        steps = large.set(step=step).scene.side.layers["steps"].fields
+        assert steps["texts"][np.flatnonzero(steps["bold"])[0]] == str(step)
+        assert steps["y"].max() < large.scene.height - 16
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "first", "second"),
+    [
+        ("ring", "reduce_scatter", "all_gather"),
+        ("halving_doubling", "reduce_scatter", "all_gather"),
+        ("binomial_tree", "reduce", "broadcast"),
+        ("double_tree", "reduce", "broadcast"),
+        ("nvls_two_shot", "in_switch", "from_switch"),
+        ("recursive_doubling", "all_reduce", "all_reduce"),
+    ],
+)
+def test_phases_have_their_names(algorithm, first, second):
+    side = live.stepper("all_reduce", algorithm, 8).scene.side
+    heads = side.layers["heads"].fields["texts"]
+    phases = {one: text(f"live.stepper.phase.{one}") for one in (first, second)}
+    assert list(dict.fromkeys(heads)) == list(phases.values())
 
 
 @pytest.mark.parametrize("name", registry.names("collective"))
@@ -144,11 +206,12 @@ def test_chunks_move_along_the_links_of_their_route():
         "all_reduce", "ring", 4, fabric=topologies.build("leaf_spine", hosts=8, radix=4), step=1
     )
     movers = view.scene.layers["movers"].fields
-    # Cell, host, leaf, host, cell; between the leaves also spine and leaf.
-    ptr, over = movers["ptr"].astype(int), view.scene.layers["ranks"].fields["x"]
-    assert np.diff(ptr).tolist() == [5, 7, 5, 7]
-    assert np.array_equal(movers["x"][ptr[:-1]], over)
-    assert np.array_equal(movers["x"][ptr[1:] - 1], np.roll(over, -1))
+    # Block, box, host, leaf, host, box, block; between the leaves also spine and leaf.
+    ptr, cards = movers["ptr"].astype(int), view.scene.layers["cards"].fields
+    assert np.diff(ptr).tolist() == [7, 9, 7, 9]
+    over = cards["x"] + cards["w"] / 2
+    assert np.allclose(movers["x"][ptr[:-1] + 1], over)
+    assert np.allclose(movers["x"][ptr[1:] - 2], np.roll(over, -1))
 
 
 def test_values_add_up_in_a_switch_by_hand():
@@ -159,22 +222,14 @@ def test_values_add_up_in_a_switch_by_hand():
         [3, 3],
         [3, 3],
     ]
-    assert view.set(step=1).scene.layers["numbers"].fields["texts"] == [
-        "1",
-        "1",
-        "2",
-        "2",
-        "3",
-        "3",
-    ]
+    bars = view.set(step=1).scene.layers
+    assert (bars["blocks"].fields["h"] / bars["empty"].fields["h"]).tolist() == [0.5] * 4 + [1] * 2
     ends = {"source": text("live.stepper.rank", r=1), "target": text("live.stepper.switch", r=0)}
     move = text("live.stepper.moves", **ends, blocks="0..1") + text("live.stepper.added")
     assert move in view.scene.alt and text("live.stepper.listed", n=2) in str(view)
-    movers = view.scene.layers["movers"].fields  # both chunks meet in one place, above the switch
+    movers = view.scene.layers["movers"].fields  # both packets meet in one block of the switch
     end = movers["ptr"][1:].astype(int) - 1
     assert np.ptp(movers["x"][end]) == np.ptp(movers["y"][end]) == 0 and len(end) == 2
-    nodes = view.scene.layers["nodes"].fields
-    assert movers["y"][end[0]] + movers["h"] / 2 < nodes["y"][nodes["texts"].index("switch")]
 
 
 def test_switches_stand_where_they_are_placed():
@@ -188,9 +243,9 @@ def test_switches_stand_where_they_are_placed():
         scene = view.set(step=step).scene
         assert scene.table["holds"].tolist()[8:] == sums[:known] + [0] * (7 - known)
         movers, box = (scene.layers[k].fields for k in ("movers", "nodes"))
-        end, rows = movers["ptr"][1:].astype(int) - 1, np.unique(box["y"])  # spines, leaves, hosts
-        above = rows[int(step == 1)] - movers["y"][end]
-        assert np.all((above > 0) & (above < 50))
+        # Block and box of the switch come last, and before them its node: a leaf, then a spine.
+        last, rows = movers["ptr"][1:].astype(int) - 3, np.unique(box["y"])
+        assert np.all(movers["y"][last] == rows[int(step == 1)] + box["h"][0] / 2)
     assert np.all(view.set(step=6).scene.table["holds"][:8] == 36)
 
 
@@ -485,6 +540,31 @@ def test_sliders_that_cannot_be_are_refused(bad):
         live.race({})
 
 
+def test_a_race_runs_in_real_proportions():
+    runs = {way: fl.simulate("all_reduce", way, STAR, "1 GB") for way in ("one_root", "ring")}
+    view = live.race(runs)
+    slider = view.controls["seconds"]
+    slow, fast = (float(runs[way].time) for way in ("one_root", "ring"))
+    assert slider.low == 0 and not slider.log and slow <= slider.high < 1.02 * slow
+    beats = (slider.high - slider.low) / slider.step
+    assert beats * slider.beat == pytest.approx(12_000) and beats >= 100
+    begin = text("live.race.begin", n=2, last=slow)
+    assert view.scene.said == begin
+    half = view.set(seconds=slow / 2).scene
+    assert half.table["part [%]"] == pytest.approx([50, 100], abs=0.1)
+    assert sentence("live.race.some", fast="ring", slow="one_root").match(half.said)
+    assert half.layers["state"].fields["bold"].tolist() == [0, 1]
+    hues = [look.algorithm(way).colour for way in runs]
+    assert half.layers["bars"].fields["colour"].tolist() == hues
+    end = view.set(seconds=slider.high).scene.said
+    told = sentence("live.race.all", fast="ring", slow="one_root").search(end)
+    assert float(told["factor"]) == pytest.approx(slow / fast, rel=0.01)
+    now = half.side.layers["now"].fields["x"][0]
+    start, stop = half.side.layers["x ticks"].fields["x"][[0, -1]]
+    assert (now - start) / (stop - start) == pytest.approx(slow / 2 / slider.high, rel=1e-4)
+    assert live.race(runs, log=True).controls["seconds"].log
+
+
 def test_values_are_of_pythons_own_types_and_within_the_ends():
     assert live.Slider(0, 11, 3).check(11, "n") == 11
     assert live.Slider(0.5, 3.5).check(0.5, "n") == 0.5
@@ -524,12 +604,16 @@ def test_packets_by_hand():
     }
     assert {k: t["seen"][-1] for k, t in rows.items()} == {
         "yours": " | ",
-        "bitmaps": "AB | ",
-        "last chunks": "2 | 2",
+        "bitmaps": " | AB",
+        "last chunks": "3 | 3",
     }
     for t in rows.values():
-        assert t["sums"].tolist() == ["1 | 0", "11 | 0", "11 | 2", "11 | 22", "3 | 22", "33 | 22"]
-        assert t["left"].tolist() == ["1 | 0", "0 | 0", "0 | 1", "0 | 0", "1 | 0", "0 | 0"]
+        assert t["sums"].tolist() == [
+            *("1 | 0", "11 | 0", "11 | 2", "11 | 22"),
+            *("3 | 22", "33 | 22", "33 | 4", "33 | 44"),
+        ]
+        twice = ["1 | 0", "0 | 0", "0 | 1", "0 | 0"]
+        assert t["left"].tolist() == twice * 2
     right = sentence("live.packets.said", wrong=0)
     told = {
         story: [
@@ -545,6 +629,40 @@ def test_packets_by_hand():
         "a packet comes twice": [0, 1, 1],
         "a copy comes late": [0, 0, 1],
     }
+
+
+def test_packets_travel_from_worker_to_switch_to_worker():
+    view = live.packets(story="a result is lost", step=2)
+    movers, workers, switch = (view.scene.layers[k].fields for k in ("movers", "workers", "switch"))
+    ptr = movers["ptr"].astype(int)
+    assert ptr.size - 1 == 2  # the sum goes to both
+    assert np.all(movers["x"][ptr[:-1]] == workers["x"][1])  # both come from worker B
+    inside = (movers["x"] > switch["x"][0]) & (movers["x"] < (switch["x"] + switch["w"])[0])
+    assert inside.sum() == 4
+    ends = movers["x"][ptr[1:] - 1]
+    assert ends[1] == workers["x"][1] and ends[0] > (workers["x"] + workers["w"])[0]
+    cross = view.scene.layers["lost"].fields
+    assert cross["x"].tolist() == [ends[0]] and view.scene.layers["cells"].fields["late"]
+    assert view.set(step=1).scene.layers["lost"].fields["x"].size == 0
+
+
+def test_a_late_copy_that_is_added_again_has_the_colour_and_the_sign_of_wrong():
+    view = live.packets(keeps="bitmaps", story="a copy comes late", step=5)
+    words = view.scene.side.layers["what"].fields
+    assert words["texts"][4].startswith("✕ ") and words["colour"][4] == COLOUR["wrong"]
+    assert view.scene.layers["movers"].fields["colour"] == COLOUR["wrong"]
+    kept = view.set(keeps="last chunks").scene
+    assert COLOUR["wrong"] not in kept.side.layers["what"].fields["colour"].tolist()
+    assert kept.layers["movers"].fields["colour"] == COLOUR["queue"]
+
+
+@pytest.mark.parametrize("story", live.packets().controls["story"].options)
+def test_slider_and_sentence_of_packets_agree(story):
+    view = live.packets(story=story)
+    last = view.controls["step"].high
+    told = sentence("live.packets.said", step=last, all=last)
+    assert told.search(view.set(step=last).scene.said)
+    assert view.scene.table.n_rows == last == len(view.scene.side.layers["names"].fields["texts"])
 
 
 def test_a_pool_is_full_at_the_bandwidth_delay_product():
@@ -712,9 +830,20 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
             == told
             == drawn["copies"].fields["names"]
         )
-    elif "who" in table.columns:
+    elif "who" in table.columns and "actors" in drawn:
         assert drawn["actors"].fields["names"] == table["who"].tolist()
         assert drawn["what"].fields["texts"] == table["what"].tolist()
+    elif "who" in table.columns:
+        told = scene.side.layers
+        n = table.n_rows
+        assert told["names"].fields["texts"][:n] == table["who"].tolist()
+        assert [what.removeprefix("✕ ") for what in told["what"].fields["texts"][:n]] == table[
+            "what"
+        ].tolist()
+        cells = drawn["cells"].fields["texts"]
+        assert [" | ".join(cells[k : k + 2]) for k in (0, 2, 4)] == [
+            table[part][-1] for part in ("seen", "left", "sums")
+        ]
     elif "copies" in table.columns:
         bars, ticks = drawn["bars"].fields, drawn["x ticks"].fields
         slope = np.polyfit([fl.units.time(t) for t in ticks["texts"]], ticks["x"], 1)
@@ -748,8 +877,16 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         idle = drawn["cables"].fields["width"][load == 0]
         assert idle.max(initial=0) < drawn["cables"].fields["width"][load > 0].min(initial=9)
     elif "cells" in drawn:
-        texts = [int(t) if t else 0 for t in drawn["numbers"].fields["texts"]]
-        assert texts == table["holds"].tolist()
+        # Each bar has the number of arrays in its sum, or the share of blocks that it stands for.
+        notes, full = drawn["cells"].fields["notes"], drawn["empty"].fields["h"]
+        heights = drawn["blocks"].fields["h"] / full
+        if len(notes) == table.n_rows and name != "two trees":
+            found = np.sort(heights)
+            arrays_in = table["from ranks"] / table["from ranks"][table["from ranks"] > 0].max()
+            assert np.count_nonzero(found) == np.count_nonzero(arrays_in)
+            assert [int(n.split(",")[0]) for n in notes if "," in n] == [
+                value for value in table["holds"].tolist() if value
+            ]
     elif "endpoint" in table.columns:
         assert np.allclose(drawn["nodes"].fields["colour"], shade(table["load"]))
         assert len(drawn["nodes"].fields["names"]) == 1024

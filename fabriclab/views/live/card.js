@@ -199,7 +199,8 @@ class Card {
     const rail = make("input", place, { id, ...range });
     const limits = { type: "number", min: control.low, max: control.high, step: control.log ? "any" : control.step };
     const field = make("input", box, { ...limits, "aria-label": `${control.label}: ${this.spec.words.field}` });
-    field.style.width = `${Math.max(3, String(control.high).length + (control.step % 1 || control.log ? 2 : 1))}em`;
+    const digits = Math.max(3, String(control.high).length + (control.step % 1 || control.log ? 2 : 1), String(control.step).length + 1);
+    field.style.width = `calc(${Math.min(digits, 12)}ch + 18px)`;
     if (control.unit) make("span", box, { class: "fl-unit" }, control.unit);
     const read = (text) => {
       const value = Number(text), kept = clamp(value, control.low, control.high);
@@ -234,7 +235,7 @@ class Card {
     const row = make("span", box, { class: "fl-player" });
     const go = (by) => {
       const now = this.values[control.name];
-      const next = control.log ? Number((now * 1.25 ** by).toPrecision(3)) : now + by * control.step;
+      const next = control.log ? Number((now * 1.25 ** by).toPrecision(3)) : Number((now + by * control.step).toPrecision(12));
       if (by > 0 ? now >= control.high : now <= control.low) return false;
       this.move({ [control.name]: clamp(next, control.low, control.high) }, "", false);
       return true;

@@ -8,7 +8,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Slider:
-    """A slider for a number between two ends; ``play`` adds buttons that step through the values.
+    """A slider for a number between two ends; ``play`` adds buttons that step through the values, one each ``beat``.
 
     Parameters
     ----------
@@ -18,6 +18,8 @@ class Slider:
         What a reader sees beside the slider.
     log : bool
         Whether the scale is logarithmic: equal factors are equal distances on the slider.
+    beat : float
+        Time from one value to the next while it plays, by default a second. [ms]
     """
 
     low: float
@@ -27,6 +29,7 @@ class Slider:
     unit: str = ""
     log: bool = False
     play: bool = False
+    beat: float = 1000.0
 
     def __post_init__(self) -> None:
         """Raise if the ends or the step are impossible for a slider."""
@@ -62,7 +65,7 @@ class Slider:
     def __repr__(self) -> str:
         """Show the call that makes it."""
         words = [repr(self.low), repr(self.high)]
-        for name in ("step", "label", "unit", "log", "play"):
+        for name in ("step", "label", "unit", "log", "play", "beat"):
             value = getattr(self, name)
             default = getattr(type(self), name)
             if value != default:

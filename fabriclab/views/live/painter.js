@@ -66,8 +66,8 @@ class Painter {
       if (!old || old === layer || old.kind !== layer.kind || this.still.matches) continue;
       if (layer.late && moves) layer.before = { ...old, before: null };
       if (layer.glide && old.x?.length === layer.x?.length) {
-        layer.from = this.between(old, now);
-        this.glided = now;
+        layer.from = { ...this.between(old, now), from: null, before: null };
+        layer.since = this.glided = now;
       }
     }
     this.packets = null;
@@ -86,7 +86,7 @@ class Painter {
 
   // A layer on its way from its former places to its new ones.
   between(layer, now) {
-    const t = layer.from ? clamp((now - this.glided) / GLIDE) : 1;
+    const t = layer.from ? clamp((now - layer.since) / GLIDE) : 1;
     if (t >= 1) return layer;
     const out = { ...layer };
     for (const name of GLIDING) {

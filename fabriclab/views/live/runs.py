@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fabriclab import units
-from fabriclab.core import Fabric, Floats, Flows, Result, Timeline
+from fabriclab.core import Fabric, Flags, Floats, Flows, Result, Timeline
 from fabriclab.texts import text
 from fabriclab.views import rulers, sweeps
 from fabriclab.views.fabrics import scene_of
 from fabriclab.views.layout import SAYS
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
+from fabriclab.views.look import algorithm
 from fabriclab.views.scene import (
     COLOUR,
     Layer,
@@ -38,10 +39,20 @@ from fabriclab.views.timelines import timeline_scene
 
 # The race, in px: names to the left of the bars, states to the right.
 _BAR_LEFT = 150.0
-_BAR_WIDTH = 420.0
-_BAR_HEIGHT = 24.0
-_ROW_HEIGHT = 34.0
+_BAR_WIDTH = 340.0
+_BAR_HEIGHT = 26.0
+_ROW_HEIGHT = 48.0
 _MARGIN = 8.0
+_RACE_WIDTH = 590.0
+_SLOWEST_PLAYS = 12_000  # [ms]
+_BEATS = 100  # steps of the slider while the slowest run plays
+
+# The shares done over time, in px, beside the race.
+_CHART_WIDTH = 320.0
+_CHART_HEIGHT = 236.0
+_CHART_X = (52.0, 284.0)
+_CHART_Y = (186.0, 40.0)
+_CHART_POINTS = 60
 
 # The map of traffic, in px: a square of cells, with bars above and on the right.
 _MAP_LEFT = 130.0
@@ -169,61 +180,157 @@ def timeline(
 
 @dataclass(frozen=True, slots=True)
 class Standings:
-    """How far the runs of a race are at one moment: lists and arrays with one entry per run."""
+    """How far each run of a race is at one moment."""
 
     labels: list[str]
+    ends: Floats  # (R,) time of each run [s]
     shares: Floats  # (R,) fraction of the steps of a run that is done, 0..1
     steps: list[str]  # "12 / 30": steps that have ended, and all steps
     states: list[str]  # "40.0%", or "done at 36.1 us"
     top: Floats  # (R,) upper edge of the row [px]
 
+    @property
+    def hues(self) -> Floats:
+        """Colour of each run, by its algorithm, (R,)."""
+        return np.array([algorithm(label).colour for label in self.labels])
 
-def race(runs: Mapping[str, Any], *, seconds: float | None = None) -> Live:
-    """Let simulations race: show how far each of them is after a time that a logarithmic slider sets.
+    @property
+    def shapes(self) -> Floats:
+        """Shape of the mark of each run, by its algorithm, (R,)."""
+        return np.array([algorithm(label).shape for label in self.labels])
+
+    @property
+    def is_done(self) -> Flags:
+        """Whether each run is done, (R,)."""
+        return np.asarray(self.shares >= 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """The whole race: how far each run is at each time."""
+
+    at: list[Floats]  # of each run, times (K,) [s]
+    shares: list[Floats]  # of each run, the fraction of its steps that is done then (K,)
+    last: float  # when the slowest run is done [s]
+    first: float  # the earliest time that is shown [s]; 0 if time is linear
+
+
+def race(runs: Mapping[str, Any], *, seconds: float | None = None, log: bool = False) -> Live:
+    """Let simulations race: show how far each of them is after a time that a slider sets.
+
+    Time runs evenly, and the slowest run plays for about 12 seconds, so what is done at once is done at once here, too.
 
     Parameters
     ----------
     runs : mapping of label to simulation
-        The runs by name, as `fabriclab.simulate` returns them.
+        The runs by name, as `fabriclab.simulate` returns them. A name that contains an algorithm's gets its colour.
     seconds : float, optional
-        Time to show first; by default 1% of the time of the fastest run. [s]
+        Time to show first; by default the beginning. [s]
+    log : bool
+        Whether time runs logarithmically, from 1% of the time of the fastest run, so that very different runs can be
+        compared.
     """
     if not runs or min(run.time for run in runs.values()) <= 0:
         raise ValueError(
             f"runs must be simulations that take time, by name, got {dict(runs)!r:.80}"
         )
-    slider = race_slider(runs)
-    arguments = {"runs": runs, "seconds": slider.low if seconds is None else seconds}
-    scene = partial(race_scene, runs)
+    slider = race_slider(runs, log)
+    arguments = {"runs": runs, "log": log, "seconds": slider.low if seconds is None else seconds}
+    scene = partial(race_scene, runs, course_of(runs, slider))
     return live_view("race", arguments, scene, {"seconds": slider}, held=("runs",))
 
 
-def race_slider(runs: Mapping[str, Any]) -> Slider:
-    """Return the slider of a race, from 1% of the fastest run's time to the end of the slowest run."""
+def race_slider(runs: Mapping[str, Any], log: bool) -> Slider:
+    """Return the slider of a race: from 0, or from 1% of the fastest run's time, to the end of the slowest run."""
     times = [float(run.time) for run in runs.values()]
-    first = float(f"{min(times) / 100:.2g}")
-    return Slider(first, max(times), unit="s", log=True, play=True)
+    if log:
+        first = float(f"{min(times) / 100:.2g}")
+        return Slider(first, max(times), unit="s", log=True, play=True, beat=_SLOWEST_PLAYS / 60)
+    digit = 10.0 ** (np.floor(np.log10(max(times))) - 2)
+    last = float(f"{np.ceil(max(times) / digit) * digit:.3g}")  # three digits, rounded up
+    step = float(f"{last / _BEATS:.6g}")
+    while step == int(step):  # whole steps would round the times that are typed
+        step /= 2
+    return Slider(0.0, last, step, unit="s", play=True, beat=_SLOWEST_PLAYS * step / last)
 
 
-def race_scene(runs: Mapping[str, Any], seconds: float) -> Scene:
-    """Return a picture of a race after ``seconds``, with a bar for each run."""
+def course_of(runs: Mapping[str, Any], slider: Slider) -> Course:
+    """Return how far each run is from the beginning to the end of a race."""
+    first = slider.low
+    at = []
+    shares = []
+    for run in runs.values():
+        end = float(run.timeline.end)
+        times = np.linspace(first, end, _CHART_POINTS)
+        if first:
+            times = np.geomspace(first, end, _CHART_POINTS)
+        at.append(np.append(times, slider.high))
+        shares.append(np.array([share_done(run.timeline, float(time)) for time in at[-1]]))
+    return Course(at=at, shares=shares, last=slider.high, first=first)
+
+
+def race_scene(runs: Mapping[str, Any], course: Course, seconds: float) -> Scene:
+    """Return a picture of a race after ``seconds``: a lane for each run, and the shares done over the whole time."""
     standings = standings_at(runs, seconds)
     layers = {
         "way": track_layer(standings),
         "bars": bar_layer(standings),
         "names": name_layer(standings),
+        "marks": mark_layer(standings),
         "state": state_layer(standings),
     }
     columns = {
         "run": standings.labels,
         "part [%]": 100 * standings.shares,
         "steps ended": standings.steps,
-        "end [s]": [float(run.time) for run in runs.values()],
+        "end [s]": standings.ends,
     }
     pairs = zip(standings.labels, standings.states, strict=True)
     sentence = text("live.race.said", time=seconds, list=", ".join(map(" ".join, pairs)))
-    height = float(standings.top[-1]) + _ROW_HEIGHT
-    return Scene(sentence, Table(columns), layers, height, alt=sentence)
+    said = finding_of(standings, seconds)
+    lanes = float(standings.top[-1]) + _ROW_HEIGHT
+    return Scene(
+        said,
+        Table(columns),
+        layers,
+        height=max(lanes, _CHART_HEIGHT),
+        width=_RACE_WIDTH,
+        alt=f"{said} {sentence}",
+        side=race_chart(standings, course, seconds),
+    )
+
+
+def finding_of(standings: Standings, seconds: float) -> str:
+    """Return in words who is done, and how many times as long the slowest takes."""
+    ends = standings.ends
+    fast = int(np.argmin(ends))
+    slow = int(np.argmax(ends))
+    if seconds == 0:
+        return text("live.race.begin", n=len(ends), last=ends[slow])
+    if not standings.is_done.any():
+        ahead = int(np.argmax(standings.shares))
+        return text(
+            "live.race.none",
+            time=seconds,
+            first=standings.labels[ahead],
+            share=standings.shares[ahead],
+        )
+    if len(ends) == 1:
+        return text("live.race.alone", fast=standings.labels[fast], end=ends[fast])
+    words = {
+        "fast": standings.labels[fast],
+        "end": ends[fast],
+        "slow": standings.labels[slow],
+    }
+    if standings.is_done.all():
+        factor = f"{ends[slow] / ends[fast]:.3g}"
+        return text("live.race.all", **words, last=ends[slow], factor=factor)
+    left = np.flatnonzero(~standings.is_done)
+    slowest = int(left[np.argmin(standings.shares[left])])
+    words["slow"] = standings.labels[slowest]
+    factor = f"{seconds / ends[fast]:.3g}"
+    share = standings.shares[slowest]
+    return text("live.race.some", **words, share=share, time=seconds, factor=factor)
 
 
 def standings_at(runs: Mapping[str, Any], seconds: float) -> Standings:
@@ -233,22 +340,32 @@ def standings_at(runs: Mapping[str, Any], seconds: float) -> Standings:
     states = []
     for run in runs.values():
         total = int(run.timeline.repeat.sum())
-        if seconds >= run.timeline.end:
-            ended = total
-            share = 1.0
+        share = share_done(run.timeline, seconds)
+        ended = int(share * total + 1e-9)  # a step counts as ended if only rounding is missing
+        if share == 1:
             state = text("live.race.done", time=run.timeline.end)
         else:
-            progress = progress_in_steps(run.timeline, seconds)
-            ended = int(progress + 1e-9)  # a step counts as ended if only rounding is missing
-            share = progress / total
             state = f"{share:.1%}"
         shares.append(share)
         steps.append(f"{ended:,} / {total:,}")
         states.append(state)
-    top = _MARGIN + _ROW_HEIGHT * np.arange(len(runs), dtype=np.float64)
+    lanes = _ROW_HEIGHT * len(runs)
+    first = max(_MARGIN, (_CHART_HEIGHT - lanes) / 2)
     return Standings(
-        labels=list(runs), shares=np.array(shares), steps=steps, states=states, top=top
+        labels=list(runs),
+        ends=np.array([float(run.time) for run in runs.values()]),
+        shares=np.array(shares),
+        steps=steps,
+        states=states,
+        top=first + _ROW_HEIGHT * np.arange(len(runs), dtype=np.float64),
     )
+
+
+def share_done(timeline: Timeline, seconds: float) -> float:
+    """Return the fraction of the steps of a run that is done after ``seconds``, 0..1."""
+    if seconds >= timeline.end:
+        return 1.0
+    return progress_in_steps(timeline, seconds) / float(timeline.repeat.sum())
 
 
 def progress_in_steps(timeline: Timeline, seconds: float) -> float:
@@ -260,45 +377,103 @@ def progress_in_steps(timeline: Timeline, seconds: float) -> float:
 
 
 def track_layer(standings: Standings) -> Layer:
-    """Return an empty frame for each run, as long as the bar of a finished run."""
+    """Return an empty lane for each run, as long as the bar of a finished run; it can be read from the beginning."""
+    notes = [", ".join(pair) for pair in zip(standings.states, standings.steps, strict=True)]
     return boxes(
         _BAR_LEFT,
         standings.top,
         _BAR_WIDTH,
         _BAR_HEIGHT,
-        colour=COLOUR["none"],
-        edge=COLOUR["grey"],
+        colour=COLOUR["sunk"],
+        edge=COLOUR["line"],
+        names=standings.labels,
+        notes=notes,
     )
 
 
 def bar_layer(standings: Standings) -> Layer:
     """Return a bar for each run; its length shows the fraction of steps done, and is at least 1 px."""
     width = np.maximum(_BAR_WIDTH * standings.shares, 1.0)  # (R,) [px]
-    notes = [", ".join(pair) for pair in zip(standings.states, standings.steps, strict=True)]
-    return boxes(
-        _BAR_LEFT,
-        standings.top,
-        width,
-        _BAR_HEIGHT,
-        colour=COLOUR["predicted"],
-        names=standings.labels,
-        notes=notes,
-    )
+    return boxes(_BAR_LEFT, standings.top, width, _BAR_HEIGHT, colour=standings.hues)
 
 
 def name_layer(standings: Standings) -> Layer:
     """Return the names of the runs, right-aligned in front of the bars, and shortened if they do not fit."""
-    right = _BAR_LEFT - _MARGIN
+    right = _BAR_LEFT - 26
     middle = standings.top + _BAR_HEIGHT / 2
     names = [rulers.fitted(label, right) for label in standings.labels]
-    return texts(right, middle, names, align=2.0)
+    return texts(right, middle, names, align=2.0, bold=1.0)
+
+
+def mark_layer(standings: Standings) -> Layer:
+    """Return the mark of each run's algorithm, between its name and its bar."""
+    middle = standings.top + _BAR_HEIGHT / 2
+    x = np.full(middle.size, _BAR_LEFT - 13)
+    fields = {"x": x, "y": middle, "size": 5.0}
+    return Layer("dots", {**fields, "colour": standings.hues, "shape": standings.shapes})
 
 
 def state_layer(standings: Standings) -> Layer:
-    """Return the state of each run in words, to the right of its frame."""
+    """Return how far each run is, or its time in bold, to the right of its lane."""
     left = _BAR_LEFT + _BAR_WIDTH + _MARGIN
     middle = standings.top + _BAR_HEIGHT / 2
-    return texts(left, middle, standings.states)
+    done = standings.is_done
+    words = [
+        units.format_time(end) if is_done else state
+        for end, is_done, state in zip(standings.ends, done, standings.states, strict=True)
+    ]
+    colour = np.where(done, COLOUR["ink"], COLOUR["soft"])
+    return texts(left, middle, words, bold=done * 1.0, colour=colour)
+
+
+def race_chart(standings: Standings, course: Course, seconds: float) -> Scene:
+    """Return the shares done over the whole time, with the present moment in ink."""
+    to_x = log_axis(course.first, course.last, *_CHART_X)
+    to_y = log_axis(0.0, 1.0, *_CHART_Y)
+    ticks = np.array([course.first, (course.first + course.last) / 2, course.last])
+    if course.first:
+        ticks = np.array([course.first, np.sqrt(course.first * course.last), course.last])
+    now = float(to_x(seconds))
+    curves = []
+    for at, shares in zip(course.at, course.shares, strict=True):
+        curves.append(np.stack([to_x(at), to_y(shares)], axis=1))
+    ends = np.stack([to_x(standings.ends), to_y(np.ones(standings.ends.size))], axis=1)
+    moment = np.array([[now, _CHART_Y[0]], [now, _CHART_Y[1]]])
+    bottom, top = _CHART_Y
+    hues = standings.hues
+    layers = {
+        "title": texts(16.0, [16.0], [text("live.race.chart")], size=13.0, bold=1.0),
+        **tick_layers(ticks, to_x, short_time, (top, bottom), True),
+        **tick_layers(np.array([0, 0.5, 1]), to_y, "{:.0%}".format, _CHART_X, False),
+        "curves": lines(curves, width=2.2, colour=hues),
+        "now": lines([moment], width=1.2, colour=COLOUR["ink"]),
+        "ends": Layer(
+            "dots",
+            {
+                "x": ends[:, 0],
+                "y": ends[:, 1],
+                "size": 4.0,
+                "colour": hues,
+                "shape": standings.shapes,
+            },
+        ),
+        "here": Layer(
+            "dots",
+            {
+                "x": np.full(hues.size, now),
+                "y": to_y(standings.shares),
+                "size": 3.5,
+                "colour": COLOUR["ink"],
+            },
+        ),
+        "axis": texts(_CHART_X[1], [bottom + 32], [text("live.race.axis")], align=2.0),
+    }
+    return Scene("", layers=layers, height=_CHART_HEIGHT, width=_CHART_WIDTH)
+
+
+def short_time(seconds: float) -> str:
+    """Return a time for a tick; its beginning is plain 0."""
+    return units.format_time(seconds) if seconds else "0"
 
 
 # Sweep ------------------------------------------------------------------------------------------

@@ -1,84 +1,49 @@
-"""Live collective stepper: chunks move over a fabric, and their values are added or copied where they arrive."""
+"""Live collective stepper: packets run along links, and then the blocks change to which they are added or copied."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fabriclab import collectives, routing, topologies, units
-from fabriclab.core import Fabric, Flags, Floats, Flows, Ints, Schedule, StepGroup
+from fabriclab import collectives, topologies, units
+from fabriclab.core import Fabric, Flags, Floats, Ints, Schedule, StepGroup
 from fabriclab.lower import lower
 from fabriclab.texts import text
 from fabriclab.views.fabrics import MOST_NODES
-from fabriclab.views.layout import Marks, lines_of, marks_of, paths_of
+from fabriclab.views.live.stepper_places import (
+    HIGH,
+    WIDE,
+    Places,
+    cells_of,
+    places_of,
+    places_on_fabric,
+    rows_of,
+)
 from fabriclab.views.live.widget import Control, Live, Slider, Table, live_view
-from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, boxes, ink_on, lines, shade, texts
+from fabriclab.views.look import algorithm as look_of
+from fabriclab.views.rulers import fitted
+from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, ink_on, lines, texts
 
 _MOST_RANKS = 16
 _MOST_CELLS = 256  # cells of a rank, enough for a block for each pair of ranks
 
-# The network, in px: rows of nodes from the switches down to the endpoints.
-_LEFT = 72.0  # room for the names of the blocks
-_TOP = 34.0
-_ROW = 62.0
-_BELOW_NETWORK = 46
-_NODE_HEIGHT = 22.0
-_NARROWEST_COLUMN = 36  # nodes closer together have no room for cells below them
+# Packets, in px. Where there are many, they are small and have no number.
+_PACKET_HEIGHT = 16.0
+_PACKET_WIDTH = 20.0
+_LETTER = 7.0
+_MOST_LABELS = 40
 
-# Cells below the network, in px: a column for each participant, a row for each block.
-_CELL = 20.0
-_ALL_CELLS = 512.0  # greatest total height of a rank's cells
-_READABLE_CELL = 14.0  # least height of a cell that shows a number
-_WIDEST_CELL = 64.0
-_LETTER = 7.7
-_BETWEEN_BANDS = 30  # room for the heads of the switches' columns
-
-# Chunks, in px. Between steps they rest in piles, above the cells of a rank or above a switch.
-_CHUNK_HEIGHT = 17.0
-_CHUNK_GAP = 3.0
-_ABOVE_CELLS = 25.0
-_SINGLE = 3  # so many chunks of a rank are stacked before its pile gets wider
-_COLUMNS_ASIDE = 12  # columns of a pile on each side of its middle
-_LEVEL_OF_RANKS = -9  # all ranks share one level, below all rows of the network
-
-
-# Places of piles --------------------------------------------------------------------------------
-
-
-def columns_of_pile() -> list[int]:
-    """Return the columns of a pile in the order in which they fill: the middle, then left and right in turn."""
-    columns = [0]
-    for aside in range(1, _COLUMNS_ASIDE + 1):
-        columns += [-aside, aside]
-    return columns
-
-
-def places_at_rank() -> list[tuple[int, int]]:
-    """Return row and column of the places above a rank, the best first; from the fourth row on, three are abreast."""
-    places = []
-    for row in range(2 * _MOST_CELLS):
-        width = 1 if row < _SINGLE else 3
-        for column in columns_of_pile()[:width]:
-            places.append((row, column))
-    return places
-
-
-def places_at_switch() -> list[tuple[int, int]]:
-    """Return row and column of the places above a switch, the best first; they fill in pairs of rows."""
-    places = []
-    for row in range(0, 2 * _MOST_CELLS, 2):
-        for column in columns_of_pile():
-            places += [(row, column), (row + 1, column)]
-    return places
-
-
-_AT_RANK = places_at_rank()
-_AT_SWITCH = places_at_switch()
+# The list of steps, in px.
+_LIST_WIDTH = 300.0
+_LIST_ROW = 21.5
+_LIST_TOP = 16.0
+_MOST_ROWS = 16  # steps and heads
 
 
 # The view ---------------------------------------------------------------------------------------
@@ -97,18 +62,20 @@ def stepper(
     options: Mapping[str, Any] | None = None,
     step: int = 0,
 ) -> Live:
-    """Step through any registered algorithm: which chunk goes where, and what each rank and switch then has.
+    """Step through any registered algorithm: which block goes where, and what each GPU and switch then has.
 
-    Rank r begins with the number r + 1 in each of its blocks. A cell shows the present number of a block, and its shade
-    shows how many ranks have contributed to it. When chunks of the same block meet in a switch, they become one.
+    Each block is filled as far as its sum has come, and a packet carries the number of arrays that it has summed; where
+    nothing is added, it carries the number of its block. In the table, rank r begins with the number r + 1 in each of
+    its blocks. When packets of the same block meet in a switch, they become one.
 
     Parameters
     ----------
     collective, algorithm, n_ranks, root, segments, pipelined, options
-        As in `fabriclab.simulate`, with at most 16 ranks, and 256 blocks times segments. Cells show their numbers if
-        blocks times segments are at most 36.
+        As in `fabriclab.simulate`, with at most 16 ranks, and 256 blocks times segments. Where there is no room for
+        all blocks of a GPU, neighbours share a bar, which shows their mean.
     fabric : Fabric, optional
-        Network on whose links the chunks move, with at most 200 nodes; by default a crossbar.
+        Network on whose links the packets move, with at most 200 nodes; by default only those who send to each other
+        are joined.
     switches : array_like, shape (n_switches,), optional
         Node for each switch of the schedule that adds or multicasts, as in `fabriclab.lower.lower`; by default all are
         at the first of the switches farthest from the endpoints.
@@ -122,10 +89,7 @@ def stepper(
     """
     cut = {"segments": segments, "pipelined": pipelined, **(options or {})}
     plan = collectives.build(collective, algorithm, n_ranks, root=root, **cut)
-    drawn_fabric = fabric
-    if drawn_fabric is None:
-        drawn_fabric = topologies.build("crossbar", hosts=max(2, n_ranks))
-    stage = prepare(plan, drawn_fabric, switches)
+    stage = prepare(plan, fabric, switches)
 
     listed = plan.draw(first=1)
     if plan.n_switches:
@@ -147,18 +111,27 @@ def stepper(
     return live_view("stepper", arguments, scene, controls, listed=listed)
 
 
+class Row(NamedTuple):
+    """What one GPU does in a step."""
+
+    step: int
+    sends: str
+    gets: str
+    phase: str  # "reduce-scatter: pass on and add"
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What stays the same from step to step: the schedule with its states, and the place of everything."""
+    """What stays the same from step to step: the schedule with its states, the place of everything, and the list."""
 
     show: Played
-    network: NetworkPlaces
-    columns: Columns
-    cells: CellPlaces
+    places: Places
+    rows: list[Row]  # of all steps
+    hue: float
 
 
-def prepare(plan: Schedule, fabric: Fabric, switches: ArrayLike | None) -> Stage:
-    """Return a schedule on a fabric, with the states after all steps and the layout of the picture.
+def prepare(plan: Schedule, fabric: Fabric | None, switches: ArrayLike | None) -> Stage:
+    """Return a schedule, on a fabric if there is one, with the states after all steps and the layout of the picture.
 
     Raises
     ------
@@ -168,10 +141,33 @@ def prepare(plan: Schedule, fabric: Fabric, switches: ArrayLike | None) -> Stage
     more = "of a stepper (schedule.draw() shows more)"
     units.count(plan.n_ranks, f"ranks {more}", 1, _MOST_RANKS)
     units.count(plan.n_blocks * plan.segments, f"blocks times segments {more}", 1, _MOST_CELLS)
-    units.count(fabric.n_ranks, "endpoints of fabric", plan.n_ranks)
-    units.count(fabric.n_nodes, "nodes of fabric", 1, MOST_NODES)
-    show = played(plan, fabric, switches)
-    return laid_out(show)
+    if fabric is None and switches is not None:
+        # Without a fabric switches have no nodes: those of a star, so that a wrong number of them is refused.
+        fabric = topologies.build("crossbar", hosts=max(2, plan.n_ranks))
+    if fabric is not None:
+        units.count(fabric.n_ranks, "endpoints of fabric", plan.n_ranks)
+        units.count(fabric.n_nodes, "nodes of fabric", 1, MOST_NODES)
+    show = played(plan)
+    if fabric is None:
+        places = places_of(plan, show.steps)
+    else:
+        places = places_on_fabric(plan, show.steps, fabric, nodes_of(plan, fabric, switches))
+    return Stage(show, places, list_of_steps(show), look_of(plan.algorithm).colour)
+
+
+def nodes_of(plan: Schedule, fabric: Fabric, switches: ArrayLike | None) -> Ints:
+    """Return the node of each participant: ranks, then switches, (P,).
+
+    The switches of the schedule are at the nodes ``switches``, or by default all at the first of the switches farthest
+    from the endpoints.
+    """
+    if switches is None:
+        farthest = np.argmax(fabric.transit * (fabric.tier + 1.0))
+        switch_nodes = np.full(plan.n_switches, farthest)
+    else:
+        switch_nodes = np.asarray(switches)
+    lower(plan, fabric, 0.0, switches=switch_nodes)  # raises if the schedule does not fit
+    return np.append(fabric.endpoint[: plan.n_ranks], switch_nodes.astype(np.int64))
 
 
 def stepper_scene(stage: Stage, step: int) -> Scene:
@@ -179,12 +175,19 @@ def stepper_scene(stage: Stage, step: int) -> Scene:
     show = stage.show
     group = show.steps[step - 1] if step else None  # the last step done
     states = show.states_after(step)
+    packets = packets_of(stage, step, group)
+    below = dict(stage.places.below)
+    nodes = {"nodes": below.pop("nodes")} if below else {}
     layers = {
-        **network_layers(show, stage.network),
-        **key_layers(),
-        **stage.cells.words,
-        **cell_layers(stage, states, group),
-        "movers": mover_layer(stage, group),
+        **below,
+        "links": link_layer(stage),
+        "loaded": loaded_layer(stage, packets),
+        **nodes,
+        **card_layers(stage),
+        **bar_layers(stage, states, group),
+        "labels": label_layer(stage, packets),
+        **middle_layers(stage, step),
+        "movers": mover_layer(stage, packets),
     }
     caption = caption_after(show, step, states)
     moves = "" if group is None else moves_in_words(show, group)
@@ -192,9 +195,11 @@ def stepper_scene(stage: Stage, step: int) -> Scene:
         said=caption,
         table=states_table(show, states),
         layers=layers,
-        height=stage.cells.bottom + 8,
+        height=HIGH,
+        width=WIDE,
         alt=f"{caption} {moves}",
         moves=group is not None,
+        side=side_panel(stage, step),
     )
 
 
@@ -212,11 +217,9 @@ class CellStates:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A schedule on a fabric, with the states of all cells before the first step and after each."""
+    """A schedule with the states of all cells before the first step and after each."""
 
     plan: Schedule
-    fabric: Fabric
-    node: Ints  # (P,) node of each participant: ranks, then switches
     steps: list[StepGroup]
     value: NDArray[Any]  # (steps + 1, P, segments, blocks) number in each cell
     filled: Flags  # of the same shape
@@ -225,7 +228,12 @@ class Played:
     @property
     def rows(self) -> int:
         """Number of cells of each participant: one for each block of each segment."""
-        return self.plan.n_blocks * self.plan.segments
+        return rows_of(self.plan)
+
+    @property
+    def adds(self) -> bool:
+        """Whether any step adds."""
+        return any(step.reduce.any() for step in self.steps)
 
     @property
     def participants(self) -> list[str]:
@@ -258,278 +266,15 @@ class Played:
         )
 
 
-def played(plan: Schedule, fabric: Fabric, switches: ArrayLike | None) -> Played:
-    """Return a schedule with the states of all cells after each step; rank r begins with r + 1 in each block.
-
-    The switches of the schedule are at the nodes ``switches``, or by default all at the first of the switches farthest
-    from the endpoints.
-    """
+def played(plan: Schedule) -> Played:
+    """Return a schedule with the states of all cells after each step; rank r begins with r + 1 in each block."""
     n_ranks = plan.n_ranks
-    if switches is None:
-        farthest = np.argmax(fabric.transit * (fabric.tier + 1.0))
-        switch_nodes = np.full(plan.n_switches, farthest)
-    else:
-        switch_nodes = np.asarray(switches)
-    lower(plan, fabric, 0.0, switches=switch_nodes)  # raises if the schedule does not fit
-
     value, filled = collectives.trace(plan, np.arange(1, n_ranks + 1))
     ranks, _ = collectives.trace(plan, 1 << np.arange(n_ranks), np.bitwise_or)
-    return Played(
-        plan=plan,
-        fabric=fabric,
-        node=np.append(fabric.endpoint[:n_ranks], switch_nodes.astype(np.int64)),
-        steps=list(plan.steps()),
-        value=value,
-        filled=filled,
-        ranks=ranks,
-    )
+    return Played(plan=plan, steps=list(plan.steps()), value=value, filled=filled, ranks=ranks)
 
 
-# Layout -----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class NetworkPlaces:
-    """Places of the nodes and cables of the fabric in the picture. [px]."""
-
-    marks: Marks
-    x: Floats  # (M,) middle of each box
-    y: Floats  # (M,)
-    half_width: Floats  # (M,)
-    cables: list[Floats]  # (points, 2) each
-
-
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """The place above which the chunks of each participant rest, and its level."""
-
-    x: Floats  # (P,) middle of the pile [px]
-    level: Ints  # (P,) level of the pile; piles of one level must not overlap
-
-
-@dataclass(frozen=True, slots=True)
-class Piles:
-    """Heights of the highest piles, as negative numbers because y points downwards. [px]."""
-
-    at_ranks: float
-    at_switches: float
-
-
-@dataclass(frozen=True, slots=True)
-class CellPlaces:
-    """Places of the cells of all participants, and of the lower ends of their piles. [px]."""
-
-    x: Floats  # (P, rows) middle of each cell
-    y: Floats  # (P, rows) upper edge
-    width: Floats  # (P, rows)
-    height: float
-    bottom: float
-    pile_foot: Floats  # (P,) middle of the lowest chunk of each pile
-    words: dict[str, Layer]  # names beside and above the cells
-
-    @property
-    def is_readable(self) -> bool:
-        """Whether cells have room for their numbers."""
-        return self.height >= _READABLE_CELL
-
-
-def laid_out(show: Played) -> Stage:
-    """Return the places of the network, the piles and the cells, from the top to the bottom of the picture."""
-    plan = show.plan
-    n_ranks = plan.n_ranks
-    marks = marks_of(show.fabric, False)
-    left = float((marks.x - marks.width / 2).min())
-    right = float((marks.x + marks.width / 2).max())
-    unit = (WIDTH - _LEFT - 8) / (right - left)  # room for one endpoint [px]
-    x = _LEFT + (marks.x - left) * unit  # (M,)
-
-    box = marks.of_node[show.node]  # (P,) box of each participant
-    column = rank_columns(x[box[:n_ranks]])
-    # Chunks rest above the column of a rank, or above the node of a switch.
-    columns = Columns(
-        x=np.append(column, x[box[n_ranks:]]),
-        level=np.append(np.full(n_ranks, _LEVEL_OF_RANKS), marks.row[box[n_ranks:]]),
-    )
-    piles = highest_piles(plan, columns, show.steps)
-
-    top = _TOP - piles.at_switches
-    if plan.n_switches:
-        top += _CHUNK_HEIGHT + _CHUNK_GAP
-    last_row = float(marks.row.max())
-    y = np.asarray(top + (last_row - marks.row) * _ROW, dtype=np.float64)  # (M,)
-    drawn_cables = paths_of(
-        marks, lines_of(show.fabric, marks, np.full(show.fabric.n_links, np.nan))
-    )
-    origin = np.array([left, last_row])
-    scale = np.array([unit, -_ROW])
-    cables = [(path - origin) * scale + np.array([_LEFT, top]) for path in drawn_cables]
-    network = NetworkPlaces(marks, x, y, half_width=marks.width / 2 * unit, cables=cables)
-
-    cells_top = float(y.max()) + _BELOW_NETWORK - piles.at_ranks
-    above_switch = y[box[n_ranks:]] - 12 - _CHUNK_GAP - _CHUNK_HEIGHT / 2
-    pile_foot = np.append(np.full(n_ranks, cells_top - _ABOVE_CELLS), above_switch)
-    cells = cell_places(show, column, cells_top, pile_foot)
-    return Stage(show, network, columns, cells)
-
-
-def rank_columns(below_nodes: Floats) -> Floats:
-    """Return the middle of each rank's column of cells: below its node if there is room, else evenly spaced. [px]."""
-    if np.all(np.diff(np.sort(below_nodes)) > _NARROWEST_COLUMN):
-        return below_nodes
-    return evenly(below_nodes.size)
-
-
-def evenly(n: int) -> Floats:
-    """Return the middles of n columns that divide the width evenly [px]."""
-    return _LEFT + (WIDTH - _LEFT) * (np.arange(n) + 0.5) / n
-
-
-def highest_piles(plan: Schedule, columns: Columns, steps: list[StepGroup]) -> Piles:
-    """Return the greatest height of piles in any step, at ranks and at switches."""
-    at_ranks = 0.0
-    at_switches = 0.0
-    for step in steps:
-        for participants in (step.source, step.target):
-            y = resting_places(plan, columns, participants, step)[:, 1]
-            is_rank = participants < plan.n_ranks
-            at_ranks = min(at_ranks, float(y[is_rank].min(initial=0.0)))
-            at_switches = min(at_switches, float(y[~is_rank].min(initial=0.0)))
-    return Piles(at_ranks, at_switches)
-
-
-# Cells ------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Band:
-    """The cells of all ranks, or of all switches, with a column for each participant and a row for each block.
-
-    With only a few switches, ``is_turned`` exchanges the two: each switch has a row, and each block a column.
-    """
-
-    heads: list[str]  # names above the columns
-    short_heads: list[str]  # names where there is less room
-    short_title: str  # said once, to the left of short heads
-    sides: list[str]  # names beside the rows
-    column: Floats  # middle of each column [px]
-    top: float  # [px]
-    cell: float  # height of a cell [px]
-    is_turned: bool
-
-    @property
-    def room(self) -> float:
-        """Distance between columns [px]."""
-        return float(np.diff(np.sort(self.column)).min(initial=70.0))
-
-    @property
-    def width(self) -> float:
-        """Width of a cell [px]."""
-        return min(self.room - 6, _WIDEST_CELL)
-
-    @property
-    def left(self) -> float:
-        """Right end of the names beside the rows [px]."""
-        return float(self.column.min()) - self.width / 2 - 6
-
-    @property
-    def bottom(self) -> float:
-        """Lower edge of the last row [px]."""
-        return self.top + self.cell * len(self.sides)
-
-    def places(self) -> Floats:
-        """Return the middle (x) and the upper edge (y) of each cell, (2, participants, blocks). [px]."""
-        row = self.top + self.cell * np.arange(len(self.sides))
-        grid = np.array(np.broadcast_arrays(self.column, row[:, None]))  # (2, rows, columns)
-        return grid if self.is_turned else grid.transpose(0, 2, 1)
-
-    def head_layer(self) -> Layer:
-        """Return the names above the columns or, if they have no room, a title and short names."""
-        x = self.column
-        align = np.ones(self.column.size)
-        words = self.heads
-        longest = max(map(len, self.heads))
-        if _LETTER * longest > self.room:
-            x = np.append(self.left, self.column)
-            align = np.append(2, align)
-            words = [self.short_title, *self.short_heads]
-        return texts(x, self.top - 8, words, align=align, size=11.0)
-
-    def side_layer(self) -> Layer:
-        """Return as many of the names beside the rows as have room."""
-        middle = self.top + self.cell * (np.arange(len(self.sides)) + 0.5) - 1.5
-        every = int(np.ceil(_READABLE_CELL / self.cell))
-        shown = slice(every // 2, None, every)
-        return texts(self.left, middle[shown], self.sides[shown], align=2.0, size=11.0)
-
-
-def cell_places(show: Played, column: Floats, top: float, pile_foot: Floats) -> CellPlaces:
-    """Return the places of the cells: those of ranks from ``top`` downwards, and those of switches below. [px]."""
-    plan = show.plan
-    n_ranks = plan.n_ranks
-    height = min(_CELL, _ALL_CELLS / show.rows)
-    shape = (plan.n_participants, show.rows)
-    places = np.zeros((2, *shape))
-    width = np.zeros(shape)
-
-    band = band_of_ranks(show, column, top, height)
-    places[:, :n_ranks] = band.places()
-    width[:n_ranks] = band.width
-    words = {"ranks": band.head_layer(), "beside ranks": band.side_layer()}
-    if plan.n_switches:
-        band = band_of_switches(show, band.bottom + _BETWEEN_BANDS, height)
-        places[:, n_ranks:] = band.places()
-        width[n_ranks:] = band.width
-        words["switches"] = band.head_layer()
-        words["beside switches"] = band.side_layer()
-    x, y = places
-    return CellPlaces(x, y, width, height, band.bottom, pile_foot, words)
-
-
-def band_of_ranks(show: Played, column: Floats, top: float, cell: float) -> Band:
-    """Return the cells of all ranks, with a column for each rank."""
-    heads = show.participants[: show.plan.n_ranks]
-    return Band(
-        heads=heads,
-        short_heads=[str(rank) for rank in range(len(heads))],
-        short_title=text("live.stepper.ranks"),
-        sides=block_heads(show),
-        column=column,
-        top=top,
-        cell=cell,
-        is_turned=False,
-    )
-
-
-def band_of_switches(show: Played, top: float, cell: float) -> Band:
-    """Return the cells of all switches, with a row for each if there are fewer switches than cells, else a column."""
-    switches = show.participants[show.plan.n_ranks :]
-    blocks = block_heads(show)
-    if len(switches) < show.rows:
-        return Band(
-            heads=blocks,
-            short_heads=show.blocks,
-            short_title=text("live.stepper.blocks"),
-            sides=switches,
-            column=evenly(len(blocks)),
-            top=top,
-            cell=cell,
-            is_turned=True,
-        )
-    return Band(
-        heads=switches,
-        short_heads=[str(switch) for switch in range(len(switches))],
-        short_title=text("live.stepper.switches"),
-        sides=blocks,
-        column=evenly(len(switches)),
-        top=top,
-        cell=cell,
-        is_turned=False,
-    )
-
-
-def block_heads(show: Played) -> list[str]:
-    """Return the names of the blocks as they are written beside rows."""
-    return [text("live.stepper.block", b=name) for name in show.blocks]
+# Boxes and their blocks --------------------------------------------------------------------------
 
 
 def written_cells(show: Played, group: StepGroup) -> Flags:
@@ -543,44 +288,91 @@ def written_cells(show: Played, group: StepGroup) -> Flags:
     return written
 
 
-def cell_layers(stage: Stage, states: CellStates, group: StepGroup | None) -> dict[str, Layer]:
-    """Return all cells with their numbers; cells that the last step wrote have a red edge."""
-    cells = stage.cells
-    x = cells.x.ravel()
-    y = cells.y.ravel()
-    width = cells.width.ravel()
-    height = cells.height
-    corner = 0.0
-    edge = None
-    numbers = [""] * x.size
-    if cells.is_readable:
-        height = cells.height - 3
-        corner = 3.0
-        edge = cell_edges(stage.show, group)
-        pairs = zip(states.value, states.filled, strict=True)
-        numbers = [str(value) if filled else "" for value, filled in pairs]
-    colour = shade(states.share)
+def link_layer(stage: Stage) -> Layer:
+    """Return all links that any step uses, as hairlines; on a given fabric these are its cables."""
+    if stage.places.below:
+        return lines([])
+    drawn = list(stage.places.paths.values())
+    return lines(drawn, width=0.8, colour=COLOUR["hair"])
+
+
+def card_layers(stage: Stage) -> dict[str, Layer]:
+    """Return the boxes of GPUs and switches with their names."""
+    cards = stage.places.cards
+    inset = np.minimum(8.0, cards.w / 8)
+    frame = np.where(cards.is_switch, COLOUR["switch"], COLOUR["edge"])
+    face = np.where(cards.is_switch, COLOUR["domain"], COLOUR["paper"])
     return {
-        "cells": boxes(
-            x - width / 2,
-            y,
-            width,
-            height,
-            edge=edge,
-            round=corner,
-            names=cell_names(stage.show),
-            notes=cell_notes(stage.show, states),
-            colour=np.where(states.filled, colour, COLOUR["none"]),
-        ),
-        "numbers": texts(x, y + cells.height / 2 - 1.5, numbers, align=1.0, colour=ink_on(colour)),
+        "cards": boxes(cards.x, cards.y, cards.w, cards.h, colour=face, edge=frame, round=6.0),
+        "names": texts(cards.x + inset, cards.y + 11, cards.names, bold=1.0),
     }
 
 
-def cell_edges(show: Played, group: StepGroup | None) -> Floats:
-    """Return the colour of the edge of each cell, participant by participant."""
-    if group is None:
-        return np.full(show.plan.n_participants * show.rows, COLOUR["grey"])
-    return np.where(written_cells(show, group).ravel(), COLOUR["failed"], COLOUR["grey"])
+def bar_layers(stage: Stage, states: CellStates, group: StepGroup | None) -> dict[str, Layer]:
+    """Return the blocks of all boxes, filled as far as their sums have come; what the last step changed is solid."""
+    show = stage.show
+    bars = stage.places.bars
+    share = shares_of(show, states)
+    written = np.zeros(share.size, dtype=bool)
+    if group is not None:
+        written = written_cells(show, group).ravel()
+    filled = np.array([share[cells].mean() for cells in bars.cells])
+    changed = np.array([written[cells].any() for cells in bars.cells])
+    height = bars.full * filled
+    corner = 1.5
+    return {
+        "empty": boxes(bars.x, bars.top, bars.w, bars.full, colour=COLOUR["line"], round=corner),
+        "blocks": boxes(
+            bars.x,
+            bars.bottom - height,
+            bars.w,
+            height,
+            colour=stage.hue,
+            alpha=np.where(changed, 1.0, 0.5),
+            round=corner,
+            late=True,
+        ),
+        # Without a colour, as large as full bars, so that empty ones can be read, too.
+        "cells": boxes(
+            bars.x,
+            bars.top,
+            bars.w,
+            bars.full,
+            colour=COLOUR["none"],
+            names=bar_names(stage),
+            notes=bar_notes(stage, states),
+        ),
+    }
+
+
+def shares_of(show: Played, states: CellStates) -> Floats:
+    """Return how full each cell is, 0..1: by the arrays in its sum or, where nothing is added, all or nothing."""
+    if show.adds:
+        return np.asarray(np.where(states.filled, states.share, 0.0))
+    return np.asarray(states.filled, dtype=np.float64)
+
+
+def bar_names(stage: Stage) -> list[str]:
+    """Return the name of each bar: its GPU or switch, and its blocks."""
+    names = cell_names(stage.show)
+    found = []
+    for cells in stage.places.bars.cells:
+        name = names[cells[0]]
+        found.append(name if cells.size == 1 else f"{name} .. {names[cells[-1]]}")
+    return found
+
+
+def bar_notes(stage: Stage, states: CellStates) -> list[str]:
+    """Return the contents of each bar in words."""
+    notes = cell_notes(stage.show, states)
+    found = []
+    for cells in stage.places.bars.cells:
+        if cells.size == 1:
+            found.append(notes[cells[0]])
+        else:
+            n = int(np.count_nonzero(states.filled[cells]))
+            found.append(text("live.stepper.folded", n=n, all=cells.size))
+    return found
 
 
 def cell_names(show: Played) -> list[str]:
@@ -625,35 +417,235 @@ def states_table(show: Played, states: CellStates) -> Table:
     return Table(columns)
 
 
-def key_layers() -> dict[str, Layer]:
-    """Return the key to the colours of chunks: added or copied."""
-    x = np.array([12.0, 112.0])
-    colours = np.array([COLOUR["ring"], COLOUR["in_switch"]])
-    words = [text("live.stepper.legend_added"), text("live.stepper.legend_copied")]
+# Packets ----------------------------------------------------------------------------------------
+
+
+class Packet(NamedTuple):
+    """All blocks that one box sends to another in a step; they travel together."""
+
+    link: tuple[int, int]
+    way: Floats  # (P, 2), from block to block [px]
+    words: str  # how many arrays its sums have, or which blocks it carries
+    adds: bool
+
+
+def packets_of(stage: Stage, step: int, group: StepGroup | None) -> list[Packet]:
+    """Return the packets of a step."""
+    if group is None:
+        return []
+    show = stage.show
+    places = stage.places
+    source = cells_of(show.plan, group.source, group)
+    target = cells_of(show.plan, group.target, group)
+    arrays = np.bitwise_count(show.ranks[step - 1].ravel()[source])
+    names = chunk_names(show.plan, group)
+    found: dict[tuple[int, int], Packet] = {}
+    for i in range(group.n_transfers):
+        link = int(places.card_of[source[i]]), int(places.card_of[target[i]])
+        words = str(arrays[i]) if show.adds else names[i]
+        if link not in found:
+            way = places.way(int(source[i]), int(target[i]))
+            found[link] = Packet(link, way, words, bool(group.reduce[i]))
+        elif not show.adds:
+            found[link] = found[link]._replace(words="")  # several blocks that are no neighbours
+    return list(found.values())
+
+
+def packet_width(packets: list[Packet]) -> float:
+    """Return the width that packets need for their words [px]."""
+    longest = max((len(packet.words) for packet in packets), default=0)
+    return max(_PACKET_WIDTH, 6.0 + _LETTER * longest)
+
+
+def loaded_layer(stage: Stage, packets: list[Packet]) -> Layer:
+    """Return the links that the last step used."""
+    paths = [stage.places.paths[packet.link] for packet in packets]
+    return lines(paths, width=2.5, colour=stage.hue, alpha=0.6)
+
+
+def label_layer(stage: Stage, packets: list[Packet]) -> Layer:
+    """Return what each link carried in the last step; the former step's stay until the packets have arrived."""
+    shown = [packet for packet in packets if packet.words]
+    if len(shown) > _MOST_LABELS:
+        shown = []
+    width = packet_width(shown)
+    size = np.array([width, _PACKET_HEIGHT])
+    at = np.empty((0, 2))
+    for packet in shown:
+        at = np.vstack([at, stage.places.label(packet.link, size, at)])
+    return boxes(
+        at[:, 0] - width / 2,
+        at[:, 1] - _PACKET_HEIGHT / 2,
+        width,
+        _PACKET_HEIGHT,
+        colour=COLOUR["paper"],
+        edge=stage.hue,
+        ink=stage.hue,
+        texts=[packet.words for packet in shown],
+    )
+
+
+def mover_layer(stage: Stage, packets: list[Packet]) -> Layer:
+    """Return the packets of a step on their way; having arrived they are part of the blocks that they changed."""
+    many = len(packets) > _MOST_LABELS
+    fields = {
+        "w": 8.0 if many else packet_width(packets),
+        "h": 8.0 if many else _PACKET_HEIGHT,
+        "texts": ["" if many else packet.words for packet in packets],
+        "colour": stage.hue,
+        "ink": float(ink_on(stage.hue)[0]),
+        "gone": True,
+    }
+    return Layer("movers", {**lines([packet.way for packet in packets]).fields, **fields})
+
+
+def middle_layers(stage: Stage, step: int) -> dict[str, Layer]:
+    """Return phase and step in the middle of the picture, where there is room."""
+    middle = stage.places.middle
+    if middle is None or stage.show.plan.n_ranks < 3:
+        return {}
+    x, y = middle
+    n_steps = stage.show.plan.n_steps
+    shown = stage.rows[max(step - 1, 0)] if stage.rows else None
+    words = [shown.phase if shown else "", text("live.stepper.count", step=step, steps=n_steps)]
+    last = text("live.stepper.begins")
+    if step and shown:
+        last = text("live.stepper.first_gpu", words=shown.sends)
     return {
-        "key": boxes(x, 6.0, 12.0, 12.0, colour=colours),
-        "key words": texts(x + 18, 12.0, words, size=11.0),
+        "phase": texts(x, y - 22, words[:1], align=1.0, size=13.0, bold=1.0),
+        "count": texts(x, y, words[1:], align=1.0),
+        "first": texts(x, y + 21, [last], align=1.0, colour=COLOUR["soft"]),
     }
 
 
-def network_layers(show: Played, network: NetworkPlaces) -> dict[str, Layer]:
-    """Return the cables and nodes of the fabric."""
-    is_switch = show.fabric.transit[network.marks.first]  # (M,)
-    return {
-        "cables": lines(network.cables, width=1.5, colour=COLOUR["grey"], alpha=0.7),
-        "nodes": boxes(
-            network.x - network.half_width,
-            network.y - _NODE_HEIGHT / 2,
-            2 * network.half_width,
-            _NODE_HEIGHT,
-            ink=COLOUR["white"],
-            colour=np.where(is_switch, COLOUR["switch"], COLOUR["host"]),
-            texts=network.marks.names,
+# The list of steps ------------------------------------------------------------------------------
+
+
+def list_of_steps(show: Played) -> list[Row]:
+    """Return what GPU 0 does in each step."""
+    names = phases_of(show)
+    rows = []
+    for step, group in enumerate(show.steps, 1):
+        sends = what_is_sent(show, group)
+        rows.append(Row(step, sends, what_is_there(show, step, group), names[step - 1]))
+    return rows
+
+
+def phases_of(show: Played) -> list[str]:
+    """Return the name of the phase of each step, from what the steps do and from where the sums are then."""
+    plan = show.plan
+    adding = [bool(step.reduce.any()) for step in show.steps]
+    copying = [not step.reduce.all() for step in show.steps]
+    if not any(adding):
+        return [text("live.stepper.copies", what=plan.collective.replace("_", "-"))] * len(adding)
+
+    first, second = "reduce", "broadcast"
+    if plan.n_switches:
+        first, second = "in_switch", "from_switch"
+    else:
+        holders = first_holders(show)  # (P, rows)
+        if holders.all() and plan.n_ranks > 1:
+            first = "all_reduce"
+        elif holders.any(axis=1).all():
+            first, second = "reduce_scatter", "all_gather"
+        if plan.collective == "reduce_scatter":
+            second = "scatter"
+    names = []
+    for adds, copies in zip(adding, copying, strict=True):
+        kind = "both" if adds and copies else first if adds else second
+        names.append(text(f"live.stepper.phase.{kind}"))
+    return names
+
+
+def first_holders(show: Played) -> Flags:
+    """Return which participants have the complete sum of a block as soon as anybody has it, (P, rows)."""
+    contributors = np.bitwise_count(show.ranks).reshape(len(show.steps) + 1, -1, show.rows)
+    is_whole = contributors == show.plan.n_ranks  # (steps + 1, P, rows)
+    first = np.argmax(is_whole.any(axis=1), axis=0)  # (rows,)
+    return np.asarray(is_whole[first, :, np.arange(show.rows)].T)
+
+
+def what_is_sent(show: Played, group: StepGroup) -> str:
+    """Return in words what GPU 0 sends in a step."""
+    sent = np.flatnonzero(group.source == 0)
+    if not sent.size:
+        return text("live.stepper.silent")
+    names = {chunk_names(show.plan, group)[i] for i in sent}
+    n_receivers = len(set(group.target[sent].tolist()))
+    if len(names) > 1:
+        return text("live.stepper.sends_many", n=int(group.count[sent].sum()))
+    name = names.pop()
+    if n_receivers > 1:
+        return text("live.stepper.sends_to", blocks=name, n=n_receivers)
+    several = group.count[sent[0]] > 1
+    return text("live.stepper.sends_blocks" if several else "live.stepper.sends", blocks=name)
+
+
+def what_is_there(show: Played, step: int, group: StepGroup) -> str:
+    """Return in words what GPU 0 has after a step in the blocks that it received."""
+    received = np.flatnonzero(group.target == 0)
+    if not received.size:
+        return ""
+    names = {chunk_names(show.plan, group)[i] for i in received}
+    cells = np.flatnonzero(written_cells(show, group)[0])
+    if len(names) > 1:
+        blocks = text("live.stepper.number", n=cells.size)
+    elif cells.size > 1:
+        blocks = names.pop()
+    else:
+        blocks = text("live.stepper.block", b=names.pop())
+    if not show.adds:
+        return text("live.stepper.has", blocks=blocks)
+    arrays = np.bitwise_count(show.ranks[step].reshape(show.plan.n_participants, -1)[0, cells])
+    if arrays.min() == show.plan.n_ranks:
+        return text("live.stepper.complete", blocks=blocks)
+    alike = arrays.min() == arrays.max()
+    kind = "sum" if alike else "up_to"
+    return text(f"live.stepper.{kind}", blocks=blocks, n=int(arrays.max()))
+
+
+def side_panel(stage: Stage, step: int) -> Scene:
+    """Return the list of steps with the present one in ink; of many steps, those around the present one."""
+    lines_of_list: list[Row | str] = []
+    for before, row in pairwise([None, *stage.rows]):
+        if row is not None and (before is None or before.phase != row.phase):
+            lines_of_list.append(row.phase)
+        if row is not None:
+            lines_of_list.append(row)
+    here = next(
+        (i for i, line in enumerate(lines_of_list) if isinstance(line, Row) and line.step == step),
+        0,
+    )
+    first = int(np.clip(here - _MOST_ROWS // 2, 0, max(0, len(lines_of_list) - _MOST_ROWS)))
+    shown = lines_of_list[first : first + _MOST_ROWS]
+
+    y = _LIST_TOP + _LIST_ROW * (1 + np.arange(len(shown)))
+    heads = [i for i, line in enumerate(shown) if isinstance(line, str)]
+    rows = [i for i, line in enumerate(shown) if isinstance(line, Row)]
+    steps = [line for line in shown if isinstance(line, Row)]
+    current = np.array([row.step == step for row in steps], dtype=float)
+    ink = np.where(current > 0, COLOUR["ink"], COLOUR["soft"])
+    at = y[rows]
+    marked = at[current > 0]
+    rooms = [_LIST_WIDTH - 64 - 6.2 * len(row.sends) for row in steps]
+    gets = [fitted(row.gets, room) for row, room in zip(steps, rooms, strict=True)]
+    layers = {
+        "title": texts(16.0, [_LIST_TOP], [text("live.stepper.seen_by")], bold=1.0),
+        "row": boxes(8.0, marked - 11, _LIST_WIDTH - 16, 22.0, colour=COLOUR["wash"], round=6.0),
+        "heads": texts(
+            16.0, y[heads], [str(shown[i]) for i in heads], bold=1.0, colour=COLOUR["soft"]
         ),
+        "steps": texts(
+            34.0, at, [str(row.step) for row in steps], align=2.0, bold=current, colour=ink
+        ),
+        "sends": texts(44.0, at, [row.sends for row in steps], bold=current, colour=ink),
+        "gets": texts(_LIST_WIDTH - 16, at, gets, align=2.0, bold=current, colour=ink),
+        "note": texts(16.0, [HIGH - 10], [stage.places.note], size=11.0, colour=COLOUR["soft"]),
     }
+    return Scene("", layers=layers, height=HIGH, width=_LIST_WIDTH)
 
 
-# Chunks -----------------------------------------------------------------------------------------
+# Words ------------------------------------------------------------------------------------------
 
 
 def chunk_names(plan: Schedule, step: StepGroup) -> list[str]:
@@ -661,102 +653,8 @@ def chunk_names(plan: Schedule, step: StepGroup) -> list[str]:
     return list(map(plan.block_name, step.first, step.segment, step.count))
 
 
-def chunk_width(plan: Schedule, step: StepGroup) -> float:
-    """Return the width that the chunks of a step need for their names [px]."""
-    longest = max(map(len, chunk_names(plan, step)), default=0)
-    return max(26.0, 8.0 + 7.0 * longest)
-
-
-def resting_places(
-    plan: Schedule, columns: Columns, participants: NDArray[np.int32], step: StepGroup
-) -> Floats:
-    """Return the resting places of the chunks of a step at ``participants`` (T,), where none hides another.
-
-    The result (T, 2) is x, and y relative to the lowest row of the pile [px]. A high pile at a rank is three wide. A
-    pile above a switch is two high as long as there is room, and chunks of the same block share one place.
-    """
-    width = chunk_width(plan, step)
-    names = chunk_names(plan, step)
-    middle = columns.x[participants]
-    level = columns.level[participants]
-    earlier = earlier_at_same(participants)
-
-    x = np.full(participants.size, np.inf)  # inf: not placed yet
-    row = np.zeros(participants.size)
-    first_of: dict[tuple[int, str], int] = {}  # switch and block -> its first chunk
-    for i in np.lexsort((middle, earlier)):
-        is_rank = participants[i] < plan.n_ranks
-        if not is_rank:
-            first = first_of.setdefault((int(participants[i]), names[i]), i)
-            if first != i:
-                x[i] = x[first]
-                row[i] = row[first]
-                continue
-        for place_row, column in _AT_RANK if is_rank else _AT_SWITCH:
-            wanted = middle[i] + column * (width + _CHUNK_GAP)
-            place_x = np.clip(wanted, width / 2, WIDTH - width / 2)
-            is_apart = (np.abs(x - place_x) > width + 1) | (row != place_row) | (level != level[i])
-            if np.all(is_apart):
-                x[i] = place_x
-                row[i] = place_row
-                break
-    return np.stack([x, -row * (_CHUNK_HEIGHT + _CHUNK_GAP)], axis=1)
-
-
-def earlier_at_same(participants: NDArray[np.int32]) -> Ints:
-    """Return for each chunk how many earlier chunks are at the same participant, (T,)."""
-    counts = []
-    for i, participant in enumerate(participants):
-        counts.append(np.count_nonzero(participants[:i] == participant))
-    return np.array(counts)
-
-
-def mover_layer(stage: Stage, group: StepGroup | None) -> Layer:
-    """Return the chunks of a step, which move along their links; blue ones will be added, purple ones copied."""
-    if group is None:
-        return Layer("movers", {**lines([]).fields, "w": 24.0, "h": _CHUNK_HEIGHT})
-    plan = stage.show.plan
-    start = places_on_page(stage, group.source, group)
-    end = places_on_page(stage, group.target, group)
-    paths = []
-    for i, nodes in enumerate(nodes_on_routes(stage.show, group)):
-        box = stage.network.marks.of_node[nodes]
-        between = np.stack([stage.network.x[box], stage.network.y[box]], axis=1)
-        paths.append(np.vstack([start[i], between, end[i]]))
-    fields = {
-        "w": chunk_width(plan, group),
-        "h": _CHUNK_HEIGHT,
-        "texts": chunk_names(plan, group),
-        "colour": np.where(group.reduce, COLOUR["ring"], COLOUR["in_switch"]),
-    }
-    return Layer("movers", {**lines(paths).fields, **fields})
-
-
-def places_on_page(stage: Stage, participants: NDArray[np.int32], group: StepGroup) -> Floats:
-    """Return the resting places of the chunks of a step at ``participants`` in the picture, (T, 2). [px]."""
-    places = resting_places(stage.show.plan, stage.columns, participants, group)
-    places[:, 1] += stage.cells.pile_foot[participants]
-    return places
-
-
-def nodes_on_routes(show: Played, group: StepGroup) -> list[list[int]]:
-    """Return the nodes on the route of each transfer of a step, from its source to its target."""
-    source = show.node[group.source]  # (T,)
-    target = show.node[group.target]  # (T,)
-    nodes = [[int(node)] for node in source]
-    leaves = np.flatnonzero(source != target)  # several switches may be at one node
-    flows = Flows.make(source[leaves], target[leaves], 1.0)
-    routes = routing.route(show.fabric, flows)
-    for row, transfer in enumerate(leaves):
-        nodes[transfer] += show.fabric.target[routes.row(row)].tolist()
-    return nodes
-
-
-# Words ------------------------------------------------------------------------------------------
-
-
 def caption_after(show: Played, step: int, states: CellStates) -> str:
-    """Return the sentence after a step: how many blocks moved, and how many cells are complete."""
+    """Return the sentence after a step: how far the sums have come, and how many blocks have moved."""
     plan = show.plan
     if step == 0:
         caption = text("live.stepper.before", steps=plan.n_steps)
@@ -770,20 +668,24 @@ def caption_after(show: Played, step: int, states: CellStates) -> str:
     chunk = text("live.stepper.array")
     if show.rows > 1:
         chunk = text("live.stepper.chunk", n=show.rows)
-    caption = text(
+    whole = whole_cells(show, states)
+    if not show.adds:
+        all_moved = sum(int(other.count.sum()) for other in show.steps[:step])
+        state = text("live.stepper.state_moved", n=all_moved)
+    elif whole:
+        state = text("live.stepper.state_whole", whole=whole, cells=plan.n_ranks * show.rows)
+    else:
+        most = round(float(np.max(shares_of(show, states)) * plan.n_ranks))
+        state = text("live.stepper.state_sum", most=most, ranks=plan.n_ranks)
+    return text(
         "live.stepper.said",
         step=step,
         steps=plan.n_steps,
-        n=moved,
+        state=state,
         chunk=chunk,
         added=added,
         copied=moved - added,
     )
-    if any(other.reduce.any() for other in show.steps):
-        whole = whole_cells(show, states)
-        cells = plan.n_ranks * show.rows
-        caption += " " + text("live.stepper.whole", ranks=plan.n_ranks, whole=whole, cells=cells)
-    return caption
 
 
 def whole_cells(show: Played, states: CellStates) -> int:

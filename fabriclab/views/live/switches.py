@@ -34,22 +34,32 @@ from fabriclab.views.sweeps import curve, sweep_scene
 
 # Packets by worker and chunk; "-": lost on the way to the switch, "/A": the answer to A is lost.
 _STORIES = {
-    "all well": "A0 B0 A1 B1 A2 B2",
+    "all well": "A0 B0 A1 B1 A2 B2 A3 B3",
     "a packet is lost": "A0- B0 B0 A0 A1 B1 A2 B2",
-    "a result is lost": "A0 B0/A B1 A0 A1 A2 B2",
-    "a packet comes twice": "A0 A0 B0 A1 B1 A2 B2",
-    "a copy comes late": "A0 B0 A1 B1 A0 B2 A2",
+    "a result is lost": "A0 B0/A B1 A0 A1 A2 B2 A3",
+    "a packet comes twice": "A0 A0 B0 A1 B1 A2 B2 A3",
+    "a copy comes late": "A0 B0 A1 B1 A0 B2 A2 B3",
 }
+_PACKETS = 8  # of each story
 _WORKERS = "AB"
 _PARTS = ("seen", "left", "sums")  # parts of a slot, with two cells each
 
-# The picture of packets, in px: a row for each packet, with the cells of the slot in pairs.
-_CELL_LEFT = 72.0 + 46.0 * np.arange(6) + 16.0 * (np.arange(6) // 2)
-_CELL_WIDTH = 42.0
-_CELL_HEIGHT = 20.0
-_ACTOR_LEFT = 12
-_ROWS_TOP = 58
-_ROW_STEP = 26.0
+# The picture of packets, in px: a worker on each side of the switch, whose registers are rows of two cells.
+_WIDTH, _HEIGHT = 590.0, 300.0
+_WORKER = (92.0, 64.0)  # width and height
+_WORKER_LEFT = (10.0, _WIDTH - 102.0)
+_MIDDLE = _HEIGHT / 2
+_SWITCH = (180.0, 22.0, 230.0, 256.0)  # left, top, width, height
+_REGISTER_TOP = 92.0
+_REGISTER_STEP = 68.0
+_CELL_LEFT = np.array([216.0, 300.0])
+_CELL_WIDTH = 74.0
+_CELL_HEIGHT = 28.0
+_PACKET = (34.0, 18.0)  # width and height
+_LANE = 18.0  # packets go above the middle of a link, answers below it
+_STORY_WIDTH = 350.0
+_STORY_TOP = 44.0
+_STORY_STEP = 29.0
 
 _LINK = 12.5e9  # illustrative: a link of 100 Gb/s
 _HOSTS = 16
@@ -76,7 +86,7 @@ class StoryEvent:
 
     @property
     def right_sum(self) -> int:
-        """Correct sum of this chunk over both workers: A adds 1, 2 and 3, and B ten times as much."""
+        """Correct sum of this chunk over both workers: A adds 1, 2, 3 and 4, and B ten times as much."""
         return 11 * (self.chunk + 1)
 
 
@@ -88,7 +98,15 @@ class PacketStep:
     before: list[str]  # contents of the slot's cells
     after: list[str]
     action: str  # what the switch did, in words
+    kind: str  # lost, added, nothing, sum (to both), or again (to the sender)
+    result: int  # the sum in the answer; 0: no answer
     is_wrong: bool  # whether the switch gave out a wrong sum
+    is_double: bool  # whether the switch added it although it had added the same packet before
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether the switch made a mistake with this packet."""
+        return self.is_wrong or self.is_double
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +115,7 @@ class PlayedStory:
 
     steps: list[PacketStep]
     stages: dict[str, int]  # register -> its stage in the pipeline
+    start: list[str]  # contents of the slot's cells before the first packet
 
     @property
     def names(self) -> list[str]:
@@ -108,30 +127,13 @@ class PlayedStory:
         """What the switch did with each packet."""
         return [step.action for step in self.steps]
 
-    @property
-    def top(self) -> Floats:
-        """Upper edge of each packet's row, (T,) [px]."""
-        return _ROWS_TOP + _ROW_STEP * np.arange(len(self.steps), dtype=np.float64)
-
-    @property
-    def is_last(self) -> NDArray[np.bool_]:
-        """Whether each packet is the last one, (T,)."""
-        return np.asarray(np.arange(len(self.steps)) == len(self.steps) - 1)
-
-    @property
-    def colours(self) -> Floats:
-        """Colour of each packet, (T,): the last one stands out, and any that made the switch give out a wrong sum."""
-        colours = np.where(self.is_last, COLOUR["predicted"], COLOUR["grey"])
-        is_wrong = np.array([step.is_wrong for step in self.steps], dtype=bool)
-        return np.where(is_wrong, COLOUR["failed"], colours)
-
 
 def packets(
     recognise: Any = None, *, keeps: str = "last chunks", story: str = "all well", step: int = 0
 ) -> Live:
     """Step through the packets of two workers: what each of them changes in the registers of a switch's slot.
 
-    Worker A adds 1, 2 and 3 in its three chunks, and B adds 10, 20 and 30. Even chunks use version 0 of the slot, odd
+    Worker A adds 1, 2, 3 and 4 in its chunks, and B adds 10, 20, 30 and 40. Even chunks use version 0 of the slot, odd
     ones version 1. The story fixes the order of the packets, whatever the switch answers.
 
     Parameters
@@ -143,7 +145,7 @@ def packets(
     story : str
         What the network does: all well, a packet is lost, a result is lost, a packet comes twice, or a copy comes late.
     step : int
-        Number of packets that have been sent, 0..8. Stories with fewer packets stop changing after their last one.
+        Number of packets that have been sent, 0..8.
     """
     arguments = {"recognise": recognise, "keeps": keeps, "story": story, "step": step}
     kinds = ["last chunks", "bitmaps"]
@@ -152,14 +154,14 @@ def packets(
     controls: dict[str, Control] = {
         "keeps": Choice(tuple(kinds)),
         "story": Choice(tuple(_STORIES)),
-        "step": Slider(0, 8, play=True),
+        "step": Slider(0, _PACKETS, play=True),
     }
     scene = partial(packets_scene, recognise)
     return live_view("packets", arguments, scene, controls, held=("recognise",))
 
 
 def packets_scene(recognise: Any, keeps: str, story: str, step: int) -> Scene:
-    """Return a picture of the first ``step`` packets of a story: a row of cells each, with what changed."""
+    """Return a picture of a story after ``step`` packets: workers, switch and registers, and beside it all packets."""
     aggregator = Aggregator(2, 1, lanes=1, published=keeps == "bitmaps")
     if keeps == "yours":
         aggregator.recognise = recognise  # type: ignore[method-assign]
@@ -167,33 +169,28 @@ def packets_scene(recognise: Any, keeps: str, story: str, step: int) -> Scene:
     played = play(aggregator, events[:step])
     steps = played.steps
 
-    caption = text(
-        "live.packets.said",
-        keeps=keeps,
-        story=story,
-        step=len(steps),
-        all=len(events),
-        wrong=sum(step.is_wrong for step in steps),
-    )
+    wrong = sum(one.is_wrong for one in steps)
+    caption = text("live.packets.said", step=step, all=_PACKETS, wrong=wrong)
     if steps:
         last = steps[-1]
         caption += " " + text("live.packets.last", who=last.event.name, what=last.action)
     layers = {
-        "heads": slot_heads(played, keeps),
-        "cells": cells_layer(played),
-        "actors": actors_layer(played),
-        "what": texts(
-            _CELL_LEFT[-1] + 68, played.top + 10, played.actions, bold=played.is_last * 1.0
-        ),
-        "movers": packet_mover(played),
+        **machine_layers(played, keeps),
+        "lanes": lane_layer(played),
+        **cell_layers(played),
+        **sign_layers(played),
+        "movers": packet_movers(played),
     }
+    setting = text("live.packets.setting", keeps=keeps, story=story)
     return Scene(
         said=caption,
         table=packets_table(played) if steps else None,
         layers=layers,
-        height=274.0,
-        alt=f"{caption} {'; '.join(played.actions)}",
+        height=_HEIGHT,
+        width=_WIDTH,
+        alt=f"{setting} {caption} {'; '.join(played.actions)}",
         moves=len(steps) > 0,
+        side=story_panel(events, played),
     )
 
 
@@ -214,12 +211,14 @@ def story_events(story: str) -> list[StoryEvent]:
 def play(aggregator: Aggregator, events: list[StoryEvent]) -> PlayedStory:
     """Return what a switch does with the packets of two workers that reach it one after the other."""
     switch = Switch(aggregator)
-    # Worker A adds 1, 2 and 3 in its chunks, B adds 10, 20 and 30.
-    numbers = np.arange(1, 4)[:, None]
+    # Worker A adds 1, 2, 3 and 4 in its chunks, B adds 10, 20, 30 and 40.
+    numbers = np.arange(1, 5)[:, None]
     workers = [Worker(place, 10**place * numbers, 1) for place in range(len(_WORKERS))]
 
     steps = []
-    after = slot_cells(switch)
+    arrived: set[str] = set()  # packets that have reached the switch
+    start = slot_cells(switch)
+    after = start
     for event in events:
         before = after
         packet = workers[event.worker].packet(event.chunk)
@@ -238,14 +237,19 @@ def play(aggregator: Aggregator, events: list[StoryEvent]) -> PlayedStory:
             kind = "nothing"
 
         is_wrong = result not in (0, event.right_sum)
+        is_double = kind == "added" and event.name in arrived
+        if outcome is not None:
+            arrived.add(event.name)
         action = text(f"live.packets.{kind}", value=result)
         if is_wrong:
             action += text("live.packets.wrong", right=event.right_sum)
+        if is_double:
+            action += text("live.packets.twice")
         if event.answer_is_lost:
             action += text("live.packets.missed")
-        steps.append(PacketStep(event, before, after, action, is_wrong))
+        steps.append(PacketStep(event, before, after, action, kind, result, is_wrong, is_double))
     stages = {register.name: register.stage for register in switch.accessed}
-    return PlayedStory(steps, stages)
+    return PlayedStory(steps, stages, start)
 
 
 def slot_cells(switch: Switch) -> list[str]:
@@ -272,59 +276,201 @@ def last_chunk(value: int) -> str:
     return str(value - 1) if value else ""
 
 
-def slot_heads(played: PlayedStory, keeps: str) -> Layer:
-    """Return the heads of the cells: above, each pair with its stage in the pipeline; below, each cell."""
-    pairs = []
+def machine_layers(played: PlayedStory, keeps: str) -> dict[str, Layer]:
+    """Return both workers, the links, the switch, and the names of its registers and of their cells."""
+    width, height = _WORKER
+    left, top, wide, tall = _SWITCH
+    ends = [(_WORKER_LEFT[0] + width, left), (left + wide, _WORKER_LEFT[1])]
+    links = []
+    for start, end in ends:
+        for lane in (-_LANE, _LANE):
+            links.append(np.array([[start, _MIDDLE + lane], [end, _MIDDLE + lane]]))
+    y = _REGISTER_TOP + _REGISTER_STEP * np.arange(3)
+    heads = []
     for part in _PARTS:
-        pairs.append(text(f"live.packets.{part}", stage=played.stages.get(part, "-")))
-    versions = ["v0", "v1"]
-    seen = versions if keeps == "bitmaps" else list(_WORKERS)
-    x = np.append(_CELL_LEFT[::2] + 44, _CELL_LEFT + 21)
-    y = np.repeat([12, 38], [3, 6])
-    words = [*pairs, *seen, *versions, *versions]
-    return texts(x, y, words, align=1.0, size=11.0)
+        stage = played.stages.get(part)
+        kind = part if stage is not None else f"{part}_plain"
+        heads.append(text(f"live.packets.{kind}", stage=stage))
+    versions = [text("live.packets.version", v=v) for v in range(2)]
+    workers = [text("live.packets.worker", w=worker) for worker in _WORKERS]
+    below = [*(versions if keeps == "bitmaps" else workers), *versions, *versions]
+    middle = np.tile(_CELL_LEFT + _CELL_WIDTH / 2, 3)
+    return {
+        "links": lines(links, width=0.8, colour=COLOUR["hair"]),
+        "workers": boxes(
+            _WORKER_LEFT,
+            _MIDDLE - height / 2,
+            width,
+            height,
+            colour=COLOUR["paper"],
+            edge=COLOUR["edge"],
+            round=6.0,
+            texts=workers,
+            ink=COLOUR["ink"],
+        ),
+        "switch": boxes(
+            left, top, wide, tall, colour=COLOUR["domain"], edge=COLOUR["switch"], round=8.0
+        ),
+        "switch name": texts(
+            left + wide / 2, [top + 15.0], [text("live.packets.switch")], align=1.0, bold=1.0
+        ),
+        "heads": texts(left + wide / 2, y - 28, heads, align=1.0, bold=1.0, size=11.0),
+        "versions": texts(
+            middle, np.repeat(y + 14, 2) + 8, below, align=1.0, size=11.0, colour=COLOUR["soft"]
+        ),
+    }
 
 
-def cells_layer(played: PlayedStory) -> Layer:
-    """Return six cells for each packet; cells that the packet changed have its colour."""
-    cells: list[str] = []
-    changed: list[bool] = []
-    for step in played.steps:
-        cells += step.after
-        changed += [now != then for now, then in zip(step.after, step.before, strict=True)]
-    colour = np.where(np.array(changed, dtype=bool), np.repeat(played.colours, 6), COLOUR["none"])
-    return boxes(
-        np.tile(_CELL_LEFT, len(played.steps)),
-        np.repeat(played.top, 6),
-        _CELL_WIDTH,
-        _CELL_HEIGHT,
-        colour=colour,
-        edge=COLOUR["grey"],
-        texts=cells,
-        ink=np.where(colour < 0, COLOUR["ink"], ink_on(colour)),
-    )
+def hue_of(step: PacketStep) -> float:
+    """Return the colour of an answer: in ink, or the colour of wrong answers if the switch made a mistake."""
+    return COLOUR["wrong"] if step.is_bad else COLOUR["ink"]
 
 
-def actors_layer(played: PlayedStory) -> Layer:
-    """Return the worker and the chunk of each packet, to the left of its cells."""
-    return boxes(
-        np.full(len(played.steps), _ACTOR_LEFT),
-        played.top,
-        _CELL_WIDTH,
-        _CELL_HEIGHT,
-        colour=played.colours,
-        ink=ink_on(played.colours),
-        texts=played.names,
-        names=played.names,
-    )
+def packet_hue(step: PacketStep) -> float:
+    """Return the colour of a packet on its way to the switch."""
+    return COLOUR["wrong"] if step.is_double else COLOUR["queue"]
 
 
-def packet_mover(played: PlayedStory) -> Layer:
-    """Return the mark of the last packet, which moves from its worker past the cells."""
-    middle = played.top[-1:] + 10
-    paths = [np.array([[33, y], [_CELL_LEFT[-1] + 55, y]]) for y in middle]
-    fields = {"w": 12.0, "h": 12.0, "colour": COLOUR["predicted"]}
+def lane_paths(step: PacketStep) -> tuple[list[Floats], list[Floats]]:
+    """Return the way of a packet to the switch, and of the answers from there, each as lines of two points."""
+    inner = (_SWITCH[0], _SWITCH[0] + _SWITCH[2])
+    outer = (_WORKER_LEFT[0] + _WORKER[0], _WORKER_LEFT[1])
+    who = step.event.worker
+    arrives = inner[who]
+    if step.kind == "lost":
+        arrives = (inner[who] + outer[who]) / 2
+    there = [np.array([[outer[who], _MIDDLE - _LANE], [arrives, _MIDDLE - _LANE]])]
+    back = []
+    for other in receivers_of(step):
+        end = outer[other]
+        if step.event.answer_is_lost and other == 0:  # the answer to worker A
+            end = (inner[other] + outer[other]) / 2
+        back.append(np.array([[inner[other], _MIDDLE + _LANE], [end, _MIDDLE + _LANE]]))
+    return there, back
+
+
+def receivers_of(step: PacketStep) -> list[int]:
+    """Return to which workers the switch answers."""
+    if step.kind == "sum":
+        return [0, 1]
+    return [step.event.worker] if step.kind == "again" else []
+
+
+def lane_layer(played: PlayedStory) -> Layer:
+    """Return the links that the last packet and its answers used."""
+    if not played.steps:
+        return lines([])
+    step = played.steps[-1]
+    there, back = lane_paths(step)
+    colours = [packet_hue(step)] * len(there) + [hue_of(step)] * len(back)
+    return lines(there + back, width=2.5, colour=np.array(colours), alpha=0.6)
+
+
+def cell_layers(played: PlayedStory) -> dict[str, Layer]:
+    """Return the registers of the slot; cells that the last packet changed have a frame in ink."""
+    contents = played.steps[-1].after if played.steps else played.start
+    before = played.steps[-1].before if played.steps else played.start
+    changed = np.array([now != then for now, then in zip(contents, before, strict=True)])
+    y = np.repeat(_REGISTER_TOP + _REGISTER_STEP * np.arange(3), 2) - 14
+    names = []
+    for part in _PARTS:
+        names += [text(f"live.packets.{part}_plain")] * 2
+    return {
+        "cells": boxes(
+            np.tile(_CELL_LEFT, 3),
+            y,
+            _CELL_WIDTH,
+            _CELL_HEIGHT,
+            colour=COLOUR["paper"],
+            edge=np.where(changed, COLOUR["ink"], COLOUR["line"]),
+            texts=contents,
+            ink=COLOUR["ink"],
+            names=names,
+            notes=contents,
+            late=True,
+        )
+    }
+
+
+def sign_layers(played: PlayedStory) -> dict[str, Layer]:
+    """Return what the last packet and its answers carried, beside their links, with a cross where one is lost."""
+    if not played.steps:
+        return {"carried": texts_at(), "lost": Layer("dots", {"x": np.empty(0), "y": np.empty(0)})}
+    step = played.steps[-1]
+    there, back = lane_paths(step)
+    labels = []
+    lost = []
+    for path in there:
+        sign = "\u2715 " if step.is_double else ""
+        name = f"{sign}{step.event.name}"
+        labels.append((float(path[:, 0].mean()), _MIDDLE - _LANE - 14, name, 1))
+        if step.kind == "lost":
+            lost.append(path[-1])
+    for path, receiver in zip(back, receivers_of(step), strict=True):
+        sign = "\u2715 " if step.is_wrong else ""
+        labels.append((float(path[:, 0].mean()), _MIDDLE + _LANE + 14, f"{sign}{step.result}", 1))
+        if step.event.answer_is_lost and receiver == 0:
+            lost.append(path[-1])
+    crosses = np.array(lost).reshape(-1, 2)
+    first = COLOUR["wrong"] if step.is_double else COLOUR["ink"]
+    colours = [first] * len(there) + [hue_of(step)] * len(back)
+    carried = texts_at(*labels)
+    return {
+        "carried": Layer("texts", {**carried.fields, "bold": 1.0, "colour": np.array(colours)}),
+        "lost": Layer(
+            "dots",
+            {
+                "x": crosses[:, 0],
+                "y": crosses[:, 1],
+                "size": 6.0,
+                "shape": 2.0,
+                "colour": COLOUR["lost"],
+            },
+        ),
+    }
+
+
+def packet_movers(played: PlayedStory) -> Layer:
+    """Return the last packet on its way to the registers, from where an answer goes on to one worker or to both."""
+    if not played.steps:
+        return Layer("movers", {**lines([]).fields, "w": _PACKET[0], "h": _PACKET[1]})
+    step = played.steps[-1]
+    there, back = lane_paths(step)
+    inside = np.array([[_CELL_LEFT.mean() + _CELL_WIDTH / 2, _MIDDLE - _LANE]])
+    inwards = there[0] if step.kind == "lost" else np.vstack([there[0], inside])
+    outwards = inside + np.array([[0.0, 2 * _LANE]])
+    paths = [np.vstack([inwards, outwards, path]) for path in back] or [inwards]
+    fields = {
+        "w": _PACKET[0],
+        "h": _PACKET[1],
+        "colour": hue_of(step) if step.result else packet_hue(step),
+        "ink": COLOUR["paper"],
+        "texts": [step.event.name] * len(paths),
+        "gone": True,
+    }
     return Layer("movers", {**lines(paths).fields, **fields})
+
+
+def story_panel(events: list[StoryEvent], played: PlayedStory) -> Scene:
+    """Return the list of all packets of a story with what the switch did; the last one stands out."""
+    n = len(played.steps)
+    y = _STORY_TOP + _STORY_STEP * np.arange(len(events))
+    actions = [*played.actions, *[""] * (len(events) - n)]
+    here = (np.arange(len(events)) == n - 1) * 1.0
+    wrong = np.array([step.is_bad for step in played.steps] + [False] * (len(events) - n))
+    ink = np.where(here > 0, COLOUR["ink"], COLOUR["soft"])
+    colours = np.where(wrong, COLOUR["wrong"], ink)
+    signed = [f"\u2715 {what}" if bad else what for what, bad in zip(actions, wrong, strict=True)]
+    numbers = [str(number) for number in range(1, len(events) + 1)]
+    at = y[here > 0]
+    layers = {
+        "title": texts(16.0, [16.0], [text("live.packets.all")], bold=1.0),
+        "row": boxes(8.0, at - 12, _STORY_WIDTH - 16, 24.0, colour=COLOUR["wash"], round=6.0),
+        "numbers": texts(26.0, y, numbers, align=2.0, bold=here, colour=ink),
+        "names": texts(36.0, y, [event.name for event in events], bold=here, colour=ink),
+        "what": texts(72.0, y, signed, bold=here, colour=colours),
+    }
+    return Scene("", layers=layers, height=_HEIGHT, width=_STORY_WIDTH)
 
 
 def packets_table(played: PlayedStory) -> Table:
@@ -436,11 +582,11 @@ def quantisation_scene(bits: int, largest: int, workers: int) -> Scene:
     agreed = float(block_scale(values)[0])  # the scale that the workers would agree on
     caption = text(
         "live.quantisation.said",
-        bits=bits,
-        best=f"{error_bound(workers, agreed):.2g}",
-        error=f"{errors[-1]:.2g}",
-        bound=f"{bounds[-1]:.2g}",
-        agreed=f"{np.log2(agreed):.1f}",
+        bits=raised(bits),
+        best=with_power(float(error_bound(workers, agreed))),
+        error=with_power(errors[-1]),
+        bound=with_power(float(bounds[-1])),
+        agreed=raised(round(float(np.log2(agreed)), 1)),
     )
     return curve(
         "live.quantisation",
@@ -450,6 +596,24 @@ def quantisation_scene(bits: int, largest: int, workers: int) -> Scene:
         values=(errors, bounds),
         said=caption,
     )
+
+
+def raised(number: float) -> str:
+    """Return a number as an exponent, such as "\u207b\u2075"; one that is not whole keeps its dot."""
+    return f"{number:g}".translate(
+        str.maketrans(
+            "-.0123456789",
+            "\u207b\u00b7\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079",
+        )
+    )
+
+
+def with_power(value: float) -> str:
+    """Return a number with two digits and, far from 1, a power of ten, such as "3.1\u00b710\u207b\u2075"."""
+    if value == 0 or 1e-3 <= abs(value) < 1e4:
+        return f"{float(f'{value:.2g}'):,g}"
+    digits, exponent = f"{value:.1e}".split("e")
+    return f"{digits}\u00b710{raised(int(exponent))}"
 
 
 def saturated_sum(values: NDArray[np.float32], scale: float) -> NDArray[np.int64]:
@@ -712,7 +876,7 @@ def pays_scene(
     loss: float,
     converts: str,
 ) -> Scene:
-    """Return the times of an all-reduce over size, by the best algorithm on hosts and by each in the network.
+    """Return the times of an all-reduce over size, by each algorithm on hosts that is the best, and in the network.
 
     A line has the sizes whose time is known: that of streaming begins where its start-up no longer matters.
 
@@ -721,30 +885,33 @@ def pays_scene(
     convert_rate = np.inf
     if converts != "as fast as it sends":
         convert_rate = units.rate(converts)
-    times = best_times(costs(jobs, loss, convert_rate))
+    found = costs(jobs, loss, convert_rate)
+    best = best_of_hosts(found)
 
     ranges = []
-    for name, seconds in times.items():
-        if name != "hosts":
-            ranges.append(range_in_words(name, sizes[seconds < times["hosts"]]))
+    drawn = {}
+    for name in found[0]:
+        seconds = np.array([cost[name].time for cost in found])  # (K,) [s]
+        words = name.replace("_", " ")
+        if name not in HOSTS:
+            ranges.append(range_in_words(words, sizes[seconds < best]))
+            drawn[text("live.pays.in_switch", way=words)] = seconds
+        elif np.any(seconds == best):
+            drawn[text(f"live.pays.{name}")] = seconds
     results = {}
-    for name, seconds in times.items():
+    for name, seconds in drawn.items():
         is_known = np.isfinite(seconds)  # (K,)
         if not is_known.any():
             continue
         results[name] = Result(
             "all_reduce", "predicted", sizes[is_known], seconds[is_known], _HOSTS // jobs
         )
-    return sweep_scene(results, said=text("live.pays.said", list=" ".join(ranges)))
+    return sweep_scene(results, said=text("live.pays.said", list=", ".join(ranges)))
 
 
-def best_times(costs: list[Costs]) -> dict[str, Floats]:
-    """Return the times for all sizes, (K,) [s], of the best algorithm on hosts and of each algorithm in the network."""
-    times = {"hosts": np.array([min(cost[name].time for name in HOSTS) for cost in costs])}
-    for name in costs[0]:
-        if name not in HOSTS:
-            times[name.replace("_", " ")] = np.array([cost[name].time for cost in costs])
-    return times
+def best_of_hosts(costs: list[Costs]) -> Floats:
+    """Return the least time of any algorithm on hosts for each size, (K,) [s]."""
+    return np.array([min(cost[name].time for name in HOSTS) for cost in costs])
 
 
 def range_in_words(name: str, faster: Floats) -> str:
