@@ -139,7 +139,6 @@ VIEWS = {
     "priority": lambda: live.overlap(bucket=220, priority=True),
     "both schedules": lambda: live.overlap(bucket=220, priority="both"),
     "many buckets": lambda: live.overlap(bucket=25),
-    "interleaved": lambda: live.bubble(4, 32, "interleaved"),
     "straggler": lambda: live.straggler(),
     "slow link": lambda: live.straggler(ranks=7, what="link", way="binomial_tree"),
     "queue pair": lambda: live.queue_pair(),

@@ -15,7 +15,6 @@ from support.live_views import VIEWS
 
 NAMES = (
     "bubble",
-    "interleaved",
     "staleness",
     "overlap",
     "priority",

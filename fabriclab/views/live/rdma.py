@@ -167,6 +167,7 @@ def queue_pair_scene(kind: str, now: str, to: str) -> Scene:
         "step": lines([asked], width=2.5, colour=COLOUR["ink"], dash=1.0 * is_refused, form=form),
         "end": lines([arrow_head(asked, 8.0)], width=2.5, colour=COLOUR["ink"]),
         "states": states_layer(change),
+        "kind": texts(14.0, 18.0, [text("live.queue_pair.pair", kind=kind)], size=13.0, bold=1.0),
     }
     caption = change_caption(change)
     return Scene(
