@@ -422,7 +422,7 @@ def overlap(
     if not isinstance(priority, bool):
         units.choice(priority, "priority", ("both",))
     job = case()
-    gradients = job.dp_gradients / 1e6  # [MB]
+    gradients = float(np.ceil(job.dp_gradients / 1e6))  # whole, so that its field is short [MB]
     arguments = {
         "bucket": gradients if bucket is None else bucket,
         "start": job.ring_step_latency * 1e6 if start is None else start,
