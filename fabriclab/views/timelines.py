@@ -13,13 +13,13 @@ from fabriclab.views.page import Axes, Picture, Table
 from fabriclab.views.rulers import fitted
 from fabriclab.views.scene import (
     COLOUR,
+    WIDTH,
     Layer,
     Scene,
     boxes,
     lines,
     printed,
     texts,
-    texts_at,
     tick_layers,
 )
 
@@ -28,16 +28,40 @@ _MOST_BARS = 4096  # so many a browser still redraws without a visible delay
 _REST = 0.13  # room for all further repetitions of a group, as a fraction of all first repetitions together
 _LABEL_GAP = 0.09  # least distance between two ticks, as a fraction of the axis
 # Edges of the drawing area [px].
-_TOP = 24.0
-_LEFT = 140.0
-_RIGHT = 668.0
-_ROW = 22.0  # height of a lane [px]
+_TOP = 30.0
+_MARGIN = 32.0  # on the right
+_LEFT = 24.0  # without the names of the lanes
+_NAME_LETTER = 6.8  # width of a letter of such a name
+_LANES_HEIGHT = 320.0  # of all lanes, where there are many [px]
+_ROWS = (20.0, 44.0)  # least and greatest height of a lane [px]
 _BAR_TOP = 0.11  # upper edge of a bar that has its lane for itself, as a fraction of the height of the lane
 _BAR_SHARE = 0.78  # height of such a bar, as a fraction of the height of the lane
-_LETTER = 7.5  # width of a letter in the legend [px]
+_LETTER = 6.8  # width of a letter in the legend [px]
+_TICKS_APART = 85.0  # about [px]
 _SAMPLE_ROOM = 38.0  # room for a sample in the legend, without its name [px]
 Namer = Callable[[int], str]
-FILLS = ("dp", "tp", "cp", "pp", "grey")  # one per kind of flow, each with a hatch
+# One hue for each kind of work in the whole course. Computations are grey: a forward pass is near the paper, a backward
+# pass far from it. Messages have the hue of their traffic.
+HUES = {
+    "forward": "hair",
+    "backward": "soft",
+    "compute": "soft",
+    "all-reduce": "dp",
+    "push": "dp",
+    "pull": "tp",
+    "send": "pp",
+    "all-to-all": "ep",
+    "CPU": "soft",
+    "DMA": "hair",
+}
+FILLS = ("dp", "tp", "cp", "pp", "grey")  # of kinds without a hue of their own, in turn
+
+
+class Room(NamedTuple):
+    """Where the time axis begins and ends [px]."""
+
+    left: float
+    right: float
 
 
 class Bars(NamedTuple):
@@ -47,6 +71,11 @@ class Bars(NamedTuple):
     lane: Ints  # (B,) lane of each bar, counted from the top
     names: list[str]  # names of the lanes that are drawn
     n_lanes: int  # number of all lanes, drawn or not
+
+
+def room_for(names: list[str], width: float) -> Room:
+    """Return the room that the names of the lanes leave to the time axis in a picture of a width [px]."""
+    return Room(_LEFT + _NAME_LETTER * max(map(len, names)), width - _MARGIN)
 
 
 def timeline(
@@ -80,12 +109,40 @@ def timeline(
     return printed(timeline_scene(timeline, flows, name), ax=ax, finding=finding)
 
 
+def hue(kind: str) -> float:
+    """Return the colour of a kind of work that has a hue of its own, such as "backward" or "all-reduce"."""
+    return COLOUR[HUES[kind]]
+
+
+def hues_of(labels: tuple[str, ...]) -> Floats:
+    """Return the colour of each kind of flow (K,); all kinds from the fifth without a hue of its own on are grey."""
+    colours = []
+    in_turn = 0
+    for label in labels:
+        if label in HUES:
+            colours.append(hue(label))
+        else:
+            colours.append(COLOUR[FILLS[min(in_turn, len(FILLS) - 1)]])
+            in_turn += 1
+    return np.array(colours)
+
+
+def row_height(lanes: int) -> float:
+    """Return the height of each of some lanes [px], so that many fit into a window."""
+    return float(np.clip(_LANES_HEIGHT / lanes, *_ROWS))
+
+
 def timeline_scene(
-    t: Timeline, flows: Flows, name: Namer | None = None, at: float | None = None
+    t: Timeline,
+    flows: Flows,
+    name: Namer | None = None,
+    at: float | None = None,
+    width: float = WIDTH,
 ) -> Scene:
     """Return a picture of a timeline; if ``at`` is given, with a line after ``at`` per cent of its time.
 
-    ``name`` is a function from a source to the name of its lane, such as `Fabric.name`.
+    ``name`` is a function from a source to the name of its lane, such as `Fabric.name`; ``width`` is that of the
+    picture [px].
 
     Raises
     ------
@@ -112,21 +169,24 @@ def timeline_scene(
         now = at / 100 * t.end
         busy = busy_at(t, flows, bars.flow, now)
 
-    bottom = _TOP + _ROW * len(bars.names)
-    middle = _TOP + _ROW * (np.arange(len(bars.names)) + 0.5)  # middle of each lane [px]
+    room = room_for(bars.names, width)
+    row = row_height(len(bars.names))
+    bottom = _TOP + row * len(bars.names)
+    middle = _TOP + row * (np.arange(len(bars.names)) + 0.5)  # middle of each lane [px]
+    marked = busy if at is not None else np.zeros(bars.flow.size, dtype=bool)
     layers = {
-        **axis_layers(t, bottom),
-        **legend_layers(flows, np.unique(flows.label[bars.flow])),
-        "bars": bar_layer(t, flows, bars, busy),
-        "lanes": texts(_LEFT - 8, middle, bars.names, align=2.0),
+        **axis_layers(t, bottom, room),
+        **legend_layers(flows, np.unique(flows.label[bars.flow]), width),
+        "bars": bar_layer(t, flows, bars, busy, marked, room),
+        "lanes": texts(room.left - 8, middle, bars.names, align=2.0),
     }
     table = as_table(t, flows, bars)
     clauses = clauses_of(t, flows, bars.n_lanes)
     if at is None:
         alt = "; ".join(clauses)
-        return Scene(clauses[0], table, layers, bottom + 40, alt, caption=left_out)
+        return Scene(clauses[0], table, layers, bottom + 40, alt, caption=left_out, width=width)
 
-    line = float(across(t, now))
+    line = float(across(t, now, room))
     layers["now"] = lines([np.array([[line, _TOP - 4], [line, bottom + 4]])], width=2.0)
     sentence = sentence_at(t, flows, bars, busy, now)
     return Scene(
@@ -135,6 +195,7 @@ def timeline_scene(
         layers,
         bottom + 40,
         alt=f"{sentence} " + "; ".join(clauses),
+        width=width,
     )
 
 
@@ -204,35 +265,39 @@ def axis_of(t: Timeline) -> tuple[Floats, Floats]:
     return places, np.append(times, t.end)
 
 
-def across(t: Timeline, time: float | Floats) -> Floats:
+def across(t: Timeline, time: float | Floats, room: Room) -> Floats:
     """Return the horizontal place of a time [s] in the picture [px]."""
     places, times = axis_of(t)
-    return np.asarray(_LEFT + (_RIGHT - _LEFT) * np.interp(time, times, places) / places[-1])
+    length = room.right - room.left
+    return np.asarray(room.left + length * np.interp(time, times, places) / places[-1])
 
 
 # Layers -------------------------------------------------------------------------------------------
 
 
-def axis_layers(t: Timeline, bottom: float) -> dict[str, Layer]:
+def axis_layers(t: Timeline, bottom: float, room: Room) -> dict[str, Layer]:
     """Return the ticks and title of the time axis, and a grey span for all further repetitions of each group."""
     places, times = axis_of(t)
-    unit = (_RIGHT - _LEFT) / places[-1]  # [px]
+    length = room.right - room.left
+    unit = length / places[-1]  # [px]
     repeated = np.flatnonzero(np.diff(places)[1::2])  # groups with a span for further repetitions
 
     if repeated.size:
         marks = _apart(places)
     else:
-        marks = np.asarray(MaxNLocator(6).tick_values(0, float(places[-1])))
+        marks = np.asarray(
+            MaxNLocator(int(length / _TICKS_APART)).tick_values(0, float(places[-1]))
+        )
     marks = marks[(marks >= 0) & (marks <= places[-1])]
 
     def to_x(place: Any) -> Floats:
-        return np.asarray(_LEFT + unit * np.asarray(place))
+        return np.asarray(room.left + unit * np.asarray(place))
 
     def time_at(place: float) -> str:
         return units.format_time(float(np.interp(place, places, times)))
 
-    span_left = _LEFT + unit * places[2 * repeated + 1]
-    span_right = _LEFT + unit * places[2 * repeated + 2]
+    span_left = room.left + unit * places[2 * repeated + 1]
+    span_right = room.left + unit * places[2 * repeated + 2]
     counts = [f"x {t.repeat[group]:,}" for group in repeated]
     spans = boxes(
         span_left,
@@ -240,14 +305,17 @@ def axis_layers(t: Timeline, bottom: float) -> dict[str, Layer]:
         span_right - span_left,
         bottom + 4 - _TOP,
         round=0.0,
-        colour=COLOUR["grey"],
-        alpha=0.2,
+        colour=COLOUR["sunk"],
+        edge=COLOUR["line"],
         texts=counts,
         ink=COLOUR["ink"],
     )
+    title = texts(
+        room.right, bottom + 29, [text("timeline.axis")], align=2.0, colour=COLOUR["soft"]
+    )
     return {
         **tick_layers(marks, to_x, time_at, (_TOP - 4, bottom), True),
-        "axis": texts_at((_RIGHT, bottom + 29, text("sweep.axis_time"), 2)),
+        "axis": title,
         "repeats": spans,
     }
 
@@ -261,44 +329,50 @@ def _apart(places: Floats) -> Floats:
     return np.array(taken)
 
 
-def legend_layers(flows: Flows, shown: Ints) -> dict[str, Layer]:
-    """Return a legend with a named sample for each kind of flow ``shown``; it is empty if the run has one kind only."""
-    last = len(FILLS) - 1  # all kinds from this one on look alike
-    own = shown[shown < last]
-    alike = shown[shown >= last]
-    names = []
-    if len(flows.labels) > 1:
-        names = [flows.labels[kind] for kind in own]
-    if names and alike.size == 1:
-        names.append(flows.labels[alike[0]])
-    elif names and alike.size:
-        names.append(text("sweep.others", n=alike.size))
+def legend_layers(flows: Flows, shown: Ints, width: float = WIDTH) -> dict[str, Layer]:
+    """Return a legend with a sample for each colour of the kinds ``shown``; empty if the run has one kind only."""
+    if len(flows.labels) < 2:
+        return named_samples([], np.array([]))
+    colours = hues_of(flows.labels)
+    names: dict[float, list[str]] = {}  # colour -> kinds that have it
+    for kind in shown:
+        names.setdefault(float(colours[kind]), []).append(flows.labels[kind])
+    words = []
+    for colour, kinds in names.items():
+        alike = colour == COLOUR["grey"] and len(kinds) > 1
+        words.append(text("sweep.others", n=len(kinds)) if alike else ", ".join(kinds))
+    room = (width - 2 * _MARGIN) / len(words) - _SAMPLE_ROOM
+    return named_samples([fitted(word, room) for word in words], np.array(list(names)))
 
-    names = [fitted(name, 680 / len(names) - _SAMPLE_ROOM) for name in names]
-    fill = np.unique(np.minimum(shown, last))[: len(names)]
+
+def named_samples(names: list[str], colours: Floats, top: float = 4.0) -> dict[str, Layer]:
+    """Return a row of samples that look like their bars, with a name behind each."""
     widths = [_SAMPLE_ROOM + _LETTER * len(name) for name in names]
-    left = 8 + np.cumsum([0, *widths])[: len(names)]
-    colour = np.array([COLOUR[FILLS[i]] for i in fill])
+    left = 12 + np.cumsum([0, *widths])[: len(names)]
+    edges = np.where(np.isin(colours, [COLOUR["sunk"]]), COLOUR["line"], COLOUR["paper"])
     return {
-        "kinds": boxes(left, 2.0, 18.0, 12.0, colour=colour, hatch=fill, edge=-1.0),
-        "kind names": texts(left + 24, 8.0, names),
+        "kinds": boxes(left, top, 18.0, 12.0, colour=colours, edge=edges, round=2.0),
+        "kind names": texts(left + 24, top + 6, names),
     }
 
 
-def bar_layer(t: Timeline, flows: Flows, bars: Bars, busy: Flags) -> Layer:
-    """Return a bar for each flow, pale where it is not ``busy``; bars that overlap share the height of their lane."""
-    flow = bars.flow
-    left = across(t, t.start[flow])  # (B,) [px]
-    right = across(t, t.finish[flow])  # (B,) [px]
-    slot, n_slots = slots_of(bars.lane, left, right)
-    height = _BAR_SHARE * _ROW / n_slots[bars.lane]  # (B,) [px]
-    top = _TOP + _ROW * (bars.lane + _BAR_TOP) + slot * height
+def bar_layer(
+    t: Timeline, flows: Flows, bars: Bars, busy: Flags, marked: Flags, room: Room
+) -> Layer:
+    """Return a bar for each flow; bars that overlap share the height of their lane.
 
-    roomy = (height > 4) & (right - left > 6)  # edges and hatches would make thin bars black
-    fill = np.minimum(flows.label[flow], len(FILLS) - 1)
-    colour = np.array([COLOUR[FILLS[i]] for i in fill])
-    hatch = np.where(roomy, fill, 0)
-    edge = np.where(busy & roomy, -1.0, 0.0)
+    Bars are pale where they are not ``busy``, and have an edge in ink where they are ``marked``.
+    """
+    flow = bars.flow
+    left = across(t, t.start[flow], room)  # (B,) [px]
+    right = across(t, t.finish[flow], room)  # (B,) [px]
+    slot, n_slots = slots_of(bars.lane, left, right)
+    row = row_height(len(bars.names))
+    height = _BAR_SHARE * row / n_slots[bars.lane]  # (B,) [px]
+    top = _TOP + row * (bars.lane + _BAR_TOP) + slot * height
+
+    roomy = (height > 4) & (right - left > 4)  # a line between thin bars would hide them
+    edge = np.where(roomy, np.where(marked, -1.0, COLOUR["paper"]), 0.0)
     alpha = np.where(busy, 1.0, 0.55)
 
     names = []
@@ -310,10 +384,9 @@ def bar_layer(t: Timeline, flows: Flows, bars: Bars, busy: Flags) -> Layer:
         top,
         np.maximum(right - left, 1.0),
         height,
-        round=1.0,
-        colour=colour,
+        round=2.0,
+        colour=hues_of(flows.labels)[flows.label[flow]],
         alpha=alpha,
-        hatch=hatch,
         edge=edge,
         names=names,
         notes=notes,
@@ -327,12 +400,14 @@ def _bar_note(t: Timeline, flows: Flows, flow: int) -> str:
 
 
 def idle_of(bars: Layer, rows: Any) -> Layer:
-    """Return grey bars behind the lanes, from the left end of all bars to their right end; ``rows`` are upper edges."""
+    """Return empty bars from the left end of all bars to their right end; ``rows`` are their upper edges."""
     fields = bars.fields
     left = np.min(fields["x"])
     right = np.max(fields["x"] + fields["w"])
     height = np.max(fields["h"])
-    return boxes(left, rows, right - left, height, round=0.0, colour=COLOUR["grey"], alpha=0.5)
+    return boxes(
+        left, rows, right - left, height, round=2.0, colour=COLOUR["sunk"], edge=COLOUR["line"]
+    )
 
 
 # Words and numbers --------------------------------------------------------------------------------

@@ -1065,6 +1065,7 @@ def test_every_text_is_used_and_every_field_is_filled():
         "live.roulette.",
         "live.cut.",
         "live.stepper.",
+        "live.savings.",
         "live.straggler.",
         "live.packets.",
         "live.pays.",

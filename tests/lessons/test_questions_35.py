@@ -108,16 +108,22 @@ def test_the_view_of_an_overlap_shows_the_best_bucket():
     assert all(abs(n / find("35-best").key({}) - 1) < find("35-best").tolerance for n in lowest)
 
 
-def test_the_grey_of_an_overlap_is_as_wide_as_the_waiting():
-    scene = live.overlap(bucket=1260).scene
-    bars, table = scene.layers["bars"].fields, scene.table
-    kind, ends = np.array(table["what"]), bars["x"] + bars["w"]
-    gap = bars["x"][kind == "forward"].min() - ends[kind == "backward"].max()
-    scale = (ends.max() - bars["x"].min()) / table["finish [s]"].max()
-    assert gap / scale == pytest.approx(waits(14, by("ring")), rel=0.01)
-    idle = scene.layers["idle"].fields
-    assert (idle["x"], idle["y"]) == (bars["x"].min(), bars["y"][0])
-    assert idle["x"] + idle["w"] == pytest.approx(ends[kind == "forward"].max())
+def test_what_waits_in_an_overlap_is_drawn_as_long_as_the_waiting():
+    for bucket, priority, expected in (
+        (1260, False, waits(14, by("ring"))),
+        (220, True, waits(80, by("ring"), priority=True)),
+    ):
+        scene = live.overlap(bucket=bucket, priority=priority).scene
+        bars, table = scene.layers["0 bars"].fields, scene.table
+        kind, ends = np.array(table["what"]), bars["x"] + bars["w"]
+        scale = (ends.max() - bars["x"].min()) / table["finish [s]"].max()
+        drawn = scene.layers["0 waits"].fields
+        assert drawn["w"].sum() == pytest.approx(expected * scale, abs=1.5)
+        assert drawn["x"][0] == pytest.approx(ends[kind == "backward"].max(), abs=0.01)
+        assert f"{expected:.3f}" in scene.layers["0 length"].fields["texts"][0]
+        again = scene.layers["part 0 waits"].fields
+        seen = min(expected * scale * 10, (536 - 112) * 2 / 3)
+        assert again["w"].sum() == pytest.approx(seen, abs=1.5)
 
 
 def test_no_more_than_the_window_is_hidden():

@@ -433,7 +433,9 @@ def test_a_live_view_shows_what_is_illustrative():
             for name, node in made.items()
         }
         for name, node in made.items():
-            names = used[name].union(*(used[helper] for helper in used[name] & set(used)))
+            names = {name}
+            while (more := names.union(*(used[helper] for helper in names & set(used)))) != names:
+                names = more
             calls = [
                 n
                 for n in ast.walk(node)

@@ -192,6 +192,9 @@ VIEWS = {
     "traffic": lambda: live.traffic(
         favoured, controls={"popular": live.Slider(1, 8), "choices": live.Choice((1, 3))}, popular=2
     ),
+    "tcp": lambda: live.request("TCP socket", 13),
+    "refused": lambda: live.queue_pair("UD", "RESET", "RTS"),
+    "eight chunks": lambda: live.chunks(1024.0),
     "server": lambda: live.server(),
     "copies": lambda: live.copies("peer"),
     "drive": lambda: live.copies("peer", source="nvme", server="dgx_a100", size="1 GiB"),
@@ -200,6 +203,8 @@ VIEWS = {
     "gigaio": lambda: live.gigaio(wirings=("2s-2rp-split-flat", "2s-2rp-std-flat")),
     "overlap": lambda: live.overlap(bucket=1260),
     "priority": lambda: live.overlap(bucket=220, priority=True),
+    "both schedules": lambda: live.overlap(bucket=220, priority="both"),
+    "many buckets": lambda: live.overlap(bucket=25),
     "straggler": lambda: live.straggler(),
     "slow link": lambda: live.straggler(ranks=7, what="link", way="binomial_tree"),
     "queue pair": lambda: live.queue_pair(),

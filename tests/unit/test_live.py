@@ -87,9 +87,9 @@ def arrays(scene):
     if not scene.layers and scene.table is not None:
         return {k: np.asarray(v) for k, v in scene.table.columns.items()}
     fields = {}
-    for number, panel in enumerate(scene.panels()):
-        for name, layer in panel.layers.items():
-            fields |= {f"{number}/{name}.{k}": v for k, v in layer.fields.items()}
+    for panel, prefix in zip(scene.panels(), ("", "side "), strict=False):
+        for id, layer in panel.layers.items():
+            fields |= {f"{prefix}{id}.{k}": v for k, v in layer.fields.items()}
     return {k: v for k, v in fields.items() if isinstance(v, np.ndarray) and v.dtype.kind in "fiub"}
 
 
@@ -439,7 +439,7 @@ def test_steps_of_a_queue_pair_are_judged_by_the_device():
     refused = sentence("live.queue_pair.refused", kind="RC", now="RESET", to="RTS")
     assert refused.search(view.scene.said) and "Errno" not in view.scene.said
     assert view.scene.table["attribute"].tolist() == ["none"] and not len(
-        view.scene.layers["attributes"].fields["x"]
+        view.scene.side.layers["attributes"].fields["x"]
     )
     assert view.set(now="RTR").scene.table["attribute"].tolist() == [
         "TIMEOUT",
@@ -893,6 +893,13 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
     elif "part [%]" in table.columns:
         bars = drawn["bars"].fields["w"] / drawn["way"].fields["w"]
         assert bars == pytest.approx(table["part [%]"] / 100, rel=1e-5, abs=3e-3)
+    elif "0 bars" in drawn:  # strips: all bars of a schedule, then those of the next
+        ticks = drawn["x ticks"].fields
+        slope = np.polyfit([fl.units.time(t) for t in ticks["texts"]], ticks["x"], 1)
+        bars = [drawn[part].fields for part in ("0 bars", "1 bars") if part in drawn]
+        left, width = (np.concatenate([each[k] for each in bars]) for k in "xw")
+        assert left == pytest.approx(np.polyval(slope, table["start [s]"]), abs=0.5)
+        assert left + width == pytest.approx(np.polyval(slope, table["finish [s]"]), abs=0.6)
     elif "bars" in drawn and "start [s]" in table.columns:
         bars, ticks = drawn["bars"].fields, drawn["x ticks"].fields
         if name == "repeated":
@@ -911,10 +918,11 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         assert np.sort(bars["w"]) == pytest.approx(np.sort(times[times > 0]) * slope, abs=0.5)
     elif "takes in" in table.columns:
         bars, most = drawn["taken"].fields["h"], max(table["takes in"].max(), table["sends"].max())
-        assert bars == pytest.approx(80 * table["takes in"] / most, rel=1e-5)
-        assert drawn["sent"].fields["w"] == pytest.approx(80 * table["sends"] / most, rel=1e-5)
+        assert bars == pytest.approx(54 * table["takes in"] / most, rel=1e-5)
+        assert drawn["sent"].fields["w"] == pytest.approx(54 * table["sends"] / most, rel=1e-5)
         cells = favoured(2, 1)
-        assert np.allclose(drawn["map"].fields["colour"], shade(cells.ravel() / cells.max()))
+        full = cells[cells > 0]  # what is empty shows the ground
+        assert np.allclose(drawn["map"].fields["colour"], shade(full / cells.max()))
     elif "flows" in table.columns:
         bars, unit = drawn["bars"].fields, drawn["bars"].fields["h"].max() / table["flows"].max()
         assert np.maximum(table["flows"] * unit, 1) == pytest.approx(bars["h"], rel=1e-5)
@@ -957,7 +965,8 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         named = " = ".join(drawn["rows"].fields["names"]).split(" = ")
         assert named == table["what"].tolist()
     elif "attribute" in table.columns:
-        assert drawn["attributes"].fields["texts"] == table["attribute"].tolist()
+        listed = VIEWS[name]().scene.side.layers["attributes"].fields["texts"]
+        assert (listed or [text("live.queue_pair.none")]) == table["attribute"].tolist()
     elif "lines" in drawn:
         is_bound = np.isin(table["series"], ["one NIC", "one array"])
         at = np.concatenate([drawn[part].fields["y"] for part in ("lines", "dots")])

@@ -33,6 +33,7 @@ from fabriclab.views.page import STYLE, plain, printed_hex, spread, three
 from fabriclab.views.rulers import marks_of as marks_at
 from fabriclab.views.rulers import ruler_scene
 from fabriclab.views.sweeps import axes_of, collect, crossover, sweep_scene
+from fabriclab.views.timelines import row_height
 from fabriclab.views.timelines import timeline_scene as scene_of
 from fabriclab.views.zoom import rails_of, zoom_scene
 from support.prose import sentence
@@ -399,8 +400,8 @@ def test_too_many_bars_are_cut_and_said_in_words():
     scene = scene_of(run, flows)
     assert scene.layers["bars"].fields["x"].size == scene.table.n_rows == 4096
     assert "4,096 of 9,000" in scene.caption and scene.table["finish [s]"].max() == run.finish.max()
-    # thinner than 4 px: edges would make them black
-    assert not scene.layers["bars"].fields["hatch"].any()
+    # thinner than 4 px: a line between them would hide them
+    assert not scene.layers["bars"].fields["edge"].any()
 
 
 def test_kinds_beyond_the_last_colour_are_named_others():
@@ -780,7 +781,8 @@ def test_flows_at_one_time_share_a_lane_without_overlap():
     after = Timeline([0, 1], [1, 2], [0.0], [0.0], [2.0], [1], "flow")
     alone = bars_of(scene_of(after, Flows.make([0, 0], [1, 1], 1.0)))
     # one after the other: each has the lane
-    assert [box.height for box in alone] == pytest.approx([0.78 * 22] * 2)
+    assert [box.height for box in alone] == pytest.approx([0.78 * row_height(1)] * 2)
+    assert 16 * row_height(16) <= 320
 
 
 def test_a_comparison_shows_the_rates_of_each_link():

@@ -3,12 +3,14 @@
 import functools
 import itertools
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 
 from fabriclab import gpudirect, topologies, units
 from fabriclab.catalog.tables import read_rows
@@ -16,29 +18,69 @@ from fabriclab.core import Fabric, Floats, Flows, Ints, Timeline
 from fabriclab.rdma import PyverbsRDMAError, QPAttr, enums
 from fabriclab.rdma.records import check_step, needs
 from fabriclab.texts import text
+from fabriclab.views import timelines
+from fabriclab.views.asides import Curve, Spot, curve_panel
 from fabriclab.views.fabrics import scene_of
 from fabriclab.views.layout import spoken_names
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, live_view
 from fabriclab.views.page import Table
-from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, ink_on, lines, texts, texts_at
+from fabriclab.views.scene import (
+    COLOUR,
+    FORM,
+    Layer,
+    Scene,
+    boxes,
+    ink_on,
+    lines,
+    texts,
+    texts_at,
+    tick_layers,
+)
 from fabriclab.views.timelines import timeline_scene
 
 _MECHANISMS = ("peer", "pinned", "pageable")
+_PICTURE = 560.0  # width of a picture with a panel beside it [px]
+_PANEL = 276.0  # height of such a panel [px]
 
-# Queue pair: states side by side, and below them the attributes that a transition needs. [px]
+# Queue pair: four states side by side and ERR below them; what a transition needs stands in a panel. [px]
 _STATES = ("RESET", "INIT", "RTR", "RTS", "ERR")
-_STATE_LEFT = 12 + 136.0 * np.arange(len(_STATES))
-_STATE_TOP = 22.0
-_STATE_WIDTH = 122.0
-_STATE_HEIGHT = 32.0
-_ATTRIBUTES_TOP = 106.0
+_STATE_WIDTH = 82.0
+_STATE_HEIGHT = 36.0
+_STATE_LEFT = np.array([22.0, 138.0, 254.0, 370.0, 196.0])
+_STATE_TOP = np.array([116.0, 116.0, 116.0, 116.0, 236.0])
+_STATES_WIDTH = 480.0
+_STATES_HEIGHT = 300.0
+_NEEDS_WIDTH = 400.0
+_NEEDS_TOP = 44.0
+_NEEDS_ROW = 40.0
+_REASON_LETTERS = 56  # in a line
+_CURVE = 24  # points of a curve
 
 # Request: lanes for program, kernel and NIC of A, then for NIC, kernel and program of B; a row for each step. [px]
 _COUNTERS = ("calls", "copies", "doorbells", "transfers", "completions")
-_LANES = 30.0 + 54.0 * np.arange(6, dtype=np.float64)
+_LANES = np.array([38.0, 84.0, 130.0, 190.0, 236.0, 282.0])
 _NIC_OF_B = 5  # despite its name, the lane of B's program; `part_name` mirrors the lanes
-_STEPS_TOP = 62.0
-_STEP_HEIGHT = 26
+_STEPS_TOP = 60.0
+_STEPS_BOTTOM = 374.0
+_STEP_HEIGHTS = (24.0, 36.0)  # least and greatest
+_WORDS_LEFT = 316.0
+_LADDER_WIDTH = 600.0
+_COMPARED = ("WRITE", "SEND", "TCP socket")
+_COUNTS_WIDTH = 280.0
+_COUNTS_LEFT = 104.0
+_COUNT = 18.0  # length of a bar of one [px]
+_COUNT_HEIGHT = 12.0
+_COUNTS_TOP = 36.0
+
+_NUMBERED = 32  # at most so many chunks have numbers in their bars
+
+# Savings: a row for each mechanism, with its meaning above its copies. [px]
+_ROW_LEFT = 16.0
+_ROW_RIGHT = 480.0
+_ROWS_TOP = 52.0
+_ROW = 66.0
+_ROW_BAR = 28.0
+_SIZES = np.geomspace(1e3, 1e9, 13)  # of a transfer, the range of the slider [B]
 
 # Copies: a line for each copy, and a description below the picture. [px]
 _COPY_COLOURS = np.array([COLOUR[name] for name in ("dp", "tp", "cp", "pp")])
@@ -74,7 +116,7 @@ def stacked(
         repeat=np.ones(1, np.int64),
         engine="model",
     )
-    drawn = timeline_scene(timeline, flows, lanes.__getitem__)
+    drawn = timeline_scene(timeline, flows, lanes.__getitem__, width=_PICTURE)
     if table is None:
         names = [lanes[int(i)] for i in lane]
         table = Table({"lane": names, "start [s]": start, "finish [s]": finish})
@@ -93,11 +135,6 @@ class StateChange:
     to: str
     attributes: list[str]  # attributes that the transition needs; none if the device refuses it
     refusal: str  # why the device refuses it; empty if it is accepted
-
-    @property
-    def colour(self) -> float:
-        """Colour of the transition and its target."""
-        return COLOUR["failed"] if self.refusal else COLOUR["predicted"]
 
 
 def queue_pair(kind: str = "RC", now: str = "INIT", to: str = "RTR") -> Live:
@@ -120,29 +157,61 @@ def queue_pair_scene(kind: str, now: str, to: str) -> Scene:
     """Return a picture of the states of a queue pair, a transition between two of them, and what it needs."""
     change = state_change(kind, now, to)
     attributes = change.attributes
-    rows = _ATTRIBUTES_TOP + 26.0 * np.arange(len(attributes))
-    meanings = [text(f"live.queue_pair.{name}") for name in attributes]
-    path = change_path(change)
+    asked = change_path(now, to)
+    possible = [change_path(*pair) for pair in possible_changes(kind) if pair != (now, to)]
+    heads = [arrow_head(path) for path in possible]
+    is_refused = bool(change.refusal)
+    form = FORM["failed" if is_refused else "plain"]
     layers = {
+        "possible": lines([*possible, *heads], width=1.2, colour=COLOUR["hair"]),
+        "step": lines([asked], width=2.5, colour=COLOUR["ink"], dash=1.0 * is_refused, form=form),
+        "end": lines([arrow_head(asked, 8.0)], width=2.5, colour=COLOUR["ink"]),
         "states": states_layer(change),
-        "step": lines(
-            [path],
-            width=2.5,
-            colour=change.colour,
-            dash=1.0 if change.refusal else 0.0,
-        ),
-        "end": arrow_head(path, change.colour),
-        "attributes": texts(24, rows, attributes, bold=1.0),
-        "meanings": texts(220, rows, meanings),
+        "kind": texts(14.0, 18.0, [text("live.queue_pair.pair", kind=kind)], size=13.0, bold=1.0),
     }
     caption = change_caption(change)
     return Scene(
         said=caption,
         table=Table({"attribute": attributes or [text("live.queue_pair.none")]}),
         layers=layers,
-        height=96.0 + 26 * max(1, len(attributes)),
+        height=_STATES_HEIGHT,
         alt=f"{caption} {', '.join(attributes)}",
+        width=_STATES_WIDTH,
+        side=needs_panel(change),
     )
+
+
+def needs_panel(change: StateChange) -> Scene:
+    """Return a list of the attributes that a transition needs, each with its meaning."""
+    attributes = change.attributes
+    rows = _NEEDS_TOP + _NEEDS_ROW * np.arange(len(attributes))
+    meanings = [text(f"live.queue_pair.{name}") for name in attributes]
+    if change.refusal:
+        title = text("live.queue_pair.refusal")
+        reason = textwrap.wrap(change.refusal, _REASON_LETTERS)
+    else:
+        title = text("live.queue_pair.needs", to=change.to, n=len(attributes))
+        reason = [] if attributes else [text("live.queue_pair.none")]
+    return Scene(
+        "",
+        layers={
+            "title": texts(16.0, 18.0, [title], size=13.0, bold=1.0),
+            "attributes": texts(16.0, rows + 4, attributes, bold=1.0),
+            "meanings": texts(16.0, rows + 20, meanings, colour=COLOUR["soft"]),
+            "reason": texts(
+                16.0, _NEEDS_TOP + 4 + 18.0 * np.arange(len(reason)), reason, colour=COLOUR["soft"]
+            ),
+        },
+        height=_STATES_HEIGHT,
+        width=_NEEDS_WIDTH,
+    )
+
+
+@functools.cache
+def possible_changes(kind: str) -> list[tuple[str, str]]:
+    """Return all transitions between states that the device accepts for a type of queue pair."""
+    pairs = itertools.product(_STATES, _STATES)
+    return [(now, to) for now, to in pairs if not state_change(kind, now, to).refusal]
 
 
 def state_change(kind: str, now: str, to: str) -> StateChange:
@@ -178,49 +247,80 @@ def change_caption(change: StateChange) -> str:
 
 
 def states_layer(change: StateChange) -> Layer:
-    """Return a box for each state: the target is filled, and the present state is framed in ink."""
-    fill = np.full(len(_STATES), COLOUR["none"])
-    ink = np.full(len(_STATES), COLOUR["ink"])
-    edge = np.full(len(_STATES), COLOUR["grey"])
-    edge[_STATES.index(change.now)] = COLOUR["none"]
-
-    target = _STATES.index(change.to)
-    fill[target] = change.colour
-    ink[target] = ink_on(change.colour)[0]
-    edge[target] = change.colour
+    """Return a box for each state: the present state is filled, and the target has an edge in ink."""
+    is_now = np.array(_STATES) == change.now
+    is_target = np.array(_STATES) == change.to
+    fill = np.where(is_now, COLOUR["ink"], COLOUR["paper"])
     return boxes(
         _STATE_LEFT,
         _STATE_TOP,
         _STATE_WIDTH,
         _STATE_HEIGHT,
         colour=fill,
-        edge=edge,
+        edge=np.where(is_target | is_now, -1.0, COLOUR["edge"]),
         texts=_STATES,
         names=_STATES,
-        ink=ink,
+        notes=[text(f"live.queue_pair.in.{state}") for state in _STATES],
+        ink=np.where(is_now, COLOUR["paper"], COLOUR["ink"]),
+        round=6.0,
     )
 
 
-def change_path(change: StateChange) -> Floats:
-    """Return the points (4, 2) of the line below the boxes from the present state to the target. [px]."""
-    start = _STATE_LEFT[_STATES.index(change.now)] + 56
-    end = _STATE_LEFT[_STATES.index(change.to)] + 66
-    bottom = _STATE_TOP + _STATE_HEIGHT
-    below = bottom + 16
-    return np.array([[start, bottom], [start, below], [end, below], [end, bottom + 2]])
+def change_path(now: str, to: str) -> Floats:
+    """Return the points (P, 2) of the line from a state to another [px].
+
+    A step to the next state is straight; other steps between the four states of the row run above it, those from and
+    to ERR below it.
+    """
+    start, end = _STATES.index(now), _STATES.index(to)
+    last = len(_STATES) - 1
+    left, top = _STATE_LEFT, _STATE_TOP
+    bottom = top + _STATE_HEIGHT
+    middle = left + _STATE_WIDTH / 2
+    if start == end:  # a loop above its right corner, or below that of ERR
+        is_below = start == last
+        y = bottom[start] if is_below else top[start]
+        away = y + (34 if is_below else -34)
+        x = left[start] + _STATE_WIDTH
+        return curve((x - 30, y), (x - 38, away), (x + 4, away), (x - 8, y))
+    if end == start + 1 and end < last:
+        y = top[start] + _STATE_HEIGHT / 2
+        return np.array([[left[start] + _STATE_WIDTH, y], [left[end] - 1, y]])
+    if last not in (start, end):  # above the row, the higher the farther
+        away = top[0] - 36 * abs(end - start) - 6
+        x = middle[start] - 8, middle[end] - 16 + 12 * abs(end - start)
+        return curve((x[0], top[start]), (x[0], away), (x[1], away), (x[1], top[end] - 1))
+    if end == last:
+        x_end = left[end] + _STATE_WIDTH * (start + 0.7) / 4.4
+        return curve(
+            (middle[start] + 8, bottom[start]),
+            (middle[start] + 8, top[end] - 30),
+            (x_end, bottom[start] + 20),
+            (x_end, top[end] - 1),
+        )
+    y = top[last] + _STATE_HEIGHT / 2
+    x = middle[end] - 14
+    if end < last - 2:  # out of the left side, up to a state at the left
+        return curve((left[last], y), (left[last] - 70, y), (x, y), (x, bottom[end] + 1))
+    right = left[last] + _STATE_WIDTH
+    return curve((right, y), (right + 70, y), (x, y), (x, bottom[end] + 1))
 
 
-def arrow_head(path: Floats, colour: float) -> Layer:
-    """Return an arrow head that points upwards at the end of a path."""
-    x, y = path[-1]
-    fields = {
-        "x": np.array([x]),
-        "y": np.array([y + 5]),
-        "shape": 4.0,
-        "size": 6.0,
-        "colour": colour,
-    }
-    return Layer("dots", fields)
+def curve(*corners: tuple[float, float]) -> Floats:
+    """Return points (P, 2) of the cubic Bezier curve with four given points."""
+    t = np.linspace(0, 1, _CURVE)[:, None]
+    a, b, c, d = np.array(corners)
+    along = (1 - t) ** 3 * a + 3 * (1 - t) ** 2 * t * b + 3 * (1 - t) * t**2 * c + t**3 * d
+    return np.asarray(along)
+
+
+def arrow_head(path: Floats, size: float = 6.0) -> Floats:
+    """Return the points (3, 2) of an arrow head at the end of a path."""
+    tip = path[-1]
+    step = tip - path[-2]
+    ahead = step / np.hypot(*step)
+    aside = np.array([-ahead[1], ahead[0]])
+    return np.array([tip - size * (ahead - 0.6 * aside), tip, tip - size * (ahead + 0.6 * aside)])
 
 
 # Request ----------------------------------------------------------------------------------------
@@ -294,22 +394,91 @@ def request_scene(way: str, step: int) -> Scene:
     """Return a picture of the first ``step`` steps of a message as arrows between lanes."""
     every = _REQUESTS[way]
     done = every[:step]
-    bottom = _STEPS_TOP + _STEP_HEIGHT * len(every)
-    layers = {
-        **lane_layers(bottom),
-        **step_layers(done),
-    }
     totals = counter_totals(done)
     caption = request_caption(way, len(every), done, totals)
     listed = " ".join(f"{i}. {step.actor}: {step.action}." for i, step in enumerate(done, 1))
     return Scene(
         said=caption,
         table=request_table(done, totals) if done else None,
-        layers=layers,
-        height=bottom + 8,
+        layers={**lane_layers(_STEPS_BOTTOM), **step_layers(every, len(done))},
+        height=_STEPS_BOTTOM + 4,
         alt=f"{caption} {listed}",
         moves=bool(done),
+        width=_LADDER_WIDTH,
+        side=counts_panel(way, done, _STEPS_BOTTOM + 4),
     )
+
+
+def counts_panel(way: str, done: Sequence[RequestStep], height: float) -> Scene:
+    """Return a bar for each counter of this message and of others; that of this message fills step by step."""
+    ways = list(_COMPARED) if way in _COMPARED else [*_COMPARED, way]
+    whole = {name: counter_totals(_REQUESTS[name])[-1] for name in ways}
+    now = counter_totals(done)[-1] if done else np.zeros(len(_COUNTERS), dtype=np.int64)
+    group = (height - _COUNTS_TOP) / 4  # height of the bars of a counter, with its name
+    apart = (group - 26) / len(ways)
+
+    heads, names, bars, filled = [], [], [], []
+    for place, counter in enumerate(_COUNTERS[:4]):
+        top = _COUNTS_TOP + group * place
+        heads.append((14.0, top + 6, text(f"live.request.count_{counter}"), 0))
+        for row, name in enumerate(ways):
+            y = top + 17 + apart * row
+            total = int(whole[name][place])
+            names.append(
+                (name, y + _COUNT_HEIGHT / 2, f"{total}", _COUNTS_LEFT + _COUNT * total + 7)
+            )
+            bars.append((y, _COUNT * total, name == way))
+            if name == way:
+                filled.append((y, _COUNT * int(now[place])))
+
+    y, length, is_current = np.array(bars, dtype=np.float64).T
+    y_now, length_now = np.array(filled, dtype=np.float64).T
+    current = is_current.astype(bool)
+    level = np.array([place for _, place, _, _ in names])
+    words = [name for name, _, _, _ in names]
+    ink = np.where(current, COLOUR["ink"], COLOUR["soft"])
+    shown = length > 0
+    moved = bool(done) and done[-1].source != done[-1].target
+    return Scene(
+        "",
+        layers={
+            "title": texts(14.0, 16.0, [text("live.request.counts")], size=13.0, bold=1.0),
+            "heads": replace_colour(texts_at(*heads), COLOUR["ink"]),
+            "names": texts(_COUNTS_LEFT - 8, level, words, align=2.0, size=11.0, colour=ink),
+            "bars": boxes(
+                _COUNTS_LEFT,
+                y[shown],
+                length[shown],
+                _COUNT_HEIGHT,
+                round=2.0,
+                colour=np.where(current, COLOUR["sunk"], COLOUR["hair"])[shown],
+                edge=np.where(current, COLOUR["edge"], 0.0)[shown],
+            ),
+            "counted": boxes(
+                _COUNTS_LEFT,
+                y_now,
+                length_now,
+                _COUNT_HEIGHT,
+                round=2.0,
+                colour=COLOUR["ink"],
+                late=moved,
+            ),
+            "numbers": texts(
+                np.array([x for _, _, _, x in names]),
+                level,
+                [number for _, _, number, _ in names],
+                size=11.0,
+                colour=ink,
+            ),
+        },
+        height=height,
+        width=_COUNTS_WIDTH,
+    )
+
+
+def replace_colour(layer: Layer, colour: float) -> Layer:
+    """Return a layer with one colour for all its items."""
+    return replace(layer, fields={**layer.fields, "colour": colour})
 
 
 def counter_totals(done: Sequence[RequestStep]) -> Ints:
@@ -325,11 +494,16 @@ def request_caption(way: str, steps: int, done: Sequence[RequestStep], totals: I
     """Return a sentence on how far a message is, with all counters and how often the program on B has acted."""
     reached = totals[-1] if done else np.zeros(len(_COUNTERS), dtype=np.int64)
     counters = zip(_COUNTERS, reached, strict=True)
+    if done:
+        acts = text("live.request.acts", who=done[-1].actor, what=done[-1].action)
+    else:
+        acts = text("live.request.nothing")
     return text(
         "live.request.said",
         way=way,
         step=len(done),
         steps=steps,
+        acts=acts,
         list=", ".join(text(f"live.request.{counter}", n=n) for counter, n in counters),
         b=sum(step.source == _NIC_OF_B for step in done),
     )
@@ -348,34 +522,58 @@ def request_table(done: Sequence[RequestStep], totals: Ints) -> Table:
 
 
 def lane_layers(bottom: float) -> dict[str, Layer]:
-    """Return the lanes down to ``bottom`` [px], with the machines and parts named above them."""
+    """Return the lanes down to ``bottom`` [px], with the machines as boxes and their parts named above them."""
     machines = [text("live.request.machine", name=name) for name in "AB"]
     parts = [part_name(lane) for lane in range(len(_LANES))]
-    paths = [np.array([[x, 40], [x, bottom]]) for x in _LANES]
+    paths = [np.array([[x, 44], [x, bottom - 4]]) for x in _LANES]
     return {
-        "machines": texts(_LANES[[1, 4]], 10.0, machines, align=1.0),
-        "lanes": lines(paths, colour=COLOUR["grey"]),
-        "parts": texts(_LANES, 30.0, parts, align=1.0, size=11.0),
+        "frames": boxes(
+            _LANES[[0, 3]] - 28,
+            22.0,
+            _LANES[2] - _LANES[0] + 56,
+            bottom - 22,
+            round=8.0,
+            colour=COLOUR["sunk"],
+            edge=COLOUR["line"],
+        ),
+        "machines": texts(_LANES[[1, 4]], 11.0, machines, align=1.0, bold=1.0),
+        "lanes": lines(paths, width=1.0, colour=COLOUR["hair"]),
+        "parts": texts(_LANES, 34.0, parts, align=1.0, size=11.0, colour=COLOUR["soft"]),
     }
 
 
-def step_layers(done: Sequence[RequestStep]) -> dict[str, Layer]:
-    """Return the arrows, numbers and sentences of steps; the last step stands out and moves."""
-    source = _LANES[[step.source for step in done]]  # (T,) [px]
-    target = _LANES[[step.target for step in done]]  # (T,) [px]
-    y = _STEPS_TOP + _STEP_HEIGHT * np.arange(len(done), dtype=np.float64)
-    is_last = np.arange(len(done)) == len(done) - 1
-    colour = np.where(is_last, COLOUR["predicted"], COLOUR["grey"])
-    actions = [step.action for step in done]
+def step_paths(steps: Sequence[RequestStep]) -> list[Floats]:
+    """Return the line of each step from the lane that acts to the one it acts on, (2 ends, x and y) each [px]."""
+    source = _LANES[[step.source for step in steps]]  # (T,) [px]
+    target = _LANES[[step.target for step in steps]]  # (T,) [px]
+    height = np.clip((_STEPS_BOTTOM - _STEPS_TOP) / len(steps), *_STEP_HEIGHTS)
+    y = _STEPS_TOP + height * np.arange(len(steps), dtype=np.float64)
+    return list(np.stack([source, y, target, y], axis=1).reshape(-1, 2, 2))
 
-    ends = np.stack([source, y, target, y], axis=1).reshape(-1, 2, 2)  # (T, 2 ends, x and y)
-    paths = list(ends)
+
+def step_layers(every: Sequence[RequestStep], n_done: int) -> dict[str, Layer]:
+    """Return the steps that are done as arrows, numbers and sentences, and those to come as dotted hairlines."""
+    done = every[:n_done]
+    paths = step_paths(every)
+    crossing = [path for path in paths[:n_done] if np.ptp(path[:, 0])]
+    to_come = [path for path in paths[n_done:] if np.ptp(path[:, 0])]
+    y = np.array([path[0, 1] for path in paths[:n_done]])
+    x = np.array([path[0, 0] for path in paths[:n_done]])
+    is_last = np.arange(n_done) == n_done - 1
+    colour = np.where(is_last, COLOUR["ink"], COLOUR["edge"])
+    leaves = np.array([np.ptp(path[:, 0]) > 0 for path in paths[:n_done]], dtype=bool)
+    both = [*crossing, *(arrow_head(path, 7.0) for path in crossing)]
     return {
-        "arrows": lines(paths, width=2.0, colour=colour),
-        "ends": Layer("dots", {"x": target, "y": y, "colour": colour}),
-        "actors": actor_layer(done, source, y, colour),
-        "what": texts(328.0, y, actions, bold=is_last * 1.0),
-        "movers": request_mover(paths),
+        "to come": lines(to_come, width=1.0, colour=COLOUR["hair"], dash=2.0),
+        "arrows": lines(both, width=2.0, colour=np.tile(colour[leaves], 2)),
+        "actors": actor_layer(done, x, y, colour),
+        "what": texts(
+            _WORDS_LEFT,
+            y,
+            [step.action for step in done],
+            colour=np.where(is_last, COLOUR["ink"], COLOUR["soft"]),
+        ),
+        "movers": request_mover(paths[:n_done]),
     }
 
 
@@ -398,9 +596,9 @@ def actor_layer(done: Sequence[RequestStep], x: Floats, y: Floats, colour: Float
 
 
 def request_mover(paths: list[Floats]) -> Layer:
-    """Return the mark that moves along the arrow of the last step, if that step leaves its lane."""
+    """Return the packet that moves along the arrow of the last step, if that step leaves its lane."""
     moving = [path for path in paths[-1:] if np.ptp(path[:, 0])]
-    fields = {"w": 11.0, "h": 11.0, "colour": COLOUR["predicted"]}
+    fields = {"w": 12.0, "h": 12.0, "colour": COLOUR["queue"], "gone": True}
     return Layer("movers", {**lines(moving).fields, **fields})
 
 
@@ -685,12 +883,6 @@ def savings_scene(sources: ServerSources, size: float, source: str, relation: st
         mechanism: gpudirect.path(sources.fabric, start, "gpu 0", mechanism)
         for mechanism in _MECHANISMS
     }
-    bars: list[Bar] = []
-    for lane, path in enumerate(paths.values()):
-        bars += copies_in_a_row(lane, path, total)
-    most = max(path.copies for path in paths.values())
-    labels = [text("live.savings.copy", n=number) for number in range(1, most + 1)]
-
     times = {mechanism: path.time(total) for mechanism, path in paths.items()}
     columns = {
         "mechanism": list(_MECHANISMS),
@@ -707,7 +899,95 @@ def savings_scene(sources: ServerSources, size: float, source: str, relation: st
         part=100 * (1 - times["peer"] / times["pinned"]),
         host=paths["pinned"].host_traffic * total,
     )
-    return stacked(bars, list(_MECHANISMS), labels, caption, Table(columns))
+    return Scene(
+        caption,
+        Table(columns),
+        savings_layers(paths, total),
+        _PANEL,
+        alt=caption,
+        width=_PICTURE,
+        side=savings_panel(paths, total),
+    )
+
+
+def savings_layers(paths: dict[str, gpudirect.Path], size: float) -> dict[str, Layer]:
+    """Return a row for each mechanism: what it means, and its copies as bars one after the other, with their times."""
+    longest = max(path.time(size) for path in paths.values())
+
+    def to_x(time: float | Floats) -> Floats:
+        return np.asarray(_ROW_LEFT + (_ROW_RIGHT - _ROW_LEFT) * np.asarray(time) / longest)
+
+    bars = []
+    kinds = []
+    words = []
+    for row, path in enumerate(paths.values()):
+        for bar, move in zip(copies_in_a_row(row, path, size), path.moves, strict=True):
+            bars.append(bar)
+            kinds.append(move.by)
+            words.append(text("live.savings.copy", n=bar.label + 1, by=move.by))
+    row, _, start, finish = np.array(bars).T
+    x = to_x(start)
+    y = _ROWS_TOP + _ROW * row
+    colours = np.array([timelines.hue(kind) for kind in kinds])
+    rows = _ROWS_TOP + _ROW * np.arange(len(paths))
+    ends = to_x(np.array([path.time(size) for path in paths.values()]))
+    bottom = _ROWS_TOP + _ROW * len(paths) - 18
+    marks = round_ticks(longest)
+    grid = tick_layers(marks, to_x, units.format_time, (_ROWS_TOP - 4, bottom), True)
+    shown = [units.format_time(path.time(size)) for path in paths.values()]
+    return {
+        **grid,
+        **timelines.named_samples(
+            [text("live.savings.dma"), text("live.savings.cpu")],
+            np.array([timelines.hue("DMA"), timelines.hue("CPU")]),
+        ),
+        "bars": boxes(
+            x,
+            y,
+            np.maximum(to_x(finish) - x, 1.0),
+            _ROW_BAR,
+            round=2.0,
+            colour=colours,
+            edge=COLOUR["paper"],
+            texts=words,
+            ink=ink_on(colours),
+            names=[
+                f"{_MECHANISMS[int(bar.lane)]}, {word}"
+                for bar, word in zip(bars, words, strict=True)
+            ],
+            notes=[units.format_time(bar.finish - bar.start) for bar in bars],
+        ),
+        "mechanisms": texts(_ROW_LEFT, rows - 11, [text(f"live.savings.{name}") for name in paths]),
+        "times": texts(ends + 8, rows + _ROW_BAR / 2, shown, bold=1.0, halo=1.0),
+    }
+
+
+def round_ticks(longest: float) -> Floats:
+    """Return round values from 0 on that are less than the longest."""
+    ticks = np.asarray(MaxNLocator(5).tick_values(0.0, longest))
+    return ticks[(ticks >= 0) & (ticks <= longest)]
+
+
+def savings_panel(paths: dict[str, gpudirect.Path], size: float) -> Scene:
+    """Return the time of each mechanism over the size of the transfer, with the current size."""
+    curves = [
+        Curve(name, _SIZES, np.array([path.time(each) for each in _SIZES]), COLOUR[colour], shape)
+        for (name, path), colour, shape in zip(
+            paths.items(), ("edge", "edge", "edge"), (3.0, 4.0, 5.0), strict=True
+        )
+    ]
+    spots = [Spot(size, path.time(size), "") for path in paths.values()]
+    return curve_panel(
+        text("live.savings.panel"),
+        text("live.savings.size"),
+        curves,
+        spots,
+        show_x=units.format_size,
+        show_y=units.format_time,
+        log_x=True,
+        log_y=True,
+        height=_PANEL,
+    )
 
 
 def copies_in_a_row(lane: int, path: gpudirect.Path, size: float) -> list[Bar]:
@@ -760,26 +1040,70 @@ def chunks_scene(fabric: Fabric, total: float, chunk: float, mechanism: str) -> 
     duration = np.array([move.issue + total / pieces / move.rate for move in path.moves])  # (C,)
     finish = chunk_finish(path, duration, pieces)  # (C, pieces) [s]
 
+    kinds = ("DMA", "CPU")
     bars = []
-    for lane, times in enumerate(finish):
+    for lane, (move, times) in enumerate(zip(path.moves, finish, strict=True)):
         for time in times:
-            bars.append(Bar(lane, 0, time - duration[lane], time))
-    lanes = [f"{number} {move.by} {move.over[-1]}" for number, move in enumerate(path.moves, 1)]
+            bars.append(Bar(lane, kinds.index(move.by), time - duration[lane], time))
+    lanes = [
+        text("live.chunks.lane", n=number, by=move.by, to=spoken(move.over[-1]))
+        for number, move in enumerate(path.moves, 1)
+    ]
 
     # illustrative: chunks from 32 KiB to 8 MiB, the ends of the slider
-    sizes = [1024.0 * 2**power for power in range(5, 14)]  # [B]
-    best_time, best_size = min((path.time(total, size), size) for size in sizes)
+    sizes = np.exp2(np.arange(15, 24, dtype=np.float64))  # [B]
+    times = np.array([path.time(total, size) for size in sizes])
+    best = int(np.argmin(times))
     caption = text(
         "live.chunks.said",
         size=total,
         n=pieces,
         each=total / pieces,
-        at=best_size,
+        at=float(sizes[best]),
         time=finish.max(),
         whole=path.time(total),
-        best=best_time,
+        best=float(times[best]),
     )
-    return stacked(bars, lanes, [text("live.chunks.chunk")], caption)
+    drawn = stacked(bars, lanes, list(kinds), caption)
+    if pieces <= _NUMBERED:
+        drawn = numbered(drawn, pieces)
+    now = chunk * 1024
+    side = curve_panel(
+        text("live.chunks.panel"),
+        text("live.chunks.chunk"),
+        [
+            Curve("", sizes, times, COLOUR["edge"], 3.0),
+            Curve(
+                text("live.chunks.best", at=float(sizes[best]), time=float(times[best])),
+                sizes[[best]],
+                times[[best]],
+                COLOUR["tp"],
+                5.0,
+            ),
+        ],
+        [Spot(now, float(finish.max()), units.format_time(float(finish.max())))],
+        show_x=units.format_size,
+        show_y=units.format_time,
+        ticks_x=sizes[::4],
+        log_x=True,
+        height=_PANEL,
+    )
+    return replace(drawn, side=side)
+
+
+def spoken(part: str) -> str:
+    """Return the name of a part of a server as engineers say it: "GPU 1" for "gpu 1", "CPU 0" for "cpu 0.0"."""
+    kind, _, number = part.partition(" ")
+    return f"{kind.upper()} {number.rpartition('.')[2]}"
+
+
+def numbered(drawn: Scene, pieces: int) -> Scene:
+    """Return a picture of chunks with the number of each chunk in its bars."""
+    bars = drawn.layers["bars"]
+    count = bars.fields["x"].size
+    numbers = [str(i % pieces + 1) for i in range(count)]
+    fields = {**bars.fields, "texts": numbers, "ink": ink_on(bars.fields["colour"])}
+    return replace(drawn, layers={**drawn.layers, "bars": replace(bars, fields=fields)})
 
 
 def chunk_finish(path: gpudirect.Path, duration: Floats, pieces: int) -> Floats:

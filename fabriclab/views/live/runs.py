@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from fabriclab import units
@@ -55,14 +56,23 @@ _CHART_Y = (186.0, 40.0)
 _CHART_POINTS = 60
 
 # The map of traffic, in px: a square of cells, with bars above and on the right.
-_MAP_LEFT = 130.0
-_MAP_TOP = 110.0
-_MAP_SIDE = 320.0
+_MAP_LEFT = 92.0
+_MAP_TOP = 76.0
+_MAP_SIDE = 248.0
 _MAP_RIGHT = _MAP_LEFT + _MAP_SIDE
 _MAP_BOTTOM = _MAP_TOP + _MAP_SIDE
-_BARS_GAP = 8.0
-_LONGEST_BAR = 80.0
+_BARS_GAP = 6.0
+_LONGEST_BAR = 54.0
+_MAP_WIDTH = 450.0
+_MAP_HEIGHT = _MAP_BOTTOM + 58
 _MOST_RANKS = 128
+_NAMED_RANKS = 16  # so many have a name each
+_FEWER_NAMES = 10  # of more ranks so many have one
+_SORTED_LEFT = 40.0
+_SORTED_RIGHT = 340.0
+_SORTED_WIDTH = 360.0
+_SORTED_TOP = 70.0
+_CELL_WITH_GAP = 5.0
 
 # The ruler of a range, in px.
 _RULER_LEFT = 40.0
@@ -657,12 +667,11 @@ def traffic_map(table: ArrayLike, sentence: str = "") -> Scene:
     """Return the map of a table with ``sentence`` or, if that is empty, one that names the rank that receives most."""
     traffic = traffic_of(table)
     layers = {
-        "map": cells_layer(traffic),
+        **cell_layers(traffic),
         "taken": received_layer(traffic),
         "sent": sent_layer(traffic),
         "mean": mean_layer(traffic),
-        "words": traffic_words(traffic),
-        **scale(_MAP_BOTTOM + 30),
+        **traffic_words(traffic),
     }
     top = int(traffic.received.argmax())
     fact = text("live.traffic.said", rank=top, times=traffic.received[top] / traffic.mean)
@@ -675,8 +684,10 @@ def traffic_map(table: ArrayLike, sentence: str = "") -> Scene:
         said=sentence or fact,
         table=Table(columns),
         layers=layers,
-        height=_MAP_BOTTOM + 56,
+        height=_MAP_HEIGHT,
         alt=f"{fact} {sentence}".strip(),
+        width=_MAP_WIDTH,
+        side=sorted_panel(traffic),
     )
 
 
@@ -702,18 +713,42 @@ def traffic_of(table: ArrayLike) -> Traffic:
     return Traffic(amounts, received=amounts.sum(axis=0), sent=amounts.sum(axis=1), names=names)
 
 
-def cells_layer(traffic: Traffic) -> Layer:
-    """Return the cells of the map, brighter where more is sent.
+def cell_layers(traffic: Traffic) -> dict[str, Layer]:
+    """Return the cells of the map, the fuller the darker, and its ground, which is what is seen of empty cells.
 
     Each cell is drawn as a line as thick as the cell is high, because printing thousands of boxes takes seconds.
     """
-    row, column = np.indices(traffic.table.shape).reshape(2, -1)  # (n * n,) each
+    row, column = np.nonzero(traffic.table)  # (C,) each
+    gap = 1.0 if traffic.cell > _CELL_WITH_GAP else 0.0
     left = _MAP_LEFT + traffic.cell * column
-    right = _MAP_LEFT + traffic.cell * (column + 1)
-    middle = _MAP_TOP + traffic.cell * row + traffic.cell / 2
-    paths = np.stack([[left, right], [middle, middle]], axis=-1)  # (2 ends, n * n, x and y)
-    colour = shade(traffic.table.ravel() / traffic.table.max())
-    return lines(list(paths.transpose(1, 0, 2)), width=traffic.cell, colour=colour)
+    middle = _MAP_TOP + traffic.cell * (row + 0.5)
+    share = traffic.table[row, column] / traffic.table.max()
+    return {
+        "ground": boxes(
+            _MAP_LEFT,
+            _MAP_TOP,
+            _MAP_SIDE,
+            _MAP_SIDE,
+            round=3.0,
+            colour=COLOUR["sunk"],
+            edge=COLOUR["line"],
+        ),
+        "map": Layer(
+            "lines",
+            {
+                "ptr": 2 * np.arange(row.size + 1),
+                "x": np.stack([left, left + traffic.cell - gap], axis=1).ravel(),
+                "y": np.repeat(middle, 2),
+                "width": traffic.cell - gap,
+                "colour": shade(share),
+            },
+        ),
+    }
+
+
+def sum_colours(sums: Floats) -> Floats:
+    """Return the colour of the bar of each sum: the largest is in ink, all others are grey."""
+    return np.where(np.arange(sums.size) == int(sums.argmax()), COLOUR["ink"], COLOUR["edge"])
 
 
 def received_layer(traffic: Traffic) -> Layer:
@@ -725,9 +760,10 @@ def received_layer(traffic: Traffic) -> Layer:
         max(traffic.cell - 1, 1.0),
         height,
         notes=traffic.times_mean(traffic.received),
-        round=0.0,
-        colour=COLOUR["predicted"],
+        round=1.0,
+        colour=sum_colours(traffic.received),
         names=traffic.names,
+        glide=True,
     )
 
 
@@ -739,9 +775,10 @@ def sent_layer(traffic: Traffic) -> Layer:
         _LONGEST_BAR * traffic.sent / traffic.most,
         max(traffic.cell - 1, 1.0),
         notes=traffic.times_mean(traffic.sent),
-        round=0.0,
-        colour=COLOUR["predicted"],
+        round=1.0,
+        colour=COLOUR["edge"],
         names=traffic.names,
+        glide=True,
     )
 
 
@@ -754,23 +791,93 @@ def mean_layer(traffic: Traffic) -> Layer:
     """Return a dashed line at the mean of the bars above the map."""
     y = mean_height(traffic)
     path = np.array([[_MAP_LEFT - 6, y], [_MAP_RIGHT + 6, y]])
-    return lines([path], width=1.5, colour=COLOUR["ink"], dash=2.0)
+    return lines([path], width=1.2, colour=COLOUR["ink"], dash=2.0)
 
 
-def traffic_words(traffic: Traffic) -> Layer:
-    """Return the words around the map: the first and the last rank, and what bars and colours show."""
-    last = str(traffic.ranks - 1)
-    right_of_map = _MAP_RIGHT + _BARS_GAP
-    below = _MAP_BOTTOM + 12
-    return texts_at(
-        (_MAP_LEFT - 12, mean_height(traffic), text("live.traffic.mean"), 2),
-        (_MAP_RIGHT + 12, _MAP_TOP - 2 * _BARS_GAP, text("live.traffic.in"), 0),
-        (_MAP_LEFT - 8, _MAP_TOP + 8, text("live.traffic.from"), 2),
-        (_MAP_LEFT - 8, _MAP_BOTTOM - 8, last, 2),
-        (_MAP_LEFT, below, text("live.traffic.to"), 0),
-        (_MAP_RIGHT, below, last, 2),
-        (right_of_map, below, text("live.traffic.out"), 0),
-        (510.0, _MAP_BOTTOM + 36, text("live.traffic.scale"), 0),
+def traffic_words(traffic: Traffic) -> dict[str, Layer]:
+    """Return the words around the map: names of the ranks, and what bars and colours show."""
+    apart = 1 if traffic.ranks <= _NAMED_RANKS else -(-traffic.ranks // _FEWER_NAMES)
+    named = np.arange(0, traffic.ranks, apart)
+    middle = traffic.places[named] + traffic.cell / 2
+    rows = [traffic.names[0], *(f"{rank}" for rank in named[1:])]
+    columns = [f"{rank}" for rank in named]
+    top = int(traffic.received.argmax())
+    height = _LONGEST_BAR * traffic.received[top] / traffic.most
+    fullest_x = _MAP_LEFT + traffic.places[top] + traffic.cell / 2
+    half = 3.6 * len(traffic.names[top])
+    fullest_x = float(np.clip(fullest_x, _MAP_LEFT + half, _MAP_RIGHT - half))
+    below = _MAP_BOTTOM + 10
+    steps = scale(_MAP_BOTTOM + 40, left=74.0)
+    return {
+        "senders": texts(_MAP_LEFT - 6, _MAP_TOP + middle, rows, align=2.0, size=11.0),
+        "receivers": texts(_MAP_LEFT + middle, below, columns, align=1.0, size=11.0),
+        "fullest": texts(
+            fullest_x,
+            _MAP_TOP - _BARS_GAP - height - 8,
+            [traffic.names[top]],
+            align=1.0,
+            bold=1.0,
+            halo=1.0,
+        ),
+        "words": texts_at(
+            (_MAP_LEFT - 10, mean_height(traffic), text("live.traffic.mean"), 2),
+            (_MAP_RIGHT + 10, _MAP_TOP - 2 * _BARS_GAP, text("live.traffic.in"), 0),
+            (_MAP_LEFT - 6, _MAP_TOP - 16, text("live.traffic.from"), 2),
+            (_MAP_LEFT - 6, below, text("live.traffic.to"), 2),
+            (_MAP_RIGHT + _BARS_GAP, below, text("live.traffic.out"), 0),
+            (46.0, _MAP_BOTTOM + 30, text("live.traffic.scale"), 0),
+        ),
+        **steps,
+    }
+
+
+def sorted_panel(traffic: Traffic) -> Scene:
+    """Return what each rank receives in multiples of the mean, from the fullest rank to the emptiest."""
+    order = np.argsort(-traffic.received, kind="stable")
+    times = traffic.received[order] / traffic.mean
+    ticks = np.asarray(MaxNLocator(4).tick_values(0.0, max(float(times[0]), 1.0)))
+    bottom = _MAP_BOTTOM
+    to_y = log_axis(0.0, float(ticks[-1]), bottom, _SORTED_TOP)
+    wide = (_SORTED_RIGHT - _SORTED_LEFT) / traffic.ranks
+    gap = min(2.0, wide / 4)
+    left = _SORTED_LEFT + wide * np.arange(traffic.ranks)
+    grid = tick_layers(
+        ticks, to_y, lambda value: f"{value:g}", (_SORTED_LEFT, _SORTED_RIGHT), False
+    )
+    mean = float(to_y(1.0))
+    words = text("live.traffic.top", name=traffic.names[order[0]], times=float(times[0]))
+    return Scene(
+        "",
+        layers={
+            "title": texts(14.0, 16.0, [text("live.traffic.panel")], size=13.0, bold=1.0),
+            **grid,
+            "ordered": boxes(
+                left,
+                to_y(times),
+                wide - gap,
+                bottom - to_y(times),
+                round=1.0,
+                colour=np.where(left == left[0], COLOUR["ink"], COLOUR["hair"]),
+                ghost=traffic.ranks <= _NAMED_RANKS,
+                glide=True,
+            ),
+            "mean": lines(
+                [np.array([[_SORTED_LEFT, mean], [_SORTED_RIGHT, mean]])], width=1.2, dash=2.0
+            ),
+            "mean name": texts(
+                _SORTED_RIGHT, mean - 9, [text("live.traffic.mean")], align=2.0, halo=1.0
+            ),
+            "fullest": texts(_SORTED_LEFT, float(to_y(times[0])) - 10, [words], bold=1.0, halo=1.0),
+            "axis": texts(
+                _SORTED_RIGHT,
+                bottom + 12,
+                [text("live.traffic.ordered")],
+                align=2.0,
+                colour=COLOUR["soft"],
+            ),
+        },
+        height=_MAP_HEIGHT,
+        width=_SORTED_WIDTH,
     )
 
 

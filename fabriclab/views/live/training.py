@@ -5,7 +5,7 @@ Gradients are reduced in buckets that overlap with the backward pass, or in one 
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,23 @@ from fabriclab.core import Fabric, Flags, Floats, Flows, Ints, Timeline
 from fabriclab.routing import route
 from fabriclab.simulation import Simulation, simulate
 from fabriclab.texts import text
+from fabriclab.views import timelines
+from fabriclab.views.asides import Curve, Spot, curve_panel
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
-from fabriclab.views.scene import COLOUR, Layer, Scene, ink_on, shade
+from fabriclab.views.look import algorithm
+from fabriclab.views.scene import (
+    COLOUR,
+    Layer,
+    Scene,
+    boxes,
+    ink_on,
+    lines,
+    scale,
+    shade,
+    texts,
+    texts_at,
+    tick_layers,
+)
 from fabriclab.views.timelines import idle_of, timeline_scene
 
 _FORWARD = 1.0  # illustrative: time of a forward pass [s]
@@ -26,12 +41,32 @@ _BACKWARD = 2.0  # illustrative: a backward pass is twice the work [s]
 _RATE = 1e9  # illustrative: slow enough for messages to be seen [B/s]
 _SIZE = 1e8  # illustrative: of a model, large enough for messages to be seen [B]
 _WORKERS = 4
+_MOST_BATCHES = 32
+_PANEL = 246.0  # least height of a panel with a curve [px]
+_LEAST_BUCKET = 25  # [MB]
+_MOST_STALE = 3
+_MOST_SERVERS = 4
 _STEPS = 12
 _DELAYED = ("nobody", "one worker", "by chance")
+_LATE_SHAPES = {"nobody": 3.0, "one worker": 4.0, "by chance": 5.0}  # of the dots of each curve
 _BUCKET_ALGORITHMS = ("ring", "halving_doubling", "binomial_tree")
 _STRAGGLER_ALGORITHMS = ("ring", "binomial_tree")
 _MOST = 16  # so many lanes fit into the picture
 _ROUNDING = 1e-9  # a message that is late by less counts as on time [s]
+_MOST_SLOW = 16  # greatest factor of a slow rank
+_FACTORS = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0, float(_MOST_SLOW))  # of the curve of times
+_PICTURE = 560.0  # width of a picture with a panel beside it [px]
+
+# Overlap: a strip for each way to schedule, with two lanes; and the same again, magnified. [px]
+_STRIP_LEFT = 112.0
+_STRIP_RIGHT = _PICTURE - 24
+_LANES = {1: 32.0, 2: 20.0}  # height of a lane by the number of strips
+_STRIP_TOP = 46.0
+_STRIP_GAP = 24.0
+_AXIS = 34.0  # room for ticks below strips
+_MAGNIFIED = 10  # times
+_BEFORE = 1 / 3  # part of what is magnified that lies before the end of the backward pass
+_TICK = 0.5  # a time axis ends at a multiple of this [s]
 
 
 # Computations as bars ---------------------------------------------------------------------------
@@ -50,11 +85,13 @@ class PatternRun:
         return np.asarray(self.flows.lag > 0)
 
 
-def run_pattern(pattern: str, ranks: int, size: float, **options: Any) -> PatternRun:
+def run_pattern(
+    pattern: str, ranks: int, size: float, engine: str = "flow", **options: Any
+) -> PatternRun:
     """Build a pattern of `fabriclab.workload`, and run it on a crossbar with ``ranks`` hosts."""
     star = topologies.build("crossbar", hosts=ranks, rate=_RATE)
     flows = workload.build(pattern, star, size, **options)
-    timeline = engines.run(star, route(star, flows), flows)
+    timeline = engines.run(star, route(star, flows), flows, engine)
     return PatternRun(flows, workload.spans(timeline, flows))
 
 
@@ -82,12 +119,16 @@ def computations_scene(run: PatternRun, lane: str, group: int) -> Scene:
         run.timeline, start=run.timeline.start[which], finish=run.timeline.finish[which]
     )
     numbers = numbers_in_kind(flows.label, group)
+    drawn_kinds = {flows.labels[label] for label in flows.label}
 
-    drawn = timeline_scene(timeline, flows, f"{lane} {{}}".format)
+    drawn = timeline_scene(timeline, flows, f"{lane} {{}}".format, width=_PICTURE)
+    kinds = [label for label in flows.labels if label in timelines.HUES and label in drawn_kinds]
+    words = [*kinds, text("timeline.waits")]
+    colours = [timelines.hue(kind) for kind in kinds] + [COLOUR["sunk"]]
     layers = {
         "idle": idle_of(drawn.layers["bars"], np.unique(drawn.layers["bars"].fields["y"])),
         **drawn.layers,
-        "kinds": Layer("boxes", {**drawn.layers["kinds"].fields, "hatch": None}),
+        **timelines.named_samples(words, np.array(colours)),
         "bars": numbered_bars(drawn.layers["bars"], numbers),
     }
     columns = {
@@ -111,12 +152,10 @@ def numbers_in_kind(labels: NDArray[np.int32], group: int) -> Ints:
 
 
 def numbered_bars(bars: Layer, numbers: Ints) -> Layer:
-    """Return bars with numbers in them, and with white edges instead of hatches."""
+    """Return bars with numbers in them."""
     fields = bars.fields
     names = [f"{name} {number}" for name, number in zip(fields["names"], numbers, strict=True)]
     more = {
-        "hatch": None,
-        "edge": COLOUR["white"],
         "ink": ink_on(fields["colour"]),
         "texts": [f"{number}" for number in numbers],
         "names": names,
@@ -144,7 +183,7 @@ def bubble(stages: int = 4, microbatches: int = 8, schedule: str = "GPipe") -> L
     arguments = {"stages": stages, "microbatches": microbatches, "schedule": schedule}
     controls: dict[str, Control] = {
         "stages": Slider(2, 8),
-        "microbatches": Slider(1, 32),
+        "microbatches": Slider(1, _MOST_BATCHES),
         "schedule": Choice(("GPipe", "1F1B", "interleaved")),
     }
     return live_view("bubble", arguments, bubble_scene, controls)
@@ -152,39 +191,85 @@ def bubble(stages: int = 4, microbatches: int = 8, schedule: str = "GPipe") -> L
 
 def bubble_scene(stages: int, microbatches: int, schedule: str) -> Scene:
     """Return a picture of the passes of all stages as bars, with bubble and stored activations in words."""
-    parts = 1  # parts of the model at each stage
-    order = schedule.lower()
-    shown = microbatches
-    if schedule == "interleaved":
-        parts = 2
-        order = "1f1b"
-        shown = -(-microbatches // stages) * stages  # the next multiple of the stages
-
-    run = run_pattern(
-        "pipeline",
-        stages,
-        0.0,
-        stages=range(stages),
-        microbatches=shown,
-        order=order,
-        chunks=parts,
-        forward=_FORWARD,
-        backward=_BACKWARD,
-    )
+    parts = 2 if schedule == "interleaved" else 1  # of the model at each stage
+    shown = whole_batches(stages, microbatches, schedule)
+    run = pipeline_run(stages, shown, schedule)
+    share = idle_share(run, stages)
     caption = text(
         "live.bubble.said",
         stages=stages,
         m=shown,
         schedule=schedule,
-        share=100 * idle_share(run, stages),
-        form=100 * (stages - 1) / (parts * shown + stages - 1),
+        share=100 * share,
+        form=100 * bubble_form(stages, shown, parts),
         held=most_activations(run, stages) / parts,
         sent=np.count_nonzero(run.flows.source != run.flows.target),
     )
     if shown > microbatches:
         caption += " " + text("live.bubble.more", m=shown, stages=stages)
     scene = computations_scene(run, "stage", group=stages * parts)
-    return replace(scene, said=caption, alt=caption)
+    side = bubble_panel(stages, shown, schedule, share, scene.height)
+    return replace(scene, said=caption, alt=caption, side=side)
+
+
+def whole_batches(stages: int, microbatches: int, schedule: str) -> int:
+    """Return the number of micro-batches that a schedule runs: interleaved ones are a multiple of the stages."""
+    if schedule != "interleaved":
+        return microbatches
+    return -(-microbatches // stages) * stages
+
+
+@lru_cache(maxsize=512)
+def pipeline_run(stages: int, microbatches: int, schedule: str) -> PatternRun:
+    """Run the passes of a pipeline; its messages take no time, so none waits for another."""
+    is_interleaved = schedule == "interleaved"
+    return run_pattern(
+        "pipeline",
+        stages,
+        0.0,
+        "ideal",
+        stages=range(stages),
+        microbatches=microbatches,
+        order="1f1b" if is_interleaved else schedule.lower(),
+        chunks=2 if is_interleaved else 1,
+        forward=_FORWARD,
+        backward=_BACKWARD,
+    )
+
+
+def bubble_form(stages: int, microbatches: Any, parts: int) -> Any:
+    """Return the closed form of the bubble, as a fraction of the time."""
+    return (stages - 1) / (parts * microbatches + stages - 1)
+
+
+def bubble_panel(stages: int, shown: int, schedule: str, share: float, height: float) -> Scene:
+    """Return the bubble over the number of micro-batches, with the current state."""
+    each = np.arange(1.0, _MOST_BATCHES + 1)
+    interleaved = each[each % stages == 0]
+    curves = [
+        Curve(
+            "GPipe, 1F1B",
+            each,
+            100 * bubble_form(stages, each, 1),
+            COLOUR["ink" if schedule != "interleaved" else "edge"],
+        ),
+        Curve(
+            "interleaved",
+            interleaved,
+            100 * bubble_form(stages, interleaved, 2),
+            COLOUR["ink" if schedule == "interleaved" else "edge"],
+            shape=3.0,
+        ),
+    ]
+    return curve_panel(
+        text("live.bubble.share"),
+        text("live.bubble.microbatches"),
+        curves,
+        [Spot(shown, 100 * share, f"{100 * share:.1f} %")],
+        show_x=lambda value: f"{value:g}",
+        show_y=lambda value: f"{value:g} %",
+        height=max(height, _PANEL),
+    )
 
 
 def idle_share(run: PatternRun, ranks: int) -> float:
@@ -236,26 +321,19 @@ def staleness(staleness: int = 0, late: str = "by chance", servers: int = 1) -> 
     """
     arguments = {"staleness": staleness, "late": late, "servers": servers}
     controls: dict[str, Control] = {
-        "staleness": Slider(0, 3),
+        "staleness": Slider(0, _MOST_STALE),
         "late": Choice(_DELAYED),
-        "servers": Slider(1, 4),
+        "servers": Slider(1, _MOST_SERVERS),
     }
+    for who in _DELAYED:  # once, so that no later move of a control waits for it
+        for number in range(1, _MOST_SERVERS + 1):
+            step_times(who, number)
     return live_view("staleness", arguments, staleness_scene, controls)
 
 
 def staleness_scene(staleness: int, late: str, servers: int) -> Scene:
     """Return a picture of the steps of all workers as bars, with the time of a step and the waiting in words."""
-    compute = compute_times(late)
-    run = run_pattern(
-        "parameter_server",
-        _WORKERS + servers,
-        _SIZE,
-        compute=compute,
-        steps=_STEPS,
-        staleness=staleness,
-        workers=range(_WORKERS),
-        servers=_WORKERS + np.arange(servers),
-    )
+    run = workers_run(staleness, late, servers)
     end = run.timeline.end
     caption = text(
         "live.staleness.said",
@@ -264,10 +342,45 @@ def staleness_scene(staleness: int, late: str, servers: int) -> Scene:
         servers=servers,
         steps=_STEPS,
         time=end / _STEPS,
-        wait=100 * (1 - compute.sum() / (_WORKERS * end)),
+        wait=100 * (1 - compute_times(late).sum() / (_WORKERS * end)),
     )
     scene = computations_scene(run, "worker", group=_WORKERS)
-    return replace(scene, said=caption, alt=caption)
+    each = np.arange(_MOST_STALE + 1.0)
+    curves = []
+    for who, shape in _LATE_SHAPES.items():
+        colour = COLOUR["ink" if who == late else "edge"]
+        curves.append(Curve(who, each, step_times(who, servers), colour, shape))
+    side = curve_panel(
+        text("live.staleness.panel"),
+        text("live.staleness.staleness"),
+        curves,
+        [Spot(staleness, end / _STEPS, units.format_time(end / _STEPS))],
+        show_x=lambda value: f"{value:g}",
+        show_y=lambda value: f"{value:g} s",
+        height=max(scene.height, _PANEL),
+    )
+    return replace(scene, said=caption, alt=caption, side=side)
+
+
+@lru_cache(maxsize=64)
+def workers_run(staleness: int, late: str, servers: int) -> PatternRun:
+    """Run the steps of all workers with their messages."""
+    return run_pattern(
+        "parameter_server",
+        _WORKERS + servers,
+        _SIZE,
+        compute=compute_times(late),
+        steps=_STEPS,
+        staleness=staleness,
+        workers=range(_WORKERS),
+        servers=_WORKERS + np.arange(servers),
+    )
+
+
+def step_times(late: str, servers: int) -> Floats:
+    """Return the mean time of a step for each bound on staleness [s]."""
+    ends = [workers_run(bound, late, servers).timeline.end for bound in range(_MOST_STALE + 1)]
+    return np.array(ends) / _STEPS
 
 
 def compute_times(late: str) -> Floats:
@@ -288,7 +401,7 @@ def overlap(
     bucket: float | None = None,
     start: float | None = None,
     way: str = "ring",
-    priority: bool = False,
+    priority: bool | str = False,
 ) -> Live:
     """Show how the gradient all-reduces of the running case overlap with its last backward and its next forward pass.
 
@@ -302,12 +415,14 @@ def overlap(
         Latency of each step of an all-reduce, before its first byte; by default that of the case. [us]
     way : str
         Algorithm that reduces a bucket: ring, halving_doubling or binomial_tree.
-    priority : bool
+    priority : bool or str
         Whether the next forward pass waits only for the buckets that it needs, instead of all buckets; as in the
-        pattern ``data_parallel``.
+        pattern ``data_parallel``. "both" shows the two schedules on one time axis.
     """
+    if not isinstance(priority, bool):
+        units.choice(priority, "priority", ("both",))
     job = case()
-    gradients = job.dp_gradients / 1e6  # [MB]
+    gradients = float(np.ceil(job.dp_gradients / 1e6))  # whole, so that its field is short [MB]
     arguments = {
         "bucket": gradients if bucket is None else bucket,
         "start": job.ring_step_latency * 1e6 if start is None else start,
@@ -315,7 +430,7 @@ def overlap(
         "priority": priority,
     }
     controls: dict[str, Control] = {
-        "bucket": Slider(25, gradients, unit="MB", log=True),
+        "bucket": Slider(_LEAST_BUCKET, gradients, unit="MB", log=True),
         # illustrative: from a fast switch to a slow software stack
         "start": Slider(1, 20, 0.1, unit="us"),
         "way": Choice(_BUCKET_ALGORITHMS),
@@ -324,30 +439,267 @@ def overlap(
     return live_view("overlap", arguments, scene, controls)
 
 
-def overlap_scene(job: Case, priority: bool, bucket: float, start: float, way: str) -> Scene:
-    """Return a picture of passes and buckets as bars, with the exposed part of the all-reduces in words."""
-    buckets = max(1, round(job.dp_gradients / 1e6 / bucket))
-    flows = gradient_step(job, buckets, start * 1e-6, way, priority)
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """A step with its gradient all-reduces, as it is drawn: a lane of computations above one of communication."""
+
+    name: str
+    flows: Flows
+    timeline: Timeline
+    exposed: float  # [s]
+
+    @property
+    def reduces(self) -> Flags:
+        """Which flows are all-reduces, (F,)."""
+        return workload.labelled(self.flows, "all-reduce")
+
+    @property
+    def ready(self) -> float:
+        """When the backward pass has ended [s]."""
+        return float(self.timeline.finish[workload.labelled(self.flows, "backward")].max())
+
+    def waits(self) -> Floats:
+        """Return the begin and the end of each time in which nothing is computed, (W, 2) [s]."""
+        which = np.flatnonzero(~self.reduces)
+        order = which[np.argsort(self.timeline.start[which], kind="stable")]
+        until = np.maximum.accumulate(self.timeline.finish[order])[:-1]
+        following = self.timeline.start[order][1:]
+        gaps = np.stack([until, following], axis=1)
+        return gaps[following - until > _ROUNDING]
+
+
+@lru_cache(maxsize=64)
+def strip_of(job: Case, buckets: int, latency: float, way: str, priority: bool) -> Strip:
+    """Run the end of a job's step and return it as a strip."""
+    flows = gradient_step(job, buckets, latency, way, priority)
     streams = workload.streams(flows)
     timeline = engines.run(streams, route(streams, flows), flows, "ideal")
     timeline = workload.spans(timeline, flows)
-
-    reduces = workload.labelled(flows, "all-reduce")  # (F,)
-    total = flows.lag[reduces].sum()
+    reduces = workload.labelled(flows, "all-reduce")
     exposed = workload.exposed(timeline, flows, ~reduces, reduces)
-    caption = text(
+    name = text(f"live.overlap.{'priority' if priority else 'barrier'}")
+    return Strip(name, flows, timeline, exposed)
+
+
+def overlap_scene(job: Case, priority: bool | str, bucket: float, start: float, way: str) -> Scene:
+    """Return a picture of passes and buckets as bars, with the exposed part of the all-reduces in words."""
+    buckets = max(1, round(job.dp_gradients / 1e6 / bucket))
+    schedules = (False, True) if priority == "both" else (bool(priority),)
+    strips = [strip_of(job, buckets, start * 1e-6, way, each) for each in schedules]
+
+    total = strips[0].flows.lag[strips[0].reduces].sum()
+    exposed = strips[0].exposed
+    said = text(
         "live.overlap.said",
         n=buckets,
         size=job.dp_gradients / buckets,
-        way=way,
+        way=way.replace("_", "-"),
         took=total,
         hidden=total - exposed,
         waits=exposed,
     )
-    drawn = timeline_scene(timeline, flows, streams.name)
-    bars = drawn.layers["bars"]
-    layers = {"idle": idle_of(bars, bars.fields["y"][0]), **drawn.layers}
-    return replace(drawn, said=caption, alt=caption, layers=layers)
+    if priority == "both":
+        both = text("live.overlap.both", waits=exposed, less=strips[1].exposed)
+        said = f"{both} {said}"
+    layers, height = strip_layers(strips)
+    side = overlap_panel(job, strips, buckets, start * 1e-6, way, height)
+    return Scene(said, strip_table(strips), layers, height, alt=said, width=_PICTURE, side=side)
+
+
+def strip_table(strips: list[Strip]) -> Table:
+    """Return a table of all bars of some strips."""
+    columns: dict[str, Any] = {}
+    if len(strips) > 1:
+        names = [strip.name for strip in strips]
+        columns["schedule"] = np.repeat(names, [strip.flows.n_flows for strip in strips]).tolist()
+    kinds = [np.array(strip.flows.labels)[strip.flows.label] for strip in strips]
+    columns["what"] = np.concatenate(kinds).tolist()
+    columns["start [s]"] = np.concatenate([strip.timeline.start for strip in strips])
+    columns["finish [s]"] = np.concatenate([strip.timeline.finish for strip in strips])
+    return Table(columns)
+
+
+def strip_layers(strips: list[Strip]) -> tuple[dict[str, Layer], float]:
+    """Return the layers of some strips on one time axis and magnified below it, and the height of the picture [px]."""
+    end = max(strip.timeline.end for strip in strips)
+    whole = (0.0, _TICK * np.ceil(end / _TICK))
+    length = whole[1] / _MAGNIFIED
+    ready = strips[0].ready
+    part = (ready - _BEFORE * length, ready + (1 - _BEFORE) * length)
+
+    kinds = ("backward", "all-reduce", "forward")
+    colours = np.array([timelines.hue(kind) for kind in kinds] + [COLOUR["tp"]])
+    words = [*kinds, text("live.overlap.exposed")]
+    layers = timelines.named_samples(words, colours, top=6.0)
+    lane = _LANES[len(strips)]
+    apart = 2 * lane + _STRIP_GAP  # from one strip to the next
+    below = _STRIP_TOP + apart * len(strips) - _STRIP_GAP
+    again = below + _AXIS + 40
+    end_of_part = again + apart * len(strips) - _STRIP_GAP
+    layers |= time_layers(whole, _STRIP_TOP - 4, below + 6, "")
+    layers |= time_layers(part, again - 4, end_of_part + 6, "part ")
+    layers |= lens_layers(whole, part, below + 6, again - 4)
+    for number, strip in enumerate(strips):
+        named = len(strips) > 1
+        down = apart * number
+        layers |= one_strip(strip, whole, _STRIP_TOP + down, lane, named, f"{number} ")
+        layers |= one_strip(strip, part, again + down, lane, named, f"part {number} ")
+    return layers, end_of_part + _AXIS - 4
+
+
+def time_layers(
+    span: tuple[float, float], top: float, bottom: float, prefix: str
+) -> dict[str, Layer]:
+    """Return the ticks of a time axis of one or more strips."""
+    step = _TICK / 2 if not prefix else (span[1] - span[0]) / 3
+    ticks = np.arange(span[0], span[1] + 1e-9, step)
+    if len(ticks) > 8:
+        ticks = ticks[::2]
+    if len(ticks) > 8:
+        ticks = ticks[::3]
+    drawn = tick_layers(ticks, partial(strip_x, span), units.format_time, (top, bottom), True)
+    return {f"{prefix}{name}": layer for name, layer in drawn.items()}
+
+
+def strip_x(span: tuple[float, float], time: Any) -> Floats:
+    """Return the places of times [s] on the axis of strips that show a span of time [px]."""
+    share = (np.asarray(time) - span[0]) / (span[1] - span[0])
+    return np.asarray(_STRIP_LEFT + (_STRIP_RIGHT - _STRIP_LEFT) * share)
+
+
+def lens_layers(
+    whole: tuple[float, float], part: tuple[float, float], top: float, bottom: float
+) -> dict[str, Layer]:
+    """Return what tells that the lower strips are a part of the upper ones: a frame, and two lines that spread."""
+    left, right = strip_x(whole, part)
+    above = _STRIP_TOP - 6
+    path = np.array([[left, above], [right, above], [right, top], [left, top], [left, above]])
+    start = top + 22  # below the ticks
+    spread = [
+        np.array([[left, start], [_STRIP_LEFT, bottom]]),
+        np.array([[right, start], [_STRIP_RIGHT, bottom]]),
+    ]
+    words = text("live.overlap.lens", n=_MAGNIFIED)
+    middle = (left + right + _STRIP_LEFT + _STRIP_RIGHT) / 4
+    return {
+        "lens": lines([path, *spread], width=1.0, dash=1.0, colour=COLOUR["edge"]),
+        "lens name": texts(
+            middle, (start + bottom) / 2, [words], align=1.0, colour=COLOUR["soft"], halo=1.0
+        ),
+    }
+
+
+def one_strip(
+    strip: Strip, span: tuple[float, float], top: float, lane: float, named: bool, prefix: str
+) -> dict[str, Layer]:
+    """Return the bars of a strip within a span of time, what waits for communication, and the names of its lanes."""
+    whole = span[0] == 0
+    middle = top + lane * np.array([0.5, 1.5])
+    lanes = [text("live.overlap.computes"), text("live.overlap.sends")]
+    layers = {f"{prefix}lanes": texts(_STRIP_LEFT - 8, middle, lanes, align=2.0)}
+    if named:
+        layers[f"{prefix}name"] = texts(12.0, top - 8.0, [strip.name], bold=1.0, halo=1.0)
+
+    layers[f"{prefix}bars"] = strip_bars(strip, span, top, lane, f"{strip.name}, " if named else "")
+    waits = np.clip(strip.waits(), *span)
+    waits = waits[waits[:, 1] > waits[:, 0]]
+    left, right = strip_x(span, waits.T)
+    layers[f"{prefix}waits"] = boxes(
+        left,
+        top + 2,
+        np.maximum(right - left, 1.0),
+        lane - 4,
+        round=2.0,
+        colour=COLOUR["tp"],
+        names=[text("live.overlap.exposed")] * len(waits),
+        notes=[text("timeline.bar", size="", start=a, end=b).strip() for a, b in waits],
+    )
+    if whole and len(waits):
+        # The length of all waiting stands above its longest part.
+        longest = int(np.argmax(right - left))
+        words = text("live.overlap.waits", time=strip.exposed)
+        half = 3.6 * len(words)
+        x = min((left[longest] + right[longest]) / 2, _STRIP_RIGHT - half)
+        layers[f"{prefix}length"] = texts(
+            x, top - 6.0, [words], align=1.0, bold=1.0, halo=1.0, colour=COLOUR["tp"]
+        )
+    return layers
+
+
+def strip_bars(
+    strip: Strip, span: tuple[float, float], top: float, lane: float, name: str
+) -> Layer:
+    """Return the bars of a strip that lie in a span of time, cut at its ends."""
+    begin = np.clip(strip.timeline.start, *span)
+    end = np.clip(strip.timeline.finish, *span)
+    shown = np.flatnonzero(end > begin) if span[0] else np.arange(strip.flows.n_flows)
+    left = strip_x(span, begin[shown])
+    wide = strip_x(span, end[shown]) - left
+    below = lane * strip.reduces[shown]
+    kinds = [strip.flows.labels[kind] for kind in strip.flows.label[shown]]
+    colours = np.array([timelines.hue(kind) for kind in strip.flows.labels])
+    fields = {
+        "round": 2.0,
+        "colour": colours[strip.flows.label[shown]],
+        "edge": np.where(wide > 4, COLOUR["paper"], 0.0),
+    }
+    if not span[0]:
+        fields["names"] = [f"{name}{kind}" for kind in kinds]
+        fields["notes"] = [
+            text("timeline.bar", size="", start=a, end=b).strip()
+            for a, b in zip(begin[shown].tolist(), end[shown].tolist(), strict=True)
+        ]
+    return boxes(left, top + 2 + below, np.maximum(wide, 0.5), lane - 4, **fields)
+
+
+def overlap_panel(
+    job: Case, strips: list[Strip], buckets: int, latency: float, way: str, height: float
+) -> Scene:
+    """Return the exposed time over the size of a bucket, with the current state of each strip."""
+    numbers = bucket_numbers(job)
+    curves = [
+        Curve(
+            text("live.overlap.barrier"),
+            job.dp_gradients / numbers,
+            exposed_times(job, latency, way),
+        )
+    ]
+    spots = [
+        Spot(job.dp_gradients / buckets, strip.exposed, f"{strip.exposed:.3f} s", shape=shape)
+        for strip, shape in zip(strips, (0.0, 1.0), strict=False)
+    ]
+    if len(strips) > 1:
+        spots = [
+            spot._replace(words=f"{spot.words} {strip.name}")
+            for spot, strip in zip(spots, strips, strict=True)
+        ]
+    return curve_panel(
+        text("live.overlap.panel"),
+        text("live.overlap.bucket"),
+        curves,
+        spots,
+        show_x=units.format_size,
+        show_y=lambda value: f"{value:g} s",
+        log_x=True,
+        height=height,
+    )
+
+
+def bucket_numbers(job: Case) -> Ints:
+    """Return numbers of buckets over the range of the slider, from many small ones to a single one."""
+    most = job.dp_gradients / (1e6 * _LEAST_BUCKET)
+    return np.unique(np.rint(np.geomspace(1, most, 48)).astype(np.int64))
+
+
+def exposed_times(job: Case, latency: float, way: str) -> Floats:
+    """Return the exposed time for each of `bucket_numbers`, as `Case.exposed` computes it [s]."""
+    closed_form = collectives.closed_form("all_reduce", way)
+    found = []
+    for n in bucket_numbers(job).tolist():
+        # A bucket costs the same whether its latency is counted apart or as part of the whole all-reduce.
+        total = n * float(closed_form(job.dp_gradients / n, int(job.dp), latency, job.nic_rate))
+        found.append(job.exposed(buckets=n, t_dp=total))
+    return np.array(found)
 
 
 def gradient_step(job: Case, buckets: int, latency: float, algorithm: str, priority: bool) -> Flows:
@@ -425,13 +777,14 @@ def straggler(
     }
     controls: dict[str, Control] = {
         "rank": Slider(0, ranks - 1),
-        "slow": Slider(1, 16, 0.5),
+        "slow": Slider(1, _MOST_SLOW, 0.5),
         "way": Choice(_STRAGGLER_ALGORITHMS),
     }
     job = case()
     star = topologies.build("crossbar", hosts=ranks, rate=job.nic_rate)
     healthy = cache(partial(healthy_run, star, size, job.ring_step_latency))
-    scene = partial(straggler_scene, healthy, what)
+    ends = cache(partial(slowed_ends, healthy, what))
+    scene = partial(straggler_scene, healthy, ends, what)
     return live_view("straggler", arguments, scene, controls)
 
 
@@ -453,23 +806,37 @@ def slowed_run(healthy: Simulation, what: str, rank: int, slow: float) -> Patter
     else:
         out = np.flatnonzero(star.source == node)
         star = star.with_capacity(out, case().nic_rate / slow)
-    return PatternRun(flows, engines.run(star, healthy.routes, flows))
+    # In a ring no two messages share a link at a time, so nothing has to be divided.
+    engine = "ideal" if healthy.schedule.algorithm == "ring" else "flow"
+    return PatternRun(flows, engines.run(star, healthy.routes, flows, engine))
+
+
+def slowed_ends(healthy: Callable[[str], Simulation], what: str, way: str, rank: int) -> Floats:
+    """Return the time of an all-reduce for each of `_FACTORS` [s]."""
+    ends = [slowed_run(healthy(way), what, rank, slow).timeline.end for slow in _FACTORS]
+    return np.array(ends)
 
 
 def straggler_scene(
-    healthy: Callable[[str], Simulation], what: str, rank: int, slow: float, way: str
+    healthy: Callable[[str], Simulation],
+    ends: Callable[[str, int], Floats],
+    what: str,
+    rank: int,
+    slow: float,
+    way: str,
 ) -> Scene:
     """Return a picture of the messages as bars coloured by their delay, with the time of each algorithm in words.
 
-    ``healthy`` is a function from the name of an algorithm to its run without a slow rank.
+    ``healthy`` is a function from the name of an algorithm to its run without a slow rank, and ``ends`` one from the
+    name and the slow rank to the time for each of `_FACTORS`.
     """
     runs = {}
-    ends = []
-    for algorithm in _STRAGGLER_ALGORITHMS:
-        before = healthy(algorithm)
-        runs[algorithm] = slowed_run(before, what, rank, slow)
-        now = runs[algorithm].timeline.end
-        ends.append(text("live.straggler.one", way=algorithm, end=before.time, now=now))
+    told = []
+    for name in _STRAGGLER_ALGORITHMS:
+        before = healthy(name)
+        runs[name] = slowed_run(before, what, rank, slow)
+        now = runs[name].timeline.end
+        told.append(text("live.straggler.one", way=spoken(name), end=before.time, now=now))
 
     flows = runs[way].flows
     timeline = runs[way].timeline
@@ -479,19 +846,95 @@ def straggler_scene(
         "live.straggler.said",
         rank=rank,
         what=text(f"live.straggler.{what}", slow=float(slow)),
-        list="; ".join(ends),
-        way=way,
+        list="; ".join(told),
+        way=spoken(way),
         hit=delayed_ranks.size,
         all=healthy(way).schedule.n_ranks,
     )
 
     from_post = replace(timeline, start=timeline.start - flows.lag)  # a bar includes its latency
-    drawn = timeline_scene(from_post, flows, "rank {}".format)
-    bars = drawn.layers["bars"]
-    colour = shade(delay / max(delay.max(), _ROUNDING))
-    fields = {**bars.fields, "colour": colour, "hatch": None}
-    layers = {**drawn.layers, "bars": replace(bars, fields=fields)}
-
+    drawn = timeline_scene(from_post, flows, _gpu_name, width=_PICTURE)
     columns = dict(drawn.table.columns) if drawn.table else {}
     columns["late [s]"] = delay
-    return replace(drawn, said=caption, alt=caption, table=Table(columns), layers=layers)
+    height = drawn.height + 6
+    return replace(
+        drawn,
+        said=caption,
+        alt=caption,
+        table=Table(columns),
+        layers=delay_layers(drawn, delay, healthy(way).time, timeline, rank),
+        height=height,
+        side=straggler_panel(runs, ends, rank, slow, max(height, _PANEL)),
+    )
+
+
+def spoken(way: str) -> str:
+    """Return the name of an algorithm as a sentence has it."""
+    return way.replace("_", " ")
+
+
+def _gpu_name(rank: int) -> str:
+    return text("timeline.gpu", n=rank)
+
+
+def delay_layers(
+    drawn: Scene, delay: Floats, before: float, timeline: Timeline, rank: int
+) -> dict[str, Layer]:
+    """Return the layers of a timeline with its bars coloured by their delay, and the end without a slow rank."""
+    bars = drawn.layers["bars"].fields
+    late = delay > _ROUNDING
+    colour = np.where(late, shade(delay / max(delay.max(), _ROUNDING)), COLOUR["hair"])
+    lanes = drawn.layers["lanes"].fields
+    is_slow = [name == _gpu_name(rank) for name in lanes["texts"]]
+    bottom = float(np.max(bars["y"] + bars["h"]))
+    room = timelines.room_for(list(lanes["texts"]), drawn.width)
+    end = float(timelines.across(timeline, before, room))
+    row = drawn.height - 11
+    without = text("live.straggler.without", end=before)
+    latest = text("live.straggler.latest", time=float(delay.max()))
+    steps = scale(row, left=74.0)
+    return {
+        **{name: layer for name, layer in drawn.layers.items() if not name.startswith("kind")},
+        "bars": Layer("boxes", {**bars, "colour": colour, "glide": True}),
+        "lanes": Layer("texts", {**lanes, "bold": np.array(is_slow) * 1.0}),
+        "end": lines(
+            [np.array([[end, 22.0], [end, bottom + 4]])], width=1.5, dash=1.0, colour=COLOUR["ink"]
+        ),
+        "end name": texts(end, 13.0, [without], align=1.0 if end < 440 else 2.0, halo=1.0),
+        "scale": steps["scale"],
+        "idle": boxes(74.0, row, 26.0, 12.0, round=2.0, colour=COLOUR["hair"]),
+        "ends": texts_at(
+            (68.0, row + 6, text("live.straggler.on_time"), 2),
+            (138.0, row + 6, text("live.straggler.late"), 2),
+            (350.0, row + 6, latest, 0),
+        ),
+    }
+
+
+def straggler_panel(
+    runs: dict[str, PatternRun],
+    ends: Callable[[str, int], Floats],
+    rank: int,
+    slow: float,
+    height: float,
+) -> Scene:
+    """Return the time over the factor of the slow rank for each algorithm, with the current state."""
+    factors = np.array(_FACTORS)
+    curves = []
+    spots = []
+    for way, run in runs.items():
+        # Each rank of a ring has the same part in it, so the time does not depend on which of them is slow.
+        where = 0 if way == "ring" else rank
+        look = algorithm(way)
+        curves.append(Curve(spoken(way), factors, ends(way, where), look.colour, look.shape))
+        end = run.timeline.end
+        spots.append(Spot(slow, end, units.format_time(end)))
+    return curve_panel(
+        text("live.straggler.panel"),
+        text("live.straggler.slow"),
+        curves,
+        spots,
+        show_x=lambda value: f"{value:g}",
+        show_y=units.format_time,
+        height=height,
+    )

@@ -1,0 +1,223 @@
+"""Panels beside a picture: curves that put its current state, in ink, among all others."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.ticker import MaxNLocator
+
+from fabriclab.core import Floats
+from fabriclab.views.page import spread
+from fabriclab.views.scene import (
+    COLOUR,
+    Layer,
+    Scene,
+    lines,
+    log_axis,
+    texts,
+    tick_layers,
+)
+
+WIDTH = 320.0  # of a panel beside a picture of 560 [px]
+_LEFT = 62.0
+_MARGIN = 28.0  # on the right
+_TOP = 58.0
+_FOOT = 46.0  # for the ticks and the title of the axis
+_APART = 15.0  # least distance between two texts [px]
+_HALF_LETTER = 3.4  # [px]
+_SAMPLE = 34.0  # room for a sample of the legend, without its name [px]
+_LETTER = 6.6  # width of a letter of the legend [px]
+
+
+class Curve(NamedTuple):
+    """A value over all states of a control; the name stands in the legend, unless it is empty."""
+
+    name: str
+    x: Floats
+    y: Floats
+    colour: float = COLOUR["edge"]
+    shape: float = -1.0  # of the dots on the curve, as `Layer` counts them; below 0 there are none
+
+
+class Spot(NamedTuple):
+    """The current state as a dot in ink, or a state to compare it with, and its value in words."""
+
+    x: float
+    y: float
+    words: str
+    shape: float = 0.0
+    colour: float = COLOUR["ink"]
+
+
+def curve_panel(
+    title: str,
+    axis: str,
+    curves: Sequence[Curve],
+    spots: Sequence[Spot],
+    *,
+    show_x: Callable[[float], str],
+    show_y: Callable[[float], str],
+    ticks_x: Floats | None = None,
+    log_x: bool = False,
+    log_y: bool = False,
+    height: float = 260.0,
+    width: float = WIDTH,
+) -> Scene:
+    """Return a panel with curves and the current state on them.
+
+    Parameters
+    ----------
+    title, axis : str
+        What the curves show, and what the x axis shows.
+    curves, spots : sequence of Curve and of Spot
+        What to draw.
+    show_x, show_y : callable
+        Functions from a value at a tick to its text.
+    ticks_x : ndarray, shape (T,), optional
+        Ticks of the x axis; by default powers of ten or round numbers.
+    log_x, log_y : bool
+        Whether an axis is logarithmic. Other axes of y begin at 0.
+    height, width : float
+        Of the panel [px].
+    """
+    every_x = np.concatenate([curve.x for curve in curves])
+    every_y = np.concatenate([*(curve.y for curve in curves), [spot.y for spot in spots]])
+    right, bottom = width - _MARGIN, height - _FOOT
+    x_ends, x_ticks = _ends(every_x, log_x, from_zero=False)
+    if ticks_x is not None:
+        x_ticks = ticks_x
+    y_ends, y_ticks = _ends(every_y, log_y, from_zero=True)
+    to_x = _axis(x_ends, log_x, _LEFT, right)
+    to_y = _axis(y_ends, log_y, bottom, _TOP)
+
+    paths = [np.stack([to_x(curve.x), to_y(curve.y)], axis=1) for curve in curves]
+    marked = [i for i, curve in enumerate(curves) if curve.shape >= 0]
+    dots = np.concatenate([np.empty((0, 2)), *(paths[i] for i in marked)])
+    of_dot = np.repeat(marked, [len(paths[i]) for i in marked]).astype(int)
+    colours = np.array([curve.colour for curve in curves])
+    shapes = np.array([curve.shape for curve in curves])
+    grid_x = tick_layers(x_ticks, to_x, show_x, (_TOP, bottom), True)
+    grid_y = tick_layers(y_ticks, to_y, show_y, (_LEFT, right), False)
+    return Scene(
+        "",
+        layers={
+            "title": texts(14.0, 16.0, [title], size=13.0, bold=1.0),
+            **_legend(curves),
+            "y grid": grid_y["y grid"],
+            "y ticks": grid_y["y ticks"],
+            "x ticks": grid_x["x ticks"],
+            "axis": texts(right, height - 14.0, [axis], align=2.0, colour=COLOUR["soft"]),
+            "curves": lines(paths, width=1.8, colour=colours),
+            "dots": Layer(
+                "dots",
+                {
+                    "x": dots[:, 0],
+                    "y": dots[:, 1],
+                    "size": 3.0,
+                    "colour": colours[of_dot],
+                    "shape": shapes[of_dot],
+                },
+            ),
+            **_spot_layers(spots, to_x, to_y, (_LEFT, right), bottom),
+        },
+        height=height,
+        width=width,
+    )
+
+
+def _ends(values: Floats, log: bool, from_zero: bool) -> tuple[tuple[float, float], Floats]:
+    """Return the ends of an axis, and its ticks: powers of ten or round numbers."""
+    low, high = float(values.min()), float(values.max())
+    if log:
+        first, last = np.log10(low), np.log10(high)
+        if from_zero:  # an axis of y begins and ends at a power
+            first, last = np.floor(first + 1e-9), np.ceil(last - 1e-9)
+        powers = np.arange(np.ceil(first - 1e-9), last + 1e-9)
+        step = max(1, int(np.ceil(len(powers) / 5)))
+        return (10.0**first, 10.0**last), 10.0 ** powers[::step]
+    if from_zero:
+        low, high = 0.0, max(high, 1e-12)
+        ticks = np.asarray(MaxNLocator(4).tick_values(low, high))
+        return (low, float(ticks[-1])), ticks[ticks >= 0]
+    ticks = np.asarray(MaxNLocator(5, integer=True, steps=[1, 2, 4, 5, 10]).tick_values(low, high))
+    return (low, high), ticks[(ticks >= low) & (ticks <= high)]
+
+
+def _axis(ends: tuple[float, float], log: bool, start: float, end: float) -> Callable[..., Floats]:
+    """Return a function from values to places [px]."""
+    low, high = ends
+    if log:
+        return log_axis(low, high, start, end)
+    along = log_axis(0.0, high - low or 1.0, start, end)
+
+    def linear(value: float | Floats) -> Floats:
+        return along(np.asarray(value) - low)
+
+    return linear
+
+
+def _legend(curves: Sequence[Curve]) -> dict[str, Layer]:
+    """Return the names of the curves in their colours below the title, each behind a sample."""
+    named = [curve for curve in curves if curve.name]
+    widths = [_SAMPLE + _LETTER * len(curve.name) for curve in named]
+    left = 14 + np.cumsum([0.0, *widths])[: len(named)]
+    paths = [np.array([[x, 36.0], [x + 16, 36.0]]) for x in left]
+    colours = np.array([curve.colour for curve in named])
+    shown = np.array([curve.shape >= 0 for curve in named], dtype=bool)
+    marks = {
+        "x": left[shown] + 8,
+        "y": np.full(np.count_nonzero(shown), 36.0),
+        "size": 3.5,
+        "colour": colours[shown],
+        "shape": np.array([curve.shape for curve in named])[shown],
+    }
+    return {
+        "samples": lines(paths, width=1.8, colour=colours),
+        "sample dots": Layer("dots", marks),
+        "sample names": texts(left + 21, 36.0, [curve.name for curve in named], colour=colours),
+    }
+
+
+def _spot_layers(
+    spots: Sequence[Spot],
+    to_x: Callable[..., Floats],
+    to_y: Callable[..., Floats],
+    ends: tuple[float, float],
+    bottom: float,
+) -> dict[str, Layer]:
+    """Return the dots of the current state with their values: above or below a single dot, beside several."""
+    x = np.array([float(to_x(spot.x)) for spot in spots])
+    y = np.array([float(to_y(spot.y)) for spot in spots])
+    if len(spots) == 1:
+        half = _HALF_LETTER * len(spots[0].words)
+        beside = np.clip(x, ends[0] + half + 4, max(ends[1] - half, ends[0] + half + 4))
+        level = np.where(y > _TOP + 20, y - 15, y + 16)
+        align = np.array([1.0])
+    else:  # values of dots near each other stand one above the other, beside the dots
+        is_right = x > ends[0] + 0.55 * (ends[1] - ends[0])
+        beside = np.where(is_right, x - 10, x + 10)
+        level = spread(y - 13, _APART, _TOP, bottom - 8)
+        align = np.where(is_right, 2.0, 0.0)
+    ghosts = {"ghost": True, "glide": True}
+    return {
+        "current": Layer(
+            "dots",
+            {
+                "x": x,
+                "y": y,
+                "size": 5.5,
+                "shape": np.array([spot.shape for spot in spots]),
+                "colour": np.array([spot.colour for spot in spots]),
+                **ghosts,
+            },
+        ),
+        "values": texts(
+            beside,
+            level,
+            [spot.words for spot in spots],
+            align=align,
+            bold=1.0,
+            halo=1.0,
+            colour=np.array([spot.colour for spot in spots]),
+        ),
+    }
