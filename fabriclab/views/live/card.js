@@ -5,7 +5,7 @@ const PATIENCE = 3000, BEAT = 1000; // ms
 const GRIP = 14, PADDING = 16; // px: reach of a handle; room beside the picture, left and right together
 // px: the height of a card in a window of 768 and of the picture in it, and what the window shows besides them
 const ROOM = 600, SHOWN = 168, CANVAS = 412, BESIDES = 356;
-const FEW = 4, SHORT = 34; // a choice of so few options, of so many letters together, is a switch and not a menu
+const FEW = 4, SHORT = 28; // a choice of so few options, of so many letters together, is a switch and not a menu
 const ICONS = {
   numbers: '<rect x="2.5" y="3.5" width="13" height="11" rx="1.5"/><path d="M2.5 7.3h13M7 7.3v7.2"/>',
   list: '<path d="M3 5h1M3 9h1M3 13h1M7 5h8M7 9h8M7 13h8"/>',
