@@ -24,6 +24,7 @@ from fabriclab.views.layout import (
     readable,
     scene_with_words,
 )
+from fabriclab.views.rings import MOST_IN_GROUPS, radius_in, ring_layers, ring_of
 from fabriclab.views.scene import (
     COLOUR,
     KEYS,
@@ -45,8 +46,9 @@ _TALL = 520.0  # greatest height of a grid [px]
 _IDLE = 0.22  # opacity of a cable that carries nothing
 _LETTER = 8.0  # width of a letter [px]
 _TOTAL_INK = 1.5e5  # area that all busy cables together may cover [px^2]
+_RING_HEIGHT = 350.0  # of groups on a ring with their endpoints and names [px]
 MOST_PLACES = 4096
-MOST_SINGLE = 200  # with more nodes, each group is one place
+MOST_SINGLE = 200  # with more places, no cable is bent
 
 Complexes = NDArray[np.complex128]
 
@@ -77,6 +79,9 @@ def map_scene(f: Fabric, share: Floats, colour: str, said: str = "") -> Scene:
     node = places.node
     if node.size > MOST_PLACES:
         return Scene(text("fabric.too_many_places", n=node.size, most=MOST_PLACES), wrong=True)
+
+    if "group" in f.coord_names and np.unique(f.coordinate("group")[node]).size > 1:
+        return _groups_scene(f, places, share, colour, said)
 
     where = {name: f.coord[node, i].astype(np.int64) for i, name in enumerate(f.coord_names)}
     grid = _grid_axes(where)
@@ -124,11 +129,12 @@ class Places(NamedTuple):
 
     node: Ints  # (P,) the node that stands for each place
     of_node: Ints  # (N,) the place of each node
+    switch: Ints  # (N,) the switch at which each node is: itself, or the one at its first link
     folded: bool  # whether a place is a whole group
 
 
 def places_of(f: Fabric) -> Places:
-    """Return the places of a network's map: its forwarding nodes or, if these are more than 200 in groups, the groups.
+    """Return the places of a network's map: its forwarding nodes or, if more than 64 stand in groups, the groups.
 
     An endpoint that forwards no traffic of others is at the place of the switch at its first link.
     """
@@ -136,12 +142,12 @@ def places_of(f: Fabric) -> Places:
     switch = np.arange(f.n_nodes)  # (N,) node at whose place each node is
     link = np.flatnonzero(~f.transit[f.source] & f.transit[f.target])[::-1]
     switch[f.source[link]] = f.target[link]  # links in reverse order, so the first one wins
-    if drawn.size <= MOST_SINGLE or "group" not in f.coord_names:
-        return Places(drawn, np.searchsorted(drawn, switch), folded=False)
+    if drawn.size <= MOST_IN_GROUPS or "group" not in f.coord_names:
+        return Places(drawn, np.searchsorted(drawn, switch), switch, folded=False)
     group = f.coordinate("group")
     _, first = np.unique(group[drawn], return_index=True)
     drawn = drawn[first]
-    return Places(drawn, np.searchsorted(group[drawn], group[switch]), folded=True)
+    return Places(drawn, np.searchsorted(group[drawn], group[switch]), switch, folded=True)
 
 
 def _marks(f: Fabric, places: Places, x: Floats) -> Marks:
@@ -274,6 +280,39 @@ def _radii(n_groups: int, largest: int) -> tuple[float, float]:
     touching = big * sine / (1 + sine)  # at this radius the circles of neighbouring groups touch
     inner = 0.7 * min(touching, 90.0)
     return big - inner, inner
+
+
+# Groups on a ring ---------------------------------------------------------------------------------
+
+
+def placed_on_ring(f: Fabric, places: Places, share: Floats) -> Placed:
+    """Return the places and the lines of a network whose switches stand in groups."""
+    marks = _marks(f, places, np.zeros(places.node.size))
+    return Placed(f, marks, lines_of(f, marks, share), share)
+
+
+def _groups_scene(f: Fabric, places: Places, share: Floats, colour: str, said: str) -> Scene:
+    """Return a picture of a network whose switches stand in groups, on a ring."""
+    placed = placed_on_ring(f, places, share)
+    radius = radius_in(_RING_HEIGHT / 2, places.folded)
+    ring = ring_of(f, places.switch, complex(WIDTH / 2, _RING_HEIGHT / 2), radius)
+    layers = ring_layers(placed, ring, places.folded, colour)
+    k = placed.lines
+    if colour == "load":
+        if np.isfinite(share).all():
+            layers |= scale(_RING_HEIGHT + 12, WIDTH / 2 - 150)
+        colours = colour_sentence(colour, k.fullest, np.zeros(0), 0, f.n_cables)
+    elif colour == "failure":
+        layers |= key(_RING_HEIGHT + 12, text("fabric.key_failure"), [])
+        colours = colour_sentence(colour, k.load, np.zeros(0), int(k.failed.sum()), f.n_cables)
+    else:
+        names = [text("ring.across"), "" if places.folded else text("ring.within")]
+        layers |= key(_RING_HEIGHT + 12, text("ring.key"), names)
+        colours = text("map.says_axis", list=", ".join(filter(None, names)))
+    height = _RING_HEIGHT + (36 if "ends" in layers else 8)
+    return scene_with_words(
+        placed, layers, height, said=said, colours=colours, within=text("map.within")
+    )
 
 
 # Cables -------------------------------------------------------------------------------------------

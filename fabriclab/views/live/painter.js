@@ -12,6 +12,8 @@ const LANDED = 0.9; // of the way: then what the movers cause is shown
 const LEAST = 0.8, MOST = 1.6; // how far a picture is made smaller or larger; texts always keep their size
 const GLIDING = ["x", "y", "z", "w", "h", "size", "width"];
 const MOST_PACKETS = 1500;
+const TINY = 1.3; // px; of lines so thin there are very many
+const AWAY = 0.15; // how much is left of what has nothing to do with the item that is read
 
 const clamp = (value, low = 0, high = 1) => Math.min(high, Math.max(low, value));
 const ease = (t) => t * t * (3 - 2 * t);
@@ -48,6 +50,7 @@ class Painter {
     this.layers = new Map();
     this.former = new Map(); // layers as they were before the reader's hand moved a control
     this.turn = [...spec.turn];
+    this.focus = -1; // the item that is read, where all others recede
     this.sheets = [document.createElement("canvas"), document.createElement("canvas")];
   }
 
@@ -135,6 +138,7 @@ class Painter {
     const gliding = this.glided && now - this.glided < GLIDE + 20;
     const flows = !this.still.matches && [...this.layers.values()].some((layer) => layer.flow);
     if (this.dirty || gliding || gone < 1 || this.wasMoving || read !== this.wasRead) {
+      this.focus = read && read[0].focus ? read[1] : -1;
       this.sheet(0, now, gone, flows);
       this.sheet(1, now, gone, flows, read);
     }
@@ -169,7 +173,7 @@ class Painter {
         const shown = layer.before && gone < LANDED ? layer.before : this.between(layer, now);
         this.inPanel(shown, () => this[`draw_${layer.kind}`](shown, ease(gone)));
       }
-    if (read) this.inPanel(read[0], () => this.mark(read[0], read[1]));
+    if (read && this.focus < 0) this.inPanel(read[0], () => this.mark(read[0], read[1]));
   }
 
   inPanel(layer, draw) {
@@ -198,6 +202,11 @@ class Painter {
 
   // ---------------------------------------------------------------- kinds of layers
 
+  // Whether an item has nothing to do with the one that is read, and so recedes: its a and b are other numbers.
+  recedes({ a, b, panel }, i) {
+    return this.focus >= 0 && a !== undefined && !panel && at(a, i) !== this.focus && at(b, i, -1) !== this.focus;
+  }
+
   path({ ptr, x, y }, i) {
     this.pen.beginPath();
     for (let k = ptr[i]; k < ptr[i + 1]; k++) this.pen.lineTo(x[k], y[k]);
@@ -209,10 +218,11 @@ class Painter {
     for (let i = 0; i + 1 < ptr.length; i++) {
       if (ptr[i + 1] - ptr[i] < 2) continue;
       const wide = at(width, i, 1.5), state = at(form, i);
+      const away = this.recedes(layer, i), close = !away && this.focus >= 0 && layer.b !== undefined;
       this.path(layer, i);
-      pen.lineWidth = wide;
+      pen.lineWidth = close ? wide + 1 : wide;
       pen.strokeStyle = this.colour(at(colour, i));
-      pen.globalAlpha = at(alpha, i, 1);
+      pen.globalAlpha = away ? AWAY * at(alpha, i, 1) : close ? 1 : at(alpha, i, 1);
       pen.setLineDash(state === 3 ? [1.2, 3] : this.spec.dashes[at(dash, i)]);
       pen.stroke();
       if (state === 1) { // two rails
@@ -288,8 +298,18 @@ class Painter {
     pen.roundRect(x, y, w, h, clamp(round, 0, Math.min(w, h) / 2));
   }
 
-  draw_dots({ x, y, size, colour, shape }) {
-    for (let i = 0; i < x.length; i++) this.dot(x[i], y[i], at(size, i, 4), at(shape, i), this.colour(at(colour, i)));
+  draw_dots(layer) {
+    const { x, y, size, colour, shape, plain } = layer, pen = this.pen;
+    for (let i = 0; i < x.length; i++) {
+      pen.globalAlpha = this.recedes(layer, i) ? 2 * AWAY : 1;
+      if (plain) {
+        pen.beginPath();
+        pen.arc(x[i], y[i], at(size, i, 4), 0, 7);
+        pen.fillStyle = this.colour(at(colour, i));
+        pen.fill();
+      } else this.dot(x[i], y[i], at(size, i, 4), at(shape, i), this.colour(at(colour, i)));
+    }
+    pen.globalAlpha = 1;
   }
 
   dot(x, y, r, kind, colour) {
@@ -364,7 +384,8 @@ class Painter {
         const load = clamp(at(layer.flow, i)), [from, end] = [layer.ptr[i], layer.ptr[i + 1]];
         const length = lengthOf(layer, from, end);
         if (load < 0.01 || length < 8) continue;
-        out.push({ layer, from, end, length, gap: 64 - 44 * load, speed: 12 + 44 * load, wide: at(layer.width, i, 1.5),
+        const wide = at(layer.width, i, 1.5), apart = wide < TINY ? 3 : 1;
+        out.push({ layer, i, from, end, length, gap: apart * (64 - 44 * load), speed: 12 + 44 * load, wide,
           colour: at(layer.colour, i), phase: (i * 0.618) % 1 });
       }
     }
@@ -376,13 +397,14 @@ class Painter {
   flows(now) {
     this.packets ||= this.packetsOf();
     const pen = this.pen;
-    for (const { layer, from, end, length, gap, speed, wide, colour, phase } of this.packets)
-      this.inPanel(layer, () => {
-        const inside = wide >= 2.5; // a packet is light in a thick line, and dark on a thin one
-        pen.fillStyle = inside ? this.paper : this.colour(colour);
+    for (const { layer, i, from, end, length, gap, speed, wide, colour, phase } of this.packets)
+      this.recedes(layer, i) || this.inPanel(layer, () => {
+        // A packet is light in a thick line, dark on a thin one, and tiny on one of very many.
+        const inside = wide >= 2.5, tiny = wide < TINY;
+        pen.fillStyle = inside ? this.paper : tiny ? this.ink : this.colour(colour);
         pen.beginPath();
         for (let far = (now / 1000 * speed + phase * gap) % gap; far < length; far += gap) {
-          const [x, y] = along(layer, from, end, far), r = inside ? wide / 3.2 : 2;
+          const [x, y] = along(layer, from, end, far), r = inside ? wide / 3.2 : tiny ? 1.1 : 2;
           pen.moveTo(x + r, y);
           pen.arc(x, y, r, 0, 7);
         }
