@@ -195,8 +195,11 @@ VIEWS = {
     ),
     "twist": lambda: live.twist((2, 4)),
     "cube": lambda: live.twist((4, 4, 8), 2),
+    "all closing": lambda: live.twist((4, 4, 8), 3, "all"),
     "failures": lambda: live.failures(topologies.build("fat_tree", k=4), count=3),
     "cut": lambda: live.cut(topologies.build("mesh", shape=(3, 5))),
+    "torus 3": lambda: live.explorer("torus", 64, families=("torus",)),
+    "broken": lambda: live.failures(topologies.build("torus", shape=(4, 4, 8)), count=6, kinds=("cable",)),
     "mix": lambda: live.mix(
         topologies.build("rail_optimised", servers=4, gpus=4, rails=4, radix=8), 50
     ),

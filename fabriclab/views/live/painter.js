@@ -77,6 +77,10 @@ class Painter {
     this.dirty = true;
   }
 
+  get dashed() {
+    return { colour: this.spec.colours.edge, width: 1.2, dash: 4, alpha: 1, strong: 0 };
+  }
+
   // Keep what is drawn now as a ghost, as a hand begins to move a control.
   remember() {
     this.former = new Map([...this.layers].filter(([, layer]) => layer.ghost));
@@ -165,9 +169,11 @@ class Painter {
     const drawn = every.slice(first, end);
     if (!which) this.divide();
     for (const [id] of drawn)
-      if (this.former.has(id)) this.inPanel(this.former.get(id), (layer) => this.ghost(layer, this.layers.get(id)));
+      if (this.former.has(id) && !this.layers.get(id)?.z) this.inPanel(this.former.get(id), (layer) => this.ghost(layer, this.layers.get(id)));
     const solid = drawn.filter(([, layer]) => layer.z);
-    if (solid.length) this.inPanel(solid[0][1], () => this.solid(solid.map(([, layer]) => this.between(layer, now))));
+    const before = solid.filter(([id, layer]) => this.former.has(id) && this.former.get(id) !== layer)
+      .map(([id]) => ({ ...this.former.get(id), names: null, ...this.dashed }));
+    if (solid.length) this.inPanel(solid[0][1], () => this.solid([...before, ...solid.map(([, layer]) => this.between(layer, now))]));
     for (const [, layer] of drawn)
       if (!layer.z) {
         const shown = layer.before && gone < LANDED ? layer.before : this.between(layer, now);
@@ -446,7 +452,7 @@ class Painter {
   solid(layers) {
     const [around, tilt] = this.turn;
     const [ca, sa, ct, st] = [Math.cos(around), Math.sin(around), Math.cos(tilt), Math.sin(tilt)];
-    const items = [];
+    const items = [], flats = [];
     let deepest = 1;
     for (const layer of layers) {
       const n = layer.x.length, seen = { x: new Float32Array(n), y: new Float32Array(n), depth: new Float32Array(n) };
@@ -458,8 +464,10 @@ class Painter {
         deepest = Math.max(deepest, Math.abs(seen.depth[k]));
       }
       const flat = { ...layer, ...seen };
-      for (const held of this.layers.values()) if (held.z && held.names === layer.names) held.seen = seen;
-      if (layer.kind === "dots") for (let i = 0; i < n; i++) items.push({ flat, i, depth: seen.depth[i] + 1 });
+      flats.push(flat);
+      for (const held of this.layers.values()) if (held.z && held.names && held.names === layer.names) held.seen = seen;
+      if (layer.kind === "texts") for (let i = 0; i < n; i++) items.push({ flat, i, depth: seen.depth[i] + 2 });
+      else if (layer.kind === "dots") for (let i = 0; i < n; i++) items.push({ flat, i, depth: seen.depth[i] + at(layer.lift, i, 1) });
       else
         for (let i = 0; i + 1 < layer.ptr.length; i++) {
           const part = seen.depth.subarray(layer.ptr[i], layer.ptr[i + 1]);
@@ -467,9 +475,15 @@ class Painter {
         }
     }
     items.sort((a, b) => a.depth - b.depth);
+    this.shrink(flats);
     const pen = this.pen;
     pen.lineJoin = pen.lineCap = "round";
     for (const { flat, i, depth } of items) {
+      if (flat.kind === "texts") {
+        pen.globalAlpha = 1;
+        this.draw_texts({ x: [flat.x[i]], y: [flat.y[i]], texts: [flat.texts[i]], align: 1, colour: flat.colour, halo: 1 });
+        continue;
+      }
       const near = 0.5 + 0.5 * depth / deepest, colour = this.colour(at(flat.colour, i));
       pen.globalAlpha = at(flat.alpha, i, 1) * (at(flat.strong, i) ? 1 : 0.4 + 0.6 * near);
       if (flat.kind === "dots") {
@@ -490,6 +504,20 @@ class Painter {
     pen.setLineDash([]);
     pen.lineCap = "butt";
     pen.globalAlpha = 1;
+  }
+
+  // However a solid is turned, it fits into its panel.
+  shrink(flats) {
+    const { width, height } = this.panels[flats[0].panel || 0];
+    let fits = 1;
+    for (const { x, y, middle: [mx, my] } of flats) {
+      const [rx, ry] = [Math.min(mx, width - mx) - 8, Math.min(my, height - my) - 8];
+      for (let k = 0; k < x.length; k++)
+        fits = Math.min(fits, rx / Math.max(Math.abs(x[k] - mx), 1), ry / Math.max(Math.abs(y[k] - my), 1));
+    }
+    if (fits < 1)
+      for (const { x, y, middle: [mx, my] } of flats)
+        for (let k = 0; k < x.length; k++) [x[k], y[k]] = [mx + (x[k] - mx) * fits, my + (y[k] - my) * fits];
   }
 
   isSolid() {
