@@ -448,12 +448,13 @@ def _look(
 
     dead = k.failed == k.cables
     idle = ~_busy(k, colour)
+    widest = 3.0 if coloured_by == "load" else 1.4
     # Idle cables are pale and thin, and full ones a little thicker, so that a few routes stand out.
     part: float | Floats = 1.0
     if colour == "load":
         part = 0.7 + 0.5 * np.nan_to_num(k.load, nan=0.6) ** 2
     return {
-        "width": np.where(idle, 0.8, float(np.clip(width, 0.8, 3.0)) * part),
+        "width": np.where(idle, 0.8, float(np.clip(width, 0.8, widest)) * part),
         "colour": np.where(idle, COLOUR["hair"], colours_of(coloured_by, k.load, k.failed, axis)),
         "alpha": np.where(dead, 0.35, 1.0),
         "dash": np.where(dead, 2.0, 0.0),
@@ -531,19 +532,21 @@ def _around(
             place[a] - 0.55 * ahead,
             place[a],
         ]
-        paths.append(_rounded(np.array(corners)))
+        paths.append(_rounded(np.array(corners), 0.3 * gap))
     return paths
 
 
-def _rounded(corners: Complexes) -> Complexes:
-    """Return a path with its corners cut three times, each time by a quarter of the lines that meet in them."""
-    path = corners
-    for _ in range(3):
-        vector = np.diff(path)
-        near = path[:-1] + 0.25 * vector
-        far = path[1:] - 0.25 * vector
-        path = np.concatenate([path[:1], np.stack([near, far], axis=1).ravel()[1:-1], path[-1:]])
-    return path
+def _rounded(corners: Complexes, radius: float) -> Complexes:
+    """Return a path whose inner corners are rounded, each by a quadratic Bezier curve."""
+    t = np.linspace(0, 1, 9)
+    parts = [corners[:1]]
+    for before, corner, after in zip(corners[:-2], corners[1:-1], corners[2:], strict=True):
+        ends = []
+        for other in (before, after):
+            far = abs(other - corner)
+            ends.append(corner + (other - corner) * min(radius / max(far, 1e-9), 0.5))
+        parts.append((1 - t) ** 2 * ends[0] + 2 * t * (1 - t) * corner + t**2 * ends[1])
+    return np.concatenate([*parts, corners[-1:]])
 
 
 def _parabola(start: complex, vector: complex, top: complex) -> Complexes:

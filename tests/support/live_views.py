@@ -198,6 +198,9 @@ VIEWS = {
     "all closing": lambda: live.twist((4, 4, 8), 3, "all"),
     "failures": lambda: live.failures(topologies.build("fat_tree", k=4), count=3),
     "cut": lambda: live.cut(topologies.build("mesh", shape=(3, 5))),
+    "cut tree": lambda: live.cut(topologies.build("fat_tree", k=4), 2),
+    "cut fly": lambda: live.cut(topologies.build("dragonfly", p=2, a=4, h=2)),
+    "families": lambda: live.explorer("slim_fly", 64),
     "torus 3": lambda: live.explorer("torus", 64, families=("torus",)),
     "broken": lambda: live.failures(topologies.build("torus", shape=(4, 4, 8)), count=6, kinds=("cable",)),
     "mix": lambda: live.mix(

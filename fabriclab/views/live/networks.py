@@ -90,8 +90,13 @@ class FamilyMember:
     """A network of a family, with its load under uniform traffic and its figures in words."""
 
     fabric: Fabric
-    load: Floats  # (L,)
+    traffic: UniformTraffic
     caption: str
+
+    @property
+    def load(self) -> Floats:
+        """The load of each link, (L,)."""
+        return self.traffic.load
 
 
 def explorer(
@@ -121,14 +126,58 @@ def explorer(
         "size": Choice(SIZES),
         "colour": Choice(("load", "tier")),
     }
-    return live_view("explorer", arguments, explorer_scene, controls)
+    return live_view("explorer", arguments, partial(explorer_scene, families), controls)
 
 
-def explorer_scene(family: str, size: int, colour: str) -> Scene:
-    """Return a picture of the member of a family with about ``size`` endpoints."""
+def explorer_scene(families: tuple[str, ...], family: str, size: int, colour: str) -> Scene:
+    """Return a picture of the member of a family with about ``size`` endpoints, and bars of all ``families``."""
     member = family_member(family, size)
     load = member.load if colour == "load" else None
-    return scene_of(member.fabric, load, colour, said=member.caption)
+    drawn = scene_of(member.fabric, load, colour, said=member.caption)
+    return replace(drawn, side=families_panel(families, family, size, drawn.height))
+
+
+def families_panel(families: tuple[str, ...], family: str, size: int, height: float) -> Scene:
+    """Return bars of what an endpoint gets, and of the diameter, for all families at one size; the present one is ink."""
+    members = [family_member(name, size) for name in families]
+    pitch = min(32.0, (height - 56) / len(members))
+    y = 46 + pitch * np.arange(len(members))
+    is_now = np.array([name == family for name in families])
+    ink = np.where(is_now, COLOUR["ink"], COLOUR["soft"])
+    names = [name.replace("_", " ") for name in families]
+    layers: dict[str, Layer] = {
+        "families": texts(102.0, y + pitch / 2, names, align=2.0, bold=is_now.astype(float), colour=ink)
+    }
+    charts = (
+        ("share", 110.0, [100 * m.traffic.throughput for m in members], "%"),
+        ("diameter", 222.0, [float(m.traffic.diameter) for m in members], ""),
+    )
+    for key_, left, values, unit in charts:
+        title = text(f"live.explorer.{key_}")
+        long = 62.0 * np.array(values) / max(values)
+        layers |= {
+            f"{key_} title": texts(left, [22.0], [title], bold=1.0),
+            f"{key_} bars": boxes(
+                left,
+                y + 0.2 * pitch,
+                long,
+                0.6 * pitch,
+                colour=np.where(is_now, COLOUR["ink"], COLOUR["hair"]),
+                round=2.0,
+                glide=True,
+                names=[f"{name}: {title}" for name in names],
+                notes=[f"{value:.3g}{unit}" for value in values],
+            ),
+            f"{key_} numbers": texts(
+                left + long + 5,
+                y + pitch / 2,
+                [f"{value:.3g}{unit}" for value in values],
+                bold=is_now.astype(float),
+                colour=ink,
+                size=11.0,
+            ),
+        }
+    return Scene("", layers=layers, height=height, width=320.0)
 
 
 @cache
@@ -144,7 +193,7 @@ def family_member(family: str, size: int) -> FamilyMember:
         switches=counted(int(np.sum(fabric.tier > 0)), "switch"),
         **traffic.fields,
     )
-    return FamilyMember(fabric, traffic.load, caption)
+    return FamilyMember(fabric, traffic, caption)
 
 
 def links_in_words(fabric: Fabric) -> str:
@@ -636,13 +685,11 @@ def failures_scene(
 # Cut --------------------------------------------------------------------------------------------
 
 
-# Colours of the picture of a cut, in the order of its key.
-_CUT_COLOURS = {
-    "one": COLOUR["dp"],
-    "other": COLOUR["host"],
-    "both": COLOUR["switch"],
-    "cut": COLOUR["overloaded"],
-}
+# What the boxes and the lines of a cut look like, in the order of its key: the first half is full on a tinted area,
+# the other half hollow on a grey one. Links that are cut are ink.
+_ONE, _OTHER, _BOTH = COLOUR["node"], COLOUR["paper"], COLOUR["line"]
+_AREAS = {_ONE: COLOUR["domain"], _OTHER: COLOUR["sunk"]}
+_MOST_AREA = 30.0  # how far an area reaches beyond a box [px]
 
 
 def cut(fabric: Fabric, first: int = 0, order: str = "in order") -> Live:
@@ -707,26 +754,22 @@ def cut_scene(
     drawn = scene_of(fabric, is_cut, said=caption, hall=False)
     if drawn.wrong:
         return drawn
-    return halved(drawn, box_colours(fabric, drawn, half))
+    return halved(drawn, box_colours(fabric, half))
 
 
-def box_colours(fabric: Fabric, drawn: Scene, half: Ints) -> Floats:
+def box_colours(fabric: Fabric, half: Ints) -> Floats:
     """Return the colour of each box (B,): its ranks are all of one half, all of the other, or of both or none."""
     if is_direct(fabric):
-        _, box_of_node, _ = places_of(fabric)
+        box_of_node = places_of(fabric).of_node
     else:
         box_of_node = marks_of(fabric, fabric.n_nodes > MOST_NODES, through=True).of_node
-    boxes = drawn.layers["nodes"].fields["x"].size
+    boxes = int(box_of_node.max()) + 1
     ranks = np.bincount(box_of_node[fabric.endpoint], minlength=boxes)  # (B,)
     of_half = np.bincount(box_of_node[fabric.endpoint[half]], minlength=boxes)  # (B,)
 
     all_of_half = (of_half > 0) & (of_half == ranks)
     none_of_half = (of_half == 0) & (ranks > 0)
-    return np.select(
-        [all_of_half, none_of_half],
-        [_CUT_COLOURS["one"], _CUT_COLOURS["other"]],
-        _CUT_COLOURS["both"],
-    )
+    return np.select([all_of_half, none_of_half], [_ONE, _OTHER], _BOTH)
 
 
 def halved(drawn: Scene, colours: Floats) -> Scene:
@@ -735,19 +778,63 @@ def halved(drawn: Scene, colours: Floats) -> Scene:
     ``colours`` are the colours of the boxes, which show the halves.
     """
     table = cut_table(drawn)
-    nodes = drawn.layers["nodes"].fields
-    layers = {
-        **drawn.layers,
-        "nodes": Layer("boxes", {**nodes, "colour": colours, "ink": ink_on(colours)}),
-    }
+    nodes = drawn.layers["nodes"]
+    layers = {name: layer for name, layer in drawn.layers.items() if name not in ("case", "idle")}
+    layers["nodes"] = half_nodes(nodes, colours)
     cut_of = cut_by_name(table)
     for name in ("cables", "stubs"):
         if name in layers:
             layers[name] = cut_lines(layers[name], cut_of)
-    layers |= cut_key(drawn, colours)
-    for name in ("case", "idle"):
-        layers.pop(name, None)
+    layers |= cut_key(drawn, colours, sum(cut.cut for cut in cut_of.values()))
+    if nodes.kind == "boxes":
+        layers = {"areas": areas(nodes, colours), **layers}
     return replace(drawn, layers=layers, alt=drawn.said, table=Table(table))
+
+
+def half_nodes(nodes: Layer, colours: Floats) -> Layer:
+    """Return the boxes, dots or bands of a picture in the colours of the halves; those of the other half are hollow."""
+    fields = dict(nodes.fields)
+    if nodes.kind == "boxes":
+        hollow = np.where(colours == _ONE, 0.0, COLOUR["node"])
+        return Layer("boxes", {**fields, "colour": colours, "edge": hollow, "ink": half_ink(colours)})
+    if nodes.kind == "dots":
+        return Layer("dots", {**fields, "colour": COLOUR["node"], "shape": (colours != _ONE) * 1.0})
+    bands = np.where(colours == _OTHER, COLOUR["hair"], colours)
+    return Layer("lines", {**fields, "colour": bands})
+
+
+def half_ink(colours: Floats) -> Floats:
+    """Return the colour of the text in each box: ink on a hollow one."""
+    return np.where(colours == _ONE, ink_on(colours), COLOUR["ink"])
+
+
+def areas(nodes: Layer, colours: Floats) -> Layer:
+    """Return a tinted area behind each box of a half; areas of neighbours touch, so that a half looks like one."""
+    box = nodes.fields
+    x, y = box["x"] + box["w"] / 2, box["y"] + box["h"] / 2
+    which = np.flatnonzero(colours != _BOTH)
+    across = apart(x, y, box["w"])
+    down = apart(y, x, box["h"])
+    return boxes(
+        box["x"][which] - across,
+        box["y"][which] - down,
+        box["w"][which] + 2 * across,
+        box["h"][which] + 2 * down,
+        colour=np.array([_AREAS[colour] for colour in colours[which].tolist()]),
+        round=0.0,
+    )
+
+
+def apart(along: Floats, level: Floats, size: Floats) -> float:
+    """Return half the least room between two boxes that stand on one level [px]."""
+    room = [2 * _MOST_AREA]
+    for here in np.unique(np.round(level)):
+        row = np.flatnonzero(np.round(level) == here)
+        row = row[np.argsort(along[row])]
+        if row.size > 1:
+            gaps = np.diff(along[row]) - (size[row][1:] + size[row][:-1]) / 2
+            room.append(float(max(gaps.min(), 2.0)))
+    return min(room) / 2
 
 
 def cut_table(drawn: Scene) -> dict[str, Any]:
@@ -778,23 +865,28 @@ def cut_by_name(table: Mapping[str, Any]) -> dict[str, CutCables]:
 
 
 def cut_lines(layer: Layer, cut_of: Mapping[str, CutCables]) -> Layer:
-    """Return lines among which those with cut cables stand out."""
-    fields = layer.fields
+    """Return lines among which those with cut cables are ink, and all others hairlines."""
+    fields = {name: value for name, value in layer.fields.items() if name != "flow"}
     is_cut = np.array([cut_of[name].cut > 0 for name in fields["names"]])
     look = {
-        "colour": np.where(is_cut, _CUT_COLOURS["cut"], COLOUR["grey"]),
-        "alpha": np.where(is_cut, 1.0, 0.4),
-        "width": np.where(is_cut, np.maximum(fields["width"], 2.0), fields["width"]),
+        "colour": np.where(is_cut, COLOUR["ink"], COLOUR["hair"]),
+        "alpha": 1.0,
+        "strong": is_cut.astype(float),
+        "width": np.where(is_cut, 2.6, 1.0),
         "notes": [cut_of[name].note for name in fields["names"]],
     }
     return Layer("lines", {**fields, **look})
 
 
-def cut_key(drawn: Scene, colours: Floats) -> dict[str, Layer]:
-    """Return a key to the colours that occur, drawn where the scale of loads would be."""
-    names = []
-    for name, colour in _CUT_COLOURS.items():
-        is_there = name == "cut" or colour in colours
-        names.append(text(f"live.cut.{name}") if is_there else "")
-    y = float(drawn.layers["scale"].fields["y"][0])
-    return key(y, "", names, list(_CUT_COLOURS.values()))
+def cut_key(drawn: Scene, colours: Floats, n_cut: int) -> dict[str, Layer]:
+    """Return a key to what occurs, with the number of cut cables, drawn where the scale of loads would be."""
+    looks = {"one": _ONE, "other": _OTHER, "both": _BOTH}
+    names = [
+        text(f"live.cut.{name}") if colour in colours else "" for name, colour in looks.items()
+    ]
+    names.append(text("live.cut.cut", cables=counted(n_cut, "cable")))
+    y = float(drawn.layers["scale"].fields["y"][0]) - 6
+    layers = key(y, "", names, [*looks.values(), COLOUR["ink"]])
+    samples = layers["scale"].fields
+    edges = np.where(samples["colour"] == _ONE, 0.0, COLOUR["node"])
+    return {**layers, "scale": Layer("boxes", {**samples, "edge": edges})}
