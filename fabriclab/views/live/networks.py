@@ -146,15 +146,15 @@ def families_panel(families: tuple[str, ...], family: str, size: int, height: fl
     ink = np.where(is_now, COLOUR["ink"], COLOUR["soft"])
     names = [name.replace("_", " ") for name in families]
     layers: dict[str, Layer] = {
-        "families": texts(102.0, y + pitch / 2, names, align=2.0, bold=is_now.astype(float), colour=ink)
+        "families": texts(100.0, y + pitch / 2, names, align=2.0, bold=is_now.astype(float), colour=ink)
     }
     charts = (
-        ("share", 110.0, [100 * m.traffic.throughput for m in members], "%"),
-        ("diameter", 222.0, [float(m.traffic.diameter) for m in members], ""),
+        ("share", 108.0, [100 * m.traffic.throughput for m in members], "%"),
+        ("diameter", 218.0, [float(m.traffic.diameter) for m in members], ""),
     )
     for key_, left, values, unit in charts:
         title = text(f"live.explorer.{key_}")
-        long = 62.0 * np.array(values) / max(values)
+        long = 58.0 * np.array(values) / max(values)
         layers |= {
             f"{key_} title": texts(left, [22.0], [title], bold=1.0),
             f"{key_} bars": boxes(
@@ -786,7 +786,12 @@ def halved(drawn: Scene, colours: Floats) -> Scene:
         if name in layers:
             layers[name] = cut_lines(layers[name], cut_of)
     layers |= cut_key(drawn, colours, sum(cut.cut for cut in cut_of.values()))
-    if nodes.kind == "boxes":
+    if "hosts" in layers:  # dots beside the boxes: ink where the link to the switch is cut
+        dots = layers["hosts"].fields
+        is_cut = dots["colour"] != COLOUR["hair"]
+        look = {"colour": np.where(is_cut, COLOUR["ink"], COLOUR["edge"])}
+        layers["hosts"] = Layer("dots", {**dots, **look})
+    elif nodes.kind == "boxes":
         layers = {"areas": areas(nodes, colours), **layers}
     return replace(drawn, layers=layers, alt=drawn.said, table=Table(table))
 
