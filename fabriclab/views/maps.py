@@ -391,7 +391,7 @@ def _groups_scene(
 
 def _between_places(every: Lines) -> Lines:
     """Return the lines that join two different places, in order of load, so that the fullest is drawn on top."""
-    order = np.argsort(np.nan_to_num(every.load), kind="stable")
+    order = np.argsort(np.nan_to_num(every.fullest), kind="stable")
     order = order[every.a[order] != every.b[order]]
     return Lines._make(column[order] for column in every)
 
@@ -426,7 +426,7 @@ def _skipping(grid: list[Ints], k: Lines) -> Flags:
 
 def _busy(k: Lines, colour: str) -> Flags:
     """Return which lines (K,) carry traffic; where colours do not show the load, all count as busy."""
-    return np.asarray(k.load != 0) | (colour != "load")
+    return np.asarray(k.fullest != 0) | (colour != "load")
 
 
 def _cable_width(k: Lines, spots: Spots, half: float, colour: str) -> float:
@@ -443,7 +443,7 @@ def _look(
     differs = f.coord[node[k.a]] != f.coord[node[k.b]]
     axis = np.argmax(differs, axis=1) if differs.size else np.full(k.a.size, -1)
     coloured_by = "axis"
-    if colour == "failure" or (colour == "load" and np.isfinite(k.load).any()):
+    if colour == "failure" or (colour == "load" and np.isfinite(k.fullest).any()):
         coloured_by = colour
 
     dead = k.failed == k.cables
@@ -452,10 +452,10 @@ def _look(
     # Idle cables are pale and thin, and full ones a little thicker, so that a few routes stand out.
     part: float | Floats = 1.0
     if colour == "load":
-        part = 0.7 + 0.5 * np.nan_to_num(k.load, nan=0.6) ** 2
+        part = 0.7 + 0.5 * np.nan_to_num(k.fullest, nan=0.6) ** 2
     return {
         "width": np.where(idle, 0.8, float(np.clip(width, 0.8, widest)) * part),
-        "colour": np.where(idle, COLOUR["hair"], colours_of(coloured_by, k.load, k.failed, axis)),
+        "colour": np.where(idle, COLOUR["hair"], colours_of(coloured_by, k.fullest, k.failed, axis)),
         "alpha": np.where(dead, 0.35, 1.0),
         "dash": np.where(dead, 2.0, 0.0),
         **readable(marks, k),

@@ -121,16 +121,19 @@ def global_curves(ring: Ring, one: Ints, other: Ints) -> list[Floats]:
 
 
 def local_curves(ring: Ring, one: Ints, other: Ints) -> list[Floats]:
-    """Return the curves (28, 2) of cables within groups: arcs outside the ring, the higher the longer they are."""
-    low = np.minimum(ring.turn[one], ring.turn[other])
-    apart = np.abs(ring.turn[one] - ring.turn[other])
-    away = (low == ring.turn[one])[:, None]
-    furthest = max(float(apart.max(initial=0.0)), ring.wide)
-    high = 1 + 1.25 * _LOCAL * (apart / furthest)
-    paths = bezier(
-        ring.at(low, 1), ring.at(low, high), ring.at(low + apart, high), ring.at(low + apart, 1)
+    """Return the curves (28, 2) of cables within groups: arcs outside the ring that pass above the switches between."""
+    start, end = ring.turn[one], ring.turn[other]
+    steps = np.abs(end - start) / ring.wide
+    clear = 1.42 * _half(ring) + 3.0  # what an arc needs to pass a box [px]
+    high = np.where(steps < 1.5, 0.5, 1.4 + 0.35 * (steps - 2)) * clear / ring.radius
+    return bezier(
+        ring.at(start, 1), ring.at(start, 1 + high), ring.at(end, 1 + high), ring.at(end, 1)
     )
-    return [path if forward else path[::-1] for path, forward in zip(paths, away, strict=True)]
+
+
+def _half(ring: Ring) -> float:
+    """Return half the side of a switch's box [px]."""
+    return float(np.clip(0.36 * ring.wide * ring.radius, 2.0, 9.0))
 
 
 def bezier(start: Complexes, leave: Complexes, arrive: Complexes, end: Complexes) -> list[Floats]:
@@ -321,7 +324,7 @@ def _switches(placed: Placed, ring: Ring) -> Layer:
     """Return a box for each switch, with its number in its group where that fits."""
     f, marks = placed.fabric, placed.marks
     place = ring.at(ring.turn[marks.first], 1)
-    half = float(np.clip(0.36 * ring.wide * ring.radius, 2.0, 9.0))
+    half = _half(ring)
     labels = [name.split(",")[0].split()[-1].split(".")[-1] for name in marks.names]
     if max(map(len, labels)) * 7 > 2 * half:
         labels = [""] * len(labels)

@@ -812,7 +812,7 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
             for part in ("cables", "stubs")
             if part in drawn
             for n, c in zip(*(drawn[part].fields[k] for k in ("names", "colour")), strict=True)
-            if c != COLOUR["grey"]
+            if c == COLOUR["ink"]
         }
         assert shown == {
             f"{a} – {b}"
@@ -854,7 +854,8 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
     elif "words" in drawn and "cables" in drawn:  # a map: each cable as a line, or as two stubs
         layers = [drawn[part].fields for part in ("cables", "stubs") if part in drawn]
         shown = {n: c for f in layers for n, c in zip(f["names"], f["colour"], strict=True)}
-        colours = np.where(table["load"] == 0, COLOUR["ink"], shade(table["load"]))
+        # Of a bundle the fullest cable is shown; idle ones are hairlines.
+        colours = np.where(table["load"] == 0, COLOUR["hair"], shade(table["fullest"]))
         rows = zip(table["from"], table["to"], colours, strict=True)
         assert shown == {f"{a} – {b}": pytest.approx(c) for a, b, c in rows if b != "within"}
     elif "carries" in table.columns:
