@@ -455,7 +455,9 @@ def _look(
         part = 0.7 + 0.5 * np.nan_to_num(k.fullest, nan=0.6) ** 2
     return {
         "width": np.where(idle, 0.8, float(np.clip(width, 0.8, widest)) * part),
-        "colour": np.where(idle, COLOUR["hair"], colours_of(coloured_by, k.fullest, k.failed, axis)),
+        "colour": np.where(
+            idle, COLOUR["hair"], colours_of(coloured_by, k.fullest, k.failed, axis)
+        ),
         "alpha": np.where(dead, 0.35, 1.0),
         "dash": np.where(dead, 2.0, 0.0),
         **readable(marks, k),

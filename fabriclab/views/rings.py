@@ -82,7 +82,7 @@ def ring_layers(
     placed: Placed, ring: Ring, every_name: bool, colour: str, *, flow: bool = True
 ) -> dict[str, Layer]:
     """Return the layers of a fabric with groups: cables, endpoints, switches or bands, and names."""
-    f, marks, k, _ = placed
+    marks, k = placed.marks, placed.lines
     if not marks.folded:
         inside = ring.group[marks.first[k.a]] == ring.group[marks.first[k.b]]
     else:
@@ -170,7 +170,7 @@ def _cables(
     placed: Placed, k: Lines, ring: Ring, inside: NDArray[np.bool_], colour: str, *, flow: bool
 ) -> Layer:
     """Return all cables between different places, the fullest on top; a bundle has the load of its fullest cable."""
-    f, marks, _, _ = placed
+    marks = placed.marks
     one, other = _ends(placed, k)
     paths = np.empty(k.a.size, dtype=object)
     across = np.flatnonzero(~inside)
@@ -232,7 +232,7 @@ def _load_of_nodes(placed: Placed, nodes: Ints) -> Floats:
 def _hosts(placed: Placed, ring: Ring, colour: str) -> Layer:
     """Return a dot for each endpoint beside its switch, in the colour of the load of its link."""
     f, marks = placed.fabric, placed.marks
-    hosts = f.endpoint[~f.transit[f.endpoint]]
+    hosts = f.endpoint[~f.transit[f.endpoint]].astype(np.int64)
     if not 0 < hosts.size <= _MOST_DOTS:
         hosts = hosts[:0]
     # The endpoints of one switch stand in a row outwards.
@@ -290,7 +290,7 @@ def _bands(placed: Placed, ring: Ring, colour: str) -> Layer:
         width = np.full(n_groups, ring.radius / 40)
     paths, notes = [], []
     between = every.a != every.b
-    for mark, node in enumerate(marks.first.tolist()):
+    for mark in range(n_groups):
         here = ring.turn[marks.of_node == mark]
         sweep = np.linspace(here.min() - 0.35 * ring.wide, here.max() + 0.35 * ring.wide, _CURVE)
         points = ring.at(sweep, 1.02)

@@ -87,8 +87,8 @@ class Layer:
     - ``names`` lets a reader visit the items with the pointer or the arrow keys; ``notes`` adds a text to each.
     - ``drag`` names a slider for a dot that is moved by hand, between the places of the slider's ends, ``drag_ends``
       [px].
-    - ``z`` makes lines, dots or texts part of a solid that a reader can turn. Then x, y and z count from the solid's middle,
-      which is drawn at ``middle``, a pair [px]; z grows towards the reader. ``lift`` draws a dot as if it were
+    - ``z`` makes lines, dots or texts part of a solid that a reader can turn. Then x, y and z count from the solid's
+      middle, which is drawn at ``middle``, a pair [px]; z grows towards the reader. ``lift`` draws a dot as if it were
       so much nearer [px], so that the lines that end in it lie behind it.
     - ``ghost=True`` keeps the former state of the layer in the picture, dashed and grey, while a control moves.
     - ``glide=True`` moves items from their former places and sizes to the new ones, for layers whose items keep their
@@ -97,8 +97,9 @@ class Layer:
       number ``a`` or ``b`` is that of the item, such as the cables of a group.
     - ``late=True`` shows the former state until the movers of the scene have arrived, since they cause the new one.
 
-    Dots with ``plain=True`` have no edge, for many small ones. Lines also take ``flow``, the load of each between 0 and 1: packets run along it from its first point to its last,
-    the denser and faster the fuller it is. ``form`` gives the look of a link by its state: `FORM`.
+    Dots with ``plain=True`` have no edge, for many small ones. Lines also take ``flow``, the load of each between 0 and
+    1: packets run along it from its first point to its last, the denser and faster the fuller it is. ``form`` gives the
+    look of a link by its state: `FORM`.
     """
 
     kind: str

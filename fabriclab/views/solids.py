@@ -24,7 +24,9 @@ class Solid(NamedTuple):
     place: Floats  # (P, 3) from the middle of the solid [px]
     middle: tuple[float, float]  # where that is drawn [px]
     unit: float  # distance between neighbours [px]
-    axis: tuple[int, ...]  # the axis of the grid that runs across, down and towards the reader; -1 for none
+    axis: tuple[
+        int, ...
+    ]  # the axis of the grid that runs across, down and towards the reader; -1 for none
     step: Floats  # (axes, 3) from a chip to its neighbour along each axis of the grid [px]
 
 
@@ -56,9 +58,7 @@ def solid_of(
             place[:, column] = grid[i] - (size[i] - 1) / 2
             step[i, column] = 1.0
     x, y, _ = turned(*place.T)
-    unit = min(
-        room[0] / (np.ptp(x) + 2 * _STUB), room[1] / (np.ptp(y) + 2 * _STUB), _LARGEST
-    )
+    unit = min(room[0] / (np.ptp(x) + 2 * _STUB), room[1] / (np.ptp(y) + 2 * _STUB), _LARGEST)
     return Solid(place * unit, middle, float(unit), axis, step * unit)
 
 
@@ -104,7 +104,9 @@ def closing(solid: Solid, one: Ints, other: Ints, axis: int) -> list[Floats]:
 def stubs(solid: Solid, one: Ints, other: Ints, axis: Ints) -> tuple[list[Floats], list[Floats]]:
     """Return the two stubs (2, 3) of each cable that closes a ring along an axis, at its last and at its first chip."""
     out = _STUB * solid.step[axis]
-    last = [np.array([place, place + far]) for place, far in zip(solid.place[one], out, strict=True)]
+    last = [
+        np.array([place, place + far]) for place, far in zip(solid.place[one], out, strict=True)
+    ]
     first = [
         np.array([place, place - far]) for place, far in zip(solid.place[other], out, strict=True)
     ]

@@ -239,7 +239,9 @@ def test_the_ring_of_a_twist_is_drawn_along_its_cables(shape, axis):
         assert np.array_equal(lit, closing["strong"] == 1)
         pairs = joined(closing, lit) | joined(ring, np.ones(len(ring["names"]), bool))
         along = np.arange(f.n_nodes * axis, f.n_nodes * (axis + 1))  # cables of this direction
-        following = dict(zip(f.source[2 * along].tolist(), f.target[2 * along].tolist(), strict=True))
+        following = dict(
+            zip(f.source[2 * along].tolist(), f.target[2 * along].tolist(), strict=True)
+        )
         assert all(following[a] == b for a, b in pairs)
         around = max(shape) // np.gcd(shift, max(shape)) * min(shape)
         chip, seen = min(pairs)[0], []
@@ -266,7 +268,9 @@ def test_bars_beside_a_twist_are_those_of_the_engine():
         values = [
             exact(topologies.build("twisted_torus", shape=(4, 4, 8), shift=k)) for k in range(8)
         ]
-        assert bars["h"] / bars["h"].max() == pytest.approx(np.array(values) / max(values), rel=1e-5)
+        assert bars["h"] / bars["h"].max() == pytest.approx(
+            np.array(values) / max(values), rel=1e-5
+        )
         assert np.flatnonzero(np.asarray(bars["colour"]) == COLOUR["ink"]).tolist() == [2]
     moved = view.set(shift=5).scene.side.layers["rate bars"].fields
     assert np.flatnonzero(np.asarray(moved["colour"]) == COLOUR["ink"]).tolist() == [5]
@@ -334,7 +338,9 @@ def test_a_circle_of_links_is_drawn_with_its_names_in_order():
         assert figures(picture.finding)[:1] == [str(len(circle))]
         shown = [t.get_text() for t in picture.axes.texts]
         assert [n for n in shown if n.isdigit()][-len(circle) :] != []
-        assert f"1  {f.name(int(f.source[circle[0]]))} → {f.name(int(f.target[circle[0]]))}" in shown
+        assert (
+            f"1  {f.name(int(f.source[circle[0]]))} → {f.name(int(f.target[circle[0]]))}" in shown
+        )
     scene = fl.views.fabrics.fabric_scene(small, loop=fl.routing.deadlock(small, routes_of(small)))
     loop, box = scene.layers["loop"].fields, scene.layers["nodes"].fields
     middle = box["x"] + box["w"] / 2 + 1j * (box["y"] + box["h"] / 2)

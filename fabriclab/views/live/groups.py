@@ -7,10 +7,10 @@ from functools import cache, partial
 import numpy as np
 
 from fabriclab import metrics
-from fabriclab.core import Fabric, Floats
+from fabriclab.core import Fabric, Floats, Ints
 from fabriclab.routing import route
 from fabriclab.texts import text
-from fabriclab.views.layout import Placed, as_table, counted
+from fabriclab.views.layout import as_table, counted
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, live_view
 from fabriclab.views.maps import placed_on_ring, places_of
 from fabriclab.views.rings import Ring, radius_in, ring_layers, ring_of
@@ -178,19 +178,17 @@ def curve_panel(whole: Groups, now: Shift, groups: int, routing: str) -> Scene:
     top = min(1.0, np.ceil(highest * 5 + 0.25) / 5)
 
     def across(value: Floats | float) -> Floats:
-        return _LEFT + (_RIGHT - _LEFT) * (np.asarray(value) - 1) / max(last - 1, 1)
+        return np.asarray(_LEFT + (_RIGHT - _LEFT) * (np.asarray(value) - 1) / max(last - 1, 1))
 
     def down(value: Floats | float) -> Floats:
-        return _BOTTOM - (_BOTTOM - _TOP) * np.asarray(value) / top
+        return np.asarray(_BOTTOM - (_BOTTOM - _TOP) * np.asarray(value) / top)
 
     ticks = np.linspace(0, top, 4 if round(top * 5) % 2 else 5 if top > 0.5 else 3)
     layers: dict[str, Layer] = {
-        "title": texts(
-            22.0, [22.0], [text("live.distance.share")], size=13.0, bold=1.0
-        ),
+        "title": texts(22.0, [22.0], [text("live.distance.share")], size=13.0, bold=1.0),
         **tick_layers(ticks, down, lambda value: f"{value:.0%}", (_LEFT, _RIGHT), across=False),
         "x ticks": texts(
-            across(distance_ticks(last)),
+            across(distance_ticks(last).astype(np.float64)),
             _BOTTOM + 14,
             [str(k) for k in distance_ticks(last)],
             align=1.0,
@@ -200,7 +198,7 @@ def curve_panel(whole: Groups, now: Shift, groups: int, routing: str) -> Scene:
             _RIGHT, [_BOTTOM + 32], [text("live.distance.groups")], align=2.0, colour=COLOUR["soft"]
         ),
     }
-    here = np.arange(1, whole.number)
+    here = np.arange(1.0, whole.number)
     paths = [np.stack([across(here), down(part)], axis=1) for part in whole.curves.values()]
     is_now = np.array([name == routing for name in whole.curves], dtype=bool)
     colours = np.where(is_now, COLOUR["ink"], COLOUR["edge"])
@@ -249,15 +247,18 @@ def curve_panel(whole: Groups, now: Shift, groups: int, routing: str) -> Scene:
     )
     load = scale(_HEIGHT - 34, 152.0)
     layers |= load
-    layers["scale name"] = texts(22.0, [_HEIGHT - 28], [text("live.distance.load")], colour=COLOUR["soft"])
+    layers["scale name"] = texts(
+        22.0, [_HEIGHT - 28], [text("live.distance.load")], colour=COLOUR["soft"]
+    )
     return Scene("", layers=layers, height=_HEIGHT, width=_SIDE)
 
 
-def distance_ticks(last: int) -> np.ndarray:
+def distance_ticks(last: int) -> Ints:
     """Return distances to name on the axis: the first, the last and some in between."""
     step = max(1, 2 ** int(np.ceil(np.log2(max(last, 1) / 5))))
     between = np.arange(step, last - step // 2, step)
-    return np.unique(np.concatenate([[1], between, [last]]))
+    ticks: Ints = np.unique(np.concatenate([[1], between, [last]]))
+    return ticks
 
 
 def curve_names(whole: Groups, routing: str, down: Callable[[float], Floats]) -> dict[str, Layer]:

@@ -19,7 +19,15 @@ from fabriclab.views.live.ways import uplinks
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.maps import is_direct, places_of
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, ink_on, key, lines, texts
-from fabriclab.views.solids import Solid, closing, solid_axes, solid_dots, solid_lines, solid_of, stubs
+from fabriclab.views.solids import (
+    Solid,
+    closing,
+    solid_axes,
+    solid_dots,
+    solid_lines,
+    solid_of,
+    stubs,
+)
 
 SIZES = (16, 64, 256, 1024)
 # illustrative: for each family and each entry of SIZES, a member with about so many endpoints
@@ -138,7 +146,7 @@ def explorer_scene(families: tuple[str, ...], family: str, size: int, colour: st
 
 
 def families_panel(families: tuple[str, ...], family: str, size: int, height: float) -> Scene:
-    """Return bars of what an endpoint gets, and of the diameter, for all families at one size; the present one is ink."""
+    """Return bars of the all-to-all share and of the diameter of all families at one size; the present one is ink."""
     members = [family_member(name, size) for name in families]
     pitch = min(32.0, (height - 56) / len(members))
     y = 46 + pitch * np.arange(len(members))
@@ -146,7 +154,9 @@ def families_panel(families: tuple[str, ...], family: str, size: int, height: fl
     ink = np.where(is_now, COLOUR["ink"], COLOUR["soft"])
     names = [name.replace("_", " ") for name in families]
     layers: dict[str, Layer] = {
-        "families": texts(100.0, y + pitch / 2, names, align=2.0, bold=is_now.astype(float), colour=ink)
+        "families": texts(
+            100.0, y + pitch / 2, names, align=2.0, bold=is_now.astype(float), colour=ink
+        )
     }
     charts = (
         ("share", 108.0, [100 * m.traffic.throughput for m in members], "%"),
@@ -323,7 +333,8 @@ def twist_layers(
 ) -> dict[str, Layer]:
     """Return the layers of a twisted torus: cables, the ends of those not drawn, the lit ring, and chips."""
     axes = len(fabric.coord_names)
-    source, target = fabric.source[::2], fabric.target[::2]  # of each cable
+    source = fabric.source[::2].astype(np.int64)  # of each cable
+    target = fabric.target[::2].astype(np.int64)
     axis = np.repeat(np.arange(axes), source.size // axes)
     size = fabric.coord.max(axis=0) + 1
     is_closing = fabric.coord[source, axis] == size[axis] - 1
@@ -332,7 +343,10 @@ def twist_layers(
     front = solid.place[source, 2] > solid.place[:, 2].max() - 0.5 * solid.unit
     shown = is_closing & ((axis == short) & front if cables == "front" else True)
 
-    names = [f"{chip_name(fabric, int(a))} – {chip_name(fabric, int(b))}" for a, b in zip(source, target, strict=True)]
+    names = [
+        f"{chip_name(fabric, int(a))} – {chip_name(fabric, int(b))}"
+        for a, b in zip(source, target, strict=True)
+    ]
     fuller = np.maximum(load[::2], load[1::2])
     notes = [text("fabric.load", percent=100 * part) for part in fuller]
 
@@ -472,11 +486,15 @@ def bar_chart(
     here = np.flatnonzero(numbered)
     every = -(-len(names) // 12)
     ticks = [i for i in range(len(names)) if i % every == 0 or is_now[i]]
-    ticks = [i for i in ticks if is_now[i] or not (every > 1 and is_now[max(i - 1, 0) : i + 2].any())]
+    ticks = [
+        i for i in ticks if is_now[i] or not (every > 1 and is_now[max(i - 1, 0) : i + 2].any())
+    ]
     layers = {
         f"{name} title": texts(left, [top + 8], [title], size=13.0, bold=1.0),
         f"{name} unit": texts(right, [top + 8], [unit], align=2.0, colour=COLOUR["soft"]),
-        f"{name} axis": lines([np.array([[left, low], [right, low]])], width=1.0, colour=COLOUR["line"]),
+        f"{name} axis": lines(
+            [np.array([[left, low], [right, low]])], width=1.0, colour=COLOUR["line"]
+        ),
         f"{name} bars": boxes(
             x,
             low - tall,
@@ -801,7 +819,9 @@ def half_nodes(nodes: Layer, colours: Floats) -> Layer:
     fields = dict(nodes.fields)
     if nodes.kind == "boxes":
         hollow = np.where(colours == _ONE, 0.0, COLOUR["node"])
-        return Layer("boxes", {**fields, "colour": colours, "edge": hollow, "ink": half_ink(colours)})
+        return Layer(
+            "boxes", {**fields, "colour": colours, "edge": hollow, "ink": half_ink(colours)}
+        )
     if nodes.kind == "dots":
         return Layer("dots", {**fields, "colour": COLOUR["node"], "shape": (colours != _ONE) * 1.0})
     bands = np.where(colours == _OTHER, COLOUR["hair"], colours)
