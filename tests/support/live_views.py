@@ -202,9 +202,6 @@ VIEWS = {
     "cut fly": lambda: live.cut(topologies.build("dragonfly", p=2, a=4, h=2)),
     "families": lambda: live.explorer("slim_fly", 64),
     "torus 3": lambda: live.explorer("torus", 64, families=("torus",)),
-    "broken": lambda: live.failures(
-        topologies.build("torus", shape=(4, 4, 8)), count=6, kinds=("cable",)
-    ),
     "mix": lambda: live.mix(
         topologies.build("rail_optimised", servers=4, gpus=4, rails=4, radix=8), 50
     ),

@@ -814,11 +814,23 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
             for n, c in zip(*(drawn[part].fields[k] for k in ("names", "colour")), strict=True)
             if c == COLOUR["ink"]
         }
-        assert shown == {
-            f"{a} – {b}"
-            for a, b, n in zip(*(table[k] for k in ("from", "to", "cut")), strict=True)
-            if n
+        rows = list(zip(*(table[k] for k in ("from", "to", "cut")), strict=True))
+        assert shown == {f"{a} – {b}" for a, b, n in rows if n and b != "within"}
+        if "hosts" in drawn:  # their links, within a place, are told by their dots
+            dots = np.asarray(drawn["hosts"].fields["colour"])
+            assert np.sum(dots == COLOUR["ink"]) == sum(n for _, b, n in rows if b == "within")
+    elif "closing" in drawn:  # a torus with a twist
+        lines = [drawn[part].fields for part in ("links", "ring", "closing", "stubs")]
+        notes = {
+            n.replace("chip ", ""): w
+            for f in lines
+            for n, w in zip(f["names"], f["notes"], strict=True)
         }
+        assert len(notes) == table["cables"].sum()  # stubs come in pairs of one name
+        for a, b, load in zip(*(table[k] for k in ("from", "to", "load")), strict=True):
+            ends = [name.replace("chip ", "").replace(".", " ") for name in (a, b)]
+            note = notes.get(" – ".join(ends), notes.get(" – ".join(ends[::-1])))
+            assert note == text("fabric.load", percent=100 * load)
     elif "over" in table.columns:
         rows = zip(*(table[k] for k in ("by", "over", "rate [B/s]", "time [s]")), strict=True)
         told = [
@@ -990,7 +1002,9 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
 def test_only_numbers_that_changed_are_sent(name):
     view = VIEWS[name]()
     whole = len(view.widget.numbers)
-    assert whole == 4 * sum(a.size for a in arrays(view.scene).values() if view.scene.layers)
+    panels = [panel for panel in view.scene.panels() if panel.layers]
+    sizes = [a.size for panel in panels for a in arrays(panel).values()]
+    assert whole == 4 * sum(sizes)
     view.widget.asked = {"seq": 1, "values": dict(view.values)}
     assert view.widget.numbers == b""
     assert view.widget.frame["seq"] == 1

@@ -288,8 +288,10 @@ def twist_scene(twists: Twists, shift: int, cables: str) -> Scene:
     drawn = scene_of(fabric, traffic.load, said=caption)
     if drawn.wrong:  # too large to be drawn
         return drawn
+    full = text("live.twist.drawn_front" if cables == "front" else "live.twist.drawn_all")
     return replace(
         drawn,
+        alt=f"{drawn.alt} {full}",
         layers=twist_layers(fabric, solid, ring, short, traffic.load, cables),
         width=_SOLID[0],
         height=_SOLID[1],
@@ -370,7 +372,15 @@ def twist_layers(
     grey = COLOUR["edge"]
     return {
         "links": solid_lines(list(runs[straight]), solid, width=0.9, colour=grey, **some(straight)),
-        "stubs": solid_lines(last + first, solid, width=0.9, colour=grey, dash=4.0),
+        "stubs": solid_lines(
+            last + first,
+            solid,
+            width=0.9,
+            colour=grey,
+            dash=4.0,
+            names=2 * [names[i] for i in hidden],
+            notes=2 * [notes[i] for i in hidden],
+        ),
         "closing": solid_lines(
             curves,
             solid,
