@@ -70,7 +70,7 @@ def looped(scene: Scene, placed: Placed, loop: Sequence[int], solid: Solid | Non
     return replace(
         scene,
         said=said,
-        alt=f"{said} {text('loop.order', list=ways)}",
+        alt=said + " " + text("loop.order", list=ways),
         layers=layers,
         table=table,
         side=_list(f, links, scene.height),

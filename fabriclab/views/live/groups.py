@@ -17,8 +17,8 @@ from fabriclab.views.rings import Ring, radius_in, ring_layers, ring_of
 from fabriclab.views.scene import COLOUR, Layer, Scene, lines, scale, texts, tick_layers
 
 _HEIGHT = 390.0  # of the picture [px]
-_MAIN, _SIDE = 470.0, 490.0  # width of the ring and of the curves beside it [px]
-_LEFT, _RIGHT, _TOP, _BOTTOM = 62.0, 396.0, 52.0, 292.0  # the axes of the curves [px]
+_MAIN, _SIDE = 420.0, 470.0  # width of the ring and of the curves beside it [px]
+_LEFT, _RIGHT, _TOP, _BOTTOM = 62.0, 396.0, 52.0, 296.0  # the axes of the curves [px]
 _FULL = 0.9995  # load at which a cable counts as full
 _ADAPTIVE = "ugal"  # how the names of routings begin that weigh ways by load, which takes long
 
@@ -245,7 +245,7 @@ def curve_panel(whole: Groups, now: Shift, groups: int, routing: str) -> Scene:
         align=float(beside),
         halo=1.0,
     )
-    load = scale(_HEIGHT - 34, 152.0)
+    load = scale(_HEIGHT - 34, 156.0)
     layers |= load
     layers["scale name"] = texts(
         22.0, [_HEIGHT - 28], [text("live.distance.load")], colour=COLOUR["soft"]

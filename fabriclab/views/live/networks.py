@@ -34,9 +34,9 @@ SIZES = (16, 64, 256, 1024)
 _FILE = Path(__file__).with_name("families.json")
 FAMILIES: dict[str, list[dict[str, Any]]] = json.loads(_FILE.read_text(encoding="utf-8"))
 _MOST_FAILURES = 32
-_SOLID = (620.0, 390.0)  # width and height of the picture of a torus [px]
-_SOLID_ROOM = (560.0, 300.0)  # room for its chips, without the cables that bow out of it [px]
-_PANEL = 340.0  # width of the bars beside a picture [px]
+_SOLID = (560.0, 390.0)  # width and height of the picture of a torus [px]
+_SOLID_ROOM = (480.0, 300.0)  # room for its chips, without the cables that bow out of it [px]
+_PANEL = 330.0  # width of the bars beside a picture [px]
 _MOST_COMPARED = 512  # chips of a torus up to which all twists are compared
 
 
@@ -155,16 +155,16 @@ def families_panel(families: tuple[str, ...], family: str, size: int, height: fl
     names = [name.replace("_", " ") for name in families]
     layers: dict[str, Layer] = {
         "families": texts(
-            100.0, y + pitch / 2, names, align=2.0, bold=is_now.astype(float), colour=ink
+            92.0, y + pitch / 2, names, align=2.0, bold=is_now.astype(float), colour=ink
         )
     }
     charts = (
-        ("share", 108.0, [100 * m.traffic.throughput for m in members], "%"),
-        ("diameter", 218.0, [float(m.traffic.diameter) for m in members], ""),
+        ("share", 100.0, [100 * m.traffic.throughput for m in members], "%"),
+        ("diameter", 198.0, [float(m.traffic.diameter) for m in members], ""),
     )
     for key_, left, values, unit in charts:
         title = text(f"live.explorer.{key_}")
-        long = 58.0 * np.array(values) / max(values)
+        long = 44.0 * np.array(values) / max(values)
         layers |= {
             f"{key_} title": texts(left, [22.0], [title], bold=1.0),
             f"{key_} bars": boxes(
@@ -187,7 +187,7 @@ def families_panel(families: tuple[str, ...], family: str, size: int, height: fl
                 size=11.0,
             ),
         }
-    return Scene("", layers=layers, height=height, width=320.0)
+    return Scene("", layers=layers, height=height, width=270.0)
 
 
 @cache
