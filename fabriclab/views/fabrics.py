@@ -17,6 +17,7 @@ from fabriclab.texts import text
 from fabriclab.views import layout
 from fabriclab.views.halls import WIDE, hall_of, hall_scene
 from fabriclab.views.layout import Lines, Marks, Placed, counted
+from fabriclab.views.loops import looped
 from fabriclab.views.maps import crosses, is_direct, map_scene
 from fabriclab.views.page import Axes, Picture, Table
 from fabriclab.views.scene import (
@@ -90,6 +91,7 @@ def fabric(
     fabric: Fabric,
     *,
     load: Timeline | ArrayLike | None = None,
+    loop: Sequence[int] = (),
     ax: Axes | None = None,
     finding: str | None = None,
 ) -> Picture:
@@ -105,16 +107,19 @@ def fabric(
         What to draw.
     load : Timeline or array_like, shape (L,), optional
         Mean load of each link as a fraction of its capacity, shown in the colours of cividis. [1], >= 0
+    loop : sequence of int, optional
+        Links that form a circle, such as `fabriclab.routing.deadlock` returns: they are drawn with arrows, and
+        numbered in their order.
     ax, finding : optional
         Axes to draw on, and the sentence above the picture.
 
     Raises
     ------
     ValueError
-        If the fabric has no link or no endpoint, or ``load`` does not fit it.
+        If the fabric has no link or no endpoint, or ``load`` or ``loop`` does not fit it.
     """
     share = None if load is None else share_of(fabric, load)
-    return printed(fabric_scene(fabric, share), ax=ax, finding=finding)
+    return printed(fabric_scene(fabric, share, loop=loop), ax=ax, finding=finding)
 
 
 def share_of(fabric: Fabric, load: Timeline | ArrayLike) -> Floats:
@@ -149,6 +154,7 @@ def fabric_scene(
     width: float | None = None,
     tall: float = TALL,
     hall: bool = True,
+    loop: Sequence[int] = (),
 ) -> Scene:
     """Return a picture of a fabric with the load of each link, (L,).
 
@@ -156,14 +162,15 @@ def fabric_scene(
     blocks; there the block that contains the node ``open`` shows its members, unless they are too many to draw.
     ``colour`` says what the colours stand for: load, tier, rail or failure. ``said`` replaces the sentence above the
     picture. The picture is ``width`` px wide (700, a hall 880) and at most ``tall`` px high.
+    ``loop`` are links that form a circle, to be drawn as one; a hall has no room for it.
     """
     if not f.n_links or not f.n_ranks:
         return Scene(text("fabric.empty", links=f.n_links, ends=f.n_ranks), wrong=True)
     if share is None:
         share = np.full(f.n_links, np.nan)
     if is_direct(f):
-        return map_scene(f, share, colour, said)
-    if hall and f.n_nodes > MOST_NODES:
+        return map_scene(f, share, colour, said, loop)
+    if hall and not loop and f.n_nodes > MOST_NODES:
         plan = hall_of(f)
         if plan:
             return hall_scene(plan, share, colour, open, said, width or WIDE)
@@ -197,7 +204,8 @@ def fabric_scene(
     place = marks.row if colour == "tier" else marks.rail
     colours = layout.colour_sentence(colour, cables.fullest, place, cables.failed.sum(), f.n_cables)
     scene = layout.scene_with_words(placed, layers, height, said=said, colours=colours)
-    return replace(scene, width=width)
+    scene = replace(scene, width=width)
+    return looped(scene, placed, loop) if loop else scene
 
 
 def _canvas(placed: Placed, width: float, tall: float) -> Canvas:

@@ -5,7 +5,7 @@ on a circle, and all else as one circle. A cable of a grid that leads to another
 stub at both ends. Any other cable is a line, which is bent where it would pass behind a box.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +24,8 @@ from fabriclab.views.layout import (
     readable,
     scene_with_words,
 )
+from fabriclab.views.loops import looped
+from fabriclab.views.rings import MOST_IN_GROUPS, radius_in, ring_layers, ring_of
 from fabriclab.views.scene import (
     COLOUR,
     KEYS,
@@ -38,15 +40,17 @@ from fabriclab.views.scene import (
     shade,
     texts_at,
 )
+from fabriclab.views.solids import closes, solid_axes, solid_dots, solid_lines, solid_of, stubs
 
 _TOP, _EDGE = 16.0, 40.0  # room above and beside the drawing [px]
-_ROUND = 430.0  # diameter of the outer circle [px]
-_TALL = 520.0  # greatest height of a grid [px]
-_IDLE = 0.22  # opacity of a cable that carries nothing
+_ROUND = 326.0  # diameter of the outer circle [px]
+_TALL = 316.0  # greatest height of a grid [px]
+_SOLID_HEIGHT = 352.0  # of a grid of three axes [px]
 _LETTER = 8.0  # width of a letter [px]
 _TOTAL_INK = 1.5e5  # area that all busy cables together may cover [px^2]
+_RING_HEIGHT = 350.0  # of groups on a ring with their endpoints and names [px]
 MOST_PLACES = 4096
-MOST_SINGLE = 200  # with more nodes, each group is one place
+MOST_SINGLE = 200  # with more places, no cable is bent
 
 Complexes = NDArray[np.complex128]
 
@@ -71,15 +75,29 @@ def is_direct(f: Fabric) -> bool:
     return bool(inner.any() and level.mean() > 0.5 and "gpu" not in f.kinds)
 
 
-def map_scene(f: Fabric, share: Floats, colour: str, said: str = "") -> Scene:
-    """Return a picture of a direct network with the load of each link, (L,); hosts are in the box of their switch."""
+def map_scene(
+    f: Fabric, share: Floats, colour: str, said: str = "", loop: Sequence[int] = ()
+) -> Scene:
+    """Return a picture of a direct network with the load of each link, (L,); hosts are in the box of their switch.
+
+    ``loop`` are links that form a circle, to be drawn as one.
+    """
     places = places_of(f)
     node = places.node
     if node.size > MOST_PLACES:
         return Scene(text("fabric.too_many_places", n=node.size, most=MOST_PLACES), wrong=True)
 
+    if "group" in f.coord_names and np.unique(f.coordinate("group")[node]).size > 1:
+        return _groups_scene(f, places, share, colour, said, loop)
+
     where = {name: f.coord[node, i].astype(np.int64) for i, name in enumerate(f.coord_names)}
     grid = _grid_axes(where)
+    if len(grid) == 3 and not _is_cube(grid):
+        marks = _marks(f, places, np.zeros(node.size))
+        placed = Placed(f, marks, lines_of(f, marks, share), share)
+        k = _between_places(placed.lines)
+        if not _skipping(grid, k).any():
+            return _solid_scene(placed, k, grid, colour, said, loop)
     spots = _spots(grid, where.get("group", np.zeros(node.size, np.int64)))
     half = 0.5 * float(np.clip((0.56 if places.folded else 0.62) * spots.gap, 3.0, 26.0))
 
@@ -87,10 +105,11 @@ def map_scene(f: Fabric, share: Floats, colour: str, said: str = "") -> Scene:
     placed = Placed(f, marks, lines_of(f, marks, share), share)
     k = _between_places(placed.lines)
     near = _drawn_whole(grid, spots, k)
+    flat = len(grid) == 2 and not _is_cube(grid)
     look = _look(f, node, marks, k, colour, _cable_width(k, spots, half, colour))
     axes = _axis_names(f, look["colour"])
-    layers = _cable_layers(k, spots, near, half, look)
-    if not near.all():
+    layers = _cable_layers(k, spots, near, half, look, grid if flat else [])
+    if not near.all() and not flat:
         layers |= _stub_layers(k, spots, grid, ~near, half, look)
     layers |= {
         "nodes": _node_layer(placed, spots, half, loaded=places.folded and colour == "load"),
@@ -111,9 +130,10 @@ def map_scene(f: Fabric, share: Floats, colour: str, said: str = "") -> Scene:
         colours = colour_sentence(colour, k.load, nowhere, k.failed.sum(), f.n_cables)
     else:
         colours = text("map.says_axis", list=", ".join(filter(None, axes)))
-    return scene_with_words(
+    scene = scene_with_words(
         placed, layers, height, said=said, colours=colours, within=text("map.within")
     )
+    return looped(scene, placed, loop) if loop else scene
 
 
 # Places -------------------------------------------------------------------------------------------
@@ -124,11 +144,12 @@ class Places(NamedTuple):
 
     node: Ints  # (P,) the node that stands for each place
     of_node: Ints  # (N,) the place of each node
+    switch: Ints  # (N,) the switch at which each node is: itself, or the one at its first link
     folded: bool  # whether a place is a whole group
 
 
 def places_of(f: Fabric) -> Places:
-    """Return the places of a network's map: its forwarding nodes or, if these are more than 200 in groups, the groups.
+    """Return the places of a network's map: its forwarding nodes or, if more than 64 stand in groups, the groups.
 
     An endpoint that forwards no traffic of others is at the place of the switch at its first link.
     """
@@ -136,12 +157,12 @@ def places_of(f: Fabric) -> Places:
     switch = np.arange(f.n_nodes)  # (N,) node at whose place each node is
     link = np.flatnonzero(~f.transit[f.source] & f.transit[f.target])[::-1]
     switch[f.source[link]] = f.target[link]  # links in reverse order, so the first one wins
-    if drawn.size <= MOST_SINGLE or "group" not in f.coord_names:
-        return Places(drawn, np.searchsorted(drawn, switch), folded=False)
+    if drawn.size <= MOST_IN_GROUPS or "group" not in f.coord_names:
+        return Places(drawn, np.searchsorted(drawn, switch), switch, folded=False)
     group = f.coordinate("group")
     _, first = np.unique(group[drawn], return_index=True)
     drawn = drawn[first]
-    return Places(drawn, np.searchsorted(group[drawn], group[switch]), folded=True)
+    return Places(drawn, np.searchsorted(group[drawn], group[switch]), switch, folded=True)
 
 
 def _marks(f: Fabric, places: Places, x: Floats) -> Marks:
@@ -204,7 +225,7 @@ def _cube(grid: list[Ints]) -> Spots:
     # Steps along the axes, as complex numbers: 1 and i, then both rotated and stretched, and so on.
     step = (2.2 * np.exp(0.45j)) ** (axis // 2) * 1j ** (axis % 2)
     place = step @ np.array(grid)
-    unit = min((WIDTH - 2 * _EDGE) / np.ptp(place.real), _TALL / np.ptp(place.imag), 120.0)
+    unit = min((WIDTH - 2 * _EDGE) / np.ptp(place.real), (_TALL - 44) / np.ptp(place.imag), 120.0)
     place = unit * (place - place.real.mean() - 1j * place.imag.min())
     return Spots(
         x=place.real + WIDTH / 2,
@@ -276,12 +297,101 @@ def _radii(n_groups: int, largest: int) -> tuple[float, float]:
     return big - inner, inner
 
 
+# Solids ------------------------------------------------------------------------------------------
+
+
+def _solid_scene(
+    placed: Placed, k: Lines, grid: list[Ints], colour: str, said: str, loop: Sequence[int]
+) -> Scene:
+    """Return a picture of a grid of three axes as a solid; cables around an edge are stubs at both of their ends."""
+    f, marks, _, share = placed
+    solid = solid_of(grid, (WIDTH / 2, _SOLID_HEIGHT / 2), (WIDTH - 120, _SOLID_HEIGHT - 40))
+    look = _look(f, marks.first, marks, k, colour, 1.6)
+    around, axis, forward = closes(grid, k.a, k.b)
+    here, far = np.flatnonzero(~around), np.flatnonzero(around)
+    ends = solid.place[np.stack([k.a[here], k.b[here]], axis=1)]  # (cables, 2, 3)
+    last = np.where(forward, k.b, k.a)[far]
+    first = np.where(forward, k.a, k.b)[far]
+    at_last, at_first = stubs(solid, last, first, axis[far])
+    failed = {"size": 5.0, "shape": 2.0, "colour": COLOUR["failed"], "lift": 2 * solid.unit}
+    broken = ends[k.failed[here] > 0].mean(axis=1)
+    halves = [*at_last, *at_first]
+    tips = np.array([path[1] for path in halves]).reshape(-1, 3)[k.failed[np.tile(far, 2)] > 0]
+    layers = {
+        "cables": solid_lines(list(ends), solid, **_part(look, here)),
+        "stubs": solid_lines(halves, solid, **_part(look, np.tile(far, 2))),
+        "nodes": solid_dots(
+            solid.place,
+            solid,
+            size=float(np.clip(0.085 * solid.unit, 2.0, 5.0)),
+            colour=COLOUR["node"],
+            names=marks.names,
+        ),
+        "failed": solid_dots(broken, solid, **failed),
+        "failed ends": solid_dots(tips, solid, **failed),
+        "words": solid_axes(solid, f.coord_names[:3]),
+    }
+    axes = _axis_names(f, look["colour"])
+    if colour == "load":
+        if np.isfinite(share).all():
+            layers |= scale(_SOLID_HEIGHT + 8)
+    elif colour == "failure":
+        layers |= key(_SOLID_HEIGHT + 8, text("fabric.key_failure"), [])
+    else:
+        layers |= key(_SOLID_HEIGHT + 8, text("map.key_axis"), axes)
+    height = _SOLID_HEIGHT + (32 if "ends" in layers else 4)
+    if colour in ("load", "failure"):
+        colours = colour_sentence(colour, k.load, np.zeros(0), k.failed.sum(), f.n_cables)
+    else:
+        colours = text("map.says_axis", list=", ".join(filter(None, axes)))
+    scene = scene_with_words(
+        placed, layers, height, said=said, colours=colours, within=text("map.within")
+    )
+    return looped(scene, placed, loop, solid) if loop else scene
+
+
+# Groups on a ring ---------------------------------------------------------------------------------
+
+
+def placed_on_ring(f: Fabric, places: Places, share: Floats) -> Placed:
+    """Return the places and the lines of a network whose switches stand in groups."""
+    marks = _marks(f, places, np.zeros(places.node.size))
+    return Placed(f, marks, lines_of(f, marks, share), share)
+
+
+def _groups_scene(
+    f: Fabric, places: Places, share: Floats, colour: str, said: str, loop: Sequence[int]
+) -> Scene:
+    """Return a picture of a network whose switches stand in groups, on a ring."""
+    placed = placed_on_ring(f, places, share)
+    radius = radius_in(_RING_HEIGHT / 2, places.folded)
+    ring = ring_of(f, places.switch, complex(WIDTH / 2, _RING_HEIGHT / 2), radius)
+    layers = ring_layers(placed, ring, places.folded, colour)
+    k = placed.lines
+    if colour == "load":
+        if np.isfinite(share).all():
+            layers |= scale(_RING_HEIGHT + 12, WIDTH / 2 - 150)
+        colours = colour_sentence(colour, k.fullest, np.zeros(0), 0, f.n_cables)
+    elif colour == "failure":
+        layers |= key(_RING_HEIGHT + 12, text("fabric.key_failure"), [])
+        colours = colour_sentence(colour, k.load, np.zeros(0), int(k.failed.sum()), f.n_cables)
+    else:
+        names = [text("ring.across"), "" if places.folded else text("ring.within")]
+        layers |= key(_RING_HEIGHT + 12, text("ring.key"), names)
+        colours = text("map.says_axis", list=", ".join(filter(None, names)))
+    height = _RING_HEIGHT + (36 if "ends" in layers else 8)
+    scene = scene_with_words(
+        placed, layers, height, said=said, colours=colours, within=text("map.within")
+    )
+    return looped(scene, placed, loop) if loop else scene
+
+
 # Cables -------------------------------------------------------------------------------------------
 
 
 def _between_places(every: Lines) -> Lines:
     """Return the lines that join two different places, in order of load, so that the fullest is drawn on top."""
-    order = np.argsort(np.nan_to_num(every.load), kind="stable")
+    order = np.argsort(np.nan_to_num(every.fullest), kind="stable")
     order = order[every.a[order] != every.b[order]]
     return Lines._make(column[order] for column in every)
 
@@ -316,7 +426,7 @@ def _skipping(grid: list[Ints], k: Lines) -> Flags:
 
 def _busy(k: Lines, colour: str) -> Flags:
     """Return which lines (K,) carry traffic; where colours do not show the load, all count as busy."""
-    return np.asarray(k.load != 0) | (colour != "load")
+    return np.asarray(k.fullest != 0) | (colour != "load")
 
 
 def _cable_width(k: Lines, spots: Spots, half: float, colour: str) -> float:
@@ -333,19 +443,22 @@ def _look(
     differs = f.coord[node[k.a]] != f.coord[node[k.b]]
     axis = np.argmax(differs, axis=1) if differs.size else np.full(k.a.size, -1)
     coloured_by = "axis"
-    if colour == "failure" or (colour == "load" and np.isfinite(k.load).any()):
+    if colour == "failure" or (colour == "load" and np.isfinite(k.fullest).any()):
         coloured_by = colour
 
     dead = k.failed == k.cables
     idle = ~_busy(k, colour)
+    widest = 3.0 if coloured_by == "load" else 1.4
     # Idle cables are pale and thin, and full ones a little thicker, so that a few routes stand out.
     part: float | Floats = 1.0
     if colour == "load":
-        part = 0.7 + 0.5 * np.nan_to_num(k.load, nan=0.6) ** 2
+        part = 0.7 + 0.5 * np.nan_to_num(k.fullest, nan=0.6) ** 2
     return {
-        "width": np.where(idle, 0.7, float(np.clip(width, 0.8, 3.0)) * part),
-        "colour": np.where(idle, COLOUR["ink"], colours_of(coloured_by, k.load, k.failed, axis)),
-        "alpha": np.where(dead, 0.35, np.where(idle, _IDLE, 1.0)),
+        "width": np.where(idle, 0.8, float(np.clip(width, 0.8, widest)) * part),
+        "colour": np.where(
+            idle, COLOUR["hair"], colours_of(coloured_by, k.fullest, k.failed, axis)
+        ),
+        "alpha": np.where(dead, 0.35, 1.0),
         "dash": np.where(dead, 2.0, 0.0),
         **readable(marks, k),
     }
@@ -363,9 +476,12 @@ def _part(look: dict[str, Any], which: Ints) -> dict[str, Any]:
 
 
 def _cable_layers(
-    k: Lines, spots: Spots, near: Flags, half: float, look: dict[str, Any]
+    k: Lines, spots: Spots, near: Flags, half: float, look: dict[str, Any], grid: list[Ints]
 ) -> dict[str, Layer]:
-    """Return the cables drawn in full, bent where they would pass behind a box, and crosses on failed ones."""
+    """Return the cables drawn in full, bent where they would pass behind a box, and crosses on failed ones.
+
+    In a flat ``grid``, those around the edge are drawn as well, through the lanes between rows or columns.
+    """
     here = np.flatnonzero(near)
     place = spots.x + 1j * spots.y  # (P,)
     start = place[k.a[here]]
@@ -377,12 +493,62 @@ def _cable_layers(
     points = []
     for s, v, t, bent in zip(start, vector, top, bend, strict=True):
         points.append(_parabola(s, v, t) if bent else np.array([s, s + v]))
+    if grid:
+        around = np.flatnonzero(~near)
+        points += _around(k, place, around, grid, spots.gap)
+        # The corner at which a cable turns into its lane, for the cross on a failed one.
+        top = np.concatenate([top, [path[path.size // 2] for path in points[here.size :]]])
+        here = np.concatenate([here, around])
     paths = [np.stack([p.real, p.imag], axis=1) for p in points]
     cut = top[k.failed[here] > 0]
     return {
         "cables": lines(paths, **_part(look, here)),
         **crosses("failed", cut.real, cut.imag),
     }
+
+
+def _around(
+    k: Lines, place: Complexes, which: Ints, grid: list[Ints], gap: float
+) -> list[Complexes]:
+    """Return the paths of cables around the edge of a flat grid.
+
+    A path leaves the last place outwards, runs back between two rows or columns, and arrives at the first from outside.
+    """
+    coordinates = np.array(grid)
+    last = coordinates.max(axis=1)
+    paths = []
+    for i in which.tolist():
+        a, b = int(k.a[i]), int(k.b[i])
+        step = coordinates[:, b] - coordinates[:, a]
+        axis = int(np.argmax((step != 0) + 2 * ((np.abs(step) == last) & (last > 1))))
+        if step[axis] < 0:
+            a, b = b, a  # from the first place to the last
+        ahead = complex(gap) if axis == 0 else 1j * gap
+        aside = 1j * gap if axis == 0 else complex(gap)
+        lane = place[b] + 0.5 * aside
+        corners = [
+            place[b],
+            place[b] + 0.55 * ahead,
+            lane + 0.55 * ahead,
+            lane - (last[axis] + 0.55) * ahead,
+            place[a] - 0.55 * ahead,
+            place[a],
+        ]
+        paths.append(_rounded(np.array(corners), 0.3 * gap))
+    return paths
+
+
+def _rounded(corners: Complexes, radius: float) -> Complexes:
+    """Return a path whose inner corners are rounded, each by a quadratic Bezier curve."""
+    t = np.linspace(0, 1, 9)
+    parts = [corners[:1]]
+    for before, corner, after in zip(corners[:-2], corners[1:-1], corners[2:], strict=True):
+        ends = []
+        for other in (before, after):
+            far = abs(other - corner)
+            ends.append(corner + (other - corner) * min(radius / max(far, 1e-9), 0.5))
+        parts.append((1 - t) ** 2 * ends[0] + 2 * t * (1 - t) * corner + t**2 * ends[1])
+    return np.concatenate([*parts, corners[-1:]])
 
 
 def _parabola(start: complex, vector: complex, top: complex) -> Complexes:

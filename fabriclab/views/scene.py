@@ -87,15 +87,19 @@ class Layer:
     - ``names`` lets a reader visit the items with the pointer or the arrow keys; ``notes`` adds a text to each.
     - ``drag`` names a slider for a dot that is moved by hand, between the places of the slider's ends, ``drag_ends``
       [px].
-    - ``z`` makes lines or dots part of a solid that a reader can turn. Then x, y and z count from the solid's middle,
-      which is drawn at ``middle``, a pair [px]; z grows towards the reader.
+    - ``z`` makes lines, dots or texts part of a solid that a reader can turn. Then x, y and z count from the solid's
+      middle, which is drawn at ``middle``, a pair [px]; z grows towards the reader. ``lift`` draws a dot as if it were
+      so much nearer [px], so that the lines that end in it lie behind it.
     - ``ghost=True`` keeps the former state of the layer in the picture, dashed and grey, while a control moves.
     - ``glide=True`` moves items from their former places and sizes to the new ones, for layers whose items keep their
       order.
+    - ``focus=True`` lets all else recede while an item of the layer is read: what remains are items of any layer whose
+      number ``a`` or ``b`` is that of the item, such as the cables of a group.
     - ``late=True`` shows the former state until the movers of the scene have arrived, since they cause the new one.
 
-    Lines also take ``flow``, the load of each between 0 and 1: packets run along it from its first point to its last,
-    the denser and faster the fuller it is. ``form`` gives the look of a link by its state: `FORM`.
+    Dots with ``plain=True`` have no edge, for many small ones. Lines also take ``flow``, the load of each between 0 and
+    1: packets run along it from its first point to its last, the denser and faster the fuller it is. ``form`` gives the
+    look of a link by its state: `FORM`.
     """
 
     kind: str
@@ -470,6 +474,10 @@ def _dots(ax: Any, fields: Mapping[str, Any], order: int) -> None:
     n = fields["x"].size
     sizes = _each(fields.get("size"), n, 4.0)
     colours = _colours(fields.get("colour"), n)
+    if fields.get("plain"):  # one artist for all, because many of them would take long
+        areas = (1.4 * sizes) ** 2
+        ax.scatter(fields["x"], fields["y"], s=areas, c=colours, linewidths=0, zorder=order)
+        return
     shapes = _each(fields.get("shape"), n)
     paper = printed_hex(int(COLOUR["paper"]))
     looks = list(zip(colours, shapes.tolist(), sizes.tolist(), strict=True))

@@ -15,7 +15,7 @@ from fabriclab.course.progress import store
 from fabriclab.texts import text
 from fabriclab.views import live
 from fabriclab.views.live.ways import _BARS_FOOT
-from fabriclab.views.scene import COLOUR, KEYS, key
+from fabriclab.views.scene import COLOUR, KEYS, key, link_width, shade
 from support.prose import figures, sentence
 
 FAT = topologies.build("fat_tree", k=4)
@@ -114,24 +114,23 @@ def test_cables_of_a_map_that_carry_nothing_are_pale():
     for routing, used in (("minimal", 2), ("valiant", 23)):  # cables between switches
         layers = view.set(routing=routing).scene.layers
         look = layers["cables"].fields
-        faint = look["alpha"] < 1
+        faint = look["colour"] == COLOUR["hair"]
         assert np.sum(~faint) == used and faint.size == small.n_cables - small.n_ranks
         assert faint[:-used].all()  # what is used is drawn last, on top
         assert look["width"][faint].max() < look["width"][~faint].min()
-        key = layers["idle"].fields
-        assert np.unique(
-            [look["alpha"][faint], look["colour"][faint]], axis=1
-        ).ravel().tolist() == pytest.approx([key["alpha"], key["colour"]])
-    plain = live.fabric(small).scene.layers["cables"].fields["alpha"]
-    assert np.all(plain == 1)
+        assert look["width"][faint] == pytest.approx(float(link_width(0.0)))
+        assert np.all(look["flow"][faint] == 0) and np.all(look["flow"][~faint] > 0)
+        assert {*look["colour"][faint]} == {layers["idle"].fields["colour"]}
 
 
 @pytest.mark.parametrize(
     ("family", "sizes"),
     [
         ("dragonfly", {"p": 2, "a": 4, "h": 2}),
-        ("dragonfly", {"p": 4, "a": 8, "h": 4}),
+        ("dragonfly", {"p": 2, "a": 6, "h": 1}),
         ("full_mesh", {"switches": 9}),
+        ("torus", {"shape": (5, 4)}),
+        ("torus", {"shape": (8, 8)}),
         ("hyperx", {"shape": (5, 4)}),
         ("jellyfish", {"switches": 52, "degree": 10}),
         *(("hypercube", {"dimensions": d}) for d in range(3, 7)),
@@ -168,13 +167,23 @@ def test_cables_of_one_dimension_of_a_hypercube_are_parallel_and_of_no_two(dimen
     assert len({*drawn["colour"][np.argsort(axis)].reshape(dimensions, -1)[:, 0]}) == dimensions
 
 
-def test_cables_to_other_squares_of_a_map_stick_out_and_are_crossed_at_both_ends():
+def test_a_torus_of_three_axes_is_a_solid_whose_failed_cables_are_crossed():
     f = topologies.build("torus", shape=(4, 4, 8))
-    near, far = (f.links_between(0, node)[0] // 2 for node in (32, 1))  # along x, along z
+    near, far = (f.links_between(0, node)[0] // 2 for node in (32, 96))  # along x: next, around
     layers = live.fabric(f.without(cables=[near, far])).scene.layers
-    stubs, half = layers["stubs"].fields, layers["nodes"].fields["w"][0] / 2
-    reach = [np.abs(stubs[axis][1::2] - stubs[axis][::2]) for axis in "xy"]
-    assert np.max(reach, axis=0).min() > 1.2 * half
+    dots, stubs = layers["nodes"].fields, layers["stubs"].fields
+    place = np.stack([dots[axis] for axis in "xyz"], axis=1)
+    apart = np.linalg.norm(place[:, None] - place[None], axis=2)
+    unit = apart[apart > 0].min()
+    # Neighbours are one unit apart, and cables of the solid join neighbours only.
+    drawn = layers["cables"].fields
+    ends = np.stack([drawn[axis] for axis in "xyz"], axis=1).reshape(-1, 2, 3)
+    assert np.linalg.norm(np.diff(ends, axis=1)[:, 0], axis=1) == pytest.approx(unit, rel=1e-4)
+    # All others, a row of each axis, are stubs that leave from both ends and point away from the middle.
+    assert len(drawn["names"]) + len(stubs["names"]) / 2 == f.n_cables
+    assert len(stubs["names"]) == 2 * (2 * 4 * 8 + 4 * 4)
+    tips = np.stack([stubs[axis] for axis in "xyz"], axis=1).reshape(-1, 2, 3)
+    assert np.all(np.abs(tips[:, 1]).sum(axis=1) > np.abs(tips[:, 0]).sum(axis=1))
     assert [layers[name].fields["x"].size for name in ("failed", "failed ends")] == [1, 2]
 
 
@@ -209,35 +218,160 @@ def test_a_legend_names_every_colour_once_and_what_shares_it():
 )
 def test_the_ring_of_a_twist_is_drawn_along_its_cables(shape, axis):
     for shift in (0, 1, max(shape) // 2):
-        view, f = (
-            live.twist(shape, shift),
-            topologies.build("twisted_torus", shape=shape, shift=shift),
-        )
-        layers = view.scene.layers
-        ring, box = layers["ring"].fields, layers["nodes"].fields
-        middle = np.stack([box["x"] + box["w"] / 2, box["y"] + box["h"] / 2], axis=1)
-        ends = [
-            np.stack([ring[k][at] for k in "xy"], axis=1)
-            for at in (ring["ptr"][:-1].astype(int), ring["ptr"][1:].astype(int) - 1)
-        ]
-        a, b = (np.abs(middle - e[:, None]).sum(axis=2).argmin(axis=1) for e in ends)
-        assert np.allclose(middle[a], ends[0], atol=1e-3) and np.array_equal(np.roll(a, -1), b)
+        f = topologies.build("twisted_torus", shape=shape, shift=shift)
+        scene = live.twist(shape, shift, "all").scene
+        dots = scene.layers["chips"].fields
+        place = np.stack([dots[k] for k in "xyz"], axis=1)
+
+        def joined(lines, lit, place=place):
+            points = np.stack([lines[k] for k in "xyz"], axis=1)
+            first = lines["ptr"][:-1].astype(int)[lit]
+            last = lines["ptr"][1:].astype(int)[lit] - 1
+            chips = []
+            for at in (first, last):
+                far = np.abs(place - points[at][:, None]).sum(axis=2)
+                assert far.min(axis=1) == pytest.approx(0, abs=1e-3)
+                chips.append(far.argmin(axis=1).tolist())
+            return {*zip(*chips, strict=True)}
+
+        closing, ring = scene.layers["closing"].fields, scene.layers["ring"].fields
+        lit = np.asarray(closing["colour"]) == COLOUR["ring"]
+        assert np.array_equal(lit, closing["strong"] == 1)
+        pairs = joined(closing, lit) | joined(ring, np.ones(len(ring["names"]), bool))
         along = np.arange(f.n_nodes * axis, f.n_nodes * (axis + 1))  # cables of this direction
-        assert {*zip(a, b, strict=True)} <= {
-            *zip(f.source[2 * along], f.target[2 * along], strict=True)
-        }
+        following = dict(
+            zip(f.source[2 * along].tolist(), f.target[2 * along].tolist(), strict=True)
+        )
+        assert all(following[a] == b for a, b in pairs)
         around = max(shape) // np.gcd(shift, max(shape)) * min(shape)
-        ring = sentence("live.twist.said", axis="xyz"[axis]).search(view.scene.said)["ring"]
-        assert a.size == around and figures(ring) == [str(around)]
+        chip, seen = min(pairs)[0], []
+        while chip not in seen:  # the pairs are one circle
+            seen.append(chip)
+            chip = following[chip]
+        assert len(seen) == len(pairs) == around and {a for a, _ in pairs} == {*seen}
+        told = sentence("live.twist.said", axis="xyz"[axis]).search(scene.said)["ring"]
+        assert figures(told) == [str(around)]
+        # Every cable is in one of the layers; of the stubs there is none, since all are drawn in full.
+        parts = [scene.layers[name].fields["names"] for name in ("links", "closing", "ring")]
+        assert sum(map(len, parts)) == f.n_cables and not scene.layers["stubs"].fields["names"]
+        assert sum(note == text("live.twist.in_ring") for note in dots["notes"]) == around
+
+
+def test_bars_beside_a_twist_are_those_of_the_engine():
+    view = live.twist((4, 4, 8), 2)
+    side = view.scene.side.layers
+    for name, exact in (
+        ("rate", lambda f: 100 * fl.metrics.throughput(f).part),
+        ("route", lambda f: fl.metrics.hops(f).diameter),
+    ):
+        bars = side[f"{name} bars"].fields
+        values = [
+            exact(topologies.build("twisted_torus", shape=(4, 4, 8), shift=k)) for k in range(8)
+        ]
+        assert bars["h"] / bars["h"].max() == pytest.approx(
+            np.array(values) / max(values), rel=1e-5
+        )
+        assert np.flatnonzero(np.asarray(bars["colour"]) == COLOUR["ink"]).tolist() == [2]
+    moved = view.set(shift=5).scene.side.layers["rate bars"].fields
+    assert np.flatnonzero(np.asarray(moved["colour"]) == COLOUR["ink"]).tolist() == [5]
+
+
+DRAGONFLY = topologies.build("dragonfly", p=4, a=8, h=4)
+
+
+@pytest.mark.parametrize("routing", ["minimal", "valiant", "ugal_g"])
+def test_what_a_gpu_gets_at_a_distance_is_the_throughput(routing):
+    view = live.distance(DRAGONFLY, routings=("minimal", "valiant", "ugal_g"))
+    for groups in (1, 4, 32):
+        scene = view.set(groups=groups, routing=routing).scene
+        flows = fl.metrics.shift(DRAGONFLY, 32 * groups)
+        part = 100 * fl.metrics.throughput(DRAGONFLY, flows, routing).part
+        assert f"{part:.3g}%" in scene.said and f"{part:.3g}%" in scene.alt
+        assert scene.side.layers["value"].fields["texts"] == [f"{part:.3g}%"]
+        hosts = scene.layers["hosts"].fields
+        assert hosts["x"].size == 1056
+        assert np.asarray(hosts["colour"]) == pytest.approx(shade(part / 100) * np.ones(1056))
+    assert max(panel.height for panel in scene.panels()) <= 400
+
+
+def test_the_curve_beside_a_dragonfly_has_every_distance():
+    view = live.distance(DRAGONFLY, 4, "valiant")
+    points = view.scene.side.layers["points"].fields
+    notes = dict(zip(points["names"], points["notes"], strict=True))
+    for routing in ("minimal", "valiant"):
+        for groups in range(1, 33):
+            flows = fl.metrics.shift(DRAGONFLY, 32 * groups)
+            part = 100 * fl.metrics.throughput(DRAGONFLY, flows, routing).part
+            name = text("live.distance.point", routing=routing, groups=groups)
+            assert notes[name] == f"{part:.3g}%"
+    now = view.scene.side.layers["now"].fields
+    here = points["names"].index(text("live.distance.point", routing="valiant", groups=4))
+    assert (now["x"][0], now["y"][0]) == (points["x"][here], points["y"][here])
+
+
+def test_pointing_at_a_group_leaves_its_cables_and_endpoints():
+    scene = live.distance(DRAGONFLY, 4, "valiant").scene
+    bands, cables, hosts = (scene.layers[k].fields for k in ("nodes", "cables", "hosts"))
+    assert bands["focus"] and len(bands["names"]) == 33
+    mine = (np.asarray(cables["a"]) == 5) | (np.asarray(cables["b"]) == 5)
+    assert {name for name, own in zip(cables["names"], mine, strict=True) if own} == {
+        name for name in cables["names"] if "group 5," in name
+    }
+    assert mine.sum() == 32 and np.sum(np.asarray(hosts["a"]) == 5) == 32
+    table = scene.table
+    own = np.array(["group 5," in a + b for a, b in zip(table["from"], table["to"], strict=True)])
+    own &= np.array([b != text("map.within") for b in table["to"]])
+    used = np.sum(table["load"][own] > 0)
+    most = 100 * table["fullest"][own].max()
+    assert figures(bands["notes"][5]) == [str(used), "32", f"{most:.3g}", "100"]
+
+
+def test_a_circle_of_links_is_drawn_with_its_names_in_order():
+    small = topologies.build("dragonfly", p=2, a=4, h=2)
+    torus = topologies.build("torus", shape=(4, 4, 8))
+    for f, how in ((small, "minimal"), (torus, "dimension_order")):
+        routes = fl.routing.route(f, fl.metrics.uniform(f), how)
+        circle = fl.routing.deadlock(f, routes)
+        picture = fl.views.fabric(f, loop=circle)
+        assert picture.table["waits in"].tolist() == [f.name(int(f.source[i])) for i in circle]
+        assert picture.table["for"].tolist() == [f.name(int(f.target[i])) for i in circle]
+        assert figures(picture.finding)[:1] == [str(len(circle))]
+        shown = [t.get_text() for t in picture.axes.texts]
+        assert [n for n in shown if n.isdigit()][-len(circle) :] != []
+        assert (
+            f"1  {f.name(int(f.source[circle[0]]))} → {f.name(int(f.target[circle[0]]))}" in shown
+        )
+    scene = fl.views.fabrics.fabric_scene(small, loop=fl.routing.deadlock(small, routes_of(small)))
+    loop, box = scene.layers["loop"].fields, scene.layers["nodes"].fields
+    middle = box["x"] + box["w"] / 2 + 1j * (box["y"] + box["h"] / 2)
+    starts = loop["ptr"][:-1].astype(int)
+    ends = loop["ptr"][1:].astype(int) - 1
+    x = loop["x"] + 1j * loop["y"]
+    a = np.abs(middle - x[starts][:, None]).argmin(axis=1)
+    b = np.abs(middle - x[ends][:, None]).argmin(axis=1)
+    assert np.array_equal(np.roll(a, -1), b)  # each arrow begins where the one before it ends
+    assert {loop["colour"]} == {COLOUR["wrong"]}
+    with pytest.raises(ValueError, match="form a circle"):
+        fl.views.fabric(small, loop=[0, 2])
+
+
+def routes_of(f):
+    """Return the shortest routes of an all-to-all on a dragonfly."""
+    return fl.routing.route(f, fl.metrics.uniform(f), "minimal")
 
 
 def test_halves_are_told_apart_and_a_full_fat_tree_says_why_all_cuts_are_alike():
     view = live.cut(FAT, 2)
     box = view.scene.layers["nodes"].fields
     hosts = [f"host {FAT.name(int(e)).split()[1]}" for e in FAT.endpoint[2:10]]
-    assert {n for n, c in zip(box["names"], box["colour"], strict=True) if c == COLOUR["tint"]} == {
+    assert {n for n, c in zip(box["names"], box["colour"], strict=True) if c == COLOUR["node"]} == {
         *hosts
     }
+    areas = view.scene.layers["areas"].fields
+    assert np.sum(np.asarray(areas["colour"]) == COLOUR["domain"]) == 8 == len(areas["x"]) / 2
+    lines = view.scene.layers["cables"].fields
+    is_cut = np.asarray(lines["colour"]) == COLOUR["ink"]
+    assert is_cut.sum() == 8 and COLOUR["overloaded"] not in lines["colour"]
     told = sentence("live.cut.said", order=view.values["order"], first=2).search(view.scene.said)
     assert view.scene.table["cut"].sum() == 8 and figures(told["links"]) == ["8"]
     assert all(
@@ -250,14 +384,16 @@ def test_halves_are_told_apart_and_a_full_fat_tree_says_why_all_cuts_are_alike()
     assert figures(told["links"]) == ["4"] and text("live.cut.full") not in thin.scene.said
     assert thin.scene.table["cut"].sum() == 4
     assert sentence("live.cut.said", part=100).search(thin.set(order="shuffled").scene.said)
-    names = [text(f"live.cut.{key}") for key in ("one", "other", "both", "cut")]
-    assert thin.scene.layers["ends"].fields["texts"] == ["", *names]
+    names = [text(f"live.cut.{key}") for key in ("one", "other", "both")]
+    shown = thin.scene.layers["ends"].fields["texts"]
+    assert shown[:-1] == ["", *names]
+    assert figures(shown[-1]) == [str(thin.scene.table["cut"].sum())]
     mixed = (
         live.cut(topologies.build("rail_optimised", expand=False))
         .scene.layers["ends"]
         .fields["texts"]
     )
-    assert mixed == ["", *names[2:]]
+    assert mixed[:-1] == ["", *names[2:]]
 
 
 def test_failures_say_of_what_the_part_is_and_count_one_rank_as_one():

@@ -1064,6 +1064,8 @@ def test_every_text_is_used_and_every_field_is_filled():
         "fabric.box",
         "live.roulette.",
         "live.cut.",
+        "live.distance.",
+        "live.explorer.",
         "live.stepper.",
         "live.savings.",
         "live.straggler.",

@@ -116,6 +116,9 @@ SHUFFLE = {"seed": live.Slider(0, 9)}
 ALPHA = {"alpha": live.Slider(1, 20, unit="us"), "size": live.Choice((4, 64))}
 
 
+DETOURS = ("minimal", "valiant", "ugal_g")
+
+
 VIEWS = {
     "stepper": lambda: live.stepper("all_reduce", "ring", 4),
     "ring": lambda: live.stepper("all_reduce", "ring", 8, step=3),
@@ -183,9 +186,22 @@ VIEWS = {
     "bubble": lambda: live.bubble(),
     "staleness": lambda: live.staleness(),
     "explorer": lambda: live.explorer("torus", families=("torus", "dragonfly", "slim_fly")),
+    "distance": lambda: live.distance(topologies.build("dragonfly", p=4, a=8, h=4)),
+    "detours": lambda: live.distance(
+        topologies.build("dragonfly", p=4, a=8, h=4), 4, "valiant", routings=DETOURS
+    ),
+    "few groups": lambda: live.distance(
+        topologies.build("dragonfly", p=2, a=4, h=2), 2, "ugal_g", routings=DETOURS
+    ),
     "twist": lambda: live.twist((2, 4)),
+    "cube": lambda: live.twist((4, 4, 8), 2),
+    "all closing": lambda: live.twist((4, 4, 8), 3, "all"),
     "failures": lambda: live.failures(topologies.build("fat_tree", k=4), count=3),
     "cut": lambda: live.cut(topologies.build("mesh", shape=(3, 5))),
+    "cut tree": lambda: live.cut(topologies.build("fat_tree", k=4), 2),
+    "cut fly": lambda: live.cut(topologies.build("dragonfly", p=2, a=4, h=2)),
+    "families": lambda: live.explorer("slim_fly", 64),
+    "torus 3": lambda: live.explorer("torus", 64, families=("torus",)),
     "mix": lambda: live.mix(
         topologies.build("rail_optimised", servers=4, gpus=4, rails=4, radix=8), 50
     ),

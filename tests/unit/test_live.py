@@ -812,13 +812,25 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
             for part in ("cables", "stubs")
             if part in drawn
             for n, c in zip(*(drawn[part].fields[k] for k in ("names", "colour")), strict=True)
-            if c != COLOUR["grey"]
+            if c == COLOUR["ink"]
         }
-        assert shown == {
-            f"{a} – {b}"
-            for a, b, n in zip(*(table[k] for k in ("from", "to", "cut")), strict=True)
-            if n
+        rows = list(zip(*(table[k] for k in ("from", "to", "cut")), strict=True))
+        assert shown == {f"{a} – {b}" for a, b, n in rows if n and b != "within"}
+        if "hosts" in drawn:  # their links, within a place, are told by their dots
+            dots = np.asarray(drawn["hosts"].fields["colour"])
+            assert np.sum(dots == COLOUR["ink"]) == sum(n for _, b, n in rows if b == "within")
+    elif "closing" in drawn:  # a torus with a twist
+        lines = [drawn[part].fields for part in ("links", "ring", "closing", "stubs")]
+        notes = {
+            n.replace("chip ", ""): w
+            for f in lines
+            for n, w in zip(f["names"], f["notes"], strict=True)
         }
+        assert len(notes) == table["cables"].sum()  # stubs come in pairs of one name
+        for a, b, load in zip(*(table[k] for k in ("from", "to", "load")), strict=True):
+            ends = [name.replace("chip ", "").replace(".", " ") for name in (a, b)]
+            note = notes.get(" – ".join(ends), notes.get(" – ".join(ends[::-1])))
+            assert note == text("fabric.load", percent=100 * load)
     elif "over" in table.columns:
         rows = zip(*(table[k] for k in ("by", "over", "rate [B/s]", "time [s]")), strict=True)
         told = [
@@ -854,7 +866,8 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
     elif "words" in drawn and "cables" in drawn:  # a map: each cable as a line, or as two stubs
         layers = [drawn[part].fields for part in ("cables", "stubs") if part in drawn]
         shown = {n: c for f in layers for n, c in zip(f["names"], f["colour"], strict=True)}
-        colours = np.where(table["load"] == 0, COLOUR["ink"], shade(table["load"]))
+        # Of a bundle the fullest cable is shown; idle ones are hairlines.
+        colours = np.where(table["load"] == 0, COLOUR["hair"], shade(table["fullest"]))
         rows = zip(table["from"], table["to"], colours, strict=True)
         assert shown == {f"{a} – {b}": pytest.approx(c) for a, b, c in rows if b != "within"}
     elif "carries" in table.columns:

@@ -5,6 +5,7 @@ is a `Scene` of arrays: the browser draws it, a test reads it, and ``view.pictur
 ``FABRICLAB_TEXT=1`` a notebook shows the scene's table instead, with the line of code that sets the controls.
 """
 
+from fabriclab.views.live.groups import distance
 from fabriclab.views.live.links import beam, circuit, drift, hybrid, medium, mzi_mesh, wavelengths
 from fabriclab.views.live.networks import cut, explorer, failures, mix, twist
 from fabriclab.views.live.rdma import chunks, copies, queue_pair, request, savings
@@ -29,6 +30,7 @@ __all__ = [
     "circuit",
     "copies",
     "cut",
+    "distance",
     "drift",
     "explorer",
     "fabric",

@@ -4,15 +4,13 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fabriclab import catalog, collectives, metrics, operations, topologies
-from fabriclab.core import Fabric, Floats, Flows, Ints
+from fabriclab.core import Fabric, Flags, Floats, Flows, Ints
 from fabriclab.routing import route
 from fabriclab.texts import text
 from fabriclab.views.fabrics import MOST_NODES, scene_of
@@ -20,15 +18,26 @@ from fabriclab.views.layout import counted, link_in_words, marks_of
 from fabriclab.views.live.ways import uplinks
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.maps import is_direct, places_of
-from fabriclab.views.scene import COLOUR, Layer, Scene, ink_on, key, lines
+from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, ink_on, key, lines, texts
+from fabriclab.views.solids import (
+    Solid,
+    closing,
+    solid_axes,
+    solid_dots,
+    solid_lines,
+    solid_of,
+    stubs,
+)
 
 SIZES = (16, 64, 256, 1024)
 # illustrative: for each family and each entry of SIZES, a member with about so many endpoints
 _FILE = Path(__file__).with_name("families.json")
 FAMILIES: dict[str, list[dict[str, Any]]] = json.loads(_FILE.read_text(encoding="utf-8"))
 _MOST_FAILURES = 32
-_BEND_POINTS = 24  # points of a cable that is drawn as a curve
-Complex = NDArray[np.complexfloating[Any, Any]]
+_SOLID = (560.0, 390.0)  # width and height of the picture of a torus [px]
+_SOLID_ROOM = (480.0, 300.0)  # room for its chips, without the cables that bow out of it [px]
+_PANEL = 330.0  # width of the bars beside a picture [px]
+_MOST_COMPARED = 512  # chips of a torus up to which all twists are compared
 
 
 def send_rates(fabric: Fabric) -> Floats:
@@ -89,8 +98,13 @@ class FamilyMember:
     """A network of a family, with its load under uniform traffic and its figures in words."""
 
     fabric: Fabric
-    load: Floats  # (L,)
+    traffic: UniformTraffic
     caption: str
+
+    @property
+    def load(self) -> Floats:
+        """The load of each link, (L,)."""
+        return self.traffic.load
 
 
 def explorer(
@@ -120,14 +134,60 @@ def explorer(
         "size": Choice(SIZES),
         "colour": Choice(("load", "tier")),
     }
-    return live_view("explorer", arguments, explorer_scene, controls)
+    return live_view("explorer", arguments, partial(explorer_scene, families), controls)
 
 
-def explorer_scene(family: str, size: int, colour: str) -> Scene:
-    """Return a picture of the member of a family with about ``size`` endpoints."""
+def explorer_scene(families: tuple[str, ...], family: str, size: int, colour: str) -> Scene:
+    """Return a picture of the member of a family with about ``size`` endpoints, and bars of all ``families``."""
     member = family_member(family, size)
     load = member.load if colour == "load" else None
-    return scene_of(member.fabric, load, colour, said=member.caption)
+    drawn = scene_of(member.fabric, load, colour, said=member.caption)
+    return replace(drawn, side=families_panel(families, family, size, drawn.height))
+
+
+def families_panel(families: tuple[str, ...], family: str, size: int, height: float) -> Scene:
+    """Return bars of the all-to-all share and of the diameter of all families at one size; the present one is ink."""
+    members = [family_member(name, size) for name in families]
+    pitch = min(32.0, (height - 56) / len(members))
+    y = 46 + pitch * np.arange(len(members))
+    is_now = np.array([name == family for name in families])
+    ink = np.where(is_now, COLOUR["ink"], COLOUR["soft"])
+    names = [name.replace("_", " ") for name in families]
+    layers: dict[str, Layer] = {
+        "families": texts(
+            92.0, y + pitch / 2, names, align=2.0, bold=is_now.astype(float), colour=ink
+        )
+    }
+    charts = (
+        ("share", 100.0, [100 * m.traffic.throughput for m in members], "%"),
+        ("diameter", 198.0, [float(m.traffic.diameter) for m in members], ""),
+    )
+    for key_, left, values, unit in charts:
+        title = text(f"live.explorer.{key_}")
+        long = 44.0 * np.array(values) / max(values)
+        layers |= {
+            f"{key_} title": texts(left, [22.0], [title], bold=1.0),
+            f"{key_} bars": boxes(
+                left,
+                y + 0.2 * pitch,
+                long,
+                0.6 * pitch,
+                colour=np.where(is_now, COLOUR["ink"], COLOUR["hair"]),
+                round=2.0,
+                glide=True,
+                names=[f"{name}: {title}" for name in names],
+                notes=[f"{value:.3g}{unit}" for value in values],
+            ),
+            f"{key_} numbers": texts(
+                left + long + 5,
+                y + pitch / 2,
+                [f"{value:.3g}{unit}" for value in values],
+                bold=is_now.astype(float),
+                colour=ink,
+                size=11.0,
+            ),
+        }
+    return Scene("", layers=layers, height=height, width=270.0)
 
 
 @cache
@@ -143,7 +203,7 @@ def family_member(family: str, size: int) -> FamilyMember:
         switches=counted(int(np.sum(fabric.tier > 0)), "switch"),
         **traffic.fields,
     )
-    return FamilyMember(fabric, traffic.load, caption)
+    return FamilyMember(fabric, traffic, caption)
 
 
 def links_in_words(fabric: Fabric) -> str:
@@ -158,8 +218,11 @@ def links_in_words(fabric: Fabric) -> str:
 # Twist ------------------------------------------------------------------------------------------
 
 
-def twist(shape: tuple[int, ...] = (4, 4, 8), shift: int = 0, colour: str = "load") -> Live:
+def twist(shape: tuple[int, ...] = (4, 4, 8), shift: int = 0, cables: str = "front") -> Live:
     """Show a torus whose closing cables can be shifted: the same cables then give other routes.
+
+    The torus is a solid that a reader can turn. Beside it stand the rate of an all-to-all and the longest route for
+    every shift, in a torus of at most 512 chips.
 
     Parameters
     ----------
@@ -167,46 +230,73 @@ def twist(shape: tuple[int, ...] = (4, 4, 8), shift: int = 0, colour: str = "loa
         Length of each side; some sides have k chips, the others 2k.
     shift : int
         By how many places along the long sides the cables that close a short side are shifted; 0 is the plain torus.
-    colour : str
-        As in `explorer`.
+    cables : str
+        Which closing cables are drawn in full: those of the "front", or "all". Of the others only the ends are drawn.
     """
-    arguments = {"shape": shape, "shift": shift, "colour": colour}
-    rate = catalog.value("links", "ici-tpu4", "bandwidth_per_link")
-    scene = partial(twist_scene, shape, int(np.argmin(shape)), rate)
+    arguments = {"shape": shape, "shift": shift, "cables": cables}
+    twists = Twists(tuple(shape), int(np.argmin(shape)))
     controls: dict[str, Control] = {
         "shift": Slider(0, max(shape) - 1),
-        "colour": Choice(("load", "tier")),
+        "cables": Choice(("front", "all")),
     }
-    return live_view("twist", arguments, scene, controls)
+    return live_view("twist", arguments, partial(twist_scene, twists), controls)
 
 
-def twist_scene(shape: tuple[int, ...], short: int, rate: float, shift: int, colour: str) -> Scene:
-    """Return a picture of a twisted torus that highlights one of its rings along the axis ``short``."""
-    fabric = topologies.build("twisted_torus", shape=shape, shift=shift, rate=rate)
-    traffic = uniform_traffic(fabric)
-    ring = short_ring(fabric, short)
+class Twists:
+    """A torus with each of its twists, and the figures of uniform traffic on it."""
+
+    def __init__(self, shape: tuple[int, ...], short: int) -> None:
+        """Prepare a torus whose cables along the axis ``short`` are shown as rings."""
+        self.shape = shape
+        self.short = short
+        self.rate = catalog.value("links", "ici-tpu4", "bandwidth_per_link")
+        self.fabric = cache(self._fabric)
+        self.traffic = cache(self._traffic)
+
+    def _fabric(self, shift: int) -> Fabric:
+        """Return the torus with a twist."""
+        return topologies.build("twisted_torus", shape=self.shape, shift=shift, rate=self.rate)
+
+    def _traffic(self, shift: int) -> UniformTraffic:
+        """Return the figures of uniform traffic on the torus with a twist."""
+        return uniform_traffic(self.fabric(shift))
+
+    def known(self, shift: int) -> list[int]:
+        """Return the shifts to compare: all, or in a large torus only this one and none."""
+        if np.prod(self.shape) <= _MOST_COMPARED:
+            return list(range(max(self.shape)))
+        return sorted({0, shift})
+
+
+def twist_scene(twists: Twists, shift: int, cables: str) -> Scene:
+    """Return a picture of a twisted torus in which one ring along the short axis is lit."""
+    fabric = twists.fabric(shift)
+    traffic = twists.traffic(shift)
+    short = twists.short
+    grid = [fabric.coord[:, i].astype(np.int64) for i in range(len(fabric.coord_names))]
+    solid = solid_of(grid, (_SOLID[0] / 2, _SOLID[1] / 2 - 10), _SOLID_ROOM, short)
+    ring = short_ring(fabric, short, solid)
     caption = text(
         "live.twist.said",
         shift=shift,
+        plain=100 * twists.traffic(0).throughput,
         along=loads_in_words(fabric, traffic.load),
         axis=fabric.coord_names[short],
         ring=counted(len(ring), "chip"),
         **traffic.fields,
     )
-    load = traffic.load if colour == "load" else None
-    drawn = scene_of(fabric, load, colour, said=caption)
+    drawn = scene_of(fabric, traffic.load, said=caption)
     if drawn.wrong:  # too large to be drawn
         return drawn
-
-    paths = ring_paths(fabric, ring, short, chip_places(drawn))
-    # The ring is drawn above the cables and below everything else.
-    layers = {
-        "cables": drawn.layers["cables"],
-        "stubs": drawn.layers["stubs"],
-        "ring": lines(paths, width=3.0, colour=COLOUR["overloaded"]),
-        **drawn.layers,
-    }
-    return replace(drawn, layers=layers)
+    full = text("live.twist.drawn_front" if cables == "front" else "live.twist.drawn_all")
+    return replace(
+        drawn,
+        alt=f"{drawn.alt} {full}",
+        layers=twist_layers(fabric, solid, ring, short, traffic.load, cables),
+        width=_SOLID[0],
+        height=_SOLID[1],
+        side=twist_panel(twists, shift),
+    )
 
 
 def loads_in_words(fabric: Fabric, load: Floats) -> str:
@@ -217,16 +307,13 @@ def loads_in_words(fabric: Fabric, load: Floats) -> str:
     return ", ".join(f"{name} {part:.3g}%" for name, part in pairs)
 
 
-def short_ring(fabric: Fabric, short: int) -> list[int]:
+def short_ring(fabric: Fabric, short: int, solid: Solid) -> list[int]:
     """Return the chips of one ring along the axis ``short`` of a torus, in their order.
 
-    The ring begins at an edge of the map with room outside for the cables that close it.
+    The ring begins on the side towards the reader, at the corner above on the left.
     """
-    side = 1 if short == 0 else 0
-    along = fabric.coord[:, short]
-    across = fabric.coord[:, side]
-    at_edge = (along == 0) & (across == across.max())  # (N,)
-    first = int(np.flatnonzero(at_edge)[0])
+    corner = np.lexsort((solid.place[:, 0], solid.place[:, 1], -solid.place[:, 2]))
+    first = int(corner[0])
 
     # Every second link is the forward direction of a cable, and cables are numbered axis by axis.
     next_chip = fabric.target[::2].reshape(len(fabric.coord_names), -1)[short]  # (N,)
@@ -238,41 +325,223 @@ def short_ring(fabric: Fabric, short: int) -> list[int]:
     return ring
 
 
-def chip_places(drawn: Scene) -> Complex:
-    """Return the middle of each chip (N,) in a picture, as complex numbers x + iy. [px]."""
-    box = drawn.layers["nodes"].fields
-    middle: Complex = box["x"] + box["w"] / 2 + 1j * (box["y"] + box["h"] / 2)
-    return middle
+def chip_name(fabric: Fabric, chip: int) -> str:
+    """Return the name of a chip by its coordinates, such as "chip 3 0 2"."""
+    return text("live.twist.chip", place=" ".join(str(int(c)) for c in fabric.coord[chip]))
 
 
-def ring_paths(fabric: Fabric, ring: list[int], short: int, places: Complex) -> list[Floats]:
-    """Return the cables of a ring as paths (24, 2): straight, or bent where a cable closes the ring.
+def twist_layers(
+    fabric: Fabric, solid: Solid, ring: list[int], short: int, load: Floats, cables: str
+) -> dict[str, Layer]:
+    """Return the layers of a twisted torus: cables, the ends of those not drawn, the lit ring, and chips."""
+    axes = len(fabric.coord_names)
+    source = fabric.source[::2].astype(np.int64)  # of each cable
+    target = fabric.target[::2].astype(np.int64)
+    axis = np.repeat(np.arange(axes), source.size // axes)
+    size = fabric.coord.max(axis=0) + 1
+    is_closing = fabric.coord[source, axis] == size[axis] - 1
+    in_ring = np.isin(source, ring) & (axis == short)
+    # All of "front" have both ends on the side towards the reader.
+    front = solid.place[source, 2] > solid.place[:, 2].max() - 0.5 * solid.unit
+    shown = is_closing & ((axis == short) & front if cables == "front" else True)
 
-    A bend is a cubic Bezier curve through four points, of which the first and the last are chips: for t from 0 to 1,
-    (1-t)^3 p0 + 3 (1-t)^2 t p1 + 3 (1-t) t^2 p2 + t^3 p3.
+    names = [
+        f"{chip_name(fabric, int(a))} – {chip_name(fabric, int(b))}"
+        for a, b in zip(source, target, strict=True)
+    ]
+    fuller = np.maximum(load[::2], load[1::2])
+    notes = [text("fabric.load", percent=100 * part) for part in fuller]
+
+    def some(which: Flags) -> dict[str, Any]:
+        here = np.flatnonzero(which)
+        return {"names": [names[i] for i in here], "notes": [notes[i] for i in here]}
+
+    straight = ~is_closing & ~in_ring
+    runs = solid.place[np.stack([source, target], axis=1)]  # (C, 2, 3)
+    hidden = np.flatnonzero(is_closing & ~shown)
+    last, first = stubs(solid, source[hidden], target[hidden], axis[hidden])
+    curves: list[Floats] = []
+    order: list[int] = []
+    for i in range(axes):
+        here = np.flatnonzero(shown & (axis == i))
+        curves += closing(solid, source[here], target[here], i)
+        order += here.tolist()
+    lit = in_ring[order]
+    rung = ~is_closing & in_ring
+    of_ring = np.isin(np.arange(fabric.n_nodes), ring)
+    grey = COLOUR["edge"]
+    return {
+        "links": solid_lines(list(runs[straight]), solid, width=0.9, colour=grey, **some(straight)),
+        "stubs": solid_lines(
+            last + first,
+            solid,
+            width=0.9,
+            colour=grey,
+            dash=4.0,
+            names=2 * [names[i] for i in hidden],
+            notes=2 * [notes[i] for i in hidden],
+        ),
+        "closing": solid_lines(
+            curves,
+            solid,
+            width=np.where(lit, 3.2, 1.2),
+            colour=np.where(lit, COLOUR["ring"], grey),
+            strong=lit.astype(float),
+            names=[names[i] for i in order],
+            notes=[notes[i] for i in order],
+            ghost=True,
+            glide=True,
+        ),
+        "ring": solid_lines(
+            list(runs[rung]), solid, width=3.2, colour=COLOUR["ring"], strong=1.0, **some(rung)
+        ),
+        "chips": solid_dots(
+            solid.place,
+            solid,
+            size=np.where(of_ring, 5.0, 3.2),
+            colour=np.where(of_ring, COLOUR["ring"], COLOUR["node"]),
+            # Chips of the front lie before the cables that leave from them.
+            lift=np.where(solid.place[:, 2] > solid.place[:, 2].max() - 1, 4.0, 0.75) * solid.unit,
+            names=[chip_name(fabric, i) for i in range(fabric.n_nodes)],
+            notes=[text("live.twist.in_ring" if lit else "live.twist.off_ring") for lit in of_ring],
+        ),
+        "words": solid_axes(solid, fabric.coord_names),
+    }
+
+
+# All twists beside it --------------------------------------------------------------------------
+
+
+def twist_panel(twists: Twists, shift: int) -> Scene:
+    """Return bars of the rate and of the longest route for each twist, and the load of each axis for this one."""
+    known = twists.known(shift)
+    traffic = [twists.traffic(k) for k in known]
+    names = [str(k) for k in known]
+    now = known.index(shift)
+    fabric = twists.fabric(shift)
+    by_axis = twists.traffic(shift).load.reshape(len(fabric.coord_names), -1).max(axis=1)
+    before = twists.traffic(0).load.reshape(len(fabric.coord_names), -1).max(axis=1)
+    axes = list(fabric.coord_names)
+    layers = bar_chart(
+        "rate",
+        8.0,
+        (text("live.twist.rate"), text("live.twist.rate_unit"), text("live.twist.shift")),
+        names,
+        np.array([100 * t.throughput for t in traffic]),
+        now,
+        known.index(0),
+    )
+    layers |= bar_chart(
+        "route",
+        140.0,
+        (text("live.twist.route"), text("live.twist.route_unit"), text("live.twist.shift")),
+        names,
+        np.array([float(t.diameter) for t in traffic]),
+        now,
+        known.index(0),
+    )
+    layers |= bar_chart(
+        "load",
+        272.0,
+        (text("live.twist.fullest"), text("live.twist.load_unit"), text("live.twist.axis")),
+        axes,
+        100 * by_axis,
+        None,
+        None,
+        before=100 * before,
+    )
+    return Scene("", layers=layers, height=_SOLID[1], width=_PANEL)
+
+
+def bar_chart(
+    name: str,
+    top: float,
+    words: tuple[str, str, str],
+    names: list[str],
+    values: Floats,
+    now: int | None,
+    plain: int | None,
+    before: Floats | None = None,
+) -> dict[str, Layer]:
+    """Return a small chart of bars: the present one in ink with its number, the others grey.
+
+    Parameters
+    ----------
+    name : str
+        Beginning of the names of its layers.
+    top : float
+        Upper edge of the chart. [px]
+    words : tuple of str
+        Title, unit, and what the bars stand for.
+    names, values : list of str, ndarray
+        Name and length of each bar.
+    now, plain : int, optional
+        Number of the bar of the present state, and of the one that is dotted because all others are compared with it.
+        Without a present one all bars are ink and have numbers.
+    before : ndarray, optional
+        Values to draw dotted around the bars.
     """
-    t = np.linspace(0, 1, _BEND_POINTS)
-    weights = np.stack([(1 - t) ** 3, 3 * (1 - t) ** 2 * t, 3 * (1 - t) * t**2, t**3])  # (4, 24)
-
-    # Near both of its chips a bend leaves the map, by about one cell.
-    cell = np.sort(np.abs(places - places[ring[0]]))[1]
-    if short == 1:
-        leave = cell * (1.6 + 1.2j)
-        arrive = leave.conjugate()
-    else:
-        leave = cell * (1.2 + 1.6j)
-        arrive = -leave.conjugate()
-    swing = np.array([0, leave, arrive, 0])
-
-    last = fabric.coord[:, short].max()
-    paths = []
-    for chip, following in pairwise([*ring, ring[0]]):
-        points = places[[chip, chip, following, following]]
-        if fabric.coord[chip, short] == last:
-            points = points + swing
-        curve = points @ weights  # (24,)
-        paths.append(np.stack([curve.real, curve.imag], axis=1))
-    return paths
+    title, unit, what = words
+    left, right = 22.0, _PANEL - 18.0
+    high, low = top + 44.0, top + 98.0
+    pitch = min((right - left - 46) / len(names), 34.0)
+    wide = 0.6 * pitch
+    highest = max(float(values.max()), 0.0 if before is None else float(before.max()), 1e-9)
+    x = left + pitch * (np.arange(len(names)) + 0.2)
+    tall = (low - high) * values / highest
+    is_now = np.ones(values.size, bool) if now is None else np.arange(values.size) == now
+    numbered = is_now.copy()
+    if plain is not None:
+        numbered[plain] = True
+    here = np.flatnonzero(numbered)
+    every = -(-len(names) // 12)
+    ticks = [i for i in range(len(names)) if i % every == 0 or is_now[i]]
+    ticks = [
+        i for i in ticks if is_now[i] or not (every > 1 and is_now[max(i - 1, 0) : i + 2].any())
+    ]
+    layers = {
+        f"{name} title": texts(left, [top + 8], [title], size=13.0, bold=1.0),
+        f"{name} unit": texts(right, [top + 8], [unit], align=2.0, colour=COLOUR["soft"]),
+        f"{name} axis": lines(
+            [np.array([[left, low], [right, low]])], width=1.0, colour=COLOUR["line"]
+        ),
+        f"{name} bars": boxes(
+            x,
+            low - tall,
+            wide,
+            tall,
+            colour=np.where(is_now, COLOUR["ink"], COLOUR["hair"]),
+            round=2.0,
+            glide=True,
+            names=[f"{what} {n}" for n in names],
+            notes=[f"{title} {v:.3g} {unit}" for v in values],
+        ),
+        f"{name} numbers": texts(
+            x[here] + wide / 2,
+            low - tall[here] - 9,
+            [f"{v:.3g}" for v in values[here]],
+            align=1.0,
+            bold=is_now[here].astype(float),
+            colour=np.where(is_now[here], COLOUR["ink"], COLOUR["soft"]),
+        ),
+        f"{name} ticks": texts(
+            x[ticks] + wide / 2,
+            low + 11,
+            [names[i] for i in ticks],
+            align=1.0,
+            bold=is_now[ticks].astype(float) if now is not None else 0.0,
+            colour=np.where(is_now[ticks], COLOUR["ink"], COLOUR["soft"]),
+        ),
+        f"{name} what": texts(right, [low + 11], [what], align=2.0, colour=COLOUR["soft"]),
+    }
+    dotted = []
+    for i, value in enumerate(values if before is None else before):
+        if before is not None or i == plain:
+            up = low - (low - high) * value / highest
+            a, b = x[i] - 1.5, x[i] + wide + 1.5
+            dotted.append(np.array([[a, low], [a, up], [b, up], [b, low]]))
+    layers[f"{name} plain"] = lines(dotted, width=1.2, dash=2.0, colour=COLOUR["edge"])
+    return layers
 
 
 # Mix --------------------------------------------------------------------------------------------
@@ -444,13 +713,11 @@ def failures_scene(
 # Cut --------------------------------------------------------------------------------------------
 
 
-# Colours of the picture of a cut, in the order of its key.
-_CUT_COLOURS = {
-    "one": COLOUR["dp"],
-    "other": COLOUR["host"],
-    "both": COLOUR["switch"],
-    "cut": COLOUR["overloaded"],
-}
+# What the boxes and the lines of a cut look like, in the order of its key: the first half is full on a tinted area,
+# the other half hollow on a grey one. Links that are cut are ink.
+_ONE, _OTHER, _BOTH = COLOUR["node"], COLOUR["paper"], COLOUR["line"]
+_AREAS = {_ONE: COLOUR["domain"], _OTHER: COLOUR["sunk"]}
+_MOST_AREA = 30.0  # how far an area reaches beyond a box [px]
 
 
 def cut(fabric: Fabric, first: int = 0, order: str = "in order") -> Live:
@@ -515,26 +782,22 @@ def cut_scene(
     drawn = scene_of(fabric, is_cut, said=caption, hall=False)
     if drawn.wrong:
         return drawn
-    return halved(drawn, box_colours(fabric, drawn, half))
+    return halved(drawn, box_colours(fabric, half))
 
 
-def box_colours(fabric: Fabric, drawn: Scene, half: Ints) -> Floats:
+def box_colours(fabric: Fabric, half: Ints) -> Floats:
     """Return the colour of each box (B,): its ranks are all of one half, all of the other, or of both or none."""
     if is_direct(fabric):
-        _, box_of_node, _ = places_of(fabric)
+        box_of_node = places_of(fabric).of_node
     else:
         box_of_node = marks_of(fabric, fabric.n_nodes > MOST_NODES, through=True).of_node
-    boxes = drawn.layers["nodes"].fields["x"].size
+    boxes = int(box_of_node.max()) + 1
     ranks = np.bincount(box_of_node[fabric.endpoint], minlength=boxes)  # (B,)
     of_half = np.bincount(box_of_node[fabric.endpoint[half]], minlength=boxes)  # (B,)
 
     all_of_half = (of_half > 0) & (of_half == ranks)
     none_of_half = (of_half == 0) & (ranks > 0)
-    return np.select(
-        [all_of_half, none_of_half],
-        [_CUT_COLOURS["one"], _CUT_COLOURS["other"]],
-        _CUT_COLOURS["both"],
-    )
+    return np.select([all_of_half, none_of_half], [_ONE, _OTHER], _BOTH)
 
 
 def halved(drawn: Scene, colours: Floats) -> Scene:
@@ -543,19 +806,70 @@ def halved(drawn: Scene, colours: Floats) -> Scene:
     ``colours`` are the colours of the boxes, which show the halves.
     """
     table = cut_table(drawn)
-    nodes = drawn.layers["nodes"].fields
-    layers = {
-        **drawn.layers,
-        "nodes": Layer("boxes", {**nodes, "colour": colours, "ink": ink_on(colours)}),
-    }
+    nodes = drawn.layers["nodes"]
+    layers = {name: layer for name, layer in drawn.layers.items() if name not in ("case", "idle")}
+    layers["nodes"] = half_nodes(nodes, colours)
     cut_of = cut_by_name(table)
     for name in ("cables", "stubs"):
         if name in layers:
             layers[name] = cut_lines(layers[name], cut_of)
-    layers |= cut_key(drawn, colours)
-    for name in ("case", "idle"):
-        layers.pop(name, None)
+    layers |= cut_key(drawn, colours, sum(cut.cut for cut in cut_of.values()))
+    if "hosts" in layers:  # dots beside the boxes: ink where the link to the switch is cut
+        dots = layers["hosts"].fields
+        is_cut = dots["colour"] != COLOUR["hair"]
+        look = {"colour": np.where(is_cut, COLOUR["ink"], COLOUR["edge"])}
+        layers["hosts"] = Layer("dots", {**dots, **look})
+    elif nodes.kind == "boxes":
+        layers = {"areas": areas(nodes, colours), **layers}
     return replace(drawn, layers=layers, alt=drawn.said, table=Table(table))
+
+
+def half_nodes(nodes: Layer, colours: Floats) -> Layer:
+    """Return the boxes, dots or bands of a picture in the colours of the halves; those of the other half are hollow."""
+    fields = dict(nodes.fields)
+    if nodes.kind == "boxes":
+        hollow = np.where(colours == _ONE, 0.0, COLOUR["node"])
+        return Layer(
+            "boxes", {**fields, "colour": colours, "edge": hollow, "ink": half_ink(colours)}
+        )
+    if nodes.kind == "dots":
+        return Layer("dots", {**fields, "colour": COLOUR["node"], "shape": (colours != _ONE) * 1.0})
+    bands = np.where(colours == _OTHER, COLOUR["hair"], colours)
+    return Layer("lines", {**fields, "colour": bands})
+
+
+def half_ink(colours: Floats) -> Floats:
+    """Return the colour of the text in each box: ink on a hollow one."""
+    return np.where(colours == _ONE, ink_on(colours), COLOUR["ink"])
+
+
+def areas(nodes: Layer, colours: Floats) -> Layer:
+    """Return a tinted area behind each box of a half; areas of neighbours touch, so that a half looks like one."""
+    box = nodes.fields
+    x, y = box["x"] + box["w"] / 2, box["y"] + box["h"] / 2
+    which = np.flatnonzero(colours != _BOTH)
+    across = apart(x, y, box["w"])
+    down = apart(y, x, box["h"])
+    return boxes(
+        box["x"][which] - across,
+        box["y"][which] - down,
+        box["w"][which] + 2 * across,
+        box["h"][which] + 2 * down,
+        colour=np.array([_AREAS[colour] for colour in colours[which].tolist()]),
+        round=0.0,
+    )
+
+
+def apart(along: Floats, level: Floats, size: Floats) -> float:
+    """Return half the least room between two boxes that stand on one level [px]."""
+    room = [2 * _MOST_AREA]
+    for here in np.unique(np.round(level)):
+        row = np.flatnonzero(np.round(level) == here)
+        row = row[np.argsort(along[row])]
+        if row.size > 1:
+            gaps = np.diff(along[row]) - (size[row][1:] + size[row][:-1]) / 2
+            room.append(float(max(gaps.min(), 2.0)))
+    return min(room) / 2
 
 
 def cut_table(drawn: Scene) -> dict[str, Any]:
@@ -586,23 +900,28 @@ def cut_by_name(table: Mapping[str, Any]) -> dict[str, CutCables]:
 
 
 def cut_lines(layer: Layer, cut_of: Mapping[str, CutCables]) -> Layer:
-    """Return lines among which those with cut cables stand out."""
-    fields = layer.fields
+    """Return lines among which those with cut cables are ink, and all others hairlines."""
+    fields = {name: value for name, value in layer.fields.items() if name != "flow"}
     is_cut = np.array([cut_of[name].cut > 0 for name in fields["names"]])
     look = {
-        "colour": np.where(is_cut, _CUT_COLOURS["cut"], COLOUR["grey"]),
-        "alpha": np.where(is_cut, 1.0, 0.4),
-        "width": np.where(is_cut, np.maximum(fields["width"], 2.0), fields["width"]),
+        "colour": np.where(is_cut, COLOUR["ink"], COLOUR["hair"]),
+        "alpha": 1.0,
+        "strong": is_cut.astype(float),
+        "width": np.where(is_cut, 2.6, 1.0),
         "notes": [cut_of[name].note for name in fields["names"]],
     }
     return Layer("lines", {**fields, **look})
 
 
-def cut_key(drawn: Scene, colours: Floats) -> dict[str, Layer]:
-    """Return a key to the colours that occur, drawn where the scale of loads would be."""
-    names = []
-    for name, colour in _CUT_COLOURS.items():
-        is_there = name == "cut" or colour in colours
-        names.append(text(f"live.cut.{name}") if is_there else "")
-    y = float(drawn.layers["scale"].fields["y"][0])
-    return key(y, "", names, list(_CUT_COLOURS.values()))
+def cut_key(drawn: Scene, colours: Floats, n_cut: int) -> dict[str, Layer]:
+    """Return a key to what occurs, with the number of cut cables, drawn where the scale of loads would be."""
+    looks = {"one": _ONE, "other": _OTHER, "both": _BOTH}
+    names = [
+        text(f"live.cut.{name}") if colour in colours else "" for name, colour in looks.items()
+    ]
+    names.append(text("live.cut.cut", cables=counted(n_cut, "cable")))
+    y = float(drawn.layers["scale"].fields["y"][0]) - 6
+    layers = key(y, "", names, [*looks.values(), COLOUR["ink"]])
+    samples = layers["scale"].fields
+    edges = np.where(samples["colour"] == _ONE, 0.0, COLOUR["node"])
+    return {**layers, "scale": Layer("boxes", {**samples, "edge": edges})}

@@ -12,6 +12,8 @@ const LANDED = 0.9; // of the way: then what the movers cause is shown
 const LEAST = 0.8, MOST = 1.6; // how far a picture is made smaller or larger; texts always keep their size
 const GLIDING = ["x", "y", "z", "w", "h", "size", "width"];
 const MOST_PACKETS = 1500;
+const TINY = 1.3; // px; of lines so thin there are very many
+const AWAY = 0.15; // how much is left of what has nothing to do with the item that is read
 
 const clamp = (value, low = 0, high = 1) => Math.min(high, Math.max(low, value));
 const ease = (t) => t * t * (3 - 2 * t);
@@ -48,6 +50,7 @@ class Painter {
     this.layers = new Map();
     this.former = new Map(); // layers as they were before the reader's hand moved a control
     this.turn = [...spec.turn];
+    this.focus = -1; // the item that is read, where all others recede
     this.sheets = [document.createElement("canvas"), document.createElement("canvas")];
   }
 
@@ -72,6 +75,10 @@ class Painter {
     }
     this.packets = null;
     this.dirty = true;
+  }
+
+  get dashed() {
+    return { colour: this.spec.colours.edge, width: 1.2, dash: 4, alpha: 1, strong: 0 };
   }
 
   // Keep what is drawn now as a ghost, as a hand begins to move a control.
@@ -135,6 +142,7 @@ class Painter {
     const gliding = this.glided && now - this.glided < GLIDE + 20;
     const flows = !this.still.matches && [...this.layers.values()].some((layer) => layer.flow);
     if (this.dirty || gliding || gone < 1 || this.wasMoving || read !== this.wasRead) {
+      this.focus = read && read[0].focus ? read[1] : -1;
       this.sheet(0, now, gone, flows);
       this.sheet(1, now, gone, flows, read);
     }
@@ -161,15 +169,17 @@ class Painter {
     const drawn = every.slice(first, end);
     if (!which) this.divide();
     for (const [id] of drawn)
-      if (this.former.has(id)) this.inPanel(this.former.get(id), (layer) => this.ghost(layer, this.layers.get(id)));
+      if (this.former.has(id) && !this.layers.get(id)?.z) this.inPanel(this.former.get(id), (layer) => this.ghost(layer, this.layers.get(id)));
     const solid = drawn.filter(([, layer]) => layer.z);
-    if (solid.length) this.inPanel(solid[0][1], () => this.solid(solid.map(([, layer]) => this.between(layer, now))));
+    const before = solid.filter(([id, layer]) => this.former.has(id) && this.former.get(id) !== layer)
+      .map(([id]) => ({ ...this.former.get(id), names: null, ...this.dashed }));
+    if (solid.length) this.inPanel(solid[0][1], () => this.solid([...before, ...solid.map(([, layer]) => this.between(layer, now))]));
     for (const [, layer] of drawn)
       if (!layer.z) {
         const shown = layer.before && gone < LANDED ? layer.before : this.between(layer, now);
         this.inPanel(shown, () => this[`draw_${layer.kind}`](shown, ease(gone)));
       }
-    if (read) this.inPanel(read[0], () => this.mark(read[0], read[1]));
+    if (read && this.focus < 0) this.inPanel(read[0], () => this.mark(read[0], read[1]));
   }
 
   inPanel(layer, draw) {
@@ -198,6 +208,11 @@ class Painter {
 
   // ---------------------------------------------------------------- kinds of layers
 
+  // Whether an item has nothing to do with the one that is read, and so recedes: its a and b are other numbers.
+  recedes({ a, b, panel }, i) {
+    return this.focus >= 0 && a !== undefined && !panel && at(a, i) !== this.focus && at(b, i, -1) !== this.focus;
+  }
+
   path({ ptr, x, y }, i) {
     this.pen.beginPath();
     for (let k = ptr[i]; k < ptr[i + 1]; k++) this.pen.lineTo(x[k], y[k]);
@@ -209,10 +224,11 @@ class Painter {
     for (let i = 0; i + 1 < ptr.length; i++) {
       if (ptr[i + 1] - ptr[i] < 2) continue;
       const wide = at(width, i, 1.5), state = at(form, i);
+      const away = this.recedes(layer, i), close = !away && this.focus >= 0 && layer.b !== undefined;
       this.path(layer, i);
-      pen.lineWidth = wide;
+      pen.lineWidth = close ? wide + 1 : wide;
       pen.strokeStyle = this.colour(at(colour, i));
-      pen.globalAlpha = at(alpha, i, 1);
+      pen.globalAlpha = away ? AWAY * at(alpha, i, 1) : close ? 1 : at(alpha, i, 1);
       pen.setLineDash(state === 3 ? [1.2, 3] : this.spec.dashes[at(dash, i)]);
       pen.stroke();
       if (state === 1) { // two rails
@@ -288,8 +304,18 @@ class Painter {
     pen.roundRect(x, y, w, h, clamp(round, 0, Math.min(w, h) / 2));
   }
 
-  draw_dots({ x, y, size, colour, shape }) {
-    for (let i = 0; i < x.length; i++) this.dot(x[i], y[i], at(size, i, 4), at(shape, i), this.colour(at(colour, i)));
+  draw_dots(layer) {
+    const { x, y, size, colour, shape, plain } = layer, pen = this.pen;
+    for (let i = 0; i < x.length; i++) {
+      pen.globalAlpha = this.recedes(layer, i) ? 2 * AWAY : 1;
+      if (plain) {
+        pen.beginPath();
+        pen.arc(x[i], y[i], at(size, i, 4), 0, 7);
+        pen.fillStyle = this.colour(at(colour, i));
+        pen.fill();
+      } else this.dot(x[i], y[i], at(size, i, 4), at(shape, i), this.colour(at(colour, i)));
+    }
+    pen.globalAlpha = 1;
   }
 
   dot(x, y, r, kind, colour) {
@@ -364,7 +390,8 @@ class Painter {
         const load = clamp(at(layer.flow, i)), [from, end] = [layer.ptr[i], layer.ptr[i + 1]];
         const length = lengthOf(layer, from, end);
         if (load < 0.01 || length < 8) continue;
-        out.push({ layer, from, end, length, gap: 64 - 44 * load, speed: 12 + 44 * load, wide: at(layer.width, i, 1.5),
+        const wide = at(layer.width, i, 1.5), apart = wide < TINY ? 3 : 1;
+        out.push({ layer, i, from, end, length, gap: apart * (64 - 44 * load), speed: 12 + 44 * load, wide,
           colour: at(layer.colour, i), phase: (i * 0.618) % 1 });
       }
     }
@@ -376,13 +403,14 @@ class Painter {
   flows(now) {
     this.packets ||= this.packetsOf();
     const pen = this.pen;
-    for (const { layer, from, end, length, gap, speed, wide, colour, phase } of this.packets)
-      this.inPanel(layer, () => {
-        const inside = wide >= 2.5; // a packet is light in a thick line, and dark on a thin one
-        pen.fillStyle = inside ? this.paper : this.colour(colour);
+    for (const { layer, i, from, end, length, gap, speed, wide, colour, phase } of this.packets)
+      this.recedes(layer, i) || this.inPanel(layer, () => {
+        // A packet is light in a thick line, dark on a thin one, and tiny on one of very many.
+        const inside = wide >= 2.5, tiny = wide < TINY;
+        pen.fillStyle = inside ? this.paper : tiny ? this.ink : this.colour(colour);
         pen.beginPath();
         for (let far = (now / 1000 * speed + phase * gap) % gap; far < length; far += gap) {
-          const [x, y] = along(layer, from, end, far), r = inside ? wide / 3.2 : 2;
+          const [x, y] = along(layer, from, end, far), r = inside ? wide / 3.2 : tiny ? 1.1 : 2;
           pen.moveTo(x + r, y);
           pen.arc(x, y, r, 0, 7);
         }
@@ -424,7 +452,7 @@ class Painter {
   solid(layers) {
     const [around, tilt] = this.turn;
     const [ca, sa, ct, st] = [Math.cos(around), Math.sin(around), Math.cos(tilt), Math.sin(tilt)];
-    const items = [];
+    const items = [], flats = [];
     let deepest = 1;
     for (const layer of layers) {
       const n = layer.x.length, seen = { x: new Float32Array(n), y: new Float32Array(n), depth: new Float32Array(n) };
@@ -436,8 +464,10 @@ class Painter {
         deepest = Math.max(deepest, Math.abs(seen.depth[k]));
       }
       const flat = { ...layer, ...seen };
-      for (const held of this.layers.values()) if (held.z && held.names === layer.names) held.seen = seen;
-      if (layer.kind === "dots") for (let i = 0; i < n; i++) items.push({ flat, i, depth: seen.depth[i] + 1 });
+      flats.push(flat);
+      for (const held of this.layers.values()) if (held.z && held.names && held.names === layer.names) held.seen = seen;
+      if (layer.kind === "texts") for (let i = 0; i < n; i++) items.push({ flat, i, depth: seen.depth[i] + 2 });
+      else if (layer.kind === "dots") for (let i = 0; i < n; i++) items.push({ flat, i, depth: seen.depth[i] + at(layer.lift, i, 1) });
       else
         for (let i = 0; i + 1 < layer.ptr.length; i++) {
           const part = seen.depth.subarray(layer.ptr[i], layer.ptr[i + 1]);
@@ -445,9 +475,15 @@ class Painter {
         }
     }
     items.sort((a, b) => a.depth - b.depth);
+    this.shrink(flats);
     const pen = this.pen;
     pen.lineJoin = pen.lineCap = "round";
     for (const { flat, i, depth } of items) {
+      if (flat.kind === "texts") {
+        pen.globalAlpha = 1;
+        this.draw_texts({ x: [flat.x[i]], y: [flat.y[i]], texts: [flat.texts[i]], align: 1, colour: flat.colour, halo: 1 });
+        continue;
+      }
       const near = 0.5 + 0.5 * depth / deepest, colour = this.colour(at(flat.colour, i));
       pen.globalAlpha = at(flat.alpha, i, 1) * (at(flat.strong, i) ? 1 : 0.4 + 0.6 * near);
       if (flat.kind === "dots") {
@@ -468,6 +504,20 @@ class Painter {
     pen.setLineDash([]);
     pen.lineCap = "butt";
     pen.globalAlpha = 1;
+  }
+
+  // However a solid is turned, it fits into its panel.
+  shrink(flats) {
+    const { width, height } = this.panels[flats[0].panel || 0];
+    let fits = 1;
+    for (const { x, y, middle: [mx, my] } of flats) {
+      const [rx, ry] = [Math.min(mx, width - mx) - 8, Math.min(my, height - my) - 8];
+      for (let k = 0; k < x.length; k++)
+        fits = Math.min(fits, rx / Math.max(Math.abs(x[k] - mx), 1), ry / Math.max(Math.abs(y[k] - my), 1));
+    }
+    if (fits < 1)
+      for (const { x, y, middle: [mx, my] } of flats)
+        for (let k = 0; k < x.length; k++) [x[k], y[k]] = [mx + (x[k] - mx) * fits, my + (y[k] - my) * fits];
   }
 
   isSolid() {

@@ -1,0 +1,203 @@
+"""A circle of links in a picture of a fabric, such as links that wait for each other in a deadlock."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabriclab import units
+from fabriclab.core import Fabric, Floats
+from fabriclab.texts import text
+from fabriclab.views.layout import Placed, counted
+from fabriclab.views.page import Table
+from fabriclab.views.scene import COLOUR, Layer, Scene, lines, texts
+from fabriclab.views.solids import Solid, closing, solid_lines
+
+_WIDE = 2.4  # width of a line of the circle [px]
+_HEAD = 7.0  # length of the head of an arrow [px]
+_ASIDE = 9.0  # distance of a number from its line [px]
+_ROW = 17.0  # distance between two lines of the list [px]
+_COLUMN = 176.0  # width of a column of the list [px]
+
+Complexes = NDArray[np.complex128]
+
+
+def checked_loop(f: Fabric, loop: Sequence[int]) -> list[int]:
+    """Return the links of a circle, after checking that each one begins where the link before it ends.
+
+    Raises
+    ------
+    ValueError
+        If there is no link, or the links are no circle.
+    """
+    links = [units.count(link, "loop", 0, f.n_links - 1) for link in loop]
+    ends = f.target[links]
+    if not links or not np.array_equal(np.roll(f.source[links], -1), ends):
+        raise ValueError(
+            f"loop must hold links that form a circle, got {len(links)} links;"
+            " give what routing.deadlock returns, if that is not ()"
+        )
+    return links
+
+
+def looped(scene: Scene, placed: Placed, loop: Sequence[int], solid: Solid | None = None) -> Scene:
+    """Return a picture of a fabric with a circle of links in it, and their names in order beside it."""
+    f = placed.fabric
+    links = checked_loop(f, loop)
+    if solid is None:
+        drawn = _flat(scene.layers, placed, links)
+    else:
+        drawn = _in_solid(placed, links, solid)
+    hidden = ("case", "scale", "idle", "ends")
+    layers = {name: layer for name, layer in scene.layers.items() if name not in hidden}
+    over = {"nodes": layers.pop("nodes"), "words": layers.pop("words", texts(0.0, 0.0, []))}
+    numbers = drawn.pop("loop numbers")
+    for name in ("cables", "stubs"):  # only the circle has a hue
+        if name in layers:
+            quiet = {**layers[name].fields, "colour": COLOUR["hair"], "width": 0.8}
+            layers[name] = replace(layers[name], fields=quiet)
+    layers |= drawn | over | {"loop numbers": numbers}
+    said = text("loop.said", links=counted(len(links), "link"))
+    table = Table(
+        {
+            "place": np.arange(1, len(links) + 1),
+            "waits in": [f.name(int(f.source[link])) for link in links],
+            "for": [f.name(int(f.target[link])) for link in links],
+        }
+    )
+    ways = ", ".join(f.name(int(f.source[link])) for link in links)
+    return replace(
+        scene,
+        said=said,
+        alt=said + " " + text("loop.order", list=ways),
+        layers=layers,
+        table=table,
+        side=_list(f, links, scene.height),
+    )
+
+
+def _flat(layers: Mapping[str, Layer], placed: Placed, links: Sequence[int]) -> dict[str, Layer]:
+    """Return the layers of a circle along the cables that a picture draws."""
+    f, marks, _, _ = placed
+    drawn = layers["cables"].fields
+    points = drawn["x"].astype(np.float64) + 1j * drawn["y"]
+    ptr = drawn["ptr"].astype(int)
+    which = {name: i for i, name in enumerate(drawn["names"])}
+    middle = _middles(layers["nodes"])
+    paths = []
+    for link in links:
+        a, b = marks.of_node[[f.source[link], f.target[link]]]
+        names = marks.names[a], marks.names[b]
+        i = which.get(" – ".join(names), which.get(" – ".join(names[::-1]), -1))
+        if i < 0:  # a cable around an edge is not drawn in full
+            paths.append(np.linspace(middle[a], middle[b], 9))
+            continue
+        path = points[ptr[i] : ptr[i + 1]]
+        backwards = abs(path[0] - middle[a]) > abs(path[-1] - middle[a])
+        paths.append(path[::-1] if backwards else path)
+    fine = [_resampled(path) for path in paths]
+    heads = [_head(path, 0.72) for path in fine]
+    at = np.array([_beside(path, 0.45) for path in fine])
+    look = {"colour": COLOUR["wrong"], "width": _WIDE}
+    return {
+        "loop": lines([_pairs(path) for path in fine], **look),
+        "loop heads": lines([_pairs(head) for head in heads], **look),
+        "loop numbers": _numbers(at.real, at.imag, len(links)),
+    }
+
+
+def _middles(nodes: Layer) -> Complexes:
+    """Return the middle of each box, band or dot of a picture."""
+    fields = nodes.fields
+    if nodes.kind == "boxes":
+        return np.asarray(fields["x"] + fields["w"] / 2 + 1j * (fields["y"] + fields["h"] / 2))
+    place = fields["x"] + 1j * fields["y"]
+    if nodes.kind == "dots":
+        return np.asarray(place)
+    ptr = fields["ptr"].astype(int)
+    return np.array([part.mean() for part in np.split(place, ptr[1:-1])])
+
+
+def _resampled(path: Complexes) -> Complexes:
+    """Return 33 points of a path at equal distances along it."""
+    along = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(path)))])
+    wanted = np.linspace(0, along[-1], 33)
+    return np.interp(wanted, along, path.real) + 1j * np.interp(wanted, along, path.imag)
+
+
+def _head(path: Complexes, part: float) -> Complexes:
+    """Return the three points of an arrow head that lies on a path."""
+    i = int(part * (path.size - 1))
+    tip, ahead = path[i], path[i] - path[i - 1]
+    ahead = ahead / max(abs(ahead), 1e-9)
+    return np.array([tip - _HEAD * ahead * np.exp(0.5j), tip, tip - _HEAD * ahead * np.exp(-0.5j)])
+
+
+def _beside(path: Complexes, part: float) -> complex:
+    """Return the point beside a path, a little to the right of it."""
+    i = int(part * (path.size - 1))
+    ahead = path[i + 1] - path[i]
+    return complex(path[i] + _ASIDE * 1j * ahead / max(abs(ahead), 1e-9))
+
+
+def _pairs(path: Complexes) -> Floats:
+    """Return complex numbers as points (P, 2)."""
+    return np.stack([path.real, path.imag], axis=1)
+
+
+def _numbers(x: Floats, y: Floats, many: int, **more: object) -> Layer:
+    """Return the place of each link in the circle as a number on it."""
+    words = [str(i + 1) for i in range(many)]
+    look = {"align": 1.0, "size": 11.0, "bold": 1.0, "halo": 1.0, "colour": COLOUR["wrong"]}
+    return texts(x, y, words, **look, **more)
+
+
+def _in_solid(placed: Placed, links: Sequence[int], solid: Solid) -> dict[str, Layer]:
+    """Return the layers of a circle in a solid; cables around an edge are curves outside it."""
+    f, marks, _, _ = placed
+    paths = []
+    for link in links:
+        a, b = marks.of_node[[f.source[link], f.target[link]]]
+        ends = solid.place[[a, b]]
+        far = (ends[1] - ends[0]) / solid.unit
+        axis = int(np.argmax(np.abs(solid.step @ far)))
+        if np.abs(far).max() < 1.5:
+            paths.append(np.linspace(ends[0], ends[1], 25))
+        elif far @ solid.step[axis] < 0:
+            paths.append(closing(solid, np.array([a]), np.array([b]), axis)[0])
+        else:
+            paths.append(closing(solid, np.array([b]), np.array([a]), axis)[0][::-1])
+    at = np.array([path[10] for path in paths])
+    look = {"colour": COLOUR["wrong"], "width": _WIDE + 0.6, "strong": 1.0}
+    middle = {"z": at[:, 2], "middle": list(solid.middle)}
+    return {
+        "loop": solid_lines(paths, solid, **look),
+        "loop numbers": _numbers(at[:, 0], at[:, 1], len(links), **middle),
+    }
+
+
+def _list(f: Fabric, links: Sequence[int], height: float) -> Scene:
+    """Return the links of a circle in order, in as many columns as they need."""
+    rows = int((height - 60) // _ROW)
+    columns = -(-len(links) // rows)
+    rows = -(-len(links) // columns)
+    place = np.arange(len(links))
+    x = 20.0 + _COLUMN * (place // rows)
+    y = 46.0 + _ROW * (place % rows)
+    words = [
+        text(
+            "loop.row",
+            number=i + 1,
+            a=f.name(int(f.source[link])),
+            b=f.name(int(f.target[link])),
+        )
+        for i, link in enumerate(links)
+    ]
+    last = float(y.max()) + _ROW + 6
+    layers = {
+        "title": texts(20.0, [20.0], [text("loop.title")], size=13.0, bold=1.0),
+        "rows": texts(x, y, words),
+        "again": texts(20.0, [last], [text("loop.again")], colour=COLOUR["soft"]),
+    }
+    return Scene("", layers=layers, height=height, width=40.0 + _COLUMN * max(columns, 1.4))
