@@ -433,7 +433,7 @@ def overlap(
         "bucket": Slider(_LEAST_BUCKET, gradients, unit="MB", log=True),
         # illustrative: from a fast switch to a slow software stack
         "start": Slider(1, 20, 0.1, unit="us"),
-        "way": Choice(_BUCKET_ALGORITHMS),
+        "way": Choice(_BUCKET_ALGORITHMS, names=tuple(map(spoken, _BUCKET_ALGORITHMS))),
     }
     scene = partial(overlap_scene, job, priority)
     return live_view("overlap", arguments, scene, controls)
@@ -778,7 +778,7 @@ def straggler(
     controls: dict[str, Control] = {
         "rank": Slider(0, ranks - 1),
         "slow": Slider(1, _MOST_SLOW, 0.5),
-        "way": Choice(_STRAGGLER_ALGORITHMS),
+        "way": Choice(_STRAGGLER_ALGORITHMS, names=tuple(map(spoken, _STRAGGLER_ALGORITHMS))),
     }
     job = case()
     star = topologies.build("crossbar", hosts=ranks, rate=job.nic_rate)
