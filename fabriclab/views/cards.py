@@ -350,7 +350,7 @@ def _still_marks(
     if truth is not None and there is not None:
         marks.append(f'<span class="fl-hand fl-truth" style="{_at(there)}"></span>')
         over = guess.value is not None and abs(there - parts["value"]) < _NEAR
-        look = " fl-over" if over else ""
+        look = " fl-late fl-over" if over else " fl-late"
         marks.append(_label(text("card.truth", value=short(truth)), there, look))
     return marks
 
@@ -477,6 +477,7 @@ def ticks(done: Sequence[tuple[str, bool, str]]) -> str:
     for name, right, call in done:
         sign = _sign(True) if right else f'<i role="img" aria-label="{text("word.open")}">\u25cb</i>'
         more = f" <em><code>{html.escape(call)}</code></em>" if call else ""
+        name = name[:1].upper() + name[1:]
         items.append(f"<li>{sign}<span>{html.escape(name)}{more}</span></li>")
     return f'<ul class="fl-ticks">{"".join(items)}</ul>'
 
