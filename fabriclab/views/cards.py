@@ -46,7 +46,9 @@ _SIGNS = {True: "\u2713", False: "\u2715"}
 _MOST_LABELS = 10  # labels of a ruler
 _MOST_DECADES = 6  # of a ruler that has small ticks
 _NEAR = 0.2  # share of a ruler within which two labels would touch
-_ENDS = 0.05  # share of a ruler at each end where a label stands beside its place instead of over it
+_ENDS = (
+    0.05  # share of a ruler at each end where a label stands beside its place instead of over it
+)
 
 
 @functools.cache
@@ -111,9 +113,7 @@ class Verdict(NamedTuple):
 
 def verdict_box(verdict: Verdict) -> str:
     """Return a verdict: its cases as a table, its pictures, then its sentences with the first one in bold."""
-    drawn = "".join(
-        f'<div class="fl-drawn">{picture.svg()}</div>' for picture in verdict.pictures
-    )
+    drawn = "".join(f'<div class="fl-drawn">{picture.svg()}</div>' for picture in verdict.pictures)
     lines = "".join(_line(sentence) for sentence in verdict.sentences)
     box = f'<div class="fl-verdict {_STATES[verdict.state]}"><b>{marked(verdict.bold)}</b>{lines}</div>'
     return _cases(verdict.cases) + box + drawn
@@ -138,9 +138,7 @@ def _cases(cases: Sequence[Case]) -> str:
         cells = [case.got, case.wanted, case.points]
         numbers = "".join(f'<td class="fl-number">{html.escape(cell)}</td>' for cell in cells)
         rows.append(f"<tr{failed}><td>{sign}</td><td>{name}{calls}</td>{numbers}</tr>")
-    return (
-        f'<table class="fl-cases"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
-    )
+    return f'<table class="fl-cases"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
 
 
 def _sign(right: bool) -> str:
@@ -210,20 +208,20 @@ def number(unit: str, typed: str, *, still: bool) -> str:
     """Return a field for a number with its unit and a button; without a kernel only what was typed."""
     unit_shown = f"<span>{html.escape(unit)}</span>" if unit else ""
     if still:
-        return f"<p>{html.escape(text('card.yours', answer=typed))}</p>" if typed else ""
+        told = html.escape(text("card.yours", answer=typed))
+        return f"<p>{told}</p>" if typed else ""
     label = html.escape(text("card.answer"))
+    check = _button("check", text("card.check"), "fl-main")
     return (
         f'<div class="fl-row"><input class="fl-field" name="answer" data-enter="check" inputmode="decimal"'
         f' autocomplete="off" aria-label="{label}" value="{html.escape(typed)}">{unit_shown}'
-        f'{_button("check", text("card.check"), "fl-main")}</div>'
+        f"{check}</div>"
     )
 
 
 def _button(name: str, label: str, look: str = "") -> str:
     """Return a button that the page tells Python about."""
-    return (
-        f'<button type="button" class="fl-press {look}" data-press="{name}">{html.escape(label)}</button>'
-    )
+    return f'<button type="button" class="fl-press {look}" data-press="{name}">{html.escape(label)}</button>'
 
 
 # Guesses -----------------------------------------------------------------------------------------
@@ -272,7 +270,9 @@ def ruler(
     if band or not still:
         shown = "" if band else " hidden"
         width = 100 * (parts["high"] - parts["low"])
-        marks.append(f'<div class="fl-band" style="{_at(parts["low"])};width:{width:.2f}%"{shown}></div>')
+        marks.append(
+            f'<div class="fl-band" style="{_at(parts["low"])};width:{width:.2f}%"{shown}></div>'
+        )
     if still:
         marks += _still_marks(parts, guess, truth, ends)
     else:
@@ -448,7 +448,9 @@ def ending(small: str, headline: str, contrast: str) -> str:
 
 def columns(left: Sequence[str], right: Sequence[str]) -> str:
     """Return two columns of parts; one that would be empty is left out."""
-    parts = [f'<div class="fl-column">{"".join(column)}</div>' for column in (left, right) if column]
+    parts = [
+        f'<div class="fl-column">{"".join(column)}</div>' for column in (left, right) if column
+    ]
     return f'<div class="fl-columns">{"".join(parts)}</div>' if parts else ""
 
 
@@ -465,9 +467,8 @@ def bars(rows: Sequence[Bar]) -> str:
     for row in rows:
         kind = ' class="fl-now"' if row.now else ""
         width = f"width:{75 * row.value / longest:.1f}%"
-        cells.append(
-            f'<span{kind}>{html.escape(row.name)}</span><div{kind}><i style="{width}"></i>{html.escape(row.shown)}</div>'
-        )
+        bar = f'<i style="{width}"></i>{html.escape(row.shown)}'
+        cells.append(f"<span{kind}>{html.escape(row.name)}</span><div{kind}>{bar}</div>")
     return f'<div class="fl-bars">{"".join(cells)}</div>'
 
 
@@ -475,7 +476,9 @@ def ticks(done: Sequence[tuple[str, bool, str]]) -> str:
     """Return a list of (name, whether it is done, what to type): done ones have a tick, open ones a circle."""
     items = []
     for name, right, call in done:
-        sign = _sign(True) if right else f'<i role="img" aria-label="{text("word.open")}">\u25cb</i>'
+        sign = (
+            _sign(True) if right else f'<i role="img" aria-label="{text("word.open")}">\u25cb</i>'
+        )
         more = f" <em><code>{html.escape(call)}</code></em>" if call else ""
         name = name[:1].upper() + name[1:]
         items.append(f"<li>{sign}<span>{html.escape(name)}{more}</span></li>")

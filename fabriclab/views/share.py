@@ -58,14 +58,14 @@ def share_picture(
     """
     colour = {name: getattr(hues, theme) for name, hues in TOKENS.items()}
     figure = Figure((_WIDTH / _DOTS, _HEIGHT / _DOTS), dpi=_DOTS, facecolor=colour["paper"])
-    FigureCanvasAgg(figure)
+    canvas = FigureCanvasAgg(figure)
     ax = figure.add_axes((0, 0, 1, 1), facecolor=colour["paper"])
     ax.set_axis_off()
     ax.set(xlim=(0, _WIDTH), ylim=(_HEIGHT, 0))
 
     _write(ax, _LEFT, 72, f"fabriclab   {lesson}", 20, colour["soft"], bold=True)
     shown = _write(ax, _LEFT - 4, 196, number, 150, colour["ink"], bold=True)
-    end = shown.get_window_extent(figure.canvas.get_renderer()).x1
+    end = shown.get_window_extent(canvas.get_renderer()).x1
     sign = _SIGNS.get(unit, unit)
     _write(ax, end + 14, 236, sign, 64, colour["ink"], bold=True)
     lines = textwrap.wrap(claim.rstrip(".") + ".", _LINE)[:2]
@@ -79,9 +79,7 @@ def share_picture(
     return alt
 
 
-def _write(
-    ax: Any, x: float, y: float, words: str, size: float, colour: str, **look: Any
-) -> Any:
+def _write(ax: Any, x: float, y: float, words: str, size: float, colour: str, **look: Any) -> Any:
     """Write words at a place, with their middle at y; the size is in px."""
     weight = "bold" if look.get("bold") else "normal"
     side = look.get("side", "left")
@@ -142,9 +140,27 @@ def _draw_ruler(
     # The two labels stand on the far sides of their marks, so they never touch.
     first, second = ("right", "left") if here <= there else ("left", "right")
     label = text("card.me")
-    _write(ax, _held(here, first), _RULER - 66, label, 20, colour["guess"], bold=True, side=_kept(here, first))
+    _write(
+        ax,
+        _held(here, first),
+        _RULER - 66,
+        label,
+        20,
+        colour["guess"],
+        bold=True,
+        side=_kept(here, first),
+    )
     label = text("card.truth_short")
-    _write(ax, _held(there, second), _RULER - 66, label, 20, colour["ink"], bold=True, side=_kept(there, second))
+    _write(
+        ax,
+        _held(there, second),
+        _RULER - 66,
+        label,
+        20,
+        colour["ink"],
+        bold=True,
+        side=_kept(there, second),
+    )
 
 
 def _kept(x: float, side: str) -> str:

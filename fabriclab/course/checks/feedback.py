@@ -72,9 +72,7 @@ class _Judged:
     verdict: cards.Verdict
 
 
-def _judged(
-    question: Question, kind: str, answer: Any, given: Mapping[str, Any]
-) -> _Judged:
+def _judged(question: Question, kind: str, answer: Any, given: Mapping[str, Any]) -> _Judged:
     """Judge and store an answer to a question of a lesson."""
     right, sentences, mistake = JUDGES[kind](question, answer, given)
     if right is None:
@@ -171,9 +169,7 @@ class _QuestionForm:
                 self.plain.lines, "good", after=self.judged.lines, data=data, card=self.still
             )
         after = [*self.judged.lines, *self.plain.after]
-        return replace(
-            self.plain, after=after, state="wait", data=data, card=self.still, live=live
-        )
+        return replace(self.plain, after=after, state="wait", data=data, card=self.still, live=live)
 
     def still(self) -> str:
         """Return the card for pages without a kernel."""
@@ -293,9 +289,7 @@ def _judged_code(question: judges.JudgedQuestion, answer: Any) -> _Judged:
     data = _kept("checks", question.id, verdict.part == 1, verdict.mistake) | {"part": verdict.part}
     cases = [_case(question, part) for part in verdict.parts]
     if data["right"]:
-        return _with_verdict(
-            data, [*verdict.said, question.words.explained({})], [], cases=cases
-        )
+        return _with_verdict(data, [*verdict.said, question.words.explained({})], [], cases=cases)
 
     worth = text("ex.worth", points=verdict.part * question.points, of=question.points)
     function = next((name for name, _ in verdict.failed), "")
@@ -325,9 +319,7 @@ def _case(question: judges.JudgedQuestion, part: judges.JudgedPart) -> cards.Cas
     return cards.Case(part.name, not part.call, points, part.call, part.got, part.wanted)
 
 
-def _graded_card(
-    question: judges.JudgedQuestion, asked: Shown, judged: _Judged | None
-) -> str:
+def _graded_card(question: judges.JudgedQuestion, asked: Shown, judged: _Judged | None) -> str:
     """Return the card of a question of an exercise: its parts with their points, and the verdict."""
     earned = judged.data.get("part", 0.0) if judged else 0.0
     note = text("card.points", points=earned * question.points, of=question.points)

@@ -125,7 +125,9 @@ class GuessForm:
     def still(self) -> str:
         """Return the card for pages without a kernel."""
         question, line = self.words()
-        return cards.card(self._body(self._stored(), still=True, below=cards.sentences([line])), title=question)
+        return cards.card(
+            self._body(self._stored(), still=True, below=cards.sentences([line])), title=question
+        )
 
     def live(self) -> Any:
         """Return the form that a learner fills in."""
@@ -242,7 +244,7 @@ def _guess(
     return {"value": best, "unit": asked, "low": low, "high": high}
 
 
-def guessed(entry: dict[str, Any]) -> str:
+def guessed(entry: Mapping[str, Any]) -> str:
     """Write a stored prediction in words, with its range."""
     if entry.get("skipped"):
         return text("predict.skipped")
@@ -458,7 +460,11 @@ def _revealed(id: str, entry: Mapping[str, Any]) -> str:
     if entry["value"] is not None:
         guess = cards.Guess(entry["low"], entry["value"], entry["high"])
         if entry["low"] and entry["high"]:
-            span = text("card.your_range", low=f"{entry['low']:g}", high=_typed(entry["high"], entry["unit"]))
+            span = text(
+                "card.your_range",
+                low=f"{entry['low']:g}",
+                high=_typed(entry["high"], entry["unit"]),
+            )
     marks = [number for number in guess if number is not None]
     ends = ruler_ends(id, entry["unit"] or "1", entry["truth"], *marks)
     inner = cards.ruler(ends, entry["unit"] or "1", guess, truth=entry["truth"])

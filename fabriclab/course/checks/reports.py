@@ -184,7 +184,9 @@ class _LessonReport:
 
     def checks(self) -> list[tuple[str, bool, str]]:
         """Return (name, whether it is right, line to type) of the checks: the right ones first, not all if many."""
-        done = [(questions()[id].words.name(), True, "") for id, right in self.right.items() if right]
+        done = [
+            (questions()[id].words.name(), True, "") for id, right in self.right.items() if right
+        ]
         rows = done[:_MOST_CHECKS]
         if len(done) > _MOST_CHECKS:
             rows.append((text("report.others", n=len(done) - _MOST_CHECKS), True, ""))
@@ -254,7 +256,9 @@ def _shared(lesson: str, kept: dict[str, Any], theme: str) -> Shown:
     refuse_if(not entries, "report.nothing_to_share")
     id, entry = max(entries, key=lambda pair: abs(math.log(pair[1]["factor"])))
     unit = entry["unit"]
-    said = text("report.i_guessed", guess=f"{entry['value']:g} {'' if unit == '1' else unit}".strip())
+    said = text(
+        "report.i_guessed", guess=f"{entry['value']:g} {'' if unit == '1' else unit}".strip()
+    )
     file = Path(f"fabriclab-{id}.png")
     marks = [entry[field] for field in ("low", "value", "high") if entry[field]]
     alt = share_picture(

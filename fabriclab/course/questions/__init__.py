@@ -173,7 +173,9 @@ class Prediction(NamedTuple):
     highest: float
     title: str
     question: str = ""
-    claim: str = ""  # what follows the number where the truth is told: "15.5 times" "as much gets through"
+    claim: str = (
+        ""  # what follows the number where the truth is told: "15.5 times" "as much gets through"
+    )
     explanation: str = ""  # why the truth is what it is
 
     def name(self) -> str:

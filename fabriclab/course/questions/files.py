@@ -147,7 +147,9 @@ def _check_file(file: str, content: Mapping[str, Any]) -> None:
     for id, entry in content.get("predictions", {}).items():
         _check(f"{file}, [predictions.{id}]", entry, OF_PREDICTION, WORDS_OF_PREDICTION)
     for id in content.get("further", ()):
-        units.choice(id, f"{file}, further: each id", [key for key in content if "-" in key], exact=True)
+        units.choice(
+            id, f"{file}, further: each id", [key for key in content if "-" in key], exact=True
+        )
     head = {key for key in content if "-" not in key}
     allowed = EXERCISE_HEAD if of_exercise else LESSON_HEAD
     _check(f"{file}, the head", dict.fromkeys(head), (), allowed)

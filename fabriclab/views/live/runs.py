@@ -29,12 +29,10 @@ from fabriclab.views.scene import (
     Scene,
     boxes,
     lines,
-    log_axis,
     scale,
     shade,
     texts,
     texts_at,
-    tick_layers,
 )
 from fabriclab.views.timelines import timeline_scene
 
