@@ -58,14 +58,14 @@ def share_picture(
     """
     colour = {name: getattr(hues, theme) for name, hues in TOKENS.items()}
     figure = Figure((_WIDTH / _DOTS, _HEIGHT / _DOTS), dpi=_DOTS, facecolor=colour["paper"])
-    canvas = FigureCanvasAgg(figure)
+    FigureCanvasAgg(figure)
     ax = figure.add_axes((0, 0, 1, 1), facecolor=colour["paper"])
     ax.set_axis_off()
     ax.set(xlim=(0, _WIDTH), ylim=(_HEIGHT, 0))
 
     _write(ax, _LEFT, 72, f"fabriclab   {lesson}", 20, colour["soft"], bold=True)
     shown = _write(ax, _LEFT - 4, 196, number, 150, colour["ink"], bold=True)
-    end = shown.get_window_extent(canvas.get_renderer()).x1
+    end = shown.get_window_extent().x1
     sign = _SIGNS.get(unit, unit)
     _write(ax, end + 14, 236, sign, 64, colour["ink"], bold=True)
     lines = textwrap.wrap(claim.rstrip(".") + ".", _LINE)[:2]

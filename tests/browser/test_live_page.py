@@ -413,12 +413,14 @@ def test_a_number_typed_with_a_comma_is_that_number_and_others_are_refused_with_
     assert not guess.is_visible("[role=alert]") and numbers(guess)[1] == 8.5
 
 
-def test_a_guess_is_stored_by_keyboard_alone(guess):
+@pytest.mark.parametrize("in_haste", [False, True])
+def test_a_guess_is_stored_by_keyboard_alone(guess, in_haste):
     guess.focus("[name=low]")
     for typed in ("1", "8,5", "20"):
         guess.keyboard.type(typed)
         guess.keyboard.press("Tab")
-        settled(guess)
+        if not in_haste:
+            settled(guess)
     guess.keyboard.press("Tab")
     guess.keyboard.press("Enter")
     settled(guess)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabriclab import catalog, collectives, live, run, simulate, topologies
-from fabriclab.course.checks import InputRefused, check, drill, predict, ruler
+from fabriclab.course.checks import InputRefused, check, drill, ruler
 from fabriclab.course.progress.store import held as progress
 from fabriclab.course.questions import find, misconception, questions
 from fabriclab.formulas import evaluate, evaluate_all

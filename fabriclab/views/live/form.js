@@ -57,7 +57,11 @@ class Form {
   receive() {
     const frame = this.model.get("frame");
     if (frame.html !== this.shown) this.fill(frame.html);
-    if (frame.read) this.set(frame.read.name, frame.read.number);
+    if (frame.read && frame.seq === this.seq) {
+      this.reading = frame.read.name;
+      this.set(frame.read.name, frame.read.number);
+      this.reading = "";
+    }
     this.root.dataset.drawn = String(frame.seq);
     if (frame.seq < this.seq) return;
     clearTimeout(this.timer);
@@ -82,6 +86,7 @@ class Form {
       this.guess[hand.dataset.hand] = hand.hasAttribute("aria-valuenow") ? Number(hand.getAttribute("aria-valuenow")) : null;
     for (const end of ["low", "high"])
       if (this.guess.value && this.guess[end]) this.ratios[end] = this.guess[end] / this.guess.value;
+    this.texts = this.fields(); // as they were last written here, and not by a hand
     this.show();
     if (!here) return;
     const again = [...this.body.querySelectorAll("button, input")].find((node) => (node.dataset.press || node.name) === name);
@@ -148,8 +153,17 @@ class Form {
       for (const end of ["low", "high"]) if (now[end] !== null) this.ratios[end] = now[end] / now.value;
     this.guess = now;
     for (const input of this.body.querySelectorAll("input[data-read]"))
-      if (now[input.name] !== was[input.name] || input.name === name) input.value = now[input.name] === null ? "" : written(now[input.name]);
+      if (now[input.name] !== was[input.name] || input.name === name) this.write(input, now[input.name]);
     this.show();
+  }
+
+  // A field in which somebody is typing is left alone; one that was only entered is selected, so that typing replaces it.
+  write(input, value) {
+    const here = document.activeElement === input, typing = here && input.value !== (this.texts[input.name] || "");
+    const text = value === null ? "" : written(value);
+    if (typing && this.reading !== input.name) return;
+    input.value = this.texts[input.name] = text;
+    if (here) input.select();
   }
 
   show() {
