@@ -45,7 +45,7 @@ _STATES = {"right": "fl-is-right", "wrong": "fl-is-wrong", "other": ""}
 _SIGNS = {True: "\u2713", False: "\u2715"}
 _MOST_LABELS = 10  # labels of a ruler
 _MOST_DECADES = 6  # of a ruler that has small ticks
-_NEAR = 0.2  # share of a ruler within which two labels would touch
+_NEAR = 0.3  # share of a ruler within which two labels would touch
 _ENDS = (
     0.05  # share of a ruler at each end where a label stands beside its place instead of over it
 )
@@ -274,7 +274,7 @@ def ruler(
             f'<div class="fl-band" style="{_at(parts["low"])};width:{width:.2f}%"{shown}></div>'
         )
     if still:
-        marks += _still_marks(parts, guess, truth, ends)
+        marks += _still_marks(parts, guess, truth, ends, unit)
     else:
         for name, value in values.items():
             marks.append(_handle(name, value, parts[name], ends, unit))
@@ -300,15 +300,20 @@ def _unit(unit: str) -> str:
     return "" if unit == "1" else unit
 
 
+def _with_unit(value: float, unit: str) -> str:
+    """Write a number with its unit, as people type it."""
+    return f"{short(value)} {_unit(unit)}".strip()
+
+
 def _told(guess: Guess, unit: str, truth: float | None) -> str:
     """Return what a ruler shows, for a screen reader."""
     words = []
     if guess.value is not None:
-        words.append(text("card.you", value=f"{short(guess.value)} {_unit(unit)}".strip()))
+        words.append(text("card.you", value=_with_unit(guess.value, unit)))
     if guess.low is not None and guess.high is not None:
         words.append(text("card.range", low=short(guess.low), high=short(guess.high)))
     if truth is not None:
-        words.append(text("card.truth", value=f"{short(truth)} {_unit(unit)}".strip()))
+        words.append(text("card.truth", value=_with_unit(truth, unit)))
     return ", ".join(words)
 
 
@@ -323,7 +328,7 @@ def _handle(
     told = ""
     if value is not None:
         shown = ""
-        said = html.escape(f"{short(value)} {_unit(unit)}".strip())
+        said = html.escape(_with_unit(value, unit))
         told = f' aria-valuenow="{value!r}" aria-valuetext="{said}"'
     return (
         f'<span class="fl-hand {look}" role="slider" tabindex="0" data-hand="{name}" aria-label="{label}"'
@@ -332,7 +337,11 @@ def _handle(
 
 
 def _still_marks(
-    parts: Mapping[str, float], guess: Guess, truth: float | None, ends: tuple[float, float]
+    parts: Mapping[str, float],
+    guess: Guess,
+    truth: float | None,
+    ends: tuple[float, float],
+    unit: str,
 ) -> list[str]:
     """Return dot and diamond with their numbers; where these would touch, that of the truth stands higher."""
     marks = []
@@ -345,13 +354,14 @@ def _still_marks(
                 f'<span class="fl-gap fl-late" style="{_at(left)};width:{100 * (right - left):.2f}%"></span>'
             )
         marks.append(f'<span class="fl-hand fl-best" style="{_at(here)}"></span>')
-        said = text("card.you", value=short(guess.value))
+        said = text("card.you", value=_with_unit(guess.value, unit))
         marks.append(_label(said, here))
     if truth is not None and there is not None:
         marks.append(f'<span class="fl-hand fl-truth" style="{_at(there)}"></span>')
         over = guess.value is not None and abs(there - parts["value"]) < _NEAR
         look = " fl-late fl-over" if over else " fl-late"
-        marks.append(_label(text("card.truth", value=short(truth)), there, look))
+        said = text("card.truth", value=_with_unit(truth, unit))
+        marks.append(_label(said, there, look))
     return marks
 
 
