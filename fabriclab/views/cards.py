@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fabriclab.texts import text
+from fabriclab.views.look import variables
 from fabriclab.views.page import Picture, both_themes
 
 __all__ = [
@@ -54,7 +55,8 @@ _ENDS = (
 @functools.cache
 def style() -> str:
     """Return the style element for a card on a page without a live view, in the colours of the page's theme."""
-    return f"<style>{both_themes('.fl-still')}{CSS}</style>"
+    colours = both_themes(".fl-still", variables("light"), variables("dark"))
+    return f"<style>{colours}{CSS}</style>"
 
 
 def card(body: str, *, title: str = "", wide: bool = False) -> str:
