@@ -368,12 +368,9 @@ def _still_marks(
 
 
 def _label(words: str, part: float, look: str = "") -> str:
-    """Return a label over a place of a ruler; near an end it stands beside the place."""
-    if part < _ENDS:
-        look += " fl-from"
-    elif part > 1 - _ENDS:
-        look += " fl-to"
-    return f'<b class="fl-label{look}" style="{_at(part)}">{html.escape(words)}</b>'
+    """Return a label over a place of a ruler; the nearer an end, the more of it stands on the inner side."""
+    place = f"{_at(part)};transform:translateX(-{100 * part:.0f}%)"
+    return f'<b class="fl-label{look}" style="{place}">{html.escape(words)}</b>'
 
 
 def _axis(ends: tuple[float, float], unit: str) -> str:
@@ -395,14 +392,16 @@ def _axis(ends: tuple[float, float], unit: str) -> str:
                 tick = digit * 10.0**power
                 if lowest <= tick <= highest:
                     small.append(f'<i style="{_at(_part(tick, ends))}"></i>')
-    for place in places[::-1][::every]:
+    for count, place in enumerate(places[::-1][::every]):
         part = _part(place, ends)
-        at_end = place == places[-1]
-        label = f"{_power(place)} {_unit(unit)}".strip() if at_end else _power(place)
-        kind = ' class="fl-to"' if part > 1 - _ENDS else ""
-        if part < _ENDS / 5:
-            kind = ' class="fl-from"'
-        words.append(f'<span{kind} style="{_at(part)}">{html.escape(label)}</span>')
+        label = _power(place) if count else f"{_power(place)} {_unit(unit)}".strip()
+        kinds = ["fl-second"] if count % 2 else []  # left out where a card is narrow
+        if part > 1 - _ENDS:
+            kinds.append("fl-to")
+        elif part < _ENDS / 5:
+            kinds.append("fl-from")
+        look = " ".join(kinds)
+        words.append(f'<span class="{look}" style="{_at(part)}">{html.escape(label)}</span>')
     return f'<div class="fl-axis" aria-hidden="true">{"".join(small + words)}</div>'
 
 

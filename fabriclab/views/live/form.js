@@ -186,6 +186,7 @@ class Form {
     label.hidden = value === null;
     if (value !== null) {
       label.style.left = `${100 * this.part(value)}%`;
+      label.style.transform = `translateX(-${100 * this.part(value)}%)`; // within the card, wherever the guess is
       label.textContent = `${written(value)} ${unit}`.trim();
     }
     this.ruler.querySelector(".fl-hint").hidden = low !== null || value !== null || high !== null;
