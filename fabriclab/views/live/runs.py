@@ -29,10 +29,12 @@ from fabriclab.views.scene import (
     Scene,
     boxes,
     lines,
+    log_axis,
     scale,
     shade,
     texts,
     texts_at,
+    tick_layers,
 )
 from fabriclab.views.timelines import timeline_scene
 
@@ -71,10 +73,6 @@ _SORTED_RIGHT = 340.0
 _SORTED_WIDTH = 360.0
 _SORTED_TOP = 70.0
 _CELL_WITH_GAP = 5.0
-
-# The ruler of a range, in px.
-_RULER_LEFT = 40.0
-_RULER_RIGHT = 660.0
 
 
 # Fabric and timeline ----------------------------------------------------------------------------
