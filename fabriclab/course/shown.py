@@ -61,6 +61,7 @@ class Shown:
     extra: Callable[[], str] = str  # returns HTML for the end, such as a link; called when shown
     # Returns a picture, which replaces lines, rows and ``after`` in HTML.
     picture: Callable[[], Any] | None = None
+    card: Callable[[], str] | None = None  # returns a card, which replaces everything in HTML
     live: Callable[[], Any] | None = None  # returns a live view for the same
 
     def __repr__(self) -> str:
@@ -102,6 +103,8 @@ class Shown:
         """Return everything as HTML beside a coloured stripe, or None in text mode."""
         if switched_on("FABRICLAB_TEXT"):
             return None
+        if self.card:
+            return self.card()
         inner = "".join(
             [
                 _html_lines(self.lines),

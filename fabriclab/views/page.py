@@ -35,6 +35,7 @@ __all__ = [
     "Axes",
     "Picture",
     "Table",
+    "both_themes",
     "halves",
     "plain",
     "printed_hex",
@@ -531,10 +532,14 @@ def _colours(svg: str, theme: str) -> str:
 
 def _style(svg: str) -> str:
     """Return the style sheet of a picture: that of the card, and both themes of the colours that the drawing uses."""
-    light, dark = _colours(svg, "light"), _colours(svg, "dark")
-    dark_pages = ",".join(f"{page} .fl-picture" for page in _DARK_PAGES)
-    wish = "@media (prefers-color-scheme:dark){body:not([data-jp-theme-light]) .fl-picture"
-    return f".fl-picture{{{light}}}{dark_pages}{{{dark}}}{wish}{{{dark}}}}}{_CARD}"
+    return both_themes(".fl-picture", _colours(svg, "light"), _colours(svg, "dark")) + _CARD
+
+
+def both_themes(selector: str, light: str, dark: str) -> str:
+    """Return rules that give elements the declarations for the theme of the page they stand on."""
+    dark_pages = ",".join(f"{page} {selector}" for page in _DARK_PAGES)
+    wish = f"@media (prefers-color-scheme:dark){{body:not([data-jp-theme-light]) {selector}"
+    return f"{selector}{{{light}}}{dark_pages}{{{dark}}}{wish}{{{dark}}}}}"
 
 
 def halves(finding: str) -> tuple[str, str]:

@@ -136,7 +136,6 @@ class Scene:
     moves: bool = False
     wrong: bool = False
     caption: str = ""
-    verdict: int | None = None  # the line of ``said`` that judges an answer
     width: float = WIDTH  # [px]
     side: Self | None = None
 

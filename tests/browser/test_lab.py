@@ -80,14 +80,16 @@ def test_a_prediction_is_made_by_hand_and_revealed(chrome, place):
         if "fl.predict(" in cell["source"] and not asked:
             (form,) = live(page, index)
             assert time.monotonic() - begin < 5  # the first picture
-            best = form.query_selector("[data-control=value]")
-            best.focus()
-            for _ in range(5):
-                page.keyboard.press("ArrowRight")
-            shot(page, "00-form", form)
-            form.query_selector("[data-press='Store my guess']").click()
+            form.query_selector("[name=value]").focus()
+            page.keyboard.type("8,5")
+            page.keyboard.press("Tab")
             page.wait_for_function(
-                "(f) => f.querySelector('.fl-said').textContent.includes('Stored')", arg=form
+                "(f) => f.querySelector('[name=value]').value === '8.5'", arg=form
+            )
+            shot(page, "00-form", form)
+            form.query_selector("[data-press=store]").click()
+            page.wait_for_function(
+                "(f) => f.querySelector('.fl-voice').textContent.includes('Stored')", arg=form
             )
             shot(page, "00-stored", form)
             asked = True

@@ -296,76 +296,273 @@ def test_a_number_beyond_the_range_is_told(page):
     assert not page.is_visible("[role=alert]")
 
 
-def test_a_bet_beside_its_own_range_is_marked_at_once(page):
-    view = fl.predict("00-copy").live()
-    show(page, view)
-    said = page.inner_text(".fl-said")
-    page.focus("[data-control=value]")
-    page.keyboard.press("End")
-    settled(page)
-    order = text("form.order")
-    assert order not in said
-    assert page.inner_text(".fl-said").endswith(order)
-    assert "fl-wrong" in page.get_attribute(".fl-said", "class")
-    page.focus("[data-control=high]")
-    page.keyboard.press("End")
-    settled(page)
-    assert order not in page.inner_text(".fl-said")
+# Forms
 
 
-@pytest.mark.parametrize("way", ["typed", "slid"])
-def test_the_guess_that_a_form_begins_with_is_stored_once_a_hand_has_set_it(
-    page, monkeypatch, tmp_path, way
+@pytest.fixture
+def guess(page, monkeypatch, tmp_path):
+    """A form for a guess on a ruler from 0.01 to 1,000."""
+    monkeypatch.setenv("FABRICLAB_PROGRESS", str(tmp_path / "progress.json"))
+    show(page, fl.predict("22-detour").live())
+    return page
+
+
+def numbers(page):
+    """Return the three fields of a form: at least, best guess, at most."""
+    values = [page.input_value(f"[name={name}]") for name in ("low", "value", "high")]
+    return [float(value) if value else None for value in values]
+
+
+def handles(page):
+    """Return where the handles of a ruler stand, from 0 to 1; of those that are not set, None."""
+    return page.evaluate(
+        """() => { const ruler = document.querySelector(".fl-ruler").getBoundingClientRect();
+          return ["low", "value", "high"].map((name) => {
+            const hand = document.querySelector(`[data-hand=${name}]`);
+            if (hand.hidden) return null;
+            const box = hand.getBoundingClientRect();
+            return (box.left + box.width / 2 - ruler.left) / ruler.width; }); }"""
+    )
+
+
+def at(page, value):
+    """Return the place [px] of a value on the ruler from 0.01 to 1,000."""
+    box = page.locator(".fl-ruler").bounding_box()
+    return box["x"] + box["width"] * np.log10(value / 0.01) / 5, box["y"] + 44
+
+
+def dragged(page, start, end):
+    page.mouse.move(*at(page, start))
+    page.mouse.down()
+    page.mouse.move(*at(page, end), steps=5)
+    page.mouse.up()
+
+
+def test_a_guess_begins_without_handles_and_a_click_sets_it_with_a_range(guess):
+    assert numbers(guess) == [None] * 3 and handles(guess) == [None] * 3
+    assert guess.is_visible(f"text={text('card.click')}")
+    guess.mouse.click(*at(guess, 10))
+    assert numbers(guess) == pytest.approx([3.3, 10, 30], rel=0.02)
+    assert handles(guess) == pytest.approx([0.504, 0.6, 0.695], abs=0.005)
+    assert not guess.is_visible(f"text={text('card.click')}")
+    assert guess.evaluate("document.activeElement.dataset.hand") == "value"
+
+
+def test_the_range_follows_the_guess_and_handles_push_each_other(guess):
+    guess.mouse.click(*at(guess, 1))
+    dragged(guess, 3, 20)
+    low, best, high = numbers(guess)
+    assert [best, high] == pytest.approx([1, 20], rel=0.02)
+    for to in (2, 30, 10):  # there and back again, as a hand does
+        dragged(guess, numbers(guess)[1], to)
+    moved = numbers(guess)
+    assert moved[1] == pytest.approx(10, rel=0.02)
+    assert np.divide(moved, 10) == pytest.approx([low, 1, 20], rel=0.03)
+    dragged(guess, moved[0], 100)
+    assert numbers(guess) == pytest.approx([100, 100, 200], rel=0.05)
+    dragged(guess, 200, 0.5)
+    assert numbers(guess) == pytest.approx([0.5] * 3, rel=0.05)
+    assert np.diff(handles(guess)).min() >= 0
+
+
+def test_a_handle_is_moved_by_keys_and_says_its_number_with_its_unit(guess):
+    guess.fill("[name=value]", "10")
+    guess.keyboard.press("Enter")
+    settled(guess)
+    dot = guess.locator("[data-hand=value]")
+    dot.focus()
+    seen = [numbers(guess)[1]]
+    for key in ("ArrowRight", "ArrowRight", "PageUp", "End", "Home", "ArrowUp", "ArrowLeft"):
+        guess.keyboard.press(key)
+        seen.append(numbers(guess)[1])
+    assert seen == pytest.approx([10, 11, 12, 38, 1000, 0.01, 0.011, 0.01], rel=0.05)
+    assert dot.get_attribute("aria-valuetext") == "0.01 times"
+    assert float(dot.get_attribute("aria-valuenow")) == 0.01
+    low, _, high = numbers(guess)
+    guess.locator("[data-hand=high]").focus()
+    guess.keyboard.press("ArrowRight")
+    assert numbers(guess)[:2] == [low, 0.01] and numbers(guess)[2] > high
+    sizes = guess.evaluate(
+        """() => [...document.querySelectorAll("[data-hand]")].map((hand) => {
+          const {width, height} = hand.getBoundingClientRect(); return Math.min(width, height); })"""
+    )
+    assert min(sizes) >= 24
+
+
+def test_a_number_typed_with_a_comma_is_that_number_and_others_are_refused_with_the_reason(guess):
+    guess.fill("[name=value]", "8,5")
+    guess.keyboard.press("Tab")
+    settled(guess)
+    assert numbers(guess) == pytest.approx([2.8, 8.5, 26], rel=0.02)
+    guess.fill("[name=low]", "9")
+    guess.keyboard.press("Tab")
+    settled(guess)
+    assert numbers(guess)[:2] == [9, 9]
+    guess.fill("[name=value]", "many")
+    guess.keyboard.press("Enter")
+    settled(guess)
+    assert "one number" in guess.inner_text("[role=alert]")
+    assert handles(guess)[1] == pytest.approx(np.log10(900) / 5, abs=0.01)  # where it was
+    guess.click("[data-press=store]")
+    settled(guess)
+    assert "one number" in guess.inner_text("[role=alert]")
+    assert fl.progress().data["predictions"] == {}
+    guess.fill("[name=value]", "850 %")
+    guess.keyboard.press("Enter")
+    settled(guess)
+    assert not guess.is_visible("[role=alert]") and numbers(guess)[1] == 8.5
+
+
+@pytest.mark.parametrize("in_haste", [False, True])
+def test_a_guess_is_stored_by_keyboard_alone(guess, in_haste):
+    guess.focus("[name=low]")
+    for typed in ("1", "8,5", "20"):
+        guess.keyboard.type(typed)
+        guess.keyboard.press("Tab")
+        if not in_haste:
+            settled(guess)
+    guess.keyboard.press("Tab")
+    guess.keyboard.press("Enter")
+    settled(guess)
+    kept = fl.progress().data["predictions"]["22-detour"]
+    assert (kept["low"], kept["value"], kept["high"]) == (1.0, 8.5, 20.0)
+    stored = guess.inner_text(".fl-verdict")
+    assert sentence("predict.stored").fullmatch(stored)
+    assert guess.inner_text(".fl-voice") == stored
+    assert guess.evaluate("document.activeElement.dataset.press") == "store"
+    assert handles(guess) == pytest.approx(np.log10([100, 850, 2000]) / 5, abs=0.005)
+
+
+def test_an_empty_guess_is_not_stored_and_no_idea_is(guess):
+    guess.click("[data-press=store]")
+    settled(guess)
+    assert guess.inner_text("[role=alert]") == text("form.move")
+    guess.click("[data-press=pass]")
+    settled(guess)
+    assert not guess.is_visible("[role=alert]")
+    assert fl.progress().data["predictions"]["22-detour"]["value"] is None
+
+
+def test_a_finger_drags_a_guess(chrome, monkeypatch, tmp_path):
+    monkeypatch.setenv("FABRICLAB_PROGRESS", str(tmp_path / "progress.json"))
+    context = chrome.new_context(viewport={"width": 390, "height": 800}, has_touch=True)
+    phone = context.new_page()
+    show(phone, fl.predict("22-detour").live())
+    phone.touchscreen.tap(*at(phone, 1))
+    assert numbers(phone)[1] == pytest.approx(1, rel=0.05)
+    touch = context.new_cdp_session(phone)
+    for kind, value in (
+        ("touchStart", 1),
+        ("touchMove", 10),
+        ("touchMove", 100),
+        ("touchEnd", None),
+    ):
+        x, y = at(phone, value or 1)
+        points = [] if value is None else [{"x": x, "y": y}]
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    assert numbers(phone)[1] == pytest.approx(100, rel=0.05)
+    wide = phone.evaluate("document.documentElement.scrollWidth")
+    assert wide <= 390
+    context.close()
+
+
+@pytest.fixture
+def choice(page, monkeypatch, tmp_path):
+    """A question with four options, and its letters: wrong ones, then the right one."""
+    monkeypatch.setenv("FABRICLAB_PROGRESS", str(tmp_path / "progress.json"))
+    options = questions()["22-far"].options({})
+    show(page, fl.check("22-far").live())
+    return page, sorted(options, key=lambda letter: not options[letter][1])
+
+
+def test_options_are_chosen_by_letter_and_the_keyboard_stays_in_the_card(choice):
+    page, (first, second, _, right) = choice
+    heights = page.evaluate(
+        "() => [...document.querySelectorAll('.fl-option')].map((o) => o.getBoundingClientRect().height)"
+    )
+    assert len(heights) == 4 and min(heights) >= 40
+    page.focus(f"[data-press={second}]")
+    page.keyboard.press("x")  # no option
+    page.keyboard.press(first)
+    settled(page)
+    assert "fl-missed" in page.get_attribute(f"[data-press={first}]", "class")
+    assert page.locator(f"[data-press={first}]").is_disabled()
+    assert page.inner_text(".fl-verdict b").startswith(text("check.wrong"))
+    assert page.inner_text(".fl-voice").startswith(text("check.wrong"))
+    assert page.evaluate("document.activeElement.dataset.press") == second
+    page.keyboard.press("Enter")
+    settled(page)
+    page.keyboard.press(right)
+    settled(page)
+    assert page.locator(".fl-missed").count() == 2 and page.locator(".fl-hit").count() == 1
+    assert text("check.right", tries=text("check.tries", n=3)) == page.inner_text(".fl-verdict b")
+    assert page.locator(".fl-option:not(:disabled)").count() == 0
+    assert page.evaluate("document.activeElement.closest('.fl-card') !== null")
+
+
+def test_only_the_first_words_of_a_verdict_are_bold(choice):
+    page, (wrong, *_) = choice
+    page.click(f"[data-press={wrong}]")
+    settled(page)
+    weights = page.evaluate(
+        "() => [...document.querySelector('.fl-verdict').children].map((n) => getComputedStyle(n).fontWeight)"
+    )
+    assert weights[0] == "700" and set(weights[1:]) == {"400"} and len(weights) > 1
+
+
+def test_enter_checks_a_number_and_keys_never_reach_the_page(page, monkeypatch, tmp_path):
+    monkeypatch.setenv("FABRICLAB_PROGRESS", str(tmp_path / "progress.json"))
+    show(page, fl.check("31-ring-time").live())
+    page.evaluate(
+        "() => { window.keys = []; addEventListener('keydown', (e) => keys.push(e.key)); }"
+    )
+    page.focus("[name=answer]")
+    page.keyboard.type("0,0426 s")
+    page.keyboard.press("Enter")
+    settled(page)
+    assert page.input_value("[name=answer]") == "0,0426 s"
+    assert page.locator(".fl-is-wrong").count() == 1
+    assert page.evaluate("document.activeElement.name") == "answer"
+    page.fill("[name=answer]", "fast")
+    page.click("[data-press=check]")
+    settled(page)
+    assert text("check.uncounted") in page.inner_text(".fl-verdict")
+    page.fill("[name=answer]", "341 MS")
+    page.keyboard.press("Shift+M")
+    page.fill("[name=answer]", "341 ms")
+    page.keyboard.press("Enter")
+    settled(page)
+    assert page.locator(".fl-is-right").count() == 1
+    assert set(page.evaluate("window.keys")) <= {"Shift"}
+
+
+def test_the_truth_drops_into_the_reveal_and_stands_still_for_those_who_wish(
+    chrome, monkeypatch, tmp_path
 ):
     monkeypatch.setenv("FABRICLAB_PROGRESS", str(tmp_path / "progress.json"))
-    view = fl.predict("00-copy").live()
-    begins = dict(view.values)
-    show(page, view)
-
-    def store():
-        page.click(f"[data-press='{text('form.commit')}']")
-        settled(page)
-        return page.inner_text(".fl-said")
-
-    def back():
-        if way == "typed":
-            page.click("input[type=number] >> nth=1")
-            page.keyboard.press("Control+A")
-            page.keyboard.type(f"{begins['value']:g}")
-        else:
-            page.focus("[data-control=value]")
-            page.keyboard.press("ArrowRight")
-            page.keyboard.press("ArrowLeft")
-        settled(page)
-
-    assert store().removeprefix("! ") == text("form.move")
-    back()
-    page.click("[data-press=reset]")
-    settled(page)
-    assert store().removeprefix("! ") == text("form.move")
-    back()
-    assert "Stored" in store() and view.values == begins
+    fl.predict("22-detour", 3, "times", low=0.5, high=20)
+    page = fl.reveal("22-detour", 15.5, "times")._repr_html_()
+    names = {}
+    for motion in ("reduce", "no-preference"):
+        opened = chrome.new_page(reduced_motion=motion)
+        opened.set_content(page)
+        names[motion] = opened.evaluate(
+            "() => getComputedStyle(document.querySelector('.fl-truth'), '::before').animationName"
+        )
+        opened.close()
+    assert names == {"reduce": "none", "no-preference": "fl-drop"}
 
 
-def test_only_the_verdict_of_a_check_is_bold_and_marked(page, monkeypatch, tmp_path):
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_card_outside_a_kernel_has_the_colours_of_the_theme(chrome, monkeypatch, tmp_path, theme):
     monkeypatch.setenv("FABRICLAB_PROGRESS", str(tmp_path / "progress.json"))
-    asked = next(q for q in questions().values() if q.kind == "choice")
-    show(page, fl.check(asked.id).live())
-    looks = """() => [...document.querySelectorAll('.fl-said span')].map((s) =>
-      [s.className, getComputedStyle(s).fontWeight, getComputedStyle(s, '::before').content])"""
-    assert {weight for _, weight, _ in page.evaluate(looks)} == {"400"}
-    answers = {name: letter for letter, (_, name) in asked.options({}).items()}
-    for letter, kind, mark in (
-        (next(letter for name, letter in answers.items() if name), "fl-not-yet", "✗"),
-        (answers[""], "fl-right", "✓"),
-    ):
-        page.click(f"[data-press^='{letter}:']")
-        settled(page)
-        lines = page.evaluate(looks)
-        assert ["fl-verdict " + kind, "700", f'"{mark}"'] == lines[2]
-        assert {weight for i, (_, weight, _) in enumerate(lines) if i != 2} == {"400"}
-        assert len(lines) > 3
-        assert "fl-wrong" not in page.get_attribute(".fl-said", "class")
+    opened = chrome.new_page(color_scheme=theme)
+    opened.set_content(fl.check("22-far")._repr_html_())
+    paper = opened.evaluate(
+        "() => getComputedStyle(document.querySelector('.fl-card')).backgroundColor"
+    )
+    assert paper == {"light": "rgb(255, 255, 255)", "dark": "rgb(21, 24, 28)"}[theme]
+    opened.close()
 
 
 @pytest.mark.alone  # where the browser gets no time, each event has a frame of its own

@@ -1,6 +1,8 @@
 """Predictions are stored before the reveal, kept after it, and compared with a factor."""
 
+import html
 import json
+import re
 
 import numpy as np
 import pytest
@@ -18,7 +20,7 @@ from fabriclab.course.checks import (
     remember,
     reveal,
 )
-from fabriclab.course.checks.predictions import _asking, predictions
+from fabriclab.course.checks.predictions import predictions, ruler_ends
 from fabriclab.course.progress.store import held
 from fabriclab.texts import text
 from support.prose import figures, sentence, states
@@ -47,8 +49,7 @@ def test_a_prediction_is_stored_and_compared():
     states(stored, "10 GB/s")
     whole = {"said": "10 GB/s", "how": text("how.measured"), "truth": "9.80 GB/s"}
     assert str(reveal("00-copy", copied())).split("\n") == [
-        text("reveal.compared", **whole, verdict=text("reveal.spot_on")),
-        text("reveal.held", low=3, high="30 GB/s"),
+        text("reveal.compared", **whole, verdict=text("reveal.spot_on"))  # then no range is judged
     ]
     entry = held()["predictions"]["00-copy"]
     assert entry["factor"] == pytest.approx(10 / 9.8) and entry["truth"] == pytest.approx(9.8)
@@ -98,12 +99,181 @@ def test_the_range_comes_in_any_unit():
 
 
 @pytest.mark.parametrize("asked", predictions().values(), ids=lambda asked: asked.id)
-def test_a_form_begins_with_a_bet_inside_its_ruler(asked):
-    ends = asked.lowest, asked.highest
-    values = _asking(asked.id, asked.unit, ends, None, None).values
-    assert ends[0] < values["low"] < values["value"] < values["high"] < ends[1]
-    # less than half of the ruler
-    assert values["high"] / values["low"] < (ends[1] / ends[0]) ** 0.5
+def test_a_form_begins_empty_on_the_ruler_of_its_lesson(asked):
+    form = predict(asked.id).live()
+    page = form.widget.frame["html"]
+    low, high = (re.search(f'data-{end}="([^"]+)"', page)[1] for end in ("low", "high"))
+    assert (float(low), float(high)) == (asked.lowest, asked.highest)
+    assert re.findall(r'<input [^>]*value="([^"]*)"', page) == ["", "", ""]
+    assert "aria-valuenow" not in page and len(re.findall(r'role="slider"[^>]* hidden', page)) == 3
+    assert html.escape(asked.asked()) in page and asked.asked().endswith("?")
+    assert held()["predictions"] == {}
+
+
+def pressed(form, name, **fields):
+    """Press a button of a form with these fields, and return what the page gets."""
+    seq = form.widget.asked["seq"] + 1
+    blank = {"low": "", "value": "", "high": ""}
+    form.widget.asked = {"seq": seq, "press": name, "fields": blank | fields}
+    return form.widget.frame
+
+
+def typed(form, name, written):
+    """Type a number in a field of a form, and return what the page gets."""
+    seq = form.widget.asked["seq"] + 1
+    form.widget.asked = {"seq": seq, "read": name, "fields": {name: written}}
+    return form.widget.frame
+
+
+@pytest.mark.parametrize(
+    ("written", "number"),
+    [
+        ("8,5", 8.5),
+        ("8.5", 8.5),
+        ("8500 ms", 8.5),
+        ("8,5 s", 8.5),
+        ("17/2", 8.5),
+        ("1,000", 1000.0),
+    ],
+)
+def test_a_field_is_read_as_answers_are(written, number):
+    frame = typed(predict("21-by-rack").live(), "value", written)
+    assert frame["read"] == {"name": "value", "number": pytest.approx(number)}
+    assert frame["problem"] == ""
+
+
+@pytest.mark.parametrize(
+    ("written", "why"),
+    [
+        ("many", "one number"),
+        ("3 GB", "something else"),
+        ("-3", "above 0"),
+        ("0", "above 0"),
+        ("3 lumps", "lumps"),
+    ],
+)
+def test_what_cannot_be_read_in_a_field_is_refused_with_the_reason(written, why):
+    frame = typed(predict("21-by-rack").live(), "value", written)
+    assert why in frame["problem"] and "read" not in frame
+
+
+def test_a_form_stores_what_stands_in_its_fields():
+    form = predict("21-by-rack").live()
+    assert pressed(form, "store")["problem"] == text("form.move")
+    assert "two ends" in pressed(form, "store", value="3", low="1")["problem"]
+    assert "must rise" in pressed(form, "store", value="3", low="4", high="5")["problem"]
+    assert held()["predictions"] == {}
+    frame = pressed(form, "store", value="2,5", low="1", high="3000 ms")
+    said = f"2.5 s{text('predict.span', low='1', high='3')}"
+    assert frame["said"] == text("predict.stored", said=said) and frame["said"] in frame["html"]
+    kept = held()["predictions"]["21-by-rack"]
+    assert (kept["low"], kept["value"], kept["high"], kept["unit"]) == (1.0, 2.5, 3.0, "s")
+    # shown again, it has the learner's own numbers
+    again = predict("21-by-rack").live().widget.frame["html"]
+    assert re.findall(r'aria-valuenow="([^"]+)"', again) == ["1.0", "2.5", "3.0"]
+    assert re.findall(r'<input [^>]*value="([^"]*)"', again) == ["1", "2.5", "3"]
+
+
+def test_a_form_takes_no_idea_and_envelopes():
+    frame = pressed(predict("21-by-rack").live(), "pass")
+    assert sentence("predict.no_idea").fullmatch(frame["said"])
+    assert held()["predictions"]["21-by-rack"]["value"] is None
+    frame = pressed(predict("00-gradients", opens="31").live(), "store", value="1")
+    assert frame["said"] == text("predict.envelope", said="1 s", lesson="31")
+
+
+def test_a_form_in_another_unit_has_its_ruler_in_that_unit():
+    page = predict("21-by-rack", unit="ms").live().widget.frame["html"]
+    asked = predictions()["21-by-rack"]
+    assert f'data-low="{asked.lowest * 1000!r}"' in page and "10\u2075 ms" in page
+
+
+@pytest.mark.parametrize(
+    ("values", "ends"),
+    [((), (0.01, 100.0)), ((0.002,), (0.001, 100.0)), ((350.0,), (0.01, 1000.0))],
+)
+def test_a_ruler_grows_where_a_number_lies_beyond_it(values, ends):
+    assert ruler_ends("21-by-rack", "s", *values) == pytest.approx(ends)
+
+
+def test_outside_a_kernel_a_form_shows_its_question_and_the_line_to_type():
+    page = predict("21-by-rack")._repr_html_()
+    assert html.escape(predictions()["21-by-rack"].asked()) in page
+    assert "<button" not in page and "<input" not in page
+    assert html.escape('fl.predict("21-by-rack", ..., "s")') in page
+
+
+def places(page):
+    """Return where the marks of a ruler stand, in percent of its length."""
+    return {
+        name: float(re.search(f'class="fl-hand fl-{name}" style="left:([0-9.]+)%', page)[1])
+        for name in ("best", "truth")
+    }
+
+
+def test_the_reveal_shows_guess_range_and_truth_on_the_ruler_of_the_form():
+    predict("22-detour", 3, "times", low=0.5, high=20)
+    shown = reveal("22-detour", 15.5, "times")
+    page = shown._repr_html_()
+    asked = predictions()["22-detour"]
+    assert f"15.5 times {asked.claim}." in page and html.escape(asked.explanation) in page
+    assert text("card.held", verdict=text("reveal.low", factor="5.2")) in page
+    assert text("card.how", how=text("how.computed")) in page
+    assert f'data-low="{asked.lowest!r}" data-high="{float(asked.highest)!r}"' in page
+
+    def part(value):
+        return 100 * np.log(value / asked.lowest) / np.log(asked.highest / asked.lowest)
+
+    assert places(page) == {
+        "best": pytest.approx(part(3), abs=0.01),
+        "truth": pytest.approx(part(15.5), abs=0.01),
+    }
+    left, width = map(
+        float, re.search('fl-band" style="left:([0-9.]+)%;width:([0-9.]+)%', page).groups()
+    )
+    assert (left, left + width) == (
+        pytest.approx(part(0.5), abs=0.02),
+        pytest.approx(part(20), abs=0.02),
+    )
+    # as text the sentences are those of every reveal
+    assert str(shown).startswith("You said 3 times") and asked.explanation not in str(shown)
+
+
+@pytest.mark.parametrize(
+    ("guess", "ends", "key"),
+    [
+        (3, (1, 4), "missed"),
+        (3, (1, 40), "held"),
+        (15, (1, 4), "order"),
+        (15.1, (15, 15.2), "spot_on"),
+        (3, None, "off"),
+        (None, None, "no_idea"),
+    ],
+)
+def test_a_revealed_guess_is_judged_in_one_sentence(guess, ends, key):
+    low, high = ends or (None, None)
+    if key == "order":
+        with pytest.raises(InputRefused):
+            predict("22-detour", guess, "times", low=low, high=high)
+        return
+    predict("22-detour", guess, "times", low=low, high=high)
+    verdict = text("reveal.low", factor="5.2")
+    page = reveal("22-detour", 15.5, "times")._repr_html_()
+    assert text(f"card.{key}", verdict=verdict) in page
+    for other in {"missed", "held", "spot_on", "off", "no_idea"} - {key}:
+        assert f" {text(f'card.{other}', verdict=verdict)}<" not in page
+
+
+def test_labels_of_guess_and_truth_that_would_touch_stand_in_two_rows():
+    predict("22-detour", 14, "times")
+    assert "fl-over" in reveal("22-detour", 15.5, "times")._repr_html_().split("</style>")[1]
+    predict("23-twist", 0.2, "times")
+    assert "fl-over" not in reveal("23-twist", 60, "times")._repr_html_().split("</style>")[1]
+
+
+def test_a_prediction_of_ones_own_is_revealed_by_its_name():
+    predict("mine", 3, "s")
+    assert text("card.named", name="Mine", truth="4.00 s") in reveal("mine", 4, "s")._repr_html_()
 
 
 def test_a_truth_comes_in_any_form():

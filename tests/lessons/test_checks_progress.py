@@ -1,6 +1,7 @@
 """The progress file is the learner's: never lost, never overwritten; ruler, map and report read it."""
 
 import base64
+import html
 import inspect
 import json
 import logging
@@ -232,7 +233,7 @@ def test_a_file_that_is_whole_stays(own_file, caplog):
     own_file.write_text(json.dumps({"format": "fabriclab-progress", "version": 2, **whole}))
     assert {section: held()[section] for section in whole} == whole and caplog.text == ""
     assert (
-        "4.00 s" in str(report())
+        "4.00 s" in str(report(full=True))
         and "my a" in str(ruler())
         and text("reveal.low", factor="1.3") in str(reveal("a", "4 s"))
     )
@@ -783,9 +784,9 @@ def filled():
 
 def test_the_report_is_one_screen():
     filled()
-    said = str(report("Ada"))
+    said = str(report("Ada", full=True))
     assert f"fabriclab {fabriclab.__version__}" in said and "Ada" in said
-    assert text("report.counts", done=0, here=HERE, planned=29) in said
+    assert text("report.counts", done=0, core=0, here=HERE, planned=29) in said
     first, other = len(of("00_start_here")), len(of("31_all_reduce"))
     assert re.search(rf"00_start_here +begun +1 of 2 +2 of {first}\n", said)
     assert re.search(rf"31_all_reduce +begun +0 of 1 +0 of {other}\n", said)
@@ -801,7 +802,7 @@ def test_the_report_is_one_screen():
     assert text("take.sockets", sockets="2.50 GB/s", factor="4.0") in said
     assert text("take.ranges", held=0, n=1) in said
     assert not sentence("take.factor").search(said) and str(store.path()) in said
-    again = [(row[0], row[-1]) for row in report().parts[-1].rows if row[-1]]
+    again = [(row[0], row[-1]) for row in report(full=True).parts[-1].rows if row[-1]]
     assert len(again) == 10 and again[:2] == [
         (named("00-both-ways"), "`fl.drill(2)`"),
         (named("00-buffer"), "`fl.drill(3)`"),
@@ -820,16 +821,16 @@ def test_the_report_stays_on_one_screen():
         predict(f"{i:02}-any", 3, "s")
         ledger(f"change {i}", 3.0)
     assert (
-        str(report()).count("\n") < 50
-        and "59-any" in str(report())
-        and "49-any" not in str(report())
+        str(report(full=True)).count("\n") < 50
+        and "59-any" in str(report(full=True))
+        and "49-any" not in str(report(full=True))
     )
-    assert "52_ethernet" in str(report()) and "00_start_here" not in str(report())
-    assert len(report().data["predictions"]) == 60
+    assert "52_ethernet" in str(report(full=True)) and "00_start_here" not in str(report(full=True))
+    assert len(report(full=True).data["predictions"]) == 60
 
 
 def test_a_report_of_nothing_is_short():
-    said = str(report())
+    said = str(report(full=True))
     assert sentence("report.counts", done=0, here=HERE).search(said)
     assert text("report.takeaways") not in said and text("report.checks") not in said
     assert "None" not in said
@@ -837,7 +838,7 @@ def test_a_report_of_nothing_is_short():
 
 def test_columns_without_a_word_are_left_out():
     predict("00-copy", 20, "GB/s")
-    assert next(part.head for part in report().parts if "came out" in part.head) == (
+    assert next(part.head for part in report(full=True).parts if "came out" in part.head) == (
         "what",
         "you said",
         "came out",
@@ -852,30 +853,30 @@ def test_every_check_and_prediction_has_a_title():
 def test_nothing_is_open_in_a_lesson_that_is_done():
     for question in of("00_start_here"):
         solve(question)
-    said, n = str(report()), len(of("00_start_here"))
+    said, n = str(report(full=True)), len(of("00_start_here"))
     assert text("report.checks") not in said and sentence("report.counts", done=1).search(said)
     assert re.search(rf"00_start_here +{text('state.done')} +0 of 2 +{n} of {n}", said)
 
 
 def test_a_fast_machine_is_told_so():
     remember(result("copy", 100e9))
-    assert sentence("take.slower", copy="100 GB/s", factor="2.0").search(str(report()))
+    assert sentence("take.slower", copy="100 GB/s", factor="2.0").search(str(report(full=True)))
 
 
 def test_the_report_can_be_taken_away(own_file):
     filled()
     link = re.search(
         r'<a download="mine.json" href="data:application/json;base64,([^"]+)">',
-        report()._repr_html_(),
+        report(full=True)._repr_html_(),
     )
     assert json.loads(base64.b64decode(link.group(1))) == json.loads(own_file.read_text())
-    written = report().markdown()
+    written = report(full=True).markdown()
     assert (
         f"| {named('00-both-ways')} | {text('word.not_tried')} | 0 |" in written
         and "| --- | --- | --- |" in written
         and "Progress" not in written[:20]
     )
-    data = json.loads(report("Ada").json())
+    data = json.loads(report("Ada", full=True).json())
     facts = data["made_with"].pop("facts")  # day on which the newest fact was looked up
     assert "2026-11-23" <= facts <= str(date.today())
     assert data["made_with"] == {
@@ -883,7 +884,162 @@ def test_the_report_can_be_taken_away(own_file):
         "day": str(store.now().date()),
     }
     assert data["name"] == "Ada" and data["predictions"]["31-hall"]["value"] == 0.5
-    assert json.loads(report().json())["name"] is None
+    assert json.loads(report(full=True).json())["name"] is None
+
+
+# The end of a lesson
+
+
+def page_of(shown):
+    """Return the HTML of a card without its style sheet."""
+    return shown._repr_html_().split("</style>", 1)[1]
+
+
+def core_of(lesson, wanted=True):
+    return [question for question in of(lesson) if question.core is wanted]
+
+
+def test_the_core_of_a_lesson_is_done_before_the_lesson_is():
+    for question in core_of("22_dragonfly"):
+        assert checks.courses.state("22_dragonfly") in ("new", "begun")
+        solve(question)
+    assert checks.courses.state("22_dragonfly") == "core"
+    said = str(report())
+    state = {"state": text("state.core"), "right": 7, "n": 9}
+    assert sentence("report.state", **state).search(said)
+    open_ones = [question.call() for question in core_of("22_dragonfly", wanted=False)]
+    assert text("report.open", calls=", ".join(open_ones)) in said
+    assert sentence("report.counts", done=0, core=1).search(str(report(full=True)))
+    for question in core_of("22_dragonfly", wanted=False):
+        solve(question)
+    assert checks.courses.state("22_dragonfly") == "done"
+    assert sentence("report.counts", done=1, core=0).search(str(report(full=True)))
+
+
+def core_cells(lesson):
+    """Return the sources of a lesson's cells up to the one that says that the core is over."""
+    cells = nbformat.read(lesson_index.ROOT / "notebooks" / f"{lesson}.ipynb", as_version=4).cells
+    end = next(i for i, cell in enumerate(cells) if "**You have the core.**" in cell.source)
+    return "\n".join(cell.source for cell in cells[:end])
+
+
+@pytest.mark.parametrize("lesson", sorted({q.lesson for q in questions().values()}))
+def test_the_core_has_the_checks_that_a_lesson_asks_before_it_goes_further(lesson):
+    source = core_cells(lesson)
+    for question in of(lesson):
+        # such as fl.check("22-far" or fl.drill(1
+        assert (question.call().rstrip(")") in source) is question.core, question.id
+
+
+def test_the_end_of_a_lesson_is_about_the_lesson_at_hand(clock):
+    clock("2026-01-01")
+    filled()
+    assert "00" in str(report()) or "Measure" in str(report())
+    clock("2026-01-02")
+    check("31-ring-time", "341 ms")
+    assert str(report()) == str(report(lesson="31")) != str(report(lesson="00"))
+    clock("2026-01-03")
+    ledger("no overlap", 5.29, "35")
+    assert str(report()) == str(report(lesson="35_overlap"))
+    for wrong in ("99", "", "3"):
+        with pytest.raises(InputRefused, match="lesson is the number"):
+            report(lesson=wrong)
+
+
+def test_the_end_of_a_lesson_shows_what_was_found_the_greatest_surprise_first(clock):
+    clock("2026-01-01")
+    predict("22-cross", 10, "s", low=5, high=20)
+    reveal("22-cross", 12.7, "s")
+    predict("22-detour", 3, "times", low=0.5, high=20)
+    reveal("22-detour", 15.5, "times")
+    predict("21-by-rack", 1000, "s")
+    reveal("21-by-rack", 2.1, "s")  # of another lesson
+    for name, step in (("as it is", 4.41), ("minimal routes", 9.47), ("detours", 4.6)):
+        ledger(name, step, "" if name == "as it is" else "22_dragonfly")
+        clock(f"2026-01-0{2 + round(step) % 7}")
+    shown = report(lesson="22")
+    first, second = (
+        f"{n} {predictions()[id].claim}."
+        for n, id in (("15.5 times", "22-detour"), ("12.7 s", "22-cross"))
+    )
+    said = str(shown)
+    assert said.index(first) < said.index(second) and "2.10 s" not in said
+    assert said.count("\n") < 8
+    page = page_of(shown)
+    assert f"<h2>{first}</h2>" in page
+    verdict = text("card.held", verdict=text("reveal.low", factor="5.2"))
+    guess = f"3 times{text('predict.span', low='0.5', high='20')}"
+    assert text("report.guessed", said=guess, judged=verdict) in page
+    widths = [float(w) for w in re.findall(r'<i style="width:([0-9.]+)%"></i>', page)]
+    assert np.divide(widths, max(widths)) == pytest.approx(
+        np.divide([4.41, 9.47, 4.6], 9.47), abs=2e-3
+    )
+    now = re.findall(r'<span class="fl-now">([^<]+)</span>', page)
+    assert len(now) == 1 and now[0] in ("minimal routes", "detours")
+
+
+def test_the_end_of_a_lesson_lists_what_can_be_done_and_what_is_open():
+    for question in of("22_dragonfly")[:2]:
+        solve(question)
+    page = html.unescape(page_of(report()))
+    done, left = of("22_dragonfly")[:2], core_of("22_dragonfly")[2:]
+    body, everything = page.split("<details>")
+    assert body.count('aria-label="right"') == 2 and text("report.of", n=2, total=9) in body
+    for question in done:
+        assert question.call() not in body
+    for question in left[:4]:
+        assert question.call() in body
+    # what was the report before is folded below
+    assert (
+        sentence("report.counts", done=0).search(everything)
+        and text("report.file", path=store.path()) in everything
+    )
+
+
+def test_the_next_lesson_is_the_next_that_is_not_done_on_the_chosen_path():
+    exist = sorted({q.lesson for q in questions().values()})
+    after = exist[exist.index("22_dragonfly") + 1 :]
+    title = checks.courses.title_of
+    assert checks.courses.next_lesson("22_dragonfly")[0] == title(after[0])
+    for question in of(after[0]):
+        solve(question)
+    assert checks.courses.next_lesson("22_dragonfly")[0] == title(after[1])
+    assert checks.courses.next_lesson(exist[-1]) is None
+
+
+def test_a_report_of_nothing_or_with_a_name_is_the_full_one():
+    assert str(report()) == str(report(full=True))
+    check("31-ring-time", "341 ms")
+    assert "Ada" in str(report("Ada"))
+
+
+def test_what_is_shared_is_a_picture_of_one_number_and_nothing_private(tmp_path, monkeypatch):
+    from PIL import Image
+
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputRefused, match="nothing to show"):
+        report(share=True)
+    check("31-ring-time", "341 ms")
+    with pytest.raises(InputRefused, match="nothing to show"):
+        report(share=True)
+    predict("22-detour", 3, "times", low=0.5, high=20)
+    reveal("22-detour", 15.5, "times")
+    shown = report(share=True, lesson="22")
+    assert shown.data == {"file": "fabriclab-22-detour.png"}
+    assert str(shown) == text("report.shared", file="fabriclab-22-detour.png")
+    corners = {}
+    for theme in (True, "dark"):
+        report(share=theme, lesson="22")
+        with Image.open(tmp_path / "fabriclab-22-detour.png") as image:
+            assert image.size == (1200, 630)
+            told = image.text["Title"]
+            corners[theme] = image.convert("RGB").getpixel((5, 5))
+            assert str(tmp_path) not in str(image.text)
+    assert corners == {True: (255, 255, 255), "dark": (0x15, 0x18, 0x1C)}
+    for words in ("15.5", "as much gets through", text("report.i_guessed", guess="3 times")):
+        assert words in told
+    assert [file.name for file in tmp_path.glob("*.png")] == ["fabriclab-22-detour.png"]
+    assert told in html.unescape(shown._repr_html_())
 
 
 # Progress
@@ -919,7 +1075,9 @@ def test_progress_is_calibration_strength_ledger_and_reviews(clock):
     assert (named("31-ring-time"), '`fl.check("31-ring-time")`') in review.rows
     assert fabriclab.progress().data == held()
     assert text("progress.title", day="2026-01-02") in str(fabriclab.progress())
-    assert re.search(rf"{named('00-fabric')} +{text('word.yes')} +2 +fl.check", str(report()))
+    assert re.search(
+        rf"{named('00-fabric')} +{text('word.yes')} +2 +fl.check", str(report(full=True))
+    )
     right("31-ring-time")
     assert named("31-ring-time") not in str(fabriclab.progress().parts[-1])
 
@@ -968,10 +1126,10 @@ def test_a_lesson_that_is_done_comes_back(clock):
                 {"tries": 1, "right": True, "named": []},
             )
     done = sentence("report.counts", done=1)
-    assert checks.courses.state("00_start_here") == "done" and done.search(str(report()))
+    assert checks.courses.state("00_start_here") == "done" and done.search(str(report(full=True)))
     clock("2026-01-02")
-    assert checks.courses.state("00_start_here") == "review" and done.search(str(report()))
-    assert re.search(rf"00_start_here +{text('state.review')}", str(report()))
+    assert checks.courses.state("00_start_here") == "review" and done.search(str(report(full=True)))
+    assert re.search(rf"00_start_here +{text('state.review')}", str(report(full=True)))
 
 
 NAN = math.nan

@@ -1,5 +1,6 @@
 """Questions: the key is computed, every option marked right is right by the model, every wrong one is wrong."""
 
+import html
 import itertools
 import math
 import re
@@ -11,12 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabriclab import catalog, collectives, live, run, simulate, topologies
-from fabriclab.course.checks import InputRefused, check, drill, predict, ruler
+from fabriclab.course.checks import InputRefused, check, drill, ruler
 from fabriclab.course.progress.store import held as progress
 from fabriclab.course.questions import find, misconception, questions
 from fabriclab.formulas import evaluate, evaluate_all
 from fabriclab.routing import route
 from fabriclab.texts import keys, text
+from fabriclab.views import cards
 from support.prose import sentence, states
 
 NUMBERS = [q for q in questions().values() if q.kind == "number"]
@@ -212,6 +214,131 @@ def test_a_drill_names_the_mistake_behind_each_wrong_letter():
     assert progress()["drills"]["00-nic-rate"]["right"] and progress()["checks"] == {}
 
 
+# Cards
+
+
+def press(form, name, **fields):
+    """Press a button of a question's card, and return what the page gets."""
+    form.widget.asked = {"seq": form.widget.asked["seq"] + 1, "press": name, "fields": fields}
+    return form.widget.frame
+
+
+def marks(page):
+    """Return letter -> (its look, whether it can be pressed) of the options on a card."""
+    found = re.findall(r'class="fl-option ?([^"]*)" data-press="(.)"( disabled)?>', page)
+    return {letter: (look, not shut) for look, letter, shut in found}
+
+
+def test_a_choice_keeps_wrong_marks_and_leaves_the_others_open():
+    options = find("22-far").options({})
+    right = next(letter for letter, (_, mistake) in options.items() if not mistake)
+    wrong = [letter for letter, (_, mistake) in options.items() if mistake]
+    form = check("22-far").live()
+    page = form.widget.frame["html"]
+    assert marks(page) == dict.fromkeys(options, ("", True))
+    assert text("card.keys", first="a", last="d") in page
+
+    frame = press(form, wrong[0])
+    because = misconception("22-far", options[wrong[0]][1])
+    first = re.split(r"(?<=[.])\s", because)[0]
+    assert f"<b>{text('check.wrong')} {first}</b>" in frame["html"]
+    assert frame["said"].startswith(f"{text('check.wrong')} {first}")
+    assert sentence("check.hint", level=1).search(frame["said"])
+    open_ones = {letter: ("", True) for letter in options if letter != wrong[0]}
+    assert marks(frame["html"]) == {wrong[0]: ("fl-missed", False), **open_ones}
+
+    frame = press(form, right)
+    shut = {letter: ("fl-dim", False) for letter in options}
+    assert marks(frame["html"]) == shut | {
+        wrong[0]: ("fl-missed", False),
+        right: ("fl-hit", False),
+    }
+    assert text("check.right", tries=text("check.tries", n=2)) in frame["html"]
+    assert find("22-far").words.explanation in frame["said"]
+    assert progress()["checks"]["22-far"]["tries"] == 2
+
+
+def test_a_number_is_typed_into_a_field_with_its_unit_beside_it():
+    form = check("31-ring-time").live()
+    page = form.widget.frame["html"]
+    assert 'name="answer"' in page and "<span>s</span>" in page
+    assert text("check.within", percent=0.5) in page
+    assert press(form, "check", answer="  ")["problem"] == text("card.empty")
+    assert progress()["checks"] == {}
+    frame = press(form, "check", answer="0,0426")
+    told = misconception("31-ring-time", "bits for bytes")
+    assert re.split(r"(?<=[.:])\s", told)[0] in frame["html"] and 'value="0,0426"' in frame["html"]
+    frame = press(form, "check", answer="fast")
+    assert text("check.uncounted") in frame["said"]
+    assert progress()["checks"]["31-ring-time"]["tries"] == 1
+    frame = press(form, "check", answer="341 ms")
+    assert text("check.right", tries=text("check.tries", n=2)) in frame["html"]
+    assert text("check.key", key="0.341 s") in frame["said"]
+
+
+def test_a_plain_number_and_a_share_need_no_unit():
+    assert text("check.first") in press(check("24-rings").live(), "check", answer="7")["said"]
+    assert text("check.first") in press(check("24-share").live(), "check", answer="14.3 %")["said"]
+    other = press(check("31-one-root").live(), "check", answer="32")
+    assert text("check.first") in other["said"]
+
+
+def test_the_card_of_a_typed_answer_goes_on_from_there():
+    options = find("22-far").options({})
+    wrong = next(letter for letter, (_, mistake) in options.items() if mistake)
+    page = check("22-far", wrong).live().widget.frame["html"]
+    assert marks(page)[wrong] == ("fl-missed", False)
+    assert sentence("check.hint", level=1).search(page)
+    assert 'value="5 s"' in check("31-ring-time", "5 s").live().widget.frame["html"]
+
+
+@pytest.mark.parametrize("question", questions().values(), ids=lambda q: q.id)
+def test_outside_a_kernel_a_card_shows_question_options_and_the_line_to_type(question):
+    shown = drill(int(question.drill[-1])) if question.drill else check(question.id)
+    page = html.unescape(re.sub("<[^>]+>", "", shown._repr_html_().split("</style>")[1]))
+    for words in (shown.lines[0], *(option for _, option in shown.rows), shown.after[-1]):
+        assert words.replace("`", "") in page
+    assert "<button" not in shown._repr_html_() and "<input" not in shown._repr_html_()
+
+
+def test_a_function_is_judged_on_a_card_without_a_form():
+    shown = check("31-write-ring", lambda rank, step, n: rank)
+    page = shown._repr_html_()
+    assert shown.live is None and "fl-is-wrong" in page
+    assert (
+        re.split(r"(?<=[.])\s", misconception("31-write-ring", "own block every time"))[0] in page
+    )
+    assert (
+        "fl-is-right"
+        in check("31-write-ring", lambda rank, step, n: (rank - step) % n)._repr_html_()
+    )
+
+
+def rows(shown):
+    """Return the cells of the table of cases on a card."""
+    page = shown._repr_html_().split("</style>")[1]
+    body = page[page.index("<tbody>") : page.index("</tbody>")]
+    cells = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in body.split("<tr")[1:]]
+    return [[html.unescape(re.sub("<[^>]+>", "", cell)) for cell in row] for row in cells]
+
+
+def test_parts_of_an_exercise_are_rows_with_points_and_the_call_that_failed():
+    shown = check("ex1-b", [lambda size, time: size / time, lambda *a: 2.0, lambda *a: (0.5, 0.5)])
+    algbw, busbw, used, exposed = rows(shown)
+    assert algbw == ["\u2713", "algbw", "", "", "4 of 4"]
+    assert busbw[1].startswith("busbw busbw('") and busbw[2:] == ["2.00 B/s", "1.29 GB/s", "0 of 8"]
+    assert busbw[0] == used[0] == exposed[0] == "\u2715"
+    assert used[2] == "0.5" and used[4] == exposed[4] == "0 of 4"
+    # what the table says is not said again below it, but as text it is
+    off = next(line for line in shown.after if "1.29 GB/s" in line and "2.00 B/s" in line)
+    assert off not in html.unescape(shown._repr_html_()) and off in str(shown)
+
+
+def test_several_lines_are_shown_as_they_are():
+    page = cards.verdict_box(cards.Verdict("wrong", "No.", ["one\n  two", "`three`"]))
+    assert "<pre>one\n  two</pre>" in page and "<p><code>three</code></p>" in page
+
+
 # Shape
 
 
@@ -287,10 +414,6 @@ def test_a_number_to_pick_has_one_right_button(question):
     assert check(question.id).rows == [(letter, words) for letter, (words, _) in options.items()]
     for letter, (_, name) in options.items():
         assert check(question.id, letter).data["right"] is (not name)
-
-
-def test_a_form_begins_with_round_numbers():
-    assert predict("00-gradients").live().values == {"low": 0.3, "value": 3.0, "high": 30.0}
 
 
 def test_exact_answers_are_shown_as_people_write_them():

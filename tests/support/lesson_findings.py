@@ -65,10 +65,13 @@ def says(printed: Number, wanted: Number) -> bool:
 
 
 def output_text(output: Any) -> str:
-    """Return the words of one output: streams, plain text, and HTML without tags."""
+    """Return the words of one output: streams, plain text, and HTML without tags and without ticks of a ruler."""
     data = output.get("data", {})
     page = re.sub(
-        r"<(style|script).*?</\1>|<[^>]*>", " ", data.get("text/html", ""), flags=re.DOTALL
+        r'<(style|script).*?</\1>|<div class="fl-axis".*?</div>|<[^>]*>',
+        " ",
+        data.get("text/html", ""),
+        flags=re.DOTALL,
     )
     return "\n".join([output.get("text", ""), data.get("text/plain", ""), unescape(page)])
 

@@ -2,6 +2,7 @@
 
 import gc
 import itertools
+import re
 import weakref
 
 import ipywidgets
@@ -10,9 +11,9 @@ import pytest
 
 import fabriclab as fl
 from fabriclab import collectives, registry, topologies
-from fabriclab.course.checks.predictions import _asking
 from fabriclab.texts import text
-from fabriclab.views import live, look
+from fabriclab.views import cards, live, look
+from fabriclab.views.live.form import Form, Turn
 from fabriclab.views.live.widget import Live
 from fabriclab.views.page import plain
 from fabriclab.views.scene import COLOUR, FORM, Layer, Scene, printed, shade
@@ -1103,22 +1104,87 @@ def test_a_learners_function_may_return_the_fabric_and_the_sentence():
     assert view.scene.table["load"].max() == 0.8 and view.scene.table["failed"].sum() == 1
 
 
-def test_an_error_is_shown_again_in_words_and_no_text_tells_of_the_state_before():
-    view = fl.predict("00-copy").live()
-    view.widget.asked = {"seq": 1, "values": view.values, "press": fl.texts.text("form.commit")}
-    assert view.widget.frame["alt"] == view.scene.said == fl.texts.text("form.move")
+def test_an_error_is_shown_in_words_and_no_text_tells_of_the_state_before():
+    def picky(n):
+        if n > 2:
+            raise ValueError("too many")
+        return Scene(f"{n} it is.", fl.views.table({"n": [n]}), {"dot": dot()}, 20.0, alt=f"{n}")
+
+    def dot():
+        return Layer("dots", {"x": np.array([3.0]), "y": np.array([3.0])})
+
+    view = live.Live("x(", picky, {"n": live.Slider(0, 5)}, {"n": 1}, "picky")
+    view.widget.asked = {"seq": 1, "values": {"n": 3}}
+    assert view.widget.frame["alt"] == view.scene.said == "ValueError: too many"
     assert not view.widget.frame["counted"] and view.widget.frame["layers"]
     assert view._repr_mimebundle_()[0]["text/html"] == view.scene.said
-    view.widget.asked = {"seq": 2, "values": view.values | {"value": view.values["value"] * 1.1}}
+    view.widget.asked = {"seq": 2, "values": {"n": 2}}
     assert view.widget.frame["counted"] and not view.widget.frame["wrong"]
 
 
-def test_a_form_whose_ends_are_close_begins_within_them():
-    assert _asking("x", "s", (1.2, 1.4), None, None).values == {
-        "low": 1.2,
-        "value": 1.2,
-        "high": 1.2,
-    }
+# forms --------------------------------------------------------------------------------------------
+def test_a_form_answers_every_request_even_if_its_function_fails():
+    def press(name, fields):
+        if name == "bad":
+            raise KeyError("gone")
+        return Turn(f"<p>{fields['a']}</p>", said="done")
+
+    form = Form("title", "<p>first</p>", "the words", press)
+    assert not form._is_filled  # nothing is sent before it is shown
+    assert form.widget.frame["html"] == "<p>first</p>"
+    form.widget.asked = {"seq": 4, "press": "bad", "fields": {}}
+    frame = form.widget.frame
+    assert (frame["seq"], frame["html"], frame["problem"]) == (
+        4,
+        "<p>first</p>",
+        "KeyError: 'gone'",
+    )
+    form.widget.asked = {"seq": 5, "press": "good", "fields": {"a": "5"}}
+    assert (form.widget.frame["html"], form.widget.frame["said"]) == ("<p>5</p>", "done")
+    form.widget.asked = {"seq": 6, "press": "bad", "fields": {}}
+    assert form.widget.frame["html"] == "<p>5</p>"  # as it was before the failure
+    assert str(form) == "the words\nKeyError: 'gone'"
+
+
+def test_a_form_in_text_mode_is_its_words(monkeypatch):
+    monkeypatch.setenv("FABRICLAB_TEXT", "1")
+    form = fl.check("22-hosts").live()
+    assert form.widget.spec["as_text"] and "fl.check" in form.widget.frame["text"]
+    assert set(form._repr_mimebundle_()) == {"text/plain", "text/html"}
+    assert set(fl.check("22-hosts")._repr_mimebundle_()) == {"text/plain"}
+
+
+@pytest.mark.parametrize(
+    ("ends", "labels"),
+    [
+        ((0.01, 1000.0), ["1,000 s", "100", "10", "1", "0.1", "0.01"]),
+        ((1.2, 1.4), ["1.4 s", "1.2"]),
+        (
+            (1e-4, 1e5),
+            [
+                "10\u2075 s",
+                "10,000",
+                "1,000",
+                "100",
+                "10",
+                "1",
+                "0.1",
+                "0.01",
+                "0.001",
+                "10\u207b\u2074",
+            ],
+        ),
+        (
+            (1.0, 1e12),
+            ["10\u00b9\u00b2 s", "10\u00b9\u2070", "10\u2078", "10\u2076", "10,000", "100", "1"],
+        ),
+    ],
+)
+def test_a_ruler_has_a_label_at_each_power_or_each_second_one(ends, labels):
+    page = cards.ruler(ends, "s", cards.Guess())
+    axis = page[page.index("fl-axis") :]
+    assert re.findall(r"<span[^>]*>([^<]+)</span>", axis) == labels
+    assert all(0 <= float(place) <= 100 for place in re.findall(r"left:([0-9.]+)%", page))
 
 
 # display ------------------------------------------------------------------------------------------

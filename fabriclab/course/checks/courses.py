@@ -68,6 +68,30 @@ def lessons(path: str | None = None) -> Shown:
     return Shown((title,), head=text("lessons.head").split("|"), rows=rows, data={"lessons": names})
 
 
+def next_lesson(lesson: str) -> tuple[str, str] | None:
+    """Return title and address of the next lesson to take, on the path that was chosen; the address may be empty.
+
+    Lessons that do not exist yet or are done are left out. If no lesson is left, return None.
+    """
+    names = [key.removeprefix("lesson.") for key in keys("lesson.")]
+    chosen = store.held()["chosen"].get("path", {}).get("name")
+    if chosen is not None:
+        names = _lessons_of_path(chosen, names)
+    exist = {question.lesson for question in questions().values()}
+    here = _here()
+    for name in names:
+        if name > lesson and name in exist and state(name) not in ("done", "review"):
+            title, address = here.get(name, ((title_of(name), ""), ""))[0]
+            return title, address
+    return None
+
+
+def title_of(lesson: str) -> str:
+    """Return the title of a lesson, which is its file name in words if its notebook is not here."""
+    here = _here().get(lesson)
+    return str(here[0][0]) if here else lesson.replace("_", " ")
+
+
 def _lessons_of_path(path: str, names: Sequence[str]) -> list[str]:
     """Return the lessons among ``names`` that belong to a path, in the order of the path."""
     numbers = {row["path"]: row["lessons"].split() for row in rows_of("paths.csv", __file__)}
@@ -117,15 +141,18 @@ def answers() -> dict[str, dict[str, Any]]:
 
 
 def state(lesson: str) -> str:
-    """Return the state of a lesson: done, review, begun or new.
+    """Return the state of a lesson: done, review, core, begun or new.
 
-    A lesson is done when all its checks are right, and in review when one of these is due again today. It is begun
-    when a prediction or an answer is stored.
+    A lesson is done when all its checks are right, and in review when one of these is due again today. Its core is
+    done when the checks before "go further" are right. It is begun when a prediction or an answer is stored.
     """
     right = answered(lesson)
     tried = answers()
     if right and all(right.values()):
         return "review" if any(store.due(tried[id]) for id in right) else "done"
+    of_core = [is_right for id, is_right in right.items() if questions()[id].core]
+    if of_core and all(of_core):
+        return "core"
     number, *_ = lesson.split("_")
     stored = [*tried, *store.held()["predictions"]]
     return "begun" if any(id.startswith(f"{number}-") for id in stored) else "new"

@@ -1,17 +1,19 @@
 """`check` and `drill`: feedback on an answer, which names the mistake and gives one more hint each time."""
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fabriclab.course import judges
 from fabriclab.course.judges.answers import JUDGES
 from fabriclab.course.judges.shared.calls import asker
 from fabriclab.course.progress import store
-from fabriclab.course.questions import Question, Words, find, questions, unknown
-from fabriclab.course.shown import Shown, refuse_if
+from fabriclab.course.questions import Question, Words, find, misconception, questions, unknown
+from fabriclab.course.shown import Shown, quantity, refuse_if, unit_in
 from fabriclab.texts import text
+from fabriclab.views import cards
+from fabriclab.views.page import halves
 
 _HINTS = 3
 
@@ -54,13 +56,27 @@ def drill(number: int, answer: str | None = None) -> Shown:
 
 def _turn(question: Question, kind: str, answer: Any, given: Mapping[str, Any]) -> Shown:
     """Ask a question, or judge and store an answer to it and show the verdict with a hint or an explanation."""
-    asked = _ask(question, kind, given)
+    form = _QuestionForm(question, kind, given)
     if answer is None:
-        return asked
+        return form.shown()
+    form.answer(answer)
+    return form.shown()
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """What is said about an answer: as sentences, and on a card."""
+
+    data: Mapping[str, Any]
+    lines: Sequence[str]  # as text shows them, the verdict first
+    verdict: cards.Verdict
+
+
+def _judged(question: Question, kind: str, answer: Any, given: Mapping[str, Any]) -> _Judged:
+    """Judge and store an answer to a question of a lesson."""
     right, sentences, mistake = JUDGES[kind](question, answer, given)
     if right is None:
-        return _uncounted(asked, sentences)
-
+        return _uncounted(sentences)
     data = _kept("drills" if question.drill else "checks", question.id, right, mistake)
     _, quantities = question.fill(given)
     if right:
@@ -68,32 +84,159 @@ def _turn(question: Question, kind: str, answer: Any, given: Mapping[str, Any]) 
         if question.formula:
             exact = question.shown(question.key(given))
             sentences.append(text("check.key", key=exact))
-        else:
-            sentences.append("")
+    because = sentences[-1] if mistake and sentences else ""
     hints = _hints(question.words, data["tries"], quantities)
-    return _with_verdict(asked, data, sentences, hints)
+    return _with_verdict(data, sentences, hints, because)
 
 
 def _with_verdict(
-    asked: Shown, data: Mapping[str, Any], sentences: Sequence[str], hints: Sequence[str]
-) -> Shown:
-    """Return the question with the verdict below it; a wrong answer gets hints if it counts as a try."""
+    data: Mapping[str, Any],
+    sentences: Sequence[str],
+    hints: Sequence[str],
+    because: str = "",
+    cases: Sequence[cards.Case] = (),
+    elsewhere: Sequence[str] = (),
+) -> _Judged:
+    """Return the verdict on an answer; a wrong one gets hints if it counts as a try.
+
+    ``because`` is the one of the sentences that names the misconception, which the card says first; ``elsewhere`` are
+    those that the card says in its table.
+    """
+    sentences = [sentence for sentence in sentences if sentence]
     if data["right"]:
         tries = text("check.first" if data["tries"] == 1 else "check.tries", n=data["tries"])
-        after = [text("check.right", tries=tries), *sentences]
-        return Shown(asked.lines, "good", after=after, data=data)
+        bold = text("check.right", tries=tries)
+        return _Judged(data, [bold, *sentences], cards.Verdict("right", bold, sentences, cases))
+
+    below = [s for s in sentences if s != because and s not in elsewhere]
+    first, more = halves(because)
     if data["counted"]:
-        verdict = [text("check.wrong"), *sentences, *hints]
+        opening = text("check.wrong")
+        below += hints
     else:
-        verdict = [text("check.solved"), *sentences]
-    return replace(asked, after=[*verdict, *asked.after], state="wait", data=data)
+        opening, hints = text("check.solved"), []
+    shown = list(filter(None, [more, *below]))
+    verdict = cards.Verdict("wrong", f"{opening} {first}".strip(), shown, cases)
+    return _Judged(data, [opening, *sentences, *hints], verdict)
 
 
-def _uncounted(asked: Shown, sentences: Sequence[str], **more: Any) -> Shown:
-    """Return the question with the reason why an answer cannot be judged; it does not count as a try."""
-    after = [*sentences, text("check.uncounted"), *asked.after]
+def _uncounted(sentences: Sequence[str], **more: Any) -> _Judged:
+    """Return the reason why an answer cannot be judged; it does not count as a try."""
+    lines = [*filter(None, sentences), text("check.uncounted")]
     data = {"right": False, "counted": False, **more}
-    return replace(asked, after=after, state="wait", data=data)
+    return _Judged(data, lines, cards.Verdict("other", lines[0], lines[1:]))
+
+
+class _QuestionForm:
+    """A question of a lesson as a card: it asks, judges, and remembers what was tried on this card.
+
+    Parameters
+    ----------
+    question : Question
+        The question.
+    kind : str
+        How it is answered: with a choice, a number or a function.
+    given : mapping
+        Other values for its quantities.
+    """
+
+    def __init__(self, question: Question, kind: str, given: Mapping[str, Any]) -> None:
+        self.question = question
+        self.kind = kind
+        self.given = given
+        self.plain = _ask(question, kind, given)
+        self.options = dict(self.plain.rows)
+        self.marks: dict[str, bool] = {}  # letters that were chosen, and whether they are right
+        self.typed = ""
+        self.judged: _Judged | None = None
+
+    def answer(self, answer: Any) -> None:
+        """Judge an answer."""
+        self.judged = _judged(self.question, self.kind, answer, self.given)
+        self.typed = str(answer)
+        letter = str(answer).strip().lower().rstrip(".)")
+        if letter in self.options:
+            self.marks[letter] = self.judged.data["right"]
+
+    def shown(self) -> Shown:
+        """Return the question as a notebook shows it, with the verdict on the last answer."""
+        live = None if self.kind == "function" else self.live
+        if self.judged is None:
+            return replace(self.plain, card=self.still, live=live)
+        data = self.judged.data
+        if data["right"]:
+            return Shown(
+                self.plain.lines, "good", after=self.judged.lines, data=data, card=self.still
+            )
+        after = [*self.judged.lines, *self.plain.after]
+        return replace(self.plain, after=after, state="wait", data=data, card=self.still, live=live)
+
+    def still(self) -> str:
+        """Return the card for pages without a kernel."""
+        return cards.card(self._body(still=True), title=self.question.words.name())
+
+    def live(self) -> Any:
+        """Return the form that a learner fills in."""
+        from fabriclab.views.live.form import Form
+
+        title = self.question.words.name()
+        return Form(title, self._body(still=False), repr(self.plain), self.press)
+
+    def press(self, name: str, fields: Mapping[str, str]) -> Any:
+        """Judge what was pressed or typed on the card."""
+        from fabriclab.views.live.form import Turn
+
+        answer = name
+        if self.kind == "number":
+            answer = fields["answer"]
+            refuse_if(not answer.strip(), "card.empty")
+            if quantity(self.question.unit)[0] and not unit_in(answer):
+                answer = f"{answer} {self.question.unit}"  # the unit stands beside the field
+        self.answer(answer)
+        if self.kind == "number":
+            self.typed = fields["answer"]
+        assert self.judged is not None
+        return Turn(self._body(still=False), self.judged.verdict.said())
+
+    def _body(self, *, still: bool) -> str:
+        """Return the body of the card."""
+        question = self.question
+        note = ""
+        answer = ""
+        type_in = ""
+        verdict = self.judged.verdict if self.judged else None
+        is_right = self.judged is not None and self.judged.data["right"]
+        if self.kind == "choice":
+            note = text("card.keys", first=min(self.options), last=max(self.options))
+            answer = cards.choices(self.options, self.marks, still=still)
+        elif self.kind == "number":
+            note = _within(question)
+            unit = "" if question.unit == "1" else question.unit
+            answer = cards.number(unit, self.typed, still=still)
+        if not is_right and (still or self.kind == "function"):
+            type_in = self.plain.after[-1]
+        return cards.question(
+            _named(question.words, self.judged),
+            note,
+            self.plain.lines[0],
+            answer,
+            verdict=verdict,
+            type_in=type_in,
+        )
+
+
+def _named(words: Words, judged: _Judged | None) -> str:
+    """Return the name of a question for its card, with the number of tries if there were several."""
+    tries = judged.data.get("tries", 0) if judged else 0
+    if tries < 2:
+        return words.name()
+    return text("card.tries", name=words.name(), n=tries)
+
+
+def _within(question: Question) -> str:
+    """Return in words how exact the answer to a question must be."""
+    key = "check.within" if question.tolerance else "check.exact"
+    return text(key, percent=100 * question.tolerance)
 
 
 def _kept(section: str, id: str, right: bool, mistake: str) -> dict[str, Any]:
@@ -126,16 +269,27 @@ def _graded(question: judges.JudgedQuestion, answer: Any) -> Shown:
     call = f'fl.check("{question.id}", {names})'
     asked = Shown([question.words.asked({})], after=[text("check.function", call=call)])
     if answer is None:
-        return asked
+        return replace(asked, card=functools.partial(_graded_card, question, asked, None))
+    judged = _judged_code(question, answer)
+    card = functools.partial(_graded_card, question, asked, judged)
+    if judged.data["right"]:
+        return Shown(asked.lines, "good", after=judged.lines, data=judged.data, card=card)
+    after = [*judged.lines, *asked.after]
+    return replace(asked, after=after, state="wait", data=judged.data, card=card)
+
+
+def _judged_code(question: judges.JudgedQuestion, answer: Any) -> _Judged:
+    """Judge and store the functions of an exercise."""
     functions = list(answer) if isinstance(answer, list | tuple) else [answer]
     try:
         ask = asker(question.functions, functions)
         verdict = question.judge(ask, judges.draw(judges.PRACTICE, question.id))
     except judges.Unanswered as error:
-        return _uncounted(asked, [error.said], part=0.0)
+        return _uncounted([error.said], part=0.0)
     data = _kept("checks", question.id, verdict.part == 1, verdict.mistake) | {"part": verdict.part}
+    cases = [_case(question, part) for part in verdict.parts]
     if data["right"]:
-        return _with_verdict(asked, data, [*verdict.said, question.words.explained({})], [])
+        return _with_verdict(data, [*verdict.said, question.words.explained({})], [], cases=cases)
 
     worth = text("ex.worth", points=verdict.part * question.points, of=question.points)
     function = next((name for name, _ in verdict.failed), "")
@@ -146,7 +300,40 @@ def _graded(question: judges.JudgedQuestion, answer: Any) -> Shown:
     if verdict.failed:
         calls = [_practice_call(question.id, name, place) for name, place in verdict.failed]
         sentences.append(text("ex.practice", calls=", ".join(calls)))
-    return _with_verdict(asked, data, sentences, hints)
+    because = misconception(question.id, verdict.mistake) if verdict.mistake else ""
+    if because not in sentences:
+        because = ""
+    elsewhere = [worth]
+    for part in verdict.parts:
+        told = (part.call, part.got, part.wanted)
+        if all(told):
+            elsewhere += [s for s in sentences if all(words in s for words in told)]
+    return _with_verdict(data, sentences, hints, because, cases, elsewhere)
+
+
+def _case(question: judges.JudgedQuestion, part: judges.JudgedPart) -> cards.Case:
+    """Return a part of an exercise as a row of its card."""
+    points = text(
+        "card.points", points=part.worth * question.points, of=part.share * question.points
+    )
+    return cards.Case(part.name, not part.call, points, part.call, part.got, part.wanted)
+
+
+def _graded_card(question: judges.JudgedQuestion, asked: Shown, judged: _Judged | None) -> str:
+    """Return the card of a question of an exercise: its parts with their points, and the verdict."""
+    earned = judged.data.get("part", 0.0) if judged else 0.0
+    note = text("card.points", points=earned * question.points, of=question.points)
+    is_right = judged is not None and judged.data["right"]
+    body = cards.question(
+        _named(question.words, judged),
+        note,
+        asked.lines[0],
+        "",
+        verdict=judged.verdict if judged else None,
+        # The cell above has the line to type, once it has been typed.
+        type_in="" if is_right or judged else asked.after[-1],
+    )
+    return cards.card(body, title=question.words.name())
 
 
 def _practice_call(id: str, function: str, place: int) -> str:
@@ -164,14 +351,14 @@ def _ask(question: Question, kind: str, given: Mapping[str, Any]) -> Shown:
         _placeholder(question, kind), *(f"{name}={value!r}" for name, value in given.items())
     )
     if kind == "choice":
-        return _ask_to_choose(question, asked, call, given)
+        options = [(letter, option) for letter, (option, _) in question.options(given).items()]
+        return Shown([asked], rows=options, after=[text("check.choice", call=call)])
     if kind != "number":
         return Shown([asked], after=[text(f"check.{kind}", call=call)])
 
     form_key = {"times": "check.factor", "1": "check.plain"}.get(question.unit, "check.unit")
     form = text(form_key, unit=question.unit)
-    within_key = "check.within" if question.tolerance else "check.exact"
-    within = text(within_key, percent=100 * question.tolerance)
+    within = _within(question)
     return Shown([asked], after=[text("check.number", form=form, within=within, call=call)])
 
 
@@ -182,43 +369,3 @@ def _placeholder(question: Question, kind: str) -> str:
     if kind == "function":
         return "your_function"
     return f'"? {question.unit}"'.replace(' 1"', '"')
-
-
-def _ask_to_choose(question: Question, asked: str, call: str, given: Mapping[str, Any]) -> Shown:
-    """Return a question with its options, which a notebook shows as buttons."""
-    options = {letter: option for letter, (option, _) in question.options(given).items()}
-    plain = Shown([asked], rows=[*options.items()], after=[text("check.choice", call=call)])
-    answered = functools.partial(_turn, question, "choice", given=given)
-    live = functools.partial(_choosing, question.call(), plain, options, answered)
-    return replace(plain, live=live)
-
-
-def _choosing(
-    call: str, asked: Shown, options: Mapping[str, str], answer: Callable[[str], Shown]
-) -> Any:
-    """Return a form with a button for each option; ``answer`` judges the letter of the option."""
-    from fabriclab.views.live import Live, Scene
-
-    def pressed(letter: str, view: Live) -> Scene:
-        shown = answer(letter)
-        above = "\n".join([*asked.lines, f"{letter}: {options[letter]}"])
-        more = [line for line in shown.after if line and line not in asked.after]
-        return Scene(
-            "\n".join([above, *more]),
-            wrong=shown.state != "good",
-            verdict=above.count("\n") + 1,
-        )
-
-    buttons = {
-        f"{letter}: {option}": functools.partial(pressed, letter)
-        for letter, option in options.items()
-    }
-    return Live(
-        call.removesuffix(")"),
-        lambda: Scene("\n".join(asked.lines)),
-        {},
-        {},
-        asked.lines[0],
-        buttons=buttons,
-        card="form",
-    )

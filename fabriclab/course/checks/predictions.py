@@ -2,8 +2,8 @@
 
 import functools
 import math
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from fabriclab import units
@@ -25,11 +25,12 @@ from fabriclab.course.shown import (
     unit_in,
 )
 from fabriclab.texts import switched_on, table, text
+from fabriclab.views import cards
 
 _NO_IDEA = {"value": None, "low": 0.1, "high": 1000.0}
 _OBTAINED = ("computed", "measured", "published", "stored")
 _SPOT_ON = 1.15
-_ENDS = (0.001, 1000.0)  # ends of the sliders, unless a lesson gives others
+_ENDS = (0.001, 1000.0)  # ends of a ruler, unless a lesson gives others
 _FORM = "form"  # means that the learner sets the value in a form
 
 
@@ -102,71 +103,108 @@ def predict(
 
 
 def _form(id: str, unit: str | None, opens: str | None) -> Shown:
-    """Return the form for a prediction; as text it shows the line to type."""
+    """Return the form for a prediction; as text it shows the question and the line to type."""
     asked = unit or _asked(id)
     refuse_if(not asked, "predict.unit", **_call(id, "GB/s"))
-    put = functools.partial(predict, id, unit=asked, opens=opens)
-    known = predictions().get(id)
-    ends = (float(known.lowest), float(known.highest)) if known else _ENDS
-    live = functools.partial(_asking, id, asked, ends, put, opens)
-    return Shown((text("predict.form", **_call(id, asked)),), "wait", live=live)
+    form = GuessForm(id, asked, opens)
+    return Shown(form.words(), "wait", card=form.still, live=form.live)
 
 
-def _asking(
-    id: str, unit: str, ends: tuple[float, float], put: Callable[..., Shown], opens: str | None
-) -> Any:
-    """Return a form for a prediction: low, best and high on a logarithmic ruler, and a button for "no idea".
+@dataclass(frozen=True)
+class GuessForm:
+    """The form for a prediction: best guess, low and high on a logarithmic ruler, and a button for "no idea"."""
 
-    ``put`` takes value, low and high, stores them, and returns a sentence about them.
-    """
-    from fabriclab.views.live import Live, Scene, Slider
-    from fabriclab.views.live.runs import range_scene
+    id: str
+    unit: str
+    opens: str | None = None  # the lesson that reveals the truth, if that is a later one
 
-    first = _first_places(ends)
-    controls = {
-        name: Slider(*ends, label=text(f"form.{name}"), unit=unit, log=True) for name in first
-    }
+    def words(self) -> list[str]:
+        """Return what the text mode shows: the question, and the line to type."""
+        return [_question(self.id), text("predict.form", **_call(self.id, self.unit))]
 
-    def scene(low: float, value: float, high: float) -> Scene:
-        in_order = low <= value <= high
-        sentences = text("form.said", low=low, best=value, high=high, unit=unit)
-        if not in_order:
-            sentences += "\n" + text("form.order")
-        return replace(range_scene(ends, (low, value, high), unit, sentences), wrong=not in_order)
+    def still(self) -> str:
+        """Return the card for pages without a kernel."""
+        question, line = self.words()
+        return cards.card(
+            self._body(self._stored(), still=True, below=cards.sentences([line])), title=question
+        )
 
-    def with_answer(shown: Shown, view: Live) -> Scene:
-        return replace(scene(**view.values), said="\n".join(shown.lines), wrong=False)
+    def live(self) -> Any:
+        """Return the form that a learner fills in."""
+        from fabriclab.views.live.form import Form
 
-    def commit(view: Live) -> Scene:
-        # The first values of the form are not the learner's guess.
-        refuse_if(view.values == first and not view.moved, "form.move")
-        return with_answer(put(**view.values), view)
+        title = text("form.title", name=named(self.id))
+        first = self._body(self._stored(), still=False)
+        return Form(title, first, "\n".join(self.words()).replace("`", ""), self.press, self.read)
 
-    def pass_on(view: Live) -> Scene:
-        return with_answer(put(value=None), view)
+    def read(self, name: str, fields: Mapping[str, str]) -> Any:
+        """Return the number that was typed in a field, in the unit of the form, or why it cannot be read."""
+        from fabriclab.views.live.form import Turn
 
-    buttons = {text("form.commit"): commit, text("form.no_idea"): pass_on}
-    call = f"fl.predict({id!r}, unit={unit!r}"
-    if opens:
-        call += f", opens={opens!r}"
-    return Live(
-        call, scene, controls, first, text("form.title", id=id), buttons=buttons, card="form"
-    )
+        answer = parse_answer(fields[name], self.unit, self.unit)
+        if answer.problem:
+            return Turn(problem=answer.problem)
+        number = answer.value / quantity(self.unit)[1]
+        refuse_if(number <= 0, "predict.positive", got=number)
+        return Turn(read=(name, number), said=answer.note)
+
+    def press(self, name: str, fields: Mapping[str, str]) -> Any:
+        """Store the guess in the fields, or that there is no idea."""
+        from fabriclab.views.live.form import Turn
+
+        if name == "pass":
+            stored = predict(self.id, None, self.unit, opens=self.opens)
+        else:
+            typed = {field: fields[field].strip() or None for field in ("value", "low", "high")}
+            refuse_if(typed["value"] is None, "form.move")
+            stored = predict(self.id, unit=self.unit, opens=self.opens, **typed)
+        said = " ".join(stored.lines)
+        kept = cards.verdict_box(cards.Verdict("other", said))
+        return Turn(self._body(self._stored(), still=False, below=kept), said)
+
+    def _stored(self) -> cards.Guess:
+        """Return the guess that is stored already, in the unit of the form; without one, nothing is set."""
+        entry = _comparable_guess(self.id)
+        if entry is None or entry["value"] is None:
+            return cards.Guess()
+        factor = quantity(entry["unit"])[1] / quantity(self.unit)[1]
+        values = {}
+        for name in cards.Guess._fields:
+            number = entry[name]
+            values[name] = None if number is None else float(f"{number * factor:.6g}")
+        return cards.Guess(**values)
+
+    def _body(self, guess: cards.Guess, *, still: bool, below: str = "") -> str:
+        """Return the body of the card."""
+        inner = cards.ruler(ruler_ends(self.id, self.unit), self.unit, guess, still=still)
+        if not still:
+            typed = {}
+            for name, number in guess._asdict().items():
+                typed[name] = "" if number is None else f"{number:.6g}"
+            inner += cards.fields(typed)
+        small = text("card.guess"), text("card.stored_where", file=store.path().name)
+        return cards.asked_guess(*small, _question(self.id), inner + below)
 
 
-def _first_places(ends: tuple[float, float]) -> dict[str, float]:
-    """Return the first values of a form: the best guess in the middle of the ruler, low and high around it.
+def _question(id: str) -> str:
+    """Return the question of a prediction; that of a learner's own is its name."""
+    return predictions()[id].asked() if id in predictions() else id
 
-    Low and high are at most a third of the ruler apart, and at most a factor of ten from the middle.
-    """
-    lowest, highest = ends
-    middle = (lowest * highest) ** 0.5
-    factor = min((highest / lowest) ** (1 / 6), 10)
-    places = {}
-    for name, wanted in (("low", 1 / factor), ("value", 1.0), ("high", factor)):
-        rounded = float(f"{middle * wanted:.1g}")
-        places[name] = min(max(rounded, lowest), highest)
-    return places
+
+def ruler_ends(id: str, unit: str, *values: float) -> tuple[float, float]:
+    """Return the ends of the ruler of a prediction in a unit, further apart where ``values`` lie beyond them."""
+    lowest, highest = _ENDS
+    if id in predictions():
+        asked = predictions()[id]
+        factor = quantity(asked.unit)[1] / quantity(unit)[1]
+        lowest = float(asked.lowest) * factor
+        highest = float(asked.highest) * factor
+    for value in values:
+        if value < lowest:
+            lowest = 10.0 ** math.floor(math.log10(value))
+        if value > highest:
+            highest = 10.0 ** math.ceil(math.log10(value))
+    return lowest, highest
 
 
 def _call(id: str, unit: str = "") -> dict[str, str]:
@@ -206,7 +244,7 @@ def _guess(
     return {"value": best, "unit": asked, "low": low, "high": high}
 
 
-def guessed(entry: dict[str, Any]) -> str:
+def guessed(entry: Mapping[str, Any]) -> str:
     """Write a stored prediction in words, with its range."""
     if entry.get("skipped"):
         return text("predict.skipped")
@@ -282,7 +320,8 @@ def reveal(
         store.put("predictions", id, entry)
     if isinstance(truth, Result):
         remember(truth)
-    return Shown(_compared(entry), "good", data=entry)
+    lines = _compared(entry)
+    return Shown(lines, "good", data=entry, card=functools.partial(_revealed, id, entry))
 
 
 def _comparable_guess(id: str) -> dict[str, Any] | None:
@@ -366,7 +405,8 @@ def _compared(entry: dict[str, Any]) -> list[str]:
     else:
         lines = [text("reveal.no_idea", **words)]
 
-    if guess and entry["low"] and entry["high"]:
+    # A range is not judged where the guess itself is right.
+    if guess and entry["low"] and entry["high"] and not _is_spot_on(guess, found):
         key = "reveal.held" if entry["low"] <= found <= entry["high"] else "reveal.missed"
         lines.append(text(key, low=entry["low"], high=_typed(entry["high"], unit)))
     if model:
@@ -376,11 +416,71 @@ def _compared(entry: dict[str, Any]) -> list[str]:
 
 def _verdict(number: float, truth: float) -> str:
     """Return in words whether a number is close to the truth, or by which factor it is too high or too low."""
-    if max(number / truth, truth / number) <= _SPOT_ON:
+    if _is_spot_on(number, truth):
         key = "reveal.spot_on"
     else:
         key = "reveal.high" if number > truth else "reveal.low"
     return text(key, factor=times(number, truth))
+
+
+def _is_spot_on(number: float, truth: float) -> bool:
+    """Return whether a number is so close to the truth that nothing more is said about how far it is off."""
+    return max(number / truth, truth / number) <= _SPOT_ON
+
+
+def headline(id: str, entry: Mapping[str, Any]) -> str:
+    """Return what came out, in a sentence: the number with the claim of the lesson, else with the name."""
+    truth = shown(entry["truth"], entry["unit"])
+    claim = predictions()[id].claimed() if id in predictions() else ""
+    if claim:
+        return f"{truth} {claim}".rstrip(".") + "."
+    name = named(id)
+    return text("card.named", name=name[:1].upper() + name[1:], truth=truth)
+
+
+def judged_guess(entry: Mapping[str, Any]) -> str:
+    """Return in a sentence how good a revealed guess and its range were."""
+    guess = entry["value"]
+    found = entry["truth"]
+    if guess is None:
+        return text("card.skipped" if entry.get("skipped") else "card.no_idea")
+    if _is_spot_on(guess, found):
+        return text("card.spot_on")
+    verdict = _verdict(guess, found)
+    if not (entry["low"] and entry["high"]):
+        return text("card.off", verdict=verdict)
+    held = entry["low"] <= found <= entry["high"]
+    return text("card.held" if held else "card.missed", verdict=verdict)
+
+
+def _revealed(id: str, entry: Mapping[str, Any]) -> str:
+    """Return the card of a revealed prediction: guess, range and truth on the ruler of the form, and why."""
+    guess = cards.Guess()
+    span = ""
+    if entry["value"] is not None:
+        guess = cards.Guess(entry["low"], entry["value"], entry["high"])
+        if entry["low"] and entry["high"]:
+            span = text(
+                "card.your_range",
+                low=f"{entry['low']:g}",
+                high=_typed(entry["high"], entry["unit"]),
+            )
+    marks = [number for number in guess if number is not None]
+    ends = ruler_ends(id, entry["unit"] or "1", entry["truth"], *marks)
+    inner = cards.ruler(ends, entry["unit"] or "1", guess, truth=entry["truth"])
+    why = predictions()[id].explained() if id in predictions() else ""
+    if why:
+        inner += cards.verdict_box(cards.Verdict("right", text("card.why"), [why]))
+    how = table().get(f"how.{entry['how']}", entry["how"])
+    below = [text("card.how", how=how)]
+    if entry["model"]:
+        by_model = shown(entry["model"], entry["unit"])
+        verdict = _verdict(entry["model"], entry["truth"])
+        below.append(text("reveal.model", model=by_model, verdict=verdict))
+    finding = f"{headline(id, entry)} {judged_guess(entry)}".strip()
+    small = text("card.guessed_first" if guess.value else "card.came_out")
+    body = cards.asked_guess(small, span, finding, inner + cards.sentences([" ".join(below)]))
+    return cards.card(body, title=finding)
 
 
 def remember(result: Result, name: str | None = None) -> None:

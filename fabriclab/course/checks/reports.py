@@ -8,6 +8,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,25 +18,67 @@ from fabriclab import catalog, units
 from fabriclab.catalog.tables import data_rows
 from fabriclab.core import Floats
 from fabriclab.course import judges
-from fabriclab.course.checks.courses import answered, answers, state
-from fabriclab.course.checks.predictions import guessed, label, ledger, named
+from fabriclab.course.checks.courses import answered, answers, next_lesson, state, title_of
+from fabriclab.course.checks.predictions import (
+    guessed,
+    headline,
+    judged_guess,
+    label,
+    ledger,
+    named,
+    ruler_ends,
+)
 from fabriclab.course.progress import store
 from fabriclab.course.questions import predictions, questions
-from fabriclab.course.shown import Shown, digits, shown, times
+from fabriclab.course.shown import Shown, digits, refuse_if, shown, times
 from fabriclab.texts import keys, text
+from fabriclab.views import cards
+from fabriclab.views.share import share_picture
 
 _MOST = 10  # rows of a table, so that a report stays on one screen
+_MOST_BARS = 8  # of the ledger at the end of a lesson
+_MOST_CHECKS = 7  # that are right, in the list at the end of a lesson
+_MOST_OPEN = 4  # that are open, in that list
 
 
-def report(name: str | None = None) -> Shown:
-    """Show on one screen the state of each lesson, predictions, measurements, checks, and three take-aways.
+def report(
+    name: str | None = None,
+    *,
+    full: bool = False,
+    share: bool | str = False,
+    lesson: str | None = None,
+) -> Shown:
+    """Show what you found in a lesson, your ledger, what you can do now, and what comes next.
 
     Parameters
     ----------
     name : str, optional
-        Name to write at the top; by default there is none.
+        Name to write at the top of the full report; by default there is none.
+    full : bool
+        Show everything instead: the state of each lesson, predictions, measurements, checks, and three take-aways.
+    share : bool or str
+        Write a picture to show to others instead, in the current folder: what came out, and what you guessed. "dark"
+        draws it on a dark background.
+    lesson : str, optional
+        Number of the lesson, such as "22"; by default the one in which you did something last.
+
+    Raises
+    ------
+    InputRefused
+        A ValueError: there is no such lesson, or there is nothing to share in it yet.
     """
     kept = store.held()
+    at_hand = _lesson_named(lesson) if lesson is not None else _lesson_at_hand(kept)
+    if share:
+        return _shared(at_hand, kept, "dark" if share == "dark" else "light")
+    whole = _full_report(name, kept)
+    if full or name is not None or not at_hand:
+        return whole
+    return _LessonReport(at_hand, kept, whole).shown()
+
+
+def _full_report(name: str | None, kept: dict[str, Any]) -> Shown:
+    """Return the report on everything that is stored."""
     states = {}  # file name of a lesson -> its state
     for key in keys("lesson."):
         lesson = key.removeprefix("lesson.")
@@ -68,11 +111,180 @@ def report(name: str | None = None) -> Shown:
     return Shown([head, _counts(states)], parts=parts, extra=_download, after=after, data=data)
 
 
+def _lesson_named(number: str) -> str:
+    """Return the file name of a lesson from its beginning, such as "22"."""
+    names = sorted({question.lesson for question in questions().values()})
+    found = [name for name in names if name.startswith(str(number))] if str(number) else []
+    refuse_if(len(found) != 1, "report.lesson", got=repr(number), known=", ".join(names))
+    return found[0]
+
+
+def _lesson_at_hand(kept: dict[str, Any]) -> str:
+    """Return the lesson in which the learner did something last; empty if that was none."""
+    begun: dict[str, str] = {}  # time of the last entry of each lesson -> the lesson
+    for section in ("predictions", "checks", "drills", "ledger"):
+        for id, entry in kept[section].items():
+            begun[entry.get("when", "")] = _lesson_of(id, entry)
+    return begun[max(begun)] if begun else ""
+
+
+def _lesson_of(id: str, entry: Mapping[str, Any]) -> str:
+    """Return the lesson that an entry of the progress file belongs to; empty if it is none of those that exist."""
+    if id in predictions():
+        return predictions()[id].lesson
+    if id in questions():
+        return questions()[id].lesson
+    number = str(entry.get("lesson", ""))
+    lessons = {question.lesson for question in questions().values()}
+    return next((lesson for lesson in lessons if number and lesson.startswith(number)), "")
+
+
+class _LessonReport:
+    """The end of a lesson: what was found, the ledger, what can be done now, and what comes next."""
+
+    def __init__(self, lesson: str, kept: dict[str, Any], whole: Shown) -> None:
+        self.lesson = lesson
+        self.kept = kept
+        self.whole = whole  # the full report
+        self.right = answered(lesson)
+        self.next = next_lesson(lesson)
+        self.found = _found(lesson, kept)
+
+    def shown(self) -> Shown:
+        """Return the report as a notebook shows it."""
+        lines = [self.state()]
+        lines += [f"{finding} {judged}".strip() for finding, judged in self.found]
+        bars = self.bars()
+        if bars:
+            steps = ", ".join(f"{bar.name} {bar.shown}" for bar in bars)
+            lines.append(text("report.ledger_line", steps=steps))
+        open_calls = [call for _, right, call in self.checks() if not right and call]
+        if open_calls:
+            lines.append(text("report.open", calls=", ".join(f"`{call}`" for call in open_calls)))
+        if self.next:
+            lines.append(text("report.next", title=self.next[0]))
+        lines.append(text("report.rest"))
+        return Shown(lines, data=self.whole.data, card=self.card)
+
+    def state(self) -> str:
+        """Return in a sentence how far the lesson has come."""
+        count = {"right": sum(self.right.values()), "n": len(self.right)}
+        how = text(f"state.{state(self.lesson)}")
+        return text("report.state", title=title_of(self.lesson), state=how, **count)
+
+    def bars(self) -> list[cards.Bar]:
+        """Return the last changes of the ledger as bars; the latest of this lesson is the one that matters."""
+        entries = list(self.kept["ledger"].items())[-_MOST_BARS:]
+        mine = [name for name, entry in entries if _lesson_of("", entry) == self.lesson]
+        now = max(mine, key=lambda name: self.kept["ledger"][name].get("when", ""), default="")
+        return [
+            cards.Bar(name, entry["step"], f"{digits(entry['step'])} s", name == now)
+            for name, entry in entries
+        ]
+
+    def checks(self) -> list[tuple[str, bool, str]]:
+        """Return (name, whether it is right, line to type) of the checks: the right ones first, not all if many."""
+        done = [
+            (questions()[id].words.name(), True, "") for id, right in self.right.items() if right
+        ]
+        rows = done[:_MOST_CHECKS]
+        if len(done) > _MOST_CHECKS:
+            rows.append((text("report.others", n=len(done) - _MOST_CHECKS), True, ""))
+        left = [questions()[id] for id, right in self.right.items() if not right]
+        left.sort(key=lambda question: not question.core)
+        rows += [(q.words.name(), False, q.call()) for q in left[:_MOST_OPEN]]
+        if len(left) > _MOST_OPEN:
+            rows.append((text("report.others", n=len(left) - _MOST_OPEN), False, ""))
+        return rows
+
+    def card(self) -> str:
+        """Return the card that ends a lesson."""
+        headline, contrast = self.found[0] if self.found else (self.state(), "")
+        small = self.state() if self.found else ""
+        left = []
+        bars = self.bars()
+        if bars:
+            heading = text("report.case"), text("report.case_unit")
+            left.append(cards.headed(*heading, cards.bars(bars)))
+        if len(self.found) > 1:
+            left.append(cards.headed(text("report.found"), "", cards.found(self.found[1:])))
+        count = text("report.of", n=sum(self.right.values()), total=len(self.right))
+        right = [cards.headed(text("report.able"), count, cards.ticks(self.checks()))]
+        links = []
+        following = ""
+        if self.next:
+            title, address = self.next
+            words = text("report.next", title=title)
+            if address:
+                links.append((words, address))
+            else:
+                following = words
+        body = cards.ending(small, headline, contrast)
+        body += cards.columns(left, right)
+        share = text("report.share") if self.found else ""
+        body += cards.footer(cards.buttons(links), " ".join(filter(None, [following, share])))
+        body += cards.folded(text("report.all"), self.whole._repr_html_() or "")
+        return cards.card(body, title=headline, wide=True)
+
+
+def _found(lesson: str, kept: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return what came out in the predictions of a lesson, with the guesses, the greatest surprise first."""
+    entries = _revealed(lesson, kept)
+    entries.sort(key=lambda pair: -abs(math.log(pair[1]["factor"] or 1.0)))
+    return [(headline(id, entry), _guess_in_words(entry)) for id, entry in entries]
+
+
+def _revealed(lesson: str, kept: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Return the predictions of a lesson whose truth is known."""
+    found = []
+    for id, entry in kept["predictions"].items():
+        if "truth" in entry and id in predictions() and predictions()[id].lesson == lesson:
+            found.append((id, entry))
+    return found
+
+
+def _guess_in_words(entry: Mapping[str, Any]) -> str:
+    """Return what the learner guessed, and how good it was."""
+    if entry["value"] is None:
+        return judged_guess(entry)
+    return text("report.guessed", said=guessed(entry), judged=judged_guess(entry))
+
+
+def _shared(lesson: str, kept: dict[str, Any], theme: str) -> Shown:
+    """Write the picture to show to others, and show it with its file name; it has no name of a person and no path."""
+    entries = [pair for pair in _revealed(lesson, kept) if pair[1]["value"]] if lesson else []
+    refuse_if(not entries, "report.nothing_to_share")
+    id, entry = max(entries, key=lambda pair: abs(math.log(pair[1]["factor"])))
+    unit = entry["unit"]
+    said = text(
+        "report.i_guessed", guess=f"{entry['value']:g} {'' if unit == '1' else unit}".strip()
+    )
+    file = Path(f"fabriclab-{id}.png")
+    marks = [entry[field] for field in ("low", "value", "high") if entry[field]]
+    alt = share_picture(
+        file,
+        theme=theme,
+        lesson=title_of(lesson),
+        number=digits(entry["truth"]),
+        unit="" if unit == "1" else unit,
+        claim=predictions()[id].claimed() or named(id),
+        said=said,
+        ends=ruler_ends(id, unit or "1", entry["truth"], *marks),
+        guess=(entry["low"], entry["value"], entry["high"]),
+        truth=entry["truth"],
+    )
+    line = text("report.shared", file=file.name)
+    drawn = base64.b64encode(file.read_bytes()).decode()
+    image = f'<img alt="{html.escape(alt)}" width="600" src="data:image/png;base64,{drawn}">'
+    return Shown([line], "good", data={"file": file.name}, extra=lambda: image)
+
+
 def _counts(states: Mapping[str, str]) -> str:
     """Return in words how many lessons are done, how many exist, and how many are planned."""
     done = sum(how in ("done", "review") for how in states.values())
+    core = sum(how == "core" for how in states.values())
     here = len({question.lesson for question in questions().values()})
-    return text("report.counts", done=done, here=here, planned=len(states))
+    return text("report.counts", done=done, core=core, here=here, planned=len(states))
 
 
 def _answered_right(rows: Iterable["CheckRow"]) -> list[str]:

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from fabriclab.texts import text
 __all__ = [
     "PRACTICE",
     "Ask",
+    "JudgedPart",
     "JudgedQuestion",
     "Proxy",
     "Rng",
@@ -45,6 +46,17 @@ Ask = Callable[..., Any]
 PRACTICE = "practice"  # key of the practice cases, which everybody may see
 
 
+class JudgedPart(NamedTuple):
+    """A part of a question as it was judged, with the first of its calls that is wrong."""
+
+    name: str
+    worth: float  # fraction of the question's points that was earned
+    share: float  # fraction of the question's points that can be earned
+    call: str = ""  # as a learner would type it; empty if all are right
+    got: str = ""
+    wanted: str = ""
+
+
 @dataclass(frozen=True)
 class Verdict:
     """The worth of an answer, and the feedback for the learner."""
@@ -54,6 +66,7 @@ class Verdict:
     mistake: str = ""  # name of the misconception, as in mis.<name> of the texts
     # for each part that is not all right, its first wrong case: function and number
     failed: tuple[tuple[str, int], ...] = ()
+    parts: tuple[JudgedPart, ...] = ()
 
 
 class Unanswered(Exception):

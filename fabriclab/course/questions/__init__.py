@@ -56,6 +56,7 @@ class Question:
     drill: str = ""  # "units/" and its number, if it is in the drill on units
     row: str = ""  # row in the list of questions that the course must ask, such as Q27
     erratum: str = ""  # the claim on the errata page that it tests, such as E06
+    core: bool = True  # whether it belongs to the core of its lesson, and not to "go further"
 
     def call(self, *arguments: str) -> str:
         """Return the line to type that asks this question, or answers it with ``arguments``."""
@@ -124,11 +125,12 @@ def questions() -> Mapping[str, Question]:
         head = files.load(name)
         if "lesson" in head:
             for id, entry in files.entries(name).items():
-                found[id] = _question(id, head["lesson"], entry)
+                core = id not in head.get("further", ())
+                found[id] = _question(id, head["lesson"], entry, core=core)
     return found
 
 
-def _question(id: str, lesson: str, entry: Mapping[str, Any]) -> Question:
+def _question(id: str, lesson: str, entry: Mapping[str, Any], *, core: bool) -> Question:
     """Build a question from its entry in a file."""
     wrong = []
     for answer in entry.get("wrong", ()):
@@ -141,6 +143,7 @@ def _question(id: str, lesson: str, entry: Mapping[str, Any]) -> Question:
         words=Words.of(id, entry),
         params={name: tuple(values) for name, values in entry.get("quantities", {}).items()},
         wrong=tuple(wrong),
+        core=core,
         **{key: entry[key] for key in optional if key in entry},
     )
 
@@ -161,7 +164,7 @@ def unknown(id: str, known: Iterable[str]) -> InputRefused:
 
 
 class Prediction(NamedTuple):
-    """A prediction that a lesson asks for, with the ends of its sliders."""
+    """A prediction that a lesson asks for, with the ends of its ruler."""
 
     id: str
     lesson: str
@@ -169,10 +172,28 @@ class Prediction(NamedTuple):
     lowest: float
     highest: float
     title: str
+    question: str = ""
+    claim: str = (
+        ""  # what follows the number where the truth is told: "15.5 times" "as much gets through"
+    )
+    explanation: str = ""  # why the truth is what it is
 
     def name(self) -> str:
         """Return the name of the prediction in lists."""
         return translated(f"guess.{self.id}", self.title)
+
+    def asked(self) -> str:
+        """Return the question of its card, which is its name if it has no words of its own."""
+        name = self.name()
+        return translated(f"guess.{self.id}.question", self.question) or name[:1].upper() + name[1:]
+
+    def claimed(self) -> str:
+        """Return what follows the number where the truth is told; empty if the file does not say."""
+        return translated(f"guess.{self.id}.claim", self.claim)
+
+    def explained(self) -> str:
+        """Return why the truth is what it is; empty if the file does not say."""
+        return translated(f"guess.{self.id}.why", self.explanation)
 
 
 @functools.cache

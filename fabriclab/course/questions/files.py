@@ -33,9 +33,10 @@ KINDS = {
 }
 OF_LESSON = ("kind", "hints", "quantities", "wrong", "misconceptions", "row", "erratum")
 OF_EXERCISE = ("hints", "hints_of", "parts", "misconceptions")
-LESSON_HEAD = ("lesson", "predictions")
+LESSON_HEAD = ("lesson", "further", "predictions")
 EXERCISE_HEAD = ("exercise", "title", "messages")
 OF_PREDICTION = ("title", "unit", "lowest", "highest")
+WORDS_OF_PREDICTION = ("question", "claim", "explanation")
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,11 @@ def _check_file(file: str, content: Mapping[str, Any]) -> None:
         else:
             _check_lesson_entry(f"{file}, [{id}]", entry)
     for id, entry in content.get("predictions", {}).items():
-        _check(f"{file}, [predictions.{id}]", entry, OF_PREDICTION, ())
+        _check(f"{file}, [predictions.{id}]", entry, OF_PREDICTION, WORDS_OF_PREDICTION)
+    for id in content.get("further", ()):
+        units.choice(
+            id, f"{file}, further: each id", [key for key in content if "-" in key], exact=True
+        )
     head = {key for key in content if "-" not in key}
     allowed = EXERCISE_HEAD if of_exercise else LESSON_HEAD
     _check(f"{file}, the head", dict.fromkeys(head), (), allowed)

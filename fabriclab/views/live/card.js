@@ -28,13 +28,32 @@ function make(tag, into, attributes = {}, text = "") {
   return node;
 }
 
+// JupyterLab says which theme it has; elsewhere the page is dark if its text is light. Returns what ends the watch.
+function watchTheme(root, apply) {
+  const look = () => {
+    const said = document.body.dataset.jpThemeLight;
+    const light = (getComputedStyle(root.parentElement).color.match(/[\d.]+/g) || [0]).slice(0, 3);
+    const dark = said ? said === "false" : light.reduce((sum, v) => sum + Number(v), 0) > 384;
+    root.dataset.theme = dark ? "dark" : "light";
+    apply(dark);
+  };
+  const themed = new MutationObserver(look), wish = matchMedia("(prefers-color-scheme: dark)");
+  themed.observe(document.body, { attributes: true });
+  wish.addEventListener("change", look);
+  look();
+  return () => {
+    themed.disconnect();
+    wish.removeEventListener("change", look);
+  };
+}
+
 class Card {
   constructor(model, root) {
     this.model = model;
     this.spec = model.get("spec");
     this.read = null; // the item that the reader points at: [layer, number]
     this.seq = 0;
-    this.root = make("div", root, { class: `fl-live fl-${this.spec.card}`, role: "group", "aria-label": this.spec.title });
+    this.root = make("div", root, { class: "fl-live", role: "group", "aria-label": this.spec.title });
     this.build();
     this.values = { ...model.get("asked").values };
     this.presses = []; // each with the values that stood on the page when it was pressed
@@ -45,17 +64,12 @@ class Card {
     for (const part of [this.stage, this.head, this.foot]) this.sized.observe(part);
     this.onWindow = () => this.refit();
     addEventListener("resize", this.onWindow);
-    this.themed = new MutationObserver(() => this.theme());
-    this.themed.observe(document.body, { attributes: true });
-    this.onTheme = () => this.theme();
-    this.wish = matchMedia("(prefers-color-scheme: dark)");
-    this.wish.addEventListener("change", this.onTheme);
+    this.unwatch = watchTheme(this.root, (dark) => this.theme(dark));
     this.seen = new IntersectionObserver(([entry]) => {
       this.inSight = entry.isIntersecting;
       this.later();
     });
     this.seen.observe(this.root);
-    this.theme();
     if (model.get("frame").whole) this.receive();
     else this.send({ whole: true });
   }
@@ -64,9 +78,9 @@ class Card {
     clearTimeout(this.timer);
     clearInterval(this.player);
     cancelAnimationFrame(this.drawing);
-    for (const observer of [this.sized, this.themed, this.seen]) observer.disconnect();
+    for (const observer of [this.sized, this.seen]) observer.disconnect();
+    this.unwatch();
     removeEventListener("resize", this.onWindow);
-    this.wish.removeEventListener("change", this.onTheme);
     this.model.off("change:frame", this.onFrame);
   }
 
@@ -87,7 +101,6 @@ class Card {
     this.canvas = make("canvas", this.frame, { class: "fl-canvas", role: "application", tabindex: "0" });
     this.painter = new Painter(this.canvas, this.spec);
     this.wider = make("p", this.root, { class: "fl-wider", hidden: "" }, words.wider);
-    this.verdict = make("div", this.root, { class: "fl-verdicts", "aria-live": "polite" });
     this.foot = make("div", this.root, { class: "fl-foot" });
     this.hint = make("p", this.foot, { class: "fl-hint", "aria-live": "polite" });
     this.buildFooter();
@@ -259,12 +272,7 @@ class Card {
 
   // ------------------------------------------------------------------ theme and room
 
-  // JupyterLab says which theme it has; elsewhere the page is dark if its text is light.
-  theme() {
-    const said = document.body.dataset.jpThemeLight;
-    const light = (getComputedStyle(this.root.parentElement).color.match(/[\d.]+/g) || [0]).slice(0, 3);
-    const dark = said ? said === "false" : light.reduce((sum, v) => sum + Number(v), 0) > 384;
-    this.root.dataset.theme = dark ? "dark" : "light";
+  theme(dark) {
     for (const painter of [this.painter, ...(this.pins || []).map((pin) => pin.painter)]) {
       painter.dark = dark;
       painter.dirty = true;
@@ -387,22 +395,13 @@ class Card {
     return this.layers;
   }
 
-  // The finding: its first sentence says what is true, the rest is the contrast. On a form, lines and a verdict.
-  say({ said, halves, wrong, verdict }) {
-    const judged = typeof verdict === "number", lines = said.split("\n");
+  // The finding: its first sentence says what is true, the rest is the contrast.
+  say({ said, halves, wrong }) {
     this.said.replaceChildren();
-    this.verdict.replaceChildren();
-    this.said.classList.toggle("fl-wrong", Boolean(wrong) && !judged);
-    if (this.spec.card === "view" && !wrong) {
-      make("b", this.said, {}, halves[0]);
-      if (halves[1]) make("em", this.said, {}, ` ${halves[1]}`);
-      return;
-    }
-    lines.forEach((line, i) => {
-      const kind = i !== verdict ? "" : wrong ? "fl-verdict fl-not-yet" : "fl-verdict fl-right";
-      make("span", judged && i >= verdict ? this.verdict : this.said, { class: kind }, line);
-    });
-    this.verdict.classList.toggle("fl-good", judged && !wrong);
+    this.said.classList.toggle("fl-wrong", Boolean(wrong));
+    if (wrong) return said.split("\n").forEach((line) => make("span", this.said, {}, line));
+    make("b", this.said, {}, halves[0]);
+    if (halves[1]) make("em", this.said, {}, ` ${halves[1]}`);
   }
 
   warn(text) {
@@ -573,7 +572,8 @@ class Words {
 
 export default {
   render({ model, el }) {
-    const view = new (model.get("spec").as_text ? Words : Card)(model, el);
+    const { as_text, card } = model.get("spec");
+    const view = new (as_text ? Words : card === "form" ? Form : Card)(model, el);
     return () => view.remove();
   },
 };

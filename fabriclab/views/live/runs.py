@@ -74,10 +74,6 @@ _SORTED_WIDTH = 360.0
 _SORTED_TOP = 70.0
 _CELL_WITH_GAP = 5.0
 
-# The ruler of a range, in px.
-_RULER_LEFT = 40.0
-_RULER_RIGHT = 660.0
-
 
 # Fabric and timeline ----------------------------------------------------------------------------
 
@@ -929,62 +925,3 @@ def rounded_rates(rates: Mapping[str, units.Quantity]) -> dict[str, str]:
 def rate_scene(marks: list[rulers.RulerMark], unit: str, rate: float) -> Scene:
     """Return a picture of a ruler with marks and a movable ``rate``, given in ``unit``."""
     return rulers.ruler_scene(marks, units.rate(f"{rate} {unit}"))
-
-
-def range_scene(
-    ends: tuple[float, float], marks: tuple[float, float, float], unit: str, said: str
-) -> Scene:
-    """Return a picture of a logarithmic ruler with a range and a best value in it.
-
-    Parameters
-    ----------
-    ends : tuple of float
-        Lowest and highest value of the ruler.
-    marks : tuple of float
-        Low end, best value and high end of the range.
-    unit, said : str
-        Unit of all values; sentence of the picture.
-    """
-    low, best, high = marks
-    to_x = log_axis(*ends, _RULER_LEFT, _RULER_RIGHT)
-    first_power = np.ceil(np.log10(ends[0]))
-    powers = 10.0 ** np.arange(first_power, np.log10(ends[1]) + 0.01)
-
-    layers = tick_layers(powers, to_x, tick_label, (6.0, 46.0), True)
-    layers["range"] = range_layer(float(to_x(low)), float(to_x(high)))
-    layers["best"] = best_layer(to_x(np.array([best])))
-    layers["unit"] = texts_at((680.0, 74.0, f"[{unit}]", 2))
-
-    columns = {
-        "what": [text(f"form.{name}") for name in ("low", "value", "high")],
-        unit: np.array(marks),
-    }
-    return Scene(said, Table(columns), layers, 84.0, alt=said)
-
-
-def tick_label(value: float) -> str:
-    """Write a value at a tick: with grouped thousands, and from a million on as a power of ten."""
-    if value < 1e6:
-        return f"{value:,g}"
-    return f"{value:g}"
-
-
-def range_layer(one_end: float, other_end: float) -> Layer:
-    """Return a band between two ends [px], given in either order; it is at least 2 px wide."""
-    left, right = sorted((one_end, other_end))
-    return boxes(left, 14.0, max(right - left, 2.0), 24.0, colour=COLOUR["guess"], alpha=0.35)
-
-
-def best_layer(x: Floats) -> Layer:
-    """Return the dot of the best value at ``x`` (1,) [px], which the learner can drag."""
-    return Layer(
-        "dots",
-        {
-            "x": x,
-            "y": np.array([26.0]),
-            "size": 7.0,
-            "colour": COLOUR["guess"],
-            "drag": ["value"],
-            "drag_ends": np.array([_RULER_LEFT, _RULER_RIGHT]),
-        },
-    )

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from fabriclab import units
 from fabriclab.core import Fabric
 from fabriclab.texts import keys, switched_on, text
+from fabriclab.views import cards
 from fabriclab.views.live.controls import MOST_CONTROLS, Choice, Control, Slider, name_of, range_of
 from fabriclab.views.look import variables
 from fabriclab.views.page import Picture, Table, halves
@@ -32,6 +33,11 @@ def _read(name: str) -> str:
     return (_HERE / name).read_text(encoding="utf-8")
 
 
+def fixed_words() -> dict[str, str]:
+    """Return the words that every view may show, such as the names of its buttons, by their short keys."""
+    return {key.removeprefix("live.word."): text(key) for key in keys("live.word.")}
+
+
 class LiveModel(anywidget.AnyWidget):
     """The state that a view shares with the browser, from the moment when the view is first shown.
 
@@ -40,10 +46,11 @@ class LiveModel(anywidget.AnyWidget):
     """
 
     # As text, because anywidget would watch the file of a path, and the watch would keep every view alive.
-    _esm = _read("painter.js") + _read("card.js")
+    _esm = _read("painter.js") + _read("form.js") + _read("card.js")
     _css = (
         f".fl-live{{{variables('light')}}}.fl-live[data-theme=dark]{{{variables('dark')}}}"
         + _read("live.css")
+        + cards.CSS
     )
     spec = traitlets.Dict().tag(sync=True)
     asked = traitlets.Dict().tag(sync=True, echo_update=False)  # nobody waits for the echo
@@ -75,6 +82,15 @@ class LiveModel(anywidget.AnyWidget):
         address: str = super().model_id
         return address
 
+    def page_bundle(self, **kwargs: Any) -> Any:
+        """Return the widget alone, and the words that a saved notebook shows above its picture.
+
+        binder/jupyter_server_config.py uses these words. The caller adds a picture for pages without a kernel.
+        """
+        bundle = super()._repr_mimebundle_(**kwargs)
+        data, meta = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+        return data, {**meta, "fabriclab": text("live.kept")}
+
 
 class Live(LiveModel):
     """A view that follows its controls; as a widget it fits into ``ipywidgets.VBox([view])`` and other containers.
@@ -99,8 +115,6 @@ class Live(LiveModel):
         Values that are set in the picture itself instead of by a control, such as the block that is open.
     listed : str
         A list of all states to read as text, such as the steps of an animation.
-    card : {"view", "form"}
-        What the page shows around the picture: finding, controls and footer of a view, or a question with its answer.
     """
 
     def __init__(
@@ -114,7 +128,6 @@ class Live(LiveModel):
         buttons: Mapping[str, Callable[["Live"], Scene | None]] | None = None,
         hidden: Mapping[str, Any] | None = None,
         listed: str = "",
-        card: str = "view",
     ) -> None:
         if len(controls) > MOST_CONTROLS:
             msg = f"a view has at most {MOST_CONTROLS} controls, got {', '.join(controls)}; fix one in the function"
@@ -126,7 +139,6 @@ class Live(LiveModel):
         self.controls = dict(controls)
         self._buttons = dict(buttons or {})
         self._listed = listed
-        self._card = card
         self._start = dict(hidden or {})
         for name, control in self.controls.items():
             self._start[name] = control.check(values[name], name)
@@ -197,7 +209,6 @@ class Live(LiveModel):
         """Return what the browser needs to draw the controls and fixed words; it is sent only once."""
         controls = [self._spec_of(name) for name in self.controls]
         buttons = [{"name": label, "label": label} for label in self._buttons]
-        words = {key.removeprefix("live.word."): text(key) for key in keys("live.word.")}
         spec = {
             "title": self.title,
             "controls": controls,
@@ -205,12 +216,12 @@ class Live(LiveModel):
             "reset": len(self.controls) > 0,
             "listed": self._listed,
             "buttons": buttons,
-            "card": self._card,
+            "card": "view",
             "palette": PALETTE,
             "colours": {name: COLOUR[name] for name in TOKENS},
             "dashes": DASHES,
             "turn": TURN,
-            "words": words,
+            "words": fixed_words(),
         }
         if switched_on("FABRICLAB_TEXT"):
             spec["as_text"] = True
@@ -300,19 +311,9 @@ class Live(LiveModel):
             "wrong": scene.wrong,
             "moves": scene.moves and moved,
             "counted": scene.table is not None,
-            "verdict": scene.verdict,
             "layers": layers,
             "whole": whole,
         }
-
-    def page_bundle(self, **kwargs: Any) -> Any:
-        """Return the widget alone, and the words that a saved notebook shows above its picture.
-
-        binder/jupyter_server_config.py uses these words. The caller adds a picture for pages without a kernel.
-        """
-        bundle = super()._repr_mimebundle_(**kwargs)
-        data, meta = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
-        return data, {**meta, "fabriclab": text("live.kept")}
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """Return the widget with a printed picture for pages without a kernel; in text mode return only words."""
@@ -338,7 +339,6 @@ def _scene_of_error(scene: Scene, error: Exception) -> Scene:
         table=None,
         moves=False,
         wrong=True,
-        verdict=None,
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from fabriclab import units
-from fabriclab.course.judges import Ask, Proxy, Unanswered, Verdict
+from fabriclab.course.judges import Ask, JudgedPart, Proxy, Unanswered, Verdict
 from fabriclab.course.judges.shared.numbers import UNIT, Misread, brief, near, number
 from fabriclab.course.questions import misconception
 from fabriclab.course.questions.files import entries, load, message, name_of, translated
@@ -88,6 +88,10 @@ class QuestionPart:
     def off(self, case: int, answer: Any) -> str:
         """Return a sentence that says what is wrong."""
         raise NotImplementedError
+
+    def compared(self, case: int, answer: Any) -> tuple[str, str]:
+        """Return what was answered in a wrong case and what is right, in words; empty where `off` says it all."""
+        return "", ""
 
     def step(self, case: int, answer: Any, mistake: str) -> str:
         """Return a worked step towards the right answer, or an empty text."""
@@ -224,14 +228,21 @@ class NumberPart(QuestionPart):
             )
         ]
 
+    def compared(self, case: int, answer: Sequence[float]) -> tuple[str, str]:
+        """Return the first number that is wrong, and the right number."""
+        place = self._first_off(case, answer) or 0
+        returned = self.returns[place]
+        return returned.shown(answer[place]), returned.shown(self.true(case)[place])
+
     def off(self, case: int, answer: Sequence[float]) -> str:
         """Return a sentence with the call, the first number that is wrong, and the right number."""
         place = self._first_off(case, answer) or 0
         returned = self.returns[place]
+        got, truth = self.compared(case, answer)
         words = {
             "call": self.written(case),
-            "got": returned.shown(answer[place]),
-            "truth": returned.shown(self.true(case)[place]),
+            "got": got,
+            "truth": truth,
             "percent": f"{100 * returned.within:g}",
         }
         file = name_of(self.question)
@@ -288,6 +299,7 @@ def judge(ask: Ask, *parts: QuestionPart) -> Verdict:
     said = list[str]()
     named = list[str]()
     failed = list[tuple[str, int]]()
+    judged = list[JudgedPart]()
     good = set[int]()
     for part in parts:
         read, unread = _read(part, [answers[_key(call)] for call in part.calls])
@@ -295,7 +307,8 @@ def judge(ask: Ask, *parts: QuestionPart) -> Verdict:
         off = [case for case in range(len(part.calls)) if case in wrong or case not in read]
         before = good if part.after else {*range(part.sets)}
         good = before - {part.set_of(case) for case in off}
-        earned += part.share * len(good) / part.sets
+        worth = part.share * len(good) / part.sets
+        earned += worth
         if wrong:
             mistake = _likeliest(part, wrong)
             if mistake:
@@ -304,6 +317,7 @@ def judge(ask: Ask, *parts: QuestionPart) -> Verdict:
         elif read:
             said.append(part.remark(*next(iter(read.items()))))
         said += unread[:1]
+        judged.append(_judged(part, worth, off, wrong))
         if off:
             failed.append((part.calls[0].function, off[0]))
     if all(isinstance(answer, Unanswered) for answer in answers.values()):
@@ -313,7 +327,19 @@ def judge(ask: Ask, *parts: QuestionPart) -> Verdict:
         said=tuple(filter(None, dict.fromkeys(said))),
         mistake=named[0] if named else "",
         failed=tuple(dict.fromkeys(failed)),
+        parts=tuple(judged),
     )
+
+
+def _judged(
+    part: QuestionPart, worth: float, off: Sequence[int], wrong: Mapping[int, Any]
+) -> JudgedPart:
+    """Return a part as it was judged, with the first call whose answer is wrong or, if none is, cannot be read."""
+    if not off:
+        return JudgedPart(part.name, worth, part.share)
+    case = next(iter(wrong), off[0])
+    got, wanted = part.compared(case, wrong[case]) if case in wrong else ("", "")
+    return JudgedPart(part.name, worth, part.share, part.written(case), got, wanted)
 
 
 def _key(call: Call) -> tuple[str, int]:
