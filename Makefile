@@ -47,11 +47,12 @@ lab: $(VENV)/.lab copies
 	  $(PY) -m jupyter lab --log-level=ERROR --LabApp.log_level=ERROR --LabApp.extension_manager=readonly --ServerApp.port=$(PORT) $(if $(filter none,$(BROWSER)),--no-browser) \
 	  $(if $(filter 0,$(shell id -u)),--allow-root) --ServerApp.root_dir=$(dir $(WORK)) --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb
 
-# What is new or has changed is copied; of a copy that the learner changed, the old one is kept beside it.
+# What is new or has changed is copied; of a copy that the learner changed, the old one is kept beside it. The list of
+# lessons shows the pictures of docs/img/, so they are copied, too.
 copies:
 ifneq ($(WORK),notebooks)
-	@mkdir -p $(WORK)/.last/img $(WORK)/img $(dir $(WORK))exercises/.last && echo '*' > $(dir $(WORK)).gitignore
-	@for new in $(wildcard notebooks/*.ipynb notebooks/*.md notebooks/img/* exercises/*.ipynb); do \
+	@mkdir -p $(WORK)/.last/img $(WORK)/img $(dir $(WORK))exercises/.last $(dir $(WORK))docs/.last/img $(dir $(WORK))docs/img && echo '*' > $(dir $(WORK)).gitignore
+	@for new in $(wildcard notebooks/*.ipynb notebooks/*.md notebooks/img/* exercises/*.ipynb docs/img/*); do \
 	  file="$${new#*/}" folder="$(dir $(WORK))$${new%%/*}"; mine="$$folder/$$file" last="$$folder/.last/$$file"; \
 	  if [ -e "$$mine" ] && cmp -s "$$new" "$$last"; then continue; fi; \
 	  if [ -e "$$mine" ] && ! cmp -s "$$mine" "$$last" && ! cmp -s "$$mine" "$$new"; then \

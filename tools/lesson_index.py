@@ -10,10 +10,18 @@ from functools import partial
 from pathlib import Path
 
 import lesson_pages
-from fabriclab.texts import table, text
+from fabriclab.catalog.tables import rows_of
+from fabriclab.course.checks import courses
+from fabriclab.texts import keys, table, text
 from lesson_files import FILES, ROOT
 
-HEAD = ("| lesson | question | minutes to read | to do |", "|---|---|---|---|")
+HEAD = ("| lesson | the question it answers | learning paths |", "|---|---|---|")
+HEAD_WITH_MINUTES = (
+    "| lesson | the question it answers | learning paths | minutes to read | to do |",
+    "|---|---|---|---|---|",
+)
+PATHS_HEAD = ("| path | time | lessons | of them exist | besides |", "|---|---|---|---|---|")
+PLANNED = "*planned*"
 EXERCISES = sorted((ROOT / "exercises").glob("*.ipynb"))
 STATE = """import fabriclab as fl
 
@@ -30,23 +38,69 @@ def _question(name: str) -> str:
     return text(key)
 
 
-def rows(folder: str) -> str:
-    """Return the table of the lessons that exist, with links relative to ``folder``."""
+def _lessons() -> list[str]:
+    """Return the names of all lessons, those that exist and those that are planned, in the order of their numbers."""
+    planned = [key.removeprefix("lesson.") for key in keys("lesson.")]
+    return sorted({*FILES, *planned})
+
+
+def _paths() -> list[dict[str, str]]:
+    """Return the learning paths that leave lessons out, as rows of their table."""
+    return [row for row in rows_of("paths.csv", courses.__file__) if row["lessons"] != "all"]
+
+
+def rows(folder: str, minutes: bool = False) -> str:
+    """Return the table of all lessons; those that exist have a link relative to ``folder``, the others are marked."""
     lines = []
-    for name, path in FILES.items():
-        header = json.loads(path.read_text(encoding="utf-8"))["metadata"]["fabriclab"]
-        link = f"[{name[:2]} {header['title']}]({folder}{path.name})"
-        minutes = header["minutes"]
-        lines.append(f"| {link} | {_question(name)} | {minutes['read']} | {minutes['do']} |")
-    return "\n".join([*HEAD, *lines])
+    for name in _lessons():
+        number = name.split("_")[0]
+        paths = ", ".join(row["path"] for row in _paths() if number in row["lessons"].split())
+        if name in FILES:
+            path = FILES[name]
+            header = json.loads(path.read_text(encoding="utf-8"))["metadata"]["fabriclab"]
+            lesson = f"[{number} {header['title']}]({folder}{path.name})"
+            times = f" {header['minutes']['read']} | {header['minutes']['do']} |"
+        else:
+            lesson = f"{number}, {PLANNED}"
+            times = " | |"
+        line = f"| {lesson} | {_question(name)} | {paths} |"
+        lines.append(line + times if minutes else line)
+    return "\n".join([*(HEAD_WITH_MINUTES if minutes else HEAD), *lines])
+
+
+def paths_table() -> str:
+    """Return the table of learning paths; numbers of lessons that are only planned are in italics."""
+    numbers = {name.split("_")[0] for name in FILES}
+    lines = []
+    for row in _paths():
+        listed = row["lessons"].split()
+        shown = " ".join(number if number in numbers else f"*{number}*" for number in listed)
+        here = sum(number in numbers for number in listed)
+        lines.append(
+            f"| {row['path']} | {row['time']} | {shown} | {here} of {len(listed)} | {row['besides']} |"
+        )
+    return "\n".join([*PATHS_HEAD, *lines])
+
+
+def _replaced(page: str, first: str, made: str) -> str:
+    """Return a page in which the table whose head begins with the column ``first`` is another one."""
+    table_there = rf"(?m)^\| {first} \|.*\n(\|.*\n)+"
+    return re.sub(table_there, lambda _: made + "\n", page, count=1)
 
 
 def readme() -> str:
-    """Return the README with the table of today."""
-    old = (ROOT / "README.md").read_text(encoding="utf-8")
-    return re.sub(
-        r"(?m)^\| lesson \|.*\n(\|.*\n)+", lambda _: rows("notebooks/") + "\n", old, count=1
-    )
+    """Return the README with the tables of today."""
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    page = _replaced(page, "lesson", rows("notebooks/"))
+    return _replaced(page, "path", paths_table())
+
+
+def pictures() -> str:
+    """Return the pictures of the README, in the same form, with addresses as the folder of the lessons sees them."""
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    alone = re.findall(r"(?m)^!\[.*\]\(docs/img/.*\)$", page)
+    beside = re.findall(r"(?m)^\|.*\n\|[-|]+\n\|.*\(docs/img/.*\n", page)
+    return "\n\n".join([*alone, *beside]).replace("(docs/img/", "(../docs/img/")
 
 
 def notebook() -> str:
@@ -58,10 +112,13 @@ def notebook() -> str:
     tests = "\n".join(
         f"- [{file.stem}: {name}](../exercises/{file.name})" for file, name in title.items()
     )
-    top = f"# Lessons\n\n{rows('')}\n\n## Exercises\n\n{tests}\n\n"
+    top = f"# Lessons\n\n{pictures()}\n"
+    top += "Read the lessons in the order of their numbers, or follow a learning path, which keeps that order and "
+    top += f"leaves lessons out. A lesson marked {PLANNED} does not exist yet.\n\n{rows('', minutes=True)}\n\n"
+    top += f"{paths_table()}\n\n## Exercises\n\n{tests}\n\n"
     top += "## Words and statements\n\n- [Glossary](glossary.md): every term, and the lesson that teaches it\n"
     top += "- [Errata](errata.md): common statements, how to test each, and what holds\n\n"
-    top += "Run the cell below: it adds your state, and the lessons that are planned."
+    top += "Run the cell below: it adds how far you are in each lesson."
     cells = [
         {
             "cell_type": "markdown",

@@ -30,6 +30,7 @@ def place(root, tmp_path_factory):
         folder / "notebooks",
         ignore=shutil.ignore_patterns("*progress*", ".ipynb*"),
     )
+    shutil.copytree(root / "docs" / "img", folder / "docs" / "img")
     with lab(folder, FABRICLAB_PROGRESS=folder / "progress.json") as address:
         yield address, folder
 
@@ -100,6 +101,16 @@ def test_a_prediction_is_made_by_hand_and_revealed(chrome, place):
         pytest.fail("the lesson reveals nothing after its first prediction")
     stored = json.loads((folder / "progress.json").read_text())["predictions"]
     assert any(entry.get("truth") for entry in stored.values())
+    page.close()
+
+
+def test_the_list_of_lessons_shows_its_pictures(chrome, place):
+    page = opened(chrome, place[0], "index")
+    pictures = "[...document.querySelectorAll('.jp-MarkdownOutput img')]"
+    page.wait_for_function(f"{pictures}.length > 0 && {pictures}.every((p) => p.complete)")
+    shown = page.evaluate(f"{pictures}.map((p) => [p.alt, p.naturalWidth])")
+    assert len(shown) == 4
+    assert all(words and width for words, width in shown), shown
     page.close()
 
 

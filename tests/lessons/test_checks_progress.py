@@ -675,13 +675,13 @@ def test_lessons_that_are_here_are_links(tmp_path, monkeypatch, start):
     )
 
 
-def test_a_path_keeps_its_order_and_is_stored():
-    assert [name[:2] for name in lessons("one term").data["lessons"]][:4] == [
-        "00",
-        "31",
-        "11",
-        "21",
-    ]
+def test_every_path_keeps_the_order_of_the_lessons_and_is_stored():
+    in_order = lessons().data["lessons"]
+    assert in_order == sorted(in_order)
+    for row in rows_of("paths.csv", checks.__file__):
+        path = lessons(row["path"]).data["lessons"]
+        assert path == [name for name in in_order if name in path]
+    assert [name[:2] for name in lessons("one evening").data["lessons"]] == ["00", "21", "31"]
     assert len(lessons("the whole").rows) == len(lessons().rows) == 29
     assert "one evening" in str(choose_path("one evening"))
     assert held()["chosen"]["path"]["name"] == "one evening"
@@ -695,6 +695,15 @@ def test_paths_name_lessons_that_are_planned():
         numbers = row["lessons"].split()
         assert numbers == ["all"] or len(lessons(row["path"]).rows) == len(numbers)
     assert "one evening" in str(paths())
+
+
+def test_paths_say_how_many_of_their_lessons_exist_here(tmp_path, monkeypatch):
+    lesson(tmp_path, "00_start_here", title="Meet", minutes={"read": 1, "do": 1})
+    lesson(tmp_path, "31_all_reduce", title="Add", minutes={"read": 1, "do": 1})
+    monkeypatch.chdir(tmp_path)
+    counted = {name: here for name, _, _, here, _ in paths().rows}
+    assert counted["one evening"] == "2 of 3" and counted["operations"] == "1 of 8"
+    assert counted["the whole"] == f"2 of {len(lessons().rows)}"
 
 
 def of(lesson):
@@ -740,7 +749,9 @@ def test_the_list_of_lessons_is_up_to_date(place, root):
 
 def test_the_list_of_lessons_follows_their_headers(tmp_path, monkeypatch):
     (tmp_path / "README.md").write_text(
-        "Before\n\n| lesson | old |\n|---|---|\n| a | b |\n\n| other | table |\n"
+        "Before\n\n![What it is](docs/img/hero.gif)\n\n| one | two |\n|---|---|\n"
+        "| ![Left](docs/img/a.png) | ![Right](docs/img/b.png) |\n\n| lesson | old |\n|---|---|\n| a | b |\n\n"
+        "| path | old |\n|---|---|\n| a | b |\n\n| other | table |\n"
     )
     lesson(
         tmp_path, "21_fat_tree_and_rails", title="Shuffle the rails", minutes={"read": 12, "do": 15}
@@ -750,14 +761,28 @@ def test_the_list_of_lessons_follows_their_headers(tmp_path, monkeypatch):
         lesson_index, "FILES", {path.stem: path for path in tmp_path.glob("*.ipynb")}
     )
     asked = text("lesson.21_fat_tree_and_rails")
-    row = f"[21 Shuffle the rails](notebooks/21_fat_tree_and_rails.ipynb) | {asked}"
-    lines = lesson_index.readme().splitlines()
-    assert lines[4].startswith(f"| {row}") and lines[4].endswith("| 12 | 15 |")
-    assert lines[5:] == ["", "| other | table |"] and lines[0] == "Before" and "old" not in lines[2]
+    paths_of_it = "one evening, short course, one term, operations"
+    row = (
+        f"[21 Shuffle the rails](notebooks/21_fat_tree_and_rails.ipynb) | {asked} | {paths_of_it} |"
+    )
+    page = lesson_index.readme()
+    lines = page.splitlines()
+    assert f"| {row}" in lines and "old" not in page and "| a | b |" not in lines
+    assert lines[0] == "Before" and lines[-1] == "| other | table |"
+    assert (
+        f"| 31, *planned* | {text('lesson.31_all_reduce')} | one evening, short course, one term |"
+        in lines
+    )
+    assert "| one evening | 1.5 h | *00* 21 *31* | 1 of 3 |  |" in lines
+    planned = [line for line in lines if "*planned*" in line]
+    assert len(planned) == len(lessons().rows) - 1
     book = nbformat.reads(lesson_index.notebook(), as_version=4)
     nbformat.validate(book)
     assert (
-        "(21_fat_tree_and_rails.ipynb)" in book.cells[0].source
+        f"(21_fat_tree_and_rails.ipynb) | {asked} | {paths_of_it} | 12 | 15 |"
+        in book.cells[0].source
+        and "![What it is](../docs/img/hero.gif)" in book.cells[0].source
+        and "| ![Left](../docs/img/a.png) | ![Right](../docs/img/b.png) |" in book.cells[0].source
         and "fl.lessons()" in book.cells[1].source
     )
 

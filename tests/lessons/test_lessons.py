@@ -102,6 +102,8 @@ def test_make_copies_lessons_and_loses_nothing_of_a_learner(root, tmp_path):
     (tmp_path / "notebooks" / "img").mkdir(parents=True)
     for name in ("00_a.ipynb", "31_b.ipynb", "glossary.md", "img/c.svg"):
         (tmp_path / "notebooks" / name).write_text("first")
+    (tmp_path / "docs" / "img").mkdir(parents=True)
+    (tmp_path / "docs" / "img" / "d.png").write_text("first")
 
     work = tmp_path / "work" / "notebooks"
     progress = [folder / "fabriclab-progress.json" for folder in (tmp_path / "notebooks", work)]
@@ -120,6 +122,8 @@ def test_make_copies_lessons_and_loses_nothing_of_a_learner(root, tmp_path):
 
     assert copies() == ("", {"00_a.ipynb": "first", "31_b.ipynb": "first"})
     assert (work / "img" / "c.svg").read_text() == (work / "glossary.md").read_text() == "first"
+    # The list of lessons shows this picture by the same relative address as in the checkout.
+    assert (work / "../docs/img/d.png").read_text() == "first"
     assert (tmp_path / "work" / ".gitignore").read_text() == "*\n"
     assert progress[1].read_text() == "begun beside the lessons"
     progress[1].write_text("went on")

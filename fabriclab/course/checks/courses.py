@@ -39,8 +39,13 @@ def hello() -> Shown:
 
 
 def paths() -> Shown:
-    """List the learning paths of the course with the time that each takes."""
-    rows = [tuple(row.values()) for row in rows_of("paths.csv", __file__)]
+    """List the learning paths of the course: their time, their lessons, and how many of these exist here."""
+    here = _here()
+    rows = []
+    for row in rows_of("paths.csv", __file__):
+        listed = _lessons_of_path(row["path"], _lesson_names())
+        there = text("paths.here", here=sum(name in here for name in listed), n=len(listed))
+        rows.append((row["path"], row["time"], row["lessons"], there, row["besides"]))
     return Shown([text("paths.title")], head=text("paths.head").split("|"), rows=rows)
 
 
@@ -56,7 +61,7 @@ def lessons(path: str | None = None) -> Shown:
 
     `paths` lists the names of paths.
     """
-    names = [key.removeprefix("lesson.") for key in keys("lesson.")]
+    names = _lesson_names()
     if path is not None:
         names = _lessons_of_path(path, names)
     here = _here()
@@ -68,12 +73,17 @@ def lessons(path: str | None = None) -> Shown:
     return Shown((title,), head=text("lessons.head").split("|"), rows=rows, data={"lessons": names})
 
 
+def _lesson_names() -> list[str]:
+    """Return the file names of all lessons of the plan, in the order of their numbers."""
+    return [key.removeprefix("lesson.") for key in keys("lesson.")]
+
+
 def next_lesson(lesson: str) -> tuple[str, str] | None:
     """Return title and address of the next lesson to take, on the path that was chosen; the address may be empty.
 
     Lessons that do not exist yet or are done are left out. If no lesson is left, return None.
     """
-    names = [key.removeprefix("lesson.") for key in keys("lesson.")]
+    names = _lesson_names()
     chosen = store.held()["chosen"].get("path", {}).get("name")
     if chosen is not None:
         names = _lessons_of_path(chosen, names)
