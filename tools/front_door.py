@@ -20,7 +20,10 @@ import fabriclab as fl  # noqa: E402
 from support.browser import browser, settled, show  # noqa: E402
 
 FOLDER = ROOT / "docs" / "img"
-PAPER, INK = "#111111", "#eaedf1"  # the pictures are dark, as most terminals and many pages of code are
+PAPER, INK = (
+    "#111111",
+    "#eaedf1",
+)  # the pictures are dark, as most terminals and many pages of code are
 WIDTH = 960  # px of a card
 FRAME = 100  # ms
 COLOURS = 96  # of the moving picture
@@ -84,16 +87,54 @@ def saved(frames, file):
 
 
 def guess(chrome):
-    """Photograph what a learner sees who guessed 3 times and computes how much detours bring."""
+    """Photograph the card of a learner who guessed 3 times, and computes how much detours bring."""
+    fabric = fl.topologies.build("dragonfly", p=4, a=8, h=4)
+    view = fl.live.distance(fabric)
+    neighbour = fl.metrics.shift(fabric, fabric.n_ranks // (view.controls["groups"].high + 1))
+    minimal, detours = (
+        fl.metrics.throughput(fabric, neighbour, routing).part for routing in ("minimal", "valiant")
+    )
     with tempfile.TemporaryDirectory() as folder:
         os.environ["FABRICLAB_PROGRESS"] = str(Path(folder) / "progress.json")
-        fly = fl.topologies.build("dragonfly", p=4, a=8, h=4)
-        shares = fl.live.distance(fly)
-        minimal = shares.set(groups=1, routing="minimal").scene.table["load"]
-        assert minimal is not None
         fl.predict("22-detour", 3, "times", low=1, high=20)
-        photographed(chrome, fl.reveal("22-detour", gain(fly)), FOLDER / "guess.png")
+        card = fl.reveal("22-detour", detours / minimal)
+        photographed(chrome, card, "guess")
         del os.environ["FABRICLAB_PROGRESS"]
+
+
+def straggler(chrome):
+    """Photograph one slow GPU, whose lateness spreads to all others."""
+    page = page_of(chrome)
+    show(page, fl.live.straggler(), style=style())
+    page.locator(".fl-live").screenshot(path=str(FOLDER / "straggler.png"))
+    page.close()
+
+
+def compare(chrome):
+    """Photograph a formula beside the published all-reduce of ten servers, as lesson 31 holds them together."""
+    case = fl.case()
+    ten = fl.catalog.published.load("xx_10n_g1_all_reduce")
+    ring = fl.collectives.closed_form("all_reduce", "ring")
+    time = ring(ten.size, 10, case.ring_step_latency, case.nic_rate)
+    model = fl.core.Result("all_reduce", "predicted", ten.size, time, 10)
+    runs = {"10 servers": ten, "ring, formula": model}
+    bounds = {"one NIC": case.nic_rate}
+    photographed(chrome, fl.views.sweep(runs, y="busbw", bounds=bounds, error=True), "compare")
+
+
+def photographed(chrome, shown, name):
+    """Photograph what a notebook shows of a value, without its folded numbers."""
+    page = page_of(chrome)
+    html = shown._repr_mimebundle_()
+    html = html[0] if isinstance(html, tuple) else html
+    page.set_content(
+        f"<style>{style()}details{{display:none}}</style><div id=root>{html['text/html']}</div>"
+    )
+    page.locator("#root > *").first.screenshot(path=str(FOLDER / f"{name}.png"))
+    page.close()
+
+
+PICTURES = {"hero": hero, "guess": guess, "straggler": straggler, "compare": compare}
 
 
 def main(argv=None):
@@ -107,8 +148,6 @@ def main(argv=None):
             PICTURES[name](chrome)
             print(f"made: {name}", flush=True)
 
-
-PICTURES = {"hero": hero, "guess": guess}
 
 if __name__ == "__main__":
     main()
