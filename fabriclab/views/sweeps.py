@@ -195,6 +195,7 @@ def series_scene(
     if cursor is not None:
         layers |= cursor_layers(series, area, scales, cursor, drawn)
         sentence = read_at(series, area, cursor)
+        clauses = [sentence.rstrip("."), *clauses]
     if missed:
         sentence = how_far_off(missed, area)
         clauses = [sentence.rstrip("."), *clauses]

@@ -19,7 +19,7 @@ from fabriclab.texts import text
 from fabriclab.views.layout import lines_of, marks_of, paths_of
 from fabriclab.views.scene import COLOUR, Layer, boxes, lines
 
-WIDE, HIGH = 640.0, 388.0  # of the picture without its side panel [px]
+WIDE, HIGH = 614.0, 388.0  # of the picture without its side panel [px]
 _MARGIN = 6.0  # [px]
 _POINTS = 49  # of a curve
 
