@@ -15,6 +15,7 @@ from fabriclab.views.scene import Layer, Scene, boxes, printed, texts
 _ROW, _BAR = 26.0, 16.0  # distance between two bars, and their height [px]
 _HEAD = 30.0  # room for the name of a group [px]
 _WIDTH = 860.0
+_LEAST = 1.0  # length of the shortest bar, so that it is seen [px]
 _LETTER = 6.9  # width of a letter [px]
 _VALUE_ROOM = 110.0  # for the number beside the longest bar [px]
 _MOST_NAME = 300.0  # [px]
@@ -133,7 +134,7 @@ def bars_scene(rows: list[Bar], unit: str, marked: set[int], caption: str = "") 
         y.append(at)
         at += _ROW
     middles = np.array(y)
-    lengths = np.maximum(room * np.array([row.value for row in rows]) / most, 1.0)
+    lengths = np.maximum(room * np.array([row.value for row in rows]) / most, _LEAST)
     bold = np.array([float(i in marked) for i in range(len(rows))])
     words = np.where(bold > 0, COLOUR["ink"], COLOUR["soft"])
     layers: dict[str, Layer] = {

@@ -29,7 +29,8 @@ from fabriclab.views.scene import (
 
 _WIDTH = 880.0  # of the picture of a ruler [px]
 _TOP = 30.0  # upper edge of the first row of a ruler [px]
-_ROW, _ROWS = 26.0, 312.0  # height of a row, and of all rows together at most [px]
+_ROW = 26.0  # height of a row [px]
+_ROWS = 12 * _ROW  # of all rows together at most [px]
 _BELOW = 28.0  # height of the ticks of a ruler [px]
 _LEFT, _RIGHT = 236.0, 782.0  # ends of the ruler [px]
 _SLOWEST, _FASTEST = 1e7, 1e13  # ends of the slider that chooses a rate [B/s]

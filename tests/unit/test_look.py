@@ -130,9 +130,9 @@ def test_each_algorithm_has_one_hue_and_one_mark_in_any_spelling():
     spellings = {
         "ring": ("ring", "Ring", "ring (predicted)", "Ring/Simple"),
         "tree": ("tree", "double tree", "binomial_tree", "Double-Tree"),
-        "halving": ("halving_doubling", "halving-doubling", "recursive doubling"),
+        "halving": ("halving_doubling", "halving-doubling", "Halving doubling"),
         "in_switch": ("in-switch", "NVLS", "NVLSTree", "sharp", "nvls_sharp", "streaming"),
-        "direct": ("direct", "one_root", "bruck"),
+        "direct": ("direct", "one_root", "bruck", "recursive_doubling"),
     }
     marks = set()
     for name, spelled in spellings.items():

@@ -155,16 +155,16 @@ def families_panel(families: tuple[str, ...], family: str, size: int, height: fl
     names = [name.replace("_", " ") for name in families]
     layers: dict[str, Layer] = {
         "families": texts(
-            92.0, y + pitch / 2, names, align=2.0, bold=is_now.astype(float), colour=ink
+            84.0, y + pitch / 2, names, align=2.0, bold=is_now.astype(float), colour=ink
         )
     }
     charts = (
-        ("share", 100.0, [100 * m.traffic.throughput for m in members], "%"),
-        ("diameter", 198.0, [float(m.traffic.diameter) for m in members], ""),
+        ("share", 90.0, [100 * m.traffic.throughput for m in members], "%"),
+        ("diameter", 158.0, [float(m.traffic.diameter) for m in members], ""),
     )
     for key_, left, values, unit in charts:
         title = text(f"live.explorer.{key_}")
-        long = 44.0 * np.array(values) / max(values)
+        long = 26.0 * np.array(values) / max(values)
         layers |= {
             f"{key_} title": texts(left, [22.0], [title], bold=1.0),
             f"{key_} bars": boxes(
@@ -187,7 +187,7 @@ def families_panel(families: tuple[str, ...], family: str, size: int, height: fl
                 size=11.0,
             ),
         }
-    return Scene("", layers=layers, height=height, width=270.0)
+    return Scene("", layers=layers, height=height, width=216.0)
 
 
 @cache
