@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fabriclab import units
+from fabriclab.look import COLOUR, algorithm
 from fabriclab.texts import text
-from fabriclab.views.look import COLOUR, algorithm
 from fabriclab.views.page import Picture, Table, three
 from fabriclab.views.scene import Layer, Scene, boxes, printed, texts
 

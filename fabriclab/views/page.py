@@ -24,8 +24,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
 from fabriclab.core import Floats, Result
+from fabriclab.look import PALETTE, ROLES, both_themes, halves, variables
 from fabriclab.texts import switched_on, text
-from fabriclab.views.look import PALETTE, ROLES, variables
 
 __all__ = [
     "HERE",
@@ -401,8 +401,6 @@ styled = matplotlib.rc_context(STYLE)
 _FONTS = "'DejaVu Sans', 'Verdana', sans-serif"  # as an SVG writes them
 _PAGE_FONTS = "system-ui, -apple-system, 'Segoe UI', sans-serif"
 _CARD = (Path(__file__).parent / "picture.css").read_text(encoding="utf-8")
-# Where a page says that it is dark: JupyterLab, Visual Studio Code, and a browser that asks pages to be.
-_DARK_PAGES = ('body[data-jp-theme-light="false"]', "body.vscode-dark")
 _TITLE: dict[str, Any] = {"x": 0.01, "ha": "left", "color": INK, "parse_math": False}
 
 
@@ -533,25 +531,6 @@ def _colours(svg: str, theme: str) -> str:
 def _style(svg: str) -> str:
     """Return the style sheet of a picture: that of the card, and both themes of the colours that the drawing uses."""
     return both_themes(".fl-picture", _colours(svg, "light"), _colours(svg, "dark")) + _CARD
-
-
-def both_themes(selector: str, light: str, dark: str) -> str:
-    """Return rules that give elements the declarations for the theme of the page they stand on."""
-    dark_pages = ",".join(f"{page} {selector}" for page in _DARK_PAGES)
-    wish = f"@media (prefers-color-scheme:dark){{body:not([data-jp-theme-light]) {selector}"
-    return f"{selector}{{{light}}}{dark_pages}{{{dark}}}{wish}{{{dark}}}}}"
-
-
-def halves(finding: str) -> tuple[str, str]:
-    """Split a finding after its first sentence, which says what is true; the rest is the contrast, if there is one.
-
-    Examples
-    --------
-    >>> halves("The ring takes 0.7 s. One root takes 89.6 s.")
-    ('The ring takes 0.7 s.', 'One root takes 89.6 s.')
-    """
-    parts = re.split(r"(?<=[.!?])\s+(?=[A-Z0-9])", finding.strip(), maxsplit=1)
-    return parts[0], parts[1] if len(parts) > 1 else ""
 
 
 def spread(wanted: ArrayLike, gap: float, low: float = 0.0, high: float = 1.0) -> Floats:

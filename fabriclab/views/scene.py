@@ -20,8 +20,7 @@ from matplotlib.patches import FancyBboxPatch
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab.core import Floats
-from fabriclab.texts import text
-from fabriclab.views.look import (
+from fabriclab.look import (
     COLOUR,
     KEYS,
     PALETTE,
@@ -31,6 +30,7 @@ from fabriclab.views.look import (
     link_width,
     shade,
 )
+from fabriclab.texts import text
 from fabriclab.views.page import INK, Axes, Picture, Table, plain, printed_hex, styled
 
 __all__ = [

@@ -9,8 +9,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
+from fabriclab.look import TOKENS
 from fabriclab.texts import text
-from fabriclab.views.look import TOKENS
 from fabriclab.views.page import styled
 from fabriclab.views.scene import log_axis
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from fabriclab import units
 from fabriclab.core import Floats, Result
+from fabriclab.look import KEYS, algorithm
 from fabriclab.texts import text
 from fabriclab.views.axes import (
     FRACTIONAL,
@@ -27,7 +28,6 @@ from fabriclab.views.axes import (
     tick_words,
     x_ticks,
 )
-from fabriclab.views.look import KEYS, algorithm
 from fabriclab.views.page import HERE, ROLES, Axes, Picture, Table, plain, spread
 from fabriclab.views.rulers import fitted
 from fabriclab.views.scene import COLOUR, Layer, Scene, lines, log_axis, printed, texts

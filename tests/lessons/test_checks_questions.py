@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabriclab import catalog, collectives, live, run, simulate, topologies
+from fabriclab.course import cards
 from fabriclab.course.checks import InputRefused, check, drill, ruler
 from fabriclab.course.progress.store import held as progress
 from fabriclab.course.questions import find, misconception, questions
 from fabriclab.formulas import evaluate, evaluate_all
 from fabriclab.routing import route
 from fabriclab.texts import keys, text
-from fabriclab.views import cards
 from support.prose import sentence, states
 
 NUMBERS = [q for q in questions().values() if q.kind == "number"]

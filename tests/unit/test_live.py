@@ -11,8 +11,8 @@ import pytest
 
 import fabriclab as fl
 from fabriclab import collectives, registry, topologies
+from fabriclab.course import cards, live, look
 from fabriclab.texts import text
-from fabriclab.views import cards, live, look
 from fabriclab.views.live.form import Form, Turn
 from fabriclab.views.live.widget import Live
 from fabriclab.views.page import plain

@@ -7,10 +7,10 @@ import pytest
 
 from fabriclab import engines, gpudirect, live, topologies, units, workload
 from fabriclab.catalog import case
+from fabriclab.look import COLOUR, algorithm
 from fabriclab.texts import text
 from fabriclab.views import timelines
 from fabriclab.views.live import rdma, training
-from fabriclab.views.look import COLOUR, algorithm
 from support.live_views import VIEWS
 
 NAMES = (

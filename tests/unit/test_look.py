@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from fabriclab.views.look import (
+from fabriclab.look import (
     COLOUR,
     KEYS,
     PALETTE,

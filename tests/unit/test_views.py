@@ -22,12 +22,12 @@ from scipy.optimize import isotonic_regression
 
 from fabriclab import catalog, collectives, registry, simulation, topologies, units, views
 from fabriclab.core import FabricBuilder, Flows, Result, Timeline
+from fabriclab.look import COLOUR, PALETTE, ROLES, link_width, shade
 from fabriclab.texts import text
 from fabriclab.views.axes import scientific, tick_words
 from fabriclab.views.bars import Bar, bars_scene
 from fabriclab.views.fabrics import fabric_scene
 from fabriclab.views.layout import marks_of
-from fabriclab.views.look import COLOUR, PALETTE, ROLES, link_width, shade
 from fabriclab.views.multiples import mini_of, multiples_scene
 from fabriclab.views.page import STYLE, plain, printed_hex, spread, three
 from fabriclab.views.rulers import marks_of as marks_at

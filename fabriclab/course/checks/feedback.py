@@ -5,15 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fabriclab.course import judges
+from fabriclab.course import cards, judges
 from fabriclab.course.judges.answers import JUDGES
 from fabriclab.course.judges.shared.calls import asker
 from fabriclab.course.progress import store
 from fabriclab.course.questions import Question, Words, find, misconception, questions, unknown
 from fabriclab.course.shown import Shown, quantity, refuse_if, unit_in
+from fabriclab.look import halves
 from fabriclab.texts import text
-from fabriclab.views import cards
-from fabriclab.views.page import halves
 
 _HINTS = 3
 

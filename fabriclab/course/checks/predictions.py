@@ -9,6 +9,7 @@ from typing import Any
 from fabriclab import units
 from fabriclab.catalog.tables import near
 from fabriclab.core import Result
+from fabriclab.course import cards
 from fabriclab.course.progress import store
 from fabriclab.course.questions import predictions
 from fabriclab.course.shown import (
@@ -25,7 +26,6 @@ from fabriclab.course.shown import (
     unit_in,
 )
 from fabriclab.texts import switched_on, table, text
-from fabriclab.views import cards
 
 _NO_IDEA = {"value": None, "low": 0.1, "high": 1000.0}
 _OBTAINED = ("computed", "measured", "published", "stored")

@@ -17,7 +17,7 @@ import fabriclab
 from fabriclab import catalog, units
 from fabriclab.catalog.tables import data_rows
 from fabriclab.core import Floats
-from fabriclab.course import judges
+from fabriclab.course import cards, judges
 from fabriclab.course.checks.courses import answered, answers, next_lesson, state, title_of
 from fabriclab.course.checks.predictions import (
     guessed,
@@ -32,8 +32,6 @@ from fabriclab.course.progress import store
 from fabriclab.course.questions import predictions, questions
 from fabriclab.course.shown import Shown, digits, refuse_if, shown, times
 from fabriclab.texts import keys, text
-from fabriclab.views import cards
-from fabriclab.views.share import share_picture
 
 _MOST = 10  # rows of a table, so that a report stays on one screen
 _MOST_BARS = 8  # of the ledger at the end of a lesson
@@ -261,6 +259,8 @@ def _shared(lesson: str, kept: dict[str, Any], theme: str) -> Shown:
     )
     file = Path(f"fabriclab-{id}.png")
     marks = [entry[field] for field in ("low", "value", "high") if entry[field]]
+    from fabriclab.views.share import share_picture  # matplotlib, which only a picture needs
+
     alt = share_picture(
         file,
         theme=theme,

@@ -27,7 +27,7 @@ class Form(LiveModel):
     title : str
         Title that a screen reader reads aloud on entering the card.
     first : str
-        The card as HTML, see `views.cards`.
+        The card as HTML, see `course.cards`.
     words : str
         What the text mode shows instead.
     press : callable

@@ -17,12 +17,12 @@ from numpy.typing import ArrayLike
 
 from fabriclab import units
 from fabriclab.core import Fabric, Flags, Floats, Flows, Result, Timeline
+from fabriclab.look import algorithm
 from fabriclab.texts import text
 from fabriclab.views import rulers, sweeps
 from fabriclab.views.fabrics import scene_of
 from fabriclab.views.layout import SAYS
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
-from fabriclab.views.look import algorithm
 from fabriclab.views.scene import (
     COLOUR,
     Layer,

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import collectives, topologies, units
 from fabriclab.core import Fabric, Flags, Floats, Ints, Schedule, StepGroup
+from fabriclab.look import algorithm as look_of
 from fabriclab.lower import lower
 from fabriclab.texts import text
 from fabriclab.views.fabrics import MOST_NODES
@@ -26,7 +27,6 @@ from fabriclab.views.live.stepper_places import (
     rows_of,
 )
 from fabriclab.views.live.widget import Control, Live, Slider, Table, live_view
-from fabriclab.views.look import algorithm as look_of
 from fabriclab.views.rulers import fitted
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, ink_on, lines, texts
 

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from fabriclab import collectives, engines, topologies, units, workload
 from fabriclab.catalog import Case, case
 from fabriclab.core import Fabric, Flags, Floats, Flows, Ints, Timeline
+from fabriclab.look import algorithm
 from fabriclab.routing import route
 from fabriclab.simulation import Simulation, simulate
 from fabriclab.texts import text
 from fabriclab.views import timelines
 from fabriclab.views.asides import Curve, Spot, curve_panel
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
-from fabriclab.views.look import algorithm
 from fabriclab.views.scene import (
     COLOUR,
     Layer,

@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 
 from fabriclab import units
 from fabriclab.core import Fabric
+from fabriclab.look import CARDS, variables
 from fabriclab.texts import keys, switched_on, text
-from fabriclab.views import cards
 from fabriclab.views.live.controls import MOST_CONTROLS, Choice, Control, Slider, name_of, range_of
-from fabriclab.views.look import variables
 from fabriclab.views.page import Picture, Table, halves
 from fabriclab.views.scene import COLOUR, DASHES, PALETTE, TOKENS, TURN, Layer, Scene, printed
 
@@ -50,7 +49,7 @@ class LiveModel(anywidget.AnyWidget):
     _css = (
         f".fl-live{{{variables('light')}}}.fl-live[data-theme=dark]{{{variables('dark')}}}"
         + _read("live.css")
-        + cards.CSS
+        + CARDS
     )
     spec = traitlets.Dict().tag(sync=True)
     asked = traitlets.Dict().tag(sync=True, echo_update=False)  # nobody waits for the echo

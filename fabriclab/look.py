@@ -9,18 +9,19 @@ A picture shows either loads or hues of algorithms, never both.
 """
 
 import csv
+import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import matplotlib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab.core import Floats
 
 __all__ = [
+    "CARDS",
     "COLOUR",
     "KEYS",
     "PALETTE",
@@ -30,7 +31,9 @@ __all__ = [
     "Hues",
     "Role",
     "algorithm",
+    "both_themes",
     "coloured",
+    "halves",
     "ink_on",
     "link_width",
     "shade",
@@ -40,6 +43,10 @@ __all__ = [
 SHADES = 64  # steps of the map of loads
 _BLACK, _WHITE = "#000000", "#ffffff"
 _FULL, _THINNEST, _IDLE = 4.5, 1.5, 0.8  # widths of links: in full use, hardly in use, idle [px]
+
+
+# Where a page says that it is dark: JupyterLab, Visual Studio Code, and a browser that asks pages to be.
+_DARK_PAGES = ('body[data-jp-theme-light="false"]', "body.vscode-dark")
 
 
 class Hues(NamedTuple):
@@ -56,13 +63,23 @@ def _read() -> dict[str, Hues]:
         return {row["token"]: Hues(row["light"], row["dark"]) for row in csv.DictReader(rows)}
 
 
+def _rgb(hexadecimal: str) -> Floats:
+    """Return red, green and blue of a colour between 0 and 1, (3,)."""
+    return np.array([int(hexadecimal[place : place + 2], 16) / 255 for place in (1, 3, 5)])
+
+
 def _ramp(ends: list[str]) -> list[str]:
     """Return `SHADES` colours from the first to the last of some colours, in equal steps between neighbours."""
-    between = matplotlib.colors.LinearSegmentedColormap.from_list("load", ends)
-    return [matplotlib.colors.to_hex(colour) for colour in between(np.linspace(0, 1, SHADES))]
+    rgb = np.array([_rgb(end) for end in ends])  # (E, 3)
+    at = np.linspace(0, len(ends) - 1, SHADES)
+    channels = [np.interp(at, np.arange(len(ends)), rgb[:, channel]) for channel in range(3)]
+    steps = np.rint(255 * np.array(channels).T).astype(int)  # (SHADES, 3)
+    return [f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in steps.tolist()]
 
 
 TOKENS = _read()
+# The style sheet of cards for what a learner does, on a page of their own or as a live form.
+CARDS = Path(__file__).with_name("cards.css").read_text(encoding="utf-8")
 _LOADS = [TOKENS[f"load{step}"] for step in range(1, 6)]
 # Text on a coloured area is black or white, whichever is easier to read; the choice may differ between the themes.
 _ON = {
@@ -187,7 +204,7 @@ def _text_on_one(hexadecimal: str) -> str:
 
 def _luminance(hexadecimal: str) -> float:
     """Return the relative luminance of a colour as WCAG 2.2 defines it, between 0 and 1."""
-    rgb = np.array(matplotlib.colors.to_rgb(hexadecimal))
+    rgb = _rgb(hexadecimal)
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
     return float(linear @ [0.2126, 0.7152, 0.0722])
 
@@ -203,3 +220,22 @@ def variables(theme: str, names: Iterable[str] = TOKENS) -> str:
     return "".join(
         f"--fl-{name.replace('_', '-')}:{getattr(TOKENS[name], theme)};" for name in names
     )
+
+
+def both_themes(selector: str, light: str, dark: str) -> str:
+    """Return rules that give elements the declarations for the theme of the page they stand on."""
+    dark_pages = ",".join(f"{page} {selector}" for page in _DARK_PAGES)
+    wish = f"@media (prefers-color-scheme:dark){{body:not([data-jp-theme-light]) {selector}"
+    return f"{selector}{{{light}}}{dark_pages}{{{dark}}}{wish}{{{dark}}}}}"
+
+
+def halves(finding: str) -> tuple[str, str]:
+    """Split a finding after its first sentence, which says what is true; the rest is the contrast, if there is one.
+
+    Examples
+    --------
+    >>> halves("The ring takes 0.7 s. One root takes 89.6 s.")
+    ('The ring takes 0.7 s.', 'One root takes 89.6 s.')
+    """
+    parts = re.split(r"(?<=[.!?])\s+(?=[A-Z0-9])", finding.strip(), maxsplit=1)
+    return parts[0], parts[1] if len(parts) > 1 else ""

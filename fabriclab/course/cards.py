@@ -11,15 +11,15 @@ import html
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from fabriclab.look import CARDS, both_themes, variables
 from fabriclab.texts import text
-from fabriclab.views.look import variables
-from fabriclab.views.page import Picture, both_themes
+
+if TYPE_CHECKING:
+    from fabriclab.views import Picture
 
 __all__ = [
-    "CSS",
     "Bar",
     "Case",
     "Guess",
@@ -41,7 +41,6 @@ __all__ = [
     "verdict_box",
 ]
 
-CSS = Path(__file__).with_name("cards.css").read_text(encoding="utf-8")
 _STATES = {"right": "fl-is-right", "wrong": "fl-is-wrong", "other": ""}
 _SIGNS = {True: "\u2713", False: "\u2715"}
 _MOST_LABELS = 10  # labels of a ruler
@@ -56,7 +55,7 @@ _ENDS = (
 def style() -> str:
     """Return the style element for a card on a page without a live view, in the colours of the page's theme."""
     colours = both_themes(".fl-still", variables("light"), variables("dark"))
-    return f"<style>{colours}{CSS}</style>"
+    return f"<style>{colours}{CARDS}</style>"
 
 
 def card(body: str, *, title: str = "", wide: bool = False) -> str:
@@ -106,7 +105,7 @@ class Verdict(NamedTuple):
     bold: str
     sentences: Sequence[str] = ()
     cases: Sequence[Case] = ()
-    pictures: Sequence[Picture] = ()
+    pictures: Sequence["Picture"] = ()
 
     def said(self) -> str:
         """Return the verdict in one line, for a screen reader."""
