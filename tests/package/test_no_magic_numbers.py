@@ -444,7 +444,8 @@ def test_a_live_view_shows_what_is_illustrative():
             if calls and names & marked:
                 assert "illustrative" in table()[f"live.{calls[0].args[0].value}.said"], name
                 views += 1
-    assert views == 4  # a pool, a pipeline's bubble, workers with staleness, memory tiers
+    # a beam's distance, a pool, a pipeline's bubble, workers with staleness, memory tiers
+    assert views == 5
 
 
 @pytest.mark.parametrize(
