@@ -511,10 +511,8 @@ def test_what_is_said_of_shuffles_is_true_of_all_that_the_view_offers(hall):
     # the right one; wrong2 is not
     assert slow[1:].min() >= 3 * slow[0] and max(times["spray"]) < 1.01 * slow[0]
     assert hops[4] > hops[20] and slow[4] < slow[20]  # wrong1 is not, as the hint says
-    assert (
-        view.set(routing="ecmp").scene.said.split(";")[0]
-        == view.set(routing="spray").scene.said.split(";")[0]
-    )
+    for routing in ("ecmp", "spray"):  # which hops cross does not depend on it
+        assert f"{hops[-1]:,} of 1,024" in view.set(routing=routing).scene.said
 
 
 @pytest.mark.parametrize("rate", ["100 Gb/s", "50 Gb/s"])
