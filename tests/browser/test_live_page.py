@@ -890,3 +890,19 @@ def test_the_contact_sheet_has_a_picture_of_each_theme_and_window(chrome, monkey
     assert light != dark
     with pytest.raises(SystemExit):
         contact_sheet.main(["no such view"])
+
+
+def test_a_finger_plays_steps_and_slides(chrome):
+    page = chrome.new_page(has_touch=True, reduced_motion="reduce")
+    view = VIEWS["stepper"]()
+    show(page, view)
+    page.tap("[data-press=forward]")
+    settled(page)
+    assert view.values["step"] == 1
+    rail = page.query_selector("[data-control=step]").bounding_box()
+    page.touchscreen.tap(rail["x"] + 0.5 * rail["width"], rail["y"] + 0.5 * rail["height"])
+    settled(page)
+    assert view.values["step"] == 3
+    page.tap("[data-press=play]")
+    page.wait_for_function("() => window.model.state.frame.values.step === 6", timeout=15_000)
+    page.close()
