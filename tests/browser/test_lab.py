@@ -208,9 +208,10 @@ def test_keys_stay_with_the_control_that_has_the_focus(chrome, place, tmp_path):
         ("seed", "ArrowRight", "seed=1"),
         ("routing", "ArrowDown", "routing='spray'"),
         ("routing", "ArrowUp", "routing='ecmp'"),
-        ("colour", "t", "colour='tier'"),
+        ("colour", "ArrowRight", "colour='tier'"),
     ):
-        view.query_selector(f"[data-control={control}]").focus()
+        part = f"[data-control={control}]"
+        (view.query_selector(f"{part}:checked") or view.query_selector(part)).focus()
         page.keyboard.press(key)
         page.wait_for_function(f"(shown) => ({values})().includes(shown)", arg=shown)
     field = view.query_selector("input[type=number]")
@@ -218,7 +219,12 @@ def test_keys_stay_with_the_control_that_has_the_focus(chrome, place, tmp_path):
     field.fill("4")
     page.keyboard.press("Enter")
     page.wait_for_function(f"() => ({values})().includes('seed=4')")
-    for part in ("[data-control=routing]", ".fl-canvas", "[data-press=reset]", "summary"):
+    for part in (
+        "[data-control=routing]:checked",
+        ".fl-canvas",
+        "[data-press=reset]",
+        "[data-press=numbers]",
+    ):
         view.query_selector(part).focus()
         for key in ("d", "d", "r", "x", "a", "ArrowDown"):
             page.keyboard.press(key)
