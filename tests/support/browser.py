@@ -4,6 +4,7 @@ import base64
 import contextlib
 import os
 import shutil
+from types import SimpleNamespace
 
 import pytest
 
@@ -102,6 +103,20 @@ def show(page, view, *, style="", answer=None, drawn=".fl-live[data-drawn]"):
         [code, {"spec": widget.spec, "asked": widget.asked}, reply(view)],
     )
     page.wait_for_selector(drawn)
+
+
+def show_kept(page, state, *, style=""):
+    """Show a live view from the state that its widget had in a notebook; nobody answers it."""
+    (numbers,) = state["buffers"] or [{"data": ""}]
+    view = SimpleNamespace(
+        widget=SimpleNamespace(
+            spec=state["state"]["spec"],
+            asked=state["state"]["asked"],
+            frame=state["state"]["frame"],
+            numbers=base64.b64decode(numbers["data"]),
+        )
+    )
+    show(page, view, style=style, answer=lambda asked: None)
 
 
 def picture(page):

@@ -113,6 +113,7 @@ def execute(nb: Any, folder: Path, *, text: bool = False, sealed: tuple[str, ...
                 for number, cell in enumerate(nb.cells):
                     client.execute_cell(cell, number)
                     begin = time.perf_counter() if number == 0 else begin
+                client.set_widgets_metadata()
             except nbclient.exceptions.CellExecutionError as failure:
                 error = str(failure)
             finally:
