@@ -175,10 +175,10 @@ VIEWS = {
     "DGX H100": lambda: live.server("dgx_h100", 8),
     "wirings": lambda: live.wirings(
         {
-            f"{n} rails": topologies.build(
-                "rail_optimised", servers=8, gpus=4, rails=n, radix=8, expand=False
+            name: topologies.build(
+                "rail_optimised", servers=8, gpus=4, rails=rails, radix=8, expand=False
             )
-            for n in (4, 1)
+            for name, rails in (("by rail", 4), ("by rack", 1))
         }
     ),
     "paths": lambda: live.paths(topologies.build("fat_tree", k=4)),

@@ -5,6 +5,13 @@ from typing import Any
 
 import numpy as np
 
+from fabriclab.texts import text
+
+
+def routing_name(routing: str) -> str:
+    """Return the name of a routing as engineers write it, such as "ECMP" for "ecmp"."""
+    return text(f"routing.{routing}")
+
 
 @dataclass(frozen=True)
 class Slider:

@@ -11,6 +11,7 @@ from fabriclab.core import Fabric, Floats, Ints
 from fabriclab.routing import route
 from fabriclab.texts import text
 from fabriclab.views.layout import as_table, counted
+from fabriclab.views.live.controls import routing_name
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, live_view
 from fabriclab.views.maps import placed_on_ring, places_of
 from fabriclab.views.rings import Ring, radius_in, ring_layers, ring_of
@@ -76,7 +77,7 @@ def distance(
     arguments = {"fabric": fabric, "groups": groups, "routing": routing, "routings": routings}
     controls: dict[str, Control] = {
         "groups": Slider(1, whole.number - 1),
-        "routing": Choice(routings),
+        "routing": Choice(routings, names=tuple(map(routing_name, routings))),
     }
     return live_view("distance", arguments, partial(distance_scene, whole), controls)
 

@@ -15,6 +15,7 @@ from fabriclab.routing import route
 from fabriclab.texts import text
 from fabriclab.views.fabrics import MOST_NODES, scene_of
 from fabriclab.views.layout import counted, link_in_words, marks_of
+from fabriclab.views.live.controls import routing_name
 from fabriclab.views.live.ways import uplinks
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.maps import is_direct, places_of
@@ -142,6 +143,8 @@ def explorer_scene(families: tuple[str, ...], family: str, size: int, colour: st
     member = family_member(family, size)
     load = member.load if colour == "load" else None
     drawn = scene_of(member.fabric, load, colour, said=member.caption)
+    if len(families) == 1:
+        return drawn  # there is nothing to compare it with
     return replace(drawn, side=families_panel(families, family, size, drawn.height))
 
 
@@ -589,7 +592,7 @@ def mix(
     }
     controls: dict[str, Control] = {
         "share": Slider(0, 100, 5, unit="%"),
-        "routing": Choice(routings),
+        "routing": Choice(routings, names=tuple(map(routing_name, routings))),
         "colour": Choice(("load", "tier", "rail")),
     }
     ring_load = cache(partial(load_of_pairs, fabric, rail_neighbours(fabric)))
@@ -641,7 +644,7 @@ def mix_scene(
     caption = text(
         "live.mix.said",
         share=share,
-        routing=routing,
+        routing=routing_name(routing),
         spine=100 * over_spine,
         leaf=100 * (1 - over_spine),
         link=link_in_words(fabric, int(time.argmax())),

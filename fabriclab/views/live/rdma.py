@@ -868,7 +868,7 @@ def savings(
     sources = server_sources(server, source)
     controls: dict[str, Control] = {
         "size": Slider(1, 1e6, unit="kB", log=True),
-        "source": Choice(("nic", "nvme")),
+        "source": Choice(("nic", "nvme"), names=("NIC", "NVMe")),
         "relation": Choice(tuple(sources.numbers)),
     }
     scene = functools.partial(savings_scene, sources)

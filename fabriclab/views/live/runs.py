@@ -436,7 +436,8 @@ def race_chart(standings: Standings, course: Course, seconds: float) -> Scene:
     """Return the shares done over the whole time, with the present moment in ink."""
     to_x = log_axis(course.first, course.last, *_CHART_X)
     to_y = log_axis(0.0, 1.0, *_CHART_Y)
-    ticks = np.array([course.first, (course.first + course.last) / 2, course.last])
+    ticks = np.asarray(MaxNLocator(3).tick_values(0.0, course.last))
+    ticks = ticks[ticks <= course.last]
     if course.first:
         ticks = np.array([course.first, np.sqrt(course.first * course.last), course.last])
     now = float(to_x(seconds))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -666,7 +667,8 @@ def places_on_fabric(plan: Schedule, steps: list[StepGroup], fabric: Fabric, nod
 
     origin, scale = np.array([left, 0.0]), np.array([unit, -row])
     shift = np.array([_MARGIN, bottom])
-    drawn = paths_of(marks, lines_of(fabric, marks, np.full(fabric.n_links, np.nan)))
+    bundles = lines_of(fabric, marks, np.full(fabric.n_links, np.nan))
+    drawn = paths_of(marks, bundles)
     cables = []
     for path in drawn:
         path[[0, -1], 1] = np.rint(
@@ -680,10 +682,17 @@ def places_on_fabric(plan: Schedule, steps: list[StepGroup], fabric: Fabric, nod
     card_of = np.repeat(np.arange(plan.n_participants), rows_of(plan))
     bars, bar_of = bars_of(cards, card_of.size)
     node_middle = np.stack([x[marks.of_node], y[marks.of_node]], axis=1)  # (nodes, 2)
+    between = dict(
+        zip(zip(bundles.a.tolist(), bundles.b.tolist(), strict=True), cables, strict=True)
+    )
     paths = {}
     for pair in sorted(pairs_of(steps)):
-        route = node_middle[nodes_between(fabric, node[pair[0]], node[pair[1]])]
-        paths[pair] = np.vstack([edge_of(cards, pair[0]), route, edge_of(cards, pair[1])])
+        nodes = nodes_between(fabric, node[pair[0]], node[pair[1]])
+        route = along_cables(marks.of_node[nodes].tolist(), between)
+        ends = node_middle[nodes[0]], node_middle[nodes[-1]]
+        paths[pair] = np.vstack(
+            [edge_of(cards, pair[0]), ends[0], *route, ends[1], edge_of(cards, pair[1])]
+        )
 
     half = marks.width / 2 * unit
     stems = [
@@ -704,6 +713,17 @@ def places_on_fabric(plan: Schedule, steps: list[StepGroup], fabric: Fabric, nod
         ),
     }
     return Places(cards, bars, bar_of, card_of, paths, note=note_on(cards), below=below)
+
+
+def along_cables(boxes_passed: list[int], between: Mapping[Pair, Floats]) -> list[Floats]:
+    """Return the drawn cables from box to box, each in the direction of travel; ``between`` has the lower box first."""
+    route = []
+    for start, end in pairwise(boxes_passed):
+        if start < end:
+            route.append(between[start, end])
+        elif start > end:
+            route.append(between[end, start][::-1])
+    return route
 
 
 def fabric_layout(plan: Schedule, x: Floats, tall: float) -> Layout:

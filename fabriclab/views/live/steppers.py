@@ -627,19 +627,25 @@ def side_panel(stage: Stage, step: int) -> Scene:
     ink = np.where(current > 0, COLOUR["ink"], COLOUR["soft"])
     at = y[rows]
     marked = at[current > 0]
-    rooms = [_LIST_WIDTH - 64 - 6.2 * len(row.sends) for row in steps]
+    rooms = [_LIST_WIDTH - 56 - _LETTER * len(row.sends) for row in steps]
     gets = [fitted(row.gets, room) for row, room in zip(steps, rooms, strict=True)]
     layers = {
-        "title": texts(16.0, [_LIST_TOP], [text("live.stepper.seen_by")], bold=1.0),
+        "title": texts(
+            np.array([16.0, _LIST_WIDTH - 12]),
+            _LIST_TOP,
+            [text("live.stepper.seen_by"), text("live.stepper.then")],
+            align=np.array([0.0, 2.0]),
+            bold=1.0,
+        ),
         "row": boxes(8.0, marked - 11, _LIST_WIDTH - 16, 22.0, colour=COLOUR["wash"], round=6.0),
         "heads": texts(
             16.0, y[heads], [str(shown[i]) for i in heads], bold=1.0, colour=COLOUR["soft"]
         ),
         "steps": texts(
-            34.0, at, [str(row.step) for row in steps], align=2.0, bold=current, colour=ink
+            32.0, at, [str(row.step) for row in steps], align=2.0, bold=current, colour=ink
         ),
-        "sends": texts(44.0, at, [row.sends for row in steps], bold=current, colour=ink),
-        "gets": texts(_LIST_WIDTH - 16, at, gets, align=2.0, bold=current, colour=ink),
+        "sends": texts(40.0, at, [row.sends for row in steps], bold=current, colour=ink),
+        "gets": texts(_LIST_WIDTH - 12, at, gets, align=2.0, bold=current, colour=ink),
         "note": texts(16.0, [HIGH - 10], [stage.places.note], size=11.0, colour=COLOUR["soft"]),
     }
     return Scene("", layers=layers, height=HIGH, width=_LIST_WIDTH)

@@ -50,8 +50,8 @@ _WORKER = (92.0, 64.0)  # width and height
 _WORKER_LEFT = (10.0, _WIDTH - 102.0)
 _MIDDLE = _HEIGHT / 2
 _SWITCH = (180.0, 22.0, 230.0, 256.0)  # left, top, width, height
-_REGISTER_TOP = 92.0
-_REGISTER_STEP = 68.0
+_REGISTER_TOP = 90.0
+_REGISTER_STEP = 73.0
 _CELL_LEFT = np.array([216.0, 300.0])
 _CELL_WIDTH = 74.0
 _CELL_HEIGHT = 28.0
@@ -894,7 +894,7 @@ def pays_scene(
         seconds = np.array([cost[name].time for cost in found])  # (K,) [s]
         words = name.replace("_", " ")
         if name not in HOSTS:
-            ranges.append(range_in_words(words, sizes[seconds < best]))
+            ranges.append(range_in_words(words, sizes[seconds < best], sizes))
             drawn[text("live.pays.in_switch", way=words)] = seconds
         elif np.any(seconds == best):
             drawn[text(f"live.pays.{name}")] = seconds
@@ -914,13 +914,21 @@ def best_of_hosts(costs: list[Costs]) -> Floats:
     return np.array([min(cost[name].time for name in HOSTS) for cost in costs])
 
 
-def range_in_words(name: str, faster: Floats) -> str:
+def range_in_words(name: str, faster: Floats, every: Floats) -> str:
     """Return in words the smallest and the largest size [B] at which an algorithm in the network is faster than hosts.
 
-    ``faster`` are the sizes at which it is; there may be none.
+    ``faster`` are the sizes among ``every`` at which it is; there may be none.
     """
     if not faster.size:
         return text("live.pays.never", way=name, low="", high="")
+    from_first, to_last = faster[0] == every[0], faster[-1] == every[-1]
+    kind = "range"
+    if from_first and to_last:
+        kind = "always"
+    elif from_first:
+        kind = "up_to"
+    elif to_last:
+        kind = "beyond"
     low = units.format_size(faster[0])
     high = units.format_size(faster[-1])
-    return text("live.pays.range", way=name, low=low, high=high)
+    return text(f"live.pays.{kind}", way=name, low=low, high=high)

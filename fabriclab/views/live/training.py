@@ -9,6 +9,7 @@ from functools import cache, lru_cache, partial
 from typing import Any
 
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from fabriclab import collectives, engines, topologies, units, workload
@@ -59,7 +60,7 @@ _PICTURE = 560.0  # width of a picture with a panel beside it [px]
 
 # Overlap: a strip for each way to schedule, with two lanes; and the same again, magnified. [px]
 _STRIP_LEFT = 112.0
-_STRIP_RIGHT = _PICTURE - 24
+_STRIP_RIGHT = _PICTURE - 30
 _LANES = {1: 32.0, 2: 20.0}  # height of a lane by the number of strips
 _STRIP_TOP = 46.0
 _STRIP_GAP = 24.0
@@ -551,8 +552,11 @@ def time_layers(
     span: tuple[float, float], top: float, bottom: float, prefix: str
 ) -> dict[str, Layer]:
     """Return the ticks of a time axis of one or more strips."""
-    step = _TICK / 2 if not prefix else (span[1] - span[0]) / 3
-    ticks = np.arange(span[0], span[1] + 1e-9, step)
+    if prefix:
+        ticks = np.asarray(MaxNLocator(4).tick_values(*span))
+        ticks = ticks[(ticks >= span[0]) & (ticks <= span[1])]
+    else:
+        ticks = np.arange(span[0], span[1] + 1e-9, _TICK / 2)
     if len(ticks) > 8:
         ticks = ticks[::2]
     if len(ticks) > 8:
@@ -621,7 +625,7 @@ def one_strip(
         half = 3.6 * len(words)
         x = min((left[longest] + right[longest]) / 2, _STRIP_RIGHT - half)
         layers[f"{prefix}length"] = texts(
-            x, top - 6.0, [words], align=1.0, bold=1.0, halo=1.0, colour=COLOUR["tp"]
+            x, top - 13.0, [words], align=1.0, bold=1.0, halo=1.0, colour=COLOUR["tp"]
         )
     return layers
 
@@ -668,7 +672,7 @@ def overlap_panel(
         Spot(job.dp_gradients / buckets, strip.exposed, f"{strip.exposed:.3f} s", shape=shape)
         for strip, shape in zip(strips, (0.0, 1.0), strict=False)
     ]
-    if len(strips) > 1:
+    if any(strip.name != curves[0].name for strip in strips):  # then a spot lies beside the curve
         spots = [
             spot._replace(words=f"{spot.words} {strip.name}")
             for spot, strip in zip(spots, strips, strict=True)
@@ -864,7 +868,7 @@ def straggler_scene(
         table=Table(columns),
         layers=delay_layers(drawn, delay, healthy(way).time, timeline, rank),
         height=height,
-        side=straggler_panel(runs, ends, rank, slow, max(height, _PANEL)),
+        side=straggler_panel(runs, ends, way, rank, slow, max(height, _PANEL)),
     )
 
 
@@ -914,21 +918,28 @@ def delay_layers(
 def straggler_panel(
     runs: dict[str, PatternRun],
     ends: Callable[[str, int], Floats],
+    chosen: str,
     rank: int,
     slow: float,
     height: float,
 ) -> Scene:
-    """Return the time over the factor of the slow rank for each algorithm, with the current state."""
+    """Return the time over the factor of the slow rank for each algorithm, the chosen one in ink.
+
+    The bars beside it have the colours of loads, so here marks tell the algorithms, and not their hues.
+    """
     factors = np.array(_FACTORS)
     curves = []
     spots = []
     for way, run in runs.items():
         # Each rank of a ring has the same part in it, so the time does not depend on which of them is slow.
         where = 0 if way == "ring" else rank
-        look = algorithm(way)
-        curves.append(Curve(spoken(way), factors, ends(way, where), look.colour, look.shape))
+        shape = algorithm(way).shape
+        curve_hue, spot_hue = COLOUR["edge"], COLOUR["soft"]
+        if way == chosen:
+            curve_hue = spot_hue = COLOUR["ink"]
+        curves.append(Curve(spoken(way), factors, ends(way, where), curve_hue, shape))
         end = run.timeline.end
-        spots.append(Spot(slow, end, units.format_time(end)))
+        spots.append(Spot(slow, end, units.format_time(end), shape, spot_hue))
     return curve_panel(
         text("live.straggler.panel"),
         text("live.straggler.slow"),

@@ -31,6 +31,7 @@ from fabriclab.views.layout import (
     server_name,
     spoken_names,
 )
+from fabriclab.views.live.controls import routing_name
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.maps import is_direct
 from fabriclab.views.page import spread
@@ -98,7 +99,11 @@ def paths(
         "routing": routing,
         "routings": routings,
     }
-    controls: dict[str, Control] = {"source": ranks, "target": ranks, "routing": Choice(routings)}
+    controls: dict[str, Control] = {
+        "source": ranks,
+        "target": ranks,
+        "routing": Choice(routings, names=tuple(map(routing_name, routings))),
+    }
     scene = partial(paths_scene, fabric)
     return live_view("paths", arguments, scene, controls)
 
@@ -122,7 +127,7 @@ def paths_scene(fabric: Fabric, source: int, target: int, routing: str) -> Scene
             "live.paths.way",
             way=" → ".join(map(name, path)),
             hops=routes.link.size,
-            routing=routing,
+            routing=routing_name(routing),
         )
     else:
         caption = text(
@@ -131,7 +136,7 @@ def paths_scene(fabric: Fabric, source: int, target: int, routing: str) -> Scene
             b=name(end),
             hops=use.sum(),
             links=np.count_nonzero(use),
-            routing=routing,
+            routing=routing_name(routing),
         )
     return scene_of(fabric, use, said=caption)
 
@@ -448,7 +453,7 @@ def placement(
     }
     controls: dict[str, Control] = {
         "seed": Slider(0, 20),
-        "routing": Choice(("ecmp", "spray")),
+        "routing": Choice(("ecmp", "spray"), names=tuple(map(routing_name, ("ecmp", "spray")))),
         "colour": Choice(("load", "tier", "rail")),
     }
     groups = np.array(collectives.rail_groups(fabric))
@@ -477,7 +482,13 @@ def placement_scene(
     else:
         caption = text("live.placement.alone", time=rings.run.time)
     key = "live.placement.shuffled" if seed else "live.placement.order"
-    caption += " " + text(key, hops=rings.crossings, all=groups.size, routing=routing, seed=seed)
+    caption += " " + text(
+        key,
+        hops=rings.crossings,
+        all=groups.size,
+        routing=routing_name(routing),
+        seed=seed,
+    )
     up = uplinks(fabric)
     if not up.size:
         return scene_of(fabric, rings.run, colour, open, caption)
