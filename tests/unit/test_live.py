@@ -207,9 +207,15 @@ def test_chunks_move_along_the_links_of_their_route():
         "all_reduce", "ring", 4, fabric=topologies.build("leaf_spine", hosts=8, radix=4), step=1
     )
     movers = view.scene.layers["movers"].fields
-    # Block, box, host, leaf, host, box, block; between the leaves also spine and leaf.
+    # Block, box, host, along the drawn cables, host, box, block; between the leaves also over the spines.
     ptr, cards = movers["ptr"].astype(int), view.scene.layers["cards"].fields
-    assert np.diff(ptr).tolist() == [7, 9, 7, 9]
+    cables = view.scene.layers["cables"].fields
+    drawn = {*zip(cables["x"].tolist(), cables["y"].tolist(), strict=True)}
+    ways = [slice(start + 2, stop - 2) for start, stop in itertools.pairwise(ptr)]
+    for way in ways:
+        assert {*zip(movers["x"][way].tolist(), movers["y"][way].tolist(), strict=True)} <= drawn
+    top = [movers["y"][way].min() for way in ways]  # y grows downwards: spines stand above leaves
+    assert top[0] == top[2] > top[1] == top[3]
     over = cards["x"] + cards["w"] / 2
     assert np.allclose(movers["x"][ptr[:-1] + 1], over)
     assert np.allclose(movers["x"][ptr[1:] - 2], np.roll(over, -1))
