@@ -197,6 +197,11 @@ def _spot_layers(
         is_right = x > ends[0] + 0.55 * (ends[1] - ends[0])
         beside = np.where(is_right, x - 10, x + 10)
         level = spread(y - 13, _APART, _TOP, bottom - 8)
+        lowest = int(np.argmax(y))
+        if (
+            len(spots) == 2 and y[lowest] + 24 < bottom
+        ):  # between the curves it would meet one of them
+            level[lowest] = y[lowest] + 15
         align = np.where(is_right, 2.0, 0.0)
     ghosts = {"ghost": True, "glide": True}
     return {

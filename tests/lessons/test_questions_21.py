@@ -9,6 +9,7 @@ from fabriclab.course.questions import find
 from fabriclab.errors import NoPath
 from fabriclab.routing import route
 from fabriclab.routing.ecmp import expected_fullest
+from fabriclab.views.live.controls import routing_name
 from support.prose import sentence
 
 TABLE = {"servers": 8, "gpus": 4, "radix": 16}
@@ -67,7 +68,7 @@ def test_an_all_to_all_crosses_the_spine_unless_relays_change_the_rail():
     view = live.mix(topologies.build("rail_optimised", rails=4, **TABLE), 100)
     for routing, part in (("spray", 75), ("pxn", 0)):
         said = view.set(routing=routing).scene.said
-        assert sentence("live.mix.said", routing=routing, spine=part).search(said)
+        assert sentence("live.mix.said", routing=routing_name(routing), spine=part).search(said)
     assert sentence("live.mix.said", share=0, leaf=100).search(view.set(share=0).scene.said)
 
 

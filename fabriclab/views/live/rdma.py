@@ -499,7 +499,7 @@ def request_caption(way: str, steps: int, done: Sequence[RequestStep], totals: I
     else:
         acts = text("live.request.nothing")
     return text(
-        "live.request.said",
+        "live.request.done" if len(done) == steps else "live.request.said",
         way=way,
         step=len(done),
         steps=steps,
