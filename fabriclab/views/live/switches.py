@@ -57,7 +57,7 @@ _CELL_WIDTH = 74.0
 _CELL_HEIGHT = 28.0
 _PACKET = (34.0, 18.0)  # width and height
 _LANE = 18.0  # packets go above the middle of a link, answers below it
-_STORY_WIDTH = 350.0
+_STORY_WIDTH = 326.0
 _STORY_TOP = 44.0
 _STORY_STEP = 29.0
 
