@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import fabriclab as fl
-from fabriclab import collectives, registry, topologies
-from fabriclab.course import cards, live, look
+from fabriclab import collectives, live, look, registry, topologies
+from fabriclab.course import cards
 from fabriclab.texts import text
 from fabriclab.views.live.form import Form, Turn
 from fabriclab.views.live.widget import Live
