@@ -7,7 +7,7 @@ import pytest
 
 from fabriclab import engines, gpudirect, live, topologies, units, workload
 from fabriclab.catalog import case
-from fabriclab.look import COLOUR, algorithm
+from fabriclab.look import COLOUR
 from fabriclab.texts import text
 from fabriclab.views import timelines
 from fabriclab.views.live import rdma, training
@@ -117,7 +117,9 @@ def test_two_schedules_share_one_axis_and_their_waiting_can_be_compared():
     scene = live.overlap(bucket=220.0, priority="both").scene
     first, second = (scene.layers[f"{i} waits"].fields["w"].sum() for i in (0, 1))
     strips = [training.strip_of(case(), 80, 14e-6, "ring", each) for each in (False, True)]
-    scale = (536 - 112) / 1.5  # px/s, the same for both
+    ends = scene.layers["x ticks"].fields
+    assert (ends["texts"][0], ends["texts"][-1]) == ("0 s", "1.50 s")
+    scale = (ends["x"][-1] - ends["x"][0]) / 1.5  # px/s, the same for both
     assert first == pytest.approx(strips[0].exposed * scale, abs=0.1)
     assert second == pytest.approx(strips[1].exposed * scale, abs=1.5)  # thin bars stay visible
     assert [f"{strip.exposed:.3f}" for strip in strips] == ["0.263", "0.018"]
@@ -147,8 +149,9 @@ def test_the_times_beside_a_straggler_are_those_of_the_engine(what, ranks):
             assert ends(way, where)[training._FACTORS.index(6.0)] == pytest.approx(
                 slowed.timeline.end
             )
+    # The picture shows loads, so no hue stands for an algorithm: the one that is drawn is in ink.
     colours = view.scene.side.layers["curves"].fields["colour"]
-    assert colours.tolist() == [algorithm(k).colour for k in ("ring", "binomial_tree")]
+    assert colours.tolist() == [COLOUR["ink"], COLOUR["edge"]]
 
 
 def test_messages_on_time_are_grey_and_the_latest_is_the_fullest_of_the_scale():
