@@ -1045,6 +1045,8 @@ def curve(
     scales = axes_of(series, x, y, right - _LEFT, ends)
     area = plot_area(scales, x, y, right, len(label_rows(named)))
     drawn = drawn_points(series, area)
+    # A value beside the marked point may rather hide a grey line than the one in ink.
+    own = densely(area.path(whole.points[0], whole.points[1])).T
     clauses = told([mine, here, mark], x, y)
     return Scene(
         said,
@@ -1055,7 +1057,7 @@ def curve(
             "others": line_layer(like, area),
             "lines": Layer("lines", {**line_layer([whole], area).fields, "ghost": True}),
             **label_layers(named, area, drawn, _WIDTH),
-            **_here_layers(here, area, drawn, drag),
+            **_here_layers(here, area, np.concatenate([drawn, own, own], axis=1), drag),
         },
         height=area.bottom + _BELOW,
         alt="; ".join([capitalised(clauses[0]), *clauses[1:]]),
@@ -1091,7 +1093,7 @@ def _here_layers(
     words = area.format_y(here.points[1, 0])
     width = len(words) * _LETTER * 1.2
     places = []
-    for dy in (-15.0, 15.0, 0.0):
+    for dy in (-15.0, 15.0, -25.0, 25.0, 0.0):
         if area.top - 16 < y + dy < area.bottom - 6:
             if x + 9 + width < area.right:
                 places.append((x + 9, y + dy, 0.0))
