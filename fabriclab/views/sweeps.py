@@ -30,7 +30,7 @@ from fabriclab.views.axes import (
 )
 from fabriclab.views.page import HERE, ROLES, Axes, Picture, Table, plain, spread
 from fabriclab.views.rulers import fitted
-from fabriclab.views.scene import COLOUR, Layer, Scene, lines, log_axis, printed, texts
+from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, log_axis, printed, texts
 
 Results = Result | Sequence[Result] | Mapping[str, Result | Sequence[Result]]
 Bounds = Mapping[str, units.Quantity]
@@ -569,7 +569,8 @@ def cursor_layers(
     colour = np.array([one.look["colour"] for one, _ in found])
     words = [without_unit(area.format_y(value), scales, area) for _, value in found]
     beside = spread(height, 15.0, area.top, area.bottom - 8) if found else height
-    width = max([len(each) for each in words], default=0) * _LETTER
+    plates = _LETTER * np.array([len(each) for each in words], dtype=float)
+    width = float(plates.max(initial=0.0))
     ways = {0.0: place + 11, 2.0: place - 11}  # align -> x
     if place + 11 + width > area.right:
         del ways[0.0]
@@ -606,7 +607,16 @@ def cursor_layers(
                 "names": names,
             },
         ),
-        "values": texts(ways[align], beside, words, align=align, bold=1.0, colour=colour, halo=1.0),
+        # The lines that the values name pass below them, and would read as a colon or a stroke.
+        "plates": boxes(
+            ways[align] - align / 2 * plates - 2,
+            beside - 7.0,
+            plates + 4,
+            14.0,
+            colour=COLOUR["paper"],
+            round=3.0,
+        ),
+        "values": texts(ways[align], beside, words, align=align, bold=1.0, colour=colour),
         "handle": Layer("dots", {**handle, "x": np.array([place])}),
     }
 
