@@ -42,6 +42,7 @@ _WIDTH = 880.0  # with the labels
 _MAIN, _SIDE = 540.0, 340.0  # widths of both panels, if there are two
 _LEFT, _TOP = 66.0, 34.0  # edges of the drawing area
 _LEAST_BOTTOM = 294.0
+_TITLE_BELOW = 27.0  # middle of the highest text below the title
 _BELOW = 46.0  # for ticks and title of the x axis
 _ROW = 17.0  # height of a row of labels
 _LETTER = 7.0  # width of a letter in a label
@@ -341,15 +342,29 @@ def bound_layers(series: Sequence[Series], area: PlotArea, drawn: Floats) -> dic
         words.append(text(key, label=one.label, value=plain(area.format_y(value))))
         wanted.append(height - 10 * upward)
     heights = spread(np.clip(wanted, area.top, area.bottom - 6), 15.0, area.top, area.bottom - 6)
-    left = [
-        _freest(area, len(each) * _LETTER * 0.9, float(middle), drawn)
+    places = [
+        _bound_place(area, len(each) * _LETTER * 0.9, float(middle), upward, drawn)
         for each, middle in zip(words, heights, strict=True)
     ]
+    left, heights = np.array(places).T
     return {
         "hatching": lines(hatches, width=0.8, colour=COLOUR["line"]),
         "bounds": _lines(strokes, names=words),
-        "bound words": texts(np.array(left), heights, words, colour=COLOUR["soft"], halo=1.0),
+        "bound words": texts(left, heights, words, colour=COLOUR["soft"], halo=1.0),
     }
+
+
+def _bound_place(
+    area: PlotArea, width: float, middle: float, upward: int, drawn: Floats
+) -> tuple[float, float]:
+    """Return left end and height of the words of a bound: where lines would meet them, beyond its hatching. [px]."""
+    left = _freest(area, width, middle, drawn)
+    beyond = middle + upward * (_HATCH_HEIGHT + 18)
+    there = _freest(area, width, beyond, drawn)
+    taken = crowding(left, middle, width, drawn), crowding(there, beyond, width, drawn)
+    if upward < 0 and taken[1] < taken[0] and beyond > _TITLE_BELOW:
+        return there, beyond
+    return left, middle
 
 
 def is_bound(bound: Series, series: Sequence[Series], y: str) -> bool:
@@ -436,7 +451,7 @@ def label_layers(
     for row in inside:
         end = area.path(row.series.points[0, -1:], row.series.points[1, -1:])[0]
         left.append(end[0] + 10)
-        height = np.append(height, end[1])
+        height = np.append(height, min(end[1], area.bottom - 10))  # above the axis
 
     shown = [*column, *inside]
     marked = [(mark_of(one), place) for one, place in marks if "shape" in mark_of(one)]
