@@ -164,7 +164,7 @@ def families_panel(families: tuple[str, ...], family: str, size: int, height: fl
     names = [family_name(name) for name in families]
     layers: dict[str, Layer] = {
         "families": texts(
-            84.0, y + pitch / 2, names, align=2.0, bold=is_now.astype(float), colour=ink
+            86.0, y + pitch / 2, names, align=2.0, bold=is_now.astype(float), colour=ink, size=11.0
         )
     }
     charts = (
@@ -173,9 +173,11 @@ def families_panel(families: tuple[str, ...], family: str, size: int, height: fl
     )
     for key_, left, values, unit in charts:
         title = text(f"live.explorer.{key_}")
+        # The second title is wider than its bars, and ends where the panel does.
+        at, align = (left, 0.0) if key_ == "share" else (212.0, 2.0)
         long = 26.0 * np.array(values) / max(values)
         layers |= {
-            f"{key_} title": texts(left, [22.0], [title], bold=1.0),
+            f"{key_} title": texts(at, [22.0], [title], bold=1.0, align=align),
             f"{key_} bars": boxes(
                 left,
                 y + (pitch - high) / 2,

@@ -86,8 +86,8 @@ _SIZES = np.geomspace(1e3, 1e9, 13)  # of a transfer, the range of the slider [B
 _COPY_COLOURS = np.array([COLOUR[name] for name in ("dp", "tp", "cp", "pp")])
 _COPY_ROW = 18
 _COPY_TALL = 306.0  # greatest height of the picture above the words [px]
-_DRIVE_SIZE = 42.0, 18.0  # width and height [px]
-_BESIDE_CABLE = 28.0  # from the middle of a box to the middle of a drive beside its cable [px]
+_DRIVE_SIZE = 40.0, 15.0  # width and height [px]
+_BESIDE_CABLE = 26.0  # from the middle of a box to the middle of a drive beside its cable [px]
 _COPIES_APART = 9.0
 
 
@@ -772,7 +772,7 @@ def server_map(fabric: Fabric, drawn: Scene, moves: Sequence[gpudirect.Move]) ->
 
 
 def drive_spot(boxes_at: Floats, cables: Floats, neighbour: Floats) -> Floats:
-    """Return the place of a drive (2,): half way to the row below its neighbour, where the cables leave most room.
+    """Return the place of a drive (2,): about half way to the row below its neighbour, where the cables leave most room.
 
     ``boxes_at`` (B, 2) are the middles of all boxes, ``cables`` (P, 2) the points of all cables. [px]
     """
@@ -780,9 +780,9 @@ def drive_spot(boxes_at: Floats, cables: Floats, neighbour: Floats) -> Floats:
     below = boxes_at[boxes_at[:, 1] > y + 1, 1]
     down = (below.min() - y) / 2
     near = (cables[:, 1] > y) & (cables[:, 1] < y + 2 * down)
-    places = x + np.array([0.0, _BESIDE_CABLE, -_BESIDE_CABLE])
+    places = x + np.array([0.0, _BESIDE_CABLE])
     room = np.abs(places[:, None] - cables[near, 0]).min(axis=1)
-    return np.array([places[room.argmax()], y + down])
+    return np.array([places[room.argmax()], y + 0.86 * down])  # above the number of the copy
 
 
 def part_names(fabric: Fabric, move: gpudirect.Move) -> list[str]:
