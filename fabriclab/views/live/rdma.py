@@ -86,7 +86,7 @@ _SIZES = np.geomspace(1e3, 1e9, 13)  # of a transfer, the range of the slider [B
 _COPY_COLOURS = np.array([COLOUR[name] for name in ("dp", "tp", "cp", "pp")])
 _COPY_ROW = 18
 _COPY_TALL = 306.0  # greatest height of the picture above the words [px]
-_DRIVE_SIZE = 40.0, 15.0  # width and height [px]
+_DRIVE_SIZE = 40.0, 18.0  # width and height [px]
 _BESIDE_CABLE = 26.0  # from the middle of a box to the middle of a drive beside its cable [px]
 _COPIES_APART = 9.0
 
@@ -772,7 +772,7 @@ def server_map(fabric: Fabric, drawn: Scene, moves: Sequence[gpudirect.Move]) ->
 
 
 def drive_spot(boxes_at: Floats, cables: Floats, neighbour: Floats) -> Floats:
-    """Return the place of a drive (2,): about half way to the row below its neighbour, where the cables leave most room.
+    """Return the place of a drive (2,): between its neighbour and the row below, where cables leave most room.
 
     ``boxes_at`` (B, 2) are the middles of all boxes, ``cables`` (P, 2) the points of all cables. [px]
     """
@@ -832,6 +832,7 @@ def copy_layers(
         "copies": lines(paths, width=4.0, colour=colours, names=words, flow=0.4),
         "nodes": drawn.layers["nodes"],
         "drives": drive_layer(places),
+        "drive names": drive_words(places),
         "numbers": number_layer(paths, rows, colours),
         "words": copy_words(rows, words),
     }
@@ -865,11 +866,17 @@ def drive_layer(places: ServerMap) -> Layer:
         wide,
         tall,
         colour=COLOUR["node"],
-        ink=ink_on(np.full(x.size, COLOUR["node"])),
         round=3.0,
-        texts=[text("live.copies.box", n=name.split()[-1]) for name in places.drives],
         names=list(places.drives),
     )
+
+
+def drive_words(places: ServerMap) -> Layer:
+    """Return the short name of each drive on its box, which is narrower than names of the usual size."""
+    x, y = np.array(list(places.drives.values())).reshape(-1, 2).T
+    words = [text("live.copies.box")] * len(places.drives)
+    ink = ink_on(np.full(x.size, COLOUR["node"]))
+    return texts(x, y, words, align=1.0, size=11.0, colour=ink)
 
 
 def copy_words(rows: Floats, words: list[str]) -> Layer:
