@@ -17,14 +17,16 @@ from fabriclab.views.scene import (
     texts,
     tick_layers,
 )
+from fabriclab.views.sweeps import crowding, densely
 
 WIDTH = 320.0  # of a panel beside a picture of 560 [px]
 _LEFT = 62.0
 _MARGIN = 28.0  # on the right
 _TOP = 58.0
 _FOOT = 46.0  # for the ticks and the title of the axis
+_OUTSIDE = 10_000  # points that a value may meet rather than stand outside the curves' area
 _APART = 15.0  # least distance between two texts [px]
-_HALF_LETTER = 3.4  # [px]
+_HALF_LETTER = 3.7  # in bold [px]
 _SAMPLE = 34.0  # room for a sample of the legend, without its name [px]
 _LETTER = 6.6  # width of a letter of the legend [px]
 
@@ -96,6 +98,7 @@ def curve_panel(
     of_dot = np.repeat(marked, [len(paths[i]) for i in marked]).astype(int)
     colours = np.array([curve.colour for curve in curves])
     shapes = np.array([curve.shape for curve in curves])
+    drawn = np.concatenate([densely(path) for path in paths]).T  # (2, K)
     grid_x = tick_layers(x_ticks, to_x, show_x, (_TOP, bottom), True)
     grid_y = tick_layers(y_ticks, to_y, show_y, (_LEFT, right), False)
     return Scene(
@@ -118,7 +121,7 @@ def curve_panel(
                     "shape": shapes[of_dot],
                 },
             ),
-            **_spot_layers(spots, to_x, to_y, (_LEFT, right), bottom),
+            **_spot_layers(spots, to_x, to_y, (_LEFT, right), bottom, drawn),
         },
         height=height,
         width=width,
@@ -184,25 +187,13 @@ def _spot_layers(
     to_y: Callable[..., Floats],
     ends: tuple[float, float],
     bottom: float,
+    drawn: Floats,
 ) -> dict[str, Layer]:
-    """Return the dots of the current state with their values: above or below a single dot, beside several."""
+    """Return the dots of the current state with their values, which keep clear of the curves ``drawn`` (2, K)."""
     x = np.array([float(to_x(spot.x)) for spot in spots])
     y = np.array([float(to_y(spot.y)) for spot in spots])
-    if len(spots) == 1:
-        half = _HALF_LETTER * len(spots[0].words)
-        beside = np.clip(x, ends[0] + half + 4, max(ends[1] - half, ends[0] + half + 4))
-        level = np.where(y > _TOP + 20, y - 15, y + 16)
-        align = np.array([1.0])
-    else:  # values of dots near each other stand one above the other, beside the dots
-        is_right = x > ends[0] + 0.55 * (ends[1] - ends[0])
-        beside = np.where(is_right, x - 10, x + 10)
-        level = spread(y - 13, _APART, _TOP, bottom - 8)
-        lowest = int(np.argmax(y))
-        if (
-            len(spots) == 2 and y[lowest] + 24 < bottom
-        ):  # between the curves it would meet one of them
-            level[lowest] = y[lowest] + 15
-        align = np.where(is_right, 2.0, 0.0)
+    width = 2 * _HALF_LETTER * max(len(spot.words) for spot in spots)
+    at, level, align = _free_place(x, y, width, ends, bottom, drawn)
     ghosts = {"ghost": True, "glide": True}
     return {
         "current": Layer(
@@ -217,7 +208,7 @@ def _spot_layers(
             },
         ),
         "values": texts(
-            beside,
+            at,
             level,
             [spot.words for spot in spots],
             align=align,
@@ -226,3 +217,36 @@ def _spot_layers(
             colour=np.array([spot.colour for spot in spots]),
         ),
     }
+
+
+def _free_place(
+    x: Floats, y: Floats, width: float, ends: tuple[float, float], bottom: float, drawn: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Return x, y and alignment of the values of dots where they meet the fewest points of curves. [px].
+
+    The value of a single dot stands above or below it, or to its right or left. Those of several dots stand one above
+    the other on one side, next to the dots or higher.
+    """
+    clear = np.concatenate([drawn, [x, y]], axis=1)
+    half = width / 2
+    middle = np.clip(x, ends[0] + half + 4, max(ends[1] - half, ends[0] + half + 4))
+    places = []  # x, y, align
+    if len(x) == 1:
+        for down in (-15.0, 16.0, -25.0, 26.0):
+            places.append((middle, y + down, 1.0))
+        for down in (-15.0, 15.0):
+            places += [(x + 8, y + down, 0.0), (x - 8, y + down, 2.0)]
+    else:
+        for up in (13.0, 40.0, 67.0, 94.0):
+            level = spread(y - up, _APART, _TOP, bottom - 8)
+            places += [(x + 10, level, 0.0), (x - 10, level, 2.0), (middle, level, 1.0)]
+
+    def met(place: tuple[Floats, Floats, float]) -> int:
+        left = place[0] - place[2] * half
+        outside = np.any(left < ends[0]) or np.any(left + width > ends[1] + _MARGIN - 4)
+        outside = outside or place[1].min() < _TOP - 8 or place[1].max() > bottom - 6
+        crowd = sum(crowding(a, b, width, clear) for a, b in zip(left, place[1], strict=True))
+        return crowd + _OUTSIDE * bool(outside)
+
+    best = min(places, key=met)
+    return best[0], best[1], np.full(len(x), best[2])

@@ -33,6 +33,7 @@ from fabriclab.views.scene import (
     link_width,
     printed,
     scale,
+    texts,
     texts_at,
 )
 
@@ -587,6 +588,9 @@ def _floor(f: Fabric, share: Floats, colour: str, said: str) -> Scene:
             notes=notes,
         )
     }
+    layers["columns"] = texts(
+        _FLOOR_EDGE, bottom + 14, [text("fabric.column")], colour=COLOUR["soft"]
+    )
     if colour == "load" and known:
         layers |= scale(bottom + 8)
 

@@ -30,7 +30,7 @@ from fabriclab.views.axes import (
 )
 from fabriclab.views.page import HERE, ROLES, Axes, Picture, Table, plain, spread
 from fabriclab.views.rulers import fitted
-from fabriclab.views.scene import COLOUR, Layer, Scene, lines, log_axis, printed, texts
+from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, log_axis, printed, texts
 
 Results = Result | Sequence[Result] | Mapping[str, Result | Sequence[Result]]
 Bounds = Mapping[str, units.Quantity]
@@ -42,6 +42,7 @@ _WIDTH = 880.0  # with the labels
 _MAIN, _SIDE = 540.0, 340.0  # widths of both panels, if there are two
 _LEFT, _TOP = 66.0, 34.0  # edges of the drawing area
 _LEAST_BOTTOM = 294.0
+_TITLE_BELOW = 27.0  # middle of the highest text below the title
 _BELOW = 46.0  # for ticks and title of the x axis
 _ROW = 17.0  # height of a row of labels
 _LETTER = 7.0  # width of a letter in a label
@@ -341,15 +342,29 @@ def bound_layers(series: Sequence[Series], area: PlotArea, drawn: Floats) -> dic
         words.append(text(key, label=one.label, value=plain(area.format_y(value))))
         wanted.append(height - 10 * upward)
     heights = spread(np.clip(wanted, area.top, area.bottom - 6), 15.0, area.top, area.bottom - 6)
-    left = [
-        _freest(area, len(each) * _LETTER * 0.9, float(middle), drawn)
+    places = [
+        _bound_place(area, len(each) * _LETTER * 0.9, float(middle), upward, drawn)
         for each, middle in zip(words, heights, strict=True)
     ]
+    left, heights = np.array(places).T
     return {
         "hatching": lines(hatches, width=0.8, colour=COLOUR["line"]),
         "bounds": _lines(strokes, names=words),
-        "bound words": texts(np.array(left), heights, words, colour=COLOUR["soft"], halo=1.0),
+        "bound words": texts(left, heights, words, colour=COLOUR["soft"], halo=1.0),
     }
+
+
+def _bound_place(
+    area: PlotArea, width: float, middle: float, upward: int, drawn: Floats
+) -> tuple[float, float]:
+    """Return left end and height of the words of a bound: where lines would meet them, beyond its hatching. [px]."""
+    left = _freest(area, width, middle, drawn)
+    beyond = middle + upward * (_HATCH_HEIGHT + 18)
+    there = _freest(area, width, beyond, drawn)
+    taken = crowding(left, middle, width, drawn), crowding(there, beyond, width, drawn)
+    if upward < 0 and taken[1] < taken[0] and beyond > _TITLE_BELOW:
+        return there, beyond
+    return left, middle
 
 
 def is_bound(bound: Series, series: Sequence[Series], y: str) -> bool:
@@ -436,7 +451,7 @@ def label_layers(
     for row in inside:
         end = area.path(row.series.points[0, -1:], row.series.points[1, -1:])[0]
         left.append(end[0] + 10)
-        height = np.append(height, end[1])
+        height = np.append(height, min(end[1], area.bottom - 10))  # above the axis
 
     shown = [*column, *inside]
     marked = [(mark_of(one), place) for one, place in marks if "shape" in mark_of(one)]
@@ -569,7 +584,8 @@ def cursor_layers(
     colour = np.array([one.look["colour"] for one, _ in found])
     words = [without_unit(area.format_y(value), scales, area) for _, value in found]
     beside = spread(height, 15.0, area.top, area.bottom - 8) if found else height
-    width = max([len(each) for each in words], default=0) * _LETTER
+    plates = _LETTER * np.array([len(each) for each in words], dtype=float)
+    width = float(plates.max(initial=0.0))
     ways = {0.0: place + 11, 2.0: place - 11}  # align -> x
     if place + 11 + width > area.right:
         del ways[0.0]
@@ -606,7 +622,16 @@ def cursor_layers(
                 "names": names,
             },
         ),
-        "values": texts(ways[align], beside, words, align=align, bold=1.0, colour=colour, halo=1.0),
+        # The lines that the values name pass below them, and would read as a colon or a stroke.
+        "plates": boxes(
+            ways[align] - align / 2 * plates - 2,
+            beside - 7.0,
+            plates + 4,
+            14.0,
+            colour=COLOUR["paper"],
+            round=3.0,
+        ),
+        "values": texts(ways[align], beside, words, align=align, bold=1.0, colour=colour),
         "handle": Layer("dots", {**handle, "x": np.array([place])}),
     }
 
@@ -1045,6 +1070,8 @@ def curve(
     scales = axes_of(series, x, y, right - _LEFT, ends)
     area = plot_area(scales, x, y, right, len(label_rows(named)))
     drawn = drawn_points(series, area)
+    # A value beside the marked point may rather hide a grey line than the one in ink.
+    own = densely(area.path(whole.points[0], whole.points[1])).T
     clauses = told([mine, here, mark], x, y)
     return Scene(
         said,
@@ -1055,7 +1082,7 @@ def curve(
             "others": line_layer(like, area),
             "lines": Layer("lines", {**line_layer([whole], area).fields, "ghost": True}),
             **label_layers(named, area, drawn, _WIDTH),
-            **_here_layers(here, area, drawn, drag),
+            **_here_layers(here, area, np.concatenate([drawn, own, own], axis=1), drag),
         },
         height=area.bottom + _BELOW,
         alt="; ".join([capitalised(clauses[0]), *clauses[1:]]),
@@ -1091,7 +1118,7 @@ def _here_layers(
     words = area.format_y(here.points[1, 0])
     width = len(words) * _LETTER * 1.2
     places = []
-    for dy in (-15.0, 15.0, 0.0):
+    for dy in (-15.0, 15.0, -25.0, 25.0, 0.0):
         if area.top - 16 < y + dy < area.bottom - 6:
             if x + 9 + width < area.right:
                 places.append((x + 9, y + dy, 0.0))

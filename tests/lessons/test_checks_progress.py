@@ -1239,6 +1239,8 @@ def test_every_text_is_used_and_every_field_is_filled():
         "ex.",
         "sandbox.",
         "kind.",
+        "family.",
+        "routing.",
         "sweep.",
         "fabric.says_",
         "fabric.in_",

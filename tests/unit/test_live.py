@@ -1328,3 +1328,25 @@ def test_fibres_of_many_wavelengths_fill_the_width():
         slots = scene.layers["slots"].fields
         assert (slots["x"] + slots["w"]).max() > 780 and slots["w"].min() > 4
         assert (slots["y"] + slots["h"]).max() < scene.height <= 360
+
+
+@pytest.mark.parametrize("server", ["dgx_h100", "dgx_a100"])
+def test_the_box_of_a_drive_meets_no_other_box(server):
+    layers = live.copies("peer", source="nvme", server=server).scene.layers
+    drive, nodes = layers["drives"].fields, layers["nodes"].fields
+    assert layers["drive names"].fields["texts"] == [text("live.copies.box")]
+    assert len(drive["names"]) == 1
+    left, top, wide, tall = (float(drive[key][0]) for key in ("x", "y", "w", "h"))
+    apart = (nodes["x"] > left + wide) | (nodes["x"] + nodes["w"] < left)
+    apart |= (nodes["y"] > top + tall) | (nodes["y"] + nodes["h"] < top)
+    assert np.all(apart)
+
+
+def test_the_values_beside_dots_keep_clear_of_the_curves():
+    side = live.overlap(bucket=220, priority="both").scene.side
+    curve, values = side.layers["curves"].fields, side.layers["values"].fields
+    places = zip(values["x"], values["y"], values["texts"], values["align"], strict=True)
+    for x, y, words, align in places:
+        left = x - align / 2 * 7 * len(words)
+        inside = (curve["x"] > left) & (curve["x"] < left + 7 * len(words))
+        assert not np.any(inside & (np.abs(curve["y"] - y) < 7))

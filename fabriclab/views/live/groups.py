@@ -126,7 +126,12 @@ def distance_scene(whole: Groups, groups: int, routing: str) -> Scene:
     placed = placed_on_ring(f, places, now.load)
     said = finding(whole, now, groups, routing)
     shares = "; ".join(
-        text("live.distance.alt", routing=name, low=100 * part.min(), high=100 * part.max())
+        text(
+            "live.distance.alt",
+            routing=routing_name(name),
+            low=100 * part.min(),
+            high=100 * part.max(),
+        )
         for name, part in whole.curves.items()
     )
     return Scene(
@@ -150,8 +155,8 @@ def finding(whole: Groups, now: Shift, groups: int, routing: str) -> str:
     most = float(now.load[out].max())
     figures = {
         "ends": counted(whole.size, "gpu"),
-        "groups": groups,
-        "routing": routing,
+        "groups": counted(groups, "group"),
+        "routing": routing_name(routing),
         "part": 100 * now.part,
         "times": now.part / whole.shift(groups, "minimal").part,
         "used": used,
@@ -215,7 +220,11 @@ def curve_panel(whole: Groups, now: Shift, groups: int, routing: str) -> Scene:
             "colour": np.repeat(colours, each),
             "plain": 1.0,
             "names": [
-                text("live.distance.point", routing=name, groups=int(k))
+                text(
+                    "live.distance.point",
+                    routing=routing_name(name),
+                    groups=counted(int(k), "group"),
+                )
                 for name in whole.curves
                 for k in here
             ],
@@ -237,10 +246,13 @@ def curve_panel(whole: Groups, now: Shift, groups: int, routing: str) -> Scene:
     curve = whole.curves.get(routing, np.full(last, now.part))
     near = curve[max(groups - 2, 0) : groups + 1]
     low = float(near.mean()) > now.part + 1e-9 and now.part > 0.15 * top
+    words = f"{100 * now.part:.3g}%"
+    if routing not in whole.curves:  # this point has no curve that bears its name
+        words = f"{routing_name(routing)}: {words}"
     layers["value"] = texts(
         x + (10 if beside == 0 else -10),
         [y + 18 if low else y - 16],
-        [f"{100 * now.part:.3g}%"],
+        [words],
         size=16.0,
         bold=1.0,
         align=float(beside),
@@ -274,7 +286,7 @@ def curve_names(whole: Groups, routing: str, down: Callable[[float], Floats]) ->
         "curve names": texts(
             _RIGHT + 10,
             y,
-            names,
+            list(map(routing_name, names)),
             bold=is_now.astype(float),
             colour=np.where(is_now, COLOUR["ink"], COLOUR["soft"]),
         )

@@ -673,9 +673,9 @@ def circuit_scene(kind: str, left: int) -> Scene:
     setup = catalog.value("emerging", _SWITCHES[kind], "setup")  # [s]
     delay = 3 * catalog.value("switches", "th5", "latency")  # of leaf, spine and leaf together [s]
 
-    sizes = np.geomspace(64, 2**34, 15)  # [B]
+    sizes = np.geomspace(64, 2**34, 57)  # [B]
     rows = [
-        ("circuit", setup + sizes / rate, {"colour": COLOUR["ink"]}),
+        (f"{kind} circuit", setup + sizes / rate, {"colour": COLOUR["ink"]}),
         ("packets", delay + sizes / packet_rate, {"colour": COLOUR["dp"]}),
     ]
     for other, id in _SWITCHES.items():

@@ -131,7 +131,7 @@ def explorer(
     """
     arguments = {"family": family, "size": size, "colour": colour, "families": families}
     controls: dict[str, Control] = {
-        "family": Choice(families),
+        "family": Choice(families, names=tuple(map(family_name, families))),
         "size": Choice(SIZES),
         "colour": Choice(("load", "tier")),
     }
@@ -148,17 +148,23 @@ def explorer_scene(families: tuple[str, ...], family: str, size: int, colour: st
     return replace(drawn, side=families_panel(families, family, size, drawn.height))
 
 
+def family_name(family: str) -> str:
+    """Return the name of a family of networks as engineers write it, such as "Slim Fly" for "slim_fly"."""
+    return text(f"family.{family}")
+
+
 def families_panel(families: tuple[str, ...], family: str, size: int, height: float) -> Scene:
     """Return bars of the all-to-all share and of the diameter of all families at one size; the present one is ink."""
     members = [family_member(name, size) for name in families]
-    pitch = min(32.0, (height - 56) / len(members))
+    pitch = min(52.0, (height - 56) / len(members))
+    high = min(0.6 * pitch, 20.0)
     y = 46 + pitch * np.arange(len(members))
     is_now = np.array([name == family for name in families])
     ink = np.where(is_now, COLOUR["ink"], COLOUR["soft"])
-    names = [name.replace("_", " ") for name in families]
+    names = [family_name(name) for name in families]
     layers: dict[str, Layer] = {
         "families": texts(
-            84.0, y + pitch / 2, names, align=2.0, bold=is_now.astype(float), colour=ink
+            86.0, y + pitch / 2, names, align=2.0, bold=is_now.astype(float), colour=ink, size=11.0
         )
     }
     charts = (
@@ -167,14 +173,16 @@ def families_panel(families: tuple[str, ...], family: str, size: int, height: fl
     )
     for key_, left, values, unit in charts:
         title = text(f"live.explorer.{key_}")
+        # The second title is wider than its bars, and ends where the panel does.
+        at, align = (left, 0.0) if key_ == "share" else (212.0, 2.0)
         long = 26.0 * np.array(values) / max(values)
         layers |= {
-            f"{key_} title": texts(left, [22.0], [title], bold=1.0),
+            f"{key_} title": texts(at, [22.0], [title], bold=1.0, align=align),
             f"{key_} bars": boxes(
                 left,
-                y + 0.2 * pitch,
+                y + (pitch - high) / 2,
                 long,
-                0.6 * pitch,
+                high,
                 colour=np.where(is_now, COLOUR["ink"], COLOUR["hair"]),
                 round=2.0,
                 glide=True,

@@ -350,7 +350,7 @@ class Painter {
       if (room && pen.measureText(texts[i]).width > at(room, i) - 2) continue;
       pen.textAlign = ["left", "center", "right"][at(align, i)];
       if (at(halo, i)) {
-        pen.lineWidth = 4 / this.scale;
+        pen.lineWidth = 6 / this.scale;
         pen.lineJoin = "round";
         pen.strokeStyle = this.paper;
         pen.strokeText(texts[i], x[i], y[i]);

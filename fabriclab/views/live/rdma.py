@@ -86,6 +86,8 @@ _SIZES = np.geomspace(1e3, 1e9, 13)  # of a transfer, the range of the slider [B
 _COPY_COLOURS = np.array([COLOUR[name] for name in ("dp", "tp", "cp", "pp")])
 _COPY_ROW = 18
 _COPY_TALL = 306.0  # greatest height of the picture above the words [px]
+_DRIVE_SIZE = 40.0, 18.0  # width and height [px]
+_BESIDE_CABLE = 26.0  # from the middle of a box to the middle of a drive beside its cable [px]
 _COPIES_APART = 9.0
 
 
@@ -764,9 +766,23 @@ def server_map(fabric: Fabric, drawn: Scene, moves: Sequence[gpudirect.Move]) ->
     for move in moves:
         first, neighbour = part_names(fabric, move)[:2]
         if first not in spots:
-            spots[first] = spots[neighbour] + np.array([25.0, 34.0])
+            spots[first] = drive_spot(middle, points, spots[neighbour])
             drives[first] = spots[first]
     return ServerMap(spots, cables, drives)
+
+
+def drive_spot(boxes_at: Floats, cables: Floats, neighbour: Floats) -> Floats:
+    """Return the place of a drive (2,): between its neighbour and the row below, where cables leave most room.
+
+    ``boxes_at`` (B, 2) are the middles of all boxes, ``cables`` (P, 2) the points of all cables. [px]
+    """
+    x, y = neighbour
+    below = boxes_at[boxes_at[:, 1] > y + 1, 1]
+    down = (below.min() - y) / 2
+    near = (cables[:, 1] > y) & (cables[:, 1] < y + 2 * down)
+    places = x + np.array([0.0, _BESIDE_CABLE])
+    room = np.abs(places[:, None] - cables[near, 0]).min(axis=1)
+    return np.array([places[room.argmax()], y + 0.86 * down])  # above the number of the copy
 
 
 def part_names(fabric: Fabric, move: gpudirect.Move) -> list[str]:
@@ -815,8 +831,10 @@ def copy_layers(
         "cables": replace(cables, fields={**cables.fields, "colour": COLOUR["hair"]}),
         "copies": lines(paths, width=4.0, colour=colours, names=words, flow=0.4),
         "nodes": drawn.layers["nodes"],
+        "drives": drive_layer(places),
+        "drive names": drive_words(places),
         "numbers": number_layer(paths, rows, colours),
-        "words": copy_words(places, rows, words),
+        "words": copy_words(rows, words),
     }
 
 
@@ -838,15 +856,32 @@ def number_layer(paths: Sequence[Floats], rows: Floats, colours: Floats) -> Laye
     )
 
 
-def copy_words(places: ServerMap, rows: Floats, words: list[str]) -> Layer:
-    """Return the names of drives beside them, and a line of text for each copy below the picture."""
-    lines_of_text = []
-    for drive, spot in places.drives.items():
-        x, y = spot + 4.0
-        lines_of_text.append((x, y, drive, 0))
-    for row, word in zip(rows, words, strict=True):
-        lines_of_text.append((34.0, float(row), word, 0))
-    return texts_at(*lines_of_text)
+def drive_layer(places: ServerMap) -> Layer:
+    """Return a box for each drive."""
+    x, y = np.array(list(places.drives.values())).reshape(-1, 2).T
+    wide, tall = _DRIVE_SIZE
+    return boxes(
+        x - wide / 2,
+        y - tall / 2,
+        wide,
+        tall,
+        colour=COLOUR["node"],
+        round=3.0,
+        names=list(places.drives),
+    )
+
+
+def drive_words(places: ServerMap) -> Layer:
+    """Return the short name of each drive on its box, which is narrower than names of the usual size."""
+    x, y = np.array(list(places.drives.values())).reshape(-1, 2).T
+    words = [text("live.copies.box")] * len(places.drives)
+    ink = ink_on(np.full(x.size, COLOUR["node"]))
+    return texts(x, y, words, align=1.0, size=11.0, colour=ink)
+
+
+def copy_words(rows: Floats, words: list[str]) -> Layer:
+    """Return a line of text for each copy below the picture."""
+    return texts(34.0, rows, words)
 
 
 # Savings ----------------------------------------------------------------------------------------
