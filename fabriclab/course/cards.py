@@ -45,7 +45,7 @@ _STATES = {"right": "fl-is-right", "wrong": "fl-is-wrong", "other": ""}
 _SIGNS = {True: "\u2713", False: "\u2715"}
 _MOST_LABELS = 10  # labels of a ruler
 _MOST_DECADES = 6  # of a ruler that has small ticks
-_NEAR = 0.3  # share of a ruler within which two labels would touch
+_NEAR = 0.65  # share of a ruler within which two labels would touch on the narrowest card
 _ENDS = (
     0.05  # share of a ruler at each end where a label stands beside its place instead of over it
 )

@@ -302,7 +302,7 @@ def test_a_model_is_compared_too():
 def test_no_idea_is_welcome(arguments):
     shown = predict("00-copy", *arguments)
     assert (shown.data["value"], shown.data["low"], shown.data["high"]) == (None, 0.1, 1000.0)
-    said = text("predict.nothing", low="0.1", high="1000", unit="GB/s")
+    said = text("predict.nothing")
     assert str(shown) == text("predict.no_idea", said=said)
     truth = {"how": text("how.measured"), "truth": "9.80 GB/s"}
     assert str(reveal("00-copy", copied())) == text("reveal.no_idea", **truth)
