@@ -291,7 +291,9 @@ def quantity(unit: str, number: str = "1", example: str = "") -> tuple[str, floa
     """
     if unit not in _KNOWN:
         try:
-            units.parse(f"{number} {unit}", "rate", "this number")  # its error suggests what may be meant
+            units.parse(
+                f"{number} {unit}", "rate", "this number"
+            )  # its error suggests what may be meant
         except ValueError as error:
             problem = str(error)
             if example and not any(words in problem for words in _SUGGESTIONS):
