@@ -40,7 +40,7 @@ _LETTER = 7.0
 _MOST_LABELS = 40
 
 # The list of steps, in px.
-_LIST_WIDTH = 340.0
+_LIST_WIDTH = 300.0
 _LIST_ROW = 21.5
 _LIST_TOP = 16.0
 _MOST_ROWS = 16  # steps and heads
