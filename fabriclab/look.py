@@ -9,6 +9,7 @@ A picture shows either loads or hues of algorithms, never both.
 """
 
 import csv
+import math
 import re
 from collections.abc import Iterable
 from functools import cache
@@ -37,6 +38,7 @@ __all__ = [
     "ink_on",
     "link_width",
     "shade",
+    "tick_words",
     "variables",
 ]
 
@@ -239,3 +241,11 @@ def halves(finding: str) -> tuple[str, str]:
     """
     parts = re.split(r"(?<=[.!?])\s+(?=[A-Z0-9])", finding.strip(), maxsplit=1)
     return parts[0], parts[1] if len(parts) > 1 else ""
+
+
+def tick_words(value: float) -> str:
+    """Write a tick: up to 10,000 and down to 0.001 with all its digits, beyond that as a power of ten."""
+    if 1e-3 <= value < 1e5:
+        return f"{value:,.10g}"
+    raised = str(round(math.log10(value))).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"10{raised}"

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from fabriclab.look import CARDS, both_themes, variables
+from fabriclab.look import CARDS, both_themes, tick_words, variables
 from fabriclab.texts import text
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ _STATES = {"right": "fl-is-right", "wrong": "fl-is-wrong", "other": ""}
 _SIGNS = {True: "\u2713", False: "\u2715"}
 _MOST_LABELS = 10  # labels of a ruler
 _MOST_DECADES = 6  # of a ruler that has small ticks
-_NEAR = 0.3  # share of a ruler within which two labels would touch
+_NEAR = 0.65  # share of a ruler within which two labels would touch on the narrowest card
 _ENDS = (
     0.05  # share of a ruler at each end where a label stands beside its place instead of over it
 )
@@ -393,7 +393,7 @@ def _axis(ends: tuple[float, float], unit: str) -> str:
                     small.append(f'<i style="{_at(_part(tick, ends))}"></i>')
     for count, place in enumerate(places[::-1][::every]):
         part = _part(place, ends)
-        label = _power(place) if count else f"{_power(place)} {_unit(unit)}".strip()
+        label = tick_words(place) if count else f"{tick_words(place)} {_unit(unit)}".strip()
         kinds = ["fl-second"] if count % 2 else []  # left out where a card is narrow
         if part > 1 - _ENDS:
             kinds.append("fl-to")
@@ -402,14 +402,6 @@ def _axis(ends: tuple[float, float], unit: str) -> str:
         look = " ".join(kinds)
         words.append(f'<span class="{look}" style="{_at(part)}">{html.escape(label)}</span>')
     return f'<div class="fl-axis" aria-hidden="true">{"".join(small + words)}</div>'
-
-
-def _power(value: float) -> str:
-    """Write a tick: up to 10,000 and down to 0.001 with all its digits, beyond that as a power of ten."""
-    if 1e-3 <= value < 1e5:
-        return f"{value:,.10g}"
-    raised = str(round(math.log10(value))).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    return f"10{raised}"
 
 
 def fields(typed: Mapping[str, str]) -> str:

@@ -182,6 +182,7 @@ _KNOWN = units.UNITS | {
 }
 SI = {kind: unit for unit, (kind, factor) in _KNOWN.items() if factor == 1.0}
 _DIGITS = r"[\d.,_]*\d\.?(?:[eE][-+]?\d+)?"
+_SUGGESTIONS = ("did you mean", "read in two ways")  # in an error that proposes a unit
 _FORM = re.compile(rf"\s*([-+]?{_DIGITS}(?:\s*/\s*{_DIGITS})?)\s*(\S.*?)?\s*\Z")
 # Ratios by which people are often wrong, too high or too low, each recognised within half a percent.
 _FACTORS = {2.0: "direction", 8.0: "bits"}
@@ -242,7 +243,7 @@ def parse_answer(answer: Any, unit: str, bare: str = "") -> Answer:
         return Answer(problem=text("answer.finite"))
     proposed = f"{number:g}" if "/" in written_number else written_number
     try:
-        kind, factor = quantity(written_unit, proposed)
+        kind, factor = quantity(written_unit, proposed, example)
     except InputRefused as error:
         return Answer(problem=str(error))
     if kind != asked:
@@ -282,16 +283,22 @@ def _number(written: str) -> tuple[float, str]:
     return number, text(key, number=number) if key else ""
 
 
-def quantity(unit: str, number: str = "1") -> tuple[str, float]:
+def quantity(unit: str, number: str = "1", example: str = "") -> tuple[str, float]:
     """Return the quantity of a unit ("" for a plain number) and its factor to SI; raise InputRefused if it is unknown.
 
-    The error suggests a spelling with ``number``, which is the number that the learner wrote.
+    The error suggests a spelling with ``number``, which is the number that the learner wrote; where none is similar, it
+    gives ``example``, if there is one.
     """
     if unit not in _KNOWN:
         try:
-            units.parse(f"{number} {unit}", "rate", "unit")  # its error suggests what may be meant
+            units.parse(
+                f"{number} {unit}", "rate", "this number"
+            )  # its error suggests what may be meant
         except ValueError as error:
-            raise InputRefused(str(error)) from None
+            problem = str(error)
+            if example and not any(words in problem for words in _SUGGESTIONS):
+                problem = text("answer.unknown", got=unit, example=example)
+            raise InputRefused(problem) from None
     return _KNOWN[unit.strip()]
 
 

@@ -9,7 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from fabriclab.look import TOKENS
+from fabriclab.look import TOKENS, tick_words
 from fabriclab.texts import text
 from fabriclab.views.page import styled
 from fabriclab.views.scene import log_axis
@@ -126,7 +126,7 @@ def _draw_ruler(
         x = float(to_x(power))
         ax.plot([x, x], [_RULER, _RULER + 8], color=colour["edge"], lw=1.2)
         if place % (1 + len(powers) // (_MOST_TICKS + 1)) == 0:
-            words = f"{power:,.10g}" if 1e-3 <= power < 1e5 else f"{power:.0e}"
+            words = tick_words(float(power))
             if not place:
                 words = f"{words} {unit}".strip()
             side = "right" if x > _RIGHT - 20 else "left" if x < _LEFT + 20 else "center"

@@ -389,6 +389,36 @@ def test_a_handle_is_moved_by_keys_and_says_its_number_with_its_unit(guess):
     assert min(sizes) >= 24
 
 
+def test_a_click_into_a_field_selects_its_number_so_that_typing_replaces_it(guess):
+    guess.fill("[name=value]", "260")
+    guess.keyboard.press("Enter")
+    settled(guess)
+    guess.focus("[name=low]")
+    guess.click("[name=value]")
+    guess.keyboard.type("8,5")
+    guess.keyboard.press("Tab")
+    settled(guess)
+    assert numbers(guess)[1] == 8.5
+    guess.click("[name=value]")
+    guess.click("[name=value]")  # a second click sets the place to type at
+    guess.keyboard.press("End")
+    guess.keyboard.type("1")
+    guess.keyboard.press("Tab")
+    settled(guess)
+    assert numbers(guess)[1] == 8.51
+
+
+def test_a_range_that_was_pushed_to_one_point_stays_there_when_the_guess_moves(guess):
+    for name, number in (("value", "10"), ("low", "50"), ("high", "2")):
+        guess.fill(f"[name={name}]", number)
+        guess.keyboard.press("Tab")
+        settled(guess)
+    guess.fill("[name=value]", "1.125")
+    guess.keyboard.press("Tab")
+    settled(guess)
+    assert numbers(guess) == [1.125, 1.125, 1.125]
+
+
 def test_a_number_typed_with_a_comma_is_that_number_and_others_are_refused_with_the_reason(guess):
     guess.fill("[name=value]", "8,5")
     guess.keyboard.press("Tab")

@@ -174,7 +174,7 @@ def test_nothing_a_learner_types_raises(answer):
         ("1/7/2 GB/s", ["got '1/7/2 GB/s'"]),
         ("12/7/2", ["one number"]),
         ("1/0 lumps", ["finite"]),
-        ("1/8 GBs", ["unknown unit 'GBs' in '0.125 GBs'"]),
+        ("1/8 GBs", ["'GBs' is not known here. Write the number like \"1/8 GB/s\""]),
         ("1/8 gb/s", ["0.125 Gb/s"]),
         ("nan GB/s", ["one number"]),
         ("1e305 GB/s", ["finite"]),

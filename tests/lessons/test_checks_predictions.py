@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from fabriclab import views
 from fabriclab.core.result import Result
+from fabriclab.course import cards
 from fabriclab.course.checks import (
     InputRefused,
     after_guess,
@@ -302,7 +303,7 @@ def test_a_model_is_compared_too():
 def test_no_idea_is_welcome(arguments):
     shown = predict("00-copy", *arguments)
     assert (shown.data["value"], shown.data["low"], shown.data["high"]) == (None, 0.1, 1000.0)
-    said = text("predict.nothing", low="0.1", high="1000", unit="GB/s")
+    said = text("predict.nothing")
     assert str(shown) == text("predict.no_idea", said=said)
     truth = {"how": text("how.measured"), "truth": "9.80 GB/s"}
     assert str(reveal("00-copy", copied())) == text("reveal.no_idea", **truth)
@@ -563,3 +564,26 @@ def test_a_notebook_shows_each_thing_in_its_own_form(monkeypatch, mode):
     things = views.times({"by rack": 2.1}), views.live.roulette(), check("21-dice")
     after_guess("21-by-rack", *things, "words")._ipython_display_()
     assert tuple(seen[:3]) == things and str(seen[3]) == "words"
+
+
+def test_small_numbers_are_written_as_people_type_them():
+    shown = predict("31-one-root", 0.00019, "s", low=0.000063, high=0.00057)
+    said = f"0.00019 s{text('predict.span', low='0.000063', high='0.00057')}"
+    assert str(shown) == text("predict.stored", said=said)
+    revealed = reveal("31-one-root", 89.6, "s")
+    seen = re.sub(r"<style>.*?</style>|<[^>]*>", " ", revealed.card())
+    for words in (str(revealed), seen):
+        assert "0.000063" in words and "e-05" not in words
+
+
+def test_an_envelope_names_the_lesson_by_its_number():
+    shown = predict("00-gradients", 1, "s", opens="31_all_reduce")
+    assert str(shown) == text("predict.envelope", said="1 s", lesson="31")
+
+
+@pytest.mark.parametrize(("guess", "over"), [(5.0, True), (9.0, True), (1.1, False)])
+def test_the_labels_of_guess_and_truth_share_a_row_only_where_both_fit_on_a_narrow_card(
+    guess, over
+):
+    drawn = cards.ruler((1.0, 100.0), "s", cards.Guess(None, guess, None), truth=90.0)
+    assert ("fl-over" in drawn) == over

@@ -818,7 +818,7 @@ def test_the_report_is_one_screen():
     guess, sealed = f"20 GB/s{text('predict.span', low='15', high='30')}", text("report.sealed")
     row = rf"{foretold('00-copy')} +{guess} +5.00 GB/s +10.0 GB/s +2.00 +0.500"
     assert re.search(row, said) and re.search(rf"31-hall +0.5 s +{sealed}", said)
-    anything = sentence("predict.nothing", low="0.1", high="1000").pattern
+    anything = sentence("predict.nothing").pattern
     assert re.search(rf"00-other +{anything} +{sealed}", said)
     assert re.search(rf"{text('measured.copy')} +10.0 GB/s, 6.71 ms", said)
     tries = f"{named('00-nic-rate')} 1, {named('00-fabric')} 2"

@@ -99,7 +99,8 @@ def predict(
         key = "predict.envelope"
     else:
         key = "predict.stored" if entry["value"] else "predict.no_idea"
-    return Shown((text(key, said=guessed(entry), lesson=opens),), "good", data=entry)
+    lesson = (opens or "").split("_")[0]  # its number
+    return Shown((text(key, said=guessed(entry), lesson=lesson),), "good", data=entry)
 
 
 def _form(id: str, unit: str | None, opens: str | None) -> Shown:
@@ -248,19 +249,24 @@ def guessed(entry: Mapping[str, Any]) -> str:
     """Write a stored prediction in words, with its range."""
     if entry.get("skipped"):
         return text("predict.skipped")
-    low = f"{entry['low']:g}" if entry["low"] else ""
-    high = f"{entry['high']:g}" if entry["high"] else ""
     if entry["value"] is None:
-        return text("predict.nothing", low=low, high=high, unit=entry["unit"] or "").rstrip()
+        return text("predict.nothing")
     guess = _typed(entry["value"], entry["unit"])
-    if low:
-        guess += text("predict.span", low=low, high=high)
+    if entry["low"] and entry["high"]:
+        guess += text("predict.span", low=_plain(entry["low"]), high=_plain(entry["high"]))
     return guess
 
 
 def _typed(number: float, unit: str | None) -> str:
     """Write a number with its unit, as a learner would type it."""
-    return f"{number:g}" if unit in (None, "1") else f"{number:g} {unit}"
+    return _plain(number) if unit in (None, "1") else f"{_plain(number)} {unit}"
+
+
+def _plain(number: float) -> str:
+    """Write a number with up to six digits, as people type it: 0.000063 and not 6.3e-05."""
+    if not 1e-6 <= abs(number) < 1e9:
+        return f"{number:g}"
+    return f"{float(f'{number:.6g}'):.11f}".rstrip("0").rstrip(".")
 
 
 def reveal(
@@ -408,7 +414,7 @@ def _compared(entry: dict[str, Any]) -> list[str]:
     # A range is not judged where the guess itself is right.
     if guess and entry["low"] and entry["high"] and not _is_spot_on(guess, found):
         key = "reveal.held" if entry["low"] <= found <= entry["high"] else "reveal.missed"
-        lines.append(text(key, low=entry["low"], high=_typed(entry["high"], unit)))
+        lines.append(text(key, low=_plain(entry["low"]), high=_typed(entry["high"], unit)))
     if model:
         lines.append(text("reveal.model", model=shown(model, unit), verdict=_verdict(model, found)))
     return lines
@@ -462,7 +468,7 @@ def _revealed(id: str, entry: Mapping[str, Any]) -> str:
         if entry["low"] and entry["high"]:
             span = text(
                 "card.your_range",
-                low=f"{entry['low']:g}",
+                low=_plain(entry["low"]),
                 high=_typed(entry["high"], entry["unit"]),
             )
     marks = [number for number in guess if number is not None]

@@ -214,7 +214,10 @@ class Card {
     const field = make("input", box, { ...limits, "aria-label": `${control.label}: ${this.spec.words.field}` });
     const digits = Math.max(3, String(control.high).length + (control.step % 1 || control.log ? 2 : 1), String(control.step).length + 1);
     field.style.width = `calc(${Math.min(digits, 12)}ch + 18px)`;
-    if (control.unit) make("span", box, { class: "fl-unit" }, control.unit);
+    if (control.unit) {
+      make("span", box, { class: "fl-unit" }, control.unit);
+      field.style.textAlign = "right"; // beside its unit
+    }
     const read = (text) => {
       const value = Number(text), kept = clamp(value, control.low, control.high);
       if (text === "" || !Number.isFinite(value)) return;

@@ -17,6 +17,9 @@ class Form {
     this.voice = make("div", this.root, { class: "fl-voice", "aria-live": "polite" }); // stays, so that it is read
     this.root.addEventListener("click", (event) => this.press(event.target.closest("[data-press]")));
     this.root.addEventListener("change", (event) => this.typed(event.target));
+    // A click into a field that is not in use selects its number, as Tab does, so that typing replaces it.
+    this.root.addEventListener("pointerdown", ({ target }) => (this.entered = target !== document.activeElement && target));
+    this.root.addEventListener("click", ({ target }) => target === this.entered && "read" in target.dataset && this.selectAll(target));
     this.root.addEventListener("keydown", (event) => this.key(event));
     this.root.addEventListener("pointerdown", (event) => this.grasp(event));
     this.root.addEventListener("pointermove", (event) => this.grip && this.drag(event));
@@ -106,6 +109,11 @@ class Form {
     else this.send({ read: input.name });
   }
 
+  // A range that somebody marked with the pointer stays.
+  selectAll(input) {
+    if (input.selectionStart === input.selectionEnd) input.select();
+  }
+
   key(event) {
     const types = event.target.name && event.key.length === 1;
     if (event.ctrlKey || event.metaKey || event.altKey || (event.shiftKey && !types)) return;
@@ -147,7 +155,8 @@ class Form {
     const was = this.guess, now = { ...was, [name]: value }, first = was.value === null;
     if (name === "value" && value !== null)
       for (const end of ["low", "high"])
-        if ((now[end] === null) === first) now[end] = Number((value * this.ratios[end]).toPrecision(first ? 2 : 3));
+        if ((now[end] === null) === first)
+          now[end] = this.ratios[end] === 1 ? value : Number((value * this.ratios[end]).toPrecision(first ? 2 : 3));
     inOrder(now, name);
     if (now.value !== null && (first || name !== "value"))
       for (const end of ["low", "high"]) if (now[end] !== null) this.ratios[end] = now[end] / now.value;
