@@ -19,7 +19,7 @@ _LEAST = 1.0  # length of the shortest bar, so that it is seen [px]
 _LETTER = 6.9  # width of a letter [px]
 _VALUE_ROOM = 110.0  # for the number beside the longest bar [px]
 _MOST_NAME = 300.0  # [px]
-MOST = 14  # bars that fit into a picture
+MOST = 16  # bars that fit into a picture
 
 
 class Bar(NamedTuple):
@@ -44,7 +44,7 @@ def bars(
     ----------
     named : mapping of str to number or str, or of str to such a mapping
         What is compared, such as ``{"one root": 89.6, "ring": 0.7}``; a mapping of mappings gives groups with a heading
-        each, all on the same axis. At most 14 bars, each >= 0 and finite, in ``unit`` or as a string with its unit.
+        each, all on the same axis. At most 16 bars, each >= 0 and finite, in ``unit`` or as a string with its unit.
     unit : str
         SI unit of plain numbers: ``"s"``, ``"B/s"``, ``"B"``, or any other word for a plain number, such as
         ``"times"`` or ``"%"``.

@@ -911,7 +911,7 @@ def test_groups_of_bars_share_one_axis():
         (lambda: views.bars({"a": -1.0}), "must be within"),
         (lambda: views.bars({"a": float("inf")}, "times"), "finite and >= 0"),
         (lambda: views.bars({"a": 1.0}, bold="b"), "bold names no bar: b"),
-        (lambda: views.bars({str(i): 1.0 for i in range(15)}), "number of bars"),
+        (lambda: views.bars({str(i): 1.0 for i in range(17)}), "number of bars"),
         (lambda: views.multiples({"one": star(3)}), "2 to 6 fabrics, got 1"),
         (
             lambda: views.multiples({"a": star(3), "b": star(3)}, load={"c": np.zeros(6)}),
