@@ -35,6 +35,7 @@ def bars(
     unit: str = "s",
     *,
     bold: str | Iterable[str] = (),
+    best_of_each: bool = False,
     finding: str | None = None,
     caption: str = "",
 ) -> Picture:
@@ -50,6 +51,8 @@ def bars(
         ``"times"`` or ``"%"``.
     bold : str or iterable of str, optional
         Names of the bars that matter most; unless given, the shortest of a time and the longest of all else.
+    best_of_each : bool
+        Whether that is the shortest or longest of each group, not of all bars. ``bold`` goes before it.
     finding, caption : str, optional
         The sentence above the picture, and a line below it.
 
@@ -70,13 +73,25 @@ def bars(
     unknown = sorted(asked - {row.name for row in rows})
     if unknown:
         raise ValueError(f"bold names no bar: {', '.join(unknown)}")
-    marked = {i for i, row in enumerate(rows) if row.name in asked}
-    if not asked:
-        values = [row.value for row in rows]
-        best = min(values) if unit == "s" else max(values)
-        marked = {values.index(best)}
+    if asked:
+        marked = {i for i, row in enumerate(rows) if row.name in asked}
+    elif best_of_each:
+        groups = dict.fromkeys(row.group for row in rows)
+        marked = {
+            _best(rows, [i for i, row in enumerate(rows) if row.group == group], unit)
+            for group in groups
+        }
+    else:
+        marked = {_best(rows, range(len(rows)), unit)}
     scene = bars_scene(rows, unit, marked, caption)
     return printed(scene, finding=finding)
+
+
+def _best(rows: list[Bar], among: Iterable[int], unit: str) -> int:
+    """Return the first of the places ``among`` with the shortest bar if it is a time, and with the longest if not."""
+    if unit == "s":
+        return min(among, key=lambda i: rows[i].value)
+    return max(among, key=lambda i: rows[i].value)
 
 
 def _rows(named: Mapping[str, Any], unit: str) -> list[Bar]:

@@ -902,6 +902,13 @@ def test_groups_of_bars_share_one_axis():
     assert picture.finding == "A, y 4.00 times, a, x 1.00 times. That is a factor of 4.00."
 
 
+def test_the_best_bar_of_each_group_can_be_in_ink():
+    groups = {"a": {"x": 1.0, "y": 4.0}, "b": {"x": 3.0, "y": 2.0}}
+    assert views.bars(groups, "times", best_of_each=True).table.bold == (1, 2)
+    assert views.bars(groups, best_of_each=True).table.bold == (0, 3)
+    assert views.bars(groups, bold="x", best_of_each=True).table.bold == (0, 2)
+
+
 # refusals -----------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("call", "words"),
