@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ _LEAST = 1.0  # length of the shortest bar, so that it is seen [px]
 _LETTER = 6.9  # width of a letter [px]
 _VALUE_ROOM = 110.0  # for the number beside the longest bar [px]
 _MOST_NAME = 300.0  # [px]
+_EQUAL = 1e-6  # relative difference up to which two bars are equally long
 MOST = 16  # bars that fit into a picture
 
 
@@ -76,22 +78,28 @@ def bars(
     if asked:
         marked = {i for i, row in enumerate(rows) if row.name in asked}
     elif best_of_each:
-        groups = dict.fromkeys(row.group for row in rows)
-        marked = {
-            _best(rows, [i for i, row in enumerate(rows) if row.group == group], unit)
-            for group in groups
-        }
+        marked = set()
+        for places in _groups(rows).values():
+            marked |= _best(rows, places, unit)
     else:
-        marked = {_best(rows, range(len(rows)), unit)}
+        marked = _best(rows, range(len(rows)), unit)
     scene = bars_scene(rows, unit, marked, caption)
     return printed(scene, finding=finding)
 
 
-def _best(rows: list[Bar], among: Iterable[int], unit: str) -> int:
-    """Return the first of the places ``among`` with the shortest bar if it is a time, and with the longest if not."""
-    if unit == "s":
-        return min(among, key=lambda i: rows[i].value)
-    return max(among, key=lambda i: rows[i].value)
+def _groups(rows: list[Bar]) -> dict[str, list[int]]:
+    """Return the places of the bars of each group."""
+    places: dict[str, list[int]] = {}
+    for i, row in enumerate(rows):
+        places.setdefault(row.group, []).append(i)
+    return places
+
+
+def _best(rows: list[Bar], among: Iterable[int], unit: str) -> set[int]:
+    """Return those of the places ``among`` with the shortest bar if it is a time, and with the longest if not."""
+    values = {i: rows[i].value for i in among}
+    best = min(values.values()) if unit == "s" else max(values.values())
+    return {i for i, value in values.items() if math.isclose(value, best, rel_tol=_EQUAL)}
 
 
 def _rows(named: Mapping[str, Any], unit: str) -> list[Bar]:
@@ -114,7 +122,12 @@ def _rows(named: Mapping[str, Any], unit: str) -> list[Bar]:
 def _number(given: Any, unit: str, name: str) -> float:
     """Return a value in SI; raise if it is below 0 or not finite."""
     quantity = {"s": units.time, "B/s": units.rate, "B": units.size}.get(unit)
-    value = float(quantity(given, f"value of {name!r}")) if quantity else float(given)
+    if quantity:
+        value = float(quantity(given, f"value of {name!r}"))
+    elif isinstance(given, Integral):
+        value = int(given)  # a count, which is shown with all its digits
+    else:
+        value = float(given)
     if not 0 <= value < math.inf:
         raise ValueError(f"value of {name!r} must be finite and >= 0, got {value:g}")
     return value
@@ -128,7 +141,8 @@ def shown_value(value: float, unit: str) -> str:
         return units.format_rate(value)
     if unit == "B":
         return units.format_size(value)
-    return f"{three(value)} {unit}".rstrip()
+    number = f"{value:,}" if isinstance(value, int) else three(value)
+    return f"{number} {unit}".rstrip()
 
 
 def bars_scene(rows: list[Bar], unit: str, marked: set[int], caption: str = "") -> Scene:
@@ -180,22 +194,34 @@ def bars_scene(rows: list[Bar], unit: str, marked: set[int], caption: str = "") 
             size=13.0,
         ),
     }
-    least, longest = min(rows, key=lambda row: row.value), max(rows, key=lambda row: row.value)
-    said = text(
-        "bars.said",
-        least=_full_name(least),
-        low=shown_value(least.value, unit),
-        most=_full_name(longest),
-        high=shown_value(longest.value, unit),
-    )
-    if least.value:
-        said += " " + text("bars.ratio", ratio=three(longest.value / least.value))
+    said = _said(rows, unit)
     return Scene(said, _table(rows, unit, marked), layers, at, said, caption=caption, width=_WIDTH)
 
 
-def _full_name(row: Bar) -> str:
-    """Return the name of a bar with its group, if it has one."""
-    return f"{row.group}, {row.name}" if row.group else row.name
+def _said(rows: list[Bar], unit: str) -> str:
+    """Return the sentence above the picture, about the group in which the bars differ most."""
+    widest, ratio = "", 0.0
+    for group, places in _groups(rows).items():
+        values = [rows[i].value for i in places]
+        apart = max(values) / min(values) if min(values) else math.inf
+        if apart > ratio:
+            widest, ratio = group, apart
+
+    shown = [row for row in rows if row.group == widest]
+    least = min(shown, key=lambda row: row.value)
+    longest = max(shown, key=lambda row: row.value)
+    said = text(
+        "bars.said",
+        least=least.name,
+        low=shown_value(least.value, unit),
+        most=longest.name,
+        high=shown_value(longest.value, unit),
+    )
+    if widest:
+        said = text("bars.group", group=widest, said=said)
+    if least.value:
+        said += " " + text("bars.ratio", ratio=three(ratio))
+    return said
 
 
 def _colours(rows: list[Bar], bold: Any) -> Any:
