@@ -219,7 +219,7 @@ def _said(rows: list[Bar], unit: str) -> str:
     )
     if widest:
         said = text("bars.group", group=widest, said=said)
-    if least.value:
+    if least.value and ratio > 1:
         said += " " + text("bars.ratio", ratio=three(ratio))
     return said
 
