@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,8 @@ _LEAST = 1.0  # length of the shortest bar, so that it is seen [px]
 _LETTER = 6.9  # width of a letter [px]
 _VALUE_ROOM = 110.0  # for the number beside the longest bar [px]
 _MOST_NAME = 300.0  # [px]
-MOST = 14  # bars that fit into a picture
+_EQUAL = 1e-6  # relative difference up to which two bars are equally long
+MOST = 16  # bars that fit into a picture
 
 
 class Bar(NamedTuple):
@@ -35,6 +37,7 @@ def bars(
     unit: str = "s",
     *,
     bold: str | Iterable[str] = (),
+    best_of_each: bool = False,
     finding: str | None = None,
     caption: str = "",
 ) -> Picture:
@@ -44,12 +47,14 @@ def bars(
     ----------
     named : mapping of str to number or str, or of str to such a mapping
         What is compared, such as ``{"one root": 89.6, "ring": 0.7}``; a mapping of mappings gives groups with a heading
-        each, all on the same axis. At most 14 bars, each >= 0 and finite, in ``unit`` or as a string with its unit.
+        each, all on the same axis. At most 16 bars, each >= 0 and finite, in ``unit`` or as a string with its unit.
     unit : str
         SI unit of plain numbers: ``"s"``, ``"B/s"``, ``"B"``, or any other word for a plain number, such as
         ``"times"`` or ``"%"``.
     bold : str or iterable of str, optional
         Names of the bars that matter most; unless given, the shortest of a time and the longest of all else.
+    best_of_each : bool
+        Whether that is the shortest or longest of each group, not of all bars. ``bold`` goes before it.
     finding, caption : str, optional
         The sentence above the picture, and a line below it.
 
@@ -70,13 +75,31 @@ def bars(
     unknown = sorted(asked - {row.name for row in rows})
     if unknown:
         raise ValueError(f"bold names no bar: {', '.join(unknown)}")
-    marked = {i for i, row in enumerate(rows) if row.name in asked}
-    if not asked:
-        values = [row.value for row in rows]
-        best = min(values) if unit == "s" else max(values)
-        marked = {values.index(best)}
+    if asked:
+        marked = {i for i, row in enumerate(rows) if row.name in asked}
+    elif best_of_each:
+        marked = set()
+        for places in _groups(rows).values():
+            marked |= _best(rows, places, unit)
+    else:
+        marked = _best(rows, range(len(rows)), unit)
     scene = bars_scene(rows, unit, marked, caption)
     return printed(scene, finding=finding)
+
+
+def _groups(rows: list[Bar]) -> dict[str, list[int]]:
+    """Return the places of the bars of each group."""
+    places: dict[str, list[int]] = {}
+    for i, row in enumerate(rows):
+        places.setdefault(row.group, []).append(i)
+    return places
+
+
+def _best(rows: list[Bar], among: Iterable[int], unit: str) -> set[int]:
+    """Return those of the places ``among`` with the shortest bar if it is a time, and with the longest if not."""
+    values = {i: rows[i].value for i in among}
+    best = min(values.values()) if unit == "s" else max(values.values())
+    return {i for i, value in values.items() if math.isclose(value, best, rel_tol=_EQUAL)}
 
 
 def _rows(named: Mapping[str, Any], unit: str) -> list[Bar]:
@@ -99,7 +122,12 @@ def _rows(named: Mapping[str, Any], unit: str) -> list[Bar]:
 def _number(given: Any, unit: str, name: str) -> float:
     """Return a value in SI; raise if it is below 0 or not finite."""
     quantity = {"s": units.time, "B/s": units.rate, "B": units.size}.get(unit)
-    value = float(quantity(given, f"value of {name!r}")) if quantity else float(given)
+    if quantity:
+        value = float(quantity(given, f"value of {name!r}"))
+    elif isinstance(given, Integral):
+        value = int(given)  # a count, which is shown with all its digits
+    else:
+        value = float(given)
     if not 0 <= value < math.inf:
         raise ValueError(f"value of {name!r} must be finite and >= 0, got {value:g}")
     return value
@@ -113,7 +141,8 @@ def shown_value(value: float, unit: str) -> str:
         return units.format_rate(value)
     if unit == "B":
         return units.format_size(value)
-    return f"{three(value)} {unit}".rstrip()
+    number = f"{value:,}" if isinstance(value, int) else three(value)
+    return f"{number} {unit}".rstrip()
 
 
 def bars_scene(rows: list[Bar], unit: str, marked: set[int], caption: str = "") -> Scene:
@@ -165,22 +194,34 @@ def bars_scene(rows: list[Bar], unit: str, marked: set[int], caption: str = "") 
             size=13.0,
         ),
     }
-    least, longest = min(rows, key=lambda row: row.value), max(rows, key=lambda row: row.value)
-    said = text(
-        "bars.said",
-        least=_full_name(least),
-        low=shown_value(least.value, unit),
-        most=_full_name(longest),
-        high=shown_value(longest.value, unit),
-    )
-    if least.value:
-        said += " " + text("bars.ratio", ratio=three(longest.value / least.value))
+    said = _said(rows, unit)
     return Scene(said, _table(rows, unit, marked), layers, at, said, caption=caption, width=_WIDTH)
 
 
-def _full_name(row: Bar) -> str:
-    """Return the name of a bar with its group, if it has one."""
-    return f"{row.group}, {row.name}" if row.group else row.name
+def _said(rows: list[Bar], unit: str) -> str:
+    """Return the sentence above the picture, about the group in which the bars differ most."""
+    widest, ratio = "", 0.0
+    for group, places in _groups(rows).items():
+        values = [rows[i].value for i in places]
+        apart = max(values) / min(values) if min(values) else math.inf
+        if apart > ratio:
+            widest, ratio = group, apart
+
+    shown = [row for row in rows if row.group == widest]
+    least = min(shown, key=lambda row: row.value)
+    longest = max(shown, key=lambda row: row.value)
+    said = text(
+        "bars.said",
+        least=least.name,
+        low=shown_value(least.value, unit),
+        most=longest.name,
+        high=shown_value(longest.value, unit),
+    )
+    if widest:
+        said = text("bars.group", group=widest, said=said)
+    if least.value and ratio > 1:
+        said += " " + text("bars.ratio", ratio=three(ratio))
+    return said
 
 
 def _colours(rows: list[Bar], bold: Any) -> Any:

@@ -899,7 +899,30 @@ def test_groups_of_bars_share_one_axis():
     assert picture.table["group"].tolist() == ["a", "a", "b"]
     assert picture.table["number [times]"].tolist() == [1, 4, 2]
     assert picture.table.bold == (1,)
-    assert picture.finding == "A, y 4.00 times, a, x 1.00 times. That is a factor of 4.00."
+    assert picture.finding == "A: y 4.00 times, x 1.00 times. That is a factor of 4.00."
+
+
+def test_the_best_bar_of_each_group_can_be_in_ink():
+    groups = {"a": {"x": 1.0, "y": 4.0}, "b": {"x": 3.0, "y": 2.0}}
+    assert views.bars(groups, "times", best_of_each=True).table.bold == (1, 2)
+    assert views.bars(groups, best_of_each=True).table.bold == (0, 3)
+    assert views.bars(groups, bold="x", best_of_each=True).table.bold == (0, 2)
+    equal = {"a": {"x": 1.0, "y": 1.0 + 1e-9, "z": 2.0}}
+    assert views.bars(equal, best_of_each=True).table.bold == (0, 1)
+    assert views.bars(equal["a"]).table.bold == (0, 1)
+
+
+def test_the_sentence_above_groups_of_bars_compares_within_a_group():
+    picture = views.bars({"near": {"x": 1.0, "y": 2.0}, "far": {"x": 10.0, "y": 30.0}}, "times")
+    assert picture.finding == "Far: y 30.0 times, x 10.0 times. That is a factor of 3.00."
+    cut = views.bars({"near": {"x": 1, "y": 2}, "far": {"x": 0, "y": 30}}, "GPUs")
+    assert cut.finding == "Far: y 30 GPUs, x 0 GPUs."
+
+
+def test_counts_keep_all_their_digits():
+    scene = bars_scene([Bar("", "a", 2048), Bar("", "b", 32)], "cables", set())
+    assert scene.layers["values"].fields["texts"] == ["2,048 cables", "32 cables"]
+    assert views.bars({"a": np.int64(2048), "b": 1024}, "").finding.startswith("A 2,048, b 1,024.")
 
 
 # refusals -----------------------------------------------------------------------------------------
@@ -911,7 +934,7 @@ def test_groups_of_bars_share_one_axis():
         (lambda: views.bars({"a": -1.0}), "must be within"),
         (lambda: views.bars({"a": float("inf")}, "times"), "finite and >= 0"),
         (lambda: views.bars({"a": 1.0}, bold="b"), "bold names no bar: b"),
-        (lambda: views.bars({str(i): 1.0 for i in range(15)}), "number of bars"),
+        (lambda: views.bars({str(i): 1.0 for i in range(17)}), "number of bars"),
         (lambda: views.multiples({"one": star(3)}), "2 to 6 fabrics, got 1"),
         (
             lambda: views.multiples({"a": star(3), "b": star(3)}, load={"c": np.zeros(6)}),
