@@ -106,9 +106,12 @@ def test_a_circuit_pays_from_the_bytes_that_the_answer_says(percent):
     key = find("81-circuit").key({"p": f"{percent} %"})
     assert switching.break_even(50e9, "10 ms", percent / 100 * 50e9, 0) == pytest.approx(key)
     shown = live.circuit("3D MEMS", percent).scene.table
-    circuit, packets = (shown["time [s]"][shown["series"] == way] for way in ("circuit", "packets"))
-    first = shown["size [B]"][: circuit.size][circuit < packets][0]
-    assert first / 4 < key <= first  # sizes of the picture are four times apart
+    circuit, packets = (
+        shown["time [s]"][shown["series"] == name] for name in ("3D MEMS circuit", "packets")
+    )
+    sizes = shown["size [B]"][shown["series"] == "packets"]
+    place = int(np.flatnonzero(circuit < packets)[0])
+    assert sizes[place - 1] < key <= sizes[place]
 
 
 def test_a_message_pays_with_all_kinds_and_its_pieces_not_with_mirrors():
