@@ -124,7 +124,7 @@ def test_a_lesson_runs_from_top_to_bottom(chrome, place, lesson):
     assert found
     for number, view in enumerate(page.query_selector_all(".fl-live")):
         view.scroll_into_view_if_needed()
-        shot(page, f"{lesson[:2]}-live-{number}", view)
+        shot(page, f"{lesson.split('_')[0]}-live-{number}", view)
     page.close()
 
 
@@ -328,7 +328,7 @@ def test_every_lesson_in_every_dress(chrome, root, tmp_path, pseudo, name, envir
                             lesson,
                             part.evaluate("(p) => p.outerHTML"),
                         )
-                shot(page, f"{name}-{lesson[:2]}-{number}", view)
+                shot(page, f"{name}-{lesson.split('_')[0]}-{number}", view)
             page.close()
 
 

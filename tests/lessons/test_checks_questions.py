@@ -356,7 +356,9 @@ def test_the_table_is_whole():
         "Q90",
     }
     for q in questions().values():
-        assert q.id.startswith(q.lesson[:2] + "-") and f"lesson.{q.lesson}" in keys("lesson.")
+        assert q.id.startswith(q.lesson.split("_")[0] + "-") and f"lesson.{q.lesson}" in keys(
+            "lesson."
+        )
         assert q.kind in ("number", "pick", "choice", "function") and str(check(q.id)).strip()
         assert len(q.wrong) >= 3
         if not q.drill:

@@ -21,7 +21,7 @@ from support.sampling import sampled
 EXERCISES = {path.stem: path for path in sorted((ROOT / "exercises").glob("exercise*.ipynb"))}
 PAGES = {path.stem: path for path in sorted((ROOT / "notebooks").glob("*.md"))}
 BOOKS = [*FILES, *EXERCISES]
-PLACE = re.compile(r"\d\d_\w+|glossary|errata|exercise[1-4]")
+PLACE = re.compile(r"\d\d[a-z]?_\w+|glossary|errata|exercise[1-4]")
 
 
 def book(name):

@@ -131,6 +131,20 @@ BROKEN = {
     "late experiment": (gates.gate_duties, add(2, code("1")), "[3] of 5"),
     "unknown duty": (gates.gate_duties, tag(2, duty=["predict", "play"]), "play"),
     "no end": (gates.gate_core, tag(7, section=""), "core"),
+    "code behind the close": (gates.gate_core, set_source(7, "That is all."), "you have the core"),
+    "unknown form": (gates.gate_header, head(form="poster"), "poster"),
+    "four objectives of a short lesson": (
+        gates.gate_header,
+        lambda nb: nb.metadata.fabriclab.update(
+            form="short", objectives=[*nb.metadata.fabriclab.objectives] * 2
+        ),
+        "not 1 to 3",
+    ),
+    "short lesson that asks nothing": (
+        gates.gate_duties,
+        lambda nb: (head(form="short")(nb), tag(6, duty="compare")(nb)),
+        "['check']",
+    ),
     "73 characters": (gates.gate_core, set_source(3, f"1  # {'x' * 68}"), "73 characters"),
     "few learner cells": (
         gates.gate_learner,

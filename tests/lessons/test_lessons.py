@@ -7,14 +7,18 @@ Notebook metadata (beside ``kernelspec`` with name ``python3``)::
 
     "fabriclab": {
       "title": "Add the gradients of 1,024 GPUs",   the first line of the first cell is "# " + title
-      "minutes": {"read": 12, "do": 15},            both numbers stand in the first cell
+      "minutes": {"read": 12, "do": 15},            both numbers stand in some cell, best in the last one
       "needs": ["00_start_here"],                   lessons by file name; [] for none
-      "objectives": [                               three; each text stands in the first cell word for word
+      "form": "lesson",                             lesson (if left out), short (one idea, 2 to 4 sections; its name
+                                                    has a letter, 21b) or note (tables to look up)
+      "objectives": [                               three (short: one to three; note: as many as it likes); each text
+                                                    stands in the first cell word for word
         {"text": "Count the bytes that a ring sends", "check": "31-ring-bytes"}, ...],
-      "version": "0.1", "facts": "2026-11-21",      both stand in the first cell; facts: the latest day on which a fact
+      "version": "0.1", "facts": "2026-11-21",      both stand in some cell, best in the last one; facts: the latest day on which a fact
                                                     that the lesson reads was looked up ("seen" in the catalog)
       "shape": "build",                             measurement, puzzle, detective, design, duel or build;
-                                                    no two neighbours in file order have the same
+                                                    no two neighbours in file order have the same; short
+                                                    lessons and notes need none
       "given": ["400 Gb/s", "128 servers"],         numbers that prose may use before anything prints them
       "unlinked": ["latency"],                      ids of the glossary that get no link in this lesson
       "senses": {"channel": "optical-channel"}      what a name with several meanings means in this lesson, by its
@@ -27,7 +31,7 @@ code cell of the lesson asks it. Every question that the table gives to a lesson
 Cell metadata::
 
     "duty": "experiment"        predict, experiment, compare, break, check (or a list of them). All five
-                                occur. On a code cell; compare and break may stand on several
+                                occur in a lesson, experiment and check in a short one. On a code cell; compare and break may stand on several
     "learner": true             a code cell that the learner changes, writes or answers by hand: one in three.
                                 Only such a cell may hold a ``def`` (the learner's answer); no cell a class
     "covers": {"C001": "31-ring-bytes", "C002": "busiest link"}
@@ -37,7 +41,8 @@ Cell metadata::
                                 At most four, on code that asks or shows something computed. In a Markdown cell
                                 each row of a table is claimed by itself: the words stand in it, and a fact or a
                                 figure has a question, an output or a link to its erratum within two cells
-    "section": "core-end"       on the one Markdown cell that says "you have the core"
+    "section": "core-end"       on the one Markdown cell that closes the core; if code follows, it says "you have
+                                the core"
     "cites": {"365.6 GB/s": "published/..., 8 GPUs, 8 GiB, ring"}
                                 numbers of this Markdown cell that come from a source, with the source
 
@@ -179,7 +184,8 @@ def test_the_lessons_ask_the_predictions_of_the_table():
 
 
 def test_neighbours_have_different_shapes():
-    shapes = [(name, gates.about(load(name)).get("shape")) for name in FILES]
+    lessons = [name for name in FILES if gates.form(load(name)) == "lesson"]
+    shapes = [(name, gates.about(load(name)).get("shape")) for name in lessons]
     assert [(a, b) for a, b in itertools.pairwise(shapes) if a[1] == b[1]] == []
 
 

@@ -18,6 +18,11 @@ from lesson_files import ROWS
 
 DUTIES = ("predict", "experiment", "compare", "break", "check")
 SHAPES = ("measurement", "puzzle", "detective", "design", "duel", "build")
+FORMS = {  # what a notebook is -> the duties that its cells have
+    "lesson": DUTIES,
+    "short": ("experiment", "check"),  # one idea, half as long, beside a lesson: 21b
+    "note": (),  # tables to look things up in
+}
 BANNED = re.compile(r"\b(simply|just|obviously|easy|easily|of course)\b", re.IGNORECASE)
 STALE = re.compile(
     r"(predict|prediction|explore|break|break it|check|check yourself|experiment|compare|your turn|introduction|"
@@ -38,6 +43,10 @@ def cells(nb: Any, kind: str) -> list[Any]:
 
 def about(nb: Any) -> Mapping[str, Any]:
     return nb.metadata.get("fabriclab", {})
+
+
+def form(nb: Any) -> str:
+    return str(about(nb).get("form", "lesson"))
 
 
 def duties(cell: Any) -> list[str]:
@@ -92,7 +101,7 @@ def prose(source: str) -> str:
 
 
 def core_end(nb: Any) -> int:
-    """Return the number of the cell that ends the core, or the number of cells."""
+    """Return the number of the cell that closes the core, or the number of cells."""
     ends = [i for i, cell in enumerate(nb.cells) if cell.metadata.get("section") == "core-end"]
     return ends[0] if ends else len(nb.cells)
 
@@ -122,41 +131,48 @@ def gate_header(nb: Any, name: str) -> Iterator[str]:
         "objectives",
         "version",
         "facts",
-        "shape",
     } - header.keys()
+    if form(nb) not in FORMS:
+        yield f"form {form(nb)!r} is none of {tuple(FORMS)}"
+        return
+    if form(nb) == "lesson" and "shape" not in header:
+        missing.add("shape")
     if missing:
         yield f"metadata.fabriclab lacks {sorted(missing)}"
         return
-    shown = [
-        f"# {header['title']}\n",
-        *(str(header["minutes"][k]) for k in ("read", "do")),
-        header["version"],
-        header["facts"],
-    ]
-    for wanted in [*shown, *(goal["text"] for goal in header["objectives"])]:
+    for wanted in (f"# {header['title']}\n", *(goal["text"] for goal in header["objectives"])):
         if wanted not in first + "\n":
             yield f"the first cell does not show {wanted!r}"
+    minutes = [str(header["minutes"][part]) for part in ("read", "do")]
+    everywhere = "\n".join(cell.source for cell in cells(nb, "markdown"))
+    for wanted in (*minutes, header["version"], header["facts"]):
+        if wanted not in everywhere:
+            yield f"no cell shows {wanted!r}: minutes, version and date of facts stand at the foot"
     if not first.startswith("# "):
         yield "the first cell does not begin with the title"
-    if len(header["objectives"]) != 3:
-        yield "there are not three objectives"
-    if header["shape"] not in SHAPES:
+    fewest, most = {"lesson": (3, 3), "short": (1, 3), "note": (0, 3)}[form(nb)]
+    if not fewest <= len(header["objectives"]) <= most:
+        wanted = "three" if fewest == most else f"{fewest} to {most}"
+        yield f"there are {len(header['objectives'])} objectives, not {wanted}"
+    if header.get("shape", SHAPES[0]) not in SHAPES:
         yield f"shape {header['shape']!r} is none of {SHAPES}"
     if not re.fullmatch(r"\d{4}-\d\d-\d\d", header["facts"]) or date.fromisoformat(
         header["facts"]
     ) > date(2100, 1, 1):
         yield f"the date of facts {header['facts']!r} is no date"
     for lesson in header["needs"]:
-        if not re.fullmatch(r"\d\d_\w+", lesson) or lesson >= name:
+        if not re.fullmatch(r"\d\d[a-z]?_\w+", lesson) or lesson >= name:
             yield f"needs {lesson!r}, which is no earlier lesson"
 
 
 def gate_duties(nb: Any, name: str) -> Iterator[str]:
     found = {duty for cell in cells(nb, "code") for duty in duties(cell)}
-    if missing := set(DUTIES) - found:
+    if missing := set(FORMS[form(nb)]) - found:
         yield f"no code cell has the duty {sorted(missing)}"
     if unknown := {duty for cell in nb.cells for duty in duties(cell)} - set(DUTIES):
         yield f"unknown duty {sorted(unknown)}"
+    if form(nb) == "note":
+        return
     core = [cell for cell in nb.cells[: core_end(nb)] if cell.cell_type == "code"]
     places = [i for i, cell in enumerate(core, 1) if "experiment" in duties(cell)]
     if not places or places[0] > math.ceil(len(core) / 3):
@@ -165,12 +181,11 @@ def gate_duties(nb: Any, name: str) -> Iterator[str]:
 
 def gate_core(nb: Any, name: str) -> Iterator[str]:
     ends = [cell for cell in nb.cells if cell.metadata.get("section") == "core-end"]
-    if (
-        len(ends) != 1
-        or ends[0].cell_type != "markdown"
-        or "you have the core" not in ends[0].source.lower()
-    ):
-        yield 'there is not one Markdown cell "you have the core" with section core-end'
+    if form(nb) == "lesson" and (len(ends) != 1 or ends[0].cell_type != "markdown"):
+        yield "there is not one Markdown cell with section core-end, which closes the core"
+    after = [cell for cell in nb.cells[core_end(nb) + 1 :] if cell.cell_type == "code"]
+    if ends and after and "you have the core" not in ends[0].source.lower():
+        yield 'code follows the close of the core, and the close does not say "you have the core"'
     for cell in cells(nb, "code"):
         for line in (line for line in cell.source.split("\n") if len(line) > LINE_LENGTH):
             yield f"cell {cell.id} has a line of {len(line)} characters, more than {LINE_LENGTH}: {line.strip():.30}"
@@ -179,7 +194,7 @@ def gate_core(nb: Any, name: str) -> Iterator[str]:
 def gate_learner(nb: Any, name: str) -> Iterator[str]:
     code = cells(nb, "code")
     mine = sum(bool(cell.metadata.get("learner")) for cell in code)
-    if 3 * mine < len(code):
+    if form(nb) != "note" and 3 * mine < len(code):
         yield f"the learner changes or writes {mine} of {len(code)} code cells, less than one in three"
     for cell in code:
         kinds = {type(node) for node in ast.walk(tree(cell))}
@@ -224,7 +239,7 @@ def gate_questions(nb: Any, name: str) -> Iterator[str]:
     if unknown := asked - table.keys():
         yield f"{sorted(unknown)} is asked, and not in the table of questions"
     if left := {q.id for q in table.values() if q.lesson == name} - asked:
-        yield f"{name[:2]}.toml has {sorted(left)}, and no cell asks it with fl.check or fl.drill"
+        yield f"{name.split('_')[0]}.toml has {sorted(left)}, and no cell asks it with fl.check or fl.drill"
     for goal in about(nb).get("objectives", []):
         drill = goal["check"].removeprefix("drill:")
         proofs = {q.id for q in table.values() if q.drill.startswith(f"{drill}/")} or {

@@ -111,7 +111,7 @@ def _lessons_of_path(path: str, names: Sequence[str]) -> list[str]:
         return list(names)
     found = []
     for number in numbers[path]:
-        found += [name for name in names if name.startswith(number)]
+        found += [name for name in names if name.split("_")[0] == number]
     return found
 
 

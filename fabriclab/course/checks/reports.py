@@ -110,9 +110,9 @@ def _full_report(name: str | None, kept: dict[str, Any]) -> Shown:
 
 
 def _lesson_named(number: str) -> str:
-    """Return the file name of a lesson from its beginning, such as "22"."""
+    """Return the file name of a lesson from its number, such as "22" or "21b", or from that name itself."""
     names = sorted({question.lesson for question in questions().values()})
-    found = [name for name in names if name.startswith(str(number))] if str(number) else []
+    found = [name for name in names if str(number) in (name, name.split("_")[0])]
     refuse_if(len(found) != 1, "report.lesson", got=repr(number), known=", ".join(names))
     return found[0]
 
