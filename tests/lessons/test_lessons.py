@@ -14,7 +14,8 @@ Notebook metadata (beside ``kernelspec`` with name ``python3``)::
       "objectives": [                               three (short: one to three; note: as many as it likes); each text
                                                     stands in the first cell word for word
         {"text": "Count the bytes that a ring sends", "check": "31-ring-bytes"}, ...],
-      "version": "0.1", "facts": "2026-11-21",      both stand in some cell, best in the last one; facts: the latest day on which a fact
+      "version": "0.1", "facts": "2026-11-21",      both stand in some cell, best in the last one; facts: the latest
+                                                    day on which a fact
                                                     that the lesson reads was looked up ("seen" in the catalog)
       "shape": "build",                             measurement, puzzle, detective, design, duel or build;
                                                     no two neighbours in file order have the same; short
@@ -31,7 +32,8 @@ code cell of the lesson asks it. Every question that the table gives to a lesson
 Cell metadata::
 
     "duty": "experiment"        predict, experiment, compare, break, check (or a list of them). All five
-                                occur in a lesson, experiment and check in a short one. On a code cell; compare and break may stand on several
+                                occur in a lesson, experiment and check in a short one. On a code cell; compare and break
+                                may stand on several
     "learner": true             a code cell that the learner changes, writes or answers by hand: one in three.
                                 Only such a cell may hold a ``def`` (the learner's answer); no cell a class
     "covers": {"C001": "31-ring-bytes", "C002": "busiest link"}

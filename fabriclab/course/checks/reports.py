@@ -110,9 +110,11 @@ def _full_report(name: str | None, kept: dict[str, Any]) -> Shown:
 
 
 def _lesson_named(number: str) -> str:
-    """Return the file name of a lesson from its number, such as "22" or "21b", or from that name itself."""
+    """Return the file name of a lesson from its number, such as "22" or "21b", or from its beginning."""
     names = sorted({question.lesson for question in questions().values()})
-    found = [name for name in names if str(number) in (name, name.split("_")[0])]
+    found = [name for name in names if f"{name}_".startswith(f"{number}_")]
+    if not found and str(number):
+        found = [name for name in names if name.startswith(str(number))]
     refuse_if(len(found) != 1, "report.lesson", got=repr(number), known=", ".join(names))
     return found[0]
 
