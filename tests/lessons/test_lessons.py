@@ -32,8 +32,8 @@ code cell of the lesson asks it. Every question that the table gives to a lesson
 Cell metadata::
 
     "duty": "experiment"        predict, experiment, compare, break, check (or a list of them). All five
-                                occur in a lesson, experiment and check in a short one. On a code cell; compare and break
-                                may stand on several
+                                occur in a lesson, experiment and check in a short one. On a code cell; compare and
+                                break may stand on several
     "learner": true             a code cell that the learner changes, writes or answers by hand: one in three.
                                 Only such a cell may hold a ``def`` (the learner's answer); no cell a class
     "covers": {"C001": "31-ring-bytes", "C002": "busiest link"}
