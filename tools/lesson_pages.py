@@ -129,17 +129,31 @@ def place(lesson):
     return f"[{words}]({lesson}.ipynb)" if lesson in FILES else f"{words} (planned)"
 
 
+def first_sentence(text):
+    """Return the first sentence of a text, with its full stop."""
+    sentence = re.split(r"(?<=[.!?])\s+(?=[A-Z])", text)[0]
+    return sentence.rstrip(".") + "."
+
+
 def covered(page):
-    """Return the table of rows of the coverage list whose answer is this page, each with the entry that holds it."""
-    entry = {id: key for key, row in rows().items() for id in row["coverage"].split()}
-    entry["C155"] = "materiel"  # a term of the glossary; all others are errata
-    terms = {row["id"]: row["all"][0] for row in words()}
-    lines = [
-        f"| {id} | {row['item']} | [{terms.get(entry[id], entry[id])}](#{entry[id].lower()}) |"
-        for id, row in ROWS.items()
-        if row["lesson"] == page
-    ]
-    return "\n".join(["| row | matter | what holds |", "|---|---|---|", *lines])
+    """Return a table of short answers: what this page holds for a row of the coverage list, and the entry with more.
+
+    The id of the row is an anchor, which no reader sees; ``tests/support/coverage_pages.py`` finds the row by it.
+    """
+    entries = {}  # id of a row: name of the entry, its anchor, what holds
+    for key, row in rows().items():
+        for id in row["coverage"].split():
+            entries[id] = (key, key.lower(), row["truth"])
+    term = next(row for row in words() if row["id"] == "materiel")
+    entries["C155"] = (term["all"][0], term["id"], term["definition"])  # all others are errata
+    lines = []
+    for id, row in ROWS.items():
+        if row["lesson"] == page:
+            name, anchor, truth = entries[id]
+            matter = f'<a id="{id.lower()}"></a>{plain(row["item"])}'
+            holds = plain(first_sentence(truth))
+            lines.append(f"| {matter} | {holds} | see [{name}](#{anchor}) |")
+    return "\n".join(["| about | what holds, in short | more |", "|---|---|---|", *lines])
 
 
 def sources(keys):
@@ -153,7 +167,7 @@ def sources(keys):
 
 def keyed(row):
     """Return links to the sources of a row."""
-    shown = {"memory": "from memory, not confirmed"}
+    shown = {"memory": "recalled, not confirmed by a source"}
     return (
         ", ".join(f"[{shown.get(key, key)}](#source-{key.lower()})" for key in cited(row))
         if row["source"]
@@ -201,7 +215,7 @@ def glossary():
         "French names have their place in it. [Errata](errata.md) has common statements with a test of each. "
         "[List of lessons](index.ipynb)"
     )
-    end = f"## Sources\n\n{sources(known)}\n\n## Matter of the course that this page covers\n\n{covered('glossary')}"
+    end = f"## Sources\n\n{sources(known)}\n\n## Short answers\n\n{covered('glossary')}"
     return "\n\n".join([top, "## Index", *index, *parts, end]) + "\n"
 
 
@@ -228,7 +242,7 @@ def errata():
         "[Glossary](glossary.md) · [List of lessons](index.ipynb)"
     )
     known = {key: words for row in rows().values() for key, words in cited(row).items()}
-    end = f"## Sources\n\n{sources(known)}\n\n## Matter of the course that this page covers\n\n{covered('errata')}"
+    end = f"## Sources\n\n{sources(known)}\n\n## Short answers\n\n{covered('errata')}"
     return (
         "\n\n".join([top, f"## The five texts\n\n{listed}", f"## All rows\n\n{links}", *parts, end])
         + "\n"

@@ -3,8 +3,9 @@
 ``data/coverage.csv`` holds what the five texts of the errata page treat, in their order. ``lesson`` is where a row
 belongs: a lesson, a page or an exercise. If that does not exist yet, the row is planned; if it exists, a cell claims
 the row in its metadata ``covers`` (``lesson_gates.unfounded`` says which claims hold), or a row of a table of a page
-``notebooks/*.md`` begins with its id and leads to an entry, as in ``| C029 | ...: [E12](#e12) |``. ``missing`` says why
-nothing claims a row although its place exists.
+``notebooks/*.md`` begins with an anchor of its id, says what holds, and leads to an entry, as in
+``| <a id="c029"></a>Rate of HDR | It has 4 lanes of 50 Gb/s. | see [E12](#e12) |``. ``missing`` says why nothing claims
+a row although its place exists.
 """
 
 import re
@@ -205,16 +206,23 @@ def test_words_that_stand_in_two_cells_name_none():
     assert from_cells({"00_start_here": nbformat.v4.new_notebook(cells=twice)}) == {}
 
 
-def test_a_page_covers_by_rows_of_tables_that_lead_to_an_entry():
-    rows = [
+def test_a_page_covers_by_rows_of_tables_that_say_what_holds_and_lead_to_an_entry():
+    def row(id, matter="Rate of HDR", holds="It has 4 lanes.", more="see [E12](#e12)"):
+        return f'| <a id="{id}"></a>{matter} | {holds} | {more} |'
+
+    shown = [
         '<a id="e12"></a>E12',
-        "C001 in prose [E12](#e12)",
-        "| C002 | matter: [E12](#e12) |",
-        "| C003 | matter |",
-        "| C004 | matter: [E13](#e13) |",
-        "| C128 | a skill: [E12](#e12) |",
-        "| C007 |  |",
-        "| x | C016 [E12](#e12) |",
-        "|C024|matter: [E12](#e12)|",
+        '<a id="c001"></a>in prose: It has 4 lanes. See [E12](#e12)',
+        row("c002"),
+        row("c003", more="see E12"),
+        row("c004", more="see [E13](#e13)"),
+        row("c007", holds=" "),
+        row("c016", matter=" "),
+        row("c025", holds="the rate of a port"),
+        row("c026", more="see [itself](#c026)"),
+        row("c128"),  # a skill, which needs an answer
+        row("c999"),  # no row of the list
+        "| C029 | matter: [E12](#e12) |",
+        row("c024", holds="HDR carries 200 Gb/s, and NDR 400 Gb/s."),
     ]
-    assert from_pages(["\n".join([*rows, "| C999 | no row [E12](#e12) |"])]) == {"C002", "C024"}
+    assert from_pages(["\n".join(shown)]) == {"C002", "C024"}

@@ -243,10 +243,17 @@ def test_a_lesson_that_does_not_exist_is_planned_and_needs_no_edit_when_it_comes
 def test_the_pages_cover_their_rows_and_only_the_errata_page_names_authors():
     for page, make in PAGES.items():
         mine = {id for id, row in ROWS.items() if row["lesson"] == page}
-        assert mine and mine <= from_pages([make()])
+        source = make()
+        assert mine and mine <= from_pages([source])
+        # the id is an anchor, and no reader sees it
+        assert re.findall(r"(?<!\w)C\d{3}(?!\w)", source) == []
         for id in mine if page == "errata" else ():
-            (truth,) = (row["id"] for row in rows().values() if id in row["coverage"].split())
-            assert f"| {id} | {ROWS[id]['item']} | [{truth}](#{truth.lower()}) |" in make()
+            (row,) = (row for row in rows().values() if id in row["coverage"].split())
+            key, begin = row["id"], f'| <a id="{id.lower()}"></a>{ROWS[id]["item"]} | '
+            (line,) = (line for line in source.splitlines() if line.startswith(begin))
+            holds, more, _ = line.removeprefix(begin).split(" |")
+            assert row["truth"].startswith(holds) and holds.endswith(".") and len(holds) > 20
+            assert more == f" see [{key}](#{key.lower()})"
             # the item repeats no figure of the statement
             assert not re.search(r"\d+ ?[GT][Bb]/s|\d ?[un]s\b", ROWS[id]["item"])
     names = re.compile("AI Infrastructure Lab|AI Training Networks|Deterministic Data")
