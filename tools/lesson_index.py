@@ -20,7 +20,7 @@ HEAD_WITH_MINUTES = (
     "| lesson | the question it answers | learning paths | minutes to read | to do |",
     "|---|---|---|---|---|",
 )
-PATHS_HEAD = ("| path | time | lessons | of them exist | besides |", "|---|---|---|---|---|")
+PATHS_HEAD = ("| path | time | lessons | of them exist | also |", "|---|---|---|---|---|")
 PLANNED = "*planned*"
 EXERCISES = sorted((ROOT / "exercises").glob("*.ipynb"))
 STATE = """import fabriclab as fl

@@ -146,7 +146,7 @@ def test_a_field_is_read_as_answers_are(written, number):
 @pytest.mark.parametrize(
     ("written", "why"),
     [
-        ("many", "one number"),
+        ("many", "one finite number"),
         ("3 GB", "something else"),
         ("-3", "above 0"),
         ("0", "above 0"),
@@ -162,7 +162,7 @@ def test_a_form_stores_what_stands_in_its_fields():
     form = predict("21-by-rack").live()
     assert pressed(form, "store")["problem"] == text("form.move")
     assert "two ends" in pressed(form, "store", value="3", low="1")["problem"]
-    assert "must rise" in pressed(form, "store", value="3", low="4", high="5")["problem"]
+    assert "must increase" in pressed(form, "store", value="3", low="4", high="5")["problem"]
     assert held()["predictions"] == {}
     frame = pressed(form, "store", value="2,5", low="1", high="3000 ms")
     said = f"2.5 s{text('predict.span', low='1', high='3')}"
@@ -342,7 +342,7 @@ def test_a_number_says_how_it_came_about():
 
 def test_teachers_and_servers_skip_it(monkeypatch):
     monkeypatch.setenv("FABRICLAB_REVEAL", "1")
-    assert f"{text('how.measured')} 9.80 GB/s" in str(reveal("00-copy", copied()))
+    assert f"{text('how.measured')}: 9.80 GB/s" in str(reveal("00-copy", copied()))
     assert held()["predictions"] == {}
     monkeypatch.setenv("FABRICLAB_REVEAL", "0")
     assert sentence("reveal.first").fullmatch(str(reveal("00-copy", copied())))
@@ -408,10 +408,10 @@ def test_the_factor_does_not_depend_on_units(said, truth, unit):
         ((0, "s"), "above 0"),
         ((float("nan"), "s"), "finite"),
         ((True, "s"), "finite"),
-        (("fast", "s"), "one number"),
-        ((3, "s", 4, 5), "must rise"),
-        ((3, "s", 1, 2), "must rise"),
-        ((3, "s", 0, 5), "must rise"),
+        (("fast", "s"), "one finite number"),
+        ((3, "s", 4, 5), "must increase"),
+        ((3, "s", 1, 2), "must increase"),
+        ((3, "s", 0, 5), "must increase"),
         ((3, "s", 1), "two ends"),
         ((3, "s", None, 5), "two ends"),
         ((3, "s", "one", 5), "finite"),
@@ -432,10 +432,10 @@ def test_what_is_wrong_is_named(arguments, words):
         (
             "00-gradients",
             (1, "GB"),
-            r'asks for s, and GB .*fl\.predict\("00-gradients", \.\.\., "s"\)',
+            r'asks for s, but GB .*fl\.predict\("00-gradients", \.\.\., "s"\)',
         ),
-        ("00-gradients", ("1 GB",), "asks for s, and 1 GB"),
-        ("00-copy", (3, "s"), "asks for GB/s, and s"),
+        ("00-gradients", ("1 GB",), "asks for s, but 1 GB"),
+        ("00-copy", (3, "s"), "asks for GB/s, but s"),
         ("00-copy", (None, "s"), "asks for GB/s"),
         ("00-copy", (None, "lumps"), "lumps"),
         ("00-gradients", (3,), r'fl\.predict\("00-gradients", \.\.\., "s"\)'),
@@ -456,14 +456,14 @@ def test_a_stored_prediction_of_another_kind_is_asked_again(own_file, monkeypatc
     said = str(reveal("00-gradients", 0.7, "s"))
     assert 'fl.predict("00-gradients", ..., "s")' in said and "0.7" not in said
     monkeypatch.setenv("FABRICLAB_REVEAL", "1")
-    assert f"{text('how.computed')} 0.700 s" in str(reveal("00-gradients", 0.7, "s"))
+    assert f"{text('how.computed')}: 0.700 s" in str(reveal("00-gradients", 0.7, "s"))
     predict("00-gradients", 1, "s")
     assert text("reveal.high", factor="1.4") in str(reveal("00-gradients", 0.7, "s"))
 
 
 @pytest.mark.parametrize("id", ["", None, 3])
 def test_a_prediction_has_a_name(id):
-    with pytest.raises(InputRefused, match="names the prediction"):
+    with pytest.raises(InputRefused, match="name of the prediction"):
         predict(id, 3, "s")
 
 
@@ -546,8 +546,8 @@ def test_a_guess_of_an_older_file_in_another_unit_does_not_count(own_file):
     [
         (("21-by-rak", 1), "has no '21-by-rak'; did you mean '21-by-rack'"),
         (("21-by-rack",), "needs something to show"),
-        (("", 1), "names the prediction"),
-        ((3, 1), "names the prediction"),
+        (("", 1), "name of the prediction"),
+        ((3, 1), "name of the prediction"),
     ],
 )
 def test_what_cannot_wait_for_a_guess_is_refused(given, words):

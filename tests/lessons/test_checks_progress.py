@@ -524,7 +524,7 @@ def test_a_file_that_cannot_be_written_lives_in_memory(tmp_path, monkeypatch, ca
     predict("a", 3, "s")
     predict("b", 3, "s")
     assert list(held()["predictions"]) == ["a", "b"]
-    assert caplog.text.count("cannot be kept") == 1 and not (tmp_path / "nowhere").exists()
+    assert caplog.text.count("cannot be stored") == 1 and not (tmp_path / "nowhere").exists()
 
 
 def test_a_file_below_a_file_lives_in_memory(own_file, monkeypatch, caplog):
@@ -534,7 +534,7 @@ def test_a_file_below_a_file_lives_in_memory(own_file, monkeypatch, caplog):
     assert (
         "a" in held()["predictions"]
         and own_file.read_text() == "mine"
-        and "cannot be kept" in caplog.text
+        and "cannot be stored" in caplog.text
     )
 
 
@@ -545,7 +545,7 @@ def test_a_file_that_cannot_be_read_is_left(tmp_path, monkeypatch, caplog):
     assert (
         "a" in held()["predictions"]
         and (tmp_path / "folder").is_dir()
-        and "cannot be kept" in caplog.text
+        and "cannot be stored" in caplog.text
     )
 
 
@@ -611,7 +611,7 @@ def test_only_what_was_measured_is_drawn_as_mine():
 def test_a_ruler_has_all_links():
     shown = ruler()
     assert {row["name"] for row in rows_of("ruler.csv", checks.__file__)} == shown.data.keys()
-    assert "Nothing was measured" in shown.after[-1]
+    assert "Nothing has been measured" in shown.after[-1]
     assert list(shown.data.values()) == sorted(shown.data.values(), reverse=True)
 
 
@@ -967,7 +967,7 @@ def test_the_end_of_a_lesson_is_about_the_lesson_at_hand(clock):
     ledger("no overlap", 5.29, "35")
     assert str(report()) == str(report(lesson="35_overlap"))
     for wrong in ("99", "", "3"):
-        with pytest.raises(InputRefused, match="lesson is the number"):
+        with pytest.raises(InputRefused, match="lesson must be the number"):
             report(lesson=wrong)
 
 
@@ -1205,7 +1205,7 @@ def test_a_calibration_of_nothing_is_refused(wrong):
 def test_hello_is_one_line(own_file):
     said = str(hello())
     assert "\n" not in said and fabriclab.__version__ in said and str(own_file) in said
-    assert "cores" in said and "MPI" in said and "GPU" in said and hello().state == "good"
+    assert "Cores" in said and "MPI" in said and "GPU" in said and hello().state == "good"
 
 
 def test_the_front_door_has_the_names():

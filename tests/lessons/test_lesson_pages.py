@@ -271,7 +271,8 @@ def test_the_glossary_shows_each_name_with_its_own_tip_and_each_sense_in_the_ind
     page = pages.glossary()
     assert "[channel (NCCL)](#nccl-channel) · [channel (optical)](#optical-channel)" in page
     entry = page.split('<a id="ecmp">')[1].split("\n- <a")[0]
-    assert "Per-flow hashing; correlated hashes at tiers" in entry
+    (row,) = (row for row in pages.words() if row["id"] == "ecmp")
+    assert f"**{row['term']}**: {row['definition'].rstrip('.')}. Lesson: " in entry
     for name in ("ECMP", "hash polarisation", "entropy"):
         (tip,) = pages.senses()[name]
         assert f"  - *{name}*: {tip['tip']}" in entry
