@@ -899,7 +899,9 @@ def test_groups_of_bars_share_one_axis():
     assert picture.table["group"].tolist() == ["a", "a", "b"]
     assert picture.table["number [times]"].tolist() == [1, 4, 2]
     assert picture.table.bold == (1,)
-    assert picture.finding == "A: y 4.00 times, x 1.00 times. That is a factor of 4.00."
+    assert picture.finding == (
+        "A: y has the highest value, 4.00 times, and x the lowest, 1.00 times. That is a factor of 4.00."
+    )
 
 
 def test_the_best_bar_of_each_group_can_be_in_ink():
@@ -914,15 +916,18 @@ def test_the_best_bar_of_each_group_can_be_in_ink():
 
 def test_the_sentence_above_groups_of_bars_compares_within_a_group():
     picture = views.bars({"near": {"x": 1.0, "y": 2.0}, "far": {"x": 10.0, "y": 30.0}}, "times")
-    assert picture.finding == "Far: y 30.0 times, x 10.0 times. That is a factor of 3.00."
+    assert picture.finding == (
+        "Far: y has the highest value, 30.0 times, and x the lowest, 10.0 times. That is a factor of 3.00."
+    )
     cut = views.bars({"near": {"x": 1, "y": 2}, "far": {"x": 0, "y": 30}}, "GPUs")
-    assert cut.finding == "Far: y 30 GPUs, x 0 GPUs."
+    assert cut.finding == "Far: y has the highest value, 30 GPUs, and x the lowest, 0 GPUs."
 
 
 def test_counts_keep_all_their_digits():
     scene = bars_scene([Bar("", "a", 2048), Bar("", "b", 32)], "cables", set())
     assert scene.layers["values"].fields["texts"] == ["2,048 cables", "32 cables"]
-    assert views.bars({"a": np.int64(2048), "b": 1024}, "").finding.startswith("A 2,048, b 1,024.")
+    counted = views.bars({"a": np.int64(2048), "b": 1024}, "").finding
+    assert counted.startswith("A has the highest value, 2,048, and b the lowest, 1,024.")
 
 
 # refusals -----------------------------------------------------------------------------------------
