@@ -183,6 +183,7 @@ VIEWS = {
     ),
     "paths": lambda: live.paths(topologies.build("fat_tree", k=4)),
     "roulette": lambda: live.roulette(),
+    "slowest": lambda: live.slowest(),
     "bubble": lambda: live.bubble(),
     "staleness": lambda: live.staleness(),
     "explorer": lambda: live.explorer("torus", families=("torus", "dragonfly", "slim_fly")),

@@ -44,9 +44,25 @@ def paths() -> Shown:
     rows = []
     for row in rows_of("paths.csv", __file__):
         listed = _lessons_of_path(row["path"], _lesson_names())
-        there = text("paths.here", here=sum(name in here for name in listed), n=len(listed))
-        rows.append((row["path"], row["time"], row["lessons"], there, row["besides"]))
+        count = sum(name in here for name in listed)
+        there = text("paths.here", here=count, n=len(listed))
+        time = row["time"]
+        if time and count < len(listed):
+            time = text("paths.later", time=time)
+        numbers = row["lessons"]
+        if numbers != "all":
+            numbers = _planned_in_brackets(listed, here)
+        rows.append((row["path"], time, numbers, there, row["besides"]))
     return Shown([text("paths.title")], head=text("paths.head").split("|"), rows=rows)
+
+
+def _planned_in_brackets(names: Sequence[str], here: Mapping[str, Any]) -> str:
+    """Return the numbers of lessons, with those that do not exist here in brackets."""
+    numbers = []
+    for name in names:
+        number = name.split("_")[0]
+        numbers.append(number if name in here else f"({number})")
+    return " ".join(numbers)
 
 
 def choose_path(path: str) -> Shown:
