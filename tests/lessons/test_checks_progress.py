@@ -703,6 +703,15 @@ def test_paths_say_how_many_of_their_lessons_exist_here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     counted = {name: here for name, _, _, here, _ in paths().rows}
     assert counted["one evening"] == "2 of 3" and counted["operations"] == "1 of 8"
+    numbers = {name: listed for name, _, listed, _, _ in paths().rows}
+    assert numbers["one evening"] == "00 (21) 31"
+    assert numbers["operations"] == "00 (21) (32) (51) (52) (61) (62) (63)"
+    times = {name: time for name, time, *_ in paths().rows}
+    assert times["operations"] == text("paths.later", time="7 h")
+    lesson(tmp_path, "21_fat_tree_and_rails", title="Wire", minutes={"read": 1, "do": 1})
+    times, numbers = ({row[0]: row[i] for row in paths().rows} for i in (1, 2))
+    assert (times["one evening"], numbers["one evening"]) == ("1.5 h", "00 21 31")
+    (tmp_path / "21_fat_tree_and_rails.ipynb").unlink()
     assert counted["the whole"] == f"2 of {len(lessons().rows)}"
 
 
@@ -1030,6 +1039,20 @@ def test_the_next_lesson_is_the_next_that_is_not_done_on_the_chosen_path():
         solve(question)
     assert checks.courses.next_lesson("22_dragonfly")[0] == title(after[1])
     assert checks.courses.next_lesson(exist[-1]) is None
+
+
+def test_the_first_lessons_lead_along_the_shortest_path_until_it_is_done():
+    title, following = checks.courses.title_of, checks.courses.next_lesson
+    assert following("00_start_here")[0] == title("21_fat_tree_and_rails")
+    assert following("21_fat_tree_and_rails")[0] == title("31_all_reduce")
+    for question in of("21_fat_tree_and_rails"):
+        solve(question)
+    assert following("00_start_here")[0] == title("31_all_reduce")
+    exist = sorted({q.lesson for q in questions().values()})
+    after = exist[exist.index("31_all_reduce") + 1]
+    assert following("31_all_reduce")[0] == title(after)
+    choose_path("short course")
+    assert following("00_start_here")[0] == title("11_electrical_links")
 
 
 def test_a_report_of_nothing_or_with_a_name_is_the_full_one():

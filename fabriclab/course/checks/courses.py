@@ -20,6 +20,8 @@ from fabriclab.course.questions import questions
 from fabriclab.course.shown import Shown, refuse_if, times
 from fabriclab.texts import keys, text
 
+_SHORTEST_PATH = "one evening"
+
 
 def hello() -> Shown:
     """Show in one line the version, the machine, what works here, and where progress is kept."""
@@ -97,12 +99,20 @@ def _lesson_names() -> list[str]:
 def next_lesson(lesson: str) -> tuple[str, str] | None:
     """Return title and address of the next lesson to take, on the path that was chosen; the address may be empty.
 
-    Lessons that do not exist yet or are done are left out. If no lesson is left, return None.
+    Without a choice, a lesson of the shortest path leads to the next one of that path, and any other to the next in the
+    order of numbers. Lessons that do not exist yet or are done are left out. If no lesson is left, return None.
     """
     names = _lesson_names()
     chosen = store.held()["chosen"].get("path", {}).get("name")
     if chosen is not None:
-        names = _lessons_of_path(chosen, names)
+        return _first_to_take(lesson, _lessons_of_path(chosen, names))
+    shortest = _lessons_of_path(_SHORTEST_PATH, names)
+    on_it = _first_to_take(lesson, shortest) if lesson in shortest else None
+    return on_it or _first_to_take(lesson, names)
+
+
+def _first_to_take(lesson: str, names: Sequence[str]) -> tuple[str, str] | None:
+    """Return title and address of the first of the lessons after ``lesson`` that exists and is not done."""
     exist = {question.lesson for question in questions().values()}
     here = _here()
     for name in names:
