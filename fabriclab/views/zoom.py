@@ -41,7 +41,7 @@ _GPUS = 256.0
 _NVLINK = 298.0
 _NICS = 176.0
 _BOTTOM = 330.0
-_UNDER = 30.0  # from there to the scale of loads below a single step
+_SCALES = {"server": 360.0, "rail": 306.0, "all": 360.0}  # y of the scale of loads, each alone
 _SHOWN_RAIL, _SHOWN_SERVER = 3, 0
 
 
@@ -154,9 +154,8 @@ def zoom_scene(r: Rails, part: str | None = None) -> Scene:
         layers |= _title(name, place[0], counts)
         layers |= _PANELS[name](r, known, place, alone=part is not None)
     if known:
-        left = _RAIL[0] + 6 if part is None else _ALONE[part][0] + 44
-        drop = 8.0 if part is None else _UNDER
-        layers |= scale(_BOTTOM + drop, left=left)
+        left = _RAIL[0] + 6 if part is None else _ALONE[part][0] + 56
+        layers |= scale(_BOTTOM + 8 if part is None else _SCALES[part], left=left)
         loads = {
             "nic": 100 * float(r.nic_load.max()),
             "up": 100 * float(r.up_load.max()),
@@ -174,7 +173,7 @@ def zoom_scene(r: Rails, part: str | None = None) -> Scene:
     )
     if part is None:
         return Scene(said, table, layers, _HEIGHT, said, width=_WIDTH)
-    height = _BOTTOM + (_UNDER + 26 if known else 26)
+    height = _SCALES[part] + (26 if known else 0)
     return Scene(said, table, layers, height, said, width=_ALONE[part][1] + 16)
 
 
