@@ -204,9 +204,7 @@ def _straight(x: NDArray[Any], top: float, bottom: float) -> list[Floats]:
     return [np.array([[place, bottom], [place, top]]) for place in x]
 
 
-def _server(
-    r: Rails, known: bool, ends: tuple[float, float], *, alone: bool
-) -> dict[str, Layer]:
+def _server(r: Rails, known: bool, ends: tuple[float, float], *, alone: bool) -> dict[str, Layer]:
     """Return one server: its GPUs on NVLink, and a NIC for each of them."""
     left, right = ends
     n = r.n_rails
@@ -276,9 +274,7 @@ def _server(
     }
 
 
-def _rail(
-    r: Rails, known: bool, ends: tuple[float, float], *, alone: bool
-) -> dict[str, Layer]:
+def _rail(r: Rails, known: bool, ends: tuple[float, float], *, alone: bool) -> dict[str, Layer]:
     """Return one rail: the NICs of one number as dots below their leaves, and the spines above."""
     left, right = ends
     rail = min(_SHOWN_RAIL, r.n_rails - 1)
@@ -314,9 +310,7 @@ def _rail(
         spans = [
             text("zoom.servers", first=r.per_leaf * i, last=int(end)) for i, end in enumerate(last)
         ]
-        under["spans"] = texts(
-            centre, float(y.max()) + 22, spans, align=1.0, colour=COLOUR["soft"]
-        )
+        under["spans"] = texts(centre, float(y.max()) + 22, spans, align=1.0, colour=COLOUR["soft"])
     return {
         **under,
         "to spines": lines(ups, **_look(up[order], known)),
@@ -336,9 +330,7 @@ def _rail(
     }
 
 
-def _cluster(
-    r: Rails, known: bool, ends: tuple[float, float], *, alone: bool
-) -> dict[str, Layer]:
+def _cluster(r: Rails, known: bool, ends: tuple[float, float], *, alone: bool) -> dict[str, Layer]:
     """Return the whole cluster: a dot for each GPU, in the band of its rail and above the bar of its leaf."""
     left, right = ends
     n_groups = r.leaf.shape[1]

@@ -21,7 +21,7 @@ import pytest
 
 import fabriclab
 import lesson_index
-from fabriclab import catalog, checks, views
+from fabriclab import catalog, checks, units, views
 from fabriclab.__main__ import main
 from fabriclab.catalog.tables import rows_of
 from fabriclab.core.result import Result
@@ -816,11 +816,20 @@ def filled():
     )
 
 
+@pytest.mark.parametrize(("sockets", "key"), [(2.5e9, "take.sockets"), (20e9, "take.noisy")])
+def test_a_socket_that_seems_faster_than_a_copy_was_measured_beside_other_programs(sockets, key):
+    for what, rate in (("copy", 10e9), ("sockets", sockets)):
+        fabriclab.remember(Result(what, "measured", [2**26], [2**26 / rate], n_ranks=2))
+    said = str(report(full=True))
+    factor = {"take.sockets": "4.0", "take.noisy": "2.0"}[key]
+    assert text(key, sockets=units.format_rate(sockets), factor=factor) in said
+
+
 def test_the_report_is_one_screen():
     filled()
     said = str(report("Ada", full=True))
     assert f"fabriclab {fabriclab.__version__}" in said and "Ada" in said
-    assert text("report.counts", done=0, core=0, here=HERE, planned=29) in said
+    assert text("report.counts", done=0, core=0, here=HERE, planned=len(keys("lesson."))) in said
     first, other = len(of("00_start_here")), len(of("31_all_reduce"))
     assert re.search(rf"00_start_here +begun +1 of 2 +2 of {first}\n", said)
     assert re.search(rf"31_all_reduce +begun +0 of 1 +0 of {other}\n", said)
