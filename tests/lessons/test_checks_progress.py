@@ -720,8 +720,15 @@ def of(lesson):
     return [q for q in questions().values() if q.lesson == lesson]
 
 
+# Right answers to the questions that ask for a function.
+FUNCTIONS = {"00-write-rate": lambda size, times: size / np.median(times)}
+
+
 def solve(question):
-    """Answer a question right: with a letter where there are letters, else with the number."""
+    """Answer a question right: with a function, with a letter where there are letters, else with the number."""
+    if question.kind == "function":
+        check(question.id, FUNCTIONS[question.id])
+        return
     letters = (
         question.options({})
         if question.drill or question.kind not in ("number", "function")
@@ -962,7 +969,8 @@ def test_the_core_of_a_lesson_is_done_before_the_lesson_is():
 def core_cells(lesson):
     """Return the sources of a lesson's cells up to the one that says that the core is over."""
     cells = nbformat.read(lesson_index.ROOT / "notebooks" / f"{lesson}.ipynb", as_version=4).cells
-    end = next(i for i, cell in enumerate(cells) if "**You have the core.**" in cell.source)
+    ends = [i for i, cell in enumerate(cells) if "**You have the core.**" in cell.source]
+    end = ends[0] if ends else len(cells)  # a short lesson is all core
     return "\n".join(cell.source for cell in cells[:end])
 
 
@@ -1050,16 +1058,16 @@ def test_the_next_lesson_is_the_next_that_is_not_done_on_the_chosen_path():
     assert checks.courses.next_lesson(exist[-1]) is None
 
 
-def test_the_first_lessons_lead_along_the_shortest_path_until_it_is_done():
+def test_the_first_lessons_lead_along_the_shortest_path_until_it_is_done(monkeypatch):
     title, following = checks.courses.title_of, checks.courses.next_lesson
     assert following("00_start_here")[0] == title("21_fat_tree_and_rails")
     assert following("21_fat_tree_and_rails")[0] == title("31_all_reduce")
-    for question in of("21_fat_tree_and_rails"):
-        solve(question)
-    assert following("00_start_here")[0] == title("31_all_reduce")
     exist = sorted({q.lesson for q in questions().values()})
     after = exist[exist.index("31_all_reduce") + 1]
     assert following("31_all_reduce")[0] == title(after)
+    states = {"21_fat_tree_and_rails": "done"}
+    monkeypatch.setattr(checks.courses, "state", lambda name: states.get(name, "new"))
+    assert following("00_start_here")[0] == title("31_all_reduce")
     choose_path("short course")
     assert following("00_start_here")[0] == title("11_electrical_links")
 

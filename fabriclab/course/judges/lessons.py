@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
-
 from fabriclab.collectives import execute
 from fabriclab.core import Schedule, StepGroup
 from fabriclab.course.judges import Unanswered

@@ -489,7 +489,7 @@ def slowest_scene(workers: int, jitter: float, step: int) -> Scene:
             _WORKERS_LEFT, _WORKERS_FOOT + 34, [text("live.slowest.below")], colour=COLOUR["soft"]
         ),
     }
-    numbers = 2.0 ** np.arange(_DOUBLINGS + 1)
+    numbers = np.exp2(np.arange(_DOUBLINGS + 1, dtype=np.float64))
     means = mean_step_times(float(jitter))
     side = curve_panel(
         text("live.slowest.panel"),
