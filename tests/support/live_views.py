@@ -183,7 +183,6 @@ VIEWS = {
     ),
     "paths": lambda: live.paths(topologies.build("fat_tree", k=4)),
     "roulette": lambda: live.roulette(),
-    "slowest": lambda: live.slowest(),
     "bubble": lambda: live.bubble(),
     "staleness": lambda: live.staleness(),
     "explorer": lambda: live.explorer("torus", families=("torus", "dragonfly", "slim_fly")),
@@ -251,4 +250,5 @@ VIEWS = {
     "few wavelengths": lambda: live.wavelengths(5, 1, "O 20 nm"),
     "kernel": lambda: live.latency("Ethernet, kernel TCP", 3),
     "tiers": lambda: live.tiers(cache="CXL"),
+    "slowest": lambda: live.slowest(),
 }
