@@ -2,6 +2,7 @@
 
 import re
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,16 +13,20 @@ from fabriclab import views
 FOLDER = Path(__file__).parents[1] / "notebooks" / "img"
 
 
-def case() -> views.Picture:
-    """Return the running case from one server to the whole cluster, while each rail sums its gradients in a ring."""
+def case(part: str) -> views.Picture:
+    """Return a part of the running case, "server", "rail" or "all", while each rail sums its gradients in a ring."""
     cluster = fl.topologies.build("rail_optimised")
     rings = np.array(fl.collectives.rail_groups(cluster))
     gradients = fl.case().dp_gradients
     run = fl.simulate("all_reduce", "ring", cluster, gradients, placement=rings)
-    return views.zoom(cluster, load=run.timeline)
+    return views.zoom(cluster, load=run.timeline, part=part)
 
 
-PICTURES = {"case": case}
+PICTURES = {
+    "case_server": partial(case, "server"),
+    "case_rail": partial(case, "rail"),
+    "case_all": partial(case, "all"),
+}
 
 
 def drawn(name: str) -> str:

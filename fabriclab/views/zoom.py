@@ -1,4 +1,7 @@
-"""Zoom: a cluster wired by rails in three steps, one server, one rail, and all of it with a dot for each GPU."""
+"""Zoom: a cluster wired by rails in three steps, one server, one rail, and all of it with a dot for each GPU.
+
+The three steps stand side by side in one picture, or each of them in a picture of its own.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +34,14 @@ _WIDTH, _HEIGHT = 960.0, 356.0
 _SERVER = (16.0, 264.0)  # ends of each panel [px]
 _RAIL = (308.0, 572.0)
 _ALL = (636.0, 944.0)
+_ALONE = {"server": (16.0, 424.0), "rail": (16.0, 504.0), "all": (64.0, 584.0)}  # ends, each alone
 _SPINES = 92.0  # y of the row of spines
 _LEAVES = 150.0
 _GPUS = 256.0
 _NVLINK = 298.0
 _NICS = 176.0
 _BOTTOM = 330.0
+_SCALES = {"server": 360.0, "rail": 306.0, "all": 360.0}  # y of the scale of loads, each alone
 _SHOWN_RAIL, _SHOWN_SERVER = 3, 0
 
 
@@ -60,6 +65,7 @@ def zoom(
     fabric: Fabric,
     *,
     load: Timeline | ArrayLike | None = None,
+    part: str | None = None,
     finding: str | None = None,
 ) -> Picture:
     """Draw a cluster wired by rails in three steps: one server, one rail, and the whole with a dot for each GPU.
@@ -71,16 +77,20 @@ def zoom(
         ``topologies.build("rail_optimised")`` builds it.
     load : Timeline or array_like, shape (L,), optional
         Load of each link as a fraction of its capacity. [1], >= 0
+    part : str, optional
+        One of the three steps, which is then drawn alone and larger: ``"server"``, ``"rail"`` or ``"all"``.
     finding : optional
         The sentence above the picture.
 
     Raises
     ------
     ValueError
-        If the fabric has no rails with leaves and spines, or ``load`` does not fit it.
+        If the fabric has no rails with leaves and spines, ``load`` does not fit it, or there is no such ``part``.
     """
+    if part is not None:
+        part = units.choice(part, "part", tuple(_ALONE))
     share = np.full(fabric.n_links, np.nan) if load is None else share_of(fabric, load)
-    return printed(zoom_scene(rails_of(fabric, share)), finding=finding)
+    return printed(zoom_scene(rails_of(fabric, share), part), finding=finding)
 
 
 def rails_of(f: Fabric, share: Floats) -> Rails:
@@ -125,8 +135,8 @@ def rails_of(f: Fabric, share: Floats) -> Rails:
     )
 
 
-def zoom_scene(r: Rails) -> Scene:
-    """Return the picture of the three steps."""
+def zoom_scene(r: Rails, part: str | None = None) -> Scene:
+    """Return the picture of the three steps, or of one of them."""
     f = r.fabric
     known = bool(np.isfinite(r.nic_load).all())
     counts = {
@@ -138,14 +148,14 @@ def zoom_scene(r: Rails) -> Scene:
         "per_rail": r.leaf.shape[1],
     }
     said = text("zoom.said", **counts)
-    layers = {
-        **_titles(counts),
-        **_server(r, known),
-        **_rail(r, known),
-        **_cluster(r, known),
-    }
+    ends = {"server": _SERVER, "rail": _RAIL, "all": _ALL} if part is None else {part: _ALONE[part]}
+    layers: dict[str, Layer] = {}
+    for name, place in ends.items():
+        layers |= _title(name, place[0], counts)
+        layers |= _PANELS[name](r, known, place, alone=part is not None)
     if known:
-        layers |= scale(_BOTTOM + 8, left=_RAIL[0] + 6)
+        left = _RAIL[0] + 6 if part is None else _ALONE[part][0] + 56
+        layers |= scale(_BOTTOM + 8 if part is None else _SCALES[part], left=left)
         loads = {
             "nic": 100 * float(r.nic_load.max()),
             "up": 100 * float(r.up_load.max()),
@@ -161,18 +171,19 @@ def zoom_scene(r: Rails) -> Scene:
             "in the cluster": [f.n_ranks, f.n_ranks, r.leaf.size, r.spine.size],
         }
     )
-    return Scene(said, table, layers, _HEIGHT, said, width=_WIDTH)
+    if part is None:
+        return Scene(said, table, layers, _HEIGHT, said, width=_WIDTH)
+    height = _SCALES[part] + (26 if known else 0)
+    return Scene(said, table, layers, height, said, width=_ALONE[part][1] + 16)
 
 
-def _titles(counts: dict[str, int]) -> dict[str, Layer]:
-    """Return the title of each panel, with a line on what it holds."""
-    lefts = (_SERVER[0], _RAIL[0], _ALL[0])
-    names = ("server", "rail", "all")
-    titles = [text(f"zoom.{name}", **counts, number=_SHOWN_RAIL) for name in names]
-    notes = [text(f"zoom.{name}_note", **counts, number=_SHOWN_RAIL) for name in names]
+def _title(name: str, left: float, counts: dict[str, int]) -> dict[str, Layer]:
+    """Return the title of a panel, with a line on what it holds."""
+    title = text(f"zoom.{name}", **counts, number=_SHOWN_RAIL)
+    note = text(f"zoom.{name}_note", **counts, number=_SHOWN_RAIL)
     return {
-        "titles": texts(np.array(lefts), 16.0, titles, bold=1.0, size=13.0),
-        "notes": texts(np.array(lefts), 36.0, notes, colour=COLOUR["soft"]),
+        f"{name} title": texts(left, 16.0, [title], bold=1.0, size=13.0),
+        f"{name} note": texts(left, 36.0, [note], colour=COLOUR["soft"]),
     }
 
 
@@ -193,13 +204,13 @@ def _straight(x: NDArray[Any], top: float, bottom: float) -> list[Floats]:
     return [np.array([[place, bottom], [place, top]]) for place in x]
 
 
-def _server(r: Rails, known: bool) -> dict[str, Layer]:
+def _server(r: Rails, known: bool, ends: tuple[float, float], *, alone: bool) -> dict[str, Layer]:
     """Return one server: its GPUs on NVLink, and a NIC for each of them."""
-    left, right = _SERVER
+    left, right = ends
     n = r.n_rails
     step = (right - left - 24) / n
     centre = left + 12 + step * (np.arange(n) + 0.5)
-    half = min(13.0, 0.42 * step)
+    half = min(16.0 if alone else 13.0, 0.42 * step)
     load = r.nic_load[_SHOWN_SERVER]
     numbers = [str(i) for i in range(n)]
     nvlink = _look(np.full(n, r.nvlink_load), known)
@@ -263,9 +274,9 @@ def _server(r: Rails, known: bool) -> dict[str, Layer]:
     }
 
 
-def _rail(r: Rails, known: bool) -> dict[str, Layer]:
+def _rail(r: Rails, known: bool, ends: tuple[float, float], *, alone: bool) -> dict[str, Layer]:
     """Return one rail: the NICs of one number as dots below their leaves, and the spines above."""
-    left, right = _RAIL
+    left, right = ends
     rail = min(_SHOWN_RAIL, r.n_rails - 1)
     n_groups = r.leaf.shape[1]
     room = (right - left) / n_groups
@@ -273,7 +284,7 @@ def _rail(r: Rails, known: bool) -> dict[str, Layer]:
     server = np.arange(r.n_servers)
     group, place = np.divmod(server, r.per_leaf)
     across = min(8, r.per_leaf)
-    step = 0.86 * room / across
+    step = min(0.86 * room / across, 12.0)
     x = centre[group] + step * (place % across - (across - 1) / 2)
     y = 218.0 + 14.0 * (place // across)
 
@@ -293,7 +304,15 @@ def _rail(r: Rails, known: bool) -> dict[str, Layer]:
     load = r.nic_load[:, rail]
     dot = np.where(np.isfinite(load), shade(load), COLOUR["gpu"])
     width = min(60.0, 0.84 * room)
+    under = {}
+    if alone:  # only then is there room for the names of servers
+        last = np.minimum(r.per_leaf * np.arange(1, n_groups + 1), r.n_servers) - 1
+        spans = [
+            text("zoom.servers", first=r.per_leaf * i, last=int(end)) for i, end in enumerate(last)
+        ]
+        under["spans"] = texts(centre, float(y.max()) + 22, spans, align=1.0, colour=COLOUR["soft"])
     return {
+        **under,
         "to spines": lines(ups, **_look(up[order], known)),
         "fans": lines(fans, **_look(load[first], known) | {"width": 0.8}),
         "spines": boxes(spine_x - size / 2, _SPINES - 8, size, 16.0, colour=node),
@@ -311,9 +330,9 @@ def _rail(r: Rails, known: bool) -> dict[str, Layer]:
     }
 
 
-def _cluster(r: Rails, known: bool) -> dict[str, Layer]:
+def _cluster(r: Rails, known: bool, ends: tuple[float, float], *, alone: bool) -> dict[str, Layer]:
     """Return the whole cluster: a dot for each GPU, in the band of its rail and above the bar of its leaf."""
-    left, right = _ALL
+    left, right = ends
     n_groups = r.leaf.shape[1]
     gap = 10.0  # between the servers of neighbouring leaves
     room = (right - left - gap * (n_groups - 1)) / n_groups
@@ -367,3 +386,6 @@ def _cluster(r: Rails, known: bool) -> dict[str, Layer]:
         ),
         "all names": texts_at((left, _SPINES - 22, text("zoom.spines", n=r.spine.size), 0)),
     }
+
+
+_PANELS = {"server": _server, "rail": _rail, "all": _cluster}

@@ -236,7 +236,7 @@ def study(learner):
     """Run and edit the first lesson, and solve a question of the exercise: ada at once, ben at the second try."""
     book = learner.open(LESSON)
     named(book)["00-jitter"]["source"] = named(book)["00-jitter"]["source"].replace(
-        "8, 0.1 ", "64, 0.1", 1
+        "workers = 8 ", "workers = 64", 1
     )
     with learner.kernel(LESSON) as run:
         for cell in book["cells"]:
@@ -294,8 +294,8 @@ def learners(hub):
     with ThreadPoolExecutor() as pool:
         found = list(pool.map(first, NAMES))
     for path, old, new in (
-        (LESSON, "8, 0.1 ", "16, 0.2"),  # a line that the learners changed
-        (LESSON, "Four traps in the units", "Five traps in the units"),
+        (LESSON, "workers = 8 ", "workers = 16"),  # a line that the learners changed
+        (LESSON, "there are four traps in them", "there are five traps in them"),
         (EXERCISE, "What may you predict?", "What may you foretell?"),
     ):
         text = (course / path).read_text()
@@ -322,10 +322,10 @@ def test_a_corrected_lesson_keeps_what_was_edited(learners):
     for learner, _ in learners:
         lesson, exercise = learner.open(LESSON), learner.open(EXERCISE)
         assert (
-            "64, 0.1" in named(lesson)["00-jitter"]["source"]
+            "workers = 64" in named(lesson)["00-jitter"]["source"]
             and named(lesson)["00-jitter"]["outputs"]
         )
-        assert "Five traps" in named(lesson)["00-units"]["source"]
+        assert "five traps" in named(lesson)["00-ruler-ask"]["source"]
         assert (
             "np.polyfit" in named(exercise)["ex1-c"]["source"]
             and named(exercise)["ex1-c-test"]["outputs"]
@@ -342,8 +342,8 @@ def test_a_renamed_lesson_comes_fresh(hub, learners):
         "patch", f"api/contents/course/{LESSON}", json={"path": "course/notebooks/mine.ipynb"}
     )
     learner.pull(hub[2] / "upstream")
-    assert "64, 0.1" in named(learner.open("notebooks/mine.ipynb"))["00-jitter"]["source"]
-    assert "16, 0.2" in named(learner.open(LESSON))["00-jitter"]["source"]
+    assert "workers = 64" in named(learner.open("notebooks/mine.ipynb"))["00-jitter"]["source"]
+    assert "workers = 16" in named(learner.open(LESSON))["00-jitter"]["source"]
 
 
 def test_nobody_sees_the_progress_of_another(hub, learners):

@@ -179,7 +179,7 @@ def test_a_form_takes_no_idea_and_envelopes():
     frame = pressed(predict("21-by-rack").live(), "pass")
     assert sentence("predict.no_idea").fullmatch(frame["said"])
     assert held()["predictions"]["21-by-rack"]["value"] is None
-    frame = pressed(predict("00-gradients", opens="31").live(), "store", value="1")
+    frame = pressed(predict("33-all", opens="31").live(), "store", value="1")
     assert frame["said"] == text("predict.envelope", said="1 s", lesson="31")
 
 
@@ -430,35 +430,35 @@ def test_what_is_wrong_is_named(arguments, words):
     ("id", "arguments", "words"),
     [
         (
-            "00-gradients",
+            "33-all",
             (1, "GB"),
-            r'asks for s, but GB .*fl\.predict\("00-gradients", \.\.\., "s"\)',
+            r'asks for s, but GB .*fl\.predict\("33-all", \.\.\., "s"\)',
         ),
-        ("00-gradients", ("1 GB",), "asks for s, but 1 GB"),
+        ("33-all", ("1 GB",), "asks for s, but 1 GB"),
         ("00-copy", (3, "s"), "asks for GB/s, but s"),
         ("00-copy", (None, "s"), "asks for GB/s"),
         ("00-copy", (None, "lumps"), "lumps"),
-        ("00-gradients", (3,), r'fl\.predict\("00-gradients", \.\.\., "s"\)'),
+        ("33-all", (3,), r'fl\.predict\("33-all", \.\.\., "s"\)'),
     ],
 )
 def test_a_unit_of_another_kind_is_refused_at_once(id, arguments, words):
     with pytest.raises(InputRefused, match=words):
         predict(id, *arguments)
     assert held()["predictions"] == {}
-    predict("00-gradients", "700 ms")  # another prefix is welcome
+    predict("33-all", "700 ms")  # another prefix is welcome
     assert predict("00-copy", None).data["unit"] == "GB/s"
 
 
 def test_a_stored_prediction_of_another_kind_is_asked_again(own_file, monkeypatch):
     old = {"value": 1.0, "unit": "GB", "low": None, "high": None}
-    kept = {"format": "fabriclab-progress", "version": 1, "predictions": {"00-gradients": old}}
+    kept = {"format": "fabriclab-progress", "version": 1, "predictions": {"33-all": old}}
     own_file.write_text(json.dumps(kept))
-    said = str(reveal("00-gradients", 0.7, "s"))
-    assert 'fl.predict("00-gradients", ..., "s")' in said and "0.7" not in said
+    said = str(reveal("33-all", 0.7, "s"))
+    assert 'fl.predict("33-all", ..., "s")' in said and "0.7" not in said
     monkeypatch.setenv("FABRICLAB_REVEAL", "1")
-    assert f"{text('how.computed')}: 0.700 s" in str(reveal("00-gradients", 0.7, "s"))
-    predict("00-gradients", 1, "s")
-    assert text("reveal.high", factor="1.4") in str(reveal("00-gradients", 0.7, "s"))
+    assert f"{text('how.computed')}: 0.700 s" in str(reveal("33-all", 0.7, "s"))
+    predict("33-all", 1, "s")
+    assert text("reveal.high", factor="1.4") in str(reveal("33-all", 0.7, "s"))
 
 
 @pytest.mark.parametrize("id", ["", None, 3])
@@ -577,7 +577,7 @@ def test_small_numbers_are_written_as_people_type_them():
 
 
 def test_an_envelope_names_the_lesson_by_its_number():
-    shown = predict("00-gradients", 1, "s", opens="31_all_reduce")
+    shown = predict("33-all", 1, "s", opens="31_all_reduce")
     assert str(shown) == text("predict.envelope", said="1 s", lesson="31")
 
 

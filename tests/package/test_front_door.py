@@ -202,7 +202,7 @@ def test_the_folders_made_without_make_are_those_of_make(tmp_path):
     assert (work / ".gitignore").read_text() == "*\n"
     for source in (
         "notebooks/00_start_here.ipynb",
-        "notebooks/img/case.svg",
+        "notebooks/img/case_server.svg",
         "exercises/exercise1.ipynb",
     ):
         assert (work / source).read_bytes() == (ROOT / source).read_bytes()

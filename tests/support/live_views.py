@@ -250,4 +250,5 @@ VIEWS = {
     "few wavelengths": lambda: live.wavelengths(5, 1, "O 20 nm"),
     "kernel": lambda: live.latency("Ethernet, kernel TCP", 3),
     "tiers": lambda: live.tiers(cache="CXL"),
+    "slowest": lambda: live.slowest(),
 }

@@ -13,6 +13,7 @@ import fabriclab as fl
 from fabriclab import collectives, live, look, registry, topologies
 from fabriclab.course import cards
 from fabriclab.texts import text
+from fabriclab.views.live import waits
 from fabriclab.views.live.form import Form, Turn
 from fabriclab.views.live.widget import Live
 from fabriclab.views.page import plain
@@ -369,6 +370,35 @@ def test_options_have_names_for_readers():
     assert view.controls["server"] == eval(repr(view.controls["server"]), {"fl": fl})
     assert "names" not in view.widget.spec["controls"][1]
     assert repr(live.Choice((1, 2), "n")) == "fl.live.Choice((1, 2), 'n')"
+
+
+@pytest.mark.parametrize(("workers", "jitter", "step"), [(8, 0.1, 0), (64, 0.2, 7), (2, 0.0, 99)])
+def test_all_workers_wait_for_the_slowest(workers, jitter, step):
+    scene = live.slowest(workers, jitter, step).scene
+    work = np.random.default_rng(step).normal(1, jitter, workers)
+    computes, waits = scene.table["computes [s]"], scene.table["waits [s]"]
+    assert np.allclose(computes, work) and np.allclose(computes + waits, work.max())
+    last = int(work.argmax())
+    said = {"step": step, "last": last, "time": work.max(), "idle": 100 * waits.mean() / work.max()}
+    assert sentence("live.slowest.said", **said).match(scene.said)
+    bars = scene.layers["computes"].fields
+    assert np.flatnonzero(bars["colour"] == COLOUR["ink"]).tolist() == [last]
+    # What a worker computes and what it waits reach the same line together.
+    hatched = scene.layers["waits"].fields
+    ends = np.asarray(hatched["y"])
+    assert np.ptp(ends) < 1e-9 and np.allclose(ends + hatched["h"], bars["y"])
+
+
+def test_more_workers_make_a_step_longer_and_jitter_makes_it_worse():
+    curves = {}
+    for jitter in (0.0, 0.1, 0.2):
+        panel = live.slowest(8, jitter).scene.side
+        curves[jitter] = waits.mean_step_times(jitter)
+        assert "curves" in panel.layers
+    assert np.allclose(curves[0.0], 1)
+    assert np.all(np.diff(curves[0.1]) > 0) and np.all(np.diff(curves[0.2]) > 0)
+    # mean of the largest of n normal times: 1 + 1.42 s.d. for 8, 1 + 3.24 s.d. for 1,024
+    assert curves[0.1][[3, 10]] == pytest.approx([1.142, 1.324], abs=0.02)
 
 
 def test_the_roulette_counts_all_seeds():
@@ -987,6 +1017,15 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         )
         named = " = ".join(drawn["rows"].fields["names"]).split(" = ")
         assert named == table["what"].tolist()
+    elif "computes [s]" in table.columns:
+        ticks = drawn["y ticks"].fields
+        at = [float(tick.removesuffix(" s")) for tick in ticks["texts"]]
+        line = np.polyfit(at, ticks["y"], 1)  # from seconds to pixels
+        computes = table["computes [s]"]
+        assert drawn["computes"].fields["y"] == pytest.approx(np.polyval(line, computes), abs=0.5)
+        assert drawn["waits"].fields["y"] == pytest.approx(
+            np.polyval(line, computes.max()), abs=0.5
+        )
     elif "attribute" in table.columns:
         listed = VIEWS[name]().scene.side.layers["attributes"].fields["texts"]
         assert (listed or [text("live.queue_pair.none")]) == table["attribute"].tolist()

@@ -849,6 +849,30 @@ def test_a_zoom_shows_every_gpu_and_the_loads_of_the_run():
     assert "scale" not in idle.layers and set(idle.layers["to rails"].fields["width"]) == {1.0}
 
 
+@pytest.mark.parametrize("load", [None, 0.5])
+def test_each_step_of_a_zoom_stands_alone_within_its_picture(load):
+    fabric = hall()
+    share = np.full(fabric.n_links, np.nan if load is None else load)
+    parts = rails_of(fabric, share)
+    whole = zoom_scene(parts)
+    alone = {name: zoom_scene(parts, name) for name in ("server", "rail", "all")}
+    for name, scene in alone.items():
+        assert scene.said == whole.said and str(scene.table) == str(whole.table)
+        assert scene.width < 620 and scene.height <= 390
+        assert [n for n in scene.layers if n.endswith(" title")] == [f"{name} title"]
+        for layer in scene.layers.values():
+            if layer.kind == "boxes":
+                assert np.min(layer.fields["x"]) >= 0
+                assert np.max(layer.fields["x"] + layer.fields["w"]) <= scene.width
+            elif layer.kind == "dots":
+                assert 0 <= np.min(layer.fields["x"]) <= np.max(layer.fields["x"]) <= scene.width
+    assert alone["server"].layers["gpus"].fields["x"].size == 8
+    rail = alone["rail"].layers
+    assert rail["rail nics"].fields["x"].size == 128
+    assert rail["spans"].fields["texts"][1] == text("zoom.servers", first=32, last=63)
+    assert alone["all"].layers["all gpus"].fields["x"].size == 1024
+
+
 def test_small_multiples_draw_what_lies_between_gpus():
     servers = {name: topologies.build(name) for name in ("mi300x", "dgx_h100")}
     minis = {name: mini_of(f, np.full(f.n_links, np.nan)) for name, f in servers.items()}
@@ -946,6 +970,7 @@ def test_counts_keep_all_their_digits():
             "not drawn: c",
         ),
         (lambda: views.zoom(star(8)), "without gpu, nic, leaf, spine"),
+        (lambda: views.zoom(hall(), part="rack"), "rack"),
         (
             lambda: views.sweep(Result("all_reduce", "measured", [8.0], [1e-6]), y="busbw"),
             "one rank has busbw 0",

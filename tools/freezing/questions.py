@@ -14,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import fabriclab as fl
 from freezing import homes
 from freezing.homes import library_file
@@ -31,6 +33,23 @@ TABLES = {
 STATEMENTS = range(1, 100)  # numbers of errata
 # Functions of learners, by question: right ones, known mistakes, and what is no answer.
 RULES: dict[str, dict[str, Any]] = {
+    "00-write-rate": {
+        "right": lambda size, times: size / np.median(times),
+        "right, sorted": lambda size, times: size / sorted(times)[len(times) // 2],
+        "right, lower middle": lambda size, times: size / sorted(times)[(len(times) - 1) // 2],
+        "mean": lambda size, times: size / np.mean(times),
+        "fastest": lambda size, times: size / min(times),
+        "last": lambda size, times: size / times[-1],
+        "not sorted": lambda size, times: size / times[len(times) // 2],
+        "time": lambda size, times: np.median(times),
+        "gigabytes": lambda size, times: size / np.median(times) / 1e9,
+        "twice": lambda size, times: 2 * size / np.median(times),
+        "raises": lambda size, times: size / times,
+        "takes one": lambda times: 1.0,
+        "returns None": lambda size, times: None,
+        "returns an array": lambda size, times: size / times[:1],
+        "no function": 9e9,
+    },
     "31-write-ring": {
         "right": lambda r, s, n: (r - s) % n,
         "right, one later": lambda r, s, n: (r - s + 1) % n,

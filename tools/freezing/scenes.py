@@ -122,6 +122,7 @@ VIEWS = {
         " routings=('minimal', 'valiant'))"
     ),
     "roulette": "live.roulette()",
+    "slowest": "live.slowest()",
     "bubble": "live.bubble()",
     "staleness": "live.staleness()",
     "explorer": "live.explorer('torus', families=('torus', 'dragonfly', 'slim_fly'))",

@@ -20,6 +20,8 @@ from fabriclab.course.questions import questions
 from fabriclab.course.shown import Shown, refuse_if, times
 from fabriclab.texts import keys, text
 
+_SHORTEST_PATH = "one evening"
+
 
 def hello() -> Shown:
     """Show in one line the version, the machine, what works here, and where progress is kept."""
@@ -44,9 +46,25 @@ def paths() -> Shown:
     rows = []
     for row in rows_of("paths.csv", __file__):
         listed = _lessons_of_path(row["path"], _lesson_names())
-        there = text("paths.here", here=sum(name in here for name in listed), n=len(listed))
-        rows.append((row["path"], row["time"], row["lessons"], there, row["besides"]))
+        count = sum(name in here for name in listed)
+        there = text("paths.here", here=count, n=len(listed))
+        time = row["time"]
+        if time and count < len(listed):
+            time = text("paths.later", time=time)
+        numbers = row["lessons"]
+        if numbers != "all":
+            numbers = _planned_in_brackets(listed, here)
+        rows.append((row["path"], time, numbers, there, row["besides"]))
     return Shown([text("paths.title")], head=text("paths.head").split("|"), rows=rows)
+
+
+def _planned_in_brackets(names: Sequence[str], here: Mapping[str, Any]) -> str:
+    """Return the numbers of lessons, with those that do not exist here in brackets."""
+    numbers = []
+    for name in names:
+        number = name.split("_")[0]
+        numbers.append(number if name in here else f"({number})")
+    return " ".join(numbers)
 
 
 def choose_path(path: str) -> Shown:
@@ -81,12 +99,20 @@ def _lesson_names() -> list[str]:
 def next_lesson(lesson: str) -> tuple[str, str] | None:
     """Return title and address of the next lesson to take, on the path that was chosen; the address may be empty.
 
-    Lessons that do not exist yet or are done are left out. If no lesson is left, return None.
+    Without a choice, a lesson of the shortest path leads to the next one of that path, and any other to the next in the
+    order of numbers. Lessons that do not exist yet or are done are left out. If no lesson is left, return None.
     """
     names = _lesson_names()
     chosen = store.held()["chosen"].get("path", {}).get("name")
     if chosen is not None:
-        names = _lessons_of_path(chosen, names)
+        return _first_to_take(lesson, _lessons_of_path(chosen, names))
+    shortest = _lessons_of_path(_SHORTEST_PATH, names)
+    on_it = _first_to_take(lesson, shortest) if lesson in shortest else None
+    return on_it or _first_to_take(lesson, names)
+
+
+def _first_to_take(lesson: str, names: Sequence[str]) -> tuple[str, str] | None:
+    """Return title and address of the first of the lessons after ``lesson`` that exists and is not done."""
     exist = {question.lesson for question in questions().values()}
     here = _here()
     for name in names:

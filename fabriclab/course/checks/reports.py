@@ -458,7 +458,8 @@ def _takeaways(kept: dict[str, Any]) -> Iterator[str]:
         key = "take.faster" if nic >= rate["copy"] else "take.slower"
         yield text(key, factor=times(nic, rate["copy"]), nic=units.format_rate(nic), **words)
     if {"copy", "sockets"} <= rate.keys():
-        yield text("take.sockets", factor=times(rate["copy"], rate["sockets"]), **words)
+        key = "take.sockets" if rate["copy"] >= rate["sockets"] else "take.noisy"
+        yield text(key, factor=times(rate["copy"], rate["sockets"]), **words)
     yield from _calibrated(kept)
     first = [entry["right"] and entry["tries"] == 1 for entry in answers().values()]
     if first:

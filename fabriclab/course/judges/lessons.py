@@ -3,12 +3,13 @@
 Each check returns whether the function is right, the sentences to show, and the name of the mistake.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from fabriclab import units
 from fabriclab.collectives import execute
 from fabriclab.core import Schedule, StepGroup
 from fabriclab.course.judges import Unanswered
@@ -25,6 +26,83 @@ RING_MISTAKES: dict[str, Rule] = {
     "against the ring": lambda rank, step, n: (rank + step) % n,
     "same block for all": lambda rank, step, n: step % n,
 }
+
+Rate = Callable[[int, NDArray[np.float64]], Any]  # size and the time of each round -> rate
+# Size [B] and time of each round [s]. The first four were measured on two processors in the cloud: two copies of
+# memory and two transfers over a socket. One round of the last was interrupted.
+ROUNDS: Sequence[tuple[int, Sequence[float]]] = (
+    (64 * 2**20, (8.79e-3, 8.67e-3, 8.69e-3, 8.62e-3, 8.48e-3)),
+    (16 * 2**20, (1.733e-3, 1.202e-3, 1.142e-3, 1.145e-3, 1.188e-3, 1.197e-3)),
+    (64 * 2**20, (21.6e-3, 21.2e-3, 21.4e-3, 22.5e-3, 22.9e-3)),
+    (64 * 2**20, (24.6e-3, 25.3e-3, 24.3e-3, 24.4e-3, 22.4e-3)),
+    (10**9, (0.1, 0.11, 0.9, 0.12, 0.13)),
+)
+RATE_MISTAKES: dict[str, Callable[[int, NDArray[np.float64]], float]] = {
+    "mean": lambda size, times: size / times.mean(),
+    "mean of rates": lambda size, times: float(np.mean(size / times)),
+    "fastest": lambda size, times: size / times.min(),
+    "slowest": lambda size, times: size / times.max(),
+    "last": lambda size, times: size / times[-1],
+    "first": lambda size, times: size / times[0],
+    "not sorted": lambda size, times: size / times[len(times) // 2],
+    "time": lambda size, times: float(np.median(times)),
+    "upside down": lambda size, times: float(np.median(times)) / size,
+    "all rounds": lambda size, times: size / times.sum(),
+    "bits": lambda size, times: 8 * size / float(np.median(times)),
+    "gigabytes": lambda size, times: size / float(np.median(times)) / 1e9,
+}
+_SAME_RATE = 1e-6  # relative
+
+
+@register("check", "00-write-rate")
+def typical_rate(answer: Rate) -> Verdict:
+    """Run ``answer(size, times)`` on rounds that were measured; right is the rate of the median round [B/s]."""
+    returned = []
+    for size, rounds in ROUNDS:
+        times = np.array(rounds)
+        returned.append(_rate(answer, size, times.copy()))
+
+    for (size, rounds), rate in zip(ROUNDS, returned, strict=True):
+        times = np.sort(rounds)
+        # With an even number of rounds either of the two in the middle will do, and so will what lies between.
+        low = size / times[len(times) // 2] * (1 - _SAME_RATE)
+        high = size / times[(len(times) - 1) // 2] * (1 + _SAME_RATE)
+        if not low <= rate <= high:
+            line = text(
+                "function.rate",
+                size=units.format_size(size),
+                times=", ".join(units.format_time(each) for each in rounds),
+                got=f"{rate:.4g}",
+                right=f"{size / float(np.median(times)):.4g}",
+            )
+            name = _mistake_of_rate(returned)
+            because = [misconception("00-write-rate", name)] if name else []
+            return False, [line, *because], name
+    return True, [], ""
+
+
+def _rate(answer: Rate, size: int, times: NDArray[np.float64]) -> float:
+    """Return the rate that the learner's function returns; raise Unanswered if it does anything else."""
+    name = getattr(answer, "__name__", "f")
+    call = f"{name}({size}, {times.tolist()})"
+    try:
+        found: ArrayLike = answer(size, times)
+    except (Exception, SystemExit) as error:
+        said = text("function.raised", call=call, error=type(error).__name__, words=str(error))
+        raise Unanswered("raised", said) from None
+    is_number = isinstance(found, int | float | np.integer | np.floating)
+    if isinstance(found, bool) or not is_number or not np.isfinite(found):
+        raise Unanswered("kind", text("function.number", call=call, got=brief(found)))
+    return float(found)  # type: ignore[arg-type]
+
+
+def _mistake_of_rate(returned: Sequence[float]) -> str:
+    """Return the mistake that explains all rates that the learner's function returned, or nothing."""
+    for name, rule in RATE_MISTAKES.items():
+        expected = [rule(size, np.array(rounds)) for size, rounds in ROUNDS]
+        if np.allclose(returned, expected, rtol=1e-9, atol=0):
+            return name
+    return ""
 
 
 @register("check", "31-write-ring")

@@ -13,7 +13,7 @@ from fabriclab.views.live.runs import fabric, race, ruler, sweep, timeline, traf
 from fabriclab.views.live.steppers import stepper
 from fabriclab.views.live.switches import packets, pays, pool, quantisation, tenants
 from fabriclab.views.live.training import bubble, overlap, staleness, straggler
-from fabriclab.views.live.waits import latency, tiers
+from fabriclab.views.live.waits import latency, slowest, tiers
 from fabriclab.views.live.ways import gigaio, paths, placement, roulette, server, wirings
 from fabriclab.views.live.widget import Choice, Live, Slider, table
 from fabriclab.views.scene import Layer, Scene
@@ -55,6 +55,7 @@ __all__ = [
     "ruler",
     "savings",
     "server",
+    "slowest",
     "staleness",
     "stepper",
     "straggler",

@@ -1,8 +1,8 @@
-"""Live views of waiting: the parts of a message's latency, and the cost of keeping data in slower memory."""
+"""Live views of waiting: for a message, for slower memory, and for the slowest of many workers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ from fabriclab.catalog.tables import read_rows
 from fabriclab.core import Flags, Floats, Ints, Spec
 from fabriclab.physics import memory
 from fabriclab.texts import text
+from fabriclab.views.asides import Curve, Spot, curve_panel
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.page import plain
 from fabriclab.views.scene import (
@@ -44,6 +45,18 @@ _LEVELS = 4  # of labels above a bar
 _LANE = _LEVELS * _LEVEL + _BAR + 20  # height of a bar with its labels
 _LETTER = 7.0  # width of a letter of a label
 _QUIET = 0.4  # how opaque all parts but the largest are
+
+# The workers of a step, and their picture in px: a bar for each, with a scale of seconds on the left.
+_MOST_WORKERS = 128
+_STEPS = 100
+_DOUBLINGS = 10  # of the number of workers beside the picture, up to 1,024
+_LONGEST_STEP = 2.0  # [s]
+_WORKERS_ROOM = 560.0
+_WORKERS_LEFT = 56.0
+_WORKERS_WIDTH = 480.0
+_WORKERS_TOP = 40.0
+_WORKERS_FOOT = 270.0
+_LEAST_PITCH = 18.0  # between bars that have a number below them
 
 
 # Latency of a message ---------------------------------------------------------------------------
@@ -330,3 +343,165 @@ def part_names(
             halo=1.0,
         ),
     }
+
+
+# The slowest worker -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerTimes:
+    """How long each worker computes in one step, of which the longest is the time of the step."""
+
+    seconds: Floats  # (N,) [s]
+
+    @property
+    def last(self) -> int:
+        """Number of the worker for whom all others wait."""
+        return int(self.seconds.argmax())
+
+    @property
+    def step(self) -> float:
+        """Time of the step [s]."""
+        return float(self.seconds.max())
+
+    @property
+    def idle_share(self) -> float:
+        """Mean share of the step in which a worker waits."""
+        return float(1 - self.seconds.mean() / self.step)
+
+
+def slowest(workers: int = 8, jitter: float = 0.1, step: int = 0) -> Live:
+    """Show how long the workers of a synchronous step compute, and how long they wait for the last of them.
+
+    Each worker computes for a second on average, with normally distributed times; ``step`` is the seed of the draw.
+    Leaves out the communication itself, and workers that are late again and again.
+
+    Parameters
+    ----------
+    workers : int
+        Number of workers, 2..128.
+    jitter : float
+        Standard deviation of the time of a worker. 0..0.2 [s]
+    step : int
+        Number of the step, 0..99.
+    """
+    arguments = {"workers": workers, "jitter": jitter, "step": step}
+    controls: dict[str, Control] = {
+        "workers": Slider(2, _MOST_WORKERS),
+        "jitter": Slider(0, 0.2, 0.01, unit="s"),
+        "step": Slider(0, _STEPS - 1, play=True),
+    }
+    return live_view("slowest", arguments, slowest_scene, controls)
+
+
+def worker_times(workers: int, jitter: float, step: int) -> WorkerTimes:
+    """Return the times of the workers in a step; the first of more workers have the times of fewer."""
+    draw = np.random.default_rng(step)
+    return WorkerTimes(np.maximum(draw.normal(1.0, jitter, workers), 0.0))
+
+
+@lru_cache(maxsize=32)
+def mean_step_times(jitter: float) -> Floats:
+    """Return the mean time of 100 steps for 1, 2, 4 ... 1,024 workers [s]."""
+    numbers = 2 ** np.arange(_DOUBLINGS + 1)
+    times = [worker_times(int(numbers[-1]), jitter, step).seconds for step in range(_STEPS)]
+    longest_so_far = np.maximum.accumulate(np.array(times), axis=1)  # (steps, workers)
+    return np.asarray(longest_so_far.mean(axis=0)[numbers - 1])
+
+
+def slowest_scene(workers: int, jitter: float, step: int) -> Scene:
+    """Return a bar for each worker: below it computes, and up to the line at the last one's end it waits."""
+    found = worker_times(workers, jitter, step)
+    caption = text(
+        "live.slowest.said",
+        step=step,
+        last=found.last,
+        time=found.step,
+        others=workers - 1,
+        idle=100 * found.idle_share,
+    )
+    names = [text("live.slowest.worker", n=n) for n in range(workers)]
+    waits = found.step - found.seconds
+    table = Table({"worker": np.arange(workers), "computes [s]": found.seconds, "waits [s]": waits})
+
+    pitch = _WORKERS_WIDTH / workers
+    width = max(pitch - 3, 2.0)
+    x = _WORKERS_LEFT + pitch * np.arange(workers)
+    per_second = (_WORKERS_FOOT - _WORKERS_TOP) / _LONGEST_STEP  # [px/s]
+    top = _WORKERS_FOOT - per_second * found.seconds
+    end = _WORKERS_FOOT - per_second * found.step
+    is_last = np.arange(workers) == found.last
+    ticks = np.arange(0.0, _LONGEST_STEP, 0.5)
+    layers = {
+        "title": texts(14.0, 22.0, [text("live.slowest.axis")], size=13.0, bold=1.0),
+        **tick_layers(
+            ticks,
+            lambda value: _WORKERS_FOOT - per_second * value,
+            lambda value: f"{value:g} s",
+            (_WORKERS_LEFT - 6, _WORKERS_LEFT + _WORKERS_WIDTH),
+            across=False,
+        ),
+        "waits": boxes(
+            x,
+            end,
+            width,
+            top - end,
+            colour=-1.0,
+            edge=COLOUR["edge"],
+            hatch=1.0,
+            names=names,
+            notes=[text("live.slowest.waits", time=float(wait)) for wait in waits],
+            glide=True,
+        ),
+        "computes": boxes(
+            x,
+            top,
+            width,
+            _WORKERS_FOOT - top,
+            colour=np.where(is_last, COLOUR["ink"], COLOUR["edge"]),
+            names=names,
+            notes=[text("live.slowest.computes", time=float(each)) for each in found.seconds],
+            glide=True,
+        ),
+        "end": lines(
+            [np.array([[_WORKERS_LEFT - 6, end], [_WORKERS_LEFT + _WORKERS_WIDTH, end]])],
+            width=1.5,
+            dash=1.0,
+            colour=COLOUR["ink"],
+        ),
+        "end name": texts(
+            _WORKERS_LEFT + _WORKERS_WIDTH,
+            end - 11,
+            [text("live.slowest.end", time=found.step)],
+            align=2.0,
+            bold=1.0,
+            halo=1.0,
+        ),
+        "numbers": texts(
+            x + width / 2,
+            _WORKERS_FOOT + 14,
+            [str(n) if pitch > _LEAST_PITCH else "" for n in range(workers)],
+            align=1.0,
+            bold=is_last,
+            colour=np.where(is_last, COLOUR["ink"], COLOUR["soft"]),
+        ),
+        "below": texts(
+            _WORKERS_LEFT, _WORKERS_FOOT + 34, [text("live.slowest.below")], colour=COLOUR["soft"]
+        ),
+    }
+    numbers = np.exp2(np.arange(_DOUBLINGS + 1, dtype=np.float64))
+    means = mean_step_times(float(jitter))
+    side = curve_panel(
+        text("live.slowest.panel"),
+        text("live.slowest.workers"),
+        [Curve("", numbers, means)],
+        [Spot(workers, found.step, text("live.slowest.spot", step=step))],
+        show_x=lambda value: f"{value:,.0f}",
+        show_y=lambda value: f"{value:g} s",
+        ticks_x=np.array([1.0, 8.0, 64.0, 1024.0]),
+        log_x=True,
+        height=_WORKERS_FOOT + 48,
+    )
+    return Scene(
+        caption, table, layers, _WORKERS_FOOT + 48, alt=caption, width=_WORKERS_ROOM, side=side
+    )

@@ -1,0 +1,117 @@
+"""What the questions of lesson 00 and of the lesson on traffic call right and wrong is so in the library."""
+
+import statistics
+
+import numpy as np
+import pytest
+
+from fabriclab import case, collectives, simulate, topologies
+from fabriclab.course.checks import check
+from fabriclab.course.judges import lessons
+from fabriclab.course.questions import find, misconception
+from fabriclab.formulas import evaluate
+from fabriclab.texts import text
+
+RIGHT = {
+    "NumPy's median": lambda size, times: size / np.median(times),
+    "statistics": lambda size, times: size / statistics.median(times.tolist()),
+    "sorted": lambda size, times: size / sorted(times)[len(times) // 2],
+    "the lower of two": lambda size, times: size / sorted(times)[(len(times) - 1) // 2],
+    "median of rates": lambda size, times: np.median(size / times),
+    "sorts in place": lambda size, times: (times.sort(), size / times[len(times) // 2])[1],
+}
+
+
+@pytest.mark.parametrize("rule", RIGHT.values(), ids=RIGHT)
+def test_every_median_is_right(rule):
+    assert check("00-write-rate", rule).data["right"]
+
+
+@pytest.mark.parametrize("name", lessons.RATE_MISTAKES)
+def test_a_known_mistake_is_named_and_shown_with_both_rates(name):
+    rule = lessons.RATE_MISTAKES[name]
+    shown = check("00-write-rate", rule)
+    assert not shown.data["right"] and shown.data["named"] == name
+    assert misconception("00-write-rate", name) in str(shown)
+    wrong = [
+        (rule(size, np.array(rounds)), size / np.median(rounds)) for size, rounds in lessons.ROUNDS
+    ]
+    assert any(
+        f"{got:.4g} B/s" in str(shown) and f"{right:.4g} is right" in str(shown)
+        for got, right in wrong
+    )
+
+
+def test_each_mistake_of_the_question_has_a_rule_and_no_two_rules_agree():
+    assert {wrong.mistake for wrong in find("00-write-rate").wrong} == set(lessons.RATE_MISTAKES)
+    rates = [
+        tuple(rule(size, np.array(rounds)) for size, rounds in lessons.ROUNDS)
+        for rule in lessons.RATE_MISTAKES.values()
+    ]
+    assert len(set(rates)) == len(rates)
+
+
+def test_an_unknown_mistake_is_wrong_without_a_name():
+    shown = check("00-write-rate", lambda size, times: 2 * size / np.median(times))
+    assert not shown.data["right"] and shown.data["named"] == ""
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        (lambda size, times: None, "got None"),
+        (lambda size, times: True, "got True"),
+        (lambda size, times: size / times, "must return one number"),
+        (lambda size, times: float("nan"), "got nan"),
+        (lambda size, times: "9 GB/s", "must return one number"),
+        (lambda size: 1.0, "TypeError"),
+        (lambda size, times: size / 0, "ZeroDivisionError"),
+    ],
+)
+def test_what_is_no_rate_is_not_counted(rule, words):
+    shown = check("00-write-rate", rule)
+    assert not shown.data["counted"] and words in str(shown)
+    assert text("check.uncounted") in str(shown)
+
+
+@pytest.mark.parametrize("n", [4, 8, 16, 128])
+def test_a_ring_has_the_steps_that_the_question_says(n):
+    question = find("00-ring-steps")
+    steps = collectives.build("all_reduce", "ring", n).n_steps
+    given = {"n": str(n)}
+    assert question.key(given) == steps
+    assert all(
+        evaluate(wrong.formula, question.fill(given)[0]) != steps or n == 4
+        for wrong in question.wrong
+    )
+
+
+def test_the_race_is_won_by_the_number_of_ranks():
+    """One port carries 254 lists where each port of the ring carries 254/128."""
+    job = case()
+    cluster = topologies.build("rail_optimised")
+    groups = collectives.rail_groups(cluster)
+    root, ring = (
+        simulate("all_reduce", name, cluster, job.dp_gradients, placement=groups).time
+        for name in ("one_root", "ring")
+    )
+    one_list = job.dp_gradients / job.nic_rate
+    assert root == pytest.approx(254 * one_list, rel=1e-3)
+    assert ring == pytest.approx(254 / 128 * one_list, rel=1e-3)
+    assert root / ring == pytest.approx(128, rel=1e-3)
+
+
+def test_the_cluster_has_the_switches_that_the_lesson_counts():
+    cluster = topologies.build("rail_optimised")
+    counts = {kind: cluster.nodes(kind).size for kind in ("gpu", "nic", "leaf", "spine")}
+    assert counts == {"gpu": 1024, "nic": 1024, "leaf": 32, "spine": 16}
+    uplinks = np.isin(cluster.source, cluster.nodes("leaf")) & np.isin(
+        cluster.target, cluster.nodes("spine")
+    )
+    assert uplinks.sum() == 32 * 32 == 64 * 16
+
+
+@pytest.mark.parametrize("rate", ["100 Gb/s", "50 Gb/s"])
+def test_gpus_wait_for_what_is_not_overlapped(rate):
+    job = case().replace(nic_rate=rate)
+    assert find("00b-waiting").key({"r": rate}) == pytest.approx(job.t_dp - job.window, rel=1e-6)
