@@ -17,11 +17,13 @@ _ENGLISH = str(Path(__file__).with_name("texts_en.json"))
 
 
 class _Number(float):
-    """A number that formats itself with a unit: as a time, a rate or a size."""
+    """A number that formats itself with a unit: as a time, a rate, a size or in percent."""
 
     def __format__(self, spec: str) -> str:
         if spec in _WITH_UNIT:
             return _WITH_UNIT[spec](self)
+        if spec.endswith("%"):
+            return super().__format__(spec)[:-1] + " %"
         return super().__format__(spec)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from fabriclab import units
 from fabriclab.look import COLOUR, algorithm
+from fabriclab.texts import table as sentences
 from fabriclab.texts import text
 from fabriclab.views.page import Picture, Table, three
 from fabriclab.views.scene import Layer, Scene, boxes, printed, texts
@@ -47,12 +48,14 @@ def bars(
     ----------
     named : mapping of str to number or str, or of str to such a mapping
         What is compared, such as ``{"one root": 89.6, "ring": 0.7}``; a mapping of mappings gives groups with a heading
-        each, all on the same axis. At most 16 bars, each >= 0 and finite, in ``unit`` or as a string with its unit.
+        each, all on the same axis. A name that the library gives, such as ``"ugal_g"``, is shown as engineers write it.
+        At most 16 bars, each >= 0 and finite, in ``unit`` or as a string with its unit.
     unit : str
         SI unit of plain numbers: ``"s"``, ``"B/s"``, ``"B"``, or any other word for a plain number, such as
         ``"times"`` or ``"%"``.
     bold : str or iterable of str, optional
-        Names of the bars that matter most; unless given, the shortest of a time and the longest of all else.
+        Names of the bars that matter most, as in ``named``; unless given, the shortest of a time and the longest of all
+        else.
     best_of_each : bool
         Whether that is the shortest or longest of each group, not of all bars. ``bold`` goes before it.
     finding, caption : str, optional
@@ -71,7 +74,7 @@ def bars(
     > ring      0.700 s
     """
     rows = _rows(named, unit)
-    asked = {bold} if isinstance(bold, str) else set(bold)
+    asked = {in_words(name) for name in ([bold] if isinstance(bold, str) else bold)}
     unknown = sorted(asked - {row.name for row in rows})
     if unknown:
         raise ValueError(f"bold names no bar: {', '.join(unknown)}")
@@ -111,12 +114,20 @@ def _rows(named: Mapping[str, Any], unit: str) -> list[Bar]:
     rows = []
     for name, value in named.items():
         inner = value if isinstance(value, Mapping) else {name: value}
-        group = str(name) if isinstance(value, Mapping) else ""
-        rows += [
-            Bar(group, str(key), _number(given, unit, str(key))) for key, given in inner.items()
-        ]
+        group = in_words(str(name)) if isinstance(value, Mapping) else ""
+        for key, given in inner.items():
+            rows.append(Bar(group, in_words(str(key)), _number(given, unit, str(key))))
     units.count(len(rows), "number of bars", 1, MOST)
     return rows
+
+
+def in_words(name: str) -> str:
+    """Return the name of a routing, a network or a server as engineers write it, such as "UGAL-G" for "ugal_g"."""
+    for kind in ("routing", "family", "server"):
+        found = sentences().get(f"{kind}.{name}")
+        if found:
+            return found
+    return name
 
 
 def _number(given: Any, unit: str, name: str) -> float:
@@ -211,14 +222,13 @@ def _said(rows: list[Bar], unit: str) -> str:
     least = min(shown, key=lambda row: row.value)
     longest = max(shown, key=lambda row: row.value)
     said = text(
-        "bars.said",
+        "bars.grouped" if widest else "bars.said",
+        group=widest,
         least=least.name,
         low=shown_value(least.value, unit),
         most=longest.name,
         high=shown_value(longest.value, unit),
     )
-    if widest:
-        said = text("bars.group", group=widest, said=said)
     if least.value and ratio > 1:
         said += " " + text("bars.ratio", ratio=three(ratio))
     return said

@@ -92,7 +92,7 @@ def map_scene(
 
     where = {name: f.coord[node, i].astype(np.int64) for i, name in enumerate(f.coord_names)}
     grid = _grid_axes(where)
-    if len(grid) == 3 and not _is_cube(grid):
+    if len(grid) == 3 and not is_cube(grid):
         marks = _marks(f, places, np.zeros(node.size))
         placed = Placed(f, marks, lines_of(f, marks, share), share)
         k = _between_places(placed.lines)
@@ -105,7 +105,7 @@ def map_scene(
     placed = Placed(f, marks, lines_of(f, marks, share), share)
     k = _between_places(placed.lines)
     near = _drawn_whole(grid, spots, k)
-    flat = len(grid) == 2 and not _is_cube(grid)
+    flat = len(grid) == 2 and not is_cube(grid)
     look = _look(f, node, marks, k, colour, _cable_width(k, spots, half, colour))
     axes = _axis_names(f, look["colour"])
     layers = _cable_layers(k, spots, near, half, look, grid if flat else [])
@@ -202,19 +202,19 @@ def _grid_axes(where: Mapping[str, Ints]) -> list[Ints]:
     return [values for name, values in where.items() if name != "local"]
 
 
-def _is_cube(grid: list[Ints]) -> bool:
+def is_cube(grid: list[Ints]) -> bool:
     """Return whether a grid is a hypercube: more than two axes, with coordinates 0 and 1 only."""
     return len(grid) > 2 and max(int(values.max()) for values in grid) == 1
 
 
 def _spots(grid: list[Ints], group: Ints) -> Spots:
     """Return the coordinates of places, as a hypercube, a grid or, where there is no grid, as groups on a circle."""
-    if _is_cube(grid):
-        return _cube(grid)
+    if is_cube(grid):
+        return cube_spots(grid)
     return _grid(grid) if grid else _circles(group)
 
 
-def _cube(grid: list[Ints]) -> Spots:
+def cube_spots(grid: list[Ints]) -> Spots:
     """Return the coordinates of the places of a hypercube.
 
     The first two axes span a square, and the next two a square of such squares, turned and larger, and so on. All
@@ -403,7 +403,7 @@ def _lengths(k: Lines, spots: Spots) -> Floats:
 
 def _drawn_whole(grid: list[Ints], spots: Spots, k: Lines) -> Flags:
     """Return which cables (K,) are drawn in full; those to another slab or around the edge of a grid become stubs."""
-    if not grid or _is_cube(grid):
+    if not grid or is_cube(grid):
         return np.ones(k.a.size, bool)
     in_slab = spots.slab[k.a] == spots.slab[k.b]
     to_neighbour = _lengths(k, spots) < 1.01 * spots.gap
@@ -448,7 +448,7 @@ def _look(
 
     dead = k.failed == k.cables
     idle = ~_busy(k, colour)
-    widest = 3.0 if coloured_by == "load" else 1.4
+    widest = {"load": 3.0, "failure": 1.0}.get(coloured_by, 1.4)
     # Idle cables are pale and thin, and full ones a little thicker, so that a few routes stand out.
     part: float | Floats = 1.0
     if colour == "load":

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fabriclab.core import Fabric, Floats, Ints, Timeline
+from fabriclab.core import Fabric, Flags, Floats, Ints, Timeline
 from fabriclab.texts import text
 from fabriclab.views.fabrics import share_of
 from fabriclab.views.layout import counted
+from fabriclab.views.maps import cube_spots, is_cube
 from fabriclab.views.page import Picture, Table
 from fabriclab.views.scene import (
     COLOUR,
@@ -23,7 +24,9 @@ from fabriclab.views.scene import (
     scale,
     shade,
     texts,
+    turned,
 )
+from fabriclab.views.solids import solid_of
 
 MOST = 6
 _WIDTH = 900.0  # [px]
@@ -33,6 +36,8 @@ _BEND, _MOST_BEND = (
     0.12,
     14.0,
 )  # of a curve between two nodes, in lengths of the line and at most [px]
+_MANY = 240  # lines beyond which they are thinner
+_STUB = 0.4  # of a cable around the edge of a solid, in distances between nodes
 
 
 class Mini(NamedTuple):
@@ -42,7 +47,8 @@ class Mini(NamedTuple):
     is_end: Ints  # (M,) 1 for endpoints
     pairs: Ints  # (K, 2) numbers of nodes
     load: Floats  # (K,) of the fullest link between them; NaN where no load is given
-    is_grid: bool  # then lines along a row pass other nodes, and are bent
+    span: Ints  # (K,) in a grid the distance between the two; a line of more than 1 passes nodes, and is bent
+    cut: Flags  # (K,) whether only the ends of a line are drawn, as it leads around the edge of a solid
 
 
 def multiples(
@@ -104,13 +110,40 @@ def mini_of(f: Fabric, share: Floats) -> Mini:
     pair, line = np.unique(key[drawn], return_inverse=True)
     fullest = np.full(pair.size, -1.0)
     np.maximum.at(fullest, line, np.nan_to_num(share[drawn], nan=-1.0))
+    pairs = np.stack(np.divmod(pair, keep.size), axis=1)
+    span, cut = _spans(f, keep[pairs])
     return Mini(
         place=_places(f, keep),
         is_end=is_end[keep].astype(np.int64),
-        pairs=np.stack(np.divmod(pair, keep.size), axis=1),
+        pairs=pairs,
         load=np.where(fullest < 0, np.nan, fullest),
-        is_grid=_has_map(f) and "x" in f.coord_names,
+        span=span,
+        cut=cut,
     )
+
+
+def _grid(f: Fabric, nodes: Ints) -> list[Ints]:
+    """Return the coordinates of nodes along each axis of a grid, or nothing if a fabric is no grid."""
+    if not _has_map(f) or "x" not in f.coord_names:
+        return []
+    names = [name for name in f.coord_names if name != "local"]
+    return [f.coordinate(name)[nodes].astype(np.int64) for name in names]
+
+
+def _spans(f: Fabric, pairs: Ints) -> tuple[Ints, Flags]:
+    """Return how far apart the nodes of each pair (K, 2) are in a grid, and whether only the ends are drawn.
+
+    Those are cables that close the rings of a solid, where no other cable passes a node.
+    """
+    grid = _grid(f, pairs)
+    if not grid:
+        return np.ones(len(pairs), np.int64), np.zeros(len(pairs), bool)
+    step = np.abs([np.diff(values, axis=1)[:, 0] for values in grid])  # (axes, K)
+    span = step.max(axis=0)
+    last = np.array([values.max() for values in grid])[:, None]
+    around = ((step == last) & (last > 1)).any(axis=0)
+    is_solid = len(grid) > 2 and not (~around & (span > 1)).any()
+    return span, around & is_solid
 
 
 def _has_map(f: Fabric) -> bool:
@@ -135,16 +168,25 @@ def _places(f: Fabric, keep: Ints) -> Floats:
 
 
 def _on_grid(f: Fabric, keep: Ints) -> Floats:
-    """Return nodes at their coordinates x and y; those along further axes are a little aside."""
-    place = np.zeros((keep.size, 2))
-    for axis, name in enumerate(name for name in f.coord_names if name not in ("local", "half")):
-        values = f.coordinate(name)[keep].astype(np.float64)
-        size = max(values.max(), 1.0)
-        if axis < 2:
-            place[:, axis] += values / size
-        else:
-            place += 0.5 * values[:, None] / size / max(len(place) ** 0.5, 2.0)
-    return np.asarray((place - place.min(axis=0)) / np.maximum(np.ptp(place, axis=0), 1e-9))
+    """Return nodes at their coordinates: a map of two axes, a solid of three, a hypercube as squares of squares."""
+    grid = _grid(f, keep)
+    if is_cube(grid):
+        spots = cube_spots(grid)
+        place = np.stack([spots.x, spots.y], axis=1)
+    elif len(grid) > 2:
+        solid = solid_of(grid[:3], (0.0, 0.0), (1.0, 1.0))
+        x, y, _ = turned(*solid.place.T)
+        place = np.stack([x, y], axis=1)
+    else:
+        flat = [*grid, np.zeros(keep.size, np.int64)][:2]
+        place = np.stack([values / max(values.max(), 1) for values in flat], axis=1)
+    place = place - place.min(axis=0)
+    size = np.ptp(place, axis=0)
+    if (
+        len(grid) > 2
+    ):  # keeps its proportions, and leaves room for the ends of cables around the edge
+        return np.asarray(0.5 + 0.9 * (place - size / 2) / max(size.max(), 1e-9))
+    return np.asarray(place / np.maximum(size, 1e-9))
 
 
 def _on_circle(number: ArrayLike, of: int, radius: float) -> Floats:
@@ -197,10 +239,28 @@ def multiples_scene(
         layers |= scale(height, left=_WIDTH / 2 - 130)
         height += 24
 
-    said = text("multiples.said", list=", ".join(minis))
+    said = _said(fabrics, below if not notes else [])
     facts = "; ".join(f"{name}: {note}" for name, note in zip(minis, below, strict=True))
     table = Table(_columns(fabrics, minis, below))
     return Scene(said, table, layers, height, f"{said} {facts}.", width=_WIDTH)
+
+
+def _said(fabrics: Mapping[str, Fabric], counts: Sequence[str]) -> str:
+    """Return the sentence above the picture: how many cables as many endpoints need, if the picture counts them."""
+    cables = {name: f.n_cables for name, f in fabrics.items()}
+    ends = {f.n_ranks for f in fabrics.values()}
+    least, most = min(cables, key=cables.__getitem__), max(cables, key=cables.__getitem__)
+    is_counted = bool(counts) and all("," in words for words in counts)
+    if len(ends) > 1 or cables[least] == cables[most] or not is_counted:
+        return text("multiples.said", list=", ".join(fabrics))
+    return text(
+        "multiples.cables",
+        ends=counts[0].split(",")[0],
+        low=f"{cables[least]:,}",
+        least=least,
+        most=most,
+        high=counted(cables[most], "cable"),
+    )
 
 
 def _counted(f: Fabric) -> str:
@@ -235,28 +295,41 @@ def _panel(name: str, mini: Mini, corner: Floats, size: float) -> dict[str, Laye
     place = corner + size * mini.place
     share = np.nan_to_num(mini.load)
     order = np.argsort(share, kind="stable")  # the fullest on top
-    step = size / max(float(np.sqrt(len(place))), 2.0)  # between neighbours of a grid
     paths = []
-    for pair in mini.pairs[order]:
-        bent = mini.is_grid and float(np.abs(place[pair[1]] - place[pair[0]]).max()) > 1.4 * step
-        paths.append(_curve(*place[pair]) if bent else place[pair])
+    drawn = []  # which pair each path belongs to
+    for i in order:
+        start, end = place[mini.pairs[i]]
+        if mini.cut[i]:
+            out = _STUB * (end - start) / mini.span[i]
+            paths += [np.array([start, start - out]), np.array([end, end + out])]
+        else:
+            paths.append(_curve(start, end) if mini.span[i] > 1 else np.array([start, end]))
+        drawn += [i] * (2 if mini.cut[i] else 1)
     if np.isfinite(mini.load).any():
         look = {
-            "colour": np.where(share > 0, shade(share), COLOUR["hair"])[order],
-            "width": (link_width(share) * (0.7 if len(place) <= 40 else 0.45))[order],
+            "colour": np.where(share > 0, shade(share), COLOUR["hair"])[drawn],
+            "width": (link_width(share) * (0.7 if len(place) <= 40 else 0.45))[drawn],
         }
     else:
-        look = {"colour": np.full(len(paths), COLOUR["edge"]), "width": np.full(len(paths), 0.9)}
+        wide = 0.9 if len(paths) <= _MANY else 0.45
+        look = {"colour": np.full(len(paths), COLOUR["edge"]), "width": np.full(len(paths), wide)}
     is_end = mini.is_end > 0
     n_ends = max(int(is_end.sum()), 1)
     dots = {
         "x": place[:, 0],
         "y": place[:, 1],
-        "size": np.where(is_end, 5.0 if n_ends <= 16 else 1.6, 5.0 if len(place) <= 40 else 3.0),
+        "size": np.where(is_end, _size(n_ends, len(place)), 5.0 if len(place) <= 40 else 3.0),
         "colour": np.where(is_end, COLOUR["gpu"], COLOUR["node"]),
         "shape": np.where(is_end, 0.0, 3.0),
     }
     return {f"{name} cables": lines(paths, **look), f"{name} nodes": Layer("dots", dots)}
+
+
+def _size(ends: int, nodes: int) -> float:
+    """Return the radius of endpoints [px]; where they are all there is, they are larger."""
+    if ends <= 16:
+        return 5.0
+    return 2.6 if ends == nodes else 1.6
 
 
 def _curve(start: Floats, end: Floats) -> Floats:

@@ -924,7 +924,7 @@ def test_groups_of_bars_share_one_axis():
     assert picture.table["number [times]"].tolist() == [1, 4, 2]
     assert picture.table.bold == (1,)
     assert picture.finding == (
-        "A: y has the highest value, 4.00 times, and x the lowest, 1.00 times. That is a factor of 4.00."
+        "A: from 1.00 times (x) to 4.00 times (y). That is a factor of 4.00."
     )
 
 
@@ -941,17 +941,24 @@ def test_the_best_bar_of_each_group_can_be_in_ink():
 def test_the_sentence_above_groups_of_bars_compares_within_a_group():
     picture = views.bars({"near": {"x": 1.0, "y": 2.0}, "far": {"x": 10.0, "y": 30.0}}, "times")
     assert picture.finding == (
-        "Far: y has the highest value, 30.0 times, and x the lowest, 10.0 times. That is a factor of 3.00."
+        "Far: from 10.0 times (x) to 30.0 times (y). That is a factor of 3.00."
     )
     cut = views.bars({"near": {"x": 1, "y": 2}, "far": {"x": 0, "y": 30}}, "GPUs")
-    assert cut.finding == "Far: y has the highest value, 30 GPUs, and x the lowest, 0 GPUs."
+    assert cut.finding == "Far: from 0 GPUs (x) to 30 GPUs (y)."
+
+
+def test_bars_name_routings_networks_and_servers_as_engineers_do():
+    picture = views.bars({"dgx_h100": {"minimal": 1.0, "ugal_g": 4.0}}, "times", bold="ugal_g")
+    assert picture.table["group"].tolist() == ["DGX H100", "DGX H100"]
+    assert picture.table["what"].tolist() == ["minimal", "UGAL-G"]
+    assert picture.table.bold == (1,)
 
 
 def test_counts_keep_all_their_digits():
     scene = bars_scene([Bar("", "a", 2048), Bar("", "b", 32)], "cables", set())
     assert scene.layers["values"].fields["texts"] == ["2,048 cables", "32 cables"]
     counted = views.bars({"a": np.int64(2048), "b": 1024}, "").finding
-    assert counted.startswith("A has the highest value, 2,048, and b the lowest, 1,024.")
+    assert counted.startswith("From 1,024 (b) to 2,048 (a).")
 
 
 # refusals -----------------------------------------------------------------------------------------

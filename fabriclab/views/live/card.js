@@ -211,13 +211,11 @@ class Card {
     const ghost = make("span", place, { class: "fl-was", hidden: "" });
     const rail = make("input", place, { id, ...range });
     const limits = { type: "number", min: control.low, max: control.high, step: control.log ? "any" : control.step };
-    const field = make("input", box, { ...limits, "aria-label": `${control.label}: ${this.spec.words.field}` });
+    const amount = make("span", box, { class: "fl-amount" }); // the value with its unit; the room is that of the longest
+    const field = make("input", amount, { ...limits, "aria-label": `${control.label}: ${this.spec.words.field}` });
     const digits = Math.max(3, String(control.high).length + (control.step % 1 || control.log ? 2 : 1), String(control.step).length + 1);
-    field.style.width = `calc(${Math.min(digits, 12)}ch + 18px)`;
-    if (control.unit) {
-      make("span", box, { class: "fl-unit" }, control.unit);
-      field.style.textAlign = "right"; // beside its unit
-    }
+    amount.style.setProperty("--room", `calc(${Math.min(digits, 12)}ch + 14px)`);
+    if (control.unit) make("span", amount, { class: "fl-unit" }, control.unit);
     const read = (text) => {
       const value = Number(text), kept = clamp(value, control.low, control.high);
       if (text === "" || !Number.isFinite(value)) return;

@@ -14,7 +14,6 @@ from fabriclab.texts import text
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.scene import (
     COLOUR,
-    KEYS,
     Layer,
     Scene,
     boxes,
@@ -135,7 +134,7 @@ def medium_scene(length: float, rate: str, by: str) -> Scene:
     here = float(x_of(length))  # of the chosen length [px]
     middle = rows.top + _ROW_HEIGHT / 2  # of each row [px]
 
-    ticks = tick_layers(np.geomspace(1, 1000, 4), x_of, "{:g} m".format, (32, _LAST_ROW), True)
+    ticks = tick_layers(np.geomspace(1, 1000, 4), x_of, "{:,g} m".format, (32, _LAST_ROW), True)
     length_line = np.array([[here, 30], [here, _LAST_ROW]])
     bold = rows.is_best.astype(np.float64)
     titles = [text("live.medium.reach"), text(f"live.medium.both_{by}")]
@@ -291,7 +290,7 @@ def slots_layer(used: Ints, most: int, height: float, alpha: float) -> Layer:
         _SLOTS_TOP + height * fibre + step * row,
         width - gap,
         step - min(3.0, 0.15 * step),
-        colour=np.where(is_used, KEYS[0], COLOUR["none"]),
+        colour=np.where(is_used, COLOUR["ink"], COLOUR["none"]),
         alpha=np.array([alpha]),
         edge=COLOUR["hair"],
         round=2.0,
@@ -335,7 +334,10 @@ def drift(kelvin: int = 20, spacing: int = 200) -> Live:
         Change of the ring's temperature, 1..80 [K]; spacing of the channels: 50, 100, 200 or 400 [GHz].
     """
     arguments = {"kelvin": kelvin, "spacing": spacing}
-    controls: dict[str, Control] = {"kelvin": Slider(*_KELVIN), "spacing": Choice(_SPACINGS)}
+    controls: dict[str, Control] = {
+        "kelvin": Slider(*_KELVIN, unit="K"),
+        "spacing": Choice(_SPACINGS),
+    }
     return live_view("drift", arguments, drift_scene, controls)
 
 
@@ -575,8 +577,8 @@ def with_cables(laid: Fabric, which: Flags) -> Fabric:
 
 
 def counts_in_words(cables: CablesByMedium) -> str:
-    """Return the number of cables of each medium, such as "copper 1024, fibre 512"."""
-    return ", ".join(f"{medium} {row[0]}" for medium, row in cables.items())
+    """Return the number of cables of each medium, such as "1,024 copper, 512 fibre"."""
+    return ", ".join(f"{row[0]:,} {medium}" for medium, row in cables.items())
 
 
 # Products by light ------------------------------------------------------------------------------

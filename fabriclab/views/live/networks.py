@@ -35,6 +35,11 @@ SIZES = (16, 64, 256, 1024)
 _FILE = Path(__file__).with_name("families.json")
 FAMILIES: dict[str, list[dict[str, Any]]] = json.loads(_FILE.read_text(encoding="utf-8"))
 _MOST_FAILURES = 32
+_FAMILY, _FAMILY_COLUMN, _FAMILY_BAR = (
+    112.0,
+    104.0,
+    48.0,
+)  # ends of names; room for a figure, and for its bar [px]
 _SOLID = (560.0, 390.0)  # width and height of the picture of a torus [px]
 _SOLID_ROOM = (480.0, 300.0)  # room for its chips, without the cables that bow out of it [px]
 _PANEL = 330.0  # width of the bars beside a picture [px]
@@ -164,20 +169,19 @@ def families_panel(families: tuple[str, ...], family: str, size: int, height: fl
     names = [family_name(name) for name in families]
     layers: dict[str, Layer] = {
         "families": texts(
-            86.0, y + pitch / 2, names, align=2.0, bold=is_now.astype(float), colour=ink, size=11.0
+            _FAMILY, y + pitch / 2, names, align=2.0, bold=is_now.astype(float), colour=ink
         )
     }
     charts = (
-        ("share", 90.0, [100 * m.traffic.throughput for m in members], "%"),
-        ("diameter", 158.0, [float(m.traffic.diameter) for m in members], ""),
+        ("share", [100 * m.traffic.throughput for m in members], " %"),
+        ("diameter", [float(m.traffic.diameter) for m in members], ""),
     )
-    for key_, left, values, unit in charts:
+    for column, (key_, values, unit) in enumerate(charts):
         title = text(f"live.explorer.{key_}")
-        # The second title is wider than its bars, and ends where the panel does.
-        at, align = (left, 0.0) if key_ == "share" else (212.0, 2.0)
-        long = 26.0 * np.array(values) / max(values)
+        left = _FAMILY + 10 + _FAMILY_COLUMN * column
+        long = _FAMILY_BAR * np.array(values) / max(values)
         layers |= {
-            f"{key_} title": texts(at, [22.0], [title], bold=1.0, align=align),
+            f"{key_} title": texts(left, [22.0], [title], bold=1.0),
             f"{key_} bars": boxes(
                 left,
                 y + (pitch - high) / 2,
@@ -195,10 +199,10 @@ def families_panel(families: tuple[str, ...], family: str, size: int, height: fl
                 [f"{value:.3g}{unit}" for value in values],
                 bold=is_now.astype(float),
                 colour=ink,
-                size=11.0,
             ),
         }
-    return Scene("", layers=layers, height=height, width=216.0)
+    width = _FAMILY + 10 + _FAMILY_COLUMN * len(charts) + 8
+    return Scene("", layers=layers, height=height, width=width)
 
 
 @cache
@@ -315,7 +319,7 @@ def loads_in_words(fabric: Fabric, load: Floats) -> str:
     by_axis = load.reshape(len(fabric.coord_names), -1)  # cables are numbered axis by axis
     percent = 100 * by_axis.max(axis=1)
     pairs = zip(fabric.coord_names, percent, strict=True)
-    return ", ".join(f"{name} {part:.3g}%" for name, part in pairs)
+    return ", ".join(f"{name} {part:.3g} %" for name, part in pairs)
 
 
 def short_ring(fabric: Fabric, short: int, solid: Solid) -> list[int]:

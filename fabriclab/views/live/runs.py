@@ -192,7 +192,7 @@ class Standings:
     ends: Floats  # (R,) time of each run [s]
     shares: Floats  # (R,) fraction of the steps of a run that is done, 0..1
     steps: list[str]  # "12 / 30": steps that have ended, and all steps
-    states: list[str]  # "40.0%", or "done at 36.1 us"
+    states: list[str]  # "40.0 %", or "done at 36.1 us"
     top: Floats  # (R,) upper edge of the row [px]
 
     @property
@@ -351,7 +351,7 @@ def standings_at(runs: Mapping[str, Any], seconds: float) -> Standings:
         if share == 1:
             state = text("live.race.done", time=run.timeline.end)
         else:
-            state = f"{share:.1%}"
+            state = f"{100 * share:.1f} %" if share else "0 %"
         shares.append(share)
         steps.append(f"{ended:,} / {total:,}")
         states.append(state)
@@ -451,7 +451,9 @@ def race_chart(standings: Standings, course: Course, seconds: float) -> Scene:
     layers = {
         "title": texts(16.0, [16.0], [text("live.race.chart")], size=13.0, bold=1.0),
         **tick_layers(ticks, to_x, short_time, (top, bottom), True),
-        **tick_layers(np.array([0, 0.5, 1]), to_y, "{:.0%}".format, _CHART_X, False),
+        **tick_layers(
+            np.array([0, 0.5, 1]), to_y, lambda share: f"{100 * share:.0f} %", _CHART_X, False
+        ),
         "curves": lines(curves, width=2.2, colour=hues),
         "now": lines([moment], width=1.2, colour=COLOUR["ink"]),
         "ends": Layer(

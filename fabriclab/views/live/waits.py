@@ -18,7 +18,6 @@ from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, li
 from fabriclab.views.page import plain
 from fabriclab.views.scene import (
     COLOUR,
-    KEYS,
     Layer,
     Scene,
     boxes,
@@ -44,7 +43,6 @@ _LEVEL = 17.0  # height of a level of labels above a bar
 _LEVELS = 4  # of labels above a bar
 _LANE = _LEVELS * _LEVEL + _BAR + 20  # height of a bar with its labels
 _LETTER = 7.0  # width of a letter of a label
-_QUIET = 0.4  # how opaque all parts but the largest are
 
 # The workers of a step, and their picture in px: a bar for each, with a scale of seconds on the left.
 _MOST_WORKERS = 128
@@ -126,6 +124,7 @@ def latency_scene(way: str, switches: int, metres: float) -> Scene:
         n=switches,
         metres=metres,
         part=labels[high.argmax()],
+        share=high.max(),
         low=low.sum(),
         high=high.sum(),
     )
@@ -292,8 +291,9 @@ def stacks_scene(
             top,
             width,
             _BAR,
-            colour=np.array(KEYS)[part % len(KEYS)],
-            alpha=np.where(is_largest, 1.0, _QUIET),
+            colour=np.where(
+                is_largest, COLOUR["ink"], np.where(part % 2, COLOUR["edge"], COLOUR["hair"])
+            ),
             round=0.0,
             names=[f"{lanes[bar]}: {name}" for bar, name in zip(lane.tolist(), names, strict=True)],
             glide=True,
