@@ -96,11 +96,10 @@ def readme() -> str:
 
 
 def pictures() -> str:
-    """Return the pictures of the README, in the same form, with addresses as the folder of the lessons sees them."""
+    """Return the pictures of the README, each with the bold line above it, as the folder of the lessons sees them."""
     page = (ROOT / "README.md").read_text(encoding="utf-8")
-    alone = re.findall(r"(?m)^!\[.*\]\(docs/img/.*\)$", page)
-    beside = re.findall(r"(?m)^\|.*\n\|[-|]+\n\|.*\(docs/img/.*\n", page)
-    return "\n\n".join([*alone, *beside]).replace("(docs/img/", "(../docs/img/")
+    shown = re.findall(r"(?m)^(?:\*\*.*\*\*\n\n)?!\[.*\]\(docs/img/.*\)$", page)
+    return "\n\n".join(shown).replace("(docs/img/", "(../docs/img/")
 
 
 def notebook() -> str:

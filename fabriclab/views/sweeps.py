@@ -905,7 +905,8 @@ def _points(r: Result, x: str, y: str) -> Floats:
 def looks_of(kinds: Sequence[tuple[str, str]]) -> list[dict[str, float]]:
     """Return the look of each series, given its label and role.
 
-    An algorithm that is compared in the whole course has its hue and its mark. Of the others, the only one of its kind
+    An algorithm that is compared in the whole course has its hue and its mark. What is measured and what is predicted of
+    one thing, such as "mesh" and "mesh, measured", share a hue, since their form tells them apart. Of the others, the only one of its kind
     is in ink, because its form tells it apart; several of a kind, and lines beside those of algorithms, get hues in
     turn. Of several series with one hue and kind, lines differ in dash and dots in shape.
     """
@@ -919,6 +920,7 @@ def looks_of(kinds: Sequence[tuple[str, str]]) -> list[dict[str, float]]:
     looks: list[dict[str, float]] = []
     seen: list[tuple[float, str]] = []  # hue and role of the series before
     n_turned = 0
+    turned: dict[str, float] = {}  # hue of each thing, by the words before the first comma
     n_nameless = dict.fromkeys(nameless, 0)  # of each role, so far
     for (label, role), is_own in zip(kinds, own, strict=True):
         hue, mark = algorithm(label)
@@ -926,8 +928,11 @@ def looks_of(kinds: Sequence[tuple[str, str]]) -> list[dict[str, float]]:
         if not is_own:
             hue, mark = COLOUR["ink"], 0.0
             if nameless.count(role) > 1 or (beside and role == "predicted"):
-                hue = turn[n_turned % len(turn)]
-                n_turned += 1
+                thing = label.split(",")[0]
+                if thing not in turned:
+                    turned[thing] = turn[n_turned % len(turn)]
+                    n_turned += 1
+                hue = turned[thing]
             nth = n_nameless[role]
             n_nameless[role] += 1
         seen.append((hue, role))

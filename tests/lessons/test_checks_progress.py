@@ -765,8 +765,8 @@ def test_the_list_of_lessons_is_up_to_date(place, root):
 
 def test_the_list_of_lessons_follows_their_headers(tmp_path, monkeypatch):
     (tmp_path / "README.md").write_text(
-        "Before\n\n![What it is](docs/img/hero.gif)\n\n| one | two |\n|---|---|\n"
-        "| ![Left](docs/img/a.png) | ![Right](docs/img/b.png) |\n\n| lesson | old |\n|---|---|\n| a | b |\n\n"
+        "Before\n\n![What it is](docs/img/hero.gif)\n\n**What you see.**\n\n![Left](docs/img/a.png)\n\n"
+        "| lesson | old |\n|---|---|\n| a | b |\n\n"
         "| path | old |\n|---|---|\n| a | b |\n\n| other | table |\n"
     )
     lesson(
@@ -798,7 +798,7 @@ def test_the_list_of_lessons_follows_their_headers(tmp_path, monkeypatch):
         f"(21_fat_tree_and_rails.ipynb) | {asked} | {paths_of_it} | 12 | 15 |"
         in book.cells[0].source
         and "![What it is](../docs/img/hero.gif)" in book.cells[0].source
-        and "| ![Left](../docs/img/a.png) | ![Right](../docs/img/b.png) |" in book.cells[0].source
+        and "**What you see.**\n\n![Left](../docs/img/a.png)\n" in book.cells[0].source
         and "fl.lessons()" in book.cells[1].source
     )
 

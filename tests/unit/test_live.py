@@ -809,7 +809,7 @@ def test_a_beam_falls_by_two_bits_per_hertz_at_twice_the_distance():
 
 def test_media_of_a_tier_are_counted_by_hand():
     said = live.hybrid("copper, fibre", "fibre", 4).scene.said
-    told = sentence("live.hybrid.said", a="copper 344, fibre 680", b="fibre 1024")
+    told = sentence("live.hybrid.said", a="344 copper, 680 fibre", b="1,024 fibre")
     assert told.search(said)
     # A short cable to a NIC saves the module there and half of a twin module: 344 x (9 + 8.5) W of 35,328 W.
     assert live.hybrid("copper, fibre", "fibre").scene.table["power [kW]"][2] == pytest.approx(

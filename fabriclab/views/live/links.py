@@ -134,7 +134,7 @@ def medium_scene(length: float, rate: str, by: str) -> Scene:
     here = float(x_of(length))  # of the chosen length [px]
     middle = rows.top + _ROW_HEIGHT / 2  # of each row [px]
 
-    ticks = tick_layers(np.geomspace(1, 1000, 4), x_of, "{:,g} m".format, (32, _LAST_ROW), True)
+    ticks = tick_layers(np.geomspace(1, 1000, 4), x_of, metres_in_words, (32, _LAST_ROW), True)
     length_line = np.array([[here, 30], [here, _LAST_ROW]])
     bold = rows.is_best.astype(np.float64)
     titles = [text("live.medium.reach"), text(f"live.medium.both_{by}")]
@@ -186,6 +186,11 @@ def medium_rows(length: float, rate: str, by: str, best: media.MediumChoice) -> 
         is_best=np.array([cable == best for cable in cables]),
         notes=[text(f"live.medium.{by}", of=value) for value in cost.tolist()],
     )
+
+
+def metres_in_words(length: float) -> str:
+    """Write a length [m] in metres or kilometres."""
+    return f"{length:g} m" if length < 1000 else f"{length / 1000:g} km"
 
 
 def reach_layer(rows: MediumRows, ends: Floats) -> Layer:
