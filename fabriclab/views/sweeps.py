@@ -905,10 +905,10 @@ def _points(r: Result, x: str, y: str) -> Floats:
 def looks_of(kinds: Sequence[tuple[str, str]]) -> list[dict[str, float]]:
     """Return the look of each series, given its label and role.
 
-    An algorithm that is compared in the whole course has its hue and its mark. What is measured and what is predicted of
-    one thing, such as "mesh" and "mesh, measured", share a hue, since their form tells them apart. Of the others, the only one of its kind
+    An algorithm that is compared in the whole course has its hue and its mark. Of the others, the only one of its kind
     is in ink, because its form tells it apart; several of a kind, and lines beside those of algorithms, get hues in
-    turn. Of several series with one hue and kind, lines differ in dash and dots in shape.
+    turn. What is measured and what is predicted of one thing, such as "mesh" and "mesh, measured", share a hue. Of
+    several series with one hue and kind, lines differ in dash and dots in shape.
     """
     own = [algorithm(label).colour != COLOUR["direct"] for label, _ in kinds]
     nameless = [role for (_, role), is_own in zip(kinds, own, strict=True) if not is_own]

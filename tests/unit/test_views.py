@@ -32,7 +32,7 @@ from fabriclab.views.multiples import mini_of, multiples_scene
 from fabriclab.views.page import STYLE, plain, printed_hex, spread, three
 from fabriclab.views.rulers import marks_of as marks_at
 from fabriclab.views.rulers import ruler_scene
-from fabriclab.views.sweeps import axes_of, collect, crossover, sweep_scene
+from fabriclab.views.sweeps import axes_of, collect, crossover, looks_of, sweep_scene
 from fabriclab.views.timelines import row_height
 from fabriclab.views.timelines import timeline_scene as scene_of
 from fabriclab.views.zoom import rails_of, zoom_scene
@@ -945,6 +945,29 @@ def test_the_sentence_above_groups_of_bars_compares_within_a_group():
     )
     cut = views.bars({"near": {"x": 1, "y": 2}, "far": {"x": 0, "y": 30}}, "GPUs")
     assert cut.finding == "Far: from 0 GPUs (x) to 30 GPUs (y)."
+
+
+def test_what_is_measured_and_predicted_of_one_thing_shares_a_hue():
+    named = {"mesh": "predicted", "chips": "predicted"}
+    named |= {"mesh, measured": "published", "chips, measured": "published"}
+    mesh, chips, *measured = (look["colour"] for look in looks_of(list(named.items())))
+    assert mesh != chips
+    assert measured == [mesh, chips]
+
+
+def test_a_torus_of_three_axes_shows_the_ends_of_cables_around_the_edge():
+    grids = {name: topologies.build(name, shape=(4, 4, 4), hosts=0) for name in ("torus", "hyperx")}
+    torus, hyperx = (mini_of(f, np.full(f.n_links, np.nan)) for f in grids.values())
+    assert torus.cut.sum() == 3 * 16 and set(torus.span[torus.cut].tolist()) == {3}
+    assert not hyperx.cut.any()  # its other long cables pass chips as well
+    for mini in (torus, hyperx):
+        assert np.unique(mini.place.round(6), axis=0).shape == (64, 2)  # no chip hides another
+        assert 0 <= mini.place.min() and mini.place.max() <= 1
+
+
+def test_the_sentence_above_small_multiples_counts_cables():
+    grids = {name: topologies.build(name, shape=(4, 4), hosts=0) for name in ("torus", "mesh")}
+    assert views.multiples(grids).finding == "16 chips take 32 cables as torus, and 24 as mesh."
 
 
 def test_bars_name_routings_networks_and_servers_as_engineers_do():
