@@ -541,7 +541,7 @@ def hybrid_scene(
     others = {}
     for choice, power in watts.items():
         if choice != (hosts, spine):
-            others[" | ".join(choice)] = power / 1e3
+            others[media_in_words(*choice)] = power / 1e3
     all_fibre = np.full(per_rack.size, case.optics_power / 1e3)  # [kW], the same for any rack
 
     caption = text(
@@ -562,7 +562,7 @@ def hybrid_scene(
         said=caption,
         ends=(0, 40),  # of the vertical axis [kW]
         others=others,
-        chosen=f"{hosts} | {spine}",
+        chosen=media_in_words(hosts, spine),
     )
 
 
@@ -579,6 +579,11 @@ def cable_bill(laid: Fabric, hosts: str, spine: str) -> CableBill:
 def with_cables(laid: Fabric, which: Flags) -> Fabric:
     """Return a network that counts only the links ``which`` (L,): all others have length 0."""
     return laid.shown_as("", length=laid.length * which)
+
+
+def media_in_words(hosts: str, spine: str) -> str:
+    """Return which media are allowed to NICs and between switches."""
+    return text("live.hybrid.media", hosts=hosts, spine=spine)
 
 
 def counts_in_words(cables: CablesByMedium) -> str:
