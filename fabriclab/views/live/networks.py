@@ -35,11 +35,8 @@ SIZES = (16, 64, 256, 1024)
 _FILE = Path(__file__).with_name("families.json")
 FAMILIES: dict[str, list[dict[str, Any]]] = json.loads(_FILE.read_text(encoding="utf-8"))
 _MOST_FAILURES = 32
-_FAMILY, _FAMILY_COLUMN, _FAMILY_BAR = (
-    112.0,
-    104.0,
-    48.0,
-)  # ends of names; room for a figure, and for its bar [px]
+_FAMILIES_WIDTH = 216.0  # of the panel that compares families [px]
+_FAMILY, _FAMILY_BAR = 86.0, 36.0  # where their names end; length of the longest bar [px]
 _SOLID = (560.0, 390.0)  # width and height of the picture of a torus [px]
 _SOLID_ROOM = (480.0, 300.0)  # room for its chips, without the cables that bow out of it [px]
 _PANEL = 330.0  # width of the bars beside a picture [px]
@@ -159,7 +156,7 @@ def family_name(family: str) -> str:
 
 
 def families_panel(families: tuple[str, ...], family: str, size: int, height: float) -> Scene:
-    """Return bars of the all-to-all share and of the diameter of all families at one size; the present one is ink."""
+    """Return bars of the all-to-all share of all families at one size, and their diameters; the present one is ink."""
     members = [family_member(name, size) for name in families]
     pitch = min(52.0, (height - 56) / len(members))
     high = min(0.6 * pitch, 20.0)
@@ -167,42 +164,48 @@ def families_panel(families: tuple[str, ...], family: str, size: int, height: fl
     is_now = np.array([name == family for name in families])
     ink = np.where(is_now, COLOUR["ink"], COLOUR["soft"])
     names = [family_name(name) for name in families]
+    shares = 100 * np.array([member.traffic.throughput for member in members])
+    diameters = [member.traffic.diameter for member in members]
+    title, beside = text("live.explorer.share"), text("live.explorer.diameter")
+    left = _FAMILY + 6
+    long = _FAMILY_BAR * shares / shares.max()
+    bold = is_now.astype(float)
     layers: dict[str, Layer] = {
         "families": texts(
-            _FAMILY, y + pitch / 2, names, align=2.0, bold=is_now.astype(float), colour=ink
-        )
+            _FAMILY, y + pitch / 2, names, align=2.0, bold=bold, colour=ink, size=11.0
+        ),
+        "share title": texts(left, [22.0], [title], bold=1.0),
+        "share bars": boxes(
+            left,
+            y + (pitch - high) / 2,
+            long,
+            high,
+            colour=np.where(is_now, COLOUR["ink"], COLOUR["hair"]),
+            round=2.0,
+            glide=True,
+            names=[f"{name}: {title}" for name in names],
+            notes=[f"{share:.3g} %" for share in shares],
+        ),
+        "share numbers": texts(
+            left + long + 5,
+            y + pitch / 2,
+            [f"{share:.3g} %" for share in shares],
+            bold=bold,
+            colour=ink,
+            size=11.0,
+        ),
+        "diameter title": texts(_FAMILIES_WIDTH - 4, [22.0], [beside], align=2.0, bold=1.0),
+        "diameter numbers": texts(
+            _FAMILIES_WIDTH - 4,
+            y + pitch / 2,
+            [f"{diameter:.3g}" for diameter in diameters],
+            align=2.0,
+            bold=bold,
+            colour=ink,
+            size=11.0,
+        ),
     }
-    charts = (
-        ("share", [100 * m.traffic.throughput for m in members], " %"),
-        ("diameter", [float(m.traffic.diameter) for m in members], ""),
-    )
-    for column, (key_, values, unit) in enumerate(charts):
-        title = text(f"live.explorer.{key_}")
-        left = _FAMILY + 10 + _FAMILY_COLUMN * column
-        long = _FAMILY_BAR * np.array(values) / max(values)
-        layers |= {
-            f"{key_} title": texts(left, [22.0], [title], bold=1.0),
-            f"{key_} bars": boxes(
-                left,
-                y + (pitch - high) / 2,
-                long,
-                high,
-                colour=np.where(is_now, COLOUR["ink"], COLOUR["hair"]),
-                round=2.0,
-                glide=True,
-                names=[f"{name}: {title}" for name in names],
-                notes=[f"{value:.3g}{unit}" for value in values],
-            ),
-            f"{key_} numbers": texts(
-                left + long + 5,
-                y + pitch / 2,
-                [f"{value:.3g}{unit}" for value in values],
-                bold=is_now.astype(float),
-                colour=ink,
-            ),
-        }
-    width = _FAMILY + 10 + _FAMILY_COLUMN * len(charts) + 8
-    return Scene("", layers=layers, height=height, width=width)
+    return Scene("", layers=layers, height=height, width=_FAMILIES_WIDTH)
 
 
 @cache
