@@ -194,8 +194,8 @@ def test_the_explorer_says_what_one_end_gets_and_its_legend_moves_nothing(name):
     links = np.bincount(f.source, f.capacity, f.n_nodes)[f.endpoint]
     part = metrics.throughput(f).part
     rate = fl.units.format_rate(part * links.mean())
-    said = f"each gets {100 * part:.3g}% of the rate of its links. That is {rate} on average"
-    assert view.scene.said.startswith(f"If all send to all, {said}, with spray.")
+    said = f"each gets {100 * part:.3g}% of the rate of its links, on average {rate}"
+    assert view.scene.said.startswith(f"If all send to all, {said}, with spraying.")
     tier = view.set(colour="tier").scene
     assert tier.height == view.set(colour="load").scene.height
     assert "s 1 " not in view.scene.said and " 1 links" not in view.scene.said

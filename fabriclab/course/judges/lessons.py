@@ -51,7 +51,7 @@ RATE_MISTAKES: dict[str, Callable[[int, NDArray[np.float64]], float]] = {
     "bits": lambda size, times: 8 * size / float(np.median(times)),
     "gigabytes": lambda size, times: size / float(np.median(times)) / 1e9,
 }
-_SAME_RATE = 1e-6  # relative
+_SAME_RATE = 1e-6  # illustrative: relative rounding, far below what any mistake changes
 
 
 @register("check", "00-write-rate")
