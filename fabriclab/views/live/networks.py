@@ -174,7 +174,7 @@ def families_panel(families: tuple[str, ...], family: str, size: int, height: fl
         "families": texts(
             _FAMILY, y + pitch / 2, names, align=2.0, bold=bold, colour=ink, size=11.0
         ),
-        "share title": texts(left, [22.0], [title], bold=1.0),
+        "share title": texts(left, [22.0], [title], size=11.0, colour=COLOUR["soft"]),
         "share bars": boxes(
             left,
             y + (pitch - high) / 2,
@@ -194,7 +194,9 @@ def families_panel(families: tuple[str, ...], family: str, size: int, height: fl
             colour=ink,
             size=11.0,
         ),
-        "diameter title": texts(_FAMILIES_WIDTH - 4, [22.0], [beside], align=2.0, bold=1.0),
+        "diameter title": texts(
+            _FAMILIES_WIDTH - 4, [22.0], [beside], align=2.0, size=11.0, colour=COLOUR["soft"]
+        ),
         "diameter numbers": texts(
             _FAMILIES_WIDTH - 4,
             y + pitch / 2,
