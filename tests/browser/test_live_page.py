@@ -922,6 +922,21 @@ def test_the_contact_sheet_has_a_picture_of_each_theme_and_window(chrome, monkey
         contact_sheet.main(["no such view"])
 
 
+def test_the_contact_sheet_shows_the_live_and_the_printed_pictures_of_a_lesson(chrome, tmp_path):
+    lesson = "24_inside_the_server"
+    pictures = contact_sheet.of_lesson(lesson, tmp_path)
+    assert {picture.live for picture in pictures} == {True, False}
+    names = [picture.name for picture in pictures]
+    assert len(set(names)) == len(names) and any("24-wirings" in name for name in names)
+    context = chrome.new_context(viewport={"width": 1366, "height": 768})
+    for live_one in (True, False):
+        picture = next(each for each in pictures if each.live is live_one)
+        file = tmp_path / "picture.png"
+        tall = contact_sheet.photographed(context, picture, "light", 1366, file)
+        assert tall > 100 and file.stat().st_size > 10_000
+    context.close()
+
+
 def test_a_finger_plays_steps_and_slides(chrome):
     page = chrome.new_page(has_touch=True, reduced_motion="reduce")
     view = VIEWS["stepper"]()
