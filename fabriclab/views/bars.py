@@ -12,6 +12,7 @@ from fabriclab.look import COLOUR, algorithm
 from fabriclab.texts import text
 from fabriclab.views.page import Picture, Table, three
 from fabriclab.views.scene import Layer, Scene, boxes, printed, texts
+from fabriclab.views.sweeps import readable
 
 _ROW, _BAR = 26.0, 16.0  # distance between two bars, and their height [px]
 _HEAD = 30.0  # room for the name of a group [px]
@@ -20,6 +21,7 @@ _LEAST = 1.0  # length of the shortest bar, so that it is seen [px]
 _LETTER = 6.9  # width of a letter [px]
 _VALUE_ROOM = 110.0  # for the number beside the longest bar [px]
 _MOST_NAME = 300.0  # [px]
+_CLOSE = 1.1  # ratio up to which a difference is told in per cent
 _EQUAL = 1e-6  # relative difference up to which two bars are equally long
 MOST = 16  # bars that fit into a picture
 
@@ -148,7 +150,8 @@ def shown_value(value: float, unit: str) -> str:
 def bars_scene(rows: list[Bar], unit: str, marked: set[int], caption: str = "") -> Scene:
     """Return the picture of bars; those in places that are ``marked`` are in ink, unless algorithms have their hues."""
     most = max(row.value for row in rows) or 1.0
-    letters = max(len(row.name) for row in rows)
+    names = [readable(row.name) for row in rows]
+    letters = max(map(len, names))
     left = min(16 + _LETTER * letters, _MOST_NAME)
     room = _WIDTH - left - 10 - _VALUE_ROOM
 
@@ -158,7 +161,7 @@ def bars_scene(rows: list[Bar], unit: str, marked: set[int], caption: str = "") 
     for i, row in enumerate(rows):
         if row.group and (i == 0 or rows[i - 1].group != row.group):
             at += 6.0 if i else 0.0
-            heads.append((at, row.group))
+            heads.append((at, readable(row.group)))
             at += _HEAD - 6
         y.append(at)
         at += _ROW
@@ -168,7 +171,7 @@ def bars_scene(rows: list[Bar], unit: str, marked: set[int], caption: str = "") 
     words = np.where(bold > 0, COLOUR["ink"], COLOUR["soft"])
     layers: dict[str, Layer] = {
         "names": texts(
-            left, middles, [row.name for row in rows], align=2.0, bold=bold, colour=words
+            left, middles, names, align=2.0, bold=bold, colour=words
         ),
         "bars": boxes(
             left + 10,
@@ -177,7 +180,7 @@ def bars_scene(rows: list[Bar], unit: str, marked: set[int], caption: str = "") 
             _BAR,
             colour=_colours(rows, bold),
             round=2.0,
-            names=[row.name for row in rows],
+            names=names,
             notes=[shown_value(row.value, unit) for row in rows],
         ),
         "values": texts(
@@ -210,16 +213,17 @@ def _said(rows: list[Bar], unit: str) -> str:
     shown = [row for row in rows if row.group == widest]
     least = min(shown, key=lambda row: row.value)
     longest = max(shown, key=lambda row: row.value)
+    low, high = shown_value(least.value, unit), shown_value(longest.value, unit)
+    if low == high:
+        return text("bars.equal", value=high)
     said = text(
-        "bars.said",
-        least=least.name,
-        low=shown_value(least.value, unit),
-        most=longest.name,
-        high=shown_value(longest.value, unit),
+        "bars.said", least=readable(least.name), low=low, most=readable(longest.name), high=high
     )
     if widest:
-        said = text("bars.group", group=widest, said=said)
-    if least.value and ratio > 1:
+        said = text("bars.group", group=readable(widest), said=said[:1].lower() + said[1:])
+    if ratio < _CLOSE:
+        said += " " + text("bars.close", percent=f"{100 * (ratio - 1):.2g}")
+    elif least.value and unit != "times":  # where a factor is what is shown, another one confuses
         said += " " + text("bars.ratio", ratio=three(ratio))
     return said
 
@@ -236,8 +240,8 @@ def _table(rows: list[Bar], unit: str, marked: set[int]) -> Table:
     """Return the table twin."""
     columns: dict[str, Any] = {}
     if any(row.group for row in rows):
-        columns["group"] = [row.group for row in rows]
-    columns["what"] = [row.name for row in rows]
+        columns["group"] = [readable(row.group) for row in rows]
+    columns["what"] = [readable(row.name) for row in rows]
     kind = {"s": "time", "B/s": "rate", "B": "size"}.get(unit, "number")
     values = np.array([row.value for row in rows])
     head = f"{kind} [{unit}]" if unit else kind

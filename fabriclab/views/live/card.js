@@ -211,13 +211,13 @@ class Card {
     const ghost = make("span", place, { class: "fl-was", hidden: "" });
     const rail = make("input", place, { id, ...range });
     const limits = { type: "number", min: control.low, max: control.high, step: control.log ? "any" : control.step };
-    const field = make("input", box, { ...limits, "aria-label": `${control.label}: ${this.spec.words.field}` });
+    const reading = make("span", box, { class: "fl-reading" }); // as wide as its longest value, so that nothing moves
+    const field = make("input", reading, { ...limits, "aria-label": `${control.label}: ${this.spec.words.field}` });
     const digits = Math.max(3, String(control.high).length + (control.step % 1 || control.log ? 2 : 1), String(control.step).length + 1);
-    field.style.width = `calc(${Math.min(digits, 12)}ch + 18px)`;
-    if (control.unit) {
-      make("span", box, { class: "fl-unit" }, control.unit);
-      field.style.textAlign = "right"; // beside its unit
-    }
+    const width = `${Math.min(digits, 12)}ch + 18px`;
+    reading.style.minWidth = `calc(${width} + ${(control.unit || "").length}ch)`;
+    if (!CSS.supports("field-sizing", "content")) field.style.width = `calc(${width})`;
+    if (control.unit) make("span", reading, { class: "fl-unit" }, control.unit);
     const read = (text) => {
       const value = Number(text), kept = clamp(value, control.low, control.high);
       if (text === "" || !Number.isFinite(value)) return;

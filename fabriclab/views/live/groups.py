@@ -192,7 +192,7 @@ def curve_panel(whole: Groups, now: Shift, groups: int, routing: str) -> Scene:
     ticks = np.linspace(0, top, 4 if round(top * 5) % 2 else 5 if top > 0.5 else 3)
     layers: dict[str, Layer] = {
         "title": texts(22.0, [22.0], [text("live.distance.share")], size=13.0, bold=1.0),
-        **tick_layers(ticks, down, lambda value: f"{value:.0%}", (_LEFT, _RIGHT), across=False),
+        **tick_layers(ticks, down, lambda value: f"{100 * value:.0f} %", (_LEFT, _RIGHT), across=False),
         "x ticks": texts(
             across(distance_ticks(last).astype(np.float64)),
             _BOTTOM + 14,
@@ -228,7 +228,7 @@ def curve_panel(whole: Groups, now: Shift, groups: int, routing: str) -> Scene:
                 for name in whole.curves
                 for k in here
             ],
-            "notes": [f"{100 * v:.3g}%" for part in whole.curves.values() for v in part],
+            "notes": [f"{100 * v:.3g} %" for part in whole.curves.values() for v in part],
         },
     )
     layers |= curve_names(whole, routing, down)
@@ -246,7 +246,7 @@ def curve_panel(whole: Groups, now: Shift, groups: int, routing: str) -> Scene:
     curve = whole.curves.get(routing, np.full(last, now.part))
     near = curve[max(groups - 2, 0) : groups + 1]
     low = float(near.mean()) > now.part + 1e-9 and now.part > 0.15 * top
-    words = f"{100 * now.part:.3g}%"
+    words = f"{100 * now.part:.3g} %"
     if routing not in whole.curves:  # this point has no curve that bears its name
         words = f"{routing_name(routing)}: {words}"
     layers["value"] = texts(

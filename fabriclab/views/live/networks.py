@@ -315,7 +315,7 @@ def loads_in_words(fabric: Fabric, load: Floats) -> str:
     by_axis = load.reshape(len(fabric.coord_names), -1)  # cables are numbered axis by axis
     percent = 100 * by_axis.max(axis=1)
     pairs = zip(fabric.coord_names, percent, strict=True)
-    return ", ".join(f"{name} {part:.3g}%" for name, part in pairs)
+    return ", ".join(f"{name} {part:.3g} %" for name, part in pairs)
 
 
 def short_ring(fabric: Fabric, short: int, solid: Solid) -> list[int]:

@@ -21,7 +21,7 @@ from fabriclab.texts import text
 from fabriclab.views import timelines
 from fabriclab.views.asides import Curve, Spot, curve_panel
 from fabriclab.views.fabrics import scene_of
-from fabriclab.views.layout import spoken_names
+from fabriclab.views.layout import counted, spoken_names
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, live_view
 from fabriclab.views.page import Table
 from fabriclab.views.scene import (
@@ -696,12 +696,13 @@ def copies_scene(
         "live.copies.said",
         a=drawn_name(sources.fabric, start),
         b=drawn_name(sources.fabric, "gpu 0"),
-        n=path.copies,
-        links=path.hops,
-        host=path.host_traffic,
+        n=times_in_words(path.copies),
+        links=counted(path.hops, "link"),
         time=path.time(total),
         size=total,
     )
+    through_host = "host" if path.host_traffic else "no_host"
+    caption += " " + text(f"live.copies.{through_host}", n=times_in_words(path.host_traffic))
     if path.flush:
         caption += " " + text("live.copies.flush", time=path.flush)
     columns = {
@@ -719,6 +720,12 @@ def copies_scene(
         layers=copy_layers(sources.fabric, drawn, path.moves, words),
         height=drawn.height + _COPY_ROW * path.copies + 8,
     )
+
+
+def times_in_words(n: int) -> str:
+    """Return how often something happens, such as "once" or "3 times"."""
+    word = {1: "once", 2: "twice"}.get(n, "times")
+    return text(f"live.copies.{word}", n=n)
 
 
 @dataclass(frozen=True, slots=True)

@@ -351,7 +351,7 @@ def standings_at(runs: Mapping[str, Any], seconds: float) -> Standings:
         if share == 1:
             state = text("live.race.done", time=run.timeline.end)
         else:
-            state = f"{share:.1%}"
+            state = f"{100 * share:.1f} %"
         shares.append(share)
         steps.append(f"{ended:,} / {total:,}")
         states.append(state)
@@ -451,7 +451,7 @@ def race_chart(standings: Standings, course: Course, seconds: float) -> Scene:
     layers = {
         "title": texts(16.0, [16.0], [text("live.race.chart")], size=13.0, bold=1.0),
         **tick_layers(ticks, to_x, short_time, (top, bottom), True),
-        **tick_layers(np.array([0, 0.5, 1]), to_y, "{:.0%}".format, _CHART_X, False),
+        **tick_layers(np.array([0, 0.5, 1]), to_y, lambda share: f"{100 * share:.0f} %", _CHART_X, False),
         "curves": lines(curves, width=2.2, colour=hues),
         "now": lines([moment], width=1.2, colour=COLOUR["ink"]),
         "ends": Layer(
@@ -819,9 +819,9 @@ def traffic_words(traffic: Traffic) -> dict[str, Layer]:
         "words": texts_at(
             (_MAP_LEFT - 10, mean_height(traffic), text("live.traffic.mean"), 2),
             (_MAP_RIGHT + 10, _MAP_TOP - 2 * _BARS_GAP, text("live.traffic.in"), 0),
-            (_MAP_LEFT - 6, _MAP_TOP - 16, text("live.traffic.from"), 2),
-            (_MAP_LEFT - 6, below, text("live.traffic.to"), 2),
-            (_MAP_RIGHT + _BARS_GAP, below, text("live.traffic.out"), 0),
+            (_MAP_LEFT - 38, _MAP_TOP + _MAP_SIDE / 2, text("live.traffic.from"), 2),
+            (_MAP_LEFT - 14, below, text("live.traffic.to"), 2),
+            (_MAP_RIGHT + 14, below, text("live.traffic.out"), 0),
             (46.0, _MAP_BOTTOM + 30, text("live.traffic.scale"), 0),
         ),
         **steps,
