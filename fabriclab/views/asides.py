@@ -247,6 +247,7 @@ def _free_place(
         beside = [(mid, y[here] + down, 1.0) for down in (-15.0, 16.0, -25.0, 26.0)]
         for down in (-15.0, 15.0):
             beside += [(x[here] + 8, y[here] + down, 0.0), (x[here] - 8, y[here] + down, 2.0)]
+        beside += [(x[here] + 4, y[here] - 22, 2.0), (x[here] - 4, y[here] + 22, 0.0)]
         crowds = [met(*place, taken) for place in beside]
         best = int(np.argmin(crowds))
         worst = max(worst, crowds[best])

@@ -170,9 +170,7 @@ def bars_scene(rows: list[Bar], unit: str, marked: set[int], caption: str = "") 
     bold = np.array([float(i in marked) for i in range(len(rows))])
     words = np.where(bold > 0, COLOUR["ink"], COLOUR["soft"])
     layers: dict[str, Layer] = {
-        "names": texts(
-            left, middles, names, align=2.0, bold=bold, colour=words
-        ),
+        "names": texts(left, middles, names, align=2.0, bold=bold, colour=words),
         "bars": boxes(
             left + 10,
             middles - _BAR / 2,

@@ -69,7 +69,7 @@ _OTHER_LOOK = {"colour": COLOUR["edge"], "width": 1.0, "alpha": 0.7}
 _BOUND_LOOK = {"colour": COLOUR["edge"], "dash": 2.0, "width": _BOUND}
 _NAMING = ("label", "algorithm", "algo", "system")  # a result is named after the first it has
 _NO_NAMES = ("", "default")
-_CAPITALS = ("dgx", "hgx", "nvls", "nccl", "rccl", "mpi", "tcp", "sharp", "ll", "ll128")
+_CAPITALS = "dgx hgx nvls nccl rccl mpi tcp sharp ll ll128 pxn ecmp pat".split()
 
 
 class Series(NamedTuple):

@@ -923,9 +923,7 @@ def test_groups_of_bars_share_one_axis():
     assert picture.table["group"].tolist() == ["a", "a", "b"]
     assert picture.table["number [times]"].tolist() == [1, 4, 2]
     assert picture.table.bold == (1,)
-    assert picture.finding == (
-        "A: from 1.00 times for x to 4.00 times for y."
-    )
+    assert picture.finding == ("A: from 1.00 times for x to 4.00 times for y.")
 
 
 def test_the_best_bar_of_each_group_can_be_in_ink():
@@ -940,9 +938,7 @@ def test_the_best_bar_of_each_group_can_be_in_ink():
 
 def test_the_sentence_above_groups_of_bars_compares_within_a_group():
     picture = views.bars({"near": {"x": 1.0, "y": 2.0}, "far": {"x": 10.0, "y": 30.0}}, "times")
-    assert picture.finding == (
-        "Far: from 10.0 times for x to 30.0 times for y."
-    )
+    assert picture.finding == ("Far: from 10.0 times for x to 30.0 times for y.")
     cut = views.bars({"near": {"x": 1, "y": 2}, "far": {"x": 0, "y": 30}}, "GPUs")
     assert cut.finding == "Far: from 0 GPUs for x to 30 GPUs for y."
 

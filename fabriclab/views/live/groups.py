@@ -192,7 +192,9 @@ def curve_panel(whole: Groups, now: Shift, groups: int, routing: str) -> Scene:
     ticks = np.linspace(0, top, 4 if round(top * 5) % 2 else 5 if top > 0.5 else 3)
     layers: dict[str, Layer] = {
         "title": texts(22.0, [22.0], [text("live.distance.share")], size=13.0, bold=1.0),
-        **tick_layers(ticks, down, lambda value: f"{100 * value:.0f} %", (_LEFT, _RIGHT), across=False),
+        **tick_layers(
+            ticks, down, lambda value: f"{100 * value:.0f} %", (_LEFT, _RIGHT), across=False
+        ),
         "x ticks": texts(
             across(distance_ticks(last).astype(np.float64)),
             _BOTTOM + 14,

@@ -506,9 +506,15 @@ def request_caption(way: str, steps: int, done: Sequence[RequestStep], totals: I
         step=len(done),
         steps=steps,
         acts=acts,
-        list=", ".join(text(f"live.request.{counter}", n=n) for counter, n in counters),
-        b=sum(step.source == _NIC_OF_B for step in done),
+        list=", ".join(count_in_words(counter, int(n)) for counter, n in counters),
+        b=count_in_words("acts_of_b", sum(step.source == _NIC_OF_B for step in done)),
     )
+
+
+def count_in_words(counter: str, n: int) -> str:
+    """Return a counter with its number, such as "2 system calls"."""
+    many, one = text(f"live.request.{counter}", n=n).split("|")
+    return one if n == 1 else many
 
 
 def request_table(done: Sequence[RequestStep], totals: Ints) -> Table:

@@ -451,7 +451,9 @@ def race_chart(standings: Standings, course: Course, seconds: float) -> Scene:
     layers = {
         "title": texts(16.0, [16.0], [text("live.race.chart")], size=13.0, bold=1.0),
         **tick_layers(ticks, to_x, short_time, (top, bottom), True),
-        **tick_layers(np.array([0, 0.5, 1]), to_y, lambda share: f"{100 * share:.0f} %", _CHART_X, False),
+        **tick_layers(
+            np.array([0, 0.5, 1]), to_y, lambda share: f"{100 * share:.0f} %", _CHART_X, False
+        ),
         "curves": lines(curves, width=2.2, colour=hues),
         "now": lines([moment], width=1.2, colour=COLOUR["ink"]),
         "ends": Layer(

@@ -200,6 +200,7 @@ def stepper_scene(stage: Stage, step: int) -> Scene:
         width=WIDE,
         alt=f"{caption} {moves}",
         moves=group is not None,
+        hint=text("live.stepper.hint") if show.adds else "",
         side=side_panel(stage, step),
     )
 
