@@ -263,5 +263,5 @@ def _free_place(
     for up in (13.0, 40.0, 67.0, 94.0):
         level = spread(y - up, _APART, _TOP, bottom - 8)
         stacks += [(x + 10, level, 0.0), (x - 10, level, 2.0), (middle, level, 1.0)]
-    at, level, align = min(stacks, key=lambda place: met(*place, clear))
+    at, level, align = min(stacks, key=lambda place: met(place[0], place[1], place[2], clear))
     return at, level, np.full(len(x), align)

@@ -194,8 +194,8 @@ def test_the_explorer_says_what_one_end_gets_and_its_legend_moves_nothing(name):
     links = np.bincount(f.source, f.capacity, f.n_nodes)[f.endpoint]
     part = metrics.throughput(f).part
     rate = fl.units.format_rate(part * links.mean())
-    said = f"each gets {100 * part:.3g}% of the rate of its links. That is {rate} on average"
-    assert view.scene.said.startswith(f"If all send to all, {said}, with spray.")
+    said = f"each gets {100 * part:.3g} % of the rate of its links, on average {rate}"
+    assert view.scene.said.startswith(f"If all send to all, {said}, with spraying.")
     tier = view.set(colour="tier").scene
     assert tier.height == view.set(colour="load").scene.height
     assert "s 1 " not in view.scene.said and " 1 links" not in view.scene.said
@@ -286,8 +286,8 @@ def test_what_a_gpu_gets_at_a_distance_is_the_throughput(routing):
         scene = view.set(groups=groups, routing=routing).scene
         flows = fl.metrics.shift(DRAGONFLY, 32 * groups)
         part = 100 * fl.metrics.throughput(DRAGONFLY, flows, routing).part
-        assert f"{part:.3g}%" in scene.said and f"{part:.3g}%" in scene.alt
-        shown = f"{part:.3g}%" if routing != "ugal_g" else f"UGAL-G: {part:.3g}%"  # has no curve
+        assert f"{part:.3g} %" in scene.said and f"{part:.3g} %" in scene.alt
+        shown = f"{part:.3g} %" if routing != "ugal_g" else f"UGAL-G: {part:.3g} %"  # has no curve
         assert scene.side.layers["value"].fields["texts"] == [shown]
         hosts = scene.layers["hosts"].fields
         assert hosts["x"].size == 1056
@@ -305,7 +305,7 @@ def test_the_curve_beside_a_dragonfly_has_every_distance():
             part = 100 * fl.metrics.throughput(DRAGONFLY, flows, routing).part
             away = "1 group" if groups == 1 else f"{groups} groups"
             name = text("live.distance.point", routing=spoken, groups=away)
-            assert notes[name] == f"{part:.3g}%"
+            assert notes[name] == f"{part:.3g} %"
     now = view.scene.side.layers["now"].fields
     here = points["names"].index(text("live.distance.point", routing="Valiant", groups="4 groups"))
     assert (now["x"][0], now["y"][0]) == (points["x"][here], points["y"][here])
@@ -501,7 +501,7 @@ def test_lines_of_the_roulette_are_named_and_no_fullest_cable_is_below_them(
 
 def test_what_some_gpus_of_a_server_get():
     view = live.server("mi300x", 5)
-    said = text("live.server.said", n=5, server="8 x MI300X", rate=256e9)
+    said = text("live.server.said", n=5, server="8 × MI300X", rate=256e9)
     assert view.scene.said == f"{said} {text('live.server.own', used=4, all=7)}"
     over = sentence("live.server.said", n=5).pattern + " " + re.escape(text("live.server.cpu"))
     assert re.fullmatch(over, view.set(server="dgx1v").scene.said)
