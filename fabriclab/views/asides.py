@@ -224,29 +224,44 @@ def _free_place(
 ) -> tuple[Floats, Floats, Floats]:
     """Return x, y and alignment of the values of dots where they meet the fewest points of curves. [px].
 
-    The value of a single dot stands above or below it, or to its right or left. Those of several dots stand one above
-    the other on one side, next to the dots or higher.
+    A value stands above or below its dot, or to its right or left. Where the values of several dots would not be
+    clear there, they stand one above the other on one side, next to the dots or higher.
     """
     clear = np.concatenate([drawn, [x, y]], axis=1)
     half = width / 2
-    middle = np.clip(x, ends[0] + half + 4, max(ends[1] - half, ends[0] + half + 4))
-    places = []  # x, y, align
-    if len(x) == 1:
-        for down in (-15.0, 16.0, -25.0, 26.0):
-            places.append((middle, y + down, 1.0))
-        for down in (-15.0, 15.0):
-            places += [(x + 8, y + down, 0.0), (x - 8, y + down, 2.0)]
-    else:
-        for up in (13.0, 40.0, 67.0, 94.0):
-            level = spread(y - up, _APART, _TOP, bottom - 8)
-            places += [(x + 10, level, 0.0), (x - 10, level, 2.0), (middle, level, 1.0)]
+    low, high = ends
+    middle = np.clip(x, low + half + 4, max(high - half, low + half + 4))
 
-    def met(place: tuple[Floats, Floats, float]) -> int:
-        left = place[0] - place[2] * half
-        outside = np.any(left < ends[0]) or np.any(left + width > ends[1] + _MARGIN - 4)
-        outside = outside or place[1].min() < _TOP - 8 or place[1].max() > bottom - 6
-        crowd = sum(crowding(a, b, width, clear) for a, b in zip(left, place[1], strict=True))
+    def met(at: Floats, level: Floats, align: float, points: Floats) -> int:
+        left = at - align * half
+        outside = np.any(left < low) or np.any(left + width > high + _MARGIN - 4)
+        outside = outside or level.min() < _TOP - 8 or level.max() > bottom - 6
+        crowd = sum(crowding(a, b, width, points) for a, b in zip(left, level, strict=True))
         return crowd + _OUTSIDE * bool(outside)
 
-    best = min(places, key=met)
-    return best[0], best[1], np.full(len(x), best[2])
+    chosen = []
+    worst = 0
+    taken = clear
+    for i in range(len(x)):
+        here, mid = slice(i, i + 1), middle[i : i + 1]
+        beside = [(mid, y[here] + down, 1.0) for down in (-15.0, 16.0, -25.0, 26.0)]
+        for down in (-15.0, 15.0):
+            beside += [(x[here] + 8, y[here] + down, 0.0), (x[here] - 8, y[here] + down, 2.0)]
+        beside += [(x[here] + 4, y[here] - 22, 2.0), (x[here] - 4, y[here] + 22, 0.0)]
+        crowds = [met(*place, taken) for place in beside]
+        best = int(np.argmin(crowds))
+        worst = max(worst, crowds[best])
+        chosen.append(beside[best])
+        at, level, align = beside[best]
+        across = float(at[0]) - align * half + np.linspace(0, width, 9)
+        taken = np.concatenate([taken, [across, np.full(9, level[0])]], axis=1)
+    if len(x) == 1 or not worst:
+        at, level = (np.concatenate([place[k] for place in chosen]) for k in (0, 1))
+        return at, level, np.array([place[2] for place in chosen])
+
+    stacks = []  # x, y, align
+    for up in (13.0, 40.0, 67.0, 94.0):
+        level = spread(y - up, _APART, _TOP, bottom - 8)
+        stacks += [(x + 10, level, 0.0), (x - 10, level, 2.0), (middle, level, 1.0)]
+    at, level, align = min(stacks, key=lambda place: met(place[0], place[1], place[2], clear))
+    return at, level, np.full(len(x), align)

@@ -9,10 +9,10 @@ import numpy as np
 
 from fabriclab import units
 from fabriclab.look import COLOUR, algorithm
-from fabriclab.texts import table as sentences
 from fabriclab.texts import text
 from fabriclab.views.page import Picture, Table, three
 from fabriclab.views.scene import Layer, Scene, boxes, printed, texts
+from fabriclab.views.sweeps import readable
 
 _ROW, _BAR = 26.0, 16.0  # distance between two bars, and their height [px]
 _HEAD = 30.0  # room for the name of a group [px]
@@ -21,6 +21,7 @@ _LEAST = 1.0  # length of the shortest bar, so that it is seen [px]
 _LETTER = 6.9  # width of a letter [px]
 _VALUE_ROOM = 110.0  # for the number beside the longest bar [px]
 _MOST_NAME = 300.0  # [px]
+_CLOSE = 1.1  # ratio up to which a difference is told in per cent
 _EQUAL = 1e-6  # relative difference up to which two bars are equally long
 MOST = 16  # bars that fit into a picture
 
@@ -74,7 +75,7 @@ def bars(
     > ring      0.700 s
     """
     rows = _rows(named, unit)
-    asked = {in_words(name) for name in ([bold] if isinstance(bold, str) else bold)}
+    asked = {readable(name) for name in ([bold] if isinstance(bold, str) else bold)}
     unknown = sorted(asked - {row.name for row in rows})
     if unknown:
         raise ValueError(f"bold names no bar: {', '.join(unknown)}")
@@ -114,20 +115,11 @@ def _rows(named: Mapping[str, Any], unit: str) -> list[Bar]:
     rows = []
     for name, value in named.items():
         inner = value if isinstance(value, Mapping) else {name: value}
-        group = in_words(str(name)) if isinstance(value, Mapping) else ""
+        group = readable(str(name)) if isinstance(value, Mapping) else ""
         for key, given in inner.items():
-            rows.append(Bar(group, in_words(str(key)), _number(given, unit, str(key))))
+            rows.append(Bar(group, readable(str(key)), _number(given, unit, str(key))))
     units.count(len(rows), "number of bars", 1, MOST)
     return rows
-
-
-def in_words(name: str) -> str:
-    """Return the name of a routing, a network or a server as engineers write it, such as "UGAL-G" for "ugal_g"."""
-    for kind in ("routing", "family", "server"):
-        found = sentences().get(f"{kind}.{name}")
-        if found:
-            return found
-    return name
 
 
 def _number(given: Any, unit: str, name: str) -> float:
@@ -159,7 +151,8 @@ def shown_value(value: float, unit: str) -> str:
 def bars_scene(rows: list[Bar], unit: str, marked: set[int], caption: str = "") -> Scene:
     """Return the picture of bars; those in places that are ``marked`` are in ink, unless algorithms have their hues."""
     most = max(row.value for row in rows) or 1.0
-    letters = max(len(row.name) for row in rows)
+    names = [row.name for row in rows]
+    letters = max(map(len, names))
     left = min(16 + _LETTER * letters, _MOST_NAME)
     room = _WIDTH - left - 10 - _VALUE_ROOM
 
@@ -178,9 +171,7 @@ def bars_scene(rows: list[Bar], unit: str, marked: set[int], caption: str = "") 
     bold = np.array([float(i in marked) for i in range(len(rows))])
     words = np.where(bold > 0, COLOUR["ink"], COLOUR["soft"])
     layers: dict[str, Layer] = {
-        "names": texts(
-            left, middles, [row.name for row in rows], align=2.0, bold=bold, colour=words
-        ),
+        "names": texts(left, middles, names, align=2.0, bold=bold, colour=words),
         "bars": boxes(
             left + 10,
             middles - _BAR / 2,
@@ -188,7 +179,7 @@ def bars_scene(rows: list[Bar], unit: str, marked: set[int], caption: str = "") 
             _BAR,
             colour=_colours(rows, bold),
             round=2.0,
-            names=[row.name for row in rows],
+            names=names,
             notes=[shown_value(row.value, unit) for row in rows],
         ),
         "values": texts(
@@ -221,15 +212,15 @@ def _said(rows: list[Bar], unit: str) -> str:
     shown = [row for row in rows if row.group == widest]
     least = min(shown, key=lambda row: row.value)
     longest = max(shown, key=lambda row: row.value)
-    said = text(
-        "bars.grouped" if widest else "bars.said",
-        group=widest,
-        least=least.name,
-        low=shown_value(least.value, unit),
-        most=longest.name,
-        high=shown_value(longest.value, unit),
-    )
-    if least.value and ratio > 1:
+    low, high = shown_value(least.value, unit), shown_value(longest.value, unit)
+    if low == high:
+        return text("bars.equal", value=high)
+    said = text("bars.said", least=least.name, low=low, most=longest.name, high=high)
+    if widest:
+        said = text("bars.group", group=widest, said=said[:1].lower() + said[1:])
+    if ratio < _CLOSE:
+        said += " " + text("bars.close", percent=f"{100 * (ratio - 1):.2g}")
+    elif least.value and unit != "times":  # where a factor is what is shown, another one confuses
         said += " " + text("bars.ratio", ratio=three(ratio))
     return said
 

@@ -486,7 +486,7 @@ def _end_names(placed: Placed, low: int, high: int) -> str:
 def _bundle(k: Lines, here: Flags) -> str:
     """Return in words how many cables some lines stand for, and their rates."""
     rates = layout.rates_in_words(k.slowest[here].min(), k.fastest[here].max())
-    return f"{k.cables[here].sum():,} x {rates}"
+    return f"{k.cables[here].sum():,} × {rates}"
 
 
 # A floor ------------------------------------------------------------------------------------------

@@ -555,5 +555,5 @@ def spread(wanted: ArrayLike, gap: float, low: float = 0.0, high: float = 1.0) -
 
 
 def plain(words: str) -> str:
-    """Drop decimals that are all zero: "50.0 GB/s" becomes "50 GB/s"."""
-    return re.sub(r"\.0+(?= )", "", words)
+    """Drop zeros at the end of decimals: "50.0 GB/s" becomes "50 GB/s", and "1.50 ms" becomes "1.5 ms"."""
+    return re.sub(r"\.(?:0+|(\d*[1-9])0+)(?= )", lambda m: f".{m[1]}" if m[1] else "", words)

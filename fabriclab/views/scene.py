@@ -125,6 +125,8 @@ class Scene:
     shown in grey. ``side`` is a second, smaller panel to the right, such as the curve on which the current state is
     one point; where there is no room it stands below. Of ``side`` only layers, height and width count.
 
+    ``hint`` says what the marks of the picture mean; it stands below the picture while a reader points at nothing.
+
     ``moves`` asks the browser to animate the change to this scene; ``wrong`` says that ``said`` is an error message.
     """
 
@@ -136,6 +138,7 @@ class Scene:
     moves: bool = False
     wrong: bool = False
     caption: str = ""
+    hint: str = ""
     width: float = WIDTH  # [px]
     side: Self | None = None
 
@@ -305,6 +308,7 @@ def printed(scene: Scene, *, ax: Axes | None = None, finding: str | None = None)
     if scene.wrong:
         raise ValueError(scene.said)
     headline = _headline(finding or scene.said)
+    below = " ".join(filter(None, [scene.hint, scene.caption]))
     alt = scene.alt or scene.said
     if finding:
         # The computed sentence follows, so that the alternative text contains numbers whatever the finding says.
@@ -330,7 +334,7 @@ def printed(scene: Scene, *, ax: Axes | None = None, finding: str | None = None)
                 painters[layer.kind](ax, {**fields, "x": fields["x"] + left}, order)
                 order += 1
         left += panel.width
-    return Picture(ax, headline, alt, scene.table or Table({"what": [scene.said]}), scene.caption)
+    return Picture(ax, headline, alt, scene.table or Table({"what": [scene.said]}), below)
 
 
 def turned(x: Floats, y: Floats, z: Floats, turn: tuple[float, float] = TURN) -> Floats:

@@ -20,6 +20,7 @@ _WIDTH, _HEIGHT = 1200, 630  # [px]
 _DOTS = 100  # per inch
 _LEFT, _RIGHT = 64.0, 1136.0  # of texts and ruler [px]
 _RULER = 520.0  # from the top to the axis [px]
+_BASE = 238.0  # from the top to the foot of the number and its unit [px]
 _LINE = 58  # letters of the claim in a line
 _MOST_TICKS = 8
 _SIGNS = {"times": "\u00d7"}
@@ -64,10 +65,10 @@ def share_picture(
     ax.set(xlim=(0, _WIDTH), ylim=(_HEIGHT, 0))
 
     _write(ax, _LEFT, 72, f"fabriclab   {lesson}", 20, colour["soft"], bold=True)
-    shown = _write(ax, _LEFT - 4, 196, number, 150, colour["ink"], bold=True)
+    shown = _write(ax, _LEFT - 4, _BASE, number, 150, colour["ink"], bold=True, level="baseline")
     end = shown.get_window_extent().x1
     sign = _SIGNS.get(unit, unit)
-    _write(ax, end + 14, 236, sign, 64, colour["ink"], bold=True)
+    _write(ax, end + 14, _BASE, sign, 64, colour["ink"], bold=True, level="baseline")
     lines = textwrap.wrap(claim.rstrip(".") + ".", _LINE)[:2]
     for place, line in enumerate(lines):
         _write(ax, _LEFT, 304 + 42 * place, line, 30, colour["ink"], bold=True)
@@ -80,7 +81,7 @@ def share_picture(
 
 
 def _write(ax: Any, x: float, y: float, words: str, size: float, colour: str, **look: Any) -> Any:
-    """Write words at a place, with their middle at y; the size is in px."""
+    """Write words at a place, with their middle, or with ``level="baseline"`` their feet, at y; the size is in px."""
     weight = "bold" if look.get("bold") else "normal"
     side = look.get("side", "left")
     return ax.text(
@@ -91,7 +92,7 @@ def _write(ax: Any, x: float, y: float, words: str, size: float, colour: str, **
         fontweight=weight,
         color=colour,
         ha=side,
-        va="center",
+        va=look.get("level", "center"),
         parse_math=False,
     )
 

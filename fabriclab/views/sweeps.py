@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from fabriclab import units
 from fabriclab.core import Floats, Result
 from fabriclab.look import KEYS, algorithm
-from fabriclab.texts import text
+from fabriclab.texts import table, text
 from fabriclab.views.axes import (
     FRACTIONAL,
     Ends,
@@ -69,7 +69,7 @@ _OTHER_LOOK = {"colour": COLOUR["edge"], "width": 1.0, "alpha": 0.7}
 _BOUND_LOOK = {"colour": COLOUR["edge"], "dash": 2.0, "width": _BOUND}
 _NAMING = ("label", "algorithm", "algo", "system")  # a result is named after the first it has
 _NO_NAMES = ("", "default")
-_CAPITALS = ("dgx", "hgx", "nvls", "nccl", "rccl", "mpi", "tcp", "sharp", "ll", "ll128")
+_CAPITALS = "dgx hgx nvls nccl rccl mpi tcp sharp ll ll128 pxn ecmp pat".split()
 
 
 class Series(NamedTuple):
@@ -787,7 +787,10 @@ def told(series: Sequence[Series], x: str, y: str) -> list[str]:
 
 
 def readable(label: str) -> str:
-    """Write an id as a name: "binomial_tree" as "binomial tree", "dgx_h100" as "DGX H100"; others stay as they are."""
+    """Write an id as engineers do, "ugal_g" as "UGAL-G" or "binomial_tree" as "binomial tree"; keep other labels."""
+    for kind in ("routing", "family", "server"):
+        if f"{kind}.{label}" in table():
+            return text(f"{kind}.{label}")
     if not re.fullmatch(r"[a-z0-9_]+", label):
         return label
     words = []

@@ -557,6 +557,9 @@ def test_enter_checks_a_number_and_keys_never_reach_the_page(page, monkeypatch, 
     page.click("[data-press=check]")
     settled(page)
     assert text("check.uncounted") in page.inner_text(".fl-verdict")
+    assert "'fast'" in page.inner_text(
+        ".fl-verdict b"
+    )  # as it was typed, without the unit of the field
     page.fill("[name=answer]", "341 MS")
     page.keyboard.press("Shift+M")
     page.fill("[name=answer]", "341 ms")

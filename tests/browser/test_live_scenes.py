@@ -501,7 +501,7 @@ def test_lines_of_the_roulette_are_named_and_no_fullest_cable_is_below_them(
 
 def test_what_some_gpus_of_a_server_get():
     view = live.server("mi300x", 5)
-    said = text("live.server.said", n=5, server="8 x MI300X", rate=256e9)
+    said = text("live.server.said", n=5, server="8 × MI300X", rate=256e9)
     assert view.scene.said == f"{said} {text('live.server.own', used=4, all=7)}"
     over = sentence("live.server.said", n=5).pattern + " " + re.escape(text("live.server.cpu"))
     assert re.fullmatch(over, view.set(server="dgx1v").scene.said)
@@ -592,13 +592,13 @@ def test_cables_round_a_row_say_what_they_join():
     ]
     after = [{a: b for a, b in itertools.pairwise(row) if "–" in a} for row in words]
     assert after[0] == {
-        "CPU–CPU": "1 x 6 GB/s",
-        "PCIe–CPU": "4 x 15.8 GB/s",
-        "PCIe–NIC": "4 x 15.8 GB/s",
-        "GPU–PCIe": "8 x 15.8 GB/s",
-        "GPU–GPU": "16 x 25–50 GB/s",
+        "CPU–CPU": "1 × 6 GB/s",
+        "PCIe–CPU": "4 × 15.8 GB/s",
+        "PCIe–NIC": "4 × 15.8 GB/s",
+        "GPU–PCIe": "8 × 15.8 GB/s",
+        "GPU–GPU": "16 × 25–50 GB/s",
     }
-    assert after[1]["PCIe–NIC"] == after[1]["PCIe–CPU"] == after[1]["GPU–PCIe"] == "8 x 63 GB/s"
+    assert after[1]["PCIe–NIC"] == after[1]["PCIe–CPU"] == after[1]["GPU–PCIe"] == "8 × 63 GB/s"
     plain = live.fabric(SERVED["1 on rails"]).scene.layers["margins"].fields
     assert not any("–" in text.partition(" x ")[0] for text in plain["texts"])
     two = live.fabric(SERVED["two layers of NVLink"]).scene.layers["margins"]

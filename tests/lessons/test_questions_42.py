@@ -11,8 +11,8 @@ from fabriclab import catalog, live, topologies
 from fabriclab.catalog import published
 from fabriclab.course.questions import find
 from fabriclab.gpudirect import path, read_topo
+from fabriclab.texts import text
 from support.lesson_runs import FILES
-from support.prose import sentence
 
 H100, A100 = (topologies.build(name) for name in ("dgx_h100", "dgx_a100"))
 CELLS = {
@@ -43,7 +43,8 @@ def test_host_memory_carries_as_much_as_the_answers_say():
     pageable = path(A100, "gpu 1", "gpu 0", "pageable")
     assert pageable.host_traffic == find("42-crossings").key({})
     said = live.copies("pageable", source="gpu", server="dgx_a100").scene.said
-    assert sentence("live.copies.said", host=pageable.host_traffic).search(said)
+    often = text("live.copies.times", n=pageable.host_traffic)
+    assert text("live.copies.host", n=often) in said
     for n, r in ((4, "200 Gb/s"), (8, "400 Gb/s")):
         ends = [e for i in range(n) for e in ((f"nic {i}", f"gpu {i}"), (f"gpu {i}", f"nic {i}"))]
         asked = sum(fl.units.rate(r) * path(H100, *e, "pinned").host_traffic for e in ends)

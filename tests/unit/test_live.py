@@ -13,7 +13,7 @@ import fabriclab as fl
 from fabriclab import collectives, live, look, registry, topologies
 from fabriclab.course import cards
 from fabriclab.texts import text
-from fabriclab.views.live import waits
+from fabriclab.views.live import rdma, waits
 from fabriclab.views.live.form import Form, Turn
 from fabriclab.views.live.widget import Live
 from fabriclab.views.page import plain
@@ -111,8 +111,9 @@ def test_a_ring_of_two_by_hand():
     ]
     state = text("live.stepper.state_whole", whole=4, cells=4)
     chunk = text("live.stepper.chunk", n=2)
-    moved = {"step": 2, "steps": 2, "added": 0, "copied": 2}
-    assert view.scene.said == text("live.stepper.said", state=state, chunk=chunk, **moved)
+    moved = text("live.stepper.moved_copied", copied="2 blocks")
+    told = {"step": 2, "steps": 2, "moved": moved}
+    assert view.scene.said == text("live.stepper.said", state=state, chunk=chunk, **told)
     # A packet says how many arrays it has summed: 1 in the first step, both in the second.
     assert [view.set(step=s).scene.layers["movers"].fields["texts"] for s in (1, 2)] == [
         ["1", "1"],
@@ -366,7 +367,7 @@ def test_options_have_names_for_readers():
     view = live.server()
     spec = next(c for c in view.widget.spec["controls"] if c["name"] == "server")
     assert spec["options"] == ("mi300x", "dgx1v", "dgx_h100")
-    assert spec["names"] == ("8 x MI300X", "DGX-1V", "DGX H100")
+    assert spec["names"] == ("8 × MI300X", "DGX-1V", "DGX H100")
     assert view.controls["server"] == eval(repr(view.controls["server"]), {"fl": fl})
     assert "names" not in view.widget.spec["controls"][1]
     assert repr(live.Choice((1, 2), "n")) == "fl.live.Choice((1, 2), 'n')"
@@ -465,7 +466,7 @@ def test_a_request_counts_what_the_device_counts(way, opcode):
         *device.values()
     ][:3]
     assert (
-        text("live.request.completions", n=device["polled"]) in whole.scene.said
+        rdma.count_in_words("completions", device["polled"]) in whole.scene.said
         and whole.scene.table["calls"].sum() == 0
     )
     assert ("program B" in whole.scene.table["who"]) == (opcode in (1, 2))
@@ -633,7 +634,9 @@ def test_traffic_by_hand():
 def test_packets_by_hand():
     view = live.packets(counts_packets, keeps="yours", story="a packet comes twice", step=2)
     what = text("live.packets.sum", value=2) + text("live.packets.wrong", right=11)
-    assert sentence("live.packets.said", step=2, wrong=1).search(view.scene.said)
+    assert sentence("live.packets.said", step=2, wrong=text("live.packets.one")).search(
+        view.scene.said
+    )
     assert view.scene.said.endswith(text("live.packets.last", who="A 0", what=what))
     assert view.scene.table["sums"].tolist() == ["1 | 0", "2 | 0"]
     rows = {
@@ -652,7 +655,7 @@ def test_packets_by_hand():
         ]
         twice = ["1 | 0", "0 | 0", "0 | 1", "0 | 0"]
         assert t["left"].tolist() == twice * 2
-    right = sentence("live.packets.said", wrong=0)
+    right = sentence("live.packets.said", wrong=text("live.packets.none"))
     told = {
         story: [
             bool(right.search(view.set(keeps=k, story=story, step=8).scene.said))

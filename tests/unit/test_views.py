@@ -279,7 +279,7 @@ def test_margin_names_the_slowest_and_the_fastest_cable_of_a_row():
     fabric = table_zoom()
     up = int(fabric.links_between(fabric.nodes("leaf")[0], fabric.nodes("spine")[0])[0])
     texts = [t.get_text() for t in views.fabric(fabric.with_capacity([up], 25e9)).axes.texts]
-    assert "8 x 25–50 GB/s" in texts and "8 x 50 GB/s" in texts
+    assert "8 × 25–50 GB/s" in texts and "8 × 50 GB/s" in texts
 
 
 def test_the_load_of_several_cables_is_their_mean_each_in_its_fuller_direction():
@@ -923,9 +923,7 @@ def test_groups_of_bars_share_one_axis():
     assert picture.table["group"].tolist() == ["a", "a", "b"]
     assert picture.table["number [times]"].tolist() == [1, 4, 2]
     assert picture.table.bold == (1,)
-    assert picture.finding == (
-        "A: from 1.00 times (x) to 4.00 times (y). That is a factor of 4.00."
-    )
+    assert picture.finding == ("A: from 1.00 times for x to 4.00 times for y.")
 
 
 def test_the_best_bar_of_each_group_can_be_in_ink():
@@ -940,11 +938,18 @@ def test_the_best_bar_of_each_group_can_be_in_ink():
 
 def test_the_sentence_above_groups_of_bars_compares_within_a_group():
     picture = views.bars({"near": {"x": 1.0, "y": 2.0}, "far": {"x": 10.0, "y": 30.0}}, "times")
-    assert picture.finding == (
-        "Far: from 10.0 times (x) to 30.0 times (y). That is a factor of 3.00."
-    )
+    assert picture.finding == ("Far: from 10.0 times for x to 30.0 times for y.")
     cut = views.bars({"near": {"x": 1, "y": 2}, "far": {"x": 0, "y": 30}}, "GPUs")
-    assert cut.finding == "Far: from 0 GPUs (x) to 30 GPUs (y)."
+    assert cut.finding == "Far: from 0 GPUs for x to 30 GPUs for y."
+
+
+def test_bars_say_a_factor_or_how_far_apart_they_are_and_use_names():
+    far = views.bars({"one_root": 89.6, "ring": 0.7})
+    assert far.finding == "From 0.700 s for ring to 89.6 s for one root. That is a factor of 128."
+    assert far.table["what"].tolist() == ["one root", "ring"]
+    assert views.bars({"a": 1.17, "b": 1.18}).finding.endswith("They are 0.85 % apart.")
+    assert views.bars({"a": 1.0, "b": 1.0}).finding == "All are 1.00 s."
+    assert views.bars({"one_root": 1.0, "ring": 2.0}, bold="one_root").table.bold == (0,)
 
 
 def test_what_is_measured_and_predicted_of_one_thing_shares_a_hue():
@@ -981,7 +986,7 @@ def test_counts_keep_all_their_digits():
     scene = bars_scene([Bar("", "a", 2048), Bar("", "b", 32)], "cables", set())
     assert scene.layers["values"].fields["texts"] == ["2,048 cables", "32 cables"]
     counted = views.bars({"a": np.int64(2048), "b": 1024}, "").finding
-    assert counted.startswith("From 1,024 (b) to 2,048 (a).")
+    assert counted.startswith("From 1,024 for b to 2,048 for a.")
 
 
 # refusals -----------------------------------------------------------------------------------------

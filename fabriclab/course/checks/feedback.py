@@ -189,7 +189,8 @@ class _QuestionForm:
         if self.kind == "number":
             answer = fields["answer"]
             refuse_if(not answer.strip(), "card.empty")
-            if quantity(self.question.unit)[0] and not unit_in(answer):
+            is_number = any(letter.isdigit() for letter in answer)  # others are quoted as typed
+            if is_number and quantity(self.question.unit)[0] and not unit_in(answer):
                 answer = f"{answer} {self.question.unit}"  # the unit stands beside the field
         self.answer(answer)
         if self.kind == "number":

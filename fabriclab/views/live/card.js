@@ -453,7 +453,7 @@ class Card {
       const note = layer.notes ? `: ${layer.notes[item[1]]}` : "";
       this.tell(layer.names[item[1]] + note);
     }
-    if (!this.read) this.tell(this.painter.isSolid() ? this.spec.words.turn : this.readable().length ? this.spec.words.keys : "");
+    if (!this.read) this.tell(this.painter.isSolid() ? this.spec.words.turn : this.model.get("frame").hint || (this.readable().length ? this.spec.words.keys : ""));
     this.marked = this.read && [this.readable()[this.read[0]], this.read[1]];
     this.later();
   }

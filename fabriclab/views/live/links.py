@@ -635,7 +635,7 @@ def mzi_mesh_scene(size: int, bits: int, noise: float) -> Scene:
         values=(errors, eight_bits),
         said=caption,
         ends=(1e-4, 1),
-        chosen=f"{size} x {size}",
+        chosen=f"{size} × {size}",
         drag=("noise", _NOISES),
     )
 

@@ -21,7 +21,7 @@ from fabriclab.texts import text
 from fabriclab.views import timelines
 from fabriclab.views.asides import Curve, Spot, curve_panel
 from fabriclab.views.fabrics import scene_of
-from fabriclab.views.layout import spoken_names
+from fabriclab.views.layout import counted, spoken_names
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, live_view
 from fabriclab.views.page import Table
 from fabriclab.views.scene import (
@@ -506,9 +506,15 @@ def request_caption(way: str, steps: int, done: Sequence[RequestStep], totals: I
         step=len(done),
         steps=steps,
         acts=acts,
-        list=", ".join(text(f"live.request.{counter}", n=n) for counter, n in counters),
-        b=sum(step.source == _NIC_OF_B for step in done),
+        list=", ".join(count_in_words(counter, int(n)) for counter, n in counters),
+        b=count_in_words("acts_of_b", sum(step.source == _NIC_OF_B for step in done)),
     )
+
+
+def count_in_words(counter: str, n: int) -> str:
+    """Return a counter with its number, such as "2 system calls"."""
+    many, one = text(f"live.request.{counter}", n=n).split("|")
+    return one if n == 1 else many
 
 
 def request_table(done: Sequence[RequestStep], totals: Ints) -> Table:
@@ -696,12 +702,13 @@ def copies_scene(
         "live.copies.said",
         a=drawn_name(sources.fabric, start),
         b=drawn_name(sources.fabric, "gpu 0"),
-        n=path.copies,
-        links=path.hops,
-        host=path.host_traffic,
+        n=times_in_words(path.copies),
+        links=counted(path.hops, "link"),
         time=path.time(total),
         size=total,
     )
+    through_host = "host" if path.host_traffic else "no_host"
+    caption += " " + text(f"live.copies.{through_host}", n=times_in_words(path.host_traffic))
     if path.flush:
         caption += " " + text("live.copies.flush", time=path.flush)
     columns = {
@@ -719,6 +726,12 @@ def copies_scene(
         layers=copy_layers(sources.fabric, drawn, path.moves, words),
         height=drawn.height + _COPY_ROW * path.copies + 8,
     )
+
+
+def times_in_words(n: int) -> str:
+    """Return how often something happens, such as "once" or "3 times"."""
+    word = {1: "once", 2: "twice"}.get(n, "times")
+    return text(f"live.copies.{word}", n=n)
 
 
 @dataclass(frozen=True, slots=True)

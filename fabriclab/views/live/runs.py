@@ -821,9 +821,9 @@ def traffic_words(traffic: Traffic) -> dict[str, Layer]:
         "words": texts_at(
             (_MAP_LEFT - 10, mean_height(traffic), text("live.traffic.mean"), 2),
             (_MAP_RIGHT + 10, _MAP_TOP - 2 * _BARS_GAP, text("live.traffic.in"), 0),
-            (_MAP_LEFT - 6, _MAP_TOP - 16, text("live.traffic.from"), 2),
-            (_MAP_LEFT - 6, below, text("live.traffic.to"), 2),
-            (_MAP_RIGHT + _BARS_GAP, below, text("live.traffic.out"), 0),
+            (_MAP_LEFT - 38, _MAP_TOP + _MAP_SIDE / 2, text("live.traffic.from"), 2),
+            (_MAP_LEFT - 14, below, text("live.traffic.to"), 2),
+            (_MAP_RIGHT + 14, below, text("live.traffic.out"), 0),
             (46.0, _MAP_BOTTOM + 30, text("live.traffic.scale"), 0),
         ),
         **steps,

@@ -17,6 +17,7 @@ from fabriclab.look import algorithm as look_of
 from fabriclab.lower import lower
 from fabriclab.texts import text
 from fabriclab.views.fabrics import MOST_NODES
+from fabriclab.views.layout import counted
 from fabriclab.views.live.stepper_places import (
     HIGH,
     WIDE,
@@ -199,6 +200,7 @@ def stepper_scene(stage: Stage, step: int) -> Scene:
         width=WIDE,
         alt=f"{caption} {moves}",
         moves=group is not None,
+        hint=text("live.stepper.hint") if show.adds else "",
         side=side_panel(stage, step),
     )
 
@@ -689,9 +691,17 @@ def caption_after(show: Played, step: int, states: CellStates) -> str:
         steps=plan.n_steps,
         state=state,
         chunk=chunk,
-        added=added,
-        copied=moved - added,
+        moved=moved_in_words(added, moved - added),
     )
+
+
+def moved_in_words(added: int, copied: int) -> str:
+    """Return how many blocks a step added and copied; what it did not do is not said."""
+    if not added and not copied:
+        return text("live.stepper.moved_none")
+    kind = "both" if added and copied else "added" if added else "copied"
+    blocks = {"added": counted(added, "block"), "copied": counted(copied, "block")}
+    return text(f"live.stepper.moved_{kind}", **blocks)
 
 
 def whole_cells(show: Played, states: CellStates) -> int:

@@ -169,7 +169,9 @@ def packets_scene(recognise: Any, keeps: str, story: str, step: int) -> Scene:
     played = play(aggregator, events[:step])
     steps = played.steps
 
-    wrong = sum(one.is_wrong for one in steps)
+    errors = sum(one.is_wrong for one in steps)
+    which = "several" if errors > 1 else ("none", "one")[errors]
+    wrong = text(f"live.packets.{which}", n=errors)
     caption = text("live.packets.said", step=step, all=_PACKETS, wrong=wrong)
     if steps:
         last = steps[-1]

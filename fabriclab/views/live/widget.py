@@ -306,6 +306,7 @@ class Live(LiveModel):
             "alt": scene.alt or scene.said,
             "code": self.code,
             "halves": halves(scene.said),
+            "hint": scene.hint,
             "panels": [{"width": p.width, "height": p.height} for p in scene.panels()],
             "wrong": scene.wrong,
             "moves": scene.moves and moved,
