@@ -21,6 +21,7 @@ from fabriclab.collectives.msccl import msccl_xml
 from fabriclab.collectives.ring import (
     channel_rings,
     leaf_of,
+    levels,
     rail_groups,
     shuffled,
     spine_crossings,
@@ -43,6 +44,7 @@ __all__ = [
     "expert_time",
     "find",
     "leaf_of",
+    "levels",
     "loggp",
     "msccl_xml",
     "rail_groups",
