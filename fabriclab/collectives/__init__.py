@@ -23,6 +23,7 @@ from fabriclab.collectives.ring import (
     leaf_of,
     levels,
     rail_groups,
+    ring_pairs,
     shuffled,
     spine_crossings,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "loggp",
     "msccl_xml",
     "rail_groups",
+    "ring_pairs",
     "shuffled",
     "spine_crossings",
     "trace",

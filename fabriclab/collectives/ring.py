@@ -298,3 +298,31 @@ def levels(
         "on a leaf": float(on_leaf.mean()),
         "over a spine": float(1 - (inside | on_leaf).mean()),
     }
+
+
+def ring_pairs(groups: ArrayLike) -> tuple[Ints, Ints]:
+    """Return who sends to whom if each group is a ring: the senders, and for each of them the receiver.
+
+    Parameters
+    ----------
+    groups : array_like, shape (G, n)
+        Members of each ring in its order, the last one followed by the first; ``rank.reshape(128, 8)`` has a ring for
+        each server of eight GPUs, and its transpose one for each rail.
+
+    Returns
+    -------
+    tuple of two arrays of int64, shape (G n,)
+
+    Examples
+    --------
+    >>> sender, receiver = ring_pairs([[0, 1, 2], [3, 4, 5]])
+    >>> receiver.tolist()
+    [1, 2, 0, 4, 5, 3]
+    """
+    rows = np.atleast_2d(np.array(groups))
+    if rows.ndim != 2 or rows.dtype.kind not in "iu":
+        raise ValueError(
+            f"groups must be rows of whole numbers, one row for each ring, got {groups!r:.60}"
+        )
+    members = rows.astype(np.int64)
+    return members.ravel(), np.roll(members, -1, axis=1).ravel()
