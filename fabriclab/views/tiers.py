@@ -21,7 +21,9 @@ _PORT = 20.0
 _TITLE = 58.0
 
 
-def tiers(counts: Iterable[int] = (2, 3), *, radix: int = 64, finding: str | None = None) -> Picture:
+def tiers(
+    counts: Iterable[int] = (2, 3), *, radix: int = 64, finding: str | None = None
+) -> Picture:
     """Draw one GPU's share of a network with so many tiers: every cable on the path up, and the ports at its ends.
 
     Each switch has as many ports up as down, except at the top, where all lead down. So each cable of a GPU goes on as
@@ -123,7 +125,13 @@ def _ladder(n_tiers: int, radix: int, left: float, height: float) -> dict[str, L
             np.full(n_tiers, x + _BOX / 2 + 10), top + _HIGH / 2, notes, colour=COLOUR["soft"]
         ),
         "nic": boxes(
-            x - 34, foot - 2, 68.0, 24.0, colour=COLOUR["gpu"], round=4.0, texts=[text("tiers.nic")],
+            x - 34,
+            foot - 2,
+            68.0,
+            24.0,
+            colour=COLOUR["gpu"],
+            round=4.0,
+            texts=[text("tiers.nic")],
             ink=ink_on(np.array([COLOUR["gpu"]])),
         ),
     }

@@ -158,7 +158,9 @@ def switches(answer: Count) -> Verdict:
     for (gpus, radix), found in zip(NETWORKS, returned, strict=True):
         right = built_switches(gpus, radix)
         if not np.isclose(found, right, rtol=_SAME_RATE):
-            line = text("function.switches", gpus=gpus, radix=radix, got=f"{found:.6g}", right=right)
+            line = text(
+                "function.switches", gpus=gpus, radix=radix, got=f"{found:.6g}", right=right
+            )
             name = _mistake_of_count(returned)
             because = [misconception("21-write-switches", name)] if name else []
             return False, [line, *because], name
