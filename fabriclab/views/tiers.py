@@ -59,7 +59,8 @@ def ports_per_gpu(n_tiers: int) -> int:
 
 def most_gpus(n_tiers: int, radix: int) -> int:
     """Return the largest number of GPUs: all ports of the top lead down, and half of those of each tier below it."""
-    return radix * (radix // 2) ** (n_tiers - 1)
+    below_the_top: int = (radix // 2) ** (n_tiers - 1)
+    return radix * below_the_top
 
 
 def tiers_scene(numbers: list[int], radix: int) -> Scene:

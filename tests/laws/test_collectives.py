@@ -1047,8 +1047,8 @@ def test_levels_of_rings_are_their_spine_crossings(seed):
         (([0, 1], None), "only one"),
         ((None, [0, 1]), "only one"),
         (([0, 1], [1]), "same length"),
-        (([], []), "at least 1"),
-        (([0], [99]), "0..31"),
+        ((np.arange(0), np.arange(0)), "at least 1"),
+        (([0], [99]), "0[.][.]31"),
     ],
 )
 def test_transfers_without_levels_are_refused(ends, words):
@@ -1059,7 +1059,7 @@ def test_transfers_without_levels_are_refused(ends, words):
 
 def test_levels_of_an_all_to_all_need_two_servers():
     with pytest.raises(ValueError, match="two servers"):
-        collectives.levels(topologies.build("rail_optimised", servers=1, gpus=4, radix=16))
+        collectives.levels(topologies.build("rail_optimised", servers=1))
 
 
 def test_ring_pairs_join_each_member_with_the_next_of_its_row():

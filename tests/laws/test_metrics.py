@@ -555,7 +555,9 @@ def test_switches_passed_by_hand():
     tree = topologies.build("fat_tree", k=4)  # two hosts a leaf, four a pod
     assert metrics.switches_passed(tree, [0, 0, 0, 0], [1, 2, 3, 15]) == {1: 0.25, 3: 0.5, 5: 0.25}
     for inside in (True, False):
-        rails = topologies.build("rail_optimised", servers=8, gpus=4, radix=16, expand=inside)
+        rails = topologies.build(
+            "rail_optimised", servers=8, gpus=4, rails=4, radix=16, expand=inside
+        )
         assert metrics.switches_passed(rails, [0, 0], [4, 5]) == {1: 0.5, 3: 0.5}
     with pytest.raises(ValueError, match="target"):
         metrics.switches_passed(tree, [0, 1], [2])

@@ -52,7 +52,7 @@ RATE_MISTAKES: dict[str, Callable[[int, NDArray[np.float64]], float]] = {
     "bits": lambda size, times: 8 * size / float(np.median(times)),
     "gigabytes": lambda size, times: size / float(np.median(times)) / 1e9,
 }
-_SAME_RATE = 1e-6  # relative
+_SAME_RATE = 1e-6  # illustrative: relative, far below what a rounded number differs by
 
 Count = Callable[[int, int], Any]  # GPUs and ports of a switch -> number of switches
 # GPUs and ports of a switch. Networks of two and three tiers in which every port is in use.
