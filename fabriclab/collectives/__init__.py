@@ -21,7 +21,9 @@ from fabriclab.collectives.msccl import msccl_xml
 from fabriclab.collectives.ring import (
     channel_rings,
     leaf_of,
+    levels,
     rail_groups,
+    ring_pairs,
     shuffled,
     spine_crossings,
 )
@@ -43,9 +45,11 @@ __all__ = [
     "expert_time",
     "find",
     "leaf_of",
+    "levels",
     "loggp",
     "msccl_xml",
     "rail_groups",
+    "ring_pairs",
     "shuffled",
     "spine_crossings",
     "trace",

@@ -4,12 +4,13 @@ Each check returns whether the function is right, the sentences to show, and the
 """
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fabriclab import units
+from fabriclab import metrics, topologies, units
 from fabriclab.collectives import execute
 from fabriclab.core import Schedule, StepGroup
 from fabriclab.course.judges import Unanswered
@@ -53,6 +54,34 @@ RATE_MISTAKES: dict[str, Callable[[int, NDArray[np.float64]], float]] = {
 }
 _SAME_RATE = 1e-6  # illustrative: relative rounding, far below what any mistake changes
 
+Count = Callable[[int, int], Any]  # GPUs and ports of a switch -> number of switches
+# GPUs and ports of a switch. Networks of two and three tiers in which every port is in use.
+NETWORKS: Sequence[tuple[int, int]] = (
+    (1024, 64),
+    (2048, 64),
+    (8192, 64),
+    (4096, 64),
+    (128, 16),
+    (1024, 16),
+    (8192, 128),
+)
+_GPUS_OF_SERVER = 8
+COUNT_MISTAKES: dict[str, Callable[[int, int], float]] = {
+    "NIC ports only": lambda gpus, radix: gpus / radix,
+    "leaves only": lambda gpus, radix: 2 * gpus / radix,
+    "two tiers always": lambda gpus, radix: 3 * gpus / radix,
+    "three tiers always": lambda gpus, radix: 5 * gpus / radix,
+    "ports up from the top": lambda gpus, radix: (_ports_of(gpus, radix) + 1) * gpus / radix,
+    "two tiers of whole leaves": lambda gpus, radix: _ports_of(gpus / 2, radix) * gpus / radix,
+    "full is too many": lambda gpus, radix: _ports_of(gpus + 1, radix) * gpus / radix,
+    "ports for switches": lambda gpus, radix: _ports_of(gpus, radix) * gpus,
+}
+
+
+def _ports_of(gpus: float, radix: int) -> int:
+    """Return the switch ports of each GPU in two tiers, or in three if so many GPUs do not fit on two."""
+    return 3 if gpus <= radix * radix / 2 else 5
+
 
 @register("check", "00-write-rate")
 def typical_rate(answer: Rate) -> Verdict:
@@ -83,10 +112,15 @@ def typical_rate(answer: Rate) -> Verdict:
 
 def _rate(answer: Rate, size: int, times: NDArray[np.float64]) -> float:
     """Return the rate that the learner's function returns; raise Unanswered if it does anything else."""
-    name = getattr(answer, "__name__", "f")
-    call = f"{name}({size}, {times.tolist()})"
+    return _number(answer, size, times)
+
+
+def _number(answer: Callable[..., Any], *arguments: Any) -> float:
+    """Return the number that the learner's function returns; raise Unanswered if it does anything else."""
+    shown = ", ".join(str(a.tolist() if isinstance(a, np.ndarray) else a) for a in arguments)
+    call = f"{getattr(answer, '__name__', 'f')}({shown})"
     try:
-        found: ArrayLike = answer(size, times)
+        found: ArrayLike = answer(*arguments)
     except (Exception, SystemExit) as error:
         said = text("function.raised", call=call, error=type(error).__name__, words=str(error))
         raise Unanswered("raised", said) from None
@@ -101,6 +135,43 @@ def _mistake_of_rate(returned: Sequence[float]) -> str:
     for name, rule in RATE_MISTAKES.items():
         expected = [rule(size, np.array(rounds)) for size, rounds in ROUNDS]
         if np.allclose(returned, expected, rtol=1e-9, atol=0):
+            return name
+    return ""
+
+
+@cache
+def built_switches(gpus: int, radix: int) -> int:
+    """Build one network of servers on rails, with as many ports up as down, and count its switches."""
+    servers = gpus // _GPUS_OF_SERVER
+    return metrics.switches(
+        topologies.build("rail_optimised", servers=servers, radix=radix, expand=False)
+    )
+
+
+@register("check", "21-write-switches")
+def switches(answer: Count) -> Verdict:
+    """Run ``answer(gpus, radix)``; right is the number of switches of the network that the library builds."""
+    returned = []
+    for gpus, radix in NETWORKS:
+        returned.append(_number(answer, gpus, radix))
+
+    for (gpus, radix), found in zip(NETWORKS, returned, strict=True):
+        right = built_switches(gpus, radix)
+        if not np.isclose(found, right, rtol=_SAME_RATE):
+            line = text(
+                "function.switches", gpus=gpus, radix=radix, got=f"{found:.6g}", right=right
+            )
+            name = _mistake_of_count(returned)
+            because = [misconception("21-write-switches", name)] if name else []
+            return False, [line, *because], name
+    return True, [], ""
+
+
+def _mistake_of_count(returned: Sequence[float]) -> str:
+    """Return the mistake that explains all numbers of switches that the learner's function returned, or nothing."""
+    for name, rule in COUNT_MISTAKES.items():
+        expected = [rule(gpus, radix) for gpus, radix in NETWORKS]
+        if np.allclose(returned, expected, rtol=_SAME_RATE, atol=0):
             return name
     return ""
 
