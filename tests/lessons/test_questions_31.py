@@ -16,7 +16,7 @@ def test_a_port_sends_in_two_shots_what_the_answer_says(n):
         way: collectives.build("all_reduce", way, n).sent()[:n].max()
         for way in ("nvls_two_shot", "nvls_one_shot", "aggregation_tree", "ring")
     }
-    question, given = find("31-two-shot"), {"s": "400 MB", "n": str(n)}
+    question, given = find("31b-two-shot"), {"s": "400 MB", "n": str(n)}
     assert question.key(given) == pytest.approx(4e8 * sent["nvls_two_shot"])
     wrong = [evaluate(formula, question.fill(given)[0]) for _, formula, _ in question.wrong]
     assert wrong == pytest.approx(
@@ -26,7 +26,7 @@ def test_a_port_sends_in_two_shots_what_the_answer_says(n):
 
 @pytest.mark.parametrize(("n", "r"), [(4, 150e9), (8, 450e9), (16, 900e9)])
 def test_no_busbw_passes_the_answer_and_pieces_come_near_it(n, r):
-    key = find("31-busbw-most").key({"n": str(n), "r": f"{r / 1e9:g} GB/s"})
+    key = find("31b-busbw-most").key({"n": str(n), "r": f"{r / 1e9:g} GB/s"})
     star = topologies.build("crossbar", hosts=n, rate=r, delay=0)
     run = simulate(
         "all_reduce", "nvls_two_shot", star, 1e9, switches=[n], segments=256, pipelined=True
@@ -38,7 +38,7 @@ def test_no_busbw_passes_the_answer_and_pieces_come_near_it(n, r):
 
 def test_the_published_switch_passes_its_port_and_stays_below_the_answer():
     seen, one = max(published.load("xx_1n_all_reduce").busbw), case().nvlink_per_gpu
-    assert one < seen < find("31-busbw-most").key({"n": "8", "r": f"{one / 1e9:g} GB/s"})
+    assert one < seen < find("31b-busbw-most").key({"n": "8", "r": f"{one / 1e9:g} GB/s"})
     assert max(published.load("h100x8_ring").busbw) < one
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
-from fabriclab.collectives import execute
+from fabriclab.catalog import case, published
+from fabriclab.collectives import closed_form, execute
 from fabriclab.core import Schedule, StepGroup
 from fabriclab.course.judges import Unanswered
 from fabriclab.course.judges.shared.numbers import brief
@@ -53,6 +54,22 @@ RATE_MISTAKES: dict[str, Callable[[int, NDArray[np.float64]], float]] = {
 }
 _SAME_RATE = 1e-6  # relative
 
+Time = Callable[[float, int, float, float], Any]  # size [B], ranks, rate [B/s], latency of a step [s] -> time [s]
+TEN_SERVERS = "xx_10n_g1_all_reduce"  # a published sweep, one GPU and one NIC in each server
+TIME_MISTAKES: dict[str, Callable[[float, int, float, float], float]] = {
+    "steps forgotten": lambda size, n, rate, latency: 2 * (n - 1) / n * size / rate,
+    "one latency": lambda size, n, rate, latency: 2 * (n - 1) / n * size / rate + latency,
+    "one phase only": lambda size, n, rate, latency: (n - 1) * (size / n / rate + latency),
+    "not cut into blocks": lambda size, n, rate, latency: 2 * (n - 1) * (size / rate + latency),
+    "a step too many": lambda size, n, rate, latency: 2 * n * (size / n / rate + latency),
+    "factor taken as 2": lambda size, n, rate, latency: 2 * size / rate + 2 * (n - 1) * latency,
+    "array sent once": lambda size, n, rate, latency: size / rate + 2 * (n - 1) * latency,
+    "bytes taken for bits": lambda size, n, rate, latency: (
+        2 * (n - 1) * (size / 8 / n / rate + latency)
+    ),
+    "bits for bytes": lambda size, n, rate, latency: 2 * (n - 1) * (8 * size / n / rate + latency),
+}
+
 
 @register("check", "00-write-rate")
 def typical_rate(answer: Rate) -> Verdict:
@@ -83,10 +100,17 @@ def typical_rate(answer: Rate) -> Verdict:
 
 def _rate(answer: Rate, size: int, times: NDArray[np.float64]) -> float:
     """Return the rate that the learner's function returns; raise Unanswered if it does anything else."""
-    name = getattr(answer, "__name__", "f")
-    call = f"{name}({size}, {times.tolist()})"
+    call = f"{getattr(answer, '__name__', 'f')}({size}, {times.tolist()})"
+    return _number(answer, call, size, times)
+
+
+def _number(answer: Callable[..., Any], call: str, *given: Any) -> float:
+    """Return the number that the learner's function returns; raise Unanswered if it does anything else.
+
+    ``call`` is the call as the learner would write it.
+    """
     try:
-        found: ArrayLike = answer(size, times)
+        found: ArrayLike = answer(*given)
     except (Exception, SystemExit) as error:
         said = text("function.raised", call=call, error=type(error).__name__, words=str(error))
         raise Unanswered("raised", said) from None
@@ -113,7 +137,7 @@ def ring(answer: Rule) -> Verdict:
         ranks = np.arange(n)
         groups = []
         for step in range(2 * (n - 1)):
-            blocks = [_block(answer, rank, step, n) for rank in range(n)]
+            blocks = [_block(answer, rank, step, n, "function.block") for rank in range(n)]
             for rank, block in enumerate(blocks):
                 sent[rank, step, n] = block
             groups.append(StepGroup.make(ranks, (ranks + 1) % n, blocks, reduce=step < n - 1))
@@ -135,6 +159,58 @@ def ring(answer: Rule) -> Verdict:
 def _starts_with(sent: Sent, offset: int) -> bool:
     """Return whether each rank starts with the block at an offset of its own, and goes on to the left."""
     return all((rank - step + offset) % n == block for (rank, step, n), block in sent.items())
+
+
+@register("check", "31-write-time")
+def ring_time(answer: Time) -> Verdict:
+    """Run ``answer(size, n, rate, latency)``, the time of a ring [s], on ten published servers and on the case."""
+    job = case()
+    servers = published.load(TEN_SERVERS)
+    formula = closed_form("all_reduce", "ring")
+    cases = [
+        (float(servers.size[i]), servers.n_ranks, job.nic_rate, job.ring_step_latency)
+        for i in (0, len(servers.size) - 1)
+    ]
+    measured = [float(servers.time[0]), float(servers.time[-1])]
+    cases += [
+        (job.dp_gradients, job.dp, job.nic_rate, job.ring_step_latency),
+        (4096.0, job.dp, job.nic_rate, job.ring_step_latency),
+        (1e9, 2, job.nvlink_per_gpu, 0.0),
+    ]
+    name = getattr(answer, "__name__", "f")
+    returned = [
+        _number(answer, f"{name}({size:.0f}, {n}, {rate:.3g}, {latency:.3g})", size, n, rate, latency)
+        for size, n, rate, latency in cases
+    ]
+    right = [float(formula(*each[:2], each[3], each[2])) for each in cases]
+    for i, (size, n, rate, latency) in enumerate(cases):
+        if not np.isclose(returned[i], right[i], rtol=_SAME_RATE, atol=0):
+            line = text(
+                "function.time",
+                size=units.format_size(size),
+                n=n,
+                rate=units.format_rate(rate),
+                latency=units.format_time(latency),
+                got=f"{returned[i]:.4g}",
+                right=f"{right[i]:.4g}",
+            )
+            if i < len(measured):
+                line += " " + text("function.measured", time=f"{measured[i]:.4g}")
+            mistake = _mistake_of_time(returned, cases)
+            because = [misconception("31-write-time", mistake)] if mistake else []
+            return False, [line, *because], mistake
+    return True, [], ""
+
+
+def _mistake_of_time(
+    returned: Sequence[float], cases: Sequence[tuple[float, int, float, float]]
+) -> str:
+    """Return the mistake that explains all times that the learner's function returned, or nothing."""
+    for name, rule in TIME_MISTAKES.items():
+        expected = [rule(*each) for each in cases]
+        if np.allclose(returned, expected, rtol=_SAME_RATE, atol=0):
+            return name
+    return ""
 
 
 @register("check", "34-write-order")
@@ -166,8 +242,11 @@ def _mistake_of_order(to: NDArray[np.int64]) -> str:
     return ""
 
 
-def _block(answer: Rule, rank: int, step: int, n: int) -> int:
-    """Return the block that the learner's function returns; raise Unanswered if it does anything else."""
+def _block(answer: Rule, rank: int, step: int, n: int, asked: str = "function.whole") -> int:
+    """Return the number that the learner's function returns; raise Unanswered if it does anything else.
+
+    ``asked`` is the text that says which number was asked for.
+    """
     call = f"{getattr(answer, '__name__', 'f')}({rank}, {step}, {n})"
     try:
         found = answer(rank, step, n)
@@ -176,7 +255,9 @@ def _block(answer: Rule, rank: int, step: int, n: int) -> int:
         said = text("function.raised", call=call, error=kind, words=str(error))
         raise Unanswered("raised", said) from None
     if isinstance(found, bool) or not hasattr(found, "__index__"):
-        raise Unanswered("kind", text("function.whole", call=call, got=brief(found)))
+        numbers = text("function.two" if n == 2 else "function.numbers", last=n - 1)
+        given = {"call": call, "got": brief(found), "rank": rank, "step": step, "n": n}
+        raise Unanswered("kind", text(asked, **given, numbers=numbers))
     if not 0 <= found.__index__() < n:
         raise Unanswered("range", text("function.range", call=call, got=found, last=n - 1))
     return int(found)
