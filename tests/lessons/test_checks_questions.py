@@ -633,9 +633,9 @@ def test_another_ring_is_as_good():
         (lambda r, s, n: 1 / 0, "ZeroDivisionError", ""),
         (lambda r, s: r, "TypeError", ""),
         (lambda r, s, n: exit(), "SystemExit", ""),
-        (lambda r, s, n: None, sentence("function.whole", got="None"), ""),
-        (lambda r, s, n: 0.0, sentence("function.whole", got="0.0"), ""),
-        (lambda r, s, n: True, sentence("function.whole", got="True"), ""),
+        (lambda r, s, n: None, sentence("function.block", got="None", numbers="0 or 1"), ""),
+        (lambda r, s, n: 0.0, sentence("function.block", got="0.0", numbers="0 or 1"), ""),
+        (lambda r, s, n: True, sentence("function.block", got="True", numbers="0 or 1"), ""),
         (lambda r, s, n: (r - s) % n if s < n else 0, "wrong block", ""),
         (lambda r, s, n: (r - s) % n if n < 9 else r, sentence("function.ring", n=9), ""),
         (

@@ -54,10 +54,11 @@ RATE_MISTAKES: dict[str, Callable[[int, NDArray[np.float64]], float]] = {
 }
 _SAME_RATE = 1e-6  # relative
 
-Time = Callable[[float, int, float, float], Any]  # size [B], ranks, rate [B/s], latency of a step [s] -> time [s]
+# Size [B], ranks, rate [B/s] and latency of a step [s] -> time [s]
+Time = Callable[[float, int, float, float], Any]
 TEN_SERVERS = "xx_10n_g1_all_reduce"  # a published sweep, one GPU and one NIC in each server
 TIME_MISTAKES: dict[str, Callable[[float, int, float, float], float]] = {
-    "steps forgotten": lambda size, n, rate, latency: 2 * (n - 1) / n * size / rate,
+    "latency forgotten": lambda size, n, rate, latency: 2 * (n - 1) / n * size / rate,
     "one latency": lambda size, n, rate, latency: 2 * (n - 1) / n * size / rate + latency,
     "one phase only": lambda size, n, rate, latency: (n - 1) * (size / n / rate + latency),
     "not cut into blocks": lambda size, n, rate, latency: 2 * (n - 1) * (size / rate + latency),
@@ -167,8 +168,8 @@ def ring_time(answer: Time) -> Verdict:
     job = case()
     servers = published.load(TEN_SERVERS)
     formula = closed_form("all_reduce", "ring")
-    cases = [
-        (float(servers.size[i]), servers.n_ranks, job.nic_rate, job.ring_step_latency)
+    cases: list[tuple[float, int, float, float]] = [
+        (float(servers.size[i]), int(servers.n_ranks), job.nic_rate, job.ring_step_latency)
         for i in (0, len(servers.size) - 1)
     ]
     measured = [float(servers.time[0]), float(servers.time[-1])]
@@ -179,7 +180,9 @@ def ring_time(answer: Time) -> Verdict:
     ]
     name = getattr(answer, "__name__", "f")
     returned = [
-        _number(answer, f"{name}({size:.0f}, {n}, {rate:.3g}, {latency:.3g})", size, n, rate, latency)
+        _number(
+            answer, f"{name}({size:.0f}, {n}, {rate:.3g}, {latency:.3g})", size, n, rate, latency
+        )
         for size, n, rate, latency in cases
     ]
     right = [float(formula(*each[:2], each[3], each[2])) for each in cases]
