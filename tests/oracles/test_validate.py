@@ -312,5 +312,5 @@ def test_the_median_errors_are_those_of_the_rows_of_the_table():
 
 
 def test_a_collective_without_published_sweeps_is_refused():
-    with pytest.raises(ValueError, match="all_reduce.*got 'barrier'"):
+    with pytest.raises(ValueError, match=r"all_reduce.*got 'barrier'"):
         validate.median_errors(validate.textbook, "barrier")

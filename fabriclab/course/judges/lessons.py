@@ -174,8 +174,8 @@ def ring_time(answer: Time) -> Verdict:
     ]
     measured = [float(servers.time[0]), float(servers.time[-1])]
     cases += [
-        (job.dp_gradients, job.dp, job.nic_rate, job.ring_step_latency),
-        (4096.0, job.dp, job.nic_rate, job.ring_step_latency),
+        (job.dp_gradients, int(job.dp), job.nic_rate, job.ring_step_latency),
+        (4096.0, int(job.dp), job.nic_rate, job.ring_step_latency),
         (1e9, 2, job.nvlink_per_gpu, 0.0),
     ]
     name = getattr(answer, "__name__", "f")
