@@ -134,8 +134,8 @@ def test_another_language_may_translate_each_sentence(tmp_path, monkeypatch):
         ),
         ('formula = "n * s"', 'formulas = "n * s"', "[31-ring-bytes], wrong lacks formula"),
         (
-            "lowest = 0.000001",
-            "low = 0.000001",
+            "lowest = 0.001",
+            "low = 0.001",
             "31.toml, [predictions.31-above-bound] lacks lowest",
         ),
         ('lesson = "31_all_reduce"', 'lesso = "31_all_reduce"', "31.toml, the head: each key must"),

@@ -52,7 +52,7 @@ RATE_MISTAKES: dict[str, Callable[[int, NDArray[np.float64]], float]] = {
     "bits": lambda size, times: 8 * size / float(np.median(times)),
     "gigabytes": lambda size, times: size / float(np.median(times)) / 1e9,
 }
-_SAME_RATE = 1e-6  # relative
+_SAME_RATE = 1e-6  # illustrative: relative difference up to which two numbers are equal
 
 # Size [B], ranks, rate [B/s] and latency of a step [s] -> time [s]
 Time = Callable[[float, int, float, float], Any]
