@@ -1281,6 +1281,7 @@ def test_every_text_is_used_and_every_field_is_filled():
         "kind.",
         "family.",
         "routing.",
+        "algorithm.",
         "sweep.",
         "fabric.says_",
         "fabric.in_",
