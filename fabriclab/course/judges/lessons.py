@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import metrics, topologies, units
-from fabriclab.collectives import execute
+from fabriclab.catalog import case, published
+from fabriclab.collectives import closed_form, execute
 from fabriclab.core import Schedule, StepGroup
 from fabriclab.course.judges import Unanswered
 from fabriclab.course.judges.shared.numbers import brief
@@ -83,6 +84,24 @@ def _ports_of(gpus: float, radix: int) -> int:
     return 3 if gpus <= radix * radix / 2 else 5
 
 
+# Size [B], ranks, rate [B/s] and latency of a step [s] -> time [s]
+Time = Callable[[float, int, float, float], Any]
+TEN_SERVERS = "xx_10n_g1_all_reduce"  # a published sweep, one GPU and one NIC in each server
+TIME_MISTAKES: dict[str, Callable[[float, int, float, float], float]] = {
+    "latency forgotten": lambda size, n, rate, latency: 2 * (n - 1) / n * size / rate,
+    "one latency": lambda size, n, rate, latency: 2 * (n - 1) / n * size / rate + latency,
+    "one phase only": lambda size, n, rate, latency: (n - 1) * (size / n / rate + latency),
+    "not cut into blocks": lambda size, n, rate, latency: 2 * (n - 1) * (size / rate + latency),
+    "a step too many": lambda size, n, rate, latency: 2 * n * (size / n / rate + latency),
+    "factor taken as 2": lambda size, n, rate, latency: 2 * size / rate + 2 * (n - 1) * latency,
+    "array sent once": lambda size, n, rate, latency: size / rate + 2 * (n - 1) * latency,
+    "bytes taken for bits": lambda size, n, rate, latency: (
+        2 * (n - 1) * (size / 8 / n / rate + latency)
+    ),
+    "bits for bytes": lambda size, n, rate, latency: 2 * (n - 1) * (8 * size / n / rate + latency),
+}
+
+
 @register("check", "00-write-rate")
 def typical_rate(answer: Rate) -> Verdict:
     """Run ``answer(size, times)`` on rounds that were measured; right is the rate of the median round [B/s]."""
@@ -117,7 +136,7 @@ def _rate(answer: Rate, size: int, times: NDArray[np.float64]) -> float:
 
 def _number(answer: Callable[..., Any], *arguments: Any) -> float:
     """Return the number that the learner's function returns; raise Unanswered if it does anything else."""
-    shown = ", ".join(str(a.tolist() if isinstance(a, np.ndarray) else a) for a in arguments)
+    shown = ", ".join(_as_typed(argument) for argument in arguments)
     call = f"{getattr(answer, '__name__', 'f')}({shown})"
     try:
         found: ArrayLike = answer(*arguments)
@@ -184,7 +203,7 @@ def ring(answer: Rule) -> Verdict:
         ranks = np.arange(n)
         groups = []
         for step in range(2 * (n - 1)):
-            blocks = [_block(answer, rank, step, n) for rank in range(n)]
+            blocks = [_block(answer, rank, step, n, "function.block") for rank in range(n)]
             for rank, block in enumerate(blocks):
                 sent[rank, step, n] = block
             groups.append(StepGroup.make(ranks, (ranks + 1) % n, blocks, reduce=step < n - 1))
@@ -206,6 +225,63 @@ def ring(answer: Rule) -> Verdict:
 def _starts_with(sent: Sent, offset: int) -> bool:
     """Return whether each rank starts with the block at an offset of its own, and goes on to the left."""
     return all((rank - step + offset) % n == block for (rank, step, n), block in sent.items())
+
+
+def _as_typed(argument: Any) -> str:
+    """Write an argument of a call as a person would type it: a list, a whole number, or a few digits."""
+    if isinstance(argument, np.ndarray):
+        return str(argument.tolist())
+    if isinstance(argument, float):
+        return f"{argument:.10g}"
+    return str(argument)
+
+
+@register("check", "31-write-time")
+def ring_time(answer: Time) -> Verdict:
+    """Run ``answer(size, n, rate, latency)``, the time of a ring [s], on ten published servers and on the case."""
+    job = case()
+    servers = published.load(TEN_SERVERS)
+    formula = closed_form("all_reduce", "ring")
+    cases: list[tuple[float, int, float, float]] = [
+        (float(servers.size[i]), int(servers.n_ranks), job.nic_rate, job.ring_step_latency)
+        for i in (0, len(servers.size) - 1)
+    ]
+    measured = [float(servers.time[0]), float(servers.time[-1])]
+    cases += [
+        (job.dp_gradients, int(job.dp), job.nic_rate, job.ring_step_latency),
+        (4096.0, int(job.dp), job.nic_rate, job.ring_step_latency),
+        (1e9, 2, job.nvlink_per_gpu, 0.0),
+    ]
+    returned = [_number(answer, size, n, rate, latency) for size, n, rate, latency in cases]
+    right = [float(formula(*each[:2], each[3], each[2])) for each in cases]
+    for i, (size, n, rate, latency) in enumerate(cases):
+        if not np.isclose(returned[i], right[i], rtol=_SAME_RATE, atol=0):
+            line = text(
+                "function.time",
+                size=units.format_size(size),
+                n=n,
+                rate=units.format_rate(rate),
+                latency=units.format_time(latency),
+                got=f"{returned[i]:.4g}",
+                right=f"{right[i]:.4g}",
+            )
+            if i < len(measured):
+                line += " " + text("function.measured", time=f"{measured[i]:.4g}")
+            mistake = _mistake_of_time(returned, cases)
+            because = [misconception("31-write-time", mistake)] if mistake else []
+            return False, [line, *because], mistake
+    return True, [], ""
+
+
+def _mistake_of_time(
+    returned: Sequence[float], cases: Sequence[tuple[float, int, float, float]]
+) -> str:
+    """Return the mistake that explains all times that the learner's function returned, or nothing."""
+    for name, rule in TIME_MISTAKES.items():
+        expected = [rule(*each) for each in cases]
+        if np.allclose(returned, expected, rtol=_SAME_RATE, atol=0):
+            return name
+    return ""
 
 
 @register("check", "34-write-order")
@@ -237,8 +313,11 @@ def _mistake_of_order(to: NDArray[np.int64]) -> str:
     return ""
 
 
-def _block(answer: Rule, rank: int, step: int, n: int) -> int:
-    """Return the block that the learner's function returns; raise Unanswered if it does anything else."""
+def _block(answer: Rule, rank: int, step: int, n: int, asked: str = "function.whole") -> int:
+    """Return the number that the learner's function returns; raise Unanswered if it does anything else.
+
+    ``asked`` is the text that says which number was asked for.
+    """
     call = f"{getattr(answer, '__name__', 'f')}({rank}, {step}, {n})"
     try:
         found = answer(rank, step, n)
@@ -247,7 +326,9 @@ def _block(answer: Rule, rank: int, step: int, n: int) -> int:
         said = text("function.raised", call=call, error=kind, words=str(error))
         raise Unanswered("raised", said) from None
     if isinstance(found, bool) or not hasattr(found, "__index__"):
-        raise Unanswered("kind", text("function.whole", call=call, got=brief(found)))
+        numbers = text("function.two" if n == 2 else "function.numbers", last=n - 1)
+        given = {"call": call, "got": brief(found), "rank": rank, "step": step, "n": n}
+        raise Unanswered("kind", text(asked, **given, numbers=numbers))
     if not 0 <= found.__index__() < n:
         raise Unanswered("range", text("function.range", call=call, got=found, last=n - 1))
     return int(found)
