@@ -102,10 +102,11 @@ def rail_groups(fabric: Fabric) -> list[Ints]:
 
 
 def shuffled(groups: ArrayLike, seed: int) -> list[Ints]:
-    """Shuffle the members of each group, as a scheduler may assign servers in any order after a restart.
+    """Put the servers into a random order, as a scheduler may hand them out after a restart.
 
-    No member changes its group. One generator shuffles the groups one after another. The same seed always gives the
-    same order, and seeds 1, 2, ... are "shuffle" 1, 2, ... in ``live.placement`` and ``live.wirings``.
+    Members that stand at the same place of their groups belong to the same server, so groups of equal length all get
+    the same order, and no member changes its group. The same seed always gives the same order, and seeds 1, 2, ... are
+    "shuffle" 1, 2, ... in ``live.placement`` and ``live.wirings``.
 
     Parameters
     ----------
@@ -129,7 +130,7 @@ def shuffled(groups: ArrayLike, seed: int) -> list[Ints]:
     Examples
     --------
     >>> [group.tolist() for group in shuffled([[0, 2, 4, 6], [1, 3, 5, 7]], seed=3)]
-    [[6, 4, 2, 0], [7, 3, 1, 5]]
+    [[6, 4, 2, 0], [7, 5, 3, 1]]
     """
     rows = [_group(group) for group in groups] if np.iterable(groups) else []
     if not rows:
@@ -141,7 +142,11 @@ def shuffled(groups: ArrayLike, seed: int) -> list[Ints]:
     if number == 0:
         return rows
     rng = np.random.default_rng(number)
-    return [rng.permutation(row) for row in rows]
+    orders: dict[int, Ints] = {}  # length of a group -> order of its places
+    for row in rows:
+        if row.size not in orders:
+            orders[row.size] = rng.permutation(row.size)
+    return [row[orders[row.size]] for row in rows]
 
 
 def _group(group: ArrayLike) -> Ints:

@@ -26,8 +26,7 @@ RUN = fl.simulate(
 
 
 def shuffled(seed):
-    rng = np.random.default_rng(seed)
-    place = np.array([rng.permutation(group) for group in RAILS]) if seed else RAILS
+    place = fl.collectives.shuffled(RAILS, seed)
     return fl.simulate("all_reduce", "ring", HALL, "1 GB", placement=place)
 
 
