@@ -664,7 +664,7 @@ STEPPERS = {
 @pytest.mark.parametrize("name", STEPPERS)
 def test_boxes_of_a_stepper_hide_nothing(name):
     view = STEPPERS[name]()
-    assert view.scene.height <= 390 and view.scene.width <= 640
+    assert view.scene.height <= 412 and view.scene.width <= 640
     layers = view.scene.layers
     apart(layers["cards"].fields, 0)
     within(view.scene, "cards", "cells", "empty")
@@ -762,7 +762,7 @@ def test_segments_of_blocks_are_named():
         *(f"GPU 0, block 0.{s}" for s in range(4)),
         "GPU 1, block 0.0",
     ]
-    assert {*layers["movers"].fields["texts"]} == {"1", "2", "4"}
+    assert {*layers["movers"].fields["texts"]} == {"0.0", "0.1", "0.2"}
     ranks = {r: text("live.stepper.rank", r=r) for r in (0, 2, 4)}
     move = text("live.stepper.move", source=ranks[4], target=ranks[0], blocks="0.0")
     assert move + text("live.stepper.added") in view.scene.alt

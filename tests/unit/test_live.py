@@ -114,11 +114,14 @@ def test_a_ring_of_two_by_hand():
     moved = text("live.stepper.moved_copied", copied="2 blocks")
     told = {"step": 2, "steps": 2, "moved": moved}
     assert view.scene.said == text("live.stepper.said", state=state, chunk=chunk, **told)
-    # A packet says how many arrays it has summed: 1 in the first step, both in the second.
-    assert [view.set(step=s).scene.layers["movers"].fields["texts"] for s in (1, 2)] == [
-        ["1", "1"],
-        ["2", "2"],
-    ]
+    # A packet says which block it carries, and the read-out how many arrays that block sums: 1 at first, then both.
+    blocks = [text("live.stepper.block", b=b) for b in (1, 0)]
+    for step, order, n in ((1, blocks, "1 array"), (2, blocks[::-1], "2 arrays")):
+        layers = view.set(step=step).scene.layers
+        assert layers["movers"].fields["texts"] == layers["labels"].fields["texts"] == order
+        kind = "copied" if step == 2 else "added"
+        notes = [text(f"live.stepper.carried_{kind}", blocks=b, arrays=n) for b in order]
+        assert layers["labels"].fields["notes"] == notes
     filled = view.set(step=1).scene.layers["blocks"].fields
     full = view.scene.layers["empty"].fields["h"]
     assert (filled["h"] / full).tolist() == [1, 0.5, 0.5, 1]
@@ -138,6 +141,67 @@ def test_a_packet_goes_from_its_block_along_its_link_to_the_block_that_it_change
         assert gaps.min(axis=1) == pytest.approx(0, abs=0.01)
     changed = solid["alpha"][gaps.argmin(axis=1)]
     assert np.all(changed == 1) and np.count_nonzero(solid["alpha"] == 1) >= len({*changed})
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 6, 8])
+def test_each_bar_of_a_ring_has_the_number_of_its_block(n):
+    layers = live.stepper("all_reduce", "ring", n, step=1).scene.layers
+    numbers, bars = layers["numbers"].fields, layers["empty"].fields
+    assert numbers["texts"] == [str(block) for _ in range(n) for block in range(n)]
+    assert numbers["x"] == pytest.approx(bars["x"] + bars["w"] / 2, abs=0.01)
+    assert np.all(numbers["y"] > bars["y"] + bars["h"] + 5)
+    # What the step has changed has a frame and a bold number, and is what the plates name.
+    frames, bold = layers["changed"].fields, np.flatnonzero(numbers["bold"])
+    assert np.array_equal(frames["x"], bars["x"][bold]) and len(bold) == n
+    carried = {text("live.stepper.block", b=numbers["texts"][bar]) for bar in bold}
+    assert {*layers["labels"].fields["texts"]} == carried
+
+
+def test_where_numbers_would_meet_the_changed_block_and_the_ends_have_theirs():
+    numbers = live.stepper("all_reduce", "ring", 16, step=3).scene.layers["numbers"].fields
+    places = zip(numbers["x"], numbers["y"], numbers["texts"], numbers["bold"], strict=True)
+    for _, box in itertools.groupby(
+        sorted(places, key=lambda p: (p[1], p[0] // 62)), lambda p: p[1]
+    ):
+        shown = sorted(box)
+        apart = [b[0] - a[0] for a, b in itertools.pairwise(shown)]
+        assert min(apart) > 13  # two digits of 11 px
+    bold = [
+        words for words, is_bold in zip(numbers["texts"], numbers["bold"], strict=True) if is_bold
+    ]
+    assert sorted(map(int, bold)) == list(range(16))
+
+
+@pytest.mark.parametrize("name", ["stepper", "ring", "large ring", "tree", "root", "halves"])
+def test_arrowheads_point_to_the_boxes_that_receive(name):
+    scene = VIEWS[name]().set(step=1).scene
+    heads, used = scene.layers["heads"].fields, scene.layers["loaded"].fields
+    tips = np.stack([heads["x"][1::3], heads["y"][1::3]], axis=1)
+    ends = used["ptr"][1:].astype(int) - 1
+    arrive = np.stack([used["x"][ends], used["y"][ends]], axis=1)
+    assert {*map(tuple, arrive.tolist())} <= {*map(tuple, tips.tolist())}
+    before = np.stack([used["x"][ends - 1], used["y"][ends - 1]], axis=1)
+    ahead = arrive - before
+    for end, way in zip(arrive, ahead, strict=True):
+        which = np.flatnonzero((tips == end).all(axis=1))
+        tails = np.stack([heads["x"], heads["y"]], axis=1).reshape(-1, 3, 2)[which][:, [0, 2]]
+        assert np.all((end - tails) @ way > 0)
+        assert np.hypot(*(end - tails).reshape(-1, 2).T) == pytest.approx(
+            8 * np.hypot(1, 0.55), abs=0.1
+        )
+
+
+@pytest.mark.parametrize("name", ["stepper", "root", "halves", "routes"])
+def test_the_legend_of_a_stepper_says_what_its_plates_mean(name):
+    scene = VIEWS[name]().scene
+    words = scene.layers["key_words"].fields
+    assert words["texts"][:2] == [text("live.stepper.key_changed"), text("live.stepper.key_kept")]
+    plate = "key_sum" if name == "root" else "key_plate"
+    assert words["texts"][-1] == text(f"live.stepper.{plate}")
+    ends = words["x"] + [6.6 * len(each) for each in words["texts"]]
+    assert ends[-1] < scene.width and np.all(ends[:-1] < words["x"][1:])
+    boxes = [scene.layers[k].fields for k in ("cards", "labels", "empty")]
+    assert all(np.all(box["y"] + box["h"] < words["y"][0] - 8) for box in boxes if box["x"].size)
 
 
 def test_the_list_tells_what_the_first_gpu_does_and_marks_the_present_step():
