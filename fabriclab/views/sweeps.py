@@ -696,16 +696,14 @@ def how_far_off(missed: Sequence[Miss], area: PlotArea) -> str:
     size = np.abs(first.off)
     sentence = text(
         "sweep.missed",
-        label=capitalised(first.model.label),
+        label=first.model.label,
         median=scientific(100 * np.median(size)),
         most=scientific(100 * size.max()),
         at=area.format_x(first.at[size.argmax()]),
     )
     for other in others:
         median = scientific(100 * np.median(np.abs(other.off)))
-        sentence += " " + text(
-            "sweep.missed_too", label=capitalised(other.model.label), median=median
-        )
+        sentence += " " + text("sweep.missed_too", label=other.model.label, median=median)
     return sentence
 
 

@@ -303,11 +303,10 @@ def test_the_curve_beside_a_dragonfly_has_every_distance():
         for groups in range(1, 33):
             flows = fl.metrics.shift(DRAGONFLY, 32 * groups)
             part = 100 * fl.metrics.throughput(DRAGONFLY, flows, routing).part
-            away = "1 group" if groups == 1 else f"{groups} groups"
-            name = text("live.distance.point", routing=spoken, groups=away)
+            name = text("live.distance.point", routing=spoken, distance=groups)
             assert notes[name] == f"{part:.3g} %"
     now = view.scene.side.layers["now"].fields
-    here = points["names"].index(text("live.distance.point", routing="Valiant", groups="4 groups"))
+    here = points["names"].index(text("live.distance.point", routing="Valiant", distance=4))
     assert (now["x"][0], now["y"][0]) == (points["x"][here], points["y"][here])
 
 

@@ -323,7 +323,7 @@ def card_layers(stage: Stage) -> dict[str, Layer]:
 
 
 def bar_layers(stage: Stage, states: CellStates, group: StepGroup | None) -> dict[str, Layer]:
-    """Return the blocks of all boxes, filled as far as their sums have come, with a frame round what the last step did."""
+    """Return the blocks of all boxes, filled as far as their sums have come; what the last step did has a frame."""
     show = stage.show
     bars = stage.places.bars
     share = shares_of(show, states)

@@ -21,6 +21,7 @@ from fabriclab.simulation import Simulation, simulate
 from fabriclab.texts import text
 from fabriclab.views import timelines
 from fabriclab.views.asides import Curve, Spot, curve_panel
+from fabriclab.views.layout import counted
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.scene import (
     COLOUR,
@@ -492,7 +493,7 @@ def overlap_scene(job: Case, priority: bool | str, bucket: float, start: float, 
     exposed = strips[0].exposed
     said = text(
         "live.overlap.said",
-        n=buckets,
+        n=counted(buckets, "bucket"),
         size=job.dp_gradients / buckets,
         way=way.replace("_", "-"),
         took=total,

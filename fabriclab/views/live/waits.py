@@ -14,6 +14,7 @@ from fabriclab.core import Flags, Floats, Ints, Spec
 from fabriclab.physics import memory
 from fabriclab.texts import text
 from fabriclab.views.asides import Curve, Spot, curve_panel
+from fabriclab.views.layout import counted
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.page import plain
 from fabriclab.views.scene import (
@@ -121,7 +122,7 @@ def latency_scene(way: str, switches: int, metres: float) -> Scene:
     caption = text(
         "live.latency.said",
         way=way,
-        n=switches,
+        n=counted(switches, "switch"),
         metres=metres,
         part=labels[high.argmax()],
         share=high.max(),

@@ -320,7 +320,7 @@ def roulette_caption(found: HashedFlows) -> str:
         cables=counted(found.cables, "cable"),
         slow=text(key, slow=slower),
         most=counted(found.most, "flow"),
-        idle=int(np.sum(found.on_cable == 0)),
+        idle=counted(int(np.sum(found.on_cable == 0)), "cable"),
         mean=found.expected_most,
     )
 
