@@ -842,7 +842,7 @@ def test_the_medium_is_the_least_of_those_that_reach():
 
 
 def test_so_many_wavelengths_fill_so_many_fibres():
-    told = sentence("live.wavelengths.said", total=12.8, fibres=3)
+    told = sentence("live.wavelengths.said", total=12.8, fibres="3 fibres")
     assert told.search(live.wavelengths(128).scene.said)
     assert [live.wavelengths(n).scene.table["wavelengths"].tolist() for n in (44, 45)] == [
         [44],

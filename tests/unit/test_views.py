@@ -531,7 +531,7 @@ def test_the_error_of_a_model_has_a_panel_and_is_the_finding():
     runs = off_by(0.01, -0.02, 0.05)
     scene = sweep_scene(runs, "busbw", error=True)
     assert scene.said == text(
-        "sweep.missed", label="Model", median="2", most="5", at=units.format_size(SIZES[2])
+        "sweep.missed", label="model", median="2", most="5", at=units.format_size(SIZES[2])
     )
     off = scene.table["error [%]"]
     assert off[np.isfinite(off)] == pytest.approx([1, -2, 5])
