@@ -194,8 +194,8 @@ def test_the_explorer_says_what_one_end_gets_and_its_legend_moves_nothing(name):
     links = np.bincount(f.source, f.capacity, f.n_nodes)[f.endpoint]
     part = metrics.throughput(f).part
     rate = fl.units.format_rate(part * links.mean())
-    said = f"each gets {100 * part:.3g} % of the rate of its links, on average {rate}"
-    assert view.scene.said.startswith(f"If all send to all, {said}, with spraying.")
+    told = sentence("live.explorer.said", part=float(f"{100 * part:.3g}"), rate=rate)
+    assert told.match(view.scene.said)
     tier = view.set(colour="tier").scene
     assert tier.height == view.set(colour="load").scene.height
     assert "s 1 " not in view.scene.said and " 1 links" not in view.scene.said
@@ -457,20 +457,20 @@ def test_boxes_of_gpus_are_no_servers_and_makers_names_are_explained():
         (
             32,
             32,
-            {"flows": "32 flows", "idle": 13, "most": "4 flows", "slow": 4, "mean": 3.53},
+            {"flows": "32 flows", "idle": "13 cables", "most": "4 flows", "slow": 4, "mean": 3.53},
             {"fullest, mean": 3.53, "spray": 1},
         ),
         (48, 32, {"flows": "48 flows"}, {"spray": 1.5}),
         (
             8,
             32,
-            {"flows": "8 flows", "idle": 25, "most": "2 flows", "slow": 2},
+            {"flows": "8 flows", "idle": "25 cables", "most": "2 flows", "slow": 2},
             {"fullest, mean": 1.66, "one flow": 1},
         ),
         (
             1,
             2,
-            {"flows": "1 flow", "idle": 1, "most": "1 flow", "slow": None, "mean": 1},
+            {"flows": "1 flow", "idle": "1 cable", "most": "1 flow", "slow": None, "mean": 1},
             {"fullest, mean": 1, "one flow": 1},
         ),
     ],

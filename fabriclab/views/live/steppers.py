@@ -575,7 +575,7 @@ def head_layer(stage: Stage, packets: list[Packet]) -> Layer:
 
 
 def label_layer(stage: Stage, packets: list[Packet]) -> Layer:
-    """Return what each link carried in the last step; the former step's stay until the packets have arrived."""
+    """Return a plate on each link that says what the last step carried over it."""
     shown = [packet for packet in packets if packet.words]
     if len(shown) > _MOST_LABELS:
         shown = []
