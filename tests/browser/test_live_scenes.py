@@ -193,8 +193,7 @@ def test_the_explorer_says_what_one_end_gets_and_its_legend_moves_nothing(name):
     f = topologies.build(name, **live.networks.FAMILIES[name][0])
     links = np.bincount(f.source, f.capacity, f.n_nodes)[f.endpoint]
     part = metrics.throughput(f).part
-    rate = fl.units.format_rate(part * links.mean())
-    told = sentence("live.explorer.said", part=float(f"{100 * part:.3g}"), rate=rate)
+    told = sentence("live.explorer.said", part=100 * part, rate=float(part * links.mean()))
     assert told.match(view.scene.said)
     tier = view.set(colour="tier").scene
     assert tier.height == view.set(colour="load").scene.height
