@@ -251,6 +251,9 @@ def _free_place(
         for down in (-15.0, 15.0):
             beside += [(x[here] + 8, y[here] + down, 0.0), (x[here] - 8, y[here] + down, 2.0)]
         beside += [(x[here] + 4, y[here] - 22, 2.0), (x[here] - 4, y[here] + 22, 0.0)]
+        # Somewhat further away where a curve would pass through it everywhere else.
+        for down in (-36.0, -48.0):
+            beside += [(x[here] + 8, y[here] + down, 0.0), (mid, y[here] + down, 1.0)]
         crowds = [met(*place, taken) for place in beside]
         best = int(np.argmin(crowds))
         worst = max(worst, crowds[best])
