@@ -94,7 +94,8 @@ def _cropped(layers: Mapping[str, Layer], width: float) -> tuple[dict[str, Layer
             continue
         x = np.atleast_1d(fields["x"]).astype(np.float64)
         if "z" in fields:
-            x = fields["middle"][0] + turned(x, *(np.asarray(fields[k]) for k in "yz"))[0]
+            y, z = np.asarray(fields["y"]), np.asarray(fields["z"])
+            x = fields["middle"][0] + turned(x, y, z)[0]
         more = _WORD if layer.kind == "texts" else 0.0
         low = min(low, float(x.min()) - more)
         high = max(high, float(np.max(x + fields.get("w", more))))
