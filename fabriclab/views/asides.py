@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from fabriclab.core import Floats
+from fabriclab.views.common import common_ends
 from fabriclab.views.page import spread
 from fabriclab.views.scene import (
     COLOUR,
@@ -85,10 +86,10 @@ def curve_panel(
     every_x = np.concatenate([curve.x for curve in curves])
     every_y = np.concatenate([*(curve.y for curve in curves), [spot.y for spot in spots]])
     right, bottom = width - _MARGIN, height - _FOOT
-    x_ends, x_ticks = _ends(every_x, log_x, from_zero=False)
+    x_ends, x_ticks = _ends(f"{title}, x", every_x, log_x, from_zero=False)
     if ticks_x is not None:
         x_ticks = ticks_x
-    y_ends, y_ticks = _ends(every_y, log_y, from_zero=True)
+    y_ends, y_ticks = _ends(f"{title}, y", every_y, log_y, from_zero=True)
     to_x = _axis(x_ends, log_x, _LEFT, right)
     to_y = _axis(y_ends, log_y, bottom, _TOP)
 
@@ -128,9 +129,11 @@ def curve_panel(
     )
 
 
-def _ends(values: Floats, log: bool, from_zero: bool) -> tuple[tuple[float, float], Floats]:
+def _ends(
+    axis: str, values: Floats, log: bool, from_zero: bool
+) -> tuple[tuple[float, float], Floats]:
     """Return the ends of an axis, and its ticks: powers of ten or round numbers."""
-    low, high = float(values.min()), float(values.max())
+    low, high = common_ends(axis, float(values.min()), float(values.max()))
     if log:
         first, last = np.log10(low), np.log10(high)
         if from_zero:  # an axis of y begins and ends at a power
@@ -248,6 +251,9 @@ def _free_place(
         for down in (-15.0, 15.0):
             beside += [(x[here] + 8, y[here] + down, 0.0), (x[here] - 8, y[here] + down, 2.0)]
         beside += [(x[here] + 4, y[here] - 22, 2.0), (x[here] - 4, y[here] + 22, 0.0)]
+        # Somewhat further away where a curve would pass through it everywhere else.
+        for down in (-36.0, -48.0):
+            beside += [(x[here] + 8, y[here] + down, 0.0), (mid, y[here] + down, 1.0)]
         crowds = [met(*place, taken) for place in beside]
         best = int(np.argmin(crowds))
         worst = max(worst, crowds[best])

@@ -11,7 +11,7 @@ from fabriclab.core import Fabric, Floats
 from fabriclab.texts import text
 from fabriclab.views.layout import Placed, counted
 from fabriclab.views.page import Table
-from fabriclab.views.scene import COLOUR, Layer, Scene, lines, texts
+from fabriclab.views.scene import COLOUR, Layer, Scene, lines, texts, turned
 from fabriclab.views.solids import Solid, closing, solid_lines
 
 _WIDE = 2.4  # width of a line of the circle [px]
@@ -19,6 +19,9 @@ _HEAD = 7.0  # length of the head of an arrow [px]
 _ASIDE = 9.0  # distance of a number from its line [px]
 _ROW = 17.0  # distance between two lines of the list [px]
 _COLUMN = 176.0  # width of a column of the list [px]
+_NARROWEST = 1.2  # columns, for the lines above and below the list
+_WORD = 24.0  # about half of the width of a name in the picture [px]
+_EDGE = 12.0  # margin at the left and right of the picture [px]
 
 Complexes = NDArray[np.complex128]
 
@@ -67,14 +70,45 @@ def looped(scene: Scene, placed: Placed, loop: Sequence[int], solid: Solid | Non
         }
     )
     ways = ", ".join(f.name(int(f.source[link])) for link in links)
+    layers, width = _cropped(layers, scene.width)
     return replace(
         scene,
+        width=width,
         said=said,
         alt=said + " " + text("loop.order", list=ways),
         layers=layers,
         table=table,
         side=_list(f, links, scene.height),
     )
+
+
+def _cropped(layers: Mapping[str, Layer], width: float) -> tuple[dict[str, Layer], float]:
+    """Return layers without the empty margins at their left and right, and the width that is left [px].
+
+    So the fabric does not become small beside the list.
+    """
+    low, high = width, 0.0
+    for layer in layers.values():
+        fields = layer.fields
+        if "x" not in fields or not len(fields["x"]):
+            continue
+        x = np.atleast_1d(fields["x"]).astype(np.float64)
+        if "z" in fields:
+            y, z = np.asarray(fields["y"]), np.asarray(fields["z"])
+            x = fields["middle"][0] + turned(x, y, z)[0]
+        more = _WORD if layer.kind == "texts" else 0.0
+        low = min(low, float(x.min()) - more)
+        high = max(high, float(np.max(x + fields.get("w", more))))
+    left = max(0.0, low - _EDGE)
+    moved = {}
+    for name, layer in layers.items():
+        fields = dict(layer.fields)
+        if "z" in fields:
+            fields["middle"] = [fields["middle"][0] - left, fields["middle"][1]]
+        elif "x" in fields:
+            fields["x"] = np.asarray(fields["x"]) - left
+        moved[name] = replace(layer, fields=fields)
+    return moved, min(width, high + _EDGE) - left
 
 
 def _flat(layers: Mapping[str, Layer], placed: Placed, links: Sequence[int]) -> dict[str, Layer]:
@@ -200,4 +234,4 @@ def _list(f: Fabric, links: Sequence[int], height: float) -> Scene:
         "rows": texts(x, y, words),
         "again": texts(20.0, [last], [text("loop.again")], colour=COLOUR["soft"]),
     }
-    return Scene("", layers=layers, height=height, width=40.0 + _COLUMN * max(columns, 1.4))
+    return Scene("", layers=layers, height=height, width=40.0 + _COLUMN * max(columns, _NARROWEST))

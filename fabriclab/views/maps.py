@@ -316,7 +316,8 @@ def _solid_scene(
     failed = {"size": 5.0, "shape": 2.0, "colour": COLOUR["failed"], "lift": 2 * solid.unit}
     broken = ends[k.failed[here] > 0].mean(axis=1)
     halves = [*at_last, *at_first]
-    tips = np.array([path[1] for path in halves]).reshape(-1, 3)[k.failed[np.tile(far, 2)] > 0]
+    # One cross for each cable: where it leaves its last chip.
+    tips = np.array([path[1] for path in at_last]).reshape(-1, 3)[k.failed[far] > 0]
     layers = {
         "cables": solid_lines(list(ends), solid, **_part(look, here)),
         "stubs": solid_lines(halves, solid, **_part(look, np.tile(far, 2))),
@@ -591,7 +592,7 @@ _STUB_DIRECTIONS = np.array([[1.0, 0.0], [0.0, 1.0], [0.8, -0.8], [0.8, 0.8]])
 def _stub_layers(
     k: Lines, spots: Spots, grid: list[Ints], far: Flags, half: float, look: dict[str, Any]
 ) -> dict[str, Layer]:
-    """Return stubs at both ends of cables to other slabs or around the edge, and crosses on failed ones."""
+    """Return stubs at both ends of cables to other slabs or around the edge, and a cross on each failed one."""
     here = np.flatnonzero(far)
     coordinates = np.array(grid)  # (axes, P)
     step = coordinates[:, k.b[here]] - coordinates[:, k.a[here]]  # (axes, cables)
@@ -614,7 +615,8 @@ def _stub_layers(
             x, y = spots.x[place], spots.y[place]
             paths.append(np.array([[x, y], [x + dx, y + dy]]))
     both = np.tile(here, 2)
-    tips = np.array([path[1] for path in paths])[k.failed[both] > 0]
+    # One cross for each cable: at the first of its stubs.
+    tips = np.array([path[1] for path in paths[: here.size]]).reshape(-1, 2)[k.failed[here] > 0]
     return {"stubs": lines(paths, **_part(look, both)), **crosses("failed ends", *tips.T)}
 
 

@@ -127,6 +127,9 @@ class Scene:
 
     ``hint`` says what the marks of the picture mean; it stands below the picture while a reader points at nothing.
 
+    ``limits`` gives the highest value of a slider where this state allows less than the slider does, such as the number
+    of steps of an algorithm that a choice selects.
+
     ``moves`` asks the browser to animate the change to this scene; ``wrong`` says that ``said`` is an error message.
     """
 
@@ -141,6 +144,7 @@ class Scene:
     hint: str = ""
     width: float = WIDTH  # [px]
     side: Self | None = None
+    limits: Mapping[str, float] = field(default_factory=dict)
 
     def panels(self) -> list["Scene"]:
         """Return this scene and, if there is one, the panel beside it."""

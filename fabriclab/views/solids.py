@@ -15,7 +15,8 @@ from fabriclab.views.scene import COLOUR, Layer, turned
 _CURVE = 25  # points of a curve
 _BOW = 1.9  # how far a closing cable bows out of the solid, in distances between chips
 _STUB = 0.42  # length of the stub of a cable around the edge, in such distances
-_LARGEST = 74.0  # distance between chips [px]
+_LARGEST = 120.0  # distance between chips [px]
+_MARGINS = (_STUB, _STUB, _STUB, _STUB)  # left, above, right, below, in such distances
 
 
 class Solid(NamedTuple):
@@ -31,11 +32,16 @@ class Solid(NamedTuple):
 
 
 def solid_of(
-    grid: Sequence[Ints], middle: tuple[float, float], room: tuple[float, float], down: int = -1
+    grid: Sequence[Ints],
+    middle: tuple[float, float],
+    room: tuple[float, float],
+    down: int = -1,
+    margins: tuple[float, float, float, float] = _MARGINS,
 ) -> Solid:
-    """Return the places of the chips of a grid with two or three axes, so that it fits into a room [px].
+    """Return the places of the chips of a grid with two or three axes, so that it fills a room around ``middle`` [px].
 
-    The longest axis runs across. ``down`` is the axis that runs down; by default the first of the others.
+    The longest axis runs across. ``down`` is the axis that runs down; by default the first of the others. ``margins``
+    are what cables need beside the chips: left, above, right and below, in distances between chips.
     """
     size = [int(values.max()) + 1 for values in grid]
     others = list(range(len(grid)))
@@ -58,8 +64,11 @@ def solid_of(
             place[:, column] = grid[i] - (size[i] - 1) / 2
             step[i, column] = 1.0
     x, y, _ = turned(*place.T)
-    unit = min(room[0] / (np.ptp(x) + 2 * _STUB), room[1] / (np.ptp(y) + 2 * _STUB), _LARGEST)
-    return Solid(place * unit, middle, float(unit), axis, step * unit)
+    left, above, right, below = margins
+    wide, high = np.ptp(x) + left + right, np.ptp(y) + above + below
+    unit = float(min(room[0] / wide, room[1] / high, _LARGEST))
+    seen = middle[0] + unit * (left - right) / 2, middle[1] + unit * (above - below) / 2
+    return Solid(place * unit, seen, unit, axis, step * unit)
 
 
 def solid_lines(paths: Sequence[Floats], solid: Solid, **fields: Any) -> Layer:

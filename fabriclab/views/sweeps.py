@@ -28,6 +28,7 @@ from fabriclab.views.axes import (
     tick_words,
     x_ticks,
 )
+from fabriclab.views.common import common_ends
 from fabriclab.views.page import HERE, ROLES, Axes, Picture, Table, plain, spread
 from fabriclab.views.rulers import fitted
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, log_axis, printed, texts
@@ -696,16 +697,14 @@ def how_far_off(missed: Sequence[Miss], area: PlotArea) -> str:
     size = np.abs(first.off)
     sentence = text(
         "sweep.missed",
-        label=capitalised(first.model.label),
+        label=first.model.label,
         median=scientific(100 * np.median(size)),
         most=scientific(100 * size.max()),
         at=area.format_x(first.at[size.argmax()]),
     )
     for other in others:
         median = scientific(100 * np.median(np.abs(other.off)))
-        sentence += " " + text(
-            "sweep.missed_too", label=capitalised(other.model.label), median=median
-        )
+        sentence += " " + text("sweep.missed_too", label=other.model.label, median=median)
     return sentence
 
 
@@ -719,11 +718,11 @@ def error_panel(missed: Sequence[Miss], x: str, bottom: float) -> Scene:
         series.append(Series(one.model.label, "predicted", points, one.model.look))
     values = np.concatenate([[0.0], *(one.points[1] for one in series)])
     room = max(1.0, 0.12 * np.ptp(values))
-    ends = (float(values.min() - room), float(values.max() + room))
+    ends = common_ends("error", float(values.min() - room), float(values.max() + room))
     across = np.unique(np.concatenate([one.at for one in missed]))
     several = len(series) > 1
     right = _SIDE - (label_room(series, _WIDEST_OF_TWO) if several else 24.0)
-    x_ends = padded(across)
+    x_ends = common_ends("x of error", *padded(across))
     ticks = x_ticks(x, across, x_ends, right - _LEFT)
 
     def to_y(value: Any) -> Floats:
@@ -966,6 +965,8 @@ def axes_of(
         bounds = [one.points[1, 0] for one in series if one.role == "bound"]
         near = [bound for bound in bounds if bound < _FAR * highest]
         y_ends = (0.0, 1.06 * max([highest, *near, *bounds]))
+    x_ends = common_ends("x", *x_ends)
+    y_ends = common_ends("y", *y_ends)
     ticks = x_ticks(x, across, x_ends, width)
     return Scales(x_ends, y_ends, ticks.tolist(), decade_ticks(y_ends).tolist())
 

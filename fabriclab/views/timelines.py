@@ -9,6 +9,7 @@ from matplotlib.ticker import MaxNLocator
 from fabriclab import units
 from fabriclab.core import Fabric, Flags, Floats, Flows, Ints, Timeline
 from fabriclab.texts import text
+from fabriclab.views.common import common_ends
 from fabriclab.views.page import Axes, Picture, Table
 from fabriclab.views.rulers import fitted
 from fabriclab.views.scene import (
@@ -34,6 +35,8 @@ _LEFT = 24.0  # without the names of the lanes
 _NAME_LETTER = 6.8  # width of a letter of such a name
 _LANES_HEIGHT = 320.0  # of all lanes, where there are many [px]
 _ROWS = (20.0, 44.0)  # least and greatest height of a lane [px]
+_HIGHEST_ROW = 84.0  # of a lane beside a higher panel [px]
+_BELOW = 40.0  # room for the axis [px]
 _BAR_TOP = 0.11  # upper edge of a bar that has its lane for itself, as a fraction of the height of the lane
 _BAR_SHARE = 0.78  # height of such a bar, as a fraction of the height of the lane
 _LETTER = 6.8  # width of a letter in the legend [px]
@@ -138,11 +141,12 @@ def timeline_scene(
     name: Namer | None = None,
     at: float | None = None,
     width: float = WIDTH,
+    height: float = 0.0,
 ) -> Scene:
     """Return a picture of a timeline; if ``at`` is given, with a line after ``at`` per cent of its time.
 
     ``name`` is a function from a source to the name of its lane, such as `Fabric.name`; ``width`` is that of the
-    picture [px].
+    picture [px], and ``height`` what few lanes should fill, as far as they do not get too high [px].
 
     Raises
     ------
@@ -171,20 +175,21 @@ def timeline_scene(
 
     room = room_for(bars.names, width)
     row = row_height(len(bars.names))
+    row = max(row, min((height - _TOP - _BELOW) / len(bars.names), _HIGHEST_ROW))
     bottom = _TOP + row * len(bars.names)
     middle = _TOP + row * (np.arange(len(bars.names)) + 0.5)  # middle of each lane [px]
     marked = busy if at is not None else np.zeros(bars.flow.size, dtype=bool)
     layers = {
         **axis_layers(t, bottom, room),
         **legend_layers(flows, np.unique(flows.label[bars.flow]), width),
-        "bars": bar_layer(t, flows, bars, busy, marked, room),
+        "bars": bar_layer(t, flows, bars, busy, marked, room, row),
         "lanes": texts(room.left - 8, middle, bars.names, align=2.0),
     }
     table = as_table(t, flows, bars)
     clauses = clauses_of(t, flows, bars.n_lanes)
     if at is None:
         alt = "; ".join(clauses)
-        return Scene(clauses[0], table, layers, bottom + 40, alt, caption=left_out, width=width)
+        return Scene(clauses[0], table, layers, bottom + _BELOW, alt, caption=left_out, width=width)
 
     line = float(across(t, now, room))
     layers["now"] = lines([np.array([[line, _TOP - 4], [line, bottom + 4]])], width=2.0)
@@ -193,7 +198,7 @@ def timeline_scene(
         f"{sentence} {left_out}".rstrip(),
         table,
         layers,
-        bottom + 40,
+        bottom + _BELOW,
         alt=f"{sentence} " + "; ".join(clauses),
         width=width,
     )
@@ -261,8 +266,12 @@ def axis_of(t: Timeline) -> tuple[Floats, Floats]:
     rest = np.where(repeated, _REST * t.period.sum(), 0.0)  # (G,) room for further repetitions
     spans = np.stack([t.period, rest], axis=1)  # (G, 2)
     places = np.append(0.0, np.cumsum(spans))
-    times = np.stack([t.group_start, t.group_start + t.period], axis=1)  # (G, 2) [s]
-    return places, np.append(times, t.end)
+    times = np.append(np.stack([t.group_start, t.group_start + t.period], axis=1), t.end)  # [s]
+    if not repeated.any():
+        _, last = common_ends("time", 0.0, t.end)
+        places = np.append(places, places[-1] + last - t.end)
+        times = np.append(times, last)
+    return places, times
 
 
 def across(t: Timeline, time: float | Floats, room: Room) -> Floats:
@@ -357,17 +366,17 @@ def named_samples(names: list[str], colours: Floats, top: float = 4.0) -> dict[s
 
 
 def bar_layer(
-    t: Timeline, flows: Flows, bars: Bars, busy: Flags, marked: Flags, room: Room
+    t: Timeline, flows: Flows, bars: Bars, busy: Flags, marked: Flags, room: Room, row: float
 ) -> Layer:
     """Return a bar for each flow; bars that overlap share the height of their lane.
 
-    Bars are pale where they are not ``busy``, and have an edge in ink where they are ``marked``.
+    Bars are pale where they are not ``busy``, and have an edge in ink where they are ``marked``. ``row`` is the height
+    of a lane [px].
     """
     flow = bars.flow
     left = across(t, t.start[flow], room)  # (B,) [px]
     right = across(t, t.finish[flow], room)  # (B,) [px]
     slot, n_slots = slots_of(bars.lane, left, right)
-    row = row_height(len(bars.names))
     height = _BAR_SHARE * row / n_slots[bars.lane]  # (B,) [px]
     top = _TOP + row * (bars.lane + _BAR_TOP) + slot * height
 

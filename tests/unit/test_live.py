@@ -17,7 +17,7 @@ from fabriclab.views.live import rdma, waits
 from fabriclab.views.live.form import Form, Turn
 from fabriclab.views.live.widget import Live
 from fabriclab.views.page import plain
-from fabriclab.views.scene import COLOUR, FORM, Layer, Scene, printed, shade
+from fabriclab.views.scene import COLOUR, FORM, Layer, Scene, printed, shade, turned
 from support import rdma_pairs
 from support.live_views import (
     ALPHA,
@@ -114,11 +114,14 @@ def test_a_ring_of_two_by_hand():
     moved = text("live.stepper.moved_copied", copied="2 blocks")
     told = {"step": 2, "steps": 2, "moved": moved}
     assert view.scene.said == text("live.stepper.said", state=state, chunk=chunk, **told)
-    # A packet says how many arrays it has summed: 1 in the first step, both in the second.
-    assert [view.set(step=s).scene.layers["movers"].fields["texts"] for s in (1, 2)] == [
-        ["1", "1"],
-        ["2", "2"],
-    ]
+    # A packet says which block it carries, and the read-out how many arrays that block sums: 1 at first, then both.
+    blocks = [text("live.stepper.block", b=b) for b in (1, 0)]
+    for step, order, n in ((1, blocks, "1 array"), (2, blocks[::-1], "2 arrays")):
+        layers = view.set(step=step).scene.layers
+        assert layers["movers"].fields["texts"] == layers["labels"].fields["texts"] == order
+        kind = "copied" if step == 2 else "added"
+        notes = [text(f"live.stepper.carried_{kind}", blocks=b, arrays=n) for b in order]
+        assert layers["labels"].fields["notes"] == notes
     filled = view.set(step=1).scene.layers["blocks"].fields
     full = view.scene.layers["empty"].fields["h"]
     assert (filled["h"] / full).tolist() == [1, 0.5, 0.5, 1]
@@ -138,6 +141,67 @@ def test_a_packet_goes_from_its_block_along_its_link_to_the_block_that_it_change
         assert gaps.min(axis=1) == pytest.approx(0, abs=0.01)
     changed = solid["alpha"][gaps.argmin(axis=1)]
     assert np.all(changed == 1) and np.count_nonzero(solid["alpha"] == 1) >= len({*changed})
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 6, 8])
+def test_each_bar_of_a_ring_has_the_number_of_its_block(n):
+    layers = live.stepper("all_reduce", "ring", n, step=1).scene.layers
+    numbers, bars = layers["numbers"].fields, layers["empty"].fields
+    assert numbers["texts"] == [str(block) for _ in range(n) for block in range(n)]
+    assert numbers["x"] == pytest.approx(bars["x"] + bars["w"] / 2, abs=0.01)
+    assert np.all(numbers["y"] > bars["y"] + bars["h"] + 5)
+    # What the step has changed has a frame and a bold number, and is what the plates name.
+    frames, bold = layers["changed"].fields, np.flatnonzero(numbers["bold"])
+    assert np.array_equal(frames["x"], bars["x"][bold]) and len(bold) == n
+    carried = {text("live.stepper.block", b=numbers["texts"][bar]) for bar in bold}
+    assert {*layers["labels"].fields["texts"]} == carried
+
+
+def test_where_numbers_would_meet_the_changed_block_and_the_ends_have_theirs():
+    numbers = live.stepper("all_reduce", "ring", 16, step=3).scene.layers["numbers"].fields
+    places = zip(numbers["x"], numbers["y"], numbers["texts"], numbers["bold"], strict=True)
+    for _, box in itertools.groupby(
+        sorted(places, key=lambda p: (p[1], p[0] // 62)), lambda p: p[1]
+    ):
+        shown = sorted(box)
+        apart = [b[0] - a[0] for a, b in itertools.pairwise(shown)]
+        assert min(apart) > 13  # two digits of 11 px
+    bold = [
+        words for words, is_bold in zip(numbers["texts"], numbers["bold"], strict=True) if is_bold
+    ]
+    assert sorted(map(int, bold)) == list(range(16))
+
+
+@pytest.mark.parametrize("name", ["stepper", "ring", "large ring", "tree", "root", "halves"])
+def test_arrowheads_point_to_the_boxes_that_receive(name):
+    scene = VIEWS[name]().set(step=1).scene
+    heads, used = scene.layers["heads"].fields, scene.layers["loaded"].fields
+    tips = np.stack([heads["x"][1::3], heads["y"][1::3]], axis=1)
+    ends = used["ptr"][1:].astype(int) - 1
+    arrive = np.stack([used["x"][ends], used["y"][ends]], axis=1)
+    assert {*map(tuple, arrive.tolist())} <= {*map(tuple, tips.tolist())}
+    before = np.stack([used["x"][ends - 1], used["y"][ends - 1]], axis=1)
+    ahead = arrive - before
+    for end, way in zip(arrive, ahead, strict=True):
+        which = np.flatnonzero((tips == end).all(axis=1))
+        tails = np.stack([heads["x"], heads["y"]], axis=1).reshape(-1, 3, 2)[which][:, [0, 2]]
+        assert np.all((end - tails) @ way > 0)
+        assert np.hypot(*(end - tails).reshape(-1, 2).T) == pytest.approx(
+            8 * np.hypot(1, 0.55), abs=0.1
+        )
+
+
+@pytest.mark.parametrize("name", ["stepper", "root", "halves", "routes"])
+def test_the_legend_of_a_stepper_says_what_its_plates_mean(name):
+    scene = VIEWS[name]().scene
+    words = scene.layers["key_words"].fields
+    assert words["texts"][:2] == [text("live.stepper.key_changed"), text("live.stepper.key_kept")]
+    plate = "key_sum" if name == "root" else "key_plate"
+    assert words["texts"][-1] == text(f"live.stepper.{plate}")
+    ends = words["x"] + [6.6 * len(each) for each in words["texts"]]
+    assert ends[-1] < scene.width and np.all(ends[:-1] < words["x"][1:])
+    boxes = [scene.layers[k].fields for k in ("cards", "labels", "empty")]
+    assert all(np.all(box["y"] + box["h"] < words["y"][0] - 8) for box in boxes if box["x"].size)
 
 
 def test_the_list_tells_what_the_first_gpu_does_and_marks_the_present_step():
@@ -778,7 +842,7 @@ def test_the_medium_is_the_least_of_those_that_reach():
 
 
 def test_so_many_wavelengths_fill_so_many_fibres():
-    told = sentence("live.wavelengths.said", total=12.8, fibres=3)
+    told = sentence("live.wavelengths.said", total=12.8, fibres="3 fibres")
     assert told.search(live.wavelengths(128).scene.said)
     assert [live.wavelengths(n).scene.table["wavelengths"].tolist() for n in (44, 45)] == [
         [44],
@@ -1392,3 +1456,119 @@ def test_the_values_beside_dots_keep_clear_of_the_curves():
         left = x - align / 2 * 7 * len(words)
         inside = (curve["x"] > left) & (curve["x"] < left + 7 * len(words))
         assert not np.any(inside & (np.abs(curve["y"] - y) < 7))
+
+
+# axes in common -----------------------------------------------------------------------------------
+def kept(view, **values):
+    """Ask a view, as the browser does, to keep its present values beside others; return the scenes: kept, present."""
+    view.widget.asked = {"seq": 1, "values": view.values, "kept": {"kept 1": dict(view.values)}}
+    view.widget.asked = {
+        "seq": 2,
+        "values": view.values | values,
+        "kept": view.widget.asked["kept"],
+    }
+    return view._beside["kept 1"], view.scene
+
+
+def test_settings_beside_each_other_have_the_same_axis():
+    view = live.latency("InfiniBand, RDMA", 3)
+    alone = view.scene.layers["bars"].fields["w"].sum()
+    before, now = kept(view, way="Ethernet, kernel TCP")
+    ticks = [scene.layers["x ticks"].fields for scene in (before, now)]
+    assert ticks[0]["texts"] == ticks[1]["texts"] and np.array_equal(ticks[0]["x"], ticks[1]["x"])
+    # A bar of the same time has the same length in both, and what was kept has shrunk with the axis.
+    both = [scene.layers["bars"].fields["w"] for scene in (before, now)]
+    cables = [scene.table["most [s]"][-1] for scene in (before, now)]
+    assert cables[0] == cables[1] and both[0][-1] == pytest.approx(both[1][-1], rel=0.01)
+    assert both[0].sum() < 0.5 * alone
+    # What the browser gets for the kept one is drawn with these axes.
+    assert {layer["kept"] for layer in view.frame["layers"]} == {"", "kept 1"}
+    assert [panel["width"] for panel in view.frame["kept"]["kept 1"]] == [before.width]
+    # Once it is put away the present one is alone again.
+    view.widget.asked = {"seq": 3, "values": view.values, "kept": {}}
+    assert view.frame["kept"] == {} and not view._beside
+    assert np.array_equal(
+        view.scene.layers["bars"].fields["w"],
+        live.latency("Ethernet, kernel TCP", 3).scene.layers["bars"].fields["w"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("overlap", {"bucket": 100}),
+        ("eight chunks", {"chunk": 64}),
+        ("model", {"lag": 45}),
+        ("pool", {"delay": 10}),
+        ("savings", {"size": 8e6}),
+        ("shuffled", {"seed": 0}),
+        ("traffic", {"popular": 1}),
+    ],
+)
+def test_every_axis_of_settings_beside_each_other_ends_alike(name, change):
+    before, now = kept(VIEWS[name](), **change)
+    compared = 0
+    for one, other in zip(before.panels(), now.panels(), strict=True):
+        for layer in ("x ticks", "y ticks", "ticks", "bar ticks"):
+            if layer in one.layers:
+                ticks = [panel.layers[layer].fields["texts"] for panel in (one, other)]
+                assert ticks[0] == ticks[1]
+                compared += 1
+    assert compared
+
+
+def test_bars_of_settings_beside_each_other_have_one_scale():
+    before, now = kept(VIEWS["twist"](), shift=2)
+    bars = [scene.side.layers["load bars"].fields["h"] for scene in (before, now)]
+    # Without a shift the cables along x are half as full as those along y, with a shift of 2 both are full.
+    assert bars[0] == pytest.approx([0.5 * bars[1][0], bars[1][1]], rel=0.01)
+
+
+def test_a_view_without_axes_keeps_what_was_pinned_as_it_is():
+    view = VIEWS["stepper"]()
+    view.widget.asked = {"seq": 1, "values": {"step": 2}, "kept": {"kept 1": {"step": 0}}}
+    assert not view._beside and view.frame["kept"] == {} and view.values == {"step": 2}
+
+
+def test_a_slider_ends_where_a_message_has_no_more_steps():
+    view = live.request("WRITE", step=13)
+    assert view.values["step"] == 8 == view.scene.limits["step"]
+    assert view.set(way="TCP socket", step=13).values["step"] == view.scene.limits["step"] == 12
+    assert view.set(way="SEND").values["step"] == view.scene.limits["step"]
+    assert f"step={view.values['step']}" in view.code
+
+
+# room ---------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("n", [1, 2, 3, 5])
+def test_lanes_of_a_race_fill_its_panel(n):
+    runs = {f"run {i}": fl.simulate("all_reduce", "ring", STAR, "1 MB") for i in range(n)}
+    scene = live.race(runs).scene
+    way = scene.layers["way"].fields
+    assert np.all(way["x"] + way["w"] < scene.width - 60)
+    assert np.all(way["w"] > 0.6 * scene.width)
+    apart = np.diff(way["y"])
+    assert np.all(apart > way["h"][1:] + 8)
+    assert way["y"][0] >= 0 and way["y"][-1] + way["h"][-1] <= scene.height
+
+
+@pytest.mark.parametrize("shape", [(2, 4), (4, 8), (4, 4, 8), (2, 2, 4)])
+@pytest.mark.parametrize("cables", ["front", "all"])
+def test_a_torus_fills_its_panel(shape, cables):
+    scene = live.twist(shape, 0, cables).scene
+    drawn = [layer.fields for layer in scene.layers.values() if "z" in layer.fields]
+    x, y = (
+        np.concatenate([turned(*(f[k] for k in "xyz"))[i] + f["middle"][i] for f in drawn])
+        for i in (0, 1)
+    )
+    assert x.min() > 0 and x.max() < scene.width and y.min() > 0 and y.max() < scene.height
+    assert max(np.ptp(x) / scene.width, np.ptp(y) / scene.height) > 0.7
+
+
+def test_lanes_of_chunks_are_as_high_as_the_panel_beside_them():
+    for mechanism in ("pinned", "pageable"):
+        scene = live.chunks(1024.0, mechanism).scene
+        bars = scene.layers["bars"].fields
+        assert (bars["y"] + bars["h"]).max() - bars["y"].min() > 0.5 * scene.side.height
+        lanes = scene.layers["lanes"].fields["y"]
+        middles = np.unique(np.round(bars["y"] + bars["h"] / 2, 2))
+        assert middles == pytest.approx(lanes, abs=0.1 * float(lanes[1] - lanes[0]))

@@ -20,7 +20,17 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 from scipy.optimize import isotonic_regression
 
-from fabriclab import catalog, collectives, metrics, registry, simulation, topologies, units, views
+from fabriclab import (
+    catalog,
+    collectives,
+    metrics,
+    registry,
+    routing,
+    simulation,
+    topologies,
+    units,
+    views,
+)
 from fabriclab.core import FabricBuilder, Flows, Result, Timeline
 from fabriclab.look import COLOUR, PALETTE, ROLES, link_width, shade
 from fabriclab.texts import text
@@ -32,6 +42,7 @@ from fabriclab.views.multiples import mini_of, multiples_scene
 from fabriclab.views.page import STYLE, plain, printed_hex, spread, three
 from fabriclab.views.rulers import marks_of as marks_at
 from fabriclab.views.rulers import ruler_scene
+from fabriclab.views.scene import turned
 from fabriclab.views.sweeps import axes_of, collect, crossover, looks_of, sweep_scene
 from fabriclab.views.timelines import row_height
 from fabriclab.views.timelines import timeline_scene as scene_of
@@ -531,7 +542,7 @@ def test_the_error_of_a_model_has_a_panel_and_is_the_finding():
     runs = off_by(0.01, -0.02, 0.05)
     scene = sweep_scene(runs, "busbw", error=True)
     assert scene.said == text(
-        "sweep.missed", label="Model", median="2", most="5", at=units.format_size(SIZES[2])
+        "sweep.missed", label="model", median="2", most="5", at=units.format_size(SIZES[2])
     )
     off = scene.table["error [%]"]
     assert off[np.isfinite(off)] == pytest.approx([1, -2, 5])
@@ -1235,3 +1246,24 @@ def test_the_busiest_leaf_shows_the_flows_of_each_of_its_cables():
     )
     with pytest.raises(ValueError, match="none does"):
         views.busiest_leaf(inside)
+
+
+def test_a_circle_of_links_stands_close_to_its_list():
+    for name, size, rule in (
+        ("dragonfly", {"p": 2, "a": 4, "h": 2}, "minimal"),
+        ("torus", {"shape": (4, 4, 4)}, "dimension_order"),
+    ):
+        fabric = topologies.build(name, **size)
+        flows = metrics.uniform(fabric)
+        circle = routing.deadlock(fabric, routing.route(fabric, flows, rule))
+        scene = fabric_scene(fabric, loop=circle)
+        drawn = []
+        for layer in scene.layers.values():
+            fields = layer.fields
+            if layer.kind == "texts" or not len(fields.get("x", ())):
+                continue
+            x = np.asarray(fields["x"], dtype=float)
+            if "z" in fields:
+                x = fields["middle"][0] + turned(x, fields["y"], fields["z"])[0]
+            drawn += [x.min(), np.max(x + fields.get("w", 0.0))]
+        assert 0 <= min(drawn) < 60 and 0 <= scene.width - max(drawn) < 60

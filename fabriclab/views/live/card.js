@@ -58,6 +58,8 @@ class Card {
     this.values = { ...model.get("asked").values };
     this.presses = []; // each with the values that stood on the page when it was pressed
     this.pins = [];
+    this.pinned = 0; // so many settings have been kept, of which some may have been put away
+    this.highest = Object.fromEntries(this.spec.controls.map(({ name, high }) => [name, high]));
     this.onFrame = () => this.receive();
     model.on("change:frame", this.onFrame);
     this.sized = new ResizeObserver(() => this.refit());
@@ -164,6 +166,7 @@ class Card {
   buildControls() {
     this.inputs = {};
     this.ghosts = {};
+    this.ends = {};
     for (const control of this.spec.controls) {
       const box = make("div", this.panel, { class: "fl-control" });
       const id = `fl-${control.name}-${Math.random().toString(36).slice(2)}`;
@@ -232,6 +235,7 @@ class Card {
     field.addEventListener("input", () => (this.moved ||= field.value !== "")); // the same number is no change
     field.addEventListener("change", () => read(field.value));
     field.addEventListener("keydown", (event) => event.key === "Enter" && read(field.value));
+    this.ends[control.name] = () => [rail.max, field.max] = [to(control.high), control.high];
     const part = (v) => clamp((to(v) - to(control.low)) / (to(control.high) - to(control.low) || 1));
     this.ghosts[control.name] = (former) => {
       ghost.hidden = former === undefined || former === this.values[control.name];
@@ -290,8 +294,8 @@ class Card {
     const share = Math.max(CANVAS, Math.min(0.6 * innerHeight, innerHeight - BESIDES));
     const tall = full ? innerHeight - around : Math.min(room, share);
     const wide = this.frame.clientWidth - PADDING;
-    this.wider.hidden = !this.painter.fit(wide, tall) || !this.drawn;
-    for (const pin of this.pins) pin.painter.fit(pin.frame.clientWidth - PADDING, tall);
+    this.wider.hidden = !this.painter.fit(wide, tall, full ? FULL : MOST) || !this.drawn;
+    for (const pin of this.pins) pin.painter.fit(pin.frame.clientWidth - PADDING, tall, full ? FULL : MOST);
     this.later();
   }
 
@@ -306,6 +310,16 @@ class Card {
     Object.assign(this.values, changed);
     this.showValues();
     this.send({});
+  }
+
+  // Sliders end where the present state says that there is no more.
+  limit(limits) {
+    for (const control of this.spec.controls) {
+      if (control.options) continue;
+      control.high = limits[control.name] ?? this.highest[control.name];
+      this.ends[control.name]();
+    }
+    this.showValues();
   }
 
   showValues() {
@@ -338,7 +352,8 @@ class Card {
     this.seq = Math.max(this.seq, this.model.get("asked").seq) + 1;
     const next = this.presses.shift() || { values: { ...this.values }, moved: this.moved, ...this.wanted };
     if (!next.press) this.wanted = null;
-    this.model.set("asked", { seq: this.seq, ...next });
+    const kept = Object.fromEntries(this.pins.map(({ number, values }) => [number, values]));
+    this.model.set("asked", { seq: this.seq, kept, ...next });
     this.model.save_changes();
     this.timer = setTimeout(() => this.warn(this.spec.words.silent), PATIENCE);
   }
@@ -366,6 +381,9 @@ class Card {
     // A finger on a picture with a handle moves the handle, not the page sideways.
     this.canvas.style.touchAction = [...layers.values()].some((layer) => layer.drag || layer.z) ? "pan-y" : "";
     this.painter.show(layers, frame.panels, frame.moves);
+    // What stands beside the present state has the same axes, which may have become longer or shorter.
+    for (const pin of this.pins) if (frame.kept[pin.number]) pin.show(this.beside.get(pin.number), frame.kept[pin.number]);
+    this.limit(frame.limits);
     this.reading(this.read);
     this.refit();
     this.draw();
@@ -383,15 +401,18 @@ class Card {
   merge(frame) {
     const bytes = this.model.get("numbers");
     const whole = bytes?.byteLength ? new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength) : null;
-    const held = this.layers || new Map();
+    const held = this.every || new Map();
     let at = 0; // where in the numbers the next array begins
-    this.layers = new Map();
-    for (const { id, kind, panel, fields, arrays, same } of frame.layers) {
+    [this.every, this.layers, this.beside] = [new Map(), new Map(), new Map()];
+    for (const { id, kind, panel, kept, fields, arrays, same } of frame.layers) {
       const old = held.get(id) || {}, layer = { kind, panel, ...fields };
       for (const name of same) layer[name] = old[name];
       for (const [name, count] of arrays)
         layer[name] = new Float32Array(whole ? whole.slice(4 * at, 4 * (at += count)).buffer : 0);
-      this.layers.set(id, layer);
+      this.every.set(id, layer);
+      if (!kept) this.layers.set(id, layer);
+      else if (this.beside.has(kept)) this.beside.get(kept).set(id, layer);
+      else this.beside.set(kept, new Map([[id, layer]]));
     }
     return this.layers;
   }
@@ -423,18 +444,22 @@ class Card {
     const frame = make("div", figure, { class: "fl-frame" });
     const canvas = make("canvas", frame, { role: "img", "aria-label": this.model.get("frame").alt });
     const painter = new Painter(canvas, this.spec);
-    const pin = { painter, frame };
+    const show = (layers, size) =>
+      painter.show(new Map([...layers].map(([id, layer]) => [id, { ...layer, flow: undefined, glide: undefined }])), size, false);
+    const pin = { painter, frame, show, number: `kept ${++this.pinned}`, values: { ...this.model.get("frame").values } };
     painter.dark = this.painter.dark;
     painter.turn = [...this.painter.turn];
-    painter.show(new Map([...this.layers].map(([id, layer]) => [id, { ...layer, flow: undefined }])), this.size, false);
+    show(this.layers, this.size);
     this.icon("unpin", head, () => {
       this.pins = this.pins.filter((other) => other !== pin);
       figure.remove();
+      this.send({});
       this.root.classList.toggle("fl-pinned", this.pins.length > 0);
       this.refit();
       this.pinner.focus();
     });
     this.pins.push(pin);
+    this.send({});
     this.root.classList.add("fl-pinned");
     this.refit();
   }

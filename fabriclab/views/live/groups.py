@@ -155,7 +155,7 @@ def finding(whole: Groups, now: Shift, groups: int, routing: str) -> str:
     most = float(now.load[out].max())
     figures = {
         "ends": counted(whole.size, "gpu"),
-        "groups": counted(groups, "group"),
+        "distance": groups,
         "routing": routing_name(routing),
         "part": 100 * now.part,
         "times": now.part / whole.shift(groups, "minimal").part,
@@ -225,7 +225,7 @@ def curve_panel(whole: Groups, now: Shift, groups: int, routing: str) -> Scene:
                 text(
                     "live.distance.point",
                     routing=routing_name(name),
-                    groups=counted(int(k), "group"),
+                    distance=int(k),
                 )
                 for name in whole.curves
                 for k in here

@@ -11,6 +11,7 @@ from fabriclab.core import Fabric, Flags, Floats, Ints
 from fabriclab.economics.floor import floor_plan, of_kind
 from fabriclab.physics import coding, media, optical, photonic, switching, wireless
 from fabriclab.texts import text
+from fabriclab.views.layout import counted
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.scene import (
     COLOUR,
@@ -258,10 +259,10 @@ def wavelengths_scene(count: int, bits: int, grid: str) -> Scene:
     }
     caption = text(
         "live.wavelengths.said",
-        count=count,
+        count=counted(count, "wavelength"),
         each=8e-9 * rate,
         total=8e-12 * count * rate,
-        fibres=fibres,
+        fibres=counted(fibres, "fibre"),
         grid=grid,
         most=most,
     )
@@ -546,7 +547,7 @@ def hybrid_scene(
 
     caption = text(
         "live.hybrid.said",
-        n=servers,
+        n=counted(servers, "server"),
         a=counts_in_words(bill.hosts),
         b=counts_in_words(bill.spine),
         power=kilowatts[-1],

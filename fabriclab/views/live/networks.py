@@ -13,6 +13,7 @@ from fabriclab import catalog, collectives, metrics, operations, topologies
 from fabriclab.core import Fabric, Flags, Floats, Flows, Ints
 from fabriclab.routing import route
 from fabriclab.texts import text
+from fabriclab.views.common import common_ends
 from fabriclab.views.fabrics import MOST_NODES, scene_of
 from fabriclab.views.layout import counted, link_in_words, marks_of
 from fabriclab.views.live.controls import routing_name
@@ -38,7 +39,10 @@ _MOST_FAILURES = 32
 _FAMILIES_WIDTH = 216.0  # of the panel that compares families [px]
 _FAMILY, _FAMILY_BAR = 86.0, 36.0  # where their names end; length of the longest bar [px]
 _SOLID = (560.0, 390.0)  # width and height of the picture of a torus [px]
-_SOLID_ROOM = (480.0, 300.0)  # room for its chips, without the cables that bow out of it [px]
+_SOLID_ROOM = (536.0, 366.0)  # room for its chips and their cables [px]
+# What closing cables need beside the chips: left, above, right and below, in distances between chips.
+_FRONT_ROOM = (0.9, 0.45, 0.6, 0.95)
+_ALL_ROOM = (1.5, 1.1, 0.7, 0.9)
 _PANEL = 330.0  # width of the bars beside a picture [px]
 _MOST_COMPARED = 512  # chips of a torus up to which all twists are compared
 
@@ -294,7 +298,8 @@ def twist_scene(twists: Twists, shift: int, cables: str) -> Scene:
     traffic = twists.traffic(shift)
     short = twists.short
     grid = [fabric.coord[:, i].astype(np.int64) for i in range(len(fabric.coord_names))]
-    solid = solid_of(grid, (_SOLID[0] / 2, _SOLID[1] / 2 - 10), _SOLID_ROOM, short)
+    around = _FRONT_ROOM if cables == "front" else _ALL_ROOM
+    solid = solid_of(grid, (_SOLID[0] / 2, _SOLID[1] / 2), _SOLID_ROOM, short, around)
     ring = short_ring(fabric, short, solid)
     caption = text(
         "live.twist.said",
@@ -507,6 +512,7 @@ def bar_chart(
     pitch = min((right - left - 46) / len(names), 34.0)
     wide = 0.6 * pitch
     highest = max(float(values.max()), 0.0 if before is None else float(before.max()), 1e-9)
+    _, highest = common_ends(name, 0.0, highest)
     x = left + pitch * (np.arange(len(names)) + 0.2)
     tall = (low - high) * values / highest
     is_now = np.ones(values.size, bool) if now is None else np.arange(values.size) == now

@@ -9,7 +9,8 @@ const CORNERS = {
 };
 const MOVE = 650, GLIDE = 400; // ms
 const LANDED = 0.9; // of the way: then what the movers cause is shown
-const LEAST = 0.8, MOST = 1.6; // how far a picture is made smaller or larger; texts always keep their size
+// How far a picture is made smaller or larger, and on a full screen; texts always keep their size.
+const LEAST = 0.8, MOST = 1.6, FULL = 3;
 const GLIDING = ["x", "y", "z", "w", "h", "size", "width"];
 const MOST_PACKETS = 1500;
 const TINY = 1.3; // px; of lines so thin there are very many
@@ -106,14 +107,14 @@ class Painter {
   // ---------------------------------------------------------------- where it is shown
 
   // Two panels stand side by side if there is room, and else one below the other.
-  fit(room, tall) {
+  fit(room, tall, most = MOST) {
     const [main, side] = this.panels;
     const wide = main.width + (side ? side.width : 0);
     this.beside = !side || room >= LEAST * wide;
     const w = this.beside ? wide : main.width;
     const h = this.beside ? Math.max(main.height, side ? side.height : 0) : main.height + side.height + 16;
     this.size = [w, h];
-    this.scale = clamp(Math.min(room / w, this.beside ? tall / h : MOST), LEAST, MOST);
+    this.scale = clamp(Math.min(room / w, this.beside ? tall / h : MOST), LEAST, most);
     this.places = [[0, 0], !side ? [0, 0] : this.beside ? [main.width, 0] : [0, main.height + 16]];
     const ratio = window.devicePixelRatio || 1;
     this.pixels = this.scale * ratio;
@@ -511,9 +512,10 @@ class Painter {
     const { width, height } = this.panels[flats[0].panel || 0];
     let fits = 1;
     for (const { x, y, middle: [mx, my] } of flats) {
-      const [rx, ry] = [Math.min(mx, width - mx) - 8, Math.min(my, height - my) - 8];
-      for (let k = 0; k < x.length; k++)
-        fits = Math.min(fits, rx / Math.max(Math.abs(x[k] - mx), 1), ry / Math.max(Math.abs(y[k] - my), 1));
+      for (let k = 0; k < x.length; k++) {
+        const [dx, dy] = [x[k] - mx, y[k] - my], [rx, ry] = [dx < 0 ? mx : width - mx, dy < 0 ? my : height - my];
+        fits = Math.min(fits, (rx - 8) / Math.max(Math.abs(dx), 1), (ry - 8) / Math.max(Math.abs(dy), 1));
+      }
     }
     if (fits < 1)
       for (const { x, y, middle: [mx, my] } of flats)

@@ -20,6 +20,7 @@ from fabriclab.rdma.records import check_step, needs
 from fabriclab.texts import text
 from fabriclab.views import timelines
 from fabriclab.views.asides import Curve, Spot, curve_panel
+from fabriclab.views.common import common_ends
 from fabriclab.views.fabrics import scene_of
 from fabriclab.views.layout import counted, spoken_names
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, live_view
@@ -104,9 +105,17 @@ class Bar(NamedTuple):
 
 
 def stacked(
-    bars: Sequence[Bar], lanes: list[str], labels: list[str], said: str, table: Table | None = None
+    bars: Sequence[Bar],
+    lanes: list[str],
+    labels: list[str],
+    said: str,
+    table: Table | None = None,
+    height: float = 0.0,
 ) -> Scene:
-    """Return a picture of spans of time as bars, with a sentence and a table; by default a table of the spans."""
+    """Return a picture of spans of time as bars, with a sentence and a table; by default a table of the spans.
+
+    Few lanes fill ``height`` [px], that of the panel beside them.
+    """
     lane, label, start, finish = np.array(bars).T
     flows = Flows.make(lane, len(lanes), 0.0, label=label, labels=tuple(labels))
     timeline = Timeline(
@@ -118,7 +127,7 @@ def stacked(
         repeat=np.ones(1, np.int64),
         engine="model",
     )
-    drawn = timeline_scene(timeline, flows, lanes.__getitem__, width=_PICTURE)
+    drawn = timeline_scene(timeline, flows, lanes.__getitem__, width=_PICTURE, height=height)
     if table is None:
         names = [lanes[int(i)] for i in lane]
         table = Table({"lane": names, "start [s]": start, "finish [s]": finish})
@@ -382,7 +391,7 @@ def request(way: str = "WRITE", step: int = 4) -> Live:
     way : str
         Kind of message: WRITE, READ, SEND, WRITE with immediate, TCP socket, or set-up.
     step : int
-        Number of steps that are done, 0..13. Messages with fewer steps stop changing after their last one.
+        Number of steps that are done, 0..13, or at most as many as the message has.
     """
     arguments = {"way": way, "step": step}
     controls: dict[str, Control] = {
@@ -408,6 +417,7 @@ def request_scene(way: str, step: int) -> Scene:
         moves=bool(done),
         width=_LADDER_WIDTH,
         side=counts_panel(way, done, _STEPS_BOTTOM + 4),
+        limits={"step": len(every)},
     )
 
 
@@ -960,7 +970,7 @@ def savings_scene(sources: ServerSources, size: float, source: str, relation: st
 
 def savings_layers(paths: dict[str, gpudirect.Path], size: float) -> dict[str, Layer]:
     """Return a row for each mechanism: what it means, and its copies as bars one after the other, with their times."""
-    longest = max(path.time(size) for path in paths.values())
+    _, longest = common_ends("time", 0.0, max(path.time(size) for path in paths.values()))
 
     def to_x(time: float | Floats) -> Floats:
         return np.asarray(_ROW_LEFT + (_ROW_RIGHT - _ROW_LEFT) * np.asarray(time) / longest)
@@ -1112,7 +1122,7 @@ def chunks_scene(fabric: Fabric, total: float, chunk: float, mechanism: str) -> 
         whole=path.time(total),
         best=float(times[best]),
     )
-    drawn = stacked(bars, lanes, list(kinds), caption)
+    drawn = stacked(bars, lanes, list(kinds), caption, height=_PANEL)
     if pieces <= _NUMBERED:
         drawn = numbered(drawn, pieces)
     now = chunk * 1024

@@ -20,6 +20,7 @@ from fabriclab.core import Fabric, Flags, Floats, Flows, Result, Timeline
 from fabriclab.look import algorithm
 from fabriclab.texts import text
 from fabriclab.views import rulers, sweeps
+from fabriclab.views.common import common_ends
 from fabriclab.views.fabrics import scene_of
 from fabriclab.views.layout import SAYS
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
@@ -39,11 +40,12 @@ from fabriclab.views.scene import (
 from fabriclab.views.timelines import timeline_scene
 
 # The race, in px: names to the left of the bars, states to the right.
-_BAR_LEFT = 150.0
-_BAR_WIDTH = 340.0
-_BAR_HEIGHT = 26.0
-_ROW_HEIGHT = 48.0
+_ROW_HEIGHT = (48.0, 84.0)  # least and greatest of a lane
+_BAR_PART = 0.54  # of the height of its lane
 _MARGIN = 8.0
+_NAME_LETTER = 7.4  # of a name in bold
+_NAMES_ROOM = (60.0, 150.0)  # least and greatest left end of the bars
+_STATE_ROOM = 84.0  # to the right of the bars
 _RACE_WIDTH = 590.0
 _SLOWEST_PLAYS = 12_000  # [ms]
 _BEATS = 100  # steps of the slider while the slowest run plays
@@ -193,7 +195,19 @@ class Standings:
     shares: Floats  # (R,) fraction of the steps of a run that is done, 0..1
     steps: list[str]  # "12 / 30": steps that have ended, and all steps
     states: list[str]  # "40.0 %", or "done at 36.1 us"
-    top: Floats  # (R,) upper edge of the row [px]
+    top: Floats  # (R,) upper edge of the bar [px]
+    left: float  # left end of all bars [px]
+    high: float  # height of a bar [px]
+
+    @property
+    def width(self) -> float:
+        """Length of the bar of a finished run [px]."""
+        return _RACE_WIDTH - _STATE_ROOM - self.left
+
+    @property
+    def middle(self) -> Floats:
+        """Middle of each bar, (R,) [px]."""
+        return self.top + self.high / 2
 
     @property
     def hues(self) -> Floats:
@@ -294,7 +308,7 @@ def race_scene(runs: Mapping[str, Any], course: Course, seconds: float) -> Scene
     pairs = zip(standings.labels, standings.states, strict=True)
     sentence = text("live.race.said", time=seconds, list=", ".join(map(" ".join, pairs)))
     said = finding_of(standings, seconds)
-    lanes = float(standings.top[-1]) + _ROW_HEIGHT
+    lanes = float(standings.top[-1]) + standings.high + _MARGIN
     return Scene(
         said,
         Table(columns),
@@ -355,15 +369,20 @@ def standings_at(runs: Mapping[str, Any], seconds: float) -> Standings:
         shares.append(share)
         steps.append(f"{ended:,} / {total:,}")
         states.append(state)
-    lanes = _ROW_HEIGHT * len(runs)
-    first = max(_MARGIN, (_CHART_HEIGHT - lanes) / 2)
+    least, most = _ROW_HEIGHT
+    row = float(np.clip((_CHART_HEIGHT - 2 * _MARGIN) / len(runs), least, most))
+    high = _BAR_PART * row
+    first = max(0.0, (_CHART_HEIGHT - row * len(runs)) / 2) + (row - high) / 2
+    longest = max(len(label) for label in runs)
     return Standings(
         labels=list(runs),
         ends=np.array([float(run.time) for run in runs.values()]),
         shares=np.array(shares),
         steps=steps,
         states=states,
-        top=first + _ROW_HEIGHT * np.arange(len(runs), dtype=np.float64),
+        top=first + row * np.arange(len(runs), dtype=np.float64),
+        left=float(np.clip(_NAME_LETTER * longest + 34, *_NAMES_ROOM)),
+        high=high,
     )
 
 
@@ -386,10 +405,10 @@ def track_layer(standings: Standings) -> Layer:
     """Return an empty lane for each run, as long as the bar of a finished run; it can be read from the beginning."""
     notes = [", ".join(pair) for pair in zip(standings.states, standings.steps, strict=True)]
     return boxes(
-        _BAR_LEFT,
+        standings.left,
         standings.top,
-        _BAR_WIDTH,
-        _BAR_HEIGHT,
+        standings.width,
+        standings.high,
         colour=COLOUR["sunk"],
         edge=COLOUR["line"],
         names=standings.labels,
@@ -399,37 +418,34 @@ def track_layer(standings: Standings) -> Layer:
 
 def bar_layer(standings: Standings) -> Layer:
     """Return a bar for each run; its length shows the fraction of steps done, and is at least 1 px."""
-    width = np.maximum(_BAR_WIDTH * standings.shares, 1.0)  # (R,) [px]
-    return boxes(_BAR_LEFT, standings.top, width, _BAR_HEIGHT, colour=standings.hues)
+    width = np.maximum(standings.width * standings.shares, 1.0)  # (R,) [px]
+    return boxes(standings.left, standings.top, width, standings.high, colour=standings.hues)
 
 
 def name_layer(standings: Standings) -> Layer:
     """Return the names of the runs, right-aligned in front of the bars, and shortened if they do not fit."""
-    right = _BAR_LEFT - 26
-    middle = standings.top + _BAR_HEIGHT / 2
+    right = standings.left - 26
     names = [rulers.fitted(label, right) for label in standings.labels]
-    return texts(right, middle, names, align=2.0, bold=1.0)
+    return texts(right, standings.middle, names, align=2.0, bold=1.0)
 
 
 def mark_layer(standings: Standings) -> Layer:
     """Return the mark of each run's algorithm, between its name and its bar."""
-    middle = standings.top + _BAR_HEIGHT / 2
-    x = np.full(middle.size, _BAR_LEFT - 13)
-    fields = {"x": x, "y": middle, "size": 5.0}
+    x = np.full(standings.top.size, standings.left - 13)
+    fields = {"x": x, "y": standings.middle, "size": 5.0}
     return Layer("dots", {**fields, "colour": standings.hues, "shape": standings.shapes})
 
 
 def state_layer(standings: Standings) -> Layer:
     """Return how far each run is, or its time in bold, to the right of its lane."""
-    left = _BAR_LEFT + _BAR_WIDTH + _MARGIN
-    middle = standings.top + _BAR_HEIGHT / 2
+    left = standings.left + standings.width + _MARGIN
     done = standings.is_done
     words = [
         units.format_time(end) if is_done else state
         for end, is_done, state in zip(standings.ends, done, standings.states, strict=True)
     ]
     colour = np.where(done, COLOUR["ink"], COLOUR["soft"])
-    return texts(left, middle, words, bold=done * 1.0, colour=colour)
+    return texts(left, standings.middle, words, bold=done * 1.0, colour=colour)
 
 
 def race_chart(standings: Standings, course: Course, seconds: float) -> Scene:
@@ -834,7 +850,8 @@ def sorted_panel(traffic: Traffic) -> Scene:
     """Return what each rank receives in multiples of the mean, from the fullest rank to the emptiest."""
     order = np.argsort(-traffic.received, kind="stable")
     times = traffic.received[order] / traffic.mean
-    ticks = np.asarray(MaxNLocator(4).tick_values(0.0, max(float(times[0]), 1.0)))
+    _, most = common_ends("received", 0.0, max(float(times[0]), 1.0))
+    ticks = np.asarray(MaxNLocator(4).tick_values(0.0, most))
     bottom = _MAP_BOTTOM
     to_y = log_axis(0.0, float(ticks[-1]), bottom, _SORTED_TOP)
     wide = (_SORTED_RIGHT - _SORTED_LEFT) / traffic.ranks

@@ -25,15 +25,14 @@ _MARGIN = 6.0  # [px]
 _POINTS = 49  # of a curve
 
 # Boxes, in px: the fewer, the larger.
-_SIZES = {8: (118.0, 58.0), 12: (84.0, 50.0), 16: (62.0, 44.0)}
-_BENDS = {
-    8: 2.0,
-    12: 2.5,
-    16: 3.0,
-}  # exponent of the oval: a larger one has more room at its corners
-_HIGHEST = 58.0
+_SIZES = {8: (96.0, 66.0), 12: (84.0, 58.0), 16: (62.0, 50.0)}
+# Exponent of the oval: a larger one has more room at its corners, and longer links.
+_BENDS = {4: 2.0, 6: 2.5, 8: 4.5, 16: 3.5}
+_HIGHEST = 66.0
 _LEAST_LINK = 26.0  # between two levels of a tree
 _INWARDS = 0.75  # of the way to the middle of the picture, to which chords bend
+_HEAD = 8.0  # length of an arrowhead
+_BARE = 26.0  # of a link that stays in sight beside its plate
 _BOW = 9.0  # by which the two directions of a chord are apart
 _OTHER_PLACES = (
     0.5,
@@ -47,6 +46,9 @@ _NAME = 15.0  # height of a name in its box
 _INSET = 7.0
 _NARROWEST_BAR = 2.2
 _LETTER = 6.6
+_SMALL_LETTER = 6.6  # of the number of a block
+_NUMBERS = 12.0  # height of the numbers below the bars
+_NUMBERED = 44.0  # a box as high as this has room for them
 
 # The fabric, in px.
 _NODE_HEIGHT = 22.0
@@ -81,6 +83,9 @@ class Bars(NamedTuple):
     top: Floats  # (B,) of a full bar
     bottom: Floats  # (B,)
     cells: list[Ints]  # of each bar
+    card: Ints  # (B,) box that each stands in
+    numbered: Flags  # (B,) whether the box has room for numbers below its bars
+    crowded: Flags  # (B,) whether it has no room for all of them
 
     @property
     def full(self) -> Floats:
@@ -99,6 +104,7 @@ class Places:
     paths: Mapping[Pair, Floats]  # two boxes -> points of the link from one to the other
     middle: Floats | None = None  # free place for words in the middle of the picture [px]
     label_at: float = 0.5  # where on its link a label stands, between 0 and 1
+    crossing: bool = False  # whether links cross each other, so that plates must be short
     note: str = ""  # on names that are short
     below: Mapping[str, Layer] = field(default_factory=dict)  # layers of a given fabric
 
@@ -107,6 +113,24 @@ class Places:
         bar = self.bar_of[cell]
         bars = self.bars
         return np.array([bars.x[bar] + bars.w[bar] / 2, (bars.top[bar] + bars.bottom[bar]) / 2])
+
+    def head(self, link: Pair) -> Floats:
+        """Return the three points of an arrowhead where a link reaches its box, (3, 2) [px]."""
+        path = self.paths[link]
+        tip = path[-1]
+        far = np.hypot(*(path - tip).T)
+        before = path[np.flatnonzero(far >= _HEAD)[-1]] if far.max() >= _HEAD else path[0]
+        ahead = (tip - before) / max(float(np.hypot(*(tip - before))), 1e-9)
+        aside = np.array([-ahead[1], ahead[0]])
+        back = tip - _HEAD * ahead
+        return np.array([back + 0.55 * _HEAD * aside, tip, back - 0.55 * _HEAD * aside])
+
+    def has_room(self, width: float, height: float) -> bool:
+        """Return whether a plate of a width and height [px] leaves something of every link in sight."""
+        if self.crossing:
+            return False
+        spans = np.array([np.ptp(path, axis=0) for path in self.paths.values()]).reshape(-1, 2)
+        return bool(np.all(np.any(spans >= [width + _BARE, height + _BARE], axis=1)))
 
     def label(self, link: Pair, size: Floats, taken: Floats) -> Floats:
         """Return the middle of the label of a link [px], apart from boxes and from the labels at ``taken`` (K, 2).
@@ -180,10 +204,11 @@ def places_of(plan: Schedule, steps: list[StepGroup]) -> Places:
     paths = {}
     for pair in sorted(wanted):
         paths[pair] = link_between(cards, layout, pair)
-    bars, bar_of = bars_of(cards, card_of.size)
+    bars, bar_of = bars_of(plan, cards)
     middle = np.array([WIDE / 2, HIGH / 2]) if layout.kind == "arc" else None
-    label_at = 0.22 if layout.kind == "chord" else 0.5
-    return Places(cards, bars, bar_of, card_of, paths, middle, label_at, note_on(cards))
+    label_at = {"chord": 0.22, "arc": 0.45}.get(layout.kind, 0.5)
+    crossing = layout.kind == "chord"
+    return Places(cards, bars, bar_of, card_of, paths, middle, label_at, crossing, note_on(cards))
 
 
 def note_on(cards: Cards) -> str:
@@ -547,28 +572,59 @@ def name_in(plan: Schedule, participant: int, width: float, several: bool) -> st
     return name if _LETTER * len(name) + 6 <= width else str(number)
 
 
-def bars_of(cards: Cards, n_cells: int) -> tuple[Bars, Ints]:
-    """Return the bars of all boxes, and the bar of each of ``n_cells`` cells."""
+def bars_of(plan: Schedule, cards: Cards) -> tuple[Bars, Ints]:
+    """Return the bars of all boxes, and the bar of each cell of the schedule."""
     x: list[float] = []
     w: list[float] = []
     top: list[float] = []
     bottom: list[float] = []
     shown: list[Ints] = []
-    bar_of = np.zeros(n_cells, dtype=np.int64)
+    card_of_bar: list[int] = []
+    numbered: list[bool] = []
+    crowded: list[bool] = []
+    bar_of = np.zeros(plan.n_participants * rows_of(plan), dtype=np.int64)
     for card, cells in enumerate(cards.cells):
         inset = min(_INSET, cards.w[card] / 8)
         room = cards.w[card] - 2 * inset
         n_bars = min(cells.size, int(room / _NARROWEST_BAR))
         pitch = room / n_bars
         gap = min(2.0, pitch / 4)
+        longest = number_width(plan, cells)
+        has_numbers = cards.h[card] >= _NUMBERED and rows_of(plan) > 1 and longest <= room
+        has_all = n_bars == cells.size and longest <= pitch
         for place, folded in enumerate(np.array_split(cells, n_bars)):
             bar_of[folded] = len(x)
             x.append(cards.x[card] + inset + place * pitch + gap / 2)
             w.append(pitch - gap)
             top.append(cards.y[card] + _NAME + 4)
-            bottom.append(cards.y[card] + cards.h[card] - 5)
+            below = _NUMBERS if has_numbers else 0.0
+            bottom.append(cards.y[card] + cards.h[card] - 5 - below)
             shown.append(folded)
-    return Bars(np.array(x), np.array(w), np.array(top), np.array(bottom), shown), bar_of
+            card_of_bar.append(card)
+            numbered.append(has_numbers)
+            crowded.append(not has_all)
+    bars = Bars(
+        x=np.array(x),
+        w=np.array(w),
+        top=np.array(top),
+        bottom=np.array(bottom),
+        cells=shown,
+        card=np.array(card_of_bar),
+        numbered=np.array(numbered),
+        crowded=np.array(crowded),
+    )
+    return bars, bar_of
+
+
+def number_width(plan: Schedule, cells: Ints) -> float:
+    """Return the room that the longest number of some blocks needs [px]."""
+    return _SMALL_LETTER * max(len(block_of(plan, cell)) for cell in cells.tolist()) + 1.0
+
+
+def block_of(plan: Schedule, cell: int) -> str:
+    """Return the name of the block that a cell holds."""
+    segment, block = divmod(cell % rows_of(plan), plan.n_blocks)
+    return plan.block_name(block, segment)
 
 
 def link_between(cards: Cards, layout: Layout, pair: Pair) -> Floats:
@@ -659,7 +715,7 @@ def places_on_fabric(plan: Schedule, steps: list[StepGroup], fabric: Fabric, nod
     unit = (WIDE - 2 * _MARGIN) / (float((marks.x + marks.width / 2).max()) - left)
     x = _MARGIN + (marks.x - left) * unit
     last_row = float(marks.row.max())
-    tall = 50.0
+    tall = 56.0
     top = _MARGIN + _NODE_HEIGHT / 2 + (tall + 20 if plan.n_switches else 0)
     bottom = HIGH - _MARGIN - tall - 32 - _NODE_HEIGHT / 2
     row = min(_ROW, (bottom - top) / max(1.0, last_row))  # [px]
@@ -680,7 +736,7 @@ def places_on_fabric(plan: Schedule, steps: list[StepGroup], fabric: Fabric, nod
     layout = fabric_layout(plan, x[box], tall)
     cards = cards_of(plan, layout)
     card_of = np.repeat(np.arange(plan.n_participants), rows_of(plan))
-    bars, bar_of = bars_of(cards, card_of.size)
+    bars, bar_of = bars_of(plan, cards)
     node_middle = np.stack([x[marks.of_node], y[marks.of_node]], axis=1)  # (nodes, 2)
     between = dict(
         zip(zip(bundles.a.tolist(), bundles.b.tolist(), strict=True), cables, strict=True)

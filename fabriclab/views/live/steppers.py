@@ -22,7 +22,9 @@ from fabriclab.views.live.stepper_places import (
     HIGH,
     WIDE,
     Places,
+    block_of,
     cells_of,
+    number_width,
     places_of,
     places_on_fabric,
     rows_of,
@@ -39,6 +41,12 @@ _PACKET_HEIGHT = 16.0
 _PACKET_WIDTH = 20.0
 _LETTER = 7.0
 _MOST_LABELS = 40
+
+# The legend below the picture, in px.
+_LEGEND = 22.0
+_SAMPLE_WIDE, _SAMPLE_HIGH = 10.0, 13.0
+
+_FRAMED = 4.0  # px; bars as wide as this get a frame when they change
 
 # The list of steps, in px.
 _LIST_WIDTH = 300.0
@@ -65,8 +73,9 @@ def stepper(
 ) -> Live:
     """Step through any registered algorithm: which block goes where, and what each GPU and switch then has.
 
-    Each block is filled as far as its sum has come, and a packet carries the number of arrays that it has summed; where
-    nothing is added, it carries the number of its block. In the table, rank r begins with the number r + 1 in each of
+    The number below a bar is that of its block. A bar is filled as far as its sum has come and has a frame if the last
+    step changed it. The plate on a link says which block the link carried or, where the array is not cut into blocks,
+    how many arrays its sum has; the read-out says both. In the table, rank r begins with the number r + 1 in each of
     its blocks. When packets of the same block meet in a switch, they become one.
 
     Parameters
@@ -119,6 +128,7 @@ class Row(NamedTuple):
     sends: str
     gets: str
     phase: str  # "reduce-scatter: pass on and add"
+    arrays: int  # in the sums that it sends; 0 where it sends nothing, or nothing is added
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +196,10 @@ def stepper_scene(stage: Stage, step: int) -> Scene:
         **nodes,
         **card_layers(stage),
         **bar_layers(stage, states, group),
+        "heads": head_layer(stage, packets),
         "labels": label_layer(stage, packets),
         **middle_layers(stage, step),
+        **legend_layers(stage),
         "movers": mover_layer(stage, packets),
     }
     caption = caption_after(show, step, states)
@@ -196,11 +208,11 @@ def stepper_scene(stage: Stage, step: int) -> Scene:
         said=caption,
         table=states_table(show, states),
         layers=layers,
-        height=HIGH,
+        height=HIGH + _LEGEND,
         width=WIDE,
         alt=f"{caption} {moves}",
         moves=group is not None,
-        hint=text("live.stepper.hint") if show.adds else "",
+        hint=text("live.stepper.hint" if show.adds else "live.stepper.hint_copy"),
         side=side_panel(stage, step),
     )
 
@@ -311,7 +323,7 @@ def card_layers(stage: Stage) -> dict[str, Layer]:
 
 
 def bar_layers(stage: Stage, states: CellStates, group: StepGroup | None) -> dict[str, Layer]:
-    """Return the blocks of all boxes, filled as far as their sums have come; what the last step changed is solid."""
+    """Return the blocks of all boxes, filled as far as their sums have come; what the last step did has a frame."""
     show = stage.show
     bars = stage.places.bars
     share = shares_of(show, states)
@@ -321,6 +333,8 @@ def bar_layers(stage: Stage, states: CellStates, group: StepGroup | None) -> dic
     filled = np.array([share[cells].mean() for cells in bars.cells])
     changed = np.array([written[cells].any() for cells in bars.cells])
     height = bars.full * filled
+    framed = np.flatnonzero(changed & (bars.w >= _FRAMED))
+    numbered = numbered_bars(stage, changed)
     corner = 1.5
     return {
         "empty": boxes(bars.x, bars.top, bars.w, bars.full, colour=COLOUR["line"], round=corner),
@@ -334,6 +348,26 @@ def bar_layers(stage: Stage, states: CellStates, group: StepGroup | None) -> dic
             round=corner,
             late=True,
         ),
+        "changed": boxes(
+            bars.x[framed],
+            bars.top[framed],
+            bars.w[framed],
+            bars.full[framed],
+            colour=COLOUR["none"],
+            edge=-1.0,
+            round=corner,
+            late=True,
+        ),
+        "numbers": texts(
+            bars.x[numbered] + bars.w[numbered] / 2,
+            bars.bottom[numbered] + 8,
+            [block_of(show.plan, int(bars.cells[bar][0])) for bar in numbered],
+            align=1.0,
+            size=11.0,
+            bold=changed[numbered].astype(float),
+            colour=np.where(changed[numbered], COLOUR["ink"], COLOUR["soft"]),
+            late=True,
+        ),
         # Without a colour, as large as full bars, so that empty ones can be read, too.
         "cells": boxes(
             bars.x,
@@ -345,6 +379,25 @@ def bar_layers(stage: Stage, states: CellStates, group: StepGroup | None) -> dic
             notes=bar_notes(stage, states),
         ),
     }
+
+
+def numbered_bars(stage: Stage, changed: Flags) -> Ints:
+    """Return the bars that have the number of their block below: all, or where they would meet, a few of each box.
+
+    Those are the first and the last of what has changed, and the ends of the box as far as they stay apart.
+    """
+    bars = stage.places.bars
+    found = np.flatnonzero(bars.numbered & ~bars.crowded).tolist()
+    for card in np.unique(bars.card[bars.numbered & bars.crowded]):
+        inside = np.flatnonzero(bars.card == card)
+        apart = number_width(stage.show.plan, stage.places.cards.cells[card]) + 3
+        here = inside[changed[inside]]
+        kept: list[int] = []
+        for bar in [*here[:1].tolist(), *here[-1:].tolist(), int(inside[0]), int(inside[-1])]:
+            if all(abs(bars.x[bar] - bars.x[other]) >= apart for other in kept):
+                kept.append(bar)
+        found += kept
+    return np.array(sorted(found), dtype=np.int64)
 
 
 def shares_of(show: Played, states: CellStates) -> Floats:
@@ -427,8 +480,8 @@ class Packet(NamedTuple):
 
     link: tuple[int, int]
     way: Floats  # (P, 2), from block to block [px]
-    words: str  # how many arrays its sums have, or which blocks it carries
-    adds: bool
+    words: str  # which block it carries or, if there is only one, how many arrays its sum has
+    note: str  # both in a sentence
 
 
 def packets_of(stage: Stage, step: int, group: StepGroup | None) -> list[Packet]:
@@ -440,17 +493,56 @@ def packets_of(stage: Stage, step: int, group: StepGroup | None) -> list[Packet]
     source = cells_of(show.plan, group.source, group)
     target = cells_of(show.plan, group.target, group)
     arrays = np.bitwise_count(show.ranks[step - 1].ravel()[source])
-    names = chunk_names(show.plan, group)
-    found: dict[tuple[int, int], Packet] = {}
+    transfers: dict[tuple[int, int], list[int]] = {}
     for i in range(group.n_transfers):
         link = int(places.card_of[source[i]]), int(places.card_of[target[i]])
-        words = str(arrays[i]) if show.adds else names[i]
-        if link not in found:
-            way = places.way(int(source[i]), int(target[i]))
-            found[link] = Packet(link, way, words, bool(group.reduce[i]))
-        elif not show.adds:
-            found[link] = found[link]._replace(words="")  # several blocks that are no neighbours
-    return list(found.values())
+        transfers.setdefault(link, []).append(i)
+    found = []
+    for link, members in transfers.items():
+        first = members[0]
+        note = note_of(show, group, members, arrays)
+        way = places.way(int(source[first]), int(target[first]))
+        found.append(Packet(link, way, plate_of(show, group, members, arrays), note))
+    in_words = [in_full(show, group, packet.words) for packet in found]
+    longest = max((len(words) for words in in_words), default=0)
+    if not places.has_room(6.0 + _LETTER * longest, _PACKET_HEIGHT):
+        return found
+    return [packet._replace(words=words) for packet, words in zip(found, in_words, strict=True)]
+
+
+def plate_of(show: Played, group: StepGroup, members: list[int], arrays: Ints) -> str:
+    """Return what the plate of a link says in short: its block, or how many arrays the sum has of which there is one.
+
+    Of several blocks that are no neighbours it says nothing.
+    """
+    if show.adds and show.rows == 1:
+        return str(int(arrays[members].max()))
+    names = {chunk_names(show.plan, group)[i] for i in members}
+    return names.pop() if len(names) == 1 else ""
+
+
+def in_full(show: Played, group: StepGroup, words: str) -> str:
+    """Return what a plate says in words, such as "block 3"."""
+    if not words:
+        return ""
+    if show.adds and show.rows == 1:
+        return text("live.stepper.sum_of", n=words)
+    return text(
+        "live.stepper.sends_blocks" if ".." in words else "live.stepper.sends", blocks=words
+    )
+
+
+def note_of(show: Played, group: StepGroup, members: list[int], arrays: Ints) -> str:
+    """Return in a sentence what a link carried, and what became of it."""
+    names = sorted({chunk_names(show.plan, group)[i] for i in members})
+    blocks = text("live.stepper.blocks", list=", ".join(names))
+    if len(names) == 1 and group.count[members[0]] == 1:
+        blocks = text("live.stepper.block", b=names[0])
+    if not show.adds:
+        return text("live.stepper.carried", blocks=blocks)
+    kind = "added" if group.reduce[members[0]] else "copied"
+    n = int(arrays[members].max())
+    return text(f"live.stepper.carried_{kind}", blocks=blocks, arrays=counted(n, "array"))
 
 
 def packet_width(packets: list[Packet]) -> float:
@@ -465,16 +557,39 @@ def loaded_layer(stage: Stage, packets: list[Packet]) -> Layer:
     return lines(paths, width=2.5, colour=stage.hue, alpha=0.6)
 
 
+def head_layer(stage: Stage, packets: list[Packet]) -> Layer:
+    """Return arrowheads: of a ring one on each link, of anything else where the last step went.
+
+    On a fabric there are none, because a GPU sends and receives over the same cable: there the plates have arrows.
+    """
+    places = stage.places
+    if places.below:
+        return lines([])
+    used = {packet.link for packet in packets}
+    shown = sorted(places.paths) if places.middle is not None else sorted(used)
+    return lines(
+        [places.head(link) for link in shown],
+        width=2.0,
+        colour=np.array([stage.hue if link in used else COLOUR["edge"] for link in shown]),
+    )
+
+
 def label_layer(stage: Stage, packets: list[Packet]) -> Layer:
-    """Return what each link carried in the last step; the former step's stay until the packets have arrived."""
+    """Return a plate on each link that says what the last step carried over it."""
     shown = [packet for packet in packets if packet.words]
     if len(shown) > _MOST_LABELS:
         shown = []
-    width = packet_width(shown)
+    width = packet_width(shown) + (2 * _LETTER if stage.places.below else 0.0)
     size = np.array([width, _PACKET_HEIGHT])
     at = np.empty((0, 2))
     for packet in shown:
         at = np.vstack([at, stage.places.label(packet.link, size, at)])
+    cards = stage.places.cards
+    names = cards.names
+    words = [packet.words for packet in shown]
+    if stage.places.below:  # a plate stands beside the box that sends, above it or below
+        leaves = ["↓" if cards.is_switch[packet.link[0]] else "↑" for packet in shown]
+        words = [f"{packet.words} {arrow}" for packet, arrow in zip(shown, leaves, strict=True)]
     return boxes(
         at[:, 0] - width / 2,
         at[:, 1] - _PACKET_HEIGHT / 2,
@@ -483,7 +598,9 @@ def label_layer(stage: Stage, packets: list[Packet]) -> Layer:
         colour=COLOUR["paper"],
         edge=stage.hue,
         ink=stage.hue,
-        texts=[packet.words for packet in shown],
+        texts=words,
+        names=[text("live.stepper.link", a=names[a], b=names[b]) for (a, b), *_ in shown],
+        notes=[packet.note for packet in shown],
     )
 
 
@@ -501,6 +618,56 @@ def mover_layer(stage: Stage, packets: list[Packet]) -> Layer:
     return Layer("movers", {**lines([packet.way for packet in packets]).fields, **fields})
 
 
+def legend_layers(stage: Stage) -> dict[str, Layer]:
+    """Return a line below the picture that says what a full bar, a pale bar, its number and a plate mean."""
+    show = stage.show
+    words = [text("live.stepper.key_changed"), text("live.stepper.key_kept")]
+    if stage.places.bars.numbered.any():
+        words.append(text("live.stepper.key_number"))
+    plates = show.adds and show.rows == 1
+    words.append(text("live.stepper.key_sum" if plates else "live.stepper.key_plate"))
+    wide = np.full(len(words), _SAMPLE_WIDE)
+    wide[-1] = _PACKET_WIDTH
+    room = wide + 5 + 6.0 * np.array([len(each) for each in words]) + 14
+    x = np.maximum(4.0, (WIDE - room.sum()) / 2) + np.concatenate([[0.0], np.cumsum(room)[:-1]])
+    y = HIGH + _LEGEND / 2
+    plate = np.array([len(words) - 1])
+    return {
+        "key_bars": boxes(
+            x[:2],
+            y - _SAMPLE_HIGH / 2,
+            _SAMPLE_WIDE,
+            _SAMPLE_HIGH,
+            colour=stage.hue,
+            alpha=np.array([1.0, 0.5]),
+            round=1.5,
+        ),
+        "key_frame": boxes(
+            x[:1],
+            y - _SAMPLE_HIGH / 2,
+            _SAMPLE_WIDE,
+            _SAMPLE_HIGH,
+            colour=COLOUR["none"],
+            edge=-1.0,
+            round=1.5,
+        ),
+        "key_plate": boxes(
+            x[plate],
+            y - _PACKET_HEIGHT / 2,
+            _PACKET_WIDTH,
+            _PACKET_HEIGHT,
+            colour=COLOUR["paper"],
+            edge=stage.hue,
+            ink=stage.hue,
+            texts=["3"],
+        ),
+        "key_number": texts(
+            x[2:-1] + _SAMPLE_WIDE / 2, y, ["3"] * (len(words) - 3), align=1.0, size=11.0
+        ),
+        "key_words": texts(x + wide + 5, y, words, size=11.0, colour=COLOUR["soft"]),
+    }
+
+
 def middle_layers(stage: Stage, step: int) -> dict[str, Layer]:
     """Return phase and step in the middle of the picture, where there is room."""
     middle = stage.places.middle
@@ -513,6 +680,8 @@ def middle_layers(stage: Stage, step: int) -> dict[str, Layer]:
     last = text("live.stepper.begins")
     if step and shown:
         last = text("live.stepper.first_gpu", words=shown.sends)
+        if shown.arrays:
+            last = text("live.stepper.first_sum", words=last, arrays=counted(shown.arrays, "array"))
     return {
         "phase": texts(x, y - 22, words[:1], align=1.0, size=13.0, bold=1.0),
         "count": texts(x, y, words[1:], align=1.0),
@@ -529,7 +698,8 @@ def list_of_steps(show: Played) -> list[Row]:
     rows = []
     for step, group in enumerate(show.steps, 1):
         sends = what_is_sent(show, group)
-        rows.append(Row(step, sends, what_is_there(show, step, group), names[step - 1]))
+        gets = what_is_there(show, step, group)
+        rows.append(Row(step, sends, gets, names[step - 1], arrays_sent(show, step, group)))
     return rows
 
 
@@ -581,6 +751,15 @@ def what_is_sent(show: Played, group: StepGroup) -> str:
         return text("live.stepper.sends_to", blocks=name, n=n_receivers)
     several = group.count[sent[0]] > 1
     return text("live.stepper.sends_blocks" if several else "live.stepper.sends", blocks=name)
+
+
+def arrays_sent(show: Played, step: int, group: StepGroup) -> int:
+    """Return how many arrays the fullest sum has that GPU 0 sends in a step; 0 if it sends none."""
+    sent = group.source == 0
+    if not show.adds or not sent.any():
+        return 0
+    cells = cells_of(show.plan, group.source, group)[sent]
+    return int(np.bitwise_count(show.ranks[step - 1].ravel()[cells]).max())
 
 
 def what_is_there(show: Played, step: int, group: StepGroup) -> str:

@@ -513,7 +513,7 @@ def pool_scene(slots: float, delay: float, jobs: int) -> Scene:
     # Points so dense that the bend is at the right place; the last point is the state of the slider.
     sizes = np.append(np.round(2.0 ** np.arange(3, 10.1, 0.25)), slots)  # (K,) slots
     grown = [tree_with_slots(star, int(size), jobs) for size in sizes]
-    rates = [tree.limit() for tree in grown]  # (K,) [B/s]
+    rates = np.array([tree.limit() for tree in grown])  # (K,) [B/s]
 
     tree = grown[0]
     packet = tree.mode.payload + tree.mode.header  # [B]
@@ -534,7 +534,7 @@ def pool_scene(slots: float, delay: float, jobs: int) -> Scene:
         at=sizes,
         values=(rates, np.full(sizes.size, most)),
         said=caption,
-        ends=(1e7, 1.5e10),
+        ends=(10.0 ** np.floor(np.log10(rates.min())), 1.5e10),  # whole decades: it seldom changes
     )
 
 

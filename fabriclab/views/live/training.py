@@ -21,6 +21,8 @@ from fabriclab.simulation import Simulation, simulate
 from fabriclab.texts import text
 from fabriclab.views import timelines
 from fabriclab.views.asides import Curve, Spot, curve_panel
+from fabriclab.views.common import common_ends
+from fabriclab.views.layout import counted
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.scene import (
     COLOUR,
@@ -492,7 +494,7 @@ def overlap_scene(job: Case, priority: bool | str, bucket: float, start: float, 
     exposed = strips[0].exposed
     said = text(
         "live.overlap.said",
-        n=buckets,
+        n=counted(buckets, "bucket"),
         size=job.dp_gradients / buckets,
         way=way.replace("_", "-"),
         took=total,
@@ -522,7 +524,7 @@ def strip_table(strips: list[Strip]) -> Table:
 
 def strip_layers(strips: list[Strip]) -> tuple[dict[str, Layer], float]:
     """Return the layers of some strips on one time axis and magnified below it, and the height of the picture [px]."""
-    end = max(strip.timeline.end for strip in strips)
+    _, end = common_ends("time", 0.0, max(strip.timeline.end for strip in strips))
     whole = (0.0, _TICK * np.ceil(end / _TICK))
     length = whole[1] / _MAGNIFIED
     ready = strips[0].ready

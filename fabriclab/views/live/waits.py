@@ -14,6 +14,8 @@ from fabriclab.core import Flags, Floats, Ints, Spec
 from fabriclab.physics import memory
 from fabriclab.texts import text
 from fabriclab.views.asides import Curve, Spot, curve_panel
+from fabriclab.views.common import common_ends
+from fabriclab.views.layout import counted
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.page import plain
 from fabriclab.views.scene import (
@@ -121,7 +123,7 @@ def latency_scene(way: str, switches: int, metres: float) -> Scene:
     caption = text(
         "live.latency.said",
         way=way,
-        n=switches,
+        n=counted(switches, "switch"),
         metres=metres,
         part=labels[high.argmax()],
         share=high.max(),
@@ -266,7 +268,7 @@ def stacks_scene(
     said, table : str, Table
         The sentence above the picture, and its numbers.
     """
-    longest = float(parts.sum(axis=1).max())
+    _, longest = common_ends("time", 0.0, float(parts.sum(axis=1).max()))
     to_x = log_axis(0, longest, _LEFT, _RIGHT)  # linear, as it begins at 0
     ends = np.cumsum(parts, axis=1)
     lane, part = np.nonzero(parts)  # (N,) of each piece that is drawn

@@ -15,6 +15,7 @@ from fabriclab.routing.shortest import hashed
 from fabriclab.simulation import Rings, Simulation, best_rings, ring_busbw, simulate
 from fabriclab.texts import text
 from fabriclab.topologies.gigaio import WIRINGS, rings
+from fabriclab.views.common import common_ends
 from fabriclab.views.fabrics import MOST_NODES, Canvas, row_names, scene_of
 from fabriclab.views.layout import (
     Lines,
@@ -320,7 +321,7 @@ def roulette_caption(found: HashedFlows) -> str:
         cables=counted(found.cables, "cable"),
         slow=text(key, slow=slower),
         most=counted(found.most, "flow"),
-        idle=int(np.sum(found.on_cable == 0)),
+        idle=counted(int(np.sum(found.on_cable == 0)), "cable"),
         mean=found.expected_most,
     )
 
@@ -527,7 +528,7 @@ def cable_bars(fabric: Fabric, links: Ints, flows: Floats, height: float) -> Sce
     leaf = spoken[fabric.source[links[0]]]
     targets = [spoken[node] for node in fabric.target[links].tolist()]
     left, right, top, foot = 40.0, _SIDE_WIDTH - 18, 66.0, height - 62
-    highest = max(4, int(np.ceil(flows.max())))
+    highest = int(common_ends("flows", 0, max(4, int(np.ceil(flows.max()))))[1])
     unit = (foot - top) / highest  # [px]
     step = (right - left) / links.size
     fullest = int(np.argmax(flows))

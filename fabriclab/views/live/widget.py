@@ -18,6 +18,7 @@ from fabriclab import units
 from fabriclab.core import Fabric
 from fabriclab.look import CARDS, variables
 from fabriclab.texts import keys, switched_on, text
+from fabriclab.views.common import common_axes
 from fabriclab.views.live.controls import MOST_CONTROLS, Choice, Control, Slider, name_of, range_of
 from fabriclab.views.page import Picture, Table, halves
 from fabriclab.views.scene import COLOUR, DASHES, PALETTE, TOKENS, TURN, Layer, Scene, printed
@@ -144,7 +145,11 @@ class Live(LiveModel):
         self.values = dict(self._start)
         self.moved = False  # whether a reader has set a control, even to its present value
         self.scene = scene(**self.values)
+        self._limit()
         self._sent: dict[str, Layer] = {}
+        # By its number on the page, what a reader keeps beside the present state: values, and pictures with its axes.
+        self._kept: dict[str, dict[str, Any]] = {}
+        self._beside: dict[str, Scene] = {}
 
     def set(self, **values: Any) -> Self:
         """Set controls from code, as a reader does by hand, and return this view."""
@@ -153,9 +158,29 @@ class Live(LiveModel):
                 values[name] = self.controls[name].check(value, name)
         self.scene = self._make(**(self.values | values))
         self.values |= values
+        self._limit()
         self.moved = True
         self._show(moved=True)
         return self
+
+    def _limit(self) -> None:
+        """Keep the values of sliders within the limits that the present scene sets."""
+        for name, most in self.scene.limits.items():
+            self.values[name] = min(self.values[name], most)
+
+    def _make_beside(self, kept: Mapping[str, dict[str, Any]]) -> None:
+        """Make the present scene and those that a reader keeps beside it, over the same axes."""
+        with common_axes() as axes:
+            scene = self._make(**self.values)
+            if kept:
+                beside = {number: self._make(**values) for number, values in kept.items()}
+                if axes:
+                    scene = self._make(**self.values)
+                    beside = {number: self._make(**values) for number, values in kept.items()}
+        self.scene = scene
+        self._kept = dict(kept)
+        self._beside = beside if kept and axes else {}
+        self._limit()
 
     @property
     def code(self) -> str:
@@ -247,11 +272,13 @@ class Live(LiveModel):
             values = self._checked(request["values"])
             # A scene with an error is computed again, unless the error may have come from a button.
             again = self.scene.wrong and not self._buttons
-            if self.values | values != self.values or again:
+            kept = {name: self._checked(held) for name, held in request.get("kept", {}).items()}
+            changed = self.values | values != self.values or again
+            if changed or kept != self._kept:
                 # Values are kept even if the function fails, so that a slider can move past the failure.
                 self.values |= values
-                self.scene = self._make(**self.values)
-                moved = True
+                self._make_beside(kept)
+                moved = changed
             pressed = request.get("press")
             if pressed in self._buttons:
                 self.scene = self._buttons[pressed](self) or self.scene
@@ -276,14 +303,15 @@ class Live(LiveModel):
         layers: list[dict[str, Any]] = []
         numbers: list[NDArray[Any]] = []
         drawn: dict[str, Layer] = {}
-        for number, panel in enumerate(self.scene.panels()):
-            for name, layer in panel.layers.items():
-                layer_id = f"{number}/{name}"
-                before = self._sent.get(layer_id, Layer(layer.kind))
-                changes, arrays = _changes_of(layer_id, layer, before)
-                layers.append({**changes, "panel": number})
-                numbers += arrays
-                drawn[layer_id] = layer
+        for kept, scene in {"": self.scene, **self._beside}.items():
+            for number, panel in enumerate(scene.panels()):
+                for name, layer in panel.layers.items():
+                    layer_id = f"{kept}/{number}/{name}" if kept else f"{number}/{name}"
+                    before = self._sent.get(layer_id, Layer(layer.kind))
+                    changes, arrays = _changes_of(layer_id, layer, before)
+                    layers.append({**changes, "panel": number, "kept": kept})
+                    numbers += arrays
+                    drawn[layer_id] = layer
         self._sent = drawn
 
         frame = self._frame(layers, whole=whole, moved=moved)
@@ -307,7 +335,9 @@ class Live(LiveModel):
             "code": self.code,
             "halves": halves(scene.said),
             "hint": scene.hint,
-            "panels": [{"width": p.width, "height": p.height} for p in scene.panels()],
+            "panels": _sizes_of(scene),
+            "kept": {name: _sizes_of(beside) for name, beside in self._beside.items()},
+            "limits": dict(scene.limits),
             "wrong": scene.wrong,
             "moves": scene.moves and moved,
             "counted": scene.table is not None,
@@ -325,6 +355,11 @@ class Live(LiveModel):
         else:
             still = html.escape(self.scene.said)
         return {**data, "text/plain": str(self), "text/html": still}, meta
+
+
+def _sizes_of(scene: Scene) -> list[dict[str, float]]:
+    """Return the width and height of each panel of a scene."""
+    return [{"width": panel.width, "height": panel.height} for panel in scene.panels()]
 
 
 def _scene_of_error(scene: Scene, error: Exception) -> Scene:
