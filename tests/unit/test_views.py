@@ -934,7 +934,7 @@ def test_groups_of_bars_share_one_axis():
     assert picture.table["group"].tolist() == ["a", "a", "b"]
     assert picture.table["number [times]"].tolist() == [1, 4, 2]
     assert picture.table.bold == (1,)
-    assert picture.finding == ("A: from 1.00 times for x to 4.00 times for y.")
+    assert picture.finding == ("A: from 1.00 times (x) to 4.00 times (y).")
 
 
 def test_the_best_bar_of_each_group_can_be_in_ink():
@@ -949,14 +949,14 @@ def test_the_best_bar_of_each_group_can_be_in_ink():
 
 def test_the_sentence_above_groups_of_bars_compares_within_a_group():
     picture = views.bars({"near": {"x": 1.0, "y": 2.0}, "far": {"x": 10.0, "y": 30.0}}, "times")
-    assert picture.finding == ("Far: from 10.0 times for x to 30.0 times for y.")
+    assert picture.finding == ("Far: from 10.0 times (x) to 30.0 times (y).")
     cut = views.bars({"near": {"x": 1, "y": 2}, "far": {"x": 0, "y": 30}}, "GPUs")
-    assert cut.finding == "Far: from 0 GPUs for x to 30 GPUs for y."
+    assert cut.finding == "Far: from 0 GPUs (x) to 30 GPUs (y)."
 
 
 def test_bars_say_a_factor_or_how_far_apart_they_are_and_use_names():
     far = views.bars({"one_root": 89.6, "ring": 0.7})
-    assert far.finding == "From 0.700 s for ring to 89.6 s for one root. That is a factor of 128."
+    assert far.finding == "From 0.700 s (ring) to 89.6 s (one root). That is a factor of 128."
     assert far.table["what"].tolist() == ["one root", "ring"]
     assert views.bars({"a": 1.17, "b": 1.18}).finding.endswith("They are 0.85 % apart.")
     assert views.bars({"a": 1.0, "b": 1.0}).finding == "All are 1.00 s."
@@ -997,7 +997,7 @@ def test_counts_keep_all_their_digits():
     scene = bars_scene([Bar("", "a", 2048), Bar("", "b", 32)], "cables", set())
     assert scene.layers["values"].fields["texts"] == ["2,048 cables", "32 cables"]
     counted = views.bars({"a": np.int64(2048), "b": 1024}, "").finding
-    assert counted.startswith("From 1,024 for b to 2,048 for a.")
+    assert counted.startswith("From 1,024 (b) to 2,048 (a).")
 
 
 # refusals -----------------------------------------------------------------------------------------
