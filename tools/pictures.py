@@ -26,6 +26,7 @@ PICTURES = {
     "case_server": partial(case, "server"),
     "case_rail": partial(case, "rail"),
     "case_all": partial(case, "all"),
+    "tiers": views.tiers,
 }
 
 

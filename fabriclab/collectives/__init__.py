@@ -21,11 +21,14 @@ from fabriclab.collectives.msccl import msccl_xml
 from fabriclab.collectives.ring import (
     channel_rings,
     leaf_of,
+    levels,
     rail_groups,
+    ring_pairs,
     shuffled,
     spine_crossings,
 )
 from fabriclab.core import Schedule
+from fabriclab.texts import table, text
 
 __all__ = [
     "Bound",
@@ -43,11 +46,14 @@ __all__ = [
     "expert_time",
     "find",
     "leaf_of",
+    "levels",
     "loggp",
     "msccl_xml",
     "rail_groups",
+    "ring_pairs",
     "shuffled",
     "spine_crossings",
+    "title",
     "trace",
 ]
 
@@ -89,6 +95,24 @@ def find(collective: str, algorithm: str) -> CollectiveName:
     first = units.choice(collective, "collective", dict.fromkeys(known))
     second = units.choice(algorithm, f"algorithm of {first}", algorithms(first))
     return CollectiveName(first, second)
+
+
+def title(algorithm: str) -> str:
+    """Return the name of an algorithm as papers write it, for tables and pictures.
+
+    Parameters
+    ----------
+    algorithm : str
+        Registered name, such as one of `algorithms`. A name without a title of its own gets blanks for its underscores.
+
+    Examples
+    --------
+    >>> [title(name) for name in ("halving_doubling", "nvls_two_shot", "ring")]
+    ['halving-doubling', 'NVLS, two shots', 'ring']
+    """
+    name = str(algorithm)
+    key = f"algorithm.{name}"
+    return text(key) if key in table() else name.replace("_", " ")
 
 
 def build(

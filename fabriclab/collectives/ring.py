@@ -245,3 +245,84 @@ def spine_crossings(fabric: Fabric, order: ArrayLike) -> int:
     other_leaf = leaf != np.roll(leaf, -1, axis=1)
     other_server = server != np.roll(server, -1, axis=1)
     return int(np.sum(other_leaf & other_server))
+
+
+def levels(
+    fabric: Fabric, source: ArrayLike | None = None, target: ArrayLike | None = None
+) -> dict[str, float]:
+    """Return the fractions of some transfers that stay inside a server, stay on a leaf switch, or cross a spine.
+
+    ``levels(fabric, a, b)["over a spine"]`` is 0.97 if 97 of 100 transfers from ``a[i]`` to ``b[i]`` have to leave
+    their server and their leaf. All transfers count alike, so weight the result by their bytes. Looks only at where
+    the two ends are; a relay inside a server, as with routing "pxn", is left out.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        A network with nodes of kind ``leaf``.
+    source, target : array_like, shape (n,), optional
+        Endpoints that send and that receive. Unless given: an all-to-all between servers, in which each endpoint sends
+        to every endpoint of all other servers.
+
+    Returns
+    -------
+    dict
+        ``{"inside a server": ..., "on a leaf": ..., "over a spine": ...}``, which add up to 1. [1]
+
+    Raises
+    ------
+    ValueError
+        If only one of ``source`` and ``target`` is given, they differ in length or are empty, or the fabric has no
+        leaves.
+    """
+    if source is None and target is None:
+        server = fabric.server
+        sender, receiver = np.nonzero(server[:, None] != server[None, :])
+        if not sender.size:
+            raise ValueError(f"fabric must have at least two servers, got {fabric!r:.80}")
+    elif source is None or target is None:
+        raise ValueError("levels needs source and target, or neither of them, got only one")
+    else:
+        sender = whole(column(source, "source"), "source", (-1,), "endpoints", fabric.n_ranks)
+        receiver = whole(column(target, "target"), "target", (-1,), "endpoints", fabric.n_ranks)
+        if sender.size != receiver.size or not sender.size:
+            raise ValueError(
+                "source and target must have the same length, at least 1, "
+                f"got {sender.size} and {receiver.size}"
+            )
+    leaf = leaf_of(fabric)
+    inside = fabric.server[sender] == fabric.server[receiver]
+    on_leaf = ~inside & (leaf[sender] == leaf[receiver])
+    return {
+        "inside a server": float(inside.mean()),
+        "on a leaf": float(on_leaf.mean()),
+        "over a spine": float(1 - (inside | on_leaf).mean()),
+    }
+
+
+def ring_pairs(groups: ArrayLike) -> tuple[Ints, Ints]:
+    """Return who sends to whom if each group is a ring: the senders, and for each of them the receiver.
+
+    Parameters
+    ----------
+    groups : array_like, shape (G, n)
+        Members of each ring in its order, the last one followed by the first; ``rank.reshape(128, 8)`` has a ring for
+        each server of eight GPUs, and its transpose one for each rail.
+
+    Returns
+    -------
+    tuple of two arrays of int64, shape (G n,)
+
+    Examples
+    --------
+    >>> sender, receiver = ring_pairs([[0, 1, 2], [3, 4, 5]])
+    >>> receiver.tolist()
+    [1, 2, 0, 4, 5, 3]
+    """
+    rows = np.atleast_2d(np.array(groups))
+    if rows.ndim != 2 or rows.dtype.kind not in "iu":
+        raise ValueError(
+            f"groups must be rows of whole numbers, one row for each ring, got {groups!r:.60}"
+        )
+    members = rows.astype(np.int64)
+    return members.ravel(), np.roll(members, -1, axis=1).ravel()

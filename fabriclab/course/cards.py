@@ -158,9 +158,11 @@ def traced_box(trace: Trace) -> str:
             else:
                 row += f"<td>{html.escape(cell)}</td>"
         rows.append(f"<tr>{row}</tr>")
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    table = ""
+    if rows:
+        table = f"<div><table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     lines = "".join(_line(sentence) for sentence in (trace.said, trace.look) if sentence)
-    return f'<div class="fl-trace"><div>{table}</div>{lines}</div>'
+    return f'<div class="fl-trace">{table}{lines}</div>'
 
 
 def _sign(right: bool) -> str:

@@ -15,7 +15,17 @@ hops: diameter 4, mean way 3.69
 """
 
 from fabriclab.metrics.cuts import Bisection, bisection, cut
-from fabriclab.metrics.hops import Diversity, Hops, Ports, cables, diversity, hops, ports
+from fabriclab.metrics.hops import (
+    Diversity,
+    Hops,
+    Ports,
+    cables,
+    diversity,
+    hops,
+    ports,
+    switches,
+    switches_passed,
+)
 from fabriclab.metrics.traffic import (
     Throughput,
     all_to_all,
@@ -42,6 +52,8 @@ __all__ = [
     "permutation",
     "ports",
     "shift",
+    "switches",
+    "switches_passed",
     "throughput",
     "uniform",
 ]

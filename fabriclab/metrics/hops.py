@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fabriclab.core import Fabric, Flags, Floats, Ints, frozen, parts_of, whole
+from fabriclab.core import Fabric, Flags, Floats, Flows, Ints, frozen, parts_of, whole
+from fabriclab.routing import route
 from fabriclab.routing.shortest import FAR, ShortestPathSearch, check_paths
 
 
@@ -286,3 +287,63 @@ def ports(fabric: Fabric) -> dict[str, Ports]:
             used = int(fabric.ports_used[mine].sum())
             found[kind] = Ports(nodes=int(mine.sum()), used=used, left=int(left[mine].sum()))
     return found
+
+
+def switches(fabric: Fabric) -> int:
+    """Count the switches between servers, such as leaves, spines and cores; chips inside a server do not count.
+
+    Examples
+    --------
+    >>> from fabriclab import topologies
+    >>> switches(topologies.build("fat_tree", k=4))
+    20
+    """
+    return int(np.sum(_outside_servers(fabric)))
+
+
+def _outside_servers(fabric: Fabric) -> Flags:
+    """Return for each node whether it is a switch in a tier above all ranks and NICs, (N,)."""
+    nics = np.array(fabric.kinds)[fabric.kind] == "nic"
+    highest = fabric.tier[fabric.endpoint].max(initial=0)
+    highest = max(highest, fabric.tier[nics].max(initial=0))
+    outside: Flags = (fabric.tier > highest) & fabric.transit
+    return outside
+
+
+def switches_passed(fabric: Fabric, source: ArrayLike, target: ArrayLike) -> dict[int, float]:
+    """Return which fraction of some transfers passes how many switches on a shortest path.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        The network. Links of capacity 0 are avoided.
+    source, target : array_like, shape (n,)
+        Ranks that send and that receive.
+
+    Returns
+    -------
+    dict
+        Number of switches, in ascending order -> fraction of the transfers that pass so many. [1]
+
+    Raises
+    ------
+    NoPath
+        If there is no path from a source to its target.
+
+    Examples
+    --------
+    Two hosts of a fat tree on one leaf, in one pod, and in two pods:
+
+    >>> from fabriclab import topologies
+    >>> switches_passed(topologies.build("fat_tree", k=4), [0, 0, 0, 0], [1, 2, 3, 15])
+    {1: 0.25, 3: 0.5, 5: 0.25}
+    """
+    sender = whole(source, "source", (-1,), "ranks", fabric.n_ranks)
+    receiver = whole(target, "target", (sender.size,), "ranks", fabric.n_ranks)
+    flows = Flows.make(fabric.endpoint[sender], fabric.endpoint[receiver], 1.0)
+    routes = route(fabric, flows)
+    is_switch = _outside_servers(fabric)[fabric.target[routes.link]]
+    ends = np.concatenate([[0], np.cumsum(is_switch)])
+    passed = ends[routes.ptr[1:]] - ends[routes.ptr[:-1]]
+    number, count = np.unique(passed, return_counts=True)
+    return dict(zip(number.tolist(), (count / passed.size).tolist(), strict=True))

@@ -197,6 +197,49 @@ def table(model: Model = predict) -> ReportTable:
     return ReportTable(tuple(_of_sweep(model, about) for about in published.systems()))
 
 
+def median_errors(model: Model = textbook, collective: str = "all_reduce") -> dict[str, float]:
+    """Return the median error of a model on the published sweeps of one collective, at small, medium and large sizes.
+
+    A size counts as large or small by `regimes`: large where a sweep reaches half of its highest bandwidth, small where
+    latency decides. The error is |predicted / measured - 1|: 0.23 means that half of the sweeps are predicted to better
+    than 23 %. Leaves out how the errors of one sweep differ from size to size; `table` has a row for each.
+
+    Parameters
+    ----------
+    model : callable
+        As in `table`.
+    collective : str
+        Collective by its name, such as ``"all_reduce"``.
+
+    Returns
+    -------
+    dict of str to float
+        ``"small"``, ``"medium"`` and ``"large"`` -> median over sweeps of the median of a sweep. [1]
+
+    Raises
+    ------
+    ValueError
+        If no sweep of that collective is published here.
+    TypeError
+        If ``model`` is not callable.
+
+    Examples
+    --------
+    >>> {size: f"{error:.0%}" for size, error in median_errors(textbook).items()}
+    {'small': '80%', 'medium': '56%', 'large': '23%'}
+    """
+    rows = [row for row in table(model).rows if row["collective"] == collective]
+    if not rows:
+        known = sorted({row["collective"] for row in table(model).rows})
+        raise ValueError(
+            f"collective must be one with published sweeps, {', '.join(known)}, got {collective!r}"
+        )
+    found = {}
+    for size, regime in (("small", "lat"), ("medium", "mid"), ("large", "bw")):
+        found[size] = float(np.nanmedian([row[regime] for row in rows]))
+    return found
+
+
 def errors(model: Model, about: dict[str, Any]) -> tuple[Result, Floats]:
     """Return a published sweep and |predicted / measured - 1| for each size, (K,); 1e9 where there is no prediction."""
     result = published.load(about["sweep_id"])

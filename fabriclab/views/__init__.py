@@ -15,7 +15,9 @@ from fabriclab.views.multiples import multiples
 from fabriclab.views.page import ROLES, Axes, Picture, Table, table, times
 from fabriclab.views.rulers import calibration, comparison, ruler
 from fabriclab.views.sweeps import sweep
+from fabriclab.views.tiers import tiers
 from fabriclab.views.timelines import timeline
+from fabriclab.views.uplinks import busiest_leaf
 from fabriclab.views.zoom import zoom
 
 __all__ = [
@@ -23,6 +25,7 @@ __all__ = [
     "Picture",
     "Table",
     "bars",
+    "busiest_leaf",
     "calibration",
     "comparison",
     "draw",
@@ -31,6 +34,7 @@ __all__ = [
     "ruler",
     "sweep",
     "table",
+    "tiers",
     "timeline",
     "times",
     "zoom",

@@ -1014,3 +1014,59 @@ def test_a_shuffle_leaves_what_it_was_given():
 def test_what_cannot_be_shuffled_is_refused(groups, seed, error, words):
     with pytest.raises(error, match=words):
         collectives.shuffled(groups, seed)
+
+
+# Levels of a network ------------------------------------------------------------------------------
+def test_levels_of_two_wirings_by_hand():
+    wired = topologies.two_wirings(servers=128, gpus=8, radix=64)
+    # Of the 1,016 GPUs of other servers, 31 are on the leaf by rail, and three servers of eight by rack.
+    for name, on_leaf in (("by rail", 31), ("by rack", 24)):
+        share = collectives.levels(wired[name])
+        assert share["inside a server"] == 0
+        assert share["on a leaf"] == pytest.approx(on_leaf / 1016)
+        assert share["over a spine"] == pytest.approx(1 - on_leaf / 1016)
+    share = collectives.levels(wired["by rail"], [0, 0, 0, 0], [1, 8, 9, 8 * 32])
+    assert share == {"inside a server": 0.25, "on a leaf": 0.25, "over a spine": 0.5}
+
+
+@pytest.mark.parametrize("seed", [0, 1, 7])
+def test_levels_of_rings_are_their_spine_crossings(seed):
+    for fabric in topologies.two_wirings(servers=8, gpus=4, radix=16).values():
+        rings = collectives.shuffled(np.arange(32).reshape(8, 4).T, seed)
+        sender, receiver = collectives.ring_pairs(rings)
+        share = collectives.levels(fabric, sender, receiver)
+        assert share["over a spine"] * 32 == pytest.approx(
+            collectives.spine_crossings(fabric, rings)
+        )
+        assert sum(share.values()) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("ends", "words"),
+    [
+        (([0, 1], None), "only one"),
+        ((None, [0, 1]), "only one"),
+        (([0, 1], [1]), "same length"),
+        ((np.arange(0), np.arange(0)), "at least 1"),
+        (([0], [99]), "0[.][.]31"),
+    ],
+)
+def test_transfers_without_levels_are_refused(ends, words):
+    fabric = topologies.two_wirings(servers=8, gpus=4, radix=16)["by rail"]
+    with pytest.raises(ValueError, match=words):
+        collectives.levels(fabric, *ends)
+
+
+def test_levels_of_an_all_to_all_need_two_servers():
+    with pytest.raises(ValueError, match="two servers"):
+        collectives.levels(topologies.build("rail_optimised", servers=1))
+
+
+def test_ring_pairs_join_each_member_with_the_next_of_its_row():
+    sender, receiver = collectives.ring_pairs([[4, 2, 0], [1, 3, 5]])
+    assert sender.tolist() == [4, 2, 0, 1, 3, 5]
+    assert receiver.tolist() == [2, 0, 4, 3, 5, 1]
+    assert collectives.ring_pairs([7, 8])[1].tolist() == [8, 7]
+    for wrong in ([[0.5, 1]], [[[0, 1]]], [["a", "b"]]):
+        with pytest.raises(ValueError, match="rows of whole numbers"):
+            collectives.ring_pairs(wrong)

@@ -536,3 +536,30 @@ def test_hops_of_ten_thousand_ranks_are_counted_in_time(family, asked, seconds):
     found = metrics.hops(fabric)
     assert time.process_time() - start <= seconds
     assert found.pairs.sum() == fabric.n_ranks * (fabric.n_ranks - 1) and fabric.n_ranks > 9500
+
+
+# Switches and what passes them --------------------------------------------------------------------
+@pytest.mark.parametrize("k", [2, 4, 8])
+def test_switches_of_a_fat_tree_are_those_of_the_formula(k):
+    assert metrics.switches(topologies.build("fat_tree", k=k)) == 5 * k * k // 4
+
+
+def test_switches_are_the_same_with_servers_and_without():
+    for inside in (True, False):
+        fabric = topologies.build("rail_optimised", servers=16, expand=inside)
+        assert metrics.switches(fabric) == fabric.nodes("leaf").size + fabric.nodes("spine").size
+    assert metrics.switches(topologies.build("torus", shape=(4, 4))) == 0  # of chips
+
+
+def test_switches_passed_by_hand():
+    tree = topologies.build("fat_tree", k=4)  # two hosts a leaf, four a pod
+    assert metrics.switches_passed(tree, [0, 0, 0, 0], [1, 2, 3, 15]) == {1: 0.25, 3: 0.5, 5: 0.25}
+    for inside in (True, False):
+        rails = topologies.build(
+            "rail_optimised", servers=8, gpus=4, rails=4, radix=16, expand=inside
+        )
+        assert metrics.switches_passed(rails, [0, 0], [4, 5]) == {1: 0.5, 3: 0.5}
+    with pytest.raises(ValueError, match="target"):
+        metrics.switches_passed(tree, [0, 1], [2])
+    with pytest.raises(ValueError, match=r"0\.\.15"):
+        metrics.switches_passed(tree, [0], [16])

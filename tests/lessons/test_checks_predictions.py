@@ -567,10 +567,10 @@ def test_a_notebook_shows_each_thing_in_its_own_form(monkeypatch, mode):
 
 
 def test_small_numbers_are_written_as_people_type_them():
-    shown = predict("31-one-root", 0.00019, "s", low=0.000063, high=0.00057)
+    shown = predict("31-above-bound", 0.00019, "s", low=0.000063, high=0.00057)
     said = f"0.00019 s{text('predict.span', low='0.000063', high='0.00057')}"
     assert str(shown) == text("predict.stored", said=said)
-    revealed = reveal("31-one-root", 89.6, "s")
+    revealed = reveal("31-above-bound", 89.6, "s")
     seen = re.sub(r"<style>.*?</style>|<[^>]*>", " ", revealed.card())
     for words in (str(revealed), seen):
         assert "0.000063" in words and "e-05" not in words

@@ -721,7 +721,10 @@ def of(lesson):
 
 
 # Right answers to the questions that ask for a function.
-FUNCTIONS = {"00-write-rate": lambda size, times: size / np.median(times)}
+FUNCTIONS = {
+    "00-write-rate": lambda size, times: size / np.median(times),
+    "21-write-switches": lambda gpus, radix: (3 if gpus <= radix**2 / 2 else 5) * gpus / radix,
+}
 
 
 def solve(question):
@@ -1113,15 +1116,15 @@ def test_what_is_shared_is_a_picture_of_one_number_and_nothing_private(tmp_path,
 def test_progress_is_calibration_strength_ledger_and_reviews(clock):
     clock("2026-01-01")
     filled()
-    predict("31-one-root", 100, "s")
-    reveal("31-one-root", 50.0, "s")
+    predict("31-above-bound", 100, "s")
+    reveal("31-above-bound", 50.0, "s")
     ledger("no overlap", 5.29, "35")
     check("31-ring-time", "341 ms")
     calibration, topics, changes = fabriclab.progress().parts
     assert calibration.lines == [
         f"{text('take.ranges', held=0, n=1)} {text('take.factor', factor=2.0, n=2)}"
     ]
-    guesses = [foretold("00-copy"), foretold("31-one-root")]
+    guesses = [foretold("00-copy"), foretold("31-above-bound")]
     assert [row[0] for row in calibration.rows] == guesses
     assert calibration.rows[0][1:] == (
         f"20 GB/s{text('predict.span', low='15', high='30')}",
@@ -1281,6 +1284,7 @@ def test_every_text_is_used_and_every_field_is_filled():
         "kind.",
         "family.",
         "routing.",
+        "algorithm.",
         "sweep.",
         "fabric.says_",
         "fabric.in_",

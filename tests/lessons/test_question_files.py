@@ -133,7 +133,11 @@ def test_another_language_may_translate_each_sentence(tmp_path, monkeypatch):
             "[31-ring-bytes], wrong lacks mistake",
         ),
         ('formula = "n * s"', 'formulas = "n * s"', "[31-ring-bytes], wrong lacks formula"),
-        ("lowest = 0.0001", "low = 0.0001", "31.toml, [predictions.31-one-root] lacks lowest"),
+        (
+            "lowest = 0.001",
+            "low = 0.001",
+            "31.toml, [predictions.31-above-bound] lacks lowest",
+        ),
         ('lesson = "31_all_reduce"', 'lesso = "31_all_reduce"', "31.toml, the head: each key must"),
         ("[31-ring-bytes]", "[31-ring-bytes", "31.toml is no TOML"),
         ('formula = "n * s"', 'formula = "n * x"', "31.toml, [31-ring-bytes]: formula 'n * x' may"),

@@ -1,11 +1,13 @@
-"""What the questions of lesson 21 call right, and what they call wrong, is so on the fabrics of the library."""
+"""What the questions of lessons 21, 21b and 21c call right and wrong is so on the fabrics of the library."""
 
 import numpy as np
 import pytest
 
 from fabriclab import catalog, collectives, economics, live, metrics, simulate, topologies
 from fabriclab.core import Flows
-from fabriclab.course.questions import find
+from fabriclab.course.checks import check
+from fabriclab.course.judges import lessons
+from fabriclab.course.questions import find, misconception
 from fabriclab.errors import NoPath
 from fabriclab.routing import route
 from fabriclab.routing.ecmp import expected_fullest
@@ -17,12 +19,8 @@ RAIL, RACK = (topologies.build("rail_optimised", rails=n, expand=False) for n in
 GROUPS = np.array(collectives.rail_groups(RAIL))
 
 
-def switches(fabric):
-    return sum(kind.nodes for kind in metrics.ports(fabric).values())
-
-
 def test_both_wirings_have_the_same_parts():
-    assert RAIL.summary() == RACK.summary() and switches(RAIL) == catalog.case().switches
+    assert RAIL.summary() == RACK.summary() and metrics.switches(RAIL) == catalog.case().switches
     meet = [np.unique(collectives.leaf_of(f)[GROUPS[0]]).size for f in (RAIL, RACK)]
     assert meet == [4, 32]  # a rail has four leaves, a rack one
 
@@ -104,7 +102,7 @@ def test_three_flows_meet_by_rack_and_none_by_rail():
 def test_the_price_list_fits_eight_networks_and_in_two_rows_one_as_well():
     listed = {int(s.name.split()[0]): s.value for s in catalog.systems["h100-sheet"].specs}
     apart, one = (
-        {n: switches(topologies.build(name, servers=n // 8, expand=False)) for n in listed}
+        {n: metrics.switches(topologies.build(name, servers=n // 8, expand=False)) for n in listed}
         for name in ("rail_only", "rail_optimised")
     )
     assert listed == apart and [n for n in listed if listed[n] == one[n]] == [1024, 32768]
@@ -125,13 +123,13 @@ def test_two_tiers_end_where_the_answer_says(ports):
 
 @pytest.mark.parametrize("k", [8, 16, 24])
 def test_a_fat_tree_has_as_many_switches_as_the_answer_says(k):
-    assert switches(topologies.build("fat_tree", k=k)) == find("21-k-ary").key({"k": k})
+    assert metrics.switches(topologies.build("fat_tree", k=k)) == find("21b-k-ary").key({"k": k})
 
 
 @pytest.mark.parametrize(("servers", "ports"), [(128, 64), (512, 64), (1024, 64)])
 def test_leaves_are_as_many_as_the_answer_says(servers, ports):
     f = topologies.build("rail_optimised", servers=servers, radix=ports, expand=False)
-    assert f.nodes("leaf").size == find("21-leaves").key({"s": servers, "p": ports})
+    assert f.nodes("leaf").size == find("21c-leaves").key({"s": servers, "p": ports})
 
 
 def test_after_a_restart_only_the_order_explains_the_hops():
@@ -143,3 +141,55 @@ def test_after_a_restart_only_the_order_explains_the_hops():
     hurt, ends = RAIL.without(nodes=RAIL.nodes("leaf")[:1]), RAIL.endpoint[GROUPS[0]]
     with pytest.raises(NoPath):
         route(hurt, Flows.make(ends, np.roll(ends, -1), 1.0))
+
+
+def by_formula(gpus, radix):
+    ports = 3 if gpus <= radix * radix / 2 else 5
+    return ports * gpus / radix
+
+
+def by_tiers(gpus, radix):
+    tiers, reach = 1, radix
+    while reach < gpus:
+        tiers, reach = tiers + 1, reach * radix // 2
+    return (2 * tiers - 1) * gpus // radix
+
+
+@pytest.mark.parametrize("rule", [by_formula, by_tiers])
+def test_a_right_count_of_switches_is_right(rule):
+    assert check("21-write-switches", rule).data["right"]
+
+
+@pytest.mark.parametrize("name", lessons.COUNT_MISTAKES)
+def test_a_known_mistake_of_counting_is_named_with_the_number_of_a_network(name):
+    shown = check("21-write-switches", lessons.COUNT_MISTAKES[name])
+    assert not shown.data["right"] and shown.data["named"] == name
+    assert misconception("21-write-switches", name) in str(shown)
+    counted = {str(lessons.built_switches(*network)) for network in lessons.NETWORKS}
+    assert any(f"{number} switches" in str(shown) for number in counted)
+
+
+def test_each_mistake_of_counting_has_a_rule_and_no_two_rules_agree():
+    stated = {wrong.mistake for wrong in find("21-write-switches").wrong}
+    assert stated == set(lessons.COUNT_MISTAKES)
+    counts = {tuple(rule(*n) for n in lessons.NETWORKS) for rule in lessons.COUNT_MISTAKES.values()}
+    assert len(counts) == len(stated)
+
+
+def test_an_unknown_count_is_wrong_without_a_name():
+    shown = check("21-write-switches", lambda gpus, radix: gpus)
+    assert not shown.data["right"] and shown.data["named"] == ""
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        lambda gpus, radix: None,
+        lambda gpus, radix: "48",
+        lambda gpus, radix: [48],
+        lambda gpus: 48,
+        lambda gpus, radix: gpus / 0,
+    ],
+)
+def test_what_is_no_count_of_switches_is_not_counted(rule):
+    assert not check("21-write-switches", rule).data["counted"]

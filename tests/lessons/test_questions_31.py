@@ -1,13 +1,16 @@
-"""What the questions of lesson 31 on switches and halves call right and wrong is so in the library."""
+"""What the questions of lessons 31, 31b and 31c call right and wrong is so in the library."""
 
 import numpy as np
 import pytest
 
 from fabriclab import case, collectives, core, simulate, topologies
 from fabriclab.catalog import published
+from fabriclab.course.checks import check
+from fabriclab.course.judges import lessons
 from fabriclab.course.judges.answers import JUDGES
-from fabriclab.course.questions import find
+from fabriclab.course.questions import find, misconception
 from fabriclab.formulas import evaluate
+from fabriclab.texts import text
 
 
 @pytest.mark.parametrize("n", [4, 8, 16])
@@ -16,7 +19,7 @@ def test_a_port_sends_in_two_shots_what_the_answer_says(n):
         way: collectives.build("all_reduce", way, n).sent()[:n].max()
         for way in ("nvls_two_shot", "nvls_one_shot", "aggregation_tree", "ring")
     }
-    question, given = find("31-two-shot"), {"s": "400 MB", "n": str(n)}
+    question, given = find("31b-two-shot"), {"s": "400 MB", "n": str(n)}
     assert question.key(given) == pytest.approx(4e8 * sent["nvls_two_shot"])
     wrong = [evaluate(formula, question.fill(given)[0]) for _, formula, _ in question.wrong]
     assert wrong == pytest.approx(
@@ -26,7 +29,7 @@ def test_a_port_sends_in_two_shots_what_the_answer_says(n):
 
 @pytest.mark.parametrize(("n", "r"), [(4, 150e9), (8, 450e9), (16, 900e9)])
 def test_no_busbw_passes_the_answer_and_pieces_come_near_it(n, r):
-    key = find("31-busbw-most").key({"n": str(n), "r": f"{r / 1e9:g} GB/s"})
+    key = find("31b-busbw-most").key({"n": str(n), "r": f"{r / 1e9:g} GB/s"})
     star = topologies.build("crossbar", hosts=n, rate=r, delay=0)
     run = simulate(
         "all_reduce", "nvls_two_shot", star, 1e9, switches=[n], segments=256, pipelined=True
@@ -38,7 +41,7 @@ def test_no_busbw_passes_the_answer_and_pieces_come_near_it(n, r):
 
 def test_the_published_switch_passes_its_port_and_stays_below_the_answer():
     seen, one = max(published.load("xx_1n_all_reduce").busbw), case().nvlink_per_gpu
-    assert one < seen < find("31-busbw-most").key({"n": "8", "r": f"{one / 1e9:g} GB/s"})
+    assert one < seen < find("31b-busbw-most").key({"n": "8", "r": f"{one / 1e9:g} GB/s"})
     assert max(published.load("h100x8_ring").busbw) < one
 
 
@@ -115,3 +118,89 @@ def test_the_ratio_of_two_roots_is_told_apart_from_the_ratio_of_the_ranks():
     question = find("31-ring-growth")
     named = [JUDGES[question.kind](question, f"{answer} times", {})[2] for answer in (4, 31 / 7)]
     assert named == ["time grows with ranks", "one root adds everything"]
+
+
+def right_time(size, n, rate, latency):
+    return 2 * (n - 1) * (latency + size / n / rate)
+
+
+def test_the_time_of_a_ring_is_right_in_any_form():
+    assert check("31-write-time", right_time).data["right"]
+    whole = check(
+        "31-write-time",
+        lambda size, n, rate, latency: (2 * n - 2) * latency + 2 * (n - 1) / n * size / rate,
+    )
+    assert whole.data["right"]
+
+
+@pytest.mark.parametrize("name", lessons.TIME_MISTAKES)
+def test_a_known_mistake_in_the_time_of_a_ring_is_named(name):
+    shown = check("31-write-time", lessons.TIME_MISTAKES[name])
+    assert not shown.data["right"] and shown.data["named"] == name
+    assert misconception("31-write-time", name) in str(shown)
+
+
+def test_each_mistake_in_the_time_of_a_ring_has_a_rule():
+    assert {wrong.mistake for wrong in find("31-write-time").wrong} == set(lessons.TIME_MISTAKES)
+
+
+def test_a_wrong_time_is_shown_beside_the_right_and_the_measured_one():
+    ten = published.load(lessons.TEN_SERVERS)
+    job = case()
+    right = right_time(ten.size[0], 10, job.nic_rate, job.ring_step_latency)
+    shown = check("31-write-time", lambda *given: 2 * right_time(*given))
+    assert shown.data["named"] == ""
+    assert f"{right:.4g} s is right" in str(shown)
+    assert text("function.measured", time=f"{ten.time[0]:.4g}") in str(shown)
+
+
+def test_a_time_that_fails_only_for_small_arrays_is_wrong():
+    shown = check(
+        "31-write-time",
+        lambda size, n, rate, latency: (
+            right_time(size, n, rate, latency) if size > 1e6 else size / rate
+        ),
+    )
+    assert not shown.data["right"] and "4 KiB" in str(shown)
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        (lambda size, n, rate, latency: None, "got None"),
+        (lambda size, n: 1.0, "TypeError"),
+        (lambda size, n, rate, latency: 1 / 0, "ZeroDivisionError"),
+    ],
+)
+def test_what_is_no_time_is_not_counted(rule, words):
+    shown = check("31-write-time", rule)
+    assert not shown.data["counted"] and words in str(shown)
+    assert text("check.uncounted") in str(shown)
+
+
+def test_a_block_that_is_no_number_is_told_with_its_rank_and_step():
+    shown = str(check("31-write-ring", lambda rank, step, n: None))
+    assert "returned None for rank 0 in step 0 of 2 ranks" in shown and "here 0 or 1" in shown
+    late = str(check("31-write-ring", lambda r, s, n: (r - s) % n if n < 4 or s < 3 else None))
+    assert "for rank 0 in step 3 of 4 ranks" in late and "here 0 to 3" in late
+
+
+def test_the_ring_of_the_case_is_351_us_above_its_bound():
+    hall = topologies.build("rail_optimised")
+    job = case()
+    ring = simulate(
+        "all_reduce", "ring", hall, job.dp_gradients, placement=collectives.rail_groups(hall)
+    )
+    above = ring.time - ring.bounds(port_rate=job.nic_rate)[0].seconds
+    assert above == pytest.approx(351e-6, rel=1e-3)
+
+
+def test_every_algorithm_has_a_title_without_underscores_and_no_two_share_one():
+    names = {
+        name
+        for what in ("all_reduce", "all_gather", "reduce_scatter")
+        for name in collectives.algorithms(what)
+    }
+    titles = [collectives.title(name) for name in names]
+    assert len(set(titles)) == len(titles) and not any("_" in title for title in titles)
+    assert collectives.title("nvls_two_shot") == "NVLS, two shots"

@@ -299,3 +299,18 @@ def test_without_the_only_system_of_a_family_no_system_is_known():
     assert unseen.note == "no system known"
     several = SYSTEMS["oci_h100_2n"]
     assert tuner.estimate(several, size="1 MiB", without=several["system"]).note == ""
+
+
+def test_the_median_errors_are_those_of_the_rows_of_the_table():
+    rows = [
+        row for row in validate.table(validate.textbook).rows if row["collective"] == "all_gather"
+    ]
+    found = validate.median_errors(validate.textbook, "all_gather")
+    assert list(found) == ["small", "medium", "large"]
+    assert found["large"] == pytest.approx(np.nanmedian([row["bw"] for row in rows]))
+    assert found["small"] == pytest.approx(np.nanmedian([row["lat"] for row in rows]))
+
+
+def test_a_collective_without_published_sweeps_is_refused():
+    with pytest.raises(ValueError, match=r"all_reduce.*got 'barrier'"):
+        validate.median_errors(validate.textbook, "barrier")

@@ -20,7 +20,7 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 from scipy.optimize import isotonic_regression
 
-from fabriclab import catalog, collectives, registry, simulation, topologies, units, views
+from fabriclab import catalog, collectives, metrics, registry, simulation, topologies, units, views
 from fabriclab.core import FabricBuilder, Flows, Result, Timeline
 from fabriclab.look import COLOUR, PALETTE, ROLES, link_width, shade
 from fabriclab.texts import text
@@ -1198,3 +1198,40 @@ def test_what_is_no_time_is_refused(named, error, words):
 def test_a_ratio_to_nothing_is_refused():
     with pytest.raises(ValueError, match=r"got 'b' with 0 s; .*ratio"):
         views.times({"a": 1, "b": 0}, ratio=True)
+
+
+# Tiers and uplinks --------------------------------------------------------------------------------
+def test_tiers_have_the_ports_and_the_hosts_of_networks_that_are_built():
+    table = views.tiers((1, 2, 3), radix=8).table
+    assert table["ports per GPU"].tolist() == [1, 3, 5]
+    assert table["GPUs, at most"].tolist() == [8, 32, 128]
+    tree = topologies.build("fat_tree", k=8)  # three full tiers
+    assert tree.n_ranks == 128 and metrics.switches(tree) == 5 * 128 / 8
+    two = topologies.build("leaf_spine", hosts=32, radix=8)
+    assert two.n_ranks == 32 and metrics.switches(two) == 3 * 32 / 8
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"), [(((),), "at least one"), (((4,),), "1..3"), (((0,),), "1..3")]
+)
+def test_tiers_that_cannot_be_drawn_are_refused(asked, words):
+    with pytest.raises(ValueError, match=words):
+        views.tiers(*asked)
+    with pytest.raises(ValueError, match="even"):
+        views.tiers(radix=7)
+
+
+def test_the_busiest_leaf_shows_the_flows_of_each_of_its_cables():
+    wired = topologies.two_wirings(servers=128, gpus=8, radix=64)
+    rings = collectives.rail_groups(wired["by rail"])
+    run = simulation.simulate("all_reduce", "ring", wired["by rack"], "1 GB", placement=rings)
+    picture = views.busiest_leaf(run)
+    flows = picture.table["flows"]
+    assert (flows.size, flows.sum(), flows.max()) == (32, 8, run.sharers().max()) == (32, 8, 3)
+    assert np.sum(flows == 0) == 26
+    small = topologies.two_wirings(servers=8, gpus=4, radix=16)["by rail"]
+    inside = simulation.simulate(
+        "all_reduce", "ring", small, "1 GB", placement=collectives.rail_groups(small)
+    )
+    with pytest.raises(ValueError, match="none does"):
+        views.busiest_leaf(inside)

@@ -111,7 +111,7 @@ def _traced(trace: judges.Trace) -> list[Shown]:
         marked.append(tuple(cells))
     return [
         Shown((), head=("", *text("card.tried").split("|")), rows=rows),
-        Shown((), head=trace.head, rows=marked, after=[trace.look]),
+        Shown((), head=trace.head, rows=marked, after=[trace.look]),  # the sentences have the rest
     ]
 
 

@@ -73,8 +73,8 @@ class Trace(NamedTuple):
     """The cases on which a function was tried, and what happened in the first of them that is wrong."""
 
     cases: tuple[TriedCase, ...]
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    head: tuple[str, ...] = ()  # of a table of what happened, which may be missing
+    rows: tuple[tuple[str, ...], ...] = ()
     wrong: frozenset[tuple[int, int]] = frozenset()  # row and column of the cells that are wrong
     said: str = ""  # what came of it, in a sentence
     look: str = ""  # where to look, in a sentence

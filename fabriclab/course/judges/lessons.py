@@ -5,13 +5,15 @@ is wrong a trace of what happened.
 """
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fabriclab import units
-from fabriclab.collectives import execute
+from fabriclab import metrics, topologies, units
+from fabriclab.catalog import case, published
+from fabriclab.collectives import closed_form, execute
 from fabriclab.core import Schedule, StepGroup
 from fabriclab.course.judges import Trace, TriedCase, Unanswered
 from fabriclab.course.judges.shared.numbers import brief
@@ -54,6 +56,52 @@ RATE_MISTAKES: dict[str, Callable[[int, NDArray[np.float64]], float]] = {
 }
 _SAME_RATE = 1e-6  # illustrative: relative rounding, far below what any mistake changes
 
+Count = Callable[[int, int], Any]  # GPUs and ports of a switch -> number of switches
+# GPUs and ports of a switch. Networks of two and three tiers in which every port is in use.
+NETWORKS: Sequence[tuple[int, int]] = (
+    (1024, 64),
+    (2048, 64),
+    (8192, 64),
+    (4096, 64),
+    (128, 16),
+    (1024, 16),
+    (8192, 128),
+)
+_GPUS_OF_SERVER = 8
+COUNT_MISTAKES: dict[str, Callable[[int, int], float]] = {
+    "NIC ports only": lambda gpus, radix: gpus / radix,
+    "leaves only": lambda gpus, radix: 2 * gpus / radix,
+    "two tiers always": lambda gpus, radix: 3 * gpus / radix,
+    "three tiers always": lambda gpus, radix: 5 * gpus / radix,
+    "ports up from the top": lambda gpus, radix: (_ports_of(gpus, radix) + 1) * gpus / radix,
+    "two tiers of whole leaves": lambda gpus, radix: _ports_of(gpus / 2, radix) * gpus / radix,
+    "full is too many": lambda gpus, radix: _ports_of(gpus + 1, radix) * gpus / radix,
+    "ports for switches": lambda gpus, radix: _ports_of(gpus, radix) * gpus,
+}
+
+
+def _ports_of(gpus: float, radix: int) -> int:
+    """Return the switch ports of each GPU in two tiers, or in three if so many GPUs do not fit on two."""
+    return 3 if gpus <= radix * radix / 2 else 5
+
+
+# Size [B], ranks, rate [B/s] and latency of a step [s] -> time [s]
+Time = Callable[[float, int, float, float], Any]
+TEN_SERVERS = "xx_10n_g1_all_reduce"  # a published sweep, one GPU and one NIC in each server
+TIME_MISTAKES: dict[str, Callable[[float, int, float, float], float]] = {
+    "latency forgotten": lambda size, n, rate, latency: 2 * (n - 1) / n * size / rate,
+    "one latency": lambda size, n, rate, latency: 2 * (n - 1) / n * size / rate + latency,
+    "one phase only": lambda size, n, rate, latency: (n - 1) * (size / n / rate + latency),
+    "not cut into blocks": lambda size, n, rate, latency: 2 * (n - 1) * (size / rate + latency),
+    "a step too many": lambda size, n, rate, latency: 2 * n * (size / n / rate + latency),
+    "factor taken as 2": lambda size, n, rate, latency: 2 * size / rate + 2 * (n - 1) * latency,
+    "array sent once": lambda size, n, rate, latency: size / rate + 2 * (n - 1) * latency,
+    "bytes taken for bits": lambda size, n, rate, latency: (
+        2 * (n - 1) * (size / 8 / n / rate + latency)
+    ),
+    "bits for bytes": lambda size, n, rate, latency: 2 * (n - 1) * (8 * size / n / rate + latency),
+}
+
 
 @register("check", "00-write-rate")
 def typical_rate(answer: Rate) -> Verdict:
@@ -64,8 +112,8 @@ def typical_rate(answer: Rate) -> Verdict:
         returned.append(_rate(answer, size, times.copy()))
 
     cases = tuple(_rate_case(*each, rate) for each, rate in zip(ROUNDS, returned, strict=True))
-    for (size, rounds), rate, case in zip(ROUNDS, returned, cases, strict=True):
-        if not case.right:
+    for (size, rounds), rate, tried in zip(ROUNDS, returned, cases, strict=True):
+        if not tried.right:
             line = text(
                 "function.rate",
                 size=units.format_size(size),
@@ -106,10 +154,15 @@ def _rate_trace(
 
 def _rate(answer: Rate, size: int, times: NDArray[np.float64]) -> float:
     """Return the rate that the learner's function returns; raise Unanswered if it does anything else."""
-    name = getattr(answer, "__name__", "f")
-    call = f"{name}({size}, {times.tolist()})"
+    return _number(answer, size, times)
+
+
+def _number(answer: Callable[..., Any], *arguments: Any) -> float:
+    """Return the number that the learner's function returns; raise Unanswered if it does anything else."""
+    shown = ", ".join(_as_typed(argument) for argument in arguments)
+    call = f"{getattr(answer, '__name__', 'f')}({shown})"
     try:
-        found: ArrayLike = answer(size, times)
+        found: ArrayLike = answer(*arguments)
     except (Exception, SystemExit) as error:
         said = text("function.raised", call=call, error=type(error).__name__, words=str(error))
         raise Unanswered("raised", said) from None
@@ -124,6 +177,57 @@ def _mistake_of_rate(returned: Sequence[float]) -> str:
     for name, rule in RATE_MISTAKES.items():
         expected = [rule(size, np.array(rounds)) for size, rounds in ROUNDS]
         if np.allclose(returned, expected, rtol=1e-9, atol=0):
+            return name
+    return ""
+
+
+@cache
+def built_switches(gpus: int, radix: int) -> int:
+    """Build one network of servers on rails, with as many ports up as down, and count its switches."""
+    servers = gpus // _GPUS_OF_SERVER
+    return metrics.switches(
+        topologies.build("rail_optimised", servers=servers, radix=radix, expand=False)
+    )
+
+
+@register("check", "21-write-switches")
+def switches(answer: Count) -> Verdict:
+    """Run ``answer(gpus, radix)``; right is the number of switches of the network that the library builds."""
+    returned = []
+    for gpus, radix in NETWORKS:
+        returned.append(_number(answer, gpus, radix))
+
+    cases = tuple(
+        _count_case(_name(answer), *each, found)
+        for each, found in zip(NETWORKS, returned, strict=True)
+    )
+    for (gpus, radix), found, tried in zip(NETWORKS, returned, cases, strict=True):
+        if not tried.right:
+            right = built_switches(gpus, radix)
+            line = text(
+                "function.switches", gpus=gpus, radix=radix, got=f"{found:.6g}", right=right
+            )
+            name = _mistake_of_count(returned)
+            because = [misconception("21-write-switches", name)] if name else []
+            trace = Trace(cases, look=text("trace.look_switches", gpus=gpus))
+            return False, [line, *because], name, trace
+    return True, [], ""
+
+
+def _count_case(name: str, gpus: int, radix: int, found: float) -> TriedCase:
+    """Return the case of a network, and whether a number of switches is that of the network that the library builds."""
+    right = built_switches(gpus, radix)
+    is_right = bool(np.isclose(found, right, rtol=_SAME_RATE))
+    went_in = text("trace.network", gpus=gpus, radix=radix)
+    call = f"{name}({gpus}, {radix})"
+    return TriedCase(went_in, is_right, call, f"{found:,.6g}", f"{right:,}")
+
+
+def _mistake_of_count(returned: Sequence[float]) -> str:
+    """Return the mistake that explains all numbers of switches that the learner's function returned, or nothing."""
+    for name, rule in COUNT_MISTAKES.items():
+        expected = [rule(gpus, radix) for gpus, radix in NETWORKS]
+        if np.allclose(returned, expected, rtol=_SAME_RATE, atol=0):
             return name
     return ""
 
@@ -158,6 +262,81 @@ def ring(answer: Rule) -> Verdict:
 def _starts_with(sent: Sent, offset: int) -> bool:
     """Return whether each rank starts with the block at an offset of its own, and goes on to the left."""
     return all((rank - step + offset) % n == block for (rank, step, n), block in sent.items())
+
+
+def _as_typed(argument: Any) -> str:
+    """Write an argument of a call as a person would type it: a list, a whole number, or a few digits."""
+    if isinstance(argument, np.ndarray):
+        return str(argument.tolist())
+    if isinstance(argument, float):
+        return f"{argument:.10g}"
+    return str(argument)
+
+
+@register("check", "31-write-time")
+def ring_time(answer: Time) -> Verdict:
+    """Run ``answer(size, n, rate, latency)``, the time of a ring [s], on ten published servers and on the case."""
+    job = case()
+    servers = published.load(TEN_SERVERS)
+    formula = closed_form("all_reduce", "ring")
+    cases: list[tuple[float, int, float, float]] = [
+        (float(servers.size[i]), int(servers.n_ranks), job.nic_rate, job.ring_step_latency)
+        for i in (0, len(servers.size) - 1)
+    ]
+    measured = [float(servers.time[0]), float(servers.time[-1])]
+    cases += [
+        (job.dp_gradients, int(job.dp), job.nic_rate, job.ring_step_latency),
+        (4096.0, int(job.dp), job.nic_rate, job.ring_step_latency),
+        (1e9, 2, job.nvlink_per_gpu, 0.0),
+    ]
+    returned = [_number(answer, size, n, rate, latency) for size, n, rate, latency in cases]
+    right = [float(formula(*each[:2], each[3], each[2])) for each in cases]
+    tried = tuple(map(_time_case, cases, returned, right))
+    for i, (size, n, rate, latency) in enumerate(cases):
+        if not tried[i].right:
+            line = text(
+                "function.time",
+                size=units.format_size(size),
+                n=n,
+                rate=units.format_rate(rate),
+                latency=units.format_time(latency),
+                got=f"{returned[i]:.4g}",
+                right=f"{right[i]:.4g}",
+            )
+            said = ""
+            if i < len(measured):
+                said = text("function.measured", time=f"{measured[i]:.4g}")
+                line += " " + said
+            mistake = _mistake_of_time(returned, cases)
+            because = [misconception("31-write-time", mistake)] if mistake else []
+            look = text("trace.look_time", ratio=f"{returned[i] / right[i]:.3g}")
+            return False, [line, *because], mistake, Trace(tried, said=said, look=look)
+    return True, [], ""
+
+
+def _time_case(each: tuple[float, int, float, float], found: float, right: float) -> TriedCase:
+    """Return the case of a ring, and whether a time of it is right."""
+    size, n, rate, latency = each
+    went_in = text(
+        "trace.ring_time",
+        size=units.format_size(size),
+        n=n,
+        rate=units.format_rate(rate),
+        latency=units.format_time(latency),
+    )
+    is_right = bool(np.isclose(found, right, rtol=_SAME_RATE, atol=0))
+    return TriedCase(went_in, is_right, "", f"{found:.4g} s", f"{right:.4g} s")
+
+
+def _mistake_of_time(
+    returned: Sequence[float], cases: Sequence[tuple[float, int, float, float]]
+) -> str:
+    """Return the mistake that explains all times that the learner's function returned, or nothing."""
+    for name, rule in TIME_MISTAKES.items():
+        expected = [rule(*each) for each in cases]
+        if np.allclose(returned, expected, rtol=_SAME_RATE, atol=0):
+            return name
+    return ""
 
 
 @register("check", "34-write-order")
