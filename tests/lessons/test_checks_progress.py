@@ -841,8 +841,8 @@ def test_the_report_is_one_screen():
     assert f"fabriclab {fabriclab.__version__}" in said and "Ada" in said
     assert text("report.counts", done=0, core=0, here=HERE, planned=len(keys("lesson."))) in said
     first, other = len(of("00_start_here")), len(of("31_all_reduce"))
-    assert re.search(rf"00_start_here +begun +1 of 2 +2 of {first}\n", said)
-    assert re.search(rf"31_all_reduce +begun +0 of 1 +0 of {other}\n", said)
+    assert re.search(rf"{numbered('00_start_here')} +begun +1 of 2 +2 of {first}\n", said)
+    assert re.search(rf"{numbered('31_all_reduce')} +begun +0 of 1 +0 of {other}\n", said)
     guess, sealed = f"20 GB/s{text('predict.span', low='15', high='30')}", text("report.sealed")
     row = rf"{foretold('00-copy')} +{guess} +5.00 GB/s +10.0 GB/s +2.00 +0.500"
     assert re.search(row, said) and re.search(rf"31-hall +0.5 s +{sealed}", said)
@@ -878,7 +878,9 @@ def test_the_report_stays_on_one_screen():
         and "59-any" in str(report(full=True))
         and "49-any" not in str(report(full=True))
     )
-    assert "52_ethernet" in str(report(full=True)) and "00_start_here" not in str(report(full=True))
+    said = str(report(full=True))
+    assert f"{numbered('52_ethernet_infiniband_efa')} " in said
+    assert numbered("00_start_here") not in said and "_" not in said.split(text("report.numbers"))[0]
     assert len(report(full=True).data["predictions"]) == 60
 
 
@@ -908,7 +910,7 @@ def test_nothing_is_open_in_a_lesson_that_is_done():
         solve(question)
     said, n = str(report(full=True)), len(of("00_start_here"))
     assert text("report.checks") not in said and sentence("report.counts", done=1).search(said)
-    assert re.search(rf"00_start_here +{text('state.done')} +0 of 2 +{n} of {n}", said)
+    assert re.search(rf"{numbered('00_start_here')} +{text('state.done')} +0 of 2 +{n} of {n}", said)
 
 
 def test_a_fast_machine_is_told_so():
@@ -1104,7 +1106,10 @@ def test_what_is_shared_is_a_picture_of_one_number_and_nothing_private(tmp_path,
             corners[theme] = image.convert("RGB").getpixel((5, 5))
             assert str(tmp_path) not in str(image.text)
     assert corners == {True: (255, 255, 255), "dark": (0x15, 0x18, 0x1C)}
-    for words in ("15.5", "as much gets through", text("report.i_guessed", guess="3 times")):
+    guess = text(
+        "report.i_guessed", guess="3 times", verdict=text("reveal.low", factor="5.2")
+    )
+    for words in ("15.5", "as much gets through", guess):
         assert words in told
     assert [file.name for file in tmp_path.glob("*.png")] == ["fabriclab-22-detour.png"]
     assert told in html.unescape(shown._repr_html_())
@@ -1133,8 +1138,11 @@ def test_progress_is_calibration_strength_ledger_and_reviews(clock):
         "2.00",
         "0.500",
     )
-    assert topics.rows == [("31_all_reduce", "1 of 1", "100%"), ("00_start_here", "1 of 2", "50%")]
-    assert changes.rows == (("no overlap", "5.29", "35"),)
+    assert topics.rows == [
+        (numbered("31_all_reduce"), "1 of 1", "100%"),
+        (numbered("00_start_here"), "1 of 2", "50%"),
+    ]
+    assert changes.rows == (("no overlap", "5.29", text("ledger.lesson", number=35)),)
     assert text("progress.resting") in str(fabriclab.progress())
     clock("2026-01-02")
     review = fabriclab.progress().parts[-1]
@@ -1197,7 +1205,7 @@ def test_a_lesson_that_is_done_comes_back(clock):
     assert checks.courses.state("00_start_here") == "done" and done.search(str(report(full=True)))
     clock("2026-01-02")
     assert checks.courses.state("00_start_here") == "review" and done.search(str(report(full=True)))
-    assert re.search(rf"00_start_here +{text('state.review')}", str(report(full=True)))
+    assert re.search(rf"{numbered('00_start_here')} +{text('state.review')}", str(report(full=True)))
 
 
 NAN = math.nan

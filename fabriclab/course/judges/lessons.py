@@ -18,6 +18,7 @@ from fabriclab.core import Schedule, StepGroup
 from fabriclab.course.judges import Trace, TriedCase, Unanswered
 from fabriclab.course.judges.shared.numbers import brief
 from fabriclab.course.questions import misconception
+from fabriclab.course.shown import digits
 from fabriclab.registry import register
 from fabriclab.texts import text
 
@@ -119,7 +120,7 @@ def typical_rate(answer: Rate) -> Verdict:
                 size=units.format_size(size),
                 times=", ".join(units.format_time(each) for each in rounds),
                 got=f"{rate:.4g}",
-                right=f"{size / float(np.median(times)):.4g}",
+                right=f"{size / float(np.median(rounds)):.4g}",
             )
             name = _mistake_of_rate(returned)
             because = [misconception("00-write-rate", name)] if name else []
@@ -309,7 +310,7 @@ def ring_time(answer: Time) -> Verdict:
                 line += " " + said
             mistake = _mistake_of_time(returned, cases)
             because = [misconception("31-write-time", mistake)] if mistake else []
-            look = text("trace.look_time", ratio=f"{returned[i] / right[i]:.3g}")
+            look = text("trace.look_time", ratio=digits(returned[i] / right[i]))
             return False, [line, *because], mistake, Trace(tried, said=said, look=look)
     return True, [], ""
 
@@ -325,7 +326,7 @@ def _time_case(each: tuple[float, int, float, float], found: float, right: float
         latency=units.format_time(latency),
     )
     is_right = bool(np.isclose(found, right, rtol=_SAME_RATE, atol=0))
-    return TriedCase(went_in, is_right, "", f"{found:.4g} s", f"{right:.4g} s")
+    return TriedCase(went_in, is_right, "", f"{found:#.4g} s", f"{right:#.4g} s")
 
 
 def _mistake_of_time(
