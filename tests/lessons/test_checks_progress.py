@@ -1328,6 +1328,8 @@ def test_every_text_is_used_and_every_field_is_filled():
         "live.queue_pair.",
         "live.request.",
         "errata.source.",
+        "live.copies.",
+        "tiers.",
     )
     views_of = {
         name: getattr(live, name)
