@@ -359,7 +359,7 @@ def rows(shown):
         (
             "21-write-switches",
             lambda gpus, radix: 3 * gpus / radix,
-            [["\u2713", "1,024 GPUs", "48", "48"]] * 1
+            [["\u2713", "1,024 GPUs", "48", "48"]]
             + [["\u2713", "2,048 GPUs", "96", "96"], ["\u2715", "8,192 GPUs", "384", "640"]],
             [],
         ),
@@ -384,9 +384,8 @@ def test_a_function_that_is_wrong_is_traced_in_a_block_of_its_own(id, wrong, cas
     # the case is in its block and not once more in the verdict, and text has all of it
     first = shown.after[1]
     assert first not in verdict and first in str(shown)
-    for row in (*rows(shown)[:1], *inside):
-        for cell in row[1:]:
-            assert cell.replace(" \u2715", "") in str(shown)
+    for cell in itertools.chain(rows(shown)[0][2:], *inside):
+        assert cell.replace(" \u2715", "") in str(shown)
 
 
 def page_of_card(shown):
