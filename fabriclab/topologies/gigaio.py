@@ -129,8 +129,8 @@ def in_words(wiring: str) -> str:
 
     Examples
     --------
-    >>> in_words("2s-1rp-std-flat")
-    '2 switches, 1 root port, boxes whole, flat'
+    >>> in_words("1s-2rp-split-cascade")
+    '1 switch, 2 root ports, boxes split, cascade'
     """
     name = _read(wiring)
     switches = "1 switch" if name.switches == 1 else f"{name.switches} switches"
