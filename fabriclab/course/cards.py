@@ -8,11 +8,13 @@ Text between backticks is a line to type. A sentence of several lines is shown a
 
 import functools
 import html
+import itertools
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from fabriclab.course.judges import Trace
 from fabriclab.look import CARDS, both_themes, tick_words, variables
 from fabriclab.texts import text
 
@@ -88,11 +90,11 @@ def _top(left: str, right: str, asked: str) -> str:
 
 
 class Case(NamedTuple):
-    """A part of an answer in code: what it is called, its points, and the first call in it that is wrong."""
+    """A part of an answer in code, or a case on which it was tried: its name, and the call in it that is wrong."""
 
     name: str
     right: bool
-    points: str  # such as "4 of 6"; empty where there are none
+    points: str = ""  # such as "4 of 6"
     call: str = ""
     got: str = ""
     wanted: str = ""
@@ -105,6 +107,7 @@ class Verdict(NamedTuple):
     bold: str
     sentences: Sequence[str] = ()
     cases: Sequence[Case] = ()
+    trace: Trace | None = None  # what happened in the case that failed
     pictures: Sequence["Picture"] = ()
 
     def said(self) -> str:
@@ -117,29 +120,49 @@ def verdict_box(verdict: Verdict) -> str:
     drawn = "".join(f'<div class="fl-drawn">{picture.svg()}</div>' for picture in verdict.pictures)
     lines = "".join(_line(sentence) for sentence in verdict.sentences)
     box = f'<div class="fl-verdict {_STATES[verdict.state]}"><b>{marked(verdict.bold)}</b>{lines}</div>'
-    return _cases(verdict.cases) + box + drawn
+    traced = traced_box(verdict.trace) if verdict.trace else ""
+    return _cases(verdict.cases) + traced + box + drawn
 
 
 def _cases(cases: Sequence[Case]) -> str:
-    """Return the parts of an answer as a table; below a part that failed stands the call that is wrong."""
+    """Return the parts of an answer as a table; a part that failed has the call that is wrong beside its name."""
     if not cases:
         return ""
-    head = "".join(
-        f'<th scope="col"{kind}>{html.escape(word)}</th>'
-        for word, kind in zip(
-            ("", *text("card.cases").split("|")), ("", "", *[' class="fl-number"'] * 3), strict=True
-        )
-    )
+    with_points = any(case.points for case in cases)
+    words = text("card.cases" if with_points else "card.tried").split("|")
+    head = '<th scope="col"></th>'
+    for place, word in enumerate(words):
+        kind = ' class="fl-number"' if place else ""
+        head += f'<th scope="col"{kind}>{html.escape(word)}</th>'
     rows = []
     for case in cases:
         sign = _sign(case.right)
         failed = "" if case.right else ' class="fl-failed"'
         calls = f" <code>{html.escape(case.call)}</code>" if case.call else ""
         name = html.escape(case.name)
-        cells = [case.got, case.wanted, case.points]
+        cells = [case.got, case.wanted, *([case.points] if with_points else [])]
         numbers = "".join(f'<td class="fl-number">{html.escape(cell)}</td>' for cell in cells)
         rows.append(f"<tr{failed}><td>{sign}</td><td>{name}{calls}</td>{numbers}</tr>")
     return f'<table class="fl-cases"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+
+
+def traced_box(trace: Trace) -> str:
+    """Return what happened in a case that failed: a small table with its wrong cells marked, and where to look."""
+    head = "".join(f'<th scope="col">{html.escape(word)}</th>' for word in trace.head)
+    rows = []
+    for place, (name, *cells) in enumerate(trace.rows):
+        row = f'<th scope="row">{html.escape(name)}</th>'
+        for column, cell in enumerate(cells, 1):
+            if (place, column) in trace.wrong:
+                row += f'<td class="fl-amiss">{html.escape(cell)} {_sign(False)}</td>'
+            else:
+                row += f"<td>{html.escape(cell)}</td>"
+        rows.append(f"<tr>{row}</tr>")
+    table = ""
+    if rows:
+        table = f"<div><table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+    lines = "".join(_line(sentence) for sentence in (trace.said, trace.look) if sentence)
+    return f'<div class="fl-trace">{table}{lines}</div>'
 
 
 def _sign(right: bool) -> str:
@@ -432,6 +455,10 @@ def sentences(lines: Iterable[str]) -> str:
 # The end of a lesson -----------------------------------------------------------------------------
 
 
+_BROKEN = 3.0  # times the next shorter bar from which on bars are broken, so that the others can be told apart
+_LONGEST = 75  # of a bar [% of its column], which leaves room for its number
+
+
 class Bar(NamedTuple):
     """A bar with its name and its number in words; ``now`` is the one that matters here."""
 
@@ -448,12 +475,13 @@ def ending(small: str, headline: str, contrast: str) -> str:
     return f'<div class="fl-end-head">{tag}<h2>{html.escape(headline)}</h2>{soft}</div>'
 
 
-def columns(left: Sequence[str], right: Sequence[str]) -> str:
-    """Return two columns of parts; one that would be empty is left out."""
+def columns(left: Sequence[str], right: Sequence[str], below: str = "") -> str:
+    """Return two columns of parts, of which one that would be empty is left out, and a part below them."""
     parts = [
         f'<div class="fl-column">{"".join(column)}</div>' for column in (left, right) if column
     ]
-    return f'<div class="fl-columns">{"".join(parts)}</div>' if parts else ""
+    beside = f'<div class="fl-columns">{"".join(parts)}</div>' if parts else ""
+    return beside + (f'<div class="fl-below">{below}</div>' if below else "")
 
 
 def headed(heading: str, more: str, inner: str) -> str:
@@ -462,20 +490,55 @@ def headed(heading: str, more: str, inner: str) -> str:
     return f"<h3>{html.escape(heading)}{soft}</h3>{inner}"
 
 
-def bars(rows: Sequence[Bar]) -> str:
-    """Return bars on one scale that begins at zero, with their names and numbers."""
-    longest = max(row.value for row in rows)
+def longest_whole(values: Sequence[float]) -> float:
+    """Return the longest of some bars that is drawn whole.
+
+    Those that are longer are broken: there, one bar is three times as long as the next, and at least two bars of
+    different lengths are below it, which could not be told apart beside it.
+
+    Examples
+    --------
+    >>> longest_whole([4.41, 93.5, 9.47, 4.60]), longest_whole([0.70, 89.6])
+    (9.47, 89.6)
+    """
+    ordered = sorted(set(values))
+    for shorter, longer in itertools.pairwise(ordered):
+        if longer >= _BROKEN * shorter and shorter > ordered[0]:
+            return shorter
+    return ordered[-1]
+
+
+def bars(rows: Sequence[Bar], line: Bar | None = None) -> str:
+    """Return bars on one scale that begins at zero, with their names and numbers.
+
+    Bars much longer than the others are drawn as long as there is room, with a break in them. ``line`` is a value that
+    is marked in all rows, such as the one that the others are compared with.
+    """
+    whole = longest_whole([row.value for row in rows])
+    longest = max(whole, line.value) if line else whole
+    mark = ""
+    below = []
+    if line:
+        mark = f'<s style="left:{_LONGEST * line.value / longest:.1f}%"></s>'
+        below.append(text("card.line", value=line.shown, name=line.name))
+    if any(row.value > whole for row in rows):
+        below.append(text("card.broken"))
     cells = []
     for row in rows:
         kind = ' class="fl-now"' if row.now else ""
-        width = f"width:{75 * row.value / longest:.1f}%"
-        bar = f'<i style="{width}"></i>{html.escape(row.shown)}'
+        look = ' class="fl-broken"' if row.value > whole else ""
+        width = f"width:{_LONGEST * min(row.value / longest, 1.0):.1f}%"
+        bar = f'<i{look} style="{width}"></i>{mark}<b>{html.escape(row.shown)}</b>'
         cells.append(f"<span{kind}>{html.escape(row.name)}</span><div{kind}>{bar}</div>")
-    return f'<div class="fl-bars">{"".join(cells)}</div>'
+    told = sentences([" ".join(below)])
+    return f'<div class="fl-bars">{"".join(cells)}</div>{told}'
 
 
-def ticks(done: Sequence[tuple[str, bool, str]]) -> str:
-    """Return a list of (name, whether it is done, what to type): done ones have a tick, open ones a circle."""
+def ticks(done: Sequence[tuple[str, bool, str]], *, wide: bool = False) -> str:
+    """Return a list of (name, whether it is done, what to type): done ones have a tick, open ones a circle.
+
+    ``wide`` writes it in two columns where there is room.
+    """
     items = []
     for name, right, call in done:
         sign = (
@@ -484,7 +547,8 @@ def ticks(done: Sequence[tuple[str, bool, str]]) -> str:
         more = f" <em><code>{html.escape(call)}</code></em>" if call else ""
         name = name[:1].upper() + name[1:]
         items.append(f"<li>{sign}<span>{html.escape(name)}{more}</span></li>")
-    return f'<ul class="fl-ticks">{"".join(items)}</ul>'
+    look = "fl-ticks fl-wide" if wide else "fl-ticks"
+    return f'<ul class="{look}">{"".join(items)}</ul>'
 
 
 def found(rows: Iterable[tuple[str, str]]) -> str:
@@ -506,8 +570,10 @@ def buttons(links: Sequence[tuple[str, str]]) -> str:
     return "".join(out)
 
 
-def footer(inner: str, end: str) -> str:
-    """Return the footer of the last card: what to do next, and a sentence at its end."""
+def footer(inner: str, following: str, end: str) -> str:
+    """Return the footer of the last card: buttons, what follows in words, and a sentence at its end."""
+    if following:
+        inner += f"<b>{html.escape(following)}</b>"
     return f'<div class="fl-foot">{inner}<span class="fl-end">{marked(end)}</span></div>'
 
 

@@ -124,6 +124,21 @@ def _read(wiring: str) -> Wiring:
     )
 
 
+def in_words(wiring: str) -> str:
+    """Return what the name of a wiring says.
+
+    Examples
+    --------
+    >>> in_words("1s-2rp-split-cascade")
+    '1 switch, 2 root ports, boxes split, cascade'
+    """
+    name = _read(wiring)
+    switches = "1 switch" if name.switches == 1 else f"{name.switches} switches"
+    roots = "1 root port" if name.roots == 1 else f"{name.roots} root ports"
+    boxes = "boxes split" if name.split else "boxes whole"
+    return f"{switches}, {roots}, {boxes}, {name.depth}"
+
+
 def _add_to_boxes(b: FabricBuilder, kind: str, each: int, tier: int) -> Ints:
     """Add ``each`` nodes to every box and return their numbers, (boxes, each); all but GPUs let traffic pass."""
     box, local = np.indices((_BOXES, each))

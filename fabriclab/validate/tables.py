@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from fabriclab import catalog, topologies, units
 from fabriclab.catalog import published
+from fabriclab.collectives import title
 from fabriclab.core import Floats, Result, as_html, as_text, bus_factor
 from fabriclab.simulation import ring_busbw
-from fabriclab.topologies.gigaio import WIRINGS, rings
+from fabriclab.topologies.gigaio import WIRINGS, in_words, rings
 from fabriclab.tuner import calibration, check, estimate
 from fabriclab.tuner.system import read
 
@@ -160,6 +161,10 @@ class ReportTable:
 
 def _show(name: str, cell: Any) -> str:
     """Return a cell as text."""
+    if name == "wiring":
+        return in_words(str(cell))
+    if name == "collective":
+        return title(str(cell))
     if not isinstance(cell, float):
         return str(cell)
     if name in _FORMS:

@@ -373,14 +373,24 @@ def test_only_own_measurements_are_kept():
 def test_the_ledger_keeps_changes():
     ledger("one root adds everything", 93.5, lesson="31")
     shown = ledger("no overlap", 5.29, "35")
-    assert shown.rows == (("one root adds everything", "93.5", "31"), ("no overlap", "5.29", "35"))
+    assert [row[:2] for row in shown.rows] == [
+        ("one root adds everything", "93.5"),
+        ("no overlap", "5.29"),
+    ]
+    places = [text("ledger.lesson", number=number) for number in (31, 35)]
+    assert [row[2] for row in shown.rows] == places
+    # a file name of a lesson is not shown
+    named = ledger("four stages", 5.46, "33_point_to_point_and_broadcast").rows[-1]
+    assert named[2] == text("ledger.lesson", number=33)
+    assert ledger("as it is", 4.6).rows[-1][2] == ""
     kept = ledger().data["no overlap"]
     assert (kept["step"], kept["lesson"]) == (5.29, "35")
     assert ledger("no overlap", "5290 ms").data["no overlap"]["step"] == pytest.approx(5.29)
     for step in (None, 0, -1.0, float("nan"), "5 GB"):
         with pytest.raises(InputRefused, match="finite number above 0"):
             ledger("nothing", step)
-    assert list(held()["ledger"]) == ["one root adds everything", "no overlap"]
+    changes = ["one root adds everything", "no overlap", "four stages", "as it is"]
+    assert list(held()["ledger"]) == changes
 
 
 # Laws

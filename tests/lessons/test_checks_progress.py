@@ -23,6 +23,7 @@ import fabriclab
 import lesson_index
 from fabriclab import catalog, checks, units, views
 from fabriclab.__main__ import main
+from fabriclab.catalog import case
 from fabriclab.catalog.tables import rows_of
 from fabriclab.core.result import Result
 from fabriclab.course.checks import (
@@ -45,6 +46,7 @@ from fabriclab.course.checks import (
     reveal,
     ruler,
 )
+from fabriclab.course.checks.courses import numbered
 from fabriclab.course.checks.predictions import predictions
 from fabriclab.course.progress import store
 from fabriclab.course.progress.store import held
@@ -841,8 +843,8 @@ def test_the_report_is_one_screen():
     assert f"fabriclab {fabriclab.__version__}" in said and "Ada" in said
     assert text("report.counts", done=0, core=0, here=HERE, planned=len(keys("lesson."))) in said
     first, other = len(of("00_start_here")), len(of("31_all_reduce"))
-    assert re.search(rf"00_start_here +begun +1 of 2 +2 of {first}\n", said)
-    assert re.search(rf"31_all_reduce +begun +0 of 1 +0 of {other}\n", said)
+    assert re.search(rf"{numbered('00_start_here')} +begun +1 of 2 +2 of {first}\n", said)
+    assert re.search(rf"{numbered('31_all_reduce')} +begun +0 of 1 +0 of {other}\n", said)
     guess, sealed = f"20 GB/s{text('predict.span', low='15', high='30')}", text("report.sealed")
     row = rf"{foretold('00-copy')} +{guess} +5.00 GB/s +10.0 GB/s +2.00 +0.500"
     assert re.search(row, said) and re.search(rf"31-hall +0.5 s +{sealed}", said)
@@ -878,7 +880,11 @@ def test_the_report_stays_on_one_screen():
         and "59-any" in str(report(full=True))
         and "49-any" not in str(report(full=True))
     )
-    assert "52_ethernet" in str(report(full=True)) and "00_start_here" not in str(report(full=True))
+    said = str(report(full=True))
+    assert f"{numbered('52_ethernet_infiniband_efa')} " in said
+    assert (
+        numbered("00_start_here") not in said and "_" not in said.split(text("report.numbers"))[0]
+    )
     assert len(report(full=True).data["predictions"]) == 60
 
 
@@ -908,7 +914,9 @@ def test_nothing_is_open_in_a_lesson_that_is_done():
         solve(question)
     said, n = str(report(full=True)), len(of("00_start_here"))
     assert text("report.checks") not in said and sentence("report.counts", done=1).search(said)
-    assert re.search(rf"00_start_here +{text('state.done')} +0 of 2 +{n} of {n}", said)
+    assert re.search(
+        rf"{numbered('00_start_here')} +{text('state.done')} +0 of 2 +{n} of {n}", said
+    )
 
 
 def test_a_fast_machine_is_told_so():
@@ -1032,6 +1040,59 @@ def test_the_end_of_a_lesson_shows_what_was_found_the_greatest_surprise_first(cl
     assert len(now) == 1 and now[0] in ("minimal routes", "detours")
 
 
+def test_what_this_machine_does_is_no_headline_beside_a_surprise(clock, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    clock("2026-01-01")
+    predict("00-copy", 1000, "GB/s")
+    reveal("00-copy", result("copy", 10e9))
+    assert "10.0 GB/s" in re.search("<h2>(.*?)</h2>", page_of(report(lesson="00")))[1]
+    predict("00-race", 3, "times")
+    reveal("00-race", 128.0, "times")
+    page = page_of(report(lesson="00"))
+    assert "128 times" in re.search("<h2>(.*?)</h2>", page)[1]
+    assert report(lesson="00", share=True).data == {"file": "fabriclab-00-race.png"}
+
+
+def bars_of(page):
+    """Return (width, whether it is broken) of the bars of a card, and where its line is, all in percent."""
+    drawn = re.findall(r'<i( class="fl-broken")? style="width:([0-9.]+)%"></i>', page)
+    lines = {float(place) for place in re.findall(r'<s style="left:([0-9.]+)%"></s>', page)}
+    assert len(lines) == 1
+    return [(float(width), bool(broken)) for broken, width in drawn], lines.pop()
+
+
+def test_one_long_bar_does_not_flatten_the_others():
+    steps = {"a": 4.41, "one root": 93.5, "hashed": 9.47, "slow": 4.6, "in the switch": 4.68}
+    for name, step in steps.items():
+        ledger(name, step, "22_dragonfly")
+    page = page_of(report(lesson="22"))
+    widths, line = bars_of(page)
+    assert [broken for _, broken in widths] == [False, True, False, False, False]
+    whole = [width for width, broken in widths if not broken]
+    shown = [step for step in steps.values() if step < 90]
+    assert np.divide(whole, max(whole)) == pytest.approx(np.divide(shown, 9.47), abs=2e-3)
+    assert line / max(whole) == pytest.approx(case().t_step / 9.47, abs=2e-3)
+    assert "93.5 s" in page and text("card.broken") in page
+
+
+def test_two_bars_keep_their_proportion():
+    for name, step in (("as it is", 4.6), ("one root", 93.5)):
+        ledger(name, step, "22_dragonfly")
+    widths, _ = bars_of(page_of(report(lesson="22")))
+    assert [broken for _, broken in widths] == [False, False]
+    assert widths[1][0] / widths[0][0] == pytest.approx(93.5 / 4.6, rel=0.02)
+    assert text("card.broken") not in page_of(report(lesson="22"))
+
+
+@pytest.mark.parametrize("lesson", sorted({q.lesson for q in questions().values()}))
+def test_the_end_of_a_lesson_hides_no_check(lesson):
+    store.put("checks", of(lesson)[0].id, {"tries": 1, "right": True, "named": []})
+    body = html.unescape(page_of(report(lesson=lesson)).split("<details>")[0])
+    for question in of(lesson)[1:]:
+        assert question.call() in body
+    assert body.count("<li>") == len(of(lesson))
+
+
 def test_the_end_of_a_lesson_lists_what_can_be_done_and_what_is_open():
     for question in of("22_dragonfly")[:2]:
         solve(question)
@@ -1104,7 +1165,8 @@ def test_what_is_shared_is_a_picture_of_one_number_and_nothing_private(tmp_path,
             corners[theme] = image.convert("RGB").getpixel((5, 5))
             assert str(tmp_path) not in str(image.text)
     assert corners == {True: (255, 255, 255), "dark": (0x15, 0x18, 0x1C)}
-    for words in ("15.5", "as much gets through", text("report.i_guessed", guess="3 times")):
+    guess = text("report.i_guessed", guess="3 times", verdict=text("reveal.low", factor="5.2"))
+    for words in ("15.5", "as much gets through", guess):
         assert words in told
     assert [file.name for file in tmp_path.glob("*.png")] == ["fabriclab-22-detour.png"]
     assert told in html.unescape(shown._repr_html_())
@@ -1133,8 +1195,11 @@ def test_progress_is_calibration_strength_ledger_and_reviews(clock):
         "2.00",
         "0.500",
     )
-    assert topics.rows == [("31_all_reduce", "1 of 1", "100%"), ("00_start_here", "1 of 2", "50%")]
-    assert changes.rows == (("no overlap", "5.29", "35"),)
+    assert topics.rows == [
+        (numbered("31_all_reduce"), "1 of 1", "100%"),
+        (numbered("00_start_here"), "1 of 2", "50%"),
+    ]
+    assert changes.rows == (("no overlap", "5.29", text("ledger.lesson", number=35)),)
     assert text("progress.resting") in str(fabriclab.progress())
     clock("2026-01-02")
     review = fabriclab.progress().parts[-1]
@@ -1197,7 +1262,9 @@ def test_a_lesson_that_is_done_comes_back(clock):
     assert checks.courses.state("00_start_here") == "done" and done.search(str(report(full=True)))
     clock("2026-01-02")
     assert checks.courses.state("00_start_here") == "review" and done.search(str(report(full=True)))
-    assert re.search(rf"00_start_here +{text('state.review')}", str(report(full=True)))
+    assert re.search(
+        rf"{numbered('00_start_here')} +{text('state.review')}", str(report(full=True))
+    )
 
 
 NAN = math.nan

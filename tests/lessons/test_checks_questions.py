@@ -322,6 +322,103 @@ def rows(shown):
     return [[html.unescape(re.sub("<[^>]+>", "", cell)) for cell in row] for row in cells]
 
 
+@pytest.mark.parametrize(
+    ("id", "wrong", "cases", "inside"),
+    [
+        (
+            "31-write-ring",
+            lambda rank, step, n: (rank + step) % n,
+            [["\u2713", "2 ranks", "", ""], ["\u2715", "your_function(0, 1, 3)", "1", "2"]],
+            # what is sent and arrives before, then what is sent
+            [["0", "1", "2"], ["2", "0", "1"], ["1 \u2715", "2 \u2715", "0 \u2715"]],
+        ),
+        (
+            "31-write-ring",
+            lambda rank, step, n: step % n,
+            [["\u2715", "your_function(1, 0, 2)", "0", ""]],
+            [["0", "0 \u2715"]],
+        ),
+        (
+            "34-write-order",
+            lambda rank, step, n: (rank + step) % (n - 1),
+            [["\u2715", "4 ranks", "", ""]],
+            [["0 \u2715", "1", "2", "0 \u2715"]],
+        ),
+        (
+            "34-write-order",
+            lambda rank, step, n: (rank + step) % n if n < 16 else rank,
+            [["\u2713", "4 ranks", "", ""], ["\u2713", "8", "", ""], ["\u2715", "16", "", ""]],
+            [["0 \u2715", *["0 \u2715"] * 15]],
+        ),
+        (
+            "00-write-rate",
+            lambda size, times: size / times.mean(),
+            [["\u2715", "64 MiB", "7.758e+09 B/s", "7.740e+09 B/s"]],
+            [["8.79 ms", "8.67 ms", "8.69 ms", "8.62 ms", "8.48 ms"]],
+        ),
+        (
+            "21-write-switches",
+            lambda gpus, radix: 3 * gpus / radix,
+            [
+                ["✓", "1,024 GPUs", "48", "48"],
+                ["✓", "2,048 GPUs", "96", "96"],
+                ["✕", "8,192 GPUs", "384", "640"],
+            ],
+            [],
+        ),
+        (
+            "31-write-time",
+            lambda size, n, rate, latency: 3.0,
+            [["\u2715", "32 MiB, 10 ranks", "3.000 s", ""]],
+            [],
+        ),
+    ],
+)
+def test_a_function_that_is_wrong_is_traced_in_a_block_of_its_own(id, wrong, cases, inside):
+    shown = check(id, wrong)
+    page = html.unescape(page_of_card(shown))
+    for row, (sign, name, got, right) in zip(rows(shown), cases, strict=False):
+        assert row[0] == sign and name in row[1]
+        assert not got or row[2] == got
+        assert not right or row[3] == right
+    trace, verdict = page.split('class="fl-trace"')[1].split('<div class="fl-verdict')
+    found = [re.findall("<td[^>]*>(.*?)</td>", row) for row in trace.split("<tr>")[2:]]
+    assert [[re.sub("<[^>]+>", "", cell) for cell in row] for row in found] == inside
+    # the case is in its block and not once more in the verdict, and text has all of it
+    first = shown.after[1]
+    assert first not in verdict and first in str(shown)
+    for cell in itertools.chain(rows(shown)[0][2:], *inside):
+        assert cell.replace(" \u2715", "") in str(shown)
+
+
+def page_of_card(shown):
+    return shown._repr_html_().split("</style>", 1)[1]
+
+
+def test_the_line_to_type_stands_where_no_function_was_passed():
+    call = 'fl.check("31-write-ring", your_function)'
+    wrong = check("31-write-ring", lambda rank, step, n: rank)
+    unread = check("31-write-ring", lambda rank, step, n: None)
+    for shown in (wrong, unread):
+        assert call not in html.unescape(shown._repr_html_()) and call not in str(shown)
+    for shown in (check("31-write-ring"), check("31-write-ring", 3)):
+        assert call in html.unescape(shown._repr_html_()) and call in str(shown)
+    call = text("check.function", call='fl.check("ex4-a", [wire, gain])').replace("`", "")
+    functions = [lambda *given: 3] * 2
+    assert call in str(check("ex4-a")) and call in str(check("ex4-a", [3, 4]))
+    assert call not in str(check("ex4-a", functions))
+
+
+def test_what_is_no_function_is_not_counted():
+    assert not check("31-write-ring", 3).data["counted"]
+    assert "31-write-ring" not in progress()["checks"]
+    said = str(check("31-write-ring", lambda rank, step, n: None))
+    assert (
+        "None for rank 0 in step 0 of 2 ranks. It must return a block number, here 0 or 1." in said
+    )
+    assert "(This try is not counted.)" in said
+
+
 def test_parts_of_an_exercise_are_rows_with_points_and_the_call_that_failed():
     shown = check("ex1-b", [lambda size, time: size / time, lambda *a: 2.0, lambda *a: (0.5, 0.5)])
     algbw, busbw, used, exposed = rows(shown)

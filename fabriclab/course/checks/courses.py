@@ -128,6 +128,13 @@ def title_of(lesson: str) -> str:
     return str(here[0][0]) if here else lesson.replace("_", " ")
 
 
+def numbered(lesson: str) -> str:
+    """Return number and title of a lesson, for lists."""
+    number, *_ = lesson.split("_")
+    title = title_of(lesson)
+    return title if title.startswith(number) else f"{number} {title}"
+
+
 def _lessons_of_path(path: str, names: Sequence[str]) -> list[str]:
     """Return the lessons among ``names`` that belong to a path, in the order of the path."""
     numbers = {row["path"]: row["lessons"].split() for row in rows_of("paths.csv", __file__)}

@@ -69,11 +69,12 @@ class _Judged:
     data: Mapping[str, Any]
     lines: Sequence[str]  # as text shows them, the verdict first
     verdict: cards.Verdict
+    parts: Sequence[Shown] = ()  # tables of what a function did, as text shows them
 
 
 def _judged(question: Question, kind: str, answer: Any, given: Mapping[str, Any]) -> _Judged:
     """Judge and store an answer to a question of a lesson."""
-    right, sentences, mistake = JUDGES[kind](question, answer, given)
+    right, sentences, mistake, trace = JUDGES[kind](question, answer, given)
     if right is None:
         return _uncounted(sentences)
     data = _kept("drills" if question.drill else "checks", question.id, right, mistake)
@@ -85,7 +86,33 @@ def _judged(question: Question, kind: str, answer: Any, given: Mapping[str, Any]
             sentences.append(text("check.key", key=exact))
     because = sentences[-1] if mistake and sentences else ""
     hints = _hints(question.words, data["tries"], quantities)
-    return _with_verdict(data, sentences, hints, because)
+    if trace is None:
+        return _with_verdict(data, sentences, hints, because)
+    cases = [cards.Case(*case[:2], "", *case[2:]) for case in trace.cases]
+    told = [sentence for sentence in sentences if sentence != because]  # the trace says it
+    judged = _with_verdict(data, sentences, hints, because, cases, told)
+    verdict = judged.verdict._replace(trace=trace)
+    return replace(judged, verdict=verdict, parts=_traced(trace))
+
+
+def _traced(trace: judges.Trace) -> list[Shown]:
+    """Return the cases of a trace and what happened in the one that failed, as two tables."""
+    rows = []
+    for case in trace.cases:
+        sign = text("word.right" if case.right else "word.wrong")
+        name = f"{case.name}, {case.call}" if case.call else case.name
+        rows.append((sign, name, case.got, case.wanted))
+    marked = []
+    for place, row in enumerate(trace.rows):
+        cells = [
+            f"{cell} ({text('word.wrong')})" if (place, column) in trace.wrong else cell
+            for column, cell in enumerate(row)
+        ]
+        marked.append(tuple(cells))
+    return [
+        Shown((), head=("", *text("card.tried").split("|")), rows=rows),
+        Shown((), head=trace.head, rows=marked, after=[trace.look]),  # the sentences have the rest
+    ]
 
 
 def _with_verdict(
@@ -123,7 +150,9 @@ def _uncounted(sentences: Sequence[str], **more: Any) -> _Judged:
     """Return the reason why an answer cannot be judged; it does not count as a try."""
     lines = [*filter(None, sentences), text("check.uncounted")]
     data = {"right": False, "counted": False, **more}
-    return _Judged(data, lines, cards.Verdict("other", lines[0], lines[1:]))
+    first, rest = halves(lines[0])
+    below = " ".join(filter(None, [rest, *lines[1:]]))
+    return _Judged(data, lines, cards.Verdict("other", first, [below]))
 
 
 class _QuestionForm:
@@ -147,11 +176,13 @@ class _QuestionForm:
         self.options = dict(self.plain.rows)
         self.marks: dict[str, bool] = {}  # letters that were chosen, and whether they are right
         self.typed = ""
+        self.passed = False  # whether the last answer was a function
         self.judged: _Judged | None = None
 
     def answer(self, answer: Any) -> None:
         """Judge an answer."""
         self.judged = _judged(self.question, self.kind, answer, self.given)
+        self.passed = callable(answer)
         self.typed = str(answer)
         letter = str(answer).strip().lower().rstrip(".)")
         if letter in self.options:
@@ -167,8 +198,16 @@ class _QuestionForm:
             return Shown(
                 self.plain.lines, "good", after=self.judged.lines, data=data, card=self.still
             )
-        after = [*self.judged.lines, *self.plain.after]
-        return replace(self.plain, after=after, state="wait", data=data, card=self.still, live=live)
+        after = [*self.judged.lines, *([] if self.passed else self.plain.after)]
+        return replace(
+            self.plain,
+            parts=self.judged.parts,
+            after=after,
+            state="wait",
+            data=data,
+            card=self.still,
+            live=live,
+        )
 
     def still(self) -> str:
         """Return the card for pages without a kernel."""
@@ -213,7 +252,8 @@ class _QuestionForm:
             note = _within(question)
             unit = "" if question.unit == "1" else question.unit
             answer = cards.number(unit, self.typed, still=still)
-        if not is_right and (still or self.kind == "function"):
+        # The cell above has the line to type, once a function has been passed.
+        if not is_right and not self.passed and (still or self.kind == "function"):
             type_in = self.plain.after[-1]
         return cards.question(
             _named(question.words, self.judged),
@@ -271,11 +311,18 @@ def _graded(question: judges.JudgedQuestion, answer: Any) -> Shown:
     if answer is None:
         return replace(asked, card=functools.partial(_graded_card, question, asked, None))
     judged = _judged_code(question, answer)
-    card = functools.partial(_graded_card, question, asked, judged)
+    shown_again = asked if not _are_functions(answer) else replace(asked, after=[""])
+    card = functools.partial(_graded_card, question, shown_again, judged)
     if judged.data["right"]:
         return Shown(asked.lines, "good", after=judged.lines, data=judged.data, card=card)
-    after = [*judged.lines, *asked.after]
+    after = [*judged.lines, *([] if _are_functions(answer) else asked.after)]
     return replace(asked, after=after, state="wait", data=judged.data, card=card)
+
+
+def _are_functions(answer: Any) -> bool:
+    """Return whether an answer is a function or consists of functions."""
+    given = answer if isinstance(answer, list | tuple) else [answer]
+    return all(callable(each) for each in given)
 
 
 def _judged_code(question: judges.JudgedQuestion, answer: Any) -> _Judged:
@@ -330,8 +377,7 @@ def _graded_card(question: judges.JudgedQuestion, asked: Shown, judged: _Judged 
         asked.lines[0],
         "",
         verdict=judged.verdict if judged else None,
-        # The cell above has the line to type, once it has been typed.
-        type_in="" if is_right or judged else asked.after[-1],
+        type_in="" if is_right else asked.after[-1],
     )
     return cards.card(body, title=question.words.name())
 

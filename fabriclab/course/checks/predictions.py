@@ -404,7 +404,7 @@ def _compared(entry: dict[str, Any]) -> list[str]:
     how = table().get(f"how.{entry['how']}", entry["how"])
     words = {"how": how, "truth": shown(found, unit)}
     if guess is not None:
-        verdict = _verdict(guess, found)
+        verdict = how_far(guess, found)
         lines = [text("reveal.compared", said=_typed(guess, unit), verdict=verdict, **words)]
     elif entry.get("skipped"):
         lines = [text("reveal.skipped", **words)]
@@ -416,11 +416,11 @@ def _compared(entry: dict[str, Any]) -> list[str]:
         key = "reveal.held" if entry["low"] <= found <= entry["high"] else "reveal.missed"
         lines.append(text(key, low=_plain(entry["low"]), high=_typed(entry["high"], unit)))
     if model:
-        lines.append(text("reveal.model", model=shown(model, unit), verdict=_verdict(model, found)))
+        lines.append(text("reveal.model", model=shown(model, unit), verdict=how_far(model, found)))
     return lines
 
 
-def _verdict(number: float, truth: float) -> str:
+def how_far(number: float, truth: float) -> str:
     """Return in words whether a number is close to the truth, or by which factor it is too high or too low."""
     if _is_spot_on(number, truth):
         key = "reveal.spot_on"
@@ -452,7 +452,7 @@ def judged_guess(entry: Mapping[str, Any]) -> str:
         return text("card.skipped" if entry.get("skipped") else "card.no_idea")
     if _is_spot_on(guess, found):
         return text("card.spot_on")
-    verdict = _verdict(guess, found)
+    verdict = how_far(guess, found)
     if not (entry["low"] and entry["high"]):
         return text("card.off", verdict=verdict)
     held = entry["low"] <= found <= entry["high"]
@@ -481,7 +481,7 @@ def _revealed(id: str, entry: Mapping[str, Any]) -> str:
     below = [text("card.how", how=how)]
     if entry["model"]:
         by_model = shown(entry["model"], entry["unit"])
-        verdict = _verdict(entry["model"], entry["truth"])
+        verdict = how_far(entry["model"], entry["truth"])
         below.append(text("reveal.model", model=by_model, verdict=verdict))
     finding = f"{headline(id, entry)} {judged_guess(entry)}".strip()
     small = text("card.guessed_first" if guess.value else "card.came_out")
@@ -511,9 +511,15 @@ def ledger(change: str | None = None, step: float | str | None = None, lesson: s
     if change is not None:
         store.put("ledger", change, {"step": _in("s", step), "lesson": lesson})
     entries = store.held()["ledger"]
-    rows = tuple((name, digits(e["step"]), e["lesson"]) for name, e in entries.items())
+    rows = tuple((name, digits(e["step"]), _noted_in(e["lesson"])) for name, e in entries.items())
     title = text("ledger.title", n=len(rows))
     return Shown([title], head=text("ledger.head").split("|"), rows=rows, data=entries)
+
+
+def _noted_in(lesson: str) -> str:
+    """Return the number of a lesson in words, from its file name or number; empty if there is none."""
+    number, *_ = str(lesson).split("_")
+    return text("ledger.lesson", number=number) if number else ""
 
 
 def label(name: str) -> str:

@@ -18,10 +18,18 @@ from fabriclab import catalog, units
 from fabriclab.catalog.tables import data_rows
 from fabriclab.core import Floats
 from fabriclab.course import cards, judges
-from fabriclab.course.checks.courses import answered, answers, next_lesson, state, title_of
+from fabriclab.course.checks.courses import (
+    answered,
+    answers,
+    next_lesson,
+    numbered,
+    state,
+    title_of,
+)
 from fabriclab.course.checks.predictions import (
     guessed,
     headline,
+    how_far,
     judged_guess,
     label,
     ledger,
@@ -35,8 +43,9 @@ from fabriclab.texts import keys, text
 
 _MOST = 10  # rows of a table, so that a report stays on one screen
 _MOST_BARS = 8  # of the ledger at the end of a lesson
-_MOST_CHECKS = 7  # that are right, in the list at the end of a lesson
-_MOST_OPEN = 4  # that are open, in that list
+_MOST_BESIDE = (
+    8  # checks in the list beside the bars; a longer list stands below them in two columns
+)
 
 
 def report(
@@ -183,19 +192,10 @@ class _LessonReport:
         ]
 
     def checks(self) -> list[tuple[str, bool, str]]:
-        """Return (name, whether it is right, line to type) of the checks: the right ones first, not all if many."""
-        done = [
-            (questions()[id].words.name(), True, "") for id, right in self.right.items() if right
-        ]
-        rows = done[:_MOST_CHECKS]
-        if len(done) > _MOST_CHECKS:
-            rows.append((text("report.others", n=len(done) - _MOST_CHECKS), True, ""))
-        left = [questions()[id] for id, right in self.right.items() if not right]
-        left.sort(key=lambda question: not question.core)
-        rows += [(q.words.name(), False, q.call()) for q in left[:_MOST_OPEN]]
-        if len(left) > _MOST_OPEN:
-            rows.append((text("report.others", n=len(left) - _MOST_OPEN), False, ""))
-        return rows
+        """Return (name, whether it is right, line to type if not) of all checks, those that are right first."""
+        asked = [(questions()[id], right) for id, right in self.right.items()]
+        asked.sort(key=lambda pair: (not pair[1], not pair[0].core))
+        return [(q.words.name(), right, "" if right else q.call()) for q, right in asked]
 
     def card(self) -> str:
         """Return the card that ends a lesson."""
@@ -205,11 +205,16 @@ class _LessonReport:
         bars = self.bars()
         if bars:
             heading = text("report.case"), text("report.case_unit")
-            left.append(cards.headed(*heading, cards.bars(bars)))
+            step = catalog.case().t_step
+            now = cards.Bar(text("report.as_it_is"), step, f"{digits(step)} s")
+            left.append(cards.headed(*heading, cards.bars(bars, now)))
+        others = []
         if len(self.found) > 1:
-            left.append(cards.headed(text("report.found"), "", cards.found(self.found[1:])))
+            others.append(cards.headed(text("report.found"), "", cards.found(self.found[1:])))
         count = text("report.of", n=sum(self.right.values()), total=len(self.right))
-        right = [cards.headed(text("report.able"), count, cards.ticks(self.checks()))]
+        rows = self.checks()
+        is_long = len(rows) > _MOST_BESIDE
+        able = cards.headed(text("report.able"), count, cards.ticks(rows, wide=is_long))
         links = []
         following = ""
         if self.next:
@@ -220,18 +225,29 @@ class _LessonReport:
             else:
                 following = words
         body = cards.ending(small, headline, contrast)
-        body += cards.columns(left, right)
+        if is_long:
+            body += cards.columns(left, others, able)
+        else:
+            body += cards.columns([*left, *others], [able])
         share = text("report.share") if self.found else ""
-        body += cards.footer(cards.buttons(links), " ".join(filter(None, [following, share])))
+        body += cards.footer(cards.buttons(links), following, share)
         body += cards.folded(text("report.all"), self.whole._repr_html_() or "")
         return cards.card(body, title=headline, wide=True)
 
 
 def _found(lesson: str, kept: dict[str, Any]) -> list[tuple[str, str]]:
     """Return what came out in the predictions of a lesson, with the guesses, the greatest surprise first."""
-    entries = _revealed(lesson, kept)
-    entries.sort(key=lambda pair: -abs(math.log(pair[1]["factor"] or 1.0)))
+    entries = sorted(_revealed(lesson, kept), key=lambda pair: _surprise(pair[1]), reverse=True)
     return [(headline(id, entry), _guess_in_words(entry)) for id, entry in entries]
+
+
+def _surprise(entry: Mapping[str, Any]) -> tuple[bool, float]:
+    """Return what revealed predictions are ordered by: how far off the guess was, those measured here last.
+
+    What a machine of the learner's does, such as how fast it copies, says little about networks, and a guess at it is
+    off for as many reasons as there are machines.
+    """
+    return entry["how"] != "measured", abs(math.log(entry["factor"] or 1.0))
 
 
 def _revealed(lesson: str, kept: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -254,11 +270,10 @@ def _shared(lesson: str, kept: dict[str, Any], theme: str) -> Shown:
     """Write the picture to show to others, and show it with its file name; it has no name of a person and no path."""
     entries = [pair for pair in _revealed(lesson, kept) if pair[1]["value"]] if lesson else []
     refuse_if(not entries, "report.nothing_to_share")
-    id, entry = max(entries, key=lambda pair: abs(math.log(pair[1]["factor"])))
+    id, entry = max(entries, key=lambda pair: _surprise(pair[1]))
     unit = entry["unit"]
-    said = text(
-        "report.i_guessed", guess=f"{entry['value']:g} {'' if unit == '1' else unit}".strip()
-    )
+    guess = f"{entry['value']:g} {'' if unit == '1' else unit}".strip()
+    said = text("report.i_guessed", guess=guess, verdict=how_far(entry["value"], entry["truth"]))
     file = Path(f"fabriclab-{id}.png")
     marks = [entry[field] for field in ("low", "value", "high") if entry[field]]
     from fabriclab.views.share import share_picture  # matplotlib, which only a picture needs
@@ -351,7 +366,7 @@ def _topics() -> Iterator[tuple[str, ...]]:
         hits_of[questions()[id].lesson].append(entry["right"] and entry["tries"] == 1)
     for lesson, hits in sorted(hits_of.items(), key=lambda pair: -statistics.mean(pair[1])):
         count = text("report.of", n=sum(hits), total=len(hits))
-        yield lesson, count, f"{statistics.mean(hits):.0%}"
+        yield numbered(lesson), count, f"{statistics.mean(hits):.0%}"
 
 
 def _facts() -> str:
@@ -381,7 +396,7 @@ def _lessons(begun: Iterable[str], kept: dict[str, Any]) -> Iterator[tuple[str, 
         ]
         right = answered(lesson).values()
         yield (
-            lesson,
+            numbered(lesson),
             text(f"state.{state(lesson)}"),
             text("report.of", n=sum(made), total=len(made)),
             text("report.of", n=sum(right), total=len(right)),
@@ -394,7 +409,7 @@ def _lessons(begun: Iterable[str], kept: dict[str, Any]) -> Iterator[tuple[str, 
         solved = [checks.get(q.id, {}).get("right", False) for q in judges.exercise(number)]
         how = text("state.done" if all(solved) else "state.begun")
         count = text("report.of", n=sum(solved), total=len(solved))
-        yield f"exercise{number}", how, "", count
+        yield text("report.exercise", number=number), how, "", count
 
 
 class CheckRow(NamedTuple):

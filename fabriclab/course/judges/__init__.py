@@ -26,6 +26,8 @@ __all__ = [
     "JudgedQuestion",
     "Proxy",
     "Rng",
+    "Trace",
+    "TriedCase",
     "Unanswered",
     "Verdict",
     "draw",
@@ -55,6 +57,27 @@ class JudgedPart(NamedTuple):
     call: str = ""  # as a learner would type it; empty if all are right
     got: str = ""
     wanted: str = ""
+
+
+class TriedCase(NamedTuple):
+    """A case on which a function was tried."""
+
+    name: str  # what went in, in words
+    right: bool
+    call: str = ""  # as a learner would type it; empty if it would be long
+    got: str = ""
+    wanted: str = ""
+
+
+class Trace(NamedTuple):
+    """The cases on which a function was tried, and what happened in the first of them that is wrong."""
+
+    cases: tuple[TriedCase, ...]
+    head: tuple[str, ...] = ()  # of a table of what happened, which may be missing
+    rows: tuple[tuple[str, ...], ...] = ()
+    wrong: frozenset[tuple[int, int]] = frozenset()  # row and column of the cells that are wrong
+    said: str = ""  # what came of it, in a sentence
+    look: str = ""  # where to look, in a sentence
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,13 @@
 """Judges of answers to the questions of lessons: a letter, a number, or a function that is run.
 
-Any function that works is right. Each judge returns whether the answer is right (None: it could not be read, so it is
-not counted), the sentences to show, and the name of the mistake.
+Any function that works is right.
 """
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from fabriclab.course.judges import Unanswered
+from fabriclab.course.judges import Trace, Unanswered
 from fabriclab.course.judges.shared.numbers import brief
 from fabriclab.course.questions import Question, misconception
 from fabriclab.course.shown import is_rounded, named_factor, parse_answer, quantity, unit_in
@@ -16,39 +15,46 @@ from fabriclab.formulas import evaluate
 from fabriclab.registry import get
 from fabriclab.texts import text
 
-# Whether it is right (None: could not be read, so not counted), the sentences to show, the name of the mistake.
-Verdict = tuple[bool | None, list[str], str]
 _EXACT = 1e-9
 _NAMED = 5e-3  # relative distance at which a known wrong answer is recognised, even if the answer must be exact
+
+
+class Verdict(NamedTuple):
+    """What a judge says about an answer."""
+
+    right: bool | None  # None: it could not be read, so it is not counted
+    said: list[str]  # the sentences to show
+    mistake: str = ""  # its name
+    trace: Trace | None = None  # of a function that is wrong
 
 
 def _chosen(question: Question, answer: Any, given: Mapping[str, Any]) -> Verdict:
     options = question.options(given)
     letter = str(answer).strip().lower().rstrip(".)")
     if letter not in options:
-        return None, [text("check.choices", got=repr(answer))], ""
+        return Verdict(None, [text("check.choices", got=repr(answer))])
     mistake = options[letter][1]
     if mistake:
-        return False, [misconception(question.id, mistake)], mistake
-    return True, [], ""
+        return Verdict(False, [misconception(question.id, mistake)], mistake)
+    return Verdict(True, [])
 
 
 def _measured(question: Question, answer: Any, given: Mapping[str, Any]) -> Verdict:
     read = parse_answer(_without_noun(question, answer, given), question.unit)
     if read.problem:
-        return None, [read.problem], ""
+        return Verdict(None, [read.problem])
     truth, names = question.key(given), question.fill(given)[0]
     if math.isclose(read.value, truth, rel_tol=question.tolerance or _EXACT):
-        return True, [read.note], ""
+        return Verdict(True, [read.note])
     near = max(question.tolerance, _NAMED)
     for wrong in question.wrong:
         if math.isclose(read.value, evaluate(wrong.formula, names), rel_tol=near):
             because = misconception(question.id, wrong.mistake)
-            return False, [read.note, because], wrong.mistake
+            return Verdict(False, [read.note, because], wrong.mistake)
     factor = _factor(question, read.value, truth)
     if factor:
-        return False, [read.note, text(f"factor.{factor}")], f"factor {factor}"
-    return False, [read.note, ""], ""
+        return Verdict(False, [read.note, text(f"factor.{factor}")], f"factor {factor}")
+    return Verdict(False, [read.note])
 
 
 def _without_noun(question: Question, answer: Any, given: Mapping[str, Any]) -> Any:
@@ -73,12 +79,11 @@ def _factor(question: Question, value: float, truth: float) -> str | None:
 def _tried(question: Question, answer: Any, given: Mapping[str, Any]) -> Verdict:
     """Judge a learner's function; if a call of it cannot be judged, say why without counting a try."""
     if not callable(answer):
-        return False, [text("function.kind", got=brief(answer))], ""
+        return Verdict(None, [text("function.kind", got=brief(answer))])
     try:
-        judged: Verdict = get("check", question.id)(answer)
+        return Verdict(*get("check", question.id)(answer))
     except Unanswered as error:
-        return None, [error.said], ""
-    return judged
+        return Verdict(None, [error.said])
 
 
 JUDGES = {"choice": _chosen, "number": _measured, "function": _tried}

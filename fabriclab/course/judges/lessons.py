@@ -1,6 +1,7 @@
 """Checks of lessons that run a learner's function; any function that works is right.
 
-Each check returns whether the function is right, the sentences to show, and the name of the mistake.
+Each check returns whether the function is right, the sentences to show, the name of the mistake, and where the function
+is wrong a trace of what happened.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,14 +15,15 @@ from fabriclab import metrics, topologies, units
 from fabriclab.catalog import case, published
 from fabriclab.collectives import closed_form, execute
 from fabriclab.core import Schedule, StepGroup
-from fabriclab.course.judges import Unanswered
+from fabriclab.course.judges import Trace, TriedCase, Unanswered
 from fabriclab.course.judges.shared.numbers import brief
 from fabriclab.course.questions import misconception
+from fabriclab.course.shown import digits
 from fabriclab.registry import register
 from fabriclab.texts import text
 
 Rule = Callable[[int, int, int], Any]
-Verdict = tuple[bool, list[str], str]
+Verdict = tuple[bool, list[str], str] | tuple[bool, list[str], str, Trace]
 Sent = dict[tuple[int, int, int], int]  # rank, step and number of ranks -> block
 RING_MISTAKES: dict[str, Rule] = {
     "own block every time": lambda rank, step, n: rank,
@@ -110,23 +112,45 @@ def typical_rate(answer: Rate) -> Verdict:
         times = np.array(rounds)
         returned.append(_rate(answer, size, times.copy()))
 
-    for (size, rounds), rate in zip(ROUNDS, returned, strict=True):
-        times = np.sort(rounds)
-        # With an even number of rounds either of the two in the middle will do, and so will what lies between.
-        low = size / times[len(times) // 2] * (1 - _SAME_RATE)
-        high = size / times[(len(times) - 1) // 2] * (1 + _SAME_RATE)
-        if not low <= rate <= high:
+    cases = tuple(_rate_case(*each, rate) for each, rate in zip(ROUNDS, returned, strict=True))
+    for (size, rounds), rate, tried in zip(ROUNDS, returned, cases, strict=True):
+        if not tried.right:
             line = text(
                 "function.rate",
                 size=units.format_size(size),
                 times=", ".join(units.format_time(each) for each in rounds),
                 got=f"{rate:.4g}",
-                right=f"{size / float(np.median(times)):.4g}",
+                right=f"{size / float(np.median(rounds)):.4g}",
             )
             name = _mistake_of_rate(returned)
             because = [misconception("00-write-rate", name)] if name else []
-            return False, [line, *because], name
+            return False, [line, *because], name, _rate_trace(cases, size, rounds, rate)
     return True, [], ""
+
+
+def _rate_case(size: int, rounds: Sequence[float], rate: float) -> TriedCase:
+    """Return the case of some rounds, and whether a rate is that of the median round."""
+    times = np.sort(rounds)
+    # With an even number of rounds either of the two in the middle will do, and so will what lies between.
+    low = size / times[len(times) // 2] * (1 - _SAME_RATE)
+    high = size / times[(len(times) - 1) // 2] * (1 + _SAME_RATE)
+    is_right = bool(low <= rate <= high)
+    right = rate if is_right else size / float(np.median(times))
+    name = text("trace.rounds", size=units.format_size(size), n=len(rounds))
+    return TriedCase(name, is_right, "", f"{rate:.3e} B/s", f"{right:.3e} B/s")
+
+
+def _rate_trace(
+    cases: tuple[TriedCase, ...], size: int, rounds: Sequence[float], rate: float
+) -> Trace:
+    """Return the trace of a rate that is wrong: the times that went in, and the time that the rate stands for."""
+    head = (text("trace.round"), *(str(place) for place in range(1, 1 + len(rounds))))
+    row = (text("trace.time"), *(units.format_time(each) for each in rounds))
+    look = ""
+    if rate > 0:
+        words = {"size": units.format_size(size), "time": units.format_time(size / rate)}
+        look = text("trace.look_rate", **words)
+    return Trace(cases, head, (row,), look=look)
 
 
 def _rate(answer: Rate, size: int, times: NDArray[np.float64]) -> float:
@@ -174,16 +198,30 @@ def switches(answer: Count) -> Verdict:
     for gpus, radix in NETWORKS:
         returned.append(_number(answer, gpus, radix))
 
-    for (gpus, radix), found in zip(NETWORKS, returned, strict=True):
-        right = built_switches(gpus, radix)
-        if not np.isclose(found, right, rtol=_SAME_RATE):
+    cases = tuple(
+        _count_case(_name(answer), *each, found)
+        for each, found in zip(NETWORKS, returned, strict=True)
+    )
+    for (gpus, radix), found, tried in zip(NETWORKS, returned, cases, strict=True):
+        if not tried.right:
+            right = built_switches(gpus, radix)
             line = text(
                 "function.switches", gpus=gpus, radix=radix, got=f"{found:.6g}", right=right
             )
             name = _mistake_of_count(returned)
             because = [misconception("21-write-switches", name)] if name else []
-            return False, [line, *because], name
+            trace = Trace(cases, look=text("trace.look_switches", gpus=gpus))
+            return False, [line, *because], name, trace
     return True, [], ""
+
+
+def _count_case(name: str, gpus: int, radix: int, found: float) -> TriedCase:
+    """Return the case of a network, and whether a number of switches is that of the network that the library builds."""
+    right = built_switches(gpus, radix)
+    is_right = bool(np.isclose(found, right, rtol=_SAME_RATE))
+    went_in = text("trace.network", gpus=gpus, radix=radix)
+    call = f"{name}({gpus}, {radix})"
+    return TriedCase(went_in, is_right, call, f"{found:,.6g}", f"{right:,}")
 
 
 def _mistake_of_count(returned: Sequence[float]) -> str:
@@ -213,7 +251,7 @@ def ring(answer: Rule) -> Verdict:
         sums = execute(schedule, np.tile(np.eye(n), n))
         counts = np.reshape(sums, (n, n, n))  # (rank, block, rank whose gradient it is)
         if (counts != 1).any():
-            return _ring_fault(sent, counts)
+            return *_ring_fault(sent, counts), _ring_trace(_name(answer), sent, counts)
 
     # Usually a rank starts with its own block; the library starts with the block on the left of it, so that rank r
     # ends with block r.
@@ -254,8 +292,9 @@ def ring_time(answer: Time) -> Verdict:
     ]
     returned = [_number(answer, size, n, rate, latency) for size, n, rate, latency in cases]
     right = [float(formula(*each[:2], each[3], each[2])) for each in cases]
+    tried = tuple(map(_time_case, cases, returned, right))
     for i, (size, n, rate, latency) in enumerate(cases):
-        if not np.isclose(returned[i], right[i], rtol=_SAME_RATE, atol=0):
+        if not tried[i].right:
             line = text(
                 "function.time",
                 size=units.format_size(size),
@@ -265,12 +304,29 @@ def ring_time(answer: Time) -> Verdict:
                 got=f"{returned[i]:.4g}",
                 right=f"{right[i]:.4g}",
             )
+            said = ""
             if i < len(measured):
-                line += " " + text("function.measured", time=f"{measured[i]:.4g}")
+                said = text("function.measured", time=f"{measured[i]:.4g}")
+                line += " " + said
             mistake = _mistake_of_time(returned, cases)
             because = [misconception("31-write-time", mistake)] if mistake else []
-            return False, [line, *because], mistake
+            look = text("trace.look_time", ratio=digits(returned[i] / right[i]))
+            return False, [line, *because], mistake, Trace(tried, said=said, look=look)
     return True, [], ""
+
+
+def _time_case(each: tuple[float, int, float, float], found: float, right: float) -> TriedCase:
+    """Return the case of a ring, and whether a time of it is right."""
+    size, n, rate, latency = each
+    went_in = text(
+        "trace.ring_time",
+        size=units.format_size(size),
+        n=n,
+        rate=units.format_rate(rate),
+        latency=units.format_time(latency),
+    )
+    is_right = bool(np.isclose(found, right, rtol=_SAME_RATE, atol=0))
+    return TriedCase(went_in, is_right, "", f"{found:#.4g} s", f"{right:#.4g} s")
 
 
 def _mistake_of_time(
@@ -288,7 +344,10 @@ def _mistake_of_time(
 def order(answer: Rule) -> Verdict:
     """Judge ``answer(rank, step, n)``, whom a rank serves in a step: no two the same one, and each one once."""
     for n in (4, 8, 16):  # powers of two, since swapping with rank ^ step is an order, too
-        steps = [[_block(answer, rank, step, n) for rank in range(n)] for step in range(n)]
+        steps = [
+            [_block(answer, rank, step, n, "function.rank") for rank in range(n)]
+            for step in range(n)
+        ]
         to = np.array(steps)  # (step, rank)
         for key, rows in (("function.meet", to), ("function.pair", to.T)):
             # How often each rank is served: in each step, or by each rank.
@@ -297,8 +356,55 @@ def order(answer: Rule) -> Verdict:
                 of, at = np.argwhere(counts > 1)[0]
                 name = _mistake_of_order(to)
                 line = text(key, n=n, of=of, at=at, count=counts[of, at])
-                return False, [line, misconception("34-write-order", name)], name
+                because = misconception("34-write-order", name)
+                trace = _order_trace(_name(answer), key, rows[of], of, at)
+                return False, [line, because], name, trace
     return True, [], ""
+
+
+def _order_trace(name: str, key: str, row: NDArray[np.int64], of: int, at: int) -> Trace:
+    """Return the trace of an order in which a rank is served twice, in one step or by one rank.
+
+    Parameters
+    ----------
+    name : str
+        Name of the learner's function.
+    key : {"function.meet", "function.pair"}
+        Whether ``row`` has whom each rank serves in step ``of``, or whom rank ``of`` serves in each step.
+    row : array of int
+        The ranks that are served.
+    of : int
+        The step, or the rank that serves.
+    at : int
+        The rank that is served more than once.
+    """
+    n = len(row)
+    in_step = key == "function.meet"
+    places = np.flatnonzero(row == at)
+    calls = [
+        f"{name}({place}, {of}, {n})" if in_step else f"{name}({of}, {place}, {n})"
+        for place in places[:2]
+    ]
+    passed = [text("trace.ranks", n=fewer) for fewer in (4, 8) if fewer < n]
+    failed = text("trace.in_step" if in_step else "trace.of_rank", n=n, of=of)
+    got = text("trace.times", rank=at, count=len(places))
+    cases = [TriedCase(each, True) for each in passed]
+    cases.append(TriedCase(failed, False, "", got, text("trace.once")))
+    head = (text("trace.rank" if in_step else "trace.step"), *map(str, range(n)))
+    serves = text("trace.serves_in" if in_step else "trace.serves", of=of)
+    return Trace(
+        tuple(cases),
+        head,
+        ((serves, *map(str, row)),),
+        frozenset((0, 1 + int(place)) for place in places),
+        look=text("trace.look_order", one=calls[0], other=calls[1], rank=at),
+    )
+
+
+def _name(answer: Callable[..., Any]) -> str:
+    """Return the name of the learner's function, as it stands in a line of code."""
+    name = str(getattr(answer, "__name__", ""))
+    return name if name.isidentifier() else "your_function"
 
 
 def _mistake_of_order(to: NDArray[np.int64]) -> str:
@@ -313,7 +419,7 @@ def _mistake_of_order(to: NDArray[np.int64]) -> str:
     return ""
 
 
-def _block(answer: Rule, rank: int, step: int, n: int, asked: str = "function.whole") -> int:
+def _block(answer: Rule, rank: int, step: int, n: int, asked: str) -> int:
     """Return the number that the learner's function returns; raise Unanswered if it does anything else.
 
     ``asked`` is the text that says which number was asked for.
@@ -334,8 +440,17 @@ def _block(answer: Rule, rank: int, step: int, n: int, asked: str = "function.wh
     return int(found)
 
 
-def _ring_fault(sent: Sent, counts: NDArray[np.float64]) -> Verdict:
+def _ring_fault(sent: Sent, counts: NDArray[np.float64]) -> tuple[bool, list[str], str]:
     """Return the verdict on a ring whose blocks do not hold each gradient once, as the counts of `ring` show."""
+    line = _ring_line(counts)
+    fits = [name for name, rule in RING_MISTAKES.items() if _follows(sent, rule)]
+    if len(fits) != 1:  # with few ranks several mistakes look alike
+        return False, [line], ""
+    return False, [line, misconception("31-write-ring", fits[0])], fits[0]
+
+
+def _ring_line(counts: NDArray[np.float64]) -> str:
+    """Return in words which block of which rank is wrong at the end, and whose gradients are amiss in it."""
     rank, block = np.argwhere((counts != 1).any(axis=2))[0]
     line = text("function.ring", n=len(counts), rank=rank, block=block)
     lacking = np.flatnonzero(counts[rank, block] == 0)
@@ -344,11 +459,54 @@ def _ring_fault(sent: Sent, counts: NDArray[np.float64]) -> Verdict:
         line += " " + text("function.lacks", ranks=", ".join(map(str, lacking)))
     if repeated.size:
         line += " " + text("function.twice", ranks=", ".join(map(str, repeated)))
+    return line
 
-    fits = [name for name, rule in RING_MISTAKES.items() if _follows(sent, rule)]
-    if len(fits) != 1:  # with few ranks several mistakes look alike
-        return False, [line], ""
-    return False, [line, misconception("31-write-ring", fits[0])], fits[0]
+
+def _ring_trace(name: str, sent: Sent, counts: NDArray[np.float64]) -> Trace:
+    """Return the trace of a ring that is wrong, up to the first step in which a rank sends another block than it must.
+
+    In 2(n-1) steps no message is to spare. So in step 0 all blocks must leave, each from one rank, and from then on
+    each rank must send what arrived in the step before.
+    """
+    n = len(counts)
+    steps = [[sent[rank, step, n] for rank in range(n)] for step in range(2 * (n - 1))]
+    arrives = [[step[rank - 1] for rank in range(n)] for step in steps]  # from the rank before
+    again = [rank for rank, block in enumerate(steps[0]) if block in steps[0][:rank]]
+    if again:
+        at, wrong = 0, again
+    else:
+        at, wrong = next(
+            (place, misfits)
+            for place in range(1, len(steps))
+            if (misfits := [r for r in range(n) if steps[place][r] != arrives[place - 1][r]])
+        )
+    rank = wrong[0]
+    rows = [(text("trace.sends", step=at), *map(str, steps[at]))]
+    if at:
+        before = at - 1
+        rows.insert(0, (text("trace.sends", step=before), *map(str, steps[before])))
+        rows.insert(1, (text("trace.arrives", step=before), *map(str, arrives[before])))
+        wanted = str(arrives[before][rank])
+        look = text("trace.look_ring", rank=rank, step=at, before=before)
+    else:
+        wanted = text("trace.other")
+        look = text("trace.look_first")
+
+    cases = []
+    if n > 2:
+        passed = text("trace.to_ranks" if n > 3 else "trace.ranks", n=2, last=n - 1)
+        cases.append(TriedCase(passed, True))
+    failed = text("trace.ring", n=n, rank=rank, step=at)
+    call = f"{name}({rank}, {at}, {n})"
+    cases.append(TriedCase(failed, False, call, str(steps[at][rank]), wanted))
+    return Trace(
+        tuple(cases),
+        ("", *(text("trace.of", rank=rank) for rank in range(n))),
+        tuple(rows),
+        frozenset((len(rows) - 1, 1 + each) for each in wrong),
+        said=_ring_line(counts),
+        look=look,
+    )
 
 
 def _follows(sent: Sent, rule: Rule) -> bool:
