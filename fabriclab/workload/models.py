@@ -33,6 +33,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from fabriclab import spelling, units
+from fabriclab.catalog import case
+from fabriclab.catalog.running_case import Case
 from fabriclab.catalog.tables import near, read_rows
 from fabriclab.core import Flags, Floats, Ints
 
@@ -46,6 +48,7 @@ __all__ = [
     "LayerFlops",
     "Model",
     "bytes_of",
+    "of_case",
     "preset",
     "preset_names",
     "preset_row",
@@ -581,6 +584,8 @@ class Model:
         return f"{self.name}: {self.layers} layers of {self.hidden}, {total}"
 
 
+_CASE = "the running case"
+_CASE_NAMES = ("therunningcase", "runningcase", "thecase", "case")
 _AT_LEAST_ONE = ("layers", "hidden", "heads", "vocabulary", "sequence", "moe_every")
 _TEXTS = ("norm", "biases", "pattern")
 _FLAGS = ("gated", "tied")
@@ -592,6 +597,21 @@ def bytes_of(precision: str) -> float:
     if found is None:
         raise ValueError(near(precision, BYTES, "the list of precisions"))
     return BYTES[found]
+
+
+def of_case(job: Case) -> Model:
+    """Return the model of a running case, from its rows; `preset` knows it as ``"the running case"``."""
+    return Model(
+        name=_CASE,
+        layers=int(job.layers),
+        hidden=int(job.hidden),
+        heads=int(job.heads),
+        kv_heads=int(job.kv_heads),
+        head_size=int(job.head_dim),
+        feed_forward=int(job.feed_forward),
+        vocabulary=int(job.vocabulary),
+        sequence=int(job.sequence),
+    )
 
 
 @cache
@@ -618,7 +638,7 @@ def _compact(text: str) -> str:
 
 def preset_names() -> tuple[str, ...]:
     """Return the names of all models that `preset` knows."""
-    return tuple(_rows())
+    return (_CASE, *_rows())
 
 
 def preset_row(name: str) -> Mapping[str, str]:
@@ -631,7 +651,7 @@ def preset_row(name: str) -> Mapping[str, str]:
     """
     found = _names().get(_compact(name)) if isinstance(name, str) else None
     if found is None:
-        raise ValueError(near(name, _rows(), "the list of models"))
+        raise ValueError(near(name, preset_names(), "the list of models"))
     return _rows()[found]
 
 
@@ -645,6 +665,8 @@ def preset(name: str, **changes: Any) -> Model:
     >>> preset("the running case").parameters
     70553706496
     """
+    if isinstance(name, str) and _compact(name) in _CASE_NAMES:
+        return of_case(case()).replace(**changes)
     row = preset_row(name)
     given: dict[str, Any] = {"name": row["name"]}
     for field in dataclasses.fields(Model):
