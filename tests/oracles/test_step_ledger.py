@@ -76,6 +76,30 @@ CASES = {
         {"tp": 2, "sequence_parallel": True},
         {"tensor": [16 * STATE], "table": [2 * STATE + LOSS]},
     ),
+    # Full recomputation runs each layer forward once more: half as much again in the layers, nothing at the tables.
+    "tensor with recomputation": (
+        DENSE,
+        {"tp": 2, "recompute": "full"},
+        {"tensor": [24 * STATE], "table": [2 * STATE + LOSS]},
+    ),
+    "zero3 with recomputation": (
+        DENSE,
+        {"dp": 4, "sharding": "zero3", "recompute": "full"},
+        {"gradients": [3 / 4 * ALL], "parameters": [2 * 3 / 4 * ALL]},
+    ),
+    "context with recomputation": (
+        DENSE,
+        {"cp": 2, "recompute": "full"},
+        {"context": [4 * 4 * KV / 2], "gradients": [ALL]},
+    ),
+    "experts with recomputation": (
+        EXPERTS,
+        {"dp": 2, "ep": 2, "recompute": "full"},
+        {
+            "experts": [6 * 4 * 8 * 2 * TOKEN / 2],
+            "gradients": [4 * EXPERT_LAYER + TABLE + OUTPUT],
+        },
+    ),
     # One boundary, forward and backward, for each of three micro-batches.
     "pipeline": (DENSE, {"pp": 2, "microbatches": 3}, {"pipeline": [3 * STATE, 3 * STATE]}),
     # Three boundaries forward: the first stage sends over two of them, the last over one; backward the other way round.

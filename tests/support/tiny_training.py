@@ -447,20 +447,46 @@ class Job:
 
     def layer(self, states, layer):
         """Run a layer on the states of the ranks of its stage."""
-        tape, params = self.tape, self.params
 
         def run():
-            normed = self.each(states, lambda r, x: tape.norm(x, params[r][layer]["norm1"]))
-            after = self.leave(self.attention(self.enter(normed), layer))
-            middle = {r: tape.add(states[r], after[r]) for r in states}
-            normed = self.each(middle, lambda r, x: tape.norm(x, params[r][layer]["norm2"]))
-            if self.model.moe_layers[layer] and self.layout.ep > 1:
-                after = self.experts(normed, layer)
-            else:
-                after = self.leave(self.feed_forward(self.enter(normed), layer))
-            return {r: tape.add(middle[r], after[r]) for r in middle}
+            if self.layout.recompute == "full":
+                return self.twice(states, layer)
+            return self.once(states, layer)
 
         return self.around(list(states), layer, run)
+
+    def once(self, states, layer):
+        """Run a layer whose parameters are here."""
+        tape, params = self.tape, self.params
+        normed = self.each(states, lambda r, x: tape.norm(x, params[r][layer]["norm1"]))
+        after = self.leave(self.attention(self.enter(normed), layer))
+        middle = {r: tape.add(states[r], after[r]) for r in states}
+        normed = self.each(middle, lambda r, x: tape.norm(x, params[r][layer]["norm2"]))
+        if self.model.moe_layers[layer] and self.layout.ep > 1:
+            after = self.experts(normed, layer)
+        else:
+            after = self.leave(self.feed_forward(self.enter(normed), layer))
+        return {r: tape.add(middle[r], after[r]) for r in middle}
+
+    def twice(self, states, layer):
+        """Run a layer and keep only what goes in; the backward pass runs it again."""
+        tape = self.tape
+        self.tape = Tape()
+        out = {rank: Var(y.data) for rank, y in self.once(states, layer).items()}
+        self.tape = tape
+
+        def back():
+            self.tape = Tape()
+            inputs = {rank: Var(x.data) for rank, x in states.items()}
+            for rank, y in self.once(inputs, layer).items():
+                y.grad += out[rank].grad
+            self.tape.backward()
+            self.tape = tape
+            for rank, x in inputs.items():
+                states[rank].grad += x.grad
+
+        tape.steps.append(back)
+        return out
 
     def attention(self, states, layer):
         """Run attention on states that have all tokens of a context rank."""
