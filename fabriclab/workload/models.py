@@ -537,7 +537,7 @@ class Model:
         return self.kv_heads * (self.head_size + self.value_size)
 
     def replace(self, **changes: Any) -> Model:
-        """Return this model with some fields changed."""
+        """Return this model with some fields changed; those that were filled in, such as ``head_size``, stay."""
         return dataclasses.replace(self, **changes)
 
     def __str__(self) -> str:
@@ -669,6 +669,9 @@ def preset_names() -> tuple[str, ...]:
 
 def preset_row(name: str) -> Mapping[str, str]:
     """Return the row of a model with its source, how sure it is, and the parameters that its makers state.
+
+    Columns beside the fields of a `Model`: ``source``; ``confirmed``, which says where the shape was read, or that it
+    is recalled; ``published_total_b`` and ``published_active_b``, in billions; and ``note``.
 
     Raises
     ------
