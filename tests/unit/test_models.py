@@ -162,3 +162,19 @@ def test_shapes_that_cannot_be_are_refused(changes, words):
     given = {"layers": 4, "hidden": 64, "heads": 8, "vocabulary": 256, **changes}
     with pytest.raises(ValueError, match=re.escape(words)):
         models.Model(**given)
+
+
+def test_latent_attention_has_five_matrices():
+    # Down and up for queries, down and up for keys and values, and out: 187 million, counted from the paper's sizes.
+    queries = 7168 * 1536 + 1536 * 128 * (128 + 64)
+    keys_and_values = 7168 * (512 + 64) + 512 * 128 * (128 + 128)
+    out = 128 * 128 * 7168
+    assert models.preset("DeepSeek-V3").attention_parameters == queries + keys_and_values + out
+
+
+def test_selective_recomputation_repeats_what_is_between_tokens():
+    model = models.preset("GPT-3 175B")
+    again = model.flops(causal=False, recompute="selective").recomputed
+    assert (
+        again == 96 * 4 * 12288 * 2048
+    )  # scores and sums of each layer, two operations for each product
