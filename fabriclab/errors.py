@@ -4,6 +4,7 @@ from typing import Self
 
 __all__ = [
     "Deadlock",
+    "DoesNotFit",
     "FabricError",
     "FileFormat",
     "NoPath",
@@ -27,6 +28,10 @@ class Unreachable(FabricError):
 
 class Deadlock(FabricError):
     """Flows wait for each other in a cycle."""
+
+
+class DoesNotFit(FabricError):
+    """A model needs more memory than its GPUs have, or a group of ranks has more members than its domain."""
 
 
 class TooLarge(FabricError):

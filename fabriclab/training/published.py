@@ -1,0 +1,317 @@
+"""Published training steps as questions: the model, layout and cluster that a row of the table means, and its stack.
+
+A row leaves much unsaid. What it does not say is inferred by rules that look at no result; each rule says why.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from fabriclab import catalog, systems
+from fabriclab.systems import System
+from fabriclab.training import kernels
+from fabriclab.training.kernels import Machine, Roofline
+from fabriclab.training.places import Costs, RateCosts
+from fabriclab.training.step import Schedule, Step, _Question
+from fabriclab.workload import models
+from fabriclab.workload.layouts import Layout, check
+from fabriclab.workload.models import Model
+
+__all__ = ["Asked", "read_row", "step_of_row"]
+
+
+class Chip(NamedTuple):
+    """An accelerator of the table: its generation, its row in the catalog, and the words that describe its servers."""
+
+    generation: str
+    machine: str
+    words: Mapping[str, Any]
+    domain: int = 8
+
+
+_B200 = {"gpu": "B200", "nics": 8, "rate": "400 Gb/s"}
+_CHIPS = {
+    "gb300": Chip("blackwell ultra", "gb300", {"gpu": "GB200", "rate": "800 Gb/s"}, 64),
+    "gb200": Chip("blackwell", "gb200", {"gpu": "GB200"}, 64),
+    "b300": Chip("blackwell ultra", "b300", {"gpu": "B300"}),
+    "b200": Chip("blackwell", "b200", _B200),
+    "h800": Chip("hopper", "h100", {"gpu": "H100"}),
+    "h200": Chip("hopper", "h200", {"gpu": "H200"}),
+    "h100": Chip("hopper", "h100", {"gpu": "H100"}),
+    "a100": Chip("ampere", "a100", {"gpu": "A100"}),
+    "mi355x": Chip("cdna4", "mi355x", {"gpu": "MI355X", "nics": 8, "rate": "400 Gb/s"}),
+    "mi350x": Chip("cdna4", "mi355x", {"gpu": "MI355X", "nics": 8, "rate": "400 Gb/s"}),
+    "mi325x": Chip("cdna3", "mi325x", {"gpu": "MI325X"}),
+    "mi300x": Chip("cdna3", "mi300x", {"gpu": "MI300X"}),
+    # TPUs: chips of a slice reach each other through a torus; here it counts as one domain.
+    "tpu7x": Chip("tpu7x", "tpu7x", {}, 0),
+    "tpuv6e": Chip("tpu6e", "tpu6e", {}, 0),
+    "tpuv5p": Chip("tpu5p", "tpu5p", {}, 0),
+}
+_STACKS = ("megatron", "nemo", "torchtitan", "automodel", "maxtext", "mlperf", "other")
+
+
+class Asked(NamedTuple):
+    """A row that was understood."""
+
+    model: Model
+    layout: Layout
+    costs: Costs | RateCosts
+    chip: Chip
+    precision: str
+    stack: str
+    task: str
+
+
+def read_row(row: Mapping[str, Any]) -> Asked | None:
+    """Return what a row means, or None if it names a model, accelerator or batch that is not known."""
+    if row["task"] not in ("pretrain", "sft", "lora", "mlperf_pretrain", "mlperf_lora"):
+        return None
+    model = _model(row)
+    chip = _chip(row["accelerator"])
+    gpus = _whole(row["gpus"])
+    length = _whole(row["seq_len_tokens"])
+    batch = _whole(row["global_batch_seqs"])
+    if model is None or chip is None or not gpus or not length or not batch:
+        return None
+    precision = _precision(row, chip)
+    stack = _stack(row)
+    costs = _costs(chip, gpus)
+    layout = _layout(row, model, gpus, batch, length, stack, chip)
+    if layout is None or costs is None:
+        return None
+    layout = _fit(layout, model, kernels.machine(chip.machine), row["task"])
+    return Asked(model, layout, costs, chip, precision, stack, row["task"])
+
+
+def _whole(text: Any) -> int:
+    try:
+        return int(float(text))
+    except (TypeError, ValueError):
+        return 0
+
+
+_TASKS = re.compile(r"\s*fine-?tuning|\(.*\)", re.I)
+
+
+def _model(row: Mapping[str, Any]) -> Model | None:
+    """Return the model of a row; a recipe may cut its layers."""
+    try:
+        found = models.preset(_TASKS.sub("", str(row["model"])).strip())
+    except ValueError:
+        return None
+    layers = _whole(row.get("layers"))
+    if layers and layers != found.layers:
+        if found.pattern:
+            return found
+        found = found.replace(layers=layers)
+    return found
+
+
+def _chip(name: str) -> Chip | None:
+    """Return the accelerator that a name contains."""
+    text = re.sub(r"[^a-z0-9]", "", str(name).lower())
+    if "ironwood" in text or "tpu7x" in text:
+        return _CHIPS["tpu7x"]
+    if "trillium" in text:
+        return _CHIPS["tpuv6e"]
+    if "blackwellultra" in text and "gb300" not in text:
+        return _CHIPS["b300"]
+    for key, chip in _CHIPS.items():
+        if key in text:
+            return chip
+    return None
+
+
+def _precision(row: Mapping[str, Any], chip: Chip) -> str:
+    """Return the precision of products; MLPerf rows that do not say train in fp8, as their rules allow since v3.0."""
+    text = str(row["precision"]).lower()
+    if "nvfp4" in text or "fp4" in text:
+        return "nvfp4"
+    if "mx" in text:
+        return "mxfp8"
+    if "fp8" in text or "float8" in text:
+        return "fp8"
+    if not text and "v5.1" in str(row["framework_version"]) and chip.generation.startswith("blackwell"):
+        return "nvfp4"  # the first round with it
+    if not text and str(row["task"]).startswith("mlperf") and not chip.generation.startswith("tpu"):
+        return "fp8"
+    return "bf16"
+
+
+def _stack(row: Mapping[str, Any]) -> str:
+    """Return the name of the software that trained."""
+    text = str(row["framework"]).lower()
+    if "automodel" in text:
+        return "automodel"
+    if "titan" in text:
+        return "torchtitan"
+    if "maxtext" in text:
+        return "maxtext"
+    if str(row["task"]).startswith("mlperf"):
+        return "mlperf"
+    if "bridge" in text:
+        return "megatron-bridge"
+    if "nemo" in text:
+        return "nemo"
+    return "other"
+
+
+def _costs(chip: Chip, gpus: int) -> Costs | RateCosts | None:
+    """Return the times of collectives on the cluster of a row; None if no cluster of that size is known."""
+    if not chip.domain:
+        rate = catalog.value("accelerators", chip.machine, "scaleup_bandwidth")
+        return RateCosts(scale_up=float(rate), network=float(rate), domain=gpus)
+    system = _system(chip, gpus)
+    return None if system is None else Costs(system)
+
+
+def _system(chip: Chip, gpus: int) -> System | None:
+    """Return the cluster: servers of the usual kind; racks of NVL72 are filled to 64, because layouts are powers of 2."""
+    each = 4 if chip.domain == 64 else 8
+    if gpus <= chip.domain:
+        if each == 4:
+            servers = max(1, gpus // 4)
+            return systems.system(**chip.words, servers=servers, gpus=min(gpus, 4), domain=gpus)
+        words = {k: v for k, v in chip.words.items() if k not in ("nics", "rate")} if gpus < 8 else chip.words
+        return systems.system(**words, servers=1, gpus=gpus)
+    domain = {"domain": 64} if each == 4 else {}
+    if gpus % chip.domain:
+        return None
+    return systems.system(**chip.words, servers=gpus // each, **domain)
+
+
+def _layout(
+    row: Mapping[str, Any], model: Model, gpus: int, batch: int, length: int, stack: str, chip: Chip
+) -> Layout | None:
+    """Return the layout of a row; what it does not say is inferred."""
+    tp = _whole(row["tp"]) or 1
+    pp = _whole(row["pp"]) or 1
+    cp = _whole(row["cp"]) or 1
+    ep = max(1, _whole(row["ep"]))
+    if not model.is_moe:
+        ep = 1
+    elif not _whole(row["ep"]) and stack == "automodel":
+        ep = min(gpus, model.experts)  # its recipes put experts on all ranks
+    if not _whole(row["cp"]) and batch < gpus // (tp * pp):
+        cp = -(-gpus // (tp * pp * batch))  # fewer sequences than ranks: each is divided
+    dp = gpus // (tp * pp * cp)
+    if dp < 1 or dp * tp * pp * cp != gpus:
+        return None
+    micro = _whole(row["micro_batch_seqs"])
+    accumulate = _whole(row["grad_accum"])
+    if not micro:
+        micro = max(1, batch // dp) if pp == 1 else 1
+        if accumulate and pp == 1:
+            micro = max(1, batch // dp // accumulate)
+    count = max(1, round(batch / (dp * micro)))
+    fsdp = _whole(row["fsdp"]) > 1 or stack == "maxtext"
+    sharding = "zero1"
+    if fsdp:
+        # With a pipeline, parameters stay gathered between micro-batches, as torchtitan does by default.
+        sharding = "zero3" if pp == 1 else "zero2"
+    chunks = max(1, _whole(row["vp"]))
+    if stack in ("torchtitan",):
+        chunks = 1
+    if pp == 1 or count % pp or pp * chunks > model.layers:
+        chunks = 1
+    etp = _whole(row["etp"])
+    try:
+        layout = Layout(
+            tp=tp, pp=pp, cp=cp, dp=dp, ep=ep, etp=etp if ep > 1 else 0, chunks=chunks, microbatch=micro,
+            microbatches=count, sequence=length, sharding=sharding, sequence_parallel=tp > 1,
+            context="all_gather" if model.kv_rank else "ring",
+        )
+        check(layout, model, gpus)
+    except ValueError:
+        return None
+    return layout
+
+
+# Part of the memory that a framework leaves to the model; the rest holds buffers of libraries and fragments.
+_USABLE = 0.92
+
+
+def _fit(layout: Layout, model: Model, chip: Machine, task: str) -> Layout:
+    """Return the layout with the least recomputation that lets the step fit into memory."""
+    for recompute in ("none", "selective", "full"):
+        tried = layout.replace(recompute=recompute)
+        if _memory(tried, model, task) <= _USABLE * chip.capacity:
+            return tried
+    return tried
+
+
+def _memory(layout: Layout, model: Model, task: str) -> float:
+    """Return a rough size of what the first stage keeps [B]."""
+    layers = layout.stages(model)[0]
+    routed = model.routed_parameters[layers].sum() / (layout.ep * layout.etp)
+    dense = (model.layer_parameters - model.routed_parameters)[layers].sum() / layout.tp
+    dense += model.input_parameters / layout.tp
+    state = 0.0
+    for parameters, shard in ((dense, layout.shard), (routed, layout.expert_shard)):
+        if task.endswith("lora"):
+            state += 2 * parameters
+        elif layout.sharding == "zero3":
+            state += 18 * parameters / shard
+        else:
+            state += parameters * (4 + 12 / shard)
+    tokens = layout.tokens(model) / layout.tp
+    per_layer = 2 * 8 * model.hidden + 2 * 2 * model.heads * model.head_size
+    if layout.recompute == "full":
+        kept = 2.0 * model.hidden * len(layers)
+    else:
+        ff = model.feed_forward_layers[layers].sum() * 3 * model.feed_forward * 2
+        moe = model.moe_layers[layers].sum() * (
+            2 * 3 * (model.experts_per_token * model.expert_feed_forward + model.shared_experts * model.shared_feed_forward)
+            + 2 * 2 * model.experts_per_token * model.expert_hidden
+        ) if model.experts else 0.0
+        mamba = model.mamba_layers[layers].sum() * 2 * 6 * model.mamba_heads * model.mamba_head_size
+        kept = per_layer * len(layers) / (2 if model.pattern else 1) + ff + moe + mamba
+        if layout.recompute == "selective":
+            kept *= 0.5
+    flight = min(layout.microbatches, layout.pp) + (layout.pp - 1) / layout.chunks * (layout.chunks > 1)
+    return float(state + tokens * kept * flight)
+
+
+_SCHEDULES = {
+    "megatron-bridge": Schedule(tensor=True, once=True),
+    "nemo": Schedule(tensor=True),
+    "mlperf": Schedule(tensor=True),
+    "torchtitan": Schedule(tensor=False),
+    "automodel": Schedule(tensor=False, once=True),
+    "maxtext": Schedule(tensor=True),
+    "other": Schedule(tensor=True, once=True, experts=1.0),
+}
+
+
+def _release(row: Mapping[str, Any]) -> float:
+    """Return year and month of a release of NVIDIA's containers, such as 26.06; 0 if there is none."""
+    found = re.search(r"\b(2\d\.\d\d)", str(row["framework_version"]))
+    return float(found.group(1)) if found else 0.0
+
+
+def _grouped(row: Mapping[str, Any], asked: Asked) -> bool:
+    """Return whether one kernel multiplies all experts of a rank.
+
+    Megatron-Bridge has it since 0.5.1 (container 26.06), for MXFP8 on Blackwell, with graphs of the whole iteration.
+    """
+    if asked.stack == "megatron-bridge":
+        return _release(row) >= 26.06 and asked.precision == "mxfp8"
+    return asked.stack not in ("nemo", "automodel")
+
+
+def step_of_row(row: Mapping[str, Any], efficiency: float = 1.0) -> Step | None:
+    """Return the step that a row asks for at an efficiency of computation; None if the row does not say enough."""
+    asked = read_row(row)
+    if asked is None:
+        return None
+    chip = kernels.machine(asked.chip.machine)
+    computation = Roofline(
+        machine=chip, precision=asked.precision, efficiency=efficiency, frozen=asked.task.endswith("lora"),
+        grouped=_grouped(row, asked),
+    )
+    return _Question(
+        asked.model, asked.layout, computation, asked.costs, _SCHEDULES[asked.stack], chip.peak(asked.precision)
+    ).answer()
