@@ -28,9 +28,12 @@ __all__ = ["Computation", "Flat", "LayerTimes", "Machine", "Roofline", "machine"
 GEMM = 0.80
 ATTENTION = 0.55
 MEMORY = 0.80
-# Part of the peak rate of vector units that the scan of a state-space layer reaches: it decays states in fp32, which
-# tensor cores do not do. Half is an estimate.
-SCAN = 0.5
+# Size of a head from which attention reaches its rate. A score costs one exponential whatever the size of the head, so
+# smaller heads give tensor cores less to do in the same time; the same paper measures 64, 128 and 256.
+_FULL_HEAD = 128
+# Part of the peak rate of vector units that work in fp32 reaches: the scan of a state-space layer, which decays states,
+# and the scores of experts. Half is an estimate.
+VECTOR = 0.7
 # The backward pass of attention computes the scores again: five products of matrices in place of two (T. Dao et al.,
 # FlashAttention, NeurIPS 2022).
 ATTENTION_BACKWARD = 2.5
@@ -49,6 +52,8 @@ _ROUTE_PASSES = 8
 # fp32 read, and the new weight in bf16 written.
 OPTIMISER_BYTES = 6 * 4 + 4 + 2
 
+# Scores of experts are computed in fp32, on vector units, as Megatron-LM does (moe_router_dtype); forward, for one token
+# and expert, 2 operations for each number of the token.
 # Software that multiplies expert by expert launches its kernels for each: a product in each of three passes (forward,
 # for the gradient of activations, and of weights) of two layers, and in low precision a cast of each input before it,
 # as it is and transposed (NVIDIA TransformerEngine, GroupedLinear).
@@ -201,10 +206,11 @@ class Roofline:
 
         m = self.machine
         product_rate = GEMM * m.peak(self.precision)
-        core_rate = ATTENTION * m.bf16
+        core_rate = ATTENTION * m.bf16 * min(1.0, model.head_size / _FULL_HEAD)
         memory_rate = MEMORY * m.hbm
-        in_products = products / product_rate
-        in_core = core / core_rate + scan / (SCAN * m.fp32)
+        router = 2.0 * model.hidden * model.experts * model.moe_layers * tokens / layout.tp
+        in_products = (products - router) / product_rate + router / (VECTOR * m.fp32)
+        in_core = core / core_rate + scan / (VECTOR * m.fp32)
         in_memory = (moved + weights) / memory_rate
         forward = in_products + in_core + in_memory + self._launches(model, layout)
         backward = (1 if self.frozen else 2) * in_products + ATTENTION_BACKWARD * in_core + 2 * in_memory

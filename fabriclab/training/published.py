@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from fabriclab import catalog, systems
@@ -213,11 +214,15 @@ def _layout(
         # With a pipeline, parameters stay gathered between micro-batches, as torchtitan does by default.
         sharding = "zero3" if pp == 1 else "zero2"
     chunks = max(1, _whole(row["vp"]))
-    if stack in ("torchtitan",):
+    if not _whole(row["vp"]) and row["task"] in ("sft", "lora") and pp > 1:
+        chunks = model.layers // pp  # as the pre-training recipes of the same table
+    if stack == "torchtitan":
         chunks = 1
     if pp == 1 or count % pp or pp * chunks > model.layers:
         chunks = 1
     etp = _whole(row["etp"])
+    if not etp and stack == "nemo":
+        etp = tp  # the default of Megatron-LM; recipes of Megatron-Bridge set 1
     try:
         layout = Layout(
             tp=tp, pp=pp, cp=cp, dp=dp, ep=ep, etp=etp if ep > 1 else 0, chunks=chunks, microbatch=micro,
@@ -240,7 +245,7 @@ def _fit(layout: Layout, model: Model, chip: Machine, task: str) -> Layout:
         tried = layout.replace(recompute=recompute)
         if _memory(tried, model, task) <= _USABLE * chip.capacity:
             return tried
-    return tried
+    return layout  # nothing fits, so what is known of its memory is wrong
 
 
 def _memory(layout: Layout, model: Model, task: str) -> float:
@@ -295,10 +300,15 @@ def _release(row: Mapping[str, Any]) -> float:
 def _grouped(row: Mapping[str, Any], asked: Asked) -> bool:
     """Return whether one kernel multiplies all experts of a rank.
 
-    Megatron-Bridge has it since 0.5.1 (container 26.06), for MXFP8 on Blackwell, with graphs of the whole iteration.
+    Megatron-Bridge has it since 0.5.1 (container 26.06) in its recipes for DeepSeek-V3 and Qwen3 in MXFP8, with graphs of
+    the whole iteration (release notes of 0.5.1).
     """
     if asked.stack == "megatron-bridge":
-        return _release(row) >= 26.06 and asked.precision == "mxfp8"
+        return (
+            _release(row) >= 26.06
+            and asked.precision == "mxfp8"
+            and asked.model.name.startswith(("DeepSeek", "Qwen3"))
+        )
     return asked.stack not in ("nemo", "automodel")
 
 
@@ -308,10 +318,14 @@ def step_of_row(row: Mapping[str, Any], efficiency: float = 1.0) -> Step | None:
     if asked is None:
         return None
     chip = kernels.machine(asked.chip.machine)
+    schedule = _SCHEDULES[asked.stack]
+    if asked.model.name == "DeepSeek-V3":
+        # its router sends a token to at most 4 nodes (DeepSeek-V3 technical report, 2024, section 2.1.2)
+        schedule = replace(schedule, domains=4)
     computation = Roofline(
         machine=chip, precision=asked.precision, efficiency=efficiency, frozen=asked.task.endswith("lora"),
         grouped=_grouped(row, asked),
     )
     return _Question(
-        asked.model, asked.layout, computation, asked.costs, _SCHEDULES[asked.stack], chip.peak(asked.precision)
+        asked.model, asked.layout, computation, asked.costs, schedule, chip.peak(asked.precision)
     ).answer()

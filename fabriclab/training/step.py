@@ -71,6 +71,8 @@ class Schedule:
     once : bool
         Whether a token goes once to each rank, or across the network to each domain, even if several of its experts are
         there, as dispatchers such as DeepEP do.
+    domains : int
+        To how many domains a token is sent at most, if the router limits them; 0: no limit.
     gradients : bool
         Whether gradients are summed while the last backward pass computes, and parameters gathered during the first
         forward pass.
@@ -85,6 +87,7 @@ class Schedule:
     context: bool = True
     experts: float = 0.0
     once: bool = False
+    domains: int = 0
     gradients: bool = True
     pipeline: bool = True
     tables: bool = True
@@ -354,7 +357,10 @@ class _Evaluation:
         """
         k = self.model.experts_per_token
         n = place.inside if place.domains == 1 else place.domains
-        return n * (1 - (1 - 1 / n) ** k) / k
+        met = n * (1 - (1 - 1 / n) ** k)
+        if self.schedule.domains and place.domains > 1:
+            met = min(met, float(self.schedule.domains))
+        return met / k
 
     # ---- parameters and gradients --------------------------------------------------------------------------------
 
