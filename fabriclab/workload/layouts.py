@@ -241,8 +241,8 @@ class Layout:
         ----------
         group : str
             ``"tp"``, ``"cp"``, ``"pp"``, ``"dp"``; ``"dp_cp"``, the copies of a parameter; ``"ep"``, ``"etp"`` and
-            ``"edp"``, the same for routed experts; ``"shard"`` and ``"replica"``, into which sharding divides the copies, and
-            ``"expert_shard"`` and ``"expert_replica"``; ``"table"``, the first and last stage.
+            ``"edp"``, the same for routed experts; ``"shard"`` and ``"replica"``, into which sharding divides the
+            copies, and ``"expert_shard"`` and ``"expert_replica"``; ``"table"``, the first and last stage.
         """
         name = units.choice(group, "group", GROUPS)
         rank = np.arange(self.ranks)
@@ -348,7 +348,11 @@ class Layout:
 
 
 def of_case(job: Case, **changes: Any) -> Layout:
-    """Return the layout of a running case: tensor parallelism in servers, ZeRO-1 across them."""
+    """Return the layout of a running case: tensor parallelism in servers, ZeRO-1 across them.
+
+    As in the case, each sum in a layer is an all-reduce. Its memory counts on ``sequence_parallel=True``, which sends
+    the same bytes.
+    """
     layout = Layout(
         tp=int(job.tp),
         dp=int(job.dp),
@@ -415,9 +419,12 @@ def _check_heads(layout: Layout, model: Model) -> None:
     if model.kv_rank or not model.attention_layers.any():
         return
     if model.kv_heads % layout.tp and layout.tp % model.kv_heads:
-        both = [n for n in range(1, model.heads + 1) if not model.heads % n]
-        fitting = [n for n in both if not model.kv_heads % n or not n % model.kv_heads]
-        near = _or(sorted(sorted(fitting, key=lambda n: abs(n - layout.tp))[:2]))
+        fitting = []
+        for n in range(1, model.heads + 1):
+            divides = model.heads % n == 0
+            if divides and (model.kv_heads % n == 0 or n % model.kv_heads == 0):
+                fitting.append(n)
+        near = _or(_beside(fitting, layout.tp))
         raise ValueError(
             f"tp must divide the {model.kv_heads} heads of keys and values of {model.name}, or be a multiple of "
             f"them, got {layout.tp}; the nearest are {near}"
@@ -459,8 +466,13 @@ def divisors_near(number: int, value: int) -> list[int]:
     ([4, 8], [1, 61])
     """
     divisors = [n for n in range(1, number + 1) if number % n == 0]
-    below = [n for n in divisors if n < value][-1:]
-    above = [n for n in divisors if n > value][:1]
+    return _beside(divisors, value)
+
+
+def _beside(numbers: list[int], value: int) -> list[int]:
+    """Return of rising numbers the largest below a value and the smallest above it."""
+    below = [n for n in numbers if n < value][-1:]
+    above = [n for n in numbers if n > value][:1]
     return below + above
 
 

@@ -11,8 +11,10 @@ The running case sends 301 GB for its tensor parallelism and 35 GB for its gradi
 >>> from fabriclab.workload import layouts, models, volumes
 >>> case = fl.case()
 >>> ledger = volumes.volumes(models.of_case(case), layouts.of_case(case))
->>> bool(ledger.sent("tensor") == case.tp_bytes), round(float(ledger.sent("gradients", "parameters")) / case.dp_bytes, 9)
-(True, 1.0)
+>>> ledger.sent("tensor") == case.tp_bytes
+True
+>>> round(ledger.sent("gradients", "parameters") / case.dp_bytes, 9)
+1.0
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from numpy.typing import ArrayLike
 
 from fabriclab import units
 from fabriclab.collectives.ring import leaf_of
-from fabriclab.core import Fabric, Flags, Floats, Ints, expand
+from fabriclab.core import Fabric, Flags, Floats, Ints
 from fabriclab.workload.layouts import Layout, check
 from fabriclab.workload.models import Model
 
@@ -46,7 +48,7 @@ PURPOSES = {
 }
 MOMENTS = ("forward", "backward", "recomputation", "last backward", "before the forward")
 TIERS = ("scale-up", "leaf", "spine")
-# Bytes that a rank sends, as a part of the size, are (n - 1) / n of it so many times: rings, and exchanges of all pairs.
+# A rank sends (n - 1) / n of the size so many times: in rings, and in exchanges of all pairs.
 _PASSES = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1, "all_to_all": 1}
 _SEND = "send"
 # For each token the ranks agree on the largest score, the score of the right token and the sum, in fp32: Megatron-LM,
@@ -173,7 +175,8 @@ class Ledger:
             return members[:, [line.stage, other]]
         if line.group == "table":
             return members
-        return members[members[:, 0] // layout.stage_ranks == line.stage]
+        here: Ints = members[members[:, 0] // layout.stage_ranks == line.stage]
+        return here
 
     def traffic(self, *purposes: str) -> Traffic:
         """Return what each rank sends to each other one in a step, for some purposes or for all.
@@ -193,7 +196,7 @@ class Ledger:
             pairs.append(source * ranks + target)
             sizes.append(np.full(source.size, share))
         pair, place = np.unique(np.concatenate(pairs), return_inverse=True)
-        size = np.bincount(place, np.concatenate(sizes), pair.size)
+        size = np.bincount(place, np.concatenate(sizes), pair.size).astype(np.float64)
         return Traffic(pair // ranks, pair % ranks, size)
 
     def tiers(
@@ -230,7 +233,7 @@ class Ledger:
             raise ValueError(
                 f"the fabric must have an endpoint for each of {self.layout.ranks} ranks, it has {fabric.n_ranks}"
             )
-        home = fabric.server
+        home = np.asarray(fabric.server, dtype=np.int64)
         if domain is not None:
             home = np.arange(fabric.n_ranks) // units.count(domain, "domain")
         leaf = np.full(fabric.n_ranks, -1)
@@ -411,16 +414,14 @@ class _Writer:
         numbers = own * model.experts_per_token * model.expert_hidden
         for moment in self.passes:
             out = layout.activation_bytes if moment == "backward" else layout.dispatch_bytes
-            for bytes_each in (out, layout.activation_bytes):
-                self.add("experts", "all_to_all", "ep", moment, numbers * bytes_each, n)
-                if layout.ep > 1:
-                    # The ranks that divide a matrix of an expert need all its tokens, and sum what comes out.
-                    operation = (
-                        "reduce_scatter" if bytes_each is layout.activation_bytes else "all_gather"
-                    )
-                    self.add(
-                        "experts", operation, "etp", moment, numbers * layout.etp * bytes_each, n
-                    )
+            back = layout.activation_bytes
+            # The ranks that divide the matrices of an expert need all its tokens, and sum what comes out.
+            self.add("experts", "all_to_all", "ep", moment, numbers * out, n)
+            self.add("experts", "all_to_all", "ep", moment, numbers * back, n)
+            if layout.ep > 1:
+                together = numbers * layout.etp
+                self.add("experts", "all_gather", "etp", moment, together * out, n)
+                self.add("experts", "reduce_scatter", "etp", moment, together * back, n)
 
     def pipeline(self) -> None:
         """Write the activations that a stage sends on, and their gradients that it sends back."""
