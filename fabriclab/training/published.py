@@ -13,12 +13,14 @@ from typing import Any, NamedTuple
 from fabriclab import catalog, systems
 from fabriclab.systems import System
 from fabriclab.training import kernels
+from fabriclab.training.efficiency import Kind, efficiency, spread
 from fabriclab.training.kernels import Machine, Roofline
 from fabriclab.training.places import Costs, RateCosts
-from fabriclab.training.step import Schedule, Step, _Question
+from fabriclab.training.step import Schedule, Step, ask
 from fabriclab.workload import models
 from fabriclab.workload.layouts import Layout, check
-from fabriclab.workload.models import Model
+from fabriclab.workload.memory import memory
+from fabriclab.workload.models import RECOMPUTE, Model
 
 __all__ = ["Asked", "read_row", "step_of_row"]
 
@@ -51,7 +53,6 @@ _CHIPS = {
     "tpuv6e": Chip("tpu6e", "tpu6e", {}, 0),
     "tpuv5p": Chip("tpu5p", "tpu5p", {}, 0),
 }
-_STACKS = ("megatron", "nemo", "torchtitan", "automodel", "maxtext", "mlperf", "other")
 
 
 class Asked(NamedTuple):
@@ -64,6 +65,11 @@ class Asked(NamedTuple):
     precision: str
     stack: str
     task: str
+
+    @property
+    def kind(self) -> Kind:
+        """What has an efficiency of its own."""
+        return Kind(self.stack, self.chip.generation, self.precision)
 
 
 def read_row(row: Mapping[str, Any]) -> Asked | None:
@@ -218,7 +224,8 @@ def _layout(
         chunks = model.layers // pp  # as the pre-training recipes of the same table
     if stack == "torchtitan":
         chunks = 1
-    if pp == 1 or count % pp or pp * chunks > model.layers:
+    chunks = min(chunks, model.layers // pp)  # some count the tables as layers
+    if pp == 1 or count % pp:
         chunks = 1
     etp = _whole(row["etp"])
     if not etp and stack == "nemo":
@@ -240,44 +247,18 @@ _USABLE = 0.92
 
 
 def _fit(layout: Layout, model: Model, chip: Machine, task: str) -> Layout:
-    """Return the layout with the least recomputation that lets the step fit into memory."""
-    for recompute in ("none", "selective", "full"):
-        tried = layout.replace(recompute=recompute)
-        if _memory(tried, model, task) <= _USABLE * chip.capacity:
-            return tried
+    """Return the layout with the least recomputation that lets the step fit into memory.
+
+    Rows do not say what is computed again, and nobody computes again what there is room for.
+    """
+    kept = layout
+    if task.endswith("lora"):
+        # Frozen weights have neither gradients nor a state of the optimiser.
+        kept = layout.replace(gradient_bytes=1e-3, optimiser_bytes=1e-3)
+    for recompute in RECOMPUTE:
+        if memory(model, kept.replace(recompute=recompute)).most <= _USABLE * chip.capacity:
+            return layout.replace(recompute=recompute)
     return layout  # nothing fits, so what is known of its memory is wrong
-
-
-def _memory(layout: Layout, model: Model, task: str) -> float:
-    """Return a rough size of what the first stage keeps [B]."""
-    layers = layout.stages(model)[0]
-    routed = model.routed_parameters[layers].sum() / (layout.ep * layout.etp)
-    dense = (model.layer_parameters - model.routed_parameters)[layers].sum() / layout.tp
-    dense += model.input_parameters / layout.tp
-    state = 0.0
-    for parameters, shard in ((dense, layout.shard), (routed, layout.expert_shard)):
-        if task.endswith("lora"):
-            state += 2 * parameters
-        elif layout.sharding == "zero3":
-            state += 18 * parameters / shard
-        else:
-            state += parameters * (4 + 12 / shard)
-    tokens = layout.tokens(model) / layout.tp
-    per_layer = 2 * 8 * model.hidden + 2 * 2 * model.heads * model.head_size
-    if layout.recompute == "full":
-        kept = 2.0 * model.hidden * len(layers)
-    else:
-        ff = model.feed_forward_layers[layers].sum() * 3 * model.feed_forward * 2
-        moe = model.moe_layers[layers].sum() * (
-            2 * 3 * (model.experts_per_token * model.expert_feed_forward + model.shared_experts * model.shared_feed_forward)
-            + 2 * 2 * model.experts_per_token * model.expert_hidden
-        ) if model.experts else 0.0
-        mamba = model.mamba_layers[layers].sum() * 2 * 6 * model.mamba_heads * model.mamba_head_size
-        kept = per_layer * len(layers) / (2 if model.pattern else 1) + ff + moe + mamba
-        if layout.recompute == "selective":
-            kept *= 0.5
-    flight = min(layout.microbatches, layout.pp) + (layout.pp - 1) / layout.chunks * (layout.chunks > 1)
-    return float(state + tokens * kept * flight)
 
 
 _SCHEDULES = {
@@ -312,20 +293,50 @@ def _grouped(row: Mapping[str, Any], asked: Asked) -> bool:
     return asked.stack not in ("nemo", "automodel")
 
 
-def step_of_row(row: Mapping[str, Any], efficiency: float = 1.0) -> Step | None:
-    """Return the step that a row asks for at an efficiency of computation; None if the row does not say enough."""
+def step_of_row(
+    row: Mapping[str, Any], *, value: float | None = None, without: str | None = None
+) -> Step | None:
+    """Return the step that a row asks for; None if the row does not say enough.
+
+    Parameters
+    ----------
+    row : mapping
+        Columns of ``catalog/data/training_steps.csv``; no result is read.
+    value : float, optional
+        Efficiency of computation; by default the pooled one of its kind. > 0
+    without : str, optional
+        Model that the efficiency has not seen; by default the model of the row.
+    """
     asked = read_row(row)
     if asked is None:
         return None
     chip = kernels.machine(asked.chip.machine)
+    band = (1.0, 1.0)
+    if value is None:
+        band = spread()
+        value = efficiency(asked.kind, asked.model.name if without is None else without)
     schedule = _SCHEDULES[asked.stack]
     if asked.model.name == "DeepSeek-V3":
-        # its router sends a token to at most 4 nodes (DeepSeek-V3 technical report, 2024, section 2.1.2)
+        # Its router sends a token to at most 4 nodes (DeepSeek-V3 technical report, 2024, section 2.1.2).
         schedule = replace(schedule, domains=4)
     computation = Roofline(
-        machine=chip, precision=asked.precision, efficiency=efficiency, frozen=asked.task.endswith("lora"),
+        machine=chip,
+        precision=asked.precision,
+        efficiency=value,
+        frozen=asked.task.endswith("lora"),
         grouped=_grouped(row, asked),
+        band=band,
     )
-    return _Question(
-        asked.model, asked.layout, computation, asked.costs, schedule, chip.peak(asked.precision)
-    ).answer()
+    return ask(
+        asked.model,
+        asked.layout,
+        computation,
+        asked.costs,
+        schedule,
+        chip.peak(asked.precision),
+    )
+
+
+def __dir__() -> list[str]:
+    """Return the public names, for tab completion."""
+    return sorted(__all__)

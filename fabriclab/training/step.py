@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,13 +25,13 @@ from fabriclab.core import Floats, ReadOnly, Value, as_html
 from fabriclab.systems import System
 from fabriclab.training import kernels
 from fabriclab.training.kernels import Computation, LayerTimes, Machine, Roofline
-from fabriclab.training.places import NETWORK, SCALE_UP, Costs, Place, costs_of_case
+from fabriclab.training.places import NETWORK, SCALE_UP, Costs, Place, RateCosts, costs_of_case
 from fabriclab.workload import layouts, models
 from fabriclab.workload.layouts import Layout
 from fabriclab.workload.models import Model
 from fabriclab.workload.volumes import Collective, Ledger, volumes
 
-__all__ = ["DOUBLED", "PARTS", "Phase", "Schedule", "Step", "of_case", "train_step"]
+__all__ = ["DOUBLED", "PARTS", "Phase", "Schedule", "Step", "ask", "of_case", "train_step"]
 
 PARTS = {
     "compute": "computation of the slowest stage",
@@ -99,18 +99,6 @@ class Phase(NamedTuple):
     name: str
     start: float
     finish: float
-
-
-class _Costs(Protocol):
-    """What a step asks about communication."""
-
-    faster: Mapping[str, float]
-
-    @property
-    def domain(self) -> int: ...
-    def place(self, layout: Layout, line: Collective) -> Place: ...
-    def time(self, operation: str, size: float, place: Place) -> float: ...
-    def band(self, operation: str, size: float, place: Place) -> tuple[float, float]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,7 +208,7 @@ class _Question:
     model: Model
     layout: Layout
     computation: Computation
-    costs: _Costs
+    costs: Costs | RateCosts
     schedule: Schedule
     peak: float
 
@@ -228,7 +216,7 @@ class _Question:
         """Return the question with one resource twice as fast."""
         if what in (SCALE_UP, NETWORK):
             twice = {**self.costs.faster, what: 2 * self.costs.faster.get(what, 1.0)}
-            return replace(self, costs=replace(self.costs, faster=ReadOnly(twice)))  # type: ignore[type-var]
+            return replace(self, costs=replace(self.costs, faster=ReadOnly(twice)))
         return replace(self, computation=self.computation.doubled(what))
 
     def answer(self) -> Step:
@@ -464,6 +452,32 @@ class _Evaluation:
         high = sum(time * factor for time, _, factor in self.bands) / weight if self.bands else 1.0
         below, above = self.asked.computation.spread
         return computed * below + waits * low, computed * above + waits * high
+
+
+def ask(
+    model: Model,
+    layout: Layout,
+    computation: Computation,
+    costs: Costs | RateCosts,
+    schedule: Schedule,
+    peak: float = 0.0,
+) -> Step:
+    """Return a step from the times of computation and communication; `train_step` finds both for a cluster.
+
+    Parameters
+    ----------
+    model, layout : Model, Layout
+        What is trained, and how it is divided.
+    computation : Computation
+        Times of layers, such as `Roofline` or `Flat`.
+    costs : Costs or RateCosts
+        Times of collectives.
+    schedule : Schedule
+        What is hidden.
+    peak : float
+        Peak rate for the utilisation; 0: unknown. [FLOP/s]
+    """
+    return _Question(model, layout, computation, costs, schedule, peak).answer()
 
 
 def train_step(

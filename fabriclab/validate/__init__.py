@@ -1,6 +1,7 @@
-"""Comparison of models with published measurements: our model and the textbook ring, and rings on PCIe wirings."""
+"""Comparison of models with published measurements: collectives beside the textbook ring, training steps beside a constant."""
 
 from fabriclab.validate.crossed import Report, excluded, nearest, report
+from fabriclab.validate.steps import StepReport, predict_step, step_report
 from fabriclab.validate.tables import (
     REGIMES,
     ReportTable,
@@ -15,12 +16,15 @@ __all__ = [
     "REGIMES",
     "Report",
     "ReportTable",
+    "StepReport",
     "excluded",
     "gigaio",
     "nearest",
     "predict",
+    "predict_step",
     "regimes",
     "report",
+    "step_report",
     "table",
     "textbook",
 ]
