@@ -20,7 +20,7 @@ from fabriclab.training.step import Schedule, Step, ask
 from fabriclab.workload import models
 from fabriclab.workload.layouts import Layout, check
 from fabriclab.workload.memory import memory
-from fabriclab.workload.models import RECOMPUTE, Model
+from fabriclab.workload.models import Model
 
 __all__ = ["Asked", "read_row", "step_of_row"]
 
@@ -89,7 +89,7 @@ def read_row(row: Mapping[str, Any]) -> Asked | None:
     layout = _layout(row, model, gpus, batch, length, stack, chip)
     if layout is None or costs is None:
         return None
-    layout = _fit(layout, model, kernels.machine(chip.machine), row["task"])
+    layout = _fit(layout, model, kernels.machine(chip.machine), stack, row["task"])
     return Asked(model, layout, costs, chip, precision, stack, row["task"])
 
 
@@ -246,7 +246,12 @@ def _layout(
 _USABLE = 0.92
 
 
-def _fit(layout: Layout, model: Model, chip: Machine, task: str) -> Layout:
+# Frameworks that checkpoint whole layers where activations do not fit. Recipes of NVIDIA choose a layout that fits, and
+# compute single modules again or offload them, which costs little, unless they shard parameters (FSDP).
+_WHOLE_LAYERS = ("torchtitan", "automodel", "maxtext")
+
+
+def _fit(layout: Layout, model: Model, chip: Machine, stack: str, task: str) -> Layout:
     """Return the layout with the least recomputation that lets the step fit into memory.
 
     Rows do not say what is computed again, and nobody computes again what there is room for.
@@ -255,10 +260,12 @@ def _fit(layout: Layout, model: Model, chip: Machine, task: str) -> Layout:
     if task.endswith("lora"):
         # Frozen weights have neither gradients nor a state of the optimiser.
         kept = layout.replace(gradient_bytes=1e-3, optimiser_bytes=1e-3)
-    for recompute in RECOMPUTE:
+    if stack not in _WHOLE_LAYERS and layout.sharding != "zero3":
+        return layout
+    for recompute in ("none", "selective"):
         if memory(model, kept.replace(recompute=recompute)).most <= _USABLE * chip.capacity:
             return layout.replace(recompute=recompute)
-    return layout  # nothing fits, so what is known of its memory is wrong
+    return layout.replace(recompute="full")
 
 
 _SCHEDULES = {

@@ -39,7 +39,8 @@ _LAYOUT = ("micro_batch_seqs", "tp", "pp", "cp", "vp", "ep", "etp", "fsdp")
 _SAME = ("task", "accelerator", "gpus", "global_batch_seqs", "seq_len_tokens", "framework")
 _HEAD = """\
 Training steps, predicted with efficiencies that have not seen the model. median, p90: of |predicted / published - 1|.
-The constant is a utilisation (MFU) for each stack, generation and precision, pooled as the efficiencies are and as blind."""
+The constant is the median utilisation (MFU) of other models of the same stack, generation and precision; where there
+is none, it is pooled over kinds that have something in common, as the efficiencies are."""
 
 
 def predict_step(row: Mapping[str, Any]) -> float | None:
@@ -161,7 +162,8 @@ def _constant(held: list[_Held]) -> Floats:
         key = (each.kind, each.model)
         if key not in known:
             others = {k: value for k, value in medians.items() if k[1] != each.model}
-            known[key] = pooled(others, each.kind)
+            alike = [value for (kind, _), value in others.items() if kind == each.kind]
+            known[key] = float(np.median(alike)) if alike else pooled(others, each.kind)
         errors.append(each.mfu / known[key] - 1)  # time is operations over rate
     return np.array(errors)
 
@@ -246,7 +248,7 @@ def _changes(held: list[_Held]) -> list[dict[str, Any]]:
     """Return published and predicted ratios of steps that differ in the number of accelerators only."""
     groups: dict[tuple[str, ...], dict[int, _Held]] = {}
     for each in held:
-        same = tuple(each.row[n] for n in (*_LAYOUT, "task", "accelerator", "framework", "source_id"))
+        same = tuple(each.row[n] for n in (*_LAYOUT, "task", "accelerator", "seq_len_tokens", "source_id"))
         version = each.row["framework_version"]
         per_gpu = each.step.tokens / each.step.ranks
         layers = str(each.step.model.layers)
@@ -300,7 +302,8 @@ def _reference_step(row: Mapping[str, str]) -> float | None:
     """Return the time that the model gives for a row of ``training_reference.csv``, or None."""
     name, _, software = row["model"].partition(" / ")
     tp, pp, cp = (int(row[key] or 0) for key in ("TP", "PP", "CP"))
-    chunks = 1
+    # Llama 3 interleaves, and its report does not print how many chunks: as many as there are layers on a stage.
+    chunks = 7
     if software:
         tp, pp, cp, chunks = 8, 8, 1, 6  # the note of the table: TP8 PP8 with 6 interleaved stages
     if not tp or not pp:
