@@ -5,8 +5,19 @@ from fabriclab.training.places import Costs, RateCosts
 from fabriclab.training.step import DOUBLED, PARTS, Phase, Schedule, Step, of_case, train_step
 
 __all__ = [
-    "DOUBLED", "PARTS", "Costs", "Flat", "Machine", "Phase", "RateCosts", "Roofline", "Schedule", "Step", "machine",
-    "of_case", "train_step",
+    "DOUBLED",
+    "PARTS",
+    "Costs",
+    "Flat",
+    "Machine",
+    "Phase",
+    "RateCosts",
+    "Roofline",
+    "Schedule",
+    "Step",
+    "machine",
+    "of_case",
+    "train_step",
 ]
 
 

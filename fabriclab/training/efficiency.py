@@ -1,8 +1,8 @@
 """One efficiency of computation for each software stack, generation of accelerator and precision.
 
-``catalog/data/training_fit.csv`` lists which efficiency brings the model of a step to the published time, for each model
-of `fabriclab.workload.models` that was trained so. `efficiency` pools them: a constant has seen few models, so it leans
-on those of the same stack, generation and precision. With ``without`` it has not seen a model.
+``catalog/data/training_fit.csv`` lists which efficiency brings the model of a step to the published time, for each
+model of `fabriclab.workload.models` that was trained so. `efficiency` pools them: a constant has seen few models, so it
+leans on those of the same stack, generation and precision. With ``without`` it has not seen a model.
 """
 
 from __future__ import annotations

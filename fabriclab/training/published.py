@@ -141,7 +141,11 @@ def _precision(row: Mapping[str, Any], chip: Chip) -> str:
         return "mxfp8"
     if "fp8" in text or "float8" in text:
         return "fp8"
-    if not text and "v5.1" in str(row["framework_version"]) and chip.generation.startswith("blackwell"):
+    if (
+        not text
+        and "v5.1" in str(row["framework_version"])
+        and chip.generation.startswith("blackwell")
+    ):
         return "nvfp4"  # the first round with it
     if not text and str(row["task"]).startswith("mlperf") and not chip.generation.startswith("tpu"):
         return "fp8"
@@ -176,13 +180,17 @@ def _costs(chip: Chip, gpus: int) -> Costs | RateCosts | None:
 
 
 def _system(chip: Chip, gpus: int) -> System | None:
-    """Return the cluster: servers of the usual kind; racks of NVL72 are filled to 64, because layouts are powers of 2."""
+    """Return the cluster: usual servers; of a rack of 72 GPUs a job takes 64, because layouts are powers of 2."""
     each = 4 if chip.domain == 64 else 8
     if gpus <= chip.domain:
         if each == 4:
             servers = max(1, gpus // 4)
             return systems.system(**chip.words, servers=servers, gpus=min(gpus, 4), domain=gpus)
-        words = {k: v for k, v in chip.words.items() if k not in ("nics", "rate")} if gpus < 8 else chip.words
+        words = (
+            {k: v for k, v in chip.words.items() if k not in ("nics", "rate")}
+            if gpus < 8
+            else chip.words
+        )
         return systems.system(**words, servers=1, gpus=gpus)
     domain = {"domain": 64} if each == 4 else {}
     if gpus % chip.domain:
@@ -232,8 +240,18 @@ def _layout(
         etp = tp  # the default of Megatron-LM; recipes of Megatron-Bridge set 1
     try:
         layout = Layout(
-            tp=tp, pp=pp, cp=cp, dp=dp, ep=ep, etp=etp if ep > 1 else 0, chunks=chunks, microbatch=micro,
-            microbatches=count, sequence=length, sharding=sharding, sequence_parallel=tp > 1,
+            tp=tp,
+            pp=pp,
+            cp=cp,
+            dp=dp,
+            ep=ep,
+            etp=etp if ep > 1 else 0,
+            chunks=chunks,
+            microbatch=micro,
+            microbatches=count,
+            sequence=length,
+            sharding=sharding,
+            sequence_parallel=tp > 1,
             context="all_gather" if model.kv_rank else "ring",
         )
         check(layout, model, gpus)
@@ -288,8 +306,8 @@ def _release(row: Mapping[str, Any]) -> float:
 def _grouped(row: Mapping[str, Any], asked: Asked) -> bool:
     """Return whether one kernel multiplies all experts of a rank.
 
-    Megatron-Bridge has it since 0.5.1 (container 26.06) in its recipes for DeepSeek-V3 and Qwen3 in MXFP8, with graphs of
-    the whole iteration (release notes of 0.5.1).
+    Megatron-Bridge has it since 0.5.1 (container 26.06) in its recipes for DeepSeek-V3 and Qwen3 in MXFP8, with graphs
+    of the whole iteration (release notes of 0.5.1).
     """
     if asked.stack == "megatron-bridge":
         return (

@@ -220,7 +220,7 @@ def search(
     batch: int,
     *,
     layouts: Iterator[Layout] | list[Layout] | None = None,
-    executor: Executor | None | str = "processes",
+    executor: Executor | str | None = "processes",
     progress: Callable[[int, int], None] | None = None,
     precision: str = "bf16",
     schedule: Schedule | None = None,
@@ -257,8 +257,8 @@ def search(
     tried = tuple(candidates(model, system, batch) if layouts is None else layouts)
     if not tried:
         raise ValueError(
-            f"no layout divides {model.name}, {system.ranks} ranks and a batch of {batch}: take a batch that a power of "
-            "two divides more often"
+            f"no layout divides {model.name}, {system.ranks} ranks and a batch of {batch}: take a batch that a power "
+            "of two divides more often"
         )
     capacity = kernels.machine(str(system.row["accelerator"])).capacity
     options = (("precision", precision), ("schedule", schedule))

@@ -17,19 +17,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-import numpy as np
-
 from fabriclab import units
 from fabriclab.catalog.running_case import Case
-from fabriclab.core import Floats, ReadOnly, Value, as_html
+from fabriclab.core import ReadOnly, Value, as_html
 from fabriclab.systems import System
 from fabriclab.training import kernels
-from fabriclab.training.kernels import Computation, LayerTimes, Machine, Roofline
+from fabriclab.training.kernels import Computation, Machine, Roofline
 from fabriclab.training.places import NETWORK, SCALE_UP, Costs, Place, RateCosts, costs_of_case
 from fabriclab.workload import layouts, models
 from fabriclab.workload.layouts import Layout
 from fabriclab.workload.models import Model
-from fabriclab.workload.volumes import Collective, Ledger, volumes
+from fabriclab.workload.volumes import Collective, volumes
 
 __all__ = ["DOUBLED", "PARTS", "Phase", "Schedule", "Step", "ask", "of_case", "train_step"]
 
@@ -62,8 +60,8 @@ class Schedule:
     Parameters
     ----------
     tensor : bool
-        Whether the sums of tensor parallelism are sent in as many pieces as there are ranks while products are computed:
-        then the first piece, and what products are too short for, is exposed.
+        Whether the sums of tensor parallelism are sent in as many pieces as there are ranks while products are
+        computed: then the first piece, and what products are too short for, is exposed.
     context : bool
         Whether keys and values of other ranks arrive while attention computes with those that are there.
     experts : float
@@ -79,8 +77,8 @@ class Schedule:
     pipeline : bool
         Whether messages of an interleaved pipeline are sent while another chunk is computed.
     tables : bool
-        Whether tables of tokens count as parts of their own: with sums inside them and buckets of their gradients. False:
-        their parameters are a part of all buckets alike, as in the running case.
+        Whether tables of tokens count as parts of their own: with sums inside them and buckets of their gradients.
+        False: their parameters are a part of all buckets alike, as in the running case.
     """
 
     tensor: bool = False
@@ -166,7 +164,17 @@ class Step(Value):
     @property
     def timeline(self) -> tuple[Phase, ...]:
         """Phases of the slowest stage, one after another; computation and waits of micro-batches take turns inside."""
-        order = ("parameters", "bubble", "compute", "tensor", "context", "experts", "pipeline", "gradients", "optimiser")
+        order = (
+            "parameters",
+            "bubble",
+            "compute",
+            "tensor",
+            "context",
+            "experts",
+            "pipeline",
+            "gradients",
+            "optimiser",
+        )
         now = 0.0
         phases = []
         for name in order:
@@ -358,7 +366,9 @@ class _Evaluation:
             for moment in ("last backward", "before the forward"):
                 parts[name] += self.exposed_once(name, moment, number, stage)
         for moment, computed in (("forward", stage.forward), ("backward", stage.backward)):
-            lines = [line for line in self.ledger.only(*_STATE, stage=number) if line.moment == moment]
+            lines = [
+                line for line in self.ledger.only(*_STATE, stage=number) if line.moment == moment
+            ]
             total = 0.0
             last = 0.0
             gathered = 0.0
@@ -377,7 +387,9 @@ class _Evaluation:
             share = gathered / total
             m = self.layout.microbatches
             parts["parameters"] += share * (m * waits + (last if self.schedule.gradients else 0.0))
-            parts["gradients"] += (1 - share) * (m * waits + (last if self.schedule.gradients else 0.0))
+            parts["gradients"] += (1 - share) * (
+                m * waits + (last if self.schedule.gradients else 0.0)
+            )
 
     def exposed_once(self, name: str, moment: str, number: int, stage: _Stage) -> float:
         """Return what is exposed of collectives that run once in a step. [s]."""
@@ -402,7 +414,9 @@ class _Evaluation:
         if not self.schedule.tables:
             last = total / buckets
         # Chunks of an interleaved pipeline end their last micro-batch one after another.
-        stretch = (self.layout.chunks - 1) * self.layout.pp / self.layout.chunks + 1 / self.layout.chunks
+        stretch = (
+            self.layout.chunks - 1
+        ) * self.layout.pp / self.layout.chunks + 1 / self.layout.chunks
         computed = stage.backward if moment == "last backward" else stage.forward
         span = stretch * self.window(computed, stage, name)
         return max(span / buckets + total, span + last) - span
@@ -426,7 +440,9 @@ class _Evaluation:
         layout = self.layout
         layers = layout.stages(self.model)[0]
         routed = self.model.routed_parameters[layers].sum() / (layout.ep * layout.etp)
-        dense = (self.model.layer_parameters - self.model.routed_parameters)[layers].sum() / layout.tp
+        dense = (self.model.layer_parameters - self.model.routed_parameters)[
+            layers
+        ].sum() / layout.tp
         dense += self.model.input_parameters / layout.tp
         if layout.sharding != "ddp":
             dense /= layout.shard

@@ -1,4 +1,4 @@
-"""Comparison of models with published measurements: collectives beside the textbook ring, training steps beside a constant."""
+"""Models beside published measurements: collectives and the textbook ring, training steps and the best constant."""
 
 from fabriclab.validate.crossed import Report, excluded, nearest, report
 from fabriclab.validate.steps import StepReport, predict_step, step_report

@@ -67,7 +67,9 @@ def predict_step(row: Mapping[str, Any]) -> float | None:
 def _step(row: Mapping[str, Any]) -> Step | None:
     """Return the step of a row without its results."""
     asked = {name: row.get(name, "") for name in _columns() if name not in RESULTS}
-    return published.step_of_row({name: "" if cell is None else cell for name, cell in asked.items()})
+    return published.step_of_row(
+        {name: "" if cell is None else cell for name, cell in asked.items()}
+    )
 
 
 def _columns() -> tuple[str, ...]:
@@ -136,7 +138,7 @@ def step_report() -> StepReport:
     models = len({each.model for each in held})
     counts = (
         f"{len(held)} of {len(rows)} published steps predicted; {kinds} efficiencies, {models} models. "
-        "The constants of kernels (fabriclab.training.kernels) are shared by all and were chosen with the table in view."
+        "The constants of kernels (fabriclab.training.kernels) are shared by all, and chosen with the table in view."
     )
     return StepReport({head: ReportTable(tuple(part)) for head, part in parts.items()}, counts)
 
@@ -248,7 +250,9 @@ def _changes(held: list[_Held]) -> list[dict[str, Any]]:
     """Return published and predicted ratios of steps that differ in the number of accelerators only."""
     groups: dict[tuple[str, ...], dict[int, _Held]] = {}
     for each in held:
-        same = tuple(each.row[n] for n in (*_LAYOUT, "task", "accelerator", "seq_len_tokens", "source_id"))
+        same = tuple(
+            each.row[n] for n in (*_LAYOUT, "task", "accelerator", "seq_len_tokens", "source_id")
+        )
         version = each.row["framework_version"]
         per_gpu = each.step.tokens / each.step.ranks
         layers = str(each.step.model.layers)
@@ -260,12 +264,28 @@ def _changes(held: list[_Held]) -> list[dict[str, Any]]:
         if len(sizes) < 2:
             continue
         few, many = members[sizes[0]], members[sizes[-1]]
-        table.append(_ratio(f"{key[0]} {key[2]}", sizes[0], sizes[-1], few.seconds, many.seconds, few.step.time, many.step.time))
+        table.append(
+            _ratio(
+                f"{key[0]} {key[2]}",
+                sizes[0],
+                sizes[-1],
+                few.seconds,
+                many.seconds,
+                few.step.time,
+                many.step.time,
+            )
+        )
     return [*table, *_reference_changes()]
 
 
 def _ratio(
-    what: str, few: int, many: int, before: float, after: float, before_model: float, after_model: float
+    what: str,
+    few: int,
+    many: int,
+    before: float,
+    after: float,
+    before_model: float,
+    after_model: float,
 ) -> dict[str, Any]:
     """Return one row of the table of changes."""
     published_ratio = after / before
