@@ -3,10 +3,10 @@
 Examples
 --------
 >>> import fabriclab as fl
->>> from fabriclab.training import search
+>>> from fabriclab import training
 >>> from fabriclab.workload import models
 >>> small = models.preset("Llama 3 8B")
->>> found = search.search(small, fl.system(gpu="H100", servers=2), batch=64, executor=None)
+>>> found = training.search(small, fl.system(gpu="H100", servers=2), batch=64, executor=None)
 >>> found.best.layout.tp, len(found.front) >= 1
 (1, True)
 """
