@@ -12,8 +12,8 @@ Examples
 """
 
 from fabriclab.training.kernels import Flat, Machine, Roofline, machine
-from fabriclab.training.places import Costs, RateCosts
 from fabriclab.training.layout_search import Search, Trial, candidates, search
+from fabriclab.training.places import Costs, RateCosts
 from fabriclab.training.step import (
     DOUBLED,
     PARTS,

@@ -332,8 +332,11 @@ class Flat:
             inner = inner * (total.forward - core.sum()) / inner.sum()
             head = 0.0
         forward = (inner + core) * tokens / self.rate
-        again = {"none": 0.0, "selective": core, "full": inner + core}[layout.recompute]
-        backward = 2 * forward + again * tokens / self.rate
+        backward = 2 * forward
+        if layout.recompute == "full":
+            backward = 3 * forward
+        elif layout.recompute == "selective":
+            backward = backward + core * tokens / self.rate
         head_time = head * tokens / self.rate
         return LayerTimes(
             forward, backward, head_time, 2 * head_time, np.asarray(core * tokens / self.rate)

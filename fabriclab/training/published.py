@@ -192,10 +192,10 @@ def _system(chip: Chip, gpus: int) -> System | None:
             else chip.words
         )
         return systems.system(**words, servers=1, gpus=gpus)
-    domain = {"domain": 64} if each == 4 else {}
     if gpus % chip.domain:
         return None
-    return systems.system(**chip.words, servers=gpus // each, **domain)
+    domain = chip.domain if each == 4 else None
+    return systems.system(**chip.words, servers=gpus // each, domain=domain)
 
 
 def _layout(
