@@ -3,6 +3,10 @@
 Every pattern is a function that registers itself. A computation is a flow of size 0 whose lag is its duration, so the
 engines can time everything.
 
+What those computations and messages are in a real job follows from its model and layout: the module `models` has the
+shapes of published models, `layouts` divides one among ranks, `volumes` writes the ledger of what a step sends, and
+`memory` counts what each GPU keeps.
+
 Examples
 --------
 >>> from fabriclab import engines, routing, topologies, workload

@@ -318,6 +318,9 @@ def nearest(
         As in `check_fit`.
     """
     room = units.size(capacity, "capacity", may_be_zero=False)
+    state = layout.weight_bytes + layout.gradient_bytes + layout.optimiser_bytes
+    if state * model.parameters / layout.ranks > room:
+        return None  # all GPUs together have not enough for one copy
     for candidate in sorted(
         _candidates(model, layout, domain), key=lambda other: _distance(layout, other)
     ):

@@ -26,11 +26,12 @@ from __future__ import annotations
 import dataclasses
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fabriclab import spelling, units
 from fabriclab.catalog import case
@@ -75,6 +76,7 @@ _NORMS = "rms", "layer"
 # Floating-point operations of the recurrence of Mamba-2, for each inner channel, state and token: Megatron-LM,
 # megatron/training/training.py, mamba_layer_flops.
 _SCAN = 7
+_KNOWN = 256  # models whose layers are counted once
 
 
 class Flops(NamedTuple):
@@ -304,13 +306,7 @@ class Model:
     @property
     def moe_layers(self) -> Flags:
         """Which layers have experts, (L,)."""
-        if self.pattern:
-            return self._has("E")
-        if not self.experts:
-            return np.zeros(self.layers, dtype=np.bool_)
-        layer = np.arange(self.layers) - self.dense_layers
-        routed: Flags = (layer >= 0) & (layer % self.moe_every == self.moe_every - 1)
-        return routed
+        return _moe_layers(self)
 
     @property
     def feed_forward_layers(self) -> Flags:
@@ -383,13 +379,7 @@ class Model:
     @property
     def matrix_parameters(self) -> Ints:
         """Parameters of the matrices that every token meets, of each layer, (L,); routed experts are not among them."""
-        total: Ints = (
-            self.attention_layers * self.attention_parameters
-            + self.feed_forward_layers * self.feed_forward_parameters
-            + self.moe_layers * self.shared_parameters
-            + self.mamba_layers * self.mamba_parameters
-        )
-        return total
+        return _matrix_parameters(self)
 
     @property
     def routed_parameters(self) -> Ints:
@@ -399,33 +389,7 @@ class Model:
     @property
     def vector_parameters(self) -> Ints:
         """Parameters of norms, biases and the small tensors of Mamba-2, of each layer, (L,)."""
-        norm = self.hidden * (2 if self.norm == "layer" else 1)
-        # With a pattern there is one norm before each layer, else one before each of its two parts.
-        norms = np.full(self.layers, norm if self.pattern else 2 * norm)
-        if self.kv_rank:
-            norms = norms + self.attention_layers * (self.query_rank + self.kv_rank)
-        inner = self.mamba_heads * self.mamba_head_size
-        channels = inner + 2 * self.mamba_groups * self.mamba_state
-        small = channels * (self.mamba_kernel + 1) + 3 * self.mamba_heads + inner
-        return norms + self._bias_parameters() + self.mamba_layers * small
-
-    def _bias_parameters(self) -> Ints:
-        """Return the parameters of the biases of each layer, (L,)."""
-        none = np.zeros(self.layers, dtype=np.int64)
-        if self.biases == "none":
-            return none
-        qkv = self.heads * self.head_size + self.kv_heads * (self.head_size + self.value_size)
-        if self.biases == "qkv":
-            return none + self.attention_layers * qkv
-        inputs = self._matrices - 1  # matrices that lead into a feed-forward part
-        dense = inputs * self.feed_forward + self.hidden
-        expert = inputs * self.expert_feed_forward + self.expert_hidden
-        total: Ints = (
-            self.attention_layers * (qkv + self.hidden)
-            + self.feed_forward_layers * dense
-            + self.moe_layers * (self.experts * (expert + 1))
-        )
-        return total
+        return _vector_parameters(self)
 
     @property
     def layer_parameters(self) -> Ints:
@@ -573,7 +537,7 @@ class Model:
         return self.kv_heads * (self.head_size + self.value_size)
 
     def replace(self, **changes: Any) -> Model:
-        """Return this model with some fields changed."""
+        """Return this model with some fields changed; those that were filled in, such as ``head_size``, stay."""
         return dataclasses.replace(self, **changes)
 
     def __str__(self) -> str:
@@ -582,6 +546,68 @@ class Model:
         if self.is_moe:
             total += f", {self.active_parameters / 1e9:.3g} of them for each token"
         return f"{self.name}: {self.layers} layers of {self.hidden}, {total}"
+
+
+@lru_cache(maxsize=_KNOWN)
+def _moe_layers(model: Model) -> Flags:
+    """Return which layers have experts, (L,)."""
+    if model.pattern:
+        return _sealed(model._has("E"))
+    if not model.experts:
+        return _sealed(np.zeros(model.layers, dtype=np.bool_))
+    layer = np.arange(model.layers) - model.dense_layers
+    return _sealed((layer >= 0) & (layer % model.moe_every == model.moe_every - 1))
+
+
+@lru_cache(maxsize=_KNOWN)
+def _matrix_parameters(model: Model) -> Ints:
+    """Return the parameters of the matrices that every token meets, of each layer, (L,)."""
+    return _sealed(
+        model.attention_layers * model.attention_parameters
+        + model.feed_forward_layers * model.feed_forward_parameters
+        + model.moe_layers * model.shared_parameters
+        + model.mamba_layers * model.mamba_parameters
+    )
+
+
+@lru_cache(maxsize=_KNOWN)
+def _vector_parameters(model: Model) -> Ints:
+    """Return the parameters of norms, biases and the small tensors of Mamba-2, of each layer, (L,)."""
+    norm = model.hidden * (2 if model.norm == "layer" else 1)
+    # With a pattern there is one norm before each layer, else one before each of its two parts.
+    norms = np.full(model.layers, norm if model.pattern else 2 * norm)
+    if model.kv_rank:
+        norms = norms + model.attention_layers * (model.query_rank + model.kv_rank)
+    inner = model.mamba_heads * model.mamba_head_size
+    channels = inner + 2 * model.mamba_groups * model.mamba_state
+    small = channels * (model.mamba_kernel + 1) + 3 * model.mamba_heads + inner
+    return _sealed(norms + _bias_parameters(model) + model.mamba_layers * small)
+
+
+def _bias_parameters(model: Model) -> Ints:
+    """Return the parameters of the biases of each layer, (L,)."""
+    none = np.zeros(model.layers, dtype=np.int64)
+    if model.biases == "none":
+        return none
+    values = model.kv_heads * (model.head_size + model.value_size)
+    qkv = model.heads * model.head_size + values
+    if model.biases == "qkv":
+        return none + model.attention_layers * qkv
+    inputs = model._matrices - 1  # matrices that lead into a feed-forward part
+    dense = inputs * model.feed_forward + model.hidden
+    expert = inputs * model.expert_feed_forward + model.expert_hidden
+    total: Ints = (
+        model.attention_layers * (qkv + model.hidden)
+        + model.feed_forward_layers * dense
+        + model.moe_layers * (model.experts * (expert + 1))
+    )
+    return total
+
+
+def _sealed(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array that is kept for later calls, so that nobody can write to it."""
+    array.flags.writeable = False
+    return array
 
 
 _CASE = "the running case"
@@ -643,6 +669,9 @@ def preset_names() -> tuple[str, ...]:
 
 def preset_row(name: str) -> Mapping[str, str]:
     """Return the row of a model with its source, how sure it is, and the parameters that its makers state.
+
+    Columns beside the fields of a `Model`: ``source``; ``confirmed``, which says where the shape was read, or that it
+    is recalled; ``published_total_b`` and ``published_active_b``, in billions; and ``note``.
 
     Raises
     ------

@@ -223,6 +223,26 @@ def test_layers_that_do_not_divide_leave_the_ends_of_the_model_shorter():
     assert sizes == [7, *[8] * 14, 7]  # as the paper of Llama 3 has it, section 3.3.2
 
 
+def test_one_layer_too_few_is_missing_on_the_last_stage():
+    assert [len(stage) for stage in Layout(pp=2).stages(SMALL.replace(layers=5))] == [3, 2]
+    sizes = [len(stage) for stage in Layout(pp=16).stages(models.preset("DeepSeek-V3"))]
+    assert sizes == [3, *[4] * 13, 3, 3]
+
+
+def test_heads_of_keys_and_values_are_copied_to_more_ranks_than_heads():
+    four = volumes.volumes(SMALL, Layout(tp=4, cp=2)).sent("context")
+    eight = volumes.volumes(SMALL, Layout(tp=8, cp=2)).sent("context")
+    assert eight == four  # of four heads each of eight ranks has a whole one
+
+
+def test_each_rank_keeps_its_part_of_what_an_expert_computes():
+    layout = Layout(tp=4, ep=2, etp=2, sequence_parallel=True)
+    kept = memory.memory(EXPERTS, layout).activations[0]
+    whole = memory.memory(EXPERTS, layout.replace(etp=1)).activations[0]
+    # Four layers, two visits of a quarter of 128 tokens, three products of 32 numbers, of which half are saved.
+    assert whole - kept == 4 * 2 * 32 * 3 * 16 * 2
+
+
 def test_interleaved_chunks_are_as_far_apart_as_possible():
     layout = Layout(pp=2, chunks=2, microbatches=2)
     assert [[chunk.tolist() for chunk in stage] for stage in layout.parts(SMALL)] == [
