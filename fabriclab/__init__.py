@@ -71,6 +71,7 @@ _MODULES = {
     "routing": "routing",
     "simulation": "simulation",
     "topologies": "topologies",
+    "training": "training",
     "tuner": "tuner",
     "units": "units",
     "validate": "validate",

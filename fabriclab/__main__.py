@@ -19,7 +19,8 @@ def main(argv: list[str] | None = None) -> int:
     wrong = parts.add_parser(
         "validate", help="how far predicted times are from published measurements"
     )
-    wrong.set_defaults(deed=validate.report)
+    wrong.add_argument("on", nargs="?", choices=("collectives", "steps"), metavar="WHAT")
+    wrong.set_defaults(deed=_errors)
     progress = parts.add_parser("progress", help="what you predicted and answered")
     progress.set_defaults(deed=checks.progress)
     deeds = progress.add_subparsers()
@@ -40,6 +41,13 @@ def main(argv: list[str] | None = None) -> int:
         sys.stderr.write(f"{error}\n")
         return 1
     return 0
+
+
+def _errors(on: str = "") -> str:
+    """Return the errors of our models of collectives and of training steps, or of one of them."""
+    reports = {"collectives": validate.report, "steps": validate.step_report}
+    chosen = [on] if on else list(reports)
+    return "\n\n\n".join(str(reports[name]()) for name in chosen)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,17 @@ from fabriclab import units
 from fabriclab.core import Floats, ReadOnly, Spec, as_html, as_text, html_table
 
 _DATA = Path(__file__).parent / "data"
-_OTHER = ("aliases", "calibration", "case", "exclusions", "sources")
+_OTHER = (
+    "aliases",
+    "calibration",
+    "case",
+    "exclusions",
+    "megatron2021",
+    "sources",
+    "training_fit",
+    "training_reference",
+    "training_steps",
+)
 _SHOWN = 8  # names that an error lists
 # Rates of a link: on the wire, after coding, reached with real packets, and as its vendor quotes it.
 RATES = ("signalled", "encoded", "achievable", "quoted")

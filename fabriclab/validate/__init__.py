@@ -1,6 +1,7 @@
-"""Comparison of models with published measurements: our model and the textbook ring, and rings on PCIe wirings."""
+"""Models beside published measurements: collectives and the textbook ring, training steps and the best constant."""
 
 from fabriclab.validate.crossed import Report, excluded, nearest, report
+from fabriclab.validate.steps import StepReport, predict_step, step_report
 from fabriclab.validate.tables import (
     REGIMES,
     ReportTable,
@@ -16,13 +17,16 @@ __all__ = [
     "REGIMES",
     "Report",
     "ReportTable",
+    "StepReport",
     "excluded",
     "gigaio",
     "median_errors",
     "nearest",
     "predict",
+    "predict_step",
     "regimes",
     "report",
+    "step_report",
     "table",
     "textbook",
 ]

@@ -55,7 +55,7 @@ def test_shape():
     assert catalog.tables() == TABLES
     counts = {t: len(getattr(catalog, t).specs) for t in TABLES}
     assert counts == {
-        "accelerators": 110,
+        "accelerators": 125,
         "emerging": 76,
         "link_physics": 65,
         "links": 498,

@@ -1,0 +1,52 @@
+"""Training: the time of a step and what it consists of, published steps as questions, and the search for a layout.
+
+Examples
+--------
+>>> import fabriclab as fl
+>>> from fabriclab.workload import layouts, models
+>>> system = fl.system(gpu="H100", servers=128)
+>>> layout = layouts.Layout(tp=8, dp=128, microbatches=4, sequence_parallel=True, sharding="zero1")
+>>> step = fl.training.train_step(models.preset("Llama 3 70B"), layout, system)
+>>> step.binds, 3 < step.time < 5
+('compute', True)
+"""
+
+from fabriclab.training.kernels import Flat, Machine, Roofline, machine
+from fabriclab.training.layout_search import Search, Trial, candidates, search
+from fabriclab.training.places import Costs, RateCosts
+from fabriclab.training.step import (
+    DOUBLED,
+    PARTS,
+    Phase,
+    Schedule,
+    Step,
+    ask,
+    of_case,
+    train_step,
+)
+
+__all__ = [
+    "DOUBLED",
+    "PARTS",
+    "Costs",
+    "Flat",
+    "Machine",
+    "Phase",
+    "RateCosts",
+    "Roofline",
+    "Schedule",
+    "Search",
+    "Step",
+    "Trial",
+    "ask",
+    "candidates",
+    "machine",
+    "of_case",
+    "search",
+    "train_step",
+]
+
+
+def __dir__() -> list[str]:
+    """Return the public names, for tab completion."""
+    return sorted(__all__)

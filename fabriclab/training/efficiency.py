@@ -1,0 +1,104 @@
+"""One efficiency of computation for each software stack, generation of accelerator and precision.
+
+``catalog/data/training_fit.csv`` lists which efficiency brings the model of a step to the published time, for each
+model of `fabriclab.workload.models` that was trained so. `efficiency` pools them: a constant has seen few models, so it
+leans on those of the same stack, generation and precision. With ``without`` it has not seen a model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from fabriclab.catalog.tables import data_rows
+
+__all__ = ["Kind", "efficiency", "pooled", "spread"]
+
+
+class Kind(NamedTuple):
+    """What has one efficiency: a software stack on a generation of accelerators in a precision."""
+
+    stack: str
+    generation: str
+    precision: str
+
+
+# How far, in logarithms, what two efficiencies have in common lets them deviate from the mean of all: the same stack
+# says most, because a framework without compiled or fused kernels loses half everywhere, and a kind of its own least.
+# Set beforehand, as is the scatter of models around their constant.
+_SHARED = {
+    (0,): 0.25,
+    (1,): 0.15,
+    (2,): 0.10,
+    (0, 1): 0.10,
+    (0, 2): 0.10,
+    (0, 1, 2): 0.10,
+}
+_SCATTER = 0.15
+
+
+def _covariance(a: Kind, b: Kind) -> float:
+    """Return what two kinds have in common: the sum of squares of what they share."""
+    total = 0.0
+    for places, deviation in _SHARED.items():
+        if all(a[place] == b[place] for place in places):
+            total += deviation**2
+    return total
+
+
+def pooled(seen: Mapping[tuple[Kind, str], float], kind: Kind) -> float:
+    """Return the value of a kind from those that models need, pooled over kinds that have something in common.
+
+    Parameters
+    ----------
+    seen : mapping of (Kind, str) to float
+        Value of each kind and model. > 0
+    kind : Kind
+        The kind that is asked for; it need not be among them.
+
+    Returns
+    -------
+    float
+        The mean of the posterior of a Gaussian model of logarithms, whose effects have the deviations above.
+    """
+    kinds = [each for each, _ in seen]
+    values = np.log(list(seen.values()))
+    middle = float(np.median(values))
+    table = np.array([[_covariance(a, b) for b in kinds] for a in kinds])
+    weights = np.linalg.solve(table + _SCATTER**2 * np.eye(len(kinds)), values - middle)
+    common = np.array([_covariance(kind, each) for each in kinds])
+    return math.exp(middle + float(common @ weights))
+
+
+@cache
+def _seen(without: str) -> Mapping[tuple[Kind, str], float]:
+    """Return what each kind and model needs, without one model."""
+    found = {}
+    for row in data_rows("training_fit"):
+        if row["model"] != without:
+            kind = Kind(row["stack"], row["generation"], row["precision"])
+            found[kind, row["model"]] = float(row["efficiency"])
+    return found
+
+
+@cache
+def efficiency(kind: Kind, without: str = "") -> float:
+    """Return the efficiency of a kind, from all models or from all but one."""
+    return pooled(_seen(without), kind)
+
+
+@cache
+def spread() -> tuple[float, float]:
+    """Return the factors between a time of computation and the ends of its band.
+
+    Of the models that a constant has not seen, four in five need an efficiency inside it.
+    """
+    ratios = []
+    for kind, model in _seen(""):
+        ratios.append(efficiency(kind, model) / _seen("")[kind, model])
+    low, high = np.quantile(ratios, (0.1, 0.9))
+    return float(low), float(high)

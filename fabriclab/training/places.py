@@ -1,0 +1,178 @@
+"""Where the groups of a layout sit in a cluster, and what a collective of such a group costs there.
+
+A group inside a scale-up domain talks over its links. A group that reaches over several domains has its members' share
+of the NICs; the other groups of the same kind have the rest, so all of them run at once without sharing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fabriclab import units
+from fabriclab.catalog.running_case import Case
+from fabriclab.core import ReadOnly, bus_factor
+from fabriclab.systems import System
+from fabriclab.tuner import Estimate, estimate
+from fabriclab.workload.layouts import Layout
+from fabriclab.workload.volumes import Collective
+
+__all__ = ["Costs", "Place", "RateCosts", "costs_of_case", "place_of"]
+
+SCALE_UP = "scale-up"
+NETWORK = "network"
+
+
+class Place(NamedTuple):
+    """How the members of a group are spread: ``domains`` scale-up domains with at most ``inside`` of them in each."""
+
+    domains: int
+    inside: int
+
+    @property
+    def tier(self) -> str:
+        """What carries the group: the links of one scale-up domain, or the network."""
+        return SCALE_UP if self.domains == 1 else NETWORK
+
+
+def place_of(layout: Layout, group: str, domain: int) -> Place:
+    """Return how the groups of a kind are spread over scale-up domains of so many ranks, the widest of them.
+
+    Rank k of the layout sits on GPU k; ranks fill one domain after another.
+    """
+    members = layout.groups(group)
+    homes = members // units.count(domain, "domain")  # (groups, size)
+    widest = Place(1, members.shape[1])
+    for row in np.unique(homes - homes[:, :1], axis=0):
+        _, counts = np.unique(row, return_counts=True)
+        widest = max(widest, Place(counts.size, int(counts.max())))
+    return widest
+
+
+@dataclass(frozen=True, eq=False)
+class Costs:
+    """Times of collectives on a cluster, as `fabriclab.estimate` finds them: with the algorithm that NCCL would choose.
+
+    Parameters
+    ----------
+    system : System
+        The cluster.
+    faster : mapping of str to float
+        By how much the rate of a tier is multiplied, ``"scale-up"`` or ``"network"``, to ask what if. > 0
+    """
+
+    system: System
+    faster: Mapping[str, float] = field(default_factory=ReadOnly)
+    _known: dict[tuple[str, float, Place], Estimate | None] = field(
+        default_factory=dict, init=False, repr=False
+    )
+
+    @property
+    def domain(self) -> int:
+        """Number of GPUs that reach each other without NICs."""
+        return self.system.joined
+
+    def place(self, layout: Layout, line: Collective) -> Place:
+        """Return where a line of a ledger runs."""
+        return _place(layout, line, self.domain)
+
+    def time(self, operation: str, size: float, place: Place) -> float:
+        """Return the time of one collective of a group. [s].
+
+        Parameters
+        ----------
+        operation : str
+            As in `fabriclab.workload.volumes.Collective`.
+        size : float
+            Bytes as nccl-tests counts them. [B]
+        place : Place
+            Where the members are.
+        """
+        found = self.estimate(operation, size, place)
+        # Links that are faster by a factor move the data, the last term of an estimate, in as much less time.
+        data = list(found.terms.values())[-1]
+        return found.startup + data / self.faster.get(place.tier, 1.0)
+
+    def band(self, operation: str, size: float, place: Place) -> tuple[float, float]:
+        """Return the factors between the time and the ends of its band."""
+        found = self.estimate(operation, size, place)
+        return found.low / found.time, found.high / found.time
+
+    def estimate(self, operation: str, size: float, place: Place) -> Estimate:
+        """Return the estimate of one collective; equal questions are asked once."""
+        key = (operation, size, place)
+        if key not in self._known:
+            what = "send_recv" if operation == "send" else operation
+            self._known[key] = estimate(self._row(place), what, size)
+        found = self._known[key]
+        assert found is not None
+        return found
+
+    def _row(self, place: Place) -> Mapping[str, Any]:
+        """Return the members of a group as a system of their own, in the columns that `estimate` reads."""
+        system = self.system
+        share = max(1, place.inside * system.nics // system.gpus) if system.nics else 0
+        return {
+            **system.row,
+            "sweep_id": "",
+            "nodes": place.domains,
+            "gpus_per_node": place.inside,
+            "nics_per_node": share,
+            "scale_up_domain_gpus": place.inside,
+            "ranks": place.domains * place.inside,
+        }
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RateCosts:
+    """Times of collectives as bytes over a rate, without any start-up: of the running case, and of tori of TPUs.
+
+    Parameters
+    ----------
+    scale_up, network : float
+        Bus bandwidth inside a domain and between domains. [B/s], > 0
+    domain : int
+        Accelerators of a domain. >= 1
+    faster : mapping of str to float
+        As in `Costs`.
+    """
+
+    scale_up: float
+    network: float
+    domain: int
+    faster: Mapping[str, float] = field(default_factory=ReadOnly)
+
+    def place(self, layout: Layout, line: Collective) -> Place:
+        """Return where a line of a ledger runs."""
+        return _place(layout, line, self.domain)
+
+    def time(self, operation: str, size: float, place: Place) -> float:
+        """Return the time of one collective of a group. [s]."""
+        ranks = place.domains * place.inside
+        factor = 1.0 if operation == "send" else bus_factor(operation, ranks)
+        rate = self.scale_up if place.tier == SCALE_UP else self.network
+        return float(factor * size / rate) / self.faster.get(place.tier, 1.0)
+
+    def band(self, operation: str, size: float, place: Place) -> tuple[float, float]:
+        """Return the factors of an exact time: it has no band."""
+        return 1.0, 1.0
+
+
+def costs_of_case(job: Case) -> RateCosts:
+    """Return the rates of a running case: the measured bus bandwidth in a server, and one NIC between servers."""
+    return RateCosts(
+        scale_up=float(job.tp_busbw),
+        network=float(job.nic_rate),
+        domain=int(job.gpus_per_server),
+    )
+
+
+def _place(layout: Layout, line: Collective, domain: int) -> Place:
+    """Return where a line of a ledger runs, on domains of so many ranks."""
+    if line.operation != "send":
+        return place_of(layout, line.group, domain)
+    # Stages follow each other at the distance of a stage's ranks. A message between domains decides.
+    return Place(1, 2) if layout.ranks <= domain else Place(2, 1)

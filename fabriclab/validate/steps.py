@@ -1,0 +1,376 @@
+"""The model of a training step beside published steps, and beside the best constant utilisation.
+
+Every constant is fitted without the model that it predicts: whatever `predict_step` says of a published row, the
+efficiency that it used has not seen any row of that model, by whomever it was trained.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fabriclab.catalog.tables import data_rows
+from fabriclab.core import Floats
+from fabriclab.training import published
+from fabriclab.training.efficiency import Kind, pooled
+from fabriclab.training.step import Step
+from fabriclab.validate.tables import ReportTable
+from fabriclab.workload.volumes import volumes
+
+__all__ = ["RESULTS", "StepReport", "predict_step", "step_report"]
+
+#: Columns of ``catalog/data/training_steps.csv`` that are results, or tell them; no prediction reads them.
+RESULTS = (
+    "step_time_s",
+    "step_time_origin",
+    "tokens_per_s_total",
+    "tokens_per_s_per_gpu",
+    "model_tflops_per_gpu",
+    "mfu_pct",
+    "minutes_to_target",
+    "note",
+)
+_APART = 1.05  # two layouts whose times differ by less are no pair
+_LAYOUT = ("micro_batch_seqs", "tp", "pp", "cp", "vp", "ep", "etp", "fsdp")
+_SAME = ("task", "accelerator", "gpus", "global_batch_seqs", "seq_len_tokens", "framework")
+_HEAD = """\
+Training steps, predicted with efficiencies that have not seen the model. median, p90: of |predicted / published - 1|.
+The constant is the median utilisation (MFU) of other models of the same stack, generation and precision; where there
+is none, it is pooled over kinds that have something in common, as the efficiencies are."""
+
+
+def predict_step(row: Mapping[str, Any]) -> float | None:
+    """Return the time that a training step takes. [s].
+
+    Parameters
+    ----------
+    row : mapping
+        Columns of ``catalog/data/training_steps.csv`` without those of `RESULTS`; an unknown number is ``""``.
+
+    Returns
+    -------
+    float or None
+        Seconds for each step; None if the row names a model or an accelerator that is not known, lacks its batch, or is
+        no training step alone (reinforcement learning generates, too).
+    """
+    try:
+        step = _step(row)
+    except (KeyError, ValueError, ZeroDivisionError):
+        return None
+    return None if step is None else step.time
+
+
+def _step(row: Mapping[str, Any]) -> Step | None:
+    """Return the step of a row without its results."""
+    asked = {name: row.get(name, "") for name in _columns() if name not in RESULTS}
+    return published.step_of_row(
+        {name: "" if cell is None else cell for name, cell in asked.items()}
+    )
+
+
+def _columns() -> tuple[str, ...]:
+    """Return the columns of the table."""
+    return tuple(data_rows("training_steps")[0])
+
+
+class _Held(NamedTuple):
+    """A published step beside its prediction."""
+
+    row: Mapping[str, str]
+    kind: Kind
+    model: str
+    seconds: float
+    step: Step
+
+    @property
+    def error(self) -> float:
+        """Predicted over published time, minus 1."""
+        return self.step.time / self.seconds - 1
+
+    @property
+    def flops(self) -> float:
+        """Operations of the model in the step, on each accelerator."""
+        return self.step.flops_per_gpu * self.step.time
+
+    @property
+    def mfu(self) -> float:
+        """Published utilisation: from the time and the operations of the model, counted as everywhere here."""
+        return self.flops / (self.seconds * self.step.peak)
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """The tables that `step_report` returns.
+
+    Parameters
+    ----------
+    parts : mapping of str to ReportTable
+        Tables by heading.
+    counts : str
+        How many rows were predicted, and how many constants there are.
+    """
+
+    parts: Mapping[str, ReportTable]
+    counts: str
+
+    def __str__(self) -> str:
+        """Return the tables as text."""
+        tables = "\n\n".join(f"{head}\n{part}" for head, part in self.parts.items())
+        return f"{_HEAD}\n\n{tables}\n\n{self.counts}"
+
+
+def step_report() -> StepReport:
+    """Return the errors of the model of a step on published ones, beside the best constant."""
+    rows = [row for row in data_rows("training_steps") if row["step_time_s"]]
+    held = list(_held(rows))
+    constant = _constant(held)
+    parts = {
+        "steps of models that no constant has seen": _by_stack(held, constant),
+        "which of two layouts is faster": _pairs(held),
+        "changes that communication causes inside one stack": _changes(held),
+        "largest errors, by stack and model": _largest(held),
+    }
+    kinds = len({each.kind for each in held})
+    models = len({each.model for each in held})
+    counts = (
+        f"{len(held)} of {len(rows)} published steps predicted; {kinds} efficiencies, {models} models. "
+        "The constants of kernels (fabriclab.training.kernels) are shared by all, and chosen with the table in view."
+    )
+    return StepReport({head: ReportTable(tuple(part)) for head, part in parts.items()}, counts)
+
+
+def _held(rows: Iterable[Mapping[str, str]]) -> Iterable[_Held]:
+    """Yield the published steps that can be predicted."""
+    for row in rows:
+        asked = published.read_row(row)
+        step = _step(row)
+        if asked is not None and step is not None:
+            yield _Held(row, asked.kind, asked.model.name, float(row["step_time_s"]), step)
+
+
+def _constant(held: list[_Held]) -> Floats:
+    """Return the errors of a constant utilisation for each kind, which has not seen the model, (N,)."""
+    groups: dict[tuple[Kind, str], list[float]] = {}
+    for each in held:
+        groups.setdefault((each.kind, each.model), []).append(each.mfu)
+    medians = {key: float(np.median(values)) for key, values in groups.items()}
+    known: dict[tuple[Kind, str], float] = {}
+    errors = []
+    for each in held:
+        key = (each.kind, each.model)
+        if key not in known:
+            others = {k: value for k, value in medians.items() if k[1] != each.model}
+            alike = [value for (kind, _), value in others.items() if kind == each.kind]
+            known[key] = float(np.median(alike)) if alike else pooled(others, each.kind)
+        errors.append(each.mfu / known[key] - 1)  # time is operations over rate
+    return np.array(errors)
+
+
+def _by_stack(held: list[_Held], constant: Floats) -> list[dict[str, Any]]:
+    """Return the errors of all rows, of each stack, and of dense models and experts."""
+    errors = np.array([each.error for each in held])
+    stacks = np.array([each.kind.stack for each in held])
+    moe = np.array([each.step.model.is_moe for each in held])
+    every = np.ones(len(held), dtype=np.bool_)
+    choices = {"all": every, "dense models": ~moe, "with experts": moe}
+    for stack in sorted(set(stacks)):
+        choices[stack] = stacks == stack
+    table = []
+    for name, chosen in choices.items():
+        table.append({"rows of": name, **_quantiles(errors[chosen], constant[chosen])})
+    groups: dict[tuple[Kind, str], list[int]] = {}
+    for i, each in enumerate(held):
+        groups.setdefault((each.kind, each.model), []).append(i)
+    ours = np.array([np.median(np.abs(errors[i])) for i in groups.values()])
+    theirs = np.array([np.median(np.abs(constant[i])) for i in groups.values()])
+    table.append({"rows of": "each stack and model once", **_quantiles(ours, theirs)})
+    return table
+
+
+def _quantiles(errors: Floats, constant: Floats) -> dict[str, Any]:
+    """Return median and 90th percentile of two lists of errors."""
+    found: dict[str, Any] = {"number": errors.size}
+    for name, values in (("", errors), ("constant ", constant)):
+        found[f"{name}median"] = float(np.median(np.abs(values)))
+        found[f"{name}p90"] = float(np.quantile(np.abs(values), 0.9))
+    return found
+
+
+def _pairs(held: list[_Held]) -> list[dict[str, Any]]:
+    """Return how often the faster of two layouts is named, by our model and by the one that exposes fewer bytes."""
+    groups: dict[tuple[str, ...], list[_Held]] = {}
+    for each in held:
+        key = (each.model, str(each.step.model.layers), each.kind.precision)
+        groups.setdefault((*key, *(each.row[name] for name in _SAME)), []).append(each)
+    right: dict[str, list[tuple[bool, bool]]] = {"all": [], "of one release": []}
+    models: dict[str, list[tuple[bool, bool]]] = {}
+    for members in groups.values():
+        for a, b in itertools.combinations(members, 2):
+            apart = max(a.seconds, b.seconds) / min(a.seconds, b.seconds) > _APART
+            if _layout(a) == _layout(b) or not apart:
+                continue
+            a_wins = a.seconds < b.seconds
+            ours = (a.step.time < b.step.time) == a_wins
+            fewer = _exposed(a) != _exposed(b) and (_exposed(a) < _exposed(b)) == a_wins
+            right["all"].append((ours, fewer))
+            models.setdefault(a.model, []).append((ours, fewer))
+            if a.row["framework_version"] == b.row["framework_version"]:
+                right["of one release"].append((ours, fewer))
+    table = []
+    for name, hits in {**right, **models}.items():
+        if hits:
+            share = np.mean(hits, axis=0)
+            table.append(
+                {
+                    "pairs": name,
+                    "number": len(hits),
+                    "model right": float(share[0]),
+                    "fewer exposed bytes": float(share[1]),
+                }
+            )
+    return table
+
+
+def _layout(each: _Held) -> tuple[str, ...]:
+    """Return the layout of a row; nothing, 0 and 1 are the same."""
+    return tuple(each.row[name] if each.row[name] not in ("", "0") else "1" for name in _LAYOUT)
+
+
+def _exposed(each: _Held) -> float:
+    """Return the bytes that a rank sends inside micro-batches: of tensors, contexts, experts and stages. [B]."""
+    ledger = volumes(each.step.model, each.step.layout)
+    return ledger.sent("tensor", "table", "context", "experts", "pipeline")
+
+
+def _changes(held: list[_Held]) -> list[dict[str, Any]]:
+    """Return published and predicted ratios of steps that differ in the number of accelerators only."""
+    groups: dict[tuple[str, ...], dict[int, _Held]] = {}
+    for each in held:
+        same = tuple(
+            each.row[n] for n in (*_LAYOUT, "task", "accelerator", "seq_len_tokens", "source_id")
+        )
+        version = each.row["framework_version"]
+        per_gpu = each.step.tokens / each.step.ranks
+        layers = str(each.step.model.layers)
+        key = (each.model, layers, each.kind.precision, version, f"{per_gpu:g}", *same)
+        groups.setdefault(key, {})[int(float(each.row["gpus"]))] = each
+    table = []
+    for key, members in groups.items():
+        sizes = sorted(members)
+        if len(sizes) < 2:
+            continue
+        few, many = members[sizes[0]], members[sizes[-1]]
+        table.append(
+            _ratio(
+                f"{key[0]} {key[2]}",
+                sizes[0],
+                sizes[-1],
+                few.seconds,
+                many.seconds,
+                few.step.time,
+                many.step.time,
+            )
+        )
+    return [*table, *_reference_changes()]
+
+
+def _ratio(
+    what: str,
+    few: int,
+    many: int,
+    before: float,
+    after: float,
+    before_model: float,
+    after_model: float,
+) -> dict[str, Any]:
+    """Return one row of the table of changes."""
+    published_ratio = after / before
+    ours = after_model / before_model
+    sign = bool(np.sign(round(published_ratio - 1, 3)) == np.sign(round(ours - 1, 3)))
+    return {
+        "what": what,
+        "GPUs": f"{few} to {many}",
+        "published ratio": f"{published_ratio:.3f}",
+        "model ratio": f"{ours:.3f}",
+        "sign": "right" if sign or abs(published_ratio - 1) < 0.005 else "wrong",
+        "points apart": f"{100 * abs(ours - published_ratio):.1f}",
+    }
+
+
+def _reference_changes() -> list[dict[str, Any]]:
+    """Return the changes at a fixed batch of jobs in ``training_reference.csv``."""
+    rows = [row for row in data_rows("training_reference") if row["iter_time_s"]]
+    by_model: dict[tuple[str, str, str], list[tuple[int, float, float]]] = {}
+    for row in rows:
+        time = _reference_step(row)
+        if time is not None:
+            key = (row["model"], row["seq"], row["batch_seqs"])
+            by_model.setdefault(key, []).append((int(row["gpus"]), float(row["iter_time_s"]), time))
+    table = []
+    for (model, _, batch), found in by_model.items():
+        found.sort()
+        for a, b in itertools.pairwise(found):
+            table.append(_ratio(f"{model}, batch {batch}", a[0], b[0], a[1], b[1], a[2], b[2]))
+    return table
+
+
+def _reference_step(row: Mapping[str, str]) -> float | None:
+    """Return the time that the model gives for a row of ``training_reference.csv``, or None."""
+    name, _, software = row["model"].partition(" / ")
+    tp, pp, cp = (int(row[key] or 0) for key in ("TP", "PP", "CP"))
+    # Llama 3 interleaves, and its report does not print how many chunks: as many as there are layers on a stage.
+    chunks = 7
+    if software:
+        tp, pp, cp, chunks = 8, 8, 1, 6  # the note of the table: TP8 PP8 with 6 interleaved stages
+    if not tp or not pp:
+        return None
+    gpus = int(row["gpus"])
+    asked = dict.fromkeys(_columns(), "")
+    asked.update(
+        task="pretrain",
+        model=name,
+        accelerator=row["accelerator"],
+        gpus=str(gpus),
+        precision="BF16",
+        seq_len_tokens=row["seq"],
+        global_batch_seqs=row["batch_seqs"],
+        micro_batch_seqs="1",
+        tp=str(tp),
+        pp=str(pp),
+        cp=str(max(1, cp)),
+        vp=str(chunks),
+        framework="Megatron-LM",
+    )
+    return predict_step(asked)
+
+
+def _largest(held: list[_Held]) -> list[dict[str, Any]]:
+    """Return the stacks and models with the largest median error."""
+    groups: dict[tuple[str, ...], list[_Held]] = {}
+    for each in held:
+        groups.setdefault((*each.kind, each.model), []).append(each)
+    worst = sorted(groups, key=lambda key: -float(np.median([abs(e.error) for e in groups[key]])))
+    table = []
+    for key in worst[:12]:
+        errors = [each.error for each in groups[key]]
+        table.append(
+            {
+                "stack": key[0],
+                "generation": key[1],
+                "precision": key[2],
+                "model": key[3],
+                "rows": len(errors),
+                "median error": f"{np.median(errors):+.0%}",
+                "experts sent by": groups[key][0].step.tiers.get("experts", ""),
+            }
+        )
+    return table
+
+
+def __dir__() -> list[str]:
+    """Return the public names, for tab completion."""
+    return sorted(__all__)

@@ -1,0 +1,279 @@
+"""The time of a training step: the running case, laws, published rows and the search."""
+
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fabriclab as fl
+from fabriclab import training, validate
+from fabriclab.catalog.tables import data_rows
+from fabriclab.errors import DoesNotFit
+from fabriclab.training import efficiency, kernels, places, published
+from fabriclab.training.efficiency import Kind
+from fabriclab.training.places import Place
+from fabriclab.workload import layouts, models
+from fabriclab.workload.layouts import Layout
+
+GPT = models.preset("Llama 3 8B")
+MOE = models.preset("Mixtral 8x7B")
+
+
+def of_published(row_id):
+    return next(dict(row) for row in data_rows("training_steps") if row["row_id"] == row_id)
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"nic_rate": "200 Gb/s"}, {"gradient_bytes": 4}, {"microbatches": 8}]
+)
+def test_the_running_case_comes_out(changes):
+    job = fl.case(**changes)
+    step = training.of_case(job)
+    assert step.time == pytest.approx(
+        job.t_step, rel=1e-7
+    )  # its share of the backward is 0.6666667
+    assert step.parts["compute"] == pytest.approx(job.t_compute, rel=1e-12)
+    assert step.parts["tensor"] == pytest.approx(job.t_tp, rel=1e-12)
+    assert step.parts["gradients"] == pytest.approx(job.t_dp_exposed, abs=1e-7)
+
+
+def test_the_running_case_binds_on_computation():
+    step = training.of_case(fl.case())
+    twice = step.doubled()
+    assert step.binds == "compute"
+    assert twice["scale-up"] == pytest.approx(step.time - fl.case().t_tp / 2, abs=0.1)
+    assert twice["memory"] == step.time
+    assert step.tiers["tensor"] == "scale-up"
+    assert step.tiers["gradients"] == "network"
+
+
+def test_parts_add_up_and_the_timeline_has_them_all():
+    layout = Layout(
+        tp=2, pp=2, dp=4, chunks=2, microbatches=8, sequence_parallel=True, sharding="zero1"
+    )
+    step = training.train_step(GPT, layout, fl.system(gpu="H100", servers=2))
+    assert sum(step.parts.values()) == pytest.approx(step.time)
+    assert step.timeline[-1].finish == pytest.approx(step.time)
+    assert step.low < step.time < step.high
+    assert step.tokens == 4 * 8 * 8192
+    assert step.mfu == pytest.approx(step.flops_per_gpu / 989e12)
+    assert set(step.exposed) < set(step.parts)
+
+
+def flat(layout, rate=4e14, scale_up=3e11, network=5e10, domain=8, **schedule):
+    costs = training.RateCosts(scale_up=scale_up, network=network, domain=domain)
+    model = MOE if layout.ep > 1 else GPT
+    return training.ask(
+        model, layout, training.Flat(rate=rate), costs, training.Schedule(**schedule)
+    )
+
+
+def some_layouts():
+    return st.builds(
+        lambda tp, pp, dp, ep, m, sharding: Layout(
+            tp=tp,
+            pp=pp,
+            dp=dp,
+            ep=min(ep, tp * dp),
+            microbatches=m,
+            sharding=sharding,
+            sequence_parallel=tp > 1,
+        ),
+        tp=st.sampled_from([1, 2, 4]),
+        pp=st.sampled_from([1, 2, 4]),
+        dp=st.sampled_from([1, 2, 8]),
+        ep=st.sampled_from([1, 2, 4]),
+        m=st.integers(1, 8),
+        sharding=st.sampled_from(["ddp", "zero1", "zero3"]),
+    )
+
+
+@given(layout=some_layouts(), factor=st.floats(1, 16))
+def test_law_faster_parts_are_never_slower(layout, factor):
+    step = flat(layout)
+    for name, base in (("rate", 4e14), ("scale_up", 3e11), ("network", 5e10)):
+        faster = flat(layout, **{name: base * factor})
+        assert faster.time <= step.time * (1 + 1e-12)
+
+
+@given(layout=some_layouts())
+def test_law_hiding_is_never_slower_and_never_hides_computation(layout):
+    open_ = flat(layout, gradients=False, context=False)
+    hidden = flat(layout, tensor=True, experts=1.0)
+    assert hidden.time <= open_.time * (1 + 1e-12)
+    assert hidden.time >= hidden.parts["compute"]
+    assert all(part >= 0 for part in hidden.parts.values())
+
+
+@given(layout=some_layouts(), factor=st.integers(2, 5))
+def test_law_a_pipeline_waits_less_with_more_microbatches(layout, factor):
+    more = layout.replace(microbatches=layout.microbatches * factor)
+    few, many = flat(layout), flat(more)
+    assert many.parts["bubble"] == pytest.approx(few.parts["bubble"])
+    assert many.parts["compute"] == pytest.approx(factor * few.parts["compute"])
+
+
+def test_bubble_by_hand():
+    # 32 equal layers on 4 stages and no vocabulary to speak of: 3 micro-batches of waiting, a half with two chunks.
+    model = GPT.replace(vocabulary=1)
+    for chunks in (1, 2):
+        layout = Layout(pp=4, microbatches=8, chunks=chunks)
+        costs = training.RateCosts(scale_up=1e30, network=1e30, domain=4)
+        step = training.ask(model, layout, training.Flat(rate=1e15), costs, training.Schedule())
+        assert step.parts["bubble"] / step.parts["compute"] == pytest.approx(
+            3 / 8 / chunks, rel=1e-3
+        )
+
+
+def test_places_by_hand():
+    layout = Layout(tp=4, pp=2, dp=4)
+    assert places.place_of(layout, "tp", 8) == Place(1, 4)
+    assert places.place_of(layout, "dp", 8) == Place(2, 2)
+    assert places.place_of(layout, "pp", 8) == Place(2, 1)
+    assert places.place_of(layout, "dp", 16) == Place(1, 4)
+    assert Place(2, 2).tier == "network"
+
+
+def test_costs_are_those_of_the_estimate():
+    costs = training.Costs(fl.system(gpu="H100", servers=4))
+    alone = fl.estimate(fl.system(gpu="H100", servers=1), "all_reduce", "64 MiB").time
+    assert costs.time("all_reduce", 2**26, Place(1, 8)) == alone
+    four = fl.estimate(
+        fl.system(gpu="H100", servers=4, gpus=1, nics=1), "all_reduce", "64 MiB"
+    ).time
+    assert costs.time("all_reduce", 2**26, Place(4, 1)) == four
+
+
+def test_experts_that_share_a_place_get_a_token_once():
+    layout = Layout(dp=16, ep=8, microbatches=1)
+    once = flat(layout, once=True).parts["experts"]
+    each = flat(layout).parts["experts"]
+    # two experts of 8: one of 8 draws meets the same rank again
+    assert once / each == pytest.approx(8 * (1 - (7 / 8) ** 2) / 2)
+
+
+def test_roofline_by_hand():
+    chip = kernels.Machine("by hand", 1e15, 2e15, 4e15, 1e14, 1e30, 1e11)
+    dense = GPT.replace(vocabulary=1)
+    times = training.Roofline(machine=chip).layers(dense, Layout())
+    flops = dense.layer_flops()
+    expected = 8192 * (flops.products[0] / (0.8 * 1e15) + flops.core[0] / (0.55 * 1e15))
+    assert times.forward[0] == pytest.approx(expected)
+    backward = 8192 * (2 * flops.products[0] / (0.8 * 1e15) + 2.5 * flops.core[0] / (0.55 * 1e15))
+    assert times.backward[0] == pytest.approx(backward)
+    half = training.Roofline(machine=chip, efficiency=0.5).layers(dense, Layout())
+    assert half.forward[0] == pytest.approx(2 * expected)
+    low = training.Roofline(machine=chip, precision="fp8").layers(dense, Layout())
+    assert low.forward[0] < times.forward[0]
+    frozen = training.Roofline(machine=chip, frozen=True).layers(dense, Layout())
+    saved = 8192 * flops.products[0] / (0.8 * 1e15)
+    assert times.backward[0] - frozen.backward[0] == pytest.approx(saved)
+
+
+def test_pooled_leans_on_what_is_common():
+    seen = {
+        (Kind("a", "old", "bf16"), "one"): 0.5,
+        (Kind("a", "old", "fp8"), "two"): 0.5,
+        (Kind("b", "new", "bf16"), "three"): 1.0,
+    }
+    near_a = efficiency.pooled(seen, Kind("a", "new", "fp8"))
+    near_b = efficiency.pooled(seen, Kind("b", "old", "bf16"))
+    assert 0.5 < near_a < near_b < 1.0
+    many = {(Kind("a", "old", "bf16"), str(i)): 0.7 for i in range(50)}
+    assert efficiency.pooled(many, Kind("a", "old", "bf16")) == pytest.approx(0.7)
+
+
+def test_no_prediction_reads_a_result_or_its_own_model():
+    for row_id in ("TS0001", "TS0028", "TS0323", "TS0219"):
+        row = of_published(row_id)
+        blind = {name: cell for name, cell in row.items() if name not in validate.steps.RESULTS}
+        wrong = {**row, **dict.fromkeys(validate.steps.RESULTS, "12345")}
+        assert validate.predict_step(blind) == validate.predict_step(wrong)
+        asked = published.read_row(row)
+        seen = efficiency._seen(asked.model.name)
+        assert not [model for _, model in seen if model == asked.model.name]
+
+
+def test_what_cannot_be_said():
+    row = of_published("TS0028")
+    assert validate.predict_step({**row, "model": "a model of 7 things"}) is None
+    assert validate.predict_step({**row, "accelerator": "abacus"}) is None
+    assert validate.predict_step({**row, "global_batch_seqs": ""}) is None
+    assert validate.predict_step({**row, "task": "rl"}) is None
+    assert validate.predict_step({**row, "gpus": "250"}) is None
+    assert validate.predict_step({}) is None
+
+
+def test_missing_layout_is_inferred():
+    row = {**of_published("TS0335"), "dp": "", "grad_accum": "", "fsdp": "", "vp": ""}
+    assert validate.predict_step(row) == validate.predict_step(of_published("TS0335"))
+
+
+def test_search_names_the_best_and_its_front():
+    system = fl.system(gpu="H100", servers=2)
+    few = list(training.candidates(GPT, system, 64))[::9]
+    done = []
+    found = training.search(
+        GPT, system, 64, layouts=few, executor=None, progress=lambda n, of: done.append((n, of))
+    )
+    assert done[-1] == (len(few), len(few))
+    assert found.best.time == min(trial.time for trial in found.trials)
+    front = found.front
+    assert front[0] is found.best
+    assert all(a.time <= b.time and a.memory > b.memory for a, b in itertools.pairwise(front))
+    assert "longer" in found.why
+    with ThreadPoolExecutor(2) as pool:
+        again = training.search(GPT, system, 64, layouts=few, executor=pool)
+    assert [t.time for t in again.trials] == [t.time for t in found.trials]
+
+
+def test_search_ends_cleanly_when_interrupted():
+    system = fl.system(gpu="H100", servers=2)
+    few = list(training.candidates(GPT, system, 64))[:40]
+
+    def stop(done, _):
+        if done >= 16:
+            raise KeyboardInterrupt
+
+    found = training.search(GPT, system, 64, layouts=few, executor=None, progress=stop)
+    assert not found.complete
+    assert len(found.trials) + found.too_large == 16
+
+
+def test_search_refuses_what_fits_nowhere():
+    system = fl.system(gpu="H100", servers=1)
+    large = models.preset("Llama 3 405B")
+    with pytest.raises(DoesNotFit, match="none of"):
+        training.search(
+            large,
+            system,
+            8,
+            layouts=[Layout(tp=8, sequence_parallel=True, microbatches=8)],
+            executor=None,
+        )
+    with pytest.raises(ValueError, match="no layout divides"):
+        training.search(large, system, 8, layouts=[], executor=None)
+
+
+def test_candidates_divide_everything():
+    system = fl.system(gpu="H100", servers=2)
+    for layout in training.candidates(MOE, system, 32):
+        assert layout.ranks == 16
+        assert layout.batch == 32
+        layouts.check(layout, MOE, 16)
+
+
+def test_the_aims_on_published_steps():
+    report = validate.step_report()
+    every = next(iter(report.parts.values())).rows[0]
+    assert every["number"] > 340
+    assert every["median"] <= 0.10
+    assert every["p90"] <= 0.25
+    assert every["median"] <= every["constant median"] / 2
+    assert every["p90"] <= every["constant p90"] / 2
+    pairs = report.parts["which of two layouts is faster"].rows[0]
+    assert pairs["model right"] >= 0.85
+    assert np.isfinite(every["constant p90"])
