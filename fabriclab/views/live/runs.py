@@ -326,7 +326,7 @@ def finding_of(standings: Standings, seconds: float) -> str:
     fast = int(np.argmin(ends))
     slow = int(np.argmax(ends))
     if seconds == 0:
-        return text("live.race.begin", n=len(ends), last=ends[slow])
+        return text("live.race.begin", n=len(ends))
     if not standings.is_done.any():
         ahead = int(np.argmax(standings.shares))
         return text(
@@ -449,7 +449,7 @@ def state_layer(standings: Standings) -> Layer:
 
 
 def race_chart(standings: Standings, course: Course, seconds: float) -> Scene:
-    """Return the shares done over the whole time, with the present moment in ink."""
+    """Return the shares done up to now, on an axis that ends with the slowest run; nothing tells the end beforehand."""
     to_x = log_axis(course.first, course.last, *_CHART_X)
     to_y = log_axis(0.0, 1.0, *_CHART_Y)
     ticks = np.asarray(MaxNLocator(3).tick_values(0.0, course.last))
@@ -458,9 +458,12 @@ def race_chart(standings: Standings, course: Course, seconds: float) -> Scene:
         ticks = np.array([course.first, np.sqrt(course.first * course.last), course.last])
     now = float(to_x(seconds))
     curves = []
-    for at, shares in zip(course.at, course.shares, strict=True):
-        curves.append(np.stack([to_x(at), to_y(shares)], axis=1))
-    ends = np.stack([to_x(standings.ends), to_y(np.ones(standings.ends.size))], axis=1)
+    for at, shares, share in zip(course.at, course.shares, standings.shares, strict=True):
+        reached = np.where(
+            at <= seconds, shares, share
+        )  # what is still to come lies on the present point
+        curves.append(np.stack([to_x(np.minimum(at, seconds)), to_y(reached)], axis=1))
+    marks = to_x(np.minimum(standings.ends, seconds))
     moment = np.array([[now, _CHART_Y[0]], [now, _CHART_Y[1]]])
     bottom, top = _CHART_Y
     hues = standings.hues
@@ -472,23 +475,14 @@ def race_chart(standings: Standings, course: Course, seconds: float) -> Scene:
         ),
         "curves": lines(curves, width=2.2, colour=hues),
         "now": lines([moment], width=1.2, colour=COLOUR["ink"]),
-        "ends": Layer(
-            "dots",
-            {
-                "x": ends[:, 0],
-                "y": ends[:, 1],
-                "size": 4.0,
-                "colour": hues,
-                "shape": standings.shapes,
-            },
-        ),
         "here": Layer(
             "dots",
             {
-                "x": np.full(hues.size, now),
+                "x": marks,
                 "y": to_y(standings.shares),
-                "size": 3.5,
-                "colour": COLOUR["ink"],
+                "size": 4.0,
+                "colour": hues,
+                "shape": standings.shapes,
             },
         ),
         "axis": texts(_CHART_X[1], [bottom + 32], [text("live.race.axis")], align=2.0),
