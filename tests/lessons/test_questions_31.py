@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fabriclab import case, collectives, core, simulate, topologies
+from fabriclab import case, catalog, collectives, core, simulate, topologies
 from fabriclab.catalog import published
 from fabriclab.course.checks import check
 from fabriclab.course.judges import lessons
@@ -94,8 +94,7 @@ def test_each_shuffle_slows_a_hashed_ring_three_times_and_a_sprayed_one_not():
     rails = collectives.rail_groups(hall)
     usual = simulate("all_reduce", "ring", hall, 1e9, placement=rails).time
     for seed in range(1, 21):
-        rng = np.random.default_rng(seed)
-        order, slow = [rng.permutation(rail) for rail in rails], {}
+        order, slow = collectives.shuffled(rails, seed), {}
         for how in ("ecmp", "spray")[: 1 + (seed < 4)]:
             slow[how] = (
                 simulate("all_reduce", "ring", hall, 1e9, placement=order, method=how).time / usual
@@ -103,15 +102,44 @@ def test_each_shuffle_slows_a_hashed_ring_three_times_and_a_sprayed_one_not():
         assert slow["ecmp"] >= 3 and slow.get("spray", 1) == pytest.approx(1, rel=1e-3)
 
 
-def test_eight_rings_win_at_8_servers_and_two_levels_at_128():
+def flat_rings_by_events(servers, layer, net_lag, nvlink_lag):
+    """Return the time [s] of eight flat rings in which each hop has its own latency, block by block."""
+    ranks, job = 8 * servers, case()
+    block = layer / ranks  # of one ring [B]
+    leaves = np.arange(ranks) % 8 == 7  # hops to another server
+    lag = np.where(leaves, net_lag, nvlink_lag)
+    sending = np.where(leaves, block / job.nic_rate, 8 * block / job.nvlink_per_gpu)
+    arrived, free = np.zeros(ranks), np.zeros(ranks)
+    for _ in range(2 * (ranks - 1)):
+        free = np.maximum(arrived, free) + sending
+        arrived = np.roll(free + lag, 1)
+    return arrived.max()
+
+
+def test_eight_rings_win_up_to_128_servers_and_two_levels_on_256():
     ring, job = collectives.closed_form("all_reduce", "ring"), case()
-    layer, lag, rate = 8 * job.dp_gradients / job.layers, job.ring_step_latency, job.nic_rate
-    inside = ring(layer, 8, lag, job.nvlink_per_gpu)
-    ahead = [
-        ring(layer / 8, 8 * n, lag, rate) < inside + ring(layer / 8, n, lag, rate)
-        for n in (8, 32, 64, 128)
-    ]
-    assert ahead == [True, True, False, False]
+    layer, net_lag, rate = job.dp_gradients / job.layers, job.ring_step_latency, job.nic_rate
+    lag = catalog.value("nccl_model", "hw", "latency_Simple", name="hwLat NVLINK Ring")
+    inside = ring(8 * layer, 8, lag, job.nvlink_per_gpu)
+    ahead = []
+    for n in (8, 32, 128, 256):
+        flat = 2 * (n - 1) * net_lag + 14 * n * lag + ring(layer, 8 * n, 0, rate)
+        assert flat == pytest.approx(flat_rings_by_events(n, layer, net_lag, lag), rel=0.1)
+        ahead.append(flat < inside + ring(layer, n, net_lag, rate))
+    assert ahead == [True, True, True, False]
+
+
+def test_a_double_tree_in_pieces_is_ahead_of_a_ring_up_to_256_mib():
+    hall, times = topologies.build("rail_optimised"), {}
+    rail, lag = collectives.rail_groups(hall)[0], case().ring_step_latency
+    for size in ("256 MiB", "1 GiB"):
+        ways = {"ring": {}, "double_tree": {"segments": 64, "pipelined": True}}
+        for way, options in ways.items():
+            times[way, size] = simulate(
+                "all_reduce", way, hall, size, placement=rail, method="spray", lag=lag, **options
+            ).time
+    assert times["double_tree", "256 MiB"] < times["ring", "256 MiB"]
+    assert times["ring", "1 GiB"] < times["double_tree", "1 GiB"]
 
 
 def test_the_ratio_of_two_roots_is_told_apart_from_the_ratio_of_the_ranks():
