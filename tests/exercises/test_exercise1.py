@@ -608,10 +608,10 @@ def test_a_check_counts_tries_gives_hints_and_then_tells_where_the_solution_is()
 
 
 def test_a_report_tells_how_far_an_exercise_is():
-    assert "exercise1" not in str(report())
+    assert "exercise 1" not in str(report())
     check("ex1-b", functions(next(iter(RIGHT["ex1-b"].values()))))
     check("ex1-c", functions(WRONG["ex1-c"][next(iter(WRONG["ex1-c"]))][0]))
-    assert re.search(rf"exercise1 +{text('state.begun')} +1 of 5", str(report()))
+    assert re.search(rf"exercise 1 +{text('state.begun')} +1 of 5", str(report()))
 
 
 def test_a_check_takes_functions_by_name_or_by_place_and_does_not_count_what_is_no_answer():

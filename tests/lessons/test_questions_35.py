@@ -50,7 +50,7 @@ def waits(n, cost, **more):
 def told(view, **values):
     """Return the number of buckets and the waiting that an overlap view tells."""
     said = view.set(**values).scene.said
-    return int(re.search(r"([\d,]+) in all", said)[1].replace(",", "")), float(
+    return int(re.search(r"for ([\d,]+) bucket", said)[1].replace(",", "")), float(
         re.search(r"waits ([\d.]+) s", said)[1]
     )
 
