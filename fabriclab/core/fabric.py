@@ -412,11 +412,17 @@ class Fabric(Value):
         servers = int(np.unique(self.server[self.server >= 0]).size)
         return {**counts, "cables": self.n_cables, "ranks": self.n_ranks, "servers": servers}
 
-    def to_networkx(self) -> Any:
-        """Return the fabric as a networkx graph with one edge per link.
+    def to_networkx(self, *, bundled: bool = False) -> Any:
+        """Return the fabric as a networkx graph with one edge per link, or with one per pair of nodes.
 
         An edge has the link's capacity, delay and ports, and its number as key. A node has its name, kind, tier,
         transit and radix, and an endpoint also its server and rail.
+
+        Parameters
+        ----------
+        bundled : bool
+            Whether parallel links become one edge, which then has their number as ``cables`` and the sum of their
+            ``capacity`` [B/s]. Some functions of networkx, such as ``maximum_flow_value``, accept only such a graph.
         """
         import networkx as nx
 
@@ -434,7 +440,17 @@ class Fabric(Value):
                 key=i,
                 **{c: getattr(self, c)[i].item() for c in ("capacity", "delay", "ports")},
             )
-        return graph
+        if not bundled:
+            return graph
+
+        pairs = nx.DiGraph()
+        pairs.add_nodes_from(graph.nodes(data=True))
+        for a, b, capacity in graph.edges(data="capacity"):
+            together = pairs.get_edge_data(a, b, {"cables": 0, "capacity": 0.0})
+            pairs.add_edge(
+                a, b, cables=together["cables"] + 1, capacity=together["capacity"] + capacity
+            )
+        return pairs
 
     def __repr__(self) -> str:
         """Show the expression that builds this fabric; without one, the number of its nodes, cables and ranks."""

@@ -150,6 +150,17 @@ def test_networkx_sees_the_same_graph(f):
 
 
 @given(graphs())
+def test_a_bundled_graph_has_an_edge_for_each_pair_and_counts_its_cables(f):
+    every, pairs = f.to_networkx(), f.to_networkx(bundled=True)
+    assert dict(pairs.nodes(data=True)) == dict(every.nodes(data=True))
+    assert set(pairs.edges) == {(a, b) for a, b, _ in every.edges}
+    for a, b, data in pairs.edges(data=True):
+        links = f.links_between(a, b)
+        assert data["cables"] == links.size
+        assert data["capacity"] == pytest.approx(f.capacity[links].sum())
+
+
+@given(graphs())
 def test_rows_of_out_links_hold_every_link_once(f):
     ptr, order = f.out
     assert sorted(order.tolist()) == list(range(f.n_links))

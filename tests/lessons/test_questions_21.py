@@ -108,6 +108,31 @@ def test_tables_by_target_spare_a_ring_by_rack_in_order_only():
     assert meet[0] == 1 and min(meet[1:]) > 1
 
 
+def test_a_shuffled_rail_that_is_hashed_loses_to_a_rack_in_order():
+    def fullest(fabric, shuffle, seed=0):
+        order = collectives.shuffled(GROUPS, shuffle)
+        run = simulate("all_reduce", "ring", fabric, "100 GB", placement=order, seed=seed)
+        return run.sharers().max()
+
+    assert [fullest(f, shuffle) for shuffle in (0, 1) for f in (RAIL, RACK)] == [1, 3, 5, 6]
+    assert min(fullest(RAIL, 1, seed) for seed in range(8)) > fullest(RACK, 0)
+
+
+def test_three_of_eight_flows_meet_on_a_leaf_in_one_of_twenty_cases():
+    draws = np.random.default_rng(0).integers(0, 32, size=(100_000, 8))
+    most = np.array([np.bincount(row).max() for row in draws])
+    assert np.mean(most >= 3) == pytest.approx(0.0484, abs=0.003)
+    assert np.mean(most == 1) == pytest.approx(0.386, abs=0.006)
+
+
+@pytest.mark.parametrize(("down", "spines"), [(44, 10), (48, 8), (52, 6)])
+def test_spines_are_as_many_as_share_the_uplinks_of_a_leaf_evenly(down, spines):
+    f = topologies.build("rail_optimised", oversubscription=down / (64 - down), expand=False)
+    leaf, top = f.nodes("leaf"), f.nodes("spine")
+    assert (leaf.size, top.size) == (24, spines)
+    assert {f.links_between(a, b).size for a in leaf for b in top} == {2}
+
+
 def test_two_rings_on_one_nic_make_a_step_a_seventh_longer():
     case = catalog.case()
     halved = case.replace(nic_rate=case.nic_rate / 2)

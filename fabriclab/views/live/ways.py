@@ -200,7 +200,7 @@ class HashedFlows:
 
 
 def roulette(flows: int = 32, cables: int = 32, seed: int = 0) -> Live:
-    """Show how a hash assigns equal flows to equal cables, compared with the mean over all seeds and with spraying.
+    """Show how a hash assigns equal flows to equal cables, compared with the expected fullest cable and with spraying.
 
     Parameters
     ----------
