@@ -983,7 +983,7 @@ def test_a_torus_of_three_axes_shows_the_ends_of_cables_around_the_edge():
 
 def test_the_sentence_above_small_multiples_counts_cables():
     grids = {name: topologies.build(name, shape=(4, 4), hosts=0) for name in ("torus", "mesh")}
-    assert views.multiples(grids).finding == "16 chips take 32 cables as torus, and 24 as mesh."
+    assert views.multiples(grids).finding == "For 16 chips, the torus takes 32 cables, and the mesh takes 24."
 
 
 def test_bars_name_routings_networks_and_servers_as_engineers_do():
