@@ -355,6 +355,8 @@ class Live(LiveModel):
             still = self.picture()._repr_mimebundle_()["text/html"]
         else:
             still = html.escape(self.scene.said)
+            if self.scene.table is not None and not self.scene.wrong:
+                still += self.scene.table._repr_html_()
         return {**data, "text/plain": str(self), "text/html": still}, meta
 
 
