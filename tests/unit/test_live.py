@@ -604,7 +604,7 @@ def test_flows_of_repeated_steps_run_at_every_time():
         waits = np.mod(time, t.period[0]) < 5e-6
         told = sentence("timeline.said", busy=0 if waits else 8, n=16)
         assert told.search(view.set(at=at).scene.said), at
-    assert view.scene.layers["repeats"].fields["texts"] == ["x 7", "x 7"]
+    assert view.scene.layers["repeats"].fields["texts"] == ["× 7", "× 7"]
 
 
 def test_a_press_takes_the_values_that_stand_on_the_page():
