@@ -216,7 +216,9 @@ def _said(rows: list[Bar], unit: str) -> str:
     if low == high:
         return text("bars.equal", value=high)
     said = text("bars.said", least=least.name, low=low, most=longest.name, high=high)
-    if widest:
+    if ":" in widest:  # the name of the group says something itself
+        said = text("bars.group_says", group=widest, said=said)
+    elif widest:
         said = text("bars.group", group=widest, said=said[:1].lower() + said[1:])
     if ratio < _CLOSE:
         said += " " + text("bars.close", percent=f"{100 * (ratio - 1):.2g}")

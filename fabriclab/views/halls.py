@@ -527,7 +527,7 @@ def _margins(hall: Hall, placed: Placed, places: _Places, named: Sequence[str]) 
         here = placed.marks.row[k.b] == row + 1
         rates = layout.rates_in_words(k.slowest[here].min(), k.fastest[here].max())
         y = float(heights[row] + heights[row + 1]) / 2
-        for line, word in enumerate([f"{k.cables[here].sum():,} x", rates]):
+        for line, word in enumerate([f"{k.cables[here].sum():,} ×", rates]):
             words.append((places.right + 12, y + 15 * line - 8, word, 0, soft))
 
     servers = np.unique(f.server).tolist()

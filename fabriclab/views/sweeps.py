@@ -213,6 +213,11 @@ def series_scene(
     )
 
 
+def quoted(label: str) -> str:
+    """Return the name of a series for a sentence: in quotation marks if it has a comma of its own."""
+    return f"“{label}”" if "," in label else label
+
+
 def capitalised(words: str) -> str:
     """Return words with a capital letter at their beginning; all other letters stay as they are."""
     return words[:1].upper() + words[1:]
@@ -458,7 +463,7 @@ def label_layers(
     marked = [(mark_of(one), place) for one, place in marks if "shape" in mark_of(one)]
     colour = np.array([_ink(row.series) for row in shown])
     return {
-        "leaders": _lines(leaders, dash=0.0, width=1.0, alpha=0.7),
+        "leaders": _lines(leaders, dash=0.0, width=1.0, colour=COLOUR["hair"]),
         "marks": Layer(
             "dots",
             {
@@ -541,11 +546,15 @@ def turning(series: Sequence[Series], y: str, crossing: float, area: PlotArea) -
     one, other, *more = [each for each in series if each.role == "predicted"]
     at = area.format_x(crossing)
     if more:
-        return text("sweep.swap", one=capitalised(one.label), other=other.label, at=at)
+        return text(
+            "sweep.swap", one=capitalised(quoted(one.label)), other=quoted(other.label), at=at
+        )
     before = max(one.points[0, 0], other.points[0, 0])
     is_lower = _on_line(one, before, area) > _on_line(other, before, area)  # [px], downwards
     first, then = (one, other) if is_lower == (y == "time") else (other, one)
-    return text("sweep.turns", first=capitalised(first.label), then=then.label, at=at)
+    return text(
+        "sweep.turns", first=capitalised(quoted(first.label)), then=quoted(then.label), at=at
+    )
 
 
 def _on_line(one: Series, x: float, area: PlotArea) -> float:
@@ -655,11 +664,13 @@ def read_at(series: Sequence[Series], area: PlotArea, x: float) -> str:
     if not found:
         return ""
     (best, value), *rest = found
-    sentence = text("sweep.best", at=area.format_x(x), label=best.label, value=area.format_y(value))
+    sentence = text(
+        "sweep.best", at=area.format_x(x), label=quoted(best.label), value=area.format_y(value)
+    )
     if rest:
         other, second = rest[0]
         factor = max(value / second, second / value)
-        sentence += " " + text("sweep.next", label=capitalised(other.label), factor=factor)
+        sentence += " " + text("sweep.next", label=capitalised(quoted(other.label)), factor=factor)
     return sentence
 
 
@@ -781,7 +792,9 @@ def told(series: Sequence[Series], x: str, y: str) -> list[str]:
             text("sweep.at", value=Y[y].format(value), x=X[x].format(place))
             for place, value in ends
         ]
-        clauses.append(text(f"sweep.{y}", label=one.label, list=text("word.and").join(values)))
+        clauses.append(
+            text(f"sweep.{y}", label=quoted(one.label), list=text("word.and").join(values))
+        )
     return clauses
 
 

@@ -307,7 +307,7 @@ def axis_layers(t: Timeline, bottom: float, room: Room) -> dict[str, Layer]:
 
     span_left = room.left + unit * places[2 * repeated + 1]
     span_right = room.left + unit * places[2 * repeated + 2]
-    counts = [f"x {t.repeat[group]:,}" for group in repeated]
+    counts = [f"× {t.repeat[group]:,}" for group in repeated]
     spans = boxes(
         span_left,
         _TOP - 4,

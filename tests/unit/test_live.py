@@ -604,7 +604,7 @@ def test_flows_of_repeated_steps_run_at_every_time():
         waits = np.mod(time, t.period[0]) < 5e-6
         told = sentence("timeline.said", busy=0 if waits else 8, n=16)
         assert told.search(view.set(at=at).scene.said), at
-    assert view.scene.layers["repeats"].fields["texts"] == ["x 7", "x 7"]
+    assert view.scene.layers["repeats"].fields["texts"] == ["× 7", "× 7"]
 
 
 def test_a_press_takes_the_values_that_stand_on_the_page():
@@ -1306,6 +1306,14 @@ def test_a_ruler_has_a_label_at_each_power_or_each_second_one(ends, labels):
 
 
 # display ------------------------------------------------------------------------------------------
+def test_a_saved_live_table_keeps_its_rows_with_and_without_a_kernel():
+    view = VIEWS["table"]()
+    page, _ = view._repr_mimebundle_()
+    assert "<td" in page["text/html"]
+    view.widget.asked = {"seq": 1, "values": {}, "whole": True}
+    assert "<td" in view.widget.frame["table"]
+
+
 def test_text_mode_shows_words_table_and_code(monkeypatch):
     monkeypatch.setenv("FABRICLAB_TEXT", "1")
     bundle = live.stepper("all_reduce", "ring", 4, step=3)._repr_mimebundle_()

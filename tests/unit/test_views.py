@@ -387,7 +387,7 @@ def test_only_the_spread_that_is_drawn_is_in_the_table():
 def test_repetitions_are_drawn_once():
     drawn = scene_of(*ring_run()).layers
     grey, ticks = drawn["repeats"].fields, drawn["x ticks"].fields
-    assert grey["texts"] == ["x 127", "x 127"]
+    assert grey["texts"] == ["× 127", "× 127"]
     spans = np.stack([grey["x"], grey["x"] + grey["w"]], axis=1)
     # from the end of the first one on
     assert np.allclose(spans, ticks["x"][1:].reshape(2, 2), atol=1e-2)
@@ -952,6 +952,9 @@ def test_the_sentence_above_groups_of_bars_compares_within_a_group():
     assert picture.finding == ("Far: from 10.0 times (x) to 30.0 times (y).")
     cut = views.bars({"near": {"x": 1, "y": 2}, "far": {"x": 0, "y": 30}}, "GPUs")
     assert cut.finding == "Far: from 0 GPUs (x) to 30 GPUs (y)."
+    # A name that says something itself is a sentence, and the bars come after it.
+    told = views.bars({"far: thrice as long": {"x": 10.0, "y": 30.0}}, "times")
+    assert told.finding == "Far: thrice as long. From 10.0 times (x) to 30.0 times (y)."
 
 
 def test_bars_say_a_factor_or_how_far_apart_they_are_and_use_names():
@@ -983,7 +986,10 @@ def test_a_torus_of_three_axes_shows_the_ends_of_cables_around_the_edge():
 
 def test_the_sentence_above_small_multiples_counts_cables():
     grids = {name: topologies.build(name, shape=(4, 4), hosts=0) for name in ("torus", "mesh")}
-    assert views.multiples(grids).finding == "16 chips take 32 cables as torus, and 24 as mesh."
+    assert (
+        views.multiples(grids).finding
+        == "For 16 chips, the torus takes 32 cables, and the mesh takes 24."
+    )
 
 
 def test_bars_name_routings_networks_and_servers_as_engineers_do():

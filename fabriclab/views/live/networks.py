@@ -301,10 +301,13 @@ def twist_scene(twists: Twists, shift: int, cables: str) -> Scene:
     around = _FRONT_ROOM if cables == "front" else _ALL_ROOM
     solid = solid_of(grid, (_SOLID[0] / 2, _SOLID[1] / 2), _SOLID_ROOM, short, around)
     ring = short_ring(fabric, short, solid)
+    plain = ""
+    if shift:
+        plain = text("live.twist.plain", part=100 * twists.traffic(0).throughput)
     caption = text(
         "live.twist.said",
         shift=shift,
-        plain=100 * twists.traffic(0).throughput,
+        plain=plain,
         along=loads_in_words(fabric, traffic.load),
         axis=fabric.coord_names[short],
         ring=counted(len(ring), "chip"),
@@ -743,7 +746,7 @@ def failures_scene(
 # the other half hollow on a grey one. Links that are cut are ink.
 _ONE, _OTHER, _BOTH = COLOUR["node"], COLOUR["paper"], COLOUR["line"]
 _AREAS = {_ONE: COLOUR["domain"], _OTHER: COLOUR["sunk"]}
-_MOST_AREA = 30.0  # how far an area reaches beyond a box [px]
+_MOST_AREA = 14.0  # how far an area reaches beyond a box [px]
 
 
 def cut(fabric: Fabric, first: int = 0, order: str = "in order") -> Live:

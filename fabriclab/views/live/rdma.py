@@ -1116,6 +1116,7 @@ def chunks_scene(fabric: Fabric, total: float, chunk: float, mechanism: str) -> 
         "live.chunks.said",
         size=total,
         n=pieces,
+        chunks=text("live.chunks.one" if pieces == 1 else "live.chunks.several"),
         each=total / pieces,
         at=float(sizes[best]),
         time=finish.max(),

@@ -844,7 +844,8 @@ def caption_after(show: Played, step: int, states: CellStates) -> str:
     """Return the sentence after a step: how far the sums have come, and how many blocks have moved."""
     plan = show.plan
     if step == 0:
-        caption = text("live.stepper.before", steps=plan.n_steps)
+        key = "live.stepper.before" if show.adds else "live.stepper.before_copy"
+        caption = text(key, steps=plan.n_steps)
         if plan.segments > 1:
             caption += " " + text("live.stepper.parts")
         return caption

@@ -315,7 +315,8 @@ class Live(LiveModel):
         self._sent = drawn
 
         frame = self._frame(layers, whole=whole, moved=moved)
-        if table:
+        # Where nothing is drawn, the table is the view, and a saved notebook has no kernel that could send it.
+        if table or (self.scene.table is not None and not self.scene.layers):
             shown = self.scene.table
             frame["table"] = "" if shown is None else shown._repr_html_()
         if self.spec.get("as_text"):
@@ -354,6 +355,8 @@ class Live(LiveModel):
             still = self.picture()._repr_mimebundle_()["text/html"]
         else:
             still = html.escape(self.scene.said)
+            if self.scene.table is not None and not self.scene.wrong:
+                still += self.scene.table._repr_html_()
         return {**data, "text/plain": str(self), "text/html": still}, meta
 
 
