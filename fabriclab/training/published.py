@@ -34,8 +34,12 @@ class Chip(NamedTuple):
     domain: int = 8
 
 
+# source: catalog, nics cx7 (a ConnectX-7 for each GPU of a DGX B200)
 _B200 = {"gpu": "B200", "nics": 8, "rate": "400 Gb/s"}
+# illustrative: the rows do not name the NICs of these servers; one of 400 Gb/s for each GPU is the usual choice
+_MI355X = {"gpu": "MI355X", "nics": 8, "rate": "400 Gb/s"}
 _CHIPS = {
+    # source: catalog, nics cx8 (a ConnectX-8 for each GPU)
     "gb300": Chip("blackwell ultra", "gb300", {"gpu": "GB200", "rate": "800 Gb/s"}, 64),
     "gb200": Chip("blackwell", "gb200", {"gpu": "GB200"}, 64),
     "b300": Chip("blackwell ultra", "b300", {"gpu": "B300"}),
@@ -44,8 +48,8 @@ _CHIPS = {
     "h200": Chip("hopper", "h200", {"gpu": "H200"}),
     "h100": Chip("hopper", "h100", {"gpu": "H100"}),
     "a100": Chip("ampere", "a100", {"gpu": "A100"}),
-    "mi355x": Chip("cdna4", "mi355x", {"gpu": "MI355X", "nics": 8, "rate": "400 Gb/s"}),
-    "mi350x": Chip("cdna4", "mi355x", {"gpu": "MI355X", "nics": 8, "rate": "400 Gb/s"}),
+    "mi355x": Chip("cdna4", "mi355x", _MI355X),
+    "mi350x": Chip("cdna4", "mi355x", _MI355X),
     "mi325x": Chip("cdna3", "mi325x", {"gpu": "MI325X"}),
     "mi300x": Chip("cdna3", "mi300x", {"gpu": "MI300X"}),
     # TPUs: chips of a slice reach each other through a torus; here it counts as one domain.
