@@ -29,7 +29,7 @@ class Kind(NamedTuple):
 
 # How far, in logarithms, what two efficiencies have in common lets them deviate from the mean of all: the same stack
 # says most, because a framework without compiled or fused kernels loses half everywhere, and a kind of its own least.
-# Set beforehand, as is the scatter of models around their constant.
+# Chosen with the published steps in view, as is the scatter of models around their constant; neither is fitted.
 _SHARED = {
     (0,): 0.25,
     (1,): 0.15,
