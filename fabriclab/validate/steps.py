@@ -129,7 +129,7 @@ def step_report() -> StepReport:
     held = list(_held(rows))
     constant = _constant(held)
     parts = {
-        "steps of models that no constant has seen": _by_stack(held, constant),
+        "steps of models whose efficiency was fitted without them": _by_stack(held, constant),
         "which of two layouts is faster": _pairs(held),
         "changes that communication causes inside one stack": _changes(held),
         "largest errors, by stack and model": _largest(held),
