@@ -113,7 +113,8 @@ def _gpus(system: System, servers: ArrayLike | None) -> Ints:
             f"servers must hold each of 0..{system.servers - 1} once, got an array of shape {order.shape}; "
             f"numpy.random.default_rng(1).permutation({system.servers}) makes such an order"
         )
-    return number[order].ravel()
+    placed: Ints = number[order].ravel()
+    return placed
 
 
 def _slowdown(
