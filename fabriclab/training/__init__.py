@@ -11,6 +11,7 @@ Examples
 ('compute', True)
 """
 
+from fabriclab.training.contention import slowdowns
 from fabriclab.training.kernels import Flat, Machine, Roofline, machine
 from fabriclab.training.layout_search import Search, Trial, candidates, search
 from fabriclab.training.places import Costs, RateCosts
@@ -43,6 +44,7 @@ __all__ = [
     "machine",
     "of_case",
     "search",
+    "slowdowns",
     "train_step",
 ]
 

@@ -27,10 +27,14 @@ NETWORK = "network"
 
 
 class Place(NamedTuple):
-    """How the members of a group are spread: ``domains`` scale-up domains with at most ``inside`` of them in each."""
+    """How the members of a group are spread: ``domains`` scale-up domains with at most ``inside`` of them in each.
+
+    ``slowdown`` is the factor by which other groups of the kind slow it down, since they share cables with it.
+    """
 
     domains: int
     inside: int
+    slowdown: float = 1.0
 
     @property
     def tier(self) -> str:
@@ -62,10 +66,14 @@ class Costs:
         The cluster.
     faster : mapping of str to float
         By how much the rate of a tier is multiplied, ``"scale-up"`` or ``"network"``, to ask what if. > 0
+    slowdowns : mapping of str to float
+        By what factor groups of a kind slow each other down in the network, as `contention.slowdowns` finds it; kinds
+        that it does not name do not. >= 1
     """
 
     system: System
     faster: Mapping[str, float] = field(default_factory=ReadOnly)
+    slowdowns: Mapping[str, float] = field(default_factory=ReadOnly)
     _known: dict[tuple[str, float, Place], Estimate | None] = field(
         default_factory=dict, init=False, repr=False
     )
@@ -77,7 +85,10 @@ class Costs:
 
     def place(self, layout: Layout, line: Collective) -> Place:
         """Return where a line of a ledger runs."""
-        return _place(layout, line, self.domain)
+        found = _place(layout, line, self.domain)
+        if found.tier == NETWORK:
+            found = found._replace(slowdown=self.slowdowns.get(line.group, 1.0))
+        return found
 
     def time(self, operation: str, size: float, place: Place) -> float:
         """Return the time of one collective of a group. [s].
@@ -94,7 +105,7 @@ class Costs:
         found = self.estimate(operation, size, place)
         # Links that are faster by a factor move the data, the last term of an estimate, in as much less time.
         data = list(found.terms.values())[-1]
-        return found.startup + data / self.faster.get(place.tier, 1.0)
+        return found.startup + data * place.slowdown / self.faster.get(place.tier, 1.0)
 
     def band(self, operation: str, size: float, place: Place) -> tuple[float, float]:
         """Return the factors between the time and the ends of its band."""
@@ -103,7 +114,7 @@ class Costs:
 
     def estimate(self, operation: str, size: float, place: Place) -> Estimate:
         """Return the estimate of one collective; equal questions are asked once."""
-        key = (operation, size, place)
+        key = (operation, size, place._replace(slowdown=1.0))
         if key not in self._known:
             what = "send_recv" if operation == "send" else operation
             self._known[key] = estimate(self._row(place), what, size)

@@ -504,14 +504,36 @@ def train_step(
     precision: str = "bf16",
     computation: Computation | None = None,
     schedule: Schedule | None = None,
+    slowdowns: Mapping[str, float] | None = None,
 ) -> Step:
-    """Return how long a training step takes on a cluster, and why."""
+    """Return how long a training step takes on a cluster, and why.
+
+    Parameters
+    ----------
+    model, layout : Model, Layout
+        What is trained, and how it is divided.
+    system : System
+        The cluster; the layout uses all of it.
+    precision : str
+        Of the products with weights, as in `Roofline`.
+    computation : Computation, optional
+        Times of layers; by default the best kernels at 80 % of their rate.
+    schedule : Schedule, optional
+        What the software hides.
+    slowdowns : mapping of str to float, optional
+        By what factor groups of a kind slow each other down on the cables of the fabric, as
+        `fabriclab.training.contention.slowdowns` finds it. Without it the network never blocks.
+
+    Returns
+    -------
+    Step
+        The step with its parts.
+    """
     layouts.check(layout, model, system.ranks)
     chip = _machine(system)
     known = computation or Roofline(machine=chip, precision=precision, efficiency=0.8)
-    asked = _Question(
-        model, layout, known, Costs(system), schedule or Schedule(), chip.peak(precision)
-    )
+    costs = Costs(system, slowdowns=ReadOnly(slowdowns or {}))
+    asked = _Question(model, layout, known, costs, schedule or Schedule(), chip.peak(precision))
     return asked.answer()
 
 

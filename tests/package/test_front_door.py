@@ -1,5 +1,6 @@
 """What a visitor reads first, the README and docs/: links lead somewhere, and commands and numbers hold."""
 
+import itertools
 import json
 import re
 import shlex
@@ -11,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 import fabriclab as fl
+from fabriclab.training import layout_search
 from support import ROOT
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
@@ -117,6 +119,22 @@ def test_examples_print_what_their_comments_say(name, monkeypatch, capsys):
 
         assert isinstance(space["view"].widget, anywidget.AnyWidget)
         assert ipywidgets.VBox([space["view"].widget]).children == (space["view"].widget,)
+
+
+def test_the_page_on_searching_runs(monkeypatch, capsys):
+    search, contention, dask = blocks(ROOT / "docs" / "search.md", "python")
+    every = layout_search.candidates
+
+    def few(*asked):
+        return itertools.islice(every(*asked), 0, None, 40)
+
+    monkeypatch.setattr(layout_search, "candidates", few)
+    space = {"__name__": "__main__"}
+    exec(search, space)
+    assert re.search(r"longer: it spends .*\n.*\d\.\d\d s, \d+ GB", capsys.readouterr().out, re.S)
+    exec(contention, space)
+    assert "of peak" in capsys.readouterr().out
+    compile(dask, "search.md", "exec")
 
 
 def test_errors_of_the_model_are_those_that_validate_prints():

@@ -277,3 +277,42 @@ def test_the_aims_on_published_steps():
     pairs = report.parts["which of two layouts is faster"].rows[0]
     assert pairs["model right"] >= 0.85
     assert np.isfinite(every["constant p90"])
+
+
+def test_groups_that_share_cables_slow_each_other_down():
+    # As in lesson 31: in order every flow has a cable to itself, after a shuffle the hash puts several on one.
+    hall = fl.system(gpu="H100", servers=128)
+    layout = Layout(tp=8, dp=128, microbatches=4, sequence_parallel=True, sharding="zero1")
+    order = np.random.default_rng(1).permutation(128)
+    ordered = training.slowdowns(layout, hall)
+    shuffled = training.slowdowns(layout, hall, servers=order)
+    sprayed = training.slowdowns(layout, hall, servers=order, method="spray")
+    assert set(ordered) == {"dp_cp", "shard"}  # tensor parallelism stays inside a server
+    assert ordered["dp_cp"] == 1
+    assert shuffled["dp_cp"] == pytest.approx(4, rel=0.01)  # four flows on one cable
+    assert sprayed["dp_cp"] == pytest.approx(1)
+
+    model = models.preset("Llama 3 70B")
+    before = training.train_step(model, layout, hall, slowdowns=ordered)
+    after = training.train_step(model, layout, hall, slowdowns=shuffled)
+    assert training.train_step(model, layout, hall).time == before.time
+    assert after.parts["compute"] == before.parts["compute"]
+    assert after.sent["tensor"] == before.sent["tensor"]
+    ratio = after.sent["gradients"] / before.sent["gradients"]
+    assert 3 < ratio < shuffled["dp_cp"]  # bytes take so much longer, the start-up does not
+
+
+def test_leaves_with_fewer_uplinks_slow_all_groups_alike():
+    # By rack, 48 ports down and 16 up; a shuffled ring nearly always leaves its leaf, and then has a third of a cable.
+    thin = fl.system(gpu="H100", servers=96, fabric="leaf_spine", oversubscription=3)
+    order = np.random.default_rng(1).permutation(96)
+    apart = training.slowdowns(Layout(tp=8, dp=96), thin, method="spray", servers=order)
+    assert 2.5 < apart["dp_cp"] <= 3.01
+
+
+def test_an_order_that_is_no_permutation_is_refused():
+    hall = fl.system(gpu="H100", servers=4)
+    with pytest.raises(ValueError, match=r"each of 0..3 once"):
+        training.slowdowns(Layout(tp=8, dp=4), hall, servers=[0, 1, 2, 2])
+    with pytest.raises(ValueError, match="32 GPUs"):
+        training.slowdowns(Layout(tp=8, dp=8), hall)
