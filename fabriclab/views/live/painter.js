@@ -467,7 +467,7 @@ class Painter {
       const flat = { ...layer, ...seen };
       flats.push(flat);
       for (const held of this.layers.values()) if (held.z && held.names && held.names === layer.names) held.seen = seen;
-      if (layer.kind === "texts") for (let i = 0; i < n; i++) items.push({ flat, i, depth: seen.depth[i] + 2 });
+      if (layer.kind === "texts") for (let i = 0; i < n; i++) items.push({ flat, i, depth: seen.depth[i] + at(layer.lift, i, 2) });
       else if (layer.kind === "dots") for (let i = 0; i < n; i++) items.push({ flat, i, depth: seen.depth[i] + at(layer.lift, i, 1) });
       else
         for (let i = 0; i + 1 < layer.ptr.length; i++) {

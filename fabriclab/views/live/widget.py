@@ -19,7 +19,17 @@ from fabriclab.core import Fabric
 from fabriclab.look import CARDS, variables
 from fabriclab.texts import keys, switched_on, text
 from fabriclab.views.common import common_axes
-from fabriclab.views.live.controls import MOST_CONTROLS, Choice, Control, Slider, name_of, range_of
+from fabriclab.views.live.controls import (
+    MOST_CONTROLS,
+    Choice,
+    Control,
+    Slider,
+    ladder_of,
+    name_of,
+    natural,
+    range_of,
+    typed_units,
+)
 from fabriclab.views.page import Picture, Table, halves
 from fabriclab.views.scene import COLOUR, DASHES, PALETTE, TOKENS, TURN, Layer, Scene, printed
 
@@ -259,8 +269,12 @@ class Live(LiveModel):
             if value is not False and value not in ("", ()):
                 spec[field] = value
         if isinstance(control, Slider):
-            high = f"{control.high:g} {control.unit}".rstrip()
-            spec["beyond"] = text("live.beyond", low=control.low, high=high)
+            spec["ladder"] = ladder_of(control.unit)
+            spec["units"] = typed_units(control.unit)
+            low = natural(control.low, control.unit, control.high)
+            high = natural(control.high, control.unit)
+            spec["beyond"] = text("live.beyond", low=low, high=high)
+            spec["unread"] = text("live.unread", example=high)
         return {**spec, "name": name, "label": control.label or name}
 
     def _answer(self, change: Mapping[str, Any]) -> None:
