@@ -339,7 +339,11 @@ def label_places(middle: Sequence[float], wide: Sequence[float]) -> list[LabelPl
         leaders.append(max(at, leaders[-1] + _LINES_APART) if leaders else at)
     n = len(leaders)
     numbers = list(range(n))
-    aside = {"middle": 0.5, "begins": 0.0, "ends": 1.0}  # the part of a name to the left of its line
+    aside = {
+        "middle": 0.5,
+        "begins": 0.0,
+        "ends": 1.0,
+    }  # the part of a name to the left of its line
 
     # From the left, from the right, and from both sides to some name in the middle.
     trials = [

@@ -924,7 +924,7 @@ def gigaio_scene(wiring: str) -> Scene:
     caption = text(
         "live.gigaio.said",
         wiring=wiring,
-        n=len(order),
+        n=counted(len(order), "ring"),
         rate=ring_busbw("all_reduce", fabric, order),
         most=rings_on_link[fullest],
         link=link_in_words(fabric, fullest),

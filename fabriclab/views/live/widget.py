@@ -32,6 +32,7 @@ from fabriclab.views.live.controls import (
 )
 from fabriclab.views.page import Picture, Table, halves
 from fabriclab.views.scene import COLOUR, DASHES, PALETTE, TOKENS, TURN, Layer, Scene, printed
+from fabriclab.views.sweeps import readable
 
 # What modules with views import from here.
 __all__ = ["Choice", "Control", "Live", "Slider", "Table", "live_view", "table"]
@@ -214,8 +215,8 @@ class Live(LiveModel):
         return f"<Live {self.title}: {self.scene.said}>"
 
     def __str__(self) -> str:
-        """Return this state as the text mode shows it: sentence, table, list of states, controls, and line of code."""
-        parts = [self.scene.said]
+        """Return this state as the text mode shows it: sentences, table, list of states, controls, and line of code."""
+        parts = [self.scene.said, self.scene.hint]
         if self.scene.table is not None:
             parts.append(str(self.scene.table))
         parts.append(self._listed)
@@ -275,6 +276,8 @@ class Live(LiveModel):
             high = natural(control.high, control.unit)
             spec["beyond"] = text("live.beyond", low=low, high=high)
             spec["unread"] = text("live.unread", example=high)
+        elif not control.names:
+            spec["names"] = tuple(readable(str(option)) for option in control.options)
         return {**spec, "name": name, "label": control.label or name}
 
     def _answer(self, change: Mapping[str, Any]) -> None:
