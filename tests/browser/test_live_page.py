@@ -13,6 +13,7 @@ from fabriclab import topologies
 from fabriclab.course.questions import questions
 from fabriclab.texts import text
 from fabriclab.views import live
+from fabriclab.views.live.controls import ladder_of, natural
 from fabriclab.views.scene import Layer, Scene
 from support.browser import alt, browser, picture, reply, settled, show
 from support.live_views import VIEWS

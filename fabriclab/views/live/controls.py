@@ -136,7 +136,7 @@ MOST_CONTROLS = 3  # a reader cannot follow more at once
 
 
 def ladder_of(unit: str) -> list[tuple[str, float]]:
-    """Return the units in which values of a slider in ``unit`` are shown, smallest first, each with its size in ``unit``.
+    """Return the units in which values of a slider are shown, smallest first, each with its size in its ``unit``.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Live views of links: media, wavelengths, drifting rings, radio beams, optical matrix products, optical circuits."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 import numpy as np
