@@ -24,7 +24,7 @@ from fabriclab.views.scene import (
     texts_at,
     tick_layers,
 )
-from fabriclab.views.sweeps import Series, capitalised, curve, series_scene
+from fabriclab.views.sweeps import Series, capitalised, curve, first_crossing, series_scene
 
 _FASTEST = "800 Gb/s"  # source: catalog links, InfiniBand XDR
 # source: catalog links, InfiniBand EDR to XDR
@@ -710,6 +710,9 @@ def circuit_scene(kind: str, left: int) -> Scene:
     caption = text("live.circuit.said", kind=capitalised(kind), setup=setup)
     more = text("live.circuit.more", left=left, busy=switching.bytes_for(0.9, setup, rate))
     least = switching.break_even(rate, setup, packet_rate, delay)  # [B]
+    crossing = first_crossing(series)
+    if crossing is not None:
+        least = crossing  # as the picture rounds it
     if not least:
         more = f"{text('live.circuit.because')} {more}"
     drawn = series_scene(series, "size", "time", f"{circuit_pays(least)} {caption}", cross=True)
