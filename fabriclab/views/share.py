@@ -25,7 +25,7 @@ _LINE = 58  # letters of the claim in a line
 _MOST_TICKS = 8
 _SIGNS = {"times": "\u00d7"}
 
-# The fabric beside the number: GPUs, leaves and spines, from below. It is idle, since the picture does not know its load.
+# The fabric beside the number: GPUs, leaves and spines, from below. It is idle, since its load is not known here.
 _SPINES, _LEAVES, _GPUS = 4, 8, 4  # the last: of each leaf
 _FABRIC_LEFT = 760.0  # [px]
 _ROWS = (64.0, 136.0, 208.0)  # of spines, leaves and GPUs [px]

@@ -505,6 +505,7 @@ def placement_scene(
     return replace(drawn, layers=layers, side=side)
 
 
+@lru_cache(maxsize=8)
 def uplinks(fabric: Fabric) -> Ints:
     """Return the links from the lowest switches outside of servers to the tier above."""
     is_leaf = np.isin(np.arange(fabric.n_nodes), fabric.nodes("leaf"))  # (N,)

@@ -405,7 +405,7 @@ def _changes_of(
     arrays: dict[str, NDArray[Any]] = {}
     same = []
     for name, value in layer.fields.items():
-        if name in before.fields and np.array_equal(before.fields[name], value):
+        if name in before.fields and _is_same(before.fields[name], value):
             same.append(name)
         elif isinstance(value, np.ndarray):
             arrays[name] = value
@@ -419,6 +419,15 @@ def _changes_of(
         "same": same,
     }
     return changes, list(arrays.values())
+
+
+def _is_same(before: Any, value: Any) -> bool:
+    """Return whether a field is as it was: the same object, or equal numbers or texts."""
+    if before is value:
+        return True
+    if isinstance(value, np.ndarray):
+        return isinstance(before, np.ndarray) and np.array_equal(before, value)
+    return type(before) is type(value) and bool(before == value)
 
 
 def live_view(
