@@ -137,7 +137,10 @@ def _flat(layers: Mapping[str, Layer], placed: Placed, links: Sequence[int]) -> 
     fine = [_resampled(path) for path in paths]
     heads = [_head(path, 0.72) for path in fine]
     beside = [[_beside(path, part, side) for side in (1, -1) for part in _PARTS] for path in fine]
-    at = _clear_places(np.array(beside), *_extents(layers["nodes"]))
+    around = [_extents(layers[name]) for name in ("nodes", "hosts") if name in layers]
+    middles = np.concatenate([of_layer[0] for of_layer in around])
+    halves = np.concatenate([of_layer[1] for of_layer in around])
+    at = _clear_places(np.array(beside), middles, halves)
     look = {"colour": COLOUR["wrong"], "width": _WIDE}
     return {
         "loop": lines([_pairs(path) for path in fine], **look),

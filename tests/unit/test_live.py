@@ -14,6 +14,7 @@ from fabriclab import collectives, live, look, registry, topologies
 from fabriclab.course import cards
 from fabriclab.texts import text
 from fabriclab.views.live import rdma, waits
+from fabriclab.views.live.controls import natural, typed_units
 from fabriclab.views.live.form import Form, Turn
 from fabriclab.views.live.widget import Live
 from fabriclab.views.page import plain
@@ -889,6 +890,48 @@ def test_media_of_a_tier_are_counted_by_hand():
     assert live.hybrid("copper, fibre", "fibre").scene.table["power [kW]"][2] == pytest.approx(
         35.328 - 0.344 * 17.5
     )
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "shown"),
+    [
+        (1048576, "KiB", "1 GiB"),
+        (0.00016, "s", "160 us"),
+        (0.1, "us", "100 ns"),
+        (999, "us", "999 us"),
+        (1000, "us", "1 ms"),
+        (17600, "MB", "17.6 GB"),
+        (0.01, "GB/s", "10 MB/s"),
+        (0.5, "m", "0.5 m"),
+        (2000, "m", "2 km"),
+        (41, "%", "41 %"),
+        (1024, "", "1024"),
+    ],
+)
+def test_a_slider_shows_its_value_in_the_natural_unit(value, unit, shown):
+    assert natural(value, unit) == shown
+
+
+def test_a_slider_takes_every_unit_of_its_quantity_and_no_other():
+    assert typed_units("KiB")["GiB"] == 2**20
+    assert typed_units("KiB")["MB"] == pytest.approx(1e6 / 1024)
+    assert typed_units("s")["µs"] == typed_units("s")["us"] == 1e-6
+    assert typed_units("GB/s")["Gb/s"] == 0.125
+    assert "GB/s" not in typed_units("s") and "s" not in typed_units("KiB")
+    assert typed_units("%") == {"%": 1.0}
+
+
+def test_names_above_a_bar_keep_clear_of_each_other_and_of_lines():
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        middle = np.sort(rng.uniform(96, 800, 5))
+        if rng.random() < 0.5:  # all short pieces at one place
+            middle = np.sort(rng.uniform(96, 740) + rng.exponential(12, 5))
+        wide = 7.0 * rng.integers(12, 24, 5)
+        places = waits.label_places(middle.tolist(), wide.tolist())
+        for one, other in itertools.combinations(places, 2):
+            assert one.agrees(other)
+        assert all(4 <= place.left and place.right <= 876 for place in places)
 
 
 # laws ---------------------------------------------------------------------------------------------
