@@ -73,7 +73,6 @@ _NO_NAMES = ("", "default")
 # Names that people write with hyphens, and x for the sign of a product, as in "GPUs x 2" and "8 x MI300X".
 _HYPHENED = ("halving_doubling", "all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 _TIMES = re.compile(r"(?<=\d )x(?= )|(?<= )x(?= \d)")
-_ID = r"[a-z0-9]+(_[a-z0-9]+)+"
 _HYPHENED_ID = r"[a-z]+(-[a-z0-9]+)+"
 _CAPITALS = "dgx hgx nvls nccl rccl mpi tcp sharp ll ll128 pxn ecmp pat".split()
 
@@ -823,8 +822,9 @@ def readable(label: str) -> str:
         return str(catalog.links[label].name)
     if re.fullmatch(r"[a-z0-9_]+", label):
         return _in_words(label)
-    words = [_in_words(word) if re.fullmatch(_ID, word) else word for word in label.split(" ")]
-    return _TIMES.sub("×", " ".join(words))
+    if re.fullmatch(r"[a-z0-9_]+( [a-z0-9_]+)+", label):  # several ids
+        label = " ".join(_in_words(word) if "_" in word else word for word in label.split(" "))
+    return _TIMES.sub("×", label)
 
 
 def _in_words(name: str) -> str:

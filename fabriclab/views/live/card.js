@@ -264,7 +264,9 @@ class Card {
     };
     const typed = () => {
       const now = this.values[control.name], text = field.value.trim();
-      if (text) read(text === natural(control, now) ? now : asValue(control, text, now));
+      const value = text === natural(control, now) ? now : asValue(control, text, now);
+      if (text) read(value);
+      if (text && !Number.isNaN(value)) field.value = natural(control, this.values[control.name]);
     };
     // A logarithmic rail gives three digits, which is what the field shows; its ends are exact.
     const value = () => rail.value === rail.min ? control.low : rail.value === rail.max ? control.high
