@@ -6,6 +6,8 @@ this module tell which ranks of a fabric form a ring on a rail, and how often a 
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -165,7 +167,7 @@ def _group(group: ArrayLike) -> Ints:
 
 
 def leaf_of(fabric: Fabric) -> Ints:
-    """Return the leaf switch of each endpoint, (R,); -1 if it has none.
+    """Return the leaf switch of each endpoint, (R,), as a read-only array; -1 if it has none.
 
     It is the closest node of kind ``leaf`` on a path out of the server. Among equally close leaves, one on the
     endpoint's rail comes first, then the lowest number.
@@ -175,6 +177,12 @@ def leaf_of(fabric: Fabric) -> Ints:
     ValueError
         If the fabric has no nodes of kind ``leaf``.
     """
+    return _leaf_of(fabric)
+
+
+@lru_cache(maxsize=8)
+def _leaf_of(fabric: Fabric) -> Ints:
+    """Return the leaf switch of each endpoint, (R,); a fabric never changes, so it is searched once."""
     is_leaf = np.isin(np.arange(fabric.n_nodes), fabric.nodes("leaf"))
     leaf_rail = fabric.coordinate("rail")
     ptr, links = fabric.out
@@ -200,6 +208,7 @@ def leaf_of(fabric: Fabric) -> Ints:
         seen = np.concatenate([seen, key])
         rank = key // fabric.n_nodes
         node = key % fabric.n_nodes
+    found.flags.writeable = False  # the same array serves every call
     return found
 
 

@@ -181,8 +181,8 @@ def x_ticks(x: str, across: Floats, ends: Ends, width: float) -> Floats:
 # Drawing --------------------------------------------------------------------------------------------
 
 
-def axes_layers(area: PlotArea, scales: Scales) -> dict[str, Layer]:
-    """Return grid lines, ticks and titles of both axes.
+def axes_layers(area: PlotArea, scales: Scales, x_name: str = "") -> dict[str, Layer]:
+    """Return grid lines, ticks and titles of both axes; ``x_name`` replaces the usual name of the x axis.
 
     If all ticks of an axis have one unit, it stands in brackets behind the title; else each tick has its own.
     """
@@ -190,7 +190,7 @@ def axes_layers(area: PlotArea, scales: Scales) -> dict[str, Layer]:
     if area.x == "size":  # each size has its prefix
         x_unit, x_words = "", [plain(area.format_x(tick)) for tick in scales.x_ticks]
     y_unit, y_words = tick_words(scales.y_ticks, area.format_y)
-    x_title = titled(text(f"sweep.axis_{area.x}"), x_unit)
+    x_title = titled(x_name or text(f"sweep.axis_{area.x}"), x_unit)
     y_title = titled(text(f"sweep.axis_{area.y}"), y_unit)
     across = area.to_x(np.array(scales.x_ticks))
     up = area.to_y(np.array(scales.y_ticks))

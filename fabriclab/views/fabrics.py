@@ -399,13 +399,13 @@ def _server_names(placed: Placed, canvas: Canvas) -> Layer:
         names = [text("fabric.rail", s=n, r=n) for n in numbers]
         align = 1
     else:
-        lefts = np.array([box.left for box in layout.boxes_of(m, 0.0) if not box.tinted])
-        x = canvas.across(lefts + 0.05)
-        numbers = [int(m.server[(m.server >= 0) & (m.x > left)][0]) for left in lefts]
+        frames = [box for box in layout.boxes_of(m, 0.0) if not box.tinted]
+        x = canvas.across(np.array([(box.left + box.right) / 2 for box in frames]))
+        numbers = [int(m.server[(m.server >= 0) & (m.x > box.left)][0]) for box in frames]
         names = [text(f"fabric.{layout.holder(f)}", s=n, r=n) for n in numbers]
         if len(names) == 1:  # a fabric that is one server
             names = [layout.server_name(f.family, names[0])]
-        align = 0
+        align = 1
 
     room = float(np.diff(np.sort(x)).min(initial=WIDTH))  # [px]
     narrow = _LETTER * max(map(len, names), default=0) > room

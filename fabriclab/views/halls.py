@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -231,11 +231,28 @@ def _shared(group: Ints, value: Ints, n: int) -> Ints:
     return np.where(lowest == highest, highest, -1)
 
 
+class _Bundles(NamedTuple):
+    """Which cables of a hall are drawn, and the boxes that they join."""
+
+    links: Ints  # (2 C,) both directions of each cable
+    capacity: Floats  # (2 C,) [B/s]
+    low: Ints  # (C,) boxes at their ends
+    high: Ints  # (C,)
+    turned: Flags  # (C,) whether the second direction leads up
+
+
 def _lines(hall: Hall, share: Floats, open: int | None) -> Lines:
     """Return the lines of a hall: a line for all cables of a switch to the row above, and for those to its endpoints.
 
     The cables of the switch ``open`` have a line for each switch or server that they lead to.
     """
+    of = _bundles(hall, open)
+    return layout.bundles_of(of.capacity, of.low, of.high, share[of.links], of.turned)
+
+
+@lru_cache(maxsize=8)
+def _bundles(hall: Hall, open: int | None) -> _Bundles:
+    """Return the cables that the lines of a hall stand for; the same ones for each load."""
     f = hall.fabric
     n_switches, n_tiers = hall.n_switches, len(hall.tiers)
     first_end = n_switches + n_tiers
@@ -256,21 +273,29 @@ def _lines(hall: Hall, share: Floats, open: int | None) -> Lines:
     single = to_end & opened & (rank >= 0)
     lower[single] = first_server + hall.column[rank[single]]
     links = np.repeat(2 * np.flatnonzero(drawn), 2) + np.tile([0, 1], low.size)
-    return layout.bundles_of(f.capacity[links], lower, upper, share[links], swap[drawn])
+    return _Bundles(links, f.capacity[links], lower, upper, swap[drawn])
 
 
 def _cell_loads(hall: Hall, share: Floats) -> tuple[Floats, Flags]:
     """Return the load of the fullest link of each rank to the network (R,), and whether a cable of it has failed."""
     f = hall.fabric
+    link, rank = _own_links(hall)
+    load = np.full(f.n_ranks, -1.0)
+    failed = np.zeros(f.n_ranks, dtype=bool)
+    np.maximum.at(load, rank, np.nan_to_num(share[link], nan=-1.0))
+    np.logical_or.at(failed, rank, f.capacity[link] == 0)
+    return np.where(load < 0, np.nan, load), failed
+
+
+@lru_cache(maxsize=8)
+def _own_links(hall: Hall) -> tuple[Ints, Ints]:
+    """Return the links between a rank and the network, and the rank of each; the same ones for each load."""
+    f = hall.fabric
     rank = np.maximum(hall.rank[f.source], hall.rank[f.target])
     both_in = (hall.level[f.source] < 0) & (hall.level[f.target] < 0)
     stray = both_in & ((hall.rank[f.source] < 0) | (hall.rank[f.target] < 0))
     link = np.flatnonzero((rank >= 0) & ~stray)
-    load = np.full(f.n_ranks, -1.0)
-    failed = np.zeros(f.n_ranks, dtype=bool)
-    np.maximum.at(load, rank[link], np.nan_to_num(share[link], nan=-1.0))
-    np.logical_or.at(failed, rank[link], f.capacity[link] == 0)
-    return np.where(load < 0, np.nan, load), failed
+    return link, rank[link]
 
 
 # The picture --------------------------------------------------------------------------------------
@@ -344,14 +369,14 @@ def hall_scene(
     placed = Placed(f, marks, cables, share)
 
     named = _row_names(hall)
-    places = _places(hall, width, 20 + _LETTER * max(map(len, named)))
+    places = _places_of(hall, width, 20 + _LETTER * max(map(len, named)))
     cell_load, cell_failed = _cell_loads(hall, share)
     layers = {
         "servers": _server_layer(hall, places),
         "ranks": _cell_layer(hall, places, colour, cell_load, cell_failed),
         "rows": _frames(hall, places),
         **_cable_layers(hall, placed, places, colour),
-        "nodes": _switch_layer(hall, marks, places, colour, open),
+        "nodes": _switches_of(hall, width, colour, open),
         "margins": _margins(hall, placed, places, named),
     }
     foot = places.bottom + 34
@@ -373,6 +398,19 @@ def hall_scene(
 def _marks_of(hall: Hall) -> Marks:
     """Return the boxes of a hall; the same ones for each load."""
     return _marks(hall)
+
+
+@lru_cache(maxsize=8)
+def _places_of(hall: Hall, width: float, left: float) -> _Places:
+    """Return the places of all parts of a hall; the same ones for each load."""
+    return _places(hall, width, left)
+
+
+@lru_cache(maxsize=16)
+def _switches_of(hall: Hall, width: float, colour: str, open: int | None) -> Layer:
+    """Return the boxes of the switches of a hall; the same ones for each load."""
+    left = 20 + _LETTER * max(map(len, _row_names(hall)))
+    return _switch_layer(hall, _marks_of(hall), _places_of(hall, width, left), colour, open)
 
 
 def _row_names(hall: Hall) -> list[str]:

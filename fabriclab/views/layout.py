@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -458,19 +458,24 @@ def _arc(x: float, y: float, half: float, depth: float) -> Floats:
     return np.stack([x - half * np.cos(turn), y - depth * np.sin(turn)], axis=1)
 
 
-def upright(corners: Sequence[Floats]) -> Floats:
-    """Return points (P, 2) of a curve through corners; each part is a Bezier curve that is upright at both ends."""
+@cache
+def _upright_part() -> Floats:
+    """Return points (P, 2) of an upright curve from (0, 0) to (1, 1)."""
     along = np.linspace(0.0, 1.0, _CURVE)
     # A cubic Bezier curve whose handles are upright and half as long as the part is high.
     across = along**2 * (3 - 2 * along)
     rise = 1.5 * along * (1 - along) + along**3
+    return np.stack([across, rise], axis=1)
+
+
+def upright(corners: Sequence[Floats]) -> Floats:
+    """Return points (P, 2) of a curve through corners; each part is a Bezier curve that is upright at both ends."""
     parts = [np.array(corners[:1])]
     for start, end in itertools.pairwise(corners):
         if start[0] == end[0]:
             parts.append(end[None])
             continue
-        points = np.stack([across, rise], axis=1)
-        parts.append((start + points * (end - start))[1:])
+        parts.append((start + _upright_part() * (end - start))[1:])
     return np.concatenate(parts)
 
 
@@ -582,26 +587,37 @@ def colour_sentence(
 def readable(m: Marks, k: Lines) -> dict[str, list[str]]:
     """Return the names of lines, and the note that appears when a reader points at one."""
     in_server = (m.server[k.a] >= 0) & (m.server[k.a] == m.server[k.b])
-    return {
-        "names": [f"{m.names[a]} – {m.names[b]}" for a, b in zip(k.a, k.b, strict=True)],
-        "notes": [_line_note(k, i, bool(in_server[i])) for i in range(k.a.size)],
-    }
+    # Many lines have the same cables or the same load, and so the same words.
+    cables = zip(k.cables.tolist(), in_server.tolist(), k.fastest.tolist(), strict=True)
+    loads = zip(k.cables.tolist(), k.load.tolist(), k.fullest.tolist(), strict=True)
+    said_of_cables: dict[Any, str] = {}
+    said_of_load: dict[Any, str] = {}
+    notes = []
+    for of_cables, failed, of_load in zip(cables, k.failed.tolist(), loads, strict=True):
+        if of_cables not in said_of_cables:
+            said_of_cables[of_cables] = _cable_words(*of_cables)
+        words = [said_of_cables[of_cables]]
+        if failed:
+            words.append(text("fabric.failed_here", n=failed))
+        if not np.isnan(of_load[1]):
+            if of_load not in said_of_load:
+                said_of_load[of_load] = _load_words(*of_load)
+            words.append(said_of_load[of_load])
+        notes.append(", ".join(words))
+    names = [f"{m.names[a]} – {m.names[b]}" for a, b in zip(k.a, k.b, strict=True)]
+    return {"names": names, "notes": notes}
 
 
-def _line_note(k: Lines, i: int, in_server: bool) -> str:
-    """Return the note of a line: its number of cables, the rate of the fastest, failed cables, and the load."""
-    words = [
-        counted(int(k.cables[i]), "link" if in_server else "cable"),
-        units.format_rate(float(k.fastest[i])),
-    ]
-    if k.failed[i]:
-        words.append(text("fabric.failed_here", n=k.failed[i]))
-    if not np.isnan(k.load[i]):
-        key = (
-            "fabric.mean" if k.cables[i] > 1 else "fabric.load"
-        )  # only the mean names the fullest, too
-        words.append(text(key, percent=100 * k.load[i], most=100 * k.fullest[i]))
-    return ", ".join(words)
+def _cable_words(cables: int, in_server: bool, fastest: float) -> str:
+    """Return the number of cables of a line, and the rate of the fastest."""
+    number = counted(cables, "link" if in_server else "cable")
+    return f"{number}, {units.format_rate(fastest)}"
+
+
+def _load_words(cables: int, load: float, fullest: float) -> str:
+    """Return the load of a line in words; where it is a mean, they name the fullest cable, too."""
+    key = "fabric.mean" if cables > 1 else "fabric.load"
+    return text(key, percent=100 * load, most=100 * fullest)
 
 
 def _listed(f: Fabric, nodes: Any, *more: str) -> str:

@@ -17,6 +17,10 @@ from fabriclab.views.solids import Solid, closing, solid_lines
 _WIDE = 2.4  # width of a line of the circle [px]
 _HEAD = 7.0  # length of the head of an arrow [px]
 _ASIDE = 9.0  # distance of a number from its line [px]
+_CLEAR = 15.0  # distance from the middle of a number to a box or another number that is enough [px]
+# Where along its link a number may stand, in the order of preference.
+_PARTS = (0.45, 0.5, 0.4, 0.55, 0.35, 0.6, 0.3, 0.65, 0.25, 0.7)
+_IN_FRONT = 1e4  # draws a number in front of all chips of a solid, however it is turned [px]
 _ROW = 17.0  # distance between two lines of the list [px]
 _COLUMN = 176.0  # width of a column of the list [px]
 _NARROWEST = 1.2  # columns, for the lines above and below the list
@@ -132,7 +136,11 @@ def _flat(layers: Mapping[str, Layer], placed: Placed, links: Sequence[int]) -> 
         paths.append(path[::-1] if backwards else path)
     fine = [_resampled(path) for path in paths]
     heads = [_head(path, 0.72) for path in fine]
-    at = np.array([_beside(path, 0.45) for path in fine])
+    beside = [[_beside(path, part, side) for side in (1, -1) for part in _PARTS] for path in fine]
+    around = [_extents(layers[name]) for name in ("nodes", "hosts") if name in layers]
+    middles = np.concatenate([of_layer[0] for of_layer in around])
+    halves = np.concatenate([of_layer[1] for of_layer in around])
+    at = _clear_places(np.array(beside), middles, halves)
     look = {"colour": COLOUR["wrong"], "width": _WIDE}
     return {
         "loop": lines([_pairs(path) for path in fine], **look),
@@ -153,6 +161,37 @@ def _middles(nodes: Layer) -> Complexes:
     return np.array([part.mean() for part in np.split(place, ptr[1:-1])])
 
 
+def _extents(nodes: Layer) -> tuple[Complexes, Complexes]:
+    """Return the middle of each box, band or dot of a picture, and half of its width and (imaginary) height."""
+    middle = _middles(nodes)
+    fields = nodes.fields
+    if nodes.kind == "boxes":
+        half = (fields["w"] + 1j * fields["h"]) / 2
+    elif nodes.kind == "dots":
+        half = fields.get("size", 4.0) * (1 + 1j)
+    else:
+        half = 0j
+    return middle, np.broadcast_to(half, middle.shape)
+
+
+def _clear_places(places: Complexes, middle: Complexes, half: Complexes) -> Complexes:
+    """Return for each link (L,) the first of its places (L, K) that is clear of boxes and of the numbers before it.
+
+    Where none is, the one with the most room is taken. ``middle`` and ``half`` (N,) are what to keep clear of: the
+    middle of each box, and half of its width and height as real and imaginary part.
+    """
+    chosen: list[complex] = []
+    for own in places:
+        apart = own[:, None] - middle  # (K, N)
+        right = np.maximum(np.abs(apart.real) - half.real, 0.0)
+        down = np.maximum(np.abs(apart.imag) - half.imag, 0.0)
+        room = np.hypot(right, down).min(axis=1)  # (K,)
+        for other in chosen:
+            room = np.minimum(room, np.abs(own - other))
+        chosen.append(complex(own[np.argmax(np.minimum(room, _CLEAR))]))
+    return np.array(chosen)
+
+
 def _resampled(path: Complexes) -> Complexes:
     """Return 33 points of a path at equal distances along it."""
     along = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(path)))])
@@ -168,11 +207,11 @@ def _head(path: Complexes, part: float) -> Complexes:
     return np.array([tip - _HEAD * ahead * np.exp(0.5j), tip, tip - _HEAD * ahead * np.exp(-0.5j)])
 
 
-def _beside(path: Complexes, part: float) -> complex:
-    """Return the point beside a path, a little to the right of it."""
+def _beside(path: Complexes, part: float, side: int) -> complex:
+    """Return the point beside a path, a little to the right of it (side 1) or to the left (-1)."""
     i = int(part * (path.size - 1))
     ahead = path[i + 1] - path[i]
-    return complex(path[i] + _ASIDE * 1j * ahead / max(abs(ahead), 1e-9))
+    return complex(path[i] + side * _ASIDE * 1j * ahead / max(abs(ahead), 1e-9))
 
 
 def _pairs(path: Complexes) -> Floats:
@@ -202,13 +241,26 @@ def _in_solid(placed: Placed, links: Sequence[int], solid: Solid) -> dict[str, L
             paths.append(closing(solid, np.array([a]), np.array([b]), axis)[0])
         else:
             paths.append(closing(solid, np.array([b]), np.array([a]), axis)[0][::-1])
-    at = np.array([path[10] for path in paths])
+    at = _clear_points(np.array(paths), solid)
     look = {"colour": COLOUR["wrong"], "width": _WIDE + 0.6, "strong": 1.0}
-    middle = {"z": at[:, 2], "middle": list(solid.middle)}
+    middle = {"z": at[:, 2], "middle": list(solid.middle), "lift": _IN_FRONT}
     return {
         "loop": solid_lines(paths, solid, **look),
         "loop numbers": _numbers(at[:, 0], at[:, 1], len(links), **middle),
     }
+
+
+def _clear_points(paths: Floats, solid: Solid) -> Floats:
+    """Return a point (L, 3) on each path (L, 25, 3) that, as the solid is turned at first, no chip lies in front of."""
+    choice = np.round(np.array(_PARTS) * (paths.shape[1] - 1)).astype(int)
+    points = paths[:, choice]  # (L, K, 3)
+    x, y, _ = turned(points[..., 0], points[..., 1], points[..., 2])
+    chip_x, chip_y, _ = turned(*solid.place.T)
+    chips = chip_x + 1j * chip_y
+    seen = x + 1j * y  # (L, K)
+    at = _clear_places(seen, chips, np.zeros_like(chips))
+    best = np.argmin(np.abs(seen - at[:, None]), axis=1)
+    return np.asarray(points[np.arange(len(points)), best])
 
 
 def _list(f: Fabric, links: Sequence[int], height: float) -> Scene:

@@ -45,6 +45,8 @@ from fabriclab.views.solids import closes, solid_axes, solid_dots, solid_lines, 
 _TOP, _EDGE = 16.0, 40.0  # room above and beside the drawing [px]
 _ROUND = 326.0  # diameter of the outer circle [px]
 _TALL = 316.0  # greatest height of a grid [px]
+_GAP = 72.0  # greatest distance between the places of a grid [px]
+_STRETCH = 1.8  # how much larger it may be across than down
 _SOLID_HEIGHT = 352.0  # of a grid of three axes [px]
 _LETTER = 8.0  # width of a letter [px]
 _TOTAL_INK = 1.5e5  # area that all busy cables together may cover [px^2]
@@ -63,6 +65,7 @@ class Spots(NamedTuple):
     slab: Ints  # (P,) slab of the grid that the place belongs to; 0 without slabs
     height: float  # height of the drawing
     gap: float  # distance between neighbours
+    across: float  # the same along the axis that runs across, which may be larger
 
 
 def is_direct(f: Fabric) -> bool:
@@ -98,6 +101,8 @@ def map_scene(
         k = _between_places(placed.lines)
         if not _skipping(grid, k).any():
             return _solid_scene(placed, k, grid, colour, said, loop)
+    if len(grid) == 2 and not is_cube(grid) and grid[1].max() > grid[0].max():
+        grid = grid[::-1]  # the longer axis runs across, as the picture is wide
     spots = _spots(grid, where.get("group", np.zeros(node.size, np.int64)))
     half = 0.5 * float(np.clip((0.56 if places.folded else 0.62) * spots.gap, 3.0, 26.0))
 
@@ -233,6 +238,7 @@ def cube_spots(grid: list[Ints]) -> Spots:
         slab=np.zeros(place.size, np.int64),
         height=float(place.imag.max()) + 2 * _EDGE,
         gap=0.36 * unit,
+        across=0.36 * unit,
     )
 
 
@@ -251,15 +257,21 @@ def _grid(grid: list[Ints]) -> Spots:
         bands = -(-n_slabs // n)
         across = (WIDTH - 2 * _EDGE) / (n * (columns + 1.5) - 0.5)
         down = _TALL / (bands * (rows + 1.9))
-        gaps.append(min(across, down, 56.0))
+        gaps.append(min(across, down, _GAP))
     n_across = int(np.argmax(gaps)) + 1
     gap = float(max(gaps))
+    step = gap
+    if n_slabs == 1 and columns > rows > 1:
+        # A low grid is stretched, so that it does not stand small in the middle.
+        fitting = (WIDTH - 2 * _EDGE) / (columns + 1.0)
+        step = float(np.clip(fitting, gap, _STRETCH * gap))
 
-    left = (WIDTH - gap * (n_across * (columns + 1.5) - 2.5)) / 2
+    left = (WIDTH - step * (n_across * (columns + 1.5) - 2.5)) / 2
     second = grid[1] if len(grid) > 1 else np.zeros(grid[0].size, np.int64)
-    x = left + gap * (grid[0] + (slab % n_across) * (columns + 1.5))
+    x = left + step * (grid[0] + (slab % n_across) * (columns + 1.5))
     y = _TOP + gap * (1.2 + second + (slab // n_across) * (rows + 1.9))
-    return Spots(x, y, slab, height=float(y.max()) + 1.2 * gap + _TOP, gap=gap)
+    height = float(y.max()) + 1.2 * gap + _TOP
+    return Spots(x, y, slab, height=height, gap=gap, across=step)
 
 
 def _circles(group: Ints) -> Spots:
@@ -281,7 +293,8 @@ def _circles(group: Ints) -> Spots:
     if n_groups > 1:
         gaps.append(2 * outer * np.sin(np.pi / n_groups))
     nowhere = np.zeros(group.size, np.int64)
-    return Spots(x, y, nowhere, height=_ROUND + 2 * _TOP, gap=float(min(gaps)))
+    gap = float(min(gaps))
+    return Spots(x, y, nowhere, height=_ROUND + 2 * _TOP, gap=gap, across=gap)
 
 
 def _radii(n_groups: int, largest: int) -> tuple[float, float]:
@@ -407,7 +420,9 @@ def _drawn_whole(grid: list[Ints], spots: Spots, k: Lines) -> Flags:
     if not grid or is_cube(grid):
         return np.ones(k.a.size, bool)
     in_slab = spots.slab[k.a] == spots.slab[k.b]
-    to_neighbour = _lengths(k, spots) < 1.01 * spots.gap
+    apart_x = np.abs(spots.x[k.a] - spots.x[k.b]) / spots.across
+    apart_y = np.abs(spots.y[k.a] - spots.y[k.b]) / spots.gap
+    to_neighbour = np.hypot(apart_x, apart_y) < 1.01
     return np.asarray(in_slab & (to_neighbour | _skipping(grid, k)))
 
 
@@ -496,7 +511,7 @@ def _cable_layers(
         points.append(_parabola(s, v, t) if bent else np.array([s, s + v]))
     if grid:
         around = np.flatnonzero(~near)
-        points += _around(k, place, around, grid, spots.gap)
+        points += _around(k, place, around, grid, spots)
         # The corner at which a cable turns into its lane, for the cross on a failed one.
         top = np.concatenate([top, [path[path.size // 2] for path in points[here.size :]]])
         here = np.concatenate([here, around])
@@ -509,7 +524,7 @@ def _cable_layers(
 
 
 def _around(
-    k: Lines, place: Complexes, which: Ints, grid: list[Ints], gap: float
+    k: Lines, place: Complexes, which: Ints, grid: list[Ints], spots: Spots
 ) -> list[Complexes]:
     """Return the paths of cables around the edge of a flat grid.
 
@@ -524,8 +539,8 @@ def _around(
         axis = int(np.argmax((step != 0) + 2 * ((np.abs(step) == last) & (last > 1))))
         if step[axis] < 0:
             a, b = b, a  # from the first place to the last
-        ahead = complex(gap) if axis == 0 else 1j * gap
-        aside = 1j * gap if axis == 0 else complex(gap)
+        steps = complex(spots.across), 1j * spots.gap
+        ahead, aside = steps if axis == 0 else steps[::-1]
         lane = place[b] + 0.5 * aside
         corners = [
             place[b],
@@ -535,7 +550,7 @@ def _around(
             place[a] - 0.55 * ahead,
             place[a],
         ]
-        paths.append(_rounded(np.array(corners), 0.3 * gap))
+        paths.append(_rounded(np.array(corners), 0.3 * spots.gap))
     return paths
 
 

@@ -88,8 +88,8 @@ class Layer:
     - ``drag`` names a slider for a dot that is moved by hand, between the places of the slider's ends, ``drag_ends``
       [px].
     - ``z`` makes lines, dots or texts part of a solid that a reader can turn. Then x, y and z count from the solid's
-      middle, which is drawn at ``middle``, a pair [px]; z grows towards the reader. ``lift`` draws a dot as if it were
-      so much nearer [px], so that the lines that end in it lie behind it.
+      middle, which is drawn at ``middle``, a pair [px]; z grows towards the reader. ``lift`` draws a dot or a text as
+      if it were so much nearer [px], so that the lines that end in it lie behind it.
     - ``ghost=True`` keeps the former state of the layer in the picture, dashed and grey, while a control moves.
     - ``glide=True`` moves items from their former places and sizes to the new ones, for layers whose items keep their
       order.

@@ -25,6 +25,12 @@ _LINE = 58  # letters of the claim in a line
 _MOST_TICKS = 8
 _SIGNS = {"times": "\u00d7"}
 
+# The fabric beside the number: GPUs, leaves and spines, from below. It is idle, since its load is not known here.
+_SPINES, _LEAVES, _GPUS = 4, 8, 4  # the last: of each leaf
+_FABRIC_LEFT = 760.0  # [px]
+_ROWS = (64.0, 136.0, 208.0)  # of spines, leaves and GPUs [px]
+_BESIDE = 40.0  # least distance from the number [px]
+
 
 @styled
 def share_picture(
@@ -68,7 +74,9 @@ def share_picture(
     shown = _write(ax, _LEFT - 4, _BASE, number, 150, colour["ink"], bold=True, level="baseline")
     end = shown.get_window_extent().x1
     sign = _SIGNS.get(unit, unit)
-    _write(ax, end + 14, _BASE, sign, 64, colour["ink"], bold=True, level="baseline")
+    shown = _write(ax, end + 14, _BASE, sign, 64, colour["ink"], bold=True, level="baseline")
+    if max(end, shown.get_window_extent().x1) < _FABRIC_LEFT - _BESIDE:
+        _draw_fabric(ax, colour)
     lines = textwrap.wrap(claim.rstrip(".") + ".", _LINE)[:2]
     for place, line in enumerate(lines):
         _write(ax, _LEFT, 304 + 42 * place, line, 30, colour["ink"], bold=True)
@@ -95,6 +103,36 @@ def _write(ax: Any, x: float, y: float, words: str, size: float, colour: str, **
         va=look.get("level", "center"),
         parse_math=False,
     )
+
+
+def _draw_fabric(ax: Any, colour: dict[str, str]) -> None:
+    """Draw a small fabric of two tiers: every leaf has a cable to every spine, and one to each of its GPUs."""
+    top, middle, bottom = _ROWS
+    pitch = (_RIGHT - _FABRIC_LEFT) / (_LEAVES * _GPUS)
+    gpus = _FABRIC_LEFT + pitch * (np.arange(_LEAVES * _GPUS) + 0.5)
+    leaves = gpus.reshape(_LEAVES, _GPUS).mean(axis=1)
+    spines = np.linspace(leaves[1], leaves[-2], _SPINES)
+
+    idle = {"color": colour["hair"], "lw": 1.2}
+    for leaf in leaves:
+        for spine in spines:
+            ax.plot([leaf, spine], [middle, top], **idle)
+    for gpu, leaf in zip(gpus, np.repeat(leaves, _GPUS), strict=True):
+        ax.plot([gpu, leaf], [bottom, middle], **idle)
+
+    for x, y in [*((x, top) for x in spines), *((x, middle) for x in leaves)]:
+        box = FancyBboxPatch(
+            (x - 14, y - 8),
+            28,
+            16,
+            boxstyle="round,pad=0,rounding_size=4",
+            fc=colour["paper"],
+            ec=colour["edge"],
+            lw=1.2,
+            zorder=3,
+        )
+        ax.add_artist(box)
+    ax.plot(gpus, np.full(gpus.size, bottom), "o", ms=5, color=colour["edge"], ls="none", zorder=3)
 
 
 def _draw_ruler(

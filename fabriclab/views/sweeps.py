@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fabriclab import units
+from fabriclab import catalog, units
 from fabriclab.core import Floats, Result
 from fabriclab.look import KEYS, algorithm
 from fabriclab.texts import table, text
@@ -70,6 +70,10 @@ _OTHER_LOOK = {"colour": COLOUR["edge"], "width": 1.0, "alpha": 0.7}
 _BOUND_LOOK = {"colour": COLOUR["edge"], "dash": 2.0, "width": _BOUND}
 _NAMING = ("label", "algorithm", "algo", "system")  # a result is named after the first it has
 _NO_NAMES = ("", "default")
+# Names that people write with hyphens, and x for the sign of a product, as in "GPUs x 2" and "8 x MI300X".
+_HYPHENED = ("halving_doubling", "all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+_TIMES = re.compile(r"(?<=\d )x(?= )|(?<= )x(?= \d)")
+_HYPHENED_ID = r"[a-z]+(-[a-z0-9]+)+"
 _CAPITALS = "dgx hgx nvls nccl rccl mpi tcp sharp ll ll128 pxn ecmp pat".split()
 
 
@@ -106,6 +110,7 @@ def sweep(
     x: str = "size",
     bounds: Bounds | None = None,
     error: bool = False,
+    x_name: str = "",
     ax: Axes | None = None,
     finding: str | None = None,
 ) -> Picture:
@@ -126,6 +131,8 @@ def sweep(
     error : bool
         Whether to add a panel with the error of each prediction against the first published (or else measured) result,
         at all values of ``x`` that both have. The sentence above the picture then states the median.
+    x_name : str, optional
+        What the x axis shows if it is not the size of messages or the number of ranks, such as "bucket size".
     ax, finding : optional
         Axes to draw on, and the sentence above the picture.
 
@@ -137,7 +144,7 @@ def sweep(
     y = units.choice(y, "y", ("time", "busbw"))
     x = units.choice(x, "x", ("size", "ranks"))
     groups = by_label(results, x)
-    scene = sweep_scene(groups, y, x, bounds, error=error)
+    scene = sweep_scene(groups, y, x, bounds, error=error, x_name=x_name)
     return printed(replace(scene, caption=_caption(groups)), ax=ax, finding=finding)
 
 
@@ -150,18 +157,21 @@ def sweep_scene(
     cross: bool = False,
     error: bool = False,
     cursor: float | None = None,
+    x_name: str = "",
 ) -> Scene:
     """Return a picture of sweeps, or a scene with an error message if they cannot be drawn.
 
     ``said`` replaces the sentence above the picture; ``cross`` marks where the first two predicted lines cross;
-    ``error`` is as in `sweep`; ``cursor`` is the value of x at which to read all lines.
+    ``error`` and ``x_name`` are as in `sweep`; ``cursor`` is the value of x at which to read all lines.
     """
     try:
         series = collect(by_label(results, x), bounds or {}, x, y)
         missed = misses(series) if error else []
     except ValueError as wrong:
         return Scene(str(wrong), wrong=True)
-    return series_scene(series, x, y, said, cross=cross, missed=missed, cursor=cursor)
+    return series_scene(
+        series, x, y, said, cross=cross, missed=missed, cursor=cursor, x_name=x_name
+    )
 
 
 # The picture --------------------------------------------------------------------------------------
@@ -176,6 +186,7 @@ def series_scene(
     cross: bool = False,
     missed: Sequence[Miss] = (),
     cursor: float | None = None,
+    x_name: str = "",
 ) -> Scene:
     """Return a picture of series; see `sweep_scene`. A panel at the side shows the errors in ``missed``."""
     area, scales = plot_of(series, x, y, two_panels=bool(missed))
@@ -183,7 +194,7 @@ def series_scene(
     crossing = first_crossing(series) if cross and cursor is None else None
 
     layers = {
-        **axes_layers(area, scales),
+        **axes_layers(area, scales, x_name),
         **bound_layers(series, area, drawn),
         **series_layers(series, area),
         **label_layers(series, area, drawn, _MAIN if missed else _WIDTH),
@@ -799,14 +810,33 @@ def told(series: Sequence[Series], x: str, y: str) -> list[str]:
 
 
 def readable(label: str) -> str:
-    """Write an id as engineers do, "ugal_g" as "UGAL-G" or "binomial_tree" as "binomial tree"; keep other labels."""
+    """Write an id as engineers do, and keep other labels, in which "x 2" becomes "× 2".
+
+    So "ugal_g" is shown as "UGAL-G", "binomial_tree" as "binomial tree", "all_reduce ring" as "all-reduce ring" and
+    "ib-ndr" as "InfiniBand NDR".
+    """
     for kind in ("routing", "family", "server"):
         if f"{kind}.{label}" in table():
             return text(f"{kind}.{label}")
-    if not re.fullmatch(r"[a-z0-9_]+", label):
-        return label
+    if re.fullmatch(_HYPHENED_ID, label) and label in catalog.links:
+        return str(catalog.links[label].name)
+    if re.fullmatch(r"[a-z0-9_]+", label):
+        return _in_words(label)
+    if re.fullmatch(r"[a-z0-9_]+( [a-z0-9_]+)+", label):  # several ids
+        label = " ".join(_in_words(word) if "_" in word else word for word in label.split(" "))
+    return _TIMES.sub("×", label)
+
+
+def _in_words(name: str) -> str:
+    """Write the id of an algorithm, a collective or a part in words."""
+    own = table().get(f"algorithm.{name}", "")
+    if own.lower() == name:  # a name that has capitals, such as Bruck
+        return own
     words = []
-    for word in label.replace("halving_doubling", "halving-doubling").split("_"):
+    hyphened = name
+    for whole in _HYPHENED:
+        hyphened = hyphened.replace(whole, whole.replace("_", "-"))
+    for word in hyphened.split("_"):
         is_name = word in _CAPITALS or re.fullmatch(r"([abhv]|g[bh]|mi)\d{3}x?", word)
         words.append(word.upper() if is_name else word)
     return " ".join(words)

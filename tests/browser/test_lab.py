@@ -214,7 +214,7 @@ def test_keys_stay_with_the_control_that_has_the_focus(chrome, place, tmp_path):
         (view.query_selector(f"{part}:checked") or view.query_selector(part)).focus()
         page.keyboard.press(key)
         page.wait_for_function(f"(shown) => ({values})().includes(shown)", arg=shown)
-    field = view.query_selector("input[type=number]")
+    field = view.query_selector(".fl-amount input")
     field.focus()
     field.fill("4")
     page.keyboard.press("Enter")

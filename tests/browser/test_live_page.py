@@ -13,6 +13,7 @@ from fabriclab import topologies
 from fabriclab.course.questions import questions
 from fabriclab.texts import text
 from fabriclab.views import live
+from fabriclab.views.live.controls import ladder_of, natural
 from fabriclab.views.scene import Layer, Scene
 from support.browser import alt, browser, picture, reply, settled, show
 from support.live_views import VIEWS
@@ -271,7 +272,7 @@ def test_a_dot_is_dragged_and_the_last_value_wins(page):
         page.mouse.move(ends[0] + part * (ends[1] - ends[0]), y)
     settled(page)
     assert view.values["rate"] == pytest.approx(0.01 * 1e6**0.4, rel=0.02)
-    assert page.input_value("input[type=number]") == f"{view.values['rate']:g}"
+    assert page.input_value(".fl-amount input") == natural(view.values["rate"], "GB/s")
     after = picture(page)
     assert after[0] != before[0] and after[1] != before[1]
     page.mouse.up()
@@ -283,17 +284,54 @@ def test_a_dot_is_dragged_and_the_last_value_wins(page):
 def test_a_number_beyond_the_range_is_told(page):
     view = VIEWS["ruler"]()
     show(page, view)
-    page.fill("input[type=number]", "99999999")
+    page.fill(".fl-amount input", "99999999")
     page.keyboard.press("Enter")
     settled(page)
     assert view.values["rate"] == 10000
-    told = text("live.beyond", low=0.01, high="10000 GB/s")
+    told = text("live.beyond", low="10 MB/s", high="10 TB/s")
     assert page.inner_text("[role=alert]") == told
-    page.fill("input[type=number]", "20")
+    page.fill(".fl-amount input", "20 GB/s")
     page.keyboard.press("Enter")
     settled(page)
     assert view.values["rate"] == 20
     assert not page.is_visible("[role=alert]")
+
+
+@pytest.mark.parametrize(
+    ("typed", "rate", "shown"),
+    [
+        ("400 Gb/s", 50, "50 GB/s"),
+        ("250 MB/s", 0.25, "250 MB/s"),
+        ("1.2TB/s", 1200, "1.2 TB/s"),
+        ("1,200 GB/s", 1200, "1.2 TB/s"),
+    ],
+)
+def test_a_value_is_typed_in_any_unit_and_shown_in_its_own(page, typed, rate, shown):
+    view = VIEWS["ruler"]()
+    show(page, view)
+    page.fill(".fl-amount input", typed)
+    page.keyboard.press("Enter")
+    settled(page)
+    assert view.values["rate"] == rate
+    assert page.input_value(".fl-amount input") == shown
+    assert page.get_attribute("[data-control=rate]", "aria-valuetext") == shown
+    page.fill(".fl-amount input", "9")  # in the unit that stands there
+    page.keyboard.press("Enter")
+    settled(page)
+    in_gigabytes = dict(ladder_of("GB/s"))[shown.split()[1]]
+    assert view.values["rate"] == pytest.approx(max(0.01, 9 * in_gigabytes))
+
+
+def test_a_unit_that_is_none_is_told(page):
+    view = VIEWS["ruler"]()
+    show(page, view)
+    before = view.values["rate"]
+    page.fill(".fl-amount input", "3 parsecs")
+    page.keyboard.press("Enter")
+    assert page.inner_text("[role=alert]") == text("live.unread", example="10 TB/s")
+    page.keyboard.press("Tab")
+    assert view.values["rate"] == before
+    assert page.input_value(".fl-amount input") == natural(before, "GB/s")
 
 
 # Forms
@@ -617,7 +655,7 @@ def test_30_events_in_300_ms_are_coalesced_and_the_last_value_wins(page):
     )
     settled(page)
     assert view.values["seed"] == 7
-    assert page.input_value("input[type=number]") == "7"
+    assert page.input_value(".fl-amount input") == "7"
     assert page.evaluate("window.model.saves") - before <= 25
 
 

@@ -141,12 +141,13 @@ def test_one_root_is_held_up_by_its_link_though_adding_takes_no_time():
 @pytest.mark.parametrize(("p", "m"), [(8, 16), (4, 32), (4, 8)])
 def test_every_schedule_has_the_bubble_of_its_closed_form(p, m):
     key = find("33-bubble").key({"p": p, "m": m})
-    said = {s: live.bubble(p, m, s).scene.said for s in ("GPipe", "1F1B", "interleaved")}
+    scenes = {s: live.bubble(p, m, s).scene for s in ("GPipe", "1F1B", "interleaved")}
     for schedule in ("GPipe", "1F1B"):
-        whole = {"schedule": schedule, "stages": p, "m": m, "share": 100 * key, "form": 100 * key}
-        assert sentence("live.bubble.said", **whole).search(said[schedule])
+        whole = {"schedule": schedule, "stages": p, "m": m, "share": 100 * key}
+        assert sentence("live.bubble.said", **whole).search(scenes[schedule].said)
+        assert sentence("live.bubble.form", form=100 * key).search(scenes[schedule].hint)
     less = 100 * (p - 1) / (2 * m + p - 1)
-    assert sentence("live.bubble.said", share=less).search(said["interleaved"])
+    assert sentence("live.bubble.said", share=less).search(scenes["interleaved"].said)
 
 
 def test_schedules_change_what_the_answer_says():
@@ -155,8 +156,9 @@ def test_schedules_change_what_the_answer_says():
         ("1F1B", 27.3, 4, 48),
         ("interleaved", 15.8, 5.5, 112),
     ):
-        told = sentence("live.bubble.said", share=share, held=held, sent=sent)
-        assert told.search(live.bubble(4, 8, schedule).scene.said)
+        scene = live.bubble(4, 8, schedule).scene
+        assert sentence("live.bubble.said", share=share).search(scene.said)
+        assert sentence("live.bubble.form", held=held, sent=sent).search(scene.hint)
 
 
 @pytest.mark.parametrize(("m", "a"), [(16, 16e6), (8, 128e6)])

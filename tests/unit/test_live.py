@@ -14,6 +14,7 @@ from fabriclab import collectives, live, look, registry, topologies
 from fabriclab.course import cards
 from fabriclab.texts import text
 from fabriclab.views.live import rdma, waits
+from fabriclab.views.live.controls import natural, typed_units
 from fabriclab.views.live.form import Form, Turn
 from fabriclab.views.live.widget import Live
 from fabriclab.views.page import plain
@@ -540,9 +541,11 @@ def test_steps_of_a_queue_pair_are_judged_by_the_device():
     view = live.queue_pair("RC", "RESET", "RTS")
     refused = sentence("live.queue_pair.refused", kind="RC", now="RESET", to="RTS")
     assert refused.search(view.scene.said) and "Errno" not in view.scene.said
-    assert view.scene.table["attribute"].tolist() == ["none"] and not len(
-        view.scene.side.layers["attributes"].fields["x"]
-    )
+    (reason,) = view.scene.table[text("live.queue_pair.refusal")]
+    panel = view.scene.side.layers
+    assert reason == " ".join(panel["reason"].fields["texts"]) and "Errno" not in reason
+    assert reason not in view.scene.said and reason in view.scene.alt  # it is said once
+    assert not len(panel["attributes"].fields["x"])
     assert view.set(now="RTR").scene.table["attribute"].tolist() == [
         "TIMEOUT",
         "RETRY_CNT",
@@ -570,16 +573,18 @@ def test_a_bubble_of_two_stages_by_hand():
         (5, 7, 1, "b", 2),
         (7, 9, 0, "b", 2),
     ]
-    third = sentence("live.bubble.said", stages=2, m=2, share=100 / 3, form=100 / 3)
-    assert third.search(live.bubble(2, 2, "1F1B").scene.said)
+    third = live.bubble(2, 2, "1F1B").scene
+    assert sentence("live.bubble.said", stages=2, m=2, share=100 / 3).search(third.said)
+    assert sentence("live.bubble.form", form=100 / 3).search(third.hint)
     more = text("live.bubble.more", stages=5, m=10)
     assert more in live.bubble(5, 7, "interleaved").scene.said
     for schedule, held in (
         ("GPipe", 8),
         ("1F1B", 4),
     ):  # all micro-batches, or one for each stage from here on
-        told = sentence("live.bubble.said", schedule=schedule, held=held)
-        assert told.search(live.bubble(4, 8, schedule).scene.said)
+        scene = live.bubble(4, 8, schedule).scene
+        assert sentence("live.bubble.said", schedule=schedule).search(scene.said)
+        assert sentence("live.bubble.form", held=held).search(scene.hint)
 
 
 def test_synchronous_workers_begin_together_and_stale_ones_when_they_may():
@@ -878,13 +883,55 @@ def test_a_beam_falls_by_two_bits_per_hertz_at_twice_the_distance():
 
 
 def test_media_of_a_tier_are_counted_by_hand():
-    said = live.hybrid("copper, fibre", "fibre", 4).scene.said
-    told = sentence("live.hybrid.said", a="344 copper, 680 fibre", b="1,024 fibre")
-    assert told.search(said)
+    counted = live.hybrid("copper, fibre", "fibre", 4).scene.hint
+    told = sentence("live.hybrid.more", a="344 copper, 680 fibre", b="1,024 fibre")
+    assert told.search(counted)
     # A short cable to a NIC saves the module there and half of a twin module: 344 x (9 + 8.5) W of 35,328 W.
     assert live.hybrid("copper, fibre", "fibre").scene.table["power [kW]"][2] == pytest.approx(
         35.328 - 0.344 * 17.5
     )
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "shown"),
+    [
+        (1048576, "KiB", "1 GiB"),
+        (0.00016, "s", "160 us"),
+        (0.1, "us", "100 ns"),
+        (999, "us", "999 us"),
+        (1000, "us", "1 ms"),
+        (17600, "MB", "17.6 GB"),
+        (0.01, "GB/s", "10 MB/s"),
+        (0.5, "m", "0.5 m"),
+        (2000, "m", "2 km"),
+        (41, "%", "41 %"),
+        (1024, "", "1024"),
+    ],
+)
+def test_a_slider_shows_its_value_in_the_natural_unit(value, unit, shown):
+    assert natural(value, unit) == shown
+
+
+def test_a_slider_takes_every_unit_of_its_quantity_and_no_other():
+    assert typed_units("KiB")["GiB"] == 2**20
+    assert typed_units("KiB")["MB"] == pytest.approx(1e6 / 1024)
+    assert typed_units("s")["µs"] == typed_units("s")["us"] == 1e-6
+    assert typed_units("GB/s")["Gb/s"] == 0.125
+    assert "GB/s" not in typed_units("s") and "s" not in typed_units("KiB")
+    assert typed_units("%") == {"%": 1.0}
+
+
+def test_names_above_a_bar_keep_clear_of_each_other_and_of_lines():
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        middle = np.sort(rng.uniform(96, 800, 5))
+        if rng.random() < 0.5:  # all short pieces at one place
+            middle = np.sort(rng.uniform(96, 740) + rng.exponential(12, 5))
+        wide = 7.0 * rng.integers(12, 24, 5)
+        places = waits.label_places(middle.tolist(), wide.tolist())
+        for one, other in itertools.combinations(places, 2):
+            assert one.agrees(other)
+        assert all(4 <= place.left and place.right <= 876 for place in places)
 
 
 # laws ---------------------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ from fabriclab.views.page import STYLE, plain, printed_hex, spread, three
 from fabriclab.views.rulers import marks_of as marks_at
 from fabriclab.views.rulers import ruler_scene
 from fabriclab.views.scene import turned
-from fabriclab.views.sweeps import axes_of, collect, crossover, looks_of, sweep_scene
+from fabriclab.views.sweeps import axes_of, collect, crossover, looks_of, readable, sweep_scene
 from fabriclab.views.timelines import row_height
 from fabriclab.views.timelines import timeline_scene as scene_of
 from fabriclab.views.zoom import rails_of, zoom_scene
@@ -1273,3 +1273,51 @@ def test_a_circle_of_links_stands_close_to_its_list():
                 x = fields["middle"][0] + turned(x, fields["y"], fields["z"])[0]
             drawn += [x.min(), np.max(x + fields.get("w", 0.0))]
         assert 0 <= min(drawn) < 60 and 0 <= scene.width - max(drawn) < 60
+        # A number lies on no box, and no two numbers lie on each other.
+        numbers = seen_places(scene.layers["loop numbers"])
+        for part in ("nodes", "hosts"):
+            if part not in scene.layers:
+                continue
+            fields = scene.layers[part].fields
+            half = np.atleast_1d(fields["w"]) / 2 if "w" in fields else fields["size"]
+            apart = np.abs(numbers[:, None] - seen_places(scene.layers[part])) - half
+            assert apart.min() > 7
+        between = np.abs(numbers[:, None] - numbers) + 99 * np.eye(numbers.size)
+        assert between.min() > 8
+
+
+def seen_places(layer):
+    """Return the middle of each item as it is drawn, x as real and y as imaginary part [px]."""
+    fields = layer.fields
+    x, y = np.asarray(fields["x"], dtype=float), np.asarray(fields["y"], dtype=float)
+    if "z" in fields:
+        x, y, _ = turned(x, y, fields["z"])
+        return x + fields["middle"][0] + 1j * (y + fields["middle"][1])
+    return x + fields.get("w", 0.0) / 2 + 1j * (y + fields.get("h", 0.0) / 2)
+
+
+@pytest.mark.parametrize(
+    ("label", "shown"),
+    [
+        ("bruck", "Bruck"),
+        ("pxn", "PXN"),
+        ("rail_aligned", "rail-aligned"),
+        ("ib-ndr", "InfiniBand NDR"),
+        ("all_reduce ring", "all-reduce ring"),
+        ("GPUs x 2", "GPUs × 2"),
+        ("label, x 0.50", "label, × 0.50"),
+        ("8 x MI300X", "8 × MI300X"),
+        ("NVLink", "NVLink"),
+        ("mesh x torus", "mesh x torus"),
+        ("in order", "in order"),
+    ],
+)
+def test_ids_are_shown_as_engineers_write_them(label, shown):
+    assert readable(label) == shown
+
+
+def test_the_axis_of_sizes_says_what_they_are_of():
+    result = Result("all_reduce", "predicted", [2**20, 2**24], [1e-3, 9e-3], 8)
+    for name, shown in (("", text("sweep.axis_size")), ("bucket size", "bucket size")):
+        words = views.sweep({"ring": result}, x_name=name).axes.texts
+        assert shown in [word.get_text() for word in words]

@@ -2,6 +2,7 @@
 // reader's hand does. No view is known here by name.
 
 const PATIENCE = 3000, BEAT = 1000; // ms
+const DIGITS = 6; // significant digits of the value of a slider
 const GRIP = 14, PADDING = 16; // px: reach of a handle; room beside the picture, left and right together
 // px: the height of a card in a window of 768 and of the picture in it, and what the window shows besides them
 const ROOM = 600, SHOWN = 168, CANVAS = 412, BESIDES = 356;
@@ -26,6 +27,44 @@ function make(tag, into, attributes = {}, text = "") {
   if (text) node.textContent = text;
   into.append(node);
   return node;
+}
+
+// ------------------------------------------------------------------ values of sliders with their units
+
+// The unit in which a value is shown, and its size in the slider's own; zero has the unit of the slider's high end.
+function unitOf({ ladder, high }, value) {
+  const size = Math.abs(value) || high;
+  return ladder.findLast(([, factor]) => size >= factor * (1 - 1e-9)) || ladder[0];
+}
+
+function natural(control, value) {
+  const [unit, factor] = unitOf(control, value);
+  return `${Number((value / factor).toPrecision(DIGITS))} ${unit}`.trim();
+}
+
+// Three digits in the unit that is shown.
+function roundedOn(control, value) {
+  const [, factor] = unitOf(control, value);
+  return exact(Number((value / factor).toPrecision(3)) * factor);
+}
+
+const exact = (value) => Number(value.toPrecision(15)); // 160 * 1e-6 is 0.00016, and not 0.00015999999999999999
+
+// What was typed, in the slider's own unit; a number without unit has the one of the value that is shown.
+function asValue(control, text, shown) {
+  const [, digits, unit] = text.trim().match(/^([-+]?[\d.][\d,_.]*(?:e[-+]?\d+)?)\s*(\D.*)?$/i) || [];
+  const number = digits ? Number(digits.replace(/[,_](?=\d{3}(?!\d))/g, "")) : NaN; // 1,024 is a thousand
+  const factor = unit ? control.units[unit.trim()] : unitOf(control, shown)[1];
+  return factor === undefined ? NaN : exact(number * factor);
+}
+
+// How many characters the longest value of a slider has.
+function longestOf(control) {
+  const { low, high, step, log, ladder } = control;
+  const ends = [low, high, ...(log ? [] : [exact(low + step), exact(high - step)])];
+  if (log)
+    for (const [, factor] of ladder) if (factor * 100 > low && factor * 1.23 < high) ends.push(1.23 * factor);
+  return Math.min(14, Math.max(3, ...ends.map((value) => natural(control, value).length)));
 }
 
 // JupyterLab says which theme it has; elsewhere the page is dark if its text is light. Returns what ends the watch.
@@ -213,29 +252,42 @@ class Card {
     const place = make("span", box, { class: "fl-slide" });
     const ghost = make("span", place, { class: "fl-was", hidden: "" });
     const rail = make("input", place, { id, ...range });
-    const limits = { type: "number", min: control.low, max: control.high, step: control.log ? "any" : control.step };
-    const amount = make("span", box, { class: "fl-amount" }); // the value with its unit; the room is that of the longest
-    const field = make("input", amount, { ...limits, "aria-label": `${control.label}: ${this.spec.words.field}` });
-    const digits = Math.max(3, String(control.high).length + (control.step % 1 || control.log ? 2 : 1), String(control.step).length + 1);
-    amount.style.setProperty("--room", `calc(${Math.min(digits, 12)}ch + 14px)`);
-    if (control.unit) make("span", amount, { class: "fl-unit" }, control.unit);
-    const read = (text) => {
-      const value = Number(text), kept = clamp(value, control.low, control.high);
-      if (text === "" || !Number.isFinite(value)) return;
+    const amount = make("span", box, { class: "fl-amount" }); // it has the room of the longest value
+    const field = make("input", amount, { type: "text", autocomplete: "off", spellcheck: "false",
+      "data-value": control.name, "aria-label": `${control.label}: ${this.spec.words.field}` });
+    amount.style.setProperty("--room", `calc(${longestOf(control)}ch + 10px)`);
+    const read = (value) => {
+      if (Number.isNaN(value)) return this.warn(control.unread);
+      const kept = clamp(value, control.low, control.high);
       if (this.beyond && value === this.values[control.name]) return; // Enter is heard twice, its sentence stays
       this.move({ [control.name]: kept }, kept === value ? "" : control.beyond);
     };
+    const typed = () => {
+      const now = this.values[control.name], text = field.value.trim();
+      const value = text === natural(control, now) ? now : asValue(control, text, now);
+      if (text) read(value);
+      if (text && !Number.isNaN(value)) field.value = natural(control, this.values[control.name]);
+    };
     // A logarithmic rail gives three digits, which is what the field shows; its ends are exact.
     const value = () => rail.value === rail.min ? control.low : rail.value === rail.max ? control.high
-      : control.log ? Number(from(Number(rail.value)).toPrecision(3)) : Number(rail.value);
+      : control.log ? roundedOn(control, from(Number(rail.value))) : Number(rail.value);
     rail.addEventListener("pointerdown", () => this.held = { ...this.values });
     rail.addEventListener("keydown", (event) => event.repeat || (this.held = { ...this.values }));
     rail.addEventListener("input", () => read(value()));
     field.addEventListener("focus", () => this.held = { ...this.values });
+    field.addEventListener("click", () => field.selectionStart === field.selectionEnd && field.select()); // typing replaces it
     field.addEventListener("input", () => (this.moved ||= field.value !== "")); // the same number is no change
-    field.addEventListener("change", () => read(field.value));
-    field.addEventListener("keydown", (event) => event.key === "Enter" && read(field.value));
-    this.ends[control.name] = () => [rail.max, field.max] = [to(control.high), control.high];
+    field.addEventListener("change", typed);
+    field.addEventListener("blur", () => (field.value = natural(control, this.values[control.name])));
+    field.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") typed();
+      const up = { ArrowUp: 1, ArrowDown: -1 }[event.key];
+      if (!up) return;
+      event.preventDefault();
+      rail.stepUp(up);
+      read(value());
+    });
+    this.ends[control.name] = () => (rail.max = to(control.high));
     const part = (v) => clamp((to(v) - to(control.low)) / (to(control.high) - to(control.low) || 1));
     this.ghosts[control.name] = (former) => {
       ghost.hidden = former === undefined || former === this.values[control.name];
@@ -244,8 +296,9 @@ class Card {
     return (value) => {
       rail.value = to(value);
       rail.style.setProperty("--part", `${100 * part(value)}%`);
-      rail.setAttribute("aria-valuetext", `${value} ${control.unit || ""}`.trim());
-      if (document.activeElement !== field || Number(field.value) !== value) field.value = value;
+      rail.setAttribute("aria-valuetext", natural(control, value));
+      // A field in which somebody is typing is left alone as long as it says the same.
+      if (document.activeElement !== field || asValue(control, field.value, value) !== value) field.value = natural(control, value);
     };
   }
 
@@ -549,9 +602,9 @@ class Card {
       return;
     }
     const { name, ends: [from, to], panel } = this.grip;
-    const { low, high, log, step } = this.spec.controls.find((control) => control.name === name);
+    const control = this.spec.controls.find((other) => other.name === name), { low, high, log, step } = control;
     const share = clamp((this.painter.place(event, panel)[0] - from) / (to - from));
-    const value = log ? Number((low * (high / low) ** share).toPrecision(3))
+    const value = log ? roundedOn(control, low * (high / low) ** share)
       : low + Math.round((share * (high - low)) / step) * step;
     this.move({ [name]: clamp(value, low, high) });
   }

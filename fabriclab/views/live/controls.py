@@ -5,7 +5,20 @@ from typing import Any
 
 import numpy as np
 
+from fabriclab import units
 from fabriclab.texts import text
+
+# Units in which a reader sees the value of a slider: the largest of its row of which the value is at least one.
+# A row goes down only as far as engineers write it: a cable is 0.5 m long, and not 500 mm.
+_LADDERS = (
+    ("ns", "us", "ms", "s"),
+    ("B", "KiB", "MiB", "GiB", "TiB"),
+    ("B", "kB", "MB", "GB", "TB"),
+    ("kB/s", "MB/s", "GB/s", "TB/s"),
+    ("kb/s", "Mb/s", "Gb/s", "Tb/s"),
+    ("m", "km"),
+)
+_SHOWN_DIGITS = 6  # significant digits of the value of a slider
 
 
 def routing_name(routing: str) -> str:
@@ -122,11 +135,62 @@ Control = Slider | Choice
 MOST_CONTROLS = 3  # a reader cannot follow more at once
 
 
+def ladder_of(unit: str) -> list[tuple[str, float]]:
+    """Return the units in which values of a slider are shown, smallest first, each with its size in its ``unit``.
+
+    Examples
+    --------
+    >>> ladder_of("s")
+    [('ns', 1e-09), ('us', 1e-06), ('ms', 0.001), ('s', 1.0)]
+    >>> ladder_of("%")
+    [('%', 1.0)]
+    """
+    for ladder in _LADDERS:
+        if unit in ladder:
+            return [(step, float(f"{_size_of(step, unit):.15g}")) for step in ladder]
+    return [(unit, 1.0)]
+
+
+def typed_units(unit: str) -> dict[str, float]:
+    """Return every unit in which a value of a slider in ``unit`` can be typed, each with its size in ``unit``."""
+    if unit not in units.UNITS:
+        return {unit: 1.0}
+    quantity, _ = units.UNITS[unit]
+    found = {}
+    for spelled, (of, _) in units.UNITS.items():
+        if of == quantity:
+            found[spelled] = float(f"{_size_of(spelled, unit):.15g}")
+    return found
+
+
+def _size_of(unit: str, other: str) -> float:
+    """Return how many of another unit of the same quantity one ``unit`` is."""
+    return units.UNITS[unit][1] / units.UNITS[other][1]
+
+
+def natural(value: float, unit: str, least: float = 0.0) -> str:
+    """Return a value of a slider in its natural unit, as card.js shows it; zero has the unit of ``least``.
+
+    Examples
+    --------
+    >>> natural(1048576, "KiB"), natural(0.00016, "s"), natural(41, "%")
+    ('1 GiB', '160 us', '41 %')
+    """
+    ladder = ladder_of(unit)
+    size = abs(value) or least
+    fitting = [step for step in ladder if size >= step[1] * (1 - 1e-9)]
+    shown, factor = fitting[-1] if fitting else ladder[0]
+    number = float(f"{value / factor:.{_SHOWN_DIGITS}g}")
+    digits = np.format_float_positional(number, trim="-")
+    return f"{digits} {shown}".rstrip()
+
+
 def range_of(control: Control) -> str:
     """Return in words which values a control can be set to."""
     if isinstance(control, Choice):
         return ", ".join(map(repr, control.options))
-    return f"{control.low:g} .. {control.high:g} {control.unit}".rstrip()
+    low = natural(control.low, control.unit, control.high)
+    return f"{low} .. {natural(control.high, control.unit)}"
 
 
 def name_of(value: Any, otherwise: str) -> str:

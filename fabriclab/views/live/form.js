@@ -150,16 +150,24 @@ class Form {
     return clamp(Math.log(value / low) / Math.log(high / low));
   }
 
+  // What follows a guess on the ruler stays on it, too; only a guess that is typed may lie beyond.
+  onRuler(value, other) {
+    const { low, high } = this.ruler ? this.ends() : { low: 0, high: 0 };
+    return value >= low && value <= high ? clamp(other, low, high) : other;
+  }
+
   // The range follows the guess by the same factor; what is moved pushes the others, so the order always holds.
   set(name, value) {
-    const was = this.guess, now = { ...was, [name]: value }, first = was.value === null;
+    const was = this.guess, now = { ...was, [name]: value }, first = was.value === null, follow = [];
     if (name === "value" && value !== null)
       for (const end of ["low", "high"])
-        if ((now[end] === null) === first)
-          now[end] = this.ratios[end] === 1 ? value : Number((value * this.ratios[end]).toPrecision(first ? 2 : 3));
+        if ((now[end] === null) === first) {
+          now[end] = this.onRuler(value, this.ratios[end] === 1 ? value : Number((value * this.ratios[end]).toPrecision(first ? 2 : 3)));
+          follow.push(end);
+        }
     inOrder(now, name);
     if (now.value !== null && (first || name !== "value"))
-      for (const end of ["low", "high"]) if (now[end] !== null) this.ratios[end] = now[end] / now.value;
+      for (const end of ["low", "high"]) if (now[end] !== null && !follow.includes(end)) this.ratios[end] = now[end] / now.value;
     this.guess = now;
     for (const input of this.body.querySelectorAll("input[data-read]"))
       if (now[input.name] !== was[input.name] || input.name === name) this.write(input, now[input.name]);

@@ -1,7 +1,7 @@
 """Live views of links: media, wavelengths, drifting rings, radio beams, optical matrix products, optical circuits."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 import numpy as np
@@ -24,7 +24,7 @@ from fabriclab.views.scene import (
     texts_at,
     tick_layers,
 )
-from fabriclab.views.sweeps import Series, capitalised, curve, series_scene
+from fabriclab.views.sweeps import Series, capitalised, curve, first_crossing, series_scene
 
 _FASTEST = "800 Gb/s"  # source: catalog links, InfiniBand XDR
 # source: catalog links, InfiniBand EDR to XDR
@@ -167,7 +167,11 @@ def medium_scene(length: float, rate: str, by: str) -> Scene:
         "price [USD]": rows.dollars,
     }
     caption = text("live.medium.said", length=length, rate=rate, best=best, by=by)
-    return Scene(caption, Table(columns), layers, _LAST_ROW + 24.0, alt=caption, width=_WIDTH)
+    more = text("live.medium.more")
+    height = _LAST_ROW + 24.0
+    return Scene(
+        caption, Table(columns), layers, height, f"{caption} {more}", width=_WIDTH, hint=more
+    )
 
 
 def medium_rows(length: float, rate: str, by: str, best: media.MediumChoice) -> MediumRows:
@@ -467,6 +471,11 @@ def beam_link(distances: Floats, arrays: Floats, way: str) -> wireless.RadioLink
     return wireless.link(distances, gain=wireless.array_gain(arrays), lost=lost)
 
 
+def with_hint(scene: Scene, hint: str) -> Scene:
+    """Return a scene with more sentences below its picture; a screen reader hears them after the finding."""
+    return replace(scene, hint=hint, alt=f"{scene.alt or scene.said} {hint}")
+
+
 def gigabits(link: wireless.RadioLink) -> Floats:
     """Return what the whole band carries over each of the links [Gb/s]."""
     return np.asarray(8e-9 * wireless.band_channels() * link.rate)
@@ -547,14 +556,17 @@ def hybrid_scene(
 
     caption = text(
         "live.hybrid.said",
-        n=counted(servers, "server"),
-        a=counts_in_words(bill.hosts),
-        b=counts_in_words(bill.spine),
         power=kilowatts[-1],
         price=bill.totals[1] / 1e3 / 1e3,
         rack=servers * case.server_power / 1e3,
     )
-    return curve(
+    more = text(
+        "live.hybrid.more",
+        n=counted(servers, "server"),
+        a=counts_in_words(bill.hosts),
+        b=counts_in_words(bill.spine),
+    )
+    drawn = curve(
         "live.hybrid",
         x="servers",
         y="power",
@@ -565,6 +577,7 @@ def hybrid_scene(
         others=others,
         chosen=media_in_words(hosts, spine),
     )
+    return with_hint(drawn, more)
 
 
 def cable_bill(laid: Fabric, hosts: str, spine: str) -> CableBill:
@@ -618,17 +631,10 @@ def mzi_mesh_scene(size: int, bits: int, noise: float) -> Scene:
     """Return the error of optical matrix products over the noise of the phases as a curve."""
     noises = np.append(np.geomspace(*_NOISES, 7), noise)  # (K,) [mrad]; the last is the slider's
     errors = [product_error(size, each, bits) for each in noises.tolist()]
-    caption = text(
-        "live.mzi_mesh.said",
-        cells=size * (size - 1),
-        size=size,
-        bits=bits,
-        noise=noise,
-        trusted=-np.log2(errors[-1]),
-        best=-np.log2(errors[0]),
-    )
+    caption = text("live.mzi_mesh.said", trusted=-np.log2(errors[-1]), best=-np.log2(errors[0]))
+    more = text("live.mzi_mesh.more", cells=size * (size - 1), size=size, bits=bits, noise=noise)
     eight_bits = np.full(noises.size, 2.0**-8)
-    return curve(
+    drawn = curve(
         "live.mzi_mesh",
         x="noise",
         y="off",
@@ -639,6 +645,7 @@ def mzi_mesh_scene(size: int, bits: int, noise: float) -> Scene:
         chosen=f"{size} × {size}",
         drag=("noise", _NOISES),
     )
+    return with_hint(drawn, more)
 
 
 @lru_cache(maxsize=4096)
@@ -700,15 +707,16 @@ def circuit_scene(kind: str, left: int) -> Scene:
     for name, seconds, look in rows:
         points = np.array([sizes, seconds, nothing, nothing])
         series.append(Series(name, "predicted", points, look))
-    caption = text(
-        "live.circuit.said",
-        kind=capitalised(kind),
-        left=left,
-        setup=setup,
-        busy=switching.bytes_for(0.9, setup, rate),
-    )
+    caption = text("live.circuit.said", kind=capitalised(kind), setup=setup)
+    more = text("live.circuit.more", left=left, busy=switching.bytes_for(0.9, setup, rate))
     least = switching.break_even(rate, setup, packet_rate, delay)  # [B]
-    return series_scene(series, "size", "time", f"{circuit_pays(least)} {caption}", cross=True)
+    crossing = first_crossing(series)
+    if crossing is not None:
+        least = crossing  # as the picture rounds it
+    if not least:
+        more = f"{text('live.circuit.because')} {more}"
+    drawn = series_scene(series, "size", "time", f"{circuit_pays(least)} {caption}", cross=True)
+    return with_hint(drawn, more)
 
 
 def circuit_pays(least: float) -> str:

@@ -747,6 +747,9 @@ def failures_scene(
 _ONE, _OTHER, _BOTH = COLOUR["node"], COLOUR["paper"], COLOUR["line"]
 _AREAS = {_ONE: COLOUR["domain"], _OTHER: COLOUR["sunk"]}
 _MOST_AREA = 14.0  # how far an area reaches beyond a box [px]
+_MOST_AREA_OF_GRID = (
+    60.0  # the same in a grid of two axes, where it fills the room between boxes [px]
+)
 
 
 def cut(fabric: Fabric, first: int = 0, order: str = "in order") -> Live:
@@ -811,7 +814,9 @@ def cut_scene(
     drawn = scene_of(fabric, is_cut, said=caption, hall=False)
     if drawn.wrong:
         return drawn
-    return halved(drawn, box_colours(fabric, half))
+    is_grid = is_direct(fabric) and len(fabric.coord_names) == 2
+    reach = _MOST_AREA_OF_GRID if is_grid else _MOST_AREA
+    return halved(drawn, box_colours(fabric, half), reach)
 
 
 def box_colours(fabric: Fabric, half: Ints) -> Floats:
@@ -829,10 +834,11 @@ def box_colours(fabric: Fabric, half: Ints) -> Floats:
     return np.select([all_of_half, none_of_half], [_ONE, _OTHER], _BOTH)
 
 
-def halved(drawn: Scene, colours: Floats) -> Scene:
+def halved(drawn: Scene, colours: Floats, reach: float) -> Scene:
     """Return the picture of a cut with its own colours and words; in ``drawn``, links of the cut have load 1.
 
-    ``colours`` are the colours of the boxes, which show the halves.
+    ``colours`` are the colours of the boxes, which show the halves; areas behind them reach at most ``reach`` further
+    [px].
     """
     table = cut_table(drawn)
     nodes = drawn.layers["nodes"]
@@ -849,7 +855,7 @@ def halved(drawn: Scene, colours: Floats) -> Scene:
         look = {"colour": np.where(is_cut, COLOUR["ink"], COLOUR["edge"])}
         layers["hosts"] = Layer("dots", {**dots, **look})
     elif nodes.kind == "boxes":
-        layers = {"areas": areas(nodes, colours), **layers}
+        layers = {"areas": areas(nodes, colours, reach), **layers}
     return replace(drawn, layers=layers, alt=drawn.said, table=Table(table))
 
 
@@ -872,13 +878,13 @@ def half_ink(colours: Floats) -> Floats:
     return np.where(colours == _ONE, ink_on(colours), COLOUR["ink"])
 
 
-def areas(nodes: Layer, colours: Floats) -> Layer:
+def areas(nodes: Layer, colours: Floats, reach: float) -> Layer:
     """Return a tinted area behind each box of a half; areas of neighbours touch, so that a half looks like one."""
     box = nodes.fields
     x, y = box["x"] + box["w"] / 2, box["y"] + box["h"] / 2
     which = np.flatnonzero(colours != _BOTH)
-    across = apart(x, y, box["w"])
-    down = apart(y, x, box["h"])
+    across = apart(x, y, box["w"], reach)
+    down = apart(y, x, box["h"], reach)
     return boxes(
         box["x"][which] - across,
         box["y"][which] - down,
@@ -889,9 +895,9 @@ def areas(nodes: Layer, colours: Floats) -> Layer:
     )
 
 
-def apart(along: Floats, level: Floats, size: Floats) -> float:
-    """Return half the least room between two boxes that stand on one level [px]."""
-    room = [2 * _MOST_AREA]
+def apart(along: Floats, level: Floats, size: Floats, most: float) -> float:
+    """Return half the least room between two boxes that stand on one level, ``most`` if there is more [px]."""
+    room = [2 * most]
     for here in np.unique(np.round(level)):
         row = np.flatnonzero(np.round(level) == here)
         row = row[np.argsort(along[row])]

@@ -9,7 +9,8 @@ const CORNERS = {
 };
 const MOVE = 650, GLIDE = 400; // ms
 const LANDED = 0.9; // of the way: then what the movers cause is shown
-// How far a picture is made smaller or larger, and on a full screen; texts always keep their size.
+// How far a picture is made smaller or larger, and on a full screen. Texts keep their size, but on a full screen, which
+// is looked at from farther away, they grow with the picture.
 const LEAST = 0.8, MOST = 1.6, FULL = 3;
 const GLIDING = ["x", "y", "z", "w", "h", "size", "width"];
 const MOST_PACKETS = 1500;
@@ -115,6 +116,7 @@ class Painter {
     const h = this.beside ? Math.max(main.height, side ? side.height : 0) : main.height + side.height + 16;
     this.size = [w, h];
     this.scale = clamp(Math.min(room / w, this.beside ? tall / h : MOST), LEAST, most);
+    this.letters = most > MOST ? Math.max(1, this.scale) : 1; // how much larger texts are than usual
     this.places = [[0, 0], !side ? [0, 0] : this.beside ? [main.width, 0] : [0, main.height + 16]];
     const ratio = window.devicePixelRatio || 1;
     this.pixels = this.scale * ratio;
@@ -342,16 +344,16 @@ class Painter {
     pen.stroke();
   }
 
-  // Texts keep the size of the page's own, however large the picture is.
+  // Texts keep the size of the page's own, however large the picture is; see fit.
   draw_texts({ x, y, texts, align, size, bold, colour, room, halo }) {
     const pen = this.pen;
     pen.textBaseline = "middle";
     for (let i = 0; i < texts.length; i++) {
-      pen.font = `${at(bold, i) ? "600 " : ""}${at(size, i, 12) / this.scale}px ${this.font}`;
+      pen.font = `${at(bold, i) ? "600 " : ""}${at(size, i, 12) * this.letters / this.scale}px ${this.font}`;
       if (room && pen.measureText(texts[i]).width > at(room, i) - 2) continue;
       pen.textAlign = ["left", "center", "right"][at(align, i)];
       if (at(halo, i)) {
-        pen.lineWidth = 6 / this.scale;
+        pen.lineWidth = 6 * this.letters / this.scale;
         pen.lineJoin = "round";
         pen.strokeStyle = this.paper;
         pen.strokeText(texts[i], x[i], y[i]);
@@ -467,7 +469,7 @@ class Painter {
       const flat = { ...layer, ...seen };
       flats.push(flat);
       for (const held of this.layers.values()) if (held.z && held.names && held.names === layer.names) held.seen = seen;
-      if (layer.kind === "texts") for (let i = 0; i < n; i++) items.push({ flat, i, depth: seen.depth[i] + 2 });
+      if (layer.kind === "texts") for (let i = 0; i < n; i++) items.push({ flat, i, depth: seen.depth[i] + at(layer.lift, i, 2) });
       else if (layer.kind === "dots") for (let i = 0; i < n; i++) items.push({ flat, i, depth: seen.depth[i] + at(layer.lift, i, 1) });
       else
         for (let i = 0; i + 1 < layer.ptr.length; i++) {

@@ -181,12 +181,16 @@ def queue_pair_scene(kind: str, now: str, to: str) -> Scene:
         "kind": texts(14.0, 18.0, [text("live.queue_pair.pair", kind=kind)], size=13.0, bold=1.0),
     }
     caption = change_caption(change)
+    if is_refused:
+        columns = {text("live.queue_pair.refusal"): [change.refusal]}
+    else:
+        columns = {"attribute": attributes or [text("live.queue_pair.none")]}
     return Scene(
         said=caption,
-        table=Table({"attribute": attributes or [text("live.queue_pair.none")]}),
+        table=Table(columns),
         layers=layers,
         height=_STATES_HEIGHT,
-        alt=f"{caption} {', '.join(attributes)}",
+        alt=f"{caption} {change.refusal or ', '.join(attributes)}",
         width=_STATES_WIDTH,
         side=needs_panel(change),
     )
@@ -252,7 +256,6 @@ def change_caption(change: StateChange) -> str:
         now=change.now,
         to=change.to,
         n=len(change.attributes),
-        why=change.refusal,
     )
     return caption + " " + text(f"live.queue_pair.in.{state}")
 

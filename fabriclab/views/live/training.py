@@ -204,6 +204,9 @@ def bubble_scene(stages: int, microbatches: int, schedule: str) -> Scene:
         m=shown,
         schedule=schedule,
         share=100 * share,
+    )
+    more = text(
+        "live.bubble.form",
         form=100 * bubble_form(stages, shown, parts),
         held=most_activations(run, stages) / parts,
         sent=np.count_nonzero(run.flows.source != run.flows.target),
@@ -212,7 +215,7 @@ def bubble_scene(stages: int, microbatches: int, schedule: str) -> Scene:
         caption += " " + text("live.bubble.more", m=shown, stages=stages)
     scene = computations_scene(run, "stage", group=stages * parts)
     side = bubble_panel(stages, shown, schedule, share, scene.height)
-    return replace(scene, said=caption, alt=caption, side=side)
+    return replace(scene, said=caption, alt=f"{caption} {more}", hint=more, side=side)
 
 
 def whole_batches(stages: int, microbatches: int, schedule: str) -> int:

@@ -1,5 +1,6 @@
 """Live views of waiting: for a message, for slower memory, and for the slowest of many workers."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -42,9 +43,12 @@ _LEFT, _RIGHT = 96.0, 800.0  # ends of the axis
 _TOP = 22.0
 _BAR = 34.0  # height of a bar
 _LEVEL = 17.0  # height of a level of labels above a bar
-_LEVELS = 4  # of labels above a bar
+_LEVELS = 5  # of labels above a bar
 _LANE = _LEVELS * _LEVEL + _BAR + 20  # height of a bar with its labels
 _LETTER = 7.0  # width of a letter of a label
+_APART = 8.0  # least distance between two labels of a level
+_BESIDE = 3.0  # least distance between a label and a line that passes it
+_LINES_APART = 10.0  # least distance between two lines that lead to labels
 
 # The workers of a step, and their picture in px: a bar for each, with a scale of seconds on the left.
 _MOST_WORKERS = 128
@@ -307,6 +311,79 @@ def stacks_scene(
     return Scene(said, table, layers, bottom + 26, alt=said, width=_WIDTH)
 
 
+@dataclass(frozen=True, slots=True)
+class LabelPlace:
+    """Where the name of a piece stands above its bar, and the line that leads down from it."""
+
+    left: float  # [px]
+    right: float  # [px]
+    level: int  # 0 is nearest to the bar
+    leader: float  # x of the line [px]
+
+    def agrees(self, other: "LabelPlace") -> bool:
+        """Return whether two names keep apart, and no line of one crosses the name of the other."""
+        if self.level == other.level:
+            return self.left >= other.right + _APART or other.left >= self.right + _APART
+        upper, lower = (self, other) if self.level > other.level else (other, self)
+        return not lower.left - _BESIDE < upper.leader < lower.right + _BESIDE
+
+
+def label_places(middle: Sequence[float], wide: Sequence[float]) -> list[LabelPlace]:
+    """Return a place for each name of a bar, as low as can be, so that names and lines keep apart.
+
+    ``middle`` and ``wide`` are the middle of each piece, from left to right, and the width of its name (N,) [px]. A
+    name stands in the middle above its line, or begins or ends there.
+    """
+    leaders: list[float] = []
+    for at in middle:  # lines of short pieces keep apart, and bend to their pieces
+        leaders.append(max(at, leaders[-1] + _LINES_APART) if leaders else at)
+    n = len(leaders)
+    numbers = list(range(n))
+    aside = {
+        "middle": 0.5,
+        "begins": 0.0,
+        "ends": 1.0,
+    }  # the part of a name to the left of its line
+
+    # From the left, from the right, and from both sides to some name in the middle.
+    trials = [
+        [(number, ("middle", "ends", "begins")) for number in numbers],
+        [(number, ("middle", "begins", "ends")) for number in reversed(numbers)],
+    ]
+    for split in range(n + 1):
+        ending = [(number, ("ends",)) for number in numbers[:split]]
+        beginning = [(number, ("begins",)) for number in reversed(numbers[split:])]
+        trials.append(ending + beginning)
+
+    best: list[LabelPlace] = []
+    for trial in trials:
+        placed: dict[int, LabelPlace] = {}
+        for number, forms in trial:
+            for level, form in itertools.product(range(_LEVELS), forms):
+                width = wide[number]
+                left = leaders[number] - aside[form] * width
+                left = min(max(left, 4.0), _WIDTH - width - 4)
+                place = LabelPlace(left, left + width, level, leaders[number])
+                if all(place.agrees(other) for other in placed.values()):
+                    placed[number] = place
+                    break
+        found = [placed[number] for number in numbers if number in placed]
+        if len(found) == n and (not best or _levels(found) < _levels(best)):
+            best = found
+    if best:
+        return best
+    stairs = []  # more names than levels in one place: then lines may cross names
+    for number, (leader, width) in enumerate(zip(leaders, wide, strict=True)):
+        left = min(leader, _WIDTH - width - 4)
+        stairs.append(LabelPlace(left, left + width, (n - 1 - number) % _LEVELS, leader))
+    return stairs
+
+
+def _levels(places: Sequence[LabelPlace]) -> int:
+    """Return the sum of the levels of names, which is small where they are near to their bar."""
+    return sum(place.level for place in places)
+
+
 def part_names(
     names: Sequence[str], middle: Floats, top: Floats, lane: Ints, bold: Flags
 ) -> dict[str, Layer]:
@@ -314,29 +391,22 @@ def part_names(
 
     ``middle`` and ``top`` are the places of the pieces (N,) [px], from left to right within each bar.
     """
-    ends = np.full(
-        (int(lane.max()) + 1, _LEVELS), -np.inf
-    )  # where the last name of each level ends
-    left = []
-    level = []
-    for name, at, bar in zip(names, middle.tolist(), lane.tolist(), strict=True):
-        wide = _LETTER * len(name)
-        begin = min(max(at - wide / 2, 4.0), _WIDTH - wide - 4)
-        free = np.flatnonzero(ends[bar] < begin - 8)
-        chosen = int(free[0]) if free.size else int(ends[bar].argmin())
-        begin = max(begin, float(ends[bar, chosen]) + 8)
-        ends[bar, chosen] = begin + wide
-        left.append(begin + wide / 2)
-        level.append(chosen)
-    height = top - 10 - _LEVEL * np.array(level)
+    places: list[LabelPlace] = []
+    for bar in range(int(lane.max()) + 1):
+        which = np.flatnonzero(lane == bar).tolist()
+        wide = [_LETTER * len(names[i]) for i in which]
+        places += label_places([float(middle[i]) for i in which], wide)
+    leader = [place.leader for place in places]
+    height = top - 14 - _LEVEL * np.array([place.level for place in places])
     leaders = [
-        np.array([[at, y + 7], [at, edge]]) for at, y, edge in zip(middle, height, top, strict=True)
+        np.array([[x, y + 7], [x, edge - 6], [at, edge]])
+        for x, at, y, edge in zip(leader, middle, height, top, strict=True)
     ]
     colour = np.where(bold, COLOUR["ink"], COLOUR["soft"])
     return {
         "leaders": lines(leaders, width=0.8, colour=COLOUR["edge"]),
         "parts": texts(
-            np.array(left),
+            np.array([(place.left + place.right) / 2 for place in places]),
             height,
             names,
             align=1.0,

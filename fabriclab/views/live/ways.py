@@ -505,6 +505,7 @@ def placement_scene(
     return replace(drawn, layers=layers, side=side)
 
 
+@lru_cache(maxsize=8)
 def uplinks(fabric: Fabric) -> Ints:
     """Return the links from the lowest switches outside of servers to the tier above."""
     is_leaf = np.isin(np.arange(fabric.n_nodes), fabric.nodes("leaf"))  # (N,)
@@ -924,7 +925,7 @@ def gigaio_scene(wiring: str) -> Scene:
     caption = text(
         "live.gigaio.said",
         wiring=wiring,
-        n=len(order),
+        n=counted(len(order), "ring"),
         rate=ring_busbw("all_reduce", fabric, order),
         most=rings_on_link[fullest],
         link=link_in_words(fabric, fullest),

@@ -19,9 +19,20 @@ from fabriclab.core import Fabric
 from fabriclab.look import CARDS, variables
 from fabriclab.texts import keys, switched_on, text
 from fabriclab.views.common import common_axes
-from fabriclab.views.live.controls import MOST_CONTROLS, Choice, Control, Slider, name_of, range_of
+from fabriclab.views.live.controls import (
+    MOST_CONTROLS,
+    Choice,
+    Control,
+    Slider,
+    ladder_of,
+    name_of,
+    natural,
+    range_of,
+    typed_units,
+)
 from fabriclab.views.page import Picture, Table, halves
 from fabriclab.views.scene import COLOUR, DASHES, PALETTE, TOKENS, TURN, Layer, Scene, printed
+from fabriclab.views.sweeps import readable
 
 # What modules with views import from here.
 __all__ = ["Choice", "Control", "Live", "Slider", "Table", "live_view", "table"]
@@ -204,8 +215,8 @@ class Live(LiveModel):
         return f"<Live {self.title}: {self.scene.said}>"
 
     def __str__(self) -> str:
-        """Return this state as the text mode shows it: sentence, table, list of states, controls, and line of code."""
-        parts = [self.scene.said]
+        """Return this state as the text mode shows it: sentences, table, list of states, controls, and line of code."""
+        parts = [self.scene.said, self.scene.hint]
         if self.scene.table is not None:
             parts.append(str(self.scene.table))
         parts.append(self._listed)
@@ -259,8 +270,14 @@ class Live(LiveModel):
             if value is not False and value not in ("", ()):
                 spec[field] = value
         if isinstance(control, Slider):
-            high = f"{control.high:g} {control.unit}".rstrip()
-            spec["beyond"] = text("live.beyond", low=control.low, high=high)
+            spec["ladder"] = ladder_of(control.unit)
+            spec["units"] = typed_units(control.unit)
+            low = natural(control.low, control.unit, control.high)
+            high = natural(control.high, control.unit)
+            spec["beyond"] = text("live.beyond", low=low, high=high)
+            spec["unread"] = text("live.unread", example=high)
+        elif not control.names:
+            spec["names"] = tuple(readable(str(option)) for option in control.options)
         return {**spec, "name": name, "label": control.label or name}
 
     def _answer(self, change: Mapping[str, Any]) -> None:
@@ -388,7 +405,7 @@ def _changes_of(
     arrays: dict[str, NDArray[Any]] = {}
     same = []
     for name, value in layer.fields.items():
-        if name in before.fields and np.array_equal(before.fields[name], value):
+        if name in before.fields and _is_same(before.fields[name], value):
             same.append(name)
         elif isinstance(value, np.ndarray):
             arrays[name] = value
@@ -402,6 +419,15 @@ def _changes_of(
         "same": same,
     }
     return changes, list(arrays.values())
+
+
+def _is_same(before: Any, value: Any) -> bool:
+    """Return whether a field is as it was: the same object, or equal numbers or texts."""
+    if before is value:
+        return True
+    if isinstance(value, np.ndarray):
+        return isinstance(before, np.ndarray) and np.array_equal(before, value)
+    return type(before) is type(value) and bool(before == value)
 
 
 def live_view(
