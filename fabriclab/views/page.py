@@ -49,7 +49,7 @@ __all__ = [
 _FAR = 1e3  # if medians of columns differ by this factor, each column has its own prefix
 _WITHOUT_PREFIX = 0.1  # [s] so "0.700 s" stands beside "2.10 s"; shorter times get a prefix
 _MOST_COLUMNS = 7
-_MOST_ROWS = 64
+_MOST_ROWS = 128
 _RESULT_UNITS = {"size": "B", "time": "s", "low": "s", "high": "s", "algbw": "B/s", "busbw": "B/s"}
 _NAME = re.compile(r"(.*?)\s*(?:\[(.+)\])?\Z")
 
@@ -128,7 +128,7 @@ class Table:
         return np.asarray(self.columns[name])
 
     def _shown(self) -> TableText:
-        """Return the cells of the first 64 rows as texts, and how many rows are not shown."""
+        """Return the cells of the first 128 rows as texts, and how many rows are not shown."""
         typical = _typical(self.columns)
         columns = []
         for name, values in self.columns.items():
@@ -250,7 +250,7 @@ def _own_unit(seconds: float) -> str:
 
 
 def table(value: Any, *, bold: int | Iterable[int] = (), caption: str = "") -> Table:
-    """Show a value or rows as a table; beyond 64 rows, it only says how many more there are.
+    """Show a value or rows as a table; beyond 128 rows, it only says how many more there are.
 
     Parameters
     ----------

@@ -1106,10 +1106,10 @@ def test_text_mode_shows_finding_and_table(monkeypatch, pictures):
 
 
 def test_long_tables_say_how_many_rows_are_left():
-    table = views.table({"n": np.arange(100)})
+    table = views.table({"n": np.arange(164)})
     for said in (str(table), html.unescape(table._repr_html_())):
         assert sentence("table.more", n=36).search(said)
-    assert repr(table) == "<Table of 100 rows: n>"
+    assert repr(table) == "<Table of 164 rows: n>"
 
 
 def test_sources_and_notes_stand_below(pictures):
