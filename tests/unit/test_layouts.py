@@ -119,6 +119,25 @@ def test_tokens_go_to_experts_and_back():
     assert small.by_stage("experts")[30] == pytest.approx(1.8497e9 * 7 / 8, rel=1e-4)
 
 
+def test_experts_whose_matrices_are_divided_sum_as_often_as_a_dense_layer():
+    # A sum after attention and one after the experts, forward and backward, in each of four layers.
+    for model in (SMALL, EXPERTS):
+        ledger = volumes.volumes(model, Layout(tp=2))
+        for moment in ("forward", "backward"):
+            assert message(ledger, "tensor", "all_reduce", moment).count == 2 * 4
+
+
+@pytest.mark.parametrize("context", ["ring", "all_gather", "ulysses"])
+@pytest.mark.parametrize("recompute", ["selective", "full"])
+def test_attention_that_is_computed_again_needs_what_it_was_sent_once_more(context, recompute):
+    layout = Layout(cp=4, sequence=64, context=context)
+    once = volumes.volumes(SMALL, layout)
+    again = volumes.volumes(SMALL, layout.replace(recompute=recompute))
+    forward = sum(line.sent for line in once.only("context") if line.moment == "forward")
+    more = again.sent("context") - once.sent("context")
+    assert more == pytest.approx(forward) and forward > 0
+
+
 @pytest.mark.parametrize("context", ["ring", "all_gather"])
 def test_context_parallelism_passes_keys_and_values_on(context):
     model = models.preset("Llama 3 405B")
