@@ -296,9 +296,9 @@ def parallelism_scene(
     }
     columns: dict[str, Any] = {
         "traffic": [text(f"live.parallelism.{kind}") for kind in KINDS],
-        "inside a server [B]": sent[:, 0],
-        "leaf [B]": sent[:, 1],
-        "over a spine [B]": sent[:, 2],
+        "inside a server [GB]": sent[:, 0] / 1e9,
+        "leaf [GB]": sent[:, 1] / 1e9,
+        "over a spine [GB]": sent[:, 2] / 1e9,
         "NIC [s]": nic,
         "waits [s]": [state.parts[kind] for kind in KINDS],
     }
