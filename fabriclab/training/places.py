@@ -41,9 +41,7 @@ class Place(NamedTuple):
         return SCALE_UP if self.domains == 1 else NETWORK
 
 
-def place_of(
-    layout: Layout, group: str, domain: int, placement: ArrayLike | None = None
-) -> Place:
+def place_of(layout: Layout, group: str, domain: int, placement: ArrayLike | None = None) -> Place:
     """Return how the groups of a kind are spread over scale-up domains of so many GPUs, the widest of them.
 
     GPUs fill one domain after another.
@@ -231,9 +229,7 @@ def costs_of_case(job: Case, placement: ArrayLike | None = None) -> RateCosts:
     )
 
 
-def _place(
-    layout: Layout, line: Collective, domain: int, placement: Ints | None = None
-) -> Place:
+def _place(layout: Layout, line: Collective, domain: int, placement: Ints | None = None) -> Place:
     """Return where a line of a ledger runs, on domains of so many GPUs."""
     if line.operation != "send":
         return place_of(layout, line.group, domain, placement)

@@ -522,9 +522,7 @@ def _machine(system: System) -> Machine:
     return kernels.machine(str(system.row["accelerator"]))
 
 
-def of_case(
-    job: Case, *, layout: Layout | None = None, placement: ArrayLike | None = None
-) -> Step:
+def of_case(job: Case, *, layout: Layout | None = None, placement: ArrayLike | None = None) -> Step:
     """Return the step of a running case from its own rates, as lesson 00 shows it.
 
     Gradients are summed by one all-reduce per layer during the last backward pass; the layout of the case itself

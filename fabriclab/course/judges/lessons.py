@@ -520,7 +520,7 @@ def _follows(sent: Sent, rule: Rule) -> bool:
     return all(rule(rank, step, n) == block for (rank, step, n), block in sent.items())
 
 
-# Lesson 71: what tensor parallelism sends, and a layout that fits -------------------------------------------------------
+# Lesson 71: what tensor parallelism sends, and a layout that fits --------------------------------
 
 
 class PublishedLayout(NamedTuple):
@@ -595,9 +595,7 @@ def tensor_bytes(answer: Sent71) -> Verdict:
     for job, found, tried in zip(LAYOUTS_71, returned, cases, strict=True):
         if tried.right:
             continue
-        line = text(
-            "function.tensor_bytes", name=job.name, got=found / 1e9, right=job.sent / 1e9
-        )
+        line = text("function.tensor_bytes", name=job.name, got=found / 1e9, right=job.sent / 1e9)
         mistake = _mistake_of_tensor(returned)
         because = [misconception("71-write-bytes", mistake)] if mistake else []
         look = text("trace.look_tensor", ratio=digits(found / job.sent))
@@ -699,7 +697,11 @@ def _layout(answer: Callable[[], Any]) -> Layout:
         raise Unanswered("range", said) from None
     if found.length(models.of_case(job)) != int(job.sequence):
         said = text(
-            "function.other_job", call=call, name="sequence", got=found.sequence, right=int(job.sequence)
+            "function.other_job",
+            call=call,
+            name="sequence",
+            got=found.sequence,
+            right=int(job.sequence),
         )
         raise Unanswered("range", said)
     return found

@@ -1,4 +1,4 @@
-"""Live view of parallelism: what a layout of the running case sends on each tier, what it keeps, and what its step takes.
+"""Live view of parallelism: what a layout of the running case sends on each tier, keeps, and waits for.
 
 Bytes and times are those of `fabriclab.training.of_case`: rates without start-up, and collectives as rings that stay on
 their rails.
@@ -33,7 +33,7 @@ from fabriclab.views.scene import (
     texts_at,
     tick_layers,
 )
-from fabriclab.workload import layouts, models
+from fabriclab.workload import models
 from fabriclab.workload.layouts import Layout
 from fabriclab.workload.memory import Memory, memory
 from fabriclab.workload.volumes import Collective, Ledger, volumes
@@ -54,7 +54,11 @@ _STAGES = (1, 2, 4, 8)
 _SHARDING = ("DDP", "ZeRO-1", "FSDP")
 _MICRO = (1, 2, 4)
 _ORDERS = ("in order", "dealt out")
-_DASH = {"tp": 0.0, "pp": 1.0, "dp": 0.0}  # of `DASHES`; tensor parallelism is drawn as a double line
+_DASH = {
+    "tp": 0.0,
+    "pp": 1.0,
+    "dp": 0.0,
+}  # of `DASHES`; tensor parallelism is drawn as a double line
 
 # The picture [px]: the cluster on the left, with a row for each tier; bytes on the right; memory and time below.
 _WIDTH = 560.0
@@ -376,9 +380,7 @@ def hall_layers(state: State, sent: Floats) -> dict[str, Layer]:
     return layers
 
 
-def lit_links(
-    state: State, row: int, kind: str, paths: list[Floats], size: float
-) -> Layer:
+def lit_links(state: State, row: int, kind: str, paths: list[Floats], size: float) -> Layer:
     """Return a few links in the hue of a kind of traffic; packets are as dense as its NICs are busy."""
     every = max(1, len(paths) // _LIT)
     chosen = paths[row % every :: every]
@@ -386,7 +388,7 @@ def lit_links(
     drawn = list(chosen)
     width = 1.6
     if kind == "tp":  # a double line
-        drawn = [path + [[shift, 0.0]] for path in chosen for shift in (-1.4, 1.4)]
+        drawn = [path + np.array([shift, 0.0]) for path in chosen for shift in (-1.4, 1.4)]
         width = 1.1
     return lines(
         drawn,
@@ -399,9 +401,7 @@ def lit_links(
     )
 
 
-def server_marks(
-    x: Floats, top: float, columns: int, servers: int, used: Any
-) -> Layer:
+def server_marks(x: Floats, top: float, columns: int, servers: int, used: Any) -> Layer:
     """Return a mark in each server for the kinds of traffic that stay inside, from top to bottom."""
     number = np.arange(servers)
     kinds = [kind for kind, is_used in zip(KINDS, used, strict=True) if is_used] or ["none"]
@@ -542,9 +542,7 @@ def memory_layers(state: State) -> dict[str, Layer]:
     }
 
 
-def part_words(
-    words: list[str], left: Floats, right: Floats, middle: float, hues: Floats
-) -> Layer:
+def part_words(words: list[str], left: Floats, right: Floats, middle: float, hues: Floats) -> Layer:
     """Return the names of the parts of a bar, in those parts that have room for them."""
     has_room = np.array([len(word) for word in words]) * 6.6 + 8 < right - left
     shown = [word if fits else "" for word, fits in zip(words, has_room, strict=True)]
@@ -570,7 +568,9 @@ def step_layers(state: State, nic: Floats) -> dict[str, Layer]:
     ticks = tick_places(longest)
     label = np.asarray([names[0], *("" for _ in KINDS)])
     return {
-        **tick_layers(ticks, to_x, lambda value: f"{value:g} s", (_STEP_TOP - 4, below + _LANE - 2), True),
+        **tick_layers(
+            ticks, to_x, lambda value: f"{value:g} s", (_STEP_TOP - 4, below + _LANE - 2), True
+        ),
         "step lanes": texts_at(
             (_LANES_LEFT - 8, _STEP_TOP + _LANE / 2, text("live.parallelism.step"), 2),
             (_LANES_LEFT - 8, below + (_LANE - 6) / 2, text("live.parallelism.nic"), 2),
@@ -651,11 +651,21 @@ def map_panel(state: State, others: list[State], sharding: str) -> Scene:
     words = names[here]
     on_left = spot[0] > (left + right) / 2
     layers = {
-        "title": texts(14.0, 16.0, [text("live.parallelism.map", sharding=sharding)], size=13.0, bold=1.0),
+        "title": texts(
+            14.0, 16.0, [text("live.parallelism.map", sharding=sharding)], size=13.0, bold=1.0
+        ),
         **tick_layers(x_ticks, to_x, gigabytes, (top, bottom), True),
         **tick_layers(y_ticks, to_y, lambda value: f"{value:g} s", (left, right), False),
-        "axis": texts(right, _HEIGHT - 14.0, [text("live.parallelism.map_x")], align=2.0, colour=COLOUR["soft"]),
-        "limit": lines([np.array([[limit, top - 6], [limit, bottom]])], width=2.0, colour=COLOUR["ink"]),
+        "axis": texts(
+            right,
+            _HEIGHT - 14.0,
+            [text("live.parallelism.map_x")],
+            align=2.0,
+            colour=COLOUR["soft"],
+        ),
+        "limit": lines(
+            [np.array([[limit, top - 6], [limit, bottom]])], width=2.0, colour=COLOUR["ink"]
+        ),
         "limit words": texts_at(
             (limit - 5, top - 12, text("live.parallelism.fit_here"), 2),
             (limit + 5, top - 12, text("live.parallelism.no_fit_here"), 0),
