@@ -630,12 +630,14 @@ def map_panel(state: State, others: list[State], sharding: str) -> Scene:
     """Return all layouts with one sharding by memory and step, the current one in ink."""
     kept = np.array([other.kept.most for other in others])
     times = np.array([other.step.time for other in others])
-    low, high = common_ends("map memory", min(kept.min(), 1e10), max(kept.max(), 2e11))
+    low, high = common_ends(
+        "map memory", min(kept.min(), state.room / 8), max(kept.max(), 2.5 * state.room)
+    )
     first, last = common_ends("map step", min(3.5, times.min()), times.max())
     right, top, bottom, left = _PANEL - 24.0, 56.0, _HEIGHT - 48.0, 58.0
     to_x = log_axis(low / 1.15, high * 1.15, left, right)
     to_y = log_axis(first / 1.05, last * 1.05, bottom, top)
-    x_ticks = np.array([1e10, 2e10, 4e10, 8e10, 16e10, 32e10, 64e10])
+    x_ticks = state.room * np.exp2(np.arange(-3.0, 5.0))  # halves and doubles of what a GPU has
     x_ticks = x_ticks[(x_ticks > low / 1.15) & (x_ticks < high * 1.15)]
     y_ticks = np.array([3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0])
     y_ticks = y_ticks[(y_ticks > first / 1.05) & (y_ticks < last * 1.05)]
