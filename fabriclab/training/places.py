@@ -2,6 +2,8 @@
 
 A group inside a scale-up domain talks over its links. A group that reaches over several domains has its members' share
 of the NICs; the other groups of the same kind have the rest, so all of them run at once without sharing.
+
+Rank k of a layout sits on GPU k unless a placement says otherwise: an array with the GPU of each rank, (ranks,).
 """
 
 from __future__ import annotations
@@ -11,10 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fabriclab import units
 from fabriclab.catalog.running_case import Case
-from fabriclab.core import ReadOnly, bus_factor
+from fabriclab.core import Ints, ReadOnly, bus_factor
 from fabriclab.systems import System
 from fabriclab.tuner import Estimate, estimate
 from fabriclab.workload.layouts import Layout
@@ -42,18 +45,52 @@ class Place(NamedTuple):
         return SCALE_UP if self.domains == 1 else NETWORK
 
 
-def place_of(layout: Layout, group: str, domain: int) -> Place:
-    """Return how the groups of a kind are spread over scale-up domains of so many ranks, the widest of them.
+def place_of(layout: Layout, group: str, domain: int, placement: ArrayLike | None = None) -> Place:
+    """Return how the groups of a kind are spread over scale-up domains of so many GPUs, the widest of them.
 
-    Rank k of the layout sits on GPU k; ranks fill one domain after another.
+    GPUs fill one domain after another.
+
+    Parameters
+    ----------
+    layout : Layout
+        Whose groups are asked about.
+    group : str
+        Kind of group; see `Layout.groups`.
+    domain : int
+        GPUs of a scale-up domain. >= 1
+    placement : array_like of int, shape (ranks,), optional
+        GPU of each rank, each of them once; by default rank k sits on GPU k.
+
+    Examples
+    --------
+    Two servers of four GPUs. Dealt out like cards, ranks 0, 2, 4 and 6 share the first server:
+
+    >>> pair = Layout(tp=4, dp=2)
+    >>> place_of(pair, "tp", 4)[:2]
+    (1, 4)
+    >>> place_of(pair, "tp", 4, placement=[0, 4, 1, 5, 2, 6, 3, 7])[:2]
+    (2, 2)
     """
     members = layout.groups(group)
+    if placement is not None:
+        members = _placed(layout, placement)[members]
     homes = members // units.count(domain, "domain")  # (groups, size)
     widest = Place(1, members.shape[1])
     for row in np.unique(homes - homes[:, :1], axis=0):
         _, counts = np.unique(row, return_counts=True)
         widest = max(widest, Place(counts.size, int(counts.max())))
     return widest
+
+
+def _placed(layout: Layout, placement: ArrayLike) -> Ints:
+    """Return the GPU of each rank, (ranks,); refuse a placement that lacks one or has one twice."""
+    where: Ints = np.asarray(placement)
+    if where.shape != (layout.ranks,) or np.unique(where).size != where.size:
+        raise ValueError(
+            f"placement must name a different GPU for each of {layout.ranks} ranks, got shape {where.shape} "
+            f"with {np.unique(where).size} different GPUs"
+        )
+    return where
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,49 +178,71 @@ class Costs:
 class RateCosts:
     """Times of collectives as bytes over a rate, without any start-up: of the running case, and of tori of TPUs.
 
+    A group with several members in a domain runs a ring for each of their network ports, as NCCL does. Each ring passes
+    all members and carries an equal part of the bytes, so the ports add up, until the links inside are the limit.
+
     Parameters
     ----------
     scale_up, network : float
-        Bus bandwidth inside a domain and between domains. [B/s], > 0
+        Bus bandwidth inside a domain, and rate of the network port that each accelerator has. [B/s], > 0
     domain : int
         Accelerators of a domain. >= 1
     faster : mapping of str to float
         As in `Costs`.
+    placement : ndarray of int, shape (ranks,), optional
+        Accelerator of each rank; by default rank k sits on accelerator k.
     """
 
     scale_up: float
     network: float
     domain: int
     faster: Mapping[str, float] = field(default_factory=ReadOnly)
+    placement: Ints | None = None
 
     def place(self, layout: Layout, line: Collective) -> Place:
         """Return where a line of a ledger runs."""
-        return _place(layout, line, self.domain)
+        return _place(layout, line, self.domain, self.placement)
 
     def time(self, operation: str, size: float, place: Place) -> float:
         """Return the time of one collective of a group. [s]."""
         ranks = place.domains * place.inside
         factor = 1.0 if operation == "send" else bus_factor(operation, ranks)
-        rate = self.scale_up if place.tier == SCALE_UP else self.network
-        return float(factor * size / rate) / self.faster.get(place.tier, 1.0)
+        return float(factor * size / self.rate(operation, place))
+
+    def rate(self, operation: str, place: Place) -> float:
+        """Return the bus bandwidth of a group. [B/s].
+
+        Messages and exchanges of all pairs leave through the sender's own port, so there the ports do not add up.
+        """
+        inside = self.scale_up * self.faster.get(SCALE_UP, 1.0)
+        if place.tier == SCALE_UP:
+            return inside
+        port = self.network * self.faster.get(NETWORK, 1.0)
+        if operation in ("send", "all_to_all"):
+            return port
+        return min(inside, place.inside * port)
 
     def band(self, operation: str, size: float, place: Place) -> tuple[float, float]:
         """Return the factors of an exact time: it has no band."""
         return 1.0, 1.0
 
 
-def costs_of_case(job: Case) -> RateCosts:
-    """Return the rates of a running case: the measured bus bandwidth in a server, and one NIC between servers."""
+def costs_of_case(job: Case, placement: ArrayLike | None = None) -> RateCosts:
+    """Return the rates of a running case: the measured bus bandwidth in a server, and a NIC for each GPU between them.
+
+    ``placement`` is the GPU of each rank, (ranks,); by default rank k sits on GPU k.
+    """
     return RateCosts(
         scale_up=float(job.tp_busbw),
         network=float(job.nic_rate),
         domain=int(job.gpus_per_server),
+        placement=None if placement is None else np.asarray(placement),
     )
 
 
-def _place(layout: Layout, line: Collective, domain: int) -> Place:
-    """Return where a line of a ledger runs, on domains of so many ranks."""
+def _place(layout: Layout, line: Collective, domain: int, placement: Ints | None = None) -> Place:
+    """Return where a line of a ledger runs, on domains of so many GPUs."""
     if line.operation != "send":
-        return place_of(layout, line.group, domain)
+        return place_of(layout, line.group, domain, placement)
     # Stages follow each other at the distance of a stage's ranks. A message between domains decides.
     return Place(1, 2) if layout.ranks <= domain else Place(2, 1)

@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from numpy.typing import ArrayLike
+
 from fabriclab import units
 from fabriclab.catalog.running_case import Case
 from fabriclab.core import ReadOnly, Value, as_html
@@ -542,18 +544,38 @@ def _machine(system: System) -> Machine:
     return kernels.machine(str(system.row["accelerator"]))
 
 
-def of_case(job: Case, *, layout: Layout | None = None) -> Step:
+def of_case(job: Case, *, layout: Layout | None = None, placement: ArrayLike | None = None) -> Step:
     """Return the step of a running case from its own rates, as lesson 00 shows it.
 
     Gradients are summed by one all-reduce per layer during the last backward pass; the layout of the case itself
     (`fabriclab.workload.layouts.of_case`) splits the sum and hides one half behind the next forward pass.
+
+    Parameters
+    ----------
+    job : Case
+        The running case, or one with other rows.
+    layout : Layout, optional
+        How the model is divided; by default as in the case, with whole gradients on each rank.
+    placement : array_like of int, shape (ranks,), optional
+        GPU of each rank; by default rank k sits on GPU k, so that tensor parallelism stays in servers.
+
+    Examples
+    --------
+    Ranks dealt out to servers like cards: the GPUs that share a layer sit in eight servers.
+
+    >>> import numpy as np
+    >>> import fabriclab as fl
+    >>> rank = np.arange(1024)
+    >>> dealt = of_case(fl.case(), placement=rank % 128 * 8 + rank // 128)
+    >>> round(dealt.time, 2), dealt.tiers["tensor"]
+    (9.78, 'network')
     """
     model = models.of_case(job)
     asked = _Question(
         model,
         layout or layouts.of_case(job, sharding="ddp"),
         kernels.of_case(job),
-        costs_of_case(job),
+        costs_of_case(job, placement),
         Schedule(tables=False),
         float(job.peak_bf16),
     )

@@ -54,6 +54,7 @@ from fabriclab.course.questions import questions
 from fabriclab.texts import keys, table, text
 from fabriclab.views import live
 from fabriclab.views.rulers import calibration_scene
+from fabriclab.workload.layouts import Layout
 from support.prose import sentence
 
 
@@ -726,6 +727,8 @@ def of(lesson):
 FUNCTIONS = {
     "00-write-rate": lambda size, times: size / np.median(times),
     "21-write-switches": lambda gpus, radix: (3 if gpus <= radix**2 / 2 else 5) * gpus / radix,
+    "71-write-bytes": lambda tp, layers, m, tokens, h: 16 * layers * m * (tp - 1) / tp * tokens * h,
+    "71-layout": lambda: Layout(tp=4, dp=256, microbatches=2, sharding="zero3"),
 }
 
 

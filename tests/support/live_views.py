@@ -250,4 +250,7 @@ VIEWS = {
     "kernel": lambda: live.latency("Ethernet, kernel TCP", 3),
     "tiers": lambda: live.tiers(cache="CXL"),
     "slowest": lambda: live.slowest(),
+    "parallelism": lambda: live.parallelism(),
+    "parallelism dealt": lambda: live.parallelism(order="dealt out"),
+    "parallelism stages": lambda: live.parallelism(4, 8, "FSDP", microbatch=2),
 }

@@ -1079,6 +1079,16 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         assert bars["x"] + bars["w"] == pytest.approx(
             np.polyval(slope, table["finish [s]"]), abs=0.5
         )
+    elif "over a spine [GB]" in table.columns:
+        tiers = ("over a spine [GB]", "leaf [GB]", "inside a server [GB]")
+        sizes = np.concatenate([table[tier] for tier in tiers])
+        bars = drawn["sent"].fields["w"]
+        shown = sizes * bars.max() / sizes.max()
+        assert bars == pytest.approx(np.where(sizes > 0, np.maximum(shown, 1), 0), abs=0.5)
+        waits = drawn["step"].fields["w"][1:]
+        ticks = drawn["x ticks"].fields
+        slope = np.polyfit([fl.units.time(t) for t in ticks["texts"]], ticks["x"], 1)[0]
+        assert waits == pytest.approx(table["waits [s]"] * slope, abs=0.8)
     elif "source" in table.columns or "tier" in table.columns:
         bars, ticks = drawn["bars"].fields, drawn["x ticks"].fields
         slope = np.polyfit([fl.units.time(t) for t in ticks["texts"]], ticks["x"], 1)[0]

@@ -137,6 +137,37 @@ def test_places_by_hand():
     assert Place(2, 2).tier == "network"
 
 
+def test_places_of_ranks_that_are_dealt_out():
+    layout = Layout(tp=4, dp=2)
+    dealt = [0, 4, 1, 5, 2, 6, 3, 7]
+    assert places.place_of(layout, "tp", 4) == Place(1, 4)
+    assert places.place_of(layout, "tp", 4, dealt) == Place(2, 2)
+    assert places.place_of(layout, "dp", 4, dealt) == Place(1, 2)
+    with pytest.raises(ValueError, match="a different GPU for each of 8 ranks"):
+        places.place_of(layout, "tp", 4, [0, 0, 1, 1, 2, 2, 3, 3])
+    with pytest.raises(ValueError, match="each of 8 ranks"):
+        places.place_of(layout, "tp", 4, [0, 1])
+
+
+def test_a_group_has_the_nics_of_all_its_members_up_to_the_rate_inside():
+    costs = training.RateCosts(scale_up=300e9, network=50e9, domain=8)
+    for inside, rate in ((1, 50e9), (2, 100e9), (4, 200e9), (8, 300e9)):
+        place = Place(4, inside)
+        ranks = 4 * inside
+        time = costs.time("all_reduce", 1e9, place)
+        assert time == pytest.approx(2 * (ranks - 1) / ranks * 1e9 / rate)
+        assert costs.time("send", 1e9, place) == pytest.approx(1e9 / 50e9)
+    assert costs.time("all_reduce", 1e9, Place(1, 8)) == pytest.approx(1.75e9 / 300e9)
+
+
+def test_two_gpus_of_a_server_share_a_sum_over_two_nics():
+    # Half of the tensor group: twice the gradients on each GPU, and two NICs of each server for their ring.
+    job = fl.case()
+    layout = Layout(tp=4, dp=256, microbatches=2)
+    step = training.of_case(job, layout=layout)
+    assert step.sent["gradients"] == pytest.approx(255 / 256 * 128 / 127 * job.t_dp, rel=1e-6)
+
+
 def test_costs_are_those_of_the_estimate():
     costs = training.Costs(fl.system(gpu="H100", servers=4))
     alone = fl.estimate(fl.system(gpu="H100", servers=1), "all_reduce", "64 MiB").time

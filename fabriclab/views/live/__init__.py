@@ -8,6 +8,7 @@ is a `Scene` of arrays: the browser draws it, a test reads it, and ``view.pictur
 from fabriclab.views.live.groups import distance
 from fabriclab.views.live.links import beam, circuit, drift, hybrid, medium, mzi_mesh, wavelengths
 from fabriclab.views.live.networks import cut, explorer, failures, mix, twist
+from fabriclab.views.live.parallelism import parallelism
 from fabriclab.views.live.rdma import chunks, copies, queue_pair, request, savings
 from fabriclab.views.live.runs import fabric, race, ruler, sweep, timeline, traffic
 from fabriclab.views.live.steppers import stepper
@@ -43,6 +44,7 @@ __all__ = [
     "mzi_mesh",
     "overlap",
     "packets",
+    "parallelism",
     "paths",
     "pays",
     "placement",

@@ -1,0 +1,696 @@
+"""Live view of parallelism: what a layout of the running case sends on each tier, keeps, and waits for.
+
+Bytes and times are those of `fabriclab.training.of_case`: rates without start-up, and collectives as rings that stay on
+their rails.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+
+from fabriclab import units
+from fabriclab.catalog import Case, case
+from fabriclab.core import Floats, Ints
+from fabriclab.texts import text
+from fabriclab.training import Step
+from fabriclab.training.step import of_case
+from fabriclab.views.common import common_ends
+from fabriclab.views.layout import counted
+from fabriclab.views.live.widget import Choice, Control, Live, Table, live_view
+from fabriclab.views.scene import (
+    COLOUR,
+    Layer,
+    Scene,
+    boxes,
+    ink_on,
+    lines,
+    log_axis,
+    texts,
+    texts_at,
+    tick_layers,
+)
+from fabriclab.workload import models
+from fabriclab.workload.layouts import Layout
+from fabriclab.workload.memory import Memory, memory
+from fabriclab.workload.volumes import Collective, Ledger, volumes
+
+__all__ = ["layout_of", "parallelism", "state_of"]
+
+KINDS = ("tp", "pp", "dp")
+_PURPOSES = {"tp": ("tensor",), "pp": ("pipeline",), "dp": ("parameters", "gradients")}
+_PARTS = {
+    "compute": ("compute", "optimiser"),
+    "tp": ("tensor",),
+    "pp": ("pipeline", "bubble"),
+    "dp": ("parameters", "gradients"),
+}
+_KEPT = ("weights", "gradients", "optimiser", "activations", "rest")
+_TENSOR = (2, 4, 8, 16)
+_STAGES = (1, 2, 4, 8)
+_SHARDING = ("DDP", "ZeRO-1", "FSDP")
+_MICRO = (1, 2, 4)
+_ORDERS = ("in order", "dealt out")
+_DASH = {
+    "tp": 0.0,
+    "pp": 1.0,
+    "dp": 0.0,
+}  # of `DASHES`; tensor parallelism is drawn as a double line
+
+# The picture [px]: the cluster on the left, with a row for each tier; bytes on the right; memory and time below.
+_WIDTH = 560.0
+_ROWS = {"spine": 34.0, "leaf": 92.0, "server": 150.0}  # upper edge of the row of each tier
+_HALL_LEFT, _HALL_RIGHT = 96.0, 268.0
+_BAR_LEFT, _BAR_RIGHT = 318.0, 500.0
+_BAR_PITCH = 15.0
+_BAR_HEIGHT = 10.0
+_CELL = 5.0  # a server
+_MEMORY_TOP = 232.0
+_STEP_TOP = 284.0
+_LANE = 18.0
+_LANES_LEFT, _LANES_RIGHT = 96.0, 500.0
+_HEIGHT = 362.0
+_PANEL = 320.0
+_LIT = 8  # lines that are lit between two tiers, for each kind of traffic
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A layout of the running case: its step, and what each GPU keeps and sends."""
+
+    job: Case
+    layout: Layout
+    placement: Ints  # (ranks,) GPU of each rank
+    step: Step
+    kept: Memory
+
+    @property
+    def room(self) -> float:
+        """Memory of a GPU [B]."""
+        return float(self.job.hbm_capacity)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the fullest GPU has room."""
+        return self.kept.most <= self.room
+
+    @property
+    def sent(self) -> Floats:
+        """Bytes that a GPU sends in a step on average: a row for each of `KINDS`, a column for each tier (3, 3) [B].
+
+        The tiers are: inside a server, through a NIC up to a leaf and no farther, and over a spine.
+        """
+        ledger = volumes(models.of_case(self.job), self.layout)
+        return sent_by_tier(self.job, ledger, self.placement)
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """What the step is spent on: computing, and waiting for each of `KINDS` [s]."""
+        return {name: sum(self.step.parts[part] for part in of) for name, of in _PARTS.items()}
+
+    @property
+    def memory_parts(self) -> dict[str, float]:
+        """What the fullest GPU keeps, by the names of `_KEPT` [B]."""
+        stage = int(self.kept.total.argmax())
+        found = {name: float(getattr(self.kept, name)[stage]) for name in _KEPT[:-1]}
+        found["rest"] = float(self.kept.logits[stage] + self.kept.gathered[stage])
+        return found
+
+    @property
+    def binds(self) -> str:
+        """Kind of traffic, or ``"pp"`` for waiting in a pipeline, that the step waits for longest."""
+        waits = {name: time for name, time in self.parts.items() if name != "compute"}
+        return max(waits, key=waits.__getitem__)
+
+
+def layout_of(job: Case, tp: int, pp: int, sharding: str, microbatch: int = 1) -> Layout:
+    """Return the layout of all GPUs of a job with the batch of a step of the case; replicas use what is left."""
+    gpus = int(job.gpus)
+    sequences = int(job.tokens_per_step / job.sequence)
+    replicas = gpus // (tp * pp)
+    if sequences % (replicas * microbatch):
+        raise ValueError(
+            f"{replicas} replicas with micro-batches of {microbatch} need at least "
+            f"{replicas * microbatch} sequences, and a step has {sequences}; take more tensor or pipeline "
+            "parallelism, or a smaller micro-batch"
+        )
+    return Layout(
+        tp=tp,
+        pp=pp,
+        dp=replicas,
+        microbatch=microbatch,
+        microbatches=sequences // (replicas * microbatch),
+        sequence=int(job.sequence),
+        sharding=sharding.replace("-", "").lower(),
+        sequence_parallel=tp > 1,
+        gradient_bytes=float(job.gradient_bytes),
+    )
+
+
+def placement_of(job: Case, order: str) -> Ints:
+    """Return the GPU of each rank, (ranks,): in order, or dealt out to the servers like cards."""
+    rank = np.arange(int(job.gpus))
+    if order == "in order":
+        return rank
+    servers = int(job.servers)
+    return np.asarray(rank % servers * int(job.gpus_per_server) + rank // servers)
+
+
+@lru_cache(maxsize=512)
+def state_of(
+    job: Case, tp: int, pp: int, sharding: str, microbatch: int = 1, order: str = "in order"
+) -> State:
+    """Return a layout of a job with its step, memory and traffic.
+
+    Parameters
+    ----------
+    job : Case
+        The running case.
+    tp, pp : int
+        GPUs that share a layer, and stages of the pipeline.
+    sharding : str
+        What replicas share: DDP, ZeRO-1 or FSDP.
+    microbatch : int
+        Sequences of a micro-batch.
+    order : str
+        "in order", so that eight ranks in a row share a server, or "dealt out".
+    """
+    layout = layout_of(job, tp, pp, sharding, microbatch)
+    placement = placement_of(job, order)
+    model = models.of_case(job)
+    return State(
+        job=job,
+        layout=layout,
+        placement=placement,
+        step=of_case(job, layout=layout, placement=placement),
+        kept=memory(model, layout, activations="rule"),
+    )
+
+
+def sent_by_tier(job: Case, ledger: Ledger, placement: Ints) -> Floats:
+    """Return the bytes that a GPU sends in a step on average, by kind and tier (3, 3) [B].
+
+    Collectives run as rings that pass the servers of a group in order and stay on their rails, as NCCL lays them. With
+    several GPUs of a group in each server there are as many rings, and each passes all of them.
+    """
+    sent = np.zeros((len(KINDS), 3))
+    known: dict[tuple[str, str, int], Floats] = {}
+    for row, kind in enumerate(KINDS):
+        for line in ledger.only(*_PURPOSES[kind]):
+            key = (line.group, line.moment if line.operation == "send" else "", line.stage)
+            if key not in known:
+                known[key] = tier_shares(job, ledger, line, placement)
+            sent[row] += line.sent * known[key] / ledger.layout.pp
+    return sent
+
+
+def tier_shares(job: Case, ledger: Ledger, line: Collective, placement: Ints) -> Floats:
+    """Return the shares of a line's bytes that stay in servers, reach a leaf, and cross a spine, (3,)."""
+    gpus = placement[ledger.groups(line)]  # (groups, size)
+    server = np.sort(gpus // int(job.gpus_per_server), axis=1)
+    below = int(job.switch_ports) // 2  # servers that plug into a leaf of a rail
+    if line.operation != "send":
+        # Around the ring: a hop that leaves a server goes to the next server of the group.
+        following = np.roll(server, -1, axis=1)
+        leaves = server != following
+        crosses = leaves & (server // below != following // below)
+    else:
+        leaves = server[:, 0] != server[:, 1]
+        home = gpus // int(job.gpus_per_server) // below
+        rail = gpus % int(job.gpus_per_server)
+        crosses = leaves & ((home[:, 0] != home[:, 1]) | (rail[:, 0] != rail[:, 1]))
+    out, up = float(np.mean(leaves)), float(np.mean(crosses))
+    return np.array([1 - out, out - up, up])
+
+
+def parallelism(
+    tp: int = 8,
+    pp: int = 1,
+    sharding: str = "ZeRO-1",
+    *,
+    microbatch: int = 1,
+    order: str = "in order",
+) -> Live:
+    """Show what a layout of the running case sends on each tier of the cluster, and whether it fits into memory.
+
+    All 1,024 GPUs are used and a step has 512 sequences, so replicas and micro-batches follow. Times are those of the
+    case: bytes over rates, with a ring on each NIC of a group, and no start-up of messages. Activations are counted
+    with 34 bytes for each token, layer and hidden size, divided by tp.
+
+    Parameters
+    ----------
+    tp, pp : int
+        GPUs that share each layer, 2..16, and stages of the pipeline, 1..8.
+    sharding : str
+        What replicas share instead of keeping copies: "DDP" nothing, "ZeRO-1" the state of the optimiser, "FSDP"
+        gradients and parameters, too.
+    microbatch : int
+        Sequences of a micro-batch: 1, 2 or 4.
+    order : str
+        "in order", so that eight ranks in a row share a server, or "dealt out" to the servers one by one, like cards.
+    """
+    arguments = {
+        "tp": tp,
+        "pp": pp,
+        "sharding": sharding,
+        "microbatch": microbatch,
+        "order": order,
+    }
+    controls: dict[str, Control] = {
+        "tp": Choice(_TENSOR),
+        "pp": Choice(_STAGES),
+        "sharding": Choice(_SHARDING),
+        "microbatch": Choice(_MICRO),
+        "order": Choice(_ORDERS),
+    }
+    job = case()
+    for mode in _SHARDING:  # once, so that no later move of a control waits for it
+        all_states(job, mode, microbatch, order)
+    return live_view("parallelism", arguments, partial(parallelism_scene, job), controls)
+
+
+def all_states(job: Case, sharding: str, microbatch: int, order: str) -> list[State]:
+    """Return all layouts with one sharding, but for those with too many replicas for the batch."""
+    states = []
+    for tp in _TENSOR:
+        for pp in _STAGES:
+            try:
+                states.append(state_of(job, tp, pp, sharding, microbatch, order))
+            except ValueError:
+                continue
+    return states
+
+
+def parallelism_scene(
+    job: Case, tp: int, pp: int, sharding: str, microbatch: int, order: str
+) -> Scene:
+    """Return a picture of the traffic of a layout, of memory and time, and of its place among all others."""
+    state = state_of(job, tp, pp, sharding, microbatch, order)
+    sent = state.sent
+    nic = np.asarray(sent[:, 1:].sum(axis=1) / job.nic_rate)  # (3,) [s]
+    said = sentence(state, float(nic.sum()))
+    layers = {
+        **hall_layers(state, sent),
+        **byte_layers(sent),
+        **memory_layers(state),
+        **step_layers(state, nic),
+    }
+    columns: dict[str, Any] = {
+        "traffic": [text(f"live.parallelism.{kind}") for kind in KINDS],
+        "inside a server [GB]": sent[:, 0] / 1e9,
+        "leaf [GB]": sent[:, 1] / 1e9,
+        "over a spine [GB]": sent[:, 2] / 1e9,
+        "NIC [s]": nic,
+        "waits [s]": [state.parts[kind] for kind in KINDS],
+    }
+    side = map_panel(state, all_states(job, sharding, microbatch, order), sharding)
+    return Scene(said, Table(columns), layers, _HEIGHT, alt=said, width=_WIDTH, side=side)
+
+
+def sentence(state: State, nic: float) -> str:
+    """Return in words whether a layout fits, what its step takes, and what it waits for longest."""
+    verdict = "fits" if state.fits else "too_large"
+    layout = state.layout
+    return text(
+        f"live.parallelism.said_{verdict}",
+        memory=state.kept.most / 1e9,
+        room=state.room / 1e9,
+        step=state.step.time,
+        tp=layout.tp,
+        pp=layout.pp,
+        dp=layout.dp,
+        m=counted(layout.microbatches, "microbatch"),
+        wait=text(f"live.parallelism.wait_{state.binds}"),
+        time=state.parts[state.binds],
+        nic=nic,
+    )
+
+
+# The cluster --------------------------------------------------------------------------------------
+
+
+def hall_layers(state: State, sent: Floats) -> dict[str, Layer]:
+    """Return the cluster with a row for each tier, and a few lit links for each kind of traffic that uses a tier."""
+    job = state.job
+    spines, leaves, servers = int(job.spines), int(job.leaves), int(job.servers)
+    room = _HALL_RIGHT - _HALL_LEFT
+    spine_x = _HALL_LEFT + room * (np.arange(spines) + 0.5) / spines
+    leaf_x = _HALL_LEFT + room * (np.arange(leaves) + 0.5) / leaves
+    rows = int(job.switch_ports) // 2
+    columns = rows
+    server_x = _HALL_LEFT + room * (np.arange(columns) + 0.5) / columns
+    spine_y, leaf_y, server_y = (_ROWS[tier] + 10 for tier in ("spine", "leaf", "server"))
+
+    # Each line of the texture stands for many cables.
+    up = [np.array([[x, leaf_y], [spine_x[i // 2], spine_y + 8]]) for i, x in enumerate(leaf_x)]
+    down = [np.array([[x, server_y - 2], [x, leaf_y + 8]]) for x in server_x]
+    used = sent[:, 0] > 0
+    layers = {
+        "idle links": lines([*up, *down], width=0.7, colour=COLOUR["hair"]),
+    }
+    for row, kind in enumerate(KINDS):
+        for tier, paths in ((1, down), (2, up)):
+            size = float(sent[row, tier:].sum())  # what goes over a spine passes a leaf first
+            if size > 0:
+                layers[f"{kind} links {tier}"] = lit_links(state, row, kind, paths, size)
+    number = np.arange(servers)
+    layers |= {
+        "spines": boxes(spine_x - 3.5, spine_y, 7.0, 8.0, round=1.5, colour=COLOUR["node"]),
+        "leaves": boxes(leaf_x - 2.0, leaf_y, 4.0, 8.0, round=1.0, colour=COLOUR["node"]),
+        "servers": boxes(
+            server_x[number % columns] - _CELL / 2,
+            server_y + 11.0 * (number // columns),
+            _CELL,
+            9.0,
+            round=1.0,
+            colour=COLOUR["sunk"],
+            edge=COLOUR["edge"],
+        ),
+        "in servers": server_marks(server_x, server_y, columns, servers, used),
+        "tiers": texts_at(
+            (12.0, spine_y + 4, text("live.parallelism.spines", n=spines), 0),
+            (12.0, leaf_y + 4, text("live.parallelism.leaves", n=leaves), 0),
+            (12.0, server_y + 14, text("live.parallelism.servers", n=servers), 0),
+            (12.0, server_y + 30, text("live.parallelism.of_eight"), 0),
+        ),
+    }
+    return layers
+
+
+def lit_links(state: State, row: int, kind: str, paths: list[Floats], size: float) -> Layer:
+    """Return a few links in the hue of a kind of traffic; packets are as dense as its NICs are busy."""
+    every = max(1, len(paths) // _LIT)
+    chosen = paths[row % every :: every]
+    busy = min(1.0, size / state.job.nic_rate / state.step.time)
+    drawn = list(chosen)
+    width = 1.6
+    if kind == "tp":  # a double line
+        drawn = [path + np.array([shift, 0.0]) for path in chosen for shift in (-1.4, 1.4)]
+        width = 1.1
+    return lines(
+        drawn,
+        width=width,
+        dash=_DASH[kind],
+        colour=COLOUR[kind],
+        flow=np.full(len(drawn), busy),
+        names=[text(f"live.parallelism.{kind}")] * len(drawn),
+        notes=[text("live.parallelism.link", size=size / 1e9)] * len(drawn),
+    )
+
+
+def server_marks(x: Floats, top: float, columns: int, servers: int, used: Any) -> Layer:
+    """Return a mark in each server for the kinds of traffic that stay inside, from top to bottom."""
+    number = np.arange(servers)
+    kinds = [kind for kind, is_used in zip(KINDS, used, strict=True) if is_used] or ["none"]
+    left, upper, colour = [], [], []
+    high = 7.0 / len(kinds)
+    for place, kind in enumerate(kinds):
+        left.append(x[number % columns] - _CELL / 2 + 1)
+        upper.append(top + 11.0 * (number // columns) + 1 + high * place)
+        colour.append(np.full(servers, COLOUR[kind] if kind != "none" else COLOUR["sunk"]))
+    return boxes(
+        np.concatenate(left),
+        np.concatenate(upper),
+        _CELL - 2,
+        high,
+        round=0.0,
+        colour=np.concatenate(colour),
+    )
+
+
+# Bars ---------------------------------------------------------------------------------------------
+
+
+def gigabytes(size: float) -> str:
+    """Return a size in GB, in which the course counts what a step sends; small ones as they are."""
+    return text("live.parallelism.gb", size=size / 1e9) if size >= 1e9 else units.format_size(size)
+
+
+def seconds(time: float) -> str:
+    """Return a time as the case writes its own, with two places."""
+    return text("live.parallelism.s", time=time)
+
+
+def byte_layers(sent: Floats) -> dict[str, Layer]:
+    """Return a bar for each kind of traffic beside each tier: what a GPU sends there in a step."""
+    by_row = sent[:, ::-1].T  # (3 tiers from spine to server, 3 kinds)
+    _, most = common_ends("bytes", 0.0, float(by_row.max()))
+    to_width = (_BAR_RIGHT - _BAR_LEFT) / max(most, 1.0)
+    top = np.array([_ROWS[tier] for tier in _ROWS])[:, None] + _BAR_PITCH * np.arange(3)  # (3, 3)
+    width = np.where(by_row > 0, np.maximum(to_width * by_row, 1.0), 0.0)
+    names = []
+    words = []
+    for tier in ("spine", "leaf", "server"):
+        for kind in KINDS:
+            name = text(f"live.parallelism.{kind}")
+            names.append(f"{text(f'live.parallelism.{tier}')}, {name}")
+    for size in by_row.ravel().tolist():
+        words.append(gigabytes(size) if size else text("live.parallelism.nothing"))
+    hues = np.tile([COLOUR[kind] for kind in KINDS], 3)
+    middle = (top + _BAR_HEIGHT / 2).ravel()
+    return {
+        "bytes title": texts(
+            _BAR_LEFT - 24, 16.0, [text("live.parallelism.bytes")], size=13.0, bold=1.0
+        ),
+        "sent": boxes(
+            _BAR_LEFT,
+            top.ravel(),
+            width.ravel(),
+            _BAR_HEIGHT,
+            round=1.0,
+            colour=hues,
+            names=names,
+            notes=words,
+            glide=True,
+            ghost=True,
+        ),
+        "kinds": texts(
+            _BAR_LEFT - 6,
+            middle,
+            [kind.upper() for kind in KINDS] * 3,
+            align=2.0,
+            colour=hues,
+            bold=1.0,
+        ),
+        "sizes": texts(
+            _BAR_LEFT + width.ravel() + 5,
+            middle,
+            words,
+            halo=1.0,
+            colour=np.where(by_row.ravel() > 0, COLOUR["ink"], COLOUR["soft"]),
+        ),
+    }
+
+
+def memory_layers(state: State) -> dict[str, Layer]:
+    """Return what the fullest GPU keeps as one bar, with the end of its memory."""
+    parts = state.memory_parts
+    sizes = np.array(list(parts.values()))
+    _, most = common_ends("memory", 0.0, max(1.25 * state.room, float(sizes.sum())))
+    to_x = log_axis(0, most, _LANES_LEFT, _LANES_RIGHT)
+    ends = np.cumsum(sizes)
+    left = to_x(ends - sizes)
+    hues = [COLOUR[name] for name in ("node", "edge", "hair", "gpu", "soft")]
+    total = gigabytes(float(sizes.sum()))
+    limit = float(to_x(state.room))
+    return {
+        "memory lane": texts(
+            _LANES_LEFT - 8, _MEMORY_TOP + _LANE / 2, [text("live.parallelism.memory")], align=2.0
+        ),
+        "memory": boxes(
+            left,
+            _MEMORY_TOP,
+            np.maximum(to_x(ends) - left, 0.5),
+            _LANE,
+            round=1.0,
+            colour=np.array(hues),
+            edge=COLOUR["paper"],
+            names=[text(f"live.parallelism.{name}") for name in parts],
+            notes=[gigabytes(size) for size in parts.values()],
+            glide=True,
+        ),
+        "memory parts": part_words(
+            [text(f"live.parallelism.{name}") for name in parts],
+            np.asarray(left),
+            np.asarray(to_x(ends)),
+            _MEMORY_TOP + _LANE / 2,
+            np.array(hues),
+        ),
+        "limit": lines(
+            [np.array([[limit, _MEMORY_TOP - 5], [limit, _MEMORY_TOP + _LANE + 5]])],
+            width=2.0,
+            colour=COLOUR["ink"],
+        ),
+        "limit name": texts(
+            min(max(limit, 140.0), _LANES_RIGHT - 40),
+            _MEMORY_TOP - 12,
+            [text("live.parallelism.room", size=state.room / 1e9)],
+            align=1.0,
+            halo=1.0,
+        ),
+        "memory total": texts(
+            min(float(to_x(ends[-1])) + 6, _LANES_RIGHT + 4),
+            _MEMORY_TOP + _LANE / 2,
+            [total],
+            bold=1.0,
+            halo=1.0,
+            colour=COLOUR["ink"] if state.fits else COLOUR["wrong"],
+        ),
+    }
+
+
+def part_words(words: list[str], left: Floats, right: Floats, middle: float, hues: Floats) -> Layer:
+    """Return the names of the parts of a bar, in those parts that have room for them."""
+    has_room = np.array([len(word) for word in words]) * 6.6 + 8 < right - left
+    shown = [word if fits else "" for word, fits in zip(words, has_room, strict=True)]
+    return texts((left + right) / 2, middle, shown, align=1.0, colour=ink_on(hues))
+
+
+def step_layers(state: State, nic: Floats) -> dict[str, Layer]:
+    """Return the step as a bar of what it is spent on, and below it how long a NIC sends."""
+    parts = state.parts
+    times = np.array(list(parts.values()))  # (4,) [s]: computing, then the kinds
+    _, longest = common_ends("step", 0.0, 1.05 * state.step.time)
+    to_x = log_axis(0, longest, _LANES_LEFT, _LANES_RIGHT)
+    ends = np.cumsum(times)
+    left = np.asarray(to_x(ends - times))
+    width = np.asarray(to_x(ends)) - left
+    hues = np.array([COLOUR["hair"], *(COLOUR[kind] for kind in KINDS)])
+    names = [text("live.parallelism.compute")]
+    names += [text(f"live.parallelism.wait_{kind}") for kind in KINDS]
+    nic_ends = np.cumsum(nic)
+    nic_left = np.asarray(to_x(nic_ends - nic))
+    nic_width = np.asarray(to_x(nic_ends)) - nic_left
+    below = _STEP_TOP + _LANE + 6
+    ticks = tick_places(longest)
+    label = np.asarray([names[0], *("" for _ in KINDS)])
+    return {
+        **tick_layers(
+            ticks, to_x, lambda value: f"{value:g} s", (_STEP_TOP - 4, below + _LANE - 2), True
+        ),
+        "step lanes": texts_at(
+            (_LANES_LEFT - 8, _STEP_TOP + _LANE / 2, text("live.parallelism.step"), 2),
+            (_LANES_LEFT - 8, below + (_LANE - 6) / 2, text("live.parallelism.nic"), 2),
+        ),
+        "step": boxes(
+            left,
+            _STEP_TOP,
+            np.where(times > 0, np.maximum(width, 0.7), 0.0),
+            _LANE,
+            round=1.0,
+            colour=hues,
+            names=names,
+            notes=[seconds(time) for time in times.tolist()],
+            glide=True,
+            ghost=True,
+        ),
+        "step name": part_words(
+            label.tolist(), left, np.asarray(to_x(ends)), _STEP_TOP + _LANE / 2, hues
+        ),
+        "step total": texts(
+            float(to_x(ends[-1])) + 6,
+            _STEP_TOP + _LANE / 2,
+            [seconds(state.step.time)],
+            bold=1.0,
+            halo=1.0,
+        ),
+        "nic": boxes(
+            nic_left,
+            below,
+            np.where(nic > 0, np.maximum(nic_width, 0.7), 0.0),
+            _LANE - 6,
+            round=1.0,
+            colour=hues[1:],
+            names=[text(f"live.parallelism.{kind}") for kind in KINDS],
+            notes=[seconds(time) for time in nic.tolist()],
+            glide=True,
+        ),
+        "nic total": texts(
+            float(to_x(nic_ends[-1])) + 6,
+            below + (_LANE - 6) / 2,
+            [seconds(float(nic.sum()))],
+            halo=1.0,
+        ),
+    }
+
+
+def tick_places(longest: float) -> Floats:
+    """Return the ticks of the axis of time [s]."""
+    apart = 1.0 if longest <= 8 else 2.0
+    return np.arange(0.0, longest, apart)
+
+
+# All layouts --------------------------------------------------------------------------------------
+
+
+def map_panel(state: State, others: list[State], sharding: str) -> Scene:
+    """Return all layouts with one sharding by memory and step, the current one in ink."""
+    kept = np.array([other.kept.most for other in others])
+    times = np.array([other.step.time for other in others])
+    low, high = common_ends(
+        "map memory", min(kept.min(), state.room / 8), max(kept.max(), 2.5 * state.room)
+    )
+    first, last = common_ends("map step", min(3.5, times.min()), times.max())
+    right, top, bottom, left = _PANEL - 24.0, 56.0, _HEIGHT - 48.0, 58.0
+    to_x = log_axis(low / 1.15, high * 1.15, left, right)
+    to_y = log_axis(first / 1.05, last * 1.05, bottom, top)
+    x_ticks = state.room * np.exp2(np.arange(-3.0, 5.0))  # halves and doubles of what a GPU has
+    x_ticks = x_ticks[(x_ticks > low / 1.15) & (x_ticks < high * 1.15)]
+    y_ticks = np.array([3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0])
+    y_ticks = y_ticks[(y_ticks > first / 1.05) & (y_ticks < last * 1.05)]
+    here = next(i for i, other in enumerate(others) if other.layout == state.layout)
+    limit = float(to_x(state.room))
+    names = [f"TP {other.layout.tp}, PP {other.layout.pp}" for other in others]
+    notes = [
+        text("live.parallelism.other", memory=other.kept.most / 1e9, step=other.step.time)
+        for other in others
+    ]
+    is_here = np.arange(len(others)) == here
+    spot = (float(to_x(kept[here])), float(to_y(times[here])))
+    words = names[here]
+    on_left = spot[0] > (left + right) / 2
+    layers = {
+        "title": texts(
+            14.0, 16.0, [text("live.parallelism.map", sharding=sharding)], size=13.0, bold=1.0
+        ),
+        **tick_layers(x_ticks, to_x, gigabytes, (top, bottom), True),
+        **tick_layers(y_ticks, to_y, lambda value: f"{value:g} s", (left, right), False),
+        "axis": texts(
+            right,
+            _HEIGHT - 14.0,
+            [text("live.parallelism.map_x")],
+            align=2.0,
+            colour=COLOUR["soft"],
+        ),
+        "limit": lines(
+            [np.array([[limit, top - 6], [limit, bottom]])], width=2.0, colour=COLOUR["ink"]
+        ),
+        "limit words": texts_at(
+            (limit - 5, top - 12, text("live.parallelism.fit_here"), 2),
+            (limit + 5, top - 12, text("live.parallelism.no_fit_here"), 0),
+        ),
+        "others": Layer(
+            "dots",
+            {
+                "x": to_x(kept),
+                "y": to_y(times),
+                "size": np.where(is_here, 6.0, 4.0),
+                "colour": np.where(is_here, COLOUR["ink"], COLOUR["edge"]),
+                "shape": np.zeros(len(others)),
+                "names": names,
+                "notes": notes,
+            },
+        ),
+        "spot": texts(
+            spot[0] + (-10.0 if on_left else 10.0),
+            spot[1] - 10.0,
+            [words],
+            align=2.0 if on_left else 0.0,
+            bold=1.0,
+            halo=1.0,
+        ),
+    }
+    return Scene("", layers=layers, height=_HEIGHT, width=_PANEL)
