@@ -19,15 +19,18 @@ from fabriclab.training.step import (
     PARTS,
     Phase,
     Schedule,
+    StageTimes,
     Step,
     ask,
     of_case,
     train_step,
 )
+from fabriclab.training.timeline import Bar, StepTimeline, step_timeline
 
 __all__ = [
     "DOUBLED",
     "PARTS",
+    "Bar",
     "Costs",
     "Flat",
     "Machine",
@@ -36,13 +39,16 @@ __all__ = [
     "Roofline",
     "Schedule",
     "Search",
+    "StageTimes",
     "Step",
+    "StepTimeline",
     "Trial",
     "ask",
     "candidates",
     "machine",
     "of_case",
     "search",
+    "step_timeline",
     "train_step",
 ]
 

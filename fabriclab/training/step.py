@@ -29,7 +29,17 @@ from fabriclab.workload.layouts import Layout
 from fabriclab.workload.models import Model
 from fabriclab.workload.volumes import Collective, volumes
 
-__all__ = ["DOUBLED", "PARTS", "Phase", "Schedule", "Step", "ask", "of_case", "train_step"]
+__all__ = [
+    "DOUBLED",
+    "PARTS",
+    "Phase",
+    "Schedule",
+    "StageTimes",
+    "Step",
+    "ask",
+    "of_case",
+    "train_step",
+]
 
 PARTS = {
     "compute": "computation of the slowest stage",
@@ -99,6 +109,32 @@ class Phase(NamedTuple):
     finish: float
 
 
+class StageTimes(NamedTuple):
+    """What one micro-batch costs on one stage: computation forward and backward, and exposed communication by part.
+
+    ``exposed`` has the parts ``"tensor"``, ``"context"``, ``"experts"`` and ``"pipeline"`` of both passes. [s]
+    """
+
+    forward: float
+    backward: float
+    exposed: Mapping[str, float]
+
+    @property
+    def compute(self) -> float:
+        """Computation of both passes. [s]."""
+        return self.forward + self.backward
+
+    @property
+    def waits(self) -> float:
+        """Exposed communication of both passes. [s]."""
+        return sum(self.exposed.values())
+
+    @property
+    def time(self) -> float:
+        """Both passes, with what they wait for. [s]."""
+        return self.compute + self.waits
+
+
 @dataclass(frozen=True, eq=False)
 class Step(Value):
     """A training step: its time, what it consists of, and what would change it.
@@ -120,6 +156,8 @@ class Step(Value):
         What carries it: ``"scale-up"`` or ``"network"``.
     peak : float
         Peak rate in the precision of the products, for `mfu`; 0 if unknown. [FLOP/s]
+    stages : tuple of StageTimes
+        What a micro-batch costs on each stage, (pp,).
     """
 
     model: Model
@@ -132,6 +170,7 @@ class Step(Value):
     sent: Mapping[str, float]
     tiers: Mapping[str, str]
     peak: float
+    stages: tuple[StageTimes, ...]
     _again: _Question
 
     @property
@@ -183,9 +222,26 @@ class Step(Value):
                 now += self.parts[name]
         return tuple(phases)
 
+    @property
+    def slowest(self) -> StageTimes:
+        """The stage on which a micro-batch takes longest: the others wait for it."""
+        return max(self.stages, key=lambda stage: stage.time)
+
+    def faster(self, what: str) -> Step:
+        """Return the step with one thing twice as fast: ``"compute"``, ``"memory"``, ``"scale-up"`` or ``"network"``.
+
+        The layout stays as it is, so this is what a purchase would change before anybody changes the software.
+        """
+        return self._again.doubled(units.choice(what, "what", DOUBLED)).answer()
+
+    def again(self, layout: Layout) -> Step:
+        """Return the step of the same model with another layout, at the same rates of computation and communication."""
+        layouts.check(layout, self.model)
+        return replace(self._again, layout=layout).answer()
+
     def doubled(self) -> Mapping[str, float]:
         """Return the time of the step if one thing were twice as fast, for each of `DOUBLED`. [s]."""
-        return ReadOnly({what: self._again.doubled(what).answer().time for what in DOUBLED})
+        return ReadOnly({what: self.faster(what).time for what in DOUBLED})
 
     @property
     def binds(self) -> str:
@@ -230,18 +286,6 @@ class _Question:
     def answer(self) -> Step:
         """Return the step."""
         return _Evaluation(self).step()
-
-
-class _Stage(NamedTuple):
-    """Times of a micro-batch on a stage [s]: computation forward and backward, and exposed communication by part."""
-
-    forward: float
-    backward: float
-    exposed: Mapping[str, float]
-
-    @property
-    def time(self) -> float:
-        return self.forward + self.backward + sum(self.exposed.values())
 
 
 class _Evaluation:
@@ -291,12 +335,13 @@ class _Evaluation:
             sent=ReadOnly(lines),
             tiers=ReadOnly(dict(self.tiers)),
             peak=self.asked.peak,
+            stages=tuple(stages),
             _again=self.asked,
         )
 
     # ---- one micro-batch -----------------------------------------------------------------------------------------
 
-    def stage(self, number: int) -> _Stage:
+    def stage(self, number: int) -> StageTimes:
         """Return the times of a micro-batch on a stage."""
         layers = self.layout.stages(self.model)[number]
         forward = float(self.times.forward[layers].sum())
@@ -321,7 +366,7 @@ class _Evaluation:
         exposed["pipeline"] = sums["pipeline"]
         if self.schedule.pipeline and self.layout.chunks > 1:
             exposed["pipeline"] = max(0.0, sums["pipeline"] - forward - backward)
-        return _Stage(forward, backward, exposed)
+        return StageTimes(forward, backward, ReadOnly(exposed))
 
     def exposed_tensor(self, sent: float, computed: float) -> float:
         """Return what is exposed of the sums of tensor parallelism in a micro-batch. [s]."""
@@ -360,7 +405,7 @@ class _Evaluation:
 
     # ---- parameters and gradients --------------------------------------------------------------------------------
 
-    def state(self, number: int, stage: _Stage, parts: dict[str, float]) -> None:
+    def state(self, number: int, stage: StageTimes, parts: dict[str, float]) -> None:
         """Add what is exposed of parameters that are gathered and gradients that are summed."""
         for name in ("parameters", "gradients"):
             for moment in ("last backward", "before the forward"):
@@ -391,7 +436,7 @@ class _Evaluation:
                 m * waits + (last if self.schedule.gradients else 0.0)
             )
 
-    def exposed_once(self, name: str, moment: str, number: int, stage: _Stage) -> float:
+    def exposed_once(self, name: str, moment: str, number: int, stage: StageTimes) -> float:
         """Return what is exposed of collectives that run once in a step. [s]."""
         lines = [
             line
@@ -421,7 +466,7 @@ class _Evaluation:
         span = stretch * self.window(computed, stage, name)
         return max(span / buckets + total, span + last) - span
 
-    def window(self, computed: float, stage: _Stage, name: str) -> float:
+    def window(self, computed: float, stage: StageTimes, name: str) -> float:
         """Return how long a pass of a micro-batch lets something else be sent. [s].
 
         Waits for what another tier carries count, those for the same tier do not: there both would share it.
