@@ -33,6 +33,7 @@ __all__ = [
     "DOUBLED",
     "PARTS",
     "Phase",
+    "Pieces",
     "Schedule",
     "StageTimes",
     "Step",
@@ -135,6 +136,36 @@ class StageTimes(NamedTuple):
         return self.compute + self.waits
 
 
+class Pieces(NamedTuple):
+    """What a step is put together from, as one would note it on paper: of its slowest stage, in seconds.
+
+    Parameters
+    ----------
+    compute : float
+        Computation of one micro-batch, both passes. [s]
+    sums : float
+        What a micro-batch waits for communication that nothing hides, mostly sums of tensor parallelism. [s]
+    microbatches, stages, chunks : int
+        Micro-batches of a replica, stages of its pipeline, and parts of the model on each stage.
+    gradients : float
+        Time to sum all gradients, and with sharding to gather the new parameters. [s]
+    window : float
+        How much of that the passes can hide at most. [s]
+    last : float
+        What is exposed in any case: the bucket that is ready when the backward pass ends, or needed when the forward
+        pass begins. [s]
+    """
+
+    compute: float
+    sums: float
+    microbatches: int
+    stages: int
+    chunks: int
+    gradients: float
+    window: float
+    last: float
+
+
 @dataclass(frozen=True, eq=False)
 class Step(Value):
     """A training step: its time, what it consists of, and what would change it.
@@ -158,6 +189,9 @@ class Step(Value):
         Peak rate in the precision of the products, for `mfu`; 0 if unknown. [FLOP/s]
     stages : tuple of StageTimes
         What a micro-batch costs on each stage, (pp,).
+    windows : mapping of str to (float, float)
+        How much of ``"gradients"`` and ``"parameters"`` the passes can hide at most, and what is exposed in any case.
+        [s]
     """
 
     model: Model
@@ -171,6 +205,7 @@ class Step(Value):
     tiers: Mapping[str, str]
     peak: float
     stages: tuple[StageTimes, ...]
+    windows: Mapping[str, tuple[float, float]]
     _again: _Question
 
     @property
@@ -226,6 +261,22 @@ class Step(Value):
     def slowest(self) -> StageTimes:
         """The stage on which a micro-batch takes longest: the others wait for it."""
         return max(self.stages, key=lambda stage: stage.time)
+
+    @property
+    def pieces(self) -> Pieces:
+        """What the step is put together from on paper; stages that are not the slowest count as slow as it."""
+        slowest = self.slowest
+        gradients = sum(self.sent.get(name, 0.0) for name in self.windows)
+        return Pieces(
+            compute=slowest.compute,
+            sums=slowest.waits,
+            microbatches=self.layout.microbatches,
+            stages=self.layout.pp,
+            chunks=self.layout.chunks,
+            gradients=gradients,
+            window=sum(window for window, _ in self.windows.values()),
+            last=sum(last for _, last in self.windows.values()),
+        )
 
     def faster(self, what: str) -> Step:
         """Return the step with one thing twice as fast: ``"compute"``, ``"memory"``, ``"scale-up"`` or ``"network"``.
@@ -301,6 +352,7 @@ class _Evaluation:
         self.places: dict[tuple[str, bool], Place] = {}
         self.sent = dict.fromkeys(PARTS, 0.0)
         self.tiers: dict[str, str] = {}
+        self.windows: dict[str, tuple[float, float]] = {}
         self.bands: list[tuple[float, float, float]] = []  # time, and its band as factors
 
     def step(self) -> Step:
@@ -336,6 +388,7 @@ class _Evaluation:
             tiers=ReadOnly(dict(self.tiers)),
             peak=self.asked.peak,
             stages=tuple(stages),
+            windows=ReadOnly(self.windows),
             _again=self.asked,
         )
 
@@ -464,6 +517,7 @@ class _Evaluation:
         ) * self.layout.pp / self.layout.chunks + 1 / self.layout.chunks
         computed = stage.backward if moment == "last backward" else stage.forward
         span = stretch * self.window(computed, stage, name)
+        self.windows[name] = (span * (1 - 1 / buckets), last)
         return max(span / buckets + total, span + last) - span
 
     def window(self, computed: float, stage: StageTimes, name: str) -> float:

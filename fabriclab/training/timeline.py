@@ -30,19 +30,19 @@ from fabriclab.training.step import StageTimes, Step
 
 __all__ = ["NAMES", "Bar", "StepTimeline", "step_timeline"]
 
-#: Kinds of bars: computation, what is exposed of communication, and waiting for other stages.
-NAMES = (
-    "forward",
-    "backward",
-    "tensor",
-    "context",
-    "experts",
-    "pipeline",
-    "parameters",
-    "gradients",
-    "optimiser",
-    "wait",
-)
+#: Kinds of bars, with the words of a legend: computation, exposed communication, and waiting for other stages.
+NAMES = {
+    "forward": "forward",
+    "backward": "backward",
+    "tensor": "tensor sums",
+    "context": "keys and values",
+    "experts": "tokens to experts",
+    "pipeline": "stage to stage",
+    "parameters": "parameters",
+    "gradients": "gradients",
+    "optimiser": "optimiser",
+    "wait": "waits for stages",
+}
 _HALVES = "tensor"  # as many sums in the forward pass as in the backward pass
 _ROUNDING = 1e-9  # of a step: shorter gaps are no waits
 
@@ -115,7 +115,7 @@ class StepTimeline:
             start=finish,
             lag=finish - start,
             label=[used.index(bar.name) for bar in shown],
-            labels=tuple(used),
+            labels=tuple(NAMES[name] for name in used),
         )
         end = np.array([self.end])
         timeline = Timeline(start, finish, np.zeros(0), np.zeros(1), end, np.ones(1, np.int64), "ideal")
