@@ -35,13 +35,13 @@ NAMES = {
     "forward": "forward",
     "backward": "backward",
     "tensor": "tensor sums",
-    "context": "keys and values",
-    "experts": "tokens to experts",
-    "pipeline": "stage to stage",
+    "context": "keys, values",
+    "experts": "experts",
+    "pipeline": "sends",
     "parameters": "parameters",
     "gradients": "gradients",
     "optimiser": "optimiser",
-    "wait": "waits for stages",
+    "wait": "waits",
 }
 _HALVES = "tensor"  # as many sums in the forward pass as in the backward pass
 _ROUNDING = 1e-9  # of a step: shorter gaps are no waits

@@ -57,13 +57,13 @@ HUES = {
     "CPU": "soft",
     "DMA": "hair",
     "tensor sums": "tp",
-    "keys and values": "cp",
-    "tokens to experts": "ep",
-    "stage to stage": "pp",
+    "keys, values": "cp",
+    "experts": "ep",
+    "sends": "pp",
     "parameters": "dp",
     "gradients": "dp",
     "optimiser": "edge",
-    "waits for stages": "sunk",
+    "waits": "sunk",
 }
 FILLS = ("dp", "tp", "cp", "pp", "grey")  # of kinds without a hue of their own, in turn
 

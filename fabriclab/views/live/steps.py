@@ -5,12 +5,13 @@ from functools import lru_cache, partial
 import numpy as np
 
 from fabriclab import units
+from fabriclab.core import Flows
 from fabriclab.texts import text
 from fabriclab.training import DOUBLED, Step, step_timeline
 from fabriclab.views.asides import WIDTH
 from fabriclab.views.live.widget import Choice, Control, Live, live_view
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, texts
-from fabriclab.views.timelines import timeline_scene
+from fabriclab.views.timelines import hues_of, named_samples, timeline_scene
 
 _NOTHING = "nothing"
 _PICTURE = 560.0  # width of a picture with a panel beside it [px]
@@ -20,6 +21,9 @@ _TOP = 44.0  # of the first row [px]
 _NAME = 112.0  # room for the name of a row [px]
 _NUMBER = 62.0  # room for its number [px]
 _BAR = 16.0  # height of a bar [px]
+_LEGEND = 540.0  # room for the legend [px]
+_SAMPLE = 42.0  # of a legend: a box and the room beside it [px]
+_LETTER = 6.6  # width of a letter of the legend [px]
 
 
 def step(step: Step, *, twice: str = _NOTHING) -> Live:
@@ -50,12 +54,13 @@ def step_scene(step: Step, twice: str) -> Scene:
     scene = timeline_scene(
         timeline, flows, partial(_lane_name, shown.stages), width=_PICTURE, height=_PANEL - 20
     )
+    layers = {**scene.layers, **_legend(flows)}
     said = _sentence(step, changed, twice)
     side = _panel(step, twice, max(_PANEL, scene.height))
     return Scene(
         said,
         scene.table,
-        scene.layers,
+        layers,
         scene.height,
         alt=said,
         caption=scene.caption,
@@ -82,6 +87,20 @@ def _lane_name(stages: int, lane: int) -> str:
     if stages == 1:
         return text("live.step.gpu")
     return text("live.step.stage", n=lane + 1)
+
+
+def _legend(flows: Flows) -> dict[str, Layer]:
+    """Return a sample for each kind of bar; where room is short, those that take least time are left out."""
+    time = np.bincount(flows.label, flows.lag, len(flows.labels))  # (K,) [s]
+    left = _LEGEND
+    kept = []
+    for kind in np.argsort(-time, kind="stable"):
+        left -= _SAMPLE + _LETTER * len(flows.labels[kind])
+        if left < 0:
+            break
+        kept.append(int(kind))
+    kept.sort()
+    return named_samples([flows.labels[kind] for kind in kept], hues_of(flows.labels)[kept])
 
 
 def _sentence(step: Step, changed: Step, twice: str) -> str:
