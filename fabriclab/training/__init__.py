@@ -11,6 +11,7 @@ Examples
 ('compute', True)
 """
 
+from fabriclab.training import audit, scaling
 from fabriclab.training.kernels import Flat, Machine, Roofline, machine
 from fabriclab.training.layout_search import Search, Trial, candidates, search
 from fabriclab.training.places import Costs, RateCosts
@@ -46,9 +47,11 @@ __all__ = [
     "StepTimeline",
     "Trial",
     "ask",
+    "audit",
     "candidates",
     "machine",
     "of_case",
+    "scaling",
     "search",
     "step_timeline",
     "train_step",

@@ -29,6 +29,7 @@ __all__ = [
     "PaperStep",
     "StepReport",
     "held_steps",
+    "paper_pairs",
     "paper_steps",
     "predict_step",
     "step_report",
@@ -380,6 +381,19 @@ def paper_steps() -> tuple[PaperStep, ...]:
     return tuple(found)
 
 
+def paper_pairs() -> tuple[tuple[PaperStep, PaperStep], ...]:
+    """Return pairs of steps of papers that differ in the number of GPUs only: fewer first, at the same batch."""
+    runs: dict[tuple[str, str, int], list[PaperStep]] = {}
+    for each in paper_steps():
+        if each.step.layout.recompute == "none":
+            runs.setdefault((each.model, each.software, each.batch), []).append(each)
+    pairs = []
+    for found in runs.values():
+        found.sort(key=lambda each: each.gpus)
+        pairs.extend(itertools.pairwise(found))
+    return tuple(pairs)
+
+
 def _papers() -> list[dict[str, Any]]:
     """Return published and predicted time of each step of a paper, and of all of them the errors."""
     table = []
@@ -399,26 +413,20 @@ def _papers() -> list[dict[str, Any]]:
 
 def _reference_changes() -> list[dict[str, Any]]:
     """Return the changes at a fixed batch of jobs that papers print."""
-    by_model: dict[tuple[str, str, int], list[PaperStep]] = {}
-    for each in paper_steps():
-        if each.step.layout.recompute == "none":
-            by_model.setdefault((each.model, each.software, each.batch), []).append(each)
     table = []
-    for (model, software, batch), found in by_model.items():
-        found.sort(key=lambda each: each.gpus)
-        name = f"{model} {software}".strip()
-        for a, b in itertools.pairwise(found):
-            table.append(
-                _ratio(
-                    f"{name}, batch {batch}",
-                    a.gpus,
-                    b.gpus,
-                    a.seconds,
-                    b.seconds,
-                    a.step.time,
-                    b.step.time,
-                )
+    for few, many in paper_pairs():
+        name = f"{few.model} {few.software}".strip()
+        table.append(
+            _ratio(
+                f"{name}, batch {few.batch}",
+                few.gpus,
+                many.gpus,
+                few.seconds,
+                many.seconds,
+                few.step.time,
+                many.step.time,
             )
+        )
     return table
 
 

@@ -227,6 +227,7 @@ VIEWS = {
     "priority": lambda: live.overlap(bucket=220, priority=True),
     "both schedules": lambda: live.overlap(bucket=220, priority="both"),
     "many buckets": lambda: live.overlap(bucket=25),
+    "roofline": lambda: live.roofline(12288),
     "step": lambda: live.step(training.of_case(fl.case()), twice="scale-up"),
     "step of four stages": lambda: live.step(small_pipeline(), twice="network"),
     "straggler": lambda: live.straggler(),

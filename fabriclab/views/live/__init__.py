@@ -11,7 +11,7 @@ from fabriclab.views.live.networks import cut, explorer, failures, mix, twist
 from fabriclab.views.live.rdma import chunks, copies, queue_pair, request, savings
 from fabriclab.views.live.runs import fabric, race, ruler, sweep, timeline, traffic
 from fabriclab.views.live.steppers import stepper
-from fabriclab.views.live.steps import step
+from fabriclab.views.live.steps import roofline, step
 from fabriclab.views.live.switches import packets, pays, pool, quantisation, tenants
 from fabriclab.views.live.training import bubble, overlap, staleness, straggler
 from fabriclab.views.live.waits import latency, slowest, tiers
@@ -52,6 +52,7 @@ __all__ = [
     "queue_pair",
     "race",
     "request",
+    "roofline",
     "roulette",
     "ruler",
     "savings",

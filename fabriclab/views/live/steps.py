@@ -1,17 +1,20 @@
-"""A live view of a training step: its timeline on all stages, and what one thing twice as fast would change."""
+"""Live views of a training step: its timeline on all stages, and the communication roofline of tensor parallelism."""
 
+from dataclasses import replace
 from functools import lru_cache, partial
 
 import numpy as np
 
 from fabriclab import units
-from fabriclab.core import Flows
+from fabriclab.catalog import case
+from fabriclab.core import Floats, Flows, Ints
 from fabriclab.texts import text
-from fabriclab.training import DOUBLED, Step, step_timeline
-from fabriclab.views.asides import WIDTH
-from fabriclab.views.live.widget import Choice, Control, Live, live_view
+from fabriclab.training import DOUBLED, Step, scaling, step_timeline
+from fabriclab.views.asides import WIDTH, Curve, Spot, curve_panel
+from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, texts
 from fabriclab.views.timelines import hues_of, named_samples, timeline_scene
+from fabriclab.workload import layouts, models
 
 _NOTHING = "nothing"
 _PICTURE = 560.0  # width of a picture with a panel beside it [px]
@@ -24,6 +27,16 @@ _BAR = 16.0  # height of a bar [px]
 _LEGEND = 540.0  # room for the legend [px]
 _SAMPLE = 42.0  # of a legend: a box and the room beside it [px]
 _LETTER = 6.6  # width of a letter of the legend [px]
+
+_LINKS = ("scale-up", "network")
+_LEAST_HIDDEN = 2048
+_MOST_HIDDEN = 24_576
+_HIDDEN_STEP = 1024  # the eight heads of keys and values of the case, of 128 numbers each
+# Ends of the axis of the roofline: a decade around the models of the slider. [FLOP/B]
+_LEAST_INTENSITY = 300.0
+_MOST_INTENSITY = 30_000.0
+_TERA = 1e12
+_ROOFLINE_HEIGHT = 340.0  # [px]
 
 
 def step(step: Step, *, twice: str = _NOTHING) -> Live:
@@ -75,9 +88,9 @@ def _changed(step: Step, twice: str) -> Step:
     return step if twice == _NOTHING else step.faster(twice)
 
 
-def _spoken(what: str) -> str:
+def _spoken(what: str, view: str = "step") -> str:
     """Return what can be twice as fast, as a reader sees it."""
-    return text(f"live.step.{what}")
+    return text(f"live.{view}.{what}")
 
 
 def _lane_name(stages: int, lane: int) -> str:
@@ -151,3 +164,84 @@ def _panel(step: Step, twice: str, height: float) -> Scene:
         "numbers": texts(_NAME + room * times / times.max() + 6, top + _BAR / 2, numbers, bold=bold),
     }
     return Scene("", layers=layers, height=height, width=WIDTH)
+
+
+# Communication roofline -------------------------------------------------------------------------
+
+
+def roofline(hidden: int = 8192, *, over: str = "network") -> Live:
+    """Show how fast the GPUs of the running case can compute, given what they send for tensor parallelism.
+
+    The model has the shape of that of the case and another hidden size. The rate is the lower of two: what the GPU
+    sustains, and the operations for each byte times the rate of the link. Leaves out latency, and that sums and
+    computation could overlap in part.
+
+    Parameters
+    ----------
+    hidden : int
+        Hidden size of the model, a multiple of 1,024. 2,048..24,576
+    over : str
+        What carries the tensor sums: "scale-up", the links inside a server, or "network", the NIC of each GPU.
+    """
+    arguments = {"hidden": hidden, "over": over}
+    controls: dict[str, Control] = {
+        "hidden": Slider(_LEAST_HIDDEN, _MOST_HIDDEN, _HIDDEN_STEP),
+        "over": Choice(_LINKS, names=tuple(_spoken(link, "roofline") for link in _LINKS)),
+    }
+    return live_view("roofline", arguments, roofline_scene, controls)
+
+
+def roofline_scene(hidden: int, over: str) -> Scene:
+    """Return both roofs, the model on one of them, and the sizes around it as small dots."""
+    job = case()
+    rate = job.sustained_bf16  # [FLOP/s]
+    links = dict(zip(_LINKS, (job.tp_busbw, job.nic_rate), strict=True))  # [B/s]
+    sizes, intensities = _intensities()
+    here = float(intensities[sizes == hidden][0])
+    reached = min(rate, here * links[over])
+    said = text(
+        f"live.roofline.{'fabric' if reached < rate else 'gpus'}",
+        hidden=hidden,
+        intensity=here,
+        link=_spoken(over, "roofline"),
+        reached=reached / _TERA,
+        rate=rate / _TERA,
+    )
+    x = np.geomspace(_LEAST_INTENSITY, _MOST_INTENSITY, 200)
+    curves = []
+    for name, bandwidth in links.items():
+        colour = COLOUR["ink" if name == over else "edge"]
+        curves.append(Curve(_spoken(name, "roofline"), x, np.minimum(rate, x * bandwidth) / _TERA, colour))
+    others = np.minimum(rate, intensities * links[over]) / _TERA
+    dots = Curve(text("live.roofline.sizes"), intensities, others, COLOUR["edge"], shape=0.0)
+    picture = curve_panel(
+        text("live.roofline.rate"),
+        text("live.roofline.intensity"),
+        [*curves, dots],
+        [Spot(here, reached / _TERA, f"{hidden:,}")],
+        show_x=lambda value: f"{value:,.0f}",
+        show_y=lambda value: f"{value:g}",
+        log_x=True,
+        log_y=True,
+        height=_ROOFLINE_HEIGHT,
+        width=_PICTURE,
+    )
+    rows = {
+        "hidden size": sizes,
+        "FLOP for each byte": np.round(intensities),
+        "reached [TFLOP/s]": np.round(others),
+    }
+    return replace(picture, said=said, alt=said, table=Table(rows))
+
+
+@lru_cache(maxsize=1)
+def _intensities() -> tuple[Ints, Floats]:
+    """Return hidden sizes (N,), and the operations for each byte of tensor sums that models of them need (N,)."""
+    job = case()
+    shape = models.of_case(job)
+    layout = layouts.of_case(job)
+    sizes = np.arange(_LEAST_HIDDEN, _MOST_HIDDEN + 1, _HIDDEN_STEP)
+    found = []
+    for size in sizes:
+        found.append(scaling.intensity(scaling.sized(shape, int(size)), layout, "tensor"))
+    return sizes, np.array(found)
