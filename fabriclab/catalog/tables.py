@@ -21,6 +21,7 @@ _OTHER = (
     "case",
     "exclusions",
     "megatron2021",
+    "printed_changes",
     "sources",
     "training_fit",
     "training_reference",

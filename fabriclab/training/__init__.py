@@ -11,6 +11,7 @@ Examples
 ('compute', True)
 """
 
+from fabriclab.training import audit, scaling
 from fabriclab.training.contention import slowdowns
 from fabriclab.training.kernels import Flat, Machine, Roofline, machine
 from fabriclab.training.layout_search import Search, Trial, candidates, search
@@ -19,32 +20,42 @@ from fabriclab.training.step import (
     DOUBLED,
     PARTS,
     Phase,
+    Pieces,
     Schedule,
+    StageTimes,
     Step,
     ask,
     of_case,
     train_step,
 )
+from fabriclab.training.timeline import Bar, StepTimeline, step_timeline
 
 __all__ = [
     "DOUBLED",
     "PARTS",
+    "Bar",
     "Costs",
     "Flat",
     "Machine",
     "Phase",
+    "Pieces",
     "RateCosts",
     "Roofline",
     "Schedule",
     "Search",
+    "StageTimes",
     "Step",
+    "StepTimeline",
     "Trial",
     "ask",
+    "audit",
     "candidates",
     "machine",
     "of_case",
+    "scaling",
     "search",
     "slowdowns",
+    "step_timeline",
     "train_step",
 ]
 

@@ -323,7 +323,11 @@ def _grouped(row: Mapping[str, Any], asked: Asked) -> bool:
 
 
 def step_of_row(
-    row: Mapping[str, Any], *, value: float | None = None, without: str | None = None
+    row: Mapping[str, Any],
+    *,
+    value: float | None = None,
+    without: str | None = None,
+    recompute: str = "",
 ) -> Step | None:
     """Return the step that a row asks for; None if the row does not say enough.
 
@@ -335,10 +339,14 @@ def step_of_row(
         Efficiency of computation; by default the pooled one of its kind. > 0
     without : str, optional
         Model that the efficiency has not seen; by default the model of the row.
+    recompute : str
+        What the backward pass computes again, if the source says so: ``"none"``, ``"selective"`` or ``"full"``.
     """
     asked = read_row(row)
     if asked is None:
         return None
+    if recompute:
+        asked = asked._replace(layout=asked.layout.replace(recompute=recompute))
     chip = kernels.machine(asked.chip.machine)
     band = (1.0, 1.0)
     if value is None:

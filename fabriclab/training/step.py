@@ -31,7 +31,18 @@ from fabriclab.workload.layouts import Layout
 from fabriclab.workload.models import Model
 from fabriclab.workload.volumes import Collective, volumes
 
-__all__ = ["DOUBLED", "PARTS", "Phase", "Schedule", "Step", "ask", "of_case", "train_step"]
+__all__ = [
+    "DOUBLED",
+    "PARTS",
+    "Phase",
+    "Pieces",
+    "Schedule",
+    "StageTimes",
+    "Step",
+    "ask",
+    "of_case",
+    "train_step",
+]
 
 PARTS = {
     "compute": "computation of the slowest stage",
@@ -101,6 +112,62 @@ class Phase(NamedTuple):
     finish: float
 
 
+class StageTimes(NamedTuple):
+    """What one micro-batch costs on one stage: computation forward and backward, and exposed communication by part.
+
+    ``exposed`` has the parts ``"tensor"``, ``"context"``, ``"experts"`` and ``"pipeline"`` of both passes. [s]
+    """
+
+    forward: float
+    backward: float
+    exposed: Mapping[str, float]
+
+    @property
+    def compute(self) -> float:
+        """Computation of both passes. [s]."""
+        return self.forward + self.backward
+
+    @property
+    def waits(self) -> float:
+        """Exposed communication of both passes. [s]."""
+        return sum(self.exposed.values())
+
+    @property
+    def time(self) -> float:
+        """Both passes, with what they wait for. [s]."""
+        return self.compute + self.waits
+
+
+class Pieces(NamedTuple):
+    """What a step is put together from, as one would note it on paper: of its slowest stage, in seconds.
+
+    Parameters
+    ----------
+    compute : float
+        Computation of one micro-batch, both passes. [s]
+    sums : float
+        What a micro-batch waits for communication that nothing hides, mostly sums of tensor parallelism. [s]
+    microbatches, stages, chunks : int
+        Micro-batches of a replica, stages of its pipeline, and parts of the model on each stage.
+    gradients : float
+        Time to sum all gradients, and with sharding to gather the new parameters. [s]
+    window : float
+        How much of that the passes can hide at most. [s]
+    last : float
+        What is exposed in any case: the bucket that is ready when the backward pass ends, or needed when the forward
+        pass begins. [s]
+    """
+
+    compute: float
+    sums: float
+    microbatches: int
+    stages: int
+    chunks: int
+    gradients: float
+    window: float
+    last: float
+
+
 @dataclass(frozen=True, eq=False)
 class Step(Value):
     """A training step: its time, what it consists of, and what would change it.
@@ -122,6 +189,11 @@ class Step(Value):
         What carries it: ``"scale-up"`` or ``"network"``.
     peak : float
         Peak rate in the precision of the products, for `mfu`; 0 if unknown. [FLOP/s]
+    stages : tuple of StageTimes
+        What a micro-batch costs on each stage, (pp,).
+    windows : mapping of str to (float, float)
+        How much of ``"gradients"`` and ``"parameters"`` the passes can hide at most, and what is exposed in any case.
+        [s]
     """
 
     model: Model
@@ -134,6 +206,8 @@ class Step(Value):
     sent: Mapping[str, float]
     tiers: Mapping[str, str]
     peak: float
+    stages: tuple[StageTimes, ...]
+    windows: Mapping[str, tuple[float, float]]
     _again: _Question
 
     @property
@@ -185,9 +259,42 @@ class Step(Value):
                 now += self.parts[name]
         return tuple(phases)
 
+    @property
+    def slowest(self) -> StageTimes:
+        """The stage on which a micro-batch takes longest: the others wait for it."""
+        return max(self.stages, key=lambda stage: stage.time)
+
+    @property
+    def pieces(self) -> Pieces:
+        """What the step is put together from on paper; stages that are not the slowest count as slow as it."""
+        slowest = self.slowest
+        gradients = sum(self.sent.get(name, 0.0) for name in self.windows)
+        return Pieces(
+            compute=slowest.compute,
+            sums=slowest.waits,
+            microbatches=self.layout.microbatches,
+            stages=self.layout.pp,
+            chunks=self.layout.chunks,
+            gradients=gradients,
+            window=sum(window for window, _ in self.windows.values()),
+            last=sum(last for _, last in self.windows.values()),
+        )
+
+    def faster(self, what: str) -> Step:
+        """Return the step with one thing twice as fast: ``"compute"``, ``"memory"``, ``"scale-up"`` or ``"network"``.
+
+        The layout stays as it is, so this is what a purchase would change before anybody changes the software.
+        """
+        return self._again.doubled(units.choice(what, "what", DOUBLED)).answer()
+
+    def again(self, layout: Layout) -> Step:
+        """Return the step of the same model with another layout, at the same rates of computation and communication."""
+        layouts.check(layout, self.model)
+        return replace(self._again, layout=layout).answer()
+
     def doubled(self) -> Mapping[str, float]:
         """Return the time of the step if one thing were twice as fast, for each of `DOUBLED`. [s]."""
-        return ReadOnly({what: self._again.doubled(what).answer().time for what in DOUBLED})
+        return ReadOnly({what: self.faster(what).time for what in DOUBLED})
 
     @property
     def binds(self) -> str:
@@ -234,18 +341,6 @@ class _Question:
         return _Evaluation(self).step()
 
 
-class _Stage(NamedTuple):
-    """Times of a micro-batch on a stage [s]: computation forward and backward, and exposed communication by part."""
-
-    forward: float
-    backward: float
-    exposed: Mapping[str, float]
-
-    @property
-    def time(self) -> float:
-        return self.forward + self.backward + sum(self.exposed.values())
-
-
 class _Evaluation:
     """Compute a step from its ledger, stage by stage."""
 
@@ -259,6 +354,7 @@ class _Evaluation:
         self.places: dict[tuple[str, bool], Place] = {}
         self.sent = dict.fromkeys(PARTS, 0.0)
         self.tiers: dict[str, str] = {}
+        self.windows: dict[str, tuple[float, float]] = {}
         self.bands: list[tuple[float, float, float]] = []  # time, and its band as factors
 
     def step(self) -> Step:
@@ -293,12 +389,14 @@ class _Evaluation:
             sent=ReadOnly(lines),
             tiers=ReadOnly(dict(self.tiers)),
             peak=self.asked.peak,
+            stages=tuple(stages),
+            windows=ReadOnly(self.windows),
             _again=self.asked,
         )
 
     # ---- one micro-batch -----------------------------------------------------------------------------------------
 
-    def stage(self, number: int) -> _Stage:
+    def stage(self, number: int) -> StageTimes:
         """Return the times of a micro-batch on a stage."""
         layers = self.layout.stages(self.model)[number]
         forward = float(self.times.forward[layers].sum())
@@ -323,7 +421,7 @@ class _Evaluation:
         exposed["pipeline"] = sums["pipeline"]
         if self.schedule.pipeline and self.layout.chunks > 1:
             exposed["pipeline"] = max(0.0, sums["pipeline"] - forward - backward)
-        return _Stage(forward, backward, exposed)
+        return StageTimes(forward, backward, ReadOnly(exposed))
 
     def exposed_tensor(self, sent: float, computed: float) -> float:
         """Return what is exposed of the sums of tensor parallelism in a micro-batch. [s]."""
@@ -362,7 +460,7 @@ class _Evaluation:
 
     # ---- parameters and gradients --------------------------------------------------------------------------------
 
-    def state(self, number: int, stage: _Stage, parts: dict[str, float]) -> None:
+    def state(self, number: int, stage: StageTimes, parts: dict[str, float]) -> None:
         """Add what is exposed of parameters that are gathered and gradients that are summed."""
         for name in ("parameters", "gradients"):
             for moment in ("last backward", "before the forward"):
@@ -393,7 +491,7 @@ class _Evaluation:
                 m * waits + (last if self.schedule.gradients else 0.0)
             )
 
-    def exposed_once(self, name: str, moment: str, number: int, stage: _Stage) -> float:
+    def exposed_once(self, name: str, moment: str, number: int, stage: StageTimes) -> float:
         """Return what is exposed of collectives that run once in a step. [s]."""
         lines = [
             line
@@ -421,9 +519,10 @@ class _Evaluation:
         ) * self.layout.pp / self.layout.chunks + 1 / self.layout.chunks
         computed = stage.backward if moment == "last backward" else stage.forward
         span = stretch * self.window(computed, stage, name)
+        self.windows[name] = (span * (1 - 1 / buckets), last)
         return max(span / buckets + total, span + last) - span
 
-    def window(self, computed: float, stage: _Stage, name: str) -> float:
+    def window(self, computed: float, stage: StageTimes, name: str) -> float:
         """Return how long a pass of a micro-batch lets something else be sent. [s].
 
         Waits for what another tier carries count, those for the same tier do not: there both would share it.

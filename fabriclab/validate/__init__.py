@@ -1,7 +1,16 @@
 """Models beside published measurements: collectives and the textbook ring, training steps and the best constant."""
 
 from fabriclab.validate.crossed import Report, excluded, nearest, report
-from fabriclab.validate.steps import StepReport, predict_step, step_report
+from fabriclab.validate.steps import (
+    HeldStep,
+    PaperStep,
+    StepReport,
+    held_steps,
+    paper_pairs,
+    paper_steps,
+    predict_step,
+    step_report,
+)
 from fabriclab.validate.tables import (
     REGIMES,
     ReportTable,
@@ -15,13 +24,18 @@ from fabriclab.validate.tables import (
 
 __all__ = [
     "REGIMES",
+    "HeldStep",
+    "PaperStep",
     "Report",
     "ReportTable",
     "StepReport",
     "excluded",
     "gigaio",
+    "held_steps",
     "median_errors",
     "nearest",
+    "paper_pairs",
+    "paper_steps",
     "predict",
     "predict_step",
     "regimes",

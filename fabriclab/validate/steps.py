@@ -9,10 +9,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from fabriclab import units
 from fabriclab.catalog.tables import data_rows
 from fabriclab.core import Floats
 from fabriclab.training import published
@@ -21,7 +23,17 @@ from fabriclab.training.step import Step
 from fabriclab.validate.tables import ReportTable
 from fabriclab.workload.volumes import volumes
 
-__all__ = ["RESULTS", "StepReport", "predict_step", "step_report"]
+__all__ = [
+    "RESULTS",
+    "HeldStep",
+    "PaperStep",
+    "StepReport",
+    "held_steps",
+    "paper_pairs",
+    "paper_steps",
+    "predict_step",
+    "step_report",
+]
 
 #: Columns of ``catalog/data/training_steps.csv`` that are results, or tell them; no prediction reads them.
 RESULTS = (
@@ -77,7 +89,7 @@ def _columns() -> tuple[str, ...]:
     return tuple(data_rows("training_steps")[0])
 
 
-class _Held(NamedTuple):
+class HeldStep(NamedTuple):
     """A published step beside its prediction."""
 
     row: Mapping[str, str]
@@ -123,6 +135,18 @@ class StepReport:
         return f"{_HEAD}\n\n{tables}\n\n{self.counts}"
 
 
+def held_steps(every: int = 1) -> tuple[HeldStep, ...]:
+    """Return published steps beside predictions whose efficiency has not seen their model.
+
+    Parameters
+    ----------
+    every : int
+        1 for all of ``catalog/data/training_steps.csv``; n for every n-th row that has a time, which takes less. >= 1
+    """
+    rows = [row for row in data_rows("training_steps") if row["step_time_s"]]
+    return tuple(_held(rows[:: units.count(every, "every")]))
+
+
 def step_report() -> StepReport:
     """Return the errors of the model of a step on published ones, beside the best constant."""
     rows = [row for row in data_rows("training_steps") if row["step_time_s"]]
@@ -133,6 +157,7 @@ def step_report() -> StepReport:
         "which of two layouts is faster": _pairs(held),
         "changes that communication causes inside one stack": _changes(held),
         "largest errors, by stack and model": _largest(held),
+        "steps that papers print, with the efficiency that other models need": _papers(),
     }
     kinds = len({each.kind for each in held})
     models = len({each.model for each in held})
@@ -143,16 +168,16 @@ def step_report() -> StepReport:
     return StepReport({head: ReportTable(tuple(part)) for head, part in parts.items()}, counts)
 
 
-def _held(rows: Iterable[Mapping[str, str]]) -> Iterable[_Held]:
+def _held(rows: Iterable[Mapping[str, str]]) -> Iterable[HeldStep]:
     """Yield the published steps that can be predicted."""
     for row in rows:
         asked = published.read_row(row)
         step = _step(row)
         if asked is not None and step is not None:
-            yield _Held(row, asked.kind, asked.model.name, float(row["step_time_s"]), step)
+            yield HeldStep(row, asked.kind, asked.model.name, float(row["step_time_s"]), step)
 
 
-def _constant(held: list[_Held]) -> Floats:
+def _constant(held: list[HeldStep]) -> Floats:
     """Return the errors of a constant utilisation for each kind, which has not seen the model, (N,)."""
     groups: dict[tuple[Kind, str], list[float]] = {}
     for each in held:
@@ -170,7 +195,7 @@ def _constant(held: list[_Held]) -> Floats:
     return np.array(errors)
 
 
-def _by_stack(held: list[_Held], constant: Floats) -> list[dict[str, Any]]:
+def _by_stack(held: list[HeldStep], constant: Floats) -> list[dict[str, Any]]:
     """Return the errors of all rows, of each stack, and of dense models and experts."""
     errors = np.array([each.error for each in held])
     stacks = np.array([each.kind.stack for each in held])
@@ -200,9 +225,9 @@ def _quantiles(errors: Floats, constant: Floats) -> dict[str, Any]:
     return found
 
 
-def _pairs(held: list[_Held]) -> list[dict[str, Any]]:
+def _pairs(held: list[HeldStep]) -> list[dict[str, Any]]:
     """Return how often the faster of two layouts is named, by our model and by the one that exposes fewer bytes."""
-    groups: dict[tuple[str, ...], list[_Held]] = {}
+    groups: dict[tuple[str, ...], list[HeldStep]] = {}
     for each in held:
         key = (each.model, str(each.step.model.layers), each.kind.precision)
         groups.setdefault((*key, *(each.row[name] for name in _SAME)), []).append(each)
@@ -235,20 +260,20 @@ def _pairs(held: list[_Held]) -> list[dict[str, Any]]:
     return table
 
 
-def _layout(each: _Held) -> tuple[str, ...]:
+def _layout(each: HeldStep) -> tuple[str, ...]:
     """Return the layout of a row; nothing, 0 and 1 are the same."""
     return tuple(each.row[name] if each.row[name] not in ("", "0") else "1" for name in _LAYOUT)
 
 
-def _exposed(each: _Held) -> float:
+def _exposed(each: HeldStep) -> float:
     """Return the bytes that a rank sends inside micro-batches: of tensors, contexts, experts and stages. [B]."""
     ledger = volumes(each.step.model, each.step.layout)
     return ledger.sent("tensor", "table", "context", "experts", "pipeline")
 
 
-def _changes(held: list[_Held]) -> list[dict[str, Any]]:
+def _changes(held: list[HeldStep]) -> list[dict[str, Any]]:
     """Return published and predicted ratios of steps that differ in the number of accelerators only."""
-    groups: dict[tuple[str, ...], dict[int, _Held]] = {}
+    groups: dict[tuple[str, ...], dict[int, HeldStep]] = {}
     for each in held:
         same = tuple(
             each.row[n] for n in (*_LAYOUT, "task", "accelerator", "seq_len_tokens", "source_id")
@@ -301,56 +326,182 @@ def _ratio(
     }
 
 
-def _reference_changes() -> list[dict[str, Any]]:
-    """Return the changes at a fixed batch of jobs in ``training_reference.csv``."""
-    rows = [row for row in data_rows("training_reference") if row["iter_time_s"]]
-    by_model: dict[tuple[str, str, str], list[tuple[int, float, float]]] = {}
-    for row in rows:
-        time = _reference_step(row)
-        if time is not None:
-            key = (row["model"], row["seq"], row["batch_seqs"])
-            by_model.setdefault(key, []).append((int(row["gpus"]), float(row["iter_time_s"]), time))
+class PaperStep(NamedTuple):
+    """A step that a paper prints, beside the model.
+
+    ``seconds`` is its published time; ``derived`` tells that it follows from a published rate.
+    """
+
+    model: str
+    software: str
+    gpus: int
+    batch: int
+    seconds: float
+    derived: bool
+    step: Step
+
+    @property
+    def error(self) -> float:
+        """Predicted over published time, minus 1."""
+        return self.step.time / self.seconds - 1
+
+
+@cache
+def paper_steps() -> tuple[PaperStep, ...]:
+    """Return the steps of ``training_reference.csv`` and ``megatron2021.csv`` that say enough, beside the model.
+
+    No efficiency was fitted to them: no A100 is among the rows that set one, so it is pooled over other generations.
+    What a table does not print is taken as follows: micro-batches of one sequence; as many chunks of a stage as its
+    source names, else for Llama 3 one for each layer, and one for all others.
+    """
+    found = []
+    for row in data_rows("training_reference"):
+        step = _reference_step(row) if row["iter_time_s"] else None
+        if step is not None:
+            model, _, software = row["model"].partition(" / ")
+            derived = "iter time derived" in row["note"]
+            seconds = float(row["iter_time_s"])
+            batch = int(row["batch_seqs"])
+            found.append(
+                PaperStep(
+                    model, software, int(row["gpus"]), batch, seconds, derived=derived, step=step
+                )
+            )
+    for row in data_rows("megatron2021"):
+        step = _megatron_step(row)
+        if step is not None:
+            seconds = float(row["iter_time_s_derived"])
+            gpus = int(row["gpus_A100_80"])
+            batch = int(row["batch"])
+            found.append(
+                PaperStep(
+                    step.model.name,
+                    "Megatron-LM 2021",
+                    gpus,
+                    batch,
+                    seconds,
+                    derived=True,
+                    step=step,
+                )
+            )
+    return tuple(found)
+
+
+def paper_pairs() -> tuple[tuple[PaperStep, PaperStep], ...]:
+    """Return pairs of steps of papers that differ in the number of GPUs only: fewer first, at the same batch."""
+    runs: dict[tuple[str, str, int], list[PaperStep]] = {}
+    for each in paper_steps():
+        if each.step.layout.recompute == "none":
+            runs.setdefault((each.model, each.software, each.batch), []).append(each)
+    pairs = []
+    for found in runs.values():
+        found.sort(key=lambda each: each.gpus)
+        pairs.extend(itertools.pairwise(found))
+    return tuple(pairs)
+
+
+def _papers() -> list[dict[str, Any]]:
+    """Return published and predicted time of each step of a paper, and of all of them the errors."""
     table = []
-    for (model, _, batch), found in by_model.items():
-        found.sort()
-        for a, b in itertools.pairwise(found):
-            table.append(_ratio(f"{model}, batch {batch}", a[0], b[0], a[1], b[1], a[2], b[2]))
+    for each in paper_steps():
+        table.append(
+            {
+                "model": f"{each.model} {each.software}".strip(),
+                "GPUs": each.gpus,
+                "batch": each.batch,
+                "published [s]": f"{each.seconds:.2f}",
+                "model [s]": f"{each.step.time:.2f}",
+                "error": f"{each.error:+.0%}",
+            }
+        )
     return table
 
 
-def _reference_step(row: Mapping[str, str]) -> float | None:
-    """Return the time that the model gives for a row of ``training_reference.csv``, or None."""
+def _reference_changes() -> list[dict[str, Any]]:
+    """Return the changes at a fixed batch of jobs that papers print."""
+    table = []
+    for few, many in paper_pairs():
+        name = f"{few.model} {few.software}".strip()
+        table.append(
+            _ratio(
+                f"{name}, batch {few.batch}",
+                few.gpus,
+                many.gpus,
+                few.seconds,
+                many.seconds,
+                few.step.time,
+                many.step.time,
+            )
+        )
+    return table
+
+
+_SELECTIVE = " selective recompute + SP"
+
+
+def _reference_step(row: Mapping[str, str]) -> Step | None:
+    """Return the step of a row of ``training_reference.csv``, or None if it does not print its layout."""
     name, _, software = row["model"].partition(" / ")
     tp, pp, cp = (int(row[key] or 0) for key in ("TP", "PP", "CP"))
-    # Llama 3 interleaves, and its report does not print how many chunks: as many as there are layers on a stage.
-    chunks = 7
+    recompute = ""
+    if name.endswith(_SELECTIVE):
+        name = name.removesuffix(_SELECTIVE)
+        recompute = "selective"
+    chunks = 1
+    if name.startswith("Llama 3"):
+        chunks = 7  # it interleaves, and its report does not print how much: as many as layers on a stage
     if software:
         tp, pp, cp, chunks = 8, 8, 1, 6  # the note of the table: TP8 PP8 with 6 interleaved stages
+    if name.startswith("MT-NLG"):
+        return None  # its note counts recomputation, and its batch differs from the runs beside it
     if not tp or not pp:
         return None
-    gpus = int(row["gpus"])
-    asked = dict.fromkeys(_columns(), "")
-    asked.update(
-        task="pretrain",
-        model=name,
+    return _paper_step(
+        name,
         accelerator=row["accelerator"],
-        gpus=str(gpus),
-        precision="BF16",
+        gpus=row["gpus"],
         seq_len_tokens=row["seq"],
         global_batch_seqs=row["batch_seqs"],
-        micro_batch_seqs="1",
         tp=str(tp),
         pp=str(pp),
         cp=str(max(1, cp)),
         vp=str(chunks),
-        framework="Megatron-LM",
+        recompute=recompute,
     )
-    return predict_step(asked)
 
 
-def _largest(held: list[_Held]) -> list[dict[str, Any]]:
+def _megatron_step(row: Mapping[str, str]) -> Step | None:
+    """Return the step of a row of ``megatron2021.csv``, whose runs computed all activations again."""
+    return _paper_step(
+        f"Megatron {float(row['params_B']):g}B",
+        accelerator="A100",
+        gpus=row["gpus_A100_80"],
+        seq_len_tokens="2048",
+        global_batch_seqs=row["batch"],
+        tp=row["TP"],
+        pp=row["PP"],
+        vp="1",
+        recompute="full",
+    )
+
+
+def _paper_step(name: str, *, recompute: str = "", **columns: str) -> Step | None:
+    """Return the step of a model in bf16 by Megatron-LM, with micro-batches of one sequence."""
+    asked = dict.fromkeys(_columns(), "")
+    asked.update(
+        task="pretrain",
+        model=name,
+        precision="BF16",
+        micro_batch_seqs="1",
+        framework="Megatron-LM",
+        **columns,
+    )
+    return published.step_of_row(asked, recompute=recompute)
+
+
+def _largest(held: list[HeldStep]) -> list[dict[str, Any]]:
     """Return the stacks and models with the largest median error."""
-    groups: dict[tuple[str, ...], list[_Held]] = {}
+    groups: dict[tuple[str, ...], list[HeldStep]] = {}
     for each in held:
         groups.setdefault((*each.kind, each.model), []).append(each)
     worst = sorted(groups, key=lambda key: -float(np.median([abs(e.error) for e in groups[key]])))

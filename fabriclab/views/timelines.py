@@ -56,6 +56,14 @@ HUES = {
     "all-to-all": "ep",
     "CPU": "soft",
     "DMA": "hair",
+    "tensor sums": "tp",
+    "keys, values": "cp",
+    "experts": "ep",
+    "sends": "pp",
+    "parameters": "dp",
+    "gradients": "dp",
+    "optimiser": "edge",
+    "waits": "sunk",
 }
 FILLS = ("dp", "tp", "cp", "pp", "grey")  # of kinds without a hue of their own, in turn
 

@@ -3,8 +3,9 @@
 import numpy as np
 
 import fabriclab as fl
-from fabriclab import collectives, topologies
+from fabriclab import collectives, topologies, training
 from fabriclab.views import live
+from fabriclab.workload import layouts, models
 
 HALL = topologies.build("rail_optimised")
 
@@ -36,6 +37,12 @@ def rooted(root):
 
 def counted(n):
     return fl.views.table({"ranks": np.arange(1, n + 1), "steps": 2 * np.arange(n)})
+
+
+def small_pipeline():
+    layout = layouts.Layout(tp=8, pp=4, dp=4, microbatches=8, sequence_parallel=True)
+    model = models.preset("Llama 3 8B")
+    return training.train_step(model, layout, fl.system(gpu="H100", servers=16))
 
 
 def two_ways(alpha, size):
@@ -220,6 +227,9 @@ VIEWS = {
     "priority": lambda: live.overlap(bucket=220, priority=True),
     "both schedules": lambda: live.overlap(bucket=220, priority="both"),
     "many buckets": lambda: live.overlap(bucket=25),
+    "roofline": lambda: live.roofline(12288),
+    "step": lambda: live.step(training.of_case(fl.case()), twice="scale-up"),
+    "step of four stages": lambda: live.step(small_pipeline(), twice="network"),
     "straggler": lambda: live.straggler(),
     "slow link": lambda: live.straggler(ranks=7, what="link", way="binomial_tree"),
     "queue pair": lambda: live.queue_pair(),

@@ -12,6 +12,7 @@ from fabriclab.views.live.parallelism import parallelism
 from fabriclab.views.live.rdma import chunks, copies, queue_pair, request, savings
 from fabriclab.views.live.runs import fabric, race, ruler, sweep, timeline, traffic
 from fabriclab.views.live.steppers import stepper
+from fabriclab.views.live.steps import roofline, step
 from fabriclab.views.live.switches import packets, pays, pool, quantisation, tenants
 from fabriclab.views.live.training import bubble, overlap, staleness, straggler
 from fabriclab.views.live.waits import latency, slowest, tiers
@@ -53,12 +54,14 @@ __all__ = [
     "queue_pair",
     "race",
     "request",
+    "roofline",
     "roulette",
     "ruler",
     "savings",
     "server",
     "slowest",
     "staleness",
+    "step",
     "stepper",
     "straggler",
     "sweep",

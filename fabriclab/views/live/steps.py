@@ -1,0 +1,251 @@
+"""Live views of a training step: its timeline on all stages, and the communication roofline of tensor parallelism."""
+
+from dataclasses import replace
+from functools import lru_cache, partial
+
+import numpy as np
+
+from fabriclab import units
+from fabriclab.catalog import case
+from fabriclab.core import Floats, Flows, Ints
+from fabriclab.texts import text
+from fabriclab.training import DOUBLED, Step, scaling, step_timeline
+from fabriclab.views.asides import WIDTH, Curve, Spot, curve_panel
+from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
+from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, texts
+from fabriclab.views.timelines import hues_of, named_samples, timeline_scene
+from fabriclab.workload import layouts, models
+
+_NOTHING = "nothing"
+_PICTURE = 560.0  # width of a picture with a panel beside it [px]
+_PANEL = 246.0  # least height of the panel [px]
+_ROW = 34.0  # height of a row of the panel [px]
+_TOP = 44.0  # of the first row [px]
+_NAME = 112.0  # room for the name of a row [px]
+_NUMBER = 62.0  # room for its number [px]
+_BAR = 16.0  # height of a bar [px]
+_LEGEND = 540.0  # room for the legend [px]
+_SAMPLE = 42.0  # of a legend: a box and the room beside it [px]
+_LETTER = 6.6  # width of a letter of the legend [px]
+
+_LINKS = ("scale-up", "network")
+_LEAST_HIDDEN = 2048
+_MOST_HIDDEN = 24_576
+_HIDDEN_STEP = 1024  # the eight heads of keys and values of the case, of 128 numbers each
+# Ends of the axis of the roofline: a decade around the models of the slider. [FLOP/B]
+_LEAST_INTENSITY = 300.0
+_MOST_INTENSITY = 30_000.0
+_TERA = 1e12
+_ROOFLINE_HEIGHT = 340.0  # [px]
+
+
+def step(step: Step, *, twice: str = _NOTHING) -> Live:
+    """Show when each stage of a training step computes, sums and waits, and the step with one thing twice as fast.
+
+    The panel compares the times of the step for all things that could be twice as fast.
+
+    Parameters
+    ----------
+    step : Step
+        A step of `fabriclab.training`.
+    twice : str
+        "nothing", "compute", "memory", "scale-up" or "network".
+    """
+    options = (_NOTHING, *DOUBLED)
+    controls: dict[str, Control] = {"twice": Choice(options, names=tuple(map(_spoken, options)))}
+    for what in options:  # once, so that no later move of the control waits for it
+        _changed(step, what)
+    arguments = {"step": step, "twice": twice}
+    return live_view("step", arguments, partial(step_scene, step), controls, held=("step",))
+
+
+def step_scene(step: Step, twice: str) -> Scene:
+    """Return the timeline of a step with one thing twice as fast, and its time among the others."""
+    changed = _changed(step, twice)
+    shown = step_timeline(changed)
+    timeline, flows = shown.graph()
+    scene = timeline_scene(
+        timeline, flows, partial(_lane_name, shown.stages), width=_PICTURE, height=_PANEL - 20
+    )
+    layers = {**scene.layers, **_legend(flows)}
+    said = _sentence(step, changed, twice)
+    side = _panel(step, twice, max(_PANEL, scene.height))
+    return Scene(
+        said,
+        scene.table,
+        layers,
+        scene.height,
+        alt=said,
+        caption=scene.caption,
+        width=_PICTURE,
+        side=side,
+    )
+
+
+@lru_cache(maxsize=64)
+def _changed(step: Step, twice: str) -> Step:
+    """Return the step with one thing twice as fast; equal questions are asked once."""
+    return step if twice == _NOTHING else step.faster(twice)
+
+
+def _spoken(what: str, view: str = "step") -> str:
+    """Return what can be twice as fast, as a reader sees it."""
+    return text(f"live.{view}.{what}")
+
+
+def _lane_name(stages: int, lane: int) -> str:
+    """Return the name of a lane: of a stage, or of the NIC below all stages."""
+    if lane == stages:
+        return text("live.step.nic")
+    if stages == 1:
+        return text("live.step.gpu")
+    return text("live.step.stage", n=lane + 1)
+
+
+def _legend(flows: Flows) -> dict[str, Layer]:
+    """Return a sample for each kind of bar; where room is short, those that take least time are left out."""
+    time = np.bincount(flows.label, flows.lag, len(flows.labels))  # (K,) [s]
+    left = _LEGEND
+    kept = []
+    for kind in np.argsort(-time, kind="stable"):
+        left -= _SAMPLE + _LETTER * len(flows.labels[kind])
+        if left < 0:
+            break
+        kept.append(int(kind))
+    kept.sort()
+    return named_samples([flows.labels[kind] for kind in kept], hues_of(flows.labels)[kept])
+
+
+def _sentence(step: Step, changed: Step, twice: str) -> str:
+    """Return the finding: what a step consists of, or what the faster part changes."""
+    if twice == _NOTHING:
+        parts = step.parts
+        shown = {name: 100 * parts[name] / step.time for name in ("compute", "tensor", "gradients")}
+        return text(
+            "live.step.as_it_is",
+            time=step.time,
+            compute=shown["compute"],
+            sums=shown["tensor"],
+            gradients=shown["gradients"],
+            others=max(0.0, 100 - sum(shown.values())),
+        )
+    return text(
+        "live.step.said",
+        what=_spoken(twice),
+        time=changed.time,
+        before=step.time,
+        less=100 * (1 - changed.time / step.time),
+    )
+
+
+def _panel(step: Step, twice: str, height: float) -> Scene:
+    """Return a bar for the time of the step with each thing twice as fast; the shown one is in ink."""
+    options = (_NOTHING, *DOUBLED)
+    times = np.array([_changed(step, what).time for what in options])  # (5,) [s]
+    top = _TOP + _ROW * np.arange(len(options))
+    room = WIDTH - _NAME - _NUMBER
+    colour = np.where(np.array(options) == twice, COLOUR["ink"], COLOUR["edge"])
+    names = [_spoken(what) for what in options]
+    numbers = [units.format_time(float(time)) for time in times]
+    bold = (np.array(options) == twice).astype(np.float64)
+    layers: dict[str, Layer] = {
+        "title": texts(12.0, 20.0, [text("live.step.panel")], size=13.0, bold=1.0),
+        "bars": boxes(
+            _NAME,
+            top,
+            room * times / times.max(),
+            _BAR,
+            round=2.0,
+            colour=colour,
+            names=names,
+            notes=numbers,
+        ),
+        "names": texts(_NAME - 8, top + _BAR / 2, names, align=2.0, bold=bold),
+        "numbers": texts(
+            _NAME + room * times / times.max() + 6, top + _BAR / 2, numbers, bold=bold
+        ),
+    }
+    return Scene("", layers=layers, height=height, width=WIDTH)
+
+
+# Communication roofline -------------------------------------------------------------------------
+
+
+def roofline(hidden: int = 8192, *, over: str = "network") -> Live:
+    """Show how fast the GPUs of the running case can compute, given what they send for tensor parallelism.
+
+    The model has the shape of that of the case and another hidden size. The rate is the lower of two: what the GPU
+    sustains, and the operations for each byte times the rate of the link. Leaves out latency, and that sums and
+    computation could overlap in part.
+
+    Parameters
+    ----------
+    hidden : int
+        Hidden size of the model, a multiple of 1,024. 2,048..24,576
+    over : str
+        What carries the tensor sums: "scale-up", the links inside a server, or "network", the NIC of each GPU.
+    """
+    arguments = {"hidden": hidden, "over": over}
+    controls: dict[str, Control] = {
+        "hidden": Slider(_LEAST_HIDDEN, _MOST_HIDDEN, _HIDDEN_STEP),
+        "over": Choice(_LINKS, names=tuple(_spoken(link, "roofline") for link in _LINKS)),
+    }
+    return live_view("roofline", arguments, roofline_scene, controls)
+
+
+def roofline_scene(hidden: int, over: str) -> Scene:
+    """Return both roofs, the model on one of them, and the sizes around it as small dots."""
+    job = case()
+    rate = job.sustained_bf16  # [FLOP/s]
+    links = dict(zip(_LINKS, (job.tp_busbw, job.nic_rate), strict=True))  # [B/s]
+    sizes, intensities = _intensities()
+    here = float(intensities[sizes == hidden][0])
+    reached = min(rate, here * links[over])
+    said = text(
+        f"live.roofline.{'fabric' if reached < rate else 'gpus'}",
+        hidden=hidden,
+        intensity=here,
+        link=_spoken(over, "roofline"),
+        reached=reached / _TERA,
+        rate=rate / _TERA,
+    )
+    x = np.geomspace(_LEAST_INTENSITY, _MOST_INTENSITY, 200)
+    curves = []
+    for name, bandwidth in links.items():
+        colour = COLOUR["ink" if name == over else "edge"]
+        curves.append(
+            Curve(_spoken(name, "roofline"), x, np.minimum(rate, x * bandwidth) / _TERA, colour)
+        )
+    others = np.minimum(rate, intensities * links[over]) / _TERA
+    dots = Curve(text("live.roofline.sizes"), intensities, others, COLOUR["edge"], shape=0.0)
+    picture = curve_panel(
+        text("live.roofline.rate"),
+        text("live.roofline.intensity"),
+        [*curves, dots],
+        [Spot(here, reached / _TERA, f"{hidden:,}")],
+        show_x=lambda value: f"{value:,.0f}",
+        show_y=lambda value: f"{value:g}",
+        log_x=True,
+        log_y=True,
+        height=_ROOFLINE_HEIGHT,
+        width=_PICTURE,
+    )
+    rows = {
+        "hidden size": sizes,
+        "FLOP for each byte": np.round(intensities),
+        "reached [TFLOP/s]": np.round(others),
+    }
+    return replace(picture, said=said, alt=said, table=Table(rows))
+
+
+@lru_cache(maxsize=1)
+def _intensities() -> tuple[Ints, Floats]:
+    """Return hidden sizes (N,), and the operations for each byte of tensor sums that models of them need (N,)."""
+    job = case()
+    shape = models.of_case(job)
+    layout = layouts.of_case(job)
+    sizes = np.arange(_LEAST_HIDDEN, _MOST_HIDDEN + 1, _HIDDEN_STEP)
+    found = []
+    for size in sizes:
+        found.append(scaling.intensity(scaling.sized(shape, int(size)), layout, "tensor"))
+    return sizes, np.array(found)
