@@ -304,6 +304,7 @@ def test_a_number_beyond_the_range_is_told(page):
         ("250 MB/s", 0.25, "250 MB/s"),
         ("1.2TB/s", 1200, "1.2 TB/s"),
         ("1,200 GB/s", 1200, "1.2 TB/s"),
+        ("2,5 GB/s", 2.5, "2.5 GB/s"),
     ],
 )
 def test_a_value_is_typed_in_any_unit_and_shown_in_its_own(page, typed, rate, shown):
@@ -425,6 +426,24 @@ def test_a_handle_is_moved_by_keys_and_says_its_number_with_its_unit(guess):
           const {width, height} = hand.getBoundingClientRect(); return Math.min(width, height); })"""
     )
     assert min(sizes) >= 24
+
+
+def test_what_follows_a_guess_stays_on_the_ruler_and_comes_back(guess):
+    guess.fill("[name=value]", "10")
+    guess.keyboard.press("Enter")
+    settled(guess)
+    before = numbers(guess)
+    guess.locator("[data-hand=value]").focus()
+    settled(guess)  # the field that was left has been read again
+    for key in ("End", "PageUp", "PageUp"):
+        guess.keyboard.press(key)
+    assert numbers(guess)[1:] == [1000, 1000]
+    guess.keyboard.press("Home")
+    assert numbers(guess)[:2] == [0.01, 0.01]
+    guess.fill("[name=value]", "10")
+    guess.keyboard.press("Enter")
+    settled(guess)
+    assert numbers(guess) == pytest.approx(before, rel=0.05)
 
 
 def test_a_click_into_a_field_selects_its_number_so_that_typing_replaces_it(guess):

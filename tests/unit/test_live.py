@@ -1156,6 +1156,9 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
     elif "attribute" in table.columns:
         listed = VIEWS[name]().scene.side.layers["attributes"].fields["texts"]
         assert (listed or [text("live.queue_pair.none")]) == table["attribute"].tolist()
+    elif text("live.queue_pair.refusal") in table.columns:
+        (reason,) = table[text("live.queue_pair.refusal")]
+        assert " ".join(VIEWS[name]().scene.side.layers["reason"].fields["texts"]) == reason
     elif "lines" in drawn:
         is_bound = np.isin(table["series"], ["one NIC", "one array"])
         at = np.concatenate([drawn[part].fields["y"] for part in ("lines", "dots")])

@@ -53,7 +53,7 @@ const exact = (value) => Number(value.toPrecision(15)); // 160 * 1e-6 is 0.00016
 // What was typed, in the slider's own unit; a number without unit has the one of the value that is shown.
 function asValue(control, text, shown) {
   const [, digits, unit] = text.trim().match(/^([-+]?[\d.][\d,_.]*(?:e[-+]?\d+)?)\s*(\D.*)?$/i) || [];
-  const number = digits ? Number(digits.replace(/[,_](?=\d{3}(?!\d))/g, "")) : NaN; // 1,024 is a thousand
+  const number = digits ? Number(digits.replace(/[,_](?=\d{3}(?!\d))/g, "").replace(",", ".")) : NaN; // 1,024; 8,5
   const factor = unit ? control.units[unit.trim()] : unitOf(control, shown)[1];
   return factor === undefined ? NaN : exact(number * factor);
 }
@@ -275,7 +275,9 @@ class Card {
     rail.addEventListener("keydown", (event) => event.repeat || (this.held = { ...this.values }));
     rail.addEventListener("input", () => read(value()));
     field.addEventListener("focus", () => this.held = { ...this.values });
-    field.addEventListener("click", () => field.selectionStart === field.selectionEnd && field.select()); // typing replaces it
+    // The click that enters a field selects its value, so that typing replaces it; the next one sets the place to type at.
+    field.addEventListener("pointerdown", () => (this.entered = document.activeElement !== field));
+    field.addEventListener("click", () => this.entered && field.selectionStart === field.selectionEnd && field.select());
     field.addEventListener("input", () => (this.moved ||= field.value !== "")); // the same number is no change
     field.addEventListener("change", typed);
     field.addEventListener("blur", () => (field.value = natural(control, this.values[control.name])));

@@ -346,14 +346,15 @@ def label_places(middle: Sequence[float], wide: Sequence[float]) -> list[LabelPl
     }  # the part of a name to the left of its line
 
     # From the left, from the right, and from both sides to some name in the middle.
-    trials = [
+    trials: list[list[tuple[int, tuple[str, ...]]]] = [
         [(number, ("middle", "ends", "begins")) for number in numbers],
         [(number, ("middle", "begins", "ends")) for number in reversed(numbers)],
     ]
     for split in range(n + 1):
-        ending = [(number, ("ends",)) for number in numbers[:split]]
-        beginning = [(number, ("begins",)) for number in reversed(numbers[split:])]
-        trials.append(ending + beginning)
+        trial: list[tuple[int, tuple[str, ...]]] = []
+        trial += [(number, ("ends",)) for number in numbers[:split]]
+        trial += [(number, ("begins",)) for number in reversed(numbers[split:])]
+        trials.append(trial)
 
     best: list[LabelPlace] = []
     for trial in trials:
