@@ -1,4 +1,4 @@
-"""Training: the time of a step and what it consists of, published steps as questions, and the search for a layout.
+"""Training and inference: the time of a step, or of a token, what it consists of, and the search for a layout.
 
 Examples
 --------
@@ -11,9 +11,29 @@ Examples
 ('compute', True)
 """
 
+from fabriclab.training.far_memory import (
+    ParameterPool,
+    demand_traces,
+    lookups_per_second,
+    parameter_pool,
+    with_far_weights,
+)
+from fabriclab.training.inference import (
+    HALVED,
+    TOKEN_PARTS,
+    Handover,
+    Room,
+    Serving,
+    exchange,
+    handover,
+    largest_batch,
+    room_for_cache,
+    serve,
+    tolerable_latency,
+)
 from fabriclab.training.kernels import Flat, Machine, Roofline, machine
 from fabriclab.training.layout_search import Search, Trial, candidates, search
-from fabriclab.training.places import Costs, RateCosts
+from fabriclab.training.places import Costs, LatencyCosts, Place, RateCosts
 from fabriclab.training.step import (
     DOUBLED,
     PARTS,
@@ -27,23 +47,41 @@ from fabriclab.training.step import (
 
 __all__ = [
     "DOUBLED",
+    "HALVED",
     "PARTS",
+    "TOKEN_PARTS",
     "Costs",
     "Flat",
+    "Handover",
+    "LatencyCosts",
     "Machine",
+    "ParameterPool",
     "Phase",
+    "Place",
     "RateCosts",
     "Roofline",
+    "Room",
     "Schedule",
     "Search",
+    "Serving",
     "Step",
     "Trial",
     "ask",
     "candidates",
+    "demand_traces",
+    "exchange",
+    "handover",
+    "largest_batch",
+    "lookups_per_second",
     "machine",
     "of_case",
+    "parameter_pool",
+    "room_for_cache",
     "search",
+    "serve",
+    "tolerable_latency",
     "train_step",
+    "with_far_weights",
 ]
 
 

@@ -20,7 +20,7 @@ from fabriclab.tuner import Estimate, estimate
 from fabriclab.workload.layouts import Layout
 from fabriclab.workload.volumes import Collective
 
-__all__ = ["Costs", "Place", "RateCosts", "costs_of_case", "place_of"]
+__all__ = ["Costs", "LatencyCosts", "Place", "RateCosts", "costs_of_case", "place_of"]
 
 SCALE_UP = "scale-up"
 NETWORK = "network"
@@ -91,10 +91,15 @@ class Costs:
         place : Place
             Where the members are.
         """
+        startup, data = self.split(operation, size, place)
+        return startup + data
+
+    def split(self, operation: str, size: float, place: Place) -> tuple[float, float]:
+        """Return the start-up of a collective and the time of its data; arguments as in `time`. [s], [s]."""
         found = self.estimate(operation, size, place)
         # Links that are faster by a factor move the data, the last term of an estimate, in as much less time.
         data = list(found.terms.values())[-1]
-        return found.startup + data / self.faster.get(place.tier, 1.0)
+        return found.startup, data / self.faster.get(place.tier, 1.0)
 
     def band(self, operation: str, size: float, place: Place) -> tuple[float, float]:
         """Return the factors between the time and the ends of its band."""
@@ -156,9 +161,54 @@ class RateCosts:
         rate = self.scale_up if place.tier == SCALE_UP else self.network
         return float(factor * size / rate) / self.faster.get(place.tier, 1.0)
 
+    def split(self, operation: str, size: float, place: Place) -> tuple[float, float]:
+        """Return 0, the start-up that is left out, and the time of the data. [s], [s]."""
+        return 0.0, self.time(operation, size, place)
+
     def band(self, operation: str, size: float, place: Place) -> tuple[float, float]:
         """Return the factors of an exact time: it has no band."""
         return 1.0, 1.0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LatencyCosts:
+    """Times of collectives as a latency and bytes over a rate, both measured or assumed for a group of its size.
+
+    Parameters
+    ----------
+    latency : mapping of str to float
+        Time of one collective of no bytes on each tier, ``"scale-up"`` and ``"network"``. [s], >= 0
+    rate : mapping of str to float
+        Bus bandwidth on each tier. [B/s], > 0
+    domain : int
+        Accelerators of a domain. >= 1
+    faster : mapping of str to float
+        As in `Costs`.
+    """
+
+    latency: Mapping[str, float]
+    rate: Mapping[str, float]
+    domain: int
+    faster: Mapping[str, float] = field(default_factory=ReadOnly)
+
+    def place(self, layout: Layout, line: Collective) -> Place:
+        """Return where a line of a ledger runs."""
+        return _place(layout, line, self.domain)
+
+    def time(self, operation: str, size: float, place: Place) -> float:
+        """Return the time of one collective of a group. [s]."""
+        startup, data = self.split(operation, size, place)
+        return startup + data
+
+    def split(self, operation: str, size: float, place: Place) -> tuple[float, float]:
+        """Return the start-up of a collective and the time of its data. [s], [s]."""
+        rates = RateCosts(
+            scale_up=self.rate[SCALE_UP],
+            network=self.rate[NETWORK],
+            domain=self.domain,
+            faster=self.faster,
+        )
+        return self.latency[place.tier], rates.time(operation, size, place)
 
 
 def costs_of_case(job: Case) -> RateCosts:

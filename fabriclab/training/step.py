@@ -135,6 +135,11 @@ class Step(Value):
     _again: _Question
 
     @property
+    def costs(self) -> Costs | RateCosts:
+        """Times of collectives that the step was computed with."""
+        return self._again.costs
+
+    @property
     def tokens(self) -> int:
         """Tokens of a step."""
         return self.layout.batch * self.layout.length(self.model)

@@ -1,6 +1,7 @@
-"""Models beside published measurements: collectives and the textbook ring, training steps and the best constant."""
+"""Models beside published measurements: collectives, training steps and inference, each with a simpler rival."""
 
 from fabriclab.validate.crossed import Report, excluded, nearest, report
+from fabriclab.validate.inference import InferenceReport, inference_report, predict_inference
 from fabriclab.validate.steps import StepReport, predict_step, step_report
 from fabriclab.validate.tables import (
     REGIMES,
@@ -15,14 +16,17 @@ from fabriclab.validate.tables import (
 
 __all__ = [
     "REGIMES",
+    "InferenceReport",
     "Report",
     "ReportTable",
     "StepReport",
     "excluded",
     "gigaio",
+    "inference_report",
     "median_errors",
     "nearest",
     "predict",
+    "predict_inference",
     "predict_step",
     "regimes",
     "report",
