@@ -34,6 +34,7 @@ from fabriclab.training.inference import (
 from fabriclab.training.kernels import Flat, Machine, Roofline, machine
 from fabriclab.training.layout_search import Search, Trial, candidates, search
 from fabriclab.training.places import Costs, LatencyCosts, Place, RateCosts
+from fabriclab.training.served import TwoBoxes, published_runs, two_boxes
 from fabriclab.training.step import (
     DOUBLED,
     PARTS,
@@ -66,6 +67,7 @@ __all__ = [
     "Serving",
     "Step",
     "Trial",
+    "TwoBoxes",
     "ask",
     "candidates",
     "demand_traces",
@@ -76,11 +78,13 @@ __all__ = [
     "machine",
     "of_case",
     "parameter_pool",
+    "published_runs",
     "room_for_cache",
     "search",
     "serve",
     "tolerable_latency",
     "train_step",
+    "two_boxes",
     "with_far_weights",
 ]
 

@@ -250,6 +250,42 @@ class Serving(Value):
         purposes = {line.purpose for line in ledger}
         return ReadOnly({purpose: ledger.sent(purpose) for purpose in sorted(purposes)})
 
+    def calibrated(self, throughput: float) -> Serving:
+        """Return the same load with the efficiency that brings it to a published `throughput`.
+
+        Parameters
+        ----------
+        throughput : float
+            Output tokens per second from the time to completion. [1/s]
+
+        Raises
+        ------
+        ValueError
+            If the collectives alone take longer.
+        """
+        computed = self.completion - self.waiting
+        left = self.batch * self.output_tokens / throughput - self.waiting
+        if not left > 0:
+            most = self.batch * self.output_tokens / self.waiting
+            raise ValueError(
+                f"throughput must be below {most:.4g} tokens per second, which collectives alone allow, got {throughput!r}"
+            )
+        return self.replace(efficiency=self.efficiency * computed / left)
+
+    @property
+    def efficiency(self) -> float:
+        """Part of the rate of the best kernels that the load was computed with."""
+        return self._again.efficiency
+
+    @property
+    def waiting(self) -> float:
+        """Time of the whole load that collectives take, those of prompts and of all tokens [s]."""
+        passes = self.output_tokens - 1
+        found = 0.0
+        for name in ("latency", "bandwidth"):
+            found += self.reading_parts[name] + passes * self.parts[name]
+        return found
+
     def replace(self, **changes: int | float) -> Serving:
         """Return the answer to a load with some of its numbers changed.
 
@@ -562,7 +598,7 @@ def room_for_cache(
         fits = usable * (machine.capacity - weights) / request
         if fits < least:
             least = fits
-            fullest = Room(float(weights), max(0.0, fits * request), request)
+            fullest = Room(float(weights), max(0.0, float(fits) * request), request)
     return fullest
 
 

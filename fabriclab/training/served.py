@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
+from fabriclab import catalog, units
 from fabriclab.catalog.tables import data_rows
 from fabriclab.errors import DoesNotFit
 from fabriclab.systems import System
@@ -23,11 +24,14 @@ from fabriclab.workload.models import Model
 
 __all__ = [
     "Asked",
+    "TwoBoxes",
     "efficiency",
     "exchange_of_row",
     "needed",
+    "published_runs",
     "read_row",
     "serving_of_row",
+    "two_boxes",
 ]
 
 #: Kinds of rows of ``catalog/data/inference.csv`` that `serving_of_row` answers.
@@ -51,6 +55,74 @@ class Asked(NamedTuple):
     input_tokens: int
     output_tokens: int
     kind: Kind
+
+
+def published_runs(source: str) -> tuple[Mapping[str, str], ...]:
+    """Return the published runs of inference of one source.
+
+    Parameters
+    ----------
+    source : str
+        ``source_id`` in ``catalog/data/inference.csv``, such as ``"gigaio_isc25"`` (one and two boxes of GPUs) or
+        ``"nvidia_tp_pp"`` (tensor against pipeline parallelism).
+
+    Examples
+    --------
+    >>> runs = published_runs("gigaio_isc25")
+    >>> runs[0]["gpus"], runs[0]["output_tokens_per_s"]
+    ('8', '24.58')
+    """
+    rows = data_rows("inference")
+    name = units.choice(source, "source", tuple({row["source_id"]: 0 for row in rows}))
+    return tuple(row for row in rows if row["source_id"] == name)
+
+
+# What sets a published wiring apart: each box on one root port of the host, or half of its cables on each; and four
+# cables for each box in place of two.
+_TITLES = {
+    "1s-2rp-std-cascade": "standard",
+    "1s-2rp-split-cascade": "split",
+    "2s-2rp-split-flat": "split, more cables",
+}
+
+
+class TwoBoxes(NamedTuple):
+    """One of the published wirings of two boxes of 8 GPUs.
+
+    Parameters
+    ----------
+    title : str
+        What sets it apart.
+    name : str
+        Name of the wiring, as in `fabriclab.topologies.gigaio`.
+    one, two : float
+        Tokens per second of Llama 3.1 405B on one box and on both. [1/s]
+    busbw : float
+        Bus bandwidth of a large all-reduce over both boxes. [B/s]
+    """
+
+    title: str
+    name: str
+    one: float
+    two: float
+    busbw: float
+
+
+def two_boxes() -> tuple[TwoBoxes, ...]:
+    """Return the published wirings of two boxes on which Llama 3.1 405B was served.
+
+    References
+    ----------
+    .. [1] B. Kitor, K. Rygol, Rail optimized PCIe topologies for LLMs, ISC High Performance 2025.
+    """
+    rates: dict[str, dict[str, float]] = {}
+    for row in published_runs("gigaio_isc25"):
+        rates.setdefault(row["system"], {})[row["gpus"]] = float(row["output_tokens_per_s"])
+    found = []
+    for wiring, by_gpus in rates.items():
+        busbw = catalog.value("systems", f"gigaio-{wiring}", "busbw_all_reduce")
+        found.append(TwoBoxes(_TITLES[wiring], wiring, by_gpus["8"], by_gpus["16"], float(busbw)))
+    return tuple(found)
 
 
 def _whole(text: Any) -> int:
@@ -130,13 +202,11 @@ def needed(row: Mapping[str, Any]) -> tuple[Kind, str, float] | None:
     served = serving_of_row(row, value=1.0)
     if served is None or not row["output_tokens_per_s"]:
         return None
-    passes = served.output_tokens - 1
-    sent = 0.0
-    for name in ("latency", "bandwidth"):
-        sent += served.reading_parts[name] + passes * served.parts[name]
-    published = served.batch * served.output_tokens / float(row["output_tokens_per_s"])
-    computed = served.completion - sent
-    return asked.kind, asked.model.name, computed / max(published - sent, _LEAST * published)
+    published = float(row["output_tokens_per_s"])
+    computed = served.completion - served.waiting
+    seconds = served.batch * served.output_tokens / published
+    value = computed / max(seconds - served.waiting, _LEAST * seconds)
+    return asked.kind, asked.model.name, value
 
 
 @cache

@@ -5,6 +5,7 @@ import numpy as np
 import fabriclab as fl
 from fabriclab import collectives, topologies
 from fabriclab.views import live
+from fabriclab.workload import layouts, models
 
 HALL = topologies.build("rail_optimised")
 
@@ -44,6 +45,15 @@ def two_ways(alpha, size):
         a: fl.sweep("all_reduce", a, STAR, sizes, lag=alpha * 1e-6)
         for a in ("ring", "binomial_tree")
     }
+
+
+def two_servers():
+    model = models.preset("Llama 3.1 405B")
+    found = {}
+    for name, boxes in (("one box", 1), ("two boxes", 2)):
+        layout = layouts.Layout(tp=8 * boxes)
+        found[name] = fl.training.serve(model, layout, fl.system(gpu="MI300X", servers=boxes))
+    return found
 
 
 def favoured(popular, choices):
@@ -232,6 +242,8 @@ VIEWS = {
     "quantisation": lambda: live.quantisation(22, 10),
     "tenants": lambda: live.tenants(5, "low latency", 2),
     "pays": lambda: live.pays(),
+    "tokens": lambda: live.tokens(two_servers()),
+    "tokens of one": lambda: live.tokens(two_servers(), 150.0, 64, "each"),
     "medium": lambda: live.medium(3.0, "400 Gb/s", "price"),
     "wavelengths": lambda: live.wavelengths(60),
     "drift": lambda: live.drift(12),

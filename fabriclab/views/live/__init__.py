@@ -10,6 +10,7 @@ from fabriclab.views.live.links import beam, circuit, drift, hybrid, medium, mzi
 from fabriclab.views.live.networks import cut, explorer, failures, mix, twist
 from fabriclab.views.live.rdma import chunks, copies, queue_pair, request, savings
 from fabriclab.views.live.runs import fabric, race, ruler, sweep, timeline, traffic
+from fabriclab.views.live.serving import tokens
 from fabriclab.views.live.steppers import stepper
 from fabriclab.views.live.switches import packets, pays, pool, quantisation, tenants
 from fabriclab.views.live.training import bubble, overlap, staleness, straggler
@@ -64,6 +65,7 @@ __all__ = [
     "tenants",
     "tiers",
     "timeline",
+    "tokens",
     "traffic",
     "twist",
     "wavelengths",
