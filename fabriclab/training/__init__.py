@@ -33,7 +33,7 @@ from fabriclab.training.inference import (
 )
 from fabriclab.training.kernels import Flat, Machine, Roofline, machine
 from fabriclab.training.layout_search import Search, Trial, candidates, search
-from fabriclab.training.places import Costs, LatencyCosts, Place, RateCosts
+from fabriclab.training.places import Costs, LatencyCosts, Place, RateCosts, SweepCosts
 from fabriclab.training.served import TwoBoxes, published_runs, two_boxes
 from fabriclab.training.step import (
     DOUBLED,
@@ -66,6 +66,7 @@ __all__ = [
     "Search",
     "Serving",
     "Step",
+    "SweepCosts",
     "Trial",
     "TwoBoxes",
     "ask",

@@ -26,7 +26,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -79,15 +79,10 @@ _LEAST = 1e-12
 
 
 class Sums(Protocol):
-    """Times of collectives: `Costs`, `RateCosts` or `LatencyCosts`."""
+    """Times of collectives: `Costs`, `RateCosts`, `LatencyCosts` or `SweepCosts`."""
 
-    @property
-    def domain(self) -> int:
-        """Number of accelerators of a scale-up domain."""
-
-    @property
-    def faster(self) -> Mapping[str, float]:
-        """By how much the rate of a tier is multiplied."""
+    def doubled(self, tier: str) -> Self:
+        """Return the same with twice the rate of a tier."""
 
     def place(self, layout: Layout, line: Collective) -> Place:
         """Return where a line of a ledger runs."""
@@ -154,8 +149,7 @@ class _Load:
         if what == "compute":
             fast = replace(m, bf16=2 * m.bf16, fp8=2 * m.fp8, fp4=2 * m.fp4, fp32=2 * m.fp32)
             return replace(self, machine=fast)
-        twice = {**self.costs.faster, what: 2 * self.costs.faster.get(what, 1.0)}
-        return replace(self, costs=replace(self.costs, faster=ReadOnly(twice)))  # type: ignore[type-var]
+        return replace(self, costs=self.costs.doubled(what))
 
     def answer(self) -> Serving:
         """Return what a server does with this load."""
@@ -249,6 +243,26 @@ class Serving(Value):
         ledger = _Evaluation(self._again).decode_ledger
         purposes = {line.purpose for line in ledger}
         return ReadOnly({purpose: ledger.sent(purpose) for purpose in sorted(purposes)})
+
+    def readers(self, each: float) -> int:
+        """Return how many requests at a time still get so many tokens per second each, as far as their caches fit.
+
+        Parameters
+        ----------
+        each : float
+            Tokens per second that every request shall get. [1/s], > 0
+        """
+        if not (units.is_number(each) and each > 0):
+            raise ValueError(f"each must be a number > 0, such as 15 tokens per second, got {each!r}")
+        low = 0
+        high = largest_batch(self.room, self.layout) + 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self.replace(batch=middle).each >= each:
+                low = middle
+            else:
+                high = middle
+        return low
 
     def calibrated(self, throughput: float) -> Serving:
         """Return the same load with the efficiency that brings it to a published `throughput`.
@@ -647,7 +661,7 @@ def serve(
         Precision of keys and values; by default fp8 if products have at most 8 bits, else bf16.
     efficiency : float
         Part of the rate of the best kernels that is reached. > 0
-    costs : Costs, RateCosts or LatencyCosts, optional
+    costs : Costs, RateCosts, LatencyCosts or SweepCosts, optional
         Times of collectives; by default `fabriclab.estimate` on the system.
     inside : tuple of str
         Groups that must stay inside a scale-up domain, such as ``("tp",)``.
@@ -787,7 +801,7 @@ def exchange(
         A model with experts.
     tokens : int
         Tokens of each rank. >= 1
-    costs : Costs, RateCosts or LatencyCosts
+    costs : Costs, RateCosts, LatencyCosts or SweepCosts
         Times of collectives.
     place : Place
         Where the group is.

@@ -7,23 +7,28 @@ of the NICs; the other groups of the same kind have the rest, so all of them run
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from fabriclab import units
 from fabriclab.catalog.running_case import Case
-from fabriclab.core import ReadOnly, bus_factor
+from fabriclab.core import ReadOnly, Result, bus_factor
 from fabriclab.systems import System
 from fabriclab.tuner import Estimate, estimate
 from fabriclab.workload.layouts import Layout
 from fabriclab.workload.volumes import Collective
 
-__all__ = ["Costs", "LatencyCosts", "Place", "RateCosts", "costs_of_case", "place_of"]
+__all__ = ["Costs", "LatencyCosts", "Place", "RateCosts", "SweepCosts", "costs_of_case", "place_of"]
 
 SCALE_UP = "scale-up"
 NETWORK = "network"
+
+
+def twice(faster: Mapping[str, float], tier: str) -> ReadOnly[str, float]:
+    """Return by how much rates of tiers are multiplied, with one of them doubled."""
+    return ReadOnly({**faster, tier: 2 * faster.get(tier, 1.0)})
 
 
 class Place(NamedTuple):
@@ -74,6 +79,10 @@ class Costs:
     def domain(self) -> int:
         """Number of GPUs that reach each other without NICs."""
         return self.system.joined
+
+    def doubled(self, tier: str) -> Self:
+        """Return the same with twice the rate of a tier."""
+        return replace(self, faster=twice(self.faster, tier))
 
     def place(self, layout: Layout, line: Collective) -> Place:
         """Return where a line of a ledger runs."""
@@ -150,6 +159,10 @@ class RateCosts:
     domain: int
     faster: Mapping[str, float] = field(default_factory=ReadOnly)
 
+    def doubled(self, tier: str) -> Self:
+        """Return the same with twice the rate of a tier."""
+        return replace(self, faster=twice(self.faster, tier))
+
     def place(self, layout: Layout, line: Collective) -> Place:
         """Return where a line of a ledger runs."""
         return _place(layout, line, self.domain)
@@ -191,6 +204,10 @@ class LatencyCosts:
     domain: int
     faster: Mapping[str, float] = field(default_factory=ReadOnly)
 
+    def doubled(self, tier: str) -> Self:
+        """Return the same with twice the rate of a tier."""
+        return replace(self, faster=twice(self.faster, tier))
+
     def place(self, layout: Layout, line: Collective) -> Place:
         """Return where a line of a ledger runs."""
         return _place(layout, line, self.domain)
@@ -209,6 +226,55 @@ class LatencyCosts:
             faster=self.faster,
         )
         return self.latency[place.tier], rates.time(operation, size, place)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SweepCosts:
+    """Times of all-reduces in a domain as a sweep measured them, and of everything else from other costs.
+
+    Between two sizes of the sweep, time is a power of the size. Above the largest one its bandwidth is kept, below the
+    smallest one its time. The shortest time of the sweep counts as the start-up.
+
+    Parameters
+    ----------
+    sweep : Result
+        All-reduces over all GPUs of a domain, such as ``fl.catalog.published.load("mi300x_1n")``.
+    other : Costs, RateCosts or LatencyCosts
+        Times of other collectives and of other groups.
+    """
+
+    sweep: Result
+    other: Costs | RateCosts | LatencyCosts
+
+    @property
+    def domain(self) -> int:
+        """Number of accelerators of a scale-up domain."""
+        return self.other.domain
+
+    @property
+    def faster(self) -> Mapping[str, float]:
+        """By how much the rate of a tier is multiplied."""
+        return self.other.faster
+
+    def doubled(self, tier: str) -> Self:
+        """Return the same with twice the rate of a tier; that of the sweep is the domain's."""
+        return replace(self, other=self.other.doubled(tier))
+
+    def place(self, layout: Layout, line: Collective) -> Place:
+        """Return where a line of a ledger runs."""
+        return self.other.place(layout, line)
+
+    def split(self, operation: str, size: float, place: Place) -> tuple[float, float]:
+        """Return the start-up of a collective and the time of its data. [s], [s]."""
+        whole = place == Place(1, int(self.sweep.n_ranks))
+        if operation != "all_reduce" or not whole:
+            return self.other.split(operation, size, place)
+        startup = float(self.sweep.time.min())
+        largest = float(self.sweep.size[-1])
+        within = min(size, largest)
+        logs = np.interp(np.log(within), np.log(self.sweep.size), np.log(self.sweep.time))
+        time = float(np.exp(logs)) * size / within
+        return startup, (time - startup) / self.faster.get(SCALE_UP, 1.0)
 
 
 def costs_of_case(job: Case) -> RateCosts:

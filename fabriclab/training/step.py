@@ -228,8 +228,7 @@ class _Question:
     def doubled(self, what: str) -> _Question:
         """Return the question with one resource twice as fast."""
         if what in (SCALE_UP, NETWORK):
-            twice = {**self.costs.faster, what: 2 * self.costs.faster.get(what, 1.0)}
-            return replace(self, costs=replace(self.costs, faster=ReadOnly(twice)))
+            return replace(self, costs=self.costs.doubled(what))
         return replace(self, computation=self.computation.doubled(what))
 
     def answer(self) -> Step:

@@ -12,7 +12,11 @@ from fabriclab.workload import models
 from fabriclab.workload.layouts import Layout
 
 LARGE = models.preset("Llama 3.1 405B")
-ONE = training.serve(LARGE, Layout(tp=8), system(gpu="MI300X", servers=1))
+INSIDE = training.SweepCosts(
+    sweep=catalog.published.load("mi300x_1n"),
+    other=training.Costs(system(gpu="MI300X", servers=2)),
+)
+ONE = training.serve(LARGE, Layout(tp=8), system(gpu="MI300X", servers=1), costs=INSIDE)
 ONE = ONE.calibrated(training.two_boxes()[0].one)
 
 
@@ -82,7 +86,7 @@ def test_efficiency_of_the_published_wirings():
 
 
 def test_the_client_reports_what_the_answer_says():
-    found = two(157e-6, 25e9)
+    found = two(155e-6, 25e9)
     key = find("73-completion").key({"f": f"{found.first} s", "t": f"{found.token} s", "n": 128})
     assert found.throughput == pytest.approx(key)
 
@@ -91,19 +95,19 @@ def test_the_first_test_is_the_one_that_explains_the_wirings():
     standard, _, best = training.two_boxes()
     # the bytes of 252 all-reduces explain next to nothing of the difference between the wirings
     by_bytes = two(60e-6, standard.busbw).token - two(60e-6, best.busbw).token
-    by_startup = two(157e-6, best.busbw).token - two(61e-6, best.busbw).token
+    by_startup = two(155e-6, best.busbw).token - two(60e-6, best.busbw).token
     assert by_bytes < 1e-3 < 20e-3 < by_startup
     limit = training.tolerable_latency(two(0.0, best.busbw), ONE.each)
     assert two(0.99 * limit, best.busbw).each > ONE.each > two(1.01 * limit, best.busbw).each
 
 
 def test_the_view_shows_the_numbers_of_the_model():
-    pair = two(61e-6, 100e9)
-    view = live.tokens({"one box": ONE, "two boxes": pair}, latency=157.0, batch=64)
+    pair = two(60e-6, 100e9)
+    view = live.tokens({"one box": ONE, "two boxes": pair}, latency=155.0, batch=64)
     table = view.scene.table
     at = list(table["requests"]).index(64)
     assert table["one box [1/s]"][at] == pytest.approx(ONE.replace(batch=64).tokens_per_second)
-    slow = two(157e-6, 100e9, batch=64)
+    slow = two(155e-6, 100e9, batch=64)
     assert table["two boxes [1/s]"][at] == pytest.approx(slow.tokens_per_second)
     each = view.set(readers="each").scene.table
     assert each["two boxes [1/s]"][at] == pytest.approx(slow.each)
@@ -119,7 +123,7 @@ def test_questions_of_73b_are_those_of_the_library():
     far = find("73b-far").key({"w": "17.6 GB", "s": 0.1, "r": "64 GB/s", "m": "3.35 TB/s"})
     assert far == pytest.approx(max(0.1 * 17.6e9 / 64e9, 0.9 * 17.6e9 / 3.35e12))
     looked = find("73b-lookups").key({"n": 64, "t": "270 ns"})
-    assert training.lookups_per_second(270e-9, 64, 64, 1e15) == pytest.approx(looked)
+    assert training.lookups_per_second(270e-9, 64, 64, 1e14) == pytest.approx(looked)
 
 
 def test_a_pool_saves_less_if_hosts_peak_together():

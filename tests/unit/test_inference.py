@@ -206,6 +206,47 @@ def test_display():
     assert found.cache == 4 * LARGE.cache_bytes(1152)
 
 
+def test_a_sweep_gives_the_times_of_its_domain():
+    sweep = fl.catalog.published.load("mi300x_1n")
+    inside = training.SweepCosts(sweep=sweep, other=costs(latency=1e-3))
+    whole = Place(1, 8)
+    for size in (32768, 2**21, 2**30):
+        assert sum(inside.split("all_reduce", size, whole)) == pytest.approx(sweep.at(size))
+    startup, data = inside.split("all_reduce", 100.0, whole)
+    assert startup == sweep.time.min()
+    assert startup + data == pytest.approx(sweep.time[0])
+    between = sum(inside.split("all_reduce", 3e6, whole))
+    assert sweep.at(2**21) < between < sweep.at(2**22)
+    last = sweep.size[-1]
+    assert sum(inside.split("all_reduce", 2 * last, whole)) == pytest.approx(2 * sweep.at(last))
+    assert sum(inside.split("all_reduce", 100.0, Place(2, 8))) == pytest.approx(1e-3)
+    assert sum(inside.split("all_gather", 100.0, whole)) == pytest.approx(1e-3)
+    fast = inside.doubled("scale-up")
+    assert fast.split("all_reduce", 2**30, whole)[1] == pytest.approx(
+        inside.split("all_reduce", 2**30, whole)[1] / 2
+    )
+
+
+def test_calibrated_meets_the_published_rate():
+    found = served_405b(costs=costs(latency=20e-6)).calibrated(24.6)
+    assert found.throughput == pytest.approx(24.6)
+    assert found.waiting == pytest.approx(128 * 252 * 20e-6)
+    with pytest.raises(ValueError, match="collectives alone allow"):
+        served_405b(costs=costs(latency=1e-3)).calibrated(24.6)
+
+
+def test_most_readers_at_a_speed():
+    found = served_405b(costs=costs(latency=20e-6))
+    most = found.readers(20.0)
+    assert found.replace(batch=most).each >= 20 > found.replace(batch=most + 1).each
+    assert found.readers(1000.0) == 0
+    assert found.readers(0.001) == training.largest_batch(found.room, found.layout)
+    copies = served_405b(layout=Layout(tp=8, dp=2), system=TWO_BOXES, costs=costs(latency=20e-6))
+    assert copies.readers(20.0) == 2 * most
+    with pytest.raises(ValueError, match="each must be"):
+        found.readers(0)
+
+
 # ---- memory beyond the GPU -----------------------------------------------------------------------------------------
 
 
