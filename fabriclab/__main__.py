@@ -19,7 +19,9 @@ def main(argv: list[str] | None = None) -> int:
     wrong = parts.add_parser(
         "validate", help="how far predicted times are from published measurements"
     )
-    wrong.add_argument("on", nargs="?", choices=("collectives", "steps"), metavar="WHAT")
+    wrong.add_argument(
+        "on", nargs="?", choices=("collectives", "steps", "inference"), metavar="WHAT"
+    )
     wrong.set_defaults(deed=_errors)
     progress = parts.add_parser("progress", help="what you predicted and answered")
     progress.set_defaults(deed=checks.progress)
@@ -44,8 +46,12 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _errors(on: str = "") -> str:
-    """Return the errors of our models of collectives and of training steps, or of one of them."""
-    reports = {"collectives": validate.report, "steps": validate.step_report}
+    """Return the errors of our models of collectives, of training steps and of inference, or of one of them."""
+    reports = {
+        "collectives": validate.report,
+        "steps": validate.step_report,
+        "inference": validate.inference_report,
+    }
     chosen = [on] if on else list(reports)
     return "\n\n\n".join(str(reports[name]()) for name in chosen)
 

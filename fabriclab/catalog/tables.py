@@ -20,6 +20,8 @@ _OTHER = (
     "calibration",
     "case",
     "exclusions",
+    "inference",
+    "inference_fit",
     "megatron2021",
     "printed_changes",
     "sources",

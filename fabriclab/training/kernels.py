@@ -30,7 +30,7 @@ ATTENTION = 0.55
 MEMORY = 0.80
 # Size of a head from which attention reaches its rate. A score costs one exponential whatever the size of the head, so
 # smaller heads give tensor cores less to do in the same time; the same paper measures 64, 128 and 256.
-_FULL_HEAD = 128
+FULL_HEAD = 128
 # Part of the peak rate of vector units that work in fp32 reaches: the scan of a state-space layer, which decays states,
 # and the scores of experts. An estimate, chosen with the published steps in view: when it was tried, 0.5, 0.7 and 1.0
 # gave median errors of 9.7, 8.9 and 9.1% there, and 24.5, 21.7 and 24.2% at the 90th percentile.
@@ -207,12 +207,12 @@ class Roofline:
         products = by_layer.products * tokens / layout.tp
         core = np.where(model.mamba_layers, 0.0, by_layer.core) * tokens / layout.tp
         scan = np.where(model.mamba_layers, by_layer.core, 0.0) * tokens / layout.tp
-        moved = self._moved(model, layout) * tokens / layout.tp
+        moved = self.moved(model, layout) * tokens / layout.tp
         weights = self._weights(model, layout)
 
         m = self.machine
         product_rate = GEMM * m.peak(self.precision)
-        core_rate = ATTENTION * m.bf16 * min(1.0, model.head_size / _FULL_HEAD)
+        core_rate = ATTENTION * m.bf16 * min(1.0, model.head_size / FULL_HEAD)
         memory_rate = MEMORY * m.hbm
         # Scores of experts are computed in fp32, as Megatron-LM does (moe_router_dtype): 2 operations for each number
         # of a token and expert.
@@ -245,7 +245,7 @@ class Roofline:
         local = model.experts / layout.ep
         return np.asarray(model.moe_layers * local * _EXPERT_PRODUCTS * each * _launch())
 
-    def _moved(self, model: Model, layout: Layout) -> Floats:
+    def moved(self, model: Model, layout: Layout) -> Floats:
         """Return the bytes that each layer moves for a token besides its weights, forward, (L,). [B]."""
         size = layout.activation_bytes
         low = self.precision in _LOW

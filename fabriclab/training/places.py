@@ -9,24 +9,29 @@ Rank k of a layout sits on GPU k unless a placement says otherwise: an array wit
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fabriclab import units
 from fabriclab.catalog.running_case import Case
-from fabriclab.core import Ints, ReadOnly, bus_factor
+from fabriclab.core import Ints, ReadOnly, Result, bus_factor
 from fabriclab.systems import System
 from fabriclab.tuner import Estimate, estimate
 from fabriclab.workload.layouts import Layout
 from fabriclab.workload.volumes import Collective
 
-__all__ = ["Costs", "Place", "RateCosts", "costs_of_case", "place_of"]
+__all__ = ["Costs", "LatencyCosts", "Place", "RateCosts", "SweepCosts", "costs_of_case", "place_of"]
 
 SCALE_UP = "scale-up"
 NETWORK = "network"
+
+
+def twice(faster: Mapping[str, float], tier: str) -> ReadOnly[str, float]:
+    """Return by how much rates of tiers are multiplied, with one of them doubled."""
+    return ReadOnly({**faster, tier: 2 * faster.get(tier, 1.0)})
 
 
 class Place(NamedTuple):
@@ -120,6 +125,10 @@ class Costs:
         """Number of GPUs that reach each other without NICs."""
         return self.system.joined
 
+    def doubled(self, tier: str) -> Self:
+        """Return the same with twice the rate of a tier."""
+        return replace(self, faster=twice(self.faster, tier))
+
     def place(self, layout: Layout, line: Collective) -> Place:
         """Return where a line of a ledger runs."""
         found = _place(layout, line, self.domain)
@@ -139,10 +148,15 @@ class Costs:
         place : Place
             Where the members are.
         """
+        startup, data = self.split(operation, size, place)
+        return startup + data
+
+    def split(self, operation: str, size: float, place: Place) -> tuple[float, float]:
+        """Return the start-up of a collective and the time of its data; arguments as in `time`. [s], [s]."""
         found = self.estimate(operation, size, place)
         # Links that are faster by a factor move the data, the last term of an estimate, in as much less time.
         data = list(found.terms.values())[-1]
-        return found.startup + data * place.slowdown / self.faster.get(place.tier, 1.0)
+        return found.startup, data * place.slowdown / self.faster.get(place.tier, 1.0)
 
     def band(self, operation: str, size: float, place: Place) -> tuple[float, float]:
         """Return the factors between the time and the ends of its band."""
@@ -199,6 +213,10 @@ class RateCosts:
     faster: Mapping[str, float] = field(default_factory=ReadOnly)
     placement: Ints | None = None
 
+    def doubled(self, tier: str) -> Self:
+        """Return the same with twice the rate of a tier."""
+        return replace(self, faster=twice(self.faster, tier))
+
     def place(self, layout: Layout, line: Collective) -> Place:
         """Return where a line of a ledger runs."""
         return _place(layout, line, self.domain, self.placement)
@@ -222,9 +240,104 @@ class RateCosts:
             return port
         return min(inside, place.inside * port)
 
+    def split(self, operation: str, size: float, place: Place) -> tuple[float, float]:
+        """Return 0, the start-up that is left out, and the time of the data. [s], [s]."""
+        return 0.0, self.time(operation, size, place)
+
     def band(self, operation: str, size: float, place: Place) -> tuple[float, float]:
         """Return the factors of an exact time: it has no band."""
         return 1.0, 1.0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LatencyCosts:
+    """Times of collectives as a latency and bytes over a rate, both measured or assumed for a group of its size.
+
+    Parameters
+    ----------
+    latency : mapping of str to float
+        Time of one collective of no bytes on each tier, ``"scale-up"`` and ``"network"``. [s], >= 0
+    rate : mapping of str to float
+        Bus bandwidth on each tier. [B/s], > 0
+    domain : int
+        Accelerators of a domain. >= 1
+    faster : mapping of str to float
+        As in `Costs`.
+    """
+
+    latency: Mapping[str, float]
+    rate: Mapping[str, float]
+    domain: int
+    faster: Mapping[str, float] = field(default_factory=ReadOnly)
+
+    def doubled(self, tier: str) -> Self:
+        """Return the same with twice the rate of a tier."""
+        return replace(self, faster=twice(self.faster, tier))
+
+    def place(self, layout: Layout, line: Collective) -> Place:
+        """Return where a line of a ledger runs."""
+        return _place(layout, line, self.domain)
+
+    def time(self, operation: str, size: float, place: Place) -> float:
+        """Return the time of one collective of a group. [s]."""
+        startup, data = self.split(operation, size, place)
+        return startup + data
+
+    def split(self, operation: str, size: float, place: Place) -> tuple[float, float]:
+        """Return the start-up of a collective and the time of its data. [s], [s]."""
+        ranks = place.domains * place.inside
+        factor = 1.0 if operation == "send" else bus_factor(operation, ranks)
+        rate = self.rate[place.tier] * self.faster.get(place.tier, 1.0)
+        return self.latency[place.tier], float(factor * size / rate)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SweepCosts:
+    """Times of all-reduces in a domain as a sweep measured them, and of everything else from other costs.
+
+    Between two sizes of the sweep, time is a power of the size. Above the largest one its bandwidth is kept, below the
+    smallest one its time. The shortest time of the sweep counts as the start-up.
+
+    Parameters
+    ----------
+    sweep : Result
+        All-reduces over all GPUs of a domain, such as ``fl.catalog.published.load("mi300x_1n")``.
+    other : Costs, RateCosts or LatencyCosts
+        Times of other collectives and of other groups.
+    """
+
+    sweep: Result
+    other: Costs | RateCosts | LatencyCosts
+
+    @property
+    def domain(self) -> int:
+        """Number of accelerators of a scale-up domain."""
+        return self.other.domain
+
+    @property
+    def faster(self) -> Mapping[str, float]:
+        """By how much the rate of a tier is multiplied."""
+        return self.other.faster
+
+    def doubled(self, tier: str) -> Self:
+        """Return the same with twice the rate of a tier; that of the sweep is the domain's."""
+        return replace(self, other=self.other.doubled(tier))
+
+    def place(self, layout: Layout, line: Collective) -> Place:
+        """Return where a line of a ledger runs."""
+        return self.other.place(layout, line)
+
+    def split(self, operation: str, size: float, place: Place) -> tuple[float, float]:
+        """Return the start-up of a collective and the time of its data. [s], [s]."""
+        whole = place == Place(1, int(self.sweep.n_ranks))
+        if operation != "all_reduce" or not whole:
+            return self.other.split(operation, size, place)
+        startup = float(self.sweep.time.min())
+        largest = float(self.sweep.size[-1])
+        within = min(size, largest)
+        logs = np.interp(np.log(within), np.log(self.sweep.size), np.log(self.sweep.time))
+        time = float(np.exp(logs)) * size / within
+        return startup, (time - startup) / self.faster.get(SCALE_UP, 1.0)
 
 
 def costs_of_case(job: Case, placement: ArrayLike | None = None) -> RateCosts:

@@ -22,7 +22,7 @@ from fabriclab.workload.layouts import Layout, check
 from fabriclab.workload.memory import memory
 from fabriclab.workload.models import Model
 
-__all__ = ["Asked", "read_row", "step_of_row"]
+__all__ = ["Asked", "chip_of", "read_row", "step_of_row", "system_of"]
 
 
 class Chip(NamedTuple):
@@ -81,7 +81,7 @@ def read_row(row: Mapping[str, Any]) -> Asked | None:
     if row["task"] not in ("pretrain", "sft", "lora", "mlperf_pretrain", "mlperf_lora"):
         return None
     model = _model(row)
-    chip = _chip(row["accelerator"])
+    chip = chip_of(row["accelerator"])
     gpus = _whole(row["gpus"])
     length = _whole(row["seq_len_tokens"])
     batch = _whole(row["global_batch_seqs"])
@@ -121,7 +121,7 @@ def _model(row: Mapping[str, Any]) -> Model | None:
     return found
 
 
-def _chip(name: str) -> Chip | None:
+def chip_of(name: str) -> Chip | None:
     """Return the accelerator that a name contains."""
     text = re.sub(r"[^a-z0-9]", "", str(name).lower())
     if "ironwood" in text or "tpu7x" in text:
@@ -179,11 +179,11 @@ def _costs(chip: Chip, gpus: int) -> Costs | RateCosts | None:
     if not chip.domain:
         rate = catalog.value("accelerators", chip.machine, "scaleup_bandwidth")
         return RateCosts(scale_up=float(rate), network=float(rate), domain=gpus)
-    system = _system(chip, gpus)
+    system = system_of(chip, gpus)
     return None if system is None else Costs(system)
 
 
-def _system(chip: Chip, gpus: int) -> System | None:
+def system_of(chip: Chip, gpus: int) -> System | None:
     """Return the cluster: usual servers; of a rack of 72 GPUs a job takes 64, because layouts are powers of 2."""
     each = 4 if chip.domain == 64 else 8
     if gpus <= chip.domain:

@@ -211,6 +211,11 @@ class Step(Value):
     _again: _Question
 
     @property
+    def costs(self) -> Costs | RateCosts:
+        """Times of collectives that the step was computed with."""
+        return self._again.costs
+
+    @property
     def tokens(self) -> int:
         """Tokens of a step."""
         return self.layout.batch * self.layout.length(self.model)
@@ -332,8 +337,7 @@ class _Question:
     def doubled(self, what: str) -> _Question:
         """Return the question with one resource twice as fast."""
         if what in (SCALE_UP, NETWORK):
-            twice = {**self.costs.faster, what: 2 * self.costs.faster.get(what, 1.0)}
-            return replace(self, costs=replace(self.costs, faster=ReadOnly(twice)))
+            return replace(self, costs=self.costs.doubled(what))
         return replace(self, computation=self.computation.doubled(what))
 
     def answer(self) -> Step:

@@ -1,6 +1,7 @@
-"""Models beside published measurements: collectives and the textbook ring, training steps and the best constant."""
+"""Models beside published measurements: collectives, training steps and inference, each with a simpler rival."""
 
 from fabriclab.validate.crossed import Report, excluded, nearest, report
+from fabriclab.validate.inference import InferenceReport, inference_report, predict_inference
 from fabriclab.validate.steps import (
     HeldStep,
     PaperStep,
@@ -25,6 +26,7 @@ from fabriclab.validate.tables import (
 __all__ = [
     "REGIMES",
     "HeldStep",
+    "InferenceReport",
     "PaperStep",
     "Report",
     "ReportTable",
@@ -32,11 +34,13 @@ __all__ = [
     "excluded",
     "gigaio",
     "held_steps",
+    "inference_report",
     "median_errors",
     "nearest",
     "paper_pairs",
     "paper_steps",
     "predict",
+    "predict_inference",
     "predict_step",
     "regimes",
     "report",

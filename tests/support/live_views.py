@@ -53,6 +53,15 @@ def two_ways(alpha, size):
     }
 
 
+def two_servers():
+    model = models.preset("Llama 3.1 405B")
+    found = {}
+    for name, boxes in (("one box", 1), ("two boxes", 2)):
+        layout = layouts.Layout(tp=8 * boxes)
+        found[name] = fl.training.serve(model, layout, fl.system(gpu="MI300X", servers=boxes))
+    return found
+
+
 def favoured(popular, choices):
     return collectives.expert_tables(
         collectives.choose_experts(9, 16, choices, popular=popular), "low_latency"
@@ -242,6 +251,8 @@ VIEWS = {
     "quantisation": lambda: live.quantisation(22, 10),
     "tenants": lambda: live.tenants(5, "low latency", 2),
     "pays": lambda: live.pays(),
+    "tokens": lambda: live.tokens(two_servers()),
+    "tokens of one": lambda: live.tokens(two_servers(), 150.0, 64, "each"),
     "medium": lambda: live.medium(3.0, "400 Gb/s", "price"),
     "wavelengths": lambda: live.wavelengths(60),
     "drift": lambda: live.drift(12),

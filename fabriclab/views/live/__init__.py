@@ -11,6 +11,7 @@ from fabriclab.views.live.networks import cut, explorer, failures, mix, twist
 from fabriclab.views.live.parallelism import parallelism
 from fabriclab.views.live.rdma import chunks, copies, queue_pair, request, savings
 from fabriclab.views.live.runs import fabric, race, ruler, sweep, timeline, traffic
+from fabriclab.views.live.serving import tokens
 from fabriclab.views.live.steppers import stepper
 from fabriclab.views.live.steps import roofline, step
 from fabriclab.views.live.switches import packets, pays, pool, quantisation, tenants
@@ -69,6 +70,7 @@ __all__ = [
     "tenants",
     "tiers",
     "timeline",
+    "tokens",
     "traffic",
     "twist",
     "wavelengths",
