@@ -685,10 +685,10 @@ def _layout(answer: Callable[[], Any]) -> Layout:
         "activation_bytes": usual.activation_bytes,
         "optimiser_bytes": usual.optimiser_bytes,
     }
-    for name, value in wanted.items():
-        if getattr(found, name) != value:
+    for name, right in wanted.items():
+        if getattr(found, name) != right:
             said = text(
-                "function.other_job", call=call, name=name, got=getattr(found, name), right=value
+                "function.other_job", call=call, name=name, got=getattr(found, name), right=right
             )
             raise Unanswered("range", said)
     try:
