@@ -6,7 +6,7 @@ import pytest
 from fabriclab import catalog, collectives, economics, live, metrics, simulate, topologies
 from fabriclab.core import Flows
 from fabriclab.course.checks import check
-from fabriclab.course.judges import lessons
+from fabriclab.course.judges.lessons import lesson21
 from fabriclab.course.questions import find, misconception
 from fabriclab.errors import NoPath
 from fabriclab.routing import route
@@ -202,19 +202,21 @@ def test_a_right_count_of_switches_is_right(rule):
     assert check("21-write-switches", rule).data["right"]
 
 
-@pytest.mark.parametrize("name", lessons.COUNT_MISTAKES)
+@pytest.mark.parametrize("name", lesson21.COUNT_MISTAKES)
 def test_a_known_mistake_of_counting_is_named_with_the_number_of_a_network(name):
-    shown = check("21-write-switches", lessons.COUNT_MISTAKES[name])
+    shown = check("21-write-switches", lesson21.COUNT_MISTAKES[name])
     assert not shown.data["right"] and shown.data["named"] == name
     assert misconception("21-write-switches", name) in str(shown)
-    counted = {str(lessons.built_switches(*network)) for network in lessons.NETWORKS}
+    counted = {str(lesson21.built_switches(*network)) for network in lesson21.NETWORKS}
     assert any(f"{number} switches" in str(shown) for number in counted)
 
 
 def test_each_mistake_of_counting_has_a_rule_and_no_two_rules_agree():
     stated = {wrong.mistake for wrong in find("21-write-switches").wrong}
-    assert stated == set(lessons.COUNT_MISTAKES)
-    counts = {tuple(rule(*n) for n in lessons.NETWORKS) for rule in lessons.COUNT_MISTAKES.values()}
+    assert stated == set(lesson21.COUNT_MISTAKES)
+    counts = {
+        tuple(rule(*n) for n in lesson21.NETWORKS) for rule in lesson21.COUNT_MISTAKES.values()
+    }
     assert len(counts) == len(stated)
 
 

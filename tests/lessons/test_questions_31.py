@@ -6,8 +6,8 @@ import pytest
 from fabriclab import case, catalog, collectives, core, simulate, topologies
 from fabriclab.catalog import published
 from fabriclab.course.checks import check
-from fabriclab.course.judges import lessons
 from fabriclab.course.judges.answers import JUDGES
+from fabriclab.course.judges.lessons import lesson31
 from fabriclab.course.questions import find, misconception
 from fabriclab.formulas import evaluate
 from fabriclab.texts import text
@@ -161,19 +161,19 @@ def test_the_time_of_a_ring_is_right_in_any_form():
     assert whole.data["right"]
 
 
-@pytest.mark.parametrize("name", lessons.TIME_MISTAKES)
+@pytest.mark.parametrize("name", lesson31.TIME_MISTAKES)
 def test_a_known_mistake_in_the_time_of_a_ring_is_named(name):
-    shown = check("31-write-time", lessons.TIME_MISTAKES[name])
+    shown = check("31-write-time", lesson31.TIME_MISTAKES[name])
     assert not shown.data["right"] and shown.data["named"] == name
     assert misconception("31-write-time", name) in str(shown)
 
 
 def test_each_mistake_in_the_time_of_a_ring_has_a_rule():
-    assert {wrong.mistake for wrong in find("31-write-time").wrong} == set(lessons.TIME_MISTAKES)
+    assert {wrong.mistake for wrong in find("31-write-time").wrong} == set(lesson31.TIME_MISTAKES)
 
 
 def test_a_wrong_time_is_shown_beside_the_right_and_the_measured_one():
-    ten = published.load(lessons.TEN_SERVERS)
+    ten = published.load(lesson31.TEN_SERVERS)
     job = case()
     right = right_time(ten.size[0], 10, job.nic_rate, job.ring_step_latency)
     shown = check("31-write-time", lambda *given: 2 * right_time(*given))

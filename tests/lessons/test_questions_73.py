@@ -4,7 +4,7 @@ import pytest
 
 from fabriclab import catalog, live, training
 from fabriclab.course.checks import check
-from fabriclab.course.judges import lessons
+from fabriclab.course.judges.lessons import lesson73
 from fabriclab.course.questions import find, misconception
 from fabriclab.physics import memory
 from fabriclab.systems import system
@@ -31,17 +31,17 @@ def two(startup, busbw, **load):
     )
 
 
-@pytest.mark.parametrize("name", lessons.TOKEN_MISTAKES)
+@pytest.mark.parametrize("name", lesson73.TOKEN_MISTAKES)
 def test_a_known_mistake_in_the_time_of_a_token_is_named(name):
-    shown = check("73-write-token", lessons.TOKEN_MISTAKES[name])
+    shown = check("73-write-token", lesson73.TOKEN_MISTAKES[name])
     assert not shown.data["right"]
     assert shown.data["named"] == name
     assert misconception("73-write-token", name) in str(shown)
 
 
 def test_each_mistake_has_a_rule_and_any_right_form_is_right():
-    assert {w.mistake for w in find("73-write-token").wrong} == set(lessons.TOKEN_MISTAKES)
-    assert check("73-write-token", lessons.token_time).data["right"]
+    assert {w.mistake for w in find("73-write-token").wrong} == set(lesson73.TOKEN_MISTAKES)
+    assert check("73-write-token", lesson73.token_time).data["right"]
     other = check(
         "73-write-token",
         lambda weights, memory, kept, layers, latency: (
@@ -62,7 +62,7 @@ def test_the_formula_of_the_learner_is_the_model_without_its_details():
     )
     memory_rate = catalog.value("accelerators", "mi300x", "hbm_bandwidth")
     kept = LARGE.cache_bytes(1088) / 8
-    plain = lessons.token_time(LARGE.weight_bytes() / 8, memory_rate, kept, 126, 14e-6)
+    plain = lesson73.token_time(LARGE.weight_bytes() / 8, memory_rate, kept, 126, 14e-6)
     assert found.token == pytest.approx(plain, rel=0.01)  # one table of tokens is not read
 
 

@@ -1,0 +1,200 @@
+"""Lesson 71: what tensor parallelism sends, and a layout that fits."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fabriclab.catalog import case
+from fabriclab.course.judges import Trace, TriedCase, Unanswered
+from fabriclab.course.judges.shared.functions import (
+    ROUNDING,
+    Verdict,
+    called,
+    explained,
+    mistake_of,
+    name_of,
+    number_of,
+)
+from fabriclab.course.judges.shared.numbers import brief
+from fabriclab.course.questions import misconception
+from fabriclab.course.shown import digits
+from fabriclab.registry import register
+from fabriclab.texts import text
+from fabriclab.training import Step, of_case
+from fabriclab.workload import layouts, models
+from fabriclab.workload.layouts import Layout
+from fabriclab.workload.memory import memory
+from fabriclab.workload.volumes import volumes
+
+
+class PublishedLayout(NamedTuple):
+    """A stage of a published job: GPUs that share a layer, layers of the stage, micro-batches, tokens, hidden size."""
+
+    name: str
+    model: str  # as `models.preset` knows it
+    tp: int
+    pp: int
+    dp: int
+    microbatches: int
+
+    @property
+    def layout(self) -> Layout:
+        """The layout of the job; a micro-batch is one sequence."""
+        return Layout(tp=self.tp, pp=self.pp, dp=self.dp, microbatches=self.microbatches)
+
+    @property
+    def arguments(self) -> tuple[int, int, int, int, int]:
+        """What the learner's function is called with."""
+        model = models.preset(self.model)
+        layers = model.layers // self.pp
+        return self.tp, layers, self.microbatches, model.sequence, model.hidden
+
+    @property
+    def sent(self) -> float:
+        """What a GPU of the job sends in a step inside its layers, by the ledger of the library [B]."""
+        return volumes(models.preset(self.model), self.layout).sent("tensor")
+
+
+Sent71 = Callable[[int, int, int, int, int], Any]
+# source: the case; rows of table 1 of D. Narayanan et al., SC 2021 (arXiv:2104.04473): GPUs that share a layer, stages,
+# replicas, and the batch, of which each replica has so many sequences.
+LAYOUTS_71: Sequence[PublishedLayout] = (
+    PublishedLayout("the case", "the running case", 8, 1, 128, 4),
+    PublishedLayout("Megatron 7.5B", "Megatron 7.5B", 4, 1, 32, 16),
+    PublishedLayout("Megatron 76.1B", "Megatron 76.1B", 8, 4, 32, 56),
+    PublishedLayout("Megatron 1008B", "Megatron 1008B", 8, 64, 6, 512),
+)
+
+
+def _tensor(tp: int, layers: int, microbatches: int, tokens: int, hidden: int) -> float:
+    """Return what a GPU sends in a step for the sums of its layers [B]."""
+    message = 2 * tokens * hidden
+    return 4 * layers * microbatches * 2 * (tp - 1) / tp * message
+
+
+TENSOR_MISTAKES: dict[str, Callable[[int, int, int, int, int], float]] = {
+    "half of the sums": lambda tp, *more: _tensor(tp, *more) / 2,
+    "one sum a layer": lambda tp, *more: _tensor(tp, *more) / 4,
+    "ring forgotten": lambda tp, *more: _tensor(tp, *more) * tp / (2 * (tp - 1)),
+    "factor taken as 2": lambda tp, *more: _tensor(tp, *more) * tp / (tp - 1),
+    "one micro-batch": lambda tp, layers, m, *more: _tensor(tp, layers, m, *more) / m,
+    "one layer": lambda tp, layers, *more: _tensor(tp, layers, *more) / layers,
+    "a part of the message": lambda tp, *more: _tensor(tp, *more) / tp,
+    "all GPUs": lambda tp, *more: _tensor(tp, *more) * tp,
+}
+
+
+@register("check", "71-write-bytes")
+def tensor_bytes(answer: Sent71) -> Verdict:
+    """Run ``answer(tp, layers, microbatches, tokens, hidden)``, the bytes that a GPU sends, on published layouts."""
+    returned = [number_of(answer, *job.arguments) for job in LAYOUTS_71]
+    cases = []
+    for job, found in zip(LAYOUTS_71, returned, strict=True):
+        right = job.sent
+        is_right = bool(np.isclose(found, right, rtol=ROUNDING))
+        call = f"{name_of(answer)}{job.arguments}"
+        cases.append(
+            TriedCase(job.name, is_right, call, f"{found / 1e9:,.4g} GB", f"{right / 1e9:,.4g} GB")
+        )
+    for job, found, tried in zip(LAYOUTS_71, returned, cases, strict=True):
+        if tried.right:
+            continue
+        line = text("function.tensor_bytes", name=job.name, got=found / 1e9, right=job.sent / 1e9)
+        asked = [job.arguments for job in LAYOUTS_71]
+        mistake = mistake_of(returned, TENSOR_MISTAKES, asked)
+        lines = [line, *explained("71-write-bytes", mistake)]
+        look = text("trace.look_tensor", ratio=digits(found / job.sent))
+        return False, lines, mistake, Trace(tuple(cases), look=look)
+    return True, [], ""
+
+
+# illustrative: what the question asks for, a tenth of a second below the step of the case
+LONGEST_STEP = 4.5
+
+
+@register("check", "71-layout")
+def layout(answer: Callable[[], Any]) -> Verdict:
+    """Run ``answer()``, a layout of the running case; any that fits into memory and is fast enough is right."""
+    found = _layout(answer)
+    job = case()
+    room = float(job.hbm_capacity)
+    kept = memory(models.of_case(job), found, activations="rule").most
+    step = of_case(job, layout=found)
+    words = {
+        "layout": str(found),
+        "memory": kept / 1e9,
+        "room": room / 1e9,
+        "step": step.time,
+        "longest": LONGEST_STEP,
+    }
+    cases = (
+        TriedCase(
+            text("trace.memory"), kept <= room, "", f"{kept / 1e9:.1f} GB", f"{room / 1e9:.0f} GB"
+        ),
+        TriedCase(
+            text("trace.step"),
+            step.time <= LONGEST_STEP,
+            "",
+            f"{step.time:.2f} s",
+            f"{LONGEST_STEP:.2f} s",
+        ),
+    )
+    if all(tried.right for tried in cases):
+        return True, [text("function.layout_right", **words)], ""
+    mistake = "does not fit" if kept > room else _slow_because(step)
+    because = misconception("71-layout", mistake)
+    trace = Trace(cases, look=text("trace.look_layout"))
+    return False, [text("function.layout", **words), because], mistake, trace
+
+
+def _slow_because(step: Step) -> str:
+    """Return the mistake behind a step that is too slow: what it waits for longest."""
+    waits = {name: step.parts[name] for name in ("bubble", "tensor", "gradients", "parameters")}
+    longest = max(waits, key=waits.__getitem__)
+    if step.layout.recompute != "none":
+        return "computed again"
+    if longest == "bubble":
+        return "a long bubble"
+    if longest == "tensor":
+        return "sums cost most"
+    return "state cost most"
+
+
+def _layout(answer: Callable[[], Any]) -> Layout:
+    """Return the layout that the learner's function returns; raise Unanswered if it is none of the case's job."""
+    found = called(answer)
+    call = f"{name_of(answer)}()"
+    if not isinstance(found, Layout):
+        raise Unanswered("kind", text("function.no_layout", call=call, got=brief(found)))
+    job = case()
+    usual = layouts.of_case(job)
+    wanted = {
+        "ranks": int(job.gpus),
+        "batch": usual.batch,
+        "weight_bytes": usual.weight_bytes,
+        "gradient_bytes": usual.gradient_bytes,
+        "activation_bytes": usual.activation_bytes,
+        "optimiser_bytes": usual.optimiser_bytes,
+    }
+    for name, right in wanted.items():
+        if getattr(found, name) != right:
+            said = text(
+                "function.other_job", call=call, name=name, got=getattr(found, name), right=right
+            )
+            raise Unanswered("range", said)
+    try:
+        layouts.check(found, models.of_case(job))
+    except ValueError as error:
+        said = text("function.raised", call=call, error="ValueError", words=str(error))
+        raise Unanswered("range", said) from None
+    if found.length(models.of_case(job)) != int(job.sequence):
+        said = text(
+            "function.other_job",
+            call=call,
+            name="sequence",
+            got=found.sequence,
+            right=int(job.sequence),
+        )
+        raise Unanswered("range", said)
+    return found

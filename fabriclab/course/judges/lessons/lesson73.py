@@ -1,0 +1,106 @@
+"""Lesson 73: the time of a token."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from fabriclab import units
+from fabriclab.catalog import value
+from fabriclab.course.judges import Trace, TriedCase
+from fabriclab.course.judges.shared.functions import (
+    ROUNDING,
+    Verdict,
+    explained,
+    mistake_of,
+    number_of,
+)
+from fabriclab.course.shown import digits
+from fabriclab.registry import register
+from fabriclab.texts import text
+from fabriclab.workload import models
+
+# Weights of a GPU [B], its memory [B/s], cache of a GPU [B], layers and start-up of an all-reduce [s] -> time [s]
+TokenTime = Callable[[float, float, float, int, float], Any]
+TokenCase = tuple[float, float, float, int, float]
+TOKEN_MISTAKES: dict[str, Callable[[float, float, float, int, float], float]] = {
+    "no waiting": lambda weights, memory, cache, layers, latency: (weights + cache) / memory,
+    "one sum a layer": lambda weights, memory, cache, layers, latency: (
+        (weights + cache) / memory + layers * latency
+    ),
+    "one sum": lambda weights, memory, cache, layers, latency: (weights + cache) / memory + latency,
+    "sums of a training step": lambda weights, memory, cache, layers, latency: (
+        (weights + cache) / memory + 4 * layers * latency
+    ),
+    "cache forgotten": lambda weights, memory, cache, layers, latency: (
+        weights / memory + 2 * layers * latency
+    ),
+    "weights for each layer": lambda weights, memory, cache, layers, latency: (
+        layers * ((weights + cache) / memory + 2 * latency)
+    ),
+    "waiting overlapped": lambda weights, memory, cache, layers, latency: max(
+        (weights + cache) / memory, 2 * layers * latency
+    ),
+    "rate for time": lambda weights, memory, cache, layers, latency: (
+        1 / ((weights + cache) / memory + 2 * layers * latency)
+    ),
+}
+
+
+def token_time(weights: float, memory: float, cache: float, layers: int, latency: float) -> float:
+    """Return the time of a token: weights and cache are read once, and each layer waits for two sums [s]."""
+    return (weights + cache) / memory + 2 * layers * latency
+
+
+@cache
+def token_cases() -> tuple[TokenCase, ...]:
+    """Return two published models on one box and on two, a server of long requests, and one without waiting."""
+    boxes = (("Llama 3.1 405B", 8, 1, 14e-6), ("Llama 3.1 405B", 16, 1, 150e-6))
+    others = (("Llama 3 70B", 8, 64, 16e-6), ("Llama 3 70B", 1, 1, 0.0))
+    memory = float(value("accelerators", "mi300x", "hbm_bandwidth"))
+    cases = []
+    for name, gpus, requests, latency in (*boxes, *others):
+        model = models.preset(name)
+        kept = requests * model.cache_bytes(1024) / min(gpus, model.kv_heads)
+        cases.append((model.weight_bytes() / gpus, memory, kept, model.layers, latency))
+    return tuple(cases)
+
+
+@register("check", "73-write-token")
+def time_of_token(answer: TokenTime) -> Verdict:
+    """Run ``answer(weights, memory, cache, layers, latency)``, the time of a token [s], on published models."""
+    cases = token_cases()
+    returned = [number_of(answer, *each) for each in cases]
+    right = [token_time(*each) for each in cases]
+    tried = tuple(map(_token_case, cases, returned, right))
+    for each, found, truth, case_tried in zip(cases, returned, right, tried, strict=True):
+        if case_tried.right:
+            continue
+        line = text(
+            "function.token", case=_token_words(each), got=f"{found:.4g}", right=f"{truth:.4g}"
+        )
+        mistake = mistake_of(returned, TOKEN_MISTAKES, cases)
+        lines = [line, *explained("73-write-token", mistake)]
+        look = text("trace.look_time", ratio=digits(found / truth))
+        return False, lines, mistake, Trace(tried, look=look)
+    return True, [], ""
+
+
+def _token_words(each: TokenCase) -> str:
+    """Return a case of a token in words."""
+    weights, memory, kept, layers, latency = each
+    return text(
+        "trace.token",
+        weights=units.format_size(weights),
+        memory=units.format_rate(memory),
+        cache=units.format_size(kept),
+        layers=layers,
+        latency=units.format_time(latency),
+    )
+
+
+def _token_case(each: TokenCase, found: float, right: float) -> TriedCase:
+    """Return the case of a token, and whether its time is right."""
+    is_right = bool(np.isclose(found, right, rtol=ROUNDING, atol=0))
+    return TriedCase(_token_words(each), is_right, "", f"{found:#.4g} s", f"{right:#.4g} s")

@@ -1,0 +1,110 @@
+"""Functions that learners write in lessons: what they return, and the mistake that explains it."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fabriclab.course.judges import Trace, Unanswered
+from fabriclab.course.judges.shared.numbers import brief
+from fabriclab.course.questions import misconception
+from fabriclab.texts import text
+
+# Whether the function is right, the sentences to show, the name of the mistake, and where the function is wrong a trace
+# of what happened.
+Verdict = tuple[bool, list[str], str] | tuple[bool, list[str], str, Trace]
+ROUNDING = 1e-6  # illustrative: relative rounding, far below what any mistake changes
+
+
+def number_of(answer: Callable[..., Any], *arguments: Any) -> float:
+    """Return the number that the learner's function returns; raise Unanswered if it does anything else."""
+    found: ArrayLike = called(answer, *arguments)
+    is_number = isinstance(found, int | float | np.integer | np.floating)
+    if isinstance(found, bool) or not is_number or not np.isfinite(found):
+        call = _call(answer, *arguments)
+        raise Unanswered("kind", text("function.number", call=call, got=brief(found)))
+    return float(found)  # type: ignore[arg-type]
+
+
+def rank_of(answer: Callable[..., Any], rank: int, step: int, n: int, asked: str) -> int:
+    """Return the number in 0..n-1 that the learner's function returns; raise Unanswered if it does anything else.
+
+    ``asked`` is the text that says which number was asked for.
+    """
+    found = called(answer, rank, step, n)
+    call = _call(answer, rank, step, n)
+    if isinstance(found, bool) or not hasattr(found, "__index__"):
+        numbers = text("function.two" if n == 2 else "function.numbers", last=n - 1)
+        given = {"call": call, "got": brief(found), "rank": rank, "step": step, "n": n}
+        raise Unanswered("kind", text(asked, **given, numbers=numbers))
+    if not 0 <= found.__index__() < n:
+        raise Unanswered("range", text("function.range", call=call, got=found, last=n - 1))
+    return int(found)
+
+
+def called(answer: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what the learner's function returns; raise Unanswered if it raises."""
+    try:
+        return answer(*arguments)
+    except (Exception, SystemExit) as error:
+        said = text(
+            "function.raised",
+            call=_call(answer, *arguments),
+            error=type(error).__name__,
+            words=str(error),
+        )
+        raise Unanswered("raised", said) from None
+
+
+def name_of(answer: Callable[..., Any]) -> str:
+    """Return the name of the learner's function, as it stands in a line of code."""
+    name = str(getattr(answer, "__name__", ""))
+    return name if name.isidentifier() else "your_function"
+
+
+def mistake_of(
+    returned: Sequence[float],
+    rules: Mapping[str, Callable[..., Any]],
+    cases: Iterable[Sequence[Any]],
+    rounding: float = ROUNDING,
+) -> str:
+    """Return the mistake that explains all numbers that the learner's function returned, or nothing.
+
+    Parameters
+    ----------
+    returned : sequence of float
+        What the function returned for each case.
+    rules : mapping
+        What somebody with a mistake would return, by the name of the mistake.
+    cases : iterable
+        Arguments of each case.
+    rounding : float
+        Relative difference up to which two numbers are the same.
+    """
+    tried = list(cases)
+    for name, rule in rules.items():
+        expected = [rule(*arguments) for arguments in tried]
+        if np.allclose(returned, expected, rtol=rounding, atol=0):
+            return name
+    return ""
+
+
+def explained(question: str, mistake: str) -> list[str]:
+    """Return the misconception behind a mistake as a list of sentences, empty if no mistake is known."""
+    return [misconception(question, mistake)] if mistake else []
+
+
+def _call(answer: Callable[..., Any], *arguments: Any) -> str:
+    """Write a call of the learner's function as a person would type it."""
+    shown = ", ".join(_as_typed(argument) for argument in arguments)
+    return f"{getattr(answer, '__name__', 'f')}({shown})"
+
+
+def _as_typed(argument: Any) -> str:
+    """Write an argument of a call as a person would type it: a list, a whole number, or a few digits."""
+    if isinstance(argument, np.ndarray):
+        return str(argument.tolist())
+    if isinstance(argument, float):
+        return f"{argument:.10g}"
+    return str(argument)
