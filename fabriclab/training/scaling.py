@@ -162,7 +162,9 @@ def grown(step: Step, factor: int, *, batch: str = "grows") -> Step:
                 f"{times}"
             )
         microbatches //= times
-    more = layout.replace(dp=layout.dp * times, shard=layout.shard * times, microbatches=microbatches)
+    more = layout.replace(
+        dp=layout.dp * times, shard=layout.shard * times, microbatches=microbatches
+    )
     return step.again(more)
 
 

@@ -118,7 +118,9 @@ class StepTimeline:
             labels=tuple(NAMES[name] for name in used),
         )
         end = np.array([self.end])
-        timeline = Timeline(start, finish, np.zeros(0), np.zeros(1), end, np.ones(1, np.int64), "ideal")
+        timeline = Timeline(
+            start, finish, np.zeros(0), np.zeros(1), end, np.ones(1, np.int64), "ideal"
+        )
         return timeline, flows
 
 

@@ -375,7 +375,13 @@ def paper_steps() -> tuple[PaperStep, ...]:
             batch = int(row["batch"])
             found.append(
                 PaperStep(
-                    step.model.name, "Megatron-LM 2021", gpus, batch, seconds, derived=True, step=step
+                    step.model.name,
+                    "Megatron-LM 2021",
+                    gpus,
+                    batch,
+                    seconds,
+                    derived=True,
+                    step=step,
                 )
             )
     return tuple(found)

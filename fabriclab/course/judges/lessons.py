@@ -525,7 +525,9 @@ def step_time(s: Pieces) -> float:
     return _pipeline(s, s.compute + s.sums) + max(s.last, s.gradients - s.window)
 
 
-def _pipeline(s: Pieces, each: float, stages: int | None = None, chunks: int | None = None) -> float:
+def _pipeline(
+    s: Pieces, each: float, stages: int | None = None, chunks: int | None = None
+) -> float:
     """Return how long all micro-batches need through all stages, if one takes ``each`` on a stage. [s]."""
     others = (s.stages if stages is None else stages) - 1
     return (s.microbatches + others / (s.chunks if chunks is None else chunks)) * each

@@ -161,7 +161,9 @@ def _panel(step: Step, twice: str, height: float) -> Scene:
             notes=numbers,
         ),
         "names": texts(_NAME - 8, top + _BAR / 2, names, align=2.0, bold=bold),
-        "numbers": texts(_NAME + room * times / times.max() + 6, top + _BAR / 2, numbers, bold=bold),
+        "numbers": texts(
+            _NAME + room * times / times.max() + 6, top + _BAR / 2, numbers, bold=bold
+        ),
     }
     return Scene("", layers=layers, height=height, width=WIDTH)
 
@@ -211,7 +213,9 @@ def roofline_scene(hidden: int, over: str) -> Scene:
     curves = []
     for name, bandwidth in links.items():
         colour = COLOUR["ink" if name == over else "edge"]
-        curves.append(Curve(_spoken(name, "roofline"), x, np.minimum(rate, x * bandwidth) / _TERA, colour))
+        curves.append(
+            Curve(_spoken(name, "roofline"), x, np.minimum(rate, x * bandwidth) / _TERA, colour)
+        )
     others = np.minimum(rate, intensities * links[over]) / _TERA
     dots = Curve(text("live.roofline.sizes"), intensities, others, COLOUR["edge"], shape=0.0)
     picture = curve_panel(
