@@ -29,7 +29,12 @@ from fabriclab.catalog.tables import data_rows
 
 __all__ = ["Misprint", "TrainingRate", "misprint", "ring_table"]
 
-_NAMES = {"1p3b": "1.3B", "13b": "13B", "zero1": "ZeRO-1", "zero3": "ZeRO-3"}
+_NAMES = {
+    "1p3b": "1.3B",  # source: catalog, measured neox-1p3b-zero1 (a model of 1.3 billion parameters)
+    "13b": "13B",  # source: catalog, measured neox-13b-zero1 (a model of 13 billion parameters)
+    "zero1": "ZeRO-1",
+    "zero3": "ZeRO-3",
+}
 _COLUMNS = {"default": "rccl_6_1", "own rings": "rccl_own"}
 _TERA = 1e12
 # Ratios of the printed digits scatter by half a unit of the last place of the shortest, 12.61 or 120.0: 0.04 %.
