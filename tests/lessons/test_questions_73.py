@@ -132,8 +132,6 @@ def test_a_pool_saves_less_if_hosts_peak_together():
     saved = []
     for together in (0.0, 0.3):
         rng = np.random.default_rng(73)
-        wanted = training.demand_traces(
-            rng, 16, 4000, requests=20, size=1e9, together=together
-        )
+        wanted = training.demand_traces(rng, 16, 4000, requests=20, size=1e9, together=together)
         saved.append(1 - memory.bought(wanted, 16) / memory.bought(wanted, 1))
     assert saved[0] > saved[1] > 0
