@@ -136,7 +136,7 @@ class _Load:
     precision: str
     cache: str
     efficiency: float
-    latency: float  # factor of all start-ups
+    latency: float  # factor of all start-ups, 1 unless one asks what if
     direct: bool  # experts by kernels that send directly
 
     def halved(self, what: str) -> _Load:
@@ -303,15 +303,25 @@ class Serving(Value):
             found += self.reading_parts[name] + passes * self.parts[name]
         return found
 
-    def replace(self, **changes: int | float) -> Serving:
-        """Return the answer to a load with some of its numbers changed.
-
-        Parameters
-        ----------
-        **changes : int or float
-            ``batch``, ``input_tokens``, ``output_tokens`` or ``efficiency``.
-        """
-        return replace(self._again, **changes).answer()
+    def replace(
+        self,
+        *,
+        batch: int | None = None,
+        input_tokens: int | None = None,
+        output_tokens: int | None = None,
+        efficiency: float | None = None,
+    ) -> Serving:
+        """Return the answer to a load with some of its numbers changed; arguments as in `serve`, which refuses alike."""
+        load = self._again
+        changed = replace(
+            load,
+            batch=load.batch if batch is None else units.count(batch, "batch"),
+            input_tokens=_tokens(input_tokens, "input_tokens", load.input_tokens),
+            output_tokens=_tokens(output_tokens, "output_tokens", load.output_tokens),
+            efficiency=load.efficiency if efficiency is None else _positive(efficiency),
+        )
+        _check_fit(changed)
+        return changed.answer()
 
     def __repr__(self) -> str:
         """Show the times of both phases, and the rate of tokens."""
@@ -328,6 +338,18 @@ class Serving(Value):
             reading = units.format_time(self.reading_parts[name])
             rows.append((name, units.format_time(time), reading))
         return as_html(rows, repr(self))
+
+
+def _tokens(given: int | None, name: str, before: int) -> int:
+    """Return a number of tokens that was given, or the one before."""
+    return before if given is None else units.count(given, name)
+
+
+def _positive(efficiency: float) -> float:
+    """Return an efficiency, or refuse it."""
+    if not (units.is_number(efficiency) and efficiency > 0):
+        raise ValueError(f"efficiency must be a number > 0, such as 0.8, got {efficiency!r}")
+    return float(efficiency)
 
 
 def _short(layout: Layout) -> str:
@@ -686,8 +708,6 @@ def serve(
     """
     check(layout, model, system.ranks)
     units.count(batch, "batch")
-    if not (units.is_number(efficiency) and efficiency > 0):
-        raise ValueError(f"efficiency must be a number > 0, such as 0.8, got {efficiency!r}")
     if inside:
         check_domain(layout, system.joined, inside)
     chip = kernels.machine(str(system.row["accelerator"]))
@@ -701,15 +721,15 @@ def serve(
         output_tokens=units.count(output_tokens, "output_tokens"),
         precision=precision,
         cache=cache or ("fp8" if bytes_of(precision) <= bytes_of("mxfp8") else "bf16"),
-        efficiency=float(efficiency),
-        latency=1.0,
+        efficiency=_positive(efficiency),
+        latency=1,
         direct=direct,
     )
-    _check_fit(load, system)
+    _check_fit(load)
     return load.answer()
 
 
-def _check_fit(load: _Load, system: System) -> None:
+def _check_fit(load: _Load) -> None:
     """Refuse a load whose weights, or whose cache, do not fit into the memory of a GPU."""
     room = _Evaluation(load).room()
     fitting = largest_batch(room, load.layout)
@@ -719,7 +739,7 @@ def _check_fit(load: _Load, system: System) -> None:
         raise DoesNotFit(
             f"{load.model.name} needs {units.format_size(room.weights)} of weights on each GPU of stage "
             f"{_fullest(load, stages)} as {load.layout} in {load.precision}, with room for the cache of a request, "
-            f"and a GPU has {has}; {_advice(load, system)}"
+            f"and a GPU has {has}; {_advice(load)}"
         )
     if load.batch > fitting:
         tokens = load.input_tokens + load.output_tokens
@@ -737,7 +757,7 @@ def _fullest(load: _Load, stages: list[Ints]) -> int:
     return int(np.argmax(sizes))
 
 
-def _advice(load: _Load, system: System) -> str:
+def _advice(load: _Load) -> str:
     """Return the nearest layout that fits: more ranks for a replica, first from data parallelism."""
     layout = load.layout
     for factor in (2, 4, 8, 16, 32, 64):
@@ -752,7 +772,7 @@ def _advice(load: _Load, system: System) -> str:
             except ValueError:
                 continue
             if room.requests:
-                gpus = f"{other.ranks} GPUs" if other.ranks != system.ranks else "the same GPUs"
+                gpus = f"{other.ranks} GPUs" if other.ranks != layout.ranks else "the same GPUs"
                 return (
                     f"the nearest layout that fits is {_short(other)} on {gpus}, with "
                     f"{units.format_size(room.weights)}"

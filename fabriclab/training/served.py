@@ -179,14 +179,16 @@ def serving_of_row(
         return None
     if value is None:
         value = efficiency(asked.kind, asked.model.name if without is None else without)
-    load = {
-        "input_tokens": asked.input_tokens,
-        "output_tokens": asked.output_tokens,
-        "precision": asked.precision,
-        "efficiency": value,
-    }
     try:
-        one = serve(asked.model, asked.layout, asked.system, batch=1, **load)
+        one = serve(
+            asked.model,
+            asked.layout,
+            asked.system,
+            input_tokens=asked.input_tokens,
+            output_tokens=asked.output_tokens,
+            precision=asked.precision,
+            efficiency=value,
+        )
     except (DoesNotFit, ValueError):
         return None
     most = min(largest_batch(one.room, asked.layout), _MOST)

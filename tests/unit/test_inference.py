@@ -181,6 +181,10 @@ def test_largest_latency_is_the_inverse():
 def test_refusals_name_the_way_out():
     with pytest.raises(DoesNotFit, match=r"101 GB of weights .* tp=16 on 16 GPUs"):
         training.serve(LARGE, Layout(tp=8), fl.system(gpu="H100", servers=1))
+    with pytest.raises(DoesNotFit, match="the cache of 2,000 requests"):
+        served_405b().replace(batch=2000)
+    with pytest.raises(ValueError, match="input_tokens must be"):
+        served_405b().replace(input_tokens=0)
     with pytest.raises(DoesNotFit, match=r"batch=\d+ fits") as refused:
         served_405b(batch=10_000)
     fits = int(str(refused.value).split("batch=")[1].split()[0])
