@@ -442,7 +442,12 @@ def test_a_live_view_shows_what_is_illustrative():
                 if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "live_view"
             ]
             if calls and names & marked:
-                assert "illustrative" in table()[f"live.{calls[0].args[0].value}.said"], name
+                # In the finding, or in the hint below the picture.
+                words = [
+                    table().get(f"live.{calls[0].args[0].value}.{where}", "")
+                    for where in ("said", "form")
+                ]
+                assert "illustrative" in " ".join(words), name
                 views += 1
     # a beam's distance, a pool, a pipeline's bubble, workers with staleness, memory tiers
     assert views == 5
