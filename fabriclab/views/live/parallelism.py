@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from fabriclab import units
 from fabriclab.catalog import Case, case
 from fabriclab.core import Floats, Ints
 from fabriclab.texts import text
@@ -425,8 +424,8 @@ def server_marks(x: Floats, top: float, columns: int, servers: int, used: Any) -
 
 
 def gigabytes(size: float) -> str:
-    """Return a size in GB, in which the course counts what a step sends; small ones as they are."""
-    return text("live.parallelism.gb", size=size / 1e9) if size >= 1e9 else units.format_size(size)
+    """Return a size in GB, in which the course counts what a step sends."""
+    return text("live.parallelism.gb", size=size / 1e9)
 
 
 def seconds(time: float) -> str:
