@@ -10,6 +10,17 @@ from fabriclab.workload import layouts, models
 HALL = topologies.build("rail_optimised")
 
 
+STEP = training.of_case(fl.case())
+
+
+# Four stages of two chunks each, so that messages between stages are hidden and no bar is thinner than a pixel.
+PIPELINE = training.train_step(
+    models.preset("Llama 3 8B"),
+    layouts.Layout(tp=8, pp=4, dp=4, chunks=2, microbatches=4, sequence_parallel=True),
+    fl.system(gpu="H100", servers=16),
+)
+
+
 RAILS = np.array(collectives.rail_groups(HALL))
 
 
@@ -37,12 +48,6 @@ def rooted(root):
 
 def counted(n):
     return fl.views.table({"ranks": np.arange(1, n + 1), "steps": 2 * np.arange(n)})
-
-
-def small_pipeline():
-    layout = layouts.Layout(tp=8, pp=4, dp=4, microbatches=8, sequence_parallel=True)
-    model = models.preset("Llama 3 8B")
-    return training.train_step(model, layout, fl.system(gpu="H100", servers=16))
 
 
 def two_ways(alpha, size):
@@ -228,8 +233,8 @@ VIEWS = {
     "both schedules": lambda: live.overlap(bucket=220, priority="both"),
     "many buckets": lambda: live.overlap(bucket=25),
     "roofline": lambda: live.roofline(12288),
-    "step": lambda: live.step(training.of_case(fl.case()), twice="scale-up"),
-    "step of four stages": lambda: live.step(small_pipeline(), twice="network"),
+    "step": lambda: live.step(STEP, twice="scale-up"),
+    "step of four stages": lambda: live.step(PIPELINE, twice="network"),
     "straggler": lambda: live.straggler(),
     "slow link": lambda: live.straggler(ranks=7, what="link", way="binomial_tree"),
     "queue pair": lambda: live.queue_pair(),
