@@ -393,7 +393,7 @@ def paper_pairs() -> tuple[tuple[PaperStep, PaperStep], ...]:
     for each in paper_steps():
         if each.step.layout.recompute == "none":
             runs.setdefault((each.model, each.software, each.batch), []).append(each)
-    pairs = []
+    pairs: list[tuple[PaperStep, PaperStep]] = []
     for found in runs.values():
         found.sort(key=lambda each: each.gpus)
         pairs.extend(itertools.pairwise(found))

@@ -159,6 +159,9 @@ def test_large_models_may_send_tensor_sums_over_nics_and_gradients_do_not_care()
     assert "fabric is the limit" in live.roofline(13312).scene.said
     assert "GPU is the limit" in live.roofline(14336).scene.said
     assert "GPU is the limit" in live.roofline(2048, over="scale-up").scene.said
+    table = live.roofline().scene.table
+    reached = np.minimum(495, table["FLOP for each byte"] * CASE.nic_rate / 1e12)
+    assert table["reached [TFLOP/s]"] == pytest.approx(reached, abs=0.6)
 
 
 def test_the_latency_that_a_ring_tolerates():

@@ -10,6 +10,19 @@ from fabriclab.workload import layouts, models
 HALL = topologies.build("rail_optimised")
 
 
+STEP = training.of_case(fl.case())
+
+
+# Four stages that take equally long, so that no wait is thinner than a pixel.
+PIPELINE = training.ask(
+    models.preset("Llama 3 8B").replace(vocabulary=1),
+    layouts.Layout(tp=2, pp=4, dp=1, microbatches=4),
+    training.Flat(rate=4e14),
+    training.RateCosts(scale_up=3e11, network=1e10, domain=2),
+    training.Schedule(),
+)
+
+
 RAILS = np.array(collectives.rail_groups(HALL))
 
 
@@ -37,12 +50,6 @@ def rooted(root):
 
 def counted(n):
     return fl.views.table({"ranks": np.arange(1, n + 1), "steps": 2 * np.arange(n)})
-
-
-def small_pipeline():
-    layout = layouts.Layout(tp=8, pp=4, dp=4, microbatches=8, sequence_parallel=True)
-    model = models.preset("Llama 3 8B")
-    return training.train_step(model, layout, fl.system(gpu="H100", servers=16))
 
 
 def two_ways(alpha, size):
@@ -237,8 +244,8 @@ VIEWS = {
     "both schedules": lambda: live.overlap(bucket=220, priority="both"),
     "many buckets": lambda: live.overlap(bucket=25),
     "roofline": lambda: live.roofline(12288),
-    "step": lambda: live.step(training.of_case(fl.case()), twice="scale-up"),
-    "step of four stages": lambda: live.step(small_pipeline(), twice="network"),
+    "step": lambda: live.step(STEP, twice="scale-up"),
+    "step of four stages": lambda: live.step(PIPELINE, twice="network"),
     "straggler": lambda: live.straggler(),
     "slow link": lambda: live.straggler(ranks=7, what="link", way="binomial_tree"),
     "queue pair": lambda: live.queue_pair(),
