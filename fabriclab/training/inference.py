@@ -136,14 +136,14 @@ class _Load:
     precision: str
     cache: str
     efficiency: float
-    latency: float  # factor of all start-ups, 1 unless one asks what if
+    start: float = 1.0  # factor of all start-ups, for what if
     direct: bool  # experts by kernels that send directly
 
     def halved(self, what: str) -> _Load:
         """Return the load with the time of one thing halved: a rate doubled, or start-ups halved."""
         m = self.machine
         if what == "latency":
-            return replace(self, latency=self.latency / 2)
+            return replace(self, start=self.start / 2)
         if what == "memory":
             return replace(self, machine=replace(m, hbm=2 * m.hbm))
         if what == "compute":
@@ -284,7 +284,7 @@ class Serving(Value):
         if not left > 0:
             most = self.batch * self.output_tokens / self.waiting
             raise ValueError(
-                f"throughput must be below {most:.4g} tokens per second, which collectives alone allow, got "
+                f"throughput must be below the {most:.4g} tokens per second that collectives alone allow, got "
                 f"{throughput!r}"
             )
         return self.replace(efficiency=self.efficiency * computed / left)
@@ -311,7 +311,7 @@ class Serving(Value):
         output_tokens: int | None = None,
         efficiency: float | None = None,
     ) -> Serving:
-        """Return the answer to a load with some of its numbers changed; arguments as in `serve`, which refuses alike."""
+        """Return the answer to a load with some of its numbers changed; arguments and refusals as in `serve`."""
         load = self._again
         changed = replace(
             load,
@@ -575,7 +575,7 @@ class _Evaluation:
             startup, data = self.load.costs.split(line.operation, line.size, place)
             if line.purpose == "experts" and line.operation == "all_to_all" and self.load.direct:
                 startup = EXCHANGE_STARTUP
-            latency += self.load.latency * startup * line.count
+            latency += self.load.start * startup * line.count
             bandwidth += data * line.count
             if line.operation != "send":
                 number += round(line.count)
@@ -722,7 +722,6 @@ def serve(
         precision=precision,
         cache=cache or ("fp8" if bytes_of(precision) <= bytes_of("mxfp8") else "bf16"),
         efficiency=_positive(efficiency),
-        latency=1,
         direct=direct,
     )
     _check_fit(load)

@@ -217,8 +217,7 @@ def _latencies(rows: tuple[Mapping[str, str], ...]) -> list[dict[str, Any]]:
             error = found.completion / float(row["e2e_latency_s"]) - 1
         else:
             error = found.first / (float(row["ttft_ms"]) * 1e-3) - 1
-        batch = int(row["batch"])
-        some = "1 to 8" if batch <= 8 else "16 to 128"
+        some = "1 to 8" if int(row["batch"]) <= 8 else "16 to 128"
         key = (row["kind"].replace("_", " "), f"{row['framework']}, {row['accelerator']}", some)
         groups.setdefault(key, []).append(error)
     table = []
