@@ -12,7 +12,7 @@ Examples
 ('1.3B, ZeRO-1', 12.2, 10.8, 10.81)
 >>> slip = audit.misprint(rows)
 >>> slip.name, slip.column, slip.printed, round(slip.expected, 2)
-('1.3B, ZeRO-3', 'default', 85.52, 85.8)
+('1.3B, ZeRO-3', 'default', 85.52, 85.79)
 """
 
 from __future__ import annotations
