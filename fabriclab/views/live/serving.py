@@ -120,10 +120,10 @@ def tokens_scene(boxes: tuple[Box, Box], latency: float, batch: int, readers: st
         curves,
         spots,
         show_x="{:,.0f}".format,
-        show_y="{:,.3g}".format,
+        show_y="{:,.0f}".format,
         ticks_x=first.batch.astype(float),
         log_x=True,
-        log_y=True,
+        log_y=readers == "all",
         height=_HEIGHT,
         width=_WIDTH,
     )
