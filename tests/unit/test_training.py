@@ -347,3 +347,12 @@ def test_an_order_that_is_no_permutation_is_refused():
         training.slowdowns(Layout(tp=8, dp=4), hall, servers=[0, 1, 2, 2])
     with pytest.raises(ValueError, match="32 GPUs"):
         training.slowdowns(Layout(tp=8, dp=8), hall)
+
+
+def test_the_first_keys_and_values_come_before_attention_can_hide_any():
+    # So slow a computation hides all that travels while it runs; a rank still waits for its first neighbour.
+    layout = Layout(cp=4, sequence=8192)
+    slow = flat(layout, rate=1e12)
+    assert slow.parts["context"] == pytest.approx(slow.sent["context"] / 4)
+    quick = flat(layout, rate=1e18)
+    assert slow.parts["context"] < quick.parts["context"] <= quick.sent["context"]
