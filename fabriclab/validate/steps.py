@@ -482,7 +482,9 @@ def _reference_step(row: Mapping[str, str]) -> Step | None:
         recompute=recompute,
     )
     if step is not None and pp > 1 and step.layout.chunks != chunks:
-        step = step.again(step.layout.replace(chunks=chunks))  # rows of recipes count the tables as layers, it does not
+        step = step.again(
+            step.layout.replace(chunks=chunks)
+        )  # rows of recipes count the tables as layers, it does not
     return step
 
 
