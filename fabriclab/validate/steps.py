@@ -351,8 +351,16 @@ def paper_steps() -> tuple[PaperStep, ...]:
     """Return the steps of ``training_reference.csv`` and ``megatron2021.csv`` that say enough, beside the model.
 
     No efficiency was fitted to them: no A100 is among the rows that set one, so it is pooled over other generations.
-    What a table does not print is taken as follows: micro-batches of one sequence; as many chunks of a stage as its
-    source names, else for Llama 3 one for each layer, and one for all others.
+    What a table does not print is taken as follows.
+
+    - Micro-batches have one sequence.
+    - A stage has as many chunks as its source names: six and three for the models of MegaScale and of 2205.05198 with
+      175 and 530 billion parameters. Llama 3 has eight: its report (2024, section 3.3) leaves the first chunk and the
+      last one without a layer, and 126 layers are 16 x 8 - 2 only if all others have one.
+    - The runs of 2021 interleaved (2104.04473, section 5.1), and their table does not say how much. They get the fewest
+      equal chunks that are more than one. With one layer to a chunk, the other end, the steps of 76 and 310 billion
+      parameters are 1.5 and 3.2 % shorter; the one of 1008 billion allows no other number.
+    - All others have one chunk.
     """
     found = []
     for row in data_rows("training_reference"):
@@ -394,9 +402,9 @@ def paper_pairs() -> tuple[tuple[PaperStep, PaperStep], ...]:
         if each.step.layout.recompute == "none":
             runs.setdefault((each.model, each.software, each.batch), []).append(each)
     pairs: list[tuple[PaperStep, PaperStep]] = []
-    for found in runs.values():
-        found.sort(key=lambda each: each.gpus)
-        pairs.extend(itertools.pairwise(found))
+    for alike in runs.values():
+        alike.sort(key=lambda each: each.gpus)
+        pairs.extend(itertools.pairwise(alike))
     return tuple(pairs)
 
 
@@ -437,6 +445,9 @@ def _reference_changes() -> list[dict[str, Any]]:
 
 
 _SELECTIVE = " selective recompute + SP"
+_LLAMA_CHUNKS = 8  # source: Llama 3 report 2024, section 3.3: 126 layers = 16 stages x 8 chunks - 2
+_MEGASCALE_CHUNKS = 6  # source: MegaScale, NSDI 2024, section 6.1
+_LARGE_CHUNKS = 3  # source: 2205.05198, section 6, for the models of 175 and 530 billion parameters
 
 
 def _reference_step(row: Mapping[str, str]) -> Step | None:
@@ -449,14 +460,16 @@ def _reference_step(row: Mapping[str, str]) -> Step | None:
         recompute = "selective"
     chunks = 1
     if name.startswith("Llama 3"):
-        chunks = 7  # it interleaves, and its report does not print how much: as many as layers on a stage
+        chunks = _LLAMA_CHUNKS
+    if name == "GPT 530B":
+        chunks = _LARGE_CHUNKS
     if software:
-        tp, pp, cp, chunks = 8, 8, 1, 6  # the note of the table: TP8 PP8 with 6 interleaved stages
+        tp, pp, cp, chunks = 8, 8, 1, _MEGASCALE_CHUNKS  # the note of the table: TP8 PP8
     if name.startswith("MT-NLG"):
         return None  # its note counts recomputation, and its batch differs from the runs beside it
     if not tp or not pp:
         return None
-    return _paper_step(
+    step = _paper_step(
         name,
         accelerator=row["accelerator"],
         gpus=row["gpus"],
@@ -468,10 +481,27 @@ def _reference_step(row: Mapping[str, str]) -> Step | None:
         vp=str(chunks),
         recompute=recompute,
     )
+    if step is not None and pp > 1 and step.layout.chunks != chunks:
+        step = step.again(
+            step.layout.replace(chunks=chunks)
+        )  # rows of recipes count the tables as layers, it does not
+    return step
+
+
+def _fewest_chunks(layers: int) -> int:
+    """Return the fewest equal chunks, but more than one, into which the layers of a stage divide."""
+    for chunks in range(2, layers + 1):
+        if layers % chunks == 0:
+            return chunks
+    return 1
 
 
 def _megatron_step(row: Mapping[str, str]) -> Step | None:
     """Return the step of a row of ``megatron2021.csv``, whose runs computed all activations again."""
+    pp = int(row["PP"])
+    chunks = 1
+    if pp > 1:
+        chunks = _fewest_chunks(int(row["layers"]) // pp)
     return _paper_step(
         f"Megatron {float(row['params_B']):g}B",
         accelerator="A100",
@@ -480,7 +510,7 @@ def _megatron_step(row: Mapping[str, str]) -> Step | None:
         global_batch_seqs=row["batch"],
         tp=row["TP"],
         pp=row["PP"],
-        vp="1",
+        vp=str(chunks),
         recompute="full",
     )
 

@@ -377,10 +377,13 @@ def check(layout: Layout, model: Model, ranks: int | None = None) -> None:
     """
     if ranks is not None and layout.ranks != ranks:
         _refuse_ranks(layout, units.count(ranks, "ranks"))
-    if layout.pp * layout.chunks > model.layers:
+    most = model.layers
+    if layout.chunks > 1:
+        most += 2  # the first chunk and the last one may have no layer, only the table of tokens or of outputs
+    if layout.pp * layout.chunks > most:
         raise ValueError(
-            f"pp x chunks must be at most the {model.layers} layers of {model.name}, got "
-            f"{layout.pp} x {layout.chunks}"
+            f"pp x chunks must be at most the {model.layers} layers of {model.name}, and two more if the chunks at "
+            f"both ends have no layer; got {layout.pp} x {layout.chunks}"
         )
     for name, wanted, of in _divisions(layout, model):
         value = getattr(layout, name)

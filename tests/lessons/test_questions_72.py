@@ -28,12 +28,22 @@ def run_of(model, gpus, software=""):
 def test_twice_the_gpus_train_less_than_twice_as_fast_because_of_the_bubble():
     few, many = run_of("Llama 3 405B", 8192), run_of("Llama 3 405B", 16384)
     assert few.seconds / many.seconds == pytest.approx(1.86, abs=0.005)
-    assert few.step.time / many.step.time == pytest.approx(few.seconds / many.seconds, rel=0.015)
+    assert few.step.time / many.step.time == pytest.approx(few.seconds / many.seconds, rel=0.02)
+    assert few.step.time / few.seconds - 1 == pytest.approx(-0.127, abs=5e-4)
+    assert many.step.time / many.seconds - 1 == pytest.approx(-0.14, abs=5e-4)
     a, b = few.step.pieces, many.step.pieces
-    assert (a.microbatches, b.microbatches, a.stages, a.chunks) == (32, 16, 16, 7)
+    assert (a.microbatches, b.microbatches, a.stages, a.chunks) == (32, 16, 16, 8)
     waits = (a.stages - 1) / a.chunks
-    assert (32 + waits) / (16 + waits) == pytest.approx(1.88, abs=0.005)
-    assert (32 + 2 * waits) / (16 + 2 * waits) == pytest.approx(1.79, abs=0.005)
+    assert (32 + waits) / (16 + waits) == pytest.approx(1.895, abs=5e-4)
+    assert (32 + 2 * waits) / (16 + 2 * waits) == pytest.approx(1.81, abs=0.005)
+    # The printed rates, 430 and 400 TFLOP/s, are rounded to ten.
+    assert 2 * 395 / 435 == pytest.approx(1.82, abs=0.005)
+    assert 2 * 405 / 425 == pytest.approx(1.91, abs=0.005)
+    # 16 x 8 chunks for 126 layers: the first and the last one have none, the others one each.
+    parts = few.step.layout.parts(few.step.model)
+    sizes = [[chunk.size for chunk in stage] for stage in parts]
+    assert sizes[0] == [0, *[1] * 7] and sizes[-1] == [*[1] * 7, 0]
+    assert sizes[1:-1] == [[1] * 8] * 14
     # The gradients grow a little, and are hidden in both.
     assert b.gradients / a.gradients == pytest.approx(1.06, abs=0.005)
     assert b.gradients < b.window
@@ -49,15 +59,56 @@ def test_software_alone_makes_28_percent_and_the_model_does_not_know_it():
     assert better.seconds < better.step.time < usual.seconds
 
 
-def test_the_model_is_nearer_than_computing_alone_for_every_pair_and_never_too_low():
+def test_the_model_is_nearer_than_computing_alone_for_all_pairs_but_one():
+    too_low = []
     for few, many in validate.paper_pairs():
         published = few.seconds / many.seconds
         a, b = few.step.pieces, many.step.pieces
         alone = a.compute * a.microbatches / (b.compute * b.microbatches)
         model = few.step.time / many.step.time
-        assert published < model < alone, (few.model, few.software, few.gpus)
-        assert model / published < 1.13
-    assert len(validate.paper_pairs()) == 7
+        if model < published:
+            too_low.append((few.software, few.gpus, many.gpus))
+            assert model == pytest.approx(1.48, abs=0.005)
+            assert published == pytest.approx(1.508, abs=5e-4)
+            continue
+        assert model < alone, (few.model, few.software, few.gpus)
+        assert model / published < 1.10
+    assert too_low == [("MegaScale", 8192, 12288)]
+    assert len(validate.paper_pairs()) == 13
+
+
+def test_what_the_lesson_says_of_steps_in_papers():
+    steps = validate.paper_steps()
+    assert len(steps) == 28
+    assert (
+        sum(each.model.startswith("Llama 3") for each in steps) == 3
+    )  # on H100, all others on A100
+    errors = np.array([each.error for each in steps])
+    assert np.median(np.abs(errors)) == pytest.approx(0.12, abs=0.005)
+    better = [each.error for each in steps if each.software == "MegaScale"]
+    usual = [each.error for each in steps if "baseline" in each.software]
+    assert min(better) == pytest.approx(0.09, abs=0.005)
+    assert max(better) == pytest.approx(0.28, abs=0.005)
+    assert len(better) == len(usual) == 8
+    assert sum(error > 0 for error in usual) == 1
+
+
+def test_chunks_are_those_that_the_sources_name_or_the_fewest():
+    chunks = {}
+    for each in validate.paper_steps():
+        chunks[each.model] = each.step.layout.chunks
+    assert chunks["GPT 175B"] == 6
+    assert chunks["GPT 530B selective recompute + SP"] == 3
+    assert chunks["GPT 1000B selective recompute + SP"] == 1
+    shorter = {}
+    for name, fewest, most in (("Megatron 76.1B", 3, 15), ("Megatron 310.1B", 2, 6)):
+        run = next(each for each in validate.paper_steps() if each.model == name)
+        assert run.step.layout.chunks == fewest
+        other = run.step.again(run.step.layout.replace(chunks=most))
+        shorter[name] = 1 - other.time / run.step.time
+    assert chunks["Megatron 1008B"] == 2
+    assert shorter["Megatron 76.1B"] == pytest.approx(0.015, abs=5e-4)
+    assert shorter["Megatron 310.1B"] == pytest.approx(0.032, abs=5e-4)
 
 
 def test_a_part_twice_as_fast_changes_what_the_lesson_says():
@@ -65,6 +116,10 @@ def test_a_part_twice_as_fast_changes_what_the_lesson_says():
     assert twice["compute"] == pytest.approx(3.00, abs=0.005)
     assert STEP.faster("compute").parts["gradients"] == pytest.approx(0.29, abs=0.005)
     assert 1 - twice["scale-up"] / STEP.time == pytest.approx(0.085, abs=5e-4)
+    more = STEP.faster("scale-up").parts["gradients"] - STEP.parts["gradients"]
+    assert more == pytest.approx(0.020, abs=5e-4)
+    assert CASE.exposed(buckets=80, step_latency=14e-6) == pytest.approx(0.263, abs=5e-4)
+    assert STEP.pieces.window == pytest.approx(CASE.window * (1 - 1 / CASE.layers))
     assert STEP.time - twice["network"] == pytest.approx(4.4e-3, abs=1e-4)
     assert twice["memory"] == STEP.time
     said = live.step(STEP, twice="compute").scene.said

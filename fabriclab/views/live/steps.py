@@ -120,13 +120,16 @@ def _sentence(step: Step, changed: Step, twice: str) -> str:
     """Return the finding: what a step consists of, or what the faster part changes."""
     if twice == _NOTHING:
         parts = step.parts
-        shown = {name: 100 * parts[name] / step.time for name in ("compute", "tensor", "gradients")}
+        shown = {}
+        for name in ("compute", "tensor", "gradients", "bubble"):
+            shown[name] = 100 * parts[name] / step.time
         return text(
             "live.step.as_it_is",
             time=step.time,
             compute=shown["compute"],
             sums=shown["tensor"],
             gradients=shown["gradients"],
+            bubble=shown["bubble"],
             others=max(0.0, 100 - sum(shown.values())),
         )
     return text(

@@ -44,7 +44,7 @@ STEP_MISTAKES: dict[str, Callable[[Pieces], float]] = {
     "chunks forgotten": lambda s: (
         _pipeline(s, s.compute + s.sums, chunks=1) + max(s.last, s.gradients - s.window)
     ),
-    "a stage too many": lambda s: (
+    "a wait for every stage": lambda s: (
         _pipeline(s, s.compute + s.sums, stages=s.stages + 1) + max(s.last, s.gradients - s.window)
     ),
     "nothing hidden": lambda s: _pipeline(s, s.compute + s.sums) + s.gradients,
