@@ -484,9 +484,17 @@ def test_every_wrong_answer_is_wrong_and_every_right_one_right(question):
 
 
 def _si(unit):
-    return {"TB": "B", "GB": "B", "MB": "B", "kB": "B", "bit": "B", "ms": "s", "us": "s", "1": ""}.get(
-        unit, "B/s" if unit.endswith("/s") else unit
-    )
+    return {
+        "%": "",
+        "TB": "B",
+        "GB": "B",
+        "MB": "B",
+        "kB": "B",
+        "bit": "B",
+        "ms": "s",
+        "us": "s",
+        "1": "",
+    }.get(unit, "B/s" if unit.endswith("/s") else unit)
 
 
 @pytest.mark.parametrize("question", DRILLS, ids=lambda q: q.id)
