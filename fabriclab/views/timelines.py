@@ -431,18 +431,22 @@ def idle_of(bars: Layer, rows: Any) -> Layer:
 
 
 def as_table(t: Timeline, flows: Flows, bars: Bars) -> Table:
-    """Return a table of all bars: size, first start and finish, and how often each flow runs."""
+    """Return a table of all bars: size, first start and finish, and how often each flow runs.
+
+    Sizes are left out if no flow has one, and repetitions if every flow runs once.
+    """
     flow = bars.flow
     lanes = [bars.names[lane] for lane in bars.lane]
     kinds = [flows.labels[kind] for kind in flows.label[flow]]
-    columns = {
-        "lane": lanes,
-        "what": kinds,
-        "size [B]": flows.size[flow],
-        "start [s]": t.start[flow],
-        "finish [s]": t.finish[flow],
-        "times": flows.repeat[flows.group[flow]],
-    }
+    sizes = flows.size[flow]
+    repeats = flows.repeat[flows.group[flow]]
+    columns: dict[str, Any] = {"lane": lanes, "what": kinds}
+    if np.any(sizes > 0):  # flows of a given length have no size
+        columns["size [B]"] = sizes
+    columns["start [s]"] = t.start[flow]
+    columns["finish [s]"] = t.finish[flow]
+    if np.any(repeats > 1):
+        columns["times"] = repeats
     return Table(columns)
 
 

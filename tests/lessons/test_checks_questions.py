@@ -485,6 +485,8 @@ def test_every_wrong_answer_is_wrong_and_every_right_one_right(question):
 
 def _si(unit):
     return {
+        "%": "",
+        "TB": "B",
         "GB": "B",
         "MB": "B",
         "kB": "B",
@@ -492,7 +494,6 @@ def _si(unit):
         "ms": "s",
         "us": "s",
         "1": "",
-        "%": "",
     }.get(unit, "B/s" if unit.endswith("/s") else unit)
 
 

@@ -118,7 +118,7 @@ def test_a_message_and_the_gradients_are_those_of_the_ledger():
     assert sent == pytest.approx(find("71-gradients").key({"p": 70.55, "t": 8, "d": 128}), rel=1e-3)
 
 
-@pytest.mark.parametrize(("p", "m"), [(4, 12), (8, 28)])
+@pytest.mark.parametrize(("p", "m"), [(4, 20), (8, 28)])
 def test_the_bubble_is_that_of_the_pipeline(p, m):
     from fabriclab.views.live.training import idle_share, pipeline_run
 

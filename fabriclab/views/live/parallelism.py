@@ -171,7 +171,7 @@ def state_of(
     tp, pp : int
         GPUs that share a layer, and stages of the pipeline.
     sharding : str
-        What replicas share: DDP, ZeRO-1 or FSDP.
+        What replicas share: DDP, ZeRO-1 or FSDP (ZeRO-3).
     microbatch : int
         Sequences of a micro-batch.
     order : str
@@ -244,8 +244,8 @@ def parallelism(
     tp, pp : int
         GPUs that share each layer, 2..16, and stages of the pipeline, 1..8.
     sharding : str
-        What replicas share instead of keeping copies: "DDP" nothing, "ZeRO-1" the state of the optimiser, "FSDP"
-        gradients and parameters, too.
+        What replicas share instead of keeping copies: "DDP" nothing, "ZeRO-1" the state of the optimiser, "FSDP",
+        also called ZeRO-3, gradients and parameters, too.
     microbatch : int
         Sequences of a micro-batch: 1, 2 or 4.
     order : str

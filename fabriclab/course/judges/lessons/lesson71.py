@@ -122,11 +122,16 @@ def layout(answer: Callable[[], Any]) -> Verdict:
     kept = memory(models.of_case(job), found, activations="rule").most
     step = of_case(job, layout=found)
     words = {
-        "layout": str(found),
+        "layout": str(found).replace("zero3", "FSDP (zero3)"),
         "memory": kept / 1e9,
         "room": room / 1e9,
         "step": step.time,
         "longest": LONGEST_STEP,
+        "dp": found.dp,
+        "tensor": step.parts["tensor"],
+        "usual": of_case(job).parts["tensor"],
+        "bubble": step.parts["bubble"] + step.parts["pipeline"],
+        "state": step.parts["gradients"] + step.parts["parameters"],
     }
     cases = (
         TriedCase(
