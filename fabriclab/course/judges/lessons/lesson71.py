@@ -75,7 +75,7 @@ def _tensor(tp: int, layers: int, microbatches: int, tokens: int, hidden: int) -
 
 TENSOR_MISTAKES: dict[str, Callable[[int, int, int, int, int], float]] = {
     "half of the sums": lambda tp, *more: _tensor(tp, *more) / 2,
-    "one sum a layer": lambda tp, *more: _tensor(tp, *more) / 4,
+    "one sum of four": lambda tp, *more: _tensor(tp, *more) / 4,
     "ring forgotten": lambda tp, *more: _tensor(tp, *more) * tp / (2 * (tp - 1)),
     "factor taken as 2": lambda tp, *more: _tensor(tp, *more) * tp / (tp - 1),
     "one micro-batch": lambda tp, layers, m, *more: _tensor(tp, layers, m, *more) / m,
