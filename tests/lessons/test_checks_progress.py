@@ -1391,6 +1391,10 @@ def test_every_text_is_used_and_every_field_is_filled():
         "live.request.",
         "errata.source.",
         "live.copies.",
+        "live.step.",
+        "live.roofline.",
+        "live.tokens.",
+        "live.parallelism.",
         "tiers.",
     )
     views_of = {
