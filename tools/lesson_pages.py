@@ -46,8 +46,8 @@ TEXTS = {
 OURS = re.compile(r'\[([^\]]*)\]\(glossary\.md#[^ )]* "[^"]*"\)')
 LINKED = re.compile(r'\[([^\]]*)\]\(glossary\.md#([^ )]*) "([^"]*)"\)')
 LINE = re.compile(r"\n\nCommon statements that this lesson tests[^\n]*")
-# Where no word becomes a link: code, what is a link or a picture, tags, formulas, headings.
-SKIP = r"```[\s\S]*?```|``[^`]*``|`[^`]*`|!?\[[^\]]*\]\([^)]*\)|</?\w[^>]*>|\$[^$\n]*\$|^#[^\n]*"
+# Where no word becomes a link: code, the line of a fold, what is a link or a picture, tags, formulas, headings.
+SKIP = r"```[\s\S]*?```|<summary>.*?</summary>|``[^`]*``|`[^`]*`|!?\[[^\]]*\]\([^)]*\)|</?\w[^>]*>|\$[^$\n]*\$|^#[^\n]*"
 
 
 @cache

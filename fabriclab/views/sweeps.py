@@ -675,8 +675,12 @@ def read_at(series: Sequence[Series], area: PlotArea, x: float) -> str:
     if not found:
         return ""
     (best, value), *rest = found
+    measured = any(one.role != "predicted" for one in series)
     sentence = text(
-        "sweep.best", at=area.format_x(x), label=quoted(best.label), value=area.format_y(value)
+        "sweep.best_model" if measured else "sweep.best",
+        at=area.format_x(x),
+        label=quoted(best.label),
+        value=area.format_y(value),
     )
     if rest:
         other, second = rest[0]

@@ -341,7 +341,7 @@ class Layout:
     def __str__(self) -> str:
         """Return the layout in a line."""
         shown = [f"{name}={getattr(self, name)}" for name in ("tp", "cp", "pp", "dp")]
-        for name, usual in (("chunks", 1), ("ep", 1)):
+        for name, usual in (("chunks", 1), ("ep", 1), ("microbatch", 1), ("recompute", "none")):
             if getattr(self, name) != usual:
                 shown.append(f"{name}={getattr(self, name)}")
         return ", ".join([*shown, self.sharding])

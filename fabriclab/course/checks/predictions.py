@@ -503,12 +503,28 @@ def remember(result: Result, name: str | None = None) -> None:
         store.put("measurements", name or result.what, entry)
 
 
-def ledger(change: str | None = None, step: float | str | None = None, lesson: str = "") -> Shown:
-    """Record a change of the case, with the step time [s] that it leads to, and show the ledger of all changes.
+def ledger(
+    change: str | None = None,
+    step: float | str | None = None,
+    lesson: str = "",
+    *,
+    after: str = "",
+) -> Shown:
+    """Record a change of the case, with the step time that it leads to, and show the ledger of all changes.
 
-    Without a change, only show the ledger.
+    Parameters
+    ----------
+    change : str, optional
+        The change in a few words. Without one, the ledger is only shown.
+    step : float or str, optional
+        Time of a step after the change. [s]
+    lesson : str
+        File name or number of the lesson in which it was found.
+    after : str
+        Name of a prediction that the change would give away. Before a guess is stored, nothing is recorded.
     """
-    if change is not None:
+    waits = after and _comparable_guess(after) is None and not switched_on("FABRICLAB_REVEAL")
+    if change is not None and not waits:
         store.put("ledger", change, {"step": _in("s", step), "lesson": lesson})
     entries = store.held()["ledger"]
     rows = tuple((name, digits(e["step"]), _noted_in(e["lesson"])) for name, e in entries.items())
