@@ -36,6 +36,7 @@ from support.live_views import (
     rooted,
     shuffled,
     three_ways,
+    two_servers,
     two_ways,
 )
 from support.prose import sentence
@@ -81,6 +82,7 @@ NAMES = {
     "runs": SMALL,
     "measured": MEASURED,
     "links": LINKS,
+    "servings": two_servers(),
 }
 
 
@@ -1099,6 +1101,16 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
     elif "attribute" in table.columns:
         listed = VIEWS[name]().scene.side.layers["attributes"].fields["texts"]
         assert (listed or [text("live.queue_pair.none")]) == table["attribute"].tolist()
+    elif "requests" in table.columns:
+        at = VIEWS[name]().values["batch"]
+        row = table["requests"].tolist().index(at)
+        rates = [table[column][row] for column in list(table.columns)[1:]]
+        assert [words for words in drawn["values"].fields["texts"]] == [
+            f"{rate:,.4g}" for rate in rates
+        ]
+        heights = drawn["dots"].fields["y"].reshape(2, -1)
+        order = np.argsort(-np.concatenate([table[c] for c in list(table.columns)[1:]]))
+        assert np.all(np.diff(heights.ravel()[order]) >= -1e-9)
     elif "lines" in drawn:
         is_bound = np.isin(table["series"], ["one NIC", "one array"])
         at = np.concatenate([drawn[part].fields["y"] for part in ("lines", "dots")])
