@@ -1136,7 +1136,8 @@ def test_the_first_lessons_lead_along_the_shortest_path_until_it_is_done(monkeyp
     monkeypatch.setattr(checks.courses, "state", lambda name: states.get(name, "new"))
     assert following("00_start_here")[0] == title("31_all_reduce")
     choose_path("short course")
-    assert following("00_start_here")[0] == title("11_electrical_links")
+    assert following("00_start_here")[0] == title("00b_training_and_inference_traffic")
+    assert following("00b_training_and_inference_traffic")[0] == title("11_electrical_links")
 
 
 def test_a_report_of_nothing_or_with_a_name_is_the_full_one():

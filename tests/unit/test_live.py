@@ -39,6 +39,7 @@ from support.live_views import (
     rooted,
     shuffled,
     three_ways,
+    two_servers,
     two_ways,
 )
 from support.prose import sentence
@@ -93,6 +94,7 @@ NAMES = {
     "runs": SMALL,
     "measured": MEASURED,
     "links": LINKS,
+    "servings": two_servers(),
 }
 
 
@@ -1170,6 +1172,16 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
     elif text("live.queue_pair.refusal") in table.columns:
         (reason,) = table[text("live.queue_pair.refusal")]
         assert " ".join(VIEWS[name]().scene.side.layers["reason"].fields["texts"]) == reason
+    elif "requests" in table.columns:
+        at = VIEWS[name]().values["batch"]
+        row = table["requests"].tolist().index(at)
+        rates = [table[column][row] for column in list(table.columns)[1:]]
+        assert [words for words in drawn["values"].fields["texts"]] == [
+            f"{rate:,.4g}" for rate in rates
+        ]
+        heights = drawn["dots"].fields["y"].reshape(2, -1)
+        order = np.argsort(-np.concatenate([table[c] for c in list(table.columns)[1:]]))
+        assert np.all(np.diff(heights.ravel()[order]) >= -1e-9)
     elif "lines" in drawn:
         is_bound = np.isin(table["series"], ["one NIC", "one array"])
         at = np.concatenate([drawn[part].fields["y"] for part in ("lines", "dots")])

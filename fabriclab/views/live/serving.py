@@ -133,7 +133,14 @@ def tokens_scene(boxes: tuple[Box, Box], latency: float, batch: int, readers: st
         f"{first.name} [1/s]": rates[0],
         f"{second.name} [1/s]": rates[1],
     }
-    return replace(panel, said=sentence, table=Table(columns), alt=sentence)
+    values = text(
+        f"live.tokens.alt_{readers}",
+        first=first.name,
+        one=float(rates[0][at]),
+        second=second.name,
+        two=float(rates[1][at]),
+    )
+    return replace(panel, said=sentence, table=Table(columns), alt=f"{sentence} {values}")
 
 
 def finding(
