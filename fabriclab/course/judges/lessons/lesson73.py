@@ -26,7 +26,7 @@ TokenTime = Callable[[float, float, float, int, float], Any]
 TokenCase = tuple[float, float, float, int, float]
 TOKEN_MISTAKES: dict[str, Callable[[float, float, float, int, float], float]] = {
     "no waiting": lambda weights, memory, cache, layers, latency: (weights + cache) / memory,
-    "one sum a layer": lambda weights, memory, cache, layers, latency: (
+    "one wait a layer": lambda weights, memory, cache, layers, latency: (
         (weights + cache) / memory + layers * latency
     ),
     "one sum": lambda weights, memory, cache, layers, latency: (weights + cache) / memory + latency,
