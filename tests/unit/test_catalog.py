@@ -138,8 +138,7 @@ def test_sources():
             row["key"] not in ("memory", "derived", "FEC-pcisig")
         ), row
     assert (
-        known["Llama3-paper"].endswith("configuration), 2024-07")
-        and known["MLE-net"].count("2026-08-22") == 1
+        known["Llama3-paper"].endswith("), 2024-07") and known["MLE-net"].count("2026-08-22") == 1
     )
     with pytest.raises(KeyError, match=r"has no 'MLE-nett'; did you mean 'MLE-net'"):
         catalog.cite("MLE-acc+MLE-nett")
