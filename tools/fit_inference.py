@@ -6,18 +6,13 @@ writes ``fabriclab/catalog/data/inference_fit.csv``: for each software stack, ac
 median of its rows. `fabriclab.training.served` pools them. No cell of that file is typed.
 """
 
-import csv
-import sys
 from collections import defaultdict
-from pathlib import Path
 
-import numpy as np
+from fitted import write
 
 from fabriclab.catalog.tables import data_rows
 from fabriclab.training import served
-
-OUT = Path(__file__).parents[1] / "fabriclab" / "catalog" / "data" / "inference_fit.csv"
-COLUMNS = ("stack", "accelerator", "precision", "model", "rows", "efficiency")
+from fabriclab.training.efficiency import INFERENCE
 
 
 def main():
@@ -28,12 +23,7 @@ def main():
         if found:
             kind, model, value = found
             groups[*kind, model].append(value)
-    with OUT.open("w", newline="", encoding="utf-8") as file:
-        table = csv.writer(file, lineterminator="\n")
-        table.writerow(COLUMNS)
-        for key, values in sorted(groups.items()):
-            table.writerow((*key, len(values), f"{np.median(values):.4f}"))
-    sys.stdout.write(f"{len(groups)} groups of {sum(map(len, groups.values()))} rows in {OUT}\n")
+    write(INFERENCE, groups)
 
 
 if __name__ == "__main__":

@@ -6,19 +6,15 @@ writes ``fabriclab/catalog/data/training_fit.csv``: for each software stack, gen
 of its rows. `fabriclab.training.efficiency` pools them. No cell of that file is typed.
 """
 
-import csv
-import sys
 from collections import defaultdict
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 
-import numpy as np
+from fitted import write
 
 from fabriclab.catalog.tables import data_rows
 from fabriclab.training import published
+from fabriclab.training.efficiency import TRAINING
 
-OUT = Path(__file__).parents[1] / "fabriclab" / "catalog" / "data" / "training_fit.csv"
-COLUMNS = ("stack", "generation", "precision", "model", "rows", "efficiency")
 TOLERANCE = 1e-3
 LEAST = 0.1  # part of a step that computes at least, so that no row asks for infinite speed
 
@@ -51,12 +47,7 @@ def main():
             if found:
                 kind, model, value = found
                 groups[*kind, model].append(value)
-    with OUT.open("w", newline="", encoding="utf-8") as file:
-        table = csv.writer(file, lineterminator="\n")
-        table.writerow(COLUMNS)
-        for key, values in sorted(groups.items()):
-            table.writerow((*key, len(values), f"{np.median(values):.4f}"))
-    sys.stdout.write(f"{len(groups)} groups of {sum(map(len, groups.values()))} rows in {OUT}\n")
+    write(TRAINING, groups)
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ __all__ = ["slowdowns"]
 _SUMS = ("tp", "cp", "dp_cp", "shard", "replica")
 _SUMS_OF_EXPERTS = ("edp", "expert_shard", "expert_replica")
 _EXCHANGES = ("ep",)
-_SIZE = 1e9  # [B]; any size gives the same ratio, because the flow engine has no latency of its own here
+_SIZE = 1e9  # [B]; so large that the delays of cables and switches do not count beside it
 
 
 def slowdowns(
@@ -67,7 +67,8 @@ def slowdowns(
     method, seed : str, int
         As in `fabriclab.routing.route`.
     servers : array_like, shape (servers,), optional
-        Server on which the k-th eight (or so) ranks of the job run; in order unless given.
+        Server of the first GPUs of the job, of the next ones, and so on, each as many as a server has; in order
+        unless given.
 
     Returns
     -------
@@ -89,7 +90,7 @@ def slowdowns(
     kinds = (*_SUMS, *_SUMS_OF_EXPERTS, *_EXCHANGES) if layout.ep > 1 else _SUMS
     for kind in kinds:
         members = layout.groups(kind)
-        place = place_of(layout, kind, system.joined)
+        place = place_of(layout, kind, system.joined, gpu)
         if members.shape[1] == 1 or place.tier != NETWORK:
             continue
         exchange = kind in _EXCHANGES

@@ -1,22 +1,28 @@
 """One efficiency of computation for each software stack, generation of accelerator and precision.
 
 ``catalog/data/training_fit.csv`` lists which efficiency brings the model of a step to the published time, for each
-model of `fabriclab.workload.models` that was trained so. `efficiency` pools them: a constant has seen few models, so it
+model of `fabriclab.workload.models` that was trained so; ``inference_fit.csv`` does the same for models that were
+served. `efficiency` pools them: a constant has seen few models, so it
 leans on those of the same stack, generation and precision. With ``without`` it has not seen a model.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
 from fabriclab.catalog.tables import data_rows
+from fabriclab.core import Floats
 
-__all__ = ["Kind", "efficiency", "pooled", "spread"]
+__all__ = ["INFERENCE", "TRAINING", "Kind", "efficiency", "pooled", "spread", "unseen"]
+
+#: Fitted tables of the catalog.
+TRAINING = "training_fit"
+INFERENCE = "inference_fit"
 
 
 class Kind(NamedTuple):
@@ -74,11 +80,34 @@ def pooled(seen: Mapping[tuple[Kind, str], float], kind: Kind) -> float:
     return math.exp(middle + float(common @ weights))
 
 
+def unseen(values: Sequence[float], kinds: Sequence[Kind], models: Sequence[str]) -> Floats:
+    """Return for each row the best constant that has not seen its model, (N,).
+
+    It is the median of the other models of the same kind, each of which counts with the median of its rows; where there
+    are none, it is pooled over all kinds.
+
+    Parameters
+    ----------
+    values, kinds, models : sequence, length N
+        Value, kind and model of each row.
+    """
+    groups: dict[tuple[Kind, str], list[float]] = {}
+    for value, kind, model in zip(values, kinds, models, strict=True):
+        groups.setdefault((kind, model), []).append(value)
+    medians = {key: float(np.median(group)) for key, group in groups.items()}
+    known: dict[tuple[Kind, str], float] = {}
+    for kind, model in groups:
+        others = {key: value for key, value in medians.items() if key[1] != model}
+        alike = [value for (other, _), value in others.items() if other == kind]
+        known[kind, model] = float(np.median(alike)) if alike else pooled(others, kind)
+    return np.array([known[key] for key in zip(kinds, models, strict=True)])
+
+
 @cache
-def _seen(without: str) -> Mapping[tuple[Kind, str], float]:
+def _seen(without: str, table: str = TRAINING) -> Mapping[tuple[Kind, str], float]:
     """Return what each kind and model needs, without one model."""
     found = {}
-    for row in data_rows("training_fit"):
+    for row in data_rows(table):
         if row["model"] != without:
             kind = Kind(row["stack"], row["generation"], row["precision"])
             found[kind, row["model"]] = float(row["efficiency"])
@@ -86,9 +115,19 @@ def _seen(without: str) -> Mapping[tuple[Kind, str], float]:
 
 
 @cache
-def efficiency(kind: Kind, without: str = "") -> float:
-    """Return the efficiency of a kind, from all models or from all but one."""
-    return pooled(_seen(without), kind)
+def efficiency(kind: Kind, without: str = "", table: str = TRAINING) -> float:
+    """Return the efficiency of a kind, from all models or from all but one.
+
+    Parameters
+    ----------
+    kind : Kind
+        Stack, generation of accelerator, and precision.
+    without : str
+        Model whose rows are left out; "": none.
+    table : str
+        Which fitted table of the catalog is read, `TRAINING` or `INFERENCE`.
+    """
+    return pooled(_seen(without, table), kind)
 
 
 @cache

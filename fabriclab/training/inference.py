@@ -35,7 +35,7 @@ from fabriclab.core import Floats, Ints, ReadOnly, Value, as_html
 from fabriclab.errors import DoesNotFit
 from fabriclab.systems import System
 from fabriclab.training import kernels
-from fabriclab.training.kernels import ATTENTION, GEMM, MEMORY, VECTOR, Machine, Roofline
+from fabriclab.training.kernels import Machine, Roofline
 from fabriclab.training.places import NETWORK, SCALE_UP, Costs, Place
 from fabriclab.training.step import Step
 from fabriclab.workload.layouts import Layout, check
@@ -136,19 +136,15 @@ class _Load:
     precision: str
     cache: str
     efficiency: float
-    start: float = 1.0  # factor of all start-ups, for what if
     direct: bool  # experts by kernels that send directly
+    start: float = 1.0  # factor of all start-ups, for what if
 
     def halved(self, what: str) -> _Load:
         """Return the load with the time of one thing halved: a rate doubled, or start-ups halved."""
-        m = self.machine
         if what == "latency":
             return replace(self, start=self.start / 2)
-        if what == "memory":
-            return replace(self, machine=replace(m, hbm=2 * m.hbm))
-        if what == "compute":
-            fast = replace(m, bf16=2 * m.bf16, fp8=2 * m.fp8, fp4=2 * m.fp4, fp32=2 * m.fp32)
-            return replace(self, machine=fast)
+        if what in ("memory", "compute"):
+            return replace(self, machine=self.machine.doubled(what))
         return replace(self, costs=self.costs.doubled(what))
 
     def answer(self) -> Serving:
@@ -380,9 +376,8 @@ class _Evaluation:
         self.weight = bytes_of(load.precision)
         self.roofline = Roofline(machine=load.machine, precision=load.precision)
         each = -(-load.batch // load.layout.dp)  # requests of a replica
-        self.groups = min(
-            load.layout.pp, each
-        )  # micro-batches that stages work on at the same time
+        # Micro-batches that stages work on at the same time.
+        self.groups = min(load.layout.pp, each)
         self.requests = -(-each // self.groups)  # of a micro-batch
 
     # ---- both phases ---------------------------------------------------------------------------------------------
@@ -433,12 +428,11 @@ class _Evaluation:
         context = load.input_tokens + load.output_tokens // 2
         seen = self.model.attended(context, causal=False)
         size = self.model.kv_size * bytes_of(load.cache)
-        cache = seen * size * self.requests * self.cache_share()
+        cache = seen * size * self.requests * _cache_share(self.model, self.layout)
         key = self.model.head_size
         value = self.model.value_size
-        if (
-            self.model.kv_rank
-        ):  # latent attention works on what it keeps: a head has scores and a sum of that size
+        if self.model.kv_rank:
+            # Latent attention works on what it keeps: a head has scores and a sum of that size.
             key = self.model.kv_rank + self.model.rope_size
             value = self.model.kv_rank
         core = 2.0 * self.model.heads * (key + value) * seen
@@ -485,18 +479,16 @@ class _Evaluation:
             Tokens of which the scores of all words are needed.
         """
         layers = self.stages[stage]
-        m = self.load.machine
         tp = self.layout.tp
-        memory_rate = MEMORY * m.hbm
-        product_rate = GEMM * m.peak(self.load.precision)
-        core_rate = ATTENTION * m.bf16 * min(1.0, self.model.head_size / kernels.FULL_HEAD)
+        kernel = self.roofline
+        memory_rate = kernel.memory_rate
 
         weights = self.weights_read(tokens)[layers] / memory_rate
         by_layer = self.model.layer_flops(self.load.input_tokens)
-        products = by_layer.products[layers] * tokens / tp / product_rate
+        products = by_layer.products[layers] * tokens / tp / kernel.product_rate
         read = cache[layers] / memory_rate
-        attention = core[layers] * tokens / tp / core_rate
-        scan = self.scan()[layers] * tokens / tp / (VECTOR * m.fp32)
+        attention = core[layers] * tokens / tp / kernel.attention_rate(self.model)
+        scan = self.scan()[layers] * tokens / tp / kernel.vector_rate
 
         parts = dict.fromkeys(TOKEN_PARTS, 0.0)
         # A kernel computes while it reads, so the longer of both counts.
@@ -504,11 +496,11 @@ class _Evaluation:
         parts["cache"] = float(read[read >= attention].sum())
         parts["compute"] = float(products[weights < products].sum())
         parts["compute"] += float(attention[read < attention].sum() + scan.sum())
-        moved = self.roofline.moved(self.model, self.layout)[layers]
+        moved = kernel.moved(self.model, self.layout)[layers]
         parts["activations"] = float(moved.sum()) * tokens / tp / memory_rate
         if stage == self.layout.pp - 1:
             table = self.model.table_parameters * self.layout.activation_bytes / tp / memory_rate
-            words = self.model.head_flops * scores / tp / (GEMM * m.bf16)
+            words = self.model.head_flops * scores / tp / kernel.score_rate
             parts["weights" if table >= words else "compute"] += max(table, words)
         for name in parts:
             parts[name] /= self.load.efficiency
@@ -536,15 +528,6 @@ class _Evaluation:
         """Return the operations of state-space layers for one token, (L,)."""
         core = self.model.layer_flops(self.load.input_tokens).core
         return np.where(self.model.mamba_layers, core, 0.0)
-
-    def cache_share(self) -> float:
-        """Return which part of the keys and values of a request each tensor-parallel rank keeps.
-
-        Heads are divided; where there are more ranks than heads, and for latent attention, ranks keep copies.
-        """
-        if self.model.kv_rank:
-            return 1.0
-        return 1 / min(self.layout.tp, self.model.kv_heads)
 
     # ---- what is sent --------------------------------------------------------------------------------------------
 
@@ -625,7 +608,7 @@ def room_for_cache(
     check(layout, model)
     kept = np.where(model.windowed_layers, min(tokens, model.window or tokens), tokens)
     in_layers = kept * model.attention_layers * model.kv_size * bytes_of(cache)
-    share = 1.0 if model.kv_rank else 1 / min(layout.tp, model.kv_heads)
+    share = _cache_share(model, layout)
     fullest = Room(0.0, 0.0, _LEAST)
     least = math.inf
     for stage, layers in enumerate(layout.stages(model)):
@@ -639,6 +622,16 @@ def room_for_cache(
             least = fits
             fullest = Room(float(weights), max(0.0, float(fits) * request), request)
     return fullest
+
+
+def _cache_share(model: Model, layout: Layout) -> float:
+    """Return which part of the keys and values of a request each tensor-parallel rank keeps.
+
+    Heads are divided; where there are more ranks than heads, and for latent attention, ranks keep copies.
+    """
+    if model.kv_rank:
+        return 1.0
+    return 1 / min(layout.tp, model.kv_heads)
 
 
 def largest_batch(room: Room, layout: Layout) -> int:

@@ -30,7 +30,7 @@ ATTENTION = 0.55
 MEMORY = 0.80
 # Size of a head from which attention reaches its rate. A score costs one exponential whatever the size of the head, so
 # smaller heads give tensor cores less to do in the same time; the same paper measures 64, 128 and 256.
-FULL_HEAD = 128
+_FULL_HEAD = 128
 # Part of the peak rate of vector units that work in fp32 reaches: the scan of a state-space layer, which decays states,
 # and the scores of experts. An estimate, chosen with the published steps in view: when it was tried, 0.5, 0.7 and 1.0
 # gave median errors of 9.7, 8.9 and 9.1% there, and 24.5, 21.7 and 24.2% at the 90th percentile.
@@ -100,6 +100,12 @@ class Machine:
     def peak(self, precision: str) -> float:
         """Return the peak rate of products in a precision. [FLOP/s]."""
         return float(getattr(self, _PEAKS[units.choice(precision, "precision", _PEAKS)]))
+
+    def doubled(self, what: str) -> Machine:
+        """Return the same with ``"compute"`` (tensor cores) or ``"memory"`` twice as fast."""
+        if what == "memory":
+            return replace(self, hbm=2 * self.hbm)
+        return replace(self, bf16=2 * self.bf16, fp8=2 * self.fp8, fp4=2 * self.fp4)
 
 
 @cache
@@ -199,6 +205,30 @@ class Roofline:
         """Factors between a predicted time of computation and the ends of its band."""
         return self.band
 
+    @property
+    def product_rate(self) -> float:
+        """Rate of products with weights, for the best kernels [FLOP/s]."""
+        return GEMM * self.machine.peak(self.precision)
+
+    @property
+    def score_rate(self) -> float:
+        """Rate of the product that gives the scores of all words, which stays in 16 bits [FLOP/s]."""
+        return GEMM * self.machine.bf16
+
+    @property
+    def vector_rate(self) -> float:
+        """Rate of vector units in fp32 [FLOP/s]."""
+        return VECTOR * self.machine.fp32
+
+    @property
+    def memory_rate(self) -> float:
+        """Rate at which numbers stream through memory [B/s]."""
+        return MEMORY * self.machine.hbm
+
+    def attention_rate(self, model: Model) -> float:
+        """Return the rate of attention, which small heads lower. [FLOP/s]."""
+        return ATTENTION * self.machine.bf16 * min(1.0, model.head_size / _FULL_HEAD)
+
     def layers(self, model: Model, layout: Layout) -> LayerTimes:
         """Return the times of a micro-batch on one rank."""
         length = layout.length(model)
@@ -210,15 +240,12 @@ class Roofline:
         moved = self.moved(model, layout) * tokens / layout.tp
         weights = self._weights(model, layout)
 
-        m = self.machine
-        product_rate = GEMM * m.peak(self.precision)
-        core_rate = ATTENTION * m.bf16 * min(1.0, model.head_size / FULL_HEAD)
-        memory_rate = MEMORY * m.hbm
+        memory_rate = self.memory_rate
         # Scores of experts are computed in fp32, as Megatron-LM does (moe_router_dtype): 2 operations for each number
         # of a token and expert.
         router = 2.0 * model.hidden * model.experts * model.moe_layers * tokens / layout.tp
-        in_products = (products - router) / product_rate + router / (VECTOR * m.fp32)
-        in_core = core / core_rate + scan / (VECTOR * m.fp32)
+        in_products = (products - router) / self.product_rate + router / self.vector_rate
+        in_core = core / self.attention_rate(model) + scan / self.vector_rate
         in_memory = (moved + weights) / memory_rate
         forward = in_products + in_core + in_memory + self._launches(model, layout)
         backward = (
@@ -231,7 +258,7 @@ class Roofline:
             backward = backward + in_core
 
         # The scores of all words of the vocabulary are computed in bf16, and their softmax in fp32 (3 passes).
-        head = model.head_flops * tokens / layout.tp / (GEMM * m.bf16)
+        head = model.head_flops * tokens / layout.tp / self.score_rate
         head += 3 * 4 * model.vocabulary * tokens / layout.tp / memory_rate
         e = self.efficiency
         head_backward = (1 if self.frozen else 2) * head
@@ -293,10 +320,7 @@ class Roofline:
 
     def doubled(self, what: str) -> Roofline:
         """Return the same with ``"compute"`` (tensor cores) or ``"memory"`` twice as fast."""
-        m = self.machine
-        if what == "memory":
-            return replace(self, machine=replace(m, hbm=2 * m.hbm))
-        return replace(self, machine=replace(m, bf16=2 * m.bf16, fp8=2 * m.fp8, fp4=2 * m.fp4))
+        return replace(self, machine=self.machine.doubled(what))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
 from typing import Any, NamedTuple
 
 from fabriclab import catalog, units
 from fabriclab.catalog.tables import data_rows
 from fabriclab.errors import DoesNotFit
 from fabriclab.systems import System
-from fabriclab.training.efficiency import Kind, pooled
+from fabriclab.training.efficiency import INFERENCE, Kind, efficiency
 from fabriclab.training.inference import Serving, exchange, largest_batch, serve
 from fabriclab.training.places import SCALE_UP, Costs, place_of
 from fabriclab.training.published import chip_of, system_of
@@ -25,7 +24,6 @@ from fabriclab.workload.models import Model
 __all__ = [
     "Asked",
     "TwoBoxes",
-    "efficiency",
     "exchange_of_row",
     "needed",
     "published_runs",
@@ -178,7 +176,8 @@ def serving_of_row(
     if asked is None or row["kind"] not in KINDS:
         return None
     if value is None:
-        value = efficiency(asked.kind, asked.model.name if without is None else without)
+        unseen = asked.model.name if without is None else without
+        value = efficiency(asked.kind, unseen, INFERENCE)
     try:
         one = serve(
             asked.model,
@@ -209,23 +208,6 @@ def needed(row: Mapping[str, Any]) -> tuple[Kind, str, float] | None:
     seconds = served.batch * served.output_tokens / published
     value = computed / max(seconds - served.waiting, _LEAST * seconds)
     return asked.kind, asked.model.name, value
-
-
-@cache
-def _seen(without: str) -> Mapping[tuple[Kind, str], float]:
-    """Return what each kind and model needs, without one model."""
-    found = {}
-    for row in data_rows("inference_fit"):
-        if row["model"] != without:
-            kind = Kind(row["stack"], row["accelerator"], row["precision"])
-            found[kind, row["model"]] = float(row["efficiency"])
-    return found
-
-
-@cache
-def efficiency(kind: Kind, without: str = "") -> float:
-    """Return the efficiency of a stack on an accelerator in a precision, from all models or from all but one."""
-    return pooled(_seen(without), kind)
 
 
 def exchange_of_row(row: Mapping[str, Any]) -> float | None:

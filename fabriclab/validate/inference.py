@@ -16,7 +16,7 @@ import numpy as np
 from fabriclab.catalog.tables import data_rows
 from fabriclab.core import Floats
 from fabriclab.training import kernels, served
-from fabriclab.training.efficiency import Kind, pooled
+from fabriclab.training.efficiency import Kind, unseen
 from fabriclab.training.inference import Serving
 from fabriclab.validate.tables import ReportTable
 
@@ -140,17 +140,9 @@ def inference_report() -> InferenceReport:
 
 def _constant(held: list[_Held]) -> Floats:
     """Return the errors of a constant utilisation for each kind, which has not seen the model, (N,)."""
-    groups: dict[tuple[Kind, str], list[float]] = {}
-    for each in held:
-        groups.setdefault((each.kind, each.model), []).append(each.utilisation)
-    medians = {key: float(np.median(values)) for key, values in groups.items()}
-    errors = []
-    for each in held:
-        others = {key: value for key, value in medians.items() if key[1] != each.model}
-        alike = [value for (kind, _), value in others.items() if kind == each.kind]
-        known = float(np.median(alike)) if alike else pooled(others, each.kind)
-        errors.append(known / each.utilisation - 1)
-    return np.array(errors)
+    used = np.array([each.utilisation for each in held])
+    known = unseen(used.tolist(), [each.kind for each in held], [each.model for each in held])
+    return np.asarray(known / used - 1)
 
 
 def _throughput(held: list[_Held]) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from fabriclab import units
 from fabriclab.catalog.tables import data_rows
 from fabriclab.core import Floats
 from fabriclab.training import published
-from fabriclab.training.efficiency import Kind, pooled
+from fabriclab.training.efficiency import Kind, unseen
 from fabriclab.training.step import Step
 from fabriclab.validate.tables import ReportTable
 from fabriclab.workload.volumes import volumes
@@ -179,20 +179,9 @@ def _held(rows: Iterable[Mapping[str, str]]) -> Iterable[HeldStep]:
 
 def _constant(held: list[HeldStep]) -> Floats:
     """Return the errors of a constant utilisation for each kind, which has not seen the model, (N,)."""
-    groups: dict[tuple[Kind, str], list[float]] = {}
-    for each in held:
-        groups.setdefault((each.kind, each.model), []).append(each.mfu)
-    medians = {key: float(np.median(values)) for key, values in groups.items()}
-    known: dict[tuple[Kind, str], float] = {}
-    errors = []
-    for each in held:
-        key = (each.kind, each.model)
-        if key not in known:
-            others = {k: value for k, value in medians.items() if k[1] != each.model}
-            alike = [value for (kind, _), value in others.items() if kind == each.kind]
-            known[key] = float(np.median(alike)) if alike else pooled(others, each.kind)
-        errors.append(each.mfu / known[key] - 1)  # time is operations over rate
-    return np.array(errors)
+    used = np.array([each.mfu for each in held])
+    known = unseen(used.tolist(), [each.kind for each in held], [each.model for each in held])
+    return np.asarray(used / known - 1)  # time is operations over rate
 
 
 def _by_stack(held: list[HeldStep], constant: Floats) -> list[dict[str, Any]]:
@@ -482,9 +471,8 @@ def _reference_step(row: Mapping[str, str]) -> Step | None:
         recompute=recompute,
     )
     if step is not None and pp > 1 and step.layout.chunks != chunks:
-        step = step.again(
-            step.layout.replace(chunks=chunks)
-        )  # rows of recipes count the tables as layers, it does not
+        # `published` allows no more chunks than layers, and in Llama 3 two chunks have none.
+        step = step.again(step.layout.replace(chunks=chunks))
     return step
 
 

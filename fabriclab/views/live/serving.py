@@ -9,7 +9,7 @@ import numpy as np
 from fabriclab import units
 from fabriclab.core import Floats, Ints
 from fabriclab.texts import text
-from fabriclab.training import Serving
+from fabriclab.training import Serving, largest_batch
 from fabriclab.views.asides import Curve, Spot, curve_panel
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.scene import COLOUR, Scene
@@ -91,9 +91,10 @@ def boxes_of(servings: Mapping[str, Serving]) -> tuple[Box, Box]:
 
 def box_of(name: str, serving: Serving) -> Box:
     """Return a server over the batch."""
-    if serving.layout.dp * serving.room.requests < _MOST:
+    fitting = largest_batch(serving.room, serving.layout)
+    if fitting < _MOST:
         raise ValueError(
-            f"servings must have room for {_MOST} requests, {name!r} has room for {serving.room.requests}"
+            f"servings must have room for {_MOST} requests, {name!r} has room for {fitting}"
         )
     batch = 2 ** np.arange(int(np.log2(_MOST)) + 1)
     rest = []
