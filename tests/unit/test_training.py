@@ -356,3 +356,20 @@ def test_the_first_keys_and_values_come_before_attention_can_hide_any():
     assert slow.parts["context"] == pytest.approx(slow.sent["context"] / 4)
     quick = flat(layout, rate=1e18)
     assert slow.parts["context"] < quick.parts["context"] <= quick.sent["context"]
+
+
+def test_contention_of_a_rack_keeps_groups_inside_its_links_out():
+    # 72 GPUs of a rack reach each other without NICs, so a tensor group of eight in two servers of four has no cables.
+    racks = fl.system(gpu="GB200", servers=36)
+    layout = Layout(tp=8, dp=18)
+    apart = training.slowdowns(layout, racks)
+    assert "tp" not in apart and apart["dp_cp"] >= 1
+    scattered = np.arange(36).reshape(2, 18).T.ravel()  # every second server in the other rack
+    assert "tp" in training.slowdowns(layout, racks, servers=scattered)
+
+
+def test_the_best_constant_has_not_seen_the_model():
+    kinds = [Kind("a", "h100", "bf16")] * 5
+    known = efficiency.unseen([0.1, 0.3, 0.5, 0.5, 0.8], kinds, ["x", "x", "y", "y", "z"])
+    # The median of the others, each model once: of y and z for x, of x (0.2) and z for y, of x and y for z.
+    assert known == pytest.approx([0.65, 0.65, 0.5, 0.5, 0.35])

@@ -6,6 +6,7 @@ their rails.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
@@ -70,6 +71,7 @@ _CELL = 5.0  # a server
 _MEMORY_TOP = 232.0
 _STEP_TOP = 284.0
 _LANE = 18.0
+_NIC_TOP = _STEP_TOP + _LANE + 6
 _LANES_LEFT, _LANES_RIGHT = 96.0, 500.0
 _HEIGHT = 362.0
 _PANEL = 320.0
@@ -295,7 +297,8 @@ def parallelism_scene(
         **hall_layers(state, sent),
         **byte_layers(sent),
         **memory_layers(state),
-        **step_layers(state, nic),
+        **step_layers(state),
+        **nic_layers(state, nic),
     }
     columns: dict[str, Any] = {
         "traffic": [text(f"live.parallelism.{kind}") for kind in KINDS],
@@ -548,71 +551,73 @@ def part_words(words: list[str], left: Floats, right: Floats, middle: float, hue
     return texts((left + right) / 2, middle, shown, align=1.0, colour=ink_on(hues))
 
 
-def step_layers(state: State, nic: Floats) -> dict[str, Layer]:
-    """Return the step as a bar of what it is spent on, and below it how long a NIC sends."""
-    parts = state.parts
-    times = np.array(list(parts.values()))  # (4,) [s]: computing, then the kinds
+def step_axis(state: State) -> tuple[float, Callable[[Any], Any]]:
+    """Return the longest time of the axis of a step [s], and the map from times to places [px]."""
     _, longest = common_ends("step", 0.0, 1.05 * state.step.time)
-    to_x = log_axis(0, longest, _LANES_LEFT, _LANES_RIGHT)
+    return longest, log_axis(0, longest, _LANES_LEFT, _LANES_RIGHT)
+
+
+def step_layers(state: State) -> dict[str, Layer]:
+    """Return the step as a bar of what it is spent on, above an axis of time."""
+    times = np.array(list(state.parts.values()))  # (4,) [s]: computing, then the kinds
+    longest, to_x = step_axis(state)
     ends = np.cumsum(times)
     left = np.asarray(to_x(ends - times))
-    width = np.asarray(to_x(ends)) - left
+    right = np.asarray(to_x(ends))
+    width = np.where(times > 0, np.maximum(right - left, 0.7), 0.0)
+    middle = _STEP_TOP + _LANE / 2
+
     hues = np.array([COLOUR["hair"], *(COLOUR[kind] for kind in KINDS)])
     names = [text("live.parallelism.compute")]
     names += [text(f"live.parallelism.wait_{kind}") for kind in KINDS]
-    nic_ends = np.cumsum(nic)
-    nic_left = np.asarray(to_x(nic_ends - nic))
-    nic_width = np.asarray(to_x(nic_ends)) - nic_left
-    below = _STEP_TOP + _LANE + 6
-    ticks = tick_places(longest)
-    label = np.asarray([names[0], *("" for _ in KINDS)])
+    notes = [seconds(time) for time in times.tolist()]
+    written = [names[0], *("" for _ in KINDS)]  # the others have a legend beside the bytes
+    grid = (_STEP_TOP - 4, _NIC_TOP + _LANE - 2)
     return {
-        **tick_layers(
-            ticks, to_x, lambda value: f"{value:g} s", (_STEP_TOP - 4, below + _LANE - 2), True
-        ),
-        "step lanes": texts_at(
-            (_LANES_LEFT - 8, _STEP_TOP + _LANE / 2, text("live.parallelism.step"), 2),
-            (_LANES_LEFT - 8, below + (_LANE - 6) / 2, text("live.parallelism.nic"), 2),
-        ),
+        **tick_layers(tick_places(longest), to_x, lambda value: f"{value:g} s", grid, True),
+        "step lane": texts(_LANES_LEFT - 8, middle, [text("live.parallelism.step")], align=2.0),
         "step": boxes(
             left,
             _STEP_TOP,
-            np.where(times > 0, np.maximum(width, 0.7), 0.0),
+            width,
             _LANE,
             round=1.0,
             colour=hues,
             names=names,
-            notes=[seconds(time) for time in times.tolist()],
+            notes=notes,
             glide=True,
             ghost=True,
         ),
-        "step name": part_words(
-            label.tolist(), left, np.asarray(to_x(ends)), _STEP_TOP + _LANE / 2, hues
-        ),
+        "step name": part_words(written, left, right, middle, hues),
         "step total": texts(
-            float(to_x(ends[-1])) + 6,
-            _STEP_TOP + _LANE / 2,
-            [seconds(state.step.time)],
-            bold=1.0,
-            halo=1.0,
+            float(right[-1]) + 6, middle, [seconds(state.step.time)], bold=1.0, halo=1.0
         ),
+    }
+
+
+def nic_layers(state: State, nic: Floats) -> dict[str, Layer]:
+    """Return how long a NIC sends for each kind of traffic, below the bar of the step."""
+    _, to_x = step_axis(state)
+    ends = np.cumsum(nic)
+    left = np.asarray(to_x(ends - nic))
+    right = np.asarray(to_x(ends))
+    width = np.where(nic > 0, np.maximum(right - left, 0.7), 0.0)
+    high = _LANE - 6
+    middle = _NIC_TOP + high / 2
+    return {
+        "NIC lane": texts(_LANES_LEFT - 8, middle, [text("live.parallelism.nic")], align=2.0),
         "nic": boxes(
-            nic_left,
-            below,
-            np.where(nic > 0, np.maximum(nic_width, 0.7), 0.0),
-            _LANE - 6,
+            left,
+            _NIC_TOP,
+            width,
+            high,
             round=1.0,
-            colour=hues[1:],
+            colour=np.array([COLOUR[kind] for kind in KINDS]),
             names=[text(f"live.parallelism.{kind}") for kind in KINDS],
             notes=[seconds(time) for time in nic.tolist()],
             glide=True,
         ),
-        "nic total": texts(
-            float(to_x(nic_ends[-1])) + 6,
-            below + (_LANE - 6) / 2,
-            [seconds(float(nic.sum()))],
-            halo=1.0,
-        ),
+        "nic total": texts(float(right[-1]) + 6, middle, [seconds(float(nic.sum()))], halo=1.0),
     }
 
 

@@ -175,17 +175,10 @@ def ring_time(answer: Time) -> Verdict:
     returned = [number_of(answer, size, n, rate, latency) for size, n, rate, latency in cases]
     right = [float(formula(*each[:2], each[3], each[2])) for each in cases]
     tried = tuple(map(_time_case, cases, returned, right))
-    for i, (size, n, rate, latency) in enumerate(cases):
+    for i, case_of_ring in enumerate(cases):
         if not tried[i].right:
-            line = text(
-                "function.time",
-                size=units.format_size(size),
-                n=n,
-                rate=units.format_rate(rate),
-                latency=units.format_time(latency),
-                got=f"{returned[i]:.4g}",
-                right=f"{right[i]:.4g}",
-            )
+            numbers = {"got": f"{returned[i]:.4g}", "right": f"{right[i]:.4g}"}
+            line = text("function.time", **_in_words(case_of_ring), **numbers)
             said = ""
             if i < len(measured):
                 said = text("function.measured", time=f"{measured[i]:.4g}")
@@ -197,15 +190,19 @@ def ring_time(answer: Time) -> Verdict:
     return True, [], ""
 
 
+def _in_words(of: tuple[float, int, float, float]) -> dict[str, Any]:
+    """Return size, ranks, rate and latency of a ring, as a person writes them."""
+    size, n, rate, latency = of
+    return {
+        "size": units.format_size(size),
+        "n": n,
+        "rate": units.format_rate(rate),
+        "latency": units.format_time(latency),
+    }
+
+
 def _time_case(each: tuple[float, int, float, float], found: float, right: float) -> TriedCase:
     """Return the case of a ring, and whether a time of it is right."""
-    size, n, rate, latency = each
-    went_in = text(
-        "trace.ring_time",
-        size=units.format_size(size),
-        n=n,
-        rate=units.format_rate(rate),
-        latency=units.format_time(latency),
-    )
+    went_in = text("trace.ring_time", **_in_words(each))
     is_right = bool(np.isclose(found, right, rtol=ROUNDING, atol=0))
     return TriedCase(went_in, is_right, "", f"{found:#.4g} s", f"{right:#.4g} s")

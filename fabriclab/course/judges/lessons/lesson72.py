@@ -24,38 +24,57 @@ StepTime = Callable[[Pieces], Any]  # pieces of a step -> time [s]
 
 def step_time(s: Pieces) -> float:
     """Return the time of a step that is put together from its pieces. [s]."""
-    return _pipeline(s, s.compute + s.sums) + max(s.last, s.gradients - s.window)
+    return _passes(s) + _exposed(s)
 
 
-def _pipeline(
-    s: Pieces, each: float, stages: int | None = None, chunks: int | None = None
-) -> float:
-    """Return how long all micro-batches need through all stages, if one takes ``each`` on a stage. [s]."""
-    others = (s.stages if stages is None else stages) - 1
-    return (s.microbatches + others / (s.chunks if chunks is None else chunks)) * each
+def _passes(s: Pieces) -> float:
+    """Return how long all micro-batches need through all stages. [s]."""
+    return _in_turns(s, s.stages - 1, s.chunks) * (s.compute + s.sums)
 
 
+def _in_turns(s: Pieces, others: int, chunks: int) -> float:
+    """Return how many times as long as one micro-batch on one stage all of them take, with so many other stages."""
+    return s.microbatches + others / chunks
+
+
+def _exposed(s: Pieces) -> float:
+    """Return what of the gradients no pass hides. [s]."""
+    return max(s.last, _beyond(s))
+
+
+def _beyond(s: Pieces) -> float:
+    """Return by how much the gradients take longer than what can hide them; below 0 if they do not. [s]."""
+    return s.gradients - s.window
+
+
+def _without_sums(s: Pieces) -> float:
+    return _in_turns(s, s.stages - 1, s.chunks) * s.compute + _exposed(s)
+
+
+def _without_bubble(s: Pieces) -> float:
+    return s.microbatches * (s.compute + s.sums) + _exposed(s)
+
+
+def _without_chunks(s: Pieces) -> float:
+    return _in_turns(s, s.stages - 1, 1) * (s.compute + s.sums) + _exposed(s)
+
+
+def _every_stage_waits(s: Pieces) -> float:
+    return _in_turns(s, s.stages, s.chunks) * (s.compute + s.sums) + _exposed(s)
+
+
+# What somebody with a mistake returns, by its name.
 STEP_MISTAKES: dict[str, Callable[[Pieces], float]] = {
     "computing only": lambda s: s.microbatches * s.compute,
-    "sums forgotten": lambda s: _pipeline(s, s.compute) + max(s.last, s.gradients - s.window),
-    "bubble forgotten": lambda s: (
-        _pipeline(s, s.compute + s.sums, stages=1) + max(s.last, s.gradients - s.window)
-    ),
-    "chunks forgotten": lambda s: (
-        _pipeline(s, s.compute + s.sums, chunks=1) + max(s.last, s.gradients - s.window)
-    ),
-    "a wait for every stage": lambda s: (
-        _pipeline(s, s.compute + s.sums, stages=s.stages + 1) + max(s.last, s.gradients - s.window)
-    ),
-    "nothing hidden": lambda s: _pipeline(s, s.compute + s.sums) + s.gradients,
-    "gradients forgotten": lambda s: _pipeline(s, s.compute + s.sums),
-    "time given back": lambda s: _pipeline(s, s.compute + s.sums) + s.gradients - s.window,
-    "last bucket forgotten": lambda s: (
-        _pipeline(s, s.compute + s.sums) + max(0.0, s.gradients - s.window)
-    ),
-    "last bucket twice": lambda s: (
-        _pipeline(s, s.compute + s.sums) + s.last + max(0.0, s.gradients - s.window)
-    ),
+    "sums forgotten": _without_sums,
+    "bubble forgotten": _without_bubble,
+    "chunks forgotten": _without_chunks,
+    "a wait for every stage": _every_stage_waits,
+    "nothing hidden": lambda s: _passes(s) + s.gradients,
+    "gradients forgotten": _passes,
+    "time given back": lambda s: _passes(s) + _beyond(s),
+    "last bucket forgotten": lambda s: _passes(s) + max(0.0, _beyond(s)),
+    "last bucket twice": lambda s: _passes(s) + s.last + max(0.0, _beyond(s)),
 }
 _FULL_MODELS = ("Megatron 7.5B", "Megatron 1008B")  # without a pipeline, and with 64 stages
 _STEP_ROUNDING = 1e-5  # relative: below it no mistake changes a time of these steps
