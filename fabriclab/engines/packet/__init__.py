@@ -1,0 +1,217 @@
+"""Packets that wait in queues: the engine that shows congestion, loss, pauses and what senders do about them.
+
+Every packet is sent, stored and forwarded by itself. Links have queues at their source, one for each class; switches
+share a buffer among them, mark, pause, trim or drop; senders have windows and rates that a control loop sets. Times are
+whole picoseconds, so a run gives the same numbers on every machine.
+
+Left out: acknowledgements, notices, grants and credits travel back with the delays of the path and never wait in a queue
+(they are a few percent of the bytes, in a class of their own); a switch has one queue for each output and class, so a
+packet never waits behind one for another output, except through the buffer that both share; NICs and hosts take no time
+of their own beyond the delays of the fabric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from fabriclab import compiled, registry
+from fabriclab.core import Changes, Fabric, Floats, Flows, Routes
+from fabriclab.engines.packet import loop as _loop
+from fabriclab.engines.packet import setup, signatures, state
+from fabriclab.engines.packet.settings import Settings
+from fabriclab.engines.packet.trace import LOG_KINDS, Trace, trace_of
+from fabriclab.errors import Deadlock, Unreachable
+from fabriclab.registry import register
+
+__all__ = ["LOG_KINDS", "Settings", "Trace", "packet", "play"]
+
+registry.add_kind("control", "fabriclab.engines.packet.control")
+registry.add_kind("balance", "fabriclab.engines.packet.balance")
+
+_CHUNK = 2_000_000  # events between two looks whether somebody wants to stop the run
+_PLAIN_CHUNK = 20_000  # the same in plain Python
+
+
+
+def play(
+    fabric: Fabric,
+    routes: Routes,
+    flows: Flows,
+    changes: Changes | None = None,
+    config: Mapping[str, Any] | Settings | None = None,
+    rng: np.random.Generator | None = None,
+    *,
+    plain: bool = False,
+) -> Trace:
+    """Run flows packet by packet and return all that the engine knows of the run.
+
+    Parameters
+    ----------
+    fabric, routes, flows, changes, rng
+        As in `fabriclab.engines.run`; the flows are one graph.
+    config : mapping or Settings, optional
+        Fields of `Settings`.
+    plain : bool
+        Run plain Python even if compiled kernels are at hand; the results are the same.
+
+    Returns
+    -------
+    Trace
+        Times, counters and series. A flow that did not end before ``until`` ends at inf.
+
+    Raises
+    ------
+    Deadlock
+        If buffers wait for each other in a circle.
+    Unreachable
+        If a connection gave up, or a flow waits for a link that has no capacity.
+    """
+    settings = config if isinstance(config, Settings) else Settings.of(config or {})
+    layout = setup.lay_out(fabric, routes, flows, changes, settings, rng)
+    is_compiled = not plain and compiled.ready()
+    why, layout = _run_compiled(layout) if is_compiled else _run_plain(layout)
+    trace = trace_of(layout, is_compiled)
+    if why != state.LATER:
+        _check_end(fabric, layout, trace)
+    return trace
+
+
+@register("engine", "packet", settings=tuple(Settings.__dataclass_fields__))
+def packet(
+    fabric: Fabric,
+    routes: Routes,
+    flows: Flows,
+    changes: Changes | None,
+    config: Mapping[str, Any],
+    rng: np.random.Generator | None,
+) -> tuple[Floats, Floats]:
+    """Return start and finish of each flow of a graph [s], (F,); see `fabriclab.engines.run`."""
+    trace = play(fabric, routes, flows, changes, config, rng)
+    unfinished = np.flatnonzero(~np.isfinite(trace.finish))
+    if unfinished.size:
+        raise Unreachable(
+            f"{unfinished.size} flows did not end before until={config.get('until')}, flow {unfinished[0]} among them; "
+            "a timeline has all flows ended: give more time, or call fabriclab.engines.packet.play"
+        )
+    return trace.start, trace.finish
+
+
+def _run_compiled(layout: setup.Layout) -> tuple[int, setup.Layout]:
+    """Run compiled kernels on arrays; return why they stopped, and the state they left."""
+    run = compiled.fast(_loop.loop)
+    functions = [compiled.fast(function) for function in layout.functions]
+    while True:
+        why = int(run(layout.state, *functions, _CHUNK))
+        if why == state.ROOM:
+            layout = layout._replace(state=_grown(layout.state))
+        elif why != state.PAUSED:
+            return why, layout
+
+
+def _run_plain(layout: setup.Layout) -> tuple[int, setup.Layout]:
+    """Run the same functions as plain Python on lists of objects; return why they stopped, and the state they left."""
+    while True:
+        lists = _as_lists(layout.state)
+        why = state.PAUSED
+        while why == state.PAUSED:
+            why = _loop.loop(lists, *layout.functions, _PLAIN_CHUNK)
+        _take_back(layout.state, lists)
+        if why != state.ROOM:
+            return why, layout
+        layout = layout._replace(state=_grown(layout.state))
+
+
+def _as_lists(arrays: signatures.State) -> signatures.State:
+    """Return the state with a list of objects for each table and a list of numbers for each array."""
+    lists = {}
+    for name, array in arrays._asdict().items():
+        kind = signatures.TABLES.get(name)
+        if kind is None:
+            lists[name] = array.tolist()
+        else:
+            lists[name] = [kind(*row) for row in array.tolist()]
+    return signatures.State(**lists)
+
+
+def _take_back(arrays: signatures.State, lists: signatures.State) -> None:
+    """Write lists back into the arrays."""
+    for name, array in arrays._asdict().items():
+        values = getattr(lists, name)
+        if name in signatures.TABLES:
+            columns = array.dtype.names
+            array[:] = [tuple(getattr(row, column) for column in columns) for row in values]
+        else:
+            array[:] = values
+
+
+def _grown(before: signatures.State) -> signatures.State:
+    """Return the state with twice as many slots, and room for their events."""
+    n = before.slots.size
+    more = setup.new_slots(n)
+    more["next"] = np.where(more["next"] >= 0, more["next"] + n, before.whole[state.FREE_SLOT])
+    before.whole[state.FREE_SLOT] = n
+    before.whole[state.FREE_SLOTS] += n
+    hops = int(before.whole[state.TELEMETRY])
+    return before._replace(
+        slots=np.concatenate([before.slots, more]),
+        reports=np.concatenate([before.reports, state.table(state.Report, n * hops)]),
+        heap=np.concatenate([before.heap, state.table(state.Event, 3 * n)]),
+    )
+
+
+def _check_end(fabric: Fabric, layout: setup.Layout, trace: Trace) -> None:
+    """Raise the error that says why a run stopped before all flows had ended."""
+    conns = layout.state.conns
+    if trace.failed.any():
+        c = int(np.flatnonzero(trace.failed)[0])
+        tries = layout.settings.retries
+        raise Unreachable(
+            f"flow {trace.flow[c]} gave up: {tries + 1} times no acknowledgement came for {layout.settings.timeout:g} s "
+            f"(timeout), after {conns[c]['acked']} of {trace.packets[c]} packets; a real queue pair is in the error state now. "
+            "Raise timeout or retries, or mend what loses its packets"
+        )
+    unfinished = np.flatnonzero(~np.isfinite(trace.finish))
+    if not unfinished.size:
+        return
+    circle = _circle(fabric, layout)
+    if circle:
+        names = " -> ".join(fabric.name(int(fabric.source[link])) for link in circle)
+        raise Deadlock(
+            f"buffers wait for each other in a circle: {names} -> {fabric.name(int(fabric.source[circle[0]]))}; "
+            "route without circles (fabriclab.routing.deadlock finds them), or give a watchdog"
+        )
+    raise Unreachable(
+        f"flow {unfinished[0]} can never end: nothing happens any more at {trace.end:g} s; a link on its path has no capacity, "
+        "or a queue is paused for ever (storms without an end?)"
+    )
+
+
+def _circle(fabric: Fabric, layout: setup.Layout) -> list[int]:
+    """Return links whose queues wait for each other in a circle, or an empty list.
+
+    A queue that is paused, or has no credit, waits for the queues of the switch behind it.
+    """
+    import networkx as nx
+
+    queues = layout.state.queues
+    n_classes = int(layout.state.whole[state.CLASSES])
+    least = layout.settings.payload + layout.settings.header
+    no_credit = (queues["mode"] == state.CREDITS) & (queues["credit"] < least)
+    stuck = np.flatnonzero(((queues["paused"] == 1) | no_credit) & (queues["bytes"] > 0))
+    links = np.unique(stuck // n_classes)
+    graph = nx.DiGraph()
+    for link in links.tolist():
+        behind = links[fabric.source[links] == fabric.target[link]]
+        graph.add_edges_from((link, int(other)) for other in behind)
+    try:
+        return [edge[0] for edge in nx.find_cycle(graph)]
+    except nx.NetworkXNoCycle:
+        return []
+
+
+def __dir__() -> list[str]:
+    """Return the public names, for tab completion."""
+    return sorted(__all__)

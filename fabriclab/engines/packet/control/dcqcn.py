@@ -1,0 +1,190 @@
+"""DCQCN: the sender of a marked flow cuts its rate, and recovers step by step while no further mark comes."""
+
+from typing import Any
+
+from fabriclab import units
+from fabriclab.compiled import kernel
+from fabriclab.engines.packet import signatures
+from fabriclab.engines.packet.control import Control, Marking, Place
+from fabriclab.engines.packet.state import LINE, OWN, RATE, WINDOW
+from fabriclab.registry import register
+
+MBIT = 1e6 / 8  # bytes per second in a megabit per second
+
+# What the loop keeps of a connection, from OWN on.
+ALPHA = OWN  # how much of the traffic was marked lately
+TARGET = OWN + 1  # rate to return to [B/s]
+ALPHA_TIME = OWN + 2  # when alpha was brought up to date [ps]
+RISE_TIME = OWN + 3  # when the timer of increases began [ps]
+RISES = OWN + 4  # increases by the timer since the last cut
+BYTES = OWN + 5  # sent since the last increase by the counter
+BYTE_RISES = OWN + 6  # increases by the counter since the last cut
+CUT_TIME = OWN + 7  # when the rate was cut last [ps]
+HAS_RISEN = OWN + 8  # 1 if the rate rose since the last cut
+IS_CUT = OWN + 9  # 1 after the first mark
+
+# Places of the parameters.
+G, ALPHA_PERIOD, CUT_GAP, TIMER, COUNTER, STAGES, STEP, BIG_STEP, LEAST, CLAMP = range(10)
+
+# Of each set: g, alpha period, gap between cuts, timer of increases, byte counter (0: none), stages of fast recovery,
+# step and big step [B/s], least rate [B/s], gap between marks that a receiver passes on, marking.
+_SETS = {
+    # Y. Zhu et al., Congestion Control for Large-Scale RDMA Deployments, SIGCOMM 2015, for ports of 40 Gb/s.
+    "paper": (1 / 256, 55e-6, 50e-6, 55e-6, 10e6, 5, 40 * MBIT, 200 * MBIT, 10 * MBIT, 50e-6),
+    # NVIDIA DOCA 3.4, page "DCQCN CC Parameters": dce_tcp_g 1019, dce_tcp_rtt 1, rate_reduce_monitor_period 4.
+    "nvidia": (5 / 1024, 1e-6, 4e-6, 300e-6, 0.0, 1, 5 * MBIT, 50 * MBIT, 1 * MBIT, 4e-6),
+    # Simulator of the HPCC authors (alibaba-edu/High-Precision-Congestion-Control at 9f4be2a, run.py), per 25 Gb/s.
+    "hpcc_simulator": (1 / 256, 1e-6, 4e-6, 300e-6, 0.0, 1, 5 * MBIT, 50 * MBIT, 1000 * MBIT, 0.0),
+}
+_SCALED = ("hpcc_simulator",)  # whose steps and marking grow with the rate of the port, from 25 Gb/s
+_UNIT = 25e9 / 8  # [B/s]
+_MARKING = {
+    "paper": Marking(5e3, 200e3, 0.01),
+    # Cumulus Linux, page on RoCE: 150 KB and 1,500 KB.
+    "nvidia": Marking(150e3, 1500e3, 1.0),
+    "hpcc_simulator": Marking(100e3, 400e3, 0.2),
+}
+
+
+@register("control", "dcqcn")
+def dcqcn(
+    place: Place,
+    parameters: str = "hpcc_simulator",
+    *,
+    g: float | None = None,
+    timer: units.Quantity | None = None,
+    step: units.Quantity | None = None,
+    window: units.Quantity | None = None,
+) -> Control:
+    """Return DCQCN [1]_ with one of three published sets of parameters.
+
+    A receiver that sees marks sends a notice at most once in a gap. The sender then remembers its rate as the target,
+    cuts the rate by alpha / 2 and raises alpha, which decays while no notice comes. Between notices a timer (and a byte
+    counter, in the paper's set) brings the rate half of the way back to the target; after some stages the target rises
+    by a step, later by a big step. It starts at the rate of its port.
+
+    Parameters
+    ----------
+    place : Place
+        Rate and round trip of the network.
+    parameters : str
+        ``"paper"``, ``"nvidia"`` (as shipped) or ``"hpcc_simulator"``; they differ by factors of 50.
+    g : float, optional
+        Weight of a new observation in alpha. 0..1
+    timer : float or str, optional
+        Time between two increases. [s]
+    step : float or str, optional
+        Additive increase. [B/s]
+    window : float or str, optional
+        Bytes that may be on their way; none unless given, as DCQCN limits rates only. [B]
+
+    References
+    ----------
+    .. [1] Y. Zhu et al., Congestion Control for Large-Scale RDMA Deployments, SIGCOMM 2015.
+    """
+    name = units.choice(parameters, "parameters", _SETS)
+    values = list(_SETS[name])
+    mark_gap = values.pop()
+    marking = _MARKING[name]
+    if name in _SCALED:
+        scale = place.rate / _UNIT
+        values[STEP] *= scale
+        values[BIG_STEP] *= scale
+        marking = Marking(marking.low * scale, marking.high * scale, marking.most)
+    if g is not None:
+        values[G] = g
+    if timer is not None:
+        values[TIMER] = units.time(timer, "timer")
+    if step is not None:
+        values[STEP] = units.rate(step, "step")
+    limit = 1e18 if window is None else units.size(window, "window", may_be_zero=False)
+    return Control(
+        (*values, 0.0, limit), start, feed_back, let_time_pass, marking=marking, mark_gap=mark_gap
+    )
+
+
+@kernel(signatures.on_start)
+def start(parameters: Any, own: Any, i: int, now: int) -> None:
+    """Send at the rate of the port."""
+    own[i + WINDOW] = parameters[10]
+    own[i + RATE] = own[i + LINE]
+    own[i + TARGET] = own[i + LINE]
+    own[i + ALPHA] = 1.0
+    own[i + IS_CUT] = 0.0
+    own[i + CUT_TIME] = -1.0e18
+
+
+@kernel(signatures.on_send)
+def let_time_pass(parameters: Any, own: Any, i: int, now: int, size: int) -> None:
+    """Let alpha decay and the rate rise by as many periods as have passed since the last packet."""
+    if own[i + IS_CUT] == 0.0:
+        return
+    period = parameters[ALPHA_PERIOD] * 1e12
+    while own[i + ALPHA_TIME] + period <= now and own[i + ALPHA] > 1e-9:
+        own[i + ALPHA] *= 1.0 - parameters[G]
+        own[i + ALPHA_TIME] += period
+
+    line = own[i + LINE]
+    timer = parameters[TIMER] * 1e12
+    own[i + BYTES] += size
+    while True:
+        by_timer = own[i + RISE_TIME] + timer <= now
+        by_bytes = parameters[COUNTER] > 0.0 and own[i + BYTES] >= parameters[COUNTER]
+        if not by_timer and not by_bytes:
+            return
+        if by_timer:
+            own[i + RISE_TIME] += timer
+            own[i + RISES] += 1.0
+        else:
+            own[i + BYTES] -= parameters[COUNTER]
+            own[i + BYTE_RISES] += 1.0
+        stages = parameters[STAGES]
+        most = max(own[i + RISES], own[i + BYTE_RISES])
+        least = min(own[i + RISES], own[i + BYTE_RISES])
+        if parameters[COUNTER] == 0.0:
+            least = own[i + RISES] - 1.0  # the timer alone: one step, then big steps
+        if least > stages:
+            own[i + TARGET] = min(line, own[i + TARGET] + parameters[BIG_STEP])
+        elif most > stages:
+            own[i + TARGET] = min(line, own[i + TARGET] + parameters[STEP])
+        own[i + RATE] = min(line, 0.5 * (own[i + RATE] + own[i + TARGET]))
+        own[i + HAS_RISEN] = 1.0
+        if own[i + RATE] > line * 0.999999 and own[i + TARGET] >= line:
+            own[i + RATE] = line
+            if own[i + RISE_TIME] + timer <= now:
+                own[i + RISE_TIME] = float(now)
+            return
+
+
+@kernel(signatures.on_feedback)
+def feed_back(
+    parameters: Any,
+    own: Any,
+    i: int,
+    now: int,
+    trip: int,
+    acked: int,
+    marked: int,
+    lost: int,
+    load: float,
+) -> None:
+    """Cut the rate at a notice, but not twice within the gap."""
+    if marked == 0 or now - own[i + CUT_TIME] < parameters[CUT_GAP] * 1e12:
+        return
+    let_time_pass(parameters, own, i, now, 0)
+    if own[i + IS_CUT] == 0.0:
+        own[i + IS_CUT] = 1.0
+        own[i + ALPHA] = 1.0
+        own[i + TARGET] = own[i + RATE]
+    else:
+        if own[i + HAS_RISEN] == 1.0:
+            own[i + TARGET] = own[i + RATE]
+    own[i + RATE] = max(parameters[LEAST], own[i + RATE] * (1.0 - own[i + ALPHA] / 2.0))
+    own[i + ALPHA] = (1.0 - parameters[G]) * own[i + ALPHA] + parameters[G]
+    own[i + CUT_TIME] = float(now)
+    own[i + ALPHA_TIME] = float(now)
+    own[i + RISE_TIME] = float(now)
+    own[i + RISES] = 0.0
+    own[i + BYTES] = 0.0
+    own[i + BYTE_RISES] = 0.0
+    own[i + HAS_RISEN] = 0.0

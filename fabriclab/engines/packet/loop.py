@@ -1,0 +1,1091 @@
+"""The events of the packet engine: packets are sent, arrive, wait, are marked or lost, and are acknowledged."""
+
+from fabriclab.compiled import kernel
+from fabriclab.engines.packet import signatures
+from fabriclab.engines.packet.buffers import fits, release, store
+from fabriclab.engines.packet.heap import drop_first, push
+from fabriclab.engines.packet.state import (
+    ACK_EVERY,
+    ACKED,
+    ACTIVE,
+    ARRIVE,
+    CHANGE,
+    CLASSES,
+    CONTROL_CLASS,
+    CREDIT,
+    CREDITS,
+    DELIVERED,
+    DISCARDED,
+    DONE,
+    DRAIN,
+    END,
+    EVENTS,
+    FAILED,
+    FAIR,
+    FEEDBACK,
+    FIRST_WINDOW,
+    FLYING,
+    FREE,
+    FREE_SLOT,
+    FREE_SLOTS,
+    GAP,
+    GO_BACK_N,
+    GRANT,
+    HANDLED,
+    HEADER,
+    HOPS,
+    IDLE,
+    IN_SWITCH,
+    KIND,
+    LATER,
+    LINE,
+    LOG_ROOM,
+    LOGGED,
+    LOST,
+    MARK_GAP,
+    MARK_MAX,
+    MARKED,
+    N_HOPS,
+    NACK,
+    NOW,
+    OPEN_FLOWS,
+    PAUSE,
+    PAUSED,
+    PAYLOAD,
+    QUANTUM,
+    RANDOM,
+    RATE,
+    RECEIVER,
+    RECOVERY,
+    REORDER,
+    RESENT,
+    RESUME,
+    RETRIES,
+    RETRY,
+    ROOM,
+    ROUND_TRIP,
+    SAMPLE_GAP,
+    SAMPLE_ROOM,
+    SAMPLES,
+    SEND,
+    SIZE_MASK,
+    START,
+    SUBJECT,
+    SUBJECT_MASK,
+    TELEMETRY,
+    TIMEOUT,
+    TRIM,
+    TRIM_SIZE,
+    TRIMMED,
+    UNTIL,
+    WATCH,
+    WATCHDOG,
+    WIDTH,
+    WINDOW,
+)
+
+SECOND = 1_000_000_000_000  # [ps]
+MARGIN = 64  # slots that one event may need
+NEVER = 1 << 60
+
+# What the log of single packets calls its lines.
+LOG_SENT = 0
+LOG_QUEUED = 1
+LOG_CAME = 2
+LOG_DROPPED = 3
+LOG_TRIMMED = 4
+LOG_PAUSE = 5
+LOG_RESUME = 6
+
+
+# Small parts ----------------------------------------------------------------------------------------------------------
+
+
+@kernel()
+def draw(whole):
+    """Return a random whole number within 0..2^32 - 1 (xorshift of 32 bits)."""
+    x = whole[RANDOM]
+    x ^= (x << 13) & 0xFFFFFFFF
+    x ^= x >> 17
+    x ^= (x << 5) & 0xFFFFFFFF
+    whole[RANDOM] = x
+    return x
+
+
+@kernel()
+def duration(links, whole, link, size):
+    """Return the time to send ``size`` bytes and the gap behind them. [ps]."""
+    return ((size + whole[GAP]) * links[link].cost) >> 16
+
+
+@kernel()
+def free_slot(slots, whole, slot):
+    """Give a slot back."""
+    slots[slot].next = whole[FREE_SLOT]
+    whole[FREE_SLOT] = slot
+    whole[FREE_SLOTS] += 1
+
+
+@kernel()
+def note(log, slots, whole, now, kind, slot, link):
+    """Write a line of the log of single packets, if there is room."""
+    n = whole[LOGGED]
+    if n < whole[LOG_ROOM]:
+        log[n].time = now
+        log[n].kind = kind
+        log[n].slot = slot
+        log[n].link = link
+        if slot >= 0:
+            log[n].conn = slots[slot].conn
+            log[n].seq = slots[slot].seq
+        whole[LOGGED] = n + 1
+
+
+@kernel()
+def payload_of(conns, whole, c, seq):
+    """Return the payload of a packet. [B]."""
+    if seq == conns[c].packets - 1:
+        return conns[c].last_size
+    return whole[PAYLOAD]
+
+
+@kernel()
+def on_the_way(conns, whole, c):
+    """Return the payload that a connection has on its way. [B]."""
+    if whole[RECOVERY] == GO_BACK_N:
+        sent = conns[c].next * whole[PAYLOAD]
+        if conns[c].next == conns[c].packets:
+            sent += conns[c].last_size - whole[PAYLOAD]
+        return sent - conns[c].acked * whole[PAYLOAD]
+    return conns[c].flying
+
+
+# Queues ---------------------------------------------------------------------------------------------------------------
+
+
+@kernel()
+def put(queues, entries, slots, whole, queue, slot):
+    """Put a packet at the end of a queue, or of its route entry's own part of a fair queue."""
+    slots[slot].next = -1
+    queues[queue].bytes += slots[slot].size
+    if queues[queue].bytes > queues[queue].peak:
+        queues[queue].peak = queues[queue].bytes
+    if whole[FAIR] == 0:
+        if queues[queue].first < 0:
+            queues[queue].first = slot
+        else:
+            slots[queues[queue].last].next = slot
+        queues[queue].last = slot
+        return
+    entry = slots[slot].entry
+    if entries[entry].fair_first >= 0:
+        slots[entries[entry].fair_last].next = slot
+        entries[entry].fair_last = slot
+        return
+    entries[entry].fair_first = slot
+    entries[entry].fair_last = slot
+    join_turns(queues, entries, queue, entry)
+
+
+@kernel()
+def join_turns(queues, entries, queue, entry):
+    """Let a route entry wait for its turn in a fair queue."""
+    entries[entry].fair_next = -1
+    if queues[queue].fair_first < 0:
+        queues[queue].fair_first = entry
+    else:
+        entries[queues[queue].fair_last].fair_next = entry
+    queues[queue].fair_last = entry
+
+
+@kernel()
+def first_of(queues, entries, whole, queue):
+    """Return the slot of the packet that a queue would send next, or -1."""
+    if whole[FAIR] == 0:
+        return queues[queue].first
+    entry = queues[queue].fair_first
+    if entry < 0:
+        return -1
+    return entries[entry].fair_first
+
+
+@kernel()
+def take(queues, entries, slots, whole, queue):
+    """Take that packet out of the queue, and return its slot."""
+    if whole[FAIR] == 0:
+        slot = queues[queue].first
+        queues[queue].first = slots[slot].next
+    else:
+        entry = queues[queue].fair_first
+        slot = entries[entry].fair_first
+        queues[queue].fair_first = entries[entry].fair_next
+        entries[entry].fair_first = slots[slot].next
+        if entries[entry].fair_first >= 0:
+            join_turns(queues, entries, queue, entry)
+    queues[queue].bytes -= slots[slot].size
+    return slot
+
+
+@kernel()
+def line_up(conns, queues, whole, c):
+    """Let a connection wait for its turn at its port."""
+    queue = conns[c].port * whole[CLASSES] + conns[c].cls
+    conns[c].queued = 1
+    conns[c].ring_next = -1
+    if queues[queue].ring_first < 0:
+        queues[queue].ring_first = c
+    else:
+        conns[queues[queue].ring_last].ring_next = c
+    queues[queue].ring_last = c
+
+
+# Sending --------------------------------------------------------------------------------------------------------------
+
+
+@kernel()
+def call_later(st, link, now):
+    """Let a link look for something to send, as soon as it is free."""
+    links = st.links
+    if links[link].wakes == 0 and links[link].cost > 0:
+        links[link].wakes = 1
+        at = max(now, links[link].busy)
+        push(st.heap, st.whole, at, (FREE << KIND) | (link << SUBJECT))
+
+
+@kernel()
+def serve(st, functions, link, now):
+    """Send one packet over a free link: the lowest class first, and in it what passes through before what is new."""
+    queues = st.queues
+    whole = st.whole
+    n_classes = whole[CLASSES]
+    slot = -1
+    queue = -1
+    waiting = 0
+    sender = -1  # the connection whose new packet it is
+    for cls in range(n_classes):
+        queue = link * n_classes + cls
+        if queues[queue].paused == 1:
+            continue
+        slot = first_of(queues, st.entries, whole, queue)
+        if slot >= 0:
+            size = st.slots[slot].size
+            if queues[queue].mode == CREDITS and queues[queue].credit < size:
+                slot = -1
+                continue
+            waiting = queues[queue].bytes
+            slot = take(queues, st.entries, st.slots, whole, queue)
+            break
+        sender, slot = next_sender(st, functions, queue, now)
+        if slot >= 0:
+            break
+    if slot < 0:
+        return
+    send(st, link, queue, slot, now, waiting)
+    if sender >= 0:
+        line_up_again(st, sender, link, now)
+    wake_again(st, link, now)
+
+
+@kernel()
+def next_sender(st, functions, queue, now):
+    """Return the connection whose turn it is at a queue, and the slot of its new packet; -1 twice if there is none."""
+    queues = st.queues
+    while queues[queue].ring_first >= 0:
+        c = queues[queue].ring_first
+        if queues[queue].mode == CREDITS:
+            full = st.whole[PAYLOAD] + st.whole[HEADER]
+            if queues[queue].credit < full:
+                return -1, -1
+        queues[queue].ring_first = st.conns[c].ring_next
+        st.conns[c].queued = 0
+        slot = new_packet(st, functions, c, now)
+        if slot >= 0:
+            return c, slot
+    return -1, -1
+
+
+@kernel()
+def wake_again(st, link, now):
+    """Come back when the link is free, if anything waits for it."""
+    if st.links[link].wakes == 1:
+        return
+    n_classes = st.whole[CLASSES]
+    for cls in range(n_classes):
+        queue = link * n_classes + cls
+        waits = first_of(st.queues, st.entries, st.whole, queue) >= 0
+        if waits or st.queues[queue].ring_first >= 0:
+            call_later(st, link, now)
+            return
+
+
+@kernel()
+def send(st, link, queue, slot, now, waiting):
+    """Put a packet on a free link; ``waiting`` are the bytes that the queue held with it."""
+    links = st.links
+    queues = st.queues
+    slots = st.slots
+    whole = st.whole
+    size = slots[slot].size
+    entry = slots[slot].entry
+
+    # A switch marks by the length of the queue that the packet leaves (RED); a host does not mark.
+    if waiting > 0 and queues[queue].mark_all >= 0 and slots[slot].ingress >= 0:
+        if is_marked(queues, whole, st.real, queue, waiting):
+            slots[slot].flags |= MARKED
+            queues[queue].marks += 1
+
+    ingress = slots[slot].ingress
+    if ingress >= 0:
+        node = links[ingress // whole[CLASSES]].target
+        release(st.heap, links, queues, st.nodes, whole, st.real, now, node, ingress, size)
+    if queues[queue].mode == CREDITS:
+        queues[queue].credit -= size
+
+    time = duration(links, whole, link, size)
+    links[link].busy = now + time
+    links[link].sent += size
+    whole[HOPS] += 1
+
+    hop = entry - st.rows[slots[slot].row].first
+    if whole[TELEMETRY] > hop:
+        place = slot * whole[TELEMETRY] + hop
+        st.reports[place].queue = queues[queue].bytes
+        st.reports[place].sent = links[link].sent
+        st.reports[place].time = now
+
+    arrival = now + time + links[link].delay
+    is_last = entry + 1 == st.rows[slots[slot].row].end
+    if links[link].through == 1 and not is_last:
+        # Cut-through: as soon as the header is there, but never so early that the next link runs out of bytes.
+        header = duration(links, whole, link, min(whole[TRIM_SIZE], size))
+        next_time = duration(links, whole, st.entries[entry + 1].link, size)
+        arrival = max(now + header + links[link].delay, arrival - next_time)
+    slots[slot].time = arrival
+    slots[slot].next = -1
+    if links[link].first < 0:
+        links[link].first = slot
+        push(st.heap, whole, arrival, (ARRIVE << KIND) | (link << SUBJECT))
+    else:
+        slots[links[link].last].next = slot
+    links[link].last = slot
+    note(st.log, slots, whole, now, LOG_SENT, slot, link)
+
+
+@kernel()
+def is_marked(queues, whole, real, queue, waiting):
+    """Return whether a packet is marked that leaves a queue of ``waiting`` bytes (random early detection)."""
+    low = queues[queue].mark_from
+    high = queues[queue].mark_all
+    if waiting <= low:
+        return False
+    if waiting > high:
+        return True
+    chance = real[MARK_MAX] * (waiting - low) / (high - low)
+    return draw(whole) < chance * 4294967296.0
+
+
+@kernel()
+def new_packet(st, functions, c, now):
+    """Make the next packet of a connection, if it may send one, and return its slot; else -1.
+
+    A connection that must wait for its pace gets a timer. One whose window is full, or that waits for a grant, is woken
+    by the next acknowledgement or grant.
+    """
+    conns = st.conns
+    whole = st.whole
+    packets = st.packets
+    if conns[c].state != ACTIVE:
+        return -1
+    seq = -1
+    if whole[RECOVERY] != GO_BACK_N and conns[c].lost > 0:
+        seq = conns[c].scan
+        while packets[conns[c].base + seq].status != LOST:
+            seq += 1
+        conns[c].scan = seq
+    elif conns[c].next < conns[c].packets:
+        seq = conns[c].next
+    if seq < 0:
+        return -1
+
+    own = c * WIDTH
+    size = payload_of(conns, whole, c, seq)
+    functions.on_send(st.control, st.own, own, now, size)
+    flying = on_the_way(conns, whole, c)
+    if flying > 0 and flying + size > st.own[own + WINDOW]:
+        return -1
+    if conns[c].next_time > now:
+        if conns[c].timer == 0:
+            conns[c].timer = 1
+            push(st.heap, whole, conns[c].next_time, (SEND << KIND) | (c << SUBJECT))
+        return -1
+    if whole[RECEIVER] == 1:
+        if conns[c].granted < size:
+            return -1
+        conns[c].granted -= size
+
+    slot = whole[FREE_SLOT]
+    slots = st.slots
+    whole[FREE_SLOT] = slots[slot].next
+    whole[FREE_SLOTS] -= 1
+    slots[slot].conn = c
+    slots[slot].seq = seq
+    slots[slot].size = size + whole[HEADER]
+    slots[slot].sent = now
+    slots[slot].ingress = -1
+    slots[slot].flags = 0
+
+    place = conns[c].base + seq
+    if seq < conns[c].next or packets[place].status != 0:
+        slots[slot].flags = RESENT
+        conns[c].resent += 1
+    if packets[place].status == LOST:
+        conns[c].lost -= 1
+    if seq == conns[c].next:
+        conns[c].next = seq + 1
+    packets[place].status = FLYING
+    packets[place].sent = now
+    conns[c].flying += size
+
+    row = conns[c].row_from
+    if conns[c].row_to - row > 1:
+        row = functions.choose(
+            now,
+            conns[c].sent_last,
+            conns[c].row,
+            row,
+            conns[c].row_to,
+            0,
+            st.rows,
+            st.entries,
+            st.links,
+            st.queues,
+            whole,
+            st.balance,
+        )
+    conns[c].row = row
+    conns[c].sent_last = now
+    slots[slot].row = row
+    slots[slot].entry = st.rows[row].first
+
+    rate = st.own[own + RATE]
+    if rate < st.own[own + LINE]:
+        conns[c].next_time = now + int((size + whole[HEADER] + whole[GAP]) * 1.0e12 / rate)
+    if conns[c].retry == 0 and whole[TIMEOUT] > 0:
+        conns[c].retry = 1
+        conns[c].deadline = now + whole[TIMEOUT]
+        push(st.heap, whole, conns[c].deadline, (RETRY << KIND) | (c << SUBJECT))
+    return slot
+
+
+@kernel()
+def line_up_again(st, c, link, now):
+    """Let a connection that has sent stand at the end of the ring, at once or when its pace allows the next packet."""
+    conns = st.conns
+    has_lost = st.whole[RECOVERY] != GO_BACK_N and conns[c].lost > 0
+    if not has_lost and conns[c].next >= conns[c].packets:
+        return
+    if conns[c].next_time <= st.links[link].busy:
+        line_up(conns, st.queues, st.whole, c)
+    elif conns[c].timer == 0:
+        conns[c].timer = 1
+        push(st.heap, st.whole, conns[c].next_time, (SEND << KIND) | (c << SUBJECT))
+
+
+@kernel()
+def wake(st, c):
+    """Line a connection up if it has something to send and waits for nothing; return its port, or -1."""
+    conns = st.conns
+    if conns[c].state != ACTIVE or conns[c].queued == 1 or conns[c].timer == 1:
+        return -1
+    has_lost = st.whole[RECOVERY] != GO_BACK_N and conns[c].lost > 0
+    if not has_lost and conns[c].next >= conns[c].packets:
+        return -1
+    line_up(conns, st.queues, st.whole, c)
+    return conns[c].port
+
+
+# Arriving -------------------------------------------------------------------------------------------------------------
+
+
+@kernel()
+def arrive(st, functions, link, now):
+    """Take the next packet off a link: it is lost, stored for its next link, or delivered; return that link, or -1."""
+    links = st.links
+    slots = st.slots
+    whole = st.whole
+    slot = links[link].first
+    links[link].first = slots[slot].next
+    if links[link].first >= 0:
+        push(st.heap, whole, slots[links[link].first].time, (ARRIVE << KIND) | (link << SUBJECT))
+
+    cls = st.conns[slots[slot].conn].cls
+    if slots[slot].flags & TRIMMED != 0:
+        cls = whole[CONTROL_CLASS]
+    ingress = link * whole[CLASSES] + cls
+    size = slots[slot].size
+    is_lost = links[link].cost == 0
+    if not is_lost and links[link].loss > 0:
+        is_lost = draw(whole) < links[link].loss
+    if is_lost:
+        links[link].lost += 1
+        if st.queues[ingress].mode == CREDITS:
+            # The receiver counts what never came, and gives the room back.
+            st.queues[ingress].stored += size
+            release(
+                st.heap, links, st.queues, st.nodes, whole, st.real, now, 0, ingress, size
+            )
+        drop(st, slot, now, link)
+        return -1
+
+    entry = slots[slot].entry + 1
+    row = slots[slot].row
+    if entry == st.rows[row].end:
+        receive(st, link, ingress, slot, now)
+        return -1
+
+    if whole[IN_SWITCH] == 1 and st.entries[entry].same_to - st.entries[entry].same_from > 1:
+        hop = entry - st.rows[row].first
+        row = functions.choose(
+            now,
+            now,
+            row,
+            st.entries[entry].same_from,
+            st.entries[entry].same_to,
+            hop,
+            st.rows,
+            st.entries,
+            links,
+            st.queues,
+            whole,
+            st.balance,
+        )
+        slots[slot].row = row
+        entry = st.rows[row].first + hop
+
+    node = links[link].target
+    next_link = st.entries[entry].link
+    queue = next_link * whole[CLASSES] + cls
+    if not fits(st.queues, st.nodes, whole, st.real, node, ingress, queue, size):
+        st.queues[queue].drops += 1
+        if whole[TRIM] == 0 or slots[slot].flags & TRIMMED != 0:
+            drop(st, slot, now, next_link)
+            return -1
+        slots[slot].flags |= TRIMMED
+        note(st.log, slots, whole, now, LOG_TRIMMED, slot, next_link)
+        size = whole[TRIM_SIZE]
+        slots[slot].size = size
+        cls = whole[CONTROL_CLASS]
+        ingress = link * whole[CLASSES] + cls
+        queue = next_link * whole[CLASSES] + cls
+    slots[slot].entry = entry
+    slots[slot].ingress = ingress
+    store(st.heap, links, st.queues, st.nodes, whole, st.real, now, node, ingress, size)
+    put(st.queues, st.entries, slots, whole, queue, slot)
+    note(st.log, slots, whole, now, LOG_QUEUED, slot, next_link)
+    return next_link
+
+
+@kernel()
+def drop(st, slot, now, link):
+    """Lose a packet."""
+    st.conns[st.slots[slot].conn].dropped += 1
+    note(st.log, st.slots, st.whole, now, LOG_DROPPED, slot, link)
+    free_slot(st.slots, st.whole, slot)
+
+
+@kernel()
+def receive(st, link, ingress, slot, now):
+    """Take a packet in at its target, through the buffer of a slow receiver if it is one, and acknowledge it."""
+    slots = st.slots
+    whole = st.whole
+    queues = st.queues
+    nodes = st.nodes
+    size = slots[slot].size
+    node = st.links[link].target
+    if nodes[node].drain > 0:
+        if not fits(queues, nodes, whole, st.real, node, ingress, ingress, size):
+            queues[ingress].drops += 1
+            drop(st, slot, now, link)
+            return
+        store(st.heap, st.links, queues, nodes, whole, st.real, now, node, ingress, size)
+        begin = max(now, nodes[node].drained)
+        nodes[node].drained = begin + ((size * nodes[node].drain) >> 16)
+        code = (DRAIN << KIND) | (ingress << SUBJECT) | size
+        push(st.heap, whole, nodes[node].drained, code)
+    elif queues[ingress].mode == CREDITS:
+        queues[ingress].stored += size
+        release(st.heap, st.links, queues, nodes, whole, st.real, now, node, ingress, size)
+    note(st.log, slots, whole, now, LOG_CAME, slot, link)
+    take_in(st, node, slot, now)
+
+
+@kernel()
+def take_in(st, node, slot, now):
+    """Count what came, and send an acknowledgement back if one is due."""
+    conns = st.conns
+    slots = st.slots
+    packets = st.packets
+    whole = st.whole
+    c = slots[slot].conn
+    seq = slots[slot].seq
+    flags = slots[slot].flags
+    answers = False
+
+    if flags & TRIMMED != 0:
+        slots[slot].flags = flags | NACK
+        answers = True
+    elif whole[RECOVERY] == GO_BACK_N:
+        if seq == conns[c].expected:
+            conns[c].expected = seq + 1
+            conns[c].received += 1
+            conns[c].complained = 0
+            whole[DELIVERED] += payload_of(conns, whole, c, seq)
+            is_last = seq + 1 == conns[c].packets
+            answers = is_last or (seq + 1) % whole[ACK_EVERY] == 0
+        elif seq > conns[c].expected:
+            if conns[c].complained == 0:
+                conns[c].complained = 1
+                slots[slot].flags |= NACK
+                answers = True
+        else:
+            answers = True
+    else:
+        answers = True
+        if packets[conns[c].base + seq].came == 0:
+            packets[conns[c].base + seq].came = 1
+            conns[c].received += 1
+            whole[DELIVERED] += payload_of(conns, whole, c, seq)
+            ahead = conns[c].expected
+            while ahead < conns[c].packets and packets[conns[c].base + ahead].came == 1:
+                ahead += 1
+            conns[c].expected = ahead
+
+    if flags & MARKED != 0:
+        conns[c].marked += 1
+        if whole[MARK_GAP] > 0:
+            if now - conns[c].marked_at >= whole[MARK_GAP]:
+                conns[c].marked_at = now
+                answers = True
+            else:
+                slots[slot].flags &= ~MARKED
+        else:
+            answers = True
+    if whole[RECEIVER] == 1:
+        ask_for_grant(st, c, node, now)
+
+    if conns[c].received == conns[c].packets and conns[c].state == ACTIVE:
+        finish_connection(st, c, now)
+    if answers:
+        slots[slot].ack = conns[c].expected
+        back = st.rows[slots[slot].row].back
+        push(st.heap, whole, now + back, (FEEDBACK << KIND) | (slot << SUBJECT))
+    else:
+        free_slot(slots, whole, slot)
+
+
+@kernel()
+def finish_connection(st, c, now):
+    """End a connection, whose last packet has come, and its flow if no other connection of it is open."""
+    conns = st.conns
+    conns[c].state = DONE
+    conns[c].done = now
+    f = conns[c].flow
+    st.flows[f].open -= 1
+    if st.flows[f].open == 0:
+        finish_flow(st, f, now)
+
+
+@kernel()
+def finish_flow(st, f, now):
+    """End a flow, and start those that waited for it alone."""
+    flows = st.flows
+    flows[f].finish = now
+    st.whole[OPEN_FLOWS] -= 1
+    for i in range(flows[f].user_from, flows[f].user_to):
+        user = st.users[i]
+        flows[user].ready = max(flows[user].ready, now)
+        flows[user].waits -= 1
+        if flows[user].waits == 0:
+            begin = max(flows[user].start, flows[user].ready + flows[user].lag)
+            push(st.heap, st.whole, begin, (START << KIND) | (user << SUBJECT))
+
+
+@kernel()
+def start_flow(st, functions, f, now):
+    """Start a flow with all its connections."""
+    flows = st.flows
+    flows[f].began = now
+    if flows[f].conn_from == flows[f].conn_to:
+        push(st.heap, st.whole, now + flows[f].quick, (END << KIND) | (f << SUBJECT))
+        return
+    for c in range(flows[f].conn_from, flows[f].conn_to):
+        st.conns[c].state = ACTIVE
+        own = c * WIDTH
+        functions.on_start(st.control, st.own, own, now)
+        if st.whole[RECEIVER] == 1:
+            first = min(st.whole[FIRST_WINDOW], st.conns[c].to_grant)
+            st.conns[c].granted = first
+            st.conns[c].to_grant -= first
+            row = st.conns[c].row_from
+            node = st.links[st.entries[st.rows[row].end - 1].link].target
+            ask_for_grant(st, c, node, now + st.rows[row].back)
+        port = wake(st, c)
+        if port >= 0:
+            call_later(st, port, now)
+
+
+# Acknowledgements -----------------------------------------------------------------------------------------------------
+
+
+@kernel()
+def feed_back(st, functions, slot, now):
+    """Take an acknowledgement in at the sender; return the port where it may send now, or -1."""
+    conns = st.conns
+    slots = st.slots
+    packets = st.packets
+    whole = st.whole
+    c = slots[slot].conn
+    flags = slots[slot].flags
+    seq = slots[slot].seq
+    trip = now - slots[slot].sent
+    base = conns[c].base
+    is_nack = flags & NACK != 0
+    acked = 0
+
+    if whole[RECOVERY] == GO_BACK_N:
+        if slots[slot].ack > conns[c].acked:
+            before = on_the_way(conns, whole, c)
+            conns[c].acked = slots[slot].ack
+            conns[c].next = max(conns[c].next, conns[c].acked)
+            acked = before - on_the_way(conns, whole, c)
+        if is_nack:
+            conns[c].next = conns[c].acked
+    else:
+        place = base + seq
+        size = payload_of(conns, whole, c, seq)
+        if is_nack:
+            if packets[place].status == FLYING:
+                lose(conns, packets, whole, c, seq)
+        else:
+            if packets[place].status == FLYING:
+                conns[c].flying -= size
+                acked = size
+            elif packets[place].status == LOST:
+                conns[c].lost -= 1
+                acked = size
+            packets[place].status = ACKED
+            ahead = conns[c].acked
+            while ahead < conns[c].packets and packets[base + ahead].status == ACKED:
+                ahead += 1
+            conns[c].acked = ahead
+            if whole[REORDER] >= 0:
+                lose_overtaken(conns, packets, whole, c, slots[slot].sent)
+    if acked > 0:
+        conns[c].retries = 0
+        conns[c].deadline = now + whole[TIMEOUT]
+
+    load = -1.0
+    if whole[TELEMETRY] > 0 and not is_nack:
+        load = read_telemetry(st, slot, c)
+    is_marked_ack = 0
+    if flags & MARKED != 0:
+        is_marked_ack = 1
+    is_lost = 0
+    if is_nack:
+        is_lost = 1
+    functions.on_feedback(
+        st.control, st.own, c * WIDTH, now, trip, acked, is_marked_ack, is_lost, load
+    )
+    free_slot(slots, whole, slot)
+    return wake(st, c)
+
+
+@kernel()
+def lose(conns, packets, whole, c, seq):
+    """Count a packet as lost, so that it is sent again."""
+    packets[conns[c].base + seq].status = LOST
+    conns[c].lost += 1
+    conns[c].flying -= payload_of(conns, whole, c, seq)
+    conns[c].scan = min(conns[c].scan, seq)
+
+
+@kernel()
+def lose_overtaken(conns, packets, whole, c, sent):
+    """Count as lost what was sent so long before a packet, sent at ``sent``, that it should have come before it."""
+    base = conns[c].base
+    seq = conns[c].acked
+    looked_at = 0
+    while seq < conns[c].next and looked_at < 64:
+        status = packets[base + seq].status
+        if status == FLYING:
+            if packets[base + seq].sent + whole[REORDER] >= sent:
+                return
+            lose(conns, packets, whole, c, seq)
+        seq += 1
+        looked_at += 1
+
+
+@kernel()
+def read_telemetry(st, slot, c):
+    """Return the highest load of a link on the path: queue / (rate x T) + sent / (rate x time), as HPCC computes it.
+
+    The queue is the smaller one of this acknowledgement and the one before. The first acknowledgement has no time to
+    compare with, and gives -1.
+    """
+    reports = st.reports
+    known = st.known
+    room = st.whole[TELEMETRY]
+    row = st.slots[slot].row
+    first = st.rows[row].first
+    hops = min(st.rows[row].end - first, room)
+    worst = -1.0
+    for hop in range(hops):
+        now = slot * room + hop
+        before = c * room + hop
+        gap = reports[now].time - known[before].time
+        if known[before].time >= 0 and gap > 0:
+            cost = st.links[st.entries[first + hop].link].cost / 65536.0
+            queue = min(reports[now].queue, known[before].queue)
+            sent = reports[now].sent - known[before].sent
+            load = queue * cost / st.own[c * WIDTH + ROUND_TRIP] + sent * cost / gap
+            worst = max(worst, load)
+        known[before].time = reports[now].time
+        known[before].queue = reports[now].queue
+        known[before].sent = reports[now].sent
+    return worst
+
+
+@kernel()
+def try_again(st, functions, c, now):
+    """Send again what was not acknowledged in time; a connection that tried too often fails. Return its port, or -1."""
+    conns = st.conns
+    whole = st.whole
+    packets = st.packets
+    conns[c].retry = 0
+    if conns[c].state != ACTIVE:
+        return -1
+    if on_the_way(conns, whole, c) <= 0 and conns[c].lost == 0:
+        return -1  # the next packet starts the timer again
+    if now < conns[c].deadline:
+        conns[c].retry = 1
+        push(st.heap, whole, conns[c].deadline, (RETRY << KIND) | (c << SUBJECT))
+        return -1
+    conns[c].retries += 1
+    if conns[c].retries > whole[RETRIES]:
+        conns[c].state = FAILED
+        return -1
+    if whole[RECOVERY] == GO_BACK_N:
+        conns[c].next = conns[c].acked
+        conns[c].complained = 0
+    else:
+        for seq in range(conns[c].acked, conns[c].next):
+            is_flying = packets[conns[c].base + seq].status == FLYING
+            if is_flying and packets[conns[c].base + seq].sent + whole[TIMEOUT] <= now:
+                lose(conns, packets, whole, c, seq)
+    functions.on_feedback(st.control, st.own, c * WIDTH, now, 0, 0, 0, 2, -1.0)
+    conns[c].retry = 1
+    conns[c].deadline = now + whole[TIMEOUT]
+    push(st.heap, whole, conns[c].deadline, (RETRY << KIND) | (c << SUBJECT))
+    return wake(st, c)
+
+
+# Grants of a receiver -------------------------------------------------------------------------------------------------
+
+
+@kernel()
+def ask_for_grant(st, c, node, now):
+    """Let a connection wait for the next grant of its receiver, if bytes are left to grant."""
+    conns = st.conns
+    nodes = st.nodes
+    if conns[c].wanting == 1 or conns[c].to_grant <= 0:
+        return
+    conns[c].wanting = 1
+    conns[c].grant_next = -1
+    if nodes[node].grant_first < 0:
+        nodes[node].grant_first = c
+    else:
+        conns[nodes[node].grant_last].grant_next = c
+    nodes[node].grant_last = c
+    if nodes[node].grants == 0:
+        nodes[node].grants = 1
+        push(st.heap, st.whole, now, (GRANT << KIND) | (node << SUBJECT))
+
+
+@kernel()
+def grant(st, node, now):
+    """Grant the next bytes to the sender whose turn it is, and come back when they would have passed the port."""
+    conns = st.conns
+    nodes = st.nodes
+    whole = st.whole
+    c = nodes[node].grant_first
+    if c < 0:
+        nodes[node].grants = 0
+        return
+    nodes[node].grant_first = conns[c].grant_next
+    conns[c].wanting = 0
+    size = min(whole[QUANTUM], conns[c].to_grant)
+    conns[c].to_grant -= size
+    back = st.rows[conns[c].row_from].back
+    # A grant is a FEEDBACK event with a connection instead of a slot: the size tells them apart.
+    push(st.heap, whole, now + back, (FEEDBACK << KIND) | (c << SUBJECT) | min(size, SIZE_MASK))
+    if conns[c].to_grant > 0:
+        conns[c].wanting = 1
+        conns[c].grant_next = -1
+        if nodes[node].grant_first < 0:
+            nodes[node].grant_first = c
+        else:
+            conns[nodes[node].grant_last].grant_next = c
+        nodes[node].grant_last = c
+    pause = (size * nodes[node].grant_cost) >> 16
+    push(st.heap, whole, now + pause, (GRANT << KIND) | (node << SUBJECT))
+
+
+# Pauses, changes, records ---------------------------------------------------------------------------------------------
+
+
+@kernel()
+def stop(st, queue, now):
+    """Pause a queue."""
+    queues = st.queues
+    whole = st.whole
+    queues[queue].pauses += 1
+    if queues[queue].paused == 0:
+        queues[queue].paused = 1
+        queues[queue].paused_since = now
+        note(st.log, st.slots, whole, now, LOG_PAUSE, -1, queue // whole[CLASSES])
+        if whole[WATCHDOG] > 0:
+            push(st.heap, whole, now + whole[WATCHDOG], (WATCH << KIND) | (queue << SUBJECT))
+
+
+@kernel()
+def go_on(st, queue, now):
+    """End the pause of a queue, and return its link."""
+    queues = st.queues
+    link = queue // st.whole[CLASSES]
+    if queues[queue].paused == 1:
+        queues[queue].paused = 0
+        queues[queue].paused_time += now - queues[queue].paused_since
+        note(st.log, st.slots, st.whole, now, LOG_RESUME, -1, link)
+    return link
+
+
+@kernel()
+def watch(st, queue, now):
+    """Throw away what waits in a queue that has been paused too long, and let it go on; return its link, or -1."""
+    queues = st.queues
+    whole = st.whole
+    is_stuck = queues[queue].paused == 1
+    if not is_stuck or now - queues[queue].paused_since < whole[WATCHDOG]:
+        return -1
+    while first_of(queues, st.entries, whole, queue) >= 0:
+        slot = take(queues, st.entries, st.slots, whole, queue)
+        ingress = st.slots[slot].ingress
+        if ingress >= 0:
+            node = st.links[ingress // whole[CLASSES]].target
+            size = st.slots[slot].size
+            release(st.heap, st.links, queues, st.nodes, whole, st.real, now, node, ingress, size)
+        whole[DISCARDED] += 1
+        drop(st, slot, now, queue // whole[CLASSES])
+    return go_on(st, queue, now)
+
+
+@kernel()
+def record(st, time):
+    """Write down the watched queues and connections as they are at a time."""
+    whole = st.whole
+    sample = whole[SAMPLES]
+    if sample >= whole[SAMPLE_ROOM]:
+        return
+    n = len(st.watched_queues)
+    for i in range(n):
+        queue = st.watched_queues[i]
+        row = st.queue_samples[sample * n + i]
+        row.bytes = st.queues[queue].bytes
+        row.paused = st.queues[queue].paused
+        row.sent = st.links[queue // whole[CLASSES]].sent
+    n = len(st.watched_conns)
+    for i in range(n):
+        c = st.watched_conns[i]
+        row = st.conn_samples[sample * n + i]
+        row.received = st.conns[c].received
+        row.rate = min(st.own[c * WIDTH + RATE], st.own[c * WIDTH + LINE])
+        row.window = st.own[c * WIDTH + WINDOW]
+    whole[SAMPLES] = sample + 1
+
+
+# The loop -------------------------------------------------------------------------------------------------------------
+
+
+@kernel(signatures.loop)
+def loop(st, on_start, on_send, on_feedback, choose, n_events):
+    """Handle events until none is left, ``n_events`` are done, slots run out, or time is up; return which of these."""
+    functions = signatures.Functions(on_start, on_send, on_feedback, choose)
+    links = st.links
+    queues = st.queues
+    conns = st.conns
+    heap = st.heap
+    whole = st.whole
+    for _ in range(n_events):
+        if whole[EVENTS] == 0 or whole[OPEN_FLOWS] == 0:
+            return IDLE
+        if whole[FREE_SLOTS] < MARGIN:
+            return ROOM
+        now = heap[0].time
+        code = heap[0].code
+        if whole[SAMPLE_GAP] > 0:
+            until = min(now, whole[UNTIL])
+            while whole[SAMPLES] * whole[SAMPLE_GAP] <= until and whole[SAMPLES] < whole[SAMPLE_ROOM]:
+                record(st, whole[SAMPLES] * whole[SAMPLE_GAP])
+        if now > whole[UNTIL]:
+            return LATER
+        drop_first(heap, whole)
+        whole[NOW] = now
+        whole[HANDLED] += 1
+        kind = code >> KIND
+        subject = (code >> SUBJECT) & SUBJECT_MASK
+        size = code & SIZE_MASK
+        link = -1  # which may send something now
+        if kind == ARRIVE:
+            link = arrive(st, functions, subject, now)
+        elif kind == FREE:
+            links[subject].wakes = 0
+            link = subject
+        elif kind == FEEDBACK:
+            if size > 0:
+                conns[subject].granted += size
+                link = wake(st, subject)
+            else:
+                link = feed_back(st, functions, subject, now)
+        elif kind == SEND:
+            conns[subject].timer = 0
+            link = wake(st, subject)
+        elif kind == CREDIT:
+            queues[subject].credit += size
+            link = subject // whole[CLASSES]
+        elif kind == PAUSE:
+            stop(st, subject, now)
+        elif kind == RESUME:
+            link = go_on(st, subject, now)
+        elif kind == START:
+            start_flow(st, functions, subject, now)
+        elif kind == END:
+            finish_flow(st, subject, now)
+        elif kind == RETRY:
+            link = try_again(st, functions, subject, now)
+        elif kind == DRAIN:
+            node = links[subject // whole[CLASSES]].target
+            release(heap, links, queues, st.nodes, whole, st.real, now, node, subject, size)
+        elif kind == WATCH:
+            link = watch(st, subject, now)
+        elif kind == GRANT:
+            grant(st, subject, now)
+        elif kind == CHANGE:
+            link = st.changes[subject].link
+            links[link].cost = st.changes[subject].cost
+
+        if link >= 0 and links[link].wakes == 0 and links[link].cost > 0:
+            if links[link].busy <= now:
+                serve(st, functions, link, now)
+            else:
+                call_later(st, link, now)
+    return PAUSED

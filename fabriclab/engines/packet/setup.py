@@ -1,0 +1,624 @@
+"""Lay out the state of the packet engine: from a fabric, routes, flows and settings to arrays of whole numbers."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fabriclab import registry, units
+from fabriclab.core import (
+    PATH,
+    Changes,
+    Fabric,
+    Flows,
+    Ints,
+    Routes,
+    check_memory,
+    expand,
+    pointer,
+    rows_of,
+)
+from fabriclab.engines.packet import signatures, state
+from fabriclab.engines.packet.control import Control, Marking, Place
+from fabriclab.engines.packet.settings import Settings
+from fabriclab.engines.packet.state import table
+from fabriclab.errors import Unreachable
+
+Table = np.ndarray[Any, Any]  # a structured array of `fabriclab.engines.packet.state`
+PICO = 1e12  # picoseconds in a second
+ACK_SIZE = 84  # a short frame with preamble and gap [B]
+TRIM_SIZE = 64  # shortest Ethernet frame [B]
+INSIDE = ("nvlink", "pcie", "board", "c2c", "infinity_fabric", "nvlink-c2c")  # media inside a server
+INFINITE = 1 << 58
+_PACKET_BYTES = 24  # of each packet: status, whether it came, when it was sent
+_SLOT_BYTES = 200
+
+
+class Layout(NamedTuple):
+    """The engine's state before the first event, and what belongs to it."""
+
+    state: signatures.State
+    functions: tuple[Any, ...]
+    settings: Settings
+
+
+def lay_out(
+    fabric: Fabric,
+    routes: Routes,
+    flows: Flows,
+    changes: Changes | None,
+    settings: Settings,
+    rng: np.random.Generator | None,
+) -> Layout:
+    """Return the state before the first event.
+
+    Raises
+    ------
+    ValueError
+        If a row is no path, or the rows of a flow leave by different ports although a balancer is to choose.
+    TooLarge
+        If the state needs more memory than the machine has.
+    """
+    _check_rows(fabric, routes, flows)
+    balance = registry.get("balance", settings.balance)(**settings.balance_options)
+    n_classes = 1 + max([*settings.classes.values(), 1 if settings.trim else 0], default=0)
+    seed = int(rng.integers(1, 2**32 - 1)) if rng is not None else 2463534242
+
+    rows = _sorted_rows(routes, flows)
+    cost = _cost(fabric.capacity)
+    conns, first_rows = _connections(rows, flows, settings, balance.splits, n_classes)
+    back, one_way = _times(fabric, rows, cost, settings)
+    place = _place(fabric, rows, first_rows, one_way, back, settings)
+    control: Control = registry.get("control", settings.control)(place, **settings.control_options)
+
+    n_conns = conns["flow"].size
+    own = np.zeros(n_conns * state.WIDTH)
+    hops = np.diff(rows.ptr)
+    for column, value in (
+        (state.LINE, place_rates(fabric, rows, first_rows)),
+        (state.ROUND_TRIP, (one_way + back)[first_rows].astype(float)),
+        (state.N_HOPS, hops[first_rows].astype(float)),
+    ):
+        own[column :: state.WIDTH] = value
+
+    total_packets = int(conns["packets"].sum())
+    n_slots = int(min(max(4096, 64 * n_conns), 1 << 16))
+    check_memory(
+        total_packets * _PACKET_BYTES + n_slots * _SLOT_BYTES,
+        f"{total_packets} packets",
+        "send less, make packets larger, or give a time with until=",
+    )
+    queues = _queues(fabric, settings, control, n_classes)
+    flow_table, users, events = _flows(flows, conns, settings, rng)
+    change_table, change_events = _changes(changes)
+    events += change_events + _storms(settings, n_classes)
+
+    n_hops = int(hops.max(initial=0)) if control.telemetry else 0
+    n_samples = _n_samples(settings)
+    row_table, entry_table = _paths(rows, back, balance.splits)
+    queue_numbers, conn_numbers = _watched(settings, conns, n_classes)
+    whole, real = _numbers(settings, control, balance, n_classes, n_slots, seed, n_hops)
+    whole[state.SAMPLE_ROOM] = n_samples
+    whole[state.OPEN_FLOWS] = flows.n_flows
+    whole[state.EVENTS] = len(events)
+    room = heap_room(fabric, flows, n_conns, n_slots, n_classes) + len(events)
+    everything = signatures.State(
+        links=_links(fabric, cost, settings),
+        queues=queues,
+        nodes=_nodes(fabric, queues, settings, n_classes),
+        rows=row_table,
+        entries=entry_table,
+        flows=flow_table,
+        users=users,
+        conns=table(state.Connection, n_conns, **conns),
+        packets=table(state.Packet, total_packets),
+        slots=new_slots(n_slots),
+        reports=table(state.Report, max(1, n_slots * n_hops)),
+        known=table(state.Report, max(1, n_conns * n_hops), time=-1),
+        heap=_heap(room, events),
+        changes=change_table,
+        watched_queues=queue_numbers,
+        watched_conns=conn_numbers,
+        queue_samples=table(state.QueueSample, max(1, queue_numbers.size * n_samples)),
+        conn_samples=table(state.ConnectionSample, max(1, conn_numbers.size * n_samples)),
+        log=table(state.Line, max(1, settings.log)),
+        whole=whole,
+        real=real,
+        control=np.array(control.parameters or (0.0,), dtype=np.float64),
+        own=own,
+        balance=np.array(balance.parameters or (0,), dtype=np.int64),
+    )
+    functions = (control.on_start, control.on_send, control.on_feedback, balance.choose)
+    return Layout(everything, functions, settings)
+
+
+def _storms(settings: Settings, n_classes: int) -> list[tuple[int, int]]:
+    """Return the events of network cards that pause their switch for no reason."""
+    events = []
+    for link, begin, end in settings.storms:
+        for cls in range(n_classes):
+            queue = int(link) * n_classes + cls
+            for when, kind in ((begin, state.PAUSE), (end, state.RESUME)):
+                at = round(units.time(when, "storms") * PICO)
+                events.append((at, (kind << state.KIND) | (queue << state.SUBJECT)))
+    return events
+
+
+def _check_rows(fabric: Fabric, routes: Routes, flows: Flows) -> None:
+    """Refuse rows that packets cannot follow."""
+    wrong = np.flatnonzero(routes.kind != PATH)
+    if wrong.size:
+        flow = int(routes.flow[wrong[0]])
+        raise ValueError(
+            f"flow {flow} has a row that is no path: packets follow paths. For spraying, route by method='paths' and give "
+            "balance='spray' in config; trees of reducing switches are run by engine 'flow' and by fabriclab.innetwork"
+        )
+    dead = fabric.capacity[routes.link] <= 0
+    if dead.any():
+        entry = int(np.flatnonzero(dead)[0])
+        row = int(np.searchsorted(routes.ptr, entry, side="right") - 1)
+        link = int(routes.link[entry])
+        raise Unreachable(
+            f"flow {int(routes.flow[row])} crosses {fabric.link_name(link)} (link {link}), which has no capacity; "
+            "route around it, or let it fail during the run with changes="
+        )
+
+
+def _sorted_rows(routes: Routes, flows: Flows) -> Routes:
+    """Return the rows that move bytes, each path of a flow once, sorted by flow and then by links."""
+    has_links = np.diff(routes.ptr) > 0
+    moves = (flows.size[routes.flow] > 0) & has_links & (routes.share > 0)
+    kept = np.flatnonzero(moves)
+    most = int(np.diff(routes.ptr)[kept].max(initial=0))
+    table = np.full((kept.size, most + 1), -1, dtype=np.int64)
+    table[:, 0] = routes.flow[kept]
+    lengths = np.diff(routes.ptr)[kept]
+    hop = expand(np.zeros(kept.size, dtype=np.int64), lengths)
+    table[rows_of(pointer(lengths)), hop + 1] = routes.link[expand(routes.ptr[kept], lengths)]
+    order = np.lexsort(table.T[::-1]) if kept.size else np.zeros(0, dtype=np.int64)
+    return routes.of_rows(kept[order])
+
+
+def _cost(capacity: Any) -> Ints:
+    """Return picoseconds per byte, times 2^16; 0 for a link that is down."""
+    with np.errstate(divide="ignore"):
+        cost = np.where(capacity > 0, 65536 * PICO / capacity, 0.0)
+    return np.round(cost).astype(np.int64)
+
+
+def _connections(
+    rows: Routes, flows: Flows, settings: Settings, splits: bool, n_classes: int
+) -> tuple[dict[str, Ints], Ints]:
+    """Return the columns of the connections, and the first row of each."""
+    n_rows = rows.n_rows
+    if splits:
+        first = np.arange(n_rows)
+        end = first + 1
+        share = rows.share
+    else:
+        is_new = np.ones(n_rows, dtype=bool)
+        is_new[1:] = rows.flow[1:] != rows.flow[:-1]
+        first = np.flatnonzero(is_new)
+        end = np.append(first[1:], n_rows)
+        share = np.add.reduceat(rows.share, first) if n_rows else np.zeros(0)
+    flow = rows.flow[first].astype(np.int64)
+    port = rows.link[rows.ptr[first]].astype(np.int64)
+    row_port = rows.link[rows.ptr[:-1]]
+    if np.any(row_port != np.repeat(port, end - first)):
+        raise ValueError(
+            "the rows of a flow leave its source by different ports, and a balancer chooses behind one port only; "
+            "give each port a flow of its own, or balance='pinned'"
+        )
+    size = np.maximum(1, np.round(flows.size[flow] * share)).astype(np.int64)
+    packets = -(-size // settings.payload)
+    last_size = size - (packets - 1) * settings.payload
+    label_class = np.array([settings.classes.get(name, 0) for name in flows.labels], np.int64)
+    for name in settings.classes:
+        if name not in flows.labels:
+            raise ValueError(
+                f"classes names {name!r}, and the flows have the labels {', '.join(flows.labels)}"
+            )
+    n = first.size
+    none = np.full(n, -1, dtype=np.int64)
+    conns = {
+        "flow": flow,
+        "row_from": first.astype(np.int64),
+        "row_to": end.astype(np.int64),
+        "row": first.astype(np.int64),
+        "packets": packets,
+        "last_size": last_size,
+        "base": pointer(packets)[:-1].astype(np.int64),
+        "port": port,
+        "cls": label_class[flows.label[flow]],
+        "marked_at": none - INFINITE,
+        "ring_next": none,
+        "grant_next": none,
+        "to_grant": size,
+        "sent_last": none,
+        "done": none,
+    }
+    return conns, first
+
+
+def _times(
+    fabric: Fabric, rows: Routes, cost: Ints, settings: Settings
+) -> tuple[Ints, Ints]:
+    """Return of each row the time of an acknowledgement back, and of a full packet there. [ps], (R,)."""
+    delay = np.round(fabric.delay * PICO).astype(np.int64)
+    reverse = rows.link.astype(np.int64) ^ 1
+    reverse_cost = np.where(cost[reverse] > 0, cost[reverse], cost[rows.link])
+    ack = delay[reverse] + ((ACK_SIZE * reverse_cost) >> 16)
+    full = settings.payload + settings.header + settings.gap
+    there = delay[rows.link] + ((full * cost[rows.link]) >> 16)
+    row = rows_of(rows.ptr)
+    back = np.bincount(row, ack, rows.n_rows).astype(np.int64)
+    one_way = np.bincount(row, there, rows.n_rows).astype(np.int64)
+    return back, one_way
+
+
+def place_rates(fabric: Fabric, rows: Routes, first_rows: Ints) -> Any:
+    """Return of each connection the rate of the slowest link up to the first switch outside of its server. [B/s]."""
+    rates = np.empty(first_rows.size)
+    is_inside = np.array([medium in INSIDE for medium in fabric.media] or [False])
+    for i, row in enumerate(first_rows):
+        links = rows.link[rows.ptr[row] : rows.ptr[row + 1]]
+        inside = is_inside[fabric.medium[links]]
+        outside = np.flatnonzero(~inside)
+        end = outside[0] + 1 if outside.size else links.size
+        rates[i] = fabric.capacity[links[:end]].min()
+    return rates
+
+
+def _place(
+    fabric: Fabric, rows: Routes, first: Ints, one_way: Ints, back: Ints, settings: Settings
+) -> Place:
+    """Return what control loops may scale their parameters by."""
+    if not first.size:
+        return Place(1e9, 1e-6, settings.payload)
+    rates = place_rates(fabric, rows, first)
+    longest = float((one_way + back).max()) / PICO
+    return Place(float(rates.max()), longest, settings.payload)
+
+
+def _links(fabric: Fabric, cost: Ints, settings: Settings) -> Table:
+    n = fabric.n_links
+    loss = np.zeros(n)
+    if isinstance(settings.loss, (int, float)):
+        loss[:] = settings.loss
+    else:
+        for link, chance in settings.loss.items():
+            loss[int(link)] = chance
+    if not np.all((loss >= 0) & (loss < 1)):
+        raise ValueError(f"loss must be within 0..1, without 1, got {loss.max():g}")
+    is_switch = fabric.transit & (fabric.tier > 0)
+    return table(
+        state.Link,
+        n,
+        target=fabric.target,
+        cost=cost,
+        delay=np.round(fabric.delay * PICO),
+        loss=np.round(loss * 2**32),
+        first=-1,
+        last=-1,
+        through=is_switch[fabric.target] & settings.cut_through,
+    )
+
+
+def headroom_needed(
+    rate: Any, delay: Any, back_delay: Any, settings: Settings
+) -> Any:
+    """Return the headroom that loses nothing. [B].
+
+    What can still come after an ingress has decided to pause its sender: what is sent until the pause frame has waited
+    for a frame in its way, has passed the cable and is obeyed, the frame that was being sent then, and what was on the
+    cable.
+
+    Parameters
+    ----------
+    rate : float or array
+        Rate of the link. [B/s]
+    delay, back_delay : float or array
+        Delay of the link and of its reverse. [s]
+    settings : Settings
+        Sizes and the response time.
+    """
+    frame = settings.payload + settings.header
+    on_wire = frame + settings.gap
+    pause = TRIM_SIZE + settings.gap
+    under_way = rate * (delay + back_delay + settings.response)
+    return np.ceil(under_way + pause + on_wire + frame)
+
+
+def _queues(
+    fabric: Fabric, settings: Settings, control: Control, n_classes: int
+) -> Table:
+    n = fabric.n_links * n_classes
+    link = np.repeat(np.arange(fabric.n_links), n_classes)
+    is_inside = np.array([medium in INSIDE for medium in fabric.media] or [False])
+    inside = is_inside[fabric.medium[link]]
+    names = {"pause": state.PAUSING, "credits": state.CREDITS, "none": state.LOSSY}
+    mode = np.where(inside, state.CREDITS, names[settings.lossless])
+    ends_at_host = ~fabric.transit[fabric.target[link]]
+    if not settings.receivers:
+        mode = np.where(ends_at_host & ~inside, state.LOSSY, mode)
+
+    rate = fabric.capacity[link]
+    delay = fabric.delay[link]
+    back = fabric.delay[link ^ 1]
+    if settings.headroom is None:
+        headroom = headroom_needed(rate, delay, back, settings)
+    else:
+        headroom = np.full(n, float(settings.headroom))  # type: ignore[arg-type]
+    frame = settings.payload + settings.header
+    if settings.credit is None:
+        credit = np.ceil(2 * rate * (delay + back)) + 2 * frame + settings.gap
+    else:
+        credit = np.full(n, float(settings.credit))  # type: ignore[arg-type]
+        if settings.lossless == "credits" and settings.credit < frame:  # type: ignore[operator]
+            raise ValueError(
+                f"credit must hold a packet of {frame} B, or none is ever sent, got {settings.credit:g} B"
+            )
+    low, high = _marking(fabric, settings, control, link)
+    in_switch = fabric.transit[fabric.source[link]]
+    return table(
+        state.Queue,
+        n,
+        **dict.fromkeys(
+            ("first", "last", "ring_first", "ring_last", "fair_first", "fair_last"), -1
+        ),
+        credit=credit,
+        mode=mode,
+        headroom=headroom,
+        mark_from=np.where(in_switch & ~inside, low, -1),
+        mark_all=np.where(in_switch & ~inside, high, -1),
+    )
+
+
+def _marking(fabric: Fabric, settings: Settings, control: Control, link: Ints) -> tuple[Any, Any]:
+    """Return Kmin and Kmax of each queue; a port of another rate than the slowest host port scales a control's own."""
+    marking = control.marking
+    if settings.marking is not None:
+        marking = Marking(*settings.marking) if settings.marking else None
+        if marking is None:
+            return np.full(link.size, -1.0), np.full(link.size, -1.0)
+        return np.full(link.size, marking.low), np.full(link.size, marking.high)
+    if marking is None:
+        return np.full(link.size, -1.0), np.full(link.size, -1.0)
+    host_ports = ~fabric.transit[fabric.source] & (fabric.capacity > 0)
+    slowest = fabric.capacity[host_ports].min() if host_ports.any() else fabric.capacity.max()
+    scale = np.maximum(1.0, fabric.capacity[link] / slowest)
+    return marking.low * scale, marking.high * scale
+
+
+def _nodes(
+    fabric: Fabric, queues: Table, settings: Settings, n_classes: int
+) -> Table:
+    n = fabric.n_nodes
+    is_network = fabric.transit & (fabric.tier > 0)
+    buffer = np.where(is_network, float(settings.buffer), float(INFINITE))  # type: ignore[arg-type]
+    # Headroom and reserve are taken out of the memory of a switch, as a real one does.
+    link = np.repeat(np.arange(fabric.n_links), n_classes)
+    kept = np.where(queues["mode"] == state.PAUSING, queues["headroom"] + float(settings.reserve), 0.0)  # type: ignore[arg-type]
+    taken = np.bincount(fabric.target[link], kept, n)
+    shared = buffer - taken
+    worst = int(np.argmin(np.where(is_network, shared, np.inf))) if is_network.any() else 0
+    if is_network.any() and shared[worst] <= 0:
+        raise ValueError(
+            f"buffer of {settings.buffer:g} B is too small: headroom and reserve of the links into {fabric.name(worst)} take "
+            f"{taken[worst]:g} B; give more buffer, or less headroom"
+        )
+    drain = np.zeros(n, dtype=np.int64)
+    for rank, rate in settings.receivers.items():
+        node = int(fabric.endpoint[int(rank)])
+        drain[node] = round(65536 * PICO / units.rate(rate, "receivers"))
+        buffer_of_card = 2 * 65536.0
+        shared[node] = buffer_of_card
+    into = np.zeros(n)
+    np.maximum.at(into, fabric.target, fabric.capacity)
+    with np.errstate(divide="ignore"):
+        grant_cost = np.where(into > 0, 65536 * PICO / into, 0.0)
+    # A grant stands for payload; headers and gaps pass the port with it.
+    full = settings.payload + settings.header + settings.gap
+    grant_cost = grant_cost * full / settings.payload
+    return table(
+        state.Node,
+        n,
+        buffer=shared,
+        drain=drain,
+        grant_first=-1,
+        grant_last=-1,
+        grant_cost=np.round(grant_cost),
+    )
+
+
+def _paths(rows: Routes, back: Ints, splits: bool) -> tuple[Table, Table]:
+    """Return the rows, and for each entry which rows share the links before it."""
+    n_rows = rows.n_rows
+    n_entries = rows.link.size
+    row = rows_of(rows.ptr)
+    same_from = row.astype(np.int64)
+    same_to = same_from + 1
+    if not splits and n_rows:
+        hops = np.diff(rows.ptr)
+        most = int(hops.max())
+        links = np.full((n_rows, most), -1, dtype=np.int64)
+        hop = np.arange(n_entries) - rows.ptr[row]
+        links[row, hop] = rows.link
+        is_new = np.ones(n_rows, dtype=bool)  # the first row of a group that shares all links so far
+        is_new[1:] = rows.flow[1:] != rows.flow[:-1]
+        for h in range(most):
+            starts = np.flatnonzero(is_new)
+            ends = np.append(starts[1:], n_rows)
+            group = np.cumsum(is_new) - 1
+            here = np.flatnonzero(hop == h)
+            same_from[here] = starts[group[row[here]]]
+            same_to[here] = ends[group[row[here]]]
+            is_new[1:] |= links[1:, h] != links[:-1, h]
+    row_table = table(state.Row, n_rows, first=rows.ptr[:-1], end=rows.ptr[1:], back=back)
+    entry_table = table(
+        state.Entry,
+        n_entries,
+        link=rows.link,
+        same_from=same_from,
+        same_to=same_to,
+        fair_first=-1,
+        fair_last=-1,
+        fair_next=-1,
+    )
+    return row_table, entry_table
+
+
+def _flows(
+    flows: Flows,
+    conns: dict[str, Ints],
+    settings: Settings,
+    rng: np.random.Generator | None,
+) -> tuple[Table, Ints, list[tuple[int, int]]]:
+    """Return the flows, those that wait for others, and the events that start those that wait for nothing."""
+    n = flows.n_flows
+    count = np.bincount(conns["flow"], minlength=n)
+    user = rows_of(flows.after_ptr)[np.argsort(flows.after, kind="stable")].astype(np.int64)
+    start = np.round(flows.start * PICO).astype(np.int64)
+    if settings.jitter:
+        generator = rng if rng is not None else np.random.default_rng(0)
+        late = generator.uniform(0.0, float(settings.jitter) * PICO, n)  # type: ignore[arg-type]
+        start = start + late.astype(np.int64)
+    lag = np.round(flows.lag * PICO).astype(np.int64)
+    waits = np.diff(flows.after_ptr).astype(np.int64)
+    conn_ptr = pointer(count)
+    user_ptr = pointer(np.bincount(flows.after, minlength=n))
+    rows = table(
+        state.Flow,
+        n,
+        start=start,
+        lag=lag,
+        waits=waits,
+        began=-1,
+        finish=-1,
+        open=count,
+        conn_from=conn_ptr[:-1],
+        conn_to=conn_ptr[1:],
+        user_from=user_ptr[:-1],
+        user_to=user_ptr[1:],
+    )
+    first = np.flatnonzero(waits == 0)
+    begin = np.maximum(start[first], lag[first])
+    events = [
+        (int(at), (state.START << state.KIND) | (int(f) << state.SUBJECT))
+        for at, f in zip(begin, first, strict=True)
+    ]
+    return rows, np.append(user, 0), events
+
+
+def _changes(changes: Changes | None) -> tuple[Table, list[tuple[int, int]]]:
+    """Return the changes of rates, and their events."""
+    if changes is None or not changes.time.size:
+        return table(state.Change, 1), []
+    events = [
+        (round(float(at) * PICO), (state.CHANGE << state.KIND) | (i << state.SUBJECT))
+        for i, at in enumerate(changes.time)
+    ]
+    return table(
+        state.Change, changes.time.size, link=changes.link, cost=_cost(changes.capacity)
+    ), events
+
+
+def _numbers(
+    settings: Settings,
+    control: Control,
+    balance: Any,
+    n_classes: int,
+    n_slots: int,
+    seed: int,
+    telemetry_hops: int,
+) -> tuple[Ints, Any]:
+    """Return the single whole and real numbers of the engine."""
+
+    def ps(time: Any) -> int:
+        return round(float(time) * PICO)
+
+    whole = np.zeros(state.N_WHOLE, dtype=np.int64)
+    given = {
+        state.FREE_SLOTS: n_slots,
+        state.RANDOM: seed,
+        state.CLASSES: n_classes,
+        state.PAYLOAD: settings.payload,
+        state.HEADER: settings.header,
+        state.GAP: settings.gap,
+        state.RECOVERY: state.GO_BACK_N if settings.recovery == "go_back_n" else state.SELECTIVE,
+        state.ACK_EVERY: settings.ack_every,
+        state.MARK_GAP: ps(control.mark_gap),
+        state.TIMEOUT: ps(settings.timeout),
+        state.RETRIES: settings.retries,
+        state.REORDER: -1 if settings.reorder is None else ps(settings.reorder),
+        state.TRIM: int(settings.trim),
+        state.RESERVE: round(float(settings.reserve)),  # type: ignore[arg-type]
+        state.XOFF: -1 if settings.xoff is None else round(float(settings.xoff)),
+        state.XON_GAP: round(float(settings.xon_gap)),  # type: ignore[arg-type]
+        state.RESPONSE: ps(settings.response),
+        state.PAUSE_SIZE: TRIM_SIZE,
+        state.WATCHDOG: 0 if settings.watchdog is None else ps(settings.watchdog),
+        state.FAIR: int(settings.fair),
+        state.IN_SWITCH: int(balance.in_switch),
+        state.TELEMETRY: telemetry_hops,
+        state.RECEIVER: int(settings.grants),
+        state.QUANTUM: round(float(settings.quantum)),  # type: ignore[arg-type]
+        state.UNTIL: INFINITE if settings.until is None else ps(settings.until),
+        state.SAMPLE_GAP: 0 if settings.sample is None else ps(settings.sample),
+        state.LOG_ROOM: settings.log,
+        state.FIRST_WINDOW: INFINITE
+        if settings.first_window is None
+        else round(float(settings.first_window)),
+        state.TRIM_SIZE: TRIM_SIZE,
+    }
+    for place, value in given.items():
+        whole[place] = value
+    real = np.zeros(state.N_REAL)
+    real[state.PAUSE_SHARE] = settings.pause_share
+    real[state.DROP_SHARE] = settings.drop_share
+    marking = control.marking
+    if settings.marking is not None:
+        marking = Marking(*settings.marking) if settings.marking else None
+    real[state.MARK_MAX] = marking.most if marking else 0.0
+    return whole, real
+
+
+def new_slots(n: int) -> Table:
+    """Return ``n`` free slots, each of which names the next."""
+    following = np.arange(1, n + 1)
+    following[-1] = -1
+    return table(state.Slot, n, next=following)
+
+
+def heap_room(fabric: Fabric, flows: Flows, n_conns: int, n_slots: int, n_classes: int) -> int:
+    """Return how many events there can be at once."""
+    per_link = 2 + 6 * n_classes
+    return 2 * flows.n_flows + 4 * n_conns + per_link * fabric.n_links + 3 * n_slots + fabric.n_nodes
+
+
+def _heap(room: int, events: list[tuple[int, int]]) -> Table:
+    """Return a heap with the first events: a sorted list is a heap."""
+    heap = table(state.Event, room)
+    for i, (time, code) in enumerate(sorted(events)):
+        heap[i] = (time, code)
+    return heap
+
+
+def _n_samples(settings: Settings) -> int:
+    """Return how many samples are kept."""
+    if settings.sample is None:
+        return 0
+    if settings.until is None:
+        return 20_000
+    return int(float(settings.until) / float(settings.sample)) + 1
+
+
+def _watched(
+    settings: Settings, conns: dict[str, Ints], n_classes: int
+) -> tuple[Ints, Ints]:
+    """Return the numbers of the watched queues and connections."""
+    links = np.array(settings.watch_links, dtype=np.int64)
+    queues = (links[:, None] * n_classes + np.arange(n_classes)).ravel()
+    flows = np.array(settings.watch_flows, dtype=np.int64)
+    return queues, np.flatnonzero(np.isin(conns["flow"], flows))

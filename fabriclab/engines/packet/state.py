@@ -1,0 +1,366 @@
+"""What the packet engine keeps between two events: a table of links, one of queues, and so on.
+
+Each table is a structured array when compiled, and a list of objects in plain Python; ``links[3].busy`` reads both.
+
+Times are whole picoseconds, sizes whole bytes. A *class* is a priority of Ethernet or a virtual lane of InfiniBand; class
+0 goes first. Link l has a *queue* for each of the V classes, number ``l * V + class``: its packets wait at the source of
+the link. The same number counts what came over that link in that class and is stored at its target (the *ingress*).
+A *connection* is what has windows and numbered packets: a row of a flow, or the flow with all its rows if a balancer
+chooses among them. A *slot* holds a packet while it travels, and then its acknowledgement.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+# Kinds of events. The code of an event is kind << 52, plus subject << 20, plus a size for those that have one. [B]
+ARRIVE = 0  # the next packet on a link reaches the other end
+FREE = 1  # a link has sent its packet, and others wait
+FEEDBACK = 2  # an acknowledgement reaches the sender
+SEND = 3  # a paced connection may send
+START = 4  # a flow starts
+END = 5  # a flow without packets ends
+RETRY = 6  # a connection may have waited too long for an acknowledgement
+PAUSE = 7  # a queue must stop
+RESUME = 8  # a queue may go on
+CREDIT = 9  # room for some bytes has come back to a queue
+DRAIN = 10  # a slow receiver has taken some bytes out of its buffer
+WATCH = 11  # a watchdog looks whether a queue is still paused
+CHANGE = 12  # a link gets another rate
+GRANT = 13  # a receiver allows one of its senders to go on
+
+KIND = 52
+SUBJECT = 20
+SIZE_MASK = (1 << SUBJECT) - 1
+SUBJECT_MASK = (1 << (KIND - SUBJECT)) - 1
+
+# Flags of a packet.
+MARKED = 1  # a switch has set the congestion bit
+TRIMMED = 2  # a switch has cut the payload off
+NACK = 4  # on an acknowledgement: something is missing
+RESENT = 8
+
+# States of a packet at its sender.
+UNSENT = 0
+FLYING = 1
+ACKED = 2
+LOST = 3
+
+# States of a connection.
+WAITING = 0
+ACTIVE = 1
+DONE = 2
+FAILED = 3
+
+# How what comes over a link is kept from overflowing the buffer behind it.
+LOSSY = 0
+PAUSING = 1
+CREDITS = 2
+
+# Kinds of recovery.
+GO_BACK_N = 0
+SELECTIVE = 1
+
+# Why the loop returned.
+IDLE = 0  # no event is left
+ROOM = 1  # more slots are needed
+LATER = 2  # the next event is beyond the time limit
+PAUSED = 3  # the number of events is reached
+
+
+@dataclass(slots=True)
+class Link:
+    """A directed link, and what travels on it."""
+
+    target: int
+    cost: int  # picoseconds per byte, times 2^16; 0 while the link is down
+    delay: int
+    busy: int  # until when the link sends
+    wakes: int  # 1 while a FREE event is on its way
+    loss: int  # chance that a packet is lost, times 2^32
+    first: int  # slot of the packet that arrives next, -1 for none
+    last: int
+    sent: int  # bytes sent so far
+    lost: int  # packets lost on the link
+    through: int  # 1 if the target forwards a packet before its end has come (cut-through)
+
+
+@dataclass(slots=True)
+class Queue:
+    """A queue, and what came over its link in its class and is stored behind it."""
+
+    first: int  # slot, -1 for none
+    last: int
+    bytes: int
+    peak: int
+    ring_first: int  # connections that want to send here, -1 for none
+    ring_last: int
+    fair_first: int  # route entries with packets, served in turn, -1 for none
+    fair_last: int
+    paused: int  # 1 while the queue must stop
+    paused_since: int
+    paused_time: int
+    pauses: int  # how often it was told to stop
+    credit: int  # bytes that the buffer behind the link has room for
+    marks: int
+    drops: int  # packets refused by this queue or by the buffer before it
+    mark_from: int  # Kmin
+    mark_all: int  # Kmax, -1 if the queue does not mark
+    mode: int  # LOSSY, PAUSING or CREDITS, for what comes over the link
+    stored: int  # bytes that came over the link and are stored
+    shared: int  # how many of them count against the shared buffer
+    spare: int  # how many of them lie in the headroom
+    headroom: int  # size of the headroom
+    pausing: int  # 1 if the sender was told to stop
+
+
+@dataclass(slots=True)
+class Node:
+    """A node."""
+
+    buffer: int  # bytes that its packets may share
+    used: int
+    drain: int  # cost at which a receiver takes bytes in, times 2^16; 0 if at once
+    drained: int  # when it will have taken all
+    grant_first: int  # connections that wait for a grant, -1 for none
+    grant_last: int
+    grants: int  # 1 while a GRANT event is on its way
+    grant_cost: int  # picoseconds per granted byte, times 2^16
+
+
+@dataclass(slots=True)
+class Row:
+    """A path: the entries ``first..end - 1``."""
+
+    first: int
+    end: int
+    back: int  # time of an acknowledgement on its way back
+
+
+@dataclass(slots=True)
+class Entry:
+    """A link of a path."""
+
+    link: int
+    same_from: int  # rows that share the links before this one: same_from..same_to - 1
+    same_to: int
+    fair_first: int  # packets of this entry that wait, in a queue that serves entries in turn
+    fair_last: int
+    fair_next: int
+
+
+@dataclass(slots=True)
+class Flow:
+    """A flow."""
+
+    start: int  # earliest
+    lag: int
+    waits: int  # dependencies that have not ended
+    ready: int  # when the last of them ended
+    began: int
+    finish: int  # -1 until then
+    open: int  # connections that have not ended
+    quick: int  # time of a flow without packets
+    conn_from: int  # its connections: conn_from..conn_to - 1
+    conn_to: int
+    user_from: int  # the flows that wait for it: users[user_from..user_to - 1]
+    user_to: int
+
+
+@dataclass(slots=True)
+class Connection:
+    """A connection."""
+
+    flow: int
+    row_from: int
+    row_to: int
+    row: int  # taken last
+    packets: int
+    last_size: int  # of the last packet, payload
+    base: int  # number of its first packet among all
+    port: int  # first link
+    cls: int
+    next: int  # first packet that was never sent
+    acked: int  # all packets below are acknowledged
+    flying: int  # payload bytes on their way (selective recovery)
+    lost: int  # packets to send again
+    scan: int  # no packet below is to be sent again
+    expected: int  # receiver: all packets below have come
+    received: int  # receiver: packets that have come
+    complained: int  # receiver: 1 after a NACK until the missing packet comes
+    marked_at: int  # receiver: when it last passed a mark on
+    next_time: int  # pacing: not before
+    queued: int  # 1 while it stands in the ring of its port
+    timer: int  # 1 while a SEND event is on its way
+    ring_next: int
+    deadline: int
+    retry: int  # 1 while a RETRY event is on its way
+    retries: int
+    state: int
+    granted: int  # bytes that the receiver still allows
+    wanting: int  # 1 while it stands in the ring of its receiver
+    grant_next: int
+    to_grant: int  # bytes that are not granted yet
+    sent_last: int  # time of the packet before, -1 for none
+    resent: int
+    dropped: int
+    marked: int  # packets that came with a mark
+    done: int  # when the last packet came
+
+
+@dataclass(slots=True)
+class Packet:
+    """A packet of a connection, whether it has been sent or not."""
+
+    status: int
+    came: int
+    sent: int  # when it was sent last
+
+
+@dataclass(slots=True)
+class Slot:
+    """A packet or an acknowledgement on its way."""
+
+    next: int
+    conn: int
+    seq: int
+    entry: int  # where in the routes
+    row: int
+    size: int  # on the wire
+    flags: int
+    time: int  # when it arrives
+    sent: int
+    ingress: int  # the queue over which it came, -1 at its source
+    ack: int  # of an acknowledgement: all packets below have come
+
+
+@dataclass(slots=True)
+class Report:
+    """What a switch writes into a packet, for each slot and hop, and what came back last, for each connection and hop."""
+
+    queue: int
+    sent: int
+    time: int  # -1 for none
+
+
+@dataclass(slots=True)
+class Event:
+    """An event of the heap."""
+
+    time: int
+    code: int
+
+
+@dataclass(slots=True)
+class Change:
+    """A change of the rate of a link."""
+
+    link: int
+    cost: int
+
+
+@dataclass(slots=True)
+class QueueSample:
+    """A watched queue at one time."""
+
+    bytes: int
+    paused: int
+    sent: int
+
+
+@dataclass(slots=True)
+class ConnectionSample:
+    """A watched connection at one time."""
+
+    received: int
+    rate: float
+    window: float
+
+
+@dataclass(slots=True)
+class Line:
+    """A line of the log of single packets."""
+
+    time: int
+    kind: int
+    slot: int
+    conn: int
+    seq: int
+    link: int
+
+
+def dtype_of(kind: Any) -> np.dtype[Any]:
+    """Return the type of a structured array whose rows are of one of the classes above."""
+    types = {"int": np.int64, "float": np.float64, int: np.int64, float: np.float64}
+    return np.dtype([(field.name, types[field.type]) for field in fields(kind)])
+
+
+def table(kind: Any, n: int, **columns: Any) -> np.ndarray[Any, Any]:
+    """Return a table of ``n`` rows; columns that are not given are 0."""
+    rows = np.zeros(n, dtype=dtype_of(kind))
+    for name, values in columns.items():
+        rows[name] = values
+    return rows
+
+
+# Places in the array of whole numbers.
+EVENTS = 0  # number of events in the heap
+FREE_SLOT = 1  # first free slot
+FREE_SLOTS = 2
+RANDOM = 3
+CLASSES = 4
+PAYLOAD = 5  # of a full packet
+HEADER = 6  # stored and sent with each packet
+GAP = 7  # sent with each packet, not stored
+RECOVERY = 8
+ACK_EVERY = 9
+MARK_GAP = 10  # a receiver passes a mark on at most once in this time; 0: every mark
+TIMEOUT = 11
+RETRIES = 12
+REORDER = 13  # a packet counts as lost if one sent so much later has come; -1: never
+TRIM = 14  # 1: a packet that does not fit is cut
+RESERVE = 15  # bytes of each ingress that never count as shared
+XOFF = 16  # fixed, or -1: a share of the free buffer
+XON_GAP = 17
+RESPONSE = 18  # time of a sender to obey a pause
+PAUSE_SIZE = 19
+WATCHDOG = 20  # 0: none
+FAIR = 21  # 1: a queue serves its route entries in turn
+IN_SWITCH = 22  # 1: switches choose paths
+TELEMETRY = 23  # hops that fit, 0: none
+RECEIVER = 24  # 1: receivers grant
+QUANTUM = 25  # bytes of a grant
+UNTIL = 26
+OPEN_FLOWS = 27
+NOW = 28
+HOPS = 29  # packets sent on links
+DELIVERED = 30
+SAMPLE_GAP = 31  # 0: nothing is recorded
+SAMPLES = 32  # taken
+SAMPLE_ROOM = 33
+LOGGED = 34
+LOG_ROOM = 35
+FIRST_WINDOW = 36  # bytes that may be sent before the first grant
+MARK_ON_ARRIVAL = 37
+HANDLED = 38  # events so far
+CONTROL_CLASS = 39  # class in which trimmed packets go on
+TRIM_SIZE = 40
+DISCARDED = 41  # packets that a watchdog threw away
+N_WHOLE = 42
+
+# Places in the array of real numbers.
+MARK_MAX = 0  # Pmax
+PAUSE_SHARE = 1  # alpha of the dynamic threshold of an ingress
+DROP_SHARE = 2  # alpha of the dynamic threshold of a queue
+BASE_TIME = 3  # longest round trip of an empty network [ps]
+N_REAL = 4
+
+# What a control loop keeps of each connection: the first two are read by the engine, the others are its own.
+WINDOW = 0  # bytes that may be on their way
+RATE = 1  # bytes per second at which packets leave
+LINE = 2  # rate of the port [B/s]
+ROUND_TRIP = 3  # of an empty path [ps]
+N_HOPS = 4
+OWN = 5  # from here on, its own
+WIDTH = 20
