@@ -30,6 +30,8 @@ FOLDERS = {
     "routing": "fabriclab.routing",
     "engine": "fabriclab.engines",
     "workload": "fabriclab.workload",
+    "control": "fabriclab.engines.packet.control",
+    "balance": "fabriclab.engines.packet.balance",
 }
 _found: dict[str, dict[str, Callable[..., Any]]] = {}
 _about: dict[tuple[str, str], dict[str, Any]] = {}

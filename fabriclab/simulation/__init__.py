@@ -120,6 +120,7 @@ def simulate(
     switches: ArrayLike | None = None,
     changes: Changes | None = None,
     options: Mapping[str, Any] | None = None,
+    config: Mapping[str, Any] | None = None,
 ) -> Simulation:
     """Run a collective on a fabric and return its time, its traffic on each link and its lower bounds.
 
@@ -143,7 +144,7 @@ def simulate(
         ``"nccl"``: ``{"algorithm": "Tree"}`` forces one of its algorithms.
     method, subflows, seed
         As in `fabriclab.routing.route`.
-    engine, changes
+    engine, changes, config
         As in `fabriclab.engines.run`.
     lag, gamma, expand, switches
         As in `fabriclab.lower.lower`.
@@ -172,6 +173,7 @@ def simulate(
         "expand": expand,
         "switches": switches is not None,
         "changes": changes is not None,
+        "config": bool(config),
     }
     if isinstance(algorithm, str) and algorithm.lower() == LIBRARY:
         _refuse_given(algorithm, given)
@@ -210,7 +212,7 @@ def simulate(
     flows = lower(plan, network, size, placement=place, **costs)
     _check_room(flows, place.size)
     routes = routing.route(network, flows, method, **drawn)
-    timeline = engines.run(network, routes, flows, engine=engine, changes=changes)
+    timeline = engines.run(network, routes, flows, engine=engine, changes=changes, config=config)
     asked = {
         "algorithm": collectives.find(collective, algorithm).algorithm,
         "fabric": repr(network),
@@ -222,6 +224,7 @@ def simulate(
         "groups": place.size // n,
         "changes": repr(changes),
         "options": more,
+        "config": dict(config or {}),
     }
     sizes = np.array([units.size(size)])
     times = np.array([timeline.end])

@@ -4,10 +4,10 @@ Every packet is sent, stored and forwarded by itself. Links have queues at their
 share a buffer among them, mark, pause, trim or drop; senders have windows and rates that a control loop sets. Times are
 whole picoseconds, so a run gives the same numbers on every machine.
 
-Left out: acknowledgements, notices, grants and credits travel back with the delays of the path and never wait in a queue
-(they are a few percent of the bytes, in a class of their own); a switch has one queue for each output and class, so a
-packet never waits behind one for another output, except through the buffer that both share; NICs and hosts take no time
-of their own beyond the delays of the fabric.
+Left out: acknowledgements, notices, grants and credits travel back with the delays of the path and never wait in a
+queue (they are a few percent of the bytes, in a class of their own); a switch has one queue for each output and class,
+so a packet never waits behind one for another output, except through the buffer that both share; NICs and hosts take
+no time of their own beyond the delays of the fabric.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from fabriclab import compiled, registry
+from fabriclab import compiled
 from fabriclab.core import Changes, Fabric, Floats, Flows, Routes
 from fabriclab.engines.packet import loop as _loop
 from fabriclab.engines.packet import setup, signatures, state
@@ -28,12 +28,8 @@ from fabriclab.registry import register
 
 __all__ = ["LOG_KINDS", "Settings", "Trace", "packet", "play"]
 
-registry.add_kind("control", "fabriclab.engines.packet.control")
-registry.add_kind("balance", "fabriclab.engines.packet.balance")
-
 _CHUNK = 2_000_000  # events between two looks whether somebody wants to stop the run
 _PLAIN_CHUNK = 20_000  # the same in plain Python
-
 
 
 def play(
@@ -72,6 +68,8 @@ def play(
     settings = config if isinstance(config, Settings) else Settings.of(config or {})
     layout = setup.lay_out(fabric, routes, flows, changes, settings, rng)
     is_compiled = not plain and compiled.ready()
+    if not plain and not is_compiled:
+        compiled.fast(_loop.loop)  # starts to compile for the next time
     why, layout = _run_compiled(layout) if is_compiled else _run_plain(layout)
     trace = trace_of(layout, is_compiled)
     if why != state.LATER:
@@ -169,9 +167,9 @@ def _check_end(fabric: Fabric, layout: setup.Layout, trace: Trace) -> None:
         c = int(np.flatnonzero(trace.failed)[0])
         tries = layout.settings.retries
         raise Unreachable(
-            f"flow {trace.flow[c]} gave up: {tries + 1} times no acknowledgement came for {layout.settings.timeout:g} s "
-            f"(timeout), after {conns[c]['acked']} of {trace.packets[c]} packets; a real queue pair is in the error state now. "
-            "Raise timeout or retries, or mend what loses its packets"
+            f"flow {trace.flow[c]} gave up: {tries + 1} times no acknowledgement came for "
+            f"{layout.settings.timeout:g} s (timeout), after {conns[c]['acked']} of {trace.packets[c]} packets; a real "
+            "queue pair is in the error state now. Raise timeout or retries, or mend what loses its packets"
         )
     unfinished = np.flatnonzero(~np.isfinite(trace.finish))
     if not unfinished.size:
@@ -184,8 +182,8 @@ def _check_end(fabric: Fabric, layout: setup.Layout, trace: Trace) -> None:
             "route without circles (fabriclab.routing.deadlock finds them), or give a watchdog"
         )
     raise Unreachable(
-        f"flow {unfinished[0]} can never end: nothing happens any more at {trace.end:g} s; a link on its path has no capacity, "
-        "or a queue is paused for ever (storms without an end?)"
+        f"flow {unfinished[0]} can never end: nothing happens any more at {trace.end:g} s; a link on its path has no "
+        "capacity, or a queue is paused for ever (storms without an end?)"
     )
 
 

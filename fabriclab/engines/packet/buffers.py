@@ -1,10 +1,12 @@
 """Buffers of a switch: what comes in is admitted, counted and, where that is promised, never lost.
 
-Three regimes, one for each ingress (a link and a class). *Lossy*: a packet is dropped or trimmed if its queue would hold
-more than a share of the free buffer. *Pausing* (PFC, IEEE 802.1Qbb): an ingress that holds more than its threshold tells
-its sender to stop, and what comes until that works goes into its headroom; the threshold is fixed, or a share of the
-free buffer. *Credits* (InfiniBand): a sender sends no more than what its receiver has room for.
+Three regimes, one for each ingress (a link and a class). *Lossy*: a packet is dropped or trimmed if its queue would
+hold more than a share of the free buffer. *Pausing* (PFC, IEEE 802.1Qbb): an ingress that holds more than its threshold
+tells its sender to stop, and what comes until that works goes into its headroom; the threshold is fixed, or a share of
+the free buffer. *Credits* (InfiniBand): a sender sends no more than what its receiver has room for.
 """
+
+from typing import Any
 
 from fabriclab.compiled import kernel
 from fabriclab.engines.packet.heap import push
@@ -19,7 +21,6 @@ from fabriclab.engines.packet.state import (
     PAUSE,
     PAUSE_SHARE,
     PAUSE_SIZE,
-    PAUSING,
     RESERVE,
     RESPONSE,
     RESUME,
@@ -30,7 +31,7 @@ from fabriclab.engines.packet.state import (
 
 
 @kernel()
-def threshold(nodes, whole, real, node):
+def threshold(nodes: Any, whole: Any, real: Any, node: int) -> int:
     """Return how many shared bytes an ingress of a switch may hold before it pauses its sender. [B]."""
     if whole[XOFF] >= 0:
         return whole[XOFF]
@@ -39,7 +40,9 @@ def threshold(nodes, whole, real, node):
 
 
 @kernel()
-def fits(queues, nodes, whole, real, node, ingress, queue, size):
+def fits(
+    queues: Any, nodes: Any, whole: Any, real: Any, node: int, ingress: int, queue: int, size: int
+) -> bool:
     """Return whether a switch has room for a packet that came over ``ingress`` and waits for ``queue``."""
     mode = queues[ingress].mode
     if mode == CREDITS:
@@ -57,7 +60,18 @@ def fits(queues, nodes, whole, real, node, ingress, queue, size):
 
 
 @kernel()
-def store(heap, links, queues, nodes, whole, real, now, node, ingress, size):
+def store(
+    heap: Any,
+    links: Any,
+    queues: Any,
+    nodes: Any,
+    whole: Any,
+    real: Any,
+    now: int,
+    node: int,
+    ingress: int,
+    size: int,
+) -> None:
     """Count a packet that came over ``ingress``, and pause its sender if that is due."""
     mode = queues[ingress].mode
     queues[ingress].stored += size
@@ -84,7 +98,18 @@ def store(heap, links, queues, nodes, whole, real, now, node, ingress, size):
 
 
 @kernel()
-def release(heap, links, queues, nodes, whole, real, now, node, ingress, size):
+def release(
+    heap: Any,
+    links: Any,
+    queues: Any,
+    nodes: Any,
+    whole: Any,
+    real: Any,
+    now: int,
+    node: int,
+    ingress: int,
+    size: int,
+) -> None:
     """Take a packet out of the buffer: headroom first, then what is shared; let the sender go on if there is room."""
     mode = queues[ingress].mode
     queues[ingress].stored -= size
@@ -110,7 +135,7 @@ def release(heap, links, queues, nodes, whole, real, now, node, ingress, size):
 
 
 @kernel()
-def tell(heap, links, whole, now, ingress, kind):
+def tell(heap: Any, links: Any, whole: Any, now: int, ingress: int, kind: int) -> None:
     """Send a pause or the end of a pause back over the cable; it waits for the frame that is being sent there.
 
     A pause takes effect after the sender's response time; the end of a pause at once, when it arrives.

@@ -1,11 +1,13 @@
 """A binary heap of events: the earliest first, and of events at the same time the one with the lowest code."""
 
+from typing import Any
+
 from fabriclab.compiled import kernel
 from fabriclab.engines.packet.state import EVENTS
 
 
 @kernel()
-def push(heap, whole, time, code):
+def push(heap: Any, whole: Any, time: int, code: int) -> None:
     """Add an event."""
     place = whole[EVENTS]
     whole[EVENTS] = place + 1
@@ -22,7 +24,7 @@ def push(heap, whole, time, code):
 
 
 @kernel()
-def drop_first(heap, whole):
+def drop_first(heap: Any, whole: Any) -> None:
     """Take the earliest event out; its time and code are to be read before, at place 0."""
     n = whole[EVENTS] - 1
     whole[EVENTS] = n
@@ -36,7 +38,9 @@ def drop_first(heap, whole):
         other = child + 1
         if other < n:
             ahead = heap[other].time < heap[child].time
-            if ahead or (heap[other].time == heap[child].time and heap[other].code < heap[child].code):
+            if ahead or (
+                heap[other].time == heap[child].time and heap[other].code < heap[child].code
+            ):
                 child = other
         if heap[child].time > time or (heap[child].time == time and heap[child].code >= code):
             break

@@ -1,5 +1,7 @@
 """The events of the packet engine: packets are sent, arrive, wait, are marked or lost, and are acknowledged."""
 
+from typing import Any
+
 from fabriclab.compiled import kernel
 from fabriclab.engines.packet import signatures
 from fabriclab.engines.packet.buffers import fits, release, store
@@ -45,7 +47,6 @@ from fabriclab.engines.packet.state import (
     MARK_GAP,
     MARK_MAX,
     MARKED,
-    N_HOPS,
     NACK,
     NOW,
     OPEN_FLOWS,
@@ -102,7 +103,7 @@ LOG_RESUME = 6
 
 
 @kernel()
-def draw(whole):
+def draw(whole: Any) -> int:
     """Return a random whole number within 0..2^32 - 1 (xorshift of 32 bits)."""
     x = whole[RANDOM]
     x ^= (x << 13) & 0xFFFFFFFF
@@ -113,13 +114,13 @@ def draw(whole):
 
 
 @kernel()
-def duration(links, whole, link, size):
+def duration(links: Any, whole: Any, link: int, size: int) -> int:
     """Return the time to send ``size`` bytes and the gap behind them. [ps]."""
     return ((size + whole[GAP]) * links[link].cost) >> 16
 
 
 @kernel()
-def free_slot(slots, whole, slot):
+def free_slot(slots: Any, whole: Any, slot: int) -> None:
     """Give a slot back."""
     slots[slot].next = whole[FREE_SLOT]
     whole[FREE_SLOT] = slot
@@ -127,7 +128,7 @@ def free_slot(slots, whole, slot):
 
 
 @kernel()
-def note(log, slots, whole, now, kind, slot, link):
+def note(log: Any, slots: Any, whole: Any, now: int, kind: int, slot: int, link: int) -> None:
     """Write a line of the log of single packets, if there is room."""
     n = whole[LOGGED]
     if n < whole[LOG_ROOM]:
@@ -142,7 +143,7 @@ def note(log, slots, whole, now, kind, slot, link):
 
 
 @kernel()
-def payload_of(conns, whole, c, seq):
+def payload_of(conns: Any, whole: Any, c: int, seq: int) -> int:
     """Return the payload of a packet. [B]."""
     if seq == conns[c].packets - 1:
         return conns[c].last_size
@@ -150,7 +151,7 @@ def payload_of(conns, whole, c, seq):
 
 
 @kernel()
-def on_the_way(conns, whole, c):
+def on_the_way(conns: Any, whole: Any, c: int) -> int:
     """Return the payload that a connection has on its way. [B]."""
     if whole[RECOVERY] == GO_BACK_N:
         sent = conns[c].next * whole[PAYLOAD]
@@ -164,7 +165,7 @@ def on_the_way(conns, whole, c):
 
 
 @kernel()
-def put(queues, entries, slots, whole, queue, slot):
+def put(queues: Any, entries: Any, slots: Any, whole: Any, queue: int, slot: int) -> None:
     """Put a packet at the end of a queue, or of its route entry's own part of a fair queue."""
     slots[slot].next = -1
     queues[queue].bytes += slots[slot].size
@@ -188,7 +189,7 @@ def put(queues, entries, slots, whole, queue, slot):
 
 
 @kernel()
-def join_turns(queues, entries, queue, entry):
+def join_turns(queues: Any, entries: Any, queue: int, entry: int) -> None:
     """Let a route entry wait for its turn in a fair queue."""
     entries[entry].fair_next = -1
     if queues[queue].fair_first < 0:
@@ -199,7 +200,7 @@ def join_turns(queues, entries, queue, entry):
 
 
 @kernel()
-def first_of(queues, entries, whole, queue):
+def first_of(queues: Any, entries: Any, whole: Any, queue: int) -> int:
     """Return the slot of the packet that a queue would send next, or -1."""
     if whole[FAIR] == 0:
         return queues[queue].first
@@ -210,7 +211,7 @@ def first_of(queues, entries, whole, queue):
 
 
 @kernel()
-def take(queues, entries, slots, whole, queue):
+def take(queues: Any, entries: Any, slots: Any, whole: Any, queue: int) -> int:
     """Take that packet out of the queue, and return its slot."""
     if whole[FAIR] == 0:
         slot = queues[queue].first
@@ -227,7 +228,7 @@ def take(queues, entries, slots, whole, queue):
 
 
 @kernel()
-def line_up(conns, queues, whole, c):
+def line_up(conns: Any, queues: Any, whole: Any, c: int) -> None:
     """Let a connection wait for its turn at its port."""
     queue = conns[c].port * whole[CLASSES] + conns[c].cls
     conns[c].queued = 1
@@ -243,7 +244,7 @@ def line_up(conns, queues, whole, c):
 
 
 @kernel()
-def call_later(st, link, now):
+def call_later(st: Any, link: int, now: int) -> None:
     """Let a link look for something to send, as soon as it is free."""
     links = st.links
     if links[link].wakes == 0 and links[link].cost > 0:
@@ -253,7 +254,7 @@ def call_later(st, link, now):
 
 
 @kernel()
-def serve(st, functions, link, now):
+def serve(st: Any, functions: Any, link: int, now: int) -> None:
     """Send one packet over a free link: the lowest class first, and in it what passes through before what is new."""
     queues = st.queues
     whole = st.whole
@@ -287,7 +288,7 @@ def serve(st, functions, link, now):
 
 
 @kernel()
-def next_sender(st, functions, queue, now):
+def next_sender(st: Any, functions: Any, queue: int, now: int) -> tuple[int, int]:
     """Return the connection whose turn it is at a queue, and the slot of its new packet; -1 twice if there is none."""
     queues = st.queues
     while queues[queue].ring_first >= 0:
@@ -305,7 +306,7 @@ def next_sender(st, functions, queue, now):
 
 
 @kernel()
-def wake_again(st, link, now):
+def wake_again(st: Any, link: int, now: int) -> None:
     """Come back when the link is free, if anything waits for it."""
     if st.links[link].wakes == 1:
         return
@@ -319,7 +320,7 @@ def wake_again(st, link, now):
 
 
 @kernel()
-def send(st, link, queue, slot, now, waiting):
+def send(st: Any, link: int, queue: int, slot: int, now: int, waiting: int) -> None:
     """Put a packet on a free link; ``waiting`` are the bytes that the queue held with it."""
     links = st.links
     queues = st.queues
@@ -372,7 +373,7 @@ def send(st, link, queue, slot, now, waiting):
 
 
 @kernel()
-def is_marked(queues, whole, real, queue, waiting):
+def is_marked(queues: Any, whole: Any, real: Any, queue: int, waiting: int) -> bool:
     """Return whether a packet is marked that leaves a queue of ``waiting`` bytes (random early detection)."""
     low = queues[queue].mark_from
     high = queues[queue].mark_all
@@ -385,7 +386,7 @@ def is_marked(queues, whole, real, queue, waiting):
 
 
 @kernel()
-def new_packet(st, functions, c, now):
+def new_packet(st: Any, functions: Any, c: int, now: int) -> int:
     """Make the next packet of a connection, if it may send one, and return its slot; else -1.
 
     A connection that must wait for its pace gets a timer. One whose window is full, or that waits for a grant, is woken
@@ -478,7 +479,7 @@ def new_packet(st, functions, c, now):
 
 
 @kernel()
-def line_up_again(st, c, link, now):
+def line_up_again(st: Any, c: int, link: int, now: int) -> None:
     """Let a connection that has sent stand at the end of the ring, at once or when its pace allows the next packet."""
     conns = st.conns
     has_lost = st.whole[RECOVERY] != GO_BACK_N and conns[c].lost > 0
@@ -492,7 +493,7 @@ def line_up_again(st, c, link, now):
 
 
 @kernel()
-def wake(st, c):
+def wake(st: Any, c: int) -> int:
     """Line a connection up if it has something to send and waits for nothing; return its port, or -1."""
     conns = st.conns
     if conns[c].state != ACTIVE or conns[c].queued == 1 or conns[c].timer == 1:
@@ -508,7 +509,7 @@ def wake(st, c):
 
 
 @kernel()
-def arrive(st, functions, link, now):
+def arrive(st: Any, functions: Any, link: int, now: int) -> int:
     """Take the next packet off a link: it is lost, stored for its next link, or delivered; return that link, or -1."""
     links = st.links
     slots = st.slots
@@ -531,9 +532,7 @@ def arrive(st, functions, link, now):
         if st.queues[ingress].mode == CREDITS:
             # The receiver counts what never came, and gives the room back.
             st.queues[ingress].stored += size
-            release(
-                st.heap, links, st.queues, st.nodes, whole, st.real, now, 0, ingress, size
-            )
+            release(st.heap, links, st.queues, st.nodes, whole, st.real, now, 0, ingress, size)
         drop(st, slot, now, link)
         return -1
 
@@ -586,7 +585,7 @@ def arrive(st, functions, link, now):
 
 
 @kernel()
-def drop(st, slot, now, link):
+def drop(st: Any, slot: int, now: int, link: int) -> None:
     """Lose a packet."""
     st.conns[st.slots[slot].conn].dropped += 1
     note(st.log, st.slots, st.whole, now, LOG_DROPPED, slot, link)
@@ -594,7 +593,7 @@ def drop(st, slot, now, link):
 
 
 @kernel()
-def receive(st, link, ingress, slot, now):
+def receive(st: Any, link: int, ingress: int, slot: int, now: int) -> None:
     """Take a packet in at its target, through the buffer of a slow receiver if it is one, and acknowledge it."""
     slots = st.slots
     whole = st.whole
@@ -620,7 +619,7 @@ def receive(st, link, ingress, slot, now):
 
 
 @kernel()
-def take_in(st, node, slot, now):
+def take_in(st: Any, node: int, slot: int, now: int) -> None:
     """Count what came, and send an acknowledgement back if one is due."""
     conns = st.conns
     slots = st.slots
@@ -684,7 +683,7 @@ def take_in(st, node, slot, now):
 
 
 @kernel()
-def finish_connection(st, c, now):
+def finish_connection(st: Any, c: int, now: int) -> None:
     """End a connection, whose last packet has come, and its flow if no other connection of it is open."""
     conns = st.conns
     conns[c].state = DONE
@@ -696,7 +695,7 @@ def finish_connection(st, c, now):
 
 
 @kernel()
-def finish_flow(st, f, now):
+def finish_flow(st: Any, f: int, now: int) -> None:
     """End a flow, and start those that waited for it alone."""
     flows = st.flows
     flows[f].finish = now
@@ -711,7 +710,7 @@ def finish_flow(st, f, now):
 
 
 @kernel()
-def start_flow(st, functions, f, now):
+def start_flow(st: Any, functions: Any, f: int, now: int) -> None:
     """Start a flow with all its connections."""
     flows = st.flows
     flows[f].began = now
@@ -738,7 +737,7 @@ def start_flow(st, functions, f, now):
 
 
 @kernel()
-def feed_back(st, functions, slot, now):
+def feed_back(st: Any, functions: Any, slot: int, now: int) -> int:
     """Take an acknowledgement in at the sender; return the port where it may send now, or -1."""
     conns = st.conns
     slots = st.slots
@@ -801,7 +800,7 @@ def feed_back(st, functions, slot, now):
 
 
 @kernel()
-def lose(conns, packets, whole, c, seq):
+def lose(conns: Any, packets: Any, whole: Any, c: int, seq: int) -> None:
     """Count a packet as lost, so that it is sent again."""
     packets[conns[c].base + seq].status = LOST
     conns[c].lost += 1
@@ -810,7 +809,7 @@ def lose(conns, packets, whole, c, seq):
 
 
 @kernel()
-def lose_overtaken(conns, packets, whole, c, sent):
+def lose_overtaken(conns: Any, packets: Any, whole: Any, c: int, sent: int) -> None:
     """Count as lost what was sent so long before a packet, sent at ``sent``, that it should have come before it."""
     base = conns[c].base
     seq = conns[c].acked
@@ -826,7 +825,7 @@ def lose_overtaken(conns, packets, whole, c, sent):
 
 
 @kernel()
-def read_telemetry(st, slot, c):
+def read_telemetry(st: Any, slot: int, c: int) -> float:
     """Return the highest load of a link on the path: queue / (rate x T) + sent / (rate x time), as HPCC computes it.
 
     The queue is the smaller one of this acknowledgement and the one before. The first acknowledgement has no time to
@@ -856,7 +855,7 @@ def read_telemetry(st, slot, c):
 
 
 @kernel()
-def try_again(st, functions, c, now):
+def try_again(st: Any, functions: Any, c: int, now: int) -> int:
     """Send again what was not acknowledged in time; a connection that tried too often fails. Return its port, or -1."""
     conns = st.conns
     whole = st.whole
@@ -893,7 +892,7 @@ def try_again(st, functions, c, now):
 
 
 @kernel()
-def ask_for_grant(st, c, node, now):
+def ask_for_grant(st: Any, c: int, node: int, now: int) -> None:
     """Let a connection wait for the next grant of its receiver, if bytes are left to grant."""
     conns = st.conns
     nodes = st.nodes
@@ -912,7 +911,7 @@ def ask_for_grant(st, c, node, now):
 
 
 @kernel()
-def grant(st, node, now):
+def grant(st: Any, node: int, now: int) -> None:
     """Grant the next bytes to the sender whose turn it is, and come back when they would have passed the port."""
     conns = st.conns
     nodes = st.nodes
@@ -944,7 +943,7 @@ def grant(st, node, now):
 
 
 @kernel()
-def stop(st, queue, now):
+def stop(st: Any, queue: int, now: int) -> None:
     """Pause a queue."""
     queues = st.queues
     whole = st.whole
@@ -958,7 +957,7 @@ def stop(st, queue, now):
 
 
 @kernel()
-def go_on(st, queue, now):
+def go_on(st: Any, queue: int, now: int) -> int:
     """End the pause of a queue, and return its link."""
     queues = st.queues
     link = queue // st.whole[CLASSES]
@@ -970,7 +969,7 @@ def go_on(st, queue, now):
 
 
 @kernel()
-def watch(st, queue, now):
+def watch(st: Any, queue: int, now: int) -> int:
     """Throw away what waits in a queue that has been paused too long, and let it go on; return its link, or -1."""
     queues = st.queues
     whole = st.whole
@@ -990,7 +989,7 @@ def watch(st, queue, now):
 
 
 @kernel()
-def record(st, time):
+def record(st: Any, time: int) -> None:
     """Write down the watched queues and connections as they are at a time."""
     whole = st.whole
     sample = whole[SAMPLES]
@@ -1017,7 +1016,7 @@ def record(st, time):
 
 
 @kernel(signatures.loop)
-def loop(st, on_start, on_send, on_feedback, choose, n_events):
+def loop(st: Any, on_start: Any, on_send: Any, on_feedback: Any, choose: Any, n_events: int) -> int:
     """Handle events until none is left, ``n_events`` are done, slots run out, or time is up; return which of these."""
     functions = signatures.Functions(on_start, on_send, on_feedback, choose)
     links = st.links
@@ -1034,7 +1033,9 @@ def loop(st, on_start, on_send, on_feedback, choose, n_events):
         code = heap[0].code
         if whole[SAMPLE_GAP] > 0:
             until = min(now, whole[UNTIL])
-            while whole[SAMPLES] * whole[SAMPLE_GAP] <= until and whole[SAMPLES] < whole[SAMPLE_ROOM]:
+            while (
+                whole[SAMPLES] * whole[SAMPLE_GAP] <= until and whole[SAMPLES] < whole[SAMPLE_ROOM]
+            ):
                 record(st, whole[SAMPLES] * whole[SAMPLE_GAP])
         if now > whole[UNTIL]:
             return LATER

@@ -24,8 +24,8 @@ class Settings:
     ----------
     payload, header, gap : int
         Bytes of data in a full packet, bytes stored and sent with them, and bytes that are sent but not stored. The
-        defaults are those of RoCE v2: Ethernet 14 + 4, IPv4 20, UDP 8, transport 12 and its check 4; preamble and gap 20.
-        [B]
+        defaults are those of RoCE v2: Ethernet 14 + 4, IPv4 20, UDP 8, transport 12 and its check 4; preamble and gap
+        20. [B]
     control, control_options : str, mapping
         Control loop, a name in ``registry.names("control")``, and its parameters.
     recovery : str

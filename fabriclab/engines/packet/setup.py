@@ -29,7 +29,14 @@ Table = np.ndarray[Any, Any]  # a structured array of `fabriclab.engines.packet.
 PICO = 1e12  # picoseconds in a second
 ACK_SIZE = 84  # a short frame with preamble and gap [B]
 TRIM_SIZE = 64  # shortest Ethernet frame [B]
-INSIDE = ("nvlink", "pcie", "board", "c2c", "infinity_fabric", "nvlink-c2c")  # media inside a server
+INSIDE = (
+    "nvlink",
+    "pcie",
+    "board",
+    "c2c",
+    "infinity_fabric",
+    "nvlink-c2c",
+)  # media inside a server
 INFINITE = 1 << 58
 _PACKET_BYTES = 24  # of each packet: status, whether it came, when it was sent
 _SLOT_BYTES = 200
@@ -151,8 +158,8 @@ def _check_rows(fabric: Fabric, routes: Routes, flows: Flows) -> None:
     if wrong.size:
         flow = int(routes.flow[wrong[0]])
         raise ValueError(
-            f"flow {flow} has a row that is no path: packets follow paths. For spraying, route by method='paths' and give "
-            "balance='spray' in config; trees of reducing switches are run by engine 'flow' and by fabriclab.innetwork"
+            f"flow {flow} has a row that is no path: packets follow paths. For spraying, route by method='paths' and "
+            "give balance='spray' in config; trees of reducing switches run on engine 'flow', or in fabriclab.innetwork"
         )
     dead = fabric.capacity[routes.link] <= 0
     if dead.any():
@@ -241,9 +248,7 @@ def _connections(
     return conns, first
 
 
-def _times(
-    fabric: Fabric, rows: Routes, cost: Ints, settings: Settings
-) -> tuple[Ints, Ints]:
+def _times(fabric: Fabric, rows: Routes, cost: Ints, settings: Settings) -> tuple[Ints, Ints]:
     """Return of each row the time of an acknowledgement back, and of a full packet there. [ps], (R,)."""
     delay = np.round(fabric.delay * PICO).astype(np.int64)
     reverse = rows.link.astype(np.int64) ^ 1
@@ -305,9 +310,7 @@ def _links(fabric: Fabric, cost: Ints, settings: Settings) -> Table:
     )
 
 
-def headroom_needed(
-    rate: Any, delay: Any, back_delay: Any, settings: Settings
-) -> Any:
+def headroom_needed(rate: Any, delay: Any, back_delay: Any, settings: Settings) -> Any:
     """Return the headroom that loses nothing. [B].
 
     What can still come after an ingress has decided to pause its sender: what is sent until the pause frame has waited
@@ -330,9 +333,7 @@ def headroom_needed(
     return np.ceil(under_way + pause + on_wire + frame)
 
 
-def _queues(
-    fabric: Fabric, settings: Settings, control: Control, n_classes: int
-) -> Table:
+def _queues(fabric: Fabric, settings: Settings, control: Control, n_classes: int) -> Table:
     n = fabric.n_links * n_classes
     link = np.repeat(np.arange(fabric.n_links), n_classes)
     is_inside = np.array([medium in INSIDE for medium in fabric.media] or [False])
@@ -349,13 +350,13 @@ def _queues(
     if settings.headroom is None:
         headroom = headroom_needed(rate, delay, back, settings)
     else:
-        headroom = np.full(n, float(settings.headroom))  # type: ignore[arg-type]
+        headroom = np.full(n, float(settings.headroom))
     frame = settings.payload + settings.header
     if settings.credit is None:
         credit = np.ceil(2 * rate * (delay + back)) + 2 * frame + settings.gap
     else:
-        credit = np.full(n, float(settings.credit))  # type: ignore[arg-type]
-        if settings.lossless == "credits" and settings.credit < frame:  # type: ignore[operator]
+        credit = np.full(n, float(settings.credit))
+        if settings.lossless == "credits" and float(settings.credit) < frame:
             raise ValueError(
                 f"credit must hold a packet of {frame} B, or none is ever sent, got {settings.credit:g} B"
             )
@@ -391,22 +392,22 @@ def _marking(fabric: Fabric, settings: Settings, control: Control, link: Ints) -
     return marking.low * scale, marking.high * scale
 
 
-def _nodes(
-    fabric: Fabric, queues: Table, settings: Settings, n_classes: int
-) -> Table:
+def _nodes(fabric: Fabric, queues: Table, settings: Settings, n_classes: int) -> Table:
     n = fabric.n_nodes
     is_network = fabric.transit & (fabric.tier > 0)
-    buffer = np.where(is_network, float(settings.buffer), float(INFINITE))  # type: ignore[arg-type]
+    buffer = np.where(is_network, float(settings.buffer), float(INFINITE))
     # Headroom and reserve are taken out of the memory of a switch, as a real one does.
     link = np.repeat(np.arange(fabric.n_links), n_classes)
-    kept = np.where(queues["mode"] == state.PAUSING, queues["headroom"] + float(settings.reserve), 0.0)  # type: ignore[arg-type]
+    kept = np.where(
+        queues["mode"] == state.PAUSING, queues["headroom"] + float(settings.reserve), 0.0
+    )
     taken = np.bincount(fabric.target[link], kept, n)
     shared = buffer - taken
     worst = int(np.argmin(np.where(is_network, shared, np.inf))) if is_network.any() else 0
     if is_network.any() and shared[worst] <= 0:
         raise ValueError(
-            f"buffer of {settings.buffer:g} B is too small: headroom and reserve of the links into {fabric.name(worst)} take "
-            f"{taken[worst]:g} B; give more buffer, or less headroom"
+            f"buffer of {settings.buffer:g} B is too small: headroom and reserve of the links into "
+            f"{fabric.name(worst)} take {taken[worst]:g} B; give more buffer, or less headroom"
         )
     drain = np.zeros(n, dtype=np.int64)
     for rank, rate in settings.receivers.items():
@@ -445,7 +446,9 @@ def _paths(rows: Routes, back: Ints, splits: bool) -> tuple[Table, Table]:
         links = np.full((n_rows, most), -1, dtype=np.int64)
         hop = np.arange(n_entries) - rows.ptr[row]
         links[row, hop] = rows.link
-        is_new = np.ones(n_rows, dtype=bool)  # the first row of a group that shares all links so far
+        is_new = np.ones(
+            n_rows, dtype=bool
+        )  # the first row of a group that shares all links so far
         is_new[1:] = rows.flow[1:] != rows.flow[:-1]
         for h in range(most):
             starts = np.flatnonzero(is_new)
@@ -482,7 +485,7 @@ def _flows(
     start = np.round(flows.start * PICO).astype(np.int64)
     if settings.jitter:
         generator = rng if rng is not None else np.random.default_rng(0)
-        late = generator.uniform(0.0, float(settings.jitter) * PICO, n)  # type: ignore[arg-type]
+        late = generator.uniform(0.0, float(settings.jitter) * PICO, n)
         start = start + late.astype(np.int64)
     lag = np.round(flows.lag * PICO).astype(np.int64)
     waits = np.diff(flows.after_ptr).astype(np.int64)
@@ -553,9 +556,9 @@ def _numbers(
         state.RETRIES: settings.retries,
         state.REORDER: -1 if settings.reorder is None else ps(settings.reorder),
         state.TRIM: int(settings.trim),
-        state.RESERVE: round(float(settings.reserve)),  # type: ignore[arg-type]
+        state.RESERVE: round(float(settings.reserve)),
         state.XOFF: -1 if settings.xoff is None else round(float(settings.xoff)),
-        state.XON_GAP: round(float(settings.xon_gap)),  # type: ignore[arg-type]
+        state.XON_GAP: round(float(settings.xon_gap)),
         state.RESPONSE: ps(settings.response),
         state.PAUSE_SIZE: TRIM_SIZE,
         state.WATCHDOG: 0 if settings.watchdog is None else ps(settings.watchdog),
@@ -563,7 +566,7 @@ def _numbers(
         state.IN_SWITCH: int(balance.in_switch),
         state.TELEMETRY: telemetry_hops,
         state.RECEIVER: int(settings.grants),
-        state.QUANTUM: round(float(settings.quantum)),  # type: ignore[arg-type]
+        state.QUANTUM: round(float(settings.quantum)),
         state.UNTIL: INFINITE if settings.until is None else ps(settings.until),
         state.SAMPLE_GAP: 0 if settings.sample is None else ps(settings.sample),
         state.LOG_ROOM: settings.log,
@@ -594,7 +597,9 @@ def new_slots(n: int) -> Table:
 def heap_room(fabric: Fabric, flows: Flows, n_conns: int, n_slots: int, n_classes: int) -> int:
     """Return how many events there can be at once."""
     per_link = 2 + 6 * n_classes
-    return 2 * flows.n_flows + 4 * n_conns + per_link * fabric.n_links + 3 * n_slots + fabric.n_nodes
+    return (
+        2 * flows.n_flows + 4 * n_conns + per_link * fabric.n_links + 3 * n_slots + fabric.n_nodes
+    )
 
 
 def _heap(room: int, events: list[tuple[int, int]]) -> Table:
@@ -614,9 +619,7 @@ def _n_samples(settings: Settings) -> int:
     return int(float(settings.until) / float(settings.sample)) + 1
 
 
-def _watched(
-    settings: Settings, conns: dict[str, Ints], n_classes: int
-) -> tuple[Ints, Ints]:
+def _watched(settings: Settings, conns: dict[str, Ints], n_classes: int) -> tuple[Ints, Ints]:
     """Return the numbers of the watched queues and connections."""
     links = np.array(settings.watch_links, dtype=np.int64)
     queues = (links[:, None] * n_classes + np.arange(n_classes)).ravel()

@@ -2,9 +2,10 @@
 
 Each table is a structured array when compiled, and a list of objects in plain Python; ``links[3].busy`` reads both.
 
-Times are whole picoseconds, sizes whole bytes. A *class* is a priority of Ethernet or a virtual lane of InfiniBand; class
-0 goes first. Link l has a *queue* for each of the V classes, number ``l * V + class``: its packets wait at the source of
-the link. The same number counts what came over that link in that class and is stored at its target (the *ingress*).
+Times are whole picoseconds, sizes whole bytes. A *class* is a priority of Ethernet or a virtual lane of InfiniBand;
+class 0 goes first. Link l has a *queue* for each of the V classes, number ``l * V + class``: its packets wait at the
+source of the link. The same number counts what came over that link in that class and is stored at its target (the
+*ingress*).
 A *connection* is what has windows and numbered packets: a row of a flow, or the flow with all its rows if a balancer
 chooses among them. A *slot* holds a packet while it travels, and then its acknowledgement.
 """
@@ -237,7 +238,7 @@ class Slot:
 
 @dataclass(slots=True)
 class Report:
-    """What a switch writes into a packet, for each slot and hop, and what came back last, for each connection and hop."""
+    """What a switch writes into a packet (slot and hop), or what came back last (connection and hop)."""
 
     queue: int
     sent: int

@@ -89,7 +89,8 @@ class Trace:
     @property
     def times(self) -> Floats:
         """Times of the samples [s], (K,)."""
-        return np.arange(len(self.queue) or len(self.rate)) * self.sample
+        count = len(self.queue) or len(self.rate)
+        return np.arange(count, dtype=np.float64) * self.sample
 
     @property
     def duration(self) -> Floats:

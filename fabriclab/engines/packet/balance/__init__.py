@@ -1,7 +1,7 @@
 """Load balancers: one file each, which registers itself.
 
-A balancer chooses among the rows ``first..end - 1`` of a flow for each packet. At the source all rows are open; a switch
-(if the balancer works there) chooses among those that share the links so far.
+A balancer chooses among the rows ``first..end - 1`` of a flow for each packet. At the source all rows are open; a
+switch (if the balancer works there) chooses among those that share the links so far.
 """
 
 from collections.abc import Callable, Sequence

@@ -36,7 +36,9 @@ _SETS = {
     # Simulator of the HPCC authors (alibaba-edu/High-Precision-Congestion-Control at 9f4be2a, run.py), per 25 Gb/s.
     "hpcc_simulator": (1 / 256, 1e-6, 4e-6, 300e-6, 0.0, 1, 5 * MBIT, 50 * MBIT, 1000 * MBIT, 0.0),
 }
-_SCALED = ("hpcc_simulator",)  # whose steps and marking grow with the rate of the port, from 25 Gb/s
+_SCALED = (
+    "hpcc_simulator",
+)  # whose steps and marking grow with the rate of the port, from 25 Gb/s
 _UNIT = 25e9 / 8  # [B/s]
 _MARKING = {
     "paper": Marking(5e3, 200e3, 0.01),

@@ -1,4 +1,4 @@
-"""HPCC: switches write their queue and the bytes that they sent into each packet, and the sender computes its window."""
+"""HPCC: switches write their queue and the bytes that they sent into packets, and the sender computes its window."""
 
 from typing import Any
 

@@ -39,8 +39,7 @@ def swift(
     place : Place
         Rate and round trip of the network.
     base_target, per_hop : float or str
-        Target of a path without hops, and what each hop adds. The reference simulator csg-htsim uses 20 us and base / 6.55.
-        [s]
+        Target of a path without hops, and what each hop adds. The simulator csg-htsim uses 20 us and base / 6.55. [s]
     step : float
         Packets by which the window grows in a round trip. > 0
     beta, most : float
