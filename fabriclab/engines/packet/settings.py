@@ -172,7 +172,7 @@ class Settings:
     def _check_together(self) -> None:
         """Refuse settings that contradict each other."""
         packet = self.payload + self.header
-        if self.buffer < packet:
+        if float(self.buffer) < packet:
             raise ValueError(
                 f"buffer must hold a packet of {packet} B, got {self.buffer:g} B; a switch has megabytes"
             )
@@ -194,7 +194,7 @@ class Settings:
                 raise ValueError(
                     f"marking needs 0 <= Kmin < Kmax and Pmax within 0..1, got {self.marking!r}"
                 )
-        if self.timeout <= 0 and self.recovery == "selective":
+        if float(self.timeout) <= 0 and self.recovery == "selective":
             raise ValueError("timeout must be > 0 s, or a lost packet is never sent again")
 
     @classmethod
