@@ -21,6 +21,7 @@ from fabriclab.core import (
 )
 from fabriclab.engines.packet import signatures, state
 from fabriclab.engines.packet.control import Control, Marking, Place
+from fabriclab.engines.packet.lossless import PAUSE_FRAME, headroom_needed
 from fabriclab.engines.packet.settings import Settings
 from fabriclab.engines.packet.state import table
 from fabriclab.errors import Unreachable
@@ -310,29 +311,6 @@ def _links(fabric: Fabric, cost: Ints, settings: Settings) -> Table:
     )
 
 
-def headroom_needed(rate: Any, delay: Any, back_delay: Any, settings: Settings) -> Any:
-    """Return the headroom that loses nothing. [B].
-
-    What can still come after an ingress has decided to pause its sender: what is sent until the pause frame has waited
-    for a frame in its way, has passed the cable and is obeyed, the frame that was being sent then, and what was on the
-    cable.
-
-    Parameters
-    ----------
-    rate : float or array
-        Rate of the link. [B/s]
-    delay, back_delay : float or array
-        Delay of the link and of its reverse. [s]
-    settings : Settings
-        Sizes and the response time.
-    """
-    frame = settings.payload + settings.header
-    on_wire = frame + settings.gap
-    pause = TRIM_SIZE + settings.gap
-    under_way = rate * (delay + back_delay + settings.response)
-    return np.ceil(under_way + pause + on_wire + frame)
-
-
 def _queues(fabric: Fabric, settings: Settings, control: Control, n_classes: int) -> Table:
     n = fabric.n_links * n_classes
     link = np.repeat(np.arange(fabric.n_links), n_classes)
@@ -348,7 +326,8 @@ def _queues(fabric: Fabric, settings: Settings, control: Control, n_classes: int
     delay = fabric.delay[link]
     back = fabric.delay[link ^ 1]
     if settings.headroom is None:
-        headroom = headroom_needed(rate, delay, back, settings)
+        back_rate = fabric.capacity[link ^ 1]
+        headroom = headroom_needed(rate, back_rate, delay, back, settings)
     else:
         headroom = np.full(n, float(settings.headroom))
     frame = settings.payload + settings.header
@@ -560,7 +539,7 @@ def _numbers(
         state.XOFF: -1 if settings.xoff is None else round(float(settings.xoff)),
         state.XON_GAP: round(float(settings.xon_gap)),
         state.RESPONSE: ps(settings.response),
-        state.PAUSE_SIZE: TRIM_SIZE,
+        state.PAUSE_SIZE: PAUSE_FRAME,
         state.WATCHDOG: 0 if settings.watchdog is None else ps(settings.watchdog),
         state.FAIR: int(settings.fair),
         state.IN_SWITCH: int(balance.in_switch),
