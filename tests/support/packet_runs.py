@@ -1,11 +1,11 @@
 """Small fabrics and scenarios for tests of the packet engine."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from fabriclab.core import PATH, Changes, Fabric, FabricBuilder, Flows, Routes
-from fabriclab.engines.packet import Trace, headroom, play
+from fabriclab.core import PATH, FabricBuilder, Flows, Routes
+from fabriclab.engines.packet import Trace, play
 
 FRAME = 9216  # with headers [B]
 HEADER = 62
@@ -76,7 +76,9 @@ def between(fabric, routes, size, **columns):
     return Flows.make(source, target, size, **columns)
 
 
-def run(fabric, paths, size, *, plain=True, changes=None, rng=None, columns=None, **config) -> Trace:
+def run(
+    fabric, paths, size, *, plain=True, changes=None, rng=None, columns=None, **config
+) -> Trace:
     """Play flows along paths, in plain Python unless told otherwise."""
     routes = along(*paths)
     flows = between(fabric, routes, size, **(columns or {}))
