@@ -735,6 +735,12 @@ def start_flow(st: Any, functions: Any, f: int, now: int) -> None:
             ask_for_grant(st, c, node, now + st.rows[row].back)
         port = wake(st, c)
         if port >= 0:
+            if st.links[port].cost == 0 and st.whole[TIMEOUT] > 0:
+                # A sender counts its tries also when its own port is down.
+                st.conns[c].retry = 1
+                st.conns[c].deadline = now + st.whole[TIMEOUT]
+                code = (RETRY << KIND) | (c << SUBJECT)
+                push(st.heap, st.whole, st.conns[c].deadline, code)
             call_later(st, port, now)
 
 
@@ -868,7 +874,8 @@ def try_again(st: Any, functions: Any, c: int, now: int) -> int:
     conns[c].retry = 0
     if conns[c].state != ACTIVE:
         return -1
-    if on_the_way(conns, whole, c) <= 0 and conns[c].lost == 0:
+    is_dead = st.links[conns[c].port].cost == 0
+    if on_the_way(conns, whole, c) <= 0 and conns[c].lost == 0 and not is_dead:
         return -1  # the next packet starts the timer again
     if now < conns[c].deadline:
         conns[c].retry = 1
