@@ -78,6 +78,7 @@ from fabriclab.engines.packet.state import (
     TRIM,
     TRIM_SIZE,
     TRIMMED,
+    UNSENT,
     UNTIL,
     WATCH,
     WATCHDOG,
@@ -421,7 +422,8 @@ def new_packet(st: Any, functions: Any, c: int, now: int) -> int:
             conns[c].timer = 1
             push(st.heap, whole, conns[c].next_time, (SEND << KIND) | (c << SUBJECT))
         return -1
-    if whole[RECEIVER] == 1:
+    # A grant stands for bytes of the message: what is sent again was granted before.
+    if whole[RECEIVER] == 1 and packets[conns[c].base + seq].status == UNSENT:
         if conns[c].granted < size:
             return -1
         conns[c].granted -= size

@@ -10,6 +10,7 @@ from fabriclab import units
 from fabriclab.core import (
     Changes,
     Fabric,
+    Floats,
     Flows,
     Ints,
     Routes,
@@ -197,7 +198,7 @@ def _connections(
             "the rows of a flow leave its source by different ports, and a balancer chooses behind one port only; "
             "give each port a flow of its own, or balance='pinned'"
         )
-    size = np.maximum(1, np.round(flows.size[flow] * share)).astype(np.int64)
+    size = _parts(flows.size, flow, share)
     packets = -(-size // settings.payload)
     last_size = size - (packets - 1) * settings.payload
     label_class = np.array([settings.classes.get(name, 0) for name in flows.labels], np.int64)
@@ -221,6 +222,19 @@ def _connections(
         "done": none,
     }
     return conns, first
+
+
+def _parts(size: Floats, flow: Ints, share: Floats) -> Ints:
+    """Return the whole bytes of each connection, at least one; those of a flow add up to its bytes."""
+    total = np.maximum(1, np.round(size)).astype(np.int64)
+    up_to = np.cumsum(share)
+    is_first = np.ones(flow.size, dtype=bool)
+    is_first[1:] = flow[1:] != flow[:-1]
+    first = np.maximum.accumulate(np.where(is_first, np.arange(flow.size), 0))
+    before = up_to[first] - share[first]  # shares of the flows before
+    end = np.round((up_to - before) * total[flow]).astype(np.int64)
+    begin = np.where(is_first, 0, np.append(0, end[:-1]))
+    return np.maximum(1, end - begin)
 
 
 def _times(fabric: Fabric, rows: Routes, cost: Ints, settings: Settings) -> tuple[Ints, Ints]:
