@@ -218,9 +218,7 @@ def test_each_switch_costs_a_packet_or_a_header(hops, payload, cut_through):
     """Store-and-forward: hops x (packet + delay). Cut-through: packet + hops x delay + a header for each switch."""
     delay = 100e-9
     nodes = [0, *range(2, hops + 1), 1]
-    fabric = runs.network(
-        list(zip(nodes[:-1], nodes[1:], strict=True)), 2, hops - 1, delay=delay
-    )
+    fabric = runs.network(list(zip(nodes[:-1], nodes[1:], strict=True)), 2, hops - 1, delay=delay)
     path = list(range(0, 2 * hops, 2))
     trace = runs.run(fabric, [path], payload, payload=payload, cut_through=cut_through)
     packet = (payload + runs.HEADER + runs.GAP) / runs.RATE

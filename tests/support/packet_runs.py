@@ -191,7 +191,7 @@ def pausing_scenario(seed):
         paths.append(line_path(n_hosts, home, begin, end))
     payload = int(rng.choice([256, 1024, 4096, 9154]))
     frame = payload + HEADER
-    size = rng.integers(1, 60, len(paths)) * payload - rng.integers(0, payload, len(paths))
+    size = rng.integers(1, 40, len(paths)) * payload - rng.integers(0, payload, len(paths))
     begins = np.cumsum(rng.uniform(5e-6, 20e-6, 3))
     lasts = rng.uniform(0.1e-6, 5e-6, 3)
     storms = [(2 * target + 1, float(t), float(t + d)) for t, d in zip(begins, lasts, strict=True)]
@@ -293,7 +293,7 @@ def random_scenario(seed, **fixed):
     for flow in range(n):
         begin, end = (int(host) for host in rng.choice(4, 2, replace=False))
         paths += [(flow, path) for path in leaf_spine_paths(begin, end)]
-    size = rng.integers(1, 40, n) * config["payload"] - rng.integers(0, config["payload"] - 1, n)
+    size = rng.integers(1, 12, n) * config["payload"] - rng.integers(0, config["payload"] - 1, n)
     config.setdefault("classes", {"other": int(rng.integers(2))})
     routes = along(*paths)
     flows = between(
