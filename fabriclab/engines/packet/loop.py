@@ -69,6 +69,7 @@ from fabriclab.engines.packet.state import (
     SAMPLE_ROOM,
     SAMPLES,
     SEND,
+    SENT,
     SIZE_MASK,
     START,
     SUBJECT,
@@ -446,6 +447,7 @@ def new_packet(st: Any, functions: Any, c: int, now: int) -> int:
     packets[place].status = FLYING
     packets[place].sent = now
     conns[c].flying += size
+    st.own[own + SENT] += size
 
     row = conns[c].row_from
     if conns[c].row_to - row > 1:
@@ -750,6 +752,7 @@ def feed_back(st: Any, functions: Any, slot: int, now: int) -> int:
     base = conns[c].base
     is_nack = flags & NACK != 0
     acked = 0
+    is_lost = 0
 
     if whole[RECOVERY] == GO_BACK_N:
         if slots[slot].ack > conns[c].acked:
@@ -778,7 +781,10 @@ def feed_back(st: Any, functions: Any, slot: int, now: int) -> int:
                 ahead += 1
             conns[c].acked = ahead
             if whole[REORDER] >= 0:
+                before = conns[c].lost
                 lose_overtaken(conns, packets, whole, c, slots[slot].sent)
+                if conns[c].lost > before:
+                    is_lost = 1
     if acked > 0:
         conns[c].retries = 0
         conns[c].deadline = now + whole[TIMEOUT]
@@ -789,7 +795,6 @@ def feed_back(st: Any, functions: Any, slot: int, now: int) -> int:
     is_marked_ack = 0
     if flags & MARKED != 0:
         is_marked_ack = 1
-    is_lost = 0
     if is_nack:
         is_lost = 1
     functions.on_feedback(

@@ -357,11 +357,13 @@ DROP_SHARE = 2  # alpha of the dynamic threshold of a queue
 BASE_TIME = 3  # longest round trip of an empty network [ps]
 N_REAL = 4
 
-# What a control loop keeps of each connection: the first two are read by the engine, the others are its own.
+# What a control loop keeps of each connection. It writes the first two, which the engine reads; the engine writes the
+# next ones; the others are its own.
 WINDOW = 0  # bytes that may be on their way
 RATE = 1  # bytes per second at which packets leave
 LINE = 2  # rate of the port [B/s]
 ROUND_TRIP = 3  # of an empty path [ps]
 N_HOPS = 4
-OWN = 5  # from here on, its own
-WIDTH = 20
+SENT = 5  # payload sent so far, repeated packets included [B]
+OWN = 6  # from here on, its own
+WIDTH = 24

@@ -6,7 +6,7 @@ from fabriclab import units
 from fabriclab.compiled import kernel
 from fabriclab.engines.packet import signatures
 from fabriclab.engines.packet.control import Control, Marking, Place
-from fabriclab.engines.packet.state import LINE, OWN, RATE, WINDOW
+from fabriclab.engines.packet.state import LINE, OWN, RATE, SENT, WINDOW
 from fabriclab.registry import register
 
 MBIT = 1e6 / 8  # bytes per second in a megabit per second
@@ -17,14 +17,16 @@ TARGET = OWN + 1  # rate to return to [B/s]
 ALPHA_TIME = OWN + 2  # when alpha was brought up to date [ps]
 RISE_TIME = OWN + 3  # when the timer of increases began [ps]
 RISES = OWN + 4  # increases by the timer since the last cut
-BYTES = OWN + 5  # sent since the last increase by the counter
+BYTES = OWN + 5  # sent when the counter of increases began [B]
 BYTE_RISES = OWN + 6  # increases by the counter since the last cut
-CUT_TIME = OWN + 7  # when the rate was cut last [ps]
-HAS_RISEN = OWN + 8  # 1 if the rate rose since the last cut
-IS_CUT = OWN + 9  # 1 after the first mark
+CUT_TIME = OWN + 7  # when the rate was cut last, or by a clock could have been cut last [ps]
+IS_CUT = OWN + 8  # 1 after the first mark
+IS_MARKED = OWN + 9  # 1 after a mark that alpha has not seen yet
+WILL_CUT = OWN + 10  # 1 after a mark that the rate has not seen yet
 
-# Places of the parameters.
-G, ALPHA_PERIOD, CUT_GAP, TIMER, COUNTER, STAGES, STEP, BIG_STEP, LEAST, CLAMP = range(10)
+# Places of the parameters; times in picoseconds.
+G, ALPHA_PERIOD, CUT_GAP, TIMER, COUNTER, STAGES, STEP, BIG_STEP, LEAST, CLOCKED, LIMIT = range(11)
+NEVER = 1.0e30
 
 # Of each set: g, alpha period, gap between cuts, timer of increases, byte counter (0: none), stages of fast recovery,
 # step and big step [B/s], least rate [B/s], gap between marks that a receiver passes on, marking.
@@ -39,6 +41,10 @@ _SETS = {
 _SCALED = (
     "hpcc_simulator",
 )  # whose steps and marking grow with the rate of the port, from 25 Gb/s
+_CLOCKED = (
+    "nvidia",
+    "hpcc_simulator",
+)  # whose cuts and changes of alpha follow clocks of their own
 _UNIT = 25e9 / 8  # [B/s]
 _MARKING = {
     "paper": Marking(5e3, 200e3, 0.01),
@@ -100,62 +106,106 @@ def dcqcn(
     if step is not None:
         values[STEP] = units.rate(step, "step")
     limit = 1e18 if window is None else units.size(window, "window", may_be_zero=False)
+    for place_of_time in (ALPHA_PERIOD, CUT_GAP, TIMER):
+        values[place_of_time] *= 1e12
+    clocked = 1.0 if name in _CLOCKED else 0.0
     return Control(
-        (*values, 0.0, limit), start, feed_back, let_time_pass, marking=marking, mark_gap=mark_gap
+        (*values, clocked, limit),
+        start,
+        feed_back,
+        let_time_pass,
+        marking=marking,
+        mark_gap=mark_gap,
     )
 
 
 @kernel(signatures.on_start)
 def start(parameters: Any, own: Any, i: int, now: int) -> None:
     """Send at the rate of the port."""
-    own[i + WINDOW] = parameters[10]
+    own[i + WINDOW] = parameters[LIMIT]
     own[i + RATE] = own[i + LINE]
     own[i + TARGET] = own[i + LINE]
     own[i + ALPHA] = 1.0
-    own[i + IS_CUT] = 0.0
-    own[i + CUT_TIME] = -1.0e18
+    own[i + CUT_TIME] = -NEVER
+
+
+@kernel()
+def rise(parameters: Any, own: Any, i: int) -> None:
+    """Bring the rate half of the way back to the target, and after some stages raise the target first."""
+    most = max(own[i + RISES], own[i + BYTE_RISES])
+    least = min(own[i + RISES], own[i + BYTE_RISES])
+    if parameters[COUNTER] == 0.0:
+        least = own[i + RISES] - 1.0  # the timer alone: one step, then big steps
+    line = own[i + LINE]
+    if least > parameters[STAGES]:
+        own[i + TARGET] = min(line, own[i + TARGET] + parameters[BIG_STEP])
+    elif most > parameters[STAGES]:
+        own[i + TARGET] = min(line, own[i + TARGET] + parameters[STEP])
+    own[i + RATE] = 0.5 * (own[i + RATE] + own[i + TARGET])
+
+
+@kernel()
+def cut(parameters: Any, own: Any, i: int, time: float) -> None:
+    """Cut the rate by half of alpha, and begin to count increases anew."""
+    has_risen = own[i + RISES] + own[i + BYTE_RISES] > 0.0
+    if has_risen or parameters[CLOCKED] == 0.0:
+        own[i + TARGET] = own[i + RATE]
+    own[i + RATE] = max(parameters[LEAST], own[i + RATE] * (1.0 - own[i + ALPHA] / 2.0))
+    own[i + CUT_TIME] = time
+    own[i + RISE_TIME] = time
+    own[i + RISES] = 0.0
+    own[i + BYTES] = own[i + SENT]
+    own[i + BYTE_RISES] = 0.0
 
 
 @kernel(signatures.on_send)
 def let_time_pass(parameters: Any, own: Any, i: int, now: int, size: int) -> None:
-    """Let alpha decay and the rate rise by as many periods as have passed since the last packet."""
+    """Let alpha change and the rate rise (or, by a clock, fall) as often as it was due since the last packet."""
     if own[i + IS_CUT] == 0.0:
         return
-    period = parameters[ALPHA_PERIOD] * 1e12
-    while own[i + ALPHA_TIME] + period <= now and own[i + ALPHA] > 1e-9:
-        own[i + ALPHA] *= 1.0 - parameters[G]
-        own[i + ALPHA_TIME] += period
-
-    line = own[i + LINE]
-    timer = parameters[TIMER] * 1e12
-    own[i + BYTES] += size
-    while True:
-        by_timer = own[i + RISE_TIME] + timer <= now
-        by_bytes = parameters[COUNTER] > 0.0 and own[i + BYTES] >= parameters[COUNTER]
-        if not by_timer and not by_bytes:
-            return
-        if by_timer:
-            own[i + RISE_TIME] += timer
+    g = parameters[G]
+    while own[i + WILL_CUT] == 1.0:
+        # By a clock: the marks of a period count when it ends. Whatever is due first happens first.
+        tick = own[i + ALPHA_TIME] + parameters[ALPHA_PERIOD]
+        look = own[i + CUT_TIME] + parameters[CUT_GAP]
+        timer = own[i + RISE_TIME] + parameters[TIMER]
+        if tick <= now and tick <= look and tick <= timer:
+            own[i + ALPHA] = (1.0 - g) * own[i + ALPHA] + g * own[i + IS_MARKED]
+            own[i + IS_MARKED] = 0.0
+            own[i + ALPHA_TIME] = tick
+        elif look <= now and look <= timer:
+            own[i + WILL_CUT] = 0.0
+            cut(parameters, own, i, look)
+        elif timer <= now:
             own[i + RISES] += 1.0
+            own[i + RISE_TIME] = timer
+            rise(parameters, own, i)
         else:
-            own[i + BYTES] -= parameters[COUNTER]
-            own[i + BYTE_RISES] += 1.0
-        stages = parameters[STAGES]
-        most = max(own[i + RISES], own[i + BYTE_RISES])
-        least = min(own[i + RISES], own[i + BYTE_RISES])
-        if parameters[COUNTER] == 0.0:
-            least = own[i + RISES] - 1.0  # the timer alone: one step, then big steps
-        if least > stages:
-            own[i + TARGET] = min(line, own[i + TARGET] + parameters[BIG_STEP])
-        elif most > stages:
-            own[i + TARGET] = min(line, own[i + TARGET] + parameters[STEP])
-        own[i + RATE] = min(line, 0.5 * (own[i + RATE] + own[i + TARGET]))
-        own[i + HAS_RISEN] = 1.0
-        if own[i + RATE] > line * 0.999999 and own[i + TARGET] >= line:
-            own[i + RATE] = line
-            if own[i + RISE_TIME] + timer <= now:
-                own[i + RISE_TIME] = float(now)
             return
+
+    period = parameters[ALPHA_PERIOD]
+    while own[i + ALPHA_TIME] + period <= now:
+        own[i + ALPHA] = (1.0 - g) * own[i + ALPHA] + g * own[i + IS_MARKED]
+        own[i + IS_MARKED] = 0.0
+        own[i + ALPHA_TIME] += period
+        if own[i + ALPHA] < 1.0e-9:
+            own[i + ALPHA_TIME] += period * ((now - own[i + ALPHA_TIME]) // period)
+    if parameters[CLOCKED] == 1.0:
+        gap = parameters[CUT_GAP]
+        own[i + CUT_TIME] += gap * ((now - own[i + CUT_TIME]) // gap)
+    while own[i + RISE_TIME] + parameters[TIMER] <= now:
+        own[i + RISES] += 1.0
+        own[i + RISE_TIME] += parameters[TIMER]
+        rise(parameters, own, i)
+        if own[i + TARGET] >= own[i + LINE] and own[i + RATE] > 0.999999 * own[i + LINE]:
+            own[i + RATE] = own[i + LINE]
+            timer = parameters[TIMER]
+            own[i + RISE_TIME] += timer * ((now - own[i + RISE_TIME]) // timer)
+    if parameters[COUNTER] > 0.0:
+        while own[i + SENT] - own[i + BYTES] >= parameters[COUNTER]:
+            own[i + BYTES] += parameters[COUNTER]
+            own[i + BYTE_RISES] += 1.0
+            rise(parameters, own, i)
 
 
 @kernel(signatures.on_feedback)
@@ -170,23 +220,23 @@ def feed_back(
     lost: int,
     load: float,
 ) -> None:
-    """Cut the rate at a notice, but not twice within the gap."""
-    if marked == 0 or now - own[i + CUT_TIME] < parameters[CUT_GAP] * 1e12:
+    """Take a mark in: cut the rate now, but not twice within the gap, or by a clock when the period ends."""
+    if marked == 0:
         return
     let_time_pass(parameters, own, i, now, 0)
-    if own[i + IS_CUT] == 0.0:
-        own[i + IS_CUT] = 1.0
-        own[i + ALPHA] = 1.0
-        own[i + TARGET] = own[i + RATE]
-    else:
-        if own[i + HAS_RISEN] == 1.0:
-            own[i + TARGET] = own[i + RATE]
-    own[i + RATE] = max(parameters[LEAST], own[i + RATE] * (1.0 - own[i + ALPHA] / 2.0))
+    is_first = own[i + IS_CUT] == 0.0
+    own[i + IS_CUT] = 1.0
+    if parameters[CLOCKED] == 1.0:
+        own[i + WILL_CUT] = 1.0
+        own[i + IS_MARKED] = 1.0
+        if is_first:
+            own[i + IS_MARKED] = 0.0
+            own[i + ALPHA_TIME] = float(now)
+            own[i + CUT_TIME] = now + 1000.0  # a nanosecond behind the clock of alpha
+            own[i + RISE_TIME] = NEVER
+        return
+    if now - own[i + CUT_TIME] < parameters[CUT_GAP]:
+        return
+    cut(parameters, own, i, float(now))
     own[i + ALPHA] = (1.0 - parameters[G]) * own[i + ALPHA] + parameters[G]
-    own[i + CUT_TIME] = float(now)
     own[i + ALPHA_TIME] = float(now)
-    own[i + RISE_TIME] = float(now)
-    own[i + RISES] = 0.0
-    own[i + BYTES] = 0.0
-    own[i + BYTE_RISES] = 0.0
-    own[i + HAS_RISEN] = 0.0
