@@ -663,14 +663,14 @@ def take_in(st: Any, node: int, slot: int, now: int) -> None:
 
     if flags & MARKED != 0:
         conns[c].marked += 1
-        if whole[MARK_GAP] > 0:
-            if now - conns[c].marked_at >= whole[MARK_GAP]:
-                conns[c].marked_at = now
-                answers = True
-            else:
-                slots[slot].flags &= ~MARKED
-        else:
-            answers = True
+        conns[c].owes_mark = 1
+        slots[slot].flags &= ~MARKED
+    # A mark within the gap behind the one before is not forgotten: it is passed on when the gap has ended.
+    if conns[c].owes_mark == 1 and now - conns[c].marked_at >= whole[MARK_GAP]:
+        conns[c].owes_mark = 0
+        conns[c].marked_at = now
+        slots[slot].flags |= MARKED
+        answers = True
     if whole[RECEIVER] == 1:
         ask_for_grant(st, c, node, now)
 
@@ -834,9 +834,11 @@ def read_telemetry(st: Any, slot: int, c: int) -> float:
     """Return the highest load of a link on the path: queue / (rate x T) + sent / (rate x time), as HPCC computes it.
 
     The queue is the smaller one of this acknowledgement and the one before. The first acknowledgement has no time to
-    compare with, and gives -1.
+    compare with, and gives -1. The gaps between packets count, so that a load of 1 is a link that never rests.
     """
     reports = st.reports
+    full = st.whole[PAYLOAD] + st.whole[HEADER]
+    with_gap = (full + st.whole[GAP]) / (65536.0 * full)
     known = st.known
     room = st.whole[TELEMETRY]
     row = st.slots[slot].row
@@ -848,7 +850,7 @@ def read_telemetry(st: Any, slot: int, c: int) -> float:
         before = c * room + hop
         gap = reports[now].time - known[before].time
         if known[before].time >= 0 and gap > 0:
-            cost = st.links[st.entries[first + hop].link].cost / 65536.0
+            cost = st.links[st.entries[first + hop].link].cost * with_gap
             queue = min(reports[now].queue, known[before].queue)
             sent = reports[now].sent - known[before].sent
             load = queue * cost / st.own[c * WIDTH + ROUND_TRIP] + sent * cost / gap

@@ -191,6 +191,7 @@ class Connection:
     received: int  # receiver: packets that have come
     complained: int  # receiver: 1 after a NACK until the missing packet comes
     marked_at: int  # receiver: when it last passed a mark on
+    owes_mark: int  # receiver: 1 if a mark has come since
     next_time: int  # pacing: not before
     queued: int  # 1 while it stands in the ring of its port
     timer: int  # 1 while a SEND event is on its way
