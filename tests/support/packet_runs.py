@@ -21,9 +21,7 @@ def star(hosts, rate=100 * GBIT, delay=1e-6, rates=None):
     switch = b.add_nodes("switch", 1, tier=1, transit=True, index=np.zeros(1))
     capacity = np.full(hosts, float(rate)) if rates is None else np.asarray(rates, dtype=float)
     b.add_cables(host, np.repeat(switch, hosts), capacity=capacity, delay=delay, medium="fibre")
-    return b.build(
-        "star", {}, endpoint=host, rail=np.zeros(hosts), server=np.arange(hosts)
-    )
+    return b.build("star", {}, endpoint=host, rail=np.zeros(hosts), server=np.arange(hosts))
 
 
 def two_tier(leaves, per_leaf, spines, rate=100 * GBIT, delay=1e-6, up_rate=None):
@@ -33,9 +31,7 @@ def two_tier(leaves, per_leaf, spines, rate=100 * GBIT, delay=1e-6, up_rate=None
     host = b.add_nodes("host", hosts, tier=0, transit=False, index=np.arange(hosts))
     leaf = b.add_nodes("leaf", leaves, tier=1, transit=True, index=np.arange(leaves))
     spine = b.add_nodes("spine", spines, tier=2, transit=True, index=np.arange(spines))
-    b.add_cables(
-        host, np.repeat(leaf, per_leaf), capacity=float(rate), delay=delay, medium="fibre"
-    )
+    b.add_cables(host, np.repeat(leaf, per_leaf), capacity=float(rate), delay=delay, medium="fibre")
     up = float(rate if up_rate is None else up_rate)
     ends = (np.repeat(leaf, spines), np.tile(spine, leaves))
     b.add_cables(*ends, capacity=up, delay=delay, medium="fibre")
