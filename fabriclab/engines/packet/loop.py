@@ -79,6 +79,7 @@ from fabriclab.engines.packet.state import (
     TRIM,
     TRIM_SIZE,
     TRIMMED,
+    UNSENT,
     UNTIL,
     WATCH,
     WATCHDOG,
@@ -420,7 +421,8 @@ def new_packet(st: Any, functions: Any, c: int, now: int) -> int:
             conns[c].timer = 1
             push(st.heap, whole, conns[c].next_time, (SEND << KIND) | (c << SUBJECT))
         return -1
-    if whole[RECEIVER] == 1:
+    place = conns[c].base + seq
+    if whole[RECEIVER] == 1 and packets[place].status == UNSENT:  # a packet needs one grant, however often it is sent
         if conns[c].granted < size:
             return -1
         conns[c].granted -= size
@@ -436,7 +438,6 @@ def new_packet(st: Any, functions: Any, c: int, now: int) -> int:
     slots[slot].ingress = -1
     slots[slot].flags = 0
 
-    place = conns[c].base + seq
     if seq < conns[c].next or packets[place].status != 0:
         slots[slot].flags = RESENT
         conns[c].resent += 1
@@ -724,7 +725,10 @@ def start_flow(st: Any, functions: Any, f: int, now: int) -> None:
         own = c * WIDTH
         functions.on_start(st.control, st.own, own, now)
         if st.whole[RECEIVER] == 1:
-            first = min(st.whole[FIRST_WINDOW], st.conns[c].to_grant)
+            first = st.whole[FIRST_WINDOW]
+            if first < 0:  # what fills the path
+                first = int(st.own[own + LINE] * st.own[own + ROUND_TRIP] / 1.0e12)
+            first = min(first, st.conns[c].to_grant)
             st.conns[c].granted = first
             st.conns[c].to_grant -= first
             row = st.conns[c].row_from

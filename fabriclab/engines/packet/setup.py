@@ -570,7 +570,7 @@ def _numbers(
         state.UNTIL: INFINITE if settings.until is None else ps(settings.until),
         state.SAMPLE_GAP: 0 if settings.sample is None else ps(settings.sample),
         state.LOG_ROOM: settings.log,
-        state.FIRST_WINDOW: INFINITE
+        state.FIRST_WINDOW: -1
         if settings.first_window is None
         else round(float(settings.first_window)),
         state.TRIM_SIZE: TRIM_SIZE,

@@ -66,10 +66,11 @@ def dcqcn(
 ) -> Control:
     """Return DCQCN [1]_ with one of three published sets of parameters.
 
-    A receiver that sees marks sends a notice at once, and at most one in a gap. The sender then remembers its rate as the target,
-    cuts the rate by alpha / 2 and raises alpha, which decays while no notice comes. Between notices a timer (and a byte
-    counter, in the paper's set) brings the rate half of the way back to the target; after some stages the target rises
-    by a step, later by a big step. It starts at the rate of its port.
+    A receiver that sees marks sends a notice at once, and at most one in a gap. The sender then remembers its rate as
+    the target, cuts the rate by alpha / 2 and raises alpha, which decays while no notice comes. Between notices a timer
+    (and a byte counter, in the paper's set) brings the rate half of the way back to the target; after some stages the
+    target rises by a step, later by a big step. It starts at the rate of its port. The cards' sets cut and change alpha
+    by clocks of their own, as the simulator of the HPCC authors does; the paper's set does so with each notice.
 
     Parameters
     ----------
