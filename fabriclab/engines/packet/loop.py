@@ -90,6 +90,7 @@ from fabriclab.engines.packet.state import (
 SECOND = 1_000_000_000_000  # [ps]
 MARGIN = 64  # slots that one event may need
 NEVER = 1 << 60
+LOOK = 50_000_000  # a paced connection looks at least so often whether its rate has risen [ps]
 
 # What the log of single packets calls its lines.
 LOG_SENT = 0
@@ -417,10 +418,11 @@ def new_packet(st: Any, functions: Any, c: int, now: int) -> int:
     if flying > 0 and flying + size > st.own[own + WINDOW]:
         return -1
     if conns[c].next_time > now:
-        if conns[c].timer == 0:
-            conns[c].timer = 1
-            push(st.heap, whole, conns[c].next_time, (SEND << KIND) | (c << SUBJECT))
-        return -1
+        # The rate may have changed since the packet before, from which on the pace counts.
+        conns[c].next_time = conns[c].sent_last + pace(st, c, conns[c].sent_size)
+        if conns[c].next_time > now:
+            set_timer(st, c, now)
+            return -1
     place = conns[c].base + seq
     if whole[RECEIVER] == 1 and packets[place].status == UNSENT:  # a packet needs one grant, however often it is sent
         if conns[c].granted < size:
@@ -471,9 +473,8 @@ def new_packet(st: Any, functions: Any, c: int, now: int) -> int:
     slots[slot].row = row
     slots[slot].entry = st.rows[row].first
 
-    rate = st.own[own + RATE]
-    if rate < st.own[own + LINE]:
-        conns[c].next_time = now + int((size + whole[HEADER] + whole[GAP]) * 1.0e12 / rate)
+    conns[c].sent_size = size + whole[HEADER] + whole[GAP]
+    conns[c].next_time = now + pace(st, c, conns[c].sent_size)
     if conns[c].retry == 0 and whole[TIMEOUT] > 0:
         conns[c].retry = 1
         conns[c].deadline = now + whole[TIMEOUT]
@@ -490,9 +491,26 @@ def line_up_again(st: Any, c: int, link: int, now: int) -> None:
         return
     if conns[c].next_time <= st.links[link].busy:
         line_up(conns, st.queues, st.whole, c)
-    elif conns[c].timer == 0:
-        conns[c].timer = 1
-        push(st.heap, st.whole, conns[c].next_time, (SEND << KIND) | (c << SUBJECT))
+    else:
+        set_timer(st, c, now)
+
+
+@kernel()
+def pace(st: Any, c: int, size: int) -> int:
+    """Return how long a connection waits after ``size`` bytes on the wire; 0 at the rate of its port. [ps]."""
+    rate = st.own[c * WIDTH + RATE]
+    if rate >= st.own[c * WIDTH + LINE]:
+        return 0
+    return int(size * 1.0e12 / rate)
+
+
+@kernel()
+def set_timer(st: Any, c: int, now: int) -> None:
+    """Wake a paced connection when it may send, or after a while in which its rate may have risen."""
+    if st.conns[c].timer == 0:
+        st.conns[c].timer = 1
+        at = min(st.conns[c].next_time, now + LOOK)
+        push(st.heap, st.whole, at, (SEND << KIND) | (c << SUBJECT))
 
 
 @kernel()

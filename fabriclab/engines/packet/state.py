@@ -205,6 +205,7 @@ class Connection:
     grant_next: int
     to_grant: int  # bytes that are not granted yet
     sent_last: int  # time of the packet before, -1 for none
+    sent_size: int  # its bytes on the wire
     resent: int
     dropped: int
     marked: int  # packets that came with a mark
