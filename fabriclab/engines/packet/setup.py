@@ -220,7 +220,8 @@ def _connections(
     size = np.maximum(1, np.round(flows.size[flow] * share)).astype(np.int64)
     packets = -(-size // settings.payload)
     last_size = size - (packets - 1) * settings.payload
-    label_class = np.array([settings.classes.get(name, 0) for name in flows.labels], np.int64)
+    usual = 1 if settings.trim else 0  # cut packets go ahead of all others, in class 0
+    label_class = np.array([settings.classes.get(name, usual) for name in flows.labels], np.int64)
     for name in settings.classes:
         if name not in flows.labels:
             raise ValueError(

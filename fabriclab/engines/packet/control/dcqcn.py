@@ -1,6 +1,7 @@
 """DCQCN: the sender of a marked flow cuts its rate, and recovers step by step while no further mark comes."""
 
-from typing import Any
+from math import expm1, log1p
+from typing import Any, NamedTuple
 
 from fabriclab import units
 from fabriclab.compiled import kernel
@@ -118,6 +119,76 @@ def dcqcn(
         marking=marking,
         mark_gap=mark_gap,
     )
+
+
+class FixedPoint(NamedTuple):
+    """Where DCQCN settles."""
+
+    marked: float  # share of the packets that are marked
+    queue: float  # of the bottleneck [B]
+
+
+def fixed_point(
+    flows: int, rate: units.Quantity, *, payload: float = 1000.0, marking: Marking | None = None
+) -> FixedPoint:
+    """Return where equal DCQCN flows settle on one link, with the parameters of the paper.
+
+    It is the fixed point of the fluid model [1]_, in which every flow sends at its share of the link, marks are
+    independent, and cuts and increases of the rate balance. The share of marks depends on the share of the link alone;
+    the queue follows from the marking. Leaves out the big step and all fluctuation: packets keep the queue within
+    10 % of it only while their fluctuation stays clear of an empty queue and of Kmax.
+
+    Parameters
+    ----------
+    flows : int
+        Number of flows. >= 1
+    rate : float or str
+        Rate of the link. [B/s]
+    payload : float
+        Bytes of a packet. [B], > 0
+    marking : Marking, optional
+        As in the paper unless given.
+
+    Returns
+    -------
+    FixedPoint
+        The queue is inf if the marks that are needed are beyond Kmax.
+
+    References
+    ----------
+    .. [1] Y. Zhu et al., ECN or Delay: Lessons Learnt from Analysis of DCQCN and TIMELY, CoNEXT 2016, section 3.
+    """
+    name = "paper"
+    _, alpha_period, gap, timer, counter, stages, step, *_ = _SETS[name]
+    packets = units.rate(rate, "rate") / units.count(flows, "flows", 1) / payload  # of a flow [1/s]
+
+    def excess(p: float) -> float:
+        """Return the pull down minus the pull up at a share of marks."""
+        none = log1p(-p)  # logarithm of the chance that a packet is not marked
+        cuts = -expm1(gap * packets * none)
+        alpha = -expm1(alpha_period * packets * none)
+        in_counter = counter / payload
+        in_timer = timer * packets
+        pull = [0.0, 0.0]
+        for between in (in_counter, in_timer):
+            after_none = -between * none
+            if after_none > 600.0:  # never so many without a mark
+                continue
+            rises = p / expm1(after_none)
+            pull[0] += rises
+            pull[1] += rises * (1.0 - p) ** (stages * between)
+        return cuts**2 * alpha - gap**2 * (step / payload) * packets * pull[0] * pull[1]
+
+    low, high = 1e-9, 0.999
+    for _ in range(200):
+        middle = (low * high) ** 0.5
+        if excess(middle) > 0:
+            high = middle
+        else:
+            low = middle
+    rule = _MARKING[name] if marking is None else marking
+    queue = rule.low + low / rule.most * (rule.high - rule.low)
+    return FixedPoint(low, queue if low <= rule.most else float("inf"))
 
 
 @kernel(signatures.on_start)
