@@ -55,3 +55,10 @@ def goodput(trace, first, last, payload):
     a, b = int(first * k), int(last * k) - 1
     seconds = (b - a) * trace.sample
     return (trace.received[b] - trace.received[a]) * payload / seconds
+
+
+@pytest.fixture(scope="module")
+def kernels():
+    """Compile the kernels, if that can be done and has not been done, so that long runs are quick."""
+    if compiled.installed() and not compiled.ready():
+        compiled.compile_all()
