@@ -258,9 +258,9 @@ def test_dcqcn_settles_where_the_fluid_model_does(rate, n):
 
 @pytest.mark.slow
 @needs_compiled
-@pytest.mark.parametrize(("rate", "n"), [(100, 4), (100, 8), (100, 16)])
+@pytest.mark.parametrize(("rate", "n"), [(100, 8), (100, 16)])
 def test_dcqcn_settles_there_with_other_numbers_of_flows(rate, n):
-    assert dcqcn_errors(rate, n, time=0.25) == pytest.approx((0, 0), abs=0.1)
+    assert dcqcn_errors(rate, n, time=0.3) == pytest.approx((0, 0), abs=0.1)
 
 
 @pytest.mark.slow
@@ -274,9 +274,9 @@ def test_dcqcn_settles_beside_kmax_if_the_line_of_marking_goes_on():
 
 @pytest.mark.slow
 @needs_compiled
-@pytest.mark.parametrize("rate", [40, 100])
-def test_two_dcqcn_flows_stay_below_their_fixed_point(rate):
-    """Two flows swing by as much as their queue is long, and an empty queue cannot make up for a long one."""
-    marks, queue = dcqcn_errors(rate, 2, time=0.3)
-    assert -0.25 < marks < 0
-    assert -0.45 < queue < 0
+@pytest.mark.parametrize(("rate", "n"), [(40, 2), (100, 2), (100, 4)])
+def test_few_dcqcn_flows_stay_below_their_fixed_point(rate, n):
+    """They swing by as much as their queue is long, and an empty queue cannot make up for a long one."""
+    marks, queue = dcqcn_errors(rate, n, time=0.3)
+    assert -0.2 < marks < 0
+    assert -0.4 < queue < -0.05

@@ -249,7 +249,7 @@ def window_after(delay, marked):
 def test_the_four_quadrants_of_nscc():
     short = 4 * US
     long = 12 * US  # the target is 9 us
-    constant = 1 + 3 * 0.15 * 4096 / (0.5 * 150e3)  # at most three constant increases
+    constant = 1 + 4 * 0.15 * 4096 / (0.5 * 150e3)  # one for each round trip of 51 us, and what is begun
     assert window_after(short, 0) > 1
     assert window_after(long, 0) > 1
     assert 1 <= window_after(short, 1) <= constant
