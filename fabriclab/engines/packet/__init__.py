@@ -12,12 +12,13 @@ no time of their own beyond the delays of the fabric.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from fabriclab import compiled
+from fabriclab import compiled, registry
 from fabriclab.core import Changes, Fabric, Floats, Flows, Routes
 from fabriclab.engines.packet import loop as _loop
 from fabriclab.engines.packet import setup, signatures, state
@@ -27,7 +28,7 @@ from fabriclab.engines.packet.trace import LOG_KINDS, Trace, trace_of
 from fabriclab.errors import Deadlock, Unreachable
 from fabriclab.registry import register
 
-__all__ = ["LOG_KINDS", "Settings", "Trace", "headroom", "packet", "play"]
+__all__ = ["LOG_KINDS", "Settings", "Trace", "headroom", "packet", "play", "transport"]
 
 _CHUNK = 2_000_000  # events between two looks whether somebody wants to stop the run
 _PLAIN_CHUNK = 20_000  # the same in plain Python
@@ -96,6 +97,35 @@ def packet(
             "a timeline has all flows ended: give more time, or call fabriclab.engines.packet.play"
         )
     return trace.start, trace.finish
+
+
+def transport(name: str, **changes: Any) -> dict[str, Any]:
+    """Return the settings of a transport by its name, such as ``"roce"``, for `play` or the engine's ``config``.
+
+    Parameters
+    ----------
+    name : str
+        One of ``registry.names("transport")``.
+    **changes
+        What the transport itself can be told (``help(registry.get("transport", name))``), and fields of `Settings`,
+        which replace those of the transport.
+
+    Raises
+    ------
+    ValueError
+        If there is no such transport, or a setting is unknown or out of range.
+
+    Examples
+    --------
+    >>> transport("roce", buffer="16 MB")["recovery"]
+    'go_back_n'
+    """
+    preset = registry.get("transport", name)
+    own = set(inspect.signature(preset).parameters)
+    settings: dict[str, Any] = preset(**{key: changes[key] for key in changes if key in own})
+    settings |= {key: value for key, value in changes.items() if key not in own}
+    Settings.of(settings)  # refuses what is unknown or out of range
+    return settings
 
 
 def _run_compiled(layout: setup.Layout) -> tuple[int, setup.Layout]:

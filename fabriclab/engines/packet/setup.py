@@ -201,7 +201,8 @@ def _connections(
     size = _parts(flows.size, flow, share)
     packets = -(-size // settings.payload)
     last_size = size - (packets - 1) * settings.payload
-    label_class = np.array([settings.classes.get(name, 0) for name in flows.labels], np.int64)
+    usual = 1 if settings.trim else 0  # cut packets go ahead of all others, in class 0
+    label_class = np.array([settings.classes.get(name, usual) for name in flows.labels], np.int64)
     n = first.size
     none = np.full(n, -1, dtype=np.int64)
     conns = {
@@ -541,7 +542,7 @@ def _numbers(
         state.UNTIL: INFINITE if settings.until is None else ps(settings.until),
         state.SAMPLE_GAP: 0 if settings.sample is None else ps(settings.sample),
         state.LOG_ROOM: settings.log,
-        state.FIRST_WINDOW: INFINITE
+        state.FIRST_WINDOW: -1
         if settings.first_window is None
         else round(float(settings.first_window)),
         state.TRIM_SIZE: TRIM_SIZE,

@@ -197,6 +197,7 @@ class Connection:
     received: int  # receiver: packets that have come
     complained: int  # receiver: 1 after a NACK until the missing packet comes
     marked_at: int  # receiver: when it last passed a mark on
+    owes_mark: int  # receiver: 1 if a mark has come since
     next_time: int  # pacing: not before
     queued: int  # 1 while it stands in the ring of its port
     timer: int  # 1 while a SEND event is on its way
@@ -210,6 +211,7 @@ class Connection:
     grant_next: int
     to_grant: int  # bytes that are not granted yet
     sent_last: int  # time of the packet before, -1 for none
+    sent_size: int  # its bytes on the wire
     resent: int
     dropped: int
     marked: int  # packets that came with a mark
@@ -364,11 +366,13 @@ DROP_SHARE = 2  # alpha of the dynamic threshold of a queue
 BASE_TIME = 3  # longest round trip of an empty network [ps]
 N_REAL = 4
 
-# What a control loop keeps of each connection: the first two are read by the engine, the others are its own.
+# What a control loop keeps of each connection. It writes the first two, which the engine reads; the engine writes the
+# next ones; the others are its own.
 WINDOW = 0  # bytes that may be on their way
 RATE = 1  # bytes per second at which packets leave
 LINE = 2  # rate of the port [B/s]
 ROUND_TRIP = 3  # of an empty path [ps]
 N_HOPS = 4
-OWN = 5  # from here on, its own
-WIDTH = 20
+SENT = 5  # payload sent so far, repeated packets included [B]
+OWN = 6  # from here on, its own
+WIDTH = 24
