@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fabriclab import compiled
 from fabriclab.core import (
     Fabric,
     Floats,
@@ -16,6 +17,7 @@ from fabriclab.core import (
     pointer,
     rows_of,
 )
+from fabriclab.engines import _levels
 from fabriclab.errors import Unreachable
 
 _SPARSE = 4  # links are renumbered if the rows have fewer entries than a _SPARSE-th of the links
@@ -75,6 +77,17 @@ class SharedLinks:
         # None means 1 everywhere, because counting is faster than adding
         self.coef = None if (coef[keep] == 1.0).all() else coef[keep]
         self.capacity = capacity
+        self._tables: tuple[Floats, Floats, Ints, Ints, Ints] | None = None
+
+    def tables(self) -> tuple[Floats, Floats, Ints, Ints, Ints]:
+        """Return what kernels need besides the entries: coefficients, the table of links, and room for their lists."""
+        if self._tables is None:
+            coef = np.ones(self.link.size) if self.coef is None else self.coef
+            links = np.zeros((self.capacity.size, _levels.COLUMNS))
+            used = np.empty(self.capacity.size, dtype=np.int64)
+            left, rows = np.empty((2, self.ptr.size - 1), dtype=np.int64)
+            self._tables = coef, links, used, left, rows
+        return self._tables
 
     def levels(self, rows: Ints, room: Floats) -> Floats:
         """Return the max-min levels of some rows that share the free capacity ``room``, (L,). [B/s].
@@ -88,6 +101,17 @@ class SharedLinks:
         ----------
         .. [1] D. Bertsekas and R. Gallager, Data Networks, 2nd ed., 1992, section 6.5.2.
         """
+        fill = compiled.loaded(_levels.fill)
+        if fill is not None:
+            coef, links, used, left, _ = self.tables()
+            links[:, _levels.ROOM] = room
+            level = np.empty(self.ptr.size - 1)
+            fill(self.ptr, self.link, coef, links, used, left, rows, rows.size, level)
+            return level[rows]
+        return self._levels(rows, room)
+
+    def _levels(self, rows: Ints, room: Floats) -> Floats:
+        """Return the same with NumPy, where nothing is compiled."""
         at, counts = self.entries(rows)
         link, coef = self.link[at], None if self.coef is None else self.coef[at]
         if _SPARSE * link.size < room.size:
