@@ -185,11 +185,11 @@ class Events:
         """
         if self.kernel is not None:
             shared = self.rows
-            coef, links, used, left, kept = shared.tables()
-            entries = (shared.ptr, shared.link, coef, shared.capacity)
+            own = shared.scratch()
+            entries = (shared.ptr, shared.link, own.coef, shared.capacity)
             state = (self.weight, self.level, self.rate, self.left, self.since, self.ends)
-            scratch = (links, used, left, kept)
-            self.kernel(now, floor * (1 - _CLOSE), self.active, *entries, *state, *scratch)
+            lists = (own.links, own.waits, own.used, own.left, own.rows)
+            self.kernel(now, floor * (1 - _CLOSE), self.active, *entries, *state, *lists)
             return
         above = self.level[self.active] >= floor * (1 - _CLOSE)
         rows, fixed = self.active[above], self.active[~above]
