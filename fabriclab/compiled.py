@@ -46,7 +46,7 @@ __all__ = [
     "start_compiling",
 ]
 
-# Modules whose kernels `compile_all` compiles; each names its own with `kernel`.
+# Modules and packages whose kernels `compile_all` compiles; each names its own with `kernel`.
 MODULES = ("fabriclab.engines.packet", "fabriclab.engines._levels")
 # No counting of references to arrays: kernels make no arrays, and it takes half of their time.
 _OPTIONS = {"_nrt": False, "error_model": "numpy"}
@@ -118,15 +118,24 @@ def _folder_name() -> str:
     from importlib.metadata import version
 
     digest = hashlib.sha256()
-    package = Path(__file__).parent
     digest.update(Path(__file__).read_bytes())
-    for module in MODULES:
-        folder = package.joinpath(*module.split(".")[1:])
-        files = sorted(folder.rglob("*.py")) if folder.is_dir() else [folder.with_suffix(".py")]
-        for file in files:
-            digest.update(file.read_bytes())
+    for file in _sources().values():
+        digest.update(file.read_bytes())
     digest.update(f"{sys.version} {version('numba')} {_processor()}".encode())
     return f"kernels-{digest.hexdigest()[:16]}"
+
+
+def _sources() -> dict[str, Path]:
+    """Return the files with kernels, by the names of their modules."""
+    package = Path(__file__).parent
+    found = {}
+    for module in MODULES:
+        place = package.joinpath(*module.split(".")[1:])
+        files = sorted(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
+        for file in files:
+            parts = file.relative_to(package.parent).with_suffix("").parts
+            found[".".join(parts).removesuffix(".__init__")] = file
+    return found
 
 
 def _processor() -> str:
@@ -380,7 +389,7 @@ def compile_all() -> Path:
 
 def _compile_into(folder: Path) -> None:
     """Compile all kernels that have a signature, and write them to a folder."""
-    for module in MODULES:
+    for module in _sources():
         importlib.import_module(module)
     _COMPILED.clear()
     for key, held in list(_KERNELS.items()):

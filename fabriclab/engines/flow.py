@@ -153,7 +153,8 @@ class Events:
             owner = self.owner[gone]
             np.maximum.at(self.finish, owner, self.ends[gone] + self.delay[gone])
             np.subtract.at(self.open, owner, 1)
-            self._release(distinct(owner[self.open[owner] == 0]))
+            if self.users.size:
+                self._release(distinct(owner[self.open[owner] == 0]))
         return float(self.level[gone].min(initial=np.inf))
 
     def _start_flows(self, horizon: float) -> bool:
