@@ -153,9 +153,9 @@ def _grown(before: signatures.State) -> signatures.State:
     before.whole[state.FREE_SLOTS] += n
     hops = int(before.whole[state.TELEMETRY])
     return before._replace(
-        slots=np.concatenate([before.slots, more]),
-        reports=np.concatenate([before.reports, state.table(state.Report, n * hops)]),
-        heap=np.concatenate([before.heap, state.table(state.Event, 3 * n)]),
+        slots=state.joined(before.slots, more),
+        reports=state.joined(before.reports, state.table(state.Report, n * hops)),
+        heap=state.joined(before.heap, state.table(state.Event, 3 * n)),
     )
 
 
