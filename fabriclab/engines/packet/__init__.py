@@ -13,7 +13,7 @@ no time of their own beyond the delays of the fabric.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -69,10 +69,10 @@ def play(
     """
     settings = config if isinstance(config, Settings) else Settings.of(config or {})
     layout = setup.lay_out(fabric, routes, flows, changes, settings, rng)
-    is_compiled = not plain and compiled.ready()
-    if not plain and not is_compiled:
-        compiled.fast(_loop.loop)  # starts to compile for the next time
-    why, layout = _run_compiled(layout) if is_compiled else _run_plain(layout)
+    functions = (_loop.loop, *layout.functions)
+    kernels = functions if plain else compiled.fast_all(functions)
+    is_compiled = kernels is not functions
+    why, layout = _run_compiled(layout, kernels) if is_compiled else _run_plain(layout)
     trace = trace_of(layout, is_compiled)
     if why != state.LATER:
         _check_end(fabric, layout, trace)
@@ -128,10 +128,9 @@ def transport(name: str, **changes: Any) -> dict[str, Any]:
     return settings
 
 
-def _run_compiled(layout: setup.Layout) -> tuple[int, setup.Layout]:
+def _run_compiled(layout: setup.Layout, kernels: Sequence[Any]) -> tuple[int, setup.Layout]:
     """Run compiled kernels on arrays; return why they stopped, and the state they left."""
-    run = compiled.fast(_loop.loop)
-    functions = [compiled.fast(function) for function in layout.functions]
+    run, *functions = kernels
     while True:
         why = int(run(layout.state, *functions, _CHUNK))
         if why == state.ROOM:
@@ -185,9 +184,9 @@ def _grown(before: signatures.State) -> signatures.State:
     before.whole[state.FREE_SLOTS] += n
     hops = int(before.whole[state.TELEMETRY])
     return before._replace(
-        slots=np.concatenate([before.slots, more]),
-        reports=np.concatenate([before.reports, state.table(state.Report, n * hops)]),
-        heap=np.concatenate([before.heap, state.table(state.Event, 3 * n)]),
+        slots=state.joined(before.slots, more),
+        reports=state.joined(before.reports, state.table(state.Report, n * hops)),
+        heap=state.joined(before.heap, state.table(state.Event, 3 * n)),
     )
 
 

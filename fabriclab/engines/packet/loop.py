@@ -436,6 +436,7 @@ def new_packet(st: Any, functions: Any, c: int, now: int) -> int:
     whole[FREE_SLOT] = slots[slot].next
     whole[FREE_SLOTS] -= 1
     slots[slot].conn = c
+    slots[slot].cls = conns[c].cls
     slots[slot].seq = seq
     slots[slot].size = size + whole[HEADER]
     slots[slot].sent = now
@@ -542,9 +543,7 @@ def arrive(st: Any, functions: Any, link: int, now: int) -> int:
     if links[link].first >= 0:
         push(st.heap, whole, slots[links[link].first].time, (ARRIVE << KIND) | (link << SUBJECT))
 
-    cls = st.conns[slots[slot].conn].cls
-    if slots[slot].flags & TRIMMED != 0:
-        cls = whole[CONTROL_CLASS]
+    cls = slots[slot].cls
     ingress = link * whole[CLASSES] + cls
     size = slots[slot].size
     is_lost = links[link].cost == 0
@@ -598,6 +597,7 @@ def arrive(st: Any, functions: Any, link: int, now: int) -> int:
         size = whole[TRIM_SIZE]
         slots[slot].size = size
         cls = whole[CONTROL_CLASS]
+        slots[slot].cls = cls
         ingress = link * whole[CLASSES] + cls
         queue = next_link * whole[CLASSES] + cls
     slots[slot].entry = entry
