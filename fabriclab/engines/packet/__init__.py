@@ -71,7 +71,7 @@ def play(
     if not plain and not is_compiled:
         compiled.fast(_loop.loop)  # starts to compile for the next time
     why, layout = _run_compiled(layout) if is_compiled else _run_plain(layout)
-    trace = trace_of(layout, is_compiled)
+    trace = trace_of(layout, is_compiled, fabric, flows)
     if why != state.LATER:
         _check_end(fabric, layout, trace)
     return trace

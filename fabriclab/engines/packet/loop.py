@@ -468,8 +468,8 @@ def new_packet(st: Any, functions: Any, c: int, now: int) -> int:
     slots[slot].row = row
     slots[slot].entry = st.rows[row].first
 
-    rate = st.own[own + RATE]
-    if rate < st.own[own + LINE]:
+    rate = min(st.own[own + RATE], st.own[own + LINE])
+    if conns[c].paced == 1 or rate < st.own[own + LINE]:
         conns[c].next_time = now + int((size + whole[HEADER] + whole[GAP]) * 1.0e12 / rate)
     if conns[c].retry == 0 and whole[TIMEOUT] > 0:
         conns[c].retry = 1

@@ -192,6 +192,7 @@ class Connection:
     complained: int  # receiver: 1 after a NACK until the missing packet comes
     marked_at: int  # receiver: when it last passed a mark on
     next_time: int  # pacing: not before
+    paced: int  # 1 if its flow has a limit below the rate of its port
     queued: int  # 1 while it stands in the ring of its port
     timer: int  # 1 while a SEND event is on its way
     ring_next: int
