@@ -18,7 +18,7 @@ from fabriclab.scenarios.scenario import Scenario, merged
 __all__ = ["Comparison", "Matrix", "compare", "feedback_of", "matrix"]
 
 # Figures of a run, by the name under which a comparison lists them.
-FIGURES: Mapping[str, Callable[["Run"], float]] = ReadOnly(
+FIGURES: Mapping[str, Callable[[Run], float]] = ReadOnly(
     {
         "peak queue [B]": lambda run: run.peak_queue,
         "mean queue [B]": lambda run: run.mean_queue,

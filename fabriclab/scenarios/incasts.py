@@ -19,7 +19,7 @@ from fabriclab.scenarios.parts import (
     sample_of,
     wire_time,
 )
-from fabriclab.scenarios.scenario import LINE_RATE, Scenario
+from fabriclab.scenarios.scenario import Scenario
 
 __all__ = ["fan_out", "incast", "time_to_fill"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -204,7 +205,7 @@ def cyclic_dependency(
         for s in range(senders):
             sender, receiver = int(node[i, s]), int(node[(i + 2) % 3, senders + s])
             stops = [sender, here, by, there, receiver]
-            links = [link_between(fabric, *ends) for ends in zip(stops, stops[1:], strict=False)]
+            links = [link_between(fabric, *ends) for ends in pairwise(stops)]
             source.append(sender)
             target.append(receiver)
             paths.append(links)

@@ -33,6 +33,7 @@ def ecmp_collision(
     size: units.Quantity = "4 MB",
     *,
     paths: int | None = None,
+    slow_path: float = 1.0,
     rate: units.Quantity = "400 Gb/s",
     seed: int = 0,
     **config: Any,
@@ -51,6 +52,8 @@ def ecmp_collision(
         What each flow carries. [B], > 0
     paths : int, optional
         Spines, and so paths; as many as flows unless given. >= 1
+    slow_path : float
+        Part of their rate that the cables of the last spine have, as after a fault. 0..1, without 0
     rate : float or str
         Rate of all cables. [B/s]
     seed : int
@@ -61,7 +64,13 @@ def ecmp_collision(
     n = units.count(flows, "flows")
     spines = n if paths is None else units.count(paths, "paths")
     each = units.size(size, "size", may_be_zero=False)
+    if not (units.is_number(slow_path) and 0 < slow_path <= 1):
+        raise ValueError(f"slow_path must be within 0..1, without 0, got {slow_path!r}")
     fabric = two_tiers(2, n, spines, rate)
+    if slow_path < 1:
+        last_spine = int(np.flatnonzero(fabric.tier == 2)[-1])
+        cables = np.flatnonzero((fabric.source == last_spine) | (fabric.target == last_spine))
+        fabric = fabric.with_capacity(cables, float(fabric.capacity.max()) * slow_path)
     ends = pairs(fabric, np.arange(n), n + np.arange(n))
     graph = Flows.make(*ends, each, labels=("flow",))
     routes = hashed(fabric, graph, seed)
@@ -277,21 +286,21 @@ def ring_all_reduce(
 @register("scenario", "mixed_tenants", small={"hosts": 4, "rounds": 2, "bulk": "200 kB"})
 def mixed_tenants(
     hosts: int = 8,
-    rounds: int = 20,
+    rounds: int = 10,
     small: units.Quantity = "64 kB",
-    bulk: units.Quantity = "8 MB",
+    bulk: units.Quantity = "16 MB",
     *,
     own_class: bool = False,
     rate: units.Quantity = "400 Gb/s",
-    buffer: units.Quantity = "64 MB",
+    buffer: units.Quantity = "16 MB",
     **config: Any,
 ) -> Scenario:
     """Return small all-reduces, one after another, on the same ports as large transfers of somebody else.
 
-    All hosts stand around one switch. Each sends large flows to the two hosts after it, so two of them meet at each
-    port. The all-reduces (halving and doubling) are short, but each of their messages waits behind the packets of the
-    large ones: in the queue of the switch, and at the port of its own host. With ``own_class`` they go first (strict
-    priority). ``trace.time_of("small") / rounds`` is the mean time of one all-reduce.
+    All hosts stand around one switch. Hosts 0 and 1 send a large flow to host 2, hosts 2 and 3 to host 4, and so on in
+    a circle, so a queue stands at each even port. The all-reduces (halving and doubling) are short, but their messages
+    wait behind the packets of the large flows: in that queue, and at the port of their own host. With ``own_class``
+    they go first (strict priority). ``trace.time_of("small") / rounds`` is the mean time of one all-reduce.
 
     Parameters
     ----------
@@ -317,9 +326,8 @@ def mixed_tenants(
     n_small = flows.n_flows
     groups: dict[str, Any] = {"small": range(n_small)}
     if large > 0:
-        host = np.arange(n)
-        source = np.concatenate([host, host])
-        target = np.concatenate([(host + 1) % n, (host + 2) % n])
+        source = np.arange(n)
+        target = (source // 2 * 2 + 2) % n
         flows = joined(flows, Flows.make(*pairs(fabric, source, target), large, labels=("bulk",)))
         groups["bulk"] = range(n_small, flows.n_flows)
     given: dict[str, Any] = {

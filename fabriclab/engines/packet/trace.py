@@ -160,7 +160,7 @@ class Trace:
         return np.flatnonzero(self.label == self.labels.index(label))
 
     def time_of(self, *labels: str) -> float:
-        """Return the time from the first start to the last finish of all flows with these labels: of a collective. [s]."""
+        """Return the time of a collective: first start to last finish of all flows with these labels. [s]."""
         flows = np.concatenate([self.flows_of(label) for label in labels])
         return float(self.finish[flows].max() - self.start[flows].min())
 
