@@ -38,19 +38,20 @@ def victim(
 ) -> Scenario:
     """Return a flow that shares a cable with an incast, but not its port, and waits with it (head-of-line blocking).
 
-    Two switches are joined by one cable. From each switch some senders send to the hot host on the second one. The
-    victim goes from the first switch to an idle host on the second. When the cable's ingress is full of packets for the
-    hot port, the second switch pauses the whole cable, and the victim's packets stand still although their port is
-    free. Without PFC packets of the incast are dropped instead, and the victim passes. Senders keep line rate.
+    Two switches are joined by one cable of twice the rate of a host. Two hosts of the first switch use it: one sends
+    to the hot host on the second switch, and the victim's sender to an idle host there, so the cable has room for both.
+    The other senders stand on the second switch. When the cable's ingress is full of packets for the hot port, the
+    second switch pauses the whole cable, and the victim's packets stand still although their cable and their port have
+    room. Without PFC packets of the incast are dropped instead, and the victim passes. Senders keep line rate.
 
     Parameters
     ----------
     senders : int
-        Senders of the incast on each of the two switches. >= 1
+        Senders of the incast on the second switch, beside the one behind the cable. >= 1
     size : float or str
         What each sender and the victim send. [B], > 0
     rate : float or str
-        Rate of all cables. [B/s]
+        Rate of the hosts' cables. [B/s]
     buffer : float or str
         Memory of each switch. [B]
     xoff : float, str or None
@@ -64,20 +65,22 @@ def victim(
     fabric = topologies.build(
         "full_mesh", switches=2, hosts=hosts, rate=rate, radix=max(64, hosts + 1)
     )
-    # Hosts 0..n of the first switch send; on the second, host 0 is hot, host 1 idle, and the others send.
+    first, second = np.flatnonzero(fabric.tier == 1).tolist()
+    cable = link_between(fabric, first, second)
+    fabric = fabric.with_capacity([cable, cable ^ 1], 2 * units.rate(rate))
+    # Hosts 0 and 1 of the first switch send; on the second, host 0 is hot, host 1 idle, and the others send.
     hot, idle = hosts, hosts + 1
-    source = np.concatenate([[0], np.arange(1, n + 1), np.arange(hosts + 2, 2 * hosts)])
-    target = np.concatenate([[idle], np.full(2 * n, hot)])
-    label = [1, *[0] * (2 * n)]
+    source = np.concatenate([[0, 1], np.arange(hosts + 2, 2 * hosts)])
+    target = np.concatenate([[idle], np.full(n + 1, hot)])
+    label = [1, *[0] * (n + 1)]
     ends = pairs(fabric, source, target)
     flows = Flows.make(*ends, each, label=label, labels=("incast", "victim"))
-    first, second = np.flatnonzero(fabric.tier == 1).tolist()
     node = fabric.endpoint
     given = {
         **LINE_RATE,
         "buffer": buffer,
         "xoff": xoff,
-        "sample": sample_of(wire_time(2 * n * each, units.rate(rate))),
+        "sample": sample_of(wire_time((n + 1) * each, units.rate(rate))),
     }
     return Scenario(
         name="victim",
@@ -88,10 +91,10 @@ def victim(
         config=given | config,
         links={
             "hot port": port_to(fabric, int(node[hot])),
-            "cable": link_between(fabric, first, second),
+            "cable": cable,
             "victim's port": port_to(fabric, int(node[idle])),
         },
-        groups={"victim": (0,), "incast": range(1, 2 * n + 1)},
+        groups={"victim": (0,), "incast": range(1, n + 2)},
     )
 
 

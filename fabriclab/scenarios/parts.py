@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,7 +114,7 @@ def joined(*parts: Flows) -> Flows:
         first += flows.n_flows
     labels = tuple(dict.fromkeys(name for flows in parts for name in flows.labels))
     label = [labels.index(flows.labels[i]) for flows in parts for i in flows.label.tolist()]
-    columns = {}
+    columns: dict[str, Any] = {}
     for name in ("source", "target", "size", "start", "lag", "weight", "limit"):
         columns[name] = np.concatenate([getattr(flows, name) for flows in parts])
     return Flows.make(**columns, after=after, label=label, labels=labels)
@@ -147,9 +148,9 @@ def custom_paths(flows: Flows, paths: Sequence[Sequence[int]]) -> Routes:
         ptr=pointer(lengths),
         link=np.concatenate([np.asarray(path) for path in paths]),
         use=np.ones(int(lengths.sum())),
-        flow=np.arange(n),
+        flow=np.arange(n, dtype=np.int32),
         share=np.ones(n),
         delay=np.zeros(n),
-        kind=np.zeros(n),
+        kind=np.zeros(n, dtype=np.int8),
         adaptive=np.zeros(n, dtype=bool),
     )

@@ -363,7 +363,7 @@ def _one_after_another(flows: Flows, rounds: int) -> Flows:
             if not row and r > 0:
                 row = (last + (r - 1) * n).tolist()
             after.append(row)
-    columns = {}
+    columns: dict[str, Any] = {}
     for name in ("source", "target", "size", "start", "lag", "weight", "limit"):
         columns[name] = np.tile(getattr(flows, name), rounds)
     return Flows.make(**columns, after=after)
