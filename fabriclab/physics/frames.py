@@ -379,7 +379,7 @@ def roce_v2(
     ip = _header(
         "IPv4",
         version=4,
-        header_length=5,
+        header_length=5,  # source: RFC 791, in words of 4 B, without options
         DSCP=dscp,
         ECN=ecn,
         total_length=20 + udp_size,

@@ -147,8 +147,11 @@ def compare(
     runs = []
     for name, config in configs.items():
         trace = scenario.play(seed=seed, **config)
-        control = str(merged(scenario.config, config).get("control", "window"))
-        runs.append(Run(name, feedback_of(control), scenario, trace))
+        settings = merged(scenario.config, config)
+        feedback = feedback_of(str(settings.get("control", "window")))
+        if settings.get("grants"):
+            feedback = "grants" if feedback == "none" else f"{feedback}, grants"
+        runs.append(Run(name, feedback, scenario, trace))
     return Comparison(scenario, tuple(runs))
 
 

@@ -49,14 +49,15 @@ def time_to_fill(senders: int, rate: units.Quantity, buffer: units.Quantity) -> 
     return units.size(buffer, "buffer") / surplus
 
 
+# illustrative: small, for tests
 @register("scenario", "incast", small={"senders": 4, "size": "100 kB"})
 def incast(
     senders: int = 32,
-    size: units.Quantity = "1 MB",
+    size: units.Quantity = "1 MB",  # illustrative: chosen for a short run
     *,
-    rate: units.Quantity = "400 Gb/s",
-    buffer: units.Quantity = "64 MB",
-    length: units.Quantity = "10 m",
+    rate: units.Quantity = "400 Gb/s",  # illustrative: a port of 400 Gb/s, as of a ConnectX-7
+    buffer: units.Quantity = "64 MB",  # illustrative: memory of a switch chip
+    length: units.Quantity = "10 m",  # illustrative: a cable in a row of racks
     **config: Any,
 ) -> Scenario:
     """Return many hosts around one switch that send to the same host at the same time.
@@ -102,17 +103,18 @@ def incast(
     )
 
 
+# illustrative: small, for tests
 @register("scenario", "fan_out", small={"receivers": 2, "size": "200 kB"})
 def fan_out(
     receivers: int = 8,
-    size: units.Quantity = "2 MB",
+    size: units.Quantity = "2 MB",  # illustrative: chosen for a short run
     *,
-    rate: units.Quantity = "400 Gb/s",
-    slow_rate: units.Quantity = "25 Gb/s",
-    xoff: units.Quantity = "200 kB",
+    rate: units.Quantity = "400 Gb/s",  # illustrative: a port of 400 Gb/s, as of a ConnectX-7
+    slow_rate: units.Quantity = "25 Gb/s",  # illustrative: an old port
+    xoff: units.Quantity = "200 kB",  # illustrative: some packets per ingress
     marking: tuple[float, ...] = (50e3, 100e3, 1.0),
-    buffer: units.Quantity = "16 MB",
-    length: units.Quantity = "10 m",
+    buffer: units.Quantity = "16 MB",  # illustrative: memory that fills soon
+    length: units.Quantity = "10 m",  # illustrative: a cable in a row of racks
     **config: Any,
 ) -> Scenario:
     """Return one fast ingress that feeds many slow egresses, so that a pause comes before any queue marks.

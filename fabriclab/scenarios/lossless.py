@@ -26,14 +26,15 @@ from fabriclab.scenarios.scenario import LINE_RATE, Scenario
 __all__ = ["credit_loop", "cyclic_dependency", "pause_storm", "victim"]
 
 
+# illustrative: small, for tests
 @register("scenario", "victim", small={"senders": 2, "size": "200 kB"})
 def victim(
     senders: int = 4,
-    size: units.Quantity = "4 MB",
+    size: units.Quantity = "4 MB",  # illustrative: chosen for a short run
     *,
-    rate: units.Quantity = "400 Gb/s",
-    buffer: units.Quantity = "4 MB",
-    xoff: units.Quantity | None = "200 kB",
+    rate: units.Quantity = "400 Gb/s",  # illustrative: a port of 400 Gb/s, as of a ConnectX-7
+    buffer: units.Quantity = "4 MB",  # illustrative: memory that fills soon
+    xoff: units.Quantity | None = "200 kB",  # illustrative: some packets per ingress
     **config: Any,
 ) -> Scenario:
     """Return a flow that shares a cable with an incast, but not its port, and waits with it (head-of-line blocking).
@@ -98,16 +99,17 @@ def victim(
     )
 
 
+# illustrative: small, for tests
 @register("scenario", "pause_storm", small={"leaves": 2, "hosts": 2, "size": "100 kB"})
 def pause_storm(
     leaves: int = 4,
     hosts: int = 4,
-    size: units.Quantity = "200 kB",
+    size: units.Quantity = "200 kB",  # illustrative: chosen for a short run
     *,
-    begin: units.Quantity = "10 us",
-    end: units.Quantity = "1 ms",
-    rate: units.Quantity = "400 Gb/s",
-    buffer: units.Quantity = "2 MB",
+    begin: units.Quantity = "10 us",  # illustrative: chosen for a short run
+    end: units.Quantity = "1 ms",  # illustrative: chosen for a short run
+    rate: units.Quantity = "400 Gb/s",  # illustrative: a port of 400 Gb/s, as of a ConnectX-7
+    buffer: units.Quantity = "2 MB",  # illustrative: memory that fills soon
     **config: Any,
 ) -> Scenario:
     """Return a fabric on which one broken network card pauses its switch for a while, and the pause spreads.
@@ -174,13 +176,14 @@ def pause_storm(
     )
 
 
+# illustrative: small, for tests
 @register("scenario", "cyclic_dependency", small={"size": "20 kB"})
 def cyclic_dependency(
-    size: units.Quantity = "4 MB",
+    size: units.Quantity = "4 MB",  # illustrative: chosen for a short run
     *,
-    rate: units.Quantity = "400 Gb/s",
-    buffer: units.Quantity = "1 MB",
-    xoff: units.Quantity | None = "40 kB",
+    rate: units.Quantity = "400 Gb/s",  # illustrative: a port of 400 Gb/s, as of a ConnectX-7
+    buffer: units.Quantity = "1 MB",  # illustrative: memory that fills soon
+    xoff: units.Quantity | None = "40 kB",  # illustrative: some packets per ingress
     **config: Any,
 ) -> Scenario:
     """Return three switches in a ring whose flows go two cables far, so that buffers can wait for each other.
@@ -232,13 +235,14 @@ def cyclic_dependency(
     )
 
 
+# illustrative: small, for tests
 @register("scenario", "credit_loop", small={"size": "500 kB"})
 def credit_loop(
-    length: units.Quantity = "100 m",
-    size: units.Quantity = "8 MB",
+    length: units.Quantity = "100 m",  # illustrative: a cable in a row of racks
+    size: units.Quantity = "8 MB",  # illustrative: chosen for a short run
     *,
     credit: units.Quantity = "128 KiB",
-    rate: units.Quantity = "400 Gb/s",
+    rate: units.Quantity = "400 Gb/s",  # illustrative: a port of 400 Gb/s, as of a ConnectX-7
     **config: Any,
 ) -> Scenario:
     """Return two hosts and a switch with credits, which limit the rate once the cable is long.
@@ -267,7 +271,7 @@ def credit_loop(
         "lossless": "credits",
         "credit": credit,
         "sample": sample_of(wire_time(each, units.rate(rate))),
-        "timeout": "10 ms",
+        "timeout": "10 ms",  # illustrative: chosen for a short run
     }
     return Scenario(
         name="credit_loop",

@@ -27,14 +27,15 @@ from fabriclab.scenarios.scenario import LINE_RATE, Scenario
 __all__ = ["all_to_all", "ecmp_collision", "mixed_tenants", "permutation", "ring_all_reduce"]
 
 
+# illustrative: small, for tests
 @register("scenario", "ecmp_collision", small={"flows": 4, "size": "100 kB"})
 def ecmp_collision(
     flows: int = 16,
-    size: units.Quantity = "4 MB",
+    size: units.Quantity = "4 MB",  # illustrative: chosen for a short run
     *,
     paths: int | None = None,
     slow_path: float = 1.0,
-    rate: units.Quantity = "400 Gb/s",
+    rate: units.Quantity = "400 Gb/s",  # illustrative: a port of 400 Gb/s, as of a ConnectX-7
     seed: int = 0,
     **config: Any,
 ) -> Scenario:
@@ -94,10 +95,11 @@ def ecmp_collision(
     )
 
 
+# illustrative: small, for tests
 @register("scenario", "permutation", small={"size": "100 kB"})
 def permutation(
     fabric: Fabric | None = None,
-    size: units.Quantity = "1 MB",
+    size: units.Quantity = "1 MB",  # illustrative: chosen for a short run
     *,
     seed: int = 0,
     **config: Any,
@@ -118,7 +120,8 @@ def permutation(
     **config
         Settings of the run; DCQCN and PFC unless given.
     """
-    network = two_tiers(4, 8, 8, "400 Gb/s") if fabric is None else fabric
+    rate = "400 Gb/s"  # illustrative: a port of 400 Gb/s, as of a ConnectX-7
+    network = two_tiers(4, 8, 8, rate) if fabric is None else fabric
     n = network.n_ranks
     if n < 2:
         raise ValueError(f"a permutation needs a fabric with at least 2 ranks, got {n}")
@@ -144,14 +147,15 @@ def permutation(
     )
 
 
+# illustrative: small, for tests
 @register("scenario", "all_to_all", small={"hosts": 4, "size": "20 kB"})
 def all_to_all(
     hosts: int = 16,
-    size: units.Quantity = "64 kB",
+    size: units.Quantity = "64 kB",  # illustrative: chosen for a short run
     *,
     skew: float = 1.0,
-    rate: units.Quantity = "400 Gb/s",
-    buffer: units.Quantity = "64 MB",
+    rate: units.Quantity = "400 Gb/s",  # illustrative: a port of 400 Gb/s, as of a ConnectX-7
+    buffer: units.Quantity = "64 MB",  # illustrative: memory of a switch chip
     **config: Any,
 ) -> Scenario:
     """Return hosts around one switch that all send to all others, and more to one of them (a hot expert).
@@ -171,7 +175,7 @@ def all_to_all(
     each = units.size(size, "size", may_be_zero=False)
     if not (units.is_number(skew) and 0 < skew < np.inf):
         raise ValueError(f"skew must be a number > 0, such as 4, got {skew!r}")
-    fabric = one_switch(n, rate, "10 m")
+    fabric = one_switch(n, rate, "10 m")  # illustrative: a cable in a row of racks
     source, target = np.nonzero(~np.eye(n, dtype=bool))
     is_hot = target == 0
     sizes = np.where(is_hot, each * skew, each)
@@ -199,15 +203,16 @@ def all_to_all(
     )
 
 
+# illustrative: small, for tests
 @register("scenario", "ring_all_reduce", small={"servers": 4, "rails": 2, "size": "200 kB"})
 def ring_all_reduce(
     servers: int = 8,
     rails: int = 4,
-    size: units.Quantity = "4 MB",
+    size: units.Quantity = "4 MB",  # illustrative: chosen for a short run
     *,
-    background: units.Quantity = "4 MB",
+    background: units.Quantity = "4 MB",  # illustrative: chosen for a short run
     own_class: bool = False,
-    rate: units.Quantity = "400 Gb/s",
+    rate: units.Quantity = "400 Gb/s",  # illustrative: a port of 400 Gb/s, as of a ConnectX-7
     seed: int = 0,
     **config: Any,
 ) -> Scenario:
@@ -283,16 +288,17 @@ def ring_all_reduce(
     )
 
 
+# illustrative: small, for tests
 @register("scenario", "mixed_tenants", small={"hosts": 4, "rounds": 2, "bulk": "200 kB"})
 def mixed_tenants(
     hosts: int = 8,
     rounds: int = 10,
-    small: units.Quantity = "64 kB",
-    bulk: units.Quantity = "16 MB",
+    small: units.Quantity = "64 kB",  # illustrative: chosen for a short run
+    bulk: units.Quantity = "16 MB",  # illustrative: chosen for a short run
     *,
     own_class: bool = False,
-    rate: units.Quantity = "400 Gb/s",
-    buffer: units.Quantity = "16 MB",
+    rate: units.Quantity = "400 Gb/s",  # illustrative: a port of 400 Gb/s, as of a ConnectX-7
+    buffer: units.Quantity = "16 MB",  # illustrative: memory that fills soon
     **config: Any,
 ) -> Scenario:
     """Return small all-reduces, one after another, on the same ports as large transfers of somebody else.
@@ -319,7 +325,7 @@ def mixed_tenants(
     many = units.count(rounds, "rounds")
     array = units.size(small, "small", may_be_zero=False)
     large = units.size(bulk, "bulk")
-    fabric = one_switch(n, rate, "10 m")
+    fabric = one_switch(n, rate, "10 m")  # illustrative: a cable in a row of racks
     reduce = collectives.build("all_reduce", "halving_doubling", n)
     one = lower(reduce, fabric, array, expand=True)
     flows = labelled(_one_after_another(one, many), "small")

@@ -13,9 +13,10 @@ from fabriclab.engines.packet import Settings, Trace, play
 
 __all__ = ["LINE_RATE", "Scenario", "merged"]
 
-# Senders that never slow down: a window that no flow here fills.
+_ENDLESS = "1 TB"  # illustrative: a window that no flow here fills
+# Senders that never slow down.
 LINE_RATE: Mapping[str, Any] = ReadOnly(
-    {"control": "window", "control_options": ReadOnly({"window": "1 TB"})}
+    {"control": "window", "control_options": ReadOnly({"window": _ENDLESS})}
 )
 _MOST_FLOWS = 8  # flows that are watched unless somebody asks for others
 
