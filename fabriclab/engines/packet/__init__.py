@@ -73,7 +73,7 @@ def play(
     kernels = functions if plain else compiled.fast_all(functions)
     is_compiled = kernels is not functions
     why, layout = _run_compiled(layout, kernels) if is_compiled else _run_plain(layout)
-    trace = trace_of(layout, is_compiled)
+    trace = trace_of(layout, is_compiled, fabric, flows)
     if why != state.LATER:
         _check_end(fabric, layout, trace)
     return trace

@@ -500,9 +500,13 @@ def line_up_again(st: Any, c: int, link: int, now: int) -> None:
 
 @kernel()
 def pace(st: Any, c: int, size: int) -> int:
-    """Return how long a connection waits after ``size`` bytes on the wire; 0 at the rate of its port. [ps]."""
-    rate = st.own[c * WIDTH + RATE]
-    if rate >= st.own[c * WIDTH + LINE]:
+    """Return how long a connection waits after ``size`` bytes on the wire; 0 at the rate of its port. [ps].
+
+    The line rate of a connection whose flow has a limit is that limit, and it is paced even at this rate.
+    """
+    line = st.own[c * WIDTH + LINE]
+    rate = min(st.own[c * WIDTH + RATE], line)
+    if rate >= line and st.conns[c].paced == 0:
         return 0
     return int(size * 1.0e12 / rate)
 

@@ -203,6 +203,7 @@ class Connection:
     marked_at: int  # receiver: when it last passed a mark on
     owes_mark: int  # receiver: 1 if a mark has come since
     next_time: int  # pacing: not before
+    paced: Small  # 1 if its flow has a limit below the rate of its port
     queued: Small  # 1 while it stands in the ring of its port
     timer: Small  # 1 while a SEND event is on its way
     ring_next: Small
