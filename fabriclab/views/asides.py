@@ -136,7 +136,7 @@ def _readings(
     show_x: Callable[[float], str],
     show_y: Callable[[float], str],
 ) -> dict[str, list[str]]:
-    """Return what the pointer or the arrow keys read at each dot of these curves: whose it is and where, and its value."""
+    """Return what is read at each dot of these curves: whose it is, where it stands, and its value."""
     names, notes = [], []
     for curve in curves:
         for x, y in zip(curve.x.tolist(), curve.y.tolist(), strict=True):
