@@ -588,6 +588,24 @@ def test_the_ruler_places_own_rates_beside_links():
     assert [len(row[2]) for row in rows] == [19, 12, 6, 2, 1]  # ten dots for ten times the rate
 
 
+def test_a_stored_run_on_the_ruler_is_nobodys_own():
+    from dataclasses import replace
+
+    stored = replace(result("sockets", 20e9), obtained="stored", source="a machine of ours")
+    shown = ruler(result("copy", 10e9), stored)
+    names = [row[0] for row in shown.rows]
+    sockets = text("ruler.stored", name=text("measured.sockets"))
+    assert sockets in names and not any(name.startswith("my loopback") for name in names)
+    assert all(sockets not in sentence for sentence in shown.after)  # own rates are compared
+
+
+def test_a_link_as_fast_as_the_own_rate_is_not_called_slower():
+    nic = catalog.value("nics", "cx7", "throughput")
+    shown = ruler(result("copy", 1.01 * nic))
+    copy = text("ruler.mine", name=text("measured.copy"))
+    assert text("ruler.equal", name="400 Gb/s NIC", mine=copy) in shown.after
+
+
 def test_the_ruler_is_drawn_where_html_is_shown(monkeypatch):
     shown = ruler(result("copy", 10e9))
     page = shown._repr_html_()
