@@ -25,7 +25,7 @@ from fabriclab import catalog, checks, units, views
 from fabriclab.__main__ import main
 from fabriclab.catalog import case
 from fabriclab.catalog.tables import rows_of
-from fabriclab.core.result import Result
+from fabriclab.core.result import MACHINE_SHARED, Result
 from fabriclab.course.checks import (
     InputRefused,
     NewerFile,
@@ -586,6 +586,16 @@ def test_the_ruler_places_own_rates_beside_links():
         "845 MB/s",
     ]
     assert [len(row[2]) for row in rows] == [19, 12, 6, 2, 1]  # ten dots for ten times the rate
+
+
+def test_a_guess_is_told_that_the_machine_was_busy():
+    from dataclasses import replace
+
+    predict("00-copy", 8, "GB/s")
+    quiet = result("copy", 2e9)
+    busy = replace(quiet, notes=(f"load 9: {MACHINE_SHARED}",))
+    assert text("reveal.busy") in reveal("00-copy", busy)._repr_html_()
+    assert text("reveal.busy") not in reveal("00-copy", quiet)._repr_html_()
 
 
 def test_a_stored_run_on_the_ruler_is_nobodys_own():
