@@ -27,7 +27,7 @@ from support.packet_stars import (
 pytestmark = [pytest.mark.usefixtures("kernels"), needs_compiled]
 
 
-# Swift: a flow more every 5 ms on a link of 10 Gb/s ---------------------------------------------------------------------
+# Swift: a flow more every 5 ms on a link of 10 Gb/s -----------------------------------------------------------------
 
 # csg-htsim, dumbell_swift: number of flows -> mean of the queue over the second half of their 5 ms [kB].
 SWIFT_QUEUE = {
@@ -89,7 +89,7 @@ def test_hpcc_uses_as_much_of_a_link_as_in_csg_htsim():
     assert rates.max() / rates.min() < 51.6 / 45.0
 
 
-# HPCC against DCQCN and others: short flows among long ones and incasts -------------------------------------------------
+# HPCC against DCQCN and others: short flows among long ones and incasts ---------------------------------------------
 
 
 def short_flow_times(control, options, time):
@@ -151,7 +151,7 @@ def test_the_order_of_control_loops_is_that_of_the_hpcc_paper():
     assert 1 - tail["hpcc"] / tail["timely"] > 0.8
 
 
-# Ultra Ethernet: the validation runs of uet-htsim, with sender-based control only ---------------------------------------
+# Ultra Ethernet: the validation runs of uet-htsim, with sender-based control only -----------------------------------
 
 ULTRA = {"payload": 4086, "header": 64, "gap": 0}  # 4,150 B on the wire
 # perm_16n_16c_2MB.cm: who sends to whom.

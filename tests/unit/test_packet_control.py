@@ -122,7 +122,9 @@ def test_a_card_cuts_by_its_clock():
         alpha = (1 - g) * alpha + g * is_marked
     assert sender.rate == pytest.approx(LINE * (1 - alpha / 2))
     sender.send(100 * US)
-    assert sender.rate == pytest.approx(LINE * (1 - alpha / 2))  # no mark, no cut; no rise before 300 us
+    assert sender.rate == pytest.approx(
+        LINE * (1 - alpha / 2)
+    )  # no mark, no cut; no rise before 300 us
     sender.send(314 * US + 1000)
     assert sender.rate == pytest.approx((LINE * (1 - alpha / 2) + LINE) / 2)
 
@@ -249,7 +251,9 @@ def window_after(delay, marked):
 def test_the_four_quadrants_of_nscc():
     short = 4 * US
     long = 12 * US  # the target is 9 us
-    constant = 1 + 4 * 0.15 * 4096 / (0.5 * 150e3)  # one for each round trip of 51 us, and what is begun
+    constant = 1 + 4 * 0.15 * 4096 / (
+        0.5 * 150e3
+    )  # one for each round trip of 51 us, and what is begun
     assert window_after(short, 0) > 1
     assert window_after(long, 0) > 1
     assert 1 <= window_after(short, 1) <= constant

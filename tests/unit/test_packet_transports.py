@@ -66,7 +66,7 @@ def test_a_packet_that_is_lost_needs_no_second_grant():
 
 
 def test_cut_packets_overtake_the_data():
-    """With room for all headers, none of them is lost, and the last byte comes in one and a half times what the port needs."""
+    """With room for all headers none is lost, and the end comes in one and a half times what the port needs."""
     trace = incast(transport("uec", rate="100 Gb/s", round_trip="4.5 us"), n=16, size=100e3)
     assert trace.resent.sum() > 50
     assert trace.dropped.sum() == 0

@@ -426,7 +426,9 @@ def new_packet(st: Any, functions: Any, c: int, now: int) -> int:
             set_timer(st, c, now)
             return -1
     place = conns[c].base + seq
-    if whole[RECEIVER] == 1 and packets[place].status == UNSENT:  # a packet needs one grant, however often it is sent
+    if (
+        whole[RECEIVER] == 1 and packets[place].status == UNSENT
+    ):  # a packet needs one grant, however often it is sent
         if conns[c].granted < size:
             return -1
         conns[c].granted -= size
@@ -515,7 +517,7 @@ def pace(st: Any, c: int, size: int) -> int:
 def set_timer(st: Any, c: int, now: int) -> None:
     """Wake a paced connection when it may send, or after a while in which its rate may have risen."""
     if st.conns[c].timer == 0:
-        st.conns[c].timer = 1
+        st.conns[c].timer = 1  # illustrative: a flag
         at = min(st.conns[c].next_time, now + LOOK)
         push(st.heap, st.whole, at, (SEND << KIND) | (c << SUBJECT))
 

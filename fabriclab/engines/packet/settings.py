@@ -120,7 +120,7 @@ class Settings:
     classes: Mapping[str, int] = field(default_factory=dict)
     trim: bool = False
     fair: bool = False
-    timeout: units.Quantity = 1e-3
+    timeout: units.Quantity = 1e-3  # illustrative: a round trip of milliseconds at most
     retries: int = 7
     reorder: units.Quantity | None = None
     ack_every: int = 1

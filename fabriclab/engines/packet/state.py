@@ -370,7 +370,7 @@ GAP = 7  # sent with each packet, not stored
 RECOVERY = 8
 ACK_EVERY = 9
 MARK_GAP = 10  # a receiver passes a mark on at most once in this time; 0: every mark
-TIMEOUT = 11
+TIMEOUT = 11  # illustrative: a place, not a time
 RETRIES = 12
 REORDER = 13  # a packet counts as lost if one sent so much later has come; -1: never
 TRIM = 14  # 1: a packet that does not fit is cut
@@ -413,6 +413,7 @@ N_REAL = 4
 # What a control loop keeps of each connection. It writes the first two, which the engine reads; the engine writes the
 # next ones; the others are its own.
 WINDOW = 0  # bytes that may be on their way
+# illustrative: a place, not a rate
 RATE = 1  # bytes per second at which packets leave
 LINE = 2  # rate of the port [B/s]
 ROUND_TRIP = 3  # of an empty path [ps]

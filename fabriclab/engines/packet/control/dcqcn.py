@@ -46,7 +46,7 @@ _CLOCKED = (
     "nvidia",
     "hpcc_simulator",
 )  # whose cuts and changes of alpha follow clocks of their own
-_UNIT = 25e9 / 8  # [B/s]
+_UNIT = 25e9 / 8  # source: run.py, steps "bw/25" [B/s]
 _MARKING = {
     "paper": Marking(5e3, 200e3, 0.01),
     # Cumulus Linux, page on RoCE: 150 KB and 1,500 KB.

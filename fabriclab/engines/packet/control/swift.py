@@ -22,7 +22,7 @@ def swift(
     base_target: units.Quantity = 20e-6,
     per_hop: units.Quantity | None = None,
     step: float = 1.0,
-    beta: float = 0.8,
+    beta: float = 0.8,  # source: csg-htsim, swift.cpp
     most: float = 0.5,
     smallest: float = 0.1,
     largest: float = 100.0,

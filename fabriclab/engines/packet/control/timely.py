@@ -28,7 +28,7 @@ def timely(
     *,
     low: units.Quantity = 50e-6,
     high: units.Quantity = 500e-6,
-    beta: float = 0.8,
+    beta: float = 0.8,  # source: [2], class default
     weight: float = 0.875,
     shortest: units.Quantity = 20e-6,
     first: float = 1.0,

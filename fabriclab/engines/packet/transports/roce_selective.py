@@ -9,7 +9,10 @@ from fabriclab.registry import register
 
 
 @register("transport", "roce_selective")
-def roce_selective(parameters: str = "nvidia", reorder: units.Quantity = "50 us") -> dict[str, Any]:
+def roce_selective(
+    parameters: str = "nvidia",
+    reorder: units.Quantity = "50 us",  # illustrative: a few round trips
+) -> dict[str, Any]:
     """Return RoCE v2 on Ethernet that may lose packets: selective repeat and DCQCN, one path per queue pair.
 
     A packet counts as lost once one that was sent ``reorder`` later has come. Leaves out the bitmaps of a card, which

@@ -9,7 +9,9 @@ from fabriclab.registry import register
 
 
 @register("transport", "srd")
-def srd(reorder: units.Quantity = "200 us") -> dict[str, Any]:
+def srd(
+    reorder: units.Quantity = "200 us",  # illustrative: longer than paths differ in delay
+) -> dict[str, Any]:
     """Return a transport in the manner of AWS's Scalable Reliable Datagram.
 
     Packets of a flow take the paths of its rows in turn, and the layer above takes them in any order; real cards use up

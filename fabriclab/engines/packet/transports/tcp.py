@@ -9,7 +9,10 @@ from fabriclab.registry import register
 
 
 @register("transport", "tcp")
-def tcp(reorder: units.Quantity = "50 us", timeout: units.Quantity = "200 ms") -> dict[str, Any]:
+def tcp(
+    reorder: units.Quantity = "50 us",  # illustrative: a few round trips
+    timeout: units.Quantity = "200 ms",  # source: Linux, TCP_RTO_MIN
+) -> dict[str, Any]:
     """Return a TCP that fills buffers until they overflow: slow start, additive increase, a cut at each loss.
 
     Leaves out the kernel, whose time per packet (see lesson 41) costs a TCP more than its control loop does, and

@@ -7,13 +7,15 @@ from typing import Any
 from fabriclab import units
 from fabriclab.registry import register
 
-_MEMORY = (
-    1e9  # so much that no queue takes a share worth mentioning; the queue's own limit rules [B]
-)
+# So much that no queue takes a share worth mentioning; the queue's own limit rules. [B]
+_MEMORY = 1e9
 
 
 @register("transport", "uec")
-def uec(rate: units.Quantity = "400 Gb/s", round_trip: units.Quantity = "12 us") -> dict[str, Any]:
+def uec(
+    rate: units.Quantity = "400 Gb/s",  # illustrative: the example of the simulator's parameters
+    round_trip: units.Quantity = "12 us",  # source: uec.cpp, reference round trip
+) -> dict[str, Any]:
     """Return Ultra Ethernet's reliable unordered delivery with sender-based control (NSCC).
 
     A queue holds what fills a path; a packet beyond it is cut to its header, which tells the sender at once. Packets
