@@ -1,16 +1,17 @@
 """Laws of the packet engine: nothing is lost where that is promised, nothing is counted twice, nothing is too early."""
 
 from dataclasses import fields
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import packet_runs as runs
 
 from fabriclab import compiled, engines, registry
 from fabriclab.core import PATH
 from fabriclab.engines.packet import LOG_KINDS, Trace, play, state
+from support import packet_runs as runs
 
 SEEDS = st.integers(0, 2**32 - 1)
 FAST = pytest.mark.skipif(
@@ -166,9 +167,7 @@ def test_one_flow_alone_passes_a_line_of_switches_as_a_pipeline(drawn):
     rate, delay, payload, size, cut_through = drawn
     hops = len(rate)
     nodes = [0, *range(2, hops + 1), 1]
-    fabric = runs.network(
-        list(zip(nodes[:-1], nodes[1:], strict=True)), 2, hops - 1, rate=rate, delay=delay
-    )
+    fabric = runs.network(list(pairwise(nodes)), 2, hops - 1, rate=rate, delay=delay)
     path = list(range(0, 2 * hops, 2))
     trace = runs.run(
         fabric,
@@ -218,7 +217,7 @@ def test_each_switch_costs_a_packet_or_a_header(hops, payload, cut_through):
     """Store-and-forward: hops x (packet + delay). Cut-through: packet + hops x delay + a header for each switch."""
     delay = 100e-9
     nodes = [0, *range(2, hops + 1), 1]
-    fabric = runs.network(list(zip(nodes[:-1], nodes[1:], strict=True)), 2, hops - 1, delay=delay)
+    fabric = runs.network(list(pairwise(nodes)), 2, hops - 1, delay=delay)
     path = list(range(0, 2 * hops, 2))
     trace = runs.run(fabric, [path], payload, payload=payload, cut_through=cut_through)
     packet = (payload + runs.HEADER + runs.GAP) / runs.RATE

@@ -20,14 +20,14 @@ import numpy as np
 Small = Annotated[int, np.int32]
 
 # Kinds of events. The code of an event is kind << 52, plus subject << 20, plus a size for those that have one. [B]
-ARRIVE = 0  # the next packet on a link reaches the other end
-FREE = 1  # a link has sent its packet, and others wait
-FEEDBACK = 2  # an acknowledgement reaches the sender
-SEND = 3  # a paced connection may send
-START = 4  # a flow starts
-END = 5  # a flow without packets ends
-RETRY = 6  # a connection may have waited too long for an acknowledgement
-PAUSE = 7  # a queue must stop
+PAUSE = 0  # a queue must stop: first of all, so that nothing begins at the time at which it works
+ARRIVE = 1  # the next packet on a link reaches the other end
+FREE = 2  # a link has sent its packet, and others wait
+FEEDBACK = 3  # an acknowledgement reaches the sender
+SEND = 4  # a paced connection may send
+START = 5  # a flow starts
+END = 6  # a flow without packets ends
+RETRY = 7  # a connection may have waited too long for an acknowledgement
 RESUME = 8  # a queue may go on
 CREDIT = 9  # room for some bytes has come back to a queue
 DRAIN = 10  # a slow receiver has taken some bytes out of its buffer
