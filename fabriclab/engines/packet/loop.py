@@ -5,7 +5,7 @@ from typing import Any
 from fabriclab.compiled import kernel
 from fabriclab.engines.packet import signatures
 from fabriclab.engines.packet.buffers import fits, is_void, refuse, release, store
-from fabriclab.engines.packet.heap import drop_first, push
+from fabriclab.engines.packet.heap import FIRST, drop_first, push
 from fabriclab.engines.packet.state import (
     ACK_EVERY,
     ACKED,
@@ -1080,8 +1080,8 @@ def loop(st: Any, on_start: Any, on_send: Any, on_feedback: Any, choose: Any, n_
         room = len(heap) - whole[EVENTS]
         if whole[FREE_SLOTS] < MARGIN or room < len(st.slots) + whole[OPEN_FLOWS] + MARGIN:
             return ROOM
-        now = heap[0].time
-        code = heap[0].code
+        now = heap[FIRST].time
+        code = heap[FIRST].code
         if whole[SAMPLE_GAP] > 0:
             until = min(now, whole[UNTIL])
             while (

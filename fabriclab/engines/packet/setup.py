@@ -22,6 +22,7 @@ from fabriclab.core import (
 from fabriclab.engines.packet import signatures, state
 from fabriclab.engines.packet.checks import check_memory_of_switches, check_run, variant
 from fabriclab.engines.packet.control import Control, Marking, Place
+from fabriclab.engines.packet.heap import FIRST
 from fabriclab.engines.packet.lossless import PAUSE_FRAME, headroom_needed
 from fabriclab.engines.packet.settings import Settings
 from fabriclab.engines.packet.state import table
@@ -586,9 +587,9 @@ def heap_room(fabric: Fabric, flows: Flows, n_conns: int, n_slots: int, n_classe
 
 def _heap(room: int, events: list[tuple[int, int]]) -> Table:
     """Return a heap with the first events: a sorted list is a heap."""
-    heap = table(state.Event, room)
+    heap = table(state.Event, FIRST + room)
     for i, (time, code) in enumerate(sorted(events)):
-        heap[i] = (time, code)
+        heap[FIRST + i] = (time, code)
     return heap
 
 
