@@ -21,12 +21,13 @@ from fabriclab import compiled
 from fabriclab.core import Changes, Fabric, Floats, Flows, Routes
 from fabriclab.engines.packet import loop as _loop
 from fabriclab.engines.packet import setup, signatures, state
+from fabriclab.engines.packet.lossless import headroom
 from fabriclab.engines.packet.settings import Settings
 from fabriclab.engines.packet.trace import LOG_KINDS, Trace, trace_of
 from fabriclab.errors import Deadlock, Unreachable
 from fabriclab.registry import register
 
-__all__ = ["LOG_KINDS", "Settings", "Trace", "packet", "play"]
+__all__ = ["LOG_KINDS", "Settings", "Trace", "headroom", "packet", "play"]
 
 _CHUNK = 2_000_000  # events between two looks whether somebody wants to stop the run
 _PLAIN_CHUNK = 20_000  # the same in plain Python
@@ -162,52 +163,76 @@ def _grown(before: signatures.State) -> signatures.State:
 
 def _check_end(fabric: Fabric, layout: setup.Layout, trace: Trace) -> None:
     """Raise the error that says why a run stopped before all flows had ended."""
-    conns = layout.state.conns
-    if trace.failed.any():
-        c = int(np.flatnonzero(trace.failed)[0])
-        tries = layout.settings.retries
-        raise Unreachable(
-            f"flow {trace.flow[c]} gave up: {tries + 1} times no acknowledgement came for "
-            f"{layout.settings.timeout:g} s (timeout), after {conns[c]['acked']} of {trace.packets[c]} packets; a real "
-            "queue pair is in the error state now. Raise timeout or retries, or mend what loses its packets"
-        )
     unfinished = np.flatnonzero(~np.isfinite(trace.finish))
     if not unfinished.size:
         return
-    circle = _circle(fabric, layout)
+    settings = layout.settings
+    circle = _circle(layout)
     if circle:
-        names = " -> ".join(fabric.name(int(fabric.source[link])) for link in circle)
+        names = [fabric.name(int(fabric.source[link])) for link in circle]
         raise Deadlock(
-            f"buffers wait for each other in a circle: {names} -> {fabric.name(int(fabric.source[circle[0]]))}; "
-            "route without circles (fabriclab.routing.deadlock finds them), or give a watchdog"
+            f"buffers wait for each other in a circle: {' -> '.join([*names, names[0]])}, so "
+            f"{unfinished.size} of {trace.finish.size} flows never end; route without circles "
+            "(fabriclab.routing.deadlock finds them), or give a watchdog, such as watchdog='1 ms'"
         )
+    if trace.failed.any():
+        c = int(np.flatnonzero(trace.failed)[0])
+        acked = int(layout.state.conns[c]["acked"])
+        raise Unreachable(
+            f"flow {trace.flow[c]} gave up: {settings.retries + 1} times no acknowledgement came for "
+            f"{settings.timeout:g} s (timeout), after {acked} of {trace.packets[c]} packets; a real "
+            "queue pair is in the error state now. Raise timeout or retries, or mend what loses its packets"
+        )
+    no_timer = "" if float(settings.timeout) > 0 else "a packet was lost and timeout is 0 s, "
     raise Unreachable(
-        f"flow {unfinished[0]} can never end: nothing happens any more at {trace.end:g} s; a link on its path has no "
-        "capacity, or a queue is paused for ever (storms without an end?)"
+        f"flow {unfinished[0]} can never end: nothing happens any more at {trace.end:g} s; {no_timer}a link on its "
+        "path has no capacity, or a queue is paused for ever (storms without an end?)"
     )
 
 
-def _circle(fabric: Fabric, layout: setup.Layout) -> list[int]:
+def _circle(layout: setup.Layout) -> list[int]:
     """Return links whose queues wait for each other in a circle, or an empty list.
 
-    A queue that is paused, or has no credit, waits for the queues of the switch behind it.
+    A queue that is paused, or has no credit, waits until packets that came from it leave the next switch: it waits for
+    each queue that holds one of them.
     """
     import networkx as nx
 
     queues = layout.state.queues
-    n_classes = int(layout.state.whole[state.CLASSES])
+    slots = layout.state.slots
     least = layout.settings.payload + layout.settings.header
     no_credit = (queues["mode"] == state.CREDITS) & (queues["credit"] < least)
-    stuck = np.flatnonzero(((queues["paused"] == 1) | no_credit) & (queues["bytes"] > 0))
-    links = np.unique(stuck // n_classes)
+    is_stuck = ((queues["paused"] == 1) | no_credit) & (queues["bytes"] > 0)
     graph = nx.DiGraph()
-    for link in links.tolist():
-        behind = links[fabric.source[links] == fabric.target[link]]
-        graph.add_edges_from((link, int(other)) for other in behind)
+    for queue in np.flatnonzero(is_stuck).tolist():
+        for slot in _waiting(layout, queue):
+            before = int(slots[slot]["ingress"])
+            if before >= 0 and is_stuck[before]:
+                graph.add_edge(before, queue)
+    n_classes = int(layout.state.whole[state.CLASSES])
     try:
-        return [edge[0] for edge in nx.find_cycle(graph)]
+        return [edge[0] // n_classes for edge in nx.find_cycle(graph)]
     except nx.NetworkXNoCycle:
         return []
+
+
+def _waiting(layout: setup.Layout, queue: int) -> list[int]:
+    """Return the slots of the packets that wait in a queue."""
+    entries = layout.state.entries
+    firsts = [int(layout.state.queues[queue]["first"])]
+    if layout.settings.fair:
+        firsts = []
+        entry = int(layout.state.queues[queue]["fair_first"])
+        while entry >= 0:
+            firsts.append(int(entries[entry]["fair_first"]))
+            entry = int(entries[entry]["fair_next"])
+    found = []
+    for first in firsts:
+        slot = first
+        while slot >= 0:
+            found.append(slot)
+            slot = int(layout.state.slots[slot]["next"])
+    return found
 
 
 def __dir__() -> list[str]:

@@ -4,7 +4,7 @@ from typing import Any
 
 from fabriclab.compiled import kernel
 from fabriclab.engines.packet import signatures
-from fabriclab.engines.packet.buffers import fits, release, store
+from fabriclab.engines.packet.buffers import fits, is_void, refuse, release, store
 from fabriclab.engines.packet.heap import drop_first, push
 from fabriclab.engines.packet.state import (
     ACK_EVERY,
@@ -343,6 +343,7 @@ def send(st: Any, link: int, queue: int, slot: int, now: int, waiting: int) -> N
         queues[queue].credit -= size
 
     time = duration(links, whole, link, size)
+    links[link].began = now
     links[link].busy = now + time
     links[link].sent += size
     whole[HOPS] += 1
@@ -355,6 +356,7 @@ def send(st: Any, link: int, queue: int, slot: int, now: int, waiting: int) -> N
         st.reports[place].time = now
 
     arrival = now + time + links[link].delay
+    slots[slot].end = arrival
     is_last = entry + 1 == st.rows[slots[slot].row].end
     if links[link].through == 1 and not is_last:
         # Cut-through: as soon as the header is there, but never so early that the next link runs out of bytes.
@@ -566,6 +568,7 @@ def arrive(st: Any, functions: Any, link: int, now: int) -> int:
     queue = next_link * whole[CLASSES] + cls
     if not fits(st.queues, st.nodes, whole, st.real, node, ingress, queue, size):
         st.queues[queue].drops += 1
+        refuse(st.heap, links, st.queues, whole, now, ingress)
         if whole[TRIM] == 0 or slots[slot].flags & TRIMMED != 0:
             drop(st, slot, now, next_link)
             return -1
@@ -578,7 +581,8 @@ def arrive(st: Any, functions: Any, link: int, now: int) -> int:
         queue = next_link * whole[CLASSES] + cls
     slots[slot].entry = entry
     slots[slot].ingress = ingress
-    store(st.heap, links, st.queues, st.nodes, whole, st.real, now, node, ingress, size)
+    end = slots[slot].end
+    store(st.heap, links, st.queues, st.nodes, whole, st.real, now, node, ingress, size, end)
     put(st.queues, st.entries, slots, whole, queue, slot)
     note(st.log, slots, whole, now, LOG_QUEUED, slot, next_link)
     return next_link
@@ -604,9 +608,10 @@ def receive(st: Any, link: int, ingress: int, slot: int, now: int) -> None:
     if nodes[node].drain > 0:
         if not fits(queues, nodes, whole, st.real, node, ingress, ingress, size):
             queues[ingress].drops += 1
+            refuse(st.heap, st.links, queues, whole, now, ingress)
             drop(st, slot, now, link)
             return
-        store(st.heap, st.links, queues, nodes, whole, st.real, now, node, ingress, size)
+        store(st.heap, st.links, queues, nodes, whole, st.real, now, node, ingress, size, now)
         begin = max(now, nodes[node].drained)
         nodes[node].drained = begin + ((size * nodes[node].drain) >> 16)
         code = (DRAIN << KIND) | (ingress << SUBJECT) | size
@@ -943,12 +948,14 @@ def grant(st: Any, node: int, now: int) -> None:
 
 
 @kernel()
-def stop(st: Any, queue: int, now: int) -> None:
-    """Pause a queue."""
+def stop(st: Any, queue: int, number: int, now: int) -> None:
+    """Pause a queue, unless a newer notice than number ``number`` has come."""
     queues = st.queues
     whole = st.whole
-    queues[queue].pauses += 1
+    if is_void(queues, queue, number):
+        return
     if queues[queue].paused == 0:
+        queues[queue].pauses += 1
         queues[queue].paused = 1
         queues[queue].paused_since = now
         note(st.log, st.slots, whole, now, LOG_PAUSE, -1, queue // whole[CLASSES])
@@ -1032,7 +1039,9 @@ def loop(st: Any, on_start: Any, on_send: Any, on_feedback: Any, choose: Any, n_
     for _ in range(n_events):
         if whole[EVENTS] == 0 or whole[OPEN_FLOWS] == 0:
             return IDLE
-        if whole[FREE_SLOTS] < MARGIN:
+        # Each slot may become an event, and each flow may start: other events (credits, pauses) must leave them room.
+        room = len(heap) - whole[EVENTS]
+        if whole[FREE_SLOTS] < MARGIN or room < len(st.slots) + whole[OPEN_FLOWS] + MARGIN:
             return ROOM
         now = heap[0].time
         code = heap[0].code
@@ -1069,9 +1078,10 @@ def loop(st: Any, on_start: Any, on_send: Any, on_feedback: Any, choose: Any, n_
             queues[subject].credit += size
             link = subject // whole[CLASSES]
         elif kind == PAUSE:
-            stop(st, subject, now)
+            stop(st, subject, size, now)
         elif kind == RESUME:
-            link = go_on(st, subject, now)
+            if not is_void(queues, subject, size):
+                link = go_on(st, subject, now)
         elif kind == START:
             start_flow(st, functions, subject, now)
         elif kind == END:

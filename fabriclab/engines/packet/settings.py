@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from fabriclab import registry, units
+from fabriclab import registry, spelling, units
 
 __all__ = ["LOSSLESS", "RECOVERIES", "Settings"]
 
@@ -39,7 +39,7 @@ class Settings:
     buffer : float or str
         Memory of a switch that its packets share. [B], > 0
     headroom : float, str or None
-        Memory of each ingress for what comes after a pause; None: what `headroom_needed` says. [B]
+        Memory of each ingress for what comes after a pause; None: by the formula of `headroom` for each link. [B]
     xoff : float, str or None
         Bytes of an ingress at which it pauses its sender; None: ``pause_share`` of the free buffer. [B]
     pause_share, drop_share : float
@@ -50,7 +50,7 @@ class Settings:
     response : float or str
         Time of a sender to obey a pause. 60 quanta of 512 bits at 100 Gb/s unless given. [s]
     watchdog : float, str or None
-        A queue that is paused for so long throws its packets away. [s]
+        A queue that is paused for so long throws its packets away and goes on, until it is paused anew. [s]
     credit : float, str or None
         Room for one class of one link behind it; None: twice what fills the cable, and two packets. [B]
     marking : (float, float, float) or None
@@ -83,7 +83,7 @@ class Settings:
     receivers : mapping
         Rank -> rate at which it takes data in; at once unless given. [B/s]
     storms : sequence of (int, float, float)
-        Links whose sender is paused by a broken network card, with begin and end [s].
+        Links to network cards that are broken and pause their sender, with begin and end [s].
     jitter : float or str
         Each connection starts up to so much later, at random. [s]
     until : float, str or None
@@ -164,6 +164,17 @@ class Settings:
             share = getattr(self, name)
             if not (units.is_number(share) and 0 < share <= 64):
                 raise ValueError(f"{name} must be within 0..64, without 0, got {share!r}")
+        if self.sample is not None and float(self.sample) < 1e-12:
+            raise ValueError(
+                f"sample must be at least 1 ps, got {self.sample!r}; leave it out for none"
+            )
+        for name in ("cut_through", "trim", "fair", "grants"):
+            units.flag(getattr(self, name), name)
+        for name in ("control_options", "balance_options", "classes", "receivers"):
+            if not isinstance(getattr(self, name), Mapping):
+                raise TypeError(
+                    f"{name} must be a mapping such as a dict, got {getattr(self, name)!r:.80}"
+                )
         units.count(self.retries, "retries", 0)
         units.count(self.ack_every, "ack_every", 1)
         units.count(self.log, "log", 0)
@@ -205,5 +216,6 @@ class Settings:
             if key not in known:
                 raise ValueError(
                     f"config has {key!r}, which engine 'packet' does not know; it knows {', '.join(known)}"
+                    f"{spelling.near(str(key), known)}"
                 )
         return cls(**config)

@@ -6,9 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fabriclab import registry, units
+from fabriclab import units
 from fabriclab.core import (
-    PATH,
     Changes,
     Fabric,
     Flows,
@@ -20,10 +19,11 @@ from fabriclab.core import (
     rows_of,
 )
 from fabriclab.engines.packet import signatures, state
+from fabriclab.engines.packet.checks import check_memory_of_switches, check_run, variant
 from fabriclab.engines.packet.control import Control, Marking, Place
+from fabriclab.engines.packet.lossless import PAUSE_FRAME, headroom_needed
 from fabriclab.engines.packet.settings import Settings
 from fabriclab.engines.packet.state import table
-from fabriclab.errors import Unreachable
 
 Table = np.ndarray[Any, Any]  # a structured array of `fabriclab.engines.packet.state`
 PICO = 1e12  # picoseconds in a second
@@ -67,8 +67,8 @@ def lay_out(
     TooLarge
         If the state needs more memory than the machine has.
     """
-    _check_rows(fabric, routes, flows)
-    balance = registry.get("balance", settings.balance)(**settings.balance_options)
+    check_run(fabric, routes, flows, changes, settings)
+    balance = variant("balance", settings.balance, (), settings.balance_options)
     n_classes = 1 + max([*settings.classes.values(), 1 if settings.trim else 0], default=0)
     seed = int(rng.integers(1, 2**32 - 1)) if rng is not None else 2463534242
 
@@ -77,7 +77,7 @@ def lay_out(
     conns, first_rows = _connections(rows, flows, settings, balance.splits, n_classes)
     back, one_way = _times(fabric, rows, cost, settings)
     place = _place(fabric, rows, first_rows, one_way, back, settings)
-    control: Control = registry.get("control", settings.control)(place, **settings.control_options)
+    control: Control = variant("control", settings.control, (place,), settings.control_options)
 
     n_conns = conns["flow"].size
     own = np.zeros(n_conns * state.WIDTH)
@@ -152,26 +152,6 @@ def _storms(settings: Settings, n_classes: int) -> list[tuple[int, int]]:
     return events
 
 
-def _check_rows(fabric: Fabric, routes: Routes, flows: Flows) -> None:
-    """Refuse rows that packets cannot follow."""
-    wrong = np.flatnonzero(routes.kind != PATH)
-    if wrong.size:
-        flow = int(routes.flow[wrong[0]])
-        raise ValueError(
-            f"flow {flow} has a row that is no path: packets follow paths. For spraying, route by method='paths' and "
-            "give balance='spray' in config; trees of reducing switches run on engine 'flow', or in fabriclab.innetwork"
-        )
-    dead = fabric.capacity[routes.link] <= 0
-    if dead.any():
-        entry = int(np.flatnonzero(dead)[0])
-        row = int(np.searchsorted(routes.ptr, entry, side="right") - 1)
-        link = int(routes.link[entry])
-        raise Unreachable(
-            f"flow {int(routes.flow[row])} crosses {fabric.link_name(link)} (link {link}), which has no capacity; "
-            "route around it, or let it fail during the run with changes="
-        )
-
-
 def _sorted_rows(routes: Routes, flows: Flows) -> Routes:
     """Return the rows that move bytes, each path of a flow once, sorted by flow and then by links."""
     has_links = np.diff(routes.ptr) > 0
@@ -221,11 +201,6 @@ def _connections(
     packets = -(-size // settings.payload)
     last_size = size - (packets - 1) * settings.payload
     label_class = np.array([settings.classes.get(name, 0) for name in flows.labels], np.int64)
-    for name in settings.classes:
-        if name not in flows.labels:
-            raise ValueError(
-                f"classes names {name!r}, and the flows have the labels {', '.join(flows.labels)}"
-            )
     n = first.size
     none = np.full(n, -1, dtype=np.int64)
     conns = {
@@ -294,8 +269,11 @@ def _links(fabric: Fabric, cost: Ints, settings: Settings) -> Table:
     else:
         for link, chance in settings.loss.items():
             loss[int(link)] = chance
-    if not np.all((loss >= 0) & (loss < 1)):
-        raise ValueError(f"loss must be within 0..1, without 1, got {loss.max():g}")
+    wrong = loss[~((loss >= 0) & (loss < 1))]
+    if wrong.size:
+        raise ValueError(
+            f"loss must be within 0..1, without 1, got {wrong[0]:g}; with 1 no packet would ever arrive"
+        )
     is_switch = fabric.transit & (fabric.tier > 0)
     return table(
         state.Link,
@@ -308,29 +286,6 @@ def _links(fabric: Fabric, cost: Ints, settings: Settings) -> Table:
         last=-1,
         through=is_switch[fabric.target] & settings.cut_through,
     )
-
-
-def headroom_needed(rate: Any, delay: Any, back_delay: Any, settings: Settings) -> Any:
-    """Return the headroom that loses nothing. [B].
-
-    What can still come after an ingress has decided to pause its sender: what is sent until the pause frame has waited
-    for a frame in its way, has passed the cable and is obeyed, the frame that was being sent then, and what was on the
-    cable.
-
-    Parameters
-    ----------
-    rate : float or array
-        Rate of the link. [B/s]
-    delay, back_delay : float or array
-        Delay of the link and of its reverse. [s]
-    settings : Settings
-        Sizes and the response time.
-    """
-    frame = settings.payload + settings.header
-    on_wire = frame + settings.gap
-    pause = TRIM_SIZE + settings.gap
-    under_way = rate * (delay + back_delay + settings.response)
-    return np.ceil(under_way + pause + on_wire + frame)
 
 
 def _queues(fabric: Fabric, settings: Settings, control: Control, n_classes: int) -> Table:
@@ -348,7 +303,8 @@ def _queues(fabric: Fabric, settings: Settings, control: Control, n_classes: int
     delay = fabric.delay[link]
     back = fabric.delay[link ^ 1]
     if settings.headroom is None:
-        headroom = headroom_needed(rate, delay, back, settings)
+        back_rate = fabric.capacity[link ^ 1]
+        headroom = headroom_needed(rate, back_rate, delay, back, settings)
     else:
         headroom = np.full(n, float(settings.headroom))
     frame = settings.payload + settings.header
@@ -409,6 +365,7 @@ def _nodes(fabric: Fabric, queues: Table, settings: Settings, n_classes: int) ->
             f"buffer of {settings.buffer:g} B is too small: headroom and reserve of the links into "
             f"{fabric.name(worst)} take {taken[worst]:g} B; give more buffer, or less headroom"
         )
+    check_memory_of_switches(fabric, queues, shared, settings, n_classes)
     drain = np.zeros(n, dtype=np.int64)
     for rank, rate in settings.receivers.items():
         node = int(fabric.endpoint[int(rank)])
@@ -560,7 +517,7 @@ def _numbers(
         state.XOFF: -1 if settings.xoff is None else round(float(settings.xoff)),
         state.XON_GAP: round(float(settings.xon_gap)),
         state.RESPONSE: ps(settings.response),
-        state.PAUSE_SIZE: TRIM_SIZE,
+        state.PAUSE_SIZE: PAUSE_FRAME,
         state.WATCHDOG: 0 if settings.watchdog is None else ps(settings.watchdog),
         state.FAIR: int(settings.fair),
         state.IN_SWITCH: int(balance.in_switch),

@@ -36,6 +36,9 @@ SUBJECT = 20
 SIZE_MASK = (1 << SUBJECT) - 1
 SUBJECT_MASK = (1 << (KIND - SUBJECT)) - 1
 
+# Notices of a queue are numbered 1..NOTICES and from 1 again; an event of number 0 is no notice, and always obeyed.
+NOTICES = SIZE_MASK
+
 # Flags of a packet.
 MARKED = 1  # a switch has set the congestion bit
 TRIMMED = 2  # a switch has cut the payload off
@@ -77,6 +80,7 @@ class Link:
     target: int
     cost: int  # picoseconds per byte, times 2^16; 0 while the link is down
     delay: int
+    began: int  # when the link began to send its last packet
     busy: int  # until when the link sends
     wakes: int  # 1 while a FREE event is on its way
     loss: int  # chance that a packet is lost, times 2^32
@@ -114,6 +118,8 @@ class Queue:
     spare: int  # how many of them lie in the headroom
     headroom: int  # size of the headroom
     pausing: int  # 1 if the sender was told to stop
+    told: int  # number of the last notice to the sender, 1..NOTICES
+    heard: int  # number of the last notice that the sender obeyed
 
 
 @dataclass(slots=True)
@@ -231,6 +237,7 @@ class Slot:
     size: int  # on the wire
     flags: int
     time: int  # when it arrives
+    end: int  # when its last byte has arrived
     sent: int
     ingress: int  # the queue over which it came, -1 at its source
     ack: int  # of an acknowledgement: all packets below have come
