@@ -6,6 +6,8 @@ is a `Scene` of arrays: the browser draws it, a test reads it, and ``view.pictur
 """
 
 from fabriclab.views.live.groups import distance
+from fabriclab.views.live.headrooms import headroom
+from fabriclab.views.live.incast import control_loops, incast
 from fabriclab.views.live.links import beam, circuit, drift, hybrid, medium, mzi_mesh, wavelengths
 from fabriclab.views.live.networks import cut, explorer, failures, mix, twist
 from fabriclab.views.live.parallelism import parallelism
@@ -31,6 +33,7 @@ __all__ = [
     "bubble",
     "chunks",
     "circuit",
+    "control_loops",
     "copies",
     "cut",
     "distance",
@@ -39,7 +42,9 @@ __all__ = [
     "fabric",
     "failures",
     "gigaio",
+    "headroom",
     "hybrid",
+    "incast",
     "latency",
     "medium",
     "mix",
