@@ -280,7 +280,7 @@ VIEWS = {
     "slowest": lambda: live.slowest(),
     "incast": lambda: live.incast(),
     "incast lossy": lambda: live.incast(
-        senders=4,
+        senders=12,
         control="window",
         lossless="none",
         buffer=1.0,

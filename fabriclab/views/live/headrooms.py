@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator
@@ -35,7 +36,7 @@ _BOXES = (44.0, 128.0)  # top and foot of both devices
 _FORTH = (54.0, 76.0)  # lane of the data
 _BACK = (96.0, 118.0)  # lane of the pause
 _METRES = 136.0
-_LEFT, _RIGHT = 110.0, 800.0
+_LEFT, _RIGHT = 110.0, 720.0
 _SUM = (250.0, 280.0)  # bar of the parts
 _OWN = (304.0, 334.0)  # bar of the headroom
 _HEIGHT = 384.0
@@ -74,17 +75,25 @@ class Cable:
         """Headroom that loses nothing [B]."""
         return packet.headroom(self.rate, self.length, frame=self.frame, quanta=self.quanta)
 
+    def frames_after(self, offset: Any) -> Any:
+        """Return how many whole frames follow if so many bytes of a frame lie beyond the threshold. [B]."""
+        on_wire = self.frame + GAP
+        window = self.needed - on_wire  # bytes in which the sender can still begin a frame
+        return np.ceil((window - offset - GAP) / on_wire - 1e-9).astype(int)
+
     @property
     def worst_offset(self) -> int:
         """How many bytes of a frame lie beyond the threshold in the alignment that fills a headroom most [B].
 
         Whole frames follow the one that reaches the threshold, as long as they begin before the sender stops.
         """
-        on_wire = self.frame + GAP
-        window = self.needed - on_wire
         offset = np.arange(self.frame)
-        following = np.ceil((window - offset - GAP) / on_wire - 1e-9)
-        return int(np.argmax(offset + following * self.frame))
+        return int(np.argmax(offset + self.frames_after(offset) * self.frame))
+
+    @property
+    def following(self) -> int:
+        """How many frames follow in the worst alignment."""
+        return int(self.frames_after(np.array(self.worst_offset)))
 
 
 @dataclass(frozen=True)
@@ -145,9 +154,9 @@ def headroom(
         "shown": tuple(shown),
     }
     controls: dict[str, Control] = {
-        "rate": Choice(_RATES, names=tuple(f"{each} Gb/s" for each in _RATES)),
+        "rate": Choice(_RATES, names=tuple(str(each) for each in _RATES)),
         "length": Slider(1.0, 2000.0, unit="m", log=True),
-        "frame": Slider(512, 9216, 64, unit="B"),
+        "frame": Slider(512, 9216, 64),
         "response": Slider(0, 905, unit="quanta"),
         "headroom": Slider(5.0, 2000.0, unit="kB", log=True),
     }
@@ -299,10 +308,6 @@ def cable_layers(cable: Cable, memory: float) -> dict[str, Layer]:
     ahead = cable.worst_offset - gone  # of the frame that reached the threshold, still to come
     heads = ahead - cable.frame + on_wire * np.arange(0, 2 + int(gone / on_wire) + _fitting(cable))
     ends = heads + cable.frame
-    beyond = (
-        cable.worst_offset - gone + on_wire * np.arange(heads.size)
-    )  # last byte, after the threshold
-    beyond = beyond + gone
     shown = (ends > 0) & (heads < cable.rate * cable.delay)
     numbers = np.flatnonzero(shown)
     left = np.clip(_CABLE[1] - ends[shown] * per_byte, *_CABLE)
@@ -325,7 +330,10 @@ def cable_layers(cable: Cable, memory: float) -> dict[str, Layer]:
     ticks = ticks[(ticks >= 0) & (ticks <= cable.length)]
     to_x = log_axis(0, cable.length, *_CABLE)
     lanes = [np.array([[_CABLE[0], y], [_CABLE[1], y]]) for lane in (_FORTH, _BACK) for y in lane]
-    names = [text("live.headroom.number", n=int(n)) for n in numbers]
+    names = [
+        text("live.headroom.number", n=int(n)) if n else text("live.headroom.zero") for n in numbers
+    ]
+    more = cable.following - int(numbers.max(initial=0))
     notes = [
         text(
             "live.headroom.will_be_lost" if is_lost else "live.headroom.will_be_stored",
@@ -344,6 +352,14 @@ def cable_layers(cable: Cable, memory: float) -> dict[str, Layer]:
             texts=[text("live.headroom.sender"), text("live.headroom.switch")],
             ink=COLOUR["node_ink"],
             round=8.0,
+        ),
+        "more": texts(
+            sum(_SENDER) / 2,
+            _BOXES[1] + 14,
+            [text("live.headroom.more", n=more) if more > 0 else text("live.headroom.none_more")],
+            align=1.0,
+            size=11.0,
+            colour=COLOUR["soft"],
         ),
         "lanes": lines(lanes, width=0.8, colour=COLOUR["hair"]),
         "frames": boxes(
@@ -458,12 +474,15 @@ def sum_layers(cable: Cable, memory: float, found: Outcome, worst: Outcome) -> d
     crosses = np.linspace(0, 1, 2 * min(found.lost, _MOST_CROSSES) + 1)[1::2]
     lost_from, lost_wide = float(to_x(filled)), float(to_x(filled + lost) - to_x(filled))
     notes = [text(f"live.headroom.{name}_note") for name in cable.parts]
+    own_words = bytes_words(memory)
+    if found.lost:
+        own_words = text("live.headroom.own_total", size=own_words, lost=found.lost)
     return {
         "sum title": texts(
             14.0, _METRES + 44, [text("live.headroom.title_sum")], size=13.0, bold=1.0
         ),
         **tick_layers(ticks, to_x, bytes_words, (_SUM[0] - 4, _OWN[1] + 6), True),
-        "parts": boxes(
+        "sizes": boxes(
             start,
             top,
             wide,
@@ -479,17 +498,6 @@ def sum_layers(cable: Cable, memory: float, found: Outcome, worst: Outcome) -> d
             glide=True,
         ),
         **part_names(words, start + wide / 2, top, np.zeros(sizes.size, dtype=np.int64), is_most),
-        "yours": boxes(
-            np.array([_LEFT]),
-            own_top,
-            np.array([float(to_x(memory)) - _LEFT]),
-            own,
-            colour=COLOUR["sunk"],
-            edge=COLOUR["ink"],
-            round=0.0,
-            glide=True,
-            ghost=True,
-        ),
         "stored": boxes(
             np.array([_LEFT]),
             own_top + 4,
@@ -520,6 +528,17 @@ def sum_layers(cable: Cable, memory: float, found: Outcome, worst: Outcome) -> d
                 "colour": COLOUR["lost"],
             },
         ),
+        "yours": boxes(
+            np.array([_LEFT]),
+            own_top,
+            np.array([float(to_x(memory)) - _LEFT]),
+            own,
+            colour=-1.0,
+            edge=COLOUR["ink"],
+            round=0.0,
+            glide=True,
+            ghost=True,
+        ),
         "lanes names": texts(
             _LEFT - 10,
             np.array([sum(_SUM) / 2, sum(_OWN) / 2]),
@@ -530,7 +549,7 @@ def sum_layers(cable: Cable, memory: float, found: Outcome, worst: Outcome) -> d
         "totals": texts(
             np.array([float(to_x(cable.needed)) + 8, float(to_x(max(memory, filled + lost))) + 8]),
             np.array([sum(_SUM) / 2, sum(_OWN) / 2]),
-            [bytes_words(cable.needed), bytes_words(memory)],
+            [bytes_words(cable.needed), own_words],
             bold=1.0,
             halo=1.0,
         ),

@@ -47,7 +47,7 @@ _BEYOND = 1.5  # a threshold higher than so many peaks of the queue is told in w
 
 # The microscope in px: queue, marks, pauses and rates above each other, with names on the right.
 _WIDTH = 880.0
-_LEFT, _RIGHT = 60.0, 730.0
+_LEFT, _RIGHT = 60.0, 716.0
 _BINS = 112  # moments that a reader can visit
 _QUEUE = (30.0, 176.0)  # top and foot of the panel
 _MARKS = (190.0, 214.0)
@@ -60,8 +60,8 @@ _LINES_APART = 14.0  # least distance between two names
 # The comparison in px: a column for each loop.
 _COLUMN_LEFT = 56.0
 _COLUMN_GAP = 18.0
-_COLUMN_QUEUE = (66.0, 212.0)
-_COLUMN_RATES = (256.0, 340.0)
+_COLUMN_QUEUE = (78.0, 216.0)
+_COLUMN_RATES = (266.0, 350.0)
 _COLUMN_HEIGHT = 384.0
 _COLUMN_BINS = 40
 
@@ -145,7 +145,7 @@ def incast(
     rate: units.Quantity = "400 Gb/s",
     shown: Sequence[str] = ("senders", "control", "lossless"),
 ) -> Live:
-    """Show an incast under the microscope: queue, marks, pauses and losses of the hot port, and the rate of each sender.
+    """Show an incast under the microscope: queue, marks, pauses and losses of the hot port, and the senders' rates.
 
     All senders begin at the same moment to send ``size`` bytes to one receiver. The packet engine plays it; pointer and
     arrow keys scrub through its time. DCQCN has the parameters that cards are shipped with. Acknowledgements and
@@ -346,6 +346,7 @@ def incast_scene(
     said = incast_words(run, senders, control, lossless, buffer)
     _, end = common_ends("time", 0.0, run.end)
     to_x = log_axis(0, end, _LEFT, _RIGHT)
+    fair = max(_RATES[1] - (_RATES[1] - _RATES[0]) / senders, _RATES[0] + 2.4 * _LINES_APART)
     return Scene(
         said,
         incast_table(run),
@@ -372,10 +373,14 @@ def incast_scene(
             **rate_layers(run, to_x, (_LEFT, _RIGHT), _RATES, rate),
             "rate names": texts(
                 _NAMES_AT,
-                np.array([_RATES[0] + 8, _RATES[0] + 24]),
-                [text("live.incast.one"), text("live.incast.others", n=senders - 1)],
-                bold=np.array([1.0, 0.0]),
-                colour=COLOUR["rate"],
+                np.array([_RATES[0] + 4, _RATES[0] + 19, fair]),
+                [
+                    text("live.incast.one"),
+                    text("live.incast.others", n=senders - 1),
+                    text("live.incast.fair", rate=rate / senders),
+                ],
+                bold=np.array([1.0, 0.0, 0.0]),
+                colour=np.array([COLOUR["rate"], COLOUR["rate"], COLOUR["soft"]]),
             ),
             **time_ticks(end, to_x, _RATES[1], 7),
             "axis": texts(
@@ -448,7 +453,7 @@ def queue_layers(
     levels = [level for level in (run.low, run.high, run.limit) if level <= highest]
     across = [np.array([[sides[0], to_y(level)], [sides[1], to_y(level)]]) for level in levels]
     lossy = np.flatnonzero(run.lost > 0)
-    places = np.array(MaxNLocator(3, steps=[1, 2, 2.5, 5, 10]).tick_values(0, highest))
+    places = np.array(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]).tick_values(0, highest))
     places = places[(places >= 0) & (places <= highest)]
     grid = tick_layers(places, to_y, bytes_words, sides, False)
     layers = {f"{prefix}y grid": grid["y grid"]}
@@ -485,7 +490,7 @@ def queue_top(run: Run) -> float:
 
 
 def threshold_names(run: Run, lossless: str) -> dict[str, Layer]:
-    """Return the names of the thresholds at the right ends of their lines; of those above the axis, one line of words."""
+    """Return the names of the thresholds at the right ends of their lines, and of the lowest one above the axis."""
     top = queue_top(run)
     to_y = log_axis(0, top, _QUEUE[1], _QUEUE[0])
     key = "xoff" if lossless == "pause" else "full"
@@ -675,6 +680,14 @@ def loops_scene(
     wide = (_WIDTH - _COLUMN_LEFT - 12 - _COLUMN_GAP * (len(loops) - 1)) / len(loops)
     layers: dict[str, Layer] = {
         "title": texts(14.0, 16.0, [text("live.control_loops.queue")], size=13.0, bold=1.0),
+        "legend": texts(
+            _WIDTH - 14,
+            _COLUMN_RATES[0] - 20,
+            [text("live.control_loops.legend")],
+            align=2.0,
+            bold=1.0,
+            colour=COLOUR["paused"],
+        ),
         "rate title": texts(
             14.0, _COLUMN_RATES[0] - 20, [text("live.control_loops.rates")], size=13.0, bold=1.0
         ),
@@ -688,6 +701,7 @@ def loops_scene(
             **queue_layers(run, to_x, sides, _COLUMN_QUEUE, top, "", first),
             **rate_layers(run, to_x, sides, _COLUMN_RATES, rate, "rate ", first),
             **time_ticks(end, to_x, _COLUMN_RATES[1], 3),
+            **column_thresholds(run, lossless, top, sides[1]),
             "name": texts(left + 2, 40.0, [loop_name(loop)], bold=1.0, size=13.0),
             "numbers": texts(
                 left + 2, 56.0, [column_words(run, lossless)], colour=COLOUR["soft"], size=11.0
@@ -707,6 +721,25 @@ def loops_scene(
         hint=text("live.control_loops.hint"),
         width=_WIDTH,
     )
+
+
+def column_thresholds(run: Run, lossless: str, top: float, right: float) -> dict[str, Layer]:
+    """Return the names of the thresholds of a column, above the right ends of their lines."""
+    to_y = log_axis(0, top, _COLUMN_QUEUE[1], _COLUMN_QUEUE[0])
+    key = "xoff" if lossless == "pause" else "full"
+    levels = {"low": run.low, "high": run.high, key: run.limit}
+    shown = [(float(to_y(level)), name) for name, level in levels.items() if level <= top]
+    return {
+        "names of thresholds": texts(
+            right,
+            np.array([y - 8 for y, _ in shown]),
+            [text(f"live.control_loops.{name}") for _, name in shown],
+            align=2.0,
+            size=11.0,
+            halo=1.0,
+            colour=COLOUR["soft"],
+        )
+    }
 
 
 def pause_bars(run: Run, to_x: Any) -> list[Floats]:
