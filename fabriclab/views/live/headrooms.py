@@ -14,7 +14,7 @@ from fabriclab.engines.packet.lossless import DELAY_PER_METRE, GAP, PAUSE_FRAME,
 from fabriclab.texts import text
 from fabriclab.views.common import common_ends
 from fabriclab.views.live.controls import natural
-from fabriclab.views.live.incast import bytes_words, view_of
+from fabriclab.views.live.queues import bytes_words, view_of
 from fabriclab.views.live.waits import part_names
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, log_axis, texts, tick_layers
@@ -355,7 +355,7 @@ def cable_layers(cable: Cable, memory: float) -> dict[str, Layer]:
         ),
         "more": texts(
             sum(_SENDER) / 2,
-            _BOXES[1] + 14,
+            _BOXES[0] - 10,
             [text("live.headroom.more", n=more) if more > 0 else text("live.headroom.none_more")],
             align=1.0,
             size=11.0,

@@ -333,7 +333,7 @@ def _run_of(case: Incast, trace: Any, thresholds: tuple[float, float, float], ho
 def bytes_words(size: float) -> str:
     """Return bytes with a decimal prefix, as switch buffers are sold: "1.5 MB"."""
     if size < 1:
-        return "0"
+        return "0 B"
     number, prefix = units.scale(float(f"{size:.2e}"))
     return f"{number:.3g} {prefix}B"
 
@@ -353,7 +353,7 @@ def incast_scene(
         {
             "title": texts(14.0, 14.0, [text("live.incast.queue")], size=13.0, bold=1.0),
             **queue_layers(run, to_x, (_LEFT, _RIGHT), _QUEUE),
-            **threshold_names(run, lossless),
+            **threshold_names(run, lossless, senders),
             **band_layers(run, to_x),
             "band names": texts(
                 _NAMES_AT,
@@ -384,7 +384,11 @@ def incast_scene(
             ),
             **time_ticks(end, to_x, _RATES[1], 7),
             "axis": texts(
-                _NAMES_AT, _RATES[1] + 12, [text("live.incast.axis")], colour=COLOUR["soft"]
+                _WIDTH - 14,
+                _RATES[1] + 12,
+                [text("live.incast.axis")],
+                align=2.0,
+                colour=COLOUR["soft"],
             ),
             **moments(run, to_x, (_QUEUE[0], _RATES[1]), senders, lossless),
         },
@@ -398,15 +402,15 @@ def incast_scene(
 def incast_words(run: Run, senders: int, control: str, lossless: str, buffer: float) -> str:
     """Return the finding: the longest queue, the first pause and what was lost, and then the settings."""
     lost = text("live.incast.lost", n=run.drops) if run.drops else text("live.incast.none_lost")
-    if not run.pauses:
-        paused = text("live.incast.never_paused")
-    else:
+    key = "live.incast.said" if lossless == "pause" else "live.incast.said_lossy"
+    paused = text("live.incast.never_paused")
+    if run.pauses:
         paused = text("live.incast.first", time=run.first_pause)
     ended = text("live.incast.done", time=run.finish)
     if run.unfinished:
         ended = text("live.incast.open", n=run.unfinished, time=run.end)
     return text(
-        "live.incast.said",
+        key,
         peak=bytes_words(run.peak),
         paused=paused,
         lost=lost,
@@ -489,14 +493,17 @@ def queue_top(run: Run) -> float:
     return top
 
 
-def threshold_names(run: Run, lossless: str) -> dict[str, Layer]:
+def threshold_names(run: Run, lossless: str, senders: int) -> dict[str, Layer]:
     """Return the names of the thresholds at the right ends of their lines, and of the lowest one above the axis."""
     top = queue_top(run)
     to_y = log_axis(0, top, _QUEUE[1], _QUEUE[0])
     key = "xoff" if lossless == "pause" else "full"
     levels = {"low": run.low, "high": run.high, key: run.limit}
+    words_of = {name: bytes_words(level) for name, level in levels.items() if level > 0}
+    if lossless == "pause":  # a switch pauses by what each cable has brought
+        words_of["xoff"] = f"{senders} x {bytes_words(run.limit / senders)}"
     shown = sorted(
-        (float(to_y(level)), text(f"live.incast.{name}", size=bytes_words(level)))
+        (float(to_y(level)), text(f"live.incast.{name}", size=words_of[name]))
         for name, level in levels.items()
         if level <= top
     )
@@ -590,7 +597,7 @@ def time_ticks(end: float, to_x: Any, foot: float, n: int) -> dict[str, Layer]:
     """Return the ticks of the time axis."""
     places = np.array(MaxNLocator(n, steps=[1, 2, 2.5, 5, 10]).tick_values(0, end))
     places = places[(places >= 0) & (places <= end)]
-    words = [plain(units.format_time(float(place))) if place else "0" for place in places]
+    words = [plain(units.format_time(float(place))) for place in places]
     return {
         "x ticks": texts(to_x(places), foot + 12, words, align=1.0, colour=COLOUR["soft"]),
     }
