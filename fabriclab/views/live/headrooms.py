@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from fabriclab.core import FabricBuilder, Flows, Routes, pointer
+from fabriclab.core import PATH, FabricBuilder, Flows, Routes, pointer
 from fabriclab.engines import packet
 from fabriclab.engines.packet.lossless import DELAY_PER_METRE, GAP, PAUSE_FRAME, QUANTUM
 from fabriclab.texts import text
@@ -194,10 +194,10 @@ def outcome(cable: Cable, memory: float) -> Outcome:
         ptr=pointer(lengths),
         link=np.concatenate(paths),
         use=np.ones(4),
-        flow=np.arange(2),
+        flow=np.arange(2, dtype=np.int32),
         share=np.ones(2),
         delay=np.zeros(2),
-        kind=np.zeros(2),
+        kind=np.full(2, PATH, dtype=np.int8),
         adaptive=np.zeros(2, dtype=bool),
     )
     payload = cable.frame - _HEADER

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from fabriclab import routing, topologies, units
-from fabriclab.core import Floats, Flows
+from fabriclab.core import Fabric, Floats, Flows, Routes
 from fabriclab.engines.packet import Settings, play, setup, state
 from fabriclab.engines.packet.settings import LOSSLESS
 from fabriclab.texts import text
@@ -184,8 +184,8 @@ def incast(
         "rate": rate,
         "shown": tuple(shown),
     }
-    fixed = {"size": _checked_size(size), "rate": units.rate(rate, "rate")}
-    return view_of("incast", arguments, partial(incast_scene, **fixed), _controls(), shown)
+    scene = partial(incast_scene, size=_checked_size(size), rate=units.rate(rate, "rate"))
+    return view_of("incast", arguments, scene, _controls(), shown)
 
 
 def _checked_size(size: units.Quantity) -> float:
@@ -224,7 +224,8 @@ def view_of(
     """Build a view of which a reader sets some arguments, and the author the others."""
     chosen = {}
     for key in dict.fromkeys(shown):
-        chosen[units.choice(key, "shown", tuple(controls))] = controls[key]
+        name_of_control = units.choice(key, "shown", tuple(controls))
+        chosen[name_of_control] = controls[name_of_control]
     fixed = {}
     for key, control in controls.items():
         if key not in chosen:
@@ -232,16 +233,35 @@ def view_of(
     return live_view(name, arguments, partial(scene, **fixed), chosen)
 
 
+class Network(NamedTuple):
+    """Senders and a receiver around one switch, and what they send."""
+
+    fabric: Fabric
+    flows: Flows
+    routes: Routes
+    hot: int  # link to the receiver
+    ports: tuple[int, ...]  # links of the senders
+
+
+@lru_cache(maxsize=64)
+def network_of(senders: int, size: float, rate: float) -> Network:
+    """Return the network of an incast: host 0 receives, all others send."""
+    fabric = topologies.build("leaf_spine", hosts=senders + 1, radix=64, rate=rate)
+    hosts = fabric.endpoint
+    flows = Flows.make(hosts[1:], np.full(senders, hosts[0]), np.full(senders, size))
+    routes = routing.route(fabric, flows, "paths")
+    hot = int(np.flatnonzero(fabric.target == hosts[0])[0])
+    ports = tuple(int(np.flatnonzero(fabric.source == host)[0]) for host in hosts[1:])
+    return Network(fabric, flows, routes, hot, ports)
+
+
 @lru_cache(maxsize=256)
 def played(case: Incast) -> Run:
     """Return what happens in an incast."""
     n = case.senders
-    fabric = topologies.build("leaf_spine", hosts=n + 1, radix=64, rate=case.rate)
-    hosts = fabric.endpoint
-    flows = Flows.make(hosts[1:], np.full(n, hosts[0]), np.full(n, case.size))
-    routes = routing.route(fabric, flows, "paths")
-    hot = int(np.flatnonzero(fabric.target == hosts[0])[0])
-    ports = [int(np.flatnonzero(fabric.source == host)[0]) for host in hosts[1:]]
+    network = network_of(n, case.size, case.rate)
+    fabric, flows, routes = network.fabric, network.flows, network.routes
+    hot = network.hot
     least = n * case.size / case.rate
     until = _PATIENCE * least + 50e-6  # illustrative: time for a few round trips
     settings = Settings(
@@ -253,7 +273,7 @@ def played(case: Incast) -> Run:
         retries=_TRIES,
         until=until,
         sample=until / _SAMPLES,
-        watch_links=(hot, *ports),
+        watch_links=(hot, *network.ports),
         watch_flows=tuple(range(n)),
     )
     layout = setup.lay_out(fabric, routes, flows, None, settings, None)
@@ -665,8 +685,10 @@ def control_loops(
     }
     controls = _controls()
     del controls["control"]
-    fixed = {"size": _checked_size(size), "rate": units.rate(rate, "rate"), "loops": chosen}
-    return view_of("control_loops", arguments, partial(loops_scene, **fixed), controls, shown)
+    scene = partial(
+        loops_scene, size=_checked_size(size), rate=units.rate(rate, "rate"), loops=chosen
+    )
+    return view_of("control_loops", arguments, scene, controls, shown)
 
 
 def loops_scene(
