@@ -19,7 +19,7 @@ from fabriclab.views.live.waits import part_names
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, log_axis, texts, tick_layers
 
-_RATES = (100, 200, 400, 800)  # [Gb/s]
+_GENERATIONS = (100, 200, 400, 800)  # source: rates of Ethernet ports, IEEE 802.3 [Gb/s]
 _BITS = 1e9 / 8  # bytes per second in a gigabit per second
 _HEADER = 62  # RoCE v2, as in `fabriclab.engines.packet.Settings` [B]
 _BEFORE = 3  # frames that come before the one that reaches the threshold
@@ -35,7 +35,7 @@ _CABLE = (_SENDER[1] + 6, _SWITCH[0] - 6)
 _BOXES = (44.0, 128.0)  # top and foot of both devices
 _FORTH = (54.0, 76.0)  # lane of the data
 _BACK = (96.0, 118.0)  # lane of the pause
-_METRES = 136.0
+_SCALE = 136.0
 _LEFT, _RIGHT = 110.0, 720.0
 _SUM = (250.0, 280.0)  # bar of the parts
 _OWN = (304.0, 334.0)  # bar of the headroom
@@ -106,8 +106,8 @@ class Outcome:
 
 def headroom(
     *,
-    rate: int = 400,
-    length: float = 100.0,
+    rate: int = 400,  # source: the NIC of the running case [Gb/s]
+    length: float = 100.0,  # illustrative: a cable across a hall [m]
     frame: int = 9216,
     response: int = 60,
     headroom: float = 60.0,
@@ -154,7 +154,7 @@ def headroom(
         "shown": tuple(shown),
     }
     controls: dict[str, Control] = {
-        "rate": Choice(_RATES, names=tuple(str(each) for each in _RATES)),
+        "rate": Choice(_GENERATIONS, names=tuple(str(each) for each in _GENERATIONS)),
         "length": Slider(1.0, 2000.0, unit="m", log=True),
         "frame": Slider(512, 9216, 64),
         "response": Slider(0, 905, unit="quanta"),
@@ -432,14 +432,14 @@ def cable_layers(cable: Cable, memory: float) -> dict[str, Layer]:
         ),
         "metres": texts(
             to_x(ticks),
-            _METRES + 16,
+            _SCALE + 16,
             [f"{tick:g} m" for tick in ticks],
             align=1.0,
             colour=COLOUR["soft"],
         ),
         "scale": lines(
-            [np.array([[_CABLE[0], _METRES + 4], [_CABLE[1], _METRES + 4]])]
-            + [np.array([[x, _METRES + 1], [x, _METRES + 7]]) for x in to_x(ticks)],
+            [np.array([[_CABLE[0], _SCALE + 4], [_CABLE[1], _SCALE + 4]])]
+            + [np.array([[x, _SCALE + 1], [x, _SCALE + 7]]) for x in to_x(ticks)],
             width=1.0,
             colour=COLOUR["edge"],
         ),
@@ -479,7 +479,7 @@ def sum_layers(cable: Cable, memory: float, found: Outcome, worst: Outcome) -> d
         own_words = text("live.headroom.own_total", size=own_words, lost=found.lost)
     return {
         "sum title": texts(
-            14.0, _METRES + 44, [text("live.headroom.title_sum")], size=13.0, bold=1.0
+            14.0, _SCALE + 44, [text("live.headroom.title_sum")], size=13.0, bold=1.0
         ),
         **tick_layers(ticks, to_x, bytes_words, (_SUM[0] - 4, _OWN[1] + 6), True),
         "sizes": boxes(

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from fabriclab import routing, topologies, units
+from fabriclab import catalog, routing, topologies, units
 from fabriclab.core import Fabric, Floats, Flows, Routes
 from fabriclab.engines.packet import Settings, play, setup, state
 from fabriclab.engines.packet.settings import LOSSLESS
@@ -49,10 +49,10 @@ _BEYOND = 1.5  # a threshold higher than so many peaks of the queue is told in w
 _WIDTH = 880.0
 _LEFT, _RIGHT = 60.0, 716.0
 _BINS = 112  # moments that a reader can visit
-_QUEUE = (30.0, 176.0)  # top and foot of the panel
+_UPPER = (30.0, 176.0)  # top and foot of the panel
 _MARKS = (190.0, 214.0)
 _PAUSES = (224.0, 248.0)
-_RATES = (286.0, 350.0)
+_LOWER = (286.0, 350.0)
 _HEIGHT = 388.0
 _NAMES_AT = _RIGHT + 14
 _LINES_APART = 14.0  # least distance between two names
@@ -60,8 +60,8 @@ _LINES_APART = 14.0  # least distance between two names
 # The comparison in px: a column for each loop.
 _COLUMN_LEFT = 56.0
 _COLUMN_GAP = 18.0
-_COLUMN_QUEUE = (78.0, 216.0)
-_COLUMN_RATES = (266.0, 350.0)
+_COLUMN_UPPER = (78.0, 216.0)
+_COLUMN_LOWER = (266.0, 348.0)
 _COLUMN_HEIGHT = 384.0
 _COLUMN_BINS = 40
 
@@ -142,7 +142,7 @@ def incast(
     lossless: str = "pause",
     buffer: float = 2.0,
     size: units.Quantity = "1 MiB",
-    rate: units.Quantity = "400 Gb/s",
+    rate: units.Quantity | None = None,
     shown: Sequence[str] = ("senders", "control", "lossless"),
 ) -> Live:
     """Show an incast under the microscope: queue, marks, pauses and losses of the hot port, and the senders' rates.
@@ -162,7 +162,8 @@ def incast(
     buffer : float
         Memory of the switch, 1..16 [MB].
     size, rate : float or str
-        Bytes of each sender, 64 KiB..4 MiB; rate of every port. [B], [B/s]
+        Bytes of each sender, 64 KiB..4 MiB; rate of every port, that of a NIC of the running case unless given.
+        [B], [B/s]
     shown : sequence of str
         Which of the first four arguments a reader can set: at most three.
 
@@ -184,7 +185,7 @@ def incast(
         "rate": rate,
         "shown": tuple(shown),
     }
-    scene = partial(incast_scene, size=_checked_size(size), rate=units.rate(rate, "rate"))
+    scene = partial(incast_scene, size=_checked_size(size), rate=_checked_rate(rate))
     return view_of("incast", arguments, scene, _controls(), shown)
 
 
@@ -195,6 +196,13 @@ def _checked_size(size: units.Quantity) -> float:
     if not least <= found <= most:
         raise ValueError(f"size must be within 64 KiB..4 MiB for each sender, got {size!r}")
     return found
+
+
+def _checked_rate(rate: units.Quantity | None) -> float:
+    """Return the rate of the ports, that of a NIC of the running case unless given. [B/s]."""
+    if rate is None:
+        return catalog.case().nic_rate
+    return units.rate(rate, "rate")
 
 
 def _controls() -> dict[str, Control]:
@@ -281,7 +289,15 @@ def played(case: Incast) -> Run:
     return _run_of(case, trace, _thresholds(case, layout, hot, int(fabric.source[hot])), hot)
 
 
-def _thresholds(case: Incast, layout: Any, hot: int, switch: int) -> tuple[float, float, float]:
+class Thresholds(NamedTuple):
+    """Queues of a port at which something begins [B]."""
+
+    low: float  # marks, nan for never
+    high: float  # marks on every packet
+    limit: float  # pauses or, without pauses, losses
+
+
+def _thresholds(case: Incast, layout: Any, hot: int, switch: int) -> Thresholds:
     """Return the queues from which a port marks, marks all, and pauses its senders or loses packets. [B]."""
     low = float(layout.state.queues["mark_from"][hot])
     high = float(layout.state.queues["mark_all"][hot])
@@ -290,15 +306,15 @@ def _thresholds(case: Incast, layout: Any, hot: int, switch: int) -> tuple[float
     shared = float(layout.state.nodes["buffer"][switch])
     if case.lossless == "none":
         share = float(layout.state.real[state.DROP_SHARE])
-        return low, high, share * shared / (1 + share)
+        return Thresholds(low, high, share * shared / (1 + share))
     # Each of the N ingresses holds the same: x = share (shared - N x).
     share = float(layout.state.real[state.PAUSE_SHARE])
     each = share * shared / (1 + share * case.senders)
     reserve = float(layout.state.whole[state.RESERVE])
-    return low, high, case.senders * (each + reserve)
+    return Thresholds(low, high, case.senders * (each + reserve))
 
 
-def _run_of(case: Incast, trace: Any, thresholds: tuple[float, float, float], hot: int) -> Run:
+def _run_of(case: Incast, trace: Any, thresholds: Thresholds, hot: int) -> Run:
     """Return what a trace tells of an incast, in bins of its own length."""
     finish = float(trace.finish.max())
     is_done = np.isfinite(trace.finish)
@@ -335,9 +351,9 @@ def _run_of(case: Incast, trace: Any, thresholds: tuple[float, float, float], ho
         rates=sent[:, 1:] / long[:, None],
         peak=float(trace.peak[hot].max()),
         mean=float(trace.queue[: last + 1, 0].mean()),
-        low=thresholds[0],
-        high=thresholds[1],
-        limit=thresholds[2],
+        low=thresholds.low,
+        high=thresholds.high,
+        limit=thresholds.limit,
         first_pause=first_pause,
         finish=finish,
         pauses=int(trace.pauses.sum()),
@@ -345,9 +361,21 @@ def _run_of(case: Incast, trace: Any, thresholds: tuple[float, float, float], ho
         drops=int(trace.dropped.sum()),
         unfinished=int(np.count_nonzero(~is_done)),
         goodput=came_bytes / end,
-        fairness=float(came.sum() ** 2 / max(1.0, came.size * (came**2).sum())),
+        fairness=jain(came),
         end=end,
     )
+
+
+def jain(values: Floats) -> float:
+    """Return Jain's index of fairness, 1 if all are equal and 1/n if one has all.
+
+    References
+    ----------
+    .. [1] R. Jain, D. Chiu, W. Hawe, A Quantitative Measure of Fairness and Discrimination, DEC-TR-301, 1984.
+    """
+    total = float(values.sum())
+    squares = values.size * float(np.square(values).sum())
+    return total * total / squares if squares else 1.0
 
 
 def bytes_words(size: float) -> str:
@@ -366,13 +394,13 @@ def incast_scene(
     said = incast_words(run, senders, control, lossless, buffer)
     _, end = common_ends("time", 0.0, run.end)
     to_x = log_axis(0, end, _LEFT, _RIGHT)
-    fair = max(_RATES[1] - (_RATES[1] - _RATES[0]) / senders, _RATES[0] + 2.4 * _LINES_APART)
+    fair = max(_LOWER[1] - (_LOWER[1] - _LOWER[0]) / senders, _LOWER[0] + 2.4 * _LINES_APART)
     return Scene(
         said,
         incast_table(run),
         {
             "title": texts(14.0, 14.0, [text("live.incast.queue")], size=13.0, bold=1.0),
-            **queue_layers(run, to_x, (_LEFT, _RIGHT), _QUEUE),
+            **queue_layers(run, to_x, (_LEFT, _RIGHT), _UPPER),
             **threshold_names(run, lossless, senders),
             **band_layers(run, to_x),
             "band names": texts(
@@ -388,12 +416,12 @@ def incast_scene(
                 colour=np.array([COLOUR["marked"], COLOUR["paused"]]),
             ),
             "rate title": texts(
-                14.0, _RATES[0] - 18, [text("live.incast.rates")], size=13.0, bold=1.0
+                14.0, _LOWER[0] - 18, [text("live.incast.rates")], size=13.0, bold=1.0
             ),
-            **rate_layers(run, to_x, (_LEFT, _RIGHT), _RATES, rate),
+            **rate_layers(run, to_x, (_LEFT, _RIGHT), _LOWER, rate),
             "rate names": texts(
                 _NAMES_AT,
-                np.array([_RATES[0] + 4, _RATES[0] + 19, fair]),
+                np.array([_LOWER[0] + 4, _LOWER[0] + 19, fair]),
                 [
                     text("live.incast.one"),
                     text("live.incast.others", n=senders - 1),
@@ -402,15 +430,15 @@ def incast_scene(
                 bold=np.array([1.0, 0.0, 0.0]),
                 colour=np.array([COLOUR["rate"], COLOUR["rate"], COLOUR["soft"]]),
             ),
-            **time_ticks(end, to_x, _RATES[1], 7),
+            **time_ticks(end, to_x, _LOWER[1], 7),
             "axis": texts(
                 _WIDTH - 14,
-                _RATES[1] + 12,
+                _LOWER[1] + 12,
                 [text("live.incast.axis")],
                 align=2.0,
                 colour=COLOUR["soft"],
             ),
-            **moments(run, to_x, (_QUEUE[0], _RATES[1]), senders, lossless),
+            **moments(run, to_x, (_UPPER[0], _LOWER[1]), senders, lossless),
         },
         _HEIGHT,
         alt=said,
@@ -516,7 +544,7 @@ def queue_top(run: Run) -> float:
 def threshold_names(run: Run, lossless: str, senders: int) -> dict[str, Layer]:
     """Return the names of the thresholds at the right ends of their lines, and of the lowest one above the axis."""
     top = queue_top(run)
-    to_y = log_axis(0, top, _QUEUE[1], _QUEUE[0])
+    to_y = log_axis(0, top, _UPPER[1], _UPPER[0])
     key = "xoff" if lossless == "pause" else "full"
     levels = {"low": run.low, "high": run.high, key: run.limit}
     words_of = {name: bytes_words(level) for name, level in levels.items() if level > 0}
@@ -537,7 +565,7 @@ def threshold_names(run: Run, lossless: str, senders: int) -> dict[str, Layer]:
         if level > top
     ]
     if beyond:
-        places.append(_QUEUE[0] - 16)
+        places.append(_UPPER[0] - 16)
         words.append(beyond[0])
     return {"threshold names": texts(_NAMES_AT, np.array(places), words, colour=COLOUR["soft"])}
 
@@ -656,7 +684,7 @@ def control_loops(
     lossless: str = "pause",
     buffer: float = 4.0,
     size: units.Quantity = "1 MiB",
-    rate: units.Quantity = "400 Gb/s",
+    rate: units.Quantity | None = None,
     loops: Sequence[str] = tuple(_LOOPS),
     shown: Sequence[str] = ("senders", "lossless", "buffer"),
 ) -> Live:
@@ -685,9 +713,7 @@ def control_loops(
     }
     controls = _controls()
     del controls["control"]
-    scene = partial(
-        loops_scene, size=_checked_size(size), rate=units.rate(rate, "rate"), loops=chosen
-    )
+    scene = partial(loops_scene, size=_checked_size(size), rate=_checked_rate(rate), loops=chosen)
     return view_of("control_loops", arguments, scene, controls, shown)
 
 
@@ -711,14 +737,14 @@ def loops_scene(
         "title": texts(14.0, 16.0, [text("live.control_loops.queue")], size=13.0, bold=1.0),
         "legend": texts(
             _WIDTH - 14,
-            _COLUMN_RATES[0] - 20,
+            _COLUMN_LOWER[0] - 20,
             [text("live.control_loops.legend")],
             align=2.0,
             bold=1.0,
             colour=COLOUR["paused"],
         ),
         "rate title": texts(
-            14.0, _COLUMN_RATES[0] - 20, [text("live.control_loops.rates")], size=13.0, bold=1.0
+            14.0, _COLUMN_LOWER[0] - 20, [text("live.control_loops.rates")], size=13.0, bold=1.0
         ),
     }
     for place, (loop, run) in enumerate(runs.items()):
@@ -727,16 +753,16 @@ def loops_scene(
         to_x = log_axis(0, end, *sides)
         first = place == 0
         column = {
-            **queue_layers(run, to_x, sides, _COLUMN_QUEUE, top, "", first),
-            **rate_layers(run, to_x, sides, _COLUMN_RATES, rate, "rate ", first),
-            **time_ticks(end, to_x, _COLUMN_RATES[1], 3),
+            **queue_layers(run, to_x, sides, _COLUMN_UPPER, top, "", first),
+            **rate_layers(run, to_x, sides, _COLUMN_LOWER, rate, "rate ", first),
+            **time_ticks(end, to_x, _COLUMN_LOWER[1], 3),
             **column_thresholds(run, lossless, top, sides[1]),
             "name": texts(left + 2, 40.0, [loop_name(loop)], bold=1.0, size=13.0),
             "numbers": texts(
                 left + 2, 56.0, [column_words(run, lossless)], colour=COLOUR["soft"], size=11.0
             ),
             "pauses": lines(pause_bars(run, to_x), width=1.2, colour=COLOUR["paused"]),
-            **moments(run, to_x, (_COLUMN_QUEUE[0], _COLUMN_RATES[1]), senders, lossless),
+            **moments(run, to_x, (_COLUMN_UPPER[0], _COLUMN_LOWER[1]), senders, lossless),
         }
         names = column["moments"].fields["names"]
         column["moments"].fields["names"][:] = [f"{loop_name(loop)}, {name}" for name in names]
@@ -754,7 +780,7 @@ def loops_scene(
 
 def column_thresholds(run: Run, lossless: str, top: float, right: float) -> dict[str, Layer]:
     """Return the names of the thresholds of a column, above the right ends of their lines."""
-    to_y = log_axis(0, top, _COLUMN_QUEUE[1], _COLUMN_QUEUE[0])
+    to_y = log_axis(0, top, _COLUMN_UPPER[1], _COLUMN_UPPER[0])
     key = "xoff" if lossless == "pause" else "full"
     levels = {"low": run.low, "high": run.high, key: run.limit}
     shown = [(float(to_y(level)), name) for name, level in levels.items() if level <= top]
@@ -773,7 +799,7 @@ def column_thresholds(run: Run, lossless: str, top: float, right: float) -> dict
 
 def pause_bars(run: Run, to_x: Any) -> list[Floats]:
     """Return upright bars between the two panels of a column, as high as the share of paused senders."""
-    foot = _COLUMN_QUEUE[1] + 20
+    foot = _COLUMN_UPPER[1] + 20
     most = 16.0
     middle = to_x((run.times[1:] + run.times[:-1]) / 2)
     bars = []
