@@ -534,7 +534,7 @@ def sum_layers(cable: Cable, memory: float, found: Outcome, worst: Outcome) -> d
             np.array([float(to_x(memory)) - _LEFT]),
             own,
             colour=-1.0,
-            edge=COLOUR["ink"],
+            edge=-1.0,  # ink
             round=0.0,
             glide=True,
             ghost=True,

@@ -738,7 +738,7 @@ def loops_scene(
         "legend": texts(
             _WIDTH - 14,
             _COLUMN_LOWER[0] - 20,
-            [text("live.control_loops.legend")],
+            [text("live.control_loops.legend") if lossless == "pause" else ""],
             align=2.0,
             bold=1.0,
             colour=COLOUR["paused"],
