@@ -12,12 +12,13 @@ no time of their own beyond the delays of the fabric.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from fabriclab import compiled
+from fabriclab import compiled, registry
 from fabriclab.core import Changes, Fabric, Floats, Flows, Routes
 from fabriclab.engines.packet import loop as _loop
 from fabriclab.engines.packet import setup, signatures, state
@@ -27,7 +28,7 @@ from fabriclab.engines.packet.trace import LOG_KINDS, Trace, trace_of
 from fabriclab.errors import Deadlock, Unreachable
 from fabriclab.registry import register
 
-__all__ = ["LOG_KINDS", "Settings", "Trace", "headroom", "packet", "play"]
+__all__ = ["LOG_KINDS", "Settings", "Trace", "headroom", "packet", "play", "transport"]
 
 _CHUNK = 2_000_000  # events between two looks whether somebody wants to stop the run
 _PLAIN_CHUNK = 20_000  # the same in plain Python
@@ -68,11 +69,11 @@ def play(
     """
     settings = config if isinstance(config, Settings) else Settings.of(config or {})
     layout = setup.lay_out(fabric, routes, flows, changes, settings, rng)
-    is_compiled = not plain and compiled.ready()
-    if not plain and not is_compiled:
-        compiled.fast(_loop.loop)  # starts to compile for the next time
-    why, layout = _run_compiled(layout) if is_compiled else _run_plain(layout)
-    trace = trace_of(layout, is_compiled)
+    functions = (_loop.loop, *layout.functions)
+    kernels = functions if plain else compiled.fast_all(functions)
+    is_compiled = kernels is not functions
+    why, layout = _run_compiled(layout, kernels) if is_compiled else _run_plain(layout)
+    trace = trace_of(layout, is_compiled, fabric, flows)
     if why != state.LATER:
         _check_end(fabric, layout, trace)
     return trace
@@ -98,10 +99,38 @@ def packet(
     return trace.start, trace.finish
 
 
-def _run_compiled(layout: setup.Layout) -> tuple[int, setup.Layout]:
+def transport(name: str, **changes: Any) -> dict[str, Any]:
+    """Return the settings of a transport by its name, such as ``"roce"``, for `play` or the engine's ``config``.
+
+    Parameters
+    ----------
+    name : str
+        One of ``registry.names("transport")``.
+    **changes
+        What the transport itself can be told (``help(registry.get("transport", name))``), and fields of `Settings`,
+        which replace those of the transport.
+
+    Raises
+    ------
+    ValueError
+        If there is no such transport, or a setting is unknown or out of range.
+
+    Examples
+    --------
+    >>> transport("roce", buffer="16 MB")["recovery"]
+    'go_back_n'
+    """
+    preset = registry.get("transport", name)
+    own = set(inspect.signature(preset).parameters)
+    settings: dict[str, Any] = preset(**{key: changes[key] for key in changes if key in own})
+    settings |= {key: value for key, value in changes.items() if key not in own}
+    Settings.of(settings)  # refuses what is unknown or out of range
+    return settings
+
+
+def _run_compiled(layout: setup.Layout, kernels: Sequence[Any]) -> tuple[int, setup.Layout]:
     """Run compiled kernels on arrays; return why they stopped, and the state they left."""
-    run = compiled.fast(_loop.loop)
-    functions = [compiled.fast(function) for function in layout.functions]
+    run, *functions = kernels
     while True:
         why = int(run(layout.state, *functions, _CHUNK))
         if why == state.ROOM:
@@ -155,9 +184,9 @@ def _grown(before: signatures.State) -> signatures.State:
     before.whole[state.FREE_SLOTS] += n
     hops = int(before.whole[state.TELEMETRY])
     return before._replace(
-        slots=np.concatenate([before.slots, more]),
-        reports=np.concatenate([before.reports, state.table(state.Report, n * hops)]),
-        heap=np.concatenate([before.heap, state.table(state.Event, 3 * n)]),
+        slots=state.joined(before.slots, more),
+        reports=state.joined(before.reports, state.table(state.Report, n * hops)),
+        heap=state.joined(before.heap, state.table(state.Event, 3 * n)),
     )
 
 

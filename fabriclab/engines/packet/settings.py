@@ -58,7 +58,7 @@ class Settings:
     cut_through : bool
         Whether a switch forwards a packet before it has come in full.
     classes : mapping
-        Label of a flow -> its class, 0 first; 0 unless given.
+        Label of a flow -> its class, 0 first; 0 unless given, or 1 with ``trim``.
     trim : bool
         Whether a switch cuts a packet that does not fit to its header, which goes on in class 0.
     fair : bool

@@ -10,6 +10,7 @@ from fabriclab import units
 from fabriclab.core import (
     Changes,
     Fabric,
+    Floats,
     Flows,
     Ints,
     Routes,
@@ -73,7 +74,7 @@ def lay_out(
     seed = int(rng.integers(1, 2**32 - 1)) if rng is not None else 2463534242
 
     rows = _sorted_rows(routes, flows)
-    cost = _cost(fabric.capacity)
+    cost = cost_of(fabric.capacity)
     conns, first_rows = _connections(rows, flows, settings, balance.splits, n_classes)
     back, one_way = _times(fabric, rows, cost, settings)
     place = _place(fabric, rows, first_rows, one_way, back, settings)
@@ -82,8 +83,11 @@ def lay_out(
     n_conns = conns["flow"].size
     own = np.zeros(n_conns * state.WIDTH)
     hops = np.diff(rows.ptr)
+    port_rate = place_rates(fabric, rows, first_rows)
+    limit = _limits(flows, conns)
+    conns["paced"] = (limit < port_rate).astype(np.int64)
     for column, value in (
-        (state.LINE, place_rates(fabric, rows, first_rows)),
+        (state.LINE, np.minimum(port_rate, limit)),
         (state.ROUND_TRIP, (one_way + back)[first_rows].astype(float)),
         (state.N_HOPS, hops[first_rows].astype(float)),
     ):
@@ -167,7 +171,7 @@ def _sorted_rows(routes: Routes, flows: Flows) -> Routes:
     return routes.of_rows(kept[order])
 
 
-def _cost(capacity: Any) -> Ints:
+def cost_of(capacity: Any) -> Ints:
     """Return picoseconds per byte, times 2^16; 0 for a link that is down."""
     with np.errstate(divide="ignore"):
         cost = np.where(capacity > 0, 65536 * PICO / capacity, 0.0)
@@ -197,10 +201,11 @@ def _connections(
             "the rows of a flow leave its source by different ports, and a balancer chooses behind one port only; "
             "give each port a flow of its own, or balance='pinned'"
         )
-    size = np.maximum(1, np.round(flows.size[flow] * share)).astype(np.int64)
+    size = _parts(flows.size, flow, share)
     packets = -(-size // settings.payload)
     last_size = size - (packets - 1) * settings.payload
-    label_class = np.array([settings.classes.get(name, 0) for name in flows.labels], np.int64)
+    usual = 1 if settings.trim else 0  # cut packets go ahead of all others, in class 0
+    label_class = np.array([settings.classes.get(name, usual) for name in flows.labels], np.int64)
     n = first.size
     none = np.full(n, -1, dtype=np.int64)
     conns = {
@@ -221,6 +226,26 @@ def _connections(
         "done": none,
     }
     return conns, first
+
+
+def _parts(size: Floats, flow: Ints, share: Floats) -> Ints:
+    """Return the whole bytes of each connection, at least one; those of a flow add up to its bytes."""
+    total = np.maximum(1, np.round(size)).astype(np.int64)
+    up_to = np.cumsum(share)
+    is_first = np.ones(flow.size, dtype=bool)
+    is_first[1:] = flow[1:] != flow[:-1]
+    first = np.maximum.accumulate(np.where(is_first, np.arange(flow.size), 0))
+    before = up_to[first] - share[first]  # shares of the flows before
+    end = np.round((up_to - before) * total[flow]).astype(np.int64)
+    begin = np.where(is_first, 0, np.append(0, end[:-1]))
+    return np.maximum(1, end - begin)
+
+
+def _limits(flows: Flows, conns: dict[str, Ints]) -> Floats:
+    """Return the limit of each connection: that of its flow, divided in equal parts among its connections. [B/s]."""
+    flow = conns["flow"]
+    connections = np.bincount(flow, minlength=flows.n_flows)
+    return np.asarray(flows.limit[flow] / np.maximum(1, connections[flow]))
 
 
 def _times(fabric: Fabric, rows: Routes, cost: Ints, settings: Settings) -> tuple[Ints, Ints]:
@@ -480,7 +505,7 @@ def _changes(changes: Changes | None) -> tuple[Table, list[tuple[int, int]]]:
         for i, at in enumerate(changes.time)
     ]
     return table(
-        state.Change, changes.time.size, link=changes.link, cost=_cost(changes.capacity)
+        state.Change, changes.time.size, link=changes.link, cost=cost_of(changes.capacity)
     ), events
 
 
@@ -527,7 +552,7 @@ def _numbers(
         state.UNTIL: INFINITE if settings.until is None else ps(settings.until),
         state.SAMPLE_GAP: 0 if settings.sample is None else ps(settings.sample),
         state.LOG_ROOM: settings.log,
-        state.FIRST_WINDOW: INFINITE
+        state.FIRST_WINDOW: -1
         if settings.first_window is None
         else round(float(settings.first_window)),
         state.TRIM_SIZE: TRIM_SIZE,
