@@ -276,7 +276,7 @@ def headroom_words(cable: Cable, memory: float, found: Outcome, worst: Outcome) 
         needed=bytes_words(cable.needed),
         cable=bytes_words(cable.parts["cable"]),
         rate=cable.rate * 8 / 1e9,
-        length=natural(cable.length, "m"),
+        length=natural(float(f"{cable.length:.3g}"), "m"),
         frame=cable.frame,
         quanta=cable.quanta,
         worst=bytes_words(worst.stored),

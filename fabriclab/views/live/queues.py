@@ -12,6 +12,7 @@ from fabriclab import catalog, routing, topologies, units
 from fabriclab.core import Fabric, Floats, Flows, Routes
 from fabriclab.engines.packet import Settings, play, setup, state
 from fabriclab.engines.packet.settings import LOSSLESS
+from fabriclab.engines.packet.trace import jain
 from fabriclab.texts import text
 from fabriclab.views.common import common_ends
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
@@ -38,6 +39,7 @@ _SWITCHES = ("pause", "none")  # of `LOSSLESS`
 _KB = 1e3
 _MB = 1e6
 _MOST_SENDERS = 32
+_MOST_COMPARED = 16  # senders of several incasts at once
 _PAYLOAD = Settings().payload  # of a full packet [B]
 _SAMPLES = 1600  # of a run, up to its time limit
 _PATIENCE = 4  # time limit of a run, in times that the hot port needs without any pause or loss
@@ -366,18 +368,6 @@ def _run_of(case: Incast, trace: Any, thresholds: Thresholds, hot: int) -> Run:
     )
 
 
-def jain(values: Floats) -> float:
-    """Return Jain's index of fairness, 1 if all are equal and 1/n if one has all.
-
-    References
-    ----------
-    .. [1] R. Jain, D. Chiu, W. Hawe, A Quantitative Measure of Fairness and Discrimination, DEC-TR-301, 1984.
-    """
-    total = float(values.sum())
-    squares = values.size * float(np.square(values).sum())
-    return total * total / squares if squares else 1.0
-
-
 def bytes_words(size: float) -> str:
     """Return bytes with a decimal prefix, as switch buffers are sold: "1.5 MB"."""
     if size < 1:
@@ -692,8 +682,10 @@ def control_loops(
 
     Parameters
     ----------
-    senders, lossless, buffer, size, rate
-        As in `incast`.
+    senders : int
+        Number of senders, 2..16.
+    lossless, buffer, size, rate : str, float, float or str
+        As in `incast`. [MB], [B], [B/s]
     loops : sequence of str
         Two to four of "window", "dcqcn", "hpcc" and "swift", from left to right.
     shown : sequence of str
@@ -713,6 +705,7 @@ def control_loops(
     }
     controls = _controls()
     del controls["control"]
+    controls["senders"] = Slider(2, _MOST_COMPARED)
     scene = partial(loops_scene, size=_checked_size(size), rate=_checked_rate(rate), loops=chosen)
     return view_of("control_loops", arguments, scene, controls, shown)
 
