@@ -1051,6 +1051,11 @@ def record(st: Any, time: int) -> None:
         row.bytes = st.queues[queue].bytes
         row.paused = st.queues[queue].paused
         row.sent = st.links[queue // whole[CLASSES]].sent
+        row.marks = st.queues[queue].marks
+        row.drops = st.queues[queue].drops
+        row.paused_time = st.queues[queue].paused_time
+        if st.queues[queue].paused == 1:
+            row.paused_time += time - st.queues[queue].paused_since
     n = len(st.watched_conns)
     for i in range(n):
         c = st.watched_conns[i]

@@ -283,6 +283,9 @@ class QueueSample:
     bytes: int
     paused: int
     sent: int
+    marks: int  # packets marked so far
+    drops: int  # packets refused so far
+    paused_time: int  # time that the queue was paused so far
 
 
 @dataclass(slots=True)

@@ -50,6 +50,8 @@ class Trace:
         Distance of the samples. [s]
     queue, queue_paused, queue_sent : (K, W V)
         Bytes, pauses and bytes sent so far of the watched links' queues.
+    queue_marks, queue_drops, queue_paused_time : (K, W V)
+        Packets that they marked and refused, and how long they were paused [s], all so far.
     rate, window, received : (K, C')
         Rate [B/s], window [B] and packets received so far of the watched connections.
     log : (M, 6) int64
@@ -88,6 +90,9 @@ class Trace:
     queue: Floats
     queue_paused: NDArray[np.bool_]
     queue_sent: Floats
+    queue_marks: Ints
+    queue_drops: Ints
+    queue_paused_time: Floats
     rate: Floats
     window: Floats
     received: Ints
@@ -363,6 +368,9 @@ def trace_of(layout: Layout, compiled: bool, fabric: Fabric, flows: Flows) -> Tr
         queue=samples(end.queue_samples, end.watched_queues, "bytes").astype(np.float64),
         queue_paused=samples(end.queue_samples, end.watched_queues, "paused") == 1,
         queue_sent=samples(end.queue_samples, end.watched_queues, "sent").astype(np.float64),
+        queue_marks=samples(end.queue_samples, end.watched_queues, "marks"),
+        queue_drops=samples(end.queue_samples, end.watched_queues, "drops"),
+        queue_paused_time=seconds(samples(end.queue_samples, end.watched_queues, "paused_time")),
         rate=samples(end.conn_samples, end.watched_conns, "rate"),
         window=samples(end.conn_samples, end.watched_conns, "window"),
         received=samples(end.conn_samples, end.watched_conns, "received"),
