@@ -71,7 +71,7 @@ def test_swift_keeps_the_queue_that_csg_htsim_shows():
 
 
 def test_hpcc_uses_as_much_of_a_link_as_in_csg_htsim():
-    """csg-htsim, dumbell_hpcc, last 4 of 10 ms: 51.6 and 45.0 Gb/s, with a round trip of 12 us assumed and 2 us real."""
+    """csg-htsim, dumbell_hpcc, last 4 of 10 ms: 51.6 and 45.0 Gb/s; round trip 12 us assumed, 2 us real."""
     fabric = star(3, delay=0.5e-6)
     routes, flows = many_to_one(fabric, 2, 1.3e8)
     settings = {
@@ -124,7 +124,7 @@ def short_flow_times(control, options, time):
 
 
 def test_hpcc_shortens_the_tail_of_short_flows_against_dcqcn():
-    """The abstract of HPCC (SIGCOMM 2019) claims flow completion times up to 95 % shorter than with DCQCN and TIMELY."""
+    """The abstract of HPCC (SIGCOMM 2019) claims completion times up to 95 % shorter than with DCQCN and TIMELY."""
     hpcc, hpcc_queue = short_flow_times("hpcc", {"stages": 0}, 1.5e-3)
     dcqcn, dcqcn_queue = short_flow_times("dcqcn", {"parameters": "hpcc_simulator"}, 1.5e-3)
     reduction = 1 - np.percentile(hpcc, 99) / np.percentile(dcqcn, 99)

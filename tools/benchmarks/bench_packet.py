@@ -19,8 +19,8 @@ from time import process_time
 from typing import Any
 
 import numpy as np
-
 import packet_peers as peers
+
 from fabriclab import compiled, topologies
 from fabriclab.core import FabricBuilder, Flows
 from fabriclab.engines import packet
@@ -74,9 +74,7 @@ def beside_peers() -> Callable[[], Any]:
     builder = FabricBuilder(("host", "switch"), ("cable",))
     switch = builder.add_nodes("switch", 1, tier=1, transit=True)
     hosts = builder.add_nodes("host", n, tier=0, transit=False)
-    builder.add_cables(
-        hosts, np.repeat(switch, n), capacity=peers.RATE, delay=peers.DELAY, ports=1
-    )
+    builder.add_cables(hosts, np.repeat(switch, n), capacity=peers.RATE, delay=peers.DELAY, ports=1)
     fabric = builder.build(
         "one_switch", {}, endpoint=hosts, rail=np.zeros(n, int), server=np.arange(n)
     )

@@ -31,14 +31,7 @@ Table = np.ndarray[Any, Any]  # a structured array of `fabriclab.engines.packet.
 PICO = 1e12  # picoseconds in a second
 ACK_SIZE = 84  # a short frame with preamble and gap [B]
 TRIM_SIZE = 64  # shortest Ethernet frame [B]
-INSIDE = (
-    "nvlink",
-    "pcie",
-    "board",
-    "c2c",
-    "infinity_fabric",
-    "nvlink-c2c",
-)  # media inside a server
+INSIDE = ("nvlink", "pcie", "c2c", "xgmi", "socket", "mini SAS HD")  # media inside a server
 INFINITE = 1 << 58
 _PACKET_BYTES = 24  # of each packet: status, whether it came, when it was sent
 _SLOT_BYTES = 200
