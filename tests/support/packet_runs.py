@@ -273,7 +273,7 @@ def random_scenario(seed, **fixed):
         "payload": int(rng.choice([256, 1500, 4096])),
         "cut_through": bool(rng.random() < 0.5),
         "fair": bool(rng.random() < 0.3),
-        "buffer": float(rng.choice([1e6, 32e6])),
+        "buffer": float(rng.choice([2e6, 32e6])),
         "loss": float(rng.choice([0.0, 0.0, 0.01])),
         "jitter": float(rng.choice([0.0, 1e-6])),
         "timeout": "200 us",
