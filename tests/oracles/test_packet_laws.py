@@ -100,7 +100,7 @@ def random_case(seed):
     return fabric, routing.route(fabric, flows, "ecmp", seed=seed), flows
 
 
-# A window that fills the path twice, in queues that serve their flows in turn. What it stores at a bottleneck, 50 kB, is
+# A window that fills the path twice, in queues that serve their flows in turn. What it stores at a bottleneck is 50 kB,
 # 0.3 % of a flow and less, and moves the ends of others by as much.
 FAIR = {
     "payload": 1000,

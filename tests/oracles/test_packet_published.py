@@ -71,7 +71,7 @@ def test_swift_keeps_the_queue_that_csg_htsim_shows():
 
 
 def test_hpcc_uses_as_much_of_a_link_as_in_csg_htsim():
-    """csg-htsim, dumbell_hpcc, last 4 of 10 ms: 51.6 and 45.0 Gb/s, with a round trip of 12 us assumed and 2 us real."""
+    """csg-htsim, dumbell_hpcc, last 4 of 10 ms: 51.6 and 45.0 Gb/s. It assumes a round trip of 12 us; 2 us is real."""
     fabric = star(3, delay=0.5e-6)
     routes, flows = many_to_one(fabric, 2, 1.3e8)
     settings = {
