@@ -25,7 +25,7 @@ from support.packet_stars import (
 pytestmark = pytest.mark.usefixtures("kernels")
 
 
-# A queue with Poisson arrivals and packets of one size ----------------------------------------------------------------
+# A queue with Poisson arrivals and packets of one size ------------------------------------------------------------
 
 SERVICE = 1082 / (100 * GBIT)  # 1,000 B, header 62 and gap 20 at 100 Gb/s [s]
 
@@ -76,7 +76,7 @@ def test_the_engine_gives_the_law_itself(load):
     assert waits.mean() == pytest.approx(load / (2 * (1 - load)) * SERVICE, rel=0.02)
 
 
-# Fair queues ----------------------------------------------------------------------------------------------------------
+# Fair queues ------------------------------------------------------------------------------------------------------
 
 
 def random_case(seed):
@@ -100,8 +100,8 @@ def random_case(seed):
     return fabric, routing.route(fabric, flows, "ecmp", seed=seed), flows
 
 
-# A window that fills the path twice, in queues that serve their flows in turn. What it stores at a bottleneck, 50 kB,
-# is 0.3 % of a flow and less, and moves the ends of others by as much.
+# A window that fills the path twice, in queues that serve their flows in turn. What it stores at a bottleneck is 50 kB,
+# 0.3 % of a flow and less, and moves the ends of others by as much.
 FAIR = {
     "payload": 1000,
     "header": 0,
@@ -143,7 +143,7 @@ def test_without_fair_queues_they_do_not():
     assert np.abs(found / expected - 1).max() > 0.02
 
 
-# HPCC -----------------------------------------------------------------------------------------------------------------
+# HPCC -------------------------------------------------------------------------------------------------------------
 
 
 def hpcc_shares(n, payload=1000, time=6e-3, flows=None):
@@ -191,7 +191,7 @@ def test_hpcc_is_fair_flow_by_flow(n):
     assert shares == pytest.approx(shares.mean(), rel=0.05)
 
 
-# DCQCN ----------------------------------------------------------------------------------------------------------------
+# DCQCN ------------------------------------------------------------------------------------------------------------
 
 # Solved by another program for the notes of this course: rate [Gb/s], flows -> share of marks, queue [kB].
 FLUID = {

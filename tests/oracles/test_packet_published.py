@@ -27,7 +27,7 @@ from support.packet_stars import (
 pytestmark = [pytest.mark.usefixtures("kernels"), needs_compiled]
 
 
-# Swift: a flow more every 5 ms on a link of 10 Gb/s -----------------------------------------------------------------
+# Swift: a flow more every 5 ms on a link of 10 Gb/s -------------------------------------------------------------
 
 # csg-htsim, dumbell_swift: number of flows -> mean of the queue over the second half of their 5 ms [kB].
 SWIFT_QUEUE = {
@@ -67,11 +67,11 @@ def test_swift_keeps_the_queue_that_csg_htsim_shows():
     assert ours[20] > 1.2 * ours[10] > 1.2 * 1.2 * ours[5]
 
 
-# HPCC: two flows on 100 Gb/s ------------------------------------------------------------------------------------------
+# HPCC: two flows on 100 Gb/s --------------------------------------------------------------------------------------
 
 
 def test_hpcc_uses_as_much_of_a_link_as_in_csg_htsim():
-    """csg-htsim, dumbell_hpcc, last 4 of 10 ms: 51.6 and 45.0 Gb/s; round trip 12 us assumed, 2 us real."""
+    """csg-htsim, dumbell_hpcc, last 4 of 10 ms: 51.6 and 45.0 Gb/s. It assumes a round trip of 12 us; 2 us is real."""
     fabric = star(3, delay=0.5e-6)
     routes, flows = many_to_one(fabric, 2, 1.3e8)
     settings = {
@@ -89,7 +89,7 @@ def test_hpcc_uses_as_much_of_a_link_as_in_csg_htsim():
     assert rates.max() / rates.min() < 51.6 / 45.0
 
 
-# HPCC against DCQCN and others: short flows among long ones and incasts ---------------------------------------------
+# HPCC against DCQCN and others: short flows among long ones and incasts -----------------------------------------
 
 
 def short_flow_times(control, options, time):
@@ -124,7 +124,7 @@ def short_flow_times(control, options, time):
 
 
 def test_hpcc_shortens_the_tail_of_short_flows_against_dcqcn():
-    """The abstract of HPCC (SIGCOMM 2019) claims completion times up to 95 % shorter than with DCQCN and TIMELY."""
+    """The abstract of HPCC (SIGCOMM 2019) claims times up to 95 % shorter than with DCQCN and TIMELY."""
     hpcc, hpcc_queue = short_flow_times("hpcc", {"stages": 0}, 1.5e-3)
     dcqcn, dcqcn_queue = short_flow_times("dcqcn", {"parameters": "hpcc_simulator"}, 1.5e-3)
     reduction = 1 - np.percentile(hpcc, 99) / np.percentile(dcqcn, 99)
@@ -151,7 +151,7 @@ def test_the_order_of_control_loops_is_that_of_the_hpcc_paper():
     assert 1 - tail["hpcc"] / tail["timely"] > 0.8
 
 
-# Ultra Ethernet: the validation runs of uet-htsim, with sender-based control only -----------------------------------
+# Ultra Ethernet: the validation runs of uet-htsim, with sender-based control only -------------------------------
 
 ULTRA = {"payload": 4086, "header": 64, "gap": 0}  # 4,150 B on the wire
 # perm_16n_16c_2MB.cm: who sends to whom.

@@ -70,6 +70,8 @@ def test_cut_packets_overtake_the_data():
     trace = incast(transport("uec", rate="100 Gb/s", round_trip="4.5 us"), n=16, size=100e3)
     assert trace.resent.sum() > 50
     assert trace.dropped.sum() == 0
+    headers, data = trace.peak.max(axis=0)
+    assert 0 < headers < data
     assert trace.finish.max() < 1.5 * 16 * 100e3 / (100 * GBIT)
 
 
