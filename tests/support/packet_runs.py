@@ -264,7 +264,7 @@ def leaf_spine_paths(begin, end, *, n_leaves=2, per_leaf=2, n_spines=2):
 def random_scenario(seed, **fixed):
     """Return a random scenario on `leaf_spine`: any control loop, balancer and regime; ``fixed`` settings hold."""
     rng = np.random.default_rng(seed)
-    fabric = leaf_spine(rate=rng.choice([12.5e9, 50e9], 8), delay=rng.uniform(1e-9, 2e-6, 8))
+    fabric = leaf_spine(rate=rng.choice([12.5e9, 50e9], 8), delay=rng.uniform(1e-9, 1e-6, 8))
     config = {
         "control": str(rng.choice(registry.names("control"))),
         "balance": str(rng.choice(registry.names("balance"))),
@@ -273,7 +273,7 @@ def random_scenario(seed, **fixed):
         "payload": int(rng.choice([256, 1500, 4096])),
         "cut_through": bool(rng.random() < 0.5),
         "fair": bool(rng.random() < 0.3),
-        "buffer": float(rng.choice([1e6, 32e6])),
+        "buffer": float(rng.choice([2e6, 32e6])),
         "loss": float(rng.choice([0.0, 0.0, 0.01])),
         "jitter": float(rng.choice([0.0, 1e-6])),
         "timeout": "200 us",
