@@ -69,7 +69,7 @@ def test_packets_sent_are_those_that_came_were_lost_or_are_under_way(seed):
     scenario = runs.random_scenario(seed, grants=False)
     end = runs.walk(scenario, lambda lists, settings: None, every=10_000)
     config = {**scenario.config, "log": 100_000}
-    trace = play(*scenario[:3], None, config, np.random.default_rng(1), plain=True)
+    trace = play(*scenario[:3], None, config, np.random.default_rng(1), plain=runs.PLAIN)
     kinds = {name: trace.log[:, 1] == i for i, name in enumerate(LOG_KINDS)}
     first = [scenario.routes.row(r)[0] for r in range(scenario.routes.n_rows)]
     sent = int(np.sum(kinds["sent"] & np.isin(trace.log[:, 5], first)))
@@ -95,7 +95,7 @@ def test_headroom_by_the_formula_loses_nothing_in_a_thousand_runs(hundred):
 
 def check_nothing_is_lost(seed):
     scenario = runs.pausing_scenario(seed)
-    trace = play(*scenario[:3], None, scenario.config, plain=True)
+    trace = play(*scenario[:3], None, scenario.config, plain=runs.PLAIN)
     assert trace.drops.sum() == 0
     assert trace.resent.sum() == 0
     assert np.all(np.isfinite(trace.finish))
@@ -115,7 +115,7 @@ def test_random_runs_would_lose_with_half_of_the_headroom():
         )
         frame = scenario.config["payload"] + runs.HEADER
         config = scenario.config | {"headroom": max(frame, needed.min() / 2)}
-        trace = play(*scenario[:3], None, config, plain=True)
+        trace = play(*scenario[:3], None, config, plain=runs.PLAIN)
         losing += int(trace.drops.sum() > 0)
     assert losing >= 5
 
@@ -129,7 +129,7 @@ def test_one_path_keeps_the_order(seed):
     scenario = runs.random_scenario(
         seed, balance="pinned", recovery="go_back_n", grants=False, log=100_000
     )
-    trace = play(*scenario[:3], None, scenario.config, np.random.default_rng(1), plain=True)
+    trace = play(*scenario[:3], None, scenario.config, np.random.default_rng(1), plain=runs.PLAIN)
     sent = trace.log[trace.log[:, 1] == LOG_KINDS.index("sent")]
     came = trace.log[trace.log[:, 1] == LOG_KINDS.index("came")]
     first = [scenario.routes.row(r)[0] for r in range(scenario.routes.n_rows)]
@@ -144,7 +144,7 @@ def test_one_path_keeps_the_order(seed):
 @given(SEEDS)
 def test_no_flow_ends_before_its_ideal(seed):
     scenario = runs.random_scenario(seed, balance="pinned", jitter=0.0)
-    trace = play(*scenario[:3], None, scenario.config, np.random.default_rng(1), plain=True)
+    trace = play(*scenario[:3], None, scenario.config, np.random.default_rng(1), plain=runs.PLAIN)
     ideal = engines.run(scenario.fabric, scenario.routes, scenario.flows, "ideal")
     rounding = 1e-11 + 1.0 / scenario.fabric.capacity.min()  # shares of a flow are whole bytes
     assert np.all(trace.finish >= ideal.finish - rounding)

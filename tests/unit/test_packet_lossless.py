@@ -6,7 +6,6 @@ import re
 import numpy as np
 import pytest
 
-from fabriclab import compiled
 from fabriclab.core import Changes
 from fabriclab.engines.packet import headroom
 from fabriclab.errors import Deadlock, Unreachable
@@ -365,11 +364,11 @@ def test_one_loss_in_a_hundred_halves_go_back_n_and_leaves_selective_alone():
     """Closed form: a loss costs go-back-N the 122 packets in flight, (1 - p) / (1 - p + 122 p) = 45 %."""
     expected = 0.99 / (0.99 + 0.01 * RATE * 10e-6 / 4096)
     assert expected == pytest.approx(0.45, abs=0.005)
-    is_fast = compiled.ready()
+    is_fast = not runs.PLAIN
     n, within = (40_000, 0.02) if is_fast else (4_000, 0.08)
     found = {}
     for recovery in ("go_back_n", "selective"):
-        shares = [loss_share(recovery, n, seed, plain=not is_fast) for seed in range(4)]
+        shares = [loss_share(recovery, n, seed, plain=runs.PLAIN) for seed in range(4)]
         found[recovery] = np.mean(shares)
     assert found["go_back_n"] == pytest.approx(expected, abs=within)
     # The last packets that get lost are sent again after all others: at most a timeout and two round trips.

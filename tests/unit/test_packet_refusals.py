@@ -49,7 +49,7 @@ def fabric():
         ),
         ({"classes": {"bulk": 1}}, r"classes names 'bulk', and the flows have the labels flow"),
         ({"classes": {"flow": 16}}, r"classes\['flow'\] must be within 0..15, got 16"),
-        ({"buffer": 200e3}, r"buffer of 200000 B is too small: headroom and reserve"),
+        ({"buffer": 30e3}, r"buffer of 30000 B is too small: headroom and reserve"),
         (
             {"headroom": 100, "xoff": 100, "reserve": 0},
             r"packet of 4158 B never finds room.*leave 200 B, so this scenario cannot end; give",
