@@ -54,7 +54,9 @@ OFF = "FABRICLAB_COMPILED"  # set to 0, everything runs as plain Python
 PLACE = "FABRICLAB_KERNELS"  # a folder for compiled kernels in place of the usual ones
 _LOOK_AGAIN = 0.2  # while another process compiles [s]
 _PATIENCE = 300.0  # without a sign of life from it, one kernel takes half a minute at most [s]
-_OLD = 60 * 24 * 3600.0  # kernels of other versions are removed that long after they were compiled [s]
+_OLD = (
+    60 * 24 * 3600.0
+)  # kernels of other versions are removed that long after they were compiled [s]
 
 
 @dataclass(eq=False)
@@ -109,7 +111,7 @@ def installed() -> bool:
     return not is_off and importlib.util.find_spec("numba") is not None
 
 
-# Where compiled kernels lie ---------------------------------------------------------------------------------------------
+# Where compiled kernels lie -------------------------------------------------------------------------------------------
 
 
 @functools.cache
@@ -212,7 +214,7 @@ def note() -> str:
     return texts.text("compiled.soon")
 
 
-# Loading ----------------------------------------------------------------------------------------------------------------
+# Loading --------------------------------------------------------------------------------------------------------------
 
 
 def plain(function: Any) -> Any:
@@ -288,13 +290,15 @@ class _Store:
         context.refresh()
         if self.may_compile and not self.file.exists():
             return None
-        return CompileResult._rebuild(context, *pickle.loads(self.file.read_bytes()))
+        rebuild: Any = CompileResult._rebuild
+        return rebuild(context, *pickle.loads(self.file.read_bytes()))
 
     def save_overload(self, signature: Any, result: Any) -> None:
         """Write what was compiled."""
         from numba.core import serialize
 
-        self.file.write_bytes(serialize.dumps(result._reduce()))
+        dumps: Any = serialize.dumps
+        self.file.write_bytes(dumps(result._reduce()))
 
 
 def _file_of(folder: Path, key: str) -> Path:
@@ -308,11 +312,12 @@ def _loaded(key: str, folder: Path | None, may_compile: bool = False) -> Any:
     import numba
 
     held = _KERNELS[key]
+    compiler: Any = numba.njit
     twin = _twin(held.function, folder, may_compile)
     if held.signature is None:
-        made: Any = numba.njit(forceinline=True, **_OPTIONS)(twin)
+        made = compiler(forceinline=True, **_OPTIONS)(twin)
     else:
-        made = numba.njit(**_OPTIONS)(twin)
+        made = compiler(**_OPTIONS)(twin)
         made._cache = _Store(folder or Path(), key, may_compile)
         made.compile(held.signature(numba))
         made.disable_compile()
@@ -339,7 +344,7 @@ def _twin(function: FunctionType, folder: Path | None, may_compile: bool) -> Fun
     return twin
 
 
-# Compiling --------------------------------------------------------------------------------------------------------------
+# Compiling ------------------------------------------------------------------------------------------------------------
 
 
 def compile_all() -> Path:

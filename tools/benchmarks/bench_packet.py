@@ -74,9 +74,7 @@ def beside_peers() -> Callable[[], Any]:
     builder = FabricBuilder(("host", "switch"), ("cable",))
     switch = builder.add_nodes("switch", 1, tier=1, transit=True)
     hosts = builder.add_nodes("host", n, tier=0, transit=False)
-    builder.add_cables(
-        hosts, np.repeat(switch, n), capacity=peers.RATE, delay=peers.DELAY, ports=1
-    )
+    builder.add_cables(hosts, np.repeat(switch, n), capacity=peers.RATE, delay=peers.DELAY, ports=1)
     fabric = builder.build(
         "one_switch", {}, endpoint=hosts, rail=np.zeros(n, int), server=np.arange(n)
     )

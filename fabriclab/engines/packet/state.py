@@ -305,7 +305,7 @@ def dtype_of(kind: Any) -> np.dtype[Any]:
     The fields lie in the order of the class, the 8-byte ones first, so that none is split. A row above half of what a
     processor fetches at once begins at such a boundary.
     """
-    types = {int: np.int64, float: np.float64, Small: np.int32}
+    types: dict[Any, Any] = {int: np.int64, float: np.float64, Small: np.int32}
     formats = {field.name: np.dtype(types[field.type]) for field in fields(kind)}
     names = sorted(formats, key=lambda name: -formats[name].itemsize)
     size = sum(each.itemsize for each in formats.values())

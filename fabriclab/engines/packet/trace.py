@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab import units
+from fabriclab import compiled, units
 from fabriclab.core import Floats, Ints
 from fabriclab.engines.packet import state
 from fabriclab.engines.packet.setup import PICO, Layout
 
 __all__ = ["LOG_KINDS", "Trace", "trace_of"]
+
+_LONG = 100_000  # events of a run that takes seconds in plain Python
 
 LOG_KINDS = ("sent", "queued", "came", "dropped", "trimmed", "pause", "resume")
 
@@ -97,6 +99,13 @@ class Trace:
         """Time that each flow took [s], (F,)."""
         return self.finish - self.start
 
+    @property
+    def note(self) -> str:
+        """Say why a long run was slow, if it ran as plain Python; else an empty text."""
+        if self.compiled or self.events < _LONG:
+            return ""
+        return compiled.note()
+
     def __repr__(self) -> str:
         """Show how many flows ended, when, and what happened to packets."""
         ended = int(np.isfinite(self.finish).sum())
@@ -113,7 +122,7 @@ class Trace:
         )
 
 
-def trace_of(layout: Layout, compiled: bool) -> Trace:
+def trace_of(layout: Layout, is_compiled: bool) -> Trace:
     """Return what the engine's state says at the end of a run."""
     end = layout.state
     whole = end.whole
@@ -162,5 +171,5 @@ def trace_of(layout: Layout, compiled: bool) -> Trace:
         window=samples(end.conn_samples, end.watched_conns, "window"),
         received=samples(end.conn_samples, end.watched_conns, "received"),
         log=np.stack([lines[name] for name in lines.dtype.names], axis=1),
-        compiled=compiled,
+        compiled=is_compiled,
     )
