@@ -111,7 +111,7 @@ def installed() -> bool:
     return not is_off and importlib.util.find_spec("numba") is not None
 
 
-# Where compiled kernels lie -----------------------------------------------------------------------
+# Where compiled kernels lie -------------------------------------------------------------------------------------------
 
 
 @functools.cache
@@ -214,7 +214,7 @@ def note() -> str:
     return texts.text("compiled.soon")
 
 
-# Loading ------------------------------------------------------------------------------------------
+# Loading --------------------------------------------------------------------------------------------------------------
 
 
 def plain(function: Any) -> Any:
@@ -344,7 +344,7 @@ def _twin(function: FunctionType, folder: Path | None, may_compile: bool) -> Fun
     return twin
 
 
-# Compiling ----------------------------------------------------------------------------------------
+# Compiling ------------------------------------------------------------------------------------------------------------
 
 
 def compile_all() -> Path:

@@ -161,7 +161,7 @@ def share(
     rest: Any,
     rows: Any,
 ) -> None:
-    """Compute the rates of the active rows at level ``floor`` and above, and their ends; see `Events._share`."""
+    """Compute again when the active rows at level ``floor`` and above end, and their rates; see `Events._share`."""
     for number in range(len(capacity)):
         links[ROOM, number] = 0.0
     n_rows = 0

@@ -274,16 +274,20 @@ def test_every_kernel_that_is_called_from_outside_has_its_file():
 
 
 @needs_numba
-def test_a_function_of_a_learner_runs_as_plain_python(fresh):
-    if not compiled.ready():
-        pytest.skip("the kernels are not compiled: python -m fabriclab.compiled")
-
-    def own(x):
-        return x
-
-    functions = (_levels.fill, own)
-    assert compiled.fast_all(functions) is functions
-    assert compiled.note() == ""
+def test_with_a_function_of_a_learner_all_runs_as_plain_python(made):
+    told = finished(
+        few(
+            """
+from fabriclab.engines import _levels
+def own(x):
+    return x
+functions = (_levels.fill, own)
+print(json.dumps([compiled.fast_all(functions) is functions, compiled.ready(), compiled.note()]))
+""",
+            made,
+        )
+    )
+    assert json.loads(told) == [True, True, ""]
 
 
 # The kernels of the flow engine ---------------------------------------------------------------------------------------

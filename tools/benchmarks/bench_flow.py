@@ -1,8 +1,8 @@
 """The flow engine against SimGrid: same flows on the same routes of a fat-tree, first call against first call.
 
-Both sides run in a fresh process each time. What counts is the solve alone: no imports, no loading of compiled
-kernels, no reading, no search for routes. Without numba the NumPy form is timed, and misses what is wanted. Rates and
-finish times must agree to 1e-9, or the benchmark breaks.
+Both sides run in a fresh process each time. What counts is the solve alone: no imports, no loading of
+compiled kernels, no reading, no search for routes. Without numba the NumPy form is timed, and misses what
+is wanted. Rates and finish times must agree to 1e-9, or the benchmark breaks.
 """
 
 from __future__ import annotations

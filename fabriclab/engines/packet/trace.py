@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fabriclab import units
+from fabriclab import compiled, units
 from fabriclab.core import Fabric, Floats, Flows, Ints, as_html
 from fabriclab.engines.packet import state
 from fabriclab.engines.packet.setup import PICO, TRIM_SIZE, Layout, cost_of
 
 __all__ = ["LOG_KINDS", "Trace", "jain", "time_alone", "trace_of"]
+
+_LONG = 100_000  # events of a run that takes seconds in plain Python
 
 LOG_KINDS = ("sent", "queued", "came", "dropped", "trimmed", "pause", "resume")
 
@@ -246,6 +248,13 @@ class Trace:
     def _repr_html_(self) -> str:
         return as_html(self.rows(), repr(self)[1:-1])
 
+    @property
+    def note(self) -> str:
+        """Say why a long run was slow, if it ran as plain Python; else an empty text."""
+        if self.compiled or self.events < _LONG:
+            return ""
+        return compiled.note()
+
     def __repr__(self) -> str:
         """Show how many flows ended, when, and what happened to packets."""
         ended = int(np.isfinite(self.finish).sum())
@@ -324,6 +333,8 @@ def time_alone(layout: Layout, fabric: Fabric) -> Floats:
 
 
 def trace_of(layout: Layout, compiled: bool, fabric: Fabric, flows: Flows) -> Trace:
+
+def trace_of(layout: Layout, is_compiled: bool) -> Trace:
     """Return what the engine's state says at the end of a run."""
     end = layout.state
     whole = end.whole
@@ -382,4 +393,6 @@ def trace_of(layout: Layout, compiled: bool, fabric: Fabric, flows: Flows) -> Tr
         labels=flows.labels,
         watched_links=np.array(layout.settings.watch_links, dtype=np.int64),
         watched_flows=conns["flow"][end.watched_conns].copy(),
+
+        compiled=is_compiled,
     )
