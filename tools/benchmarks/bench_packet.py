@@ -19,8 +19,8 @@ from time import process_time
 from typing import Any
 
 import numpy as np
-import packet_peers as peers
 
+import packet_peers as peers
 from fabriclab import compiled, topologies
 from fabriclab.core import FabricBuilder, Flows
 from fabriclab.engines import packet

@@ -332,9 +332,7 @@ def time_alone(layout: Layout, fabric: Fabric) -> Floats:
     return alone / PICO
 
 
-def trace_of(layout: Layout, compiled: bool, fabric: Fabric, flows: Flows) -> Trace:
-
-def trace_of(layout: Layout, is_compiled: bool) -> Trace:
+def trace_of(layout: Layout, is_compiled: bool, fabric: Fabric, flows: Flows) -> Trace:
     """Return what the engine's state says at the end of a run."""
     end = layout.state
     whole = end.whole
@@ -386,13 +384,11 @@ def trace_of(layout: Layout, is_compiled: bool) -> Trace:
         window=samples(end.conn_samples, end.watched_conns, "window"),
         received=samples(end.conn_samples, end.watched_conns, "received"),
         log=np.stack([lines[name] for name in lines.dtype.names], axis=1),
-        compiled=compiled,
+        compiled=is_compiled,
         size=flows.size.copy(),
         alone=time_alone(layout, fabric),
         label=flows.label.astype(np.int64),
         labels=flows.labels,
         watched_links=np.array(layout.settings.watch_links, dtype=np.int64),
         watched_flows=conns["flow"][end.watched_conns].copy(),
-
-        compiled=is_compiled,
     )
