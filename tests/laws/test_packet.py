@@ -68,7 +68,7 @@ def test_buffers_keep_their_bounds_and_every_byte_arrives_once(seed):
 def test_packets_sent_are_those_that_came_were_lost_or_are_under_way(seed):
     scenario = runs.random_scenario(seed, grants=False)
     end = runs.walk(scenario, lambda lists, settings: None, every=10_000)
-    config = {**scenario.config, "log": 100_000}
+    config = {**scenario.config, "log": 4_000}
     trace = play(*scenario[:3], None, config, np.random.default_rng(1), plain=runs.PLAIN)
     kinds = {name: trace.log[:, 1] == i for i, name in enumerate(LOG_KINDS)}
     first = [scenario.routes.row(r)[0] for r in range(scenario.routes.n_rows)]
@@ -127,7 +127,7 @@ def test_random_runs_would_lose_with_half_of_the_headroom():
 def test_one_path_keeps_the_order(seed):
     """On one path the packets that come are, in the same order, among those that were sent."""
     scenario = runs.random_scenario(
-        seed, balance="pinned", recovery="go_back_n", grants=False, log=100_000
+        seed, balance="pinned", recovery="go_back_n", grants=False, log=4_000
     )
     trace = play(*scenario[:3], None, scenario.config, np.random.default_rng(1), plain=runs.PLAIN)
     sent = trace.log[trace.log[:, 1] == LOG_KINDS.index("sent")]
@@ -262,7 +262,7 @@ def same_traces(one, other):
     return different
 
 
-WATCH = {"log": 5000, "sample": "1 us", "watch_links": (0, 1, 9), "watch_flows": (0,)}
+WATCH = {"log": 5000, "sample": "1 us", "watch_links": (0, 1), "watch_flows": (0,)}
 
 
 @given(SEEDS)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from fabriclab.registry import register
 __all__ = ["LOG_KINDS", "Settings", "Trace", "headroom", "packet", "play", "transport"]
 
 _CHUNK = 2_000_000  # events between two looks whether somebody wants to stop the run
+_ONLY_ADDED = ("queue_samples", "conn_samples", "log")  # tables to whose end a run adds
 _PLAIN_CHUNK = 20_000  # the same in plain Python
 
 
@@ -152,13 +154,27 @@ def _run_plain(layout: setup.Layout) -> tuple[int, setup.Layout]:
         layout = layout._replace(state=_grown(layout.state))
 
 
+class _Written(dict[int, Any]):
+    """Rows of a table to which a run only adds: each is made when it is written, since most never are."""
+
+    def __init__(self, kind: Any) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def __missing__(self, number: int) -> Any:
+        row = self[number] = self.kind(*[0] * len(fields(self.kind)))
+        return row
+
+
 def _as_lists(arrays: signatures.State) -> signatures.State:
     """Return the state with a list of objects for each table and a list of numbers for each array."""
-    lists = {}
+    lists: dict[str, Any] = {}
     for name, array in arrays._asdict().items():
         kind = signatures.TABLES.get(name)
         if kind is None:
             lists[name] = array.tolist()
+        elif name in _ONLY_ADDED:
+            lists[name] = _Written(kind)
         else:
             lists[name] = [kind(*row) for row in array.tolist()]
     return signatures.State(**lists)
@@ -168,11 +184,15 @@ def _take_back(arrays: signatures.State, lists: signatures.State) -> None:
     """Write lists back into the arrays."""
     for name, array in arrays._asdict().items():
         values = getattr(lists, name)
-        if name in signatures.TABLES:
+        kind = signatures.TABLES.get(name)
+        if kind is None:
+            array[:] = values
+        elif name in _ONLY_ADDED:
+            for number, row in values.items():
+                array[number] = tuple(getattr(row, column) for column in array.dtype.names)
+        else:
             columns = array.dtype.names
             array[:] = [tuple(getattr(row, column) for column in columns) for row in values]
-        else:
-            array[:] = values
 
 
 def _grown(before: signatures.State) -> signatures.State:
