@@ -194,11 +194,12 @@ def option_name(option: Any) -> str:
     >>> option_name("all_reduce"), option_name(1024), option_name(0.0), option_name(0.001)
     ('all-reduce', '1,024', '0', '0.001')
     """
-    if isinstance(option, bool) or not isinstance(option, int | float | np.number):
+    is_number = isinstance(option, int | float | np.number) and not isinstance(option, bool)
+    if not is_number:
         return readable(str(option))
-    return (
-        f"{option:,d}" if isinstance(option, int | np.integer) else f"{option:,.{_SHOWN_DIGITS}g}"
-    )
+    if isinstance(option, int | np.integer):
+        return f"{option:,d}"
+    return f"{option:,.{_SHOWN_DIGITS}g}"
 
 
 def range_of(control: Control) -> str:
