@@ -14,7 +14,7 @@ from fabriclab import collectives, live, look, registry, topologies
 from fabriclab.course import cards
 from fabriclab.texts import text
 from fabriclab.views.live import headrooms, queues, rdma, waits
-from fabriclab.views.live.controls import natural, typed_units
+from fabriclab.views.live.controls import natural, option_name, typed_units
 from fabriclab.views.live.form import Form, Turn
 from fabriclab.views.live.widget import Live
 from fabriclab.views.page import plain
@@ -933,6 +933,19 @@ def test_media_of_a_tier_are_counted_by_hand():
 )
 def test_a_slider_shows_its_value_in_the_natural_unit(value, unit, shown):
     assert natural(value, unit) == shown
+
+
+@pytest.mark.parametrize(
+    ("option", "shown"),
+    [(1024, "1,024"), (0.0, "0"), (0.001, "0.001"), ("ugal_g", "UGAL-G"), (True, "True")],
+)
+def test_an_option_without_a_name_is_written_as_in_a_sentence(option, shown):
+    assert option_name(option) == shown
+
+
+def test_the_options_of_a_view_are_written_as_in_a_sentence():
+    losses = next(c for c in live.pays().widget.spec["controls"] if c["name"] == "loss")
+    assert losses["names"] == ("0", "0.001", "0.01", "0.05")
 
 
 def test_a_slider_takes_every_unit_of_its_quantity_and_no_other():
