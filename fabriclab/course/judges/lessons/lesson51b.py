@@ -108,8 +108,8 @@ _RUN = 40e-6  # illustrative: the first pause is due after 5 to 10 us in these r
 
 def drawn_ports(rng: np.random.Generator) -> tuple[tuple[int, float], ...]:
     """Return numbers of queues and XOFF of a few drawn scenarios; the first has many queues. [B]."""
-    many = (int(rng.integers(8, 13)), 1e3 * float(rng.integers(200, 300)))
-    few = (int(rng.integers(3, 6)), 1e3 * float(rng.integers(100, 200)))
+    many = (int(rng.integers(8, 13)), 1e3 * float(rng.integers(100, 151)))
+    few = (int(rng.integers(2, 4)), 1e3 * float(rng.integers(300, 401)))
     return many, few
 
 
