@@ -103,9 +103,7 @@ _FAIREST = 0.9  # illustrative: Jain's index that counts as equal
 @register("check", "51-write-loop")
 def control_loop(answer: Callable[..., Any]) -> Verdict:
     """Play an incast with ``answer(rate, marked, line)`` in all senders: queue, end and shares."""
-    scenario = incast(
-        _SENDERS, _SIZE, buffer="64 MB", lossless="none", sample="2 us", until="2 ms"
-    )
+    scenario = incast(_SENDERS, _SIZE, buffer="64 MB", lossless="none", sample="2 us", until="2 ms")
     try:
         run = scenario.play(control=answer, marking=_MARKING)
     except Exception as error:

@@ -135,7 +135,9 @@ def marks_first(answer: Limits) -> Verdict:
         wanted = text("trace.tuned_wanted", least=units.format_size(round(_LEAST * each)))
         name = text("trace.tuned_case", n=n, xoff=units.format_size(round(xoff)))
         tried.append(TriedCase(name, is_first and not is_low, "", got, wanted))
-        mistakes.append("" if is_first and not is_low else "marks too early" if is_low else "pause first")
+        mistakes.append(
+            "" if is_first and not is_low else "marks too early" if is_low else "pause first"
+        )
     if any(mistakes):
         wrong = next(i for i, mistake in enumerate(mistakes) if mistake)
         mistake = mistakes[wrong]
@@ -161,10 +163,12 @@ def _limits(answer: Limits, n: int, xoff: float) -> tuple[float, float]:
 
 def _first(n: int, xoff: float, low: float, high: float) -> tuple[float, float]:
     """Return when the first packet is marked and when the first pause is obeyed; inf for never. [s]."""
-    scenario = fan_out(
-        n, "1 MB", xoff=xoff, marking=(low, high, 1.0), sample="0.1 us", until=_RUN
-    )
-    ports = [link for link in range(scenario.fabric.n_links) if scenario.fabric.transit[scenario.fabric.source[link]]]
+    scenario = fan_out(n, "1 MB", xoff=xoff, marking=(low, high, 1.0), sample="0.1 us", until=_RUN)
+    ports = [
+        link
+        for link in range(scenario.fabric.n_links)
+        if scenario.fabric.transit[scenario.fabric.source[link]]
+    ]
     run = scenario.play(watch_links=(*ports, scenario.links["ingress"]))
     marked = np.flatnonzero(run.queue_marks.sum(axis=1) > 0)
     paused = np.flatnonzero(run.queue_paused.any(axis=1))
