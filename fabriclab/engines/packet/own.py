@@ -72,6 +72,8 @@ def control_of(function: Function) -> Control:
         lost: int,
         load: float,
     ) -> None:
+        if trip == 0:  # a timer ran out, and no packet came back
+            return
         own[i + SEEN] += 1.0
         own[i + MARKED] += marked
         if now < own[i + TURN]:
