@@ -93,7 +93,7 @@ def _words(each: ChanceCase) -> str:
 # The incast of the lesson, and what a loop must reach in it. The library's rule with a cut by half of the marked share
 # and a step of a hundredth leaves a mean queue of 138 kB, ends after 387 us and shares with an index of 0.996; without
 # a loop it is 4.07 MB, 327 us and 1.
-_SENDERS, _SIZE = 8, "2 MB"
+_SENDERS, _SIZE = 8, "2 MB"  # illustrative: the incast of the lesson
 _MARKING = (100e3, 400e3, 0.2)  # illustrative: the limits of the lesson's example
 _LONGEST = 500e3  # illustrative: mean queue of the second half that counts as short [B]
 _LATEST = 600e-6  # illustrative: end of the last sender that counts as busy [s]
@@ -103,6 +103,7 @@ _FAIREST = 0.9  # illustrative: Jain's index that counts as equal
 @register("check", "51-write-loop")
 def control_loop(answer: Callable[..., Any]) -> Verdict:
     """Play an incast with ``answer(rate, marked, line)`` in all senders: queue, end and shares."""
+    # illustrative: the incast of the lesson
     scenario = incast(_SENDERS, _SIZE, buffer="64 MB", lossless="none", sample="2 us", until="2 ms")
     try:
         run = scenario.play(control=answer, marking=_MARKING)

@@ -49,7 +49,7 @@ HEADROOM_MISTAKES: dict[str, Callable[[float, float, float, float], float]] = {
     "bits for bytes": lambda rate, length, frame, response: (
         16 * rate * length * DELAY_PER_METRE + response + PAUSE + 2 * frame
     ),
-    "microseconds for nanoseconds": lambda rate, length, frame, response: (
+    "cable a thousand times too slow": lambda rate, length, frame, response: (
         2000 * rate * length * DELAY_PER_METRE + response + PAUSE + 2 * frame
     ),
     "one frame": lambda rate, length, frame, response: (
@@ -163,6 +163,7 @@ def _limits(answer: Limits, n: int, xoff: float) -> tuple[float, float]:
 
 def _first(n: int, xoff: float, low: float, high: float) -> tuple[float, float]:
     """Return when the first packet is marked and when the first pause is obeyed; inf for never. [s]."""
+    # illustrative: enough bytes for the time that is looked at
     scenario = fan_out(n, "1 MB", xoff=xoff, marking=(low, high, 1.0), sample="0.1 us", until=_RUN)
     ports = [
         link
