@@ -108,6 +108,8 @@ def loop_of(marking: Any) -> Function:
             raise ValueError(
                 f"a marking rule returns a chance within 0..1, got {chance:g} for a queue of {waiting} B"
             )
+        if chance in (0.0, 1.0):  # as the library's own rule, which draws only in between
+            return chance == 1.0
         return _loop.draw(whole) < chance * 4294967296.0
 
     return _swapped(_loop.loop, {_loop.is_marked: is_marked})
