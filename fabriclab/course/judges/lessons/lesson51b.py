@@ -43,7 +43,7 @@ def headroom(rate: float, length: float, frame: float, response: float) -> float
 
 # What somebody with a mistake returns, by its name.
 HEADROOM_MISTAKES: dict[str, Callable[[float, float, float, float], float]] = {
-    "one way only": lambda rate, length, frame, response: (
+    "cable counted once": lambda rate, length, frame, response: (
         rate * length * DELAY_PER_METRE + response + PAUSE + 2 * frame
     ),
     "bits for bytes": lambda rate, length, frame, response: (
