@@ -8,6 +8,8 @@ from fabriclab import compiled, registry
 from fabriclab.core import PATH, Fabric, FabricBuilder, Flows, Routes
 from fabriclab.engines.packet import Settings, Trace, play, setup, state
 from fabriclab.engines.packet import _as_lists as as_lists
+from fabriclab.engines.packet import _run_compiled as run_compiled
+from fabriclab.engines.packet import _run_plain as run_plain
 from fabriclab.engines.packet.loop import loop
 from fabriclab.engines.packet.lossless import headroom_needed
 
@@ -307,16 +309,8 @@ def random_scenario(seed, **fixed):
     return Scenario(fabric, routes, flows, config)
 
 
-class Walk(NamedTuple):
-    """The end of a run that was walked event by event."""
-
-    state: Any  # lists of objects
-    under_way: int  # packets on links and in queues
-    settings: Settings
-
-
 def walk(scenario, look, seed=1, every=1):
-    """Run a scenario in plain Python, and call ``look(state, settings)`` after every few events."""
+    """Run a scenario in plain Python, call ``look(state, settings)`` after every few events, and return the state."""
     settings = Settings.of(scenario.config)
     rng = np.random.default_rng(seed)
     layout = setup.lay_out(scenario.fabric, scenario.routes, scenario.flows, None, settings, rng)
@@ -326,15 +320,26 @@ def walk(scenario, look, seed=1, every=1):
         why = loop(lists, *layout.functions, every)
         look(lists, settings)
     assert why == state.IDLE
-    firsts = [link.first for link in lists.links] + [queue.first for queue in lists.queues]
-    firsts += [entry.fair_first for entry in lists.entries]
-    return Walk(lists, sum(chain_length(lists.slots, first) for first in firsts), settings)
+    return lists
 
 
-def chain_length(slots, first):
+def under_way(scenario, seed=1):
+    """Run a scenario, and return how many packets are on links and in queues when the last flow has ended."""
+    settings = Settings.of(scenario.config)
+    rng = np.random.default_rng(seed)
+    layout = setup.lay_out(scenario.fabric, scenario.routes, scenario.flows, None, settings, rng)
+    run_all = run_plain if PLAIN else run_compiled
+    why, layout = run_all(layout)
+    assert why == state.IDLE
+    end = layout.state
+    firsts = [*end.links["first"], *end.queues["first"], *end.entries["fair_first"]]
+    return sum(chain_length(end.slots["next"], int(first)) for first in firsts)
+
+
+def chain_length(following, first):
     """Return how many slots follow one another from a first one on."""
     n = 0
     while first >= 0:
         n += 1
-        first = slots[first].next
+        first = int(following[first])
     return n
