@@ -98,7 +98,7 @@ class Alignment(NamedTuple):
     stored: int  # bytes of the switch, of the paused link, at most
 
 
-def align(offset, memory, *, rate=RATE, delay=DELAY, frame=FRAME, response=RESPONSE, plain=PLAIN):
+def align(offset, memory, *, rate=RATE, delay=DELAY, frame=FRAME, response=RESPONSE, waits=True):
     """Fill a switch whose output stands still; the pause waits for a frame that began when it was due.
 
     Host 0 sends frames back to back to host 1, whose port is paused by a storm. The threshold lies ``offset`` bytes
@@ -111,6 +111,8 @@ def align(offset, memory, *, rate=RATE, delay=DELAY, frame=FRAME, response=RESPO
         Bytes of the frame that reaches the threshold which lie beyond it. 0..frame - 1
     memory : float
         Headroom. [B]
+    waits : bool
+        Whether there is a frame for which the pause must wait.
     """
     fabric = star(3, rate=rate, delay=[delay, 0.0, 0.0])
     payload = frame - HEADER
@@ -122,13 +124,15 @@ def align(offset, memory, *, rate=RATE, delay=DELAY, frame=FRAME, response=RESPO
     start = due - per_frame
     paths = [[0, 3], [4, 1]]
     columns = {"start": [0.0, max(0.0, start)]}
+    if not waits:
+        paths = paths[:1]
+        columns = {}
     many = 6 + int(np.ceil(memory / frame)) + before
     trace = run(
         fabric,
         paths,
-        [many * payload, payload],
+        [many * payload, payload] if waits else many * payload,
         columns=columns,
-        plain=plain,
         payload=payload,
         header=HEADER,
         gap=GAP,
@@ -145,13 +149,15 @@ def align(offset, memory, *, rate=RATE, delay=DELAY, frame=FRAME, response=RESPO
     return Alignment(int(trace.drops.sum()), int(trace.queue[1, 0]) - xoff)
 
 
-def worst_offset(*, rate=RATE, delay=DELAY, frame=FRAME, response=RESPONSE):
+def worst_offset(*, rate=RATE, delay=DELAY, frame=FRAME, response=RESPONSE, waits=True):
     """Return the offset of `align` that fills the headroom most, and the bytes that it fills.
 
     Whole frames follow the one that reaches the threshold, as long as they begin before the sender stops. The later the
     threshold is reached in a frame, the fewer follow; so the worst case is the last byte that leaves one more.
     """
-    window = rate * (2 * delay + response) + (frame + GAP) + (64 + GAP)
+    window = rate * (2 * delay + response) + (64 + GAP)
+    if waits:
+        window += frame + GAP
     most = (0, 0)
     for offset in range(frame):
         following = int(np.ceil((window - offset - GAP) / (frame + GAP) - 1e-9))
