@@ -96,6 +96,8 @@ def test_a_pause_that_waits_for_no_frame_leaves_with_the_byte_that_reaches_the_t
     assert needed == 72_235 - FRAME
     assert runs.align(offset, needed, waits=False) == (0, needed)
     assert runs.align(offset, needed - 1, waits=False).lost == 1
+    # Two bytes earlier in the frame, and one frame less follows.
+    assert runs.align(offset + 2, needed, waits=False) == (0, needed + 2 - FRAME)
 
 
 @pytest.mark.parametrize("share", [0.125, 1.0, 8.0])
