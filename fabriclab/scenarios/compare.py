@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -148,15 +149,17 @@ def compare(
     for name, config in configs.items():
         trace = scenario.play(seed=seed, **config)
         settings = merged(scenario.config, config)
-        feedback = feedback_of(str(settings.get("control", "window")))
+        feedback = feedback_of(settings.get("control", "window"))
         if settings.get("grants"):
             feedback = "grants" if feedback == "none" else f"{feedback}, grants"
         runs.append(Run(name, feedback, scenario, trace))
     return Comparison(scenario, tuple(runs))
 
 
-def feedback_of(control: str) -> str:
+def feedback_of(control: str | Callable[..., Any]) -> str:
     """Return in words what a control loop listens to."""
+    if callable(control):
+        return ", ".join(inspect.signature(control).parameters)
     name = registry.find("control", control)
     about = registry.info("control", name)
     if "feedback" in about:

@@ -24,6 +24,7 @@ from fabriclab.core import Changes, Fabric, Floats, Flows, Routes
 from fabriclab.engines.packet import loop as _loop
 from fabriclab.engines.packet import setup, signatures, state
 from fabriclab.engines.packet.lossless import headroom
+from fabriclab.engines.packet.own import loop_of
 from fabriclab.engines.packet.settings import Settings
 from fabriclab.engines.packet.trace import LOG_KINDS, Trace, trace_of
 from fabriclab.errors import Deadlock, Unreachable
@@ -72,7 +73,8 @@ def play(
     settings = config if isinstance(config, Settings) else Settings.of(config or {})
     layout = setup.lay_out(fabric, routes, flows, changes, settings, rng)
     functions = (_loop.loop, *layout.functions)
-    kernels = functions if plain else compiled.fast_all(functions)
+    by_hand = callable(settings.control) or callable(settings.marking)
+    kernels = functions if plain or by_hand else compiled.fast_all(functions)
     is_compiled = kernels is not functions
     why, layout = _run_compiled(layout, kernels) if is_compiled else _run_plain(layout)
     trace = trace_of(layout, is_compiled, fabric, flows)
@@ -143,11 +145,12 @@ def _run_compiled(layout: setup.Layout, kernels: Sequence[Any]) -> tuple[int, se
 
 def _run_plain(layout: setup.Layout) -> tuple[int, setup.Layout]:
     """Run the same functions as plain Python on lists of objects; return why they stopped, and the state they left."""
+    run = loop_of(layout.settings.marking)
     while True:
         lists = _as_lists(layout.state)
         why = state.PAUSED
         while why == state.PAUSED:
-            why = _loop.loop(lists, *layout.functions, _PLAIN_CHUNK)
+            why = run(lists, *layout.functions, _PLAIN_CHUNK)
         _take_back(layout.state, lists)
         if why != state.ROOM:
             return why, layout

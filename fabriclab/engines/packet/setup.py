@@ -24,6 +24,7 @@ from fabriclab.engines.packet.checks import check_memory_of_switches, check_run,
 from fabriclab.engines.packet.control import Control, Marking, Place
 from fabriclab.engines.packet.heap import FIRST
 from fabriclab.engines.packet.lossless import PAUSE_FRAME, headroom_needed
+from fabriclab.engines.packet.own import control_of
 from fabriclab.engines.packet.settings import Settings
 from fabriclab.engines.packet.state import table
 
@@ -72,7 +73,7 @@ def lay_out(
     conns, first_rows = _connections(rows, flows, settings, balance.splits, n_classes)
     back, one_way = _times(fabric, rows, cost, settings)
     place = _place(fabric, rows, first_rows, one_way, back, settings)
-    control: Control = variant("control", settings.control, (place,), settings.control_options)
+    control = _control(settings, place)
 
     n_conns = conns["flow"].size
     own = np.zeros(n_conns * state.WIDTH)
@@ -351,16 +352,30 @@ def _queues(fabric: Fabric, settings: Settings, control: Control, n_classes: int
     )
 
 
+def _control(settings: Settings, place: Place) -> Control:
+    """Return the control loop of a name, or one that asks a function."""
+    if callable(settings.control):
+        return control_of(settings.control)
+    control: Control = variant("control", settings.control, (place,), settings.control_options)
+    return control
+
+
+def _marking_of(settings: Settings, control: Control) -> Marking | None:
+    """Return when switches mark, or None; a rule that is a function decides for every packet that waited."""
+    if settings.marking is None:
+        return control.marking
+    if callable(settings.marking):
+        return Marking(0.0, 0.0)
+    return Marking(*settings.marking) if settings.marking else None
+
+
 def _marking(fabric: Fabric, settings: Settings, control: Control, link: Ints) -> tuple[Any, Any]:
     """Return Kmin and Kmax of each queue; a port of another rate than the slowest host port scales a control's own."""
-    marking = control.marking
-    if settings.marking is not None:
-        marking = Marking(*settings.marking) if settings.marking else None
-        if marking is None:
-            return np.full(link.size, -1.0), np.full(link.size, -1.0)
-        return np.full(link.size, marking.low), np.full(link.size, marking.high)
+    marking = _marking_of(settings, control)
     if marking is None:
         return np.full(link.size, -1.0), np.full(link.size, -1.0)
+    if settings.marking is not None:
+        return np.full(link.size, marking.low), np.full(link.size, marking.high)
     host_ports = ~fabric.transit[fabric.source] & (fabric.capacity > 0)
     slowest = fabric.capacity[host_ports].min() if host_ports.any() else fabric.capacity.max()
     scale = np.maximum(1.0, fabric.capacity[link] / slowest)
@@ -556,9 +571,7 @@ def _numbers(
     real = np.zeros(state.N_REAL)
     real[state.PAUSE_SHARE] = settings.pause_share
     real[state.DROP_SHARE] = settings.drop_share
-    marking = control.marking
-    if settings.marking is not None:
-        marking = Marking(*settings.marking) if settings.marking else None
+    marking = _marking_of(settings, control)
     real[state.MARK_MAX] = marking.most if marking else 0.0
     return whole, real
 
