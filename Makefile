@@ -18,6 +18,9 @@ SETTINGS := $(VENV)/share/jupyter/lab/settings
 QUIET = mkdir -p $(SETTINGS) $(VENV)/etc/ipython $(VENV)/etc/jupyter && cp binder/overrides.json $(SETTINGS)/ && \
   cp binder/jupyter_server_config.py $(VENV)/etc/jupyter/ && \
   echo '{"IPKernelApp": {"log_level": 40}}' > $(VENV)/etc/ipython/ipython_kernel_config.json
+# Compiled once, so that no cell waits for a compiler and tests of packets are quick: half a minute. Without numba it
+# says so and goes on. After a change of the kernels the first run of the packet engine compiles in the background.
+COMPILE = $(PY) -m fabriclab.compiled
 # A student's file of an exercise stops where the student is to write; its source runs to the end.
 NOTEBOOKS := $(wildcard notebooks/*.ipynb solutions/*.ipynb)
 # A notebook that measures this machine runs alone; the others run side by side.
@@ -70,6 +73,7 @@ test-all: lint notebooks deep
 release: lint notebooks everything
 
 bench: $(VENV)/.dev
+	@$(PIP) -e '.[$(EXTRAS),dev,bench]'
 	$(PY) tools/benchmarks/run.py
 
 lint: $(VENV)/.dev
@@ -118,11 +122,13 @@ $(VENV)/.lab: pyproject.toml $(PINS) | $(VENV)/pyvenv.cfg
 	@echo "Installing the course into $(VENV); the first time takes one to three minutes."
 	@$(PIP) -e '.[$(EXTRAS)]' || { echo "The exact versions do not fit this machine; trying the ranges." >&2; \
 	  $(PY) -m pip install -q -e '.[$(EXTRAS)]'; }
+	@$(COMPILE)
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml $(PINS) | $(VENV)/pyvenv.cfg
 	@echo "Installing the course and its checks into $(VENV); the first time takes one to three minutes."
 	@$(PIP) -e '.[$(EXTRAS),dev]'
+	@$(COMPILE)
 	@touch $@ $(VENV)/.lab
 
 # Run it with the oldest Python 3.11 at hand: a version that needs a newer patch level (3.11.5, say) is then left out.
@@ -131,7 +137,7 @@ pins:
 	build/pins/bin/pip install -q '.[lab,mpi]'
 	{ echo "# Exact versions for Binder and CI, made by make pins with Python 3.11; dev.txt adds the tools."; \
 	  build/pins/bin/pip freeze --exclude fabriclab; } > build/pins/requirements.txt
-	build/pins/bin/pip install -q '.[lab,mpi,dev]' && build/pins/bin/pip check
+	build/pins/bin/pip install -q '.[lab,mpi,dev,bench]' && build/pins/bin/pip check
 	{ echo "# Exact versions of the tools for building and testing; made by make pins."; \
 	  build/pins/bin/pip freeze --exclude fabriclab | grep -vxFf build/pins/requirements.txt; } > binder/dev.txt
 	mv build/pins/requirements.txt binder/requirements.txt && rm -rf build/pins

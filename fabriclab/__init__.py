@@ -69,6 +69,7 @@ _MODULES = {
     "rdma": "rdma",
     "registry": "registry",
     "routing": "routing",
+    "scenarios": "scenarios",
     "simulation": "simulation",
     "topologies": "topologies",
     "training": "training",

@@ -4,9 +4,9 @@ There is one source for both. A kernel keeps to what numba compiles and what Pyt
 2^62, floats with ``+ - * /``, one-dimensional arrays that are read and written by index, and calls of other kernels. So
 both give the same results, to the bit, and the plain one is the test of the compiled one.
 
-Compiling takes seconds, so no learner's cell does it. `fast` returns the compiled form only if it lies in the cache on
-disk; if not, it returns the plain form and starts a process that fills the cache for the next time. Run
-``python -m fabriclab.compiled`` to fill it now, as the installation of the course does.
+Compiling takes seconds, so no learner's cell does it. `fast` returns the compiled form only if it lies on disk; if not,
+it returns the plain form and starts a process that compiles for the next time. Run ``python -m fabriclab.compiled`` to
+compile now, as the installation of the course does. `note` says why nothing is compiled, where a lesson runs slowly.
 """
 
 from __future__ import annotations
@@ -16,23 +16,47 @@ import hashlib
 import importlib
 import importlib.util
 import os
+import pickle
+import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any
 
-__all__ = ["Kernel", "cache_folder", "compile_all", "fast", "installed", "kernel", "plain", "ready"]
+from fabriclab import texts
 
-# Modules whose kernels `compile_all` compiles; each names its own with `kernel`.
-MODULES = ("fabriclab.engines.packet",)
+__all__ = [
+    "Kernel",
+    "cache_folder",
+    "compile_all",
+    "fast",
+    "fast_all",
+    "installed",
+    "kernel",
+    "loaded",
+    "note",
+    "plain",
+    "ready",
+    "start_compiling",
+]
+
+# Modules and packages whose kernels `compile_all` compiles; each names its own with `kernel`.
+MODULES = ("fabriclab.engines.packet", "fabriclab.engines._levels")
 # No counting of references to arrays: kernels make no arrays, and it takes half of their time.
 _OPTIONS = {"_nrt": False, "error_model": "numpy"}
 OFF = "FABRICLAB_COMPILED"  # set to 0, everything runs as plain Python
+PLACE = "FABRICLAB_KERNELS"  # a folder for compiled kernels in place of the usual ones
+_LOOK_AGAIN = 0.2  # while another process compiles [s]
+_PATIENCE = 300.0  # without a sign of life from it, one kernel takes half a minute at most [s]
+_OLD = (
+    60 * 24 * 3600.0
+)  # kernels of other versions are removed that long after they were compiled [s]
 
 
 @dataclass(eq=False)
@@ -56,6 +80,8 @@ class Kernel:
 
 
 _KERNELS: dict[str, Kernel] = {}  # by the module and name of the function
+_COMPILED: dict[str, Any] = {}  # what this process has loaded, by the same names
+_BROKEN: list[str] = []  # why it cannot load what lies there
 
 
 def kernel(signature: Callable[[Any], Any] | None = None) -> Callable[[Any], Any]:
@@ -80,55 +106,115 @@ def _key(function: Any) -> str:
 
 
 def installed() -> bool:
-    """Return whether numba is there and not switched off by ``FABRICLAB_COMPILED=0``."""
-    return os.environ.get(OFF) != "0" and importlib.util.find_spec("numba") is not None
+    """Return whether numba is there and not switched off, by ``FABRICLAB_COMPILED=0`` or by its own switch."""
+    is_off = os.environ.get(OFF) == "0" or os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+    return not is_off and importlib.util.find_spec("numba") is not None
+
+
+# Where compiled kernels lie -------------------------------------------------------------------------------------------
 
 
 @functools.cache
-def cache_folder() -> Path:
-    """Return the folder of this version's compiled kernels, which differs with sources, Python, numba and processor."""
+def _folder_name() -> str:
+    """Return a name that differs with the sources, Python, numba and the processor."""
     from importlib.metadata import version
 
     digest = hashlib.sha256()
-    package = Path(__file__).parent
     digest.update(Path(__file__).read_bytes())
-    for module in MODULES:
-        folder = package.joinpath(*module.split(".")[1:])
-        files = sorted(folder.rglob("*.py")) if folder.is_dir() else [folder.with_suffix(".py")]
-        for file in files:
-            digest.update(file.read_bytes())
+    for file in _sources().values():
+        digest.update(file.read_bytes())
     digest.update(f"{sys.version} {version('numba')} {_processor()}".encode())
-    return _caches() / "fabriclab" / f"kernels-{digest.hexdigest()[:16]}"
+    return f"kernels-{digest.hexdigest()[:16]}"
 
 
-def _caches() -> Path:
-    """Return the user's folder for caches."""
-    given = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
-    if given:
-        return Path(given)
-    try:
-        home = Path.home()
-    except RuntimeError:  # a user without a home
-        return Path(tempfile.gettempdir())
-    return home / ".cache"
+def _sources() -> dict[str, Path]:
+    """Return the files with kernels, by the names of their modules."""
+    package = Path(__file__).parent
+    found = {}
+    for module in MODULES:
+        place = package.joinpath(*module.split(".")[1:])
+        files = sorted(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
+        for file in files:
+            parts = file.relative_to(package.parent).with_suffix("").parts
+            found[".".join(parts).removesuffix(".__init__")] = file
+    return found
 
 
 def _processor() -> str:
-    """Return what numba would compile for, so that a cache on a shared disk fits the machine that reads it."""
+    """Return what numba compiles for, so that a cache on a shared disk fits the machine that reads it."""
     import platform
 
+    flags = ""
     try:
-        flags = [
-            line for line in Path("/proc/cpuinfo").read_text().splitlines() if line[:5] == "flags"
-        ]
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("flags"):
+                flags = line
+                break
     except OSError:
-        flags = []
-    return f"{platform.machine()} {platform.processor()} {flags[:1]}"
+        pass
+    asked = [os.environ.get(name, "") for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")]
+    return f"{platform.machine()} {platform.processor()} {flags} {asked}"
+
+
+def _places() -> list[Path]:
+    """Return the folders in which compiled kernels may lie, the best first.
+
+    The environment comes first, so that an image that one user has made serves all, and `make clean` takes all away.
+    """
+    given = os.environ.get(PLACE)
+    if given:
+        return [Path(given)]
+    places = []
+    if sys.prefix != sys.base_prefix:
+        places.append(Path(sys.prefix) / "share" / "fabriclab")
+    cache = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
+    if cache:
+        places.append(Path(cache) / "fabriclab")
+    else:
+        with suppress(RuntimeError):  # a user without a home
+            places.append(Path.home() / ".cache" / "fabriclab")
+    user = os.getuid() if hasattr(os, "getuid") else "user"
+    places.append(Path(tempfile.gettempdir()) / f"fabriclab-{user}")
+    return places
+
+
+def _is_trusted(folder: Path) -> bool:
+    """Return whether nobody but this user and the administrator can have written a folder: what lies there is run."""
+    if not hasattr(os, "getuid"):
+        return True
+    about = folder.stat()
+    return about.st_uid in (0, os.getuid()) and about.st_mode & 0o022 == 0
+
+
+def cache_folder() -> Path | None:
+    """Return the folder with all compiled kernels of this version, or None if there is none."""
+    for place in _places():
+        folder = place / _folder_name()
+        with suppress(OSError):
+            if folder.is_dir() and _is_trusted(folder):
+                return folder
+    return None
 
 
 def ready() -> bool:
-    """Return whether the compiled kernels of this version lie in the cache."""
-    return installed() and (cache_folder() / "complete").exists()
+    """Return whether the compiled kernels of this version lie on disk and can be loaded."""
+    return installed() and not _BROKEN and cache_folder() is not None
+
+
+def note() -> str:
+    """Return a sentence that says why kernels run as plain Python, and what to do; empty if they are compiled."""
+    if ready():
+        return ""
+    if os.environ.get(OFF) == "0":
+        return texts.text("compiled.off")
+    if not installed():
+        return texts.text("compiled.no_numba")
+    if _BROKEN:
+        return texts.text("compiled.broken", reason=_BROKEN[0])
+    return texts.text("compiled.soon")
+
+
+# Loading --------------------------------------------------------------------------------------------------------------
 
 
 def plain(function: Any) -> Any:
@@ -136,19 +222,47 @@ def plain(function: Any) -> Any:
     return function
 
 
+def fast_all(functions: Sequence[Any]) -> Sequence[Any]:
+    """Return the compiled forms of kernels if all can be loaded, else ``functions``.
+
+    Where nothing is compiled yet, compiling starts beside us. A function from elsewhere, as a learner writes it, has no
+    compiled form.
+    """
+    folder = cache_folder() if ready() else None
+    if folder is None:
+        if installed() and not _BROKEN:
+            start_compiling()
+        return functions
+    keys = [_key(function) for function in functions]
+    if not all(_file_of(folder, key).exists() for key in keys):
+        return functions
+    try:
+        return [_loaded(key, folder) for key in keys]
+    except Exception as error:  # a numba that does not fit NumPy, a file that was cut off, ...
+        _BROKEN.append(f"{type(error).__name__}: {error}")
+        return functions
+
+
 def fast(function: Any) -> Any:
-    """Return the compiled form of a kernel if `ready`, else the plain one; then compiling starts in the background."""
-    if ready():
-        return _compiled(_key(function))
-    if installed():
-        _start_compiling()
-    return function
+    """Return the compiled form of a kernel if it can be loaded, else the plain one; see `fast_all`."""
+    return fast_all((function,))[0]
+
+
+def loaded(function: Any) -> Any | None:
+    """Return the compiled form of a kernel if `fast` has loaded it in this process, else None.
+
+    For what is quick enough with NumPy that half a second for loading numba would never be won back.
+    """
+    if not installed():
+        return None
+    return _COMPILED.get(_key(function))
 
 
 @functools.cache
-def _start_compiling() -> None:
-    """Start one process that fills the cache; it goes on when this one ends."""
-    with open(os.devnull, "wb") as nowhere:
+def start_compiling() -> None:
+    """Start one process that compiles all kernels; it goes on when this one ends."""
+    # Where no process can be started, as behind the walls of the grader, everything runs as plain Python.
+    with suppress(OSError), open(os.devnull, "wb") as nowhere:
         subprocess.Popen(
             [sys.executable, "-m", "fabriclab.compiled"],
             stdout=nowhere,
@@ -158,27 +272,66 @@ def _start_compiling() -> None:
         )
 
 
-@functools.cache
-def _compiled(key: str) -> Any:
-    """Return the compiled form of a kernel, from the cache if it lies there."""
+class _Store:
+    """What numba asks for compiled code and gives it to: a file for each kernel in one folder.
+
+    Numba's own cache asks for a folder that can be written and for sources in the same place and of the same age as
+    when they were compiled. Where one of these fails it compiles again, in the cell of a learner.
+    """
+
+    def __init__(self, folder: Path, key: str, may_compile: bool) -> None:
+        self.file = _file_of(folder, key)
+        self.may_compile = may_compile
+
+    def load_overload(self, signature: Any, context: Any) -> Any:
+        """Return what lies in the file, or None if it is to be compiled."""
+        from numba.core.compiler import CompileResult
+
+        context.refresh()
+        if self.may_compile and not self.file.exists():
+            return None
+        rebuild: Any = CompileResult._rebuild
+        return rebuild(context, *pickle.loads(self.file.read_bytes()))
+
+    def save_overload(self, signature: Any, result: Any) -> None:
+        """Write what was compiled."""
+        from numba.core import serialize
+
+        dumps: Any = serialize.dumps
+        self.file.write_bytes(dumps(result._reduce()))
+
+
+def _file_of(folder: Path, key: str) -> Path:
+    return folder / f"{key}.kernel"
+
+
+def _loaded(key: str, folder: Path | None, may_compile: bool = False) -> Any:
+    """Return the compiled form of a kernel from a folder, after those that it calls."""
+    if key in _COMPILED:
+        return _COMPILED[key]
     import numba
 
     held = _KERNELS[key]
-    twin = _twin(held.function)
+    twin = _twin(held.function, folder, may_compile)
     compiler: Any = numba.njit
     if held.signature is None:
-        return compiler(forceinline=True, **_OPTIONS)(twin)
-    with _cache_in(numba, cache_folder()):
-        return compiler(held.signature(numba), cache=True, **_OPTIONS)(twin)
+        made = compiler(forceinline=True, **_OPTIONS)(twin)
+    else:
+        made = compiler(**_OPTIONS)(twin)
+        made._cache = _Store(folder or Path(), key, may_compile)
+        made.compile(held.signature(numba))
+        made.disable_compile()
+    _COMPILED[key] = made
+    return made
 
 
-def _twin(function: FunctionType) -> FunctionType:
+def _twin(function: FunctionType, folder: Path | None, may_compile: bool) -> FunctionType:
     """Return the function with the compiled form of each kernel that it calls in place of the plain one."""
     names = {**function.__globals__}
-    for name in _names(function.__code__):
+    for name in function.__code__.co_names:
         value = names.get(name)
         if isinstance(value, FunctionType) and _key(value) in _KERNELS:
-            names[name] = _compiled(_key(value))
+            names[name] = _loaded(_key(value), folder, may_compile)
     twin = FunctionType(
         function.__code__,
         names,
@@ -191,42 +344,93 @@ def _twin(function: FunctionType) -> FunctionType:
     return twin
 
 
-def _names(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
-
-
-@contextmanager
-def _cache_in(numba: Any, folder: Path) -> Iterator[None]:
-    """Let numba keep in a folder what it compiles meanwhile, and leave its setting as it was."""
-    folder.mkdir(parents=True, exist_ok=True)
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(folder)
-    try:
-        yield
-    finally:
-        numba.config.CACHE_DIR = before
+# Compiling ------------------------------------------------------------------------------------------------------------
 
 
 def compile_all() -> Path:
-    """Compile all kernels into the cache, and return its folder."""
-    for module in MODULES:
+    """Compile all kernels, unless they are there; return their folder.
+
+    They appear under their name in one step, when all are written, so a process that was killed or a full disk leaves
+    nothing that looks complete. A second process waits for the first.
+
+    Raises
+    ------
+    OSError
+        If none of the folders can be written.
+    """
+    failed = []
+    for place in _places():
+        while True:
+            found = cache_folder()
+            if found is not None:
+                return found
+            making = place / f"{_folder_name()}.making"
+            try:
+                place.mkdir(mode=0o755, parents=True, exist_ok=True)
+                if not _is_trusted(place):
+                    failed.append(f"{place}: others can write there")
+                    break
+                making.mkdir(mode=0o755)
+            except FileExistsError:
+                if _is_left_over(making):
+                    shutil.rmtree(making, ignore_errors=True)
+                else:
+                    time.sleep(_LOOK_AGAIN)
+                continue
+            except OSError as error:
+                failed.append(f"{place}: {error.strerror}")
+                break
+            try:
+                _compile_into(making)
+                making.rename(place / _folder_name())
+                _remove_old(place)
+            except OSError as error:
+                failed.append(f"{place}: {error.strerror}")
+                break
+            finally:
+                shutil.rmtree(making, ignore_errors=True)
+    raise OSError("no folder for compiled kernels can be written: " + "; ".join(failed))
+
+
+def _compile_into(folder: Path) -> None:
+    """Compile all kernels that have a signature, and write them to a folder."""
+    for module in _sources():
         importlib.import_module(module)
+    _COMPILED.clear()
     for key, held in list(_KERNELS.items()):
         if held.signature is not None:
-            _compiled(key)
-    folder = cache_folder()
-    (folder / "complete").write_text("")
-    return folder
+            os.utime(folder)  # a sign of life
+            _loaded(key, folder, may_compile=True)
+
+
+def _is_left_over(making: Path) -> bool:
+    """Return whether the process that writes a folder has ended without taking it away."""
+    try:
+        return time.time() - making.stat().st_mtime > _PATIENCE
+    except OSError:  # it is done
+        return False
+
+
+def _remove_old(place: Path) -> None:
+    """Remove the kernels of versions that were compiled long ago."""
+    for folder in place.glob("kernels-*"):
+        with suppress(OSError):
+            if time.time() - folder.stat().st_mtime > _OLD:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Fill the cache and say where it lies."""
+    """Compile all kernels, and say where they lie."""
     if not installed():
-        print("numba is not installed, so there is nothing to compile; pip install fabriclab[lab]")
+        print(texts.text("compiled.no_numba"))
         return 0
     from fabriclab import compiled  # the kernels register there, and not in __main__
 
-    print(f"compiled into {compiled.compile_all()}")
+    try:
+        print(texts.text("compiled.done", folder=str(compiled.compile_all())))
+    except (OSError, ImportError) as error:
+        # Everything runs without, so an installation goes on.
+        print(texts.text("compiled.failed", reason=str(error)), file=sys.stderr)
     return 0
 
 

@@ -32,6 +32,8 @@ FOLDERS = {
     "workload": "fabriclab.workload",
     "control": "fabriclab.engines.packet.control",
     "balance": "fabriclab.engines.packet.balance",
+    "transport": "fabriclab.engines.packet.transports",
+    "scenario": "fabriclab.scenarios",
 }
 _found: dict[str, dict[str, Callable[..., Any]]] = {}
 _about: dict[tuple[str, str], dict[str, Any]] = {}

@@ -1,10 +1,11 @@
 """Max-min fair sharing of links by water filling, which freezes all local bottlenecks of a round at once."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fabriclab import compiled
 from fabriclab.core import (
     Fabric,
     Floats,
@@ -16,9 +17,21 @@ from fabriclab.core import (
     pointer,
     rows_of,
 )
+from fabriclab.engines import _levels
 from fabriclab.errors import Unreachable
 
 _SPARSE = 4  # links are renumbered if the rows have fewer entries than a _SPARSE-th of the links
+
+
+class Scratch(NamedTuple):
+    """What the kernels of `_levels` need besides the entries: coefficients, and room for what they write down."""
+
+    coef: Floats  # (E,)
+    links: Floats  # (4, L)
+    waits: Ints  # (L,)
+    used: Ints  # (L,)
+    left: Ints  # (R,)
+    rows: Ints  # (R,)
 
 
 class SharedLinks:
@@ -68,13 +81,37 @@ class SharedLinks:
             capacity = np.concatenate([capacity, limit])
 
         # A level of 1 puts weight times use on a link. Entries that cannot bind are left out.
-        coef = np.repeat(weight, np.diff(ptr)) * use
+        coef = np.repeat(weight, np.diff(ptr))
+        coef *= use
         keep = np.isfinite(capacity)[link] & (coef > 0)
-        self.ptr = pointer(np.bincount(rows_of(ptr)[keep], minlength=n))
-        self.link = link[keep]
+        if keep.all():
+            # kernels take writeable arrays only, though they do not write
+            self.ptr = ptr if ptr.flags.writeable else ptr.copy()
+            self.link = link if link.flags.writeable else link.copy()
+        else:
+            self.ptr = pointer(np.bincount(rows_of(ptr)[keep], minlength=n))
+            self.link = link[keep]
+            coef = coef[keep]
         # None means 1 everywhere, because counting is faster than adding
-        self.coef = None if (coef[keep] == 1.0).all() else coef[keep]
+        self.coef = None if (coef == 1.0).all() else coef
+        self._coef = coef
         self.capacity = capacity
+        self._scratch: Scratch | None = None
+
+    def scratch(self) -> "Scratch":
+        """Return room for what kernels write down meanwhile."""
+        if self._scratch is None:
+            n_rows = self.ptr.size - 1
+            n_links = self.capacity.size
+            self._scratch = Scratch(
+                coef=self._coef,
+                links=np.zeros((_levels.LINES, n_links)),
+                waits=np.zeros(n_links, dtype=np.int64),
+                used=np.empty(n_links, dtype=np.int64),
+                left=np.empty(n_rows, dtype=np.int64),
+                rows=np.empty(n_rows, dtype=np.int64),
+            )
+        return self._scratch
 
     def levels(self, rows: Ints, room: Floats) -> Floats:
         """Return the max-min levels of some rows that share the free capacity ``room``, (L,). [B/s].
@@ -88,6 +125,18 @@ class SharedLinks:
         ----------
         .. [1] D. Bertsekas and R. Gallager, Data Networks, 2nd ed., 1992, section 6.5.2.
         """
+        fill = compiled.loaded(_levels.fill)
+        if fill is not None:
+            own = self.scratch()
+            own.links[_levels.ROOM] = room
+            level = np.empty(self.ptr.size - 1)
+            lists = (own.links, own.waits, own.used, own.left)
+            fill(self.ptr, self.link, own.coef, *lists, rows, rows.size, level)
+            return level[rows]
+        return self._levels(rows, room)
+
+    def _levels(self, rows: Ints, room: Floats) -> Floats:
+        """Return the same with NumPy, where nothing is compiled."""
         at, counts = self.entries(rows)
         link, coef = self.link[at], None if self.coef is None else self.coef[at]
         if _SPARSE * link.size < room.size:

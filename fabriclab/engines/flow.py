@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fabriclab import compiled
 from fabriclab.core import (
     Changes,
     Fabric,
@@ -18,6 +19,7 @@ from fabriclab.core import (
     pointer,
     rows_of,
 )
+from fabriclab.engines import _levels
 from fabriclab.engines._rows import SharedLinks, max_min_rates, never_ends
 from fabriclab.registry import register
 
@@ -27,6 +29,7 @@ _TIE = 1e-13  # relative: times closer than this are one event
 # links of the fabric per entry of the routes, from which on only the links in use are kept
 _FEW = 4
 _CLOSE = 1e-9  # relative: levels closer than this are computed again together
+_MANY = 1000  # flows from which on it is worth half a second to load what is compiled
 
 
 class Events:
@@ -96,6 +99,9 @@ class Events:
         self.rate = np.zeros(slow.size)
         self.level = np.zeros(slow.size)
         self.ends = np.full(slow.size, np.inf)
+        self.kernel = compiled.loaded(_levels.share)
+        if self.kernel is None and flows.n_flows >= _MANY and compiled.ready():
+            self.kernel = compiled.fast(_levels.share)
 
     def go(self) -> None:
         """Run until the last flow has ended."""
@@ -147,7 +153,8 @@ class Events:
             owner = self.owner[gone]
             np.maximum.at(self.finish, owner, self.ends[gone] + self.delay[gone])
             np.subtract.at(self.open, owner, 1)
-            self._release(distinct(owner[self.open[owner] == 0]))
+            if self.users.size:
+                self._release(distinct(owner[self.open[owner] == 0]))
         return float(self.level[gone].min(initial=np.inf))
 
     def _start_flows(self, horizon: float) -> bool:
@@ -177,6 +184,14 @@ class Events:
         A row that ends makes room only for rows of its own level and above: lower rows are frozen before the water
         reaches that level.
         """
+        if self.kernel is not None:
+            shared = self.rows
+            own = shared.scratch()
+            entries = (shared.ptr, shared.link, own.coef, shared.capacity)
+            state = (self.weight, self.level, self.rate, self.left, self.since, self.ends)
+            lists = (own.links, own.waits, own.used, own.left, own.rows)
+            self.kernel(now, floor * (1 - _CLOSE), self.active, *entries, *state, *lists)
+            return
         above = self.level[self.active] >= floor * (1 - _CLOSE)
         rows, fixed = self.active[above], self.active[~above]
         if rows.size:

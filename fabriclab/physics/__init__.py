@@ -10,6 +10,7 @@ Examples
 from fabriclab.physics import (
     coding,
     electrical,
+    frames,
     media,
     memory,
     optical,
@@ -23,6 +24,7 @@ from fabriclab.physics._facts import held
 __all__ = [
     "coding",
     "electrical",
+    "frames",
     "held",
     "media",
     "memory",

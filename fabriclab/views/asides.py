@@ -120,6 +120,7 @@ def curve_panel(
                     "size": 3.0,
                     "colour": colours[of_dot],
                     "shape": shapes[of_dot],
+                    **_readings(title, [curves[i] for i in marked], show_x, show_y),
                 },
             ),
             **_spot_layers(spots, to_x, to_y, (_LEFT, right), bottom, drawn),
@@ -127,6 +128,21 @@ def curve_panel(
         height=height,
         width=width,
     )
+
+
+def _readings(
+    title: str,
+    curves: Sequence[Curve],
+    show_x: Callable[[float], str],
+    show_y: Callable[[float], str],
+) -> dict[str, list[str]]:
+    """Return what is read at each dot of these curves: whose it is, where it stands, and its value."""
+    names, notes = [], []
+    for curve in curves:
+        for x, y in zip(curve.x.tolist(), curve.y.tolist(), strict=True):
+            names.append(f"{curve.name or title}, {show_x(x)}")
+            notes.append(show_y(y))
+    return {"names": names, "notes": notes} if names else {}
 
 
 def _ends(

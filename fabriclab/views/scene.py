@@ -74,6 +74,7 @@ FORM = {"plain": 0.0, "overloaded": 1.0, "failed": 2.0, "drained": 3.0}
 # ones; 2 is a cross.
 _SHAPES = ("o", "o", "X", "s", "^", "D", "v", "s", "^", "D", "v")
 _MANY_DOTS = 200
+_AREA = 0.18  # how much colour an area below a line has
 _KEY_LETTER = 7.0  # width of a letter of a legend [px]
 
 
@@ -99,7 +100,7 @@ class Layer:
 
     Dots with ``plain=True`` have no edge, for many small ones. Lines also take ``flow``, the load of each between 0 and
     1: packets run along it from its first point to its last, the denser and faster the fuller it is. ``form`` gives the
-    look of a link by its state: `FORM`.
+    look of a link by its state: `FORM`. ``area``, a height [px], tints what lies between a line and that height.
     """
 
     kind: str
@@ -406,6 +407,17 @@ def _lines(ax: Any, fields: Mapping[str, Any], order: int) -> None:
     for i in np.flatnonzero(forms == FORM["drained"]):
         styles[i] = (0, (0.5, 0.8))  # in widths of the line: short strokes across it
     colours = _colours(fields.get("colour"), n)
+    if "area" in fields:
+        for path, colour in zip(paths, colours, strict=True):
+            ax.fill_between(
+                path[:, 0],
+                path[:, 1],
+                fields["area"],
+                color=colour,
+                alpha=_AREA,
+                lw=0,
+                zorder=order,
+            )
     ax.add_collection(
         LineCollection(
             paths,

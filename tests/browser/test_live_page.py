@@ -71,10 +71,15 @@ def test_every_control_moved_by_keyboard_gives_another_picture_and_another_text(
             page.keyboard.press("Home")
         settled(page)
         seen = [picture(page)]
+        value = part.input_value()
         for key in KEYS[kind]:
             page.keyboard.press(key)
             settled(page)
-            seen.append(picture(page))
+            is_at_the_end = kind == "range" and part.input_value() == value
+            if not is_at_the_end:  # a slider of three steps is there before the key End
+                seen.append(picture(page))
+            value = part.input_value()
+        assert len(seen) > 1, control
         for one, other in itertools.pairwise(seen):
             assert one[0] != other[0], (control, "same picture")
             assert one[1] != other[1], (control, "same text")
@@ -781,9 +786,11 @@ def test_an_answer_to_somebody_else_changes_the_picture_and_not_the_hand(chrome,
 def test_parts_are_read_by_arrow_keys_and_by_pointer(page, name):
     show(page, VIEWS[name]())
     page.focus(".fl-canvas")
+    # the arrow keys turn a solid, and the line below it says which key reads its parts
+    is_solid = "Page Down" in page.inner_text(".fl-hint")
     seen = set()
     for _ in range(4):
-        page.keyboard.press("ArrowRight")
+        page.keyboard.press("PageDown" if is_solid else "ArrowRight")
         seen.add(page.inner_text(".fl-hint"))
     assert len(seen) > 1
     assert not any("undefined" in words or "NaN" in words for words in seen)

@@ -25,7 +25,7 @@ from fabriclab import catalog, checks, units, views
 from fabriclab.__main__ import main
 from fabriclab.catalog import case
 from fabriclab.catalog.tables import rows_of
-from fabriclab.core.result import Result
+from fabriclab.core.result import MACHINE_SHARED, Result
 from fabriclab.course.checks import (
     InputRefused,
     NewerFile,
@@ -586,6 +586,34 @@ def test_the_ruler_places_own_rates_beside_links():
         "845 MB/s",
     ]
     assert [len(row[2]) for row in rows] == [19, 12, 6, 2, 1]  # ten dots for ten times the rate
+
+
+def test_a_guess_is_told_that_the_machine_was_busy():
+    from dataclasses import replace
+
+    predict("00-copy", 8, "GB/s")
+    quiet = result("copy", 2e9)
+    busy = replace(quiet, notes=(f"load 9: {MACHINE_SHARED}",))
+    assert text("reveal.busy") in reveal("00-copy", busy)._repr_html_()
+    assert text("reveal.busy") not in reveal("00-copy", quiet)._repr_html_()
+
+
+def test_a_stored_run_on_the_ruler_is_nobodys_own():
+    from dataclasses import replace
+
+    stored = replace(result("sockets", 20e9), obtained="stored", source="a machine of ours")
+    shown = ruler(result("copy", 10e9), stored)
+    names = [row[0] for row in shown.rows]
+    sockets = text("ruler.stored", name=text("measured.sockets"))
+    assert sockets in names and not any(name.startswith("my loopback") for name in names)
+    assert all(sockets not in sentence for sentence in shown.after)  # own rates are compared
+
+
+def test_a_link_as_fast_as_the_own_rate_is_not_called_slower():
+    nic = catalog.value("nics", "cx7", "throughput")
+    shown = ruler(result("copy", 1.01 * nic))
+    copy = text("ruler.mine", name=text("measured.copy"))
+    assert text("ruler.equal", name="400 Gb/s NIC", mine=copy) in shown.after
 
 
 def test_the_ruler_is_drawn_where_html_is_shown(monkeypatch):

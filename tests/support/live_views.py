@@ -278,6 +278,23 @@ VIEWS = {
     "kernel": lambda: live.latency("Ethernet, kernel TCP", 3),
     "tiers": lambda: live.tiers(cache="CXL"),
     "slowest": lambda: live.slowest(),
+    "incast": lambda: live.incast(),
+    "incast lossy": lambda: live.incast(
+        senders=12,
+        control="window",
+        lossless="none",
+        buffer=1.0,
+        size="256 KiB",
+        shown=("senders", "lossless", "buffer"),
+    ),
+    "control loops": lambda: live.control_loops(),
+    "two loops": lambda: live.control_loops(
+        senders=4, lossless="none", buffer=1.0, size="256 KiB", loops=("window", "hpcc")
+    ),
+    "headroom": lambda: live.headroom(),
+    "short cable": lambda: live.headroom(
+        length=10.0, headroom=40.0, shown=("frame", "response", "headroom")
+    ),
     "parallelism": lambda: live.parallelism(),
     "parallelism dealt": lambda: live.parallelism(order="dealt out"),
     "parallelism stages": lambda: live.parallelism(4, 8, "FSDP", microbatch=2),

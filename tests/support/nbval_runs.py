@@ -19,7 +19,8 @@ def pytest_runtest_setup(item):
     """Before a kernel starts, give a lesson a progress file of its own, and no kernel the folders of tests."""
     if getattr(item.parent, "kernel", None) is not None:
         return (yield)
-    changes = {"PYTHONPATH": str(ROOT / "tests" / "guard")}
+    # The checkout itself comes before an installed package, which may be that of another checkout.
+    changes = {"PYTHONPATH": os.pathsep.join([str(ROOT / "tests" / "guard"), str(ROOT)])}
     if name := _lesson(item):
         store = lesson_runs.kept(name).with_suffix(".progress.json")
         store.parent.mkdir(parents=True, exist_ok=True)

@@ -104,6 +104,7 @@ def test_what_stays_on_its_node_takes_no_time_in_any_engine():
     flows = Flows.make(0, 0, "1 GB", limit="1 GB/s", lag=2.0)
     routes = routing.route(fabric, flows)
     assert {name: engines.run(fabric, routes, flows, name).end for name in engines.names()} == {
+        "packet": 2.0,
         "flow": 2.0,
         "ideal": 2.0,
     }

@@ -13,8 +13,8 @@ import fabriclab as fl
 from fabriclab import collectives, live, look, registry, topologies
 from fabriclab.course import cards
 from fabriclab.texts import text
-from fabriclab.views.live import rdma, waits
-from fabriclab.views.live.controls import natural, typed_units
+from fabriclab.views.live import headrooms, queues, rdma, waits
+from fabriclab.views.live.controls import natural, option_name, typed_units
 from fabriclab.views.live.form import Form, Turn
 from fabriclab.views.live.widget import Live
 from fabriclab.views.page import plain
@@ -23,6 +23,7 @@ from support import rdma_pairs
 from support.live_views import (
     ALPHA,
     HALL,
+    HALL_RACE,
     PIPELINE,
     RAILS,
     REPEATED,
@@ -78,6 +79,8 @@ def held_by(name):
     """Return the variables that the line of code of a view names, beside those of `NAMES`."""
     if name in ("step", "step of four stages"):
         return {"step": STEP if name == "step" else PIPELINE}
+    if name == "hall race":
+        return {"runs": HALL_RACE}
     return vars(REPEATED if name == "repeated" else RUN)
 
 
@@ -96,6 +99,13 @@ NAMES = {
     "links": LINKS,
     "servings": two_servers(),
 }
+
+
+def drawn_words(scene):
+    """Return all words that the picture shows, layer by layer."""
+    return [
+        layer.fields.get("texts") for panel in scene.panels() for layer in panel.layers.values()
+    ]
 
 
 def arrays(scene):
@@ -925,6 +935,19 @@ def test_a_slider_shows_its_value_in_the_natural_unit(value, unit, shown):
     assert natural(value, unit) == shown
 
 
+@pytest.mark.parametrize(
+    ("option", "shown"),
+    [(1024, "1,024"), (0.0, "0"), (0.001, "0.001"), ("ugal_g", "UGAL-G"), (True, "True")],
+)
+def test_an_option_without_a_name_is_written_as_in_a_sentence(option, shown):
+    assert option_name(option) == shown
+
+
+def test_the_options_of_a_view_are_written_as_in_a_sentence():
+    losses = next(c for c in live.pays().widget.spec["controls"] if c["name"] == "loss")
+    assert losses["names"] == ("0", "0.001", "0.01", "0.05")
+
+
 def test_a_slider_takes_every_unit_of_its_quantity_and_no_other():
     assert typed_units("KiB")["GiB"] == 2**20
     assert typed_units("KiB")["MB"] == pytest.approx(1e6 / 1024)
@@ -955,7 +978,8 @@ def test_each_control_changes_the_arrays(name):
         seen = [VIEWS[name]().set(**{control: value}).scene for value in kind.samples()]
         assert len(seen) > 1
         for one, other in itertools.combinations(seen, 2):
-            assert not same(arrays(one), arrays(other)), control
+            is_same = same(arrays(one), arrays(other)) and drawn_words(one) == drawn_words(other)
+            assert not is_same, control
         assert len({s.alt for s in seen}) == len(seen), control
 
 
@@ -1001,6 +1025,52 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
             ends = [name.replace("chip ", "").replace(".", " ") for name in (a, b)]
             note = notes.get(" – ".join(ends), notes.get(" – ".join(ends[::-1])))
             assert note == text("fabric.load", percent=100 * load)
+    elif "queue [B]" in table.columns:  # an incast: queue, bars of marks and pauses, crosses, rates
+        places = [fl.units.size(tick) for tick in drawn["y ticks"].fields["texts"]]
+        to_y = np.polyfit(places, drawn["y ticks"].fields["y"], 1)
+        assert drawn["queue"].fields["y"][1:] == pytest.approx(
+            np.polyval(to_y, table["queue [B]"]), abs=0.6
+        )
+        times = [fl.units.time(t) for t in drawn["x ticks"].fields["texts"]]
+        to_x = np.polyfit(times, drawn["x ticks"].fields["x"], 1)
+        assert drawn["queue"].fields["x"][1:] == pytest.approx(
+            np.polyval(to_x, table["time [s]"]), abs=0.6
+        )
+        marked = table["marked [%]"] > 0
+        assert drawn["marked"].fields["h"] == pytest.approx(
+            np.maximum(24 * table["marked [%]"][marked] / 100, 2), abs=0.1
+        )
+        heights = -np.diff(drawn["paused"].fields["y"])[::2]  # two bars for each bin
+        paused = np.repeat(table["senders paused [%]"][table["senders paused [%]"] > 0], 2)
+        assert heights == pytest.approx(np.maximum(24 * paused / 100, 2), abs=0.1)
+        assert drawn["lost"].fields["x"].size == np.count_nonzero(table["lost"])
+        rates = [
+            float(tick[0] != "0") and fl.units.rate(tick)
+            for tick in drawn["rate ticks"].fields["texts"]
+        ]
+        to_y = np.polyfit(rates, drawn["rate ticks"].fields["y"], 1)
+        one = np.minimum(table["sender 1 [B/s]"], max(rates))
+        assert drawn["rate one"].fields["y"] == pytest.approx(np.polyval(to_y, one), abs=0.6)
+    elif "control loop" in table.columns:
+        first = drawn[next(key for key in drawn if key.endswith(" y ticks"))].fields
+        to_y = np.polyfit([fl.units.size(tick) for tick in first["texts"]], first["y"], 1)
+        queues = [layer.fields for key, layer in drawn.items() if key.endswith(" queue")]
+        assert len(queues) == table.n_rows
+        for queue, peak in zip(queues, table["peak queue [kB]"], strict=True):
+            # The line has a point every few microseconds, so it may pass beside the peak, and never above it.
+            assert np.polyval(to_y, 1e3 * peak) - 0.6 <= queue["y"].min()
+    elif "what is under way" in table.columns:
+        ticks = drawn["x ticks"].fields
+        to_x = np.polyfit([fl.units.size(tick) for tick in ticks["texts"]], ticks["x"], 1)
+        kilobytes = table["kilobytes [kB]"]
+        sizes = drawn["sizes"].fields
+        n = sizes["w"].size
+        assert sizes["w"] == pytest.approx(np.maximum(1e3 * kilobytes[:n] * to_x[0], 1), abs=0.6)
+        assert kilobytes[:n].sum() == pytest.approx(kilobytes[n], abs=1e-3)
+        assert drawn["yours"].fields["w"] == pytest.approx(
+            1e3 * kilobytes[n + 2] * to_x[0], abs=0.6
+        )
+        assert drawn["lost"].fields["w"] == pytest.approx(1e3 * kilobytes[n + 3] * to_x[0], abs=0.6)
     elif "over" in table.columns:
         rows = zip(*(table[k] for k in ("by", "over", "rate [B/s]", "time [s]")), strict=True)
         told = [
@@ -1552,6 +1622,64 @@ def test_the_values_beside_dots_keep_clear_of_the_curves():
         assert not np.any(inside & (np.abs(curve["y"] - y) < 7))
 
 
+# incasts and headroom -----------------------------------------------------------------------------
+def test_what_senders_send_is_what_the_port_passes_and_stores():
+    case = queues.Incast(4, "window", "pause", 2e6, 2**18, 50e9)
+    run = queues.played(case)
+    sent = (run.rates * np.diff(run.times)[:, None]).sum()
+    packets = 4 * 2**18 / 4096
+    assert sent == pytest.approx(4 * 2**18 + packets * (62 + 20), rel=0.02)
+    assert run.queue.max() <= run.peak and run.drops == run.lost.sum() == 0
+    assert run.goodput == pytest.approx(4 * 2**18 / run.finish)
+    # From the first byte on, three of four ports' worth of data pile up until windows or pauses stop it.
+    assert run.finish > 4 * 2**18 / 50e9
+
+
+def test_without_pauses_a_small_buffer_loses_and_with_them_it_does_not():
+    cases = {
+        how: queues.played(queues.Incast(12, "window", how, 1e6, 2**18, 50e9))
+        for how in ("pause", "none")
+    }
+    lossy, lossless = cases["none"], cases["pause"]
+    assert lossy.drops > 0 and lossy.pauses == 0 and np.isnan(lossy.first_pause)
+    assert lossless.drops == 0 and lossless.pauses > 0
+    assert 0 < lossless.first_pause < lossless.times[-1]
+    assert lossless.finish < lossy.finish
+    # The queue passes neither what the threshold allows nor, with pauses, that and all headroom.
+    assert lossy.peak <= lossy.limit + 4158
+    assert lossless.peak > lossless.limit - 12 * 4158
+
+
+@pytest.mark.parametrize(
+    ("rate", "length", "frame", "quanta"), [(400, 100.0, 9216, 60), (100, 3.0, 1536, 394)]
+)
+def test_a_headroom_of_the_sum_loses_nothing_and_one_below_the_stored_loses_a_frame(
+    rate, length, frame, quanta
+):
+    cable = headrooms.Cable(rate * 1e9 / 8, length, frame, quanta)
+    assert sum(cable.parts.values()) == pytest.approx(cable.needed, abs=1.0)
+    enough = headrooms.outcome(cable, float(np.ceil(cable.needed)))
+    assert enough.lost == 0 and 0.5 * cable.needed < enough.stored <= cable.needed
+    assert headrooms.outcome(cable, enough.stored).lost == 0
+    assert headrooms.outcome(cable, enough.stored - 1).lost == 1
+    # No other byte of the frame at which the threshold is reached stores more.
+    others = [cable.frames_after(np.array(o)) * frame + o for o in range(0, frame, 97)]
+    assert max(others) <= enough.stored == cable.following * frame + cable.worst_offset
+
+
+def test_what_cannot_be_shown_of_an_incast_is_refused_by_name():
+    with pytest.raises(ValueError, match=r"shown must be one of .*, got 'size'"):
+        live.incast(shown=("size",))
+    with pytest.raises(ValueError, match="at most 3 controls"):
+        live.incast(shown=("senders", "control", "lossless", "buffer"))
+    with pytest.raises(ValueError, match=r"size must be within 64 KiB\.\.4 MiB for each sender"):
+        live.incast(size="1 GB")
+    with pytest.raises(ValueError, match=r"senders must be within 2\.\.32, got 99"):
+        live.incast(senders=99, shown=("control",))
+    with pytest.raises(ValueError, match="at least two control loops"):
+        live.control_loops(loops=("hpcc",))
+
+
 # axes in common -----------------------------------------------------------------------------------
 def kept(view, **values):
     """Ask a view, as the browser does, to keep its present values beside others; return the scenes: kept, present."""
@@ -1590,6 +1718,9 @@ def test_settings_beside_each_other_have_the_same_axis():
 @pytest.mark.parametrize(
     ("name", "change"),
     [
+        ("incast lossy", {"senders": 4}),
+        ("two loops", {"senders": 8}),
+        ("short cable", {"headroom": 90.0}),
         ("overlap", {"bucket": 100}),
         ("eight chunks", {"chunk": 64}),
         ("model", {"lag": 45}),
@@ -1603,7 +1734,8 @@ def test_every_axis_of_settings_beside_each_other_ends_alike(name, change):
     before, now = kept(VIEWS[name](), **change)
     compared = 0
     for one, other in zip(before.panels(), now.panels(), strict=True):
-        for layer in ("x ticks", "y ticks", "ticks", "bar ticks"):
+        columns = ("window x ticks", "window y ticks", "hpcc x ticks")
+        for layer in ("x ticks", "y ticks", "ticks", "bar ticks", *columns):
             if layer in one.layers:
                 ticks = [panel.layers[layer].fields["texts"] for panel in (one, other)]
                 assert ticks[0] == ticks[1]

@@ -1,7 +1,8 @@
 """The flow engine against SimGrid: same flows on the same routes of a fat-tree, first call against first call.
 
-Both sides run in a fresh process each time. What counts is the solve alone: no imports, no reading, no
-search for routes. Rates and finish times must agree to 1e-9, or the benchmark breaks.
+Both sides run in a fresh process each time. What counts is the solve alone: no imports, no loading of
+compiled kernels, no reading, no search for routes. Without numba the NumPy form is timed, and misses what
+is wanted. Rates and finish times must agree to 1e-9, or the benchmark breaks.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ PYTHON = "/usr/bin/python3"  # SimGrid's binding is a package of the system
 HERE = Path(__file__).resolve().parent
 AGREE = 1e-9
 CASES = (  # what, radix, flows, mixed sizes, until, pairs, ratio wanted
-    ("one solve, 1,024 hosts, 10,000 flows", 16, 10_000, False, "solve", 9, 2.5),
-    ("one solve, 3,456 hosts, 10,000 flows", 24, 10_000, False, "solve", 9, 5),
-    ("to the end, 1,024 hosts, 3,500 mixed sizes", 16, 3_500, True, "end", 3, 2),
+    ("one solve, 1,024 hosts, 10,000 flows", 16, 10_000, False, "solve", 9, 10),
+    ("one solve, 3,456 hosts, 10,000 flows", 24, 10_000, False, "solve", 9, 20),
+    ("to the end, 1,024 hosts, 3,500 mixed sizes", 16, 3_500, True, "end", 3, 10),
     ("to the end, 3,456 hosts, 10,000 equal sizes", 24, 10_000, False, "end", 3, 6),
 )
 
@@ -43,8 +44,11 @@ def answer_of(file: Path) -> dict[str, Any]:
 
 def solve(answer: dict[str, Any]) -> tuple[float, float]:
     """Return the time of the first solve [s] and the largest relative difference to SimGrid's rates."""
+    from fabriclab import compiled
+    from fabriclab.engines import _levels
     from fabriclab.engines._rows import SharedLinks
 
+    compiled.fast(_levels.fill)
     n, entries = len(answer["sizes"]), answer["link"].size
     begin = perf_counter()
     columns = np.ones(entries), np.ones(n), np.full(n, np.inf), np.arange(n)
@@ -56,8 +60,9 @@ def solve(answer: dict[str, Any]) -> tuple[float, float]:
 
 def run(answer: dict[str, Any]) -> tuple[float, float]:
     """Return the time of a run to the last end [s] and the largest relative difference to SimGrid's finish times."""
-    from fabriclab import engines
+    from fabriclab import compiled, engines
     from fabriclab.core import PATH, FabricBuilder, Flows, Routes
+    from fabriclab.engines import _levels
 
     n, n_links = len(answer["sizes"]), answer["capacity"].size
     builder = FabricBuilder(("end",), ("place",))
@@ -79,6 +84,7 @@ def run(answer: dict[str, Any]) -> tuple[float, float]:
     )
     flows = Flows.make(0, 1, np.array(answer["sizes"], float))
     engines.names()  # loads the engines
+    compiled.fast(_levels.share)
     begin = perf_counter()
     finish = engines.run(fabric, routes, flows).finish
     return perf_counter() - begin, float(np.max(np.abs(finish / answer["finish"] - 1)))

@@ -222,14 +222,15 @@ def ruler(*results: Result) -> Shown:
     for result in results:
         refuse_if(not isinstance(result, Result), "ruler.kind", got=f"{result!r:.60}")
         remember(result)
-    mine = {_mine(name): float(e["busbw"]) for name, e in store.held()["measurements"].items()}
+    kept = store.held()["measurements"]
+    mine = {_mine(name, e.get("obtained")): float(e["busbw"]) for name, e in kept.items()}
     links = _links()
     rates = dict(sorted((mine | links).items(), key=lambda pair: -pair[1]))
     after = _findings(mine, links)
     # A result has its rounds and its source, which the progress file does not store.
     own: dict[str, float | Result] = {**mine}
     for result in results:
-        name = _mine(result.what)
+        name = _mine(result.what, result.obtained)
         if result.busbw[-1] == mine.get(name):
             own[name] = result
     return Shown(
@@ -263,9 +264,9 @@ def _links() -> dict[str, float]:
     return rates
 
 
-def _mine(name: str) -> str:
-    """Return the name of a learner's measurement on the ruler."""
-    return text("ruler.mine", name=label(name))
+def _mine(name: str, obtained: str | None) -> str:
+    """Return the name of a learner's measurement on the ruler, or of a stored run that stands in for one."""
+    return text("ruler.stored" if obtained == "stored" else "ruler.mine", name=label(name))
 
 
 def _picture(
@@ -278,13 +279,20 @@ def _picture(
     return fabriclab.views.ruler(own, links, finding=headline, caption=caption)
 
 
+_AS_FAST = 1.05  # rates closer than this are told as equal
+
+
 def _findings(mine: Mapping[str, float], links: Mapping[str, float]) -> list[str]:
-    """Return a sentence for each link that compares it with the learner's fastest measurement."""
+    """Return a sentence for each link that compares it with the fastest measurement, the learner's own if any."""
     if not mine:
         return [text("ruler.nothing")]
-    best = max(mine, key=lambda name: mine[name])
+    stored = text("ruler.stored", name="")
+    own = [name for name in mine if not name.endswith(stored)]
+    best = max(own or mine, key=lambda name: mine[name])
     sentences = []
     for name, rate in links.items():
         key = "ruler.faster" if rate >= mine[best] else "ruler.slower"
+        if max(rate / mine[best], mine[best] / rate) < _AS_FAST:
+            key = "ruler.equal"
         sentences.append(text(key, name=name, mine=best, factor=times(rate, mine[best])))
     return sentences

@@ -8,7 +8,7 @@ from typing import Any
 
 from fabriclab import units
 from fabriclab.catalog.tables import near
-from fabriclab.core import Result
+from fabriclab.core import MACHINE_SHARED, Result
 from fabriclab.course import cards
 from fabriclab.course.progress import store
 from fabriclab.course.questions import predictions
@@ -326,8 +326,11 @@ def reveal(
         store.put("predictions", id, entry)
     if isinstance(truth, Result):
         remember(truth)
-    lines = _compared(entry)
-    return Shown(lines, "good", data=entry, card=functools.partial(_revealed, id, entry))
+    busy = ""
+    if isinstance(truth, Result) and any(MACHINE_SHARED in note for note in truth.notes):
+        busy = text("reveal.busy")
+    lines = [*_compared(entry), *filter(None, [busy])]
+    return Shown(lines, "good", data=entry, card=functools.partial(_revealed, id, entry, busy))
 
 
 def _comparable_guess(id: str) -> dict[str, Any] | None:
@@ -459,8 +462,11 @@ def judged_guess(entry: Mapping[str, Any]) -> str:
     return text("card.held" if held else "card.missed", verdict=verdict)
 
 
-def _revealed(id: str, entry: Mapping[str, Any]) -> str:
-    """Return the card of a revealed prediction: guess, range and truth on the ruler of the form, and why."""
+def _revealed(id: str, entry: Mapping[str, Any], busy: str = "") -> str:
+    """Return the card of a revealed prediction: guess, range and truth on the ruler of the form, and why.
+
+    ``busy`` is the sentence about a machine that did other work during the measurement.
+    """
     guess = cards.Guess()
     span = ""
     if entry["value"] is not None:
@@ -483,6 +489,8 @@ def _revealed(id: str, entry: Mapping[str, Any]) -> str:
         by_model = shown(entry["model"], entry["unit"])
         verdict = how_far(entry["model"], entry["truth"])
         below.append(text("reveal.model", model=by_model, verdict=verdict))
+    if busy:
+        below.append(busy)
     finding = f"{headline(id, entry)} {judged_guess(entry)}".strip()
     small = text("card.guessed_first" if guess.value else "card.came_out")
     body = cards.asked_guess(small, span, finding, inner + cards.sentences([" ".join(below)]))

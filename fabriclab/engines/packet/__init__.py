@@ -12,24 +12,28 @@ no time of their own beyond the delays of the fabric.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
-from fabriclab import compiled
+from fabriclab import compiled, registry
 from fabriclab.core import Changes, Fabric, Floats, Flows, Routes
 from fabriclab.engines.packet import loop as _loop
 from fabriclab.engines.packet import setup, signatures, state
 from fabriclab.engines.packet.lossless import headroom
+from fabriclab.engines.packet.own import loop_of
 from fabriclab.engines.packet.settings import Settings
 from fabriclab.engines.packet.trace import LOG_KINDS, Trace, trace_of
 from fabriclab.errors import Deadlock, Unreachable
 from fabriclab.registry import register
 
-__all__ = ["LOG_KINDS", "Settings", "Trace", "headroom", "packet", "play"]
+__all__ = ["LOG_KINDS", "Settings", "Trace", "headroom", "packet", "play", "transport"]
 
 _CHUNK = 2_000_000  # events between two looks whether somebody wants to stop the run
+_ONLY_ADDED = ("queue_samples", "conn_samples", "log")  # tables to whose end a run adds
 _PLAIN_CHUNK = 20_000  # the same in plain Python
 
 
@@ -68,11 +72,12 @@ def play(
     """
     settings = config if isinstance(config, Settings) else Settings.of(config or {})
     layout = setup.lay_out(fabric, routes, flows, changes, settings, rng)
-    is_compiled = not plain and compiled.ready()
-    if not plain and not is_compiled:
-        compiled.fast(_loop.loop)  # starts to compile for the next time
-    why, layout = _run_compiled(layout) if is_compiled else _run_plain(layout)
-    trace = trace_of(layout, is_compiled)
+    functions = (_loop.loop, *layout.functions)
+    by_hand = callable(settings.control) or callable(settings.marking)
+    kernels = functions if plain or by_hand else compiled.fast_all(functions)
+    is_compiled = kernels is not functions
+    why, layout = _run_compiled(layout, kernels) if is_compiled else _run_plain(layout)
+    trace = trace_of(layout, is_compiled, fabric, flows)
     if why != state.LATER:
         _check_end(fabric, layout, trace)
     return trace
@@ -98,10 +103,38 @@ def packet(
     return trace.start, trace.finish
 
 
-def _run_compiled(layout: setup.Layout) -> tuple[int, setup.Layout]:
+def transport(name: str, **changes: Any) -> dict[str, Any]:
+    """Return the settings of a transport by its name, such as ``"roce"``, for `play` or the engine's ``config``.
+
+    Parameters
+    ----------
+    name : str
+        One of ``registry.names("transport")``.
+    **changes
+        What the transport itself can be told (``help(registry.get("transport", name))``), and fields of `Settings`,
+        which replace those of the transport.
+
+    Raises
+    ------
+    ValueError
+        If there is no such transport, or a setting is unknown or out of range.
+
+    Examples
+    --------
+    >>> transport("roce", buffer="16 MB")["recovery"]
+    'go_back_n'
+    """
+    preset = registry.get("transport", name)
+    own = set(inspect.signature(preset).parameters)
+    settings: dict[str, Any] = preset(**{key: changes[key] for key in changes if key in own})
+    settings |= {key: value for key, value in changes.items() if key not in own}
+    Settings.of(settings)  # refuses what is unknown or out of range
+    return settings
+
+
+def _run_compiled(layout: setup.Layout, kernels: Sequence[Any]) -> tuple[int, setup.Layout]:
     """Run compiled kernels on arrays; return why they stopped, and the state they left."""
-    run = compiled.fast(_loop.loop)
-    functions = [compiled.fast(function) for function in layout.functions]
+    run, *functions = kernels
     while True:
         why = int(run(layout.state, *functions, _CHUNK))
         if why == state.ROOM:
@@ -112,24 +145,39 @@ def _run_compiled(layout: setup.Layout) -> tuple[int, setup.Layout]:
 
 def _run_plain(layout: setup.Layout) -> tuple[int, setup.Layout]:
     """Run the same functions as plain Python on lists of objects; return why they stopped, and the state they left."""
+    run = loop_of(layout.settings.marking)
     while True:
         lists = _as_lists(layout.state)
         why = state.PAUSED
         while why == state.PAUSED:
-            why = _loop.loop(lists, *layout.functions, _PLAIN_CHUNK)
+            why = run(lists, *layout.functions, _PLAIN_CHUNK)
         _take_back(layout.state, lists)
         if why != state.ROOM:
             return why, layout
         layout = layout._replace(state=_grown(layout.state))
 
 
+class _Written(dict[int, Any]):
+    """Rows of a table to which a run only adds: each is made when it is written, since most never are."""
+
+    def __init__(self, kind: Any) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def __missing__(self, number: int) -> Any:
+        row = self[number] = self.kind(*[0] * len(fields(self.kind)))
+        return row
+
+
 def _as_lists(arrays: signatures.State) -> signatures.State:
     """Return the state with a list of objects for each table and a list of numbers for each array."""
-    lists = {}
+    lists: dict[str, Any] = {}
     for name, array in arrays._asdict().items():
         kind = signatures.TABLES.get(name)
         if kind is None:
             lists[name] = array.tolist()
+        elif name in _ONLY_ADDED:
+            lists[name] = _Written(kind)
         else:
             lists[name] = [kind(*row) for row in array.tolist()]
     return signatures.State(**lists)
@@ -139,11 +187,15 @@ def _take_back(arrays: signatures.State, lists: signatures.State) -> None:
     """Write lists back into the arrays."""
     for name, array in arrays._asdict().items():
         values = getattr(lists, name)
-        if name in signatures.TABLES:
+        kind = signatures.TABLES.get(name)
+        if kind is None:
+            array[:] = values
+        elif name in _ONLY_ADDED:
+            for number, row in values.items():
+                array[number] = tuple(getattr(row, column) for column in array.dtype.names)
+        else:
             columns = array.dtype.names
             array[:] = [tuple(getattr(row, column) for column in columns) for row in values]
-        else:
-            array[:] = values
 
 
 def _grown(before: signatures.State) -> signatures.State:
@@ -155,9 +207,9 @@ def _grown(before: signatures.State) -> signatures.State:
     before.whole[state.FREE_SLOTS] += n
     hops = int(before.whole[state.TELEMETRY])
     return before._replace(
-        slots=np.concatenate([before.slots, more]),
-        reports=np.concatenate([before.reports, state.table(state.Report, n * hops)]),
-        heap=np.concatenate([before.heap, state.table(state.Event, 3 * n)]),
+        slots=state.joined(before.slots, more),
+        reports=state.joined(before.reports, state.table(state.Report, n * hops)),
+        heap=state.joined(before.heap, state.table(state.Event, 3 * n)),
     )
 
 

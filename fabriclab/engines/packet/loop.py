@@ -5,7 +5,7 @@ from typing import Any
 from fabriclab.compiled import kernel
 from fabriclab.engines.packet import signatures
 from fabriclab.engines.packet.buffers import fits, is_void, refuse, release, store
-from fabriclab.engines.packet.heap import drop_first, push
+from fabriclab.engines.packet.heap import FIRST, drop_first, push
 from fabriclab.engines.packet.state import (
     ACK_EVERY,
     ACKED,
@@ -69,6 +69,7 @@ from fabriclab.engines.packet.state import (
     SAMPLE_ROOM,
     SAMPLES,
     SEND,
+    SENT,
     SIZE_MASK,
     START,
     SUBJECT,
@@ -89,6 +90,7 @@ from fabriclab.engines.packet.state import (
 SECOND = 1_000_000_000_000  # [ps]
 MARGIN = 64  # slots that one event may need
 NEVER = 1 << 60
+LOOK = 50_000_000  # a paced connection looks at least so often whether its rate has risen [ps]
 
 # What the log of single packets calls its lines.
 LOG_SENT = 0
@@ -418,12 +420,15 @@ def new_packet(st: Any, functions: Any, c: int, now: int) -> int:
     if flying > 0 and flying + size > st.own[own + WINDOW]:
         return -1
     if conns[c].next_time > now:
-        if conns[c].timer == 0:
-            conns[c].timer = 1
-            push(st.heap, whole, conns[c].next_time, (SEND << KIND) | (c << SUBJECT))
-        return -1
-    # A grant stands for bytes of the message: what is sent again was granted before.
-    if whole[RECEIVER] == 1 and packets[conns[c].base + seq].status == UNSENT:
+        # The rate may have changed since the packet before, from which on the pace counts.
+        conns[c].next_time = conns[c].sent_last + pace(st, c, conns[c].sent_size)
+        if conns[c].next_time > now:
+            set_timer(st, c, now)
+            return -1
+    place = conns[c].base + seq
+    if (
+        whole[RECEIVER] == 1 and packets[place].status == UNSENT
+    ):  # a packet needs one grant, however often it is sent
         if conns[c].granted < size:
             return -1
         conns[c].granted -= size
@@ -433,13 +438,13 @@ def new_packet(st: Any, functions: Any, c: int, now: int) -> int:
     whole[FREE_SLOT] = slots[slot].next
     whole[FREE_SLOTS] -= 1
     slots[slot].conn = c
+    slots[slot].cls = conns[c].cls
     slots[slot].seq = seq
     slots[slot].size = size + whole[HEADER]
     slots[slot].sent = now
     slots[slot].ingress = -1
     slots[slot].flags = 0
 
-    place = conns[c].base + seq
     if seq < conns[c].next or packets[place].status != 0:
         slots[slot].flags = RESENT
         conns[c].resent += 1
@@ -450,6 +455,7 @@ def new_packet(st: Any, functions: Any, c: int, now: int) -> int:
     packets[place].status = FLYING
     packets[place].sent = now
     conns[c].flying += size
+    st.own[own + SENT] += size
 
     row = conns[c].row_from
     if conns[c].row_to - row > 1:
@@ -472,9 +478,8 @@ def new_packet(st: Any, functions: Any, c: int, now: int) -> int:
     slots[slot].row = row
     slots[slot].entry = st.rows[row].first
 
-    rate = st.own[own + RATE]
-    if rate < st.own[own + LINE]:
-        conns[c].next_time = now + int((size + whole[HEADER] + whole[GAP]) * 1.0e12 / rate)
+    conns[c].sent_size = size + whole[HEADER] + whole[GAP]
+    conns[c].next_time = now + pace(st, c, conns[c].sent_size)
     if conns[c].retry == 0 and whole[TIMEOUT] > 0:
         conns[c].retry = 1
         conns[c].deadline = now + whole[TIMEOUT]
@@ -491,9 +496,30 @@ def line_up_again(st: Any, c: int, link: int, now: int) -> None:
         return
     if conns[c].next_time <= st.links[link].busy:
         line_up(conns, st.queues, st.whole, c)
-    elif conns[c].timer == 0:
-        conns[c].timer = 1
-        push(st.heap, st.whole, conns[c].next_time, (SEND << KIND) | (c << SUBJECT))
+    else:
+        set_timer(st, c, now)
+
+
+@kernel()
+def pace(st: Any, c: int, size: int) -> int:
+    """Return how long a connection waits after ``size`` bytes on the wire; 0 at the rate of its port. [ps].
+
+    The line rate of a connection whose flow has a limit is that limit, and it is paced even at this rate.
+    """
+    line = st.own[c * WIDTH + LINE]
+    rate = min(st.own[c * WIDTH + RATE], line)
+    if rate >= line and st.conns[c].paced == 0:
+        return 0
+    return int(size * 1.0e12 / rate)
+
+
+@kernel()
+def set_timer(st: Any, c: int, now: int) -> None:
+    """Wake a paced connection when it may send, or after a while in which its rate may have risen."""
+    if st.conns[c].timer == 0:
+        st.conns[c].timer = 1  # illustrative: a flag
+        at = min(st.conns[c].next_time, now + LOOK)
+        push(st.heap, st.whole, at, (SEND << KIND) | (c << SUBJECT))
 
 
 @kernel()
@@ -523,9 +549,7 @@ def arrive(st: Any, functions: Any, link: int, now: int) -> int:
     if links[link].first >= 0:
         push(st.heap, whole, slots[links[link].first].time, (ARRIVE << KIND) | (link << SUBJECT))
 
-    cls = st.conns[slots[slot].conn].cls
-    if slots[slot].flags & TRIMMED != 0:
-        cls = whole[CONTROL_CLASS]
+    cls = slots[slot].cls
     ingress = link * whole[CLASSES] + cls
     size = slots[slot].size
     is_lost = links[link].cost == 0
@@ -579,6 +603,7 @@ def arrive(st: Any, functions: Any, link: int, now: int) -> int:
         size = whole[TRIM_SIZE]
         slots[slot].size = size
         cls = whole[CONTROL_CLASS]
+        slots[slot].cls = cls
         ingress = link * whole[CLASSES] + cls
         queue = next_link * whole[CLASSES] + cls
     slots[slot].entry = entry
@@ -668,14 +693,14 @@ def take_in(st: Any, node: int, slot: int, now: int) -> None:
 
     if flags & MARKED != 0:
         conns[c].marked += 1
-        if whole[MARK_GAP] > 0:
-            if now - conns[c].marked_at >= whole[MARK_GAP]:
-                conns[c].marked_at = now
-                answers = True
-            else:
-                slots[slot].flags &= ~MARKED
-        else:
-            answers = True
+        conns[c].owes_mark = 1
+        slots[slot].flags &= ~MARKED
+    # A mark within the gap behind the one before is not forgotten: it is passed on when the gap has ended.
+    if conns[c].owes_mark == 1 and now - conns[c].marked_at >= whole[MARK_GAP]:
+        conns[c].owes_mark = 0
+        conns[c].marked_at = now
+        slots[slot].flags |= MARKED
+        answers = True
     if whole[RECEIVER] == 1:
         ask_for_grant(st, c, node, now)
 
@@ -729,7 +754,10 @@ def start_flow(st: Any, functions: Any, f: int, now: int) -> None:
         own = c * WIDTH
         functions.on_start(st.control, st.own, own, now)
         if st.whole[RECEIVER] == 1:
-            first = min(st.whole[FIRST_WINDOW], st.conns[c].to_grant)
+            first = st.whole[FIRST_WINDOW]
+            if first < 0:  # what fills the path
+                first = int(st.own[own + LINE] * st.own[own + ROUND_TRIP] / 1.0e12)
+            first = min(first, st.conns[c].to_grant)
             st.conns[c].granted = first
             st.conns[c].to_grant -= first
             row = st.conns[c].row_from
@@ -763,6 +791,7 @@ def feed_back(st: Any, functions: Any, slot: int, now: int) -> int:
     base = conns[c].base
     is_nack = flags & NACK != 0
     acked = 0
+    is_lost = 0
 
     if whole[RECOVERY] == GO_BACK_N:
         if slots[slot].ack > conns[c].acked:
@@ -791,7 +820,10 @@ def feed_back(st: Any, functions: Any, slot: int, now: int) -> int:
                 ahead += 1
             conns[c].acked = ahead
             if whole[REORDER] >= 0:
+                before = conns[c].lost
                 lose_overtaken(conns, packets, whole, c, slots[slot].sent)
+                if conns[c].lost > before:
+                    is_lost = 1
     if acked > 0:
         conns[c].retries = 0
         conns[c].deadline = now + whole[TIMEOUT]
@@ -802,7 +834,6 @@ def feed_back(st: Any, functions: Any, slot: int, now: int) -> int:
     is_marked_ack = 0
     if flags & MARKED != 0:
         is_marked_ack = 1
-    is_lost = 0
     if is_nack:
         is_lost = 1
     functions.on_feedback(
@@ -842,9 +873,11 @@ def read_telemetry(st: Any, slot: int, c: int) -> float:
     """Return the highest load of a link on the path: queue / (rate x T) + sent / (rate x time), as HPCC computes it.
 
     The queue is the smaller one of this acknowledgement and the one before. The first acknowledgement has no time to
-    compare with, and gives -1.
+    compare with, and gives -1. The gaps between packets count, so that a load of 1 is a link that never rests.
     """
     reports = st.reports
+    full = st.whole[PAYLOAD] + st.whole[HEADER]
+    with_gap = (full + st.whole[GAP]) / (65536.0 * full)
     known = st.known
     room = st.whole[TELEMETRY]
     row = st.slots[slot].row
@@ -856,7 +889,7 @@ def read_telemetry(st: Any, slot: int, c: int) -> float:
         before = c * room + hop
         gap = reports[now].time - known[before].time
         if known[before].time >= 0 and gap > 0:
-            cost = st.links[st.entries[first + hop].link].cost / 65536.0
+            cost = st.links[st.entries[first + hop].link].cost * with_gap
             queue = min(reports[now].queue, known[before].queue)
             sent = reports[now].sent - known[before].sent
             load = queue * cost / st.own[c * WIDTH + ROUND_TRIP] + sent * cost / gap
@@ -1018,6 +1051,11 @@ def record(st: Any, time: int) -> None:
         row.bytes = st.queues[queue].bytes
         row.paused = st.queues[queue].paused
         row.sent = st.links[queue // whole[CLASSES]].sent
+        row.marks = st.queues[queue].marks
+        row.drops = st.queues[queue].drops
+        row.paused_time = st.queues[queue].paused_time
+        if st.queues[queue].paused == 1:
+            row.paused_time += time - st.queues[queue].paused_since
     n = len(st.watched_conns)
     for i in range(n):
         c = st.watched_conns[i]
@@ -1047,8 +1085,8 @@ def loop(st: Any, on_start: Any, on_send: Any, on_feedback: Any, choose: Any, n_
         room = len(heap) - whole[EVENTS]
         if whole[FREE_SLOTS] < MARGIN or room < len(st.slots) + whole[OPEN_FLOWS] + MARGIN:
             return ROOM
-        now = heap[0].time
-        code = heap[0].code
+        now = heap[FIRST].time
+        code = heap[FIRST].code
         if whole[SAMPLE_GAP] > 0:
             until = min(now, whole[UNTIL])
             while (

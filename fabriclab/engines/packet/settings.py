@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -27,7 +27,8 @@ class Settings:
         defaults are those of RoCE v2: Ethernet 14 + 4, IPv4 20, UDP 8, transport 12 and its check 4; preamble and gap
         20. [B]
     control, control_options : str, mapping
-        Control loop, a name in ``registry.names("control")``, and its parameters.
+        Control loop, a name in ``registry.names("control")``, and its parameters; or a function that returns the
+        rate for the next round trip, see `fabriclab.engines.packet.own.control_of`, which runs in plain Python.
     recovery : str
         What happens when a packet is missing: ``"go_back_n"`` sends it and all that follow again, ``"selective"`` sends
         it alone, and takes packets in any order.
@@ -54,11 +55,12 @@ class Settings:
     credit : float, str or None
         Room for one class of one link behind it; None: twice what fills the cable, and two packets. [B]
     marking : (float, float, float) or None
-        Kmin [B], Kmax [B] and the chance just below Kmax; None: what the control loop asks for. ``()`` for none.
+        Kmin [B], Kmax [B] and the chance just below Kmax; None: what the control loop asks for. ``()`` for none. Or a
+        function from the length of a queue [B] to the chance of a mark, which runs in plain Python.
     cut_through : bool
         Whether a switch forwards a packet before it has come in full.
     classes : mapping
-        Label of a flow -> its class, 0 first; 0 unless given.
+        Label of a flow -> its class, 0 first; 0 unless given, or 1 with ``trim``.
     trim : bool
         Whether a switch cuts a packet that does not fit to its header, which goes on in class 0.
     fair : bool
@@ -99,7 +101,7 @@ class Settings:
     payload: int = 4096
     header: int = 62
     gap: int = 20
-    control: str = "window"
+    control: str | Callable[..., Any] = "window"
     control_options: Mapping[str, Any] = field(default_factory=dict)
     recovery: str = "go_back_n"
     balance: str = "pinned"
@@ -115,12 +117,12 @@ class Settings:
     response: units.Quantity = 307.2e-9
     watchdog: units.Quantity | None = None
     credit: units.Quantity | None = None
-    marking: tuple[float, ...] | None = None
+    marking: tuple[float, ...] | Callable[[int], float] | None = None
     cut_through: bool = False
     classes: Mapping[str, int] = field(default_factory=dict)
     trim: bool = False
     fair: bool = False
-    timeout: units.Quantity = 1e-3
+    timeout: units.Quantity = 1e-3  # illustrative: a round trip of milliseconds at most
     retries: int = 7
     reorder: units.Quantity | None = None
     ack_every: int = 1
@@ -146,7 +148,8 @@ class Settings:
         units.count(self.payload, "payload", 1, 65536)
         units.count(self.header, "header", 0, 512)
         units.count(self.gap, "gap", 0, 64)
-        put("control", registry.find("control", self.control))
+        if isinstance(self.control, str) or not callable(self.control):
+            put("control", registry.find("control", self.control))
         put("balance", registry.find("balance", self.balance))
         put("recovery", units.choice(self.recovery, "recovery", RECOVERIES))
         put("lossless", units.choice(self.lossless, "lossless", LOSSLESS))
@@ -195,6 +198,14 @@ class Settings:
             raise ValueError(
                 f'trim needs lossless="none": with {self.lossless!r} a switch has room for every packet'
             )
+        self._check_marking()
+        if float(self.timeout) <= 0 and self.recovery == "selective":
+            raise ValueError("timeout must be > 0 s, or a lost packet is never sent again")
+
+    def _check_marking(self) -> None:
+        """Refuse limits of marking that no queue can have."""
+        if callable(self.marking):
+            return
         if self.marking is not None and len(self.marking) not in (0, 3):
             raise ValueError(
                 f"marking must be (Kmin, Kmax, Pmax) in bytes, bytes and a chance, or (), got {self.marking!r}"
@@ -205,8 +216,6 @@ class Settings:
                 raise ValueError(
                     f"marking needs 0 <= Kmin < Kmax and Pmax within 0..1, got {self.marking!r}"
                 )
-        if float(self.timeout) <= 0 and self.recovery == "selective":
-            raise ValueError("timeout must be > 0 s, or a lost packet is never sent again")
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Settings:

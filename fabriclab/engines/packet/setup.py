@@ -22,7 +22,9 @@ from fabriclab.core import (
 from fabriclab.engines.packet import signatures, state
 from fabriclab.engines.packet.checks import check_memory_of_switches, check_run, variant
 from fabriclab.engines.packet.control import Control, Marking, Place
+from fabriclab.engines.packet.heap import FIRST
 from fabriclab.engines.packet.lossless import PAUSE_FRAME, headroom_needed
+from fabriclab.engines.packet.own import control_of
 from fabriclab.engines.packet.settings import Settings
 from fabriclab.engines.packet.state import table
 
@@ -30,14 +32,7 @@ Table = np.ndarray[Any, Any]  # a structured array of `fabriclab.engines.packet.
 PICO = 1e12  # picoseconds in a second
 ACK_SIZE = 84  # a short frame with preamble and gap [B]
 TRIM_SIZE = 64  # shortest Ethernet frame [B]
-INSIDE = (
-    "nvlink",
-    "pcie",
-    "board",
-    "c2c",
-    "infinity_fabric",
-    "nvlink-c2c",
-)  # media inside a server
+INSIDE = ("nvlink", "pcie", "c2c", "xgmi", "socket", "mini SAS HD")  # media inside a server
 INFINITE = 1 << 58
 _PACKET_BYTES = 24  # of each packet: status, whether it came, when it was sent
 _SLOT_BYTES = 200
@@ -74,17 +69,20 @@ def lay_out(
     seed = int(rng.integers(1, 2**32 - 1)) if rng is not None else 2463534242
 
     rows = _sorted_rows(routes, flows)
-    cost = _cost(fabric.capacity)
+    cost = cost_of(fabric.capacity)
     conns, first_rows = _connections(rows, flows, settings, balance.splits, n_classes)
     back, one_way = _times(fabric, rows, cost, settings)
     place = _place(fabric, rows, first_rows, one_way, back, settings)
-    control: Control = variant("control", settings.control, (place,), settings.control_options)
+    control = _control(settings, place)
 
     n_conns = conns["flow"].size
     own = np.zeros(n_conns * state.WIDTH)
     hops = np.diff(rows.ptr)
+    port_rate = place_rates(fabric, rows, first_rows)
+    limit = _limits(flows, conns)
+    conns["paced"] = (limit < port_rate).astype(np.int64)
     for column, value in (
-        (state.LINE, place_rates(fabric, rows, first_rows)),
+        (state.LINE, np.minimum(port_rate, limit)),
         (state.ROUND_TRIP, (one_way + back)[first_rows].astype(float)),
         (state.N_HOPS, hops[first_rows].astype(float)),
     ):
@@ -168,7 +166,7 @@ def _sorted_rows(routes: Routes, flows: Flows) -> Routes:
     return routes.of_rows(kept[order])
 
 
-def _cost(capacity: Any) -> Ints:
+def cost_of(capacity: Any) -> Ints:
     """Return picoseconds per byte, times 2^16; 0 for a link that is down."""
     with np.errstate(divide="ignore"):
         cost = np.where(capacity > 0, 65536 * PICO / capacity, 0.0)
@@ -201,7 +199,8 @@ def _connections(
     size = _parts(flows.size, flow, share)
     packets = -(-size // settings.payload)
     last_size = size - (packets - 1) * settings.payload
-    label_class = np.array([settings.classes.get(name, 0) for name in flows.labels], np.int64)
+    usual = 1 if settings.trim else 0  # cut packets go ahead of all others, in class 0
+    label_class = np.array([settings.classes.get(name, usual) for name in flows.labels], np.int64)
     n = first.size
     none = np.full(n, -1, dtype=np.int64)
     conns = {
@@ -235,6 +234,13 @@ def _parts(size: Floats, flow: Ints, share: Floats) -> Ints:
     end = np.round((up_to - before) * total[flow]).astype(np.int64)
     begin = np.where(is_first, 0, np.append(0, end[:-1]))
     return np.maximum(1, end - begin)
+
+
+def _limits(flows: Flows, conns: dict[str, Ints]) -> Floats:
+    """Return the limit of each connection: that of its flow, divided in equal parts among its connections. [B/s]."""
+    flow = conns["flow"]
+    connections = np.bincount(flow, minlength=flows.n_flows)
+    return np.asarray(flows.limit[flow] / np.maximum(1, connections[flow]))
 
 
 def _times(fabric: Fabric, rows: Routes, cost: Ints, settings: Settings) -> tuple[Ints, Ints]:
@@ -346,16 +352,30 @@ def _queues(fabric: Fabric, settings: Settings, control: Control, n_classes: int
     )
 
 
+def _control(settings: Settings, place: Place) -> Control:
+    """Return the control loop of a name, or one that asks a function."""
+    if callable(settings.control):
+        return control_of(settings.control)
+    control: Control = variant("control", settings.control, (place,), settings.control_options)
+    return control
+
+
+def _marking_of(settings: Settings, control: Control) -> Marking | None:
+    """Return when switches mark, or None; a rule that is a function decides for every packet that waited."""
+    if settings.marking is None:
+        return control.marking
+    if callable(settings.marking):
+        return Marking(0.0, 0.0)
+    return Marking(*settings.marking) if settings.marking else None
+
+
 def _marking(fabric: Fabric, settings: Settings, control: Control, link: Ints) -> tuple[Any, Any]:
     """Return Kmin and Kmax of each queue; a port of another rate than the slowest host port scales a control's own."""
-    marking = control.marking
-    if settings.marking is not None:
-        marking = Marking(*settings.marking) if settings.marking else None
-        if marking is None:
-            return np.full(link.size, -1.0), np.full(link.size, -1.0)
-        return np.full(link.size, marking.low), np.full(link.size, marking.high)
+    marking = _marking_of(settings, control)
     if marking is None:
         return np.full(link.size, -1.0), np.full(link.size, -1.0)
+    if settings.marking is not None:
+        return np.full(link.size, marking.low), np.full(link.size, marking.high)
     host_ports = ~fabric.transit[fabric.source] & (fabric.capacity > 0)
     slowest = fabric.capacity[host_ports].min() if host_ports.any() else fabric.capacity.max()
     scale = np.maximum(1.0, fabric.capacity[link] / slowest)
@@ -494,7 +514,7 @@ def _changes(changes: Changes | None) -> tuple[Table, list[tuple[int, int]]]:
         for i, at in enumerate(changes.time)
     ]
     return table(
-        state.Change, changes.time.size, link=changes.link, cost=_cost(changes.capacity)
+        state.Change, changes.time.size, link=changes.link, cost=cost_of(changes.capacity)
     ), events
 
 
@@ -541,7 +561,7 @@ def _numbers(
         state.UNTIL: INFINITE if settings.until is None else ps(settings.until),
         state.SAMPLE_GAP: 0 if settings.sample is None else ps(settings.sample),
         state.LOG_ROOM: settings.log,
-        state.FIRST_WINDOW: INFINITE
+        state.FIRST_WINDOW: -1
         if settings.first_window is None
         else round(float(settings.first_window)),
         state.TRIM_SIZE: TRIM_SIZE,
@@ -551,9 +571,7 @@ def _numbers(
     real = np.zeros(state.N_REAL)
     real[state.PAUSE_SHARE] = settings.pause_share
     real[state.DROP_SHARE] = settings.drop_share
-    marking = control.marking
-    if settings.marking is not None:
-        marking = Marking(*settings.marking) if settings.marking else None
+    marking = _marking_of(settings, control)
     real[state.MARK_MAX] = marking.most if marking else 0.0
     return whole, real
 
@@ -575,9 +593,9 @@ def heap_room(fabric: Fabric, flows: Flows, n_conns: int, n_slots: int, n_classe
 
 def _heap(room: int, events: list[tuple[int, int]]) -> Table:
     """Return a heap with the first events: a sorted list is a heap."""
-    heap = table(state.Event, room)
+    heap = table(state.Event, FIRST + room)
     for i, (time, code) in enumerate(sorted(events)):
-        heap[i] = (time, code)
+        heap[FIRST + i] = (time, code)
     return heap
 
 

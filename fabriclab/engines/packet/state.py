@@ -11,9 +11,13 @@ chooses among them. A *slot* holds a packet while it travels, and then its ackno
 """
 
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+
+# A whole number below 2^31. It takes half of the memory, so that more of a table fits the caches of a processor: what
+# a packet-hop costs in a large network is mostly waiting for memory.
+Small = Annotated[int, np.int32]
 
 # Kinds of events. The code of an event is kind << 52, plus subject << 20, plus a size for those that have one. [B]
 PAUSE = 0  # a queue must stop: first of all, so that nothing begins at the time at which it works
@@ -77,49 +81,49 @@ PAUSED = 3  # the number of events is reached
 class Link:
     """A directed link, and what travels on it."""
 
-    target: int
+    target: Small
     cost: int  # picoseconds per byte, times 2^16; 0 while the link is down
     delay: int
     began: int  # when the link began to send its last packet
     busy: int  # until when the link sends
-    wakes: int  # 1 while a FREE event is on its way
+    wakes: Small  # 1 while a FREE event is on its way
     loss: int  # chance that a packet is lost, times 2^32
-    first: int  # slot of the packet that arrives next, -1 for none
-    last: int
+    first: Small  # slot of the packet that arrives next, -1 for none
+    last: Small
     sent: int  # bytes sent so far
-    lost: int  # packets lost on the link
-    through: int  # 1 if the target forwards a packet before its end has come (cut-through)
+    lost: Small  # packets lost on the link
+    through: Small  # 1 if the target forwards a packet before its end has come (cut-through)
 
 
 @dataclass(slots=True)
 class Queue:
     """A queue, and what came over its link in its class and is stored behind it."""
 
-    first: int  # slot, -1 for none
-    last: int
+    first: Small  # slot, -1 for none
+    last: Small
     bytes: int
     peak: int
-    ring_first: int  # connections that want to send here, -1 for none
-    ring_last: int
-    fair_first: int  # route entries with packets, served in turn, -1 for none
-    fair_last: int
-    paused: int  # 1 while the queue must stop
+    ring_first: Small  # connections that want to send here, -1 for none
+    ring_last: Small
+    fair_first: Small  # route entries with packets, served in turn, -1 for none
+    fair_last: Small
+    paused: Small  # 1 while the queue must stop
     paused_since: int
     paused_time: int
-    pauses: int  # how often it was told to stop
+    pauses: Small  # how often it was told to stop
     credit: int  # bytes that the buffer behind the link has room for
-    marks: int
-    drops: int  # packets refused by this queue or by the buffer before it
+    marks: Small
+    drops: Small  # packets refused by this queue or by the buffer before it
     mark_from: int  # Kmin
     mark_all: int  # Kmax, -1 if the queue does not mark
-    mode: int  # LOSSY, PAUSING or CREDITS, for what comes over the link
+    mode: Small  # LOSSY, PAUSING or CREDITS, for what comes over the link
     stored: int  # bytes that came over the link and are stored
     shared: int  # how many of them count against the shared buffer
     spare: int  # how many of them lie in the headroom
     headroom: int  # size of the headroom
-    pausing: int  # 1 if the sender was told to stop
-    told: int  # number of the last notice to the sender, 1..NOTICES
-    heard: int  # number of the last notice that the sender obeyed
+    pausing: Small  # 1 if the sender was told to stop
+    told: Small  # number of the last notice to the sender, 1..NOTICES
+    heard: Small  # number of the last notice that the sender obeyed
 
 
 @dataclass(slots=True)
@@ -140,8 +144,8 @@ class Node:
 class Row:
     """A path: the entries ``first..end - 1``."""
 
-    first: int
-    end: int
+    first: Small
+    end: Small
     back: int  # time of an acknowledgement on its way back
 
 
@@ -149,12 +153,12 @@ class Row:
 class Entry:
     """A link of a path."""
 
-    link: int
-    same_from: int  # rows that share the links before this one: same_from..same_to - 1
-    same_to: int
-    fair_first: int  # packets of this entry that wait, in a queue that serves entries in turn
-    fair_last: int
-    fair_next: int
+    link: Small
+    same_from: Small  # rows that share the links before this one: same_from..same_to - 1
+    same_to: Small
+    fair_first: Small  # packets of this entry that wait, in a queue that serves entries in turn
+    fair_last: Small
+    fair_next: Small
 
 
 @dataclass(slots=True)
@@ -179,40 +183,43 @@ class Flow:
 class Connection:
     """A connection."""
 
-    flow: int
-    row_from: int
-    row_to: int
-    row: int  # taken last
-    packets: int
-    last_size: int  # of the last packet, payload
+    flow: Small
+    row_from: Small
+    row_to: Small
+    row: Small  # taken last
+    packets: Small
+    last_size: Small  # of the last packet, payload
     base: int  # number of its first packet among all
-    port: int  # first link
-    cls: int
-    next: int  # first packet that was never sent
-    acked: int  # all packets below are acknowledged
+    port: Small  # first link
+    cls: Small
+    next: Small  # first packet that was never sent
+    acked: Small  # all packets below are acknowledged
     flying: int  # payload bytes on their way (selective recovery)
-    lost: int  # packets to send again
-    scan: int  # no packet below is to be sent again
-    expected: int  # receiver: all packets below have come
-    received: int  # receiver: packets that have come
-    complained: int  # receiver: 1 after a NACK until the missing packet comes
+    lost: Small  # packets to send again
+    scan: Small  # no packet below is to be sent again
+    expected: Small  # receiver: all packets below have come
+    received: Small  # receiver: packets that have come
+    complained: Small  # receiver: 1 after a NACK until the missing packet comes
     marked_at: int  # receiver: when it last passed a mark on
+    owes_mark: int  # receiver: 1 if a mark has come since
     next_time: int  # pacing: not before
-    queued: int  # 1 while it stands in the ring of its port
-    timer: int  # 1 while a SEND event is on its way
-    ring_next: int
+    paced: Small  # 1 if its flow has a limit below the rate of its port
+    queued: Small  # 1 while it stands in the ring of its port
+    timer: Small  # 1 while a SEND event is on its way
+    ring_next: Small
     deadline: int
-    retry: int  # 1 while a RETRY event is on its way
-    retries: int
-    state: int
+    retry: Small  # 1 while a RETRY event is on its way
+    retries: Small
+    state: Small
     granted: int  # bytes that the receiver still allows
-    wanting: int  # 1 while it stands in the ring of its receiver
-    grant_next: int
+    wanting: Small  # 1 while it stands in the ring of its receiver
+    grant_next: Small
     to_grant: int  # bytes that are not granted yet
     sent_last: int  # time of the packet before, -1 for none
-    resent: int
-    dropped: int
-    marked: int  # packets that came with a mark
+    sent_size: Small  # its bytes on the wire
+    resent: Small
+    dropped: Small
+    marked: Small  # packets that came with a mark
     done: int  # when the last packet came
 
 
@@ -220,8 +227,8 @@ class Connection:
 class Packet:
     """A packet of a connection, whether it has been sent or not."""
 
-    status: int
-    came: int
+    status: Small
+    came: Small
     sent: int  # when it was sent last
 
 
@@ -229,18 +236,19 @@ class Packet:
 class Slot:
     """A packet or an acknowledgement on its way."""
 
-    next: int
-    conn: int
-    seq: int
-    entry: int  # where in the routes
-    row: int
-    size: int  # on the wire
-    flags: int
+    next: Small
+    conn: Small
+    seq: Small
+    entry: Small  # where in the routes
+    row: Small
+    size: Small  # on the wire
+    flags: Small
+    cls: Small
     time: int  # when it arrives
     end: int  # when its last byte has arrived
     sent: int
-    ingress: int  # the queue over which it came, -1 at its source
-    ack: int  # of an acknowledgement: all packets below have come
+    ingress: Small  # the queue over which it came, -1 at its source
+    ack: Small  # of an acknowledgement: all packets below have come
 
 
 @dataclass(slots=True)
@@ -275,6 +283,9 @@ class QueueSample:
     bytes: int
     paused: int
     sent: int
+    marks: int  # packets marked so far
+    drops: int  # packets refused so far
+    paused_time: int  # time that the queue was paused so far
 
 
 @dataclass(slots=True)
@@ -298,18 +309,56 @@ class Line:
     link: int
 
 
+_LINE = 64  # bytes that a processor fetches at once
+
+
 def dtype_of(kind: Any) -> np.dtype[Any]:
-    """Return the type of a structured array whose rows are of one of the classes above."""
-    types = {"int": np.int64, "float": np.float64, int: np.int64, float: np.float64}
-    return np.dtype([(field.name, types[field.type]) for field in fields(kind)])
+    """Return the type of a structured array whose rows are of one of the classes above.
+
+    The fields lie in the order of the class, the 8-byte ones first, so that none is split. A row above half of what a
+    processor fetches at once begins at such a boundary.
+    """
+    types: dict[Any, Any] = {int: np.int64, float: np.float64, Small: np.int32}
+    formats = {field.name: np.dtype(types[field.type]) for field in fields(kind)}
+    names = sorted(formats, key=lambda name: -formats[name].itemsize)
+    size = sum(each.itemsize for each in formats.values())
+    step = _LINE if size > _LINE // 2 else 8
+    offsets = {}
+    end = 0
+    for name in names:
+        offsets[name] = end
+        end += formats[name].itemsize
+    return np.dtype(
+        {
+            "names": list(formats),
+            "formats": list(formats.values()),
+            "offsets": [offsets[name] for name in formats],
+            "itemsize": -(-size // step) * step,
+        }
+    )
 
 
 def table(kind: Any, n: int, **columns: Any) -> np.ndarray[Any, Any]:
     """Return a table of ``n`` rows; columns that are not given are 0."""
-    rows = np.zeros(n, dtype=dtype_of(kind))
+    rows = _zeros(dtype_of(kind), n)
     for name, values in columns.items():
         rows[name] = values
     return rows
+
+
+def joined(before: np.ndarray[Any, Any], more: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return a table with the rows of two; NumPy's concatenate would lay out its fields anew."""
+    rows = _zeros(before.dtype, before.size + more.size)
+    rows[: before.size] = before
+    rows[before.size :] = more
+    return rows
+
+
+def _zeros(dtype: np.dtype[Any], n: int) -> np.ndarray[Any, Any]:
+    """Return ``n`` rows of zeros, the first of which begins where a processor fetches."""
+    room = np.zeros(n * dtype.itemsize + _LINE, dtype=np.uint8)
+    first = -room.ctypes.data % _LINE
+    return room[first : first + n * dtype.itemsize].view(dtype)
 
 
 # Places in the array of whole numbers.
@@ -324,7 +373,7 @@ GAP = 7  # sent with each packet, not stored
 RECOVERY = 8
 ACK_EVERY = 9
 MARK_GAP = 10  # a receiver passes a mark on at most once in this time; 0: every mark
-TIMEOUT = 11
+TIMEOUT = 11  # illustrative: a place, not a time
 RETRIES = 12
 REORDER = 13  # a packet counts as lost if one sent so much later has come; -1: never
 TRIM = 14  # 1: a packet that does not fit is cut
@@ -364,11 +413,14 @@ DROP_SHARE = 2  # alpha of the dynamic threshold of a queue
 BASE_TIME = 3  # longest round trip of an empty network [ps]
 N_REAL = 4
 
-# What a control loop keeps of each connection: the first two are read by the engine, the others are its own.
+# What a control loop keeps of each connection. It writes the first two, which the engine reads; the engine writes the
+# next ones; the others are its own.
 WINDOW = 0  # bytes that may be on their way
+# illustrative: a place, not a rate
 RATE = 1  # bytes per second at which packets leave
 LINE = 2  # rate of the port [B/s]
 ROUND_TRIP = 3  # of an empty path [ps]
 N_HOPS = 4
-OWN = 5  # from here on, its own
-WIDTH = 20
+SENT = 5  # payload sent so far, repeated packets included [B]
+OWN = 6  # from here on, its own
+WIDTH = 24

@@ -6,9 +6,11 @@ is a `Scene` of arrays: the browser draws it, a test reads it, and ``view.pictur
 """
 
 from fabriclab.views.live.groups import distance
+from fabriclab.views.live.headrooms import headroom
 from fabriclab.views.live.links import beam, circuit, drift, hybrid, medium, mzi_mesh, wavelengths
 from fabriclab.views.live.networks import cut, explorer, failures, mix, twist
 from fabriclab.views.live.parallelism import parallelism
+from fabriclab.views.live.queues import control_loops, incast
 from fabriclab.views.live.rdma import chunks, copies, queue_pair, request, savings
 from fabriclab.views.live.runs import fabric, race, ruler, sweep, timeline, traffic
 from fabriclab.views.live.serving import tokens
@@ -31,6 +33,7 @@ __all__ = [
     "bubble",
     "chunks",
     "circuit",
+    "control_loops",
     "copies",
     "cut",
     "distance",
@@ -39,7 +42,9 @@ __all__ = [
     "fabric",
     "failures",
     "gigaio",
+    "headroom",
     "hybrid",
+    "incast",
     "latency",
     "medium",
     "mix",

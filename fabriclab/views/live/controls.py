@@ -7,6 +7,7 @@ import numpy as np
 
 from fabriclab import units
 from fabriclab.texts import text
+from fabriclab.views.sweeps import readable
 
 # Units in which a reader sees the value of a slider: the largest of its row of which the value is at least one.
 # A row goes down only as far as engineers write it: a cable is 0.5 m long, and not 500 mm.
@@ -183,6 +184,22 @@ def natural(value: float, unit: str, least: float = 0.0) -> str:
     number = float(f"{value / factor:.{_SHOWN_DIGITS}g}")
     digits = np.format_float_positional(number, trim="-")
     return f"{digits} {shown}".rstrip()
+
+
+def option_name(option: Any) -> str:
+    """Return the name of an option that was given none: an id as engineers write it, a number with its commas.
+
+    Examples
+    --------
+    >>> option_name("all_reduce"), option_name(1024), option_name(0.0), option_name(0.001)
+    ('all-reduce', '1,024', '0', '0.001')
+    """
+    is_number = isinstance(option, int | float | np.number) and not isinstance(option, bool)
+    if not is_number:
+        return readable(str(option))
+    if isinstance(option, int | np.integer):
+        return f"{option:,d}"
+    return f"{option:,.{_SHOWN_DIGITS}g}"
 
 
 def range_of(control: Control) -> str:

@@ -15,6 +15,7 @@ const LEAST = 0.8, MOST = 1.6, FULL = 3;
 const GLIDING = ["x", "y", "z", "w", "h", "size", "width"];
 const MOST_PACKETS = 1500;
 const TINY = 1.3; // px; of lines so thin there are very many
+const AREA = 0.18; // how much colour an area below a line has
 const AWAY = 0.15; // how much is left of what has nothing to do with the item that is read
 
 const clamp = (value, low = 0, high = 1) => Math.min(high, Math.max(low, value));
@@ -222,10 +223,18 @@ class Painter {
   }
 
   draw_lines(layer) {
-    const { ptr, width, colour, dash, alpha, form } = layer, pen = this.pen;
+    const { ptr, width, colour, dash, alpha, form, area } = layer, pen = this.pen;
     pen.lineJoin = "round";
     for (let i = 0; i + 1 < ptr.length; i++) {
       if (ptr[i + 1] - ptr[i] < 2) continue;
+      if (area !== undefined) { // from the line down to a height
+        this.path(layer, i);
+        pen.lineTo(layer.x[ptr[i + 1] - 1], area);
+        pen.lineTo(layer.x[ptr[i]], area);
+        pen.fillStyle = this.colour(at(colour, i));
+        pen.globalAlpha = AREA;
+        pen.fill();
+      }
       const wide = at(width, i, 1.5), state = at(form, i);
       const away = this.recedes(layer, i), close = !away && this.focus >= 0 && layer.b !== undefined;
       this.path(layer, i);

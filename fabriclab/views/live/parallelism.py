@@ -398,7 +398,7 @@ def lit_links(state: State, row: int, kind: str, paths: list[Floats], size: floa
         dash=_DASH[kind],
         colour=COLOUR[kind],
         flow=np.full(len(drawn), busy),
-        names=[text(f"live.parallelism.{kind}")] * len(drawn),
+        names=[f"{text(f'live.parallelism.{kind}')}, {i + 1}" for i in range(len(drawn))],
         notes=[text("live.parallelism.link", size=size / 1e9)] * len(drawn),
     )
 

@@ -227,7 +227,7 @@ def roofline_scene(hidden: int, over: str) -> Scene:
         [*curves, dots],
         [Spot(here, reached / _TERA, f"{hidden:,}")],
         show_x=lambda value: f"{value:,.0f}",
-        show_y=lambda value: f"{value:g}",
+        show_y=lambda value: f"{value:,g}",
         log_x=True,
         log_y=True,
         height=_ROOFLINE_HEIGHT,

@@ -27,12 +27,12 @@ from fabriclab.views.live.controls import (
     ladder_of,
     name_of,
     natural,
+    option_name,
     range_of,
     typed_units,
 )
 from fabriclab.views.page import Picture, Table, halves
 from fabriclab.views.scene import COLOUR, DASHES, PALETTE, TOKENS, TURN, Layer, Scene, printed
-from fabriclab.views.sweeps import readable
 
 # What modules with views import from here.
 __all__ = ["Choice", "Control", "Live", "Slider", "Table", "live_view", "table"]
@@ -277,7 +277,7 @@ class Live(LiveModel):
             spec["beyond"] = text("live.beyond", low=low, high=high)
             spec["unread"] = text("live.unread", example=high)
         elif not control.names:
-            spec["names"] = tuple(readable(str(option)) for option in control.options)
+            spec["names"] = tuple(map(option_name, control.options))
         return {**spec, "name": name, "label": control.label or name}
 
     def _answer(self, change: Mapping[str, Any]) -> None:

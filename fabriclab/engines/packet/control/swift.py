@@ -20,9 +20,9 @@ def swift(
     place: Place,
     *,
     base_target: units.Quantity = 20e-6,
-    per_hop: units.Quantity = 3e-6,
+    per_hop: units.Quantity | None = None,
     step: float = 1.0,
-    beta: float = 0.8,
+    beta: float = 0.8,  # source: csg-htsim, swift.cpp
     most: float = 0.5,
     smallest: float = 0.1,
     largest: float = 100.0,
@@ -38,8 +38,10 @@ def swift(
     ----------
     place : Place
         Rate and round trip of the network.
-    base_target, per_hop : float or str
-        Target of a path without hops, and what each hop adds. The simulator csg-htsim uses 20 us and base / 6.55. [s]
+    base_target : float or str
+        Target of a path without hops. 20 us in the simulator csg-htsim [2]_. [s]
+    per_hop : float or str, optional
+        What each hop adds; the base divided by 6.55 unless given, as in [2]_, whose author calls it a guess. [s]
     step : float
         Packets by which the window grows in a round trip. > 0
     beta, most : float
@@ -50,12 +52,13 @@ def swift(
     References
     ----------
     .. [1] G. Kumar et al., Swift: Delay is Simple and Effective for Congestion Control in the Datacenter, SIGCOMM 2020.
+    .. [2] Broadcom/csg-htsim at 841d9e7, swift.cpp.
     """
     base = units.time(base_target, "base_target") * 1e12
     widest = 5.0 * base
     a = widest / (1.0 / sqrt(smallest) - 1.0 / sqrt(largest))
     b = -a / sqrt(largest)
-    hop = units.time(per_hop, "per_hop") * 1e12
+    hop = base / 6.55 if per_hop is None else units.time(per_hop, "per_hop") * 1e12
     values = (step, beta, most, base, hop, widest, a, b, float(place.payload))
     return Control(values, start, feed_back, do_nothing)
 
