@@ -8,7 +8,6 @@ from fabriclab import compiled, registry
 from fabriclab.core import PATH, Fabric, FabricBuilder, Flows, Routes
 from fabriclab.engines.packet import Settings, Trace, play, setup, state
 from fabriclab.engines.packet import _as_lists as as_lists
-from fabriclab.engines.packet import _run_compiled as run_compiled
 from fabriclab.engines.packet import _run_plain as run_plain
 from fabriclab.engines.packet.loop import loop
 from fabriclab.engines.packet.lossless import headroom_needed
@@ -334,8 +333,7 @@ def under_way(scenario, seed=1):
     settings = Settings.of(scenario.config)
     rng = np.random.default_rng(seed)
     layout = setup.lay_out(scenario.fabric, scenario.routes, scenario.flows, None, settings, rng)
-    run_all = run_plain if PLAIN else run_compiled
-    why, layout = run_all(layout)
+    why, layout = run_plain(layout)
     assert why == state.IDLE
     end = layout.state
     firsts = [*end.links["first"], *end.queues["first"], *end.entries["fair_first"]]
