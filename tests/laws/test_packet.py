@@ -57,25 +57,24 @@ def look_at_buffers(lists, settings):
 def test_buffers_keep_their_bounds_and_every_byte_arrives_once(seed):
     """Sent = delivered + lost + still under way, and each byte counts once, whatever is sent again."""
     scenario = runs.random_scenario(seed)
-    end = runs.walk(scenario, look_at_buffers, every=61)
-    conns = end.state.conns
+    end = runs.walk(scenario, look_at_buffers, every=101)
+    conns = end.conns
     assert all(conn.state == state.DONE for conn in conns)
-    assert end.state.whole[state.DELIVERED] == int(scenario.flows.size.sum())
+    assert end.whole[state.DELIVERED] == int(scenario.flows.size.sum())
     assert all(conn.received == conn.packets for conn in conns)
 
 
 @given(SEEDS)
 def test_packets_sent_are_those_that_came_were_lost_or_are_under_way(seed):
     scenario = runs.random_scenario(seed, grants=False)
-    end = runs.walk(scenario, lambda lists, settings: None, every=10_000)
-    config = {**scenario.config, "log": 4_000}
+    config = {**scenario.config, "log": 100_000}
     trace = play(*scenario[:3], None, config, np.random.default_rng(1), plain=runs.PLAIN)
     kinds = {name: trace.log[:, 1] == i for i, name in enumerate(LOG_KINDS)}
     first = [scenario.routes.row(r)[0] for r in range(scenario.routes.n_rows)]
     sent = int(np.sum(kinds["sent"] & np.isin(trace.log[:, 5], first)))
     came = int(kinds["came"].sum())
     assert sent == trace.packets.sum() + trace.resent.sum()
-    assert sent == came + trace.dropped.sum() + end.under_way
+    assert sent == came + trace.dropped.sum() + runs.under_way(scenario)
     assert trace.dropped.sum() == kinds["dropped"].sum()
     numbers = trace.log[kinds["came"]][:, 3:5]
     assert len(np.unique(numbers, axis=0)) == trace.packets.sum()
@@ -104,7 +103,7 @@ def check_nothing_is_lost(seed):
 def test_random_runs_would_lose_with_half_of_the_headroom():
     """The scenarios of the law do fill headrooms: with half of it, several lose packets."""
     losing = 0
-    for seed in range(50):
+    for seed in range(16):
         scenario = runs.pausing_scenario(seed)
         needed = runs.headroom_needed(
             scenario.fabric.capacity,
@@ -117,7 +116,7 @@ def test_random_runs_would_lose_with_half_of_the_headroom():
         config = scenario.config | {"headroom": max(frame, needed.min() / 2)}
         trace = play(*scenario[:3], None, config, plain=runs.PLAIN)
         losing += int(trace.drops.sum() > 0)
-    assert losing >= 5
+    assert losing >= 2
 
 
 # Order and time -------------------------------------------------------------------------------------------------------
@@ -262,14 +261,20 @@ def same_traces(one, other):
     return different
 
 
-WATCH = {"log": 5000, "sample": "1 us", "watch_links": (0, 1), "watch_flows": (0,)}
+WATCH = {
+    "log": 5000,
+    "sample": "20 us",
+    "until": "20 ms",
+    "watch_links": (0, 1, 5),
+    "watch_flows": (0,),
+}
 
 
 @given(SEEDS)
 def test_one_seed_gives_one_run(seed):
     scenario = runs.random_scenario(seed, **WATCH)
     once, again = (
-        play(*scenario[:3], None, scenario.config, np.random.default_rng(5), plain=True)
+        play(*scenario[:3], None, scenario.config, np.random.default_rng(5), plain=runs.PLAIN)
         for _ in range(2)
     )
     assert not same_traces(once, again)
@@ -279,7 +284,7 @@ def test_one_seed_gives_one_run(seed):
 @pytest.mark.parametrize("balance", registry.names("balance"))
 @pytest.mark.parametrize("control", registry.names("control"))
 def test_compiled_kernels_give_the_same_bits(control, balance):
-    for seed in range(4):
+    for seed in range(2):
         scenario = runs.random_scenario(seed, control=control, balance=balance, **WATCH)
         plain, fast = (
             play(*scenario[:3], None, scenario.config, np.random.default_rng(5), plain=is_plain)

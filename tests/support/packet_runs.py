@@ -8,6 +8,7 @@ from fabriclab import compiled, registry
 from fabriclab.core import PATH, Fabric, FabricBuilder, Flows, Routes
 from fabriclab.engines.packet import Settings, Trace, play, setup, state
 from fabriclab.engines.packet import _as_lists as as_lists
+from fabriclab.engines.packet import _run_plain as run_plain
 from fabriclab.engines.packet.loop import loop
 from fabriclab.engines.packet.lossless import headroom_needed
 
@@ -96,7 +97,7 @@ class Alignment(NamedTuple):
     stored: int  # bytes of the switch, of the paused link, at most
 
 
-def align(offset, memory, *, rate=RATE, delay=DELAY, frame=FRAME, response=RESPONSE, plain=PLAIN):
+def align(offset, memory, *, rate=RATE, delay=DELAY, frame=FRAME, response=RESPONSE, waits=True):
     """Fill a switch whose output stands still; the pause waits for a frame that began when it was due.
 
     Host 0 sends frames back to back to host 1, whose port is paused by a storm. The threshold lies ``offset`` bytes
@@ -109,6 +110,8 @@ def align(offset, memory, *, rate=RATE, delay=DELAY, frame=FRAME, response=RESPO
         Bytes of the frame that reaches the threshold which lie beyond it. 0..frame - 1
     memory : float
         Headroom. [B]
+    waits : bool
+        Whether there is a frame for which the pause must wait.
     """
     fabric = star(3, rate=rate, delay=[delay, 0.0, 0.0])
     payload = frame - HEADER
@@ -120,13 +123,15 @@ def align(offset, memory, *, rate=RATE, delay=DELAY, frame=FRAME, response=RESPO
     start = due - per_frame
     paths = [[0, 3], [4, 1]]
     columns = {"start": [0.0, max(0.0, start)]}
+    if not waits:
+        paths = paths[:1]
+        columns = {}
     many = 6 + int(np.ceil(memory / frame)) + before
     trace = run(
         fabric,
         paths,
-        [many * payload, payload],
+        [many * payload, payload] if waits else many * payload,
         columns=columns,
-        plain=plain,
         payload=payload,
         header=HEADER,
         gap=GAP,
@@ -143,13 +148,15 @@ def align(offset, memory, *, rate=RATE, delay=DELAY, frame=FRAME, response=RESPO
     return Alignment(int(trace.drops.sum()), int(trace.queue[1, 0]) - xoff)
 
 
-def worst_offset(*, rate=RATE, delay=DELAY, frame=FRAME, response=RESPONSE):
+def worst_offset(*, rate=RATE, delay=DELAY, frame=FRAME, response=RESPONSE, waits=True):
     """Return the offset of `align` that fills the headroom most, and the bytes that it fills.
 
     Whole frames follow the one that reaches the threshold, as long as they begin before the sender stops. The later the
     threshold is reached in a frame, the fewer follow; so the worst case is the last byte that leaves one more.
     """
-    window = rate * (2 * delay + response) + (frame + GAP) + (64 + GAP)
+    window = rate * (2 * delay + response) + (64 + GAP)
+    if waits:
+        window += frame + GAP
     most = (0, 0)
     for offset in range(frame):
         following = int(np.ceil((window - offset - GAP) / (frame + GAP) - 1e-9))
@@ -307,16 +314,8 @@ def random_scenario(seed, **fixed):
     return Scenario(fabric, routes, flows, config)
 
 
-class Walk(NamedTuple):
-    """The end of a run that was walked event by event."""
-
-    state: Any  # lists of objects
-    under_way: int  # packets on links and in queues
-    settings: Settings
-
-
 def walk(scenario, look, seed=1, every=1):
-    """Run a scenario in plain Python, and call ``look(state, settings)`` after every few events."""
+    """Run a scenario in plain Python, call ``look(state, settings)`` after every few events, and return the state."""
     settings = Settings.of(scenario.config)
     rng = np.random.default_rng(seed)
     layout = setup.lay_out(scenario.fabric, scenario.routes, scenario.flows, None, settings, rng)
@@ -326,15 +325,25 @@ def walk(scenario, look, seed=1, every=1):
         why = loop(lists, *layout.functions, every)
         look(lists, settings)
     assert why == state.IDLE
-    firsts = [link.first for link in lists.links] + [queue.first for queue in lists.queues]
-    firsts += [entry.fair_first for entry in lists.entries]
-    return Walk(lists, sum(chain_length(lists.slots, first) for first in firsts), settings)
+    return lists
 
 
-def chain_length(slots, first):
+def under_way(scenario, seed=1):
+    """Run a scenario, and return how many packets are on links and in queues when the last flow has ended."""
+    settings = Settings.of(scenario.config)
+    rng = np.random.default_rng(seed)
+    layout = setup.lay_out(scenario.fabric, scenario.routes, scenario.flows, None, settings, rng)
+    why, layout = run_plain(layout)
+    assert why == state.IDLE
+    end = layout.state
+    firsts = [*end.links["first"], *end.queues["first"], *end.entries["fair_first"]]
+    return sum(chain_length(end.slots["next"], int(first)) for first in firsts)
+
+
+def chain_length(following, first):
     """Return how many slots follow one another from a first one on."""
     n = 0
     while first >= 0:
         n += 1
-        first = slots[first].next
+        first = int(following[first])
     return n

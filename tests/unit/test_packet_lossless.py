@@ -91,6 +91,36 @@ def test_no_alignment_needs_more_than_the_worst_one():
         assert found.stored < needed
 
 
+def test_a_pause_that_waits_for_no_frame_leaves_with_the_byte_that_reaches_the_threshold():
+    offset, needed = runs.worst_offset(waits=False)
+    assert needed == 72_235 - FRAME
+    assert runs.align(offset, needed, waits=False) == (0, needed)
+    assert runs.align(offset, needed - 1, waits=False).lost == 1
+    # Two bytes earlier in the frame, and one frame less follows.
+    assert runs.align(offset + 2, needed, waits=False) == (0, needed + 2 - FRAME)
+
+
+@pytest.mark.parametrize("share", [0.125, 1.0, 8.0])
+def test_a_dynamic_threshold_is_a_share_of_what_it_leaves_free(share):
+    """Alone at a switch, an ingress takes x bytes until x = share (buffer - x)."""
+    fabric = runs.star(2, delay=50e-9)
+    routes = runs.along([0, 3])
+    flows = runs.between(fabric, routes, 300 * 4096)
+    config = {
+        "pause_share": share,
+        "buffer": 500e3,
+        "control_options": WIDE,
+        "storms": ((3, 0.0, "200 us"),),
+    }
+    most = []
+    runs.walk(
+        runs.Scenario(fabric, routes, flows, config),
+        lambda lists, settings: most.append((lists.queues[0].shared, lists.nodes[2].buffer)),
+    )
+    shared, buffer = max(most)
+    assert shared == int(share * buffer / (1 + share))
+
+
 def test_at_70_kb_one_alignment_in_four_loses():
     # The offsets that fill more than 70,000 B are 5,489..7,723, of 9,236 B from frame to frame: 24.2 %.
     offsets = range(0, FRAME + runs.GAP, 770)
@@ -119,7 +149,7 @@ def test_a_pause_that_is_taken_back_before_it_works_stops_nobody():
     trace = runs.run(
         runs.star(2, delay=50e-9),
         [[0, 3]],
-        40 * 4096,
+        400 * 4096,
         xoff=1,
         reserve=0,
         xon_gap=0,
@@ -127,7 +157,7 @@ def test_a_pause_that_is_taken_back_before_it_works_stops_nobody():
         control_options=WIDE,
     )
     alone = runs.run(
-        runs.star(2, delay=50e-9), [[0, 3]], 40 * 4096, lossless="none", control_options=WIDE
+        runs.star(2, delay=50e-9), [[0, 3]], 400 * 4096, lossless="none", control_options=WIDE
     )
     assert trace.finish[0] == alone.finish[0]
     assert trace.pauses.sum() == 0
