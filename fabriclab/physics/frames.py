@@ -321,8 +321,16 @@ def _icrc(headers: Sequence[Header], payload: bytes) -> Header:
     return _header("ICRC", check=_crc32(covered + payload))
 
 
+def _as_bytes(data: object) -> bytes:
+    """Return data as bytes, or refuse anything else."""
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise TypeError(f"data must be bytes, such as b'gradient' or bytes(4096), got {data!r:.80}")
+    return bytes(data)
+
+
 def _bth(data: bytes, opcode: int, qp: int, psn: int) -> tuple[Header, bytes]:
     """Return a transport header, and the payload padded to whole words."""
+    data = _as_bytes(data)
     pad = -len(data) % 4
     header = _header(
         "BTH", opcode=opcode, pad=pad, partition_key=0xFFFF, destination_QP=qp, packet_number=psn
@@ -482,7 +490,7 @@ def dissect(data: bytes, link: str = "ethernet", *, fcs: bool = True) -> Frame:
     """
     link = units.choice(link, "link", ("ethernet", "infiniband"))
     headers: list[Header] = []
-    rest = bytes(data)
+    rest = _as_bytes(data)
 
     def read(kind: str) -> Header:
         nonlocal rest
@@ -530,4 +538,9 @@ def _read_ethernet(read: Callable[[str], Header]) -> str:
 
 def is_intact(frame: Frame) -> bool:
     """Return whether the ICRC of a frame fits its bytes."""
+    if not isinstance(frame, Frame):
+        raise TypeError(
+            f"frame must be a Frame, as roce_v2 or dissect return it, got {frame!r:.80}; "
+            "take bytes apart with dissect first"
+        )
     return _icrc(frame.headers, frame.payload) == frame["ICRC"]

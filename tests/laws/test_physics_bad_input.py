@@ -13,6 +13,7 @@ from fabriclab.catalog.tables import load_table, table_names
 from fabriclab.physics import (
     coding,
     electrical,
+    frames,
     media,
     memory,
     optical,
@@ -37,6 +38,11 @@ GOOD = [
     (electrical.energy, "1 mm"),
     (electrical.bit_energy, "1 mm"),
     (electrical.beachfront, "LR", "1 mm", "100 Gb/s"),
+    (frames.roce_v1, b"data"),
+    (frames.roce_v2, b"data"),
+    (frames.infiniband, b"data"),
+    (frames.dissect, bytes(frames.roce_v2(b"data")), "ethernet"),
+    (frames.is_intact, frames.roce_v2(b"data")),
     (media.choose, "2 m", "400 Gb/s", "power", ["copper"]),
     (media.hall, FABRIC, "power", ["fibre"]),
     (memory.load, "CXL"),
@@ -107,6 +113,7 @@ BAD = [
 # What an argument does take: None leaves it out, no text is no access, and a loss of 5 dB may have any name.
 USED = {(name, 0) for name in ("peak", "spacing", "lane_rate", "losses", "attenuation")} | {
     ("accesses", 1),
+    ("data", 3),
     ("losses", 11),
 }
 ASKED = [(f, given, i) for f, *given in GOOD for i in range(len(given))]
