@@ -295,6 +295,13 @@ VIEWS = {
     "short cable": lambda: live.headroom(
         length=10.0, headroom=40.0, shown=("frame", "response", "headroom")
     ),
+    "inside switch": lambda: live.inside_switch(),
+    "marks": lambda: live.inside_switch(moment=2000, answer="mark", forwarding="cut"),
+    "drops": lambda: live.inside_switch(
+        moment=1400, answer="drop", shown=("moment", "forwarding")
+    ),
+    "trims": lambda: live.inside_switch(moment=1600, answer="trim"),
+    "credits": lambda: live.inside_switch(moment=1000, answer="credit"),
     "parallelism": lambda: live.parallelism(),
     "parallelism dealt": lambda: live.parallelism(order="dealt out"),
     "parallelism stages": lambda: live.parallelism(4, 8, "FSDP", microbatch=2),

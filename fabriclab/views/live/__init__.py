@@ -7,6 +7,7 @@ is a `Scene` of arrays: the browser draws it, a test reads it, and ``view.pictur
 
 from fabriclab.views.live.groups import distance
 from fabriclab.views.live.headrooms import headroom
+from fabriclab.views.live.inside_switches import inside_switch
 from fabriclab.views.live.links import beam, circuit, drift, hybrid, medium, mzi_mesh, wavelengths
 from fabriclab.views.live.networks import cut, explorer, failures, mix, twist
 from fabriclab.views.live.parallelism import parallelism
@@ -45,6 +46,7 @@ __all__ = [
     "headroom",
     "hybrid",
     "incast",
+    "inside_switch",
     "latency",
     "medium",
     "mix",
