@@ -302,6 +302,11 @@ VIEWS = {
     ),
     "trims": lambda: live.inside_switch(moment=1600, answer="trim"),
     "credits": lambda: live.inside_switch(moment=1000, answer="credit"),
+    "collisions": lambda: live.collisions(),
+    "reordering": lambda: live.collisions(
+        transport="go_back_n", seed=3, shown=("seed", "transport", "slow")
+    ),
+    "even spines": lambda: live.collisions(flows=12, slow=False, spines=8, size="64 KiB"),
     "parallelism": lambda: live.parallelism(),
     "parallelism dealt": lambda: live.parallelism(order="dealt out"),
     "parallelism stages": lambda: live.parallelism(4, 8, "FSDP", microbatch=2),
