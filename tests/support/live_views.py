@@ -297,9 +297,7 @@ VIEWS = {
     ),
     "inside switch": lambda: live.inside_switch(),
     "marks": lambda: live.inside_switch(moment=2000, answer="mark", forwarding="cut"),
-    "drops": lambda: live.inside_switch(
-        moment=1400, answer="drop", shown=("moment", "forwarding")
-    ),
+    "drops": lambda: live.inside_switch(moment=1400, answer="drop", shown=("moment", "forwarding")),
     "trims": lambda: live.inside_switch(moment=1600, answer="trim"),
     "credits": lambda: live.inside_switch(moment=1000, answer="credit"),
     "collisions": lambda: live.collisions(),
@@ -307,6 +305,11 @@ VIEWS = {
         transport="go_back_n", seed=3, shown=("seed", "transport", "slow")
     ),
     "even spines": lambda: live.collisions(flows=12, slow=False, spines=8, size="64 KiB"),
+    "pause map": lambda: live.pause_map(),
+    "watched": lambda: live.pause_map(moment=90, watchdog=True, load=100),
+    "slow receiver": lambda: live.pause_map(
+        moment=120, cause="slow receiver", leaves=2, hosts=3, shown=("moment", "cause")
+    ),
     "parallelism": lambda: live.parallelism(),
     "parallelism dealt": lambda: live.parallelism(order="dealt out"),
     "parallelism stages": lambda: live.parallelism(4, 8, "FSDP", microbatch=2),

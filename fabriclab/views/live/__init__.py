@@ -12,6 +12,7 @@ from fabriclab.views.live.inside_switches import inside_switch
 from fabriclab.views.live.links import beam, circuit, drift, hybrid, medium, mzi_mesh, wavelengths
 from fabriclab.views.live.networks import cut, explorer, failures, mix, twist
 from fabriclab.views.live.parallelism import parallelism
+from fabriclab.views.live.pause_maps import pause_map
 from fabriclab.views.live.queues import control_loops, incast
 from fabriclab.views.live.rdma import chunks, copies, queue_pair, request, savings
 from fabriclab.views.live.runs import fabric, race, ruler, sweep, timeline, traffic
@@ -57,6 +58,7 @@ __all__ = [
     "packets",
     "parallelism",
     "paths",
+    "pause_map",
     "pays",
     "placement",
     "pool",

@@ -1,4 +1,4 @@
-"""A live view of load balancing: the same flows over the same spines by a hash, flowlets, adaptive routing, spraying."""
+"""A live view of load balancing: the same flows by a hash, by flowlets, by adaptive routing and by spraying."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -394,9 +394,7 @@ def load_layers(
     return layers
 
 
-def expected_layers(
-    expected: float, sides: tuple[float, float], top: float
-) -> dict[str, Layer]:
+def expected_layers(expected: float, sides: tuple[float, float], top: float) -> dict[str, Layer]:
     """Return a dashed line at the flows that a random hash puts on the fullest uplink on average."""
     y = float(log_axis(0, top, _UPPER[1], _UPPER[0])(expected))
     return {

@@ -369,7 +369,7 @@ def journeys_of(trace: Trace, place: Network, answer: str) -> Journeys:
 
 
 def marked_of(journeys: Journeys) -> Any:
-    """Return which packets are marked, (J,): those that leave a queue of more than the threshold, themselves included."""
+    """Return which packets are marked, (J,): those that leave a queue which holds more than the threshold with them."""
     marked = np.zeros(journeys.flow.size, dtype=bool)
     for j in np.flatnonzero(np.isfinite(journeys.left)).tolist():
         leaves = journeys.left[j]
@@ -491,20 +491,17 @@ def switch_scene(moment: int, answer: str, forwarding: str) -> Scene:
 
 def switch_words(run: Crossing, now: float, answer: str, forwarding: str) -> str:
     """Return the finding: who waits at this moment and what happened so far; then what the answer costs flow D."""
-    at_x, at_y = run.waiting_at(now).tolist()
-    key = "live.inside_switch.said_free"
+    waiting = int(run.waiting_at(now)[0])
     stopped = run.stopped_at(now)
-    so_far = so_far_words(run, now, answer)
+    happens = so_far_words(run, now, answer)
     if stopped:
-        key = "live.inside_switch.said_stopped"
+        how = text(f"live.inside_switch.stopped_{answer}")
+        happens = text("live.inside_switch.stand_still", hosts=hosts_words(stopped), how=how)
     return text(
-        key,
+        "live.inside_switch.said",
         time=now,
-        x=packets_words(at_x),
-        y=packets_words(at_y),
-        hosts=hosts_words(stopped),
-        how=text(f"live.inside_switch.stopped_{answer}") if stopped else "",
-        so_far=so_far,
+        x=packets_words(waiting),
+        happens=happens,
         answer=text(f"live.inside_switch.with_{answer}"),
         forwarding=text(f"live.inside_switch.with_{forwarding}"),
         slow=float(run.finish[_VICTIM] / run.alone[_VICTIM]),
@@ -514,7 +511,9 @@ def switch_words(run: Crossing, now: float, answer: str, forwarding: str) -> str
 
 
 def packets_words(n: int) -> str:
-    """Return a number of packets in words, such as "1 packet"."""
+    """Return how many packets wait, such as "1 packet waits"."""
+    if n == 0:
+        return text("live.inside_switch.no_packet")
     if n == 1:
         return text("live.inside_switch.one_packet")
     return text("live.inside_switch.packets", n=n)
@@ -532,7 +531,7 @@ def hosts_words(senders: list[int]) -> str:
 
 
 def so_far_words(run: Crossing, now: float, answer: str) -> str:
-    """Return what the switch has done up to a time [s]: marked, lost or cut so many, or stopped senders so often."""
+    """Return what the switch has done up to a time [s]: how many packets it has marked, lost or cut."""
     journeys = run.journeys
     if answer == "mark":
         n = int(np.count_nonzero(journeys.is_marked & (journeys.left <= now)))
@@ -541,7 +540,7 @@ def so_far_words(run: Crossing, now: float, answer: str) -> str:
     elif answer == "trim":
         n = int(np.count_nonzero(journeys.is_cut & (journeys.queued <= now)))
     else:
-        n = sum(int(np.count_nonzero(stops[:, 0] <= now)) for stops in run.stops)
+        n = 0
     return text(f"live.inside_switch.so_far_{answer}", n=n)
 
 
@@ -706,14 +705,12 @@ def to_send_words(run: Crossing, now: float) -> list[str]:
     for sender in range(_N_SENDERS):
         total = _PACKETS * _SENDERS.count(sender)
         is_sent = (journeys.sender == sender) & (journeys.sent <= now) & ~journeys.is_again
-        words.append(
-            text("live.inside_switch.to_send", n=total - int(np.count_nonzero(is_sent)))
-        )
+        words.append(text("live.inside_switch.to_send", n=total - int(np.count_nonzero(is_sent))))
     return words
 
 
 def received_words(run: Crossing, now: float) -> list[str]:
-    """Return for each receiver how many packets have come, by flow; cut ones and copies of what is there do not count."""
+    """Return for each receiver how many packets have come, by flow; headers and second copies do not count."""
     journeys = run.journeys
     has_come = (journeys.came <= now) & ~journeys.is_cut
     words: list[list[str]] = [[] for _ in _PORT_NAMES]
@@ -892,7 +889,7 @@ def lost_layers(run: Crossing, now: float) -> dict[str, Layer]:
         x[place] = _QUEUE[0] + (_CELL + 4) * place + half
         y[place] = _PORT_ROWS[journeys.port[j]] + _BOX / 2 + 14
         corners = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1], [-1, -1]]) * half
-        squares.append(corners + [x[place], y[place]])
+        squares.append(corners + np.array([x[place], y[place]]))
     return {
         "lost squares": lines(squares, width=1.2, dash=4.0, colour=COLOUR["lost"]),
         "lost": Layer(
