@@ -5,7 +5,7 @@ is a `Scene` of arrays: the browser draws it, a test reads it, and ``view.pictur
 ``FABRICLAB_TEXT=1`` a notebook shows the scene's table instead, with the line of code that sets the controls.
 """
 
-from fabriclab.views.live.collisions import collisions
+from fabriclab.views.live.balancers import collisions
 from fabriclab.views.live.groups import distance
 from fabriclab.views.live.headrooms import headroom
 from fabriclab.views.live.inside_switches import inside_switch

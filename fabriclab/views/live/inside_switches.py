@@ -485,7 +485,7 @@ def switch_scene(moment: int, answer: str, forwarding: str) -> Scene:
         alt=said,
         hint=text(f"live.inside_switch.hint_{answer}"),
         width=_WIDTH,
-        limits={"moment": float(min(longest, _LONGEST))},
+        limits={"moment": min(longest, _LONGEST)},
     )
 
 

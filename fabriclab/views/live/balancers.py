@@ -46,7 +46,9 @@ _LEFT = 56.0
 _GAP = 18.0
 _UPPER = (78.0, 200.0)  # top and foot of the bars
 _LOWER = (262.0, 350.0)  # top and foot of the dots
-_MOST_TICKS = 5
+_EVEN = 1.05  # times the mean: an uplink with more is shown as the fullest
+# Ticks of the lower axis: the first row that has one near its end.
+_TICKS = ((1.0, 1.5, 2.0, 3.0, 4.0), (1.0, 2.0, 5.0, 10.0), (1.0, 3.0, 10.0, 30.0, 100.0, 300.0))
 _ROOM_ABOVE = 1.08  # of an axis above its highest value
 
 
@@ -354,7 +356,8 @@ def load_layers(
     pitch = (sides[1] - sides[0]) / n
     x = sides[0] + pitch * (np.arange(n) + 0.15)
     y = to_y(one.load)
-    is_fullest = one.load >= one.load.max() - 1e-9
+    is_uneven = one.load.max() > _EVEN * one.load.mean()
+    is_fullest = is_uneven & (one.load >= one.load.max() - 1e-9)
     ticks = np.array(MaxNLocator(4, integer=True).tick_values(0, top))
     ticks = ticks[(ticks >= 0) & (ticks <= top)]
     grid = tick_layers(ticks, to_y, lambda n: f"{n:.0f}", sides, False)
@@ -417,11 +420,13 @@ def slowdown_layers(
 ) -> dict[str, Layer]:
     """Return a dot for each flow, from the quickest to the slowest, over a logarithmic axis."""
     to_y = log_axis(1.0, longest, _LOWER[1], _LOWER[0])
-    every = np.array([1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0])
-    ticks = every[every <= longest]
-    if ticks.size > _MOST_TICKS:
-        ticks = ticks[::3]  # 1, 10, 100
-    grid = tick_layers(ticks, to_y, lambda n: text("live.collisions.times", n=n), sides, False)
+    grid = tick_layers(
+        slowdown_ticks(longest),
+        to_y,
+        lambda n: text("live.collisions.times", n=n),
+        sides,
+        False,
+    )
     order = np.argsort(one.slowdown, kind="stable")
     values = np.maximum(one.slowdown[order], 1.0)
     n = values.size
@@ -454,3 +459,12 @@ def slowdown_layers(
             colour=COLOUR["soft"],
         ),
     }
+
+
+def slowdown_ticks(longest: float) -> Floats:
+    """Return the ticks of a logarithmic axis of slowdowns from 1 to ``longest``."""
+    for row in _TICKS:
+        if longest < 1.5 * row[-1]:
+            break
+    ticks = np.array(row)
+    return np.asarray(ticks[ticks <= longest])
