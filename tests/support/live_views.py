@@ -304,7 +304,9 @@ VIEWS = {
     "reordering": lambda: live.collisions(
         transport="go_back_n", seed=3, shown=("seed", "transport", "slow")
     ),
-    "even spines": lambda: live.collisions(flows=12, slow=False, spines=8, size="64 KiB"),
+    "even spines": lambda: live.collisions(
+        flows=12, slow=False, spines=8, size="64 KiB", shown=("flows", "seed", "slow")
+    ),
     "pause map": lambda: live.pause_map(),
     "watched": lambda: live.pause_map(moment=90, watchdog=True, load=100),
     "slow receiver": lambda: live.pause_map(

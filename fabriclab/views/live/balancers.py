@@ -1,7 +1,7 @@
 """A live view of load balancing: the same flows by a hash, by flowlets, by adaptive routing and by spraying."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -12,6 +12,7 @@ from fabriclab import scenarios, units
 from fabriclab.core import Floats, Ints
 from fabriclab.engines.packet import LOG_KINDS, Settings, Trace
 from fabriclab.routing.ecmp import expected_fullest
+from fabriclab.scenarios.parts import hashed
 from fabriclab.texts import text
 from fabriclab.views.common import common_ends
 from fabriclab.views.live.queues import view_of
@@ -29,6 +30,7 @@ _BALANCERS: Mapping[str, Mapping[str, Any]] = {
     "adaptive": {"balance": "adaptive"},
     "spray": {"balance": "spray"},
 }
+_SEEDLESS = ("adaptive", "spray")
 _TRANSPORTS = ("go_back_n", "selective")
 _MOST_FLOWS = 32
 _MOST_SPINES = 32
@@ -44,7 +46,7 @@ _WIDTH = 880.0
 _HEIGHT = 384.0
 _LEFT = 56.0
 _GAP = 18.0
-_UPPER = (78.0, 200.0)  # top and foot of the bars
+_UPPER = (90.0, 204.0)  # top and foot of the bars
 _LOWER = (262.0, 350.0)  # top and foot of the dots
 _EVEN = 1.05  # times the mean: an uplink with more is shown as the fullest
 # Ticks of the lower axis: the first row that has one near its end.
@@ -122,7 +124,7 @@ def collisions(
     flows : int
         Number of flows, 2..32.
     seed : int
-        Seed of the hash and of the starts, 0..19.
+        Seed of the hash, and of the paths that flowlets draw, 0..19.
     transport : str
         "go_back_n": a packet that comes out of order counts as a loss, and all from there on are sent again;
         "selective": packets are taken in any order.
@@ -176,15 +178,14 @@ def _controls() -> dict[str, Control]:
 # The runs ---------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=64)
-def scenario_of(case: Case) -> scenarios.Scenario:
-    """Return the flows of a case, the path of each by a hash, and all paths."""
+@lru_cache(maxsize=32)
+def unhashed(case: Case) -> scenarios.Scenario:
+    """Return the flows of a case with all their paths, for any seed."""
     return scenarios.ecmp_collision(
         case.flows,
         case.size,
         paths=case.spines,
         slow_path=_SLOW if case.slow else 1.0,
-        seed=case.seed,
         jitter=_STARTS,
         timeout=_TIMEOUT,
         retries=_TRIES,
@@ -195,19 +196,35 @@ def scenario_of(case: Case) -> scenarios.Scenario:
     )
 
 
+@lru_cache(maxsize=64)
+def scenario_of(case: Case) -> scenarios.Scenario:
+    """Return the flows of a case, the path of each by a hash, and all paths."""
+    scenario = unhashed(replace(case, seed=0))
+    return replace(scenario, routes=hashed(scenario.fabric, scenario.flows, case.seed))
+
+
 @lru_cache(maxsize=8)
 def time_alone(size: float) -> float:
     """Return how long a flow takes with the network to itself, all of whose spines run at full rate. [s]."""
     return float(scenarios.ecmp_collision(1, size, paths=1, sample=None).play().alone[0])
 
 
-@lru_cache(maxsize=256)
 def spread(case: Case, balancer: str) -> Spread:
-    """Return what a balancer does with the flows of a case."""
+    """Return what a balancer does with the flows of a case; adaptive routing and spraying do not ask for the seed."""
+    if balancer in _SEEDLESS:
+        return played(replace(case, seed=0), balancer)
+    return played(case, balancer)
+
+
+@lru_cache(maxsize=256)
+def played(case: Case, balancer: str) -> Spread:
+    """Return what the packet engine says of a balancer."""
     scenario = scenario_of(case)
-    trace = scenario.play(seed=case.seed, log=_LINES, **_BALANCERS[balancer])
+    # Flowlets draw their paths in the run itself; all others start alike whatever the hash.
+    seed = case.seed if balancer == "flowlet" else 0
+    trace = scenario.play(seed=seed, log=_LINES, **_BALANCERS[balancer])
     fabric = scenario.fabric
-    first_leaf = int(fabric.source[scenario.links["fullest uplink"]])
+    first_leaf = int(fabric.source[scenario.links["fullest uplink"]])  # any uplink begins there
     uplinks = np.flatnonzero((fabric.source == first_leaf) & (fabric.tier[fabric.target] == 2))
     packets = case.size / Settings().payload
     return Spread(
@@ -268,9 +285,13 @@ def collision_scene(
         left = _LEFT + place * (wide + _GAP)
         sides = (left, left + wide)
         column = {
-            "name": texts(left, 40.0, [text(f"live.collisions.{name}")], bold=1.0, size=13.0),
+            "name": texts(left, 38.0, [text(f"live.collisions.{name}")], bold=1.0, size=13.0),
             "numbers": texts(
-                left, 57.0, [number_words(name, one)], size=11.0, colour=COLOUR["soft"]
+                left,
+                np.array([54.0, 68.0]),
+                number_words(name, one),
+                size=11.0,
+                colour=COLOUR["soft"],
             ),
             **load_layers(case, one, sides, top, first=place == 0),
             **slowdown_layers(one, sides, longest, first=place == 0),
@@ -315,16 +336,14 @@ def collision_words(case: Case, found: Mapping[str, Spread]) -> str:
     )
 
 
-def number_words(name: str, one: Spread) -> str:
-    """Return the numbers above a column: the slowest flow, and what came late or was sent again."""
-    words = [text("live.collisions.slowest", n=one.worst)]
+def number_words(name: str, one: Spread) -> list[str]:
+    """Return the two lines above a column: the slowest flow, and what came late or was sent again."""
+    words = text("live.collisions.late", n=one.late)
     if name == "flowlet":
-        words.append(text("live.collisions.moves", n=one.moves))
-    else:
-        words.append(text("live.collisions.late", n=one.late))
+        words = text("live.collisions.moves", n=one.moves)
     if one.again > 0:
-        words.append(text("live.collisions.again", share=one.again))
-    return ", ".join(words)
+        words = ", ".join([words, text("live.collisions.again", share=one.again)])
+    return [text("live.collisions.slowest", n=one.worst), words]
 
 
 def collision_table(found: Mapping[str, Spread]) -> Table:

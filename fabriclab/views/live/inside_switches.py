@@ -898,7 +898,7 @@ def lost_layers(run: Crossing, now: float) -> dict[str, Layer]:
         "lost letters": texts(
             x,
             y + half + 8,
-            [packet_name(journeys, j) for j in recent.tolist()],
+            [_LETTERS[flow] for flow in journeys.flow[recent]],
             align=1.0,
             size=11.0,
             colour=COLOUR["lost"],

@@ -425,9 +425,9 @@ def node_layers(case: Case, fabric: Fabric, places: Floats) -> dict[str, Layer]:
     switches = np.flatnonzero(fabric.tier > 0)
     hosts = np.flatnonzero(fabric.tier == 0)
     wide, high = _SWITCH
-    is_ill = hosts == fabric.endpoint[0]
     ill = places[fabric.endpoint[0]]
     cross = case.cause == "broken card"
+    is_broken = (hosts == fabric.endpoint[0]) & cross
     return {
         "switches": boxes(
             places[switches, 0] - wide / 2,
@@ -443,9 +443,9 @@ def node_layers(case: Case, fabric: Fabric, places: Floats) -> dict[str, Layer]:
             places[hosts, 1] - _HOST[1] / 2,
             _HOST[0],
             _HOST[1],
-            colour=np.where(is_ill, COLOUR["paper"], COLOUR["host"]),
-            edge=np.where(is_ill, -1.0, 0.0),
-            texts=["" if is_ill[k] else f"{k + 1}" for k in range(hosts.size)],
+            colour=np.where(is_broken, COLOUR["paper"], COLOUR["host"]),
+            edge=np.where(hosts == fabric.endpoint[0], -1.0, 0.0),
+            texts=["" if is_broken[k] else f"{k + 1}" for k in range(hosts.size)],
             ink=COLOUR["paper"],
         ),
         "cross": Layer(
