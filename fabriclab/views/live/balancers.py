@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from fabriclab import scenarios, units
+from fabriclab import compiled, scenarios, units
 from fabriclab.core import Floats, Ints
 from fabriclab.engines.packet import LOG_KINDS, Settings, Trace
 from fabriclab.routing.ecmp import expected_fullest
@@ -84,8 +84,8 @@ class Spread:
         How often a flow changed its uplink.
     end : float
         When the last flow ended [s].
-    note : str
-        Why the run was slow, if it was.
+    is_compiled : bool
+        Whether compiled kernels ran.
     """
 
     load: Floats
@@ -94,7 +94,7 @@ class Spread:
     again: float
     moves: int
     end: float
-    note: str
+    is_compiled: bool
 
     @property
     def worst(self) -> float:
@@ -234,7 +234,7 @@ def played(case: Case, balancer: str) -> Spread:
         again=trace.sent_again,
         moves=changes_of_path(trace, uplinks),
         end=trace.last_finish,
-        note=trace.note,
+        is_compiled=trace.compiled,
     )
 
 
@@ -299,14 +299,15 @@ def collision_scene(
         if name == "hash":
             column |= expected_layers(expected, sides, top)
         layers |= {f"{name} {key}": layer for key, layer in column.items()}
-    notes = [one.note for one in found.values() if one.note]
+    is_slow = not all(one.is_compiled for one in found.values())
+    slow_words = compiled.note() if is_slow else ""
     return Scene(
         said,
         collision_table(found),
         layers,
         _HEIGHT,
         alt=said,
-        hint=" ".join([text("live.collisions.hint"), *notes[:1]]),
+        hint=" ".join(filter(None, [text("live.collisions.hint"), slow_words])),
         width=_WIDTH,
     )
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from fabriclab import catalog, scenarios, units
+from fabriclab import catalog, compiled, scenarios, units
 from fabriclab.core import Fabric, Floats, Ints
 from fabriclab.engines.packet import LOG_KINDS, Settings, Trace
 from fabriclab.texts import text
@@ -79,8 +79,8 @@ class Spreading:
         When the last flow between healthy hosts ended [s].
     discarded : int
         Packets that the watchdog threw away.
-    note : str
-        Why the run was slow, if it was.
+    is_compiled : bool
+        Whether compiled kernels ran.
     """
 
     pauses: tuple[Floats, ...]
@@ -88,7 +88,7 @@ class Spreading:
     rate: Floats
     finish: float
     discarded: int
-    note: str
+    is_compiled: bool
 
     def paused_at(self, moment: float) -> Any:
         """Return which links are paused at a time [s], (L,)."""
@@ -214,7 +214,7 @@ def spreading(case: Case) -> Spreading:
         rate=rate_of(trace, healthy, edges),
         finish=float(trace.finish[healthy].max()),
         discarded=int(trace.dropped.sum()),
-        note=trace.note,
+        is_compiled=trace.compiled,
     )
 
 
@@ -259,7 +259,7 @@ def pause_scene(
         fabric_layers(case, scenario.fabric, here, paused, now),
         _HEIGHT,
         alt=said,
-        hint=" ".join(filter(None, [text("live.pause_map.hint"), here.note])),
+        hint=" ".join(filter(None, [text("live.pause_map.hint"), slow_words(here)])),
         width=_WIDTH,
         side=Scene(
             "",
@@ -268,6 +268,11 @@ def pause_scene(
             width=_SIDE,
         ),
     )
+
+
+def slow_words(run: Spreading) -> str:
+    """Return why a run took seconds, if it ran as plain Python and the next one will, too."""
+    return "" if run.is_compiled else compiled.note()
 
 
 def pause_words(
