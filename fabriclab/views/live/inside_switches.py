@@ -71,7 +71,7 @@ _TIMEOUT = "4 us"  # illustrative: short, as the whole run is
 _TRIES = 50  # illustrative: no connection gives up within a run
 _LINES = 20_000  # of the log: more than any run here has
 _LONGEST = 9000  # illustrative: longer than any run here [ns]
-_STEP = 20  # illustrative: a quarter of a packet [ns]
+_STEP = 40  # illustrative: half a packet [ns]
 _BEAT = 160.0  # illustrative: slow enough to follow a packet by eye [ms]
 _INSTANT = 1e-12  # illustrative: two times that are nearer are one [s]
 _NANO = 1e9  # nanoseconds in a second
@@ -180,7 +180,7 @@ class Crossing:
 
 def inside_switch(
     *,
-    moment: int = 1500,  # illustrative: when a queue has grown [ns]
+    moment: int = 1600,  # illustrative: when a queue has grown [ns]
     answer: str = "pause",
     forwarding: str = "store",
     shown: Sequence[str] = ("moment", "answer", "forwarding"),
@@ -189,7 +189,7 @@ def inside_switch(
 
     Hosts 1 and 2 send flows A and B to port X, host 3 sends C to port X and D to port Y, which nobody else uses. Each
     flow has 20 packets, and all begin at once at the rate of a NIC of the running case. The packet engine plays it; a
-    moment can be chosen to 20 ns. Cables and packets on them are drawn to one scale.
+    moment can be chosen to 40 ns. Cables and packets on them are drawn to one scale.
 
     Parameters
     ----------

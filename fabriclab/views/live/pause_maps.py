@@ -270,6 +270,13 @@ def pause_scene(
     )
 
 
+def discarded_words(n: int) -> str:
+    """Return how many packets a watchdog threw away."""
+    if n == 0:
+        return text("live.pause_map.keeps_all")
+    return text("live.pause_map.discards", n=n)
+
+
 def slow_words(run: Spreading) -> str:
     """Return why a run took seconds, if it ran as plain Python and the next one will, too."""
     return "" if run.is_compiled else compiled.note()
@@ -295,7 +302,7 @@ def pause_words(
         watched=text("live.pause_map.watched" if case.watchdog else "live.pause_map.unwatched"),
         without=without.finish,
         with_it=with_it.finish,
-        discarded=with_it.discarded,
+        discarded=discarded_words(with_it.discarded),
     )
 
 
