@@ -290,14 +290,19 @@ def pause_words(
     is_from_host = ~fabric.transit[fabric.source]
     still = int(np.count_nonzero(paused & is_from_host))
     with_it, without = (here, other) if case.watchdog else (other, here)
-    return text(
-        "live.pause_map.said",
-        time=now,
+    key = "live.pause_map.stand_still" if np.any(paused) else "live.pause_map.all_send"
+    happens = text(
+        key,
         paused=int(np.count_nonzero(paused)),
         links=fabric.n_links,
         still=still,
         hosts=n_hosts,
-        cause=text(f"live.pause_map.because_{case.cause.split()[0]}"),
+        cause=text(f"live.pause_map.one_{case.cause.split()[0]}"),
+    )
+    return text(
+        "live.pause_map.said",
+        time=now,
+        happens=happens,
         load=case.load,
         watched=text("live.pause_map.watched" if case.watchdog else "live.pause_map.unwatched"),
         without=without.finish,
