@@ -126,7 +126,7 @@ def test_pieces_add_up_to_the_case_and_windows_are_those_of_the_step():
     assert pieces.microbatches * (pieces.compute + pieces.sums) + pieces.last == pytest.approx(
         job.t_step
     )
-    assert pieces.window == pytest.approx(job.window * (1 - 1 / job.layers))
+    assert pieces.overlap == pytest.approx(job.window * (1 - 1 / job.layers))
     assert pieces.last == pytest.approx(job.t_dp / job.layers)
 
 
