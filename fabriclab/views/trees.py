@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fabriclab import units
-from fabriclab.collectives.trees import double_tree_levels
+from fabriclab.collectives.trees import TreeLevel, double_tree_levels
 from fabriclab.core import Floats, Ints
 from fabriclab.texts import text
 from fabriclab.views.page import Picture, Table
@@ -68,7 +68,7 @@ def two_trees(n: int) -> tuple[BinaryTree, BinaryTree]:
     return _tree(levels, 0, n), _tree(levels, 1, n)
 
 
-def _tree(levels: list, which: int, n: int) -> BinaryTree:
+def _tree(levels: list[TreeLevel], which: int, n: int) -> BinaryTree:
     """Return the first tree (0) or the second one (1) of a double tree."""
     child = []
     parent = []
@@ -95,12 +95,10 @@ def double_tree_scene(n: int) -> Scene:
         roles[title] = _roles(tree, n)
 
     bottoms = [np.setdiff1d(np.arange(n), tree.passes_on) for tree in trees]
-    both = np.intersect1d(*bottoms)
     said = text(
         "double_tree.said",
         first=", ".join(map(str, bottoms[0])),
         second=", ".join(map(str, bottoms[1])),
-        both=both.size,
     )
     height = _TOP + _LEVEL * highest + _BOX + 8
     table = Table({"rank": np.arange(n), **roles})
