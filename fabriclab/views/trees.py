@@ -87,8 +87,8 @@ def double_tree_scene(n: int) -> Scene:
     highest = len(double_tree_levels(n))
     layers: dict[str, Layer] = {}
     roles: dict[str, list[str]] = {}
-    for place, (name, tree) in enumerate(zip(("first", "second"), trees, strict=True)):
-        title = text(f"double_tree.{name}")
+    titles = [text("double_tree.first"), text("double_tree.second")]
+    for place, (title, tree) in enumerate(zip(titles, trees, strict=True)):
         left = _LEFT + _TREE_WIDTH * place
         for part, layer in _tree_layers(tree, title, left, highest).items():
             layers[f"{part} {place}"] = layer
