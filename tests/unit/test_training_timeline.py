@@ -131,12 +131,13 @@ def test_pieces_add_up_to_the_case_and_windows_are_those_of_the_step():
 
 
 def test_the_view_of_a_step_has_a_lane_for_each_stage_and_one_for_the_nic():
-    view = live.step(step_of(Layout(tp=8, pp=4, dp=2, microbatches=4)))
+    step = step_of(Layout(tp=8, pp=4, dp=2, microbatches=4))
+    view = live.step(step)
     table = view.scene.table
     assert list(table["lane"]) == ["stage 1", "stage 2", "stage 3", "stage 4", "NIC"]
     # Whatever a stage does, it does until the step ends.
     doing = [table[column][:4] for column in table.columns if column.endswith("[s]")]
-    assert sum(doing) == pytest.approx(view.values["step"].time)
+    assert sum(doing) == pytest.approx(step.time)
     before = view.scene.said
     assert view.set(twice="scale-up").scene.said != before
 
