@@ -1238,6 +1238,32 @@ def test_tiers_that_cannot_be_drawn_are_refused(asked, words):
         views.tiers(radix=7)
 
 
+@pytest.mark.parametrize("ranks", range(2, 17))
+def test_who_is_at_the_bottom_of_one_tree_passes_on_in_the_other(ranks):
+    table = views.double_tree(ranks).table
+    ends = [
+        {rank for rank, role in zip(table["rank"], table[name], strict=True) if "bottom" in role}
+        for name in ("first tree", "second tree")
+    ]
+    assert not ends[0] & ends[1]
+    assert len(ends[0]) == len(ends[1]) == ranks // 2
+    plan = collectives.build("all_reduce", "double_tree", ranks)
+    assert plan.sent().max() <= 2  # half of the array up each tree, and to two ranks below
+
+
+def test_a_rank_of_a_double_tree_sends_two_arrays():
+    table = views.double_tree(8).table
+    assert table["first tree"][1] == "at the bottom, below 2"
+    assert table["second tree"][1] == "below 3, above 0 and 2"
+    assert collectives.build("all_reduce", "double_tree", 8).sent()[1] == pytest.approx(2)
+
+
+@pytest.mark.parametrize("ranks", [1, 17])
+def test_trees_with_too_few_or_too_many_ranks_are_refused(ranks):
+    with pytest.raises(ValueError, match=r"ranks must be within 2\.\.16"):
+        views.double_tree(ranks)
+
+
 def test_the_busiest_leaf_shows_the_flows_of_each_of_its_cables():
     wired = topologies.two_wirings(servers=128, gpus=8, radix=64)
     rings = collectives.rail_groups(wired["by rail"])

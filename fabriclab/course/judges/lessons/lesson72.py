@@ -44,7 +44,7 @@ def _exposed(s: Pieces) -> float:
 
 def _beyond(s: Pieces) -> float:
     """Return by how much the gradients take longer than what can hide them; below 0 if they do not. [s]."""
-    return s.gradients - s.window
+    return s.gradients - s.overlap
 
 
 def _without_sums(s: Pieces) -> float:
