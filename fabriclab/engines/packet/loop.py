@@ -5,6 +5,7 @@ from typing import Any
 from fabriclab.compiled import kernel
 from fabriclab.engines.packet import signatures
 from fabriclab.engines.packet.buffers import fits, is_void, refuse, release, store
+from fabriclab.engines.packet.chance import ONE, draw
 from fabriclab.engines.packet.heap import FIRST, drop_first, push
 from fabriclab.engines.packet.state import (
     ACK_EVERY,
@@ -13,11 +14,9 @@ from fabriclab.engines.packet.state import (
     ARRIVE,
     CHANGE,
     CLASSES,
-    CONTROL_CLASS,
     CREDIT,
     CREDITS,
     DELIVERED,
-    DISCARDED,
     DONE,
     DRAIN,
     END,
@@ -54,12 +53,10 @@ from fabriclab.engines.packet.state import (
     PAUSED,
     PAYLOAD,
     QUANTUM,
-    RANDOM,
     RATE,
     RECEIVER,
     RECOVERY,
     REORDER,
-    RESENT,
     RESUME,
     RETRIES,
     RETRY,
@@ -87,9 +84,8 @@ from fabriclab.engines.packet.state import (
     WINDOW,
 )
 
-SECOND = 1_000_000_000_000  # [ps]
 MARGIN = 64  # slots that one event may need
-NEVER = 1 << 60
+CONTROL_CLASS = 0  # class in which trimmed packets go on
 LOOK = 50_000_000  # a paced connection looks at least so often whether its rate has risen [ps]
 
 # What the log of single packets calls its lines.
@@ -103,17 +99,6 @@ LOG_RESUME = 6
 
 
 # Small parts ----------------------------------------------------------------------------------------------------------
-
-
-@kernel()
-def draw(whole: Any) -> int:
-    """Return a random whole number within 0..2^32 - 1 (xorshift of 32 bits)."""
-    x = whole[RANDOM]
-    x ^= (x << 13) & 0xFFFFFFFF
-    x ^= x >> 17
-    x ^= (x << 5) & 0xFFFFFFFF
-    whole[RANDOM] = x
-    return x
 
 
 @kernel()
@@ -162,6 +147,13 @@ def on_the_way(conns: Any, whole: Any, c: int) -> int:
             sent += conns[c].last_size - whole[PAYLOAD]
         return sent - conns[c].acked * whole[PAYLOAD]
     return conns[c].flying
+
+
+@kernel()
+def has_more(conns: Any, whole: Any, c: int) -> bool:
+    """Return whether a connection has a packet to send, a new one or a lost one."""
+    has_lost = whole[RECOVERY] != GO_BACK_N and conns[c].lost > 0
+    return has_lost or conns[c].next < conns[c].packets
 
 
 # Queues ---------------------------------------------------------------------------------------------------------------
@@ -387,7 +379,7 @@ def is_marked(queues: Any, whole: Any, real: Any, queue: int, waiting: int) -> b
     if waiting > high:
         return True
     chance = real[MARK_MAX] * (waiting - low) / (high - low)
-    return draw(whole) < chance * 4294967296.0
+    return draw(whole) < chance * ONE
 
 
 @kernel()
@@ -445,8 +437,7 @@ def new_packet(st: Any, functions: Any, c: int, now: int) -> int:
     slots[slot].ingress = -1
     slots[slot].flags = 0
 
-    if seq < conns[c].next or packets[place].status != 0:
-        slots[slot].flags = RESENT
+    if seq < conns[c].next or packets[place].status != UNSENT:
         conns[c].resent += 1
     if packets[place].status == LOST:
         conns[c].lost -= 1
@@ -459,20 +450,7 @@ def new_packet(st: Any, functions: Any, c: int, now: int) -> int:
 
     row = conns[c].row_from
     if conns[c].row_to - row > 1:
-        row = functions.choose(
-            now,
-            conns[c].sent_last,
-            conns[c].row,
-            row,
-            conns[c].row_to,
-            0,
-            st.rows,
-            st.entries,
-            st.links,
-            st.queues,
-            whole,
-            st.balance,
-        )
+        row = chosen(st, functions, now, conns[c].sent_last, conns[c].row, row, conns[c].row_to, 0)
     conns[c].row = row
     conns[c].sent_last = now
     slots[slot].row = row
@@ -481,18 +459,45 @@ def new_packet(st: Any, functions: Any, c: int, now: int) -> int:
     conns[c].sent_size = size + whole[HEADER] + whole[GAP]
     conns[c].next_time = now + pace(st, c, conns[c].sent_size)
     if conns[c].retry == 0 and whole[TIMEOUT] > 0:
-        conns[c].retry = 1
         conns[c].deadline = now + whole[TIMEOUT]
-        push(st.heap, whole, conns[c].deadline, (RETRY << KIND) | (c << SUBJECT))
+        look_at_deadline(st, c)
     return slot
+
+
+@kernel()
+def look_at_deadline(st: Any, c: int) -> None:
+    """Let a connection look at its deadline whether it waits for an acknowledgement."""
+    st.conns[c].retry = 1
+    push(st.heap, st.whole, st.conns[c].deadline, (RETRY << KIND) | (c << SUBJECT))
+
+
+@kernel()
+def chosen(
+    st: Any, functions: Any, now: int, last: int, row: int, first: int, end: int, hop: int
+) -> int:
+    """Return the row that the balancer chooses among ``first..end - 1``; see `fabriclab.engines.packet.balance`."""
+    row = functions.choose(
+        now,
+        last,
+        row,
+        first,
+        end,
+        hop,
+        st.rows,
+        st.entries,
+        st.links,
+        st.queues,
+        st.whole,
+        st.balance,
+    )
+    return row
 
 
 @kernel()
 def line_up_again(st: Any, c: int, link: int, now: int) -> None:
     """Let a connection that has sent stand at the end of the ring, at once or when its pace allows the next packet."""
     conns = st.conns
-    has_lost = st.whole[RECOVERY] != GO_BACK_N and conns[c].lost > 0
-    if not has_lost and conns[c].next >= conns[c].packets:
+    if not has_more(conns, st.whole, c):
         return
     if conns[c].next_time <= st.links[link].busy:
         line_up(conns, st.queues, st.whole, c)
@@ -528,8 +533,7 @@ def wake(st: Any, c: int) -> int:
     conns = st.conns
     if conns[c].state != ACTIVE or conns[c].queued == 1 or conns[c].timer == 1:
         return -1
-    has_lost = st.whole[RECOVERY] != GO_BACK_N and conns[c].lost > 0
-    if not has_lost and conns[c].next >= conns[c].packets:
+    if not has_more(conns, st.whole, c):
         return -1
     line_up(conns, st.queues, st.whole, c)
     return conns[c].port
@@ -572,20 +576,9 @@ def arrive(st: Any, functions: Any, link: int, now: int) -> int:
 
     if whole[IN_SWITCH] == 1 and st.entries[entry].same_to - st.entries[entry].same_from > 1:
         hop = entry - st.rows[row].first
-        row = functions.choose(
-            now,
-            now,
-            row,
-            st.entries[entry].same_from,
-            st.entries[entry].same_to,
-            hop,
-            st.rows,
-            st.entries,
-            links,
-            st.queues,
-            whole,
-            st.balance,
-        )
+        first = st.entries[entry].same_from
+        end = st.entries[entry].same_to
+        row = chosen(st, functions, now, now, row, first, end, hop)
         slots[slot].row = row
         entry = st.rows[row].first + hop
 
@@ -602,10 +595,9 @@ def arrive(st: Any, functions: Any, link: int, now: int) -> int:
         note(st.log, slots, whole, now, LOG_TRIMMED, slot, next_link)
         size = whole[TRIM_SIZE]
         slots[slot].size = size
-        cls = whole[CONTROL_CLASS]
-        slots[slot].cls = cls
-        ingress = link * whole[CLASSES] + cls
-        queue = next_link * whole[CLASSES] + cls
+        slots[slot].cls = CONTROL_CLASS
+        ingress = link * whole[CLASSES] + CONTROL_CLASS
+        queue = next_link * whole[CLASSES] + CONTROL_CLASS
     slots[slot].entry = entry
     slots[slot].ingress = ingress
     end = slots[slot].end
@@ -719,7 +711,6 @@ def finish_connection(st: Any, c: int, now: int) -> None:
     """End a connection, whose last packet has come, and its flow if no other connection of it is open."""
     conns = st.conns
     conns[c].state = DONE
-    conns[c].done = now
     f = conns[c].flow
     st.flows[f].open -= 1
     if st.flows[f].open == 0:
@@ -747,7 +738,7 @@ def start_flow(st: Any, functions: Any, f: int, now: int) -> None:
     flows = st.flows
     flows[f].began = now
     if flows[f].conn_from == flows[f].conn_to:
-        push(st.heap, st.whole, now + flows[f].quick, (END << KIND) | (f << SUBJECT))
+        push(st.heap, st.whole, now, (END << KIND) | (f << SUBJECT))
         return
     for c in range(flows[f].conn_from, flows[f].conn_to):
         st.conns[c].state = ACTIVE
@@ -767,10 +758,8 @@ def start_flow(st: Any, functions: Any, f: int, now: int) -> None:
         if port >= 0:
             if st.links[port].cost == 0 and st.whole[TIMEOUT] > 0:
                 # A sender counts its tries also when its own port is down.
-                st.conns[c].retry = 1
                 st.conns[c].deadline = now + st.whole[TIMEOUT]
-                code = (RETRY << KIND) | (c << SUBJECT)
-                push(st.heap, st.whole, st.conns[c].deadline, code)
+                look_at_deadline(st, c)
             call_later(st, port, now)
 
 
@@ -913,8 +902,7 @@ def try_again(st: Any, functions: Any, c: int, now: int) -> int:
     if on_the_way(conns, whole, c) <= 0 and conns[c].lost == 0 and not is_dead:
         return -1  # the next packet starts the timer again
     if now < conns[c].deadline:
-        conns[c].retry = 1
-        push(st.heap, whole, conns[c].deadline, (RETRY << KIND) | (c << SUBJECT))
+        look_at_deadline(st, c)
         return -1
     conns[c].retries += 1
     if conns[c].retries > whole[RETRIES]:
@@ -929,9 +917,8 @@ def try_again(st: Any, functions: Any, c: int, now: int) -> int:
             if is_flying and packets[conns[c].base + seq].sent + whole[TIMEOUT] <= now:
                 lose(conns, packets, whole, c, seq)
     functions.on_feedback(st.control, st.own, c * WIDTH, now, 0, 0, 0, 2, -1.0)
-    conns[c].retry = 1
     conns[c].deadline = now + whole[TIMEOUT]
-    push(st.heap, whole, conns[c].deadline, (RETRY << KIND) | (c << SUBJECT))
+    look_at_deadline(st, c)
     return wake(st, c)
 
 
@@ -945,6 +932,15 @@ def ask_for_grant(st: Any, c: int, node: int, now: int) -> None:
     nodes = st.nodes
     if conns[c].wanting == 1 or conns[c].to_grant <= 0:
         return
+    wait_for_grant(conns, nodes, c, node)
+    if nodes[node].grants == 0:
+        nodes[node].grants = 1
+        push(st.heap, st.whole, now, (GRANT << KIND) | (node << SUBJECT))
+
+
+@kernel()
+def wait_for_grant(conns: Any, nodes: Any, c: int, node: int) -> None:
+    """Let a connection stand at the end of the ring of its receiver."""
     conns[c].wanting = 1
     conns[c].grant_next = -1
     if nodes[node].grant_first < 0:
@@ -952,9 +948,6 @@ def ask_for_grant(st: Any, c: int, node: int, now: int) -> None:
     else:
         conns[nodes[node].grant_last].grant_next = c
     nodes[node].grant_last = c
-    if nodes[node].grants == 0:
-        nodes[node].grants = 1
-        push(st.heap, st.whole, now, (GRANT << KIND) | (node << SUBJECT))
 
 
 @kernel()
@@ -975,13 +968,7 @@ def grant(st: Any, node: int, now: int) -> None:
     # A grant is a FEEDBACK event with a connection instead of a slot: the size tells them apart.
     push(st.heap, whole, now + back, (FEEDBACK << KIND) | (c << SUBJECT) | min(size, SIZE_MASK))
     if conns[c].to_grant > 0:
-        conns[c].wanting = 1
-        conns[c].grant_next = -1
-        if nodes[node].grant_first < 0:
-            nodes[node].grant_first = c
-        else:
-            conns[nodes[node].grant_last].grant_next = c
-        nodes[node].grant_last = c
+        wait_for_grant(conns, nodes, c, node)
     pause = (size * nodes[node].grant_cost) >> 16
     push(st.heap, whole, now + pause, (GRANT << KIND) | (node << SUBJECT))
 
@@ -1032,7 +1019,6 @@ def watch(st: Any, queue: int, now: int) -> int:
             node = st.links[ingress // whole[CLASSES]].target
             size = st.slots[slot].size
             release(st.heap, st.links, queues, st.nodes, whole, st.real, now, node, ingress, size)
-        whole[DISCARDED] += 1
         drop(st, slot, now, queue // whole[CLASSES])
     return go_on(st, queue, now)
 

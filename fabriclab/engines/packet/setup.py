@@ -20,6 +20,7 @@ from fabriclab.core import (
     rows_of,
 )
 from fabriclab.engines.packet import signatures, state
+from fabriclab.engines.packet.chance import ONE
 from fabriclab.engines.packet.checks import check_memory_of_switches, check_run, variant
 from fabriclab.engines.packet.control import Control, Marking, Place
 from fabriclab.engines.packet.heap import FIRST
@@ -218,7 +219,6 @@ def _connections(
         "grant_next": none,
         "to_grant": size,
         "sent_last": none,
-        "done": none,
     }
     return conns, first
 
@@ -301,7 +301,7 @@ def _links(fabric: Fabric, cost: Ints, settings: Settings) -> Table:
         target=fabric.target,
         cost=cost,
         delay=np.round(fabric.delay * PICO),
-        loss=np.round(loss * 2**32),
+        loss=np.round(loss * ONE),
         first=-1,
         last=-1,
         through=is_switch[fabric.target] & settings.cut_through,

@@ -47,7 +47,6 @@ NOTICES = SIZE_MASK
 MARKED = 1  # a switch has set the congestion bit
 TRIMMED = 2  # a switch has cut the payload off
 NACK = 4  # on an acknowledgement: something is missing
-RESENT = 8
 
 # States of a packet at its sender.
 UNSENT = 0
@@ -172,7 +171,6 @@ class Flow:
     began: int
     finish: int  # -1 until then
     open: int  # connections that have not ended
-    quick: int  # time of a flow without packets
     conn_from: int  # its connections: conn_from..conn_to - 1
     conn_to: int
     user_from: int  # the flows that wait for it: users[user_from..user_to - 1]
@@ -220,7 +218,6 @@ class Connection:
     resent: Small
     dropped: Small
     marked: Small  # packets that came with a mark
-    done: int  # when the last packet came
 
 
 @dataclass(slots=True)
@@ -399,19 +396,15 @@ SAMPLE_ROOM = 33
 LOGGED = 34
 LOG_ROOM = 35
 FIRST_WINDOW = 36  # bytes that may be sent before the first grant
-MARK_ON_ARRIVAL = 37
-HANDLED = 38  # events so far
-CONTROL_CLASS = 39  # class in which trimmed packets go on
-TRIM_SIZE = 40
-DISCARDED = 41  # packets that a watchdog threw away
-N_WHOLE = 42
+HANDLED = 37  # events so far
+TRIM_SIZE = 38
+N_WHOLE = 39
 
 # Places in the array of real numbers.
 MARK_MAX = 0  # Pmax
 PAUSE_SHARE = 1  # alpha of the dynamic threshold of an ingress
 DROP_SHARE = 2  # alpha of the dynamic threshold of a queue
-BASE_TIME = 3  # longest round trip of an empty network [ps]
-N_REAL = 4
+N_REAL = 3
 
 # What a control loop keeps of each connection. It writes the first two, which the engine reads; the engine writes the
 # next ones; the others are its own.
