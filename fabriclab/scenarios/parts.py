@@ -16,9 +16,7 @@ from fabriclab.core import (
     Flows,
     Ints,
     Routes,
-    expand,
     pointer,
-    rows_of,
 )
 
 __all__ = [
@@ -92,11 +90,7 @@ def pairs(
 def all_paths(fabric: Fabric, flows: Flows, most: int = MOST_PATHS) -> Routes:
     """Return each shortest path of each flow once, at most ``most``; a balancer chooses among them."""
     every = routing.route(fabric, flows, "paths", subflows=most)
-    lengths = np.diff(every.ptr)
-    table = np.full((every.n_rows, 1 + int(lengths.max(initial=0))), -1, dtype=np.int64)
-    table[:, 0] = every.flow
-    hop = expand(np.zeros(every.n_rows, dtype=np.int64), lengths)
-    table[rows_of(every.ptr), hop + 1] = every.link
+    table = np.column_stack([every.flow, every.padded()])
     _, first = np.unique(table, axis=0, return_index=True)
     kept = np.sort(first)
     count = np.bincount(every.flow[kept], minlength=flows.n_flows)

@@ -252,7 +252,7 @@ def _circle(layout: setup.Layout) -> list[int]:
 
     queues = layout.state.queues
     slots = layout.state.slots
-    least = layout.settings.payload + layout.settings.header
+    least = layout.settings.frame
     no_credit = (queues["mode"] == state.CREDITS) & (queues["credit"] < least)
     is_stuck = ((queues["paused"] == 1) | no_credit) & (queues["bytes"] > 0)
     graph = nx.DiGraph()
