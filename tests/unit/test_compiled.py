@@ -118,32 +118,45 @@ print(json.dumps([fill is _levels.fill, compiled.ready(), compiled.note()]))
     assert "cannot be loaded" in note
 
 
-@needs_numba
-@pytest.mark.alone
-def test_the_first_call_of_a_second_process_comes_within_a_second_and_a_half():
-    if not compiled.ready():
-        pytest.skip("the kernels are not compiled: python -m fabriclab.compiled")
-    program = """
+# What a process pays in any case that lets a kernel run: the library, and a numba that knows its own functions.
+BARE = """
 import time
 begin = time.process_time()
-import numpy as np
 from fabriclab import routing, topologies
 from fabriclab.core import Flows
 from fabriclab.engines import packet
 fabric = topologies.build("leaf_spine", hosts=4, radix=8)
 flows = Flows.make(fabric.endpoint[:1], fabric.endpoint[1:2], [1e6])
-trace = packet.play(fabric, routing.route(fabric, flows), flows, config={"control": "dcqcn"})
-print(trace.compiled, time.process_time() - begin)
+routes = routing.route(fabric, flows)
+import numba.core.event
+from numba.core.registry import cpu_target
+cpu_target.typing_context.refresh()
+cpu_target.target_context.refresh()
+ready = time.process_time() - begin
 """
-    took = []
+FIRST_CALL = """
+compilings = numba.core.event.RecordingListener()
+numba.core.event.register("numba:compile", compilings)
+trace = packet.play(fabric, routes, flows, config={"control": "dcqcn"})
+print(trace.compiled, len(compilings.buffer), ready, time.process_time() - begin)
+"""
+
+
+@needs_numba
+@pytest.mark.alone
+def test_the_first_call_of_a_second_process_compiles_nothing_and_loads_quickly():
+    if not compiled.ready():
+        pytest.skip("the kernels are not compiled: python -m fabriclab.compiled")
+    ratios = []
     for _ in range(3):
         done = subprocess.run(
-            [sys.executable, "-c", program], capture_output=True, text=True, check=True
+            [sys.executable, "-c", BARE + FIRST_CALL], capture_output=True, text=True, check=True
         )
-        is_compiled, seconds = done.stdout.split()
-        assert is_compiled == "True"
-        took.append(float(seconds))
-    assert min(took) <= 1.5, took
+        is_compiled, compilings, ready, whole = done.stdout.split()
+        assert (is_compiled, compilings) == ("True", "0")
+        ratios.append(float(whole) / float(ready))
+    # Measured: 1.07 of what the process pays in any case (1.5 to 2 s); with all kernels to compile, 17 times as much.
+    assert min(ratios) <= 1.3, ratios
 
 
 @needs_numba

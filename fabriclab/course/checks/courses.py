@@ -223,10 +223,16 @@ def ruler(*results: Result) -> Shown:
         refuse_if(not isinstance(result, Result), "ruler.kind", got=f"{result!r:.60}")
         remember(result)
     kept = store.held()["measurements"]
-    mine = {_mine(name, e.get("obtained")): float(e["busbw"]) for name, e in kept.items()}
+    mine: dict[str, float] = {}
+    measured_here: dict[str, float] = {}  # without stored runs, which stand in for a measurement
+    for kind, entry in kept.items():
+        name = _mine(kind, entry.get("obtained"))
+        mine[name] = float(entry["busbw"])
+        if entry.get("obtained") != "stored":
+            measured_here[name] = mine[name]
     links = _links()
     rates = dict(sorted((mine | links).items(), key=lambda pair: -pair[1]))
-    after = _findings(mine, links)
+    after = _findings(measured_here or mine, links)
     # A result has its rounds and its source, which the progress file does not store.
     own: dict[str, float | Result] = {**mine}
     for result in results:
@@ -283,12 +289,10 @@ _AS_FAST = 1.05  # rates closer than this are told as equal
 
 
 def _findings(mine: Mapping[str, float], links: Mapping[str, float]) -> list[str]:
-    """Return a sentence for each link that compares it with the fastest measurement, the learner's own if any."""
+    """Return a sentence for each link that compares it with the fastest measurement."""
     if not mine:
         return [text("ruler.nothing")]
-    stored = text("ruler.stored", name="")
-    own = [name for name in mine if not name.endswith(stored)]
-    best = max(own or mine, key=lambda name: mine[name])
+    best = max(mine, key=lambda name: mine[name])
     sentences = []
     for name, rate in links.items():
         key = "ruler.faster" if rate >= mine[best] else "ruler.slower"

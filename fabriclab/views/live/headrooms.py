@@ -1,14 +1,14 @@
 """A live view of headroom: what is still under way when a switch pauses its sender, and what a smaller memory loses."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from fabriclab.core import PATH, FabricBuilder, Flows, Routes, pointer
+from fabriclab.core import PATH, FabricBuilder, Floats, Flows, Ints, Routes, pointer
 from fabriclab.engines import packet
 from fabriclab.engines.packet.lossless import DELAY_PER_METRE, GAP, PAUSE_FRAME, QUANTUM
 from fabriclab.texts import text
@@ -21,7 +21,7 @@ from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, log_axis, 
 
 _GENERATIONS = (100, 200, 400, 800)  # source: rates of Ethernet ports, IEEE 802.3 [Gb/s]
 _BITS = 1e9 / 8  # bytes per second in a gigabit per second
-_HEADER = 62  # RoCE v2, as in `fabriclab.engines.packet.Settings` [B]
+_HEADER = packet.Settings().header  # [B]
 _BEFORE = 3  # frames that come before the one that reaches the threshold
 _BUFFER = 64e6  # illustrative: more than any headroom here [B]
 _WINDOW = 1e9  # illustrative: the sender never waits for an acknowledgement [B]
@@ -299,60 +299,23 @@ def headroom_table(cable: Cable, memory: float, found: Outcome, worst: Outcome) 
 # Layers -----------------------------------------------------------------------------------------
 
 
+class OnCable(NamedTuple):
+    """The frames of data on the cable, as the pause leaves the switch."""
+
+    number: Ints  # 0 is the frame that reached the threshold, 1 the one behind it
+    left: Floats  # [px]
+    right: Floats
+    stored: Ints  # headroom that is filled when the frame has come [B]
+
+
 def cable_layers(cable: Cable, memory: float) -> dict[str, Layer]:
     """Return the cable to scale as the pause leaves the switch: data that come, the pause that goes."""
-    per_byte = (_CABLE[1] - _CABLE[0]) / (cable.rate * cable.delay)  # [px/B]
-    on_wire = cable.frame + GAP
-    # Since the pause was due, the frame in its way and the pause itself have passed: so much has come meanwhile.
-    gone = on_wire + PAUSE_FRAME + GAP
-    ahead = cable.worst_offset - gone  # of the frame that reached the threshold, still to come
-    heads = ahead - cable.frame + on_wire * np.arange(0, 2 + int(gone / on_wire) + _fitting(cable))
-    ends = heads + cable.frame
-    shown = (ends > 0) & (heads < cable.rate * cable.delay)
-    numbers = np.flatnonzero(shown)
-    left = np.clip(_CABLE[1] - ends[shown] * per_byte, *_CABLE)
-    right = np.clip(_CABLE[1] - heads[shown] * per_byte, *_CABLE)
-    # A frame is lost if the bytes stored with it, without gaps, would be more than the headroom.
-    stored = cable.worst_offset + cable.frame * numbers
-    lost = stored > memory
-    wide = right - left
-    narrow = cable.frame * per_byte < _NARROW
-    if narrow:
-        wide = np.maximum(wide, 0.5)
-    crosses = np.flatnonzero(lost & (wide > 8))[:_MOST_CROSSES]
-    middle = (left + right) / 2
-
-    pause_left = _CABLE[1] - (PAUSE_FRAME + GAP) * per_byte
-    pause_left = float(np.clip(pause_left, _CABLE[0], _CABLE[1] - 6))
-    peer_right = min(pause_left, _CABLE[1] - (PAUSE_FRAME + GAP) * per_byte)
-    peer_left = max(_CABLE[0], peer_right - cable.frame * per_byte)
-    ticks = np.array(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(0, cable.length))
-    ticks = ticks[(ticks >= 0) & (ticks <= cable.length)]
-    to_x = log_axis(0, cable.length, *_CABLE)
     lanes = [np.array([[_CABLE[0], y], [_CABLE[1], y]]) for lane in (_FORTH, _BACK) for y in lane]
-    names = [
-        text("live.headroom.number", n=int(n)) if n else text("live.headroom.zero") for n in numbers
-    ]
-    more = cable.following - int(numbers.max(initial=0))
-    notes = [
-        text(
-            "live.headroom.will_be_lost" if is_lost else "live.headroom.will_be_stored",
-            size=bytes_words(float(size)),
-        )
-        for size, is_lost in zip(stored, lost, strict=True)
-    ]
+    frames = frames_on(cable)
+    more = cable.following - int(frames.number.max(initial=0))
     return {
         "title": texts(14.0, 14.0, [text("live.headroom.title_cable")], size=13.0, bold=1.0),
-        "devices": boxes(
-            np.array([_SENDER[0], _SWITCH[0]]),
-            _BOXES[0],
-            _SENDER[1] - _SENDER[0],
-            _BOXES[1] - _BOXES[0],
-            colour=np.array([COLOUR["gpu"], COLOUR["node"]]),
-            texts=[text("live.headroom.sender"), text("live.headroom.switch")],
-            ink=COLOUR["node_ink"],
-            round=8.0,
-        ),
+        "devices": device_boxes(),
         "more": texts(
             sum(_SENDER) / 2,
             _BOXES[0] - 10,
@@ -362,31 +325,107 @@ def cable_layers(cable: Cable, memory: float) -> dict[str, Layer]:
             colour=COLOUR["soft"],
         ),
         "lanes": lines(lanes, width=0.8, colour=COLOUR["hair"]),
+        **data_layers(cable, frames, memory),
+        **pause_layers(cable),
+        **metre_layers(cable.length),
+    }
+
+
+def frames_on(cable: Cable) -> OnCable:
+    """Return the frames of data that are on the cable when the pause leaves the switch."""
+    per_byte = (_CABLE[1] - _CABLE[0]) / (cable.rate * cable.delay)  # [px/B]
+    on_wire = cable.frame + GAP
+    # Since the pause was due, the frame in its way and the pause itself have passed: so much has come meanwhile.
+    gone = on_wire + PAUSE_FRAME + GAP
+    ahead = cable.worst_offset - gone  # of the frame that reached the threshold, still to come
+    heads = ahead - cable.frame + on_wire * np.arange(0, 2 + int(gone / on_wire) + _fitting(cable))
+    ends = heads + cable.frame
+    number = np.flatnonzero((ends > 0) & (heads < cable.rate * cable.delay))
+    return OnCable(
+        number=number,
+        left=np.clip(_CABLE[1] - ends[number] * per_byte, *_CABLE),
+        right=np.clip(_CABLE[1] - heads[number] * per_byte, *_CABLE),
+        stored=cable.worst_offset + cable.frame * number,
+    )
+
+
+def device_boxes() -> Layer:
+    """Return the sender and the switch at the ends of the cable."""
+    return boxes(
+        np.array([_SENDER[0], _SWITCH[0]]),
+        _BOXES[0],
+        _SENDER[1] - _SENDER[0],
+        _BOXES[1] - _BOXES[0],
+        colour=np.array([COLOUR["gpu"], COLOUR["node"]]),
+        texts=[text("live.headroom.sender"), text("live.headroom.switch")],
+        ink=COLOUR["node_ink"],
+        round=8.0,
+    )
+
+
+def data_layers(cable: Cable, frames: OnCable, memory: float) -> dict[str, Layer]:
+    """Return the frames of data; a frame is lost if the bytes stored with it would be more than the headroom."""
+    lost = frames.stored > memory
+    wide = frames.right - frames.left
+    edge = COLOUR["paper"]
+    is_narrow = cable.frame * (_CABLE[1] - _CABLE[0]) < _NARROW * cable.rate * cable.delay
+    if is_narrow:
+        wide = np.maximum(wide, 0.5)
+        edge = COLOUR["queue"]
+    names, notes = [], []
+    for number, size, is_lost in zip(frames.number, frames.stored, lost, strict=True):
+        is_first = number == 0
+        names.append(
+            text("live.headroom.zero") if is_first else text("live.headroom.number", n=int(number))
+        )
+        fate = "lost" if is_lost else "stored"
+        notes.append(text(f"live.headroom.will_be_{fate}", size=bytes_words(float(size))))
+    crosses = np.flatnonzero(lost & (wide > 8))[:_MOST_CROSSES]
+    middle = (frames.left + frames.right) / 2
+    return {
         "frames": boxes(
-            left,
+            frames.left,
             _FORTH[0] + 2,
             wide,
             _FORTH[1] - _FORTH[0] - 4,
             colour=np.where(lost, COLOUR["paper"], COLOUR["queue"]),
-            edge=np.where(lost, COLOUR["lost"], COLOUR["paper"] if not narrow else COLOUR["queue"]),
+            edge=np.where(lost, COLOUR["lost"], edge),
             round=2.0,
             names=names,
             notes=notes,
         ),
-        "crosses": Layer(
-            "dots",
-            {
-                "x": middle[crosses],
-                "y": np.full(crosses.size, sum(_FORTH) / 2),
-                "size": 4.0,
-                "shape": 2.0,
-                "colour": COLOUR["lost"],
-            },
+        "crosses": loss_crosses(middle[crosses], sum(_FORTH) / 2),
+        "data name": texts(
+            _CABLE[0],
+            _FORTH[0] - 10,
+            [text("live.headroom.data_name")],
+            bold=1.0,
+            size=11.0,
+            colour=COLOUR["queue"],
         ),
+    }
+
+
+def loss_crosses(x: Floats, y: float) -> Layer:
+    """Return a cross at each place where a frame is lost."""
+    fields = {"size": 4.0, "shape": 2.0, "colour": COLOUR["lost"]}
+    return Layer("dots", {"x": x, "y": np.full(x.size, y), **fields})
+
+
+def pause_layers(cable: Cable) -> dict[str, Layer]:
+    """Return the pause on its way back, and before it the frame that it had to wait for."""
+    per_byte = (_CABLE[1] - _CABLE[0]) / (cable.rate * cable.delay)  # [px/B]
+    pause_left = _CABLE[1] - (PAUSE_FRAME + GAP) * per_byte
+    pause_left = max(_CABLE[0], min(pause_left, _CABLE[1] - 6))
+    peer_left = max(_CABLE[0], pause_left - cable.frame * per_byte)
+    bars = [
+        np.array([[x, _BACK[0] + 6], [x, _BACK[1] - 6]]) for x in (pause_left + 2, _CABLE[1] - 2)
+    ]
+    return {
         "peer": boxes(
             np.array([peer_left]),
             _BACK[0] + 2,
-            max(peer_right - peer_left, 1.0),
+            max(pause_left - peer_left, 1.0),
             _BACK[1] - _BACK[0] - 4,
             colour=COLOUR["hair"],
             edge=COLOUR["edge"],
@@ -405,14 +444,7 @@ def cable_layers(cable: Cable, memory: float) -> dict[str, Layer]:
             names=[text("live.headroom.part_pause")],
             notes=[text("live.headroom.pause_note")],
         ),
-        "pause bars": lines(
-            [
-                np.array([[x, _BACK[0] + 6], [x, _BACK[1] - 6]])
-                for x in (pause_left + 2, _CABLE[1] - 2)
-            ],
-            width=1.6,
-            colour=COLOUR["paused"],
-        ),
+        "pause bars": lines(bars, width=1.6, colour=COLOUR["paused"]),
         "pause name": texts(
             _CABLE[1],
             _BACK[1] + 9,
@@ -422,27 +454,21 @@ def cable_layers(cable: Cable, memory: float) -> dict[str, Layer]:
             size=11.0,
             colour=COLOUR["paused"],
         ),
-        "data name": texts(
-            _CABLE[0],
-            _FORTH[0] - 10,
-            [text("live.headroom.data_name")],
-            bold=1.0,
-            size=11.0,
-            colour=COLOUR["queue"],
-        ),
+    }
+
+
+def metre_layers(length: float) -> dict[str, Layer]:
+    """Return the scale below the cable [m]."""
+    ticks = np.array(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(0, length))
+    ticks = ticks[(ticks >= 0) & (ticks <= length)]
+    x = log_axis(0, length, *_CABLE)(ticks)
+    axis = np.array([[_CABLE[0], _SCALE + 4], [_CABLE[1], _SCALE + 4]])
+    strokes = [np.array([[at, _SCALE + 1], [at, _SCALE + 7]]) for at in x]
+    return {
         "metres": texts(
-            to_x(ticks),
-            _SCALE + 16,
-            [f"{tick:g} m" for tick in ticks],
-            align=1.0,
-            colour=COLOUR["soft"],
+            x, _SCALE + 16, [f"{tick:g} m" for tick in ticks], align=1.0, colour=COLOUR["soft"]
         ),
-        "scale": lines(
-            [np.array([[_CABLE[0], _SCALE + 4], [_CABLE[1], _SCALE + 4]])]
-            + [np.array([[x, _SCALE + 1], [x, _SCALE + 7]]) for x in to_x(ticks)],
-            width=1.0,
-            colour=COLOUR["edge"],
-        ),
+        "scale": lines([axis, *strokes], width=1.0, colour=COLOUR["edge"]),
     }
 
 
@@ -453,27 +479,12 @@ def _fitting(cable: Cable) -> int:
 
 def sum_layers(cable: Cable, memory: float, found: Outcome, worst: Outcome) -> dict[str, Layer]:
     """Return the bar of the parts, and below it the headroom, filled as far as the engine filled it."""
-    sizes = np.array(list(cable.parts.values()))  # (5,) [B]
     lost = float(found.lost * cable.frame)
     filled = min(found.stored, memory)
     _, most = common_ends("bytes", 0.0, 1.04 * max(cable.needed, memory, filled + lost))
     to_x = log_axis(0, most, _LEFT, _RIGHT)
-    ends = np.cumsum(sizes)
-    start = to_x(ends - sizes)
-    wide = np.maximum(to_x(ends) - start, 1.0)
-    top = np.full(sizes.size, _SUM[0])
-    words = [
-        f"{text(f'live.headroom.part_{name}')} {bytes_words(size)}"
-        for name, size in cable.parts.items()
-    ]
     ticks = np.array(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]).tick_values(0, most))
     ticks = ticks[(ticks >= 0) & (ticks <= most)]
-    is_most = sizes == sizes.max()
-    own_top, own_foot = _OWN
-    own = own_foot - own_top
-    crosses = np.linspace(0, 1, 2 * min(found.lost, _MOST_CROSSES) + 1)[1::2]
-    lost_from, lost_wide = float(to_x(filled)), float(to_x(filled + lost) - to_x(filled))
-    notes = [text(f"live.headroom.{name}_note") for name in cable.parts]
     own_words = bytes_words(memory)
     if found.lost:
         own_words = text("live.headroom.own_total", size=own_words, lost=found.lost)
@@ -482,63 +493,8 @@ def sum_layers(cable: Cable, memory: float, found: Outcome, worst: Outcome) -> d
             14.0, _SCALE + 44, [text("live.headroom.title_sum")], size=13.0, bold=1.0
         ),
         **tick_layers(ticks, to_x, bytes_words, (_SUM[0] - 4, _OWN[1] + 6), True),
-        "sizes": boxes(
-            start,
-            top,
-            wide,
-            _SUM[1] - _SUM[0],
-            colour=np.where(
-                is_most,
-                COLOUR["ink"],
-                np.where(np.arange(sizes.size) % 2, COLOUR["edge"], COLOUR["hair"]),
-            ),
-            round=0.0,
-            names=words,
-            notes=notes,
-            glide=True,
-        ),
-        **part_names(words, start + wide / 2, top, np.zeros(sizes.size, dtype=np.int64), is_most),
-        "stored": boxes(
-            np.array([_LEFT]),
-            own_top + 4,
-            np.array([max(float(to_x(filled)) - _LEFT, 0.5)]),
-            own - 8,
-            colour=COLOUR["queue"],
-            round=0.0,
-            names=[text("live.headroom.stored", size=bytes_words(found.stored))],
-            glide=True,
-        ),
-        "lost": boxes(
-            np.array([lost_from]),
-            own_top + 4,
-            np.array([lost_wide]),
-            own - 8,
-            colour=COLOUR["paper"] if lost else -1.0,
-            edge=COLOUR["lost"] if lost else 0.0,
-            round=0.0,
-            names=[text("live.headroom.frames", n=found.lost)],
-        ),
-        "lost crosses": Layer(
-            "dots",
-            {
-                "x": lost_from + lost_wide * crosses,
-                "y": np.full(crosses.size, own_top + own / 2),
-                "size": 4.0,
-                "shape": 2.0,
-                "colour": COLOUR["lost"],
-            },
-        ),
-        "yours": boxes(
-            np.array([_LEFT]),
-            own_top,
-            np.array([float(to_x(memory)) - _LEFT]),
-            own,
-            colour=-1.0,
-            edge=-1.0,  # ink
-            round=0.0,
-            glide=True,
-            ghost=True,
-        ),
+        **part_layers(cable, to_x),
+        **own_layers(memory, filled, lost, found, to_x),
         "lanes names": texts(
             _LEFT - 10,
             np.array([sum(_SUM) / 2, sum(_OWN) / 2]),
@@ -552,5 +508,78 @@ def sum_layers(cable: Cable, memory: float, found: Outcome, worst: Outcome) -> d
             [bytes_words(cable.needed), own_words],
             bold=1.0,
             halo=1.0,
+        ),
+    }
+
+
+def part_layers(cable: Cable, to_x: Callable[..., Floats]) -> dict[str, Layer]:
+    """Return the parts of the sum side by side, the largest in ink, and their names."""
+    sizes = np.array(list(cable.parts.values()))  # (5,) [B]
+    ends = np.cumsum(sizes)
+    start = to_x(ends - sizes)
+    wide = np.maximum(to_x(ends) - start, 1.0)
+    top = np.full(sizes.size, _SUM[0])
+    is_most = sizes == sizes.max()
+    in_turn = np.where(np.arange(sizes.size) % 2, COLOUR["edge"], COLOUR["hair"])
+    words = [
+        f"{text(f'live.headroom.part_{name}')} {bytes_words(size)}"
+        for name, size in cable.parts.items()
+    ]
+    bar = boxes(
+        start,
+        top,
+        wide,
+        _SUM[1] - _SUM[0],
+        colour=np.where(is_most, COLOUR["ink"], in_turn),
+        round=0.0,
+        names=words,
+        notes=[text(f"live.headroom.{name}_note") for name in cable.parts],
+        glide=True,
+    )
+    one_line = np.zeros(sizes.size, dtype=np.int64)
+    return {"sizes": bar, **part_names(words, start + wide / 2, top, one_line, is_most)}
+
+
+def own_layers(
+    memory: float, filled: float, lost: float, found: Outcome, to_x: Callable[..., Floats]
+) -> dict[str, Layer]:
+    """Return the headroom that the reader set, what it stores, and behind it what is lost. [B]."""
+    top, foot = _OWN
+    height = foot - top
+    lost_from = float(to_x(filled))
+    lost_wide = float(to_x(filled + lost)) - lost_from
+    crosses = np.linspace(0, 1, 2 * min(found.lost, _MOST_CROSSES) + 1)[1::2]
+    return {
+        "stored": boxes(
+            np.array([_LEFT]),
+            top + 4,
+            np.array([max(lost_from - _LEFT, 0.5)]),
+            height - 8,
+            colour=COLOUR["queue"],
+            round=0.0,
+            names=[text("live.headroom.stored", size=bytes_words(found.stored))],
+            glide=True,
+        ),
+        "lost": boxes(
+            np.array([lost_from]),
+            top + 4,
+            np.array([lost_wide]),
+            height - 8,
+            colour=COLOUR["paper"] if lost else -1.0,
+            edge=COLOUR["lost"] if lost else 0.0,
+            round=0.0,
+            names=[text("live.headroom.frames", n=found.lost)],
+        ),
+        "lost crosses": loss_crosses(lost_from + lost_wide * crosses, top + height / 2),
+        "yours": boxes(
+            np.array([_LEFT]),
+            top,
+            np.array([float(to_x(memory)) - _LEFT]),
+            height,
+            colour=-1.0,
+            edge=-1.0,  # ink
+            round=0.0,
+            glide=True,
+            ghost=True,
         ),
     }

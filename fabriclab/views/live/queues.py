@@ -45,6 +45,7 @@ _SAMPLES = 1600  # of a run, up to its time limit
 _PATIENCE = 4  # time limit of a run, in times that the hot port needs without any pause or loss
 _TIMEOUT = "200 us"  # illustrative: short, as the whole run is
 _TRIES = 50  # illustrative: no connection gives up within a run
+_TURNS = 8  # packets of a sender with its fair share over which its rate is a mean
 _BEYOND = 1.5  # a threshold higher than so many peaks of the queue is told in words alone
 
 # The microscope in px: queue, marks, pauses and rates above each other, with names on the right.
@@ -83,7 +84,7 @@ class Run:
     lost : (K,) int64
         Packets that the hot port refused in each bin.
     rates : (K, N) float64
-        What each sender sent in each bin [B/s].
+        What each sender sent around each bin, as a mean over several packets (see `_smooth_rates`) [B/s].
     peak, mean : float
         Longest queue, and its mean while anybody sends [B].
     low, high, limit : float
@@ -350,7 +351,7 @@ def _run_of(case: Incast, trace: Any, thresholds: Thresholds, hot: int) -> Run:
         marked=np.divide(marks, packets, out=np.zeros(marks.size), where=packets > 0),
         paused=np.diff(paused_time, axis=0).mean(axis=1) / long,
         lost=np.diff(trace.queue_drops[at, 0]),
-        rates=sent[:, 1:] / long[:, None],
+        rates=_smooth_rates(trace.queue_sent[at, 1:], times, frame * case.senders / case.rate),
         peak=float(trace.peak[hot].max()),
         mean=float(trace.queue[: last + 1, 0].mean()),
         low=thresholds.low,
@@ -366,6 +367,20 @@ def _run_of(case: Incast, trace: Any, thresholds: Thresholds, hot: int) -> Run:
         fairness=jain(came),
         end=end,
     )
+
+
+def _smooth_rates(sent: Floats, times: Floats, turn: float) -> Floats:
+    """Return the rates of senders, (K, N) [B/s], from what they have sent at each time, (K + 1, N).
+
+    Packets leave one by one, so a shorter mean than some packets would jump between nothing and the rate of the port.
+    ``turn`` is the time in which each sender has its turn once [s]; the mean is over at least `_TURNS` of them.
+    """
+    bins = times.size - 1
+    half = int(np.ceil((_TURNS * turn / (times[-1] / bins) - 1) / 2))
+    half = max(0, min(half, bins))
+    first = np.maximum(np.arange(bins) - half, 0)
+    last = np.minimum(np.arange(1, bins + 1) + half, bins)
+    return np.asarray((sent[last] - sent[first]) / (times[last] - times[first])[:, None])
 
 
 def bytes_words(size: float) -> str:
