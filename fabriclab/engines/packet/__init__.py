@@ -201,13 +201,10 @@ def _take_back(arrays: signatures.State, lists: signatures.State) -> None:
 def _grown(before: signatures.State) -> signatures.State:
     """Return the state with twice as many slots, and room for their events."""
     n = before.slots.size
-    more = setup.new_slots(n)
-    more["next"] = np.where(more["next"] >= 0, more["next"] + n, before.whole[state.FREE_SLOT])
-    before.whole[state.FREE_SLOT] = n
     before.whole[state.FREE_SLOTS] += n
     hops = int(before.whole[state.TELEMETRY])
     return before._replace(
-        slots=state.joined(before.slots, more),
+        slots=state.joined(before.slots, state.table(state.Slot, n)),
         reports=state.joined(before.reports, state.table(state.Report, n * hops)),
         heap=state.joined(before.heap, state.table(state.Event, 3 * n)),
     )

@@ -6,7 +6,7 @@ from fabriclab.compiled import kernel
 from fabriclab.engines.packet import signatures
 from fabriclab.engines.packet.buffers import fits, is_void, refuse, release, store
 from fabriclab.engines.packet.chance import ONE, draw
-from fabriclab.engines.packet.heap import FIRST, drop_first, push
+from fabriclab.engines.packet.heap import FIRST, fill_hole, push, take_first
 from fabriclab.engines.packet.state import (
     ACK_EVERY,
     ACKED,
@@ -47,6 +47,7 @@ from fabriclab.engines.packet.state import (
     MARK_MAX,
     MARKED,
     NACK,
+    NEW_SLOT,
     NOW,
     OPEN_FLOWS,
     PAUSE,
@@ -76,7 +77,6 @@ from fabriclab.engines.packet.state import (
     TRIM,
     TRIM_SIZE,
     TRIMMED,
-    UNSENT,
     UNTIL,
     WATCH,
     WATCHDOG,
@@ -105,6 +105,19 @@ LOG_RESUME = 6
 def duration(links: Any, whole: Any, link: int, size: int) -> int:
     """Return the time to send ``size`` bytes and the gap behind them. [ps]."""
     return ((size + whole[GAP]) * links[link].cost) >> 16
+
+
+@kernel()
+def take_slot(slots: Any, whole: Any) -> int:
+    """Return a free slot: the one that was given back last, or else one that was never used."""
+    slot = whole[FREE_SLOT]
+    if slot >= 0:
+        whole[FREE_SLOT] = slots[slot].next
+    else:
+        slot = whole[NEW_SLOT]
+        whole[NEW_SLOT] = slot + 1
+    whole[FREE_SLOTS] -= 1
+    return slot
 
 
 @kernel()
@@ -265,7 +278,7 @@ def serve(st: Any, functions: Any, link: int, now: int) -> None:
         slot = first_of(queues, st.entries, whole, queue)
         if slot >= 0:
             size = st.slots[slot].size
-            if queues[queue].mode == CREDITS and queues[queue].credit < size:
+            if queues[queue].credit < size:
                 slot = -1
                 continue
             waiting = queues[queue].bytes
@@ -288,10 +301,8 @@ def next_sender(st: Any, functions: Any, queue: int, now: int) -> tuple[int, int
     queues = st.queues
     while queues[queue].ring_first >= 0:
         c = queues[queue].ring_first
-        if queues[queue].mode == CREDITS:
-            full = st.whole[PAYLOAD] + st.whole[HEADER]
-            if queues[queue].credit < full:
-                return -1, -1
+        if queues[queue].credit < st.whole[PAYLOAD] + st.whole[HEADER]:
+            return -1, -1
         queues[queue].ring_first = st.conns[c].ring_next
         st.conns[c].queued = 0
         slot = new_packet(st, functions, c, now)
@@ -334,8 +345,7 @@ def send(st: Any, link: int, queue: int, slot: int, now: int, waiting: int) -> N
     if ingress >= 0:
         node = links[ingress // whole[CLASSES]].target
         release(st.heap, links, queues, st.nodes, whole, st.real, now, node, ingress, size)
-    if queues[queue].mode == CREDITS:
-        queues[queue].credit -= size
+    queues[queue].credit -= size
 
     time = duration(links, whole, link, size)
     links[link].began = now
@@ -343,17 +353,17 @@ def send(st: Any, link: int, queue: int, slot: int, now: int, waiting: int) -> N
     links[link].sent += size
     whole[HOPS] += 1
 
-    hop = entry - st.rows[slots[slot].row].first
-    if whole[TELEMETRY] > hop:
-        place = slot * whole[TELEMETRY] + hop
-        st.reports[place].queue = queues[queue].bytes
-        st.reports[place].sent = links[link].sent
-        st.reports[place].time = now
+    if whole[TELEMETRY] > 0:
+        hop = entry - st.rows[slots[slot].row].first
+        if hop < whole[TELEMETRY]:
+            place = slot * whole[TELEMETRY] + hop
+            st.reports[place].queue = queues[queue].bytes
+            st.reports[place].sent = links[link].sent
+            st.reports[place].time = now
 
     arrival = now + time + links[link].delay
     slots[slot].end = arrival
-    is_last = entry + 1 == st.rows[slots[slot].row].end
-    if links[link].through == 1 and not is_last:
+    if st.entries[entry].through == 1:
         # Cut-through: as soon as the header is there, but never so early that the next link runs out of bytes.
         header = duration(links, whole, link, min(whole[TRIM_SIZE], size))
         next_time = duration(links, whole, st.entries[entry + 1].link, size)
@@ -417,18 +427,14 @@ def new_packet(st: Any, functions: Any, c: int, now: int) -> int:
         if conns[c].next_time > now:
             set_timer(st, c, now)
             return -1
-    place = conns[c].base + seq
-    if (
-        whole[RECEIVER] == 1 and packets[place].status == UNSENT
-    ):  # a packet needs one grant, however often it is sent
+    is_new = seq == conns[c].sent_to
+    if whole[RECEIVER] == 1 and is_new:  # a packet needs one grant, however often it is sent
         if conns[c].granted < size:
             return -1
         conns[c].granted -= size
 
-    slot = whole[FREE_SLOT]
     slots = st.slots
-    whole[FREE_SLOT] = slots[slot].next
-    whole[FREE_SLOTS] -= 1
+    slot = take_slot(slots, whole)
     slots[slot].conn = c
     slots[slot].cls = conns[c].cls
     slots[slot].seq = seq
@@ -437,15 +443,19 @@ def new_packet(st: Any, functions: Any, c: int, now: int) -> int:
     slots[slot].ingress = -1
     slots[slot].flags = 0
 
-    if seq < conns[c].next or packets[place].status != UNSENT:
+    if is_new:
+        conns[c].sent_to = seq + 1
+    else:
         conns[c].resent += 1
-    if packets[place].status == LOST:
-        conns[c].lost -= 1
     if seq == conns[c].next:
         conns[c].next = seq + 1
-    packets[place].status = FLYING
-    packets[place].sent = now
-    conns[c].flying += size
+    if whole[RECOVERY] != GO_BACK_N:
+        place = conns[c].base + seq
+        if packets[place].status == LOST:
+            conns[c].lost -= 1
+        packets[place].status = FLYING
+        packets[place].sent = now
+        conns[c].flying += size
     st.own[own + SENT] += size
 
     row = conns[c].row_from
@@ -560,7 +570,7 @@ def arrive(st: Any, functions: Any, link: int, now: int) -> int:
     if not is_lost and links[link].loss > 0:
         is_lost = draw(whole) < links[link].loss
     if is_lost:
-        links[link].lost += 1
+        st.queues[ingress].lost += 1
         if st.queues[ingress].mode == CREDITS:
             # The receiver counts what never came, and gives the room back.
             st.queues[ingress].stored += size
@@ -568,12 +578,12 @@ def arrive(st: Any, functions: Any, link: int, now: int) -> int:
         drop(st, slot, now, link)
         return -1
 
-    entry = slots[slot].entry + 1
-    row = slots[slot].row
-    if entry == st.rows[row].end:
+    if st.entries[slots[slot].entry].is_last == 1:
         receive(st, link, ingress, slot, now)
         return -1
 
+    entry = slots[slot].entry + 1
+    row = slots[slot].row
     if whole[IN_SWITCH] == 1 and st.entries[entry].same_to - st.entries[entry].same_from > 1:
         hop = entry - st.rows[row].first
         first = st.entries[entry].same_from
@@ -1065,6 +1075,7 @@ def loop(st: Any, on_start: Any, on_send: Any, on_feedback: Any, choose: Any, n_
     heap = st.heap
     whole = st.whole
     for _ in range(n_events):
+        fill_hole(heap, whole)
         if whole[EVENTS] == 0 or whole[OPEN_FLOWS] == 0:
             return IDLE
         # Each slot may become an event, and each flow may start: other events (credits, pauses) must leave them room.
@@ -1081,7 +1092,7 @@ def loop(st: Any, on_start: Any, on_send: Any, on_feedback: Any, choose: Any, n_
                 record(st, whole[SAMPLES] * whole[SAMPLE_GAP])
         if now > whole[UNTIL]:
             return LATER
-        drop_first(heap, whole)
+        take_first(whole)
         whole[NOW] = now
         whole[HANDLED] += 1
         kind = code >> KIND

@@ -23,6 +23,7 @@ from fabriclab.engines.packet.chance import ONE
 from fabriclab.engines.packet.checks import check_memory_of_switches, check_run, variant
 from fabriclab.engines.packet.control import Control, Marking, Place
 from fabriclab.engines.packet.heap import FIRST
+from fabriclab.engines.packet.loop import MARGIN
 from fabriclab.engines.packet.lossless import PAUSE_FRAME, headroom_needed
 from fabriclab.engines.packet.own import control_of
 from fabriclab.engines.packet.settings import Settings
@@ -36,6 +37,7 @@ INSIDE = ("nvlink", "pcie", "c2c", "xgmi", "socket", "mini SAS HD")  # media ins
 CARD_BUFFER = 131072.0  # illustrative: what a slow receiver stores [B]
 MOST_SAMPLES = 20_000  # illustrative: of a run without a time limit
 INFINITE = 1 << 58
+MOST_SLOTS = 1 << 16  # illustrative: of a run that begins; a run that needs more gets more
 _PACKET_BYTES = 24  # of each packet: status, whether it came, when it was sent
 _SLOT_BYTES = 200
 
@@ -88,9 +90,10 @@ def lay_out(
     own[state.N_HOPS :: state.WIDTH] = hops[first_rows]
 
     total_packets = int(conns["packets"].sum())
-    n_slots = int(min(max(4096, 64 * n_conns), 1 << 16))
+    n_slots = min(total_packets + MARGIN, MOST_SLOTS)
+    n_packets = total_packets if settings.recovery == "selective" else 0
     check_memory(
-        total_packets * _PACKET_BYTES + n_slots * _SLOT_BYTES,
+        n_packets * _PACKET_BYTES + n_slots * _SLOT_BYTES,
         f"{total_packets} packets",
         "send less, make packets larger, or give a time with until=",
     )
@@ -101,7 +104,7 @@ def lay_out(
 
     n_hops = int(hops.max(initial=0)) if control.telemetry else 0
     n_samples = _n_samples(settings)
-    row_table, entry_table = _paths(rows, back, balance.splits)
+    row_table, entry_table = _paths(fabric, rows, back, balance.splits, settings)
     queue_numbers, conn_numbers = _watched(settings, conns, n_classes)
     whole, real = _numbers(settings, control, balance, n_classes, n_slots, seed, n_hops)
     whole[state.SAMPLE_ROOM] = n_samples
@@ -117,8 +120,8 @@ def lay_out(
         flows=flow_table,
         users=users,
         conns=table(state.Connection, n_conns, **conns),
-        packets=table(state.Packet, total_packets),
-        slots=new_slots(n_slots),
+        packets=table(state.Packet, max(1, n_packets)),
+        slots=table(state.Slot, n_slots),
         reports=table(state.Report, max(1, n_slots * n_hops)),
         known=table(state.Report, max(1, n_conns * n_hops), time=-1),
         heap=_heap(room, events),
@@ -291,7 +294,6 @@ def _links(fabric: Fabric, cost: Ints, settings: Settings) -> Table:
         raise ValueError(
             f"loss must be within 0..1, without 1, got {wrong[0]:g}; with 1 no packet would ever arrive"
         )
-    is_switch = fabric.transit & (fabric.tier > 0)
     return table(
         state.Link,
         n,
@@ -301,7 +303,6 @@ def _links(fabric: Fabric, cost: Ints, settings: Settings) -> Table:
         loss=np.round(loss * ONE),
         first=-1,
         last=-1,
-        through=is_switch[fabric.target] & settings.cut_through,
     )
 
 
@@ -340,7 +341,7 @@ def _queues(fabric: Fabric, settings: Settings, control: Control, n_classes: int
         **dict.fromkeys(
             ("first", "last", "ring_first", "ring_last", "fair_first", "fair_last"), -1
         ),
-        credit=credit,
+        credit=np.where(mode == state.CREDITS, credit, INFINITE),
         mode=mode,
         headroom=headroom,
         mark_from=np.where(in_switch & ~inside, low, -1),
@@ -418,7 +419,9 @@ def _nodes(fabric: Fabric, queues: Table, settings: Settings, n_classes: int) ->
     )
 
 
-def _paths(rows: Routes, back: Ints, splits: bool) -> tuple[Table, Table]:
+def _paths(
+    fabric: Fabric, rows: Routes, back: Ints, splits: bool, settings: Settings
+) -> tuple[Table, Table]:
     """Return the rows, and for each entry which rows share the links before it."""
     n_rows = rows.n_rows
     n_entries = rows.link.size
@@ -438,11 +441,17 @@ def _paths(rows: Routes, back: Ints, splits: bool) -> tuple[Table, Table]:
             same_from[here] = starts[group[row[here]]]
             same_to[here] = ends[group[row[here]]]
             is_new[1:] |= links[1:, h] != links[:-1, h]
+    is_last = np.zeros(n_entries, dtype=bool)
+    is_last[rows.ptr[1:] - 1] = True
+    is_switch = fabric.transit & (fabric.tier > 0)
+    goes_through = is_switch[fabric.target[rows.link]] & ~is_last & settings.cut_through
     row_table = table(state.Row, n_rows, first=rows.ptr[:-1], end=rows.ptr[1:], back=back)
     entry_table = table(
         state.Entry,
         n_entries,
         link=rows.link,
+        is_last=is_last,
+        through=goes_through,
         same_from=same_from,
         same_to=same_to,
         fair_first=-1,
@@ -518,6 +527,7 @@ def _numbers(
 ) -> tuple[Ints, Any]:
     """Return the single whole and real numbers of the engine."""
     whole = np.zeros(state.N_WHOLE, dtype=np.int64)
+    whole[state.FREE_SLOT] = -1
     whole[state.FREE_SLOTS] = n_slots
     whole[state.RANDOM] = seed
     whole[state.CLASSES] = n_classes
@@ -575,13 +585,6 @@ def _picoseconds(time: Any, unless: int = 0) -> int:
 def _bytes(size: Any, unless: int = 0) -> int:
     """Return a size in whole bytes, or ``unless`` for None."""
     return unless if size is None else round(float(size))
-
-
-def new_slots(n: int) -> Table:
-    """Return ``n`` free slots, each of which names the next."""
-    following = np.arange(1, n + 1)
-    following[-1] = -1
-    return table(state.Slot, n, next=following)
 
 
 def heap_room(fabric: Fabric, flows: Flows, n_conns: int, n_slots: int, n_classes: int) -> int:

@@ -76,53 +76,61 @@ LATER = 2  # the next event is beyond the time limit
 PAUSED = 3  # the number of events is reached
 
 
+# The fields of a table lie in memory in the order of its class. A processor fetches 64 bytes at once, and what a
+# packet-hop costs in a large network is mostly waiting for that: what is needed together stands together, and the
+# comments below say where 64 bytes end.
+
+
 @dataclass(slots=True)
 class Link:
     """A directed link, and what travels on it."""
 
-    target: Small
     cost: int  # picoseconds per byte, times 2^16; 0 while the link is down
     delay: int
     began: int  # when the link began to send its last packet
     busy: int  # until when the link sends
-    wakes: Small  # 1 while a FREE event is on its way
     loss: int  # chance that a packet is lost, times 2^32
+    sent: int  # bytes sent so far
+    target: Small
+    wakes: Small  # 1 while a FREE event is on its way
     first: Small  # slot of the packet that arrives next, -1 for none
     last: Small
-    sent: int  # bytes sent so far
-    lost: Small  # packets lost on the link
-    through: Small  # 1 if the target forwards a packet before its end has come (cut-through)
 
 
 @dataclass(slots=True)
 class Queue:
     """A queue, and what came over its link in its class and is stored behind it."""
 
-    first: Small  # slot, -1 for none
-    last: Small
+    # What waits before the link.
     bytes: int
     peak: int
-    ring_first: Small  # connections that want to send here, -1 for none
-    ring_last: Small
-    fair_first: Small  # route entries with packets, served in turn, -1 for none
-    fair_last: Small
-    paused: Small  # 1 while the queue must stop
-    paused_since: int
-    paused_time: int
-    pauses: Small  # how often it was told to stop
-    credit: int  # bytes that the buffer behind the link has room for
-    marks: Small
-    drops: Small  # packets refused by this queue or by the buffer before it
+    credit: int  # bytes that the buffer behind the link has room for; without end where none are counted
     mark_from: int  # Kmin
     mark_all: int  # Kmax, -1 if the queue does not mark
-    mode: Small  # LOSSY, PAUSING or CREDITS, for what comes over the link
+    first: Small  # slot, -1 for none
+    last: Small
+    ring_first: Small  # connections that want to send here, -1 for none
+    ring_last: Small
+    paused: Small  # 1 while the queue must stop
+    marks: Small  # 64 bytes
+
+    # What is stored behind the link.
     stored: int  # bytes that came over the link and are stored
     shared: int  # how many of them count against the shared buffer
     spare: int  # how many of them lie in the headroom
     headroom: int  # size of the headroom
+    mode: Small  # LOSSY, PAUSING or CREDITS
     pausing: Small  # 1 if the sender was told to stop
     told: Small  # number of the last notice to the sender, 1..NOTICES
     heard: Small  # number of the last notice that the sender obeyed
+    fair_first: Small  # route entries with packets before the link, served in turn, -1 for none
+    fair_last: Small
+    drops: Small  # packets refused by this queue or by the buffer before it
+    lost: Small  # packets lost on the link; 64 bytes
+
+    paused_since: int
+    paused_time: int
+    pauses: Small  # how often it was told to stop
 
 
 @dataclass(slots=True)
@@ -153,6 +161,10 @@ class Entry:
     """A link of a path."""
 
     link: Small
+    is_last: Small  # 1 for the last link of its path
+    through: (
+        Small  # 1 if a packet is forwarded behind the link before its end has come (cut-through)
+    )
     same_from: Small  # rows that share the links before this one: same_from..same_to - 1
     same_to: Small
     fair_first: Small  # packets of this entry that wait, in a queue that serves entries in turn
@@ -181,48 +193,54 @@ class Flow:
 class Connection:
     """A connection."""
 
-    flow: Small
-    row_from: Small
-    row_to: Small
-    row: Small  # taken last
+    # What its sender needs for each packet.
+    next_time: int  # pacing: not before
+    sent_last: int  # time of the packet before, -1 for none
+    flying: int  # payload bytes on their way (selective recovery)
+    state: Small
     packets: Small
     last_size: Small  # of the last packet, payload
+    next: Small  # packet that is sent next, unless one is to be sent again
+    sent_to: Small  # all packets below have been sent
+    acked: Small  # all packets below are acknowledged
+    lost: Small  # packets to send again
+    paced: Small  # 1 if its flow has a limit below the rate of its port
+    sent_size: Small  # bytes on the wire of the packet before
+    timer: Small  # 1 while a SEND event is on its way; 64 bytes
+
+    # Its port, its path and its time-out.
+    deadline: int
     base: int  # number of its first packet among all
     port: Small  # first link
     cls: Small
-    next: Small  # first packet that was never sent
-    acked: Small  # all packets below are acknowledged
-    flying: int  # payload bytes on their way (selective recovery)
-    lost: Small  # packets to send again
-    scan: Small  # no packet below is to be sent again
-    expected: Small  # receiver: all packets below have come
-    received: Small  # receiver: packets that have come
-    complained: Small  # receiver: 1 after a NACK until the missing packet comes
-    marked_at: int  # receiver: when it last passed a mark on
-    owes_mark: int  # receiver: 1 if a mark has come since
-    next_time: int  # pacing: not before
-    paced: Small  # 1 if its flow has a limit below the rate of its port
     queued: Small  # 1 while it stands in the ring of its port
-    timer: Small  # 1 while a SEND event is on its way
     ring_next: Small
-    deadline: int
+    row_from: Small
+    row_to: Small
+    row: Small  # taken last
+    scan: Small  # no packet below is to be sent again
     retry: Small  # 1 while a RETRY event is on its way
     retries: Small
-    state: Small
+    resent: Small
+    flow: Small  # 64 bytes
+
+    # What its receiver needs.
+    marked_at: int  # when it last passed a mark on
     granted: int  # bytes that the receiver still allows
+    to_grant: int  # bytes that are not granted yet
+    expected: Small  # all packets below have come
+    received: Small  # packets that have come
+    complained: Small  # 1 after a NACK until the missing packet comes
+    owes_mark: Small  # 1 if a mark has come since
+    marked: Small  # packets that came with a mark
     wanting: Small  # 1 while it stands in the ring of its receiver
     grant_next: Small
-    to_grant: int  # bytes that are not granted yet
-    sent_last: int  # time of the packet before, -1 for none
-    sent_size: Small  # its bytes on the wire
-    resent: Small
     dropped: Small
-    marked: Small  # packets that came with a mark
 
 
 @dataclass(slots=True)
 class Packet:
-    """A packet of a connection, whether it has been sent or not."""
+    """A packet of a connection, whether it has been sent or not; go-back-N needs none of these."""
 
     status: Small
     came: Small
@@ -312,25 +330,20 @@ _LINE = 64  # bytes that a processor fetches at once
 def dtype_of(kind: Any) -> np.dtype[Any]:
     """Return the type of a structured array whose rows are of one of the classes above.
 
-    The fields lie in the order of the class, the 8-byte ones first, so that none is split. A row above half of what a
-    processor fetches at once begins at such a boundary.
+    The fields lie in the order of the class, as in a structure of C. A row above half of what a processor fetches at
+    once begins at such a boundary.
     """
     types: dict[Any, Any] = {int: np.int64, float: np.float64, Small: np.int32}
-    formats = {field.name: np.dtype(types[field.type]) for field in fields(kind)}
-    names = sorted(formats, key=lambda name: -formats[name].itemsize)
-    size = sum(each.itemsize for each in formats.values())
-    step = _LINE if size > _LINE // 2 else 8
-    offsets = {}
-    end = 0
-    for name in names:
-        offsets[name] = end
-        end += formats[name].itemsize
+    columns = [(field.name, types[field.type]) for field in fields(kind)]
+    packed = np.dtype(columns, align=True)
+    assert packed.names is not None and packed.fields is not None
+    step = _LINE if packed.itemsize > _LINE // 2 else 8
     return np.dtype(
         {
-            "names": list(formats),
-            "formats": list(formats.values()),
-            "offsets": [offsets[name] for name in formats],
-            "itemsize": -(-size // step) * step,
+            "names": list(packed.names),
+            "formats": [packed.fields[name][0] for name in packed.names],
+            "offsets": [packed.fields[name][1] for name in packed.names],
+            "itemsize": -(-packed.itemsize // step) * step,
         }
     )
 
@@ -360,7 +373,7 @@ def _zeros(dtype: np.dtype[Any], n: int) -> np.ndarray[Any, Any]:
 
 # Places in the array of whole numbers.
 EVENTS = 0  # number of events in the heap
-FREE_SLOT = 1  # first free slot
+FREE_SLOT = 1  # first of the slots that were given back, -1 for none
 FREE_SLOTS = 2
 RANDOM = 3
 CLASSES = 4
@@ -398,7 +411,9 @@ LOG_ROOM = 35
 FIRST_WINDOW = 36  # bytes that may be sent before the first grant
 HANDLED = 37  # events so far
 TRIM_SIZE = 38
-N_WHOLE = 39
+NEW_SLOT = 39  # first of the slots that were never used
+HOLE = 40  # 1 if the first place of the heap is empty
+N_WHOLE = 41
 
 # Places in the array of real numbers.
 MARK_MAX = 0  # Pmax

@@ -313,16 +313,15 @@ def time_alone(layout: Layout, fabric: Fabric) -> Floats:
             last = int(conns["last_size"][c]) + extra
             first_row, end_row = int(conns["row_from"][c]), int(conns["row_to"][c])
             for row in range(first_row, end_row):
-                path = entries["link"][rows["first"][row] : rows["end"][row]]
-                paths.append((path, n, last))
-                for link in path.tolist():
+                entry = slice(int(rows["first"][row]), int(rows["end"][row]))
+                paths.append((entry, n, last))
+                for link in entries["link"][entry].tolist():
                     part = ((n - 1) * full + last) / (end_row - first_row)
                     load[link] = load.get(link, 0.0) + part
-        for path, n, last in paths:
+        for entry, n, last in paths:
+            path = entries["link"][entry]
             size = np.full(path.size, full if n > 1 else last)
-            cut_through = links["through"][path] == 1
-            cut_through[-1] = False
-            size = np.where(cut_through, np.minimum(size, header), size)
+            size = np.where(entries["through"][entry] == 1, np.minimum(size, header), size)
             time = (links["delay"][path] + size * cost[path]).sum()
             if n > 1:
                 loads = np.array([load[link] for link in path.tolist()])
@@ -364,7 +363,7 @@ def trace_of(layout: Layout, is_compiled: bool, fabric: Fabric, flows: Flows) ->
         drops=by_link(queues["drops"]),
         pauses=by_link(queues["pauses"]),
         paused=by_link(seconds(queues["paused_time"] + still)),
-        lost=links["lost"].copy(),
+        lost=by_link(queues["lost"]).sum(axis=1, dtype=np.int32),
         flow=conns["flow"].copy(),
         packets=conns["packets"].copy(),
         resent=conns["resent"].copy(),
