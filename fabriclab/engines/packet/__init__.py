@@ -206,7 +206,7 @@ def _grown(before: signatures.State) -> signatures.State:
     return before._replace(
         slots=state.joined(before.slots, state.table(state.Slot, n)),
         reports=state.joined(before.reports, state.table(state.Report, n * hops)),
-        heap=state.joined(before.heap, state.table(state.Event, 3 * n)),
+        events=state.joined(before.events, state.table(state.Event, 3 * n)),
     )
 
 

@@ -6,7 +6,7 @@ from fabriclab.compiled import kernel
 from fabriclab.engines.packet import signatures
 from fabriclab.engines.packet.buffers import fits, is_void, refuse, release, store
 from fabriclab.engines.packet.chance import ONE, draw
-from fabriclab.engines.packet.heap import FIRST, fill_hole, push, take_first
+from fabriclab.engines.packet.events import TUNE_EVERY, next_place, push, remove, tune
 from fabriclab.engines.packet.state import (
     ACK_EVERY,
     ACKED,
@@ -34,6 +34,7 @@ from fabriclab.engines.packet.state import (
     GRANT,
     HANDLED,
     HEADER,
+    HEAP,
     HOPS,
     IDLE,
     IN_SWITCH,
@@ -258,7 +259,7 @@ def call_later(st: Any, link: int, now: int) -> None:
     if links[link].wakes == 0 and links[link].cost > 0:
         links[link].wakes = 1
         at = max(now, links[link].busy)
-        push(st.heap, st.whole, at, (FREE << KIND) | (link << SUBJECT))
+        push(st.events, st.whole, at, (FREE << KIND) | (link << SUBJECT))
 
 
 @kernel()
@@ -344,7 +345,7 @@ def send(st: Any, link: int, queue: int, slot: int, now: int, waiting: int) -> N
     ingress = slots[slot].ingress
     if ingress >= 0:
         node = links[ingress // whole[CLASSES]].target
-        release(st.heap, links, queues, st.nodes, whole, st.real, now, node, ingress, size)
+        release(st.events, links, queues, st.nodes, whole, st.real, now, node, ingress, size)
     queues[queue].credit -= size
 
     time = duration(links, whole, link, size)
@@ -372,7 +373,7 @@ def send(st: Any, link: int, queue: int, slot: int, now: int, waiting: int) -> N
     slots[slot].next = -1
     if links[link].first < 0:
         links[link].first = slot
-        push(st.heap, whole, arrival, (ARRIVE << KIND) | (link << SUBJECT))
+        push(st.events, whole, arrival, (ARRIVE << KIND) | (link << SUBJECT))
     else:
         slots[links[link].last].next = slot
     links[link].last = slot
@@ -478,7 +479,7 @@ def new_packet(st: Any, functions: Any, c: int, now: int) -> int:
 def look_at_deadline(st: Any, c: int) -> None:
     """Let a connection look at its deadline whether it waits for an acknowledgement."""
     st.conns[c].retry = 1
-    push(st.heap, st.whole, st.conns[c].deadline, (RETRY << KIND) | (c << SUBJECT))
+    push(st.events, st.whole, st.conns[c].deadline, (RETRY << KIND) | (c << SUBJECT))
 
 
 @kernel()
@@ -534,7 +535,7 @@ def set_timer(st: Any, c: int, now: int) -> None:
     if st.conns[c].timer == 0:
         st.conns[c].timer = 1  # illustrative: a flag
         at = min(st.conns[c].next_time, now + LOOK)
-        push(st.heap, st.whole, at, (SEND << KIND) | (c << SUBJECT))
+        push(st.events, st.whole, at, (SEND << KIND) | (c << SUBJECT))
 
 
 @kernel()
@@ -561,7 +562,7 @@ def arrive(st: Any, functions: Any, link: int, now: int) -> int:
     slot = links[link].first
     links[link].first = slots[slot].next
     if links[link].first >= 0:
-        push(st.heap, whole, slots[links[link].first].time, (ARRIVE << KIND) | (link << SUBJECT))
+        push(st.events, whole, slots[links[link].first].time, (ARRIVE << KIND) | (link << SUBJECT))
 
     cls = slots[slot].cls
     ingress = link * whole[CLASSES] + cls
@@ -574,7 +575,7 @@ def arrive(st: Any, functions: Any, link: int, now: int) -> int:
         if st.queues[ingress].mode == CREDITS:
             # The receiver counts what never came, and gives the room back.
             st.queues[ingress].stored += size
-            release(st.heap, links, st.queues, st.nodes, whole, st.real, now, 0, ingress, size)
+            release(st.events, links, st.queues, st.nodes, whole, st.real, now, 0, ingress, size)
         drop(st, slot, now, link)
         return -1
 
@@ -597,7 +598,7 @@ def arrive(st: Any, functions: Any, link: int, now: int) -> int:
     queue = next_link * whole[CLASSES] + cls
     if not fits(st.queues, st.nodes, whole, st.real, node, ingress, queue, size):
         st.queues[queue].drops += 1
-        refuse(st.heap, links, st.queues, whole, now, ingress)
+        refuse(st.events, links, st.queues, whole, now, ingress)
         if whole[TRIM] == 0 or slots[slot].flags & TRIMMED != 0:
             drop(st, slot, now, next_link)
             return -1
@@ -611,7 +612,7 @@ def arrive(st: Any, functions: Any, link: int, now: int) -> int:
     slots[slot].entry = entry
     slots[slot].ingress = ingress
     end = slots[slot].end
-    store(st.heap, links, st.queues, st.nodes, whole, st.real, now, node, ingress, size, end)
+    store(st.events, links, st.queues, st.nodes, whole, st.real, now, node, ingress, size, end)
     put(st.queues, st.entries, slots, whole, queue, slot)
     note(st.log, slots, whole, now, LOG_QUEUED, slot, next_link)
     return next_link
@@ -637,17 +638,17 @@ def receive(st: Any, link: int, ingress: int, slot: int, now: int) -> None:
     if nodes[node].drain > 0:
         if not fits(queues, nodes, whole, st.real, node, ingress, ingress, size):
             queues[ingress].drops += 1
-            refuse(st.heap, st.links, queues, whole, now, ingress)
+            refuse(st.events, st.links, queues, whole, now, ingress)
             drop(st, slot, now, link)
             return
-        store(st.heap, st.links, queues, nodes, whole, st.real, now, node, ingress, size, now)
+        store(st.events, st.links, queues, nodes, whole, st.real, now, node, ingress, size, now)
         begin = max(now, nodes[node].drained)
         nodes[node].drained = begin + ((size * nodes[node].drain) >> 16)
         code = (DRAIN << KIND) | (ingress << SUBJECT) | size
-        push(st.heap, whole, nodes[node].drained, code)
+        push(st.events, whole, nodes[node].drained, code)
     elif queues[ingress].mode == CREDITS:
         queues[ingress].stored += size
-        release(st.heap, st.links, queues, nodes, whole, st.real, now, node, ingress, size)
+        release(st.events, st.links, queues, nodes, whole, st.real, now, node, ingress, size)
     note(st.log, slots, whole, now, LOG_CAME, slot, link)
     take_in(st, node, slot, now)
 
@@ -711,7 +712,7 @@ def take_in(st: Any, node: int, slot: int, now: int) -> None:
     if answers:
         slots[slot].ack = conns[c].expected
         back = st.rows[slots[slot].row].back
-        push(st.heap, whole, now + back, (FEEDBACK << KIND) | (slot << SUBJECT))
+        push(st.events, whole, now + back, (FEEDBACK << KIND) | (slot << SUBJECT))
     else:
         free_slot(slots, whole, slot)
 
@@ -739,7 +740,7 @@ def finish_flow(st: Any, f: int, now: int) -> None:
         flows[user].waits -= 1
         if flows[user].waits == 0:
             begin = max(flows[user].start, flows[user].ready + flows[user].lag)
-            push(st.heap, st.whole, begin, (START << KIND) | (user << SUBJECT))
+            push(st.events, st.whole, begin, (START << KIND) | (user << SUBJECT))
 
 
 @kernel()
@@ -748,7 +749,7 @@ def start_flow(st: Any, functions: Any, f: int, now: int) -> None:
     flows = st.flows
     flows[f].began = now
     if flows[f].conn_from == flows[f].conn_to:
-        push(st.heap, st.whole, now, (END << KIND) | (f << SUBJECT))
+        push(st.events, st.whole, now, (END << KIND) | (f << SUBJECT))
         return
     for c in range(flows[f].conn_from, flows[f].conn_to):
         st.conns[c].state = ACTIVE
@@ -945,7 +946,7 @@ def ask_for_grant(st: Any, c: int, node: int, now: int) -> None:
     wait_for_grant(conns, nodes, c, node)
     if nodes[node].grants == 0:
         nodes[node].grants = 1
-        push(st.heap, st.whole, now, (GRANT << KIND) | (node << SUBJECT))
+        push(st.events, st.whole, now, (GRANT << KIND) | (node << SUBJECT))
 
 
 @kernel()
@@ -976,11 +977,11 @@ def grant(st: Any, node: int, now: int) -> None:
     conns[c].to_grant -= size
     back = st.rows[conns[c].row_from].back
     # A grant is a FEEDBACK event with a connection instead of a slot: the size tells them apart.
-    push(st.heap, whole, now + back, (FEEDBACK << KIND) | (c << SUBJECT) | min(size, SIZE_MASK))
+    push(st.events, whole, now + back, (FEEDBACK << KIND) | (c << SUBJECT) | min(size, SIZE_MASK))
     if conns[c].to_grant > 0:
         wait_for_grant(conns, nodes, c, node)
     pause = (size * nodes[node].grant_cost) >> 16
-    push(st.heap, whole, now + pause, (GRANT << KIND) | (node << SUBJECT))
+    push(st.events, whole, now + pause, (GRANT << KIND) | (node << SUBJECT))
 
 
 # Pauses, changes, records ---------------------------------------------------------------------------------------------
@@ -999,7 +1000,7 @@ def stop(st: Any, queue: int, number: int, now: int) -> None:
         queues[queue].paused_since = now
         note(st.log, st.slots, whole, now, LOG_PAUSE, -1, queue // whole[CLASSES])
         if whole[WATCHDOG] > 0:
-            push(st.heap, whole, now + whole[WATCHDOG], (WATCH << KIND) | (queue << SUBJECT))
+            push(st.events, whole, now + whole[WATCHDOG], (WATCH << KIND) | (queue << SUBJECT))
 
 
 @kernel()
@@ -1028,7 +1029,7 @@ def watch(st: Any, queue: int, now: int) -> int:
         if ingress >= 0:
             node = st.links[ingress // whole[CLASSES]].target
             size = st.slots[slot].size
-            release(st.heap, st.links, queues, st.nodes, whole, st.real, now, node, ingress, size)
+            release(st.events, st.links, queues, st.nodes, whole, st.real, now, node, ingress, size)
         drop(st, slot, now, queue // whole[CLASSES])
     return go_on(st, queue, now)
 
@@ -1072,18 +1073,18 @@ def loop(st: Any, on_start: Any, on_send: Any, on_feedback: Any, choose: Any, n_
     links = st.links
     queues = st.queues
     conns = st.conns
-    heap = st.heap
+    events = st.events
     whole = st.whole
     for _ in range(n_events):
-        fill_hole(heap, whole)
         if whole[EVENTS] == 0 or whole[OPEN_FLOWS] == 0:
             return IDLE
         # Each slot may become an event, and each flow may start: other events (credits, pauses) must leave them room.
-        room = len(heap) - whole[EVENTS]
+        room = len(events) - whole[HEAP] - whole[EVENTS]
         if whole[FREE_SLOTS] < MARGIN or room < len(st.slots) + whole[OPEN_FLOWS] + MARGIN:
             return ROOM
-        now = heap[FIRST].time
-        code = heap[FIRST].code
+        place = next_place(events, whole)
+        now = events[place].time
+        code = events[place].code
         if whole[SAMPLE_GAP] > 0:
             until = min(now, whole[UNTIL])
             while (
@@ -1092,9 +1093,11 @@ def loop(st: Any, on_start: Any, on_send: Any, on_feedback: Any, choose: Any, n_
                 record(st, whole[SAMPLES] * whole[SAMPLE_GAP])
         if now > whole[UNTIL]:
             return LATER
-        take_first(whole)
+        remove(events, whole, place)
         whole[NOW] = now
         whole[HANDLED] += 1
+        if whole[HANDLED] % TUNE_EVERY == 0:
+            tune(events, whole, now)
         kind = code >> KIND
         subject = (code >> SUBJECT) & SUBJECT_MASK
         size = code & SIZE_MASK
@@ -1129,7 +1132,7 @@ def loop(st: Any, on_start: Any, on_send: Any, on_feedback: Any, choose: Any, n_
             link = try_again(st, functions, subject, now)
         elif kind == DRAIN:
             node = links[subject // whole[CLASSES]].target
-            release(heap, links, queues, st.nodes, whole, st.real, now, node, subject, size)
+            release(events, links, queues, st.nodes, whole, st.real, now, node, subject, size)
         elif kind == WATCH:
             link = watch(st, subject, now)
         elif kind == GRANT:

@@ -22,7 +22,7 @@ from fabriclab.engines.packet import signatures, state
 from fabriclab.engines.packet.chance import ONE
 from fabriclab.engines.packet.checks import check_memory_of_switches, check_run, variant
 from fabriclab.engines.packet.control import Control, Marking, Place
-from fabriclab.engines.packet.heap import FIRST
+from fabriclab.engines.packet.events import FIRST, LEAST_DAYS, PLACES
 from fabriclab.engines.packet.loop import MARGIN
 from fabriclab.engines.packet.lossless import PAUSE_FRAME, headroom_needed
 from fabriclab.engines.packet.own import control_of
@@ -37,6 +37,7 @@ INSIDE = ("nvlink", "pcie", "c2c", "xgmi", "socket", "mini SAS HD")  # media ins
 CARD_BUFFER = 131072.0  # illustrative: what a slow receiver stores [B]
 MOST_SAMPLES = 20_000  # illustrative: of a run without a time limit
 INFINITE = 1 << 58
+MOST_DAYS = 4096  # illustrative: of the calendar of events, 256 KiB
 MOST_SLOTS = 1 << 16  # illustrative: of a run that begins; a run that needs more gets more
 _PACKET_BYTES = 24  # of each packet: status, whether it came, when it was sent
 _SLOT_BYTES = 200
@@ -107,9 +108,12 @@ def lay_out(
     row_table, entry_table = _paths(fabric, rows, back, balance.splits, settings)
     queue_numbers, conn_numbers = _watched(settings, conns, n_classes)
     whole, real = _numbers(settings, control, balance, n_classes, n_slots, seed, n_hops)
+    most_days = _most_days(n_slots)
     whole[state.SAMPLE_ROOM] = n_samples
     whole[state.OPEN_FLOWS] = flows.n_flows
     whole[state.EVENTS] = len(events)
+    whole[state.MOST_DAYS] = most_days
+    whole[state.HEAP] = PLACES * most_days
     room = heap_room(fabric, flows, n_conns, n_slots, n_classes) + len(events)
     everything = signatures.State(
         links=_links(fabric, cost, settings),
@@ -124,7 +128,7 @@ def lay_out(
         slots=table(state.Slot, n_slots),
         reports=table(state.Report, max(1, n_slots * n_hops)),
         known=table(state.Report, max(1, n_conns * n_hops), time=-1),
-        heap=_heap(room, events),
+        events=_events(most_days, room, events),
         changes=change_table,
         watched_queues=queue_numbers,
         watched_conns=conn_numbers,
@@ -588,19 +592,28 @@ def _bytes(size: Any, unless: int = 0) -> int:
 
 
 def heap_room(fabric: Fabric, flows: Flows, n_conns: int, n_slots: int, n_classes: int) -> int:
-    """Return how many events there can be at once."""
+    """Return for how many events there is room."""
     per_link = 2 + 6 * n_classes
     return (
         2 * flows.n_flows + 4 * n_conns + per_link * fabric.n_links + 3 * n_slots + fabric.n_nodes
     )
 
 
-def _heap(room: int, events: list[tuple[int, int]]) -> Table:
-    """Return a heap with the first events: a sorted list is a heap."""
-    heap = table(state.Event, FIRST + room)
+def _most_days(n_slots: int) -> int:
+    """Return how many days the calendar of events may have: a power of two."""
+    days = LEAST_DAYS
+    while days < min(n_slots, MOST_DAYS):
+        days *= 2
+    return days
+
+
+def _events(days: int, room: int, events: list[tuple[int, int]]) -> Table:
+    """Return room for a calendar, and a heap with the first events: a sorted list is a heap."""
+    first = PLACES * days + FIRST
+    rows = table(state.Event, first + room)
     for i, (time, code) in enumerate(sorted(events)):
-        heap[FIRST + i] = (time, code)
-    return heap
+        rows[first + i] = (time, code)
+    return rows
 
 
 def _n_samples(settings: Settings) -> int:

@@ -20,7 +20,7 @@ class State(NamedTuple):
     slots: Any
     reports: Any  # (slots x hops)
     known: Any  # (connections x hops)
-    heap: Any
+    events: Any  # a calendar and a heap, see `fabriclab.engines.packet.events`
     changes: Any
     watched_queues: Any
     watched_conns: Any
@@ -46,7 +46,7 @@ TABLES = {
     "slots": state.Slot,
     "reports": state.Report,
     "known": state.Report,
-    "heap": state.Event,
+    "events": state.Event,
     "changes": state.Change,
     "queue_samples": state.QueueSample,
     "conn_samples": state.ConnectionSample,

@@ -277,7 +277,7 @@ class Report:
 
 @dataclass(slots=True)
 class Event:
-    """An event of the heap."""
+    """An event to come."""
 
     time: int
     code: int
@@ -372,7 +372,7 @@ def _zeros(dtype: np.dtype[Any], n: int) -> np.ndarray[Any, Any]:
 
 
 # Places in the array of whole numbers.
-EVENTS = 0  # number of events in the heap
+EVENTS = 0  # events to come
 FREE_SLOT = 1  # first of the slots that were given back, -1 for none
 FREE_SLOTS = 2
 RANDOM = 3
@@ -412,8 +412,14 @@ FIRST_WINDOW = 36  # bytes that may be sent before the first grant
 HANDLED = 37  # events so far
 TRIM_SIZE = 38
 NEW_SLOT = 39  # first of the slots that were never used
-HOLE = 40  # 1 if the first place of the heap is empty
-N_WHOLE = 41
+TODAY = 40  # of the calendar of events: number of the first day that may have any
+DAY_BITS = 41  # a day is 2^DAY_BITS picoseconds long
+DAYS = 42  # a power of two, or 0 at the beginning
+MOST_DAYS = 43
+IN_CALENDAR = 44  # events in it, the others are in the heap
+TUNED_AT = 45  # when the length of its days was looked at last
+HEAP = 46  # place of the events where the heap begins
+N_WHOLE = 47
 
 # Places in the array of real numbers.
 MARK_MAX = 0  # Pmax
