@@ -6,7 +6,7 @@ from fabriclab.compiled import kernel
 from fabriclab.engines.packet import signatures
 from fabriclab.engines.packet.buffers import fits, is_void, refuse, release, store
 from fabriclab.engines.packet.chance import ONE, draw
-from fabriclab.engines.packet.events import TUNE_EVERY, next_place, push, remove, tune
+from fabriclab.engines.packet.events import TUNE_EVERY, next_place, push, remove_first, tune
 from fabriclab.engines.packet.state import (
     ACK_EVERY,
     ACKED,
@@ -20,6 +20,7 @@ from fabriclab.engines.packet.state import (
     DONE,
     DRAIN,
     END,
+    EVENT_ROOM,
     EVENTS,
     FAILED,
     FAIR,
@@ -34,7 +35,6 @@ from fabriclab.engines.packet.state import (
     GRANT,
     HANDLED,
     HEADER,
-    HEAP,
     HOPS,
     IDLE,
     IN_SWITCH,
@@ -1079,7 +1079,7 @@ def loop(st: Any, on_start: Any, on_send: Any, on_feedback: Any, choose: Any, n_
         if whole[EVENTS] == 0 or whole[OPEN_FLOWS] == 0:
             return IDLE
         # Each slot may become an event, and each flow may start: other events (credits, pauses) must leave them room.
-        room = len(events) - whole[HEAP] - whole[EVENTS]
+        room = whole[EVENT_ROOM] - whole[EVENTS]
         if whole[FREE_SLOTS] < MARGIN or room < len(st.slots) + whole[OPEN_FLOWS] + MARGIN:
             return ROOM
         place = next_place(events, whole)
@@ -1093,7 +1093,7 @@ def loop(st: Any, on_start: Any, on_send: Any, on_feedback: Any, choose: Any, n_
                 record(st, whole[SAMPLES] * whole[SAMPLE_GAP])
         if now > whole[UNTIL]:
             return LATER
-        remove(events, whole, place)
+        remove_first(events, whole)
         whole[NOW] = now
         whole[HANDLED] += 1
         if whole[HANDLED] % TUNE_EVERY == 0:

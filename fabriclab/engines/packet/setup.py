@@ -22,7 +22,7 @@ from fabriclab.engines.packet import signatures, state
 from fabriclab.engines.packet.chance import ONE
 from fabriclab.engines.packet.checks import check_memory_of_switches, check_run, variant
 from fabriclab.engines.packet.control import Control, Marking, Place
-from fabriclab.engines.packet.events import FIRST, LEAST_DAYS, PLACES
+from fabriclab.engines.packet.events import FIRST, LEAST_DAYS, NEVER
 from fabriclab.engines.packet.loop import MARGIN
 from fabriclab.engines.packet.lossless import PAUSE_FRAME, headroom_needed
 from fabriclab.engines.packet.own import control_of
@@ -37,7 +37,7 @@ INSIDE = ("nvlink", "pcie", "c2c", "xgmi", "socket", "mini SAS HD")  # media ins
 CARD_BUFFER = 131072.0  # illustrative: what a slow receiver stores [B]
 MOST_SAMPLES = 20_000  # illustrative: of a run without a time limit
 INFINITE = 1 << 58
-MOST_DAYS = 4096  # illustrative: of the calendar of events, 256 KiB
+MOST_DAYS = 8192  # illustrative: of the calendar of events, 256 KiB
 MOST_SLOTS = 1 << 16  # illustrative: of a run that begins; a run that needs more gets more
 _PACKET_BYTES = 24  # of each packet: status, whether it came, when it was sent
 _SLOT_BYTES = 200
@@ -108,13 +108,9 @@ def lay_out(
     row_table, entry_table = _paths(fabric, rows, back, balance.splits, settings)
     queue_numbers, conn_numbers = _watched(settings, conns, n_classes)
     whole, real = _numbers(settings, control, balance, n_classes, n_slots, seed, n_hops)
-    most_days = _most_days(n_slots)
     whole[state.SAMPLE_ROOM] = n_samples
     whole[state.OPEN_FLOWS] = flows.n_flows
-    whole[state.EVENTS] = len(events)
-    whole[state.MOST_DAYS] = most_days
-    whole[state.HEAP] = PLACES * most_days
-    room = heap_room(fabric, flows, n_conns, n_slots, n_classes) + len(events)
+    room = event_room(fabric, flows, n_conns, n_slots, n_classes) + len(events)
     everything = signatures.State(
         links=_links(fabric, cost, settings),
         queues=queues,
@@ -128,7 +124,7 @@ def lay_out(
         slots=table(state.Slot, n_slots),
         reports=table(state.Report, max(1, n_slots * n_hops)),
         known=table(state.Report, max(1, n_conns * n_hops), time=-1),
-        events=_events(most_days, room, events),
+        events=calendar(whole, room, events),
         changes=change_table,
         watched_queues=queue_numbers,
         watched_conns=conn_numbers,
@@ -591,7 +587,7 @@ def _bytes(size: Any, unless: int = 0) -> int:
     return unless if size is None else round(float(size))
 
 
-def heap_room(fabric: Fabric, flows: Flows, n_conns: int, n_slots: int, n_classes: int) -> int:
+def event_room(fabric: Fabric, flows: Flows, n_conns: int, n_slots: int, n_classes: int) -> int:
     """Return for how many events there is room."""
     per_link = 2 + 6 * n_classes
     return (
@@ -599,21 +595,44 @@ def heap_room(fabric: Fabric, flows: Flows, n_conns: int, n_slots: int, n_classe
     )
 
 
-def _most_days(n_slots: int) -> int:
-    """Return how many days the calendar of events may have: a power of two."""
-    days = LEAST_DAYS
-    while days < min(n_slots, MOST_DAYS):
-        days *= 2
-    return days
+def calendar(whole: Ints, room: int, events: list[tuple[int, int]]) -> Table:
+    """Return the table of events, with all of them in the heap of the later ones: a sorted list is a heap."""
+    most_days = LEAST_DAYS
+    while most_days < min(room, MOST_DAYS):
+        most_days *= 2
+    whole[state.MOST_DAYS] = most_days
+    whole[state.DAYS] = 0
+    whole[state.IN_DAYS] = 0
+    whole[state.FREE_NOTE] = -1
+    whole[state.NEW_NOTE] = most_days
+    whole[state.TODAYS] = most_days + room
+    whole[state.TODAYS_EVENTS] = 0
+    whole[state.LATER] = most_days + room + FIRST + room
+    whole[state.LATER_EVENTS] = len(events)
+    whole[state.EVENTS] = len(events)
+    whole[state.EVENT_ROOM] = room
 
-
-def _events(days: int, room: int, events: list[tuple[int, int]]) -> Table:
-    """Return room for a calendar, and a heap with the first events: a sorted list is a heap."""
-    first = PLACES * days + FIRST
+    first = int(whole[state.LATER]) + FIRST
     rows = table(state.Event, first + room)
     for i, (time, code) in enumerate(sorted(events)):
-        rows[first + i] = (time, code)
+        rows[first + i] = (time, code, -1)
     return rows
+
+
+def pending(events: Table, whole: Ints) -> list[tuple[int, int]]:
+    """Return time and code of all events that are still to come."""
+    places = []
+    for day in np.flatnonzero(events["time"][: whole[state.DAYS]] != NEVER).tolist():
+        place = day
+        while place >= 0:
+            places.append(place)
+            place = int(events["next"][place])
+    for heap, n in (
+        (whole[state.TODAYS], whole[state.TODAYS_EVENTS]),
+        (whole[state.LATER], whole[state.LATER_EVENTS]),
+    ):
+        places += range(heap + FIRST, heap + FIRST + n)
+    return [(int(events["time"][place]), int(events["code"][place])) for place in places]
 
 
 def _n_samples(settings: Settings) -> int:

@@ -20,7 +20,7 @@ class State(NamedTuple):
     slots: Any
     reports: Any  # (slots x hops)
     known: Any  # (connections x hops)
-    events: Any  # a calendar and a heap, see `fabriclab.engines.packet.events`
+    events: Any
     changes: Any
     watched_queues: Any
     watched_conns: Any

@@ -277,10 +277,11 @@ class Report:
 
 @dataclass(slots=True)
 class Event:
-    """An event to come."""
+    """An event to come; see `fabriclab.engines.packet.events`."""
 
     time: int
     code: int
+    next: int  # another one on the same day, -1 for none
 
 
 @dataclass(slots=True)
@@ -330,14 +331,16 @@ _LINE = 64  # bytes that a processor fetches at once
 def dtype_of(kind: Any) -> np.dtype[Any]:
     """Return the type of a structured array whose rows are of one of the classes above.
 
-    The fields lie in the order of the class, as in a structure of C. A row above half of what a processor fetches at
-    once begins at such a boundary.
+    The fields lie in the order of the class, as in a structure of C. No row crosses a boundary of what a processor
+    fetches at once unless it must.
     """
     types: dict[Any, Any] = {int: np.int64, float: np.float64, Small: np.int32}
     columns = [(field.name, types[field.type]) for field in fields(kind)]
     packed = np.dtype(columns, align=True)
     assert packed.names is not None and packed.fields is not None
-    step = _LINE if packed.itemsize > _LINE // 2 else 8
+    step = 8
+    while step < min(packed.itemsize, _LINE):
+        step *= 2
     return np.dtype(
         {
             "names": list(packed.names),
@@ -412,14 +415,20 @@ FIRST_WINDOW = 36  # bytes that may be sent before the first grant
 HANDLED = 37  # events so far
 TRIM_SIZE = 38
 NEW_SLOT = 39  # first of the slots that were never used
-TODAY = 40  # of the calendar of events: number of the first day that may have any
+TODAY = 40  # of the calendar of events: number of the day that has begun
 DAY_BITS = 41  # a day is 2^DAY_BITS picoseconds long
-DAYS = 42  # a power of two, or 0 at the beginning
+DAYS = 42  # of the ring: a power of two, or 0 at the beginning
 MOST_DAYS = 43
-IN_CALENDAR = 44  # events in it, the others are in the heap
-TUNED_AT = 45  # when the length of its days was looked at last
-HEAP = 46  # place of the events where the heap begins
-N_WHOLE = 47
+IN_DAYS = 44  # events on the days of the ring
+TUNED_AT = 45  # when the length of a day was looked at last
+FREE_NOTE = 46  # first of the notes that were given back, -1 for none
+NEW_NOTE = 47  # first of the notes that were never used
+TODAYS = 48  # where the heap of today's events begins
+TODAYS_EVENTS = 49
+LATER = 50  # where the heap of the events behind the last day begins
+LATER_EVENTS = 51
+EVENT_ROOM = 52  # for how many events there is room
+N_WHOLE = 53
 
 # Places in the array of real numbers.
 MARK_MAX = 0  # Pmax
