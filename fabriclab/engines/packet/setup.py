@@ -38,7 +38,7 @@ CARD_BUFFER = 131072.0  # illustrative: what a slow receiver stores [B]
 MOST_SAMPLES = 20_000  # illustrative: of a run without a time limit
 INFINITE = 1 << 58
 MOST_DAYS = 8192  # illustrative: of the calendar of events, 256 KiB
-MOST_SLOTS = 1 << 16  # illustrative: of a run that begins; a run that needs more gets more
+MOST_SLOTS = 1 << 17  # illustrative: of a run that begins; a run that needs more gets more
 _PACKET_BYTES = 24  # of each packet: status, whether it came, when it was sent
 _SLOT_BYTES = 200
 
@@ -258,14 +258,17 @@ def _times(fabric: Fabric, rows: Routes, cost: Ints, settings: Settings) -> tupl
 
 def port_rates(fabric: Fabric, rows: Routes, first_rows: Ints) -> Floats:
     """Return of each connection the rate of the slowest link up to the first switch outside of its server. [B/s]."""
-    rates = np.empty(first_rows.size)
-    inside = _inside(fabric)
-    for i, row in enumerate(first_rows):
-        links = rows.row(row)
-        outside = np.flatnonzero(~inside[links])
-        end = outside[0] + 1 if outside.size else links.size
-        rates[i] = fabric.capacity[links[:end]].min()
-    return rates
+    if not first_rows.size:
+        return np.zeros(0)
+    paths = rows.of_rows(first_rows)
+    is_outside = ~_inside(fabric)[paths.link]
+    so_far = (
+        np.cumsum(is_outside) - is_outside
+    )  # links outside of a server before each one, of all paths
+    begin = paths.ptr[:-1]
+    is_first = so_far == so_far[begin][rows_of(paths.ptr)]
+    rates = np.where(is_first, fabric.capacity[paths.link], np.inf)
+    return np.minimum.reduceat(rates, begin)
 
 
 def _inside(fabric: Fabric) -> Any:
@@ -614,8 +617,10 @@ def calendar(whole: Ints, room: int, events: list[tuple[int, int]]) -> Table:
 
     first = int(whole[state.LATER]) + FIRST
     rows = table(state.Event, first + room)
-    for i, (time, code) in enumerate(sorted(events)):
-        rows[first + i] = (time, code, -1)
+    if events:
+        times, codes = zip(*sorted(events), strict=True)
+        rows["time"][first : first + len(events)] = times
+        rows["code"][first : first + len(events)] = codes
     return rows
 
 
