@@ -5,6 +5,7 @@ import heapq
 import numpy as np
 import pytest
 
+from fabriclab import scenarios
 from fabriclab.engines.packet import _Needed as Needed
 from fabriclab.engines.packet import events as calendar
 from fabriclab.engines.packet import setup, state
@@ -93,3 +94,15 @@ def test_events_survive_when_there_must_be_more_room():
         agenda.array[number] = (row.time, row.code, row.next)
     left = setup.pending(agenda.array, np.array(agenda.whole))
     assert sorted(left) == sorted(agenda.heap)
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_a_run_that_needs_more_slots_gives_the_same(plain, monkeypatch):
+    """100 packets wait in one queue; with 70 slots at the beginning the run must get more of them."""
+    scenario = scenarios.build("incast", senders=8, size="100 kB", lossless="none")
+    enough = scenario.play(plain=True, seed=1)
+    monkeypatch.setattr(setup, "MOST_SLOTS", 70)
+    more = scenario.play(plain=plain, seed=1)
+    assert more.events == enough.events
+    assert more.finish.tolist() == enough.finish.tolist()
+    assert more.peak.tolist() == enough.peak.tolist()

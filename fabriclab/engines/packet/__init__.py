@@ -175,7 +175,7 @@ class _Needed(dict[int, Any]):
 
 
 def _as_lists(arrays: signatures.State) -> signatures.State:
-    """Return the state with a list of objects for each table and a list of numbers for each array."""
+    """Return the state with objects by their number for each table, and a list of numbers for each array."""
     lists: dict[str, Any] = {}
     for name, array in arrays._asdict().items():
         kind = signatures.TABLES.get(name)

@@ -37,10 +37,10 @@ INSIDE = ("nvlink", "pcie", "c2c", "xgmi", "socket", "mini SAS HD")  # media ins
 CARD_BUFFER = 131072.0  # illustrative: what a slow receiver stores [B]
 MOST_SAMPLES = 20_000  # illustrative: of a run without a time limit
 INFINITE = 1 << 58
-MOST_DAYS = 8192  # illustrative: of the calendar of events, 256 KiB
+MOST_DAYS = (
+    8192  # illustrative: of the calendar of events, 256 KiB that the cache of a processor can hold
+)
 MOST_SLOTS = 1 << 17  # illustrative: of a run that begins; a run that needs more gets more
-_PACKET_BYTES = 24  # of each packet: status, whether it came, when it was sent
-_SLOT_BYTES = 200
 
 
 class Layout(NamedTuple):
@@ -93,8 +93,14 @@ def lay_out(
     total_packets = int(conns["packets"].sum())
     n_slots = min(total_packets + MARGIN, MOST_SLOTS)
     n_packets = total_packets if settings.recovery == "selective" else 0
+    size_of = {
+        kind: state.dtype_of(kind).itemsize for kind in (state.Packet, state.Slot, state.Event)
+    }
+    per_slot = (
+        size_of[state.Slot] + 9 * size_of[state.Event]
+    )  # three events, for each of which there are three places
     check_memory(
-        n_packets * _PACKET_BYTES + n_slots * _SLOT_BYTES,
+        n_packets * size_of[state.Packet] + n_slots * per_slot,
         f"{total_packets} packets",
         "send less, make packets larger, or give a time with until=",
     )

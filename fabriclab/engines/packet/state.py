@@ -1,6 +1,7 @@
 """What the packet engine keeps between two events: a table of links, one of queues, and so on.
 
-Each table is a structured array when compiled, and a list of objects in plain Python; ``links[3].busy`` reads both.
+Each table is a structured array when compiled, and objects by their number in plain Python; ``links[3].busy`` reads
+both.
 
 Times are whole picoseconds, sizes whole bytes. A *class* is a priority of Ethernet or a virtual lane of InfiniBand;
 class 0 goes first. Link l has a *queue* for each of the V classes, number ``l * V + class``: its packets wait at the
@@ -377,7 +378,7 @@ def _zeros(dtype: np.dtype[Any], n: int) -> np.ndarray[Any, Any]:
 # Places in the array of whole numbers.
 EVENTS = 0  # events to come
 FREE_SLOT = 1  # first of the slots that were given back, -1 for none
-FREE_SLOTS = 2
+FREE_SLOTS = 2  # how many there are, those that were never used included
 RANDOM = 3
 CLASSES = 4
 PAYLOAD = 5  # of a full packet
