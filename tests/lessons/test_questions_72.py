@@ -30,8 +30,8 @@ def test_twice_the_gpus_train_less_than_twice_as_fast_because_of_the_bubble():
     few, many = run_of("Llama 3 405B", 8192), run_of("Llama 3 405B", 16384)
     assert few.seconds / many.seconds == pytest.approx(1.86, abs=0.005)
     assert few.step.time / many.step.time == pytest.approx(few.seconds / many.seconds, rel=0.02)
-    assert few.step.time / few.seconds - 1 == pytest.approx(-0.127, abs=5e-4)
-    assert many.step.time / many.seconds - 1 == pytest.approx(-0.14, abs=5e-4)
+    assert few.step.time / few.seconds - 1 == pytest.approx(-0.133, abs=5e-4)
+    assert many.step.time / many.seconds - 1 == pytest.approx(-0.146, abs=5e-4)
     a, b = few.step.pieces, many.step.pieces
     assert (a.microbatches, b.microbatches, a.stages, a.chunks) == (32, 16, 16, 8)
     waits = (a.stages - 1) / a.chunks
@@ -85,7 +85,7 @@ def test_what_the_lesson_says_of_steps_in_papers():
         sum(each.model.startswith("Llama 3") for each in steps) == 3
     )  # on H100, all others on A100
     errors = np.array([each.error for each in steps])
-    assert np.median(np.abs(errors)) == pytest.approx(0.12, abs=0.005)
+    assert np.median(np.abs(errors)) == pytest.approx(0.126, abs=0.001)
     better = [each.error for each in steps if each.software == "MegaScale"]
     usual = [each.error for each in steps if "baseline" in each.software]
     assert min(better) == pytest.approx(0.09, abs=0.005)
