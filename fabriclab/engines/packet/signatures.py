@@ -84,7 +84,7 @@ def on_feedback(numba: Any) -> Any:
 
 
 def choose(numba: Any) -> Any:
-    """Return the type of ``choose(now, last, row, first, end, hop, rows, entries, links, queues, whole, parameters)``."""
+    """Return the type of ``choose``; see `fabriclab.engines.packet.balance.Balance`."""
     t = numba.types
     tables = [_array(numba, name) for name in ("rows", "entries", "links", "queues")]
     return t.int64(*[t.int64] * 6, *tables, t.int64[::1], t.int64[::1])

@@ -689,15 +689,15 @@ def layout_map(state: State, others: list[State]) -> LayoutMap:
     most = max(kept.max(), 2.5 * state.room)
     low, high = common_ends("map memory", least, most)
     first, last = common_ends("map step", min(3.5, times.min()), times.max())
-    halves_and_doubles = state.room * np.exp2(np.arange(-3.0, 5.0))  # of what a GPU has
-    whole_seconds = np.array([3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0])
+    x_ticks = state.room * np.exp2(np.arange(-3.0, 5.0))  # halves and doubles of what a GPU has
+    y_ticks = np.array([3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0])
     return LayoutMap(
         names=[f"TP {other.layout.tp}, PP {other.layout.pp}" for other in others],
         kept=kept,
         times=times,
         here=[other.layout for other in others].index(state.layout),
-        memory_axis=Axis.over(low / 1.15, high * 1.15, _MAP_LEFT, _MAP_RIGHT, halves_and_doubles),
-        time_axis=Axis.over(first / 1.05, last * 1.05, _MAP_BOTTOM, _MAP_TOP, whole_seconds),
+        memory_axis=Axis.over(low / 1.15, high * 1.15, _MAP_LEFT, _MAP_RIGHT, x_ticks),
+        time_axis=Axis.over(first / 1.05, last * 1.05, _MAP_BOTTOM, _MAP_TOP, y_ticks),
     )
 
 
