@@ -98,7 +98,7 @@ def test_events_survive_when_there_must_be_more_room():
 
 @pytest.mark.parametrize("plain", [True, False])
 def test_a_run_that_needs_more_slots_gives_the_same(plain, monkeypatch):
-    """100 packets wait in one queue; with 70 slots at the beginning the run must get more of them."""
+    """Up to 200 packets are under way; with 70 slots at the beginning the run must get more of them."""
     scenario = scenarios.build("incast", senders=8, size="100 kB", lossless="none")
     enough = scenario.play(plain=True, seed=1)
     monkeypatch.setattr(setup, "MOST_SLOTS", 70)

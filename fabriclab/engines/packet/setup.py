@@ -23,7 +23,6 @@ from fabriclab.engines.packet.chance import ONE
 from fabriclab.engines.packet.checks import check_memory_of_switches, check_run, variant
 from fabriclab.engines.packet.control import Control, Marking, Place
 from fabriclab.engines.packet.events import FIRST, LEAST_DAYS, NEVER
-from fabriclab.engines.packet.loop import MARGIN
 from fabriclab.engines.packet.lossless import PAUSE_FRAME, headroom_needed
 from fabriclab.engines.packet.own import control_of
 from fabriclab.engines.packet.settings import Settings
@@ -40,6 +39,7 @@ INFINITE = 1 << 58
 MOST_DAYS = (
     8192  # illustrative: of the calendar of events, 256 KiB that the cache of a processor can hold
 )
+SPARE_SLOTS = 1024  # illustrative: for packets that are sent again
 MOST_SLOTS = 1 << 17  # illustrative: of a run that begins; a run that needs more gets more
 
 
@@ -91,7 +91,7 @@ def lay_out(
     own[state.N_HOPS :: state.WIDTH] = hops[first_rows]
 
     total_packets = int(conns["packets"].sum())
-    n_slots = min(total_packets + MARGIN, MOST_SLOTS)
+    n_slots = min(total_packets + SPARE_SLOTS, MOST_SLOTS)
     n_packets = total_packets if settings.recovery == "selective" else 0
     size_of = {
         kind: state.dtype_of(kind).itemsize for kind in (state.Packet, state.Slot, state.Event)
