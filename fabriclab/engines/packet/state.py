@@ -49,8 +49,7 @@ MARKED = 1  # a switch has set the congestion bit
 TRIMMED = 2  # a switch has cut the payload off
 NACK = 4  # on an acknowledgement: something is missing
 
-# States of a packet at its sender.
-UNSENT = 0
+# States of a packet at its sender; 0 until it is sent.
 FLYING = 1
 ACKED = 2
 LOST = 3
