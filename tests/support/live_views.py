@@ -295,6 +295,23 @@ VIEWS = {
     "short cable": lambda: live.headroom(
         length=10.0, headroom=40.0, shown=("frame", "response", "headroom")
     ),
+    "inside switch": lambda: live.inside_switch(),
+    "marks": lambda: live.inside_switch(moment=2000, answer="mark", forwarding="cut"),
+    "drops": lambda: live.inside_switch(moment=1400, answer="drop", shown=("moment", "forwarding")),
+    "trims": lambda: live.inside_switch(moment=1600, answer="trim"),
+    "credits": lambda: live.inside_switch(moment=1000, answer="credit"),
+    "collisions": lambda: live.collisions(),
+    "reordering": lambda: live.collisions(
+        transport="go_back_n", seed=3, shown=("seed", "transport", "slow")
+    ),
+    "even spines": lambda: live.collisions(
+        flows=12, slow=False, spines=8, size="64 KiB", shown=("flows", "seed", "slow")
+    ),
+    "pause map": lambda: live.pause_map(),
+    "watched": lambda: live.pause_map(moment=90, watchdog=True, load=100),
+    "slow receiver": lambda: live.pause_map(
+        moment=120, cause="slow receiver", leaves=2, hosts=3, shown=("moment", "cause")
+    ),
     "parallelism": lambda: live.parallelism(),
     "parallelism dealt": lambda: live.parallelism(order="dealt out"),
     "parallelism stages": lambda: live.parallelism(4, 8, "FSDP", microbatch=2),

@@ -1059,6 +1059,25 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         for queue, peak in zip(queues, table["peak queue [kB]"], strict=True):
             # The line has a point every few microseconds, so it may pass beside the peak, and never above it.
             assert np.polyval(to_y, 1e3 * peak) - 0.6 <= queue["y"].min()
+    elif "where" in table.columns and "seen" in drawn:  # packets in a switch
+        assert drawn["seen"].fields["names"] == table["packet"].tolist()
+        notes = [note.split(", ")[0] for note in drawn["seen"].fields["notes"]]
+        assert notes == table["where"].tolist()
+    elif "slowest flow" in table.columns:  # balancers beside each other
+        ticks = drawn["hash y ticks"].fields
+        to_y = np.polyfit([float(tick) for tick in ticks["texts"]], ticks["y"], 1)
+        for way, most in zip(
+            ("hash", "flowlet", "adaptive", "spray"),
+            table["flows on the fullest uplink"],
+            strict=True,
+        ):
+            bars = drawn[f"{way} bars"].fields
+            assert bars["h"].max() == pytest.approx(-to_y[0] * most, abs=0.6)
+    elif "first pause [s]" in table.columns:  # pauses in a fabric
+        is_wide = drawn["links"].fields["width"] > 1
+        names = np.array(drawn["links"].fields["names"])
+        assert names[is_wide].tolist() == table["link"][table["now"] == "paused"].tolist()
+        assert drawn["signs"].fields["x"].size == np.count_nonzero(is_wide)
     elif "what is under way" in table.columns:
         ticks = drawn["x ticks"].fields
         to_x = np.polyfit([fl.units.size(tick) for tick in ticks["texts"]], ticks["x"], 1)

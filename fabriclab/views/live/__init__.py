@@ -5,11 +5,14 @@ is a `Scene` of arrays: the browser draws it, a test reads it, and ``view.pictur
 ``FABRICLAB_TEXT=1`` a notebook shows the scene's table instead, with the line of code that sets the controls.
 """
 
+from fabriclab.views.live.balancers import collisions
 from fabriclab.views.live.groups import distance
 from fabriclab.views.live.headrooms import headroom
+from fabriclab.views.live.inside_switches import inside_switch
 from fabriclab.views.live.links import beam, circuit, drift, hybrid, medium, mzi_mesh, wavelengths
 from fabriclab.views.live.networks import cut, explorer, failures, mix, twist
 from fabriclab.views.live.parallelism import parallelism
+from fabriclab.views.live.pause_maps import pause_map
 from fabriclab.views.live.queues import control_loops, incast
 from fabriclab.views.live.rdma import chunks, copies, queue_pair, request, savings
 from fabriclab.views.live.runs import fabric, race, ruler, sweep, timeline, traffic
@@ -33,6 +36,7 @@ __all__ = [
     "bubble",
     "chunks",
     "circuit",
+    "collisions",
     "control_loops",
     "copies",
     "cut",
@@ -45,6 +49,7 @@ __all__ = [
     "headroom",
     "hybrid",
     "incast",
+    "inside_switch",
     "latency",
     "medium",
     "mix",
@@ -53,6 +58,7 @@ __all__ = [
     "packets",
     "parallelism",
     "paths",
+    "pause_map",
     "pays",
     "placement",
     "pool",
