@@ -28,7 +28,9 @@ from fabriclab.views.scene import (
     tick_layers,
 )
 
-_ENDLESS = 1e12  # illustrative: a window that no flow here fills, so that senders keep line rate [B]
+_ENDLESS = (
+    1e12  # illustrative: a window that no flow here fills, so that senders keep line rate [B]
+)
 # The loops that a reader compares, with the parameters of each: DCQCN as cards are shipped.
 _LOOPS: dict[str, dict[str, Any]] = {
     "window": {"window": _ENDLESS},
