@@ -1654,6 +1654,13 @@ def test_what_senders_send_is_what_the_port_passes_and_stores():
     assert run.finish > 4 * 2**18 / 50e9
 
 
+def test_without_a_loop_senders_keep_line_rate():
+    run = queues.played(queues.Incast(8, "window", "none", 16e6, 2**20, 50e9))
+    # The port takes one of eight parts away, and the other seven wait with their headers.
+    assert run.peak == pytest.approx(7 * 2**20 * 4158 / 4096, rel=0.02)
+    assert run.drops == 0
+
+
 def test_without_pauses_a_small_buffer_loses_and_with_them_it_does_not():
     cases = {
         how: queues.played(queues.Incast(12, "window", how, 1e6, 2**18, 50e9))
