@@ -159,7 +159,7 @@ def _ends(
         return (10.0**first, 10.0**last), 10.0 ** powers[::step]
     if from_zero:
         low, high = 0.0, max(high, 1e-12)
-        ticks = np.asarray(MaxNLocator(4).tick_values(low, high))
+        ticks = np.asarray(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high))
         return (low, float(ticks[-1])), ticks[ticks >= 0]
     ticks = np.asarray(MaxNLocator(5, integer=True, steps=[1, 2, 4, 5, 10]).tick_values(low, high))
     return (low, high), ticks[(ticks >= low) & (ticks <= high)]

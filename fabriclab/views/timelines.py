@@ -303,7 +303,9 @@ def axis_layers(t: Timeline, bottom: float, room: Room) -> dict[str, Layer]:
         marks = _apart(places)
     else:
         marks = np.asarray(
-            MaxNLocator(int(length / _TICKS_APART)).tick_values(0, float(places[-1]))
+            MaxNLocator(int(length / _TICKS_APART), steps=[1, 2, 2.5, 5, 10]).tick_values(
+                0, float(places[-1])
+            )
         )
     marks = marks[(marks >= 0) & (marks <= places[-1])]
 

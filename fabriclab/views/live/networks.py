@@ -797,18 +797,15 @@ def cut_scene(
     links = metrics.cut(fabric, half)
     rate = float(fabric.capacity[links].sum())  # [B/s]
     own = send_rates(fabric)  # (P,) [B/s]
+    # No cut needs more than the ranks of a half can send, and none is below the bound.
+    is_full = bound >= np.sort(own)[-size:].sum()
     caption = text(
-        "live.cut.said",
-        order=order,
-        first=half[0],
+        "live.cut.full" if is_full else "live.cut.said",
         links=counted(links.size, "link"),
         rate=rate,
         part=100 * rate / own[half].sum(),
         least=bound,
     )
-    # No cut needs more than the ranks of a half can send, and none is below the bound.
-    if bound >= np.sort(own)[-size:].sum():
-        caption += " " + text("live.cut.full")
 
     is_cut = np.isin(np.arange(fabric.n_links), links).astype(float)  # (L,)
     drawn = scene_of(fabric, is_cut, said=caption, hall=False)

@@ -558,7 +558,7 @@ def time_layers(
 ) -> dict[str, Layer]:
     """Return the ticks of a time axis of one or more strips."""
     if prefix:
-        ticks = np.asarray(MaxNLocator(4).tick_values(*span))
+        ticks = np.asarray(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]).tick_values(*span))
         ticks = ticks[(ticks >= span[0]) & (ticks <= span[1])]
     else:
         ticks = np.arange(span[0], span[1] + 1e-9, _TICK / 2)
@@ -678,9 +678,10 @@ def overlap_panel(
         for strip, shape in zip(strips, (0.0, 1.0), strict=False)
     ]
     if any(strip.name != curves[0].name for strip in strips):  # then a spot lies beside the curve
+        marks = ["● ", "○ "] if len(spots) > 1 else [""]  # as `shape` draws the dots
         spots = [
-            spot._replace(words=f"{spot.words} {strip.name}")
-            for spot, strip in zip(spots, strips, strict=True)
+            spot._replace(words=f"{mark}{spot.words} {strip.name}")
+            for mark, spot, strip in zip(marks, spots, strips, strict=True)
         ]
     return curve_panel(
         text("live.overlap.panel"),
