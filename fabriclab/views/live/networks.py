@@ -162,7 +162,7 @@ def family_name(family: str) -> str:
 def families_panel(families: tuple[str, ...], family: str, size: int, height: float) -> Scene:
     """Return bars of the all-to-all share of all families at one size, and their diameters; the present one is ink."""
     members = [family_member(name, size) for name in families]
-    pitch = min(52.0, (height - 56) / len(members))
+    pitch = min(72.0, (height - 56) / len(members))
     high = min(0.6 * pitch, 20.0)
     y = 46 + pitch * np.arange(len(members))
     is_now = np.array([name == family for name in families])
