@@ -239,7 +239,7 @@ def halves(finding: str) -> tuple[str, str]:
     >>> halves("The ring takes 0.7 s. One root takes 89.6 s.")
     ('The ring takes 0.7 s.', 'One root takes 89.6 s.')
     """
-    parts = re.split(r"(?<=[.!?])\s+(?=[A-Z0-9])", finding.strip(), maxsplit=1)
+    parts = re.split(r"(?<=[.!?])\s+(?=[“A-Z0-9])", finding.strip(), maxsplit=1)
     return parts[0], parts[1] if len(parts) > 1 else ""
 
 

@@ -100,7 +100,7 @@ def curve_panel(
     colours = np.array([curve.colour for curve in curves])
     shapes = np.array([curve.shape for curve in curves])
     drawn = np.concatenate([densely(path) for path in paths]).T  # (2, K)
-    grid_x = tick_layers(x_ticks, to_x, show_x, (_TOP, bottom), True)
+    grid_x = tick_layers(x_ticks, to_x, show_x, (_TOP, bottom + 4), True)
     grid_y = tick_layers(y_ticks, to_y, show_y, (_LEFT, right), False)
     return Scene(
         "",

@@ -23,6 +23,7 @@ _VALUE_ROOM = 110.0  # for the number beside the longest bar [px]
 _MOST_NAME = 300.0  # [px]
 _CLOSE = 1.1  # ratio up to which a difference is told in per cent
 _EQUAL = 1e-6  # relative difference up to which two bars are equally long
+_MOST_SAID = 82  # letters of the sentence above the picture on one line; if there are more, bars are not named
 MOST = 16  # bars that fit into a picture
 
 
@@ -216,6 +217,8 @@ def _said(rows: list[Bar], unit: str) -> str:
     if low == high:
         return text("bars.equal", value=high)
     said = text("bars.said", least=least.name, low=low, most=longest.name, high=high)
+    if len(widest) + len(said) > _MOST_SAID:
+        said = text("bars.said_short", low=low, high=high)
     if ":" in widest:  # the name of the group says something itself
         said = text("bars.group_says", group=widest, said=said)
     elif widest:

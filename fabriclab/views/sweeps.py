@@ -52,6 +52,7 @@ _MARK_AT, _LABEL_AT = (
     28.0,
 )  # from the right edge of the drawing area to a label's mark and text
 _WIDEST, _WIDEST_OF_TWO = 190.0, 150.0  # the most that the text of a label takes
+_PANEL_TITLE = 14.0  # from the edge of the panel of errors to its title
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 _EDGE = 12.0  # from the longest label to the edge of the picture, since bold letters are wider than `_LETTER`
 _SHORT = 60.0  # a series that ends so far from the right edge is named where it ends
@@ -533,14 +534,20 @@ def first_crossing(series: Sequence[Series]) -> float | None:
 
 
 def crossing_words(x: float, area: PlotArea) -> str:
-    """Return the value of x where two lines cross with two significant digits, in a unit of the axis.
+    """Return the value of x where two lines cross with two significant digits, in a unit of the axis."""
+    return binary_size(x) if area.x == "size" else area.format_x(float(f"{x:.2g}"))
 
-    The ticks of an axis of sizes are powers of two, so a size has a binary prefix.
+
+def binary_size(size: float) -> str:
+    """Write a size with two significant digits and a binary prefix, as the ticks of an axis of sizes have one.
+
+    Examples
+    --------
+    >>> binary_size(190_000), binary_size(3.6 * 2**20)
+    ('190 KiB', '3.6 MiB')
     """
-    if area.x != "size":
-        return area.format_x(float(f"{x:.2g}"))
-    power = min(max(int(np.log2(x) // 10), 0), len(_BINARY) - 1)
-    number = float(f"{x / 1024**power:.2g}")
+    power = min(max(int(np.log2(size) // 10), 0), len(_BINARY) - 1)
+    number = float(f"{size / 1024**power:.2g}")
     return f"{number:,.4g} {_BINARY[power]}"
 
 
@@ -773,8 +780,11 @@ def error_panel(missed: Sequence[Miss], x: str, bottom: float) -> Scene:
     scales = Scales(x_ends, ends, ticks.tolist(), even_ticks(ends))
     zero = np.array([[area.left, float(to_y(0.0))], [area.right, float(to_y(0.0))]])
     dots = [(one, place) for one in series for place in area.path(one.points[0], one.points[1])]
+    axes = axes_layers(area, scales)
+    title = axes["quantity"]
+    axes["quantity"] = Layer(title.kind, {**title.fields, "x": np.array([_PANEL_TITLE])})
     layers = {
-        **axes_layers(area, scales),
+        **axes,
         "zero": lines([zero], width=1.2),
         "lines": line_layer(series, area),
         "points": _dots(

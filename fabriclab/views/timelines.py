@@ -464,7 +464,8 @@ def clauses_of(t: Timeline, flows: Flows, n_lanes: int) -> list[str]:
 def sentence_at(t: Timeline, flows: Flows, bars: Bars, busy: Flags, now: float) -> str:
     """Return a sentence on the time ``now``: how many flows are under way, and how many of each kind."""
     n_busy = int(busy.sum())
-    sentence = text("timeline.said", now=now, end=t.end, busy=n_busy, n=bars.flow.size)
+    key = "timeline.said_one" if n_busy == 1 else "timeline.said"
+    sentence = text(key, now=now, end=t.end, busy=n_busy, n=bars.flow.size)
     if not n_busy:
         return sentence
     kinds, counts = np.unique(flows.label[bars.flow[busy]], return_counts=True)

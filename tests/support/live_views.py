@@ -168,7 +168,7 @@ VIEWS = {
         modelled, y="busbw", bounds=LIMIT, error=True, controls=LAG, lag=14
     ),
     "bound": lambda: live.sweep(three_ways, controls=RANKS, bounds={"one array": "2 us"}),
-    "repeated": lambda: live.timeline(REPEATED.timeline, REPEATED.flows, REPEATED.fabric, at=95),
+    "repeated": lambda: live.timeline(REPEATED.timeline, REPEATED.flows, REPEATED.fabric, at=92),
     "timeline": lambda: live.timeline(RUN.timeline, RUN.flows, RUN.fabric, at=49),
     "floor": lambda: live.fabric(
         HALL,
