@@ -214,7 +214,7 @@ def reach_layer(rows: MediumRows, ends: Floats) -> Layer:
         ends - _REACH_LEFT,
         _ROW_HEIGHT,
         colour=rows.colours,
-        edge=COLOUR["hair"],
+        edge=COLOUR["edge"],
         round=2.0,
         names=media.MEDIA,
         notes=rows.notes,
@@ -229,7 +229,7 @@ def cost_layer(rows: MediumRows) -> Layer:
         rows.cost_width,
         _ROW_HEIGHT,
         colour=rows.colours,
-        edge=COLOUR["hair"],
+        edge=COLOUR["edge"],
         round=2.0,
     )
 
