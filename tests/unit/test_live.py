@@ -1248,7 +1248,7 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         row = table["requests"].tolist().index(at)
         rates = [table[column][row] for column in list(table.columns)[1:]]
         assert [words for words in drawn["values"].fields["texts"]] == [
-            f"{rate:,.4g}" for rate in rates
+            f"{float(f'{rate:.3g}'):,.6g}" for rate in rates
         ]
         heights = drawn["dots"].fields["y"].reshape(2, -1)
         order = np.argsort(-np.concatenate([table[c] for c in list(table.columns)[1:]]))
