@@ -217,7 +217,7 @@ def _said(rows: list[Bar], unit: str) -> str:
     if low == high:
         return text("bars.equal", value=high)
     said = text("bars.said", least=least.name, low=low, most=longest.name, high=high)
-    if len(widest) + len(said) > _MOST_SAID:
+    if ":" not in widest and len(widest) + len(said) > _MOST_SAID:
         said = text("bars.said_short", low=low, high=high)
     if ":" in widest:  # the name of the group says something itself
         said = text("bars.group_says", group=widest, said=said)
