@@ -116,7 +116,7 @@ def tokens_scene(boxes: tuple[Box, Box], latency: float, batch: int, readers: st
     spots = []
     for box, rate, colour in zip(boxes, rates, _COLOURS, strict=True):
         curves.append(Curve(box.name, box.batch.astype(float), rate, COLOUR[colour], 0.0))
-        spots.append(Spot(float(batch), float(rate[at]), f"{float(f'{rate[at]:.3g}'):,.6g}"))
+        spots.append(Spot(float(batch), float(rate[at]), three(rate[at])))
     panel = curve_panel(
         text(f"live.tokens.title_{readers}"),
         text("live.tokens.axis"),
