@@ -12,6 +12,7 @@ from fabriclab.texts import text
 from fabriclab.training import Serving, largest_batch
 from fabriclab.views.asides import Curve, Spot, curve_panel
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
+from fabriclab.views.page import three
 from fabriclab.views.scene import COLOUR, Scene
 
 _WIDTH, _HEIGHT = 600.0, 330.0  # of the picture [px]
