@@ -11,6 +11,7 @@ from fabriclab.core import Fabric, Flags, Floats, Ints
 from fabriclab.economics.floor import floor_plan, of_kind
 from fabriclab.physics import coding, media, optical, photonic, switching, wireless
 from fabriclab.texts import text
+from fabriclab.views.axes import scientific
 from fabriclab.views.layout import counted
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.scene import (
@@ -30,7 +31,6 @@ from fabriclab.views.sweeps import (
     capitalised,
     curve,
     first_crossing,
-    scientific,
     series_scene,
 )
 
