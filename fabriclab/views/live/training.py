@@ -696,7 +696,7 @@ def spot_words(strips: list[Strip]) -> list[str]:
         by_priority = strips[0].name == text("live.overlap.priority")
         # A dot by priority lies beside the curve, which is that of a barrier.
         return [f"{times[0]} {strips[0].name}" if by_priority else times[0]]
-    names = [text(f"live.overlap.short_{schedule}") for schedule in ("barrier", "priority")]
+    names = [text("live.overlap.short_barrier"), text("live.overlap.short_priority")]
     return [f"{mark} {time} {name}" for mark, time, name in zip("●○", times, names, strict=True)]
 
 
