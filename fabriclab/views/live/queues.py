@@ -557,7 +557,7 @@ def threshold_names(run: Run, lossless: str, senders: int) -> dict[str, Layer]:
     levels = {"low": run.low, "high": run.high, key: run.limit}
     words_of = {name: bytes_words(level) for name, level in levels.items() if level > 0}
     if lossless == "pause":  # a switch pauses by what each cable has brought
-        words_of["xoff"] = f"{senders} x {bytes_words(run.limit / senders)}"
+        words_of["xoff"] = f"{senders} × {bytes_words(run.limit / senders)}"
     shown = sorted(
         (float(to_y(level)), text(f"live.incast.{name}", size=words_of[name]))
         for name, level in levels.items()
