@@ -8,7 +8,7 @@ import numpy as np
 
 from fabriclab import units
 from fabriclab.collectives.trees import TreeLevel, double_tree_levels
-from fabriclab.core import Floats, Ints
+from fabriclab.core import Ints
 from fabriclab.texts import text
 from fabriclab.views.page import Picture, Table
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, ink_on, lines, printed, texts
@@ -126,8 +126,8 @@ def _tree_layers(tree: BinaryTree, title: str, left: float, highest: int) -> dic
     """Return the layers of one tree: title, edges and ranks."""
     n = tree.level.size
     pitch = (_TREE_WIDTH - 2 * _BOX) / max(n - 1, 1)
-    x: Floats = left + _BOX / 2 + pitch * np.arange(n)
-    y: Floats = _TOP + _BOX / 2 + _LEVEL * (highest - tree.level)
+    x = left + _BOX / 2 + pitch * np.arange(n)
+    y = _TOP + _BOX / 2 + _LEVEL * (highest - tree.level)
     edges = [
         np.array([[x[child], y[child]], [x[parent], y[parent]]])
         for child, parent in zip(tree.child, tree.parent, strict=True)
