@@ -18,6 +18,7 @@ from fabriclab import registry
 from fabriclab.scenarios.compare import Comparison, Matrix, compare, matrix
 from fabriclab.scenarios.incasts import fan_out, incast, time_to_fill
 from fabriclab.scenarios.lossless import credit_loop, cyclic_dependency, pause_storm, victim
+from fabriclab.scenarios.order import reorder_depth
 from fabriclab.scenarios.pacing import paced
 from fabriclab.scenarios.patterns import (
     all_to_all,
@@ -47,6 +48,7 @@ __all__ = [
     "paced",
     "pause_storm",
     "permutation",
+    "reorder_depth",
     "ring_all_reduce",
     "time_to_fill",
     "victim",

@@ -1,9 +1,12 @@
-"""Control loops and marking rules that somebody writes as functions."""
+"""Control loops, balancers and marking rules that somebody writes as functions."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from fabriclab import scenarios
+from fabriclab.core import Changes
 from fabriclab.engines.packet import own
 
 LIMITS = (20e3, 80e3, 0.2)
@@ -78,6 +81,75 @@ def test_a_control_function_is_asked_once_in_a_round_trip():
 def test_a_function_that_cannot_work_is_refused(config, said):
     with pytest.raises(ValueError, match=said):
         few().play(**config)
+
+
+# Balancers ------------------------------------------------------------------------------------------------------------
+
+
+def collision(**config):
+    """Return four flows on four paths, the last of which has half of the rate; small enough for plain Python."""
+    return scenarios.ecmp_collision(4, "200 kB", slow_path=0.5, recovery="selective", **config)
+
+
+def shortest(queues, turn):
+    """Return what the library's adaptive routing chooses: the shortest queue, ties from the one after `turn` on."""
+    after = [(turn + 1 + step) % len(queues) for step in range(len(queues))]
+    return min(after, key=lambda port: queues[port])
+
+
+def test_a_balancing_function_that_is_adaptive_routing_gives_the_same_run():
+    written = collision().play(balance=shortest)
+    library = collision().play(balance="adaptive", plain=True)
+    np.testing.assert_array_equal(written.finish, library.finish)
+    np.testing.assert_array_equal(written.sent, library.sent)
+    assert not written.compiled
+
+
+def test_a_balancing_function_that_takes_turns_is_spraying():
+    written = collision().play(balance=lambda turn: turn)
+    library = collision().play(balance="spray", plain=True)
+    np.testing.assert_array_equal(written.finish, library.finish)
+
+
+def test_a_balancing_function_sees_the_bytes_in_front_of_each_port():
+    seen = []
+
+    def look(queues, turn):
+        seen.append((list(queues), turn))
+        return 0
+
+    run = collision().play(balance=look)
+    assert len(seen) == run.packets.sum()  # once for each packet, at the one switch with a choice
+    assert all(len(queues) == 4 and 0 <= turn < 4 for queues, turn in seen)
+    assert all(queues[1:] == [0, 0, 0] for queues, _ in seen)
+    assert max(queues[0] for queues, _ in seen) == pytest.approx(run.peak.max(), abs=2 * 4158)
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (lambda queue: 0, "queues, turn, or one of them; got queue"),
+        (lambda: 0, "got none"),
+        (lambda queues: None, "returned None; it must return the place of a port, 0..3"),
+        (lambda queues: 0.5, "returned 0.5"),
+        (lambda queues: 4, "returned 4, and there are 4 ports"),
+        (lambda queues: -1, "returned -1"),
+    ],
+)
+def test_a_balancing_function_that_cannot_work_is_refused(function, said):
+    with pytest.raises(ValueError, match=said):
+        collision().play(balance=function)
+
+
+def test_a_failed_port_is_not_offered():
+    lab = collision(timeout="50 us")
+    last_spine = int(np.flatnonzero(lab.fabric.tier == 2)[-1])
+    uplink = int(np.flatnonzero(lab.fabric.target == last_spine)[0])
+    cut = replace(lab, changes=Changes("2 us", [uplink], 0.0))
+    offered = []
+    cut.play(balance=lambda queues, turn: offered.append(len(queues)) or turn)
+    assert offered[0] == 4
+    assert offered[-1] == 3
 
 
 def test_a_rate_stays_between_a_thousandth_and_the_line_rate():

@@ -77,7 +77,7 @@ def play(
     settings = config if isinstance(config, Settings) else Settings.of(config or {})
     layout = setup.lay_out(fabric, routes, flows, changes, settings, rng)
     functions = (_loop.loop, *layout.functions)
-    by_hand = callable(settings.control) or callable(settings.marking)
+    by_hand = any(map(callable, (settings.control, settings.marking, settings.balance)))
     kernels = functions if plain or by_hand else compiled.fast_all(functions)
     is_compiled = kernels is not functions
     why, layout = _run_compiled(layout, kernels) if is_compiled else _run_plain(layout)

@@ -1,8 +1,9 @@
-"""Control loops and marking rules that somebody writes as plain Python functions, for a run in plain Python.
+"""Control loops, balancers and marking rules that somebody writes as Python functions, for a run in plain Python.
 
 A control loop of the library is three kernels over arrays. A learner's is one function with one decision: the rate
-for the next round trip. A marking rule is a function from the length of a queue to a chance. Both are called in place
-of the library's own, by the same loop of events, which then runs as plain Python.
+for the next round trip. A balancer is a function from the queues in front of the ports of a switch to one of them, and
+a marking rule one from the length of a queue to a chance. They are called in place of the library's own, by the same
+loop of events, which then runs as plain Python.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ from typing import Any
 
 from fabriclab import units
 from fabriclab.engines.packet import loop as _loop
+from fabriclab.engines.packet.balance import Balance
 from fabriclab.engines.packet.chance import ONE, draw
 from fabriclab.engines.packet.control import Control, do_nothing
-from fabriclab.engines.packet.state import LINE, OWN, RATE, ROUND_TRIP, WINDOW
+from fabriclab.engines.packet.state import CLASSES, LINE, OWN, RATE, ROUND_TRIP, WINDOW
 
-__all__ = ["SIGNALS", "control_of", "loop_of"]
+__all__ = ["SIGHTS", "SIGNALS", "balance_of", "control_of", "loop_of"]
 
 SIGNALS = ("rate", "line", "marked", "delay")  # what a control function may ask for
+SIGHTS = ("queues", "turn")  # what a balancing function may ask for
 SLOWEST = 1e-3  # share of the line rate below which no rate falls
 
 # What is kept of a connection, from OWN on.
@@ -95,6 +98,68 @@ def control_of(function: Function) -> Control:
     return Control((), start, feed_back, do_nothing)
 
 
+def balance_of(function: Function) -> Balance:
+    """Return a balancer that asks a function for the port of each packet, in every switch that has a choice.
+
+    Parameters
+    ----------
+    function : callable
+        Its arguments are any of ``queues``, a list of the bytes that wait in front of each port that leads to the
+        target; and ``turn``, the place in that list of the port whose turn it is, as senders deal their packets out in
+        order. It returns a place in the list.
+
+    Raises
+    ------
+    ValueError
+        If it has another argument, or (in the run) returns no place of the list.
+    """
+    names = tuple(inspect.signature(function).parameters)
+    unknown = [name for name in names if name not in SIGHTS]
+    if unknown or not names:
+        given = ", ".join(names) or "none"
+        raise ValueError(
+            f"a balancing function has the arguments {', '.join(SIGHTS)}, or one of them; got {given}"
+        )
+
+    def choose(
+        now: int,
+        last: int,
+        row: int,
+        first: int,
+        end: int,
+        hop: int,
+        rows: Any,
+        entries: Any,
+        links: Any,
+        queues: Any,
+        whole: Any,
+        parameters: Any,
+    ) -> int:
+        following = row + 1 if row + 1 < end else first
+        rows_of_port: dict[int, list[int]] = {}
+        for candidate in range(first, end):
+            port = entries[rows[candidate].first + hop].link
+            if links[port].cost > 0:
+                rows_of_port.setdefault(port, []).append(candidate)
+        ports = list(rows_of_port)
+        if len(ports) < 2:  # at a sender, which has one port, or where all others failed
+            return following
+        own_port = entries[rows[row].first + hop].link
+        n_classes = whole[CLASSES]
+        signals = {
+            "queues": [
+                sum(queues[port * n_classes + cls].bytes for cls in range(n_classes))
+                for port in ports
+            ],
+            "turn": ports.index(own_port) if own_port in ports else 0,
+        }
+        place = _place(function, [signals[name] for name in names], len(ports))
+        chosen = rows_of_port[ports[place]]
+        return row if row in chosen else chosen[following % len(chosen)]
+
+    return Balance(choose, in_switch=True)
+
+
 def loop_of(marking: Any) -> Function:
     """Return the plain loop of events, with a function ``marking(queue)`` as its marking rule if it is one.
 
@@ -123,6 +188,19 @@ def _number(function: Function, arguments: list[Any]) -> float:
         name = getattr(function, "__name__", "the function")
         raise ValueError(f"{name} returned {got!r}; it must return a number")
     return float(got)
+
+
+def _place(function: Function, arguments: list[Any], n: int) -> int:
+    """Return the place in a list of ``n`` ports that a learner's function gives."""
+    got = function(*arguments)
+    name = getattr(function, "__name__", "the function")
+    if not units.is_number(got) or int(got) != got:
+        raise ValueError(f"{name} returned {got!r}; it must return the place of a port, 0..{n - 1}")
+    if not 0 <= got < n:
+        raise ValueError(
+            f"{name} returned {got}, and there are {n} ports; it must return a place, 0..{n - 1}"
+        )
+    return int(got)
 
 
 def _swapped(function: Any, swaps: dict[Any, Any]) -> Any:

@@ -33,7 +33,8 @@ class Settings:
         What happens when a packet is missing: ``"go_back_n"`` sends it and all that follow again, ``"selective"`` sends
         it alone, and takes packets in any order.
     balance, balance_options : str, mapping
-        Who chooses among the rows of a flow, a name in ``registry.names("balance")``.
+        Who chooses among the rows of a flow, a name in ``registry.names("balance")``; or a function that returns the
+        port for a packet, see `fabriclab.engines.packet.own.balance_of`, which runs in plain Python.
     lossless : str
         ``"pause"`` (PFC), ``"credits"`` (InfiniBand) or ``"none"``, for links to and between switches. Inside a server
         all links have credits.
@@ -104,7 +105,7 @@ class Settings:
     control: str | Callable[..., Any] = "window"
     control_options: Mapping[str, Any] = field(default_factory=dict)
     recovery: str = "go_back_n"
-    balance: str = "pinned"
+    balance: str | Callable[..., Any] = "pinned"
     balance_options: Mapping[str, Any] = field(default_factory=dict)
     lossless: str = "pause"
     buffer: units.Quantity = 32e6  # illustrative: memory of a switch chip
@@ -150,7 +151,8 @@ class Settings:
         units.count(self.gap, "gap", 0, 64)
         if isinstance(self.control, str) or not callable(self.control):
             put("control", registry.find("control", self.control))
-        put("balance", registry.find("balance", self.balance))
+        if isinstance(self.balance, str) or not callable(self.balance):
+            put("balance", registry.find("balance", self.balance))
         put("recovery", units.choice(self.recovery, "recovery", RECOVERIES))
         put("lossless", units.choice(self.lossless, "lossless", LOSSLESS))
         for name in ("buffer", "xon_gap", "reserve", "quantum"):

@@ -19,12 +19,13 @@ from fabriclab.core import (
     rows_of,
 )
 from fabriclab.engines.packet import signatures, state
+from fabriclab.engines.packet.balance import Balance
 from fabriclab.engines.packet.chance import ONE
 from fabriclab.engines.packet.checks import check_memory_of_switches, check_run, variant
 from fabriclab.engines.packet.control import Control, Marking, Place
 from fabriclab.engines.packet.events import FIRST, LEAST_DAYS, NEVER
 from fabriclab.engines.packet.lossless import PAUSE_FRAME, headroom_needed
-from fabriclab.engines.packet.own import control_of
+from fabriclab.engines.packet.own import balance_of, control_of
 from fabriclab.engines.packet.settings import Settings
 from fabriclab.engines.packet.state import table
 
@@ -69,7 +70,7 @@ def lay_out(
         If the state needs more memory than the machine has.
     """
     check_run(fabric, routes, flows, changes, settings)
-    balance = variant("balance", settings.balance, (), settings.balance_options)
+    balance = _balance(settings)
     n_classes = 1 + max([*settings.classes.values(), 1 if settings.trim else 0], default=0)
     seed = int(rng.integers(1, 2**32 - 1)) if rng is not None else 2463534242
 
@@ -364,6 +365,14 @@ def _control(settings: Settings, place: Place) -> Control:
         return control_of(settings.control)
     control: Control = variant("control", settings.control, (place,), settings.control_options)
     return control
+
+
+def _balance(settings: Settings) -> Balance:
+    """Return the balancer of a name, or one that asks a function."""
+    if callable(settings.balance):
+        return balance_of(settings.balance)
+    balance: Balance = variant("balance", settings.balance, (), settings.balance_options)
+    return balance
 
 
 def _marking_of(settings: Settings, control: Control) -> Marking | None:
