@@ -20,7 +20,7 @@ QUIET = mkdir -p $(SETTINGS) $(VENV)/etc/ipython $(VENV)/etc/jupyter && cp binde
   echo '{"IPKernelApp": {"log_level": 40}}' > $(VENV)/etc/ipython/ipython_kernel_config.json
 # Compiled once, so that no cell waits for a compiler and tests of packets are quick: half a minute. Without numba it
 # says so and goes on. After a change of the kernels the first run of the packet engine compiles in the background.
-COMPILE = $(PY) -m fabriclab.compiled
+COMPILE = echo "Compiling the packet engine; half a minute more." && $(PY) -m fabriclab.compiled
 # A student's file of an exercise stops where the student is to write; its source runs to the end.
 NOTEBOOKS := $(wildcard notebooks/*.ipynb solutions/*.ipynb)
 # A notebook that measures this machine runs alone; the others run side by side.
@@ -119,14 +119,14 @@ $(VENV)/pyvenv.cfg:
 	@$(PYTHON) -m venv $(VENV) || { rm -f $@; exit 1; }
 
 $(VENV)/.lab: pyproject.toml $(PINS) | $(VENV)/pyvenv.cfg
-	@echo "Installing the course into $(VENV); the first time takes one to three minutes."
+	@echo "Installing the course into $(VENV): one to three minutes the first time, longer on a busy machine. Until that is done, nothing is printed."
 	@$(PIP) -e '.[$(EXTRAS)]' || { echo "The exact versions do not fit this machine; trying the ranges." >&2; \
 	  $(PY) -m pip install -q -e '.[$(EXTRAS)]'; }
 	@$(COMPILE)
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml $(PINS) | $(VENV)/pyvenv.cfg
-	@echo "Installing the course and its checks into $(VENV); the first time takes one to three minutes."
+	@echo "Installing the course and its checks into $(VENV): one to three minutes the first time, longer on a busy machine. Until that is done, nothing is printed."
 	@$(PIP) -e '.[$(EXTRAS),dev]'
 	@$(COMPILE)
 	@touch $@ $(VENV)/.lab

@@ -1,8 +1,9 @@
 """Kernels: functions over arrays of numbers that run as plain Python, or compiled by numba where it is installed.
 
 There is one source for both. A kernel keeps to what numba compiles and what Python does alike: whole numbers below
-2^62, floats with ``+ - * /``, one-dimensional arrays that are read and written by index, and calls of other kernels. So
-both give the same results, to the bit, and the plain one is the test of the compiled one.
+2^62, floats with ``+ - * / //`` and square roots (which IEEE 754 rounds in one way only), arrays and tables that are
+read and written by index, and calls of other kernels. So both give the same results, to the bit, and the plain one is
+the test of the compiled one.
 
 Compiling takes seconds, so no learner's cell does it. `fast` returns the compiled form only if it lies on disk; if not,
 it returns the plain form and starts a process that compiles for the next time. Run ``python -m fabriclab.compiled`` to
@@ -41,7 +42,6 @@ __all__ = [
     "kernel",
     "loaded",
     "note",
-    "plain",
     "ready",
     "start_compiling",
 ]
@@ -215,11 +215,6 @@ def note() -> str:
 
 
 # Loading --------------------------------------------------------------------------------------------------------------
-
-
-def plain(function: Any) -> Any:
-    """Return the plain form of a kernel."""
-    return function
 
 
 def fast_all(functions: Sequence[Any]) -> Sequence[Any]:

@@ -238,8 +238,10 @@ def halves(finding: str) -> tuple[str, str]:
     --------
     >>> halves("The ring takes 0.7 s. One root takes 89.6 s.")
     ('The ring takes 0.7 s.', 'One root takes 89.6 s.')
+    >>> halves("The tree takes 0.2 s. “Ring, ideal” comes next.")[1]
+    '“Ring, ideal” comes next.'
     """
-    parts = re.split(r"(?<=[.!?])\s+(?=[A-Z0-9])", finding.strip(), maxsplit=1)
+    parts = re.split(r"(?<=[.!?])\s+(?=[“A-Z0-9])", finding.strip(), maxsplit=1)
     return parts[0], parts[1] if len(parts) > 1 else ""
 
 

@@ -8,7 +8,7 @@ median of its rows. `fabriclab.training.served` pools them. No cell of that file
 
 from collections import defaultdict
 
-from fitted import write
+from fitted import COLUMNS, medians, write
 
 from fabriclab.catalog.tables import data_rows
 from fabriclab.training import served
@@ -23,7 +23,7 @@ def main():
         if found:
             kind, model, value = found
             groups[*kind, model].append(value)
-    write(INFERENCE, groups)
+    write(INFERENCE, COLUMNS, medians(groups))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Write a table of fitted efficiencies: for each kind and model the median of its rows."""
+"""Write tables of what is fitted to published runs."""
 
 import csv
 import sys
@@ -10,12 +10,19 @@ DATA = Path(__file__).parents[1] / "fabriclab" / "catalog" / "data"
 COLUMNS = ("stack", "generation", "precision", "model", "rows", "efficiency")
 
 
-def write(name, groups):
-    """Write ``groups``, lists of efficiencies by (stack, generation, precision, model), as a table of the catalog."""
+def write(name, columns, rows):
+    """Write a table of the catalog."""
     out = DATA / f"{name}.csv"
     with out.open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file, lineterminator="\n")
-        table.writerow(COLUMNS)
-        for key, values in sorted(groups.items()):
-            table.writerow((*key, len(values), f"{np.median(values):.4f}"))
-    sys.stdout.write(f"{len(groups)} groups of {sum(map(len, groups.values()))} rows in {out}\n")
+        table.writerow(columns)
+        table.writerows(rows)
+    sys.stdout.write(f"{len(rows)} rows in {out}\n")
+
+
+def medians(groups):
+    """Return rows of `COLUMNS`: of each (stack, generation, precision, model) the median of its efficiencies."""
+    rows = []
+    for key, values in sorted(groups.items()):
+        rows.append((*key, len(values), f"{np.median(values):.4f}"))
+    return rows

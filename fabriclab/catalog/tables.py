@@ -26,6 +26,7 @@ _OTHER = (
     "printed_changes",
     "sources",
     "training_fit",
+    "training_growth",
     "training_reference",
     "training_steps",
 )

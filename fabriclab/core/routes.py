@@ -112,6 +112,14 @@ class Routes(Value):
         """Return the link numbers of row ``r``."""
         return self.link[self.ptr[r] : self.ptr[r + 1]]
 
+    def padded(self) -> Ints:
+        """Return the links of each row with -1 behind them, (R, links of the longest row)."""
+        lengths = np.diff(self.ptr)
+        table = np.full((self.n_rows, int(lengths.max(initial=0))), -1, dtype=np.int64)
+        hop = expand(np.zeros(self.n_rows, dtype=np.int64), lengths)  # 0, 1, ... in each row
+        table[rows_of(self.ptr), hop] = self.link
+        return table
+
     def of_rows(self, rows: NDArray[np.integer], **columns: NDArray[Any]) -> Self:
         """Return some of the rows, with the given columns replaced; as in `cut`, nothing is checked again."""
         lengths = np.diff(self.ptr)[rows]

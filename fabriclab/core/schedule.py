@@ -370,13 +370,26 @@ class Schedule(Value):
             if number == 64:
                 lines.append(f"... and {self.n_steps - 64} steps more")
                 break
-            shown = [self._drawn(step, i) for i in range(min(step.n_transfers, 12))]
-            more = f" ... {step.n_transfers - 12} more" if step.n_transfers > 12 else ""
+            shown, left_out = self._messages(step, 12)
+            more = f" ... {left_out} more" if left_out else ""
             lines.append(f"step {first + number}: " + "  ".join(shown) + more)
         return "\n".join(lines)
 
-    def _drawn(self, step: StepGroup, i: int) -> str:
-        """Return transfer ``i`` of a step as text, such as ``0->1 +2``: rank 1 adds block 2 of rank 0."""
-        sign = "+" if step.reduce[i] else "="
-        blocks = self.block_name(step.first[i], step.segment[i], step.count[i])
-        return f"{step.source[i]}->{step.target[i]} {sign}{blocks}"
+    def _messages(self, step: StepGroup, most: int) -> tuple[list[str], int]:
+        """Return the first messages of a step as texts such as ``0->1 +2``, and how many are left out.
+
+        This one says that rank 1 adds block 2 of rank 0. Transfers between the same two ranks are one message.
+        """
+        pair = np.stack([step.source, step.target, step.reduce])  # (3, T)
+        _, begins, message = np.unique(pair, axis=1, return_index=True, return_inverse=True)
+        order = np.argsort(begins, kind="stable")  # as they come in the step
+        shown = []
+        for own in order[:most]:
+            blocks = [
+                self.block_name(step.first[i], step.segment[i], step.count[i])
+                for i in np.flatnonzero(message.ravel() == own)
+            ]
+            i = begins[own]
+            sign = "+" if step.reduce[i] else "="
+            shown.append(f"{step.source[i]}->{step.target[i]} {sign}{','.join(blocks)}")
+        return shown, max(0, order.size - most)

@@ -313,7 +313,7 @@ def check_step(kind: int, now: int, attr: Any, mask: int) -> int:
         )
     step = f"{here} {there}" in e.TABLE["steps"]
     if not (step or there == "RESET" or (there == "ERR" and here != "RESET")):
-        msg = f"no step leads from {here} to {there}; the way is RESET, INIT, RTR, RTS"
+        msg = f"no step leads from {here} to {there}; the order is RESET, INIT, RTR, RTS"
         raise PyverbsRDMAError(msg, errno.EINVAL)
 
     must = 0

@@ -17,7 +17,6 @@ from fabriclab.scenarios.parts import (
     pairs,
     port_to,
     sample_of,
-    wire_time,
 )
 from fabriclab.scenarios.scenario import Scenario
 
@@ -82,14 +81,13 @@ def incast(
     """
     n = units.count(senders, "senders")
     each = units.size(size, "size", may_be_zero=False)
-    speed = units.rate(rate)
     fabric = one_switch(n + 1, rate, length)
     source, target = pairs(fabric, np.arange(1, n + 1), np.zeros(n, dtype=np.int64))
     flows = Flows.make(source, target, each, labels=("incast",))
     given = {
         "control": "dcqcn",
         "buffer": buffer,
-        "sample": sample_of(wire_time(n * each, speed)),
+        "sample": sample_of(n * each, rate),
     }
     return Scenario(
         name="incast",
@@ -156,7 +154,7 @@ def fan_out(
         "buffer": buffer,
         "xoff": xoff,
         "marking": marking,
-        "sample": sample_of(wire_time(each, slow)),
+        "sample": sample_of(each, slow),
     }
     return Scenario(
         name="fan_out",

@@ -11,6 +11,7 @@ from fabriclab import topologies, units
 from fabriclab.core import Flows
 from fabriclab.registry import register
 from fabriclab.scenarios.parts import (
+    all_to_all_ranks,
     custom_paths,
     hashed,
     link_between,
@@ -19,7 +20,6 @@ from fabriclab.scenarios.parts import (
     port_to,
     sample_of,
     two_tiers,
-    wire_time,
 )
 from fabriclab.scenarios.scenario import LINE_RATE, Scenario
 
@@ -81,7 +81,7 @@ def victim(
         **LINE_RATE,
         "buffer": buffer,
         "xoff": xoff,
-        "sample": sample_of(wire_time((n + 1) * each, units.rate(rate))),
+        "sample": sample_of((n + 1) * each, rate),
     }
     return Scenario(
         name="victim",
@@ -135,7 +135,7 @@ def pause_storm(
     each = units.size(size, "size", may_be_zero=False)
     n = n_leaves * each_leaf
     fabric = two_tiers(n_leaves, each_leaf, each_leaf, rate)
-    source, target = np.nonzero(~np.eye(n, dtype=bool))
+    source, target = all_to_all_ranks(n)
     # Each host begins with the one after itself, so that no host gets everything at once.
     order = np.lexsort(((target - source) % n, source))
     source, target = source[order], target[order]
@@ -154,7 +154,7 @@ def pause_storm(
         **LINE_RATE,
         "buffer": buffer,
         "storms": ((port, units.time(begin, "begin"), stop),),
-        "sample": sample_of(stop + wire_time(n * each, units.rate(rate))),
+        "sample": sample_of(n * each, rate, after=stop),
     }
     return Scenario(
         name="pause_storm",
@@ -221,7 +221,7 @@ def cyclic_dependency(
         **LINE_RATE,
         "buffer": buffer,
         "xoff": xoff,
-        "sample": sample_of(wire_time(2 * senders * each, units.rate(rate))),
+        "sample": sample_of(2 * senders * each, rate),
     }
     return Scenario(
         name="cyclic_dependency",
@@ -270,7 +270,7 @@ def credit_loop(
         **LINE_RATE,
         "lossless": "credits",
         "credit": credit,
-        "sample": sample_of(wire_time(each, units.rate(rate))),
+        "sample": sample_of(each, rate),
         "timeout": "10 ms",  # illustrative: chosen for a short run
     }
     return Scenario(

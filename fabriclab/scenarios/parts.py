@@ -16,20 +16,19 @@ from fabriclab.core import (
     Flows,
     Ints,
     Routes,
-    expand,
     pointer,
-    rows_of,
 )
 
 __all__ = [
     "all_paths",
+    "all_to_all_ranks",
+    "fullest_link",
     "joined",
     "link_between",
     "one_switch",
     "pairs",
     "sample_of",
     "two_tiers",
-    "wire_time",
 ]
 
 # illustrative: most paths of a flow that a balancer chooses among
@@ -92,11 +91,7 @@ def pairs(
 def all_paths(fabric: Fabric, flows: Flows, most: int = MOST_PATHS) -> Routes:
     """Return each shortest path of each flow once, at most ``most``; a balancer chooses among them."""
     every = routing.route(fabric, flows, "paths", subflows=most)
-    lengths = np.diff(every.ptr)
-    table = np.full((every.n_rows, 1 + int(lengths.max(initial=0))), -1, dtype=np.int64)
-    table[:, 0] = every.flow
-    hop = expand(np.zeros(every.n_rows, dtype=np.int64), lengths)
-    table[rows_of(every.ptr), hop + 1] = every.link
+    table = np.column_stack([every.flow, every.padded()])
     _, first = np.unique(table, axis=0, return_index=True)
     kept = np.sort(first)
     count = np.bincount(every.flow[kept], minlength=flows.n_flows)
@@ -125,14 +120,22 @@ def labelled(flows: Flows, name: str) -> Flows:
     return replace(flows, label=np.zeros(flows.n_flows, dtype=np.int32), labels=(name,))
 
 
-def wire_time(size: float, rate: float) -> float:
-    """Return the time that ``size`` bytes of payload take at a rate, headers and gaps included. [s]."""
-    return size * ON_WIRE / rate
+def sample_of(size: float, rate: units.Quantity, after: float = 0.0) -> float:
+    """Return a distance of samples for a run in which ``size`` bytes pass a port, ``after`` some seconds. [s]."""
+    passing = size * ON_WIRE / units.rate(rate)
+    return max((after + passing) / _SAMPLES, 1e-7)
 
 
-def sample_of(seconds: float) -> float:
-    """Return a distance of samples for a run that takes so long. [s]."""
-    return max(seconds / _SAMPLES, 1e-7)
+def all_to_all_ranks(n: int) -> tuple[Ints, Ints]:
+    """Return sender and receiver of each pair of ranks that are not the same, sorted by sender."""
+    sender, receiver = np.nonzero(~np.eye(n, dtype=bool))
+    return sender, receiver
+
+
+def fullest_link(fabric: Fabric, routes: Routes, counts: NDArray[np.bool_]) -> int:
+    """Return the link that most paths cross, among those of the links of ``routes`` that count."""
+    crossed = np.bincount(routes.link[counts], minlength=fabric.n_links)
+    return int(np.argmax(crossed))
 
 
 def hashed(fabric: Fabric, flows: Flows, seed: int = 0) -> Routes:

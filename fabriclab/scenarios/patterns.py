@@ -12,6 +12,8 @@ from fabriclab.lower import lower
 from fabriclab.registry import register
 from fabriclab.scenarios.parts import (
     all_paths,
+    all_to_all_ranks,
+    fullest_link,
     hashed,
     joined,
     labelled,
@@ -20,7 +22,6 @@ from fabriclab.scenarios.parts import (
     port_to,
     sample_of,
     two_tiers,
-    wire_time,
 )
 from fabriclab.scenarios.scenario import LINE_RATE, Scenario
 
@@ -80,7 +81,7 @@ def ecmp_collision(
     fullest = int(links[np.argmax(count)])
     given = {
         **LINE_RATE,
-        "sample": sample_of(wire_time(each * int(count.max()), units.rate(rate))),
+        "sample": sample_of(each * int(count.max()), rate),
     }
     return Scenario(
         name="ecmp_collision",
@@ -132,9 +133,8 @@ def permutation(
     flows = Flows.make(*ends, each, labels=("flow",))
     routes = hashed(network, flows, seed)
     between = network.transit[network.source[routes.link]]
-    crossed = np.bincount(routes.link[between], minlength=network.n_links)
     slowest_port = float(network.capacity[routes.link[routes.ptr[:-1]]].min())
-    given = {"control": "dcqcn", "sample": sample_of(2 * wire_time(each, slowest_port))}
+    given = {"control": "dcqcn", "sample": sample_of(2 * each, slowest_port)}
     return Scenario(
         name="permutation",
         shows="Each host sends to one host and receives from one, and still flows meet in the network.",
@@ -143,7 +143,7 @@ def permutation(
         routes=routes,
         paths=all_paths(network, flows),
         config=given | config,
-        links={"fullest link": int(np.argmax(crossed))},
+        links={"fullest link": fullest_link(network, routes, between)},
     )
 
 
@@ -176,7 +176,7 @@ def all_to_all(
     if not (units.is_number(skew) and 0 < skew < np.inf):
         raise ValueError(f"skew must be a number > 0, such as 4, got {skew!r}")
     fabric = one_switch(n, rate, "10 m")  # illustrative: a cable in a row of racks
-    source, target = np.nonzero(~np.eye(n, dtype=bool))
+    source, target = all_to_all_ranks(n)
     is_hot = target == 0
     sizes = np.where(is_hot, each * skew, each)
     ends = pairs(fabric, source, target)
@@ -186,7 +186,7 @@ def all_to_all(
     given = {
         "control": "dcqcn",
         "buffer": buffer,
-        "sample": sample_of(wire_time(busiest, units.rate(rate))),
+        "sample": sample_of(busiest, rate),
     }
     return Scenario(
         name="all_to_all",
@@ -265,7 +265,7 @@ def ring_all_reduce(
         flows = joined(flows, Flows.make(*ends, other, labels=("background",)))
     given: dict[str, Any] = {
         "control": "dcqcn",
-        "sample": sample_of(2 * wire_time(2 * array + other, units.rate(rate))),
+        "sample": sample_of(2 * (2 * array + other), rate),
     }
     groups: dict[str, Any] = {"ring": range(n_ring)}
     if other > 0:
@@ -274,7 +274,6 @@ def ring_all_reduce(
             given["classes"] = {"ring": 0, "background": 1}
     routes = hashed(fabric, flows, seed)
     between = fabric.tier[fabric.source[routes.link]] > 0
-    crossed = np.bincount(routes.link[between], minlength=fabric.n_links)
     return Scenario(
         name="ring_all_reduce",
         shows="Each step of a ring waits for the slowest hop, so traffic of others on one cable delays all.",
@@ -283,7 +282,7 @@ def ring_all_reduce(
         routes=routes,
         paths=all_paths(fabric, flows),
         config=given | config,
-        links={"fullest link": int(np.argmax(crossed))},
+        links={"fullest link": fullest_link(fabric, routes, between)},
         groups=groups,
     )
 
@@ -339,7 +338,7 @@ def mixed_tenants(
     given: dict[str, Any] = {
         "control": "dcqcn",
         "buffer": buffer,
-        "sample": sample_of(wire_time(2 * large + array, units.rate(rate))),
+        "sample": sample_of(2 * large + array, rate),
     }
     if own_class and large > 0:
         given["classes"] = {"small": 0, "bulk": 1}

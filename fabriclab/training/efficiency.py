@@ -4,6 +4,10 @@
 model of `fabriclab.workload.models` that was trained so; ``inference_fit.csv`` does the same for models that were
 served. `efficiency` pools them: a constant has seen few models, so it
 leans on those of the same stack, generation and precision. With ``without`` it has not seen a model.
+
+Published jobs that grow with their batch take a little longer than their operations and bytes say: ranks wait for one
+another, and the slowest of many is slower than the slowest of few. ``training_growth.csv`` lists how much longer, and
+`growth` is the one number for all stacks that comes of it.
 """
 
 from __future__ import annotations
@@ -18,11 +22,26 @@ import numpy as np
 from fabriclab.catalog.tables import data_rows
 from fabriclab.core import Floats
 
-__all__ = ["INFERENCE", "TRAINING", "Kind", "efficiency", "pooled", "spread", "unseen"]
+__all__ = [
+    "GROWTH",
+    "INFERENCE",
+    "TRAINING",
+    "USUAL",
+    "Kind",
+    "efficiency",
+    "growth",
+    "pooled",
+    "spread",
+    "unseen",
+]
 
 #: Fitted tables of the catalog.
 TRAINING = "training_fit"
 INFERENCE = "inference_fit"
+GROWTH = "training_growth"
+#: Accelerators of a training job whose efficiency the constants mean, the usual size of published ones. Larger jobs
+#: reach less, smaller ones more.
+USUAL = 256
 
 
 class Kind(NamedTuple):
@@ -105,17 +124,46 @@ def unseen(values: Sequence[float], kinds: Sequence[Kind], models: Sequence[str]
 
 @cache
 def _seen(without: str, table: str = TRAINING) -> Mapping[tuple[Kind, str], float]:
-    """Return what each kind and model needs, without one model."""
+    """Return what each kind and model needs in jobs of usual size, without one model."""
     found = {}
     for row in data_rows(table):
         if row["model"] != without:
             kind = Kind(row["stack"], row["generation"], row["precision"])
-            found[kind, row["model"]] = float(row["efficiency"])
+            value = float(row["efficiency"])
+            if table == TRAINING:
+                value *= _slowed(float(row["accelerators"]), without)
+            found[kind, row["model"]] = value
     return found
 
 
 @cache
-def efficiency(kind: Kind, without: str = "", table: str = TRAINING) -> float:
+def growth(without: str = "") -> float:
+    """Return which part longer a step takes on twice the accelerators than its operations and bytes explain.
+
+    It is the median over models, each of which counts with the median of its jobs.
+
+    Parameters
+    ----------
+    without : str
+        Model whose jobs are left out; "": none.
+    """
+    jobs: dict[str, list[float]] = {}
+    for row in data_rows(GROWTH):
+        if row["model"] != without:
+            jobs.setdefault(row["model"], []).append(float(row["per_doubling"]))
+    return float(np.median([np.median(each) for each in jobs.values()]))
+
+
+def _slowed(accelerators: float, without: str) -> float:
+    """Return how many times as long as a job of usual size a step takes with the same work for each accelerator."""
+    doublings = math.log2(accelerators / USUAL)
+    return math.exp(doublings * math.log1p(growth(without)))
+
+
+@cache
+def efficiency(
+    kind: Kind, without: str = "", table: str = TRAINING, accelerators: int = USUAL
+) -> float:
     """Return the efficiency of a kind, from all models or from all but one.
 
     Parameters
@@ -126,8 +174,11 @@ def efficiency(kind: Kind, without: str = "", table: str = TRAINING) -> float:
         Model whose rows are left out; "": none.
     table : str
         Which fitted table of the catalog is read, `TRAINING` or `INFERENCE`.
+    accelerators : int
+        Size of a training job; see `growth`. >= 1
     """
-    return pooled(_seen(without, table), kind)
+    value = pooled(_seen(without, table), kind)
+    return value if table == INFERENCE else value / _slowed(accelerators, without)
 
 
 @cache

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from fabriclab import catalog, systems
 from fabriclab.systems import System
 from fabriclab.training import kernels
-from fabriclab.training.efficiency import Kind, efficiency, spread
+from fabriclab.training.efficiency import USUAL, Kind, efficiency, spread
 from fabriclab.training.kernels import Machine, Roofline
 from fabriclab.training.places import Costs, RateCosts
 from fabriclab.training.step import Schedule, Step, ask
@@ -327,6 +327,7 @@ def step_of_row(
     *,
     value: float | None = None,
     without: str | None = None,
+    grows: bool = True,
     recompute: str = "",
 ) -> Step | None:
     """Return the step that a row asks for; None if the row does not say enough.
@@ -336,9 +337,12 @@ def step_of_row(
     row : mapping
         Columns of ``catalog/data/training_steps.csv``; no result is read.
     value : float, optional
-        Efficiency of computation; by default the pooled one of its kind. > 0
+        Efficiency of computation; by default the pooled one of its kind for jobs of its size. > 0
     without : str, optional
         Model that the efficiency has not seen; by default the model of the row.
+    grows : bool
+        Whether the efficiency falls with the size of the job, as `fabriclab.training.efficiency.growth` says; if
+        not, it is that of a job of usual size.
     recompute : str
         What the backward pass computes again, if the source says so: ``"none"``, ``"selective"`` or ``"full"``.
     """
@@ -351,7 +355,9 @@ def step_of_row(
     band = (1.0, 1.0)
     if value is None:
         band = spread()
-        value = efficiency(asked.kind, asked.model.name if without is None else without)
+        unseen = asked.model.name if without is None else without
+        size = asked.layout.ranks if grows else USUAL
+        value = efficiency(asked.kind, unseen, accelerators=size)
     schedule = _SCHEDULES[asked.stack]
     if asked.model.name == "DeepSeek-V3":
         # Its router sends a token to at most 4 nodes (DeepSeek-V3 technical report, 2024, section 2.1.2).

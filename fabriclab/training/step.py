@@ -151,7 +151,7 @@ class Pieces(NamedTuple):
         Micro-batches of a replica, stages of its pipeline, and parts of the model on each stage.
     gradients : float
         Time to sum all gradients, and with sharding to gather the new parameters. [s]
-    window : float
+    overlap : float
         How much of that the passes can hide at most. [s]
     last : float
         What is exposed in any case: the bucket that is ready when the backward pass ends, or needed when the forward
@@ -164,7 +164,7 @@ class Pieces(NamedTuple):
     stages: int
     chunks: int
     gradients: float
-    window: float
+    overlap: float
     last: float
 
 
@@ -281,7 +281,7 @@ class Step(Value):
             stages=self.layout.pp,
             chunks=self.layout.chunks,
             gradients=gradients,
-            window=sum(window for window, _ in self.windows.values()),
+            overlap=sum(overlap for overlap, _ in self.windows.values()),
             last=sum(last for _, last in self.windows.values()),
         )
 

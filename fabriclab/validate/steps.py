@@ -28,6 +28,7 @@ __all__ = [
     "HeldStep",
     "PaperStep",
     "StepReport",
+    "grown_jobs",
     "held_steps",
     "paper_pairs",
     "paper_steps",
@@ -260,8 +261,14 @@ def _exposed(each: HeldStep) -> float:
     return ledger.sent("tensor", "table", "context", "experts", "pipeline")
 
 
-def _changes(held: list[HeldStep]) -> list[dict[str, Any]]:
-    """Return published and predicted ratios of steps that differ in the number of accelerators only."""
+def grown_jobs(held: Iterable[HeldStep]) -> tuple[tuple[HeldStep, HeldStep], ...]:
+    """Return jobs that a source ran on few and on many accelerators, with the same work for each: the smallest first.
+
+    Parameters
+    ----------
+    held : iterable of HeldStep
+        As `held_steps` returns them.
+    """
     groups: dict[tuple[str, ...], dict[int, HeldStep]] = {}
     for each in held:
         same = tuple(
@@ -272,17 +279,23 @@ def _changes(held: list[HeldStep]) -> list[dict[str, Any]]:
         layers = str(each.step.model.layers)
         key = (each.model, layers, each.kind.precision, version, f"{per_gpu:g}", *same)
         groups.setdefault(key, {})[int(float(each.row["gpus"]))] = each
-    table = []
-    for key, members in groups.items():
+    found = []
+    for members in groups.values():
         sizes = sorted(members)
-        if len(sizes) < 2:
-            continue
-        few, many = members[sizes[0]], members[sizes[-1]]
+        if len(sizes) > 1:
+            found.append((members[sizes[0]], members[sizes[-1]]))
+    return tuple(found)
+
+
+def _changes(held: list[HeldStep]) -> list[dict[str, Any]]:
+    """Return published and predicted ratios of steps that differ in the number of accelerators only."""
+    table = []
+    for few, many in grown_jobs(held):
         table.append(
             _ratio(
-                f"{key[0]} {key[2]}",
-                sizes[0],
-                sizes[-1],
+                f"{few.model} {few.kind.precision}",
+                int(float(few.row["gpus"])),
+                int(float(many.row["gpus"])),
                 few.seconds,
                 many.seconds,
                 few.step.time,
@@ -340,6 +353,9 @@ def paper_steps() -> tuple[PaperStep, ...]:
     """Return the steps of ``training_reference.csv`` and ``megatron2021.csv`` that say enough, beside the model.
 
     No efficiency was fitted to them: no A100 is among the rows that set one, so it is pooled over other generations.
+    It is the same for all sizes of a job, so that what the model says of more GPUs comes of the pipeline and of
+    communication alone.
+
     What a table does not print is taken as follows.
 
     - Micro-batches have one sequence.
@@ -514,7 +530,7 @@ def _paper_step(name: str, *, recompute: str = "", **columns: str) -> Step | Non
         framework="Megatron-LM",
         **columns,
     )
-    return published.step_of_row(asked, recompute=recompute)
+    return published.step_of_row(asked, grows=False, recompute=recompute)
 
 
 def _largest(held: list[HeldStep]) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ from fabriclab.views.rulers import calibration, comparison, ruler
 from fabriclab.views.sweeps import sweep
 from fabriclab.views.tiers import tiers
 from fabriclab.views.timelines import timeline
+from fabriclab.views.trees import double_tree
 from fabriclab.views.uplinks import busiest_leaf
 from fabriclab.views.zoom import zoom
 
@@ -28,6 +29,7 @@ __all__ = [
     "busiest_leaf",
     "calibration",
     "comparison",
+    "double_tree",
     "draw",
     "fabric",
     "multiples",

@@ -100,7 +100,7 @@ def curve_panel(
     colours = np.array([curve.colour for curve in curves])
     shapes = np.array([curve.shape for curve in curves])
     drawn = np.concatenate([densely(path) for path in paths]).T  # (2, K)
-    grid_x = tick_layers(x_ticks, to_x, show_x, (_TOP, bottom), True)
+    grid_x = tick_layers(x_ticks, to_x, show_x, (_TOP, bottom + 4), True)
     grid_y = tick_layers(y_ticks, to_y, show_y, (_LEFT, right), False)
     return Scene(
         "",
@@ -159,7 +159,7 @@ def _ends(
         return (10.0**first, 10.0**last), 10.0 ** powers[::step]
     if from_zero:
         low, high = 0.0, max(high, 1e-12)
-        ticks = np.asarray(MaxNLocator(4).tick_values(low, high))
+        ticks = np.asarray(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high))
         return (low, float(ticks[-1])), ticks[ticks >= 0]
     ticks = np.asarray(MaxNLocator(5, integer=True, steps=[1, 2, 4, 5, 10]).tick_values(low, high))
     return (low, high), ticks[(ticks >= low) & (ticks <= high)]

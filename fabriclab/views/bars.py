@@ -23,6 +23,9 @@ _VALUE_ROOM = 110.0  # for the number beside the longest bar [px]
 _MOST_NAME = 300.0  # [px]
 _CLOSE = 1.1  # ratio up to which a difference is told in per cent
 _EQUAL = 1e-6  # relative difference up to which two bars are equally long
+# Letters of the sentence above the picture on one line; if there are more, its bars are not named.
+_MOST_SAID = 78
+_MOST_BESIDE = 36  # the same for the name of a group that says something itself, beside the sentence in small letters
 MOST = 16  # bars that fit into a picture
 
 
@@ -216,7 +219,11 @@ def _said(rows: list[Bar], unit: str) -> str:
     if low == high:
         return text("bars.equal", value=high)
     said = text("bars.said", least=least.name, low=low, most=longest.name, high=high)
-    if ":" in widest:  # the name of the group says something itself
+    says_itself = ":" in widest
+    room = _MOST_BESIDE if says_itself else _MOST_SAID - len(said)
+    if len(widest) > room:
+        said = text("bars.said_short", low=low, high=high)
+    if says_itself:
         said = text("bars.group_says", group=widest, said=said)
     elif widest:
         said = text("bars.group", group=widest, said=said[:1].lower() + said[1:])

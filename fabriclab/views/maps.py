@@ -47,7 +47,7 @@ _ROUND = 326.0  # diameter of the outer circle [px]
 _TALL = 316.0  # greatest height of a grid [px]
 _GAP = 72.0  # greatest distance between the places of a grid [px]
 _STRETCH = 1.8  # how much larger it may be across than down
-_SOLID_HEIGHT = 352.0  # of a grid of three axes [px]
+_SOLID_HEIGHT = 364.0  # of a grid of three axes [px]
 _LETTER = 8.0  # width of a letter [px]
 _TOTAL_INK = 1.5e5  # area that all busy cables together may cover [px^2]
 _RING_HEIGHT = 350.0  # of groups on a ring with their endpoints and names [px]
@@ -318,7 +318,7 @@ def _solid_scene(
 ) -> Scene:
     """Return a picture of a grid of three axes as a solid; cables around an edge are stubs at both of their ends."""
     f, marks, _, share = placed
-    solid = solid_of(grid, (WIDTH / 2, _SOLID_HEIGHT / 2), (WIDTH - 120, _SOLID_HEIGHT - 40))
+    solid = solid_of(grid, (WIDTH / 2, _SOLID_HEIGHT / 2), (WIDTH - 120, _SOLID_HEIGHT - 20))
     look = _look(f, marks.first, marks, k, colour, 1.6)
     around, axis, forward = closes(grid, k.a, k.b)
     here, far = np.flatnonzero(~around), np.flatnonzero(around)

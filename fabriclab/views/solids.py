@@ -16,6 +16,7 @@ _CURVE = 25  # points of a curve
 _BOW = 1.9  # how far a closing cable bows out of the solid, in distances between chips
 _STUB = 0.42  # length of the stub of a cable around the edge, in such distances
 _LARGEST = 120.0  # distance between chips [px]
+_BESIDE = 12.0  # from the end of an axis to its letter [px]
 _MARGINS = (_STUB, _STUB, _STUB, _STUB)  # left, above, right, below, in such distances
 
 
@@ -136,10 +137,13 @@ def closes(grid: Sequence[Ints], one: Ints, other: Ints) -> tuple[Flags, Ints, N
 def solid_axes(solid: Solid, names: Sequence[str]) -> Layer:
     """Return the name of each axis of the grid, beyond an edge of the solid."""
     low, high = solid.place.min(axis=0), solid.place.max(axis=0)
+    beyond = min(0.6 * solid.unit, _STUB * solid.unit + _BESIDE)
+    is_flat = low[2] == high[2]  # then nothing ends above the solid
+    above = _BESIDE if is_flat else beyond
     ends = (
-        np.array([high[0] + 0.6 * solid.unit, high[1], high[2]]),  # across, along the front
-        np.array([high[0], low[1] - 0.6 * solid.unit, low[2]]),  # down, at the back
-        np.array([high[0], high[1], low[2] - 0.6 * solid.unit]),  # towards the reader
+        np.array([high[0] + beyond, high[1], high[2]]),  # across, along the front
+        np.array([high[0], low[1] - above, low[2]]),  # down, at the back
+        np.array([high[0], high[1], low[2] - beyond]),  # towards the reader
     )
     x, y, z = np.array([ends[solid.axis.index(i)] for i in range(len(names))]).T
     where = {"x": x, "y": y, "z": z, "middle": list(solid.middle), "texts": list(names)}

@@ -52,6 +52,9 @@ _MARK_AT, _LABEL_AT = (
     28.0,
 )  # from the right edge of the drawing area to a label's mark and text
 _WIDEST, _WIDEST_OF_TWO = 190.0, 150.0  # the most that the text of a label takes
+_PANEL_TITLE = 14.0  # from the edge of the panel of errors to its title
+_BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
+_EDGE = 12.0  # from the longest label to the edge of the picture, since bold letters are wider than `_LETTER`
 _SHORT = 60.0  # a series that ends so far from the right edge is named where it ends
 _HATCH_STEP, _HATCH_HEIGHT = 7.0, 9.0  # of the strokes on the side that cannot be reached
 _FAR = 1.2  # the y axis of rates ends so far above the highest point at most, for a bound
@@ -203,7 +206,7 @@ def series_scene(
     sentence = ""
     if crossing is not None:
         layers |= crossing_layers(crossing, area, drawn)
-        clauses.append(text("sweep.crossed", at=area.format_x(crossing)))
+        clauses.append(text("sweep.crossed", at=crossing_words(crossing, area)))
         sentence = turning(series, y, crossing, area)
     if cursor is not None:
         layers |= cursor_layers(series, area, scales, cursor, drawn)
@@ -436,7 +439,7 @@ def label_room(series: Sequence[Series], most: float) -> float:
     """Return the room that the labels need at the right of the drawing area [px]."""
     rows = label_rows(series, most)
     widest = max([len(row.words) for row in rows], default=0) * _LETTER
-    return _LABEL_AT + max(34.0, min(most, widest)) + 4
+    return _LABEL_AT + max(34.0, min(most, widest)) + _EDGE
 
 
 def label_layers(
@@ -447,7 +450,7 @@ def label_layers(
     Names stand in a column at the right, with a thin line from the end of each series. A series that ends early is
     named where it ends, if nothing is drawn there.
     """
-    rows = label_rows(series, width - area.right - _LABEL_AT - 4)
+    rows = label_rows(series, width - area.right - _LABEL_AT - _EDGE)
     inside = [row for row in rows if row.first and _ends_early(row, area, drawn)]
     column = [row for row in rows if all(row.series is not other.series for other in inside)]
 
@@ -530,10 +533,28 @@ def first_crossing(series: Sequence[Series]) -> float | None:
     return crossover(predicted[0], predicted[1])
 
 
+def crossing_words(x: float, area: PlotArea) -> str:
+    """Return the value of x where two lines cross with two significant digits, in a unit of the axis."""
+    return binary_size(x) if area.x == "size" else area.format_x(float(f"{x:.2g}"))
+
+
+def binary_size(size: float) -> str:
+    """Write a size with two significant digits and a binary prefix, as the ticks of an axis of sizes have one.
+
+    Examples
+    --------
+    >>> binary_size(190_000), binary_size(3.6 * 2**20)
+    ('190 KiB', '3.6 MiB')
+    """
+    power = min(max(int(np.log2(size) // 10), 0), len(_BINARY) - 1)
+    number = float(f"{size / 1024**power:.2g}")
+    return f"{number:,.4g} {_BINARY[power]}"
+
+
 def crossing_layers(x: float, area: PlotArea, drawn: Floats) -> dict[str, Layer]:
     """Return a vertical line where two lines cross, and the value of x there, where it meets the fewest lines."""
     place = float(area.to_x(x))
-    words = text("sweep.change", at=area.format_x(x))
+    words = text("sweep.change", at=crossing_words(x, area))
     width = len(words) * _LETTER * 0.9
     # Left or right of the line, at the top or at the bottom: (x, y, align).
     places = []
@@ -555,7 +576,7 @@ def crossing_layers(x: float, area: PlotArea, drawn: Floats) -> dict[str, Layer]
 def turning(series: Sequence[Series], y: str, crossing: float, area: PlotArea) -> str:
     """Return a sentence on which of the first two predicted series is ahead before and after they cross."""
     one, other, *more = [each for each in series if each.role == "predicted"]
-    at = area.format_x(crossing)
+    at = crossing_words(crossing, area)
     if more:
         return text(
             "sweep.swap", one=capitalised(quoted(one.label)), other=quoted(other.label), at=at
@@ -759,8 +780,11 @@ def error_panel(missed: Sequence[Miss], x: str, bottom: float) -> Scene:
     scales = Scales(x_ends, ends, ticks.tolist(), even_ticks(ends))
     zero = np.array([[area.left, float(to_y(0.0))], [area.right, float(to_y(0.0))]])
     dots = [(one, place) for one in series for place in area.path(one.points[0], one.points[1])]
+    axes = axes_layers(area, scales)
+    title = axes["quantity"]
+    axes["quantity"] = Layer(title.kind, {**title.fields, "x": np.array([_PANEL_TITLE])})
     layers = {
-        **axes_layers(area, scales),
+        **axes,
         "zero": lines([zero], width=1.2),
         "lines": line_layer(series, area),
         "points": _dots(
@@ -1019,7 +1043,7 @@ def axes_of(
 
 
 def crossover(one: Floats, other: Floats) -> float | None:
-    """Return the first x at which two curves of x and y, (2, K), cross, or None; rounded to two significant digits.
+    """Return the first x at which two curves of x and y, (2, K), cross, or None.
 
     Between its points a curve is taken to be straight on logarithmic axes.
     """
@@ -1033,7 +1057,7 @@ def crossover(one: Floats, other: Floats) -> float | None:
     i = turns[0]
     # Where the straight line between the two points crosses 0.
     crossing = at[i] + (at[i + 1] - at[i]) * ahead[i] / (ahead[i] - ahead[i + 1])
-    return float(f"{np.exp(crossing):.2g}")
+    return float(np.exp(crossing))
 
 
 def _lines(paths: Sequence[tuple[Series, Floats]], **fields: Any) -> Layer:

@@ -23,6 +23,7 @@ from fabriclab.views.scene import (
     texts,
     tick_layers,
 )
+from fabriclab.views.sweeps import readable
 
 _MOST_LANES = 16
 _MOST_BARS = 4096  # so many a browser still redraws without a visible delay
@@ -303,7 +304,9 @@ def axis_layers(t: Timeline, bottom: float, room: Room) -> dict[str, Layer]:
         marks = _apart(places)
     else:
         marks = np.asarray(
-            MaxNLocator(int(length / _TICKS_APART)).tick_values(0, float(places[-1]))
+            MaxNLocator(int(length / _TICKS_APART), steps=[1, 2, 2.5, 5, 10]).tick_values(
+                0, float(places[-1])
+            )
         )
     marks = marks[(marks >= 0) & (marks <= places[-1])]
 
@@ -353,7 +356,7 @@ def legend_layers(flows: Flows, shown: Ints, width: float = WIDTH) -> dict[str, 
     colours = hues_of(flows.labels)
     names: dict[float, list[str]] = {}  # colour -> kinds that have it
     for kind in shown:
-        names.setdefault(float(colours[kind]), []).append(flows.labels[kind])
+        names.setdefault(float(colours[kind]), []).append(readable(flows.labels[kind]))
     words = []
     for colour, kinds in names.items():
         alike = colour == COLOUR["grey"] and len(kinds) > 1
@@ -394,7 +397,7 @@ def bar_layer(
 
     names = []
     for lane, kind in zip(bars.lane, flows.label[flow], strict=True):
-        names.append(f"{bars.names[lane]}, {flows.labels[kind]}")
+        names.append(f"{bars.names[lane]}, {readable(flows.labels[kind])}")
     notes = [_bar_note(t, flows, i) for i in flow]
     return boxes(
         left,
@@ -437,7 +440,7 @@ def as_table(t: Timeline, flows: Flows, bars: Bars) -> Table:
     """
     flow = bars.flow
     lanes = [bars.names[lane] for lane in bars.lane]
-    kinds = [flows.labels[kind] for kind in flows.label[flow]]
+    kinds = [readable(flows.labels[kind]) for kind in flows.label[flow]]
     sizes = flows.size[flow]
     repeats = flows.repeat[flows.group[flow]]
     columns: dict[str, Any] = {"lane": lanes, "what": kinds}
@@ -461,9 +464,10 @@ def clauses_of(t: Timeline, flows: Flows, n_lanes: int) -> list[str]:
 def sentence_at(t: Timeline, flows: Flows, bars: Bars, busy: Flags, now: float) -> str:
     """Return a sentence on the time ``now``: how many flows are under way, and how many of each kind."""
     n_busy = int(busy.sum())
-    sentence = text("timeline.said", now=now, end=t.end, busy=n_busy, n=bars.flow.size)
+    key = "timeline.said_one" if n_busy == 1 else "timeline.said"
+    sentence = text(key, now=now, end=t.end, busy=n_busy, n=bars.flow.size)
     if not n_busy:
         return sentence
     kinds, counts = np.unique(flows.label[bars.flow[busy]], return_counts=True)
-    listed = [f"{n} {flows.labels[kind]}" for kind, n in zip(kinds, counts, strict=True)]
+    listed = [f"{n} {readable(flows.labels[kind])}" for kind, n in zip(kinds, counts, strict=True)]
     return f"{sentence} {', '.join(listed)}."

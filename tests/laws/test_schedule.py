@@ -295,3 +295,7 @@ def test_display():
     assert reduce[1].startswith("step 0: 0->1 +65  1->2 +0")
     assert reduce[1].endswith("... 54 more")
     assert reduce[-1] == "... and 1 steps more"
+    # Blocks that one rank sends to another in a step are one message, so each step of PAT is read as a whole.
+    last = collectives.build("all_gather", "pat", 8).draw(1).splitlines()[-1]
+    assert last.startswith("step 3: 0->1 =0,") and "more" not in last
+    assert [len(message.split(",")) for message in last.split("  ")] == [4] * 8

@@ -151,6 +151,11 @@ BROKEN = {
         lambda nb: [tag(i, learner=False)(nb) for i in (6, 8)],
         "1 of 5",
     ),
+    "a card that nobody sees": (
+        gates.gate_seen,
+        set_source(3, "fl.check('00-buffer')\nprint(1)"),
+        "shows nothing",
+    ),
     "a class": (gates.gate_learner, set_source(2, "class Model:\n    pass"), "class"),
     "a function": (gates.gate_learner, set_source(3, "def model(n):\n    return n"), "function"),
     "a banned word": (gates.gate_prose, add(4, said("It is just a sum.")), "just"),

@@ -46,6 +46,7 @@ def test_marks_are_judged_and_mistakes_named():
         (lambda rate, marked, line: rate * (1 - marked / 2) if marked else rate + line / 100, ""),
         (lambda rate: rate, "deaf to marks"),
         (lambda rate, marked: rate * (1 - marked / 2), "never faster again"),
+        (lambda line: line / 8, "never faster again"),  # a fixed rate that suits 8 senders only
     ],
 )
 def test_control_loops_are_judged_and_mistakes_named(loop, mistake):
@@ -79,23 +80,23 @@ def test_limits_are_judged_on_drawn_networks(limits, mistake):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_circles_are_judged_from_any_buffer_on(seed):
+def test_cycles_are_judged_from_any_buffer_on(seed):
     for waits in lesson51b.drawn_waits(np.random.default_rng(seed)):
-        found = lesson51b.circle(waits)
+        found = lesson51b.cycle(waits)
         assert all(waits[a] == b for a, b in zip(found, found[1:] + found[:1], strict=True))
     with_tail, chain, *_ = lesson51b.drawn_waits(np.random.default_rng(seed))
-    assert lesson51b.circle(with_tail)
-    assert lesson51b.circle(chain) == []
+    assert lesson51b.cycle(with_tail)
+    assert lesson51b.cycle(chain) == []
 
 
-def test_circles_from_another_start_are_right_and_mistakes_named():
+def test_cycles_from_another_start_are_right_and_mistakes_named():
     def turned(waits):
-        found = lesson51b.circle(waits)
+        found = lesson51b.cycle(waits)
         return found[1:] + found[:1]
 
-    assert lesson51b.find_circle(turned)[0]
-    assert lesson51b.find_circle(lambda waits: [])[2] == "circle missed"
-    assert lesson51b.find_circle(lambda waits: list(waits))[2] == "tail kept"
+    assert lesson51b.find_cycle(turned)[0]
+    assert lesson51b.find_cycle(lambda waits: [])[2] == "cycle missed"
+    assert lesson51b.find_cycle(lambda waits: list(waits))[2] == "tail kept"
 
 
 def test_shares_are_those_of_the_flow_engine():

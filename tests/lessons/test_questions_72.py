@@ -30,8 +30,8 @@ def test_twice_the_gpus_train_less_than_twice_as_fast_because_of_the_bubble():
     few, many = run_of("Llama 3 405B", 8192), run_of("Llama 3 405B", 16384)
     assert few.seconds / many.seconds == pytest.approx(1.86, abs=0.005)
     assert few.step.time / many.step.time == pytest.approx(few.seconds / many.seconds, rel=0.02)
-    assert few.step.time / few.seconds - 1 == pytest.approx(-0.127, abs=5e-4)
-    assert many.step.time / many.seconds - 1 == pytest.approx(-0.14, abs=5e-4)
+    assert few.step.time / few.seconds - 1 == pytest.approx(-0.133, abs=5e-4)
+    assert many.step.time / many.seconds - 1 == pytest.approx(-0.146, abs=5e-4)
     a, b = few.step.pieces, many.step.pieces
     assert (a.microbatches, b.microbatches, a.stages, a.chunks) == (32, 16, 16, 8)
     waits = (a.stages - 1) / a.chunks
@@ -47,7 +47,7 @@ def test_twice_the_gpus_train_less_than_twice_as_fast_because_of_the_bubble():
     assert sizes[1:-1] == [[1] * 8] * 14
     # The gradients grow a little, and are hidden in both.
     assert b.gradients / a.gradients == pytest.approx(1.06, abs=0.005)
-    assert b.gradients < b.window
+    assert b.gradients < b.overlap
 
 
 def test_software_and_small_changes_of_the_model_make_28_percent_that_ours_does_not_know():
@@ -85,7 +85,7 @@ def test_what_the_lesson_says_of_steps_in_papers():
         sum(each.model.startswith("Llama 3") for each in steps) == 3
     )  # on H100, all others on A100
     errors = np.array([each.error for each in steps])
-    assert np.median(np.abs(errors)) == pytest.approx(0.12, abs=0.005)
+    assert np.median(np.abs(errors)) == pytest.approx(0.126, abs=0.001)
     better = [each.error for each in steps if each.software == "MegaScale"]
     usual = [each.error for each in steps if "baseline" in each.software]
     assert min(better) == pytest.approx(0.09, abs=0.005)
@@ -120,7 +120,7 @@ def test_a_part_twice_as_fast_changes_what_the_lesson_says():
     more = STEP.faster("scale-up").parts["gradients"] - STEP.parts["gradients"]
     assert more == pytest.approx(0.020, abs=5e-4)
     assert CASE.exposed(buckets=80, step_latency=14e-6) == pytest.approx(0.263, abs=5e-4)
-    assert STEP.pieces.window == pytest.approx(CASE.window * (1 - 1 / CASE.layers))
+    assert STEP.pieces.overlap == pytest.approx(CASE.window * (1 - 1 / CASE.layers))
     assert STEP.time - twice["network"] == pytest.approx(4.4e-3, abs=1e-4)
     assert twice["memory"] == STEP.time
     told = sentence("live.step.said", time=twice["compute"], before=STEP.time)
@@ -171,7 +171,7 @@ def test_any_right_function_is_right():
     def in_two_terms(s):
         busy = s.microbatches * s.compute + s.microbatches * s.sums
         waits = (s.stages - 1) * (s.compute + s.sums) / s.chunks
-        exposed = s.gradients - s.window
+        exposed = s.gradients - s.overlap
         if exposed < s.last:
             exposed = s.last
         return busy + waits + exposed

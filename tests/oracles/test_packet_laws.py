@@ -44,7 +44,7 @@ def waits_by_recursion(arrival):
 def waits_in_engine(arrival, plain=False):
     """Return how long flows of one packet wait for a port of 100 Gb/s, sent over links 640 times as fast."""
     hosts = 16
-    fabric = star(hosts + 1, rates=[64_000 * GBIT] * hosts + [100 * GBIT])
+    fabric = star(hosts + 1, rate=[64_000 * GBIT] * hosts + [100 * GBIT])
     source = np.random.default_rng(0).integers(0, hosts, arrival.size)
     flows = Flows.make(source, fabric.endpoint[-1], 1000, start=arrival)
     settings = {"payload": 1000, "lossless": "none", "buffer": 1e9, "timeout": 0.0}

@@ -204,6 +204,19 @@ def gate_learner(nb: Any, name: str) -> Iterator[str]:
             yield f"cell {cell.id} defines a function, and is no cell that the learner writes"
 
 
+# What `fl` offers that is seen only as the last line of a cell, or in `display`.
+SEEN_AT_THE_END = re.compile(r"fl\.(after_guess|check|predict|reveal|live\.\w+|views\.\w+)")
+
+
+def gate_seen(nb: Any, name: str) -> Iterator[str]:
+    for cell in cells(nb, "code"):
+        for step in tree(cell).body[:-1]:
+            if isinstance(step, ast.Expr) and isinstance(step.value, ast.Call):
+                called = ast.unparse(step.value.func)
+                if SEEN_AT_THE_END.fullmatch(called):
+                    yield f"cell {cell.id} shows nothing of {called}, because it is not the last line"
+
+
 def gate_prose(nb: Any, name: str) -> Iterator[str]:
     texts = [cell.source for cell in cells(nb, "markdown")]
     for cell in nb.cells:
@@ -359,6 +372,7 @@ STATIC = (
     gate_duties,
     gate_core,
     gate_learner,
+    gate_seen,
     gate_prose,
     gate_questions,
     gate_covers,

@@ -160,7 +160,7 @@ VIEWS = {
         "all_reduce", "nvls_sharp", 8, options={"per_server": 4}, step=3
     ),
     "fabric": lambda: live.fabric(HALL, shuffled, controls=SHUFFLE),
-    "opened": lambda: live.fabric(HALL, shuffled, controls=SHUFFLE, seed=3, open=0, colour="rail"),
+    "opened": lambda: live.fabric(HALL, shuffled, controls=SHUFFLE, seed=3, open=7, colour="load"),
     "small fabric": lambda: live.fabric(topologies.build("fat_tree", k=4).without(cables=[20])),
     "sweep": lambda: live.sweep(two_ways, controls=ALPHA),
     "cursor": lambda: live.sweep(three_ways, y="busbw", bounds=LIMIT, cursor="1 MiB"),
@@ -168,15 +168,15 @@ VIEWS = {
         modelled, y="busbw", bounds=LIMIT, error=True, controls=LAG, lag=14
     ),
     "bound": lambda: live.sweep(three_ways, controls=RANKS, bounds={"one array": "2 us"}),
-    "repeated": lambda: live.timeline(REPEATED.timeline, REPEATED.flows, REPEATED.fabric, at=95),
-    "timeline": lambda: live.timeline(RUN.timeline, RUN.flows, RUN.fabric, at=50),
+    "repeated": lambda: live.timeline(REPEATED.timeline, REPEATED.flows, REPEATED.fabric, at=92),
+    "timeline": lambda: live.timeline(RUN.timeline, RUN.flows, RUN.fabric, at=49),
     "floor": lambda: live.fabric(
         HALL,
         rooted,
         controls={"root": live.Slider(0, 1023)},
         layout="floor",
         root=9,
-        said="One sends to all.",
+        said="One GPU sends to all 1,023 others. Each cell is a GPU, its colour the load of its cable.",
     ),
     "table": lambda: live.table(counted, {"n": live.Slider(2, 9)}, "Rings"),
     "race": lambda: live.race(SMALL),

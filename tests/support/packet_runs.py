@@ -28,12 +28,8 @@ def network(cables, n_hosts, n_switches, *, rate=RATE, delay=DELAY):
     ``rate`` and ``delay`` are numbers or one for each cable.
     """
     builder = FabricBuilder(("host", "switch"), ("index",))
-    hosts = builder.add_nodes(
-        "host", n_hosts, tier=0, transit=False, index=np.arange(n_hosts), radix=8
-    )
-    builder.add_nodes(
-        "switch", n_switches, tier=1, transit=True, index=np.arange(n_switches), radix=64
-    )
+    hosts = builder.add_nodes("host", n_hosts, tier=0, transit=False, index=np.arange(n_hosts))
+    builder.add_nodes("switch", n_switches, tier=1, transit=True, index=np.arange(n_switches))
     one, other = np.array(cables).T
     n = len(cables)
     builder.add_cables(

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from fabriclab import compiled, routing
-from fabriclab.core import FabricBuilder, Flows
+from fabriclab.core import Flows
+from support import packet_runs
 
 GBIT = 1e9 / 8  # bytes per second in a gigabit per second
 
@@ -14,28 +15,16 @@ needs_compiled = pytest.mark.skipif(
 )
 
 
-def star(hosts, rate=100 * GBIT, delay=1e-6, rates=None):
-    """Return hosts around one switch; ``rates`` are those of single hosts' ports [B/s]."""
-    b = FabricBuilder(("host", "switch"), ("index",))
-    host = b.add_nodes("host", hosts, tier=0, transit=False, index=np.arange(hosts))
-    switch = b.add_nodes("switch", 1, tier=1, transit=True, index=np.zeros(1))
-    capacity = np.full(hosts, float(rate)) if rates is None else np.asarray(rates, dtype=float)
-    b.add_cables(host, np.repeat(switch, hosts), capacity=capacity, delay=delay, medium="fibre")
-    return b.build("star", {}, endpoint=host, rail=np.zeros(hosts), server=np.arange(hosts))
+def star(hosts, rate=100 * GBIT, delay=1e-6):
+    """Return hosts around one switch; ``rate`` is a number, or one for each host. [B/s]."""
+    return packet_runs.star(hosts, rate=rate, delay=delay)
 
 
-def two_tier(leaves, per_leaf, spines, rate=100 * GBIT, delay=1e-6, up_rate=None):
+def two_tier(leaves, per_leaf, spines, rate=100 * GBIT, up_rate=100 * GBIT, delay=1e-6):
     """Return hosts on leaf switches, each of which has a cable to every spine."""
-    b = FabricBuilder(("host", "leaf", "spine"), ("index",))
-    hosts = leaves * per_leaf
-    host = b.add_nodes("host", hosts, tier=0, transit=False, index=np.arange(hosts))
-    leaf = b.add_nodes("leaf", leaves, tier=1, transit=True, index=np.arange(leaves))
-    spine = b.add_nodes("spine", spines, tier=2, transit=True, index=np.arange(spines))
-    b.add_cables(host, np.repeat(leaf, per_leaf), capacity=float(rate), delay=delay, medium="fibre")
-    up = float(rate if up_rate is None else up_rate)
-    ends = (np.repeat(leaf, spines), np.tile(spine, leaves))
-    b.add_cables(*ends, capacity=up, delay=delay, medium="fibre")
-    return b.build("two_tier", {}, endpoint=host, rail=np.zeros(hosts), server=np.arange(hosts))
+    down = [rate] * (leaves * per_leaf)
+    up = [up_rate] * (leaves * spines)
+    return packet_runs.leaf_spine(leaves, per_leaf, spines, rate=down + up, delay=delay)
 
 
 def many_to_one(fabric, senders, size, start=0.0):

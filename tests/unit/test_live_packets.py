@@ -5,10 +5,10 @@ import pytest
 
 from fabriclab import live
 from fabriclab.look import COLOUR
-from fabriclab.views.live import balancers, inside_switches, pause_maps
+from fabriclab.views.live import balancers, crossings, pause_maps
 from support.live_views import VIEWS
 
-ANSWERS = tuple(inside_switches._ANSWERS)
+ANSWERS = tuple(crossings.ANSWERS)
 STORED = 4096 + 62  # of a full packet [B]
 NAMES = (
     "inside switch",
@@ -51,10 +51,10 @@ def test_every_state_fits_into_a_small_window(name):
 @pytest.mark.parametrize("forwarding", ["store", "cut"])
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_journeys_add_up_to_the_counters_of_the_run(answer, forwarding):
-    trace = inside_switches.traced(answer, forwarding)
-    run = inside_switches.crossed(answer, forwarding)
+    trace = crossings.traced(answer, forwarding)
+    run = crossings.crossed(answer, forwarding)
     journeys = run.journeys
-    assert len(trace.log) < inside_switches._LINES
+    assert len(trace.log) < crossings.LINES
     assert np.count_nonzero(~journeys.is_again) == trace.packets.sum() == 80
     assert np.count_nonzero(journeys.is_again) == trace.resent.sum()
     assert np.count_nonzero(journeys.is_marked) == trace.marks.sum()
@@ -62,7 +62,7 @@ def test_journeys_add_up_to_the_counters_of_the_run(answer, forwarding):
     wanted = trace.drops.sum() if answer == "trim" else 0
     assert np.count_nonzero(journeys.is_cut) == wanted
     # The engine's peak counts a packet that comes at the very moment at which another one leaves.
-    out = list(inside_switches.network().outputs)
+    out = list(crossings.network().outputs)
     peak = trace.peak[out].sum(axis=1) / STORED
     if answer != "trim":
         assert np.all(run.waiting.max(axis=0) <= peak)
@@ -79,7 +79,7 @@ def test_journeys_add_up_to_the_counters_of_the_run(answer, forwarding):
 
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_a_packet_needs_its_length_its_cable_and_the_switch(answer):
-    whole, quick = (inside_switches.crossed(answer, way) for way in ("store", "cut"))
+    whole, quick = (crossings.crossed(answer, way) for way in ("store", "cut"))
     for run, length in ((whole, whole.packet), (quick, 0.0)):
         journeys = run.journeys
         came_in = np.isfinite(journeys.queued)
@@ -94,7 +94,7 @@ def test_a_packet_needs_its_length_its_cable_and_the_switch(answer):
 
 @pytest.mark.parametrize("answer", ["pause", "credit"])
 def test_a_stopped_host_begins_no_packet(answer):
-    run = inside_switches.crossed(answer, "store")
+    run = crossings.crossed(answer, "store")
     for sender, stops in enumerate(run.stops):
         sent = run.journeys.sent[run.journeys.sender == sender]
         for begin, end in stops:
@@ -104,19 +104,19 @@ def test_a_stopped_host_begins_no_packet(answer):
 
 
 def test_only_without_loss_does_the_free_port_wait_for_the_full_one():
-    victim = {a: inside_switches.crossed(a, "store").finish[3] for a in ANSWERS}
+    victim = {a: crossings.crossed(a, "store").finish[3] for a in ANSWERS}
     assert min(victim["pause"], victim["credit"]) > max(
         victim["mark"], victim["drop"], victim["trim"]
     )
     # With marks, C and D share the host's port in turn until all of both is sent.
-    alone = inside_switches.crossed("mark", "store").alone[3]
+    alone = crossings.crossed("mark", "store").alone[3]
     assert victim["mark"] < 1.5 * alone
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_every_packet_is_at_one_place(answer):
     view = live.inside_switch(answer=answer)
-    run = inside_switches.crossed(answer, "store")
+    run = crossings.crossed(answer, "store")
     journeys = run.journeys
     for moment in range(0, 7000, 700):
         scene = view.set(moment=moment).scene

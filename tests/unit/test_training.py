@@ -217,6 +217,55 @@ def test_pooled_leans_on_what_is_common():
     assert efficiency.pooled(many, Kind("a", "old", "bf16")) == pytest.approx(0.7)
 
 
+def test_a_larger_job_reaches_less_by_what_other_models_lost():
+    kind = Kind("nemo", "hopper", "bf16")
+    usual = efficiency.efficiency(kind, "Grok-1")
+    lost = efficiency.growth("Grok-1")
+    for doublings in (-3, 1, 4):
+        found = efficiency.efficiency(kind, "Grok-1", accelerators=efficiency.USUAL * 2**doublings)
+        assert found == pytest.approx(usual / (1 + lost) ** doublings)
+    jobs = {}
+    for row in data_rows(efficiency.GROWTH):
+        jobs.setdefault(row["model"], []).append(float(row["per_doubling"]))
+    others = [np.median(each) for model, each in jobs.items() if model != "Grok-1"]
+    assert lost == pytest.approx(np.median(others))
+    assert 0.002 < lost < 0.01
+    served = efficiency.efficiency(kind, table=efficiency.INFERENCE, accelerators=64)
+    assert served == efficiency.efficiency(kind, table=efficiency.INFERENCE)
+
+
+def test_growth_is_what_the_model_without_it_does_not_explain():
+    held = validate.held_steps()
+    jobs = {
+        (few.model, few.kind.precision, few.step.ranks, many.step.ranks): (few, many)
+        for few, many in validate.grown_jobs(held)
+    }
+    row = next(
+        row
+        for row in data_rows(efficiency.GROWTH)
+        if (row["model"], row["precision"], row["few"]) == ("GPT-3 175B", "bf16", "128")
+    )
+    few, many = jobs["GPT-3 175B", "bf16", 128, 2048]
+    times = []
+    for each in (few, many):
+        times.append(published.step_of_row(each.row, grows=False).time)
+    explained = times[1] / times[0]
+    took = many.seconds / few.seconds
+    assert took == pytest.approx(explained * (1 + float(row["per_doubling"])) ** 4, rel=1e-3)
+
+
+def test_jobs_with_the_same_work_for_each_accelerator_lose_as_published():
+    changes = []
+    for few, many in validate.grown_jobs(validate.held_steps()):
+        changes.append((many.seconds / few.seconds, many.step.time / few.step.time))
+    assert len(changes) == 27
+    seen, said = np.array(changes).T
+    assert np.sum((seen < 0.995) | (seen > 1.005)) == 22
+    wrong = (np.abs(seen - 1) > 0.005) & ((seen > 1) != (said > 1))
+    assert wrong.sum() <= 4  # three of them took less time on more accelerators
+    assert np.abs(seen - said).max() < 0.055
+
+
 def test_no_prediction_reads_a_result_or_its_own_model():
     for row_id in ("TS0001", "TS0028", "TS0323", "TS0219"):
         row = of_published(row_id)

@@ -43,7 +43,15 @@ from fabriclab.views.page import STYLE, plain, printed_hex, spread, three
 from fabriclab.views.rulers import marks_of as marks_at
 from fabriclab.views.rulers import ruler_scene
 from fabriclab.views.scene import turned
-from fabriclab.views.sweeps import axes_of, collect, crossover, looks_of, readable, sweep_scene
+from fabriclab.views.sweeps import (
+    axes_of,
+    binary_size,
+    collect,
+    crossover,
+    looks_of,
+    readable,
+    sweep_scene,
+)
 from fabriclab.views.timelines import row_height
 from fabriclab.views.timelines import timeline_scene as scene_of
 from fabriclab.views.zoom import rails_of, zoom_scene
@@ -488,7 +496,8 @@ def test_alternative_text_names_the_crossover():
     # 99 us times 1.001 GB/s; lines between points lie a little higher
     assert at == pytest.approx(99.1e3, rel=0.3)
     alt = sweep_scene(curves, cross=True).alt
-    assert alt.endswith(text("sweep.crossed", at=units.format_size(at)))
+    in_kib = float(f"{at / 1024:.2g}")
+    assert alt.endswith(text("sweep.crossed", at=f"{in_kib:g} KiB"))
 
 
 @pytest.mark.parametrize(
@@ -647,7 +656,9 @@ def test_links_of_one_rate_share_a_row_that_has_both_names():
 def test_lines_change_places_only_where_both_are():
     rising, falling = np.array([[1.0, 10.0], [1.0, 10.0]]), np.array([[5.0, 100.0], [20.0, 2.0]])
     assert crossover(rising, falling) is None  # 10 against 11.7 where the first one ends
-    assert crossover(rising, falling / [[5.0], [1.0]]) == 5.4  # x = 20 / x**0.769
+    assert crossover(rising, falling / [[5.0], [1.0]]) == pytest.approx(
+        5.44, abs=0.01
+    )  # x = 20 / x**0.769
 
 
 def test_a_hundred_thousand_nodes_are_blocks():
@@ -959,11 +970,33 @@ def test_the_sentence_above_groups_of_bars_compares_within_a_group():
 
 def test_bars_say_a_factor_or_how_far_apart_they_are_and_use_names():
     far = views.bars({"one_root": 89.6, "ring": 0.7})
-    assert far.finding == "From 0.700 s (ring) to 89.6 s (one root). That is a factor of 128."
+    assert far.finding == "From 0.700 s (ring) to 89.6 s (one root). A factor of 128."
     assert far.table["what"].tolist() == ["one root", "ring"]
     assert views.bars({"a": 1.17, "b": 1.18}).finding.endswith("They are 0.85 % apart.")
     assert views.bars({"a": 1.0, "b": 1.0}).finding == "All are 1.00 s."
     assert views.bars({"one_root": 1.0, "ring": 2.0}, bold="one_root").table.bold == (0,)
+
+
+def test_bars_with_long_names_leave_them_out_of_the_sentence_above():
+    long = "8 GPUs, pairs on the fullest link: 1"
+    assert views.bars({long: 2.0, "two": 1.0}).finding.startswith(
+        "From 1.00 s (two) to 2.00 s (8 GPUs"
+    )
+    pair = {long: 2.0, long.replace("8", "16"): 1.0}
+    assert views.bars(pair).finding == "From 1.00 s to 2.00 s. A factor of 2.00."
+    group = "pieces of a flow: 16, twice as long as all others"
+    assert views.bars({group: pair}).finding.endswith(". From 1.00 s to 2.00 s. A factor of 2.00.")
+
+
+def test_a_size_where_lines_cross_has_two_digits_and_a_binary_prefix():
+    sizes = (8.0, 1000.0, 186_372.0, 19.8e6, 3e15)
+    assert [binary_size(size) for size in sizes] == [
+        "8 B",
+        "1,000 B",
+        "180 KiB",
+        "19 MiB",
+        "2,700 TiB",
+    ]
 
 
 def test_what_is_measured_and_predicted_of_one_thing_shares_a_hue():
@@ -1236,6 +1269,32 @@ def test_tiers_that_cannot_be_drawn_are_refused(asked, words):
         views.tiers(*asked)
     with pytest.raises(ValueError, match="even"):
         views.tiers(radix=7)
+
+
+@pytest.mark.parametrize("ranks", range(2, 17))
+def test_who_is_at_the_bottom_of_one_tree_passes_on_in_the_other(ranks):
+    table = views.double_tree(ranks).table
+    ends = [
+        {rank for rank, role in zip(table["rank"], table[name], strict=True) if "bottom" in role}
+        for name in ("first tree", "second tree")
+    ]
+    assert not ends[0] & ends[1]
+    assert len(ends[0]) == len(ends[1]) == ranks // 2
+    plan = collectives.build("all_reduce", "double_tree", ranks)
+    assert plan.sent().max() <= 2  # half of the array up each tree, and to two ranks below
+
+
+def test_a_rank_of_a_double_tree_sends_two_arrays():
+    table = views.double_tree(8).table
+    assert table["first tree"][1] == "at the bottom, below 2"
+    assert table["second tree"][1] == "below 3, above 0 and 2"
+    assert collectives.build("all_reduce", "double_tree", 8).sent()[1] == pytest.approx(2)
+
+
+@pytest.mark.parametrize("ranks", [1, 17])
+def test_trees_with_too_few_or_too_many_ranks_are_refused(ranks):
+    with pytest.raises(ValueError, match=r"ranks must be within 2\.\.16"):
+        views.double_tree(ranks)
 
 
 def test_the_busiest_leaf_shows_the_flows_of_each_of_its_cables():

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,12 @@ from fabriclab.registry import register
 __all__ = ["LOG_KINDS", "Settings", "Trace", "headroom", "packet", "play", "transport"]
 
 _CHUNK = 2_000_000  # events between two looks whether somebody wants to stop the run
-_ONLY_ADDED = ("queue_samples", "conn_samples", "log")  # tables to whose end a run adds
+_MOSTLY_IDLE = (
+    "events",
+    "queue_samples",
+    "conn_samples",
+    "log",
+)  # tables of which a run needs few rows
 _PLAIN_CHUNK = 20_000  # the same in plain Python
 
 
@@ -157,27 +161,28 @@ def _run_plain(layout: setup.Layout) -> tuple[int, setup.Layout]:
         layout = layout._replace(state=_grown(layout.state))
 
 
-class _Written(dict[int, Any]):
-    """Rows of a table to which a run only adds: each is made when it is written, since most never are."""
+class _Needed(dict[int, Any]):
+    """Rows of a table, each of which becomes an object when it is needed, since most never are."""
 
-    def __init__(self, kind: Any) -> None:
+    def __init__(self, kind: Any, array: Any) -> None:
         super().__init__()
         self.kind = kind
+        self.array = array
 
     def __missing__(self, number: int) -> Any:
-        row = self[number] = self.kind(*[0] * len(fields(self.kind)))
+        row = self[number] = self.kind(*self.array[number].tolist())
         return row
 
 
 def _as_lists(arrays: signatures.State) -> signatures.State:
-    """Return the state with a list of objects for each table and a list of numbers for each array."""
+    """Return the state with objects by their number for each table, and a list of numbers for each array."""
     lists: dict[str, Any] = {}
     for name, array in arrays._asdict().items():
         kind = signatures.TABLES.get(name)
         if kind is None:
             lists[name] = array.tolist()
-        elif name in _ONLY_ADDED:
-            lists[name] = _Written(kind)
+        elif name in _MOSTLY_IDLE:
+            lists[name] = _Needed(kind, array)
         else:
             lists[name] = [kind(*row) for row in array.tolist()]
     return signatures.State(**lists)
@@ -190,7 +195,7 @@ def _take_back(arrays: signatures.State, lists: signatures.State) -> None:
         kind = signatures.TABLES.get(name)
         if kind is None:
             array[:] = values
-        elif name in _ONLY_ADDED:
+        elif name in _MOSTLY_IDLE:
             for number, row in values.items():
                 array[number] = tuple(getattr(row, column) for column in array.dtype.names)
         else:
@@ -201,15 +206,14 @@ def _take_back(arrays: signatures.State, lists: signatures.State) -> None:
 def _grown(before: signatures.State) -> signatures.State:
     """Return the state with twice as many slots, and room for their events."""
     n = before.slots.size
-    more = setup.new_slots(n)
-    more["next"] = np.where(more["next"] >= 0, more["next"] + n, before.whole[state.FREE_SLOT])
-    before.whole[state.FREE_SLOT] = n
     before.whole[state.FREE_SLOTS] += n
+    room = int(before.whole[state.EVENT_ROOM]) + 3 * n
+    events = setup.pending(before.events, before.whole)
     hops = int(before.whole[state.TELEMETRY])
     return before._replace(
-        slots=state.joined(before.slots, more),
+        slots=state.joined(before.slots, state.table(state.Slot, n)),
         reports=state.joined(before.reports, state.table(state.Report, n * hops)),
-        heap=state.joined(before.heap, state.table(state.Event, 3 * n)),
+        events=setup.calendar(before.whole, room, events),
     )
 
 
@@ -252,7 +256,7 @@ def _circle(layout: setup.Layout) -> list[int]:
 
     queues = layout.state.queues
     slots = layout.state.slots
-    least = layout.settings.payload + layout.settings.header
+    least = layout.settings.frame
     no_credit = (queues["mode"] == state.CREDITS) & (queues["credit"] < least)
     is_stuck = ((queues["paused"] == 1) | no_credit) & (queues["bytes"] > 0)
     graph = nx.DiGraph()

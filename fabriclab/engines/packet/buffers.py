@@ -21,7 +21,7 @@ References
 from typing import Any
 
 from fabriclab.compiled import kernel
-from fabriclab.engines.packet.heap import push
+from fabriclab.engines.packet.events import push
 from fabriclab.engines.packet.state import (
     CLASSES,
     CREDIT,
@@ -96,7 +96,7 @@ def fits(
 
 @kernel()
 def store(
-    heap: Any,
+    events: Any,
     links: Any,
     queues: Any,
     nodes: Any,
@@ -127,11 +127,11 @@ def store(
         queues[ingress].pausing = 1
         link = ingress // whole[CLASSES]
         after = ((beyond - in_shared + whole[GAP]) * links[link].cost) >> 16
-        tell(heap, links, queues, whole, now, end - after, ingress, PAUSE)
+        tell(events, links, queues, whole, now, end - after, ingress, PAUSE)
 
 
 @kernel()
-def refuse(heap: Any, links: Any, queues: Any, whole: Any, now: int, ingress: int) -> None:
+def refuse(events: Any, links: Any, queues: Any, whole: Any, now: int, ingress: int) -> None:
     """Pause the sender of a packet for which there was no room, unless it has stopped already or nothing waits here.
 
     A sender whose watchdog has ended its pause is paused anew, as the next renewal of the pause would do it.
@@ -140,12 +140,12 @@ def refuse(heap: Any, links: Any, queues: Any, whole: Any, now: int, ingress: in
         return
     if queues[ingress].paused == 0:
         queues[ingress].pausing = 1
-        tell(heap, links, queues, whole, now, now, ingress, PAUSE)
+        tell(events, links, queues, whole, now, now, ingress, PAUSE)
 
 
 @kernel()
 def release(
-    heap: Any,
+    events: Any,
     links: Any,
     queues: Any,
     nodes: Any,
@@ -161,7 +161,7 @@ def release(
     queues[ingress].stored -= size
     if mode == CREDITS:
         back = links[(ingress // whole[CLASSES]) ^ 1].delay
-        push(heap, whole, now + back, (CREDIT << KIND) | (ingress << SUBJECT) | size)
+        push(events, whole, now + back, (CREDIT << KIND) | (ingress << SUBJECT) | size)
         return
     if mode == LOSSY:
         queues[ingress].shared -= size
@@ -177,12 +177,12 @@ def release(
         shared = queues[ingress].shared
         if shared == 0 or shared + whole[XON_GAP] <= limit:
             queues[ingress].pausing = 0
-            tell(heap, links, queues, whole, now, now, ingress, RESUME)
+            tell(events, links, queues, whole, now, now, ingress, RESUME)
 
 
 @kernel()
 def tell(
-    heap: Any,
+    events: Any,
     links: Any,
     queues: Any,
     whole: Any,
@@ -209,7 +209,7 @@ def tell(
         arrives += whole[RESPONSE]
     number = queues[ingress].told % NOTICES + 1
     queues[ingress].told = number
-    push(heap, whole, max(now, arrives), (kind << KIND) | (ingress << SUBJECT) | number)
+    push(events, whole, max(now, arrives), (kind << KIND) | (ingress << SUBJECT) | number)
 
 
 @kernel()

@@ -172,7 +172,7 @@ def check_memory_of_switches(
     fabric: Fabric, queues: Any, shared: Any, settings: Settings, n_classes: int
 ) -> None:
     """Refuse buffers in which no packet would ever find room: such a scenario cannot end."""
-    packet = settings.payload + settings.header
+    packet = settings.frame
     link = np.repeat(np.arange(fabric.n_links), n_classes)
     node = fabric.target[link]
     if settings.lossless == "pause":

@@ -5,7 +5,8 @@ from typing import Any
 from fabriclab.compiled import kernel
 from fabriclab.engines.packet import signatures
 from fabriclab.engines.packet.buffers import fits, is_void, refuse, release, store
-from fabriclab.engines.packet.heap import FIRST, drop_first, push
+from fabriclab.engines.packet.chance import ONE, draw
+from fabriclab.engines.packet.events import TUNE_EVERY, next_place, push, remove_first, tune
 from fabriclab.engines.packet.state import (
     ACK_EVERY,
     ACKED,
@@ -13,14 +14,13 @@ from fabriclab.engines.packet.state import (
     ARRIVE,
     CHANGE,
     CLASSES,
-    CONTROL_CLASS,
     CREDIT,
     CREDITS,
     DELIVERED,
-    DISCARDED,
     DONE,
     DRAIN,
     END,
+    EVENT_ROOM,
     EVENTS,
     FAILED,
     FAIR,
@@ -48,18 +48,17 @@ from fabriclab.engines.packet.state import (
     MARK_MAX,
     MARKED,
     NACK,
+    NEW_SLOT,
     NOW,
     OPEN_FLOWS,
     PAUSE,
     PAUSED,
     PAYLOAD,
     QUANTUM,
-    RANDOM,
     RATE,
     RECEIVER,
     RECOVERY,
     REORDER,
-    RESENT,
     RESUME,
     RETRIES,
     RETRY,
@@ -79,7 +78,6 @@ from fabriclab.engines.packet.state import (
     TRIM,
     TRIM_SIZE,
     TRIMMED,
-    UNSENT,
     UNTIL,
     WATCH,
     WATCHDOG,
@@ -87,9 +85,8 @@ from fabriclab.engines.packet.state import (
     WINDOW,
 )
 
-SECOND = 1_000_000_000_000  # [ps]
 MARGIN = 64  # slots that one event may need
-NEVER = 1 << 60
+CONTROL_CLASS = 0  # class in which trimmed packets go on
 LOOK = 50_000_000  # a paced connection looks at least so often whether its rate has risen [ps]
 
 # What the log of single packets calls its lines.
@@ -106,20 +103,22 @@ LOG_RESUME = 6
 
 
 @kernel()
-def draw(whole: Any) -> int:
-    """Return a random whole number within 0..2^32 - 1 (xorshift of 32 bits)."""
-    x = whole[RANDOM]
-    x ^= (x << 13) & 0xFFFFFFFF
-    x ^= x >> 17
-    x ^= (x << 5) & 0xFFFFFFFF
-    whole[RANDOM] = x
-    return x
-
-
-@kernel()
 def duration(links: Any, whole: Any, link: int, size: int) -> int:
     """Return the time to send ``size`` bytes and the gap behind them. [ps]."""
     return ((size + whole[GAP]) * links[link].cost) >> 16
+
+
+@kernel()
+def take_slot(slots: Any, whole: Any) -> int:
+    """Return a free slot: the one that was given back last, or else one that was never used."""
+    slot = whole[FREE_SLOT]
+    if slot >= 0:
+        whole[FREE_SLOT] = slots[slot].next
+    else:
+        slot = whole[NEW_SLOT]
+        whole[NEW_SLOT] = slot + 1
+    whole[FREE_SLOTS] -= 1
+    return slot
 
 
 @kernel()
@@ -162,6 +161,13 @@ def on_the_way(conns: Any, whole: Any, c: int) -> int:
             sent += conns[c].last_size - whole[PAYLOAD]
         return sent - conns[c].acked * whole[PAYLOAD]
     return conns[c].flying
+
+
+@kernel()
+def has_more(conns: Any, whole: Any, c: int) -> bool:
+    """Return whether a connection has a packet to send, a new one or a lost one."""
+    has_lost = whole[RECOVERY] != GO_BACK_N and conns[c].lost > 0
+    return has_lost or conns[c].next < conns[c].packets
 
 
 # Queues ---------------------------------------------------------------------------------------------------------------
@@ -253,7 +259,7 @@ def call_later(st: Any, link: int, now: int) -> None:
     if links[link].wakes == 0 and links[link].cost > 0:
         links[link].wakes = 1
         at = max(now, links[link].busy)
-        push(st.heap, st.whole, at, (FREE << KIND) | (link << SUBJECT))
+        push(st.events, st.whole, at, (FREE << KIND) | (link << SUBJECT))
 
 
 @kernel()
@@ -273,7 +279,7 @@ def serve(st: Any, functions: Any, link: int, now: int) -> None:
         slot = first_of(queues, st.entries, whole, queue)
         if slot >= 0:
             size = st.slots[slot].size
-            if queues[queue].mode == CREDITS and queues[queue].credit < size:
+            if queues[queue].credit < size:
                 slot = -1
                 continue
             waiting = queues[queue].bytes
@@ -296,10 +302,8 @@ def next_sender(st: Any, functions: Any, queue: int, now: int) -> tuple[int, int
     queues = st.queues
     while queues[queue].ring_first >= 0:
         c = queues[queue].ring_first
-        if queues[queue].mode == CREDITS:
-            full = st.whole[PAYLOAD] + st.whole[HEADER]
-            if queues[queue].credit < full:
-                return -1, -1
+        if queues[queue].credit < st.whole[PAYLOAD] + st.whole[HEADER]:
+            return -1, -1
         queues[queue].ring_first = st.conns[c].ring_next
         st.conns[c].queued = 0
         slot = new_packet(st, functions, c, now)
@@ -341,9 +345,8 @@ def send(st: Any, link: int, queue: int, slot: int, now: int, waiting: int) -> N
     ingress = slots[slot].ingress
     if ingress >= 0:
         node = links[ingress // whole[CLASSES]].target
-        release(st.heap, links, queues, st.nodes, whole, st.real, now, node, ingress, size)
-    if queues[queue].mode == CREDITS:
-        queues[queue].credit -= size
+        release(st.events, links, queues, st.nodes, whole, st.real, now, node, ingress, size)
+    queues[queue].credit -= size
 
     time = duration(links, whole, link, size)
     links[link].began = now
@@ -351,17 +354,17 @@ def send(st: Any, link: int, queue: int, slot: int, now: int, waiting: int) -> N
     links[link].sent += size
     whole[HOPS] += 1
 
-    hop = entry - st.rows[slots[slot].row].first
-    if whole[TELEMETRY] > hop:
-        place = slot * whole[TELEMETRY] + hop
-        st.reports[place].queue = queues[queue].bytes
-        st.reports[place].sent = links[link].sent
-        st.reports[place].time = now
+    if whole[TELEMETRY] > 0:
+        hop = entry - st.rows[slots[slot].row].first
+        if hop < whole[TELEMETRY]:
+            place = slot * whole[TELEMETRY] + hop
+            st.reports[place].queue = queues[queue].bytes
+            st.reports[place].sent = links[link].sent
+            st.reports[place].time = now
 
     arrival = now + time + links[link].delay
     slots[slot].end = arrival
-    is_last = entry + 1 == st.rows[slots[slot].row].end
-    if links[link].through == 1 and not is_last:
+    if st.entries[entry].through == 1:
         # Cut-through: as soon as the header is there, but never so early that the next link runs out of bytes.
         header = duration(links, whole, link, min(whole[TRIM_SIZE], size))
         next_time = duration(links, whole, st.entries[entry + 1].link, size)
@@ -370,7 +373,7 @@ def send(st: Any, link: int, queue: int, slot: int, now: int, waiting: int) -> N
     slots[slot].next = -1
     if links[link].first < 0:
         links[link].first = slot
-        push(st.heap, whole, arrival, (ARRIVE << KIND) | (link << SUBJECT))
+        push(st.events, whole, arrival, (ARRIVE << KIND) | (link << SUBJECT))
     else:
         slots[links[link].last].next = slot
     links[link].last = slot
@@ -387,7 +390,7 @@ def is_marked(queues: Any, whole: Any, real: Any, queue: int, waiting: int) -> b
     if waiting > high:
         return True
     chance = real[MARK_MAX] * (waiting - low) / (high - low)
-    return draw(whole) < chance * 4294967296.0
+    return draw(whole) < chance * ONE
 
 
 @kernel()
@@ -425,18 +428,14 @@ def new_packet(st: Any, functions: Any, c: int, now: int) -> int:
         if conns[c].next_time > now:
             set_timer(st, c, now)
             return -1
-    place = conns[c].base + seq
-    if (
-        whole[RECEIVER] == 1 and packets[place].status == UNSENT
-    ):  # a packet needs one grant, however often it is sent
+    is_new = seq == conns[c].sent_to
+    if whole[RECEIVER] == 1 and is_new:  # a packet needs one grant, however often it is sent
         if conns[c].granted < size:
             return -1
         conns[c].granted -= size
 
-    slot = whole[FREE_SLOT]
     slots = st.slots
-    whole[FREE_SLOT] = slots[slot].next
-    whole[FREE_SLOTS] -= 1
+    slot = take_slot(slots, whole)
     slots[slot].conn = c
     slots[slot].cls = conns[c].cls
     slots[slot].seq = seq
@@ -445,34 +444,24 @@ def new_packet(st: Any, functions: Any, c: int, now: int) -> int:
     slots[slot].ingress = -1
     slots[slot].flags = 0
 
-    if seq < conns[c].next or packets[place].status != 0:
-        slots[slot].flags = RESENT
+    if is_new:
+        conns[c].sent_to = seq + 1
+    else:
         conns[c].resent += 1
-    if packets[place].status == LOST:
-        conns[c].lost -= 1
     if seq == conns[c].next:
         conns[c].next = seq + 1
-    packets[place].status = FLYING
-    packets[place].sent = now
-    conns[c].flying += size
+    if whole[RECOVERY] != GO_BACK_N:
+        place = conns[c].base + seq
+        if packets[place].status == LOST:
+            conns[c].lost -= 1
+        packets[place].status = FLYING
+        packets[place].sent = now
+        conns[c].flying += size
     st.own[own + SENT] += size
 
     row = conns[c].row_from
     if conns[c].row_to - row > 1:
-        row = functions.choose(
-            now,
-            conns[c].sent_last,
-            conns[c].row,
-            row,
-            conns[c].row_to,
-            0,
-            st.rows,
-            st.entries,
-            st.links,
-            st.queues,
-            whole,
-            st.balance,
-        )
+        row = chosen(st, functions, now, conns[c].sent_last, conns[c].row, row, conns[c].row_to, 0)
     conns[c].row = row
     conns[c].sent_last = now
     slots[slot].row = row
@@ -481,18 +470,45 @@ def new_packet(st: Any, functions: Any, c: int, now: int) -> int:
     conns[c].sent_size = size + whole[HEADER] + whole[GAP]
     conns[c].next_time = now + pace(st, c, conns[c].sent_size)
     if conns[c].retry == 0 and whole[TIMEOUT] > 0:
-        conns[c].retry = 1
         conns[c].deadline = now + whole[TIMEOUT]
-        push(st.heap, whole, conns[c].deadline, (RETRY << KIND) | (c << SUBJECT))
+        look_at_deadline(st, c)
     return slot
+
+
+@kernel()
+def look_at_deadline(st: Any, c: int) -> None:
+    """Let a connection look at its deadline whether it waits for an acknowledgement."""
+    st.conns[c].retry = 1
+    push(st.events, st.whole, st.conns[c].deadline, (RETRY << KIND) | (c << SUBJECT))
+
+
+@kernel()
+def chosen(
+    st: Any, functions: Any, now: int, last: int, row: int, first: int, end: int, hop: int
+) -> int:
+    """Return the row that the balancer chooses among ``first..end - 1``; see `fabriclab.engines.packet.balance`."""
+    row = functions.choose(
+        now,
+        last,
+        row,
+        first,
+        end,
+        hop,
+        st.rows,
+        st.entries,
+        st.links,
+        st.queues,
+        st.whole,
+        st.balance,
+    )
+    return row
 
 
 @kernel()
 def line_up_again(st: Any, c: int, link: int, now: int) -> None:
     """Let a connection that has sent stand at the end of the ring, at once or when its pace allows the next packet."""
     conns = st.conns
-    has_lost = st.whole[RECOVERY] != GO_BACK_N and conns[c].lost > 0
-    if not has_lost and conns[c].next >= conns[c].packets:
+    if not has_more(conns, st.whole, c):
         return
     if conns[c].next_time <= st.links[link].busy:
         line_up(conns, st.queues, st.whole, c)
@@ -519,7 +535,7 @@ def set_timer(st: Any, c: int, now: int) -> None:
     if st.conns[c].timer == 0:
         st.conns[c].timer = 1  # illustrative: a flag
         at = min(st.conns[c].next_time, now + LOOK)
-        push(st.heap, st.whole, at, (SEND << KIND) | (c << SUBJECT))
+        push(st.events, st.whole, at, (SEND << KIND) | (c << SUBJECT))
 
 
 @kernel()
@@ -528,8 +544,7 @@ def wake(st: Any, c: int) -> int:
     conns = st.conns
     if conns[c].state != ACTIVE or conns[c].queued == 1 or conns[c].timer == 1:
         return -1
-    has_lost = st.whole[RECOVERY] != GO_BACK_N and conns[c].lost > 0
-    if not has_lost and conns[c].next >= conns[c].packets:
+    if not has_more(conns, st.whole, c):
         return -1
     line_up(conns, st.queues, st.whole, c)
     return conns[c].port
@@ -547,7 +562,7 @@ def arrive(st: Any, functions: Any, link: int, now: int) -> int:
     slot = links[link].first
     links[link].first = slots[slot].next
     if links[link].first >= 0:
-        push(st.heap, whole, slots[links[link].first].time, (ARRIVE << KIND) | (link << SUBJECT))
+        push(st.events, whole, slots[links[link].first].time, (ARRIVE << KIND) | (link << SUBJECT))
 
     cls = slots[slot].cls
     ingress = link * whole[CLASSES] + cls
@@ -556,36 +571,25 @@ def arrive(st: Any, functions: Any, link: int, now: int) -> int:
     if not is_lost and links[link].loss > 0:
         is_lost = draw(whole) < links[link].loss
     if is_lost:
-        links[link].lost += 1
+        st.queues[ingress].lost += 1
         if st.queues[ingress].mode == CREDITS:
             # The receiver counts what never came, and gives the room back.
             st.queues[ingress].stored += size
-            release(st.heap, links, st.queues, st.nodes, whole, st.real, now, 0, ingress, size)
+            release(st.events, links, st.queues, st.nodes, whole, st.real, now, 0, ingress, size)
         drop(st, slot, now, link)
+        return -1
+
+    if st.entries[slots[slot].entry].is_last == 1:
+        receive(st, link, ingress, slot, now)
         return -1
 
     entry = slots[slot].entry + 1
     row = slots[slot].row
-    if entry == st.rows[row].end:
-        receive(st, link, ingress, slot, now)
-        return -1
-
     if whole[IN_SWITCH] == 1 and st.entries[entry].same_to - st.entries[entry].same_from > 1:
         hop = entry - st.rows[row].first
-        row = functions.choose(
-            now,
-            now,
-            row,
-            st.entries[entry].same_from,
-            st.entries[entry].same_to,
-            hop,
-            st.rows,
-            st.entries,
-            links,
-            st.queues,
-            whole,
-            st.balance,
-        )
+        first = st.entries[entry].same_from
+        end = st.entries[entry].same_to
+        row = chosen(st, functions, now, now, row, first, end, hop)
         slots[slot].row = row
         entry = st.rows[row].first + hop
 
@@ -594,7 +598,7 @@ def arrive(st: Any, functions: Any, link: int, now: int) -> int:
     queue = next_link * whole[CLASSES] + cls
     if not fits(st.queues, st.nodes, whole, st.real, node, ingress, queue, size):
         st.queues[queue].drops += 1
-        refuse(st.heap, links, st.queues, whole, now, ingress)
+        refuse(st.events, links, st.queues, whole, now, ingress)
         if whole[TRIM] == 0 or slots[slot].flags & TRIMMED != 0:
             drop(st, slot, now, next_link)
             return -1
@@ -602,14 +606,13 @@ def arrive(st: Any, functions: Any, link: int, now: int) -> int:
         note(st.log, slots, whole, now, LOG_TRIMMED, slot, next_link)
         size = whole[TRIM_SIZE]
         slots[slot].size = size
-        cls = whole[CONTROL_CLASS]
-        slots[slot].cls = cls
-        ingress = link * whole[CLASSES] + cls
-        queue = next_link * whole[CLASSES] + cls
+        slots[slot].cls = CONTROL_CLASS
+        ingress = link * whole[CLASSES] + CONTROL_CLASS
+        queue = next_link * whole[CLASSES] + CONTROL_CLASS
     slots[slot].entry = entry
     slots[slot].ingress = ingress
     end = slots[slot].end
-    store(st.heap, links, st.queues, st.nodes, whole, st.real, now, node, ingress, size, end)
+    store(st.events, links, st.queues, st.nodes, whole, st.real, now, node, ingress, size, end)
     put(st.queues, st.entries, slots, whole, queue, slot)
     note(st.log, slots, whole, now, LOG_QUEUED, slot, next_link)
     return next_link
@@ -635,17 +638,17 @@ def receive(st: Any, link: int, ingress: int, slot: int, now: int) -> None:
     if nodes[node].drain > 0:
         if not fits(queues, nodes, whole, st.real, node, ingress, ingress, size):
             queues[ingress].drops += 1
-            refuse(st.heap, st.links, queues, whole, now, ingress)
+            refuse(st.events, st.links, queues, whole, now, ingress)
             drop(st, slot, now, link)
             return
-        store(st.heap, st.links, queues, nodes, whole, st.real, now, node, ingress, size, now)
+        store(st.events, st.links, queues, nodes, whole, st.real, now, node, ingress, size, now)
         begin = max(now, nodes[node].drained)
         nodes[node].drained = begin + ((size * nodes[node].drain) >> 16)
         code = (DRAIN << KIND) | (ingress << SUBJECT) | size
-        push(st.heap, whole, nodes[node].drained, code)
+        push(st.events, whole, nodes[node].drained, code)
     elif queues[ingress].mode == CREDITS:
         queues[ingress].stored += size
-        release(st.heap, st.links, queues, nodes, whole, st.real, now, node, ingress, size)
+        release(st.events, st.links, queues, nodes, whole, st.real, now, node, ingress, size)
     note(st.log, slots, whole, now, LOG_CAME, slot, link)
     take_in(st, node, slot, now)
 
@@ -709,7 +712,7 @@ def take_in(st: Any, node: int, slot: int, now: int) -> None:
     if answers:
         slots[slot].ack = conns[c].expected
         back = st.rows[slots[slot].row].back
-        push(st.heap, whole, now + back, (FEEDBACK << KIND) | (slot << SUBJECT))
+        push(st.events, whole, now + back, (FEEDBACK << KIND) | (slot << SUBJECT))
     else:
         free_slot(slots, whole, slot)
 
@@ -719,7 +722,6 @@ def finish_connection(st: Any, c: int, now: int) -> None:
     """End a connection, whose last packet has come, and its flow if no other connection of it is open."""
     conns = st.conns
     conns[c].state = DONE
-    conns[c].done = now
     f = conns[c].flow
     st.flows[f].open -= 1
     if st.flows[f].open == 0:
@@ -738,7 +740,7 @@ def finish_flow(st: Any, f: int, now: int) -> None:
         flows[user].waits -= 1
         if flows[user].waits == 0:
             begin = max(flows[user].start, flows[user].ready + flows[user].lag)
-            push(st.heap, st.whole, begin, (START << KIND) | (user << SUBJECT))
+            push(st.events, st.whole, begin, (START << KIND) | (user << SUBJECT))
 
 
 @kernel()
@@ -747,7 +749,7 @@ def start_flow(st: Any, functions: Any, f: int, now: int) -> None:
     flows = st.flows
     flows[f].began = now
     if flows[f].conn_from == flows[f].conn_to:
-        push(st.heap, st.whole, now + flows[f].quick, (END << KIND) | (f << SUBJECT))
+        push(st.events, st.whole, now, (END << KIND) | (f << SUBJECT))
         return
     for c in range(flows[f].conn_from, flows[f].conn_to):
         st.conns[c].state = ACTIVE
@@ -767,10 +769,8 @@ def start_flow(st: Any, functions: Any, f: int, now: int) -> None:
         if port >= 0:
             if st.links[port].cost == 0 and st.whole[TIMEOUT] > 0:
                 # A sender counts its tries also when its own port is down.
-                st.conns[c].retry = 1
                 st.conns[c].deadline = now + st.whole[TIMEOUT]
-                code = (RETRY << KIND) | (c << SUBJECT)
-                push(st.heap, st.whole, st.conns[c].deadline, code)
+                look_at_deadline(st, c)
             call_later(st, port, now)
 
 
@@ -913,8 +913,7 @@ def try_again(st: Any, functions: Any, c: int, now: int) -> int:
     if on_the_way(conns, whole, c) <= 0 and conns[c].lost == 0 and not is_dead:
         return -1  # the next packet starts the timer again
     if now < conns[c].deadline:
-        conns[c].retry = 1
-        push(st.heap, whole, conns[c].deadline, (RETRY << KIND) | (c << SUBJECT))
+        look_at_deadline(st, c)
         return -1
     conns[c].retries += 1
     if conns[c].retries > whole[RETRIES]:
@@ -929,9 +928,8 @@ def try_again(st: Any, functions: Any, c: int, now: int) -> int:
             if is_flying and packets[conns[c].base + seq].sent + whole[TIMEOUT] <= now:
                 lose(conns, packets, whole, c, seq)
     functions.on_feedback(st.control, st.own, c * WIDTH, now, 0, 0, 0, 2, -1.0)
-    conns[c].retry = 1
     conns[c].deadline = now + whole[TIMEOUT]
-    push(st.heap, whole, conns[c].deadline, (RETRY << KIND) | (c << SUBJECT))
+    look_at_deadline(st, c)
     return wake(st, c)
 
 
@@ -945,6 +943,15 @@ def ask_for_grant(st: Any, c: int, node: int, now: int) -> None:
     nodes = st.nodes
     if conns[c].wanting == 1 or conns[c].to_grant <= 0:
         return
+    wait_for_grant(conns, nodes, c, node)
+    if nodes[node].grants == 0:
+        nodes[node].grants = 1
+        push(st.events, st.whole, now, (GRANT << KIND) | (node << SUBJECT))
+
+
+@kernel()
+def wait_for_grant(conns: Any, nodes: Any, c: int, node: int) -> None:
+    """Let a connection stand at the end of the ring of its receiver."""
     conns[c].wanting = 1
     conns[c].grant_next = -1
     if nodes[node].grant_first < 0:
@@ -952,9 +959,6 @@ def ask_for_grant(st: Any, c: int, node: int, now: int) -> None:
     else:
         conns[nodes[node].grant_last].grant_next = c
     nodes[node].grant_last = c
-    if nodes[node].grants == 0:
-        nodes[node].grants = 1
-        push(st.heap, st.whole, now, (GRANT << KIND) | (node << SUBJECT))
 
 
 @kernel()
@@ -973,17 +977,11 @@ def grant(st: Any, node: int, now: int) -> None:
     conns[c].to_grant -= size
     back = st.rows[conns[c].row_from].back
     # A grant is a FEEDBACK event with a connection instead of a slot: the size tells them apart.
-    push(st.heap, whole, now + back, (FEEDBACK << KIND) | (c << SUBJECT) | min(size, SIZE_MASK))
+    push(st.events, whole, now + back, (FEEDBACK << KIND) | (c << SUBJECT) | min(size, SIZE_MASK))
     if conns[c].to_grant > 0:
-        conns[c].wanting = 1
-        conns[c].grant_next = -1
-        if nodes[node].grant_first < 0:
-            nodes[node].grant_first = c
-        else:
-            conns[nodes[node].grant_last].grant_next = c
-        nodes[node].grant_last = c
+        wait_for_grant(conns, nodes, c, node)
     pause = (size * nodes[node].grant_cost) >> 16
-    push(st.heap, whole, now + pause, (GRANT << KIND) | (node << SUBJECT))
+    push(st.events, whole, now + pause, (GRANT << KIND) | (node << SUBJECT))
 
 
 # Pauses, changes, records ---------------------------------------------------------------------------------------------
@@ -1002,7 +1000,7 @@ def stop(st: Any, queue: int, number: int, now: int) -> None:
         queues[queue].paused_since = now
         note(st.log, st.slots, whole, now, LOG_PAUSE, -1, queue // whole[CLASSES])
         if whole[WATCHDOG] > 0:
-            push(st.heap, whole, now + whole[WATCHDOG], (WATCH << KIND) | (queue << SUBJECT))
+            push(st.events, whole, now + whole[WATCHDOG], (WATCH << KIND) | (queue << SUBJECT))
 
 
 @kernel()
@@ -1031,8 +1029,7 @@ def watch(st: Any, queue: int, now: int) -> int:
         if ingress >= 0:
             node = st.links[ingress // whole[CLASSES]].target
             size = st.slots[slot].size
-            release(st.heap, st.links, queues, st.nodes, whole, st.real, now, node, ingress, size)
-        whole[DISCARDED] += 1
+            release(st.events, st.links, queues, st.nodes, whole, st.real, now, node, ingress, size)
         drop(st, slot, now, queue // whole[CLASSES])
     return go_on(st, queue, now)
 
@@ -1076,17 +1073,18 @@ def loop(st: Any, on_start: Any, on_send: Any, on_feedback: Any, choose: Any, n_
     links = st.links
     queues = st.queues
     conns = st.conns
-    heap = st.heap
+    events = st.events
     whole = st.whole
     for _ in range(n_events):
         if whole[EVENTS] == 0 or whole[OPEN_FLOWS] == 0:
             return IDLE
         # Each slot may become an event, and each flow may start: other events (credits, pauses) must leave them room.
-        room = len(heap) - whole[EVENTS]
+        room = whole[EVENT_ROOM] - whole[EVENTS]
         if whole[FREE_SLOTS] < MARGIN or room < len(st.slots) + whole[OPEN_FLOWS] + MARGIN:
             return ROOM
-        now = heap[FIRST].time
-        code = heap[FIRST].code
+        place = next_place(events, whole)
+        now = events[place].time
+        code = events[place].code
         if whole[SAMPLE_GAP] > 0:
             until = min(now, whole[UNTIL])
             while (
@@ -1095,9 +1093,11 @@ def loop(st: Any, on_start: Any, on_send: Any, on_feedback: Any, choose: Any, n_
                 record(st, whole[SAMPLES] * whole[SAMPLE_GAP])
         if now > whole[UNTIL]:
             return LATER
-        drop_first(heap, whole)
+        remove_first(events, whole)
         whole[NOW] = now
         whole[HANDLED] += 1
+        if whole[HANDLED] % TUNE_EVERY == 0:
+            tune(events, whole, now)
         kind = code >> KIND
         subject = (code >> SUBJECT) & SUBJECT_MASK
         size = code & SIZE_MASK
@@ -1132,7 +1132,7 @@ def loop(st: Any, on_start: Any, on_send: Any, on_feedback: Any, choose: Any, n_
             link = try_again(st, functions, subject, now)
         elif kind == DRAIN:
             node = links[subject // whole[CLASSES]].target
-            release(heap, links, queues, st.nodes, whole, st.real, now, node, subject, size)
+            release(events, links, queues, st.nodes, whole, st.real, now, node, subject, size)
         elif kind == WATCH:
             link = watch(st, subject, now)
         elif kind == GRANT:

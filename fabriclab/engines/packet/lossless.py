@@ -113,7 +113,7 @@ def headroom_needed(
     settings : Settings
         Sizes and the response time.
     """
-    on_wire = settings.payload + settings.header + settings.gap
+    on_wire = settings.on_wire
     pause = PAUSE_FRAME + settings.gap
     under_way = rate * (delay + back_delay + settings.response)
     # A slower way back makes the pause, and the frame before it, last longer.

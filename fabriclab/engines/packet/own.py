@@ -16,6 +16,7 @@ from typing import Any
 from fabriclab import units
 from fabriclab.engines.packet import loop as _loop
 from fabriclab.engines.packet.balance import Balance
+from fabriclab.engines.packet.chance import ONE, draw
 from fabriclab.engines.packet.control import Control, do_nothing
 from fabriclab.engines.packet.state import CLASSES, LINE, OWN, RATE, ROUND_TRIP, WINDOW
 
@@ -175,7 +176,7 @@ def loop_of(marking: Any) -> Function:
             )
         if chance in (0.0, 1.0):  # as the library's own rule, which draws only in between
             return chance == 1.0
-        return _loop.draw(whole) < chance * 4294967296.0
+        return draw(whole) < chance * ONE
 
     return _swapped(_loop.loop, {_loop.is_marked: is_marked})
 

@@ -108,13 +108,13 @@ class Settings:
     balance: str | Callable[..., Any] = "pinned"
     balance_options: Mapping[str, Any] = field(default_factory=dict)
     lossless: str = "pause"
-    buffer: units.Quantity = 32e6
+    buffer: units.Quantity = 32e6  # illustrative: memory of a switch chip
     headroom: units.Quantity | None = None
     xoff: units.Quantity | None = None
     pause_share: float = 0.125
     drop_share: float = 1.0
-    xon_gap: units.Quantity = 3072
-    reserve: units.Quantity = 4096
+    xon_gap: units.Quantity = 3072  # source: switch-mmu.cc of the HPCC authors, resume_offset
+    reserve: units.Quantity = 4096  # source: switch-mmu.cc of the HPCC authors, reserve
     response: units.Quantity = 307.2e-9
     watchdog: units.Quantity | None = None
     credit: units.Quantity | None = None
@@ -129,7 +129,7 @@ class Settings:
     ack_every: int = 1
     grants: bool = False
     first_window: units.Quantity | None = None
-    quantum: units.Quantity = 16384
+    quantum: units.Quantity = 16384  # illustrative: four packets
     loss: float | Mapping[int, float] = 0.0
     receivers: Mapping[int, units.Quantity] = field(default_factory=dict)
     storms: tuple[tuple[int, units.Quantity, units.Quantity], ...] = ()
@@ -185,12 +185,21 @@ class Settings:
         units.count(self.log, "log", 0)
         self._check_together()
 
+    @property
+    def frame(self) -> int:
+        """Size of a full packet as buffers store it [B]."""
+        return self.payload + self.header
+
+    @property
+    def on_wire(self) -> int:
+        """Bytes that a full packet takes on a cable [B]."""
+        return self.frame + self.gap
+
     def _check_together(self) -> None:
         """Refuse settings that contradict each other."""
-        packet = self.payload + self.header
-        if float(self.buffer) < packet:
+        if float(self.buffer) < self.frame:
             raise ValueError(
-                f"buffer must hold a packet of {packet} B, got {self.buffer:g} B; a switch has megabytes"
+                f"buffer must hold a packet of {self.frame} B, got {self.buffer:g} B; a switch has megabytes"
             )
         if self.trim and self.recovery != "selective":
             raise ValueError(

@@ -15,15 +15,15 @@ from fabriclab.core import (
     Ints,
     Routes,
     check_memory,
-    expand,
     pointer,
     rows_of,
 )
 from fabriclab.engines.packet import signatures, state
 from fabriclab.engines.packet.balance import Balance
+from fabriclab.engines.packet.chance import ONE
 from fabriclab.engines.packet.checks import check_memory_of_switches, check_run, variant
 from fabriclab.engines.packet.control import Control, Marking, Place
-from fabriclab.engines.packet.heap import FIRST
+from fabriclab.engines.packet.events import FIRST, LEAST_DAYS, NEVER
 from fabriclab.engines.packet.lossless import PAUSE_FRAME, headroom_needed
 from fabriclab.engines.packet.own import balance_of, control_of
 from fabriclab.engines.packet.settings import Settings
@@ -34,9 +34,14 @@ PICO = 1e12  # picoseconds in a second
 ACK_SIZE = 84  # a short frame with preamble and gap [B]
 TRIM_SIZE = 64  # shortest Ethernet frame [B]
 INSIDE = ("nvlink", "pcie", "c2c", "xgmi", "socket", "mini SAS HD")  # media inside a server
+CARD_BUFFER = 131072.0  # illustrative: what a slow receiver stores [B]
+MOST_SAMPLES = 20_000  # illustrative: of a run without a time limit
 INFINITE = 1 << 58
-_PACKET_BYTES = 24  # of each packet: status, whether it came, when it was sent
-_SLOT_BYTES = 200
+MOST_DAYS = (
+    8192  # illustrative: of the calendar of events, 256 KiB that the cache of a processor can hold
+)
+SPARE_SLOTS = 1024  # illustrative: for packets that are sent again
+MOST_SLOTS = 1 << 17  # illustrative: of a run that begins; a run that needs more gets more
 
 
 class Layout(NamedTuple):
@@ -73,26 +78,30 @@ def lay_out(
     cost = cost_of(fabric.capacity)
     conns, first_rows = _connections(rows, flows, settings, balance.splits, n_classes)
     back, one_way = _times(fabric, rows, cost, settings)
-    place = _place(fabric, rows, first_rows, one_way, back, settings)
+    port_rate = port_rates(fabric, rows, first_rows)
+    place = _place(port_rate, one_way + back, settings)
     control = _control(settings, place)
 
     n_conns = conns["flow"].size
     own = np.zeros(n_conns * state.WIDTH)
     hops = np.diff(rows.ptr)
-    port_rate = place_rates(fabric, rows, first_rows)
     limit = _limits(flows, conns)
     conns["paced"] = (limit < port_rate).astype(np.int64)
-    for column, value in (
-        (state.LINE, np.minimum(port_rate, limit)),
-        (state.ROUND_TRIP, (one_way + back)[first_rows].astype(float)),
-        (state.N_HOPS, hops[first_rows].astype(float)),
-    ):
-        own[column :: state.WIDTH] = value
+    own[state.LINE :: state.WIDTH] = np.minimum(port_rate, limit)
+    own[state.ROUND_TRIP :: state.WIDTH] = (one_way + back)[first_rows]
+    own[state.N_HOPS :: state.WIDTH] = hops[first_rows]
 
     total_packets = int(conns["packets"].sum())
-    n_slots = int(min(max(4096, 64 * n_conns), 1 << 16))
+    n_slots = min(total_packets + SPARE_SLOTS, MOST_SLOTS)
+    n_packets = total_packets if settings.recovery == "selective" else 0
+    size_of = {
+        kind: state.dtype_of(kind).itemsize for kind in (state.Packet, state.Slot, state.Event)
+    }
+    per_slot = (
+        size_of[state.Slot] + 9 * size_of[state.Event]
+    )  # three events, for each of which there are three places
     check_memory(
-        total_packets * _PACKET_BYTES + n_slots * _SLOT_BYTES,
+        n_packets * size_of[state.Packet] + n_slots * per_slot,
         f"{total_packets} packets",
         "send less, make packets larger, or give a time with until=",
     )
@@ -103,13 +112,12 @@ def lay_out(
 
     n_hops = int(hops.max(initial=0)) if control.telemetry else 0
     n_samples = _n_samples(settings)
-    row_table, entry_table = _paths(rows, back, balance.splits)
+    row_table, entry_table = _paths(fabric, rows, back, balance.splits, settings)
     queue_numbers, conn_numbers = _watched(settings, conns, n_classes)
     whole, real = _numbers(settings, control, balance, n_classes, n_slots, seed, n_hops)
     whole[state.SAMPLE_ROOM] = n_samples
     whole[state.OPEN_FLOWS] = flows.n_flows
-    whole[state.EVENTS] = len(events)
-    room = heap_room(fabric, flows, n_conns, n_slots, n_classes) + len(events)
+    room = event_room(fabric, flows, n_conns, n_slots, n_classes) + len(events)
     everything = signatures.State(
         links=_links(fabric, cost, settings),
         queues=queues,
@@ -119,11 +127,11 @@ def lay_out(
         flows=flow_table,
         users=users,
         conns=table(state.Connection, n_conns, **conns),
-        packets=table(state.Packet, total_packets),
-        slots=new_slots(n_slots),
+        packets=table(state.Packet, max(1, n_packets)),
+        slots=table(state.Slot, n_slots),
         reports=table(state.Report, max(1, n_slots * n_hops)),
         known=table(state.Report, max(1, n_conns * n_hops), time=-1),
-        heap=_heap(room, events),
+        events=calendar(whole, room, events),
         changes=change_table,
         watched_queues=queue_numbers,
         watched_conns=conn_numbers,
@@ -147,7 +155,7 @@ def _storms(settings: Settings, n_classes: int) -> list[tuple[int, int]]:
         for cls in range(n_classes):
             queue = int(link) * n_classes + cls
             for when, kind in ((begin, state.PAUSE), (end, state.RESUME)):
-                at = round(units.time(when, "storms") * PICO)
+                at = _picoseconds(units.time(when, "storms"))
                 events.append((at, (kind << state.KIND) | (queue << state.SUBJECT)))
     return events
 
@@ -156,15 +164,10 @@ def _sorted_rows(routes: Routes, flows: Flows) -> Routes:
     """Return the rows that move bytes, each path of a flow once, sorted by flow and then by links."""
     has_links = np.diff(routes.ptr) > 0
     moves = (flows.size[routes.flow] > 0) & has_links & (routes.share > 0)
-    kept = np.flatnonzero(moves)
-    most = int(np.diff(routes.ptr)[kept].max(initial=0))
-    table = np.full((kept.size, most + 1), -1, dtype=np.int64)
-    table[:, 0] = routes.flow[kept]
-    lengths = np.diff(routes.ptr)[kept]
-    hop = expand(np.zeros(kept.size, dtype=np.int64), lengths)
-    table[rows_of(pointer(lengths)), hop + 1] = routes.link[expand(routes.ptr[kept], lengths)]
-    order = np.lexsort(table.T[::-1]) if kept.size else np.zeros(0, dtype=np.int64)
-    return routes.of_rows(kept[order])
+    kept = routes.of_rows(np.flatnonzero(moves))
+    columns = np.column_stack([kept.flow, kept.padded()])
+    order = np.lexsort(columns.T[::-1])  # its last column counts first
+    return kept.of_rows(order)
 
 
 def cost_of(capacity: Any) -> Ints:
@@ -184,9 +187,7 @@ def _connections(
         end = first + 1
         share = rows.share
     else:
-        is_new = np.ones(n_rows, dtype=bool)
-        is_new[1:] = rows.flow[1:] != rows.flow[:-1]
-        first = np.flatnonzero(is_new)
+        first = np.flatnonzero(_is_first(rows.flow))
         end = np.append(first[1:], n_rows)
         share = np.add.reduceat(rows.share, first) if n_rows else np.zeros(0)
     flow = rows.flow[first].astype(np.int64)
@@ -219,17 +220,22 @@ def _connections(
         "grant_next": none,
         "to_grant": size,
         "sent_last": none,
-        "done": none,
     }
     return conns, first
+
+
+def _is_first(flow: Any) -> Any:
+    """Return whether each entry of sorted numbers of flows is the first of its flow."""
+    is_first = np.ones(flow.size, dtype=bool)
+    is_first[1:] = flow[1:] != flow[:-1]
+    return is_first
 
 
 def _parts(size: Floats, flow: Ints, share: Floats) -> Ints:
     """Return the whole bytes of each connection, at least one; those of a flow add up to its bytes."""
     total = np.maximum(1, np.round(size)).astype(np.int64)
     up_to = np.cumsum(share)
-    is_first = np.ones(flow.size, dtype=bool)
-    is_first[1:] = flow[1:] != flow[:-1]
+    is_first = _is_first(flow)
     first = np.maximum.accumulate(np.where(is_first, np.arange(flow.size), 0))
     before = up_to[first] - share[first]  # shares of the flows before
     end = np.round((up_to - before) * total[flow]).astype(np.int64)
@@ -250,36 +256,39 @@ def _times(fabric: Fabric, rows: Routes, cost: Ints, settings: Settings) -> tupl
     reverse = rows.link.astype(np.int64) ^ 1
     reverse_cost = np.where(cost[reverse] > 0, cost[reverse], cost[rows.link])
     ack = delay[reverse] + ((ACK_SIZE * reverse_cost) >> 16)
-    full = settings.payload + settings.header + settings.gap
-    there = delay[rows.link] + ((full * cost[rows.link]) >> 16)
+    there = delay[rows.link] + ((settings.on_wire * cost[rows.link]) >> 16)
     row = rows_of(rows.ptr)
     back = np.bincount(row, ack, rows.n_rows).astype(np.int64)
     one_way = np.bincount(row, there, rows.n_rows).astype(np.int64)
     return back, one_way
 
 
-def place_rates(fabric: Fabric, rows: Routes, first_rows: Ints) -> Any:
+def port_rates(fabric: Fabric, rows: Routes, first_rows: Ints) -> Floats:
     """Return of each connection the rate of the slowest link up to the first switch outside of its server. [B/s]."""
-    rates = np.empty(first_rows.size)
+    if not first_rows.size:
+        return np.zeros(0)
+    paths = rows.of_rows(first_rows)
+    is_outside = ~_inside(fabric)[paths.link]
+    so_far = (
+        np.cumsum(is_outside) - is_outside
+    )  # links outside of a server before each one, of all paths
+    begin = paths.ptr[:-1]
+    is_first = so_far == so_far[begin][rows_of(paths.ptr)]
+    rates = np.where(is_first, fabric.capacity[paths.link], np.inf)
+    return np.minimum.reduceat(rates, begin)
+
+
+def _inside(fabric: Fabric) -> Any:
+    """Return whether each link is inside of a server, (L,)."""
     is_inside = np.array([medium in INSIDE for medium in fabric.media] or [False])
-    for i, row in enumerate(first_rows):
-        links = rows.link[rows.ptr[row] : rows.ptr[row + 1]]
-        inside = is_inside[fabric.medium[links]]
-        outside = np.flatnonzero(~inside)
-        end = outside[0] + 1 if outside.size else links.size
-        rates[i] = fabric.capacity[links[:end]].min()
-    return rates
+    return is_inside[fabric.medium]
 
 
-def _place(
-    fabric: Fabric, rows: Routes, first: Ints, one_way: Ints, back: Ints, settings: Settings
-) -> Place:
-    """Return what control loops may scale their parameters by."""
-    if not first.size:
-        return Place(1e9, 1e-6, settings.payload)
-    rates = place_rates(fabric, rows, first)
-    longest = float((one_way + back).max()) / PICO
-    return Place(float(rates.max()), longest, settings.payload)
+def _place(port_rate: Floats, round_trip: Ints, settings: Settings) -> Place:
+    """Return what control loops may scale their parameters by: the fastest port [B/s], the longest round trip [ps]."""
+    if not port_rate.size:
+        return Place(1e9, 1e-6, settings.payload)  # no connection will ask for it
+    return Place(float(port_rate.max()), float(round_trip.max()) / PICO, settings.payload)
 
 
 def _links(fabric: Fabric, cost: Ints, settings: Settings) -> Table:
@@ -295,25 +304,22 @@ def _links(fabric: Fabric, cost: Ints, settings: Settings) -> Table:
         raise ValueError(
             f"loss must be within 0..1, without 1, got {wrong[0]:g}; with 1 no packet would ever arrive"
         )
-    is_switch = fabric.transit & (fabric.tier > 0)
     return table(
         state.Link,
         n,
         target=fabric.target,
         cost=cost,
         delay=np.round(fabric.delay * PICO),
-        loss=np.round(loss * 2**32),
+        loss=np.round(loss * ONE),
         first=-1,
         last=-1,
-        through=is_switch[fabric.target] & settings.cut_through,
     )
 
 
 def _queues(fabric: Fabric, settings: Settings, control: Control, n_classes: int) -> Table:
     n = fabric.n_links * n_classes
     link = np.repeat(np.arange(fabric.n_links), n_classes)
-    is_inside = np.array([medium in INSIDE for medium in fabric.media] or [False])
-    inside = is_inside[fabric.medium[link]]
+    inside = _inside(fabric)[link]
     names = {"pause": state.PAUSING, "credits": state.CREDITS, "none": state.LOSSY}
     mode = np.where(inside, state.CREDITS, names[settings.lossless])
     ends_at_host = ~fabric.transit[fabric.target[link]]
@@ -328,7 +334,7 @@ def _queues(fabric: Fabric, settings: Settings, control: Control, n_classes: int
         headroom = headroom_needed(rate, back_rate, delay, back, settings)
     else:
         headroom = np.full(n, float(settings.headroom))
-    frame = settings.payload + settings.header
+    frame = settings.frame
     if settings.credit is None:
         credit = np.ceil(2 * rate * (delay + back)) + 2 * frame + settings.gap
     else:
@@ -345,7 +351,7 @@ def _queues(fabric: Fabric, settings: Settings, control: Control, n_classes: int
         **dict.fromkeys(
             ("first", "last", "ring_first", "ring_last", "fair_first", "fair_last"), -1
         ),
-        credit=credit,
+        credit=np.where(mode == state.CREDITS, credit, INFINITE),
         mode=mode,
         headroom=headroom,
         mark_from=np.where(in_switch & ~inside, low, -1),
@@ -413,15 +419,13 @@ def _nodes(fabric: Fabric, queues: Table, settings: Settings, n_classes: int) ->
     for rank, rate in settings.receivers.items():
         node = int(fabric.endpoint[int(rank)])
         drain[node] = round(65536 * PICO / units.rate(rate, "receivers"))
-        buffer_of_card = 2 * 65536.0
-        shared[node] = buffer_of_card
+        shared[node] = CARD_BUFFER
     into = np.zeros(n)
     np.maximum.at(into, fabric.target, fabric.capacity)
     with np.errstate(divide="ignore"):
         grant_cost = np.where(into > 0, 65536 * PICO / into, 0.0)
     # A grant stands for payload; headers and gaps pass the port with it.
-    full = settings.payload + settings.header + settings.gap
-    grant_cost = grant_cost * full / settings.payload
+    grant_cost = grant_cost * settings.on_wire / settings.payload
     return table(
         state.Node,
         n,
@@ -433,7 +437,9 @@ def _nodes(fabric: Fabric, queues: Table, settings: Settings, n_classes: int) ->
     )
 
 
-def _paths(rows: Routes, back: Ints, splits: bool) -> tuple[Table, Table]:
+def _paths(
+    fabric: Fabric, rows: Routes, back: Ints, splits: bool, settings: Settings
+) -> tuple[Table, Table]:
     """Return the rows, and for each entry which rows share the links before it."""
     n_rows = rows.n_rows
     n_entries = rows.link.size
@@ -441,16 +447,11 @@ def _paths(rows: Routes, back: Ints, splits: bool) -> tuple[Table, Table]:
     same_from = row.astype(np.int64)
     same_to = same_from + 1
     if not splits and n_rows:
-        hops = np.diff(rows.ptr)
-        most = int(hops.max())
-        links = np.full((n_rows, most), -1, dtype=np.int64)
+        links = rows.padded()
         hop = np.arange(n_entries) - rows.ptr[row]
-        links[row, hop] = rows.link
-        is_new = np.ones(
-            n_rows, dtype=bool
-        )  # the first row of a group that shares all links so far
-        is_new[1:] = rows.flow[1:] != rows.flow[:-1]
-        for h in range(most):
+        # The first row of a group that shares all links so far.
+        is_new = _is_first(rows.flow)
+        for h in range(links.shape[1]):
             starts = np.flatnonzero(is_new)
             ends = np.append(starts[1:], n_rows)
             group = np.cumsum(is_new) - 1
@@ -458,11 +459,17 @@ def _paths(rows: Routes, back: Ints, splits: bool) -> tuple[Table, Table]:
             same_from[here] = starts[group[row[here]]]
             same_to[here] = ends[group[row[here]]]
             is_new[1:] |= links[1:, h] != links[:-1, h]
+    is_last = np.zeros(n_entries, dtype=bool)
+    is_last[rows.ptr[1:] - 1] = True
+    is_switch = fabric.transit & (fabric.tier > 0)
+    goes_through = is_switch[fabric.target[rows.link]] & ~is_last & settings.cut_through
     row_table = table(state.Row, n_rows, first=rows.ptr[:-1], end=rows.ptr[1:], back=back)
     entry_table = table(
         state.Entry,
         n_entries,
         link=rows.link,
+        is_last=is_last,
+        through=goes_through,
         same_from=same_from,
         same_to=same_to,
         fair_first=-1,
@@ -519,7 +526,7 @@ def _changes(changes: Changes | None) -> tuple[Table, list[tuple[int, int]]]:
     if changes is None or not changes.time.size:
         return table(state.Change, 1), []
     events = [
-        (round(float(at) * PICO), (state.CHANGE << state.KIND) | (i << state.SUBJECT))
+        (_picoseconds(at), (state.CHANGE << state.KIND) | (i << state.SUBJECT))
         for i, at in enumerate(changes.time)
     ]
     return table(
@@ -537,46 +544,49 @@ def _numbers(
     telemetry_hops: int,
 ) -> tuple[Ints, Any]:
     """Return the single whole and real numbers of the engine."""
-
-    def ps(time: Any) -> int:
-        return round(float(time) * PICO)
-
     whole = np.zeros(state.N_WHOLE, dtype=np.int64)
-    given = {
-        state.FREE_SLOTS: n_slots,
-        state.RANDOM: seed,
-        state.CLASSES: n_classes,
-        state.PAYLOAD: settings.payload,
-        state.HEADER: settings.header,
-        state.GAP: settings.gap,
-        state.RECOVERY: state.GO_BACK_N if settings.recovery == "go_back_n" else state.SELECTIVE,
-        state.ACK_EVERY: settings.ack_every,
-        state.MARK_GAP: ps(control.mark_gap),
-        state.TIMEOUT: ps(settings.timeout),
-        state.RETRIES: settings.retries,
-        state.REORDER: -1 if settings.reorder is None else ps(settings.reorder),
-        state.TRIM: int(settings.trim),
-        state.RESERVE: round(float(settings.reserve)),
-        state.XOFF: -1 if settings.xoff is None else round(float(settings.xoff)),
-        state.XON_GAP: round(float(settings.xon_gap)),
-        state.RESPONSE: ps(settings.response),
-        state.PAUSE_SIZE: PAUSE_FRAME,
-        state.WATCHDOG: 0 if settings.watchdog is None else ps(settings.watchdog),
-        state.FAIR: int(settings.fair),
-        state.IN_SWITCH: int(balance.in_switch),
-        state.TELEMETRY: telemetry_hops,
-        state.RECEIVER: int(settings.grants),
-        state.QUANTUM: round(float(settings.quantum)),
-        state.UNTIL: INFINITE if settings.until is None else ps(settings.until),
-        state.SAMPLE_GAP: 0 if settings.sample is None else ps(settings.sample),
-        state.LOG_ROOM: settings.log,
-        state.FIRST_WINDOW: -1
-        if settings.first_window is None
-        else round(float(settings.first_window)),
-        state.TRIM_SIZE: TRIM_SIZE,
-    }
-    for place, value in given.items():
-        whole[place] = value
+    whole[state.FREE_SLOT] = -1
+    whole[state.FREE_SLOTS] = n_slots
+    whole[state.RANDOM] = seed
+    whole[state.CLASSES] = n_classes
+    whole[state.IN_SWITCH] = int(balance.in_switch)
+    whole[state.TELEMETRY] = telemetry_hops
+
+    # Packets.
+    whole[state.PAYLOAD] = settings.payload
+    whole[state.HEADER] = settings.header
+    whole[state.GAP] = settings.gap
+    whole[state.TRIM] = int(settings.trim)
+    whole[state.TRIM_SIZE] = TRIM_SIZE
+
+    # Acknowledgements and what is missing.
+    is_go_back_n = settings.recovery == "go_back_n"
+    whole[state.RECOVERY] = state.GO_BACK_N if is_go_back_n else state.SELECTIVE
+    whole[state.ACK_EVERY] = settings.ack_every
+    whole[state.MARK_GAP] = _picoseconds(control.mark_gap)
+    whole[state.TIMEOUT] = _picoseconds(settings.timeout)
+    whole[state.RETRIES] = settings.retries
+    whole[state.REORDER] = _picoseconds(settings.reorder, unless=-1)
+
+    # Buffers and pauses.
+    whole[state.FAIR] = int(settings.fair)
+    whole[state.RESERVE] = _bytes(settings.reserve)
+    whole[state.XOFF] = _bytes(settings.xoff, unless=-1)
+    whole[state.XON_GAP] = _bytes(settings.xon_gap)
+    whole[state.PAUSE_SIZE] = PAUSE_FRAME
+    whole[state.RESPONSE] = _picoseconds(settings.response)
+    whole[state.WATCHDOG] = _picoseconds(settings.watchdog, unless=0)
+
+    # Grants.
+    whole[state.RECEIVER] = int(settings.grants)
+    whole[state.QUANTUM] = _bytes(settings.quantum)
+    whole[state.FIRST_WINDOW] = _bytes(settings.first_window, unless=-1)
+
+    # The end, samples and the log.
+    whole[state.UNTIL] = _picoseconds(settings.until, unless=INFINITE)
+    whole[state.SAMPLE_GAP] = _picoseconds(settings.sample, unless=0)
+    whole[state.LOG_ROOM] = settings.log
+
     real = np.zeros(state.N_REAL)
     real[state.PAUSE_SHARE] = settings.pause_share
     real[state.DROP_SHARE] = settings.drop_share
@@ -585,27 +595,64 @@ def _numbers(
     return whole, real
 
 
-def new_slots(n: int) -> Table:
-    """Return ``n`` free slots, each of which names the next."""
-    following = np.arange(1, n + 1)
-    following[-1] = -1
-    return table(state.Slot, n, next=following)
+def _picoseconds(time: Any, unless: int = 0) -> int:
+    """Return a time [s] in whole picoseconds, or ``unless`` for None."""
+    return unless if time is None else round(float(time) * PICO)
 
 
-def heap_room(fabric: Fabric, flows: Flows, n_conns: int, n_slots: int, n_classes: int) -> int:
-    """Return how many events there can be at once."""
+def _bytes(size: Any, unless: int = 0) -> int:
+    """Return a size in whole bytes, or ``unless`` for None."""
+    return unless if size is None else round(float(size))
+
+
+def event_room(fabric: Fabric, flows: Flows, n_conns: int, n_slots: int, n_classes: int) -> int:
+    """Return for how many events there is room."""
     per_link = 2 + 6 * n_classes
     return (
         2 * flows.n_flows + 4 * n_conns + per_link * fabric.n_links + 3 * n_slots + fabric.n_nodes
     )
 
 
-def _heap(room: int, events: list[tuple[int, int]]) -> Table:
-    """Return a heap with the first events: a sorted list is a heap."""
-    heap = table(state.Event, FIRST + room)
-    for i, (time, code) in enumerate(sorted(events)):
-        heap[FIRST + i] = (time, code)
-    return heap
+def calendar(whole: Ints, room: int, events: list[tuple[int, int]]) -> Table:
+    """Return the table of events, with all of them in the heap of the later ones: a sorted list is a heap."""
+    most_days = LEAST_DAYS
+    while most_days < min(room, MOST_DAYS):
+        most_days *= 2
+    whole[state.MOST_DAYS] = most_days
+    whole[state.DAYS] = 0
+    whole[state.IN_DAYS] = 0
+    whole[state.FREE_NOTE] = -1
+    whole[state.NEW_NOTE] = most_days
+    whole[state.TODAYS] = most_days + room
+    whole[state.TODAYS_EVENTS] = 0
+    whole[state.LATER] = most_days + room + FIRST + room
+    whole[state.LATER_EVENTS] = len(events)
+    whole[state.EVENTS] = len(events)
+    whole[state.EVENT_ROOM] = room
+
+    first = int(whole[state.LATER]) + FIRST
+    rows = table(state.Event, first + room)
+    if events:
+        times, codes = zip(*sorted(events), strict=True)
+        rows["time"][first : first + len(events)] = times
+        rows["code"][first : first + len(events)] = codes
+    return rows
+
+
+def pending(events: Table, whole: Ints) -> list[tuple[int, int]]:
+    """Return time and code of all events that are still to come."""
+    places = []
+    for day in np.flatnonzero(events["time"][: whole[state.DAYS]] != NEVER).tolist():
+        place = day
+        while place >= 0:
+            places.append(place)
+            place = int(events["next"][place])
+    for heap, n in (
+        (whole[state.TODAYS], whole[state.TODAYS_EVENTS]),
+        (whole[state.LATER], whole[state.LATER_EVENTS]),
+    ):
+        places += range(heap + FIRST, heap + FIRST + n)
+    return [(int(events["time"][place]), int(events["code"][place])) for place in places]
 
 
 def _n_samples(settings: Settings) -> int:
@@ -613,7 +660,7 @@ def _n_samples(settings: Settings) -> int:
     if settings.sample is None:
         return 0
     if settings.until is None:
-        return 20_000
+        return MOST_SAMPLES
     return int(float(settings.until) / float(settings.sample)) + 1
 
 

@@ -20,7 +20,7 @@ class State(NamedTuple):
     slots: Any
     reports: Any  # (slots x hops)
     known: Any  # (connections x hops)
-    heap: Any
+    events: Any
     changes: Any
     watched_queues: Any
     watched_conns: Any
@@ -46,7 +46,7 @@ TABLES = {
     "slots": state.Slot,
     "reports": state.Report,
     "known": state.Report,
-    "heap": state.Event,
+    "events": state.Event,
     "changes": state.Change,
     "queue_samples": state.QueueSample,
     "conn_samples": state.ConnectionSample,
@@ -84,7 +84,7 @@ def on_feedback(numba: Any) -> Any:
 
 
 def choose(numba: Any) -> Any:
-    """Return the type of ``choose(now, last, row, first, end, hop, rows, entries, links, queues, whole, own)``."""
+    """Return the type of ``choose``; see `fabriclab.engines.packet.balance.Balance`."""
     t = numba.types
     tables = [_array(numba, name) for name in ("rows", "entries", "links", "queues")]
     return t.int64(*[t.int64] * 6, *tables, t.int64[::1], t.int64[::1])

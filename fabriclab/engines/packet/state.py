@@ -1,6 +1,7 @@
 """What the packet engine keeps between two events: a table of links, one of queues, and so on.
 
-Each table is a structured array when compiled, and a list of objects in plain Python; ``links[3].busy`` reads both.
+Each table is a structured array when compiled, and objects by their number in plain Python; ``links[3].busy`` reads
+both.
 
 Times are whole picoseconds, sizes whole bytes. A *class* is a priority of Ethernet or a virtual lane of InfiniBand;
 class 0 goes first. Link l has a *queue* for each of the V classes, number ``l * V + class``: its packets wait at the
@@ -47,10 +48,8 @@ NOTICES = SIZE_MASK
 MARKED = 1  # a switch has set the congestion bit
 TRIMMED = 2  # a switch has cut the payload off
 NACK = 4  # on an acknowledgement: something is missing
-RESENT = 8
 
-# States of a packet at its sender.
-UNSENT = 0
+# States of a packet at its sender; 0 until it is sent.
 FLYING = 1
 ACKED = 2
 LOST = 3
@@ -77,53 +76,61 @@ LATER = 2  # the next event is beyond the time limit
 PAUSED = 3  # the number of events is reached
 
 
+# The fields of a table lie in memory in the order of its class. A processor fetches 64 bytes at once, and what a
+# packet-hop costs in a large network is mostly waiting for that: what is needed together stands together, and the
+# comments below say where 64 bytes end.
+
+
 @dataclass(slots=True)
 class Link:
     """A directed link, and what travels on it."""
 
-    target: Small
     cost: int  # picoseconds per byte, times 2^16; 0 while the link is down
     delay: int
     began: int  # when the link began to send its last packet
     busy: int  # until when the link sends
-    wakes: Small  # 1 while a FREE event is on its way
     loss: int  # chance that a packet is lost, times 2^32
+    sent: int  # bytes sent so far
+    target: Small
+    wakes: Small  # 1 while a FREE event is on its way
     first: Small  # slot of the packet that arrives next, -1 for none
     last: Small
-    sent: int  # bytes sent so far
-    lost: Small  # packets lost on the link
-    through: Small  # 1 if the target forwards a packet before its end has come (cut-through)
 
 
 @dataclass(slots=True)
 class Queue:
     """A queue, and what came over its link in its class and is stored behind it."""
 
-    first: Small  # slot, -1 for none
-    last: Small
+    # What waits before the link.
     bytes: int
     peak: int
-    ring_first: Small  # connections that want to send here, -1 for none
-    ring_last: Small
-    fair_first: Small  # route entries with packets, served in turn, -1 for none
-    fair_last: Small
-    paused: Small  # 1 while the queue must stop
-    paused_since: int
-    paused_time: int
-    pauses: Small  # how often it was told to stop
-    credit: int  # bytes that the buffer behind the link has room for
-    marks: Small
-    drops: Small  # packets refused by this queue or by the buffer before it
+    credit: int  # bytes that the buffer behind the link has room for; without end where none are counted
     mark_from: int  # Kmin
     mark_all: int  # Kmax, -1 if the queue does not mark
-    mode: Small  # LOSSY, PAUSING or CREDITS, for what comes over the link
+    first: Small  # slot, -1 for none
+    last: Small
+    ring_first: Small  # connections that want to send here, -1 for none
+    ring_last: Small
+    paused: Small  # 1 while the queue must stop
+    marks: Small  # 64 bytes
+
+    # What is stored behind the link.
     stored: int  # bytes that came over the link and are stored
     shared: int  # how many of them count against the shared buffer
     spare: int  # how many of them lie in the headroom
     headroom: int  # size of the headroom
+    mode: Small  # LOSSY, PAUSING or CREDITS
     pausing: Small  # 1 if the sender was told to stop
     told: Small  # number of the last notice to the sender, 1..NOTICES
     heard: Small  # number of the last notice that the sender obeyed
+    fair_first: Small  # route entries with packets before the link, served in turn, -1 for none
+    fair_last: Small
+    drops: Small  # packets refused by this queue or by the buffer before it
+    lost: Small  # packets lost on the link; 64 bytes
+
+    paused_since: int
+    paused_time: int
+    pauses: Small  # how often it was told to stop
 
 
 @dataclass(slots=True)
@@ -154,6 +161,10 @@ class Entry:
     """A link of a path."""
 
     link: Small
+    is_last: Small  # 1 for the last link of its path
+    through: (
+        Small  # 1 if a packet is forwarded behind the link before its end has come (cut-through)
+    )
     same_from: Small  # rows that share the links before this one: same_from..same_to - 1
     same_to: Small
     fair_first: Small  # packets of this entry that wait, in a queue that serves entries in turn
@@ -172,7 +183,6 @@ class Flow:
     began: int
     finish: int  # -1 until then
     open: int  # connections that have not ended
-    quick: int  # time of a flow without packets
     conn_from: int  # its connections: conn_from..conn_to - 1
     conn_to: int
     user_from: int  # the flows that wait for it: users[user_from..user_to - 1]
@@ -183,49 +193,54 @@ class Flow:
 class Connection:
     """A connection."""
 
-    flow: Small
-    row_from: Small
-    row_to: Small
-    row: Small  # taken last
+    # What its sender needs for each packet.
+    next_time: int  # pacing: not before
+    sent_last: int  # time of the packet before, -1 for none
+    flying: int  # payload bytes on their way (selective recovery)
+    state: Small
     packets: Small
     last_size: Small  # of the last packet, payload
+    next: Small  # packet that is sent next, unless one is to be sent again
+    sent_to: Small  # all packets below have been sent
+    acked: Small  # all packets below are acknowledged
+    lost: Small  # packets to send again
+    paced: Small  # 1 if its flow has a limit below the rate of its port
+    sent_size: Small  # bytes on the wire of the packet before
+    timer: Small  # 1 while a SEND event is on its way; 64 bytes
+
+    # Its port, its path and its time-out.
+    deadline: int
     base: int  # number of its first packet among all
     port: Small  # first link
     cls: Small
-    next: Small  # first packet that was never sent
-    acked: Small  # all packets below are acknowledged
-    flying: int  # payload bytes on their way (selective recovery)
-    lost: Small  # packets to send again
-    scan: Small  # no packet below is to be sent again
-    expected: Small  # receiver: all packets below have come
-    received: Small  # receiver: packets that have come
-    complained: Small  # receiver: 1 after a NACK until the missing packet comes
-    marked_at: int  # receiver: when it last passed a mark on
-    owes_mark: int  # receiver: 1 if a mark has come since
-    next_time: int  # pacing: not before
-    paced: Small  # 1 if its flow has a limit below the rate of its port
     queued: Small  # 1 while it stands in the ring of its port
-    timer: Small  # 1 while a SEND event is on its way
     ring_next: Small
-    deadline: int
+    row_from: Small
+    row_to: Small
+    row: Small  # taken last
+    scan: Small  # no packet below is to be sent again
     retry: Small  # 1 while a RETRY event is on its way
     retries: Small
-    state: Small
+    resent: Small
+    flow: Small  # 64 bytes
+
+    # What its receiver needs.
+    marked_at: int  # when it last passed a mark on
     granted: int  # bytes that the receiver still allows
+    to_grant: int  # bytes that are not granted yet
+    expected: Small  # all packets below have come
+    received: Small  # packets that have come
+    complained: Small  # 1 after a NACK until the missing packet comes
+    owes_mark: Small  # 1 if a mark has come since
+    marked: Small  # packets that came with a mark
     wanting: Small  # 1 while it stands in the ring of its receiver
     grant_next: Small
-    to_grant: int  # bytes that are not granted yet
-    sent_last: int  # time of the packet before, -1 for none
-    sent_size: Small  # its bytes on the wire
-    resent: Small
     dropped: Small
-    marked: Small  # packets that came with a mark
-    done: int  # when the last packet came
 
 
 @dataclass(slots=True)
 class Packet:
-    """A packet of a connection, whether it has been sent or not."""
+    """A packet of a connection, whether it has been sent or not; go-back-N needs none of these."""
 
     status: Small
     came: Small
@@ -262,10 +277,11 @@ class Report:
 
 @dataclass(slots=True)
 class Event:
-    """An event of the heap."""
+    """An event to come; see `fabriclab.engines.packet.events`."""
 
     time: int
     code: int
+    next: int  # another one on the same day, -1 for none
 
 
 @dataclass(slots=True)
@@ -315,25 +331,22 @@ _LINE = 64  # bytes that a processor fetches at once
 def dtype_of(kind: Any) -> np.dtype[Any]:
     """Return the type of a structured array whose rows are of one of the classes above.
 
-    The fields lie in the order of the class, the 8-byte ones first, so that none is split. A row above half of what a
-    processor fetches at once begins at such a boundary.
+    The fields lie in the order of the class, as in a structure of C. No row crosses a boundary of what a processor
+    fetches at once unless it must.
     """
     types: dict[Any, Any] = {int: np.int64, float: np.float64, Small: np.int32}
-    formats = {field.name: np.dtype(types[field.type]) for field in fields(kind)}
-    names = sorted(formats, key=lambda name: -formats[name].itemsize)
-    size = sum(each.itemsize for each in formats.values())
-    step = _LINE if size > _LINE // 2 else 8
-    offsets = {}
-    end = 0
-    for name in names:
-        offsets[name] = end
-        end += formats[name].itemsize
+    columns = [(field.name, types[field.type]) for field in fields(kind)]
+    packed = np.dtype(columns, align=True)
+    assert packed.names is not None and packed.fields is not None
+    step = 8
+    while step < min(packed.itemsize, _LINE):
+        step *= 2
     return np.dtype(
         {
-            "names": list(formats),
-            "formats": list(formats.values()),
-            "offsets": [offsets[name] for name in formats],
-            "itemsize": -(-size // step) * step,
+            "names": list(packed.names),
+            "formats": [packed.fields[name][0] for name in packed.names],
+            "offsets": [packed.fields[name][1] for name in packed.names],
+            "itemsize": -(-packed.itemsize // step) * step,
         }
     )
 
@@ -362,9 +375,9 @@ def _zeros(dtype: np.dtype[Any], n: int) -> np.ndarray[Any, Any]:
 
 
 # Places in the array of whole numbers.
-EVENTS = 0  # number of events in the heap
-FREE_SLOT = 1  # first free slot
-FREE_SLOTS = 2
+EVENTS = 0  # events to come
+FREE_SLOT = 1  # first of the slots that were given back, -1 for none
+FREE_SLOTS = 2  # how many there are, those that were never used included
 RANDOM = 3
 CLASSES = 4
 PAYLOAD = 5  # of a full packet
@@ -399,19 +412,29 @@ SAMPLE_ROOM = 33
 LOGGED = 34
 LOG_ROOM = 35
 FIRST_WINDOW = 36  # bytes that may be sent before the first grant
-MARK_ON_ARRIVAL = 37
-HANDLED = 38  # events so far
-CONTROL_CLASS = 39  # class in which trimmed packets go on
-TRIM_SIZE = 40
-DISCARDED = 41  # packets that a watchdog threw away
-N_WHOLE = 42
+HANDLED = 37  # events so far
+TRIM_SIZE = 38
+NEW_SLOT = 39  # first of the slots that were never used
+TODAY = 40  # of the calendar of events: number of the day that has begun
+DAY_BITS = 41  # a day is 2^DAY_BITS picoseconds long
+DAYS = 42  # of the ring: a power of two, or 0 at the beginning
+MOST_DAYS = 43
+IN_DAYS = 44  # events on the days of the ring
+TUNED_AT = 45  # when the length of a day was looked at last
+FREE_NOTE = 46  # first of the notes that were given back, -1 for none
+NEW_NOTE = 47  # first of the notes that were never used
+TODAYS = 48  # where the heap of today's events begins
+TODAYS_EVENTS = 49
+LATER = 50  # where the heap of the events behind the last day begins
+LATER_EVENTS = 51
+EVENT_ROOM = 52  # for how many events there is room
+N_WHOLE = 53
 
 # Places in the array of real numbers.
 MARK_MAX = 0  # Pmax
 PAUSE_SHARE = 1  # alpha of the dynamic threshold of an ingress
 DROP_SHARE = 2  # alpha of the dynamic threshold of a queue
-BASE_TIME = 3  # longest round trip of an empty network [ps]
-N_REAL = 4
+N_REAL = 3
 
 # What a control loop keeps of each connection. It writes the first two, which the engine reads; the engine writes the
 # next ones; the others are its own.

@@ -296,39 +296,36 @@ def time_alone(layout: Layout, fabric: Fabric) -> Floats:
     at_start = layout.state
     settings = layout.settings
     conns, rows, entries, links = at_start.conns, at_start.rows, at_start.entries, at_start.links
-    cost = cost_of(fabric.capacity) / 65536.0  # (L,) [ps/B]
     extra = settings.header + settings.gap
     full = settings.payload + extra
     header = TRIM_SIZE + settings.gap
-
     alone = np.zeros(at_start.flows.size)
-    order = np.argsort(conns["flow"], kind="stable")
-    flow_of = conns["flow"][order]
-    for f in np.unique(flow_of):
-        mine = order[np.searchsorted(flow_of, f) : np.searchsorted(flow_of, f, side="right")]
-        paths = []
-        load: dict[int, float] = {}  # bytes of the flow on each link
-        for c in mine.tolist():
-            n = int(conns["packets"][c])
-            last = int(conns["last_size"][c]) + extra
-            first_row, end_row = int(conns["row_from"][c]), int(conns["row_to"][c])
-            for row in range(first_row, end_row):
-                path = entries["link"][rows["first"][row] : rows["end"][row]]
-                paths.append((path, n, last))
-                for link in path.tolist():
-                    part = ((n - 1) * full + last) / (end_row - first_row)
-                    load[link] = load.get(link, 0.0) + part
-        for path, n, last in paths:
-            size = np.full(path.size, full if n > 1 else last)
-            cut_through = links["through"][path] == 1
-            cut_through[-1] = False
-            size = np.where(cut_through, np.minimum(size, header), size)
-            time = (links["delay"][path] + size * cost[path]).sum()
-            if n > 1:
-                loads = np.array([load[link] for link in path.tolist()])
-                longest = ((loads - full - last) * cost[path]).max()
-                time += max(longest, 0.0) + last * cost[path[-1]]
-            alone[f] = max(alone[f], time)
+    if not conns.size:
+        return alone
+
+    # Each row (path): its connection, and what it carries.
+    n_paths = conns["row_to"] - conns["row_from"]  # (C,)
+    conn = np.repeat(np.arange(conns.size), n_paths)  # (R,)
+    packets = conns["packets"][conn].astype(np.int64)
+    last = conns["last_size"][conn].astype(np.int64) + extra  # (R,) [B]
+    part = ((packets - 1) * full + last) / n_paths[conn]  # (R,) [B]
+
+    # Each entry (link of a path): bytes of the flow on the link, and those that a packet waits for there.
+    row = np.repeat(np.arange(conn.size), rows["end"] - rows["first"])  # (E,)
+    link = entries["link"]
+    cost = cost_of(fabric.capacity)[link] / 65536.0  # (E,) [ps/B]
+    flow_and_link = conns["flow"][conn[row]].astype(np.int64) * links.size + link
+    pairs, pair = np.unique(flow_and_link, return_inverse=True)
+    load = np.bincount(pair, part[row], pairs.size)[pair]  # (E,) [B]
+    size = np.where(packets > 1, full, last)[row]
+    size = np.where(entries["through"] == 1, np.minimum(size, header), size)
+
+    first = rows["first"]
+    time = np.add.reduceat(links["delay"][link] + size * cost, first)  # (R,) [ps]
+    longest = np.maximum.reduceat((load - full - last[row]) * cost, first)
+    behind = np.maximum(longest, 0.0) + last * cost[rows["end"] - 1]
+    time = np.where(packets > 1, time + behind, time)
+    np.maximum.at(alone, conns["flow"][conn], time)
     return alone / PICO
 
 
@@ -364,7 +361,7 @@ def trace_of(layout: Layout, is_compiled: bool, fabric: Fabric, flows: Flows) ->
         drops=by_link(queues["drops"]),
         pauses=by_link(queues["pauses"]),
         paused=by_link(seconds(queues["paused_time"] + still)),
-        lost=links["lost"].copy(),
+        lost=by_link(queues["lost"]).sum(axis=1, dtype=np.int32),
         flow=conns["flow"].copy(),
         packets=conns["packets"].copy(),
         resent=conns["resent"].copy(),

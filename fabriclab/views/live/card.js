@@ -39,7 +39,8 @@ function unitOf({ ladder, high }, value) {
 
 function natural(control, value) {
   const [unit, factor] = unitOf(control, value);
-  return `${Number((value / factor).toPrecision(DIGITS))} ${unit}`.trim();
+  const [whole, ...fraction] = String(Number((value / factor).toPrecision(DIGITS))).split(".");
+  return `${[whole.replace(/\B(?=(\d{3})+$)/g, ","), ...fraction].join(".")} ${unit}`.trim();
 }
 
 // Three digits in the unit that is shown.

@@ -1,5 +1,6 @@
 """Controls of live views: a slider and a choice, which check the values that they are set to."""
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -174,16 +175,17 @@ def natural(value: float, unit: str, least: float = 0.0) -> str:
 
     Examples
     --------
-    >>> natural(1048576, "KiB"), natural(0.00016, "s"), natural(41, "%")
-    ('1 GiB', '160 us', '41 %')
+    >>> natural(1048576, "KiB"), natural(0.00016, "s"), natural(12288, "")
+    ('1 GiB', '160 us', '12,288')
     """
     ladder = ladder_of(unit)
     size = abs(value) or least
     fitting = [step for step in ladder if size >= step[1] * (1 - 1e-9)]
     shown, factor = fitting[-1] if fitting else ladder[0]
     number = float(f"{value / factor:.{_SHOWN_DIGITS}g}")
-    digits = np.format_float_positional(number, trim="-")
-    return f"{digits} {shown}".rstrip()
+    whole, point, fraction = np.format_float_positional(number, trim="-").partition(".")
+    with_commas = re.sub(r"(?<=\d)(?=(\d{3})+$)", ",", whole)
+    return f"{with_commas}{point}{fraction} {shown}".rstrip()
 
 
 def option_name(option: Any) -> str:

@@ -1,79 +1,39 @@
 """A live view of one switch: single packets on its cables and in its queues, and what it does when a queue grows."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from fabriclab import catalog, routing, topologies, units
-from fabriclab.core import Fabric, Floats, Flows, Ints, Routes
-from fabriclab.engines.packet import LOG_KINDS, Settings, Trace, play
-from fabriclab.engines.packet.setup import TRIM_SIZE
-from fabriclab.scenarios import LINE_RATE
+from fabriclab import units
+from fabriclab.core import Floats, Ints
 from fabriclab.texts import text
 from fabriclab.views.common import common_ends
+from fabriclab.views.live.crossings import (
+    ANSWERS,
+    LETTERS,
+    LIMITS,
+    N_SENDERS,
+    PACKETS,
+    PORT_NAMES,
+    PORTS,
+    SENDERS,
+    STORED,
+    VICTIM,
+    Crossing,
+    Journeys,
+    crossed,
+)
 from fabriclab.views.live.queues import view_of
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table
 from fabriclab.views.page import plain
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, log_axis, texts, tick_layers
 
-# The network: three senders, and two receivers behind ports X and Y.
-_LENGTH = "30 m"  # illustrative: a cable in a row of racks
-_FORWARDING = "80 ns"  # illustrative: shorter than that of real switches, so that packets are seen
-_PACKETS = 20  # of each flow
-_PAYLOAD = Settings().payload  # of a packet [B]
-_STORED = _PAYLOAD + Settings().header  # what a queue holds of it [B]
-_ON_WIRE = _STORED + Settings().gap  # what a cable carries of it [B]
-_LETTERS = ("A", "B", "C", "D")  # of the flows
-_SENDERS = (0, 1, 2, 2)  # of the flows
-_PORTS = (0, 0, 0, 1)  # of the flows: X, X, X, Y
-_VICTIM = 3  # flow D, whose port nobody else uses
-_N_SENDERS = 3
-_PORT_NAMES = ("X", "Y")
-
-# What the switch does when a queue grows. Small memories, so that it happens within microseconds.
-_ROOM = 15 * _STORED  # one queue may hold up to so much [B]
-_MARK_FROM = 5 * _STORED  # [B]
-_SHARED = {"buffer": 5 / 4 * _ROOM, "drop_share": 4.0}  # the rest is left for the other port
-_LIMITS: Mapping[str, int] = {"mark": _MARK_FROM, "drop": _ROOM, "trim": _ROOM}  # queues [B]
-_CREDIT = 7 * _STORED  # room behind each cable [B]
-_ANSWERS: Mapping[str, Mapping[str, Any]] = {
-    "mark": {
-        "control": "dctcp",
-        "marking": (float(_MARK_FROM), _MARK_FROM + 1.0, 1.0),
-        "lossless": "none",
-        "buffer": "1 MB",  # illustrative: more than is ever needed here
-    },
-    "pause": {
-        **LINE_RATE,
-        "lossless": "pause",
-        "buffer": "1 MB",  # illustrative: more than is ever needed here
-        "xoff": float(3 * _STORED),
-        "reserve": 0,
-        # source: 60 quanta of 512 bits at 400 Gb/s, IEEE 802.3 annex 31B
-        "response": "76.8 ns",
-    },
-    "credit": {**LINE_RATE, "lossless": "credits", "credit": float(_CREDIT)},
-    "drop": {**LINE_RATE, "lossless": "none", **_SHARED},
-    "trim": {
-        **LINE_RATE,
-        "lossless": "none",
-        **_SHARED,
-        "trim": True,
-        "recovery": "selective",
-    },
-}
 _FORWARDINGS = ("store", "cut")
-_TIMEOUT = "4 us"  # illustrative: short, as the whole run is
-_TRIES = 50  # illustrative: no connection gives up within a run
-_LINES = 20_000  # of the log: more than any run here has
 _LONGEST = 9000  # illustrative: longer than any run here [ns]
-_STEP = 20  # illustrative: a quarter of a packet [ns]
+_STEP = 40  # illustrative: half a packet [ns]
 _BEAT = 160.0  # illustrative: slow enough to follow a packet by eye [ms]
-_INSTANT = 1e-12  # illustrative: two times that are nearer are one [s]
 _NANO = 1e9  # nanoseconds in a second
 _SEEN_LOST = 400e-9  # illustrative: how long a lost packet stays in the picture [s]
 
@@ -99,97 +59,20 @@ _BAND = 6.0  # height
 _CHART_SIDES = (84.0, 706.0)
 
 
-@dataclass(frozen=True, eq=False)
-class Journeys:
-    """What happened to every packet that was sent, each time that it was. J journeys; nan for what never happened.
-
-    Parameters
-    ----------
-    flow, number, sender, port : (J,) int64
-        Flow, number of the packet in it, its sender, and the port of the switch to which it goes.
-    sent, queued, left, came, lost : (J,) float64
-        When its sender began to send it, when it was put into a queue, when the switch began to send it, when it had
-        come in full, and when it was lost [s].
-    is_cut, is_again, is_marked : (J,) bool
-        Whether the switch cut it to its header, whether it had been sent before, and whether it was marked.
-    size : (J,) int64
-        What the queue held of it [B].
-    """
-
-    flow: Ints
-    number: Ints
-    sender: Ints
-    port: Ints
-    sent: Floats
-    queued: Floats
-    left: Floats
-    came: Floats
-    lost: Floats
-    is_cut: Any
-    is_again: Any
-    is_marked: Any
-    size: Ints
-
-
-@dataclass(frozen=True, eq=False)
-class Crossing:
-    """A run through one switch, packet by packet. K steps of the queues.
-
-    Parameters
-    ----------
-    journeys : Journeys
-        Every packet, each time that it was sent.
-    times : (K,) float64
-        When the number of waiting packets of a port changed [s].
-    waiting : (K, 2) int64
-        Packets in the queues of ports X and Y from these times on.
-    stops : sequence of (S, 2) float64
-        For each sender, when a pause or the lack of credit stopped it, and when it went on [s].
-    finish, alone : (4,) float64
-        When each flow ended, and when it would have ended with the network to itself [s].
-    end : float
-        When the last flow ended [s].
-    cable, forwarding, packet : float
-        Times of a bit on a cable and through the switch, and of a whole packet on the wire [s].
-    """
-
-    journeys: Journeys
-    times: Floats
-    waiting: Ints
-    stops: tuple[Floats, ...]
-    finish: Floats
-    alone: Floats
-    end: float
-    cable: float
-    forwarding: float
-    packet: float
-
-    def waiting_at(self, moment: float) -> Ints:
-        """Return how many packets wait for port X and for port Y at a time [s], (2,)."""
-        step = int(np.searchsorted(self.times, moment, side="right")) - 1
-        return np.asarray(self.waiting[step])
-
-    def stopped_at(self, moment: float) -> list[int]:
-        """Return the senders that a pause or the lack of credit stops at a time [s]."""
-        found = []
-        for sender, stops in enumerate(self.stops):
-            if np.any((stops[:, 0] <= moment) & (moment < stops[:, 1])):
-                found.append(sender)
-        return found
-
-
 def inside_switch(
     *,
-    moment: int = 1500,  # illustrative: when a queue has grown [ns]
+    moment: int = 1600,  # illustrative: when a queue has grown [ns]
     answer: str = "pause",
     forwarding: str = "store",
     shown: Sequence[str] = ("moment", "answer", "forwarding"),
 ) -> Live:
     """Show single packets on their way through one switch, whose port X is asked for more than it can send.
 
+    The switch has little memory and a short delay, so that what it does about that happens within microseconds.
+
     Hosts 1 and 2 send flows A and B to port X, host 3 sends C to port X and D to port Y, which nobody else uses. Each
     flow has 20 packets, and all begin at once at the rate of a NIC of the running case. The packet engine plays it; a
-    moment can be chosen to 20 ns. Cables and packets on them are drawn to one scale.
+    moment can be chosen to 40 ns. Cables and packets on them are drawn to one scale.
 
     Parameters
     ----------
@@ -219,220 +102,13 @@ def _controls() -> dict[str, Control]:
     return {
         "moment": Slider(0, _LONGEST, _STEP, unit="ns", play=True, beat=_BEAT),
         "answer": Choice(
-            tuple(_ANSWERS), names=tuple(text(f"live.inside_switch.{name}") for name in _ANSWERS)
+            tuple(ANSWERS), names=tuple(text(f"live.inside_switch.{name}") for name in ANSWERS)
         ),
         "forwarding": Choice(
             _FORWARDINGS,
             names=tuple(text(f"live.inside_switch.{name}") for name in _FORWARDINGS),
         ),
     }
-
-
-# The run ----------------------------------------------------------------------------------------
-
-
-class Network(NamedTuple):
-    """Three senders, two receivers and a switch, and what is sent."""
-
-    fabric: Fabric
-    flows: Flows
-    routes: Routes
-    inputs: tuple[int, ...]  # links of the senders
-    outputs: tuple[int, ...]  # links to the receivers
-
-
-@lru_cache(maxsize=1)
-def network() -> Network:
-    """Return hosts 1 to 3, which send, and the receivers behind ports X and Y."""
-    hosts = _N_SENDERS + len(_PORT_NAMES)
-    fabric = topologies.build(
-        "leaf_spine",
-        hosts=hosts,
-        radix=64,
-        rate=catalog.case().nic_rate,
-        host_length=_LENGTH,
-        switch_delay=_FORWARDING,
-    )
-    nodes = fabric.endpoint
-    source = nodes[list(_SENDERS)]
-    target = nodes[_N_SENDERS + np.array(_PORTS)]
-    flows = Flows.make(source, target, float(_PACKETS * _PAYLOAD))
-    inputs = [int(np.flatnonzero(fabric.source == node)[0]) for node in nodes[:_N_SENDERS]]
-    outputs = [int(np.flatnonzero(fabric.target == node)[0]) for node in nodes[_N_SENDERS:]]
-    routes = routing.route(fabric, flows, "paths")
-    return Network(fabric, flows, routes, tuple(inputs), tuple(outputs))
-
-
-@lru_cache(maxsize=16)
-def traced(answer: str, forwarding: str) -> Trace:
-    """Return the run of the packet engine, with a log of every packet."""
-    place = network()
-    settings = Settings.of(
-        {
-            **_ANSWERS[answer],
-            "cut_through": forwarding == "cut",
-            "timeout": _TIMEOUT,
-            "retries": _TRIES,
-            "log": _LINES,
-        }
-    )
-    return play(place.fabric, place.routes, place.flows, None, settings)
-
-
-@lru_cache(maxsize=16)
-def crossed(answer: str, forwarding: str) -> Crossing:
-    """Return what the log of a run tells, packet by packet."""
-    place = network()
-    trace = traced(answer, forwarding)
-    journeys = journeys_of(trace, place, answer)
-    times, waiting = waiting_of(journeys)
-    fabric = place.fabric
-    into, out = place.inputs[0], place.outputs[0]
-    cable = float(fabric.delay[out])
-    packet = _ON_WIRE / float(fabric.capacity[into])
-    stops = pauses_of(trace, place)
-    if answer == "credit":
-        stops = credit_stops(journeys, cable, packet)
-    return Crossing(
-        journeys=journeys,
-        times=times,
-        waiting=waiting,
-        stops=stops,
-        finish=trace.finish,
-        alone=trace.alone,
-        end=float(trace.finish.max()),
-        cable=cable,
-        forwarding=float(fabric.delay[into]) - cable,
-        packet=packet,
-    )
-
-
-def journeys_of(trace: Trace, place: Network, answer: str) -> Journeys:
-    """Return every packet, each time that it was sent, from the lines of a log.
-
-    A packet keeps its slot of the engine from its sender to its receiver.
-    """
-    sent, queued, came, dropped, trimmed = (
-        LOG_KINDS.index(kind) for kind in ("sent", "queued", "came", "dropped", "trimmed")
-    )
-    rows: list[dict[str, Any]] = []
-    journey_in: dict[int, dict[str, Any]] = {}
-    known: set[tuple[int, int]] = set()
-    for picoseconds, kind, slot, conn, number, link in trace.log.tolist():
-        time = picoseconds * 1e-12
-        if kind == sent and link in place.inputs:
-            flow = int(trace.flow[conn])
-            journey = {
-                "flow": flow,
-                "number": number,
-                "sender": place.inputs.index(link),
-                "port": _PORTS[flow],
-                "sent": time,
-                "is_again": (conn, number) in known,
-            }
-            known.add((conn, number))
-            rows.append(journey)
-            journey_in[slot] = journey
-        elif kind == sent:
-            journey_in[slot]["left"] = time
-        elif kind == queued:
-            journey_in[slot]["queued"] = time
-        elif kind == trimmed:
-            journey_in[slot]["is_cut"] = True
-        elif kind == came:
-            journey_in[slot]["came"] = time
-        elif kind == dropped:
-            journey_in[slot]["lost"] = time
-
-    def column(name: str, otherwise: Any) -> Any:
-        return np.array([row.get(name, otherwise) for row in rows])
-
-    is_cut = column("is_cut", False)
-    found = Journeys(
-        flow=column("flow", -1),
-        number=column("number", -1),
-        sender=column("sender", -1),
-        port=column("port", -1),
-        sent=column("sent", np.nan),
-        queued=column("queued", np.nan),
-        left=column("left", np.nan),
-        came=column("came", np.nan),
-        lost=column("lost", np.nan),
-        is_cut=is_cut,
-        is_again=column("is_again", False),
-        is_marked=np.zeros(len(rows), dtype=bool),
-        size=np.where(is_cut, TRIM_SIZE, _STORED),
-    )
-    if answer == "mark":
-        found.is_marked[:] = marked_of(found)
-    return found
-
-
-def marked_of(journeys: Journeys) -> Any:
-    """Return which packets are marked, (J,): those that leave a queue which holds more than the threshold with them."""
-    marked = np.zeros(journeys.flow.size, dtype=bool)
-    for j in np.flatnonzero(np.isfinite(journeys.left)).tolist():
-        leaves = journeys.left[j]
-        is_there = (
-            (journeys.port == journeys.port[j])
-            & (journeys.queued <= leaves)
-            & (journeys.left >= leaves)
-        )
-        marked[j] = journeys.size[is_there].sum() > _MARK_FROM
-    return marked
-
-
-def waiting_of(journeys: Journeys) -> tuple[Floats, Ints]:
-    """Return when the number of waiting packets changes (K,) [s], and from then on how many wait for X and Y (K, 2)."""
-    was_queued = np.isfinite(journeys.queued)
-    has_left = np.isfinite(journeys.left)
-    changes = np.unique(
-        np.concatenate([[0.0], journeys.queued[was_queued], journeys.left[has_left]])
-    )
-    waiting = np.zeros((changes.size, len(_PORT_NAMES)), dtype=np.int64)
-    for port in range(len(_PORT_NAMES)):
-        is_here = journeys.port == port
-        came = np.sort(journeys.queued[was_queued & is_here])
-        went = np.sort(journeys.left[has_left & is_here])
-        waiting[:, port] = np.searchsorted(came, changes, side="right")
-        waiting[:, port] -= np.searchsorted(went, changes, side="right")
-    return changes, waiting
-
-
-def pauses_of(trace: Trace, place: Network) -> tuple[Floats, ...]:
-    """Return for each sender when a pause began and ended, (S, 2) [s]."""
-    pause, resume = LOG_KINDS.index("pause"), LOG_KINDS.index("resume")
-    stops = []
-    for link in place.inputs:
-        mine = trace.log[:, 5] == link
-        began = trace.log[mine & (trace.log[:, 1] == pause), 0] * 1e-12
-        ended = trace.log[mine & (trace.log[:, 1] == resume), 0] * 1e-12
-        ended = np.append(ended, np.full(began.size - ended.size, trace.end))
-        stops.append(np.stack([began, ended], axis=1))
-    return tuple(stops)
-
-
-def credit_stops(journeys: Journeys, cable: float, packet: float) -> tuple[Floats, ...]:
-    """Return for each sender when it had something to send and no credit for a whole packet, (S, 2) [s].
-
-    A packet takes credit when it is sent; it is given back when the packet leaves the switch, and travels back over the
-    ``cable`` [s]. While a ``packet`` is being sent [s], the next one need not wait.
-    """
-    stops = []
-    for sender in range(_N_SENDERS):
-        is_mine = journeys.sender == sender
-        sent = np.sort(journeys.sent[is_mine])
-        back = np.sort(journeys.left[is_mine & np.isfinite(journeys.left)]) + cable
-        found = []
-        for n_sent, time in enumerate(sent[:-1].tolist(), start=1):
-            n_back = int(np.searchsorted(back, time, side="right"))
-            if (n_sent - n_back + 1) * _STORED <= _CREDIT:
-                continue
-            begins, ends = time + packet, float(back[n_back])
-            if ends > begins + _INSTANT:
-                found.append((begins, ends))
-        stops.append(np.array(found).reshape(-1, 2))
-    return tuple(stops)
 
 
 # The picture ------------------------------------------------------------------------------------
@@ -474,10 +150,10 @@ def switch_scene(moment: int, answer: str, forwarding: str) -> Scene:
     said = switch_words(run, now, answer, forwarding)
     return Scene(
         said,
-        packet_table(run, now, answer),
+        packet_table(run, now),
         {
             **device_layers(run, lanes, now, answer),
-            **packet_layers(run, lanes, now, answer),
+            **packet_layers(run, lanes, now),
             **lost_layers(run, now),
             **chart_layers(run, now, answer),
         },
@@ -504,8 +180,8 @@ def switch_words(run: Crossing, now: float, answer: str, forwarding: str) -> str
         happens=happens,
         answer=text(f"live.inside_switch.with_{answer}"),
         forwarding=text(f"live.inside_switch.with_{forwarding}"),
-        slow=float(run.finish[_VICTIM] / run.alone[_VICTIM]),
-        victim=float(run.finish[_VICTIM]),
+        slow=float(run.finish[VICTIM] / run.alone[VICTIM]),
+        victim=float(run.finish[VICTIM]),
         last=run.end,
     )
 
@@ -595,7 +271,7 @@ def places_inside(run: Crossing, lanes: Lanes, now: float) -> Place:
     went_out = np.clip((now - journeys.left) / time_out, 0.0, 1.0)
     x[has_left] = (_QUEUE[1] + 4 + _CELL * went_out)[has_left]
     y[has_left] = np.array(_PORT_ROWS)[journeys.port][has_left]
-    w[has_left] = (_CELL * np.minimum(came_in, 1.0) * (1 - went_out))[has_left]
+    w[has_left] = (_CELL * (1 - went_out))[has_left]
     w[journeys.lost <= now] = 0.0
     is_header = journeys.is_cut & (journeys.queued <= now)
     w[is_header] = np.minimum(w[is_header], _HEADER_WIDTH)
@@ -641,10 +317,10 @@ def device_layers(run: Crossing, lanes: Lanes, now: float, answer: str) -> dict[
         "cables": lines(cables, width=1.0, colour=COLOUR["hair"]),
         "crossing": lines(crossing_paths(lanes), width=0.8, colour=COLOUR["hair"]),
         "hosts": boxes(
-            np.concatenate([np.full(_N_SENDERS, _HOST[0]), np.full(ports.size, receivers_at)]),
+            np.concatenate([np.full(N_SENDERS, _HOST[0]), np.full(ports.size, receivers_at)]),
             np.concatenate([senders, ports]) - half,
             np.concatenate(
-                [np.full(_N_SENDERS, _HOST[1] - _HOST[0]), np.full(ports.size, _RECEIVER)]
+                [np.full(N_SENDERS, _HOST[1] - _HOST[0]), np.full(ports.size, _RECEIVER)]
             ),
             2 * half,
             colour=COLOUR["host"],
@@ -685,7 +361,7 @@ def crossing_paths(lanes: Lanes) -> list[Floats]:
     along = np.linspace(0, 1, 13)
     eased = along * along * (3 - 2 * along)
     paths = []
-    for sender, port in sorted(set(zip(_SENDERS, _PORTS, strict=True))):
+    for sender, port in sorted(set(zip(SENDERS, PORTS, strict=True))):
         y0, y1 = _SENDER_ROWS[sender], _PORT_ROWS[port]
         paths.append(np.stack([start + (end - start) * along, y0 + (y1 - y0) * eased], axis=1))
     return paths
@@ -693,8 +369,8 @@ def crossing_paths(lanes: Lanes) -> list[Floats]:
 
 def host_names() -> list[str]:
     """Return the names of senders and receivers."""
-    names = [text("live.inside_switch.host", n=n + 1) for n in range(_N_SENDERS)]
-    names += [text("live.inside_switch.receiver", port=port) for port in _PORT_NAMES]
+    names = [text("live.inside_switch.host", n=n + 1) for n in range(N_SENDERS)]
+    names += [text("live.inside_switch.receiver", port=port) for port in PORT_NAMES]
     return names
 
 
@@ -702,8 +378,8 @@ def to_send_words(run: Crossing, now: float) -> list[str]:
     """Return for each sender how many packets it has not begun to send for the first time."""
     journeys = run.journeys
     words = []
-    for sender in range(_N_SENDERS):
-        total = _PACKETS * _SENDERS.count(sender)
+    for sender in range(N_SENDERS):
+        total = PACKETS * SENDERS.count(sender)
         is_sent = (journeys.sender == sender) & (journeys.sent <= now) & ~journeys.is_again
         words.append(text("live.inside_switch.to_send", n=total - int(np.count_nonzero(is_sent))))
     return words
@@ -713,10 +389,10 @@ def received_words(run: Crossing, now: float) -> list[str]:
     """Return for each receiver how many packets have come, by flow; headers and second copies do not count."""
     journeys = run.journeys
     has_come = (journeys.came <= now) & ~journeys.is_cut
-    words: list[list[str]] = [[] for _ in _PORT_NAMES]
-    for flow, letter in enumerate(_LETTERS):
+    words: list[list[str]] = [[] for _ in PORT_NAMES]
+    for flow, letter in enumerate(LETTERS):
         n = np.unique(journeys.number[has_come & (journeys.flow == flow)]).size
-        words[_PORTS[flow]].append(f"{letter} {n}")
+        words[PORTS[flow]].append(f"{letter} {n}")
     return ["  ".join(parts) for parts in words]
 
 
@@ -725,7 +401,7 @@ def queue_words(run: Crossing, now: float) -> list[str]:
     waiting = run.waiting_at(now).tolist()
     return [
         text("live.inside_switch.queue", port=port, packets=packets_words(n))
-        for port, n in zip(_PORT_NAMES, waiting, strict=True)
+        for port, n in zip(PORT_NAMES, waiting, strict=True)
     ]
 
 
@@ -760,10 +436,10 @@ def stop_layers(stopped: list[int], answer: str) -> dict[str, Layer]:
     }
 
 
-def packet_layers(run: Crossing, lanes: Lanes, now: float, answer: str) -> dict[str, Layer]:
+def packet_layers(run: Crossing, lanes: Lanes, now: float) -> dict[str, Layer]:
     """Return each packet as a box with the letter of its flow, and the corner of a marked one cut off."""
     journeys = run.journeys
-    letters = [_LETTERS[flow] for flow in journeys.flow]
+    letters = [LETTERS[flow] for flow in journeys.flow]
     high = np.where(journeys.is_cut & (journeys.queued <= now), _BOX / 2, _BOX)
     is_marked = journeys.is_marked & (journeys.left <= now)
     colour = np.where(is_marked, COLOUR["marked"], COLOUR["queue"])
@@ -795,11 +471,11 @@ def packet_layers(run: Crossing, lanes: Lanes, now: float, answer: str) -> dict[
             np.array([[right[j] - _CORNER, top[j] - 1], [right[j] + 1, top[j] + _CORNER]])
         )
     layers["corners"] = lines(corners, width=3.0, colour=COLOUR["paper"])
-    layers["seen"] = seen_layer(run, parts, now, answer)
+    layers["seen"] = seen_layer(run, parts, now)
     return layers
 
 
-def seen_layer(run: Crossing, parts: Mapping[str, Place], now: float, answer: str) -> Layer:
+def seen_layer(run: Crossing, parts: Mapping[str, Place], now: float) -> Layer:
     """Return the packets that a reader can visit, each once, where most of it is seen."""
     found = under_way(run, now)
     widest = np.argmax([place.w[found] for place in parts.values()], axis=0)
@@ -831,13 +507,13 @@ def under_way(run: Crossing, now: float) -> Ints:
 
 def packet_name(journeys: Journeys, j: int) -> str:
     """Return the name of a packet, such as "A 5"."""
-    return f"{_LETTERS[journeys.flow[j]]} {journeys.number[j] + 1}"
+    return f"{LETTERS[journeys.flow[j]]} {journeys.number[j] + 1}"
 
 
 def place_words(run: Crossing, j: int, now: float) -> str:
     """Return where a packet is."""
     journeys = run.journeys
-    port = _PORT_NAMES[journeys.port[j]]
+    port = PORT_NAMES[journeys.port[j]]
     if journeys.left[j] <= now:
         return text("live.inside_switch.at_out", port=port)
     if journeys.queued[j] <= now:
@@ -861,7 +537,7 @@ def state_words(run: Crossing, j: int, now: float) -> str:
     return ", ".join(words)
 
 
-def packet_table(run: Crossing, now: float, answer: str) -> Table:
+def packet_table(run: Crossing, now: float) -> Table:
     """Return a row for each packet under way: where it is and what has happened to it."""
     found = under_way(run, now).tolist()
     if not found:
@@ -898,7 +574,7 @@ def lost_layers(run: Crossing, now: float) -> dict[str, Layer]:
         "lost letters": texts(
             x,
             y + half + 8,
-            [_LETTERS[flow] for flow in journeys.flow[recent]],
+            [LETTERS[flow] for flow in journeys.flow[recent]],
             align=1.0,
             size=11.0,
             colour=COLOUR["lost"],
@@ -909,7 +585,7 @@ def lost_layers(run: Crossing, now: float) -> dict[str, Layer]:
 def chart_layers(run: Crossing, now: float, answer: str) -> dict[str, Layer]:
     """Return the queue of port X over the whole run with the moment, and below it what the switch did to whom."""
     _, end = common_ends("time", 0.0, run.end)
-    limit = _LIMITS.get(answer, 0) / _STORED
+    limit = LIMITS.get(answer, 0) / STORED
     _, top = common_ends("packets", 0.0, 1.08 * max(float(run.waiting[:, 0].max()), limit))
     to_x = log_axis(0, end, *_CHART_SIDES)
     to_y = log_axis(0, top, _CHART[1], _CHART[0])
@@ -970,7 +646,7 @@ def band_layers(run: Crossing, to_x: Any, answer: str) -> dict[str, Layer]:
         "band names": texts(
             _CHART_SIDES[0] - 6,
             np.array(_BANDS),
-            [text("live.inside_switch.host", n=n + 1) for n in range(_N_SENDERS)],
+            [text("live.inside_switch.host", n=n + 1) for n in range(N_SENDERS)],
             align=2.0,
             size=11.0,
             colour=COLOUR["soft"],

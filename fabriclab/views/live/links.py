@@ -11,6 +11,7 @@ from fabriclab.core import Fabric, Flags, Floats, Ints
 from fabriclab.economics.floor import floor_plan, of_kind
 from fabriclab.physics import coding, media, optical, photonic, switching, wireless
 from fabriclab.texts import text
+from fabriclab.views.axes import scientific
 from fabriclab.views.layout import counted
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.scene import (
@@ -24,7 +25,14 @@ from fabriclab.views.scene import (
     texts_at,
     tick_layers,
 )
-from fabriclab.views.sweeps import Series, capitalised, curve, first_crossing, series_scene
+from fabriclab.views.sweeps import (
+    Series,
+    binary_size,
+    capitalised,
+    curve,
+    first_crossing,
+    series_scene,
+)
 
 _FASTEST = "800 Gb/s"  # source: catalog links, InfiniBand XDR
 # source: catalog links, InfiniBand EDR to XDR
@@ -206,7 +214,7 @@ def reach_layer(rows: MediumRows, ends: Floats) -> Layer:
         ends - _REACH_LEFT,
         _ROW_HEIGHT,
         colour=rows.colours,
-        edge=COLOUR["hair"],
+        edge=COLOUR["edge"],
         round=2.0,
         names=media.MEDIA,
         notes=rows.notes,
@@ -221,7 +229,7 @@ def cost_layer(rows: MediumRows) -> Layer:
         rows.cost_width,
         _ROW_HEIGHT,
         colour=rows.colours,
-        edge=COLOUR["hair"],
+        edge=COLOUR["edge"],
         round=2.0,
     )
 
@@ -631,7 +639,12 @@ def mzi_mesh_scene(size: int, bits: int, noise: float) -> Scene:
     """Return the error of optical matrix products over the noise of the phases as a curve."""
     noises = np.append(np.geomspace(*_NOISES, 7), noise)  # (K,) [mrad]; the last is the slider's
     errors = [product_error(size, each, bits) for each in noises.tolist()]
-    caption = text("live.mzi_mesh.said", trusted=-np.log2(errors[-1]), best=-np.log2(errors[0]))
+    caption = text(
+        "live.mzi_mesh.said",
+        error=scientific(errors[-1]),
+        trusted=-np.log2(errors[-1]),
+        best=-np.log2(errors[0]),
+    )
     more = text("live.mzi_mesh.more", cells=size * (size - 1), size=size, bits=bits, noise=noise)
     eight_bits = np.full(noises.size, 2.0**-8)
     drawn = curve(
@@ -725,4 +738,4 @@ def circuit_pays(least: float) -> str:
         return text("live.circuit.never", least=least)
     if least == 0:
         return text("live.circuit.always", least=least)
-    return text("live.circuit.from", least=least)
+    return text("live.circuit.from", least=binary_size(least))

@@ -162,7 +162,7 @@ def family_name(family: str) -> str:
 def families_panel(families: tuple[str, ...], family: str, size: int, height: float) -> Scene:
     """Return bars of the all-to-all share of all families at one size, and their diameters; the present one is ink."""
     members = [family_member(name, size) for name in families]
-    pitch = min(52.0, (height - 56) / len(members))
+    pitch = min(72.0, (height - 56) / len(members))
     high = min(0.6 * pitch, 20.0)
     y = 46 + pitch * np.arange(len(members))
     is_now = np.array([name == family for name in families])
@@ -797,18 +797,15 @@ def cut_scene(
     links = metrics.cut(fabric, half)
     rate = float(fabric.capacity[links].sum())  # [B/s]
     own = send_rates(fabric)  # (P,) [B/s]
+    # No cut needs more than the ranks of a half can send, and none is below the bound.
+    is_full = bound >= np.sort(own)[-size:].sum()
     caption = text(
-        "live.cut.said",
-        order=order,
-        first=half[0],
+        "live.cut.full" if is_full else "live.cut.said",
         links=counted(links.size, "link"),
         rate=rate,
         part=100 * rate / own[half].sum(),
         least=bound,
     )
-    # No cut needs more than the ranks of a half can send, and none is below the bound.
-    if bound >= np.sort(own)[-size:].sum():
-        caption += " " + text("live.cut.full")
 
     is_cut = np.isin(np.arange(fabric.n_links), links).astype(float)  # (L,)
     drawn = scene_of(fabric, is_cut, said=caption, hall=False)

@@ -491,56 +491,52 @@ def memory_layers(state: State) -> dict[str, Layer]:
     """Return what the fullest GPU keeps as one bar, with the end of its memory."""
     parts = state.memory_parts
     sizes = np.array(list(parts.values()))
-    _, most = common_ends("memory", 0.0, max(1.25 * state.room, float(sizes.sum())))
+    kept = float(sizes.sum())
+    _, most = common_ends("memory", 0.0, max(1.25 * state.room, kept))
     to_x = log_axis(0, most, _LANES_LEFT, _LANES_RIGHT)
     ends = np.cumsum(sizes)
-    left = to_x(ends - sizes)
-    hues = [COLOUR[name] for name in ("node", "edge", "hair", "gpu", "soft")]
-    total = gigabytes(float(sizes.sum()))
-    limit = float(to_x(state.room))
+    left = np.asarray(to_x(ends - sizes))
+    right = np.asarray(to_x(ends))
+
+    hues = np.array([COLOUR[name] for name in ("node", "edge", "hair", "gpu", "soft")])
+    names = [text(f"live.parallelism.{name}") for name in parts]
+    notes = [gigabytes(size) for size in parts.values()]
+    middle = _MEMORY_TOP + _LANE / 2
     return {
-        "memory lane": texts(
-            _LANES_LEFT - 8, _MEMORY_TOP + _LANE / 2, [text("live.parallelism.memory")], align=2.0
-        ),
+        "memory lane": texts(_LANES_LEFT - 8, middle, [text("live.parallelism.memory")], align=2.0),
         "memory": boxes(
             left,
             _MEMORY_TOP,
-            np.maximum(to_x(ends) - left, 0.5),
+            np.maximum(right - left, 0.5),
             _LANE,
             round=1.0,
-            colour=np.array(hues),
+            colour=hues,
             edge=COLOUR["paper"],
-            names=[text(f"live.parallelism.{name}") for name in parts],
-            notes=[gigabytes(size) for size in parts.values()],
+            names=names,
+            notes=notes,
             glide=True,
         ),
-        "memory parts": part_words(
-            [text(f"live.parallelism.{name}") for name in parts],
-            np.asarray(left),
-            np.asarray(to_x(ends)),
-            _MEMORY_TOP + _LANE / 2,
-            np.array(hues),
-        ),
-        "limit": lines(
-            [np.array([[limit, _MEMORY_TOP - 5], [limit, _MEMORY_TOP + _LANE + 5]])],
-            width=2.0,
-            colour=COLOUR["ink"],
-        ),
-        "limit name": texts(
-            min(max(limit, 140.0), _LANES_RIGHT - 40),
-            _MEMORY_TOP - 12,
-            [text("live.parallelism.room", size=state.room / 1e9)],
-            align=1.0,
-            halo=1.0,
-        ),
+        "memory parts": part_words(names, left, right, middle, hues),
+        **limit_layers(state.room, float(to_x(state.room))),
         "memory total": texts(
-            min(float(to_x(ends[-1])) + 6, _LANES_RIGHT + 4),
-            _MEMORY_TOP + _LANE / 2,
-            [total],
+            min(float(right[-1]) + 6, _LANES_RIGHT + 4),
+            middle,
+            [gigabytes(kept)],
             bold=1.0,
             halo=1.0,
             colour=COLOUR["ink"] if state.fits else COLOUR["wrong"],
         ),
+    }
+
+
+def limit_layers(room: float, x: float) -> dict[str, Layer]:
+    """Return the end of a GPU's memory of ``room`` bytes, as a mark across the bar with its size above it."""
+    mark = np.array([[x, _MEMORY_TOP - 5], [x, _MEMORY_TOP + _LANE + 5]])
+    words = [text("live.parallelism.room", size=room / 1e9)]
+    words_x = min(max(x, 140.0), _LANES_RIGHT - 40)
+    return {
+        "limit": lines([mark], width=2.0, colour=COLOUR["ink"]),
+        "limit name": texts(words_x, _MEMORY_TOP - 12, words, align=1.0, halo=1.0),
     }
 
 
@@ -630,71 +626,138 @@ def tick_places(longest: float) -> Floats:
 # All layouts --------------------------------------------------------------------------------------
 
 
+# Edges of the map of all layouts [px].
+_MAP_LEFT, _MAP_RIGHT = 58.0, _PANEL - 24.0
+_MAP_TOP, _MAP_BOTTOM = 56.0, _HEIGHT - 48.0
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutMap:
+    """All layouts with one sharding, one entry per layout, and the axes on which they stand."""
+
+    names: list[str]
+    kept: Floats  # (S,) memory of the fullest GPU [B]
+    times: Floats  # (S,) [s]
+    here: int  # which of them the view shows
+    memory_axis: Axis
+    time_axis: Axis
+
+    @property
+    def x(self) -> Floats:
+        """Place of each layout from left to right, (S,) [px]."""
+        return np.asarray(self.memory_axis.place(self.kept))
+
+    @property
+    def y(self) -> Floats:
+        """Place of each layout from top to bottom, (S,) [px]."""
+        return np.asarray(self.time_axis.place(self.times))
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A logarithmic axis of the map, with its ticks."""
+
+    place: Callable[[Any], Any]  # from a value to its place [px]
+    ticks: Floats
+
+    @classmethod
+    def over(cls, low: float, high: float, start: float, end: float, ticks: Floats) -> Axis:
+        """Return an axis from ``start`` to ``end`` [px] over given values, with those of the ticks that lie on it."""
+        is_on = (ticks > low) & (ticks < high)
+        return cls(log_axis(low, high, start, end), ticks[is_on])
+
+
 def map_panel(state: State, others: list[State], sharding: str) -> Scene:
     """Return all layouts with one sharding by memory and step, the current one in ink."""
-    kept = np.array([other.kept.most for other in others])
-    times = np.array([other.step.time for other in others])
-    low, high = common_ends(
-        "map memory", min(kept.min(), state.room / 8), max(kept.max(), 2.5 * state.room)
-    )
-    first, last = common_ends("map step", min(3.5, times.min()), times.max())
-    right, top, bottom, left = _PANEL - 24.0, 56.0, _HEIGHT - 48.0, 58.0
-    to_x = log_axis(low / 1.15, high * 1.15, left, right)
-    to_y = log_axis(first / 1.05, last * 1.05, bottom, top)
-    x_ticks = state.room * np.exp2(np.arange(-3.0, 5.0))  # halves and doubles of what a GPU has
-    x_ticks = x_ticks[(x_ticks > low / 1.15) & (x_ticks < high * 1.15)]
-    y_ticks = np.array([3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0])
-    y_ticks = y_ticks[(y_ticks > first / 1.05) & (y_ticks < last * 1.05)]
-    here = next(i for i, other in enumerate(others) if other.layout == state.layout)
-    limit = float(to_x(state.room))
-    names = [f"TP {other.layout.tp}, PP {other.layout.pp}" for other in others]
-    notes = [
-        text("live.parallelism.other", memory=other.kept.most / 1e9, step=other.step.time)
-        for other in others
-    ]
-    is_here = np.arange(len(others)) == here
-    spot = (float(to_x(kept[here])), float(to_y(times[here])))
-    words = names[here]
-    on_left = spot[0] > (left + right) / 2
+    shown = layout_map(state, others)
+    title = [text("live.parallelism.map", sharding=sharding)]
     layers = {
-        "title": texts(
-            14.0, 16.0, [text("live.parallelism.map", sharding=sharding)], size=13.0, bold=1.0
-        ),
-        **tick_layers(x_ticks, to_x, gigabytes, (top, bottom), True),
-        **tick_layers(y_ticks, to_y, lambda value: f"{value:g} s", (left, right), False),
-        "axis": texts(
-            right,
-            _HEIGHT - 14.0,
-            [text("live.parallelism.map_x")],
-            align=2.0,
-            colour=COLOUR["soft"],
-        ),
-        "limit": lines(
-            [np.array([[limit, top - 6], [limit, bottom]])], width=2.0, colour=COLOUR["ink"]
-        ),
-        "limit words": texts_at(
-            (limit - 5, top - 12, text("live.parallelism.fit_here"), 2),
-            (limit + 5, top - 12, text("live.parallelism.no_fit_here"), 0),
-        ),
-        "others": Layer(
-            "dots",
-            {
-                "x": to_x(kept),
-                "y": to_y(times),
-                "size": np.where(is_here, 6.0, 4.0),
-                "colour": np.where(is_here, COLOUR["ink"], COLOUR["edge"]),
-                "shape": np.zeros(len(others)),
-                "names": names,
-                "notes": notes,
-            },
-        ),
-        "spot": texts(
-            spot[0] + (-10.0 if on_left else 10.0),
-            spot[1] - 10.0,
-            [words],
-            align=2.0 if on_left else 0.0,
-            bold=1.0,
-            halo=1.0,
-        ),
+        "title": texts(14.0, 16.0, title, size=13.0, bold=1.0),
+        **map_axis_layers(shown),
+        **map_limit_layers(float(shown.memory_axis.place(state.room))),
+        "others": layout_layer(shown),
+        "spot": layout_name_layer(shown),
     }
     return Scene("", layers=layers, height=_HEIGHT, width=_PANEL)
+
+
+def layout_map(state: State, others: list[State]) -> LayoutMap:
+    """Return all layouts as the map shows them; its axes are the same for all of them."""
+    kept = np.array([other.kept.most for other in others])
+    times = np.array([other.step.time for other in others])
+    least = min(kept.min(), state.room / 8)
+    most = max(kept.max(), 2.5 * state.room)
+    low, high = common_ends("map memory", least, most)
+    first, last = common_ends("map step", min(3.5, times.min()), times.max())
+    x_ticks = state.room * np.exp2(np.arange(-3.0, 5.0))  # halves and doubles of what a GPU has
+    y_ticks = np.array([3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0])
+    return LayoutMap(
+        names=[f"TP {other.layout.tp}, PP {other.layout.pp}" for other in others],
+        kept=kept,
+        times=times,
+        here=[other.layout for other in others].index(state.layout),
+        memory_axis=Axis.over(low / 1.15, high * 1.15, _MAP_LEFT, _MAP_RIGHT, x_ticks),
+        time_axis=Axis.over(first / 1.05, last * 1.05, _MAP_BOTTOM, _MAP_TOP, y_ticks),
+    )
+
+
+def map_axis_layers(shown: LayoutMap) -> dict[str, Layer]:
+    """Return the ticks of both axes, and what the lower one counts."""
+    memory_axis = shown.memory_axis
+    time_axis = shown.time_axis
+    words = [text("live.parallelism.map_x")]
+    return {
+        **tick_layers(
+            memory_axis.ticks, memory_axis.place, gigabytes, (_MAP_TOP, _MAP_BOTTOM), True
+        ),
+        **tick_layers(
+            time_axis.ticks,
+            time_axis.place,
+            lambda value: f"{value:g} s",
+            (_MAP_LEFT, _MAP_RIGHT),
+            False,
+        ),
+        "axis": texts(_MAP_RIGHT, _HEIGHT - 14.0, words, align=2.0, colour=COLOUR["soft"]),
+    }
+
+
+def map_limit_layers(x: float) -> dict[str, Layer]:
+    """Return the memory of a GPU as a line down the map, with words for its two sides."""
+    line = np.array([[x, _MAP_TOP - 6], [x, _MAP_BOTTOM]])
+    return {
+        "limit": lines([line], width=2.0, colour=COLOUR["ink"]),
+        "limit words": texts_at(
+            (x - 5, _MAP_TOP - 12, text("live.parallelism.fit_here"), 2),
+            (x + 5, _MAP_TOP - 12, text("live.parallelism.no_fit_here"), 0),
+        ),
+    }
+
+
+def layout_layer(shown: LayoutMap) -> Layer:
+    """Return a dot for each layout, a larger one in ink for the current one."""
+    n = len(shown.names)
+    is_here = np.arange(n) == shown.here
+    notes = [
+        text("live.parallelism.other", memory=kept / 1e9, step=time)
+        for kept, time in zip(shown.kept.tolist(), shown.times.tolist(), strict=True)
+    ]
+    columns = {
+        "x": shown.x,
+        "y": shown.y,
+        "size": np.where(is_here, 6.0, 4.0),
+        "colour": np.where(is_here, COLOUR["ink"], COLOUR["edge"]),
+        "shape": np.zeros(n),
+        "names": shown.names,
+        "notes": notes,
+    }
+    return Layer("dots", columns)
+
+
+def layout_name_layer(shown: LayoutMap) -> Layer:
+    """Return the name of the current layout, on that side of its dot which has more room."""
+    x = float(shown.x[shown.here])
+    y = float(shown.y[shown.here]) - 10.0
+    words = [shown.names[shown.here]]
+    if x > (_MAP_LEFT + _MAP_RIGHT) / 2:
+        return texts(x - 10.0, y, words, align=2.0, bold=1.0, halo=1.0)
+    return texts(x + 10.0, y, words, align=0.0, bold=1.0, halo=1.0)

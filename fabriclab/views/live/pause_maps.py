@@ -48,8 +48,8 @@ _SWITCH = (64.0, 24.0)  # width and height
 _HOST = (22.0, 20.0)
 _APART = 3.0  # of the two directions of a cable from its middle
 _SIGN = 9.0  # side of the sign of a pause
-_COUNT = (44.0, 168.0)  # top and foot of the curve of paused links
-_RATE = (230.0, 340.0)  # top and foot of the curve of the rate
+_UPPER = (44.0, 168.0)  # top and foot of the curve of paused links
+_LOWER = (230.0, 340.0)  # top and foot of the curve of the rate
 _SIDES = (64.0, 300.0)
 
 
@@ -270,6 +270,13 @@ def pause_scene(
     )
 
 
+def discarded_words(n: int) -> str:
+    """Return how many packets a watchdog threw away."""
+    if n == 0:
+        return text("live.pause_map.keeps_all")
+    return text("live.pause_map.discards", n=n)
+
+
 def slow_words(run: Spreading) -> str:
     """Return why a run took seconds, if it ran as plain Python and the next one will, too."""
     return "" if run.is_compiled else compiled.note()
@@ -283,19 +290,24 @@ def pause_words(
     is_from_host = ~fabric.transit[fabric.source]
     still = int(np.count_nonzero(paused & is_from_host))
     with_it, without = (here, other) if case.watchdog else (other, here)
-    return text(
-        "live.pause_map.said",
-        time=now,
+    key = "live.pause_map.stand_still" if np.any(paused) else "live.pause_map.all_send"
+    happens = text(
+        key,
         paused=int(np.count_nonzero(paused)),
         links=fabric.n_links,
         still=still,
         hosts=n_hosts,
-        cause=text(f"live.pause_map.because_{case.cause.split()[0]}"),
+        cause=text(f"live.pause_map.one_{case.cause.split()[0]}"),
+    )
+    return text(
+        "live.pause_map.said",
+        time=now,
+        happens=happens,
         load=case.load,
         watched=text("live.pause_map.watched" if case.watchdog else "live.pause_map.unwatched"),
         without=without.finish,
         with_it=with_it.finish,
-        discarded=with_it.discarded,
+        discarded=discarded_words(with_it.discarded),
     )
 
 
@@ -480,8 +492,8 @@ def curve_layers(
     highest = max(int(run.steps()[1].max()) for run in (here, other))
     _, top = common_ends("links", 0.0, 1.08 * max(highest, 4))
     _, fastest = common_ends("rate", 0.0, 1.08 * max(here.rate.max(), other.rate.max()))
-    to_count = log_axis(0, top, _COUNT[1], _COUNT[0])
-    to_rate = log_axis(0, fastest, _RATE[1], _RATE[0])
+    to_count = log_axis(0, top, _UPPER[1], _UPPER[0])
+    to_rate = log_axis(0, fastest, _LOWER[1], _LOWER[0])
     counts = [count_path(run, to_x, to_count) for run in (here, other)]
     rates = [rate_path(run, to_x, to_rate) for run in (here, other)]
     x = float(to_x(now))
@@ -498,17 +510,17 @@ def curve_layers(
         "y grid": count_grid["y grid"],
         "y ticks": count_grid["y ticks"],
         "other count": lines(counts[1:], width=1.3, dash=1.0, colour=COLOUR["edge"]),
-        "count": lines(counts[:1], width=2.0, colour=COLOUR["paused"], area=float(_COUNT[1])),
+        "count": lines(counts[:1], width=2.0, colour=COLOUR["paused"], area=float(_UPPER[1])),
         "other name": texts(
             _SIDES[1],
-            _COUNT[0] - 10,
+            _UPPER[0] - 10,
             [text(key)],
             align=2.0,
             size=11.0,
             colour=COLOUR["soft"],
         ),
         "rate title": texts(
-            14.0, _RATE[0] - 26, [text("live.pause_map.title_rate")], size=13.0, bold=1.0
+            14.0, _LOWER[0] - 26, [text("live.pause_map.title_rate")], size=13.0, bold=1.0
         ),
         "rate grid": rate_grid["y grid"],
         "rate ticks": rate_grid["y ticks"],
@@ -516,15 +528,15 @@ def curve_layers(
         "rate": lines(rates[:1], width=2.0, colour=COLOUR["rate"]),
         "x ticks": texts(
             to_x(times),
-            _RATE[1] + 13,
+            _LOWER[1] + 13,
             [plain(units.format_time(float(time))) for time in times],
             align=1.0,
             colour=COLOUR["soft"],
         ),
         "moment": lines(
             [
-                np.array([[x, _COUNT[0] - 4], [x, _COUNT[1]]]),
-                np.array([[x, _RATE[0] - 4], [x, _RATE[1]]]),
+                np.array([[x, _UPPER[0] - 4], [x, _UPPER[1]]]),
+                np.array([[x, _LOWER[0] - 4], [x, _LOWER[1]]]),
             ],
             width=1.4,
         ),

@@ -28,9 +28,12 @@ from fabriclab.views.scene import (
     tick_layers,
 )
 
+_ENDLESS = (
+    1e12  # illustrative: a window that no flow here fills, so that senders keep line rate [B]
+)
 # The loops that a reader compares, with the parameters of each: DCQCN as cards are shipped.
 _LOOPS: dict[str, dict[str, Any]] = {
-    "window": {},
+    "window": {"window": _ENDLESS},
     "dcqcn": {"parameters": "nvidia"},
     "hpcc": {},
     "swift": {},
@@ -159,7 +162,7 @@ def incast(
     senders : int
         Number of senders, 2..32.
     control : str
-        Control loop of the senders: "window" (none), "dcqcn", "hpcc" or "swift".
+        Control loop of the senders: "window" (none: they send at line rate), "dcqcn", "hpcc" or "swift".
     lossless : str
         "pause" (PFC) or "none": then a full buffer loses packets, and senders go back to the first missing one.
     buffer : float
@@ -554,7 +557,7 @@ def threshold_names(run: Run, lossless: str, senders: int) -> dict[str, Layer]:
     levels = {"low": run.low, "high": run.high, key: run.limit}
     words_of = {name: bytes_words(level) for name, level in levels.items() if level > 0}
     if lossless == "pause":  # a switch pauses by what each cable has brought
-        words_of["xoff"] = f"{senders} x {bytes_words(run.limit / senders)}"
+        words_of["xoff"] = f"{senders} × {bytes_words(run.limit / senders)}"
     shown = sorted(
         (float(to_y(level)), text(f"live.incast.{name}", size=words_of[name]))
         for name, level in levels.items()

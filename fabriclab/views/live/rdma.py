@@ -1025,7 +1025,7 @@ def savings_layers(paths: dict[str, gpudirect.Path], size: float) -> dict[str, L
 
 def round_ticks(longest: float) -> Floats:
     """Return round values from 0 on that are less than the longest."""
-    ticks = np.asarray(MaxNLocator(5).tick_values(0.0, longest))
+    ticks = np.asarray(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(0.0, longest))
     return ticks[(ticks >= 0) & (ticks <= longest)]
 
 

@@ -452,7 +452,7 @@ def race_chart(standings: Standings, course: Course, seconds: float) -> Scene:
     """Return the shares done up to now, on an axis that ends with the slowest run; nothing tells the end beforehand."""
     to_x = log_axis(course.first, course.last, *_CHART_X)
     to_y = log_axis(0.0, 1.0, *_CHART_Y)
-    ticks = np.asarray(MaxNLocator(3).tick_values(0.0, course.last))
+    ticks = np.asarray(MaxNLocator(3, steps=[1, 2, 2.5, 5, 10]).tick_values(0.0, course.last))
     ticks = ticks[ticks <= course.last]
     if course.first:
         ticks = np.array([course.first, np.sqrt(course.first * course.last), course.last])
@@ -845,7 +845,7 @@ def sorted_panel(traffic: Traffic) -> Scene:
     order = np.argsort(-traffic.received, kind="stable")
     times = traffic.received[order] / traffic.mean
     _, most = common_ends("received", 0.0, max(float(times[0]), 1.0))
-    ticks = np.asarray(MaxNLocator(4).tick_values(0.0, most))
+    ticks = np.asarray(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]).tick_values(0.0, most))
     bottom = _MAP_BOTTOM
     to_y = log_axis(0.0, float(ticks[-1]), bottom, _SORTED_TOP)
     wide = (_SORTED_RIGHT - _SORTED_LEFT) / traffic.ranks

@@ -12,6 +12,7 @@ from fabriclab.texts import text
 from fabriclab.training import Serving, largest_batch
 from fabriclab.views.asides import Curve, Spot, curve_panel
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
+from fabriclab.views.page import three
 from fabriclab.views.scene import COLOUR, Scene
 
 _WIDTH, _HEIGHT = 600.0, 330.0  # of the picture [px]
@@ -116,7 +117,7 @@ def tokens_scene(boxes: tuple[Box, Box], latency: float, batch: int, readers: st
     spots = []
     for box, rate, colour in zip(boxes, rates, _COLOURS, strict=True):
         curves.append(Curve(box.name, box.batch.astype(float), rate, COLOUR[colour], 0.0))
-        spots.append(Spot(float(batch), float(rate[at]), f"{rate[at]:,.4g}"))
+        spots.append(Spot(float(batch), float(rate[at]), three(rate[at])))
     panel = curve_panel(
         text(f"live.tokens.title_{readers}"),
         text("live.tokens.axis"),

@@ -865,6 +865,8 @@ def caption_after(show: Played, step: int, states: CellStates) -> str:
     else:
         most = round(float(np.max(shares_of(show, states)) * plan.n_ranks))
         state = text("live.stepper.state_sum", most=most, ranks=plan.n_ranks)
+    if not moved:
+        return text("live.stepper.still", step=step, steps=plan.n_steps, state=state)
     return text(
         "live.stepper.said",
         step=step,

@@ -9,7 +9,7 @@ from fabriclab import units
 from fabriclab.catalog import case
 from fabriclab.core import Floats, Flows, Ints
 from fabriclab.texts import text
-from fabriclab.training import DOUBLED, Step, scaling, step_timeline
+from fabriclab.training import DOUBLED, Step, StepTimeline, scaling, step_timeline
 from fabriclab.views.asides import WIDTH, Curve, Spot, curve_panel
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, texts
@@ -28,6 +28,14 @@ _LEGEND = 540.0  # room for the legend [px]
 _SAMPLE = 42.0  # of a legend: a box and the room beside it [px]
 _LETTER = 6.6  # width of a letter of the legend [px]
 
+# Columns of the table of a step: the kinds of bars, as `fabriclab.training.timeline.NAMES` has them, that each adds up.
+_COLUMNS = {
+    "computes": ("forward", "backward", "optimiser"),
+    "sums": ("tensor",),
+    "sends": ("context", "experts", "pipeline"),
+    "gradients": ("gradients", "parameters"),
+    "waits": ("wait",),
+}
 _LINKS = ("scale-up", "network")
 _LEAST_HIDDEN = 2048
 _MOST_HIDDEN = 24_576
@@ -72,7 +80,7 @@ def step_scene(step: Step, twice: str) -> Scene:
     side = _panel(step, twice, max(_PANEL, scene.height))
     return Scene(
         said,
-        scene.table,
+        _lanes(shown),
         layers,
         scene.height,
         alt=said,
@@ -80,6 +88,27 @@ def step_scene(step: Step, twice: str) -> Scene:
         width=_PICTURE,
         side=side,
     )
+
+
+def _lanes(shown: StepTimeline) -> Table:
+    """Return for each lane of the picture how long it does what, in place of a row for each of its many bars."""
+    columns: dict[str, list[float]] = {}
+    for column, names in _COLUMNS.items():
+        times = [
+            sum(shown.total(name, stage) for name in names) for stage in range(shown.stages)
+        ]  # [s]
+        columns[column] = times
+
+    # The NIC of the first stage sends gradients and parameters while stages compute.
+    sent = sum(bar.time for bar in shown.overlapped)  # [s]
+    for column, times in columns.items():
+        times.append(sent if column == "gradients" else 0.0)
+    lanes = [_lane_name(shown.stages, lane) for lane in range(shown.stages + 1)]
+    table: dict[str, list[str] | list[float]] = {text("live.step.lane"): lanes}
+    for column, times in columns.items():
+        if any(times):
+            table[text(f"live.step.{column}_seconds")] = times
+    return Table(table)
 
 
 @lru_cache(maxsize=64)

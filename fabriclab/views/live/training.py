@@ -558,7 +558,7 @@ def time_layers(
 ) -> dict[str, Layer]:
     """Return the ticks of a time axis of one or more strips."""
     if prefix:
-        ticks = np.asarray(MaxNLocator(4).tick_values(*span))
+        ticks = np.asarray(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]).tick_values(*span))
         ticks = ticks[(ticks >= span[0]) & (ticks <= span[1])]
     else:
         ticks = np.arange(span[0], span[1] + 1e-9, _TICK / 2)
@@ -674,14 +674,9 @@ def overlap_panel(
         )
     ]
     spots = [
-        Spot(job.dp_gradients / buckets, strip.exposed, f"{strip.exposed:.3f} s", shape=shape)
-        for strip, shape in zip(strips, (0.0, 1.0), strict=False)
+        Spot(job.dp_gradients / buckets, strip.exposed, words, shape=shape)
+        for strip, words, shape in zip(strips, spot_words(strips), (0.0, 1.0), strict=False)
     ]
-    if any(strip.name != curves[0].name for strip in strips):  # then a spot lies beside the curve
-        spots = [
-            spot._replace(words=f"{spot.words} {strip.name}")
-            for spot, strip in zip(spots, strips, strict=True)
-        ]
     return curve_panel(
         text("live.overlap.panel"),
         text("live.overlap.bucket"),
@@ -692,6 +687,17 @@ def overlap_panel(
         log_x=True,
         height=height,
     )
+
+
+def spot_words(strips: list[Strip]) -> list[str]:
+    """Return what is written beside the present state of each strip: its mark, if there are two, time and name."""
+    times = [f"{strip.exposed:.3f} s" for strip in strips]
+    if len(strips) == 1:
+        by_priority = strips[0].name == text("live.overlap.priority")
+        # A dot by priority lies beside the curve, which is that of a barrier.
+        return [f"{times[0]} {strips[0].name}" if by_priority else times[0]]
+    names = [text("live.overlap.short_barrier"), text("live.overlap.short_priority")]
+    return [f"{mark} {time} {name}" for mark, time, name in zip("●○", times, names, strict=True)]
 
 
 def bucket_numbers(job: Case) -> Ints:

@@ -43,8 +43,9 @@ _LEFT, _RIGHT = 96.0, 800.0  # ends of the axis
 _TOP = 22.0
 _BAR = 34.0  # height of a bar
 _LEVEL = 17.0  # height of a level of labels above a bar
-_LEVELS = 5  # of labels above a bar
-_LANE = _LEVELS * _LEVEL + _BAR + 20  # height of a bar with its labels
+_LEVELS = 5  # of labels above a bar at most
+_LATENCY_LEVELS, _TIERS_LEVELS = 4, 2  # so many are enough for all settings of a view
+_BELOW_BAR = 20.0  # from a bar to the labels of the next one
 _LETTER = 7.0  # width of a letter of a label
 _APART = 8.0  # least distance between two labels of a level
 _BESIDE = 3.0  # least distance between a label and a line that passes it
@@ -140,7 +141,10 @@ def latency_scene(way: str, switches: int, metres: float) -> Scene:
         "most [s]": high,
         "source": [part.sources for part in parts],
     }
-    return stacks_scene(lanes, labels, np.stack([low, high]), caption, Table(columns))
+    parts_of_ends = np.stack([low, high])
+    return stacks_scene(
+        lanes, labels, parts_of_ends, caption, Table(columns), levels=_LATENCY_LEVELS
+    )
 
 
 def latency_parts(way: str, switches: int, metres: float) -> list[LatencyTerm]:
@@ -252,14 +256,20 @@ def tiers_scene(traffic: MemoryTraffic, weights: str, cache: str, optimiser: str
         "rate [B/s]": rates,
         "time [s]": times,
     }
-    return stacks_scene(lanes, labels, parts, caption, Table(columns))
+    return stacks_scene(lanes, labels, parts, caption, Table(columns), levels=_TIERS_LEVELS)
 
 
 # Stacked bars -----------------------------------------------------------------------------------
 
 
 def stacks_scene(
-    lanes: Sequence[str], labels: Sequence[str], parts: Floats, said: str, table: Table
+    lanes: Sequence[str],
+    labels: Sequence[str],
+    parts: Floats,
+    said: str,
+    table: Table,
+    *,
+    levels: int,
 ) -> Scene:
     """Return a picture of times as bars that consist of parts, each named above it; the largest part stands out.
 
@@ -271,15 +281,19 @@ def stacks_scene(
         Time of each part; a part of 0 is left out. [s]
     said, table : str, Table
         The sentence above the picture, and its numbers.
+    levels : int
+        Room for so many rows of names above each bar.
     """
+    above = levels * _LEVEL  # of a bar [px]
+    lane_height = above + _BAR + _BELOW_BAR
     _, longest = common_ends("time", 0.0, float(parts.sum(axis=1).max()))
     to_x = log_axis(0, longest, _LEFT, _RIGHT)  # linear, as it begins at 0
     ends = np.cumsum(parts, axis=1)
     lane, part = np.nonzero(parts)  # (N,) of each piece that is drawn
     start = to_x(ends[lane, part] - parts[lane, part])
     width = to_x(ends[lane, part]) - start
-    top = np.asarray(_TOP + _LANE * lane + _LEVELS * _LEVEL, np.float64)  # upper edge of each piece
-    bottom = _TOP + _LANE * len(lanes)
+    top = np.asarray(_TOP + lane_height * lane + above, np.float64)  # upper edge of each piece
+    bottom = _TOP + lane_height * len(lanes)
     is_largest = parts[lane, part] == parts.max(axis=1)[lane]
     names = [
         f"{labels[p]} {plain(units.format_time(parts[bar, p]))}"
@@ -287,7 +301,8 @@ def stacks_scene(
     ]
     ticks = np.array(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]).tick_values(0, longest))
     ticks = ticks[(ticks >= 0) & (ticks <= longest)]
-    middle = _TOP + _LANE * np.arange(len(lanes), dtype=np.float64) + _LEVELS * _LEVEL + _BAR / 2
+    each = np.arange(len(lanes), dtype=np.float64)
+    middle = _TOP + lane_height * each + above + _BAR / 2
     totals = [plain(units.format_time(total)) for total in ends[:, -1]]
     layers = {
         **tick_layers(ticks, to_x, units.format_time, (_TOP, bottom), True),

@@ -235,10 +235,18 @@ def roulette_scene(flows: int, cables: int, seed: int) -> Scene:
         "most": fullest_number(found),
     }
     caption = roulette_caption(found)
-    table = Table({"cable": np.arange(cables), "flows": on_cable})
+    hint = text("live.roulette.hint", mean=found.expected_most)
     height = _BARS_FOOT + 44
-    side = seeds_panel(flows, cables, found.most, height)
-    return Scene(caption, table, layers, height, alt=caption, width=_BARS_ROOM, side=side)
+    return Scene(
+        caption,
+        Table({"cable": np.arange(cables), "flows": on_cable}),
+        layers,
+        height,
+        alt=f"{caption} {hint}",
+        hint=hint,
+        width=_BARS_ROOM,
+        side=seeds_panel(flows, cables, found.most, height),
+    )
 
 
 def flows_on_cables(flows: int, cables: int, seed: int) -> Ints:
@@ -316,13 +324,11 @@ def roulette_caption(found: HashedFlows) -> str:
     slower = found.most / found.sprayed
     key = "live.roulette.slow" if found.most > found.sprayed else "live.roulette.even"
     return text(
-        "live.roulette.said",
+        "live.roulette.said" if found.most > 1 else "live.roulette.alone",
         flows=counted(found.flows, "flow"),
-        cables=counted(found.cables, "cable"),
         slow=text(key, slow=slower),
-        most=counted(found.most, "flow"),
+        most=found.most,
         idle=counted(int(np.sum(found.on_cable == 0)), "cable"),
-        mean=found.expected_most,
     )
 
 

@@ -508,7 +508,7 @@ class Machine:
         pair = self.pairs[number]
         if (pair.state, state) not in _STEPS and state not in (RESET, ERR):
             raise RequestRefused(
-                f"no step leads from state {pair.state} to {state}; the way is RESET, INIT, RTR, RTS"
+                f"no step leads from state {pair.state} to {state}; the order is RESET, INIT, RTR, RTS"
             )
         if state == INIT:
             pair.access = attr["qp_access_flags"]

@@ -12,13 +12,14 @@ from fabriclab.collectives import closed_form, execute
 from fabriclab.core import Schedule, StepGroup
 from fabriclab.course.judges import Trace, TriedCase
 from fabriclab.course.judges.shared.functions import (
-    ROUNDING,
     Verdict,
-    explained,
+    first_wrong,
+    is_same,
     mistake_of,
     name_of,
     number_of,
     rank_of,
+    wrong,
 )
 from fabriclab.course.questions import misconception
 from fabriclab.course.shown import digits
@@ -115,14 +116,14 @@ def _ring_trace(name: str, sent: Sent, counts: NDArray[np.float64]) -> Trace:
     arrives = [[step[rank - 1] for rank in range(n)] for step in steps]  # from the rank before
     again = [rank for rank, block in enumerate(steps[0]) if block in steps[0][:rank]]
     if again:
-        at, wrong = 0, again
+        at, misled = 0, again
     else:
-        at, wrong = next(
+        at, misled = next(
             (place, misfits)
             for place in range(1, len(steps))
             if (misfits := [r for r in range(n) if steps[place][r] != arrives[place - 1][r]])
         )
-    rank = wrong[0]
+    rank = misled[0]
     rows = [(text("trace.sends", step=at), *map(str, steps[at]))]
     if at:
         before = at - 1
@@ -145,7 +146,7 @@ def _ring_trace(name: str, sent: Sent, counts: NDArray[np.float64]) -> Trace:
         tuple(cases),
         ("", *(text("trace.of", rank=rank) for rank in range(n))),
         tuple(rows),
-        frozenset((len(rows) - 1, 1 + each) for each in wrong),
+        frozenset((len(rows) - 1, 1 + each) for each in misled),
         said=_ring_line(counts),
         look=look,
     )
@@ -175,19 +176,19 @@ def ring_time(answer: Time) -> Verdict:
     returned = [number_of(answer, size, n, rate, latency) for size, n, rate, latency in cases]
     right = [float(formula(*each[:2], each[3], each[2])) for each in cases]
     tried = tuple(map(_time_case, cases, returned, right))
-    for i, case_of_ring in enumerate(cases):
-        if not tried[i].right:
-            numbers = {"got": f"{returned[i]:.4g}", "right": f"{right[i]:.4g}"}
-            line = text("function.time", **_in_words(case_of_ring), **numbers)
-            said = ""
-            if i < len(measured):
-                said = text("function.measured", time=f"{measured[i]:.4g}")
-                line += " " + said
-            mistake = mistake_of(returned, TIME_MISTAKES, cases)
-            lines = [line, *explained("31-write-time", mistake)]
-            look = text("trace.look_time", ratio=digits(returned[i] / right[i]))
-            return False, lines, mistake, Trace(tried, said=said, look=look)
-    return True, [], ""
+    i = first_wrong(tried)
+    if i is None:
+        return True, [], ""
+
+    numbers = {"got": f"{returned[i]:.4g}", "right": f"{right[i]:.4g}"}
+    line = text("function.time", **_in_words(cases[i]), **numbers)
+    said = ""
+    if i < len(measured):
+        said = text("function.measured", time=f"{measured[i]:.4g}")
+        line += " " + said
+    look = text("trace.look_time", ratio=digits(returned[i] / right[i]))
+    mistake = mistake_of(returned, TIME_MISTAKES, cases)
+    return wrong("31-write-time", line, mistake, Trace(tried, said=said, look=look))
 
 
 def _in_words(of: tuple[float, int, float, float]) -> dict[str, Any]:
@@ -204,5 +205,4 @@ def _in_words(of: tuple[float, int, float, float]) -> dict[str, Any]:
 def _time_case(each: tuple[float, int, float, float], found: float, right: float) -> TriedCase:
     """Return the case of a ring, and whether a time of it is right."""
     went_in = text("trace.ring_time", **_in_words(each))
-    is_right = bool(np.isclose(found, right, rtol=ROUNDING, atol=0))
-    return TriedCase(went_in, is_right, "", f"{found:#.4g} s", f"{right:#.4g} s")
+    return TriedCase(went_in, is_same(found, right), "", f"{found:#.4g} s", f"{right:#.4g} s")

@@ -1,4 +1,4 @@
-"""Lesson 51b: headroom, limits that mark before they pause, and circles of waiting buffers."""
+"""Lesson 51b: headroom, limits that mark before they pause, and cycles of waiting buffers."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from fabriclab import units
+from fabriclab.core import Floats
 from fabriclab.course.judges import Trace, TriedCase, Unanswered
 from fabriclab.course.judges.shared.functions import (
     ROUNDING,
@@ -41,50 +42,70 @@ def headroom(rate: float, length: float, frame: float, response: float) -> float
     return 2 * rate * length * DELAY_PER_METRE + response + PAUSE + 2 * frame
 
 
+def _cable_once(rate: float, length: float, frame: float, response: float) -> float:
+    """Return the headroom of somebody who counts the cable in one direction only. [B]."""
+    one_way = rate * length * DELAY_PER_METRE
+    return headroom(rate, length, frame, response) - one_way
+
+
+def _in_bits(rate: float, length: float, frame: float, response: float) -> float:
+    """Return the headroom of somebody who counts what is on the cable in bits."""
+    return headroom(8 * rate, length, frame, response)
+
+
+def _slow_cable(rate: float, length: float, frame: float, response: float) -> float:
+    """Return the headroom of somebody who takes 5 us for a metre. [B]."""
+    return headroom(rate, 1000 * length, frame, response)
+
+
+def _one_frame(rate: float, length: float, frame: float, response: float) -> float:
+    """Return the headroom of somebody who counts one of the two frames. [B]."""
+    return headroom(rate, length, frame, response) - frame
+
+
+def _no_frames(rate: float, length: float, frame: float, response: float) -> float:
+    """Return the headroom of somebody who leaves out both frames. [B]."""
+    return headroom(rate, length, frame, response) - 2 * frame
+
+
+def _no_reaction(rate: float, length: float, frame: float, response: float) -> float:
+    """Return the headroom of somebody who leaves out the reaction of the sender. [B]."""
+    return headroom(rate, length, frame, response) - response
+
+
 # What somebody with a mistake returns, by its name.
 HEADROOM_MISTAKES: dict[str, Callable[[float, float, float, float], float]] = {
-    "cable counted once": lambda rate, length, frame, response: (
-        rate * length * DELAY_PER_METRE + response + PAUSE + 2 * frame
-    ),
-    "bits for bytes": lambda rate, length, frame, response: (
-        16 * rate * length * DELAY_PER_METRE + response + PAUSE + 2 * frame
-    ),
-    "cable a thousand times too slow": lambda rate, length, frame, response: (
-        2000 * rate * length * DELAY_PER_METRE + response + PAUSE + 2 * frame
-    ),
-    "one frame": lambda rate, length, frame, response: (
-        2 * rate * length * DELAY_PER_METRE + response + PAUSE + frame
-    ),
-    "no frames": lambda rate, length, frame, response: (
-        2 * rate * length * DELAY_PER_METRE + response + PAUSE
-    ),
-    "reaction forgotten": lambda rate, length, frame, response: (
-        2 * rate * length * DELAY_PER_METRE + PAUSE + 2 * frame
-    ),
+    "cable counted once": _cable_once,
+    "bits for bytes": _in_bits,
+    "cable a thousand times too slow": _slow_cable,
+    "one frame": _one_frame,
+    "no frames": _no_frames,
+    "reaction forgotten": _no_reaction,
 }
 
 
 @register("check", "51b-write-headroom")
 def headroom_of_link(answer: Headroom) -> Verdict:
     """Run ``answer(rate, length, frame, response)``, the headroom [B], on cables of several lengths and rates."""
-    returned = [number_of(answer, *each) for each in _CABLES]
-    right = [headroom(*each) for each in _CABLES]
-    tried = tuple(
-        TriedCase(
-            _cable(each),
-            bool(np.isclose(got, want, rtol=ROUNDING, atol=1.0)),
-            "",
-            f"{got:,.0f} B",
-            f"{want:,.0f} B",
-        )
-        for each, got, want in zip(_CABLES, returned, right, strict=True)
-    )
-    for done in tried:
-        if not done.right:
-            line = text("function.loop", name=done.name, got=done.got, wanted=done.wanted)
-            mistake = mistake_of(returned, HEADROOM_MISTAKES, _CABLES)
-            return False, [line, *explained("51b-write-headroom", mistake)], mistake, Trace(tried)
-    return True, [], ""
+    returned = []
+    tried = []
+    for case in _CABLES:
+        got = number_of(answer, *case)
+        wanted = headroom(*case)
+        is_right = bool(np.isclose(got, wanted, rtol=ROUNDING, atol=1.0))
+        returned.append(got)
+        tried.append(TriedCase(_cable(case), is_right, "", f"{got:,.0f} B", f"{wanted:,.0f} B"))
+    wrong = [done for done in tried if not done.right]
+    if not wrong:
+        return True, [], ""
+    mistake = mistake_of(returned, HEADROOM_MISTAKES, _CABLES)
+    said = [_line(wrong[0]), *explained("51b-write-headroom", mistake)]
+    return False, said, mistake, Trace(tuple(tried))
+
+
+def _line(done: TriedCase) -> str:
+    """Return in words what a case gave, and what it should have given."""
+    return text("function.loop", name=done.name, got=done.got, wanted=done.wanted)
 
 
 def _cable(each: HeadroomCase) -> str:
@@ -121,10 +142,9 @@ def marks_first(answer: Limits) -> Verdict:
     tried = []
     mistakes = []
     for (n, xoff), (low, high) in zip(cases, limits, strict=True):
-        each = xoff / n
         mark, pause = _first(n, xoff, low, high)
-        is_first = mark < pause
-        is_low = high < _LEAST * each
+        least = _LEAST * xoff / n  # of Kmax [B]
+        mistake = _limit_mistake(mark, pause, high, least)
         got = text(
             "trace.tuned",
             low=units.format_size(round(low)),
@@ -132,21 +152,27 @@ def marks_first(answer: Limits) -> Verdict:
             mark=_when(mark),
             pause=_when(pause),
         )
-        wanted = text("trace.tuned_wanted", least=units.format_size(round(_LEAST * each)))
+        wanted = text("trace.tuned_wanted", least=units.format_size(round(least)))
         name = text("trace.tuned_case", n=n, xoff=units.format_size(round(xoff)))
-        tried.append(TriedCase(name, is_first and not is_low, "", got, wanted))
-        mistakes.append(
-            "" if is_first and not is_low else "marks too early" if is_low else "pause first"
-        )
-    if any(mistakes):
-        wrong = next(i for i, mistake in enumerate(mistakes) if mistake)
-        mistake = mistakes[wrong]
-        if mistake == "pause first" and limits[0] == limits[1]:
-            mistake = "limits for one queue"
-        done = tried[wrong]
-        line = text("function.loop", name=done.name, got=done.got, wanted=done.wanted)
-        return False, [line, *explained("51b-tune", mistake)], mistake, Trace(tuple(tried))
-    return True, [], ""
+        tried.append(TriedCase(name, not mistake, "", got, wanted))
+        mistakes.append(mistake)
+    if not any(mistakes):
+        return True, [], ""
+    wrong = next(i for i, mistake in enumerate(mistakes) if mistake)
+    mistake = mistakes[wrong]
+    if mistake == "pause first" and limits[0] == limits[1]:
+        mistake = "limits for one queue"
+    said = [_line(tried[wrong]), *explained("51b-tune", mistake)]
+    return False, said, mistake, Trace(tuple(tried))
+
+
+def _limit_mistake(mark: float, pause: float, high: float, least: float) -> str:
+    """Return the mistake in limits, by the first mark and pause [s] and by Kmax and its least value [B]."""
+    if high < least:
+        return "marks too early"
+    if mark >= pause:
+        return "pause first"
+    return ""
 
 
 def _limits(answer: Limits, n: int, xoff: float) -> tuple[float, float]:
@@ -171,9 +197,15 @@ def _first(n: int, xoff: float, low: float, high: float) -> tuple[float, float]:
         if scenario.fabric.transit[scenario.fabric.source[link]]
     ]
     run = scenario.play(watch_links=(*ports, scenario.links["ingress"]))
-    marked = np.flatnonzero(run.queue_marks.sum(axis=1) > 0)
-    paused = np.flatnonzero(run.queue_paused.any(axis=1))
-    return tuple(float(run.times[when[0]]) if when.size else np.inf for when in (marked, paused))  # type: ignore[return-value]
+    is_marked = run.queue_marks.sum(axis=1) > 0  # (T,) at each sample
+    is_paused = run.queue_paused.any(axis=1)  # (T,)
+    return _first_time(run.times, is_marked), _first_time(run.times, is_paused)
+
+
+def _first_time(times: Floats, happens: Any) -> float:
+    """Return the first of the times at which something happens; inf for never. [s]."""
+    found = np.flatnonzero(happens)
+    return float(times[found[0]]) if found.size else np.inf
 
 
 def _when(time: float) -> str:
@@ -181,13 +213,13 @@ def _when(time: float) -> str:
     return units.format_time(time) if np.isfinite(time) else text("trace.tuned_never")
 
 
-# Circles --------------------------------------------------------------------------------------------------------------
+# Cycles ---------------------------------------------------------------------------------------------------------------
 
 Waits = Mapping[str, str]  # a paused buffer -> the buffer for which it waits
 
 
-def circle(waits: Waits) -> list[str]:
-    """Return the buffers of a circle in the order in which they wait, or an empty list."""
+def cycle(waits: Waits) -> list[str]:
+    """Return the buffers of a cycle in the order in which they wait, or an empty list."""
     for start in waits:
         path = [start]
         while path[-1] in waits:
@@ -199,7 +231,7 @@ def circle(waits: Waits) -> list[str]:
 
 
 def drawn_waits(rng: np.random.Generator) -> tuple[dict[str, str], ...]:
-    """Return waiting buffers: a circle with a tail, a chain, a circle beside a chain, and nothing."""
+    """Return waiting buffers: a cycle with a tail, a chain, a cycle beside a chain, and nothing."""
     names = [f"buffer {i}" for i in rng.permutation(12)]
     n = int(rng.integers(3, 6))
     ring = {names[i]: names[(i + 1) % n] for i in range(n)}
@@ -209,31 +241,31 @@ def drawn_waits(rng: np.random.Generator) -> tuple[dict[str, str], ...]:
 
 
 @register("check", "51b-write-cycle")
-def find_circle(answer: Callable[[Waits], Any]) -> Verdict:
-    """Run ``answer(waits)``, the buffers of a circle, on drawn buffers with and without one."""
+def find_cycle(answer: Callable[[Waits], Any]) -> Verdict:
+    """Run ``answer(waits)``, the buffers of a cycle, on drawn buffers with and without one."""
     cases = drawn_waits(np.random.default_rng())
     tried = []
     mistake = ""
     for waits in cases:
         found = called(answer, dict(waits))
         if not isinstance(found, list | tuple):
-            raise Unanswered("kind", text("function.circle", got=brief(found)))
+            raise Unanswered("kind", text("function.cycle", got=brief(found)))
         got = [str(name) for name in found]
-        right = circle(waits)
-        is_right = _same_circle(got, right)
+        right = cycle(waits)
+        is_right = _same_cycle(got, right)
         words = ", ".join(f"{a} -> {b}" for a, b in waits.items()) or text("trace.no_waits")
         tried.append(TriedCase(words, is_right, "", brief(got), brief(right)))
         if not is_right and not mistake:
-            mistake = _circle_mistake(got, right)
-    if all(each.right for each in tried):
+            mistake = _cycle_mistake(got, right)
+    wrong = [done for done in tried if not done.right]
+    if not wrong:
         return True, [], ""
-    done = next(each for each in tried if not each.right)
-    line = text("function.loop", name=done.name, got=done.got, wanted=done.wanted)
-    return False, [line, *explained("51b-write-cycle", mistake)], mistake, Trace(tuple(tried))
+    said = [_line(wrong[0]), *explained("51b-write-cycle", mistake)]
+    return False, said, mistake, Trace(tuple(tried))
 
 
-def _same_circle(got: list[str], right: list[str]) -> bool:
-    """Return whether two lists name the same circle, from whatever buffer on."""
+def _same_cycle(got: list[str], right: list[str]) -> bool:
+    """Return whether two lists name the same cycle, from whatever buffer on."""
     if len(got) != len(right) or not right:
         return got == right
     if right[0] not in got:
@@ -242,10 +274,10 @@ def _same_circle(got: list[str], right: list[str]) -> bool:
     return got[start:] + got[:start] == right
 
 
-def _circle_mistake(got: list[str], right: list[str]) -> str:
+def _cycle_mistake(got: list[str], right: list[str]) -> str:
     """Return the mistake behind a wrong list."""
     if not right:
-        return "circle seen in a chain"
+        return "cycle seen in a chain"
     if not got:
-        return "circle missed"
+        return "cycle missed"
     return "tail kept" if set(right) < set(got) else ""

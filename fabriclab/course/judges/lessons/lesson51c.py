@@ -46,41 +46,57 @@ def _once(limits: Sequence[float], capacity: float) -> Rates:
     return [limit if limit <= part else rest for limit in limits]
 
 
+def _limits(limits: Sequence[float], capacity: float) -> Rates:
+    """Return the limits themselves."""
+    return list(limits)
+
+
+def _equal(limits: Sequence[float], capacity: float) -> Rates:
+    """Return equal parts of the port, and no more than each sender can use."""
+    part = capacity / len(limits)
+    return [min(limit, part) for limit in limits]
+
+
+def _in_proportion(limits: Sequence[float], capacity: float) -> Rates:
+    """Return shares in proportion to the limits."""
+    part = min(1.0, capacity / sum(limits))
+    return [part * limit for limit in limits]
+
+
+def _sorted(limits: Sequence[float], capacity: float) -> Rates:
+    """Return the right shares, from the smallest to the largest."""
+    return sorted(fair_shares(limits, capacity))
+
+
 # What somebody with a mistake returns, by its name.
 SHARE_MISTAKES: dict[str, Callable[[Sequence[float], float], Rates]] = {
-    "limits returned": lambda limits, capacity: list(limits),
-    "equal parts": lambda limits, capacity: [
-        min(limit, capacity / len(limits)) for limit in limits
-    ],
-    "in proportion": lambda limits, capacity: [
-        limit * min(1.0, capacity / sum(limits)) for limit in limits
-    ],
+    "limits returned": _limits,
+    "equal parts": _equal,
+    "in proportion": _in_proportion,
     "left once only": _once,
-    "order lost": lambda limits, capacity: sorted(fair_shares(limits, capacity)),
+    "order lost": _sorted,
 }
 
 
 @register("check", "51c-write-shares")
 def shares_of_port(answer: Shares) -> Verdict:
     """Run ``answer(limits, capacity)``, max-min fair rates [B/s], on several ports."""
-    returned = [_rates(answer, limits, capacity) for limits, capacity in _PORTS]
-    right = [fair_shares(limits, capacity) for limits, capacity in _PORTS]
-    tried = tuple(
-        TriedCase(
-            text("trace.port", limits=_words(limits), capacity=f"{capacity:g}"),
-            _same(got, want),
-            "",
-            _words(got),
-            _words(want),
-        )
-        for (limits, capacity), got, want in zip(_PORTS, returned, right, strict=True)
-    )
-    for done in tried:
-        if not done.right:
-            line = text("function.loop", name=done.name, got=done.got, wanted=done.wanted)
-            mistake = _mistake(returned)
-            return False, [line, *explained("51c-write-shares", mistake)], mistake, Trace(tried)
-    return True, [], ""
+    returned = []
+    tried = []
+    for limits, capacity in _PORTS:
+        got = _rates(answer, limits, capacity)
+        wanted = fair_shares(limits, capacity)
+        name = text("trace.port", limits=_words(limits), capacity=f"{capacity:g}")
+        returned.append(got)
+        tried.append(TriedCase(name, _same(got, wanted), "", _words(got), _words(wanted)))
+    wrong = [done for done in tried if not done.right]
+    if not wrong:
+        return True, [], ""
+    first = wrong[0]
+    line = text("function.loop", name=first.name, got=first.got, wanted=first.wanted)
+    mistake = _mistake(returned)
+    said = [line, *explained("51c-write-shares", mistake)]
+    return False, said, mistake, Trace(tuple(tried))
 
 
 def _rates(answer: Shares, limits: Sequence[float], capacity: float) -> Rates:

@@ -3,18 +3,17 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from fabriclab.catalog import case
 from fabriclab.course.judges import Trace, TriedCase, Unanswered
 from fabriclab.course.judges.shared.functions import (
-    ROUNDING,
     Verdict,
     called,
-    explained,
+    first_wrong,
+    is_same,
     mistake_of,
     name_of,
     number_of,
+    wrong,
 )
 from fabriclab.course.judges.shared.numbers import brief
 from fabriclab.course.questions import misconception
@@ -89,24 +88,23 @@ TENSOR_MISTAKES: dict[str, Callable[[int, int, int, int, int], float]] = {
 def tensor_bytes(answer: Sent71) -> Verdict:
     """Run ``answer(tp, layers, microbatches, tokens, hidden)``, the bytes that a GPU sends, on published layouts."""
     returned = [number_of(answer, *job.arguments) for job in LAYOUTS_71]
-    cases = []
-    for job, found in zip(LAYOUTS_71, returned, strict=True):
-        right = job.sent
-        is_right = bool(np.isclose(found, right, rtol=ROUNDING))
+    right = [job.sent for job in LAYOUTS_71]
+    tried = []
+    for job, found, sent in zip(LAYOUTS_71, returned, right, strict=True):
         call = f"{name_of(answer)}{job.arguments}"
-        cases.append(
-            TriedCase(job.name, is_right, call, f"{found / 1e9:,.4g} GB", f"{right / 1e9:,.4g} GB")
-        )
-    for job, found, tried in zip(LAYOUTS_71, returned, cases, strict=True):
-        if tried.right:
-            continue
-        line = text("function.tensor_bytes", name=job.name, got=found / 1e9, right=job.sent / 1e9)
-        asked = [job.arguments for job in LAYOUTS_71]
-        mistake = mistake_of(returned, TENSOR_MISTAKES, asked)
-        lines = [line, *explained("71-write-bytes", mistake)]
-        look = text("trace.look_tensor", ratio=digits(found / job.sent))
-        return False, lines, mistake, Trace(tuple(cases), look=look)
-    return True, [], ""
+        shown = f"{found / 1e9:,.4g} GB"
+        wanted = f"{sent / 1e9:,.4g} GB"
+        tried.append(TriedCase(job.name, is_same(found, sent), call, shown, wanted))
+    i = first_wrong(tried)
+    if i is None:
+        return True, [], ""
+
+    numbers = {"got": returned[i] / 1e9, "right": right[i] / 1e9}
+    line = text("function.tensor_bytes", name=LAYOUTS_71[i].name, **numbers)
+    look = text("trace.look_tensor", ratio=digits(returned[i] / right[i]))
+    arguments = [job.arguments for job in LAYOUTS_71]
+    mistake = mistake_of(returned, TENSOR_MISTAKES, arguments)
+    return wrong("71-write-bytes", line, mistake, Trace(tuple(tried), look=look))
 
 
 # illustrative: what the question asks for, a tenth of a second below the step of the case

@@ -4,15 +4,15 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-import numpy as np
-
 from fabriclab.catalog import case
 from fabriclab.course.judges import Trace, TriedCase
 from fabriclab.course.judges.shared.functions import (
     Verdict,
-    explained,
+    first_wrong,
+    is_same,
     mistake_of,
     number_of,
+    wrong,
 )
 from fabriclab.registry import register
 from fabriclab.texts import text
@@ -44,7 +44,7 @@ def _exposed(s: Pieces) -> float:
 
 def _beyond(s: Pieces) -> float:
     """Return by how much the gradients take longer than what can hide them; below 0 if they do not. [s]."""
-    return s.gradients - s.window
+    return s.gradients - s.overlap
 
 
 def _without_sums(s: Pieces) -> float:
@@ -108,20 +108,19 @@ def step(answer: StepTime) -> Verdict:
     right = [step_time(pieces) for _, pieces, _ in cases]
     tried = []
     for (name, _, _), found, wanted in zip(cases, returned, right, strict=True):
-        is_right = bool(np.isclose(found, wanted, rtol=_STEP_ROUNDING, atol=0))
+        is_right = is_same(found, wanted, _STEP_ROUNDING)
         tried.append(TriedCase(name, is_right, "", f"{found:#.4g} s", f"{wanted:#.4g} s"))
-    for i, (name, _, published_time) in enumerate(cases):
-        if not tried[i].right:
-            line = text(
-                "function.step", name=name, got=f"{returned[i]:#.4g}", right=f"{right[i]:#.4g}"
-            )
-            said = ""
-            if published_time:
-                said = text("function.step_published", time=f"{published_time:g}")
-                line += " " + said
-            asked = [(pieces,) for _, pieces, _ in cases]
-            mistake = mistake_of(returned, STEP_MISTAKES, asked, _STEP_ROUNDING)
-            lines = [line, *explained("72-write-step", mistake)]
-            look = text("trace.look_step", seconds=f"{returned[i] - right[i]:+.3g}")
-            return False, lines, mistake, Trace(tuple(tried), said=said, look=look)
-    return True, [], ""
+    i = first_wrong(tried)
+    if i is None:
+        return True, [], ""
+
+    name, _, published_time = cases[i]
+    line = text("function.step", name=name, got=f"{returned[i]:#.4g}", right=f"{right[i]:#.4g}")
+    said = ""
+    if published_time:
+        said = text("function.step_published", time=f"{published_time:g}")
+        line += " " + said
+    look = text("trace.look_step", seconds=f"{returned[i] - right[i]:+.3g}")
+    arguments = [(pieces,) for _, pieces, _ in cases]
+    mistake = mistake_of(returned, STEP_MISTAKES, arguments, _STEP_ROUNDING)
+    return wrong("72-write-step", line, mistake, Trace(tuple(tried), said=said, look=look))

@@ -4,17 +4,16 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-import numpy as np
-
 from fabriclab import units
 from fabriclab.catalog import value
 from fabriclab.course.judges import Trace, TriedCase
 from fabriclab.course.judges.shared.functions import (
-    ROUNDING,
     Verdict,
-    explained,
+    first_wrong,
+    is_same,
     mistake_of,
     number_of,
+    wrong,
 )
 from fabriclab.course.shown import digits
 from fabriclab.registry import register
@@ -74,17 +73,15 @@ def time_of_token(answer: TokenTime) -> Verdict:
     returned = [number_of(answer, *each) for each in cases]
     right = [token_time(*each) for each in cases]
     tried = tuple(map(_token_case, cases, returned, right))
-    for each, found, truth, case_tried in zip(cases, returned, right, tried, strict=True):
-        if case_tried.right:
-            continue
-        line = text(
-            "function.token", case=_token_words(each), got=f"{found:.4g}", right=f"{truth:.4g}"
-        )
-        mistake = mistake_of(returned, TOKEN_MISTAKES, cases)
-        lines = [line, *explained("73-write-token", mistake)]
-        look = text("trace.look_time", ratio=digits(found / truth))
-        return False, lines, mistake, Trace(tried, look=look)
-    return True, [], ""
+    i = first_wrong(tried)
+    if i is None:
+        return True, [], ""
+
+    numbers = {"got": f"{returned[i]:.4g}", "right": f"{right[i]:.4g}"}
+    line = text("function.token", case=_token_words(cases[i]), **numbers)
+    look = text("trace.look_time", ratio=digits(returned[i] / right[i]))
+    mistake = mistake_of(returned, TOKEN_MISTAKES, cases)
+    return wrong("73-write-token", line, mistake, Trace(tried, look=look))
 
 
 def _token_words(each: TokenCase) -> str:
@@ -102,5 +99,6 @@ def _token_words(each: TokenCase) -> str:
 
 def _token_case(each: TokenCase, found: float, right: float) -> TriedCase:
     """Return the case of a token, and whether its time is right."""
-    is_right = bool(np.isclose(found, right, rtol=ROUNDING, atol=0))
-    return TriedCase(_token_words(each), is_right, "", f"{found:#.4g} s", f"{right:#.4g} s")
+    return TriedCase(
+        _token_words(each), is_same(found, right), "", f"{found:#.4g} s", f"{right:#.4g} s"
+    )

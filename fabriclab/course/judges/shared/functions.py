@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fabriclab.course.judges import Trace, Unanswered
+from fabriclab.course.judges import Trace, TriedCase, Unanswered
 from fabriclab.course.judges.shared.numbers import brief
 from fabriclab.course.questions import misconception
 from fabriclab.texts import text
@@ -63,6 +63,19 @@ def name_of(answer: Callable[..., Any]) -> str:
     return name if name.isidentifier() else "your_function"
 
 
+def is_same(found: float, right: float, rounding: float = ROUNDING) -> bool:
+    """Return whether a number is the right one but for a relative rounding."""
+    return bool(np.isclose(found, right, rtol=rounding, atol=0))
+
+
+def first_wrong(cases: Sequence[TriedCase]) -> int | None:
+    """Return the number of the first case in which the learner's function was wrong, None if it was right in all."""
+    for i, tried in enumerate(cases):
+        if not tried.right:
+            return i
+    return None
+
+
 def mistake_of(
     returned: Sequence[float],
     rules: Mapping[str, Callable[..., Any]],
@@ -88,6 +101,23 @@ def mistake_of(
         if np.allclose(returned, expected, rtol=rounding, atol=0):
             return name
     return ""
+
+
+def wrong(question: str, line: str, mistake: str, trace: Trace) -> Verdict:
+    """Return the verdict on a function that is wrong.
+
+    Parameters
+    ----------
+    question : str
+        Name of the question, whose misconception about ``mistake`` follows the line.
+    line : str
+        What the function returned and what is right, in words.
+    mistake : str
+        As `mistake_of` returns it.
+    trace : Trace
+        What happened, case by case.
+    """
+    return False, [line, *explained(question, mistake)], mistake, trace
 
 
 def explained(question: str, mistake: str) -> list[str]:

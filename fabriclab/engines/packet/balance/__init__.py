@@ -16,7 +16,9 @@ class Balance(NamedTuple):
     Parameters
     ----------
     choose : callable
-        A kernel; see `fabriclab.engines.packet.signatures`.
+        A kernel ``choose(now, last, row, first, end, hop, rows, entries, links, queues, whole, parameters)`` that
+        returns a row within ``first..end - 1``. ``last`` is when the connection sent before [ps], ``row`` the row that
+        it took then, and ``hop`` how many links the packet has crossed.
     parameters : sequence of int
         What it reads as its last argument.
     splits : bool

@@ -6,7 +6,7 @@ from fabriclab import units
 from fabriclab.compiled import kernel
 from fabriclab.engines.packet import signatures
 from fabriclab.engines.packet.balance import Balance
-from fabriclab.engines.packet.state import RANDOM
+from fabriclab.engines.packet.chance import draw
 from fabriclab.registry import register
 
 
@@ -44,9 +44,4 @@ def choose(
     """Return the row taken last, or a random one after a pause."""
     if last >= 0 and now - last < parameters[0]:
         return row
-    x = whole[RANDOM]
-    x ^= (x << 13) & 0xFFFFFFFF
-    x ^= x >> 17
-    x ^= (x << 5) & 0xFFFFFFFF
-    whole[RANDOM] = x
-    return first + x % (end - first)
+    return first + draw(whole) % (end - first)

@@ -1,4 +1,4 @@
-"""Host spraying: each packet takes the next path of the flow, from a random one on."""
+"""Host spraying: each packet takes the next path of the flow, the first packet the second one."""
 
 from typing import Any
 

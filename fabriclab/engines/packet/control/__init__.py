@@ -18,7 +18,7 @@ __all__ = ["Control", "Marking", "Place", "do_nothing"]
 class Place(NamedTuple):
     """Where a control loop works: what it may scale its parameters by."""
 
-    rate: float  # of the slowest port of a sender [B/s]
+    rate: float  # of the fastest port of a sender [B/s]
     round_trip: float  # longest of an empty path, there and back [s]
     payload: int  # of a full packet [B]
 
