@@ -492,6 +492,7 @@ def _si(unit):
         "kB": "B",
         "bit": "B",
         "ms": "s",
+        "ns": "s",
         "us": "s",
         "1": "",
     }.get(unit, "B/s" if unit.endswith("/s") else unit)
