@@ -193,10 +193,11 @@ def _legend(curves: Sequence[Curve]) -> dict[str, Layer]:
         "colour": colours[shown],
         "shape": np.array([curve.shape for curve in named])[shown],
     }
+    readable = np.where(colours == COLOUR["edge"], COLOUR["soft"], colours)
     return {
         "samples": lines(paths, width=1.8, colour=colours),
         "sample dots": Layer("dots", marks),
-        "sample names": texts(left + 21, 36.0, [curve.name for curve in named], colour=colours),
+        "sample names": texts(left + 21, 36.0, [curve.name for curve in named], colour=readable),
     }
 
 

@@ -22,6 +22,7 @@ _LETTER = 6.9  # width of a letter [px]
 _VALUE_ROOM = 110.0  # for the number beside the longest bar [px]
 _MOST_NAME = 300.0  # [px]
 _CLOSE = 1.1  # ratio up to which a difference is told in per cent
+_ALIKE = 1.005  # ratio up to which three digits do not show a difference
 _EQUAL = 1e-6  # relative difference up to which two bars are equally long
 # Letters of the sentence above the picture on one line; if there are more, its bars are not named.
 _MOST_SAID = 78
@@ -218,6 +219,10 @@ def _said(rows: list[Bar], unit: str) -> str:
     low, high = shown_value(least.value, unit), shown_value(longest.value, unit)
     if low == high:
         return text("bars.equal", value=high)
+    percent = f"{100 * (ratio - 1):.2g}"
+    if ratio < _ALIKE:
+        alike = text("bars.alike", value=low, percent=percent)
+        return text("bars.group", group=widest, said=alike.lower()) if widest else alike
     said = text("bars.said", least=least.name, low=low, most=longest.name, high=high)
     says_itself = ":" in widest
     room = _MOST_BESIDE if says_itself else _MOST_SAID - len(said)
@@ -228,7 +233,7 @@ def _said(rows: list[Bar], unit: str) -> str:
     elif widest:
         said = text("bars.group", group=widest, said=said[:1].lower() + said[1:])
     if ratio < _CLOSE:
-        said += " " + text("bars.close", percent=f"{100 * (ratio - 1):.2g}")
+        said += " " + text("bars.close", percent=percent)
     elif least.value and unit != "times":  # where a factor is what is shown, another one confuses
         said += " " + text("bars.ratio", ratio=three(ratio))
     return said

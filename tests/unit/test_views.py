@@ -974,6 +974,8 @@ def test_bars_say_a_factor_or_how_far_apart_they_are_and_use_names():
     assert far.table["what"].tolist() == ["one root", "ring"]
     assert views.bars({"a": 1.17, "b": 1.18}).finding.endswith("They are 0.85 % apart.")
     assert views.bars({"a": 1.0, "b": 1.0}).finding == "All are 1.00 s."
+    # Three digits would not show the difference, or show another one.
+    assert views.bars({"a": 1.1749, "b": 1.1763}).finding == "All are within 0.12 % of 1.17 s."
     assert views.bars({"one_root": 1.0, "ring": 2.0}, bold="one_root").table.bold == (0,)
 
 

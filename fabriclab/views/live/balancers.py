@@ -297,7 +297,7 @@ def collision_scene(
             **slowdown_layers(one, sides, longest, first=place == 0),
         }
         if name == "hash":
-            column |= expected_layers(expected, sides, top)
+            column |= expected_layers(expected, one, sides, top)
         layers |= {f"{name} {key}": layer for key, layer in column.items()}
     is_slow = not all(one.is_compiled for one in found.values())
     slow_words = compiled.note() if is_slow else ""
@@ -306,7 +306,7 @@ def collision_scene(
         collision_table(found),
         layers,
         _HEIGHT,
-        alt=said,
+        alt=f"{said} {setting_words(case)}",
         hint=" ".join(filter(None, [text("live.collisions.hint"), slow_words])),
         width=_WIDTH,
     )
@@ -329,6 +329,13 @@ def collision_words(case: Case, found: Mapping[str, Spread]) -> str:
         late=found["spray"].late,
         again=found[again].again,
         again_by=text(f"live.collisions.in_{again}"),
+    )
+
+
+def setting_words(case: Case) -> str:
+    """Return what the controls say, for those who do not see them."""
+    return text(
+        "live.collisions.setting",
         flows=case.flows,
         spines=case.spines,
         slow=text("live.collisions.with_slow") if case.slow else "",
@@ -417,18 +424,22 @@ def load_layers(
     return layers
 
 
-def expected_layers(expected: float, sides: tuple[float, float], top: float) -> dict[str, Layer]:
+def expected_layers(
+    expected: float, one: Spread, sides: tuple[float, float], top: float
+) -> dict[str, Layer]:
     """Return a dashed line at the flows that a random hash puts on the fullest uplink on average."""
     y = float(log_axis(0, top, _UPPER[1], _UPPER[0])(expected))
+    half = one.load.size // 2
+    is_left = one.load[:half].max(initial=0.0) < one.load[half:].max(initial=0.0)
     return {
         "expected": lines(
             [np.array([[sides[0], y], [sides[1], y]])], width=1.4, dash=1.0, colour=COLOUR["ink"]
         ),
         "expected name": texts(
-            sides[1],
+            sides[0] if is_left else sides[1],
             y - 8,
             [text("live.collisions.expected", n=expected)],
-            align=2.0,
+            align=0.0 if is_left else 2.0,
             size=11.0,
             halo=1.0,
         ),

@@ -158,7 +158,7 @@ def switch_scene(moment: int, answer: str, forwarding: str) -> Scene:
             **chart_layers(run, now, answer),
         },
         _HEIGHT,
-        alt=said,
+        alt=f"{said} {setting_words(answer, forwarding)}",
         hint=text(f"live.inside_switch.hint_{answer}"),
         width=_WIDTH,
         limits={"moment": min(longest, _LONGEST)},
@@ -178,11 +178,18 @@ def switch_words(run: Crossing, now: float, answer: str, forwarding: str) -> str
         time=now,
         x=packets_words(waiting),
         happens=happens,
-        answer=text(f"live.inside_switch.with_{answer}"),
-        forwarding=text(f"live.inside_switch.with_{forwarding}"),
         slow=float(run.finish[VICTIM] / run.alone[VICTIM]),
         victim=float(run.finish[VICTIM]),
         last=run.end,
+    )
+
+
+def setting_words(answer: str, forwarding: str) -> str:
+    """Return what the switch does, for those who do not see the controls."""
+    return text(
+        "live.inside_switch.setting",
+        answer=text(f"live.inside_switch.with_{answer}"),
+        forwarding=text(f"live.inside_switch.with_{forwarding}"),
     )
 
 

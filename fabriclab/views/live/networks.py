@@ -813,7 +813,9 @@ def cut_scene(
         return drawn
     is_grid = is_direct(fabric) and len(fabric.coord_names) == 2
     reach = _MOST_AREA_OF_GRID if is_grid else _MOST_AREA
-    return halved(drawn, box_colours(fabric, half), reach)
+    picture = halved(drawn, box_colours(fabric, half), reach)
+    halves = text("live.cut.halves", order=order, first=first)
+    return replace(picture, alt=f"{picture.alt or caption} {halves}")
 
 
 def box_colours(fabric: Fabric, half: Ints) -> Floats:

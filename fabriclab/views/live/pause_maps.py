@@ -258,7 +258,7 @@ def pause_scene(
         pause_table(scenario.fabric, here, paused),
         fabric_layers(case, scenario.fabric, here, paused, now),
         _HEIGHT,
-        alt=said,
+        alt=f"{said} {setting_words(case)}",
         hint=" ".join(filter(None, [text("live.pause_map.hint"), slow_words(here)])),
         width=_WIDTH,
         side=Scene(
@@ -303,12 +303,16 @@ def pause_words(
         "live.pause_map.said",
         time=now,
         happens=happens,
-        load=case.load,
-        watched=text("live.pause_map.watched" if case.watchdog else "live.pause_map.unwatched"),
         without=without.finish,
         with_it=with_it.finish,
         discarded=discarded_words(with_it.discarded),
     )
+
+
+def setting_words(case: Case) -> str:
+    """Return what the controls say, for those who do not see them."""
+    watched = text("live.pause_map.watched" if case.watchdog else "live.pause_map.unwatched")
+    return text("live.pause_map.setting", watched=watched, load=case.load)
 
 
 def pause_table(fabric: Fabric, here: Spreading, paused: Any) -> Table:
@@ -503,6 +507,8 @@ def curve_layers(
     times = to_ticks(_LAST / _MICRO, 4)
     count = int(np.count_nonzero(here.paused_at(now)))
     key = "live.pause_map.other_without" if case.watchdog else "live.pause_map.other_with"
+    if all(np.array_equal(one, twin) for one, twin in (counts, rates)):
+        key = "live.pause_map.other_same"
     return {
         "title": texts(
             14.0, 16.0, [text("live.pause_map.title_count", n=n_links)], size=13.0, bold=1.0

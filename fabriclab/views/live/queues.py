@@ -802,7 +802,6 @@ def column_thresholds(run: Run, lossless: str, top: float, right: float) -> dict
             [text(f"live.control_loops.{name}") for _, name in shown],
             align=2.0,
             size=11.0,
-            halo=1.0,
             colour=COLOUR["soft"],
         )
     }
