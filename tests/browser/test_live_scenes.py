@@ -372,16 +372,18 @@ def test_halves_are_told_apart_and_a_full_fat_tree_says_why_all_cuts_are_alike()
     lines = view.scene.layers["cables"].fields
     is_cut = np.asarray(lines["colour"]) == COLOUR["ink"]
     assert is_cut.sum() == 8 and COLOUR["overloaded"] not in lines["colour"]
-    told = sentence("live.cut.said", order=view.values["order"], first=2).search(view.scene.said)
+    told = sentence("live.cut.full").fullmatch(view.scene.said)
+    halves = text("live.cut.halves", order=view.values["order"], first=2)
+    assert view.scene.alt.endswith(halves)
     assert view.scene.table["cut"].sum() == 8 and figures(told["links"]) == ["8"]
     assert all(
-        view.set(first=i, order=order).scene.said.endswith(text("live.cut.full"))
+        sentence("live.cut.full").fullmatch(view.set(first=i, order=order).scene.said)
         for i in (0, 5)
         for order in view.controls["order"].options
     )
     thin = live.cut(topologies.build("leaf_spine", hosts=24, radix=16, oversubscription=3))
     told = sentence("live.cut.said", rate=200e9, part=100 / 3).search(thin.scene.said)
-    assert figures(told["links"]) == ["4"] and text("live.cut.full") not in thin.scene.said
+    assert figures(told["links"]) == ["4"]
     assert thin.scene.table["cut"].sum() == 4
     assert sentence("live.cut.said", part=100).search(thin.set(order="shuffled").scene.said)
     names = [text(f"live.cut.{key}") for key in ("one", "other", "both")]
@@ -451,38 +453,42 @@ def test_boxes_of_gpus_are_no_servers_and_makers_names_are_explained():
 
 
 @pytest.mark.parametrize(
-    ("flows", "cables", "said", "marks"),
+    ("flows", "cables", "mean", "said", "marks"),
     [
         (
             32,
             32,
-            {"flows": "32 flows", "idle": "13 cables", "most": "4 flows", "slow": 4, "mean": 3.53},
+            3.53,
+            {"flows": "32 flows", "idle": "13 cables", "most": 4, "slow": 4},
             {"fullest, expected": 3.53, "spray": 1},
         ),
-        (48, 32, {"flows": "48 flows"}, {"spray": 1.5}),
+        (48, 32, 4.51, {"flows": "48 flows"}, {"spray": 1.5}),
         (
             8,
             32,
-            {"flows": "8 flows", "idle": "25 cables", "most": "2 flows", "slow": 2},
+            1.66,
+            {"flows": "8 flows", "idle": "25 cables", "most": 2, "slow": 2},
             {"fullest, expected": 1.66, "one flow": 1},
         ),
         (
             1,
             2,
-            {"flows": "1 flow", "idle": "1 cable", "most": "1 flow", "slow": None, "mean": 1},
+            1,
+            {"flows": "1 flow", "idle": "1 cable"},
             {"fullest, expected": 1, "one flow": 1},
         ),
     ],
 )
 def test_lines_of_the_roulette_are_named_and_no_fullest_cable_is_below_them(
-    flows, cables, said, marks
+    flows, cables, mean, said, marks
 ):
     scene = live.roulette(flows, cables).scene
     if "slow" in said:
-        slow = said["slow"]
-        key = "live.roulette.slow" if slow else "live.roulette.even"
-        said = said | {"slow": text(key, slow=slow)}
-    assert sentence("live.roulette.said", **said, cables=f"{cables} cables").match(scene.said)
+        said = said | {"slow": text("live.roulette.slow", slow=said["slow"])}
+    key = "live.roulette.said" if flows > 1 else "live.roulette.alone"
+    assert sentence(key, **said).fullmatch(scene.said)
+    assert scene.hint == text("live.roulette.hint", mean=mean)
+    assert scene.alt == f"{scene.said} {scene.hint}"
     bars, words, rules = (scene.layers[name].fields for name in ("bars", "words", "rules"))
     unit = bars["h"].max() / scene.table["flows"].max()
     height = dict(zip(words["texts"], (_BARS_FOOT - rules["y"][::2]) / unit, strict=False))

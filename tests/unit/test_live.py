@@ -1026,6 +1026,22 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
             ends = [name.replace("chip ", "").replace(".", " ") for name in (a, b)]
             note = notes.get(" – ".join(ends), notes.get(" – ".join(ends[::-1])))
             assert note == text("fabric.load", percent=100 * load)
+    elif text("live.step.lane") in table.columns:  # a step: bars of each lane, added up by kind
+        ticks = drawn["x ticks"].fields
+        seconds = [fl.units.time(tick) for tick in ticks["texts"]]
+        pixel = np.polyfit(ticks["x"], seconds, 1)[0]  # [s]
+        each = np.asarray(drawn["bars"].fields["w"]) * pixel
+        names = drawn["bars"].fields["names"]
+        kinds = [column for column in table.columns if column.endswith("[s]")]
+        for row, lane in enumerate(table[text("live.step.lane")]):
+            is_here = np.array([name.startswith(f"{lane}, ") for name in names])
+            room = pixel * is_here.sum()  # a bar of less than a pixel is drawn wider
+            in_all = sum(table[kind][row] for kind in kinds)
+            assert each[is_here].sum() == pytest.approx(in_all, abs=room)
+            for kind in kinds[1:]:
+                is_kind = np.array([f"{name} [s]" == f"{lane}, {kind}" for name in names])
+                room = pixel * is_kind.sum()
+                assert each[is_kind].sum() == pytest.approx(table[kind][row], abs=room + 1e-9)
     elif "queue [B]" in table.columns:  # an incast: queue, bars of marks and pauses, crosses, rates
         places = [fl.units.size(tick) for tick in drawn["y ticks"].fields["texts"]]
         to_y = np.polyfit(places, drawn["y ticks"].fields["y"], 1)

@@ -99,11 +99,13 @@ def _lanes(shown: StepTimeline) -> Table:
         ]  # [s]
         columns[column] = times
 
-    # The NIC of the first stage sends gradients and parameters while stages compute.
-    sent = sum(bar.time for bar in shown.overlapped)  # [s]
-    for column, times in columns.items():
-        times.append(sent if column == "gradients" else 0.0)
-    lanes = [_lane_name(shown.stages, lane) for lane in range(shown.stages + 1)]
+    lanes = [_lane_name(shown.stages, lane) for lane in range(shown.stages)]
+    if shown.overlapped:
+        # The NIC of the first stage sends gradients and parameters while stages compute.
+        sent = sum(bar.time for bar in shown.overlapped)  # [s]
+        for column, times in columns.items():
+            times.append(sent if column == "gradients" else 0.0)
+        lanes.append(_lane_name(shown.stages, shown.stages))
     table: dict[str, list[str] | list[float]] = {text("live.step.lane"): lanes}
     for column, times in columns.items():
         if any(times):
