@@ -532,7 +532,9 @@ def test_measures_show_themselves():
 def test_hops_of_ten_thousand_ranks_are_counted_in_time(family, asked, seconds):
     metrics.hops(small(family))
     took = []
-    for _ in range(4):  # the least of some: what others do to the caches of this machine is no part of it
+    for _ in range(
+        4
+    ):  # the least of some: what others do to the caches of this machine is no part of it
         fabric = topologies.build(family, **asked)
         start = time.process_time()
         found = metrics.hops(fabric)
