@@ -2,7 +2,8 @@
 
 import csv
 import itertools
-import time
+import subprocess
+import sys
 from collections import Counter
 
 import networkx as nx
@@ -530,17 +531,23 @@ def test_measures_show_themselves():
     ],
 )
 def test_hops_of_ten_thousand_ranks_are_counted_in_time(family, asked, seconds):
-    metrics.hops(small(family))
-    took = []
-    for _ in range(
-        4
-    ):  # the least of some: what others do to the caches of this machine is no part of it
-        fabric = topologies.build(family, **asked)
-        start = time.process_time()
-        found = metrics.hops(fabric)
-        took.append(time.process_time() - start)
-    assert min(took) <= seconds
-    assert found.pairs.sum() == fabric.n_ranks * (fabric.n_ranks - 1) and fabric.n_ranks > 9500
+    program = f"""
+import time
+from fabriclab import metrics, topologies
+took = []
+for _ in range(4):
+    fabric = topologies.build({family!r}, **{asked!r})
+    start = time.process_time()
+    found = metrics.hops(fabric)
+    took.append(time.process_time() - start)
+assert found.pairs.sum() == fabric.n_ranks * (fabric.n_ranks - 1) and fabric.n_ranks > 9500
+print(min(took))
+"""
+    # In a process of its own, whose memory no other test has used; the least of some, as others share its caches.
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert float(done.stdout) <= seconds
 
 
 # Switches and what passes them --------------------------------------------------------------------
