@@ -36,18 +36,61 @@ RING_MISTAKES: dict[str, Rule] = {
 # Size [B], ranks, rate [B/s] and latency of a step [s] -> time [s]
 Time = Callable[[float, int, float, float], Any]
 TEN_SERVERS = "xx_10n_g1_all_reduce"  # a published sweep, one GPU and one NIC in each server
+
+
+def _ring_time(size: float, n: int, rate: float, latency: float) -> float:
+    """Return the time of a ring: 2 (n - 1) steps, in each of which a block of 1/n is sent. [s]."""
+    return 2 * (n - 1) * (size / n / rate + latency)
+
+
+def _latency_forgotten(size: float, n: int, rate: float, latency: float) -> float:
+    return _ring_time(size, n, rate, 0.0)
+
+
+def _one_latency(size: float, n: int, rate: float, latency: float) -> float:
+    return _ring_time(size, n, rate, 0.0) + latency
+
+
+def _one_phase_only(size: float, n: int, rate: float, latency: float) -> float:
+    return _ring_time(size, n, rate, latency) / 2
+
+
+def _not_cut_into_blocks(size: float, n: int, rate: float, latency: float) -> float:
+    return _ring_time(n * size, n, rate, latency)
+
+
+def _a_step_too_many(size: float, n: int, rate: float, latency: float) -> float:
+    """Return the time of somebody who counts n steps in each phase."""
+    return 2 * n * (size / n / rate + latency)
+
+
+def _factor_taken_as_2(size: float, n: int, rate: float, latency: float) -> float:
+    return 2 * size / rate + 2 * (n - 1) * latency
+
+
+def _array_sent_once(size: float, n: int, rate: float, latency: float) -> float:
+    return size / rate + 2 * (n - 1) * latency
+
+
+def _bytes_taken_for_bits(size: float, n: int, rate: float, latency: float) -> float:
+    return _ring_time(size / 8, n, rate, latency)
+
+
+def _bits_for_bytes(size: float, n: int, rate: float, latency: float) -> float:
+    return _ring_time(8 * size, n, rate, latency)
+
+
+# What somebody with a mistake returns, by its name.
 TIME_MISTAKES: dict[str, Callable[[float, int, float, float], float]] = {
-    "latency forgotten": lambda size, n, rate, latency: 2 * (n - 1) / n * size / rate,
-    "one latency": lambda size, n, rate, latency: 2 * (n - 1) / n * size / rate + latency,
-    "one phase only": lambda size, n, rate, latency: (n - 1) * (size / n / rate + latency),
-    "not cut into blocks": lambda size, n, rate, latency: 2 * (n - 1) * (size / rate + latency),
-    "a step too many": lambda size, n, rate, latency: 2 * n * (size / n / rate + latency),
-    "factor taken as 2": lambda size, n, rate, latency: 2 * size / rate + 2 * (n - 1) * latency,
-    "array sent once": lambda size, n, rate, latency: size / rate + 2 * (n - 1) * latency,
-    "bytes taken for bits": lambda size, n, rate, latency: (
-        2 * (n - 1) * (size / 8 / n / rate + latency)
-    ),
-    "bits for bytes": lambda size, n, rate, latency: 2 * (n - 1) * (8 * size / n / rate + latency),
+    "latency forgotten": _latency_forgotten,
+    "one latency": _one_latency,
+    "one phase only": _one_phase_only,
+    "not cut into blocks": _not_cut_into_blocks,
+    "a step too many": _a_step_too_many,
+    "factor taken as 2": _factor_taken_as_2,
+    "array sent once": _array_sent_once,
+    "bytes taken for bits": _bytes_taken_for_bits,
+    "bits for bytes": _bits_for_bytes,
 }
 
 

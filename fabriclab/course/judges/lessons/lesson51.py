@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 
 from fabriclab import units
-from fabriclab.course.judges import Trace, TriedCase, Unanswered
+from fabriclab.course.judges import Trace, TriedCase
 from fabriclab.course.judges.shared.functions import (
     ROUNDING,
     Verdict,
     explained,
     mistake_of,
-    name_of,
     number_of,
+    played,
 )
 from fabriclab.engines import packet
 from fabriclab.registry import register
@@ -180,16 +180,8 @@ def _played(answer: Callable[..., Any], senders: int) -> packet.Trace:
     """Return an incast with a learner's loop in all senders; raise Unanswered if the loop raises."""
     # illustrative: the incast of the lesson
     scenario = incast(senders, _SIZE, buffer="64 MB", lossless="none", sample="2 us", until=_UNTIL)
-    try:
-        return scenario.play(control=answer, marking=_MARKING)
-    except Exception as error:
-        said = text(
-            "function.raised",
-            call=f"{name_of(answer)}(...)",
-            error=type(error).__name__,
-            words=str(error),
-        )
-        raise Unanswered("raised", said) from None
+    run: packet.Trace = played(answer, lambda: scenario.play(control=answer, marking=_MARKING))
+    return run
 
 
 def _fairness(run: packet.Trace) -> float:

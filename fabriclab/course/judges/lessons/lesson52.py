@@ -1,11 +1,12 @@
 """Lesson 52: a balancer that looks at the queues of a switch."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from fabriclab import units
-from fabriclab.course.judges import Trace, TriedCase, Unanswered
-from fabriclab.course.judges.shared.functions import Verdict, explained, name_of
+from fabriclab.course.judges import Trace, TriedCase
+from fabriclab.course.judges.shared.functions import Verdict, explained, name_of, played
 from fabriclab.registry import register
 from fabriclab.scenarios import ecmp_collision
 from fabriclab.texts import text
@@ -37,16 +38,7 @@ def choice_of_uplink(answer: Choice) -> Verdict:
     tried = []
     for share, name in names.items():
         lab = ecmp_collision(_FLOWS, _SIZE, slow_path=share, recovery="selective")
-        try:
-            end = lab.play(balance=choose).last_finish
-        except Exception as error:
-            said = text(
-                "function.raised",
-                call=f"{name_of(answer)}(...)",
-                error=type(error).__name__,
-                words=str(error),
-            )
-            raise Unanswered("raised", said) from None
+        end = played(answer, partial(lab.play, balance=choose)).last_finish
         wanted = text("trace.at_most", most=units.format_time(_LATEST))
         tried.append(TriedCase(name, end <= _LATEST, "", units.format_time(end), wanted))
     for each in tried:
@@ -60,10 +52,12 @@ def choice_of_uplink(answer: Choice) -> Verdict:
 
 def _mistake(answer: Choice) -> str:
     """Return what explains the places that a wrong function chooses."""
-    cases = [(list(queues), turn) for queues in _PROBES for turn in range(len(queues))]
-    places = [int(answer(list(queues), turn)) for queues, turn in cases]
-    if all(queues[place] == max(queues) for (queues, _), place in zip(cases, places, strict=True)):
+    turns = range(len(_PROBES[0]))
+    places = [[int(answer(list(queues), turn)) for turn in turns] for queues in _PROBES]
+    longest = [queues.index(max(queues)) for queues in _PROBES]
+    if all(set(chosen) == {place} for chosen, place in zip(places, longest, strict=True)):
         return "longest queue"
-    if len(set(places)) == 1:
+    if len({place for chosen in places for place in chosen}) == 1:
         return "always the same uplink"
-    return "blind to queues"
+    is_blind = all(chosen == places[0] for chosen in places)
+    return "blind to queues" if is_blind else ""

@@ -72,15 +72,52 @@ def _tensor(tp: int, layers: int, microbatches: int, tokens: int, hidden: int) -
     return 4 * layers * microbatches * 2 * (tp - 1) / tp * message
 
 
+def _half_of_the_sums(tp: int, layers: int, microbatches: int, tokens: int, hidden: int) -> float:
+    return _tensor(tp, layers, microbatches, tokens, hidden) / 2
+
+
+def _one_sum_of_four(tp: int, layers: int, microbatches: int, tokens: int, hidden: int) -> float:
+    return _tensor(tp, layers, microbatches, tokens, hidden) / 4
+
+
+def _ring_forgotten(tp: int, layers: int, microbatches: int, tokens: int, hidden: int) -> float:
+    """Return the bytes of somebody who counts each message once."""
+    return _tensor(tp, layers, microbatches, tokens, hidden) / (2 * (tp - 1) / tp)
+
+
+def _factor_taken_as_2(tp: int, layers: int, microbatches: int, tokens: int, hidden: int) -> float:
+    return _ring_forgotten(tp, layers, microbatches, tokens, hidden) * 2
+
+
+def _one_micro_batch(tp: int, layers: int, microbatches: int, tokens: int, hidden: int) -> float:
+    return _tensor(tp, layers, 1, tokens, hidden)
+
+
+def _one_layer(tp: int, layers: int, microbatches: int, tokens: int, hidden: int) -> float:
+    return _tensor(tp, 1, microbatches, tokens, hidden)
+
+
+def _a_part_of_the_message(
+    tp: int, layers: int, microbatches: int, tokens: int, hidden: int
+) -> float:
+    """Return the bytes of somebody who takes a message for the part of one GPU."""
+    return _tensor(tp, layers, microbatches, tokens, hidden) / tp
+
+
+def _all_gpus(tp: int, layers: int, microbatches: int, tokens: int, hidden: int) -> float:
+    return _tensor(tp, layers, microbatches, tokens, hidden) * tp
+
+
+# What somebody with a mistake returns, by its name.
 TENSOR_MISTAKES: dict[str, Callable[[int, int, int, int, int], float]] = {
-    "half of the sums": lambda tp, *more: _tensor(tp, *more) / 2,
-    "one sum of four": lambda tp, *more: _tensor(tp, *more) / 4,
-    "ring forgotten": lambda tp, *more: _tensor(tp, *more) * tp / (2 * (tp - 1)),
-    "factor taken as 2": lambda tp, *more: _tensor(tp, *more) * tp / (tp - 1),
-    "one micro-batch": lambda tp, layers, m, *more: _tensor(tp, layers, m, *more) / m,
-    "one layer": lambda tp, layers, *more: _tensor(tp, layers, *more) / layers,
-    "a part of the message": lambda tp, *more: _tensor(tp, *more) / tp,
-    "all GPUs": lambda tp, *more: _tensor(tp, *more) * tp,
+    "half of the sums": _half_of_the_sums,
+    "one sum of four": _one_sum_of_four,
+    "ring forgotten": _ring_forgotten,
+    "factor taken as 2": _factor_taken_as_2,
+    "one micro-batch": _one_micro_batch,
+    "one layer": _one_layer,
+    "a part of the message": _a_part_of_the_message,
+    "all GPUs": _all_gpus,
 }
 
 

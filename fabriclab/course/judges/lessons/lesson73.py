@@ -23,33 +23,70 @@ from fabriclab.workload import models
 # Weights of a GPU [B], its memory [B/s], cache of a GPU [B], layers and start-up of an all-reduce [s] -> time [s]
 TokenTime = Callable[[float, float, float, int, float], Any]
 TokenCase = tuple[float, float, float, int, float]
-TOKEN_MISTAKES: dict[str, Callable[[float, float, float, int, float], float]] = {
-    "no waiting": lambda weights, memory, cache, layers, latency: (weights + cache) / memory,
-    "one wait a layer": lambda weights, memory, cache, layers, latency: (
-        (weights + cache) / memory + layers * latency
-    ),
-    "one sum": lambda weights, memory, cache, layers, latency: (weights + cache) / memory + latency,
-    "sums of a training step": lambda weights, memory, cache, layers, latency: (
-        (weights + cache) / memory + 4 * layers * latency
-    ),
-    "cache forgotten": lambda weights, memory, cache, layers, latency: (
-        weights / memory + 2 * layers * latency
-    ),
-    "weights for each layer": lambda weights, memory, cache, layers, latency: (
-        layers * ((weights + cache) / memory + 2 * latency)
-    ),
-    "waiting overlapped": lambda weights, memory, cache, layers, latency: max(
-        (weights + cache) / memory, 2 * layers * latency
-    ),
-    "rate for time": lambda weights, memory, cache, layers, latency: (
-        1 / ((weights + cache) / memory + 2 * layers * latency)
-    ),
-}
 
 
 def token_time(weights: float, memory: float, cache: float, layers: int, latency: float) -> float:
     """Return the time of a token: weights and cache are read once, and each layer waits for two sums [s]."""
     return (weights + cache) / memory + 2 * layers * latency
+
+
+def _no_waiting(weights: float, memory: float, cache: float, layers: int, latency: float) -> float:
+    return token_time(weights, memory, cache, layers, 0.0)
+
+
+def _one_wait_a_layer(
+    weights: float, memory: float, cache: float, layers: int, latency: float
+) -> float:
+    return token_time(weights, memory, cache, layers, latency / 2)
+
+
+def _one_sum(weights: float, memory: float, cache: float, layers: int, latency: float) -> float:
+    """Return the time of somebody who waits once for all layers."""
+    return (weights + cache) / memory + latency
+
+
+def _sums_of_a_training_step(
+    weights: float, memory: float, cache: float, layers: int, latency: float
+) -> float:
+    """Return the time of somebody who counts the sums of the backward pass, too."""
+    return token_time(weights, memory, cache, layers, 2 * latency)
+
+
+def _cache_forgotten(
+    weights: float, memory: float, cache: float, layers: int, latency: float
+) -> float:
+    return token_time(weights, memory, 0.0, layers, latency)
+
+
+def _weights_for_each_layer(
+    weights: float, memory: float, cache: float, layers: int, latency: float
+) -> float:
+    return layers * token_time(weights, memory, cache, 1, latency)
+
+
+def _waiting_overlapped(
+    weights: float, memory: float, cache: float, layers: int, latency: float
+) -> float:
+    return max((weights + cache) / memory, 2 * layers * latency)
+
+
+def _rate_for_time(
+    weights: float, memory: float, cache: float, layers: int, latency: float
+) -> float:
+    return 1 / token_time(weights, memory, cache, layers, latency)
+
+
+# What somebody with a mistake returns, by its name.
+TOKEN_MISTAKES: dict[str, Callable[[float, float, float, int, float], float]] = {
+    "no waiting": _no_waiting,
+    "one wait a layer": _one_wait_a_layer,
+    "one sum": _one_sum,
+    "sums of a training step": _sums_of_a_training_step,
+    "cache forgotten": _cache_forgotten,
+    "weights for each layer": _weights_for_each_layer,
+    "waiting overlapped": _waiting_overlapped,
+    "rate for time": _rate_for_time,
+}
 
 
 @cache

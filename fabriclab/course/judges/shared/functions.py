@@ -48,13 +48,21 @@ def called(answer: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return answer(*arguments)
     except (Exception, SystemExit) as error:
-        said = text(
-            "function.raised",
-            call=_call(answer, *arguments),
-            error=type(error).__name__,
-            words=str(error),
-        )
-        raise Unanswered("raised", said) from None
+        raise stopped(_call(answer, *arguments), error) from None
+
+
+def played(answer: Callable[..., Any], play: Callable[[], Any]) -> Any:
+    """Return the run of an engine that calls the learner's function; raise Unanswered if the function raises."""
+    try:
+        return play()
+    except (Exception, SystemExit) as error:
+        raise stopped(f"{name_of(answer)}(...)", error) from None
+
+
+def stopped(call: str, error: BaseException) -> Unanswered:
+    """Return what to raise when a call of the learner's function has raised an error."""
+    said = text("function.raised", call=call, error=type(error).__name__, words=str(error))
+    return Unanswered("raised", said)
 
 
 def name_of(answer: Callable[..., Any]) -> str:
