@@ -316,3 +316,24 @@ VIEWS = {
     "parallelism dealt": lambda: live.parallelism(order="dealt out"),
     "parallelism stages": lambda: live.parallelism(4, 8, "FSDP", microbatch=2),
 }
+
+
+def states(view):
+    """Go through every control at each of its samples, with all others as they are."""
+    for name, control in view.controls.items():
+        for value in control.samples():
+            yield view.set(**{name: value}).scene
+
+
+def check_that_it_fits(scene):
+    """Fail if a panel of a scene is too large for a small window, or if something in it lies outside."""
+    assert sum(panel.width for panel in scene.panels()) <= 880
+    for panel in scene.panels():
+        assert 0 < panel.height <= 400
+        for layer in panel.layers.values():
+            x, y = layer.fields["x"], layer.fields["y"]
+            if not np.size(x):
+                continue
+            assert np.min(x) >= 0 and np.min(y) >= 0
+            assert np.max(x + layer.fields.get("w", 0)) <= panel.width + 1e-3
+            assert np.max(y + layer.fields.get("h", 0)) <= panel.height + 1e-3

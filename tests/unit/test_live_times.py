@@ -11,7 +11,7 @@ from fabriclab.look import COLOUR
 from fabriclab.texts import text
 from fabriclab.views import timelines
 from fabriclab.views.live import rdma, training
-from support.live_views import VIEWS
+from support.live_views import VIEWS, check_that_it_fits, states
 
 NAMES = (
     "bubble",
@@ -33,26 +33,10 @@ NAMES = (
 )
 
 
-def states(view):
-    """Go through every control at each of its samples, with all others as they are."""
-    for name, control in view.controls.items():
-        for value in control.samples():
-            yield view.set(**{name: value}).scene
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_every_state_fits_into_a_small_window(name):
     for scene in states(VIEWS[name]()):
-        assert sum(panel.width for panel in scene.panels()) <= 880
-        for panel in scene.panels():
-            assert 0 < panel.height <= 400
-            for layer in panel.layers.values():
-                x, y = layer.fields["x"], layer.fields["y"]
-                if not np.size(x):
-                    continue
-                assert np.min(x) >= 0 and np.min(y) >= 0
-                assert np.max(x + layer.fields.get("w", 0)) <= panel.width + 1e-3
-                assert np.max(y + layer.fields.get("h", 0)) <= panel.height + 1e-3
+        check_that_it_fits(scene)
 
 
 @pytest.mark.parametrize("name", NAMES)
