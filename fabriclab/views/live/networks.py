@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -380,61 +380,68 @@ def twist_layers(
     fuller = np.maximum(load[::2], load[1::2])
     notes = [text("fabric.load", percent=100 * part) for part in fuller]
 
-    def some(which: Flags) -> dict[str, Any]:
-        here = np.flatnonzero(which)
+    def of(which: Any) -> dict[str, Any]:
+        """Return the names and notes of some cables."""
+        here = np.arange(source.size)[which]
         return {"names": [names[i] for i in here], "notes": [notes[i] for i in here]}
 
-    straight = ~is_closing & ~in_ring
+    grey = COLOUR["edge"]
     runs = solid.place[np.stack([source, target], axis=1)]  # (C, 2, 3)
+    straight = ~is_closing & ~in_ring
+    links = solid_lines(list(runs[straight]), solid, width=0.9, colour=grey, **of(straight))
+
+    rung = ~is_closing & in_ring
+    lit = solid_lines(
+        list(runs[rung]), solid, width=3.2, colour=COLOUR["ring"], strong=1.0, **of(rung)
+    )
+
     hidden = np.flatnonzero(is_closing & ~shown)
     last, first = stubs(solid, source[hidden], target[hidden], axis[hidden])
+    both_ends = np.concatenate([hidden, hidden])
+    ends = solid_lines(last + first, solid, width=0.9, colour=grey, dash=4.0, **of(both_ends))
+
     curves: list[Floats] = []
-    order: list[int] = []
+    drawn: list[int] = []  # the cable of each curve
     for i in range(axes):
         here = np.flatnonzero(shown & (axis == i))
         curves += closing(solid, source[here], target[here], i)
-        order += here.tolist()
-    lit = in_ring[order]
-    rung = ~is_closing & in_ring
-    of_ring = np.isin(np.arange(fabric.n_nodes), ring)
-    grey = COLOUR["edge"]
+        drawn += here.tolist()
+    is_lit = in_ring[drawn]
+    closings = solid_lines(
+        curves,
+        solid,
+        width=np.where(is_lit, 3.2, 1.2),
+        colour=np.where(is_lit, COLOUR["ring"], grey),
+        strong=is_lit.astype(float),
+        ghost=True,
+        glide=True,
+        **of(drawn),
+    )
     return {
-        "links": solid_lines(list(runs[straight]), solid, width=0.9, colour=grey, **some(straight)),
-        "stubs": solid_lines(
-            last + first,
-            solid,
-            width=0.9,
-            colour=grey,
-            dash=4.0,
-            names=2 * [names[i] for i in hidden],
-            notes=2 * [notes[i] for i in hidden],
-        ),
-        "closing": solid_lines(
-            curves,
-            solid,
-            width=np.where(lit, 3.2, 1.2),
-            colour=np.where(lit, COLOUR["ring"], grey),
-            strong=lit.astype(float),
-            names=[names[i] for i in order],
-            notes=[notes[i] for i in order],
-            ghost=True,
-            glide=True,
-        ),
-        "ring": solid_lines(
-            list(runs[rung]), solid, width=3.2, colour=COLOUR["ring"], strong=1.0, **some(rung)
-        ),
-        "chips": solid_dots(
-            solid.place,
-            solid,
-            size=np.where(of_ring, 5.0, 3.2),
-            colour=np.where(of_ring, COLOUR["ring"], COLOUR["node"]),
-            # Chips of the front lie before the cables that leave from them.
-            lift=np.where(solid.place[:, 2] > solid.place[:, 2].max() - 1, 4.0, 0.75) * solid.unit,
-            names=[chip_name(fabric, i) for i in range(fabric.n_nodes)],
-            notes=[text("live.twist.in_ring" if lit else "live.twist.off_ring") for lit in of_ring],
-        ),
+        "links": links,
+        "stubs": ends,
+        "closing": closings,
+        "ring": lit,
+        "chips": chip_dots(fabric, solid, ring),
         "words": solid_axes(solid, fabric.coord_names),
     }
+
+
+def chip_dots(fabric: Fabric, solid: Solid, ring: list[int]) -> Layer:
+    """Return a dot for each chip; those of the ring are larger and lit."""
+    of_ring = np.isin(np.arange(fabric.n_nodes), ring)
+    height = solid.place[:, 2]
+    is_front = height > height.max() - 1
+    return solid_dots(
+        solid.place,
+        solid,
+        size=np.where(of_ring, 5.0, 3.2),
+        colour=np.where(of_ring, COLOUR["ring"], COLOUR["node"]),
+        # Chips of the front lie before the cables that leave from them.
+        lift=np.where(is_front, 4.0, 0.75) * solid.unit,
+        names=[chip_name(fabric, i) for i in range(fabric.n_nodes)],
+        notes=[text("live.twist.in_ring" if lit else "live.twist.off_ring") for lit in of_ring],
+    )
 
 
 # All twists beside it --------------------------------------------------------------------------
@@ -513,64 +520,108 @@ def bar_chart(
     left, right = 22.0, _PANEL - 18.0
     high, low = top + 44.0, top + 98.0
     pitch = min((right - left - 46) / len(names), 34.0)
-    wide = 0.6 * pitch
     highest = max(float(values.max()), 0.0 if before is None else float(before.max()), 1e-9)
     _, highest = common_ends(name, 0.0, highest)
-    x = left + pitch * (np.arange(len(names)) + 0.2)
-    tall = (low - high) * values / highest
-    is_now = np.ones(values.size, bool) if now is None else np.arange(values.size) == now
-    numbered = is_now.copy()
+    bars = BarPlaces(
+        x=left + pitch * (np.arange(len(names), dtype=np.float64) + 0.2),
+        wide=0.6 * pitch,
+        low=low,
+        unit=(low - high) / highest,
+        is_now=np.ones(values.size, bool) if now is None else np.arange(values.size) == now,
+    )
+    numbered = bars.is_now.copy()
+    dotted = np.zeros(values.size, dtype=bool)
+    if before is not None:
+        dotted[:] = True
     if plain is not None:
         numbered[plain] = True
-    here = np.flatnonzero(numbered)
-    every = -(-len(names) // 12)
-    ticks = [i for i in range(len(names)) if i % every == 0 or is_now[i]]
-    ticks = [
-        i for i in ticks if is_now[i] or not (every > 1 and is_now[max(i - 1, 0) : i + 2].any())
-    ]
+        dotted[plain] = True
+
+    axis = [np.array([[left, low], [right, low]])]
+    ghost = bars.outlines(values if before is None else before, dotted)
     layers = {
-        f"{name} title": texts(left, [top + 8], [title], size=13.0, bold=1.0),
-        f"{name} unit": texts(right, [top + 8], [unit], align=2.0, colour=COLOUR["soft"]),
-        f"{name} axis": lines(
-            [np.array([[left, low], [right, low]])], width=1.0, colour=COLOUR["line"]
-        ),
-        f"{name} bars": boxes(
-            x,
-            low - tall,
-            wide,
-            tall,
-            colour=np.where(is_now, COLOUR["ink"], COLOUR["hair"]),
-            round=2.0,
-            glide=True,
-            names=[f"{what} {n}" for n in names],
-            notes=[f"{title} {v:.3g} {unit}" for v in values],
-        ),
-        f"{name} numbers": texts(
-            x[here] + wide / 2,
-            low - tall[here] - 9,
-            [f"{v:.3g}" for v in values[here]],
-            align=1.0,
-            bold=is_now[here].astype(float),
-            colour=np.where(is_now[here], COLOUR["ink"], COLOUR["soft"]),
-        ),
-        f"{name} ticks": texts(
-            x[ticks] + wide / 2,
-            low + 11,
-            [names[i] for i in ticks],
-            align=1.0,
-            bold=is_now[ticks].astype(float) if now is not None else 0.0,
-            colour=np.where(is_now[ticks], COLOUR["ink"], COLOUR["soft"]),
-        ),
-        f"{name} what": texts(right, [low + 11], [what], align=2.0, colour=COLOUR["soft"]),
+        "title": texts(left, [top + 8], [title], size=13.0, bold=1.0),
+        "unit": texts(right, [top + 8], [unit], align=2.0, colour=COLOUR["soft"]),
+        "axis": lines(axis, width=1.0, colour=COLOUR["line"]),
+        "bars": chart_bars(bars, values, [f"{what} {n}" for n in names], (title, unit)),
+        "numbers": chart_numbers(bars, values, np.flatnonzero(numbered)),
+        "ticks": chart_ticks(bars, names, has_present=now is not None),
+        "what": texts(right, [low + 11], [what], align=2.0, colour=COLOUR["soft"]),
+        "plain": lines(ghost, width=1.2, dash=2.0, colour=COLOUR["edge"]),
     }
-    dotted = []
-    for i, value in enumerate(values if before is None else before):
-        if before is not None or i == plain:
-            up = low - (low - high) * value / highest
-            a, b = x[i] - 1.5, x[i] + wide + 1.5
-            dotted.append(np.array([[a, low], [a, up], [b, up], [b, low]]))
-    layers[f"{name} plain"] = lines(dotted, width=1.2, dash=2.0, colour=COLOUR["edge"])
-    return layers
+    return {f"{name} {part}": layer for part, layer in layers.items()}
+
+
+class BarPlaces(NamedTuple):
+    """Where the bars of a small chart stand.
+
+    ``x`` are their left edges and ``wide`` is their width [px], ``low`` is their foot, ``unit`` the height of a value
+    of 1 [px], and ``is_now`` tells the bar of the present state.
+    """
+
+    x: Floats
+    wide: float
+    low: float
+    unit: float
+    is_now: Flags
+
+    def outlines(self, values: Floats, chosen: Flags) -> list[Floats]:
+        """Return a path around each chosen bar, of the height of a value."""
+        paths = []
+        for i in np.flatnonzero(chosen):
+            up = self.low - self.unit * values[i]
+            left, right = self.x[i] - 1.5, self.x[i] + self.wide + 1.5
+            paths.append(np.array([[left, self.low], [left, up], [right, up], [right, self.low]]))
+        return paths
+
+
+def chart_bars(bars: BarPlaces, values: Floats, names: list[str], words: tuple[str, str]) -> Layer:
+    """Return the bars of a small chart; ``words`` are its title and its unit."""
+    title, unit = words
+    tall = bars.unit * values
+    return boxes(
+        bars.x,
+        bars.low - tall,
+        bars.wide,
+        tall,
+        colour=np.where(bars.is_now, COLOUR["ink"], COLOUR["hair"]),
+        round=2.0,
+        glide=True,
+        names=names,
+        notes=[f"{title} {value:.3g} {unit}" for value in values],
+    )
+
+
+def chart_numbers(bars: BarPlaces, values: Floats, here: Ints) -> Layer:
+    """Return the values of some bars, above them."""
+    is_now = bars.is_now[here]
+    return texts(
+        bars.x[here] + bars.wide / 2,
+        bars.low - bars.unit * values[here] - 9,
+        [f"{value:.3g}" for value in values[here]],
+        align=1.0,
+        bold=is_now.astype(float),
+        colour=np.where(is_now, COLOUR["ink"], COLOUR["soft"]),
+    )
+
+
+def chart_ticks(bars: BarPlaces, names: list[str], has_present: bool) -> Layer:
+    """Return the names below the bars: all, or where they are many every second or third and the present one."""
+    is_now = bars.is_now
+    every = -(-len(names) // 12)
+    here = []
+    for i in range(len(names)):
+        is_beside = every > 1 and is_now[max(i - 1, 0) : i + 2].any()
+        if is_now[i] or (i % every == 0 and not is_beside):
+            here.append(i)
+    return texts(
+        bars.x[here] + bars.wide / 2,
+        bars.low + 11,
+        [names[i] for i in here],
+        align=1.0,
+        bold=is_now[here].astype(float) if has_present else 0.0,
+        colour=np.where(is_now[here], COLOUR["ink"], COLOUR["soft"]),
+    )
 
 
 # Mix --------------------------------------------------------------------------------------------

@@ -443,49 +443,56 @@ def link_words(pauses: Floats, now: float) -> str:
 
 def node_layers(case: Case, fabric: Fabric, places: Floats) -> dict[str, Layer]:
     """Return switches and hosts with their names, and the host that is not well as an outline."""
-    switches = np.flatnonzero(fabric.tier > 0)
-    hosts = np.flatnonzero(fabric.tier == 0)
-    wide, high = _SWITCH
-    ill = places[fabric.endpoint[0]]
-    cross = case.cause == "broken card"
-    is_broken = (hosts == fabric.endpoint[0]) & cross
-    return {
-        "switches": boxes(
-            places[switches, 0] - wide / 2,
-            places[switches, 1] - high / 2,
-            wide,
-            high,
-            colour=COLOUR["switch"],
-            texts=[node_name(fabric, node) for node in switches.tolist()],
-            ink=COLOUR["node_ink"],
-        ),
-        "hosts": boxes(
-            places[hosts, 0] - _HOST[0] / 2,
-            places[hosts, 1] - _HOST[1] / 2,
-            _HOST[0],
-            _HOST[1],
-            colour=np.where(is_broken, COLOUR["paper"], COLOUR["host"]),
-            edge=np.where(hosts == fabric.endpoint[0], -1.0, 0.0),
-            texts=["" if is_broken[k] else f"{k + 1}" for k in range(hosts.size)],
-            ink=COLOUR["paper"],
-        ),
-        "cross": Layer(
-            "dots",
-            {
-                "x": ill[:1] if cross else np.zeros(0),
-                "y": ill[1:] if cross else np.zeros(0),
-                "size": 5.0,
-                "shape": 2.0,
-                "colour": COLOUR["failed"],
-            },
-        ),
-        "ill": texts(
-            ill[0] - _HOST[0] / 2,
-            ill[1] + _HOST[1] / 2 + 11,
-            [text(f"live.pause_map.ill_{case.cause.split()[0]}")],
-            bold=1.0,
-        ),
+    ill = int(fabric.endpoint[0])
+    is_broken = case.cause == "broken card"
+    x, y = places[ill]
+    crosses = {
+        "x": np.array([x] if is_broken else []),
+        "y": np.array([y] if is_broken else []),
+        "size": 5.0,
+        "shape": 2.0,
+        "colour": COLOUR["failed"],
     }
+    said = text(f"live.pause_map.ill_{case.cause.split()[0]}")
+    below = y + _HOST[1] / 2 + 11
+    return {
+        "switches": switch_boxes(fabric, places),
+        "hosts": host_boxes(fabric, places, ill, is_broken),
+        "cross": Layer("dots", crosses),
+        "ill": texts(x - _HOST[0] / 2, below, [said], bold=1.0),
+    }
+
+
+def switch_boxes(fabric: Fabric, places: Floats) -> Layer:
+    """Return a box with its name for each switch."""
+    switches = np.flatnonzero(fabric.tier > 0)
+    wide, high = _SWITCH
+    return boxes(
+        places[switches, 0] - wide / 2,
+        places[switches, 1] - high / 2,
+        wide,
+        high,
+        colour=COLOUR["switch"],
+        texts=[node_name(fabric, node) for node in switches.tolist()],
+        ink=COLOUR["node_ink"],
+    )
+
+
+def host_boxes(fabric: Fabric, places: Floats, ill: int, is_broken: bool) -> Layer:
+    """Return a box with its number for each host; the one that is ill has an edge, and is empty if it is broken."""
+    hosts = np.flatnonzero(fabric.tier == 0)
+    wide, high = _HOST
+    is_empty = (hosts == ill) & is_broken
+    return boxes(
+        places[hosts, 0] - wide / 2,
+        places[hosts, 1] - high / 2,
+        wide,
+        high,
+        colour=np.where(is_empty, COLOUR["paper"], COLOUR["host"]),
+        edge=np.where(hosts == ill, -1.0, 0.0),
+        texts=["" if is_empty[k] else f"{k + 1}" for k in range(hosts.size)],
+        ink=COLOUR["paper"],
+    )
 
 
 def curve_layers(

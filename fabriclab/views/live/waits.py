@@ -519,63 +519,56 @@ def slowest_scene(workers: int, jitter: float, step: int) -> Scene:
     top = _WORKERS_FOOT - per_second * found.seconds
     end = _WORKERS_FOOT - per_second * found.step
     is_last = np.arange(workers) == found.last
-    ticks = np.arange(0.0, _LONGEST_STEP, 0.5)
+    right = _WORKERS_LEFT + _WORKERS_WIDTH
+    grid = tick_layers(
+        np.arange(0.0, _LONGEST_STEP, 0.5),
+        lambda value: _WORKERS_FOOT - per_second * value,
+        lambda value: f"{value:g} s",
+        (_WORKERS_LEFT - 6, right),
+        across=False,
+    )
+    waiting = boxes(
+        x,
+        end,
+        width,
+        top - end,
+        colour=-1.0,
+        edge=COLOUR["edge"],
+        hatch=1.0,
+        names=names,
+        notes=[text("live.slowest.waits", time=float(wait)) for wait in waits],
+        glide=True,
+    )
+    computing = boxes(
+        x,
+        top,
+        width,
+        _WORKERS_FOOT - top,
+        colour=np.where(is_last, COLOUR["ink"], COLOUR["edge"]),
+        names=names,
+        notes=[text("live.slowest.computes", time=float(each)) for each in found.seconds],
+        glide=True,
+    )
+    end_of_step = [np.array([[_WORKERS_LEFT - 6, end], [right, end]])]
+    end_name = [text("live.slowest.end", time=found.step)]
+    numbers_below = texts(
+        x + width / 2,
+        _WORKERS_FOOT + 14,
+        [str(n) if pitch > _LEAST_PITCH else "" for n in range(workers)],
+        align=1.0,
+        bold=is_last,
+        colour=np.where(is_last, COLOUR["ink"], COLOUR["soft"]),
+    )
+    below = [text("live.slowest.below")]
     layers = {
         "title": texts(14.0, 22.0, [text("live.slowest.axis")], size=13.0, bold=1.0),
-        **tick_layers(
-            ticks,
-            lambda value: _WORKERS_FOOT - per_second * value,
-            lambda value: f"{value:g} s",
-            (_WORKERS_LEFT - 6, _WORKERS_LEFT + _WORKERS_WIDTH),
-            across=False,
-        ),
-        "waits": boxes(
-            x,
-            end,
-            width,
-            top - end,
-            colour=-1.0,
-            edge=COLOUR["edge"],
-            hatch=1.0,
-            names=names,
-            notes=[text("live.slowest.waits", time=float(wait)) for wait in waits],
-            glide=True,
-        ),
-        "computes": boxes(
-            x,
-            top,
-            width,
-            _WORKERS_FOOT - top,
-            colour=np.where(is_last, COLOUR["ink"], COLOUR["edge"]),
-            names=names,
-            notes=[text("live.slowest.computes", time=float(each)) for each in found.seconds],
-            glide=True,
-        ),
-        "end": lines(
-            [np.array([[_WORKERS_LEFT - 6, end], [_WORKERS_LEFT + _WORKERS_WIDTH, end]])],
-            width=1.5,
-            dash=1.0,
-            colour=COLOUR["ink"],
-        ),
-        "end name": texts(
-            _WORKERS_LEFT + _WORKERS_WIDTH,
-            end - 11,
-            [text("live.slowest.end", time=found.step)],
-            align=2.0,
-            bold=1.0,
-            halo=1.0,
-        ),
-        "numbers": texts(
-            x + width / 2,
-            _WORKERS_FOOT + 14,
-            [str(n) if pitch > _LEAST_PITCH else "" for n in range(workers)],
-            align=1.0,
-            bold=is_last,
-            colour=np.where(is_last, COLOUR["ink"], COLOUR["soft"]),
-        ),
-        "below": texts(
-            _WORKERS_LEFT, _WORKERS_FOOT + 34, [text("live.slowest.below")], colour=COLOUR["soft"]
-        ),
+        **grid,
+        "waits": waiting,
+        "computes": computing,
+        "end": lines(end_of_step, width=1.5, dash=1.0, colour=COLOUR["ink"]),
+        "end name": texts(right, end - 11, end_name, align=2.0, bold=1.0, halo=1.0),
+        "numbers": numbers_below,
+        "below": texts(_WORKERS_LEFT, _WORKERS_FOOT + 34, below, colour=COLOUR["soft"]),
     }
     numbers = np.exp2(np.arange(_DOUBLINGS + 1, dtype=np.float64))
     means = mean_step_times(float(jitter))

@@ -557,55 +557,41 @@ def cable_bars(fabric: Fabric, links: Ints, flows: Floats, height: float) -> Sce
         words.append((left, foot + 34.0, text("live.placement.even", n=mean), 0))
     labels = texts_at(*words)
     bar_x = left + step * np.arange(links.size)
-    return Scene(
-        "",
-        layers={
-            "bar title": texts(
-                14.0,
-                np.array([24.0]),
-                [text("live.placement.cables", leaf=leaf)],
-                size=13.0,
-                bold=1.0,
-            ),
-            "bar grid": lines(
-                [np.array([[left, y], [right, y]]) for y in tick_y],
-                width=1.0,
-                colour=COLOUR["line"],
-            ),
-            "bar ticks": texts(
-                left - 8, tick_y, [str(n) for n in ticks], align=2.0, colour=COLOUR["soft"]
-            ),
-            "bars": boxes(
-                bar_x,
-                foot - np.maximum(unit * flows, 1.0),
-                max(0.72 * step, 1.5),
-                np.maximum(unit * flows, 1.0),
-                colour=colours,
-                round=1.0,
-                names=names,
-                notes=[text("live.placement.flows", n=n) for n in flows.tolist()],
-                ghost=True,
-                glide=True,
-            ),
-            "even": lines(
-                [np.array([[left, even], [right, even]])] if shows_mean else [],
-                width=1.5,
-                colour=COLOUR["soft"],
-                dash=np.array([1.0]),
-            ),
-            "bar words": Layer("texts", {**labels.fields, "colour": COLOUR["soft"], "halo": 1.0}),
-            "most": texts(
-                bar_x[[fullest]] + 0.36 * step,
-                np.array([foot - unit * flows[fullest] - 11]),
-                [f"{flows[fullest]:.3g}"],
-                align=1.0,
-                bold=1.0,
-                size=13.0,
-            ),
-        },
-        height=height,
-        width=_SIDE_WIDTH,
+    tall = np.maximum(unit * flows, 1.0)
+    bars = boxes(
+        bar_x,
+        foot - tall,
+        max(0.72 * step, 1.5),
+        tall,
+        colour=colours,
+        round=1.0,
+        names=names,
+        notes=[text("live.placement.flows", n=n) for n in flows.tolist()],
+        ghost=True,
+        glide=True,
     )
+    title = [text("live.placement.cables", leaf=leaf)]
+    grid = [np.array([[left, y], [right, y]]) for y in tick_y]
+    rule = [np.array([[left, even], [right, even]])] if shows_mean else []
+    most = texts(
+        bar_x[[fullest]] + 0.36 * step,
+        np.array([foot - unit * flows[fullest] - 11]),
+        [f"{flows[fullest]:.3g}"],
+        align=1.0,
+        bold=1.0,
+        size=13.0,
+    )
+    soft = COLOUR["soft"]
+    layers = {
+        "bar title": texts(14.0, np.array([24.0]), title, size=13.0, bold=1.0),
+        "bar grid": lines(grid, width=1.0, colour=COLOUR["line"]),
+        "bar ticks": texts(left - 8, tick_y, [str(n) for n in ticks], align=2.0, colour=soft),
+        "bars": bars,
+        "even": lines(rule, width=1.5, colour=soft, dash=np.array([1.0])),
+        "bar words": Layer("texts", {**labels.fields, "colour": soft, "halo": 1.0}),
+        "most": most,
+    }
+    return Scene("", layers=layers, height=height, width=_SIDE_WIDTH)
 
 
 # Wirings ----------------------------------------------------------------------------------------
