@@ -297,7 +297,6 @@ def pause_words(
         links=fabric.n_links,
         still=still,
         hosts=n_hosts,
-        cause=text(f"live.pause_map.one_{case.cause.split()[0]}"),
     )
     return text(
         "live.pause_map.said",
@@ -312,7 +311,8 @@ def pause_words(
 def setting_words(case: Case) -> str:
     """Return what the controls say, for those who do not see them."""
     watched = text("live.pause_map.watched" if case.watchdog else "live.pause_map.unwatched")
-    return text("live.pause_map.setting", watched=watched, load=case.load)
+    cause = text(f"live.pause_map.one_{case.cause.split()[0]}")
+    return text("live.pause_map.setting", watched=watched, load=case.load, cause=cause)
 
 
 def pause_table(fabric: Fabric, here: Spreading, paused: Any) -> Table:

@@ -740,7 +740,7 @@ def loops_scene(
     runs = {
         loop: played(Incast(senders, loop, lossless, buffer * _MB, size, rate)) for loop in loops
     }
-    said = loops_words(runs, senders, lossless, buffer)
+    said = loops_words(runs)
     _, end = common_ends("time", 0.0, max(run.end for run in runs.values()))
     _, top = common_ends("queue", 0.0, 1.06 * max(max(r.peak, r.limit) for r in runs.values()))
     wide = (_WIDTH - _COLUMN_LEFT - 12 - _COLUMN_GAP * (len(loops) - 1)) / len(loops)
@@ -783,7 +783,7 @@ def loops_scene(
         loops_table(runs),
         layers,
         _COLUMN_HEIGHT,
-        alt=said,
+        alt=f"{said} {loops_setting(senders, lossless, buffer)}",
         hint=text("live.control_loops.hint"),
         width=_WIDTH,
     )
@@ -826,7 +826,7 @@ def column_words(run: Run, lossless: str) -> str:
     return text("live.control_loops.lost", peak=bytes_words(run.peak), n=run.drops)
 
 
-def loops_words(runs: dict[str, Run], senders: int, lossless: str, buffer: float) -> str:
+def loops_words(runs: dict[str, Run]) -> str:
     """Return the finding: which loop keeps the shortest queue, and which brings most through."""
     shortest = min(runs, key=lambda loop: runs[loop].mean)
     longest = max(runs, key=lambda loop: runs[loop].mean)
@@ -840,6 +840,13 @@ def loops_words(runs: dict[str, Run], senders: int, lossless: str, buffer: float
         fast=loop_name(fastest),
         rate=runs[fastest].goodput,
         same=runs[shortest].goodput,
+    )
+
+
+def loops_setting(senders: int, lossless: str, buffer: float) -> str:
+    """Return what the controls say, for those who do not see them."""
+    return text(
+        "live.control_loops.setting",
         n=senders,
         pauses=text(f"live.incast.{lossless}"),
         buffer=bytes_words(buffer * _MB),
