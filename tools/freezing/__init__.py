@@ -1,1 +1,0 @@
-"""What `tools/freeze.py` freezes: one module a section, each with a function ``frozen()``."""
