@@ -703,6 +703,15 @@ def test_links_and_labels_of_every_algorithm_hide_no_box(name, sizes):
                 assert not overlaps(labels, cards).any()
 
 
+def test_a_server_with_one_gpu_has_no_switch():
+    """Eleven GPUs make eleven servers, whose only switch is that of their rail."""
+    plan = fl.collectives.build("all_reduce", "nvls_sharp", 11)
+    assert plan.n_switches == 1
+    cards = live.stepper("all_reduce", "nvls_sharp", 11).scene.layers["cards"].fields
+    assert cards["x"].size == 12
+    apart(cards, 0)
+
+
 def overlaps(one, other, gap=-1.0):
     """Return which boxes of one layer overlap which boxes of another."""
     sizes = [np.broadcast_to(one[k], one["x"].shape)[:, None] for k in "wh"]
