@@ -61,10 +61,9 @@ __all__ = [
 ]
 
 WIDTH = 700.0  # of a picture without a second panel [px]
-TURN = (
-    -0.55,
-    0.42,
-)  # from where a solid is seen at first: turn around its vertical axis, and tilt [radians]
+# From where a solid is seen at first: turn around its vertical axis, and tilt. So seen, no chip of a solid of up to
+# 8 x 4 x 4 chips lies behind another, nor behind a cable between neighbours. [radians]
+TURN = (-0.54, 0.59)
 DASHES = ((), (6, 3), (2, 3), (8, 3, 2, 3), (3, 2), (8, 3, 2, 3, 2, 3))
 HATCHES = ("", "////", "\\\\\\\\", "xxxx", "||||", "....", "----")
 # How a line is drawn: as one stroke; as two rails with a gap, for a link that is asked for more than it carries;
@@ -89,8 +88,8 @@ class Layer:
     - ``drag`` names a slider for a dot that is moved by hand, between the places of the slider's ends, ``drag_ends``
       [px].
     - ``z`` makes lines, dots or texts part of a solid that a reader can turn. Then x, y and z count from the solid's
-      middle, which is drawn at ``middle``, a pair [px]; z grows towards the reader. ``lift`` draws a dot or a text as
-      if it were so much nearer [px], so that the lines that end in it lie behind it.
+      middle, which is drawn at ``middle``, a pair [px]; z grows towards the reader. ``lift`` draws an item as if it
+      were so much nearer [px], so that the lines that end in a dot lie behind it.
     - ``ghost=True`` keeps the former state of the layer in the picture, dashed and grey, while a control moves.
     - ``glide=True`` moves items from their former places and sizes to the new ones, for layers whose items keep their
       order.

@@ -15,7 +15,7 @@ from fabriclab.course.progress import store
 from fabriclab.texts import text
 from fabriclab.views import live
 from fabriclab.views.live.ways import _BARS_FOOT
-from fabriclab.views.scene import COLOUR, KEYS, key, link_width, shade
+from fabriclab.views.scene import COLOUR, FORM, KEYS, key, link_width, shade
 from support.prose import figures, sentence
 
 FAT = topologies.build("fat_tree", k=4)
@@ -180,11 +180,16 @@ def test_a_torus_of_three_axes_is_a_solid_whose_failed_cables_are_crossed():
     ends = np.stack([drawn[axis] for axis in "xyz"], axis=1).reshape(-1, 2, 3)
     assert np.linalg.norm(np.diff(ends, axis=1)[:, 0], axis=1) == pytest.approx(unit, rel=1e-4)
     # All others, a row of each axis, are stubs that leave from both ends and point away from the middle.
-    assert len(drawn["names"]) + len(stubs["names"]) / 2 == f.n_cables
-    assert len(stubs["names"]) == 2 * (2 * 4 * 8 + 4 * 4)
+    assert len(drawn["names"]) + len(stubs["names"]) / 2 == f.n_cables - 2
+    assert len(stubs["names"]) == 2 * (2 * 4 * 8 + 4 * 4 - 1)
     tips = np.stack([stubs[axis] for axis in "xyz"], axis=1).reshape(-1, 2, 3)
     assert np.all(np.abs(tips[:, 1]).sum(axis=1) > np.abs(tips[:, 0]).sum(axis=1))
-    assert [layers[name].fields["x"].size for name in ("failed", "failed ends")] == [1, 1]
+    # A failed cable is drawn from chip to chip, also around the edge, and is broken with a cross in the gap.
+    failed = layers["failed"].fields
+    assert (len(failed["names"]), failed["form"]) == (2, FORM["failed"])
+    around = np.stack([failed[axis] for axis in "xyz"], axis=1).reshape(2, -1, 3)
+    reach = np.linalg.norm(around[:, -1] - around[:, 0], axis=1) / unit
+    assert np.all((reach > [0.6, 2.6]) & (reach < [1.0, 3.2]))
 
 
 @pytest.mark.parametrize("name", live.networks.FAMILIES)
