@@ -66,6 +66,7 @@ _IN_FRONT = 20.0  # so much nearer, in such distances, lies what no chip may hid
 _LETTER = 8.0  # width of a letter [px]
 _TOTAL_INK = 1.5e5  # area that all busy cables together may cover [px^2]
 _RING_HEIGHT = 350.0  # of groups on a ring with their endpoints and names [px]
+_LOOP_HEIGHT = 396.0  # of groups on a ring or of a solid, beside the list of a circle of links [px]
 MOST_PLACES = 4096
 MOST_SINGLE = 200  # with more places, no cable is bent
 
@@ -333,9 +334,10 @@ def _solid_scene(
 ) -> Scene:
     """Return a picture of a grid of three axes as a solid; cables around an edge are stubs at both of their ends."""
     f, marks, _, share = placed
-    room = WIDTH - 120, _SOLID_HEIGHT - 20
+    tall = _LOOP_HEIGHT if loop else _SOLID_HEIGHT
+    room = WIDTH - 120, tall - 20
     margins = _BROKEN_ROOM if colour == "failure" else _STUBS_ROOM
-    solid = solid_of(grid, (WIDTH / 2, _SOLID_HEIGHT / 2), room, margins=margins)
+    solid = solid_of(grid, (WIDTH / 2, tall / 2), room, margins=margins)
     look = _look(f, marks.first, marks, k, colour, 1.6)
     around, axis, forward = closes(grid, k.a, k.b)
     dead = k.failed > 0
@@ -378,12 +380,12 @@ def _solid_scene(
     axes = _axis_names(f, look["colour"])
     if colour == "load":
         if np.isfinite(share).all():
-            layers |= scale(_SOLID_HEIGHT + 8)
+            layers |= scale(tall + 8)
     elif colour == "failure":
-        layers |= key(_SOLID_HEIGHT + 8, text("fabric.key_failure"), [])
+        layers |= key(tall + 8, text("fabric.key_failure"), [])
     else:
-        layers |= key(_SOLID_HEIGHT + 8, text("map.key_axis"), axes)
-    height = _SOLID_HEIGHT + (32 if "ends" in layers else 4)
+        layers |= key(tall + 8, text("map.key_axis"), axes)
+    height = tall + (32 if "ends" in layers else 4)
     if colour in ("load", "failure"):
         colours = colour_sentence(colour, k.load, np.zeros(0), k.failed.sum(), f.n_cables)
     else:
@@ -416,22 +418,23 @@ def _groups_scene(
 ) -> Scene:
     """Return a picture of a network whose switches stand in groups, on a ring."""
     placed = placed_on_ring(f, places, share)
-    radius = radius_in(_RING_HEIGHT / 2, places.folded)
-    ring = ring_of(f, places.switch, complex(WIDTH / 2, _RING_HEIGHT / 2), radius)
+    tall = _LOOP_HEIGHT if loop else _RING_HEIGHT
+    radius = radius_in(tall / 2, places.folded)
+    ring = ring_of(f, places.switch, complex(WIDTH / 2, tall / 2), radius)
     layers = ring_layers(placed, ring, places.folded, colour)
     k = placed.lines
     if colour == "load":
         if np.isfinite(share).all():
-            layers |= scale(_RING_HEIGHT + 12, WIDTH / 2 - 150)
+            layers |= scale(tall + 12, WIDTH / 2 - 150)
         colours = colour_sentence(colour, k.fullest, np.zeros(0), 0, f.n_cables)
     elif colour == "failure":
-        layers |= key(_RING_HEIGHT + 12, text("fabric.key_failure"), [])
+        layers |= key(tall + 12, text("fabric.key_failure"), [])
         colours = colour_sentence(colour, k.load, np.zeros(0), int(k.failed.sum()), f.n_cables)
     else:
         names = [text("ring.across"), "" if places.folded else text("ring.within")]
-        layers |= key(_RING_HEIGHT + 12, text("ring.key"), names)
+        layers |= key(tall + 12, text("ring.key"), names)
         colours = text("map.says_axis", list=", ".join(filter(None, names)))
-    height = _RING_HEIGHT + (36 if "ends" in layers else 8)
+    height = tall + (36 if "ends" in layers else 8)
     scene = scene_with_words(
         placed, layers, height, said=said, colours=colours, within=text("map.within")
     )
