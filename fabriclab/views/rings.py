@@ -280,7 +280,8 @@ def _host_links(placed: Placed, ring: Ring, colour: str, hosts: Layer) -> dict[s
     used = np.flatnonzero(np.nan_to_num(load) > 0)
     start = ring.at(ring.turn[nodes[used]], 1)
     paths = [
-        np.array([[a.real, a.imag], [x[i], y[i]]]) for a, i in zip(start, used.tolist(), strict=True)
+        np.array([[a.real, a.imag], [x[i], y[i]]])
+        for a, i in zip(start, used.tolist(), strict=True)
     ]
     look = {"width": link_width(load[used]), "colour": shade(load[used])}
     return {"host links": lines(paths, **look)} if used.size else {}

@@ -871,7 +871,9 @@ def beside_boxes(leg: Floats, aside: float, wide: float, places: ServerMap) -> F
         centres.append((y[i], centre))
     for row in np.unique(middle[(low + 2 < middle) & (middle < high - 2)]):
         here = middle == row
-        at = float(np.interp(row, *(np.array([y, x]) if y[0] < y[-1] else np.array([y, x])[:, ::-1])))
+        at = float(
+            np.interp(row, *(np.array([y, x]) if y[0] < y[-1] else np.array([y, x])[:, ::-1]))
+        )
         is_left = (left + right)[here] / 2 < at
         lower = float(right[here][is_left].max(initial=at - half))
         upper = float(left[here][~is_left].min(initial=at + half))
