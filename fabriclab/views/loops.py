@@ -148,7 +148,7 @@ def drawn_path(layers: Mapping[str, Layer], start: complex, end: complex) -> Com
     back = np.abs(first - end) + np.abs(last - start)
     i = int(np.argmin(np.minimum(ahead, back)))
     if min(ahead[i], back[i]) > 1.0:  # a cable around an edge is not drawn in full
-        return np.linspace(start, end, 33)
+        return np.linspace(start, end, 33).astype(np.complex128)
     path = points[ptr[i] : ptr[i + 1]]
     return _resampled(path if ahead[i] <= back[i] else path[::-1])
 
