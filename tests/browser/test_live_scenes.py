@@ -14,8 +14,9 @@ from fabriclab.course.checks import InputRefused
 from fabriclab.course.progress import store
 from fabriclab.texts import text
 from fabriclab.views import live
+from fabriclab.views.layout import place_name
 from fabriclab.views.live.ways import _BARS_FOOT
-from fabriclab.views.scene import COLOUR, KEYS, key, link_width, shade
+from fabriclab.views.scene import COLOUR, FORM, KEYS, key, link_width, shade
 from support.prose import figures, sentence
 
 FAT = topologies.build("fat_tree", k=4)
@@ -180,11 +181,16 @@ def test_a_torus_of_three_axes_is_a_solid_whose_failed_cables_are_crossed():
     ends = np.stack([drawn[axis] for axis in "xyz"], axis=1).reshape(-1, 2, 3)
     assert np.linalg.norm(np.diff(ends, axis=1)[:, 0], axis=1) == pytest.approx(unit, rel=1e-4)
     # All others, a row of each axis, are stubs that leave from both ends and point away from the middle.
-    assert len(drawn["names"]) + len(stubs["names"]) / 2 == f.n_cables
-    assert len(stubs["names"]) == 2 * (2 * 4 * 8 + 4 * 4)
+    assert len(drawn["names"]) + len(stubs["names"]) / 2 == f.n_cables - 2
+    assert len(stubs["names"]) == 2 * (2 * 4 * 8 + 4 * 4 - 1)
     tips = np.stack([stubs[axis] for axis in "xyz"], axis=1).reshape(-1, 2, 3)
     assert np.all(np.abs(tips[:, 1]).sum(axis=1) > np.abs(tips[:, 0]).sum(axis=1))
-    assert [layers[name].fields["x"].size for name in ("failed", "failed ends")] == [1, 1]
+    # A failed cable is drawn from chip to chip, also around the edge, and is broken with a cross in the gap.
+    failed = layers["failed"].fields
+    assert (len(failed["names"]), failed["form"]) == (2, FORM["failed"])
+    around = np.stack([failed[axis] for axis in "xyz"], axis=1).reshape(2, -1, 3)
+    reach = np.linalg.norm(around[:, -1] - around[:, 0], axis=1) / unit
+    assert np.all((reach > [0.6, 2.6]) & (reach < [1.0, 3.2]))
 
 
 @pytest.mark.parametrize("name", live.networks.FAMILIES)
@@ -333,14 +339,16 @@ def test_a_circle_of_links_is_drawn_with_its_names_in_order():
         routes = fl.routing.route(f, fl.metrics.uniform(f), how)
         circle = fl.routing.deadlock(f, routes)
         picture = fl.views.fabric(f, loop=circle)
-        assert picture.table["waits in"].tolist() == [f.name(int(f.source[i])) for i in circle]
-        assert picture.table["for"].tolist() == [f.name(int(f.target[i])) for i in circle]
+        ends = [[place_name(f, int(node[i])) for i in circle] for node in (f.source, f.target)]
+        assert picture.table["waits in"].tolist() == ends[0]
+        assert picture.table["for"].tolist() == ends[1]
         assert figures(picture.finding)[:1] == [str(len(circle))]
         shown = [t.get_text() for t in picture.axes.texts]
-        assert [n for n in shown if n.isdigit()][-len(circle) :] != []
-        assert (
-            f"1  {f.name(int(f.source[circle[0]]))} → {f.name(int(f.target[circle[0]]))}" in shown
-        )
+        # Each link has its number in the picture and in the list, which stands under the sign of what is wrong.
+        numbers = [n for n in shown if n.isdigit()]
+        assert all(numbers.count(str(i + 1)) >= 2 for i in range(len(circle)))
+        assert "✕" in shown and f"{ends[0][0]} → {ends[1][0]}" in shown
+        assert re.fullmatch(r"(chip \d \d \d|switch \d of group \d)", ends[0][0])
     scene = fl.views.fabrics.fabric_scene(small, loop=fl.routing.deadlock(small, routes_of(small)))
     loop, box = scene.layers["loop"].fields, scene.layers["nodes"].fields
     middle = box["x"] + box["w"] / 2 + 1j * (box["y"] + box["h"] / 2)

@@ -41,8 +41,8 @@ _FAMILY, _FAMILY_BAR = 86.0, 36.0  # where their names end; length of the longes
 _SOLID = (560.0, 390.0)  # width and height of the picture of a torus [px]
 _SOLID_ROOM = (536.0, 366.0)  # room for its chips and their cables [px]
 # What closing cables need beside the chips: left, above, right and below, in distances between chips.
-_FRONT_ROOM = (0.9, 0.45, 0.6, 0.95)
-_ALL_ROOM = (1.5, 1.1, 0.7, 0.9)
+_FRONT_ROOM = (0.75, 0.42, 0.5, 0.42)
+_ALL_ROOM = (1.3, 1.2, 0.5, 0.42)
 _PANEL = 330.0  # width of the bars beside a picture [px]
 _MOST_COMPARED = 512  # chips of a torus up to which all twists are compared
 
@@ -457,6 +457,7 @@ def twist_panel(twists: Twists, shift: int) -> Scene:
     by_axis = twists.traffic(shift).load.reshape(len(fabric.coord_names), -1).max(axis=1)
     before = twists.traffic(0).load.reshape(len(fabric.coord_names), -1).max(axis=1)
     axes = list(fabric.coord_names)
+    plain = known.index(0) if shift else None  # without a twist there is nothing to compare with
     layers = bar_chart(
         "rate",
         8.0,
@@ -464,7 +465,7 @@ def twist_panel(twists: Twists, shift: int) -> Scene:
         names,
         np.array([100 * t.throughput for t in traffic]),
         now,
-        known.index(0),
+        plain,
     )
     layers |= bar_chart(
         "route",
@@ -473,7 +474,7 @@ def twist_panel(twists: Twists, shift: int) -> Scene:
         names,
         np.array([float(t.diameter) for t in traffic]),
         now,
-        known.index(0),
+        plain,
     )
     layers |= bar_chart(
         "load",
@@ -483,7 +484,7 @@ def twist_panel(twists: Twists, shift: int) -> Scene:
         100 * by_axis,
         None,
         None,
-        before=100 * before,
+        before=100 * before if shift else None,
     )
     return Scene("", layers=layers, height=_SOLID[1], width=_PANEL)
 

@@ -89,7 +89,10 @@ _COPY_ROW = 18
 _COPY_TALL = 306.0  # greatest height of the picture above the words [px]
 _DRIVE_SIZE = 40.0, 18.0  # width and height [px]
 _BESIDE_CABLE = 26.0  # from the middle of a box to the middle of a drive beside its cable [px]
-_COPIES_APART = 9.0
+_COPIES_APART = 8.0
+_COPY_WIDTH = 4.0
+_HALF_BOX = 10.0  # half of the height of a box, about
+_COPY_ROOM = 2.0  # least between a copy and a box
 
 
 # Bars of spans ----------------------------------------------------------------------------------
@@ -754,6 +757,7 @@ class ServerMap:
     spots: dict[str, Floats]  # name of a part -> its middle (2,)
     cables: dict[tuple[str, str], Floats]  # (start, end) -> points (P, 2) from start to end
     drives: dict[str, Floats]  # name of a drive -> its place (2,); the picture has no box for it
+    boxes: dict[str, Floats]  # name of a part -> its left, upper, right and lower edge (4,)
 
     def leg(self, start: str, end: str) -> Floats:
         """Return the line (P, 2) from one part to the next: their cable or, without one, a straight line."""
@@ -794,7 +798,8 @@ def server_map(fabric: Fabric, drawn: Scene, moves: Sequence[gpudirect.Move]) ->
         if first not in spots:
             spots[first] = drive_spot(middle, points, spots[neighbour])
             drives[first] = spots[first]
-    return ServerMap(spots, cables, drives)
+    edges = np.stack([box["x"], box["y"], box["x"] + box["w"], box["y"] + box["h"]], axis=1)
+    return ServerMap(spots, cables, drives, dict(zip(box["names"], edges, strict=True)))
 
 
 def drive_spot(boxes_at: Floats, cables: Floats, neighbour: Floats) -> Floats:
@@ -824,21 +829,63 @@ def drawn_name(fabric: Fabric, part: str) -> str:
 
 
 def copy_paths(fabric: Fabric, places: ServerMap, moves: Sequence[gpudirect.Move]) -> list[Floats]:
-    """Return the line of each copy (P, 2), shifted sideways so that none hides another. [px]."""
+    """Return the line of each copy (P, 2), shifted sideways so that none hides another or runs behind a box. [px]."""
+    over = [part_names(fabric, move) for move in moves]
+    between = [number for number, names in enumerate(over) if len(set(names)) > 1]
+    wide = _COPIES_APART * max(len(between) - 1, 0) + _COPY_WIDTH  # of all copies side by side
     paths = []
-    for number, move in enumerate(moves):
-        names = part_names(fabric, move)
-        aside = _COPIES_APART * (number - (len(moves) - 1) / 2)
+    for number, names in enumerate(over):
         legs = []
-        if len(set(names)) == 1:  # a copy within host memory: drawn beside its processor
-            aside = 90 + 2.5 * aside
-            for start, end in itertools.pairwise(names):
-                legs.append(places.leg(start, end))
+        if number not in between:  # a copy within host memory: drawn beside its processor
+            aside = _COPIES_APART * (number - (len(moves) - 1) / 2)
+            beside = np.array([90 + 2.5 * aside, 0.0])
+            legs = [places.leg(a, b) + beside for a, b in itertools.pairwise(names)]
         else:
+            aside = _COPIES_APART * (between.index(number) - (len(between) - 1) / 2)
             for start, end in itertools.pairwise(names):
-                legs += places.legs(start, end)
-        paths.append(np.concatenate(legs) + np.array([aside, 0.0]))
+                legs += [beside_boxes(leg, aside, wide, places) for leg in places.legs(start, end)]
+        paths.append(np.concatenate(legs))
     return paths
+
+
+def beside_boxes(leg: Floats, aside: float, wide: float, places: ServerMap) -> Floats:
+    """Return a line (P, 2) between two parts, moved ``aside`` from its cable, and further away from boxes. [px].
+
+    All copies together are ``wide``; they end within the boxes of both parts and pass between those that they cross.
+    """
+    points = np.linspace(0, leg.shape[0] - 1, _CURVE)
+    index = np.arange(leg.shape[0])
+    x, y = (np.interp(points, index, column) for column in leg.T)
+    left, top, right, foot = np.array(list(places.boxes.values())).T
+    middle = (top + foot) / 2
+    low, high = np.sort(y[[0, -1]])
+    if high - low < _HALF_BOX:  # between two boxes of one row: its cable passes below them
+        return leg + np.array([aside, 0.0])
+    half = wide / 2 + _COPY_ROOM
+    centres = []  # height, and where the middle of all copies is there
+    for i in (0, -1):
+        here = (left - 1 < x[i]) & (x[i] < right + 1) & (top - 2 < y[i]) & (y[i] < foot + 2)
+        centre = x[i]
+        if here.any():
+            centre = clamped(centre, float(left[here][0]) + half, float(right[here][0]) - half)
+        centres.append((y[i], centre))
+    for row in np.unique(middle[(low + 2 < middle) & (middle < high - 2)]):
+        here = middle == row
+        at = float(
+            np.interp(row, *(np.array([y, x]) if y[0] < y[-1] else np.array([y, x])[:, ::-1]))
+        )
+        is_left = (left + right)[here] / 2 < at
+        lower = float(right[here][is_left].max(initial=at - half))
+        upper = float(left[here][~is_left].min(initial=at + half))
+        centre = clamped(at, lower + half, upper - half)
+        centres += [(float(top[here][0]), centre), (float(foot[here][0]), centre)]
+    heights, wanted = np.array(sorted(centres)).T
+    return np.stack([np.interp(y, heights, wanted) + aside, y], axis=1)
+
+
+def clamped(value: float, low: float, high: float) -> float:
+    """Return the value between two bounds that is nearest to another, or the middle where they leave no room."""
+    return (low + high) / 2 if low > high else min(max(value, low), high)
 
 
 def copy_layers(
@@ -855,18 +902,31 @@ def copy_layers(
         "places": drawn.layers["places"],
         "margins": drawn.layers["margins"],
         "cables": replace(cables, fields={**cables.fields, "colour": COLOUR["hair"]}),
-        "copies": lines(paths, width=4.0, colour=colours, names=words, flow=0.4),
+        "copies": lines(paths, width=_COPY_WIDTH, colour=colours, names=words, flow=0.4),
         "nodes": drawn.layers["nodes"],
         "drives": drive_layer(places),
         "drive names": drive_words(places),
-        "numbers": number_layer(paths, rows, colours),
+        "numbers": number_layer(paths, rows, colours, places),
         "words": copy_words(rows, words),
     }
 
 
-def number_layer(paths: Sequence[Floats], rows: Floats, colours: Floats) -> Layer:
-    """Return the number of each copy twice: near the end of its line, and in front of its words."""
-    on_lines = [path[-2:].mean(axis=0) for path in paths]
+def number_layer(
+    paths: Sequence[Floats], rows: Floats, colours: Floats, places: ServerMap
+) -> Layer:
+    """Return the number of each copy twice: on the last part of its line, clear of boxes, and before its words."""
+    edges = list(places.boxes.values())
+    wide, tall = _DRIVE_SIZE
+    for x, y in places.drives.values():
+        edges.append(np.array([x - wide / 2, y - tall / 2, x + wide / 2, y + tall / 2]))
+    left, top, right, foot = np.array(edges).T
+    on_lines = []
+    for path in paths:
+        x, y = path[-_CURVE:].T[:, :, None]  # (P, 1) each
+        across = np.maximum(np.maximum(left - x, x - right), 0.0)
+        down = np.maximum(np.maximum(top - y, y - foot), 0.0)
+        room = np.hypot(across, down).min(axis=1)
+        on_lines.append(path[-_CURVE:][int(room.argmax())])
     before_words = np.stack([np.full(rows.size, 18.0), rows], axis=1)
     x, y = np.concatenate([on_lines, before_words]).T - 9
     both = np.tile(colours, 2)
