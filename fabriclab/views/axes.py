@@ -20,7 +20,7 @@ Formatter = Callable[[float], str]
 
 _FEWEST_DECADES = 0.7  # an axis with fewer decades gets evenly spaced ticks
 _DENSE_DECADES = 2.7  # an axis with fewer decades gets ticks at 1, 2 and 5 of each
-_LEAST_DECIMAL = 1e4  # an axis up to fewer bytes has powers of two for ticks in any case
+_LEAST_DECIMAL = 1e4  # a size of fewer bytes tells nothing about its prefix [B]
 _MOST_DECADES = 8  # with a tick each
 _MOST_TICKS = 10  # on an x axis
 _TICK_ROOM = 56.0  # width of a tick's label on an x axis, with the room beside it [px]
@@ -182,9 +182,9 @@ def x_ticks(x: str, across: Floats, ends: Ends, width: float) -> Floats:
 
 
 def _is_binary(sizes: Floats) -> bool:
-    """Return whether sizes are written with binary prefixes, as sweeps have them: the largest is whole KiB, or small."""
-    largest = float(sizes.max())
-    return largest < _LEAST_DECIMAL or largest % 1024 == 0
+    """Return whether sizes have binary prefixes, as those of sweeps do: both ends are whole KiB, or small."""
+    ends = np.array([sizes.min(), sizes.max()])
+    return bool(np.all((ends < _LEAST_DECIMAL) | (ends % 1024 == 0)))
 
 
 # Drawing --------------------------------------------------------------------------------------------
