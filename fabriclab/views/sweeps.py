@@ -326,13 +326,18 @@ def line_marks(series: Sequence[Series], area: PlotArea) -> Layer:
 
     Where points lie close together, one line has its marks on other points than the next, which may run beside it.
     """
-    places = []
     marked = [one for one in series if "mark" in one.look]
+    if not marked:
+        return _marks([], _MARK)
+    every = np.unique(np.concatenate([one.points[0] for one in marked]))
+    apart = np.ptp(area.to_x(every)) / max(every.size - 1, 1)  # [px]
+    step = max(1, round(_MARKS_APART / max(apart, 1.0)))
+    places = []
     for nth, one in enumerate(marked):
+        shown = (np.searchsorted(every, one.points[0]) - nth) % step == 0
+        shown[-1] |= not shown.any()
         path = area.path(one.points[0], one.points[1])
-        apart = np.ptp(path[:, 0]) / max(len(path) - 1, 1)
-        step = max(1, round(_MARKS_APART / max(apart, 1.0)))
-        places += [(mark_of(one), place) for place in path[nth % step :: step]]
+        places += [(mark_of(one), place) for place in path[shown]]
     return _marks(places, _MARK)
 
 
@@ -449,10 +454,12 @@ def _freest(area: PlotArea, width: float, middle: float, drawn: Floats) -> float
 
 
 def labelled(series: Sequence[Series]) -> list[tuple[str, Series]]:
-    """Return each label with its series, bounds excepted; all grey series share one, beside the last of them."""
+    """Return each label with its series, bounds excepted; several grey series share one, beside the last of them."""
     out = [(one.label, one) for one in series if one.role not in ("other", "bound")]
     others = [one for one in series if one.role == "other"]
-    if others:
+    if len(others) == 1:
+        out.append((others[0].label, others[0]))
+    elif others:
         out.append((text("sweep.others", n=len(others)), others[-1]))
     return out
 
