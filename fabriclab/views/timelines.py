@@ -385,9 +385,7 @@ def named_samples(
     edges = np.where(np.isin(colours, [COLOUR["sunk"]]), COLOUR["line"], COLOUR["paper"])
     edges = np.where(colours < 0, COLOUR["edge"], edges)  # a hatched box without a fill
     return {
-        "kinds": boxes(
-            left, top, 18.0, 12.0, colour=colours, edge=edges, hatch=hatches, round=2.0
-        ),
+        "kinds": boxes(left, top, 18.0, 12.0, colour=colours, edge=edges, hatch=hatches, round=2.0),
         "kind names": texts(left + 24, top + 6, names),
     }
 

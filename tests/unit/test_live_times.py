@@ -70,7 +70,10 @@ def test_hues_of_traffic_stand_for_traffic_only():
     unknown = ("a", "b", "c", "d", "e", "f")
     assert not traffic & {*timelines.hues_of(unknown).tolist()}
     assert len({*timelines.hues_of(unknown).tolist()}) == len(timelines.FILLS)
-    pair = ("all-gather", "reduce-scatter")  # of parameters and of gradients, told apart by hatching
+    pair = (
+        "all-gather",
+        "reduce-scatter",
+    )  # of parameters and of gradients, told apart by hatching
     assert {*timelines.hues_of(pair).tolist()} == {COLOUR["dp"]}
     assert timelines.patterns_of(pair).tolist() == [0, 1]
     for name in ("overlap", "chunks", "tokens"):
@@ -101,7 +104,10 @@ def test_a_roofline_names_its_roofs_and_marks_the_reading_on_the_axis():
     layers, table = view.scene.layers, view.scene.table
     row = table["hidden size"].tolist().index(8192)
     (reading,) = layers["read"].fields["texts"]
-    assert float(reading) == table["reached [TFLOP/s]"][row] and f"feed {reading} of" in view.scene.said
+    assert (
+        float(reading) == table["reached [TFLOP/s]"][row]
+        and f"feed {reading} of" in view.scene.said
+    )
     assert layers["read"].fields["y"][0] == layers["current"].fields["y"][0]
     assert layers["roofs"].fields["texts"][:2] == [
         text("live.roofline.scale-up"),
@@ -120,7 +126,9 @@ def test_two_servers_are_compared_as_a_ratio_beside_their_curves():
     first, second = (scene.table[column] for column in list(scene.table.columns)[1:])
     ratio = second / first
     dots = scene.side.layers["dots"].fields
-    assert np.argsort(-dots["y"], kind="stable").tolist() == np.argsort(ratio, kind="stable").tolist()
+    assert (
+        np.argsort(-dots["y"], kind="stable").tolist() == np.argsort(ratio, kind="stable").tolist()
+    )
     at = scene.table["requests"].tolist().index(VIEWS["tokens"]().values["batch"])
     assert scene.side.layers["values"].fields["texts"] == [f"{ratio[at]:.3g}"]
 

@@ -153,9 +153,7 @@ def tokens_scene(boxes: tuple[Box, Box], latency: float, batch: int, readers: st
     )
 
 
-def ratio_panel(
-    boxes: tuple[Box, Box], rates: tuple[Floats, Floats], batch: int, at: int
-) -> Scene:
+def ratio_panel(boxes: tuple[Box, Box], rates: tuple[Floats, Floats], batch: int, at: int) -> Scene:
     """Return how many times the tokens of the first server the second one gives, over the batch."""
     first, second = boxes
     x = first.batch.astype(float)
