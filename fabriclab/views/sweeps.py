@@ -965,9 +965,11 @@ def collect(
     ValueError
         If no point can be shown, a bound is no rate or time, or tokens have no size.
     """
-    if x == "tokens" and token is None:
-        raise ValueError('token must be the size of a token if x is "tokens", got None')
-    each = units.size(token, "token", may_be_zero=False) if x == "tokens" else 1.0  # [B]
+    each = 1.0  # [B]
+    if x == "tokens":
+        if token is None:
+            raise ValueError('token must be the size of a token if x is "tokens", got None')
+        each = units.size(token, "token", may_be_zero=False)
     found = []  # label, role, points
     for label, members in groups.items():
         points = _points_of(members, x, y, each)

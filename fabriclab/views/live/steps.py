@@ -275,26 +275,27 @@ def roofline_scene(hidden: int, over: str) -> Scene:
 
 
 def _roof_names(picture: Scene, over: str, rate: float) -> dict[str, Layer]:
-    """Return the name of each link beside its slope, and of what a GPU sustains above the level roof."""
+    """Return the name of each link beside its roof, and of what a GPU sustains above the level part of both."""
     fields = picture.layers["curves"].fields
-    places = []
-    for number, link in enumerate(_LINKS):
-        roof = slice(*fields["ptr"][number : number + 2].astype(int))
-        x, y = fields["x"][roof], fields["y"][roof]
-        middle = np.argmin(np.abs(y - (y.min() + y.max()) / 2))  # of the slope
-        side = -1 if number == 0 else 1  # above the upper roof, below the lower one
-        places.append((x[middle] + side * _BESIDE, y[middle] + side * _BESIDE, link == over))
-        right, top = x[-1], y[-1]
-    x, y, is_chosen = np.array([*places, (right, top - 12, 0)]).T
-    names = [*(_spoken(link, "roofline") for link in _LINKS)]
+    ends = fields["ptr"].astype(int)
+    x, y = ([np.split(fields[axis], ends[1:-1])[i] for i in (0, 1)] for axis in "xy")
+    corner = np.argmin(y[0])  # of the upper roof, where it becomes level
+    middle = np.argmin(np.abs(y[1] - (y[1].min() + y[1].max()) / 2))  # of the lower one's slope
+    level = y[0][corner] - _BESIDE - 2
+    places = [
+        (x[0][corner] + _BESIDE, level),
+        (x[1][middle] + _BESIDE, y[1][middle] + _BESIDE),
+        (x[0][-1], level),
+    ]
+    is_chosen = np.array([*(link == over for link in _LINKS), False])
+    names = [_spoken(link, "roofline") for link in _LINKS]
     return {
         "roofs": texts(
-            x,
-            y,
+            *np.array(places).T,
             [*names, text("live.roofline.sustained", rate=rate / _TERA)],
-            align=np.array([2.0, 0.0, 2.0]),
-            bold=is_chosen,
-            colour=np.where(is_chosen > 0, COLOUR["ink"], COLOUR["soft"]),
+            align=np.array([0.0, 0.0, 2.0]),
+            bold=is_chosen.astype(float),
+            colour=np.where(is_chosen, COLOUR["ink"], COLOUR["soft"]),
             halo=1.0,
         )
     }
