@@ -275,7 +275,7 @@ def roofline_scene(hidden: int, over: str) -> Scene:
 
 
 def _roof_names(picture: Scene, over: str, rate: float) -> dict[str, Layer]:
-    """Return the name of each link beside its roof, and of what a GPU sustains above the level part of both."""
+    """Return the name of each link beside its roof, and of what a GPU sustains below their level part."""
     fields = picture.layers["curves"].fields
     ends = fields["ptr"].astype(int)
     x, y = ([np.split(fields[axis], ends[1:-1])[i] for i in (0, 1)] for axis in "xy")
@@ -285,7 +285,7 @@ def _roof_names(picture: Scene, over: str, rate: float) -> dict[str, Layer]:
     places = [
         (x[0][corner] + _BESIDE, level),
         (x[1][middle] + _BESIDE, y[1][middle] + _BESIDE),
-        (x[0][-1], level),
+        (x[0][-1], level + 2 * _BESIDE + 6),  # below, as the present state is named above it
     ]
     is_chosen = np.array([*(link == over for link in _LINKS), False])
     names = [_spoken(link, "roofline") for link in _LINKS]
