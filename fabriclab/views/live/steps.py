@@ -287,11 +287,13 @@ def _roof_names(picture: Scene, over: str, rate: float) -> dict[str, Layer]:
         (x[1][middle] + _BESIDE, y[1][middle] + _BESIDE),
         (x[0][-1], level + 2 * _BESIDE + 6),  # below, as the present state is named above it
     ]
+    across, up = np.array(places).T
     is_chosen = np.array([*(link == over for link in _LINKS), False])
     names = [_spoken(link, "roofline") for link in _LINKS]
     return {
         "roofs": texts(
-            *np.array(places).T,
+            across,
+            up,
             [*names, text("live.roofline.sustained", rate=rate / _TERA)],
             align=np.array([0.0, 0.0, 2.0]),
             bold=is_chosen.astype(float),
