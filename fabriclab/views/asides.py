@@ -63,6 +63,7 @@ def curve_panel(
     ticks_x: Floats | None = None,
     log_x: bool = False,
     log_y: bool = False,
+    zero_y: bool = True,
     height: float = 260.0,
     width: float = WIDTH,
 ) -> Scene:
@@ -79,7 +80,9 @@ def curve_panel(
     ticks_x : ndarray, shape (T,), optional
         Ticks of the x axis; by default powers of ten or round numbers.
     log_x, log_y : bool
-        Whether an axis is logarithmic. Other axes of y begin at 0.
+        Whether an axis is logarithmic. Other axes of y begin at 0 unless told otherwise.
+    zero_y : bool
+        Whether a linear axis of y begins at 0.
     height, width : float
         Of the panel [px].
     """
@@ -89,7 +92,10 @@ def curve_panel(
     x_ends, x_ticks = _ends(f"{title}, x", every_x, log_x, from_zero=False)
     if ticks_x is not None:
         x_ticks = ticks_x
-    y_ends, y_ticks = _ends(f"{title}, y", every_y, log_y, from_zero=True)
+    y_ends, y_ticks = _ends(f"{title}, y", every_y, log_y, from_zero=zero_y or log_y)
+    if not (zero_y or log_y):  # whole steps between ticks, so that no curve runs along an edge
+        y_ticks = np.asarray(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]).tick_values(*y_ends))
+        y_ends = (float(y_ticks[0]), float(y_ticks[-1]))
     to_x = _axis(x_ends, log_x, _LEFT, right)
     to_y = _axis(y_ends, log_y, bottom, _TOP)
 

@@ -853,16 +853,61 @@ def gathered(obtained, n, spread=False):
 @pytest.mark.parametrize(
     ("obtained", "shapes"), [("measured", [0, 3, 4, 5, 6]), ("published", [1, 7, 8, 9, 10])]
 )
-def test_dots_of_one_kind_differ_in_shape_and_lines_of_one_kind_in_hue(obtained, shapes):
+def test_dots_of_one_kind_differ_in_shape_and_lines_of_one_kind_in_their_marks(obtained, shapes):
     layers = live.sweep(gathered(obtained, 5)).scene.layers
     assert layers["marks"].fields["shape"].tolist() == shapes
     assert layers["dots"].fields["shape"].tolist() == np.repeat(shapes, 3).tolist()
     drawn = live.sweep(gathered("predicted", 5), bounds={"b": "1 ms"}).scene.layers
-    assert len({*drawn["lines"].fields["colour"]}) == 5
+    marks = drawn["marks"].fields
+    on_lines = drawn["line marks"].fields
+    looks = {*zip(marks["shape"].tolist(), marks["colour"].tolist(), strict=True)}
+    assert {*marks["shape"]} == {1, 7, 8, 9, 10}
+    assert {*zip(on_lines["shape"].tolist(), on_lines["colour"].tolist(), strict=True)} == looks
+    traffic = {COLOUR[kind] for kind in ("dp", "tp", "pp", "ep", "cp")}
+    assert not traffic & {*drawn["lines"].fields["colour"].tolist()}
     assert {*drawn["lines"].fields["dash"]} == {0} and {*drawn["bounds"].fields["dash"]} == {2}
     twice = {"halving": "predicted", "halving, hashed": "predicted"}
     runs = {k: gathered(v, 1)["s0"] for k, v in twice.items()}
-    assert live.sweep(runs).scene.layers["lines"].fields["dash"].tolist() == [0, 1]
+    layers = live.sweep(runs).scene.layers
+    assert {*layers["lines"].fields["dash"]} == {0} and len({*layers["lines"].fields["width"]}) == 2
+    assert layers["marks"].fields["shape"].tolist() == [3, 7]
+
+
+def test_three_lines_of_one_algorithm_have_a_full_an_open_and_a_cored_mark():
+    names = ("streaming", "in-switch, program", "NVLS")
+    layers = live.sweep({name: gathered("predicted", 1)["s0"] for name in names}).scene.layers
+    marks = layers["marks"].fields
+    assert {*marks["colour"]} == {COLOUR["in_switch"]}
+    assert marks["shape"].tolist() == [5, 9, 9, 0] and marks["size"][3] < marks["size"][2]
+    assert marks["x"][2] == marks["x"][3] and marks["y"][2] == marks["y"][3]
+
+
+def test_marks_stand_on_their_lines_and_leave_them_where_there_are_dots_of_the_same_colour():
+    layers = live.sweep(swept).scene.layers
+    on, lines = layers["line marks"].fields, layers["lines"].fields
+    for number, hue in enumerate((COLOUR["ring"], COLOUR["tree"])):
+        path = slice(*lines["ptr"][number : number + 2].astype(int))
+        mine = on["colour"] == hue
+        assert mine.any()
+        heights = np.interp(on["x"][mine], lines["x"][path], lines["y"][path])
+        assert on["y"][mine] == pytest.approx(heights, abs=0.1)
+    both = {"mesh": gathered("predicted", 1)["s0"], "mesh, measured": gathered("measured", 1)["s0"]}
+    layers = live.sweep(both).scene.layers
+    assert not layers["line marks"].fields["x"].size and layers["marks"].fields["x"].size == 1
+
+
+def test_an_axis_of_tokens_counts_them_and_names_them_where_lines_cross():
+    size = np.array([16.0, 256.0, 4096.0])
+    crossing = {
+        name: Result("all_to_all", "predicted", size, time, 8)
+        for name, time in {"one": [1e-6, 2e-6, 4e-6], "two": [1.5e-6] * 3}.items()
+    }
+    scene = live.sweep(crossing, x="tokens", token="16 B").scene
+    assert scene.table["tokens"].tolist()[:3] == [1, 16, 256]
+    assert scene.layers["crossing"].fields["texts"] == [text("sweep.change", at="5 tokens")]
+    assert scene.layers["across"].fields["texts"] == [text("sweep.axis_tokens")]
+    with pytest.raises(ValueError, match="token must be the size of a token"):
+        fl.views.sweep(crossing, x="tokens")
 
 
 def test_the_spread_of_a_series_is_drawn_as_its_table_tells_it():

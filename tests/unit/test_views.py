@@ -472,13 +472,17 @@ def test_draw_on_given_axes_returns_them():
     assert axes[0].get_title(loc="left").startswith("Four hosts")
 
 
-def test_five_series_in_colour_and_the_rest_grey():
+def test_five_series_have_marks_and_the_rest_are_pale_grey():
     runs = {f"algorithm number {i}": predicted(beta=1e9 * 1.3**i) for i in range(8)}
     layers = sweep_scene(runs, bounds={"bound": "1 ms"}).layers
-    colours = layers["lines"].fields["colour"].tolist()
-    # five predicted; three others, which are as grey as the bound
-    assert sorted(colours.count(c) for c in set(colours)) == [1] * 5 + [3]
-    assert layers["bounds"].fields["colour"].tolist() == [COLOUR["edge"]] == colours[-1:]
+    lines, marks = layers["lines"].fields, layers["marks"].fields
+    is_pale = lines["alpha"] < 1
+    assert is_pale.tolist() == [False] * 5 + [True] * 3
+    # The three others are as grey as the bound.
+    assert {*lines["colour"][is_pale].tolist()} == {COLOUR["edge"]}
+    looks = [*zip(marks["colour"].tolist(), marks["shape"].tolist(), strict=True)]
+    assert len({*looks}) == len(looks) == 5
+    assert layers["bounds"].fields["colour"].tolist() == [COLOUR["edge"]]
 
 
 def test_two_results_of_one_name_stay_two_series():

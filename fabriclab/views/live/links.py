@@ -718,8 +718,9 @@ def circuit_scene(kind: str, left: int) -> Scene:
 
     sizes = np.geomspace(64, 2**34, 57)  # [B]
     rows = [
-        (f"{kind} circuit", setup + sizes / rate, {"colour": COLOUR["ink"]}),
-        ("packets", delay + sizes / packet_rate, {"colour": COLOUR["dp"]}),
+        (f"{kind} circuit", setup + sizes / rate, {"colour": COLOUR["ink"], "mark": 1.0}),
+        # A packet that passes is a full square in the whole course.
+        ("packets", delay + sizes / packet_rate, {"colour": COLOUR["queue"], "mark": 3.0}),
     ]
     for other, id in _SWITCHES.items():
         if other != kind:

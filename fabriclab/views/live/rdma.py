@@ -84,7 +84,7 @@ _ROW_BAR = 28.0
 _SIZES = np.geomspace(1e3, 1e9, 13)  # of a transfer, the range of the slider [B]
 
 # Copies: a line for each copy, and a description below the picture. [px]
-_COPY_COLOURS = np.array([COLOUR[name] for name in ("dp", "tp", "cp", "pp")])
+_COPY_COLOURS = np.array([COLOUR["ink"], COLOUR["edge"]])  # in turn; each copy has its number
 _COPY_ROW = 18
 _COPY_TALL = 306.0  # greatest height of the picture above the words [px]
 _DRIVE_SIZE = 40.0, 18.0  # width and height [px]
@@ -1199,8 +1199,8 @@ def chunks_scene(fabric: Fabric, total: float, chunk: float, mechanism: str) -> 
                 text("live.chunks.best", at=float(sizes[best]), time=float(times[best])),
                 sizes[[best]],
                 times[[best]],
-                COLOUR["tp"],
-                5.0,
+                COLOUR["ink"],
+                9.0,
             ),
         ],
         [Spot(now, float(finish.max()), units.format_time(float(finish.max())))],

@@ -534,9 +534,10 @@ def strip_layers(strips: list[Strip]) -> tuple[dict[str, Layer], float]:
     part = (ready - _BEFORE * length, ready + (1 - _BEFORE) * length)
 
     kinds = ("backward", "all-reduce", "forward")
-    colours = np.array([timelines.hue(kind) for kind in kinds] + [COLOUR["tp"]])
+    colours = np.array([timelines.hue(kind) for kind in kinds] + [COLOUR["none"]])
+    hatches = np.array([0.0] * len(kinds) + [1.0])
     words = [*kinds, text("live.overlap.exposed")]
-    layers = timelines.named_samples(words, colours, top=6.0)
+    layers = timelines.named_samples(words, colours, top=6.0, hatches=hatches)
     lane = _LANES[len(strips)]
     apart = 2 * lane + _STRIP_GAP  # from one strip to the next
     below = _STRIP_TOP + apart * len(strips) - _STRIP_GAP
@@ -550,6 +551,7 @@ def strip_layers(strips: list[Strip]) -> tuple[dict[str, Layer], float]:
         down = apart * number
         layers |= one_strip(strip, whole, _STRIP_TOP + down, lane, named, f"{number} ")
         layers |= one_strip(strip, part, again + down, lane, named, f"part {number} ")
+        layers |= length_layer(strip, whole, part, _STRIP_TOP + down, f"{number} ")
     return layers, end_of_part + _AXIS - 4
 
 
@@ -602,7 +604,6 @@ def one_strip(
     strip: Strip, span: tuple[float, float], top: float, lane: float, named: bool, prefix: str
 ) -> dict[str, Layer]:
     """Return the bars of a strip within a span of time, what waits for communication, and the names of its lanes."""
-    whole = span[0] == 0
     middle = top + lane * np.array([0.5, 1.5])
     lanes = [text("live.overlap.computes"), text("live.overlap.sends")]
     layers = {f"{prefix}lanes": texts(_STRIP_LEFT - 8, middle, lanes, align=2.0)}
@@ -619,20 +620,42 @@ def one_strip(
         np.maximum(right - left, 1.0),
         lane - 4,
         round=2.0,
-        colour=COLOUR["tp"],
+        colour=COLOUR["none"],
+        edge=COLOUR["edge"],
+        hatch=1.0,
         names=[text("live.overlap.exposed")] * len(waits),
         notes=[text("timeline.bar", size="", start=a, end=b).strip() for a, b in waits],
     )
-    if whole and len(waits):
-        # The length of all waiting stands above its longest part.
-        longest = int(np.argmax(right - left))
-        words = text("live.overlap.waits", time=strip.exposed)
-        half = 3.6 * len(words)
-        x = min((left[longest] + right[longest]) / 2, _STRIP_RIGHT - half)
-        layers[f"{prefix}length"] = texts(
-            x, top - 13.0, [words], align=1.0, bold=1.0, halo=1.0, colour=COLOUR["tp"]
-        )
     return layers
+
+
+def length_layer(
+    strip: Strip,
+    whole: tuple[float, float],
+    part: tuple[float, float],
+    top: float,
+    prefix: str,
+) -> dict[str, Layer]:
+    """Return how long a strip waits in all, above its longest wait and beside the frame of the magnified part."""
+    waits = strip.waits()
+    if not len(waits):
+        return {}
+    words = text("live.overlap.waits", time=strip.exposed)
+    half = 3.6 * len(words)
+    x = float(strip_x(whole, waits[np.argmax(np.ptp(waits, axis=1))]).mean())
+    sides = strip_x(whole, part)
+    is_first = top == _STRIP_TOP  # the frame begins below the words of the first strip
+    if not is_first and np.any(np.abs(sides - x) < half + 4):
+        x = float(sides[1]) + half + 8
+        if x + half > _STRIP_RIGHT:
+            x = float(sides[0]) - half - 8
+    x = min(x, _STRIP_RIGHT - half)
+    up = 15.0 if is_first else 13.0
+    return {
+        f"{prefix}length": texts(
+            x, top - up, [words], align=1.0, bold=1.0, halo=1.0, colour=COLOUR["ink"]
+        )
+    }
 
 
 def strip_bars(
