@@ -169,16 +169,13 @@ def shown_values(values: Iterable[float], unit: str) -> list[str]:
     """Write the values of one picture with their unit, all with the same prefix unless they are too far apart.
 
     Times are in seconds if the longest is 0.1 s or more. Sizes have a binary prefix if that makes all of them whole.
-    Counts have no decimals.
+    A whole count has no decimals.
     """
     numbers = list(values)
     longest = max(numbers)
     above_0 = [value for value in numbers if value]
     if unit not in _PREFIXED or not above_0:
-        counted = all(isinstance(value, int) for value in numbers)
-        whole = counted or (unit not in _SHARES and all(map(_is_whole, numbers)))
-        shown = Shown(1.0, unit, whole)
-        return [shown(value) for value in numbers]
+        return [_plain(value, unit)(value) for value in numbers]
 
     shown = _prefixed(longest, unit)
     # In the next smaller unit a rate or size may have four digits; 2,480 ms are still 2.48 s.
@@ -190,6 +187,12 @@ def shown_values(values: Iterable[float], unit: str) -> list[str]:
     if min(above_0) < _TOO_SMALL * shown.factor:
         return [_alone(value, unit)(value) for value in numbers]
     return [shown(value) for value in numbers]
+
+
+def _plain(value: float, unit: str) -> Shown:
+    """Return how a number without prefixes is written: what can be counted is whole if it is."""
+    whole = isinstance(value, int) or (unit not in _SHARES and _is_whole(value))
+    return Shown(1.0, unit, whole)
 
 
 def _is_whole(value: float) -> bool:
@@ -223,10 +226,12 @@ def _next_smaller(shown: Shown, unit: str) -> Shown:
 
 
 def _binary(sizes: list[float]) -> Shown | None:
-    """Return the largest binary unit in which all sizes are whole numbers, and none has more than four digits."""
+    """Return the largest binary unit in which all sizes are whole, if people write each of them with such a unit."""
+    if not all("iB" in units.format_size(size) for size in sizes):
+        return None
     for power, prefix in ((3, "Gi"), (2, "Mi"), (1, "Ki")):
         factor = 1024.0**power
-        if all(_is_whole(size / factor) and size / factor < 1e4 for size in sizes):
+        if all(_is_whole(size / factor) for size in sizes) and max(sizes) < 1e4 * factor:
             return Shown(factor, f"{prefix}B", whole=True)
     return None
 

@@ -362,9 +362,11 @@ def _flat(fields: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _headline(finding: str) -> str:
-    """Return a sentence with a capital letter at its beginning, or raise if it begins with "figure" or "plot"."""
+    """Return a sentence from its capital letter to its full stop, or raise if it begins with "figure" or "plot"."""
     words = finding.strip()
     headline = words[:1].upper() + words[1:]
+    if not headline.endswith((".", "!", "?")):
+        headline += "."
     if headline.lower().startswith(("figure", "plot")):
         raise ValueError(
             f"finding must be a sentence that says what is seen, got {headline!r};"

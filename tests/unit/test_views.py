@@ -683,6 +683,7 @@ def test_alternative_text_states_a_finding(pictures, name):
     assert re.search(r"\d", alt)
     assert not alt.lower().startswith(("figure", "plot"))
     assert alt.startswith(pictures[name].finding.rstrip("."))
+    assert pictures[name].finding.endswith((".", "!", "?"))
 
 
 def texts_of(figure):
@@ -1049,7 +1050,7 @@ def test_counts_keep_all_their_digits():
     whole = bars_scene([Bar("", "a", 63.0), Bar("", "b", 6.0)], "messages", set())
     assert whole.layers["values"].fields["texts"] == ["63 messages", "6 messages"]
     broken = bars_scene([Bar("", "a", 63.0), Bar("", "b", 5.5)], "messages", set())
-    assert broken.layers["values"].fields["texts"] == ["63.0 messages", "5.50 messages"]
+    assert broken.layers["values"].fields["texts"] == ["63 messages", "5.50 messages"]
     shares = bars_scene([Bar("", "a", 100.0), Bar("", "b", 50.0)], "%", set())
     assert shares.layers["values"].fields["texts"] == ["100 %", "50.0 %"]
 
@@ -1067,6 +1068,7 @@ def test_counts_keep_all_their_digits():
         ([999.6e6, 50e6], "B/s", ["1,000 MB/s", "50.0 MB/s"]),
         ([33.5e12, 50e9], "B/s", ["33.5 TB/s", "0.0500 TB/s"]),
         ([3.76e9, 448 * 2**20], "B", ["3.76 GB", "0.470 GB"]),
+        ([3136 * 2**20, 0, 448 * 2**20], "B", ["3.29 GB", "0 GB", "0.470 GB"]),
         ([17.2e9, 2**30], "B", ["17.2 GB", "1.07 GB"]),
         ([2**20, 16 * 2**10], "B", ["1,024 KiB", "16 KiB"]),
         ([512.0, 8.0], "B", ["512 B", "8 B"]),

@@ -243,6 +243,7 @@ def roofline_scene(hidden: int, over: str) -> Scene:
         reached=reached / _TERA,
         rate=rate / _TERA,
     )
+    spot = text("live.roofline.spot", hidden=hidden, reached=reached / _TERA)
     x = np.geomspace(_LEAST_INTENSITY, _MOST_INTENSITY, 200)
     curves = []
     for name, bandwidth in links.items():
@@ -256,7 +257,7 @@ def roofline_scene(hidden: int, over: str) -> Scene:
         text("live.roofline.rate"),
         text("live.roofline.intensity"),
         [*curves, dots],
-        [Spot(here, reached / _TERA, f"{hidden:,}")],
+        [Spot(here, reached / _TERA, spot)],
         show_x=lambda value: f"{value:,.0f}",
         show_y=lambda value: f"{value:,g}",
         log_x=True,
