@@ -229,10 +229,10 @@ def _binary(sizes: list[float]) -> Shown | None:
     """Return the largest binary unit in which all sizes are whole, if people write each of them with such a unit."""
     if not all("iB" in units.format_size(size) for size in sizes):
         return None
-    for power, prefix in ((3, "Gi"), (2, "Mi"), (1, "Ki")):
-        factor = 1024.0**power
+    for unit in ("GiB", "MiB", "KiB"):
+        _, factor = units.UNITS[unit]
         if all(_is_whole(size / factor) for size in sizes) and max(sizes) < 1e4 * factor:
-            return Shown(factor, f"{prefix}B", whole=True)
+            return Shown(factor, unit, whole=True)
     return None
 
 
