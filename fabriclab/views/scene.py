@@ -387,9 +387,11 @@ def _faded(fields: Mapping[str, Any], n: int) -> Floats:
 
 
 def _headline(finding: str) -> str:
-    """Return a sentence with a capital letter at its beginning, or raise if it begins with "figure" or "plot"."""
+    """Return a sentence from its capital letter to its full stop, or raise if it begins with "figure" or "plot"."""
     words = finding.strip()
     headline = words[:1].upper() + words[1:]
+    if not headline.endswith((".", "!", "?")):
+        headline += "."
     if headline.lower().startswith(("figure", "plot")):
         raise ValueError(
             f"finding must be a sentence that says what is seen, got {headline!r};"
