@@ -379,11 +379,12 @@ def _flat(fields: Mapping[str, Any], deepest: float) -> Mapping[str, Any]:
 
 
 def _faded(fields: Mapping[str, Any], n: int) -> Floats:
-    """Return the opacity of each item: in a solid, what is far is lighter."""
+    """Return the opacity of each item: in a solid, what is far is lighter, unless it is strong."""
     alpha = _each(fields.get("alpha"), n, 1.0)
-    if "near" not in fields or fields.get("strong"):
+    if "near" not in fields:
         return alpha
-    return np.asarray(alpha * (0.4 + 0.6 * fields["near"]))
+    is_strong = _each(fields.get("strong"), n, 0.0) > 0
+    return np.asarray(alpha * np.where(is_strong, 1.0, 0.4 + 0.6 * fields["near"]))
 
 
 def _headline(finding: str) -> str:

@@ -860,7 +860,7 @@ def beside_boxes(leg: Floats, aside: float, wide: float, places: ServerMap) -> F
     middle = (top + foot) / 2
     low, high = np.sort(y[[0, -1]])
     if high - low < _HALF_BOX:  # between two boxes of one row: its cable passes below them
-        return leg + np.array([aside, 0.0])
+        return np.asarray(leg + np.array([aside, 0.0]))
     half = wide / 2 + _COPY_ROOM
     centres = []  # height, and where the middle of all copies is there
     for i in (0, -1):
