@@ -29,7 +29,7 @@ from fabriclab.core import Flags, Floats, Ints, Value, freeze
 Step = Callable[[Floats], Any]
 
 _EXACT = 2**53  # whole numbers up to here are exact as floats
-_UNITS = 2**48  # parts of the largest sum, for matrices that are not whole numbers
+_UNITS = 2**52  # parts of the largest sum, for matrices that are not whole numbers
 _DUST = 1e-10  # of the largest sum: what rounding leaves of such a matrix
 
 
