@@ -206,6 +206,10 @@ def test_decompose_stops_at_a_wrong_matching():
             [[0, 2, 1], [0, 0, 1], [0, 1, 0]], lambda left: left.argmax(axis=1) * 0 + 1
         )
     assert caught.value.mistake == "two senders for one receiver"
+    # two are enough
+    found = circuits.mistake_in(np.ones((3, 3)), [0, 2, 2])
+    assert found is not None and found.name == "two senders for one receiver"
+    assert circuits.mistake_in(np.ones((3, 3)), [0, 2, 1]) is None
 
 
 def test_a_right_step_of_five_lines_is_taken():
