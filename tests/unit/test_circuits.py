@@ -383,8 +383,14 @@ def test_a_swap_moves_circuits_and_keeps_the_torus():
     gone = before.rows() - exchange.after.rows()
     assert len(gone) == 96 and all(60 in row[1:] for row in gone)
     assert all(33 in row[1:] for row in exchange.after.rows() - before.rows())
+    at = np.array(np.unravel_index(np.arange(512), (8, 8, 8)))  # (3, 512) places of the slice
+    number = np.ravel_multi_index(tuple(at // 4), (2, 2, 2))  # of the cube at each place
     for ports in (before, exchange.after):
-        assert np.array_equal(np.sort(places(ports)), np.arange(512))
+        found = places(ports)
+        assert np.array_equal(np.sort(found), np.arange(512))
+        # each place has the chip of the right cube, and of the right corner of it
+        expected = np.column_stack([ports.cubes[number], *(at % 4)])
+        assert np.array_equal(wired(ports).coord[found], expected)
 
 
 def test_a_cube_that_closes_its_own_ring_moves_fewer_circuits():
