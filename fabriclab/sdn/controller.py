@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -131,9 +131,8 @@ class Record:
 
 @dataclass(frozen=True)
 class _State:
-    """All that a rollback restores."""
+    """What a rollback restores beside the rules."""
 
-    forwarding: Forwarding
     drained: frozenset[int]
     tenants: Tenants | None
     demands: Flows | None
@@ -143,9 +142,9 @@ class _State:
 class Controller:
     """A controller of all rules of a fabric.
 
-    It changes rules, tenants and parts of links; it cannot lay a cable. Its northbound interface is `drain`, `undrain`,
-    `demand`, `set_tenants`, `limit`, `weigh`, `prioritise`, then `plan`, `apply` and `rollback`; `observe` tells it what
-    has happened to links.
+    It changes rules, tenants and their shares of links; it cannot lay a cable. Its northbound interface is `drain`,
+    `undrain`, `demand`, `set_tenants`, `limit`, `weigh`, `prioritise`, then `plan`, `apply` and `rollback`; `observe`
+    tells it what has happened to links.
 
     Parameters
     ----------
@@ -181,7 +180,8 @@ class Controller:
         self.forwarding = self._wanted()
         self.history: list[Record] = []
         self._wanted_tenants = tenants
-        self._before: _State | None = None
+        self._before: _State | None = None  # that of before the changes that a rollback takes back
+        self._is_applied = False  # whether the plan for these changes is through
         self._done: list[tuple[Step, Forwarding, Tenants | None]] = []
 
     # What users ask for.
@@ -246,12 +246,11 @@ class Controller:
         self.intents = (*self.intents, words)
 
     def _keep(self) -> None:
-        """Keep the state before the first change that is not applied yet, for a rollback."""
-        if self._before is None:
-            self._before = _State(
-                self.forwarding, self.drained, self.tenants, self.demands, self.intents
-            )
+        """Keep the state before the first change since the last plan, for a rollback."""
+        if self._before is None or self._is_applied:
+            self._before = _State(self.drained, self.tenants, self.demands, self.intents)
             self._done = []
+            self._is_applied = False
 
     def _links_of(self, parts: tuple[ArrayLike, ...]) -> frozenset[int]:
         """Return the links of parts that are named as for `Fabric.without`."""
@@ -304,6 +303,7 @@ class Controller:
         NoPath
             If ranks would be cut off.
         """
+        self._check_cut_off()
         target = self._wanted()
         wrong = check(self.usable, target, bundles=self.bundles).new_since(self.check())
         if wrong:
@@ -315,6 +315,20 @@ class Controller:
             steps = [*_tenant_steps(self.tenants, self._wanted_tenants), *steps]
         why = f"{'; '.join(self.intents) or 'as it is'}: {len(steps)} steps, {method}"
         return Plan(tuple(steps), target, self._wanted_tenants, why, method)
+
+    def _check_cut_off(self) -> None:
+        """Refuse drains that take the last working cable of a rank."""
+        n = self.fabric.n_nodes
+        ends = self.fabric.endpoint
+        now = np.bincount(self.fabric.source, self.fabric.capacity > 0, n)[ends]
+        then = np.bincount(self.fabric.source, self.usable.capacity > 0, n)[ends]
+        lost = np.flatnonzero((now > 0) & (then == 0))
+        if lost.size:
+            name = self.fabric.name(int(ends[lost[0]]))
+            raise NoPath(
+                f"{'; '.join(self.intents)}: {lost.size} ranks lose their last cable, {name} first; "
+                "move their jobs first, or drain less"
+            )
 
     def _ordered(self, target: Forwarding, differs: Flags) -> tuple[list[Step], str]:
         """Return steps for all nodes whose rules change, and how they were ordered."""
@@ -385,13 +399,10 @@ class Controller:
         self._keep()
         for step in plan.steps:
             yield self._do(step, plan.target, plan.tenants)
-        self._before_is_kept(plan)
-
-    def _before_is_kept(self, plan: Plan) -> None:
-        """Leave the state of before in place for a rollback once the last step is done."""
         self.forwarding = plan.target
         self.tenants = plan.tenants
         self._wanted_tenants = plan.tenants
+        self._is_applied = True
 
     def apply(self, plan: Plan) -> list[Record]:
         """Apply all steps of a plan and return their records.
@@ -402,9 +413,6 @@ class Controller:
             If a step would break an invariant that holds before it. The step is taken back; `rollback` takes back
             those before it.
         """
-        self._before = self._before or _State(
-            self.forwarding, self.drained, self.tenants, self.demands, self.intents
-        )
         return list(self.steps(plan))
 
     def _do(self, step: Step, target: Forwarding, tenants: Tenants | None) -> Record:
@@ -432,7 +440,7 @@ class Controller:
         return record
 
     def rollback(self) -> list[Record]:
-        """Take back all steps since the last state at rest, the last one first, and what was asked for with them.
+        """Take back the steps of the last plan, the last one first, and what was asked for with it.
 
         Each step is checked as on the way there.
         """
@@ -450,6 +458,7 @@ class Controller:
         self.intents = state.intents
         self._wanted_tenants = self.tenants = state.tenants
         self._before = None
+        self._is_applied = False
         self._done = []
         return records
 
@@ -465,11 +474,6 @@ class Controller:
         record = Record(step, before, after, forwarding, time.perf_counter() - begin)
         self.history.append(record)
         return record
-
-    def commit(self) -> None:
-        """Keep what was applied: a rollback does not go back beyond this state."""
-        self._before = None
-        self._done = []
 
     # What the engines need.
 

@@ -125,9 +125,8 @@ def check(
     Returns
     -------
     Check
-        Violations: black holes and loops that packets of ranks meet, one for each node and goal (loops off their way
-        are left out, `fabriclab.sdn.updates.faults` has them for small ones); a circle of buffers that wait for each other;
-        tenants that reach each other.
+        Violations: black holes and loops that packets of ranks meet (`fabriclab.sdn.faults` also finds loops off their
+        way); a circle of buffers that wait for each other; tenants that reach each other and should not.
 
     Notes
     -----
@@ -141,7 +140,11 @@ def check(
     found += _black_holes(fabric, forwarding, uses, reached)
     found += _loops(fabric, forwarding, uses, reached)
     known = bundles_of(fabric) if bundles is None else bundles
-    found += _deadlocks(fabric, uses if before is None else uses | before.uses, known)
+    met = uses & reached[:, fabric.source]  # rules that packets follow, (D, L)
+    if before is not None and before is not forwarding:
+        earlier = before.uses
+        met |= earlier & _reached(fabric, before, earlier, active)[:, fabric.source]
+    found += _deadlocks(fabric, met, known)
     if tenants is not None:
         for pair in tenants.leaks():
             found.append(Violation(ISOLATION, pair.ranks, pair.message))

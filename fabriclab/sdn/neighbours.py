@@ -1,8 +1,9 @@
 """How predictable a small collective is beside another tenant's traffic, on the flow engine and on the packet engine.
 
-Both engines play the same runs of `fabriclab.scenarios.neighbour`. They agree where no packet waits for one of the
-neighbour: alone, and on cables of its own. The flow engine knows rates but no queues; so it also says that weights and
-classes help only as much as they change rates, while packets wait behind what is in the queue before them.
+Both engines play the same runs of `fabriclab.scenarios.neighbour`. They agree where a message waits for no queue of the
+neighbour: alone, on cables of its own, with a class that goes first, and where queues serve connections in turn. Where
+all packets are equal they do not: the flow engine shares rates and has no queues, while a message of packets waits
+behind all that the neighbour has in the queue.
 """
 
 from __future__ import annotations

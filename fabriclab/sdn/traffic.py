@@ -112,7 +112,7 @@ class Engineered:
         return loads(self.fabric, self.forwarding, self.flows)
 
     def bottlenecks(self) -> list[str]:
-        """Return the names of links with a price, the most expensive first: more capacity there, and only there, helps."""
+        """Return the names of links with a price, the most expensive first; they are full at the optimum."""
         spent = self.price * self.fabric.capacity
         order = np.argsort(-spent, kind="stable")
         return [self.fabric.link_name(int(link)) for link in order if spent[link] > _CLOSE]

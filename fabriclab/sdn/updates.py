@@ -13,7 +13,6 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from fabriclab import units
 from fabriclab.core import ReadOnly, as_html, as_text
 from fabriclab.errors import FabricError
 
@@ -31,8 +30,8 @@ __all__ = [
     "is_safe",
     "mixed",
     "moving",
-    "play",
     "plan_update",
+    "play",
     "rules",
     "safe_order",
     "trace",
