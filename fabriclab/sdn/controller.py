@@ -8,8 +8,8 @@ checked; a step after which something new is wrong is taken back, and the plan s
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -97,6 +97,15 @@ class Plan:
     tenants: Tenants | None
     why: str
     method: str
+
+    def in_order(self, order: Sequence[int]) -> Plan:
+        """Return the same steps in another order, given by their numbers from 0, to see what goes wrong."""
+        numbers = [units.count(int(i), "step", 0, len(self.steps) - 1) for i in order]
+        if sorted(numbers) != list(range(len(self.steps))):
+            raise ValueError(
+                f"order must name each of {len(self.steps)} steps once, got {list(order)!r:.60}"
+            )
+        return replace(self, steps=tuple(self.steps[i] for i in numbers), method="as given")
 
     def rows(self) -> list[list[str]]:
         """Return a table of texts."""
@@ -394,18 +403,26 @@ class Controller:
 
     # Steps.
 
-    def steps(self, plan: Plan) -> Iterator[Record]:
-        """Apply a plan step by step: each step is done when its record is asked for."""
+    def steps(self, plan: Plan, *, careful: bool = True) -> Iterator[Record]:
+        """Apply a plan step by step: each step is done when its record is asked for; see `apply`."""
         self._keep()
         for step in plan.steps:
-            yield self._do(step, plan.target, plan.tenants)
+            yield self._do(step, plan.target, plan.tenants, careful)
         self.forwarding = plan.target
         self.tenants = plan.tenants
         self._wanted_tenants = plan.tenants
         self._is_applied = True
 
-    def apply(self, plan: Plan) -> list[Record]:
+    def apply(self, plan: Plan, *, careful: bool = True) -> list[Record]:
         """Apply all steps of a plan and return their records.
+
+        Parameters
+        ----------
+        plan : Plan
+            What `plan` returned.
+        careful : bool
+            Whether a step that breaks an invariant is taken back and ends the plan. Without it all steps are done, as
+            a script would do them, and the records say what packets meet meanwhile.
 
         Raises
         ------
@@ -413,9 +430,9 @@ class Controller:
             If a step would break an invariant that holds before it. The step is taken back; `rollback` takes back
             those before it.
         """
-        return list(self.steps(plan))
+        return list(self.steps(plan, careful=careful))
 
-    def _do(self, step: Step, target: Forwarding, tenants: Tenants | None) -> Record:
+    def _do(self, step: Step, target: Forwarding, tenants: Tenants | None, careful: bool) -> Record:
         """Do one step between two checks."""
         begin = time.perf_counter()
         old = self.forwarding
@@ -428,7 +445,7 @@ class Controller:
         both = target if step.kind == "version" else old
         after = check(self.fabric, new, before=both, tenants=self.tenants, bundles=self.bundles)
         wrong = after.new_since(before)
-        if wrong:
+        if wrong and careful:
             self.tenants = old_tenants
             raise InvariantBroken(
                 f"{step.words}: {wrong[0].message}; the step was taken back, and the plan stops here"

@@ -1,5 +1,7 @@
 """Laws of software-defined fabrics: duality, safe orders, floors of tenants, and checks around every step."""
 
+import itertools
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 import fabriclab as fl
 from fabriclab import sdn
 from fabriclab.core import Flows
+from fabriclab.engines.flow import max_min_rates
 from fabriclab.sdn.invariants import check
 
 SEED = st.integers(0, 2**32 - 1)
@@ -44,9 +47,8 @@ def test_optimum_and_bound_meet_and_no_other_rules_are_better(seed):
         reached = sdn.utilisation(fabric, sdn.loads(fabric, usual, flows))
         assert best.utilisation <= reached * (1 + 1e-9)
         assert sdn.lower_bound(fabric, flows, 1.0 / fabric.capacity) <= reached * (1 + 1e-9)
-    assert check(fabric, best.forwarding).violations == () or all(
-        v.kind == "deadlock" for v in check(fabric, best.forwarding).violations
-    )
+    # Rules for paths round a mesh may deadlock, but nothing is lost and nothing goes in circles.
+    assert {v.kind for v in check(fabric, best.forwarding).violations} <= {"deadlock"}
 
 
 @FEW
@@ -94,9 +96,7 @@ def test_what_all_orders_counts_is_what_each_order_meets(seed):
         some = rng.permutation(inner)[: int(rng.integers(1, 4))].tolist()
         routes.append(sdn.rules(["s", *some, "d"]))
     counted = sdn.all_orders(*routes)
-    safe = {order for order in counted.safe}
-    import itertools
-
+    safe = set(counted.safe)
     for order in itertools.permutations(sdn.moving(*routes)):
         assert sdn.is_safe(order, *routes) == (order in safe)
     assert counted.loop_met <= counted.loop_anywhere <= counted.total
@@ -124,8 +124,6 @@ def test_the_floor_of_a_tenant_holds_under_any_load(seed):
         fabric, flows, "ecmp", seed=int(rng.integers(99)), entropy=np.arange(n)
     )
     floor = sdn.floors(fabric, routes, flows, float(weights.sum()))
-    from fabriclab.engines.flow import max_min_rates
-
     got = max_min_rates(routes.ptr, routes.link, fabric.capacity, weight=flows.weight[routes.flow])
     assert np.all(got >= floor[routes.flow] * (1 - 1e-9))
 
