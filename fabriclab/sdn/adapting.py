@@ -104,7 +104,7 @@ def adapt(
     matrices: Sequence[Flows],
     *,
     every: Sequence[int] = (1, 2, 5, 10, 20),
-    cost: float = 0.1,
+    cost: float = 0.1,  # illustrative: a tenth of a step
 ) -> Adapting:
     """Let a controller compute rules from the last traffic it has seen, every so many steps; return what that gains.
 

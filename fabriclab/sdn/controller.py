@@ -347,12 +347,10 @@ class Controller:
             old = self._table(self.forwarding, goal)
             new = self._table(target, goal)
             for node, others in dependencies(old, new).items():
-                before[int(str(node))] |= others
-        order = sorted_by({node: before[node] for node in sorted(before)})
+                before[node] |= others
+        order: tuple[Any, ...] | None = sorted_by({node: before[node] for node in sorted(before)})
         if order is not None:
-            return [
-                self._step(int(str(node)), target, differs) for node in order
-            ], "destination first"
+            return [self._step(node, target, differs) for node in order], "destination first"
         steps = [
             Step(
                 f"{nodes.size} nodes get the new rules as version 2 beside the old ones",
@@ -442,8 +440,18 @@ class Controller:
         if step.nodes:
             new = old.with_nodes_of(target, np.array(step.nodes), self.fabric)
         self.tenants = tenants if step.kind == "tenants" else self.tenants
-        both = target if step.kind == "version" else old
-        after = check(self.fabric, new, before=both, tenants=self.tenants, bundles=self.bundles)
+        is_version = step.kind == "version"
+        other = old
+        if is_version and not step.nodes:  # packets of both versions are under way
+            other = target
+        after = check(
+            self.fabric,
+            new,
+            before=other,
+            versions=is_version,
+            tenants=self.tenants,
+            bundles=self.bundles,
+        )
         wrong = after.new_since(before)
         if wrong and careful:
             self.tenants = old_tenants
