@@ -138,6 +138,13 @@ class Record:
         return f"<Record: {self.step.words}; after it {state}>"
 
 
+class _Ordered(NamedTuple):
+    """Steps in a safe order, and how the order was found."""
+
+    steps: list[Step]
+    method: str
+
+
 @dataclass(frozen=True)
 class _State:
     """What a rollback restores beside the rules."""
@@ -339,8 +346,8 @@ class Controller:
                 "move their jobs first, or drain less"
             )
 
-    def _ordered(self, target: Forwarding, differs: Flags) -> tuple[list[Step], str]:
-        """Return steps for all nodes whose rules change, and how they were ordered."""
+    def _ordered(self, target: Forwarding, differs: Flags) -> _Ordered:
+        """Return steps for all nodes whose rules change, in a safe order."""
         nodes = np.flatnonzero(differs.any(axis=0))
         before: dict[Any, set[Any]] = {int(node): set() for node in nodes}
         for goal in np.flatnonzero(differs.any(axis=1)).tolist():
@@ -350,7 +357,8 @@ class Controller:
                 before[node] |= others
         order: tuple[Any, ...] | None = sorted_by({node: before[node] for node in sorted(before)})
         if order is not None:
-            return [self._step(node, target, differs) for node in order], "destination first"
+            steps = [self._step(node, target, differs) for node in order]
+            return _Ordered(steps, "destination first")
         steps = [
             Step(
                 f"{nodes.size} nodes get the new rules as version 2 beside the old ones",
@@ -363,7 +371,7 @@ class Controller:
                 "version",
             ),
         ]
-        return steps, "two-phase"
+        return _Ordered(steps, "two-phase")
 
     def _table(self, forwarding: Forwarding, goal: int) -> Rules:
         """Return the rules of nodes that pass on traffic for one goal: next nodes by node."""
@@ -493,7 +501,12 @@ class Controller:
         before = self.check()
         self.tenants = tenants
         after = check(
-            self.fabric, forwarding, before=self.forwarding, tenants=tenants, bundles=self.bundles
+            self.fabric,
+            forwarding,
+            before=self.forwarding,
+            versions=step.kind == "version",
+            tenants=tenants,
+            bundles=self.bundles,
         )
         self.forwarding = forwarding
         record = Record(step, before, after, forwarding, time.perf_counter() - begin)

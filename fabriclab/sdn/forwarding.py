@@ -298,7 +298,7 @@ def loads(fabric: Fabric, forwarding: Forwarding, flows: Flows) -> Floats:
     for link in (ends.first, ends.last):
         counts = moves & (link >= 0)
         load += np.bincount(link[counts], ends.rate[counts], fabric.n_links)
-    return load
+    return np.asarray(load, dtype=np.float64)
 
 
 def utilisation(fabric: Fabric, load: Floats) -> float:

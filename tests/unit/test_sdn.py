@@ -242,10 +242,10 @@ def no_holes(order, old, new):
 
 def test_functions_of_learners_are_judged_and_mistakes_have_names():
     assert sdn.check_is_safe(learner).is_right
-    assert sdn.check_is_safe(no_holes).name == "black holes forgotten"
-    assert sdn.check_is_safe(lambda order, old, new: True).name == "two right routes mix well"
-    assert sdn.check_is_safe(lambda order, old, new: False).name == "nothing is safe"
-    assert sdn.check_is_safe(lambda order, old, new: None).name == "no answer"
+    assert sdn.check_is_safe(no_holes).mistake == "black holes forgotten"
+    assert sdn.check_is_safe(lambda order, old, new: True).mistake == "two right routes mix well"
+    assert sdn.check_is_safe(lambda order, old, new: False).mistake == "nothing is safe"
+    assert sdn.check_is_safe(lambda order, old, new: None).mistake == "no answer"
     odd = sdn.check_is_safe(lambda order, old, new: learner(order, old, new) and order[0] != "b")
     assert not odd.is_right and "must be" in odd.case
 
@@ -266,8 +266,8 @@ def test_the_next_switch_of_a_learner_is_judged():
         return next(n for n in nodes if n not in updated)
 
     assert sdn.check_next_switch(destination_first).is_right
-    assert sdn.check_next_switch(source_first).name == "source first"
-    assert sdn.check_next_switch(lambda updated, old, new: "z").name == "no such node"
+    assert sdn.check_next_switch(source_first).mistake == "source first"
+    assert sdn.check_next_switch(lambda updated, old, new: "z").mistake == "no such node"
     assert not sdn.check_next_switch(lambda updated, old, new: "s").is_right
 
 
