@@ -364,7 +364,7 @@ def test_a_ruler_compares_the_fastest_with_the_first():
     alt = views.ruler({"copy": "10 GB/s"}, {"disc": "1 GB/s"}).alt
     copy = text("ruler.moves", name="Copy", rate=10e9)
     assert alt == copy + text("ruler.against", factor="10.0", name="disc", rate=1e9)
-    assert views.ruler({"copy": "10 GB/s"}).finding == copy
+    assert views.ruler({"copy": "10 GB/s"}).finding == f"{copy}."
 
 
 def test_boxes_of_a_row_stand_evenly_above_their_servers():
@@ -816,7 +816,8 @@ def test_a_comparison_shows_the_rates_of_each_link():
     compared = catalog.links.compare("QDR", "nvlink6", "nvlink4")
     picture = views.comparison(compared)
     slowest = text("ruler.against", factor="450", name="InfiniBand QDR", rate=4e9)
-    assert picture.finding == text("ruler.moves", name="NVLink 6", rate=1.8e12) + slowest
+    fastest = text("ruler.moves", name="NVLink 6", rate=1.8e12)
+    assert picture.finding == f"{fastest}{slowest}."
     for column, rates in zip(("signalled", "encoded", "achievable"), compared.rates.T, strict=True):
         np.testing.assert_array_equal(picture.table[f"{column} [B/s]"], rates)
     assert picture.table["as quoted"][2].startswith("900 GB/s both ways together (datasheet")
@@ -1195,7 +1196,7 @@ def test_text_mode_shows_finding_and_table(monkeypatch, pictures):
     assert "<svg" not in shown["text/html"] and "<table>" in shown["text/html"]
     assert shown["text/plain"].startswith("Half of the peak comes only above 8 MiB")
     assert "A. Author, sweep of 2026" in shown["text/plain"]
-    assert repr(picture) == "<Picture: Half of the peak comes only above 8 MiB: 181 of 368 GB/s>"
+    assert repr(picture) == "<Picture: Half of the peak comes only above 8 MiB: 181 of 368 GB/s.>"
 
 
 def test_long_tables_say_how_many_rows_are_left():

@@ -41,8 +41,8 @@ _FAMILY, _FAMILY_BAR = 86.0, 36.0  # where their names end; length of the longes
 _SOLID = (560.0, 390.0)  # width and height of the picture of a torus [px]
 _SOLID_ROOM = (536.0, 366.0)  # room for its chips and their cables [px]
 # What closing cables need beside the chips: left, above, right and below, in distances between chips.
-_FRONT_ROOM = (0.75, 0.42, 0.5, 0.42)
-_ALL_ROOM = (1.3, 1.2, 0.5, 0.42)
+_FRONT_ROOM = (0.75, 0.42, 0.5, 0.55)
+_ALL_ROOM = (1.3, 1.2, 0.5, 0.6)
 _PANEL = 330.0  # width of the bars beside a picture [px]
 _MOST_COMPARED = 512  # chips of a torus up to which all twists are compared
 
