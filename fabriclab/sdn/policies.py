@@ -307,34 +307,37 @@ def _by_cables(table: _Table, cables: list[_Table]) -> Fabric:
     return builder.build("custom", {}, endpoint=np.arange(n), rail=np.zeros(n), server=np.arange(n))
 
 
+def _tenant(table: _Table, name: str, ranks: tuple[int, ...]) -> Tenant:
+    """Return the tenant of a table, whose name and ranks have been read."""
+    partition = table.read_or(
+        "partition", lambda value: units.count(value, "partition", 1, 0x7FFF), 0
+    )
+    member = table.read_or(
+        "member", lambda value: units.choice(value, "member", ("full", "limited")), "full"
+    )
+    vrf = table.read_or("vrf", _text, "")
+    no_imports: list[str] = []
+    imports = table.read_or("imports", _names, no_imports)
+    return Tenant(
+        name=name,
+        ranks=ranks,
+        keys=(partition_key(partition, full=member == "full"),) if partition else (),
+        vrf=Vrf(vrf, tuple(imports)) if vrf else None,
+        weight=table.read_or("weight", _positive, 1.0),
+        priority=table.read_or("class", lambda value: units.count(value, "class", 0, 7), 0),
+        limit=table.read_or("limit", units.rate, np.inf),
+    )
+
+
 def _tenants(tables: Mapping[str, list[_Table]], fabric: Fabric) -> Tenants | None:
     """Return the tenants, or None if there are none."""
     members: list[Tenant] = []
     for table in tables["tenant"]:
         table.check_keys()
-        partition = table.read_or(
-            "partition", lambda value: units.count(value, "partition", 1, 0x7FFF), 0
-        )
-        is_full = (
-            table.read_or(
-                "member", lambda value: units.choice(value, "member", ("full", "limited")), "full"
-            )
-            == "full"
-        )
-        vrf = table.read_or("vrf", _text, "")
-        imports = tuple(table.read_or("imports", _names, []))
+        name = table.read("name", _text)
         ranks = table.read("ranks", lambda value: _ranks(value, fabric.n_ranks))
-        made = {
-            "name": table.read("name", _text),
-            "ranks": tuple(ranks),
-            "keys": (partition_key(partition, full=is_full),) if partition else (),
-            "vrf": Vrf(vrf, imports) if vrf else None,
-            "weight": table.read_or("weight", _positive, 1.0),
-            "priority": table.read_or("class", lambda value: units.count(value, "class", 0, 7), 0),
-            "limit": table.read_or("limit", units.rate, np.inf),
-        }
         for other in members:
-            if other.name == made["name"]:
+            if other.name == name:
                 raise table.wrong(
                     "name", f"expected a name of its own, got {other.name!r} for the second time"
                 )
@@ -343,7 +346,7 @@ def _tenants(tables: Mapping[str, list[_Table]], fabric: Fabric) -> Tenants | No
                 raise table.wrong(
                     "ranks", f"rank {shared[0]} belongs to tenant {other.name} already"
                 )
-        members.append(Tenant(**made))
+        members.append(_tenant(table, name, tuple(ranks)))
     friends = []
     for table in tables["friends"]:
         table.check_keys()
