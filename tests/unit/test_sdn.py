@@ -657,6 +657,7 @@ def test_a_policy_is_read():
         ('limit = "10 Gb/s"', 'limit = "10 Gbps"', 11, "Gb/s"),
         ('name = "serve"', 'name = "train"', 14, "second time"),
         ("class = 1", "class = 9", 17, "0..7"),
+        ("class = 1", 'imports = ["red"]', 17, "expected vrf in the same table"),
         ('to = "host 9"', 'to = "host 99"', 21, "did you mean"),
         ('to = "host 9"', "to = 0", 21, "another node than from"),
         ('rate = "40 Gb/s"', "", 19, "is missing; expected a rate"),
