@@ -9,6 +9,7 @@ import fabriclab as fl
 from fabriclab import sdn
 from fabriclab.core import Changes, FabricBuilder, Flows
 from fabriclab.errors import FileFormat, NoPath, TooLarge
+from fabriclab.sdn import trials
 from fabriclab.sdn.oblivious import _by_program, _closed_form, _hose
 
 
@@ -254,6 +255,15 @@ def test_functions_of_learners_are_judged_and_mistakes_have_names():
     assert sdn.check_is_safe(lambda order, old, new: None).mistake == "no answer"
     odd = sdn.check_is_safe(lambda order, old, new: learner(order, old, new) and order[0] != "b")
     assert not odd.is_right and "must be" in odd.case
+
+
+@pytest.mark.parametrize("mistake", trials._MISTAKES, ids=lambda mistake: mistake.name)
+def test_a_function_that_makes_a_mistake_gets_its_name(mistake):
+    def wrong(order, old, new):
+        return mistake.rule(order, sdn.rules(old), sdn.rules(new))
+
+    found = sdn.check_is_safe(wrong)
+    assert (found.is_right, found.mistake) == (False, mistake.name)
 
 
 def test_the_next_switch_of_a_learner_is_judged():
@@ -553,6 +563,18 @@ def test_bytes_lost_between_a_cut_and_new_rules():
         sdn.outage(fabric, flows, one, one, Changes(0.2, [4, 5], 0.0), 0.25)
     with pytest.raises(ValueError, match="at one time"):
         sdn.outage(fabric, flows, one, other, Changes([0.2, 0.3], 4, 0.0), 0.25)
+
+
+def test_what_a_dead_switch_takes_is_lost_once():
+    """Half of a flow goes through switch 1; both its links die, and its bytes are lost on the way to it."""
+    fabric = diamond()
+    flows = Flows.make(0, 3, 50e9)
+    both = sdn.routes(fabric, sdn.shortest(fabric), flows)
+    alone = fl.routing.route(fabric.without(nodes=[1]), flows)
+    dead = np.flatnonzero((fabric.source == 1) | (fabric.target == 1))
+    cut = sdn.outage(fabric, flows, both, alone, Changes(0.1, dead, 0.0), 0.15)
+    rate = 50e9 / cut.undisturbed[0]
+    assert cut.total == pytest.approx(0.5 * rate * 0.05)
 
 
 def test_bytes_moved_by_a_time():
