@@ -19,9 +19,7 @@ _HEAD = 9.0  # length of the head of an arrow [px]
 _LEAN = 0.5  # how far its two strokes lean away from the line [radians]
 _CLEAR = 15.0  # distance from the middle of a number to a box that is enough [px]
 _DIGITS = 20.0  # the same to another number [px]
-_APART = (
-    12.0  # the same to another line of the circle, or from the head of an arrow to that line [px]
-)
+_APART = 12.0  # the same to another line of the circle, and from an arrow head to such a line [px]
 # Where along its link a number or the head of an arrow may stand, in the order of preference.
 _PARTS = (0.45, 0.5, 0.4, 0.55, 0.35, 0.6, 0.3, 0.65, 0.25, 0.7, 0.2, 0.75)
 _HEADS = (0.72, 0.68, 0.76, 0.64, 0.8, 0.6, 0.84, 0.56, 0.5, 0.44, 0.38, 0.3)

@@ -77,9 +77,8 @@ _NO_NAMES = ("", "default")
 _HYPHENED = ("halving_doubling", "all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 _TIMES = re.compile(r"(?<=\d )x(?= )|(?<= )x(?= \d)")
 _HYPHENED_ID = r"[a-z]+(-[a-z0-9]+)+"
-_IN_REPOSITORY = re.compile(
-    r"(?<=@[0-9a-f]{7}):\S+"
-)  # the path of a file behind its repository and commit
+# The path of a file behind its repository and commit.
+_IN_REPOSITORY = re.compile(r"(?<=@[0-9a-f]{7}):\S+")
 _CAPITALS = "dgx hgx nvls nccl rccl mpi tcp sharp ll ll128 pxn ecmp pat".split()
 
 
