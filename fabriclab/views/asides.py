@@ -40,6 +40,7 @@ class Curve(NamedTuple):
     y: Floats
     colour: float = COLOUR["edge"]
     shape: float = -1.0  # of the dots on the curve, as `Layer` counts them; below 0 there are none
+    joined: bool = True  # whether a line joins its values
 
 
 class Spot(NamedTuple):
@@ -106,6 +107,7 @@ def curve_panel(
     colours = np.array([curve.colour for curve in curves])
     shapes = np.array([curve.shape for curve in curves])
     drawn = np.concatenate([densely(path) for path in paths]).T  # (2, K)
+    joined = [i for i, curve in enumerate(curves) if curve.joined]
     grid_x = tick_layers(x_ticks, to_x, show_x, (_TOP, bottom + 4), True)
     grid_y = tick_layers(y_ticks, to_y, show_y, (_LEFT, right), False)
     return Scene(
@@ -117,7 +119,7 @@ def curve_panel(
             "y ticks": grid_y["y ticks"],
             "x ticks": grid_x["x ticks"],
             "axis": texts(right, height - 14.0, [axis], align=2.0, colour=COLOUR["soft"]),
-            "curves": lines(paths, width=1.8, colour=colours),
+            "curves": lines([paths[i] for i in joined], width=1.8, colour=colours[joined]),
             "dots": Layer(
                 "dots",
                 {

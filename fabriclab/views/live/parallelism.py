@@ -672,13 +672,14 @@ class Axis:
 def map_panel(state: State, others: list[State], sharding: str) -> Scene:
     """Return all layouts with one sharding by memory and step, the current one in ink."""
     shown = layout_map(state, others)
+    limit = float(shown.memory_axis.place(state.room))
     title = [text("live.parallelism.map", sharding=sharding)]
     layers = {
         "title": texts(14.0, 16.0, title, size=13.0, bold=1.0),
         **map_axis_layers(shown),
-        **map_limit_layers(float(shown.memory_axis.place(state.room))),
+        **map_limit_layers(limit),
         "others": layout_layer(shown),
-        "spot": layout_name_layer(shown),
+        "spot": layout_name_layer(shown, limit),
     }
     return Scene("", layers=layers, height=_HEIGHT, width=_PANEL)
 
@@ -755,8 +756,11 @@ def layout_layer(shown: LayoutMap) -> Layer:
     return Layer("dots", columns)
 
 
-def layout_name_layer(shown: LayoutMap) -> Layer:
-    """Return the name of the current layout, beside its dot where it covers no other dot."""
+def layout_name_layer(shown: LayoutMap, limit: float) -> Layer:
+    """Return the name of the current layout, beside its dot where it covers no other dot.
+
+    It stands on the same side of the memory of a GPU, at ``limit`` [px], as its dot, if there is room.
+    """
     x = float(shown.x[shown.here])
     y = float(shown.y[shown.here])
     name = shown.names[shown.here]
@@ -765,11 +769,13 @@ def layout_name_layer(shown: LayoutMap) -> Layer:
     best = (-1.0, 0.0, 0.0)  # room, and where the name begins
     for down in (-12.0, 12.0, 0.0, -24.0, 24.0):
         for left in (x + 10, x - 10 - wide, x - wide / 2):
-            if left < _MAP_LEFT or left + wide > _MAP_RIGHT:
+            if left < _MAP_LEFT or left + wide > _PANEL - 6:
                 continue
             across = np.maximum(np.maximum(left - shown.x, shown.x - left - wide), 0.0)
             away = np.hypot(across, np.maximum(np.abs(shown.y - y - down) - 7.0, 0.0))
             room = min(float(away[others].min(initial=np.inf)), _NAME_ROOM)
+            if min(left, x) - 3 < limit < max(left + wide, x) + 3:
+                room = -0.5
             if room > best[0]:
                 best = (room, left, y + down)
     return texts(best[1], [best[2]], [name], bold=1.0, halo=1.0)

@@ -251,7 +251,7 @@ def roofline_scene(hidden: int, over: str) -> Scene:
         colour = COLOUR["ink" if name == over else "edge"]
         curves.append(Curve("", x, np.minimum(rate, x * bandwidth) / _TERA, colour))
     others = np.minimum(rate, intensities * links[over]) / _TERA
-    dots = Curve("", intensities, others, COLOUR["edge"], shape=0.0)
+    dots = Curve("", intensities, others, COLOUR["edge"], shape=0.0, joined=False)
     picture = curve_panel(
         text("live.roofline.rate"),
         text("live.roofline.intensity"),

@@ -265,9 +265,12 @@ def beside(drawn: Scene, panel: PathPanel) -> Scene:
         layers[name] = Layer(layer.kind, fields)
     across = [float(use.sum()) for use in panel.use]
     spread_over = [float(np.count_nonzero(use)) for use in panel.use]
+    of_crossed = text("live.paths.crossed")
+    of_used = text("live.paths.used")
+    below = 56.0 + _BAR_ROW * len(across)
     rows = {
-        **routing_bars("crossed", 24.0, panel, across),
-        **routing_bars("used", 56.0 + _BAR_ROW * len(across), panel, spread_over),
+        **routing_bars("crossed", of_crossed, 24.0, panel, across),
+        **routing_bars("used", of_used, below, panel, spread_over),
         **route_list(panel, 96.0 + 2 * _BAR_ROW * len(across), drawn.height),
     }
     side = Scene("", layers=rows, height=drawn.height, width=_SIDE_WIDTH)
@@ -275,7 +278,7 @@ def beside(drawn: Scene, panel: PathPanel) -> Scene:
 
 
 def routing_bars(
-    name: str, top: float, panel: PathPanel, values: Sequence[float]
+    name: str, title: str, top: float, panel: PathPanel, values: Sequence[float]
 ) -> dict[str, Layer]:
     """Return a title and a bar for each routing, that of the routing shown in ink; all are numbered."""
     if not values:
@@ -287,7 +290,7 @@ def routing_bars(
     is_now = np.arange(len(values)) == panel.now
     colours = np.where(is_now, COLOUR["ink"], COLOUR["soft"])
     layers = {
-        "title": texts(14.0, [top], [text(f"live.paths.{name}")], size=13.0, bold=1.0),
+        "title": texts(14.0, [top], [title], size=13.0, bold=1.0),
         "names": texts(14.0, y, panel.routings, bold=is_now.astype(float), colour=colours),
         "bars": boxes(
             start,
