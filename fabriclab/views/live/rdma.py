@@ -4,10 +4,10 @@ import functools
 import itertools
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator
@@ -33,6 +33,7 @@ from fabriclab.views.scene import (
     boxes,
     ink_on,
     lines,
+    log_axis,
     texts,
     texts_at,
     tick_layers,
@@ -1088,54 +1089,92 @@ def savings_scene(sources: ServerSources, size: float, source: str, relation: st
 
 def savings_layers(paths: dict[str, gpudirect.Path], size: float) -> dict[str, Layer]:
     """Return a row for each mechanism: what it means, and its copies as bars one after the other, with their times."""
-    _, longest = common_ends("time", 0.0, max(path.time(size) for path in paths.values()))
-
-    def to_x(time: float | Floats) -> Floats:
-        return np.asarray(_ROW_LEFT + (_ROW_RIGHT - _ROW_LEFT) * np.asarray(time) / longest)
-
-    bars = []
-    kinds = []
-    words = []
-    for row, path in enumerate(paths.values()):
-        for bar, move in zip(copies_in_a_row(row, path, size), path.moves, strict=True):
-            bars.append(bar)
-            kinds.append(move.by)
-            words.append(text("live.savings.copy", n=bar.label + 1, by=move.by))
-    row, _, start, finish = np.array(bars).T
-    x = to_x(start)
-    y = _ROWS_TOP + _ROW * row
-    colours = np.array([timelines.hue(kind) for kind in kinds])
-    rows = _ROWS_TOP + _ROW * np.arange(len(paths))
-    ends = to_x(np.array([path.time(size) for path in paths.values()]))
+    times = [path.time(size) for path in paths.values()]  # (M,) [s]
+    _, longest = common_ends("time", 0.0, max(times))
+    to_x = log_axis(0.0, longest, _ROW_LEFT, _ROW_RIGHT)
+    top = _ROWS_TOP + _ROW * np.arange(len(paths))  # (M,) of the bars [px]
     bottom = _ROWS_TOP + _ROW * len(paths) - 18
-    marks = round_ticks(longest)
-    grid = tick_layers(marks, to_x, units.format_time, (_ROWS_TOP - 4, bottom), True)
-    shown = [units.format_time(path.time(size)) for path in paths.values()]
+    grid = tick_layers(round_ticks(longest), to_x, units.format_time, (_ROWS_TOP - 4, bottom), True)
+    meanings = [text(f"live.savings.{mechanism}") for mechanism in paths]
     return {
         **grid,
-        **timelines.named_samples(
-            [text("live.savings.dma"), text("live.savings.cpu")],
-            np.array([timelines.hue("DMA"), timelines.hue("CPU")]),
-        ),
-        "bars": boxes(
-            x,
-            y,
-            np.maximum(to_x(finish) - x, 1.0),
-            _ROW_BAR,
-            round=2.0,
-            colour=colours,
-            edge=COLOUR["paper"],
-            texts=words,
-            ink=ink_on(colours),
-            names=[
-                f"{_MECHANISMS[int(bar.lane)]}, {word}"
-                for bar, word in zip(bars, words, strict=True)
-            ],
-            notes=[units.format_time(bar.finish - bar.start) for bar in bars],
-        ),
-        "mechanisms": texts(_ROW_LEFT, rows - 11, [text(f"live.savings.{name}") for name in paths]),
-        "times": texts(ends + 8, rows + _ROW_BAR / 2, shown, bold=1.0, halo=1.0),
+        **copier_samples(),
+        "bars": timed_bars(timed_copies(paths, size), to_x),
+        "mechanisms": texts(_ROW_LEFT, top - 11, meanings),
+        "times": time_words(times, top, to_x),
     }
+
+
+class TimedCopy(NamedTuple):
+    """A copy of a transfer in one piece: by which mechanism, who does it, and when."""
+
+    row: int
+    mechanism: str
+    number: int  # 1, 2, ... in the row
+    by: str  # "DMA" or "CPU"
+    start: float  # [s]
+    finish: float  # [s]
+
+    @property
+    def words(self) -> str:
+        """Number of the copy, and who does it."""
+        return text("live.savings.copy", n=self.number, by=self.by)
+
+
+def timed_copies(paths: dict[str, gpudirect.Path], size: float) -> list[TimedCopy]:
+    """Return the copies of each mechanism, one after the other; the last one of a row includes the flush."""
+    copies = []
+    for row, (mechanism, path) in enumerate(paths.items()):
+        durations = [move.issue + move.latency + size / move.rate for move in path.moves]
+        ends = np.cumsum([0.0, *durations])
+        ends[-1] += path.flush
+        for place, move in enumerate(path.moves):
+            copies.append(
+                TimedCopy(
+                    row=row,
+                    mechanism=mechanism,
+                    number=place + 1,
+                    by=move.by,
+                    start=ends[place],
+                    finish=ends[place + 1],
+                )
+            )
+    return copies
+
+
+def copier_samples() -> dict[str, Layer]:
+    """Return samples of the two colours: copies by a DMA engine, and by a CPU."""
+    names = [text("live.savings.dma"), text("live.savings.cpu")]
+    colours = np.array([timelines.hue("DMA"), timelines.hue("CPU")])
+    return timelines.named_samples(names, colours)
+
+
+def timed_bars(copies: list[TimedCopy], to_x: Callable[[Any], Floats]) -> Layer:
+    """Return a bar for each copy, at least 1 px long; ``to_x`` gives the place of a time [px]."""
+    left = to_x(np.array([copy.start for copy in copies]))  # (C,) [px]
+    right = to_x(np.array([copy.finish for copy in copies]))  # (C,) [px]
+    row = np.array([copy.row for copy in copies])
+    colours = np.array([timelines.hue(copy.by) for copy in copies])
+    return boxes(
+        left,
+        _ROWS_TOP + _ROW * row,
+        np.maximum(right - left, 1.0),
+        _ROW_BAR,
+        round=2.0,
+        colour=colours,
+        edge=COLOUR["paper"],
+        texts=[copy.words for copy in copies],
+        ink=ink_on(colours),
+        names=[f"{copy.mechanism}, {copy.words}" for copy in copies],
+        notes=[units.format_time(copy.finish - copy.start) for copy in copies],
+    )
+
+
+def time_words(times: list[float], top: Floats, to_x: Callable[[Any], Floats]) -> Layer:
+    """Return the time of each mechanism behind the last of its bars, whose upper edges are ``top`` [px]."""
+    words = [units.format_time(time) for time in times]
+    end = to_x(np.array(times))  # (M,) [px]
+    return texts(end + 8, top + _ROW_BAR / 2, words, bold=1.0, halo=1.0)
 
 
 def round_ticks(longest: float) -> Floats:
@@ -1164,15 +1203,6 @@ def savings_panel(paths: dict[str, gpudirect.Path], size: float) -> Scene:
         log_y=True,
         height=_PANEL,
     )
-
-
-def copies_in_a_row(lane: int, path: gpudirect.Path, size: float) -> list[Bar]:
-    """Return a bar for each copy of a transfer in one piece; the last bar includes the flush."""
-    durations = [move.issue + move.latency + size / move.rate for move in path.moves]
-    ends = np.cumsum([0.0, *durations])
-    ends[-1] += path.flush
-    spans = itertools.pairwise(ends)
-    return [Bar(lane, copy, start, finish) for copy, (start, finish) in enumerate(spans)]
 
 
 # Chunks -----------------------------------------------------------------------------------------
