@@ -214,7 +214,7 @@ def family_rows(families: tuple[str, ...], family: str, height: float) -> Family
     pitch = min(_FAMILY_ROW, (height - _FAMILIES_TOP - 10) / len(families))
     return FamilyRows(
         names=[family_name(name) for name in families],
-        top=_FAMILIES_TOP + pitch * np.arange(len(families)),
+        top=_FAMILIES_TOP + pitch * np.arange(len(families), dtype=np.float64),
         pitch=pitch,
         is_now=np.array([name == family for name in families]),
     )

@@ -497,7 +497,8 @@ def counter_height(height: float) -> float:
 
 def counter_tops(height: float) -> Floats:
     """Return the upper edge of each counter, in a panel of so many px, (C,). [px]."""
-    return _COUNTS_TOP + counter_height(height) * np.arange(len(_SHOWN_COUNTERS))
+    place = np.arange(len(_SHOWN_COUNTERS), dtype=np.float64)
+    return _COUNTS_TOP + counter_height(height) * place
 
 
 def counter_names(height: float) -> Layer:
@@ -1092,7 +1093,7 @@ def savings_layers(paths: dict[str, gpudirect.Path], size: float) -> dict[str, L
     times = [path.time(size) for path in paths.values()]  # (M,) [s]
     _, longest = common_ends("time", 0.0, max(times))
     to_x = log_axis(0.0, longest, _ROW_LEFT, _ROW_RIGHT)
-    top = _ROWS_TOP + _ROW * np.arange(len(paths))  # (M,) of the bars [px]
+    top = _ROWS_TOP + _ROW * np.arange(len(paths), dtype=np.float64)  # (M,) of the bars [px]
     bottom = _ROWS_TOP + _ROW * len(paths) - 18
     grid = tick_layers(round_ticks(longest), to_x, units.format_time, (_ROWS_TOP - 4, bottom), True)
     meanings = [text(f"live.savings.{mechanism}") for mechanism in paths]

@@ -56,7 +56,9 @@ _BUCKET_ALGORITHMS = ("ring", "halving_doubling", "binomial_tree")
 _STRAGGLER_ALGORITHMS = ("ring", "binomial_tree")
 _MOST = 16  # so many lanes fit into the picture
 _ROUNDING = 1e-9  # a message that is late by less counts as on time [s]
-_END_CENTRED = 440.0  # the name of an end is centred on its line up to here; further right it ends there [px]
+_END_CENTRED = (
+    440.0  # the name of an end is centred on its line up to here; further right it ends there [px]
+)
 _MOST_SLOW = 16  # greatest factor of a slow rank
 _FACTORS = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0, float(_MOST_SLOW))  # of the curve of times
 _PICTURE = 560.0  # width of a picture with a panel beside it [px]

@@ -512,7 +512,7 @@ def seed_bars(counts: Ints, most: int) -> SeedBars:
         seeds=seeds,
         is_shown=flows == most,
         step=step,
-        left=_SEEDS_LEFT + step * np.arange(flows.size),
+        left=_SEEDS_LEFT + step * np.arange(flows.size, dtype=np.float64),
         height=(_BARS_FOOT - _SEEDS_TOP) * seeds / counts.max(),
     )
 
