@@ -357,19 +357,24 @@ def number_words(name: str, one: Spread) -> list[str]:
 
 def collision_table(found: Mapping[str, Spread]) -> Table:
     """Return a row for each balancer."""
-    every = list(found.values())
-    return Table(
-        {
-            "by": [text(f"live.collisions.{name}") for name in found],
-            "flows on the fullest uplink": [float(one.load.max()) for one in every],
-            "slowest flow": [one.worst for one in every],
-            "median flow": [float(np.median(one.slowdown)) for one in every],
-            "out of order": [one.late for one in every],
-            "sent again [%]": [100 * one.again for one in every],
-            "last ends [s]": [one.end for one in every],
-        },
-        apart=("last ends [s]",),
-    )
+    rows = [collision_row(name, one) for name, one in found.items()]
+    columns = {}
+    for column in rows[0]:
+        columns[column] = [row[column] for row in rows]
+    return Table(columns, apart=("last ends [s]",))
+
+
+def collision_row(name: str, one: Spread) -> dict[str, Any]:
+    """Return what the table says of a balancer, by the names of the columns."""
+    return {
+        "by": text(f"live.collisions.{name}"),
+        "flows on the fullest uplink": float(one.load.max()),
+        "slowest flow": one.worst,
+        "median flow": float(np.median(one.slowdown)),
+        "out of order": one.late,
+        "sent again [%]": 100 * one.again,
+        "last ends [s]": one.end,
+    }
 
 
 # Layers -----------------------------------------------------------------------------------------

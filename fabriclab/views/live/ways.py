@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab import collectives, topologies, units
-from fabriclab.core import Fabric, Floats, Flows, Ints, Routes
+from fabriclab.core import Fabric, Flags, Floats, Flows, Ints, Routes
 from fabriclab.routing import route
 from fabriclab.routing.ecmp import expected_fullest
 from fabriclab.routing.shortest import hashed
@@ -65,6 +65,14 @@ _BARS_HEIGHT = 222.0
 _LINE_ENDS = (_BARS_LEFT - 6, _BARS_LEFT + _BARS_WIDTH + 4)
 _SEEDS = 100
 _WORDS_STEP = 15.0
+# Beside it: a bar for each number of flows on the fullest cable, as tall as seeds give it.
+_SEEDS_LEFT = 24.0
+_SEEDS_RIGHT = 256.0
+_SEEDS_TOP = 66.0  # of the tallest bar
+_SEEDS_STEP = 56.0  # greatest distance between two bars
+_SEEDS_FILL = 0.76  # width of a bar over that distance
+_SEEDS_NUMBERED = 18.0  # bars that are closer than this have no numbers
+_SEEDS_TICKS = 9  # at most so many bars have a name below
 
 # A picture with a panel beside it, in px.
 _HALL_WIDTH = 604.0
@@ -455,58 +463,106 @@ def fullest_of_seeds(flows: int, cables: int) -> Ints:
 
 def seeds_panel(flows: int, cables: int, most: int, height: float) -> Scene:
     """Return how often the fullest cable has how many flows; the bar of the seed that is shown is in ink."""
-    counts = fullest_of_seeds(flows, cables)
-    here = np.flatnonzero(counts)
-    here = np.arange(here[0], here[-1] + 1)
-    left, right, top = 24.0, _SIDE_WIDTH - 20, 66.0
-    step = min((right - left) / here.size, 56.0)
-    x = left + step * np.arange(here.size)
-    tall = (_BARS_FOOT - top) * counts[here] / counts.max()
-    is_shown = here == most
-    every = max(1, -(-here.size // 9))
-    seen = (here - here[0]) % every == 0
-    numbers = [str(n) if n else "" for n in counts[here].tolist()]
-    return Scene(
-        "",
-        layers={
-            "seeds title": texts(
-                14.0, np.array([22.0]), [text("live.roulette.seeds")], size=13.0, bold=1.0
-            ),
-            "seeds": boxes(
-                x,
-                _BARS_FOOT - tall,
-                max(0.76 * step, 2.0),
-                np.maximum(tall, 1.0),
-                colour=np.where(is_shown, COLOUR["ink"], COLOUR["edge"]),
-                round=1.0,
-                names=[counted(int(n), "flow") for n in here],
-                notes=[text("live.roulette.of_seeds", n=n) for n in counts[here]],
-            ),
-            "seeds numbers": texts(
-                x + 0.38 * step,
-                _BARS_FOOT - tall - 10,
-                [n if step > 18 else "" for n in numbers],
-                align=1.0,
-                size=11.0,
-                colour=np.where(is_shown, COLOUR["ink"], COLOUR["soft"]),
-                bold=is_shown,
-            ),
-            "seeds ticks": texts(
-                x[seen] + 0.38 * step,
-                _BARS_FOOT + 13,
-                [str(n) for n in here[seen]],
-                align=1.0,
-                colour=COLOUR["soft"],
-            ),
-            "seeds below": texts(
-                left,
-                np.array([_BARS_FOOT + 31]),
-                [text("live.roulette.seeds_below")],
-                colour=COLOUR["soft"],
-            ),
-        },
-        height=height,
-        width=_SIDE_WIDTH,
+    bars = seed_bars(fullest_of_seeds(flows, cables), most)
+    title = text("live.roulette.seeds")
+    below = text("live.roulette.seeds_below")
+    layers = {
+        "seeds title": texts(14.0, np.array([22.0]), [title], size=13.0, bold=1.0),
+        "seeds": seed_boxes(bars),
+        "seeds numbers": seed_numbers(bars),
+        "seeds ticks": seed_ticks(bars),
+        "seeds below": texts(
+            _SEEDS_LEFT, np.array([_BARS_FOOT + 31]), [below], colour=COLOUR["soft"]
+        ),
+    }
+    return Scene("", layers=layers, height=height, width=_SIDE_WIDTH)
+
+
+@dataclass(frozen=True, slots=True)
+class SeedBars:
+    """Where the bars of the fullest cables stand, one for each number of flows that a seed may give. B bars."""
+
+    flows: Ints  # (B,) on the fullest cable
+    seeds: Ints  # (B,) how many seeds have so many flows there
+    is_shown: Flags  # (B,) whether the seed that is shown is one of them
+    step: float  # from a bar to the next [px]
+    left: Floats  # (B,) left edges [px]
+    height: Floats  # (B,) [px]
+
+    @property
+    def top(self) -> Floats:
+        """Upper edges of the bars, (B,) [px]."""
+        return _BARS_FOOT - self.height
+
+    @property
+    def middle(self) -> Floats:
+        """Middles of the bars, (B,) [px]."""
+        return self.left + _SEEDS_FILL / 2 * self.step
+
+
+def seed_bars(counts: Ints, most: int) -> SeedBars:
+    """Return the places of the bars from the least to the greatest number of flows that any seed has.
+
+    ``counts`` has the number of seeds for each number of flows, and ``most`` are the flows of the seed that is shown.
+    """
+    found = np.flatnonzero(counts)
+    flows = np.arange(found[0], found[-1] + 1)
+    seeds = counts[flows]
+    room = _SEEDS_RIGHT - _SEEDS_LEFT
+    step = min(room / flows.size, _SEEDS_STEP)
+    return SeedBars(
+        flows=flows,
+        seeds=seeds,
+        is_shown=flows == most,
+        step=step,
+        left=_SEEDS_LEFT + step * np.arange(flows.size, dtype=np.float64),
+        height=(_BARS_FOOT - _SEEDS_TOP) * seeds / counts.max(),
+    )
+
+
+def seed_boxes(bars: SeedBars) -> Layer:
+    """Return a bar for each number of flows, at least 1 px high."""
+    names = [counted(int(flows), "flow") for flows in bars.flows]
+    notes = [text("live.roulette.of_seeds", n=seeds) for seeds in bars.seeds]
+    return boxes(
+        bars.left,
+        bars.top,
+        max(_SEEDS_FILL * bars.step, 2.0),
+        np.maximum(bars.height, 1.0),
+        colour=np.where(bars.is_shown, COLOUR["ink"], COLOUR["edge"]),
+        round=1.0,
+        names=names,
+        notes=notes,
+    )
+
+
+def seed_numbers(bars: SeedBars) -> Layer:
+    """Return the number of seeds above each bar, if there are any and the bars are far enough apart."""
+    has_room = bars.step > _SEEDS_NUMBERED
+    numbers = []
+    for seeds in bars.seeds.tolist():
+        is_named = has_room and seeds > 0
+        numbers.append(str(seeds) if is_named else "")
+    return texts(
+        bars.middle,
+        bars.top - 10,
+        numbers,
+        align=1.0,
+        size=11.0,
+        colour=np.where(bars.is_shown, COLOUR["ink"], COLOUR["soft"]),
+        bold=bars.is_shown,
+    )
+
+
+def seed_ticks(bars: SeedBars) -> Layer:
+    """Return the number of flows below every bar, or below every second or third one where they are many."""
+    every = -(-bars.flows.size // _SEEDS_TICKS)  # rounded up
+    return texts(
+        bars.middle[::every],
+        _BARS_FOOT + 13,
+        [str(flows) for flows in bars.flows[::every]],
+        align=1.0,
+        colour=COLOUR["soft"],
     )
 
 
