@@ -217,34 +217,37 @@ def test_rules_that_are_wrong_are_refused():
     assert sdn.safe_order(sdn.rules(long), sdn.rules(back))[0] == "1"
 
 
-def learner(order, old, new):
+def ends_after_each_update(order, old, new):
+    """Return where a packet from s ends after each update: it arrives, or is in a loop or a hole."""
+    ends = []
     table = dict(old)
     for node in order:
         table.pop(node, None)
         if node in new:
             table[node] = new[node]
-        here, seen = "s", set()
-        while here != "d":
-            if here in seen or here not in table:
-                return False
-            seen.add(here)
-            here = table[here]
-    return True
+        ends.append(end_of_packet(table))
+    return ends
+
+
+def end_of_packet(table):
+    here = "s"
+    seen = set()
+    while here != "d":
+        if here in seen:
+            return "loop"
+        if here not in table:
+            return "hole"
+        seen.add(here)
+        here = table[here]
+    return "arrives"
+
+
+def learner(order, old, new):
+    return all(end == "arrives" for end in ends_after_each_update(order, old, new))
 
 
 def no_holes(order, old, new):
-    table = dict(old)
-    for node in order:
-        table.pop(node, None)
-        if node in new:
-            table[node] = new[node]
-        here, seen = "s", set()
-        while here != "d" and here in table:
-            if here in seen:
-                return False
-            seen.add(here)
-            here = table[here]
-    return True
+    return "loop" not in ends_after_each_update(order, old, new)
 
 
 def test_functions_of_learners_are_judged_and_mistakes_have_names():
