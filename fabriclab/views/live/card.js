@@ -1,7 +1,7 @@
 // The card around a picture: finding, controls, picture, footer. It shows what Python sends, and sends back what the
 // reader's hand does. No view is known here by name.
 
-const PATIENCE = 3000, BEAT = 1000; // ms
+const PATIENCE = 3000, BEAT = 1000, REST = 400; // ms
 const DIGITS = 6; // significant digits of the value of a slider
 const GRIP = 14, PADDING = 16; // px: reach of a handle; room beside the picture, left and right together
 // px: the height of a card in a window of 768 and of the picture in it, and what the window shows besides them
@@ -117,7 +117,7 @@ class Card {
   }
 
   remove() {
-    clearTimeout(this.timer);
+    for (const timer of [this.timer, this.resting]) clearTimeout(timer);
     clearInterval(this.player);
     cancelAnimationFrame(this.drawing);
     for (const observer of [this.sized, this.seen]) observer.disconnect();
@@ -361,11 +361,28 @@ class Card {
     this.moved = true;
     this.beyond = beyond; // says that the value was outside its range
     if (beyond) this.warn(beyond);
-    if (ghost) this.remember();
-    else this.forget();
+    if (ghost) {
+      this.remember();
+      this.rest();
+    } else this.forget();
     Object.assign(this.values, changed);
     this.showValues();
     this.send({});
+  }
+
+  // While a hand moves a control nothing moves by itself: what drawing it costs would delay the answer.
+  rest() {
+    if (!this.painter.dirty) { // so the frame that was asked for would only go on with a motion
+      cancelAnimationFrame(this.drawing);
+      this.drawing = 0;
+    }
+    this.painter.land();
+    clearTimeout(this.resting);
+    this.resting = setTimeout(() => {
+      if (this.waiting) return this.rest();
+      this.resting = 0;
+      this.later();
+    }, REST);
   }
 
   // Sliders end where the present state says that there is no more.
@@ -441,8 +458,8 @@ class Card {
     for (const pin of this.pins) if (frame.kept[pin.number]) pin.show(this.beside.get(pin.number), frame.kept[pin.number]);
     this.limit(frame.limits);
     this.reading(this.read);
-    this.refit();
-    this.draw();
+    this.refit(); // which asks for a frame; a page that is not seen gets none
+    if (document.hidden) this.draw();
     if (frame.seq < this.seq) return; // an answer to somebody else: ours is still to come
     clearTimeout(this.timer);
     this.warn(this.beyond || "");
@@ -631,7 +648,7 @@ class Card {
     this.root.dataset.drawn = String(this.model.get("frame").seq);
     if (!this.drawn) return;
     const look = getComputedStyle(this.root);
-    const again = this.painter.paint(look, this.marked);
+    const again = this.painter.paint(look, this.marked, this.resting);
     for (const { painter } of this.pins) if (painter.dirty) painter.paint(look, null);
     if (again && this.inSight !== false && !document.hidden) this.later();
   }

@@ -94,6 +94,13 @@ class Painter {
     this.dirty = true;
   }
 
+  // Ends the way of all layers to their new places: the next frame shows them there.
+  land() {
+    for (const layer of this.layers.values()) layer.from = null;
+    this.glided = 0;
+    this.dirty = true;
+  }
+
   // A layer on its way from its former places to its new ones.
   between(layer, now) {
     const t = layer.from ? clamp((now - layer.since) / GLIDE) : 1;
@@ -138,19 +145,21 @@ class Painter {
 
   // ---------------------------------------------------------------- one frame
 
-  // Draws, and returns whether the next frame will differ from this one.
-  paint(look, read) {
+  // Draws, and returns whether the next frame will differ from this one. While they rest, packets stand still.
+  paint(look, read, resting = 0) {
     const now = performance.now();
     [this.ink, this.paper, this.font] = [look.color, look.backgroundColor, look.fontFamily];
     const gone = this.begun ? clamp((now - this.begun) / MOVE) : 1;
     const gliding = this.glided && now - this.glided < GLIDE + 20;
     const flows = !this.still.matches && [...this.layers.values()].some((layer) => layer.flow);
-    if (this.dirty || gliding || gone < 1 || this.wasMoving || read !== this.wasRead) {
+    const all = this.dirty || gone < 1 || this.wasStepping || read !== this.wasRead;
+    const panels = all ? [...this.panels.keys()] : gliding || this.wasGliding ? this.gliding() : [];
+    if (panels.length) {
       this.focus = read && read[0].focus ? read[1] : -1;
-      this.sheet(0, now, gone, flows);
-      this.sheet(1, now, gone, flows, read);
+      this.sheet(0, panels, now, gone, flows);
+      this.sheet(1, panels, now, gone, flows, read);
     }
-    [this.dirty, this.wasMoving, this.wasRead] = [false, gliding || gone < 1, read];
+    [this.dirty, this.wasGliding, this.wasStepping, this.wasRead] = [false, gliding, gone < 1, read];
     const pen = this.pen = this.canvas.getContext("2d");
     pen.setTransform(1, 0, 0, 1, 0, 0);
     pen.clearRect(0, 0, this.canvas.width, this.canvas.height);
@@ -159,18 +168,23 @@ class Painter {
     pen.setTransform(1, 0, 0, 1, 0, 0);
     pen.drawImage(this.sheets[1], 0, 0);
     if (gone >= 1) this.begun = 0;
-    return flows || gliding || gone < 1;
+    return (flows && !resting) || gliding || gone < 1;
+  }
+
+  // Panels with a layer on its way; the others need not be drawn again.
+  gliding() {
+    return [...this.panels.keys()].filter((number) =>
+      [...this.layers.values()].some((layer) => layer.from && (layer.panel || 0) === number));
   }
 
   // The picture lies on two sheets, so that packets can run on top of the first and behind the second.
-  sheet(which, now, gone, flows, read) {
+  sheet(which, panels, now, gone, flows, read) {
     const pen = this.pen = this.sheets[which].getContext("2d");
-    pen.setTransform(1, 0, 0, 1, 0, 0);
-    pen.clearRect(0, 0, this.canvas.width, this.canvas.height);
+    this.wipe(panels);
     const every = [...this.layers];
     const last = flows ? every.findLastIndex(([, layer]) => layer.flow) : every.length - 1;
     const [first, end] = which ? [last + 1, every.length] : [0, last + 1];
-    const drawn = every.slice(first, end);
+    const drawn = every.slice(first, end).filter(([, layer]) => panels.includes(layer.panel || 0));
     if (!which) this.divide();
     for (const [id] of drawn)
       if (this.former.has(id) && !this.layers.get(id)?.z) this.inPanel(this.former.get(id), (layer) => this.ghost(layer, this.layers.get(id)));
@@ -184,6 +198,16 @@ class Painter {
         this.inPanel(shown, () => this[`draw_${layer.kind}`](shown, ease(gone)));
       }
     if (read && this.focus < 0) this.inPanel(read[0], () => this.mark(read[0], read[1]));
+  }
+
+  wipe(panels) {
+    const pen = this.pen, k = this.pixels;
+    pen.setTransform(1, 0, 0, 1, 0, 0);
+    if (panels.length === this.panels.length) return pen.clearRect(0, 0, this.canvas.width, this.canvas.height);
+    for (const number of panels) {
+      const [dx, dy] = this.places[number], { width, height } = this.panels[number];
+      pen.clearRect(dx * k, dy * k, width * k, height * k);
+    }
   }
 
   inPanel(layer, draw) {
