@@ -678,7 +678,11 @@ def test_a_race_runs_in_real_proportions():
     assert slider.low == 0 and not slider.log and slow <= slider.high < 1.02 * slow
     beats = (slider.high - slider.low) / slider.step
     assert beats * slider.beat == pytest.approx(12_000) and beats >= 100
-    assert view.scene.said == text("live.race.begin", n=2)
+    assert "one_root (2 steps), ring (30 steps)" in view.scene.said  # 16 ranks: 2 (n - 1) steps
+    assert view.scene.layers["ahead"].fields["texts"] == ["2 steps ahead", "30 steps ahead"]
+    begun = view.set(seconds=slow / 2).scene
+    assert "ahead" not in str(begun.layers["ahead"].fields["texts"])
+    assert begun.side.layers["promise"].fields["texts"] == [""]
     chart = view.scene.side.layers
     for axis in "xy":  # nothing tells the end before the race has begun
         places = np.concatenate([chart["curves"].fields[axis], chart["here"].fields[axis]])

@@ -22,6 +22,7 @@ from fabriclab.views.scene import (
     Layer,
     Scene,
     boxes,
+    heading,
     lines,
     log_axis,
     texts,
@@ -56,9 +57,10 @@ _BEYOND = 1.5  # a threshold higher than so many peaks of the queue is told in w
 _WIDTH = 880.0
 _LEFT, _RIGHT = 60.0, 716.0
 _BINS = 112  # moments that a reader can visit
-_UPPER = (30.0, 176.0)  # top and foot of the panel
-_MARKS = (190.0, 214.0)
-_PAUSES = (224.0, 248.0)
+_UPPER = 30.0  # top of the panel of the queue
+_BANDS_FOOT = 248.0  # of the bands of marks and pauses together, above which the queue has the rest
+_BAND = 24.0  # height of each
+_BAND_GAP = 12.0  # above each
 _LOWER = (286.0, 350.0)
 _HEIGHT = 388.0
 _NAMES_AT = _RIGHT + 14
@@ -396,6 +398,27 @@ def bytes_words(size: float) -> str:
     return f"{number:.3g} {prefix}B"
 
 
+class Panels(NamedTuple):
+    """Top and foot of the panels of an incast that depend on its settings. [px]."""
+
+    queue: tuple[float, float]
+    marks: tuple[float, float] | None  # None: no switch marks packets
+    pauses: tuple[float, float] | None  # None: no switch pauses senders
+
+
+def panels_of(run: Run, lossless: str) -> Panels:
+    """Return where the panels of an incast are: what cannot happen has no band, and the queue takes its room."""
+    foot = _BANDS_FOOT
+    marks = pauses = None
+    if lossless == "pause":
+        pauses = (foot - _BAND, foot)
+        foot = pauses[0] - _BAND_GAP
+    if run.low > 0:
+        marks = (foot - _BAND, foot)
+        foot = marks[0] - _BAND_GAP
+    return Panels((_UPPER, foot), marks, pauses)
+
+
 def incast_scene(
     senders: int, control: str, lossless: str, buffer: float, size: float, rate: float
 ) -> Scene:
@@ -404,30 +427,18 @@ def incast_scene(
     said = incast_words(run, senders, control, lossless, buffer)
     _, end = common_ends("time", 0.0, run.end)
     to_x = log_axis(0, end, _LEFT, _RIGHT)
+    panels = panels_of(run, lossless)
     fair = max(_LOWER[1] - (_LOWER[1] - _LOWER[0]) / senders, _LOWER[0] + 2.4 * _LINES_APART)
     return Scene(
         said,
         incast_table(run),
         {
-            "title": texts(14.0, 14.0, [text("live.incast.queue")], size=13.0, bold=1.0),
-            **queue_layers(run, to_x, (_LEFT, _RIGHT), _UPPER),
-            **threshold_names(run, lossless, senders),
-            **band_layers(run, to_x),
-            "band names": texts(
-                _NAMES_AT,
-                np.array([sum(_MARKS) / 2, sum(_PAUSES) / 2]),
-                [
-                    text("live.incast.marks", n=run.marks),
-                    text("live.incast.pauses", n=run.pauses)
-                    if lossless == "pause"
-                    else text("live.incast.no_pauses"),
-                ],
-                bold=1.0,
-                colour=np.array([COLOUR["marked"], COLOUR["paused"]]),
-            ),
-            "rate title": texts(
-                14.0, _LOWER[0] - 18, [text("live.incast.rates")], size=13.0, bold=1.0
-            ),
+            "title": heading(14.0, text("live.incast.queue")),
+            **queue_layers(run, to_x, (_LEFT, _RIGHT), panels.queue),
+            **threshold_names(run, lossless, senders, panels.queue),
+            **mark_layers(run, to_x, panels.marks),
+            **pause_layers(run, to_x, panels.pauses),
+            "rate title": heading(_LOWER[0] - 18, text("live.incast.rates")),
             **rate_layers(run, to_x, (_LEFT, _RIGHT), _LOWER, rate),
             "rate names": texts(
                 _NAMES_AT,
@@ -448,7 +459,7 @@ def incast_scene(
                 align=2.0,
                 colour=COLOUR["soft"],
             ),
-            **moments(run, to_x, (_UPPER[0], _LOWER[1]), senders, lossless),
+            **moments(run, to_x, (_UPPER, _LOWER[1]), senders, lossless),
         },
         _HEIGHT,
         alt=said,
@@ -551,10 +562,12 @@ def queue_top(run: Run) -> float:
     return top
 
 
-def threshold_names(run: Run, lossless: str, senders: int) -> dict[str, Layer]:
+def threshold_names(
+    run: Run, lossless: str, senders: int, ends: tuple[float, float]
+) -> dict[str, Layer]:
     """Return the names of the thresholds at the right ends of their lines, and of the lowest one above the axis."""
     top = queue_top(run)
-    to_y = log_axis(0, top, _UPPER[1], _UPPER[0])
+    to_y = log_axis(0, top, ends[1], ends[0])
     key = "xoff" if lossless == "pause" else "full"
     levels = {"low": run.low, "high": run.high, key: run.limit}
     words_of = {name: bytes_words(level) for name, level in levels.items() if level > 0}
@@ -575,44 +588,59 @@ def threshold_names(run: Run, lossless: str, senders: int) -> dict[str, Layer]:
         if level > top
     ]
     if beyond:
-        places.append(_UPPER[0] - 16)
+        places.append(ends[0] - 16)
         words.append(beyond[0])
     return {"threshold names": texts(_NAMES_AT, np.array(places), words, colour=COLOUR["soft"])}
 
 
-def band_layers(run: Run, to_x: Any) -> dict[str, Layer]:
-    """Return the bars of marked packets, each with its corner cut off, and the upright bars of paused senders."""
+def mark_layers(run: Run, to_x: Any, ends: tuple[float, float] | None) -> dict[str, Layer]:
+    """Return the bars of marked packets, each with its corner cut off, and their name."""
+    if ends is None:
+        return {"marked": boxes([], [], [], [])}
     x = to_x(run.times)
     some = np.flatnonzero(run.marked > 0)
     wide = np.maximum(np.diff(x)[some] - 1.0, 1.0)
-    high = np.maximum((_MARKS[1] - _MARKS[0]) * run.marked[some], 2.0)
-    top = _MARKS[1] - high
+    high = np.maximum(_BAND * run.marked[some], 2.0)
+    top = ends[1] - high
     cut = np.minimum(3.0, np.minimum(wide, high) / 2)
     right = x[some] + wide
     corners = [
         np.array([[r - c - 0.8, y - 0.8], [r + 0.8, y + c + 0.8]])
         for r, y, c in zip(right, top, cut, strict=True)
     ]
+    return {
+        "marked": boxes(x[some], top, wide, high, colour=COLOUR["marked"], round=0.0),
+        "corners": lines(corners, width=2.2, colour=COLOUR["paper"]),
+        **band_words("marked", text("live.incast.marks", n=run.marks), ends),
+    }
+
+
+def pause_layers(run: Run, to_x: Any, ends: tuple[float, float] | None) -> dict[str, Layer]:
+    """Return upright bars, as high as the share of the senders that are paused, and their name."""
+    if ends is None:
+        return {"paused": lines([])}
+    x = to_x(run.times)
     uprights = []
     for left, end, share in zip(x[:-1], x[1:], run.paused, strict=True):
         if share <= 0:
             continue
-        upper = _PAUSES[1] - max(2.0, share * (_PAUSES[1] - _PAUSES[0]))
+        upper = ends[1] - max(2.0, share * _BAND)
         for at in (left + 0.25 * (end - left), left + 0.75 * (end - left)):
-            uprights.append(np.array([[at, _PAUSES[1]], [at, upper]]))
-    feet = [np.array([[_LEFT, foot], [_RIGHT, foot]]) for foot in (_MARKS[1], _PAUSES[1])]
+            uprights.append(np.array([[at, ends[1]], [at, upper]]))
     return {
-        "feet": lines(feet, width=1.0, colour=COLOUR["line"]),
-        "marked": boxes(x[some], top, wide, high, colour=COLOUR["marked"], round=0.0),
-        "corners": lines(corners, width=2.2, colour=COLOUR["paper"]),
         "paused": lines(uprights, width=1.4, colour=COLOUR["paused"]),
-        "band ticks": texts(
-            _LEFT - 6,
-            np.array([_MARKS[0] + 4, _PAUSES[0] + 4]),
-            ["100 %", "100 %"],
-            align=2.0,
-            size=11.0,
-            colour=COLOUR["soft"],
+        **band_words("paused", text("live.incast.pauses", n=run.pauses), ends),
+    }
+
+
+def band_words(role: str, name: str, ends: tuple[float, float]) -> dict[str, Layer]:
+    """Return the foot of a band, its name on the right, and on the left what its height stands for."""
+    foot = np.array([[_LEFT, ends[1]], [_RIGHT, ends[1]]])
+    return {
+        f"{role} foot": lines([foot], width=1.0, colour=COLOUR["line"]),
+        f"{role} name": texts(_NAMES_AT, sum(ends) / 2, [name], bold=1.0, colour=COLOUR[role]),
+        f"{role} tick": texts(
+            _LEFT - 6, ends[0] + 4, ["100 %"], align=2.0, size=11.0, colour=COLOUR["soft"]
         ),
     }
 
@@ -747,7 +775,7 @@ def loops_scene(
     _, top = common_ends("queue", 0.0, 1.06 * max(max(r.peak, r.limit) for r in runs.values()))
     wide = (_WIDTH - _COLUMN_LEFT - 12 - _COLUMN_GAP * (len(loops) - 1)) / len(loops)
     layers: dict[str, Layer] = {
-        "title": texts(14.0, 16.0, [text("live.control_loops.queue")], size=13.0, bold=1.0),
+        "title": heading(16.0, text("live.control_loops.queue")),
         "legend": texts(
             _WIDTH - 14,
             _COLUMN_LOWER[0] - 20,
@@ -756,9 +784,7 @@ def loops_scene(
             bold=1.0,
             colour=COLOUR["paused"],
         ),
-        "rate title": texts(
-            14.0, _COLUMN_LOWER[0] - 20, [text("live.control_loops.rates")], size=13.0, bold=1.0
-        ),
+        "rate title": heading(_COLUMN_LOWER[0] - 20, text("live.control_loops.rates")),
     }
     for place, (loop, run) in enumerate(runs.items()):
         left = _COLUMN_LEFT + place * (wide + _COLUMN_GAP)
