@@ -57,11 +57,11 @@ _BEYOND = 1.5  # a threshold higher than so many peaks of the queue is told in w
 _WIDTH = 880.0
 _LEFT, _RIGHT = 60.0, 716.0
 _BINS = 112  # moments that a reader can visit
-_UPPER = 30.0  # top of the panel of the queue
-_BANDS_FOOT = 248.0  # of the bands of marks and pauses together, above which the queue has the rest
-_BAND = 24.0  # height of each
+_UPPER = (30.0, 176.0)  # top and foot of the panel of the queue
+_BAND = 24.0  # height of a band of marks or pauses
 _BAND_GAP = 12.0  # above each
-_LOWER = (286.0, 350.0)
+_TITLE_ROOM = 38.0  # above the panel of rates, which has what remains
+_FOOT = 350.0  # of all
 _HEIGHT = 388.0
 _NAMES_AT = _RIGHT + 14
 _LINES_APART = 14.0  # least distance between two names
@@ -401,22 +401,22 @@ def bytes_words(size: float) -> str:
 class Panels(NamedTuple):
     """Top and foot of the panels of an incast that depend on its settings. [px]."""
 
-    queue: tuple[float, float]
     marks: tuple[float, float] | None  # None: no switch marks packets
     pauses: tuple[float, float] | None  # None: no switch pauses senders
+    rates: tuple[float, float]
 
 
 def panels_of(run: Run, lossless: str) -> Panels:
-    """Return where the panels of an incast are: what cannot happen has no band, and the queue takes its room."""
-    foot = _BANDS_FOOT
+    """Return where the panels of an incast are: what cannot happen has no band, and the rates take its room."""
+    foot = _UPPER[1]
     marks = pauses = None
-    if lossless == "pause":
-        pauses = (foot - _BAND, foot)
-        foot = pauses[0] - _BAND_GAP
     if run.low > 0:
-        marks = (foot - _BAND, foot)
-        foot = marks[0] - _BAND_GAP
-    return Panels((_UPPER, foot), marks, pauses)
+        marks = (foot + _BAND_GAP, foot + _BAND_GAP + _BAND)
+        foot = marks[1]
+    if lossless == "pause":
+        pauses = (foot + _BAND_GAP, foot + _BAND_GAP + _BAND)
+        foot = pauses[1]
+    return Panels(marks, pauses, (foot + _TITLE_ROOM, _FOOT))
 
 
 def incast_scene(
@@ -428,21 +428,22 @@ def incast_scene(
     _, end = common_ends("time", 0.0, run.end)
     to_x = log_axis(0, end, _LEFT, _RIGHT)
     panels = panels_of(run, lossless)
-    fair = max(_LOWER[1] - (_LOWER[1] - _LOWER[0]) / senders, _LOWER[0] + 2.4 * _LINES_APART)
+    top = panels.rates[0]
+    fair = max(_FOOT - (_FOOT - top) / senders, top + 2.4 * _LINES_APART)
     return Scene(
         said,
         incast_table(run),
         {
             "title": heading(14.0, text("live.incast.queue")),
-            **queue_layers(run, to_x, (_LEFT, _RIGHT), panels.queue),
-            **threshold_names(run, lossless, senders, panels.queue),
+            **queue_layers(run, to_x, (_LEFT, _RIGHT), _UPPER),
+            **threshold_names(run, lossless, senders),
             **mark_layers(run, to_x, panels.marks),
             **pause_layers(run, to_x, panels.pauses),
-            "rate title": heading(_LOWER[0] - 18, text("live.incast.rates")),
-            **rate_layers(run, to_x, (_LEFT, _RIGHT), _LOWER, rate),
+            "rate title": heading(top - 18, text("live.incast.rates")),
+            **rate_layers(run, to_x, (_LEFT, _RIGHT), panels.rates, rate),
             "rate names": texts(
                 _NAMES_AT,
-                np.array([_LOWER[0] + 4, _LOWER[0] + 19, fair]),
+                np.array([top + 4, top + 19, fair]),
                 [
                     text("live.incast.one"),
                     text("live.incast.others", n=senders - 1),
@@ -451,21 +452,30 @@ def incast_scene(
                 bold=np.array([1.0, 0.0, 0.0]),
                 colour=np.array([COLOUR["rate"], COLOUR["rate"], COLOUR["soft"]]),
             ),
-            **time_ticks(end, to_x, _LOWER[1], 7),
+            **time_ticks(end, to_x, _FOOT, 7),
             "axis": texts(
-                _WIDTH - 14,
-                _LOWER[1] + 12,
+                _NAMES_AT + 16,
+                _FOOT + 12,
                 [text("live.incast.axis")],
-                align=2.0,
                 colour=COLOUR["soft"],
             ),
-            **moments(run, to_x, (_UPPER, _LOWER[1]), senders, lossless),
+            **moments(run, to_x, (_UPPER[0], _FOOT), senders, lossless),
         },
         _HEIGHT,
         alt=said,
-        hint=text("live.incast.hint"),
+        hint=incast_hint(run, panels),
         width=_WIDTH,
     )
+
+
+def incast_hint(run: Run, panels: Panels) -> str:
+    """Return what a reader can do, and what bars and crosses say where there are any."""
+    words = [text("live.incast.hint")]
+    if panels.marks or panels.pauses:
+        words.append(text("live.incast.hint_bars"))
+    if run.drops:
+        words.append(text("live.incast.hint_lost"))
+    return " ".join(words)
 
 
 def incast_words(run: Run, senders: int, control: str, lossless: str, buffer: float) -> str:
@@ -562,12 +572,10 @@ def queue_top(run: Run) -> float:
     return top
 
 
-def threshold_names(
-    run: Run, lossless: str, senders: int, ends: tuple[float, float]
-) -> dict[str, Layer]:
+def threshold_names(run: Run, lossless: str, senders: int) -> dict[str, Layer]:
     """Return the names of the thresholds at the right ends of their lines, and of the lowest one above the axis."""
     top = queue_top(run)
-    to_y = log_axis(0, top, ends[1], ends[0])
+    to_y = log_axis(0, top, _UPPER[1], _UPPER[0])
     key = "xoff" if lossless == "pause" else "full"
     levels = {"low": run.low, "high": run.high, key: run.limit}
     words_of = {name: bytes_words(level) for name, level in levels.items() if level > 0}
@@ -588,7 +596,7 @@ def threshold_names(
         if level > top
     ]
     if beyond:
-        places.append(ends[0] - 16)
+        places.append(_UPPER[0] - 16)
         words.append(beyond[0])
     return {"threshold names": texts(_NAMES_AT, np.array(places), words, colour=COLOUR["soft"])}
 
