@@ -63,6 +63,7 @@ _STORY_STEP = 29.0
 
 _LINK = 12.5e9  # illustrative: a link of 100 Gb/s
 _HOSTS = 16
+_MOST_SLOTS = 1024  # illustrative: end of the slider of a pool
 _VALUES = 256  # values of a block
 _SMALLEST = -LARGEST - 1  # the smallest integer of 32 bits
 
@@ -500,7 +501,7 @@ def pool(slots: float = 16, delay: float = 1, jobs: int = 1) -> Live:
     """
     arguments = {"slots": slots, "delay": delay, "jobs": jobs}
     controls: dict[str, Control] = {
-        "slots": Slider(8, 1024),
+        "slots": Slider(8, _MOST_SLOTS),
         "delay": Slider(0.1, 10, unit="us", log=True),
         "jobs": Slider(1, 8),
     }
@@ -510,19 +511,19 @@ def pool(slots: float = 16, delay: float = 1, jobs: int = 1) -> Live:
 def pool_scene(slots: float, delay: float, jobs: int) -> Scene:
     """Return the rate of a worker over the number of slots as a curve, with the rate of links and switch as bound."""
     star = topologies.build("crossbar", hosts=_HOSTS, rate=_LINK, delay=delay * 1e-6)
-    # Points so dense that the bend is at the right place; the last point is the state of the slider.
-    sizes = np.append(np.round(2.0 ** np.arange(3, 10.1, 0.25)), slots)  # (K,) slots
-    grown = [tree_with_slots(star, int(size), jobs) for size in sizes]
-    rates = np.array([tree.limit() for tree in grown])  # (K,) [B/s]
-
-    tree = grown[0]
+    tree = tree_with_slots(star, int(slots), jobs)
     packet = tree.mode.payload + tree.mode.header  # [B]
     trip = tree.round_trip(packet)  # [s]
     most = min(_LINK, packet / tree.mode.seconds)  # [B/s], of the link or of the switch
     need = int(np.ceil(most * trip / packet))  # slots of a job
+
+    drawn = np.append(np.round(2.0 ** np.arange(3, 10.1, 0.25)), need * jobs)  # with the bend
+    sizes = np.append(np.unique(drawn[drawn <= _MOST_SLOTS]), slots)  # (K,); at last the slider's
+    grown = [tree_with_slots(star, int(size), jobs) for size in sizes]
+    rates = np.array([tree.limit() for tree in grown])  # (K,) [B/s]
     caption = text(
         "live.pool.said",
-        slots=int(slots) // jobs,
+        slots=counted(int(slots) // jobs, "slot"),
         need=need,
         fill=text("live.pool.link" if most == _LINK else "live.pool.switch"),
         rate=units.format_rate(rates[-1]),
@@ -538,7 +539,7 @@ def pool_scene(slots: float, delay: float, jobs: int) -> Scene:
         values=(rates, np.full(sizes.size, most)),
         said=caption,
         ends=(10.0 ** np.floor(np.log10(rates.min())), 1.5e10),  # whole decades: it seldom changes
-        knee=(need * jobs, most, knee) if need * jobs <= sizes.max() else None,
+        knee=(need * jobs, most, knee) if need * jobs <= _MOST_SLOTS else None,
     )
 
 
