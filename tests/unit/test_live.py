@@ -1773,7 +1773,8 @@ def test_a_band_that_cannot_fill_leaves_its_room_to_the_rates():
         scene = live.incast(control=control, lossless=lossless, shown=("senders",)).scene
         assert ("marked name" in scene.layers) == (control == "dcqcn")
         assert ("paused name" in scene.layers) == (lossless == "pause")
-        assert (text("live.incast.hint_bars") in scene.hint) == (lossless == "pause")
+        assert (text("live.incast.bars_marks") in scene.hint) == (control == "dcqcn")
+        assert (text("live.incast.bars_pauses") in scene.hint) == (lossless == "pause")
         high.append(np.ptp(scene.layers["rate grid"].fields["y"]))
     assert np.diff(high) == pytest.approx([36.0, 36.0])  # a band with the gap above it
 

@@ -471,8 +471,11 @@ def incast_scene(
 def incast_hint(run: Run, panels: Panels) -> str:
     """Return what a reader can do, and what bars and crosses say where there are any."""
     words = [text("live.incast.hint")]
-    if panels.marks or panels.pauses:
-        words.append(text("live.incast.hint_bars"))
+    bars = [text("live.incast.bars_marks")] if panels.marks else []
+    if panels.pauses:
+        bars.append(text("live.incast.bars_pauses"))
+    if bars:
+        words.append(text("live.incast.hint_bars", list=", ".join(bars)))
     if run.drops:
         words.append(text("live.incast.hint_lost"))
     return " ".join(words)
