@@ -516,6 +516,8 @@ def pool_scene(slots: float, delay: float, jobs: int) -> Scene:
     trip = tree.round_trip(packet)  # [s]
     most = min(_LINK, packet / tree.mode.seconds)  # [B/s], of the link or of the switch
     need = int(np.ceil(most * trip / packet))  # slots of a job
+    each = int(slots) // jobs
+    limit = "link" if most == _LINK else "switch"
 
     drawn = np.append(np.round(2.0 ** np.arange(3, 10.1, 0.25)), need * jobs)  # with the bend
     sizes = np.append(np.unique(drawn[drawn <= _MOST_SLOTS]), slots)  # (K,); at last the slider's
@@ -523,9 +525,9 @@ def pool_scene(slots: float, delay: float, jobs: int) -> Scene:
     rates = np.array([tree.limit() for tree in grown])  # (K,) [B/s]
     caption = text(
         "live.pool.said",
-        slots=counted(int(slots) // jobs, "slot"),
+        slots=counted(each, "slot"),
         need=need,
-        fill=text("live.pool.link" if most == _LINK else "live.pool.switch"),
+        fill=text(f"live.pool.{limit}_enough" if each >= need else f"live.pool.{limit}"),
         rate=units.format_rate(rates[-1]),
         trip=units.format_time(trip),
         jobs=jobs,
