@@ -13,7 +13,7 @@ from fabriclab import units
 from fabriclab.core import Floats
 from fabriclab.texts import text
 from fabriclab.views.page import plain
-from fabriclab.views.scene import COLOUR, Layer, lines, texts, texts_at
+from fabriclab.views.scene import COLOUR, Layer, heading, lines, texts, texts_at
 
 Ends = tuple[float, float]
 Formatter = Callable[[float], str]
@@ -26,7 +26,6 @@ _MOST_TICKS = 10  # on an x axis
 _TICK_ROOM = 56.0  # width of a tick's label on an x axis, with the room beside it [px]
 _MARK = 5.0  # length of the stroke at a tick [px]
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-_TITLE_SIZE = 13.0  # [px]
 
 
 class XAxis(NamedTuple):
@@ -213,7 +212,7 @@ def axes_layers(area: PlotArea, scales: Scales, x_name: str = "") -> dict[str, L
         "axis": lines(axis, width=1.0, colour=COLOUR["edge"]),
         "x ticks": texts(across, area.bottom + 15, x_words, align=1.0, colour=soft),
         "y ticks": texts(area.left - 8, up, y_words, align=2.0, colour=soft),
-        "quantity": texts([4.0], 12.0, [y_title], bold=1.0, size=_TITLE_SIZE),
+        "quantity": heading(12.0, y_title),
         "across": Layer(
             "texts",
             {**texts_at((area.right, area.bottom + 33, x_title, 2)).fields, "colour": soft},

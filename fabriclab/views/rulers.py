@@ -19,6 +19,7 @@ from fabriclab.views.scene import (
     Layer,
     Scene,
     boxes,
+    heading,
     lines,
     log_axis,
     printed,
@@ -151,7 +152,7 @@ def ruler_scene(marks: Sequence[RulerMark], rate: float | None = None) -> Scene:
         "dots": _dot_layer(shared, to_x, y),
         "names": _name_layer(shared, y),
         "rates": _rate_layer(shared, to_x, y),
-        "quantity": texts([4.0], 12.0, [text("ruler.axis")], bold=1.0, size=13.0),
+        "quantity": heading(12.0, text("ruler.axis")),
     }
 
     if rate is None:

@@ -36,6 +36,7 @@ from fabriclab.views.page import INK, Axes, Picture, Table, plain, printed_hex, 
 __all__ = [
     "COLOUR",
     "DASHES",
+    "EDGE",
     "FORM",
     "HATCHES",
     "KEYS",
@@ -46,6 +47,7 @@ __all__ = [
     "Scene",
     "boxes",
     "coloured",
+    "heading",
     "ink_on",
     "key",
     "lines",
@@ -61,6 +63,7 @@ __all__ = [
 ]
 
 WIDTH = 700.0  # of a picture without a second panel [px]
+EDGE = 12.0  # from the edge of a picture to its titles, which then stand below the beginning of the finding [px]
 # From where a solid is seen at first: turn around its vertical axis, and tilt. So seen, no chip of a solid of up to
 # 8 x 4 x 4 chips lies behind another, nor behind a cable between neighbours. [radians]
 TURN = (-0.54, 0.59)
@@ -180,6 +183,11 @@ def texts_at(*places: tuple[float, float, str, int]) -> Layer:
     x, y, align = numbers.T
     words = [words for _, _, words, _ in places]
     return Layer("texts", {"x": x, "y": y, "texts": words, "align": align})
+
+
+def heading(y: float, words: str, left: float = EDGE) -> Layer:
+    """Return the title of a picture, of a panel, or of an axis whose quantity stands above it."""
+    return texts(left, y, [words], size=13.0, bold=1.0)
 
 
 def key(

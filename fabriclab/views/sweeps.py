@@ -1159,6 +1159,7 @@ def curve(
     others: Mapping[str, ArrayLike] | None = None,
     chosen: str = "",
     drag: tuple[str, Ends] | None = None,
+    knee: tuple[float, float, str] | None = None,
 ) -> Scene:
     """Return a picture of a predicted curve with one marked point, of a mark to compare it with, and of its like.
 
@@ -1184,6 +1185,8 @@ def curve(
         What the curve of the present state is called in the picture; by default ``<words>.line``.
     drag : pair, optional
         Name and ends of the slider that the marked point moves when it is dragged.
+    knee : tuple, optional
+        The point where the curve bends: x, y, and its name, which stands at the foot of a line down to the x axis.
     """
     nothing = np.full(at.size, np.nan)
     line, bound = (np.array([at, value, nothing, nothing]) for value in values)
@@ -1217,6 +1220,7 @@ def curve(
             **axes_layers(area, scales),
             **_compared(mark, area, drawn),
             "others": line_layer(like, area),
+            **({} if knee is None else _knee_layers(knee, area)),
             "lines": Layer("lines", {**line_layer([whole], area).fields, "ghost": True}),
             **label_layers(named, area, drawn, _WIDTH),
             **_here_layers(here, area, np.concatenate([drawn, own, own], axis=1), drag),
@@ -1244,6 +1248,31 @@ def _compared(mark: Series, area: PlotArea, drawn: Floats) -> dict[str, Layer]:
     return {
         "bounds": _lines([(mark, path)], names=[mark.label]),
         "bound words": texts([left], y, [mark.label], colour=COLOUR["soft"], halo=1.0),
+    }
+
+
+def _knee_layers(knee: tuple[float, float, str], area: PlotArea) -> dict[str, Layer]:
+    """Return a dotted line from the bend of a curve down to the x axis, an open circle, and what is at its foot."""
+    x, y = area.path(knee[:1], knee[1:2])[0].tolist()
+    foot = area.bottom - 10
+    at_left = x + 8 + len(knee[2]) * _LETTER > area.right
+    return {
+        "knee line": lines(
+            [np.array([[x, area.bottom], [x, y]])], width=_BOUND, dash=2.0, colour=COLOUR["edge"]
+        ),
+        "knee": Layer(
+            "dots",
+            {
+                "x": np.array([x]),
+                "y": np.array([y]),
+                "size": 5.0,
+                "shape": 1.0,
+                "colour": COLOUR["ink"],
+            },
+        ),
+        "knee name": texts(
+            [x - 8 if at_left else x + 8], foot, [knee[2]], align=2.0 * at_left, halo=1.0
+        ),
     }
 
 

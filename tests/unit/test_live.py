@@ -18,7 +18,7 @@ from fabriclab.views.live.controls import natural, option_name, typed_units
 from fabriclab.views.live.form import Form, Turn
 from fabriclab.views.live.widget import Live
 from fabriclab.views.page import plain
-from fabriclab.views.scene import COLOUR, FORM, Layer, Scene, printed, shade, turned
+from fabriclab.views.scene import COLOUR, EDGE, FORM, Layer, Scene, printed, shade, turned
 from support import rdma_pairs
 from support.live_views import (
     ALPHA,
@@ -527,6 +527,23 @@ def test_each_tenant_has_its_own_lines():
     assert hollow == {f"host {n}, job E" for n in (4, 9, 14)}
 
 
+def test_each_tenant_has_its_own_pattern_beside_its_letter():
+    layers = live.tenants(5, "low latency", 2).scene.layers
+    hosts, strokes = layers["nodes"].fields, layers["patterns"].fields
+    seen = {}
+    for i in range(len(strokes["ptr"]) - 1):
+        points = slice(int(strokes["ptr"][i]), int(strokes["ptr"][i + 1]))
+        x, y = strokes["x"][points], strokes["y"][points]
+        inside = (x.min() >= hosts["x"]) & (x.max() <= hosts["x"] + hosts["w"])
+        inside &= (y.min() >= hosts["y"]) & (y.max() <= hosts["y"] + hosts["h"])
+        (box,) = np.flatnonzero(inside)
+        middle = hosts["x"][box] + hosts["w"][box] / 2
+        assert x.max() < middle - 5 or x.min() > middle + 5  # the letter is free
+        form = "level" if np.ptp(y) == 0 else "slanted"
+        seen.setdefault(hosts["texts"][box], set()).add((form, float(strokes["dash"][i])))
+    assert seen == {"B": {("slanted", 0.0)}, "C": {("level", 2.0)}, "D": {("level", 0.0)}}
+
+
 def test_lines_that_change_places_are_marked_where_they_do():
     view = live.sweep(two_ways, controls=ALPHA)
     said = view.scene.layers["crossing"].fields["texts"]
@@ -670,6 +687,21 @@ def test_sliders_that_cannot_be_are_refused(bad):
         live.race({})
 
 
+@pytest.mark.parametrize("name", ["cursor", "ruler", "drift", "medium", "pool", "incast"])
+def test_titles_stand_below_the_beginning_of_the_finding(name):
+    layers = VIEWS[name]().scene.layers
+    title = layers["quantity" if "quantity" in layers else "title"].fields
+    assert np.ravel(title["x"])[0] == EDGE
+
+
+def test_every_copy_of_a_transfer_has_its_number():
+    bars = VIEWS["savings"]().scene.layers["bars"].fields
+    for words, name, width in zip(bars["texts"], bars["names"], bars["w"], strict=True):
+        number, by = name.rpartition(", ")[2].split()
+        assert words == (f"{number} {by}" if width > 50 else number)
+    assert {"1", "2 CPU"} <= set(bars["texts"])
+
+
 def test_a_race_runs_in_real_proportions():
     runs = {way: fl.simulate("all_reduce", way, STAR, "1 GB") for way in ("one_root", "ring")}
     view = live.race(runs)
@@ -678,12 +710,15 @@ def test_a_race_runs_in_real_proportions():
     assert slider.low == 0 and not slider.log and slow <= slider.high < 1.02 * slow
     beats = (slider.high - slider.low) / slider.step
     assert beats * slider.beat == pytest.approx(12_000) and beats >= 100
-    assert view.scene.said == text("live.race.begin", n=2)
+    assert "one_root (2 steps), ring (30 steps)" in view.scene.said  # 16 ranks: 2 (n - 1) steps
+    assert view.scene.layers["ahead"].fields["texts"] == ["2 steps ahead", "30 steps ahead"]
     chart = view.scene.side.layers
     for axis in "xy":  # nothing tells the end before the race has begun
         places = np.concatenate([chart["curves"].fields[axis], chart["here"].fields[axis]])
         assert places == pytest.approx(places[0])
     half = view.set(seconds=slow / 2).scene
+    assert not half.layers["ahead"].fields["texts"]
+    assert half.side.layers["promise"].fields["texts"] == [""]
     assert half.table["part [%]"] == pytest.approx([50, 100], abs=0.1)
     assert sentence("live.race.some", fast="ring", slow="one_root").match(half.said)
     assert half.layers["state"].fields["bold"].tolist() == [0, 1]
@@ -816,6 +851,19 @@ def test_a_pool_is_full_at_the_bandwidth_delay_product():
     assert pool(need, 1, 2)[1] < 0.52 * pool(need)[1]
     # Jobs with slots enough divide the time of the switch: 17 passes of a packet for each of eight.
     assert pool(512, 0.1, 8)[1:] == pytest.approx([332 * 1.25e9 / 17 / 8] * 2)
+
+
+def test_the_bend_of_a_pool_is_marked_where_it_is_full():
+    for jobs in (1, 4):
+        scene = live.pool(16, 1, jobs).scene
+        need = int(sentence("live.pool.said").search(scene.said)["need"])
+        knee = scene.layers["knee"].fields
+        curve = scene.layers["lines"].fields
+        before = knee["x"][0] - 4.0  # [px]
+        assert np.interp(before, curve["x"], curve["y"]) > knee["y"][0] + 0.5  # still rising
+        assert curve["y"][curve["x"] > knee["x"][0]] == pytest.approx(knee["y"][0])
+        assert f"{need} slots" in scene.layers["knee name"].fields["texts"][0]
+    assert "knee" not in live.pool(16, 10, 8).scene.layers  # beyond the end of the axis
 
 
 def test_errors_of_sums_stay_within_their_bound_up_to_the_agreed_scale():
@@ -1717,6 +1765,18 @@ def test_a_headroom_of_the_sum_loses_nothing_and_one_below_the_stored_loses_a_fr
     # No other byte of the frame at which the threshold is reached stores more.
     others = [cable.frames_after(np.array(o)) * frame + o for o in range(0, frame, 97)]
     assert max(others) <= enough.stored == cable.following * frame + cable.worst_offset
+
+
+def test_a_band_that_cannot_fill_leaves_its_room_to_the_rates():
+    high = []
+    for control, lossless in (("dcqcn", "pause"), ("window", "pause"), ("window", "none")):
+        scene = live.incast(control=control, lossless=lossless, shown=("senders",)).scene
+        assert ("marked name" in scene.layers) == (control == "dcqcn")
+        assert ("paused name" in scene.layers) == (lossless == "pause")
+        assert (text("live.incast.bars_marks") in scene.hint) == (control == "dcqcn")
+        assert (text("live.incast.bars_pauses") in scene.hint) == (lossless == "pause")
+        high.append(np.ptp(scene.layers["rate grid"].fields["y"]))
+    assert np.diff(high) == pytest.approx([36.0, 36.0])  # a band with the gap above it
 
 
 def test_what_cannot_be_shown_of_an_incast_is_refused_by_name():

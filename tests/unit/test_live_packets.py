@@ -128,6 +128,23 @@ def test_every_packet_is_at_one_place(answer):
         assert np.array_equal(marked, journeys.is_marked & (journeys.left <= now))
 
 
+@pytest.mark.parametrize("answer", ["pause", "mark"])
+def test_no_packet_is_without_its_letter_where_more_of_it_is_seen(answer):
+    view = live.inside_switch(answer=answer, forwarding="cut")
+    for moment in range(0, 4000, 120):
+        layers = view.set(moment=moment).scene.layers
+        wide = np.array([layers[part].fields["w"] for part in ("coming", "inside", "leaving")])
+        has_rest = (wide > 0).sum(axis=0) > 1
+        assert np.all((wide == 0) | (wide >= 12) | ~has_rest)
+        corners = layers["corners"].fields
+        left = corners["x"][::2]
+        leaving = layers["leaving"].fields
+        for x in left:  # a corner leaves the letter in the middle free
+            right = leaving["x"] + leaving["w"]
+            of = np.flatnonzero((leaving["x"] < x) & (right > x) & (leaving["w"] > 0))
+            assert any(x >= leaving["x"][j] + leaving["w"][j] / 2 + 6 for j in of)
+
+
 # load balancing -----------------------------------------------------------------------------------
 def case(**values):
     given = {"flows": 12, "seed": 0, "transport": "selective", "slow": True}

@@ -17,7 +17,17 @@ from fabriclab.texts import text
 from fabriclab.views.common import common_ends
 from fabriclab.views.live.queues import view_of
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table
-from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, log_axis, texts, tick_layers
+from fabriclab.views.scene import (
+    COLOUR,
+    Layer,
+    Scene,
+    boxes,
+    heading,
+    lines,
+    log_axis,
+    texts,
+    tick_layers,
+)
 
 # The balancers that a reader compares, from left to right, with the options of each.
 _BALANCERS: Mapping[str, Mapping[str, Any]] = {
@@ -277,10 +287,8 @@ def collision_scene(
     _, longest = common_ends("slowdown", 1.0, max(2.0, 1.15 * slowest))
     wide = (_WIDTH - _LEFT - 12 - _GAP * (len(found) - 1)) / len(found)
     layers: dict[str, Layer] = {
-        "title": texts(14.0, 16.0, [text("live.collisions.loads")], size=13.0, bold=1.0),
-        "lower title": texts(
-            14.0, _LOWER[0] - 22, [text("live.collisions.slowdowns")], size=13.0, bold=1.0
-        ),
+        "title": heading(16.0, text("live.collisions.loads")),
+        "lower title": heading(_LOWER[0] - 22, text("live.collisions.slowdowns")),
     }
     for place, (name, one) in enumerate(found.items()):
         left = _LEFT + place * (wide + _GAP)

@@ -17,7 +17,17 @@ from fabriclab.views.live.controls import natural
 from fabriclab.views.live.queues import bytes_words, view_of
 from fabriclab.views.live.waits import part_names
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table
-from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, log_axis, texts, tick_layers
+from fabriclab.views.scene import (
+    COLOUR,
+    Layer,
+    Scene,
+    boxes,
+    heading,
+    lines,
+    log_axis,
+    texts,
+    tick_layers,
+)
 
 _GENERATIONS = (100, 200, 400, 800)  # source: rates of Ethernet ports, IEEE 802.3 [Gb/s]
 _BITS = 1e9 / 8  # bytes per second in a gigabit per second
@@ -314,7 +324,7 @@ def cable_layers(cable: Cable, memory: float) -> dict[str, Layer]:
     frames = frames_on(cable)
     more = cable.following - int(frames.number.max(initial=0))
     return {
-        "title": texts(14.0, 14.0, [text("live.headroom.title_cable")], size=13.0, bold=1.0),
+        "title": heading(14.0, text("live.headroom.title_cable")),
         "devices": device_boxes(),
         "more": texts(
             sum(_SENDER) / 2,
@@ -489,9 +499,7 @@ def sum_layers(cable: Cable, memory: float, found: Outcome, worst: Outcome) -> d
     if found.lost:
         own_words = text("live.headroom.own_total", size=own_words, lost=found.lost)
     return {
-        "sum title": texts(
-            14.0, _SCALE + 44, [text("live.headroom.title_sum")], size=13.0, bold=1.0
-        ),
+        "sum title": heading(_SCALE + 44, text("live.headroom.title_sum")),
         **tick_layers(ticks, to_x, bytes_words, (_SUM[0] - 4, _OWN[1] + 6), True),
         **part_layers(cable, to_x),
         **own_layers(memory, filled, lost, found, to_x),

@@ -28,7 +28,17 @@ from fabriclab.views.live.crossings import (
 from fabriclab.views.live.queues import view_of
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table
 from fabriclab.views.page import plain
-from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, log_axis, texts, tick_layers
+from fabriclab.views.scene import (
+    COLOUR,
+    Layer,
+    Scene,
+    boxes,
+    heading,
+    lines,
+    log_axis,
+    texts,
+    tick_layers,
+)
 
 _FORWARDINGS = ("store", "cut")
 _LONGEST = 9000  # illustrative: longer than any run here [ns]
@@ -49,12 +59,13 @@ _PORT_ROWS = (84.0, 170.0)
 _QUEUE = (330.0, 566.0)  # between the store of the inputs and the port
 _CELL = 16.0  # longest packet inside the switch
 _HEADER_WIDTH = 6.0  # of a packet that was cut: wider than its scale
-_CORNER = 8.0  # cut off a marked packet
+_CORNER = (3.0, 8.0)  # least and greatest, cut off a marked packet
+_LETTER = 13.0  # least width of a packet in which its letter fits
 _BAR_GAP = 3.0  # between the bars of a pause
 _RECEIVER = 74.0  # width
 _SWITCH = (28.0, 224.0)  # top and foot
-_CHART = (262.0, 322.0)  # top and foot of the queue's curve
-_BANDS = (334.0, 344.0, 354.0)  # middles, one for each sender
+_CHART = (262.0, 314.0)  # top and foot of the queue's curve
+_BANDS = (328.0, 342.0, 356.0)  # middles, one for each sender, so far apart that their names are
 _BAND = 6.0  # height
 _CHART_SIDES = (84.0, 706.0)
 
@@ -447,7 +458,8 @@ def packet_layers(run: Crossing, lanes: Lanes, now: float) -> dict[str, Layer]:
     """Return each packet as a box with the letter of its flow, and the corner of a marked one cut off."""
     journeys = run.journeys
     letters = [LETTERS[flow] for flow in journeys.flow]
-    high = np.where(journeys.is_cut & (journeys.queued <= now), _BOX / 2, _BOX)
+    is_header = journeys.is_cut & (journeys.queued <= now)
+    high = np.where(is_header, _BOX / 2, _BOX)
     is_marked = journeys.is_marked & (journeys.left <= now)
     colour = np.where(is_marked, COLOUR["marked"], COLOUR["queue"])
     layers = {}
@@ -456,7 +468,11 @@ def packet_layers(run: Crossing, lanes: Lanes, now: float) -> dict[str, Layer]:
         "inside": places_inside(run, lanes, now),
         "leaving": places_out(run, lanes, now),
     }
+    widest = np.max([place.w for place in parts.values()], axis=0)
     for name, place in parts.items():
+        # The rest of a packet that is too narrow for its letter is left out if more of it is seen elsewhere.
+        is_rest = (place.w < _LETTER) & (place.w < widest) & ~is_header
+        place = parts[name] = place._replace(w=np.where(is_rest, 0.0, place.w))
         layers[name] = boxes(
             place.x,
             place.y - high / 2,
@@ -473,10 +489,9 @@ def packet_layers(run: Crossing, lanes: Lanes, now: float) -> dict[str, Layer]:
     right = leaving.x + leaving.w
     top = leaving.y - _BOX / 2
     corners = []
-    for j in np.flatnonzero(is_marked & (leaving.w > _CORNER)):
-        corners.append(
-            np.array([[right[j] - _CORNER, top[j] - 1], [right[j] + 1, top[j] + _CORNER]])
-        )
+    cut = np.minimum((leaving.w - _LETTER) / 2, _CORNER[1])  # beside the letter
+    for j in np.flatnonzero(is_marked & (cut >= _CORNER[0])):
+        corners.append(np.array([[right[j] - cut[j], top[j] - 1], [right[j] + 1, top[j] + cut[j]]]))
     layers["corners"] = lines(corners, width=3.0, colour=COLOUR["paper"])
     layers["seen"] = seen_layer(run, parts, now)
     return layers
@@ -607,9 +622,7 @@ def chart_layers(run: Crossing, now: float, answer: str) -> dict[str, Layer]:
     x = float(to_x(now))
     foot = _BANDS[-1] + _BAND
     layers = {
-        "chart title": texts(
-            14.0, _CHART[0] - 14, [text("live.inside_switch.chart")], size=13.0, bold=1.0
-        ),
+        "chart title": heading(_CHART[0] - 14, text("live.inside_switch.chart")),
         "y grid": grid["y grid"],
         "y ticks": grid["y ticks"],
         "queue": lines([curve], width=1.8, colour=COLOUR["queue"], area=float(_CHART[1])),

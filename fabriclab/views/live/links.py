@@ -19,6 +19,7 @@ from fabriclab.views.scene import (
     Layer,
     Scene,
     boxes,
+    heading,
     lines,
     log_axis,
     texts,
@@ -146,7 +147,6 @@ def medium_scene(length: float, rate: str, by: str) -> Scene:
     ticks = tick_layers(np.geomspace(1, 1000, 4), x_of, metres_in_words, (32, _LAST_ROW), True)
     length_line = np.array([[here, 30], [here, _LAST_ROW]])
     bold = rows.is_best.astype(np.float64)
-    titles = [text("live.medium.reach"), text(f"live.medium.both_{by}")]
     layers = {
         **ticks,
         "reach": reach_layer(rows, x_of(rows.reach)),
@@ -166,7 +166,8 @@ def medium_scene(length: float, rate: str, by: str) -> Scene:
         ),
         "length": texts([here + 10], 32.0, [f"{length:g} m"], bold=1.0, halo=1.0),
         "names": texts(_REACH_LEFT - 10, middle, media.MEDIA, align=2.0, bold=bold),
-        "titles": texts(np.array([4.0, _COST_LEFT]), 12.0, titles, bold=1.0, size=13.0),
+        "title": heading(12.0, text("live.medium.reach")),
+        "cost title": heading(12.0, text(f"live.medium.both_{by}"), _COST_LEFT),
     }
     columns = {
         "medium": media.MEDIA,

@@ -16,7 +16,17 @@ from fabriclab.views.common import common_ends
 from fabriclab.views.live.queues import view_of
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table
 from fabriclab.views.page import plain
-from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, log_axis, texts, tick_layers
+from fabriclab.views.scene import (
+    COLOUR,
+    Layer,
+    Scene,
+    boxes,
+    heading,
+    lines,
+    log_axis,
+    texts,
+    tick_layers,
+)
 
 _CAUSES = ("broken card", "slow receiver")
 _FROM = 10e-6  # illustrative: chosen for a short run [s]
@@ -391,7 +401,7 @@ def fabric_layers(
     signs = sign_places(paths, paused)
     title = text("live.pause_map.title_map", time=now)
     return {
-        "title": texts(14.0, 16.0, [title], size=13.0, bold=1.0),
+        "title": heading(16.0, title),
         "links": link_lines(fabric, paths, here, paused, now),
         "signs": sign_boxes(signs),
         "sign bars": sign_bars(signs),
@@ -543,9 +553,7 @@ def curve_layers(
     if all(np.array_equal(one, twin) for one, twin in (counts, rates)):
         key = "live.pause_map.other_same"
     return {
-        "title": texts(
-            14.0, 16.0, [text("live.pause_map.title_count", n=n_links)], size=13.0, bold=1.0
-        ),
+        "title": heading(16.0, text("live.pause_map.title_count", n=n_links)),
         "y grid": count_grid["y grid"],
         "y ticks": count_grid["y ticks"],
         "other count": lines(counts[1:], width=1.3, dash=1.0, colour=COLOUR["edge"]),
@@ -558,9 +566,7 @@ def curve_layers(
             size=11.0,
             colour=COLOUR["soft"],
         ),
-        "rate title": texts(
-            14.0, _LOWER[0] - 26, [text("live.pause_map.title_rate")], size=13.0, bold=1.0
-        ),
+        "rate title": heading(_LOWER[0] - 26, text("live.pause_map.title_rate")),
         "rate grid": rate_grid["y grid"],
         "rate ticks": rate_grid["y ticks"],
         "other rate": lines(rates[1:], width=1.3, dash=1.0, colour=COLOUR["edge"]),

@@ -22,6 +22,7 @@ from fabriclab.views.scene import (
     Layer,
     Scene,
     boxes,
+    heading,
     lines,
     log_axis,
     texts,
@@ -56,10 +57,11 @@ _BEYOND = 1.5  # a threshold higher than so many peaks of the queue is told in w
 _WIDTH = 880.0
 _LEFT, _RIGHT = 60.0, 716.0
 _BINS = 112  # moments that a reader can visit
-_UPPER = (30.0, 176.0)  # top and foot of the panel
-_MARKS = (190.0, 214.0)
-_PAUSES = (224.0, 248.0)
-_LOWER = (286.0, 350.0)
+_UPPER = (30.0, 176.0)  # top and foot of the panel of the queue
+_BAND = 24.0  # height of a band of marks or pauses
+_BAND_GAP = 12.0  # above each
+_TITLE_ROOM = 38.0  # above the panel of rates, which has what remains
+_FOOT = 350.0  # of all
 _HEIGHT = 388.0
 _NAMES_AT = _RIGHT + 14
 _LINES_APART = 14.0  # least distance between two names
@@ -396,6 +398,27 @@ def bytes_words(size: float) -> str:
     return f"{number:.3g} {prefix}B"
 
 
+class Panels(NamedTuple):
+    """Top and foot of the panels of an incast that depend on its settings. [px]."""
+
+    marks: tuple[float, float] | None  # None: no switch marks packets
+    pauses: tuple[float, float] | None  # None: no switch pauses senders
+    rates: tuple[float, float]
+
+
+def panels_of(run: Run, lossless: str) -> Panels:
+    """Return where the panels of an incast are: what cannot happen has no band, and the rates take its room."""
+    foot = _UPPER[1]
+    marks = pauses = None
+    if run.low > 0:
+        marks = (foot + _BAND_GAP, foot + _BAND_GAP + _BAND)
+        foot = marks[1]
+    if lossless == "pause":
+        pauses = (foot + _BAND_GAP, foot + _BAND_GAP + _BAND)
+        foot = pauses[1]
+    return Panels(marks, pauses, (foot + _TITLE_ROOM, _FOOT))
+
+
 def incast_scene(
     senders: int, control: str, lossless: str, buffer: float, size: float, rate: float
 ) -> Scene:
@@ -404,34 +427,23 @@ def incast_scene(
     said = incast_words(run, senders, control, lossless, buffer)
     _, end = common_ends("time", 0.0, run.end)
     to_x = log_axis(0, end, _LEFT, _RIGHT)
-    fair = max(_LOWER[1] - (_LOWER[1] - _LOWER[0]) / senders, _LOWER[0] + 2.4 * _LINES_APART)
+    panels = panels_of(run, lossless)
+    top = panels.rates[0]
+    fair = max(_FOOT - (_FOOT - top) / senders, top + 2.4 * _LINES_APART)
     return Scene(
         said,
         incast_table(run),
         {
-            "title": texts(14.0, 14.0, [text("live.incast.queue")], size=13.0, bold=1.0),
+            "title": heading(14.0, text("live.incast.queue")),
             **queue_layers(run, to_x, (_LEFT, _RIGHT), _UPPER),
             **threshold_names(run, lossless, senders),
-            **band_layers(run, to_x),
-            "band names": texts(
-                _NAMES_AT,
-                np.array([sum(_MARKS) / 2, sum(_PAUSES) / 2]),
-                [
-                    text("live.incast.marks", n=run.marks),
-                    text("live.incast.pauses", n=run.pauses)
-                    if lossless == "pause"
-                    else text("live.incast.no_pauses"),
-                ],
-                bold=1.0,
-                colour=np.array([COLOUR["marked"], COLOUR["paused"]]),
-            ),
-            "rate title": texts(
-                14.0, _LOWER[0] - 18, [text("live.incast.rates")], size=13.0, bold=1.0
-            ),
-            **rate_layers(run, to_x, (_LEFT, _RIGHT), _LOWER, rate),
+            **mark_layers(run, to_x, panels.marks),
+            **pause_layers(run, to_x, panels.pauses),
+            "rate title": heading(top - 18, text("live.incast.rates")),
+            **rate_layers(run, to_x, (_LEFT, _RIGHT), panels.rates, rate),
             "rate names": texts(
                 _NAMES_AT,
-                np.array([_LOWER[0] + 4, _LOWER[0] + 19, fair]),
+                np.array([top + 4, top + 19, fair]),
                 [
                     text("live.incast.one"),
                     text("live.incast.others", n=senders - 1),
@@ -440,21 +452,33 @@ def incast_scene(
                 bold=np.array([1.0, 0.0, 0.0]),
                 colour=np.array([COLOUR["rate"], COLOUR["rate"], COLOUR["soft"]]),
             ),
-            **time_ticks(end, to_x, _LOWER[1], 7),
+            **time_ticks(end, to_x, _FOOT, 7),
             "axis": texts(
-                _WIDTH - 14,
-                _LOWER[1] + 12,
+                _NAMES_AT + 16,
+                _FOOT + 12,
                 [text("live.incast.axis")],
-                align=2.0,
                 colour=COLOUR["soft"],
             ),
-            **moments(run, to_x, (_UPPER[0], _LOWER[1]), senders, lossless),
+            **moments(run, to_x, (_UPPER[0], _FOOT), senders, lossless),
         },
         _HEIGHT,
         alt=said,
-        hint=text("live.incast.hint"),
+        hint=incast_hint(run, panels),
         width=_WIDTH,
     )
+
+
+def incast_hint(run: Run, panels: Panels) -> str:
+    """Return what a reader can do, and what bars and crosses say where there are any."""
+    words = [text("live.incast.hint")]
+    bars = [text("live.incast.bars_marks")] if panels.marks else []
+    if panels.pauses:
+        bars.append(text("live.incast.bars_pauses"))
+    if bars:
+        words.append(text("live.incast.hint_bars", list=", ".join(bars)))
+    if run.drops:
+        words.append(text("live.incast.hint_lost"))
+    return " ".join(words)
 
 
 def incast_words(run: Run, senders: int, control: str, lossless: str, buffer: float) -> str:
@@ -580,39 +604,54 @@ def threshold_names(run: Run, lossless: str, senders: int) -> dict[str, Layer]:
     return {"threshold names": texts(_NAMES_AT, np.array(places), words, colour=COLOUR["soft"])}
 
 
-def band_layers(run: Run, to_x: Any) -> dict[str, Layer]:
-    """Return the bars of marked packets, each with its corner cut off, and the upright bars of paused senders."""
+def mark_layers(run: Run, to_x: Any, ends: tuple[float, float] | None) -> dict[str, Layer]:
+    """Return the bars of marked packets, each with its corner cut off, and their name."""
+    if ends is None:
+        return {"marked": boxes([], [], [], [])}
     x = to_x(run.times)
     some = np.flatnonzero(run.marked > 0)
     wide = np.maximum(np.diff(x)[some] - 1.0, 1.0)
-    high = np.maximum((_MARKS[1] - _MARKS[0]) * run.marked[some], 2.0)
-    top = _MARKS[1] - high
+    high = np.maximum(_BAND * run.marked[some], 2.0)
+    top = ends[1] - high
     cut = np.minimum(3.0, np.minimum(wide, high) / 2)
     right = x[some] + wide
     corners = [
         np.array([[r - c - 0.8, y - 0.8], [r + 0.8, y + c + 0.8]])
         for r, y, c in zip(right, top, cut, strict=True)
     ]
+    return {
+        "marked": boxes(x[some], top, wide, high, colour=COLOUR["marked"], round=0.0),
+        "corners": lines(corners, width=2.2, colour=COLOUR["paper"]),
+        **band_words("marked", text("live.incast.marks", n=run.marks), ends),
+    }
+
+
+def pause_layers(run: Run, to_x: Any, ends: tuple[float, float] | None) -> dict[str, Layer]:
+    """Return upright bars, as high as the share of the senders that are paused, and their name."""
+    if ends is None:
+        return {"paused": lines([])}
+    x = to_x(run.times)
     uprights = []
     for left, end, share in zip(x[:-1], x[1:], run.paused, strict=True):
         if share <= 0:
             continue
-        upper = _PAUSES[1] - max(2.0, share * (_PAUSES[1] - _PAUSES[0]))
+        upper = ends[1] - max(2.0, share * _BAND)
         for at in (left + 0.25 * (end - left), left + 0.75 * (end - left)):
-            uprights.append(np.array([[at, _PAUSES[1]], [at, upper]]))
-    feet = [np.array([[_LEFT, foot], [_RIGHT, foot]]) for foot in (_MARKS[1], _PAUSES[1])]
+            uprights.append(np.array([[at, ends[1]], [at, upper]]))
     return {
-        "feet": lines(feet, width=1.0, colour=COLOUR["line"]),
-        "marked": boxes(x[some], top, wide, high, colour=COLOUR["marked"], round=0.0),
-        "corners": lines(corners, width=2.2, colour=COLOUR["paper"]),
         "paused": lines(uprights, width=1.4, colour=COLOUR["paused"]),
-        "band ticks": texts(
-            _LEFT - 6,
-            np.array([_MARKS[0] + 4, _PAUSES[0] + 4]),
-            ["100 %", "100 %"],
-            align=2.0,
-            size=11.0,
-            colour=COLOUR["soft"],
+        **band_words("paused", text("live.incast.pauses", n=run.pauses), ends),
+    }
+
+
+def band_words(role: str, name: str, ends: tuple[float, float]) -> dict[str, Layer]:
+    """Return the foot of a band, its name on the right, and on the left what its height stands for."""
+    foot = np.array([[_LEFT, ends[1]], [_RIGHT, ends[1]]])
+    return {
+        f"{role} foot": lines([foot], width=1.0, colour=COLOUR["line"]),
+        f"{role} name": texts(_NAMES_AT, sum(ends) / 2, [name], bold=1.0, colour=COLOUR[role]),
+        f"{role} tick": texts(
+            _LEFT - 6, ends[0] + 4, ["100 %"], align=2.0, size=11.0, colour=COLOUR["soft"]
         ),
     }
 
@@ -747,7 +786,7 @@ def loops_scene(
     _, top = common_ends("queue", 0.0, 1.06 * max(max(r.peak, r.limit) for r in runs.values()))
     wide = (_WIDTH - _COLUMN_LEFT - 12 - _COLUMN_GAP * (len(loops) - 1)) / len(loops)
     layers: dict[str, Layer] = {
-        "title": texts(14.0, 16.0, [text("live.control_loops.queue")], size=13.0, bold=1.0),
+        "title": heading(16.0, text("live.control_loops.queue")),
         "legend": texts(
             _WIDTH - 14,
             _COLUMN_LOWER[0] - 20,
@@ -756,9 +795,7 @@ def loops_scene(
             bold=1.0,
             colour=COLOUR["paused"],
         ),
-        "rate title": texts(
-            14.0, _COLUMN_LOWER[0] - 20, [text("live.control_loops.rates")], size=13.0, bold=1.0
-        ),
+        "rate title": heading(_COLUMN_LOWER[0] - 20, text("live.control_loops.rates")),
     }
     for place, (loop, run) in enumerate(runs.items()):
         left = _COLUMN_LEFT + place * (wide + _COLUMN_GAP)

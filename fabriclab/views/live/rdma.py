@@ -81,6 +81,9 @@ _NUMBERED = 32  # at most so many chunks have numbers in their bars
 
 # Savings: a row for each mechanism, with its meaning above its copies. [px]
 _ROW_LEFT = 16.0
+_BAR_LETTER = (
+    10.0  # width of a letter in a bar, on a page that shows the picture at its smallest [px]
+)
 _ROW_RIGHT = 480.0
 _ROWS_TOP = 52.0
 _ROW = 66.0
@@ -1121,6 +1124,10 @@ class TimedCopy(NamedTuple):
         """Number of the copy, and who does it."""
         return text("live.savings.copy", n=self.number, by=self.by)
 
+    def words_in(self, width: float) -> str:
+        """Return what is written in a bar of a width [px]: only the number if it is too narrow for all words."""
+        return self.words if width > _BAR_LETTER * len(self.words) else str(self.number)
+
 
 def timed_copies(paths: dict[str, gpudirect.Path], size: float) -> list[TimedCopy]:
     """Return the copies of each mechanism, one after the other; the last one of a row includes the flush."""
@@ -1154,17 +1161,18 @@ def timed_bars(copies: list[TimedCopy], to_x: Callable[[Any], Floats]) -> Layer:
     """Return a bar for each copy, at least 1 px long; ``to_x`` gives the place of a time [px]."""
     left = to_x(np.array([copy.start for copy in copies]))  # (C,) [px]
     right = to_x(np.array([copy.finish for copy in copies]))  # (C,) [px]
+    wide = np.maximum(right - left, 1.0)
     row = np.array([copy.row for copy in copies])
     colours = np.array([timelines.hue(copy.by) for copy in copies])
     return boxes(
         left,
         _ROWS_TOP + _ROW * row,
-        np.maximum(right - left, 1.0),
+        wide,
         _ROW_BAR,
         round=2.0,
         colour=colours,
         edge=COLOUR["paper"],
-        texts=[copy.words for copy in copies],
+        texts=[copy.words_in(width) for copy, width in zip(copies, wide.tolist(), strict=True)],
         ink=ink_on(colours),
         names=[f"{copy.mechanism}, {copy.words}" for copy in copies],
         notes=[units.format_time(copy.finish - copy.start) for copy in copies],

@@ -22,7 +22,7 @@ from fabriclab.texts import text
 from fabriclab.views import rulers, sweeps
 from fabriclab.views.common import common_ends
 from fabriclab.views.fabrics import scene_of
-from fabriclab.views.layout import SAYS
+from fabriclab.views.layout import SAYS, counted
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.scene import (
     COLOUR,
@@ -46,6 +46,7 @@ _MARGIN = 8.0
 _NAME_LETTER = 7.4  # of a name in bold
 _NAMES_ROOM = (60.0, 190.0)  # least and greatest left end of the bars
 _STATE_ROOM = 84.0  # to the right of the bars
+_MOST_LISTED = 60  # letters of the finding that name the runs before they begin
 _RACE_WIDTH = 590.0
 _SLOWEST_PLAYS = 12_000  # [ms]
 _BEATS = 100  # steps of the slider while the slowest run plays
@@ -193,6 +194,7 @@ class Standings:
     labels: list[str]
     ends: Floats  # (R,) time of each run [s]
     shares: Floats  # (R,) fraction of the steps of a run that is done, 0..1
+    n_steps: list[int]  # of each run
     steps: list[str]  # "12 / 30": steps that have ended, and all steps
     states: list[str]  # "40.0 %", or "done at 36.1 us"
     top: Floats  # (R,) upper edge of the bar [px]
@@ -298,6 +300,7 @@ def race_scene(runs: Mapping[str, Any], course: Course, seconds: float) -> Scene
         "names": name_layer(standings),
         "marks": mark_layer(standings),
         "state": state_layer(standings),
+        "ahead": ahead_layer(standings, seconds),
     }
     columns = {
         "run": standings.labels,
@@ -326,7 +329,7 @@ def finding_of(standings: Standings, seconds: float) -> str:
     fast = int(np.argmin(ends))
     slow = int(np.argmax(ends))
     if seconds == 0:
-        return text("live.race.begin", n=len(ends))
+        return text("live.race.begin", runs=runs_in_words(standings))
     if not standings.is_done.any():
         ahead = int(np.argmax(standings.shares))
         return text(
@@ -353,9 +356,25 @@ def finding_of(standings: Standings, seconds: float) -> str:
     return text("live.race.some", **words, share=share, time=seconds, factor=factor)
 
 
+def runs_in_words(standings: Standings) -> str:
+    """Return the runs with their numbers of steps or, if they are too many for a line, the least and the greatest."""
+    parts = []
+    for label, n in zip(standings.labels, standings.n_steps, strict=True):
+        parts.append(text("live.race.steps_of", run=label, steps=counted(n, "step")))
+    listed = ", ".join(parts)
+    if len(listed) <= _MOST_LISTED:
+        return listed
+    least, most = min(standings.n_steps), max(standings.n_steps)
+    runs = counted(len(standings.labels), "run")
+    if least == most:
+        return text("live.race.same_steps", runs=runs, steps=counted(most, "step"))
+    return text("live.race.from_steps", runs=runs, least=least, steps=counted(most, "step"))
+
+
 def standings_at(runs: Mapping[str, Any], seconds: float) -> Standings:
     """Return how far each run is after ``seconds``."""
     shares = []
+    n_steps = []
     steps = []
     states = []
     for run in runs.values():
@@ -367,6 +386,7 @@ def standings_at(runs: Mapping[str, Any], seconds: float) -> Standings:
         else:
             state = f"{100 * share:.1f} %" if share else "0 %"
         shares.append(share)
+        n_steps.append(run.schedule.n_steps)
         steps.append(f"{ended:,} / {total:,}")
         states.append(state)
     least, most = _ROW_HEIGHT
@@ -378,6 +398,7 @@ def standings_at(runs: Mapping[str, Any], seconds: float) -> Standings:
         labels=list(runs),
         ends=np.array([float(run.time) for run in runs.values()]),
         shares=np.array(shares),
+        n_steps=n_steps,
         steps=steps,
         states=states,
         top=first + row * np.arange(len(runs), dtype=np.float64),
@@ -448,6 +469,14 @@ def state_layer(standings: Standings) -> Layer:
     return texts(left, standings.middle, words, bold=done * 1.0, colour=colour)
 
 
+def ahead_layer(standings: Standings, seconds: float) -> Layer:
+    """Return in each lane how many steps lie ahead, as long as no run has begun."""
+    if seconds:
+        return texts([], [], [])
+    words = [text("live.race.ahead", steps=counted(n, "step")) for n in standings.n_steps]
+    return texts(standings.left + 12, standings.middle, words, colour=COLOUR["soft"])
+
+
 def race_chart(standings: Standings, course: Course, seconds: float) -> Scene:
     """Return the shares done up to now, on an axis that ends with the slowest run; nothing tells the end beforehand."""
     to_x = log_axis(course.first, course.last, *_CHART_X)
@@ -486,6 +515,14 @@ def race_chart(standings: Standings, course: Course, seconds: float) -> Scene:
             },
         ),
         "axis": texts(_CHART_X[1], [bottom + 32], [text("live.race.axis")], align=2.0),
+        "promise": texts(
+            sum(_CHART_X) / 2,
+            [sum(_CHART_Y) / 2],
+            [text("live.race.promise") if not seconds else ""],
+            align=1.0,
+            halo=1.0,
+            colour=COLOUR["soft"],
+        ),
     }
     return Scene("", layers=layers, height=_CHART_HEIGHT, width=_CHART_WIDTH)
 

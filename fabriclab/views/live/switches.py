@@ -63,6 +63,7 @@ _STORY_STEP = 29.0
 
 _LINK = 12.5e9  # illustrative: a link of 100 Gb/s
 _HOSTS = 16
+_MOST_SLOTS = 1024  # illustrative: end of the slider of a pool
 _VALUES = 256  # values of a block
 _SMALLEST = -LARGEST - 1  # the smallest integer of 32 bits
 
@@ -500,7 +501,7 @@ def pool(slots: float = 16, delay: float = 1, jobs: int = 1) -> Live:
     """
     arguments = {"slots": slots, "delay": delay, "jobs": jobs}
     controls: dict[str, Control] = {
-        "slots": Slider(8, 1024),
+        "slots": Slider(8, _MOST_SLOTS),
         "delay": Slider(0.1, 10, unit="us", log=True),
         "jobs": Slider(1, 8),
     }
@@ -510,23 +511,28 @@ def pool(slots: float = 16, delay: float = 1, jobs: int = 1) -> Live:
 def pool_scene(slots: float, delay: float, jobs: int) -> Scene:
     """Return the rate of a worker over the number of slots as a curve, with the rate of links and switch as bound."""
     star = topologies.build("crossbar", hosts=_HOSTS, rate=_LINK, delay=delay * 1e-6)
-    # Points so dense that the bend is at the right place; the last point is the state of the slider.
-    sizes = np.append(np.round(2.0 ** np.arange(3, 10.1, 0.25)), slots)  # (K,) slots
-    grown = [tree_with_slots(star, int(size), jobs) for size in sizes]
-    rates = np.array([tree.limit() for tree in grown])  # (K,) [B/s]
-
-    tree = grown[0]
+    tree = tree_with_slots(star, int(slots), jobs)
     packet = tree.mode.payload + tree.mode.header  # [B]
     trip = tree.round_trip(packet)  # [s]
     most = min(_LINK, packet / tree.mode.seconds)  # [B/s], of the link or of the switch
+    need = int(np.ceil(most * trip / packet))  # slots of a job
+    each = int(slots) // jobs
+    limit = "link" if most == _LINK else "switch"
+
+    drawn = np.append(np.round(2.0 ** np.arange(3, 10.1, 0.25)), need * jobs)  # with the bend
+    sizes = np.append(np.unique(drawn[drawn <= _MOST_SLOTS]), slots)  # (K,); at last the slider's
+    grown = [tree_with_slots(star, int(size), jobs) for size in sizes]
+    rates = np.array([tree.limit() for tree in grown])  # (K,) [B/s]
     caption = text(
         "live.pool.said",
-        slots=int(slots) // jobs,
-        need=int(np.ceil(most * trip / packet)),
+        slots=counted(each, "slot"),
+        need=need,
+        fill=text(f"live.pool.{limit}_enough" if each >= need else f"live.pool.{limit}"),
         rate=units.format_rate(rates[-1]),
         trip=units.format_time(trip),
         jobs=jobs,
     )
+    knee = text("live.pool.knee" if jobs == 1 else "live.pool.knee_of_jobs", need=need, jobs=jobs)
     return curve(
         "live.pool",
         x="slots",
@@ -535,6 +541,7 @@ def pool_scene(slots: float, delay: float, jobs: int) -> Scene:
         values=(rates, np.full(sizes.size, most)),
         said=caption,
         ends=(10.0 ** np.floor(np.log10(rates.min())), 1.5e10),  # whole decades: it seldom changes
+        knee=(need * jobs, most, knee) if need * jobs <= _MOST_SLOTS else None,
     )
 
 
@@ -695,6 +702,8 @@ _TENANTS = {
     "E": (COLOUR["direct"], 4),
 }
 _SIDE_BY_SIDE = 6.0  # between the lines of two jobs on one link [px]
+_LETTER_ROOM = 11.0  # in the middle of a box, which the pattern of a tenant leaves free [px]
+_PATTERN_STEP = 4.5  # from stroke to stroke of a pattern [px]
 
 
 def trees_scene(fabric: Fabric, jobs: Mapping[str, trees.Tree], asked: str, caption: str) -> Scene:
@@ -731,13 +740,15 @@ def trees_scene(fabric: Fabric, jobs: Mapping[str, trees.Tree], asked: str, capt
         names=names,
         notes=notes,
     )
+    nodes = tenant_boxes(drawn.layers["nodes"], jobs, asked)
     idle = {**cable, "colour": COLOUR["hair"], "width": 0.8}
     idle = {name: value for name, value in idle.items() if name not in ("names", "notes", "flow")}
     layers = {
         **drawn.layers,
         "cables": Layer("lines", idle),
         "trees": tree_lines,
-        "nodes": tenant_boxes(drawn.layers["nodes"], jobs, asked),
+        "nodes": nodes,
+        "patterns": tenant_patterns(nodes, jobs),
         "roots": root_letters(
             drawn.layers["nodes"], {job: spoken[tree.switches[-1]] for job, tree in jobs.items()}
         ),
@@ -777,6 +788,34 @@ def tenant_boxes(nodes: Layer, jobs: Mapping[str, trees.Tree], asked: str) -> La
         names.append(text("live.tenants.host", host=name, job=job) if job else name)
     look = {"colour": np.array(colours), "edge": np.array(edges), "ink": ink_on(np.array(colours))}
     return Layer("boxes", {**box, **look, "texts": words, "names": names})
+
+
+def tenant_patterns(nodes: Layer, jobs: Mapping[str, trees.Tree]) -> Layer:
+    """Return the pattern of each tenant on both sides of the letter in its boxes; tenant A has plain ones."""
+    box = nodes.fields
+    strokes: list[Floats] = []
+    dashes = []
+    for i, job in enumerate(box["texts"]):
+        if job not in jobs:
+            continue
+        x, y, w, h = (float(box[side][i]) for side in "xywh")
+        margin = (w - _LETTER_ROOM) / 2
+        for left in (x, x + w - margin):
+            made = pattern_strokes(job, left + 1, y + 2, margin - 2, h - 4)
+            strokes += made
+            dashes += [2.0 if job == "C" else 0.0] * len(made)
+    return lines(strokes, width=1.2, dash=np.array(dashes), colour=COLOUR["paper"])
+
+
+def pattern_strokes(job: str, x: float, y: float, w: float, h: float) -> list[Floats]:
+    """Return the strokes with which a tenant's pattern fills a box; the dashes of tenant C make its dots."""
+    levels = np.arange(y + _PATTERN_STEP / 2, y + h, _PATTERN_STEP)
+    if job in "CD":
+        return [np.array([[x, level], [x + w, level]]) for level in levels]
+    if job == "B":
+        feet = np.arange(y + w, y + h, _PATTERN_STEP)
+        return [np.array([[x, foot], [x + w, foot - w]]) for foot in feet]
+    return []
 
 
 def root_letters(nodes: Layer, root_of: Mapping[str, str]) -> Layer:
