@@ -254,7 +254,7 @@ def bars_scene(
     caption: str = "",
     published: Iterable[int] = (),
 ) -> Scene:
-    """Return the picture of bars; those in places that are ``marked`` are in ink, unless algorithms have their hues.
+    """Return the picture of bars; those in places that are ``marked`` are in ink, unless several algorithms have their hues.
 
     Those in ``published`` places are outlined.
     """
@@ -381,12 +381,12 @@ class Looks(NamedTuple):
 
 
 def _looks(rows: list[Bar], bold: Floats, is_open: Flags) -> Looks:
-    """Return the hue of each bar's algorithm if all have one of their own; else ink for the bold ones, and grey.
+    """Return the hue of each bar's algorithm if hues tell all of them apart; else ink for the bold ones, and grey.
 
     Open bars have their hue as an outline, and a darker grey, since a thin line of the light one would not be seen.
     """
     hues = np.array([algorithm(row.name).colour for row in rows])
-    if np.all(hues != COLOUR["direct"]):
+    if np.all(hues != COLOUR["direct"]) and np.ptp(hues) > 0:
         fills = outlines = hues
     else:
         fills = np.where(bold > 0, COLOUR["ink"], COLOUR["hair"])
