@@ -254,7 +254,7 @@ def bars_scene(
     caption: str = "",
     published: Iterable[int] = (),
 ) -> Scene:
-    """Return the picture of bars; those in places that are ``marked`` are in ink, unless several algorithms have their hues.
+    """Return the picture of bars; those in places that are ``marked`` are in ink, unless algorithms tell them apart.
 
     Those in ``published`` places are outlined.
     """
