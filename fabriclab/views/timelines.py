@@ -28,6 +28,7 @@ from fabriclab.views.sweeps import readable
 
 _MOST_LANES = 16
 _MOST_BARS = 4096  # so many a browser still redraws without a visible delay
+_PRINTED = 860.0  # width of a picture that is no live view [px]
 _REST = 0.13  # room for all further repetitions of a group, as a fraction of all first repetitions together
 _LABEL_GAP = 0.09  # least distance between two ticks, as a fraction of the axis
 # Edges of the drawing area [px].
@@ -129,7 +130,7 @@ def timeline(
         If there is no flow, timeline and flows do not belong to the same run, or ``waits`` is not within the run.
     """
     name = None if fabric is None else fabric.name
-    scene = timeline_scene(timeline, flows, name)
+    scene = timeline_scene(timeline, flows, name, width=_PRINTED)
     if waits is not None and not scene.wrong:
         scene = _with_wait(scene, timeline, waits)
     return printed(scene, ax=ax, finding=finding)
