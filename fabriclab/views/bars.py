@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fabriclab import units
+from fabriclab.core import Flags, Floats
 from fabriclab.look import COLOUR, algorithm
 from fabriclab.texts import text
 from fabriclab.views.page import Picture, Table, three
@@ -33,6 +34,7 @@ _SHARES = ("%", "times")  # of which 100 or 2 is no count
 _WITHOUT_PREFIX = 0.1  # [s] so "0.700 s" stands beside "2.10 s"; shorter times get a prefix
 _SMALL = 0.1  # part of a unit below which the next smaller one is taken: 3,350 and 50.0 GB/s
 _TOO_SMALL = 1e-3  # part of a unit that is no longer written in it: 351 us beside 89.6 s
+_INK_EDGE = -1.0  # edge of a box in ink, as ink is colour 0, and 0 means no edge
 _EQUAL = 1e-6  # relative difference up to which two bars are equally long
 # Letters of the sentence above the picture on one line; if there are more, its bars are not named.
 _MOST_SAID = 78
@@ -54,6 +56,7 @@ def bars(
     *,
     bold: str | Iterable[str] = (),
     best_of_each: bool = False,
+    published: str | Iterable[str] = (),
     finding: str | None = None,
     caption: str = "",
 ) -> Picture:
@@ -73,6 +76,8 @@ def bars(
         and the longest of all else, with the computed sentence among the bars that it is about.
     best_of_each : bool
         Whether that is the shortest or longest of each group, not of all bars. ``bold`` goes before it.
+    published : str or iterable of str, optional
+        Names of the bars, or of whole groups, whose values others have published. They are outlined.
     finding, caption : str, optional
         The sentence above the picture, and a line below it.
 
@@ -89,21 +94,18 @@ def bars(
     > ring      0.700 s
     """
     rows = _rows(named, unit)
-    asked = {readable(name) for name in ([bold] if isinstance(bold, str) else bold)}
-    unknown = sorted(asked - {row.name for row in rows} - {row.group for row in rows})
-    if unknown:
-        raise ValueError(f"bold names no bar: {', '.join(unknown)}")
-    if asked:
-        marked = {i for i, row in enumerate(rows) if asked & {row.name, row.group}}
+    outlined = _places(rows, published, "published")
+    marked = _places(rows, bold, "bold")
+    if marked:
+        pass  # the caller has chosen
     elif best_of_each:
-        marked = set()
         for places in _groups(rows).values():
             marked |= _best(rows, places, unit)
     else:
         # A sentence of its own may be about any bar; the computed one is about one group.
         among = range(len(rows)) if finding else _groups(rows)[_widest(rows).group]
         marked = _best(rows, among, unit)
-    scene = bars_scene(rows, unit, marked, caption)
+    scene = bars_scene(rows, unit, marked, caption, outlined)
     return printed(scene, finding=finding)
 
 
@@ -118,6 +120,15 @@ class Shown(NamedTuple):
         """Return a number with its unit."""
         number = f"{value / self.factor:,.0f}" if self.whole else three(value / self.factor)
         return f"{number} {self.unit}".rstrip()
+
+
+def _places(rows: list[Bar], names: str | Iterable[str], argument: str) -> set[int]:
+    """Return the places of the bars that have one of some names themselves or by their group; raise if none has it."""
+    asked = {readable(name) for name in ([names] if isinstance(names, str) else names)}
+    unknown = sorted(asked - {row.name for row in rows} - {row.group for row in rows})
+    if unknown:
+        raise ValueError(f"{argument} names no bar: {', '.join(unknown)}")
+    return {i for i, row in enumerate(rows) if asked & {row.name, row.group}}
 
 
 def _groups(rows: list[Bar]) -> dict[str, list[int]]:
@@ -236,8 +247,17 @@ def _binary(sizes: list[float]) -> Shown | None:
     return None
 
 
-def bars_scene(rows: list[Bar], unit: str, marked: set[int], caption: str = "") -> Scene:
-    """Return the picture of bars; those in places that are ``marked`` are in ink, unless algorithms have their hues."""
+def bars_scene(
+    rows: list[Bar],
+    unit: str,
+    marked: set[int],
+    caption: str = "",
+    published: Iterable[int] = (),
+) -> Scene:
+    """Return the picture of bars; those in places that are ``marked`` are in ink, unless algorithms tell them apart.
+
+    Those in ``published`` places are outlined.
+    """
     most = max(row.value for row in rows) or 1.0
     names = [row.name for row in rows]
     letters = max(map(len, names))
@@ -267,6 +287,8 @@ def bars_scene(rows: list[Bar], unit: str, marked: set[int], caption: str = "") 
     lengths = np.maximum(room * np.array([row.value for row in rows]) / most, _LEAST)
     bold = np.array([float(i in marked) for i in range(len(rows))])
     words = np.where(bold > 0, COLOUR["ink"], COLOUR["soft"])
+    is_open = np.isin(np.arange(len(rows)), list(published))
+    fills, edges = _looks(rows, bold, is_open)
     layers: dict[str, Layer] = {
         "names": texts(left, middles, names, align=2.0, bold=bold, colour=words),
         "bars": boxes(
@@ -274,10 +296,11 @@ def bars_scene(rows: list[Bar], unit: str, marked: set[int], caption: str = "") 
             middles - bar / 2,
             lengths,
             bar,
-            colour=_colours(rows, bold),
+            colour=fills,
+            edge=edges,
             round=2.0,
             names=names,
-            notes=shown,
+            notes=_notes(shown, is_open),
         ),
         "values": texts(left + 10 + lengths + 8, middles, shown, bold=bold),
         "groups": texts(
@@ -289,7 +312,16 @@ def bars_scene(rows: list[Bar], unit: str, marked: set[int], caption: str = "") 
         ),
     }
     said = _said(rows, unit)
-    return Scene(said, _table(rows, unit, marked), layers, at, said, caption=caption, width=_WIDTH)
+    return Scene(
+        said,
+        _table(rows, unit, marked, is_open),
+        layers,
+        at,
+        said,
+        caption=caption,
+        hint=text("bars.published") if is_open.any() else "",
+        width=_WIDTH,
+    )
 
 
 class Widest(NamedTuple):
@@ -341,15 +373,37 @@ def _said(rows: list[Bar], unit: str) -> str:
     return said
 
 
-def _colours(rows: list[Bar], bold: Any) -> Any:
-    """Return the hue of each bar's algorithm if all have one of their own; else ink for the bold ones, and grey."""
+class Looks(NamedTuple):
+    """How bars are drawn, as colours in `PALETTE`."""
+
+    fills: Floats  # (B,) -1: none
+    edges: Floats  # (B,) 0: none; below: ink
+
+
+def _looks(rows: list[Bar], bold: Floats, is_open: Flags) -> Looks:
+    """Return the hue of each bar's algorithm if hues tell all of them apart; else ink for the bold ones, and grey.
+
+    Open bars have their hue as an outline, and a darker grey, since a thin line of the light one would not be seen.
+    """
     hues = np.array([algorithm(row.name).colour for row in rows])
-    if np.all(hues != COLOUR["direct"]):
-        return hues
-    return np.where(bold > 0, COLOUR["ink"], COLOUR["hair"])
+    if np.all(hues != COLOUR["direct"]) and np.ptp(hues) > 0:
+        fills = outlines = hues
+    else:
+        fills = np.where(bold > 0, COLOUR["ink"], COLOUR["hair"])
+        outlines = np.where(bold > 0, _INK_EDGE, COLOUR["edge"])
+    return Looks(np.where(is_open, -1.0, fills), np.where(is_open, outlines, 0.0))
 
 
-def _table(rows: list[Bar], unit: str, marked: set[int]) -> Table:
+def _notes(shown: list[str], is_open: Flags) -> list[str]:
+    """Return the note of each bar: its value, and whether it is published."""
+    published = text("how.published")
+    return [
+        f"{value}, {published}" if open_ else value
+        for value, open_ in zip(shown, is_open, strict=True)
+    ]
+
+
+def _table(rows: list[Bar], unit: str, marked: set[int], is_open: Flags) -> Table:
     """Return the table twin."""
     columns: dict[str, Any] = {}
     if any(row.group for row in rows):
@@ -359,4 +413,6 @@ def _table(rows: list[Bar], unit: str, marked: set[int]) -> Table:
     values = np.array([row.value for row in rows])
     head = f"{kind} [{unit}]" if unit else kind
     columns[head] = values
+    if is_open.any():
+        columns["how"] = np.where(is_open, text("how.published"), "")
     return Table(columns, tuple(sorted(marked)), apart=(head,) if unit == "s" else ())

@@ -50,6 +50,7 @@ _FAR = 1e3  # if medians of columns differ by this factor, each column has its o
 _HAVE_PREFIX = ("kB", "MB", "GB", "TB", "PB")  # units that keep the prefix of their column's name
 _WITHOUT_PREFIX = 0.1  # [s] so "0.700 s" stands beside "2.10 s"; shorter times get a prefix
 _MOST_COLUMNS = 7
+_ON_A_LINE = 60  # letters of the caption of a table that is not broken
 _MOST_ROWS = 128
 _RESULT_UNITS = {"size": "B", "time": "s", "low": "s", "high": "s", "algbw": "B/s", "busbw": "B/s"}
 _NAME = re.compile(r"(.*?)\s*(?:\[(.+)\])?\Z")
@@ -179,13 +180,19 @@ class Table:
         sides = ["right" if is_number else "left" for is_number in numeric]
         head, *body = rows
         lines = [_html_row(row, sides, bold=i in self.bold) for i, row in enumerate(body)]
-        caption = f"<caption>{html.escape(self.caption)}</caption>" if self.caption else ""
+        caption = _html_caption(self.caption) if self.caption else ""
         below = f"<p>{html.escape(left_out)}</p>" if left_out else ""
         return (
             f"<table>{caption}"
             f"<thead>{_html_row(head, sides, head=True)}</thead>"
             f"<tbody>{''.join(lines)}</tbody></table>{below}"
         )
+
+
+def _html_caption(caption: str) -> str:
+    """Return the caption of a table as HTML; a short one is on one line, even if the table is narrow."""
+    short = ";white-space:nowrap" if len(caption) <= _ON_A_LINE else ""
+    return f"<caption style='text-align:left{short}'>{html.escape(caption)}</caption>"
 
 
 def _html_row(

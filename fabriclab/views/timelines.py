@@ -1,6 +1,7 @@
 """Timeline: flows as bars over time, one lane per sender; of repeated groups only the first repetition is drawn."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ from fabriclab.views.sweeps import readable
 
 _MOST_LANES = 16
 _MOST_BARS = 4096  # so many a browser still redraws without a visible delay
+_PRINTED = 860.0  # width of a picture that is no live view [px]
 _REST = 0.13  # room for all further repetitions of a group, as a fraction of all first repetitions together
 _LABEL_GAP = 0.09  # least distance between two ticks, as a fraction of the axis
 # Edges of the drawing area [px].
@@ -42,6 +44,8 @@ _BAR_TOP = 0.11  # upper edge of a bar that has its lane for itself, as a fracti
 _BAR_SHARE = 0.78  # height of such a bar, as a fraction of the height of the lane
 _LETTER = 6.8  # width of a letter in the legend [px]
 _TICKS_APART = 85.0  # about [px]
+_WAIT = 22.0  # room for a time that is marked above the lanes [px]
+_NEAR = 0.05  # how far before a tick an axis may end that is made to reach it, as a fraction of the axis
 _SAMPLE_ROOM = 38.0  # room for a sample in the legend, without its name [px]
 Namer = Callable[[int], str]
 # One hue for each kind of work in the whole course. Computations are grey: a forward pass is near the paper, a backward
@@ -99,6 +103,7 @@ def timeline(
     flows: Flows,
     fabric: Fabric | None = None,
     *,
+    waits: tuple[float, float] | None = None,
     ax: Axes | None = None,
     finding: str | None = None,
 ) -> Picture:
@@ -113,16 +118,22 @@ def timeline(
         Times that an engine computed, and the flows that it ran.
     fabric : Fabric, optional
         Where the lanes take their names from.
+    waits : pair of float, optional
+        Beginning and end of a time in which computation waits, marked above the lanes. Without a length nothing is
+        marked. [s]
     ax, finding : optional
         Axes to draw on, and the sentence above the picture.
 
     Raises
     ------
     ValueError
-        If there is no flow, or timeline and flows do not belong to the same run.
+        If there is no flow, timeline and flows do not belong to the same run, or ``waits`` is not within the run.
     """
     name = None if fabric is None else fabric.name
-    return printed(timeline_scene(timeline, flows, name), ax=ax, finding=finding)
+    scene = timeline_scene(timeline, flows, name, width=_PRINTED)
+    if waits is not None and not scene.wrong:
+        scene = _with_wait(scene, timeline, waits)
+    return printed(scene, ax=ax, finding=finding)
 
 
 def hue(kind: str) -> float:
@@ -274,11 +285,11 @@ def slots_of(lane: Ints, left: Floats, right: Floats) -> tuple[Ints, Ints]:
     return slot, np.count_nonzero(np.isfinite(ends), axis=1)
 
 
-def axis_of(t: Timeline) -> tuple[Floats, Floats]:
+def axis_of(t: Timeline, room: Room) -> tuple[Floats, Floats]:
     """Return places along the axis, in any unit, and the time [s] at each of these places.
 
     Between these places the axis is linear. Each group has one span for its first repetition and one for all further
-    repetitions together, which has no width if there are none.
+    repetitions together, which has no width if there are none. An axis that would end shortly before a tick ends there.
     """
     repeated = (t.repeat > 1) & (t.period > 0)
     rest = np.where(repeated, _REST * t.period.sum(), 0.0)  # (G,) room for further repetitions
@@ -287,6 +298,9 @@ def axis_of(t: Timeline) -> tuple[Floats, Floats]:
     times = np.append(np.stack([t.group_start, t.group_start + t.period], axis=1), t.end)  # [s]
     if not repeated.any():
         _, last = common_ends("time", 0.0, t.end)
+        tick = float(_ticks(last, room)[-1])
+        if last < tick <= (1 + _NEAR) * last:
+            last = tick
         places = np.append(places, places[-1] + last - t.end)
         times = np.append(times, last)
     return places, times
@@ -294,7 +308,7 @@ def axis_of(t: Timeline) -> tuple[Floats, Floats]:
 
 def across(t: Timeline, time: float | Floats, room: Room) -> Floats:
     """Return the horizontal place of a time [s] in the picture [px]."""
-    places, times = axis_of(t)
+    places, times = axis_of(t, room)
     length = room.right - room.left
     return np.asarray(room.left + length * np.interp(time, times, places) / places[-1])
 
@@ -304,7 +318,7 @@ def across(t: Timeline, time: float | Floats, room: Room) -> Floats:
 
 def axis_layers(t: Timeline, bottom: float, room: Room) -> dict[str, Layer]:
     """Return the ticks and title of the time axis, and a grey span for all further repetitions of each group."""
-    places, times = axis_of(t)
+    places, times = axis_of(t, room)
     length = room.right - room.left
     unit = length / places[-1]  # [px]
     repeated = np.flatnonzero(np.diff(places)[1::2])  # groups with a span for further repetitions
@@ -312,11 +326,7 @@ def axis_layers(t: Timeline, bottom: float, room: Room) -> dict[str, Layer]:
     if repeated.size:
         marks = _apart(places)
     else:
-        marks = np.asarray(
-            MaxNLocator(int(length / _TICKS_APART), steps=[1, 2, 2.5, 5, 10]).tick_values(
-                0, float(places[-1])
-            )
-        )
+        marks = _ticks(float(places[-1]), room)
     marks = marks[(marks >= 0) & (marks <= places[-1])]
 
     def to_x(place: Any) -> Floats:
@@ -347,6 +357,12 @@ def axis_layers(t: Timeline, bottom: float, room: Room) -> dict[str, Layer]:
         "axis": title,
         "repeats": spans,
     }
+
+
+def _ticks(last: float, room: Room) -> Floats:
+    """Return the places of ticks from 0 to the end of an axis or to the first tick behind it."""
+    most = int((room.right - room.left) / _TICKS_APART)
+    return np.asarray(MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]).tick_values(0, last))
 
 
 def _apart(places: Floats) -> Floats:
@@ -432,6 +448,30 @@ def _bar_note(t: Timeline, flows: Flows, flow: int) -> str:
     """Return the note of a bar: size, start and finish of the flow; a computation has no size."""
     size = units.format_size(float(flows.size[flow])) if flows.size[flow] else ""
     return text("timeline.bar", size=size, start=t.start[flow], end=t.finish[flow]).strip()
+
+
+def _with_wait(scene: Scene, t: Timeline, waits: tuple[float, float]) -> Scene:
+    """Return a scene in which a bracket with a length stands over a time, in a row of its own above the lanes."""
+    begin, end = waits
+    if not 0 <= min(waits) <= max(waits) <= t.end:
+        raise ValueError(f"waits must be within 0..{t.end:g} s, got {begin:g} to {end:g} s")
+    if begin >= end:
+        return scene
+    layers = {}
+    for name, layer in scene.layers.items():
+        if name in ("kinds", "kind names"):
+            layers[name] = layer
+        else:
+            layers[name] = replace(layer, fields={**layer.fields, "y": layer.fields["y"] + _WAIT})
+
+    room = room_for(list(scene.layers["lanes"].fields["texts"]), scene.width)
+    left, right = across(t, np.array([begin, end]), room)
+    high, low = _TOP + _WAIT - 10, _TOP + _WAIT - 4
+    bracket = np.array([[left, low], [left, high], [right, high], [right, low]])
+    words = text("timeline.wait", time=units.format_time(end - begin))
+    layers["wait"] = lines([bracket], width=1.5, colour=COLOUR["ink"])
+    layers["wait words"] = texts((left + right) / 2, high - 9, [words], align=1.0, bold=1.0)
+    return replace(scene, layers=layers, height=scene.height + _WAIT)
 
 
 def idle_of(bars: Layer, rows: Any) -> Layer:

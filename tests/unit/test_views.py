@@ -52,7 +52,7 @@ from fabriclab.views.sweeps import (
     readable,
     sweep_scene,
 )
-from fabriclab.views.timelines import row_height
+from fabriclab.views.timelines import _with_wait, row_height
 from fabriclab.views.timelines import timeline_scene as scene_of
 from fabriclab.views.zoom import rails_of, zoom_scene
 from support.prose import sentence
@@ -797,6 +797,23 @@ def test_table_of_a_timeline_is_what_was_drawn(name):
     assert [lanes["texts"][i] for i in lane] == scene.table["lane"].tolist()
 
 
+def test_a_time_that_computation_waits_is_marked_above_the_lanes():
+    run = Timeline([0.0, 0.9], [0.5, 1.98], [0.0], [0.0], [1.98], [1], "flow")
+    flows = Flows.make([0, 0], [1, 1], 1.0, label=[0, 1], labels=("forward", "backward"))
+    assert scene_of(run, flows).layers["x ticks"].fields["texts"][-1] == "2 s"
+    drawn = _with_wait(scene_of(run, flows), run, (0.5, 0.9))
+    bars, mark, words = (drawn.layers[k].fields for k in ("bars", "wait", "wait words"))
+    gap = [bars["x"][0] + bars["w"][0], bars["x"][1]]
+    assert [mark["x"][0], mark["x"][-1]] == pytest.approx(gap, abs=0.1)
+    assert mark["y"].max() < bars["y"].min() and words["texts"] == ["waits 400 ms"]
+    kinds = drawn.layers["kinds"].fields
+    assert words["y"][0] - 6 >= (kinds["y"] + kinds["h"]).max()
+    assert drawn.height > np.max(bars["y"] + bars["h"])
+    assert "wait" not in _with_wait(scene_of(run, flows), run, (0.5, 0.5)).layers
+    with pytest.raises(ValueError, match="waits must be within"):
+        views.timeline(run, flows, waits=(0.5, 2.0))
+
+
 def bars_of(scene):
     bars = scene.layers["bars"].fields
     return [Bbox.from_bounds(*box) for box in np.stack([bars[k] for k in "xywh"], axis=1)]
@@ -963,6 +980,25 @@ def test_the_best_bar_of_each_group_can_be_in_ink():
     equal = {"a": {"x": 1.0, "y": 1.0 + 1e-9, "z": 2.0}}
     assert views.bars(equal, best_of_each=True).table.bold == (0, 1)
     assert views.bars(equal["a"]).table.bold == (0, 1)
+
+
+def test_bars_of_published_values_are_outlined_and_say_so():
+    groups = {"a": {"model": 1.0, "seen": 4.0}, "b": {"model": 3.0, "seen": 2.0}}
+    picture = views.bars(groups, "times", bold="seen", published="seen", caption="Four runs.")
+    assert picture.caption == "Outlined: published. Four runs."
+    assert picture.table["how"].tolist() == ["", "published", "", "published"]
+    with pytest.raises(ValueError, match="published names no bar: heard"):
+        views.bars(groups, published="heard")
+
+    rows = [Bar("", "model", 1.0), Bar("", "seen", 4.0), Bar("", "seen first", 3.0)]
+    bar = bars_scene(rows, "times", {1}, published={1, 2}).layers["bars"].fields
+    assert bar["colour"].tolist() == [COLOUR["hair"], COLOUR["none"], COLOUR["none"]]
+    assert bar["edge"].tolist() == [0, -1, COLOUR["edge"]]  # below 0: ink
+    assert bar["notes"] == ["1.00 times", "4.00 times, published", "3.00 times, published"]
+    hues = [Bar("", "ring", 1.0), Bar("", "NVLS", 1.0)]
+    bar = bars_scene(hues, "s", set(), published={1}).layers["bars"].fields
+    assert bar["colour"].tolist() == [COLOUR["ring"], COLOUR["none"]]
+    assert bar["edge"].tolist() == [0, COLOUR["in_switch"]]
 
 
 def test_the_sentence_above_groups_of_bars_compares_within_a_group():

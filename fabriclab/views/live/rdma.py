@@ -99,7 +99,7 @@ _BESIDE_CABLE = 26.0  # from the middle of a box to the middle of a drive beside
 _COPIES_APART = 8.0
 _COPY_WIDTH = 4.0
 _HALF_BOX = 10.0  # half of the height of a box, about
-_COPY_ROOM = 2.0  # least between a copy and a box
+_COPY_ROOM = 4.0  # least between a copy and a box
 
 
 # Bars of spans ----------------------------------------------------------------------------------
@@ -923,11 +923,13 @@ def beside_boxes(leg: Floats, aside: float, wide: float, places: ServerMap) -> F
         return np.asarray(leg + np.array([aside, 0.0]))
     half = wide / 2 + _COPY_ROOM
     centres = []  # height, and where the middle of all copies is there
+    inside: dict[int, float] = {}  # height within the box of each end
     for i in (0, -1):
         here = (left - 1 < x[i]) & (x[i] < right + 1) & (top - 2 < y[i]) & (y[i] < foot + 2)
         centre = x[i]
         if here.any():
             centre = clamped(centre, float(left[here][0]) + half, float(right[here][0]) - half)
+            inside[i] = float(middle[here][0])
         centres.append((y[i], centre))
     for row in np.unique(middle[(low + 2 < middle) & (middle < high - 2)]):
         here = middle == row
@@ -940,7 +942,11 @@ def beside_boxes(leg: Floats, aside: float, wide: float, places: ServerMap) -> F
         centre = clamped(at, lower + half, upper - half)
         centres += [(float(top[here][0]), centre), (float(foot[here][0]), centre)]
     heights, wanted = np.array(sorted(centres)).T
-    return np.stack([np.interp(y, heights, wanted) + aside, y], axis=1)
+    path = np.stack([np.interp(y, heights, wanted) + aside, y], axis=1)
+    # Where a copy turns within a box, it does so behind it and not along its edge.
+    begins = [[path[0, 0], inside[0]]] if 0 in inside else np.empty((0, 2))
+    ends = [[path[-1, 0], inside[-1]]] if -1 in inside else np.empty((0, 2))
+    return np.concatenate([begins, path, ends])
 
 
 def clamped(value: float, low: float, high: float) -> float:
