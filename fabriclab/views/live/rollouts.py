@@ -9,6 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fabriclab.core import Floats
+from fabriclab.sdn import updates
+from fabriclab.sdn.updates import Rules
 from fabriclab.texts import text
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, texts
@@ -37,50 +39,49 @@ _GAP = 3.0  # between two states
 
 @dataclass(frozen=True)
 class Change:
-    """What a rollout changes: the rule of each switch for one goal, before and after.
+    """What a rollout changes: the rules for one goal, before and after.
 
     Parameters
     ----------
-    old, new : mapping of str to str
-        Switch -> the next one on the way to the goal; a switch that is missing has no rule.
+    old, new : Rules
+        Rules of all switches; one that is missing has none.
     place : mapping of str to (float, float)
         Middle of each switch [px].
     bend : mapping of (str, str) to float
-        How far the cable between two switches is bent aside; straight unless given. [px]
+        How far the cable between two switches is bent down; straight unless given. [px]
     """
 
-    old: Mapping[str, str]
-    new: Mapping[str, str]
+    old: Rules
+    new: Rules
     place: Mapping[str, tuple[float, float]]
     bend: Mapping[tuple[str, str], float]
 
     @property
     def cables(self) -> list[tuple[str, str]]:
         """Two switches of each cable that any rule uses, in alphabetical order."""
-        ends = {tuple(sorted(rule)) for rules in (self.old, self.new) for rule in rules.items()}
-        return sorted((a, b) for a, b in ends)
+        ends = set()
+        for rules in (self.old, self.new):
+            for switch, following in rules.items():
+                ends.add(ends_of(str(switch), str(following[0])))
+        return sorted(ends)
 
-    def rules(self, changed: frozenset[str]) -> dict[str, str]:
-        """Return the rules while some switches have changed and the others have not."""
-        mixed = {}
-        for switch in _SWITCHES:
-            rules = self.new if switch in changed else self.old
-            if switch in rules:
-                mixed[switch] = rules[switch]
-        return mixed
+
+def ends_of(one: str, other: str) -> tuple[str, str]:
+    """Return the two switches of a cable in alphabetical order."""
+    return min(one, other), max(one, other)
 
 
 _IN_ROW = {"s": (50.0, 196.0), "a": (165.0, 196.0), "b": (280.0, 196.0), "c": (395.0, 196.0)}
 _CHANGES = {
     "reverse": Change(
-        old={"s": "a", "a": "b", "b": "c", "c": "d"},
-        new={"s": "c", "c": "b", "b": "a", "a": "d"},
+        old=updates.rules("s-a-b-c-d"),
+        new=updates.rules("s-c-b-a-d"),
         place={**_IN_ROW, "d": (510.0, 196.0)},
-        bend={("c", "s"): 110.0, ("a", "d"): 110.0},
+        bend={("c", "s"): -110.0, ("a", "d"): 110.0},
     ),
     "drain": Change(
-        old={"s": "a", "a": "d"},
-        new={"s": "b", "b": "c", "c": "d"},
+        old=updates.rules("s-a-d"),
+        new=updates.rules("s-b-c-d"),
         place={
             "s": (50.0, 196.0),
             "a": (280.0, 104.0),
@@ -93,58 +94,34 @@ _CHANGES = {
 }
 
 
-class Journey(NamedTuple):
-    """The switches that a packet passes, the first one again if it goes round, and how that ends.
-
-    ``ends`` is "arrives", "loop" or "hole".
-    """
-
-    path: tuple[str, ...]
-    ends: str
-
-    @property
-    def circle(self) -> tuple[str, ...]:
-        """The switches that the packet passes again and again."""
-        if self.ends != "loop":
-            return ()
-        return self.path[self.path.index(self.path[-1]) : -1]
-
-
-def journey(rules: Mapping[str, str], start: str) -> Journey:
-    """Follow the rules from a switch until the goal, a switch without a rule, or one that was there before."""
-    path = [start]
-    while path[-1] != GOAL:
-        following = rules.get(path[-1])
-        if following is None:
-            return Journey(tuple(path), "hole")
-        path.append(following)
-        if following in path[:-1]:
-            return Journey(tuple(path), "loop")
-    return Journey(tuple(path), "arrives")
-
-
 class State(NamedTuple):
     """Where packets go while some switches have changed.
 
-    ``kind`` is "fine", "loop" or "hole" by what packets of the source meet, or "aside" for a loop that they do not.
+    ``rules`` has the next switch of each; ``path`` the switches that a packet from the source passes, the first of a
+    loop again; ``circle`` those of a loop, whoever meets it. ``kind`` is "fine", "loop" or "hole" by what packets from
+    the source meet, or "aside" for a loop that they miss.
     """
 
     rules: Mapping[str, str]
-    packets: Journey  # from the source
-    circle: tuple[str, ...]  # switches of a loop, whoever meets it
+    path: tuple[str, ...]
+    circle: tuple[str, ...]
     kind: str
 
 
-def state_of(change: Change, changed: frozenset[str]) -> State:
+def state_of(change: Change, changed: tuple[str, ...]) -> State:
     """Return where packets go while some switches have changed."""
-    rules = change.rules(changed)
-    packets = journey(rules, SOURCE)
-    circles = [journey(rules, switch).circle for switch in _SWITCHES]
-    circle = packets.circle or max(circles, key=len)
-    kind = packets.ends
-    if kind == "arrives":
-        kind = "aside" if circle else "fine"
-    return State(rules, packets, circle, kind)
+    table = updates.mixed(change.old, change.new, changed)
+    packet = updates.trace(table, SOURCE, GOAL)[0]
+    circle: tuple[str, ...] = ()
+    kind = "fine"
+    for fault in updates.faults(table, SOURCE, GOAL):
+        if fault.kind == updates.BLACK_HOLE:
+            kind = "hole"
+            continue
+        circle = tuple(map(str, fault.nodes))
+        kind = "loop" if fault.is_met else "aside"
+    rules = {str(switch): str(following[0]) for switch, following in table.items()}
+    return State(rules, tuple(map(str, packet.nodes)), circle, kind)
 
 
 @cache
@@ -155,8 +132,8 @@ def orders() -> tuple[str, ...]:
 
 def states_of(change: Change, order: str) -> list[State]:
     """Return the state at first, and after each change of an order, five in all."""
-    switches = order.split()
-    return [state_of(change, frozenset(switches[:n])) for n in range(_STEPS + 1)]
+    switches = tuple(order.split())
+    return [state_of(change, switches[:n]) for n in range(_STEPS + 1)]
 
 
 def is_safe(states: list[State]) -> bool:
@@ -203,7 +180,7 @@ def rollout_scene(change: str, order: str, step: int, overview: bool) -> Scene:
     changed = order.split()[:step]
     return Scene(
         said,
-        order_table(every) if overview else rule_table(plan, here, changed),
+        order_table(every) if overview else rule_table(here, changed),
         {
             **cable_layers(plan),
             **rule_layers(plan, here),
@@ -231,9 +208,9 @@ def state_words(state: State, step: int) -> str:
         f"live.rollout.{state.kind}",
         step=step,
         steps=_STEPS,
-        route=route_words(state.packets.path),
+        route=route_words(state.path),
         circle=text("live.rollout.and").join(state.circle),
-        end=state.packets.path[-1],
+        end=state.path[-1],
         goal=GOAL,
     )
 
@@ -267,22 +244,22 @@ def setting_words(plan: Change, state: State, order: str, changed: list[str]) ->
     done = ", ".join(changed) or text("live.rollout.none")
     return text(
         "live.rollout.setting",
-        old=route_words(journey(plan.old, SOURCE).path),
-        new=route_words(journey(plan.new, SOURCE).path),
+        old=route_words(state_of(plan, ()).path),
+        new=route_words(state_of(plan, _SWITCHES).path),
         order=order,
         done=done,
         rules=rules,
     )
 
 
-def rule_table(plan: Change, state: State, changed: list[str]) -> Table:
+def rule_table(state: State, changed: list[str]) -> Table:
     """Return a row for each switch: its rule, whether that is new, and whether packets come by."""
     return Table(
         {
             "switch": list(_SWITCHES),
             "rule": [rule_words(state, switch) for switch in _SWITCHES],
             "has changed": [_yes(switch in changed) for switch in _SWITCHES],
-            "packets of s come by": [_yes(switch in state.packets.path) for switch in _SWITCHES],
+            "packets of s come by": [_yes(switch in state.path) for switch in _SWITCHES],
         }
     )
 
@@ -312,10 +289,9 @@ def cell_words(state: State) -> str:
 def cable_path(plan: Change, one: str, other: str, aside: float = 0.0) -> Floats:
     """Return the points from one switch to another, (P, 2) [px], ``aside`` to the left of the cable."""
     first, last = np.array(plan.place[one]), np.array(plan.place[other])
-    bend = plan.bend.get((min(one, other), max(one, other)), 0.0)
-    upward = -1.0 if (min(one, other), max(one, other)) == ("c", "s") else 1.0
+    bend = plan.bend.get(ends_of(one, other), 0.0)
     along = np.linspace(0, 1, 33)[:, None]
-    middle = (first + last) / 2 + np.array([0.0, 2 * bend * upward])
+    middle = (first + last) / 2 + np.array([0.0, 2 * bend])
     points = (1 - along) ** 2 * first + 2 * along * (1 - along) * middle + along**2 * last
     direction = np.gradient(points, axis=0)
     length = np.hypot(*direction.T)[:, None]
@@ -341,7 +317,7 @@ def cable_layers(plan: Change) -> dict[str, Layer]:
 
 def rule_layers(plan: Change, state: State) -> dict[str, Layer]:
     """Return an arrow for each rule: in ink with packets where those of s come by, a loop in a colour of its own."""
-    used = {*zip(state.packets.path[:-1], state.packets.path[1:], strict=True)}
+    used = {*zip(state.path[:-1], state.path[1:], strict=True)}
     paths, widths, colours, flow, names, notes = [], [], [], [], [], []
     heads = []
     for switch, following in state.rules.items():
@@ -394,8 +370,8 @@ def switch_layers(plan: Change, state: State, changed: list[str]) -> dict[str, L
     ages = [text("live.rollout.new" if new else "live.rollout.old") for new in is_new]
     beside = y + high / 2 + _LABEL
     beside[_SWITCHES.index(_ABOVE)] -= high + 3 * _LABEL + 3
-    is_lost = state.packets.ends == "hole"
-    end = plan.place[state.packets.path[-1]]
+    is_lost = state.kind == "hole"
+    end = plan.place[state.path[-1]]
     crosses = {
         "x": np.array([end[0] + wide / 2 + 12] if is_lost else []),
         "y": np.array([end[1]] if is_lost else []),

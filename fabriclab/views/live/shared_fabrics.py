@@ -149,7 +149,7 @@ def sharing_scene(sharing: str, flows_a: int, flows_b: int) -> Scene:
             **number_layers(case, here),
         },
         _HEIGHT,
-        alt=f"{said} {text('live.shared_fabric.setting', sharing=sharing_name(sharing))}",
+        alt=f"{said} {setting_words(case)}",
         hint=text("live.shared_fabric.hint"),
         width=_WIDTH,
         side=bar_scene(every, sharing),
@@ -183,6 +183,16 @@ def share_words(case: Case, here: Shares) -> str:
         part=here.part[0],
         total=total / _GIGA,
         idle=(total - here.rate.sum()) / _GIGA,
+    )
+
+
+def setting_words(case: Case) -> str:
+    """Return what the controls say, for those who do not see them."""
+    return text(
+        "live.shared_fabric.setting",
+        sharing=sharing_name(case.sharing),
+        flows_a=flow_words(case.flows[0]),
+        flows_b=flow_words(case.flows[1]),
     )
 
 
