@@ -12,7 +12,6 @@ from fabriclab.lower import lower
 from fabriclab.registry import register
 from fabriclab.routing import route
 from fabriclab.scenarios.parts import (
-    all_paths,
     fullest_link,
     hashed,
     joined,
@@ -111,7 +110,6 @@ def neighbour(
         fabric=fabric,
         flows=flows,
         routes=routes,
-        paths=all_paths(fabric, flows),
         config=given | config,
         links={"fullest link": fullest_link(fabric, routes, between)},
         groups=groups,

@@ -42,10 +42,10 @@ from fabriclab.sdn.tenants import (
 from fabriclab.sdn.traffic import Comparison, Engineered, NotProven, compare, engineer, lower_bound
 from fabriclab.sdn.updates import (
     Fault,
-    Mistake,
     NoSafeOrder,
     Orders,
     Packet,
+    RuleCheck,
     Update,
     all_orders,
     check_is_safe,
@@ -73,7 +73,6 @@ __all__ = [
     "GraphChange",
     "InvariantBroken",
     "Leak",
-    "Mistake",
     "NoSafeOrder",
     "NotProven",
     "Oblivious",
@@ -84,6 +83,7 @@ __all__ = [
     "Policy",
     "Predictability",
     "Record",
+    "RuleCheck",
     "Step",
     "Tenant",
     "Tenants",

@@ -1,4 +1,4 @@
-"""Traffic that changes while a controller follows it: what rules for yesterday's traffic are worth, and what changing costs."""
+"""Traffic that changes while a controller follows it: what new rules gain, and what it costs to change them."""
 
 from __future__ import annotations
 
@@ -104,9 +104,9 @@ def adapt(
     matrices: Sequence[Flows],
     *,
     every: Sequence[int] = (1, 2, 5, 10, 20),
-    cost: float = 0.1,
+    cost: float = 0.1,  # illustrative: a tenth of a step
 ) -> Adapting:
-    """Let a controller compute rules from the last traffic it has seen, every so many steps, and return what that gains.
+    """Let a controller compute rules from the last traffic it has seen, every so many steps; return what that gains.
 
     Rules of a step were computed at the end of an earlier one, so they are never for the traffic of their own step
     (except in ``at_once``). What fits of a step's traffic is 1 over the load of the fullest link, at most 1. A change

@@ -8,8 +8,8 @@ checked; a step after which something new is wrong is taken back, and the plan s
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -98,6 +98,15 @@ class Plan:
     why: str
     method: str
 
+    def in_order(self, order: Sequence[int]) -> Plan:
+        """Return the same steps in another order, given by their numbers from 0, to see what goes wrong."""
+        numbers = [units.count(int(i), "step", 0, len(self.steps) - 1) for i in order]
+        if sorted(numbers) != list(range(len(self.steps))):
+            raise ValueError(
+                f"order must name each of {len(self.steps)} steps once, got {list(order)!r:.60}"
+            )
+        return replace(self, steps=tuple(self.steps[i] for i in numbers), method="as given")
+
     def rows(self) -> list[list[str]]:
         """Return a table of texts."""
         return [
@@ -129,11 +138,17 @@ class Record:
         return f"<Record: {self.step.words}; after it {state}>"
 
 
+class _Ordered(NamedTuple):
+    """Steps in a safe order, and how the order was found."""
+
+    steps: list[Step]
+    method: str
+
+
 @dataclass(frozen=True)
 class _State:
-    """All that a rollback restores."""
+    """What a rollback restores beside the rules."""
 
-    forwarding: Forwarding
     drained: frozenset[int]
     tenants: Tenants | None
     demands: Flows | None
@@ -143,9 +158,9 @@ class _State:
 class Controller:
     """A controller of all rules of a fabric.
 
-    It changes rules, tenants and parts of links; it cannot lay a cable. Its northbound interface is `drain`, `undrain`,
-    `demand`, `set_tenants`, `limit`, `weigh`, `prioritise`, then `plan`, `apply` and `rollback`; `observe` tells it what
-    has happened to links.
+    It changes rules, tenants and their shares of links; it cannot lay a cable. Its northbound interface is `drain`,
+    `undrain`, `demand`, `set_tenants`, `limit`, `weigh`, `prioritise`, then `plan`, `apply` and `rollback`; `observe`
+    tells it what has happened to links.
 
     Parameters
     ----------
@@ -181,7 +196,8 @@ class Controller:
         self.forwarding = self._wanted()
         self.history: list[Record] = []
         self._wanted_tenants = tenants
-        self._before: _State | None = None
+        self._before: _State | None = None  # that of before the changes that a rollback takes back
+        self._is_applied = False  # whether the plan for these changes is through
         self._done: list[tuple[Step, Forwarding, Tenants | None]] = []
 
     # What users ask for.
@@ -246,12 +262,11 @@ class Controller:
         self.intents = (*self.intents, words)
 
     def _keep(self) -> None:
-        """Keep the state before the first change that is not applied yet, for a rollback."""
-        if self._before is None:
-            self._before = _State(
-                self.forwarding, self.drained, self.tenants, self.demands, self.intents
-            )
+        """Keep the state before the first change since the last plan, for a rollback."""
+        if self._before is None or self._is_applied:
+            self._before = _State(self.drained, self.tenants, self.demands, self.intents)
             self._done = []
+            self._is_applied = False
 
     def _links_of(self, parts: tuple[ArrayLike, ...]) -> frozenset[int]:
         """Return the links of parts that are named as for `Fabric.without`."""
@@ -304,6 +319,7 @@ class Controller:
         NoPath
             If ranks would be cut off.
         """
+        self._check_cut_off()
         target = self._wanted()
         wrong = check(self.usable, target, bundles=self.bundles).new_since(self.check())
         if wrong:
@@ -316,20 +332,33 @@ class Controller:
         why = f"{'; '.join(self.intents) or 'as it is'}: {len(steps)} steps, {method}"
         return Plan(tuple(steps), target, self._wanted_tenants, why, method)
 
-    def _ordered(self, target: Forwarding, differs: Flags) -> tuple[list[Step], str]:
-        """Return steps for all nodes whose rules change, and how they were ordered."""
+    def _check_cut_off(self) -> None:
+        """Refuse drains that take the last working cable of a rank."""
+        n = self.fabric.n_nodes
+        ends = self.fabric.endpoint
+        now = np.bincount(self.fabric.source, self.fabric.capacity > 0, n)[ends]
+        then = np.bincount(self.fabric.source, self.usable.capacity > 0, n)[ends]
+        lost = np.flatnonzero((now > 0) & (then == 0))
+        if lost.size:
+            name = self.fabric.name(int(ends[lost[0]]))
+            raise NoPath(
+                f"{'; '.join(self.intents)}: {lost.size} ranks lose their last cable, {name} first; "
+                "move their jobs first, or drain less"
+            )
+
+    def _ordered(self, target: Forwarding, differs: Flags) -> _Ordered:
+        """Return steps for all nodes whose rules change, in a safe order."""
         nodes = np.flatnonzero(differs.any(axis=0))
         before: dict[Any, set[Any]] = {int(node): set() for node in nodes}
         for goal in np.flatnonzero(differs.any(axis=1)).tolist():
             old = self._table(self.forwarding, goal)
             new = self._table(target, goal)
             for node, others in dependencies(old, new).items():
-                before[int(str(node))] |= others
-        order = sorted_by({node: before[node] for node in sorted(before)})
+                before[node] |= others
+        order: tuple[Any, ...] | None = sorted_by({node: before[node] for node in sorted(before)})
         if order is not None:
-            return [
-                self._step(int(str(node)), target, differs) for node in order
-            ], "destination first"
+            steps = [self._step(node, target, differs) for node in order]
+            return _Ordered(steps, "destination first")
         steps = [
             Step(
                 f"{nodes.size} nodes get the new rules as version 2 beside the old ones",
@@ -342,7 +371,7 @@ class Controller:
                 "version",
             ),
         ]
-        return steps, "two-phase"
+        return _Ordered(steps, "two-phase")
 
     def _table(self, forwarding: Forwarding, goal: int) -> Rules:
         """Return the rules of nodes that pass on traffic for one goal: next nodes by node."""
@@ -380,21 +409,26 @@ class Controller:
 
     # Steps.
 
-    def steps(self, plan: Plan) -> Iterator[Record]:
-        """Apply a plan step by step: each step is done when its record is asked for."""
+    def steps(self, plan: Plan, *, careful: bool = True) -> Iterator[Record]:
+        """Apply a plan step by step: each step is done when its record is asked for; see `apply`."""
         self._keep()
         for step in plan.steps:
-            yield self._do(step, plan.target, plan.tenants)
-        self._before_is_kept(plan)
-
-    def _before_is_kept(self, plan: Plan) -> None:
-        """Leave the state of before in place for a rollback once the last step is done."""
+            yield self._do(step, plan.target, plan.tenants, careful)
         self.forwarding = plan.target
         self.tenants = plan.tenants
         self._wanted_tenants = plan.tenants
+        self._is_applied = True
 
-    def apply(self, plan: Plan) -> list[Record]:
+    def apply(self, plan: Plan, *, careful: bool = True) -> list[Record]:
         """Apply all steps of a plan and return their records.
+
+        Parameters
+        ----------
+        plan : Plan
+            What `plan` returned.
+        careful : bool
+            Whether a step that breaks an invariant is taken back and ends the plan. Without it all steps are done, as
+            a script would do them, and the records say what packets meet meanwhile.
 
         Raises
         ------
@@ -402,12 +436,9 @@ class Controller:
             If a step would break an invariant that holds before it. The step is taken back; `rollback` takes back
             those before it.
         """
-        self._before = self._before or _State(
-            self.forwarding, self.drained, self.tenants, self.demands, self.intents
-        )
-        return list(self.steps(plan))
+        return list(self.steps(plan, careful=careful))
 
-    def _do(self, step: Step, target: Forwarding, tenants: Tenants | None) -> Record:
+    def _do(self, step: Step, target: Forwarding, tenants: Tenants | None, careful: bool) -> Record:
         """Do one step between two checks."""
         begin = time.perf_counter()
         old = self.forwarding
@@ -417,10 +448,20 @@ class Controller:
         if step.nodes:
             new = old.with_nodes_of(target, np.array(step.nodes), self.fabric)
         self.tenants = tenants if step.kind == "tenants" else self.tenants
-        both = target if step.kind == "version" else old
-        after = check(self.fabric, new, before=both, tenants=self.tenants, bundles=self.bundles)
+        is_version = step.kind == "version"
+        other = old
+        if is_version and not step.nodes:  # packets of both versions are under way
+            other = target
+        after = check(
+            self.fabric,
+            new,
+            before=other,
+            versions=is_version,
+            tenants=self.tenants,
+            bundles=self.bundles,
+        )
         wrong = after.new_since(before)
-        if wrong:
+        if wrong and careful:
             self.tenants = old_tenants
             raise InvariantBroken(
                 f"{step.words}: {wrong[0].message}; the step was taken back, and the plan stops here"
@@ -432,7 +473,7 @@ class Controller:
         return record
 
     def rollback(self) -> list[Record]:
-        """Take back all steps since the last state at rest, the last one first, and what was asked for with them.
+        """Take back the steps of the last plan, the last one first, and what was asked for with it.
 
         Each step is checked as on the way there.
         """
@@ -450,6 +491,7 @@ class Controller:
         self.intents = state.intents
         self._wanted_tenants = self.tenants = state.tenants
         self._before = None
+        self._is_applied = False
         self._done = []
         return records
 
@@ -459,17 +501,17 @@ class Controller:
         before = self.check()
         self.tenants = tenants
         after = check(
-            self.fabric, forwarding, before=self.forwarding, tenants=tenants, bundles=self.bundles
+            self.fabric,
+            forwarding,
+            before=self.forwarding,
+            versions=step.kind == "version",
+            tenants=tenants,
+            bundles=self.bundles,
         )
         self.forwarding = forwarding
         record = Record(step, before, after, forwarding, time.perf_counter() - begin)
         self.history.append(record)
         return record
-
-    def commit(self) -> None:
-        """Keep what was applied: a rollback does not go back beyond this state."""
-        self._before = None
-        self._done = []
 
     # What the engines need.
 

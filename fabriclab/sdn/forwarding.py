@@ -31,6 +31,7 @@ from fabriclab.routing.shortest import FAR, ShortestPathSearch
 
 __all__ = ["Forwarding", "Goals", "goals_of", "loads", "routes", "shortest", "utilisation"]
 
+_CLOSE = 1e-12  # parts that differ by less are equal but for rounding
 _ENTRIES = 2**22  # pairs times links that are spread together, so that they stay in memory
 
 
@@ -105,7 +106,8 @@ class Forwarding(Value):
 
     def differs(self, other: Forwarding, fabric: Fabric) -> Flags:
         """Return where the rules of a node for a goal are not those of another forwarding, (D, N)."""
-        links = np.abs(self.part - other.part) > 1e-12  # (D, L)
+        links = self.uses != other.uses  # (D, L)
+        links |= np.abs(self.part - other.part) > _CLOSE
         table = np.zeros((self.goal.size, fabric.n_nodes), dtype=np.bool_)
         goal, link = np.nonzero(links)
         table[goal, fabric.source[link]] = True
@@ -296,7 +298,7 @@ def loads(fabric: Fabric, forwarding: Forwarding, flows: Flows) -> Floats:
     for link in (ends.first, ends.last):
         counts = moves & (link >= 0)
         load += np.bincount(link[counts], ends.rate[counts], fabric.n_links)
-    return load
+    return np.asarray(load, dtype=np.float64)
 
 
 def utilisation(fabric: Fabric, load: Floats) -> float:

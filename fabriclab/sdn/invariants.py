@@ -104,6 +104,7 @@ def check(
     forwarding: Forwarding,
     *,
     before: Forwarding | None = None,
+    versions: bool = False,
     tenants: Tenants | None = None,
     bundles: Bundles | None = None,
 ) -> Check:
@@ -117,6 +118,8 @@ def check(
         The rules.
     before : Forwarding, optional
         Rules until a moment ago: packets that followed them may still wait in buffers, so they count for deadlock.
+    versions : bool
+        Whether packets that began by the rules ``before`` follow them to the end, as in an update in two phases.
     tenants : Tenants, optional
         Who may reach whom, and who does.
     bundles : Bundles, optional
@@ -125,9 +128,8 @@ def check(
     Returns
     -------
     Check
-        Violations: black holes and loops that packets of ranks meet, one for each node and goal (loops off their way
-        are left out, `fabriclab.sdn.updates.faults` has them for small ones); a circle of buffers that wait for each other;
-        tenants that reach each other.
+        Violations: black holes and loops that packets of ranks meet (`fabriclab.sdn.faults` also finds loops off their
+        way); a circle of buffers that wait for each other; tenants that reach each other and should not.
 
     Notes
     -----
@@ -141,7 +143,15 @@ def check(
     found += _black_holes(fabric, forwarding, uses, reached)
     found += _loops(fabric, forwarding, uses, reached)
     known = bundles_of(fabric) if bundles is None else bundles
-    found += _deadlocks(fabric, uses if before is None else uses | before.uses, known)
+    now = uses & reached[:, fabric.source]  # rules that packets follow, (D, L)
+    waits = [(now, now)]
+    if before is not None and before is not forwarding:
+        earlier = before.uses
+        then = earlier & _reached(fabric, before, earlier, active)[:, fabric.source]
+        waits.append((then, then))
+        if not versions:  # a packet that came by an old rule goes on by a new one
+            waits.append((then, now))
+    found += _deadlocks(fabric, waits, known)
     if tenants is not None:
         for pair in tenants.leaks():
             found.append(Violation(ISOLATION, pair.ranks, pair.message))
@@ -241,18 +251,21 @@ def _loops(fabric: Fabric, forwarding: Forwarding, uses: Flags, reached: Flags) 
     return found
 
 
-def _deadlocks(fabric: Fabric, uses: Flags, bundles: Bundles) -> list[Violation]:
+def _deadlocks(
+    fabric: Fabric, waits: list[tuple[Flags, Flags]], bundles: Bundles
+) -> list[Violation]:
     """Return a circle of buffers between switches that wait for each other, if there is one.
 
-    As in `fabriclab.routing.deadlock`, with one buffer for each bundle of cables and without lanes.
+    As in `fabriclab.routing.deadlock`, with one buffer for each bundle of cables and without lanes. ``waits`` has pairs
+    of link uses, (D, L) each: a packet that came by a link of the first may go on by one of the second.
     """
-    used = np.zeros((uses.shape[0], bundles.source.size), dtype=np.bool_)
-    goal, link = np.nonzero(uses[:, bundles.of_link >= 0])
-    inner = np.flatnonzero(bundles.of_link >= 0)
-    used[goal, bundles.of_link[inner[link]]] = True
-    waits = (used[:, bundles.before] & used[:, bundles.after]).any(axis=0)
-    before = bundles.before[waits]
-    after = bundles.after[waits]
+    is_wait = np.zeros(bundles.before.size, dtype=np.bool_)
+    for first, second in waits:
+        came = _by_bundle(first, bundles)[:, bundles.before]
+        goes = _by_bundle(second, bundles)[:, bundles.after]
+        is_wait |= (came & goes).any(axis=0)
+    before = bundles.before[is_wait]
+    after = bundles.after[is_wait]
     part = parts_of(bundles.source.size, before, after, both_ways=True)
     sizes = np.bincount(part, minlength=1)
     if sizes.max() < 2:
@@ -268,3 +281,13 @@ def _deadlocks(fabric: Fabric, uses: Flags, bundles: Bundles) -> list[Violation]
     return [
         Violation(DEADLOCK, tuple(sorted(nodes)), f"buffers on {names} may wait for each other")
     ]
+
+
+def _by_bundle(uses: Flags, bundles: Bundles) -> Flags:
+    """Return whether a bundle of links is used for a goal, (D, B)."""
+    used = np.zeros((uses.shape[0], bundles.source.size), dtype=np.bool_)
+    goal, link = np.nonzero(uses)
+    bundle = bundles.of_link[link]
+    inner = bundle >= 0
+    used[goal[inner], bundle[inner]] = True
+    return used

@@ -1,8 +1,9 @@
 """How predictable a small collective is beside another tenant's traffic, on the flow engine and on the packet engine.
 
-Both engines play the same runs of `fabriclab.scenarios.neighbour`. They agree where no packet waits for one of the
-neighbour: alone, and on cables of its own. The flow engine knows rates but no queues; so it also says that weights and
-classes help only as much as they change rates, while packets wait behind what is in the queue before them.
+Both engines play the same runs of `fabriclab.scenarios.neighbour`. They agree where a message waits for no queue of the
+neighbour: alone, on cables of its own, with a class that goes first, and where queues serve connections in turn. Where
+all packets are equal they do not: the flow engine shares rates and has no queues, while a message of packets waits
+behind all that the neighbour has in the queue.
 """
 
 from __future__ import annotations
@@ -13,12 +14,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fabriclab import units
-from fabriclab.core import Floats, as_html, as_text
+from fabriclab.core import Floats, ReadOnly, as_html, as_text
 from fabriclab.engines import run
 from fabriclab.scenarios import Scenario, neighbour
 from fabriclab.scenarios.neighbour import SHARING
 
-__all__ = ["Predictability", "predictability"]
+__all__ = ["REASONS", "Predictability", "predictability"]
+
+# Why the engines agree, or do not, for each way of sharing.
+REASONS: Mapping[str, str] = ReadOnly(
+    {
+        "alone": "no message waits for another one; headers and the last packet of each hop are left",
+        "sharing": "a message waits for all that is queued before it, and the flow engine has no queues",
+        "weights": "connections take turns, so a message waits for a packet of each other one",
+        "priority": "a message waits for the packet that is being sent, and for no other",
+        "own cables": "nobody else is on the cables of the collective",
+    }
+)
 
 _FIRST = (
     1e6  # weight of a class that goes first, in an engine without classes: the rest is a millionth
@@ -72,7 +84,7 @@ class Predictability:
             head += [f"{engine} p50 [us]", f"{engine} p99 [us]"]
         both = {"flow", "packet"} <= set(self.engines)
         if both:
-            head += ["p50 ratio", "p99 ratio", "agree"]
+            head += ["p50 ratio", "p99 ratio", "agree", "because"]
         table = [head]
         for i, name in enumerate(self.sharing):
             row = [name]
@@ -81,7 +93,12 @@ class Predictability:
             if both:
                 ratio = [self.ratio(name, share) for share in (0.5, 0.99)]
                 agree = all(abs(r - 1) <= _AGREE for r in ratio)
-                row += [f"{ratio[0]:.2f}", f"{ratio[1]:.2f}", "yes" if agree else "no"]
+                row += [
+                    f"{ratio[0]:.2f}",
+                    f"{ratio[1]:.2f}",
+                    "yes" if agree else "no",
+                    REASONS[name],
+                ]
             table.append(row)
         return table
 
@@ -145,14 +162,3 @@ def time_of_small(scenario: Scenario, engine: str, sharing: str) -> float:
         flows = replace(flows, weight=weight)
     timeline = run(scenario.fabric, scenario.routes, flows)
     return float(timeline.finish[small].max() - flows.start[small].min())
-
-
-def advice() -> Mapping[str, str]:
-    """Return for each way of sharing why the engines agree or do not."""
-    return {
-        "alone": "no packet waits for another one, so only headers and the last packet of each hop differ",
-        "sharing": "the queue before a message is longer than the message, and the flow engine has no queue",
-        "weights": "turns of queues divide the rate as weights do, and a message waits for a packet of each other flow",
-        "priority": "a message waits for the packet that is being sent, and for nothing else",
-        "own cables": "nobody else is on its cables",
-    }

@@ -131,7 +131,7 @@ def outage(
     left = replace(
         flows,
         size=np.where(is_over, 0.0, rest),
-        start=np.maximum(flows.start - switch, 0.0),
+        start=np.maximum(np.maximum(flows.start, flows.lag) - switch, 0.0),
         lag=np.zeros(flows.n_flows),
     )
     healed = fabric.without(links=changes.link)

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -260,9 +260,17 @@ def _fabric(tables: Mapping[str, list[_Table]]) -> Fabric:
         return topologies.build(family, **arguments)
     except (ValueError, TypeError, FabricError) as error:
         message = str(error)
-        named = [key for key in arguments if re.search(rf"\b{re.escape(key)}\b", message)]
-        key = named[0] if named else "family"
-        raise table.wrong(key, message) from None
+        raise table.wrong(_first_named(arguments, message), message) from None
+
+
+def _first_named(keys: Iterable[str], message: str) -> str:
+    """Return the key that a message names first, or that of the family."""
+    place = {}
+    for key in keys:
+        found = re.search(rf"\b{re.escape(key)}\b", message)
+        if found:
+            place[key] = found.start()
+    return min(place, key=place.__getitem__, default="family")
 
 
 def _by_cables(table: _Table, cables: list[_Table]) -> Fabric:

@@ -328,7 +328,7 @@ def rates(fabric: Fabric, routes: Routes, flows: Flows) -> Mapping[str, float]:
     --------
     >>> from fabriclab import routing, topologies
     >>> from fabriclab.core import Flows
-    >>> hosts = topologies.build("crossbar", ranks=3)
+    >>> hosts = topologies.build("crossbar", hosts=3)
     >>> many = Flows.make([0] * 8 + [1], 2, 1.0, label=[0] * 8 + [1], labels=("A", "B"))
     >>> got = rates(hosts, routing.route(hosts, many), many)
     >>> round(got["A"] / sum(got.values()), 4)

@@ -112,7 +112,7 @@ class Engineered:
         return loads(self.fabric, self.forwarding, self.flows)
 
     def bottlenecks(self) -> list[str]:
-        """Return the names of links with a price, the most expensive first: more capacity there, and only there, helps."""
+        """Return the names of links with a price, the most expensive first; they are full at the optimum."""
         spent = self.price * self.fabric.capacity
         order = np.argsort(-spent, kind="stable")
         return [self.fabric.link_name(int(link)) for link in order if spent[link] > _CLOSE]
@@ -197,6 +197,11 @@ def lower_bound(fabric: Fabric, flows: Flows, price: Floats) -> float:
         The network, and demands whose sizes are rates [B/s].
     price : (L,) float
         Price of each link. >= 0
+
+    Raises
+    ------
+    ValueError
+        If a price is negative, or no link with capacity has one.
     """
     live = np.flatnonzero(fabric.capacity > 0)
     graph = Graph.of(
@@ -208,6 +213,8 @@ def lower_bound(fabric: Fabric, flows: Flows, price: Floats) -> float:
     rate = flows.size * flows.repeat[flows.group]
     counts = np.flatnonzero((flows.source != flows.target) & (rate > 0))
     sold = float(price @ fabric.capacity)
+    if not sold > 0 or np.any(price < 0):
+        raise ValueError(f"price must be >= 0, and > 0 for a link with capacity, got {price!r:.60}")
     paid = 0.0
     starts, of_flow = np.unique(flows.source[counts], return_inverse=True)
     step = max(1, 2**23 // max(1, live.size))
@@ -223,6 +230,7 @@ def lower_bound(fabric: Fabric, flows: Flows, price: Floats) -> float:
 class _Program(NamedTuple):
     """Demands between goals on bundles of links: cables of the same two nodes are one arc."""
 
+    fabric: Fabric
     graph: Graph
     capacity: Floats  # (A,) of each arc [B/s]
     arc_of_link: Ints  # (L,) -1 for links that are no part of it
@@ -280,7 +288,10 @@ def engineer(fabric: Fabric, flows: Flows) -> Engineered:
     rounds = 0
     forwarding = usual
     spent = 0.0  # prices times capacities of all arcs
-    spread = utilisation(fabric, loads(fabric, usual, flows))
+    try:
+        spread = utilisation(fabric, loads(fabric, usual, flows))
+    except NoPath as error:
+        raise NoPath(f"a demand has no path ({error}); restore a link, or leave it out") from None
     if spread > program.ends * (
         1 + _CLOSE
     ):  # else the usual rules are as good as the first links allow
@@ -341,6 +352,7 @@ def _program(fabric: Fabric, flows: Flows) -> _Program:
     arc_of_link[live] = arc
     source, target = np.divmod(arcs, fabric.n_nodes)
     return _Program(
+        fabric=fabric,
         graph=Graph.of(fabric.n_nodes, source, target, fabric.transit),
         capacity=np.bincount(arc, fabric.capacity[live], arcs.size).astype(np.float64),
         arc_of_link=arc_of_link,
@@ -503,8 +515,10 @@ def _paths(program: _Program, last: Ints, of_pair: Ints, target: Ints) -> list[t
         node = np.where(arc >= 0, source[arc], node)
     lost = np.flatnonzero(node != program.start)
     if lost.size:
+        one = program.fabric.name(int(program.start[lost[0]]))
+        other = program.fabric.name(int(target[lost[0]]))
         raise NoPath(
-            f"no path leads from node {program.start[lost[0]]} to node {target[lost[0]]}; restore a link"
+            f"no path leads from {one} to {other}; restore a link, or leave out the demand"
         )
     table = np.array(steps[::-1]).T.tolist()
     return [tuple(arc for arc in row if arc >= 0) for row in table]

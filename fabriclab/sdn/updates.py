@@ -13,16 +13,15 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from fabriclab import units
 from fabriclab.core import ReadOnly, as_html, as_text
 from fabriclab.errors import FabricError
 
 __all__ = [
     "Fault",
-    "Mistake",
     "NoSafeOrder",
     "Orders",
     "Packet",
+    "RuleCheck",
     "Update",
     "all_orders",
     "check_is_safe",
@@ -31,8 +30,8 @@ __all__ = [
     "is_safe",
     "mixed",
     "moving",
-    "play",
     "plan_update",
+    "play",
     "rules",
     "safe_order",
     "trace",
@@ -76,7 +75,9 @@ def rules(route: str | Sequence[Node] | Mapping[Node, Any]) -> Rules:
             several = isinstance(ahead, (tuple, list, set, frozenset))
             table[node] = tuple(ahead) if several else (ahead,)
         return ReadOnly(table)
-    nodes = [part.strip() for part in route.split("-")] if isinstance(route, str) else list(route)
+    nodes: list[Any] = list(route)
+    if isinstance(route, str):
+        nodes = [part.strip() for part in route.split("-")]
     if len(nodes) < 2 or any(node == "" for node in nodes):
         raise ValueError(f"route must name two nodes or more, such as 's-a-d', got {route!r:.80}")
     twice = [node for node in nodes if nodes.count(node) > 1]
@@ -149,7 +150,7 @@ def _fault_of(packet: Packet, is_met: bool) -> Fault:
     return Fault(LOOP, packet.nodes[begin:-1], is_met)
 
 
-def _several(sources: Node | Iterable[Node]) -> list[Node]:
+def _several(sources: Any) -> list[Node]:
     """Return sources as a list; a text is one of them."""
     if isinstance(sources, (list, tuple, set, frozenset)):
         return list(sources)
@@ -573,11 +574,11 @@ def two_phase(
     return steps
 
 
-class Mistake(NamedTuple):
-    """Verdict on a function of a learner: whether it is right, the name of its mistake, a sentence, and a case."""
+class RuleCheck(NamedTuple):
+    """Whether a function of a learner is right; if not, the name of its mistake, a sentence on it, and a case."""
 
     is_right: bool
-    name: str
+    mistake: str
     message: str
     case: str
 
@@ -595,7 +596,7 @@ CASES = (
 
 def check_is_safe(
     function: Callable[..., Any], cases: Sequence[tuple[str, str]] = CASES
-) -> Mistake:
+) -> RuleCheck:
     """Try a function ``is_safe(order, old, new)`` on all orders of small updates, and name its mistake.
 
     ``old`` and ``new`` map each node to its next node, such as ``{"s": "a", "a": "d"}``; packets come from ``"s"`` and
@@ -610,7 +611,7 @@ def check_is_safe(
             given = function(list(order), _plain(old), _plain(new))
             case = f"is_safe({list(order)}, {_plain(old)}, {_plain(new)})"
             if not isinstance(given, bool):
-                return Mistake(
+                return RuleCheck(
                     False,
                     "no answer",
                     f"is_safe must return True or False, got {given!r:.60}",
@@ -619,18 +620,18 @@ def check_is_safe(
             answers.append(given)
     right = [is_safe(*case) for case in asked]
     if answers == right:
-        return Mistake(True, "", f"right for all {len(right)} orders of {len(cases)} updates", "")
+        return RuleCheck(True, "", f"right for all {len(right)} orders of {len(cases)} updates", "")
     wrong = next(i for i, (a, b) in enumerate(zip(answers, right, strict=True)) if a != b)
     order, old, new = asked[wrong]
     case = f"is_safe({list(order)}, {_plain(old)}, {_plain(new)}) must be {right[wrong]}"
     for name, (message, rule) in _MISTAKES.items():
         if answers == [rule(*case_) for case_ in asked]:
-            return Mistake(False, name, message, case)
+            return RuleCheck(False, name, message, case)
     if answers[wrong]:
-        return Mistake(
+        return RuleCheck(
             False, "unsafe order accepted", "Some packet does not arrive at some moment.", case
         )
-    return Mistake(
+    return RuleCheck(
         False, "safe order refused", "Every packet arrives at every moment of this order.", case
     )
 
@@ -697,7 +698,7 @@ _MISTAKES: Mapping[str, tuple[str, Callable[..., bool]]] = ReadOnly(
 
 def check_next_switch(
     function: Callable[..., Any], cases: Sequence[tuple[str, str]] = CASES
-) -> Mistake:
+) -> RuleCheck:
     """Try a function ``next_switch(updated, old, new)``, which names the node to update next, and name its mistake.
 
     It is called until all nodes are updated, with the set of nodes that are. Right is every order in which no packet
@@ -711,10 +712,12 @@ def check_next_switch(
             given = function(set(order), _plain(old), _plain(new))
             case = f"next_switch({set(order) or '{}'}, {_plain(old)}, {_plain(new)})"
             if given in order:
-                return Mistake(False, "updated twice", f"{given!r} has its new rule already.", case)
+                return RuleCheck(
+                    False, "updated twice", f"{given!r} has its new rule already.", case
+                )
             if given not in wanted:
                 names = ", ".join(map(str, wanted))
-                return Mistake(
+                return RuleCheck(
                     False, "no such node", f"Name one of {names}, got {given!r:.60}.", case
                 )
             order.append(given)
@@ -725,8 +728,8 @@ def check_next_switch(
             if bad:
                 nodes = "-".join(map(str, bad[0].nodes))
                 message = f"After {given!r} packets meet a {bad[0].kind} at {nodes}."
-                return Mistake(False, _name_of(order, old, new, bad[0]), message, case)
-    return Mistake(True, "", f"safe on all {len(cases)} updates", "")
+                return RuleCheck(False, _name_of(order, old, new, bad[0]), message, case)
+    return RuleCheck(True, "", f"safe on all {len(cases)} updates", "")
 
 
 def _name_of(order: list[Node], old: Rules, new: Rules, fault: Fault) -> str:
