@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fabriclab import units
-from fabriclab.core import Changes, Fabric, Floats, Flows, Routes, as_html, as_text, rows_of
+from fabriclab.core import Changes, Fabric, Flags, Floats, Flows, Routes, as_html, as_text, rows_of
 from fabriclab.engines import run
 from fabriclab.engines.flow import moved
 from fabriclab.errors import NoPath
@@ -119,8 +119,7 @@ def outage(
     # Bytes that old routes moved before the cut, and until the new routes hold; of the latter, what dead links took.
     until_cut = moved(fabric, before, flows, min(cut, switch))
     until_switch = moved(fabric, before, flows, switch)
-    on_dead = before.use * dead[before.link]
-    into_dead = np.bincount(rows_of(before.ptr), on_dead, before.n_rows)  # (R,) part of the row
+    into_dead = _into_dead(fabric, before, dead)  # (R,) part of the row
     gone = (until_switch - until_cut) * np.minimum(into_dead, 1.0)
     lost = np.bincount(before.flow, gone, flows.n_flows).astype(np.float64)
     arrived = np.bincount(before.flow, until_switch, flows.n_flows) - lost
@@ -137,3 +136,26 @@ def outage(
     healed = fabric.without(links=changes.link)
     later = run(healed, after, left).finish + switch
     return Outage(lost, np.where(is_over, undisturbed, later), undisturbed, cut, switch)
+
+
+def _into_dead(fabric: Fabric, routes: Routes, dead: Flags) -> Floats:
+    """Return which part of each row goes into dead links, (R,).
+
+    What was lost on the way to a node is not lost again behind it: of a dead switch only the links towards it count.
+    """
+    row = rows_of(routes.ptr)
+    begins = row * fabric.n_nodes + fabric.source[routes.link]
+    ends = row * fabric.n_nodes + fabric.target[routes.link]
+    places, number = np.unique(np.concatenate([begins, ends]), return_inverse=True)
+    source, target = np.split(number, 2)
+    alive = ~dead[routes.link]
+    wanted = np.bincount(target, routes.use, places.size)  # what each node of a row would get
+    reached = np.ones(places.size)  # part of it that comes
+    for _ in range(fabric.n_nodes):
+        comes = np.bincount(target, routes.use * reached[source] * alive, places.size)
+        now = np.divide(comes, wanted, out=np.ones(places.size), where=wanted > 0)
+        if np.allclose(now, reached, rtol=0, atol=1e-12):
+            break
+        reached = now
+    gone = routes.use * reached[source] * ~alive
+    return np.asarray(np.bincount(row, gone, routes.n_rows))
