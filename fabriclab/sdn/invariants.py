@@ -93,8 +93,9 @@ def bundles_of(fabric: Fabric) -> Bundles:
     of_link = np.full(fabric.n_links, -1)
     of_link[inner] = number
     source, target = np.divmod(pairs, fabric.n_nodes)
-    first = np.searchsorted(source, target, side="left")
-    count = np.searchsorted(source, target, side="right") - first
+    first: Ints = np.asarray(np.searchsorted(source, target, side="left"))
+    stop: Ints = np.asarray(np.searchsorted(source, target, side="right"))
+    count = stop - first
     before = np.repeat(np.arange(pairs.size), count)
     return Bundles(source, target, of_link, before, after=expand(first, count))
 

@@ -108,3 +108,17 @@ def test_traffic_of_the_cluster_of_the_case_is_engineered_in_seconds():
     assert time.process_time() - begin < 10
     assert best.is_proven
     assert best.part > fl.metrics.throughput(hurt, best.flows).part
+
+
+@pytest.mark.slow
+def test_where_the_two_engines_agree_on_a_collective_beside_a_neighbour():
+    found = sdn.predictability(runs=200)
+    for sharing in ("alone", "weights", "priority", "own cables"):
+        for share in (0.5, 0.99):
+            assert found.ratio(sharing, share) == pytest.approx(1.1, abs=0.1)
+    assert found.ratio("sharing", 0.5) > 3
+    assert found.ratio("sharing", 0.99) > 6
+    # What the neighbour costs at the 99th percentile, and what is left of it with a class that goes first.
+    alone = found.time("alone", "packet", 0.99)
+    assert found.time("sharing", "packet", 0.99) > 8 * alone
+    assert found.time("priority", "packet", 0.99) < 1.05 * alone

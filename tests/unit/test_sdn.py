@@ -118,10 +118,16 @@ def test_what_cannot_be_engineered_is_refused():
 
 
 def test_the_closed_form_of_a_clos_is_what_the_program_finds():
-    fabric = fl.topologies.build("leaf_spine", hosts=24, radix=8, oversubscription=3)
-    hose = _hose(fabric)
-    assert _closed_form(hose).ratio == pytest.approx(3.0)
-    assert _by_program(fabric, hose).ratio == pytest.approx(3.0, rel=1e-6)
+    # 6 hosts share 2 cables to one spine; 4 hosts share 4 cables to two spines, of which one is then slower.
+    one_spine = fl.topologies.build("leaf_spine", hosts=24, radix=8, oversubscription=3)
+    spine = clos().node("spine 1")
+    at_spine = np.flatnonzero((clos().source == spine) | (clos().target == spine))
+    uneven = clos().with_capacity(at_spine, 25e9)
+    for fabric, ratio in ((one_spine, 3.0), (clos(), 1.0), (uneven, 4 / 3)):
+        hose = _hose(fabric)
+        assert _closed_form(hose).ratio == pytest.approx(ratio)
+        assert _by_program(fabric, hose).ratio == pytest.approx(ratio, rel=1e-6)
+    assert _closed_form(_hose(clos().without("leaf 0 - spine 1"))) is None
 
 
 def test_a_mesh_of_four_switches_carries_any_traffic_of_two_hosts_each():
