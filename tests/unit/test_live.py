@@ -1296,7 +1296,9 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         cells = [table[f"after {n}"].tolist() for n in (1, 2, 3)]
         beside = scene.side.layers
         assert beside["names"].fields["texts"] == table["order"].tolist()
-        assert beside["cells"].fields["texts"] == [cell for row in zip(*cells, strict=True) for cell in row]
+        assert beside["cells"].fields["texts"] == [
+            cell for row in zip(*cells, strict=True) for cell in row
+        ]
         is_safe = table["all packets arrive"] == text("live.rollout.yes")
         assert np.array_equal(beside["names"].fields["bold"] == 1, is_safe)
     elif "has changed" in table.columns:  # a rollout by itself
