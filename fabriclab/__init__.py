@@ -50,6 +50,7 @@ _HOME = {
 _MODULES = {
     "catalog": "catalog",
     "checks": "course.checks",
+    "circuits": "circuits",
     "collectives": "collectives",
     "core": "core",
     "doctor": "doctor",

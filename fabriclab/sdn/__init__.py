@@ -40,16 +40,14 @@ from fabriclab.sdn.tenants import (
     weighted,
 )
 from fabriclab.sdn.traffic import Comparison, Engineered, NotProven, compare, engineer, lower_bound
+from fabriclab.sdn.trials import RuleCheck, check_is_safe, check_next_switch
 from fabriclab.sdn.updates import (
     Fault,
     NoSafeOrder,
     Orders,
     Packet,
-    RuleCheck,
     Update,
     all_orders,
-    check_is_safe,
-    check_next_switch,
     faults,
     is_safe,
     mixed,

@@ -32,9 +32,8 @@ REASONS: Mapping[str, str] = ReadOnly(
     }
 )
 
-_FIRST = (
-    1e6  # weight of a class that goes first, in an engine without classes: the rest is a millionth
-)
+# Weight of a class that goes first, in an engine without classes: the others share a millionth.
+_FIRST = 1e6
 # illustrative: two engines agree if their times differ by less; headers and last packets alone make about 10 %
 _AGREE = 0.25
 

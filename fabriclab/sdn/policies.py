@@ -312,44 +312,50 @@ def _tenants(tables: Mapping[str, list[_Table]], fabric: Fabric) -> Tenants | No
     members: list[Tenant] = []
     for table in tables["tenant"]:
         table.check_keys()
-        partition = table.read_or(
-            "partition", lambda value: units.count(value, "partition", 1, 0x7FFF), 0
-        )
-        is_full = (
-            table.read_or(
-                "member", lambda value: units.choice(value, "member", ("full", "limited")), "full"
-            )
-            == "full"
-        )
-        vrf = table.read_or("vrf", _text, "")
-        imports = tuple(table.read_or("imports", _names, []))
-        ranks = table.read("ranks", lambda value: _ranks(value, fabric.n_ranks))
-        made = {
-            "name": table.read("name", _text),
-            "ranks": tuple(ranks),
-            "keys": (partition_key(partition, full=is_full),) if partition else (),
-            "vrf": Vrf(vrf, imports) if vrf else None,
-            "weight": table.read_or("weight", _positive, 1.0),
-            "priority": table.read_or("class", lambda value: units.count(value, "class", 0, 7), 0),
-            "limit": table.read_or("limit", units.rate, np.inf),
-        }
+        made = _tenant(table, fabric)
         for other in members:
-            if other.name == made["name"]:
+            if other.name == made.name:
                 raise table.wrong(
                     "name", f"expected a name of its own, got {other.name!r} for the second time"
                 )
-            shared = sorted(set(other.ranks) & set(ranks))
+            shared = sorted(set(other.ranks) & set(made.ranks))
             if shared:
                 raise table.wrong(
                     "ranks", f"rank {shared[0]} belongs to tenant {other.name} already"
                 )
-        members.append(Tenant(**made))
+        members.append(made)
     friends = []
     for table in tables["friends"]:
         table.check_keys()
         pair = table.read("tenants", lambda value: _two_of(value, [t.name for t in members]))
         friends.append(pair)
     return Tenants(tuple(members), tuple(friends)) if members else None
+
+
+def _tenant(table: _Table, fabric: Fabric) -> Tenant:
+    """Return the tenant that a table describes."""
+    for key, other in (("member", "partition"), ("imports", "vrf")):
+        if key in table.values and other not in table.values:
+            raise table.wrong(key, f"expected {other} in the same table, which is missing")
+    keys: tuple[int, ...] = ()
+    if "partition" in table.values:
+        member = table.read_or("member", _member, "full")
+        partition = table.read("partition", _partition)
+        keys = (partition_key(partition, full=member == "full"),)
+    vrf = None
+    if "vrf" in table.values:
+        none: list[str] = []
+        imports = table.read_or("imports", _names, none)
+        vrf = Vrf(table.read("vrf", _text), tuple(imports))
+    return Tenant(
+        name=table.read("name", _text),
+        ranks=tuple(table.read("ranks", lambda value: _ranks(value, fabric.n_ranks))),
+        keys=keys,
+        vrf=vrf,
+        weight=table.read_or("weight", _positive, 1.0),
+        priority=table.read_or("class", _class, 0),
+        limit=table.read_or("limit", units.rate, np.inf),
+    )
 
 
 def _demands(tables: Mapping[str, list[_Table]], fabric: Fabric) -> Flows | None:
@@ -383,6 +389,21 @@ def _drains(tables: Mapping[str, list[_Table]], fabric: Fabric) -> tuple[str, ..
         table.read("part", lambda value: fabric.without(value))
         parts.append(part)
     return tuple(parts)
+
+
+def _member(value: Any) -> str:
+    """Return the kind of member of a partition."""
+    return units.choice(value, "member", ("full", "limited"))
+
+
+def _partition(value: Any) -> int:
+    """Return the number of a partition."""
+    return units.count(value, "partition", 1, 0x7FFF)
+
+
+def _class(value: Any) -> int:
+    """Return a class of traffic."""
+    return units.count(value, "class", 0, 7)
 
 
 def _text(value: Any) -> str:

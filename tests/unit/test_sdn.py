@@ -9,6 +9,7 @@ import fabriclab as fl
 from fabriclab import sdn
 from fabriclab.core import Changes, FabricBuilder, Flows
 from fabriclab.errors import FileFormat, NoPath, TooLarge
+from fabriclab.sdn import trials
 from fabriclab.sdn.oblivious import _by_program, _closed_form, _hose
 
 
@@ -216,34 +217,37 @@ def test_rules_that_are_wrong_are_refused():
     assert sdn.safe_order(sdn.rules(long), sdn.rules(back))[0] == "1"
 
 
-def learner(order, old, new):
+def ends_after_each_update(order, old, new):
+    """Return where a packet from s ends after each update: it arrives, or is in a loop or a hole."""
+    ends = []
     table = dict(old)
     for node in order:
         table.pop(node, None)
         if node in new:
             table[node] = new[node]
-        here, seen = "s", set()
-        while here != "d":
-            if here in seen or here not in table:
-                return False
-            seen.add(here)
-            here = table[here]
-    return True
+        ends.append(end_of_packet(table))
+    return ends
+
+
+def end_of_packet(table):
+    here = "s"
+    seen = set()
+    while here != "d":
+        if here in seen:
+            return "loop"
+        if here not in table:
+            return "hole"
+        seen.add(here)
+        here = table[here]
+    return "arrives"
+
+
+def learner(order, old, new):
+    return all(end == "arrives" for end in ends_after_each_update(order, old, new))
 
 
 def no_holes(order, old, new):
-    table = dict(old)
-    for node in order:
-        table.pop(node, None)
-        if node in new:
-            table[node] = new[node]
-        here, seen = "s", set()
-        while here != "d" and here in table:
-            if here in seen:
-                return False
-            seen.add(here)
-            here = table[here]
-    return True
+    return "loop" not in ends_after_each_update(order, old, new)
 
 
 def test_functions_of_learners_are_judged_and_mistakes_have_names():
@@ -254,6 +258,15 @@ def test_functions_of_learners_are_judged_and_mistakes_have_names():
     assert sdn.check_is_safe(lambda order, old, new: None).mistake == "no answer"
     odd = sdn.check_is_safe(lambda order, old, new: learner(order, old, new) and order[0] != "b")
     assert not odd.is_right and "must be" in odd.case
+
+
+@pytest.mark.parametrize("mistake", trials._MISTAKES, ids=lambda mistake: mistake.name)
+def test_a_function_that_makes_a_mistake_gets_its_name(mistake):
+    def wrong(order, old, new):
+        return mistake.rule(order, sdn.rules(old), sdn.rules(new))
+
+    found = sdn.check_is_safe(wrong)
+    assert (found.is_right, found.mistake) == (False, mistake.name)
 
 
 def test_the_next_switch_of_a_learner_is_judged():
@@ -555,6 +568,18 @@ def test_bytes_lost_between_a_cut_and_new_rules():
         sdn.outage(fabric, flows, one, other, Changes([0.2, 0.3], 4, 0.0), 0.25)
 
 
+def test_what_a_dead_switch_takes_is_lost_once():
+    """Half of a flow goes through switch 1; both its links die, and its bytes are lost on the way to it."""
+    fabric = diamond()
+    flows = Flows.make(0, 3, 50e9)
+    both = sdn.routes(fabric, sdn.shortest(fabric), flows)
+    alone = fl.routing.route(fabric.without(nodes=[1]), flows)
+    dead = np.flatnonzero((fabric.source == 1) | (fabric.target == 1))
+    cut = sdn.outage(fabric, flows, both, alone, Changes(0.1, dead, 0.0), 0.15)
+    rate = 50e9 / cut.undisturbed[0]
+    assert cut.total == pytest.approx(0.5 * rate * 0.05)
+
+
 def test_bytes_moved_by_a_time():
     from fabriclab.engines.flow import moved
 
@@ -657,6 +682,7 @@ def test_a_policy_is_read():
         ('limit = "10 Gb/s"', 'limit = "10 Gbps"', 11, "Gb/s"),
         ('name = "serve"', 'name = "train"', 14, "second time"),
         ("class = 1", "class = 9", 17, "0..7"),
+        ("class = 1", 'imports = ["red"]', 17, "expected vrf in the same table"),
         ('to = "host 9"', 'to = "host 99"', 21, "did you mean"),
         ('to = "host 9"', "to = 0", 21, "another node than from"),
         ('rate = "40 Gb/s"', "", 19, "is missing; expected a rate"),
