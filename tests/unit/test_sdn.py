@@ -327,6 +327,26 @@ def test_who_reaches_whom():
         sdn.Tenants((one, sdn.Tenant("twice", (1,))))
 
 
+def test_keys_stop_flows_between_tenants_and_no_flow_within_one():
+    fabric = fl.topologies.build("crossbar", hosts=5)
+    key = sdn.partition_key
+    storage = key(3, full=False)
+    tenants = sdn.Tenants(
+        (
+            sdn.Tenant("A", (0, 1), keys=(key(1), storage)),
+            sdn.Tenant("B", (2, 3), keys=(key(2), storage)),
+            sdn.Tenant("storage", (4,), keys=(key(3),)),
+        )
+    )
+    flows = Flows.make(fabric.endpoint[[0, 0, 2, 3, 4]], fabric.endpoint[[1, 2, 0, 4, 1]], 1e9)
+    assert tenants.passes(fabric, flows).tolist() == [True, False, False, True, True]
+    limited = tenants.with_("A", keys=(storage,))
+    assert limited.passes(fabric, flows).tolist() == [False, False, False, True, True]
+    few = sdn.Tenants(tenants.members[:2])
+    with pytest.raises(ValueError, match="flow 3 goes to .* belongs to no tenant"):
+        few.passes(fabric, flows)
+
+
 def test_eight_flows_against_one_get_eight_ninths_unless_tenants_have_weights():
     fabric = fl.topologies.build("crossbar", hosts=3)
     flows = Flows.make([0] * 8 + [1], 2, 1e9, label=[0] * 8 + [1], labels=("A", "B"))
