@@ -10,6 +10,7 @@ from fabriclab import sdn
 from fabriclab.core import Changes, FabricBuilder, Flows
 from fabriclab.errors import FileFormat, NoPath, TooLarge
 from fabriclab.sdn import trials
+from fabriclab.sdn.neighbours import time_of_small
 from fabriclab.sdn.oblivious import _by_program, _closed_form, _hose
 
 
@@ -642,6 +643,17 @@ def test_a_neighbour_is_felt_on_the_packet_engine_and_a_class_of_its_own_helps()
     assert alone <= first < sharing
     assert found.ratio("alone", 0.99) < 1.4 < found.ratio("sharing", 0.99)
     assert found.times.shape == (3, 2, 3) and "agree" in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("sharing", "small"), [("weights", "64 KiB"), ("own cables", "16 KiB"), ("priority", "1 MB")]
+)
+def test_a_run_that_stops_early_gives_the_time_of_the_whole_run(sharing, small):
+    played = fl.scenarios.neighbour(sharing, hosts=4, small=small, bulk="300 kB", seed=2)
+    flows = np.array(played.groups["small"])
+    whole = played.play().finish[flows].max() - played.flows.start[flows].min()
+    assert time_of_small(played, "packet", sharing) == whole
+    assert (whole > 2e-5) == (small == "1 MB")  # one of the cases takes longer than the first look
 
 
 # Policies
