@@ -49,6 +49,39 @@ def first_only(order, old, new):
     return walks(order[:1], old, new)
 
 
+def keeps_old_rules(order, old, new):
+    rules = {**old, **{switch: None for switch in new if switch not in old}}
+    for switch in order:
+        rules[switch] = new.get(switch, rules.get(switch))
+        at = "s"
+        for _ in range(len(rules)):
+            at = rules.get(at) or at
+        if at != "d":
+            return False
+    return True
+
+
+def back_only(order, old, new):
+    changes = [switch for switch in new if new[switch] != old.get(switch)]
+    return list(order[: len(changes)]) == changes[::-1]
+
+
+def spoils_its_arguments(order, old, new):
+    right = walks(order, old, new)
+    old.update(new)
+    return right
+
+
+def follows_for_ever(order, old, new):
+    rules = dict(old)
+    for switch in order:
+        rules[switch] = new.get(switch, "d")
+        at = "s"
+        while at != "d":
+            at = rules[at]
+    return True
+
+
 @pytest.mark.parametrize(
     ("answer", "mistake"),
     [
@@ -57,6 +90,9 @@ def first_only(order, old, new):
         (lambda order, old, new: False, "nothing is safe"),
         (forgets_black_holes, "black holes forgotten"),
         (first_only, "first moment only"),
+        (lambda *case: np.bool_(walks(*case)), ""),
+        (keeps_old_rules, "old rules kept"),
+        (back_only, "destination first only"),
     ],
 )
 def test_functions_on_orders_are_judged_and_mistakes_named(answer, mistake):
@@ -67,6 +103,15 @@ def test_functions_on_orders_are_judged_and_mistakes_named(answer, mistake):
 @pytest.mark.parametrize("answer", [lambda *_: None, lambda *_: "yes"])
 def test_a_function_that_says_neither_true_nor_false_is_no_answer(answer):
     with pytest.raises(Unanswered, match="True or False"):
+        lesson45.safety_of_an_order(answer)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [(spoils_its_arguments, "Work on a copy"), (follows_for_ever, "goes round a loop")],
+)
+def test_a_function_that_spoils_its_arguments_or_never_ends_is_told_so(answer, said):
+    with pytest.raises(Unanswered, match=said):
         lesson45.safety_of_an_order(answer)
 
 
@@ -83,7 +128,7 @@ def test_the_key_of_what_a_dead_spine_costs_is_what_the_model_loses():
     fabric = fl.topologies.build("xgft", m=(4, 2), w=(1, 4), rate="50 GB/s")
     usual = sdn.shortest(fabric)
     flows = fl.core.Flows.make(fabric.endpoint, np.roll(fabric.endpoint, 4), 1e9)
-    spine = fabric.nodes("switch")[fabric.tier[fabric.nodes("switch")] == 2][0]
+    spine = fabric.nodes("spine")[0]
     healed = fabric.without(nodes=[spine])
     ends = np.flatnonzero((fabric.source == spine) | (fabric.target == spine))
     gone = sdn.outage(

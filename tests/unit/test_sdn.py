@@ -376,11 +376,11 @@ def test_a_drain_has_a_check_around_each_step_and_can_be_taken_back():
     controller.drain("spine 1")
     plan = controller.plan()
     assert [step.words for step in plan.steps] == [
-        "leaf 0 stops using spine 1 for 3 goals",
-        "leaf 1 stops using spine 1 for 3 goals",
-        "leaf 2 stops using spine 1 for 3 goals",
-        "leaf 3 stops using spine 1 for 3 goals",
-        "spine 1 drops its rules for 4 goals; nobody sends there any more",
+        "leaf 0 stops using spine 1 for 3 destinations",
+        "leaf 1 stops using spine 1 for 3 destinations",
+        "leaf 2 stops using spine 1 for 3 destinations",
+        "leaf 3 stops using spine 1 for 3 destinations",
+        "spine 1 drops its rules for 4 destinations; nobody sends there any more",
     ]
     records = controller.apply(plan)
     assert all(record.before.ok and record.after.ok for record in records)
@@ -433,7 +433,7 @@ def test_an_undrain_begins_at_the_spine():
     controller.apply(controller.plan())
     controller.undrain("spine 1")
     plan = controller.plan()
-    assert plan.steps[0].words == "spine 1 gets rules for 4 goals; nobody sends there yet"
+    assert plan.steps[0].words == "spine 1 gets rules for 4 destinations; nobody sends there yet"
     assert all(record.after.ok for record in controller.apply(plan))
     with pytest.raises(ValueError, match="not drained"):
         controller.undrain("spine 1")

@@ -37,6 +37,9 @@ WEIGHT_MISTAKES: dict[str, Callable[[Sequence[float], Sequence[int]], list[float
         each * n for each, n in zip(paid, flows, strict=True)
     ],
     "payment forgotten": lambda paid, flows: [1.0 / max(n, 1) for n in flows],
+    "upside down": lambda paid, flows: [
+        max(n, 1) / each for each, n in zip(paid, flows, strict=True)
+    ],
 }
 
 
@@ -60,7 +63,7 @@ def weights_of_tenants(answer: Weights) -> Verdict:
         got.append(found)
         call = f"{name_of(answer)}({list(paid)}, {list(flows)})"
         is_right = bool(np.allclose(found, right, rtol=0, atol=_CLOSE))
-        tried.append(TriedCase(call, is_right, call, _percent(found), _percent(right)))
+        tried.append(TriedCase(call, is_right, "", _percent(found), _percent(right)))
     for each in tried:
         if not each.right:
             line = text("function.weights", case=each.name, got=each.got, right=each.wanted)
