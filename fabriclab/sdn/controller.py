@@ -2,7 +2,7 @@
 
 Users say what they want (drain a spine, serve these demands, give that tenant more), `Controller.plan` says in words
 what would change, and `Controller.apply` changes one node at a time. Before and after each step all invariants are
-checked; a step after which something new is wrong is taken back, and the plan stops.
+checked; a step after which something new would be wrong is not taken, and the plan stops.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _METHODS = ("spread", "engineered")
 
 
 class InvariantBroken(FabricError):
-    """A step would break an invariant; it was taken back, and the plan stopped before it."""
+    """A step would break an invariant; it was not taken, and the plan stopped before it."""
 
 
 class GraphChange(NamedTuple):
@@ -393,7 +393,7 @@ class Controller:
         old = self.forwarding.part[goals][:, mine] > 0
         new = target.part[goals][:, mine] > 0
         name = self.fabric.name(node)
-        for_goals = f"for {goals.size} goal{'s' if goals.size != 1 else ''}"
+        for_goals = f"for {goals.size} destination{'s' if goals.size != 1 else ''}"
         if not new.any():
             return Step(f"{name} drops its rules {for_goals}; nobody sends there any more", (node,))
         if not old.any():
@@ -427,13 +427,13 @@ class Controller:
         plan : Plan
             What `plan` returned.
         careful : bool
-            Whether a step that breaks an invariant is taken back and ends the plan. Without it all steps are done, as
+            Whether a step that would break an invariant is left out and ends the plan. Without it all steps are done, as
             a script would do them, and the records say what packets meet meanwhile.
 
         Raises
         ------
         InvariantBroken
-            If a step would break an invariant that holds before it. The step is taken back; `rollback` takes back
+            If a step would break an invariant that holds before it. The step is not taken; `rollback` takes back
             those before it.
         """
         return list(self.steps(plan, careful=careful))
@@ -464,7 +464,7 @@ class Controller:
         if wrong and careful:
             self.tenants = old_tenants
             raise InvariantBroken(
-                f"{step.words}: {wrong[0].message}; the step was taken back, and the plan stops here"
+                f"{step.words}: {wrong[0].message}; the step was not taken, and the plan stops here"
             )
         self._done.append((step, old, old_tenants))
         self.forwarding = new

@@ -134,6 +134,20 @@ def _along_new_route(order: Any, old: Rules, new: Rules) -> bool:
     return list(order) == list(moving(old, new))
 
 
+def _back_from_destination(order: Any, old: Rules, new: Rules) -> bool:
+    """Call the order back along the new route safe, then nodes that lose their rule, and no other."""
+    moved = moving(old, new)
+    gain = [node for node in new if node in moved]
+    lose = [node for node in moved if node not in new]
+    return list(order[: len(gain)]) == gain[::-1] and set(order[len(gain) :]) == set(lose)
+
+
+def _old_rules_kept(order: Any, old: Rules, new: Rules) -> bool:
+    """Let nodes that lose their rule keep it."""
+    kept = {node: ahead for node, ahead in old.items() if node not in new}
+    return is_safe([node for node in order if node in new], old, {**new, **kept})
+
+
 def _met(order: Any, old: Rules, new: Rules, kind: str) -> bool:
     """Return whether packets meet a fault of a kind at some moment."""
     moments = play(order, old, new)
@@ -183,6 +197,16 @@ _MISTAKES = (
         "source first",
         "Along the new route from s, each node sends packets to nodes that still have old rules.",
         _along_new_route,
+    ),
+    _Mistake(
+        "destination first only",
+        "Back from the destination is safe, but it is not the only safe order; follow a packet.",
+        _back_from_destination,
+    ),
+    _Mistake(
+        "old rules kept",
+        "A node that is missing in the new rules loses its rule when its turn comes.",
+        _old_rules_kept,
     ),
 )
 

@@ -10,6 +10,7 @@ from fabriclab import sdn
 from fabriclab.core import Changes, FabricBuilder, Flows
 from fabriclab.errors import FileFormat, NoPath, TooLarge
 from fabriclab.sdn import trials
+from fabriclab.sdn.neighbours import time_of_small
 from fabriclab.sdn.oblivious import _by_program, _closed_form, _hose
 
 
@@ -327,6 +328,26 @@ def test_who_reaches_whom():
         sdn.Tenants((one, sdn.Tenant("twice", (1,))))
 
 
+def test_keys_stop_flows_between_tenants_and_no_flow_within_one():
+    fabric = fl.topologies.build("crossbar", hosts=5)
+    key = sdn.partition_key
+    storage = key(3, full=False)
+    tenants = sdn.Tenants(
+        (
+            sdn.Tenant("A", (0, 1), keys=(key(1), storage)),
+            sdn.Tenant("B", (2, 3), keys=(key(2), storage)),
+            sdn.Tenant("storage", (4,), keys=(key(3),)),
+        )
+    )
+    flows = Flows.make(fabric.endpoint[[0, 0, 2, 3, 4]], fabric.endpoint[[1, 2, 0, 4, 1]], 1e9)
+    assert tenants.passes(fabric, flows).tolist() == [True, False, False, True, True]
+    limited = tenants.with_("A", keys=(storage,))
+    assert limited.passes(fabric, flows).tolist() == [False, False, False, True, True]
+    few = sdn.Tenants(tenants.members[:2])
+    with pytest.raises(ValueError, match="flow 3 goes to .* belongs to no tenant"):
+        few.passes(fabric, flows)
+
+
 def test_eight_flows_against_one_get_eight_ninths_unless_tenants_have_weights():
     fabric = fl.topologies.build("crossbar", hosts=3)
     flows = Flows.make([0] * 8 + [1], 2, 1e9, label=[0] * 8 + [1], labels=("A", "B"))
@@ -355,11 +376,11 @@ def test_a_drain_has_a_check_around_each_step_and_can_be_taken_back():
     controller.drain("spine 1")
     plan = controller.plan()
     assert [step.words for step in plan.steps] == [
-        "leaf 0 stops using spine 1 for 3 goals",
-        "leaf 1 stops using spine 1 for 3 goals",
-        "leaf 2 stops using spine 1 for 3 goals",
-        "leaf 3 stops using spine 1 for 3 goals",
-        "spine 1 drops its rules for 4 goals; nobody sends there any more",
+        "leaf 0 stops using spine 1 for 3 destinations",
+        "leaf 1 stops using spine 1 for 3 destinations",
+        "leaf 2 stops using spine 1 for 3 destinations",
+        "leaf 3 stops using spine 1 for 3 destinations",
+        "spine 1 drops its rules for 4 destinations; nobody sends there any more",
     ]
     records = controller.apply(plan)
     assert all(record.before.ok and record.after.ok for record in records)
@@ -412,7 +433,7 @@ def test_an_undrain_begins_at_the_spine():
     controller.apply(controller.plan())
     controller.undrain("spine 1")
     plan = controller.plan()
-    assert plan.steps[0].words == "spine 1 gets rules for 4 goals; nobody sends there yet"
+    assert plan.steps[0].words == "spine 1 gets rules for 4 destinations; nobody sends there yet"
     assert all(record.after.ok for record in controller.apply(plan))
     with pytest.raises(ValueError, match="not drained"):
         controller.undrain("spine 1")
@@ -622,6 +643,17 @@ def test_a_neighbour_is_felt_on_the_packet_engine_and_a_class_of_its_own_helps()
     assert alone <= first < sharing
     assert found.ratio("alone", 0.99) < 1.4 < found.ratio("sharing", 0.99)
     assert found.times.shape == (3, 2, 3) and "agree" in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("sharing", "small"), [("weights", "64 KiB"), ("own cables", "16 KiB"), ("priority", "1 MB")]
+)
+def test_a_run_that_stops_early_gives_the_time_of_the_whole_run(sharing, small):
+    played = fl.scenarios.neighbour(sharing, hosts=4, small=small, bulk="300 kB", seed=2)
+    flows = np.array(played.groups["small"])
+    whole = played.play().finish[flows].max() - played.flows.start[flows].min()
+    assert time_of_small(played, "packet", sharing) == whole
+    assert (whole > 2e-5) == (small == "1 MB")  # one of the cases takes longer than the first look
 
 
 # Policies
