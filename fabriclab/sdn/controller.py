@@ -427,8 +427,8 @@ class Controller:
         plan : Plan
             What `plan` returned.
         careful : bool
-            Whether a step that would break an invariant is left out and ends the plan. Without it all steps are done, as
-            a script would do them, and the records say what packets meet meanwhile.
+            Whether a step that would break an invariant is left out and ends the plan. Without it all steps are done,
+            as a script would do them, and the records say what packets meet meanwhile.
 
         Raises
         ------

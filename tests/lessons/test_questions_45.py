@@ -100,6 +100,19 @@ def test_functions_on_orders_are_judged_and_mistakes_named(answer, mistake):
     assert (is_right, found) == (not mistake, mistake)
 
 
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (lambda *case: not walks(*case), "the opposite"),
+        (lambda order, old, new: order[-1] == "s", "not enough that s changes last"),
+    ],
+)
+def test_mistakes_without_a_misconception_get_a_sentence(answer, said):
+    is_right, sentences, mistake, *_ = lesson45.safety_of_an_order(answer)
+    assert (is_right, mistake) == (False, "")
+    assert said in sentences[-1]
+
+
 @pytest.mark.parametrize("answer", [lambda *_: None, lambda *_: "yes"])
 def test_a_function_that_says_neither_true_nor_false_is_no_answer(answer):
     with pytest.raises(Unanswered, match="True or False"):
@@ -108,7 +121,13 @@ def test_a_function_that_says_neither_true_nor_false_is_no_answer(answer):
 
 @pytest.mark.parametrize(
     ("answer", "said"),
-    [(spoils_its_arguments, "Work on a copy"), (follows_for_ever, "goes round a loop")],
+    [
+        (spoils_its_arguments, "Work on a copy"),
+        (follows_for_ever, "goes round a loop"),
+        (lambda order, old, new: new[order[0]] == new[order[-1]], "KeyError"),
+        (lambda order, old, new: {}[1], "stopped with KeyError: 1"),
+        (lambda order, old, new: 1 / 0, "ZeroDivisionError"),
+    ],
 )
 def test_a_function_that_spoils_its_arguments_or_never_ends_is_told_so(answer, said):
     with pytest.raises(Unanswered, match=said):

@@ -261,13 +261,128 @@ def test_functions_of_learners_are_judged_and_mistakes_have_names():
     assert not odd.is_right and "must be" in odd.case
 
 
-@pytest.mark.parametrize("mistake", trials._MISTAKES, ids=lambda mistake: mistake.name)
-def test_a_function_that_makes_a_mistake_gets_its_name(mistake):
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [(mistake.name, rule) for mistake in trials._MISTAKES for rule in mistake.rules],
+    ids=lambda part: getattr(part, "__name__", part),
+)
+def test_a_function_that_makes_a_mistake_gets_its_name(name, rule):
     def wrong(order, old, new):
-        return mistake.rule(order, sdn.rules(old), sdn.rules(new))
+        return rule(order, sdn.rules(old), sdn.rules(new))
 
     found = sdn.check_is_safe(wrong)
-    assert (found.is_right, found.mistake) == (False, mistake.name)
+    assert (found.is_right, found.mistake) == (False, name)
+
+
+# The same mistakes as a learner writes them, without the library.
+
+
+def walks(order, old, new, *, starts=lambda rules, node: ["s"], hops=lambda rules, old: 20):
+    """Follow a packet from each start after each update."""
+    table = dict(old)
+    for node in order:
+        table.pop(node, None)
+        if node in new:
+            table[node] = new[node]
+        for at in starts(table, node):
+            for _ in range(hops(table, old)):
+                at = table.get(at, at)
+            if at != "d":
+                return False
+    return True
+
+
+def route_of(new):
+    route = []
+    at = "s"
+    while at != "d":
+        route.append(at)
+        at = new[at]
+    return route
+
+
+@pytest.mark.parametrize(
+    ("mistake", "wrong"),
+    [
+        ("answers turned round", lambda order, old, new: not walks(order, old, new)),
+        (
+            "source first",
+            lambda order, old, new: order == [x for x in route_of(new) if x in order],
+        ),
+        (
+            "destination first only",
+            lambda order, old, new: order == [x for x in route_of(new)[::-1] if x in order],
+        ),
+        ("source last only", lambda order, old, new: order[-1] == "s"),
+        ("too few hops", lambda *case: walks(*case, hops=lambda rules, old: len(old))),
+        ("loops off the way", lambda *case: walks(*case, starts=lambda rules, node: list(rules))),
+        (
+            "loops off the way",
+            lambda *case: walks(*case, starts=lambda rules, x: [x if x in rules else "s"]),
+        ),
+    ],
+)
+def test_mistakes_as_learners_write_them_get_their_name(mistake, wrong):
+    assert sdn.check_is_safe(wrong).mistake == mistake
+    assert sdn.check_is_safe(walks).is_right
+    assert sdn.check_is_safe(lambda *case: np.bool_(walks(*case))).is_right
+
+
+def never_ends(order, old, new):
+    table = {**old, **{node: new[node] for node in order[:1] if node in new}}
+    at = "s"
+    while at != "d":
+        at = table.get(at)
+    return True
+
+
+def spoils(order, old, new):
+    for node in order:
+        old[node] = new.get(node)
+    return True
+
+
+def stumbles(order, old, new):
+    table = dict(old)
+    for node in order:
+        table[node] = new[node]
+    return learner(order, old, new)
+
+
+@pytest.mark.parametrize(
+    ("function", "mistake", "said"),
+    [
+        (never_ends, "never ends", "round a loop"),
+        (spoils, "changes its arguments", "argument old"),
+        (lambda order, *rules: order.reverse() or True, "changes its arguments", "argument order"),
+        (stumbles, "looks up a missing rule", "a rule of 'a'"),
+    ],
+)
+def test_functions_that_cannot_be_judged_are_told_why(function, mistake, said):
+    found = sdn.check_is_safe(function)
+    assert (found.is_right, found.mistake) == (False, mistake)
+    assert said in found.message and found.case.startswith("is_safe(")
+
+
+def test_a_function_that_names_the_next_switch_is_stopped_and_may_change_nothing():
+    def endless(updated, old, new):
+        while True:
+            pass
+
+    assert sdn.check_next_switch(endless).mistake == "never ends"
+    spoilt = sdn.check_next_switch(lambda updated, old, new: updated.add("s") or "s")
+    assert spoilt.mistake == "changes its arguments" and "argument updated" in spoilt.message
+
+
+def test_other_errors_of_a_function_go_through_and_tracing_is_as_before():
+    import sys
+
+    before = sys.gettrace()
+    with pytest.raises(ZeroDivisionError):
+        sdn.check_is_safe(lambda order, old, new: 1 / 0)
+    with pytest.raises(KeyError, match="no node"):
+        sdn.check_is_safe(lambda order, old, new: {}["no node"])
+    assert sys.gettrace() is before
 
 
 def test_the_next_switch_of_a_learner_is_judged():
@@ -344,7 +459,7 @@ def test_keys_stop_flows_between_tenants_and_no_flow_within_one():
     limited = tenants.with_("A", keys=(storage,))
     assert limited.passes(fabric, flows).tolist() == [False, False, False, True, True]
     few = sdn.Tenants(tenants.members[:2])
-    with pytest.raises(ValueError, match="flow 3 goes to .* belongs to no tenant"):
+    with pytest.raises(ValueError, match=r"flow 3 goes to .* belongs to no tenant"):
         few.passes(fabric, flows)
 
 

@@ -1,26 +1,20 @@
 """Lesson 45: whether an order of updates keeps all packets out of loops and black holes."""
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from fabriclab import sdn
 from fabriclab.course.judges import Trace, TriedCase, Unanswered
-from fabriclab.course.judges.shared.functions import Verdict, called, explained, name_of
+from fabriclab.course.judges.shared.functions import Verdict, explained, name_of, stopped
 from fabriclab.course.judges.shared.numbers import brief
 from fabriclab.registry import register
+from fabriclab.sdn import trials
 from fabriclab.texts import text
 
 # Order of updates, old rules and new rules -> whether no packet from "s" is lost at any moment.
 IsSafe = Callable[[list[str], dict[str, str], dict[str, str]], Any]
-
-
-# illustrative: lines of code after which a call counts as endless; a right one needs some hundred
-_MOST_LINES = 20_000
 
 
 @register("check", "45-write-safe")
@@ -28,54 +22,50 @@ def safety_of_an_order(answer: IsSafe) -> Verdict:
     """Run ``answer(order, old, new)`` on all orders of several updates."""
 
     def ask(order: list[str], old: dict[str, str], new: dict[str, str]) -> bool:
-        given = list(order), dict(old), dict(new)
-        with _ends(name_of(answer)):
-            found = called(answer, *given)
-        if given != (list(order), old, new):
-            raise Unanswered("kind", text("function.is_safe_changed", name=name_of(answer)))
+        try:
+            found = answer(order, old, new)
+        except KeyError:
+            raise  # the check says which rule is missing
+        except (Exception, SystemExit) as error:
+            raise stopped(f"{name_of(answer)}({order}, {old}, {new})", error) from None
         if not isinstance(found, bool | int | np.bool_):
             said = text("function.is_safe_kind", name=name_of(answer), got=brief(found))
             raise Unanswered("kind", said)
         return bool(found)
 
-    found = sdn.check_is_safe(ask)
+    try:
+        found = sdn.check_is_safe(ask)
+    except KeyError as error:  # of a dictionary of the learner's own
+        raise stopped(f"{name_of(answer)}(...)", error) from None
     if found.is_right:
         return True, [], ""
+    if found.mistake in _NOT_JUDGED:
+        problem, key = _NOT_JUDGED[found.mistake]
+        raise Unanswered(problem, text(key, name=name_of(answer)))
     shown = _shown(found.case, name_of(answer))
     line = text("function.is_safe", case=shown.name, got=shown.got, right=shown.wanted)
-    said = explained("45-write-safe", found.mistake) if found.mistake in _NAMED else []
     mistake = found.mistake if found.mistake in _NAMED else ""
+    said = explained("45-write-safe", mistake)
+    if found.mistake in _SAID:
+        said = [text(_SAID[found.mistake])]
     return False, [line, *said], mistake, Trace((shown,))
 
 
-class _Endless(BaseException):
-    """A call of the learner's function follows a packet round a loop for ever."""
+# What keeps a function from being judged: the kind of problem, and the sentence.
+_NOT_JUDGED = {
+    trials.NEVER_ENDS: ("slow", "function.is_safe_endless"),
+    trials.CHANGES_ARGUMENTS: ("kind", "function.is_safe_changed"),
+    trials.MISSING_RULE: ("raised", "function.is_safe_no_rule"),
+}
 
+# Mistakes that get a sentence, and no misconception.
+_SAID = {
+    "answers turned round": "function.is_safe_turned",
+    "too few hops": "function.is_safe_hops",
+    "source last only": "function.is_safe_last",
+}
 
-@contextmanager
-def _ends(name: str) -> Iterator[None]:
-    """Stop the code that runs within after so many lines, and say that its packet goes round."""
-    left = _MOST_LINES
-
-    def count(frame: FrameType, event: str, value: object) -> Any:
-        nonlocal left
-        if event == "line":
-            left -= 1
-            if left < 0:
-                raise _Endless
-        return count
-
-    trace = sys.gettrace()
-    sys.settrace(count)
-    try:
-        yield
-    except _Endless:
-        raise Unanswered("slow", text("function.is_safe_endless", name=name)) from None
-    finally:
-        sys.settrace(trace)
-
-
-# Mistakes that have a misconception of their own; others show the case alone.
+# Mistakes that have a misconception of their own; those that have no sentence either show the case alone.
 _NAMED = (
     "two right routes mix well",
     "nothing is safe",
