@@ -427,8 +427,8 @@ class Controller:
         plan : Plan
             What `plan` returned.
         careful : bool
-            Whether a step that would break an invariant is left out and ends the plan. Without it all steps are done, as
-            a script would do them, and the records say what packets meet meanwhile.
+            Whether a step that would break an invariant is left out and ends the plan. Without it all steps are done,
+            as a script would do them, and the records say what packets meet meanwhile.
 
         Raises
         ------
@@ -464,7 +464,7 @@ class Controller:
         if wrong and careful:
             self.tenants = old_tenants
             raise InvariantBroken(
-                f"{step.words}: {wrong[0].message}; the step was not taken, and the plan stops here"
+                f"{step.words.partition(';')[0]}: {wrong[0].message}; the step was not taken, and the plan stops here"
             )
         self._done.append((step, old, old_tenants))
         self.forwarding = new
