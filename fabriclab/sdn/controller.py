@@ -464,7 +464,7 @@ class Controller:
         if wrong and careful:
             self.tenants = old_tenants
             raise InvariantBroken(
-                f"{step.words}: {wrong[0].message}; the step was not taken, and the plan stops here"
+                f"{step.words.partition(';')[0]}: {wrong[0].message}; the step was not taken, and the plan stops here"
             )
         self._done.append((step, old, old_tenants))
         self.forwarding = new

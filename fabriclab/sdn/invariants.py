@@ -208,7 +208,7 @@ def _black_holes(
         for node in np.flatnonzero(table.any(axis=0)).tolist():
             goals = np.flatnonzero(table[:, node])
             first = fabric.name(int(forwarding.goal[goals[0]]))
-            more = f" and {goals.size - 1} more goals" if goals.size > 1 else ""
+            more = f" and {goals.size - 1} more destinations" if goals.size > 1 else ""
             message = f"{fabric.name(node)} {kind} for {first}{more}"
             nodes = (node, *forwarding.goal[goals].tolist())
             found.append(Violation(BLACK_HOLE, nodes, message))

@@ -233,7 +233,7 @@ class Tenants:
             [[self.may_send(a, b) for b in self.members] for a in self.members], dtype=np.bool_
         )
 
-    def owner_of(self, fabric: Fabric, nodes: Ints, verb: str) -> Ints:
+    def owner_of(self, fabric: Fabric, nodes: NDArray[np.integer], verb: str) -> Ints:
         """Return the number of the tenant that each node belongs to, (F,); a node of nobody is refused.
 
         ``verb`` says in that error what flow k does with its node: "comes from" or "goes to".

@@ -459,7 +459,7 @@ def test_keys_stop_flows_between_tenants_and_no_flow_within_one():
     limited = tenants.with_("A", keys=(storage,))
     assert limited.passes(fabric, flows).tolist() == [False, False, False, True, True]
     few = sdn.Tenants(tenants.members[:2])
-    with pytest.raises(ValueError, match=r"flow 3 goes to .* belongs to no tenant"):
+    with pytest.raises(ValueError, match=r"flow 4 comes from .* belongs to no tenant"):
         few.passes(fabric, flows)
 
 
