@@ -571,6 +571,102 @@ def test_a_wrong_order_is_stopped_before_the_black_hole():
         plan.in_order([0, 1])
 
 
+def lost_part(controller, leaf):
+    """Return which part of a leaf's packets for another leaf goes into dead links."""
+    fabric, rules = controller.fabric, controller.forwarding
+    goal = next(d for d, node in enumerate(rules.goal.tolist()) if node != leaf)
+    mine = (fabric.source == leaf) & (fabric.capacity == 0)
+    return rules.part[goal, mine].sum()
+
+
+def without_basis(plan):
+    """Return a plan that does not know what it was made for, as one made by hand."""
+    return sdn.Plan(plan.steps, plan.target, plan.tenants, plan.why, plan.method)
+
+
+def test_the_last_live_spine_is_not_drained():
+    fabric = clos()
+    leaf = fabric.node("leaf 0")
+    controller = sdn.Controller(fabric)
+    controller.drain("spine 0")
+    plan = controller.plan()
+    controller.observe(fabric.without("spine 1"))
+    assert (
+        lost_part(controller, leaf) == 0.5
+    )  # half of the packets are lost, and the other half arrives
+    for stale in (plan, without_basis(plan)):
+        with pytest.raises(sdn.InvariantBroken):
+            controller.apply(stale)
+        assert lost_part(controller, leaf) == 0.5 and not controller.history
+    with pytest.raises(sdn.StalePlan, match="16 links have gone"):
+        controller.apply(plan)
+    with pytest.raises(sdn.InvariantBroken, match="no packet from leaf 0 comes to leaf 1 any more"):
+        controller.apply(without_basis(plan))
+    with pytest.raises(NoPath, match="drain spine 0"):
+        controller.plan()
+    # A script that does not look takes the cluster dark.
+    controller.apply(plan, careful=False)
+    assert lost_part(controller, leaf) == 1.0
+
+
+def test_the_last_path_is_kept_where_another_switch_loses_packets():
+    # Leaf 0 sends over both spines, and spine 1 has lost its cables to leaf 2. Without spine 0 all is lost, although
+    # no node has a black hole that was not there before.
+    fabric = clos()
+    controller = sdn.Controller(fabric)
+    controller.observe(fabric.without("leaf 2 - spine 1"))
+    before = controller.check()
+    assert before.violations and not before.lost
+    controller.drain("spine 0")
+    with pytest.raises(NoPath, match="drain spine 0"):
+        controller.plan()
+    controller.rollback()
+    assert all(record.after.lost == frozenset() for record in controller.apply(controller.plan()))
+
+
+def test_a_stale_plan_is_refused():
+    controller = sdn.Controller(clos())
+    controller.drain("spine 0")
+    plan = controller.plan()
+    controller.apply(plan)
+    with pytest.raises(sdn.StalePlan, match="applied already"):
+        controller.apply(plan)
+    controller.undrain("spine 0")
+    rules = controller.forwarding
+    with pytest.raises(
+        sdn.StalePlan, match=r"drain spine 0; now asked for is: .* use spine 0 again"
+    ):
+        controller.apply(plan)
+    assert controller.forwarding is rules
+    back = controller.plan()
+    assert all(record.after.ok for record in controller.apply(back))
+    controller.rollback()
+    with pytest.raises(sdn.StalePlan, match="made for"):
+        controller.apply(back)
+
+
+def test_a_plan_goes_on_from_where_it_stopped():
+    controller = sdn.Controller(clos())
+    controller.drain("spine 1")
+    plan = controller.plan()
+    with pytest.raises(sdn.InvariantBroken, match="spine 1 has no rule"):
+        controller.apply(plan.in_order([0, 4, 1, 2, 3]))
+    assert len(controller.history) == 1
+    assert all(record.after.ok for record in controller.apply(plan))
+
+
+def test_links_that_die_between_two_steps_stop_a_plan():
+    fabric = clos()
+    controller = sdn.Controller(fabric)
+    controller.drain("spine 0")
+    steps = controller.steps(controller.plan())
+    next(steps)
+    controller.observe(fabric.without("spine 1"))
+    with pytest.raises(sdn.StalePlan, match="links have gone"):
+        next(steps)
+    assert len(controller.history) == 1
+
+
 def test_every_order_of_a_drain_that_the_controller_may_choose_is_safe():
     controller = sdn.Controller(fl.topologies.build("leaf_spine", hosts=6, radix=4))
     controller.drain("spine 1")
