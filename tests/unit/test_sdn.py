@@ -1,6 +1,7 @@
 """Traffic engineering, updates, tenants, controller and policies on cases that were counted by hand."""
 
 import itertools
+import sys
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from fabriclab.core import Changes, FabricBuilder, Flows
 from fabriclab.errors import FileFormat, NoPath, TooLarge
 from fabriclab.sdn import trials
 from fabriclab.sdn.neighbours import time_of_small
-from fabriclab.sdn.oblivious import _by_program, _closed_form, _hose
+from fabriclab.sdn.oblivious import _by_program, _clos, _closed_form, _hose, _worst
 
 
 def diamond(rate=50e9):
@@ -146,6 +147,93 @@ def test_large_and_unfit_fabrics_have_no_fixed_split():
         sdn.oblivious(fl.topologies.build("torus", shape=(4, 4), hosts=1))
     with pytest.raises(ValueError, match="one cable"):
         sdn.oblivious(diamond())
+
+
+def test_a_cluster_that_lost_a_cable_has_a_fixed_split_that_a_cut_proves():
+    # Leaf 0 has 31 of 32 cables to its spines, and 32 hosts as fast as a cable: no split is below 32/31.
+    cluster = fl.topologies.build("rail_optimised", expand=False)
+    leaf, spine = cluster.nodes("leaf")[0], cluster.nodes("spine")[3]
+    cable = cluster.links_between(int(leaf), int(spine))[0] // 2
+    found = sdn.oblivious(cluster.without(cables=[cable]))
+    assert found.ratio == pytest.approx(32 / 31)
+    assert "proven by a cut" in found.method
+
+
+def test_the_dragonfly_of_twelve_ranks_has_a_fixed_split():
+    # A group of 3 ranks has 3 global cables, one of which leads to the group that all of them send to.
+    fabric = fl.topologies.build("dragonfly", p=1, a=3, h=1)
+    flows = fl.metrics.shift(fabric, 3)
+    table = sdn.compare(fabric, flows, seeds=2)
+    fixed = table["any traffic"]
+    assert table["optimum"] <= fixed == pytest.approx(1.5)
+    load = sdn.oblivious(fabric).load(fabric, flows)
+    assert load.max() <= 1.5 * 50e9 * (1 + 1e-6)
+
+
+def uneven(seed):
+    """Return a Clos of 3 leaves and 3 spines, some of whose cables are slow in one direction."""
+    rng = np.random.default_rng(seed)
+    fabric = fl.topologies.build("leaf_spine", hosts=9, radix=6)
+    inner = np.flatnonzero(fabric.transit[fabric.source] & fabric.transit[fabric.target])
+    return fabric.with_capacity(rng.choice(inner, 5, replace=False), rng.choice([10e9, 20e9, 30e9]))
+
+
+def worst_by_program(hose, found):
+    """Return the load of the fullest arc over all traffic within the rates of hosts, by a program for each arc."""
+    from scipy.optimize import linprog
+
+    pairs = found.start.size
+    rows = np.concatenate(
+        [found.start[None, :] == hose.node[:, None], found.goal[None, :] == hose.node[:, None]]
+    )
+    most = np.concatenate([hose.sends, hose.gets]) * 1e-9
+    fullest = 0.0
+    for arc in range(found.source.size):
+        answer = linprog(-found.part[:, arc], rows.astype(float), most, bounds=(0, None))
+        assert answer.status == 0 and answer.x.size == pairs
+        fullest = max(fullest, -answer.fun / (hose.capacity[arc] * 1e-9))
+    return fullest
+
+
+@pytest.mark.parametrize("seed", [5, 7, 9, 11])
+def test_splits_over_one_spine_say_their_worst_case_and_what_is_proven(seed, monkeypatch):
+    fabric = uneven(seed)
+    hose = _hose(fabric)
+    best = sdn.oblivious(fabric)
+    exact = _by_program(fabric, hose).ratio
+    assert best.ratio == pytest.approx(exact, rel=1e-6)
+    monkeypatch.setattr(sys.modules["fabriclab.sdn.oblivious"], "_MOST_ENTRIES", 0)
+    found = sdn.oblivious(fabric)
+    assert found.ratio == pytest.approx(worst_by_program(hose, found), rel=1e-6)
+    is_proven = "proven" in found.method
+    assert is_proven == (seed == 7) and (is_proven or "one spine" in found.method)
+    assert found.ratio >= exact * (1 - 1e-6)
+    assert is_proven == (found.ratio == pytest.approx(exact, rel=1e-6))
+
+
+def test_no_split_over_one_spine_is_better_than_the_one_of_the_program(monkeypatch):
+    fabric = uneven(5)
+    monkeypatch.setattr(sys.modules["fabriclab.sdn.oblivious"], "_MOST_ENTRIES", 0)
+    found = sdn.oblivious(fabric)
+    hose = _hose(fabric)
+    clos = _clos(hose)
+    one, _ = np.nonzero(~np.eye(3, dtype=bool))
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        split = rng.dirichlet(np.ones(3), one.size)
+        assert _worst(hose, clos, split) >= found.ratio * (1 - 1e-9)
+
+
+def test_a_comparison_says_what_it_has_not_computed():
+    fabric = fl.topologies.build("torus", shape=(4, 4), hosts=1)
+    table = sdn.compare(fabric, fl.metrics.shift(fabric, 3), seeds=1)
+    assert np.isnan(table["any traffic"])
+    last = table.rows()[-1]
+    assert last[:3] == ["any traffic", "-", "-"]
+    assert "not computed: 240 pairs of switches times 64 links" in last[3]
+    several = diamond()
+    table = sdn.compare(several, Flows.make(0, 3, 1e9), seeds=1)
+    assert "not computed: rank 0 must hang on a switch by one cable" in table.rows()[-1][3]
 
 
 # Updates
@@ -375,8 +463,6 @@ def test_a_function_that_names_the_next_switch_is_stopped_and_may_change_nothing
 
 
 def test_other_errors_of_a_function_go_through_and_tracing_is_as_before():
-    import sys
-
     before = sys.gettrace()
     with pytest.raises(ZeroDivisionError):
         sdn.check_is_safe(lambda order, old, new: 1 / 0)
