@@ -19,6 +19,7 @@ from fabriclab.sdn.controller import (
     InvariantBroken,
     Plan,
     Record,
+    StalePlan,
     Step,
     graph_change,
 )
@@ -82,6 +83,7 @@ __all__ = [
     "Predictability",
     "Record",
     "RuleCheck",
+    "StalePlan",
     "Step",
     "Tenant",
     "Tenants",

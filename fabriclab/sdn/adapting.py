@@ -27,8 +27,9 @@ def changing_traffic(
     steps : int
         Number of matrices. >= 1
     lasts : int
-        How many steps a partner is kept. At each step about 1 in ``lasts`` of the ranks pass on their partners among
-        each other. >= 1
+        At each step each rank is picked with a chance of 1 / ``lasts``, and those picked pass on their partners among
+        each other. Where only one is picked, or one would get itself, all keep theirs; so of few ranks fewer change
+        than 1 in ``lasts``, about half as many of 12. >= 1
     seed : int
         Seed of the partners.
     """

@@ -2,7 +2,7 @@
 
 Users say what they want (drain a spine, serve these demands, give that tenant more), `Controller.plan` says in words
 what would change, and `Controller.apply` changes one node at a time. Before and after each step all invariants are
-checked; a step after which something new is wrong is taken back, and the plan stops.
+checked; a step after which something new would be wrong is not taken, and the plan stops.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ __all__ = [
     "InvariantBroken",
     "Plan",
     "Record",
+    "StalePlan",
     "Step",
     "graph_change",
 ]
@@ -38,7 +39,11 @@ _METHODS = ("spread", "engineered")
 
 
 class InvariantBroken(FabricError):
-    """A step would break an invariant; it was taken back, and the plan stopped before it."""
+    """A step would break an invariant; it was not taken, and the plan stopped before it."""
+
+
+class StalePlan(InvariantBroken):
+    """A plan no longer fits what is asked for, the fabric or the rules; no step of it was taken."""
 
 
 class GraphChange(NamedTuple):
@@ -74,6 +79,25 @@ class Step:
     kind: str = "rules"
 
 
+@dataclass(frozen=True)
+class _State:
+    """What a rollback restores beside the rules."""
+
+    drained: frozenset[int]
+    tenants: Tenants | None
+    demands: Flows | None
+    intents: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """What a plan was made for: the fabric, the rules and what was asked for then."""
+
+    fabric: Fabric
+    forwarding: Forwarding
+    state: _State
+
+
 @dataclass(frozen=True, eq=False)
 class Plan:
     """Steps from the rules of today to those that are wanted.
@@ -90,6 +114,8 @@ class Plan:
         What was asked for, and how the order was found.
     method : str
         ``"destination first"`` or ``"two-phase"``.
+    basis : Basis, optional
+        What it was made for; a careful controller refuses the plan once that has changed. A plan made by hand has none.
     """
 
     steps: tuple[Step, ...]
@@ -97,6 +123,7 @@ class Plan:
     tenants: Tenants | None
     why: str
     method: str
+    basis: Basis | None = None
 
     def in_order(self, order: Sequence[int]) -> Plan:
         """Return the same steps in another order, given by their numbers from 0, to see what goes wrong."""
@@ -143,16 +170,6 @@ class _Ordered(NamedTuple):
 
     steps: list[Step]
     method: str
-
-
-@dataclass(frozen=True)
-class _State:
-    """What a rollback restores beside the rules."""
-
-    drained: frozenset[int]
-    tenants: Tenants | None
-    demands: Flows | None
-    intents: tuple[str, ...]
 
 
 class Controller:
@@ -264,9 +281,13 @@ class Controller:
     def _keep(self) -> None:
         """Keep the state before the first change since the last plan, for a rollback."""
         if self._before is None or self._is_applied:
-            self._before = _State(self.drained, self.tenants, self.demands, self.intents)
+            self._before = self._state(self.tenants)
             self._done = []
             self._is_applied = False
+
+    def _state(self, tenants: Tenants | None) -> _State:
+        """Return what is asked for now."""
+        return _State(self.drained, tenants, self.demands, self.intents)
 
     def _links_of(self, parts: tuple[ArrayLike, ...]) -> frozenset[int]:
         """Return the links of parts that are named as for `Fabric.without`."""
@@ -330,7 +351,9 @@ class Controller:
         if self._wanted_tenants is not self.tenants:
             steps = [*_tenant_steps(self.tenants, self._wanted_tenants), *steps]
         why = f"{'; '.join(self.intents) or 'as it is'}: {len(steps)} steps, {method}"
-        return Plan(tuple(steps), target, self._wanted_tenants, why, method)
+        state = self._state(self._wanted_tenants)
+        basis = Basis(self.fabric, self.forwarding, state)
+        return Plan(tuple(steps), target, self._wanted_tenants, why, method, basis)
 
     def _check_cut_off(self) -> None:
         """Refuse drains that take the last working cable of a rank."""
@@ -393,7 +416,7 @@ class Controller:
         old = self.forwarding.part[goals][:, mine] > 0
         new = target.part[goals][:, mine] > 0
         name = self.fabric.name(node)
-        for_goals = f"for {goals.size} goal{'s' if goals.size != 1 else ''}"
+        for_goals = f"for {goals.size} destination{'s' if goals.size != 1 else ''}"
         if not new.any():
             return Step(f"{name} drops its rules {for_goals}; nobody sends there any more", (node,))
         if not old.any():
@@ -411,8 +434,12 @@ class Controller:
 
     def steps(self, plan: Plan, *, careful: bool = True) -> Iterator[Record]:
         """Apply a plan step by step: each step is done when its record is asked for; see `apply`."""
+        if careful:
+            self._check_fresh(plan)
         self._keep()
         for step in plan.steps:
+            if careful:
+                self._check_fresh(plan)
             yield self._do(step, plan.target, plan.tenants, careful)
         self.forwarding = plan.target
         self.tenants = plan.tenants
@@ -427,16 +454,46 @@ class Controller:
         plan : Plan
             What `plan` returned.
         careful : bool
-            Whether a step that breaks an invariant is taken back and ends the plan. Without it all steps are done, as
-            a script would do them, and the records say what packets meet meanwhile.
+            Whether a step that would break an invariant is left out and ends the plan. Without it all steps are done,
+            as a script would do them, and the records say what packets meet meanwhile.
 
         Raises
         ------
         InvariantBroken
-            If a step would break an invariant that holds before it. The step is taken back; `rollback` takes back
-            those before it.
+            If a step would break an invariant that holds before it, or take the last working path of a pair of nodes
+            that has lost others already. The step is not taken; `rollback` takes back those before it.
+        StalePlan
+            If the plan was made for another fabric, for other rules, or for something else than is asked for now.
         """
         return list(self.steps(plan, careful=careful))
+
+    def _check_fresh(self, plan: Plan) -> None:
+        """Refuse a plan that was made for something else than is asked for, for another fabric, or for other rules."""
+        basis = plan.basis
+        if basis is None:
+            return
+        change = graph_change(basis.fabric, self.fabric)
+        rules = self.forwarding.part
+        is_on_its_way = (rules == basis.forwarding.part) | (rules == plan.target.part)
+        if self._state(self._wanted_tenants) != basis.state:
+            then = "; ".join(basis.state.intents) or "nothing"
+            now = "; ".join(self.intents) or "nothing"
+            problem = f"the plan was made for: {then}; now asked for is: {now}"
+        elif not np.array_equal(self.fabric.capacity, basis.fabric.capacity):
+            problem = "links have another capacity than when the plan was made"
+            moved = np.concatenate([change.gone, change.new])
+            if moved.size:
+                problem = (
+                    f"since the plan was made {change.gone.size} links have gone and {change.new.size} have come, "
+                    f"{self.fabric.link_name(int(moved[0]))} first"
+                )
+        elif self._is_applied and not np.array_equal(rules, basis.forwarding.part):
+            problem = "the rules have changed since the plan was made, or it is applied already"
+        elif not np.all(is_on_its_way):
+            problem = "the rules have changed since the plan was made"
+        else:
+            return
+        raise StalePlan(f"{problem}; no step was taken: ask for a new plan with plan()")
 
     def _do(self, step: Step, target: Forwarding, tenants: Tenants | None, careful: bool) -> Record:
         """Do one step between two checks."""
@@ -464,7 +521,7 @@ class Controller:
         if wrong and careful:
             self.tenants = old_tenants
             raise InvariantBroken(
-                f"{step.words}: {wrong[0].message}; the step was taken back, and the plan stops here"
+                f"{step.words.partition(';')[0]}: {wrong[0].message}; the step was not taken, and the plan stops here"
             )
         self._done.append((step, old, old_tenants))
         self.forwarding = new

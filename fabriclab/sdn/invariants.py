@@ -37,9 +37,19 @@ class Violation(NamedTuple):
 
 @dataclass(frozen=True)
 class Check:
-    """All violations found at one moment; none means that the rules are right."""
+    """All violations found at one moment; none means that the rules are right.
+
+    Parameters
+    ----------
+    violations : tuple of Violation
+        What is wrong.
+    lost : frozenset of Violation
+        A black hole for each node where packets enter and each goal to which none of them comes, whatever link they
+        take. Where only a part of the packets is lost there is a violation, and nothing here.
+    """
 
     violations: tuple[Violation, ...] = field(default=())
+    lost: frozenset[Violation] = field(default=frozenset())
 
     @property
     def ok(self) -> bool:
@@ -47,9 +57,13 @@ class Check:
         return not self.violations
 
     def new_since(self, before: Check) -> list[Violation]:
-        """Return the violations that an earlier check did not have, or not so large."""
+        """Return the violations that an earlier check did not have, or not so large.
+
+        Where only a part of the packets from a node to a goal was lost, and now all of them are, that is a new one.
+        """
         known = {part for v in before.violations for part in v.parts}
-        return [v for v in self.violations if v.parts - known]
+        new = [v for v in self.violations if v.parts - known]
+        return new + sorted(self.lost - before.lost)
 
     def rows(self) -> list[list[str]]:
         """Return a table of texts, a row for each invariant."""
@@ -156,7 +170,7 @@ def check(
     if tenants is not None:
         for pair in tenants.leaks():
             found.append(Violation(ISOLATION, pair.ranks, pair.message))
-    return Check(tuple(found))
+    return Check(tuple(found), _lost(fabric, forwarding, now, reached))
 
 
 def _goals_in_use(fabric: Fabric, forwarding: Forwarding) -> Flags:
@@ -190,6 +204,33 @@ def _reached(fabric: Fabric, forwarding: Forwarding, uses: Flags, active: Flags)
         reached[goal[moves], target[moves]] = True
 
 
+def _lost(
+    fabric: Fabric, forwarding: Forwarding, now: Flags, reached: Flags
+) -> frozenset[Violation]:
+    """Return a black hole for each node where packets enter, and goal, to which no working link of the rules leads."""
+    number = np.arange(forwarding.goal.size)
+    arrives = np.zeros(reached.shape, dtype=np.bool_)
+    arrives[number, forwarding.goal] = True
+    goal, link = np.nonzero(now & (fabric.capacity > 0))
+    source = fabric.source[link]
+    target = fabric.target[link]
+    while True:
+        grows = arrives[goal, target] & ~arrives[goal, source]
+        if not grows.any():
+            break
+        arrives[goal[grows], source[grows]] = True
+    found = []
+    enters = forwarding.goal  # packets enter at the nodes on which ranks hang, which are goals too
+    dark = reached[:, enters] & ~arrives[:, enters]  # (D, D)
+    for end, start in np.argwhere(dark).tolist():
+        nodes = (int(enters[start]), int(enters[end]))
+        one, other = map(fabric.name, nodes)
+        found.append(
+            Violation(BLACK_HOLE, nodes, f"no packet from {one} comes to {other} any more")
+        )
+    return frozenset(found)
+
+
 def _black_holes(
     fabric: Fabric, forwarding: Forwarding, uses: Flags, reached: Flags
 ) -> list[Violation]:
@@ -208,7 +249,7 @@ def _black_holes(
         for node in np.flatnonzero(table.any(axis=0)).tolist():
             goals = np.flatnonzero(table[:, node])
             first = fabric.name(int(forwarding.goal[goals[0]]))
-            more = f" and {goals.size - 1} more goals" if goals.size > 1 else ""
+            more = f" and {goals.size - 1} more destinations" if goals.size > 1 else ""
             message = f"{fabric.name(node)} {kind} for {first}{more}"
             nodes = (node, *forwarding.goal[goals].tolist())
             found.append(Violation(BLACK_HOLE, nodes, message))

@@ -14,8 +14,13 @@ from fabriclab.sdn.forwarding import ends_of, goals_of
 __all__ = ["Oblivious", "oblivious"]
 
 # Pairs of switches with hosts, times arcs between switches: larger programs take minutes.
-_MOST_ENTRIES = 4000
+_MOST_ENTRIES = 5000
+# Pairs of leaves, times kinds of spines: larger programs take minutes.
+_MOST_SPLITS = 4000
+_CLOSE = 1e-9  # relative: a worst case that is so close to the bound of the cuts is the optimum
 CLOSED_FORM = "closed form of a Clos"
+BY_CABLES = "parts by cable, proven by a cut"
+ONE_SPINE = "linear program over paths by one spine"
 PROGRAM = "linear program"
 
 
@@ -29,7 +34,9 @@ class Oblivious:
         Load of the fullest link in the worst case, as a fraction of its capacity: at most this, for all traffic in
         which no host sends or gets more than its cables carry. Above 1 the worst traffic does not fit.
     method : str
-        ``"closed form of a Clos"`` or ``"linear program"``.
+        ``"closed form of a Clos"``, ``"parts by cable, proven by a cut"``, ``"linear program"``, or ``"linear program
+        over paths by one spine"``. The last is the best split that needs no path of more than two hops; longer paths
+        might be better, as a bound by cuts does not meet it and the whole program is too large.
     start, goal : (P,) int64
         Nodes of each pair.
     source, target : (A,) int64
@@ -102,8 +109,10 @@ def oblivious(fabric: Fabric) -> Oblivious:
 
     In a Clos of two tiers whose leaves share all spines in the same proportion, each leaf spreads its traffic over the
     spines in that proportion. The fullest link is then at what the hosts of a leaf can send over the capacity of its
-    cables up, and no routes do better, since that traffic has to leave the leaf: closed form. Other fabrics are solved
-    as a linear program by duality of the worst case [1]_, as long as they are small.
+    cables up, and no routes do better, since that traffic has to leave the leaf: closed form. In a Clos whose cables
+    are not in proportion, as after a cut, each pair of leaves splits its traffic by the narrower of both ends' cables
+    at each spine; where the worst case of that split is what a leaf must send or get anyway, no split is better. Where
+    it is not, and on other fabrics, a linear program is solved by duality of the worst case [1]_, if it is small.
 
     Parameters
     ----------
@@ -113,7 +122,7 @@ def oblivious(fabric: Fabric) -> Oblivious:
     Raises
     ------
     TooLarge
-        If the program would have more than 4,000 pairs of switches times links.
+        If the program would have more than 5,000 pairs of switches times links.
     ValueError
         If a rank has several cables, or all hosts hang on one switch.
 
@@ -136,7 +145,13 @@ def oblivious(fabric: Fabric) -> Oblivious:
             "all hosts hang on one switch, so no link between switches is used; take two leaves or more"
         )
     found = _closed_form(hose)
-    return _by_program(fabric, hose) if found is None else found
+    if found is None:
+        found = _by_one_spine(hose)
+    is_optimal = found is not None and found.method != ONE_SPINE
+    is_small = hose.node.size * (hose.node.size - 1) * hose.source.size <= _MOST_ENTRIES
+    if found is None or (is_small and not is_optimal):
+        found = _by_program(fabric, hose)
+    return found
 
 
 def _pairs(hose: _Hose) -> tuple[Ints, Ints]:
@@ -145,8 +160,16 @@ def _pairs(hose: _Hose) -> tuple[Ints, Ints]:
     return one, other
 
 
-def _closed_form(hose: _Hose) -> Oblivious | None:
-    """Return the answer for a Clos of two tiers with proportional cables, else None."""
+class _Clos(NamedTuple):
+    """Cables of a Clos of two tiers: what leaves can send up to spines and get from them, (leaves, spines). [B/s]."""
+
+    spine: Ints  # (S,) nodes
+    up: Floats
+    down: Floats
+
+
+def _clos(hose: _Hose) -> _Clos | None:
+    """Return the cables of a Clos of two tiers, or None if the fabric is none."""
     spines = np.setdiff1d(np.union1d(hose.source, hose.target), hose.node)
     leaf = {int(node): i for i, node in enumerate(hose.node)}
     spine = {int(node): i for i, node in enumerate(spines)}
@@ -161,29 +184,190 @@ def _closed_form(hose: _Hose) -> Oblivious | None:
             down[leaf[other], spine[one]] = rate
         else:
             return None
-    if not spines.size or not np.all(up.sum(axis=1) > 0):
+    has_cables = np.all(up.sum(axis=1) > 0) and np.all(down.sum(axis=1) > 0)
+    return _Clos(spines, up, down) if spines.size and has_cables else None
+
+
+def _closed_form(hose: _Hose) -> Oblivious | None:
+    """Return the answer for a Clos of two tiers with proportional cables, else None."""
+    clos = _clos(hose)
+    if clos is None:
         return None
-    share = up / up.sum(axis=1, keepdims=True)  # (leaves, spines)
+    share = clos.up / clos.up.sum(axis=1, keepdims=True)  # (leaves, spines)
     same = np.allclose(share, share[0], rtol=1e-9, atol=0)
-    if not same or not np.allclose(up, down, rtol=1e-9, atol=0):
+    if not same or not np.allclose(clos.up, clos.down, rtol=1e-9, atol=0):
         return None
-    leaves = np.arange(hose.node.size)
+    one, _ = _pairs(hose)
+    return _of_split(hose, clos, share[one], _cut_bound(hose, clos), CLOSED_FORM)
+
+
+def _cut_bound(hose: _Hose, clos: _Clos) -> float:
+    """Return what no routes go below: all that a leaf can send or get has to pass its own cables."""
     others_get = hose.gets.sum() - hose.gets
     others_send = hose.sends.sum() - hose.sends
-    leaving = np.minimum(hose.sends, others_get) / up.sum(axis=1)
-    coming = np.minimum(hose.gets, others_send) / down.sum(axis=1)
-    ratio = float(max(leaving.max(), coming.max()))
+    leaving = np.minimum(hose.sends, others_get) / clos.up.sum(axis=1)
+    coming = np.minimum(hose.gets, others_send) / clos.down.sum(axis=1)
+    return float(max(leaving.max(), coming.max()))
 
+
+def _of_split(hose: _Hose, clos: _Clos, split: Floats, ratio: float, method: str) -> Oblivious:
+    """Return the answer for parts of each pair by spine, (P, S)."""
     one, other = _pairs(hose)
+    leaf = {int(node): i for i, node in enumerate(hose.node)}
+    spine = {int(node): i for i, node in enumerate(clos.spine)}
     part = np.zeros((one.size, hose.source.size))
     for arc, (a, b) in enumerate(zip(hose.source.tolist(), hose.target.tolist(), strict=True)):
         if a in leaf:
-            part[leaves[one] == leaf[a], arc] = share[leaf[a], spine[b]]
+            mine = one == leaf[a]
+            part[mine, arc] = split[mine, spine[b]]
         else:
-            part[leaves[other] == leaf[b], arc] = share[leaf[b], spine[a]]
+            mine = other == leaf[b]
+            part[mine, arc] = split[mine, spine[a]]
     return Oblivious(
-        ratio, CLOSED_FORM, hose.node[one], hose.node[other], hose.source, hose.target, part
+        ratio, method, hose.node[one], hose.node[other], hose.source, hose.target, part
     )
+
+
+def _by_one_spine(hose: _Hose) -> Oblivious | None:
+    """Return the best split over paths by one spine in a Clos of two tiers, or None if a pair has no such path.
+
+    None, too, if no simple split meets the bound of the cuts and the program has too many splits.
+    """
+    clos = _clos(hose)
+    if clos is None:
+        return None
+    one, other = _pairs(hose)
+    narrow = np.minimum(clos.up[one], clos.down[other])  # (P, S)
+    total = narrow.sum(axis=1, keepdims=True)
+    if not np.all(total > 0):
+        return None
+    split = narrow / total
+    bound = _cut_bound(hose, clos)
+    worst = _worst(hose, clos, split)
+    if worst <= bound * (1 + _CLOSE):
+        return _of_split(hose, clos, split, worst, BY_CABLES)
+
+    # Spines with the same cables count as one, as each of them carries an equal part.
+    both = np.concatenate([clos.up, clos.down])
+    _, first, kind, count = np.unique(
+        both, axis=1, return_index=True, return_inverse=True, return_counts=True
+    )
+    if one.size * count.size > _MOST_SPLITS:
+        return None
+    merged = _Clos(clos.spine[first], clos.up[:, first] * count, clos.down[:, first] * count)
+    by_kind = _best_split(hose, merged)
+    split = by_kind[:, kind.ravel()] / count[kind.ravel()]
+    worst = _worst(hose, clos, split)
+    method = BY_CABLES if worst <= bound * (1 + _CLOSE) else ONE_SPINE
+    return _of_split(hose, clos, split, worst, method)
+
+
+def _worst(hose: _Hose, clos: _Clos, split: Floats) -> float:
+    """Return the load of the fullest cable in its worst case, for parts of each pair by spine, (P, S).
+
+    A cable up carries traffic of its leaf alone: in the worst case that leaf sends as much as others can get to those
+    for which it sends most over this cable. A cable down is the same the other way round.
+    """
+    one, other = _pairs(hose)
+    fullest = 0.0
+    for leaf in range(hose.node.size):
+        sent = one == leaf
+        load = _greedy(split[sent], hose.gets[other[sent]], hose.sends[leaf])
+        fullest = max(fullest, _fullest(load, clos.up[leaf]))
+        got = other == leaf
+        load = _greedy(split[got], hose.sends[one[got]], hose.gets[leaf])
+        fullest = max(fullest, _fullest(load, clos.down[leaf]))
+    return fullest
+
+
+def _greedy(part: Floats, most: Floats, total: float) -> Floats:
+    """Return the largest sums of rates times parts, (S,).
+
+    A partner has a rate of at most ``most``, (J,), and all of them together at most ``total``.
+    """
+    order = np.argsort(-part, axis=0)
+    sorted_part = np.take_along_axis(part, order, axis=0)
+    before = np.cumsum(most[order], axis=0) - most[order]
+    rate = np.clip(total - before, 0.0, most[order])
+    return np.asarray((rate * sorted_part).sum(axis=0), dtype=np.float64)
+
+
+def _fullest(load: Floats, capacity: Floats) -> float:
+    """Return the largest load over capacity; a cable without capacity carries nothing."""
+    used = capacity > 0
+    return float((load[used] / capacity[used]).max(initial=0.0))
+
+
+def _best_split(hose: _Hose, clos: _Clos) -> Floats:
+    """Return the parts of each pair by spine with the least worst case, (P, S), by a linear program.
+
+    Variables: parts; for each cable a price of its own leaf and one of each partner, by duality of `_greedy`; and the
+    ratio.
+    """
+    from scipy.optimize import linprog
+    from scipy.sparse import coo_array
+
+    one, other = _pairs(hose)
+    n_pairs, n_spines = one.size, clos.spine.size
+    unit = float(max(clos.up.max(), clos.down.max()))
+    pair = np.repeat(np.arange(n_pairs), n_spines)
+    spine = np.tile(np.arange(n_spines), n_pairs)
+    part = np.arange(pair.size)
+    n_ends = hose.node.size * n_spines
+    ratio = 3 * part.size + 2 * n_ends
+    rows, columns, values = [], [], []
+    row = 0
+    places = (
+        (one, other, hose.sends, hose.gets, clos.up),
+        (other, one, hose.gets, hose.sends, clos.down),
+    )
+    for side, (own, partner, most_own, most_partner, capacity) in enumerate(places):
+        first = part.size + side * (part.size + n_ends)
+        of_partner = first + part
+        end = own[pair] * n_spines + spine
+        of_own = first + part.size + end
+        has_cable = capacity[own[pair], spine] > 0
+        cap = np.where(has_cable, capacity[own[pair], spine], 1.0) / unit
+        # Part over capacity <= price of the own leaf + price of the partner.
+        every = row + part
+        rows += [every, every, every]
+        columns += [part, of_own, of_partner]
+        values += [1.0 / cap, -np.ones(part.size), -np.ones(part.size)]
+        row += part.size
+        # Rates times these prices <= ratio.
+        ends = row + np.arange(n_ends)
+        rows += [ends, row + end, ends]
+        columns += [first + part.size + np.arange(n_ends), of_partner, np.full(n_ends, ratio)]
+        values += [
+            np.repeat(most_own / unit, n_spines),
+            most_partner[partner[pair]] / unit,
+            -np.ones(n_ends),
+        ]
+        row += n_ends
+    table = coo_array(
+        (np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))),
+        shape=(row, ratio + 1),
+    )
+    whole = coo_array((np.ones(part.size), (pair, part)), shape=(n_pairs, ratio + 1))
+    high = np.full(ratio + 1, np.inf)
+    usable = (clos.up[one] > 0) & (clos.down[other] > 0)
+    high[: part.size] = np.where(usable.ravel(), 1.0, 0.0)
+    least = np.zeros(ratio + 1)
+    least[ratio] = 1.0
+    bounds = np.column_stack([np.zeros(ratio + 1), high])
+    found = linprog(
+        least,
+        table.tocsr(),
+        np.zeros(row),
+        whole.tocsr(),
+        np.ones(n_pairs),
+        bounds,
+        method="highs",
+    )
+    if found.status != 0:
+        raise ValueError(f"HiGHS found no split: {found.message}; take a smaller fabric")
+    split = np.clip(found.x[: part.size].reshape(n_pairs, n_spines), 0.0, 1.0)
+    return np.asarray(split / split.sum(axis=1, keepdims=True))
 
 
 def _by_program(fabric: Fabric, hose: _Hose) -> Oblivious:
@@ -201,8 +385,9 @@ def _by_program(fabric: Fabric, hose: _Hose) -> Oblivious:
     n_ends = hose.node.size
     if n_pairs * n_arcs > _MOST_ENTRIES:
         raise TooLarge(
-            f"the program has {n_pairs} pairs of switches and {n_arcs} links, at most {_MOST_ENTRIES} of their product "
-            "are solved; take a smaller fabric, or a Clos of two tiers, which has a closed form"
+            f"{n_pairs:,} pairs of switches times {n_arcs:,} links between them are {n_pairs * n_arcs:,} parts of a "
+            f"program that is solved up to {_MOST_ENTRIES:,}; take a smaller fabric, or a Clos of two tiers, which has "
+            "a closed form"
         )
     n_parts = n_pairs * n_arcs
     n_prices = n_arcs * n_ends

@@ -19,6 +19,7 @@ from fabriclab.core import (
     Flags,
     Floats,
     Flows,
+    Ints,
     ReadOnly,
     Routes,
     as_html,
@@ -232,6 +233,32 @@ class Tenants:
             [[self.may_send(a, b) for b in self.members] for a in self.members], dtype=np.bool_
         )
 
+    def owner_of(self, fabric: Fabric, nodes: NDArray[np.integer], verb: str) -> Ints:
+        """Return the number of the tenant that each node belongs to, (F,); a node of nobody is refused.
+
+        ``verb`` says in that error what flow k does with its node: "comes from" or "goes to".
+        """
+        owner = np.full(fabric.n_ranks, -1)
+        for number, tenant in enumerate(self.members):
+            if tenant.ranks[-1] >= fabric.n_ranks:
+                raise ValueError(
+                    f"tenant {tenant.name} has rank {tenant.ranks[-1]}, and the fabric has {fabric.n_ranks} ranks"
+                )
+            owner[list(tenant.ranks)] = number
+        rank = fabric.rank_of[nodes]
+        found = np.where(rank >= 0, owner[rank], -1)
+        nobody = np.flatnonzero(found < 0)
+        if nobody.size:
+            name = fabric.name(int(nodes[nobody[0]]))
+            raise ValueError(f"flow {nobody[0]} {verb} {name}, which belongs to no tenant")
+        return found
+
+    def passes(self, fabric: Fabric, flows: Flows) -> Flags:
+        """Return whether keys and routing tables let each flow through to its target, (F,)."""
+        sender = self.owner_of(fabric, flows.source, "comes from")
+        receiver = self.owner_of(fabric, flows.target, "goes to")
+        return np.asarray(self.reach()[sender, receiver])
+
     def leaks(self) -> list[Leak]:
         """Return pairs of tenants of which one reaches the other although they are no friends."""
         reach = self.reach()
@@ -297,19 +324,7 @@ def weighted(fabric: Fabric, flows: Flows, tenants: Tenants, *, by_class: bool =
         Whether a lower class of a tenant goes first: its weight is a million times that of the next one, which is
         strict priority but for a millionth.
     """
-    owner = np.full(fabric.n_ranks, -1)
-    for number, tenant in enumerate(tenants.members):
-        if tenant.ranks[-1] >= fabric.n_ranks:
-            raise ValueError(
-                f"tenant {tenant.name} has rank {tenant.ranks[-1]}, and the fabric has {fabric.n_ranks} ranks"
-            )
-        owner[list(tenant.ranks)] = number
-    rank = fabric.rank_of[flows.source]
-    label = np.where(rank >= 0, owner[rank], -1)
-    nobody = np.flatnonzero(label < 0)
-    if nobody.size:
-        name = fabric.name(int(flows.source[nobody[0]]))
-        raise ValueError(f"flow {nobody[0]} comes from {name}, which belongs to no tenant")
+    label = tenants.owner_of(fabric, flows.source, "comes from")
     count = np.bincount(label, minlength=len(tenants.members))
     each = []
     for tenant in tenants.members:

@@ -621,7 +621,7 @@ def _rules(fabric: Fabric, program: _Program, usual: Forwarding, load: Floats) -
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Utilisation of the fullest link for one traffic under several rules, (M,) by name."""
+    """Utilisation of the fullest link for one traffic under several rules, (M,) by name; nan where not computed."""
 
     names: tuple[str, ...]
     utilisation: Floats
@@ -637,7 +637,10 @@ class Comparison:
         """Return a table of texts."""
         table = [["rules", "fullest link [%]", "demands that fit [%]", "note"]]
         for name, load, note in zip(self.names, self.utilisation, self.notes, strict=True):
-            table.append([name, f"{100 * load:.1f}", f"{100 / load:.1f}", note])
+            if np.isnan(load):
+                table.append([name, "-", "-", note])
+            else:
+                table.append([name, f"{100 * load:.1f}", f"{100 / load:.1f}", note])
         return table
 
     def __repr__(self) -> str:
@@ -667,7 +670,8 @@ def compare(
     Comparison
         ``"optimum"``, ``"bound"`` (by duality), ``"equal split"`` (over all shortest paths, with equal parts at each
         node), ``"hash, best"``, ``"hash, median"``, ``"hash, worst"`` (one shortest path for each flow), and
-        ``"any traffic"`` (the oblivious bound: the best fixed split in its worst case) where `oblivious` can say it.
+        ``"any traffic"`` (the oblivious bound: the best fixed split in its worst case; nan where `oblivious` cannot say
+        it, with the reason as note).
     """
     from fabriclab.errors import TooLarge
     from fabriclab.sdn.oblivious import oblivious
@@ -696,7 +700,8 @@ def compare(
         rows.append(
             ("any traffic", fixed.ratio, f"one split for all traffic, worst case; {fixed.method}")
         )
-    except (TooLarge, ValueError):
-        pass
+    except (TooLarge, ValueError) as error:
+        reason = str(error).partition(";")[0]
+        rows.append(("any traffic", np.nan, f"not computed: {reason}"))
     names, values, notes = zip(*rows, strict=True)
     return Comparison(names, np.array(values), notes)

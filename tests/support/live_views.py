@@ -312,6 +312,12 @@ VIEWS = {
     "slow receiver": lambda: live.pause_map(
         moment=120, cause="slow receiver", leaves=2, hosts=3, shown=("moment", "cause")
     ),
+    "rollout": lambda: live.rollout(),
+    "loop": lambda: live.rollout("reverse", "s c b a", 2),
+    "black hole": lambda: live.rollout("drain", "s b c a", 1),
+    "one order": lambda: live.rollout("reverse", "a c b s", 2, overview=False),
+    "shared fabric": lambda: live.shared_fabric(),
+    "own spine": lambda: live.shared_fabric("spine", 8, 0),
     "parallelism": lambda: live.parallelism(),
     "parallelism dealt": lambda: live.parallelism(order="dealt out"),
     "parallelism stages": lambda: live.parallelism(4, 8, "FSDP", microbatch=2),

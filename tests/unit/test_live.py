@@ -1340,6 +1340,23 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         heights = drawn["dots"].fields["y"].reshape(2, -1)
         order = np.argsort(-np.concatenate([table[c] for c in list(table.columns)[1:]]))
         assert np.all(np.diff(heights.ravel()[order]) >= -1e-9)
+    elif "all packets arrive" in table.columns:  # a rollout with all its orders
+        cells = [table[f"after {n}"].tolist() for n in (1, 2, 3)]
+        beside = scene.side.layers
+        assert beside["names"].fields["texts"] == table["order"].tolist()
+        assert beside["cells"].fields["texts"] == [
+            cell for row in zip(*cells, strict=True) for cell in row
+        ]
+        is_safe = table["all packets arrive"] == text("live.rollout.yes")
+        assert np.array_equal(beside["names"].fields["bold"] == 1, is_safe)
+    elif "has changed" in table.columns:  # a rollout by itself
+        assert drawn["rule words"].fields["texts"] == table["rule"].tolist()
+        has_changed = table["has changed"] == text("live.rollout.yes")
+        assert np.array_equal(drawn["rule words"].fields["bold"] == 1, has_changed)
+    elif "tenant A [GB/s]" in table.columns:
+        bars, rest = (scene.side.layers[part].fields for part in ("bars", "rest"))
+        rates = np.stack([table[f"tenant {tenant} [GB/s]"] for tenant in "AB"], axis=1)
+        assert bars["w"] == pytest.approx(rest["w"][0] * rates.ravel() / 50, abs=0.01)
     elif "lines" in drawn:
         is_bound = np.isin(table["series"], ["one NIC", "one array"])
         at = np.concatenate([drawn[part].fields["y"] for part in ("lines", "dots")])

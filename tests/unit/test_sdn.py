@@ -1,6 +1,7 @@
 """Traffic engineering, updates, tenants, controller and policies on cases that were counted by hand."""
 
 import itertools
+import sys
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from fabriclab import sdn
 from fabriclab.core import Changes, FabricBuilder, Flows
 from fabriclab.errors import FileFormat, NoPath, TooLarge
 from fabriclab.sdn import trials
-from fabriclab.sdn.oblivious import _by_program, _closed_form, _hose
+from fabriclab.sdn.neighbours import time_of_small
+from fabriclab.sdn.oblivious import _by_program, _clos, _closed_form, _hose, _worst
 
 
 def diamond(rate=50e9):
@@ -147,6 +149,93 @@ def test_large_and_unfit_fabrics_have_no_fixed_split():
         sdn.oblivious(diamond())
 
 
+def test_a_cluster_that_lost_a_cable_has_a_fixed_split_that_a_cut_proves():
+    # Leaf 0 has 31 of 32 cables to its spines, and 32 hosts as fast as a cable: no split is below 32/31.
+    cluster = fl.topologies.build("rail_optimised", expand=False)
+    leaf, spine = cluster.nodes("leaf")[0], cluster.nodes("spine")[3]
+    cable = cluster.links_between(int(leaf), int(spine))[0] // 2
+    found = sdn.oblivious(cluster.without(cables=[cable]))
+    assert found.ratio == pytest.approx(32 / 31)
+    assert "proven by a cut" in found.method
+
+
+def test_the_dragonfly_of_twelve_ranks_has_a_fixed_split():
+    # A group of 3 ranks has 3 global cables, one of which leads to the group that all of them send to.
+    fabric = fl.topologies.build("dragonfly", p=1, a=3, h=1)
+    flows = fl.metrics.shift(fabric, 3)
+    table = sdn.compare(fabric, flows, seeds=2)
+    fixed = table["any traffic"]
+    assert table["optimum"] <= fixed == pytest.approx(1.5)
+    load = sdn.oblivious(fabric).load(fabric, flows)
+    assert load.max() <= 1.5 * 50e9 * (1 + 1e-6)
+
+
+def uneven(seed):
+    """Return a Clos of 3 leaves and 3 spines, some of whose cables are slow in one direction."""
+    rng = np.random.default_rng(seed)
+    fabric = fl.topologies.build("leaf_spine", hosts=9, radix=6)
+    inner = np.flatnonzero(fabric.transit[fabric.source] & fabric.transit[fabric.target])
+    return fabric.with_capacity(rng.choice(inner, 5, replace=False), rng.choice([10e9, 20e9, 30e9]))
+
+
+def worst_by_program(hose, found):
+    """Return the load of the fullest arc over all traffic within the rates of hosts, by a program for each arc."""
+    from scipy.optimize import linprog
+
+    pairs = found.start.size
+    rows = np.concatenate(
+        [found.start[None, :] == hose.node[:, None], found.goal[None, :] == hose.node[:, None]]
+    )
+    most = np.concatenate([hose.sends, hose.gets]) * 1e-9
+    fullest = 0.0
+    for arc in range(found.source.size):
+        answer = linprog(-found.part[:, arc], rows.astype(float), most, bounds=(0, None))
+        assert answer.status == 0 and answer.x.size == pairs
+        fullest = max(fullest, -answer.fun / (hose.capacity[arc] * 1e-9))
+    return fullest
+
+
+@pytest.mark.parametrize("seed", [5, 7, 9, 11])
+def test_splits_over_one_spine_say_their_worst_case_and_what_is_proven(seed, monkeypatch):
+    fabric = uneven(seed)
+    hose = _hose(fabric)
+    best = sdn.oblivious(fabric)
+    exact = _by_program(fabric, hose).ratio
+    assert best.ratio == pytest.approx(exact, rel=1e-6)
+    monkeypatch.setattr(sys.modules["fabriclab.sdn.oblivious"], "_MOST_ENTRIES", 0)
+    found = sdn.oblivious(fabric)
+    assert found.ratio == pytest.approx(worst_by_program(hose, found), rel=1e-6)
+    is_proven = "proven" in found.method
+    assert is_proven == (seed == 7) and (is_proven or "one spine" in found.method)
+    assert found.ratio >= exact * (1 - 1e-6)
+    assert is_proven == (found.ratio == pytest.approx(exact, rel=1e-6))
+
+
+def test_no_split_over_one_spine_is_better_than_the_one_of_the_program(monkeypatch):
+    fabric = uneven(5)
+    monkeypatch.setattr(sys.modules["fabriclab.sdn.oblivious"], "_MOST_ENTRIES", 0)
+    found = sdn.oblivious(fabric)
+    hose = _hose(fabric)
+    clos = _clos(hose)
+    one, _ = np.nonzero(~np.eye(3, dtype=bool))
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        split = rng.dirichlet(np.ones(3), one.size)
+        assert _worst(hose, clos, split) >= found.ratio * (1 - 1e-9)
+
+
+def test_a_comparison_says_what_it_has_not_computed():
+    fabric = fl.topologies.build("torus", shape=(4, 4), hosts=1)
+    table = sdn.compare(fabric, fl.metrics.shift(fabric, 3), seeds=1)
+    assert np.isnan(table["any traffic"])
+    last = table.rows()[-1]
+    assert last[:3] == ["any traffic", "-", "-"]
+    assert "not computed: 240 pairs of switches times 64 links" in last[3]
+    several = diamond()
+    table = sdn.compare(several, Flows.make(0, 3, 1e9), seeds=1)
+    assert "not computed: rank 0 must hang on a switch by one cable" in table.rows()[-1][3]
+
+
 # Updates
 
 
@@ -260,13 +349,126 @@ def test_functions_of_learners_are_judged_and_mistakes_have_names():
     assert not odd.is_right and "must be" in odd.case
 
 
-@pytest.mark.parametrize("mistake", trials._MISTAKES, ids=lambda mistake: mistake.name)
-def test_a_function_that_makes_a_mistake_gets_its_name(mistake):
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [(mistake.name, rule) for mistake in trials._MISTAKES for rule in mistake.rules],
+    ids=lambda part: getattr(part, "__name__", part),
+)
+def test_a_function_that_makes_a_mistake_gets_its_name(name, rule):
     def wrong(order, old, new):
-        return mistake.rule(order, sdn.rules(old), sdn.rules(new))
+        return rule(order, sdn.rules(old), sdn.rules(new))
 
     found = sdn.check_is_safe(wrong)
-    assert (found.is_right, found.mistake) == (False, mistake.name)
+    assert (found.is_right, found.mistake) == (False, name)
+
+
+# The same mistakes as a learner writes them, without the library.
+
+
+def walks(order, old, new, *, starts=lambda rules, node: ["s"], hops=lambda rules, old: 20):
+    """Follow a packet from each start after each update."""
+    table = dict(old)
+    for node in order:
+        table.pop(node, None)
+        if node in new:
+            table[node] = new[node]
+        for at in starts(table, node):
+            for _ in range(hops(table, old)):
+                at = table.get(at, at)
+            if at != "d":
+                return False
+    return True
+
+
+def route_of(new):
+    route = []
+    at = "s"
+    while at != "d":
+        route.append(at)
+        at = new[at]
+    return route
+
+
+@pytest.mark.parametrize(
+    ("mistake", "wrong"),
+    [
+        ("answers turned round", lambda order, old, new: not walks(order, old, new)),
+        (
+            "source first",
+            lambda order, old, new: order == [x for x in route_of(new) if x in order],
+        ),
+        (
+            "destination first only",
+            lambda order, old, new: order == [x for x in route_of(new)[::-1] if x in order],
+        ),
+        ("source last only", lambda order, old, new: order[-1] == "s"),
+        ("too few hops", lambda *case: walks(*case, hops=lambda rules, old: len(old))),
+        ("loops off the way", lambda *case: walks(*case, starts=lambda rules, node: list(rules))),
+        (
+            "loops off the way",
+            lambda *case: walks(*case, starts=lambda rules, x: [x if x in rules else "s"]),
+        ),
+    ],
+)
+def test_mistakes_as_learners_write_them_get_their_name(mistake, wrong):
+    assert sdn.check_is_safe(wrong).mistake == mistake
+    assert sdn.check_is_safe(walks).is_right
+    assert sdn.check_is_safe(lambda *case: np.bool_(walks(*case))).is_right
+
+
+def never_ends(order, old, new):
+    table = {**old, **{node: new[node] for node in order[:1] if node in new}}
+    at = "s"
+    while at != "d":
+        at = table.get(at)
+    return True
+
+
+def spoils(order, old, new):
+    for node in order:
+        old[node] = new.get(node)
+    return True
+
+
+def stumbles(order, old, new):
+    table = dict(old)
+    for node in order:
+        table[node] = new[node]
+    return learner(order, old, new)
+
+
+@pytest.mark.parametrize(
+    ("function", "mistake", "said"),
+    [
+        (never_ends, "never ends", "round a loop"),
+        (spoils, "changes its arguments", "argument old"),
+        (lambda order, *rules: order.reverse() or True, "changes its arguments", "argument order"),
+        (stumbles, "looks up a missing rule", "a rule of 'a'"),
+    ],
+)
+def test_functions_that_cannot_be_judged_are_told_why(function, mistake, said):
+    found = sdn.check_is_safe(function)
+    assert (found.is_right, found.mistake) == (False, mistake)
+    assert said in found.message and found.case.startswith("is_safe(")
+
+
+def test_a_function_that_names_the_next_switch_is_stopped_and_may_change_nothing():
+    def endless(updated, old, new):
+        while True:
+            pass
+
+    assert sdn.check_next_switch(endless).mistake == "never ends"
+    spoilt = sdn.check_next_switch(lambda updated, old, new: updated.add("s") or "s")
+    assert spoilt.mistake == "changes its arguments" and "argument updated" in spoilt.message
+
+
+def test_other_errors_of_a_function_go_through_and_tracing_is_as_before():
+    before = sys.gettrace()
+    with pytest.raises(ZeroDivisionError):
+        sdn.check_is_safe(lambda order, old, new: 1 / 0)
+    with pytest.raises(KeyError, match="no node"):
+        sdn.check_is_safe(lambda order, old, new: {}["no node"])
+    assert sys.gettrace() is before
 
 
 def test_the_next_switch_of_a_learner_is_judged():
@@ -327,6 +529,26 @@ def test_who_reaches_whom():
         sdn.Tenants((one, sdn.Tenant("twice", (1,))))
 
 
+def test_keys_stop_flows_between_tenants_and_no_flow_within_one():
+    fabric = fl.topologies.build("crossbar", hosts=5)
+    key = sdn.partition_key
+    storage = key(3, full=False)
+    tenants = sdn.Tenants(
+        (
+            sdn.Tenant("A", (0, 1), keys=(key(1), storage)),
+            sdn.Tenant("B", (2, 3), keys=(key(2), storage)),
+            sdn.Tenant("storage", (4,), keys=(key(3),)),
+        )
+    )
+    flows = Flows.make(fabric.endpoint[[0, 0, 2, 3, 4]], fabric.endpoint[[1, 2, 0, 4, 1]], 1e9)
+    assert tenants.passes(fabric, flows).tolist() == [True, False, False, True, True]
+    limited = tenants.with_("A", keys=(storage,))
+    assert limited.passes(fabric, flows).tolist() == [False, False, False, True, True]
+    few = sdn.Tenants(tenants.members[:2])
+    with pytest.raises(ValueError, match=r"flow 4 comes from .* belongs to no tenant"):
+        few.passes(fabric, flows)
+
+
 def test_eight_flows_against_one_get_eight_ninths_unless_tenants_have_weights():
     fabric = fl.topologies.build("crossbar", hosts=3)
     flows = Flows.make([0] * 8 + [1], 2, 1e9, label=[0] * 8 + [1], labels=("A", "B"))
@@ -355,11 +577,11 @@ def test_a_drain_has_a_check_around_each_step_and_can_be_taken_back():
     controller.drain("spine 1")
     plan = controller.plan()
     assert [step.words for step in plan.steps] == [
-        "leaf 0 stops using spine 1 for 3 goals",
-        "leaf 1 stops using spine 1 for 3 goals",
-        "leaf 2 stops using spine 1 for 3 goals",
-        "leaf 3 stops using spine 1 for 3 goals",
-        "spine 1 drops its rules for 4 goals; nobody sends there any more",
+        "leaf 0 stops using spine 1 for 3 destinations",
+        "leaf 1 stops using spine 1 for 3 destinations",
+        "leaf 2 stops using spine 1 for 3 destinations",
+        "leaf 3 stops using spine 1 for 3 destinations",
+        "spine 1 drops its rules for 4 destinations; nobody sends there any more",
     ]
     records = controller.apply(plan)
     assert all(record.before.ok and record.after.ok for record in records)
@@ -412,7 +634,7 @@ def test_an_undrain_begins_at_the_spine():
     controller.apply(controller.plan())
     controller.undrain("spine 1")
     plan = controller.plan()
-    assert plan.steps[0].words == "spine 1 gets rules for 4 goals; nobody sends there yet"
+    assert plan.steps[0].words == "spine 1 gets rules for 4 destinations; nobody sends there yet"
     assert all(record.after.ok for record in controller.apply(plan))
     with pytest.raises(ValueError, match="not drained"):
         controller.undrain("spine 1")
@@ -433,6 +655,102 @@ def test_a_wrong_order_is_stopped_before_the_black_hole():
     assert "spine 1 has no rule for leaf" in records[0].after.violations[0].message
     with pytest.raises(ValueError, match="each of 5 steps once"):
         plan.in_order([0, 1])
+
+
+def lost_part(controller, leaf):
+    """Return which part of a leaf's packets for another leaf goes into dead links."""
+    fabric, rules = controller.fabric, controller.forwarding
+    goal = next(d for d, node in enumerate(rules.goal.tolist()) if node != leaf)
+    mine = (fabric.source == leaf) & (fabric.capacity == 0)
+    return rules.part[goal, mine].sum()
+
+
+def without_basis(plan):
+    """Return a plan that does not know what it was made for, as one made by hand."""
+    return sdn.Plan(plan.steps, plan.target, plan.tenants, plan.why, plan.method)
+
+
+def test_the_last_live_spine_is_not_drained():
+    fabric = clos()
+    leaf = fabric.node("leaf 0")
+    controller = sdn.Controller(fabric)
+    controller.drain("spine 0")
+    plan = controller.plan()
+    controller.observe(fabric.without("spine 1"))
+    assert (
+        lost_part(controller, leaf) == 0.5
+    )  # half of the packets are lost, and the other half arrives
+    for stale in (plan, without_basis(plan)):
+        with pytest.raises(sdn.InvariantBroken):
+            controller.apply(stale)
+        assert lost_part(controller, leaf) == 0.5 and not controller.history
+    with pytest.raises(sdn.StalePlan, match="16 links have gone"):
+        controller.apply(plan)
+    with pytest.raises(sdn.InvariantBroken, match="no packet from leaf 0 comes to leaf 1 any more"):
+        controller.apply(without_basis(plan))
+    with pytest.raises(NoPath, match="drain spine 0"):
+        controller.plan()
+    # A script that does not look takes the cluster dark.
+    controller.apply(plan, careful=False)
+    assert lost_part(controller, leaf) == 1.0
+
+
+def test_the_last_path_is_kept_where_another_switch_loses_packets():
+    # Leaf 0 sends over both spines, and spine 1 has lost its cables to leaf 2. Without spine 0 all is lost, although
+    # no node has a black hole that was not there before.
+    fabric = clos()
+    controller = sdn.Controller(fabric)
+    controller.observe(fabric.without("leaf 2 - spine 1"))
+    before = controller.check()
+    assert before.violations and not before.lost
+    controller.drain("spine 0")
+    with pytest.raises(NoPath, match="drain spine 0"):
+        controller.plan()
+    controller.rollback()
+    assert all(record.after.lost == frozenset() for record in controller.apply(controller.plan()))
+
+
+def test_a_stale_plan_is_refused():
+    controller = sdn.Controller(clos())
+    controller.drain("spine 0")
+    plan = controller.plan()
+    controller.apply(plan)
+    with pytest.raises(sdn.StalePlan, match="applied already"):
+        controller.apply(plan)
+    controller.undrain("spine 0")
+    rules = controller.forwarding
+    with pytest.raises(
+        sdn.StalePlan, match=r"drain spine 0; now asked for is: .* use spine 0 again"
+    ):
+        controller.apply(plan)
+    assert controller.forwarding is rules
+    back = controller.plan()
+    assert all(record.after.ok for record in controller.apply(back))
+    controller.rollback()
+    with pytest.raises(sdn.StalePlan, match="made for"):
+        controller.apply(back)
+
+
+def test_a_plan_goes_on_from_where_it_stopped():
+    controller = sdn.Controller(clos())
+    controller.drain("spine 1")
+    plan = controller.plan()
+    with pytest.raises(sdn.InvariantBroken, match="spine 1 has no rule"):
+        controller.apply(plan.in_order([0, 4, 1, 2, 3]))
+    assert len(controller.history) == 1
+    assert all(record.after.ok for record in controller.apply(plan))
+
+
+def test_links_that_die_between_two_steps_stop_a_plan():
+    fabric = clos()
+    controller = sdn.Controller(fabric)
+    controller.drain("spine 0")
+    steps = controller.steps(controller.plan())
+    next(steps)
+    controller.observe(fabric.without("spine 1"))
+    with pytest.raises(sdn.StalePlan, match="links have gone"):
+        next(steps)
+    assert len(controller.history) == 1
 
 
 def test_every_order_of_a_drain_that_the_controller_may_choose_is_safe():
@@ -622,6 +940,17 @@ def test_a_neighbour_is_felt_on_the_packet_engine_and_a_class_of_its_own_helps()
     assert alone <= first < sharing
     assert found.ratio("alone", 0.99) < 1.4 < found.ratio("sharing", 0.99)
     assert found.times.shape == (3, 2, 3) and "agree" in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("sharing", "small"), [("weights", "64 KiB"), ("own cables", "16 KiB"), ("priority", "1 MB")]
+)
+def test_a_run_that_stops_early_gives_the_time_of_the_whole_run(sharing, small):
+    played = fl.scenarios.neighbour(sharing, hosts=4, small=small, bulk="300 kB", seed=2)
+    flows = np.array(played.groups["small"])
+    whole = played.play().finish[flows].max() - played.flows.start[flows].min()
+    assert time_of_small(played, "packet", sharing) == whole
+    assert (whole > 2e-5) == (small == "1 MB")  # one of the cases takes longer than the first look
 
 
 # Policies

@@ -15,8 +15,10 @@ from fabriclab.views.live.parallelism import parallelism
 from fabriclab.views.live.pause_maps import pause_map
 from fabriclab.views.live.queues import control_loops, incast
 from fabriclab.views.live.rdma import chunks, copies, queue_pair, request, savings
+from fabriclab.views.live.rollouts import rollout
 from fabriclab.views.live.runs import fabric, race, ruler, sweep, timeline, traffic
 from fabriclab.views.live.serving import tokens
+from fabriclab.views.live.shared_fabrics import shared_fabric
 from fabriclab.views.live.steppers import stepper
 from fabriclab.views.live.steps import roofline, step
 from fabriclab.views.live.switches import packets, pays, pool, quantisation, tenants
@@ -66,11 +68,13 @@ __all__ = [
     "queue_pair",
     "race",
     "request",
+    "rollout",
     "roofline",
     "roulette",
     "ruler",
     "savings",
     "server",
+    "shared_fabric",
     "slowest",
     "staleness",
     "step",

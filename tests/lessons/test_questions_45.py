@@ -1,0 +1,185 @@
+"""What the questions of lessons 45 and 45b call right and wrong is so in the library."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import fabriclab as fl
+from fabriclab import sdn
+from fabriclab.course.judges import Unanswered
+from fabriclab.course.judges.lessons import lesson45, lesson45b
+from fabriclab.course.questions import questions
+
+OLD, NEW = sdn.rules("s-a-b-c-d"), sdn.rules("s-c-b-a-d")
+
+
+def walks(order, old, new, look=lambda rules: True):
+    """What the hints spell out: follow a packet from s after each change."""
+    rules = dict(old)
+    for switch in order:
+        rules[switch] = new.get(switch)
+        at = "s"
+        for _ in range(len(rules)):
+            at = rules.get(at) or at
+        if at != "d":
+            return False
+    return True
+
+
+def ends_in_a_loop(rules):
+    at = "s"
+    for _ in range(len(rules) + 1):
+        if at == "d" or rules.get(at) is None:
+            return False
+        at = rules[at]
+    return True
+
+
+def forgets_black_holes(order, old, new):
+    rules = dict(old)
+    for switch in order:
+        rules[switch] = new.get(switch)
+        if ends_in_a_loop(rules):
+            return False
+    return True
+
+
+def first_only(order, old, new):
+    return walks(order[:1], old, new)
+
+
+def keeps_old_rules(order, old, new):
+    rules = {**old, **{switch: None for switch in new if switch not in old}}
+    for switch in order:
+        rules[switch] = new.get(switch, rules.get(switch))
+        at = "s"
+        for _ in range(len(rules)):
+            at = rules.get(at) or at
+        if at != "d":
+            return False
+    return True
+
+
+def back_only(order, old, new):
+    changes = [switch for switch in new if new[switch] != old.get(switch)]
+    return list(order[: len(changes)]) == changes[::-1]
+
+
+def spoils_its_arguments(order, old, new):
+    right = walks(order, old, new)
+    old.update(new)
+    return right
+
+
+def follows_for_ever(order, old, new):
+    rules = dict(old)
+    for switch in order:
+        rules[switch] = new.get(switch, "d")
+        at = "s"
+        while at != "d":
+            at = rules[at]
+    return True
+
+
+@pytest.mark.parametrize(
+    ("answer", "mistake"),
+    [
+        (walks, ""),
+        (lambda order, old, new: True, "two right routes mix well"),
+        (lambda order, old, new: False, "nothing is safe"),
+        (forgets_black_holes, "black holes forgotten"),
+        (first_only, "first moment only"),
+        (lambda *case: np.bool_(walks(*case)), ""),
+        (keeps_old_rules, "old rules kept"),
+        (back_only, "destination first only"),
+    ],
+)
+def test_functions_on_orders_are_judged_and_mistakes_named(answer, mistake):
+    is_right, _, found, *_ = lesson45.safety_of_an_order(answer)
+    assert (is_right, found) == (not mistake, mistake)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (lambda *case: not walks(*case), "the opposite"),
+        (lambda order, old, new: order[-1] == "s", "not enough that s changes last"),
+    ],
+)
+def test_mistakes_without_a_misconception_get_a_sentence(answer, said):
+    is_right, sentences, mistake, *_ = lesson45.safety_of_an_order(answer)
+    assert (is_right, mistake) == (False, "")
+    assert said in sentences[-1]
+
+
+@pytest.mark.parametrize("answer", [lambda *_: None, lambda *_: "yes"])
+def test_a_function_that_says_neither_true_nor_false_is_no_answer(answer):
+    with pytest.raises(Unanswered, match="True or False"):
+        lesson45.safety_of_an_order(answer)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (spoils_its_arguments, "Work on a copy"),
+        (follows_for_ever, "goes round a loop"),
+        (lambda order, old, new: new[order[0]] == new[order[-1]], "KeyError"),
+        (lambda order, old, new: {}[1], "stopped with KeyError: 1"),
+        (lambda order, old, new: 1 / 0, "ZeroDivisionError"),
+    ],
+)
+def test_a_function_that_spoils_its_arguments_or_never_ends_is_told_so(answer, said):
+    with pytest.raises(Unanswered, match=said):
+        lesson45.safety_of_an_order(answer)
+
+
+def test_the_orders_of_the_choice_are_right_and_wrong_by_the_library():
+    question = questions()["45-order"]
+    assert sdn.is_safe(question.right.split(" > "), OLD, NEW)
+    options = [wrong.option for wrong in question.wrong]
+    assert len(options) == 3
+    for option in options:
+        assert not sdn.is_safe(option.split(" > "), OLD, NEW)
+
+
+def test_the_key_of_what_a_dead_spine_costs_is_what_the_model_loses():
+    fabric = fl.topologies.build("xgft", m=(4, 2), w=(1, 4), rate="50 GB/s")
+    usual = sdn.shortest(fabric)
+    flows = fl.core.Flows.make(fabric.endpoint, np.roll(fabric.endpoint, 4), 1e9)
+    spine = fabric.nodes("spine")[0]
+    healed = fabric.without(nodes=[spine])
+    ends = np.flatnonzero((fabric.source == spine) | (fabric.target == spine))
+    gone = sdn.outage(
+        fabric,
+        flows,
+        sdn.routes(fabric, usual, flows),
+        sdn.routes(healed, sdn.shortest(healed), flows),
+        fl.core.Changes("1 ms", ends, 0),
+        "3 ms",
+    )
+    assert gone.total == pytest.approx(8 * 50e9 / 4 * 2e-3)
+
+
+def test_weights_are_judged_and_mistakes_named():
+    assert lesson45b.weights_of_tenants(lesson45b.weights)[0]
+    assert lesson45b.weights_of_tenants(
+        lambda paid, flows: [6 * w for w in lesson45b.weights(paid, flows)]
+    )[0]
+    for name, rule in lesson45b.WEIGHT_MISTAKES.items():
+        is_right, _, mistake, *_ = lesson45b.weights_of_tenants(rule)
+        assert (is_right, mistake) == (False, name)
+
+
+@pytest.mark.parametrize(
+    "answer", [lambda *_: None, lambda paid, flows: [1.0], lambda paid, flows: [0] * len(paid)]
+)
+def test_weights_that_are_none_are_no_answer(answer):
+    with pytest.raises(Unanswered, match=r"list of \d numbers|above 0"):
+        lesson45b.weights_of_tenants(answer)
+
+
+def test_a_tenant_with_eight_flows_gets_eight_ninths():
+    for a, b in itertools.product((8, 16), (1, 2, 4)):
+        part = lesson45b.shares([1.0, 1.0], [a, b])
+        assert part[0] == pytest.approx(a / (a + b))
