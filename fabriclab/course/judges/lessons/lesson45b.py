@@ -49,7 +49,7 @@ def shares(weight: Sequence[float], flows: Sequence[int]) -> Floats:
     owner = np.repeat(np.arange(len(flows)), flows)
     ptr = np.arange(each.size + 1)
     rate = max_min_rates(ptr, np.zeros(each.size, dtype=np.int64), [1.0], weight=each)
-    return np.bincount(owner, rate, len(flows))
+    return np.bincount(owner, rate, len(flows)).astype(np.float64)
 
 
 @register("check", "45b-write-weights")
