@@ -37,7 +37,7 @@ WEIGHT_MISTAKES: dict[str, Callable[[Sequence[float], Sequence[int]], list[float
         each * n for each, n in zip(paid, flows, strict=True)
     ],
     "payment forgotten": lambda paid, flows: [1.0 / max(n, 1) for n in flows],
-    "upside down": lambda paid, flows: [
+    "flows divided by payment": lambda paid, flows: [
         max(n, 1) / each for each, n in zip(paid, flows, strict=True)
     ],
 }
