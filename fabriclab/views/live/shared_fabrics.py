@@ -71,7 +71,7 @@ class Shares:
     @property
     def part(self) -> Floats:
         """Part of what both tenants get, (2,)."""
-        return self.rate / self.rate.sum()
+        return np.asarray(self.rate / self.rate.sum())
 
 
 def shares_of(case: Case) -> Shares:
@@ -104,10 +104,10 @@ def shares_of(case: Case) -> Shares:
             weight.append(1.0 if weights is None else weights[tenant] / flows)
             owner.append(tenant * _HOSTS + k % _HOSTS)
     each = max_min_rates(ptr, link, capacity, use=use, weight=weight)
-    host = np.bincount(owner, each, n_nics).reshape(len(TENANTS), _HOSTS)
-    rate = host.sum(axis=1)
+    of_host = np.bincount(owner, each, n_nics).astype(np.float64).reshape(len(TENANTS), _HOSTS)
+    rate = of_host.sum(axis=1)
     over = np.full((len(TENANTS), _SPINES), 1.0 / _SPINES) if is_shared else np.eye(_SPINES)
-    return Shares(rate, rate[:, None] * over, host)
+    return Shares(rate, rate[:, None] * over, of_host)
 
 
 def shared_fabric(sharing: str = "flow", flows_a: int = 8, flows_b: int = 1) -> Live:

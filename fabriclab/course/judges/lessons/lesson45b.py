@@ -37,7 +37,7 @@ WEIGHT_MISTAKES: dict[str, Callable[[Sequence[float], Sequence[int]], list[float
         each * n for each, n in zip(paid, flows, strict=True)
     ],
     "payment forgotten": lambda paid, flows: [1.0 / max(n, 1) for n in flows],
-    "upside down": lambda paid, flows: [
+    "flows divided by payment": lambda paid, flows: [
         max(n, 1) / each for each, n in zip(paid, flows, strict=True)
     ],
 }
@@ -49,7 +49,7 @@ def shares(weight: Sequence[float], flows: Sequence[int]) -> Floats:
     owner = np.repeat(np.arange(len(flows)), flows)
     ptr = np.arange(each.size + 1)
     rate = max_min_rates(ptr, np.zeros(each.size, dtype=np.int64), [1.0], weight=each)
-    return np.bincount(owner, rate, len(flows))
+    return np.bincount(owner, rate, len(flows)).astype(np.float64)
 
 
 @register("check", "45b-write-weights")
