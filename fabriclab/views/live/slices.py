@@ -31,8 +31,8 @@ _PITCH = 31.0
 _BOX = 27.0
 _KEY = 348.0  # height of the legend
 _SIDES = (56.0, 300.0)
-_UPPER = (60.0, 172.0)  # top and foot of the curves of time
-_LOWER = (236.0, 336.0)  # top and foot of the curves of chips
+_UPPER = (58.0, 160.0)  # top and foot of the curves of time
+_LOWER = (232.0, 334.0)  # top and foot of the curves of chips
 
 _IDLE, _FAILED = -1, -2  # in place of the number of a slice
 
@@ -362,7 +362,10 @@ def panel_layers(
     here = pod.size - 1
     return {
         f"{kind} title": texts(
-            14.0, top - 26, [text(f"live.slices.title_{kind}")], size=13.0, bold=1.0
+            14.0, top - 30, [text(f"live.slices.title_{kind}")], size=13.0, bold=1.0
+        ),
+        f"{kind} marks": texts(
+            14.0, top - 11, [text("live.slices.marks")], size=11.0, colour=COLOUR["soft"]
         ),
         f"{kind} grid": grid["y grid"],
         f"{kind} ticks": grid["y ticks"],
@@ -388,13 +391,5 @@ def panel_layers(
                 "colour": np.array([COLOUR["soft"], COLOUR["ink"]]),
                 "glide": True,
             },
-        ),
-        f"{kind} names": texts(
-            np.array([to_x(14.0), to_x(30.0)]),
-            np.array([to_y(0.3), to_y(0.88)]),
-            [text("live.slices.name_fixed"), text("live.slices.name_joined")],
-            size=11.0,
-            halo=1.0,
-            colour=np.array([COLOUR["soft"], COLOUR["ink"]]),
         ),
     }
