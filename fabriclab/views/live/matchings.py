@@ -152,7 +152,9 @@ def decomposed(traffic: str, size: float) -> circuits.Decomposition:
         drawn = np.random.default_rng(_SEED).pareto(_TAIL, (_HOSTS, _HOSTS))
         shape = np.ceil(drawn) * off_diagonal
     busiest = max(shape.sum(axis=0).max(), shape.sum(axis=1).max())
-    unit = np.floor(size / busiest)  # whole bytes, so that no matching is left for what rounding leaves
+    unit = np.floor(
+        size / busiest
+    )  # whole bytes, so that no matching is left for what rounding leaves
     return circuits.decompose(shape * unit)
 
 
@@ -329,9 +331,7 @@ def matrix_layers(here: Turning) -> dict[str, Layer]:
     letters = [letter(host) for host in range(_HOSTS)]
     place = _PITCH * np.arange(_HOSTS) + _BOX / 2
     return {
-        "matrix title": texts(
-            _MATRIX, 16.0, [text("live.matchings.matrix")], size=13.0, bold=1.0
-        ),
+        "matrix title": texts(_MATRIX, 16.0, [text("live.matchings.matrix")], size=13.0, bold=1.0),
         "cells": boxes(x, y, _BOX, _BOX, colour=COLOUR["sunk"], round=2.0),
         "lit cells": boxes(x[lit], y[lit], _BOX, _BOX, colour=-1.0, edge=-1.0, round=2.0),
         "bytes": boxes(
@@ -367,9 +367,7 @@ def strip_layers(here: Turning) -> dict[str, Layer]:
     notes = [text("live.matchings.held", time=float(held)) for held in here.plan.hold]
     times = to_ticks(last, 5)
     return {
-        "strip title": texts(
-            14.0, top - 12, [text("live.matchings.strip")], colour=COLOUR["soft"]
-        ),
+        "strip title": texts(14.0, top - 12, [text("live.matchings.strip")], colour=COLOUR["soft"]),
         "strip": boxes(
             _SPAN[0],
             top,
@@ -447,9 +445,7 @@ def curve_layers(here: Turning, traffic: str, setup: float, size: float) -> dict
     ends = np.array([float(to_y(curve[1, -1])) for curve in every.values()])  # [px]
     is_lowest = ends == ends.max()
     return {
-        "title": texts(
-            14.0, 16.0, [text("live.matchings.curve_title")], size=13.0, bold=1.0
-        ),
+        "title": texts(14.0, 16.0, [text("live.matchings.curve_title")], size=13.0, bold=1.0),
         "axis": texts(14.0, 34.0, [text("live.matchings.curve_axis")], colour=COLOUR["soft"]),
         **grid,
         "x ticks": below["x ticks"],

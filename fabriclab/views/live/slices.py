@@ -224,7 +224,7 @@ def places() -> tuple[Floats, Floats]:
 
 
 def pod_layers(name: str, pod: Pod, number: Ints, left: float) -> dict[str, Layer]:
-    """Return a pod: cubes that run with the number of their slice, others empty or hatched, failed ones with a cross."""
+    """Return a pod: cubes that run with the number of their slice, idle ones hatched, failed ones with a cross."""
     x, y = places()
     x = x + left
     runs = np.flatnonzero(number >= 0)
@@ -316,7 +316,11 @@ def legend_layers() -> dict[str, Layer]:
         "key words": texts(
             x + side + 7,
             y + side / 2,
-            [text("live.slices.key_runs"), text("live.slices.key_idle"), text("live.slices.failed")],
+            [
+                text("live.slices.key_runs"),
+                text("live.slices.key_idle"),
+                text("live.slices.failed"),
+            ],
             colour=COLOUR["soft"],
         ),
     }

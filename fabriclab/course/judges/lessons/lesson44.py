@@ -15,7 +15,9 @@ from fabriclab.texts import text
 Step = Callable[[Floats], Any]
 
 _NO_ANSWER = ("nothing returned", "no row of receivers")
-_PATIENCE = 1.25  # illustrative: matchings that count as few, in times of those that `decompose` needs
+_PATIENCE = (
+    1.25  # illustrative: matchings that count as few, in times of those that `decompose` needs
+)
 
 # illustrative: traffic in GB, the first as in the lesson
 _LESSON = ((0, 0, 8, 6), (8, 0, 0, 6), (4, 8, 0, 2), (2, 6, 6, 0))

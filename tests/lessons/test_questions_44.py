@@ -1,0 +1,107 @@
+"""What the questions of lesson 44 call right and wrong is so in the library."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from fabriclab import catalog, circuits
+from fabriclab.course.judges import Unanswered
+from fabriclab.course.judges.lessons import lesson44
+
+
+def longest_held(left):
+    """Return the matching whose smallest entry is largest, by trying all orders: what the third hint says."""
+    best = 0
+    chosen = None
+    for order in itertools.permutations(range(len(left))):
+        least = min(left[i, j] for i, j in enumerate(order))
+        if least > best:
+            best = least
+            chosen = order
+    return chosen
+
+
+def first_found(left):
+    for order in itertools.permutations(range(len(left))):
+        if all(left[i, j] > 0 for i, j in enumerate(order)):
+            return list(order)
+    return None
+
+
+def largest_first(left):
+    left = left.copy()
+    receivers = [0] * len(left)
+    for _ in receivers:
+        i, j = np.unravel_index(left.argmax(), left.shape)
+        receivers[i] = int(j)
+        left[i] = -1
+        left[:, j] = -1
+    return receivers
+
+
+def emptied(left):
+    chosen = longest_held(left)
+    left[np.arange(len(left)), list(chosen)] = 0
+    return chosen
+
+
+MISTAKES = {
+    "two senders for one receiver": lambda left: left.argmax(axis=1),
+    "an entry without traffic": largest_first,
+    "a receiver that does not exist": lambda left: [1 + j for j in longest_held(left)],
+    "matrix changed": emptied,
+    "held too briefly": first_found,
+}
+
+
+@pytest.mark.parametrize("step", [longest_held, "bottleneck", "weight"])
+def test_steps_that_hold_long_are_right(step):
+    answer = step
+    if isinstance(step, str):
+        answer = getattr(circuits.matchings, step)
+    assert lesson44.next_matching(answer) == (True, [], "")
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_each_mistake_has_its_name_and_its_explanation(mistake):
+    is_right, said, found, trace = lesson44.next_matching(MISTAKES[mistake])
+    assert not is_right and found == mistake
+    assert len(said) == 2 and not trace.cases[-1].right
+
+
+@pytest.mark.parametrize("nothing", [lambda left: None, lambda left: "ABCD", lambda left: 1 / 0])
+def test_no_answer_costs_no_try(nothing):
+    with pytest.raises(Unanswered):
+        lesson44.next_matching(nothing)
+
+
+def test_the_worked_example_comes_out_as_the_lesson_says():
+    matrix = 1e9 * np.array(lesson44._LESSON)
+    found = circuits.decompose(matrix)
+    assert found.weight.tolist() == [6e9, 4e9, 2e9, 2e9]
+    assert found.matchings[0].tolist() == [3, 0, 1, 2]  # A to D, B to A, C to B, D to C
+    assert np.array_equal(found.reconstruct(), matrix)
+    assert found.seconds("400 Gb/s", "10 ms") == pytest.approx(0.28 + 4 * 0.010)
+    assert np.all(matrix.sum(axis=0) == 14e9) and np.all(matrix.sum(axis=1) == 14e9)
+
+
+def test_half_of_the_pod_is_the_worst_thing_to_ask_for():
+    shares = {k: circuits.goodput(0.99, k) for k in (24, 32, 48)}
+    assert shares[32] < min(shares[24], shares[48])
+    assert shares[24] == pytest.approx(0.746, abs=5e-4)
+    assert shares[32] == pytest.approx(0.500, abs=5e-4)
+    assert shares[48] == pytest.approx(0.742, abs=5e-4)
+
+
+def test_halving_and_doubling_turns_twelve_times_with_128_servers():
+    matrix = circuits.phases("all_reduce", "halving_doubling", 128, "1 GiB").matrix
+    partners = matrix > 0
+    before = np.roll(partners, 1, axis=0)
+    assert np.count_nonzero(np.any(partners != before, axis=(1, 2))) == 12
+
+
+def test_the_set_up_of_the_questions_is_that_of_the_catalog():
+    assert (
+        circuits.switch("palomar").setup == catalog.value("emerging", "ocs-mems", "setup") == 0.01
+    )
