@@ -61,6 +61,7 @@ from fabriclab.circuits.topologies import (
     serve,
     when_to_change,
 )
+from fabriclab.circuits.traffic import skewed
 
 __all__ = [
     "CircuitPlan",
@@ -110,6 +111,7 @@ __all__ = [
     "rotor_matchings",
     "seconds_on",
     "serve",
+    "skewed",
     "spread",
     "switch",
     "try_step",

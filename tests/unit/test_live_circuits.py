@@ -5,7 +5,8 @@ import pytest
 
 from fabriclab import circuits, live, units
 from fabriclab.look import COLOUR
-from fabriclab.views.live import matchings, slices
+from fabriclab.views.live import circuit_turns as matchings
+from fabriclab.views.live import pod_slices as slices
 from support.live_views import VIEWS, check_that_it_fits, states
 
 NAMES = ("matchings", "one matching", "mirrors turn", "slices", "small slices", "two slices")

@@ -21,7 +21,6 @@ _TRAFFICS = ("ring", "all_to_all", "skewed")
 _HOSTS = 8
 _RATE = "400 Gb/s"  # illustrative: a port of the running case
 _SEED = 0  # of the skewed traffic
-_TAIL = 1.2  # illustrative: exponent of the sizes of skewed traffic, a few large and many small
 _QUICKEST, _SLOWEST = 10, 20_000  # illustrative: from small mirrors to slow ones [us]
 _CURVE = 25  # points of each curve over the set-up time
 _MICRO = 1e6  # microseconds in a second
@@ -143,19 +142,14 @@ def _controls() -> dict[str, Control]:
 @lru_cache(maxsize=16)
 def decomposed(traffic: str, size: float) -> circuits.Decomposition:
     """Return the matchings of a kind of traffic, whose busiest host sends or receives ``size`` [B]."""
-    off_diagonal = 1.0 - np.eye(_HOSTS)
+    if traffic == "skewed":
+        return circuits.decompose(circuits.skewed(_HOSTS, size, seed=_SEED))
     if traffic == "ring":
         shape = np.roll(np.eye(_HOSTS), 1, axis=1)
-    elif traffic == "all_to_all":
-        shape = off_diagonal
     else:
-        drawn = np.random.default_rng(_SEED).pareto(_TAIL, (_HOSTS, _HOSTS))
-        shape = np.ceil(drawn) * off_diagonal
-    busiest = max(shape.sum(axis=0).max(), shape.sum(axis=1).max())
-    unit = np.floor(
-        size / busiest
-    )  # whole bytes, so that no matching is left for what rounding leaves
-    return circuits.decompose(shape * unit)
+        shape = 1.0 - np.eye(_HOSTS)
+    # whole bytes, so that no matching is left for what rounding leaves
+    return circuits.decompose(shape * np.floor(size / shape[0].sum()))
 
 
 def turning(traffic: str, setup: float, moment: float, size: float) -> Turning:
