@@ -105,3 +105,37 @@ def test_the_set_up_of_the_questions_is_that_of_the_catalog():
     assert (
         circuits.switch("palomar").setup == catalog.value("emerging", "ocs-mems", "setup") == 0.01
     )
+
+
+# lesson 44b ---------------------------------------------------------------------------------------
+def test_all_circuits_carry_what_44b_counts():
+    assert circuits.pod_circuits() == 64 * 96 / 2
+    assert circuits.pod_rate() == 64 * 96 / 2 * 45e9
+
+
+def test_circuits_and_packets_together_halve_the_time():
+    found = circuits.hybrid(
+        circuits.skewed(8, "1 GB"),
+        circuit_rate="400 Gb/s",
+        packet_rate="100 Gb/s",
+        setup="10 ms",
+    )
+    assert found.packets_alone == pytest.approx(80e-3, rel=1e-3)
+    assert found.circuits_alone == pytest.approx(150e-3, rel=1e-3)
+    assert found.seconds == pytest.approx(41.0e-3, rel=2e-3)
+    assert found.hold.size == 2
+    assert found.play().time == pytest.approx(found.seconds, rel=1e-3)
+    on_circuits = found.matrix[found.by_circuit > 0]
+    by_packet_alone = found.matrix[found.by_circuit == 0]
+    assert on_circuits.mean() > 2 * by_packet_alone.mean()  # the large entries take the circuits
+
+
+def test_a_detour_makes_a_ring_three_times_as_fast_on_a_rotor():
+    setup = circuits.switch("ocs-rotornet").setup
+    ring = 63e6 * np.roll(np.eye(8), 1, axis=1)
+    time = {}
+    for detour in (False, True):
+        run = circuits.play_rotor(ring, "180 us", rate="400 Gb/s", setup=setup, detour=detour)
+        time[detour] = run.time
+    assert time[False] == pytest.approx(8.60e-3, rel=1e-3)
+    assert time[True] == pytest.approx(2.78e-3, rel=2e-3)
