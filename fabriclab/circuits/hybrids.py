@@ -22,7 +22,7 @@ from fabriclab import units
 from fabriclab.circuits.matchings import decompose
 from fabriclab.circuits.plans import CircuitPlan, Played, plan, play
 from fabriclab.circuits.switches import square
-from fabriclab.core import Floats, Ints, Value
+from fabriclab.core import Floats, Ints, Value, freeze
 from fabriclab.physics import switching
 
 _HOLDS = 24  # holds that are tried at each step, among the entries that are left
@@ -57,6 +57,11 @@ class Hybrid(Value):
     setup: float
     circuits_alone: float
     packets_alone: float
+
+    def __post_init__(self) -> None:
+        """Freeze the arrays."""
+        freeze(self, dict.fromkeys(("matrix", "by_circuit", "by_packet", "hold"), np.float64))
+        freeze(self, {"matchings": np.int64})
 
     @property
     def circuit_seconds(self) -> float:

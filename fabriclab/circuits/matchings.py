@@ -24,12 +24,12 @@ from numpy.typing import ArrayLike
 from fabriclab import units
 from fabriclab.circuits.plans import CircuitPlan, plan
 from fabriclab.circuits.switches import square
-from fabriclab.core import Flags, Floats, Ints, Value
+from fabriclab.core import Flags, Floats, Ints, Value, freeze
 
 Step = Callable[[Floats], Any]
 
 _EXACT = 2**53  # whole numbers up to here are exact as floats
-_UNITS = 2**48  # parts of the largest sum, for matrices that are not whole numbers
+_UNITS = 2**52  # parts of the largest sum, for matrices that are not whole numbers
 _DUST = 1e-10  # of the largest sum: what rounding leaves of such a matrix
 
 
@@ -66,6 +66,11 @@ class Decomposition(Value):
     padded: Floats
     matchings: Ints
     weight: Floats
+
+    def __post_init__(self) -> None:
+        """Freeze the arrays."""
+        freeze(self, dict.fromkeys(("matrix", "padded", "weight"), np.float64))
+        freeze(self, {"matchings": np.int64})
 
     @property
     def n_matchings(self) -> int:
@@ -292,7 +297,7 @@ def decompose(matrix: ArrayLike, step: str | Step = "bottleneck") -> Decompositi
     matchings = []
     amounts = []
     while left.any():
-        receiver = _checked(choose, left * unit)
+        receiver = _checked(choose, np.asarray(left * unit, dtype=np.float64))
         amount = int(left[sender, receiver].min())
         left[sender, receiver] -= amount
         if amount * unit > dust:
@@ -300,7 +305,7 @@ def decompose(matrix: ArrayLike, step: str | Step = "bottleneck") -> Decompositi
             amounts.append(amount * unit)
     return Decomposition(
         matrix=traffic,
-        padded=padded * unit,
+        padded=np.asarray(padded * unit, dtype=np.float64),
         matchings=np.array(matchings, dtype=np.int64),
         weight=np.array(amounts),
     )
@@ -365,8 +370,8 @@ def try_step(step: Step, *, seed: int = 0, sizes: tuple[int, ...] = (3, 4, 6, 8)
     'two senders for one receiver'
     """
     rng = np.random.default_rng(units.count(seed, "seed", 0))
-    taken = []
-    fewest = []
+    taken: list[int] = []
+    fewest: list[int] = []
     for n in sizes:
         for matrix in _samples(rng, n):
             try:

@@ -20,6 +20,7 @@ from fabriclab.core import (
     Routes,
     Timeline,
     Value,
+    freeze,
     pointer,
     rows_of,
 )
@@ -64,6 +65,11 @@ class CircuitPlan(Value):
     target: Ints
     rate: float
     setup: float
+
+    def __post_init__(self) -> None:
+        """Freeze the arrays."""
+        freeze(self, {"hold": np.float64})
+        freeze(self, dict.fromkeys(("ptr", "source", "target"), np.int64))
 
     @property
     def n_configurations(self) -> int:
@@ -120,9 +126,8 @@ class CircuitPlan(Value):
     def receivers_at(self, times: ArrayLike) -> Ints:
         """Return to whom each rank is joined at each time, (T, N); -1 where it is dark, as in a set-up."""
         moment = np.asarray(times, dtype=np.float64)  # (T,) [s]
-        number = (
-            np.searchsorted(self.begin, moment, side="right") - 1
-        )  # the last one that has begun
+        begun = np.searchsorted(self.begin, moment, side="right")  # how many have begun
+        number = begun - 1
         shown = np.maximum(number, 0)
         is_lit = (number >= 0) & (moment < (self.begin + self.hold)[shown])
         return np.where(is_lit[:, None], self.receivers()[shown], -1)
@@ -132,9 +137,10 @@ class CircuitPlan(Value):
         moment = np.asarray(times, dtype=np.float64)  # (T,) [s]
         bars = self.lit()
         until = np.clip(moment[:, None], bars.begin, bars.end) - bars.begin  # (T, C) [s]
-        sent = np.zeros((moment.size, self.hosts, self.hosts))
-        np.add.at(sent, (slice(None), bars.source, bars.target), self.rate * until)
-        return sent
+        pairs = self.hosts**2
+        place = np.arange(moment.size)[:, None] * pairs + bars.source * self.hosts + bars.target
+        sent = np.bincount(place.ravel(), self.rate * until.ravel(), moment.size * pairs)
+        return np.asarray(sent.reshape(moment.size, self.hosts, self.hosts))
 
     def bytes_left(self, matrix: ArrayLike, times: ArrayLike) -> Floats:
         """Return what is left of direct traffic at each time, (T, N, N). [B].
@@ -334,9 +340,9 @@ def over(fabric: Fabric, link: Ints) -> Routes:
     n = link.size
     return Routes(
         ptr=np.arange(n + 1),
-        link=link,
+        link=link.astype(np.int32),
         use=np.ones(n),
-        flow=np.arange(n),
+        flow=np.arange(n, dtype=np.int32),
         share=np.ones(n),
         delay=fabric.delay[link],
         kind=np.full(n, PATH),
@@ -434,7 +440,7 @@ def _with_packets(fabric: Fabric, traffic: Floats, packets: Floats) -> tuple[Flo
         ptr=np.concatenate([first.ptr, first.ptr[-1] + second.ptr[1:]]),
         link=np.concatenate([first.link, second.link]),
         use=np.concatenate([first.use, second.use]),
-        flow=np.concatenate([first.flow, n + second.flow]),
+        flow=np.concatenate([first.flow, second.flow + np.int32(n)]),
         share=np.concatenate([first.share, second.share]),
         delay=np.concatenate([first.delay, second.delay]),
         kind=np.concatenate([first.kind, second.kind]),

@@ -16,7 +16,6 @@ from math import lgamma, log, log1p
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fabriclab import catalog, units
 from fabriclab.core import Floats, Ints
@@ -137,7 +136,7 @@ def draw_pods(
     for first in range(0, n, _BLOCK):
         block = slice(first, min(first + _BLOCK, n))
         drawn = rng.random((block.stop - first, pod, hosts_of_a_cube())) < share
-        cube: NDArray[np.bool_] = drawn.all(axis=2)
+        cube = np.asarray(drawn.all(axis=2))
         working[block] = cube.sum(axis=1)
         fixed[block] = cube[:, :size].all(axis=1)
     return DrawnPod(float(np.mean(working >= size)), float(fixed.mean()), working)

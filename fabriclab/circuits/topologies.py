@@ -18,7 +18,7 @@ from fabriclab import collectives, routing, units
 from fabriclab.circuits.hybrids import line_sum
 from fabriclab.circuits.plans import CircuitPlan, direct, plan
 from fabriclab.circuits.switches import lit, network, square
-from fabriclab.core import Floats, Ints, Value
+from fabriclab.core import Floats, Ints, Value, freeze
 from fabriclab.lower import lower
 from fabriclab.physics import switching
 
@@ -177,6 +177,11 @@ class TopologyChoice(Value):
     rate: float
     setup: float
     circuits: int
+
+    def __post_init__(self) -> None:
+        """Freeze the arrays."""
+        freeze(self, dict.fromkeys(("matrix", "phase_busy", "job_busy"), np.float64))
+        freeze(self, dict.fromkeys(("repeat", "for_phase", "for_job"), np.int64))
 
     @property
     def set_ups(self) -> int:

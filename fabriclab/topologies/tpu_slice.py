@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fabriclab import catalog, units
-from fabriclab.core import Fabric, FabricBuilder, Flags, Ints, Value, whole
+from fabriclab.core import Fabric, FabricBuilder, Flags, Ints, Value, freeze, whole
 from fabriclab.errors import FabricError
 from fabriclab.registry import register
 from fabriclab.topologies._switches import SWITCH_LENGTH
@@ -146,6 +146,10 @@ class PortMap(Value):
     ocs: Ints
     upper: Ints
     lower: Ints
+
+    def __post_init__(self) -> None:
+        """Freeze the arrays."""
+        freeze(self, dict.fromkeys(("cubes", "ocs", "upper", "lower"), np.int64))
 
     @property
     def n_circuits(self) -> int:
