@@ -71,6 +71,7 @@ _MODULES = {
     "registry": "registry",
     "routing": "routing",
     "scenarios": "scenarios",
+    "sdn": "sdn",
     "simulation": "simulation",
     "topologies": "topologies",
     "training": "training",

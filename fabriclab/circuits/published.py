@@ -29,6 +29,7 @@ from typing import NamedTuple
 from fabriclab import catalog, units
 from fabriclab.circuits.slices import goodput
 from fabriclab.circuits.switches import switch
+from fabriclab.core.spec import Spec
 from fabriclab.physics import switching
 
 _HOST_AVAILABILITY = 0.99  # source: TPUv4, figure 4; recalled, not confirmed
@@ -216,136 +217,44 @@ def power_share_of_pod() -> float:
 
 def published() -> tuple[Gain, ...]:
     """Return all published gains of optical circuit switches in the catalog, beside what is computed here."""
-    rows = [
+    return (
         _of_duty("RotorNet", "ocs-rotornet"),
         _of_duty("Mordia", "ocs-mordia"),
-    ]
-    pod = catalog.systems["tpu4pod"]
-    palomar = catalog.switches["palomar"]
-    large = catalog.switches["eps-136"]["power"]
-    jupiter = catalog.systems["jupiter"]
-    add = rows.append
-    add(
-        Gain(
-            what="TPU v4 pod, switches times cubes",
-            theirs=pod["ocs"].si * (pod["chips"].si / pod["cube"].si),
-            ours=float(pod_circuits()),
-            unit="circuits",
-            agrees="size",
-            confirmed=True,
-            source=pod["ocs"].source,
-            note="48 switches with a circuit for each of 64 cubes; 64 x 96 / 2",
-        )
+        *_of_pod(),
+        _of_port(),
+        *_of_jupiter(),
     )
-    add(
-        Gain(
-            what="TPU v4 pod, all-reduce bandwidth",
-            theirs=pod["all_reduce"].si,
-            ours=pod["chips"].si * 6 * catalog.value("links", "ici-tpu4", "bandwidth_per_link"),
-            unit="B/s",
-            agrees="size",
-            confirmed=True,
-            source=pod["all_reduce"].source,
-            note="links of all chips, both directions; circuits are a quarter: 138 TB/s in each direction",
-        )
+
+
+def _beside(
+    row: Spec,
+    ours: float | None,
+    *,
+    what: str,
+    unit: str,
+    agrees: str,
+    note: str,
+    confirmed: bool = True,
+    theirs: float | None = None,
+) -> Gain:
+    """Return the figure of a row of the catalog beside what is computed here.
+
+    ``theirs`` is given where the published figure has to be computed from that of the row.
+    """
+    published_figure = row.si if theirs is None else theirs
+    if published_figure is None:
+        msg = f"{what} is published as {row.quoted!r}, which has no SI value; give the figure as theirs="
+        raise ValueError(msg)
+    return Gain(
+        what=what,
+        theirs=published_figure,
+        ours=ours,
+        unit=unit,
+        agrees=agrees,
+        confirmed=confirmed,
+        source=row.source,
+        note=note,
     )
-    add(
-        Gain(
-            what="TPU v4 pod, goodput of slices of 3K chips at 99.0 % host availability",
-            theirs=pod["goodput_ocs"].si,
-            ours=goodput(_HOST_AVAILABILITY, _SLICE),
-            unit="1",
-            agrees="size",
-            confirmed=False,
-            source=pod["goodput_ocs"].source,
-            note="one slice of 48 of 64 cubes, in 98.9 % of the time",
-        )
-    )
-    add(
-        Gain(
-            what="the same without optical switches, at most",
-            theirs=pod["goodput_fixed_max"].si,
-            ours=goodput(_HOST_AVAILABILITY, _SLICE, fixed=True),
-            unit="1",
-            agrees="bound",
-            confirmed=False,
-            source=pod["goodput_fixed_max"].source,
-            note="48 fixed cubes are hardly ever whole; what the paper counts there is not known here",
-        )
-    )
-    add(
-        Gain(
-            what="TPU v4 pod, share of power of optical switches, less than",
-            theirs=pod["ocs_power_share"].si,
-            ours=power_share_of_pod(),
-            unit="1",
-            agrees="bound",
-            confirmed=True,
-            source=pod["ocs_power_share"].source,
-            note="of the chips' mean power alone; the published share counts optical parts of links too",
-        )
-    )
-    add(
-        Gain(
-            what="packet switch with 136 ports over Palomar, power",
-            theirs=large.si / palomar["power"].si,
-            ours=port_power().ratio,
-            unit="times",
-            agrees="rough size",
-            confirmed=False,
-            source=large.source,
-            note="ours: a port of 400 Gb/s of Quantum-2 with its module over a port of Palomar",
-        )
-    )
-    add(
-        Gain(
-            what="Jupiter, power saved",
-            theirs=jupiter["power_saving"].si,
-            ours=power_saving().share,
-            unit="1",
-            agrees="rough size",
-            confirmed=True,
-            source=jupiter["power_saving"].source,
-            note="a leaf-spine network without its spine; 0.43 with blocks and spines of two stages",
-        )
-    )
-    add(
-        Gain(
-            what="Jupiter, capital saved",
-            theirs=jupiter["capex_saving"].si,
-            ours=capital_saving().share,
-            unit="1",
-            agrees="sign",
-            confirmed=True,
-            source=jupiter["capex_saving"].source,
-            note="the most, with optical switches for nothing; 0.30 at 312 USD for a port of them",
-        )
-    )
-    add(
-        Gain(
-            what="Jupiter, flow completion time saved",
-            theirs=jupiter["fct_saving"].si,
-            ours=latency_saved(),
-            unit="1",
-            agrees="sign",
-            confirmed=True,
-            source=jupiter["fct_saving"].source,
-            note="ours: of the latency of an idle network, so of a flow of no bytes; a long flow saves nothing",
-        )
-    )
-    add(
-        Gain(
-            what="Jupiter, speed and capacity over a decade",
-            theirs=jupiter["capacity_gain"].si,
-            ours=None,
-            unit="times",
-            agrees="not computed",
-            confirmed=True,
-            source=jupiter["capacity_gain"].source,
-            note="faster generations of switches and links have part in it",
-        )
-    )
-    return tuple(rows)
 
 
 def _of_duty(name: str, key: str) -> Gain:
@@ -354,15 +263,121 @@ def _of_duty(name: str, key: str) -> Gain:
     setup = switch(key).setup
     slot = part["slot"].si
     row = part["duty"]
-    return Gain(
+    return _beside(
+        row,
+        switching.duty(slot - setup, setup),
         what=f"{name}, share of time in which circuits carry bytes",
-        theirs=row.si,
-        ours=switching.duty(slot - setup, setup),
         unit="1",
         agrees="size",
         confirmed="memory" not in row.source,
-        source=row.source,
         note=f"set-up {units.format_time(setup)} in a slot of {units.format_time(slot)}",
+    )
+
+
+def _of_pod() -> tuple[Gain, ...]:
+    """Return what is published of a TPU v4 pod."""
+    pod = catalog.systems["tpu4pod"]
+    cubes = pod["chips"].si / pod["cube"].si
+    link_rate = catalog.value("links", "ici-tpu4", "bandwidth_per_link")
+    return (
+        _beside(
+            pod["ocs"],
+            float(pod_circuits()),
+            what="TPU v4 pod, switches times cubes",
+            theirs=pod["ocs"].si * cubes,
+            unit="circuits",
+            agrees="size",
+            note="48 switches with a circuit for each of 64 cubes; 64 x 96 / 2",
+        ),
+        _beside(
+            pod["all_reduce"],
+            pod["chips"].si * 6 * link_rate,
+            what="TPU v4 pod, all-reduce bandwidth",
+            unit="B/s",
+            agrees="size",
+            note="links of all chips, both directions; circuits are a quarter: 138 TB/s in each direction",
+        ),
+        _beside(
+            pod["goodput_ocs"],
+            goodput(_HOST_AVAILABILITY, _SLICE),
+            what="TPU v4 pod, goodput of slices of 3K chips at 99.0 % host availability",
+            unit="1",
+            agrees="size",
+            confirmed=False,
+            note="one slice of 48 of 64 cubes, in 98.9 % of the time",
+        ),
+        _beside(
+            pod["goodput_fixed_max"],
+            goodput(_HOST_AVAILABILITY, _SLICE, fixed=True),
+            what="the same without optical switches, at most",
+            unit="1",
+            agrees="bound",
+            confirmed=False,
+            note="48 fixed cubes are hardly ever whole; what the paper counts there is not known here",
+        ),
+        _beside(
+            pod["ocs_power_share"],
+            power_share_of_pod(),
+            what="TPU v4 pod, share of power of optical switches, less than",
+            unit="1",
+            agrees="bound",
+            note="of the chips' mean power alone; the published share counts optical parts of links too",
+        ),
+    )
+
+
+def _of_port() -> Gain:
+    """Return the power of a large packet switch over that of an optical one with as many ports."""
+    packet = catalog.switches["eps-136"]["power"]
+    optical = catalog.switches["palomar"]["power"]
+    return _beside(
+        packet,
+        port_power().ratio,
+        what="packet switch with 136 ports over Palomar, power",
+        theirs=packet.si / optical.si,
+        unit="times",
+        agrees="rough size",
+        confirmed=False,
+        note="ours: a port of 400 Gb/s of Quantum-2 with its module over a port of Palomar",
+    )
+
+
+def _of_jupiter() -> tuple[Gain, ...]:
+    """Return what is published of Jupiter, whose spine was replaced by optical switches."""
+    jupiter = catalog.systems["jupiter"]
+    return (
+        _beside(
+            jupiter["power_saving"],
+            power_saving().share,
+            what="Jupiter, power saved",
+            unit="1",
+            agrees="rough size",
+            note="a leaf-spine network without its spine; 0.43 with blocks and spines of two stages",
+        ),
+        _beside(
+            jupiter["capex_saving"],
+            capital_saving().share,
+            what="Jupiter, capital saved",
+            unit="1",
+            agrees="sign",
+            note="the most, with optical switches for nothing; 0.30 at 312 USD for a port of them",
+        ),
+        _beside(
+            jupiter["fct_saving"],
+            latency_saved(),
+            what="Jupiter, flow completion time saved",
+            unit="1",
+            agrees="sign",
+            note="ours: of the latency of an idle network, so of a flow of no bytes; a long flow saves nothing",
+        ),
+        _beside(
+            jupiter["capacity_gain"],
+            None,
+            what="Jupiter, speed and capacity over a decade",
+            unit="times",
+            agrees="not computed",
+            note="faster generations of switches and links have part in it",
+        ),
     )
 
 

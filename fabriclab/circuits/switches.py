@@ -10,9 +10,7 @@ from numpy.typing import ArrayLike
 from fabriclab import catalog, units
 from fabriclab.core import Fabric, FabricBuilder, Floats, Ints, check_size
 
-_FIBRE_LENGTH = (
-    "30 m"  # illustrative: from a host to the optical switch in a hall of some tens of racks
-)
+_FIBRE_LENGTH = "30 m"  # illustrative: from a host to the optical switch of its hall
 _PALOMAR = "palomar"
 
 

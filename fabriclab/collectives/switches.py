@@ -132,12 +132,14 @@ def _pairs_in_servers(rank: Ints, g: int) -> tuple[Ints, Ints]:
 def _in_servers_by_nvls(n: int, g: int) -> Steps:
     """Return an all-reduce within servers of g ranks by their switches, and between servers by a switch per rail.
 
-    Participants after the ranks: the switches of the servers, then those of the rails.
+    Participants after the ranks: the switches of the servers, which a server with one rank does not have, then those
+    of the rails.
     """
     servers = n // g
     rank = np.arange(n)
     server = n + rank // g
-    rail = n + servers + rank % g
+    in_servers = servers if g > 1 else 0
+    rail = n + in_servers + rank % g
 
     steps: Steps = ()
     if g > 1:

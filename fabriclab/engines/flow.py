@@ -23,7 +23,7 @@ from fabriclab.engines import _levels
 from fabriclab.engines._rows import SharedLinks, max_min_rates, never_ends
 from fabriclab.registry import register
 
-__all__ = ["Events", "flow", "max_min_rates"]
+__all__ = ["Events", "flow", "max_min_rates", "moved"]
 
 _TIE = 1e-13  # relative: times closer than this are one event
 # links of the fabric per entry of the routes, from which on only the links in use are kept
@@ -103,8 +103,8 @@ class Events:
         if self.kernel is None and flows.n_flows >= _MANY and compiled.ready():
             self.kernel = compiled.fast(_levels.share)
 
-    def go(self) -> None:
-        """Run until the last flow has ended."""
+    def go(self, until: float = np.inf) -> None:
+        """Run until the last flow has ended, or until the last event before a time [s]."""
         self._schedule(np.flatnonzero(self.waiting == 0))
         while self.active.size or self.queue:
             now = float(self.ends[self.active].min(initial=np.inf))
@@ -113,6 +113,8 @@ class Events:
                 self.queue[0][0] if self.queue else np.inf,
                 self.changes[-1][0] if self.changes else np.inf,
             )
+            if now > until:
+                return
             if now == np.inf:
                 at, _ = self.rows.entries(self.active[:1])
                 dead = self.rows.link[at[self.rows.capacity[self.rows.link[at]] == 0]]
@@ -206,6 +208,32 @@ class Events:
             self.ends[rows] = since + np.divide(
                 left, rate, out=np.full(rows.size, np.inf), where=rate > 0
             )
+
+
+def moved(
+    fabric: Fabric, routes: Routes, flows: Flows, until: float, changes: Changes | None = None
+) -> Floats:
+    """Return the bytes that each row of the routes has sent by a time, (R,). [B].
+
+    Parameters
+    ----------
+    fabric, routes, flows, changes
+        As in `fabriclab.engines.run`; the flows are one graph.
+    until : float
+        The time. [s], >= 0
+    """
+    events = Events(fabric, routes, flows, changes)
+    events.go(until)
+    whole = flows.size[routes.flow] * routes.share
+    begun = events.start[routes.flow] <= until
+    left = np.where(begun, events.left, whole)
+    # Rows that are under way go on at their rate since their last event; all others have ended or not begun.
+    under_way = np.zeros(left.size, dtype=bool)
+    under_way[events.active] = True
+    since = np.where(under_way, events.since, until)
+    now = left - events.rate * np.maximum(until - since, 0.0)
+    over = begun & ~under_way & (events.ends <= until)
+    return np.where(over, whole, whole - np.clip(now, 0.0, whole))
 
 
 @register("engine", "flow")

@@ -18,6 +18,7 @@ from fabriclab import registry
 from fabriclab.scenarios.compare import Comparison, Matrix, compare, matrix
 from fabriclab.scenarios.incasts import fan_out, incast, time_to_fill
 from fabriclab.scenarios.lossless import credit_loop, cyclic_dependency, pause_storm, victim
+from fabriclab.scenarios.neighbour import neighbour
 from fabriclab.scenarios.order import reorder_depth
 from fabriclab.scenarios.pacing import paced
 from fabriclab.scenarios.patterns import (
@@ -45,6 +46,7 @@ __all__ = [
     "matrix",
     "mixed_tenants",
     "names",
+    "neighbour",
     "paced",
     "pause_storm",
     "permutation",

@@ -40,6 +40,7 @@ class Curve(NamedTuple):
     y: Floats
     colour: float = COLOUR["edge"]
     shape: float = -1.0  # of the dots on the curve, as `Layer` counts them; below 0 there are none
+    joined: bool = True  # whether a line joins its values
 
 
 class Spot(NamedTuple):
@@ -63,6 +64,7 @@ def curve_panel(
     ticks_x: Floats | None = None,
     log_x: bool = False,
     log_y: bool = False,
+    zero_y: bool = True,
     height: float = 260.0,
     width: float = WIDTH,
 ) -> Scene:
@@ -79,7 +81,9 @@ def curve_panel(
     ticks_x : ndarray, shape (T,), optional
         Ticks of the x axis; by default powers of ten or round numbers.
     log_x, log_y : bool
-        Whether an axis is logarithmic. Other axes of y begin at 0.
+        Whether an axis is logarithmic. Other axes of y begin at 0 unless told otherwise.
+    zero_y : bool
+        Whether a linear axis of y begins at 0.
     height, width : float
         Of the panel [px].
     """
@@ -89,7 +93,10 @@ def curve_panel(
     x_ends, x_ticks = _ends(f"{title}, x", every_x, log_x, from_zero=False)
     if ticks_x is not None:
         x_ticks = ticks_x
-    y_ends, y_ticks = _ends(f"{title}, y", every_y, log_y, from_zero=True)
+    y_ends, y_ticks = _ends(f"{title}, y", every_y, log_y, from_zero=zero_y or log_y)
+    if not (zero_y or log_y):  # whole steps between ticks, so that no curve runs along an edge
+        y_ticks = np.asarray(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]).tick_values(*y_ends))
+        y_ends = (float(y_ticks[0]), float(y_ticks[-1]))
     to_x = _axis(x_ends, log_x, _LEFT, right)
     to_y = _axis(y_ends, log_y, bottom, _TOP)
 
@@ -100,6 +107,7 @@ def curve_panel(
     colours = np.array([curve.colour for curve in curves])
     shapes = np.array([curve.shape for curve in curves])
     drawn = np.concatenate([densely(path) for path in paths]).T  # (2, K)
+    joined = [i for i, curve in enumerate(curves) if curve.joined]
     grid_x = tick_layers(x_ticks, to_x, show_x, (_TOP, bottom + 4), True)
     grid_y = tick_layers(y_ticks, to_y, show_y, (_LEFT, right), False)
     return Scene(
@@ -111,7 +119,7 @@ def curve_panel(
             "y ticks": grid_y["y ticks"],
             "x ticks": grid_x["x ticks"],
             "axis": texts(right, height - 14.0, [axis], align=2.0, colour=COLOUR["soft"]),
-            "curves": lines(paths, width=1.8, colour=colours),
+            "curves": lines([paths[i] for i in joined], width=1.8, colour=colours[joined]),
             "dots": Layer(
                 "dots",
                 {

@@ -19,7 +19,8 @@ Ends = tuple[float, float]
 Formatter = Callable[[float], str]
 
 _FEWEST_DECADES = 0.7  # an axis with fewer decades gets evenly spaced ticks
-_DENSE_DECADES = 2.2  # an axis with fewer decades gets ticks at 1, 2 and 5 of each
+_DENSE_DECADES = 2.7  # an axis with fewer decades gets ticks at 1, 2 and 5 of each
+_LEAST_DECIMAL = 1e4  # a size of fewer bytes tells nothing about its prefix [B]
 _MOST_DECADES = 8  # with a tick each
 _MOST_TICKS = 10  # on an x axis
 _TICK_ROOM = 56.0  # width of a tick's label on an x axis, with the room beside it [px]
@@ -109,6 +110,7 @@ def signed(value: float) -> str:
 X = {
     "size": XAxis("size [B]", units.format_size),
     "ranks": XAxis("ranks", "{:,.0f} ranks".format),
+    "tokens": XAxis("tokens", "{:,.0f} tokens".format),
     "slots": XAxis("slots", "{:,.0f}".format),
     "scale": XAxis("scale", power_of_two),
     "kelvin": XAxis("change [K]", "{:.0f} K".format, doubling=False),
@@ -117,7 +119,7 @@ X = {
     "servers": XAxis("servers per rack", "{:.0f}".format),
     "noise": XAxis("noise [mrad]", "{:.3g} mrad".format, doubling=False),
 }
-FRACTIONAL = ("size", "distance", "noise")  # x quantities that need not be whole numbers
+FRACTIONAL = ("size", "tokens", "distance", "noise")  # x quantities that need not be whole numbers
 Y = {
     "time": YAxis("s", units.format_time, "time"),
     "busbw": YAxis("B/s", units.format_rate, "rate"),
@@ -175,7 +177,14 @@ def x_ticks(x: str, across: Floats, ends: Ends, width: float) -> Floats:
     most = min(_MOST_TICKS, int(width / _TICK_ROOM))
     if x == "ranks" and across.size <= most:
         return across
-    return doubling_ticks(ends, most) if X[x].doubling else decade_ticks(ends)
+    in_decades = x == "size" and not _is_binary(across)
+    return decade_ticks(ends) if in_decades or not X[x].doubling else doubling_ticks(ends, most)
+
+
+def _is_binary(sizes: Floats) -> bool:
+    """Return whether sizes have binary prefixes, as those of sweeps do: both ends are whole KiB, or small."""
+    ends = np.array([sizes.min(), sizes.max()])
+    return bool(np.all((ends < _LEAST_DECIMAL) | (ends % 1024 == 0)))
 
 
 # Drawing --------------------------------------------------------------------------------------------

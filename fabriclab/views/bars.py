@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -15,7 +16,11 @@ from fabriclab.views.scene import Layer, Scene, boxes, printed, texts
 from fabriclab.views.sweeps import readable
 
 _ROW, _BAR = 26.0, 16.0  # distance between two bars, and their height [px]
-_HEAD = 30.0  # room for the name of a group [px]
+_LEAST_ROW = 17.5  # distance between many bars, at which their names still stand apart [px]
+_HEAD = 24.0  # room for the name of a group [px]
+_APART = 6.0  # between two groups [px]
+_TOP = 14.0  # above the first line of text [px]
+_HIGHEST = 412.0  # of a picture; so its card fits into a window of 1366 x 768 [px]
 _WIDTH = 860.0
 _LEAST = 1.0  # length of the shortest bar, so that it is seen [px]
 _LETTER = 6.9  # width of a letter [px]
@@ -23,6 +28,11 @@ _VALUE_ROOM = 110.0  # for the number beside the longest bar [px]
 _MOST_NAME = 300.0  # [px]
 _CLOSE = 1.1  # ratio up to which a difference is told in per cent
 _ALIKE = 1.005  # ratio up to which three digits do not show a difference
+_PREFIXED = ("s", "B/s", "B")  # units with prefixes
+_SHARES = ("%", "times")  # of which 100 or 2 is no count
+_WITHOUT_PREFIX = 0.1  # [s] so "0.700 s" stands beside "2.10 s"; shorter times get a prefix
+_SMALL = 0.1  # part of a unit below which the next smaller one is taken: 3,350 and 50.0 GB/s
+_TOO_SMALL = 1e-3  # part of a unit that is no longer written in it: 351 us beside 89.6 s
 _EQUAL = 1e-6  # relative difference up to which two bars are equally long
 # Letters of the sentence above the picture on one line; if there are more, its bars are not named.
 _MOST_SAID = 78
@@ -59,8 +69,8 @@ def bars(
         SI unit of plain numbers: ``"s"``, ``"B/s"``, ``"B"``, or any other word for a plain number, such as
         ``"times"`` or ``"%"``.
     bold : str or iterable of str, optional
-        Names of the bars that matter most, as in ``named``; unless given, the shortest of a time and the longest of all
-        else.
+        Names of the bars that matter most, or of whole groups, as in ``named``; unless given, the shortest of a time
+        and the longest of all else, with the computed sentence among the bars that it is about.
     best_of_each : bool
         Whether that is the shortest or longest of each group, not of all bars. ``bold`` goes before it.
     finding, caption : str, optional
@@ -80,19 +90,34 @@ def bars(
     """
     rows = _rows(named, unit)
     asked = {readable(name) for name in ([bold] if isinstance(bold, str) else bold)}
-    unknown = sorted(asked - {row.name for row in rows})
+    unknown = sorted(asked - {row.name for row in rows} - {row.group for row in rows})
     if unknown:
         raise ValueError(f"bold names no bar: {', '.join(unknown)}")
     if asked:
-        marked = {i for i, row in enumerate(rows) if row.name in asked}
+        marked = {i for i, row in enumerate(rows) if asked & {row.name, row.group}}
     elif best_of_each:
         marked = set()
         for places in _groups(rows).values():
             marked |= _best(rows, places, unit)
     else:
-        marked = _best(rows, range(len(rows)), unit)
+        # A sentence of its own may be about any bar; the computed one is about one group.
+        among = range(len(rows)) if finding else _groups(rows)[_widest(rows).group]
+        marked = _best(rows, among, unit)
     scene = bars_scene(rows, unit, marked, caption)
     return printed(scene, finding=finding)
+
+
+class Shown(NamedTuple):
+    """How the numbers of one picture are written, all alike."""
+
+    factor: float  # from SI to the shown unit
+    unit: str  # with its prefix
+    whole: bool = False  # without decimals
+
+    def __call__(self, value: float) -> str:
+        """Return a number with its unit."""
+        number = f"{value / self.factor:,.0f}" if self.whole else three(value / self.factor)
+        return f"{number} {self.unit}".rstrip()
 
 
 def _groups(rows: list[Bar]) -> dict[str, list[int]]:
@@ -140,16 +165,75 @@ def _number(given: Any, unit: str, name: str) -> float:
     return value
 
 
-def shown_value(value: float, unit: str) -> str:
-    """Write a value with its unit, each with its own prefix."""
-    if unit == "s":
-        return f"{three(value)} s" if value >= 0.1 or value == 0 else units.format_time(value)
-    if unit == "B/s":
-        return units.format_rate(value)
+def shown_values(values: Iterable[float], unit: str) -> list[str]:
+    """Write the values of one picture with their unit, all with the same prefix unless they are too far apart.
+
+    Times are in seconds if the longest is 0.1 s or more. Sizes have a binary prefix if that makes all of them whole.
+    A whole count has no decimals.
+    """
+    numbers = list(values)
+    longest = max(numbers)
+    above_0 = [value for value in numbers if value]
+    if unit not in _PREFIXED or not above_0:
+        return [_plain(value, unit)(value) for value in numbers]
+
+    shown = _prefixed(longest, unit)
+    # In the next smaller unit a rate or size may have four digits; 2,480 ms are still 2.48 s.
+    most = 1 if unit == "s" else 10
+    if min(above_0) < _SMALL * shown.factor and longest < most * shown.factor:
+        shown = _next_smaller(shown, unit)
     if unit == "B":
-        return units.format_size(value)
-    number = f"{value:,}" if isinstance(value, int) else three(value)
-    return f"{number} {unit}".rstrip()
+        shown = _binary(above_0) or shown
+    if min(above_0) < _TOO_SMALL * shown.factor:
+        return [_alone(value, unit)(value) for value in numbers]
+    return [shown(value) for value in numbers]
+
+
+def _plain(value: float, unit: str) -> Shown:
+    """Return how a number without prefixes is written: what can be counted is whole if it is."""
+    whole = isinstance(value, int) or (unit not in _SHARES and _is_whole(value))
+    return Shown(1.0, unit, whole)
+
+
+def _is_whole(value: float) -> bool:
+    """Return whether a number is whole and below those that a float no longer holds to the last digit."""
+    return value == math.floor(value) and value < 1e15
+
+
+def _alone(value: float, unit: str) -> Shown:
+    """Return the unit of a value beside which no other one has to be written."""
+    binary = _binary([value]) if unit == "B" and value else None
+    return binary or _prefixed(value, unit)
+
+
+def _prefixed(value: float, unit: str) -> Shown:
+    """Return the unit in which a single value is written."""
+    if unit == "s" and (value >= _WITHOUT_PREFIX or value == 0):
+        return Shown(1.0, "s")
+    rounded = float(f"{value:.2e}")  # so that 999.6 MB/s is 1.00 GB/s
+    number, prefix = units.scale(rounded) if rounded else (1.0, "")
+    factor = rounded / number if rounded else 1.0
+    return Shown(factor, prefix + unit, whole=unit == "B" and factor == 1 and _is_whole(value))
+
+
+def _next_smaller(shown: Shown, unit: str) -> Shown:
+    """Return the unit that is a thousand times smaller."""
+    if shown.unit == "B":
+        return shown
+    factor = shown.factor / 1000
+    _, prefix = units.scale(factor)
+    return Shown(factor, prefix + unit)
+
+
+def _binary(sizes: list[float]) -> Shown | None:
+    """Return the largest binary unit in which all sizes are whole, if people write each of them with such a unit."""
+    if not all("iB" in units.format_size(size) for size in sizes):
+        return None
+    for unit in ("GiB", "MiB", "KiB"):
+        _, factor = units.UNITS[unit]
+        if all(_is_whole(size / factor) for size in sizes) and max(sizes) < 1e4 * factor:
+            return Shown(factor, unit, whole=True)
+    return None
 
 
 def bars_scene(rows: list[Bar], unit: str, marked: set[int], caption: str = "") -> Scene:
@@ -160,16 +244,25 @@ def bars_scene(rows: list[Bar], unit: str, marked: set[int], caption: str = "") 
     left = min(16 + _LETTER * letters, _MOST_NAME)
     room = _WIDTH - left - 10 - _VALUE_ROOM
 
+    shown = shown_values([row.value for row in rows], unit)
+    begins = [bool(row.group) for row in rows[:1]]  # whether a group begins with this bar
+    begins += [bool(row.group) and row.group != before.group for before, row in pairwise(rows)]
+    # Many bars are closer together, so that the picture is not too high.
+    groups = sum(begins)
+    heads_and_gaps = groups * _HEAD + max(0, groups - 1) * _APART
+    distance = min(_ROW, max(_LEAST_ROW, (_HIGHEST - _TOP - heads_and_gaps) / len(rows)))
+    bar = _BAR / _ROW * distance
+
     y = []
     heads: list[tuple[float, str]] = []
-    at = 14.0
+    at = _TOP
     for i, row in enumerate(rows):
-        if row.group and (i == 0 or rows[i - 1].group != row.group):
-            at += 6.0 if i else 0.0
+        if begins[i]:
+            at += _APART if i else 0.0
             heads.append((at, row.group))
-            at += _HEAD - 6
+            at += _HEAD
         y.append(at)
-        at += _ROW
+        at += distance
     middles = np.array(y)
     lengths = np.maximum(room * np.array([row.value for row in rows]) / most, _LEAST)
     bold = np.array([float(i in marked) for i in range(len(rows))])
@@ -178,20 +271,15 @@ def bars_scene(rows: list[Bar], unit: str, marked: set[int], caption: str = "") 
         "names": texts(left, middles, names, align=2.0, bold=bold, colour=words),
         "bars": boxes(
             left + 10,
-            middles - _BAR / 2,
+            middles - bar / 2,
             lengths,
-            _BAR,
+            bar,
             colour=_colours(rows, bold),
             round=2.0,
             names=names,
-            notes=[shown_value(row.value, unit) for row in rows],
+            notes=shown,
         ),
-        "values": texts(
-            left + 10 + lengths + 8,
-            middles,
-            [shown_value(row.value, unit) for row in rows],
-            bold=bold,
-        ),
+        "values": texts(left + 10 + lengths + 8, middles, shown, bold=bold),
         "groups": texts(
             16.0,
             np.array([place for place, _ in heads]),
@@ -204,19 +292,33 @@ def bars_scene(rows: list[Bar], unit: str, marked: set[int], caption: str = "") 
     return Scene(said, _table(rows, unit, marked), layers, at, said, caption=caption, width=_WIDTH)
 
 
-def _said(rows: list[Bar], unit: str) -> str:
-    """Return the sentence above the picture, about the group in which the bars differ most."""
-    widest, ratio = "", 0.0
+class Widest(NamedTuple):
+    """The group whose bars differ most."""
+
+    group: str
+    ratio: float  # longest to shortest bar
+
+
+def _widest(rows: list[Bar]) -> Widest:
+    """Return the group in which the bars differ most, and by which factor."""
+    widest = Widest("", 0.0)
     for group, places in _groups(rows).items():
         values = [rows[i].value for i in places]
-        apart = max(values) / min(values) if min(values) else math.inf
-        if apart > ratio:
-            widest, ratio = group, apart
+        ratio = max(values) / min(values) if min(values) else math.inf
+        if ratio > widest.ratio:
+            widest = Widest(group, ratio)
+    return widest
 
-    shown = [row for row in rows if row.group == widest]
-    least = min(shown, key=lambda row: row.value)
-    longest = max(shown, key=lambda row: row.value)
-    low, high = shown_value(least.value, unit), shown_value(longest.value, unit)
+
+def _said(rows: list[Bar], unit: str) -> str:
+    """Return the sentence above the picture, about the group in which the bars differ most."""
+    widest, ratio = _widest(rows)
+    places = _groups(rows)[widest]
+    shown = shown_values([row.value for row in rows], unit)
+    low_at = min(places, key=lambda i: rows[i].value)
+    high_at = max(places, key=lambda i: rows[i].value)
+    least, longest = rows[low_at], rows[high_at]
+    low, high = shown[low_at], shown[high_at]
     if low == high:
         return text("bars.equal", value=high)
     percent = f"{100 * (ratio - 1):.2g}"

@@ -134,6 +134,22 @@ def spoken_names(f: Fabric) -> tuple[str, ...]:
     return tuple(names)
 
 
+def place_name(f: Fabric, node: int) -> str:
+    """Return the name of a node of a direct network: "chip 3 0 2" by its coordinates, or "switch 3 of group 0".
+
+    An endpoint beside a switch has its number among the endpoints, such as "host 8".
+    """
+    kind = _names(f.kinds[f.kind[node]])[0]
+    if not f.transit[node]:
+        rank = np.flatnonzero(f.endpoint == node)
+        return f"{kind} {rank[0]}" if rank.size else f.name(node)
+    if "group" in f.coord_names:
+        group = int(f.coordinate("group")[node])
+        number = f.name(node).split()[-1].split(".")[-1]
+        return text("map.of_group", name=f"{kind} {number}", n=group)
+    return f.name(node).replace(".", " ")
+
+
 def link_in_words(f: Fabric, link: int) -> str:
     """Return the ends of a link, such as "from NIC 3 of server 4 to leaf 5"."""
     spoken = spoken_names(f)

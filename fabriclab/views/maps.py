@@ -28,6 +28,7 @@ from fabriclab.views.loops import looped
 from fabriclab.views.rings import MOST_IN_GROUPS, radius_in, ring_layers, ring_of
 from fabriclab.views.scene import (
     COLOUR,
+    FORM,
     KEYS,
     WIDTH,
     Layer,
@@ -40,7 +41,15 @@ from fabriclab.views.scene import (
     shade,
     texts_at,
 )
-from fabriclab.views.solids import closes, solid_axes, solid_dots, solid_lines, solid_of, stubs
+from fabriclab.views.solids import (
+    closes,
+    closing,
+    solid_axes,
+    solid_dots,
+    solid_lines,
+    solid_of,
+    stubs,
+)
 
 _TOP, _EDGE = 16.0, 40.0  # room above and beside the drawing [px]
 _ROUND = 326.0  # diameter of the outer circle [px]
@@ -48,9 +57,16 @@ _TALL = 316.0  # greatest height of a grid [px]
 _GAP = 72.0  # greatest distance between the places of a grid [px]
 _STRETCH = 1.8  # how much larger it may be across than down
 _SOLID_HEIGHT = 364.0  # of a grid of three axes [px]
+# Room beside the chips of a solid: left, above, right and below, in distances between chips.
+_STUBS_ROOM = (0.42, 0.42, 0.42, 0.42)
+_BROKEN_ROOM = (0.5, 0.5, 0.42, 0.5)
+_BROKEN_BOW = 1.2  # how far a failed cable around the edge bows out of a solid, in such distances
+_CHIP_ROOM = 0.13  # of a chip, from its middle, in such distances
+_IN_FRONT = 20.0  # so much nearer, in such distances, lies what no chip may hide
 _LETTER = 8.0  # width of a letter [px]
 _TOTAL_INK = 1.5e5  # area that all busy cables together may cover [px^2]
 _RING_HEIGHT = 350.0  # of groups on a ring with their endpoints and names [px]
+_LOOP_HEIGHT = 396.0  # of groups on a ring or of a solid, beside the list of a circle of links [px]
 MOST_PLACES = 4096
 MOST_SINGLE = 200  # with more places, no cable is bent
 
@@ -318,22 +334,39 @@ def _solid_scene(
 ) -> Scene:
     """Return a picture of a grid of three axes as a solid; cables around an edge are stubs at both of their ends."""
     f, marks, _, share = placed
-    solid = solid_of(grid, (WIDTH / 2, _SOLID_HEIGHT / 2), (WIDTH - 120, _SOLID_HEIGHT - 20))
+    tall = _LOOP_HEIGHT if loop else _SOLID_HEIGHT
+    room = WIDTH - 120, tall - 20
+    margins = _BROKEN_ROOM if colour == "failure" else _STUBS_ROOM
+    solid = solid_of(grid, (WIDTH / 2, tall / 2), room, margins=margins)
     look = _look(f, marks.first, marks, k, colour, 1.6)
     around, axis, forward = closes(grid, k.a, k.b)
-    here, far = np.flatnonzero(~around), np.flatnonzero(around)
-    ends = solid.place[np.stack([k.a[here], k.b[here]], axis=1)]  # (cables, 2, 3)
-    last = np.where(forward, k.b, k.a)[far]
-    first = np.where(forward, k.a, k.b)[far]
-    at_last, at_first = stubs(solid, last, first, axis[far])
-    failed = {"size": 5.0, "shape": 2.0, "colour": COLOUR["failed"], "lift": 2 * solid.unit}
-    broken = ends[k.failed[here] > 0].mean(axis=1)
-    halves = [*at_last, *at_first]
-    # One cross for each cable: where it leaves its last chip.
-    tips = np.array([path[1] for path in at_last]).reshape(-1, 3)[k.failed[far] > 0]
+    dead = k.failed > 0
+    here, far = np.flatnonzero(~around & ~dead), np.flatnonzero(around & ~dead)
+    ends = solid.place[np.stack([k.a, k.b], axis=1)]  # (K, 2, 3)
+    last = np.where(forward, k.b, k.a)
+    first = np.where(forward, k.a, k.b)
+    at_last, at_first = stubs(solid, last[far], first[far], axis[far])
+    # A failed cable is drawn in full, also where it leads around the edge.
+    broken, paths = np.flatnonzero(dead), []
+    for i in broken.tolist():
+        if around[i]:
+            paths += closing(solid, last[[i]], first[[i]], int(axis[i]), _BROKEN_BOW)
+        else:
+            paths.append(ends[i])
+    paths = [_trimmed(path, _CHIP_ROOM * solid.unit) for path in paths]
+    gap = {
+        **_part(look, broken),
+        "width": 1.2,
+        "colour": COLOUR["failed"],
+        "alpha": 1.0,
+        "dash": 0.0,
+        "form": FORM["failed"],
+        "strong": 1.0,
+        "lift": _IN_FRONT * solid.unit,
+    }
     layers = {
-        "cables": solid_lines(list(ends), solid, **_part(look, here)),
-        "stubs": solid_lines(halves, solid, **_part(look, np.tile(far, 2))),
+        "cables": solid_lines(list(ends[here]), solid, **_part(look, here)),
+        "stubs": solid_lines([*at_last, *at_first], solid, **_part(look, np.tile(far, 2))),
         "nodes": solid_dots(
             solid.place,
             solid,
@@ -341,19 +374,18 @@ def _solid_scene(
             colour=COLOUR["node"],
             names=marks.names,
         ),
-        "failed": solid_dots(broken, solid, **failed),
-        "failed ends": solid_dots(tips, solid, **failed),
+        "failed": solid_lines(paths, solid, **gap),
         "words": solid_axes(solid, f.coord_names[:3]),
     }
     axes = _axis_names(f, look["colour"])
     if colour == "load":
         if np.isfinite(share).all():
-            layers |= scale(_SOLID_HEIGHT + 8)
+            layers |= scale(tall + 8)
     elif colour == "failure":
-        layers |= key(_SOLID_HEIGHT + 8, text("fabric.key_failure"), [])
+        layers |= key(tall + 8, text("fabric.key_failure"), [])
     else:
-        layers |= key(_SOLID_HEIGHT + 8, text("map.key_axis"), axes)
-    height = _SOLID_HEIGHT + (32 if "ends" in layers else 4)
+        layers |= key(tall + 8, text("map.key_axis"), axes)
+    height = tall + (32 if "ends" in layers else 4)
     if colour in ("load", "failure"):
         colours = colour_sentence(colour, k.load, np.zeros(0), k.failed.sum(), f.n_cables)
     else:
@@ -362,6 +394,14 @@ def _solid_scene(
         placed, layers, height, said=said, colours=colours, within=text("map.within")
     )
     return looped(scene, placed, loop, solid) if loop else scene
+
+
+def _trimmed(path: Floats, room: float) -> Floats:
+    """Return a path (49, 3) that leaves out a length of ``room`` at both of its ends, where a chip is."""
+    far = np.linalg.norm(np.diff(path, axis=0), axis=1)
+    along = np.concatenate([[0.0], np.cumsum(far)])
+    wanted = np.linspace(room, along[-1] - room, 49)
+    return np.stack([np.interp(wanted, along, column) for column in path.T], axis=1)
 
 
 # Groups on a ring ---------------------------------------------------------------------------------
@@ -378,22 +418,23 @@ def _groups_scene(
 ) -> Scene:
     """Return a picture of a network whose switches stand in groups, on a ring."""
     placed = placed_on_ring(f, places, share)
-    radius = radius_in(_RING_HEIGHT / 2, places.folded)
-    ring = ring_of(f, places.switch, complex(WIDTH / 2, _RING_HEIGHT / 2), radius)
+    tall = _LOOP_HEIGHT if loop else _RING_HEIGHT
+    radius = radius_in(tall / 2, places.folded)
+    ring = ring_of(f, places.switch, complex(WIDTH / 2, tall / 2), radius)
     layers = ring_layers(placed, ring, places.folded, colour)
     k = placed.lines
     if colour == "load":
         if np.isfinite(share).all():
-            layers |= scale(_RING_HEIGHT + 12, WIDTH / 2 - 150)
+            layers |= scale(tall + 12, WIDTH / 2 - 150)
         colours = colour_sentence(colour, k.fullest, np.zeros(0), 0, f.n_cables)
     elif colour == "failure":
-        layers |= key(_RING_HEIGHT + 12, text("fabric.key_failure"), [])
+        layers |= key(tall + 12, text("fabric.key_failure"), [])
         colours = colour_sentence(colour, k.load, np.zeros(0), int(k.failed.sum()), f.n_cables)
     else:
         names = [text("ring.across"), "" if places.folded else text("ring.within")]
-        layers |= key(_RING_HEIGHT + 12, text("ring.key"), names)
+        layers |= key(tall + 12, text("ring.key"), names)
         colours = text("map.says_axis", list=", ".join(filter(None, names)))
-    height = _RING_HEIGHT + (36 if "ends" in layers else 8)
+    height = tall + (36 if "ends" in layers else 8)
     scene = scene_with_words(
         placed, layers, height, said=said, colours=colours, within=text("map.within")
     )

@@ -438,7 +438,8 @@ class Picture:
         # Ids of groups would occur twice on a page with two pictures, and nothing refers to them.
         svg = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", svg)
         width = self.figure.get_figwidth() * 100  # [px]
-        style = "max-width:100%;height:auto;stroke-linejoin:round;stroke-linecap:butt"
+        # The style sheet of the card makes a picture larger in a large window.
+        style = f"--fl-wide:{width:.0f}px;max-width:100%;height:auto;stroke-linejoin:round;stroke-linecap:butt"
         size = f'width="{width:.0f}" style="{style}"'
         svg = re.sub(r'width="[^"]*" height="[^"]*"', size, svg, count=1)
         label = f'<svg role="img" aria-label="{html.escape(self.alt)}" '

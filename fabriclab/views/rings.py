@@ -92,9 +92,11 @@ def ring_layers(
     k = Lines._make(column[order] for column in k)
     inside = inside[order]
 
+    hosts = _hosts(placed, ring, colour)
     layers = {
         "cables": _cables(placed, k, ring, inside, colour, flow=flow),
-        "hosts": _hosts(placed, ring, colour),
+        **_host_links(placed, ring, colour, hosts),
+        "hosts": hosts,
         "nodes": _bands(placed, ring, colour) if marks.folded else _switches(placed, ring),
         "words": _names(ring, every_name),
     }
@@ -265,6 +267,24 @@ def _hosts(placed: Placed, ring: Ring, colour: str) -> Layer:
             "a": ring.group[hosts] if marks.folded else None,
         },
     )
+
+
+def _host_links(placed: Placed, ring: Ring, colour: str, hosts: Layer) -> dict[str, Layer]:
+    """Return the links that endpoints use, from the box of their switch to their dot, where switches are boxes."""
+    f, marks = placed.fabric, placed.marks
+    x, y = np.asarray(hosts.fields["x"]), np.asarray(hosts.fields["y"])
+    nodes = f.endpoint[~f.transit[f.endpoint]].astype(np.int64)
+    if marks.folded or colour != "load" or x.size != nodes.size:
+        return {}
+    load = _load_of_nodes(placed, nodes)
+    used = np.flatnonzero(np.nan_to_num(load) > 0)
+    start = ring.at(ring.turn[nodes[used]], 1)
+    paths = [
+        np.array([[a.real, a.imag], [x[i], y[i]]])
+        for a, i in zip(start, used.tolist(), strict=True)
+    ]
+    look = {"width": link_width(load[used]), "colour": shade(load[used])}
+    return {"host links": lines(paths, **look)} if used.size else {}
 
 
 def _bands(placed: Placed, ring: Ring, colour: str) -> Layer:

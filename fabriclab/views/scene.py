@@ -61,10 +61,9 @@ __all__ = [
 ]
 
 WIDTH = 700.0  # of a picture without a second panel [px]
-TURN = (
-    -0.55,
-    0.42,
-)  # from where a solid is seen at first: turn around its vertical axis, and tilt [radians]
+# From where a solid is seen at first: turn around its vertical axis, and tilt. So seen, no chip of a solid of up to
+# 8 x 4 x 4 chips lies behind another, nor behind a cable between neighbours. [radians]
+TURN = (-0.54, 0.59)
 DASHES = ((), (6, 3), (2, 3), (8, 3, 2, 3), (3, 2), (8, 3, 2, 3, 2, 3))
 HATCHES = ("", "////", "\\\\\\\\", "xxxx", "||||", "....", "----")
 # How a line is drawn: as one stroke; as two rails with a gap, for a link that is asked for more than it carries;
@@ -89,8 +88,8 @@ class Layer:
     - ``drag`` names a slider for a dot that is moved by hand, between the places of the slider's ends, ``drag_ends``
       [px].
     - ``z`` makes lines, dots or texts part of a solid that a reader can turn. Then x, y and z count from the solid's
-      middle, which is drawn at ``middle``, a pair [px]; z grows towards the reader. ``lift`` draws a dot or a text as
-      if it were so much nearer [px], so that the lines that end in it lie behind it.
+      middle, which is drawn at ``middle``, a pair [px]; z grows towards the reader. ``lift`` draws an item as if it
+      were so much nearer [px], so that the lines that end in a dot lie behind it.
     - ``ghost=True`` keeps the former state of the layer in the picture, dashed and grey, while a control moves.
     - ``glide=True`` moves items from their former places and sizes to the new ones, for layers whose items keep their
       order.
@@ -333,9 +332,10 @@ def printed(scene: Scene, *, ax: Axes | None = None, finding: str | None = None)
     left = 0.0
     order = 0
     for panel in panels:
+        deepest = _deepest(panel)
         for layer in panel.layers.values():
             if layer.kind in painters:  # movers cannot be printed
-                fields = _flat(layer.fields)
+                fields = _flat(layer.fields, deepest)
                 painters[layer.kind](ax, {**fields, "x": fields["x"] + left}, order)
                 order += 1
         left += panel.width
@@ -352,19 +352,47 @@ def turned(x: Floats, y: Floats, z: Floats, turn: tuple[float, float] = TURN) ->
     return np.array([across, down, depth])
 
 
-def _flat(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the fields of a layer in the plane of the paper: a solid is projected, near and far alike."""
+def _deepest(panel: Scene) -> float:
+    """Return how far the parts of a solid in a panel lie before or behind its middle, at most [px]."""
+    most = 1.0
+    for layer in panel.layers.values():
+        if "z" in layer.fields and np.size(layer.fields["x"]):
+            depth = turned(layer.fields["x"], layer.fields["y"], layer.fields["z"])[2]
+            most = max(most, float(np.abs(depth).max()))
+    return most
+
+
+def _flat(fields: Mapping[str, Any], deepest: float) -> Mapping[str, Any]:
+    """Return the fields of a layer in the plane of the paper: a solid is projected, near is dark and far is light.
+
+    ``near`` is then how near each item is: 0 for the part furthest behind, 1 for the one nearest to the reader.
+    """
     if "z" not in fields:
         return fields
-    x, y, _ = turned(fields["x"], fields["y"], fields["z"])
+    x, y, depth = turned(fields["x"], fields["y"], fields["z"])
+    if "ptr" in fields:
+        starts = fields["ptr"][:-1].astype(int)
+        depth = np.add.reduceat(depth, starts) / np.diff(fields["ptr"]) if starts.size else depth
     middle = fields["middle"]
-    return {**fields, "x": x + middle[0], "y": y + middle[1]}
+    near = 0.5 + 0.5 * depth / deepest
+    return {**fields, "x": x + middle[0], "y": y + middle[1], "near": near}
+
+
+def _faded(fields: Mapping[str, Any], n: int) -> Floats:
+    """Return the opacity of each item: in a solid, what is far is lighter, unless it is strong."""
+    alpha = _each(fields.get("alpha"), n, 1.0)
+    if "near" not in fields:
+        return alpha
+    is_strong = _each(fields.get("strong"), n, 0.0) > 0
+    return np.asarray(alpha * np.where(is_strong, 1.0, 0.4 + 0.6 * fields["near"]))
 
 
 def _headline(finding: str) -> str:
-    """Return a sentence with a capital letter at its beginning, or raise if it begins with "figure" or "plot"."""
+    """Return a sentence from its capital letter to its full stop, or raise if it begins with "figure" or "plot"."""
     words = finding.strip()
     headline = words[:1].upper() + words[1:]
+    if not headline.endswith((".", "!", "?")):
+        headline += "."
     if headline.lower().startswith(("figure", "plot")):
         raise ValueError(
             f"finding must be a sentence that says what is seen, got {headline!r};"
@@ -423,7 +451,7 @@ def _lines(ax: Any, fields: Mapping[str, Any], order: int) -> None:
             paths,
             linewidths=_each(fields.get("width"), n, 1.5),
             colors=colours,
-            alpha=_each(fields.get("alpha"), n, 1.0),
+            alpha=_faded(fields, n),
             linestyles=styles,
             zorder=order,
         )
@@ -498,14 +526,18 @@ def _dots(ax: Any, fields: Mapping[str, Any], order: int) -> None:
         ax.scatter(fields["x"], fields["y"], s=areas, c=colours, linewidths=0, zorder=order)
         return
     shapes = _each(fields.get("shape"), n)
+    alphas = np.ones(n)
+    if "near" in fields:
+        sizes = sizes * (0.75 + 0.5 * fields["near"])
+        alphas = _faded(fields, n)
     paper = printed_hex(int(COLOUR["paper"]))
-    looks = list(zip(colours, shapes.tolist(), sizes.tolist(), strict=True))
+    looks = list(zip(colours, shapes.tolist(), sizes.tolist(), alphas.tolist(), strict=True))
     groups: dict[Any, list[int]] = {}
     for i, look in enumerate(looks):
         # Many dots of one look are one item, since a drawing of thousands of items is slow and large.
         groups.setdefault(look if n > _MANY_DOTS else i, []).append(i)
     for members in groups.values():
-        colour, shape, size = looks[members[0]]
+        colour, shape, size, alpha = looks[members[0]]
         filled = shape == 0 or 2 < shape < 7
         if filled:  # full ones keep apart from what lies behind them
             edge = {"mfc": colour, "mec": paper, "mew": 0.5}
@@ -513,7 +545,9 @@ def _dots(ax: Any, fields: Mapping[str, Any], order: int) -> None:
             edge = {"mfc": "none", "mec": colour, "mew": 1.3}
         marker = _SHAPES[int(shape)]
         x, y = fields["x"][members], fields["y"][members]
-        ax.plot(x, y, marker, ms=1.4 * size, **edge, zorder=order)
+        if alpha < 1:  # what lies behind a chip of a solid must not shine through
+            ax.plot(x, y, marker, ms=1.4 * size, mfc=paper, mew=0, zorder=order)
+        ax.plot(x, y, marker, ms=1.4 * size, **edge, alpha=alpha, zorder=order)
 
 
 def _texts(ax: Any, fields: Mapping[str, Any], order: int) -> None:

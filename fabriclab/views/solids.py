@@ -88,11 +88,12 @@ def solid_dots(points: Floats, solid: Solid, **fields: Any) -> Layer:
     return Layer("dots", {**where, **fields})
 
 
-def closing(solid: Solid, one: Ints, other: Ints, axis: int) -> list[Floats]:
+def closing(solid: Solid, one: Ints, other: Ints, axis: int, bow: float = _BOW) -> list[Floats]:
     """Return the cables (25, 3) that close rings along an axis, from the last chip ``one`` to the first, ``other``.
 
     A cable is a cubic Bezier curve that leaves the solid beyond its last chip, passes outside, and arrives before the
-    first. Cables of the axis that runs down pass before the reader's side, all others above or to the left.
+    first. Cables of the axis that runs down pass before the reader's side, all others above or to the left. ``bow`` is
+    how far they bow out of the solid, in distances between chips.
     """
     ahead = solid.step[axis]
     # Away from the solid: towards the reader for the axis that runs down, else up or to the left.
@@ -103,7 +104,7 @@ def closing(solid: Solid, one: Ints, other: Ints, axis: int) -> list[Floats]:
         away[1] = -1.0
     else:
         away[0] = -1.0
-    swing = _BOW * solid.unit * away
+    swing = bow * solid.unit * away
     start, end = solid.place[one], solid.place[other]
     points = np.stack([start, start + 0.9 * ahead + swing, end - 0.9 * ahead + swing, end], axis=-1)
     t = np.linspace(0, 1, _CURVE)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from fabriclab import catalog, units
 from fabriclab.core import Floats, Result
-from fabriclab.look import KEYS, algorithm
+from fabriclab.look import algorithm
 from fabriclab.texts import table, text
 from fabriclab.views.axes import (
     FRACTIONAL,
@@ -59,16 +59,16 @@ _SHORT = 60.0  # a series that ends so far from the right edge is named where it
 _HATCH_STEP, _HATCH_HEIGHT = 7.0, 9.0  # of the strokes on the side that cannot be reached
 _FAR = 1.2  # the y axis of rates ends so far above the highest point at most, for a bound
 
-_LINE, _BOUND = 2.2, 1.2  # widths of lines
-# Looks of the first, second, third ... series of one hue and kind.
-_LINE_DASHES = (0.0, 1.0, 3.0, 4.0, 5.0)
+_LINE, _THIN, _BOUND = 2.2, 1.4, 1.2  # widths of lines
+# Shapes of the first, second, third ... series of one kind; the two lists have the same outlines.
 _FILLED_SHAPES = (0.0, 3.0, 4.0, 5.0, 6.0)
 _OPEN_SHAPES = (1.0, 7.0, 8.0, 9.0, 10.0)
-_BESIDE = (
-    "direct",
-    "ep",
-    "tenant_d",
-)  # hues in turn of series beside algorithms with a hue of their own
+# Colours in turn of series without a hue of their own, and of such beside algorithms with one. The hues of traffic and
+# of tenants are not among them, since each stands for its own thing in the whole course.
+_TURN = ("ink", "edge", "direct")
+_BESIDE = ("direct", "ink", "edge")
+_MARK, _CORE = 4.0, 1.5  # radius of a mark on a line, and of the dot inside a cored one [px]
+_MARKS_APART = 80.0  # about, on a line with many points [px]
 _OTHER_LOOK = {"colour": COLOUR["edge"], "width": 1.0, "alpha": 0.7}
 _BOUND_LOOK = {"colour": COLOUR["edge"], "dash": 2.0, "width": _BOUND}
 _NAMING = ("label", "algorithm", "algo", "system")  # a result is named after the first it has
@@ -77,6 +77,8 @@ _NO_NAMES = ("", "default")
 _HYPHENED = ("halving_doubling", "all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 _TIMES = re.compile(r"(?<=\d )x(?= )|(?<= )x(?= \d)")
 _HYPHENED_ID = r"[a-z]+(-[a-z0-9]+)+"
+# The path of a file behind its repository and commit.
+_IN_REPOSITORY = re.compile(r"(?<=@[0-9a-f]{7}):\S+")
 _CAPITALS = "dgx hgx nvls nccl rccl mpi tcp sharp ll ll128 pxn ecmp pat".split()
 
 
@@ -114,6 +116,7 @@ def sweep(
     bounds: Bounds | None = None,
     error: bool = False,
     x_name: str = "",
+    token: units.Quantity | None = None,
     ax: Axes | None = None,
     finding: str | None = None,
 ) -> Picture:
@@ -128,7 +131,7 @@ def sweep(
         Several results with one label form one series. The first five series have a look of their own, and all further
         ones are grey.
     y, x : str
-        Quantities on the axes: "time" [s] or "busbw" [B/s] over "size" [B] or "ranks" [1].
+        Quantities on the axes: "time" [s] or "busbw" [B/s] over "size" [B], "ranks" [1] or "tokens" [1].
     bounds : mapping of label to quantity, optional
         Rates or times at which to draw dotted lines. If no point passes one, the side beyond is hatched. [s or B/s]
     error : bool
@@ -136,18 +139,21 @@ def sweep(
         at all values of ``x`` that both have. The sentence above the picture then states the median.
     x_name : str, optional
         What the x axis shows if it is not the size of messages or the number of ranks, such as "bucket size".
+    token : float or str, optional
+        Size of a token, which an axis of tokens needs. [B]
     ax, finding : optional
         Axes to draw on, and the sentence above the picture.
 
     Raises
     ------
     ValueError
-        If there is nothing to draw, ``x`` or ``y`` is unknown, or ``error`` has no pair to compare.
+        If there is nothing to draw, ``x`` or ``y`` is unknown, ``error`` has no pair to compare, or the size of a
+        token is missing.
     """
     y = units.choice(y, "y", ("time", "busbw"))
-    x = units.choice(x, "x", ("size", "ranks"))
+    x = units.choice(x, "x", ("size", "ranks", "tokens"))
     groups = by_label(results, x)
-    scene = sweep_scene(groups, y, x, bounds, error=error, x_name=x_name)
+    scene = sweep_scene(groups, y, x, bounds, error=error, x_name=x_name, token=token)
     return printed(replace(scene, caption=_caption(groups)), ax=ax, finding=finding)
 
 
@@ -161,14 +167,15 @@ def sweep_scene(
     error: bool = False,
     cursor: float | None = None,
     x_name: str = "",
+    token: units.Quantity | None = None,
 ) -> Scene:
     """Return a picture of sweeps, or a scene with an error message if they cannot be drawn.
 
     ``said`` replaces the sentence above the picture; ``cross`` marks where the first two predicted lines cross;
-    ``error`` and ``x_name`` are as in `sweep`; ``cursor`` is the value of x at which to read all lines.
+    ``error``, ``x_name`` and ``token`` are as in `sweep`; ``cursor`` is the value of x at which to read all lines.
     """
     try:
-        series = collect(by_label(results, x), bounds or {}, x, y)
+        series = collect(by_label(results, x), bounds or {}, x, y, token)
         missed = misses(series) if error else []
     except ValueError as wrong:
         return Scene(str(wrong), wrong=True)
@@ -297,6 +304,7 @@ def series_layers(series: Sequence[Series], area: PlotArea) -> dict[str, Layer]:
     """Return the lines, the spreads of points as vertical strokes, and the dots."""
     return {
         "lines": line_layer(series, area),
+        "line marks": line_marks(series, area),
         "spread": spread_layer(series, area),
         "dots": dot_layer(series, area),
     }
@@ -312,6 +320,37 @@ def line_layer(series: Sequence[Series], area: PlotArea) -> Layer:
         strokes.append((one, area.path(one.points[0], one.points[1])))
         names.append(told([one], area.x, area.y)[0])
     return _lines(strokes, names=names)
+
+
+def line_marks(series: Sequence[Series], area: PlotArea) -> Layer:
+    """Return the marks of lines on some of their points, so that a line can be told without its hue.
+
+    Where points lie close together, one line has its marks on other points than the next, which may run beside it.
+    """
+    marked = [one for one in series if "mark" in one.look]
+    if not marked:
+        return _marks([], _MARK)
+    every = np.unique(np.concatenate([one.points[0] for one in marked]))
+    apart = np.ptp(area.to_x(every)) / max(every.size - 1, 1)  # [px]
+    step = max(1, round(_MARKS_APART / max(apart, 1.0)))
+    places = []
+    for nth, one in enumerate(marked):
+        shown = (np.searchsorted(every, one.points[0]) - nth) % step == 0
+        shown[-1] |= not shown.any()
+        path = area.path(one.points[0], one.points[1])
+        places += [(mark_of(one), place) for place in path[shown]]
+    return _marks(places, _MARK)
+
+
+def _marks(places: Sequence[tuple[Mapping[str, float], Floats]], size: float) -> Layer:
+    """Return the marks of series at some places of the picture; a cored mark is an open one with a dot inside."""
+    dots = []  # x, y, colour, shape, size
+    for look, (x, y) in places:
+        dots.append((x, y, look["colour"], look["shape"], size))
+        if look.get("core"):
+            dots.append((x, y, look["colour"], 0.0, _CORE))
+    across, up, colour, shape, sizes = np.array(dots).reshape(-1, 5).T
+    return Layer("dots", {"x": across, "y": up, "colour": colour, "shape": shape, "size": sizes})
 
 
 def spread_layer(series: Sequence[Series], area: PlotArea) -> Layer:
@@ -416,10 +455,12 @@ def _freest(area: PlotArea, width: float, middle: float, drawn: Floats) -> float
 
 
 def labelled(series: Sequence[Series]) -> list[tuple[str, Series]]:
-    """Return each label with its series, bounds excepted; all grey series share one, beside the last of them."""
+    """Return each label with its series, bounds excepted; several grey series share one, beside the last of them."""
     out = [(one.label, one) for one in series if one.role not in ("other", "bound")]
     others = [one for one in series if one.role == "other"]
-    if others:
+    if len(others) == 1:
+        out.append((others[0].label, others[0]))
+    elif others:
         out.append((text("sweep.others", n=len(others)), others[-1]))
     return out
 
@@ -478,16 +519,7 @@ def label_layers(
     colour = np.array([_ink(row.series) for row in shown])
     return {
         "leaders": _lines(leaders, dash=0.0, width=1.0, colour=COLOUR["hair"]),
-        "marks": Layer(
-            "dots",
-            {
-                "x": np.array([place[0] for _, place in marked]),
-                "y": np.array([place[1] for _, place in marked]),
-                "colour": np.array([look["colour"] for look, _ in marked]),
-                "shape": np.array([look["shape"] for look, _ in marked]),
-                "size": 4.5,
-            },
-        ),
+        "marks": _marks(marked, 4.5),
         "labels": texts(
             np.array(left),
             height,
@@ -511,10 +543,9 @@ def _ends_early(row: LabelRow, area: PlotArea, drawn: Floats) -> bool:
 def mark_of(one: Series) -> dict[str, float]:
     """Return colour and shape of the mark beside the name of a series; a line without a mark of its own has none."""
     look = dict(one.look)
-    if one.dots or one.role == "other":
-        return look
-    hue, shape = algorithm(one.label)
-    return {"colour": look["colour"], "shape": shape} if hue == look["colour"] else look
+    if "mark" in look:
+        look["shape"] = look.pop("mark")
+    return look
 
 
 def _ink(one: Series) -> float:
@@ -624,6 +655,7 @@ def cursor_layers(
     found = values_at(series, area, x)
     height = area.to_y(np.array([value for _, value in found]))
     colour = np.array([one.look["colour"] for one, _ in found])
+    ink = np.array([_ink(one) for one, _ in found])
     words = [without_unit(area.format_y(value), scales, area) for _, value in found]
     beside = spread(height, 15.0, area.top, area.bottom - 8) if found else height
     plates = _LETTER * np.array([len(each) for each in words], dtype=float)
@@ -673,7 +705,7 @@ def cursor_layers(
             colour=COLOUR["paper"],
             round=3.0,
         ),
-        "values": texts(ways[align], beside, words, align=align, bold=1.0, colour=colour),
+        "values": texts(ways[align], beside, words, align=align, bold=1.0, colour=ink),
         "handle": Layer("dots", {**handle, "x": np.array([place])}),
     }
 
@@ -821,7 +853,7 @@ def as_table(series: Sequence[Series], x: str, y: str, missed: Sequence[Miss] = 
 
 def told(series: Sequence[Series], x: str, y: str) -> list[str]:
     """Return a clause for each of the first five series, bounds excepted: its values at both ends."""
-    in_front = [one for one in series if one.look["colour"] != COLOUR["edge"]]
+    in_front = [one for one in series if "alpha" not in one.look]  # the others are pale
     shown = [one for one in in_front or series if one.role != "bound"]
     clauses = []
     for one in shown[:_MOST]:
@@ -918,17 +950,28 @@ def _label_candidates(result: Result, number: int) -> list[str]:
     return [label, *(f"{label}, {extra}" for extra in extras)]
 
 
-def collect(groups: Mapping[str, list[Result]], bounds: Bounds, x: str, y: str) -> list[Series]:
+def collect(
+    groups: Mapping[str, list[Result]],
+    bounds: Bounds,
+    x: str,
+    y: str,
+    token: units.Quantity | None = None,
+) -> list[Series]:
     """Return the series to draw, with all points above 0 in order of x, followed by the bounds.
 
     Raises
     ------
     ValueError
-        If no point can be shown, or a bound is no rate or time.
+        If no point can be shown, a bound is no rate or time, or tokens have no size.
     """
+    each = 1.0  # [B]
+    if x == "tokens":
+        if token is None:
+            raise ValueError('token must be the size of a token if x is "tokens", got None')
+        each = units.size(token, "token", may_be_zero=False)
     found = []  # label, role, points
     for label, members in groups.items():
-        points = _points_of(members, x, y)
+        points = _points_of(members, x, y, each)
         if points.size:
             obtained = members[0].obtained
             found.append((label, obtained if obtained in ROLES else "published", points))
@@ -956,17 +999,20 @@ def collect(groups: Mapping[str, list[Result]], bounds: Bounds, x: str, y: str) 
     return out
 
 
-def _points_of(members: Sequence[Result], x: str, y: str) -> Floats:
-    """Return the points (4, K) of results that logarithmic axes can show, those above 0, in order of x."""
-    points = np.concatenate([np.empty((4, 0)), *(_points(r, x, y) for r in members)], axis=1)
+def _points_of(members: Sequence[Result], x: str, y: str, each: float) -> Floats:
+    """Return the points (4, K) of results that logarithmic axes can show, those above 0, in order of x.
+
+    ``each`` is what a size is counted in [B].
+    """
+    points = np.concatenate([np.empty((4, 0)), *(_points(r, x, y, each) for r in members)], axis=1)
     points = points[:, np.all(points[:2] > 0, axis=0)]
     return points[:, np.argsort(points[0], kind="stable")]
 
 
-def _points(r: Result, x: str, y: str) -> Floats:
+def _points(r: Result, x: str, y: str, each: float) -> Floats:
     """Return x, y, low and high of a result, (4, K); low and high are NaN if it has no spread."""
     n = r.size.size
-    across = r.size if x == "size" else np.full(n, float(r.n_ranks))
+    across = np.full(n, float(r.n_ranks)) if x == "ranks" else r.size / each
     low = np.full(n, np.nan) if r.low is None else r.low
     high = np.full(n, np.nan) if r.high is None else r.high
     if y == "time":
@@ -979,21 +1025,20 @@ def looks_of(kinds: Sequence[tuple[str, str]]) -> list[dict[str, float]]:
     """Return the look of each series, given its label and role.
 
     An algorithm that is compared in the whole course has its hue and its mark. Of the others, the only one of its kind
-    is in ink, because its form tells it apart; several of a kind, and lines beside those of algorithms, get hues in
-    turn. What is measured and what is predicted of one thing, such as "mesh" and "mesh, measured", share a hue. Of
-    several series with one hue and kind, lines differ in dash and dots in shape.
+    is in ink, because its form tells it apart; several of a kind, and lines beside those of algorithms, are in ink and
+    greys in turn, with a shape for each. What is measured and what is predicted of one thing, such as "mesh" and "mesh,
+    measured", share a colour, and then the line has no mark on it beside the dots.
     """
     own = [algorithm(label).colour != COLOUR["direct"] for label, _ in kinds]
     nameless = [role for (_, role), is_own in zip(kinds, own, strict=True) if not is_own]
     beside = any(
         is_own and role == "predicted" for (_, role), is_own in zip(kinds, own, strict=True)
     )
-    turn = [COLOUR[name] for name in _BESIDE] if beside else KEYS
+    turn = [COLOUR[name] for name in (_BESIDE if beside else _TURN)]
 
     looks: list[dict[str, float]] = []
     seen: list[tuple[float, str]] = []  # hue and role of the series before
-    n_turned = 0
-    turned: dict[str, float] = {}  # hue of each thing, by the words before the first comma
+    turned: dict[str, float] = {}  # colour of each thing, by the words before the first comma
     n_nameless = dict.fromkeys(nameless, 0)  # of each role, so far
     for (label, role), is_own in zip(kinds, own, strict=True):
         hue, mark = algorithm(label)
@@ -1002,9 +1047,7 @@ def looks_of(kinds: Sequence[tuple[str, str]]) -> list[dict[str, float]]:
             hue, mark = COLOUR["ink"], 0.0
             if nameless.count(role) > 1 or (beside and role == "predicted"):
                 thing = label.split(",")[0]
-                if thing not in turned:
-                    turned[thing] = turn[n_turned % len(turn)]
-                    n_turned += 1
+                turned.setdefault(thing, turn[len(turned) % len(turn)])
                 hue = turned[thing]
             nth = n_nameless[role]
             n_nameless[role] += 1
@@ -1013,10 +1056,24 @@ def looks_of(kinds: Sequence[tuple[str, str]]) -> list[dict[str, float]]:
             shapes = _FILLED_SHAPES if ROLES[role].filled else _OPEN_SHAPES
             shape = shapes[(_FILLED_SHAPES.index(mark) + nth) % len(shapes)]
             looks.append({"colour": hue, "shape": shape})
+        elif is_own:
+            looks.append({"colour": hue, **_line_of(mark, nth)})
         else:
-            dash = _LINE_DASHES[nth % len(_LINE_DASHES)] if is_own else 0.0
-            looks.append({"colour": hue, "dash": dash, "width": _LINE})
+            shape = _OPEN_SHAPES[nth % len(_OPEN_SHAPES)]
+            looks.append({"colour": hue, "width": _LINE, "mark": shape})
+    of_dots = {look["colour"] for look in looks if "shape" in look}
+    for look in looks:
+        if look["colour"] in of_dots:
+            look.pop("mark", None)
     return looks
+
+
+def _line_of(mark: float, nth: int) -> dict[str, float]:
+    """Return width and mark of the ``nth`` line of an algorithm: filled; then thin, with an open and a cored mark."""
+    if not nth:
+        return {"width": _LINE, "mark": mark}
+    outline = _OPEN_SHAPES[_FILLED_SHAPES.index(mark)]
+    return {"width": _THIN, "mark": outline, "core": float(nth > 1)}
 
 
 def axes_of(
@@ -1083,7 +1140,7 @@ def _caption(groups: Mapping[str, list[Result]]) -> str:
         for result in group:
             if result.source:
                 obtained = HERE.get(result.obtained, result.obtained)
-                sources.append(f"{obtained}: {result.source}")
+                sources.append(f"{obtained}: {_IN_REPOSITORY.sub('', result.source)}")
             notes += [f"{label}: {note.rstrip('.')}" for note in result.notes]
     return " ".join(f"{capitalised(words)}." for words in dict.fromkeys([*sources, *notes]))
 

@@ -45,14 +45,16 @@ _TICKS_APART = 85.0  # about [px]
 _SAMPLE_ROOM = 38.0  # room for a sample in the legend, without its name [px]
 Namer = Callable[[int], str]
 # One hue for each kind of work in the whole course. Computations are grey: a forward pass is near the paper, a backward
-# pass far from it. Messages have the hue of their traffic.
+# pass far from it. Messages have the hue of their traffic; two kinds of one traffic differ in `PATTERNS`.
 HUES = {
     "forward": "hair",
     "backward": "soft",
     "compute": "soft",
     "all-reduce": "dp",
+    "all-gather": "dp",
+    "reduce-scatter": "dp",
     "push": "dp",
-    "pull": "tp",
+    "pull": "dp",
     "send": "pp",
     "all-to-all": "ep",
     "CPU": "soft",
@@ -66,7 +68,9 @@ HUES = {
     "optimiser": "edge",
     "waits": "sunk",
 }
-FILLS = ("dp", "tp", "cp", "pp", "grey")  # of kinds without a hue of their own, in turn
+PATTERNS = {"pull": 1.0, "reduce-scatter": 1.0}  # hatching, a place in `HATCHES`
+# Of kinds without a hue of their own, in turn: ink and greys, as the hues of traffic stand for traffic only.
+FILLS = ("ink", "direct", "hair", "soft", "grey")
 
 
 class Room(NamedTuple):
@@ -137,6 +141,11 @@ def hues_of(labels: tuple[str, ...]) -> Floats:
             colours.append(COLOUR[FILLS[min(in_turn, len(FILLS) - 1)]])
             in_turn += 1
     return np.array(colours)
+
+
+def patterns_of(labels: tuple[str, ...]) -> Floats:
+    """Return the hatching of each kind of flow (K,), 0 for none."""
+    return np.array([PATTERNS.get(label, 0.0) for label in labels])
 
 
 def row_height(lanes: int) -> float:
@@ -353,25 +362,30 @@ def legend_layers(flows: Flows, shown: Ints, width: float = WIDTH) -> dict[str, 
     """Return a legend with a sample for each colour of the kinds ``shown``; empty if the run has one kind only."""
     if len(flows.labels) < 2:
         return named_samples([], np.array([]))
-    colours = hues_of(flows.labels)
-    names: dict[float, list[str]] = {}  # colour -> kinds that have it
+    looks = np.stack([hues_of(flows.labels), patterns_of(flows.labels)], axis=1)  # (K, 2)
+    names: dict[tuple[float, float], list[str]] = {}  # colour and hatching -> kinds that have it
     for kind in shown:
-        names.setdefault(float(colours[kind]), []).append(readable(flows.labels[kind]))
+        colour, hatch = looks[kind].tolist()
+        names.setdefault((colour, hatch), []).append(readable(flows.labels[kind]))
     words = []
-    for colour, kinds in names.items():
+    for (colour, _), kinds in names.items():
         alike = colour == COLOUR["grey"] and len(kinds) > 1
         words.append(text("sweep.others", n=len(kinds)) if alike else ", ".join(kinds))
     room = (width - 2 * _MARGIN) / len(words) - _SAMPLE_ROOM
-    return named_samples([fitted(word, room) for word in words], np.array(list(names)))
+    drawn, hatches = np.array(list(names)).reshape(-1, 2).T
+    return named_samples([fitted(word, room) for word in words], drawn, hatches=hatches)
 
 
-def named_samples(names: list[str], colours: Floats, top: float = 4.0) -> dict[str, Layer]:
+def named_samples(
+    names: list[str], colours: Floats, top: float = 4.0, hatches: Floats | None = None
+) -> dict[str, Layer]:
     """Return a row of samples that look like their bars, with a name behind each."""
     widths = [_SAMPLE_ROOM + _LETTER * len(name) for name in names]
     left = 12 + np.cumsum([0, *widths])[: len(names)]
     edges = np.where(np.isin(colours, [COLOUR["sunk"]]), COLOUR["line"], COLOUR["paper"])
+    edges = np.where(colours < 0, COLOUR["edge"], edges)  # a hatched box without a fill
     return {
-        "kinds": boxes(left, top, 18.0, 12.0, colour=colours, edge=edges, round=2.0),
+        "kinds": boxes(left, top, 18.0, 12.0, colour=colours, edge=edges, hatch=hatches, round=2.0),
         "kind names": texts(left + 24, top + 6, names),
     }
 
@@ -406,6 +420,7 @@ def bar_layer(
         height,
         round=2.0,
         colour=hues_of(flows.labels)[flows.label[flow]],
+        hatch=patterns_of(flows.labels)[flows.label[flow]],
         alpha=alpha,
         edge=edge,
         names=names,

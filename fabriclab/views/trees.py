@@ -14,8 +14,9 @@ from fabriclab.views.page import Picture, Table
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, ink_on, lines, printed, texts
 
 MOST = 16  # ranks, so that each has a box in which its number can be read
-_TREE_WIDTH = 336.0  # [px]
-_LEFT = 16.0  # of the first tree [px]
+_TREE_WIDTH = 384.0  # [px]
+_APART = 80.0  # between the two trees, more than between two ranks of one [px]
+_LEFT = 4.0  # of the first tree [px]
 _TITLE = 18.0  # y of the title of a tree [px]
 _TOP = 48.0  # y of the highest rank [px]
 _LEVEL = 62.0  # from one level to the next [px]
@@ -89,7 +90,7 @@ def double_tree_scene(n: int) -> Scene:
     roles: dict[str, list[str]] = {}
     titles = [text("double_tree.first"), text("double_tree.second")]
     for place, (title, tree) in enumerate(zip(titles, trees, strict=True)):
-        left = _LEFT + _TREE_WIDTH * place
+        left = _LEFT + (_TREE_WIDTH + _APART) * place
         for part, layer in _tree_layers(tree, title, left, highest).items():
             layers[f"{part} {place}"] = layer
         roles[title] = _roles(tree, n)
@@ -102,7 +103,9 @@ def double_tree_scene(n: int) -> Scene:
     )
     height = _TOP + _LEVEL * highest + _BOX + 8
     table = Table({"rank": np.arange(n), **roles})
-    return Scene(said, table, layers, height, alt=said, hint=text("double_tree.hint"))
+    width = 2 * (_LEFT + _TREE_WIDTH) + _APART
+    hint = text("double_tree.hint")
+    return Scene(said, table, layers, height, alt=said, hint=hint, width=width)
 
 
 def _roles(tree: BinaryTree, n: int) -> list[str]:
@@ -125,7 +128,7 @@ def _roles(tree: BinaryTree, n: int) -> list[str]:
 def _tree_layers(tree: BinaryTree, title: str, left: float, highest: int) -> dict[str, Layer]:
     """Return the layers of one tree: title, edges and ranks."""
     n = tree.level.size
-    pitch = (_TREE_WIDTH - 2 * _BOX) / max(n - 1, 1)
+    pitch = (_TREE_WIDTH - _BOX) / max(n - 1, 1)
     x = left + _BOX / 2 + pitch * np.arange(n)
     y = _TOP + _BOX / 2 + _LEVEL * (highest - tree.level)
     edges = [

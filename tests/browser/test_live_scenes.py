@@ -14,8 +14,9 @@ from fabriclab.course.checks import InputRefused
 from fabriclab.course.progress import store
 from fabriclab.texts import text
 from fabriclab.views import live
+from fabriclab.views.layout import place_name
 from fabriclab.views.live.ways import _BARS_FOOT
-from fabriclab.views.scene import COLOUR, KEYS, key, link_width, shade
+from fabriclab.views.scene import COLOUR, FORM, KEYS, key, link_width, shade
 from support.prose import figures, sentence
 
 FAT = topologies.build("fat_tree", k=4)
@@ -180,11 +181,16 @@ def test_a_torus_of_three_axes_is_a_solid_whose_failed_cables_are_crossed():
     ends = np.stack([drawn[axis] for axis in "xyz"], axis=1).reshape(-1, 2, 3)
     assert np.linalg.norm(np.diff(ends, axis=1)[:, 0], axis=1) == pytest.approx(unit, rel=1e-4)
     # All others, a row of each axis, are stubs that leave from both ends and point away from the middle.
-    assert len(drawn["names"]) + len(stubs["names"]) / 2 == f.n_cables
-    assert len(stubs["names"]) == 2 * (2 * 4 * 8 + 4 * 4)
+    assert len(drawn["names"]) + len(stubs["names"]) / 2 == f.n_cables - 2
+    assert len(stubs["names"]) == 2 * (2 * 4 * 8 + 4 * 4 - 1)
     tips = np.stack([stubs[axis] for axis in "xyz"], axis=1).reshape(-1, 2, 3)
     assert np.all(np.abs(tips[:, 1]).sum(axis=1) > np.abs(tips[:, 0]).sum(axis=1))
-    assert [layers[name].fields["x"].size for name in ("failed", "failed ends")] == [1, 1]
+    # A failed cable is drawn from chip to chip, also around the edge, and is broken with a cross in the gap.
+    failed = layers["failed"].fields
+    assert (len(failed["names"]), failed["form"]) == (2, FORM["failed"])
+    around = np.stack([failed[axis] for axis in "xyz"], axis=1).reshape(2, -1, 3)
+    reach = np.linalg.norm(around[:, -1] - around[:, 0], axis=1) / unit
+    assert np.all((reach > [0.6, 2.6]) & (reach < [1.0, 3.2]))
 
 
 @pytest.mark.parametrize("name", live.networks.FAMILIES)
@@ -333,14 +339,16 @@ def test_a_circle_of_links_is_drawn_with_its_names_in_order():
         routes = fl.routing.route(f, fl.metrics.uniform(f), how)
         circle = fl.routing.deadlock(f, routes)
         picture = fl.views.fabric(f, loop=circle)
-        assert picture.table["waits in"].tolist() == [f.name(int(f.source[i])) for i in circle]
-        assert picture.table["for"].tolist() == [f.name(int(f.target[i])) for i in circle]
+        ends = [[place_name(f, int(node[i])) for i in circle] for node in (f.source, f.target)]
+        assert picture.table["waits in"].tolist() == ends[0]
+        assert picture.table["for"].tolist() == ends[1]
         assert figures(picture.finding)[:1] == [str(len(circle))]
         shown = [t.get_text() for t in picture.axes.texts]
-        assert [n for n in shown if n.isdigit()][-len(circle) :] != []
-        assert (
-            f"1  {f.name(int(f.source[circle[0]]))} → {f.name(int(f.target[circle[0]]))}" in shown
-        )
+        # Each link has its number in the picture and in the list, which stands under the sign of what is wrong.
+        numbers = [n for n in shown if n.isdigit()]
+        assert all(numbers.count(str(i + 1)) >= 2 for i in range(len(circle)))
+        assert "✕" in shown and f"{ends[0][0]} → {ends[1][0]}" in shown
+        assert re.fullmatch(r"(chip \d \d \d|switch \d of group \d)", ends[0][0])
     scene = fl.views.fabrics.fabric_scene(small, loop=fl.routing.deadlock(small, routes_of(small)))
     loop, box = scene.layers["loop"].fields, scene.layers["nodes"].fields
     middle = box["x"] + box["w"] / 2 + 1j * (box["y"] + box["h"] / 2)
@@ -703,6 +711,15 @@ def test_links_and_labels_of_every_algorithm_hide_no_box(name, sizes):
                 assert not overlaps(labels, cards).any()
 
 
+def test_a_server_with_one_gpu_has_no_switch():
+    """Eleven GPUs make eleven servers, whose only switch is that of their rail."""
+    plan = fl.collectives.build("all_reduce", "nvls_sharp", 11)
+    assert plan.n_switches == 1
+    cards = live.stepper("all_reduce", "nvls_sharp", 11).scene.layers["cards"].fields
+    assert cards["x"].size == 12
+    apart(cards, 0)
+
+
 def overlaps(one, other, gap=-1.0):
     """Return which boxes of one layer overlap which boxes of another."""
     sizes = [np.broadcast_to(one[k], one["x"].shape)[:, None] for k in "wh"]
@@ -836,16 +853,61 @@ def gathered(obtained, n, spread=False):
 @pytest.mark.parametrize(
     ("obtained", "shapes"), [("measured", [0, 3, 4, 5, 6]), ("published", [1, 7, 8, 9, 10])]
 )
-def test_dots_of_one_kind_differ_in_shape_and_lines_of_one_kind_in_hue(obtained, shapes):
+def test_dots_of_one_kind_differ_in_shape_and_lines_of_one_kind_in_their_marks(obtained, shapes):
     layers = live.sweep(gathered(obtained, 5)).scene.layers
     assert layers["marks"].fields["shape"].tolist() == shapes
     assert layers["dots"].fields["shape"].tolist() == np.repeat(shapes, 3).tolist()
     drawn = live.sweep(gathered("predicted", 5), bounds={"b": "1 ms"}).scene.layers
-    assert len({*drawn["lines"].fields["colour"]}) == 5
+    marks = drawn["marks"].fields
+    on_lines = drawn["line marks"].fields
+    looks = {*zip(marks["shape"].tolist(), marks["colour"].tolist(), strict=True)}
+    assert {*marks["shape"]} == {1, 7, 8, 9, 10}
+    assert {*zip(on_lines["shape"].tolist(), on_lines["colour"].tolist(), strict=True)} == looks
+    traffic = {COLOUR[kind] for kind in ("dp", "tp", "pp", "ep", "cp")}
+    assert not traffic & {*drawn["lines"].fields["colour"].tolist()}
     assert {*drawn["lines"].fields["dash"]} == {0} and {*drawn["bounds"].fields["dash"]} == {2}
     twice = {"halving": "predicted", "halving, hashed": "predicted"}
     runs = {k: gathered(v, 1)["s0"] for k, v in twice.items()}
-    assert live.sweep(runs).scene.layers["lines"].fields["dash"].tolist() == [0, 1]
+    layers = live.sweep(runs).scene.layers
+    assert {*layers["lines"].fields["dash"]} == {0} and len({*layers["lines"].fields["width"]}) == 2
+    assert layers["marks"].fields["shape"].tolist() == [3, 7]
+
+
+def test_three_lines_of_one_algorithm_have_a_full_an_open_and_a_cored_mark():
+    names = ("streaming", "in-switch, program", "NVLS")
+    layers = live.sweep({name: gathered("predicted", 1)["s0"] for name in names}).scene.layers
+    marks = layers["marks"].fields
+    assert {*marks["colour"]} == {COLOUR["in_switch"]}
+    assert marks["shape"].tolist() == [5, 9, 9, 0] and marks["size"][3] < marks["size"][2]
+    assert marks["x"][2] == marks["x"][3] and marks["y"][2] == marks["y"][3]
+
+
+def test_marks_stand_on_their_lines_and_leave_them_where_there_are_dots_of_the_same_colour():
+    layers = live.sweep(swept).scene.layers
+    on, lines = layers["line marks"].fields, layers["lines"].fields
+    for number, hue in enumerate((COLOUR["ring"], COLOUR["tree"])):
+        path = slice(*lines["ptr"][number : number + 2].astype(int))
+        mine = on["colour"] == hue
+        assert mine.any()
+        heights = np.interp(on["x"][mine], lines["x"][path], lines["y"][path])
+        assert on["y"][mine] == pytest.approx(heights, abs=0.1)
+    both = {"mesh": gathered("predicted", 1)["s0"], "mesh, measured": gathered("measured", 1)["s0"]}
+    layers = live.sweep(both).scene.layers
+    assert not layers["line marks"].fields["x"].size and layers["marks"].fields["x"].size == 1
+
+
+def test_an_axis_of_tokens_counts_them_and_names_them_where_lines_cross():
+    size = np.array([16.0, 256.0, 4096.0])
+    crossing = {
+        name: Result("all_to_all", "predicted", size, time, 8)
+        for name, time in {"one": [1e-6, 2e-6, 4e-6], "two": [1.5e-6] * 3}.items()
+    }
+    scene = live.sweep(crossing, x="tokens", token="16 B").scene
+    assert scene.table["tokens"].tolist()[:3] == [1, 16, 256]
+    assert scene.layers["crossing"].fields["texts"] == [text("sweep.change", at="5 tokens")]
+    assert scene.layers["across"].fields["texts"] == [text("sweep.axis_tokens")]
+    with pytest.raises(ValueError, match="token must be the size of a token"):
+        fl.views.sweep(crossing, x="tokens")
 
 
 def test_the_spread_of_a_series_is_drawn_as_its_table_tells_it():

@@ -95,7 +95,7 @@ def test_the_sentence_names_where_pairwise_overtakes_bruck(ranks):
         controls={"ranks": live.Choice((8, 64, 512))},
         ranks=ranks,
     )
-    size = units.size(re.search(r"up to (.+)\.$", view.scene.said)[1])
+    size = units.size(re.search(r"up to (\S+ \S+)\. ", view.scene.said)[1])
     bruck, pairwise = (
         collectives.closed_form("all_to_all", way)(size, ranks, 14e-6, CASE.nic_rate)
         for way in ("bruck", "pairwise")

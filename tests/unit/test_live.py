@@ -1414,9 +1414,14 @@ def test_an_error_of_the_learners_function_is_told_and_the_view_goes_on():
 def test_a_way_is_told_in_the_order_of_travel():
     small = topologies.build("dragonfly", p=2, a=4, h=2)
     view = live.paths(small, target=8, routing="minimal", routings=("minimal", "valiant"))
-    way = "host 0.0.0 → switch 0.0 → switch 1.3 → switch 1.0 → host 1.0.0"
-    assert view.scene.said == text("live.paths.way", routing="minimal", hops=4, way=way)
-    told = sentence("live.paths.said", routing="Valiant", hops=6, links=25)
+    ends = {"a": "rank 0", "b": "rank 8"}
+    assert view.scene.said == text("live.paths.single", routing="minimal", hops=4, **ends)
+    listed = view.scene.side.layers["route links"].fields["texts"]
+    way = ["rank 0", "switch 0 of group 0", "switch 3 of group 1", "switch 0 of group 1", "rank 8"]
+    assert listed == [f"{a} → {b}" for a, b in itertools.pairwise(way)]
+    assert view.scene.layers["steps"].fields["texts"] == ["1", "2", "3", "4"]
+    assert view.scene.side.layers["crossed numbers"].fields["texts"] == ["4", "6"]
+    told = sentence("live.paths.said", routing="Valiant", hops=6, links=25, **ends)
     assert told.fullmatch(view.set(routing="valiant").scene.said)
 
 

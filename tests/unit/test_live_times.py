@@ -65,6 +65,74 @@ def test_a_kind_of_work_has_one_hue_in_all_views():
     assert timelines.hue("all-reduce") == COLOUR["dp"]
 
 
+def test_hues_of_traffic_stand_for_traffic_only():
+    traffic = {COLOUR[kind] for kind in ("dp", "tp", "pp", "ep", "cp")}
+    unknown = ("a", "b", "c", "d", "e", "f")
+    assert not traffic & {*timelines.hues_of(unknown).tolist()}
+    assert len({*timelines.hues_of(unknown).tolist()}) == len(timelines.FILLS)
+    pair = (
+        "all-gather",
+        "reduce-scatter",
+    )  # of parameters and of gradients, told apart by hatching
+    assert {*timelines.hues_of(pair).tolist()} == {COLOUR["dp"]}
+    assert timelines.patterns_of(pair).tolist() == [0, 1]
+    for name in ("overlap", "chunks", "tokens"):
+        for panel in VIEWS[name]().scene.panels():
+            drawn = {
+                place
+                for key, layer in panel.layers.items()
+                for place in np.atleast_1d(layer.fields.get("colour", -1.0)).tolist()
+                if key not in ("kinds", "0 bars", "part 0 bars")  # all-reduces of gradients
+            }
+            assert not traffic & drawn
+
+
+def test_waiting_is_a_hatched_box_and_its_length_keeps_clear_of_the_frame():
+    scene = live.overlap(bucket=220.0, priority="both").scene
+    frame = scene.layers["lens"].fields
+    sides = frame["x"][:2]
+    for number in (0, 1):
+        waits, length = (scene.layers[f"{number} {part}"].fields for part in ("waits", "length"))
+        assert waits["colour"] < 0 and waits["hatch"] == 1
+        half = 3.6 * len(length["texts"][0])
+        is_beside = np.all(np.abs(sides - length["x"][0]) > half)
+        assert is_beside or length["y"][0] + 5 < frame["y"].min()
+
+
+def test_a_roofline_names_its_roofs_and_marks_the_reading_on_the_axis():
+    view = live.roofline(8192)
+    layers, table = view.scene.layers, view.scene.table
+    row = table["hidden size"].tolist().index(8192)
+    (reading,) = layers["read"].fields["texts"]
+    assert (
+        float(reading) == table["reached [TFLOP/s]"][row]
+        and f"feed {reading} of" in view.scene.said
+    )
+    assert layers["read"].fields["y"][0] == layers["current"].fields["y"][0]
+    assert layers["roofs"].fields["texts"][:2] == [
+        text("live.roofline.scale-up"),
+        text("live.roofline.network"),
+    ]
+    curves = layers["curves"].fields
+    for number in (0, 1):  # above the upper roof, below the lower one
+        path = slice(*curves["ptr"][number : number + 2].astype(int))
+        x, y = (layers["roofs"].fields[axis][number] for axis in "xy")
+        on_roof = np.interp(x, curves["x"][path], curves["y"][path])
+        assert (y < on_roof) if number == 0 else (y > on_roof)
+
+
+def test_two_servers_are_compared_as_a_ratio_beside_their_curves():
+    scene = VIEWS["tokens"]().scene
+    first, second = (scene.table[column] for column in list(scene.table.columns)[1:])
+    ratio = second / first
+    dots = scene.side.layers["dots"].fields
+    assert (
+        np.argsort(-dots["y"], kind="stable").tolist() == np.argsort(ratio, kind="stable").tolist()
+    )
+    at = scene.table["requests"].tolist().index(VIEWS["tokens"]().values["batch"])
+    assert scene.side.layers["values"].fields["texts"] == [f"{ratio[at]:.3g}"]
+
+
 def current(scene):
     """Return the places of the dots of the current state in the panel."""
     dots = scene.side.layers["current"].fields

@@ -126,6 +126,24 @@ def test_priority_keeps_small_collectives_short():
     assert first.play().time_of("small") < 1.3 * alone
 
 
+def test_a_neighbour_slows_a_small_collective_unless_it_goes_first_or_has_cables_of_its_own():
+    times = {}
+    for sharing in ("alone", "sharing", "priority", "own cables"):
+        scenario = scenarios.neighbour(sharing, 4, "16 KiB", "500 kB", seed=1)
+        begin = scenario.flows.start.min()
+        times[sharing] = scenario.play().time_of("small") - begin
+    assert times["alone"] <= times["priority"] < times["sharing"]
+    assert times["own cables"] < times["sharing"]
+    own = scenarios.neighbour("own cables", 4, seed=1)
+    spine = int(np.flatnonzero(own.fabric.tier == 2)[0])
+    for r in range(own.routes.n_rows):
+        nodes = own.fabric.target[own.routes.row(r)]
+        crosses = own.fabric.tier[nodes] == 2
+        if crosses.any():
+            is_small = own.routes.flow[r] in own.groups["small"]
+            assert (nodes[crosses] == spine).all() == is_small
+
+
 def test_go_back_n_and_spraying_over_unequal_paths_collapse():
     scenario = scenarios.ecmp_collision(4, "500 kB", slow_path=0.5)
     table = scenarios.matrix(

@@ -364,7 +364,7 @@ def test_a_ruler_compares_the_fastest_with_the_first():
     alt = views.ruler({"copy": "10 GB/s"}, {"disc": "1 GB/s"}).alt
     copy = text("ruler.moves", name="Copy", rate=10e9)
     assert alt == copy + text("ruler.against", factor="10.0", name="disc", rate=1e9)
-    assert views.ruler({"copy": "10 GB/s"}).finding == copy
+    assert views.ruler({"copy": "10 GB/s"}).finding == f"{copy}."
 
 
 def test_boxes_of_a_row_stand_evenly_above_their_servers():
@@ -472,13 +472,17 @@ def test_draw_on_given_axes_returns_them():
     assert axes[0].get_title(loc="left").startswith("Four hosts")
 
 
-def test_five_series_in_colour_and_the_rest_grey():
+def test_five_series_have_marks_and_the_rest_are_pale_grey():
     runs = {f"algorithm number {i}": predicted(beta=1e9 * 1.3**i) for i in range(8)}
     layers = sweep_scene(runs, bounds={"bound": "1 ms"}).layers
-    colours = layers["lines"].fields["colour"].tolist()
-    # five predicted; three others, which are as grey as the bound
-    assert sorted(colours.count(c) for c in set(colours)) == [1] * 5 + [3]
-    assert layers["bounds"].fields["colour"].tolist() == [COLOUR["edge"]] == colours[-1:]
+    lines, marks = layers["lines"].fields, layers["marks"].fields
+    is_pale = lines["alpha"] < 1
+    assert is_pale.tolist() == [False] * 5 + [True] * 3
+    # The three others are as grey as the bound.
+    assert {*lines["colour"][is_pale].tolist()} == {COLOUR["edge"]}
+    looks = [*zip(marks["colour"].tolist(), marks["shape"].tolist(), strict=True)]
+    assert len({*looks}) == len(looks) == 5
+    assert layers["bounds"].fields["colour"].tolist() == [COLOUR["edge"]]
 
 
 def test_two_results_of_one_name_stay_two_series():
@@ -683,6 +687,7 @@ def test_alternative_text_states_a_finding(pictures, name):
     assert re.search(r"\d", alt)
     assert not alt.lower().startswith(("figure", "plot"))
     assert alt.startswith(pictures[name].finding.rstrip("."))
+    assert pictures[name].finding.endswith((".", "!", "?"))
 
 
 def texts_of(figure):
@@ -811,7 +816,8 @@ def test_a_comparison_shows_the_rates_of_each_link():
     compared = catalog.links.compare("QDR", "nvlink6", "nvlink4")
     picture = views.comparison(compared)
     slowest = text("ruler.against", factor="450", name="InfiniBand QDR", rate=4e9)
-    assert picture.finding == text("ruler.moves", name="NVLink 6", rate=1.8e12) + slowest
+    fastest = text("ruler.moves", name="NVLink 6", rate=1.8e12)
+    assert picture.finding == f"{fastest}{slowest}."
     for column, rates in zip(("signalled", "encoded", "achievable"), compared.rates.T, strict=True):
         np.testing.assert_array_equal(picture.table[f"{column} [B/s]"], rates)
     assert picture.table["as quoted"][2].startswith("900 GB/s both ways together (datasheet")
@@ -953,6 +959,7 @@ def test_the_best_bar_of_each_group_can_be_in_ink():
     assert views.bars(groups, "times", best_of_each=True).table.bold == (1, 2)
     assert views.bars(groups, best_of_each=True).table.bold == (0, 3)
     assert views.bars(groups, bold="x", best_of_each=True).table.bold == (0, 2)
+    assert views.bars(groups, bold="b").table.bold == (2, 3)
     equal = {"a": {"x": 1.0, "y": 1.0 + 1e-9, "z": 2.0}}
     assert views.bars(equal, best_of_each=True).table.bold == (0, 1)
     assert views.bars(equal["a"]).table.bold == (0, 1)
@@ -964,6 +971,11 @@ def test_the_sentence_above_groups_of_bars_compares_within_a_group():
     cut = views.bars({"near": {"x": 1, "y": 2}, "far": {"x": 0, "y": 30}}, "GPUs")
     assert cut.finding == "Far: from 0 GPUs (x) to 30 GPUs (y)."
     # A name that says something itself is a sentence, and the bars come after it.
+    assert cut.table.bold == (3,)
+    # Ink is in the group that the sentence is about, not on the longest of all bars.
+    longest = {"near": {"x": 90.0, "y": 91.0}, "far": {"x": 10.0, "y": 30.0}}
+    assert views.bars(longest, "times").table.bold == (3,)
+    assert views.bars(longest, "times", finding="Near is long.").table.bold == (1,)
     told = views.bars({"far: thrice as long": {"x": 10.0, "y": 30.0}}, "times")
     assert told.finding == "Far: thrice as long. From 10.0 times (x) to 30.0 times (y)."
 
@@ -1039,6 +1051,53 @@ def test_counts_keep_all_their_digits():
     assert scene.layers["values"].fields["texts"] == ["2,048 cables", "32 cables"]
     counted = views.bars({"a": np.int64(2048), "b": 1024}, "").finding
     assert counted.startswith("From 1,024 (b) to 2,048 (a).")
+
+    whole = bars_scene([Bar("", "a", 63.0), Bar("", "b", 6.0)], "messages", set())
+    assert whole.layers["values"].fields["texts"] == ["63 messages", "6 messages"]
+    broken = bars_scene([Bar("", "a", 63.0), Bar("", "b", 5.5)], "messages", set())
+    assert broken.layers["values"].fields["texts"] == ["63 messages", "5.50 messages"]
+    shares = bars_scene([Bar("", "a", 100.0), Bar("", "b", 50.0)], "%", set())
+    assert shares.layers["values"].fields["texts"] == ["100 %", "50.0 %"]
+
+
+@pytest.mark.parametrize(
+    ("values", "unit", "words"),
+    [
+        ([0.309, 0.0215], "s", ["309 ms", "21.5 ms"]),
+        ([2.48, 0.263, 0.071, 0.0], "s", ["2.48 s", "0.263 s", "0.0710 s", "0 s"]),
+        ([0.314, 53e-6], "s", ["314 ms", "0.0530 ms"]),
+        ([50e-3, 35e-6], "s", ["50.0 ms", "0.0350 ms"]),
+        ([0.0, 0.0], "s", ["0 s", "0 s"]),
+        ([89.6, 351e-6], "s", ["89.6 s", "351 us"]),  # no unit suits both
+        ([3.35e12, 50e9], "B/s", ["3,350 GB/s", "50.0 GB/s"]),
+        ([999.6e6, 50e6], "B/s", ["1,000 MB/s", "50.0 MB/s"]),
+        ([33.5e12, 50e9], "B/s", ["33.5 TB/s", "0.0500 TB/s"]),
+        ([3.76e9, 448 * 2**20], "B", ["3.76 GB", "0.470 GB"]),
+        ([3136 * 2**20, 0, 448 * 2**20], "B", ["3.29 GB", "0 GB", "0.470 GB"]),
+        ([17.2e9, 2**30], "B", ["17.2 GB", "1.07 GB"]),
+        ([2**20, 16 * 2**10], "B", ["1,024 KiB", "16 KiB"]),
+        ([512.0, 8.0], "B", ["512 B", "8 B"]),
+        ([17.6e9, 4096.0], "B", ["17.6 GB", "4 KiB"]),
+    ],
+)
+def test_one_unit_serves_all_bars_of_a_picture(values, unit, words):
+    rows = [Bar("", str(i), value) for i, value in enumerate(values)]
+    scene = bars_scene(rows, unit, set())
+    assert scene.layers["values"].fields["texts"] == words
+    assert list(scene.layers["bars"].fields["notes"]) == words
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_a_picture_of_many_bars_is_as_high_as_a_card_allows(groups):
+    rows = [Bar(f"group {i * groups // 16}", f"bar {i}", 1.0 + i) for i in range(16)]
+    scene = bars_scene(rows, "times", set())
+    assert scene.height <= 412
+    bar, names = scene.layers["bars"].fields, scene.layers["names"].fields
+    assert bar["y"] + bar["h"] / 2 == pytest.approx(names["y"])
+    assert np.all(np.diff(names["y"]) >= 17.5)  # texts are 12 px high
+    assert np.all(bar["y"][1:] - (bar["y"] + bar["h"])[:-1] >= 6)
+    few = bars_scene(rows[:4], "times", set()).layers["names"].fields["y"]
+    assert np.diff(few) == pytest.approx(26)
 
 
 # refusals -----------------------------------------------------------------------------------------
@@ -1137,7 +1196,7 @@ def test_text_mode_shows_finding_and_table(monkeypatch, pictures):
     assert "<svg" not in shown["text/html"] and "<table>" in shown["text/html"]
     assert shown["text/plain"].startswith("Half of the peak comes only above 8 MiB")
     assert "A. Author, sweep of 2026" in shown["text/plain"]
-    assert repr(picture) == "<Picture: Half of the peak comes only above 8 MiB: 181 of 368 GB/s>"
+    assert repr(picture) == "<Picture: Half of the peak comes only above 8 MiB: 181 of 368 GB/s.>"
 
 
 def test_long_tables_say_how_many_rows_are_left():

@@ -279,7 +279,7 @@ def _picture(
     own: Mapping[str, float | Result], links: Mapping[str, float], findings: list[str]
 ) -> Any:
     """Return the ruler as a picture; the first finding is its headline if the learner has measured something."""
-    headline = findings[0].rstrip(".") if own else None
+    headline = findings[0] if own else None
     below = findings[1:] if own else findings
     caption = " ".join([*below, text("ruler.source")])
     return fabriclab.views.ruler(own, links, finding=headline, caption=caption)

@@ -874,6 +874,9 @@ def read_telemetry(st: Any, slot: int, c: int) -> float:
 
     The queue is the smaller one of this acknowledgement and the one before. The first acknowledgement has no time to
     compare with, and gives -1. The gaps between packets count, so that a load of 1 is a link that never rests.
+
+    Where packets of a flow take several paths, only hops over the same link as before are compared. (The paper's sender
+    drops all that it knows when the path changes; a network that deals packets changes it with nearly every one.)
     """
     reports = st.reports
     full = st.whole[PAYLOAD] + st.whole[HEADER]
@@ -887,13 +890,15 @@ def read_telemetry(st: Any, slot: int, c: int) -> float:
     for hop in range(hops):
         now = slot * room + hop
         before = c * room + hop
+        link = st.entries[first + hop].link
         gap = reports[now].time - known[before].time
-        if known[before].time >= 0 and gap > 0:
-            cost = st.links[st.entries[first + hop].link].cost * with_gap
+        if known[before].link == link and gap > 0:
+            cost = st.links[link].cost * with_gap
             queue = min(reports[now].queue, known[before].queue)
             sent = reports[now].sent - known[before].sent
             load = queue * cost / st.own[c * WIDTH + ROUND_TRIP] + sent * cost / gap
             worst = max(worst, load)
+        known[before].link = link
         known[before].time = reports[now].time
         known[before].queue = reports[now].queue
         known[before].sent = reports[now].sent

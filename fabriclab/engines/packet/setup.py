@@ -130,7 +130,7 @@ def lay_out(
         packets=table(state.Packet, max(1, n_packets)),
         slots=table(state.Slot, n_slots),
         reports=table(state.Report, max(1, n_slots * n_hops)),
-        known=table(state.Report, max(1, n_conns * n_hops), time=-1),
+        known=table(state.Heard, max(1, n_conns * n_hops), link=-1),
         events=calendar(whole, room, events),
         changes=change_table,
         watched_queues=queue_numbers,

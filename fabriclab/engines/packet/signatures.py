@@ -45,7 +45,7 @@ TABLES = {
     "packets": state.Packet,
     "slots": state.Slot,
     "reports": state.Report,
-    "known": state.Report,
+    "known": state.Heard,
     "events": state.Event,
     "changes": state.Change,
     "queue_samples": state.QueueSample,

@@ -268,11 +268,21 @@ class Slot:
 
 @dataclass(slots=True)
 class Report:
-    """What a switch writes into a packet (slot and hop), or what came back last (connection and hop)."""
+    """What a switch writes into a packet (slot and hop)."""
 
     queue: int
     sent: int
-    time: int  # -1 for none
+    time: int
+
+
+@dataclass(slots=True)
+class Heard:
+    """What came back last (connection and hop)."""
+
+    link: int  # that the report is about; -1 for none
+    queue: int
+    sent: int
+    time: int
 
 
 @dataclass(slots=True)

@@ -46,6 +46,7 @@ _WIDTH = 880.0
 _HEIGHT = 384.0
 _LEFT = 56.0
 _GAP = 18.0
+_LETTER = 6.0  # width of a letter of 11 px [px]
 _UPPER = (90.0, 204.0)  # top and foot of the bars
 _LOWER = (262.0, 350.0)  # top and foot of the dots
 _EVEN = 1.05  # times the mean: an uplink with more is shown as the fullest
@@ -356,19 +357,24 @@ def number_words(name: str, one: Spread) -> list[str]:
 
 def collision_table(found: Mapping[str, Spread]) -> Table:
     """Return a row for each balancer."""
-    every = list(found.values())
-    return Table(
-        {
-            "by": [text(f"live.collisions.{name}") for name in found],
-            "flows on the fullest uplink": [float(one.load.max()) for one in every],
-            "slowest flow": [one.worst for one in every],
-            "median flow": [float(np.median(one.slowdown)) for one in every],
-            "out of order": [one.late for one in every],
-            "sent again [%]": [100 * one.again for one in every],
-            "last ends [s]": [one.end for one in every],
-        },
-        apart=("last ends [s]",),
-    )
+    rows = [collision_row(name, one) for name, one in found.items()]
+    columns = {}
+    for column in rows[0]:
+        columns[column] = [row[column] for row in rows]
+    return Table(columns, apart=("last ends [s]",))
+
+
+def collision_row(name: str, one: Spread) -> dict[str, Any]:
+    """Return what the table says of a balancer, by the names of the columns."""
+    return {
+        "by": text(f"live.collisions.{name}"),
+        "flows on the fullest uplink": float(one.load.max()),
+        "slowest flow": one.worst,
+        "median flow": float(np.median(one.slowdown)),
+        "out of order": one.late,
+        "sent again [%]": 100 * one.again,
+        "last ends [s]": one.end,
+    }
 
 
 # Layers -----------------------------------------------------------------------------------------
@@ -429,17 +435,21 @@ def expected_layers(
 ) -> dict[str, Layer]:
     """Return a dashed line at the flows that a random hash puts on the fullest uplink on average."""
     y = float(log_axis(0, top, _UPPER[1], _UPPER[0])(expected))
-    half = one.load.size // 2
-    is_left = one.load[:half].max(initial=0.0) < one.load[half:].max(initial=0.0)
+    words = text("live.collisions.expected", n=expected)
+    # The name stands over those bars beside each other that are lowest.
+    step = (sides[1] - sides[0]) / one.load.size  # [px]
+    many = min(int(np.ceil(_LETTER * len(words) / step)), one.load.size)
+    windows = np.lib.stride_tricks.sliding_window_view(one.load, many)
+    first = int(windows.max(axis=1).argmin())
     return {
         "expected": lines(
             [np.array([[sides[0], y], [sides[1], y]])], width=1.4, dash=1.0, colour=COLOUR["ink"]
         ),
         "expected name": texts(
-            sides[0] if is_left else sides[1],
+            sides[0] + step * (first + many / 2),
             y - 8,
-            [text("live.collisions.expected", n=expected)],
-            align=0.0 if is_left else 2.0,
+            [words],
+            align=1.0,
             size=11.0,
             halo=1.0,
         ),

@@ -265,7 +265,7 @@ def wavelengths_scene(count: int, bits: int, grid: str) -> Scene:
     height = min(_TALLEST_SLOT * rows_of_slots(most), _SLOTS_HEIGHT / fibres)  # of a fibre [px]
 
     layers = {
-        "slots": slots_layer(used, most, height, alpha=0.4 + 0.2 * np.log2(bits)),
+        "slots": slots_layer(used, most, height, colour=_BITS[bits]),
         "ends": fibre_names(fibres, height),
         "rates": fibre_rates(used * rate, height),
     }
@@ -287,10 +287,16 @@ def rows_of_slots(most: int) -> int:
     return 1 if most <= _MOST_IN_A_ROW else 2
 
 
-def slots_layer(used: Ints, most: int, height: float, alpha: float) -> Layer:
+# Colour of a wavelength by the bits of a symbol.
+_BITS = {1: COLOUR["hair"], 2: COLOUR["soft"], 8: COLOUR["ink"]}
+_SLOT_NUMBER = 22.0  # least width and height of a slot with its number [px]
+
+
+def slots_layer(used: Ints, most: int, height: float, colour: float) -> Layer:
     """Return ``most`` slots for each fibre, in one or two rows, of which the first ``used`` (F,) are filled.
 
-    ``height`` is that of a fibre with all its rows [px]; ``alpha`` is the greater the more bits a symbol has.
+    ``height`` is that of a fibre with all its rows [px]; the ``colour`` is the darker the more bits a symbol has. A
+    slot with room for it has its number.
     """
     n_rows = rows_of_slots(most)
     in_a_row = -(-most // n_rows)
@@ -303,13 +309,17 @@ def slots_layer(used: Ints, most: int, height: float, alpha: float) -> Layer:
     names = [f"{word} {of_fibre}, {of_slot}" for of_fibre, of_slot in numbers]
     gap = min(3.0, 0.15 * width)  # between neighbours [px]
     step = 0.86 * height / n_rows  # from row to row; some room keeps fibres apart
+    has_room = width > _SLOT_NUMBER and step > _SLOT_NUMBER
     return boxes(
         _SLOTS_LEFT + width * column,
         _SLOTS_TOP + height * fibre + step * row,
         width - gap,
         step - min(3.0, 0.15 * step),
-        colour=np.where(is_used, COLOUR["ink"], COLOUR["none"]),
-        alpha=np.array([alpha]),
+        colour=np.where(is_used, colour, COLOUR["none"]),
+        texts=[str(n) if has_room else "" for n in (slot + 1).tolist()],
+        ink=np.where(
+            is_used, COLOUR["ink" if colour == COLOUR["hair"] else "paper"], COLOUR["soft"]
+        ),
         edge=COLOUR["hair"],
         round=2.0,
         names=names,
@@ -708,8 +718,9 @@ def circuit_scene(kind: str, left: int) -> Scene:
 
     sizes = np.geomspace(64, 2**34, 57)  # [B]
     rows = [
-        (f"{kind} circuit", setup + sizes / rate, {"colour": COLOUR["ink"]}),
-        ("packets", delay + sizes / packet_rate, {"colour": COLOUR["dp"]}),
+        (f"{kind} circuit", setup + sizes / rate, {"colour": COLOUR["ink"], "mark": 1.0}),
+        # A packet that passes is a full square in the whole course.
+        ("packets", delay + sizes / packet_rate, {"colour": COLOUR["queue"], "mark": 3.0}),
     ]
     for other, id in _SWITCHES.items():
         if other != kind:

@@ -37,12 +37,17 @@ _FILE = Path(__file__).with_name("families.json")
 FAMILIES: dict[str, list[dict[str, Any]]] = json.loads(_FILE.read_text(encoding="utf-8"))
 _MOST_FAILURES = 32
 _FAMILIES_WIDTH = 216.0  # of the panel that compares families [px]
-_FAMILY, _FAMILY_BAR = 86.0, 36.0  # where their names end; length of the longest bar [px]
+_FAMILIES_TOP = 46.0  # of the first row [px]
+_FAMILY_ROW = 72.0  # greatest height of a row [px]
+_FAMILY_RIGHT = 86.0  # where their names end [px]
+_FAMILY_BAR = 36.0  # length of the longest bar [px]
+_SHARE_LEFT = _FAMILY_RIGHT + 6  # where the bars begin [px]
+_DIAMETER_RIGHT = _FAMILIES_WIDTH - 4  # where the diameters end [px]
 _SOLID = (560.0, 390.0)  # width and height of the picture of a torus [px]
 _SOLID_ROOM = (536.0, 366.0)  # room for its chips and their cables [px]
 # What closing cables need beside the chips: left, above, right and below, in distances between chips.
-_FRONT_ROOM = (0.9, 0.45, 0.6, 0.95)
-_ALL_ROOM = (1.5, 1.1, 0.7, 0.9)
+_FRONT_ROOM = (0.75, 0.42, 0.5, 0.55)
+_ALL_ROOM = (1.3, 1.2, 0.5, 0.6)
 _PANEL = 330.0  # width of the bars beside a picture [px]
 _MOST_COMPARED = 512  # chips of a torus up to which all twists are compared
 
@@ -162,56 +167,116 @@ def family_name(family: str) -> str:
 def families_panel(families: tuple[str, ...], family: str, size: int, height: float) -> Scene:
     """Return bars of the all-to-all share of all families at one size, and their diameters; the present one is ink."""
     members = [family_member(name, size) for name in families]
-    pitch = min(72.0, (height - 56) / len(members))
-    high = min(0.6 * pitch, 20.0)
-    y = 46 + pitch * np.arange(len(members))
-    is_now = np.array([name == family for name in families])
-    ink = np.where(is_now, COLOUR["ink"], COLOUR["soft"])
-    names = [family_name(name) for name in families]
-    shares = 100 * np.array([member.traffic.throughput for member in members])
+    rows = family_rows(families, family, height)
+    shares = 100 * np.array([member.traffic.throughput for member in members])  # (R,) [%]
     diameters = [member.traffic.diameter for member in members]
-    title, beside = text("live.explorer.share"), text("live.explorer.diameter")
-    left = _FAMILY + 6
-    long = _FAMILY_BAR * shares / shares.max()
-    bold = is_now.astype(float)
-    layers: dict[str, Layer] = {
-        "families": texts(
-            _FAMILY, y + pitch / 2, names, align=2.0, bold=bold, colour=ink, size=11.0
-        ),
-        "share title": texts(left, [22.0], [title], size=11.0, colour=COLOUR["soft"]),
-        "share bars": boxes(
-            left,
-            y + (pitch - high) / 2,
-            long,
-            high,
-            colour=np.where(is_now, COLOUR["ink"], COLOUR["hair"]),
-            round=2.0,
-            glide=True,
-            names=[f"{name}: {title}" for name in names],
-            notes=[f"{share:.3g} %" for share in shares],
-        ),
-        "share numbers": texts(
-            left + long + 5,
-            y + pitch / 2,
-            [f"{share:.3g} %" for share in shares],
-            bold=bold,
-            colour=ink,
-            size=11.0,
-        ),
+    share_title = text("live.explorer.share")
+    diameter_title = text("live.explorer.diameter")
+    layers = {
+        "families": family_names(rows),
+        "share title": texts(_SHARE_LEFT, [22.0], [share_title], size=11.0, colour=COLOUR["soft"]),
+        "share bars": share_bars(rows, shares, share_title),
+        "share numbers": share_numbers(rows, shares),
         "diameter title": texts(
-            _FAMILIES_WIDTH - 4, [22.0], [beside], align=2.0, size=11.0, colour=COLOUR["soft"]
+            _DIAMETER_RIGHT, [22.0], [diameter_title], align=2.0, size=11.0, colour=COLOUR["soft"]
         ),
-        "diameter numbers": texts(
-            _FAMILIES_WIDTH - 4,
-            y + pitch / 2,
-            [f"{diameter:.3g}" for diameter in diameters],
-            align=2.0,
-            bold=bold,
-            colour=ink,
-            size=11.0,
-        ),
+        "diameter numbers": diameter_numbers(rows, diameters),
     }
     return Scene("", layers=layers, height=height, width=_FAMILIES_WIDTH)
+
+
+class FamilyRows(NamedTuple):
+    """Where the families that are compared stand, one row for each. R rows."""
+
+    names: list[str]
+    top: Floats  # (R,) [px]
+    pitch: float  # height of a row [px]
+    is_now: Flags  # (R,) whether it is the family that is drawn
+
+    @property
+    def middle(self) -> Floats:
+        """Middles of the rows, (R,) [px]."""
+        return self.top + self.pitch / 2
+
+    @property
+    def bold(self) -> Floats:
+        """Weight of the words of each row, (R,)."""
+        return self.is_now.astype(float)
+
+    @property
+    def ink(self) -> Floats:
+        """Colour of the words of each row, (R,)."""
+        return np.where(self.is_now, COLOUR["ink"], COLOUR["soft"])
+
+
+def family_rows(families: tuple[str, ...], family: str, height: float) -> FamilyRows:
+    """Return a row for each family, in a panel of so many px."""
+    pitch = min(_FAMILY_ROW, (height - _FAMILIES_TOP - 10) / len(families))
+    return FamilyRows(
+        names=[family_name(name) for name in families],
+        top=_FAMILIES_TOP + pitch * np.arange(len(families), dtype=np.float64),
+        pitch=pitch,
+        is_now=np.array([name == family for name in families]),
+    )
+
+
+def family_names(rows: FamilyRows) -> Layer:
+    """Return the name of each family, to the left of its bar."""
+    return texts(
+        _FAMILY_RIGHT,
+        rows.middle,
+        rows.names,
+        align=2.0,
+        bold=rows.bold,
+        colour=rows.ink,
+        size=11.0,
+    )
+
+
+def share_lengths(shares: Floats) -> Floats:
+    """Return the length of the bar of each share, (R,) [px]; the longest one has the same length in all panels."""
+    return np.asarray(_FAMILY_BAR * shares / shares.max())
+
+
+def share_bars(rows: FamilyRows, shares: Floats, title: str) -> Layer:
+    """Return a bar for the all-to-all share of each family."""
+    thickness = min(0.6 * rows.pitch, 20.0)  # [px]
+    return boxes(
+        _SHARE_LEFT,
+        rows.top + (rows.pitch - thickness) / 2,
+        share_lengths(shares),
+        thickness,
+        colour=np.where(rows.is_now, COLOUR["ink"], COLOUR["hair"]),
+        round=2.0,
+        glide=True,
+        names=[f"{name}: {title}" for name in rows.names],
+        notes=[f"{share:.3g} %" for share in shares],
+    )
+
+
+def share_numbers(rows: FamilyRows, shares: Floats) -> Layer:
+    """Return the all-to-all share of each family behind its bar."""
+    return texts(
+        _SHARE_LEFT + share_lengths(shares) + 5,
+        rows.middle,
+        [f"{share:.3g} %" for share in shares],
+        bold=rows.bold,
+        colour=rows.ink,
+        size=11.0,
+    )
+
+
+def diameter_numbers(rows: FamilyRows, diameters: list[int]) -> Layer:
+    """Return the diameter of each family at the right edge."""
+    return texts(
+        _DIAMETER_RIGHT,
+        rows.middle,
+        [f"{diameter:.3g}" for diameter in diameters],
+        align=2.0,
+        bold=rows.bold,
+        colour=rows.ink,
+        size=11.0,
+    )
 
 
 @cache
@@ -457,6 +522,7 @@ def twist_panel(twists: Twists, shift: int) -> Scene:
     by_axis = twists.traffic(shift).load.reshape(len(fabric.coord_names), -1).max(axis=1)
     before = twists.traffic(0).load.reshape(len(fabric.coord_names), -1).max(axis=1)
     axes = list(fabric.coord_names)
+    plain = known.index(0) if shift else None  # without a twist there is nothing to compare with
     layers = bar_chart(
         "rate",
         8.0,
@@ -464,7 +530,7 @@ def twist_panel(twists: Twists, shift: int) -> Scene:
         names,
         np.array([100 * t.throughput for t in traffic]),
         now,
-        known.index(0),
+        plain,
     )
     layers |= bar_chart(
         "route",
@@ -473,7 +539,7 @@ def twist_panel(twists: Twists, shift: int) -> Scene:
         names,
         np.array([float(t.diameter) for t in traffic]),
         now,
-        known.index(0),
+        plain,
     )
     layers |= bar_chart(
         "load",
@@ -483,7 +549,7 @@ def twist_panel(twists: Twists, shift: int) -> Scene:
         100 * by_axis,
         None,
         None,
-        before=100 * before,
+        before=100 * before if shift else None,
     )
     return Scene("", layers=layers, height=_SOLID[1], width=_PANEL)
 

@@ -483,7 +483,7 @@ class Painter {
       else
         for (let i = 0; i + 1 < layer.ptr.length; i++) {
           const part = seen.depth.subarray(layer.ptr[i], layer.ptr[i + 1]);
-          items.push({ flat, i, depth: part.reduce((sum, v) => sum + v, 0) / part.length });
+          items.push({ flat, i, depth: part.reduce((sum, v) => sum + v, 0) / part.length + at(layer.lift, i) });
         }
     }
     items.sort((a, b) => a.depth - b.depth);
@@ -512,6 +512,7 @@ class Painter {
       pen.strokeStyle = colour;
       pen.lineWidth = wide;
       pen.stroke();
+      if (at(flat.form, i) === 2) this.broken(flat, i);
     }
     pen.setLineDash([]);
     pen.lineCap = "butt";

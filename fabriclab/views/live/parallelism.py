@@ -628,6 +628,8 @@ def tick_places(longest: float) -> Floats:
 
 # Edges of the map of all layouts [px].
 _MAP_LEFT, _MAP_RIGHT = 58.0, _PANEL - 24.0
+_NAME_LETTER = 7.0  # width of a letter of a layout's name
+_NAME_ROOM = 8.0  # from such a name to a dot that is enough
 _MAP_TOP, _MAP_BOTTOM = 56.0, _HEIGHT - 48.0
 
 
@@ -670,13 +672,14 @@ class Axis:
 def map_panel(state: State, others: list[State], sharding: str) -> Scene:
     """Return all layouts with one sharding by memory and step, the current one in ink."""
     shown = layout_map(state, others)
+    limit = float(shown.memory_axis.place(state.room))
     title = [text("live.parallelism.map", sharding=sharding)]
     layers = {
         "title": texts(14.0, 16.0, title, size=13.0, bold=1.0),
         **map_axis_layers(shown),
-        **map_limit_layers(float(shown.memory_axis.place(state.room))),
+        **map_limit_layers(limit),
         "others": layout_layer(shown),
-        "spot": layout_name_layer(shown),
+        "spot": layout_name_layer(shown, limit),
     }
     return Scene("", layers=layers, height=_HEIGHT, width=_PANEL)
 
@@ -753,11 +756,26 @@ def layout_layer(shown: LayoutMap) -> Layer:
     return Layer("dots", columns)
 
 
-def layout_name_layer(shown: LayoutMap) -> Layer:
-    """Return the name of the current layout, on that side of its dot which has more room."""
+def layout_name_layer(shown: LayoutMap, limit: float) -> Layer:
+    """Return the name of the current layout, beside its dot where it covers no other dot.
+
+    It stands on the same side of the memory of a GPU, at ``limit`` [px], as its dot, if there is room.
+    """
     x = float(shown.x[shown.here])
-    y = float(shown.y[shown.here]) - 10.0
-    words = [shown.names[shown.here]]
-    if x > (_MAP_LEFT + _MAP_RIGHT) / 2:
-        return texts(x - 10.0, y, words, align=2.0, bold=1.0, halo=1.0)
-    return texts(x + 10.0, y, words, align=0.0, bold=1.0, halo=1.0)
+    y = float(shown.y[shown.here])
+    name = shown.names[shown.here]
+    wide = _NAME_LETTER * len(name)
+    others = np.arange(len(shown.names)) != shown.here
+    best = (-1.0, 0.0, 0.0)  # room, and where the name begins
+    for down in (-12.0, 12.0, 0.0, -24.0, 24.0):
+        for left in (x + 10, x - 10 - wide, x - wide / 2):
+            if left < _MAP_LEFT or left + wide > _PANEL - 6:
+                continue
+            across = np.maximum(np.maximum(left - shown.x, shown.x - left - wide), 0.0)
+            away = np.hypot(across, np.maximum(np.abs(shown.y - y - down) - 7.0, 0.0))
+            room = min(float(away[others].min(initial=np.inf)), _NAME_ROOM)
+            if min(left, x) - 3 < limit < max(left + wide, x) + 3:
+                room = -0.5
+            if room > best[0]:
+                best = (room, left, y + down)
+    return texts(best[1], [best[2]], [name], bold=1.0, halo=1.0)

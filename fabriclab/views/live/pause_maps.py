@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from fabriclab import catalog, compiled, scenarios, units
-from fabriclab.core import Fabric, Floats, Ints
+from fabriclab.core import Fabric, Flags, Floats, Ints
 from fabriclab.engines.packet import LOG_KINDS, Settings, Trace
 from fabriclab.texts import text
 from fabriclab.views.common import common_ends
@@ -48,6 +48,8 @@ _SWITCH = (64.0, 24.0)  # width and height
 _HOST = (22.0, 20.0)
 _APART = 3.0  # of the two directions of a cable from its middle
 _SIGN = 9.0  # side of the sign of a pause
+_SIGN_BARS = 1.6  # from its middle to each of its two bars
+_SIGN_POINT = 4  # of the points of a path: the one on which it stands
 _UPPER = (44.0, 168.0)  # top and foot of the curve of paused links
 _LOWER = (230.0, 340.0)  # top and foot of the curve of the rate
 _SIDES = (64.0, 300.0)
@@ -90,7 +92,7 @@ class Spreading:
     discarded: int
     is_compiled: bool
 
-    def paused_at(self, moment: float) -> Any:
+    def paused_at(self, moment: float) -> Flags:
         """Return which links are paused at a time [s], (L,)."""
         return np.array(
             [np.any((p[:, 0] <= moment) & (moment < p[:, 1])) for p in self.pauses], dtype=bool
@@ -283,7 +285,7 @@ def slow_words(run: Spreading) -> str:
 
 
 def pause_words(
-    case: Case, fabric: Fabric, here: Spreading, other: Spreading, paused: Any, now: float
+    case: Case, fabric: Fabric, here: Spreading, other: Spreading, paused: Flags, now: float
 ) -> str:
     """Return the finding: how many links and hosts stand still now; then what the watchdog changes."""
     n_hosts = case.leaves * case.hosts
@@ -315,7 +317,7 @@ def setting_words(case: Case) -> str:
     return text("live.pause_map.setting", watched=watched, load=case.load, cause=cause)
 
 
-def pause_table(fabric: Fabric, here: Spreading, paused: Any) -> Table:
+def pause_table(fabric: Fabric, here: Spreading, paused: Flags) -> Table:
     """Return a row for each link that is ever paused: whether it is paused now, when first, how often, how long."""
     ever = [link for link, pauses in enumerate(here.pauses) if pauses.size]
     if not ever:
@@ -381,39 +383,63 @@ def link_paths(fabric: Fabric, places: Floats) -> list[Floats]:
 
 
 def fabric_layers(
-    case: Case, fabric: Fabric, here: Spreading, paused: Any, now: float
+    case: Case, fabric: Fabric, here: Spreading, paused: Flags, now: float
 ) -> dict[str, Layer]:
     """Return the fabric: paused links wide with their sign where packets wait, all others thin."""
     places = node_places(case, fabric)
     paths = link_paths(fabric, places)
-    signs = np.array([paths[link][4] for link in np.flatnonzero(paused)]).reshape(-1, 2)
-    bars = []
-    for x, y in signs:
-        for aside in (-1.6, 1.6):
-            bars.append(np.array([[x + aside, y - 2.4], [x + aside, y + 2.4]]))
+    signs = sign_places(paths, paused)
+    title = text("live.pause_map.title_map", time=now)
     return {
-        "title": texts(
-            14.0, 16.0, [text("live.pause_map.title_map", time=now)], size=13.0, bold=1.0
-        ),
-        "links": lines(
-            paths,
-            width=np.where(paused, 2.8, 0.8),
-            colour=np.where(paused, COLOUR["paused"], COLOUR["hair"]),
-            names=[link_name(fabric, link) for link in range(fabric.n_links)],
-            notes=[link_words(here.pauses[link], now) for link in range(fabric.n_links)],
-        ),
-        "signs": boxes(
-            signs[:, 0] - _SIGN / 2,
-            signs[:, 1] - _SIGN / 2,
-            _SIGN,
-            _SIGN,
-            colour=COLOUR["paper"],
-            edge=COLOUR["paused"],
-            round=1.0,
-        ),
-        "sign bars": lines(bars, width=1.4, colour=COLOUR["paused"]),
+        "title": texts(14.0, 16.0, [title], size=13.0, bold=1.0),
+        "links": link_lines(fabric, paths, here, paused, now),
+        "signs": sign_boxes(signs),
+        "sign bars": sign_bars(signs),
         **node_layers(case, fabric, places),
     }
+
+
+def link_lines(
+    fabric: Fabric, paths: Sequence[Floats], here: Spreading, paused: Flags, now: float
+) -> Layer:
+    """Return a line for each link, wide and coloured if it is paused."""
+    links = range(fabric.n_links)
+    return lines(
+        paths,
+        width=np.where(paused, 2.8, 0.8),
+        colour=np.where(paused, COLOUR["paused"], COLOUR["hair"]),
+        names=[link_name(fabric, link) for link in links],
+        notes=[link_words(here.pauses[link], now) for link in links],
+    )
+
+
+def sign_places(paths: Sequence[Floats], paused: Flags) -> Floats:
+    """Return the middle of the sign of each paused link, near the beginning of its path, (P, 2) [px]."""
+    middles = [paths[link][_SIGN_POINT] for link in np.flatnonzero(paused).tolist()]
+    return np.array(middles).reshape(-1, 2)
+
+
+def sign_boxes(signs: Floats) -> Layer:
+    """Return the outline of each sign of a pause."""
+    corner = signs - _SIGN / 2
+    return boxes(
+        corner[:, 0],
+        corner[:, 1],
+        _SIGN,
+        _SIGN,
+        colour=COLOUR["paper"],
+        edge=COLOUR["paused"],
+        round=1.0,
+    )
+
+
+def sign_bars(signs: Floats) -> Layer:
+    """Return the two upright bars in each sign of a pause."""
+    paths = []
+    for x, y in signs:
+        for bar in (x - _SIGN_BARS, x + _SIGN_BARS):
+            paths.append(np.array([[bar, y - 2.4], [bar, y + 2.4]]))
+    return lines(paths, width=1.4, colour=COLOUR["paused"])
 
 
 def node_name(fabric: Fabric, node: int) -> str:

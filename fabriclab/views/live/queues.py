@@ -27,6 +27,7 @@ from fabriclab.views.scene import (
     texts,
     tick_layers,
 )
+from fabriclab.views.sweeps import crowding, densely
 
 _ENDLESS = (
     1e12  # illustrative: a window that no flow here fills, so that senders keep line rate [B]
@@ -70,6 +71,7 @@ _COLUMN_UPPER = (78.0, 216.0)
 _COLUMN_LOWER = (266.0, 348.0)
 _COLUMN_HEIGHT = 384.0
 _COLUMN_BINS = 40
+_SMALL_LETTER = 7.0  # width of a letter of 11 px [px]
 
 
 @dataclass(frozen=True, eq=False)
@@ -767,7 +769,7 @@ def loops_scene(
             **queue_layers(run, to_x, sides, _COLUMN_UPPER, top, "", first),
             **rate_layers(run, to_x, sides, _COLUMN_LOWER, rate, "rate ", first),
             **time_ticks(end, to_x, _COLUMN_LOWER[1], 3),
-            **column_thresholds(run, lossless, top, sides[1]),
+            **column_thresholds(run, lossless, to_x, sides, top),
             "name": texts(left + 2, 40.0, [loop_name(loop)], bold=1.0, size=13.0),
             "numbers": texts(
                 left + 2, 56.0, [column_words(run, lossless)], colour=COLOUR["soft"], size=11.0
@@ -789,20 +791,30 @@ def loops_scene(
     )
 
 
-def column_thresholds(run: Run, lossless: str, top: float, right: float) -> dict[str, Layer]:
-    """Return the names of the thresholds of a column, above the right ends of their lines."""
+def column_thresholds(
+    run: Run, lossless: str, to_x: Any, sides: tuple[float, float], top: float
+) -> dict[str, Layer]:
+    """Return the names of the thresholds of a column, above their lines, where they cover least of the queue."""
     to_y = log_axis(0, top, _COLUMN_UPPER[1], _COLUMN_UPPER[0])
     key = "xoff" if lossless == "pause" else "full"
     levels = {"low": run.low, "high": run.high, key: run.limit}
     shown = [(float(to_y(level)), name) for name, level in levels.items() if level <= top]
+    y = np.array([place - 8 for place, _ in shown])
+    words = [text(f"live.control_loops.{name}") for _, name in shown]
+    curve = densely(np.stack([to_x(run.times), to_y(run.queue)], axis=1)).T  # (2, K)
+    middle = (sides[0] + sides[1]) / 2
+    places = ((sides[1], 2.0), (middle, 1.0), (sides[0] + 2, 0.0))  # and how words stand at them
+    covered = []
+    for x, align in places:
+        points = 0
+        for height, word in zip(y, words, strict=True):
+            wide = _SMALL_LETTER * len(word)
+            points += crowding(x - align / 2 * wide, height, wide, curve)
+        covered.append(points)
+    x, align = places[int(np.argmin(covered))]
     return {
         "names of thresholds": texts(
-            right,
-            np.array([y - 8 for y, _ in shown]),
-            [text(f"live.control_loops.{name}") for _, name in shown],
-            align=2.0,
-            size=11.0,
-            colour=COLOUR["soft"],
+            x, y, words, align=align, size=11.0, colour=COLOUR["soft"], halo=1.0
         )
     }
 

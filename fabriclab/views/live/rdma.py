@@ -4,17 +4,17 @@ import functools
 import itertools
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from fabriclab import gpudirect, topologies, units
 from fabriclab.catalog.tables import read_rows
-from fabriclab.core import Fabric, Floats, Flows, Ints, Timeline
+from fabriclab.core import Fabric, Flags, Floats, Flows, Ints, Timeline
 from fabriclab.rdma import PyverbsRDMAError, QPAttr, enums
 from fabriclab.rdma.records import check_step, needs
 from fabriclab.texts import text
@@ -33,6 +33,7 @@ from fabriclab.views.scene import (
     boxes,
     ink_on,
     lines,
+    log_axis,
     texts,
     texts_at,
     tick_layers,
@@ -59,6 +60,7 @@ _CURVE = 24  # points of a curve
 
 # Request: lanes for program, kernel and NIC of A, then for NIC, kernel and program of B; a row for each step. [px]
 _COUNTERS = ("calls", "copies", "doorbells", "transfers", "completions")
+_SHOWN_COUNTERS = _COUNTERS[:4]  # in the panel beside the lanes
 _LANES = np.array([38.0, 84.0, 130.0, 190.0, 236.0, 282.0])
 _NIC_OF_B = 5  # despite its name, the lane of B's program; `part_name` mirrors the lanes
 _STEPS_TOP = 60.0
@@ -71,6 +73,8 @@ _COUNTS_WIDTH = 280.0
 _COUNTS_LEFT = 104.0
 _COUNT = 18.0  # length of a bar of one [px]
 _COUNT_HEIGHT = 12.0
+_COUNT_FIRST_ROW = 17.0  # from the upper edge of a counter, where its name is, to its bars
+_COUNT_NAME_HEIGHT = 26.0  # that distance, and room below the bars
 _COUNTS_TOP = 36.0
 
 _NUMBERED = 32  # at most so many chunks have numbers in their bars
@@ -84,12 +88,15 @@ _ROW_BAR = 28.0
 _SIZES = np.geomspace(1e3, 1e9, 13)  # of a transfer, the range of the slider [B]
 
 # Copies: a line for each copy, and a description below the picture. [px]
-_COPY_COLOURS = np.array([COLOUR[name] for name in ("dp", "tp", "cp", "pp")])
+_COPY_COLOURS = np.array([COLOUR["ink"], COLOUR["edge"]])  # in turn; each copy has its number
 _COPY_ROW = 18
 _COPY_TALL = 306.0  # greatest height of the picture above the words [px]
 _DRIVE_SIZE = 40.0, 18.0  # width and height [px]
 _BESIDE_CABLE = 26.0  # from the middle of a box to the middle of a drive beside its cable [px]
-_COPIES_APART = 9.0
+_COPIES_APART = 8.0
+_COPY_WIDTH = 4.0
+_HALF_BOX = 10.0  # half of the height of a box, about
+_COPY_ROOM = 2.0  # least between a copy and a box
 
 
 # Bars of spans ----------------------------------------------------------------------------------
@@ -426,69 +433,122 @@ def request_scene(way: str, step: int) -> Scene:
 
 def counts_panel(way: str, done: Sequence[RequestStep], height: float) -> Scene:
     """Return a bar for each counter of this message and of others; that of this message fills step by step."""
-    ways = list(_COMPARED) if way in _COMPARED else [*_COMPARED, way]
-    whole = {name: counter_totals(_REQUESTS[name])[-1] for name in ways}
-    now = counter_totals(done)[-1] if done else np.zeros(len(_COUNTERS), dtype=np.int64)
-    group = (height - _COUNTS_TOP) / 4  # height of the bars of a counter, with its name
-    apart = (group - 26) / len(ways)
+    rows = count_rows(way, done, height)
+    title = text("live.request.counts")
+    layers = {
+        "title": texts(14.0, 16.0, [title], size=13.0, bold=1.0),
+        "heads": counter_names(height),
+        "names": count_names(rows),
+        "bars": count_bars(rows),
+        "counted": counted_bars(rows, done),
+        "numbers": count_numbers(rows),
+    }
+    return Scene("", layers=layers, height=height, width=_COUNTS_WIDTH)
 
-    heads, names, bars, filled = [], [], [], []
-    for place, counter in enumerate(_COUNTERS[:4]):
-        top = _COUNTS_TOP + group * place
-        heads.append((14.0, top + 6, text(f"live.request.count_{counter}"), 0))
-        for row, name in enumerate(ways):
-            y = top + 17 + apart * row
-            total = int(whole[name][place])
-            names.append(
-                (name, y + _COUNT_HEIGHT / 2, f"{total}", _COUNTS_LEFT + _COUNT * total + 7)
-            )
-            bars.append((y, _COUNT * total, name == way))
-            if name == way:
-                filled.append((y, _COUNT * int(now[place])))
 
-    y, length, is_current = np.array(bars, dtype=np.float64).T
-    y_now, length_now = np.array(filled, dtype=np.float64).T
-    current = is_current.astype(bool)
-    level = np.array([place for _, place, _, _ in names])
-    words = [name for name, _, _, _ in names]
-    ink = np.where(current, COLOUR["ink"], COLOUR["soft"])
-    shown = length > 0
-    moved = bool(done) and done[-1].source != done[-1].target
-    return Scene(
-        "",
-        layers={
-            "title": texts(14.0, 16.0, [text("live.request.counts")], size=13.0, bold=1.0),
-            "heads": replace_colour(texts_at(*heads), COLOUR["ink"]),
-            "names": texts(_COUNTS_LEFT - 8, level, words, align=2.0, size=11.0, colour=ink),
-            "bars": boxes(
-                _COUNTS_LEFT,
-                y[shown],
-                length[shown],
-                _COUNT_HEIGHT,
-                round=2.0,
-                colour=np.where(current, COLOUR["sunk"], COLOUR["hair"])[shown],
-                edge=np.where(current, COLOUR["edge"], 0.0)[shown],
-            ),
-            "counted": boxes(
-                _COUNTS_LEFT,
-                y_now,
-                length_now,
-                _COUNT_HEIGHT,
-                round=2.0,
-                colour=COLOUR["ink"],
-                late=moved,
-            ),
-            "numbers": texts(
-                np.array([x for _, _, _, x in names]),
-                level,
-                [number for _, _, number, _ in names],
-                size=11.0,
-                colour=ink,
-            ),
-        },
-        height=height,
-        width=_COUNTS_WIDTH,
+class CountRows(NamedTuple):
+    """Bars of the counters, one row for each way of sending and each counter. R rows."""
+
+    ways: list[str]
+    top: Floats  # (R,) of the bars [px]
+    total: Ints  # (R,) counter after the last step
+    reached: Ints  # (R,) counter after the steps that are done; 0 in rows of other ways
+    is_current: Flags  # (R,) whether the way is the one of the picture
+
+    @property
+    def middle(self) -> Floats:
+        """Middles of the bars, (R,) [px]."""
+        return self.top + _COUNT_HEIGHT / 2
+
+    @property
+    def ink(self) -> Floats:
+        """Colour of the words of each row, (R,)."""
+        return np.where(self.is_current, COLOUR["ink"], COLOUR["soft"])
+
+
+def count_rows(way: str, done: Sequence[RequestStep], height: float) -> CountRows:
+    """Return the rows of all ways that are compared, counter by counter, in a panel of so many px."""
+    ways = list(_COMPARED)
+    if way not in ways:
+        ways.append(way)
+    n_shown = len(_SHOWN_COUNTERS)
+    total = np.array([counter_totals(_REQUESTS[name])[-1, :n_shown] for name in ways])  # (W, C)
+    reached = np.zeros_like(total)
+    if done:
+        reached[ways.index(way)] = counter_totals(done)[-1, :n_shown]
+
+    row_height = (counter_height(height) - _COUNT_NAME_HEIGHT) / len(ways)
+    first_row = counter_tops(height) + _COUNT_FIRST_ROW  # (C,) [px]
+    top = first_row[:, np.newaxis] + row_height * np.arange(len(ways))  # (C, W) [px]
+    names = ways * n_shown
+    return CountRows(
+        ways=names,
+        top=top.ravel(),
+        total=total.T.ravel(),
+        reached=reached.T.ravel(),
+        is_current=np.array([name == way for name in names]),
     )
+
+
+def counter_height(height: float) -> float:
+    """Return the height of the bars of one counter with its name, in a panel of so many px. [px]."""
+    return (height - _COUNTS_TOP) / len(_SHOWN_COUNTERS)
+
+
+def counter_tops(height: float) -> Floats:
+    """Return the upper edge of each counter, in a panel of so many px, (C,). [px]."""
+    place = np.arange(len(_SHOWN_COUNTERS), dtype=np.float64)
+    return _COUNTS_TOP + counter_height(height) * place
+
+
+def counter_names(height: float) -> Layer:
+    """Return the name of each counter above its bars."""
+    names = []
+    tops = counter_tops(height).tolist()
+    for counter, top in zip(_SHOWN_COUNTERS, tops, strict=True):
+        names.append((14.0, top + 6, text(f"live.request.count_{counter}"), 0))
+    return replace_colour(texts_at(*names), COLOUR["ink"])
+
+
+def count_names(rows: CountRows) -> Layer:
+    """Return the way of sending of each row, before its bar."""
+    return texts(_COUNTS_LEFT - 8, rows.middle, rows.ways, align=2.0, size=11.0, colour=rows.ink)
+
+
+def count_bars(rows: CountRows) -> Layer:
+    """Return a bar for the total of each row that has one, with an edge for the way of the picture."""
+    shown = rows.total > 0
+    is_current = rows.is_current[shown]
+    return boxes(
+        _COUNTS_LEFT,
+        rows.top[shown],
+        _COUNT * rows.total[shown],
+        _COUNT_HEIGHT,
+        round=2.0,
+        colour=np.where(is_current, COLOUR["sunk"], COLOUR["hair"]),
+        edge=np.where(is_current, COLOUR["edge"], 0.0),
+    )
+
+
+def counted_bars(rows: CountRows, done: Sequence[RequestStep]) -> Layer:
+    """Return in ink how far each bar of this message is; it grows once the arrow of the last step has arrived."""
+    has_arrow = bool(done) and done[-1].source != done[-1].target
+    return boxes(
+        _COUNTS_LEFT,
+        rows.top[rows.is_current],
+        _COUNT * rows.reached[rows.is_current],
+        _COUNT_HEIGHT,
+        round=2.0,
+        colour=COLOUR["ink"],
+        late=has_arrow,
+    )
+
+
+def count_numbers(rows: CountRows) -> Layer:
+    """Return the total of each row behind its bar."""
+    numbers = [str(total) for total in rows.total]
+    right = _COUNTS_LEFT + _COUNT * rows.total  # (R,) [px]
+    return texts(right + 7, rows.middle, numbers, size=11.0, colour=rows.ink)
 
 
 def replace_colour(layer: Layer, colour: float) -> Layer:
@@ -754,6 +814,7 @@ class ServerMap:
     spots: dict[str, Floats]  # name of a part -> its middle (2,)
     cables: dict[tuple[str, str], Floats]  # (start, end) -> points (P, 2) from start to end
     drives: dict[str, Floats]  # name of a drive -> its place (2,); the picture has no box for it
+    boxes: dict[str, Floats]  # name of a part -> its left, upper, right and lower edge (4,)
 
     def leg(self, start: str, end: str) -> Floats:
         """Return the line (P, 2) from one part to the next: their cable or, without one, a straight line."""
@@ -794,7 +855,8 @@ def server_map(fabric: Fabric, drawn: Scene, moves: Sequence[gpudirect.Move]) ->
         if first not in spots:
             spots[first] = drive_spot(middle, points, spots[neighbour])
             drives[first] = spots[first]
-    return ServerMap(spots, cables, drives)
+    edges = np.stack([box["x"], box["y"], box["x"] + box["w"], box["y"] + box["h"]], axis=1)
+    return ServerMap(spots, cables, drives, dict(zip(box["names"], edges, strict=True)))
 
 
 def drive_spot(boxes_at: Floats, cables: Floats, neighbour: Floats) -> Floats:
@@ -824,21 +886,63 @@ def drawn_name(fabric: Fabric, part: str) -> str:
 
 
 def copy_paths(fabric: Fabric, places: ServerMap, moves: Sequence[gpudirect.Move]) -> list[Floats]:
-    """Return the line of each copy (P, 2), shifted sideways so that none hides another. [px]."""
+    """Return the line of each copy (P, 2), shifted sideways so that none hides another or runs behind a box. [px]."""
+    over = [part_names(fabric, move) for move in moves]
+    between = [number for number, names in enumerate(over) if len(set(names)) > 1]
+    wide = _COPIES_APART * max(len(between) - 1, 0) + _COPY_WIDTH  # of all copies side by side
     paths = []
-    for number, move in enumerate(moves):
-        names = part_names(fabric, move)
-        aside = _COPIES_APART * (number - (len(moves) - 1) / 2)
+    for number, names in enumerate(over):
         legs = []
-        if len(set(names)) == 1:  # a copy within host memory: drawn beside its processor
-            aside = 90 + 2.5 * aside
-            for start, end in itertools.pairwise(names):
-                legs.append(places.leg(start, end))
+        if number not in between:  # a copy within host memory: drawn beside its processor
+            aside = _COPIES_APART * (number - (len(moves) - 1) / 2)
+            beside = np.array([90 + 2.5 * aside, 0.0])
+            legs = [places.leg(a, b) + beside for a, b in itertools.pairwise(names)]
         else:
+            aside = _COPIES_APART * (between.index(number) - (len(between) - 1) / 2)
             for start, end in itertools.pairwise(names):
-                legs += places.legs(start, end)
-        paths.append(np.concatenate(legs) + np.array([aside, 0.0]))
+                legs += [beside_boxes(leg, aside, wide, places) for leg in places.legs(start, end)]
+        paths.append(np.concatenate(legs))
     return paths
+
+
+def beside_boxes(leg: Floats, aside: float, wide: float, places: ServerMap) -> Floats:
+    """Return a line (P, 2) between two parts, moved ``aside`` from its cable, and further away from boxes. [px].
+
+    All copies together are ``wide``; they end within the boxes of both parts and pass between those that they cross.
+    """
+    points = np.linspace(0, leg.shape[0] - 1, _CURVE)
+    index = np.arange(leg.shape[0])
+    x, y = (np.interp(points, index, column) for column in leg.T)
+    left, top, right, foot = np.array(list(places.boxes.values())).T
+    middle = (top + foot) / 2
+    low, high = np.sort(y[[0, -1]])
+    if high - low < _HALF_BOX:  # between two boxes of one row: its cable passes below them
+        return np.asarray(leg + np.array([aside, 0.0]))
+    half = wide / 2 + _COPY_ROOM
+    centres = []  # height, and where the middle of all copies is there
+    for i in (0, -1):
+        here = (left - 1 < x[i]) & (x[i] < right + 1) & (top - 2 < y[i]) & (y[i] < foot + 2)
+        centre = x[i]
+        if here.any():
+            centre = clamped(centre, float(left[here][0]) + half, float(right[here][0]) - half)
+        centres.append((y[i], centre))
+    for row in np.unique(middle[(low + 2 < middle) & (middle < high - 2)]):
+        here = middle == row
+        at = float(
+            np.interp(row, *(np.array([y, x]) if y[0] < y[-1] else np.array([y, x])[:, ::-1]))
+        )
+        is_left = (left + right)[here] / 2 < at
+        lower = float(right[here][is_left].max(initial=at - half))
+        upper = float(left[here][~is_left].min(initial=at + half))
+        centre = clamped(at, lower + half, upper - half)
+        centres += [(float(top[here][0]), centre), (float(foot[here][0]), centre)]
+    heights, wanted = np.array(sorted(centres)).T
+    return np.stack([np.interp(y, heights, wanted) + aside, y], axis=1)
+
+
+def clamped(value: float, low: float, high: float) -> float:
+    """Return the value between two bounds that is nearest to another, or the middle where they leave no room."""
+    return (low + high) / 2 if low > high else min(max(value, low), high)
 
 
 def copy_layers(
@@ -855,18 +959,31 @@ def copy_layers(
         "places": drawn.layers["places"],
         "margins": drawn.layers["margins"],
         "cables": replace(cables, fields={**cables.fields, "colour": COLOUR["hair"]}),
-        "copies": lines(paths, width=4.0, colour=colours, names=words, flow=0.4),
+        "copies": lines(paths, width=_COPY_WIDTH, colour=colours, names=words, flow=0.4),
         "nodes": drawn.layers["nodes"],
         "drives": drive_layer(places),
         "drive names": drive_words(places),
-        "numbers": number_layer(paths, rows, colours),
+        "numbers": number_layer(paths, rows, colours, places),
         "words": copy_words(rows, words),
     }
 
 
-def number_layer(paths: Sequence[Floats], rows: Floats, colours: Floats) -> Layer:
-    """Return the number of each copy twice: near the end of its line, and in front of its words."""
-    on_lines = [path[-2:].mean(axis=0) for path in paths]
+def number_layer(
+    paths: Sequence[Floats], rows: Floats, colours: Floats, places: ServerMap
+) -> Layer:
+    """Return the number of each copy twice: on the last part of its line, clear of boxes, and before its words."""
+    edges = list(places.boxes.values())
+    wide, tall = _DRIVE_SIZE
+    for x, y in places.drives.values():
+        edges.append(np.array([x - wide / 2, y - tall / 2, x + wide / 2, y + tall / 2]))
+    left, top, right, foot = np.array(edges).T
+    on_lines = []
+    for path in paths:
+        x, y = path[-_CURVE:].T[:, :, None]  # (P, 1) each
+        across = np.maximum(np.maximum(left - x, x - right), 0.0)
+        down = np.maximum(np.maximum(top - y, y - foot), 0.0)
+        room = np.hypot(across, down).min(axis=1)
+        on_lines.append(path[-_CURVE:][int(room.argmax())])
     before_words = np.stack([np.full(rows.size, 18.0), rows], axis=1)
     x, y = np.concatenate([on_lines, before_words]).T - 9
     both = np.tile(colours, 2)
@@ -973,54 +1090,92 @@ def savings_scene(sources: ServerSources, size: float, source: str, relation: st
 
 def savings_layers(paths: dict[str, gpudirect.Path], size: float) -> dict[str, Layer]:
     """Return a row for each mechanism: what it means, and its copies as bars one after the other, with their times."""
-    _, longest = common_ends("time", 0.0, max(path.time(size) for path in paths.values()))
-
-    def to_x(time: float | Floats) -> Floats:
-        return np.asarray(_ROW_LEFT + (_ROW_RIGHT - _ROW_LEFT) * np.asarray(time) / longest)
-
-    bars = []
-    kinds = []
-    words = []
-    for row, path in enumerate(paths.values()):
-        for bar, move in zip(copies_in_a_row(row, path, size), path.moves, strict=True):
-            bars.append(bar)
-            kinds.append(move.by)
-            words.append(text("live.savings.copy", n=bar.label + 1, by=move.by))
-    row, _, start, finish = np.array(bars).T
-    x = to_x(start)
-    y = _ROWS_TOP + _ROW * row
-    colours = np.array([timelines.hue(kind) for kind in kinds])
-    rows = _ROWS_TOP + _ROW * np.arange(len(paths))
-    ends = to_x(np.array([path.time(size) for path in paths.values()]))
+    times = [path.time(size) for path in paths.values()]  # (M,) [s]
+    _, longest = common_ends("time", 0.0, max(times))
+    to_x = log_axis(0.0, longest, _ROW_LEFT, _ROW_RIGHT)
+    top = _ROWS_TOP + _ROW * np.arange(len(paths), dtype=np.float64)  # (M,) of the bars [px]
     bottom = _ROWS_TOP + _ROW * len(paths) - 18
-    marks = round_ticks(longest)
-    grid = tick_layers(marks, to_x, units.format_time, (_ROWS_TOP - 4, bottom), True)
-    shown = [units.format_time(path.time(size)) for path in paths.values()]
+    grid = tick_layers(round_ticks(longest), to_x, units.format_time, (_ROWS_TOP - 4, bottom), True)
+    meanings = [text(f"live.savings.{mechanism}") for mechanism in paths]
     return {
         **grid,
-        **timelines.named_samples(
-            [text("live.savings.dma"), text("live.savings.cpu")],
-            np.array([timelines.hue("DMA"), timelines.hue("CPU")]),
-        ),
-        "bars": boxes(
-            x,
-            y,
-            np.maximum(to_x(finish) - x, 1.0),
-            _ROW_BAR,
-            round=2.0,
-            colour=colours,
-            edge=COLOUR["paper"],
-            texts=words,
-            ink=ink_on(colours),
-            names=[
-                f"{_MECHANISMS[int(bar.lane)]}, {word}"
-                for bar, word in zip(bars, words, strict=True)
-            ],
-            notes=[units.format_time(bar.finish - bar.start) for bar in bars],
-        ),
-        "mechanisms": texts(_ROW_LEFT, rows - 11, [text(f"live.savings.{name}") for name in paths]),
-        "times": texts(ends + 8, rows + _ROW_BAR / 2, shown, bold=1.0, halo=1.0),
+        **copier_samples(),
+        "bars": timed_bars(timed_copies(paths, size), to_x),
+        "mechanisms": texts(_ROW_LEFT, top - 11, meanings),
+        "times": time_words(times, top, to_x),
     }
+
+
+class TimedCopy(NamedTuple):
+    """A copy of a transfer in one piece: by which mechanism, who does it, and when."""
+
+    row: int
+    mechanism: str
+    number: int  # 1, 2, ... in the row
+    by: str  # "DMA" or "CPU"
+    start: float  # [s]
+    finish: float  # [s]
+
+    @property
+    def words(self) -> str:
+        """Number of the copy, and who does it."""
+        return text("live.savings.copy", n=self.number, by=self.by)
+
+
+def timed_copies(paths: dict[str, gpudirect.Path], size: float) -> list[TimedCopy]:
+    """Return the copies of each mechanism, one after the other; the last one of a row includes the flush."""
+    copies = []
+    for row, (mechanism, path) in enumerate(paths.items()):
+        durations = [move.issue + move.latency + size / move.rate for move in path.moves]
+        ends = np.cumsum([0.0, *durations])
+        ends[-1] += path.flush
+        for place, move in enumerate(path.moves):
+            copies.append(
+                TimedCopy(
+                    row=row,
+                    mechanism=mechanism,
+                    number=place + 1,
+                    by=move.by,
+                    start=ends[place],
+                    finish=ends[place + 1],
+                )
+            )
+    return copies
+
+
+def copier_samples() -> dict[str, Layer]:
+    """Return samples of the two colours: copies by a DMA engine, and by a CPU."""
+    names = [text("live.savings.dma"), text("live.savings.cpu")]
+    colours = np.array([timelines.hue("DMA"), timelines.hue("CPU")])
+    return timelines.named_samples(names, colours)
+
+
+def timed_bars(copies: list[TimedCopy], to_x: Callable[[Any], Floats]) -> Layer:
+    """Return a bar for each copy, at least 1 px long; ``to_x`` gives the place of a time [px]."""
+    left = to_x(np.array([copy.start for copy in copies]))  # (C,) [px]
+    right = to_x(np.array([copy.finish for copy in copies]))  # (C,) [px]
+    row = np.array([copy.row for copy in copies])
+    colours = np.array([timelines.hue(copy.by) for copy in copies])
+    return boxes(
+        left,
+        _ROWS_TOP + _ROW * row,
+        np.maximum(right - left, 1.0),
+        _ROW_BAR,
+        round=2.0,
+        colour=colours,
+        edge=COLOUR["paper"],
+        texts=[copy.words for copy in copies],
+        ink=ink_on(colours),
+        names=[f"{copy.mechanism}, {copy.words}" for copy in copies],
+        notes=[units.format_time(copy.finish - copy.start) for copy in copies],
+    )
+
+
+def time_words(times: list[float], top: Floats, to_x: Callable[[Any], Floats]) -> Layer:
+    """Return the time of each mechanism behind the last of its bars, whose upper edges are ``top`` [px]."""
+    words = [units.format_time(time) for time in times]
+    end = to_x(np.array(times))  # (M,) [px]
+    return texts(end + 8, top + _ROW_BAR / 2, words, bold=1.0, halo=1.0)
 
 
 def round_ticks(longest: float) -> Floats:
@@ -1049,15 +1204,6 @@ def savings_panel(paths: dict[str, gpudirect.Path], size: float) -> Scene:
         log_y=True,
         height=_PANEL,
     )
-
-
-def copies_in_a_row(lane: int, path: gpudirect.Path, size: float) -> list[Bar]:
-    """Return a bar for each copy of a transfer in one piece; the last bar includes the flush."""
-    durations = [move.issue + move.latency + size / move.rate for move in path.moves]
-    ends = np.cumsum([0.0, *durations])
-    ends[-1] += path.flush
-    spans = itertools.pairwise(ends)
-    return [Bar(lane, copy, start, finish) for copy, (start, finish) in enumerate(spans)]
 
 
 # Chunks -----------------------------------------------------------------------------------------
@@ -1139,8 +1285,8 @@ def chunks_scene(fabric: Fabric, total: float, chunk: float, mechanism: str) -> 
                 text("live.chunks.best", at=float(sizes[best]), time=float(times[best])),
                 sizes[[best]],
                 times[[best]],
-                COLOUR["tp"],
-                5.0,
+                COLOUR["ink"],
+                9.0,
             ),
         ],
         [Spot(now, float(finish.max()), units.format_time(float(finish.max())))],

@@ -500,6 +500,7 @@ def short_time(seconds: float) -> str:
 _CURSOR_UNITS = {
     "size": ("KiB", 1024.0),
     "ranks": ("ranks", 1.0),
+    "tokens": ("tokens", 1.0),
 }  # unit of its slider, in SI units
 
 
@@ -513,6 +514,7 @@ def sweep(
     said: str = "",
     error: bool = False,
     cursor: units.Quantity | None = None,
+    token: units.Quantity | None = None,
     **values: Any,
 ) -> Live:
     """Show sweeps of time or bus bandwidth over size or ranks, with controls for their results.
@@ -526,14 +528,16 @@ def sweep(
         What to draw, as in `views.sweep`. A callable takes the values of ``controls`` and returns such results, or a
         pair (results, sentence).
     y, x : str
-        Quantities on the axes: "time" or "busbw" over "size" or "ranks".
+        Quantities on the axes: "time" or "busbw" over "size", "ranks" or "tokens".
     controls : mapping of str to Slider or Choice
         Controls whose values ``results`` takes.
     bounds, said, error
         Bounds and error as in `views.sweep`; and the sentence, which by default gives the ends of the first series.
     cursor : float or str, optional
         First place of a cursor, which a slider moves and which reads all predicted series: a size such as "1 MiB" (a
-        number is in KiB), or a number of ranks.
+        number is in KiB), or a number of ranks or tokens.
+    token : float or str, optional
+        Size of a token, which an axis of tokens needs. [B]
     **values
         First values of the controls.
     """
@@ -546,23 +550,26 @@ def sweep(
         "said": said,
         "error": error,
         "cursor": cursor,
+        "token": token,
         "values": values,
     }
-    scene = partial(results_scene, results, y, x, bounds, said, error)
+    scene = partial(results_scene, results, y, x, bounds, said, error, token)
     slider: dict[str, Control] = {}
     if cursor is not None:
         if isinstance(cursor, str):
             arguments["cursor"] = units.size(cursor) / _CURSOR_UNITS[x][1]
         first = {name: control.samples()[0] for name, control in (controls or {}).items()}
         drawn, _ = results_of(results, first | values)
-        slider["cursor"] = cursor_slider(drawn, y, x)
+        slider["cursor"] = cursor_slider(drawn, y, x, token)
     return live_view("sweep", arguments, scene, slider, held=("results",))
 
 
-def cursor_slider(results: sweeps.Results, y: str, x: str) -> Slider:
+def cursor_slider(
+    results: sweeps.Results, y: str, x: str, token: units.Quantity | None = None
+) -> Slider:
     """Return a slider from the lowest to the highest value of x of all predicted results."""
     unit, factor = _CURSOR_UNITS[x]
-    low, high = sweeps.reach(sweeps.collect(sweeps.by_label(results, x), {}, x, y))
+    low, high = sweeps.reach(sweeps.collect(sweeps.by_label(results, x), {}, x, y, token))
     return Slider(low / factor, high / factor, unit=unit, log=True)
 
 
@@ -583,6 +590,7 @@ def results_scene(
     bounds: sweeps.Bounds | None,
     sentence: str,
     error: bool,
+    token: units.Quantity | None = None,
     /,
     cursor: float | None = None,
     **values: Any,
@@ -591,7 +599,9 @@ def results_scene(
     drawn, own_sentence = results_of(results, values)
     at = None if cursor is None else cursor * _CURSOR_UNITS[x][1]
     said = own_sentence or sentence
-    return sweeps.sweep_scene(drawn, y, x, bounds, said, cross=True, error=error, cursor=at)
+    return sweeps.sweep_scene(
+        drawn, y, x, bounds, said, cross=True, error=error, cursor=at, token=token
+    )
 
 
 # Traffic ----------------------------------------------------------------------------------------

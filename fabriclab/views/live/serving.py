@@ -15,11 +15,11 @@ from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, li
 from fabriclab.views.page import three
 from fabriclab.views.scene import COLOUR, Scene
 
-_WIDTH, _HEIGHT = 600.0, 330.0  # of the picture [px]
+_WIDTH, _HEIGHT = 560.0, 330.0  # of the picture [px]
 _MOST = 256  # requests at a time
 _SHORTEST, _LONGEST = 5.0, 300.0  # ends of the slider [us]
 _MICRO = 1e-6
-_COLOURS = ("edge", "tp")
+_LOOKS = (("edge", 1.0), ("ink", 3.0))  # colour and mark of the first and of the second server
 _READERS = ("all", "each")
 
 
@@ -115,8 +115,8 @@ def tokens_scene(boxes: tuple[Box, Box], latency: float, batch: int, readers: st
     at = int(np.flatnonzero(first.batch == batch)[0])
     curves = []
     spots = []
-    for box, rate, colour in zip(boxes, rates, _COLOURS, strict=True):
-        curves.append(Curve(box.name, box.batch.astype(float), rate, COLOUR[colour], 0.0))
+    for box, rate, (colour, mark) in zip(boxes, rates, _LOOKS, strict=True):
+        curves.append(Curve(box.name, box.batch.astype(float), rate, COLOUR[colour], mark))
         spots.append(Spot(float(batch), float(rate[at]), three(rate[at])))
     panel = curve_panel(
         text(f"live.tokens.title_{readers}"),
@@ -144,7 +144,35 @@ def tokens_scene(boxes: tuple[Box, Box], latency: float, batch: int, readers: st
         second=second.name,
         two=float(rates[1][at]),
     )
-    return replace(panel, said=sentence, table=Table(columns), alt=f"{sentence} {values}")
+    return replace(
+        panel,
+        said=sentence,
+        table=Table(columns),
+        alt=f"{sentence} {values}",
+        side=ratio_panel(boxes, rates, batch, at),
+    )
+
+
+def ratio_panel(boxes: tuple[Box, Box], rates: tuple[Floats, Floats], batch: int, at: int) -> Scene:
+    """Return how many times the tokens of the first server the second one gives, over the batch."""
+    first, second = boxes
+    x = first.batch.astype(float)
+    ratio = rates[1] / rates[0]
+    return curve_panel(
+        text("live.tokens.ratio", first=first.name, second=second.name),
+        text("live.tokens.axis"),
+        [
+            Curve(text("live.tokens.even"), x, np.ones(x.size)),
+            Curve("", x, ratio, COLOUR["ink"], 3.0),
+        ],
+        [Spot(float(batch), float(ratio[at]), f"{ratio[at]:.3g}")],
+        show_x="{:,.0f}".format,
+        show_y="{:g}".format,
+        ticks_x=x[::2],
+        log_x=True,
+        zero_y=False,
+        height=_HEIGHT,
+    )
 
 
 def finding(

@@ -460,10 +460,13 @@ def switch_layout(plan: Schedule, pairs: set[Pair]) -> Layout:
     """Return a layout with switches: one in the middle, or several in rows above and below the GPUs."""
     n_ranks = plan.n_ranks
     everything = np.arange(rows_of(plan))
-    # Switches of a schedule that talk to the same others are sums in one machine.
+    # Switches of a schedule that talk to the same others are sums in one machine. Those that talk to nobody are
+    # left out.
     groups: dict[tuple[int, ...], list[int]] = {}
     for switch in range(n_ranks, plan.n_participants):
-        groups.setdefault(tuple(neighbours(switch, pairs)), []).append(switch)
+        others = tuple(neighbours(switch, pairs))
+        if others:
+            groups.setdefault(others, []).append(switch)
     ranks = [[rank] for rank in range(n_ranks)]
     among_ranks = any(max(pair) < n_ranks for pair in pairs)
     if len(groups) == 1 and not among_ranks:
@@ -483,6 +486,7 @@ def rows_layout(
     kind_of: dict[int, int] = {}
     left = dict(groups)
     while left:
+        waiting = len(left)
         for known, switches in list(left.items()):
             lower = [other for other in known if other in level]
             if not lower:
@@ -500,6 +504,8 @@ def rows_layout(
                     taken.append(set())
                 taken[kind] |= gpus
                 kind_of[first] = kind
+        if len(left) == waiting:
+            raise RuntimeError(f"switches {sorted(left.values())} exchange nothing with the GPUs")
     several = len(taken) > 1
     participants = [*ranks, *groups.values()]
     height_of = []

@@ -878,9 +878,7 @@ def caption_after(show: Played, step: int, states: CellStates) -> str:
 
 
 def moved_in_words(added: int, copied: int) -> str:
-    """Return how many blocks a step added and copied; what it did not do is not said."""
-    if not added and not copied:
-        return text("live.stepper.moved_none")
+    """Return how many blocks a step added and copied, one of them at least; what it did not do is not said."""
     kind = "both" if added and copied else "added" if added else "copied"
     blocks = {"added": counted(added, "block"), "copied": counted(copied, "block")}
     return text(f"live.stepper.moved_{kind}", **blocks)

@@ -12,7 +12,7 @@ from fabriclab.texts import text
 from fabriclab.training import DOUBLED, Step, StepTimeline, scaling, step_timeline
 from fabriclab.views.asides import WIDTH, Curve, Spot, curve_panel
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
-from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, texts
+from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, texts
 from fabriclab.views.timelines import hues_of, named_samples, timeline_scene
 from fabriclab.workload import layouts, models
 
@@ -44,7 +44,9 @@ _HIDDEN_STEP = 1024  # the eight heads of keys and values of the case, of 128 nu
 _LEAST_INTENSITY = 300.0
 _MOST_INTENSITY = 30_000.0
 _TERA = 1e12
-_ROOFLINE_HEIGHT = 340.0  # [px]
+_ROOFLINE_HEIGHT, _ROOFLINE_WIDTH = 340.0, 860.0  # [px]
+_BESIDE = 10.0  # from a roof to its name [px]
+_AXIS = 56.0  # right end of the ticks of the y axis [px]
 
 
 def step(step: Step, *, twice: str = _NOTHING) -> Live:
@@ -247,29 +249,68 @@ def roofline_scene(hidden: int, over: str) -> Scene:
     curves = []
     for name, bandwidth in links.items():
         colour = COLOUR["ink" if name == over else "edge"]
-        curves.append(
-            Curve(_spoken(name, "roofline"), x, np.minimum(rate, x * bandwidth) / _TERA, colour)
-        )
+        curves.append(Curve("", x, np.minimum(rate, x * bandwidth) / _TERA, colour))
     others = np.minimum(rate, intensities * links[over]) / _TERA
-    dots = Curve(text("live.roofline.sizes"), intensities, others, COLOUR["edge"], shape=0.0)
+    dots = Curve("", intensities, others, COLOUR["edge"], shape=0.0, joined=False)
     picture = curve_panel(
         text("live.roofline.rate"),
         text("live.roofline.intensity"),
         [*curves, dots],
-        [Spot(here, reached / _TERA, f"{hidden:,}")],
+        [Spot(here, reached / _TERA, text("live.roofline.here", hidden=hidden))],
         show_x=lambda value: f"{value:,.0f}",
         show_y=lambda value: f"{value:,g}",
         log_x=True,
         log_y=True,
         height=_ROOFLINE_HEIGHT,
-        width=_PICTURE,
+        width=_ROOFLINE_WIDTH,
     )
+    layers = {**picture.layers, **_roof_names(picture, over, rate), **_reading(picture, reached)}
     rows = {
         "hidden size": sizes,
         "FLOP for each byte": np.round(intensities),
         "reached [TFLOP/s]": np.round(others),
     }
-    return replace(picture, said=said, alt=said, table=Table(rows))
+    more = text("live.roofline.more")
+    return replace(picture, said=said, alt=said, table=Table(rows), layers=layers, hint=more)
+
+
+def _roof_names(picture: Scene, over: str, rate: float) -> dict[str, Layer]:
+    """Return the name of each link beside its roof, and of what a GPU sustains below their level part."""
+    fields = picture.layers["curves"].fields
+    ends = fields["ptr"].astype(int)
+    x, y = ([np.split(fields[axis], ends[1:-1])[i] for i in (0, 1)] for axis in "xy")
+    corner = np.argmin(y[0])  # of the upper roof, where it becomes level
+    middle = np.argmin(np.abs(y[1] - (y[1].min() + y[1].max()) / 2))  # of the lower one's slope
+    level = y[0][corner] - _BESIDE - 2
+    places = [
+        (x[0][corner] + _BESIDE, level),
+        (x[1][middle] + _BESIDE, y[1][middle] + _BESIDE),
+        (x[0][-1], level + 2 * _BESIDE + 6),  # below, as the present state is named above it
+    ]
+    across, up = np.array(places).T
+    is_chosen = np.array([*(link == over for link in _LINKS), False])
+    names = [_spoken(link, "roofline") for link in _LINKS]
+    return {
+        "roofs": texts(
+            across,
+            up,
+            [*names, text("live.roofline.sustained", rate=rate / _TERA)],
+            align=np.array([0.0, 0.0, 2.0]),
+            bold=is_chosen.astype(float),
+            colour=np.where(is_chosen, COLOUR["ink"], COLOUR["soft"]),
+            halo=1.0,
+        )
+    }
+
+
+def _reading(picture: Scene, reached: float) -> dict[str, Layer]:
+    """Return a line from the present state to the y axis, with its value there."""
+    spot = picture.layers["current"].fields
+    x, y = float(spot["x"][0]), float(spot["y"][0])
+    return {
+        "reading": lines([np.array([[_AXIS + 6, y], [x, y]])], width=1.0, colour=COLOUR["edge"]),
+        "read": texts(_AXIS, y, [f"{reached / _TERA:.0f}"], align=2.0, bold=1.0, halo=1.0),
+    }
 
 
 @lru_cache(maxsize=1)

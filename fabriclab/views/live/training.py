@@ -56,6 +56,9 @@ _BUCKET_ALGORITHMS = ("ring", "halving_doubling", "binomial_tree")
 _STRAGGLER_ALGORITHMS = ("ring", "binomial_tree")
 _MOST = 16  # so many lanes fit into the picture
 _ROUNDING = 1e-9  # a message that is late by less counts as on time [s]
+_END_CENTRED = (
+    440.0  # the name of an end is centred on its line up to here; further right it ends there [px]
+)
 _MOST_SLOW = 16  # greatest factor of a slow rank
 _FACTORS = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0, float(_MOST_SLOW))  # of the curve of times
 _PICTURE = 560.0  # width of a picture with a panel beside it [px]
@@ -534,9 +537,10 @@ def strip_layers(strips: list[Strip]) -> tuple[dict[str, Layer], float]:
     part = (ready - _BEFORE * length, ready + (1 - _BEFORE) * length)
 
     kinds = ("backward", "all-reduce", "forward")
-    colours = np.array([timelines.hue(kind) for kind in kinds] + [COLOUR["tp"]])
+    colours = np.array([timelines.hue(kind) for kind in kinds] + [COLOUR["none"]])
+    hatches = np.array([0.0] * len(kinds) + [1.0])
     words = [*kinds, text("live.overlap.exposed")]
-    layers = timelines.named_samples(words, colours, top=6.0)
+    layers = timelines.named_samples(words, colours, top=6.0, hatches=hatches)
     lane = _LANES[len(strips)]
     apart = 2 * lane + _STRIP_GAP  # from one strip to the next
     below = _STRIP_TOP + apart * len(strips) - _STRIP_GAP
@@ -550,6 +554,7 @@ def strip_layers(strips: list[Strip]) -> tuple[dict[str, Layer], float]:
         down = apart * number
         layers |= one_strip(strip, whole, _STRIP_TOP + down, lane, named, f"{number} ")
         layers |= one_strip(strip, part, again + down, lane, named, f"part {number} ")
+        layers |= length_layer(strip, whole, part, _STRIP_TOP + down, f"{number} ")
     return layers, end_of_part + _AXIS - 4
 
 
@@ -602,7 +607,6 @@ def one_strip(
     strip: Strip, span: tuple[float, float], top: float, lane: float, named: bool, prefix: str
 ) -> dict[str, Layer]:
     """Return the bars of a strip within a span of time, what waits for communication, and the names of its lanes."""
-    whole = span[0] == 0
     middle = top + lane * np.array([0.5, 1.5])
     lanes = [text("live.overlap.computes"), text("live.overlap.sends")]
     layers = {f"{prefix}lanes": texts(_STRIP_LEFT - 8, middle, lanes, align=2.0)}
@@ -619,20 +623,42 @@ def one_strip(
         np.maximum(right - left, 1.0),
         lane - 4,
         round=2.0,
-        colour=COLOUR["tp"],
+        colour=COLOUR["none"],
+        edge=COLOUR["edge"],
+        hatch=1.0,
         names=[text("live.overlap.exposed")] * len(waits),
         notes=[text("timeline.bar", size="", start=a, end=b).strip() for a, b in waits],
     )
-    if whole and len(waits):
-        # The length of all waiting stands above its longest part.
-        longest = int(np.argmax(right - left))
-        words = text("live.overlap.waits", time=strip.exposed)
-        half = 3.6 * len(words)
-        x = min((left[longest] + right[longest]) / 2, _STRIP_RIGHT - half)
-        layers[f"{prefix}length"] = texts(
-            x, top - 13.0, [words], align=1.0, bold=1.0, halo=1.0, colour=COLOUR["tp"]
-        )
     return layers
+
+
+def length_layer(
+    strip: Strip,
+    whole: tuple[float, float],
+    part: tuple[float, float],
+    top: float,
+    prefix: str,
+) -> dict[str, Layer]:
+    """Return how long a strip waits in all, above its longest wait and beside the frame of the magnified part."""
+    waits = strip.waits()
+    if not len(waits):
+        return {}
+    words = text("live.overlap.waits", time=strip.exposed)
+    half = 3.6 * len(words)
+    x = float(strip_x(whole, waits[np.argmax(np.ptp(waits, axis=1))]).mean())
+    sides = strip_x(whole, part)
+    is_first = top == _STRIP_TOP  # the frame begins below the words of the first strip
+    if not is_first and np.any(np.abs(sides - x) < half + 4):
+        x = float(sides[1]) + half + 8
+        if x + half > _STRIP_RIGHT:
+            x = float(sides[0]) - half - 8
+    x = min(x, _STRIP_RIGHT - half)
+    up = 15.0 if is_first else 13.0
+    return {
+        f"{prefix}length": texts(
+            x, top - up, [words], align=1.0, bold=1.0, halo=1.0, colour=COLOUR["ink"]
+        )
+    }
 
 
 def strip_bars(
@@ -896,32 +922,61 @@ def delay_layers(
     drawn: Scene, delay: Floats, before: float, timeline: Timeline, rank: int
 ) -> dict[str, Layer]:
     """Return the layers of a timeline with its bars coloured by their delay, and the end without a slow rank."""
-    bars = drawn.layers["bars"].fields
-    late = delay > _ROUNDING
-    colour = np.where(late, shade(delay / max(delay.max(), _ROUNDING)), COLOUR["hair"])
-    lanes = drawn.layers["lanes"].fields
-    is_slow = [name == _gpu_name(rank) for name in lanes["texts"]]
-    bottom = float(np.max(bars["y"] + bars["h"]))
-    room = timelines.room_for(list(lanes["texts"]), drawn.width)
-    end = float(timelines.across(timeline, before, room))
-    row = drawn.height - 11
-    without = text("live.straggler.without", end=before)
-    latest = text("live.straggler.latest", time=float(delay.max()))
-    steps = scale(row, left=74.0)
+    lane_names = list(drawn.layers["lanes"].fields["texts"])
+    room = timelines.room_for(lane_names, drawn.width)
+    end = float(timelines.across(timeline, before, room))  # [px]
+    row = drawn.height - 11  # of the scale below the bars [px]
+    layers = {}
+    for name, layer in drawn.layers.items():
+        if not name.startswith("kind"):  # the scale of delays takes the place of samples of kinds
+            layers[name] = layer
+    layers["bars"] = delayed_bars(drawn.layers["bars"], delay)
+    layers["lanes"] = marked_lane(drawn.layers["lanes"], rank)
+    layers["end"] = end_line(drawn.layers["bars"], end)
+    layers["end name"] = end_name(before, end)
+    return layers | delay_scale(row, float(delay.max()))
+
+
+def delayed_bars(bars: Layer, delay: Floats) -> Layer:
+    """Return the bars of messages in the colour of their delays; those on time are grey."""
+    longest = max(delay.max(), _ROUNDING)
+    is_late = delay > _ROUNDING
+    colour = np.where(is_late, shade(delay / longest), COLOUR["hair"])
+    return replace(bars, fields={**bars.fields, "colour": colour, "glide": True})
+
+
+def marked_lane(lanes: Layer, rank: int) -> Layer:
+    """Return the names of the lanes, that of the slow rank in bold."""
+    is_slow = [name == _gpu_name(rank) for name in lanes.fields["texts"]]
+    return replace(lanes, fields={**lanes.fields, "bold": np.array(is_slow) * 1.0})
+
+
+def end_line(bars: Layer, end: float) -> Layer:
+    """Return a dashed line at ``end`` [px], down to the foot of the bars."""
+    foot = float(np.max(bars.fields["y"] + bars.fields["h"]))
+    path = np.array([[end, 22.0], [end, foot + 4]])
+    return lines([path], width=1.5, dash=1.0, colour=COLOUR["ink"])
+
+
+def end_name(before: float, end: float) -> Layer:
+    """Return the time without a slow rank, ``before`` [s], over its line at ``end`` [px]."""
+    words = text("live.straggler.without", end=before)
+    has_room = end < _END_CENTRED  # for words on both sides of the line
+    return texts(end, 13.0, [words], align=1.0 if has_room else 2.0, halo=1.0)
+
+
+def delay_scale(row: float, latest: float) -> dict[str, Layer]:
+    """Return a scale of delays up to the ``latest`` [s], at a height of ``row`` [px], with grey for on time."""
+    on_time = text("live.straggler.on_time")
+    late = text("live.straggler.late")
+    longest = text("live.straggler.latest", time=latest)
     return {
-        **{name: layer for name, layer in drawn.layers.items() if not name.startswith("kind")},
-        "bars": Layer("boxes", {**bars, "colour": colour, "glide": True}),
-        "lanes": Layer("texts", {**lanes, "bold": np.array(is_slow) * 1.0}),
-        "end": lines(
-            [np.array([[end, 22.0], [end, bottom + 4]])], width=1.5, dash=1.0, colour=COLOUR["ink"]
-        ),
-        "end name": texts(end, 13.0, [without], align=1.0 if end < 440 else 2.0, halo=1.0),
-        "scale": steps["scale"],
+        "scale": scale(row, left=74.0)["scale"],
         "idle": boxes(74.0, row, 26.0, 12.0, round=2.0, colour=COLOUR["hair"]),
         "ends": texts_at(
-            (68.0, row + 6, text("live.straggler.on_time"), 2),
-            (138.0, row + 6, text("live.straggler.late"), 2),
-            (350.0, row + 6, latest, 0),
+            (68.0, row + 6, on_time, 2),
+            (138.0, row + 6, late, 2),
+            (350.0, row + 6, longest, 0),
         ),
     }
 

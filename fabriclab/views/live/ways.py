@@ -1,14 +1,16 @@
 """Live views of routes: between two endpoints, hashed to cables, of rings over rails, and in servers or GPU boxes."""
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fabriclab import collectives, topologies, units
-from fabriclab.core import Fabric, Floats, Flows, Ints, Routes
+from fabriclab.core import Fabric, Flags, Floats, Flows, Ints, Routes
 from fabriclab.routing import route
 from fabriclab.routing.ecmp import expected_fullest
 from fabriclab.routing.shortest import hashed
@@ -29,12 +31,14 @@ from fabriclab.views.layout import (
     marks_of,
     number_in,
     paths_of,
+    place_name,
     server_name,
     spoken_names,
 )
 from fabriclab.views.live.controls import routing_name
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
-from fabriclab.views.maps import is_direct
+from fabriclab.views.loops import clear_numbers, drawn_path, step_numbers
+from fabriclab.views.maps import is_direct, places_of
 from fabriclab.views.page import spread
 from fabriclab.views.scene import (
     COLOUR,
@@ -50,6 +54,8 @@ from fabriclab.views.scene import (
 
 SERVERS = ("mi300x", "dgx1v", "dgx_h100")
 
+Complexes = NDArray[np.complex128]
+
 # The picture of the roulette, in px: a row of bars, with a scale of flows on the left.
 _BARS_ROOM = 604.0
 _BARS_LEFT = 46.0
@@ -59,10 +65,24 @@ _BARS_HEIGHT = 222.0
 _LINE_ENDS = (_BARS_LEFT - 6, _BARS_LEFT + _BARS_WIDTH + 4)
 _SEEDS = 100
 _WORDS_STEP = 15.0
+# Beside it: a bar for each number of flows on the fullest cable, as tall as seeds give it.
+_SEEDS_LEFT = 24.0
+_SEEDS_RIGHT = 256.0
+_SEEDS_TOP = 66.0  # of the tallest bar
+_SEEDS_STEP = 56.0  # greatest distance between two bars
+_SEEDS_FILL = 0.76  # width of a bar over that distance
+_SEEDS_NUMBERED = 18.0  # bars that are closer than this have no numbers
+_SEEDS_TICKS = 9  # at most so many bars have a name below
 
 # A picture with a panel beside it, in px.
 _HALL_WIDTH = 604.0
 _SIDE_WIDTH = 276.0
+_NAME_ROOM = 13.0  # from a dot to its name
+_SHORT = 40.0  # a link between two boxes that has no room for its number
+_BESIDE = 8.0  # from such a link to its number
+_BAR_ROW = 20.0  # distance between two bars that compare routings
+_BAR_NAMES = 66.0  # room for the names of routings
+_STEP_ROW = 17.0  # distance between two links of a list
 _PANEL_WIDTH = 390.0  # of a wiring, without the names of its rows
 _DIGIT = 7.0  # width of a digit
 _ORDER_HEIGHT = 110.0  # room for the order of a ring, below the servers
@@ -105,41 +125,220 @@ def paths(
         "target": ranks,
         "routing": Choice(routings, names=tuple(map(routing_name, routings))),
     }
-    scene = partial(paths_scene, fabric)
+    scene = partial(paths_scene, fabric, routings)
     return live_view("paths", arguments, scene, controls)
 
 
-def paths_scene(fabric: Fabric, source: int, target: int, routing: str) -> Scene:
-    """Return a picture of a fabric with the links that a flow between two ranks uses."""
-    start = int(fabric.endpoint[source])
-    end = int(fabric.endpoint[target])
-    # A map has the names of the fabric itself, whose numbers are the places on it.
-    name = fabric.name if is_direct(fabric) else spoken_names(fabric).__getitem__
-    if source == target:
-        caption = text("live.paths.same", a=name(start))
-        return scene_of(fabric, np.zeros(fabric.n_links), said=caption)
+def paths_scene(
+    fabric: Fabric, routings: tuple[str, ...], source: int, target: int, routing: str
+) -> Scene:
+    """Return a picture of a fabric with the links that a flow between two ranks uses.
 
-    flow = Flows.make(fabric.endpoint[[source]], fabric.endpoint[[target]], 1.0)
-    routes = route(fabric, flow, routing)
+    A direct network has a panel beside it, which compares the routings and lists the links of a single route; where its
+    switches stand in groups, these links are numbered in the picture.
+    """
+    start = int(fabric.endpoint[source])
+    names = rank_names(fabric) if is_direct(fabric) else spoken_names(fabric)
+    if source == target:
+        caption = text("live.paths.same", a=names[start])
+        drawn = scene_of(fabric, np.zeros(fabric.n_links), said=caption)
+        return beside(drawn, PathPanel((), (), 0, ())) if is_direct(fabric) else drawn
+
+    taken = [routes_between(fabric, source, target, name) for name in routings]
+    routes = taken[routings.index(routing)]
     use = use_of_links(routes, fabric.n_links)
+    path: list[int] = []
+    ends = {"a": names[start], "b": names[int(fabric.endpoint[target])]}
     if routes.n_rows == 1 and np.all(routes.use == 1):
         path = path_from(fabric, start, np.flatnonzero(use))
         caption = text(
             "live.paths.way",
-            way=" → ".join(map(name, path)),
+            **ends,
+            way=" → ".join(names[node] for node in path),
             hops=routes.link.size,
             routing=routing_name(routing),
         )
     else:
         caption = text(
             "live.paths.said",
-            a=name(start),
-            b=name(end),
+            **ends,
             hops=use.sum(),
             links=np.count_nonzero(use),
             routing=routing_name(routing),
         )
-    return scene_of(fabric, use, said=caption)
+    if not is_direct(fabric):
+        return scene_of(fabric, use, said=caption)
+
+    if path:  # the panel lists the links
+        caption = text("live.paths.single", **ends, hops=use.sum(), routing=routing_name(routing))
+    drawn = scene_of(fabric, use, said=caption)
+    if drawn.wrong:
+        return drawn
+    ends_of_route = (start, int(fabric.endpoint[target]))
+    layers = {**drawn.layers, **step_layers(fabric, drawn.layers, ends_of_route, path)}
+    links = tuple(use_of_links(one, fabric.n_links) for one in taken)
+    panel = PathPanel(
+        tuple(map(routing_name, routings)),
+        links,
+        routings.index(routing),
+        tuple(names[node] for node in path),
+    )
+    return beside(replace(drawn, layers=layers), panel)
+
+
+def routes_between(fabric: Fabric, source: int, target: int, routing: str) -> Routes:
+    """Return the routes of a flow between two ranks."""
+    flow = Flows.make(fabric.endpoint[[source]], fabric.endpoint[[target]], 1.0)
+    return route(fabric, flow, routing)
+
+
+@lru_cache(maxsize=8)
+def rank_names(fabric: Fabric) -> tuple[str, ...]:
+    """Return the name of each node (N,) of a direct network; an endpoint beside its switch is called by its rank."""
+    names = [place_name(fabric, node) for node in range(fabric.n_nodes)]
+    for rank, node in enumerate(fabric.endpoint.tolist()):
+        if not fabric.transit[node]:
+            names[node] = text("live.paths.rank", n=rank)
+    return tuple(names)
+
+
+def step_layers(
+    fabric: Fabric, layers: Mapping[str, Layer], ends: tuple[int, int], path: list[int]
+) -> dict[str, Layer]:
+    """Return the names of both ends of a flow, and the numbers of its links if it has a single ``path``.
+
+    Only where switches stand in groups on a ring.
+    """
+    if "hosts" not in layers or fabric.transit[fabric.endpoint].any():
+        return {}
+    box, dots = layers["nodes"].fields, layers["hosts"].fields
+    if "w" not in box or dots["x"].size != fabric.n_ranks:
+        return {}
+    middle = box["x"] + box["w"] / 2 + 1j * (box["y"] + box["h"] / 2)
+    at = middle[places_of(fabric).of_node].astype(np.complex128)  # (N,) the box of each node
+    at[fabric.endpoint] = dots["x"] + 1j * dots["y"]
+    centre = middle.mean()
+    found = {"ends of the route": end_names(fabric, at, centre, ends)}
+    if path:
+        inner = [drawn_path(layers, at[a], at[b]) for a, b in itertools.pairwise(path[1:-1])]
+        first = np.linspace(at[path[0]], at[path[1]], 33)
+        last = np.linspace(at[path[-2]], at[path[-1]], 33)
+        ways = [first, *inner, last]
+        places = clear_numbers(ways, layers)
+        for i, way in enumerate(inner, 1):
+            if abs(way[0] - way[-1]) < _SHORT:  # too short for a number: it stands outside
+                out = way[16] - centre
+                places[i] = way[16] + _BESIDE * out / abs(out)
+        found["steps"] = step_numbers(places.real, places.imag, len(ways), colour=COLOUR["ink"])
+    return found
+
+
+def end_names(fabric: Fabric, at: Complexes, centre: complex, ends: tuple[int, int]) -> Layer:
+    """Return the names of two endpoints, outside of their dots and on the side away from the name of their group."""
+    out = at[list(ends)] - centre
+    where = centre + out * (1 + _NAME_ROOM / np.abs(out))
+    group = fabric.coordinate("group")
+    align = []
+    for node, own in zip(ends, out, strict=True):
+        mates = at[fabric.transit & (group == group[node])]
+        is_left = own.real < (mates.mean() - centre).real
+        if abs(own.real) > abs(own.imag):
+            is_left = own.real < 0
+        align.append(2.0 if is_left else 0.0)
+    names = rank_names(fabric)
+    look = {"bold": 1.0, "halo": 1.0, "colour": COLOUR["ink"]}
+    words = [names[node] for node in ends]
+    return texts(where.real, where.imag, words, align=np.array(align), **look)
+
+
+class PathPanel(NamedTuple):
+    """What stands beside the picture of a route."""
+
+    routings: tuple[str, ...]  # their names
+    use: tuple[Floats, ...]  # of each routing, the part of the flow on each link (L,)
+    now: int  # number of the routing that is shown
+    names: tuple[str, ...]  # of the nodes of its route, if it is a single one
+
+
+def beside(drawn: Scene, panel: PathPanel) -> Scene:
+    """Return the picture of a direct network with a panel that compares the routings and lists the links of a route."""
+    left = (drawn.width - _HALL_WIDTH) / 2
+    layers = {}
+    for name, layer in drawn.layers.items():
+        fields = dict(layer.fields)
+        if "z" in fields:
+            fields["middle"] = [fields["middle"][0] - left, fields["middle"][1]]
+        elif "x" in fields:
+            fields["x"] = np.asarray(fields["x"]) - left
+        layers[name] = Layer(layer.kind, fields)
+    across = [float(use.sum()) for use in panel.use]
+    spread_over = [float(np.count_nonzero(use)) for use in panel.use]
+    of_crossed = text("live.paths.crossed")
+    of_used = text("live.paths.used")
+    below = 56.0 + _BAR_ROW * len(across)
+    rows = {
+        **routing_bars("crossed", of_crossed, 24.0, panel, across),
+        **routing_bars("used", of_used, below, panel, spread_over),
+        **route_list(panel, 96.0 + 2 * _BAR_ROW * len(across), drawn.height),
+    }
+    side = Scene("", layers=rows, height=drawn.height, width=_SIDE_WIDTH)
+    return replace(drawn, layers=layers, width=_HALL_WIDTH, side=side)
+
+
+def routing_bars(
+    name: str, title: str, top: float, panel: PathPanel, values: Sequence[float]
+) -> dict[str, Layer]:
+    """Return a title and a bar for each routing, that of the routing shown in ink; all are numbered."""
+    if not values:
+        return {}
+    _, highest = common_ends(name, 0.0, max(values))
+    y = top + 22.0 + _BAR_ROW * np.arange(len(values))
+    start = 14.0 + _BAR_NAMES
+    long = (_SIDE_WIDTH - start - 54.0) * np.array(values) / highest
+    is_now = np.arange(len(values)) == panel.now
+    colours = np.where(is_now, COLOUR["ink"], COLOUR["soft"])
+    layers = {
+        "title": texts(14.0, [top], [title], size=13.0, bold=1.0),
+        "names": texts(14.0, y, panel.routings, bold=is_now.astype(float), colour=colours),
+        "bars": boxes(
+            start,
+            y - 6,
+            np.maximum(long, 1.0),
+            12.0,
+            colour=np.where(is_now, COLOUR["ink"], COLOUR["hair"]),
+            round=2.0,
+            glide=True,
+        ),
+        "numbers": texts(
+            start + long + 6,
+            y,
+            [plain_number(value) for value in values],
+            bold=is_now.astype(float),
+            colour=colours,
+        ),
+    }
+    return {f"{name} {part}": layer for part, layer in layers.items()}
+
+
+def plain_number(value: float) -> str:
+    """Return a number with three significant digits, a whole one without decimals."""
+    return f"{value:.0f}" if value == round(value) else f"{value:.3g}"
+
+
+def route_list(panel: PathPanel, top: float, height: float) -> dict[str, Layer]:
+    """Return the links of a single route in their order, as many as have room."""
+    room = int((height - top - 12) // _STEP_ROW)
+    links = list(itertools.pairwise(panel.names))[: max(room, 0)]
+    if not links:
+        return {}
+    y = top + 22.0 + _STEP_ROW * np.arange(len(links))
+    words = [text("loop.row", a=a, b=b) for a, b in links]
+    numbers = [str(i + 1) for i in range(len(links))]
+    return {
+        "route title": texts(14.0, [top], [text("live.paths.route")], size=13.0, bold=1.0),
+        "route places": texts(14.0, y, numbers, size=11.0, bold=1.0),
+        "route links": texts(34.0, y, words),
+    }
 
 
 def use_of_links(routes: Routes, n_links: int) -> Floats:
@@ -264,58 +463,106 @@ def fullest_of_seeds(flows: int, cables: int) -> Ints:
 
 def seeds_panel(flows: int, cables: int, most: int, height: float) -> Scene:
     """Return how often the fullest cable has how many flows; the bar of the seed that is shown is in ink."""
-    counts = fullest_of_seeds(flows, cables)
-    here = np.flatnonzero(counts)
-    here = np.arange(here[0], here[-1] + 1)
-    left, right, top = 24.0, _SIDE_WIDTH - 20, 66.0
-    step = min((right - left) / here.size, 56.0)
-    x = left + step * np.arange(here.size)
-    tall = (_BARS_FOOT - top) * counts[here] / counts.max()
-    is_shown = here == most
-    every = max(1, -(-here.size // 9))
-    seen = (here - here[0]) % every == 0
-    numbers = [str(n) if n else "" for n in counts[here].tolist()]
-    return Scene(
-        "",
-        layers={
-            "seeds title": texts(
-                14.0, np.array([22.0]), [text("live.roulette.seeds")], size=13.0, bold=1.0
-            ),
-            "seeds": boxes(
-                x,
-                _BARS_FOOT - tall,
-                max(0.76 * step, 2.0),
-                np.maximum(tall, 1.0),
-                colour=np.where(is_shown, COLOUR["ink"], COLOUR["edge"]),
-                round=1.0,
-                names=[counted(int(n), "flow") for n in here],
-                notes=[text("live.roulette.of_seeds", n=n) for n in counts[here]],
-            ),
-            "seeds numbers": texts(
-                x + 0.38 * step,
-                _BARS_FOOT - tall - 10,
-                [n if step > 18 else "" for n in numbers],
-                align=1.0,
-                size=11.0,
-                colour=np.where(is_shown, COLOUR["ink"], COLOUR["soft"]),
-                bold=is_shown,
-            ),
-            "seeds ticks": texts(
-                x[seen] + 0.38 * step,
-                _BARS_FOOT + 13,
-                [str(n) for n in here[seen]],
-                align=1.0,
-                colour=COLOUR["soft"],
-            ),
-            "seeds below": texts(
-                left,
-                np.array([_BARS_FOOT + 31]),
-                [text("live.roulette.seeds_below")],
-                colour=COLOUR["soft"],
-            ),
-        },
-        height=height,
-        width=_SIDE_WIDTH,
+    bars = seed_bars(fullest_of_seeds(flows, cables), most)
+    title = text("live.roulette.seeds")
+    below = text("live.roulette.seeds_below")
+    layers = {
+        "seeds title": texts(14.0, np.array([22.0]), [title], size=13.0, bold=1.0),
+        "seeds": seed_boxes(bars),
+        "seeds numbers": seed_numbers(bars),
+        "seeds ticks": seed_ticks(bars),
+        "seeds below": texts(
+            _SEEDS_LEFT, np.array([_BARS_FOOT + 31]), [below], colour=COLOUR["soft"]
+        ),
+    }
+    return Scene("", layers=layers, height=height, width=_SIDE_WIDTH)
+
+
+@dataclass(frozen=True, slots=True)
+class SeedBars:
+    """Where the bars of the fullest cables stand, one for each number of flows that a seed may give. B bars."""
+
+    flows: Ints  # (B,) on the fullest cable
+    seeds: Ints  # (B,) how many seeds have so many flows there
+    is_shown: Flags  # (B,) whether the seed that is shown is one of them
+    step: float  # from a bar to the next [px]
+    left: Floats  # (B,) left edges [px]
+    height: Floats  # (B,) [px]
+
+    @property
+    def top(self) -> Floats:
+        """Upper edges of the bars, (B,) [px]."""
+        return _BARS_FOOT - self.height
+
+    @property
+    def middle(self) -> Floats:
+        """Middles of the bars, (B,) [px]."""
+        return self.left + _SEEDS_FILL / 2 * self.step
+
+
+def seed_bars(counts: Ints, most: int) -> SeedBars:
+    """Return the places of the bars from the least to the greatest number of flows that any seed has.
+
+    ``counts`` has the number of seeds for each number of flows, and ``most`` are the flows of the seed that is shown.
+    """
+    found = np.flatnonzero(counts)
+    flows = np.arange(found[0], found[-1] + 1)
+    seeds = counts[flows]
+    room = _SEEDS_RIGHT - _SEEDS_LEFT
+    step = min(room / flows.size, _SEEDS_STEP)
+    return SeedBars(
+        flows=flows,
+        seeds=seeds,
+        is_shown=flows == most,
+        step=step,
+        left=_SEEDS_LEFT + step * np.arange(flows.size, dtype=np.float64),
+        height=(_BARS_FOOT - _SEEDS_TOP) * seeds / counts.max(),
+    )
+
+
+def seed_boxes(bars: SeedBars) -> Layer:
+    """Return a bar for each number of flows, at least 1 px high."""
+    names = [counted(int(flows), "flow") for flows in bars.flows]
+    notes = [text("live.roulette.of_seeds", n=seeds) for seeds in bars.seeds]
+    return boxes(
+        bars.left,
+        bars.top,
+        max(_SEEDS_FILL * bars.step, 2.0),
+        np.maximum(bars.height, 1.0),
+        colour=np.where(bars.is_shown, COLOUR["ink"], COLOUR["edge"]),
+        round=1.0,
+        names=names,
+        notes=notes,
+    )
+
+
+def seed_numbers(bars: SeedBars) -> Layer:
+    """Return the number of seeds above each bar, if there are any and the bars are far enough apart."""
+    has_room = bars.step > _SEEDS_NUMBERED
+    numbers = []
+    for seeds in bars.seeds.tolist():
+        is_named = has_room and seeds > 0
+        numbers.append(str(seeds) if is_named else "")
+    return texts(
+        bars.middle,
+        bars.top - 10,
+        numbers,
+        align=1.0,
+        size=11.0,
+        colour=np.where(bars.is_shown, COLOUR["ink"], COLOUR["soft"]),
+        bold=bars.is_shown,
+    )
+
+
+def seed_ticks(bars: SeedBars) -> Layer:
+    """Return the number of flows below every bar, or below every second or third one where they are many."""
+    every = -(-bars.flows.size // _SEEDS_TICKS)  # rounded up
+    return texts(
+        bars.middle[::every],
+        _BARS_FOOT + 13,
+        [str(flows) for flows in bars.flows[::every]],
+        align=1.0,
+        colour=COLOUR["soft"],
     )
 
 

@@ -555,6 +555,8 @@ def table(
 
 
 def table_scene(function: Callable[..., Table], sentence: str, /, **values: Any) -> Scene:
-    """Return a scene with the table that a function returns for ``values``, and its caption or else ``sentence``."""
-    table = function(**values)
-    return Scene(table.caption or sentence, table, {}, 0.0, alt=str(table))
+    """Return a scene with the table that a function returns for ``values``, under its caption or else ``sentence``."""
+    shown = function(**values)
+    said = shown.caption or sentence
+    # The caption is the finding of the card, so the table below does not repeat it.
+    return Scene(said, replace(shown, caption=""), {}, 0.0, alt=str(shown))
