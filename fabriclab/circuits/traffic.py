@@ -39,4 +39,8 @@ def skewed(hosts: int, size: units.Quantity, *, seed: int = 0) -> Floats:
     np.fill_diagonal(drawn, 0.0)
     most = max(drawn.sum(axis=0).max(), drawn.sum(axis=1).max())
     unit = np.floor(busiest / most)
+    if unit < 1:
+        raise ValueError(
+            f"size must be at least {most:.0f} B here, so that each entry has a whole byte, got {size!r}"
+        )
     return np.asarray(drawn * unit)
