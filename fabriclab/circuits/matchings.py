@@ -311,9 +311,7 @@ def decompose(matrix: ArrayLike, step: str | Step = "bottleneck") -> Decompositi
     )
 
 
-def fewest_turns(
-    matrix: ArrayLike, *, rate: units.Quantity, setup: units.Quantity
-) -> CircuitPlan:
+def fewest_turns(matrix: ArrayLike, *, rate: units.Quantity, setup: units.Quantity) -> CircuitPlan:
     """Return a plan with as few matchings as any can have, each held until its largest entry is empty.
 
     There are as many matchings as the busiest host has partners (Koenig), where `decompose` may need many more. The

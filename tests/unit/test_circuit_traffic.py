@@ -31,7 +31,13 @@ def test_the_seed_decides():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"), [((1, "1 GB"), "hosts"), ((8, 0), "size"), ((8, "1 GB/s"), "size")]
+    ("arguments", "words"),
+    [
+        ((1, "1 GB"), "hosts"),
+        ((8, 0), "size"),
+        ((8, "10 B"), "whole byte"),
+        ((8, "1 GB/s"), "size"),
+    ],
 )
 def test_wrong_arguments_are_refused(arguments, words):
     with pytest.raises((ValueError, TypeError), match=words):

@@ -6,19 +6,19 @@ is a `Scene` of arrays: the browser draws it, a test reads it, and ``view.pictur
 """
 
 from fabriclab.views.live.balancers import collisions
+from fabriclab.views.live.circuit_turns import matchings
 from fabriclab.views.live.groups import distance
 from fabriclab.views.live.headrooms import headroom
 from fabriclab.views.live.inside_switches import inside_switch
 from fabriclab.views.live.links import beam, circuit, drift, hybrid, medium, mzi_mesh, wavelengths
-from fabriclab.views.live.circuit_turns import matchings
 from fabriclab.views.live.networks import cut, explorer, failures, mix, twist
 from fabriclab.views.live.parallelism import parallelism
 from fabriclab.views.live.pause_maps import pause_map
+from fabriclab.views.live.pod_slices import slices
 from fabriclab.views.live.queues import control_loops, incast
 from fabriclab.views.live.rdma import chunks, copies, queue_pair, request, savings
 from fabriclab.views.live.runs import fabric, race, ruler, sweep, timeline, traffic
 from fabriclab.views.live.serving import tokens
-from fabriclab.views.live.pod_slices import slices
 from fabriclab.views.live.steppers import stepper
 from fabriclab.views.live.steps import roofline, step
 from fabriclab.views.live.switches import packets, pays, pool, quantisation, tenants

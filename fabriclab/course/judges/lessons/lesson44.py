@@ -91,7 +91,7 @@ def mixed(seed: int) -> Floats:
 
 @register("check", "44-write-step")
 def next_matching(answer: Step) -> Verdict:
-    """Decompose several matrices with ``answer(left)``: each step must be a matching, and mixed traffic must take few."""
+    """Decompose several matrices with ``answer(left)``: matchings at each step, and few of them for mixed traffic."""
     tried: list[TriedCase] = []
     taken = 0
     fewest = 0
