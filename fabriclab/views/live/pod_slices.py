@@ -204,8 +204,10 @@ def slice_table(pod: Pod, shares: dict[str, Floats]) -> Table:
         {
             "slices": [text("live.slices.fixed"), text("live.slices.joined")],
             "cubes each": [pod.size, pod.size],
-            "one is whole [%]": [_FULL * shares[key][place] for key in ("fixed time", "any time")],
-            "of the pod works [%]": [
+            "whole in % of the time": [
+                _FULL * shares[key][place] for key in ("fixed time", "any time")
+            ],
+            "works, in % of the pod": [
                 _FULL * shares[key][place] for key in ("fixed chips", "any chips")
             ],
             "failed cubes": [pod.down, pod.down],
