@@ -116,7 +116,7 @@ def pod_of(size: int, availability: float, draw: int) -> Pod:
     """Return the cubes of a drawn moment, and the slices that run on them."""
     rng = np.random.default_rng(draw)
     hosts = rng.random((_CUBES, circuits.hosts_of_a_cube())) < availability
-    works: Flags = hosts.all(axis=1)
+    works: Flags = np.asarray(hosts.all(axis=1))
     cube = np.arange(_CUBES)
 
     block = cube // size
@@ -252,7 +252,7 @@ def pod_layers(name: str, pod: Pod, number: Ints, left: float) -> dict[str, Laye
             colour=COLOUR["gpu"],
             texts=[f"{int(number[cube]) + 1}" for cube in runs],
             ink=COLOUR["node_ink"],
-            names=[cube_name(cube) for cube in runs],
+            names=[cube_name(cube) for cube in runs.tolist()],
             notes=[text("live.slices.in_slice", n=int(number[cube]) + 1) for cube in runs],
         ),
         f"{name} idle": boxes(
@@ -263,7 +263,7 @@ def pod_layers(name: str, pod: Pod, number: Ints, left: float) -> dict[str, Laye
             colour=COLOUR["paper"],
             edge=COLOUR["drained"],
             hatch=1.0,
-            names=[cube_name(cube) for cube in idle],
+            names=[cube_name(cube) for cube in idle.tolist()],
             notes=[text("live.slices.idle") for _ in idle],
         ),
         f"{name} failed": boxes(
@@ -273,7 +273,7 @@ def pod_layers(name: str, pod: Pod, number: Ints, left: float) -> dict[str, Laye
             _BOX,
             colour=COLOUR["paper"],
             edge=-1.0,
-            names=[cube_name(cube) for cube in failed],
+            names=[cube_name(cube) for cube in failed.tolist()],
             notes=[text("live.slices.failed") for _ in failed],
         ),
         f"{name} crosses": Layer(
@@ -291,7 +291,7 @@ def pod_layers(name: str, pod: Pod, number: Ints, left: float) -> dict[str, Laye
 
 def cube_name(cube: int) -> str:
     """Return the name of a cube."""
-    return text("live.slices.cube", n=int(cube))
+    return text("live.slices.cube", n=cube)
 
 
 def legend_layers() -> dict[str, Layer]:
