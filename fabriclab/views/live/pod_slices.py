@@ -368,10 +368,10 @@ def panel_layers(
     here = pod.size - 1
     return {
         f"{kind} title": texts(
-            14.0, top - 30, [text(f"live.slices.title_{kind}")], size=13.0, bold=1.0
+            14.0, top - 36, [text(f"live.slices.title_{kind}")], size=13.0, bold=1.0
         ),
         f"{kind} marks": texts(
-            14.0, top - 11, [text("live.slices.marks")], size=11.0, colour=COLOUR["soft"]
+            14.0, top - 18, [text("live.slices.marks")], size=11.0, colour=COLOUR["soft"]
         ),
         f"{kind} grid": grid["y grid"],
         f"{kind} ticks": grid["y ticks"],
