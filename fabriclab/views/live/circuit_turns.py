@@ -93,7 +93,7 @@ def matchings(
     traffic: str = "skewed",
     setup: float = 1000.0,
     moment: int = 30,
-    size: units.Quantity = "1 GB",
+    size: units.Quantity = "1 GB",  # illustrative: 20 ms on a port of the running case
     shown: Sequence[str] = ("traffic", "setup", "moment"),
 ) -> Live:
     """Show eight hosts on an optical switch that carries their traffic matrix, one matching after another.
