@@ -22,6 +22,7 @@ from fabriclab.circuits.matchings import (
     StepTrial,
     WrongMatching,
     decompose,
+    fewest_turns,
     mistake_in,
     pad,
     try_step,
@@ -61,6 +62,7 @@ from fabriclab.circuits.topologies import (
     serve,
     when_to_change,
 )
+from fabriclab.circuits.traffic import skewed
 
 __all__ = [
     "CircuitPlan",
@@ -85,6 +87,7 @@ __all__ = [
     "cube_availability",
     "decompose",
     "draw_pods",
+    "fewest_turns",
     "fixed_availability",
     "goodput",
     "hosts_of_a_cube",
@@ -110,6 +113,7 @@ __all__ = [
     "rotor_matchings",
     "seconds_on",
     "serve",
+    "skewed",
     "spread",
     "switch",
     "try_step",

@@ -43,7 +43,7 @@ class Gain(NamedTuple):
     theirs: float
     ours: float | None
     unit: str
-    agrees: str  # "size", "rough size", "sign", "bound" or "not computed"
+    agrees: str  # "size", "rough size", "sign", "bound", "not comparable" or "not computed"
     confirmed: bool  # whether the published figure was read in a source
     source: str
     note: str
@@ -311,7 +311,7 @@ def _of_pod() -> tuple[Gain, ...]:
             goodput(_HOST_AVAILABILITY, _SLICE, fixed=True),
             what="the same without optical switches, at most",
             unit="1",
-            agrees="bound",
+            agrees="not comparable",
             confirmed=False,
             note="48 fixed cubes are hardly ever whole; what the paper counts there is not known here",
         ),

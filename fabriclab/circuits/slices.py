@@ -12,6 +12,7 @@ True
 
 from __future__ import annotations
 
+from math import lgamma, log, log1p
 from typing import NamedTuple
 
 import numpy as np
@@ -151,6 +152,10 @@ def _share(host: float) -> float:
 
 def _working(host: float, cubes: int) -> Floats:
     """Return the chance of each number of working cubes, (cubes + 1,), by the binomial distribution."""
-    from scipy.stats import binom
-
-    return np.asarray(binom.pmf(np.arange(cubes + 1), cubes, cube_availability(host)))
+    works = cube_availability(host)
+    n = np.arange(cubes + 1)
+    if works in (0.0, 1.0):
+        return np.where(n == works * cubes, 1.0, 0.0)
+    ways = [lgamma(cubes + 1) - lgamma(k + 1) - lgamma(cubes - k + 1) for k in n.tolist()]
+    chance = np.exp(ways + n * log(works) + (cubes - n) * log1p(-works))
+    return np.asarray(chance / chance.sum())

@@ -318,6 +318,14 @@ VIEWS = {
     "one order": lambda: live.rollout("reverse", "a c b s", 2, overview=False),
     "shared fabric": lambda: live.shared_fabric(),
     "own spine": lambda: live.shared_fabric("spine", 8, 0),
+    "matchings": lambda: live.matchings(),
+    "one matching": lambda: live.matchings(traffic="ring", moment=80, setup=10_000),
+    "mirrors turn": lambda: live.matchings(
+        traffic="all_to_all", moment=0, size="200 MB", shown=("setup", "moment")
+    ),
+    "slices": lambda: live.slices(),
+    "small slices": lambda: live.slices(size=6, availability=0.999, draw=3),
+    "two slices": lambda: live.slices(size=24, draw=5, shown=("size", "draw")),
     "parallelism": lambda: live.parallelism(),
     "parallelism dealt": lambda: live.parallelism(order="dealt out"),
     "parallelism stages": lambda: live.parallelism(4, 8, "FSDP", microbatch=2),

@@ -256,6 +256,29 @@ def test_detours_send_every_byte_twice_but_what_stays():
     assert on.tolist() == [[0, 2, 1], [0, 0, 1], [0, 2, 0]]
 
 
+# few turns -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_there_are_as_many_turns_as_the_busiest_host_has_partners(seed):
+    traffic = circuits.skewed(8, "1 GB", seed=seed)
+    traffic[traffic < traffic.max() / 12] = 0.0
+    partners = max((traffic > 0).sum(axis=1).max(), (traffic > 0).sum(axis=0).max())
+    found = circuits.fewest_turns(traffic, rate=RATE, setup="10 ms")
+    assert found.n_configurations == partners
+    assert not found.bytes_left(traffic, [found.end])[0].any()
+    run = circuits.play(found, traffic)
+    assert run.time <= found.end * (1 + 1e-9)
+
+
+def test_few_turns_are_faster_where_a_turn_takes_long():
+    traffic = circuits.skewed(8, "1 GB", seed=0)
+    full = circuits.decompose(traffic)
+    for setup, few_wins in (("20 us", False), ("1 ms", True), ("10 ms", True)):
+        few = circuits.fewest_turns(traffic, rate=RATE, setup=setup)
+        assert (few.end < full.seconds(RATE, setup)) == few_wins
+
+
 # hybrids ---------------------------------------------------------------------------------------------
 
 

@@ -1148,6 +1148,24 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         names = np.array(drawn["links"].fields["names"])
         assert names[is_wide].tolist() == table["link"][table["now"] == "paused"].tolist()
         assert drawn["signs"].fields["x"].size == np.count_nonzero(is_wide)
+    elif "lit from [s]" in table.columns:  # matchings in turn
+        ticks = drawn["strip ticks"].fields
+        to_x = np.polyfit([fl.units.time(tick) for tick in ticks["texts"]], ticks["x"], 1)
+        lit = drawn["lit"].fields
+        assert lit["x"] == pytest.approx(np.polyval(to_x, table["lit from [s]"]), abs=0.6)
+        wide = np.maximum(to_x[0] * table["held [s]"], 0.5)
+        assert lit["w"] == pytest.approx(wide, abs=0.6)
+        is_now = np.array(lit["colour"]) == COLOUR["queue"]
+        assert np.array_equal(is_now, table["state"] == text("live.matchings.is_lit"))
+        now_lit = table["circuits"][is_now].sum()
+        assert len(drawn["circuits"].fields["names"]) == now_lit
+    elif "slices now" in table.columns:  # a pod twice
+        for row, key in enumerate(("fixed", "joined")):
+            running = drawn[f"{key} running"].fields
+            now, each = table["slices now"][row], table["cubes each"][row]
+            assert running["x"].size == now * each
+            assert len(set(running["texts"])) == now
+            assert drawn[f"{key} failed"].fields["x"].size == table["failed cubes"][row]
     elif "what is under way" in table.columns:
         ticks = drawn["x ticks"].fields
         to_x = np.polyfit([fl.units.size(tick) for tick in ticks["texts"]], ticks["x"], 1)

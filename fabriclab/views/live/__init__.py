@@ -6,6 +6,7 @@ is a `Scene` of arrays: the browser draws it, a test reads it, and ``view.pictur
 """
 
 from fabriclab.views.live.balancers import collisions
+from fabriclab.views.live.circuit_turns import matchings
 from fabriclab.views.live.groups import distance
 from fabriclab.views.live.headrooms import headroom
 from fabriclab.views.live.inside_switches import inside_switch
@@ -13,6 +14,7 @@ from fabriclab.views.live.links import beam, circuit, drift, hybrid, medium, mzi
 from fabriclab.views.live.networks import cut, explorer, failures, mix, twist
 from fabriclab.views.live.parallelism import parallelism
 from fabriclab.views.live.pause_maps import pause_map
+from fabriclab.views.live.pod_slices import slices
 from fabriclab.views.live.queues import control_loops, incast
 from fabriclab.views.live.rdma import chunks, copies, queue_pair, request, savings
 from fabriclab.views.live.rollouts import rollout
@@ -53,6 +55,7 @@ __all__ = [
     "incast",
     "inside_switch",
     "latency",
+    "matchings",
     "medium",
     "mix",
     "mzi_mesh",
@@ -75,6 +78,7 @@ __all__ = [
     "savings",
     "server",
     "shared_fabric",
+    "slices",
     "slowest",
     "staleness",
     "step",

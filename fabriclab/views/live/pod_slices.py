@@ -1,0 +1,401 @@
+"""A live view of slices of a pod: fixed blocks of cubes, and slices of any cubes that optical switches join."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+
+from fabriclab import circuits
+from fabriclab.core import Flags, Floats, Ints
+from fabriclab.texts import text
+from fabriclab.views.live.queues import view_of
+from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table
+from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, log_axis, texts, tick_layers
+
+_CUBES = 64  # of a TPU v4 pod
+_ROW = 8  # cubes in a row of the picture
+_AVAILABILITIES = (0.99, 0.995, 0.999)
+_LAST_DRAW = 40
+_BEAT = 900.0  # illustrative: slow enough to count the failed cubes [ms]
+_FULL = 100  # percent
+
+# The picture in px: the same pod twice, side by side.
+_WIDTH = 560.0
+_SIDE = 320.0
+_HEIGHT = 384.0
+_LEFTS = (20.0, 296.0)  # of the pod with fixed blocks, and of the pod with optical switches
+_TOP = 74.0
+_PITCH = 31.0
+_BOX = 27.0
+_KEY = 348.0  # height of the legend
+_SIDES = (56.0, 300.0)
+_UPPER = (58.0, 160.0)  # top and foot of the curves of time
+_LOWER = (232.0, 334.0)  # top and foot of the curves of chips
+
+_IDLE, _FAILED = -1, -2  # in place of the number of a slice
+
+
+@dataclass(frozen=True, eq=False)
+class Pod:
+    """The cubes of a pod at one moment, and the slices that run on them.
+
+    Parameters
+    ----------
+    size : int
+        Cubes of a slice.
+    works : (64,) bool
+        Whether each cube works.
+    fixed, joined : (64,) int64
+        Number of the slice that runs on each cube, in fixed blocks and in slices of any cubes; -1: none, though the
+        cube works; -2: the cube has failed.
+    """
+
+    size: int
+    works: Flags
+    fixed: Ints
+    joined: Ints
+
+    @property
+    def down(self) -> int:
+        """Number of failed cubes."""
+        return int(np.count_nonzero(~self.works))
+
+    def running(self, slices: Ints) -> int:
+        """Return how many slices run."""
+        return int(np.unique(slices[slices >= 0]).size)
+
+
+def slices(
+    *,
+    size: int = 48,
+    availability: float = 0.99,
+    draw: int = 1,
+    shown: Sequence[str] = ("size", "availability", "draw"),
+) -> Live:
+    """Show which slices of a TPU v4 pod run while cubes fail: in fixed blocks, and in any cubes that mirrors join.
+
+    A cube works if its 16 hosts do. Hosts fail independently; optical switches and fibres are taken as perfect. The
+    curves are exact (binomial); the draw shows one moment of many.
+
+    Parameters
+    ----------
+    size : int
+        Cubes of a slice, 1..64.
+    availability : float
+        Share of the time in which a host works: 0.99, 0.995 or 0.999.
+    draw : int
+        Which moment is shown, 0..40; the cubes that fail are drawn anew for each.
+    shown : sequence of str
+        Which of the arguments a reader can set.
+    """
+    arguments = {"size": size, "availability": availability, "draw": draw, "shown": tuple(shown)}
+    return view_of("slices", arguments, partial(slice_scene), _controls(), shown)
+
+
+def _controls() -> dict[str, Control]:
+    """Return everything that a reader may set."""
+    names = tuple(f"{percent(share)} %" for share in _AVAILABILITIES)
+    return {
+        "size": Slider(1, _CUBES),
+        "availability": Choice(_AVAILABILITIES, names=names),
+        "draw": Slider(0, _LAST_DRAW, play=True, beat=_BEAT),
+    }
+
+
+def percent(share: float) -> str:
+    """Return a share in percent with three digits."""
+    return f"{_FULL * share:.3g}"
+
+
+# The pod ----------------------------------------------------------------------------------------
+
+
+def pod_of(size: int, availability: float, draw: int) -> Pod:
+    """Return the cubes of a drawn moment, and the slices that run on them."""
+    rng = np.random.default_rng(draw)
+    hosts = rng.random((_CUBES, circuits.hosts_of_a_cube())) < availability
+    works: Flags = np.asarray(hosts.all(axis=1))
+    cube = np.arange(_CUBES)
+
+    block = cube // size
+    blocks = _CUBES // size
+    is_whole = np.array([works[block == b].all() for b in range(blocks)] + [False])
+    runs = works & is_whole[np.minimum(block, blocks)]
+    fixed = np.where(runs, block, _IDLE)
+
+    order = np.cumsum(works) - 1  # of each working cube among those that work
+    joined_runs = works & (order < works.sum() // size * size)
+    joined = np.where(joined_runs, order // size, _IDLE)
+    return Pod(
+        size=size,
+        works=works,
+        fixed=np.where(works, fixed, _FAILED),
+        joined=np.where(works, joined, _FAILED),
+    )
+
+
+@lru_cache(maxsize=8)
+def curves(availability: float) -> dict[str, Floats]:
+    """Return for slices of 1..64 cubes the share of the time and the share of the pod, (64,) each."""
+    sizes = range(1, _CUBES + 1)
+    return {
+        "fixed time": np.array([circuits.fixed_availability(availability, k) for k in sizes]),
+        "any time": np.array([circuits.any_availability(availability, k) for k in sizes]),
+        "fixed chips": np.array([circuits.goodput(availability, k, fixed=True) for k in sizes]),
+        "any chips": np.array([circuits.goodput(availability, k) for k in sizes]),
+    }
+
+
+# The picture ------------------------------------------------------------------------------------
+
+
+def slice_scene(size: int, availability: float, draw: int) -> Scene:
+    """Return the pod twice, with fixed blocks and with optical switches; beside it time and chips over the size."""
+    pod = pod_of(size, availability, draw)
+    shares = curves(availability)
+    said = slice_words(pod, shares)
+    return Scene(
+        said,
+        slice_table(pod, shares),
+        {
+            **pod_layers("fixed", pod, pod.fixed, _LEFTS[0]),
+            **pod_layers("joined", pod, pod.joined, _LEFTS[1]),
+            **legend_layers(),
+        },
+        _HEIGHT,
+        alt=f"{said} {setting_words(availability, draw)}",
+        hint=text("live.slices.hint"),
+        width=_WIDTH,
+        side=Scene("", layers=curve_layers(pod, shares), height=_HEIGHT, width=_SIDE),
+    )
+
+
+def slice_words(pod: Pod, shares: dict[str, Floats]) -> str:
+    """Return the finding: how much of the time a slice can run; then what runs in this moment."""
+    place = pod.size - 1
+    first = text(
+        "live.slices.said_one" if pod.size == 1 else "live.slices.said",
+        size=pod.size,
+        joined=percent(float(shares["any time"][place])),
+        fixed=percent(float(shares["fixed time"][place])),
+    )
+    rest = text(
+        "live.slices.now",
+        down=pod.down,
+        cubes=_CUBES,
+        joined=pod.running(pod.joined),
+        fixed=pod.running(pod.fixed),
+        of=_CUBES // pod.size,
+    )
+    return f"{first} {rest}"
+
+
+def setting_words(availability: float, draw: int) -> str:
+    """Return what the controls say, for those who do not see them."""
+    return text("live.slices.setting", availability=percent(availability), draw=draw)
+
+
+def slice_table(pod: Pod, shares: dict[str, Floats]) -> Table:
+    """Return a row for either kind of slices: in how much of the time, how much of the pod, and how many now."""
+    place = pod.size - 1
+    return Table(
+        {
+            "slices": [text("live.slices.fixed"), text("live.slices.joined")],
+            "cubes each": [pod.size, pod.size],
+            "whole in % of the time": [
+                _FULL * shares[key][place] for key in ("fixed time", "any time")
+            ],
+            "works, in % of the pod": [
+                _FULL * shares[key][place] for key in ("fixed chips", "any chips")
+            ],
+            "failed cubes": [pod.down, pod.down],
+            "slices now": [pod.running(pod.fixed), pod.running(pod.joined)],
+        }
+    )
+
+
+# Layers -----------------------------------------------------------------------------------------
+
+
+def places() -> tuple[Floats, Floats]:
+    """Return the upper left corner of each cube within its pod [px]."""
+    row, column = np.divmod(np.arange(_CUBES), _ROW)
+    return _PITCH * column, _TOP + _PITCH * row
+
+
+def pod_layers(name: str, pod: Pod, number: Ints, left: float) -> dict[str, Layer]:
+    """Return a pod: cubes that run with the number of their slice, idle ones hatched, failed ones with a cross."""
+    x, y = places()
+    x = x + left
+    runs = np.flatnonzero(number >= 0)
+    idle = np.flatnonzero(number == _IDLE)
+    failed = np.flatnonzero(number == _FAILED)
+    running = pod.running(number)
+    words = "live.slices.runs_one" if running == 1 else "live.slices.runs"
+    return {
+        f"{name} title": texts(
+            left, 30.0, [text(f"live.slices.title_{name}")], size=13.0, bold=1.0
+        ),
+        f"{name} now": texts(
+            left,
+            50.0,
+            [text(words, n=running, share=running * pod.size / _CUBES)],
+            colour=COLOUR["soft"],
+        ),
+        f"{name} running": boxes(
+            x[runs],
+            y[runs],
+            _BOX,
+            _BOX,
+            colour=COLOUR["gpu"],
+            texts=[f"{int(number[cube]) + 1}" for cube in runs],
+            ink=COLOUR["node_ink"],
+            names=[cube_name(cube) for cube in runs.tolist()],
+            notes=[text("live.slices.in_slice", n=int(number[cube]) + 1) for cube in runs],
+        ),
+        f"{name} idle": boxes(
+            x[idle],
+            y[idle],
+            _BOX,
+            _BOX,
+            colour=COLOUR["paper"],
+            edge=COLOUR["drained"],
+            hatch=1.0,
+            names=[cube_name(cube) for cube in idle.tolist()],
+            notes=[text("live.slices.idle") for _ in idle],
+        ),
+        f"{name} failed": boxes(
+            x[failed],
+            y[failed],
+            _BOX,
+            _BOX,
+            colour=COLOUR["paper"],
+            edge=-1.0,
+            names=[cube_name(cube) for cube in failed.tolist()],
+            notes=[text("live.slices.failed") for _ in failed],
+        ),
+        f"{name} crosses": Layer(
+            "dots",
+            {
+                "x": x[failed] + _BOX / 2,
+                "y": y[failed] + _BOX / 2,
+                "size": 5.0,
+                "shape": 2.0,
+                "colour": COLOUR["failed"],
+            },
+        ),
+    }
+
+
+def cube_name(cube: int) -> str:
+    """Return the name of a cube."""
+    return text("live.slices.cube", n=cube)
+
+
+def legend_layers() -> dict[str, Layer]:
+    """Return a sample of each state of a cube with its name."""
+    x = np.array([20.0, 196.0, 372.0])
+    y = _KEY
+    side = 14.0
+    return {
+        "key runs": boxes(x[:1], y, side, side, colour=COLOUR["gpu"]),
+        "key idle": boxes(
+            x[1:2], y, side, side, colour=COLOUR["paper"], edge=COLOUR["drained"], hatch=1.0
+        ),
+        "key failed": boxes(x[2:], y, side, side, colour=COLOUR["paper"], edge=-1.0),
+        "key cross": Layer(
+            "dots",
+            {
+                "x": x[2:] + side / 2,
+                "y": np.array([y + side / 2]),
+                "size": 3.5,
+                "shape": 2.0,
+                "colour": COLOUR["failed"],
+            },
+        ),
+        "key words": texts(
+            x + side + 7,
+            y + side / 2,
+            [
+                text("live.slices.key_runs"),
+                text("live.slices.key_idle"),
+                text("live.slices.failed"),
+            ],
+            colour=COLOUR["soft"],
+        ),
+    }
+
+
+def curve_layers(pod: Pod, shares: dict[str, Floats]) -> dict[str, Layer]:
+    """Return the share of the time and the share of the pod over the size of a slice, for both kinds."""
+    to_x = log_axis(0, _CUBES, *_SIDES)
+    layers: dict[str, Layer] = {}
+    for kind, (top, foot) in (("time", _UPPER), ("chips", _LOWER)):
+        to_y = log_axis(0, 1.0, foot, top)
+        layers |= panel_layers(kind, pod, shares, to_x, to_y, top, foot)
+    layers["x ticks"] = tick_layers(
+        np.array([1.0, 16.0, 32.0, 48.0, 64.0]), to_x, lambda n: f"{n:.0f}", _LOWER, True
+    )["x ticks"]
+    layers["x name"] = texts(
+        sum(_SIDES) / 2,
+        _LOWER[1] + 32,
+        [text("live.slices.size_axis")],
+        align=1.0,
+        colour=COLOUR["soft"],
+    )
+    return layers
+
+
+def panel_layers(
+    kind: str,
+    pod: Pod,
+    shares: dict[str, Floats],
+    to_x: Callable[[Any], Floats],
+    to_y: Callable[[Any], Floats],
+    top: float,
+    foot: float,
+) -> dict[str, Layer]:
+    """Return one panel of curves: fixed blocks dashed, any cubes in ink, a dot on each at the present size."""
+    sizes = np.arange(1, _CUBES + 1)
+    fixed = shares[f"fixed {kind}"]
+    joined = shares[f"any {kind}"]
+    grid = tick_layers(
+        np.array([0.0, 0.5, 1.0]), to_y, lambda share: f"{_FULL * share:.0f} %", _SIDES, False
+    )
+    x = to_x(sizes)
+    here = pod.size - 1
+    return {
+        f"{kind} title": texts(
+            14.0, top - 36, [text(f"live.slices.title_{kind}")], size=13.0, bold=1.0
+        ),
+        f"{kind} marks": texts(
+            14.0, top - 18, [text("live.slices.marks")], size=11.0, colour=COLOUR["soft"]
+        ),
+        f"{kind} grid": grid["y grid"],
+        f"{kind} ticks": grid["y ticks"],
+        f"{kind} fixed": lines(
+            [np.stack([x, to_y(fixed)], axis=1)],
+            width=1.6,
+            dash=1.0,
+            colour=COLOUR["soft"],
+            names=[text("live.slices.fixed")],
+        ),
+        f"{kind} any": lines(
+            [np.stack([x, to_y(joined)], axis=1)],
+            width=2.2,
+            colour=COLOUR["ink"],
+            names=[text("live.slices.joined")],
+        ),
+        f"{kind} here": Layer(
+            "dots",
+            {
+                "x": to_x(np.array([pod.size, pod.size])),
+                "y": to_y(np.array([fixed[here], joined[here]])),
+                "size": 4.5,
+                "colour": np.array([COLOUR["soft"], COLOUR["ink"]]),
+                "glide": True,
+            },
+        ),
+    }
