@@ -39,14 +39,14 @@ import numpy as np
 from fabriclab import topologies, units
 from fabriclab.core import Fabric, FabricBuilder, Flows
 from fabriclab.errors import FabricError, FileFormat
+from fabriclab.routing.shortest import FAR, ShortestPathSearch
+from fabriclab.sdn._toml_lines import lines_of
 from fabriclab.sdn.controller import Controller
 from fabriclab.sdn.tenants import Tenant, Tenants, Vrf, partition_key
 
 __all__ = ["Policy", "read_policy"]
 
 _Found = TypeVar("_Found")
-_HEADER = re.compile(r"\s*(\[\[?)\s*([\w.-]+)\s*\]\]?")
-_KEY = re.compile(r"\s*([\w-]+)\s*=")
 _RANGE = re.compile(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?")
 
 # Keys of each table, with what is expected.
@@ -114,24 +114,14 @@ class _Lines:
     """Lines of a text on which tables begin and keys stand."""
 
     def __init__(self, text: str) -> None:
-        self.at: dict[tuple[str, int, str], int] = {}
-        count: dict[str, int] = {}
-        table = ""
-        for number, line in enumerate(text.splitlines(), start=1):
-            header = _HEADER.match(line)
-            key = _KEY.match(line)
-            if header:
-                table = header[2]
-                count[table] = count.get(table, -1) + 1
-                self.at[table, count[table], ""] = number
-            elif key and table:
-                self.at.setdefault((table, count[table], key[1]), number)
-            elif key:
-                self.at.setdefault(("", 0, key[1]), number)
+        self.at = lines_of(text)
 
     def of(self, table: str, index: int = 0, key: str = "") -> int:
         """Return the line of a key, or of the table if it does not have that key."""
-        return self.at.get((table, index, key)) or self.at.get((table, index, ""), 1)
+        paths = [(table, index), (table,)]
+        if key:
+            paths = [(table, index, key), (table, key), *paths]
+        return next((self.at[path] for path in paths if path in self.at), 1)
 
 
 class _Table:
@@ -148,15 +138,19 @@ class _Table:
         where = f"{self.name}.{key}" if key else self.name
         return FileFormat.at(self.lines.of(self.name, self.index, key), f"{where}: {what}")
 
-    def read(self, key: str, reader: Callable[[Any], _Found]) -> _Found:
-        """Return the value of a key that must be there, as a reader understands it."""
+    def read(self, key: str, reader: Callable[[Any], _Found], expected: str = "") -> _Found:
+        """Return the value of a key that must be there, as a reader understands it.
+
+        ``expected`` says what the key has to hold where that is not what `_KEYS` says.
+        """
+        expected = expected or _KEYS[self.name][key]
         if key not in self.values:
-            raise self.wrong(key, f"is missing; expected {_KEYS[self.name][key]}")
+            raise self.wrong(key, f"is missing; expected {expected}")
         try:
             return reader(self.values[key])
         except (ValueError, TypeError, KeyError) as error:
             message = error.args[0] if error.args else error
-            raise self.wrong(key, f"expected {_KEYS[self.name][key]}: {message}") from None
+            raise self.wrong(key, f"expected {expected}: {message}") from None
 
     def read_or(self, key: str, reader: Callable[[Any], _Found], usual: _Found) -> _Found:
         """Return the value of a key, or the usual one if it is not there."""
@@ -211,6 +205,12 @@ def read_policy(source: str | Path) -> Policy:
             raise FileFormat(
                 f"cannot read {source}: {error.strerror}; give a path, or the text itself"
             ) from None
+        except UnicodeDecodeError as error:
+            line = error.object.count(b"\n", 0, error.start) + 1
+            byte = error.object[error.start]
+            raise FileFormat.at(
+                line, f"expected text in UTF-8, got the byte {byte:#04x}; save {source} as UTF-8"
+            ) from None
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -228,7 +228,7 @@ def _tables(content: Mapping[str, Any], lines: _Lines) -> dict[str, list[_Table]
     """Return all tables by name; unknown ones, and keys outside of tables, are refused."""
     found: dict[str, list[_Table]] = {name: [] for name in _KEYS}
     for name, value in content.items():
-        line = lines.of(name) if not lines.at.get(("", 0, name)) else lines.at["", 0, name]
+        line = lines.of(name)
         try:
             units.choice(name, "table", _KEYS, exact=True)
         except ValueError as error:
@@ -275,13 +275,17 @@ def _first_named(keys: Iterable[str], message: str) -> str:
 
 def _by_cables(table: _Table, cables: list[_Table]) -> Fabric:
     """Return a network whose nodes and cables are listed."""
+    if "family" in table.values:
+        raise table.wrong(
+            "family", "expected either a family or [[cable]]s, got both; remove one of them"
+        )
     table.check_keys()
-    hosts = table.read("hosts", _names)
+    hosts = table.read("hosts", _names, 'names of nodes such as ["s", "d"], beside [[cable]]s')
     ends = []
     for cable in cables:
         cable.check_keys()
         ends.append(cable.read("ends", _two_names))
-    rates = [cable.read("rate", units.rate) for cable in cables]
+    rates = [cable.read("rate", _rate) for cable in cables]
     nodes = list(dict.fromkeys(name for pair in ends for name in pair))
     if len(nodes) > _MOST_NODES:
         raise table.wrong(
@@ -324,6 +328,10 @@ def _tenants(tables: Mapping[str, list[_Table]], fabric: Fabric) -> Tenants | No
                     "ranks", f"rank {shared[0]} belongs to tenant {other.name} already"
                 )
         members.append(made)
+    known = {member.vrf.name for member in members if member.vrf is not None}
+    for table, member in zip(tables["tenant"], members, strict=True):
+        if member.vrf is not None and member.vrf.imports:
+            table.read("imports", lambda value: _known_vrfs(value, known))
     friends = []
     for table in tables["friends"]:
         table.check_keys()
@@ -354,7 +362,7 @@ def _tenant(table: _Table, fabric: Fabric) -> Tenant:
         vrf=vrf,
         weight=table.read_or("weight", _positive, 1.0),
         priority=table.read_or("class", _class, 0),
-        limit=table.read_or("limit", units.rate, np.inf),
+        limit=table.read_or("limit", _rate, np.inf),
     )
 
 
@@ -372,11 +380,20 @@ def _demands(tables: Mapping[str, list[_Table]], fabric: Fabric) -> Flows | None
                 "to", f"expected another node than from, got {fabric.name(source)} twice"
             )
         ends.append((source, target))
-        sizes.append(table.read("rate", units.rate))
+        sizes.append(table.read("rate", _rate))
         weights.append(table.read_or("weight", _positive, 1.0))
     if not ends:
         return None
     source_column, target_column = np.array(ends).T
+    goals = np.unique(target_column)
+    hops = ShortestPathSearch(fabric).table(goals)  # (N, D)
+    lost = np.flatnonzero(hops[source_column, np.searchsorted(goals, target_column)] >= FAR)
+    if lost.size:
+        one, other = map(fabric.name, ends[lost[0]])
+        raise tables["demand"][lost[0]].wrong(
+            "to",
+            f"expected a node that a path leads to, got {other}, and none leads there from {one}",
+        )
     return Flows.make(source_column, target_column, np.array(sizes), weight=np.array(weights))
 
 
@@ -411,6 +428,18 @@ def _text(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise TypeError(f"got {value!r:.60}")
     return value
+
+
+def _rate(value: Any) -> float:
+    """Return a rate; a small number is one whose unit was forgotten."""
+    if units.is_number(value) and 0 < value < 1e6:  # what `units.rate` takes at least [B/s]
+        raise ValueError(f"a number counts bytes per second, got {value!r}; write '{value:g} Gb/s'")
+    return units.rate(value)
+
+
+def _known_vrfs(value: Any, known: set[str]) -> list[str]:
+    """Return names of VRFs that some tenant has."""
+    return [units.choice(name, "VRF", sorted(known), exact=True) for name in _names(value)]
 
 
 def _names(value: Any) -> list[str]:

@@ -199,6 +199,10 @@ class Tenants:
         for pair in self.friends:
             for name in pair:
                 units.choice(name, "friend", names, exact=True)
+        tables = sorted({t.vrf.name for t in self.members if t.vrf is not None})
+        for tenant in self.members:
+            for name in tenant.vrf.imports if tenant.vrf is not None else ():
+                units.choice(name, f"VRF that {tenant.name} imports", tables, exact=True)
 
     def __getitem__(self, name: str) -> Tenant:
         """Return a tenant by its name."""

@@ -201,8 +201,14 @@ def lower_bound(fabric: Fabric, flows: Flows, price: Floats) -> float:
     Raises
     ------
     ValueError
-        If a price is negative, or no link with capacity has one.
+        If there is not one price for each link, one is negative, or no link with capacity has one.
     """
+    price = np.asarray(price, dtype=np.float64)
+    if price.shape != (fabric.n_links,):
+        raise ValueError(
+            f"price must have one number for each of {fabric.n_links} links, got shape {price.shape}; "
+            "take those of engineer(...).price"
+        )
     live = np.flatnonzero(fabric.capacity > 0)
     graph = Graph.of(
         fabric.n_nodes,

@@ -71,10 +71,23 @@ def rules(route: str | Sequence[Node] | Mapping[Node, Any]) -> Rules:
         for node, ahead in route.items():
             several = isinstance(ahead, (tuple, list, set, frozenset))
             table[node] = tuple(ahead) if several else (ahead,)
+            if not table[node] or any(n is None or n == "" for n in table[node]):
+                raise ValueError(
+                    f"rules must name a next node for {node!r}, got {ahead!r:.60}; leave out a node without a rule"
+                )
+        if not table:
+            raise ValueError(
+                "rules must have a node with a next node, such as {'s': 'a', 'a': 'd'}, got {}"
+            )
         return ReadOnly(table)
-    nodes: list[Any] = list(route)
     if isinstance(route, str):
-        nodes = [part.strip() for part in route.split("-")]
+        nodes: list[Any] = [part.strip() for part in route.split("-")]
+    elif isinstance(route, Iterable):
+        nodes = list(route)
+    else:
+        raise TypeError(
+            f"route must be a text such as 's-a-d', a list of nodes, or a mapping, got {route!r:.60}"
+        )
     if len(nodes) < 2 or any(node == "" for node in nodes):
         raise ValueError(f"route must name two nodes or more, such as 's-a-d', got {route!r:.80}")
     twice = [node for node in nodes if nodes.count(node) > 1]
@@ -198,6 +211,13 @@ class _Ends(NamedTuple):
 
 def _ends(old: Rules, new: Rules, sources: Any, destination: Any) -> _Ends:
     """Return sources and destination, those of the rules unless given, and refuse rules that are wrong at rest."""
+    for table in (old, new):
+        for node, ahead in table.items():
+            if not isinstance(ahead, tuple):
+                raise TypeError(
+                    f"rules must map each node to a tuple of next nodes, got {node!r}: {ahead!r:.60}; "
+                    "make them by rules({...}), which takes names as well"
+                )
     goal = destination_of(old, new) if destination is None else destination
     starts = source_of(old, new) if sources is None else tuple(_several(sources))
     for name, table in (("old", old), ("new", new)):

@@ -2,6 +2,7 @@
 
 import itertools
 import sys
+import tomllib
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from fabriclab import sdn
 from fabriclab.core import Changes, FabricBuilder, Flows
 from fabriclab.errors import FileFormat, NoPath, TooLarge
 from fabriclab.sdn import trials
+from fabriclab.sdn._toml_lines import lines_of
 from fabriclab.sdn.neighbours import time_of_small
 from fabriclab.sdn.oblivious import _by_program, _clos, _closed_form, _hose, _worst
 
@@ -1046,3 +1048,117 @@ def test_a_network_cable_by_cable():
         sdn.read_policy("nowhere.toml")
     with pytest.raises(FileFormat, match="topology: is missing"):
         sdn.read_policy("\n[[drain]]\npart = 'spine 1'\n")
+
+
+def test_what_contradicts_itself_in_a_policy_is_refused():
+    cables = '[topology]\nhosts = ["s", "d"]\n'
+    for ends in ("s - a", "b - d"):
+        cables += f'[[cable]]\nends = "{ends}"\nrate = "400 Gb/s"\n'
+    demand = '[[demand]]\nfrom = "s"\nrate = "1 Gb/s"\nto = "d"\n'
+    tenant = '\n[[tenant]]\nname = "A"\nranks = [15]\nvrf = "red"\nimports = ["blue"]\n'
+    for text, line, expected in (
+        (cables.replace('["s", "d"]', "2"), 2, r'expected names of nodes such as \["s", "d"\]'),
+        (cables.replace('hosts = ["s", "d"]\n', ""), 1, "expected names of nodes"),
+        (cables.replace("[topology]", '[topology]\nfamily = "torus"'), 2, "either a family or"),
+        (cables + demand, 12, "got d, and none leads there from s"),
+        (POLICY + tenant, 31, "VRF must be one of red, got 'blue'"),
+        (POLICY.replace('"40 Gb/s"', "40"), 22, "a number counts bytes per second, got 40"),
+    ):
+        with pytest.raises(FileFormat, match=expected) as caught:
+            sdn.read_policy(text)
+        assert str(caught.value).startswith(f"line {line}: ")
+    with pytest.raises(ValueError, match="VRF that A imports must be one of red, got 'blue'"):
+        sdn.Tenants((sdn.Tenant("A", (0,), vrf=sdn.Vrf("red", imports=("blue",))),))
+
+
+BEFORE = '[topology]\nfamily = "leaf_spine"\nhosts = 16\nradix = 8\n'
+AFTER = '[[demand]]\nfrom = 0\nto = 99\nrate = "1 Gb/s"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (BEFORE + '[[demand]]\nfrom = 0\nrate = "1 Gb/s"\n"to" = 99\n', 8),
+        (BEFORE + "[[demand]]\nfrom = 0\nrate = '1 Gb/s'\n'to'=99\n", 8),
+        (
+            'demand = [{from = 0, to = 1, rate = "1 Gb/s"},\n'
+            ' # a comment with to = 3 and ]\n {from = 0, rate = "1 Gb/s", to = 99}]\n' + BEFORE,
+            3,
+        ),
+        (BEFORE + '[[tenant]]\nname = """a\n[[demand]]\nto = 5\n"""\nranks = "0"\n' + AFTER, 13),
+        (BEFORE + "[[tenant]]\nname = '''a\n[[demand]]\n'''\nranks = '0'\n" + AFTER, 12),
+        (BEFORE + '[[tenant]]\nranks = [ # [[demand]]\n0,\n1]\nname = "]"\n' + AFTER, 12),
+        (BEFORE.replace("\n", "\r\n") + AFTER, 7),
+        ('demand = [\n{from = 0, rate = "1 Gb/s"}]\n' + BEFORE, 2),
+    ],
+)
+def test_lines_are_right_however_a_table_is_written(text, line):
+    with pytest.raises(FileFormat, match=r"demand\.to") as caught:
+        sdn.read_policy(text)
+    assert str(caught.value).startswith(f"line {line}: ")
+
+
+def paths_of(value, path=()):
+    """Return the paths of all that a value of TOML holds."""
+    items = value.items() if isinstance(value, dict) else ()
+    if isinstance(value, list):
+        items = enumerate(value)
+    found = {path} if path else set()
+    for key, item in items:
+        found |= paths_of(item, (*path, key))
+    return found
+
+
+def test_each_key_of_a_text_has_a_line():
+    text = """
+    title = "a # no comment" # [not a table]
+    a.b . "c.d" = 1979-05-27 07:32:00
+    [x."y z"]
+    empty = ""
+    list = [ [1, 2], ["]", '}'], {k = 'v', "q]" = [3,],}
+    , ]
+    [[many]]
+    one = 1.5e3
+      [[many.inner]]
+      deep = true
+      [[many.inner]]
+    [many.sub]
+    text = '''it is
+    [[many]]
+    over''''
+    [[many]]
+    quotes = \"\"\"two ""quotes\\\" and three \\\"\"\"\"\"
+    """.replace("\n    ", "\n").replace(",}", "}")
+    lines = lines_of(text)
+    assert set(lines) == paths_of(tomllib.loads(text))
+    rows = text.split("\n")
+    for path, line in lines.items():
+        name = str(next(key for key in reversed(path) if isinstance(key, str)))
+        assert name in rows[line - 1] or isinstance(path[-1], int)
+    assert rows[lines["many", 1, "quotes"] - 1].startswith("quotes")
+
+
+def test_a_file_that_is_no_text_names_its_line(tmp_path):
+    file = tmp_path / "policy.toml"
+    file.write_bytes(b'[topology]\nfamily = "torus"\nname = "K\xf6ln"\n')
+    with pytest.raises(FileFormat, match="line 3: expected text in UTF-8, got the byte 0xf6"):
+        sdn.read_policy(file)
+
+
+def test_rules_and_prices_of_a_wrong_form_are_refused():
+    with pytest.raises(TypeError, match="a list of nodes, or a mapping, got None"):
+        sdn.rules(None)
+    with pytest.raises(TypeError, match="got 5"):
+        sdn.rules(5)
+    with pytest.raises(ValueError, match="a next node for 's', got None"):
+        sdn.rules({"s": None})
+    with pytest.raises(ValueError, match=r"a next node for 's', got \[\]"):
+        sdn.rules({"s": []})
+    with pytest.raises(ValueError, match="must have a node"):
+        sdn.rules({})
+    plain = {"s": "leaf1", "leaf1": "d"}
+    with pytest.raises(TypeError, match="got 's': 'leaf1'; make them by rules"):
+        sdn.all_orders(plain, plain)
+    fabric = mesh()
+    with pytest.raises(ValueError, match="one number for each of"):
+        sdn.lower_bound(fabric, fl.metrics.shift(fabric, 2), np.ones(3))
