@@ -904,7 +904,7 @@ def test_the_report_stays_on_one_screen():
     for question in questions().values():
         store.put("checks", question.id, {"tries": 1, "right": False, "named": []})
     for i in range(60):
-        predict(f"{i:02}-any", 3, "s")
+        predict(f"{i:02}-some", 3, "s")
         ledger(f"change {i}", 3.0)
     assert (
         str(report(full=True)).count("\n") < 50
@@ -1436,6 +1436,8 @@ def test_every_text_is_used_and_every_field_is_filled():
         "live.roofline.",
         "live.tokens.",
         "live.parallelism.",
+        "live.rollout.",
+        "live.shared_fabric.",
         "tiers.",
     )
     views_of = {

@@ -131,7 +131,8 @@ def _unanswered(case: Case, watched: _Watched) -> Unanswered:
     n = len(case.matrix)
     asked = text("function.matching", n=n, case=case.name, got=brief(watched.returned))
     if np.any(np.diag(watched.left) > 0):
-        asked = f"{asked} {text('function.matching_dark')}"
+        dark = text("function.matching_dark")
+        asked = f"{asked} {dark}"
     return Unanswered("kind", asked)
 
 
