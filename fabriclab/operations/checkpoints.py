@@ -169,7 +169,9 @@ class Checkpoints:
         """
         work = self._interval(interval)
         whole = self._segment(work)
-        tries = self.mtbf * np.expm1((work + self.write) / self.mtbf)  # in all tries of a segment [s]
+        tries = self.mtbf * np.expm1(
+            (work + self.write) / self.mtbf
+        )  # in all tries of a segment [s]
         restarts = tries * np.expm1(self.restart / self.mtbf)
         return TimeSpent(
             work=np.asarray(work / whole),
@@ -230,8 +232,8 @@ class Checkpoints:
         worst = float(work.max(initial=0.0) + self.write + self.restart) / self.mtbf
         if worst > _MOST:
             raise ValueError(
-                f"interval, write and restart together must be at most {_MOST:g} times the mtbf, got {worst:.4g} times; "
-                "such a job never ends: shorten the interval"
+                f"interval, write and restart together must be at most {_MOST:g} times the mtbf, got {worst:.4g} "
+                "times; such a job never ends: shorten the interval"
             )
         return work
 

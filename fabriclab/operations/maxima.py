@@ -119,7 +119,9 @@ class LogNormal(Latency):
         """Read the median and check sigma."""
         _read(self, "median")
         if not 0 <= self.sigma < np.inf:
-            raise ValueError(f"sigma must be finite and >= 0, got {self.sigma!r}; 0.5 is a factor of 1.65")
+            raise ValueError(
+                f"sigma must be finite and >= 0, got {self.sigma!r}; 0.5 is a factor of 1.65"
+            )
 
     def exceeded(self, chance: ArrayLike) -> Floats:
         """Return the median times the exponential of a number of deviations."""
@@ -128,7 +130,7 @@ class LogNormal(Latency):
 
 @dataclass(frozen=True, slots=True)
 class Spikes(Latency):
-    """A latency of ``base`` [s], and of ``extra`` [s] more with the chance ``chance`` (0..1): a spike, or a slow rank."""
+    """A latency of ``base`` [s], and ``extra`` [s] more with a chance of ``chance`` (0..1): a spike, or a slow rank."""
 
     base: float
     extra: float
@@ -185,7 +187,9 @@ class Observed(Latency):
     def mean_of_max(self, n: int) -> float:
         """Return the sum of the samples, each with the chance that it is the largest of n that are drawn."""
         size = self.samples.size
-        below = (np.arange(size + 1) / size) ** units.count(n, "n")  # chance that all n are among the first
+        below = (np.arange(size + 1) / size) ** units.count(
+            n, "n"
+        )  # chance that all n are among the first
         return float(self.samples @ np.diff(below))
 
     def __repr__(self) -> str:
@@ -204,7 +208,9 @@ def _chance(chance: ArrayLike) -> Floats:
     """Return chances as an array, or refuse what is none; 0 would be exceeded never."""
     values = np.asarray(chance, dtype=np.float64)
     if not np.all((values >= 0) & (values <= 1)):
-        raise ValueError(f"chance must be within 0..1, got {chance!r:.60}; p99 is exceeded with 0.01")
+        raise ValueError(
+            f"chance must be within 0..1, got {chance!r:.60}; p99 is exceeded with 0.01"
+        )
     return values
 
 

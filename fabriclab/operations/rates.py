@@ -9,8 +9,8 @@ Examples
 --------
 >>> from fabriclab import operations
 >>> llama = operations.fleet("llama3")
->>> round(llama.mean_time(16384) / 3600, 2), round(llama.mean_time(1024) / 3600, 1)
-(3.09, 49.5)
+>>> [f"{hours:.2f}" for hours in llama.mean_time([16384, 1024]) / 3600]
+['3.09', '49.49']
 >>> operations.components("llama3")["network"].events
 35
 """

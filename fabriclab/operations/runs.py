@@ -45,7 +45,10 @@ class Repair(NamedTuple):
     @classmethod
     def published(cls) -> Self:
         """Return the repairs of the InfiniteHBD trace: a mean of 5.5 days and a median of 0.85 days."""
-        return cls(mean=float(figure("FA0041")["value"]) * _DAY, median=float(figure("FA0042")["value"]) * _DAY)
+        return cls(
+            mean=float(figure("FA0041")["value"]) * _DAY,
+            median=float(figure("FA0042")["value"]) * _DAY,
+        )
 
     def draw(self, rng: np.random.Generator, n: int) -> Floats:
         """Return n times of repair, (n,). [s]."""
@@ -91,7 +94,9 @@ class Runs:
         """Return the standard error of the mean of a column, such as ``"wall"`` or ``"goodput"``."""
         values = np.asarray(getattr(self, column), dtype=np.float64)
         if values.size < 2:
-            raise ValueError(f"a standard error needs two draws or more, got {values.size}; raise draws")
+            raise ValueError(
+                f"a standard error needs two draws or more, got {values.size}; raise draws"
+            )
         return float(values.std(ddof=1) / np.sqrt(values.size))
 
     def __repr__(self) -> str:
@@ -162,9 +167,13 @@ def play_runs(
 
 
 def spares_for(
-    checkpoints: Checkpoints, repair: Repair | None = None, *, share: float = 0.95, repaired: float = 1.0
+    checkpoints: Checkpoints,
+    repair: Repair | None = None,
+    *,
+    share: float = 0.95,
+    repaired: float = 1.0,
 ) -> int:
-    """Return how many spares a job needs so that there is one in a given share of the failures, once repairs are under way.
+    """Return how many spares a job needs so that one is at hand in a given share of the failures, in the long run.
 
     The number of servers in repair is Poisson, whatever the times of repair are like (M/G/infinity), with the mean of
     failures in the mean time of a repair. Counts failures as often as if the job never stood still.
@@ -219,7 +228,8 @@ def _checked(repair: Repair) -> Repair:
     median = units.time(repair.median, "repair.median")
     if not 0 < median <= mean:
         raise ValueError(
-            f"repair must have 0 < median <= mean, got median {median:g} s and mean {mean:g} s; give Repair(mean, median)"
+            f"repair must have 0 < median <= mean, got a median of {median:g} s and a mean of {mean:g} s; "
+            "write Repair(mean, median)"
         )
     return Repair(mean, median)
 

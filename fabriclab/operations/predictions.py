@@ -52,7 +52,10 @@ __all__ = [
 
 _HIGH = 0.9  # upper end of a band that has four of five fleets
 # Parts whose failures a row counts; all parts unless it is here.
-_LIKE = {"hardware failures of nodes": ("gpu", "network", "nic", "host"), "failures of GPUs": ("gpu",)}
+_LIKE = {
+    "hardware failures of nodes": ("gpu", "network", "nic", "host"),
+    "failures of GPUs": ("gpu",),
+}
 
 
 class FleetFit(NamedTuple):
