@@ -37,6 +37,7 @@ from fabriclab.core import Floats
 
 __all__ = ["Checkpoints", "TimeSpent", "best_interval", "daly_interval", "young_interval"]
 
+_SHORT = 1e-6  # of the mean time; the next term of Daly's series is below 1e-9 of the interval
 _NEWTON_STEPS = 60  # far more than it takes: it converges quadratically
 _CLOSE = 1e-15  # relative step at which Newton's method stops
 _LONGEST = 36.0  # checkpoints in multiples of the mean time: one of exp(36) tries succeeds
@@ -314,8 +315,8 @@ def best_interval(write: units.Quantity, mtbf: units.Quantity) -> float:
     """
     cost, mean = _cost_and_mean(write, mtbf)
     part = cost / mean
-    if part == 0:
-        return 0.0
+    if part < _SHORT:  # 1 - v would round; Daly's series is exact here
+        return daly_interval(write, mtbf)
 
     # With v = 1 - t / M the condition is log(v) + 1 - v + C / M = 0. Its left side is concave and rises up to v = 1, so
     # from any start below the root Newton's method climbs to it. Both bounds below are such starts.
