@@ -270,7 +270,7 @@ def daly_interval(
     """Return Daly's interval, of first or of higher order. [s].
 
     Of higher order it is sqrt(2 C M) (1 + sqrt(C / 2 M) / 3 + (C / 2 M) / 9) - C if C < 2 M, else M. It is within 1 %
-    of the best interval while C is below 0.7 M, where the best goodput is 23 % at most. Just below C = 2 M it is 6 %
+    of the best interval while C is below 0.7 M, where the best goodput is 23 % and less. Just below C = 2 M it is 6 %
     too short, from there on 6 % too long and less; what that costs in goodput is below 0.02 points everywhere.
 
     Parameters

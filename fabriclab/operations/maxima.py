@@ -28,6 +28,7 @@ from fabriclab.core import Floats
 __all__ = ["Exponential", "Latency", "LogNormal", "Normal", "Observed", "Spikes"]
 
 _EULER = 0.5772156649015329
+_ALMOST_ONE = 1 - 2.0**-53
 # Nodes of the integral of a mean: u = exp(s) from about 1e-18 to 55, beyond which exp(-u) leaves nothing.
 _S = np.linspace(-41.0, 4.0, 1801)
 
@@ -47,6 +48,7 @@ class Latency:
         """
         u = np.exp(_S)
         tail = -np.expm1(-u / units.count(n, "n"))  # chance that one rank is later
+        tail = np.minimum(tail, _ALMOST_ONE)  # where u is large and exp(-u) leaves nothing anyway
         values = self.exceeded(tail) * np.exp(-u) * u
         return float(np.trapezoid(values, _S))
 

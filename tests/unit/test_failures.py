@@ -222,6 +222,7 @@ def test_maxima_by_hand():
     assert wait.mean_of_max(2) == pytest.approx(1e-3 + 2e-3 * 1.5)
     assert wait.percentile_of_max(50, 1) == pytest.approx(1e-3 + 2e-3 * math.log(2))
     assert ops.Normal(0.0, 1.0).mean_of_max(2) == pytest.approx(1 / math.sqrt(math.pi), abs=1e-9)
+    assert ops.Normal(3.0, 1.0).mean_of_max(1) == pytest.approx(3.0, abs=1e-9)
     assert ops.Normal(5.0, 0.0).mean_of_max(100) == pytest.approx(5.0)
     spike = ops.Spikes(1.0, 4.0, 0.25)
     assert spike.mean_of_max(2) == pytest.approx(1 + 4 * (1 - 0.75**2))
