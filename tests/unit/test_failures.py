@@ -341,6 +341,12 @@ def test_published_rates_of_parts():
         (lambda: ops.play_runs(job(), wall="1 d", work="1 d"), ValueError, "one of wall and work"),
         (lambda: ops.play_runs(job(), wall=0), ValueError, "wall must be > 0 s"),
         (lambda: ops.play_runs(job(), work=0), ValueError, "work must be > 0 s"),
+        (
+            lambda: ops.play_runs(ops.Checkpoints(0, 0, 0.05), 1, wall="1 d"),
+            ValueError,
+            "at most 1e",
+        ),
+        (lambda: ops.play_runs(job(mtbf="1 min"), "20 min", work="1 d"), ValueError, "shorter"),
         (lambda: ops.play_runs(job(), wall="1 d", repaired=2), ValueError, "within 0..1"),
         (lambda: ops.play_runs(job(), wall="1 d", spares=-1), ValueError, "spares must be >= 0"),
         (lambda: ops.play_runs(job(), wall="1 d", repair=ops.Repair(1, 2)), ValueError, "median"),
