@@ -12,8 +12,29 @@ Examples
 
 from fabriclab.economics.bill import Bill, Item, bill, price_list
 from fabriclab.economics.floor import Violation, floor_plan, legality
+from fabriclab.economics.hours import GpuHour, gpu_hour, hour_draws, hour_swings
+from fabriclab.economics.prices import price_ranges
+from fabriclab.economics.ranges import Draws, Range, Swing, draw, one_at_a_time
 
-__all__ = ["Bill", "Item", "Violation", "bill", "floor_plan", "legality", "price_list"]
+__all__ = [
+    "Bill",
+    "Draws",
+    "GpuHour",
+    "Item",
+    "Range",
+    "Swing",
+    "Violation",
+    "bill",
+    "draw",
+    "floor_plan",
+    "gpu_hour",
+    "hour_draws",
+    "hour_swings",
+    "legality",
+    "one_at_a_time",
+    "price_list",
+    "price_ranges",
+]
 
 
 def __dir__() -> list[str]:
