@@ -5,7 +5,7 @@ save than a growth of the step by 1 / (1 - f) - 1, and one that shortens the ste
 by that factor.
 
 Utilisation has two meanings here. The share of time in which a GPU is busy, as ``nvidia-smi`` prints it, counts a
-GPU that waits in a collective as busy. Model FLOPs utilisation (MFU) counts useful work alone. Money follows the second.
+GPU that waits in a collective as busy. Model FLOPs utilisation (MFU) counts useful work alone, and money follows it.
 
 Examples
 --------
@@ -46,7 +46,9 @@ def worth_growth(share: ArrayLike) -> Any:
     """
     part = np.asarray(share, dtype=float)
     if not (np.all(part >= 0) and np.all(part < 1)):
-        raise ValueError(f"share must be within 0..1, 1 excluded, got {share!r:.80}; write 0.086 for 8.6 %")
+        raise ValueError(
+            f"share must be within 0..1, 1 excluded, got {share!r:.80}; write 0.086 for 8.6 %"
+        )
     return 1 / (1 - part) - 1
 
 
@@ -84,8 +86,8 @@ class Offer(NamedTuple):
         """Show the step, the cost and the answer."""
         verb = "pays" if self.pays else "does not pay"
         return (
-            f"<Offer {verb}: step {self.before:.2f} to {self.after:.2f} s ({self.growth:+.1%}; breaks even at "
-            f"{self.breaks_even:+.1%}), {self.cost_after / self.cost_before - 1:+.1%} USD per step; turns at a NIC of "
+            f"<Offer {verb}: step {self.before:.2f} to {self.after:.2f} s ({self.growth:+.1%}, even at "
+            f"{self.breaks_even:+.1%}), USD per step {self.cost_after / self.cost_before - 1:+.1%}, turns at "
             f"{units.format_rate(self.turns_at)}>"
         )
 
@@ -114,12 +116,14 @@ def offer(
     Examples
     --------
     >>> offer(catalog.case(), "200 Gb/s")
-    <Offer does not pay: step 4.60 to 5.27 s (+14.6%; breaks even at +9.4%), +4.7% USD per step; turns at a NIC of 30.0 GB/s>
+    <Offer does not pay: step 4.60 to 5.27 s (+14.6%, even at +9.4%), USD per step +4.7%, turns at 30.0 GB/s>
     """
     slower = units.rate(rate)
     pays = units.parse(price, "price", "price")
     if pays < 0:
-        raise ValueError(f"price must be >= 0 USD, got {price!r}; a fabric that is a gift has price 0")
+        raise ValueError(
+            f"price must be >= 0 USD, got {price!r}; a fabric that is a gift has price 0"
+        )
     time = step or _step
     rest = job.price_total - job.price_fabric
     breaks_even = job.price_total / (rest + pays) - 1
@@ -216,7 +220,7 @@ class Claim(NamedTuple):
         return (
             f"<Claim {self.low:.0%} to {self.high:.0%}: {self.gain:.2f} times, worth {self.worth_factor:.1f} fabrics; "
             f"an unlimited network gives {self.best:.3f} times; true only against NICs of "
-            f"{units.format_rate(self.slow_rate)}; a premium of {self.premium:,.0f} USD needs {self.needs_premium:+.2%}>"
+            f"{units.format_rate(self.slow_rate)}; {self.premium:,.0f} USD more need {self.needs_premium:+.2%}>"
         )
 
 
@@ -250,7 +254,9 @@ def claim(
     '5.40 GB/s'
     """
     if not 0 < low < high <= 1:
-        raise ValueError(f"low and high must be shares with 0 < low < high <= 1, got {low!r} and {high!r}")
+        raise ValueError(
+            f"low and high must be shares with 0 < low < high <= 1, got {low!r} and {high!r}"
+        )
     time = step or _step
     extra = _premium(job) if premium is None else units.parse(premium, "price", "premium")
     gain = high / low

@@ -103,13 +103,11 @@ def _use(job: Case) -> dict[str, Range]:
     shares = [float(row["mfu_pct"]) / 100 for row in llama]
     return {
         "used": of_specs(1.0, rows("use", "share"), "1", note="the case counts every hour"),
-        "goodput": of_specs(
-            1.0, rows("goodput", "share"), "1", note="the case counts no failures"
-        ),
+        "goodput": of_specs(1.0, rows("goodput", "share"), "1", note="the case counts no failures"),
         "mfu": Range(
-            min(shares + [job.mfu]),
+            min(*shares, job.mfu),
             float(job.mfu),
-            max(shares + [job.mfu]),
+            max(*shares, job.mfu),
             "1",
             tuple(dict.fromkeys(row["source"].partition(":")[0] for row in llama)),
             "Llama 3 405B on 8,192 and 16,384 GPUs",
@@ -136,9 +134,7 @@ def _power(job: Case) -> dict[str, Range]:
             f"without modules; highest power less {modules:g} W of modules; not confirmed",
         ),
         "pue": of_specs(mean_pue.si or 1.0, rows("pue", "ratio"), "1"),
-        "electricity": of_specs(
-            tariff.si or 0.0, rows("electricity", "price_range"), "USD/kWh"
-        ),
+        "electricity": of_specs(tariff.si or 0.0, rows("electricity", "price_range"), "USD/kWh"),
     }
 
 

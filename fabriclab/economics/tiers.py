@@ -1,7 +1,7 @@
 """How much network a workload needs: bytes through the NIC of a GPU, the time that hides them, and the rate to buy.
 
-The rule "InfiniBand for training, Ethernet for inference" names workloads. What decides is a number: bytes that each GPU
-sends to other servers, over the time in which it has something else to do. `workloads` computes it for six of them.
+The rule "InfiniBand for training, Ethernet for inference" names workloads. What decides is a number: the bytes that
+each GPU sends to other servers, over the time in which it has something else to do. `workloads` computes it for six.
 
 Examples
 --------
@@ -206,7 +206,9 @@ def assign(
         Part of a line rate that a collective reaches. 0..1
     """
     if not 0 < efficiency <= 1:
-        raise ValueError(f"efficiency must be within 0..1, 0 excluded, got {efficiency!r}; 1 is line rate")
+        raise ValueError(
+            f"efficiency must be within 0..1, 0 excluded, got {efficiency!r}; 1 is line rate"
+        )
     sold = _rates(rates)
     found = []
     for workload in these:
