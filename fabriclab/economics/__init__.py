@@ -26,6 +26,7 @@ from fabriclab.economics.decision import Decision, Turn, decide
 from fabriclab.economics.floor import Violation, floor_plan, legality
 from fabriclab.economics.hours import GpuHour, gpu_hour, hour_draws, hour_swings
 from fabriclab.economics.prices import price_ranges
+from fabriclab.economics.published import PublishedCost, published_costs
 from fabriclab.economics.ranges import Draws, Range, Swing, draw, one_at_a_time
 from fabriclab.economics.skills import LEVELS, ScoreCard, Skill, needed_skills, score, team
 from fabriclab.economics.tiers import (
@@ -52,6 +53,7 @@ __all__ = [
     "GpuHour",
     "Item",
     "Offer",
+    "PublishedCost",
     "Range",
     "RightSize",
     "ScoreCard",
@@ -79,6 +81,7 @@ __all__ = [
     "one_at_a_time",
     "price_list",
     "price_ranges",
+    "published_costs",
     "score",
     "smallest_rate",
     "team",
