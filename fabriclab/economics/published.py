@@ -83,7 +83,15 @@ class PublishedCost(NamedTuple):
 def published_costs() -> tuple[PublishedCost, ...]:
     """Return all published costs and powers with what is computed, or why it is not."""
     job = catalog.case()
-    return (*_shares(job), *_parts(job), *_hours(job), *_claims(job), *_rails(job), *_watts(job), *_left_out())
+    return (
+        *_shares(job),
+        *_parts(job),
+        *_hours(job),
+        *_claims(job),
+        *_rails(job),
+        *_watts(job),
+        *_left_out(),
+    )
 
 
 def _row(
@@ -98,9 +106,7 @@ def _row(
 ) -> PublishedCost:
     """Return the comparison with a row of the catalog."""
     confirmed = "not confirmed" not in spec.evidence
-    return PublishedCost(
-        what, spec.ends, ours, unit, agrees, fitted, confirmed, spec.source, note
-    )
+    return PublishedCost(what, spec.ends, ours, unit, agrees, fitted, confirmed, spec.source, note)
 
 
 def _one(part: str, attribute: str) -> Spec:
@@ -324,9 +330,7 @@ def _network(job: Case, radix: int, *, only: bool) -> dict[str, float]:
         ).clos
         networks = _RAIL_DOMAIN
     else:
-        plan = rail_plan(
-            servers=gpus // 8, gpus=8, rails=8, radix=radix, room=radix // 2
-        ).clos
+        plan = rail_plan(servers=gpus // 8, gpus=8, rails=8, radix=radix, room=radix // 2).clos
         networks = 1
     switches = networks * sum(plan.switches)
     between = networks * plan.cables
@@ -405,6 +409,8 @@ def _left_out() -> list[PublishedCost]:
         ("lasers of a fabric of 128,000 GPUs, pluggable over co-packaged", 5.0, "1", "Lambda-CPO"),
     )
     return [
-        PublishedCost(what, (value, value), None, unit, "not computed", False, True, source, nothing)
+        PublishedCost(
+            what, (value, value), None, unit, "not computed", False, True, source, nothing
+        )
         for what, value, unit, source in left
     ]

@@ -11,7 +11,15 @@ from support import DATA, ROOT
 PAGE = (ROOT / "docs" / "cost_checks.md").read_text(encoding="utf-8")
 ROWS = economics.published_costs()
 ALLOWED = {"size": 0.10, "rough size": 0.50}
-SCALES = {"%": 100, "times": 1, "USD": 1, "M USD": 1e-6, "billion USD": 1e-9, "kW": 1e-3, "MW": 1e-6}
+SCALES = {
+    "%": 100,
+    "times": 1,
+    "USD": 1,
+    "M USD": 1e-6,
+    "billion USD": 1e-9,
+    "kW": 1e-3,
+    "MW": 1e-6,
+}
 CELL = re.compile(r"([\d.,]+) (%|times|M USD|billion USD|USD|kW|MW)")
 
 
