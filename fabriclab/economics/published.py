@@ -71,7 +71,7 @@ class PublishedCost(NamedTuple):
 
     @property
     def error(self) -> float:
-        """How far ours lies outside of what is published, as a part of the nearer end; 0 inside, NaN if not computed."""
+        """How far ours lies outside of what is published, as a part of the nearer end; NaN if not computed."""
         if self.ours is None:
             return float("nan")
         low, high = self.theirs

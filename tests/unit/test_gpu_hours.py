@@ -88,7 +88,7 @@ def test_every_range_holds_the_case_and_has_a_source():
         assert reach.sources, name
         assert reach.low < reach.high, name
     assert economics.price_ranges()["lifetime"].ends == (3 * 8766 * 3600, 5 * 8766 * 3600)
-    assert economics.price_ranges()["switch"].ends == (550_000 / 48, 50_000)
+    assert economics.price_ranges()["switch"].ends == pytest.approx((550_000 / 48, 50_000))
     cables = 8 * (800 + 700) + 8 * 1400
     assert economics.price_ranges()["cables"].ends == (1.2e6 / 128, cables)
 
@@ -190,7 +190,7 @@ def test_the_model_of_training_says_the_same():
     step = {"step": lambda job: training.of_case(job).time}
     mine = economics.half_for_nothing(CASE)
     theirs = economics.half_for_nothing(CASE, **step)
-    assert theirs == pytest.approx(mine, rel=1e-9)
+    assert tuple(theirs) == pytest.approx(tuple(mine), rel=1e-6)
 
 
 def test_a_claim_of_40_to_90_percent():
@@ -202,7 +202,7 @@ def test_a_claim_of_40_to_90_percent():
     )
     assert tested.premium == 48 * 14_000
     assert tested.needs_premium == pytest.approx(tested.premium / CASE.price_total)
-    assert tested.best == pytest.approx(1.0017, abs=2e-4)
+    assert tested.best == pytest.approx(CASE.t_step / (CASE.t_compute + CASE.t_tp), rel=1e-4)
     slow = CASE.replace(nic_rate=tested.slow_rate)
     assert slow.t_step == pytest.approx(2.25 * CASE.t_step)
     assert tested.mfu_slow == pytest.approx(slow.mfu)
@@ -217,11 +217,11 @@ def test_question_of_the_lesson_on_break_even():
 
 
 def test_refused_offers():
-    with pytest.raises(ValueError, match="share must be within 0..1, 1 excluded, got 8.6"):
+    with pytest.raises(ValueError, match=r"share must be within 0\.\.1, 1 excluded, got 8\.6"):
         economics.worth_growth(8.6)
     with pytest.raises(ValueError, match="price must be >= 0 USD"):
         economics.offer(CASE, "200 Gb/s", -1)
-    with pytest.raises(ValueError, match="0 < low < high <= 1, got 0.9 and 0.4"):
+    with pytest.raises(ValueError, match=r"0 < low < high <= 1, got 0\.9 and 0\.4"):
         economics.claim(CASE, 0.9, 0.4)
     with pytest.raises(ValueError, match="gain must be > 0, got 0"):
         economics.worth(CASE, 0)
@@ -291,7 +291,7 @@ def test_the_smallest_rate_on_the_step_of_training():
     size = economics.smallest_rate(waits, "50 ms")
     assert size.rate == 50e9
     assert size.exposed == pytest.approx(
-        [CASE.replace(nic_rate=rate).t_dp_exposed for rate in size.rates], abs=1e-9
+        [CASE.replace(nic_rate=rate).t_dp_exposed for rate in size.rates], abs=1e-6
     )
     assert waits(size.turns_at) == pytest.approx(0.050, rel=1e-6)
     assert economics.smallest_rate(waits, "0.7 s").rate == 25e9
