@@ -30,6 +30,8 @@ __all__ = [
     "counter_examples",
     "efficiency",
     "options",
+    "pcie_limit",
+    "pcie_rate",
     "price_factor",
 ]
 
@@ -144,6 +146,7 @@ def pcie_rate() -> Range:
     )
 
 
+@cache
 def pcie_limit() -> int:
     """Return the number of GPUs on the largest PCIe fabric that a source measures."""
     return 2 * int(catalog.case().gpus_per_server)

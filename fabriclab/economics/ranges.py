@@ -27,7 +27,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fabriclab import units
-from fabriclab.catalog.tables import near
 from fabriclab.core import Floats, ReadOnly, Spec, as_html, as_text
 
 __all__ = ["Draws", "Range", "Swing", "draw", "of_specs", "one_at_a_time"]
@@ -285,11 +284,3 @@ def _check(inputs: Mapping[str, Range]) -> None:
             raise TypeError(
                 f"{name} must be a Range, got {reach!r:.60}; write Range(low, middle, high, unit)"
             )
-
-
-def pick(inputs: Mapping[str, Range], names: tuple[str, ...]) -> Mapping[str, Range]:
-    """Return some of the inputs; an unknown name raises an error that suggests a similar one."""
-    for name in names:
-        if name not in inputs:
-            raise ValueError(near(name, inputs, "the list of inputs"))
-    return ReadOnly({name: inputs[name] for name in names})

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
+from fabriclab.core import ReadOnly
 from fabriclab.economics import fabrics
 from fabriclab.economics.fabrics import (
     ETHERNETS,
@@ -118,7 +119,7 @@ class Tree:
         for key, branch in self.branches.items():  # a question stands after all that lead to it
             for target in (branch.yes, branch.no):
                 rows[target] = max(rows.get(target, 0), rows[key] + 1)
-        return rows
+        return ReadOnly(rows)
 
     def draw(self) -> str:
         """Return the tree as text, a line for each question; ``>`` marks the path."""
@@ -189,7 +190,7 @@ def tree_of(
         ),
     )
     leaves = {key: option.name for key, option in fabrics.options().items()}
-    return Tree({branch.key: branch for branch in branches}, leaves)
+    return Tree(ReadOnly({branch.key: branch for branch in branches}), ReadOnly(leaves))
 
 
 @dataclass(frozen=True)
