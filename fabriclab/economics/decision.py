@@ -87,7 +87,7 @@ class Decision:
     Parameters
     ----------
     ranges : mapping of str to Range
-        All inputs: what they are is in `fabriclab.economics.needs.INPUTS`.
+        All inputs: what they are is in `fabriclab.economics.needs.inputs`.
     values : mapping of str to float
         The value of each that decides.
     """
@@ -164,7 +164,7 @@ class Decision:
     def turns(self, *names: str) -> tuple[Turn, ...]:
         """Return at which value of each input the answer changes, all others as they are.
 
-        Both directions are searched, in 2,001 points and then by bisection, over the bounds that `INPUTS` gives; of two
+        Both directions are searched, in 2,001 points and then by bisection, over the bounds that `needs.inputs` gives; of two
         turns the nearer one is returned, by ratio. Turns of two inputs at once are left out: `draws` has them.
 
         Parameters
@@ -292,7 +292,7 @@ def decide(
     levels : mapping of str to int, optional
         The team, as `fabriclab.economics.team` returns it; by default one that lacks nothing.
     **changes
-        Inputs with another value, by name: see `fabriclab.economics.needs.INPUTS`.
+        Inputs with another value, by name: see `fabriclab.economics.needs.inputs`.
 
     Raises
     ------

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
 from fabriclab.catalog import Case
+from fabriclab.catalog.tables import read_rows
 from fabriclab.core import ReadOnly
 from fabriclab.economics import fabrics, skills
 from fabriclab.economics.fabrics import ETHERNETS, GO_BACK_N, INFINIBAND, LOSSLESS, NONE, PCIE
@@ -17,12 +20,12 @@ from fabriclab.economics.prices import HOUR, YEAR, price_ranges
 from fabriclab.economics.ranges import Range
 
 __all__ = [
-    "INPUTS",
     "Input",
     "decision_inputs",
     "exposed",
     "go_back_n",
     "input_of",
+    "inputs",
     "step_costs",
     "step_times",
 ]
@@ -66,54 +69,30 @@ class Input(NamedTuple):
         if (may_be_zero and number == 0) or self.low <= number <= self.high:
             return number
         raise ValueError(
-            f"{name} ({self.what}) must be within {self.low:g}..{self.high:g} {self.unit}, got {value!r}"
+            f"{name} ({self.what}) must be within {self.low:g}..{self.high:g} {self.unit}, got {value!r}; "
+            "give a value within that"
         )
 
 
-# illustrative: bounds of a search, wide enough that a turn outside them means nothing
-INPUTS: Mapping[str, Input] = ReadOnly(
-    {
-        "gpus": Input("GPUs", "count", 1, 1e6, "GPUs of the job"),
-        "sent": Input("B", "size", 1e6, 1e13, "bytes that a GPU sends through its NIC in a step"),
-        "window": Input("s", "time", 1e-3, 1e3, "time of a step that can hide them"),
-        "busy": Input("s", "time", 1e-3, 1e4, "computation and waits inside servers in a step"),
-        "buckets": Input("1", "count", 1, 1e4, "equal parts in which the bytes are sent"),
-        "nic_rate": Input(
-            "B/s", "rate", 1e9, 1e12, "line rate of each GPU's NIC"
-        ),  # illustrative: bounds
-        "loss": Input(
-            "1", "count", 1e-9, 0.5, "part of packets that are lost where nothing prevents it"
-        ),
-        "round_trip": Input("s", "time", 1e-6, 1e-2, "round trip between two NICs"),
-        "rest": Input(
-            "USD", "price", 1e2, 1e7, "price of all but the fabric, for each GPU"
-        ),  # illustrative: bounds
-        "fabric": Input(
-            "USD", "price", 1e1, 1e6, "price of the case's fabric, for each GPU"
-        ),  # illustrative: bounds
-        "lifetime": Input("s", "time", YEAR / 2, 20 * YEAR, "life over which the price is divided"),
-        "tolerance": Input("1", "count", 0, 0.1, "part by which a cost may lie above the least"),
-        "hours_per_level": Input(
-            "h", "count", 1e-2, 8766, "hours lost in a year for each lacking level of skill"
-        ),
-        "pcie_rate": Input(
-            "B/s", "rate", 1e8, 1e12, "rate between boxes of a PCIe fabric, for each GPU"
-        ),  # illustrative: bounds
-        "pcie_limit": Input("GPUs", "count", 1, 1e6, "GPUs of the largest PCIe fabric"),
-        "efficiency": Input("1", "count", 1e-2, 1.0, "part of line rate that large sums reach"),
-        "price": Input(
-            "1", "count", 1e-2, 1e2, "price over that of the case's fabric"
-        ),  # illustrative: bounds
-        "lacking": Input("1", "count", 0, 30, "lacking levels of skill"),
-    }
-)
+@cache
+def inputs() -> Mapping[str, Input]:
+    """Return all inputs by name; those of each fabric begin with ``efficiency``, ``price`` or ``lacking``.
+
+    Bounds are wide, so that a turn outside of them means nothing.
+    """
+    found = {}
+    for row in read_rows(Path(__file__).with_name("inputs.csv")):
+        bounds = float(row["low"]), float(row["high"])
+        found[row["name"]] = Input(row["unit"], row["quantity"], *bounds, row["what"])
+    return ReadOnly(found)
 
 
 def input_of(name: str) -> Input:
     """Return what an input is, from its name; one of a single fabric begins with the name of its kind."""
-    if name in INPUTS:
-        return INPUTS[name]
-    return INPUTS[name.partition("_")[0]]
+    table = inputs()
+    if name in table:
+        return table[name]
+    return table[name.partition("_")[0]]
 
 
 def decision_inputs(job: Case, levels: Mapping[str, int]) -> Mapping[str, Range]:
