@@ -164,7 +164,7 @@ class Decision:
     def turns(self, *names: str) -> tuple[Turn, ...]:
         """Return at which value of each input the answer changes, all others as they are.
 
-        Both directions are searched, in 2,001 points and then by bisection, over the bounds that `needs.inputs` gives; of two
+        Both directions are searched, in 2,001 points and then by bisection, over the bounds of `needs.inputs`; of two
         turns the nearer one is returned, by ratio. Turns of two inputs at once are left out: `draws` has them.
 
         Parameters
