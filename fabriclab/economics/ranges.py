@@ -176,7 +176,7 @@ class Draws:
 
     def quantile(self, share: ArrayLike) -> Any:
         """Return the value that a share of the draws does not exceed; ``share`` is 0..1, of any shape."""
-        return np.quantile(self.value, share)
+        return np.quantile(self.value, np.asarray(share, dtype=float))
 
     @property
     def importance(self) -> Mapping[str, float]:
