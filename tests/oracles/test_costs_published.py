@@ -6,11 +6,12 @@ import re
 import pytest
 
 from fabriclab import catalog, economics
+from fabriclab.economics.published import rail_saving
 from support import DATA, ROOT
 
 PAGE = (ROOT / "docs" / "cost_checks.md").read_text(encoding="utf-8")
 ROWS = economics.published_costs()
-ALLOWED = {"size": 0.10, "rough size": 0.50}
+ALLOWED = {"size": 0.10, "rough size": 0.25}
 SCALES = {
     "%": 100,
     "times": 1,
@@ -36,7 +37,7 @@ def test_each_row_agrees_as_it_says(row):
         assert abs(row.error) <= ALLOWED[row.agrees]
     else:
         assert row.agrees == "differs"
-        assert abs(row.error) > 0.10
+        assert abs(row.error) > ALLOWED["rough size"]
     if row.agrees == "rough size":
         assert abs(row.error) > ALLOWED["size"]
     assert catalog.cite(row.source)
@@ -56,10 +57,28 @@ def test_error_counts_from_the_nearer_end():
     assert row._replace(ours=22.0).error == pytest.approx(0.1)
 
 
-def test_what_was_not_fitted_and_close():
-    close = [row for row in ROWS if not row.fitted and row.agrees == "size"]
-    assert len(close) == 6
-    assert max(abs(row.error) for row in close) < 0.07
+def test_how_many_of_the_rows_that_were_not_fitted_agree():
+    found = [row.agrees for row in ROWS if not row.fitted]
+    assert {word: found.count(word) for word in set(found)} == {
+        "size": 2,
+        "rough size": 2,
+        "inside": 1,
+        "bound": 1,
+        "differs": 7,
+        "not computed": 2,
+    }
+
+
+def test_savings_of_rails_depend_on_the_tiers_that_go_away():
+    case = catalog.case()
+    assert rail_saving(case, 64, 16) == rail_saving(case, 64, 256)  # one tier of three
+    saved = [
+        rail_saving(case, radix, domain)["cost"]
+        for radix in (64, 128, 256)
+        for domain in (8, 16, 32, 64, 128, 256, 512, 1024)
+    ]
+    assert max(saved) == pytest.approx(0.72, abs=0.005)
+    assert min(saved) == pytest.approx(-0.36, abs=0.005)
 
 
 def test_the_page_has_every_row_with_its_numbers():
