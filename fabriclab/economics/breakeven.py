@@ -1,8 +1,8 @@
 """Break-even of a fabric: what a better one may cost, and what a cheaper one may lose.
 
-A job pays the whole bill for each second of a step. So a fabric that is a part f of the bill is worth nothing more to
-save than a growth of the step by 1 / (1 - f) - 1, and one that shortens the step by a factor g may raise the whole bill
-by that factor.
+A job pays the whole bill for each second of a step. If a fabric is a part f of the bill, a free one pays as long as the
+step grows by less than 1 / (1 - f) - 1. And a fabric that makes a step shorter by a factor may raise the whole bill by
+that factor.
 
 Utilisation has two meanings here. The share of time in which a GPU is busy, as ``nvidia-smi`` prints it, counts a
 GPU that waits in a collective as busy. Model FLOPs utilisation (MFU) counts useful work alone, and money follows it.
@@ -119,14 +119,14 @@ def offer(
     <Offer does not pay: step 4.60 to 5.27 s (+14.6%, even at +9.4%), USD per step +4.7%, turns at 30.0 GB/s>
     """
     slower = units.rate(rate)
-    pays = units.parse(price, "price", "price")
-    if pays < 0:
+    new_price = units.parse(price, "price", "price")
+    if new_price < 0:
         raise ValueError(
             f"price must be >= 0 USD, got {price!r}; a fabric that is a gift has price 0"
         )
     time = step or _step
     rest = job.price_total - job.price_fabric
-    breaks_even = job.price_total / (rest + pays) - 1
+    breaks_even = job.price_total / (rest + new_price) - 1
     before = time(job)
     after = time(job.replace(nic_rate=slower))
     limit = before * (1 + breaks_even)
@@ -139,7 +139,7 @@ def offer(
         before,
         after,
         before * _per_second(job, job.price_total),
-        after * _per_second(job, rest + pays),
+        after * _per_second(job, rest + new_price),
         after / before - 1,
         breaks_even,
         crossing(too_long, job.nic_rate / 1e3, job.nic_rate * 1e3),
