@@ -1,4 +1,4 @@
-"""Operating a fabric: faults and maintenance, and what is left of a fabric meanwhile.
+"""Operating a fabric: faults and maintenance, counters and timings, drift, drains, and what runs beside the jobs.
 
 Examples
 --------
@@ -8,6 +8,29 @@ Examples
 0.625
 """
 
+from fabriclab.operations.attachments import Attachment, Finding
+from fabriclab.operations.bisection import (
+    Found,
+    NotFound,
+    Round,
+    TimedServers,
+    find_slow_nic,
+    repeats_needed,
+    rounds_needed,
+)
+from fabriclab.operations.detectors import (
+    Alert,
+    AlertRule,
+    Alerts,
+    Score,
+    Tradeoff,
+    alerts,
+    best_limit,
+    first_alarm,
+    over_baseline,
+    score,
+    tradeoff,
+)
 from fabriclab.operations.faults import (
     FaultReport,
     MonteCarlo,
@@ -18,16 +41,75 @@ from fabriclab.operations.faults import (
     report,
     separated,
 )
+from fabriclab.operations.manifests import ManifestReport, check_manifests
+from fabriclab.operations.readings import (
+    CounterLog,
+    CounterValue,
+    Series,
+    Skipped,
+    read_counters,
+    read_telemetry,
+)
+from fabriclab.operations.sequential import (
+    Cusum,
+    RunLengths,
+    Threshold,
+    Watch,
+    limit_for,
+    shift_of,
+    watch,
+)
+from fabriclab.operations.telemetry import COUNTERS, Cause, Telemetry, causes, observe
 
 __all__ = [
+    "COUNTERS",
+    "Alert",
+    "AlertRule",
+    "Alerts",
+    "Attachment",
+    "Cause",
+    "CounterLog",
+    "CounterValue",
+    "Cusum",
     "FaultReport",
+    "Finding",
+    "Found",
+    "ManifestReport",
     "MonteCarlo",
+    "NotFound",
+    "Round",
+    "RunLengths",
+    "Score",
     "Separated",
+    "Series",
+    "Skipped",
+    "Telemetry",
+    "Threshold",
+    "TimedServers",
+    "Tradeoff",
+    "Watch",
+    "alerts",
+    "best_limit",
+    "causes",
+    "check_manifests",
     "fail",
+    "find_slow_nic",
+    "first_alarm",
+    "limit_for",
     "monte_carlo",
+    "observe",
+    "over_baseline",
     "parts",
+    "read_counters",
+    "read_telemetry",
+    "repeats_needed",
     "report",
+    "rounds_needed",
+    "score",
     "separated",
+    "shift_of",
+    "tradeoff",
+    "watch",
 ]
 
 
