@@ -59,6 +59,16 @@ from fabriclab.operations.sequential import (
     shift_of,
     watch,
 )
+from fabriclab.operations.subnet import (
+    Sweep,
+    SwitchTables,
+    forwarding_tables,
+    sweep,
+    write_forwarding_tables,
+    write_ibnetdiscover,
+    write_subnet_list,
+)
+from fabriclab.operations.subnet_files import Subnet, read_forwarding_tables, read_ibnetdiscover
 from fabriclab.operations.telemetry import COUNTERS, Cause, Telemetry, causes, observe
 
 __all__ = [
@@ -83,6 +93,9 @@ __all__ = [
     "Separated",
     "Series",
     "Skipped",
+    "Subnet",
+    "Sweep",
+    "SwitchTables",
     "Telemetry",
     "Threshold",
     "TimedServers",
@@ -95,12 +108,15 @@ __all__ = [
     "fail",
     "find_slow_nic",
     "first_alarm",
+    "forwarding_tables",
     "limit_for",
     "monte_carlo",
     "observe",
     "over_baseline",
     "parts",
     "read_counters",
+    "read_forwarding_tables",
+    "read_ibnetdiscover",
     "read_telemetry",
     "repeats_needed",
     "report",
@@ -108,8 +124,12 @@ __all__ = [
     "score",
     "separated",
     "shift_of",
+    "sweep",
     "tradeoff",
     "watch",
+    "write_forwarding_tables",
+    "write_ibnetdiscover",
+    "write_subnet_list",
 ]
 
 

@@ -162,7 +162,7 @@ class TimedServers:
 
 
 class Round(NamedTuple):
-    """One round: the groups, their times over those of healthy servers, (G, rails), whether any was slow, who is left."""
+    """One round: groups, their times over those of healthy servers, (G, rails), whether any was slow, who is left."""
 
     groups: tuple[tuple[int, ...], ...]
     ratio: Floats

@@ -9,8 +9,8 @@ Examples
 >>> from fabriclab import operations, topologies
 >>> hall = topologies.build("leaf_spine", hosts=16, radix=8)
 >>> seen = operations.observe(hall, [operations.Cause("slow NIC", "host 5", start=1800)])
->>> operations.first_alarm(seen.values["pauses"], limit=400, hold=3).max() > 60
-True
+>>> operations.alerts(seen).earliest.rule.counter
+'pauses'
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _DAY = 86_400.0
 class AlertRule(NamedTuple):
     """An alarm rule: a counter, the limit of one sample, and how many samples in a row have to be above it.
 
-    With ``baseline`` the sample is divided by the median of the link's own first samples, so that a link that has
+    With ``baseline`` the sample is divided by the mean of the link's own first samples, so that a link that has
     always been noisy is compared with itself.
     """
 
@@ -102,10 +102,10 @@ def first_alarm(values: ArrayLike, limit: float | ArrayLike, hold: int = 1) -> I
 
 
 def over_baseline(values: ArrayLike, samples: int = 20) -> Floats:
-    """Return samples over the median of the first ones of their link, (T, L); a median below 1 counts as 1."""
+    """Return samples over the mean of the first ones of their link, (T, L); a mean below 1 counts as 1."""
     series = np.asarray(values, dtype=np.float64)
     n = units.count(samples, "samples", 1, series.shape[0])
-    return np.asarray(series / np.maximum(np.nanmedian(series[:n], axis=0), 1.0))
+    return np.asarray(series / np.maximum(np.nanmean(series[:n], axis=0), 1.0))
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ Examples
 >>> report.ok, report.ways
 (True, ('SR-IOV',))
 >>> print(check_manifests(EXAMPLE.replace('add: ["IPC_LOCK"]', "add: []")).findings[0])
-line 35, missing: Pod trainer, container worker: the capability IPC_LOCK; add it, or memory cannot be pinned
+line 37, missing: Pod trainer, container worker: the capability IPC_LOCK; add it, or memory cannot be pinned
 """
 
 from __future__ import annotations

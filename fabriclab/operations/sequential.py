@@ -385,7 +385,7 @@ def watch(
     --------
     >>> week = watch(0.01, 0.01, links=1024, step=4.6)
     >>> round(week.delay), week.threshold_delay > 10_000
-    (35, True)
+    (33, True)
     """
     shift = shift_of(loss, noise)
     n = units.count(links, "links")

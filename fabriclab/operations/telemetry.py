@@ -11,7 +11,7 @@ Examples
 >>> hall = topologies.build("leaf_spine", hosts=16, radix=8)
 >>> seen = operations.observe(hall, [operations.Cause("hot switch", "spine 1", start=1800)], samples=120)
 >>> seen
-<Telemetry: 120 samples every 30 s of 64 links; hot switch at spine 1>
+<Telemetry: 120 samples every 30.0 s of 64 links; hot switch at spine 1>
 """
 
 from __future__ import annotations
@@ -269,8 +269,8 @@ def _dirty_connector(levels: _Levels, cause: Cause) -> None:
     """Add decades of bit errors at once, with spikes, as dust moves; the module stays cool."""
     place = levels.one(cause.where)
     active = levels.since(cause) > 0
-    spikes = levels.rng.exponential(0.6, active.size)  # decades; illustrative
-    levels.log_ber[:, place] += (active * (2.5 + spikes) * cause.strength)[:, None]
+    spikes = np.minimum(levels.rng.exponential(0.6, active.size), 2.6)  # decades; illustrative
+    levels.log_ber[:, place] += (active * (2.0 + spikes) * cause.strength)[:, None]
     levels.acts(cause, place, "bit_errors", "symbol_errors")
 
 

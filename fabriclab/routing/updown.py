@@ -48,7 +48,7 @@ def _up_then_down(fabric: Fabric) -> Copies:
     second, and no link leads back.
     """
     n = fabric.n_nodes
-    climbs = _climbs(fabric)
+    climbs = climbs(fabric)
     first_target = np.where(climbs, fabric.target, fabric.target + n)
     return Copies(
         n_nodes=2 * n,
@@ -59,7 +59,7 @@ def _up_then_down(fabric: Fabric) -> Copies:
     )
 
 
-def _climbs(fabric: Fabric) -> Flags:
+def climbs(fabric: Fabric) -> Flags:
     """Return whether each link leads up, (L,)."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components, dijkstra
