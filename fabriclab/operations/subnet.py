@@ -11,7 +11,7 @@ Examples
 >>> from fabriclab import topologies
 >>> swept = sweep(topologies.build("leaf_spine", hosts=8, radix=4))
 >>> swept
-<Sweep from host 0: 14 nodes, 24 packets, at most 4 hops>
+<Sweep from host 0: 14 nodes, 26 packets, at most 4 hops>
 >>> forwarding_tables(swept, "updn").ports.shape
 (6, 15)
 """
