@@ -426,10 +426,8 @@ def _names(fabric: Fabric, link: Ints) -> tuple[str, ...]:
 
 def _load(samples: int, rng: np.random.Generator) -> Floats:
     """Return the load of all links in each interval, (T,), as a part of their rate: it wanders and returns."""
-    from scipy.signal import lfilter
-
-    memory = 0.9  # illustrative: of one interval for the one before
-    wander = lfilter([1.0], [1.0, -memory], rng.normal(0.0, 0.05, samples))
+    memory = 0.9 ** np.arange(samples)  # illustrative: of an interval for those before
+    wander = np.convolve(rng.normal(0.0, 0.05, samples), memory)[:samples]
     return np.clip(_MEAN_LOAD + wander, 0.05, 1.0)
 
 
