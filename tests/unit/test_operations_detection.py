@@ -115,7 +115,7 @@ def test_a_group_waits_for_its_slowest_nic():
 
 def test_the_timings_are_those_of_the_flow_engine():
     """The closed form of a group is what the library simulates on a fabric with rails and one slow NIC."""
-    hall = topologies.build("rail_optimised", servers=8, gpus=2, radix=16, expand=False)
+    hall = topologies.build("rail_optimised", servers=8, gpus=2, rails=2, radix=16, expand=False)
     slow = int(hall.endpoint[2 * 3 + 1])
     links = np.flatnonzero((hall.source == slow) | (hall.target == slow))
     rate = float(hall.capacity[links[0]])
