@@ -18,6 +18,7 @@ from fabriclab.operations.bisection import (
     repeats_needed,
     rounds_needed,
 )
+from fabriclab.operations.causes import COUNTERS, Cause
 from fabriclab.operations.detectors import (
     Alert,
     AlertRule,
@@ -59,7 +60,7 @@ from fabriclab.operations.maintenance import (
     switch_crossings,
     take_out,
 )
-from fabriclab.operations.manifests import ManifestReport, check_manifests
+from fabriclab.operations.manifests import ManifestReport, check_manifests, example_manifest
 from fabriclab.operations.readings import (
     CounterLog,
     CounterValue,
@@ -68,27 +69,17 @@ from fabriclab.operations.readings import (
     read_counters,
     read_telemetry,
 )
-from fabriclab.operations.sequential import (
-    Cusum,
-    RunLengths,
-    Threshold,
-    Watch,
-    limit_for,
-    shift_of,
-    watch,
-)
+from fabriclab.operations.sequential import Cusum, RunLengths, Threshold, limit_for
 from fabriclab.operations.services import Outcome, Service, fails_with, inventory, needed
-from fabriclab.operations.subnet import (
-    Sweep,
-    SwitchTables,
-    forwarding_tables,
-    sweep,
+from fabriclab.operations.subnet import Sweep, SwitchTables, forwarding_tables, sweep
+from fabriclab.operations.subnet_files import Subnet, read_forwarding_tables, read_ibnetdiscover
+from fabriclab.operations.subnet_text import (
     write_forwarding_tables,
     write_ibnetdiscover,
     write_subnet_list,
 )
-from fabriclab.operations.subnet_files import Subnet, read_forwarding_tables, read_ibnetdiscover
-from fabriclab.operations.telemetry import COUNTERS, Cause, Telemetry, causes, observe
+from fabriclab.operations.telemetry import Telemetry, cause_kinds, observe
+from fabriclab.operations.watching import Watch, shift_of, watch
 
 __all__ = [
     "COUNTERS",
@@ -130,9 +121,10 @@ __all__ = [
     "Watch",
     "alerts",
     "best_limit",
-    "causes",
+    "cause_kinds",
     "changed",
     "check_manifests",
+    "example_manifest",
     "fail",
     "fails_with",
     "find_drift",

@@ -24,7 +24,8 @@ from numpy.typing import ArrayLike
 
 from fabriclab import units
 from fabriclab.core import Flags, Floats, Ints, as_html, as_text
-from fabriclab.operations.telemetry import COUNTERS, Telemetry
+from fabriclab.operations.causes import COUNTERS
+from fabriclab.operations.telemetry import Telemetry
 
 __all__ = [
     "Alert",

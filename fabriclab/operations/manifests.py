@@ -12,10 +12,11 @@ References
 
 Examples
 --------
->>> report = check_manifests(EXAMPLE)
+>>> report = check_manifests(example_manifest())
 >>> report.ok, report.ways
 (True, ('SR-IOV',))
->>> print(check_manifests(EXAMPLE.replace('add: ["IPC_LOCK"]', "add: []")).findings[0])
+>>> broken = example_manifest().replace('add: ["IPC_LOCK"]', "add: []")
+>>> print(check_manifests(broken).findings[0])
 line 37, missing: Pod trainer, container worker: the capability IPC_LOCK; add it, or memory cannot be pinned
 """
 
@@ -26,6 +27,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 from fabriclab import units
@@ -47,7 +49,7 @@ from fabriclab.operations.attachments import (
 from fabriclab.operations.readings import Skipped, skipped_lines
 from fabriclab.operations.yaml_subset import Node, read_documents
 
-__all__ = ["EXAMPLE", "ManifestReport", "check_manifests"]
+__all__ = ["ManifestReport", "check_manifests", "example_manifest"]
 
 SRIOV = "SR-IOV"
 SHARED = "shared device"
@@ -57,52 +59,10 @@ _WORKLOADS = ("Deployment", "Job", "StatefulSet", "DaemonSet", "ReplicaSet")
 _GPU = "nvidia.com/gpu"
 _PLAIN = ("cpu", "memory", "ephemeral-storage", "hugepages-2Mi", "hugepages-1Gi")  # no devices
 
-EXAMPLE = """\
-apiVersion: "k8s.cni.cncf.io/v1"
-kind: NetworkAttachmentDefinition
-metadata:
-  name: rail-0
-  annotations:
-    k8s.v1.cni.cncf.io/resourceName: nvidia.com/rail_0
-spec:
-  config: |
-    {
-      "cniVersion": "0.3.1",
-      "name": "rail-0",
-      "plugins": [
-        {"type": "ib-sriov", "pkey": "0x5", "link_state": "enable"},
-        {"type": "rdma"}
-      ]
-    }
----
-apiVersion: v1
-kind: Pod
-metadata:
-  name: trainer
-  annotations:
-    k8s.v1.cni.cncf.io/networks: rail-0
-spec:
-  containers:
-    - name: worker
-      image: example.org/trainer:1
-      resources:
-        limits:
-          nvidia.com/gpu: 1
-          nvidia.com/rail_0: 1
-        requests:
-          nvidia.com/gpu: 1
-          nvidia.com/rail_0: 1
-      securityContext:
-        capabilities:
-          add: ["IPC_LOCK"]
-      volumeMounts:
-        - name: shm
-          mountPath: /dev/shm
-  volumes:
-    - name: shm
-      emptyDir:
-        medium: Memory
-"""
+
+def example_manifest() -> str:
+    """Return a pod with one GPU and a virtual function of its own on InfiniBand, and its network attachment."""
+    return Path(__file__).with_name("rdma_pod.yaml").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,8 @@ import numpy as np
 from fabriclab.core import Floats, Ints, ReadOnly, as_html, as_text
 from fabriclab.errors import FileFormat
 from fabriclab.importers import text_lines
-from fabriclab.operations.telemetry import COUNTERS, Telemetry
+from fabriclab.operations.causes import COUNTERS
+from fabriclab.operations.telemetry import Telemetry
 
 __all__ = ["CounterLog", "CounterValue", "Series", "Skipped", "read_counters", "read_telemetry"]
 

@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fabriclab import units
-from fabriclab.core import Floats, Ints, as_html, as_text
+from fabriclab.core import Floats, Ints
 
-__all__ = ["Cusum", "RunLengths", "Threshold", "Watch", "limit_for", "shift_of", "watch"]
+__all__ = ["Cusum", "RunLengths", "Threshold", "limit_for"]
 
 Noise = Callable[[np.random.Generator, tuple[int, int]], Floats]
 
@@ -57,7 +57,7 @@ class RunLengths(NamedTuple):
         return f"<RunLengths: {self.mean:.4g} +- {self.error:.2g} samples, {self.length.size} draws{cut}>"
 
 
-def _positive(value: float, name: str, advice: str) -> float:
+def positive(value: float, name: str, advice: str) -> float:
     """Return a number above 0, or refuse it."""
     if not units.is_number(value) or not 0 < float(value) < math.inf:
         raise ValueError(f"{name} must be a number > 0, got {value!r:.60}; {advice}")
@@ -92,8 +92,8 @@ class Cusum:
 
     def __post_init__(self) -> None:
         """Check both numbers."""
-        _positive(self.shift, "shift", "it is the change over the noise, see shift_of")
-        _positive(self.limit, "limit", "limit_for finds the one for a number of false alarms")
+        positive(self.shift, "shift", "it is the change over the noise, see shift_of")
+        positive(self.limit, "limit", "limit_for finds the one for a number of false alarms")
 
     def sums(self, samples: ArrayLike) -> Floats:
         """Return the sum after each sample, (T, ...), of samples in standard deviations, (T, ...)."""
@@ -230,33 +230,6 @@ class Threshold:
         return (1 - p**self.hold) / (p**self.hold * q)
 
 
-def shift_of(loss: float, noise: float) -> float:
-    """Return by how many standard deviations the time of a link grows that loses a part of its rate.
-
-    The time grows by loss / (1 - loss): by 1.01 % at a loss of 1 %.
-
-    Parameters
-    ----------
-    loss : float
-        Lost part of the rate. 0..1, ends excluded
-    noise : float
-        Standard deviation of one timing as a part of its mean. > 0
-
-    Examples
-    --------
-    >>> round(shift_of(0.01, noise=0.01), 3)
-    1.01
-    """
-    if not units.is_number(loss) or not 0 < loss < 1:
-        raise ValueError(
-            f"loss must be a part of the rate within 0..1, ends excluded, got {loss!r:.60}; write 0.01 for 1 %"
-        )
-    spread = _positive(
-        noise, "noise", "it is the standard deviation of one timing over its mean, such as 0.02"
-    )
-    return loss / (1 - loss) / spread
-
-
 def limit_for(run_length: float, shift: float) -> float:
     """Return the limit with which a `Cusum` of a shift has an average run length [samples] on healthy links.
 
@@ -274,7 +247,7 @@ def limit_for(run_length: float, shift: float) -> float:
             f"run_length must be within 2..{_MOST / 10:g} samples, got {run_length!r:.60}; "
             "watch fewer links or allow more false alarms"
         )
-    _positive(shift, "shift", "it is the change over the noise, see shift_of")
+    positive(shift, "shift", "it is the change over the noise, see shift_of")
     least = Cusum(shift, _LEAST).run_length()
     if least >= run_length:
         raise ValueError(
@@ -294,126 +267,3 @@ def limit_for(run_length: float, shift: float) -> float:
         return math.log(Cusum(shift, limit).run_length() / run_length)
 
     return float(brentq(excess, low, high, rtol=1e-10))
-
-
-@dataclass(frozen=True, slots=True)
-class Watch:
-    """A sequential test on many links at once; `watch` makes one.
-
-    Parameters
-    ----------
-    cusum : Cusum
-        The test of one link.
-    threshold : Threshold
-        A threshold with as many false alarms, to compare with.
-    links : int
-        Links that are watched.
-    step : float
-        Time from one sample of a link to the next. [s]
-    loss, noise : float
-        Lost part of the rate that is looked for, and standard deviation of one timing over its mean.
-    run_length : float
-        Samples of one link between two false alarms.
-    delay, threshold_delay : float
-        Samples from the loss to the alarm, of the test and of the threshold.
-    """
-
-    cusum: Cusum
-    threshold: Threshold
-    links: int
-    step: float
-    loss: float
-    noise: float
-    run_length: float
-    delay: float
-    threshold_delay: float
-
-    @property
-    def false_alarm_every(self) -> float:
-        """Time between two false alarms of all links together [s]."""
-        return self.run_length * self.step / self.links
-
-    def rows(self) -> list[list[str]]:
-        """Return a table of texts."""
-
-        def cells(delay: float) -> list[str]:
-            return [f"{delay:,.4g}", units.format_time(delay * self.step)]
-
-        return [
-            ["test", "samples until it finds the loss", "time"],
-            [f"CUSUM, limit {self.cusum.limit:.3g}", *cells(self.delay)],
-            [f"threshold at {self.threshold.limit:.3g}", *cells(self.threshold_delay)],
-        ]
-
-    def __repr__(self) -> str:
-        """Show loss, delay and false alarms."""
-        every = units.format_time(self.false_alarm_every)
-        return (
-            f"<Watch: a loss of {self.loss:.2%} at noise {self.noise:.2%} is found after {self.delay:.4g} samples "
-            f"on average; {self.links:,} links, a false alarm every {every}>\n{as_text(self.rows())}"
-        )
-
-    def _repr_html_(self) -> str:
-        return as_html(self.rows(), repr(self).splitlines()[0][1:-1])
-
-
-def watch(
-    loss: float = 0.01,
-    noise: float = 0.01,
-    *,
-    links: int = 1024,
-    step: units.Quantity = 1.0,  # illustrative: a sample each second unless given
-    false_alarm_every: units.Quantity = 7 * 86400.0,  # illustrative: once a week
-) -> Watch:
-    """Return the test that finds a loss of rate fastest, for a number of links and an agreed number of false alarms.
-
-    Leaves out that the healthy mean and the noise have to be measured first, and that noise of real links has longer
-    tails than the normal distribution; `Cusum.simulate` takes other noise.
-
-    Parameters
-    ----------
-    loss, noise : float
-        As for `shift_of`.
-    links : int
-        Links that are watched, each with a test of its own. >= 1
-    step : float or str
-        Time from one sample of a link to the next. [s]
-    false_alarm_every : float or str
-        Mean time between two false alarms of all links together. [s]
-
-    Examples
-    --------
-    >>> week = watch(0.01, 0.01, links=1024, step=4.6)
-    >>> round(week.delay), week.threshold_delay > 10_000
-    (33, True)
-    """
-    shift = shift_of(loss, noise)
-    n = units.count(links, "links")
-    seconds = _positive(units.time(step, "step"), "step", "write a time such as '4.6 s'")
-    every = _positive(
-        units.time(false_alarm_every, "false_alarm_every"),
-        "false_alarm_every",
-        "write a time such as '604800 s'",
-    )
-    wanted = n * every / seconds
-    limit = limit_for(wanted, shift)
-    cusum = Cusum(shift, limit)
-    threshold = Threshold(_normal_limit(wanted))
-    return Watch(
-        cusum=cusum,
-        threshold=threshold,
-        links=n,
-        step=seconds,
-        loss=loss,
-        noise=noise,
-        run_length=wanted,
-        delay=cusum.run_length(shift),
-        threshold_delay=threshold.run_length(shift),
-    )
-
-
-def _normal_limit(run_length: float) -> float:
-    """Return the limit that a normal sample exceeds once in so many."""
-    from scipy.special import ndtri
-
-    return float(-ndtri(1 / run_length))

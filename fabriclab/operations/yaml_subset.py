@@ -8,75 +8,27 @@ and skipped. PyYAML knows no lines of values, and this package does not depend o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from fabriclab.operations.readings import Skipped
+from fabriclab.operations.yaml_scalars import (
+    Node,
+    Unread,
+    balanced,
+    closing,
+    flow,
+    plain_scalar,
+    unquoted,
+    without_comment,
+)
 
 __all__ = ["Node", "read_documents"]
 
 _KEY = re.compile(
     r"""("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s#\-&*!|>'"%@`{\[?][^#]*?|-[^\s#][^#]*?)\s*:(?:\s+(.*)|)$"""
 )
-_INT = re.compile(r"[-+]?[0-9]+")
-_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*)(?:[eE][-+]?[0-9]+)?")
-_HEX = re.compile(r"0x[0-9a-fA-F]+")
-_WORDS = {"true": True, "false": False, "null": None, "~": None, "": None}
 _BLOCK = re.compile(r"[|>][-+]?(?:\s+#.*)?$")
-
-Scalar = str | int | float | bool | None
-
-
-@dataclass
-class Node:
-    """A value of a document with the line on which it stands: a scalar, a list of nodes, or a mapping of nodes.
-
-    Parameters
-    ----------
-    line : int
-        Line from 1.
-    value : str, int, float, bool, None, list of Node, or dict of str to Node
-        The value.
-    text : str
-        What a scalar looked like; empty for others.
-    """
-
-    line: int
-    value: Scalar | list[Node] | dict[str, Node] = None
-    text: str = ""
-
-    @property
-    def items(self) -> list[Node]:
-        """The nodes of a list; empty for anything else."""
-        return self.value if isinstance(self.value, list) else []
-
-    @property
-    def keys(self) -> dict[str, Node]:
-        """The nodes of a mapping; empty for anything else."""
-        return self.value if isinstance(self.value, dict) else {}
-
-    def get(self, *path: str) -> Node | None:
-        """Return the node under keys of mappings, one inside the other; None if one of them is not there."""
-        node: Node | None = self
-        for key in path:
-            node = None if node is None else node.keys.get(key)
-        return node
-
-    def string(self, *path: str) -> str:
-        """Return a scalar under keys as a text; empty if there is none."""
-        node = self.get(*path)
-        if node is None or isinstance(node.value, list | dict) or node.value is None:
-            return ""
-        return str(node.value)
-
-    def plain(self) -> object:
-        """Return the value without lines, as PyYAML loads it."""
-        if isinstance(self.value, list):
-            return [node.plain() for node in self.value]
-        if isinstance(self.value, dict):
-            return {key: node.plain() for key, node in self.value.items()}
-        return self.value
 
 
 class _Line(NamedTuple):
@@ -85,10 +37,6 @@ class _Line(NamedTuple):
     number: int
     indent: int
     text: str
-
-
-class _Unread(Exception):
-    """A text that is not read, with the reason."""
 
 
 @dataclass
@@ -127,7 +75,7 @@ class _Reader:
         self.at += 1
         try:
             return self.scalar(line.text, line.number, line.indent - 1)
-        except _Unread as error:
+        except Unread as error:
             self.at -= 1
             self.skip(line, str(error))
             return Node(line.number)
@@ -144,7 +92,7 @@ class _Reader:
                 break
             elif not found:
                 self.skip(line, "neither 'key: value' nor '- item'")
-            elif (key := _unquoted(found[1])) in values:
+            elif (key := unquoted(found[1])) in values:
                 self.skip(line, f"the key {key!r} is on line {values[key].line} already")
             else:
                 self.at += 1
@@ -155,13 +103,13 @@ class _Reader:
         """Read what stands behind a key, or below it."""
         try:
             values[key] = self.inline(text, line.number, line.indent, list_may_align=True)
-        except _Unread as error:
+        except Unread as error:
             self.at -= 1
             self.skip(line, str(error))
 
     def inline(self, text: str, number: int, indent: int, *, list_may_align: bool = False) -> Node:
         """Read a value that begins on a line with a key or a dash: there, or on the lines below it."""
-        text = _without_comment(text)
+        text = without_comment(text)
         if _BLOCK.match(text):
             return self.literal(text, number, indent)
         if text:
@@ -193,7 +141,7 @@ class _Reader:
             self.at += 1
             try:
                 items.append(self.inline(rest, line.number, indent))
-            except _Unread as error:
+            except Unread as error:
                 self.at -= 1
                 self.skip(line, str(error))
         return node
@@ -226,9 +174,9 @@ class _Reader:
         if text[0] in "'\"":
             return Node(number, *self.quoted(text, number))
         if text[0] in "[{":
-            return _flow(self.joined(text, number), number)
+            return flow(self.joined(text, number), number)
         if text[0] in "&*!%@`":
-            raise _Unread(
+            raise Unread(
                 f"{text[0]!r} begins an anchor, an alias, a tag or a directive, which are not read"
             )
         while (
@@ -236,17 +184,17 @@ class _Reader:
             and below.indent > indent
             and not _KEY.match(below.text)
         ):
-            text += " " + _without_comment(below.text)  # a plain text that goes on
+            text += " " + without_comment(below.text)  # a plain text that goes on
             self.at += 1
-        return Node(number, _plain(text), text)
+        return Node(number, plain_scalar(text), text)
 
     def joined(self, text: str, number: int) -> str:
         """Return a list or mapping in brackets with the lines on which it goes on."""
-        while not _balanced(text):
+        while not balanced(text):
             below = self.peek()
             if below is None:
-                raise _Unread(f"the bracket {text[0]!r} of line {number} is not closed")
-            text += " " + _without_comment(below.text)
+                raise Unread(f"the bracket {text[0]!r} of line {number} is not closed")
+            text += " " + without_comment(below.text)
             self.at += 1
         return text
 
@@ -254,164 +202,20 @@ class _Reader:
         """Return a quoted text, with the lines on which it goes on, without and with its quotes."""
         quote = text[0]
         body = text
-        end = _closing(body, quote)
+        end = closing(body, quote)
         row = number
         while end < 0:
             row += 1
             if row not in self.raw:
-                raise _Unread(f"the quote {quote} of line {number} is not closed")
+                raise Unread(f"the quote {quote} of line {number} is not closed")
             body += " " + self.raw[row].strip()
-            end = _closing(body, quote)
+            end = closing(body, quote)
         while (line := self.peek()) is not None and line.number <= row:
             self.at += 1
         rest = body[end + 1 :].strip()
         if rest and not rest.startswith("#"):
-            raise _Unread(f"after the closing quote stands {rest!r:.20}")
-        return _unquoted(body[: end + 1]), body[: end + 1]
-
-
-def _closing(text: str, quote: str) -> int:
-    """Return where a quoted text ends; -1 if it does not."""
-    at = 1
-    while at < len(text):
-        if quote == '"' and text[at] == "\\":
-            at += 2
-        elif quote == "'" and text[at : at + 2] == "''":
-            at += 2
-        elif text[at] == quote:
-            return at
-        else:
-            at += 1
-    return -1
-
-
-def _unquoted(text: str) -> str:
-    """Return a text without its quotes, if it has any."""
-    if text.startswith("'"):
-        return text[1:-1].replace("''", "'")
-    if text.startswith('"'):
-        escapes = {"n": "\n", "t": "\t", '"': '"', "\\": "\\", "/": "/"}
-        return re.sub(r"\\(.)", lambda m: escapes.get(m[1], m[0]), text[1:-1])
-    return text.strip()
-
-
-def _without_comment(text: str) -> str:
-    """Return a text without the comment at its end."""
-    quote = ""
-    for at, sign in enumerate(text):
-        if quote:
-            quote = "" if sign == quote else quote
-        elif sign in "'\"" and (at == 0 or text[at - 1] in " [{,:"):
-            quote = sign
-        elif sign == "#" and (at == 0 or text[at - 1] == " "):
-            return text[:at].rstrip()
-    return text.rstrip()
-
-
-def _plain(text: str) -> Scalar:
-    """Return a plain scalar as YAML 1.1 reads it; "yes" and "on" stay texts."""
-    word = text.strip()
-    if word.lower() in _WORDS:
-        return _WORDS[word.lower()]
-    if _INT.fullmatch(word):
-        return int(word)
-    if _HEX.fullmatch(word):
-        return int(word, 16)
-    if _FLOAT.fullmatch(word):
-        return float(word)
-    return word
-
-
-def _tokens(text: str) -> Iterator[str]:
-    """Yield brackets, commas, colons and scalars of a list or mapping in brackets."""
-    at = 0
-    while at < len(text):
-        sign = text[at]
-        if sign in "[]{},":
-            yield sign
-            at += 1
-        elif sign in "'\"":
-            end = _closing(text[at:], sign)
-            if end < 0:
-                raise _Unread(f"the quote {sign} is not closed")
-            yield text[at : at + end + 1]
-            at += end + 1
-        elif sign == ":" and (at + 1 == len(text) or text[at + 1] in " ,]}[{'\""):
-            yield ":"
-            at += 1
-        elif sign == " ":
-            at += 1
-        else:
-            end = at
-            while end < len(text) and text[end] not in "[]{}," and text[end : end + 2] != ": ":
-                end += 1
-            word = text[at:end].rstrip()
-            if word.endswith(":"):
-                word = word[:-1]
-                end -= 1
-            yield word
-            at = max(end, at + 1)
-
-
-def _balanced(text: str) -> bool:
-    """Return whether all brackets are closed."""
-    try:
-        signs = list(_tokens(text))
-    except _Unread:
-        return False
-    opened = sum(sign in ("[", "{") for sign in signs)
-    return opened <= sum(sign in ("]", "}") for sign in signs)
-
-
-def _flow(text: str, number: int) -> Node:
-    """Read a list or mapping in brackets."""
-    signs = list(_tokens(text))
-    node, rest = _flow_value(signs, number)
-    if rest:
-        raise _Unread(f"after the closing bracket stands {' '.join(rest)!r:.20}")
-    return node
-
-
-def _flow_value(signs: list[str], number: int) -> tuple[Node, list[str]]:
-    """Return the value that begins with the first token, and the tokens behind it."""
-    if not signs or signs[0] in ("]", "}", ",", ":"):
-        raise _Unread("a value is missing between brackets")
-    first, rest = signs[0], signs[1:]
-    if first == "[":
-        items: list[Node] = []
-        while rest and rest[0] != "]":
-            item, rest = _flow_value(rest, number)
-            items.append(item)
-            rest = _after_comma(rest, "]")
-        return Node(number, items), _closed(rest, "]")
-    if first == "{":
-        values: dict[str, Node] = {}
-        while rest and rest[0] != "}":
-            key = _unquoted(rest[0])
-            if rest[1:2] != [":"]:
-                raise _Unread(f"the key {key!r:.20} in braces has no ': '")
-            values[key], rest = _flow_value(rest[2:], number)
-            rest = _after_comma(rest, "}")
-        return Node(number, values), _closed(rest, "}")
-    if first[0] in "'\"":
-        return Node(number, _unquoted(first), first), rest
-    return Node(number, _plain(first), first), rest
-
-
-def _after_comma(signs: list[str], closing: str) -> list[str]:
-    """Return the tokens after a comma, or those from the closing bracket on."""
-    if signs[:1] == [","]:
-        return signs[1:]
-    if signs[:1] == [closing]:
-        return signs
-    raise _Unread(f"a comma or {closing!r} is missing")
-
-
-def _closed(signs: list[str], closing: str) -> list[str]:
-    """Return the tokens after the closing bracket."""
-    if signs[:1] != [closing]:
-        raise _Unread(f"{closing!r} is missing")
-    return signs[1:]
+            raise Unread(f"after the closing quote stands {rest!r:.20}")
+        return unquoted(body[: end + 1]), body[: end + 1]
 
 
 def read_documents(lines: list[str]) -> tuple[list[Node], list[Skipped]]:
