@@ -250,7 +250,7 @@ def _check_pod(pod: _Pod, attachments: list[Attachment]) -> tuple[str, list[Find
     elif devices:
         owner = [a for a in attachments if a.resource in devices]
         way = SRIOV if owner else SHARED
-        if owner:
+        if owner and not findings:
             findings.append(_missing_annotation(pod, owner[0]))
     else:
         way = OVERLAY

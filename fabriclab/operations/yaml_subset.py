@@ -165,7 +165,7 @@ class _Reader:
             rows.pop()
         body = "\n".join(row[by:] for row in rows)
         if mark.startswith(">"):
-            body = re.sub(r"(?<!\n)\n(?!\n)", " ", body)
+            body = re.sub(r"\n+", _folded, body)
         ending = "" if mark[1:2] == "-" else "\n"
         return Node(number, body + ending, mark)
 
@@ -216,6 +216,11 @@ class _Reader:
         if rest and not rest.startswith("#"):
             raise Unread(f"after the closing quote stands {rest!r:.20}")
         return unquoted(body[: end + 1]), body[: end + 1]
+
+
+def _folded(breaks: re.Match[str]) -> str:
+    """Return what line ends of a folded block become: a blank, or one line end fewer."""
+    return "\n" * (len(breaks[0]) - 1) or " "
 
 
 def read_documents(lines: list[str]) -> tuple[list[Node], list[Skipped]]:
