@@ -144,7 +144,7 @@ def test_updown_never_climbs_again_even_with_failures():
     routes = routing.from_tables(fabric, every_pair(fabric), tables.next_link)
     up = climbs(fabric)
     for row in range(routes.n_rows):
-        steps = up[routes.links[routes.ptr[row] : routes.ptr[row + 1]]]
+        steps = up[routes.link[routes.ptr[row] : routes.ptr[row + 1]]]
         assert not np.any(~steps[:-1] & steps[1:])
 
 
