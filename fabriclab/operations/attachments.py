@@ -166,7 +166,9 @@ def _config(document: Node, where: str) -> tuple[dict[str, Any], list[Finding]]:
         config = json.loads(node.value)
     except json.JSONDecodeError as error:
         # A literal block keeps its lines, the first of them below its key; a quoted text has lost them.
-        line = node.line + error.lineno if node.text.startswith("|") else node.line
+        line = node.line
+        if node.text.startswith("|"):
+            line += min(error.lineno, len(node.value.rstrip().splitlines()))
         near = node.value[max(0, error.pos - 12) : error.pos + 12].replace("\n", " ")
         what = f"it is no JSON near {near!r}: {error.msg}"
         return {}, [
@@ -211,14 +213,10 @@ def _ethernet_or_infiniband(
     line = line_of(document, "spec", "config")
     key = f"{where}, spec.config"
     findings = []
-    unknown = [
-        kind for kind in plugins if kind not in (*OWN_DEVICE, *SHARED_DEVICE, "rdma", "tuning")
-    ]
-    if unknown:
-        what = f"the type {unknown[0]!r} is not known to give a device or a network for RDMA"
-        findings.append(
-            Finding(line, CHECK, key, what, f"known are {', '.join((*OWN_DEVICE, *SHARED_DEVICE))}")
-        )
+    if plugins and not any(kind in (*OWN_DEVICE, *SHARED_DEVICE) for kind in plugins):
+        what = f"of its plug-ins {', '.join(plugins)} none is known to give a device or a network for RDMA"
+        known = ", ".join((*OWN_DEVICE, *SHARED_DEVICE))
+        findings.append(Finding(line, CHECK, key, what, f"known are {known}"))
     if "ib-sriov" in plugins and "vlan" in config:
         what = "InfiniBand has no VLANs"
         findings.append(

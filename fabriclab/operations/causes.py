@@ -200,7 +200,7 @@ def _no_headroom(levels: Levels, cause: Cause) -> None:
     feeds = levels.entering(levels.node(cause.where))
     active = levels.since(cause) > 0
     levels.discards[np.ix_(active, feeds)] += (
-        0.1 * cause.strength * levels.pauses[np.ix_(active, feeds)]
+        0.3 * cause.strength * levels.pauses[np.ix_(active, feeds)]
     )
     levels.acts(cause, feeds, "discards")
 

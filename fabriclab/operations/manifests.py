@@ -295,7 +295,7 @@ def _networks(pod: _Pod) -> tuple[list[_Network], list[Finding]]:
         return [_named(part, pod.namespace) for part in text.split(",") if part.strip()], []
     try:
         entries = json.loads(text)
-        found = [_Network(e.get("namespace", pod.namespace), e["name"]) for e in entries]
+        found = [_Network(str(e.get("namespace", pod.namespace)), str(e["name"])) for e in entries]
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
         what = "it is no JSON list of objects with a name"
         return [], [

@@ -116,7 +116,7 @@ class Telemetry:
             table = self.values[units.choice(counter, "counter", COUNTERS)]
             for t, row in zip(self.time.tolist(), table.tolist(), strict=True):
                 lines += [
-                    f"{t:g},{n},{counter},{v:.10g}" for n, v in zip(self.names, row, strict=True)
+                    f"{t:.10g},{n},{counter},{v:.10g}" for n, v in zip(self.names, row, strict=True)
                 ]
         return "\n".join(lines) + "\n"
 

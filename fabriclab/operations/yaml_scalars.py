@@ -17,7 +17,8 @@ __all__ = [
     "without_comment",
 ]
 
-_INT = re.compile(r"[-+]?[0-9]+")
+_INT = re.compile(r"[-+]?[0-9]{1,400}")
+_OCTAL = re.compile(r"0[0-7]+")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*)(?:[eE][-+]?[0-9]+)?")
 _HEX = re.compile(r"0x[0-9a-fA-F]+")
 _WORDS = {"true": True, "false": False, "null": None, "~": None, "": None}
@@ -124,6 +125,8 @@ def plain_scalar(text: str) -> Scalar:
     word = text.strip()
     if word.lower() in _WORDS:
         return _WORDS[word.lower()]
+    if _OCTAL.fullmatch(word):
+        return int(word, 8)
     if _INT.fullmatch(word):
         return int(word)
     if _HEX.fullmatch(word):
@@ -150,7 +153,7 @@ def _tokens(text: str) -> Iterator[str]:
         elif sign == ":" and (at + 1 == len(text) or text[at + 1] in " ,]}[{'\""):
             yield ":"
             at += 1
-        elif sign == " ":
+        elif sign.isspace():
             at += 1
         else:
             end = at

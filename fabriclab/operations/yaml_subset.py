@@ -72,11 +72,12 @@ class _Reader:
 
     def lone_scalar(self, line: _Line) -> Node:
         """Read a scalar on a line of its own."""
+        begin = self.at
         self.at += 1
         try:
             return self.scalar(line.text, line.number, line.indent - 1)
         except Unread as error:
-            self.at -= 1
+            self.at = begin
             self.skip(line, str(error))
             return Node(line.number)
 
@@ -101,11 +102,16 @@ class _Reader:
 
     def value(self, values: dict[str, Node], key: str, line: _Line, text: str) -> None:
         """Read what stands behind a key, or below it."""
+        begin = self.at - 1
         try:
-            values[key] = self.inline(text, line.number, line.indent, list_may_align=True)
+            node = self.inline(text, line.number, line.indent, list_may_align=True)
         except Unread as error:
-            self.at -= 1
+            self.at = begin
             self.skip(line, str(error))
+            return
+        if isinstance(node.value, list | dict):
+            node.line = line.number  # a list or mapping stands where its key does
+        values[key] = node
 
     def inline(self, text: str, number: int, indent: int, *, list_may_align: bool = False) -> Node:
         """Read a value that begins on a line with a key or a dash: there, or on the lines below it."""
@@ -138,11 +144,12 @@ class _Reader:
                 self.lines[self.at] = _Line(line.number, inner, rest)
                 items.append(self.block(inner))
                 continue
+            begin = self.at
             self.at += 1
             try:
                 items.append(self.inline(rest, line.number, indent))
             except Unread as error:
-                self.at -= 1
+                self.at = begin
                 self.skip(line, str(error))
         return node
 
@@ -253,7 +260,11 @@ def _read_one(lines: list[str], begin: int, end: int) -> tuple[Node | None, list
     if not full:
         return None, skipped
     reader = _Reader(full, raw)
-    document = reader.block(full[0].indent)
+    try:
+        document = reader.block(full[0].indent)
+    except RecursionError:
+        first = full[0]
+        return None, [Skipped(first.number, first.text, "the document is nested too deep")]
     while (line := reader.peek()) is not None:
         reader.skip(line, "it does not belong to what stands above it")
     return document, sorted(skipped + reader.skipped)

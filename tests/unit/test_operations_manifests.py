@@ -54,7 +54,7 @@ MISTAKES = [
     (("nvidia.com/rail_0: 1", "nvidia.com/rail_1: 1"), ("limits:", 1), "missing", "needs a device"),
     (
         ("nvidia.com/rail_0: 1", "nvidia.com/rail_0: one"),
-        ("rail_0: one", 2),
+        ("rail_0: one", 1),
         "wrong",
         "whole number",
     ),
@@ -62,7 +62,7 @@ MISTAKES = [
     ((f"    {RESOURCE}: nvidia.com/rail_0\n", ""), ("annotations:", 1), "missing", RESOURCE),
     ((RESOURCE, "k8s.v1.cni.cncf.io/resourcename"), ("resourcename", 1), "missing", "misspelt"),
     (('{"type": "rdma"}', '{"type": "rdma"'), ("      ]", 1), "wrong", "no JSON"),
-    (('"type": "ib-sriov"', '"kind": "ib-sriov"'), ("config:", 1), "check", "not known"),
+    (('"type": "ib-sriov"', '"kind": "ib-sriov"'), ("config:", 1), "check", "none is known"),
 ]
 
 
