@@ -222,8 +222,9 @@ def forwarding_tables(swept: Sweep, engine: str = "updn") -> SwitchTables:
     swept : Sweep
         What `sweep` found.
     engine : str
-        ``"updn"``: a packet goes up towards the roots, then down, and never up again; so no deadlock is possible with
-        one virtual lane. A switch with a way down to a LID takes the shortest one, any other the shortest one up.
+        ``"updn"``: a packet goes up towards the roots, then down, and never up again, so no deadlock is possible with one
+        virtual lane. A switch with a way down to a LID takes the shortest one, any other the shortest one up. Roots that no
+        cable joins have no way to each other (port 255), since they would have to go down first; ranks always have one.
         ``"minhop"``, ``"ftree"`` and ``"dor"`` do what engines of these names do, by the routings ``"shortest"``,
         ``"d_mod_k"`` and ``"dimension_order"``. Packets to switches take the ports of ``"updn"`` in all of them.
 
