@@ -116,6 +116,7 @@ $(VENV)/pyvenv.cfg:
 	    "Name one that fits: make $(firstword $(MAKECMDGOALS)) PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	  echo "$(PYTHON) has no module venv. On Debian and Ubuntu: sudo apt install python3-venv; then run make again." >&2; exit 1; }
+	@echo "Making $(VENV), an environment of its own for the course."
 	@$(PYTHON) -m venv $(VENV) || { rm -f $@; exit 1; }
 
 $(VENV)/.lab: pyproject.toml $(PINS) | $(VENV)/pyvenv.cfg

@@ -28,7 +28,7 @@ from fabriclab.views.sweeps import readable
 
 _MOST_LANES = 16
 _MOST_BARS = 4096  # so many a browser still redraws without a visible delay
-_PRINTED = 860.0  # width of a picture that is no live view [px]
+_PRINTED = 880.0  # width of a picture that is no live view [px]
 _REST = 0.13  # room for all further repetitions of a group, as a fraction of all first repetitions together
 _LABEL_GAP = 0.09  # least distance between two ticks, as a fraction of the axis
 # Edges of the drawing area [px].

@@ -1221,7 +1221,7 @@ def test_notebook_shows_theme_colours_alt_text_and_table(pictures, name):
     ids = re.findall(r' id="([^"]+)"', shown)
     # made from content: twice on a page is the same
     assert all(re.fullmatch(r"\w*[0-9a-f]{8,}", i) for i in ids)
-    wide = name.startswith(("hall", "sweep", "ruler", "comparison"))
+    wide = name.startswith(("hall", "sweep", "ruler", "comparison", "ring", "graph"))
     assert f'width="{880 if wide else 700}"' in shown
 
 
