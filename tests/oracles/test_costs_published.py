@@ -69,6 +69,23 @@ def test_how_many_of_the_rows_that_were_not_fitted_agree():
     }
 
 
+def test_networks_of_32768_gpus_by_hand():
+    """Three tiers of 64 ports: 2,560 switches, 5 ports for each GPU; 256 rails of 128 GPUs: 6 switches, 3 ports."""
+    case = catalog.case()
+    gpus = 32768
+    full = {
+        "cost": 2560 * 36_000 + 3 * gpus * 1280,
+        "power": 2560 * 747 + gpus * 9 + 5 * gpus / 2 * 17,
+    }
+    rails = {
+        "cost": 256 * 6 * 36_000 + 2 * gpus * 1280,
+        "power": 256 * 6 * 747 + gpus * 9 + 3 * gpus / 2 * 17,
+    }
+    saved = rail_saving(case, 64, 256)
+    for unit in ("cost", "power"):
+        assert saved[unit] == pytest.approx(1 - rails[unit] / full[unit])
+
+
 def test_savings_of_rails_depend_on_the_tiers_that_go_away():
     case = catalog.case()
     assert rail_saving(case, 64, 16) == rail_saving(case, 64, 256)  # one tier of three
