@@ -9,19 +9,75 @@ Examples
 """
 
 from fabriclab.operations.attachments import Attachment, Finding
-from fabriclab.operations.bisection import Found, NotFound, Round, TimedServers, find_slow_nic, repeats_needed, rounds_needed
+from fabriclab.operations.bisection import (
+    Found,
+    NotFound,
+    Round,
+    TimedServers,
+    find_slow_nic,
+    repeats_needed,
+    rounds_needed,
+)
 from fabriclab.operations.causes import COUNTERS, Cause
-from fabriclab.operations.detectors import Alert, AlertRule, Alerts, Score, Tradeoff, alerts, best_limit, first_alarm, over_baseline, score, tradeoff
-from fabriclab.operations.drift import Deviation, Drift, Settings, changed, find_drift, mismatched_ends, read_settings
-from fabriclab.operations.faults import FaultReport, MonteCarlo, Separated, fail, monte_carlo, parts, report, separated
-from fabriclab.operations.maintenance import Maintenance, Reranked, Stage, put_back, rerank, switch_crossings, take_out
+from fabriclab.operations.detectors import (
+    Alert,
+    AlertRule,
+    Alerts,
+    Score,
+    Tradeoff,
+    alerts,
+    best_limit,
+    first_alarm,
+    over_baseline,
+    score,
+    tradeoff,
+)
+from fabriclab.operations.drift import (
+    Deviation,
+    Drift,
+    Settings,
+    changed,
+    find_drift,
+    mismatched_ends,
+    read_settings,
+)
+from fabriclab.operations.faults import (
+    FaultReport,
+    MonteCarlo,
+    Separated,
+    fail,
+    monte_carlo,
+    parts,
+    report,
+    separated,
+)
+from fabriclab.operations.maintenance import (
+    Maintenance,
+    Reranked,
+    Stage,
+    put_back,
+    rerank,
+    switch_crossings,
+    take_out,
+)
 from fabriclab.operations.manifests import ManifestReport, check_manifests, example_manifest
-from fabriclab.operations.readings import CounterLog, CounterValue, Series, Skipped, read_counters, read_telemetry
+from fabriclab.operations.readings import (
+    CounterLog,
+    CounterValue,
+    Series,
+    Skipped,
+    read_counters,
+    read_telemetry,
+)
 from fabriclab.operations.sequential import Cusum, RunLengths, Threshold, heavy_tailed, limit_for
 from fabriclab.operations.services import Outcome, Service, fails_with, inventory, needed
 from fabriclab.operations.subnet import Sweep, SwitchTables, forwarding_tables, sweep
 from fabriclab.operations.subnet_files import Subnet, read_forwarding_tables, read_ibnetdiscover
-from fabriclab.operations.subnet_text import write_forwarding_tables, write_ibnetdiscover, write_subnet_list
+from fabriclab.operations.subnet_text import (
+    write_forwarding_tables,
+    write_ibnetdiscover,
+    write_subnet_list,
+)
 from fabriclab.operations.telemetry import Telemetry, cause_kinds, observe
 from fabriclab.operations.watching import Watch, calibration_factor, shift_of, watch
 

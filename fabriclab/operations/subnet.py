@@ -222,11 +222,12 @@ def forwarding_tables(swept: Sweep, engine: str = "updn") -> SwitchTables:
     swept : Sweep
         What `sweep` found.
     engine : str
-        ``"updn"``: a packet goes up towards the roots, then down, and never up again, so no deadlock is possible with one
-        virtual lane. A switch with a way down to a LID takes the shortest one, any other the shortest one up. Roots that no
-        cable joins have no way to each other (port 255), since they would have to go down first; ranks always have one.
-        ``"minhop"``, ``"ftree"`` and ``"dor"`` do what engines of these names do, by the routings ``"shortest"``,
-        ``"d_mod_k"`` and ``"dimension_order"``. Packets to switches take the ports of ``"updn"`` in all of them.
+        ``"updn"``: a packet goes up towards the roots, then down, and never up again, so no deadlock is possible with
+        one virtual lane. A switch with a way down to a LID takes the shortest one, any other the shortest one up. Roots
+        that no cable joins have no way to each other (port 255), since they would have to go down first; ranks always
+        have one. ``"minhop"``, ``"ftree"`` and ``"dor"`` do what engines of these names do, by the routings
+        ``"shortest"``, ``"d_mod_k"`` and ``"dimension_order"``. Packets to switches take the ports of ``"updn"`` in all
+        of them.
 
     Raises
     ------
@@ -321,8 +322,12 @@ def _choose(
     target = fabric.target[usable.links]
     nearer = here[source] & (hops[target] + 1 == hops[source])  # (U, S)
     count = np.add.reduceat(nearer, usable.start, axis=0, dtype=np.int64)  # (V, S)
-    number = np.cumsum(nearer, axis=0)  # of a link among the nearer ones, after those of earlier nodes
-    number -= 1 + (number[usable.start] - nearer[usable.start])[np.searchsorted(usable.node, source)]
+    number = np.cumsum(
+        nearer, axis=0
+    )  # of a link among the nearer ones, after those of earlier nodes
+    number -= (
+        1 + (number[usable.start] - nearer[usable.start])[np.searchsorted(usable.node, source)]
+    )
     number[~nearer] = -1
 
     goal = np.arange(link.shape[1])

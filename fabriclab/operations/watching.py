@@ -192,7 +192,9 @@ def calibration_factor(cusum: Cusum, samples: int) -> float:
     n = units.count(samples, "samples")
     node, weight = np.polynomial.hermite_e.hermegauss(15)
     rate = 0.0
-    for error, part in zip((node / math.sqrt(n)).tolist(), (weight / weight.sum()).tolist(), strict=True):
+    for error, part in zip(
+        (node / math.sqrt(n)).tolist(), (weight / weight.sum()).tolist(), strict=True
+    ):
         rate += part * _rate(cusum, error)
     return rate * cusum.run_length()
 
