@@ -95,7 +95,7 @@ def first_alarm(values: ArrayLike, limit: float | ArrayLike, hold: int = 1) -> I
         return np.full(series.shape[1], -1, dtype=np.int64)
 
     # samples above the limit among the last n of each moment
-    count = np.cumsum(over, axis=0)
+    count = np.cumsum(over, axis=0, dtype=np.int64)
     window = count.copy()
     window[n:] -= count[:-n]
     alarm = window == n
