@@ -90,7 +90,9 @@ def first_alarm(values: ArrayLike, limit: float | ArrayLike, hold: int = 1) -> I
     if series.ndim != 2:
         raise ValueError(f"values must have shape (samples, links), got shape {series.shape}")
     n = units.count(hold, "hold")
-    over = series > np.asarray(limit, dtype=np.float64)  # NaN, a missing sample, is not above anything
+    over = series > np.asarray(
+        limit, dtype=np.float64
+    )  # NaN, a missing sample, is not above anything
     if n > series.shape[0]:
         return np.full(series.shape[1], -1, dtype=np.int64)
 
