@@ -20,6 +20,7 @@ from fabriclab.operations.bisection import (
 )
 from fabriclab.operations.causes import COUNTERS, Cause
 from fabriclab.operations.detectors import (
+    RULES,
     Alert,
     AlertRule,
     Alerts,
@@ -83,6 +84,7 @@ from fabriclab.operations.watching import Watch, calibration_factor, shift_of, w
 
 __all__ = [
     "COUNTERS",
+    "RULES",
     "Alert",
     "AlertRule",
     "Alerts",

@@ -28,6 +28,7 @@ from fabriclab.operations.causes import COUNTERS
 from fabriclab.operations.telemetry import Telemetry
 
 __all__ = [
+    "RULES",
     "Alert",
     "AlertRule",
     "Alerts",
