@@ -28,6 +28,7 @@ from fabriclab.operations.checkpoints import (
     young_interval,
 )
 from fabriclab.operations.detectors import (
+    RULES,
     Alert,
     AlertRule,
     Alerts,
@@ -99,7 +100,7 @@ from fabriclab.operations.readings import (
     read_telemetry,
 )
 from fabriclab.operations.runs import Repair, Runs, play_runs, spares_for
-from fabriclab.operations.sequential import Cusum, RunLengths, Threshold, limit_for
+from fabriclab.operations.sequential import Cusum, RunLengths, Threshold, heavy_tailed, limit_for
 from fabriclab.operations.services import Outcome, Service, fails_with, inventory, needed
 from fabriclab.operations.subnet import Sweep, SwitchTables, forwarding_tables, sweep
 from fabriclab.operations.subnet_files import Subnet, read_forwarding_tables, read_ibnetdiscover
@@ -109,12 +110,13 @@ from fabriclab.operations.subnet_text import (
     write_subnet_list,
 )
 from fabriclab.operations.telemetry import Telemetry, cause_kinds, observe
-from fabriclab.operations.watching import Watch, shift_of, watch
+from fabriclab.operations.watching import Watch, calibration_factor, shift_of, watch
 
 __all__ = [
     "COUNTERS",
     "PARTS",
     "PATHS",
+    "RULES",
     "Alert",
     "AlertRule",
     "Alerts",
@@ -175,6 +177,7 @@ __all__ = [
     "best_limit",
     "blast_radius",
     "blast_table",
+    "calibration_factor",
     "cause_kinds",
     "changed",
     "check_manifests",
@@ -192,6 +195,7 @@ __all__ = [
     "fleet",
     "fleets",
     "forwarding_tables",
+    "heavy_tailed",
     "held_out",
     "inventory",
     "limit_for",

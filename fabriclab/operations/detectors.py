@@ -28,6 +28,7 @@ from fabriclab.operations.causes import COUNTERS
 from fabriclab.operations.telemetry import Telemetry
 
 __all__ = [
+    "RULES",
     "Alert",
     "AlertRule",
     "Alerts",
@@ -90,12 +91,14 @@ def first_alarm(values: ArrayLike, limit: float | ArrayLike, hold: int = 1) -> I
     if series.ndim != 2:
         raise ValueError(f"values must have shape (samples, links), got shape {series.shape}")
     n = units.count(hold, "hold")
-    over = series > limit  # NaN, a missing sample, is not above anything
+    over = series > np.asarray(
+        limit, dtype=np.float64
+    )  # NaN, a missing sample, is not above anything
     if n > series.shape[0]:
         return np.full(series.shape[1], -1, dtype=np.int64)
 
     # samples above the limit among the last n of each moment
-    count = np.cumsum(over, axis=0)
+    count = np.cumsum(over, axis=0, dtype=np.int64)
     window = count.copy()
     window[n:] -= count[:-n]
     alarm = window == n

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fabriclab import units
-from fabriclab.core import Fabric, Ints, as_html, as_text, whole
+from fabriclab.core import Fabric, Flags, Ints, as_html, as_text, whole
 from fabriclab.errors import NoPath
 from fabriclab.metrics.hops import access_switches
 from fabriclab.sdn import Check, Controller
@@ -149,7 +149,7 @@ def rerank(
     return Reranked(moved, pairs, before, switch_crossings(fabric, moved))
 
 
-def _closed_up(fabric: Fabric, table: Ints, used: np.ndarray, gone: Ints, before: int) -> Reranked:
+def _closed_up(fabric: Fabric, table: Ints, used: Flags, gone: Ints, before: int) -> Reranked:
     """Return groups whose members have closed up."""
     lost = used.sum(axis=1)
     if np.unique(lost).size > 1:

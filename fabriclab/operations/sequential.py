@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from fabriclab import units
 from fabriclab.core import Floats, Ints
 
-__all__ = ["Cusum", "RunLengths", "Threshold", "limit_for"]
+__all__ = ["Cusum", "RunLengths", "Threshold", "heavy_tailed", "limit_for"]
 
 Noise = Callable[[np.random.Generator, tuple[int, int]], Floats]
 
@@ -62,6 +62,26 @@ def positive(value: float, name: str, advice: str) -> float:
     if not units.is_number(value) or not 0 < float(value) < math.inf:
         raise ValueError(f"{name} must be a number > 0, got {value!r:.60}; {advice}")
     return float(value)
+
+
+def heavy_tailed(degrees: float) -> Noise:
+    """Return noise by Student's t distribution with standard deviation 1, for `Cusum.simulate`.
+
+    Few degrees of freedom mean rare samples that are far out, as timings on a shared machine have them.
+
+    Parameters
+    ----------
+    degrees : float
+        Degrees of freedom; above 30 it is nearly normal. > 2
+    """
+    if not units.is_number(degrees) or not 2 < degrees < math.inf:
+        raise ValueError(f"degrees must be a number > 2, got {degrees!r:.60}; 5 has heavy tails")
+    scale = math.sqrt((degrees - 2) / degrees)
+
+    def noise(rng: np.random.Generator, shape: tuple[int, int]) -> Floats:
+        return scale * rng.standard_t(degrees, shape)
+
+    return noise
 
 
 def normal(rng: np.random.Generator, shape: tuple[int, int]) -> Floats:

@@ -222,11 +222,12 @@ def forwarding_tables(swept: Sweep, engine: str = "updn") -> SwitchTables:
     swept : Sweep
         What `sweep` found.
     engine : str
-        ``"updn"``: a packet goes up towards the roots, then down, and never up again, so no deadlock is possible with one
-        virtual lane. A switch with a way down to a LID takes the shortest one, any other the shortest one up. Roots that no
-        cable joins have no way to each other (port 255), since they would have to go down first; ranks always have one.
-        ``"minhop"``, ``"ftree"`` and ``"dor"`` do what engines of these names do, by the routings ``"shortest"``,
-        ``"d_mod_k"`` and ``"dimension_order"``. Packets to switches take the ports of ``"updn"`` in all of them.
+        ``"updn"``: a packet goes up towards the roots, then down, and never up again, so no deadlock is possible with
+        one virtual lane. A switch with a way down to a LID takes the shortest one, any other the shortest one up. Roots
+        that no cable joins have no way to each other (port 255), since they would have to go down first; ranks always
+        have one. ``"minhop"``, ``"ftree"`` and ``"dor"`` do what engines of these names do, by the routings
+        ``"shortest"``, ``"d_mod_k"`` and ``"dimension_order"``. Packets to switches take the ports of ``"updn"`` in all
+        of them.
 
     Raises
     ------
@@ -268,20 +269,33 @@ def _ordered(fabric: Fabric, usable: Flags) -> _Ordered:
 
 
 def _updown_links(fabric: Fabric, goals: Ints) -> Ints:
-    """Return the next link of each node towards each goal, first up and then down, (N, goals); -1 where none is."""
+    """Return the next link of each node towards each goal, first up and then down, (N, goals); -1 where none is.
+
+    Ranks on one switch have the same hops, so these are computed for switches alone.
+    """
     works = (fabric.capacity > 0) & (fabric.capacity[np.arange(fabric.n_links) ^ 1] > 0)
+    pointer, order = fabric.out
+    first = order[pointer[goals]].astype(np.int64)  # (goals,) the only link of an adapter
+    is_rank = ~fabric.transit[goals]
+    home = np.where(is_rank, fabric.target[first], goals)
+    switch, column = np.unique(home, return_inverse=True)  # (S,), (goals,)
+
     up = climbs(fabric)
     ups = _ordered(fabric, works & up & fabric.transit[fabric.target])
     downs = _ordered(fabric, works & ~up)
-    below = np.full((fabric.n_nodes, goals.size), np.inf)  # hops downwards
-    below[goals, np.arange(goals.size)] = 0
+    below = np.full((fabric.n_nodes, switch.size), np.inf)  # hops downwards
+    below[switch, np.arange(switch.size)] = 0
     below = _relaxed(fabric, below, downs, np.ones(below.shape, dtype=bool))
     climbing = np.isinf(below)
     hops = _relaxed(fabric, below, ups, climbing)
 
-    link = np.full(hops.shape, -1, dtype=np.int64)
-    _choose(fabric, link, downs, ~climbing, below)
-    _choose(fabric, link, ups, climbing & np.isfinite(hops), hops)
+    link = np.full((fabric.n_nodes, goals.size), -1, dtype=np.int64)
+    _choose(fabric, link, downs, ~climbing, below, column)
+    _choose(fabric, link, ups, climbing & np.isfinite(hops), hops, column)
+    ranks = np.flatnonzero(is_rank)
+    link[home[ranks], ranks] = first[ranks] ^ 1
+    link[goals, np.arange(goals.size)] = -1
+    link[:, ranks[~works[first[ranks]]]] = -1
     return link
 
 
@@ -298,21 +312,28 @@ def _relaxed(fabric: Fabric, hops: Floats, usable: _Ordered, may_change: Flags) 
     return hops
 
 
-def _choose(fabric: Fabric, link: Ints, usable: _Ordered, here: Flags, hops: Floats) -> None:
+def _choose(
+    fabric: Fabric, link: Ints, usable: _Ordered, here: Flags, hops: Floats, column: Ints
+) -> None:
     """Enter for each node and goal one of its links that lead nearer; equal ones take turns by goal, as in d_mod_k."""
     if not usable.links.size:
         return
     source = fabric.source[usable.links]
     target = fabric.target[usable.links]
-    nearer = here[source] & (hops[target] + 1 == hops[source])  # (U, goals)
-    count = np.add.reduceat(nearer, usable.start, axis=0, dtype=np.int64)  # (V, goals)
+    nearer = here[source] & (hops[target] + 1 == hops[source])  # (U, S)
+    count = np.add.reduceat(nearer, usable.start, axis=0, dtype=np.int64)  # (V, S)
     number = np.cumsum(
         nearer, axis=0
     )  # of a link among the nearer ones, after those of earlier nodes
-    before = number[usable.start] - nearer[usable.start]
+    number -= (
+        1 + (number[usable.start] - nearer[usable.start])[np.searchsorted(usable.node, source)]
+    )
+    number[~nearer] = -1
+
     goal = np.arange(link.shape[1])
     tier = np.maximum(fabric.tier[usable.node].astype(np.int64) - 1, 0)[:, None]
-    turn = goal // np.maximum(count, 1) ** tier % np.maximum(count, 1)
+    several = np.maximum(count, 1)[:, column]  # (V, goals)
+    turn = goal // several**tier % several
     row = np.searchsorted(usable.node, source)
-    chosen, to = np.nonzero(nearer & (number - 1 - before[row] == turn[row]))
+    chosen, to = np.nonzero(number[:, column] == turn[row])
     link[source[chosen], to] = usable.links[chosen]

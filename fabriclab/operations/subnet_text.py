@@ -33,7 +33,7 @@ def _port_guid(swept: Sweep, node: int) -> str:
 
 def _speeds() -> dict[float, str]:
     """Return names of InfiniBand rates such as ``"4xNDR"`` by their rate after coding [B/s]."""
-    names = {}
+    names: dict[float, str] = {}
     for part, facts in load_table("links").items():
         if part.startswith("ib-") and "4x_data_rate" in facts:
             rate = float(catalog.value("links", part, "4x_data_rate"))

@@ -200,7 +200,7 @@ def observe(
             raise ValueError(f"strength must be > 0, got {cause.strength!r:.60}; 1 is usual")
 
     rng = np.random.default_rng(units.count(seed, "seed", 0))
-    time = step * np.arange(1, n_samples + 1)
+    time: Floats = step * np.arange(1, n_samples + 1, dtype=np.float64)
     levels = Levels(fabric, link, time, _load(n_samples, rng), rng)
     for cause in given:
         EFFECTS[units.choice(cause.kind, "kind", EFFECTS)](levels, cause)

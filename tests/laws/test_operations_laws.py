@@ -45,7 +45,9 @@ def test_sums_are_those_of_the_recursion(z, shift, limit):
 @settings(max_examples=20)
 def test_a_run_is_longer_with_a_higher_limit_and_shorter_with_a_shift(shift, limit):
     healthy = Cusum(shift, limit).run_length()
-    assert Cusum(shift, limit + 1).run_length() > healthy > Cusum(shift, limit).run_length(shift) >= 1
+    assert (
+        Cusum(shift, limit + 1).run_length() > healthy > Cusum(shift, limit).run_length(shift) >= 1
+    )
     again = operations.limit_for(healthy, shift) if healthy > 2.1 else limit
     assert abs(again - limit) < 1e-6 * limit or healthy <= 1.01 * Cusum(shift, 1e-6).run_length()
 

@@ -10,7 +10,8 @@ yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
 TEXTS = {
     "example": operations.example_manifest(),
     "quoted over lines": "a: '{\n  \"type\": \"x\"\n}'\nb: \"one\n  two\"\nc: 'it''s'\n",
-    "blocks": "a: |\n  one\n    two\n\n  # three\nb: |-\n  end\nc: >\n  one\n  two\n\n  three\n\n\n  four\nd: >-\n  x\n",
+    "blocks": "a: |\n  one\n    two\n\n  # three\nb: |-\n  end\nc: >\n  one\n  two\n\n  three\n\n\n  four\n",
+    "folded": "d: >-\n  x\n  y\n",
     "lists": "a:\n- 1\n- b: 2\n  c: 3\n-\n  d: 4\n- - 5\n  - 6\nb:\n  - x\n  -   y: 1\n      z: 2\n",
     "brackets": 'a: [1, "b, c", {d: e, f: 2}, []]\nb: {}\nc: {x: [1, 2],\n  y: 3}\nd: [ "IPC_LOCK" ]\n',
     "scalars": "a: 1\nb: 1.5\nc: true\nd: ~\ne:\nf: 0x10\ng: -3\nh: 1.\ni: host:5000/x\nj: a b\nk: False\nl: .5\n",

@@ -56,20 +56,28 @@ def test_a_cause_changes_the_counters_that_it_names_and_no_link_elsewhere(kind):
 
 
 def test_only_enough_bit_errors_make_symbol_errors():
-    seen = operations.observe(HALL, [Cause("bad module", "leaf 0 -> spine 1", strength=1.5)], samples=600, seed=1)
+    seen = operations.observe(
+        HALL, [Cause("bad module", "leaf 0 -> spine 1", strength=1.5)], samples=600, seed=1
+    )
     place = int(seen.bad()[0])
     first_symbol = np.flatnonzero(seen.values["symbol_errors"][:, place])[0]
-    first_alarm = operations.first_alarm(operations.over_baseline(seen.values["bit_errors"]), 10, 3)[place]
+    first_alarm = operations.first_alarm(
+        operations.over_baseline(seen.values["bit_errors"]), 10, 3
+    )[place]
     assert 0 < first_alarm < first_symbol - 60  # more than half an hour earlier
 
 
 def test_the_same_seed_gives_the_same_counters():
-    one, two, other = (operations.observe(HALL, samples=5, seed=s).values["pauses"] for s in (1, 1, 2))
+    one, two, other = (
+        operations.observe(HALL, samples=5, seed=s).values["pauses"] for s in (1, 1, 2)
+    )
     assert np.array_equal(one, two) and not np.array_equal(one, other)
 
 
 def test_totals_stop_as_counters_of_sixteen_bits_do():
-    seen = operations.observe(HALL, [Cause("bad module", "leaf 0 -> spine 1", strength=3)], samples=300)
+    seen = operations.observe(
+        HALL, [Cause("bad module", "leaf 0 -> spine 1", strength=3)], samples=300
+    )
     whole = seen.totals("symbol_errors")
     stuck = seen.totals("symbol_errors", bits=16)
     assert whole.max() > 65_535 and stuck.max() == 65_535
@@ -102,7 +110,9 @@ def test_a_sweep_by_hand():
     small = topologies.build("leaf_spine", hosts=8, radix=4)
     swept = operations.sweep(small)
     assert swept.order.size == small.n_nodes == 14
-    assert swept.packets == 1 + 1 + 4 * 4 + 2 * 4  # itself, its cable, 4 leaves and 2 spines with 4 ports
+    assert (
+        swept.packets == 1 + 1 + 4 * 4 + 2 * 4
+    )  # itself, its cable, 4 leaves and 2 spines with 4 ports
     assert int(swept.hops.max()) == 4
     assert sorted(swept.lid.tolist()) == list(range(1, 15))
     for node in range(small.n_nodes):  # a directed route leads where it says
@@ -179,7 +189,7 @@ def test_a_server_leaves_after_its_jobs():
 
 
 def test_without_a_spare_a_job_does_not_move():
-    with pytest.raises(NoPath, match="job job runs on server 5, .* no spare is left"):
+    with pytest.raises(NoPath, match=r"job job runs on server 5, .* no spare is left"):
         operations.take_out(sdn.Controller(HALL), "host 5", jobs={"job": [range(12)]})
 
 
@@ -247,7 +257,9 @@ def test_both_ends_of_a_cable_agree():
 
 def test_what_changed_since_yesterday():
     old = operations.read_settings(TABLE)
-    new = operations.read_settings(TABLE.replace("leaf 0,leaf,4096,400,rs", "leaf 0,leaf,4096,400,none"))
+    new = operations.read_settings(
+        TABLE.replace("leaf 0,leaf,4096,400,rs", "leaf 0,leaf,4096,400,none")
+    )
     found = operations.changed(old, new)
     assert [d[:4] for d in found.deviations] == [("leaf 0", "fec", "none", "rs")]
     assert repr(operations.changed(old, old)) == "<Drift by earlier table: none>"
@@ -290,7 +302,9 @@ def test_more_servers_need_more_services():
 
 def test_what_fails_with_a_service():
     outcome = operations.fails_with("names and addresses")
-    assert outcome.worst == "running"  # jobs stop at their next checkpoint, for the file system fails, too
+    assert (
+        outcome.worst == "running"
+    )  # jobs stop at their next checkpoint, for the file system fails, too
     assert {"scheduler", "health checks", "alerts"} <= {s.name for s in outcome.also}
     assert operations.fails_with("telemetry").worst == "silent"
     assert operations.fails_with("subnet manager").worst == "repair"

@@ -86,6 +86,29 @@ def test_one_percent_of_a_rate():
     assert week.delay < 100 < week.threshold_delay
 
 
+def test_noise_with_heavy_tails_raises_more_false_alarms():
+    noise = operations.heavy_tailed(5)
+    drawn = noise(np.random.default_rng(0), (200, 1000))
+    assert abs(drawn.mean()) < 0.01 and drawn.std() == pytest.approx(1, abs=0.02)
+    test = Cusum(1, 5)
+    heavy = test.simulate(0, draws=800, seed=1, noise=noise)
+    assert heavy.mean + 4 * heavy.error < test.run_length(0)
+    with pytest.raises(ValueError, match="degrees must be a number > 2"):
+        operations.heavy_tailed(2)
+
+
+def test_a_mean_from_few_samples_raises_more_false_alarms():
+    slow = Cusum(0.2, 20)
+    factors = [operations.calibration_factor(slow, n) for n in (100, 1000, 100_000)]
+    assert factors[0] > 2 > factors[1] > factors[2] > 1
+    assert factors[2] == pytest.approx(1, abs=0.01)
+    # with a mean that is off by e the rate is that of samples with mean e
+    rng = np.random.default_rng(2)
+    errors = rng.normal(0, 0.1, 400)
+    rate = np.mean([1 / slow.run_length(e) for e in errors])
+    assert factors[0] == pytest.approx(rate * slow.run_length(), rel=0.25)
+
+
 @pytest.mark.parametrize(
     ("call", "said"),
     [

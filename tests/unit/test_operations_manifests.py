@@ -159,6 +159,24 @@ def test_the_same_key_twice_keeps_the_first():
     assert skipped[0].line == 3 and "line 1 already" in skipped[0].why
 
 
+def test_a_value_that_is_given_up_takes_no_line_with_it():
+    documents, skipped = read_documents(["a: [1,", "b: 2", "c: 'x", "d: 3", "e:", "  - {", "  - 5"])
+    assert documents[0].plain() == {"b": 2, "d": 3, "e": [5]}
+    assert [s.line for s in skipped] == [1, 3, 6]
+    assert "not closed" in skipped[0].why
+
+
+def test_two_networks_need_two_devices():
+    text = GOOD.replace(f"{NETWORKS}: rail-0", f"{NETWORKS}: rail-0, default/rail-0@net2")
+    found = check_manifests(text).findings
+    assert [(f.grade, f.line) for f in found] == [("wrong", line_with(text, "limits:"))]
+    assert "containers ask for 1" in found[0].what and "nvidia.com/rail_0: 2" in found[0].fix
+    enough = text.replace("nvidia.com/rail_0: 1", "nvidia.com/rail_0: 2")
+    assert check_manifests(enough).ok
+    more = GOOD.replace("nvidia.com/rail_0: 1", "nvidia.com/rail_0: 3")
+    assert [f.grade for f in check_manifests(more).findings] == ["check"]
+
+
 # counters -----------------------------------------------------------------------------------------
 LOG = """\
 # Port counters: Lid 5 port 1 (CapMask: 0x5300)
