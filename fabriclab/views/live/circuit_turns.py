@@ -15,7 +15,17 @@ from fabriclab.views.live.pause_maps import to_ticks
 from fabriclab.views.live.queues import view_of
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table
 from fabriclab.views.page import plain
-from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, log_axis, texts, tick_layers
+from fabriclab.views.scene import (
+    COLOUR,
+    Layer,
+    Scene,
+    boxes,
+    heading,
+    lines,
+    log_axis,
+    texts,
+    tick_layers,
+)
 
 _TRAFFICS = ("ring", "all_to_all", "skewed")
 _HOSTS = 8
@@ -268,9 +278,7 @@ def host_layers(here: Turning) -> dict[str, Layer]:
     sends = here.sends[lit]
     turns = [] if lit.size else [text("live.matchings.mirrors_turn")]
     layers = {
-        "title": texts(
-            14.0, 16.0, [text("live.matchings.title_now", time=here.now)], size=13.0, bold=1.0
-        ),
+        "title": heading(16.0, text("live.matchings.title_now", time=here.now)),
         "ends": texts(
             np.array([sum(_SENDERS) / 2, sum(_RECEIVERS) / 2]),
             44.0,
@@ -325,7 +333,7 @@ def matrix_layers(here: Turning) -> dict[str, Layer]:
     letters = [letter(host) for host in range(_HOSTS)]
     place = _PITCH * np.arange(_HOSTS) + _BOX / 2
     return {
-        "matrix title": texts(_MATRIX, 16.0, [text("live.matchings.matrix")], size=13.0, bold=1.0),
+        "matrix title": heading(16.0, text("live.matchings.matrix"), _MATRIX),
         "cells": boxes(x, y, _BOX, _BOX, colour=COLOUR["sunk"], round=2.0),
         "lit cells": boxes(x[lit], y[lit], _BOX, _BOX, colour=-1.0, edge=-1.0, round=2.0),
         "bytes": boxes(
@@ -439,7 +447,7 @@ def curve_layers(here: Turning, traffic: str, setup: float, size: float) -> dict
     ends = np.array([float(to_y(curve[1, -1])) for curve in every.values()])  # [px]
     is_lowest = ends == ends.max()
     return {
-        "title": texts(14.0, 16.0, [text("live.matchings.curve_title")], size=13.0, bold=1.0),
+        "title": heading(16.0, text("live.matchings.curve_title"), 14.0),
         "axis": texts(14.0, 34.0, [text("live.matchings.curve_axis")], colour=COLOUR["soft"]),
         **grid,
         "x ticks": below["x ticks"],

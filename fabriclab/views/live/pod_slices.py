@@ -12,7 +12,17 @@ from fabriclab.core import Flags, Floats, Ints
 from fabriclab.texts import text
 from fabriclab.views.live.queues import view_of
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table
-from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, log_axis, texts, tick_layers
+from fabriclab.views.scene import (
+    COLOUR,
+    Layer,
+    Scene,
+    boxes,
+    heading,
+    lines,
+    log_axis,
+    texts,
+    tick_layers,
+)
 
 _CUBES = 64  # of a TPU v4 pod
 _ROW = 8  # cubes in a row of the picture
@@ -235,9 +245,7 @@ def pod_layers(name: str, pod: Pod, number: Ints, left: float) -> dict[str, Laye
     running = pod.running(number)
     words = "live.slices.runs_one" if running == 1 else "live.slices.runs"
     return {
-        f"{name} title": texts(
-            left, 30.0, [text(f"live.slices.title_{name}")], size=13.0, bold=1.0
-        ),
+        f"{name} title": heading(30.0, text(f"live.slices.title_{name}"), left),
         f"{name} now": texts(
             left,
             50.0,
@@ -367,9 +375,7 @@ def panel_layers(
     x = to_x(sizes)
     here = pod.size - 1
     return {
-        f"{kind} title": texts(
-            14.0, top - 36, [text(f"live.slices.title_{kind}")], size=13.0, bold=1.0
-        ),
+        f"{kind} title": heading(top - 36, text(f"live.slices.title_{kind}"), 14.0),
         f"{kind} marks": texts(
             14.0, top - 18, [text("live.slices.marks")], size=11.0, colour=COLOUR["soft"]
         ),

@@ -13,7 +13,7 @@ from fabriclab.sdn import updates
 from fabriclab.sdn.updates import Rules
 from fabriclab.texts import text
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
-from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, texts
+from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, heading, lines, texts
 
 SOURCE, GOAL = "s", "d"
 _SWITCHES = ("s", "a", "b", "c")  # those whose rules change, as a reader counts them
@@ -417,7 +417,7 @@ def order_scene(every: Mapping[str, list[State]], order: str, step: int) -> Scen
     is_bad = np.array([state.kind in ("loop", "hole") for state in states])
     row = names.index(order)
     layers = {
-        "title": texts(_NAMES, 16.0, [text("live.rollout.orders")], size=13.0, bold=1.0),
+        "title": heading(16.0, text("live.rollout.orders"), _NAMES),
         "heads": texts(
             np.array([_CELLS + (_CELL + _GAP) * (n - 1) + _CELL / 2 for n in columns]),
             34.0,

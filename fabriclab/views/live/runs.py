@@ -29,6 +29,7 @@ from fabriclab.views.scene import (
     Layer,
     Scene,
     boxes,
+    heading,
     lines,
     log_axis,
     scale,
@@ -497,7 +498,7 @@ def race_chart(standings: Standings, course: Course, seconds: float) -> Scene:
     bottom, top = _CHART_Y
     hues = standings.hues
     layers = {
-        "title": texts(16.0, [16.0], [text("live.race.chart")], size=13.0, bold=1.0),
+        "title": heading(16.0, text("live.race.chart"), 16.0),
         **tick_layers(ticks, to_x, short_time, (top, bottom), True),
         **tick_layers(
             np.array([0, 0.5, 1]), to_y, lambda share: f"{100 * share:.0f} %", _CHART_X, False
@@ -906,7 +907,7 @@ def sorted_panel(traffic: Traffic) -> Scene:
     return Scene(
         "",
         layers={
-            "title": texts(14.0, 16.0, [text("live.traffic.panel")], size=13.0, bold=1.0),
+            "title": heading(16.0, text("live.traffic.panel"), 14.0),
             **grid,
             "ordered": boxes(
                 left,

@@ -11,7 +11,7 @@ from fabriclab.core import Floats
 from fabriclab.engines.flow import max_min_rates
 from fabriclab.texts import text
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
-from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, ink_on, lines, texts
+from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, heading, ink_on, lines, texts
 
 TENANTS = "AB"
 _HOSTS = 2  # of each tenant on each leaf
@@ -353,12 +353,8 @@ def bar_scene(every: Mapping[str, Shares], sharing: str) -> Scene:
         words.append(text("live.shared_fabric.both", a=run.rate[0] / _GIGA, b=run.rate[1] / _GIGA))
     names = [sharing_name(each) for each in every]
     layers = {
-        "title": texts(
-            _BAR_LEFT,
-            16.0,
-            [text("live.shared_fabric.title_bars", total=total / _GIGA)],
-            size=13.0,
-            bold=1.0,
+        "title": heading(
+            16.0, text("live.shared_fabric.title_bars", total=total / _GIGA), _BAR_LEFT
         ),
         "names": texts(
             _BAR_LEFT,
