@@ -239,62 +239,77 @@ def pod_layers(name: str, pod: Pod, number: Ints, left: float) -> dict[str, Laye
     """Return a pod: cubes that run with the number of their slice, idle ones hatched, failed ones with a cross."""
     x, y = places()
     x = x + left
-    runs = np.flatnonzero(number >= 0)
-    idle = np.flatnonzero(number == _IDLE)
-    failed = np.flatnonzero(number == _FAILED)
-    running = pod.running(number)
-    words = "live.slices.runs_one" if running == 1 else "live.slices.runs"
+    failed = number == _FAILED
     return {
         f"{name} title": heading(30.0, text(f"live.slices.title_{name}"), left),
-        f"{name} now": texts(
-            left,
-            50.0,
-            [text(words, n=running, share=running * pod.size / _CUBES)],
-            colour=COLOUR["soft"],
-        ),
-        f"{name} running": boxes(
-            x[runs],
-            y[runs],
-            _BOX,
-            _BOX,
-            colour=COLOUR["gpu"],
-            texts=[f"{int(number[cube]) + 1}" for cube in runs],
-            ink=COLOUR["node_ink"],
-            names=[cube_name(cube) for cube in runs.tolist()],
-            notes=[text("live.slices.in_slice", n=int(number[cube]) + 1) for cube in runs],
-        ),
-        f"{name} idle": boxes(
-            x[idle],
-            y[idle],
-            _BOX,
-            _BOX,
-            colour=COLOUR["paper"],
-            edge=COLOUR["drained"],
-            hatch=1.0,
-            names=[cube_name(cube) for cube in idle.tolist()],
-            notes=[text("live.slices.idle") for _ in idle],
-        ),
-        f"{name} failed": boxes(
-            x[failed],
-            y[failed],
-            _BOX,
-            _BOX,
-            colour=COLOUR["paper"],
-            edge=-1.0,
-            names=[cube_name(cube) for cube in failed.tolist()],
-            notes=[text("live.slices.failed") for _ in failed],
-        ),
-        f"{name} crosses": Layer(
-            "dots",
-            {
-                "x": x[failed] + _BOX / 2,
-                "y": y[failed] + _BOX / 2,
-                "size": 5.0,
-                "shape": 2.0,
-                "colour": COLOUR["failed"],
-            },
-        ),
+        f"{name} now": count_words(pod, number, left),
+        f"{name} running": running_cubes(number, x, y),
+        f"{name} idle": idle_cubes(number, x, y),
+        f"{name} failed": failed_cubes(number, x, y),
+        f"{name} crosses": crosses(x[failed], y[failed]),
     }
+
+
+def count_words(pod: Pod, number: Ints, left: float) -> Layer:
+    """Return how many slices run now, and how much of the pod they are."""
+    running = pod.running(number)
+    key = "live.slices.runs_one" if running == 1 else "live.slices.runs"
+    words = text(key, n=running, share=running * pod.size / _CUBES)
+    return texts(left, 50.0, [words], colour=COLOUR["soft"])
+
+
+def running_cubes(number: Ints, x: Floats, y: Floats) -> Layer:
+    """Return the cubes that run in a slice, each with the number of its slice from 1."""
+    cubes = np.flatnonzero(number >= 0)
+    slices = (number[cubes] + 1).tolist()
+    return boxes(
+        x[cubes],
+        y[cubes],
+        _BOX,
+        _BOX,
+        colour=COLOUR["gpu"],
+        texts=[str(n) for n in slices],
+        ink=COLOUR["node_ink"],
+        names=[cube_name(cube) for cube in cubes.tolist()],
+        notes=[text("live.slices.in_slice", n=n) for n in slices],
+    )
+
+
+def idle_cubes(number: Ints, x: Floats, y: Floats) -> Layer:
+    """Return the cubes that work and belong to no slice, hatched."""
+    cubes = np.flatnonzero(number == _IDLE)
+    return boxes(
+        x[cubes],
+        y[cubes],
+        _BOX,
+        _BOX,
+        colour=COLOUR["paper"],
+        edge=COLOUR["drained"],
+        hatch=1.0,
+        names=[cube_name(cube) for cube in cubes.tolist()],
+        notes=[text("live.slices.idle") for _ in cubes],
+    )
+
+
+def failed_cubes(number: Ints, x: Floats, y: Floats) -> Layer:
+    """Return the frames of the cubes with a failed host."""
+    cubes = np.flatnonzero(number == _FAILED)
+    return boxes(
+        x[cubes],
+        y[cubes],
+        _BOX,
+        _BOX,
+        colour=COLOUR["paper"],
+        edge=-1.0,  # ink
+        names=[cube_name(cube) for cube in cubes.tolist()],
+        notes=[text("live.slices.failed") for _ in cubes],
+    )
+
+
+def crosses(x: Floats, y: Floats) -> Layer:
+    """Return a cross in the middle of each box whose upper left corner is given."""
+    middle = {"x": x + _BOX / 2, "y": y + _BOX / 2}
+    return Layer("dots", {**middle, "size": 5.0, "shape": 2.0, "colour": COLOUR["failed"]})
 
 
 def cube_name(cube: int) -> str:
