@@ -45,6 +45,7 @@ _UPPER = (58.0, 160.0)  # top and foot of the curves of time
 _LOWER = (232.0, 334.0)  # top and foot of the curves of chips
 
 _IDLE, _FAILED = -1, -2  # in place of the number of a slice
+_INK = -1.0  # as the colour of an edge
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,48 +263,30 @@ def running_cubes(number: Ints, x: Floats, y: Floats) -> Layer:
     """Return the cubes that run in a slice, each with the number of its slice from 1."""
     cubes = np.flatnonzero(number >= 0)
     slices = (number[cubes] + 1).tolist()
-    return boxes(
-        x[cubes],
-        y[cubes],
-        _BOX,
-        _BOX,
-        colour=COLOUR["gpu"],
-        texts=[str(n) for n in slices],
-        ink=COLOUR["node_ink"],
-        names=[cube_name(cube) for cube in cubes.tolist()],
-        notes=[text("live.slices.in_slice", n=n) for n in slices],
-    )
+    notes = [text("live.slices.in_slice", n=n) for n in slices]
+    letters = {"texts": [str(n) for n in slices], "ink": COLOUR["node_ink"]}
+    return cube_boxes(cubes, x, y, notes, colour=COLOUR["gpu"], **letters)
 
 
 def idle_cubes(number: Ints, x: Floats, y: Floats) -> Layer:
     """Return the cubes that work and belong to no slice, hatched."""
     cubes = np.flatnonzero(number == _IDLE)
-    return boxes(
-        x[cubes],
-        y[cubes],
-        _BOX,
-        _BOX,
-        colour=COLOUR["paper"],
-        edge=COLOUR["drained"],
-        hatch=1.0,
-        names=[cube_name(cube) for cube in cubes.tolist()],
-        notes=[text("live.slices.idle") for _ in cubes],
-    )
+    notes = [text("live.slices.idle") for _ in cubes]
+    look = {"colour": COLOUR["paper"], "edge": COLOUR["drained"], "hatch": 1.0}
+    return cube_boxes(cubes, x, y, notes, **look)
 
 
 def failed_cubes(number: Ints, x: Floats, y: Floats) -> Layer:
     """Return the frames of the cubes with a failed host."""
     cubes = np.flatnonzero(number == _FAILED)
-    return boxes(
-        x[cubes],
-        y[cubes],
-        _BOX,
-        _BOX,
-        colour=COLOUR["paper"],
-        edge=-1.0,  # ink
-        names=[cube_name(cube) for cube in cubes.tolist()],
-        notes=[text("live.slices.failed") for _ in cubes],
-    )
+    notes = [text("live.slices.failed") for _ in cubes]
+    return cube_boxes(cubes, x, y, notes, colour=COLOUR["paper"], edge=_INK)
+
+
+def cube_boxes(cubes: Ints, x: Floats, y: Floats, notes: list[str], **look: Any) -> Layer:
+    """Return boxes for some cubes, each with its name and a note to read."""
+    names = [cube_name(cube) for cube in cubes.tolist()]
+    return boxes(x[cubes], y[cubes], _BOX, _BOX, names=names, notes=notes, **look)
 
 
 def crosses(x: Floats, y: Floats) -> Layer:
@@ -327,7 +310,7 @@ def legend_layers() -> dict[str, Layer]:
         "key idle": boxes(
             x[1:2], y, side, side, colour=COLOUR["paper"], edge=COLOUR["drained"], hatch=1.0
         ),
-        "key failed": boxes(x[2:], y, side, side, colour=COLOUR["paper"], edge=-1.0),
+        "key failed": boxes(x[2:], y, side, side, colour=COLOUR["paper"], edge=_INK),
         "key cross": Layer(
             "dots",
             {
