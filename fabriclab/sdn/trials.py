@@ -51,7 +51,7 @@ NO_ANSWER = "no answer"
 
 # illustrative: lines of code after which a call counts as endless; a right one needs some hundred
 _MOST_LINES = 20_000
-
+_MOST_HOPS = 20  # illustrative: more than any route of the updates below has
 
 # Updates on which functions of learners are tried: the plan's own, one with a new node, and some that need care.
 CASES = (
@@ -309,9 +309,7 @@ def _met(order: Any, old: Rules, new: Rules, kind: str) -> bool:
     return any(f.is_met and f.kind == kind for moment in moments for f in moment.faults)
 
 
-def _arrives(
-    table: Rules, start: Node, most: int = 20
-) -> bool:  # illustrative: more than any route
+def _arrives(table: Rules, start: Node, most: int = _MOST_HOPS) -> bool:
     """Return whether a packet from a node comes to d within some hops."""
     here = start
     for _ in range(most):

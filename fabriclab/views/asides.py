@@ -13,6 +13,7 @@ from fabriclab.views.scene import (
     COLOUR,
     Layer,
     Scene,
+    heading,
     lines,
     log_axis,
     texts,
@@ -113,7 +114,7 @@ def curve_panel(
     return Scene(
         "",
         layers={
-            "title": texts(14.0, 16.0, [title], size=13.0, bold=1.0),
+            "title": heading(16.0, title, 14.0),
             **_legend(curves),
             "y grid": grid_y["y grid"],
             "y ticks": grid_y["y ticks"],

@@ -11,7 +11,7 @@ from fabriclab.core import Fabric, Floats
 from fabriclab.texts import text
 from fabriclab.views.layout import Placed, counted, place_name
 from fabriclab.views.page import Table
-from fabriclab.views.scene import COLOUR, TURN, Layer, Scene, lines, texts, turned
+from fabriclab.views.scene import COLOUR, TURN, Layer, Scene, heading, lines, texts, turned
 from fabriclab.views.solids import Solid, closing, solid_lines
 
 _WIDE = 2.4  # width of a line of the circle [px]
@@ -332,7 +332,7 @@ def _list(f: Fabric, links: Sequence[int], height: float) -> Scene:
     title = text("loop.title")
     layers = {
         "sign": texts(left, [20.0], [text("loop.sign")], size=13.0, **wrong),
-        "title": texts(left + _SIGN, [20.0], [title], size=13.0, bold=1.0),
+        "title": heading(20.0, title, left + _SIGN),
         "places": texts(x, y, [str(i + 1) for i in place], size=11.0, **wrong),
         "rows": texts(x + _NUMBER, y, words),
         "again": texts(left, [last], [text("loop.again")], colour=COLOUR["soft"]),

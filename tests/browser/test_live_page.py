@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import json
 import re
 
 import contact_sheet
@@ -205,6 +206,77 @@ def test_flows_run_along_loaded_links_and_stand_still_on_request(chrome):
         page.wait_for_timeout(300)
         assert (picture(page)[0] != first) == moves
         page.close()
+
+
+def test_packets_rest_while_an_answer_is_awaited_and_run_on_afterwards(chrome):
+    def scene(load):
+        path = {"ptr": np.array([0, 2]), "x": np.array([50.0, 650.0]), "y": np.array([30.0, 30.0])}
+        look = {"width": 4.0, "colour": 0.0, "flow": np.array([load / 10])}
+        return Scene(
+            f"A link with load {load:g}.", None, {"cables": Layer("lines", path | look)}, 60.0
+        )
+
+    view = live.Live("x(", scene, {"load": live.Slider(1, 9, 1)}, {"load": 5}, "a link")
+    asked = []
+
+    def answer(request):
+        asked.append(json.loads(request))
+        if len(asked) > 1:
+            return None  # the second question is never answered
+        view.widget.asked = asked[-1]
+        return reply(view)
+
+    page = chrome.new_page(reduced_motion="no-preference")
+    show(page, view, answer=answer)
+    page.focus("[data-control=load]")
+    page.keyboard.press("ArrowRight")
+    settled(page)
+    page.wait_for_timeout(600)
+    first, _ = picture(page)
+    page.wait_for_timeout(300)
+    assert picture(page)[0] != first
+    page.keyboard.press("ArrowRight")
+    page.wait_for_timeout(100)
+    first, _ = picture(page)
+    page.wait_for_timeout(900)
+    assert picture(page)[0] == first
+    page.close()
+
+
+def test_a_glide_ends_where_the_picture_is_without_motion_also_if_a_hand_cuts_it_short(chrome):
+    def scene(length):
+        frame = {"x": np.array([20.0]), "y": np.array([20.0]), "h": np.array([20.0])}
+        still = Layer("boxes", frame | {"w": np.array([300.0]), "colour": 1.0, "texts": ["still"]})
+        glides = {"w": np.array([20.0 * length]), "colour": 2.0, "glide": True, "ghost": True}
+        side = Scene("", layers={"bar": Layer("boxes", frame | glides)}, height=90.0, width=260.0)
+        return Scene(f"The bar is {length:g} long.", None, {"still": still}, 90.0, side=side)
+
+    def shown(wish, moves):
+        """Return the picture some time after so many moves by keyboard, of which only the first is answered."""
+        view = live.Live("x(", scene, {"length": live.Slider(1, 9, 1)}, {"length": 2}, "a bar")
+        asked = []
+
+        def answer(request):
+            asked.append(json.loads(request))
+            if len(asked) > 1:
+                return None
+            view.widget.asked = asked[-1]
+            return reply(view)
+
+        page = chrome.new_page(reduced_motion=wish)
+        show(page, view, answer=answer)
+        page.focus("[data-control=length]")
+        page.keyboard.press("PageUp")
+        settled(page)
+        for _ in range(moves - 1):
+            page.keyboard.press("ArrowRight")
+        page.wait_for_timeout(1000)
+        found, _ = picture(page)
+        page.close()
+        return found
+
+    assert shown("no-preference", 1) == shown("reduce", 1)
+    assert shown("no-preference", 2) == shown("reduce", 2)
 
 
 def test_a_solid_is_turned_by_drag_and_by_arrow_keys(page):

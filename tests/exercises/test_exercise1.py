@@ -753,12 +753,13 @@ def test_feedback_comes_within_a_second():
     verdict("ex1-c", RIGHT["ex1-c"]["log fit"])
     for id, answers in (RIGHT | {"wrong": WRONG_A | {"most calls": most}}).items():
         for code in answers.values():
-            took = []
-            while len(took) < 5 and not (took and took[-1] < 1):  # others share the caches
+            for _ in range(5):  # the least of some, as others share the caches
                 begin = time.process_time()  # what other programs take does not count
                 verdict(id if id in RIGHT else "ex1-a", code)
-                took.append(time.process_time() - begin)
-            assert min(took) < 1
+                took = time.process_time() - begin
+                if took < 1:
+                    break
+            assert took < 1
 
 
 # The notebook --------------------------------------------------------------------------------------------------------

@@ -377,10 +377,15 @@ class Card {
       this.drawing = 0;
     }
     this.painter.land();
+    this.restFor();
+  }
+
+  // A picture whose answer takes long is drawn now and then, with all layers at their places.
+  restFor() {
     clearTimeout(this.resting);
     this.resting = setTimeout(() => {
-      if (this.waiting) return this.rest();
       this.resting = 0;
+      if (this.waiting) this.restFor();
       this.later();
     }, REST);
   }

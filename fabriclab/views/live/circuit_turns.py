@@ -1,6 +1,6 @@
 """A live view of circuits that turn: who is lit when, and the bytes that are left for each pair of hosts."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
@@ -15,7 +15,17 @@ from fabriclab.views.live.pause_maps import to_ticks
 from fabriclab.views.live.queues import view_of
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table
 from fabriclab.views.page import plain
-from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, log_axis, texts, tick_layers
+from fabriclab.views.scene import (
+    COLOUR,
+    Layer,
+    Scene,
+    boxes,
+    heading,
+    lines,
+    log_axis,
+    texts,
+    tick_layers,
+)
 
 _TRAFFICS = ("ring", "all_to_all", "skewed")
 _HOSTS = 8
@@ -268,9 +278,7 @@ def host_layers(here: Turning) -> dict[str, Layer]:
     sends = here.sends[lit]
     turns = [] if lit.size else [text("live.matchings.mirrors_turn")]
     layers = {
-        "title": texts(
-            14.0, 16.0, [text("live.matchings.title_now", time=here.now)], size=13.0, bold=1.0
-        ),
+        "title": heading(16.0, text("live.matchings.title_now", time=here.now)),
         "ends": texts(
             np.array([sum(_SENDERS) / 2, sum(_RECEIVERS) / 2]),
             44.0,
@@ -325,7 +333,7 @@ def matrix_layers(here: Turning) -> dict[str, Layer]:
     letters = [letter(host) for host in range(_HOSTS)]
     place = _PITCH * np.arange(_HOSTS) + _BOX / 2
     return {
-        "matrix title": texts(_MATRIX, 16.0, [text("live.matchings.matrix")], size=13.0, bold=1.0),
+        "matrix title": heading(16.0, text("live.matchings.matrix"), _MATRIX),
         "cells": boxes(x, y, _BOX, _BOX, colour=COLOUR["sunk"], round=2.0),
         "lit cells": boxes(x[lit], y[lit], _BOX, _BOX, colour=-1.0, edge=-1.0, round=2.0),
         "bytes": boxes(
@@ -434,44 +442,51 @@ def curve_layers(here: Turning, traffic: str, setup: float, size: float) -> dict
         (_CURVES[0], _CURVES[1] + 2),
         True,
     )
-    is_here = np.array([name == traffic for name in _TRAFFICS])
-    # Each name is to the left of its curve's end, but for the lowest, below which there is room.
-    ends = np.array([float(to_y(curve[1, -1])) for curve in every.values()])  # [px]
-    is_lowest = ends == ends.max()
+    current = {"x": to_x(np.array([setup])), "y": to_y(np.array([here.plan.end / here.packets]))}
     return {
-        "title": texts(14.0, 16.0, [text("live.matchings.curve_title")], size=13.0, bold=1.0),
+        "title": heading(16.0, text("live.matchings.curve_title"), 14.0),
         "axis": texts(14.0, 34.0, [text("live.matchings.curve_axis")], colour=COLOUR["soft"]),
         **grid,
         "x ticks": below["x ticks"],
-        "curves": lines(
-            [np.stack([to_x(curve[0]), to_y(curve[1])], axis=1) for curve in every.values()],
-            width=np.where(is_here, 2.2, 1.3),
-            colour=np.where(is_here, COLOUR["ink"], COLOUR["edge"]),
-            names=[text(f"live.matchings.{name}") for name in every],
-        ),
-        "curve names": texts(
-            np.where(is_lowest, _SIDES[1], _SIDES[1] - 64),
-            np.where(is_lowest, ends + 44, ends + 2),
-            [text(f"live.matchings.{name}") for name in every],
-            align=2.0,
-            size=11.0,
-            halo=1.0,
-            colour=np.where(is_here, COLOUR["ink"], COLOUR["soft"]),
-        ),
-        "current": Layer(
-            "dots",
-            {
-                "x": to_x(np.array([setup])),
-                "y": to_y(np.array([here.plan.end / here.packets])),
-                "size": 5.0,
-                "colour": COLOUR["ink"],
-            },
-        ),
+        **named_curves(every, traffic, to_x, to_y),
+        "current": Layer("dots", {**current, "size": 5.0, "colour": COLOUR["ink"]}),
         "x name": texts(
             sum(_SIDES) / 2,
             _CURVES[1] + 32,
             [text("live.matchings.setup_axis")],
             align=1.0,
             colour=COLOUR["soft"],
+        ),
+    }
+
+
+def named_curves(
+    every: Mapping[str, Floats],
+    traffic: str,
+    to_x: Callable[..., Floats],
+    to_y: Callable[..., Floats],
+) -> dict[str, Layer]:
+    """Return a curve for each traffic, the present one in ink, and its name beside its end."""
+    names = [text(f"live.matchings.{name}") for name in every]
+    is_here = np.array([name == traffic for name in every])
+    paths = [np.stack([to_x(setups), to_y(times)], axis=1) for setups, times in every.values()]
+    # Each name is to the left of its curve's end, but for the lowest, below which there is room.
+    ends = np.array([path[-1, 1] for path in paths])  # [px]
+    is_lowest = ends == ends.max()
+    return {
+        "curves": lines(
+            paths,
+            width=np.where(is_here, 2.2, 1.3),
+            colour=np.where(is_here, COLOUR["ink"], COLOUR["edge"]),
+            names=names,
+        ),
+        "curve names": texts(
+            np.where(is_lowest, _SIDES[1], _SIDES[1] - 64),
+            np.where(is_lowest, ends + 44, ends + 2),
+            names,
+            align=2.0,
+            size=11.0,
+            halo=1.0,
+            colour=np.where(is_here, COLOUR["ink"], COLOUR["soft"]),
         ),
     }

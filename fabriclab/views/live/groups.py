@@ -15,7 +15,7 @@ from fabriclab.views.live.controls import routing_name
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, live_view
 from fabriclab.views.maps import placed_on_ring, places_of
 from fabriclab.views.rings import Ring, radius_in, ring_layers, ring_of
-from fabriclab.views.scene import COLOUR, Layer, Scene, lines, scale, texts, tick_layers
+from fabriclab.views.scene import COLOUR, Layer, Scene, heading, lines, scale, texts, tick_layers
 
 _HEIGHT = 390.0  # of the picture [px]
 _MAIN, _SIDE = 420.0, 470.0  # width of the ring and of the curves beside it [px]
@@ -191,7 +191,7 @@ def curve_panel(whole: Groups, now: Shift, groups: int, routing: str) -> Scene:
 
     ticks = np.linspace(0, top, 4 if round(top * 5) % 2 else 5 if top > 0.5 else 3)
     layers: dict[str, Layer] = {
-        "title": texts(22.0, [22.0], [text("live.distance.share")], size=13.0, bold=1.0),
+        "title": heading(22.0, text("live.distance.share"), 22.0),
         **tick_layers(
             ticks, down, lambda value: f"{100 * value:.0f} %", (_LEFT, _RIGHT), across=False
         ),

@@ -556,12 +556,14 @@ def own_layers(
     height = foot - top
     lost_from = float(to_x(filled))
     lost_wide = float(to_x(filled + lost)) - lost_from
+    stored_wide = max(lost_from - _LEFT, 0.5)
+    own_wide = float(to_x(memory)) - _LEFT
     crosses = np.linspace(0, 1, 2 * min(found.lost, _MOST_CROSSES) + 1)[1::2]
     return {
         "stored": boxes(
             np.array([_LEFT]),
             top + 4,
-            np.array([max(lost_from - _LEFT, 0.5)]),
+            np.array([stored_wide]),
             height - 8,
             colour=COLOUR["queue"],
             round=0.0,
@@ -582,7 +584,7 @@ def own_layers(
         "yours": boxes(
             np.array([_LEFT]),
             top,
-            np.array([float(to_x(memory)) - _LEFT]),
+            np.array([own_wide]),
             height,
             colour=-1.0,
             edge=-1.0,  # ink

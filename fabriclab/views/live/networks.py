@@ -20,7 +20,7 @@ from fabriclab.views.live.controls import routing_name
 from fabriclab.views.live.ways import uplinks
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.maps import is_direct, places_of
-from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, ink_on, key, lines, texts
+from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, heading, ink_on, key, lines, texts
 from fabriclab.views.solids import (
     Solid,
     closing,
@@ -606,7 +606,7 @@ def bar_chart(
     axis = [np.array([[left, low], [right, low]])]
     ghost = bars.outlines(values if before is None else before, dotted)
     layers = {
-        "title": texts(left, [top + 8], [title], size=13.0, bold=1.0),
+        "title": heading(top + 8, title, left),
         "unit": texts(right, [top + 8], [unit], align=2.0, colour=COLOUR["soft"]),
         "axis": lines(axis, width=1.0, colour=COLOUR["line"]),
         "bars": chart_bars(bars, values, [f"{what} {n}" for n in names], (title, unit)),

@@ -164,7 +164,8 @@ class Painter {
     pen.setTransform(1, 0, 0, 1, 0, 0);
     pen.clearRect(0, 0, this.canvas.width, this.canvas.height);
     pen.drawImage(this.sheets[0], 0, 0);
-    if (flows) this.flows(now);
+    if (!resting) this.clock = now;
+    if (flows) this.flows(this.clock);
     pen.setTransform(1, 0, 0, 1, 0, 0);
     pen.drawImage(this.sheets[1], 0, 0);
     if (gone >= 1) this.begun = 0;
@@ -185,7 +186,7 @@ class Painter {
     const last = flows ? every.findLastIndex(([, layer]) => layer.flow) : every.length - 1;
     const [first, end] = which ? [last + 1, every.length] : [0, last + 1];
     const drawn = every.slice(first, end).filter(([, layer]) => panels.includes(layer.panel || 0));
-    if (!which) this.divide();
+    if (!which && panels.includes(1)) this.divide();
     for (const [id] of drawn)
       if (this.former.has(id) && !this.layers.get(id)?.z) this.inPanel(this.former.get(id), (layer) => this.ghost(layer, this.layers.get(id)));
     const solid = drawn.filter(([, layer]) => layer.z);
@@ -200,13 +201,14 @@ class Painter {
     if (read && this.focus < 0) this.inPanel(read[0], () => this.mark(read[0], read[1]));
   }
 
+  // Whole pixels belong to one panel, and the line between two panels to the second.
   wipe(panels) {
-    const pen = this.pen, k = this.pixels;
+    const pen = this.pen, { width, height } = this.canvas, two = this.panels.length > 1;
+    const pixel = (number) => this.places[number].map((v) => Math.floor(v * this.pixels));
     pen.setTransform(1, 0, 0, 1, 0, 0);
-    if (panels.length === this.panels.length) return pen.clearRect(0, 0, this.canvas.width, this.canvas.height);
     for (const number of panels) {
-      const [dx, dy] = this.places[number], { width, height } = this.panels[number];
-      pen.clearRect(dx * k, dy * k, width * k, height * k);
+      const [left, top] = pixel(number), [right, bottom] = two && !number ? pixel(1) : [0, 0];
+      pen.clearRect(left, top, (right || width) - left, (bottom || height) - top);
     }
   }
 

@@ -26,6 +26,7 @@ from fabriclab.views.scene import (
     Layer,
     Scene,
     boxes,
+    heading,
     ink_on,
     lines,
     log_axis,
@@ -454,9 +455,7 @@ def byte_layers(sent: Floats) -> dict[str, Layer]:
     hues = np.tile([COLOUR[kind] for kind in KINDS], 3)
     middle = (top + _BAR_HEIGHT / 2).ravel()
     return {
-        "bytes title": texts(
-            _BAR_LEFT - 24, 16.0, [text("live.parallelism.bytes")], size=13.0, bold=1.0
-        ),
+        "bytes title": heading(16.0, text("live.parallelism.bytes"), _BAR_LEFT - 24),
         "sent": boxes(
             _BAR_LEFT,
             top.ravel(),

@@ -12,7 +12,17 @@ from fabriclab.core import Flags, Floats, Ints
 from fabriclab.texts import text
 from fabriclab.views.live.queues import view_of
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table
-from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, log_axis, texts, tick_layers
+from fabriclab.views.scene import (
+    COLOUR,
+    Layer,
+    Scene,
+    boxes,
+    heading,
+    lines,
+    log_axis,
+    texts,
+    tick_layers,
+)
 
 _CUBES = 64  # of a TPU v4 pod
 _ROW = 8  # cubes in a row of the picture
@@ -35,6 +45,7 @@ _UPPER = (58.0, 160.0)  # top and foot of the curves of time
 _LOWER = (232.0, 334.0)  # top and foot of the curves of chips
 
 _IDLE, _FAILED = -1, -2  # in place of the number of a slice
+_INK = -1.0  # as the colour of an edge
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,64 +240,59 @@ def pod_layers(name: str, pod: Pod, number: Ints, left: float) -> dict[str, Laye
     """Return a pod: cubes that run with the number of their slice, idle ones hatched, failed ones with a cross."""
     x, y = places()
     x = x + left
-    runs = np.flatnonzero(number >= 0)
-    idle = np.flatnonzero(number == _IDLE)
-    failed = np.flatnonzero(number == _FAILED)
-    running = pod.running(number)
-    words = "live.slices.runs_one" if running == 1 else "live.slices.runs"
+    failed = number == _FAILED
     return {
-        f"{name} title": texts(
-            left, 30.0, [text(f"live.slices.title_{name}")], size=13.0, bold=1.0
-        ),
-        f"{name} now": texts(
-            left,
-            50.0,
-            [text(words, n=running, share=running * pod.size / _CUBES)],
-            colour=COLOUR["soft"],
-        ),
-        f"{name} running": boxes(
-            x[runs],
-            y[runs],
-            _BOX,
-            _BOX,
-            colour=COLOUR["gpu"],
-            texts=[f"{int(number[cube]) + 1}" for cube in runs],
-            ink=COLOUR["node_ink"],
-            names=[cube_name(cube) for cube in runs.tolist()],
-            notes=[text("live.slices.in_slice", n=int(number[cube]) + 1) for cube in runs],
-        ),
-        f"{name} idle": boxes(
-            x[idle],
-            y[idle],
-            _BOX,
-            _BOX,
-            colour=COLOUR["paper"],
-            edge=COLOUR["drained"],
-            hatch=1.0,
-            names=[cube_name(cube) for cube in idle.tolist()],
-            notes=[text("live.slices.idle") for _ in idle],
-        ),
-        f"{name} failed": boxes(
-            x[failed],
-            y[failed],
-            _BOX,
-            _BOX,
-            colour=COLOUR["paper"],
-            edge=-1.0,
-            names=[cube_name(cube) for cube in failed.tolist()],
-            notes=[text("live.slices.failed") for _ in failed],
-        ),
-        f"{name} crosses": Layer(
-            "dots",
-            {
-                "x": x[failed] + _BOX / 2,
-                "y": y[failed] + _BOX / 2,
-                "size": 5.0,
-                "shape": 2.0,
-                "colour": COLOUR["failed"],
-            },
-        ),
+        f"{name} title": heading(30.0, text(f"live.slices.title_{name}"), left),
+        f"{name} now": count_words(pod, number, left),
+        f"{name} running": running_cubes(number, x, y),
+        f"{name} idle": idle_cubes(number, x, y),
+        f"{name} failed": failed_cubes(number, x, y),
+        f"{name} crosses": crosses(x[failed], y[failed]),
     }
+
+
+def count_words(pod: Pod, number: Ints, left: float) -> Layer:
+    """Return how many slices run now, and how much of the pod they are."""
+    running = pod.running(number)
+    key = "live.slices.runs_one" if running == 1 else "live.slices.runs"
+    words = text(key, n=running, share=running * pod.size / _CUBES)
+    return texts(left, 50.0, [words], colour=COLOUR["soft"])
+
+
+def running_cubes(number: Ints, x: Floats, y: Floats) -> Layer:
+    """Return the cubes that run in a slice, each with the number of its slice from 1."""
+    cubes = np.flatnonzero(number >= 0)
+    slices = (number[cubes] + 1).tolist()
+    notes = [text("live.slices.in_slice", n=n) for n in slices]
+    letters = {"texts": [str(n) for n in slices], "ink": COLOUR["node_ink"]}
+    return cube_boxes(cubes, x, y, notes, colour=COLOUR["gpu"], **letters)
+
+
+def idle_cubes(number: Ints, x: Floats, y: Floats) -> Layer:
+    """Return the cubes that work and belong to no slice, hatched."""
+    cubes = np.flatnonzero(number == _IDLE)
+    notes = [text("live.slices.idle") for _ in cubes]
+    look = {"colour": COLOUR["paper"], "edge": COLOUR["drained"], "hatch": 1.0}
+    return cube_boxes(cubes, x, y, notes, **look)
+
+
+def failed_cubes(number: Ints, x: Floats, y: Floats) -> Layer:
+    """Return the frames of the cubes with a failed host."""
+    cubes = np.flatnonzero(number == _FAILED)
+    notes = [text("live.slices.failed") for _ in cubes]
+    return cube_boxes(cubes, x, y, notes, colour=COLOUR["paper"], edge=_INK)
+
+
+def cube_boxes(cubes: Ints, x: Floats, y: Floats, notes: list[str], **look: Any) -> Layer:
+    """Return boxes for some cubes, each with its name and a note to read."""
+    names = [cube_name(cube) for cube in cubes.tolist()]
+    return boxes(x[cubes], y[cubes], _BOX, _BOX, names=names, notes=notes, **look)
+
+
+def crosses(x: Floats, y: Floats) -> Layer:
+    """Return a cross in the middle of each box whose upper left corner is given."""
+    middle = {"x": x + _BOX / 2, "y": y + _BOX / 2}
+    return Layer("dots", {**middle, "size": 5.0, "shape": 2.0, "colour": COLOUR["failed"]})
 
 
 def cube_name(cube: int) -> str:
@@ -304,7 +310,7 @@ def legend_layers() -> dict[str, Layer]:
         "key idle": boxes(
             x[1:2], y, side, side, colour=COLOUR["paper"], edge=COLOUR["drained"], hatch=1.0
         ),
-        "key failed": boxes(x[2:], y, side, side, colour=COLOUR["paper"], edge=-1.0),
+        "key failed": boxes(x[2:], y, side, side, colour=COLOUR["paper"], edge=_INK),
         "key cross": Layer(
             "dots",
             {
@@ -367,9 +373,7 @@ def panel_layers(
     x = to_x(sizes)
     here = pod.size - 1
     return {
-        f"{kind} title": texts(
-            14.0, top - 36, [text(f"live.slices.title_{kind}")], size=13.0, bold=1.0
-        ),
+        f"{kind} title": heading(top - 36, text(f"live.slices.title_{kind}"), 14.0),
         f"{kind} marks": texts(
             14.0, top - 18, [text("live.slices.marks")], size=11.0, colour=COLOUR["soft"]
         ),

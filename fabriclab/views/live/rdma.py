@@ -31,6 +31,7 @@ from fabriclab.views.scene import (
     Layer,
     Scene,
     boxes,
+    heading,
     ink_on,
     lines,
     log_axis,
@@ -188,7 +189,7 @@ def queue_pair_scene(kind: str, now: str, to: str) -> Scene:
         "step": lines([asked], width=2.5, colour=COLOUR["ink"], dash=1.0 * is_refused, form=form),
         "end": lines([arrow_head(asked, 8.0)], width=2.5, colour=COLOUR["ink"]),
         "states": states_layer(change),
-        "kind": texts(14.0, 18.0, [text("live.queue_pair.pair", kind=kind)], size=13.0, bold=1.0),
+        "kind": heading(18.0, text("live.queue_pair.pair", kind=kind), 14.0),
     }
     caption = change_caption(change)
     if is_refused:
@@ -220,7 +221,7 @@ def needs_panel(change: StateChange) -> Scene:
     return Scene(
         "",
         layers={
-            "title": texts(16.0, 18.0, [title], size=13.0, bold=1.0),
+            "title": heading(18.0, title, 16.0),
             "attributes": texts(16.0, rows + 4, attributes, bold=1.0),
             "meanings": texts(16.0, rows + 20, meanings, colour=COLOUR["soft"]),
             "reason": texts(
@@ -439,7 +440,7 @@ def counts_panel(way: str, done: Sequence[RequestStep], height: float) -> Scene:
     rows = count_rows(way, done, height)
     title = text("live.request.counts")
     layers = {
-        "title": texts(14.0, 16.0, [title], size=13.0, bold=1.0),
+        "title": heading(16.0, title, 14.0),
         "heads": counter_names(height),
         "names": count_names(rows),
         "bars": count_bars(rows),

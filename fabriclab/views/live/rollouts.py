@@ -13,7 +13,7 @@ from fabriclab.sdn import updates
 from fabriclab.sdn.updates import Rules
 from fabriclab.texts import text
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
-from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, texts
+from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, heading, lines, texts
 
 SOURCE, GOAL = "s", "d"
 _SWITCHES = ("s", "a", "b", "c")  # those whose rules change, as a reader counts them
@@ -35,6 +35,7 @@ _NAMES = 14.0  # left end of the names of orders
 _CELLS = 96.0  # left end of the states
 _CELL = 70.0  # width of a state
 _GAP = 3.0  # between two states
+_COLUMNS = range(1, _STEPS)  # changes after which a state is shown
 
 
 @dataclass(frozen=True)
@@ -408,52 +409,60 @@ def switch_layers(plan: Change, state: State, changed: list[str]) -> dict[str, L
 def order_scene(every: Mapping[str, list[State]], order: str, step: int) -> Scene:
     """Return a row for each order, with its state after each change but the last; the present one is framed."""
     names = list(every)
-    y = _TOP + _ROW * np.arange(len(names))
-    columns = range(1, _STEPS)
-    cells = [(row, n) for row in range(len(names)) for n in columns]
-    states = [every[names[row]][n] for row, n in cells]
-    left = np.array([_CELLS + (_CELL + _GAP) * (n - 1) for _, n in cells])
-    top = np.array([y[row] for row, _ in cells])
-    is_bad = np.array([state.kind in ("loop", "hole") for state in states])
-    row = names.index(order)
+    y = _TOP + _ROW * np.arange(len(names), dtype=np.float64)
+    here = y[names.index(order)]
     layers = {
-        "title": texts(_NAMES, 16.0, [text("live.rollout.orders")], size=13.0, bold=1.0),
-        "heads": texts(
-            np.array([_CELLS + (_CELL + _GAP) * (n - 1) + _CELL / 2 for n in columns]),
-            34.0,
-            [text("live.rollout.after", n=n) for n in columns],
-            align=1.0,
-            size=11.0,
-            colour=COLOUR["soft"],
-        ),
-        "row": boxes(_NAMES - 6, y[row] - 1, _SIDE - _NAMES - 4, _ROW, colour=COLOUR["wash"]),
-        "names": texts(
-            _NAMES,
-            y + _ROW / 2 - 1,
-            names,
-            size=11.0,
-            bold=np.array([float(is_safe(states_)) for states_ in every.values()]),
-        ),
-        "cells": boxes(
-            left,
-            top,
-            _CELL,
-            _ROW - 2,
-            colour=np.where(is_bad, COLOUR["wrong"], COLOUR["sunk"]),
-            ink=np.where(is_bad, COLOUR["paper"], COLOUR["soft"]),
-            texts=[cell_words(state) for state in states],
-            size=10.0,
-            names=[f"{names[k]}, {text('live.rollout.after', n=n)}" for k, n in cells],
-            notes=[cell_words(state) for state in states],
-        ),
+        "title": heading(16.0, text("live.rollout.orders"), _NAMES),
+        "heads": column_heads(),
+        "row": boxes(_NAMES - 6, here - 1, _SIDE - _NAMES - 4, _ROW, colour=COLOUR["wash"]),
+        "names": order_names(every, y),
+        "cells": state_cells(every, y),
     }
-    if step in columns:
+    if step in _COLUMNS:
         layers["here"] = boxes(
-            _CELLS + (_CELL + _GAP) * (step - 1) - 1,
-            y[row] - 1,
-            _CELL + 2,
-            _ROW,
-            colour=COLOUR["none"],
-            edge=_INK,
+            cell_left(step) - 1, here - 1, _CELL + 2, _ROW, colour=COLOUR["none"], edge=_INK
         )
     return Scene("", layers=layers, height=_HEIGHT, width=_SIDE)
+
+
+def cell_left(step: int) -> float:
+    """Return the left edge of the column of states after a number of changes [px]."""
+    return _CELLS + (_CELL + _GAP) * (step - 1)
+
+
+def column_heads() -> Layer:
+    """Return the heads of the columns: after how many changes."""
+    middle = np.array([cell_left(step) + _CELL / 2 for step in _COLUMNS])
+    words = [text("live.rollout.after", n=step) for step in _COLUMNS]
+    return texts(middle, 34.0, words, align=1.0, size=11.0, colour=COLOUR["soft"])
+
+
+def order_names(every: Mapping[str, list[State]], y: Floats) -> Layer:
+    """Return the orders, those that lose no packet in bold."""
+    bold = np.array([float(is_safe(states)) for states in every.values()])
+    return texts(_NAMES, y + _ROW / 2 - 1, list(every), size=11.0, bold=bold)
+
+
+def state_cells(every: Mapping[str, list[State]], y: Floats) -> Layer:
+    """Return a cell for the state of each order after each change but the last."""
+    left, top, states, names = [], [], [], []
+    for order, row in zip(every, y, strict=True):
+        for step in _COLUMNS:
+            left.append(cell_left(step))
+            top.append(row)
+            states.append(every[order][step])
+            names.append(f"{order}, {text('live.rollout.after', n=step)}")
+    is_bad = np.array([state.kind in ("loop", "hole") for state in states])
+    words = [cell_words(state) for state in states]
+    return boxes(
+        np.array(left),
+        np.array(top),
+        _CELL,
+        _ROW - 2,
+        colour=np.where(is_bad, COLOUR["wrong"], COLOUR["sunk"]),
+        ink=np.where(is_bad, COLOUR["paper"], COLOUR["soft"]),
+        texts=words,
+        size=10.0,
+        names=names,
+        notes=words,
+    )

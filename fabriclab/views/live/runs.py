@@ -29,6 +29,7 @@ from fabriclab.views.scene import (
     Layer,
     Scene,
     boxes,
+    heading,
     lines,
     log_axis,
     scale,
@@ -492,39 +493,30 @@ def race_chart(standings: Standings, course: Course, seconds: float) -> Scene:
             at <= seconds, shares, share
         )  # what is still to come lies on the present point
         curves.append(np.stack([to_x(np.minimum(at, seconds)), to_y(reached)], axis=1))
-    marks = to_x(np.minimum(standings.ends, seconds))
+    here = {"x": to_x(np.minimum(standings.ends, seconds)), "y": to_y(standings.shares)}
     moment = np.array([[now, _CHART_Y[0]], [now, _CHART_Y[1]]])
     bottom, top = _CHART_Y
     hues = standings.hues
     layers = {
-        "title": texts(16.0, [16.0], [text("live.race.chart")], size=13.0, bold=1.0),
+        "title": heading(16.0, text("live.race.chart"), 16.0),
         **tick_layers(ticks, to_x, short_time, (top, bottom), True),
         **tick_layers(
             np.array([0, 0.5, 1]), to_y, lambda share: f"{100 * share:.0f} %", _CHART_X, False
         ),
         "curves": lines(curves, width=2.2, colour=hues),
         "now": lines([moment], width=1.2, colour=COLOUR["ink"]),
-        "here": Layer(
-            "dots",
-            {
-                "x": marks,
-                "y": to_y(standings.shares),
-                "size": 4.0,
-                "colour": hues,
-                "shape": standings.shapes,
-            },
-        ),
+        "here": Layer("dots", {**here, "size": 4.0, "colour": hues, "shape": standings.shapes}),
         "axis": texts(_CHART_X[1], [bottom + 32], [text("live.race.axis")], align=2.0),
-        "promise": texts(
-            sum(_CHART_X) / 2,
-            [sum(_CHART_Y) / 2],
-            [text("live.race.promise") if not seconds else ""],
-            align=1.0,
-            halo=1.0,
-            colour=COLOUR["soft"],
-        ),
+        "promise": promise_layer(seconds),
     }
     return Scene("", layers=layers, height=_CHART_HEIGHT, width=_CHART_WIDTH)
+
+
+def promise_layer(seconds: float) -> Layer:
+    """Return what will stand in the chart, as long as no run has begun."""
+    words = "" if seconds else text("live.race.promise")
+    x, y = sum(_CHART_X) / 2, sum(_CHART_Y) / 2
+    return texts(x, [y], [words], align=1.0, halo=1.0, colour=COLOUR["soft"])
 
 
 def short_time(seconds: float) -> str:
@@ -906,7 +898,7 @@ def sorted_panel(traffic: Traffic) -> Scene:
     return Scene(
         "",
         layers={
-            "title": texts(14.0, 16.0, [text("live.traffic.panel")], size=13.0, bold=1.0),
+            "title": heading(16.0, text("live.traffic.panel"), 14.0),
             **grid,
             "ordered": boxes(
                 left,

@@ -11,7 +11,7 @@ from fabriclab.core import Floats
 from fabriclab.engines.flow import max_min_rates
 from fabriclab.texts import text
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
-from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, ink_on, lines, texts
+from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, heading, ink_on, lines, texts
 
 TENANTS = "AB"
 _HOSTS = 2  # of each tenant on each leaf
@@ -43,6 +43,7 @@ _THICK = 6.0  # line of a tenant that has a whole NIC
 _DASH = (0.0, 1.0)
 _BAR_LEFT, _BAR_WIDE, _BAR_HIGH = 20.0, 280.0, 22.0
 _BAR_TOP, _BAR_STEP = 76.0, 76.0
+_LETTER_ROOM = 14.0  # a shorter part of a bar is without its letter
 
 
 class Case(NamedTuple):
@@ -342,54 +343,21 @@ def number_layers(case: Case, here: Shares) -> dict[str, Layer]:
 def bar_scene(every: Mapping[str, Shares], sharing: str) -> Scene:
     """Return a bar for each way to share: tenant A, tenant B, and what neither gets; the present one is framed."""
     total = catalog.case().nic_rate
-    top = _BAR_TOP + _BAR_STEP * np.arange(len(every))
-    rate = np.array([run.rate for run in every.values()])  # (4, 2)
-    wide = _BAR_WIDE * rate / total
-    left = np.array([np.zeros(len(every)), wide[:, 0]]).T + _BAR_LEFT
-    colour = np.tile([COLOUR["tenant_a"], COLOUR["tenant_b"]], len(every))
-    place = list(every).index(sharing)
-    words = []
-    for run in every.values():
-        words.append(text("live.shared_fabric.both", a=run.rate[0] / _GIGA, b=run.rate[1] / _GIGA))
-    names = [sharing_name(each) for each in every]
+    top = _BAR_TOP + _BAR_STEP * np.arange(len(every), dtype=np.float64)
+    here = top[list(every).index(sharing)]
     layers = {
-        "title": texts(
-            _BAR_LEFT,
-            16.0,
-            [text("live.shared_fabric.title_bars", total=total / _GIGA)],
-            size=13.0,
-            bold=1.0,
+        "title": heading(
+            16.0, text("live.shared_fabric.title_bars", total=total / _GIGA), _BAR_LEFT
         ),
-        "names": texts(
-            _BAR_LEFT,
-            top - 14,
-            names,
-            size=12.0,
-            bold=np.array([float(each == sharing) for each in every]),
-        ),
-        "words": texts(
-            _BAR_LEFT + _BAR_WIDE, top - 14, words, align=2.0, size=11.0, colour=COLOUR["soft"]
-        ),
+        "names": way_names(every, sharing, top),
+        "words": rate_words(every, top),
         "rest": boxes(
             _BAR_LEFT, top, _BAR_WIDE, _BAR_HIGH, colour=COLOUR["sunk"], edge=COLOUR["line"]
         ),
-        "bars": boxes(
-            left.ravel(),
-            np.repeat(top, 2),
-            wide.ravel(),
-            _BAR_HIGH,
-            colour=colour,
-            ink=ink_on(colour),
-            texts=[
-                TENANTS[t] if wide[k, t] > 14 else "" for k in range(len(every)) for t in range(2)
-            ],
-            names=[f"{name}, {TENANTS[t]}" for name in names for t in range(2)],
-            notes=[text("live.shared_fabric.rate", rate=value / _GIGA) for value in rate.ravel()],
-            glide=True,
-        ),
+        "bars": rate_bars(every, total, top),
         "here": boxes(
             _BAR_LEFT - 4,
-            top[place] - 4,
+            here - 4,
             _BAR_WIDE + 8,
             _BAR_HIGH + 8,
             colour=COLOUR["none"],
@@ -397,3 +365,48 @@ def bar_scene(every: Mapping[str, Shares], sharing: str) -> Scene:
         ),
     }
     return Scene("", layers=layers, height=_HEIGHT, width=_SIDE)
+
+
+def way_names(every: Mapping[str, Shares], sharing: str, top: Floats) -> Layer:
+    """Return the name of each way to share above its bar, the present one in bold."""
+    names = [sharing_name(each) for each in every]
+    is_here = np.array([float(each == sharing) for each in every])
+    return texts(_BAR_LEFT, top - 14, names, size=12.0, bold=is_here)
+
+
+def rate_words(every: Mapping[str, Shares], top: Floats) -> Layer:
+    """Return what both tenants get, above the right end of each bar."""
+    words = []
+    for run in every.values():
+        rate_a, rate_b = run.rate
+        words.append(text("live.shared_fabric.both", a=rate_a / _GIGA, b=rate_b / _GIGA))
+    right = _BAR_LEFT + _BAR_WIDE
+    return texts(right, top - 14, words, align=2.0, size=11.0, colour=COLOUR["soft"])
+
+
+def rate_bars(every: Mapping[str, Shares], total: float, top: Floats) -> Layer:
+    """Return two bars end to end for each way to share, as long as the rates of tenants A and B [B/s]."""
+    left, wide, letters, names, notes = [], [], [], [], []
+    for way, run in every.items():
+        at = _BAR_LEFT
+        for tenant, rate in zip(TENANTS, run.rate, strict=True):
+            length = _BAR_WIDE * float(rate) / total
+            left.append(at)
+            wide.append(length)
+            letters.append(tenant if length > _LETTER_ROOM else "")
+            names.append(f"{sharing_name(way)}, {tenant}")
+            notes.append(text("live.shared_fabric.rate", rate=rate / _GIGA))
+            at += length
+    colour = np.tile([COLOUR["tenant_a"], COLOUR["tenant_b"]], len(every))
+    return boxes(
+        np.array(left),
+        np.repeat(top, len(TENANTS)),
+        np.array(wide),
+        _BAR_HIGH,
+        colour=colour,
+        ink=ink_on(colour),
+        texts=letters,
+        names=names,
+        notes=notes,
+        glide=True,
+    )

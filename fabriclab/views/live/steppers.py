@@ -810,26 +810,26 @@ def side_panel(stage: Stage, step: int) -> Scene:
     marked = at[current > 0]
     rooms = [_LIST_WIDTH - 56 - _LETTER * len(row.sends) for row in steps]
     gets = [fitted(row.gets, room) for row, room in zip(steps, rooms, strict=True)]
+    phases = [str(shown[i]) for i in heads]
+    numbers = [str(row.step) for row in steps]
+    sends = [row.sends for row in steps]
     layers = {
-        "title": texts(
-            np.array([16.0, _LIST_WIDTH - 12]),
-            _LIST_TOP,
-            [text("live.stepper.seen_by"), text("live.stepper.then")],
-            align=np.array([0.0, 2.0]),
-            bold=1.0,
-        ),
+        "title": list_title(),
         "row": boxes(8.0, marked - 11, _LIST_WIDTH - 16, 22.0, colour=COLOUR["wash"], round=6.0),
-        "heads": texts(
-            16.0, y[heads], [str(shown[i]) for i in heads], bold=1.0, colour=COLOUR["soft"]
-        ),
-        "steps": texts(
-            32.0, at, [str(row.step) for row in steps], align=2.0, bold=current, colour=ink
-        ),
-        "sends": texts(40.0, at, [row.sends for row in steps], bold=current, colour=ink),
+        "heads": texts(16.0, y[heads], phases, bold=1.0, colour=COLOUR["soft"]),
+        "steps": texts(32.0, at, numbers, align=2.0, bold=current, colour=ink),
+        "sends": texts(40.0, at, sends, bold=current, colour=ink),
         "gets": texts(_LIST_WIDTH - 12, at, gets, align=2.0, bold=current, colour=ink),
         "note": texts(16.0, [HIGH - 10], [stage.places.note], size=11.0, colour=COLOUR["soft"]),
     }
     return Scene("", layers=layers, height=HIGH, width=_LIST_WIDTH)
+
+
+def list_title() -> Layer:
+    """Return the titles of the two columns of the list: what is sent, and what is there then."""
+    ends = np.array([16.0, _LIST_WIDTH - 12])
+    words = [text("live.stepper.seen_by"), text("live.stepper.then")]
+    return texts(ends, _LIST_TOP, words, align=np.array([0.0, 2.0]), bold=1.0)
 
 
 # Words ------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from fabriclab.texts import text
 from fabriclab.training import DOUBLED, Step, StepTimeline, scaling, step_timeline
 from fabriclab.views.asides import WIDTH, Curve, Spot, curve_panel
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
-from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, texts
+from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, heading, lines, texts
 from fabriclab.views.timelines import hues_of, named_samples, timeline_scene
 from fabriclab.workload import layouts, models
 
@@ -185,7 +185,7 @@ def _panel(step: Step, twice: str, height: float) -> Scene:
     numbers = [units.format_time(float(time)) for time in times]
     bold = (np.array(options) == twice).astype(np.float64)
     layers: dict[str, Layer] = {
-        "title": texts(12.0, 20.0, [text("live.step.panel")], size=13.0, bold=1.0),
+        "title": heading(20.0, text("live.step.panel"), 12.0),
         "bars": boxes(
             _NAME,
             top,

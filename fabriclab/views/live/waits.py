@@ -24,6 +24,7 @@ from fabriclab.views.scene import (
     Layer,
     Scene,
     boxes,
+    heading,
     lines,
     log_axis,
     texts,
@@ -561,7 +562,7 @@ def slowest_scene(workers: int, jitter: float, step: int) -> Scene:
     )
     below = [text("live.slowest.below")]
     layers = {
-        "title": texts(14.0, 22.0, [text("live.slowest.axis")], size=13.0, bold=1.0),
+        "title": heading(22.0, text("live.slowest.axis"), 14.0),
         **grid,
         "waits": waiting,
         "computes": computing,

@@ -45,6 +45,7 @@ from fabriclab.views.scene import (
     Layer,
     Scene,
     boxes,
+    heading,
     ink_on,
     lines,
     link_width,
@@ -298,7 +299,7 @@ def routing_bars(
     is_now = np.arange(len(values)) == panel.now
     colours = np.where(is_now, COLOUR["ink"], COLOUR["soft"])
     layers = {
-        "title": texts(14.0, [top], [title], size=13.0, bold=1.0),
+        "title": heading(top, title, 14.0),
         "names": texts(14.0, y, panel.routings, bold=is_now.astype(float), colour=colours),
         "bars": boxes(
             start,
@@ -335,7 +336,7 @@ def route_list(panel: PathPanel, top: float, height: float) -> dict[str, Layer]:
     words = [text("loop.row", a=a, b=b) for a, b in links]
     numbers = [str(i + 1) for i in range(len(links))]
     return {
-        "route title": texts(14.0, [top], [text("live.paths.route")], size=13.0, bold=1.0),
+        "route title": heading(top, text("live.paths.route"), 14.0),
         "route places": texts(14.0, y, numbers, size=11.0, bold=1.0),
         "route links": texts(34.0, y, words),
     }
@@ -427,7 +428,7 @@ def roulette_scene(flows: int, cables: int, seed: int) -> Scene:
     heights = rule_heights(found)
     title = text("live.roulette.flows_axis", cables=cables)
     layers = {
-        "title": texts(14.0, np.array([22.0]), [title], size=13.0, bold=1.0),
+        "title": heading(22.0, title, 14.0),
         "bars": flow_bars(found),
         "rules": rules_layer(heights),
         "words": roulette_words(found, heights),
@@ -467,7 +468,7 @@ def seeds_panel(flows: int, cables: int, most: int, height: float) -> Scene:
     title = text("live.roulette.seeds")
     below = text("live.roulette.seeds_below")
     layers = {
-        "seeds title": texts(14.0, np.array([22.0]), [title], size=13.0, bold=1.0),
+        "seeds title": heading(22.0, title, 14.0),
         "seeds": seed_boxes(bars),
         "seeds numbers": seed_numbers(bars),
         "seeds ticks": seed_ticks(bars),
@@ -946,7 +947,7 @@ def ring_panel(fabric: Fabric, wiring: str, ring: Ints, *, is_first: bool) -> Sc
     crossings = collectives.spine_crossings(fabric, ring[None])
     head = text("live.wirings.head", wiring=wiring, hops=crossings, all=ring.size)
     left = canvas.start if is_first else 14.0
-    layers["head"] = texts(left, np.array([18.0]), [head], size=13.0, bold=1.0)
+    layers["head"] = heading(18.0, head, left)
     if is_first:
         layers["row names"] = ring_row_names(placed, canvas)
     table = Table(

@@ -30,16 +30,34 @@ def weights(paid: Sequence[float], flows: Sequence[int]) -> list[float]:
     return [each / max(n, 1) for each, n in zip(paid, flows, strict=True)]
 
 
-# What somebody with a mistake returns, by its name.
+# What somebody with a mistake returns, all called as ``rule(paid, flows)``.
+
+
+def _flows_forgotten(paid: Sequence[float], flows: Sequence[int]) -> list[float]:
+    """Give each flow all that its tenant pays."""
+    return [float(each) for each in paid]
+
+
+def _times_flows(paid: Sequence[float], flows: Sequence[int]) -> list[float]:
+    """Multiply by the flows where one divides."""
+    return [each * n for each, n in zip(paid, flows, strict=True)]
+
+
+def _payment_forgotten(paid: Sequence[float], flows: Sequence[int]) -> list[float]:
+    """Share the link among tenants, whatever they pay."""
+    return [1.0 / max(n, 1) for n in flows]
+
+
+def _upside_down(paid: Sequence[float], flows: Sequence[int]) -> list[float]:
+    """Divide the flows by what is paid for them."""
+    return [max(n, 1) / each for each, n in zip(paid, flows, strict=True)]
+
+
 WEIGHT_MISTAKES: dict[str, Callable[[Sequence[float], Sequence[int]], list[float]]] = {
-    "number of flows forgotten": lambda paid, flows: [float(each) for each in paid],
-    "multiplied by flows": lambda paid, flows: [
-        each * n for each, n in zip(paid, flows, strict=True)
-    ],
-    "payment forgotten": lambda paid, flows: [1.0 / max(n, 1) for n in flows],
-    "flows divided by payment": lambda paid, flows: [
-        max(n, 1) / each for each, n in zip(paid, flows, strict=True)
-    ],
+    "number of flows forgotten": _flows_forgotten,
+    "multiplied by flows": _times_flows,
+    "payment forgotten": _payment_forgotten,
+    "flows divided by payment": _upside_down,
 }
 
 
