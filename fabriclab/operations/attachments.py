@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from fabriclab.operations.yaml_subset import Node
+from fabriclab.operations.yaml_scalars import Node
 
 __all__ = ["Attachment", "Finding", "read_attachment"]
 

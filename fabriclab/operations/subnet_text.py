@@ -116,7 +116,7 @@ def write_forwarding_tables(tables: SwitchTables) -> str:
                 continue
             kind = "Switch" if fabric.transit[other] else "Channel Adapter"
             far = f"{kind} portguid 0x{_port_guid(swept, other)}: '{fabric.name(other)}'"
-            lines.append(f"0x{lid:04x} {port:03d} # {far}")
+            lines.append(f"0x{lid:04x} {str(port).zfill(3)} # {far}")
         lines.append(f"{top} lids dumped")
     return "\n".join(lines) + "\n"
 
