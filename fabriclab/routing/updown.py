@@ -48,18 +48,18 @@ def _up_then_down(fabric: Fabric) -> Copies:
     second, and no link leads back.
     """
     n = fabric.n_nodes
-    climbs = _climbs(fabric)
-    first_target = np.where(climbs, fabric.target, fabric.target + n)
+    leads_up = climbs(fabric)
+    first_target = np.where(leads_up, fabric.target, fabric.target + n)
     return Copies(
         n_nodes=2 * n,
         source=np.append(fabric.source, fabric.source + n),
         target=np.append(first_target, fabric.target + n),
-        capacity=np.append(fabric.capacity, np.where(climbs, 0.0, fabric.capacity)),
+        capacity=np.append(fabric.capacity, np.where(leads_up, 0.0, fabric.capacity)),
         transit=np.tile(fabric.transit, 2),
     )
 
 
-def _climbs(fabric: Fabric) -> Flags:
+def climbs(fabric: Fabric) -> Flags:
     """Return whether each link leads up, (L,)."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components, dijkstra

@@ -14,8 +14,8 @@ import pytest
 from fabriclab import routing, topologies
 from fabriclab.core import Flows
 from fabriclab.errors import FileFormat
+from fabriclab.operations import read_forwarding_tables, read_ibnetdiscover
 from support import DATA
-from support.oracles.opensm import read_forwarding_tables, read_ibnetdiscover
 from support.oracles.routes import check_routes
 
 DUMPS = DATA / "opensm"

@@ -1,0 +1,168 @@
+"""Watch many links for a small loss of rate, with an agreed number of false alarms for all of them together.
+
+Examples
+--------
+>>> week = watch(0.01, 0.01, links=1024, step=4.6)
+>>> round(week.delay), week.threshold_delay > 100_000
+(33, True)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fabriclab import units
+from fabriclab.core import as_html, as_text
+from fabriclab.operations.sequential import Cusum, Threshold, limit_for, positive
+
+__all__ = ["Watch", "shift_of", "watch"]
+
+
+def shift_of(loss: float, noise: float) -> float:
+    """Return by how many standard deviations the time of a link grows that loses a part of its rate.
+
+    The time grows by loss / (1 - loss): by 1.01 % at a loss of 1 %.
+
+    Parameters
+    ----------
+    loss : float
+        Lost part of the rate. 0..1, ends excluded
+    noise : float
+        Standard deviation of one timing as a part of its mean. > 0
+
+    Examples
+    --------
+    >>> round(shift_of(0.01, noise=0.01), 3)
+    1.01
+    """
+    if not units.is_number(loss) or not 0 < loss < 1:
+        raise ValueError(
+            f"loss must be a part of the rate within 0..1, ends excluded, got {loss!r:.60}; write 0.01 for 1 %"
+        )
+    spread = positive(
+        noise, "noise", "it is the standard deviation of one timing over its mean, such as 0.02"
+    )
+    return loss / (1 - loss) / spread
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """A sequential test on many links at once; `watch` makes one.
+
+    Parameters
+    ----------
+    cusum : Cusum
+        The test of one link.
+    threshold : Threshold
+        A threshold with as many false alarms, to compare with.
+    links : int
+        Links that are watched.
+    step : float
+        Time from one sample of a link to the next. [s]
+    loss, noise : float
+        Lost part of the rate that is looked for, and standard deviation of one timing over its mean.
+    run_length : float
+        Samples of one link between two false alarms.
+    delay, threshold_delay : float
+        Samples from the loss to the alarm, of the test and of the threshold.
+    """
+
+    cusum: Cusum
+    threshold: Threshold
+    links: int
+    step: float
+    loss: float
+    noise: float
+    run_length: float
+    delay: float
+    threshold_delay: float
+
+    @property
+    def false_alarm_every(self) -> float:
+        """Time between two false alarms of all links together [s]."""
+        return self.run_length * self.step / self.links
+
+    def rows(self) -> list[list[str]]:
+        """Return a table of texts."""
+
+        def cells(delay: float) -> list[str]:
+            return [f"{delay:,.4g}", units.format_time(delay * self.step)]
+
+        return [
+            ["test", "samples until it finds the loss", "time"],
+            [f"CUSUM, limit {self.cusum.limit:.3g}", *cells(self.delay)],
+            [f"threshold at {self.threshold.limit:.3g}", *cells(self.threshold_delay)],
+        ]
+
+    def __repr__(self) -> str:
+        """Show loss, delay and false alarms."""
+        every = units.format_time(self.false_alarm_every)
+        return (
+            f"<Watch: a loss of {self.loss:.2%} at noise {self.noise:.2%} is found after {self.delay:.4g} samples "
+            f"on average; {self.links:,} links, a false alarm every {every}>\n{as_text(self.rows())}"
+        )
+
+    def _repr_html_(self) -> str:
+        return as_html(self.rows(), repr(self).splitlines()[0][1:-1])
+
+
+def watch(
+    loss: float = 0.01,
+    noise: float = 0.01,
+    *,
+    links: int = 1024,
+    step: units.Quantity = 1.0,  # illustrative: a sample each second unless given
+    false_alarm_every: units.Quantity = 7 * 86400.0,  # illustrative: once a week
+) -> Watch:
+    """Return the test that finds a loss of rate fastest, for a number of links and an agreed number of false alarms.
+
+    Leaves out that the healthy mean and the noise have to be measured first, and that noise of real links has longer
+    tails than the normal distribution; `Cusum.simulate` takes other noise.
+
+    Parameters
+    ----------
+    loss, noise : float
+        As for `shift_of`.
+    links : int
+        Links that are watched, each with a test of its own. >= 1
+    step : float or str
+        Time from one sample of a link to the next. [s]
+    false_alarm_every : float or str
+        Mean time between two false alarms of all links together. [s]
+
+    Examples
+    --------
+    >>> week = watch(0.01, 0.01, links=1024, step=4.6)
+    >>> round(week.delay), week.threshold_delay > 10_000
+    (33, True)
+    """
+    shift = shift_of(loss, noise)
+    n = units.count(links, "links")
+    seconds = positive(units.time(step, "step"), "step", "write a time such as '4.6 s'")
+    every = positive(
+        units.time(false_alarm_every, "false_alarm_every"),
+        "false_alarm_every",
+        "write a time such as '604800 s'",
+    )
+    wanted = n * every / seconds
+    limit = limit_for(wanted, shift)
+    cusum = Cusum(shift, limit)
+    threshold = Threshold(_normal_limit(wanted))
+    return Watch(
+        cusum=cusum,
+        threshold=threshold,
+        links=n,
+        step=seconds,
+        loss=loss,
+        noise=noise,
+        run_length=wanted,
+        delay=cusum.run_length(shift),
+        threshold_delay=threshold.run_length(shift),
+    )
+
+
+def _normal_limit(run_length: float) -> float:
+    """Return the limit that a normal sample exceeds once in so many."""
+    from scipy.special import ndtri
+
+    return float(-ndtri(1 / run_length))
