@@ -206,14 +206,24 @@ def time_words(value: float) -> str:
 
 
 def click_table(game: Game) -> Table:
-    """Return a row for each click: what was timed, and the time of each rail over that of healthy servers."""
-    columns: dict[str, list[str]] = {
-        "clicked": [click_words(click) for click in game.clicks] or [text("live.sick_nic.nothing")]
-    }
-    rows = game.times if game.clicks else np.full((1, RAILS), np.nan)
-    for rail in range(RAILS):
-        columns[f"rail {rail} [times healthy]"] = [time_words(row[rail]) for row in rows]
-    return Table(columns)
+    """Return a row for each click: what was timed, the slow rail, and the slowest and fastest time of a rail."""
+    rows = list(zip(game.clicks, game.times, strict=True))
+    nothing = [] if rows else [""]
+    return Table(
+        {
+            "clicked": [click_words(click) for click, _ in rows] or [text("live.sick_nic.nothing")],
+            "slow rail": [slow_rail(row) for _, row in rows] + nothing,
+            "slowest rail [times healthy]": [time_words(row.max()) for _, row in rows] + nothing,
+            "fastest rail [times healthy]": [time_words(row.min()) for _, row in rows] + nothing,
+        }
+    )
+
+
+def slow_rail(times: Floats) -> str:
+    """Return the rail on which a group is slow; a dash if it is fast, nothing for a replacement."""
+    if np.isnan(times).all():
+        return ""
+    return str(int(times.argmax())) if times.max() > _SLOW else "-"
 
 
 # Layers -----------------------------------------------------------------------------------------
