@@ -23,7 +23,7 @@ _MOST_GAMES = 20
 
 # The picture in px.
 _WIDTH, _SIDE, _HEIGHT = 560.0, 320.0, 384.0
-_PLOT = (64.0, 44.0, 480.0, 300.0)  # left, top, width, height
+_PLOT = (64.0, 44.0, 460.0, 300.0)  # left, top, width, height
 _LIST_TOP, _LIST_ROW = 44.0, 30.0
 _LEAST = 0.5  # what stands for a count of 0 on the logarithmic axis
 
@@ -79,9 +79,9 @@ def read_cordons(cordons: str, links: int) -> tuple[Cordon, ...]:
 def played(seed: int) -> tuple[Telemetry, int, int]:
     """Return the counters of a game, the place of its sick link, and the minute from which on it is sick."""
     rng = np.random.default_rng([seed, MINUTES])
-    fabric = topologies.build("leaf_spine", hosts=8, radix=8)
+    fabric = topologies.build("leaf_spine", hosts=8, radix=4)
     onset = int(rng.integers(_EARLIEST, _LATEST))
-    kind = _KINDS[int(rng.integers(len(_KINDS)))]
+    kind = _KINDS[seed % len(_KINDS)]
     names = observe(fabric, samples=1).names
     # A slow NIC shows on the link that leads to it; a connector or module may be on any.
     into = [name for name in names if " -> host" in name] if kind == "slow NIC" else list(names)
