@@ -16,9 +16,9 @@ from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, log_axis, 
 MINUTES = 120  # a sample each
 CLICKS = 10  # illustrative: links that may be cordoned
 _EACH = 60.0  # time between two samples [s]
-_KINDS = ("dirty connector", "bad module", "slow NIC")  # causes that one link shows
+# Causes that one link shows, and how strong each is; illustrative: a module dies fast, so that a short game shows it.
+_KINDS = {"dirty connector": 1.0, "bad module": 2.0, "slow NIC": 1.0}
 _EARLIEST, _LATEST = 20, 60  # illustrative: when a link goes bad [min]
-_WORST = 2.0  # illustrative: of a cause, so that a short game shows it
 _MOST_GAMES = 20
 
 # The picture in px.
@@ -81,13 +81,13 @@ def played(seed: int) -> tuple[Telemetry, int, int]:
     rng = np.random.default_rng([seed, MINUTES])
     fabric = topologies.build("leaf_spine", hosts=8, radix=4)
     onset = int(rng.integers(_EARLIEST, _LATEST))
-    kind = _KINDS[seed % len(_KINDS)]
+    kind, strength = list(_KINDS.items())[seed % len(_KINDS)]
     names = observe(fabric, samples=1).names
     # A slow NIC shows on the link that leads to it; a connector or module may be on any.
     into = [name for name in names if " -> host" in name] if kind == "slow NIC" else list(names)
     name = into[int(rng.integers(len(into)))]
     where = name.partition(" -> ")[2] if kind == "slow NIC" else name
-    cause = Cause(kind, where, start=onset * _EACH, strength=_WORST)
+    cause = Cause(kind, where, start=onset * _EACH, strength=strength)
     seen = observe(fabric, [cause], samples=MINUTES, interval=_EACH, seed=seed)
     return seen, seen.place(name), onset
 
