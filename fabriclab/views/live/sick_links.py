@@ -240,7 +240,11 @@ def axis_layers(game: Game, counter: str) -> dict[str, Layer]:
         minutes, across, lambda value: f"{value:.0f} min", (top, top + high), across=True
     )
     layers["title"] = texts(
-        12.0, 16.0, [text("live.sick_link.axis", counter=text(f"live.sick_link.{counter}"))], size=13.0, bold=1.0
+        12.0,
+        16.0,
+        [text("live.sick_link.axis", counter=text(f"live.sick_link.{counter}"))],
+        size=13.0,
+        bold=1.0,
     )
     return layers
 
@@ -253,7 +257,9 @@ def line_layers(game: Game, counter: str, values: Floats, link: int) -> dict[str
     across = log_axis(0, MINUTES, left, left + wide)
     x = across(np.arange(1, len(values) + 1))
     paths = [np.stack([x, at(shown(values[:, k]))], axis=1) for k in range(values.shape[1])]
-    names = [text("live.sick_link.named", link=k, name=name) for k, name in enumerate(game.seen.names)]
+    names = [
+        text("live.sick_link.named", link=k, name=name) for k, name in enumerate(game.seen.names)
+    ]
     notes = [f"{value:,.4g}" for value in values[-1]]
     return {
         "links": lines(paths, width=1.0, colour=COLOUR["hair"], names=names, notes=notes),
@@ -268,13 +274,16 @@ def list_scene(game: Game, counter: str, minute: int, link: int) -> Scene:
     rows = [text("live.sick_link.ink", link=link, name=game.seen.names[link]), ""]
     rows.append(text("live.sick_link.loudest"))
     for k in order:
-        rows.append(text("live.sick_link.loud", link=k, name=game.seen.names[k], value=float(values[k])))
+        rows.append(
+            text("live.sick_link.loud", link=k, name=game.seen.names[k], value=float(values[k]))
+        )
     rows += ["", text("live.sick_link.cordoned", used=len(game.cordons), clicks=CLICKS)]
     y = 24.0 + 22.0 * np.arange(len(rows))
     is_bold = [0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0]
     below = y[-1] + 14.0 + 15.0 * np.arange(len(game.cordons))
     done = [
-        text("live.sick_link.done", minute=c.minute, name=game.seen.names[c.link]) for c in game.cordons
+        text("live.sick_link.done", minute=c.minute, name=game.seen.names[c.link])
+        for c in game.cordons
     ]
     is_right = [c.link == game.sick and c.minute >= game.onset for c in game.cordons]
     layers = {

@@ -267,7 +267,9 @@ def list_scene(game: Game) -> Scene:
     rails = np.arange(RAILS)
     left = _CELLS + _CELL * rails
     y = _LIST_TOP + _LIST_ROW * np.arange(len(game.clicks))
-    cells = [(k, rail) for k, click in enumerate(game.clicks) if not click.is_replaced for rail in rails]
+    cells = [
+        (k, rail) for k, click in enumerate(game.clicks) if not click.is_replaced for rail in rails
+    ]
     value = np.array([game.times[k, rail] for k, rail in cells])
     is_slow = value > _SLOW
     layers = {

@@ -48,7 +48,9 @@ def cases() -> tuple[Case, ...]:
     rng = np.random.default_rng(61)
     found = [
         Case(text("trace.alarm_paper"), (1.0, -1.0, 2.0, 0.0, 2.0, 1.0), 2.2),
-        Case(text("trace.alarm_healthy"), (0.9, -0.6, 0.4, -1.2, 0.8, 0.3, -0.2, 0.7, 0.1, 0.6), 2.2),
+        Case(
+            text("trace.alarm_healthy"), (0.9, -0.6, 0.4, -1.2, 0.8, 0.3, -0.2, 0.7, 0.1, 0.6), 2.2
+        ),
         Case(text("trace.alarm_debt"), (*[-1.0] * 20, *[1.5] * 6), 3.2),
         Case(text("trace.alarm_late"), (*[0.2] * 10, *[1.25] * 12), 4.1),
         Case(text("trace.alarm_once"), (0.0, 3.9, -3.0, 0.0, 0.0), 3.1),
