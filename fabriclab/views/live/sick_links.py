@@ -1,6 +1,6 @@
 """A live view that is a game: counters of a small fabric stream in, and one of its links is sick."""
 
-from functools import cache, partial
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np

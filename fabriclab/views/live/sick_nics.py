@@ -61,7 +61,7 @@ class Game(NamedTuple):
 
     @property
     def minutes(self) -> int:
-        """Time that all clicks took. [min]"""
+        """Minutes that all clicks took."""
         spent = 0
         for click in self.clicks:
             spent += _REPLACE_MINUTES if click.is_replaced else _TEST_MINUTES

@@ -150,7 +150,7 @@ def alarm(answer: Alarm) -> Verdict:
 
 
 def _number(answer: Alarm, case: Case) -> int:
-    """Return what the learner's function returns; raise Unanswered if that is no whole number, or if it changes its list."""
+    """Return what the learner's function returns; raise Unanswered if it is no whole number."""
     samples = list(case.samples)
     try:
         found = answer(samples, case.limit)
