@@ -198,3 +198,9 @@ def test_each_switch_has_an_entry_for_each_host_and_not_for_each_switch():
 )
 def test_what_stops_without_a_service(name, worst):
     assert operations.fails_with(name).worst == worst
+
+
+def test_two_against_two_is_undecided():
+    lines = ["switch,role,mtu", "a,leaf,4096", "b,leaf,4096", "c,leaf,1500", "d,leaf,1500"]
+    drift = operations.find_drift(operations.read_settings("\n".join(lines) + "\n"))
+    assert not drift.deviations and len(drift.undecided) == 1

@@ -160,7 +160,7 @@ def game_scene(counter: str, minute: int, link: int, seed: int, cordons: str) ->
         counter_table(game, counter, minute),
         {**axis_layers(game, counter), **line_layers(game, counter, values, link)},
         _HEIGHT,
-        alt=f"{said} {text('live.sick_link.chosen', link=link, name=game.seen.names[link])}",
+        alt=f"{said} {setting_words(game, counter, link)}",
         hint=text("live.sick_link.hint"),
         width=_WIDTH,
         side=list_scene(game, counter, minute, link),
@@ -182,6 +182,16 @@ def game_words(game: Game, minute: int) -> str:
         wrong=game.wrong,
         used=len(game.cordons),
         clicks=CLICKS,
+    )
+
+
+def setting_words(game: Game, counter: str, link: int) -> str:
+    """Return what the controls say, for those who do not see them."""
+    return text(
+        "live.sick_link.chosen",
+        counter=text(f"live.sick_link.{counter}"),
+        link=link,
+        name=game.seen.names[link],
     )
 
 
