@@ -318,6 +318,10 @@ VIEWS = {
     "one order": lambda: live.rollout("reverse", "a c b s", 2, overview=False),
     "shared fabric": lambda: live.shared_fabric(),
     "own spine": lambda: live.shared_fabric("spine", 8, 0),
+    "sick nic": lambda: live.sick_nic(),
+    "timed": lambda: live.sick_nic(64, 95, clicks="0-63 5-5 !7"),
+    "sick link": lambda: live.sick_link(),
+    "cordoned": lambda: live.sick_link("pauses", 90, 3, seed=1, cordons="40:3 60:5"),
     "matchings": lambda: live.matchings(),
     "one matching": lambda: live.matchings(traffic="ring", moment=80, setup=10_000),
     "mirrors turn": lambda: live.matchings(

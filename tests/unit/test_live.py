@@ -1371,6 +1371,22 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         assert drawn["rule words"].fields["texts"] == table["rule"].tolist()
         has_changed = table["has changed"] == text("live.rollout.yes")
         assert np.array_equal(drawn["rule words"].fields["bold"] == 1, has_changed)
+    elif "clicked" in table.columns:  # timings of groups of servers
+        listed = scene.side.layers
+        if listed["clicks"].fields["texts"]:
+            assert listed["clicks"].fields["texts"] == table["clicked"].tolist()
+        cells = listed["cells"].fields["texts"]
+        rails = [cells[k : k + 8] for k in range(0, len(cells), 8)]
+        slowest = [word for word in table["slowest rail [times healthy]"].tolist() if word]
+        fastest = [word for word in table["fastest rail [times healthy]"].tolist() if word]
+        assert [max(row, key=float) for row in rails] == slowest
+        assert [min(row, key=float) for row in rails] == fastest
+    elif "mean of the first ten" in table.columns:  # counters of links
+        links = drawn["links"].fields
+        last = links["y"][links["ptr"][1:].astype(int) - 1]
+        samples = table["last sample"][np.argsort(table["link"])]
+        assert np.all(np.diff(last[np.argsort(samples, kind="stable")]) <= 1e-3)
+        assert table.n_rows == len(links["names"])
     elif "tenant A [GB/s]" in table.columns:
         bars, rest = (scene.side.layers[part].fields for part in ("bars", "rest"))
         rates = np.stack([table[f"tenant {tenant} [GB/s]"] for tenant in "AB"], axis=1)

@@ -21,6 +21,8 @@ from fabriclab.views.live.rollouts import rollout
 from fabriclab.views.live.runs import fabric, race, ruler, sweep, timeline, traffic
 from fabriclab.views.live.serving import tokens
 from fabriclab.views.live.shared_fabrics import shared_fabric
+from fabriclab.views.live.sick_links import sick_link
+from fabriclab.views.live.sick_nics import sick_nic
 from fabriclab.views.live.steppers import stepper
 from fabriclab.views.live.steps import roofline, step
 from fabriclab.views.live.switches import packets, pays, pool, quantisation, tenants
@@ -78,6 +80,8 @@ __all__ = [
     "savings",
     "server",
     "shared_fabric",
+    "sick_link",
+    "sick_nic",
     "slices",
     "slowest",
     "staleness",

@@ -439,6 +439,7 @@ def live_view(
     hidden: tuple[str, ...] = (),
     held: tuple[str, ...] = (),
     listed: str = "",
+    buttons: Mapping[str, Callable[[Live], Scene | None]] | None = None,
 ) -> Live:
     """Build the view that the function ``live.<name>`` returns.
 
@@ -461,6 +462,8 @@ def live_view(
     held : tuple of str
         Arguments that the line of code shows as a name, because their values cannot be typed.
     listed : str
+        As in `Live`.
+    buttons : mapping of str to callable, optional
         As in `Live`.
     """
     learners: dict[str, Control] = dict(arguments.get("controls") or {})
@@ -486,6 +489,7 @@ def live_view(
         text(f"live.{name}.title", **arguments),
         hidden=fixed,
         listed=listed,
+        buttons=buttons,
     )
 
 

@@ -1,0 +1,315 @@
+"""A live view that is a game: counters of a small fabric stream in, and one of its links is sick."""
+
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from fabriclab import topologies
+from fabriclab.core import Floats, Ints
+from fabriclab.operations.causes import COUNTERS, Cause
+from fabriclab.operations.telemetry import Telemetry, observe
+from fabriclab.texts import text
+from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
+from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, log_axis, texts, tick_layers
+
+MINUTES = 120  # a sample each
+CLICKS = 10  # illustrative: links that may be cordoned
+_EACH = 60.0  # time between two samples [s]
+# Causes that one link shows, and how strong each is; illustrative: a module dies fast, so that a short game shows it.
+_KINDS = {"dirty connector": 1.0, "bad module": 2.0, "slow NIC": 1.0}
+_EARLIEST, _LATEST = 20, 60  # illustrative: when a link goes bad [min]
+_MOST_GAMES = 20
+
+# The picture in px.
+_WIDTH, _SIDE, _HEIGHT = 560.0, 320.0, 384.0
+_PLOT = (64.0, 44.0, 460.0, 300.0)  # left, top, width, height
+_LIST_TOP, _LIST_ROW = 44.0, 30.0
+_LEAST = 0.5  # what stands for a count of 0 on the logarithmic axis
+
+
+class Cordon(NamedTuple):
+    """A link, by its place, that was taken out of service in a minute."""
+
+    minute: int
+    link: int
+
+
+class Game(NamedTuple):
+    """What is seen, which link is sick and from which minute on, and which links were cordoned."""
+
+    seen: Telemetry
+    sick: int
+    onset: int
+    cordons: tuple[Cordon, ...]
+
+    @property
+    def found(self) -> int:
+        """Minute in which the sick link was cordoned after it went bad; -1 if it was not."""
+        for cordon in self.cordons:
+            if cordon.link == self.sick and cordon.minute >= self.onset:
+                return cordon.minute
+        return -1
+
+    @property
+    def wrong(self) -> int:
+        """Cordons of healthy links."""
+        return len(self.cordons) - (self.found >= 0)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the sick link is cordoned, or all clicks are used."""
+        return self.found >= 0 or len(self.cordons) >= CLICKS
+
+
+def read_cordons(cordons: str, links: int) -> tuple[Cordon, ...]:
+    """Read cordons such as ``"35:4 60:11"``: link 4 in minute 35, link 11 in minute 60."""
+    found = []
+    for word in cordons.split():
+        minute, colon, link = word.partition(":")
+        is_read = colon and minute.isdecimal() and link.isdecimal()
+        if not is_read or int(link) >= links or int(minute) > MINUTES:
+            msg = f"cordons must be words such as '35:4', minute and link, got {word!r:.60}"
+            raise ValueError(msg)
+        found.append(Cordon(int(minute), int(link)))
+    return tuple(found[:CLICKS])
+
+
+@cache
+def played(seed: int) -> tuple[Telemetry, int, int]:
+    """Return the counters of a game, the place of its sick link, and the minute from which on it is sick."""
+    rng = np.random.default_rng([seed, MINUTES])
+    fabric = topologies.build("leaf_spine", hosts=8, radix=4)
+    onset = int(rng.integers(_EARLIEST, _LATEST))
+    kind, strength = list(_KINDS.items())[seed % len(_KINDS)]
+    names = observe(fabric, samples=1).names
+    # A slow NIC shows on the link that leads to it; a connector or module may be on any.
+    into = [name for name in names if " -> host" in name] if kind == "slow NIC" else list(names)
+    name = into[int(rng.integers(len(into)))]
+    where = name.partition(" -> ")[2] if kind == "slow NIC" else name
+    cause = Cause(kind, where, start=onset * _EACH, strength=strength)
+    seen = observe(fabric, [cause], samples=MINUTES, interval=_EACH, seed=seed)
+    return seen, seen.place(name), onset
+
+
+def sick_link(
+    counter: str = "bit_errors", minute: int = 15, link: int = 0, seed: int = 0, cordons: str = ""
+) -> Live:
+    """Find the sick link of a small fabric while its counters come in, and cordon it.
+
+    The link has a dirty connector, a bad module, or a NIC at its end that cannot keep up. Levels of counters are
+    illustrative; leaves out links that go down.
+
+    Parameters
+    ----------
+    counter : str
+        What is shown, such as "bit_errors" or "pauses".
+    minute : int
+        Minutes that have come in. 1..120
+    link : int
+        Link that is drawn in ink, and that the button cordons.
+    seed : int
+        Game; each has another link and another fault. 0..20
+    cordons : str
+        Links that were cordoned so far, such as ``"35:4"``: link 4 in minute 35.
+    """
+    if not 0 <= seed <= _MOST_GAMES:
+        raise ValueError(f"seed must be within 0..{_MOST_GAMES}, got {seed!r:.60}")
+    arguments = {
+        "counter": counter,
+        "minute": minute,
+        "link": link,
+        "seed": seed,
+        "cordons": cordons,
+    }
+    names = tuple(text(f"live.sick_link.{each}") for each in COUNTERS)
+    links = len(played(seed)[0].names)
+    controls: dict[str, Control] = {
+        "counter": Choice(tuple(COUNTERS), names=names),
+        "minute": Slider(1, MINUTES, play=True, beat=250.0),
+        "link": Slider(0, links - 1),
+    }
+    buttons = {text("live.sick_link.cordon"): press}
+    return live_view(
+        "sick_link", arguments, game_scene, controls, hidden=("seed", "cordons"), buttons=buttons
+    )
+
+
+def press(view: Live) -> Scene:
+    """Cordon the link that is drawn in ink, in the present minute."""
+    values = view.values
+    if not game_of(values["seed"], values["cordons"]).is_over:
+        word = f"{values['minute']}:{values['link']}"
+        view.set(cordons=f"{values['cordons']} {word}".strip())
+    return view.scene
+
+
+def game_of(seed: int, cordons: str) -> Game:
+    """Return the state of a game."""
+    seen, sick, onset = played(seed)
+    return Game(seen, sick, onset, read_cordons(cordons, len(seen.names)))
+
+
+def game_scene(counter: str, minute: int, link: int, seed: int, cordons: str) -> Scene:
+    """Return a line for each link up to the present minute, and beside it what was cordoned."""
+    game = game_of(seed, cordons)
+    said = game_words(game, minute)
+    values = game.seen.values[counter][:minute]
+    return Scene(
+        said,
+        counter_table(game, counter, minute),
+        {**axis_layers(game, counter), **line_layers(game, counter, values, link)},
+        _HEIGHT,
+        alt=f"{said} {setting_words(game, counter, link)}",
+        hint=text("live.sick_link.hint"),
+        width=_WIDTH,
+        side=list_scene(game, counter, minute, link),
+    )
+
+
+# Words ------------------------------------------------------------------------------------------
+
+
+def game_words(game: Game, minute: int) -> str:
+    """Return how the search stands."""
+    key = "found" if game.found >= 0 else "lost" if game.is_over else "going"
+    return text(
+        f"live.sick_link.{key}",
+        minute=minute,
+        name=game.seen.names[game.sick],
+        cause=game.seen.causes[0].kind,
+        late=game.found - game.onset,
+        wrong=game.wrong,
+        used=len(game.cordons),
+        clicks=CLICKS,
+    )
+
+
+def setting_words(game: Game, counter: str, link: int) -> str:
+    """Return what the controls say, for those who do not see them."""
+    return text(
+        "live.sick_link.chosen",
+        counter=text(f"live.sick_link.{counter}"),
+        link=link,
+        name=game.seen.names[link],
+    )
+
+
+def loudest(game: Game, counter: str, minute: int) -> Ints:
+    """Return the places of all links, the one with the highest last sample first."""
+    return np.argsort(-game.seen.values[counter][minute - 1], kind="stable").astype(np.int64)
+
+
+def counter_table(game: Game, counter: str, minute: int) -> Table:
+    """Return a row for each link: its last sample, and how that compares with the first ten."""
+    values = game.seen.values[counter]
+    order = loudest(game, counter, minute)
+    first = values[: min(10, minute)].mean(axis=0)
+    last = values[minute - 1]
+    return Table(
+        {
+            "link": order,
+            "name": [game.seen.names[k] for k in order],
+            "last sample": last[order],
+            "mean of the first ten": first[order],
+            "times": last[order] / np.maximum(first[order], 1.0),
+        }
+    )
+
+
+# Layers -----------------------------------------------------------------------------------------
+
+
+def axis_ends(game: Game, counter: str) -> tuple[float, float]:
+    """Return the ends of the axis of a counter, the same in every minute."""
+    values = game.seen.values[counter]
+    if counter == "temperature":
+        return 30.0, 100.0  # deg C
+    return _LEAST, max(10.0, 2.0 * float(values.max()))
+
+
+def shown(values: Floats) -> Floats:
+    """Return samples as they are drawn: a count of 0 has a place of its own below 1."""
+    return np.maximum(values, _LEAST)
+
+
+def axis_layers(game: Game, counter: str) -> dict[str, Layer]:
+    """Return grid, ticks and titles of both axes."""
+    left, top, wide, high = _PLOT
+    low, most = axis_ends(game, counter)
+    at = log_axis(low, most, top + high, top)
+    ticks = 10.0 ** np.arange(0, np.floor(np.log10(most)) + 1, 2)
+    if counter == "temperature":
+        ticks = np.array([40.0, 60.0, 80.0])
+    across = log_axis(0, MINUTES, left, left + wide)
+    layers = tick_layers(
+        ticks, at, lambda value: f"{value:,.0f}", (left, left + wide), across=False
+    )
+    minutes = np.arange(0.0, MINUTES + 1, 30)
+    layers |= tick_layers(
+        minutes, across, lambda value: f"{value:.0f} min", (top, top + high), across=True
+    )
+    layers["title"] = texts(
+        12.0,
+        16.0,
+        [text("live.sick_link.axis", counter=text(f"live.sick_link.{counter}"))],
+        size=13.0,
+        bold=1.0,
+    )
+    return layers
+
+
+def line_layers(game: Game, counter: str, values: Floats, link: int) -> dict[str, Layer]:
+    """Return a grey line for each link, and the chosen one in ink."""
+    left, top, wide, high = _PLOT
+    low, most = axis_ends(game, counter)
+    at = log_axis(low, most, top + high, top)
+    across = log_axis(0, MINUTES, left, left + wide)
+    x = across(np.arange(1, len(values) + 1))
+    paths = [np.stack([x, at(shown(values[:, k]))], axis=1) for k in range(values.shape[1])]
+    names = [
+        text("live.sick_link.named", link=k, name=name) for k, name in enumerate(game.seen.names)
+    ]
+    notes = [f"{value:,.4g}" for value in values[-1]]
+    return {
+        "links": lines(paths, width=1.0, colour=COLOUR["hair"], names=names, notes=notes),
+        "chosen": lines([paths[link]], width=2.2, colour=COLOUR["ink"]),
+    }
+
+
+def list_scene(game: Game, counter: str, minute: int, link: int) -> Scene:
+    """Return the chosen link, the three loudest links of this minute, and the cordons."""
+    order = loudest(game, counter, minute)[:3]
+    values = game.seen.values[counter][minute - 1]
+    rows = [text("live.sick_link.ink", link=link, name=game.seen.names[link]), ""]
+    rows.append(text("live.sick_link.loudest"))
+    for k in order:
+        rows.append(
+            text("live.sick_link.loud", link=k, name=game.seen.names[k], value=float(values[k]))
+        )
+    rows += ["", text("live.sick_link.cordoned", used=len(game.cordons), clicks=CLICKS)]
+    y = 24.0 + 22.0 * np.arange(len(rows))
+    is_bold = [0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0]
+    below = y[-1] + 14.0 + 15.0 * np.arange(len(game.cordons))
+    done = [
+        text("live.sick_link.done", minute=c.minute, name=game.seen.names[c.link])
+        for c in game.cordons
+    ]
+    is_right = [c.link == game.sick and c.minute >= game.onset for c in game.cordons]
+    layers = {
+        "words": texts(12.0, y, rows, size=13.0, bold=np.array(is_bold)),
+        "cordons": texts(
+            30.0,
+            below + 8,
+            done,
+            size=12.0,
+        ),
+        "marks": boxes(
+            12.0,
+            below,
+            12.0,
+            12.0,
+            colour=np.where(is_right, COLOUR["right"], COLOUR["drained"]),
+        ),
+    }
+    return Scene("", layers=layers, height=_HEIGHT, width=_SIDE)

@@ -1,0 +1,100 @@
+"""Views of operations are games: what they show follows from the timings and counters of the library."""
+
+import numpy as np
+import pytest
+
+from fabriclab import live
+from fabriclab.views.live import sick_links, sick_nics
+
+
+# a slow NIC ---------------------------------------------------------------------------------------
+def halved(seed):
+    """Return the clicks of somebody who halves the suspects, as the lesson says."""
+    words, low, high = [], 0, sick_nics.SERVERS
+    while high - low > 1:
+        middle = (low + high) // 2
+        words.append(f"{low}-{middle - 1}")
+        game = sick_nics.game_of(seed, " ".join(words))
+        low, high = (low, middle) if game.is_suspect[low] else (middle, high)
+    return [*words, f"!{low}"]
+
+
+@pytest.mark.parametrize("seed", range(0, 21, 4))
+def test_whoever_halves_finds_the_nic_with_eight_clicks(seed):
+    words = halved(seed)
+    game = sick_nics.game_of(seed, " ".join(words))
+    assert game.is_found and len(words) == 8
+    assert not sick_nics.game_of(seed, " ".join(words[:-1])).is_found
+    assert sick_nics.game_of(seed, " ".join(words[:-1])).is_suspect.sum() == 1
+
+
+def test_a_timing_names_the_rail_only_if_it_is_slow():
+    server, rail = sick_nics.hidden_nic(0)
+    with_it = sick_nics.game_of(0, f"{server}-{server}").times[0]
+    other = sick_nics.game_of(0, f"{(server + 1) % 128}").times[0]
+    assert np.flatnonzero(with_it > 2).tolist() == [rail]
+    assert other == pytest.approx(1, abs=0.1)
+
+
+def test_the_server_itself_is_never_cleared():
+    for seed in range(21):
+        server, _ = sick_nics.hidden_nic(seed)
+        clicks = "0-63 100-20 5 !3" if server != 3 else "0-63 100-20 5"
+        assert sick_nics.game_of(seed, clicks).is_suspect[server]
+
+
+def test_ten_clicks_end_the_game_and_the_buttons_do_no_more():
+    view = live.sick_nic(5, 9)
+    time, replace = view._buttons.values()
+    for _ in range(12):
+        time(view)
+    assert view.values["clicks"].split() == ["5-9"] * sick_nics.CLICKS
+    assert "128" not in view.scene.said and sick_nics.game_of(0, view.values["clicks"]).is_over
+    replace(view)
+    assert len(view.values["clicks"].split()) == sick_nics.CLICKS
+
+
+@pytest.mark.parametrize("word", ["x", "3-", "5-128", "1-2-3", "!"])
+def test_words_that_are_no_clicks_are_refused(word):
+    with pytest.raises(ValueError, match="clicks must be words"):
+        live.sick_nic(clicks=word)
+
+
+# a sick link --------------------------------------------------------------------------------------
+@pytest.mark.parametrize("seed", range(0, 21, 4))
+def test_the_sick_link_stands_out_in_a_counter_and_not_before_its_time(seed):
+    seen, sick, onset = sick_links.played(seed)
+    assert sick in seen.bad() and sick_links._EARLIEST <= onset < sick_links._LATEST
+    ratios = []
+    for counter in ("bit_errors", "pauses"):
+        values = seen.values[counter]
+        ratio = values[-10:].mean(axis=0) / np.maximum(values[:10].mean(axis=0), 1.0)
+        ratios.append(int(np.argmax(ratio)) == sick and ratio[sick] > 10)
+    assert any(ratios)
+
+
+def test_a_cordon_counts_from_the_minute_in_which_the_link_is_sick():
+    _, sick, onset = sick_links.played(2)
+    early = sick_links.game_of(2, f"{onset - 5}:{sick}")
+    late = sick_links.game_of(2, f"{onset - 5}:{sick} {onset + 7}:{sick}")
+    assert early.found == -1 and early.wrong == 1
+    assert late.found == onset + 7 and late.wrong == 1 and late.is_over
+
+
+def test_the_button_cordons_the_link_in_ink():
+    _, sick, onset = sick_links.played(0)
+    view = live.sick_link(minute=onset + 3, link=sick)
+    (cordon,) = view._buttons.values()
+    cordon(view)
+    assert view.values["cordons"] == f"{onset + 3}:{sick}"
+    assert view.scene.layers["chosen"].fields["x"].size == onset + 3
+    cordon(view)
+    assert view.values["cordons"] == f"{onset + 3}:{sick}"
+
+
+@pytest.mark.parametrize("word", ["5", "5:x", "500:1", "5:99"])
+def test_words_that_are_no_cordons_are_refused(word):
+    with pytest.raises(ValueError, match="cordons must be words"):
+        live.sick_link(cordons=word)
+    with pytest.raises(ValueError, match="seed must be within"):
+        live.sick_link(seed=99)
