@@ -20,6 +20,8 @@ _OTHER = (
     "calibration",
     "case",
     "exclusions",
+    "failures",
+    "fleets",
     "inference",
     "inference_fit",
     "megatron2021",

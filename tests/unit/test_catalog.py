@@ -62,7 +62,7 @@ def test_shape():
         "measured": 73,
         "media": 71,
         "memory_path": 62,
-        "nccl_model": 67,
+        "nccl_model": 70,
         "nics": 28,
         "rdma": 24,
         "reliability": 21,
