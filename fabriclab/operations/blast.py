@@ -52,7 +52,7 @@ class Blast(NamedTuple):
         Kind of part, such as ``"leaf"``; ``"domain"`` for power domains.
     part : int or str
         The part that failed: its number among its kind, or its name.
-    count : int
+    n_parts : int
         How many such parts there are.
     servers : int
         Servers with less than all of their rate to the network.
@@ -72,7 +72,7 @@ class Blast(NamedTuple):
 
     kind: str
     part: Any
-    count: int
+    n_parts: int
     servers: int
     server_rate: float
     alone: int
@@ -109,7 +109,7 @@ def blast_radius(fabric: Fabric, what: Grouping) -> Blast:
     return Blast(
         kind=what if isinstance(what, str) else "domain",
         part=worst,
-        count=len(names),
+        n_parts=len(names),
         servers=int(np.count_nonzero(rate_left < 1 - 1e-12)),
         server_rate=float(rate_left.min(initial=1.0)),
         alone=hurt.alone.size,

@@ -26,7 +26,7 @@ The running case, and the same job on 131,072 GPUs:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -111,7 +111,7 @@ class Checkpoints:
             raise ValueError(f"factor must be > 0, got {factor!r}; 128 is 128 times the GPUs")
         return replace(self, mtbf=self.mtbf / factor)
 
-    def replace(self, **changes: units.Quantity) -> Self:
+    def replace(self, **changes: Any) -> Self:
         """Return the job with other times, such as ``replace(restart="60 s")``."""
         return replace(self, **changes)
 

@@ -18,7 +18,7 @@ Examples
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -274,6 +274,6 @@ def _mean_time_of(figure: Mapping[str, str]) -> tuple[float, float]:
     return float(gpus), value * seconds
 
 
-def _ends(text: str) -> Iterable[float]:
+def _ends(text: str) -> list[float]:
     """Return the numbers of a cell such as "992-1024"."""
     return [float(number) for number in re.findall(r"\d+", text)]

@@ -30,7 +30,7 @@ from fabriclab.operations.rates import figure
 __all__ = ["Repair", "Runs", "play_runs", "spares_for"]
 
 _DAY = 86400.0  # [s]
-_NEVER = 1e7  # failures in a draw, after which a run is taken as one that does not end
+_MOST_FAILURES = 1e6  # of a draw; each takes a step on arrays, so this is minutes
 
 
 class Repair(NamedTuple):
@@ -148,6 +148,7 @@ def play_runs(
     spacing = checkpoints.best if interval is None else units.time(interval, "interval")
     checkpoints.goodput(spacing)  # refuses an interval at which the job never ends
     length, segments = _goal(wall, work, spacing)
+    _check_failures(checkpoints, spacing, length, segments)
     if not 0 <= repaired <= 1:
         raise ValueError(f"repaired must be within 0..1, got {repaired!r}; a half is 0.5")
     game = _Game(
@@ -222,6 +223,21 @@ def _goal(
     return np.inf, float(np.ceil(seconds / spacing * (1 - 1e-12)))
 
 
+def _check_failures(
+    checkpoints: Checkpoints, spacing: float, length: float, segments: float
+) -> None:
+    """Refuse a run with so many failures that it would not be over in minutes."""
+    if np.isfinite(length):
+        failures = length / checkpoints.mtbf
+    else:
+        failures = float(checkpoints.failures(segments * spacing, spacing))
+    if failures > _MOST_FAILURES:
+        raise ValueError(
+            f"a run must have at most {_MOST_FAILURES:g} failures, got {failures:.3g} to be expected with "
+            f"{units.format_time(checkpoints.mtbf)} between them; ask for less work or a shorter interval"
+        )
+
+
 def _checked(repair: Repair) -> Repair:
     """Return times of repair, or refuse them."""
     mean = units.time(repair.mean, "repair.mean")
@@ -266,8 +282,8 @@ class _Game:
         self.waiting = np.zeros(draws)
         self.open = np.zeros(draws)
         self.failures = np.zeros(draws, dtype=np.int64)
-        self.begun = 0.0  # time of the restart before the next work: none at the start [s]
-        # When each spare server is at hand, (D, S); the column that is added is the server that fails.
+        self.before_work = 0.0  # the restart before the next work: none at the start [s]
+        # When each spare server is at hand, (D, S); a server that has failed takes the place of its spare.
         self.back = None if spares is None else np.zeros((draws, spares))
 
     def step(self) -> None:
@@ -276,11 +292,11 @@ class _Game:
         uptime = self.rng.exponential(self.job.mtbf, i.size)
         segment = self.spacing + self.job.write
         missing = (self.segments - self.done[i]) * segment  # until the work is done [s]
-        end = np.minimum(self.length - self.clock[i], self.begun + missing)
+        end = np.minimum(self.length - self.clock[i], self.before_work + missing)
         ends = end <= uptime
         spent = np.where(ends, end, uptime)
 
-        restart = np.minimum(spent, self.begun)
+        restart = np.minimum(spent, self.before_work)
         running = spent - restart
         done = np.floor(running / segment * (1 + 1e-12))
         rest = np.maximum(running - done * segment, 0.0)
@@ -290,15 +306,11 @@ class _Game:
         self.open[i] += np.where(ends, rest, 0.0)
         self.lost[i] += np.where(ends, 0.0, rest)
 
-        self.begun = self.job.restart
+        self.before_work = self.job.restart
         self.playing = i[~ends]
         self.failures[self.playing] += 1
         if self.back is not None:
             self._replace(self.back)
-        if self.playing.size and self.failures.max() > _NEVER:
-            raise ValueError(
-                f"a run had {self.failures.max():,} failures and is not over; its mtbf is too short for its interval"
-            )
 
     def _replace(self, back: Floats) -> None:
         """Give every draw that has failed a working server, and let it wait until there is one."""

@@ -277,7 +277,7 @@ def hall(kind="rail_optimised", **more):
 
 def test_a_leaf_of_a_rail_takes_a_nic_of_each_of_its_servers():
     leaf = ops.blast_radius(hall(), "leaf")
-    assert (leaf.count, leaf.servers, leaf.alone, leaf.cut_off) == (4, 4, 4, 0)
+    assert (leaf.n_parts, leaf.servers, leaf.alone, leaf.cut_off) == (4, 4, 4, 0)
     assert leaf.server_rate == 0.5
     spine = ops.blast_radius(hall(), "spine")
     assert (spine.servers, spine.alone, spine.server_rate) == (0, 0, 1.0)
@@ -289,7 +289,7 @@ def test_two_ports_leave_nobody_alone():
     assert dual.alone == 0 and dual.server_rate == 0.75
     assert dual.bandwidth == pytest.approx(0.5)  # the slowest NIC has one port of two
     plane = ops.blast_radius(hall("multi_plane", planes=4), "plane")
-    assert (plane.count, plane.alone, plane.servers) == (4, 0, 8)
+    assert (plane.n_parts, plane.alone, plane.servers) == (4, 0, 8)
     assert plane.server_rate == pytest.approx(0.75)
 
 
@@ -341,6 +341,12 @@ def test_published_rates_of_parts():
         (lambda: ops.play_runs(job(), wall="1 d", work="1 d"), ValueError, "one of wall and work"),
         (lambda: ops.play_runs(job(), wall=0), ValueError, "wall must be > 0 s"),
         (lambda: ops.play_runs(job(), work=0), ValueError, "work must be > 0 s"),
+        (
+            lambda: ops.play_runs(ops.Checkpoints(0, 0, 0.05), 1, wall="1 d"),
+            ValueError,
+            "at most 1e",
+        ),
+        (lambda: ops.play_runs(job(mtbf="1 min"), "20 min", work="1 d"), ValueError, "shorter"),
         (lambda: ops.play_runs(job(), wall="1 d", repaired=2), ValueError, "within 0..1"),
         (lambda: ops.play_runs(job(), wall="1 d", spares=-1), ValueError, "spares must be >= 0"),
         (lambda: ops.play_runs(job(), wall="1 d", repair=ops.Repair(1, 2)), ValueError, "median"),
