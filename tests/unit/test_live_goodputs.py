@@ -29,9 +29,7 @@ def test_the_finding_stands_on_one_line(name):
 @pytest.mark.parametrize(("gpus", "interval", "restart"), STATES)
 def test_the_table_has_the_parts_of_the_formula(gpus, interval, restart):
     case = catalog.case()
-    job = operations.Checkpoints(
-        case.checkpoint_write, restart, case.mtbf * case.gpus / gpus
-    )
+    job = operations.Checkpoints(case.checkpoint_write, restart, case.mtbf * case.gpus / gpus)
     table = live.checkpoints(gpus, interval, restart).scene.table
     wanted = [100 * float(part) for part in job.spent(60 * interval)]
     assert table["at this interval [%]"] == pytest.approx(wanted)
@@ -77,7 +75,7 @@ def test_an_author_can_hide_what_would_tell_an_answer():
 
 
 def test_the_interval_must_be_on_the_axis():
-    with pytest.raises(ValueError, match="interval must be within 1..1440"):
+    with pytest.raises(ValueError, match=r"interval must be within 1\.\.1440"):
         live.checkpoints(interval=0.5)
     with pytest.raises(ValueError, match="gpus must be one of"):
         live.checkpoints(gpus=8)

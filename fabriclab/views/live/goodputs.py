@@ -249,9 +249,7 @@ def curve_layers(here: State) -> dict[str, Layer]:
     grid = tick_layers(
         np.array([0.0, 25.0, 50.0, 75.0, 100.0]), to_y, lambda share: f"{share:g} %", _ENDS, False
     )
-    below = tick_layers(
-        np.array(_TICKS), to_x, interval_words, (_CURVES[0], _CURVES[1] + 2), True
-    )
+    below = tick_layers(np.array(_TICKS), to_x, interval_words, (_CURVES[0], _CURVES[1] + 2), True)
     place = float(to_x(here.minutes))
     return {
         "title": texts(14.0, 16.0, [text("live.checkpoints.title_curve")], size=13.0, bold=1.0),
@@ -320,9 +318,7 @@ def bar_layers(here: State) -> dict[str, Layer]:
     shares = here.shares
     left = _ENDS[0] + (_ENDS[1] - _ENDS[0]) * np.concatenate([[0.0], np.cumsum(shares)[:-1]])
     wide = (_ENDS[1] - _ENDS[0]) * shares
-    colour = np.array(
-        [COLOUR["queue"], COLOUR["marked"], COLOUR["paused"], COLOUR["drained"]]
-    )
+    colour = np.array([COLOUR["queue"], COLOUR["marked"], COLOUR["paused"], COLOUR["drained"]])
     hatch = np.array([0.0, 0.0, 0.0, 1.0])
     top, foot = _BAR
     words = [f"{percent(share)} %" for share in shares]

@@ -19,7 +19,9 @@ from fabriclab.operations.checkpoints import Checkpoints
 from fabriclab.registry import register
 from fabriclab.texts import text
 
-Interval = Callable[[float, float], Any]  # time of a checkpoint, mean time between failures -> work between two [s]
+Interval = Callable[
+    [float, float], Any
+]  # time of a checkpoint, mean time between failures -> work between two [s]
 
 _CLOSE = 0.06  # illustrative: Young's rule is within 3.6 % here, and the factors of the mistakes are 1.4 and more
 _NAMED = 0.03  # illustrative: a search over a list of intervals ends next to a formula, not on it
