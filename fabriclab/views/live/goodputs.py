@@ -37,8 +37,7 @@ _BAR = (300.0, 326.0)  # top and foot of the bar of time
 _KEY = 352.0  # height of its legend
 _SIDES = (62.0, 300.0)
 _SIDE_CURVES = (54.0, 316.0)
-_WORDS_APART = 118.0  # from one entry of the legend to the next
-_LETTERS = 40.0  # narrower parts of the bar have no words inside
+_KEYS = (14.0, 140.0, 274.0, 432.0)  # left ends of its entries
 
 
 @dataclass(frozen=True, eq=False)
@@ -322,7 +321,7 @@ def bar_layers(here: State) -> dict[str, Layer]:
     hatch = np.array([0.0, 0.0, 0.0, 1.0])
     top, foot = _BAR
     words = [f"{percent(share)} %" for share in shares]
-    key = 14.0 + _WORDS_APART * np.arange(len(_PARTS)) + np.array([0.0, 4.0, 8.0, 28.0])
+    key = np.array(_KEYS)
     names = [part_name(part) for part in _PARTS]
     return {
         "bar title": texts(
