@@ -327,6 +327,9 @@ VIEWS = {
     "mirrors turn": lambda: live.matchings(
         traffic="all_to_all", moment=0, size="200 MB", shown=("setup", "moment")
     ),
+    "checkpoints": lambda: live.checkpoints(),
+    "large job": lambda: live.checkpoints(131_072, 6.0, shown=("interval", "restart")),
+    "one size": lambda: live.checkpoints(interval=480.0, overview=False, shown=("interval",)),
     "slices": lambda: live.slices(),
     "small slices": lambda: live.slices(size=6, availability=0.999, draw=3),
     "two slices": lambda: live.slices(size=24, draw=5, shown=("size", "draw")),

@@ -1159,6 +1159,17 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         assert np.array_equal(is_now, table["state"] == text("live.matchings.is_lit"))
         now_lit = table["circuits"][is_now].sum()
         assert len(drawn["circuits"].fields["names"]) == now_lit
+    elif "part of the time" in table.columns:  # goodput over the checkpoint interval
+        bar = drawn["bar"].fields
+        whole = bar["x"][-1] + bar["w"][-1] - bar["x"][0]
+        shares = table["at this interval [%]"]
+        assert bar["w"] == pytest.approx(np.maximum(whole * shares / 100, 0.5), abs=1.0)
+        ticks = drawn["y ticks"].fields
+        shown = [float(tick.split()[0]) for tick in ticks["texts"]]
+        to_y = np.polyfit(shown, ticks["y"], 1)
+        best = table["at the best interval [%]"][0]
+        assert drawn["current"].fields["y"] == pytest.approx(np.polyval(to_y, shares[:1]), abs=0.6)
+        assert drawn["best"].fields["y"] == pytest.approx(np.polyval(to_y, [best]), abs=0.6)
     elif "slices now" in table.columns:  # a pod twice
         for row, key in enumerate(("fixed", "joined")):
             running = drawn[f"{key} running"].fields

@@ -7,6 +7,7 @@ is a `Scene` of arrays: the browser draws it, a test reads it, and ``view.pictur
 
 from fabriclab.views.live.balancers import collisions
 from fabriclab.views.live.circuit_turns import matchings
+from fabriclab.views.live.goodputs import checkpoints
 from fabriclab.views.live.groups import distance
 from fabriclab.views.live.headrooms import headroom
 from fabriclab.views.live.inside_switches import inside_switch
@@ -40,6 +41,7 @@ __all__ = [
     "Slider",
     "beam",
     "bubble",
+    "checkpoints",
     "chunks",
     "circuit",
     "collisions",

@@ -1,0 +1,419 @@
+"""A live view of goodput: what is left of a job's time for each checkpoint interval, and where the rest goes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+
+import numpy as np
+
+from fabriclab import catalog, units
+from fabriclab.core import Floats
+from fabriclab.operations.checkpoints import Checkpoints, TimeSpent
+from fabriclab.texts import text
+from fabriclab.views.live.queues import view_of
+from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table
+from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, log_axis, texts, tick_layers
+
+_SIZES = (1024, 16_384, 131_072)  # GPUs: the case, a published run, and a cluster that is planned
+_RESTARTS = (600.0, 60.0)  # illustrative: the one of the case, and a tenth of it [s]
+_MINUTE = 60.0  # [s]
+_SHORTEST, _LONGEST = 1.0, 1440.0  # of an interval: a minute to a day [min]
+_TICKS = (1.0, 10.0, 60.0, 480.0)  # of the interval [min]
+_HOUR = 60.0  # [min]
+_SECONDS = 3600.0  # in an hour
+_POINT = 0.01  # of goodput that the band may lose
+_CURVE = 97  # points of the curve over the interval
+_SIZES_SHOWN = 25  # points of the curve over the size
+_FULL = 100.0  # percent
+_PARTS = ("work", "checkpoint", "lost", "restart")
+
+# The picture in px.
+_WIDTH = 560.0
+_SIDE = 320.0
+_HEIGHT = 384.0
+_ENDS = (62.0, 536.0)  # left and right end of the axis of intervals, and of the bar
+_CURVES = (54.0, 236.0)  # top and foot of goodput
+_BAR = (300.0, 326.0)  # top and foot of the bar of time
+_KEY = 352.0  # height of its legend
+_SIDES = (62.0, 300.0)
+_SIDE_CURVES = (54.0, 316.0)
+_KEYS = (14.0, 140.0, 274.0, 432.0)  # left ends of its entries
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """A job with its checkpoint interval, and what is left of its time.
+
+    Parameters
+    ----------
+    gpus : int
+        Size of the job.
+    job : Checkpoints
+        Its times.
+    minutes : float
+        Work between two checkpoints. [min]
+    """
+
+    gpus: int
+    job: Checkpoints
+    minutes: float
+
+    @property
+    def spent(self) -> TimeSpent:
+        """How the time divides."""
+        return self.job.spent(self.minutes * _MINUTE)
+
+    @property
+    def shares(self) -> Floats:
+        """Work, checkpoints, lost work and restarts, (4,); they add up to 1."""
+        return np.array([float(part) for part in self.spent])
+
+    @property
+    def best(self) -> float:
+        """Best interval. [min]."""
+        return self.job.best / _MINUTE
+
+    @property
+    def goodput(self) -> float:
+        """Share of the time that is work that is kept."""
+        return float(self.spent.work)
+
+    @property
+    def most(self) -> float:
+        """Goodput at the best interval."""
+        return float(self.job.goodput(self.job.best))
+
+
+def checkpoints(
+    gpus: int = 1024,
+    interval: float = 60.0,
+    restart: float = 600.0,
+    *,
+    overview: bool = True,
+    shown: Sequence[str] = ("gpus", "interval", "restart"),
+) -> Live:
+    """Show how goodput depends on the checkpoint interval, and where the rest of the time goes.
+
+    The job is that of the running case, on as many GPUs as are asked for, with failures at the published rate of a run
+    on 16,384 GPUs. Leaves out waiting for a spare server, and checkpoints that are written while the job goes on.
+
+    Parameters
+    ----------
+    gpus : int
+        1024, 16384 or 131072.
+    interval : float
+        Work between two checkpoints, 1..1440. [min]
+    restart : float
+        Time of a restart: 600 or 60. [s]
+    overview : bool
+        Whether a second chart shows goodput over the number of GPUs.
+    shown : sequence of str
+        Which of the first three arguments a reader can set.
+    """
+    arguments = {
+        "gpus": gpus,
+        "interval": interval,
+        "restart": restart,
+        "overview": overview,
+        "shown": tuple(shown),
+    }
+    scene = partial(goodput_scene, overview=units.flag(overview, "overview"))
+    return view_of("checkpoints", arguments, scene, _controls(), shown)
+
+
+def _controls() -> dict[str, Control]:
+    """Return everything that a reader may set."""
+    names = tuple(units.format_time(seconds) for seconds in _RESTARTS)
+    return {
+        "gpus": Choice(_SIZES),
+        "interval": Slider(_SHORTEST, _LONGEST, unit="min", log=True),
+        "restart": Choice(_RESTARTS, names=names),
+    }
+
+
+def state_of(gpus: float, interval: float, restart: float) -> State:
+    """Return a job of some GPUs with an interval [min] and a time of a restart [s]."""
+    case = catalog.case()
+    job = Checkpoints.of_case(case).replace(restart=restart).scaled(gpus / case.gpus)
+    return State(int(gpus), job, interval)
+
+
+@lru_cache(maxsize=16)
+def over_intervals(gpus: int, restart: float) -> Floats:
+    """Return intervals [min] and goodput at each, (2, P)."""
+    minutes = np.geomspace(_SHORTEST, _LONGEST, _CURVE)
+    job = state_of(gpus, _SHORTEST, restart).job
+    return np.array([minutes, job.goodput(minutes * _MINUTE)])
+
+
+@lru_cache(maxsize=4)
+def over_sizes(restart: float) -> Floats:
+    """Return numbers of GPUs, and goodput at the best interval and at twice that, (3, P)."""
+    sizes = np.geomspace(_SIZES[0], _SIZES[-1], _SIZES_SHOWN)
+    rows = []
+    for gpus in sizes:
+        job = state_of(gpus, _SHORTEST, restart).job
+        rows.append([float(job.goodput(times * job.best)) for times in (1, 2)])
+    return np.vstack([sizes, np.array(rows).T])
+
+
+# The picture ------------------------------------------------------------------------------------
+
+
+def goodput_scene(gpus: int, interval: float, restart: float, overview: bool) -> Scene:
+    """Return goodput over the interval with the bar of time below it; beside it goodput over the number of GPUs."""
+    here = state_of(gpus, interval, restart)
+    said = goodput_words(here)
+    side = None
+    if overview:
+        side = Scene("", layers=size_layers(here), height=_HEIGHT, width=_SIDE)
+    return Scene(
+        said,
+        goodput_table(here),
+        {**curve_layers(here), **bar_layers(here)},
+        _HEIGHT,
+        alt=f"{said} {setting_words(here)}",
+        hint=text("live.checkpoints.hint"),
+        width=_WIDTH,
+        side=side,
+    )
+
+
+def interval_words(minutes: float) -> str:
+    """Return an interval as people say it: ``"77.1 min"``, or ``"8 h"`` from two hours on."""
+    if minutes >= 2 * _HOUR:
+        return f"{minutes / _HOUR:.3g} h"
+    return f"{minutes:.3g} min"
+
+
+def percent(share: float) -> str:
+    """Return a share in percent with one digit after the point."""
+    return f"{_FULL * share:.1f}"
+
+
+def goodput_words(here: State) -> str:
+    """Return the finding: goodput at this interval; then the best one, and what the difference is."""
+    first = text(
+        "live.checkpoints.said",
+        gpus=here.gpus,
+        interval=interval_words(here.minutes),
+        goodput=percent(here.goodput),
+    )
+    rest = text(
+        "live.checkpoints.best",
+        best=interval_words(here.best),
+        most=percent(here.most),
+        loss=f"{_FULL * (here.most - here.goodput):.1f}",
+    )
+    return f"{first} {rest}"
+
+
+def setting_words(here: State) -> str:
+    """Return what the controls say, for those who do not see them."""
+    return text(
+        "live.checkpoints.setting",
+        hours=here.job.mtbf / _SECONDS,
+        write=units.format_time(here.job.write),
+        restart=units.format_time(here.job.restart),
+    )
+
+
+def part_name(part: str) -> str:
+    """Return the name of a part of the time."""
+    return text("live.checkpoints.restarts" if part == "restart" else f"live.checkpoints.{part}")
+
+
+def goodput_table(here: State) -> Table:
+    """Return a row for each part of the time, at this interval and at the best one."""
+    best = np.array([float(part) for part in here.job.spent(here.job.best)])
+    return Table(
+        {
+            "part of the time": [part_name(part) for part in _PARTS],
+            "at this interval [%]": _FULL * here.shares,
+            "at the best interval [%]": _FULL * best,
+        }
+    )
+
+
+# Layers -----------------------------------------------------------------------------------------
+
+
+def curve_layers(here: State) -> dict[str, Layer]:
+    """Return goodput over the interval: the curve, the intervals that lose a point at most, the best one and this."""
+    to_x = log_axis(_SHORTEST, _LONGEST, *_ENDS)
+    to_y = log_axis(0, _FULL, _CURVES[1], _CURVES[0])
+    curve = over_intervals(here.gpus, here.job.restart)
+    short, long = (seconds / _MINUTE for seconds in here.job.within(_POINT))
+    left, right = float(to_x(max(short, _SHORTEST))), float(to_x(min(long, _LONGEST)))
+    grid = tick_layers(
+        np.array([0.0, 25.0, 50.0, 75.0, 100.0]), to_y, lambda share: f"{share:g} %", _ENDS, False
+    )
+    below = tick_layers(np.array(_TICKS), to_x, interval_words, (_CURVES[0], _CURVES[1] + 2), True)
+    place = float(to_x(here.minutes))
+    return {
+        "title": texts(14.0, 16.0, [text("live.checkpoints.title_curve")], size=13.0, bold=1.0),
+        "axis": texts(14.0, 34.0, [text("live.checkpoints.axis")], colour=COLOUR["soft"]),
+        "band": boxes(
+            left,
+            _CURVES[0],
+            max(right - left, 1.0),
+            _CURVES[1] - _CURVES[0],
+            colour=COLOUR["wash"],
+            round=0.0,
+            names=[text("live.checkpoints.band")],
+            notes=[
+                text(
+                    "live.checkpoints.ends", short=interval_words(short), long=interval_words(long)
+                )
+            ],
+        ),
+        **grid,
+        "x ticks": below["x ticks"],
+        "curve": lines(
+            [np.stack([to_x(curve[0]), to_y(_FULL * curve[1])], axis=1)],
+            width=2.2,
+            colour=COLOUR["ink"],
+        ),
+        "stem": lines(
+            [np.array([[place, float(to_y(_FULL * here.goodput))], [place, _CURVES[1]]])],
+            width=1.2,
+            dash=2.0,
+            colour=COLOUR["ink"],
+        ),
+        "best": Layer(
+            "dots",
+            {
+                "x": to_x(np.array([here.best])),
+                "y": to_y(np.array([_FULL * here.most])),
+                "size": 6.0,
+                "shape": 5.0,
+                "colour": COLOUR["right"],
+                "names": [text("live.checkpoints.best_name")],
+                "notes": [interval_words(here.best)],
+            },
+        ),
+        "current": Layer(
+            "dots",
+            {
+                "x": np.array([place]),
+                "y": to_y(np.array([_FULL * here.goodput])),
+                "size": 5.0,
+                "colour": COLOUR["ink"],
+                "ghost": 1.0,
+            },
+        ),
+        "x name": texts(
+            sum(_ENDS) / 2,
+            _CURVES[1] + 30,
+            [text("live.checkpoints.interval_axis")],
+            align=1.0,
+            colour=COLOUR["soft"],
+        ),
+    }
+
+
+def bar_layers(here: State) -> dict[str, Layer]:
+    """Return the bar of the time of the job: work, checkpoints, lost work and restarts, with their names below."""
+    shares = here.shares
+    left = _ENDS[0] + (_ENDS[1] - _ENDS[0]) * np.concatenate([[0.0], np.cumsum(shares)[:-1]])
+    wide = (_ENDS[1] - _ENDS[0]) * shares
+    colour = np.array([COLOUR["queue"], COLOUR["marked"], COLOUR["paused"], COLOUR["drained"]])
+    hatch = np.array([0.0, 0.0, 0.0, 1.0])
+    top, foot = _BAR
+    words = [f"{percent(share)} %" for share in shares]
+    key = np.array(_KEYS)
+    names = [part_name(part) for part in _PARTS]
+    return {
+        "bar title": texts(
+            14.0, top - 14, [text("live.checkpoints.title_bar")], colour=COLOUR["soft"]
+        ),
+        "bar": boxes(
+            left,
+            top,
+            np.maximum(wide, 0.5),
+            foot - top,
+            colour=np.where(hatch > 0, COLOUR["paper"], colour),
+            edge=np.where(hatch > 0, COLOUR["drained"], COLOUR["none"]),
+            hatch=hatch,
+            round=0.0,
+            names=names,
+            notes=words,
+        ),
+        "key": boxes(
+            key,
+            _KEY - 6,
+            12.0,
+            12.0,
+            colour=np.where(hatch > 0, COLOUR["paper"], colour),
+            edge=np.where(hatch > 0, COLOUR["drained"], COLOUR["none"]),
+            hatch=hatch,
+            round=0.0,
+        ),
+        "key words": texts(
+            key + 18,
+            _KEY,
+            [f"{name} {word}" for name, word in zip(names, words, strict=True)],
+            size=11.0,
+            colour=COLOUR["soft"],
+        ),
+    }
+
+
+def size_layers(here: State) -> dict[str, Layer]:
+    """Return goodput over the number of GPUs, at the best interval and at twice that, and the present state."""
+    to_x = log_axis(_SIZES[0], _SIZES[-1], *_SIDES)
+    to_y = log_axis(0, _FULL, _SIDE_CURVES[1], _SIDE_CURVES[0])
+    curve = over_sizes(here.job.restart)
+    grid = tick_layers(
+        np.array([0.0, 25.0, 50.0, 75.0, 100.0]), to_y, lambda share: f"{share:g} %", _SIDES, False
+    )
+    below = tick_layers(
+        np.array(_SIZES, dtype=np.float64),
+        to_x,
+        lambda gpus: f"{gpus:,.0f}",
+        (_SIDE_CURVES[0], _SIDE_CURVES[1] + 2),
+        True,
+    )
+    paths = [np.stack([to_x(curve[0]), to_y(_FULL * row)], axis=1) for row in curve[1:]]
+    return {
+        "title": texts(14.0, 16.0, [text("live.checkpoints.title_sizes")], size=13.0, bold=1.0),
+        "axis": texts(
+            14.0,
+            34.0,
+            [text("live.checkpoints.restart_of", restart=units.format_time(here.job.restart))],
+            colour=COLOUR["soft"],
+        ),
+        **grid,
+        "x ticks": below["x ticks"],
+        "curves": lines(
+            paths,
+            width=np.array([2.2, 1.4]),
+            dash=np.array([0.0, 2.0]),
+            colour=COLOUR["ink"],
+            names=[text("live.checkpoints.at_best"), text("live.checkpoints.at_twice")],
+        ),
+        "current": Layer(
+            "dots",
+            {
+                "x": to_x(np.array([float(here.gpus)])),
+                "y": to_y(np.array([_FULL * here.goodput])),
+                "size": 5.0,
+                "colour": COLOUR["ink"],
+                "ghost": 1.0,
+            },
+        ),
+        "marks": texts(
+            14.0,
+            _SIDE_CURVES[1] + 50,
+            [text("live.checkpoints.marks")],
+            size=11.0,
+            colour=COLOUR["soft"],
+        ),
+        "x name": texts(
+            sum(_SIDES) / 2,
+            _SIDE_CURVES[1] + 30,
+            [text("live.checkpoints.gpus")],
+            align=1.0,
+            colour=COLOUR["soft"],
+        ),
+    }
