@@ -12,6 +12,7 @@ from fabriclab.core.spec import Spec
 
 TABLES = (
     "accelerators",
+    "costs",
     "emerging",
     "link_physics",
     "links",
@@ -56,6 +57,7 @@ def test_shape():
     counts = {t: len(getattr(catalog, t).specs) for t in TABLES}
     assert counts == {
         "accelerators": 126,
+        "costs": 44,
         "emerging": 76,
         "link_physics": 65,
         "links": 498,

@@ -310,8 +310,3 @@ def monte_carlo(
 
     table = np.array([measured[failures] for failures in drawn], dtype=float)  # (D, 3)
     return MonteCarlo(bandwidth=table[:, 0], cut_off=table[:, 1], alone=table[:, 2])
-
-
-def __dir__() -> list[str]:
-    """Return the public names, for tab completion."""
-    return sorted(__all__)
