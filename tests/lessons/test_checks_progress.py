@@ -1438,6 +1438,8 @@ def test_every_text_is_used_and_every_field_is_filled():
         "live.parallelism.",
         "live.rollout.",
         "live.shared_fabric.",
+        "live.cost_front.",
+        "live.decision.",
         "tiers.",
     )
     views_of = {
