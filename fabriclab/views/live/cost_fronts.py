@@ -136,9 +136,7 @@ def front_scene(rate: float, price: int, sent: float) -> Scene:
         alt=f"{said} {text('live.cost_front.setting', rate=rate, price=price, sent=sent)}",
         hint=text("live.cost_front.hint"),
         width=_WIDTH,
-        side=Scene(
-            "", layers=curve_layers(here, price, sent), height=_HEIGHT, width=_SIDE
-        ),
+        side=Scene("", layers=curve_layers(here, price, sent), height=_HEIGHT, width=_SIDE),
     )
 
 
@@ -146,9 +144,7 @@ def front_words(here: Offered, price: int, sent: float) -> str:
     """Return the finding: whether a step costs more or less with the offer, why, and from which rate it pays."""
     more = float(here.more[1])
     key = "more" if more > 0 else "less"
-    first = text(
-        f"live.cost_front.said_{key}", rate=here.rate[1], price=price, change=abs(more)
-    )
+    first = text(f"live.cost_front.said_{key}", rate=here.rate[1], price=price, change=abs(more))
     why = text(
         "live.cost_front.why",
         step=here.step[1],
@@ -234,9 +230,7 @@ def network_layers(here: Offered) -> dict[str, Layer]:
     ]
     last = float(same[seen][-1])
     return {
-        "sold": lines(
-            [np.stack([x[order], y[order]], axis=1)], width=1.2, colour=COLOUR["edge"]
-        ),
+        "sold": lines([np.stack([x[order], y[order]], axis=1)], width=1.2, colour=COLOUR["edge"]),
         "same cost": lines(
             [np.stack([hour_place(hours[seen]), to_y(same[seen])], axis=1)],
             width=1.6,
@@ -309,9 +303,7 @@ def curve_layers(here: Offered, price: int, sent: float) -> dict[str, Layer]:
 
     to_x = log_axis(_SLOWEST, _FASTEST, *_SIDE_X)
     step = 10.0 if high < 60 else 25.0
-    up = tick_layers(
-        np.arange(0.0, high, step), to_y, "{:+.0f} %".format, _SIDE_X, False
-    )
+    up = tick_layers(np.arange(0.0, high, step), to_y, "{:+.0f} %".format, _SIDE_X, False)
     across = tick_layers(
         np.array([100.0, 200.0, 400.0, 800.0, 1600.0]), to_x, "{:g}".format, (top, foot), True
     )

@@ -54,9 +54,7 @@ def decided(sent: float, price: float, team: str, gpus: int) -> economics.Decisi
     )
 
 
-def decision(
-    sent: float = 35.0, price: int = 100, team: str = "all", *, gpus: int = 1024
-) -> Live:
+def decision(sent: float = 35.0, price: int = 100, team: str = "all", *, gpus: int = 1024) -> Live:
     """Show which network a job should run on, as questions with numbers; the path to the answer is lit.
 
     A network is good enough if a step on it costs at most half a per cent more than on the cheapest;
@@ -126,9 +124,7 @@ def answer_words(here: economics.Decision) -> str:
     more = costs[here.runner_up] / cost - 1
     first = text("live.decision.said", answer=name_of(here.answer), cost=cost)
     key = "next" if more >= 0 else "cheaper"
-    return f"{first} " + text(
-        f"live.decision.{key}", other=name_of(here.runner_up), more=abs(more)
-    )
+    return f"{first} " + text(f"live.decision.{key}", other=name_of(here.runner_up), more=abs(more))
 
 
 def cost_table(here: economics.Decision) -> Table:
@@ -284,9 +280,7 @@ def bar_layers(here: economics.Decision) -> dict[str, Layer]:
             bold=np.where(answers, 1.0, 0.0),
             size=12.0,
         ),
-        "costs": texts(
-            _BAR_LEFT + _BAR_WIDE, y, told, align=2.0, size=12.0, colour=COLOUR["soft"]
-        ),
+        "costs": texts(_BAR_LEFT + _BAR_WIDE, y, told, align=2.0, size=12.0, colour=COLOUR["soft"]),
         "bars": boxes(
             _BAR_LEFT,
             y + 10,
