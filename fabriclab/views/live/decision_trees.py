@@ -1,4 +1,4 @@
-"""A live view of a decision among networks: the tree of questions lights up, and beside it what a step costs on each."""
+"""A live view of a decision among networks: a tree of questions that lights up, and what a step costs on each."""
 
 from functools import lru_cache
 

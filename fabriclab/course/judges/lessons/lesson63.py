@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 from fabriclab.catalog import case
-from fabriclab.course.shown import digits
 from fabriclab.course.judges import Trace, TriedCase
 from fabriclab.course.judges.shared.functions import (
     Verdict,
@@ -14,6 +13,7 @@ from fabriclab.course.judges.shared.functions import (
     number_of,
     wrong,
 )
+from fabriclab.course.shown import digits
 from fabriclab.registry import register
 from fabriclab.texts import text
 
