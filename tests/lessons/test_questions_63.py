@@ -25,7 +25,7 @@ MISTAKES = {
     "watts for kilowatts": lambda p, h, w, t, u, g: (p / h + w * t) / (u * g),
     "electricity forgotten": lambda p, h, w, t, u, g: p / h / (u * g),
     "electricity for useful hours alone": lambda p, h, w, t, u, g: p / h / u / g + w / 1000 * t,
-    "shares added": lambda p, h, w, t, u, g: (p / h + w / 1000 * t) / (u + g),
+    "shares not multiplied": lambda p, h, w, t, u, g: (p / h + w / 1000 * t) / (u + g),
 }
 
 
@@ -60,8 +60,8 @@ def test_one_share_alone_and_other_sums_of_shares_have_the_name_too():
     for answer, mistake in (
         (lambda p, h, w, t, u, g: (p / h + w / 1000 * t) / u, "idle hours for nothing"),
         (lambda p, h, w, t, u, g: (p / h + w / 1000 * t) / g, "idle hours for nothing"),
-        (lambda p, h, w, t, u, g: (p / h + w / 1000 * t) / ((u + g) / 2), "shares added"),
-        (lambda p, h, w, t, u, g: (p / h + w / 1000 * t) / (u + g - 1), "shares added"),
+        (lambda p, h, w, t, u, g: (p / h + w / 1000 * t) / ((u + g) / 2), "shares not multiplied"),
+        (lambda p, h, w, t, u, g: (p / h + w / 1000 * t) / (u + g - 1), "shares not multiplied"),
     ):
         assert lesson63.cost_of_an_hour(answer)[2] == mistake
 

@@ -99,9 +99,9 @@ HOUR_MISTAKES: tuple[tuple[str, Callable[..., float]], ...] = (
     ("watts for kilowatts", _in_watts),
     ("electricity forgotten", _no_electricity),
     ("electricity for useful hours alone", _electricity_when_useful),
-    ("shares added", _shares_added),
-    ("shares added", _shares_averaged),
-    ("shares added", _losses_added),
+    ("shares not multiplied", _shares_added),
+    ("shares not multiplied", _shares_averaged),
+    ("shares not multiplied", _losses_added),
 )
 
 
