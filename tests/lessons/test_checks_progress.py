@@ -1440,6 +1440,8 @@ def test_every_text_is_used_and_every_field_is_filled():
         "live.shared_fabric.",
         "live.sick_nic.",
         "live.sick_link.",
+        "live.cost_front.",
+        "live.decision.",
         "tiers.",
     )
     views_of = {

@@ -1170,6 +1170,21 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         best = table["at the best interval [%]"][0]
         assert drawn["current"].fields["y"] == pytest.approx(np.polyval(to_y, shares[:1]), abs=0.6)
         assert drawn["best"].fields["y"] == pytest.approx(np.polyval(to_y, [best]), abs=0.6)
+    elif "times as much as now" in table.columns:  # networks by cost of an hour and time of a step
+        ticks = drawn["x ticks"].fields
+        to_x = np.polyfit([float(tick.split()[0]) for tick in ticks["texts"]], ticks["x"], 1)
+        ups = drawn["y ticks"].fields
+        to_y = np.polyfit(np.log([fl.units.time(tick) for tick in ups["texts"]]), ups["y"], 1)
+        two, others = drawn["two"].fields, drawn["networks"].fields
+        x = np.concatenate([two["x"], others["x"]])
+        y = np.concatenate([two["y"], others["y"]])
+        assert x == pytest.approx(np.polyval(to_x, table["USD for a GPU-hour"]), abs=0.6)
+        assert y == pytest.approx(np.polyval(to_y, np.log(table["step [s]"])), abs=0.6)
+    elif "times the cheapest" in table.columns:  # a decision
+        bars = scene.panels()[1].layers["bars"].fields
+        more = np.minimum(table["times the cheapest"] - 1, 0.1)
+        assert bars["w"] == pytest.approx(np.maximum(2700 * more, 1), abs=0.6)
+        assert np.array_equal(bars["colour"] == COLOUR["ink"], table["answer"] == "yes")
     elif "slices now" in table.columns:  # a pod twice
         for row, key in enumerate(("fixed", "joined")):
             running = drawn[f"{key} running"].fields

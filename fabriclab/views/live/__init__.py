@@ -7,6 +7,8 @@ is a `Scene` of arrays: the browser draws it, a test reads it, and ``view.pictur
 
 from fabriclab.views.live.balancers import collisions
 from fabriclab.views.live.circuit_turns import matchings
+from fabriclab.views.live.cost_fronts import cost_front
+from fabriclab.views.live.decision_trees import decision
 from fabriclab.views.live.goodputs import checkpoints
 from fabriclab.views.live.groups import distance
 from fabriclab.views.live.headrooms import headroom
@@ -47,7 +49,9 @@ __all__ = [
     "collisions",
     "control_loops",
     "copies",
+    "cost_front",
     "cut",
+    "decision",
     "distance",
     "drift",
     "explorer",

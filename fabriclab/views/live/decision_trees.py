@@ -1,0 +1,297 @@
+"""A live view of a decision among networks: a tree of questions that lights up, and what a step costs on each."""
+
+from functools import lru_cache
+
+import numpy as np
+
+from fabriclab import economics
+from fabriclab.core import Floats
+from fabriclab.economics.tree import Branch, Edge
+from fabriclab.texts import text
+from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
+from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, texts
+
+_TEAMS = ("all", "Ethernet", "InfiniBand", "new")
+_LEAST_SENT, _MOST_SENT = 0.1, 100  # illustrative: around the bytes of the running case [GB]
+_PRICES = (50, 230)  # illustrative: around what sources say of InfiniBand [%]
+_FULL = 100.0  # percent
+_LONGEST = 0.10  # illustrative: what the longest bar stands for, of the cheapest
+_INK = -1.0  # as the colour of an edge
+
+# The picture in px: left end and width of each column, and the row of each question and answer.
+_WIDTH = 570.0
+_SIDE = 306.0
+_HEIGHT = 384.0
+_TOP, _ROW, _HIGH = 30.0, 50.0, 32.0
+_COLUMNS = ((12.0, 210.0), (258.0, 146.0), (440.0, 124.0))
+_PLACES = {
+    "stays": (0, 0),
+    "none": (2, 0),
+    "few": (0, 1),
+    "boxes": (1, 1),
+    "pcie": (2, 1),
+    "sockets": (0, 2),
+    "tcp": (2, 2),
+    "lossy": (0, 3),
+    "paths": (1, 3),
+    "multipath": (2, 3),
+    "go_back_n": (2, 4),
+    "pauses": (0, 5),
+    "lossless": (2, 5),
+    "infiniband": (2, 6),
+}
+_BAR_LEFT, _BAR_WIDE, _BAR_HIGH, _BAR_STEP, _BAR_TOP = 14.0, 270.0, 8.0, 52.0, 52.0
+
+
+@lru_cache(maxsize=64)
+def decided(sent: float, price: float, team: str, gpus: int) -> economics.Decision:
+    """Return the decision for bytes of a GPU [GB], a price of InfiniBand [% of the case's], a team and a job's GPUs."""
+    return economics.decide(
+        levels=economics.team(team),
+        sent=sent * 1e9,
+        price_infiniband=price / _FULL,
+        gpus=float(gpus),
+    )
+
+
+def decision(sent: float = 35.0, price: int = 100, team: str = "all", *, gpus: int = 1024) -> Live:
+    """Show which network a job should run on, as questions with numbers; the path to the answer is lit.
+
+    A network is good enough if a step on it costs at most half a per cent more than on the cheapest;
+    `fabriclab.economics.decide` computes the costs.
+
+    Parameters
+    ----------
+    sent : float
+        What each GPU sends to other servers in a step, 0.1..100; 35.0 in the running case [GB].
+    price : int
+        Price of InfiniBand, 50..230 [% of the price of the case's network, which all others have].
+    team : str
+        "all": lacks nothing; "Ethernet", "InfiniBand": has the skills of these networks alone; "new": has none.
+    gpus : int
+        GPUs of the job; all of them fit on a PCIe fabric up to 16.
+    """
+    arguments = {"sent": sent, "price": price, "team": team, "gpus": gpus}
+    names = tuple(text(f"live.decision.team_{each}") for each in _TEAMS)
+    controls: dict[str, Control] = {
+        "sent": Slider(_LEAST_SENT, _MOST_SENT, unit="GB", log=True),
+        "price": Slider(*_PRICES, unit="%"),
+        "team": Choice(_TEAMS, names=names),
+    }
+    decided(sent, float(price), team, gpus)  # refuses what no decision takes
+
+    def scene(sent: float, price: int, team: str) -> Scene:
+        """Return the scene for the controls and the given GPUs."""
+        return tree_scene(sent, price, team, gpus)
+
+    return live_view("decision", arguments, scene, controls)
+
+
+def tree_scene(sent: float, price: int, team: str, gpus: int) -> Scene:
+    """Return the tree with its lit path, and what a step costs on each network beside it."""
+    here = decided(sent, float(price), team, gpus)
+    said = answer_words(here)
+    setting = text(
+        "live.decision.setting",
+        sent=sent,
+        price=price,
+        team=text(f"live.decision.team_{team}"),
+        gpus=gpus,
+    )
+    return Scene(
+        said,
+        cost_table(here),
+        {**edge_layers(here), **node_layers(here)},
+        _HEIGHT,
+        alt=f"{said} {setting}",
+        hint=text("live.decision.hint"),
+        width=_WIDTH,
+        side=Scene("", layers=bar_layers(here), height=_HEIGHT, width=_SIDE),
+    )
+
+
+def name_of(key: str) -> str:
+    """Return the short name of a network."""
+    return text(f"live.decision.net_{key}")
+
+
+def answer_words(here: economics.Decision) -> str:
+    """Return the finding: the answer with its cost, and how much more the next one costs."""
+    costs = here.costs
+    cost = costs[here.answer]
+    if not here.runner_up:
+        return text("live.decision.alone", answer=name_of(here.answer), cost=cost)
+    more = costs[here.runner_up] / cost - 1
+    first = text("live.decision.said", answer=name_of(here.answer), cost=cost)
+    key = "next" if more >= 0 else "cheaper"
+    return f"{first} " + text(f"live.decision.{key}", other=name_of(here.runner_up), more=abs(more))
+
+
+def cost_table(here: economics.Decision) -> Table:
+    """Return a row for each network that the job can run on, the cheapest first."""
+    found = {key: cost for key, cost in here.costs.items() if cost < np.inf}
+    least = min(found.values())
+    return Table(
+        {
+            "network": [name_of(key) for key in found],
+            "step [s]": [here.steps[key] for key in found],
+            "USD for a step": list(found.values()),
+            "times the cheapest": [cost / least for cost in found.values()],
+            "answer": ["yes" if key == here.answer else "" for key in found],
+        }
+    )
+
+
+# Layers -----------------------------------------------------------------------------------------
+
+
+def corner(key: str) -> tuple[float, float, float]:
+    """Return the left end, the top and the width of a box. [px]."""
+    column, row = _PLACES[key]
+    left, wide = _COLUMNS[column]
+    return left, _TOP + _ROW * row, wide
+
+
+def edge_path(edge: Edge) -> Floats:
+    """Return the line from a question to what follows: to the right within a row, else down and then to the right."""
+    left, top, wide = corner(edge.source)
+    to_left, to_top, to_wide = corner(edge.target)
+    middle = top + _HIGH / 2
+    to_middle = to_top + _HIGH / 2
+    if to_top == top:
+        return np.array([[left + wide, middle], [to_left, middle]])
+    if to_left == left:
+        x = left + 26.0
+        return np.array([[x, top + _HIGH], [x, to_top]])
+    x = left + min(wide, to_wide) / 2
+    if to_left < left:  # back to the first column, from above
+        end = to_left + to_wide - 20.0
+        between = (top + _HIGH + to_top) / 2
+        return np.array([[x, top + _HIGH], [x, between], [end, between], [end, to_top]])
+    return np.array([[x, top + _HIGH], [x, to_middle], [to_left, to_middle]])
+
+
+def edge_layers(here: economics.Decision) -> dict[str, Layer]:
+    """Return all lines of the tree, those of the path in ink, with their labels."""
+    edges = sorted(here.tree.edges, key=lambda edge: edge.lit)
+    lit = np.array([edge.lit for edge in edges])
+    paths = [edge_path(edge) for edge in edges]
+    to_right = np.array([path[0, 1] == path[1, 1] for path in paths])
+    start = np.array([path[0] for path in paths])
+    return {
+        "edges": lines(
+            paths,
+            width=np.where(lit, 2.6, 1.0),
+            colour=np.where(lit, COLOUR["ink"], COLOUR["hair"]),
+            names=[f"{edge.source}, {edge.label}: {edge.target}" for edge in edges],
+        ),
+        "labels": texts(
+            start[:, 0] + 6,
+            start[:, 1] + np.where(to_right, -8.0, 9.0),
+            [text(f"live.decision.{edge.label}") for edge in edges],
+            size=11.0,
+            halo=1.0,
+            colour=np.where(lit, COLOUR["ink"], COLOUR["soft"]),
+        ),
+    }
+
+
+def note_of(branch: Branch) -> str:
+    """Return the number of a question beside its threshold."""
+    if branch.key == "stays":
+        return text("live.decision.note_sent", sent=branch.value)
+    if branch.key == "few":
+        return text("live.decision.note_gpus", n=branch.value, most=branch.threshold)
+    return text("live.decision.note_cost", more=branch.value - 1, most=branch.threshold - 1)
+
+
+def node_layers(here: economics.Decision) -> dict[str, Layer]:
+    """Return questions with their numbers, and answers; what the path does not meet recedes."""
+    tree = here.tree
+    path = tree.path
+    questions = [*tree.branches]
+    answers = [key for key in _PLACES if key in tree.leaves]
+    place = {key: corner(key) for key in _PLACES}
+    asked = np.array([place[key] for key in questions])
+    on_path = np.array([key in path for key in questions])
+    leaf = np.array([place[key] for key in answers])
+    chosen = np.array([key == tree.answer for key in answers])
+    return {
+        "title": texts(14.0, 14.0, [text("live.decision.tree")], size=13.0, bold=1.0),
+        "questions": boxes(
+            asked[:, 0],
+            asked[:, 1],
+            asked[:, 2],
+            _HIGH,
+            colour=COLOUR["sunk"],
+            edge=np.where(on_path, COLOUR["ink"], COLOUR["line"]),
+            round=6.0,
+            names=[text(f"live.decision.ask_{key}") for key in questions],
+            notes=[note_of(tree.branches[key]) for key in questions],
+        ),
+        "words": texts(
+            asked[:, 0] + 8,
+            asked[:, 1] + _HIGH / 2,
+            [text(f"live.decision.ask_{key}") for key in questions],
+            size=12.0,
+            colour=np.where(on_path, COLOUR["ink"], COLOUR["soft"]),
+        ),
+        "answers": boxes(
+            leaf[:, 0],
+            leaf[:, 1],
+            leaf[:, 2],
+            _HIGH,
+            colour=np.where(chosen, COLOUR["ink"], COLOUR["paper"]),
+            edge=np.where(chosen, COLOUR["ink"], COLOUR["line"]),
+            round=6.0,
+            names=[tree.leaves[key] for key in answers],
+        ),
+        "answer names": texts(
+            leaf[:, 0] + leaf[:, 2] / 2,
+            leaf[:, 1] + _HIGH / 2,
+            [name_of(key) for key in answers],
+            align=1.0,
+            size=12.0,
+            bold=np.where(chosen, 1.0, 0.0),
+            colour=np.where(chosen, COLOUR["paper"], COLOUR["soft"]),
+        ),
+    }
+
+
+def bar_layers(here: economics.Decision) -> dict[str, Layer]:
+    """Return by how much a step costs more than on the cheapest network, as a bar for each that can run the job."""
+    found = {key: cost for key, cost in here.costs.items() if cost < np.inf}
+    least = min(found.values())
+    more = np.array([cost / least - 1 for cost in found.values()])
+    y = _BAR_TOP + _BAR_STEP * np.arange(more.size)
+    wide = np.maximum(_BAR_WIDE * np.minimum(more / _LONGEST, 1.0), 1.0)
+    answers = np.array([key == here.answer for key in found])
+    told = [
+        text("live.decision.cost", cost=cost, more=float(part))
+        for cost, part in zip(found.values(), more, strict=True)
+    ]
+    beyond = [text("live.decision.beyond") if part > _LONGEST else "" for part in more]
+    return {
+        "title": texts(14.0, 14.0, [text("live.decision.bars")], size=13.0, bold=1.0),
+        "names": texts(
+            _BAR_LEFT,
+            y,
+            [name_of(key) for key in found],
+            bold=np.where(answers, 1.0, 0.0),
+            size=12.0,
+        ),
+        "costs": texts(_BAR_LEFT + _BAR_WIDE, y, told, align=2.0, size=12.0, colour=COLOUR["soft"]),
+        "bars": boxes(
+            _BAR_LEFT,
+            y + 10,
+            wide,
+            _BAR_HIGH,
+            colour=np.where(answers, COLOUR["ink"], COLOUR["edge"]),
+            round=0.0,
+            names=[name_of(key) for key in found],
+            notes=told,
+        ),
+        "beyond": texts(
+            _BAR_LEFT + _BAR_WIDE, y + 27, beyond, align=2.0, size=11.0, colour=COLOUR["soft"]
+        ),
+    }

@@ -1,0 +1,115 @@
+"""Live views of costs: an offer beside the present network, and a decision as a tree that lights up."""
+
+import numpy as np
+import pytest
+
+from fabriclab import catalog, economics, live
+from fabriclab.look import COLOUR
+from fabriclab.views.live import cost_fronts, decision_trees
+from support.live_views import VIEWS, check_that_it_fits, states
+
+NAMES = ("cost front", "half for half", "small job", "decision", "small decision", "sixteen GPUs")
+CASE = catalog.case()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_state_fits_into_a_small_window(name):
+    for scene in states(VIEWS[name]()):
+        check_that_it_fits(scene)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_finding_stands_on_one_line(name):
+    for scene in states(VIEWS[name]()):
+        first = scene.said.split(". ")[0]
+        assert len(first) <= 100  # illustrative: letters of 18 px in a card of 934 px
+
+
+# cost front ---------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("rate", "price"), [(200.0, 0.0), (200.0, 50.0), (800.0, 200.0)])
+def test_an_offer_costs_what_the_library_says(rate, price):
+    sent = CASE.dp_bytes / 1e9
+    here = cost_fronts.offered(rate, price, sent)
+    offer = economics.offer(CASE, rate * 1.25e8, CASE.price_fabric * price / 100)
+    assert here.step[:2] == pytest.approx([offer.before, offer.after])
+    assert here.cost[:2] == pytest.approx([offer.cost_before, offer.cost_after])
+
+
+def test_the_gift_pays_from_where_the_library_says():
+    sent = CASE.dp_bytes / 1e9
+    turn = economics.half_for_nothing(CASE).turns_at
+    assert cost_fronts.pays_from(0.0, sent) * 1.25e8 == pytest.approx(turn)
+    assert cost_fronts.offered(cost_fronts.pays_from(0.0, sent), 0.0, sent).more[1] == (
+        pytest.approx(0.0, abs=1e-9)
+    )
+
+
+def test_no_rate_pays_at_a_high_price_and_every_rate_for_a_job_that_sends_little():
+    assert live.cost_front(price=150).scene.said.endswith("no rate pays.")
+    assert "each rate" in live.cost_front(price=25, sent=5.0).scene.said
+
+
+def test_a_step_is_never_longer_with_a_faster_network():
+    step = cost_fronts.step_of(np.geomspace(100, 1600, 40), 35.0)
+    assert np.all(np.diff(step) < 0)
+
+
+@pytest.mark.parametrize(("price", "pays"), [(0, True), (100, False), (200, False)])
+def test_the_side_of_the_line_says_whether_the_offer_pays(price, pays):
+    here = cost_fronts.offered(300.0, price, 35.0)
+    on_line = (
+        here.hour[0] * here.step[0] / here.hour[1]
+    )  # step of the same cost at the offer's hour
+    assert (here.step[1] < on_line) == pays == (here.more[1] < 0)
+
+
+# decision -----------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("sent", "price", "team", "gpus"),
+    [
+        (35.0, 100, "all", 1024),
+        (0.4, 100, "Ethernet", 1024),
+        (35.0, 150, "all", 1024),
+        (1.0, 150, "new", 16),
+    ],
+)
+def test_the_lit_path_leads_to_the_answer(sent, price, team, gpus):
+    scene = live.decision(sent, price, team, gpus=gpus).scene
+    found = economics.decide(
+        levels=economics.team(team), sent=sent * 1e9, price_infiniband=price / 100, gpus=gpus
+    )
+    edges = scene.layers["edges"].fields
+    lit = [
+        name
+        for name, colour in zip(edges["names"], edges["colour"], strict=True)
+        if colour == COLOUR["ink"]
+    ]
+    assert len(lit) == len(found.tree.path) - 1
+    assert any(name.endswith(f": {found.answer}") for name in lit)
+    names = scene.layers["answer names"].fields
+    chosen = np.flatnonzero(names["bold"])
+    assert [names["texts"][k] for k in chosen] == [decision_trees.name_of(found.answer)]
+    table = scene.table
+    row = table["network"].tolist().index(decision_trees.name_of(found.answer))
+    assert table["answer"][row] == "yes"
+    assert table["USD for a step"][row] == pytest.approx(found.costs[found.answer])
+
+
+def test_every_question_and_answer_has_a_place_of_its_own():
+    tree = economics.decide().tree
+    keys = {*tree.branches, *tree.leaves}
+    assert keys == set(decision_trees._PLACES)
+    assert len(set(decision_trees._PLACES.values())) == len(keys)
+
+
+def test_a_dearer_infiniband_turns_the_answer():
+    (turn,) = economics.decide(CASE, sent=35.0e9).turns("price_infiniband")
+    below = live.decision(price=int(100 * turn.value)).scene.said
+    above = live.decision(price=int(100 * turn.value) + 1).scene.said
+    assert below.startswith("The answer is InfiniBand")
+    assert above.startswith("The answer is lossless Ethernet")
+
+
+def test_a_decision_refuses_jobs_without_gpus():
+    with pytest.raises(ValueError, match="gpus"):
+        live.decision(gpus=0)
