@@ -1,4 +1,4 @@
-"""What the questions of lesson 44 call right and wrong is so in the library."""
+"""What the questions of lessons 44, 44b and 44c call right and wrong is so in the library."""
 
 import itertools
 
@@ -7,9 +7,63 @@ import pytest
 
 from fabriclab import catalog, circuits
 from fabriclab.course.judges import Unanswered
-from fabriclab.course.judges.lessons import lesson44
+from fabriclab.course.judges.lessons import lesson44, lesson44c
+from fabriclab.course.questions import find
+from fabriclab.formulas import evaluate
+
+POD = circuits.cube_availability(0.99)
 
 
+# lesson 44 ----------------------------------------------------------------------------------------
+def test_a_choice_is_judged_and_mistakes_named():
+    assert lesson44.time_of_any(lesson44.any_whole) == (True, [], "")
+    for name, rule in lesson44.ANY_MISTAKES.items():
+        is_right, said, mistake, trace = lesson44.time_of_any(rule)
+        assert (is_right, mistake) == (False, name)
+        assert len(said) == 2 and not all(case.right for case in trace.cases)
+    named = {name for name, _, _ in find("44-write-any").wrong}
+    assert named == set(lesson44.ANY_MISTAKES)
+
+
+def test_other_ways_to_count_a_choice_are_right():
+    def by_drawing_all(needed, cubes, whole):
+        whole_cubes = np.ones(1)
+        for _ in range(cubes):
+            whole_cubes = np.convolve(whole_cubes, [1 - whole, whole])
+        return whole_cubes[needed:].sum()
+
+    assert lesson44.time_of_any(by_drawing_all)[0]
+    assert lesson44.time_of_any(lambda *case: 1 - (1 - lesson44.any_whole(*case)))[0]
+
+
+def test_the_function_of_the_learner_is_what_the_library_computes():
+    assert lesson44.any_whole(48, 64, POD) == pytest.approx(circuits.any_availability(0.99, 48))
+    assert lesson44.any_whole(2, 3, 0.9) == pytest.approx(0.972)
+
+
+@pytest.mark.parametrize("nothing", [lambda *case: None, lambda *case: "0.9", lambda: 1.0])
+def test_no_share_costs_no_try(nothing):
+    with pytest.raises(Unanswered):
+        lesson44.time_of_any(nothing)
+
+
+def test_half_of_the_pod_is_a_bad_thing_to_ask_for():
+    shares = {k: circuits.goodput(0.99, k) for k in range(1, 65)}
+    assert all(shares[k] < shares[32] for k in range(55, 65))
+    assert all(shares[k] > shares[32] for k in range(33, 55))
+    assert shares[32] < min(shares[24], shares[48])
+    assert shares[24] == pytest.approx(0.746, abs=5e-4)
+    assert shares[32] == pytest.approx(0.500, abs=5e-4)
+    assert shares[48] == pytest.approx(0.742, abs=5e-4)
+
+
+def test_the_set_up_of_the_questions_is_that_of_the_catalog():
+    assert (
+        circuits.switch("palomar").setup == catalog.value("emerging", "ocs-mems", "setup") == 0.01
+    )
+
+
+# lesson 44c ---------------------------------------------------------------------------------------
 def longest_held(left):
     """Return the matching whose smallest entry is largest, by trying all orders: what the third hint says."""
     best = 0
@@ -71,12 +125,12 @@ def test_steps_that_hold_long_are_right(step):
     answer = step
     if isinstance(step, str):
         answer = getattr(circuits.matchings, step)
-    assert lesson44.next_matching(answer) == (True, [], "")
+    assert lesson44c.next_matching(answer) == (True, [], "")
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_each_mistake_has_its_name_and_its_explanation(mistake):
-    is_right, said, found, trace = lesson44.next_matching(MISTAKES[mistake])
+    is_right, said, found, trace = lesson44c.next_matching(MISTAKES[mistake])
     assert not is_right and found == mistake
     assert len(said) == 2 and not trace.cases[-1].right
 
@@ -88,25 +142,25 @@ def test_any_matching_does_not_pass_by_luck(seed):
     def any_matching(left):
         return circuits.matchings.any_perfect(left * rng.permutation(left.size).reshape(left.shape))
 
-    mixed = [lesson44.mixed(number) for number in lesson44._SEEDS]
+    mixed = [lesson44c.mixed(number) for number in lesson44c._SEEDS]
     drawn = sum(circuits.decompose(matrix, any_matching).n_matchings for matrix in mixed)
     fewest = sum(circuits.decompose(matrix).n_matchings for matrix in mixed)
-    assert drawn > lesson44._PATIENCE * fewest
+    assert drawn > lesson44c._PATIENCE * fewest
 
 
 def test_a_step_that_forbids_the_diagonal_is_told_where_and_why():
     with pytest.raises(Unanswered, match=r"host 3 has none.*stays dark"):
-        lesson44.next_matching(without_the_diagonal)
+        lesson44c.next_matching(without_the_diagonal)
 
 
 @pytest.mark.parametrize("nothing", [lambda left: None, lambda left: "ABCD", lambda left: 1 / 0])
 def test_no_answer_costs_no_try(nothing):
     with pytest.raises(Unanswered):
-        lesson44.next_matching(nothing)
+        lesson44c.next_matching(nothing)
 
 
 def test_the_worked_example_comes_out_as_the_lesson_says():
-    matrix = 1e9 * np.array(lesson44._LESSON)
+    matrix = 1e9 * np.array(lesson44c._LESSON)
     found = circuits.decompose(matrix)
     assert found.weight.tolist() == [6e9, 4e9, 2e9, 2e9]
     assert found.matchings[0].tolist() == [3, 0, 1, 2]  # A to D, B to A, C to B, D to C
@@ -115,27 +169,59 @@ def test_the_worked_example_comes_out_as_the_lesson_says():
     assert np.all(matrix.sum(axis=0) == 14e9) and np.all(matrix.sum(axis=1) == 14e9)
 
 
-def test_half_of_the_pod_is_a_bad_thing_to_ask_for():
-    shares = {k: circuits.goodput(0.99, k) for k in range(1, 65)}
-    assert all(shares[k] < shares[32] for k in range(55, 65))
-    assert all(shares[k] > shares[32] for k in range(33, 55))
-    assert shares[32] < min(shares[24], shares[48])
-    assert shares[24] == pytest.approx(0.746, abs=5e-4)
-    assert shares[32] == pytest.approx(0.500, abs=5e-4)
-    assert shares[48] == pytest.approx(0.742, abs=5e-4)
+def test_only_some_first_matchings_lose_no_time():
+    matrix = np.array(lesson44c._LESSON, dtype=float)
+    sender = range(4)
+    together = {}
+    for receiver in itertools.permutations(sender):
+        lit = matrix[sender, receiver]
+        if not lit.any():
+            continue
+        held = lit[lit > 0].min()
+        left = matrix.copy()
+        left[sender, receiver] -= np.minimum(lit, held)
+        busiest = max(left.sum(axis=0).max(), left.sum(axis=1).max())
+        together[receiver] = held + busiest
+    assert together[tuple(largest_first(matrix))] == 22
+    assert sorted(order for order, total in together.items() if total == 14) == [
+        (2, 0, 3, 1),
+        (2, 3, 0, 1),
+        (2, 3, 1, 0),
+        (3, 0, 1, 2),
+    ]
 
 
-def test_halving_and_doubling_turns_twelve_times_with_128_servers():
-    matrix = circuits.phases("all_reduce", "halving_doubling", 128, "1 GiB").matrix
+def test_any_step_takes_seven_matchings_at_most_for_the_matrix_of_the_lesson():
+    rng = np.random.default_rng(1)
+
+    def any_matching(left):
+        return circuits.matchings.any_perfect(left * rng.permutation(left.size).reshape(left.shape))
+
+    matrix = np.array(lesson44c._LESSON, dtype=float)
+    assert np.count_nonzero(matrix) - len(matrix) + 1 == 7
+    assert max(circuits.decompose(matrix, any_matching).n_matchings for _ in range(20)) <= 7
+
+
+@pytest.mark.parametrize("servers", [8, 16, 128])
+def test_halving_and_doubling_turns_as_often_as_the_question_says(servers):
+    matrix = circuits.phases("all_reduce", "halving_doubling", servers, "1 GiB").matrix
     partners = matrix > 0
     before = np.roll(partners, 1, axis=0)
-    assert np.count_nonzero(np.any(partners != before, axis=(1, 2))) == 12
+    turns = np.count_nonzero(np.any(partners != before, axis=(1, 2)))
+    assert turns == evaluate(find("44c-turns").formula, {"n": servers})
 
 
-def test_the_set_up_of_the_questions_is_that_of_the_catalog():
-    assert (
-        circuits.switch("palomar").setup == catalog.value("emerging", "ocs-mems", "setup") == 0.01
+def test_on_circuits_that_stay_a_message_of_halving_and_doubling_crosses_four():
+    choice = circuits.choose_topology(
+        "all_reduce",
+        "halving_doubling",
+        8,
+        "17.6 GB",
+        circuits=1,
+        rate="400 Gb/s",
+        setup="10 ms",
     )
+    assert choice.per_job == pytest.approx(4 * choice.by_packets)
 
 
 # lesson 44b ---------------------------------------------------------------------------------------

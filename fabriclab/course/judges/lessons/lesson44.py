@@ -1,153 +1,126 @@
-"""Lesson 44: the next matching of a traffic matrix."""
+"""Lesson 44: how often enough cubes of a pod are whole, whichever they are."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from math import comb
+from typing import Any
 
-import numpy as np
-
-from fabriclab import circuits
-from fabriclab.core import Floats
-from fabriclab.course.judges import Trace, TriedCase, Unanswered
-from fabriclab.course.judges.shared.functions import Verdict, explained, name_of, stopped
-from fabriclab.course.judges.shared.numbers import brief
+from fabriclab.circuits import cube_availability
+from fabriclab.course.judges import Trace, TriedCase
+from fabriclab.course.judges.shared.functions import (
+    Verdict,
+    first_wrong,
+    is_same,
+    mistake_of,
+    number_of,
+    wrong,
+)
 from fabriclab.registry import register
 from fabriclab.texts import text
 
-Step = Callable[[Floats], Any]
+# Cubes that are needed, cubes of the pod, and the share of the time in which one is whole -> a share of the time.
+AnyWhole = Callable[[int, int, float], Any]
 
-_NO_ANSWER = ("nothing returned", "no row of receivers")
-# illustrative: matchings that count as few, in times of those that `decompose` needs; twelve draws of a step that takes
-# any matching need 1.4 to 1.6 times as many, steps that look at what is left at most 1.27 times
-_PATIENCE = 1.33
-
-# illustrative: traffic in GB, the first as in the lesson
-_LESSON = ((0, 0, 8, 6), (8, 0, 0, 6), (4, 8, 0, 2), (2, 6, 6, 0))
-_RING = ((0, 0, 5, 0), (0, 0, 0, 5), (0, 5, 0, 0), (5, 0, 0, 0))
-_ALL_TO_ALL = ((0, 2, 2, 2), (2, 0, 2, 2), (2, 2, 0, 2), (2, 2, 2, 0))
-_IDLE_HOST = ((0, 3, 0, 1), (0, 0, 4, 0), (4, 0, 0, 0), (0, 0, 0, 0))
-_SEEDS = tuple(range(1, 13))  # of the mixed traffic
-_MIXED = 6  # hosts of it
-_SUMMED = 9  # matchings that are added up in it
+# illustrative: the lesson's example, one of two, all of three, a pod with one spare cube; the last is the lesson's pod
+CASES: tuple[tuple[int, int, float], ...] = (
+    (2, 3, 0.9),
+    (1, 2, 0.5),
+    (3, 3, 0.9),
+    (7, 8, 0.8),
+    (48, 64, cube_availability(0.99)),
+)
 
 
-class Case(NamedTuple):
-    """A traffic matrix with its name."""
-
-    name: str
-    matrix: Floats  # (N, N) [GB]
-    is_mixed: bool  # one of those on which the number of matchings is compared
+def exactly(k: int, cubes: int, whole: float) -> float:
+    """Return the share of the time in which exactly ``k`` cubes are whole."""
+    choices = comb(cubes, k)
+    return float(choices * whole**k * (1 - whole) ** (cubes - k))
 
 
-class _Watched:
-    """The learner's step, which remembers what it got and what it returned the last time."""
-
-    def __init__(self, answer: Step) -> None:
-        self.answer = answer
-        self.left: Floats = np.zeros((0, 0))
-        self.returned: Any = None
-
-    def __call__(self, left: Floats) -> Any:
-        """Return what the learner's step returns."""
-        self.left = left.copy()
-        self.returned = self.answer(left)
-        return self.returned
-
-    def returned_senders(self) -> bool:
-        """Return whether the last answer is right as the sender of each receiver."""
-        senders = np.asarray(self.returned, dtype=np.int64)
-        return circuits.mistake_in(self.left, np.argsort(senders)) is None
+def any_whole(needed: int, cubes: int, whole: float) -> float:
+    """Return the share of the time in which at least ``needed`` cubes are whole."""
+    return sum(exactly(k, cubes, whole) for k in range(needed, cubes + 1))
 
 
-def cases() -> tuple[Case, ...]:
-    """Return the traffic on which a step is tried."""
-    named = {
-        "lesson": _LESSON,
-        "ring": _RING,
-        "all_to_all": _ALL_TO_ALL,
-        "idle_host": _IDLE_HOST,
-    }
-    found = []
-    for name, rows in named.items():
-        matrix = np.array(rows, dtype=np.float64)
-        found.append(Case(text(f"trace.matching_{name}"), matrix, is_mixed=False))
-    for seed in _SEEDS:
-        name = text("trace.matching_mixed", n=_MIXED, seed=seed)
-        found.append(Case(name, mixed(seed), is_mixed=True))
-    return tuple(found)
+# What somebody with a mistake returns, all called as ``rule(needed, cubes, whole)``.
 
 
-def mixed(seed: int) -> Floats:
-    """Return traffic whose rows and columns have the same sum, of random matchings with random weights [GB]."""
-    rng = np.random.default_rng(seed)
-    sender = np.arange(_MIXED)
-    matrix = np.zeros((_MIXED, _MIXED))
-    for weight in rng.integers(1, 9, _SUMMED).tolist():
-        receiver = rng.permutation(_MIXED)
-        while np.any(receiver == sender):
-            receiver = rng.permutation(_MIXED)
-        matrix[sender, receiver] += weight
-    return matrix
+def _fixed(needed: int, cubes: int, whole: float) -> float:
+    """Return the share of cubes that cannot be chosen."""
+    return whole**needed
 
 
-@register("check", "44-write-step")
-def next_matching(answer: Step) -> Verdict:
-    """Decompose several matrices with ``answer(left)``: matchings at each step, and few of them for mixed traffic."""
-    tried: list[TriedCase] = []
-    taken = 0
-    fewest = 0
-    for case in cases():
-        needed = circuits.decompose(case.matrix).n_matchings
-        watched = _Watched(answer)
-        try:
-            found = circuits.decompose(case.matrix, watched).n_matchings
-        except circuits.WrongMatching as error:
-            if error.mistake in _NO_ANSWER:
-                raise _unanswered(case, watched) from None
-            mistake = error.mistake
-            if mistake == "an entry without traffic" and watched.returned_senders():
-                mistake = "senders of the receivers"
-            return _wrong(tried, case, mistake, str(error))
-        except (Exception, SystemExit) as error:
-            raise stopped(f"{name_of(answer)}(left)", error) from None
-        if case.is_mixed:
-            taken += found
-            fewest += needed
-        else:
-            tried.append(TriedCase(case.name, True, "", _count(found), _count(needed)))
+def _all_cubes(needed: int, cubes: int, whole: float) -> float:
+    """Return the share in which no cube of the pod is broken."""
+    return whole**cubes
 
-    most = int(_PATIENCE * fewest)
-    wanted = text("trace.at_most", most=_count(most))
-    name = text("trace.matching_all", n=len(_SEEDS))
-    tried.append(TriedCase(name, taken <= most, "", _count(taken), wanted))
-    if taken <= most:
+
+def _exactly_needed(needed: int, cubes: int, whole: float) -> float:
+    """Return one case of the sum."""
+    return exactly(needed, cubes, whole)
+
+
+def _choices_forgotten(needed: int, cubes: int, whole: float) -> float:
+    """Take one choice of the whole cubes in each case."""
+    return sum(exactly(k, cubes, whole) / comb(cubes, k) for k in range(needed, cubes + 1))
+
+
+def _broken_forgotten(needed: int, cubes: int, whole: float) -> float:
+    """Leave out that the other cubes are broken."""
+    return sum(comb(cubes, k) * whole**k for k in range(needed, cubes + 1))
+
+
+def _last_forgotten(needed: int, cubes: int, whole: float) -> float:
+    """Stop before the case in which all cubes are whole."""
+    return sum(exactly(k, cubes, whole) for k in range(needed, cubes))
+
+
+def _first_forgotten(needed: int, cubes: int, whole: float) -> float:
+    """Begin with one cube more than needed."""
+    return sum(exactly(k, cubes, whole) for k in range(needed + 1, cubes + 1))
+
+
+def _too_few(needed: int, cubes: int, whole: float) -> float:
+    """Return the share in which the slice cannot run."""
+    return 1 - any_whole(needed, cubes, whole)
+
+
+def _percent(needed: int, cubes: int, whole: float) -> float:
+    """Return percent."""
+    return 100 * any_whole(needed, cubes, whole)
+
+
+ANY_MISTAKES: dict[str, Callable[[int, int, float], float]] = {
+    "cubes that cannot be chosen": _fixed,
+    "no cube broken": _all_cubes,
+    "exactly as many as needed": _exactly_needed,
+    "choices forgotten": _choices_forgotten,
+    "broken cubes forgotten": _broken_forgotten,
+    "last case forgotten": _last_forgotten,
+    "first case forgotten": _first_forgotten,
+    "too few whole cubes": _too_few,
+    "percent for a part": _percent,
+}
+
+
+@register("check", "44-write-any")
+def time_of_any(answer: AnyWhole) -> Verdict:
+    """Run ``answer(needed, cubes, whole)``, the share of the time with enough whole cubes, on several pods."""
+    returned = [number_of(answer, *case) for case in CASES]
+    right = [any_whole(*case) for case in CASES]
+    tried = []
+    for case, found, wanted in zip(CASES, returned, right, strict=True):
+        is_right = is_same(found, wanted)
+        tried.append(TriedCase(_words(case), is_right, "", f"{found:.4g}", f"{wanted:.4g}"))
+    i = first_wrong(tried)
+    if i is None:
         return True, [], ""
-    mistake = "held too briefly"
-    line = text("function.loop", name=name, got=_count(taken), wanted=wanted)
-    return False, [line, *explained("44-write-step", mistake)], mistake, Trace(tuple(tried))
+    shown = {"got": tried[i].got, "right": tried[i].wanted}
+    line = text("function.chance", case=tried[i].name, **shown)
+    mistake = mistake_of(returned, ANY_MISTAKES, CASES)
+    return wrong("44-write-any", line, mistake, Trace(tuple(tried)))
 
 
-def _unanswered(case: Case, watched: _Watched) -> Unanswered:
-    """Return what to raise when the learner's step returned no list of receivers."""
-    n = len(case.matrix)
-    asked = text("function.matching", n=n, case=case.name, got=brief(watched.returned))
-    if np.any(np.diag(watched.left) > 0):
-        dark = text("function.matching_dark")
-        asked = f"{asked} {dark}"
-    return Unanswered("kind", asked)
-
-
-def _wrong(tried: list[TriedCase], case: Case, mistake: str, words: str) -> Verdict:
-    """Return the verdict on a step that is no matching of the entries that have bytes left."""
-    shown = TriedCase(case.name, False, "", text("trace.no_matching"), text("trace.a_matching"))
-    line = text("function.no_matching", case=case.name, words=words)
-    return (
-        False,
-        [line, *explained("44-write-step", mistake)],
-        mistake,
-        Trace((*tried, shown)),
-    )
-
-
-def _count(n: int) -> str:
-    """Return a number of matchings in words."""
-    return text("trace.one_matching" if n == 1 else "trace.matchings", n=n)
+def _words(case: tuple[int, int, float]) -> str:
+    """Return a case in words."""
+    needed, cubes, whole = case
+    return text("trace.any_whole", needed=needed, cubes=cubes, whole=f"{100 * whole:.3g}")
