@@ -23,6 +23,7 @@ from fabriclab.views.sweeps import crowding, densely
 
 WIDTH = 320.0  # of a panel beside a picture of 560 [px]
 _LEFT = 62.0
+_SPOT_ROOM = 4.0  # between the numbers of the axis of y and a spot on it
 _MARGIN = 28.0  # on the right
 _TOP = 58.0
 _FOOT = 46.0  # for the ticks and the title of the axis
@@ -111,6 +112,9 @@ def curve_panel(
     joined = [i for i, curve in enumerate(curves) if curve.joined]
     grid_x = tick_layers(x_ticks, to_x, show_x, (_TOP, bottom + 4), True)
     grid_y = tick_layers(y_ticks, to_y, show_y, (_LEFT, right), False)
+    ticks = grid_y["y ticks"].fields
+    if max(map(len, ticks["texts"])) * _LETTER < _LEFT - 14:  # a spot on the axis would touch them
+        grid_y["y ticks"] = Layer("texts", {**ticks, "x": ticks["x"] - _SPOT_ROOM})
     return Scene(
         "",
         layers={

@@ -274,13 +274,21 @@ def wavelengths_scene(count: int, bits: int, grid: str) -> Scene:
         "live.wavelengths.said",
         count=counted(count, "wavelength"),
         each=8e-9 * rate,
-        total=8e-12 * count * rate,
+        total=bits_in_words(count * rate),
         fibres=counted(fibres, "fibre"),
         grid=grid,
         most=most,
     )
     columns = {"fibre": np.arange(fibres) + 1, "wavelengths": used, "rate [B/s]": used * rate}
     return Scene(caption, Table(columns), layers, 20 + height * fibres, alt=caption, width=_WIDTH)
+
+
+def bits_in_words(rate: float) -> str:
+    """Return a rate [B/s] in Gb/s, from a thousand of them on in Tb/s."""
+    gigabits = 8e-9 * rate
+    if gigabits < 1000:
+        return f"{gigabits:.3g} Gb/s"
+    return f"{gigabits / 1000:.3g} Tb/s"
 
 
 def rows_of_slots(most: int) -> int:
@@ -342,7 +350,7 @@ def fibre_rates(rates: Floats, height: float) -> Layer:
     words = []
     for fibre in named_fibres(rates.size, height):
         middle = _SLOTS_TOP + height * (fibre + 0.43)
-        words.append((_SLOTS_RIGHT + 10, middle, f"{8e-12 * rates[fibre]:.3g} Tb/s", 0))
+        words.append((_SLOTS_RIGHT + 10, middle, bits_in_words(rates[fibre]), 0))
     return texts_at(*words)
 
 
@@ -740,7 +748,10 @@ def circuit_scene(kind: str, left: int) -> Scene:
         least = crossing  # as the picture rounds it
     if not least:
         more = f"{text('live.circuit.because')} {more}"
-    drawn = series_scene(series, "size", "time", f"{circuit_pays(least)} {caption}", cross=True)
+    # All circuits meet at large sizes, so the others are named at small ones.
+    others = [other for other in _SWITCHES if other != kind]
+    said = f"{circuit_pays(least)} {caption}"
+    drawn = series_scene(series, "size", "time", said, cross=True, at_start=others)
     return with_hint(drawn, more)
 
 
