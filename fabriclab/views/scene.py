@@ -77,9 +77,7 @@ FORM = {"plain": 0.0, "overloaded": 1.0, "failed": 2.0, "drained": 3.0}
 _SHAPES = ("o", "o", "X", "s", "^", "D", "v", "s", "^", "D", "v")
 _MANY_DOTS = 200
 _AREA = 0.18  # how much colour an area below a line has
-_SCALE_WORDS = (
-    200.0  # room for what the scale of loads says where a line stands for many cables [px]
-)
+_SCALE_WORDS = 200.0  # what the scale of loads needs more where a line is many cables [px]
 _KEY_LETTER = 7.0  # width of a letter of a legend [px]
 
 

@@ -55,10 +55,8 @@ _WIDEST, _WIDEST_OF_TWO = 190.0, 150.0  # the most that the text of a label take
 _PANEL_TITLE = 14.0  # from the edge of the panel of errors to its title
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 _EDGE = 12.0  # from the longest label to the edge of the picture, since bold letters are wider than `_LETTER`
-_START_STEP, _START_ASIDE = (
-    16.0,
-    11.0,
-)  # from place to place for a name at the start of a line, and beside it [px]
+_START_STEP = 16.0  # from place to place for a name at the start of a line [px]
+_START_ASIDE = 11.0  # of such a name from its line [px]
 _SHORT = 60.0  # a series that ends so far from the right edge is named where it ends
 _HATCH_STEP, _HATCH_HEIGHT = 7.0, 9.0  # of the strokes on the side that cannot be reached
 _FAR = 1.2  # the y axis of rates ends so far above the highest point at most, for a bound

@@ -541,4 +541,4 @@ def turn_at(t: Timeline, groups: Ints, now: float) -> str:
         return ""
     group = groups[0]
     turn = int((now - t.group_start[group]) / t.period[group]) + 1
-    return text("timeline.turn", turn=turn, n=t.repeat[group])
+    return text("timeline.turn", turn=min(turn, int(t.repeat[group])), n=t.repeat[group])
