@@ -97,9 +97,9 @@ def efficiency(key: str) -> Range:
     """Return which part of the NICs' line rate an all-reduce of large size reaches on a fabric: of published sweeps.
 
     The bus bandwidth of a sweep at its best size, over the rate of all NICs of a server; where two servers sum as a
-    tree, over 2 (P - 1) / P of it. The middle is the sweep with the most ranks. What separates the fabrics here is
-    little more than what separates two sites with the same hardware (8 to 10 %), and other software was in use. Links
-    inside the servers limit some sweeps, so these are lower bounds. A PCIe fabric has no NICs: see `pcie_rate`.
+    tree, over 2 (P - 1) / P of it. The middle is the sweep with the most ranks. The sweeps differ in their size, servers,
+    transport and software, and sweeps of one fabric lie as far apart as two fabrics do. Links inside the servers limit
+    some of them, so these are lower bounds. A PCIe fabric has no NICs: see `pcie_rate`.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def price_factor(key: str, job: Case | None = None) -> Range:
     if asked == INFINIBAND:
         vendor = max(spec.si or 0.0 for spec in rows("switch", "price"))
         dear = (known.switches * vendor + known.price_cables) / known.price_fabric
-        return Range(1.0, 1.0, dear, "1", ("H100-sheet",), "third party and NVIDIA")
+        return Range(1.0, 1.0, dear, "1", ("H100-sheet",), "from a reseller and from NVIDIA")
     (claimed,) = rows("ib-ethernet", "price_ratio")
     ethernet = catalog.media["sw64x800"]["price"]
     ports = 2 * known.switch_ports  # of 400 Gb/s
