@@ -33,6 +33,7 @@ __all__ = [
     "pcie_limit",
     "pcie_rate",
     "price_factor",
+    "reached",
 ]
 
 NONE = "none"
@@ -106,21 +107,39 @@ def efficiency(key: str) -> Range:
     key : str
         One of `options` with sweeps.
     """
+    parts = reached(key)
+    largest = max(parts, key=lambda name: int(published.system(name)["ranks"]))
+    option = options()[key]
+    ends = min(parts.values()), max(parts.values())
+    return Range(ends[0], parts[largest], ends[1], "1", option.sweeps, option.note)
+
+
+@cache
+def reached(key: str) -> Mapping[str, float]:
+    """Return which part of the NICs' line rate each sweep of a fabric reaches at its best size, by name of the sweep.
+
+    Parameters
+    ----------
+    key : str
+        One of `options` with sweeps.
+
+    Examples
+    --------
+    >>> {name: round(part, 3) for name, part in reached("tcp").items()}
+    {'polaris_n8_2.18_all_reduce_env1': 0.149, 'polaris_n128_2.18_all_reduce_env1': 0.093}
+    """
     option = options()[units.choice(key, "key", options())]
     if not option.sweeps:
         raise ValueError(
             f"{key} has no sweep over NICs; take one of tcp, multipath, lossless, infiniband"
         )
-    reached = []
-    ranks = []
+    found = {}
     for name in option.sweeps:
-        sweep = published.load(name)
         row = published.system(name)
         nics = row["nics_per_node"] * units.rate(f"{row['nic_gbps']} Gb/s")
-        reached.append(float(np.max(sweep.busbw)) / (nics * option.factor))
-        ranks.append(int(row["ranks"]))
-    middle = reached[int(np.argmax(ranks))]
-    return Range(min(reached), middle, max(reached), "1", option.sweeps, option.note)
+        best = float(np.max(published.load(name).busbw))
+        found[name] = best / (nics * option.factor)
+    return ReadOnly(found)
 
 
 @cache
