@@ -241,7 +241,8 @@ def claim(
     low, high : float
         Utilisation before and after. 0..1
     premium : float or str, optional
-        What the dearer fabric costs more. By default that of switches at their maker's price over those of a reseller. [USD]
+        What the dearer fabric costs more. By default that of switches at their maker's price over those of a reseller.
+        [USD]
     step : callable, optional
         As in `offer`.
 

@@ -3,8 +3,9 @@
 A fabric is judged by what a step of the job costs on it: the price of a second of the whole cluster, times the step
 with what its network leaves exposed, over the share of hours that lacking skills leave. `decide` compares InfiniBand,
 four kinds of Ethernet, PCIe fabrics and no network at all, and answers with numbers. Costs within a tolerance count as
-equal, and of equal fabrics the first of this order is taken: kernel TCP, lossy Ethernet with many paths, with go-back-N,
-lossless Ethernet, InfiniBand. The order is a choice: first what runs on any Ethernet, last what one maker sells.
+equal, and of equal fabrics the first of this order is taken: kernel TCP, lossy Ethernet with many paths and then with
+go-back-N, lossless Ethernet, InfiniBand. The order is a choice: first what runs on any Ethernet, last what one maker
+sells.
 `Decision.turns` says for each input at which value the answer would be another one; with ``tolerance=0`` that is where
 two costs cross.
 

@@ -98,7 +98,7 @@ def efficiency(key: str) -> Range:
     """Return which part of the NICs' line rate an all-reduce of large size reaches on a fabric: of published sweeps.
 
     The bus bandwidth of a sweep at its best size, over the rate of all NICs of a server; where two servers sum as a
-    tree, over 2 (P - 1) / P of it. The middle is the sweep with the most ranks. The sweeps differ in their size, servers,
+    tree, over 2 (P - 1) / P of it. The middle is the sweep with the most ranks. The sweeps differ in size, servers,
     transport and software, and sweeps of one fabric lie as far apart as two fabrics do. Links inside the servers limit
     some of them, so these are lower bounds. A PCIe fabric has no NICs: see `pcie_rate`.
 

@@ -151,8 +151,9 @@ def gpu_hour(job: Case | None = None, **inputs: ArrayLike | str) -> GpuHour:
     """Return what an hour of a GPU costs, and what its useful work costs.
 
     Capital is divided by all hours of the life, without interest. Only the servers can be sold afterwards (``resale``),
-    and the sum for facility and operations is the same for a short life as for a long one. The price sheet has "facility and operations" as one sum and does not say whether electricity is in it: with
-    ``electricity=0`` it is. Staff is not counted.
+    and the sum for facility and operations is the same for a short life as for a long one. The price sheet has
+    "facility and operations" as one sum and does not say whether electricity is in it: with ``electricity=0`` it is.
+    Staff is not counted.
 
     Parameters
     ----------
@@ -161,8 +162,9 @@ def gpu_hour(job: Case | None = None, **inputs: ArrayLike | str) -> GpuHour:
     **inputs
         Any of the inputs, as an SI number, a string with a unit, or an array, by the names of `price_ranges`:
         ``server``, ``switch``, ``cables`` and ``facility`` (of a server) [USD], ``lifetime`` [s], ``resale`` (part of
-        the servers' price that they bring after it, 0..1), ``used``, ``goodput``, ``mfu`` (shares, 0..1), ``server_power``, ``switch_power`` [W], ``pue`` (>= 1) and
-        ``electricity`` [USD per kWh]. By default the middle of its range.
+        the servers' price that they bring after it, 0..1), ``used``, ``goodput``, ``mfu`` (shares, 0..1),
+        ``server_power``, ``switch_power`` [W], ``pue`` (>= 1) and ``electricity`` [USD per kWh]. By default the middle
+        of its range.
 
     Raises
     ------

@@ -44,7 +44,10 @@ def _capital(job: Case) -> dict[str, Range]:
     """Return the ranges of what is bought once, and of how long it lasts."""
     return {
         "server": of_specs(
-            job.price_server, rows("server", "price"), "USD", note="2023 to 2026; with 8 NICs in the case"
+            job.price_server,
+            rows("server", "price"),
+            "USD",
+            note="2023 to 2026; with 8 NICs in the case",
         ),
         "switch": of_specs(
             job.price_switch,
