@@ -13,7 +13,7 @@ from fabriclab.course.questions import Question, misconception
 from fabriclab.course.shown import Answer, is_rounded, named_factor, parse_answer, quantity, unit_in
 from fabriclab.formulas import evaluate
 from fabriclab.registry import get
-from fabriclab.texts import text
+from fabriclab.texts import fill, text
 
 _EXACT = 1e-9
 _NAMED = 5e-3  # relative distance at which a known wrong answer is recognised, even if the answer must be exact
@@ -43,13 +43,14 @@ def _measured(question: Question, answer: Any, given: Mapping[str, Any]) -> Verd
     read = _read(question, answer, given)
     if read.problem:
         return Verdict(None, [read.problem])
-    truth, names = question.key(given), question.fill(given)[0]
+    truth = question.key(given)
+    names, words = question.fill(given)
     if math.isclose(read.value, truth, rel_tol=question.tolerance or _EXACT):
         return Verdict(True, [read.note])
     near = max(question.tolerance, _NAMED)
     for wrong in question.wrong:
         if math.isclose(read.value, evaluate(wrong.formula, names), rel_tol=near):
-            because = misconception(question.id, wrong.mistake)
+            because = fill(misconception(question.id, wrong.mistake), **words)
             return Verdict(False, [read.note, because], wrong.mistake)
     factor = _factor(question, read.value, truth)
     if factor:
