@@ -8,7 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabriclab.course.checks import InputRefused, parse_answer
+from fabriclab.course.judges.answers import JUDGES
+from fabriclab.course.questions import misconception, questions
 from fabriclab.course.shown import digits, is_rounded, named_factor, quantity, shown, unit_in
+from fabriclab.formulas import evaluate
 
 # By hand
 
@@ -233,3 +236,28 @@ def test_shown():
 
 def test_a_unit_in_words_is_answered_with_the_learners_own_number():
     assert 'did you mean "7.5 s"?' in parse_answer("7.5 seconds", "s").problem
+
+
+# In a question
+
+
+def with_gaps():
+    """Return the wrong answers to numbers whose misconception names a quantity of the question."""
+    return [
+        (question, wrong)
+        for question in questions().values()
+        for wrong in question.wrong
+        if question.kind == "number" and "{" in misconception(question.id, wrong.mistake)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("question", "wrong"), with_gaps(), ids=lambda each: getattr(each, "id", "")
+)
+def test_quantities_of_a_misconception_are_filled_in(question, wrong):
+    unit = question.unit
+    value = evaluate(wrong.formula, question.fill({})[0]) / quantity(unit)[1]
+    verdict = JUDGES["number"](question, f"{value!r} {unit}".removesuffix(" 1"), {})
+    assert verdict.right is False
+    assert verdict.mistake
+    assert not any("{" in said for said in verdict.said)

@@ -6,8 +6,9 @@ import pytest
 import fabriclab as fl
 from fabriclab import economics
 from fabriclab.course.judges import Unanswered
+from fabriclab.course.judges.answers import JUDGES
 from fabriclab.course.judges.lessons import lesson63
-from fabriclab.course.questions import find, questions
+from fabriclab.course.questions import find, misconception, questions
 
 CASE = fl.case()
 HOUR = 3600.0
@@ -25,6 +26,7 @@ MISTAKES = {
     "watts for kilowatts": lambda p, h, w, t, u, g: (p / h + w * t) / (u * g),
     "electricity forgotten": lambda p, h, w, t, u, g: p / h / (u * g),
     "electricity for useful hours alone": lambda p, h, w, t, u, g: p / h / u / g + w / 1000 * t,
+    "no electricity when idle": lambda p, h, w, t, u, g: (p / h + w / 1000 * t * u) / (u * g),
     "shares not multiplied": lambda p, h, w, t, u, g: (p / h + w / 1000 * t) / (u + g),
 }
 
@@ -32,6 +34,12 @@ MISTAKES = {
 def test_an_hour_of_training_is_right_however_it_is_written():
     assert lesson63.cost_of_an_hour(right_hour) == (True, [], "")
     assert lesson63.cost_of_an_hour(lambda *a: np.float64(right_hour(*a))) == (True, [], "")
+    assert lesson63.cost_of_an_hour(lambda *a: np.array(right_hour(*a))) == (True, [], "")
+
+
+def test_an_hour_in_whole_cents_is_right_and_one_in_tenths_of_a_dollar_is_not():
+    assert lesson63.cost_of_an_hour(lambda *a: round(right_hour(*a), 2)) == (True, [], "")
+    assert lesson63.cost_of_an_hour(lambda *a: round(right_hour(*a), 1))[0] is False
 
 
 def test_the_function_of_the_lesson_is_that_of_the_library():
@@ -96,11 +104,18 @@ def test_a_free_fabric_breaks_even_where_the_library_says():
     assert offer.cost_after / offer.cost_before == pytest.approx(0.914 * 1.146, rel=1e-3)
 
 
-def test_the_life_moves_an_hour_more_than_what_the_wrong_answers_name():
+def test_a_switch_moves_an_hour_less_than_what_the_wrong_answers_name():
     apart = {swing.name: swing.width for swing in economics.hour_swings(CASE)}
-    assert apart["lifetime"] == max(apart.values())
-    for other in ("switch", "pue", "switch_power"):
-        assert apart[other] < 0.1 * apart["lifetime"]
+    assert [*apart][:3] == ["lifetime", "server", "used"]
+    for other in ("server", "used", "electricity"):  # the wrong answers
+        assert apart["switch"] < 0.25 * apart[other]
+    reach = economics.price_ranges(CASE)
+    width = {
+        name: reach[name].high / reach[name].low for name in ("switch", "server", "electricity")
+    }
+    assert width["switch"] == pytest.approx(4.4, abs=0.05)
+    assert width["server"] == pytest.approx(1.5, abs=0.05)
+    assert width["electricity"] == pytest.approx(4.5)
 
 
 def test_the_gain_that_repays_a_premium_leaves_the_cost_of_work_as_it_is():
@@ -117,8 +132,26 @@ def test_the_claim_is_true_where_the_lesson_says():
     slow = CASE.replace(nic_rate=claim.slow_rate)
     assert slow.t_step / CASE.t_step == pytest.approx(90 / 40)
     assert slow.mfu * 90 / 40 == pytest.approx(CASE.mfu)
-    reach = economics.fabrics.efficiency("tcp")
-    assert reach.low * CASE.nic_rate < claim.slow_rate < reach.high * CASE.nic_rate
+    rented = CASE.replace(nic_rate=400e9 / 8 / 8)  # AWS p4d: 400 Gb/s for eight GPUs
+    assert rented.t_step / CASE.t_step == pytest.approx(2.06, abs=0.005)
+
+
+def test_a_number_alone_is_per_cent_or_a_part_where_per_cent_are_asked():
+    judge = JUDGES["number"]
+    for id, percent, part in (("63-mfu", "43.2", "0.432"), ("63-free", 9.4, 0.094)):
+        question = find(id)
+        for answer in (percent, f"{percent} %", part):
+            assert judge(question, answer, {}).right
+        assert judge(question, 8.6 if id == "63-free" else "43.5", {}).right is False
+    assert judge(find("63b-team"), "0.548", {}).right
+    assert judge(find("63-mfu"), "43.5", {}).mistake == "premium inverted"
+
+
+def test_no_misconception_has_a_gap():
+    for id, question in questions().items():
+        if id.startswith("63"):
+            for wrong in question.wrong:
+                assert "{" not in misconception(id, wrong.mistake), (id, wrong.mistake)
 
 
 # lesson 63b ---------------------------------------------------------------------------------------
@@ -142,6 +175,8 @@ def test_the_answer_is_nearly_equal_and_a_price_that_sources_print_turns_it():
     (turn,) = found.turns("price_infiniband")
     assert turn.within and turn.value == pytest.approx(1.07, abs=5e-3)
     assert found.ranges["price_infiniband"].high == pytest.approx(1.15, abs=1e-2)
+    (crossing,) = economics.decide(CASE, tolerance=0).turns("price_infiniband")
+    assert crossing.within and crossing.value == pytest.approx(1.13, abs=5e-3)
     assert found.costs["tcp"] / found.costs["infiniband"] > 2
 
 

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 from fabriclab.course.judges import Trace, Unanswered
 from fabriclab.course.judges.shared.numbers import brief
 from fabriclab.course.questions import Question, misconception
-from fabriclab.course.shown import is_rounded, named_factor, parse_answer, quantity, unit_in
+from fabriclab.course.shown import Answer, is_rounded, named_factor, parse_answer, quantity, unit_in
 from fabriclab.formulas import evaluate
 from fabriclab.registry import get
-from fabriclab.texts import text
+from fabriclab.texts import fill, text
 
 _EXACT = 1e-9
 _NAMED = 5e-3  # relative distance at which a known wrong answer is recognised, even if the answer must be exact
@@ -40,21 +40,33 @@ def _chosen(question: Question, answer: Any, given: Mapping[str, Any]) -> Verdic
 
 
 def _measured(question: Question, answer: Any, given: Mapping[str, Any]) -> Verdict:
-    read = parse_answer(_without_noun(question, answer, given), question.unit)
+    read = _read(question, answer, given)
     if read.problem:
         return Verdict(None, [read.problem])
-    truth, names = question.key(given), question.fill(given)[0]
+    truth = question.key(given)
+    names, words = question.fill(given)
     if math.isclose(read.value, truth, rel_tol=question.tolerance or _EXACT):
         return Verdict(True, [read.note])
     near = max(question.tolerance, _NAMED)
     for wrong in question.wrong:
         if math.isclose(read.value, evaluate(wrong.formula, names), rel_tol=near):
-            because = misconception(question.id, wrong.mistake)
+            because = fill(misconception(question.id, wrong.mistake), **words)
             return Verdict(False, [read.note, because], wrong.mistake)
     factor = _factor(question, read.value, truth)
     if factor:
         return Verdict(False, [read.note, text(f"factor.{factor}")], f"factor {factor}")
     return Verdict(False, [read.note])
+
+
+def _read(question: Question, answer: Any, given: Mapping[str, Any]) -> Answer:
+    """Return an answer in SI; where per cent are asked for, a number alone is per cent or a part, as is nearer."""
+    bare = _without_noun(question, answer, given)
+    read = parse_answer(bare, question.unit)
+    if question.unit != "%" or read.problem or unit_in(str(answer)):
+        return read
+    percent = parse_answer(bare, question.unit, bare="%")
+    truth = question.key(given)
+    return percent if abs(percent.value - truth) < abs(read.value - truth) else read
 
 
 def _without_noun(question: Question, answer: Any, given: Mapping[str, Any]) -> Any:

@@ -57,8 +57,9 @@ def decided(sent: float, price: float, team: str, gpus: int) -> economics.Decisi
 def decision(sent: float = 35.0, price: int = 100, team: str = "all", *, gpus: int = 1024) -> Live:
     """Show which network a job should run on, as questions with numbers; the path to the answer is lit.
 
-    A network is good enough if a step on it costs at most half a per cent more than on the cheapest;
-    `fabriclab.economics.decide` computes the costs.
+    A network is good enough if a step on it costs at most half a per cent more than on the cheapest, and the first
+    that is good enough is taken, from kernel TCP to InfiniBand: a choice, not a result. `fabriclab.economics.decide`
+    computes the costs.
 
     Parameters
     ----------

@@ -21,6 +21,8 @@ from fabriclab.texts import text
 # not lost -> cost of an hour of training [USD].
 Hour = Callable[[float, float, float, float, float, float], Any]
 _KILO = 1e3  # watts in a kilowatt
+_CENT = 0.01  # USD
+_ROUNDED = 0.5001 * _CENT  # an answer in whole cents is right
 
 
 def training_hour(
@@ -72,6 +74,12 @@ def _electricity_when_useful(
     return price / hours / (used * goodput) + watts / _KILO * tariff
 
 
+def _electricity_when_used(
+    price: float, hours: float, watts: float, tariff: float, used: float, goodput: float
+) -> float:
+    return training_hour(price, hours, watts * used, tariff, used, goodput)
+
+
 def _shares_added(
     price: float, hours: float, watts: float, tariff: float, used: float, goodput: float
 ) -> float:
@@ -99,6 +107,7 @@ HOUR_MISTAKES: tuple[tuple[str, Callable[..., float]], ...] = (
     ("watts for kilowatts", _in_watts),
     ("electricity forgotten", _no_electricity),
     ("electricity for useful hours alone", _electricity_when_useful),
+    ("no electricity when idle", _electricity_when_used),
     ("shares not multiplied", _shares_added),
     ("shares not multiplied", _shares_averaged),
     ("shares not multiplied", _losses_added),
@@ -166,4 +175,5 @@ def _tried(each: tuple[float, ...], found: float, right: float) -> TriedCase:
         used=used,
         goodput=goodput,
     )
-    return TriedCase(went_in, is_same(found, right), "", f"{found:#.4g} USD", f"{right:#.4g} USD")
+    fits = is_same(found, right) or abs(found - right) <= _ROUNDED
+    return TriedCase(went_in, fits, "", f"{found:#.4g} USD", f"{right:#.4g} USD")

@@ -20,6 +20,8 @@ ROUNDING = 1e-6  # illustrative: relative rounding, far below what any mistake c
 def number_of(answer: Callable[..., Any], *arguments: Any) -> float:
     """Return the number that the learner's function returns; raise Unanswered if it does anything else."""
     found: ArrayLike = called(answer, *arguments)
+    if isinstance(found, np.ndarray) and found.ndim == 0:
+        found = found.item()
     is_number = isinstance(found, int | float | np.integer | np.floating)
     if isinstance(found, bool) or not is_number or not np.isfinite(found):
         call = _call(answer, *arguments)
