@@ -278,13 +278,14 @@ def most_grown(game: Game, counter: str, minute: int) -> Ints:
 
 
 def counter_table(game: Game, counter: str, minute: int) -> Table:
-    """Return a row for each link: its first ten minutes, its last five, and how many times as much that is."""
+    """Return a row for each link: its last sample, its first ten minutes, its last five, and their ratio."""
     values = game.seen.values[counter][:minute]
     order = most_grown(game, counter, minute)
     return Table(
         {
             "link": order,
             "name": [game.seen.names[k] for k in order],
+            "last sample": values[-1][order],
             "mean of the first ten": values[:_FIRST].mean(axis=0)[order],
             "mean of the last five": values[-_LAST:].mean(axis=0)[order],
             "times": grown(game, counter, minute)[order],
