@@ -204,9 +204,7 @@ def test_the_rule_of_one_day_loses_on_others():
 @pytest.mark.parametrize(
     ("lasts", "changes", "fails", "quiet", "worse"), [(10, 9, 7, 0, 1), (2, 18, 18, 0, 3)]
 )
-def test_routes_that_follow_counters_fail_when_partners_change(
-    lasts, changes, fails, quiet, worse
-):
+def test_routes_that_follow_counters_fail_when_partners_change(lasts, changes, fails, quiet, worse):
     small = topologies.build("dragonfly", p=1, a=3, h=1)
     traffic = fl.sdn.changing_traffic(small, 36, lasts=lasts)
     static = fl.sdn.shortest(small, equal=True)
