@@ -4,7 +4,7 @@ A pod has three ways to an RDMA device [1]_. With SR-IOV it gets a virtual funct
 network, a device plugin hands out the function, and tenants are kept apart. A shared device plugin lets several pods
 use one device. Host networking gives a pod all networks of its server, and it still asks for a device. Each way has its
 own lines in the manifest. What happens if one is missing differs: without the annotation a pod starts and sends over
-TCP, without the device of its network it does not start [2]_, and without the right to pin memory its program ends [3]_.
+TCP, without the device of its network it does not start [2]_, and without the right to pin memory it ends [3]_.
 
 References
 ----------

@@ -95,11 +95,11 @@ def test_a_game_follows_the_law_that_the_lesson_states(seed):
     warmer = seen.values["temperature"][onset + 60 :, sick].mean()
     warmer -= seen.values["temperature"][:onset, sick].mean()
     # A module: ten times an hour, so 10 to 32 times between one and one and a half hours, and 18 deg C in the end.
-    assert (8 < grown["bit_errors"] < 32) is (kind == "bad module")
-    assert (grown["bit_errors"] > 100) is (kind == "dirty connector")
-    assert (warmer > 15) is (kind == "bad module") and warmer < 18.5
-    assert (grown["pauses"] > 15) is (kind == "slow NIC")
-    assert (grown["ecn_marks"] > 6) is (kind == "slow NIC")
+    assert (8 < grown["bit_errors"] < 32) == (kind == "bad module")
+    assert (grown["bit_errors"] > 100) == (kind == "dirty connector")
+    assert (warmer > 15) == (kind == "bad module") and warmer < 18.5
+    assert (grown["pauses"] > 10) == (kind == "slow NIC")
+    assert (grown["ecn_marks"] > 4) == (kind == "slow NIC")
 
 
 def test_the_cable_counts_in_both_directions_and_luck_is_said():
