@@ -73,12 +73,62 @@ def test_the_sick_link_stands_out_in_a_counter_and_not_before_its_time(seed):
     assert any(ratios)
 
 
-def test_a_cordon_counts_from_the_minute_in_which_the_link_is_sick():
-    _, sick, onset = sick_links.played(2)
+def test_each_game_has_another_link_and_each_three_have_all_causes():
+    sick = [sick_links.played(seed)[1] for seed in range(21)]
+    assert len(set(sick)) == 21
+    kinds = [cause.kind for cause in sick_links.hidden_causes()]
+    for first in range(0, 21, 3):
+        assert sorted(kinds[first : first + 3]) == sorted(sick_links._KINDS)
+    with pytest.raises(ValueError, match="seed must be within"):
+        live.sick_nic(seed=21)
+
+
+@pytest.mark.parametrize("seed", range(21))
+def test_a_game_follows_the_law_that_the_lesson_states(seed):
+    seen, sick, onset = sick_links.played(seed)
+    kind = seen.causes[0].kind
+    grown = {
+        counter: values[onset + 60 : onset + 90, sick].mean() / values[:onset, sick].mean()
+        for counter, values in seen.values.items()
+        if counter in ("bit_errors", "pauses", "ecn_marks", "temperature")
+    }
+    warmer = seen.values["temperature"][onset + 60 :, sick].mean()
+    warmer -= seen.values["temperature"][:onset, sick].mean()
+    # A module: ten times an hour, so 10 to 32 times between one and one and a half hours, and 18 deg C in the end.
+    assert (8 < grown["bit_errors"] < 32) == (kind == "bad module")
+    assert (grown["bit_errors"] > 100) == (kind == "dirty connector")
+    assert (warmer > 15) == (kind == "bad module") and warmer < 18.5
+    assert (grown["pauses"] > 10) == (kind == "slow NIC")
+    assert (grown["ecn_marks"] > 4) == (kind == "slow NIC")
+
+
+def test_the_cable_counts_in_both_directions_and_luck_is_said():
+    seen, sick, onset = sick_links.played(2)
+    source, _, target = seen.names[sick].partition(" -> ")
+    back = seen.place(f"{target} -> {source}")
     early = sick_links.game_of(2, f"{onset - 5}:{sick}")
-    late = sick_links.game_of(2, f"{onset - 5}:{sick} {onset + 7}:{sick}")
-    assert early.found == -1 and early.wrong == 1
+    late = sick_links.game_of(2, f"{onset - 5}:{(sick + 3) % 32} {onset + 7}:{back}")
+    assert early.is_over and early.score == 0
+    assert "by luck" in sick_links.game_words(early, onset)
     assert late.found == onset + 7 and late.wrong == 1 and late.is_over
+    assert late.score == 7 + sick_links.PRICE
+
+
+def test_a_cordon_counts_in_the_latest_minute_that_was_seen():
+    _, sick, onset = sick_links.played(0)
+    view = live.sick_link(link=sick)
+    (cordon,) = view._buttons.values()
+    view.set(minute=120)
+    view.set(minute=onset)
+    cordon(view)
+    assert view.values["cordons"] == f"120:{sick}"
+    again = live.sick_link(link=sick)
+    again.set(minute=120)
+    again.set(minute=15)  # as the button that begins again does
+    again.set(minute=onset + 2)
+    (cordon,) = again._buttons.values()
+    cordon(again)
+    assert again.values["cordons"] == f"{onset + 2}:{sick}"
 
 
 def test_the_button_cordons_the_link_in_ink():

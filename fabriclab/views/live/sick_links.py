@@ -1,25 +1,26 @@
 """A live view that is a game: counters of a small fabric stream in, and one of its links is sick."""
 
-from functools import cache
-from typing import NamedTuple
+from functools import cache, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fabriclab import topologies
-from fabriclab.core import Floats, Ints
+from fabriclab.core import Fabric, Floats, Ints
 from fabriclab.operations.causes import COUNTERS, Cause
 from fabriclab.operations.telemetry import Telemetry, observe
 from fabriclab.texts import text
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, log_axis, texts, tick_layers
 
-MINUTES = 120  # a sample each
+MINUTES = 150  # a sample each
 CLICKS = 10  # illustrative: links that may be cordoned
+PRICE = 10  # illustrative: minutes that the cordon of a healthy link counts
 _EACH = 60.0  # time between two samples [s]
-# Causes that one link shows, and how strong each is; illustrative: a module dies fast, so that a short game shows it.
-_KINDS = {"dirty connector": 1.0, "bad module": 2.0, "slow NIC": 1.0}
+_KINDS = ("dirty connector", "bad module", "slow NIC")  # causes that one link shows
 _EARLIEST, _LATEST = 20, 60  # illustrative: when a link goes bad [min]
 _MOST_GAMES = 20
+_FIRST, _LAST = 10, 5  # minutes that are compared: the first ones, and the last ones so far
 
 # The picture in px.
 _WIDTH, _SIDE, _HEIGHT = 560.0, 320.0, 384.0
@@ -43,18 +44,34 @@ class Game(NamedTuple):
     onset: int
     cordons: tuple[Cordon, ...]
 
+    def is_right(self, cordon: Cordon) -> bool:
+        """Return whether a cordon took the cable of the sick link, in this or the other direction."""
+        names = self.seen.names
+        source, _, target = names[self.sick].partition(" -> ")
+        return names[cordon.link] in (names[self.sick], f"{target} -> {source}")
+
     @property
     def found(self) -> int:
-        """Minute in which the sick link was cordoned after it went bad; -1 if it was not."""
+        """Minute in which the sick link was cordoned; -1 if it was not."""
         for cordon in self.cordons:
-            if cordon.link == self.sick and cordon.minute >= self.onset:
+            if self.is_right(cordon):
                 return cordon.minute
         return -1
+
+    @property
+    def late(self) -> int:
+        """Minutes in which the sick link was in use after it went bad, once it is found."""
+        return max(0, self.found - self.onset)
 
     @property
     def wrong(self) -> int:
         """Cordons of healthy links."""
         return len(self.cordons) - (self.found >= 0)
+
+    @property
+    def score(self) -> int:
+        """Minutes in which the sick link was in use, and what each wrong cordon costs; few are good."""
+        return self.late + PRICE * self.wrong
 
     @property
     def is_over(self) -> bool:
@@ -79,17 +96,44 @@ def read_cordons(cordons: str, links: int) -> tuple[Cordon, ...]:
 def played(seed: int) -> tuple[Telemetry, int, int]:
     """Return the counters of a game, the place of its sick link, and the minute from which on it is sick."""
     rng = np.random.default_rng([seed, MINUTES])
-    fabric = topologies.build("leaf_spine", hosts=8, radix=4)
     onset = int(rng.integers(_EARLIEST, _LATEST))
-    kind, strength = list(_KINDS.items())[seed % len(_KINDS)]
-    names = observe(fabric, samples=1).names
-    # A slow NIC shows on the link that leads to it; a connector or module may be on any.
-    into = [name for name in names if " -> host" in name] if kind == "slow NIC" else list(names)
-    name = into[int(rng.integers(len(into)))]
-    where = name.partition(" -> ")[2] if kind == "slow NIC" else name
-    cause = Cause(kind, where, start=onset * _EACH, strength=strength)
-    seen = observe(fabric, [cause], samples=MINUTES, interval=_EACH, seed=seed)
+    cause = hidden_causes()[seed]._replace(start=onset * _EACH)
+    seen = observe(_hall(), [cause], samples=MINUTES, interval=_EACH, seed=seed)
+    # A slow NIC shows on the link that leads to it; a connector or module on its own.
+    name = cause.where if " -> " in cause.where else _into(cause.where, seen.names)
     return seen, seen.place(name), onset
+
+
+@cache
+def _hall() -> Fabric:
+    """Return the fabric of all games."""
+    return topologies.build("leaf_spine", hosts=8, radix=4)
+
+
+def _into(node: str, names: tuple[str, ...]) -> str:
+    """Return the link that leads to a host."""
+    return next(name for name in names if name.endswith(f" -> {node}"))
+
+
+@cache
+def hidden_causes() -> tuple[Cause, ...]:
+    """Return what is wrong in each game, and where: no two games have the same link.
+
+    Each three games, from 0 on, have each cause once, in changing order.
+    """
+    rng = np.random.default_rng(MINUTES)
+    games = _MOST_GAMES + 1
+    kinds = [_KINDS[int(k)] for _ in range(0, games, len(_KINDS)) for k in rng.permutation(3)]
+    names = observe(_hall(), samples=1).names
+    order = [names[int(k)] for k in rng.permutation(len(names))]
+    where = {}
+    for nics in (True, False):  # NICs first, as only some links lead to one
+        for game in range(games):
+            if (kinds[game] == "slow NIC") is nics:
+                link = next(name for name in order if not nics or " -> host" in name)
+                order.remove(link)
+                where[game] = link.partition(" -> ")[2] if nics else link
+    return tuple(Cause(kinds[game], where[game]) for game in range(games))
 
 
 def sick_link(
@@ -105,7 +149,7 @@ def sick_link(
     counter : str
         What is shown, such as "bit_errors" or "pauses".
     minute : int
-        Minutes that have come in. 1..120
+        Minutes that have come in. 1..150
     link : int
         Link that is drawn in ink, and that the button cordons.
     seed : int
@@ -129,17 +173,36 @@ def sick_link(
         "minute": Slider(1, MINUTES, play=True, beat=250.0),
         "link": Slider(0, links - 1),
     }
-    buttons = {text("live.sick_link.cordon"): press}
+    clock = Clock(minute)
+
+    def scene(**values: Any) -> Scene:
+        clock.see(values["minute"], values["cordons"])
+        return game_scene(**values)
+
+    buttons = {text("live.sick_link.cordon"): partial(press, clock=clock)}
     return live_view(
-        "sick_link", arguments, game_scene, controls, hidden=("seed", "cordons"), buttons=buttons
+        "sick_link", arguments, scene, controls, hidden=("seed", "cordons"), buttons=buttons
     )
 
 
-def press(view: Live) -> Scene:
-    """Cordon the link that is drawn in ink, in the present minute."""
+class Clock:
+    """The latest minute that a reader of one view has seen: whoever turns time back knows what comes."""
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.latest = first
+
+    def see(self, minute: int, cordons: str) -> None:
+        """Note that a minute is shown; the first one without any cordon begins the game anew."""
+        begins = minute == self.first and not cordons
+        self.latest = minute if begins else max(minute, self.latest)
+
+
+def press(view: Live, clock: Clock) -> Scene:
+    """Cordon the link that is drawn in ink, in the latest minute that was seen."""
     values = view.values
     if not game_of(values["seed"], values["cordons"]).is_over:
-        word = f"{values['minute']}:{values['link']}"
+        word = f"{clock.latest}:{values['link']}"
         view.set(cordons=f"{values['cordons']} {word}".strip())
     return view.scene
 
@@ -172,14 +235,18 @@ def game_scene(counter: str, minute: int, link: int, seed: int, cordons: str) ->
 
 def game_words(game: Game, minute: int) -> str:
     """Return how the search stands."""
-    key = "found" if game.found >= 0 else "lost" if game.is_over else "going"
+    key = "lost" if game.is_over else "going"
+    if game.found >= 0:
+        key = "found" if game.found >= game.onset else "early"
     return text(
         f"live.sick_link.{key}",
         minute=minute,
         name=game.seen.names[game.sick],
         cause=game.seen.causes[0].kind,
-        late=game.found - game.onset,
+        late=game.late,
         wrong=game.wrong,
+        score=game.score,
+        price=PRICE,
         used=len(game.cordons),
         clicks=CLICKS,
     )
@@ -195,24 +262,33 @@ def setting_words(game: Game, counter: str, link: int) -> str:
     )
 
 
-def loudest(game: Game, counter: str, minute: int) -> Ints:
-    """Return the places of all links, the one with the highest last sample first."""
-    return np.argsort(-game.seen.values[counter][minute - 1], kind="stable").astype(np.int64)
+def grown(game: Game, counter: str, minute: int) -> Floats:
+    """Return how many times its mean of the first ten minutes the mean of the last five is, for each link.
+
+    A mean below 1 counts as 1.
+    """
+    values = game.seen.values[counter][:minute]
+    first = values[:_FIRST].mean(axis=0)
+    return np.asarray(values[-_LAST:].mean(axis=0) / np.maximum(first, 1.0))
+
+
+def most_grown(game: Game, counter: str, minute: int) -> Ints:
+    """Return the places of all links, the one that has grown most first."""
+    return np.argsort(-grown(game, counter, minute), kind="stable").astype(np.int64)
 
 
 def counter_table(game: Game, counter: str, minute: int) -> Table:
-    """Return a row for each link: its last sample, and how that compares with the first ten."""
-    values = game.seen.values[counter]
-    order = loudest(game, counter, minute)
-    first = values[: min(10, minute)].mean(axis=0)
-    last = values[minute - 1]
+    """Return a row for each link: its last sample, its first ten minutes, its last five, and their ratio."""
+    values = game.seen.values[counter][:minute]
+    order = most_grown(game, counter, minute)
     return Table(
         {
             "link": order,
             "name": [game.seen.names[k] for k in order],
-            "last sample": last[order],
-            "mean of the first ten": first[order],
-            "times": last[order] / np.maximum(first[order], 1.0),
+            "last sample": values[-1][order],
+            "mean of the first ten": values[:_FIRST].mean(axis=0)[order],
+            "mean of the last five": values[-_LAST:].mean(axis=0)[order],
+            "times": grown(game, counter, minute)[order],
         }
     )
 
@@ -278,14 +354,14 @@ def line_layers(game: Game, counter: str, values: Floats, link: int) -> dict[str
 
 
 def list_scene(game: Game, counter: str, minute: int, link: int) -> Scene:
-    """Return the chosen link, the three loudest links of this minute, and the cordons."""
-    order = loudest(game, counter, minute)[:3]
-    values = game.seen.values[counter][minute - 1]
+    """Return the chosen link, the three links that have grown most, and the cordons."""
+    order = most_grown(game, counter, minute)[:3]
+    times = grown(game, counter, minute)
     rows = [text("live.sick_link.ink", link=link, name=game.seen.names[link]), ""]
     rows.append(text("live.sick_link.loudest"))
     for k in order:
         rows.append(
-            text("live.sick_link.loud", link=k, name=game.seen.names[k], value=float(values[k]))
+            text("live.sick_link.loud", link=k, name=game.seen.names[k], value=float(times[k]))
         )
     rows += ["", text("live.sick_link.cordoned", used=len(game.cordons), clicks=CLICKS)]
     y = 24.0 + 22.0 * np.arange(len(rows))
@@ -295,7 +371,7 @@ def list_scene(game: Game, counter: str, minute: int, link: int) -> Scene:
         text("live.sick_link.done", minute=c.minute, name=game.seen.names[c.link])
         for c in game.cordons
     ]
-    is_right = [c.link == game.sick and c.minute >= game.onset for c in game.cordons]
+    is_right = [game.is_right(cordon) for cordon in game.cordons]
     layers = {
         "words": texts(12.0, y, rows, size=13.0, bold=np.array(is_bold)),
         "cordons": texts(

@@ -130,18 +130,19 @@ def sick_nic(first: int = 0, last: int = 63, seed: int = 0, clicks: str = "") ->
     clicks : str
         What was done so far, such as ``"0-63 64-95 !77"``: two groups were timed, then server 77 was replaced.
     """
+    if not 0 <= seed <= _MOST_GAMES:
+        raise ValueError(f"seed must be within 0..{_MOST_GAMES}, got {seed!r:.60}")
     arguments = {"first": first, "last": last, "seed": seed, "clicks": clicks}
     controls: dict[str, Control] = {
         "first": Slider(0, SERVERS - 1),
         "last": Slider(0, SERVERS - 1),
-        "seed": Slider(0, _MOST_GAMES),
     }
     buttons = {
         text("live.sick_nic.time"): partial(press, mark=""),
         text("live.sick_nic.replace"): partial(press, mark=_REPLACED),
     }
     return live_view(
-        "sick_nic", arguments, game_scene, controls, hidden=("clicks",), buttons=buttons
+        "sick_nic", arguments, game_scene, controls, hidden=("seed", "clicks"), buttons=buttons
     )
 
 

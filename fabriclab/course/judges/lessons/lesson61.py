@@ -54,6 +54,8 @@ def cases() -> tuple[Case, ...]:
         Case(text("trace.alarm_debt"), (*[-1.0] * 20, *[1.5] * 6), 3.2),
         Case(text("trace.alarm_late"), (*[0.2] * 10, *[1.25] * 12), 4.1),
         Case(text("trace.alarm_once"), (0.0, 3.9, -3.0, 0.0, 0.0), 3.1),
+        Case(text("trace.alarm_equal"), (1.5, 1.5, 1.5, 1.5), 2.0),
+        Case(text("trace.alarm_slow"), tuple([0.65] * 90), 8.9),
     ]
     healthy = rng.normal(0.0, 1.0, 400)
     found.append(Case(text("trace.alarm_long"), tuple(np.round(healthy, 2).tolist()), 9.123))
