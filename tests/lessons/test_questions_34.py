@@ -86,9 +86,7 @@ def test_the_sentence_names_the_tokens_from_which_one_copy_pays(start):
         gap = np.interp([(n - 1) * TOKEN, (n + 1) * TOKEN], low.size, low.time - high.time)
         assert gap[0] < 0 < gap[1]
     drawn, said = told("34-crossover", "forms", choices=2, start=start)
-    assert said.endswith("never pays.") and np.all(
-        drawn[FORMS[1]].time > drawn[FORMS[0]].time
-    )
+    assert said.endswith("never pays.") and np.all(drawn[FORMS[1]].time > drawn[FORMS[0]].time)
 
 
 @pytest.mark.parametrize("ranks", [8, 64, 512])
