@@ -559,7 +559,7 @@ def start_labels(series: Sequence[Series], area: PlotArea, drawn: Floats) -> Lay
             for across, up in ((2.0, -_START_ASIDE), (2.0, _START_ASIDE), (14.0, 6.0)):
                 if area.top < y + up < area.bottom - 8:
                     places.append((x + across, y + up))
-        best = min(places, key=lambda place: crowding(*place, width, drawn))
+        best = min(places, key=lambda place: crowding(place[0], place[1], width, drawn))
         left.append(best[0])
         height.append(best[1])
     words = [one.label for one in series]
