@@ -71,6 +71,7 @@ _OPEN_SHAPES = (1.0, 7.0, 8.0, 9.0, 10.0)
 _TURN = ("ink", "edge", "direct")
 _BESIDE = ("direct", "ink", "edge")
 _MARK, _CORE = 4.0, 1.5  # radius of a mark on a line, and of the dot inside a cored one [px]
+_DOT, _POINT = 3.8, 5.5  # radius of a dot, and of a marked point of a line [px]
 _MARKS_APART = 80.0  # about, on a line with many points [px]
 _OTHER_LOOK = {"colour": COLOUR["edge"], "width": 1.0, "alpha": 0.7}
 _BOUND_LOOK = {"colour": COLOUR["edge"], "dash": 2.0, "width": _BOUND}
@@ -387,7 +388,8 @@ def dot_layer(series: Sequence[Series], area: PlotArea) -> Layer:
         for x, y in one.points[:2].T:
             dots.append((one, np.array([area.to_x(x), area.to_y(y)])))
             names.append(f"{one.label}, {area.format_x(x)}: {area.format_y(y)}")
-    return _dots(dots, names=names)
+    size = np.array([_POINT if one.role == "predicted" else _DOT for one, _ in dots])
+    return _dots(dots, names=names, size=size)
 
 
 def bound_layers(series: Sequence[Series], area: PlotArea, drawn: Floats) -> dict[str, Layer]:
@@ -1184,7 +1186,7 @@ def _dots(places: Sequence[tuple[Series, Floats]], **fields: Any) -> Layer:
     """Return a layer of dots, each in the look of its series."""
     x, y = np.array([place for _, place in places]).reshape(-1, 2).T
     looks = {key: np.array([one.look[key] for one, _ in places]) for key in ("colour", "shape")}
-    return Layer("dots", {"x": x, "y": y, "size": 3.8, **looks, **fields})
+    return Layer("dots", {"x": x, "y": y, "size": _DOT, **looks, **fields})
 
 
 def _caption(groups: Mapping[str, list[Result]]) -> str:

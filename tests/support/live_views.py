@@ -47,7 +47,7 @@ def shuffled(seed):
 def rooted(root):
     run = fl.simulate("broadcast", "one_root", HALL, "1 GB", root=root)
     load = run.timeline.utilisation(HALL.capacity)[HALL.source == HALL.endpoint[root]].max()
-    said = f"GPU {root} sends to all 1,023 others, and its cable is {100 * load:.0f} % full."
+    said = f"GPU {root} sends to all others, and its cable is {100 * load:.0f} % full."
     return HALL, run, f"{said} Each cell is a GPU, its colour the load of its cable."
 
 
