@@ -278,7 +278,7 @@ def share_a_pair(each):
     a, b = pair(max_send_wr=100, cqe=100)
     interval = sys.getswitchinterval()
     found, errors, given_up = [], [], threading.Event()
-    # One thread begins after the other: two that install a tracer at once break in Python 3.11, before their first line.
+    # One thread begins after the other: two that install a tracer at once break in Python 3.11.
     begun = [threading.Event() for _ in range(3)]
 
     def post(k):
