@@ -49,12 +49,12 @@ RIGHT = {
     "a list with the exact formula": by_formula_of_the_mean,
 }
 WRONG = {
-    "factor 2 forgotten": lambda write, mtbf: (write * mtbf) ** 0.5,
+    "half of the interval forgotten": lambda write, mtbf: (write * mtbf) ** 0.5,
     "factor 2 twice": lambda write, mtbf: 2 * (write * mtbf) ** 0.5,
     "no root": lambda write, mtbf: 2 * write * mtbf,
     "half of the time between failures": lambda write, mtbf: mtbf / 2,
     "once for each failure": lambda write, mtbf: mtbf,
-    "upside down": lambda write, mtbf: (2 * mtbf / write) ** 0.5,
+    "quotient turned round": lambda write, mtbf: (2 * mtbf / write) ** 0.5,
     "other unit": lambda write, mtbf: (2 * write * mtbf) ** 0.5 / MINUTE,
     "one interval for all": lambda write, mtbf: 77 * MINUTE,
     "no interval": lambda write, mtbf: 0.0,
@@ -80,11 +80,11 @@ def test_a_list_with_half_of_the_cost_is_named_as_well():
         tried = np.geomspace(1, 1e6, 600)
         return tried[(write / tried + tried / mtbf).argmin()]
 
-    assert lesson62.best_interval(whole_interval_lost)[2] == "factor 2 forgotten"
+    assert lesson62.best_interval(whole_interval_lost)[2] == "half of the interval forgotten"
 
 
 def test_the_trace_says_what_the_interval_keeps():
-    look = lesson62.best_interval(WRONG["factor 2 forgotten"])[3].look
+    look = lesson62.best_interval(WRONG["half of the interval forgotten"])[3].look
     case = fl.case()
     job = operations.Checkpoints(case.checkpoint_write, 0, case.mtbf)
     assert f"{100 * float(job.goodput(job.best)):.2f} %" in look

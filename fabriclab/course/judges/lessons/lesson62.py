@@ -39,12 +39,12 @@ CASES: tuple[tuple[float, float], ...] = (
     (30.0, 720_000.0),
 )
 MISTAKES: dict[str, Callable[[float, float], float]] = {
-    "factor 2 forgotten": lambda write, mtbf: float(np.sqrt(write * mtbf)),
+    "half of the interval forgotten": lambda write, mtbf: float(np.sqrt(write * mtbf)),
     "factor 2 twice": lambda write, mtbf: float(np.sqrt(4 * write * mtbf)),
     "no root": lambda write, mtbf: 2 * write * mtbf,
     "half of the time between failures": lambda write, mtbf: mtbf / 2,
     "once for each failure": lambda write, mtbf: mtbf,
-    "upside down": lambda write, mtbf: float(np.sqrt(2 * mtbf / write)),
+    "quotient turned round": lambda write, mtbf: float(np.sqrt(2 * mtbf / write)),
 }
 
 
