@@ -10,6 +10,7 @@ from fabriclab import catalog
 from fabriclab.core import Floats
 from fabriclab.economics.breakeven import crossing
 from fabriclab.economics.needs import exposed
+from fabriclab.economics.tiers import nic_rates
 from fabriclab.texts import text
 from fabriclab.views.live.widget import Control, Live, Slider, Table, live_view
 from fabriclab.views.scene import COLOUR, Layer, Scene, lines, log_axis, texts, tick_layers
@@ -18,10 +19,10 @@ _GIGA = 1e9
 _GIGABIT = 1.25e8  # bytes per second of a gigabit per second
 _HOUR = 3600.0  # seconds
 _FULL = 100.0  # percent
-_RATES = (100.0, 200.0, 400.0, 800.0)  # illustrative: NICs of four generations [Gb/s]
-_SLOWEST, _FASTEST = 100, 1600  # illustrative: NICs of four generations and the next [Gb/s]
-_LEAST_SENT, _MOST_SENT = 5, 70  # illustrative: around the bytes of the running case [GB]
-_MOST_PRICE = 200  # illustrative: a network twice as expensive as that of the case [%]
+# Ends of the sliders.
+_SLOWEST, _FASTEST = 100, 1600  # Gb/s
+_LEAST_SENT, _MOST_SENT = 5, 70  # GB
+_MOST = 200  # % of the price of the network of the case
 _CURVE = 49  # points of each curve
 
 # The picture in px.
@@ -81,10 +82,11 @@ def step_of(rate: ArrayLike, sent: float) -> Any:
 
 
 def offered(rate: float, price: float, sent: float) -> Offered:
-    """Return the network of the case, the offer, and those of `_RATES` whose price grows with their rate."""
+    """Return the network of the case, the offer, and one for each NIC of the catalog, priced by its rate."""
     own = catalog.case().nic_rate / _GIGABIT
-    rates = np.array([own, rate, *_RATES])
-    prices = np.array([_FULL, price, *(_FULL * each / own for each in _RATES)])
+    sold = nic_rates() / _GIGABIT
+    rates = np.concatenate([[own, rate], sold])
+    prices = np.concatenate([[_FULL, price], _FULL * sold / own])
     return Offered(rates, hour_of(prices), step_of(rates, sent))
 
 
@@ -99,7 +101,11 @@ def pays_from(price: float, sent: float) -> float:
     return crossing(too_much, float(_SLOWEST), float(_FASTEST))
 
 
-def cost_front(rate: float = 200.0, price: int = 0, sent: float = 35.0) -> Live:
+def cost_front(
+    rate: float = 200.0,  # illustrative: half of the case's
+    price: int = 0,
+    sent: float = 35.0,
+) -> Live:
     """Show an offer beside the network of the running case: cost of a GPU-hour against time of a step.
 
     On the line through the present network the same work costs the same; what lies below it costs less. A step hides
@@ -118,7 +124,7 @@ def cost_front(rate: float = 200.0, price: int = 0, sent: float = 35.0) -> Live:
     arguments = {"rate": rate, "price": price, "sent": sent}
     controls: dict[str, Control] = {
         "rate": Slider(_SLOWEST, _FASTEST, unit="Gb/s", log=True),
-        "price": Slider(0, _MOST_PRICE, unit="%"),
+        "price": Slider(0, _MOST, unit="%"),
         "sent": Slider(_LEAST_SENT, _MOST_SENT, unit="GB", log=True),
     }
     return live_view("cost_front", arguments, front_scene, controls)

@@ -12,10 +12,10 @@ from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, li
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, texts
 
 _TEAMS = ("all", "Ethernet", "InfiniBand", "new")
-_LEAST_SENT, _MOST_SENT = 0.1, 100  # illustrative: around the bytes of the running case [GB]
-_PRICES = (50, 230)  # illustrative: around what sources say of InfiniBand [%]
+_LEAST_SENT, _MOST_SENT = 0.1, 100  # ends of the slider [GB]
+_PRICES = (50, 230)  # source: Introl-IBE has 230 % for InfiniBand; ends of the slider
 _FULL = 100.0  # percent
-_LONGEST = 0.10  # illustrative: what the longest bar stands for, of the cheapest
+_LONGEST = 0.10  # what the longest bar stands for, of the cheapest
 _INK = -1.0  # as the colour of an edge
 
 # The picture in px: left end and width of each column, and the row of each question and answer.
@@ -54,7 +54,13 @@ def decided(sent: float, price: float, team: str, gpus: int) -> economics.Decisi
     )
 
 
-def decision(sent: float = 35.0, price: int = 100, team: str = "all", *, gpus: int = 1024) -> Live:
+def decision(
+    sent: float = 35.0,
+    price: int = 100,  # illustrative: as much as the case's network
+    team: str = "all",
+    *,
+    gpus: int = 1024,
+) -> Live:
     """Show which network a job should run on, as questions with numbers; the path to the answer is lit.
 
     A network is good enough if a step on it costs at most half a per cent more than on the cheapest, and the first
