@@ -1447,6 +1447,7 @@ def test_every_text_is_used_and_every_field_is_filled():
         "live.parallelism.",
         "live.rollout.",
         "live.shared_fabric.",
+        "live.checkpoints.",
         "live.sick_nic.",
         "live.sick_link.",
         "live.cost_front.",
