@@ -494,6 +494,7 @@ def _si(unit):
         "ms": "s",
         "ns": "s",
         "us": "s",
+        "h": "s",
         "1": "",
     }.get(unit, "B/s" if unit.endswith("/s") else unit)
 

@@ -40,33 +40,34 @@ def _chosen(question: Question, answer: Any, given: Mapping[str, Any]) -> Verdic
 
 
 def _measured(question: Question, answer: Any, given: Mapping[str, Any]) -> Verdict:
-    read = _read(question, answer, given)
-    if read.problem:
-        return Verdict(None, [read.problem])
+    readings = _readings(question, answer, given)
+    first = readings[0]
+    if first.problem:
+        return Verdict(None, [first.problem])
     truth = question.key(given)
+    for read in readings:
+        if math.isclose(read.value, truth, rel_tol=question.tolerance or _EXACT):
+            return Verdict(True, [read.note])
     names, words = question.fill(given)
-    if math.isclose(read.value, truth, rel_tol=question.tolerance or _EXACT):
-        return Verdict(True, [read.note])
     near = max(question.tolerance, _NAMED)
-    for wrong in question.wrong:
-        if math.isclose(read.value, evaluate(wrong.formula, names), rel_tol=near):
-            because = fill(misconception(question.id, wrong.mistake), **words)
-            return Verdict(False, [read.note, because], wrong.mistake)
-    factor = _factor(question, read.value, truth)
+    for read in readings:
+        for wrong in question.wrong:
+            if math.isclose(read.value, evaluate(wrong.formula, names), rel_tol=near):
+                because = fill(misconception(question.id, wrong.mistake), **words)
+                return Verdict(False, [read.note, because], wrong.mistake)
+    factor = _factor(question, first.value, truth)
     if factor:
-        return Verdict(False, [read.note, text(f"factor.{factor}")], f"factor {factor}")
-    return Verdict(False, [read.note])
+        return Verdict(False, [first.note, text(f"factor.{factor}")], f"factor {factor}")
+    return Verdict(False, [first.note])
 
 
-def _read(question: Question, answer: Any, given: Mapping[str, Any]) -> Answer:
-    """Return an answer in SI; where per cent are asked for, a number alone is per cent or a part, as is nearer."""
+def _readings(question: Question, answer: Any, given: Mapping[str, Any]) -> list[Answer]:
+    """Return an answer in SI; where per cent are asked for, a number alone may be a part of 1 or per cent."""
     bare = _without_noun(question, answer, given)
     read = parse_answer(bare, question.unit)
     if question.unit != "%" or read.problem or unit_in(str(answer)):
-        return read
-    percent = parse_answer(bare, question.unit, bare="%")
-    truth = question.key(given)
-    return percent if abs(percent.value - truth) < abs(read.value - truth) else read
+        return [read]
+    return [read, parse_answer(bare, question.unit, bare="%")]
 
 
 def _without_noun(question: Question, answer: Any, given: Mapping[str, Any]) -> Any:
