@@ -12,6 +12,9 @@ PY := $(VENV)/bin/python
 PINS := binder/requirements.txt binder/dev.txt
 # Both names: older pip reads the first for build tools too, newer pip the second.
 PIP = PIP_CONSTRAINT="$(PINS)" PIP_BUILD_CONSTRAINT=binder/dev.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(PY) -m pip install -q
+# A long silence looks like a program that hangs. This says every 15 s that work goes on, until the recipe's line ends.
+SIGN_OF_LIFE = { while sleep 15 >/dev/null 2>&1; do echo "Still installing; $(VENV) holds $$(du -sm $(VENV) | cut -f1) MB."; done & \
+  trap "kill $$! 2>/dev/null" EXIT; }
 SETTINGS := $(VENV)/share/jupyter/lab/settings
 # JupyterLab asks nobody for news, and a kernel prints errors only (not that it runs over TCP on this machine).
 # A saved notebook keeps pictures in place of live views, which would not open without their kernel.
@@ -120,15 +123,15 @@ $(VENV)/pyvenv.cfg:
 	@$(PYTHON) -m venv $(VENV) || { rm -f $@; exit 1; }
 
 $(VENV)/.lab: pyproject.toml $(PINS) | $(VENV)/pyvenv.cfg
-	@echo "Installing the course into $(VENV): one to three minutes the first time, longer on a busy machine. Until that is done, nothing is printed."
-	@$(PIP) -e '.[$(EXTRAS)]' || { echo "The exact versions do not fit this machine; trying the ranges." >&2; \
+	@echo "Installing the course into $(VENV), about 800 MB: one to three minutes the first time, longer on a busy machine."
+	@$(SIGN_OF_LIFE); $(PIP) -e '.[$(EXTRAS)]' || { echo "The exact versions do not fit this machine; trying the ranges." >&2; \
 	  $(PY) -m pip install -q -e '.[$(EXTRAS)]'; }
 	@$(COMPILE)
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml $(PINS) | $(VENV)/pyvenv.cfg
-	@echo "Installing the course and its checks into $(VENV): one to three minutes the first time, longer on a busy machine. Until that is done, nothing is printed."
-	@$(PIP) -e '.[$(EXTRAS),dev]'
+	@echo "Installing the course and its checks into $(VENV), about 1,250 MB: one to three minutes the first time, longer on a busy machine."
+	@$(SIGN_OF_LIFE); $(PIP) -e '.[$(EXTRAS),dev]'
 	@$(COMPILE)
 	@touch $@ $(VENV)/.lab
 

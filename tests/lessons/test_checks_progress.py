@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from datetime import date, datetime, timedelta
 
 import nbformat
@@ -1362,6 +1363,14 @@ def test_the_front_door_has_the_names():
         "forget",
     ):
         assert getattr(fabriclab, name) is getattr(checks, name)
+
+
+def test_no_key_of_a_text_stands_twice():
+    """A second one would silently replace the first."""
+    file = store.Path(fabriclab.__file__).with_name("texts_en.json")
+    pairs = json.loads(file.read_text(encoding="utf-8"), object_pairs_hook=list)
+    times = Counter(key for key, _ in pairs)
+    assert [key for key, n in times.items() if n > 1] == []
 
 
 def test_every_text_is_used_and_every_field_is_filled():

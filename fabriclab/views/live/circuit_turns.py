@@ -211,7 +211,6 @@ def matching_words(here: Turning) -> str:
     lit = int(np.count_nonzero(here.receivers >= 0))
     rest = text(
         "live.matchings.now_lit" if lit else "live.matchings.now_dark",
-        packets=here.packets,
         time=here.now,
         sending=int(np.count_nonzero(here.sends)),
         hosts=_HOSTS,
@@ -227,6 +226,7 @@ def setting_words(here: Turning, traffic: str) -> str:
         traffic=text(f"live.matchings.{traffic}"),
         setup=here.plan.setup,
         hosts=_HOSTS,
+        packets=here.packets,
     )
 
 

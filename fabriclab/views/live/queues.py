@@ -69,7 +69,7 @@ _LINES_APART = 14.0  # least distance between two names
 # The comparison in px: a column for each loop.
 _COLUMN_LEFT = 56.0
 _COLUMN_GAP = 18.0
-_COLUMN_UPPER = (78.0, 216.0)
+_COLUMN_UPPER = (74.0, 208.0)
 _COLUMN_LOWER = (266.0, 348.0)
 _COLUMN_HEIGHT = 384.0
 _COLUMN_BINS = 40

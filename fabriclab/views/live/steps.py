@@ -44,7 +44,7 @@ _HIDDEN_STEP = 1024  # the eight heads of keys and values of the case, of 128 nu
 _LEAST_INTENSITY = 300.0
 _MOST_INTENSITY = 30_000.0
 _TERA = 1e12
-_ROOFLINE_HEIGHT, _ROOFLINE_WIDTH = 340.0, 860.0  # [px]
+_ROOFLINE_HEIGHT, _ROOFLINE_WIDTH = 340.0, 880.0  # [px]
 _BESIDE = 10.0  # from a roof to its name [px]
 _AXIS = 56.0  # right end of the ticks of the y axis [px]
 

@@ -173,7 +173,7 @@ def layout(answer: Callable[[], Any]) -> Verdict:
             text("trace.memory"), kept <= room, "", f"{kept / 1e9:.1f} GB", f"{room / 1e9:.0f} GB"
         ),
         TriedCase(
-            text("trace.step"),
+            text("trace.step_at_most"),
             step.time <= LONGEST_STEP,
             "",
             f"{step.time:.2f} s",
