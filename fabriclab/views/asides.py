@@ -23,6 +23,9 @@ from fabriclab.views.sweeps import crowding, densely
 
 WIDTH = 320.0  # of a panel beside a picture of 560 [px]
 _LEFT = 62.0
+_INSIDE = (
+    6.0  # from the left edge to the lowest x, so that a dot there keeps clear of the ticks [px]
+)
 _MARGIN = 28.0  # on the right
 _TOP = 58.0
 _FOOT = 46.0  # for the ticks and the title of the axis
@@ -98,7 +101,7 @@ def curve_panel(
     if not (zero_y or log_y):  # whole steps between ticks, so that no curve runs along an edge
         y_ticks = np.asarray(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]).tick_values(*y_ends))
         y_ends = (float(y_ticks[0]), float(y_ticks[-1]))
-    to_x = _axis(x_ends, log_x, _LEFT, right)
+    to_x = _axis(x_ends, log_x, _LEFT + _INSIDE, right)
     to_y = _axis(y_ends, log_y, bottom, _TOP)
 
     paths = [np.stack([to_x(curve.x), to_y(curve.y)], axis=1) for curve in curves]

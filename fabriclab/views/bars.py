@@ -1,6 +1,7 @@
 """Bars: named numbers as lengths on one axis from zero, so that 128 times as long looks like 128 times as long."""
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from numbers import Integral
@@ -203,7 +204,13 @@ def shown_values(values: Iterable[float], unit: str) -> list[str]:
 def _plain(value: float, unit: str) -> Shown:
     """Return how a number without prefixes is written: what can be counted is whole if it is."""
     whole = isinstance(value, int) or (unit not in _SHARES and _is_whole(value))
-    return Shown(1.0, unit, whole)
+    is_one = whole and value == 1 and unit not in _SHARES
+    return Shown(1.0, _singular(unit) if is_one else unit, whole)
+
+
+def _singular(unit: str) -> str:
+    """Return the word for one of what a unit counts: "array" for "arrays", "switch" for "switches"."""
+    return re.sub("(?<=ch)es$|(?<=[^s])s$", "", unit)
 
 
 def _is_whole(value: float) -> bool:

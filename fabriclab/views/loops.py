@@ -22,6 +22,7 @@ _DIGITS = 20.0  # the same to another number [px]
 _APART = 12.0  # the same to another line of the circle, and from an arrow head to such a line [px]
 # Where along its link a number or the head of an arrow may stand, in the order of preference.
 _PARTS = (0.45, 0.5, 0.4, 0.55, 0.35, 0.6, 0.3, 0.65, 0.25, 0.7, 0.2, 0.75)
+_BESIDE = 9.0  # distance of a number from its link where it cannot stand on it [px]
 _HEADS = (0.72, 0.68, 0.76, 0.64, 0.8, 0.6, 0.84, 0.56, 0.5, 0.44, 0.38, 0.3)
 _IN_FRONT = 1e4  # draws a number in front of all chips of a solid, however it is turned [px]
 _ROW = 16.0  # distance between two lines of the list [px]
@@ -179,8 +180,16 @@ def clear_numbers(
     halves = np.concatenate([of_layer[1] for of_layer in around])
     middles = np.concatenate([middles, np.array(heads, dtype=complex)])
     halves = np.concatenate([halves, np.zeros(len(heads), dtype=complex)])
-    places = np.array([path[(np.array(_PARTS) * (path.size - 1)).astype(int)] for path in paths])
+    places = np.array([_number_places(path) for path in paths])
     return _clear_places(places, middles, halves, paths)
+
+
+def _number_places(path: Complexes) -> Complexes:
+    """Return where the number of a path may stand: on the path or, where boxes are close, on either side of it."""
+    at = (np.array(_PARTS) * (path.size - 1)).astype(int)
+    ahead = path[np.minimum(at + 1, path.size - 1)] - path[at - 1]
+    aside = 1j * _BESIDE * ahead / np.maximum(np.abs(ahead), 1e-9)
+    return np.concatenate([path[at], path[at] + aside, path[at] - aside])
 
 
 def _middles(nodes: Layer) -> Complexes:

@@ -253,7 +253,7 @@ def _said(fabrics: Mapping[str, Fabric], counts: Sequence[str]) -> str:
     is_counted = bool(counts) and all("," in words for words in counts)
     if len(ends) > 1 or cables[least] == cables[most] or not is_counted:
         return text("multiples.said", list=", ".join(fabrics))
-    return text(
+    said = text(
         "multiples.cables",
         ends=counts[0].split(",")[0],
         low=f"{cables[least]:,}",
@@ -261,6 +261,8 @@ def _said(fabrics: Mapping[str, Fabric], counts: Sequence[str]) -> str:
         most=most,
         high=counted(cables[most], "cable"),
     )
+    has_hosts = all(f.kinds[f.kind[f.endpoint[0]]] == "host" for f in fabrics.values())
+    return f"{said} {text('multiples.with_ends')}" if has_hosts else said
 
 
 def _counted(f: Fabric) -> str:

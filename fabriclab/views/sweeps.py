@@ -55,6 +55,7 @@ _WIDEST, _WIDEST_OF_TWO = 190.0, 150.0  # the most that the text of a label take
 _PANEL_TITLE = 14.0  # from the edge of the panel of errors to its title
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 _EDGE = 12.0  # from the longest label to the edge of the picture, since bold letters are wider than `_LETTER`
+_NEAR = (-18.0, -26.0, 18.0, 26.0)  # from a marked point to the middle of its name [px]
 _SHORT = 60.0  # a series that ends so far from the right edge is named where it ends
 _HATCH_STEP, _HATCH_HEIGHT = 7.0, 9.0  # of the strokes on the side that cannot be reached
 _FAR = 1.2  # the y axis of rates ends so far above the highest point at most, for a bound
@@ -68,6 +69,7 @@ _OPEN_SHAPES = (1.0, 7.0, 8.0, 9.0, 10.0)
 _TURN = ("ink", "edge", "direct")
 _BESIDE = ("direct", "ink", "edge")
 _MARK, _CORE = 4.0, 1.5  # radius of a mark on a line, and of the dot inside a cored one [px]
+_DOT, _POINT = 3.8, 5.5  # radius of a dot, and of a marked point of a line [px]
 _MARKS_APART = 80.0  # about, on a line with many points [px]
 _OTHER_LOOK = {"colour": COLOUR["edge"], "width": 1.0, "alpha": 0.7}
 _BOUND_LOOK = {"colour": COLOUR["edge"], "dash": 2.0, "width": _BOUND}
@@ -374,7 +376,8 @@ def dot_layer(series: Sequence[Series], area: PlotArea) -> Layer:
         for x, y in one.points[:2].T:
             dots.append((one, np.array([area.to_x(x), area.to_y(y)])))
             names.append(f"{one.label}, {area.format_x(x)}: {area.format_y(y)}")
-    return _dots(dots, names=names)
+    size = np.array([_POINT if one.role == "predicted" else _DOT for one, _ in dots])
+    return _dots(dots, names=names, size=size)
 
 
 def bound_layers(series: Sequence[Series], area: PlotArea, drawn: Floats) -> dict[str, Layer]:
@@ -492,8 +495,12 @@ def label_layers(
     named where it ends, if nothing is drawn there.
     """
     rows = label_rows(series, width - area.right - _LABEL_AT - _EDGE)
-    inside = [row for row in rows if row.first and _ends_early(row, area, drawn)]
-    column = [row for row in rows if all(row.series is not other.series for other in inside)]
+    inside = []  # rows with left end or middle, height and align
+    for row in rows:
+        place = _place_inside(row, area, drawn) if row.first else None
+        if place is not None:
+            inside.append((row, place))
+    column = [row for row in rows if all(row.series is not other.series for other, _ in inside)]
 
     ends = [area.path(row.series.points[0, -1:], row.series.points[1, -1:])[0] for row in column]
     wanted = np.clip([end[1] for end in ends], area.top, area.bottom)
@@ -508,13 +515,11 @@ def label_layers(
         path = [[end[0], end[1]], [max(end[0], area.right), end[1]], [to, middle]]
         leaders.append((row.series, np.array(path)))
         marks.append((row.series, np.array([area.right + _MARK_AT, middle])))
-    left = [area.right + _LABEL_AT] * len(column)
-    for row in inside:
-        end = area.path(row.series.points[0, -1:], row.series.points[1, -1:])[0]
-        left.append(end[0] + 10)
-        height = np.append(height, min(end[1], area.bottom - 10))  # above the axis
+    left = [area.right + _LABEL_AT] * len(column) + [place[0] for _, place in inside]
+    height = np.append(height, [place[1] for _, place in inside])
+    align = [0.0] * len(column) + [place[2] for _, place in inside]
 
-    shown = [*column, *inside]
+    shown = [*column, *(row for row, _ in inside)]
     marked = [(mark_of(one), place) for one, place in marks if "shape" in mark_of(one)]
     colour = np.array([_ink(row.series) for row in shown])
     return {
@@ -524,6 +529,7 @@ def label_layers(
             np.array(left),
             height,
             [row.words for row in shown],
+            align=np.array(align),
             bold=np.where(colour == COLOUR["soft"], 0.0, 1.0),
             colour=colour,
             halo=1.0,
@@ -531,13 +537,28 @@ def label_layers(
     }
 
 
-def _ends_early(row: LabelRow, area: PlotArea, drawn: Floats) -> bool:
-    """Return whether a series ends far from the right edge, with room for its name in one row beside its end."""
-    end = area.path(row.series.points[0, -1:], row.series.points[1, -1:])[0]
+def _place_inside(
+    row: LabelRow, area: PlotArea, drawn: Floats
+) -> tuple[float, float, float] | None:
+    """Return place and align of a name in one row inside the drawing area, or None if it belongs in the column.
+
+    A series that ends far from the right edge has its name beside its end, if there is room. A marked point of a line
+    has it where the fewest lines are.
+    """
+    one = row.series
+    x, y = area.path(one.points[0, -1:], one.points[1, -1:])[0].tolist()
     width = len(row.words) * _LETTER
-    if row.words != row.series.label or end[0] > area.right - _SHORT - width:
-        return False
-    return crowding(end[0] + 14, end[1], width, drawn) == 0
+    if row.words != one.label:
+        return None
+    if one.role == "predicted" and one.dots:
+        half = width / 2
+        middle = float(np.clip(x, area.left + half, area.right - half))
+        heights = [y + dy for dy in _NEAR if area.top < y + dy < area.bottom - 10]
+        best = min(heights, key=lambda each: crowding(middle - half, each, width, drawn))
+        return middle, best, 1.0
+    if x > area.right - _SHORT - width or crowding(x + 14, y, width, drawn):
+        return None
+    return x + 10, min(y, area.bottom - 10), 0.0  # above the axis
 
 
 def mark_of(one: Series) -> dict[str, float]:
@@ -983,7 +1004,10 @@ def collect(
 
     out: list[Series] = []
     looks = looks_of([(label, role) for label, role, _ in found[:_MOST]])
+    n_predicted = [points.shape[1] for _, role, points in found if role == "predicted"]
     for (label, role, points), look in zip(found[:_MOST], looks, strict=True):
+        if role == "predicted" and points.shape[1] == 1 < max(n_predicted):
+            look = {"colour": COLOUR["ink"], "shape": 0.0}  # a marked point of a line
         out.append(Series(label, role, points, look, dots="shape" in look))
     for label, _, points in found[_MOST:]:
         points[2:] = np.nan
@@ -1031,6 +1055,8 @@ def looks_of(kinds: Sequence[tuple[str, str]]) -> list[dict[str, float]]:
     """
     own = [algorithm(label).colour != COLOUR["direct"] for label, _ in kinds]
     nameless = [role for (_, role), is_own in zip(kinds, own, strict=True) if not is_own]
+    # Beside published results, whose marks are open, lines have filled ones.
+    of_line = _FILLED_SHAPES if any(role == "published" for _, role in kinds) else _OPEN_SHAPES
     beside = any(
         is_own and role == "predicted" for (_, role), is_own in zip(kinds, own, strict=True)
     )
@@ -1059,7 +1085,7 @@ def looks_of(kinds: Sequence[tuple[str, str]]) -> list[dict[str, float]]:
         elif is_own:
             looks.append({"colour": hue, **_line_of(mark, nth)})
         else:
-            shape = _OPEN_SHAPES[nth % len(_OPEN_SHAPES)]
+            shape = of_line[nth % len(of_line)]
             looks.append({"colour": hue, "width": _LINE, "mark": shape})
     of_dots = {look["colour"] for look in looks if "shape" in look}
     for look in looks:
@@ -1129,7 +1155,7 @@ def _dots(places: Sequence[tuple[Series, Floats]], **fields: Any) -> Layer:
     """Return a layer of dots, each in the look of its series."""
     x, y = np.array([place for _, place in places]).reshape(-1, 2).T
     looks = {key: np.array([one.look[key] for one, _ in places]) for key in ("colour", "shape")}
-    return Layer("dots", {"x": x, "y": y, "size": 3.8, **looks, **fields})
+    return Layer("dots", {"x": x, "y": y, "size": _DOT, **looks, **fields})
 
 
 def _caption(groups: Mapping[str, list[Result]]) -> str:

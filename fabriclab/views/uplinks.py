@@ -82,7 +82,7 @@ def busiest_leaf_scene(run: Simulation) -> Scene:
             foot - 2 - unit * (place + 1),
             _WIDE,
             unit - 3,
-            colour=np.where(fullest, COLOUR["overloaded"], COLOUR["edge"]),
+            colour=np.where(fullest, COLOUR["ink"], COLOUR["edge"]),
             round=2.0,
         ),
         "numbers": texts(

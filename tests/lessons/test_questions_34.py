@@ -74,18 +74,19 @@ def test_a_relay_divides_the_messages_as_the_answer_says(s, g):
     assert by_card[0] / by_card[1] == find("34-messages").key({"s": s, "g": g})
 
 
+FORMS = ("low latency, one copy per choice", "high throughput, one copy per server")
+
+
 @pytest.mark.parametrize("start", [1.0, 10.0, 50.0])
 def test_the_sentence_names_the_tokens_from_which_one_copy_pays(start):
     for choices in (8, 4):
         drawn, said = told("34-crossover", "forms", choices=choices, start=start)
         n = int(re.search(r"pays from (\d+) tokens", said)[1])
-        low, high = (drawn[form] for form in ("low_latency", "high_throughput"))
+        low, high = (drawn[form] for form in FORMS)
         gap = np.interp([(n - 1) * TOKEN, (n + 1) * TOKEN], low.size, low.time - high.time)
         assert gap[0] < 0 < gap[1]
     drawn, said = told("34-crossover", "forms", choices=2, start=start)
-    assert said.endswith("never pays.") and np.all(
-        drawn["high_throughput"].time > drawn["low_latency"].time
-    )
+    assert said.endswith("never pays.") and np.all(drawn[FORMS[1]].time > drawn[FORMS[0]].time)
 
 
 @pytest.mark.parametrize("ranks", [8, 64, 512])

@@ -45,11 +45,17 @@ def shuffled(seed):
 
 
 def rooted(root):
-    return fl.simulate("broadcast", "one_root", HALL, "1 GB", root=root)
+    run = fl.simulate("broadcast", "one_root", HALL, "1 GB", root=root)
+    load = run.timeline.utilisation(HALL.capacity)[HALL.source == HALL.endpoint[root]].max()
+    said = f"GPU {root} sends to all others, and its cable is {100 * load:.0f} % full."
+    return HALL, run, f"{said} Each cell is a GPU, its colour the load of its cable."
 
 
 def counted(n):
-    return fl.views.table({"ranks": np.arange(1, n + 1), "steps": 2 * np.arange(n)})
+    return fl.views.table(
+        {"ranks": np.arange(1, n + 1), "steps": 2 * np.arange(n)},
+        caption=f"A ring of {n} ranks takes {2 * (n - 1)} steps.",
+    )
 
 
 def two_ways(alpha, size):
@@ -119,7 +125,7 @@ def modelled(lag=14):
         "here, 2 processes": here,
         "xx_10n_g1_all_reduce": seen,
         "formula": fl.core.Result(*ask, time, 10),
-        "no waiting": fl.core.Result(*ask, 1.8 * seen.size / fl.case().nic_rate, 10),
+        "bandwidth term": fl.core.Result(*ask, 1.8 * seen.size / fl.case().nic_rate, 10),
     }
 
 
@@ -176,7 +182,6 @@ VIEWS = {
         controls={"root": live.Slider(0, 1023)},
         layout="floor",
         root=9,
-        said="One GPU sends to all 1,023 others. Each cell is a GPU, its colour the load of its cable.",
     ),
     "table": lambda: live.table(counted, {"n": live.Slider(2, 9)}, "Rings"),
     "race": lambda: live.race(SMALL),

@@ -921,8 +921,11 @@ def test_the_medium_is_the_least_of_those_that_reach():
 
 
 def test_so_many_wavelengths_fill_so_many_fibres():
-    told = sentence("live.wavelengths.said", total=12.8, fibres="3 fibres")
+    told = sentence("live.wavelengths.said", total="12.8 Tb/s", fibres="3 fibres")
     assert told.search(live.wavelengths(128).scene.said)
+    few = live.wavelengths(5, 1, "O 20 nm").scene
+    assert sentence("live.wavelengths.said", total="500 Gb/s", fibres="1 fibre").search(few.said)
+    assert few.layers["rates"].fields["texts"] == ["500 Gb/s"]
     assert [live.wavelengths(n).scene.table["wavelengths"].tolist() for n in (44, 45)] == [
         [44],
         [44, 1],

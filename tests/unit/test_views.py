@@ -35,7 +35,7 @@ from fabriclab.core import FabricBuilder, Flows, Result, Timeline
 from fabriclab.look import COLOUR, PALETTE, ROLES, link_width, shade
 from fabriclab.texts import text
 from fabriclab.views.axes import scientific, tick_words
-from fabriclab.views.bars import Bar, bars_scene
+from fabriclab.views.bars import Bar, bars_scene, shown_values
 from fabriclab.views.fabrics import fabric_scene
 from fabriclab.views.layout import marks_of
 from fabriclab.views.multiples import mini_of, multiples_scene
@@ -627,6 +627,32 @@ def test_a_short_sweep_is_named_where_it_ends():
     assert labels["y"][here] == pytest.approx(layers["dots"].fields["y"][-1], abs=0.01)
 
 
+def test_a_single_predicted_point_is_marked_and_named_where_it_is():
+    time = SIZES / 1e9 + 4e3 / SIZES  # first fewer starts, then more bytes
+    low = int(np.argmin(time))
+    assert 0 < low < SIZES.size - 1
+    line = Result("broadcast", "predicted", SIZES, time, 8)
+    best = Result("broadcast", "predicted", SIZES[[low]], time[[low]], 8)
+    layers = sweep_scene({"chain": line, "best size": best}, cross=True).layers
+    point, labels = layers["dots"].fields, layers["labels"].fields
+    assert point["colour"].tolist() == [COLOUR["ink"]]
+    assert point["y"] == pytest.approx(places_of(layers, [time[low]]), abs=0.01)
+    at = labels["texts"].index("best size")
+    assert abs(labels["x"][at] - point["x"][0]) < 60 and labels["align"][at] == 1
+    assert 15 < abs(labels["y"][at] - point["y"][0]) < 30
+    assert layers["leaders"].fields["ptr"].size == 2  # one leader, that of the line
+    assert "cross line" not in layers
+    alone = sweep_scene({"best size": best}).layers
+    assert not alone["dots"].fields["x"].size and alone["leaders"].fields["ptr"].size == 2
+
+
+def test_beside_published_dots_the_marks_of_lines_are_filled():
+    runs = {"model": predicted("x"), "textbook": predicted("y", beta=9e9)}
+    alone = sweep_scene(runs).layers["marks"].fields["shape"].tolist()
+    beside = sweep_scene({**runs, "seen": published()}).layers["marks"].fields["shape"].tolist()
+    assert alone == [1, 7] and beside[:1] == [3] and 1 in beside
+
+
 def test_ids_become_names_in_a_sweep():
     runs = {"dgx_h100": predicted(), "halving_doubling": predicted(), "A b_c": predicted()}
     assert sweep_scene(runs).layers["labels"].fields["texts"] == [
@@ -961,6 +987,12 @@ def test_bars_are_as_long_as_their_numbers():
     hues = [Bar("", name, 1.0) for name in ("ring", "double tree", "NVLS")]
     colours = bars_scene(hues, "s", set()).layers["bars"].fields["colour"]
     assert colours.tolist() == [COLOUR["ring"], COLOUR["tree"], COLOUR["in_switch"]]
+
+
+def test_one_of_what_is_counted_is_in_the_singular():
+    assert shown_values([1, 2.0], "arrays") == ["1 array", "2 arrays"]
+    assert shown_values([1.0, 1.5], "switches") == ["1 switch", "1.50 switches"]
+    assert shown_values([1, 2], "times") == ["1 times", "2 times"]
 
 
 def test_groups_of_bars_share_one_axis():

@@ -274,13 +274,19 @@ def wavelengths_scene(count: int, bits: int, grid: str) -> Scene:
         "live.wavelengths.said",
         count=counted(count, "wavelength"),
         each=8e-9 * rate,
-        total=8e-12 * count * rate,
+        total=bits_per_second(count * rate),
         fibres=counted(fibres, "fibre"),
         grid=grid,
         most=most,
     )
     columns = {"fibre": np.arange(fibres) + 1, "wavelengths": used, "rate [B/s]": used * rate}
     return Scene(caption, Table(columns), layers, 20 + height * fibres, alt=caption, width=_WIDTH)
+
+
+def bits_per_second(rate: float) -> str:
+    """Write a rate [B/s] in Gb/s, or in Tb/s from 1 Tb/s on."""
+    gigabits = 8e-9 * rate
+    return f"{gigabits:.3g} Gb/s" if gigabits < 1000 else f"{gigabits / 1000:.3g} Tb/s"
 
 
 def rows_of_slots(most: int) -> int:
@@ -342,7 +348,7 @@ def fibre_rates(rates: Floats, height: float) -> Layer:
     words = []
     for fibre in named_fibres(rates.size, height):
         middle = _SLOTS_TOP + height * (fibre + 0.43)
-        words.append((_SLOTS_RIGHT + 10, middle, f"{8e-12 * rates[fibre]:.3g} Tb/s", 0))
+        words.append((_SLOTS_RIGHT + 10, middle, bits_per_second(rates[fibre]), 0))
     return texts_at(*words)
 
 

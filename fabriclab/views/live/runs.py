@@ -543,6 +543,7 @@ def sweep(
     said: str = "",
     error: bool = False,
     cursor: units.Quantity | None = None,
+    x_name: str = "",
     token: units.Quantity | None = None,
     **values: Any,
 ) -> Live:
@@ -565,6 +566,8 @@ def sweep(
     cursor : float or str, optional
         First place of a cursor, which a slider moves and which reads all predicted series: a size such as "1 MiB" (a
         number is in KiB), or a number of ranks or tokens.
+    x_name : str, optional
+        What the x axis shows if it is not the size of messages or the number of ranks, such as "size of a piece".
     token : float or str, optional
         Size of a token, which an axis of tokens needs. [B]
     **values
@@ -579,10 +582,11 @@ def sweep(
         "said": said,
         "error": error,
         "cursor": cursor,
+        "x_name": x_name,
         "token": token,
         "values": values,
     }
-    scene = partial(results_scene, results, y, x, bounds, said, error, token)
+    scene = partial(results_scene, results, y, x, bounds, said, error, x_name, token)
     slider: dict[str, Control] = {}
     if cursor is not None:
         if isinstance(cursor, str):
@@ -619,6 +623,7 @@ def results_scene(
     bounds: sweeps.Bounds | None,
     sentence: str,
     error: bool,
+    x_name: str = "",
     token: units.Quantity | None = None,
     /,
     cursor: float | None = None,
@@ -629,7 +634,16 @@ def results_scene(
     at = None if cursor is None else cursor * _CURSOR_UNITS[x][1]
     said = own_sentence or sentence
     return sweeps.sweep_scene(
-        drawn, y, x, bounds, said, cross=True, error=error, cursor=at, token=token
+        drawn,
+        y,
+        x,
+        bounds,
+        said,
+        cross=True,
+        error=error,
+        cursor=at,
+        x_name=x_name,
+        token=token,
     )
 
 

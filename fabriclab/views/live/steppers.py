@@ -772,7 +772,7 @@ def what_is_there(show: Played, step: int, group: StepGroup) -> str:
     if len(names) > 1:
         blocks = text("live.stepper.number", n=cells.size)
     elif cells.size > 1:
-        blocks = names.pop()
+        blocks = text("live.stepper.blocks", list=names.pop())
     else:
         blocks = text("live.stepper.block", b=names.pop())
     if not show.adds:
