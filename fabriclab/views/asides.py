@@ -23,9 +23,7 @@ from fabriclab.views.sweeps import crowding, densely
 
 WIDTH = 320.0  # of a panel beside a picture of 560 [px]
 _LEFT = 62.0
-_INSIDE = (
-    6.0  # from the left edge to the lowest x, so that a dot there keeps clear of the ticks [px]
-)
+_INSIDE = 6.0  # from the left edge to the lowest x: a dot there keeps clear of the ticks [px]
 _MARGIN = 28.0  # on the right
 _TOP = 58.0
 _FOOT = 46.0  # for the ticks and the title of the axis

@@ -346,7 +346,9 @@ def _legend(placed: Placed, canvas: Canvas, colour: str) -> dict[str, Layer]:
     top = canvas.bottom + 10
     if colour == "load":
         middle = (canvas.start + canvas.end) / 2
-        return scale(top, middle - 160) if np.isfinite(placed.share).all() else {}
+        if not np.isfinite(placed.share).all():
+            return {}
+        return scale(top, middle - 160, layout.bundled(placed.lines))
     rails = []
     if colour == "rail":
         rails = [str(rail) for rail in range(1 + int(placed.marks.rail.max()))]

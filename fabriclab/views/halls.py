@@ -381,7 +381,8 @@ def hall_scene(
     }
     foot = places.bottom + 34
     if colour == "load" and np.isfinite(share).all():
-        layers |= scale(foot, (places.left + places.right) / 2 - 160)
+        many = layout.bundled(cables)
+        layers |= scale(foot, (places.left + places.right) / 2 - 160, many)
     elif colour != "load":
         rails = []
         if colour == "rail":

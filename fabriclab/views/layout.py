@@ -562,6 +562,11 @@ def line_look(k: Lines, colour: str, place: NDArray[Any], width: Floats) -> dict
     return look
 
 
+def bundled(k: Lines) -> bool:
+    """Return whether a line in use stands for several cables, so that its colour is that of the fullest."""
+    return bool(np.any((k.cables > 1) & (np.nan_to_num(k.fullest) > 0)))
+
+
 def soft(words: Layer) -> Layer:
     """Return texts in the colour of what only explains."""
     return replace(words, fields={**words.fields, "colour": COLOUR["soft"]})

@@ -77,6 +77,7 @@ FORM = {"plain": 0.0, "overloaded": 1.0, "failed": 2.0, "drained": 3.0}
 _SHAPES = ("o", "o", "X", "s", "^", "D", "v", "s", "^", "D", "v")
 _MANY_DOTS = 200
 _AREA = 0.18  # how much colour an area below a line has
+_SCALE_WORDS = 200.0  # what the scale of loads needs more where a line is many cables [px]
 _KEY_LETTER = 7.0  # width of a letter of a legend [px]
 
 
@@ -224,8 +225,13 @@ def key(
     }
 
 
-def scale(y: float, left: float = 250.0) -> dict[str, Layer]:
-    """Return the scale of loads: a sample of an idle link, then links that get fuller and wider from left to right."""
+def scale(y: float, left: float = 250.0, many: bool = False) -> dict[str, Layer]:
+    """Return the scale of loads: a sample of an idle link, then links that get fuller and wider from left to right.
+
+    Where a line stands for ``many`` cables, the scale says that it shows the fullest, and begins further left.
+    """
+    if many:
+        left -= _SCALE_WORDS / 2
     n = 32  # steps of colour
     width = 200.0  # [px]
     start = left + 70
@@ -240,7 +246,7 @@ def scale(y: float, left: float = 250.0) -> dict[str, Layer]:
         "ends": texts_at(
             (left - 6, middle, text("fabric.idle"), 2),
             (start - 6, middle, text("fabric.low"), 2),
-            (start + width + 6, middle, text("fabric.full"), 0),
+            (start + width + 6, middle, text("fabric.full_of" if many else "fabric.full"), 0),
         ),
     }
 

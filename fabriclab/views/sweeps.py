@@ -56,6 +56,8 @@ _PANEL_TITLE = 14.0  # from the edge of the panel of errors to its title
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 _EDGE = 12.0  # from the longest label to the edge of the picture, since bold letters are wider than `_LETTER`
 _NEAR = (-18.0, -26.0, 18.0, 26.0)  # from a marked point to the middle of its name [px]
+_START_STEP = 16.0  # from place to place for a name at the start of a line [px]
+_START_ASIDE = 11.0  # of such a name from its line [px]
 _SHORT = 60.0  # a series that ends so far from the right edge is named where it ends
 _HATCH_STEP, _HATCH_HEIGHT = 7.0, 9.0  # of the strokes on the side that cannot be reached
 _FAR = 1.2  # the y axis of rates ends so far above the highest point at most, for a bound
@@ -199,8 +201,12 @@ def series_scene(
     missed: Sequence[Miss] = (),
     cursor: float | None = None,
     x_name: str = "",
+    at_start: Sequence[str] = (),
 ) -> Scene:
-    """Return a picture of series; see `sweep_scene`. A panel at the side shows the errors in ``missed``."""
+    """Return a picture of series; see `sweep_scene`. A panel at the side shows the errors in ``missed``.
+
+    Series in ``at_start`` are named at their left end, because they meet others at the right.
+    """
     area, scales = plot_of(series, x, y, two_panels=bool(missed))
     drawn = drawn_points(series, area)
     crossing = first_crossing(series) if cross and cursor is None else None
@@ -209,7 +215,13 @@ def series_scene(
         **axes_layers(area, scales, x_name),
         **bound_layers(series, area, drawn),
         **series_layers(series, area),
-        **label_layers(series, area, drawn, _MAIN if missed else _WIDTH),
+        **label_layers(
+            [one for one in series if one.label not in at_start],
+            area,
+            drawn,
+            _MAIN if missed else _WIDTH,
+        ),
+        "start labels": start_labels([one for one in series if one.label in at_start], area, drawn),
     }
     clauses = told(series, x, y)
     sentence = ""
@@ -535,6 +547,25 @@ def label_layers(
             halo=1.0,
         ),
     }
+
+
+def start_labels(series: Sequence[Series], area: PlotArea, drawn: Floats) -> Layer:
+    """Return the names of lines, each beside its line as far left as nothing else is drawn there."""
+    left = []
+    height = []
+    for one in series:
+        path = densely(area.path(one.points[0], one.points[1]), _START_STEP)
+        width = len(one.label) * _LETTER
+        places = []
+        for x, y in path.tolist():
+            for across, up in ((2.0, -_START_ASIDE), (2.0, _START_ASIDE), (14.0, 6.0)):
+                if area.top < y + up < area.bottom - 8:
+                    places.append((x + across, y + up))
+        best = min(places, key=lambda place: crowding(place[0], place[1], width, drawn))
+        left.append(best[0])
+        height.append(best[1])
+    words = [one.label for one in series]
+    return texts(np.array(left), np.array(height), words, colour=COLOUR["soft"], halo=1.0)
 
 
 def _place_inside(

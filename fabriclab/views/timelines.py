@@ -229,6 +229,7 @@ def timeline_scene(
         layers,
         bottom + _BELOW,
         alt=f"{sentence} " + "; ".join(clauses),
+        hint=text("timeline.hint"),
         width=width,
     )
 
@@ -349,9 +350,8 @@ def axis_layers(t: Timeline, bottom: float, room: Room) -> dict[str, Layer]:
         texts=counts,
         ink=COLOUR["ink"],
     )
-    title = texts(
-        room.right, bottom + 29, [text("timeline.axis")], align=2.0, colour=COLOUR["soft"]
-    )
+    words = text("timeline.axis_folded" if repeated.size else "timeline.axis")
+    title = texts(room.right, bottom + 29, [words], align=2.0, colour=COLOUR["soft"])
     return {
         **tick_layers(marks, to_x, time_at, (_TOP - 4, bottom), True),
         "axis": title,
@@ -517,12 +517,28 @@ def clauses_of(t: Timeline, flows: Flows, n_lanes: int) -> list[str]:
 
 
 def sentence_at(t: Timeline, flows: Flows, bars: Bars, busy: Flags, now: float) -> str:
-    """Return a sentence on the time ``now``: how many flows are under way, and how many of each kind."""
+    """Return sentences on the time ``now``: how many flows are under way, of which kinds, and in which repetition."""
     n_busy = int(busy.sum())
     key = "timeline.said_one" if n_busy == 1 else "timeline.said"
     sentence = text(key, now=now, end=t.end, busy=n_busy, n=bars.flow.size)
     if not n_busy:
         return sentence
     kinds, counts = np.unique(flows.label[bars.flow[busy]], return_counts=True)
-    listed = [f"{n} {readable(flows.labels[kind])}" for kind, n in zip(kinds, counts, strict=True)]
-    return f"{sentence} {', '.join(listed)}."
+    listed = [readable(flows.labels[kind]) for kind in kinds]
+    if kinds.size > 1:
+        listed = [
+            text("timeline.kind", kind=kind, n=n)
+            for kind, n in zip(listed, counts.tolist(), strict=True)
+        ]
+    turn = turn_at(t, np.unique(flows.group[bars.flow[busy]]), now)
+    key = "timeline.belongs" if n_busy == 1 else "timeline.belong"
+    return f"{sentence} {text(key, kinds=', '.join(listed), turn=turn)}"
+
+
+def turn_at(t: Timeline, groups: Ints, now: float) -> str:
+    """Return in words which repetition of a group runs at the time ``now``; empty unless it is one repeated group."""
+    if groups.size != 1 or t.repeat[groups[0]] < 2 or t.period[groups[0]] <= 0:
+        return ""
+    group = groups[0]
+    turn = int((now - t.group_start[group]) / t.period[group]) + 1
+    return text("timeline.turn", turn=min(turn, int(t.repeat[group])), n=t.repeat[group])

@@ -648,7 +648,10 @@ def test_flows_of_repeated_steps_run_at_every_time():
         # Each step waits 5 us and then all 8 flows move; the delay at the end is none.
         waits = np.mod(time, t.period[0]) < 5e-6
         told = sentence("timeline.said", busy=0 if waits else 8, n=16)
-        assert told.search(view.set(at=at).scene.said), at
+        said = view.set(at=at).scene.said
+        assert told.search(said), at
+        turn = int(np.mod(time, 7 * t.period[0]) / t.period[0]) + 1  # a group is repeated 7 times
+        assert waits or text("timeline.turn", turn=turn, n=7) in said, at
     assert view.scene.layers["repeats"].fields["texts"] == ["× 7", "× 7"]
 
 
@@ -821,6 +824,7 @@ def test_a_late_copy_that_is_added_again_has_the_colour_and_the_sign_of_wrong():
     view = live.packets(keeps="bitmaps", story="a copy comes late", step=5)
     words = view.scene.side.layers["what"].fields
     assert words["texts"][4].startswith("✕ ") and words["colour"][4] == COLOUR["wrong"]
+    assert text("live.packets.none_yet") in view.scene.said
     assert view.scene.layers["movers"].fields["colour"] == COLOUR["wrong"]
     kept = view.set(keeps="last chunks").scene
     assert COLOUR["wrong"] not in kept.side.layers["what"].fields["colour"].tolist()

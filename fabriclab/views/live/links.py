@@ -746,7 +746,10 @@ def circuit_scene(kind: str, left: int) -> Scene:
         least = crossing  # as the picture rounds it
     if not least:
         more = f"{text('live.circuit.because')} {more}"
-    drawn = series_scene(series, "size", "time", f"{circuit_pays(least)} {caption}", cross=True)
+    # All circuits meet at large sizes, so the others are named at small ones.
+    others = [other for other in _SWITCHES if other != kind]
+    said = f"{circuit_pays(least)} {caption}"
+    drawn = series_scene(series, "size", "time", said, cross=True, at_start=others)
     return with_hint(drawn, more)
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fabriclab import catalog, collectives, metrics, operations, topologies
+from fabriclab import catalog, collectives, metrics, operations, topologies, units
 from fabriclab.core import Fabric, Flags, Floats, Flows, Ints
 from fabriclab.routing import route
 from fabriclab.texts import text
@@ -36,6 +36,7 @@ SIZES = (16, 64, 256, 1024)
 _FILE = Path(__file__).with_name("families.json")
 FAMILIES: dict[str, list[dict[str, Any]]] = json.loads(_FILE.read_text(encoding="utf-8"))
 _MOST_FAILURES = 32
+_CUT_LINE = 2.6  # width of a line of the cut [px]
 _FAMILIES_WIDTH = 216.0  # of the panel that compares families [px]
 _FAMILIES_TOP = 46.0  # of the first row [px]
 _FAMILY_ROW = 72.0  # greatest height of a row [px]
@@ -165,18 +166,19 @@ def family_name(family: str) -> str:
 
 
 def families_panel(families: tuple[str, ...], family: str, size: int, height: float) -> Scene:
-    """Return bars of the all-to-all share of all families at one size, and their diameters; the present one is ink."""
+    """Return bars of what an all-to-all gives an endpoint of each family, and the diameters; the present one is ink."""
     members = [family_member(name, size) for name in families]
     rows = family_rows(families, family, height)
-    shares = 100 * np.array([member.traffic.throughput for member in members])  # (R,) [%]
+    rates = np.array([member.traffic.rate for member in members])  # (R,) [B/s]
+    parts = [member.traffic.throughput for member in members]
     diameters = [member.traffic.diameter for member in members]
     share_title = text("live.explorer.share")
     diameter_title = text("live.explorer.diameter")
     layers = {
         "families": family_names(rows),
         "share title": texts(_SHARE_LEFT, [22.0], [share_title], size=11.0, colour=COLOUR["soft"]),
-        "share bars": share_bars(rows, shares, share_title),
-        "share numbers": share_numbers(rows, shares),
+        "share bars": share_bars(rows, rates, parts, share_title),
+        "share numbers": share_numbers(rows, rates),
         "diameter title": texts(
             _DIAMETER_RIGHT, [22.0], [diameter_title], align=2.0, size=11.0, colour=COLOUR["soft"]
         ),
@@ -233,33 +235,40 @@ def family_names(rows: FamilyRows) -> Layer:
     )
 
 
-def share_lengths(shares: Floats) -> Floats:
-    """Return the length of the bar of each share, (R,) [px]; the longest one has the same length in all panels."""
-    return np.asarray(_FAMILY_BAR * shares / shares.max())
+def share_lengths(rates: Floats) -> Floats:
+    """Return the length of the bar of each rate, (R,) [px]; the longest one has the same length in all panels."""
+    return np.asarray(_FAMILY_BAR * rates / rates.max())
 
 
-def share_bars(rows: FamilyRows, shares: Floats, title: str) -> Layer:
-    """Return a bar for the all-to-all share of each family."""
+def share_bars(rows: FamilyRows, rates: Floats, parts: list[float], title: str) -> Layer:
+    """Return a bar for the rate of an endpoint of each family [B/s], with the ``parts`` of its links in the note.
+
+    Endpoints have different numbers of links, so that the parts themselves cannot be compared.
+    """
+    notes = [
+        text("live.explorer.bar", rate=units.format_rate(rate), share=f"{100 * part:.3g}")
+        for rate, part in zip(rates.tolist(), parts, strict=True)
+    ]
     thickness = min(0.6 * rows.pitch, 20.0)  # [px]
     return boxes(
         _SHARE_LEFT,
         rows.top + (rows.pitch - thickness) / 2,
-        share_lengths(shares),
+        share_lengths(rates),
         thickness,
         colour=np.where(rows.is_now, COLOUR["ink"], COLOUR["hair"]),
         round=2.0,
         glide=True,
         names=[f"{name}: {title}" for name in rows.names],
-        notes=[f"{share:.3g} %" for share in shares],
+        notes=notes,
     )
 
 
-def share_numbers(rows: FamilyRows, shares: Floats) -> Layer:
-    """Return the all-to-all share of each family behind its bar."""
+def share_numbers(rows: FamilyRows, rates: Floats) -> Layer:
+    """Return the rate of an endpoint of each family behind its bar."""
     return texts(
-        _SHARE_LEFT + share_lengths(shares) + 5,
+        _SHARE_LEFT + share_lengths(rates) + 5,
         rows.middle,
-        [f"{share:.3g} %" for share in shares],
+        [units.format_rate(rate) for rate in rates.tolist()],
         bold=rows.bold,
         colour=rows.ink,
         size=11.0,
@@ -964,6 +973,10 @@ def halved(drawn: Scene, colours: Floats, reach: float) -> Scene:
     for name in ("cables", "stubs"):
         if name in layers:
             layers[name] = cut_lines(layers[name], cut_of)
+    if "host links" in layers:  # only those that are cut have a load, and so a line
+        fields = layers["host links"].fields
+        look = {"colour": COLOUR["ink"], "width": _CUT_LINE}
+        layers["host links"] = Layer("lines", {**fields, **look})
     layers |= cut_key(drawn, colours, sum(cut.cut for cut in cut_of.values()))
     if "hosts" in layers:  # dots beside the boxes: ink where the link to the switch is cut
         dots = layers["hosts"].fields
@@ -1058,7 +1071,7 @@ def cut_lines(layer: Layer, cut_of: Mapping[str, CutCables]) -> Layer:
         "colour": np.where(is_cut, COLOUR["ink"], COLOUR["hair"]),
         "alpha": 1.0,
         "strong": is_cut.astype(float),
-        "width": np.where(is_cut, 2.6, 1.0),
+        "width": np.where(is_cut, _CUT_LINE, 1.0),
         "notes": [cut_of[name].note for name in fields["names"]],
     }
     return Layer("lines", {**fields, **look})

@@ -32,8 +32,8 @@ _LABEL = 14.0  # from a box to its rule
 _ROW = 14.0  # of the list of orders
 _TOP = 44.0  # of its first row
 _NAMES = 14.0  # left end of the names of orders
-_CELLS = 96.0  # left end of the states
-_CELL = 70.0  # width of a state
+_CELLS = 66.0  # left end of the states
+_CELL = 80.0  # width of a state
 _GAP = 3.0  # between two states
 _COLUMNS = range(1, _STEPS)  # changes after which a state is shown
 
@@ -189,7 +189,7 @@ def rollout_scene(change: str, order: str, step: int, overview: bool) -> Scene:
         },
         _HEIGHT,
         alt=f"{said} {setting_words(plan, here, order, changed)}",
-        hint=hint_words(overview),
+        hint=hint_words(every if overview else {}),
         width=_WIDTH,
         side=order_scene(every, order, step) if overview else None,
     )
@@ -232,9 +232,10 @@ def rule_words(state: State, switch: str) -> str:
     return text("live.rollout.rule", goal=GOAL, following=following)
 
 
-def hint_words(overview: bool) -> str:
-    """Return what the marks of the picture mean."""
-    if not overview:
+def hint_words(every: Mapping[str, list[State]]) -> str:
+    """Return what the marks of the picture mean, and those of the states of all orders, if they are shown."""
+    kinds = {state.kind for states in every.values() for state in states}
+    if "aside" not in kinds:
         return text("live.rollout.hint")
     return f"{text('live.rollout.hint')} {text('live.rollout.star')}"
 

@@ -10,6 +10,7 @@ from fabriclab import catalog
 from fabriclab.core import Floats
 from fabriclab.engines.flow import max_min_rates
 from fabriclab.texts import text
+from fabriclab.views.live.switches import pattern_strokes
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, heading, ink_on, lines, texts
 
@@ -309,7 +310,19 @@ def node_layers() -> dict[str, Layer]:
             ink=ink_on(colour),
             texts=[TENANTS[t] for t in tenant.tolist()],
         ),
+        "patterns": slanted_lines(hosts[tenant == 1]),
     }
+
+
+def slanted_lines(hosts: Floats) -> Layer:
+    """Return the pattern of tenant B on both sides of the letter of its hosts, given their middles [px]."""
+    wide, high = _HOST
+    margin = (wide - _LETTER_ROOM) / 2
+    strokes: list[Floats] = []
+    for middle in hosts.tolist():
+        for left in (middle - wide / 2, middle + wide / 2 - margin):
+            strokes += pattern_strokes("B", left + 1, _HOST_Y - high / 2 + 2, margin - 2, high - 4)
+    return lines(strokes, width=1.2, colour=COLOUR["paper"])
 
 
 def number_layers(case: Case, here: Shares) -> dict[str, Layer]:

@@ -131,6 +131,12 @@ class Row(NamedTuple):
     arrays: int  # in the sums that it sends; 0 where it sends nothing, or nothing is added
 
 
+class Further(NamedTuple):
+    """A row of the list that stands for all further steps before or after those shown."""
+
+    words: str
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
     """What stays the same from step to step: the schedule with its states, the place of everything, and the list."""
@@ -212,9 +218,17 @@ def stepper_scene(stage: Stage, step: int) -> Scene:
         width=WIDE,
         alt=f"{caption} {moves}",
         moves=group is not None,
-        hint=text("live.stepper.hint" if show.adds else "live.stepper.hint_copy"),
+        hint=hint_of(show, step),
         side=side_panel(stage, step),
     )
+
+
+def hint_of(show: Played, step: int) -> str:
+    """Return what a bar means, and what the numbers of blocks mean where a block is cut into segments."""
+    hint = text("live.stepper.hint" if show.adds else "live.stepper.hint_copy")
+    if show.plan.segments > 1 and step:  # before the first step the sentence on top says it
+        hint = f"{hint} {text('live.stepper.parts')}"
+    return hint
 
 
 # Playing a schedule -----------------------------------------------------------------------------
@@ -698,7 +712,7 @@ def list_of_steps(show: Played) -> list[Row]:
     rows = []
     for step, group in enumerate(show.steps, 1):
         sends = what_is_sent(show, group)
-        gets = what_is_there(show, step, group)
+        gets = what_is_there(show, step, group, list_room(sends))
         rows.append(Row(step, sends, gets, names[step - 1], arrays_sent(show, step, group)))
     return rows
 
@@ -762,27 +776,34 @@ def arrays_sent(show: Played, step: int, group: StepGroup) -> int:
     return int(np.bitwise_count(show.ranks[step - 1].ravel()[cells]).max())
 
 
-def what_is_there(show: Played, step: int, group: StepGroup) -> str:
-    """Return in words what GPU 0 has after a step in the blocks that it received."""
+def list_room(sends: str) -> float:
+    """Return the room that the list of steps has beside what GPU 0 sends in a step [px]."""
+    return _LIST_WIDTH - 56 - _LETTER * len(sends)
+
+
+def what_is_there(show: Played, step: int, group: StepGroup, room: float) -> str:
+    """Return in words what GPU 0 has after a step in the blocks that it received, fitted into some room [px]."""
     received = np.flatnonzero(group.target == 0)
     if not received.size:
         return ""
     names = {chunk_names(show.plan, group)[i] for i in received}
     cells = np.flatnonzero(written_cells(show, group)[0])
     if len(names) > 1:
-        blocks = text("live.stepper.number", n=cells.size)
+        blocks = [text("live.stepper.number", n=cells.size)]
     elif cells.size > 1:
-        blocks = text("live.stepper.blocks", list=names.pop())
+        name = names.pop()
+        blocks = [text("live.stepper.sends_blocks", blocks=name), name]
     else:
-        blocks = text("live.stepper.block", b=names.pop())
-    if not show.adds:
-        return text("live.stepper.has", blocks=blocks)
+        blocks = [text("live.stepper.block", b=names.pop())]
     arrays = np.bitwise_count(show.ranks[step].reshape(show.plan.n_participants, -1)[0, cells])
-    if arrays.min() == show.plan.n_ranks:
-        return text("live.stepper.complete", blocks=blocks)
-    alike = arrays.min() == arrays.max()
-    kind = "sum" if alike else "up_to"
-    return text(f"live.stepper.{kind}", blocks=blocks, n=int(arrays.max()))
+    if not show.adds:
+        kind = "has"
+    elif arrays.min() == show.plan.n_ranks:
+        kind = "complete"
+    else:
+        kind = "sum" if arrays.min() == arrays.max() else "up_to"
+    said = [text(f"live.stepper.{kind}", blocks=each, n=int(arrays.max())) for each in blocks]
+    return next((words for words in said if _LETTER * len(words) <= room), fitted(said[-1], room))
 
 
 def side_panel(stage: Stage, step: int) -> Scene:
@@ -798,9 +819,18 @@ def side_panel(stage: Stage, step: int) -> Scene:
         0,
     )
     first = int(np.clip(here - _MOST_ROWS // 2, 0, max(0, len(lines_of_list) - _MOST_ROWS)))
-    shown = lines_of_list[first : first + _MOST_ROWS]
+    after = first + _MOST_ROWS
+    shown: list[Row | str | Further] = [*lines_of_list[first:after]]
+    if first > 0:
+        last = max(line.step for line in lines_of_list[: first + 1] if isinstance(line, Row))
+        shown[0] = Further(text("live.stepper.earlier", last=last))
+    if after < len(lines_of_list):
+        rest = [line.step for line in lines_of_list[after - 1 :] if isinstance(line, Row)]
+        shown[-1] = Further(text("live.stepper.later", first=min(rest)))
 
     y = _LIST_TOP + _LIST_ROW * (1 + np.arange(len(shown)))
+    more = [i for i, line in enumerate(shown) if isinstance(line, Further)]
+    words = [line.words for line in shown if isinstance(line, Further)]
     heads = [i for i, line in enumerate(shown) if isinstance(line, str)]
     rows = [i for i, line in enumerate(shown) if isinstance(line, Row)]
     steps = [line for line in shown if isinstance(line, Row)]
@@ -808,9 +838,8 @@ def side_panel(stage: Stage, step: int) -> Scene:
     ink = np.where(current > 0, COLOUR["ink"], COLOUR["soft"])
     at = y[rows]
     marked = at[current > 0]
-    rooms = [_LIST_WIDTH - 56 - _LETTER * len(row.sends) for row in steps]
-    gets = [fitted(row.gets, room) for row, room in zip(steps, rooms, strict=True)]
     phases = [str(shown[i]) for i in heads]
+    gets = [row.gets for row in steps]
     numbers = [str(row.step) for row in steps]
     sends = [row.sends for row in steps]
     layers = {
@@ -819,6 +848,7 @@ def side_panel(stage: Stage, step: int) -> Scene:
         "heads": texts(16.0, y[heads], phases, bold=1.0, colour=COLOUR["soft"]),
         "steps": texts(32.0, at, numbers, align=2.0, bold=current, colour=ink),
         "sends": texts(40.0, at, sends, bold=current, colour=ink),
+        "further": texts(40.0, y[more], words, colour=COLOUR["soft"]),
         "gets": texts(_LIST_WIDTH - 12, at, gets, align=2.0, bold=current, colour=ink),
         "note": texts(16.0, [HIGH - 10], [stage.places.note], size=11.0, colour=COLOUR["soft"]),
     }

@@ -172,6 +172,8 @@ def packets_scene(recognise: Any, keeps: str, story: str, step: int) -> Scene:
 
     errors = sum(one.is_wrong for one in steps)
     which = "several" if errors > 1 else ("none", "one")[errors]
+    if not errors and any(one.is_bad for one in steps):  # a packet is in a sum twice
+        which = "none_yet"
     wrong = text(f"live.packets.{which}", n=errors)
     caption = text("live.packets.said", step=step, all=_PACKETS, wrong=wrong)
     if steps:
@@ -828,7 +830,8 @@ def root_letters(nodes: Layer, root_of: Mapping[str, str]) -> Layer:
     for job, root in root_of.items():
         i = box["names"].index(root)
         before = sum(other == root for other in list(root_of.values())[: len(x)])
-        x.append(box["x"][i] + 2 + 16 * before)
+        # The second stands at the other end, so that the number of the switch is apart from both.
+        x.append(box["x"][i] + (box["w"][i] - 16 if before else 2))
         y.append(box["y"][i] + box["h"][i] / 2 - 7)
         colours.append(_TENANTS[job][0])
         names.append(text("live.tenants.root", job=job))
