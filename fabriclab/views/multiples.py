@@ -262,7 +262,10 @@ def _said(fabrics: Mapping[str, Fabric], counts: Sequence[str]) -> str:
         high=counted(cables[most], "cable"),
     )
     has_hosts = all(f.kinds[f.kind[f.endpoint[0]]] == "host" for f in fabrics.values())
-    return f"{said} {text('multiples.with_ends')}" if has_hosts else said
+    if not has_hosts:
+        return said
+    ends = text("multiples.with_ends")
+    return f"{said} {ends}"
 
 
 def _counted(f: Fabric) -> str:

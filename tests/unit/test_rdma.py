@@ -278,8 +278,11 @@ def share_a_pair(each):
     a, b = pair(max_send_wr=100, cqe=100)
     interval = sys.getswitchinterval()
     found, errors, given_up = [], [], threading.Event()
+    # One thread begins after the other: two that install a tracer at once break in Python 3.11.
+    begun = [threading.Event() for _ in range(3)]
 
     def post(k):
+        begun[k].set()
         wr, posted = request(a, b, at=8 * k, to=8 * k, wr_id=k), 0
         while posted < each and not errors and not given_up.is_set():
             try:
@@ -292,8 +295,9 @@ def share_a_pair(each):
     threads = [threading.Thread(target=post, args=(k,)) for k in range(3)]
     try:
         sys.setswitchinterval(1e-6)
-        for thread in threads:
+        for k, thread in enumerate(threads):
             thread.start()
+            assert begun[k].wait(60)
         found = completions(a.scq, 3 * each, seconds=60)
     finally:
         sys.setswitchinterval(interval)

@@ -981,8 +981,8 @@ def halved(drawn: Scene, colours: Floats, reach: float) -> Scene:
     if "hosts" in layers:  # dots beside the boxes: ink where the link to the switch is cut
         dots = layers["hosts"].fields
         is_cut = dots["colour"] != COLOUR["hair"]
-        look = {"colour": np.where(is_cut, COLOUR["ink"], COLOUR["edge"])}
-        layers["hosts"] = Layer("dots", {**dots, **look})
+        inks = np.where(is_cut, COLOUR["ink"], COLOUR["edge"])
+        layers["hosts"] = Layer("dots", {**dots, "colour": inks})
     elif nodes.kind == "boxes":
         layers = {"areas": areas(nodes, colours, reach), **layers}
     return replace(drawn, layers=layers, alt=drawn.said, table=Table(table))

@@ -185,7 +185,7 @@ def rollout_scene(change: str, order: str, step: int, overview: bool) -> Scene:
         {
             **cable_layers(plan),
             **rule_layers(plan, here),
-            **switch_layers(plan, here, changed),
+            **switch_layers(plan, here, order.split(), changed),
         },
         _HEIGHT,
         alt=f"{said} {setting_words(plan, here, order, changed)}",
@@ -360,8 +360,13 @@ def arrow_head(path: Floats) -> Floats:
     return np.array([back + 0.55 * _HEAD * aside, tip, back - 0.55 * _HEAD * aside])
 
 
-def switch_layers(plan: Change, state: State, changed: list[str]) -> dict[str, Layer]:
-    """Return the switches with their rules, bold and marked as new where they have changed, and lost packets."""
+def switch_layers(
+    plan: Change, state: State, order: list[str], changed: list[str]
+) -> dict[str, Layer]:
+    """Return the switches with their rules, bold and marked as new where they have changed, and lost packets.
+
+    Each says which change of the order is its own, since two orders can have the same rules at a moment.
+    """
     wide, high = _BOX
     every = [*_SWITCHES, GOAL]
     place = np.array([plan.place[switch] for switch in every])
@@ -369,7 +374,10 @@ def switch_layers(plan: Change, state: State, changed: list[str]) -> dict[str, L
     x, y = place[: len(_SWITCHES)].T
     words = [rule_words(state, switch) for switch in _SWITCHES]
     is_new = np.array([switch in changed for switch in _SWITCHES])
-    ages = [text("live.rollout.new" if new else "live.rollout.old") for new in is_new]
+    ages = []
+    for switch in _SWITCHES:
+        key = "live.rollout.new" if switch in changed else "live.rollout.old"
+        ages.append(text(key, n=order.index(switch) + 1))
     beside = y + high / 2 + _LABEL
     beside[_SWITCHES.index(_ABOVE)] -= high + 3 * _LABEL + 3
     is_lost = state.kind == "hole"
