@@ -40,6 +40,7 @@ from fabriclab.economics.tiers import (
     workloads,
 )
 from fabriclab.economics.tree import Branch, Edge, Tree
+from fabriclab.economics.words import in_words
 
 __all__ = [
     "LEVELS",
@@ -73,6 +74,7 @@ __all__ = [
     "half_for_nothing",
     "hour_draws",
     "hour_swings",
+    "in_words",
     "legality",
     "needed_skills",
     "network_waits",

@@ -241,7 +241,8 @@ def claim(
     low, high : float
         Utilisation before and after. 0..1
     premium : float or str, optional
-        What the dearer fabric costs more. By default that of switches of the vendor over those of a third party. [USD]
+        What the dearer fabric costs more. By default that of switches at their maker's price over those of a reseller.
+        [USD]
     step : callable, optional
         As in `offer`.
 
@@ -285,7 +286,7 @@ def claim(
 
 
 def _premium(job: Case) -> float:
-    """Return the extra price of switches of the vendor over those of a third party. [USD]."""
+    """Return the extra price of switches at their maker's price over those of a reseller. [USD]."""
     dear = catalog.costs["switch"].spec("price", name="64 x 400 Gb/s, NVIDIA")
     return float(job.switches * ((dear.si or 0.0) - job.price_switch))
 

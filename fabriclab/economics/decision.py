@@ -3,8 +3,11 @@
 A fabric is judged by what a step of the job costs on it: the price of a second of the whole cluster, times the step
 with what its network leaves exposed, over the share of hours that lacking skills leave. `decide` compares InfiniBand,
 four kinds of Ethernet, PCIe fabrics and no network at all, and answers with numbers. Costs within a tolerance count as
-equal, and of equal fabrics Ethernet is taken first, since several makers sell its parts. `Decision.turns` says for each
-input at which value the answer would be another one.
+equal, and of equal fabrics the first of this order is taken: kernel TCP, lossy Ethernet with many paths and then with
+go-back-N, lossless Ethernet, InfiniBand. The order is a choice: first what runs on any Ethernet, last what one maker
+sells.
+`Decision.turns` says for each input at which value the answer would be another one; with ``tolerance=0`` that is where
+two costs cross.
 
 Examples
 --------
@@ -15,7 +18,10 @@ Examples
 >>> for turn in found.turns("price_infiniband", "efficiency_lossless"):
 ...     print(turn)
 <Turn price_infiniband: 1 now, lossless above 1.07, within what sources print>
-<Turn efficiency_lossless: 0.895 now, lossless above 0.928>
+<Turn efficiency_lossless: 0.895 now, lossless above 0.929>
+>>> (crossing,) = economics.decide(tolerance=0).turns("price_infiniband")
+>>> crossing.then
+'lossless Ethernet above 1.13'
 """
 
 from __future__ import annotations
@@ -36,6 +42,7 @@ from fabriclab.economics.fabrics import CounterExample
 from fabriclab.economics.needs import Input, decision_inputs, input_of, step_costs, step_times
 from fabriclab.economics.ranges import Draws, Range, draw
 from fabriclab.economics.tree import Tree, tree_of
+from fabriclab.economics.words import in_words
 
 __all__ = ["Decision", "Turn", "decide"]
 
@@ -59,7 +66,8 @@ class Turn(NamedTuple):
     above : bool
         Whether the other answer lies above the value, else below it.
     within : bool
-        Whether the value lies between the ends that sources print: then the answer is not sure.
+        Whether the value lies between the ends that sources print: then the answer is not sure. False for an input
+        without a source.
     """
 
     name: str
@@ -68,6 +76,14 @@ class Turn(NamedTuple):
     answer: str
     above: bool
     within: bool
+
+    @property
+    def then(self) -> str:
+        """What is cheaper beyond the turn, and where that is, in words."""
+        if not np.isfinite(self.value):
+            return "no value turns the answer"
+        side = "above" if self.above else "below"
+        return f"{in_words(self.answer)} {side} {self.value:.3g}"
 
     def __repr__(self) -> str:
         """Show the value now, and what is cheaper beyond the turn."""
@@ -215,7 +231,8 @@ class Decision:
             if found is None:
                 continue
             value, answer = found
-            within = reach.low < reach.high and reach.low <= value <= reach.high
+            has_range = bool(reach.sources) and reach.low < reach.high
+            within = has_range and reach.low <= value <= reach.high
             turn = Turn(name, now, value, answer, above, within)
             if _distance(turn) < _distance(best):
                 best = turn

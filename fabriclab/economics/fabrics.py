@@ -33,6 +33,7 @@ __all__ = [
     "pcie_limit",
     "pcie_rate",
     "price_factor",
+    "reached",
 ]
 
 NONE = "none"
@@ -97,30 +98,48 @@ def efficiency(key: str) -> Range:
     """Return which part of the NICs' line rate an all-reduce of large size reaches on a fabric: of published sweeps.
 
     The bus bandwidth of a sweep at its best size, over the rate of all NICs of a server; where two servers sum as a
-    tree, over 2 (P - 1) / P of it. The middle is the sweep with the most ranks. What separates the fabrics here is
-    little more than what separates two sites with the same hardware (8 to 10 %), and other software was in use. Links
-    inside the servers limit some sweeps, so these are lower bounds. A PCIe fabric has no NICs: see `pcie_rate`.
+    tree, over 2 (P - 1) / P of it. The middle is the sweep with the most ranks. The sweeps differ in size, servers,
+    transport and software, and sweeps of one fabric lie as far apart as two fabrics do. Links inside the servers limit
+    some of them, so these are lower bounds. A PCIe fabric has no NICs: see `pcie_rate`.
 
     Parameters
     ----------
     key : str
         One of `options` with sweeps.
     """
+    parts = reached(key)
+    largest = max(parts, key=lambda name: int(published.system(name)["ranks"]))
+    option = options()[key]
+    ends = min(parts.values()), max(parts.values())
+    return Range(ends[0], parts[largest], ends[1], "1", option.sweeps, option.note)
+
+
+@cache
+def reached(key: str) -> Mapping[str, float]:
+    """Return which part of the NICs' line rate each sweep of a fabric reaches at its best size, by name of the sweep.
+
+    Parameters
+    ----------
+    key : str
+        One of `options` with sweeps.
+
+    Examples
+    --------
+    >>> {name: round(part, 3) for name, part in reached("tcp").items()}
+    {'polaris_n8_2.18_all_reduce_env1': 0.149, 'polaris_n128_2.18_all_reduce_env1': 0.093}
+    """
     option = options()[units.choice(key, "key", options())]
     if not option.sweeps:
         raise ValueError(
             f"{key} has no sweep over NICs; take one of tcp, multipath, lossless, infiniband"
         )
-    reached = []
-    ranks = []
+    found = {}
     for name in option.sweeps:
-        sweep = published.load(name)
         row = published.system(name)
         nics = row["nics_per_node"] * units.rate(f"{row['nic_gbps']} Gb/s")
-        reached.append(float(np.max(sweep.busbw)) / (nics * option.factor))
-        ranks.append(int(row["ranks"]))
-    middle = reached[int(np.argmax(ranks))]
-    return Range(min(reached), middle, max(reached), "1", option.sweeps, option.note)
+        best = float(np.max(published.load(name).busbw))
+        found[name] = best / (nics * option.factor)
+    return ReadOnly(found)
 
 
 @cache
@@ -175,7 +194,7 @@ def price_factor(key: str, job: Case | None = None) -> Range:
     if asked == INFINIBAND:
         vendor = max(spec.si or 0.0 for spec in rows("switch", "price"))
         dear = (known.switches * vendor + known.price_cables) / known.price_fabric
-        return Range(1.0, 1.0, dear, "1", ("H100-sheet",), "third party and NVIDIA")
+        return Range(1.0, 1.0, dear, "1", ("H100-sheet",), "from a reseller and from NVIDIA")
     (claimed,) = rows("ib-ethernet", "price_ratio")
     ethernet = catalog.media["sw64x800"]["price"]
     ports = 2 * known.switch_ports  # of 400 Gb/s

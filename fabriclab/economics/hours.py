@@ -45,6 +45,7 @@ _QUANTITY = {
 }
 # Shares that divide: 0 is refused.
 _SHARES = ("used", "goodput", "mfu")
+_PARTS_OF_ONE = ("resale",)  # 0 is allowed
 PARTS = ("servers", "fabric", "facility", "electricity")
 
 
@@ -149,9 +150,10 @@ class GpuHour:
 def gpu_hour(job: Case | None = None, **inputs: ArrayLike | str) -> GpuHour:
     """Return what an hour of a GPU costs, and what its useful work costs.
 
-    Capital is divided by all hours of the life, without interest and without what the parts are worth afterwards. The
-    price sheet has "facility and operations" as one sum and does not say whether electricity is in it: with
-    ``electricity=0`` it is. Staff is not counted.
+    Capital is divided by all hours of the life, without interest. Only the servers can be sold afterwards (``resale``),
+    and the sum for facility and operations is the same for a short life as for a long one. The price sheet has
+    "facility and operations" as one sum and does not say whether electricity is in it: with ``electricity=0`` it is.
+    Staff is not counted.
 
     Parameters
     ----------
@@ -159,9 +161,10 @@ def gpu_hour(job: Case | None = None, **inputs: ArrayLike | str) -> GpuHour:
         The running case, or one with other rows: it has the number of servers, switches and cables.
     **inputs
         Any of the inputs, as an SI number, a string with a unit, or an array, by the names of `price_ranges`:
-        ``server``, ``switch``, ``cables`` and ``facility`` (of a server) [USD], ``lifetime`` [s], ``used``,
-        ``goodput``, ``mfu`` (shares, 0..1), ``server_power``, ``switch_power`` [W], ``pue`` (>= 1) and
-        ``electricity`` [USD per kWh]. By default the middle of its range.
+        ``server``, ``switch``, ``cables`` and ``facility`` (of a server) [USD], ``lifetime`` [s], ``resale`` (part of
+        the servers' price that they bring after it, 0..1), ``used``, ``goodput``, ``mfu`` (shares, 0..1),
+        ``server_power``, ``switch_power`` [W], ``pue`` (>= 1) and ``electricity`` [USD per kWh]. By default the middle
+        of its range.
 
     Raises
     ------
@@ -190,7 +193,7 @@ def gpu_hour(job: Case | None = None, **inputs: ArrayLike | str) -> GpuHour:
     # A third tier of switches has more cables than the price of a server's cables counts.
     tiers = (1 + job.cables_spine / job.cables_host) / 2
     parts = {
-        "servers": values["server"] / per_server / hours,
+        "servers": values["server"] * (1 - values["resale"]) / per_server / hours,
         "fabric": (job.switches * values["switch"] / gpus + tiers * values["cables"] / per_server)
         / hours,
         "facility": values["facility"] / per_server / hours,
@@ -216,6 +219,8 @@ def _parsed(name: str, value: ArrayLike | str) -> Any:
     least, most, bound = 0.0, np.inf, ">= 0"
     if name in _SHARES:
         least, most, bound = 1e-6, 1.0, "a share within 0..1, 0 excluded"
+    elif name in _PARTS_OF_ONE:
+        most, bound = 1.0, "a part within 0..1"
     elif name == "pue":
         least, bound = 1.0, ">= 1: a hall draws what its machines draw, and more"
     elif name == "lifetime":

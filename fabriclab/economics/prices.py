@@ -44,18 +44,24 @@ def _capital(job: Case) -> dict[str, Range]:
     """Return the ranges of what is bought once, and of how long it lasts."""
     return {
         "server": of_specs(
-            job.price_server, rows("server", "price"), "USD", note="with 8 NICs; 2023 to 2024"
+            job.price_server,
+            rows("server", "price"),
+            "USD",
+            note="2023 to 2026; with 8 NICs in the case",
         ),
         "switch": of_specs(
             job.price_switch,
             rows("switch", "price"),
             "USD",
-            note="64 x 400 Gb/s; third party, NVIDIA, and a price of 2026",
+            note="64 x 400 Gb/s; from a reseller, from NVIDIA, and a price of 2026",
         ).widened(of_specs(job.price_switch, rows("switches", "price"), scale=1 / SHEET_SWITCHES)),
         "cables": _cables(job),
         "facility": _facility(job),
         "lifetime": of_specs(
             job.lifetime, rows("life", "years"), "s", note="the middle is the case's assumption"
+        ),
+        "resale": of_specs(
+            0.0, rows("resale", "share_4"), "1", note="of the servers, after 4 years; 0 in the case"
         ),
     }
 

@@ -143,7 +143,8 @@ def tree_of(
     """Return the tree of a decision.
 
     A fabric is good enough if a step costs no more than the tolerance above the cheapest of all. Fabrics are asked
-    about in their order in `fabriclab.economics.fabrics.options`, so the answer is the first that is good enough.
+    about in their order in `fabriclab.economics.fabrics.options`, so the answer is the first that is good enough: a
+    choice, which takes what runs on any Ethernet first, and what one maker sells last.
 
     Parameters
     ----------

@@ -140,7 +140,7 @@ def _dirty_connector(levels: Levels, cause: Cause) -> None:
 
 
 def _bad_module(levels: Levels, cause: Cause) -> None:
-    """Let a module grow warm within half an hour and lose a decade of bit errors in each hour."""
+    """Let a module grow warm within an hour, and its bit errors rise by a decade in each hour."""
     place = levels.one(cause.where)
     since = np.maximum(levels.since(cause), 0.0)
     warmer = 18.0 * (1 - np.exp(-since / 1800.0))  # illustrative: deg C, and half an hour

@@ -2,13 +2,16 @@
 
 A pod has three ways to an RDMA device [1]_. With SR-IOV it gets a virtual function of its own: Multus attaches a second
 network, a device plugin hands out the function, and tenants are kept apart. A shared device plugin lets several pods
-use one device. Host networking gives a pod all devices and networks of its server. Each way has its own lines in the
-manifest, and a pod that lacks one of them starts, runs, and sends its gradients over TCP.
+use one device. Host networking gives a pod all networks of its server, and it still asks for a device. Each way has its
+own lines in the manifest. What happens if one is missing differs: without the annotation a pod starts and sends over
+TCP, without the device of its network it does not start [2]_, and without the right to pin memory it ends [3]_.
 
 References
 ----------
 .. [1] k8snetworkplumbingwg/sriov-network-device-plugin and Mellanox/k8s-rdma-shared-dev-plugin, their docs and
    examples, seen 2026-11-29.
+.. [2] k8snetworkplumbingwg/sriov-network-device-plugin, issues 258 and 490: "VF pci addr is required".
+.. [3] NVIDIA/nccl-tests, issue 206: ibv_reg_mr fails where `ulimit -l` is 8192.
 
 Examples
 --------

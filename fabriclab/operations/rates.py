@@ -3,7 +3,8 @@
 A rate here is failures of one GPU and second, with everything around the GPU that can stop a job: its share of the
 server, of the network and of the software. A job of n GPUs needs all of them, so it is interrupted n times as often as
 one GPU, and the mean time between interruptions is 1 / (n rate). Leaves out that parts fail together, that a new fleet
-fails more often than one that has run for a while, and that some nodes fail far more often than others.
+fails more often than one that has run for a while, that some nodes fail far more often than others, and that software
+bugs, which the counts include, do not grow in number with the GPUs.
 
 Examples
 --------

@@ -57,7 +57,7 @@ def test_shape():
     counts = {t: len(getattr(catalog, t).specs) for t in TABLES}
     assert counts == {
         "accelerators": 126,
-        "costs": 44,
+        "costs": 53,
         "emerging": 76,
         "link_physics": 65,
         "links": 498,

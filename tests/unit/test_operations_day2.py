@@ -302,10 +302,11 @@ def test_more_servers_need_more_services():
 
 def test_what_fails_with_a_service():
     outcome = operations.fails_with("names and addresses")
-    assert (
-        outcome.worst == "running"
-    )  # jobs stop at their next checkpoint, for the file system fails, too
+    assert outcome.worst == "new"  # running jobs keep their connections
     assert {"scheduler", "health checks", "alerts"} <= {s.name for s in outcome.also}
+    names = {service.name for service in operations.inventory()}
+    without_power = {s.name for s in operations.fails_with("power and cooling").also}
+    assert names - without_power == {"power and cooling", "spare parts and repair"}
     assert operations.fails_with("telemetry").worst == "silent"
     assert operations.fails_with("subnet manager").worst == "repair"
     with pytest.raises(ValueError, match=r"name must be one of .*did you mean"):
