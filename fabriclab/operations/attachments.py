@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from fabriclab.operations.yaml_scalars import Node
+from fabriclab.operations.yaml_nodes import Node
 
 __all__ = ["Attachment", "Finding", "read_attachment"]
 
@@ -167,7 +167,7 @@ def _config(document: Node, where: str) -> tuple[dict[str, Any], list[Finding]]:
     except json.JSONDecodeError as error:
         # A literal block keeps its lines, the first of them below its key; a quoted text has lost them.
         line = node.line
-        if node.text.startswith("|"):
+        if node.keeps_lines:
             line += min(error.lineno, len(node.value.rstrip().splitlines()))
         near = node.value[max(0, error.pos - 12) : error.pos + 12].replace("\n", " ")
         what = f"it is no JSON near {near!r}: {error.msg}"

@@ -41,8 +41,7 @@ from fabriclab.operations.attachments import (
 )
 from fabriclab.operations.pods import OVERLAY, Pod, check_pod
 from fabriclab.operations.readings import Skipped, skipped_lines
-from fabriclab.operations.yaml_scalars import Node
-from fabriclab.operations.yaml_subset import read_documents
+from fabriclab.operations.yaml_nodes import Node, read_documents
 
 __all__ = ["ManifestReport", "check_manifests", "example_manifest"]
 

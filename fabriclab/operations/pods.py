@@ -18,7 +18,7 @@ from fabriclab.operations.attachments import (
     line_of,
     misspelt,
 )
-from fabriclab.operations.yaml_scalars import Node
+from fabriclab.operations.yaml_nodes import Node
 
 __all__ = ["OVERLAY", "Pod", "check_pod"]
 

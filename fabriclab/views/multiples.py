@@ -264,8 +264,8 @@ def _said(fabrics: Mapping[str, Fabric], counts: Sequence[str]) -> str:
     has_hosts = all(f.kinds[f.kind[f.endpoint[0]]] == "host" for f in fabrics.values())
     if not has_hosts:
         return said
-    ends = text("multiples.with_ends")
-    return f"{said} {ends}"
+    counted_too = text("multiples.with_ends")
+    return f"{said} {counted_too}"
 
 
 def _counted(f: Fabric) -> str:

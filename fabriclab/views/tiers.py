@@ -10,7 +10,17 @@ from fabriclab import units
 from fabriclab.core import Floats
 from fabriclab.texts import text
 from fabriclab.views.page import Picture, Table
-from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, ink_on, lines, printed, texts
+from fabriclab.views.scene import (
+    COLOUR,
+    Layer,
+    Scene,
+    boxes,
+    heading,
+    ink_on,
+    lines,
+    printed,
+    texts,
+)
 
 _NAMES = ("leaf", "spine", "core")
 MOST = len(_NAMES)
@@ -99,7 +109,7 @@ def _ladder(n_tiers: int, radix: int, left: float, height: float) -> dict[str, L
     title = text("tiers.title", tiers=n_tiers, ports=ports_per_gpu(n_tiers))
     reach = text("tiers.reach", gpus=most_gpus(n_tiers, radix))
     return {
-        "title": texts(left, 16.0, [title], bold=1.0, size=13.0),
+        "title": heading(16.0, title, left),
         "reach": texts(left, 36.0, [reach], colour=COLOUR["soft"]),
         "cables": lines(cables, width=3.0, colour=COLOUR["edge"]),
         "switches": boxes(

@@ -11,7 +11,16 @@ from fabriclab.collectives.trees import TreeLevel, double_tree_levels
 from fabriclab.core import Ints
 from fabriclab.texts import text
 from fabriclab.views.page import Picture, Table
-from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, ink_on, lines, printed, texts
+from fabriclab.views.scene import (
+    COLOUR,
+    Layer,
+    Scene,
+    boxes,
+    heading,
+    ink_on,
+    lines,
+    printed,
+)
 
 MOST = 16  # ranks, so that each has a box in which its number can be read
 _TREE_WIDTH = 384.0  # [px]
@@ -138,7 +147,7 @@ def _tree_layers(tree: BinaryTree, title: str, left: float, highest: int) -> dic
     passes_on = np.isin(np.arange(n), tree.passes_on)
     fill = np.where(passes_on, COLOUR["tree"], COLOUR["paper"])
     return {
-        "title": texts(left, _TITLE, [title], bold=1.0, size=13.0),
+        "title": heading(_TITLE, title, left),
         "edges": lines(edges, width=1.8, colour=COLOUR["edge"]),
         "ranks": boxes(
             x - _BOX / 2,

@@ -8,7 +8,7 @@ from fabriclab.simulation import Simulation
 from fabriclab.texts import text
 from fabriclab.views.layout import spoken_names
 from fabriclab.views.page import Picture, Table
-from fabriclab.views.scene import COLOUR, Scene, boxes, lines, printed, texts
+from fabriclab.views.scene import COLOUR, Scene, boxes, heading, lines, printed, texts
 
 _LEFT, _TOP = 24.0, 30.0
 _STEP, _WIDE = 26.0, 18.0  # from one cable to the next; width of a flow [px]
@@ -69,9 +69,7 @@ def busiest_leaf_scene(run: Simulation) -> Scene:
         idle=int(np.sum(on_cable == 0)),
     )
     layers = {
-        "title": texts(
-            _LEFT, 16.0, [text("uplinks.title", leaf=spoken[leaf])], bold=1.0, size=13.0
-        ),
+        "title": heading(16.0, text("uplinks.title", leaf=spoken[leaf]), _LEFT),
         "cables": lines(
             [np.array([[at, foot], [at + _WIDE, foot]]) for at in x],
             width=2.0,

@@ -20,6 +20,7 @@ from fabriclab.views.scene import (
     Layer,
     Scene,
     boxes,
+    heading,
     ink_on,
     lines,
     link_width,
@@ -182,7 +183,7 @@ def _title(name: str, left: float, counts: dict[str, int]) -> dict[str, Layer]:
     title = text(f"zoom.{name}", **counts, number=_SHOWN_RAIL)
     note = text(f"zoom.{name}_note", **counts, number=_SHOWN_RAIL)
     return {
-        f"{name} title": texts(left, 16.0, [title], bold=1.0, size=13.0),
+        f"{name} title": heading(16.0, title, left),
         f"{name} note": texts(left, 36.0, [note], colour=COLOUR["soft"]),
     }
 

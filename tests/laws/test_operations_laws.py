@@ -8,7 +8,7 @@ from fabriclab import operations, routing, topologies
 from fabriclab.core import Flows
 from fabriclab.errors import FileFormat
 from fabriclab.operations import Cusum, TimedServers
-from fabriclab.operations.yaml_subset import read_documents
+from fabriclab.operations.yaml_nodes import read_documents
 
 GOOD = operations.example_manifest()
 

@@ -24,6 +24,7 @@ HEAVY = (
     "pandas",
     "torch",
     "mpi4py",
+    "yaml",
 )
 TIMED = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
 LOADED = f"import sys; print([m for m in {HEAVY!r} if m in sys.modules])"

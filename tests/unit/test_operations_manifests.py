@@ -7,7 +7,7 @@ import pytest
 from fabriclab import operations
 from fabriclab.errors import FileFormat
 from fabriclab.operations import check_manifests, example_manifest, read_counters, read_telemetry
-from fabriclab.operations.yaml_subset import read_documents
+from fabriclab.operations.yaml_nodes import read_documents
 
 GOOD = example_manifest()
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
@@ -160,10 +160,42 @@ def test_the_same_key_twice_keeps_the_first():
 
 
 def test_a_value_that_is_given_up_takes_no_line_with_it():
-    documents, skipped = read_documents(["a: [1,", "b: 2", "c: 'x", "d: 3", "e:", "  - {", "  - 5"])
+    documents, skipped = read_documents(
+        ["a: [1,", "b: 2", "c: 'x", "d: 3", "e:", "  - {x: 1", "  - 5", "f: 1\x01"]
+    )
     assert documents[0].plain() == {"b": 2, "d": 3, "e": [5]}
-    assert [s.line for s in skipped] == [1, 3, 6]
-    assert "not closed" in skipped[0].why
+    assert [s.line for s in skipped] == [1, 3, 6, 8]
+    for skip, word in zip(skipped, ("sequence", "quoted", "mapping", "characters"), strict=True):
+        assert word in skip.why
+
+
+def test_values_are_those_of_kubernetes_and_stand_on_their_lines():
+    text = "a: yes\nb: 2026-01-01\nc: 0x10\nd:\n- 1.5\n- e: |\n    x\n\n  f: 'it''s'\n---\n~\n--- # two\n[g]\n"
+    documents, skipped = read_documents(text.splitlines())
+    assert skipped == []
+    values = {"a": "yes", "b": "2026-01-01", "c": 16, "d": [1.5, {"e": "x\n", "f": "it's"}]}
+    assert [document.plain() for document in documents] == [values, ["g"]]
+    first, second = documents
+    assert (first.line, first.get("d").line, first.get("c").line, second.line) == (1, 4, 3, 13)
+    item = first.get("d").items[1]
+    assert (item.line, item.get("e").line, item.get("f").line) == (6, 6, 9)
+    assert item.get("e").keeps_lines and not item.get("f").keeps_lines
+
+
+def test_an_alias_is_the_value_that_it_names_even_of_itself():
+    documents, skipped = read_documents(["a: &x {b: 1}", "c: *x", "d: &y [*y]", "? [1]", ": 2"])
+    assert documents[0].get("c") is documents[0].get("a")
+    assert documents[0].get("d").items[0] is documents[0].get("d")
+    assert [s.line for s in skipped] == [4]
+
+
+def test_what_is_no_yaml_at_all_is_refused():
+    with pytest.raises(
+        FileFormat, match="more than 50 lines cannot be read, the first of them: line 1"
+    ):
+        read_documents(["@"] * 60)
+    documents, skipped = read_documents(["[" * 5000])
+    assert documents == [] and "nested too deep" in skipped[0].why
 
 
 def test_two_networks_need_two_devices():
