@@ -20,7 +20,7 @@ _MINUTE = 60.0  # [s]
 _SHORTEST, _LONGEST = 1.0, 1440.0  # of an interval: a minute to a day [min]
 _TICKS = (1.0, 10.0, 60.0, 480.0)  # of the interval [min]
 _HOUR = 60.0  # [min]
-_SECONDS = 3600.0  # in an hour
+_IN_AN_HOUR = 3600.0  # [s]
 _POINT = 0.01  # of goodput that the band may lose
 _CURVE = 97  # points of the curve over the interval
 _SIZES_SHOWN = 25  # points of the curve over the size
@@ -212,7 +212,7 @@ def setting_words(here: State) -> str:
     """Return what the controls say, for those who do not see them."""
     return text(
         "live.checkpoints.setting",
-        hours=here.job.mtbf / _SECONDS,
+        hours=here.job.mtbf / _IN_AN_HOUR,
         write=units.format_time(here.job.write),
         restart=units.format_time(here.job.restart),
     )
