@@ -32,7 +32,7 @@ _HEIGHT = 372.0
 _X_ENDS = (64.0, 530.0)
 _Y_ENDS = (316.0, 58.0)  # foot and top
 _HOURS = (1.26, 1.54)  # USD of a GPU-hour, holds all prices of the slider
-_STEPS = (4.4, 10.0)  # s, holds all rates and bytes of the sliders
+_STEPS = (4.2, 10.0)  # s, holds all rates and bytes of the sliders, and a name below the fastest
 _SIDE_X = (56.0, 300.0)
 
 
@@ -234,7 +234,8 @@ def network_layers(here: Offered) -> dict[str, Layer]:
         text("live.cost_front.note", cost=float(cost), more=float(more))
         for cost, more in zip(here.cost, here.more, strict=True)
     ]
-    last = float(same[seen][-1])
+    # The name of the dearest one ends at its dot, so that it stays within the picture.
+    dearest = np.arange(len(order)) == np.argmax(here.rate[2:])
     return {
         "sold": lines([np.stack([x[order], y[order]], axis=1)], width=1.2, colour=COLOUR["edge"]),
         "same cost": lines(
@@ -256,9 +257,10 @@ def network_layers(here: Offered) -> dict[str, Layer]:
             },
         ),
         "network names": texts(
-            x[2:] + 7,
+            x[2:] + np.where(dearest, 4, 7),
             y[2:] - 10,
             [f"{rate:g} Gb/s" for rate in here.rate[2:].tolist()],
+            align=np.where(dearest, 2.0, 0.0),
             size=11.0,
             halo=1.0,
             colour=COLOUR["soft"],
@@ -284,7 +286,7 @@ def network_layers(here: Offered) -> dict[str, Layer]:
         ),
         "sides": texts(
             np.array([_X_ENDS[1] - 4, _X_ENDS[1] - 4]),
-            np.array([float(to_y(last)) - 30, float(to_y(last)) + 22]),
+            _Y_ENDS[1] + np.array([14.0, 30.0]),
             [text("live.cost_front.above"), text("live.cost_front.below")],
             align=2.0,
             size=11.0,
@@ -292,6 +294,11 @@ def network_layers(here: Offered) -> dict[str, Layer]:
             colour=COLOUR["soft"],
         ),
     }
+
+
+def change_name(percent: float) -> str:
+    """Return the name of a tick of the difference."""
+    return f"{percent:+.0f} %" if percent else "0 %"
 
 
 def curve_layers(here: Offered, price: int, sent: float) -> dict[str, Layer]:
@@ -309,7 +316,7 @@ def curve_layers(here: Offered, price: int, sent: float) -> dict[str, Layer]:
 
     to_x = log_axis(_SLOWEST, _FASTEST, *_SIDE_X)
     step = 10.0 if high < 60 else 25.0
-    up = tick_layers(np.arange(0.0, high, step), to_y, "{:+.0f} %".format, _SIDE_X, False)
+    up = tick_layers(np.arange(0.0, high, step), to_y, change_name, _SIDE_X, False)
     across = tick_layers(
         np.array([100.0, 200.0, 400.0, 800.0, 1600.0]), to_x, "{:g}".format, (top, foot), True
     )

@@ -295,4 +295,7 @@ def list_scene(game: Game) -> Scene:
             size=11.0,
         ),
     }
+    if not game.clicks:
+        nothing = [text("live.sick_nic.nothing")]
+        layers["nothing"] = texts(12.0, _LIST_TOP + 11, nothing, colour=COLOUR["soft"])
     return Scene("", layers=layers, height=_HEIGHT, width=_SIDE)
