@@ -19,7 +19,7 @@ from fabriclab.operations.bisection import (
     rounds_needed,
 )
 from fabriclab.operations.blast import Blast, blast_radius, blast_table, events_per_year, racks
-from fabriclab.operations.causes import COUNTERS, Cause
+from fabriclab.operations.causes import COUNTERS, Cause, incident
 from fabriclab.operations.checkpoints import (
     Checkpoints,
     TimeSpent,
@@ -197,6 +197,7 @@ __all__ = [
     "forwarding_tables",
     "heavy_tailed",
     "held_out",
+    "incident",
     "inventory",
     "limit_for",
     "mismatched_ends",

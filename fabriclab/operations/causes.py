@@ -12,7 +12,7 @@ import numpy as np
 
 from fabriclab.core import Fabric, Floats, Ints, ReadOnly
 
-__all__ = ["BASE_INTERVAL", "COUNTERS", "EFFECTS", "Cause", "Levels"]
+__all__ = ["BASE_INTERVAL", "COUNTERS", "EFFECTS", "Cause", "Levels", "incident"]
 
 # What is counted in each interval, on which side of a link, and what it is called where it is read.
 COUNTERS: Mapping[str, str] = ReadOnly(
@@ -214,3 +214,8 @@ EFFECTS: Mapping[str, Callable[[Levels, Cause], None]] = {
     "ECN threshold too low": _ecn_too_low,
     "missing headroom": _no_headroom,
 }
+
+
+def incident() -> Cause:
+    """Return the cause of a night on which eight links raise an alert, for lessons that do not tell it beforehand."""
+    return Cause("ECN threshold too high", "leaf 1", start=1800.0)  # illustrative: after 30 min

@@ -42,7 +42,7 @@ EFFECTS: Mapping[str, str] = ReadOnly(
         "mtu": "packets of the other end's size are dropped, or paths fall back to the smaller one",
         "fec": "the link stays down, or corrects fewer errors than the other end expects",
         "speed": "the link stays down, or runs at the lower speed",
-        "pfc_priorities": "a lossless class is lossy on this hop: drops under load, and go-back-N",
+        "pfc_priorities": "a lossless class is lossy on this hop: it drops under load, and senders repeat much",
         "pfc_headroom": "packets under way when the pause is sent are dropped",
         "ecn_kmin": "marks come later or earlier than elsewhere: pauses before marks, or senders that slow down early",
         "ecn_kmax": "marks come later or earlier than elsewhere: pauses before marks, or senders that slow down early",

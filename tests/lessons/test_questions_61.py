@@ -224,7 +224,8 @@ def test_routes_that_follow_counters_fail_when_partners_change(lasts, changes, f
 
 def test_a_threshold_for_marks_that_is_too_high_shows_as_pauses_of_one_switch():
     hall = topologies.build("leaf_spine", hosts=16, radix=8)
-    cause = operations.Cause("ECN threshold too high", "leaf 1", start=1800)
+    cause = operations.incident()
+    assert cause.kind == "ECN threshold too high"
     found = operations.alerts(operations.observe(hall, [cause], samples=200)).raised
     assert [alert.rule.counter for alert in found] == ["pauses"]
     assert found[0].links.size == 8
