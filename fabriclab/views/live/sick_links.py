@@ -309,18 +309,25 @@ def shown(values: Floats) -> Floats:
     return np.maximum(values, _LEAST)
 
 
+def count_name(value: float) -> str:
+    """Return the name of a tick, short enough for the margin: 100, 10 k, 1 M."""
+    for factor, letter in ((1e6, " M"), (1e3, " k")):
+        if value >= factor:
+            return f"{value / factor:.0f}{letter}"
+    return f"{value:.0f}"
+
+
 def axis_layers(game: Game, counter: str) -> dict[str, Layer]:
     """Return grid, ticks and titles of both axes."""
     left, top, wide, high = _PLOT
     low, most = axis_ends(game, counter)
     at = log_axis(low, most, top + high, top)
-    ticks = 10.0 ** np.arange(0, np.floor(np.log10(most)) + 1, 2)
+    decades = np.floor(np.log10(most))
+    ticks = 10.0 ** np.arange(0, decades + 1, 2 if decades > 4 else 1)
     if counter == "temperature":
         ticks = np.array([40.0, 60.0, 80.0])
     across = log_axis(0, MINUTES, left, left + wide)
-    layers = tick_layers(
-        ticks, at, lambda value: f"{value:,.0f}", (left, left + wide), across=False
-    )
+    layers = tick_layers(ticks, at, count_name, (left, left + wide), across=False)
     minutes = np.arange(0.0, MINUTES + 1, 30)
     layers |= tick_layers(
         minutes, across, lambda value: f"{value:.0f} min", (top, top + high), across=True
