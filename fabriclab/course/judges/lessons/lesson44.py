@@ -84,6 +84,11 @@ def _too_few(needed: int, cubes: int, whole: float) -> float:
     return 1 - any_whole(needed, cubes, whole)
 
 
+def _exchanged(needed: int, cubes: int, whole: float) -> float:
+    """Take the share of a broken cube for that of a whole one."""
+    return any_whole(needed, cubes, 1 - whole)
+
+
 def _percent(needed: int, cubes: int, whole: float) -> float:
     """Return percent."""
     return 100 * any_whole(needed, cubes, whole)
@@ -98,6 +103,7 @@ ANY_MISTAKES: dict[str, Callable[[int, int, float], float]] = {
     "last case forgotten": _last_forgotten,
     "first case forgotten": _first_forgotten,
     "too few whole cubes": _too_few,
+    "whole and broken exchanged": _exchanged,
     "percent for a part": _percent,
 }
 
@@ -110,7 +116,10 @@ def time_of_any(answer: AnyWhole) -> Verdict:
     tried = []
     for case, found, wanted in zip(CASES, returned, right, strict=True):
         is_right = is_same(found, wanted)
-        tried.append(TriedCase(_words(case), is_right, "", f"{found:.4g}", f"{wanted:.4g}"))
+        got, expected = f"{found:.4g}", f"{wanted:.4g}"
+        if got == expected and not is_right:  # a rounded share, which differs only further back
+            got, expected = f"{found:.10g}", f"{wanted:.10g}"
+        tried.append(TriedCase(_words(case), is_right, "", got, expected))
     i = first_wrong(tried)
     if i is None:
         return True, [], ""

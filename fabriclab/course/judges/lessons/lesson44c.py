@@ -52,10 +52,9 @@ class _Watched:
         self.returned = self.answer(left)
         return self.returned
 
-    def returned_senders(self) -> bool:
-        """Return whether the last answer is right as the sender of each receiver."""
-        senders = np.asarray(self.returned, dtype=np.int64)
-        return circuits.mistake_in(self.left, np.argsort(senders)) is None
+    def has_dark(self) -> bool:
+        """Return whether filled-up bytes stood on the diagonal the last time."""
+        return bool(np.any(np.diag(self.left) > 0))
 
 
 def cases() -> tuple[Case, ...]:
@@ -104,9 +103,14 @@ def next_matching(answer: Step) -> Verdict:
             if error.mistake in _NO_ANSWER:
                 raise _unanswered(case, watched) from None
             mistake = error.mistake
-            if mistake == "an entry without traffic" and watched.returned_senders():
+            if mistake == "an entry without traffic" and returns_senders(answer):
                 mistake = "senders of the receivers"
-            return _wrong(tried, case, mistake, str(error))
+            if mistake == "a receiver that does not exist" and -1 in np.asarray(watched.returned):
+                mistake = "a dark sender without a number"
+            words = str(error)
+            if watched.has_dark():
+                words = f"{words} {text('function.matching_dark')}"
+            return _wrong(tried, case, mistake, words)
         except (Exception, SystemExit) as error:
             raise stopped(f"{name_of(answer)}(left)", error) from None
         if case.is_mixed:
@@ -126,11 +130,26 @@ def next_matching(answer: Step) -> Verdict:
     return False, [line, *explained("44c-write-step", mistake)], mistake, Trace(tuple(tried))
 
 
+def returns_senders(answer: Step) -> bool:
+    """Return whether all answers of a step are right as the sender of each receiver."""
+
+    def turned_round(left: Floats) -> Any:
+        """Return the receiver of each sender."""
+        return np.argsort(np.asarray(answer(left), dtype=np.int64))
+
+    try:
+        for case in cases():
+            circuits.decompose(case.matrix, turned_round)
+    except (circuits.WrongMatching, ValueError, TypeError):
+        return False
+    return True
+
+
 def _unanswered(case: Case, watched: _Watched) -> Unanswered:
     """Return what to raise when the learner's step returned no list of receivers."""
     n = len(case.matrix)
     asked = text("function.matching", n=n, case=case.name, got=brief(watched.returned))
-    if np.any(np.diag(watched.left) > 0):
+    if watched.has_dark():
         dark = text("function.matching_dark")
         asked = f"{asked} {dark}"
     return Unanswered("kind", asked)
