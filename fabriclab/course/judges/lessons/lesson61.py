@@ -55,7 +55,8 @@ def cases() -> tuple[Case, ...]:
         Case(text("trace.alarm_late"), (*[0.2] * 10, *[1.25] * 12), 4.1),
         Case(text("trace.alarm_once"), (0.0, 3.9, -3.0, 0.0, 0.0), 3.1),
         Case(text("trace.alarm_equal"), (1.5, 1.5, 1.5, 1.5), 2.0),
-        Case(text("trace.alarm_slow"), tuple([0.65] * 90), 8.9),
+        Case(text("trace.alarm_slow"), tuple([0.55] * 200), 8.88),
+        Case(text("trace.alarm_twos"), (2.0, 2.0, 2.0, 2.0, 2.0), 3.2),
     ]
     healthy = rng.normal(0.0, 1.0, 400)
     found.append(Case(text("trace.alarm_long"), tuple(np.round(healthy, 2).tolist()), 9.123))
@@ -83,6 +84,11 @@ def _by_itself(samples: list[float], limit: float) -> int:
 def _always(samples: list[float], limit: float) -> int:
     """Return the first alarm, or the last sample if there is none."""
     return first_alarm(samples, limit) or len(samples)
+
+
+def _never(samples: list[float], limit: float) -> int:
+    """Return 0 for all samples."""
+    return 0
 
 
 def _from_zero(samples: list[float], limit: float) -> int:
@@ -125,6 +131,7 @@ _RULES: tuple[tuple[str, Alarm], ...] = (
     ("counted from 0", _from_zero_or_none),
     ("goes on after the alarm", _goes_on),
     ("healthy NICs raise an alarm", _always),
+    ("never raises an alarm", _never),
     ("half of the deviation forgotten", _whole_shift),
 )
 

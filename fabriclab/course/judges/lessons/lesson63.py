@@ -98,6 +98,18 @@ def _losses_added(
     return training_hour(price, hours, watts, tariff, used + goodput - 1, 1.0)
 
 
+def _no_brackets_below(
+    price: float, hours: float, watts: float, tariff: float, used: float, goodput: float
+) -> float:
+    return training_hour(price, hours, watts, tariff, used, 1.0) * goodput
+
+
+def _no_brackets_above(
+    price: float, hours: float, watts: float, tariff: float, used: float, goodput: float
+) -> float:
+    return price / hours + watts / _KILO * tariff / (used * goodput)
+
+
 # What somebody with a mistake returns; several rules may have one name.
 HOUR_MISTAKES: tuple[tuple[str, Callable[..., float]], ...] = (
     ("idle hours for nothing", _one_share),
@@ -108,6 +120,8 @@ HOUR_MISTAKES: tuple[tuple[str, Callable[..., float]], ...] = (
     ("electricity forgotten", _no_electricity),
     ("electricity for useful hours alone", _electricity_when_useful),
     ("no electricity when idle", _electricity_when_used),
+    ("brackets forgotten", _no_brackets_below),
+    ("brackets forgotten", _no_brackets_above),
     ("shares not multiplied", _shares_added),
     ("shares not multiplied", _shares_averaged),
     ("shares not multiplied", _losses_added),
