@@ -1,4 +1,4 @@
-"""What the questions of lessons 45 and 45b call right and wrong is so in the library."""
+"""What the questions of lessons 45, 45b and 45c call right and wrong is so in the library."""
 
 import itertools
 
@@ -9,7 +9,8 @@ import fabriclab as fl
 from fabriclab import sdn
 from fabriclab.course.judges import Unanswered
 from fabriclab.course.judges.lessons import lesson45, lesson45b
-from fabriclab.course.questions import questions
+from fabriclab.course.questions import find, questions
+from fabriclab.formulas import evaluate
 
 OLD, NEW = sdn.rules("s-a-b-c-d"), sdn.rules("s-c-b-a-d")
 
@@ -136,11 +137,29 @@ def test_a_function_that_spoils_its_arguments_or_never_ends_is_told_so(answer, s
 
 def test_the_orders_of_the_choice_are_right_and_wrong_by_the_library():
     question = questions()["45-order"]
-    assert sdn.is_safe(question.right.split(" > "), OLD, NEW)
+    old, new = sdn.rules("s-a-b-c-d"), sdn.rules("s-c-a-b-d")
+    assert sdn.is_safe(question.right.split(" > "), old, new)
     options = [wrong.option for wrong in question.wrong]
     assert len(options) == 3
     for option in options:
-        assert not sdn.is_safe(option.split(" > "), OLD, NEW)
+        assert not sdn.is_safe(option.split(" > "), old, new)
+
+
+def test_a_packet_on_its_way_meets_a_loop_that_new_ones_miss():
+    assert sdn.is_safe(["s", "b", "a", "c"], OLD, NEW)
+    table = sdn.mixed(OLD, NEW, ["s", "b"])  # a packet that left s before is at a
+    assert table["a"] == ("b",) and table["b"] == ("a",)
+    for order in (["a", "b", "c", "s"], ["a", "s", "b", "c"]):
+        for k in range(5):
+            assert not sdn.faults(sdn.mixed(OLD, NEW, order[:k]), ["s"], "d")
+
+
+def test_no_order_suits_two_destinations():
+    safe = []
+    for old, new in (("s-a-b-d", "s-b-a-d"), ("s-b-a-e", "s-a-b-e")):
+        safe.append(set(sdn.all_orders(sdn.rules(old), sdn.rules(new)).safe))
+    assert all(safe) and not safe[0] & safe[1]
+    assert ("s", "b", "a") not in safe[0]
 
 
 def test_the_key_of_what_a_dead_spine_costs_is_what_the_model_loses():
@@ -183,3 +202,30 @@ def test_a_tenant_with_eight_flows_gets_eight_ninths():
     for a, b in itertools.product((8, 16), (1, 2, 4)):
         part = lesson45b.shares([1.0, 1.0], [a, b])
         assert part[0] == pytest.approx(a / (a + b))
+
+
+# lesson 45c ---------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("hosts", "radix", "k", "s"), [(32, 16, 4, 2), (64, 16, 2, 4)])
+def test_the_fullest_cable_after_a_break_is_as_full_as_the_question_says(hosts, radix, k, s):
+    fabric = fl.topologies.build("leaf_spine", hosts=hosts, radix=radix)
+    partner = np.roll(fabric.endpoint, radix // 2)
+    demands = fl.core.Flows.make(fabric.endpoint, partner, fabric.capacity.max())
+    leaf, spine = fabric.nodes("leaf")[0], fabric.nodes("spine")[0]
+    between = np.flatnonzero((fabric.source == leaf) & (fabric.target == spine))
+    assert (between.size, fabric.nodes("spine").size) == (k, s)
+    hurt = fabric.without(cables=[between[0] // 2])
+    load = sdn.loads(hurt, sdn.shortest(hurt, equal=True), demands)
+    question = find("45c-fullest")
+    assert sdn.utilisation(hurt, load) == pytest.approx(
+        evaluate(question.formula, {"k": k, "s": s})
+    )
+    best = sdn.engineer(hurt, demands).utilisation
+    assert best == pytest.approx(evaluate(question.wrong[0].formula, {"k": k, "s": s}))
+
+
+@pytest.mark.parametrize(("a", "b", "c"), [(90, 1, 8), (80, 1, 18)])
+def test_the_best_interval_of_the_question_is_the_best_of_all(a, b, c):
+    left = {k: a - b * (k - 1) / 2 - c / k for k in range(1, 50)}
+    best = max(left, key=left.__getitem__)
+    assert best == evaluate(find("45c-often").formula, {"a": a, "b": b, "c": c})
+    assert sorted(left.values())[-2] < left[best]
