@@ -131,7 +131,7 @@ def _answer_of(function: Callable[..., Any], updates: Any, old: Any, new: Any) -
     kept = updates.copy(), dict(old), dict(new)
     try:
         answer = _within_lines(function, updates, old, new)
-    except _Endless:
+    except (_Endless, RecursionError):
         raise _NotJudged(
             NEVER_ENDS,
             "The call does not come to an end: it follows a packet round a loop for ever. Count the nodes that the "
@@ -231,6 +231,20 @@ def _from_every_node(order: Any, old: Rules, new: Rules) -> bool:
     return all(_arrives(table, node) for table in tables for node in table)
 
 
+def _from_every_entry(order: Any, old: Rules, new: Rules) -> bool:
+    """Follow a packet from every node that has, or has lost, a rule; one without a rule does not arrive."""
+    for moment in play(order, old, new)[1:]:
+        starts = {*old, *moment.table}
+        if not all(_arrives(moment.table, node) for node in starts):
+            return False
+    return True
+
+
+def _from_updated_entry(order: Any, old: Rules, new: Rules) -> bool:
+    """Follow a packet from the node that was updated last, also where it has lost its rule."""
+    return all(_arrives(m.table, m.node) for m in play(order, old, new)[1:] if m.node is not None)
+
+
 def _from_updated_node(order: Any, old: Rules, new: Rules) -> bool:
     """Follow a packet from the node that was updated last, and from the source if that node has no rule."""
     for moment in play(order, old, new)[1:]:
@@ -278,6 +292,26 @@ def _new_route_alone(order: Any, old: Rules, new: Rules) -> bool:
 def _in_turn_along_new_route(order: Any, old: Rules, new: Rules) -> bool:
     """Want the nodes of the new route in its order, wherever those that lose their rule stand."""
     return [node for node in order if node in new] == _updated_on_route(order, new)
+
+
+def _whole_new_route(order: Any, old: Rules, new: Rules) -> bool:
+    """Compare with all nodes of the new route, also those that keep their rule and are not updated."""
+    return list(order) == list(new)
+
+
+def _in_turn_along_whole_route(order: Any, old: Rules, new: Rules) -> bool:
+    """Do the same, and leave out of the order the nodes that lose their rule."""
+    return [node for node in order if node in new] == list(new)
+
+
+def _back_along_whole_route(order: Any, old: Rules, new: Rules) -> bool:
+    """Compare with all nodes of the new route from its end on, also those that are not updated."""
+    return list(order) == list(new)[::-1]
+
+
+def _in_turn_back_along_whole_route(order: Any, old: Rules, new: Rules) -> bool:
+    """Do the same, and leave out of the order the nodes that lose their rule."""
+    return [node for node in order if node in new] == list(new)[::-1]
 
 
 def _back_from_destination(order: Any, old: Rules, new: Rules) -> bool:
@@ -361,7 +395,13 @@ _MISTAKES = (
     _Mistake(
         "loops off the way",
         "A loop or a missing rule that no packet from s reaches harms nobody; begin at s.",
-        (_no_loop_anywhere, _from_every_node, _from_updated_node),
+        (
+            _no_loop_anywhere,
+            _from_every_node,
+            _from_every_entry,
+            _from_updated_node,
+            _from_updated_entry,
+        ),
     ),
     _Mistake(
         "first moment only",
@@ -376,7 +416,13 @@ _MISTAKES = (
     _Mistake(
         "source first",
         "Along the new route from s, each node sends packets to nodes that still have old rules.",
-        (_along_new_route, _new_route_alone, _in_turn_along_new_route),
+        (
+            _along_new_route,
+            _new_route_alone,
+            _in_turn_along_new_route,
+            _whole_new_route,
+            _in_turn_along_whole_route,
+        ),
     ),
     _Mistake(
         "source last only",
@@ -386,7 +432,13 @@ _MISTAKES = (
     _Mistake(
         "destination first only",
         "Back from the destination is safe, but it is not the only safe order; follow a packet.",
-        (_back_from_destination, _back_on_route_alone, _in_turn_back),
+        (
+            _back_from_destination,
+            _back_on_route_alone,
+            _in_turn_back,
+            _back_along_whole_route,
+            _in_turn_back_along_whole_route,
+        ),
     ),
     _Mistake(
         "old rules kept",

@@ -67,6 +67,56 @@ def back_only(order, old, new):
     return list(order[: len(changes)]) == changes[::-1]
 
 
+def walk_of(table):
+    """Return the switches of a route from s on, also those that keep their rule."""
+    found, at = [], "s"
+    while at != "d":
+        found.append(at)
+        at = table[at]
+    return found
+
+
+def whole_route(order, old, new):
+    return list(order) == walk_of(new)
+
+
+def whole_route_back(order, old, new):
+    return [switch for switch in order if switch in new] == walk_of(new)[::-1]
+
+
+def ends_at_d(rules, at):
+    for _ in range(len(rules)):
+        at = rules.get(at) or at
+    return at == "d"
+
+
+def from_everywhere(order, old, new):
+    rules = dict(old)
+    for switch in order:
+        rules[switch] = new.get(switch)
+        if not all(ends_at_d(rules, at) for at in rules):
+            return False
+    return True
+
+
+def from_the_changed_one(order, old, new):
+    rules = dict(old)
+    for switch in order:
+        rules[switch] = new.get(switch)
+        if not ends_at_d(rules, switch):
+            return False
+    return True
+
+
+def calls_itself_for_ever(order, old, new):
+    def arrives(rules, at):
+        return at == "d" or arrives(rules, rules.get(at, "d"))
+
+    return all(
+        arrives({**old, **{x: new[x] for x in order[:k] if x in new}}, "s") for k in range(5)
+    )
+
+
 def spoils_its_arguments(order, old, new):
     right = walks(order, old, new)
     old.update(new)
@@ -94,6 +144,10 @@ def follows_for_ever(order, old, new):
         (lambda *case: np.bool_(walks(*case)), ""),
         (keeps_old_rules, "old rules kept"),
         (back_only, "destination first only"),
+        (whole_route, "source first"),
+        (whole_route_back, "destination first only"),
+        (from_everywhere, "loops off the way"),
+        (from_the_changed_one, "loops off the way"),
     ],
 )
 def test_functions_on_orders_are_judged_and_mistakes_named(answer, mistake):
@@ -125,6 +179,7 @@ def test_a_function_that_says_neither_true_nor_false_is_no_answer(answer):
     [
         (spoils_its_arguments, "Work on a copy"),
         (follows_for_ever, "goes round a loop"),
+        (calls_itself_for_ever, "goes round a loop"),
         (lambda order, old, new: new[order[0]] == new[order[-1]], "KeyError"),
         (lambda order, old, new: {}[1], "stopped with KeyError: 1"),
         (lambda order, old, new: 1 / 0, "ZeroDivisionError"),
