@@ -112,7 +112,11 @@ def test_the_largest_of_n_is_drawn_as_the_largest_of_n_drawn(latency, n, seed):
     slow = latency.exceeded(chance).max(axis=1)
     spread = math.sqrt((quick.var() + slow.var()) / 4000)
     assert abs(quick.mean() - slow.mean()) <= 5 * spread + 1e-12
-    assert abs(quick.mean() - latency.mean_of_max(n)) <= 5 * quick.std() / math.sqrt(4000) + 1e-9
+    # A value that is drawn once in 4,000 times may be missing, and then the draws say nothing of their spread.
+    ends = [latency.percentile_of_max(q, n) for q in (0.001, 99.999)]
+    rare = 10 / 4000 * (ends[1] - ends[0])
+    error = 5 * quick.std() / math.sqrt(4000)
+    assert abs(quick.mean() - latency.mean_of_max(n)) <= error + rare + 1e-9
 
 
 @given(a=st.floats(0, 1e4), b=st.floats(0, 1e4), path=st.sampled_from(ops.PATHS))
@@ -121,7 +125,7 @@ def test_a_longer_flap_costs_no_less(a, b, path):
     short, long = ops.flap([min(a, b), max(a, b)], plan, path=path).lost
     assert short <= long
     if path != "one":
-        assert long <= ops.flap(max(a, b), plan).lost
+        assert long <= ops.flap(max(a, b), plan).lost + 1e-300  # without the smallest numbers
 
 
 @given(patience=st.floats(1, 1e5), cost=st.floats(1, 1e5), down=st.floats(0, 1e6))

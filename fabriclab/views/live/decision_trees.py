@@ -4,7 +4,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from fabriclab import economics
+from fabriclab import catalog, economics
 from fabriclab.core import Floats
 from fabriclab.economics.tree import Branch, Edge
 from fabriclab.texts import text
@@ -108,7 +108,7 @@ def tree_scene(sent: float, price: int, team: str, gpus: int) -> Scene:
     return Scene(
         said,
         cost_table(here),
-        {**edge_layers(here), **node_layers(here)},
+        {**edge_layers(here), **node_layers(here, sent)},
         _HEIGHT,
         alt=f"{said} {setting}",
         hint=text("live.decision.hint"),
@@ -212,8 +212,9 @@ def note_of(branch: Branch) -> str:
     return text("live.decision.note_cost", more=branch.value - 1, most=branch.threshold - 1)
 
 
-def node_layers(here: economics.Decision) -> dict[str, Layer]:
-    """Return questions with their numbers, and answers; what the path does not meet recedes."""
+def node_layers(here: economics.Decision, sent: float) -> dict[str, Layer]:
+    """Return questions with their numbers, and answers; what the path does not meet recedes. Bytes of a GPU [GB]."""
+    need = sent / catalog.case().window  # GB/s
     tree = here.tree
     path = tree.path
     questions = [*tree.branches]
@@ -224,7 +225,7 @@ def node_layers(here: economics.Decision) -> dict[str, Layer]:
     leaf = np.array([place[key] for key in answers])
     chosen = np.array([key == tree.answer for key in answers])
     return {
-        "title": texts(14.0, 14.0, [text("live.decision.tree")], size=13.0, bold=1.0),
+        "title": texts(14.0, 14.0, [text("live.decision.tree", need=need)], size=13.0, bold=1.0),
         "questions": boxes(
             asked[:, 0],
             asked[:, 1],

@@ -507,15 +507,18 @@ def line_of_code(
 
     parameters = inspect.signature(getattr(live, name)).parameters
     words = []
+    is_one_left_out = False
     for key, parameter in parameters.items():
         if key in set_by_hand or key == "values" or arguments[key] is None:
+            is_one_left_out = True
             continue
         value = arguments[key]
         by_name_only = parameter.kind is parameter.KEYWORD_ONLY
         if by_name_only and value == parameter.default:
             continue
         typed = name_of(value, key) if key in held else _typed(value)
-        words.append(f"{key}={typed}" if by_name_only else typed)
+        by_name = by_name_only or is_one_left_out  # what follows a gap has no place any more
+        words.append(f"{key}={typed}" if by_name else typed)
     return f"fl.live.{name}({', '.join(words)}"
 
 
