@@ -97,7 +97,7 @@ def read_documents(lines: list[str]) -> tuple[list[Node], list[Skipped]]:
             break
         except yaml.YAMLError as error:
             at = min(_line_of(error, left), len(left) - 1)
-            while at > 0 and not left[at].strip():  # a fault at the end belongs to the last line
+            while at > 0 and not left[at].strip(" "):  # a fault at the end belongs to the last line
                 at -= 1
             skipped.append(Skipped(at + 1, lines[at].strip(), _reason(error)))
             left[at] = ""

@@ -290,3 +290,9 @@ def test_telemetry_survives_its_own_text():
     for counter, values in seen.values.items():
         assert again.telemetry.values[counter] == pytest.approx(values)
     assert again.telemetry.names == seen.names
+
+
+@pytest.mark.parametrize("text", ["\t", "\n\t\n", " \n\t "])
+def test_a_text_of_tabs_has_no_documents(text):
+    documents, skipped = read_documents(text.split("\n"))
+    assert documents == [] and len(skipped) == 1
