@@ -739,7 +739,7 @@ def test_paths_say_how_many_of_their_lessons_exist_here(tmp_path, monkeypatch):
     assert numbers["one evening"] == "00 (21) 31"
     assert numbers["operations"] == "00 (21) (32) (51) (52) (61) (62) (63)"
     times = {name: time for name, time, *_ in paths().rows}
-    assert times["operations"] == text("paths.later", time="7 h")
+    assert times["operations"] == text("paths.later", time="5 h")
     lesson(tmp_path, "21_fat_tree_and_rails", title="Wire", minutes={"read": 1, "do": 1})
     times, numbers = ({row[0]: row[i] for row in paths().rows} for i in (1, 2))
     assert (times["one evening"], numbers["one evening"]) == ("2.5 h", "00 21 31")
