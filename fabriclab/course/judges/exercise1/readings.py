@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,24 +21,35 @@ FEW = 5  # least number of rounds; two outliers would shift the median of fewer
 _MOST = 25  # most timed rounds that a learner may have left out at the start
 
 
-def _first(values: Floats, axis: int = 0) -> Any:
-    return values[0]
+class Rounds:
+    """The times (R, columns) [s] of rounds, sorted once for all statistics that need it: hundreds are taken of them."""
 
+    def __init__(self, times: Floats) -> None:
+        self.times = times
 
-def _percentile_99(values: Floats, axis: int = 0) -> Any:
-    return np.percentile(values, 99, axis)
+    @cached_property
+    def ordered(self) -> Floats:
+        """Each column by itself from its least time to its largest."""
+        return np.sort(self.times, axis=0)
+
+    def quantile(self, share: float) -> Floats:
+        """Return the time that a share of the rounds stays below, as ``numpy.quantile`` interpolates it."""
+        below, part = divmod(share * (len(self.times) - 1), 1)
+        low = self.ordered[int(below)]
+        high = self.ordered[math.ceil(below + part)]
+        return np.asarray(low + part * (high - low))
 
 
 # How all rounds become one number.
-_STATISTICS: Mapping[str, Callable[..., Any]] = {
-    "median": np.median,
-    "mean": np.mean,
-    "min": np.min,
-    "max": np.max,
-    "first": _first,
-    "sum": np.sum,
-    "p99": _percentile_99,
-    "spread": np.ptp,
+_STATISTICS: Mapping[str, Callable[[Rounds], Floats]] = {
+    "median": lambda rounds: rounds.quantile(0.5),
+    "mean": lambda rounds: rounds.times.mean(axis=0),
+    "min": lambda rounds: rounds.ordered[0],
+    "max": lambda rounds: rounds.ordered[-1],
+    "first": lambda rounds: rounds.times[0],
+    "sum": lambda rounds: rounds.times.sum(axis=0),
+    "p99": lambda rounds: rounds.quantile(0.99),
+    "spread": lambda rounds: rounds.ordered[-1] - rounds.ordered[0],
 }
 
 
@@ -215,15 +227,13 @@ class Readings:
 
     def _value(self, recipe: Recipe, undo: Sequence[str] = ()) -> float:
         """Return the number that a recipe gives, without the mistakes in ``undo``."""
-        times = self._times(recipe.each, undo)[recipe.start :]
-        numbers = _summarised(times, recipe.statistic, self.begin.shape[1])
+        rounds = Rounds(self._times(recipe.each, undo)[recipe.start :])
+        (numbers,) = _summarised(rounds, [recipe.statistic], self.begin.shape[1])
         return float(numbers[recipe.column] / recipe.scale.divisor)
 
     def recipes(self, got: float) -> list[Recipe]:
         """Return the recipes with the fewest mistakes that give a number or, if none gives it, the nearest recipe."""
-        rows = list(self._all())
-        recipes = [recipe for recipe, _ in rows]  # of the first column
-        values = np.array([numbers for _, numbers in rows])  # (recipes, columns) [s]
+        recipes, values = self._all
 
         exact = list[Recipe]()
         for scale in self._scales:
@@ -252,21 +262,26 @@ class Readings:
             recipes[i]._replace(ranks=self._kinds[j], column=int(j)) for i, j in np.argwhere(those)
         ]
 
-    def _all(self) -> Iterator[tuple[Recipe, Floats]]:
-        """Yield each recipe for the first column, with the numbers that it gives for all columns."""
+    @cached_property
+    def _all(self) -> tuple[list[Recipe], Floats]:
+        """Each recipe for the first column, and the numbers (recipes, columns) [s] that it gives for all columns."""
+        recipes = list[Recipe]()
+        values = list[Floats]()
         divided = [True]
         if (self.count > 1).any():
             divided.append(False)
         for each in divided:
             times = self._times(each)
             for start in range(min(len(self.rounds), _MOST)):
-                for statistic in _STATISTICS:
-                    if statistic == "first" and start > 0:
-                        continue
-                    if statistic == "sum" and len(self.rounds) - start <= 1:
-                        continue
-                    numbers = _summarised(times[start:], statistic, self.begin.shape[1])
-                    yield Recipe("", 0, statistic, start, each), numbers
+                statistics = list(_STATISTICS)
+                if start > 0:
+                    statistics.remove("first")
+                if len(self.rounds) - start <= 1:
+                    statistics.remove("sum")
+                for statistic in statistics:
+                    recipes.append(Recipe("", 0, statistic, start, each))
+                values.append(_summarised(Rounds(times[start:]), statistics, self.begin.shape[1]))
+        return recipes, np.concatenate(values)
 
     def off(self, value: float) -> float:
         """Return how far a number is from the truth: the absolute logarithm of their ratio, infinite unless above 0."""
@@ -398,12 +413,12 @@ def _read_off(begin: Floats, end: Floats) -> Floats:
     return np.column_stack([last_rank, spent, *over, longest, shortest, between[:, others]])
 
 
-def _summarised(times: Floats, statistic: str, n: int) -> Floats:
-    """Return a statistic over rounds, for the columns of `_read_off` and the columns for all rounds together."""
-    each = _STATISTICS[statistic](times, axis=0)
+def _summarised(rounds: Rounds, statistics: Sequence[str], n: int) -> Floats:
+    """Return a row for each statistic over rounds: the columns of `_read_off`, and those for all rounds together."""
+    each = np.array([_STATISTICS[name](rounds) for name in statistics])  # (statistics, columns)
     ranks = slice(1, n + 1)
-    over = [figure(each[ranks]) for figure in _OVER.values()]
-    pooled = math.nan
-    if statistic == "median":
-        pooled = np.median(times[:, ranks])
-    return np.array([*each, *over, pooled])
+    over = [figure(each[:, ranks], axis=1) for figure in _OVER.values()]
+    pooled = np.full(len(statistics), math.nan)
+    if "median" in statistics:
+        pooled[statistics.index("median")] = np.median(rounds.times[:, ranks])
+    return np.column_stack([each, *over, pooled])

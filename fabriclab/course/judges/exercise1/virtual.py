@@ -107,7 +107,7 @@ class VirtualRanks:
         if self._last == "all_reduce":
             self._true += self._rng.uniform(0, _SKEW, self.n_ranks) + self.late
         self._note("now", shown)
-        return [float(t) for t in shown]
+        return list(shown.tolist())
 
     def _count(self) -> None:
         self._calls += 1
