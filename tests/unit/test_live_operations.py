@@ -131,6 +131,36 @@ def test_a_cordon_counts_in_the_latest_minute_that_was_seen():
     assert again.values["cordons"] == f"{onset + 2}:{sick}"
 
 
+def test_a_setting_that_is_kept_beside_does_not_move_the_clock_of_the_game():
+    _, sick, onset = sick_links.played(0)
+    later = {**live.sick_link(link=sick).values, "minute": 120}
+    view = live.sick_link(link=sick).widget
+    values = view.values | {"minute": onset + 2}
+    view.asked = {"seq": 1, "values": values, "kept": {"kept 1": later}}
+    view.asked = {"seq": 2, "values": values, "kept": {"kept 1": later}, "press": "Cordon this link"}
+    assert view.values["cordons"] == f"{onset + 2}:{sick}"
+
+
+def test_the_first_minute_kept_beside_does_not_begin_the_game_anew():
+    _, sick, onset = sick_links.played(0)
+    view = live.sick_link(link=sick).widget
+    first = dict(view.values)
+    view.asked = {"seq": 1, "values": view.values | {"minute": 120}}
+    view.asked = {"seq": 2, "values": view.values, "kept": {"kept 1": first}}
+    view.asked = {"seq": 3, "values": view.values | {"minute": onset}, "kept": {"kept 1": first}}
+    view.asked = {"seq": 4, "values": view.values, "press": "Cordon this link"}
+    assert view.values["cordons"] == f"120:{sick}"
+
+
+def test_a_minute_that_a_reader_shows_in_the_browser_moves_the_clock():
+    _, sick, onset = sick_links.played(0)
+    view = live.sick_link(link=sick).widget
+    view.asked = {"seq": 1, "values": view.values | {"minute": 120}}
+    view.asked = {"seq": 2, "values": view.values | {"minute": onset}}
+    view.asked = {"seq": 3, "values": view.values, "press": "Cordon this link"}
+    assert view.values["cordons"] == f"120:{sick}"
+
+
 def test_the_button_cordons_the_link_in_ink():
     _, sick, onset = sick_links.played(0)
     view = live.sick_link(minute=onset + 3, link=sick)

@@ -1,5 +1,6 @@
 """A live view that is a game: counters of a small fabric stream in, and one of its links is sick."""
 
+from collections.abc import Mapping
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -174,14 +175,15 @@ def sick_link(
         "link": Slider(0, links - 1),
     }
     clock = Clock(minute)
-
-    def scene(**values: Any) -> Scene:
-        clock.see(values["minute"], values["cordons"])
-        return game_scene(**values)
-
     buttons = {text("live.sick_link.cordon"): partial(press, clock=clock)}
     return live_view(
-        "sick_link", arguments, scene, controls, hidden=("seed", "cordons"), buttons=buttons
+        "sick_link",
+        arguments,
+        game_scene,
+        controls,
+        hidden=("seed", "cordons"),
+        buttons=buttons,
+        watch=clock.see,
     )
 
 
@@ -192,9 +194,10 @@ class Clock:
         self.first = first
         self.latest = first
 
-    def see(self, minute: int, cordons: str) -> None:
-        """Note that a minute is shown; the first one without any cordon begins the game anew."""
-        begins = minute == self.first and not cordons
+    def see(self, values: Mapping[str, Any]) -> None:
+        """Note which minute the reader sees; the first one without any cordon begins the game anew."""
+        minute = values["minute"]
+        begins = minute == self.first and not values["cordons"]
         self.latest = minute if begins else max(minute, self.latest)
 
 
