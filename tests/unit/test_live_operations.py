@@ -172,6 +172,39 @@ def test_the_button_cordons_the_link_in_ink():
     assert view.values["cordons"] == f"{onset + 3}:{sick}"
 
 
+@pytest.mark.parametrize("counter", sick_links.COUNTERS)
+def test_a_count_is_compared_by_a_ratio_and_a_temperature_by_a_difference(counter):
+    seen, _, _ = sick_links.played(0)
+    view = live.sick_link(counter, 100)
+    values = seen.values[counter][:100]
+    first, last = values[:10].mean(axis=0), values[-5:].mean(axis=0)
+    table = view.scene.table
+    words = " ".join(view.scene.side.layers["words"].fields["texts"])
+    if counter == "temperature":
+        assert table["grown by [deg C]"] == pytest.approx(np.sort(last - first)[::-1])
+        assert "deg C" in words and "times" not in words
+    else:
+        assert table["times"] == pytest.approx(np.sort(last / np.maximum(first, 1))[::-1])
+        assert "times" in words and "deg C" not in words
+
+
+@pytest.mark.parametrize("minute", [1, 9, 10, 11, 150])
+def test_the_chosen_line_has_dots_and_the_newest_sample_has_one(minute):
+    layers = live.sick_link(minute=minute, link=3).scene.layers
+    dots, line = layers["dots"].fields, layers["chosen"].fields
+    assert dots["x"].size == -(-minute // sick_links._DOT)
+    assert (dots["x"][-1], dots["y"][-1]) == (line["x"][-1], line["y"][-1])
+
+
+@pytest.mark.parametrize("seed", range(21))
+def test_names_of_ticks_fit_into_the_margin(seed):
+    game = sick_links.game_of(seed, "")
+    for counter in sick_links.COUNTERS:
+        ticks = sick_links.axis_layers(game, counter)["y ticks"].fields
+        assert max(map(len, ticks["texts"])) <= len("100 M"), counter
+    assert sick_links.count_name(1e10) == "10 G"
+
+
 @pytest.mark.parametrize("word", ["5", "5:x", "500:1", "5:99"])
 def test_words_that_are_no_cordons_are_refused(word):
     with pytest.raises(ValueError, match="cordons must be words"):
