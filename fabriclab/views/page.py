@@ -95,9 +95,9 @@ class Table:
     """Columns by name, with the important rows in bold and a caption; made by `table`.
 
     A column name such as ``"time [s]"`` gives the SI unit of its numbers. Sizes in bytes are shown as "8 B" or "1 MiB".
-    A column in "MB", "GB" or the like, or in "deg C", keeps that unit. One in another unit gets one prefix for all its numbers, except
-    that each time in a column named in ``apart`` has its own. ``table["time [s]"]`` is the column with its full
-    precision. A column without any value is left out.
+    A column in "MB", "GB" or the like, or in "deg C", keeps that unit. One in another unit gets one prefix for all its
+    numbers, except that each time in a column named in ``apart`` has its own. ``table["time [s]"]`` is the column with
+    its full precision. A column without any value is left out.
     """
 
     columns: Mapping[str, Any]

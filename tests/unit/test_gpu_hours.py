@@ -99,7 +99,10 @@ def test_every_range_holds_the_case_and_has_a_source():
         assert reach.low < reach.high, name
     assert economics.price_ranges()["lifetime"].ends == (3 * 8766 * 3600, 6 * 8766 * 3600)
     assert economics.price_ranges()["server"].ends == (270_000, 400_000)
-    assert economics.price_ranges()["used"].ends == (0.75, 1)  # the source has 0.75 to 0.85, the case 1
+    assert economics.price_ranges()["used"].ends == (
+        0.75,
+        1,
+    )  # the source has 0.75 to 0.85, the case 1
     assert economics.price_ranges()["switch"].ends == pytest.approx((550_000 / 48, 50_000))
     cables = 8 * (800 + 700) + 8 * 1400
     assert economics.price_ranges()["cables"].ends == (1.2e6 / 128, cables)

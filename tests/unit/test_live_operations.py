@@ -137,7 +137,12 @@ def test_a_setting_that_is_kept_beside_does_not_move_the_clock_of_the_game():
     view = live.sick_link(link=sick).widget
     values = view.values | {"minute": onset + 2}
     view.asked = {"seq": 1, "values": values, "kept": {"kept 1": later}}
-    view.asked = {"seq": 2, "values": values, "kept": {"kept 1": later}, "press": "Cordon this link"}
+    view.asked = {
+        "seq": 2,
+        "values": values,
+        "kept": {"kept 1": later},
+        "press": "Cordon this link",
+    }
     assert view.values["cordons"] == f"{onset + 2}:{sick}"
 
 
