@@ -47,7 +47,8 @@ __all__ = [
 ]
 
 _FAR = 1e3  # if medians of columns differ by this factor, each column has its own prefix
-_HAVE_PREFIX = ("kB", "MB", "GB", "TB", "PB")  # units that keep the prefix of their column's name
+# Units that stay as they are: those with a prefix in their column's name, and degrees, which take none.
+_AS_NAMED = ("kB", "MB", "GB", "TB", "PB", "deg C")
 _WITHOUT_PREFIX = 0.1  # [s] so "0.700 s" stands beside "2.10 s"; shorter times get a prefix
 _MOST_COLUMNS = 7
 _ON_A_LINE = 60  # letters of the caption of a table that is not broken
@@ -94,9 +95,9 @@ class Table:
     """Columns by name, with the important rows in bold and a caption; made by `table`.
 
     A column name such as ``"time [s]"`` gives the SI unit of its numbers. Sizes in bytes are shown as "8 B" or "1 MiB".
-    A column in "MB", "GB" or the like keeps that unit. One in another unit gets one prefix for all its numbers, except
-    that each time in a column named in ``apart`` has its own. ``table["time [s]"]`` is the column with its full
-    precision. A column without any value is left out.
+    A column in "MB", "GB" or the like, or in "deg C", keeps that unit. One in another unit gets one prefix for all its
+    numbers, except that each time in a column named in ``apart`` has its own. ``table["time [s]"]`` is the column with
+    its full precision. A column without any value is left out.
     """
 
     columns: Mapping[str, Any]
@@ -239,7 +240,7 @@ def _column(name: str, values: NDArray[Any], typical: float) -> list[str]:
     if values.dtype.kind in "iub":
         return [name, *(f"{int(v):,}" for v in values)]
     factor = 1.0  # from SI to the shown unit
-    if unit is not None and typical and unit not in _HAVE_PREFIX:
+    if unit is not None and typical and unit not in _AS_NAMED:
         number, prefix = units.scale(typical)
         name = f"{word} [{prefix}{unit}]"
         factor = typical / number

@@ -108,6 +108,37 @@ def test_tables_by_target_spare_a_ring_by_rack_in_order_only():
     assert meet[0] == 1 and min(meet[1:]) > 1
 
 
+def test_static_tables_let_three_flows_meet_by_rail_and_four_by_rack():
+    def ring(fabric, shuffle, size="100 GB"):
+        order = collectives.shuffled(GROUPS, shuffle)
+        return simulate("all_reduce", "ring", fabric, size, placement=order, method="d_mod_k")
+
+    meet = np.array([[ring(f, n).sharers().max() for f in (RAIL, RACK)] for n in range(1, 41)])
+    assert meet.max(axis=0).tolist() == [3, 4]
+    assert np.count_nonzero(meet[:, 1] == 4) == 11 and meet[12, 1] == 4
+    gradients = catalog.case().dp_gradients
+    assert ring(RACK, 13, gradients).time == pytest.approx(2.80, abs=0.005)
+    assert ring(RAIL, 1, gradients).time == pytest.approx(2.10, abs=0.005)
+    assert ring(RACK, 1, gradients).time == pytest.approx(2.10, abs=0.005)
+
+
+def test_a_cable_of_a_rack_leads_to_nics_of_one_number_of_which_a_leaf_has_four():
+    rail = np.empty(GROUPS.size, dtype=int)
+    for number, group in enumerate(GROUPS):
+        rail[group] = number
+    ends = RACK.endpoint
+    flows = Flows.make(np.repeat(ends[0], ends.size - 1), ends[1:], 1.0)
+    routes = route(RACK, flows, "d_mod_k")
+    up = np.isin(RACK.target[routes.link], RACK.nodes("spine"))
+    of_link = np.repeat(routes.flow, np.diff(routes.ptr))
+    numbers = {}
+    for flow, link in zip(of_link[up], routes.link[up], strict=True):
+        numbers.setdefault(int(link), set()).add(int(rail[flow + 1]))
+    assert len(numbers) == 32
+    assert all(len(each) == 1 for each in numbers.values())
+    assert len(ends) / len(RACK.nodes("leaf")) / len(GROUPS) == 4  # NICs of a number on a leaf
+
+
 def test_a_shuffled_rail_that_is_hashed_loses_to_a_rack_in_order():
     def fullest(fabric, shuffle, seed=0):
         order = collectives.shuffled(GROUPS, shuffle)

@@ -79,6 +79,55 @@ def test_a_hash_slows_bruck_more_than_pat_and_spraying_neither():
     assert times["ring", "ecmp"] == pytest.approx(times["ring", "spray"])
 
 
+def test_pairs_turned_round_keep_a_hash_from_slowing_halving_doubling():
+    """Ranks in bit-reversed order: the half goes to the neighbour, as in many MPI libraries."""
+    hall = topologies.build("rail_optimised")
+    groups = np.array(collectives.rail_groups(hall))
+    turned = groups[:, [int(f"{rank:07b}"[::-1], 2) for rank in range(128)]]
+
+    def time(what, size, placement, method="ecmp", lag=0.0):
+        run = simulate(
+            what, "halving_doubling", hall, size, placement=placement, method=method, lag=lag
+        )
+        return run.time
+
+    lag = case().ring_step_latency
+    assert time("all_reduce", "16 GiB", turned, lag=lag) == pytest.approx(0.763, abs=0.0005)
+    assert time("all_reduce", "16 GiB", groups, lag=lag) == pytest.approx(3.26, abs=0.005)
+    for method in ("spray", "d_mod_k"):
+        sprayed = time("all_reduce", "16 GiB", groups, method, lag)
+        assert sprayed == pytest.approx(0.682, abs=0.0005)
+    for half in ("all_gather", "reduce_scatter"):
+        assert time(half, 1e9, turned[0]) == pytest.approx(21.7e-3, abs=0.05e-3)
+        assert time(half, 1e9, groups[0]) == pytest.approx(79.8e-3, abs=0.05e-3)
+
+
+def test_a_hash_slows_halving_doubling_three_to_four_times():
+    hall = topologies.build("rail_optimised")
+    settings = {"placement": collectives.rail_groups(hall)[0]}
+    sprayed = simulate("all_gather", "halving_doubling", hall, 1e9, method="spray", **settings)
+    for seed in range(6):
+        hashed = simulate("all_gather", "halving_doubling", hall, 1e9, seed=seed, **settings)
+        assert 3 < hashed.time / sprayed.time < 4.1
+
+
+def test_a_tree_of_whole_arrays_leads_to_15_mib_and_one_in_pieces_to_700_mib():
+    hall = topologies.build("rail_optimised")
+    settings = {
+        "placement": collectives.rail_groups(hall),
+        "method": "spray",
+        "lag": case().ring_step_latency,
+    }
+    pieces = {"segments": 64, "pipelined": True}
+
+    def lead(name, size, **options):
+        ring = simulate("all_reduce", "ring", hall, size, **settings)
+        return ring.time - simulate("all_reduce", name, hall, size, **settings, **options).time
+
+    assert lead("binomial_tree", "14.5 MiB") > 0 > lead("binomial_tree", "15 MiB")
+    assert lead("double_tree", "690 MiB", **pieces) > 0 > lead("double_tree", "704 MiB", **pieces)
+
+
 def test_only_the_torus_fills_four_ports():
     grid, time = topologies.build("torus", shape=(4, 4)), {}
     for way in ("torus", "bucket", "ring", "halving_doubling"):

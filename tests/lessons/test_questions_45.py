@@ -278,6 +278,21 @@ def test_the_fullest_cable_after_a_break_is_as_full_as_the_question_says(hosts, 
     assert best == pytest.approx(evaluate(question.wrong[0].formula, {"k": k, "s": s}))
 
 
+@pytest.mark.slow
+def test_new_rules_every_2_steps_are_best_on_seven_other_draws():
+    small = fl.topologies.build("dragonfly", p=1, a=3, h=1)
+    less = []
+    for seed in range(1, 8):
+        traffic = sdn.changing_traffic(small, 40, lasts=10, seed=seed)
+        found = sdn.adapt(small, traffic, cost=0.1)
+        left = dict(zip(found.every, found.net, strict=True))
+        assert found.best == 2 == max(left, key=left.__getitem__)
+        less.append(100 * (left[2] - left[5]))
+        assert sdn.adapt(small, traffic, cost=0.02).best == 1
+    assert min(less) == pytest.approx(1.4, abs=0.05)
+    assert max(less) == pytest.approx(9, abs=0.5)
+
+
 @pytest.mark.parametrize(("a", "b", "c"), [(90, 1, 8), (80, 1, 18)])
 def test_the_best_interval_of_the_question_is_the_best_of_all(a, b, c):
     left = {k: a - b * (k - 1) / 2 - c / k for k in range(1, 50)}

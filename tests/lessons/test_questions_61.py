@@ -201,6 +201,18 @@ def test_the_rule_of_one_day_loses_on_others():
     assert np.mean([score.delay for score in single]) == pytest.approx(128, abs=1)
 
 
+def test_the_rule_that_20_days_have_chosen_holds_on_20_others():
+    hall = topologies.build("leaf_spine", hosts=16, radix=8)
+    slow = operations.Cause("slow NIC", "host 5", start=7200)
+    rule = operations.AlertRule("pauses", 800, hold=1)
+    scores = []
+    for seed in range(21, 41):
+        day = operations.observe(hall, [slow], samples=480, seed=seed)
+        scores.append(operations.tradeoff(day, rule, [800]).scores[0])
+    assert all(score.found and score.false == 0 for score in scores)
+    assert np.mean([score.delay for score in scores]) == pytest.approx(70.5, abs=0.05)
+
+
 @pytest.mark.parametrize(
     ("lasts", "changes", "fails", "quiet", "worse"), [(10, 9, 7, 0, 1), (2, 18, 18, 0, 3)]
 )

@@ -106,7 +106,7 @@ def test_a_free_fabric_breaks_even_where_the_library_says():
 
 def test_a_switch_moves_an_hour_less_than_what_the_wrong_answers_name():
     apart = {swing.name: swing.width for swing in economics.hour_swings(CASE)}
-    assert [*apart][:3] == ["lifetime", "server", "used"]
+    assert [*apart][:3] == ["lifetime", "used", "server"]
     for other in ("server", "used", "electricity"):  # the wrong answers
         assert apart["switch"] < 0.25 * apart[other]
     reach = economics.price_ranges(CASE)

@@ -79,16 +79,17 @@ def test_the_lit_path_leads_to_the_answer(sent, price, team, gpus):
         levels=economics.team(team), sent=sent * 1e9, price_infiniband=price / 100, gpus=gpus
     )
     edges = scene.layers["edges"].fields
-    lit = [
-        name
-        for name, colour in zip(edges["names"], edges["colour"], strict=True)
-        if colour == COLOUR["ink"]
-    ]
+    lit = np.flatnonzero(edges["colour"] == COLOUR["ink"])
     assert len(lit) == len(found.tree.path) - 1
-    assert any(name.endswith(f": {found.answer}") for name in lit)
-    names = scene.layers["answer names"].fields
-    chosen = np.flatnonzero(names["bold"])
-    assert [names["texts"][k] for k in chosen] == [decision_trees.name_of(found.answer)]
+    left, top, _ = decision_trees.corner(found.answer)
+    last = edges["ptr"][1:][lit].astype(int) - 1
+    ends = set(zip(edges["x"][last].tolist(), edges["y"][last].tolist(), strict=True))
+    assert (left, top + decision_trees._HIGH / 2) in ends
+    assert "names" not in edges  # a box is read, and not the line below it
+    chosen = np.flatnonzero(scene.layers["answer names"].fields["bold"])
+    assert len(chosen) == 1
+    answers = scene.layers["answers"].fields
+    assert answers["names"][chosen[0]] == decision_trees.name_of(found.answer)
     table = scene.table
     row = table["network"].tolist().index(decision_trees.name_of(found.answer))
     assert table["answer"][row] == "yes"
@@ -108,6 +109,26 @@ def test_a_dearer_infiniband_turns_the_answer():
     above = live.decision(price=int(100 * turn.value) + 1).scene.said
     assert below.startswith("The answer is InfiniBand")
     assert above.startswith("The answer is lossless Ethernet")
+
+
+def test_costs_that_are_nearly_equal_are_told_as_the_same():
+    close = live.decision(0.1).scene.said
+    assert close.endswith("On InfiniBand it costs the same, within 0.05 %.")
+    found = economics.decide(sent=0.1e9)
+    more = found.costs[found.runner_up] / found.costs[found.answer] - 1
+    assert abs(more) < decision_trees._NEARLY
+    for sent in (0.1, 0.4, 1, 5, 10, 20, 29, 34, 35, 60):
+        assert " 0.0 %" not in live.decision(sent).scene.said
+
+
+def test_the_card_of_a_decision_has_room_for_a_finding_of_two_lines():
+    assert live.decision().widget.spec["room"] == 2
+    assert "room" not in live.cost_front().widget.spec
+
+
+def test_no_name_of_the_decision_is_a_key():
+    for layer in live.decision().scene.layers.values():
+        assert not any("_" in name for name in layer.fields.get("names", ()))
 
 
 def test_a_decision_refuses_jobs_without_gpus():

@@ -79,3 +79,11 @@ def test_the_interval_must_be_on_the_axis():
         live.checkpoints(interval=0.5)
     with pytest.raises(ValueError, match="gpus must be one of"):
         live.checkpoints(gpus=8)
+
+
+def test_the_largest_number_of_gpus_has_room_below_its_axis():
+    side = live.checkpoints(131_072).scene.side
+    ticks = side.layers["x ticks"].fields
+    letter = 7.0  # [px], of a digit at 12 px
+    widest = ticks["x"] + letter * np.array([len(word) for word in ticks["texts"]]) / 2
+    assert ticks["texts"][-1] == "131,072" and widest.max() < side.width

@@ -131,6 +131,41 @@ def test_a_cordon_counts_in_the_latest_minute_that_was_seen():
     assert again.values["cordons"] == f"{onset + 2}:{sick}"
 
 
+def test_a_setting_that_is_kept_beside_does_not_move_the_clock_of_the_game():
+    _, sick, onset = sick_links.played(0)
+    later = {**live.sick_link(link=sick).values, "minute": 120}
+    view = live.sick_link(link=sick).widget
+    values = view.values | {"minute": onset + 2}
+    view.asked = {"seq": 1, "values": values, "kept": {"kept 1": later}}
+    view.asked = {
+        "seq": 2,
+        "values": values,
+        "kept": {"kept 1": later},
+        "press": "Cordon this link",
+    }
+    assert view.values["cordons"] == f"{onset + 2}:{sick}"
+
+
+def test_the_first_minute_kept_beside_does_not_begin_the_game_anew():
+    _, sick, onset = sick_links.played(0)
+    view = live.sick_link(link=sick).widget
+    first = dict(view.values)
+    view.asked = {"seq": 1, "values": view.values | {"minute": 120}}
+    view.asked = {"seq": 2, "values": view.values, "kept": {"kept 1": first}}
+    view.asked = {"seq": 3, "values": view.values | {"minute": onset}, "kept": {"kept 1": first}}
+    view.asked = {"seq": 4, "values": view.values, "press": "Cordon this link"}
+    assert view.values["cordons"] == f"120:{sick}"
+
+
+def test_a_minute_that_a_reader_shows_in_the_browser_moves_the_clock():
+    _, sick, onset = sick_links.played(0)
+    view = live.sick_link(link=sick).widget
+    view.asked = {"seq": 1, "values": view.values | {"minute": 120}}
+    view.asked = {"seq": 2, "values": view.values | {"minute": onset}}
+    view.asked = {"seq": 3, "values": view.values, "press": "Cordon this link"}
+    assert view.values["cordons"] == f"120:{sick}"
+
+
 def test_the_button_cordons_the_link_in_ink():
     _, sick, onset = sick_links.played(0)
     view = live.sick_link(minute=onset + 3, link=sick)
@@ -140,6 +175,39 @@ def test_the_button_cordons_the_link_in_ink():
     assert view.scene.layers["chosen"].fields["x"].size == onset + 3
     cordon(view)
     assert view.values["cordons"] == f"{onset + 3}:{sick}"
+
+
+@pytest.mark.parametrize("counter", sick_links.COUNTERS)
+def test_a_count_is_compared_by_a_ratio_and_a_temperature_by_a_difference(counter):
+    seen, _, _ = sick_links.played(0)
+    view = live.sick_link(counter, 100)
+    values = seen.values[counter][:100]
+    first, last = values[:10].mean(axis=0), values[-5:].mean(axis=0)
+    table = view.scene.table
+    words = " ".join(view.scene.side.layers["words"].fields["texts"])
+    if counter == "temperature":
+        assert table["grown by [deg C]"] == pytest.approx(np.sort(last - first)[::-1])
+        assert "deg C" in words and "times" not in words
+    else:
+        assert table["times"] == pytest.approx(np.sort(last / np.maximum(first, 1))[::-1])
+        assert "times" in words and "deg C" not in words
+
+
+@pytest.mark.parametrize("minute", [1, 9, 10, 11, 150])
+def test_the_chosen_line_has_dots_and_the_newest_sample_has_one(minute):
+    layers = live.sick_link(minute=minute, link=3).scene.layers
+    dots, line = layers["dots"].fields, layers["chosen"].fields
+    assert dots["x"].size == -(-minute // sick_links._DOT)
+    assert (dots["x"][-1], dots["y"][-1]) == (line["x"][-1], line["y"][-1])
+
+
+@pytest.mark.parametrize("seed", range(21))
+def test_names_of_ticks_fit_into_the_margin(seed):
+    game = sick_links.game_of(seed, "")
+    for counter in sick_links.COUNTERS:
+        ticks = sick_links.axis_layers(game, counter)["y ticks"].fields
+        assert max(map(len, ticks["texts"])) <= len("100 M"), counter
+    assert sick_links.count_name(1e10) == "10 G"
 
 
 @pytest.mark.parametrize("word", ["5", "5:x", "500:1", "5:99"])

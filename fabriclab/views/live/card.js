@@ -136,6 +136,7 @@ class Card {
     });
     this.head = make("div", this.root, { class: "fl-head" });
     this.said = make("div", this.head, { class: "fl-said", "aria-live": "polite" });
+    if (this.spec.room) this.said.style.setProperty("--lines", this.spec.room);
     this.warning = make("p", this.head, { class: "fl-warning", role: "alert", hidden: "" });
     this.panel = make("div", this.head, { class: "fl-controls" });
     this.stage = make("div", this.root, { class: "fl-stage" });
@@ -256,6 +257,7 @@ class Card {
     const amount = make("span", box, { class: "fl-amount" }); // it has the room of the longest value
     const field = make("input", amount, { type: "text", autocomplete: "off", spellcheck: "false",
       "data-value": control.name, "aria-label": `${control.label}: ${this.spec.words.field}` });
+    if (control.ladder.some(([unit]) => unit)) field.title = this.spec.words.bare;
     amount.style.setProperty("--room", `calc(${longestOf(control)}ch + 10px)`);
     const read = (value) => {
       if (Number.isNaN(value)) return this.warn(control.unread);

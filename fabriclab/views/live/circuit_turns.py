@@ -17,6 +17,7 @@ from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table
 from fabriclab.views.page import plain
 from fabriclab.views.scene import (
     COLOUR,
+    EDGE,
     Layer,
     Scene,
     boxes,
@@ -369,7 +370,7 @@ def strip_layers(here: Turning) -> dict[str, Layer]:
     notes = [text("live.matchings.held", time=float(held)) for held in here.plan.hold]
     times = to_ticks(last, 5)
     return {
-        "strip title": texts(14.0, top - 12, [text("live.matchings.strip")], colour=COLOUR["soft"]),
+        "strip title": texts(EDGE, top - 12, [text("live.matchings.strip")], colour=COLOUR["soft"]),
         "strip": boxes(
             _SPAN[0],
             top,
@@ -444,8 +445,8 @@ def curve_layers(here: Turning, traffic: str, setup: float, size: float) -> dict
     )
     current = {"x": to_x(np.array([setup])), "y": to_y(np.array([here.plan.end / here.packets]))}
     return {
-        "title": heading(16.0, text("live.matchings.curve_title"), 14.0),
-        "axis": texts(14.0, 34.0, [text("live.matchings.curve_axis")], colour=COLOUR["soft"]),
+        "title": heading(16.0, text("live.matchings.curve_title")),
+        "axis": texts(EDGE, 34.0, [text("live.matchings.curve_axis")], colour=COLOUR["soft"]),
         **grid,
         "x ticks": below["x ticks"],
         **named_curves(every, traffic, to_x, to_y),

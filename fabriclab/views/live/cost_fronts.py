@@ -13,7 +13,17 @@ from fabriclab.economics.needs import exposed
 from fabriclab.economics.tiers import nic_rates
 from fabriclab.texts import text
 from fabriclab.views.live.widget import Control, Live, Slider, Table, live_view
-from fabriclab.views.scene import COLOUR, Layer, Scene, lines, log_axis, texts, tick_layers
+from fabriclab.views.scene import (
+    COLOUR,
+    EDGE,
+    Layer,
+    Scene,
+    heading,
+    lines,
+    log_axis,
+    texts,
+    tick_layers,
+)
 
 _GIGA = 1e9
 _GIGABIT = 1.25e8  # bytes per second of a gigabit per second
@@ -210,8 +220,8 @@ def axis_layers() -> dict[str, Layer]:
         np.array([4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0]), to_y, "{:g} s".format, _X_ENDS, False
     )
     return {
-        "title": texts(14.0, 16.0, [text("live.cost_front.title_front")], size=13.0, bold=1.0),
-        "y name": texts(14.0, 36.0, [text("live.cost_front.step")], colour=COLOUR["soft"]),
+        "title": heading(16.0, text("live.cost_front.title_front")),
+        "y name": texts(EDGE, 36.0, [text("live.cost_front.step")], colour=COLOUR["soft"]),
         "x name": texts(
             _X_ENDS[1], foot + 34, [text("live.cost_front.hour")], align=2.0, colour=COLOUR["soft"]
         ),
@@ -321,8 +331,8 @@ def curve_layers(here: Offered, price: int, sent: float) -> dict[str, Layer]:
         np.array([100.0, 200.0, 400.0, 800.0, 1600.0]), to_x, "{:g}".format, (top, foot), True
     )
     return {
-        "title": texts(14.0, 16.0, [text("live.cost_front.curve")], size=13.0, bold=1.0),
-        "y name": texts(14.0, 36.0, [text("live.cost_front.more")], colour=COLOUR["soft"]),
+        "title": heading(16.0, text("live.cost_front.curve")),
+        "y name": texts(EDGE, 36.0, [text("live.cost_front.more")], colour=COLOUR["soft"]),
         **up,
         "x ticks": across["x ticks"],
         "zero": lines(

@@ -9,13 +9,14 @@ from fabriclab.core import Floats
 from fabriclab.economics.tree import Branch, Edge
 from fabriclab.texts import text
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
-from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, texts
+from fabriclab.views.scene import COLOUR, EDGE, Layer, Scene, boxes, heading, lines, texts
 
 _TEAMS = ("all", "Ethernet", "InfiniBand", "new")
 _LEAST_SENT, _MOST_SENT = 0.1, 100  # ends of the slider [GB]
 _PRICES = (50, 230)  # source: Introl-IBE has 230 % for InfiniBand; ends of the slider
 _FULL = 100.0  # percent
 _LONGEST = 0.10  # what the longest bar stands for, of the cheapest
+_NEARLY = 0.0005  # part up to which two costs are told as the same, since one decimal of a per cent says 0.0
 _INK = -1.0  # as the colour of an edge
 
 # The picture in px: left end and width of each column, and the row of each question and answer.
@@ -23,7 +24,7 @@ _WIDTH = 570.0
 _SIDE = 306.0
 _HEIGHT = 384.0
 _TOP, _ROW, _HIGH = 30.0, 50.0, 32.0
-_COLUMNS = ((12.0, 210.0), (258.0, 146.0), (440.0, 124.0))
+_COLUMNS = ((EDGE, 210.0), (254.0, 154.0), (440.0, 124.0))
 _PLACES = {
     "stays": (0, 0),
     "none": (2, 0),
@@ -40,7 +41,7 @@ _PLACES = {
     "lossless": (2, 5),
     "infiniband": (2, 6),
 }
-_BAR_LEFT, _BAR_WIDE, _BAR_HIGH, _BAR_STEP, _BAR_TOP = 14.0, 270.0, 8.0, 52.0, 52.0
+_BAR_LEFT, _BAR_WIDE, _BAR_HIGH, _BAR_STEP, _BAR_TOP = EDGE, 270.0, 8.0, 52.0, 52.0
 
 
 @lru_cache(maxsize=64)
@@ -91,7 +92,7 @@ def decision(
         """Return the scene for the controls and the given GPUs."""
         return tree_scene(sent, price, team, gpus)
 
-    return live_view("decision", arguments, scene, controls)
+    return live_view("decision", arguments, scene, controls, room=2)
 
 
 def tree_scene(sent: float, price: int, team: str, gpus: int) -> Scene:
@@ -108,7 +109,7 @@ def tree_scene(sent: float, price: int, team: str, gpus: int) -> Scene:
     return Scene(
         said,
         cost_table(here),
-        {**edge_layers(here), **node_layers(here, sent)},
+        {**edge_layers(here), **question_layers(here, sent), **answer_layers(here)},
         _HEIGHT,
         alt=f"{said} {setting}",
         hint=text("live.decision.hint"),
@@ -118,7 +119,12 @@ def tree_scene(sent: float, price: int, team: str, gpus: int) -> Scene:
 
 
 def name_of(key: str) -> str:
-    """Return the short name of a network."""
+    """Return the name of a network in words."""
+    return economics.in_words(key)
+
+
+def short_name(key: str) -> str:
+    """Return the name of a network that fits into a box, where the questions above say that it is Ethernet."""
     return text(f"live.decision.net_{key}")
 
 
@@ -130,8 +136,11 @@ def answer_words(here: economics.Decision) -> str:
         return text("live.decision.alone", answer=name_of(here.answer), cost=cost)
     more = costs[here.runner_up] / cost - 1
     first = text("live.decision.said", answer=name_of(here.answer), cost=cost)
+    other = name_of(here.runner_up)
+    if abs(more) < _NEARLY:
+        return f"{first} " + text("live.decision.same", other=other, nearly=_NEARLY)
     key = "next" if more >= 0 else "cheaper"
-    return f"{first} " + text(f"live.decision.{key}", other=name_of(here.runner_up), more=abs(more))
+    return f"{first} " + text(f"live.decision.{key}", other=other, more=abs(more))
 
 
 def cost_table(here: economics.Decision) -> Table:
@@ -190,7 +199,6 @@ def edge_layers(here: economics.Decision) -> dict[str, Layer]:
             paths,
             width=np.where(lit, 2.6, 1.0),
             colour=np.where(lit, COLOUR["ink"], COLOUR["hair"]),
-            names=[f"{edge.source}, {edge.label}: {edge.target}" for edge in edges],
         ),
         "labels": texts(
             start[:, 0] + 6,
@@ -212,58 +220,73 @@ def note_of(branch: Branch) -> str:
     return text("live.decision.note_cost", more=branch.value - 1, most=branch.threshold - 1)
 
 
-def node_layers(here: economics.Decision, sent: float) -> dict[str, Layer]:
-    """Return questions with their numbers, and answers; what the path does not meet recedes. Bytes of a GPU [GB]."""
+def question_layers(here: economics.Decision, sent: float) -> dict[str, Layer]:
+    """Return the questions with their numbers; those off the path recede. Bytes of a GPU [GB]."""
     need = sent / catalog.case().window  # GB/s
     tree = here.tree
-    path = tree.path
-    questions = [*tree.branches]
-    answers = [key for key in _PLACES if key in tree.leaves]
-    place = {key: corner(key) for key in _PLACES}
-    asked = np.array([place[key] for key in questions])
-    on_path = np.array([key in path for key in questions])
-    leaf = np.array([place[key] for key in answers])
-    chosen = np.array([key == tree.answer for key in answers])
+    keys = [*tree.branches]
+    place = np.array([corner(key) for key in keys])  # (Q, 3): left, top, width
+    words = [text(f"live.decision.ask_{key}") for key in keys]
+    on_path = np.array([key in tree.path for key in keys])
     return {
-        "title": texts(14.0, 14.0, [text("live.decision.tree", need=need)], size=13.0, bold=1.0),
+        "title": heading(14.0, text("live.decision.tree", need=need)),
         "questions": boxes(
-            asked[:, 0],
-            asked[:, 1],
-            asked[:, 2],
+            place[:, 0],
+            place[:, 1],
+            place[:, 2],
             _HIGH,
             colour=COLOUR["sunk"],
             edge=np.where(on_path, COLOUR["ink"], COLOUR["line"]),
             round=6.0,
-            names=[text(f"live.decision.ask_{key}") for key in questions],
-            notes=[note_of(tree.branches[key]) for key in questions],
+            names=words,
+            notes=[note_of(tree.branches[key]) for key in keys],
         ),
         "words": texts(
-            asked[:, 0] + 8,
-            asked[:, 1] + _HIGH / 2,
-            [text(f"live.decision.ask_{key}") for key in questions],
+            place[:, 0] + 8,
+            place[:, 1] + _HIGH / 2,
+            words,
             size=12.0,
             colour=np.where(on_path, COLOUR["ink"], COLOUR["soft"]),
         ),
+    }
+
+
+def answer_layers(here: economics.Decision) -> dict[str, Layer]:
+    """Return a box for each network, of which the answer is filled."""
+    tree = here.tree
+    keys = [key for key in _PLACES if key in tree.leaves]
+    place = np.array([corner(key) for key in keys])  # (A, 3): left, top, width
+    chosen = np.array([key == tree.answer for key in keys])
+    return {
         "answers": boxes(
-            leaf[:, 0],
-            leaf[:, 1],
-            leaf[:, 2],
+            place[:, 0],
+            place[:, 1],
+            place[:, 2],
             _HIGH,
             colour=np.where(chosen, COLOUR["ink"], COLOUR["paper"]),
             edge=np.where(chosen, COLOUR["ink"], COLOUR["line"]),
             round=6.0,
-            names=[tree.leaves[key] for key in answers],
+            names=[name_of(key) for key in keys],
+            notes=[cost_note(here, key) for key in keys],
         ),
         "answer names": texts(
-            leaf[:, 0] + leaf[:, 2] / 2,
-            leaf[:, 1] + _HIGH / 2,
-            [name_of(key) for key in answers],
+            place[:, 0] + place[:, 2] / 2,
+            place[:, 1] + _HIGH / 2,
+            [short_name(key) for key in keys],
             align=1.0,
             size=12.0,
             bold=np.where(chosen, 1.0, 0.0),
             colour=np.where(chosen, COLOUR["paper"], COLOUR["soft"]),
         ),
     }
+
+
+def cost_note(here: economics.Decision, key: str) -> str:
+    """Return what a step costs on a network, and how much more than on the cheapest."""
+    cost = here.costs[key]
+    if cost == np.inf:
+        return text("live.decision.cannot")
+    return text("live.decision.cost", cost=cost, more=cost / min(here.costs.values()) - 1)
 
 
 def bar_layers(here: economics.Decision) -> dict[str, Layer]:
@@ -274,17 +297,14 @@ def bar_layers(here: economics.Decision) -> dict[str, Layer]:
     y = _BAR_TOP + _BAR_STEP * np.arange(more.size)
     wide = np.maximum(_BAR_WIDE * np.minimum(more / _LONGEST, 1.0), 1.0)
     answers = np.array([key == here.answer for key in found])
-    told = [
-        text("live.decision.cost", cost=cost, more=float(part))
-        for cost, part in zip(found.values(), more, strict=True)
-    ]
+    told = [cost_note(here, key) for key in found]
     beyond = [text("live.decision.beyond") if part > _LONGEST else "" for part in more]
     return {
-        "title": texts(14.0, 14.0, [text("live.decision.bars")], size=13.0, bold=1.0),
+        "title": heading(14.0, text("live.decision.bars")),
         "names": texts(
             _BAR_LEFT,
             y,
-            [name_of(key) for key in found],
+            [short_name(key) for key in found],
             bold=np.where(answers, 1.0, 0.0),
             size=12.0,
         ),

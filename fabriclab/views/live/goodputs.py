@@ -12,7 +12,18 @@ from fabriclab.operations.checkpoints import Checkpoints, TimeSpent
 from fabriclab.texts import text
 from fabriclab.views.live.queues import view_of
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table
-from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, log_axis, texts, tick_layers
+from fabriclab.views.scene import (
+    COLOUR,
+    EDGE,
+    Layer,
+    Scene,
+    boxes,
+    heading,
+    lines,
+    log_axis,
+    texts,
+    tick_layers,
+)
 
 _SIZES = (1024, 16_384, 131_072)  # GPUs: the case, a published run, and a cluster that is planned
 _RESTARTS = (600.0, 60.0)  # illustrative: the one of the case, and a tenth of it [s]
@@ -35,9 +46,9 @@ _ENDS = (62.0, 536.0)  # left and right end of the axis of intervals, and of the
 _CURVES = (54.0, 236.0)  # top and foot of goodput
 _BAR = (300.0, 326.0)  # top and foot of the bar of time
 _KEY = 352.0  # height of its legend
-_SIDES = (62.0, 300.0)
+_SIDES = (62.0, 290.0)  # the last tick, 131,072, has room for half of itself beyond the end
 _SIDE_CURVES = (54.0, 316.0)
-_KEYS = (14.0, 140.0, 274.0, 432.0)  # left ends of its entries
+_KEYS = (EDGE, 140.0, 274.0, 432.0)  # left ends of its entries
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,8 +262,8 @@ def curve_layers(here: State) -> dict[str, Layer]:
     below = tick_layers(np.array(_TICKS), to_x, interval_words, (_CURVES[0], _CURVES[1] + 2), True)
     place = float(to_x(here.minutes))
     return {
-        "title": texts(14.0, 16.0, [text("live.checkpoints.title_curve")], size=13.0, bold=1.0),
-        "axis": texts(14.0, 34.0, [text("live.checkpoints.axis")], colour=COLOUR["soft"]),
+        "title": heading(16.0, text("live.checkpoints.title_curve")),
+        "axis": texts(EDGE, 34.0, [text("live.checkpoints.axis")], colour=COLOUR["soft"]),
         "band": boxes(
             left,
             _CURVES[0],
@@ -325,7 +336,7 @@ def bar_layers(here: State) -> dict[str, Layer]:
     names = [part_name(part) for part in _PARTS]
     return {
         "bar title": texts(
-            14.0, top - 14, [text("live.checkpoints.title_bar")], colour=COLOUR["soft"]
+            EDGE, top - 14, [text("live.checkpoints.title_bar")], colour=COLOUR["soft"]
         ),
         "bar": boxes(
             left,
@@ -376,9 +387,9 @@ def size_layers(here: State) -> dict[str, Layer]:
     )
     paths = [np.stack([to_x(curve[0]), to_y(_FULL * row)], axis=1) for row in curve[1:]]
     return {
-        "title": texts(14.0, 16.0, [text("live.checkpoints.title_sizes")], size=13.0, bold=1.0),
+        "title": heading(16.0, text("live.checkpoints.title_sizes")),
         "axis": texts(
-            14.0,
+            EDGE,
             34.0,
             [text("live.checkpoints.restart_of", restart=units.format_time(here.job.restart))],
             colour=COLOUR["soft"],
@@ -403,7 +414,7 @@ def size_layers(here: State) -> dict[str, Layer]:
             },
         ),
         "marks": texts(
-            14.0,
+            EDGE,
             _SIDE_CURVES[1] + 50,
             [text("live.checkpoints.marks")],
             size=11.0,

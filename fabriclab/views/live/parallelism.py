@@ -672,9 +672,8 @@ def map_panel(state: State, others: list[State], sharding: str) -> Scene:
     """Return all layouts with one sharding by memory and step, the current one in ink."""
     shown = layout_map(state, others)
     limit = float(shown.memory_axis.place(state.room))
-    title = [text("live.parallelism.map", sharding=sharding)]
     layers = {
-        "title": texts(14.0, 16.0, title, size=13.0, bold=1.0),
+        "title": heading(16.0, text("live.parallelism.map", sharding=sharding)),
         **map_axis_layers(shown),
         **map_limit_layers(limit),
         "others": layout_layer(shown),

@@ -14,6 +14,7 @@ from fabriclab.views.live.queues import view_of
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table
 from fabriclab.views.scene import (
     COLOUR,
+    EDGE,
     Layer,
     Scene,
     boxes,
@@ -373,9 +374,9 @@ def panel_layers(
     x = to_x(sizes)
     here = pod.size - 1
     return {
-        f"{kind} title": heading(top - 36, text(f"live.slices.title_{kind}"), 14.0),
+        f"{kind} title": heading(top - 36, text(f"live.slices.title_{kind}")),
         f"{kind} marks": texts(
-            14.0, top - 18, [text("live.slices.marks")], size=11.0, colour=COLOUR["soft"]
+            EDGE, top - 18, [text("live.slices.marks")], size=11.0, colour=COLOUR["soft"]
         ),
         f"{kind} grid": grid["y grid"],
         f"{kind} ticks": grid["y ticks"],

@@ -1,5 +1,6 @@
 """A live view that is a game: counters of a small fabric stream in, and one of its links is sick."""
 
+from collections.abc import Mapping
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -11,7 +12,18 @@ from fabriclab.operations.causes import COUNTERS, Cause
 from fabriclab.operations.telemetry import Telemetry, observe
 from fabriclab.texts import text
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
-from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, log_axis, texts, tick_layers
+from fabriclab.views.scene import (
+    COLOUR,
+    EDGE,
+    Layer,
+    Scene,
+    boxes,
+    heading,
+    lines,
+    log_axis,
+    texts,
+    tick_layers,
+)
 
 MINUTES = 150  # a sample each
 CLICKS = 10  # illustrative: links that may be cordoned
@@ -26,6 +38,7 @@ _FIRST, _LAST = 10, 5  # minutes that are compared: the first ones, and the last
 _WIDTH, _SIDE, _HEIGHT = 560.0, 320.0, 384.0
 _PLOT = (64.0, 44.0, 460.0, 300.0)  # left, top, width, height
 _LIST_TOP, _LIST_ROW = 44.0, 30.0
+_DOT = 10  # minutes between two dots of the chosen line
 _LEAST = 0.5  # what stands for a count of 0 on the logarithmic axis
 
 
@@ -151,7 +164,7 @@ def sick_link(
     minute : int
         Minutes that have come in. 1..150
     link : int
-        Link that is drawn in ink, and that the button cordons.
+        Link whose line has dots, and that the button cordons.
     seed : int
         Game; each has another link and another fault. 0..20
     cordons : str
@@ -174,14 +187,15 @@ def sick_link(
         "link": Slider(0, links - 1),
     }
     clock = Clock(minute)
-
-    def scene(**values: Any) -> Scene:
-        clock.see(values["minute"], values["cordons"])
-        return game_scene(**values)
-
     buttons = {text("live.sick_link.cordon"): partial(press, clock=clock)}
     return live_view(
-        "sick_link", arguments, scene, controls, hidden=("seed", "cordons"), buttons=buttons
+        "sick_link",
+        arguments,
+        game_scene,
+        controls,
+        hidden=("seed", "cordons"),
+        buttons=buttons,
+        watch=clock.see,
     )
 
 
@@ -192,14 +206,15 @@ class Clock:
         self.first = first
         self.latest = first
 
-    def see(self, minute: int, cordons: str) -> None:
-        """Note that a minute is shown; the first one without any cordon begins the game anew."""
-        begins = minute == self.first and not cordons
+    def see(self, values: Mapping[str, Any]) -> None:
+        """Note which minute the reader sees; the first one without any cordon begins the game anew."""
+        minute = values["minute"]
+        begins = minute == self.first and not values["cordons"]
         self.latest = minute if begins else max(minute, self.latest)
 
 
 def press(view: Live, clock: Clock) -> Scene:
-    """Cordon the link that is drawn in ink, in the latest minute that was seen."""
+    """Cordon the link that is chosen, in the latest minute that was seen."""
     values = view.values
     if not game_of(values["seed"], values["cordons"]).is_over:
         word = f"{clock.latest}:{values['link']}"
@@ -262,14 +277,22 @@ def setting_words(game: Game, counter: str, link: int) -> str:
     )
 
 
-def grown(game: Game, counter: str, minute: int) -> Floats:
-    """Return how many times its mean of the first ten minutes the mean of the last five is, for each link.
+def is_degrees(counter: str) -> bool:
+    """Return whether a counter is a temperature, of which differences mean something and ratios do not."""
+    return counter == "temperature"
 
-    A mean below 1 counts as 1.
+
+def grown(game: Game, counter: str, minute: int) -> Floats:
+    """Return by how much each link's mean of the last five minutes is above that of its first ten. (L,).
+
+    Of a count it is the ratio, for which a mean below 1 counts as 1; of a temperature the difference [deg C].
     """
     values = game.seen.values[counter][:minute]
     first = values[:_FIRST].mean(axis=0)
-    return np.asarray(values[-_LAST:].mean(axis=0) / np.maximum(first, 1.0))
+    last = values[-_LAST:].mean(axis=0)
+    if is_degrees(counter):
+        return np.asarray(last - first)
+    return np.asarray(last / np.maximum(first, 1.0))
 
 
 def most_grown(game: Game, counter: str, minute: int) -> Ints:
@@ -278,9 +301,10 @@ def most_grown(game: Game, counter: str, minute: int) -> Ints:
 
 
 def counter_table(game: Game, counter: str, minute: int) -> Table:
-    """Return a row for each link: its last sample, its first ten minutes, its last five, and their ratio."""
+    """Return a row for each link: its last sample, its first ten minutes, its last five, and how far it has grown."""
     values = game.seen.values[counter][:minute]
     order = most_grown(game, counter, minute)
+    growth = "grown by [deg C]" if is_degrees(counter) else "times"
     return Table(
         {
             "link": order,
@@ -288,7 +312,7 @@ def counter_table(game: Game, counter: str, minute: int) -> Table:
             "last sample": values[-1][order],
             "mean of the first ten": values[:_FIRST].mean(axis=0)[order],
             "mean of the last five": values[-_LAST:].mean(axis=0)[order],
-            "times": grown(game, counter, minute)[order],
+            growth: grown(game, counter, minute)[order],
         }
     )
 
@@ -299,7 +323,7 @@ def counter_table(game: Game, counter: str, minute: int) -> Table:
 def axis_ends(game: Game, counter: str) -> tuple[float, float]:
     """Return the ends of the axis of a counter, the same in every minute."""
     values = game.seen.values[counter]
-    if counter == "temperature":
+    if is_degrees(counter):
         return 30.0, 100.0  # deg C
     return _LEAST, max(10.0, 2.0 * float(values.max()))
 
@@ -310,8 +334,8 @@ def shown(values: Floats) -> Floats:
 
 
 def count_name(value: float) -> str:
-    """Return the name of a tick, short enough for the margin: 100, 10 k, 1 M."""
-    for factor, letter in ((1e6, " M"), (1e3, " k")):
+    """Return the name of a tick, short enough for the margin: 100, 10 k, 1 M, 10 G."""
+    for factor, letter in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
         if value >= factor:
             return f"{value / factor:.0f}{letter}"
     return f"{value:.0f}"
@@ -324,7 +348,7 @@ def axis_layers(game: Game, counter: str) -> dict[str, Layer]:
     at = log_axis(low, most, top + high, top)
     decades = np.floor(np.log10(most))
     ticks = 10.0 ** np.arange(0, decades + 1, 2 if decades > 4 else 1)
-    if counter == "temperature":
+    if is_degrees(counter):
         ticks = np.array([40.0, 60.0, 80.0])
     across = log_axis(0, MINUTES, left, left + wide)
     layers = tick_layers(ticks, at, count_name, (left, left + wide), across=False)
@@ -332,18 +356,17 @@ def axis_layers(game: Game, counter: str) -> dict[str, Layer]:
     layers |= tick_layers(
         minutes, across, lambda value: f"{value:.0f} min", (top, top + high), across=True
     )
-    layers["title"] = texts(
-        12.0,
-        16.0,
-        [text("live.sick_link.axis", counter=text(f"live.sick_link.{counter}"))],
-        size=13.0,
-        bold=1.0,
+    layers["title"] = heading(
+        16.0, text("live.sick_link.axis", counter=text(f"live.sick_link.{counter}"))
     )
     return layers
 
 
 def line_layers(game: Game, counter: str, values: Floats, link: int) -> dict[str, Layer]:
-    """Return a grey line for each link, and the chosen one in ink."""
+    """Return a grey line for each link, and the chosen one in ink with dots.
+
+    The dots tell it from a line that somebody points at, which is in ink as well.
+    """
     left, top, wide, high = _PLOT
     low, most = axis_ends(game, counter)
     at = log_axis(low, most, top + high, top)
@@ -354,22 +377,26 @@ def line_layers(game: Game, counter: str, values: Floats, link: int) -> dict[str
         text("live.sick_link.named", link=k, name=name) for k, name in enumerate(game.seen.names)
     ]
     notes = [f"{value:,.4g}" for value in values[-1]]
+    dots = paths[link][::-_DOT][::-1]  # the last sample has one
     return {
         "links": lines(paths, width=1.0, colour=COLOUR["hair"], names=names, notes=notes),
         "chosen": lines([paths[link]], width=2.2, colour=COLOUR["ink"]),
+        "dots": Layer(
+            "dots", {"x": dots[:, 0], "y": dots[:, 1], "size": 4.0, "colour": COLOUR["ink"]}
+        ),
     }
 
 
 def list_scene(game: Game, counter: str, minute: int, link: int) -> Scene:
     """Return the chosen link, the three links that have grown most, and the cordons."""
     order = most_grown(game, counter, minute)[:3]
-    times = grown(game, counter, minute)
-    rows = [text("live.sick_link.ink", link=link, name=game.seen.names[link]), ""]
-    rows.append(text("live.sick_link.loudest"))
+    by = grown(game, counter, minute)
+    unit = "degrees" if is_degrees(counter) else "times"
+    rows = [text("live.sick_link.dots", link=link, name=game.seen.names[link]), ""]
+    rows.append(text(f"live.sick_link.loudest_{unit}"))
     for k in order:
-        rows.append(
-            text("live.sick_link.loud", link=k, name=game.seen.names[k], value=float(times[k]))
-        )
+        name = game.seen.names[k]
+        rows.append(text(f"live.sick_link.loud_{unit}", link=k, name=name, value=float(by[k])))
     rows += ["", text("live.sick_link.cordoned", used=len(game.cordons), clicks=CLICKS)]
     y = 24.0 + 22.0 * np.arange(len(rows))
     is_bold = [0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0]
@@ -380,7 +407,7 @@ def list_scene(game: Game, counter: str, minute: int, link: int) -> Scene:
     ]
     is_right = [game.is_right(cordon) for cordon in game.cordons]
     layers = {
-        "words": texts(12.0, y, rows, size=13.0, bold=np.array(is_bold)),
+        "words": texts(EDGE, y, rows, size=13.0, bold=np.array(is_bold)),
         "cordons": texts(
             30.0,
             below + 8,
@@ -388,7 +415,7 @@ def list_scene(game: Game, counter: str, minute: int, link: int) -> Scene:
             size=12.0,
         ),
         "marks": boxes(
-            12.0,
+            EDGE,
             below,
             12.0,
             12.0,

@@ -9,7 +9,7 @@ from fabriclab.core import Flags, Floats
 from fabriclab.operations.bisection import TimedServers
 from fabriclab.texts import text
 from fabriclab.views.live.widget import Control, Live, Slider, Table, live_view
-from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, texts
+from fabriclab.views.scene import COLOUR, EDGE, Layer, Scene, boxes, heading, texts
 
 SERVERS, RAILS = 128, 8
 CLICKS = 10  # illustrative: tests and replacements that the game allows
@@ -238,7 +238,7 @@ def server_layers(game: Game, chosen: Click) -> dict[str, Layer]:
     suspect = game.is_suspect
     notes = [text(f"live.sick_nic.{'suspect' if s else 'cleared'}") for s in suspect]
     layers = {
-        "title": texts(_LEFT_EDGE, 16.0, [text("live.sick_nic.servers")], size=13.0, bold=1.0),
+        "title": heading(16.0, text("live.sick_nic.servers")),
         "servers": boxes(
             x,
             y,
@@ -274,7 +274,7 @@ def list_scene(game: Game) -> Scene:
     value = np.array([game.times[k, rail] for k, rail in cells])
     is_slow = value > _SLOW
     layers = {
-        "title": texts(12.0, 16.0, [text("live.sick_nic.list")], size=13.0, bold=1.0),
+        "title": heading(16.0, text("live.sick_nic.list")),
         "rails": texts(
             left + _CELL / 2,
             38.0,
@@ -283,7 +283,7 @@ def list_scene(game: Game) -> Scene:
             size=11.0,
             colour=COLOUR["soft"],
         ),
-        "clicks": texts(12.0, y + 11, [click_words(click) for click in game.clicks], size=12.0),
+        "clicks": texts(EDGE, y + 11, [click_words(click) for click in game.clicks], size=12.0),
         "cells": boxes(
             np.array([left[rail] for _, rail in cells]),
             np.array([y[k] for k, _ in cells]),
@@ -297,5 +297,5 @@ def list_scene(game: Game) -> Scene:
     }
     if not game.clicks:
         nothing = [text("live.sick_nic.nothing")]
-        layers["nothing"] = texts(12.0, _LIST_TOP + 11, nothing, colour=COLOUR["soft"])
+        layers["nothing"] = texts(EDGE, _LIST_TOP + 11, nothing, colour=COLOUR["soft"])
     return Scene("", layers=layers, height=_HEIGHT, width=_SIDE)

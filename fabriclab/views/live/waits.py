@@ -562,7 +562,7 @@ def slowest_scene(workers: int, jitter: float, step: int) -> Scene:
     )
     below = [text("live.slowest.below")]
     layers = {
-        "title": heading(22.0, text("live.slowest.axis"), 14.0),
+        "title": heading(22.0, text("live.slowest.axis")),
         **grid,
         "waits": waiting,
         "computes": computing,

@@ -818,7 +818,6 @@ def cable_bars(fabric: Fabric, links: Ints, flows: Floats, height: float) -> Sce
         ghost=True,
         glide=True,
     )
-    title = [text("live.placement.cables", leaf=leaf)]
     grid = [np.array([[left, y], [right, y]]) for y in tick_y]
     rule = [np.array([[left, even], [right, even]])] if shows_mean else []
     most = texts(
@@ -831,7 +830,7 @@ def cable_bars(fabric: Fabric, links: Ints, flows: Floats, height: float) -> Sce
     )
     soft = COLOUR["soft"]
     layers = {
-        "bar title": texts(14.0, np.array([24.0]), title, size=13.0, bold=1.0),
+        "bar title": heading(24.0, text("live.placement.cables", leaf=leaf)),
         "bar grid": lines(grid, width=1.0, colour=COLOUR["line"]),
         "bar ticks": texts(left - 8, tick_y, [str(n) for n in ticks], align=2.0, colour=soft),
         "bars": bars,

@@ -126,6 +126,11 @@ class Live(LiveModel):
         Values that are set in the picture itself instead of by a control, such as the block that is open.
     listed : str
         A list of all states to read as text, such as the steps of an animation.
+    watch : callable, optional
+        Function that is told the reader's own values: the first ones, and those after each change. It is not told
+        those of a setting that is kept beside, of which a scene is made as well.
+    room : int
+        Lines for which the card has room above its controls, so that they stay in place where the finding wraps.
     """
 
     def __init__(
@@ -139,6 +144,8 @@ class Live(LiveModel):
         buttons: Mapping[str, Callable[["Live"], Scene | None]] | None = None,
         hidden: Mapping[str, Any] | None = None,
         listed: str = "",
+        watch: Callable[[Mapping[str, Any]], None] | None = None,
+        room: int = 1,
     ) -> None:
         if len(controls) > MOST_CONTROLS:
             msg = f"a view has at most {MOST_CONTROLS} controls, got {', '.join(controls)}; fix one in the function"
@@ -150,6 +157,8 @@ class Live(LiveModel):
         self.controls = dict(controls)
         self._buttons = dict(buttons or {})
         self._listed = listed
+        self._watch = watch
+        self._room = room
         self._start = dict(hidden or {})
         for name, control in self.controls.items():
             self._start[name] = control.check(values[name], name)
@@ -157,6 +166,7 @@ class Live(LiveModel):
         self.moved = False  # whether a reader has set a control, even to its present value
         self.scene = scene(**self.values)
         self._limit()
+        self._tell()
         self._sent: dict[str, Layer] = {}
         # By its number on the page, what a reader keeps beside the present state: values, and pictures with its axes.
         self._kept: dict[str, dict[str, Any]] = {}
@@ -170,6 +180,7 @@ class Live(LiveModel):
         self.scene = self._make(**(self.values | values))
         self.values |= values
         self._limit()
+        self._tell()
         self.moved = True
         self._show(moved=True)
         return self
@@ -178,6 +189,11 @@ class Live(LiveModel):
         """Keep the values of sliders within the limits that the present scene sets."""
         for name, most in self.scene.limits.items():
             self.values[name] = min(self.values[name], most)
+
+    def _tell(self) -> None:
+        """Tell whoever watches which values the reader sees now."""
+        if self._watch is not None:
+            self._watch(dict(self.values))
 
     def _make_beside(self, kept: Mapping[str, dict[str, Any]]) -> None:
         """Make the present scene and those that a reader keeps beside it, over the same axes."""
@@ -258,6 +274,8 @@ class Live(LiveModel):
             "turn": TURN,
             "words": fixed_words(),
         }
+        if self._room > 1:
+            spec["room"] = self._room
         if switched_on("FABRICLAB_TEXT"):
             spec["as_text"] = True
         return spec
@@ -296,6 +314,8 @@ class Live(LiveModel):
                 self.values |= values
                 self._make_beside(kept)
                 moved = changed
+                if changed:
+                    self._tell()
             pressed = request.get("press")
             if pressed in self._buttons:
                 self.scene = self._buttons[pressed](self) or self.scene
@@ -440,6 +460,8 @@ def live_view(
     held: tuple[str, ...] = (),
     listed: str = "",
     buttons: Mapping[str, Callable[[Live], Scene | None]] | None = None,
+    watch: Callable[[Mapping[str, Any]], None] | None = None,
+    room: int = 1,
 ) -> Live:
     """Build the view that the function ``live.<name>`` returns.
 
@@ -464,6 +486,10 @@ def live_view(
     listed : str
         As in `Live`.
     buttons : mapping of str to callable, optional
+        As in `Live`.
+    watch : callable, optional
+        As in `Live`.
+    room : int
         As in `Live`.
     """
     learners: dict[str, Control] = dict(arguments.get("controls") or {})
@@ -490,6 +516,8 @@ def live_view(
         hidden=fixed,
         listed=listed,
         buttons=buttons,
+        watch=watch,
+        room=room,
     )
 
 
