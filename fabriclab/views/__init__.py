@@ -9,6 +9,7 @@ from typing import Any
 
 from fabriclab.catalog import Comparison
 from fabriclab.core import Fabric, Result, Timeline
+from fabriclab.views.alarms import running_sums
 from fabriclab.views.bars import bars
 from fabriclab.views.fabrics import fabric
 from fabriclab.views.multiples import multiples
@@ -34,6 +35,7 @@ __all__ = [
     "fabric",
     "multiples",
     "ruler",
+    "running_sums",
     "sweep",
     "table",
     "tiers",

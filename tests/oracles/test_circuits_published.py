@@ -61,6 +61,9 @@ def test_ports_of_light_draw_a_25th():
     power = circuits.port_power()
     assert power.optical == pytest.approx(108 / 136)
     assert power.packet == pytest.approx(747 / 64 + 17 / 2)
+    # a circuit takes two ports: what lesson 44 says of it
+    assert 2 * power.optical == pytest.approx(1.6, abs=0.05)
+    assert 2 * power.packet == pytest.approx(40, abs=0.5)
     assert circuits.power_share_of_pod() == pytest.approx(48 * 108 / (4096 * 170))
     assert circuits.power_share_of_pod() < 0.03
 

@@ -172,6 +172,39 @@ def test_seven_of_eight_rows_lie_within_the_band():
         assert 4 < row.high / row.model < 8
 
 
+def test_a_sixth_fleet_that_no_fit_has_seen():
+    row = figure("FA0120")
+    assert row["system"] == "RSC-2" and "RSC-2" not in {one.fleet for one in ops.fleets()}
+    published = 1000 * 24 / float(row["value"])  # of a node of 8 GPUs [h]
+    fit = ops.fit_fleets()
+    model = float(fit.mean_time(8)) / HOUR
+    low, high = (float(end) / HOUR for end in fit.band(8))
+    assert len(fit.fleets) == 5 and low < published < high
+    sister = float(ops.fleet("rsc1-nodes").mean_time(8)) / HOUR
+    assert 100 * (sister / published - 1) == pytest.approx(-64, abs=0.5)
+    line = next(line for line in cells("RSC-2, nodes of 8 A100") if len(line) == 9)
+    assert numbers(line[3]) == [pytest.approx(published, rel=5e-5)]
+    assert numbers(line[4]) == [pytest.approx(model, rel=5e-4)]
+    assert numbers(line[5]) == [pytest.approx(100 * (model / published - 1), abs=0.51)]
+    assert numbers(line[6]) == pytest.approx([low, high], rel=2e-3)
+    assert line[7:] == ["yes", row["confidence"]]
+
+    run = ops.fleet("llama3")
+    rate = 1 / (published * HOUR * 8)  # of a GPU [1/s]
+    predicted = 419 * rate / run.rate
+    assert predicted == pytest.approx(259, abs=0.5)
+    assert 100 * (predicted / 419 - 1) == pytest.approx(-38, abs=0.5)
+    assert 100 * (predicted / 324 - 1) == pytest.approx(-20, abs=0.5)
+
+    need = figure("FA0078")  # at a failure rate like that of RSC-2
+    assert (need["gpus"], need["value"], need["unit"]) == ("100000", "2", "min")
+    mtbf = 1 / (1e5 * rate)
+    assert float(ops.Checkpoints(0, 120, mtbf).goodput(120)) == pytest.approx(0.94, abs=0.005)
+    assert float(ops.Checkpoints(0, 3.4 * 60, mtbf).goodput(3.4 * 60)) == pytest.approx(
+        0.9, abs=0.005
+    )
+
+
 def test_links_of_a_third_fleet():
     months = 54 / (365.25 / 12)
     in_a_month = ops.events_per_year("cable", 16384) / 12

@@ -34,6 +34,7 @@ from fabriclab import (
 from fabriclab.core import FabricBuilder, Flows, Result, Timeline
 from fabriclab.look import COLOUR, PALETTE, ROLES, link_width, shade
 from fabriclab.texts import text
+from fabriclab.views.alarms import running_sums_scene
 from fabriclab.views.axes import scientific, tick_words
 from fabriclab.views.bars import Bar, bars_scene, shown_values
 from fabriclab.views.fabrics import fabric_scene
@@ -1440,6 +1441,46 @@ def test_the_busiest_leaf_shows_the_flows_of_each_of_its_cables():
     )
     with pytest.raises(ValueError, match="none does"):
         views.busiest_leaf(inside)
+
+
+def test_running_sums_end_with_the_alarm_and_name_both_links():
+    picture = views.running_sums(
+        {"healthy NIC": [0, 0.4, 0.1], "sick NIC": [0.8, 1.9, 3.1]}, limit=1.5
+    )
+    said = (
+        "The sum of the sick NIC passes 1.5 with sample 2. The sum of the healthy NIC gets to 0.4."
+    )
+    assert picture.finding == said
+    assert picture.table["alarm with sample"].tolist() == ["none", "2"]
+    assert picture.table["highest sum"].tolist() == [0.4, pytest.approx(1.9)]
+    scene = running_sums_scene(
+        {"healthy NIC": [0, 0.4, 0.1], "sick NIC": [0.8, 1.9, 3.1]}, limit=1.5
+    )
+    points = np.diff(scene.layers["sums"].fields["ptr"])
+    assert points.tolist() == [4, 3]  # from sum 0 on; the line of the sick link ends with its alarm
+    at_alarm = scene.layers["alarms"].fields
+    level = scene.layers["limit"].fields["y"][0]
+    assert at_alarm["x"].size == 1 and at_alarm["y"][0] < level  # above the limit
+    quiet = views.running_sums({"healthy NIC": [0.2, 0.0]}, limit=1.5)
+    assert quiet.finding == "The sum of the healthy NIC gets to 0.2."
+
+
+@pytest.mark.parametrize(
+    ("sums", "limit", "said"),
+    [
+        ({}, 1.0, "draw fewer links"),
+        ({name: [0.0] for name in "abcde"}, 1.0, "got 5"),
+        ({"a": [0.0, -1.0]}, 1.0, "finite numbers >= 0"),
+        ({"a": [[0.0]]}, 1.0, "shape"),
+        ({"a": []}, 1.0, "shape"),
+        ({"a": [float("nan")]}, 1.0, "finite"),
+        ({"a": [0.0]}, 0.0, "limit must be above 0"),
+        ({"a": [0.0]}, "2", "limit must be above 0"),
+    ],
+)
+def test_running_sums_refuse_what_they_cannot_draw(sums, limit, said):
+    with pytest.raises(ValueError, match=said):
+        views.running_sums(sums, limit)
 
 
 def test_a_circle_of_links_stands_close_to_its_list():
