@@ -11,7 +11,7 @@ from fabriclab.course.questions import find, misconception
 from fabriclab.errors import NoPath
 from fabriclab.routing import route
 from fabriclab.routing.ecmp import expected_fullest
-from fabriclab.views.live.controls import routing_name
+from fabriclab.views.live.networks import exit_name
 from support.prose import sentence
 
 TABLE = {"servers": 8, "gpus": 4, "radix": 16}
@@ -66,8 +66,45 @@ def test_an_all_to_all_crosses_the_spine_unless_relays_change_the_rail():
     view = live.mix(topologies.build("rail_optimised", rails=4, **TABLE), 100)
     for routing, part in (("spray", 75), ("pxn", 0)):
         said = view.set(routing=routing).scene.said
-        assert sentence("live.mix.said", routing=routing_name(routing), spine=part).search(said)
+        assert sentence("live.mix.said", routing=exit_name(routing), spine=part).search(said)
     assert sentence("live.mix.said", share=0, leaf=100).search(view.set(share=0).scene.said)
+
+
+def test_the_view_says_own_nic_and_its_line_of_code_keeps_the_name_of_the_routing():
+    view = live.mix(topologies.build("rail_optimised", rails=4, **TABLE), 100)
+    assert [exit_name(routing) for routing in ("spray", "pxn")] == ["own NIC", "PXN"]
+    assert "own NIC" in view.scene.said and "spray" not in view.scene.said
+    assert "routing='pxn'" in view.set(routing="pxn").code
+    assert "routing='spray'" in view.set(routing="spray").code
+
+
+@pytest.mark.parametrize(
+    ("group", "rail", "rack"),
+    [(32, 21 / 24, 0), (128, 105 / 120, 96 / 120), (1024, 985 / 1016, 992 / 1016)],
+)
+def test_the_size_of_a_group_decides_which_wiring_keeps_its_all_to_all_off_the_spines(
+    group, rail, rack
+):
+    members = np.arange(group)
+    sender, target = (pair.ravel() for pair in np.meshgrid(members, members, indexing="ij"))
+    outside = RAIL.server[sender] != RAIL.server[target]
+    for fabric, part in ((RAIL, rail), (RACK, rack)):
+        whole = collectives.levels(fabric, sender[outside], target[outside])
+        first = collectives.levels(fabric, [0] * (group - 8), range(8, group))
+        assert whole["over a spine"] == pytest.approx(part) == pytest.approx(first["over a spine"])
+
+
+def test_a_ring_in_several_flows_suffers_less_from_hashes():
+    size = catalog.case().dp_gradients
+
+    def worst(flows):
+        runs = (
+            simulate("all_reduce", "ring", RACK, size, placement=GROUPS, seed=n, subflows=flows)
+            for n in range(1, 21)
+        )
+        return max(run.time for run in runs)
+
+    assert [round(worst(flows), 2) for flows in (1, 2, 8)] == [2.80, 1.75, 0.79]
 
 
 @pytest.mark.parametrize("down", [32, 40, 48, 56])

@@ -732,8 +732,8 @@ def mix(
     routing, colour : str
         One of ``routings``; what the colour of a link shows: load, tier or rail.
     routings : tuple of str
-        Routings to offer. "spray" sends from the GPU's own NIC; "pxn" sends over NVLink to the GPU on the target's
-        rail, whose NIC then sends.
+        Routings to offer. "spray", shown as "own NIC", sends from the GPU's own NIC; "pxn" sends over NVLink to the GPU
+        on the target's rail, whose NIC then sends.
     """
     arguments = {
         "fabric": fabric,
@@ -744,13 +744,18 @@ def mix(
     }
     controls: dict[str, Control] = {
         "share": Slider(0, 100, 5, unit="%"),
-        "routing": Choice(routings, names=tuple(map(routing_name, routings))),
+        "routing": Choice(routings, names=tuple(map(exit_name, routings))),
         "colour": Choice(("load", "tier", "rail")),
     }
     ring_load = cache(partial(load_of_pairs, fabric, rail_neighbours(fabric)))
     all_load = cache(partial(load_of_pairs, fabric, pairs_of_servers(fabric)))
     scene = partial(mix_scene, fabric, ring_load, all_load, uplinks(fabric))
     return live_view("mix", arguments, scene, controls)
+
+
+def exit_name(routing: str) -> str:
+    """Return the name of a routing by how it leaves a server; how switches spread the packets matters little here."""
+    return text("live.mix.own_nic") if routing == "spray" else routing_name(routing)
 
 
 def rail_neighbours(fabric: Fabric) -> Pairs:
@@ -796,7 +801,7 @@ def mix_scene(
     caption = text(
         "live.mix.said",
         share=share,
-        routing=routing_name(routing),
+        routing=exit_name(routing),
         spine=100 * over_spine,
         leaf=100 * (1 - over_spine),
         link=link_in_words(fabric, int(time.argmax())),
