@@ -11,6 +11,8 @@ from fabriclab.course.judges.lessons import lesson31
 from fabriclab.course.questions import find, misconception
 from fabriclab.formulas import evaluate
 from fabriclab.texts import text
+from fabriclab.tuner import read
+from fabriclab.tuner.plans import plans, post
 
 ROWS = {row["sweep_id"]: row for row in published.systems()}
 
@@ -284,3 +286,16 @@ def _started(blocks, rank, step, n):
     """Start with ``blocks`` on four ranks, and with the own block on others."""
     before = (rank - step) % n
     return blocks[before] if n == len(blocks) else before
+
+
+@pytest.mark.parametrize(
+    ("sweep", "small", "large"),
+    [("xx_10n_g2_all_reduce", 1e-6, 3.4e-6), ("sophia_n2_2.22.3_all_reduce_env6", 2e-6, 6e-6)],
+)
+def test_a_step_over_nvlink_waits_at_least_for_the_posts_to_a_nic(sweep, small, large):
+    """The second has CPUs of AMD."""
+    facts = read(ROWS[sweep])
+    for plan in plans(facts):
+        if plan.algorithm == "Ring" and plan.protocol in ("LL", "Simple"):
+            step = max(plan.hop, plan.posts * post(facts))
+            assert step == pytest.approx(small if plan.protocol == "LL" else large)
