@@ -1,7 +1,7 @@
 """Pairs of algorithm and protocol that NCCL considers for a collective on a system, with the parts of their cost.
 
 LL has the fractions and limits of 2024, close to the versions that most sweeps ran (2.18 to 2.22); in 2026 the fraction
-is 1/2 everywhere.
+is 1/2 everywhere. Where each server has one rank, a choice follows the rule of NCCL since 2.23: see `Plan.exposed`.
 """
 
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from fabriclab.core import bus_factor
 from fabriclab.tuner.system import AMPERE, HOPPER, P2P, VOLTA, System
 
 PROTOCOLS = ("LL", "LL128", "Simple")
+_CHAINS = ("broadcast", "reduce")  # by a ring, one hop after another
 EAGER = 2**14  # B to one peer; source: NCCL-tune-old, NCCL_P2P_LL_THRESHOLD
 LL_CHUNK = 2**15  # B for each NIC, which has two channels; source: NCCL-tune-old
 _GENERATIONS = ("Volta", "Ampere", "Hopper", "Blackwell")
@@ -94,6 +95,9 @@ class Plan:
         Factor by which NCCL multiplies the latency when it chooses, from a certain size on.
     chain : float
         Latency that NCCL assumes for all hops of a broadcast or reduce when it chooses. [s]
+    exposed : float
+        What NCCL adds to the latencies between servers when it chooses, if each server has one rank: it takes those of
+        a tree then. Not in the time itself: ten such servers were as fast as with a ring's own latency. [s]
     """
 
     algorithm: str
@@ -116,11 +120,12 @@ class Plan:
     channels: int = 0
     plateau: float = 1.0
     chain: float = 0.0
+    exposed: float = 0.0
 
     def expected(self, system: System, size: float) -> float:
         """Return the time [s] that NCCL expects of this plan when it chooses."""
         hop = max(self.hop, self.posts * post(system))
-        latency = self.start + (self.chain or self.steps * hop + self.network)
+        latency = self.start + (self.chain or self.steps * hop + self.network + self.exposed)
         channels = _CHANNELS_PER_NIC * system.nics
         if size >= _PLATEAU_FROM * channels * system.ranks:
             latency *= self.plateau
@@ -292,7 +297,19 @@ def _ring(system: System, protocol: str) -> Plan:
         channels=_CHANNELS_PER_NIC * system.nics if between_servers else 0,
         plateau=plateau,
         chain=_chain_latency(system, protocol),
+        exposed=steps.outside * _exposed(system, "Ring", protocol),
     )
+
+
+def _exposed(system: System, algorithm: str, protocol: str) -> float:
+    """Return what NCCL adds to one latency between servers when it chooses [s]: that of a tree, where it is exposed.
+
+    Where each server has one rank, nothing inside a server can hide the network.
+    source: NCCL-tune, since NCCL 2.23.4
+    """
+    if system.local > 1 or system.what in _CHAINS:
+        return 0.0
+    return _latency("NET", "Tree", protocol) - _latency("NET", algorithm, protocol)
 
 
 def _ring_steps(system: System) -> StepCounts:
@@ -316,7 +333,7 @@ def _ring_part(system: System, protocol: str) -> float:
 
 def _chain_latency(system: System, protocol: str) -> float:
     """Return the latency [s] that NCCL assumes for all hops of a broadcast or reduce; 0 for other collectives."""
-    if system.what not in ("broadcast", "reduce"):
+    if system.what not in _CHAINS:
         return 0.0
     hops = 1 if system.switched else system.ranks  # with switches all channels are alike
     link = "NET" if system.servers > 1 else _inside(system)
@@ -431,6 +448,7 @@ def _collnet(system: System) -> Plan:
         network=_latency("NET", "CollNetDirect", "Simple") + 2 * others * _ARITY,
         own=2 * others / system.local / system.own,
         nic=1 / system.node,
+        exposed=_exposed(system, "CollNetDirect", "Simple"),
     )
 
 

@@ -126,7 +126,7 @@ def test_a_right_answer_comes_with_its_reason():
 
 def test_a_wrong_answer_after_a_right_one_takes_nothing_back():
     check("31-ring-bytes", "175 MB")
-    shown = check("31-ring-bytes", "800 MB")
+    shown = check("31-ring-bytes", "700 MB")
     assert shown.after[0] == text("check.solved") and not sentence("check.hint").search(str(shown))
     told = misconception("31-ring-bytes", "everything to everyone")
     assert told in str(shown) and shown.data == {

@@ -5,7 +5,7 @@ import statistics
 import numpy as np
 import pytest
 
-from fabriclab import case, collectives, simulate, topologies
+from fabriclab import case, collectives, estimate, simulate, system, topologies
 from fabriclab.course.checks import check
 from fabriclab.course.judges.lessons import lesson00
 from fabriclab.course.questions import find, misconception
@@ -115,3 +115,18 @@ def test_the_cluster_has_the_switches_that_the_lesson_counts():
 def test_gpus_wait_for_what_is_not_overlapped(rate):
     job = case().replace(nic_rate=rate)
     assert find("00b-waiting").key({"r": rate}) == pytest.approx(job.t_dp - job.window, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("servers", "way", "ms", "plain"),
+    [(128, "Ring/LL128", 12.1, 12.3), (512, "Tree/LL128", 13.2, 23.1)],
+)
+def test_nccl_gains_by_its_own_table_what_the_lesson_on_traffic_says(servers, way, ms, plain):
+    job = case()
+    layer = job.dp_gradients / job.layers
+    told = estimate(system(gpu="H100", servers=servers, gpus=1, nics=1), "all_reduce", layer)
+    assert min(told.expected, key=told.expected.get) == way
+    assert 1e3 * told.expected[way] == pytest.approx(ms, abs=0.05)
+    ring = collectives.closed_form("all_reduce", "ring")
+    by_ring = float(ring(layer, servers, job.ring_step_latency, job.nic_rate))
+    assert 1e3 * by_ring == pytest.approx(plain, abs=0.05)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fabriclab import case, catalog, collectives, core, simulate, topologies
+from fabriclab import case, catalog, collectives, core, estimate, simulate, topologies, validate
 from fabriclab.catalog import published
 from fabriclab.course.checks import check
 from fabriclab.course.judges.answers import JUDGES
@@ -11,6 +11,10 @@ from fabriclab.course.judges.lessons import lesson31
 from fabriclab.course.questions import find, misconception
 from fabriclab.formulas import evaluate
 from fabriclab.texts import text
+from fabriclab.tuner import read
+from fabriclab.tuner.plans import plans, post
+
+ROWS = {row["sweep_id"]: row for row in published.systems()}
 
 
 @pytest.mark.parametrize("n", [4, 8, 16])
@@ -281,3 +285,66 @@ def test_every_algorithm_has_a_title_without_underscores_and_no_two_share_one():
     titles = [collectives.title(name) for name in names]
     assert len(set(titles)) == len(titles) and not any("_" in title for title in titles)
     assert collectives.title("nvls_two_shot") == "NVLS, two shots"
+
+
+def test_nccl_counts_less_for_pat_than_for_a_ring_through_servers_of_one_gpu():
+    rail = {**ROWS["xx_10n_g1_all_gather"], "ranks": 128, "nodes": 128}
+    expected = estimate(rail, size=1e3).expected
+    rings = [time for plan, time in expected.items() if plan.startswith("Ring")]
+    assert min(rings) == expected["Ring/LL"] == pytest.approx(640e-6, abs=5e-6)
+    assert expected["PAT/Simple"] == pytest.approx(394e-6, abs=1e-6)
+    assert min(rings) / expected["PAT/Simple"] == pytest.approx(1.6, abs=0.05)
+
+
+def test_at_5_us_a_step_ring_and_tree_cross_near_6_mib():
+    hall = topologies.build("rail_optimised")
+    settings = {"placement": collectives.rail_groups(hall), "method": "spray", "lag": 5.0e-6}
+    for size, tree_wins in (("6 MiB", True), ("6.5 MiB", False)):
+        ring = simulate("all_reduce", "ring", hall, size, **settings)
+        tree = simulate("all_reduce", "binomial_tree", hall, size, **settings)
+        assert (tree.time < ring.time) is tree_wins
+
+
+def test_the_formula_is_off_as_the_lesson_says():
+    def long_steps(sweep, size):
+        return validate.textbook(sweep, size, protocol="Simple")
+
+    short = validate.median_errors(validate.textbook, "all_reduce")
+    slow = validate.median_errors(long_steps, "all_reduce")
+    found = [100 * errors[sizes] for errors in (short, slow) for sizes in ("small", "large")]
+    assert found == pytest.approx([80, 23, 690, 23], abs=0.5)
+
+
+def test_gpus_of_twice_the_speed_expose_028_s_of_the_gradients():
+    job = case()
+    fast = job.t_compute / 2
+    backward = (2 / 3 * fast + job.t_tp / 2) / job.microbatches
+    exposed = job.t_dp - backward
+    assert exposed == pytest.approx(0.28, abs=0.005)
+    saved = 1 - (fast + job.t_tp + exposed) / job.t_step
+    assert saved == pytest.approx(0.35, abs=0.005)
+
+
+@pytest.mark.parametrize(("blocks", "right"), [((2, 0, 3, 1), True), ((0, 0, 0, 0), False)])
+def test_a_ring_may_start_with_any_blocks_that_differ(blocks, right):
+    shown = check("31-write-ring", lambda rank, step, n: _started(blocks, rank, step, n))
+    assert shown.data["right"] is right
+
+
+def _started(blocks, rank, step, n):
+    """Start with ``blocks`` on four ranks, and with the own block on others."""
+    before = (rank - step) % n
+    return blocks[before] if n == len(blocks) else before
+
+
+@pytest.mark.parametrize(
+    ("sweep", "small", "large"),
+    [("xx_10n_g2_all_reduce", 1e-6, 3.4e-6), ("sophia_n2_2.22.3_all_reduce_env6", 2e-6, 6e-6)],
+)
+def test_a_step_over_nvlink_waits_at_least_for_the_posts_to_a_nic(sweep, small, large):
+    """The second has CPUs of AMD."""
+    facts = read(ROWS[sweep])
+    for plan in plans(facts):
+        if plan.algorithm == "Ring" and plan.protocol in ("LL", "Simple"):
+            step = max(plan.hop, plan.posts * post(facts))
+            assert step == pytest.approx(small if plan.protocol == "LL" else large)

@@ -311,13 +311,42 @@ def test_what_nccl_does_not_time_and_wrong_words_are_refused():
         ("sophia_n2_2.22.3_all_reduce_env6", "all_reduce", 1024, {}, "Tree/LL"),
         ("sophia_n2_2.22.3_all_reduce_env6", "all_reduce", 2**20, {}, "Tree/LL128"),
         ("sophia_n2_2.22.3_all_reduce_env6", "all_reduce", GIB, {}, "Ring/Simple"),
-        ("xx_10n_g1_all_gather", "all_gather", 64, {"nodes": 256, "ranks": 256}, "Ring/LL"),
+        ("xx_10n_g1_all_gather", "all_gather", 64, {"nodes": 8, "ranks": 8}, "Ring/LL"),
+        ("xx_10n_g1_all_gather", "all_gather", 64, {"nodes": 256, "ranks": 256}, "PAT/Simple"),
         ("xx_10n_g1_all_gather", "all_gather", 2**24, {"nodes": 256, "ranks": 256}, "PAT/Simple"),
         ("h100x8_ring", "alltoall", GIB, {}, "P2P/Simple"),
     ],
 )
 def test_choices(sweep, collective, size, change, choice):
     assert chosen(of(sweep, **change), collective, size) == choice
+
+
+@pytest.mark.parametrize(
+    ("protocol", "step"), [("LL", 5.0e-6), ("LL128", 8.5e-6), ("Simple", 14e-6)]
+)
+def test_nccl_expects_a_tree_s_latency_of_a_ring_with_one_rank_in_each_server(protocol, step):
+    """The rule of NCCL's tuning.cc since 2.23.4; the time itself keeps the ring's own latency."""
+    rail = of("xx_10n_g1_all_reduce", nodes=128, ranks=128)
+    start = {"LL": 6.6e-6, "LL128": 14e-6, "Simple": 8.4e-6}[protocol]
+    # 8 B move in no time, and are too few for the plateau of Simple
+    found = tuner.estimate(rail, size=8).expected[f"Ring/{protocol}"]
+    assert found == pytest.approx(start + 254 * step, rel=1e-4)
+    chains = tuner.estimate(rail | {"collective": "broadcast"}, size=8).expected
+    assert chains["Ring/LL"] < 6.6e-6 + 128 * 3e-6  # a broadcast keeps the ring's own
+    several = of("xx_10n_g2_all_reduce")
+    plan = tuner.choose(tuner.read(several), 8)[0]
+    assert plan.exposed == 0
+
+
+def test_the_run_with_one_rank_in_each_server_was_faster_at_64_mib_than_ll128_can_be():
+    """So NCCL took Simple there, as the rule says; without it the ring by LL128 would be expected to win."""
+    seen = published.load("xx_10n_g1_all_reduce")
+    at = list(seen.size).index(2**26)
+    assert seen.busbw[at] > 50e9 * 120 / 128
+    told = tuner.estimate("xx_10n_g1_all_reduce", size=2**26)
+    assert (told.algorithm, told.protocol) == ("Ring", "Simple")
+    exposed = 18 * (8.5e-6 - 4.0e-6)
+    assert told.expected["Ring/LL128"] - exposed < told.expected["Ring/Simple"]
 
 
 def test_what_binds():
