@@ -6,6 +6,7 @@ The models are ours and the textbook ring, which ours has to beat. Errors on pub
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -209,7 +210,9 @@ def table(model: Model = predict) -> ReportTable:
     return ReportTable(tuple(_of_sweep(model, about) for about in published.systems()))
 
 
-def median_errors(model: Model = textbook, collective: str = "all_reduce") -> dict[str, float]:
+def median_errors(
+    model: Model = textbook, collective: str = "all_reduce", **options: Any
+) -> dict[str, float]:
     """Return the median error of a model on the published sweeps of one collective, at small, medium and large sizes.
 
     A size counts as large or small by `regimes`: large where a sweep reaches half of its highest bandwidth, small where
@@ -222,6 +225,8 @@ def median_errors(model: Model = textbook, collective: str = "all_reduce") -> di
         As in `table`.
     collective : str
         Collective by its name, such as ``"all_reduce"``.
+    **options
+        Handed on to the model by name, such as ``protocol="Simple"`` to `textbook`.
 
     Returns
     -------
@@ -240,6 +245,8 @@ def median_errors(model: Model = textbook, collective: str = "all_reduce") -> di
     >>> {size: f"{error:.0%}" for size, error in median_errors(textbook).items()}
     {'small': '80%', 'medium': '56%', 'large': '23%'}
     """
+    if options:
+        model = partial(model, **options)
     rows = [row for row in table(model).rows if row["collective"] == collective]
     if not rows:
         known = sorted({row["collective"] for row in table(model).rows})
