@@ -370,7 +370,9 @@ class SmallMessage(NamedTuple):
     name: str  # operation and size, such as "WRITE of 2 B"
     switches: int  # on the path
     time: float  # one way [s]
-    role: str  # "sets" if it chose a constant of `budget`, "counts" if it was kept to test the model
+    role: (
+        str  # "sets" if it chose a constant of `budget`, "counts" if it was kept to test the model
+    )
 
 
 def small_messages(most: units.Quantity = "1 KiB") -> list[SmallMessage]:

@@ -76,11 +76,11 @@ def carried(port: Port) -> float:
 CARRIED_MISTAKES: dict[str, Callable[..., float]] = {
     "bits for bytes": lambda *port: 8 * carried(Port(*port)),
     "both directions counted": lambda *port: 2 * carried(Port(*port)),
-    "one lane for the port": lambda *port: carried(Port(*port)._replace(lanes=1)),
+    "one lane alone": lambda *port: carried(Port(*port)._replace(lanes=1)),
     "bits of a symbol forgotten": lambda *port: carried(Port(*port)._replace(bits=1)),
     "code forgotten": lambda *port: carried(Port(*port)._replace(code=1)),
     "code the wrong way": lambda *port: carried(Port(*port)._replace(code=1 / port[3])),
-    "headers forgotten": lambda *port: carried(Port(*port)._replace(headers=0)),
+    "headers left out": lambda *port: carried(Port(*port)._replace(headers=0)),
     "headers over data": lambda *port: (
         carried(Port(*port)._replace(headers=0)) * (1 - port[5] / port[4])
     ),

@@ -53,9 +53,7 @@ LOST_MISTAKES: dict[str, Callable[[float, int, int], float]] = {
     "ways to choose forgotten": lambda p, n, t: sum(
         p**k * (1 - p) ** (n - k) for k in range(t + 1, n + 1)
     ),
-    "right symbols forgotten": lambda p, n, t: sum(
-        comb(n, k) * p**k for k in range(t + 1, n + 1)
-    ),
+    "right symbols forgotten": lambda p, n, t: sum(comb(n, k) * p**k for k in range(t + 1, n + 1)),
     "last one left out": lambda p, n, t: chance_of(p, n, range(t + 1, n)),
 }
 
