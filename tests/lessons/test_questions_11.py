@@ -346,6 +346,14 @@ def test_pools_coherence_and_lines_are_those_of_the_model():
     assert [round(t / memory.load("CXL switch"), 1) for t in took] == [0.7, 1.9]  # 0.7 to 1.9 times
 
 
+def test_tiers_say_where_their_latency_comes_from():
+    known = {name: memory.evidence(name) for name in memory.TIERS}
+    assert known["DDR"] == known["remote socket"] == "published"
+    assert known["HBM"] == known["CXL"] == known["CXL switch"] == "partly recalled"
+    with pytest.raises(ValueError, match="tier"):
+        memory.evidence("L2")
+
+
 def test_small_messages_are_the_published_ones_of_hosts():
     found = timing.small_messages()
     assert len(found) == 5 and all(m.time < 2e-6 for m in found)

@@ -27,7 +27,7 @@ TABLES: Sequence[tuple[float, float, int]] = (
     (1e9, 0.01, 64),
     (6.4e9, 0.02, 100),
     (1e9, 0.5, 16),
-    (64e9, 0.001, 512),
+    (64e9, 0.001, 512),  # illustrative: a large table
 )
 MOVED_MISTAKES: dict[str, Callable[[float, float, int], float]] = {
     "record for a line": lambda size, share, record: size * share,
