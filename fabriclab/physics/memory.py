@@ -86,6 +86,14 @@ def tier(name: str) -> tuple[float, float]:
     return latency, rate
 
 
+def evidence(name: str) -> str:
+    """Return where the latency of one of `TIERS` comes from: "published", or "partly recalled" without a source."""
+    parts = TIERS[units.choice(name, "tier", TIERS)].split()
+    specs = [catalog.emerging["cxl-path"][part] for part in parts]
+    recalled = any("not confirmed" in spec.evidence for spec in specs)
+    return "partly recalled" if recalled else "published"
+
+
 def read_rate(flit: str = "flit68", link: str = "cxl2.0") -> float:
     """Return the most that reads can get from an x16 link [B/s]; a line takes four slots of a flit, its header one.
 

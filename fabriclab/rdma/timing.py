@@ -362,3 +362,40 @@ def published() -> tuple[tuple[dict[str, str], float, float], ...]:
         )
         found.append((row, float(row["time_us"]) * 1e-6, model.one_way))
     return tuple(found)
+
+
+class SmallMessage(NamedTuple):
+    """A published time of a small message, from one host's memory to another's."""
+
+    name: str  # operation and size, such as "WRITE of 2 B"
+    switches: int  # on the path
+    time: float  # one way [s]
+    role: (
+        str  # "sets" if it chose a constant of `budget`, "counts" if it was kept to test the model
+    )
+
+
+def small_messages(most: units.Quantity = "1 KiB") -> list[SmallMessage]:
+    """Return the published times of small messages that a host posts, from one host's memory to another's.
+
+    Each is a WRITE or a SEND of `published`, one way. A READ is left out, because it travels there and back.
+
+    Parameters
+    ----------
+    most : int or str, optional
+        Largest size of a message. [B], > 0
+
+    Examples
+    --------
+    >>> message = small_messages()[0]
+    >>> message.name, message.switches, units.format_time(message.time)
+    ('WRITE of 2 B', 1, '1.26 us')
+    """
+    largest = units.size(most, "most", may_be_zero=False)
+    found = []
+    for row, seen, _ in published():
+        by_host = row["poster"] == "host" and row["op"] in ("WRITE", "SEND")
+        if by_host and int(row["size"]) <= largest:
+            name = f"{row['op']} of {units.format_size(int(row['size']))}"
+            found.append(SmallMessage(name, int(row["switches"]), seen, row["role"]))
+    return found

@@ -47,6 +47,7 @@ GOOD = [
     (media.hall, FABRIC, "power", ["fibre"]),
     (memory.load, "CXL"),
     (memory.tier, "CXL"),
+    (memory.evidence, "CXL"),
     (memory.read_rate, "flit68", "cxl2.0"),
     (memory.throughput, 10, 1e-7, 1e9),
     (memory.loaded, 10, 1e-7, 1e9),

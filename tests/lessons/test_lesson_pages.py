@@ -192,7 +192,7 @@ def test_what_a_lesson_shows_has_its_questions_and_views():
     words = shown("11_electrical_links")
     share = find("11-share").words
     assert share.explanation in words and share.prompt in words
-    assert "After encoding" in words
+    assert "After encoding" in shown("11d_links_side_by_side")
     assert next(said for key, said in table().items() if key.startswith("live.latency.")) in words
     assert find("12-lpo").words.explanation not in words
 
