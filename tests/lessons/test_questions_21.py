@@ -94,6 +94,26 @@ def test_the_size_of_a_group_decides_which_wiring_keeps_its_all_to_all_off_the_s
         assert whole["over a spine"] == pytest.approx(part) == pytest.approx(first["over a spine"])
 
 
+@pytest.mark.parametrize(
+    ("group", "rail", "rack"),
+    [(32, 0, 0), (128, 0, 96 / 120), (256, 0, 224 / 248), (1024, 96 / 127, 992 / 1016)],
+)
+def test_with_pxn_a_rail_keeps_256_gpus_off_the_spines_and_a_rack_32(group, rail, rack):
+    target = np.arange(8, group)
+    relay = target % 8  # the GPU of server 0 on the rail of the target
+    by_relay = collectives.levels(RAIL, relay, target)
+    assert by_relay["over a spine"] == pytest.approx(rail)
+    by_rack = collectives.levels(RACK, np.zeros_like(target), target)
+    assert by_rack["over a spine"] == pytest.approx(rack)
+
+    whole = topologies.build("rail_optimised")  # with NVLink, which the relay needs
+    flows = Flows.make(whole.endpoint[np.zeros_like(target)], whole.endpoint[target], 1.0)
+    routes = route(whole, flows, "pxn")
+    of_link = np.repeat(routes.flow, np.diff(routes.ptr))
+    crossing = np.unique(of_link[np.isin(whole.target[routes.link], whole.nodes("spine"))])
+    assert crossing.size / target.size == pytest.approx(rail)  # the routing agrees
+
+
 def test_a_ring_in_several_flows_suffers_less_from_hashes():
     size = catalog.case().dp_gradients
 
