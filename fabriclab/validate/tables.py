@@ -20,7 +20,7 @@ from fabriclab.simulation import ring_busbw
 from fabriclab.topologies.gigaio import WIRINGS, in_words, rings
 from fabriclab.tuner import calibration, check, estimate
 from fabriclab.tuner.plans import PROTOCOLS
-from fabriclab.tuner.system import read
+from fabriclab.tuner.system import System, read
 
 Model = Callable[[dict[str, Any], float], float | None]
 REGIMES = ("lat", "mid", "bw")
@@ -67,14 +67,19 @@ def predict(
 
 
 def textbook(
-    sweep: Mapping[str, Any], size_bytes: units.Quantity, *, protocol: str = "LL"
+    sweep: Mapping[str, Any],
+    size_bytes: units.Quantity,
+    *,
+    protocol: str = "LL",
+    split: bool = False,
 ) -> float | None:
     """Return the textbook time of a collective: steps x latency + factor x size / rate.
 
     This is a ring on links at the rate of their datasheets: inside a server the rate per direction of the GPU's own
     links, between servers all NICs of a server. The latency per step is the constant of NCCL's cost model for one of
-    its protocols. Nothing is fitted. Leaves out protocols, trees, in-network reduction, software start-up and
-    the difference between line rate and payload.
+    its protocols. In a run on several servers every step counts as one between servers, although most hops of a ring
+    stay inside a server; ``split`` counts them apart. Nothing is fitted. Leaves out protocols, trees, in-network
+    reduction, software start-up and the difference between line rate and payload.
 
     Parameters
     ----------
@@ -83,6 +88,9 @@ def textbook(
     protocol : str
         ``LL`` has the shortest steps, 2.7 us between servers and 0.6 us over NVLink; ``Simple``, for large messages,
         14 and 3.4 us; ``LL128`` is between them.
+    split : bool
+        Whether steps inside a server take the latency of the links there. As NCCL counts, a ring that goes around once
+        has one step between servers fewer than there are servers, and all others are inside.
 
     Returns
     -------
@@ -91,6 +99,7 @@ def textbook(
     """
     size_bytes = units.size(size_bytes, "size_bytes")
     protocol = units.choice(protocol, "protocol", PROTOCOLS)
+    split = units.flag(split, "split")
     check(sweep)
     try:
         system = read(sweep)
@@ -101,7 +110,6 @@ def textbook(
     gpus = sweep["gpus_per_node"] or 1
 
     if system.servers > 1:
-        link = "NET"
         if system.what == "all_to_all":
             # a GPU sends its blocks for other servers through its share of NICs
             outside = (system.ranks - system.local) / system.ranks
@@ -113,18 +121,36 @@ def textbook(
             rate = min(rate, system.wire * max(1, system.nics // gpus))
         else:  # all GPUs of a server do
             rate = min(rate, system.wire * system.nics)
-    elif system.kind == "shm":
-        link = "PCI"
-    else:
-        link = "NVLINK"
 
+    if size_bytes <= 0:
+        return None
+    return 1e6 * (_waiting(system, protocol, split) + factor * size_bytes / rate)
+
+
+def _waiting(system: System, protocol: str, split: bool) -> float:
+    """Return the latency of all steps of the textbook model [s]; ``split`` counts those inside a server apart."""
     steps = {"all_reduce": 2 * (system.ranks - 1), "send_recv": 1}.get(
         system.what, system.ranks - 1
     )
-    alpha = catalog.value("nccl_model", "hw", f"latency_{protocol}", name=f"hwLat {link} Ring")
-    if size_bytes <= 0:
-        return None
-    return 1e6 * (steps * alpha + factor * size_bytes / rate)
+    between = 0
+    if system.servers > 1:
+        between = steps
+        if split:
+            between = {
+                "all_reduce": 2 * (system.servers - 1),
+                "send_recv": 1,
+                "all_to_all": system.ranks - system.local,
+            }.get(system.what, system.servers - 1)
+
+    waiting = 0.0
+    inside = "PCI" if system.kind == "shm" else "NVLINK"
+    for link, count in (("NET", between), (inside, steps - between)):
+        if count:
+            latency = catalog.value(
+                "nccl_model", "hw", f"latency_{protocol}", name=f"hwLat {link} Ring"
+            )
+            waiting += count * latency
+    return waiting
 
 
 def regimes(result: Result) -> NDArray[np.str_]:

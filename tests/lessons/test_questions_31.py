@@ -312,6 +312,36 @@ def test_the_formula_is_off_as_the_lesson_says():
     assert found == pytest.approx([80, 23, 690, 23], abs=0.5)
 
 
+@pytest.mark.parametrize(
+    ("protocol", "split", "error", "too_long"),
+    [
+        ("LL", False, 80, 15),
+        ("Simple", False, 690, 22),
+        ("LL", True, 52, 6),
+        ("Simple", True, 192, 21),
+    ],
+)
+def test_steps_counted_apart_miss_small_messages_by_less(protocol, split, error, too_long):
+    """Of 23 sweeps with small sizes; 17 of these ran on several servers with several GPUs each."""
+    options = {"protocol": protocol, "split": split}
+    errors = validate.median_errors(validate.textbook, "all_reduce", **options)
+    assert 100 * errors["small"] == pytest.approx(error, abs=0.5)
+    ratios = []
+    several = []  # sweeps on several servers with several GPUs each
+    for about in published.systems():
+        run = published.load(about["sweep_id"])
+        small = validate.regimes(run) == "lat"
+        if about["collective"] != "all_reduce" or not small.any():
+            continue
+        time = [1e-6 * validate.textbook(about, size, **options) for size in run.size[small]]
+        ratios.append(np.median(time / run.time[small]))
+        told = read(about)
+        if told.servers > 1 and told.local > 1:
+            several.append(about["sweep_id"])
+    assert (len(ratios), len(several)) == (23, 17)
+    assert sum(ratio > 1 for ratio in ratios) == too_long
+
+
 def test_gpus_of_twice_the_speed_expose_028_s_of_the_gradients():
     job = case()
     fast = job.t_compute / 2

@@ -40,6 +40,29 @@ def test_predictions_by_hand():
 
 
 @pytest.mark.parametrize(
+    ("sweep", "inside"),
+    [
+        ("oci_h100_2n", 28),  # all-reduce on 2 servers x 8: 2 of 30 steps are between servers
+        ("polaris_n2_2.18_all_gather_env3", 6),  # 2 x 4: one of 7 steps
+        ("sophia_n2_2.22.3_alltoall_env6", 7),  # 2 x 8: peers in the sender's own server
+        ("xx_10n_g2_sendrecv", 0),
+        ("h100x8_ring", 0),  # one server, whose steps take 0.6 us anyway
+    ],
+)
+def test_steps_inside_a_server_count_apart_if_asked(sweep, inside):
+    """Steps of 2.7 and 0.6 us by LL, 14 and 3.4 us by Simple; the bytes stay as they are."""
+    about = SYSTEMS[sweep]
+    for protocol, net, nvlink in (("LL", 2.7, 0.6), ("Simple", 14, 3.4)):
+        alike, apart = (
+            validate.textbook(about, 2**20, protocol=protocol, split=split)
+            for split in (False, True)
+        )
+        assert alike - apart == pytest.approx((net - nvlink) * inside, abs=1e-6)
+    with pytest.raises(TypeError, match="split must be True or False"):
+        validate.textbook(about, 2**20, split="yes")
+
+
+@pytest.mark.parametrize(
     ("sweep", "change", "rate"),
     [
         ("oci_h100_2n", {}, 400e9),

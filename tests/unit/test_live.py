@@ -13,6 +13,7 @@ import fabriclab as fl
 from fabriclab import collectives, live, look, registry, topologies
 from fabriclab.course import cards
 from fabriclab.texts import text
+from fabriclab.views.layout import spoken_names
 from fabriclab.views.live import headrooms, queues, rdma, waits
 from fabriclab.views.live.controls import natural, option_name, typed_units
 from fabriclab.views.live.form import Form, Turn
@@ -420,6 +421,32 @@ def test_placement_unfolds_the_cables_of_the_fullest_leaf():
     assert in_ink.tolist() == [int(bars["h"].argmax())]
     assert view.scene.side.layers["most"].fields["texts"] == [f"{flows.max():.3g}"]
     assert f"{flows.max():.3g} flows meet" in view.scene.said
+
+
+@pytest.mark.parametrize(
+    ("seed", "flows", "title"),
+    [
+        (2, 5, "flows on the cables up from "),
+        (5, 5, "flows on the cables down into "),  # four on the fullest uplink
+    ],
+)
+def test_placement_unfolds_cables_in_the_direction_of_the_fullest(seed, flows, title):
+    scene = live.placement(HALL, seed=seed).scene
+    run = fl.simulate(
+        "all_reduce", "ring", HALL, "1 GB", placement=collectives.shuffled(RAILS, seed)
+    )
+    fullest = np.flatnonzero(run.sharers() == flows)
+    assert run.sharers().max() == flows and f"{flows} flows meet" in scene.said
+    assert scene.side.layers["most"].fields["texts"] == [str(flows)]
+    shown = scene.side.layers["bar title"].fields["texts"][0]
+    leaf = scene.layers["fullest name"].fields["texts"][0]
+    assert shown == title + leaf
+    spoken = spoken_names(HALL)
+    ends = [(spoken[HALL.source[link]], spoken[HALL.target[link]]) for link in fullest]
+    bars = scene.side.layers["bars"].fields
+    name = bars["names"][int(bars["h"].argmax())]
+    assert any(name.startswith(f"{a} to {b}, ") and leaf in (a, b) for a, b in ends)
+    assert all(leaf in other for other in bars["names"])
 
 
 def test_wirings_light_one_ring_in_its_order():

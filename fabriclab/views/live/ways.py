@@ -727,7 +727,8 @@ def placement_scene(
 ) -> Scene:
     """Return a picture of a fabric with the load of rings over ``groups``, in order or shuffled by ``seed``.
 
-    Beside it is a bar for each cable from the fullest leaf up, as high as it has flows.
+    Beside it is a bar, as high as it has flows, for each cable between one leaf and the tier above, in one direction:
+    up from the leaf or down into it, wherever the fullest of all these cables is.
     """
     rings = run_rings(fabric, groups, seed, size, routing)
     most = rings.flows_on_fullest
@@ -750,11 +751,20 @@ def placement_scene(
 
     drawn = scene_of(fabric, rings.run, colour, open, caption, width=_HALL_WIDTH)
     flows = rings.flows_on_links()
-    leaf = int(fabric.source[up[np.argmax(flows[up])]])
-    from_leaf = up[fabric.source[up] == leaf]
-    # The row of cables stands in the order of the spines that they lead to.
-    from_leaf = from_leaf[np.argsort(fabric.target[from_leaf], kind="stable")]
-    side = cable_bars(fabric, from_leaf, flows[from_leaf], drawn.height)
+    between = np.concatenate([up, up ^ 1])  # up, then down: of equally full ones, up is shown
+    fullest = between[np.argmax(flows[between])]
+    is_up = bool(fabric.tier[fabric.target[fullest]] > fabric.tier[fabric.source[fullest]])
+    if is_up:
+        leaf = int(fabric.source[fullest])
+        cables = up[fabric.source[up] == leaf]
+        others = fabric.target
+    else:
+        leaf = int(fabric.target[fullest])
+        cables = up[fabric.source[up] == leaf] ^ 1
+        others = fabric.source
+    # The row of cables stands in the order of the spines at their other ends.
+    cables = cables[np.argsort(others[cables], kind="stable")]
+    side = cable_bars(fabric, cables, flows[cables], drawn.height, is_up=is_up)
     layers = {**drawn.layers, **marked(drawn, spoken_names(fabric)[leaf])}
     return replace(drawn, layers=layers, side=side)
 
@@ -777,11 +787,22 @@ def marked(drawn: Scene, name: str) -> dict[str, Layer]:
     return {"fullest": frame, "fullest name": label}
 
 
-def cable_bars(fabric: Fabric, links: Ints, flows: Floats, height: float) -> Scene:
-    """Return a panel with a bar for each of some links of one leaf, as high as it has flows; the fullest is in ink."""
+def cable_bars(fabric: Fabric, links: Ints, flows: Floats, height: float, *, is_up: bool) -> Scene:
+    """Return a panel with a bar for each of some links of one leaf, as high as it has flows; the fullest is in ink.
+
+    All links lead up from the leaf if ``is_up``, else down into it.
+    """
     spoken = spoken_names(fabric)
-    leaf = spoken[fabric.source[links[0]]]
+    sources = [spoken[node] for node in fabric.source[links].tolist()]
     targets = [spoken[node] for node in fabric.target[links].tolist()]
+    if is_up:
+        others = targets
+        title = text("live.placement.cables_up", leaf=sources[0])
+        below = text("live.placement.below_up", n=links.size, a=others[0], b=others[-1])
+    else:
+        others = sources
+        title = text("live.placement.cables_down", leaf=targets[0])
+        below = text("live.placement.below_down", n=links.size, a=others[0], b=others[-1])
     left, right, top, foot = 40.0, _SIDE_WIDTH - 18, 66.0, height - 62
     highest = int(common_ends("flows", 0, max(4, int(np.ceil(flows.max()))))[1])
     unit = (foot - top) / highest  # [px]
@@ -789,17 +810,16 @@ def cable_bars(fabric: Fabric, links: Ints, flows: Floats, height: float) -> Sce
     fullest = int(np.argmax(flows))
     colours = np.full(links.size, COLOUR["edge"])
     colours[fullest] = COLOUR["ink"]
-    numbers = [targets[:i].count(target) for i, target in enumerate(targets)]
+    numbers = [others[:i].count(other) for i, other in enumerate(others)]
     names = [
-        text("live.placement.cable", a=leaf, b=target, n=number)
-        for target, number in zip(targets, numbers, strict=True)
+        text("live.placement.cable", a=source, b=target, n=number)
+        for source, target, number in zip(sources, targets, numbers, strict=True)
     ]
     ticks = np.arange(0, highest + 1, max(1, highest // 6))
     tick_y = foot - unit * ticks
     mean = float(flows.mean())
     even = foot - unit * mean
     shows_mean = unit * mean > 8
-    below = text("live.placement.below", n=links.size, a=targets[0], b=targets[-1])
     words = [(left, foot + 16.0, below, 0)]
     if shows_mean:
         words.append((left, foot + 34.0, text("live.placement.even", n=mean), 0))
@@ -830,7 +850,7 @@ def cable_bars(fabric: Fabric, links: Ints, flows: Floats, height: float) -> Sce
     )
     soft = COLOUR["soft"]
     layers = {
-        "bar title": heading(24.0, text("live.placement.cables", leaf=leaf)),
+        "bar title": heading(24.0, title),
         "bar grid": lines(grid, width=1.0, colour=COLOUR["line"]),
         "bar ticks": texts(left - 8, tick_y, [str(n) for n in ticks], align=2.0, colour=soft),
         "bars": bars,
