@@ -284,7 +284,10 @@ def long_cables(fabric: Fabric) -> int:
     >>> long_cables(topologies.build("fat_tree", k=16))
     1024
     """
-    one, other = fabric.source[::2], fabric.target[::2]  # the ends of each cable, which is two links
+    one, other = (
+        fabric.source[::2],
+        fabric.target[::2],
+    )  # the ends of each cable, which is two links
     between = fabric.transit[one] & fabric.transit[other]
     if "group" in fabric.coord_names:
         group = fabric.coordinate("group")

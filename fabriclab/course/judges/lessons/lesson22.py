@@ -75,6 +75,4 @@ def _share_case(name: str, groups: int, size: int, right: float, found: float) -
     """Return the case of a dragonfly, and whether the share is that of its fullest global cable."""
     is_right = bool(np.isclose(found, right, rtol=ROUNDING))
     went_in = text("trace.groups", groups=groups, size=size)
-    return TriedCase(
-        went_in, is_right, f"{name}({groups}, {size})", f"{found:.4g}", f"{right:.4g}"
-    )
+    return TriedCase(went_in, is_right, f"{name}({groups}, {size})", f"{found:.4g}", f"{right:.4g}")
