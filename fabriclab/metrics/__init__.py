@@ -22,6 +22,7 @@ from fabriclab.metrics.hops import (
     cables,
     diversity,
     hops,
+    long_cables,
     ports,
     switches,
     switches_passed,
@@ -33,6 +34,7 @@ from fabriclab.metrics.traffic import (
     permutation,
     shift,
     throughput,
+    transpose,
     uniform,
 )
 
@@ -48,6 +50,7 @@ __all__ = [
     "cut",
     "diversity",
     "hops",
+    "long_cables",
     "longest_matching",
     "permutation",
     "ports",
@@ -55,6 +58,7 @@ __all__ = [
     "switches",
     "switches_passed",
     "throughput",
+    "transpose",
     "uniform",
 ]
 

@@ -269,6 +269,35 @@ def cables(fabric: Fabric) -> dict[str, tuple[int, float]]:
     return found
 
 
+def long_cables(fabric: Fabric) -> int:
+    """Count the cables between switches that leave a group of a dragonfly, or a pod of a tree.
+
+    In a network with groups these are its global cables. In a tree they are the cables to its highest tier, of which
+    each byte between two pods takes two: one up and one down. Which of them are long in a hall is a matter of its floor
+    plan (`fabriclab.economics.floor_plan`).
+
+    Examples
+    --------
+    >>> from fabriclab import topologies
+    >>> long_cables(topologies.build("dragonfly", p=4, a=8, h=4))
+    528
+    >>> long_cables(topologies.build("fat_tree", k=16))
+    1024
+    """
+    one, other = (
+        fabric.source[::2],
+        fabric.target[::2],
+    )  # the ends of each cable, which is two links
+    between = fabric.transit[one] & fabric.transit[other]
+    if "group" in fabric.coord_names:
+        group = fabric.coordinate("group")
+        leaves = group[one] != group[other]
+    else:
+        top = fabric.tier.max(initial=0)
+        leaves = (fabric.tier[one] == top) | (fabric.tier[other] == top)
+    return int(np.sum(between & leaves))
+
+
 class Ports(NamedTuple):
     """Number of nodes of one kind, and of their ports in use and free."""
 

@@ -1,10 +1,11 @@
 """Traffic patterns, and the rate at which a fabric can carry them."""
 
 from itertools import pairwise
+from math import isqrt
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import registry, routing, units
 from fabriclab.core import Fabric, Floats, Flows, Ints, check_memory, pointer, rows_of
@@ -73,12 +74,71 @@ def all_to_all(fabric: Fabric) -> Flows:
     return _flows(fabric, pairs.source, pairs.target, pairs.number, n_rounds)
 
 
-def shift(fabric: Fabric, k: int = 1) -> Flows:
-    """Return a cyclic shift: every rank r sends to rank r + k, modulo the number of ranks."""
+def shift(fabric: Fabric, k: int = 1, places: ArrayLike | None = None) -> Flows:
+    """Return a cyclic shift: every rank r sends to rank r + k, modulo the number of ranks.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        The network.
+    k : int
+        How many ranks further each rank sends, 1..R - 1 for R ranks.
+    places : array_like of int, optional
+        For each rank of a job the rank of ``fabric`` on whose endpoint it runs, (R,): each of 0..R - 1 once. Unless
+        given, a job's rank r runs on the endpoint of rank r.
+
+    Raises
+    ------
+    ValueError
+        If k is out of range, or ``places`` does not name each rank once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fabriclab import topologies
+    >>> small = topologies.build("dragonfly", p=2, a=4, h=2)
+    >>> shuffled = np.random.default_rng(seed=1).permutation(small.n_ranks)
+    >>> throughput(small, shift(small, 8), "minimal").part  # eight GPUs of a group share one cable
+    0.125
+    >>> throughput(small, shift(small, 8, shuffled), "minimal").part
+    0.2
+    """
     n = check_ranks(fabric)
-    source = np.arange(n)
-    target = (source + units.count(k, "k", 1, n - 1)) % n
-    return _flows(fabric, source, target)
+    rank = np.arange(n)
+    place = rank if places is None else np.asarray(places)
+    if not np.array_equal(np.sort(place.ravel()), rank):
+        raise ValueError(
+            f"places must have each of 0..{n - 1} once, got {place!r};"
+            " a permutation of the ranks, such as numpy.random.default_rng(1).permutation(...), does"
+        )
+    target = (rank + units.count(k, "k", 1, n - 1)) % n
+    return _flows(fabric, place, place[target])
+
+
+def transpose(fabric: Fabric) -> Flows:
+    """Return the traffic of a matrix transpose: with m x m ranks, rank m i + j sends to rank m j + i.
+
+    Each rank holds one block of a matrix of m x m blocks, and sends it to the rank that holds the block when rows have
+    become columns. The m ranks of the diagonal send to themselves, over no link.
+
+    Raises
+    ------
+    ValueError
+        If the number of ranks is no square, or less than four.
+
+    Examples
+    --------
+    >>> from fabriclab import topologies
+    >>> torus = topologies.build("torus", shape=(8, 8), hosts=1)
+    >>> throughput(torus, transpose(torus), "dimension_order").part  # four flows meet on one link
+    0.25
+    """
+    n = check_ranks(fabric)
+    side = isqrt(n)
+    if side * side != n or side < 2:
+        raise ValueError(f"a transpose needs m x m ranks with m >= 2, got {n} ranks")
+    rank = np.arange(n)
+    return _flows(fabric, rank, rank.reshape(side, side).T.ravel())
 
 
 def permutation(fabric: Fabric, seed: int = 0) -> Flows:

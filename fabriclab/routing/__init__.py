@@ -28,11 +28,13 @@ from fabriclab.core import (
     whole,
 )
 from fabriclab.routing._clos import from_tables, shortest_paths, tables
+from fabriclab.routing.dragonfly import direct_share
 from fabriclab.routing.shortest import PairRoutes, Seed, by_pair
 
 __all__ = [
     "Settled",
     "deadlock",
+    "direct_share",
     "from_tables",
     "lanes",
     "names",

@@ -51,6 +51,52 @@ def lanes(fabric: Fabric, flows: Flows, routes: Routes) -> Ints:
     return lane
 
 
+def direct_share(fabric: Fabric, flows: Flows, routes: Routes) -> float:
+    """Return the share of the bytes between groups that takes minimal routes, not detours over a third group.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        A network with groups, such as a dragonfly.
+    flows : Flows
+        The traffic. Flows within a group do not count.
+    routes : Routes
+        Its routes, such as ``settled(fabric, flows, "ugal_g").routes``.
+
+    Returns
+    -------
+    float
+        Share of the bytes, 0..1.
+
+    Raises
+    ------
+    ValueError
+        If no flow has bytes for another group.
+
+    Examples
+    --------
+    >>> from fabriclab import metrics, routing, topologies
+    >>> small = topologies.build("dragonfly", p=2, a=4, h=2)
+    >>> flows = metrics.shift(small, 8)
+    >>> round(direct_share(small, flows, routing.route(small, flows, "ugal_g")), 3)
+    0.245
+    """
+    group = fabric.coordinate("group")
+    first = group[flows.source[routes.flow]]  # (rows,) group of the source of each row
+    last = group[flows.target[routes.flow]]
+    row = rows_of(routes.ptr)  # (E,) row of each entry
+    crosses = group[fabric.source[routes.link]] == first[row]
+    crosses &= group[fabric.target[routes.link]] == last[row]
+    is_direct = np.bincount(row, crosses, routes.n_rows) > 0
+
+    between = first != last
+    size = flows.size[routes.flow] * routes.share
+    total = float(size[between].sum())
+    if total <= 0:
+        raise ValueError("flows must send bytes between groups, such as metrics.shift(fabric, 8)")
+    return float(size[between & is_direct].sum()) / total
+
+
 @register("routing", "minimal", lanes=lanes)
 def minimal(
     fabric: Fabric, paths: Paths, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0

@@ -577,3 +577,58 @@ def test_switches_passed_by_hand():
         metrics.switches_passed(tree, [0, 1], [2])
     with pytest.raises(ValueError, match=r"0\.\.15"):
         metrics.switches_passed(tree, [0], [16])
+
+
+# what lesson 22 counts ----------------------------------------------------------------------------
+def test_a_job_of_which_the_places_are_given_sends_between_these_places():
+    fabric = topologies.build("dragonfly", p=1, a=2, h=1)  # six ranks
+    places = np.array([3, 0, 5, 1, 4, 2])
+    flows = metrics.shift(fabric, 2, places)
+    pairs = set(zip(flows.source.tolist(), flows.target.tolist(), strict=True))
+    ends = fabric.endpoint[places].tolist()
+    assert pairs == {(ends[r], ends[(r + 2) % 6]) for r in range(6)}
+    same = metrics.shift(fabric, 2, np.arange(6))
+    assert np.array_equal(same.target, metrics.shift(fabric, 2).target)
+    for wrong in ([0, 1, 2, 3, 4, 4], [0, 1, 2], np.arange(1, 7), np.zeros((2, 3), int)):
+        with pytest.raises(ValueError, match=r"places must have each of 0\.\.5 once"):
+            metrics.shift(fabric, 2, wrong)
+
+
+def test_a_transpose_turns_rows_into_columns():
+    fabric = topologies.build("torus", shape=(3, 3), hosts=1)
+    flows = metrics.transpose(fabric)
+    rank = {end: r for r, end in enumerate(fabric.endpoint.tolist())}
+    sent = [
+        (rank[a], rank[b])
+        for a, b in zip(flows.source.tolist(), flows.target.tolist(), strict=True)
+    ]
+    assert sorted(sent) == [(3 * i + j, 3 * j + i) for i in range(3) for j in range(3)]
+    with pytest.raises(ValueError, match="m x m ranks"):
+        metrics.transpose(topologies.build("torus", shape=(2, 3), hosts=1))
+
+
+@pytest.mark.parametrize(
+    ("family", "arguments", "long"),
+    [
+        ("dragonfly", {"p": 2, "a": 4, "h": 2}, 9 * 8 // 2),
+        ("dragonfly_plus", {"hosts": 1, "leaves": 2, "spines": 2, "h": 1}, 3),
+        ("fat_tree", {"k": 4}, 16),
+        ("leaf_spine", {"hosts": 64, "radix": 16}, 64),
+    ],
+)
+def test_long_cables_by_hand(family, arguments, long):
+    assert metrics.long_cables(topologies.build(family, **arguments)) == long
+
+
+def test_the_share_of_minimal_routes_is_of_the_bytes_between_groups():
+    fabric = topologies.build("dragonfly", p=2, a=4, h=2)
+    flows = metrics.shift(fabric, 8)
+    direct, detours = (routing.route(fabric, flows, rule) for rule in ("minimal", "valiant"))
+    assert routing.direct_share(fabric, flows, direct) == 1
+    assert routing.direct_share(fabric, flows, detours) == 0
+    near = metrics.shift(fabric, 1)  # in each group of eight seven flows stay
+    assert routing.direct_share(fabric, near, routing.route(fabric, near, "valiant")) == 0
+    ends = fabric.endpoint[:2]
+    inside = Flows.make(ends[:1], ends[1:], 1.0)
+    with pytest.raises(ValueError, match="between groups"):
+        routing.direct_share(fabric, inside, routing.route(fabric, inside, "minimal"))

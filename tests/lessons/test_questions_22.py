@@ -1,14 +1,13 @@
-"""What the questions of lesson 22 call right, and what they call wrong, is so on the dragonflies of the library."""
-
-import json
+"""What the questions of lessons 22, 22b and 22c call right and wrong is so on the networks of the library."""
 
 import numpy as np
 import pytest
 
-from fabriclab import catalog, live, metrics, routing, run, topologies
+from fabriclab import catalog, live, metrics, routing, run, simulate, topologies
 from fabriclab.core import Flows
-from fabriclab.course.questions import evaluate, find
-from support.lesson_runs import ROOT
+from fabriclab.course.checks import check
+from fabriclab.course.judges.lessons import lesson22
+from fabriclab.course.questions import find, misconception
 
 build = topologies.build
 NET, SMALL = build("dragonfly", p=4, a=8, h=4), build("dragonfly", p=2, a=4, h=2)
@@ -18,26 +17,11 @@ def share(fabric, k, method):
     return metrics.throughput(fabric, metrics.shift(fabric, k), method).part
 
 
-def named(id, mistake, **given):
-    """Return a known wrong answer by its name."""
-    q = find(id)
-    return evaluate(next(f for name, f, _ in q.wrong if name == mistake), q.fill(given)[0])
-
-
-@pytest.mark.parametrize(("a", "p", "h"), [(16, 8, 8), (8, 4, 4)])
+@pytest.mark.parametrize(("a", "p", "h"), [(16, 8, 8), (12, 6, 6)])
 def test_a_dragonfly_joins_as_many_gpus_at_three_links(a, p, h):
     f = build("dragonfly", p=p, a=a, h=h)
     assert f.n_ranks == find("22-hosts").key({"a": a, "p": p, "h": h})
-    assert metrics.hops(f).diameter - 2 == 3  # so wrong2 of 22-bandwidth is not
-
-
-def test_ranks_are_dealt_out_so_that_neighbours_stand_in_different_groups():
-    cells = json.loads((ROOT / "notebooks/22_dragonfly.ipynb").read_text())["cells"]
-    source = "".join(next(c for c in cells if c["id"] == "22-who")["source"])
-    line = next(line for line in source.splitlines() if line.startswith("dealt = "))
-    dealt = eval(line.removeprefix("dealt = "), {"small": SMALL, "np": np})
-    group = SMALL.coord[dealt, SMALL.coord_names.index("group")]
-    assert sorted(dealt) == sorted(SMALL.endpoint) and np.all(group != np.roll(group, 1))
+    assert metrics.hops(f).diameter - 2 == 3
 
 
 @pytest.mark.parametrize(("a", "p"), [(8, 4), (8, 8)])
@@ -46,20 +30,57 @@ def test_one_cable_serves_a_group(a, p):
     assert share(f, a * p, "minimal") == pytest.approx(find("22-one-cable").key({"a": a, "p": p}))
 
 
+def by_formula(groups, size):
+    return (groups - 2) / (2 * size)
+
+
+def by_counting(groups, size):
+    load = np.zeros(
+        (groups, groups)
+    )  # times its rate that the cable from one group to another would carry
+    for source in range(groups):
+        target = (source + 1) % groups
+        others = [group for group in range(groups) if group not in (source, target)]
+        for between in others:
+            load[source, between] += size / len(others)
+            load[between, target] += size / len(others)
+    return 1 / load.max()
+
+
+@pytest.mark.parametrize("rule", [by_formula, by_counting])
+def test_a_right_share_with_detours_is_right(rule):
+    assert check("22-write-detours", rule).data["right"]
+
+
+@pytest.mark.parametrize("name", lesson22.SHARE_MISTAKES)
+def test_a_known_mistake_of_the_share_is_named_with_what_the_library_counts(name):
+    shown = check("22-write-detours", lesson22.SHARE_MISTAKES[name])
+    assert not shown.data["right"] and shown.data["named"] == name
+    assert misconception("22-write-detours", name) in str(shown)
+
+
+def test_each_mistake_of_the_share_has_a_rule_and_no_two_rules_agree():
+    stated = {wrong.mistake for wrong in find("22-write-detours").wrong}
+    assert stated == set(lesson22.SHARE_MISTAKES)
+    sizes = [lesson22.built_network(*shape)[:2] for shape in lesson22.SHAPES]
+    shares = {tuple(rule(*n) for n in sizes) for rule in lesson22.SHARE_MISTAKES.values()}
+    assert len(shares) == len(stated)
+
+
 @pytest.mark.parametrize(
-    ("n", "shape"),
-    [(9, {"p": 2, "a": 4, "h": 2}), (17, {"p": 2, "a": 8, "h": 2}), (33, {"p": 4, "a": 8, "h": 4})],
+    "rule", [lambda groups, size: None, lambda groups: 0.5, lambda groups, size: size / 0]
 )
-def test_detours_leave_what_the_answer_says(n, shape):
-    f = build("dragonfly", **shape)
-    assert f.n_ranks == n * (n - 1)
-    assert share(f, n - 1, "valiant") == pytest.approx(find("22-detours").key({"n": n}))
-    flows = metrics.shift(f, n - 1)
+def test_what_is_no_share_is_not_counted(rule):
+    assert not check("22-write-detours", rule).data["counted"]
+
+
+def test_a_draw_among_all_groups_is_the_mistake_that_is_named_so():
+    flows = metrics.shift(NET, 32)
     direct, detour = (
-        routing.route(f, flows, m).link_bytes(flows, f.n_links) for m in ("minimal", "valiant")
+        routing.route(NET, flows, m).link_bytes(flows, NET.n_links) for m in ("minimal", "valiant")
     )
-    mixed = ((2 * direct + (n - 2) * detour) / n / f.capacity).max()
-    assert 1 / mixed == pytest.approx(named("22-detours", "own groups drawn too", n=n))
+    mixed = ((2 * direct + 31 * detour) / 33 / NET.capacity).max()
+    assert 1 / mixed == pytest.approx(lesson22.SHARE_MISTAKES["all groups drawn"](33, 32))
 
 
 def test_detours_help_near_groups_most_and_local_cables_stop_the_others():
@@ -117,43 +138,99 @@ def test_detours_or_seats_mend_and_sizes_rates_and_lengths_do_not():
     assert next_group(near, here, rate) == pytest.approx(1 / 8, rel=1e-3)
 
 
-@pytest.fixture(scope="module")
-def lesson():
-    """Return the names of the cells ``guess`` and ``cross``, as the lesson makes them."""
-    nb = json.loads((ROOT / "notebooks" / "22_dragonfly.ipynb").read_text(encoding="utf-8"))
-    source = {cell["id"]: "".join(cell["source"]) for cell in nb["cells"]}
-    import fabriclab as fl
-
-    names = {"np": np, "fl": fl, "build": build, "case": catalog.case()}
-    exec(source["22-guess"].split("display(")[0], names)
-    exec(source["22-cross"].split("took =")[0], names)
-    return names
+def test_a_switch_that_sees_its_own_links_leaves_too_much_on_a_cable_of_another_switch():
+    flows = metrics.shift(NET, 32)
+    rate, direct = {}, {}
+    for rule in ("valiant", "ugal_l", "ugal_g"):
+        rate[rule] = metrics.throughput(NET, flows, rule).part
+        direct[rule] = routing.direct_share(NET, flows, routing.route(NET, flows, rule))
+    assert rate["ugal_l"] < rate["ugal_g"] / 2 and rate["ugal_l"] < rate["valiant"]
+    assert direct["valiant"] == 0 and direct["ugal_l"] > direct["ugal_g"] > 2 / 33
 
 
-def test_no_network_is_first_everywhere(lesson):
-    nets, patterns = lesson["nets"], list(lesson["first"])
-    took = {k: [lesson["run"](*nets[k], w) for w in patterns] for k in nets}
-    rank = {w: sorted(nets, key=lambda k: round(took[k][i], 3)) for i, w in enumerate(patterns)}
+def test_detours_and_places_remove_one_limit_of_the_rings_each():
+    case = catalog.case()
+    seats = np.arange(1024).reshape(32, 8, 4)
+    places = {"in order": seats.reshape(128, 8).T, "rails": seats.swapaxes(0, 1).reshape(8, 128)}
+    time = {
+        (name, rule): simulate(
+            "all_reduce", "ring", NET, case.dp_gradients, placement=where, method=rule
+        ).time
+        for name, where in places.items()
+        for rule in ("minimal", "valiant")
+    }
+    one = time["rails", "valiant"]
+    assert time["in order", "minimal"] == pytest.approx(time["rails", "minimal"])
+    assert time["in order", "minimal"] == pytest.approx(8 * one, rel=0.01)
+    assert time["in order", "valiant"] == pytest.approx(4 * one, rel=0.01)
+
+
+def test_of_equal_taper_the_tree_has_fewer_switches_and_more_long_cables():
+    pairs = [
+        (NET, build("xgft", m=[10, 8, 16], w=[1, 6, 8])),
+        (
+            build("dragonfly", p=16, a=32, h=10, groups=74),
+            build("xgft", m=[41, 32, 64], w=[1, 23, 32]),
+        ),
+    ]
+    for fly, tree in pairs:
+        assert metrics.switches(fly) / fly.n_ranks > metrics.switches(tree) / tree.n_ranks
+        assert metrics.long_cables(fly) / fly.n_ranks < metrics.long_cables(tree) / tree.n_ranks
+    tree = pairs[0][1]
+    assert metrics.throughput(NET, None, "minimal").part == pytest.approx(1)
+    for flows in (None, metrics.shift(tree, 80), metrics.permutation(tree)):
+        assert metrics.throughput(tree, flows, "spray").part == pytest.approx(0.6, rel=0.01)
+
+
+NETWORKS = {
+    "fat tree": (build("leaf_spine", hosts=64, radix=16), "ecmp"),
+    "dragonfly": (build("dragonfly", p=2, a=4, h=2, groups=8), "minimal"),
+    "torus": (build("torus", shape=(8, 8), hosts=1), "dimension_order"),
+    "HyperX": (build("hyperx", shape=(4, 4), hosts=4), "dimension_order"),
+}
+PATTERNS = {
+    "next GPU": lambda f: metrics.shift(f, 1),
+    "next group": lambda f: metrics.shift(f, 8),
+    "transpose": metrics.transpose,
+    "all to all": metrics.uniform,
+}
+
+
+def seconds(fabric, method, pattern):
+    return 1 / metrics.throughput(fabric, PATTERNS[pattern](fabric), method).part
+
+
+def test_no_network_is_first_everywhere():
+    took = {w: {k: seconds(*NETWORKS[k], w) for k in NETWORKS} for w in PATTERNS}
+    rank = {w: sorted(NETWORKS, key=lambda k, w=w: round(took[w][k], 3)) for w in PATTERNS}
     assert (rank["next group"][0], rank["next group"][-1]) == ("torus", "dragonfly")
     assert (rank["all to all"][0], rank["all to all"][-1]) == ("HyperX", "torus")
     assert rank["transpose"][0] == "HyperX"
-    assert max(nets, key=lambda k: nets[k][0].n_cables) == "torus"
-    far = {k: metrics.hops(f).diameter for k, (f, _) in nets.items()}
+    assert max(NETWORKS, key=lambda k: NETWORKS[k][0].n_cables) == "torus"
+    far = {k: metrics.hops(f).diameter for k, (f, _) in NETWORKS.items()}
     assert min(far, key=far.get) in ("HyperX", "fat tree") and far["HyperX"] == far["fat tree"] == 4
-    # as the comments of the cell say
-    assert [f.transit.sum() for f, _ in nets.values()] == [12, 32, 64, 16]
 
 
-def test_what_is_said_of_non_blocking_is_true(lesson):
-    fat, fly, time = lesson["fat"], lesson["fly"], lesson["run"]
+def test_what_is_said_of_non_blocking_is_true():
+    (fat, _), (fly, _) = NETWORKS["fat tree"], NETWORKS["dragonfly"]
     assert fat.n_ranks == fly.n_ranks == 64
-    assert time(fat, "spray", "all to all") == pytest.approx(1, rel=1e-4)
-    assert time(fat, "ecmp", "all to all") > 1.2
-    assert time(fly, "minimal", "next group") == pytest.approx(
+    for pattern in PATTERNS:
+        assert seconds(fat, "spray", pattern) == pytest.approx(1, rel=1e-4)
+    assert seconds(fat, "ecmp", "all to all") > 1.2
+    assert seconds(fly, "minimal", "next group") == pytest.approx(
         1 / find("22-one-cable").key({"a": 4, "p": 2}), rel=1e-4
     )
-    assert 0.4 < 1 / time(fly, "ugal_g", "next group") < 0.55
-    assert 1 / time(fly, "minimal", "all to all") > 0.9
+    assert 0.4 < 1 / seconds(fly, "ugal_g", "next group") < 0.55
+    assert 1 / seconds(fly, "minimal", "all to all") > 0.9
+
+
+@pytest.mark.parametrize("tiers", [2, 3, 4])
+def test_twice_the_ports_double_a_tree_at_each_tier(tiers):
+    hosts = []
+    for half in (2, 4):  # ports up, and as many down
+        down = [half] * (tiers - 1) + [2 * half]
+        hosts.append(build("xgft", m=down, w=[1] + [half] * (tiers - 1)).n_ranks)
+    assert hosts[1] / hosts[0] == find("22b-ports").key({"tiers": tiers})
 
 
 @pytest.mark.parametrize("method", ["minimal", "valiant"])
