@@ -113,8 +113,10 @@ def test_the_largest_of_n_is_drawn_as_the_largest_of_n_drawn(latency, n, seed):
     spread = math.sqrt((quick.var() + slow.var()) / 4000)
     assert abs(quick.mean() - slow.mean()) <= 5 * spread + 1e-12
     # A value that is drawn once in 4,000 times may be missing, and then the draws say nothing of their spread.
-    span = latency.percentile_of_max(99.999, n) - latency.percentile_of_max(0.001, 1)
-    rare = 10 / 4000 * span
+    least = latency.percentile_of_max(0.001, 1)
+    rare = 10 / 4000 * (latency.percentile_of_max(99.999, n) - least)
+    # What comes once in 100,000 times lies above that percentile, and is hardly ever drawn at all.
+    rare += 1e-5 * (latency.percentile_of_max(99.9999999, n) - least)
     error = 5 * quick.std() / math.sqrt(4000)
     assert abs(quick.mean() - latency.mean_of_max(n)) <= error + rare + 1e-9
 
