@@ -1,0 +1,334 @@
+"""The network of a design in arrays: switches, bundles of cables between them, and the ports of servers.
+
+All cables between the same two switches are one bundle here, and servers with ports on the same switches are one class,
+so that the load of every link follows from small matrices. Everything is found again after some switches have failed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabriclab.core import Fabric, Flags, Floats, Ints
+from fabriclab.economics.floor import switches
+
+__all__ = ["FAR", "Matching", "Network", "Rules", "spray"]
+
+FAR = 10**6  # hops of a pair without a path
+
+
+@dataclass(frozen=True, eq=False)
+class Rules:
+    """Forwarding rules: which next switches each switch uses towards each other one.
+
+    Parameters
+    ----------
+    part : (n, n, n) float64
+        ``part[d, u, v]``: what switch u sends on to v of the traffic for switch d. 0..1
+    loops : tuple of (int, int)
+        Goals for which traffic may come back to a switch, with one such switch.
+    """
+
+    part: Floats
+    loops: tuple[tuple[int, int], ...] = ()
+
+
+class Matching(NamedTuple):
+    """How the ports of a server send to those of another one: pairs of ports, each with its part of the bytes."""
+
+    source: Ints
+    target: Ints
+    part: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """Switches, bundles and ports of a fabric, with or without some failed switches.
+
+    Parameters
+    ----------
+    switch : (n,) int64
+        Node of each switch.
+    capacity : (n, n) float64
+        Rate of all cables from a switch to another one; 0 without. [B/s]
+    port_server, port_switch, port_link : (p,) int64
+        Server, switch (number within ``switch``) and link to the switch of each port, sorted by server.
+    port_rate : (p,) float64
+        Rate of each port. [B/s]
+    servers : int
+        Number of servers.
+    rules : Rules or None
+        Forwarding rules; None: all shortest paths share.
+    alive : (n,) bool
+        Which switches work.
+    """
+
+    switch: Ints
+    capacity: Floats
+    port_server: Ints
+    port_switch: Ints
+    port_link: Ints
+    port_rate: Floats
+    servers: int
+    rules: Rules | None = None
+    alive: Flags = field(default_factory=lambda: np.ones(0, dtype=np.bool_))
+
+    @classmethod
+    def of(cls, fabric: Fabric, servers: int) -> Network:
+        """Return the network of a fabric whose endpoints are NICs.
+
+        Raises
+        ------
+        ValueError
+            If a cable joins two NICs.
+        """
+        is_switch = switches(fabric)
+        switch = np.flatnonzero(is_switch)
+        number = np.full(fabric.n_nodes, -1)
+        number[switch] = np.arange(switch.size)
+        source = number[fabric.source]
+        target = number[fabric.target]
+        live = fabric.capacity > 0
+
+        capacity = np.zeros((switch.size, switch.size))
+        between = live & (source >= 0) & (target >= 0)
+        np.add.at(capacity, (source[between], target[between]), fabric.capacity[between])
+
+        rank = fabric.rank_of[fabric.source]
+        port = np.flatnonzero(live & (rank >= 0) & (target >= 0))
+        server = fabric.server[rank[port]].astype(np.int64)
+        rate = np.minimum(fabric.capacity[port], fabric.capacity[port ^ 1])
+        order = np.lexsort((rate, target[port], server))
+        port = port[order]
+        return cls(
+            switch=switch,
+            capacity=capacity,
+            port_server=server[order],
+            port_switch=target[port],
+            port_link=port,
+            port_rate=rate[order],
+            servers=servers,
+            alive=np.ones(switch.size, dtype=np.bool_),
+        )
+
+    def without(self, failed: Ints) -> Network:
+        """Return this network after some switches, given by number within ``switch``, have failed."""
+        alive = self.alive.copy()
+        alive[failed] = False
+        capacity = self.capacity * alive[:, None] * alive
+        has = alive[self.port_switch]
+        return Network(
+            switch=self.switch,
+            capacity=capacity,
+            port_server=self.port_server[has],
+            port_switch=self.port_switch[has],
+            port_link=self.port_link[has],
+            port_rate=self.port_rate[has],
+            servers=self.servers,
+            rules=self.rules,
+            alive=alive,
+        )
+
+    @property
+    def n(self) -> int:
+        """Number of switches."""
+        return int(self.switch.size)
+
+    @cached_property
+    def hops(self) -> Ints:
+        """Links between switches on the way from each switch to each other one, (n, n); `FAR` without a path."""
+        if self.rules is not None:
+            return _hops_by_rules(self.living_rules)
+        return _distances(self.capacity > 0)
+
+    @cached_property
+    def living_rules(self) -> Floats:
+        """Rules without next switches that have failed or lead nowhere, (n, n, n); the others take their part."""
+        rules = self.rules
+        assert rules is not None
+        return _alive(rules.part, self.capacity)
+
+    @cached_property
+    def first_port(self) -> Ints:
+        """Where the ports of each server begin, (servers + 1,)."""
+        return np.searchsorted(self.port_server, np.arange(self.servers + 1))
+
+    @cached_property
+    def classes(self) -> Classes:
+        """Servers with the same ports."""
+        return _classes(self)
+
+    def matching(self, one: int, other: int) -> Matching:
+        """Return how a server of one class sends to a server of another: each port to the nearest that is free.
+
+        The pairs are those with the fewest hops in total. Bytes are divided by the rates of the pairs. Servers without
+        any path between them have no pairs.
+        """
+        found = self._matched.get((one, other))
+        if found is None:
+            found = _match(self, self.classes.ports[one], self.classes.ports[other])
+            self._matched[one, other] = found
+        return found
+
+    @cached_property
+    def _matched(self) -> dict[tuple[int, int], Matching]:
+        return {}
+
+    def carried(self, sent: Floats) -> Floats:
+        """Return the bytes on each bundle, (n, n), if ``sent`` (n, n) bytes go from switch to switch."""
+        if self.rules is not None:
+            return _by_rules(self.living_rules, sent)
+        return spray(self.capacity, self.hops, sent)
+
+
+class Classes(NamedTuple):
+    """Classes of servers: the class of each server, and switches and rates of the ports of a member of each."""
+
+    of_server: Ints
+    ports: list[tuple[Ints, Floats]]
+
+
+def _classes(net: Network) -> Classes:
+    """Return servers that have equal ports, in the same order, as one class.
+
+    Ports of a server are sorted by their switch, so that servers whose NICs are plugged in another order are equal.
+    """
+    known: dict[bytes, int] = {}
+    ports: list[tuple[Ints, Floats]] = []
+    of_server = np.zeros(net.servers, dtype=np.int64)
+    first = net.first_port
+    for server in range(net.servers):
+        mine = slice(first[server], first[server + 1])
+        switch = net.port_switch[mine]
+        rate = net.port_rate[mine]
+        key = switch.tobytes() + b"/" + rate.tobytes()
+        if key not in known:
+            known[key] = len(ports)
+            ports.append((switch, rate))
+        of_server[server] = known[key]
+    return Classes(of_server, ports)
+
+
+def _match(net: Network, one: tuple[Ints, Floats], other: tuple[Ints, Floats]) -> Matching:
+    """Return pairs of ports with the fewest hops, and their parts of the bytes."""
+    from scipy.optimize import linear_sum_assignment
+
+    none = Matching(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+    if not one[0].size or not other[0].size:
+        return none
+    hops = net.hops[np.ix_(one[0], other[0])]  # (a, b)
+    # Of equally near ports those with the same rate.
+    uneven = np.abs(one[1][:, None] - other[1]) / max(float(one[1].max()), float(other[1].max()))
+    source, target = linear_sum_assignment(np.minimum(hops, FAR) + uneven / 2)
+    joined = hops[source, target] < FAR
+    source, target = source[joined], target[joined]
+    if not source.size:
+        return none
+    rate = np.minimum(one[1][source], other[1][target])
+    return Matching(source, target, rate / rate.sum())
+
+
+def _distances(joined: NDArray[np.bool_]) -> Ints:
+    """Return the hops between all pairs of nodes, (n, n), by a search from all of them at once."""
+    n = len(joined)
+    hops = np.full((n, n), FAR)
+    np.fill_diagonal(hops, 0)
+    step = joined.astype(np.float32)
+    reached = np.eye(n, dtype=np.bool_)
+    front = np.eye(n, dtype=np.float32)
+    for distance in range(1, n):
+        new = (front @ step > 0) & ~reached
+        if not new.any():
+            break
+        hops[new] = distance
+        reached |= new
+        front = new.astype(np.float32)
+    return hops
+
+
+def spray(capacity: Floats, hops: Ints, sent: Floats) -> Floats:
+    """Return the bytes on each bundle if every switch divides traffic among its shortest paths by their rates.
+
+    Parameters
+    ----------
+    capacity : (n, n) float64
+        Rate from switch to switch. [B/s]
+    hops : (n, n) int64
+        Hops from switch to switch.
+    sent : (n, n) float64
+        Bytes from each switch to each other one. Pairs without a path must send nothing. [B]
+    """
+    goals = np.flatnonzero((sent - np.diag(np.diag(sent))).any(axis=0))
+    load = np.zeros_like(capacity)
+    if not goals.size:
+        return load
+    distance = hops[:, goals]  # (n, g)
+    waiting = np.where((distance > 0) & (distance < FAR), sent[:, goals], 0.0)
+    far = int(distance[distance < FAR].max())
+    for level in range(far, 0, -1):
+        here = distance == level
+        ahead = (distance == level - 1).astype(np.float64)  # (n, g)
+        onward = capacity @ ahead  # (n, g) rate towards each goal
+        flow = np.divide(waiting, onward, out=np.zeros_like(waiting), where=here & (onward > 0))
+        load += capacity * (flow @ ahead.T)
+        waiting = waiting + ahead * (capacity.T @ flow)
+    return load
+
+
+def _alive(part: Floats, capacity: Floats) -> Floats:
+    """Return rules without next switches that cannot be reached, or from which the goal cannot."""
+    n = len(capacity)
+    useful = (part > 0) & (capacity > 0)  # (goal, here, next)
+    arrives = np.eye(n, dtype=np.bool_)  # (goal, here)
+    while True:
+        more = arrives | np.einsum("duv,dv->du", useful, arrives)
+        if np.array_equal(more, arrives):
+            break
+        arrives = more
+    left = np.where(useful & arrives[:, None, :], part, 0.0)
+    total = left.sum(axis=2, keepdims=True)
+    return np.divide(left, total, out=np.zeros_like(left), where=total > 0)
+
+
+def _hops_by_rules(part: Floats) -> Ints:
+    """Return the most hops from each switch to each goal by rules without loops, (n, n)."""
+    n = len(part)
+    hops = np.full((n, n), FAR)
+    np.fill_diagonal(hops, 0)
+    uses = part > 0
+    for _ in range(n):
+        ahead = np.where(uses, hops.T[:, None, :], -1).max(axis=2)  # (goal, here)
+        has = uses.any(axis=2)
+        new = np.where(has, np.minimum(ahead + 1, FAR), FAR)
+        np.fill_diagonal(new, 0)
+        if np.array_equal(new.T, hops):
+            break
+        hops = new.T.copy()
+    return hops
+
+
+def _by_rules(part: Floats, sent: Floats) -> Floats:
+    """Return the bytes on each bundle by rules without loops, (n, n)."""
+    n = len(part)
+    away = sent - np.diag(np.diag(sent))
+    load = np.zeros((n, n))
+    goals = np.flatnonzero(away.any(axis=0))
+    waiting = away[:, goals].T.copy()  # (g, n) what each switch has to send on
+    onward = part[goals]
+    for _ in range(n):
+        waiting[np.arange(goals.size), goals] = 0.0
+        if not waiting.any():
+            break
+        moved = waiting[:, :, None] * onward  # (g, here, next)
+        load += moved.sum(axis=0)
+        waiting = moved.sum(axis=1)
+    return load
+
+
+def __dir__() -> list[str]:
+    """Return the public names, for tab completion."""
+    return sorted(__all__)
