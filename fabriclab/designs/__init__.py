@@ -1,7 +1,7 @@
 """Judge the network of a cluster that somebody has designed: demand, cost, faults and maintenance, in a second.
 
 Everything of exercise 2 that is no question stands here. A design comes as a sheet of plain data (`read`, `sheet_of`);
-`grade` checks every requirement, each of which is a file of ``requirements`` that registers itself.
+`grade` checks every requirement, each of which is a file of ``brief`` that registers itself.
 
 Examples
 --------
@@ -11,12 +11,13 @@ Examples
 True
 """
 
-from fabriclab.designs.drains import NIGHTS, drains, plan_drains
+from fabriclab.designs.nights import NIGHTS, drains
+from fabriclab.designs.approaches import examples, plan_drains
 from fabriclab.designs.exam import FIGURES, Verdict, figures
-from fabriclab.designs.faults import FLOOR, Fault, fault, faults
+from fabriclab.designs.failures import FLOOR, Fault, fault, faults
 from fabriclab.designs.fronts import beaten_by, front
 from fabriclab.designs.grading import Dot, Report, check, gallery, grade, requirements
-from fabriclab.designs.loads import Loads, loads, step_time
+from fabriclab.designs.traffic import Loads, loads, step_time
 from fabriclab.designs.prices import (
     BUDGET,
     SPREAD,
@@ -63,6 +64,7 @@ __all__ = [
     "check",
     "demand",
     "drains",
+    "examples",
     "drawn_prices",
     "drawn_workloads",
     "fault",

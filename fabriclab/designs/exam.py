@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fabriclab.core import Flags
-from fabriclab.designs.faults import Fault, Healthy, fault, healthy
-from fabriclab.designs.loads import Loads, loads, mean_step
+from fabriclab.designs.failures import Fault, Healthy, fault, healthy
+from fabriclab.designs.traffic import Loads, loads, mean_step
 from fabriclab.designs.network import FAR
 from fabriclab.designs.prices import bill_of
 from fabriclab.designs.sheets import Design

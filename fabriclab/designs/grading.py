@@ -17,7 +17,7 @@ from fabriclab.texts import text
 
 __all__ = ["Dot", "Report", "check", "gallery", "grade", "requirements"]
 
-registry.add_kind("requirement", "fabriclab.designs.requirements")
+registry.add_kind("requirement", "fabriclab.designs.brief")
 
 
 def requirements() -> tuple[str, ...]:

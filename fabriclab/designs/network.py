@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fabriclab.core import Fabric, Flags, Floats, Ints
 from fabriclab.economics.floor import switches
@@ -45,6 +44,9 @@ class Matching(NamedTuple):
     part: Floats
 
 
+_NO_PAIRS = Matching(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+
+
 @dataclass(frozen=True, eq=False)
 class Network:
     """Switches, bundles and ports of a fabric, with or without some failed switches.
@@ -65,6 +67,8 @@ class Network:
         Forwarding rules; None: all shortest paths share.
     alive : (n,) bool
         Which switches work.
+    memory : dict
+        Matchings that are known, by rates and distances of the ports; all copies share it.
     """
 
     switch: Ints
@@ -76,6 +80,7 @@ class Network:
     servers: int
     rules: Rules | None = None
     alive: Flags = field(default_factory=lambda: np.ones(0, dtype=np.bool_))
+    memory: dict[tuple[bytes, bytes, bytes], Matching] = field(default_factory=dict)
 
     @classmethod
     def of(cls, fabric: Fabric, servers: int) -> Network:
@@ -131,6 +136,7 @@ class Network:
             servers=self.servers,
             rules=self.rules,
             alive=alive,
+            memory=self.memory,
         )
 
     @property
@@ -143,7 +149,7 @@ class Network:
         """Links between switches on the way from each switch to each other one, (n, n); `FAR` without a path."""
         if self.rules is not None:
             return _hops_by_rules(self.living_rules)
-        return _distances(self.capacity > 0)
+        return _distances(self.capacity)
 
     @cached_property
     def living_rules(self) -> Floats:
@@ -217,37 +223,45 @@ def _match(net: Network, one: tuple[Ints, Floats], other: tuple[Ints, Floats]) -
     """Return pairs of ports with the fewest hops, and their parts of the bytes."""
     from scipy.optimize import linear_sum_assignment
 
-    none = Matching(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
     if not one[0].size or not other[0].size:
-        return none
-    hops = net.hops[np.ix_(one[0], other[0])]  # (a, b)
+        return _NO_PAIRS
+    hops = net.hops[one[0][:, None], other[0]]  # (a, b)
+    key = (one[1].tobytes(), other[1].tobytes(), hops.tobytes())
+    known = net.memory.get(key)
+    if known is not None:
+        return known
     # Of equally near ports those with the same rate.
     uneven = np.abs(one[1][:, None] - other[1]) / max(float(one[1].max()), float(other[1].max()))
     source, target = linear_sum_assignment(np.minimum(hops, FAR) + uneven / 2)
     joined = hops[source, target] < FAR
-    source, target = source[joined], target[joined]
-    if not source.size:
-        return none
-    rate = np.minimum(one[1][source], other[1][target])
-    return Matching(source, target, rate / rate.sum())
+    found = _NO_PAIRS
+    if joined.any():
+        source, target = source[joined], target[joined]
+        rate = np.minimum(one[1][source], other[1][target])
+        found = Matching(source, target, rate / rate.sum())
+    net.memory[key] = found
+    return found
 
 
-def _distances(joined: NDArray[np.bool_]) -> Ints:
+def _distances(capacity: Floats) -> Ints:
     """Return the hops between all pairs of nodes, (n, n), by a search from all of them at once."""
-    n = len(joined)
+    from scipy.sparse import csr_matrix
+
+    n = len(capacity)
+    # Sparse, since a dense product would occupy all cores of a machine.
+    back = csr_matrix((capacity > 0).astype(np.float32).T)
     hops = np.full((n, n), FAR)
-    np.fill_diagonal(hops, 0)
-    step = joined.astype(np.float32)
-    reached = np.eye(n, dtype=np.bool_)
-    front = np.eye(n, dtype=np.float32)
+    reached = np.eye(n, dtype=np.bool_)  # (goal, from)
+    hops[reached] = 0
+    front = reached.astype(np.float32)
     for distance in range(1, n):
-        new = (front @ step > 0) & ~reached
+        new = (back @ front > 0) & ~reached
         if not new.any():
             break
         hops[new] = distance
         reached |= new
         front = new.astype(np.float32)
-    return hops
+    return np.ascontiguousarray(hops.T)
 
 
 def spray(capacity: Floats, hops: Ints, sent: Floats) -> Floats:
@@ -262,20 +276,31 @@ def spray(capacity: Floats, hops: Ints, sent: Floats) -> Floats:
     sent : (n, n) float64
         Bytes from each switch to each other one. Pairs without a path must send nothing. [B]
     """
-    goals = np.flatnonzero((sent - np.diag(np.diag(sent))).any(axis=0))
+    from scipy.sparse import csr_matrix
+
     load = np.zeros_like(capacity)
+    away = sent - np.diag(np.diag(sent))
+    goals = np.flatnonzero(away.any(axis=0))
     if not goals.size:
         return load
+    one, other = np.nonzero(capacity)
+    rate = capacity[one, other]
+    forth = csr_matrix((rate, (one, other)), shape=capacity.shape)
+    back = csr_matrix((rate, (other, one)), shape=capacity.shape)
     distance = hops[:, goals]  # (n, g)
-    waiting = np.where((distance > 0) & (distance < FAR), sent[:, goals], 0.0)
-    far = int(distance[distance < FAR].max())
-    for level in range(far, 0, -1):
-        here = distance == level
-        ahead = (distance == level - 1).astype(np.float64)  # (n, g)
-        onward = capacity @ ahead  # (n, g) rate towards each goal
-        flow = np.divide(waiting, onward, out=np.zeros_like(waiting), where=here & (onward > 0))
-        load += capacity * (flow @ ahead.T)
-        waiting = waiting + ahead * (capacity.T @ flow)
+    waiting = np.where(distance < FAR, away[:, goals], 0.0)
+    on_edge = np.zeros(one.size)
+    for level in range(int(distance[distance < FAR].max()), 0, -1):
+        here = (distance == level) & (waiting > 0)
+        if not here.any():
+            continue
+        ahead = distance == level - 1  # (n, g)
+        onward = forth @ ahead.astype(np.float64)  # (n, g) rate towards each goal
+        flow = np.divide(waiting, onward, out=np.zeros_like(waiting), where=here)
+        busy = np.flatnonzero(here.any(axis=1)[one])
+        on_edge[busy] += np.einsum("eg,eg->e", flow[one[busy]], ahead[other[busy]])
+        waiting += ahead * (back @ flow)
+    load[one, other] = rate * on_edge
     return load
 
 

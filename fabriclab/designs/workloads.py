@@ -301,7 +301,7 @@ def step(workload: Workload, seconds: dict[str, float], gpus: int = 8) -> Step:
         exposed += job.exposed(t_dp=seconds["DP"], window=needs["DP", NETWORK].window)
     for axis in ("FSDP", "PP"):
         exposed += max(0.0, seconds.get(axis, 0.0) - computing)
-    bubble = (workload.pp - 1) / workload.microbatches
+    bubble = (stages_of(workload, gpus) - 1) / workload.microbatches
     return Step(computing * (1 + bubble), tensor, exposed)
 
 

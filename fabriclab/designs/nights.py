@@ -9,11 +9,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from fabriclab import units
-from fabriclab.designs.faults import FLOOR, Fault, fault, healthy
+from fabriclab.designs.failures import Fault, fault, healthy
 from fabriclab.designs.sheets import Design
 
-__all__ = ["NIGHTS", "drains", "plan_drains", "read_order"]
+__all__ = ["NIGHTS", "drains", "missing", "read_order"]
 
 # illustrative: nights of a month that are left for maintenance
 NIGHTS = 24
@@ -64,47 +63,6 @@ def missing(design: Design, nights: Sequence[Sequence[int]]) -> tuple[list[int],
     times = Counter(node for night in nights for node in night)
     every = design.switches.tolist()
     return [n for n in every if not times[n]], [n for n in every if times[n] > 1]
-
-
-def plan_drains(design: Design, nights: int = NIGHTS, floor: float = FLOOR) -> list[list[str]]:
-    """Return an order of drains that keeps the floor, found switch by switch: each in the first night that bears it.
-
-    Parameters
-    ----------
-    design : Design
-        The design.
-    nights : int
-        Most nights. >= 1
-    floor : float
-        Rate of the all-reduce over that of the healthy design that has to be left. 0..1
-
-    Raises
-    ------
-    ValueError
-        If this way finds none; another order may exist.
-    """
-    most = units.count(nights, "nights")
-    whole = healthy(design)
-    net = design.network
-    room = -(-net.n // most)  # switches of a night, if all nights are used alike
-    plan: list[list[int]] = [[] for _ in range(most)]
-    for number, node in enumerate(design.switches.tolist()):
-        # Switches that are far apart in the list are seldom in the way of each other.
-        for i in range(most):
-            night = plan[(number + i) % most]
-            if len(night) >= room + (i >= most // 2):
-                continue
-            left = fault(design, [*night, node], whole)
-            if left.left >= floor and not left.cut_off:
-                night.append(node)
-                break
-        else:
-            raise ValueError(
-                f"no night of {most} bears {design.title(number)} beside what it drains already; allow more nights, or "
-                "a lower floor"
-            )
-    number_of = {node: i for i, node in enumerate(design.switches.tolist())}
-    return [[design.title(number_of[node]) for node in night] for night in plan if night]
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,7 @@
 """All-reduce: after any single switch has failed, at least 80 % of its rate is left."""
 
 from fabriclab.designs.exam import Exam, Verdict, verdict
-from fabriclab.designs.faults import FLOOR
+from fabriclab.designs.failures import FLOOR
 from fabriclab.registry import register
 from fabriclab.texts import text
 

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fabriclab.core import Ints, parts_of
-from fabriclab.designs.loads import Messages, carried, link_at, messages, times
+from fabriclab.designs.traffic import Messages, carried, link_at, messages, times
 from fabriclab.designs.network import FAR, Network
 from fabriclab.designs.sheets import Design
 from fabriclab.designs.workloads import Workload, workloads
@@ -126,7 +126,10 @@ def apart(net: Network) -> Ints:
     n = net.n
     # Switches and servers are nodes; a server passes on traffic of its own GPUs between its NICs only, but a chain of
     # servers still counts as a path here: `carried` finds pairs that have none of their own.
-    one, other = np.nonzero((net.hops < FAR) & (net.hops.T < FAR))
+    joined = net.capacity > 0
+    if net.rules is not None:
+        joined = (net.hops < FAR) & (net.hops.T < FAR)
+    one, other = np.nonzero(joined)
     part = parts_of(
         n + net.servers,
         np.concatenate([one, net.port_switch]),

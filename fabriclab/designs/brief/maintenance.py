@@ -1,8 +1,8 @@
 """Drains: each switch is drained once, in at most 24 nights, and the job keeps its floor in each of them."""
 
-from fabriclab.designs.drains import NIGHTS, missing, read_order
+from fabriclab.designs.nights import NIGHTS, missing, read_order
 from fabriclab.designs.exam import Exam, Verdict, verdict
-from fabriclab.designs.faults import FLOOR, fault
+from fabriclab.designs.failures import FLOOR, fault
 from fabriclab.registry import register
 from fabriclab.texts import text
 
