@@ -11,13 +11,12 @@ Examples
 True
 """
 
-from fabriclab.designs.nights import NIGHTS, drains
 from fabriclab.designs.approaches import examples, plan_drains
 from fabriclab.designs.exam import FIGURES, Verdict, figures
 from fabriclab.designs.failures import FLOOR, Fault, fault, faults
 from fabriclab.designs.fronts import beaten_by, front
 from fabriclab.designs.grading import Dot, Report, check, gallery, grade, requirements
-from fabriclab.designs.traffic import Loads, loads, step_time
+from fabriclab.designs.nights import NIGHTS, drains
 from fabriclab.designs.prices import (
     BUDGET,
     SPREAD,
@@ -28,6 +27,7 @@ from fabriclab.designs.prices import (
     models,
 )
 from fabriclab.designs.sheets import Design, plug, read, sheet_of
+from fabriclab.designs.traffic import Loads, loads, step_time
 from fabriclab.designs.workloads import (
     AXES,
     Demand,
@@ -64,9 +64,9 @@ __all__ = [
     "check",
     "demand",
     "drains",
-    "examples",
     "drawn_prices",
     "drawn_workloads",
+    "examples",
     "fault",
     "faults",
     "figures",

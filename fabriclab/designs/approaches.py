@@ -15,10 +15,10 @@ from typing import Any
 
 from fabriclab import units
 from fabriclab.core import ReadOnly
-from fabriclab.designs.nights import NIGHTS
 from fabriclab.designs.exam import Exam
 from fabriclab.designs.failures import FLOOR, fault
 from fabriclab.designs.fronts import front
+from fabriclab.designs.nights import NIGHTS
 from fabriclab.designs.sheets import Design, read
 
 __all__ = ["complete", "examples", "plan_drains"]
@@ -166,12 +166,12 @@ def _design(switches: list[Sheet], cables: list[Any], **rest: Any) -> Sheet:
 
 
 def _rails() -> Sheet:
-    """Rails with as many leaf ports up as down."""
+    """Return rails with as many leaf ports up as down."""
     return {"family": "rail_optimised", "arguments": {"servers": _SERVERS}}
 
 
 def _tapered() -> Sheet:
-    """Rails with two ports down for each port up."""
+    """Return rails with two ports down for each port up."""
     return {
         "family": "rail_optimised",
         "arguments": {"servers": _SERVERS, "oversubscription": 2},
@@ -179,12 +179,12 @@ def _tapered() -> Sheet:
 
 
 def _two_planes() -> Sheet:
-    """Two ports of 200 Gb/s for each NIC, each in a network of its own."""
+    """Return NICs with two ports of 200 Gb/s each, in a network of its own for each port."""
     return {"family": "dual_tor", "arguments": {"servers": _SERVERS, "oversubscription": 2}}
 
 
 def _rail_only() -> Sheet:
-    """One switch with 128 ports for each rail, and nothing between them."""
+    """Return one switch with 128 ports for each rail, and nothing between them."""
     switches = [{"name": f"rail {j}", "ports": 128, "rate": "400 Gb/s"} for j in range(_RAILS)]
     cables = []
     for server in range(_SERVERS):
@@ -193,13 +193,13 @@ def _rail_only() -> Sheet:
 
 
 def _three_tiers() -> Sheet:
-    """A fat tree of three tiers that tapers above its leaves."""
+    """Return a fat tree of three tiers that tapers above its leaves."""
     arguments = {"servers": _SERVERS, "tiers": 3, "oversubscription": 3}
     return {"family": "rail_optimised", "arguments": arguments}
 
 
 def _rotated() -> Sheet:
-    """A leaf-spine network in which each server is plugged one rail on from the one before."""
+    """Return a leaf-spine network in which each server is plugged one rail on from the one before."""
     cables = _on_rails(lambda server: server % _RAILS)
     spines = _spines(12)
     for leaf in _leaves():
@@ -208,7 +208,7 @@ def _rotated() -> Sheet:
 
 
 def _groups() -> Sheet:
-    """Dragonfly+: a group has the leaves of two rails and spines of its own, and groups are joined spine to spine."""
+    """Return a dragonfly+: groups of two rails with spines of their own, joined spine to spine."""
     groups = _RAILS // 2
     each = 4  # spines of a group
     switches, cables = _leaves(), _on_rails()
@@ -225,7 +225,7 @@ def _groups() -> Sheet:
 
 
 def _torus() -> Sheet:
-    """A torus of 8 x 4 leaves and no spine: thick cables along a rail, thin ones between rails."""
+    """Return a torus of 8 x 4 leaves and no spine: thick cables along a rail, thin ones between rails."""
     cables = _on_rails()
     for rail in range(_RAILS):
         for block in range(_BLOCKS):
@@ -235,7 +235,7 @@ def _torus() -> Sheet:
 
 
 def _direct() -> Sheet:
-    """Four groups of 32 servers, each leaf joined to the leaf of its rail in each other group."""
+    """Return four groups of 32 servers, each leaf joined to the leaf of its rail in each other group."""
     cables = _on_rails()
     for rail in range(_RAILS):
         for one in range(_BLOCKS):
@@ -245,7 +245,7 @@ def _direct() -> Sheet:
 
 
 def _mixed() -> Sheet:
-    """Leaves with 64 ports of 400 Gb/s, and four spines with 128 of them."""
+    """Return leaves with 64 ports of 400 Gb/s, and four spines with 128 of them."""
     cables = _on_rails()
     spines = _spines(4, ports=128)
     for leaf in _leaves():
@@ -254,18 +254,20 @@ def _mixed() -> Sheet:
 
 
 def _unequal() -> Sheet:
-    """Each rail has spines of its own: four rails at 1:1, and four at 8 down for 5 up."""
+    """Return rails with spines of their own: four at 1:1, and four at 8 down for 5 up."""
     switches, cables = _leaves(), _on_rails()
     for rail in range(_RAILS):
         thickness = (16, 16) if rail < _RAILS // 2 else (10, 10)
         for i, number in enumerate(thickness):
             switches.append({"name": f"spine {rail}.{i}", "tier": 2, **_LEAF})
-            cables += [[_leaf(rail, block), f"spine {rail}.{i}", number] for block in range(_BLOCKS)]
+            cables += [
+                [_leaf(rail, block), f"spine {rail}.{i}", number] for block in range(_BLOCKS)
+            ]
     return _design(switches, cables)
 
 
 def _own_rules() -> Sheet:
-    """Twelve spines, and rules by which traffic for each block of servers has eight of them."""
+    """Return twelve spines, and rules by which traffic for each block of servers has eight of them."""
     spines = [f"spine {i}" for i in range(12)]
     cables = _on_rails()
     names = [leaf["name"] for leaf in _leaves()]

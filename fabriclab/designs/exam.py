@@ -11,14 +11,15 @@ import numpy as np
 
 from fabriclab.core import Flags
 from fabriclab.designs.failures import Fault, Healthy, fault, healthy
-from fabriclab.designs.traffic import Loads, loads, mean_step
 from fabriclab.designs.network import FAR
 from fabriclab.designs.prices import bill_of
 from fabriclab.designs.sheets import Design
+from fabriclab.designs.traffic import Loads, loads, mean_step
 from fabriclab.designs.workloads import Workload, drawn_workloads, step, workloads
 from fabriclab.economics import Bill
+from fabriclab.texts import text
 
-__all__ = ["FIGURES", "Exam", "Verdict", "figures", "verdict"]
+__all__ = ["FIGURES", "Exam", "Verdict", "figures", "others", "verdict"]
 
 FIGURES = ("cost", "time", "power", "switches", "cables", "cost_per_gpu", "left")
 _SHOWN = 4000  # numbers of parts that a verdict names at most
@@ -118,6 +119,11 @@ def verdict(
     )
 
 
+def others(number: int) -> str:
+    """Return in brackets how many other parts are alike; nothing if there are none."""
+    return text("designs.others", n=number) if number > 0 else ""
+
+
 class Carrying(NamedTuple):
     """A workload, and what it puts on the design."""
 
@@ -163,9 +169,7 @@ class Exam:
     @cached_property
     def faults(self) -> list[Fault]:
         """What is left after each switch has failed alone."""
-        return [
-            fault(self.design, [node], self.healthy) for node in self.design.switches.tolist()
-        ]
+        return [fault(self.design, [node], self.healthy) for node in self.design.switches.tolist()]
 
     @cached_property
     def reaches(self) -> Flags:

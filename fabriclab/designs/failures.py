@@ -25,9 +25,9 @@ from typing import NamedTuple
 import numpy as np
 
 from fabriclab.core import Ints, parts_of
-from fabriclab.designs.traffic import Messages, carried, link_at, messages, times
 from fabriclab.designs.network import FAR, Network
 from fabriclab.designs.sheets import Design
+from fabriclab.designs.traffic import Messages, carried, link_at, messages, times
 from fabriclab.designs.workloads import Workload, workloads
 from fabriclab.errors import NoPath
 

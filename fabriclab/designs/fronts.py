@@ -9,14 +9,13 @@ Examples
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 __all__ = ["beaten_by", "front"]
 
 
-def front(points: Sequence[Sequence[float]]) -> tuple[bool, ...]:
+def front(points: ArrayLike) -> tuple[bool, ...]:
     """Return for each point whether no other one is at least as good in all numbers, and better in one.
 
     Parameters
@@ -27,7 +26,7 @@ def front(points: Sequence[Sequence[float]]) -> tuple[bool, ...]:
     return tuple(beaten is None for beaten in beaten_by(points))
 
 
-def beaten_by(points: Sequence[Sequence[float]]) -> list[int | None]:
+def beaten_by(points: ArrayLike) -> list[int | None]:
     """Return for each point the first other one that dominates it, or None."""
     table = np.asarray(points, dtype=np.float64)
     if table.size == 0:

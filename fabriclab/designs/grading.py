@@ -123,9 +123,7 @@ def grade(sheet: Mapping[str, Any] | Fabric | Design, key: str | int = "") -> Re
     for requirement in requirements():
         verdicts[requirement] = _checked(exam, requirement, verdicts)
     figures = _figures(exam) if verdicts["routes"].passed else {}
-    return Report(
-        design.name, tuple(verdicts.values()), figures, time.process_time() - began
-    )
+    return Report(design.name, tuple(verdicts.values()), figures, time.process_time() - began)
 
 
 def check(

@@ -230,17 +230,33 @@ def _match(net: Network, one: tuple[Ints, Floats], other: tuple[Ints, Floats]) -
     known = net.memory.get(key)
     if known is not None:
         return known
-    # Of equally near ports those with the same rate.
-    uneven = np.abs(one[1][:, None] - other[1]) / max(float(one[1].max()), float(other[1].max()))
-    source, target = linear_sum_assignment(np.minimum(hops, FAR) + uneven / 2)
+    # A port that is faster than others counts as several of them, so that it may send to several.
+    mine, yours = _units(one[1], other[1])
+    source, target = linear_sum_assignment(np.minimum(hops[mine][:, yours], FAR))
+    source, target = mine[source], yours[target]
     joined = hops[source, target] < FAR
     found = _NO_PAIRS
     if joined.any():
         source, target = source[joined], target[joined]
-        rate = np.minimum(one[1][source], other[1][target])
+        of_source = one[1] / np.bincount(mine)  # rate of a unit of each port
+        of_target = other[1] / np.bincount(yours)
+        rate = np.minimum(of_source[source], of_target[target])
         found = Matching(source, target, rate / rate.sum())
     net.memory[key] = found
     return found
+
+
+_MOST_UNITS = 16
+
+
+def _units(one: Floats, other: Floats) -> tuple[Ints, Ints]:
+    """Return the ports of two servers, each as often as its rate is a multiple of the slowest."""
+    slowest = min(float(one.min()), float(other.min()))
+    found = []
+    for rates in (one, other):
+        times = np.clip(np.round(rates / slowest), 1, _MOST_UNITS).astype(np.int64)
+        found.append(np.repeat(np.arange(rates.size), times))
+    return found[0], found[1]
 
 
 def _distances(capacity: Floats) -> Ints:
@@ -316,7 +332,8 @@ def _alive(part: Floats, capacity: Floats) -> Floats:
         arrives = more
     left = np.where(useful & arrives[:, None, :], part, 0.0)
     total = left.sum(axis=2, keepdims=True)
-    return np.divide(left, total, out=np.zeros_like(left), where=total > 0)
+    shared: Floats = np.divide(left, total, out=np.zeros_like(left), where=total > 0)
+    return shared
 
 
 def _hops_by_rules(part: Floats) -> Ints:

@@ -1,4 +1,4 @@
-"""Maintenance: which switches are drained in which night, so that every one is drained once and the job keeps its floor.
+"""Maintenance: which switches are drained in which night, and what the job keeps in each of them.
 
 The switches of a night are out of service together and come back before the next one.
 """
@@ -35,7 +35,8 @@ def read_order(design: Design, order: Any) -> list[list[int]]:
     """
     if isinstance(order, str) or not hasattr(order, "__iter__"):
         raise TypeError(
-            f"drains must list the switches of each night, such as [['leaf 0.0', 'leaf 1.1'], ['spine 0']], got {order!r:.60}"
+            f"drains must list the switches of each night, such as [['leaf 0.0', 'leaf 1.1'], ['spine 0']], "
+            f"got {order!r:.60}"
         )
     nights = []
     for night in order:

@@ -1,6 +1,6 @@
 """The bill of a design at list prices, and at prices that a key draws.
 
-The catalog has prices of 64-port switches of 400 Gb/s, of cables of that rate, and of 64-port switches of 800 Gb/s. Other
+The catalog has prices of 64-port switches of 400 Gb/s and of 800 Gb/s, and of cables of 400 Gb/s. Other
 switches and cables cost and draw in proportion to their rate, as if they were parts of those, or several of them. The
 price of a NIC is in that of its server.
 
@@ -174,7 +174,7 @@ def _price(name: str) -> Spec | None:
 def _farther() -> float:
     """Return the price of modules for long fibre over those for fibre, from the row of modules of 1.6 Tb/s."""
     near, far = (catalog.media[part]["price"] for part in ("dr4x2-1600", "fr4x2-1600"))
-    return sum(far.ends) / sum(near.ends)
+    return float(sum(far.ends) / sum(near.ends))
 
 
 def _power(name: str) -> Spec | None:
@@ -187,7 +187,11 @@ def _power(name: str) -> Spec | None:
         total = int(switch["ports"]) * float(switch["rate"])
         part = total / (int(catalog.case().switch_ports) * _BASE)
         return _derived(
-            name, "power", float(known.value) * part, "W", f"{known.source}, by the rate of all ports"
+            name,
+            "power",
+            float(known.value) * part,
+            "W",
+            f"{known.source}, by the rate of all ports",
         )
     end = _END.fullmatch(name)
     if end is None:

@@ -43,12 +43,16 @@ def read_floor(given: Any) -> Floor:
     if given is None:
         return PLAN
     if not isinstance(given, Mapping):
-        raise TypeError(f"floor must be a dict such as {{'servers_per_rack': 4}}, got {given!r:.80}")
+        raise TypeError(
+            f"floor must be a dict such as {{'servers_per_rack': 4}}, got {given!r:.80}"
+        )
     values: dict[str, Any] = {}
     for key, value in given.items():
         if key not in Floor._fields:
             question = spelling.near(str(key), Floor._fields)
-            raise ValueError(f"floor has no {key!r:.60}{question}; it has {', '.join(Floor._fields)}")
+            raise ValueError(
+                f"floor has no {key!r:.60}{question}; it has {', '.join(Floor._fields)}"
+            )
         if key == "media":
             names = [value] if isinstance(value, str) else list(value)
             values[key] = tuple(units.choice(name, "media", MEDIA) for name in names)
@@ -119,9 +123,9 @@ def place(
             fits &= between
         choice[fits] = names.index(name)
         open_ &= ~fits
-    for cable, name in enumerate(media):
-        if name is not None:
-            choice[2 * cable : 2 * cable + 2] = names.index(name)
+    for cable, own in enumerate(media):
+        if own is not None:
+            choice[2 * cable : 2 * cable + 2] = names.index(own)
 
     code = {name: i for i, name in enumerate(names)}
     per_metre = np.array([propagation(name) for name in names])

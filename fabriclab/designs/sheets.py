@@ -17,7 +17,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -28,7 +28,7 @@ from fabriclab import catalog, registry, spelling, topologies, units
 from fabriclab.core import Fabric, FabricBuilder, Floats, Ints, ReadOnly
 from fabriclab.core.fabric import LINK_ARRAYS, NODE_ARRAYS
 from fabriclab.designs.network import FAR, Network, Rules
-from fabriclab.designs.racks import PLAN, place, read_floor
+from fabriclab.designs.racks import place, read_floor
 from fabriclab.economics.floor import MEDIA, switches
 from fabriclab.topologies.clusters import outside_servers
 
@@ -61,6 +61,8 @@ _CABLE_KEYS = ("from", "to", "count", "medium", "rate")
 _MOST_SWITCHES = 400
 _MOST_CABLES = 20_000
 _MOST_SERVERS = 400
+_LARGE = 4096  # of an argument
+_MOST_WITH_RULES = 128  # switches, as rules are tables of n x n x n
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +126,9 @@ class Design:
         node = self.node(name)
         found = np.flatnonzero(self.network.switch == node)
         if not found.size:
-            raise ValueError(f"{name!r:.60} is no switch of the design; name one such as {self.title(0)!r}")
+            raise ValueError(
+                f"{name!r:.60} is no switch of the design; name one such as {self.title(0)!r}"
+            )
         return int(found[0])
 
     def title(self, number: int) -> str:
@@ -166,7 +170,9 @@ def read(sheet: Mapping[str, Any] | Fabric | Design) -> Design:
     for key in sheet:
         if key not in KEYS:
             question = spelling.near(str(key), KEYS)
-            raise ValueError(f"a design has no key {key!r:.60}{question}; its keys are {', '.join(KEYS)}")
+            raise ValueError(
+                f"a design has no key {key!r:.60}{question}; its keys are {', '.join(KEYS)}"
+            )
     if "switches" in sheet or "cables" in sheet:
         if "family" in sheet:
             raise ValueError(
@@ -246,7 +252,9 @@ def _own_racks(sheet: Mapping[str, Any], servers: int) -> Ints | None:
     given = sheet.get("server_racks")
     if given is None:
         return None
-    racks = [units.count(rack, "server_racks", 0, 10_000) for rack in _listed(given, "server_racks")]
+    racks = [
+        units.count(rack, "server_racks", 0, 10_000) for rack in _listed(given, "server_racks")
+    ]
     if len(racks) != servers:
         raise ValueError(
             f"server_racks must have a rack for each of {servers} servers, got {len(racks)}"
@@ -282,9 +290,12 @@ def _of_family(sheet: Mapping[str, Any]) -> _Draft:
     family = registry.find("topology", sheet["family"])
     arguments = sheet.get("arguments", {})
     if not isinstance(arguments, Mapping):
-        raise TypeError(f"arguments must be a dict such as {{'servers': 128}}, got {arguments!r:.80}")
+        raise TypeError(
+            f"arguments must be a dict such as {{'servers': 128}}, got {arguments!r:.80}"
+        )
     known = inspect.signature(registry.get("topology", family)).parameters
     asked = dict(arguments)
+    _check_small(asked)
     if "rails" in known:
         for key in ("servers", "gpus"):
             if key in sheet:
@@ -308,6 +319,17 @@ def _of_family(sheet: Mapping[str, Any]) -> _Draft:
     return _draft(plugged)
 
 
+def _check_small(arguments: Mapping[str, Any]) -> None:
+    """Refuse arguments that would build a network far larger than the brief's, before it is built."""
+    for name, value in arguments.items():
+        numbers = value if isinstance(value, list | tuple) else [value]
+        for number in numbers:
+            if isinstance(number, int) and not isinstance(number, bool) and number > _LARGE:
+                raise ValueError(
+                    f"{name} must be at most {_LARGE:,} for about 1,000 GPUs, got {number:,}; see the topology's help"
+                )
+
+
 def _counts_all(family: str) -> bool:
     """Return whether ``hosts`` of a topology are all hosts, and not those of a switch."""
     return family in ("crossbar", "leaf_spine", "fat_tree", "xgft", "jellyfish")
@@ -318,7 +340,9 @@ def _draft(fabric: Fabric) -> _Draft:
     servers = int(fabric.server.max()) + 1
     gpus = fabric.n_ranks // servers
     if servers > _MOST_SERVERS:
-        raise ValueError(f"servers must be at most {_MOST_SERVERS} for about 1,000 GPUs, got {servers}")
+        raise ValueError(
+            f"servers must be at most {_MOST_SERVERS} for about 1,000 GPUs, got {servers}"
+        )
     names = {fabric.name(node): node for node in np.flatnonzero(switches(fabric)).tolist()}
     return _Draft(fabric, servers, gpus, fabric.radix.astype(np.int64), names)
 
@@ -361,7 +385,9 @@ def plug(
         way = units.choice(by, "plug", PLUGS)
         slot = number if way == "by server" else number % each * n + number // each
     else:
-        slot = np.array([units.count(s, "plug", 0, network.n_ranks - 1) for s in _listed(by, "plug")])
+        slot = np.array(
+            [units.count(s, "plug", 0, network.n_ranks - 1) for s in _listed(by, "plug")]
+        )
         if slot.size != n * each or np.unique(slot).size != slot.size:
             raise ValueError(
                 f"plug must name a different host for each of {n} x {each} = {n * each} NICs, server after server, "
@@ -401,8 +427,8 @@ def _renamed(network: Fabric, endpoint: Ints, servers: int, gpus: int) -> Fabric
         coord=coord,
         media=network.media,
         endpoint=end,
-        rail=np.arange(end.size) % gpus,
-        server=np.arange(end.size) // gpus,
+        rail=np.arange(end.size, dtype=np.int32) % gpus,
+        server=np.arange(end.size, dtype=np.int32) // gpus,
         family=network.family,
         asked=network.asked,
         **column,
@@ -416,7 +442,9 @@ def _explicit(sheet: Mapping[str, Any]) -> _Draft:
     """Return the design of a list of switches and a list of cables."""
     for key in ("servers", "switches", "cables"):
         if key not in sheet:
-            raise ValueError(f"a design with switches and cables must have {key!r}, got {sorted(map(str, sheet))}")
+            raise ValueError(
+                f"a design with switches and cables must have {key!r}, got {sorted(map(str, sheet))}"
+            )
     for key in ("plug", "arguments"):
         if key in sheet:
             raise ValueError(f"{key} must be left out with switches and cables, which say it all")
@@ -428,7 +456,9 @@ def _explicit(sheet: Mapping[str, Any]) -> _Draft:
     names: dict[str, int] = {}
     for box in boxes:
         if box["name"] in names:
-            raise ValueError(f"each switch must have a name of its own, got {box['name']!r:.60} twice")
+            raise ValueError(
+                f"each switch must have a name of its own, got {box['name']!r:.60} twice"
+            )
         names[box["name"]] = servers * gpus + len(names)
     cables = _cables(sheet, names, servers, gpus)
     return _built(servers, gpus, boxes, names, cables)
@@ -443,7 +473,9 @@ def _switch(given: Any, number: int) -> dict[str, Any]:
     for key in given:
         if key not in _SWITCH_KEYS:
             question = spelling.near(str(key), _SWITCH_KEYS)
-            raise ValueError(f"a switch has no key {key!r:.60}{question}; it has {', '.join(_SWITCH_KEYS)}")
+            raise ValueError(
+                f"a switch has no key {key!r:.60}{question}; it has {', '.join(_SWITCH_KEYS)}"
+            )
     job = catalog.case()
     rack = given.get("rack")
     return {
@@ -489,7 +521,9 @@ def _cables(
             for key in given:
                 if key not in _CABLE_KEYS:
                     question = spelling.near(str(key), _CABLE_KEYS)
-                    raise ValueError(f"a cable has no key {key!r:.60}{question}; it has {', '.join(_CABLE_KEYS)}")
+                    raise ValueError(
+                        f"a cable has no key {key!r:.60}{question}; it has {', '.join(_CABLE_KEYS)}"
+                    )
             row = [given.get("from"), given.get("to"), given.get("count", 1)]
             rate = units.rate(given["rate"], "rate of a cable") if "rate" in given else None
             medium = units.choice(given["medium"], "medium", MEDIA) if given.get("medium") else None
@@ -537,7 +571,7 @@ def _built(
     server, local = np.divmod(np.arange(nics), gpus)
     b.add_nodes("nic", nics, tier=0, transit=False, server=server, local=local)
     forwarding = catalog.value("switches", "quantum2", "latency_port_to_port", source="Q2-yobi")
-    for i, box in enumerate(boxes):
+    for i in range(len(boxes)):
         index, sub = numbers[i]
         b.add_nodes(
             kinds[i],
@@ -559,9 +593,7 @@ def _built(
         raise ValueError(f"cables must be at most {_MOST_CABLES:,}, got {len(ends):,}")
     # Lengths and media follow from the racks.
     b.add_cables(ends[:, 0], ends[:, 1], capacity=np.array(rates), medium="fibre", length=1.0)
-    fabric = b.build(
-        "custom", {}, endpoint=np.arange(nics), rail=local, server=server
-    )
+    fabric = b.build("custom", {}, endpoint=np.arange(nics), rail=local, server=server)
     ports = np.concatenate([np.zeros(nics, np.int64), [box["ports"] for box in boxes]])
     rate = np.concatenate([np.zeros(nics), [box["rate"] for box in boxes]])
     racks = np.concatenate([np.full(nics, -1), [box["rack"] for box in boxes]])
@@ -617,7 +649,9 @@ def sheet_of(fabric: Fabric, **rest: Any) -> dict[str, Any]:
         If the fabric has no servers of equal size, or not a NIC for each GPU.
     """
     if not isinstance(fabric, Fabric):
-        raise TypeError(f"fabric must be a Fabric, got {fabric!r:.80}; make one with topologies.build(...)")
+        raise TypeError(
+            f"fabric must be a Fabric, got {fabric!r:.80}; make one with topologies.build(...)"
+        )
     nic_of = _nics(fabric)  # (N,) number of the NIC of each node, -1
     servers = int(fabric.server.max()) + 1
     gpus = fabric.n_ranks // servers
@@ -705,6 +739,10 @@ def _rules(design: Design, given: Any) -> Rules | None:
         )
     net = design.network
     n = net.n
+    if n > _MOST_WITH_RULES:
+        raise ValueError(
+            f"rules of one's own are for at most {_MOST_WITH_RULES} switches, got {n}; leave routing out for 'spray'"
+        )
     part = _shortest(net)
     for here_name, towards in given.items():
         here = design.switch(here_name)
@@ -714,7 +752,9 @@ def _rules(design: Design, given: Any) -> Rules | None:
             )
         for goal_name, following in towards.items():
             goal = design.switch(goal_name)
-            names = [following] if isinstance(following, str) else _listed(following, "next switches")
+            names = (
+                [following] if isinstance(following, str) else _listed(following, "next switches")
+            )
             row = np.zeros(n)
             for name in names:
                 ahead = design.switch(name)
@@ -766,7 +806,3 @@ def _loops(part: Floats) -> tuple[tuple[int, int], ...]:
 def __dir__() -> list[str]:
     """Return the public names, for tab completion."""
     return sorted(__all__)
-
-
-_Reader = Callable[[Mapping[str, Any]], _Draft]
-_ = (_Reader, PLAN)

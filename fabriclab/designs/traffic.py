@@ -30,7 +30,7 @@ from fabriclab.designs.workloads import (
 )
 from fabriclab.errors import NoPath
 
-__all__ = ["Loads", "Messages", "loads", "messages", "mean_step", "placed", "step_time", "times"]
+__all__ = ["Loads", "Messages", "loads", "mean_step", "messages", "placed", "step_time", "times"]
 
 
 class Messages(NamedTuple):
@@ -123,7 +123,9 @@ def messages(design: Design, workload: Workload) -> dict[str, Messages]:
         return found
     stages = stages_of(workload, design.gpus)
     replicas = design.servers // stages
-    table = order[: stages * replicas].reshape(stages, replicas)  # stage by stage, as Megatron places them
+    table = order[: stages * replicas].reshape(
+        stages, replicas
+    )  # stage by stage, as Megatron places them
     if "DP" in needs:
         found["DP"] = _rings(list(table), needs["DP"])
     if "PP" in needs:

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fabriclab import catalog, units
+from fabriclab.core import Ints
 from fabriclab.texts import text
 
 __all__ = ["AXES", "Demand", "Step", "Workload", "demand", "drawn_workloads", "step", "workloads"]
@@ -33,7 +34,9 @@ SERVER = "server"
 
 _BYTES = 2  # of a parameter, gradient or activation in bf16
 _PASSES = 3  # FSDP gathers parameters in the forward and the backward pass, and scatters gradients
-_BLOCKS = 2  # all-reduces of a layer in a forward pass: after attention, and after the feed-forward part
+_BLOCKS = (
+    2  # all-reduces of a layer in a forward pass: after attention, and after the feed-forward part
+)
 _WAYS = 2  # forward and backward pass
 # illustrative: what all-reduces of TP, and exchanges of EP, may take beside the time in which GPUs compute
 _ALLOWED = 0.4
@@ -267,8 +270,8 @@ def stages_of(workload: Workload, gpus: int) -> int:
     return workload.pp * (workload.shards // min(workload.shards, gpus))
 
 
-def expert_groups(workload: Workload, replicas: int) -> list[np.ndarray]:
-    """Return the places of the replicas that share experts, as groups of about ``ep`` neighbours, as equal as can be."""
+def expert_groups(workload: Workload, replicas: int) -> list[Ints]:
+    """Return the places of replicas that share experts: groups of about ``ep`` neighbours, as equal as can be."""
     groups = max(1, round(replicas / workload.ep))
     return np.array_split(np.arange(replicas), groups)
 

@@ -1,6 +1,6 @@
 """Attached: no single switch takes with it the last path of a GPU, through any NIC of its server."""
 
-from fabriclab.designs.exam import Exam, Verdict, verdict
+from fabriclab.designs.exam import Exam, Verdict, others, verdict
 from fabriclab.registry import register
 from fabriclab.texts import text
 
@@ -21,7 +21,7 @@ def attached(exam: Exam) -> Verdict:
         name=design.title(worst),
         gpus=hurt.cut_off,
         servers=", ".join(map(str, hurt.servers[:6])),
-        others=several - 1,
+        others=others(several - 1),
     )
     ends = design.fabric.endpoint[[s in hurt.servers for s in design.fabric.server.tolist()]]
     return verdict(

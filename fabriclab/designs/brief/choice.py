@@ -23,7 +23,9 @@ _UNIT = {"cost": "USD", "cost_per_gpu": "USD", "time": "s", "power": "W"}
 class _Refused(Exception):
     """Why a choice is refused: a sentence, and the two figures that differ."""
 
-    def __init__(self, words: str, asked: float = 1.0, reached: float = 0.0, unit: str = "1") -> None:
+    def __init__(
+        self, words: str, asked: float = 1.0, reached: float = 0.0, unit: str = "1"
+    ) -> None:
         super().__init__(words)
         self.asked = asked
         self.reached = reached
@@ -102,12 +104,17 @@ def _points(front: Any) -> dict[str, dict[str, float]]:
         points[name] = {axis: _number(row[axis], axis) for axis in _AXES}
     if len(points) < _POINTS:
         raise _Refused(
-            text("designs.choice.few", n=len(points), points=_POINTS), _POINTS, len(points), "points"
+            text("designs.choice.few", n=len(points), points=_POINTS),
+            _POINTS,
+            len(points),
+            "points",
         )
     return points
 
 
-def _compared(points: Mapping[str, Mapping[str, float]], name: str, chosen: Mapping[str, Any]) -> str:
+def _compared(
+    points: Mapping[str, Mapping[str, float]], name: str, chosen: Mapping[str, Any]
+) -> str:
     """Return the sentence that compares the chosen point with the next best."""
     following = str(chosen.get("next"))
     if following not in points or following == name:

@@ -1,8 +1,8 @@
 """Drains: each switch is drained once, in at most 24 nights, and the job keeps its floor in each of them."""
 
-from fabriclab.designs.nights import NIGHTS, missing, read_order
-from fabriclab.designs.exam import Exam, Verdict, verdict
+from fabriclab.designs.exam import Exam, Verdict, others, verdict
 from fabriclab.designs.failures import FLOOR, fault
+from fabriclab.designs.nights import NIGHTS, missing, read_order
 from fabriclab.registry import register
 from fabriclab.texts import text
 
@@ -14,9 +14,7 @@ def drains(exam: Exam) -> Verdict:
     given = design.sheet.get("drains")
     if not given:
         words = text("designs.drains.nothing", switches=design.network.n, nights=NIGHTS)
-        return verdict(
-            "drains", asked=design.network.n, reached=0, unit="switches", words=words
-        )
+        return verdict("drains", asked=design.network.n, reached=0, unit="switches", words=words)
     try:
         nights = read_order(design, given)
     except (TypeError, ValueError) as error:
@@ -33,7 +31,7 @@ def drains(exam: Exam) -> Verdict:
         key = "designs.drains.missing" if left_out else "designs.drains.twice"
         odd = left_out or doubled
         number = design.switches.tolist().index(odd[0])
-        words = text(key, name=design.title(number), others=len(odd) - 1)
+        words = text(key, name=design.title(number), others=others(len(odd) - 1))
         return verdict(
             "drains",
             asked=design.network.n,

@@ -1,9 +1,11 @@
 """Ports: every switch is a model that is sold, and has the ports and rates that its cables need; so has every NIC."""
 
+from functools import partial
+
 import numpy as np
 
 from fabriclab import catalog
-from fabriclab.designs.exam import Exam, Verdict, verdict
+from fabriclab.designs.exam import Exam, Verdict, others, verdict
 from fabriclab.designs.prices import models, sold
 from fabriclab.registry import register
 from fabriclab.texts import text
@@ -21,16 +23,17 @@ def ports(exam: Exam) -> Verdict:
     room = design.ports[switch] - used[switch]
     worst = int(switch[np.argmin(room)])
     name = design.title(int(np.argmin(room)))
-    figures = {"asked": int(design.ports[worst]), "reached": int(used[worst]), "unit": "ports"}
+    most = int(design.ports[worst])
+    say = partial(verdict, "ports", asked=most, reached=int(used[worst]), unit="ports", most=True)
     if room.min() < 0:
         words = text(
             "designs.ports.over",
             name=name,
             used=int(used[worst]),
-            ports=int(design.ports[worst]),
-            others=int(np.sum(room < 0)) - 1,
+            ports=most,
+            others=others(int(np.sum(room < 0)) - 1),
         )
-        return verdict("ports", most=True, words=words, nodes=switch[room < 0], **figures)
+        return say(words=words, nodes=switch[room < 0])
 
     for number, node in enumerate(switch.tolist()):
         rate = float(design.port_rate[node])
@@ -39,19 +42,12 @@ def ports(exam: Exam) -> Verdict:
                 "designs.ports.model",
                 name=design.title(number),
                 ports=int(design.ports[node]),
-                rate=rate,
+                gbps=8e-9 * rate,
                 models=", ".join(models()),
             )
-            return verdict(
-                "ports", most=True, words=words, passed=False, nodes=[node], **figures
-            )
-    return _rates(exam) or verdict(
-        "ports",
-        most=True,
-        words=text("designs.ports.met", name=name, used=int(used[worst]), ports=figures["asked"]),
-        nodes=[worst],
-        **figures,
-    )
+            return say(words=words, passed=False, nodes=[node])
+    words = text("designs.ports.met", name=name, used=int(used[worst]), ports=most)
+    return _rates(exam) or say(words=words, nodes=[worst])
 
 
 def _rates(exam: Exam) -> Verdict | None:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from fabriclab import catalog
-from fabriclab.designs.exam import Exam, Verdict, verdict
+from fabriclab.designs.exam import Exam, Verdict, others, verdict
 from fabriclab.economics.floor import reach as reach_of
 from fabriclab.registry import register
 from fabriclab.texts import text
@@ -31,7 +31,7 @@ def reach(exam: Exam) -> Verdict:
         "length": float(fabric.length[link]),
         "medium": fabric.media[fabric.medium[link]],
         "limit": float(limit[link]),
-        "others": max(0, int(np.sum(over > 1)) // 2 - 1),
+        "others": others(int(np.sum(over > 1)) // 2 - 1),
     }
     key = "designs.reach.met" if over[link] <= 1 else "designs.reach.far"
     links = np.flatnonzero(over > 1) if over[link] > 1 else [link, link ^ 1]

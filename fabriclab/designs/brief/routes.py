@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fabriclab.designs.exam import Exam, Verdict, verdict
+from fabriclab.designs.exam import Exam, Verdict, others, verdict
 from fabriclab.registry import register
 from fabriclab.texts import text
 
@@ -18,7 +18,7 @@ def routes(exam: Exam) -> Verdict:
             "designs.routes.loop",
             here=design.title(here),
             goal=design.title(goal),
-            others=len(net.rules.loops) - 1,
+            others=others(len(net.rules.loops) - 1),
         )
         return verdict(
             "routes",
@@ -43,4 +43,6 @@ def routes(exam: Exam) -> Verdict:
     second = int(np.flatnonzero(of == other)[-1])
     words = text("designs.routes.none", one=first, other=second, pairs=pairs)
     nodes = design.fabric.endpoint[np.isin(design.fabric.server, [first, second])]
-    return verdict("routes", asked=0, reached=pairs, unit="pairs", most=True, words=words, nodes=nodes)
+    return verdict(
+        "routes", asked=0, reached=pairs, unit="pairs", most=True, words=words, nodes=nodes
+    )

@@ -21,9 +21,7 @@ def size(exam: Exam) -> Verdict:
     fields = {"gpus": gpus, "servers": design.servers, "each": design.gpus, "asked": GPUS}
     if design.gpus not in SERVER_SIZES:
         words = text("designs.size.server", **fields)
-        return verdict(
-            "size", asked=8, reached=design.gpus, unit="GPUs", words=words, passed=False
-        )
+        return verdict("size", asked=8, reached=design.gpus, unit="GPUs", words=words, passed=False)
     key = "designs.size.met" if gpus >= GPUS else "designs.size.few"
     return verdict(
         "size", asked=GPUS, reached=gpus, unit="GPUs", words=text(key, **fields), nodes=bare
