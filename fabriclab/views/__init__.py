@@ -10,6 +10,7 @@ from typing import Any
 from fabriclab.catalog import Comparison
 from fabriclab.core import Fabric, Result, Timeline
 from fabriclab.views.bars import bars
+from fabriclab.views.designs import design
 from fabriclab.views.fabrics import fabric
 from fabriclab.views.multiples import multiples
 from fabriclab.views.page import ROLES, Axes, Picture, Table, table, times
@@ -29,6 +30,7 @@ __all__ = [
     "busiest_leaf",
     "calibration",
     "comparison",
+    "design",
     "double_tree",
     "draw",
     "fabric",

@@ -37,7 +37,6 @@ __all__ = ["design", "design_scene"]
 PRINTED = 700.0  # width of a printed picture [px]
 HEIGHT = 384.0  # [px]
 _TOP = 30.0  # below the title [px]
-_FEW = 2  # so many parts are named in a sentence
 # What a cable of a refused requirement is: asked for more than it carries, or no use as it is.
 _OVERLOADED_BY = ("demand", "all_reduce", "drains")
 
@@ -86,7 +85,7 @@ def design_scene(
     drawing = drawing_of(mapped.plan, width)
     said = shape_words(mapped.plan)
     if verdict is not None:
-        said = f"{verdict_words(design, verdict)} {said}"
+        said = f"{verdict_words(verdict)} {said}"
     return Scene(
         said,
         Table(part_columns(mapped.plan, [] if verdict is None else [verdict])),
@@ -189,11 +188,11 @@ def bundles_of(plan: Plan, ends: Ints) -> Ints:
 
 
 def _pods(fabric: Fabric, tier: Ints, ends: Ints, node: Ints) -> Ints:
-    """Return the pod of each box, (B,); -1 for those that serve the whole cluster. ``node`` is that of a switch, else -1.
+    """Return the pod of each box, (B,); -1 for those that serve the whole cluster.
 
-    A group of the topology is a pod. Else a pod is what remains in one piece without the cables between switches of
-    one tier or, if there are none, without the highest tier. If all remains in one piece, or single switches of one
-    tier do, there are no pods.
+    ``node`` is the node of each switch, -1 for other boxes. A group of the topology is a pod. Else a pod is what
+    remains in one piece without the cables between switches of one tier or, if there are none, without the highest
+    tier. If all remains in one piece, or single switches of one tier do, there are no pods.
     """
     is_switch = node >= 0
     if "group" in fabric.coord_names:
@@ -256,7 +255,8 @@ def mark_of(mapped: Mapped, verdict: designs.Verdict | None) -> Mark | None:
     bundle = np.unique(mapped.bundle_of_cable[link // 2])
     box = box[box >= 0]
     bundle = bundle[bundle >= 0]
-    if verdict.passed:
+    # What costs most has not failed.
+    if verdict.passed or verdict.requirement == "budget":
         return Mark(box, bundle, TIGHTEST, TIGHTEST, room_words(verdict))
     form = OVERLOADED if verdict.requirement in _OVERLOADED_BY else FAILED
     return Mark(box, bundle, FAILED, form, room_words(verdict))
@@ -270,12 +270,20 @@ def requirement_name(requirement: str) -> str:
     return text(f"plan.name_{requirement}")
 
 
+def has_figures(verdict: designs.Verdict) -> bool:
+    """Return whether a verdict compares two figures, and does not only say yes or no."""
+    is_answer = verdict.unit == "1" and verdict.asked == 1 and verdict.reached in (0, 1)
+    return verdict.passed is not None and not is_answer
+
+
 def room_words(verdict: designs.Verdict) -> str:
-    """Return the margin of a verdict in percent of what is asked, with its sign, such as "-12 %"."""
-    percent = 100 * float(verdict.margin)
-    if not np.isfinite(percent):
+    """Return the margin of a verdict in percent, such as "-12 %"; where 0 is asked, what is reached."""
+    if not has_figures(verdict):
         return ""
-    return f"{percent:+.3g} %"
+    if not verdict.asked:
+        return amount(float(verdict.reached), verdict.unit)
+    percent = round(100 * float(verdict.margin), 2)
+    return f"{percent:+.3g} %" if percent else "0 %"
 
 
 def amount(value: float, unit: str) -> str:
@@ -293,47 +301,30 @@ def amount(value: float, unit: str) -> str:
     return f"{value:,.4g} {unit}".strip()
 
 
-def where_words(design: designs.Design, verdict: designs.Verdict) -> str:
-    """Return where to look: the names of the nodes and cables of a verdict, or how many there are."""
-    node = np.unique(np.asarray(verdict.nodes, dtype=np.int64)).tolist()
-    cable = np.unique(np.asarray(verdict.links, dtype=np.int64) // 2).tolist()
-    words = []
-    if 0 < len(node) <= _FEW:
-        words += [node_name(design, number) for number in node]
-    elif node:
-        words.append(text("plan.and_more", name=node_name(design, node[0]), n=len(node) - 1))
-    if 0 < len(cable) <= 1:
-        words.append(_cable_name(design, cable[0]))
-    elif cable:
-        name = _cable_name(design, cable[0])
-        words.append(text("plan.and_cables", name=name, n=len(cable) - 1))
-    return ", ".join(words)
+def against_words(verdict: designs.Verdict) -> str:
+    """Return what is reached against what is asked; a unit that is a word stands once."""
+    reached = amount(float(verdict.reached), verdict.unit)
+    asked = amount(float(verdict.asked), verdict.unit)
+    if reached.endswith(f" {verdict.unit}") and verdict.unit not in ("B/s", "s"):
+        reached = reached.removesuffix(f" {verdict.unit}")
+    return text("plan.against", reached=reached, asked=asked)
 
 
-def _cable_name(design: designs.Design, cable: int) -> str:
-    """Return the name of a cable by its ends."""
-    fabric = design.fabric
-    one = node_name(design, int(fabric.source[2 * cable]))
-    other = node_name(design, int(fabric.target[2 * cable]))
-    return f"{one} – {other}"
-
-
-def verdict_words(design: designs.Design, verdict: designs.Verdict) -> str:
-    """Return which requirement, by how much, and where to look."""
+def verdict_words(verdict: designs.Verdict) -> str:
+    """Return which requirement holds or fails, by how much, and then where to look."""
     name = requirement_name(verdict.requirement)
     if verdict.passed is None:
-        return text("plan.open", name=name)
-    figures = {
-        "name": name,
-        "reached": amount(float(verdict.reached), verdict.unit),
-        "asked": amount(float(verdict.asked), verdict.unit),
-        "room": f"{100 * abs(float(verdict.margin)):.3g}",
-    }
-    said = text("plan.holds" if verdict.passed else "plan.refused", **figures)
-    where = where_words(design, verdict)
-    if where:
-        said += " " + text("plan.tightest" if verdict.passed else "plan.look", where=where)
-    return said
+        return f"{text('plan.open', name=name)} {verdict.words}"
+    state = "holds" if verdict.passed else "fails"
+    if not has_figures(verdict):
+        return f"{text(f'plan.{state}', name=name)} {verdict.words}"
+    if not verdict.asked:
+        reached = amount(float(verdict.reached), verdict.unit)
+        first = text(f"plan.{state}_of_none", name=name, reached=reached)
+    else:
+        room = f"{100 * abs(float(verdict.margin)):.3g}"
+        first = text(f"plan.{state}_by", name=name, room=room, figures=against_words(verdict))
+    return f"{first} {verdict.words}"
 
 
 def shape_words(plan: Plan) -> str:
@@ -359,27 +350,27 @@ def kinds_of(plan: Plan) -> list[tuple[str, int]]:
 
 
 def part_columns(plan: Plan, verdicts: Sequence[designs.Verdict]) -> dict[str, Any]:
-    """Return the table: a row for each requirement, then one for each kind of part and of cable."""
-    rows: list[tuple[str, float, float, str, float, str]] = []
+    """Return the table: a row for each requirement, then one for each kind of part and of cable.
+
+    Figures have units of their own, and are written with them.
+    """
+    holds = {True: text("word.yes"), False: text("word.no"), None: text("word.open")}
+    rows: list[tuple[str, str, str, float, str]] = []
     for verdict in verdicts:
-        holds = {True: text("word.yes"), False: text("word.no"), None: text("word.open")}
-        rows.append(
-            (
-                requirement_name(verdict.requirement),
-                float(verdict.asked),
-                float(verdict.reached),
-                str(verdict.unit),
-                100 * float(verdict.margin),
-                holds[verdict.passed],
-            )
-        )
-    nothing = float("nan")
+        asked = reached = ""
+        room = np.nan
+        if has_figures(verdict):
+            asked = amount(float(verdict.asked), verdict.unit)
+            reached = amount(float(verdict.reached), verdict.unit)
+            room = 100 * float(verdict.margin) if verdict.asked else np.nan
+        name = requirement_name(verdict.requirement)
+        rows.append((name, asked, reached, room, holds[verdict.passed]))
     for kind, n in kinds_of(plan):
-        rows.append((counted(2, kind).split(maxsplit=1)[1], nothing, float(n), "", nothing, ""))
+        rows.append((counted(2, kind).split(maxsplit=1)[1], "", f"{n:,}", np.nan, ""))
     for name, n in cable_kinds(plan):
-        rows.append((name, nothing, float(n), "", nothing, ""))
+        rows.append((name, "", f"{n:,}", np.nan, ""))
     columns = list(zip(*rows, strict=True))
-    heads = ("what", "asked", "number", "unit", "room [%]", "holds")
+    heads = ("what", "asked", "reached", "room [%]", "holds")
     return {head: np.array(column) for head, column in zip(heads, columns, strict=True)}
 
 

@@ -21,6 +21,7 @@ from fabriclab.views.scene import COLOUR, Layer, boxes, texts
 _MOST_LINES = 200  # between two rows; more of them would be an area
 _LETTER = 7.0  # width of a letter [px]
 _POD_GAP = 0.7  # between two pods, in widths of a rack
+_SWITCH_PART = 0.5  # what a switch needs of the width of a rack
 _RACK_GAP = 1.5  # between two racks [px]
 _SERVERS_HIGH = 56.0  # greatest height of a rack of servers [px]
 _CELL_HIGH = 15.0  # greatest height of a box [px]
@@ -47,8 +48,15 @@ class Columns:
     pods: list[int]
     left: dict[int, float]  # of each pod
     right: dict[int, float]
-    rack_left: dict[int, float]  # of each rack with servers
-    rack_wide: float
+    racks: dict[int, list[int]]  # racks of each pod that have servers
+    narrowest: float  # width of a rack in the pod where they are narrowest
+
+    def rack(self, pod: int, rack: int) -> tuple[float, float]:
+        """Return the left and right end of a rack within a pod [px]."""
+        racks = self.racks[pod]
+        wide = (self.right[pod] - self.left[pod]) / len(racks)
+        left = self.left[pod] + wide * racks.index(rack)
+        return left, left + wide
 
 
 class Block(NamedTuple):
@@ -117,45 +125,42 @@ def rows_drawing(plan: Plan, frame: Frame) -> Drawing:
 
 
 def _columns(plan: Plan, frame: Frame) -> Columns:
-    """Return where pods and racks stand: as wide as they have racks with servers."""
+    """Return where pods and racks stand: a pod is as wide as it has racks with servers, or half as many switches."""
     servers = plan.is_server
     pods = np.unique(plan.pod[(plan.pod >= 0) | servers]).tolist()
-    racks_of = {}
+    racks: dict[int, list[int]] = {}
+    weight: dict[int, float] = {}
     for pod in pods:
-        racks_of[pod] = np.unique(plan.rack[servers & (plan.pod == pod)]).tolist()
-    units_wide = sum(max(len(racks), 1) for racks in racks_of.values())
-    unit = frame.width / (units_wide + _POD_GAP * (len(pods) - 1))
+        here = plan.pod == pod
+        racks[pod] = np.unique(plan.rack[servers & here]).tolist() or [-1]
+        tiers = np.bincount(plan.tier[here & ~servers], minlength=1)
+        weight[pod] = max(len(racks[pod]), _SWITCH_PART * int(tiers.max()))
+    unit = frame.width / (sum(weight.values()) + _POD_GAP * (len(pods) - 1))
     left = {}
     right = {}
-    rack_left = {}
     x = frame.left
     for pod in pods:
         left[pod] = x
-        for place, rack in enumerate(racks_of[pod]):
-            rack_left[rack] = x + unit * place
-        x += unit * max(len(racks_of[pod]), 1)
-        right[pod] = x
-        x += _POD_GAP * unit
-    return Columns(pods, left, right, rack_left, unit)
+        right[pod] = x + unit * weight[pod]
+        x = right[pod] + _POD_GAP * unit
+    narrowest = min(unit * weight[pod] / len(racks[pod]) for pod in pods)
+    return Columns(pods, left, right, racks, narrowest)
 
 
-def _parts(
-    plan: Plan, row: Row, columns: Columns, frame: Frame
-) -> list[tuple[Ints, float, float]]:
+def _parts(plan: Plan, row: Row, columns: Columns, frame: Frame) -> list[tuple[Ints, float, float]]:
     """Return the boxes of a row that share a place, with its left and right end: a rack, a pod or the whole width."""
-    if row.tier == 0:
-        parts = []
-        for rack in np.unique(plan.rack[row.boxes]).tolist():
-            left = columns.rack_left[rack] + _RACK_GAP / 2
-            members = row.boxes[plan.rack[row.boxes] == rack]
-            parts.append((members, left, left + columns.rack_wide - _RACK_GAP))
-        return parts
     if not row.in_pods:
         return [(_in_order(plan, row.boxes), frame.left, frame.right)]
     parts = []
     for pod in np.unique(plan.pod[row.boxes]).tolist():
         members = row.boxes[plan.pod[row.boxes] == pod]
-        parts.append((_in_order(plan, members), columns.left[pod], columns.right[pod]))
+        if row.tier:
+            parts.append((_in_order(plan, members), columns.left[pod], columns.right[pod]))
+            continue
+        for rack in columns.racks[pod]:
+            left, right = columns.rack(pod, rack)
+            here = members[plan.rack[members] == rack]
+            parts.append((here, left + _RACK_GAP / 2, right - _RACK_GAP / 2))
     return parts
 
 
@@ -197,7 +202,9 @@ def _place(
     whole = right - left
     across = max(min(members.size, int(whole / _PITCH)), 1)
     lines = -(-members.size // across)
-    if lines * high > _SERVERS_HIGH or whole < 2 * _PITCH:  # servers of a rack stand above each other
+    if (
+        lines * high > _SERVERS_HIGH or whole < 2 * _PITCH
+    ):  # servers of a rack stand above each other
         across = 1
     across = -(-members.size // max(-(-members.size // across), 1))
     number = np.arange(members.size)
@@ -347,7 +354,7 @@ def _frames(
     bottom = _block(rows[0].boxes, places).bottom
     left = np.array([columns.left[pod] for pod in columns.pods])
     right = np.array([columns.right[pod] for pod in columns.pods])
-    pad = min(_PAD, 0.3 * columns.rack_wide)
+    pad = min(_PAD, 0.3 * columns.narrowest)
     layers = {
         "pods": boxes(
             left - pad,
@@ -403,30 +410,35 @@ def _words(
     cables = texts(
         margin, np.array(cable_y), cable_words, align=2.0, size=11.0, colour=COLOUR["soft"]
     )
-    return {"rows names": names, "cable words": cables, "pod names": _pod_names(plan, columns, frame)}
+    return {
+        "rows names": names,
+        "cable words": cables,
+        "pod names": _pod_names(plan, columns, frame),
+    }
 
 
 def _pod_names(plan: Plan, columns: Columns, frame: Frame) -> Layer:
     """Return the names of pods below them: whole names where they fit, else numbers, else some of them.
 
-    A pod that is no more than a rack is called so.
+    A pod that is no more than a rack is called so. Numbers have their word at the left.
     """
     key = "plan.rack" if plan.pods_are_racks else "plan.pod"
+    kind = "plan.racks" if plan.pods_are_racks else "plan.pods"
     pods = [pod for pod in columns.pods if pod >= 0]
-    middle = np.array([(columns.left[pod] + columns.right[pod]) / 2 for pod in pods])
-    whole = [text(key, n=pod) for pod in pods]
+    middle = [(columns.left[pod] + columns.right[pod]) / 2 for pod in pods]
+    words = [text(key, n=pod) for pod in pods]
+    align = [1.0] * len(pods)
     room = frame.width / max(len(pods), 1)
-    step = 1
-    if _LETTER * max(map(len, whole), default=0) > room:
+    if _LETTER * max(map(len, words), default=0) > room:
         step = -(-len(pods) // _MOST_NAMES)
-        whole = [str(pod) for pod in pods]
-        if whole and _LETTER * (len(text(key, n=0)) + 3) < step * room:
-            whole[0] = text(key, n=pods[0])
+        middle = [frame.left - 12, *middle[::step]]
+        words = [text(kind), *map(str, pods[::step])]
+        align = [2.0] + [1.0] * (len(words) - 1)
     return texts(
-        middle[::step],
+        np.array(middle),
         frame.bottom - 4,
-        whole[::step],
-        align=1.0,
+        words,
+        align=np.array(align),
         size=11.0,
         colour=COLOUR["soft"],
     )

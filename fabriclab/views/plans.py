@@ -1,8 +1,8 @@
-"""A plan of a cluster: its servers and switches in racks and pods, and the cables between them, on the way to a picture.
+"""A plan of a cluster: its servers and switches in racks and pods, and the cables between them.
 
 `plan_rows` draws a plan whose cables lead from tier to tier, with the servers below; `plan_circle` draws one in which
-switches of one tier are joined to each other, as in a torus or a dragonfly+. Both bundle cables where they are many, and say
-which line stands for which cables, so that a part of the plan can be marked.
+switches of one tier are joined to each other, as in a torus or a dragonfly+. Both bundle cables where they are many,
+and say which line stands for which cables, so that a part of the plan can be marked.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ _LETTER = 7.2  # width of a letter of a plate [px]
 _PLATE = 20.0  # height of a plate [px]
 _LARGE = 11.0  # least side of a marked box, where few are marked [px]
 _MOST_LARGE = 24  # so many marked boxes are drawn larger than the others
-# Where a plate may stand from what it belongs to, in halves of its own width and height; the nearest free place is taken.
+# Where a plate may stand from what it belongs to, in halves of its own width and height; the nearest free place counts.
 _BESIDE = (
     (0.0, 0.0),
     *((1.3, 0.0), (-1.3, 0.0), (0.0, 2.6), (0.0, -2.6)),
@@ -442,9 +442,7 @@ def _plate_place(
     best = (np.inf, x, y)
     for order, (right, down) in enumerate(_BESIDE):
         here_x = min(max(x + right * wide / 2, frame.left + wide / 2), frame.right - wide / 2)
-        here_y = min(
-            max(y + down * _PLATE / 2, frame.top + _PLATE / 2), frame.bottom - _PLATE / 2
-        )
+        here_y = min(max(y + down * _PLATE / 2, frame.top + _PLATE / 2), frame.bottom - _PLATE / 2)
         is_hidden = (np.abs(hidden[0] - here_x) < wide / 2 + 4) & (
             np.abs(hidden[1] - here_y) < _PLATE / 2 + 5
         )
