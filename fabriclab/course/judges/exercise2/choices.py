@@ -5,11 +5,13 @@ and what is said of it must be true.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fabriclab import designs
+from fabriclab.designs.exam import Exam
 from fabriclab.course.judges import Ask, JudgedPart, Rng, Verdict
 from fabriclab.course.judges.shared.numbers import Misread, brief, number
 from fabriclab.course.questions import misconception
@@ -17,27 +19,48 @@ from fabriclab.course.questions.files import message
 from fabriclab.errors import FabricError
 from fabriclab.registry import register
 
-from .sheets import as_sheet, asked_sheet, design_of, network_of, nothing
+from .sheets import (
+    MOST_SWITCHES,
+    Unfit,
+    as_sheet,
+    asked_sheet,
+    design_of,
+    network_of,
+    nothing,
+)
 
 _FEWEST = 3  # candidates
 _MOST = 6  # candidates, so that judging them stays below the limit of time
 _WITHIN = 0.02  # of a figure
 _OF_FIGURE = 0.001  # of the figures that are compared: what rounding them may change in their difference
-AXES = ("cost", "time")
 # What each part is worth, as the notebook says.
 SHARES = {"candidates": 0.3, "front": 0.3, "reasons": 0.2, "comparison": 0.2}
 
 
-class Candidate(NamedTuple):
-    """A design to choose from, with the figures that the library computes of it."""
+class Candidate:
+    """A design to choose from, with the figures that the library computes of it.
 
-    sheet: Mapping[str, Any]
-    figures: Mapping[str, float]
+    Parameters
+    ----------
+    sheet : mapping
+        The sheet.
+    design : Design
+        Its design.
+    """
 
-    @property
-    def point(self) -> tuple[float, ...]:
-        """Cost [USD] and time of a step [s]."""
-        return tuple(self.figures[axis] for axis in AXES)
+    def __init__(self, sheet: Mapping[str, Any], design: designs.Design) -> None:
+        self.sheet = sheet
+        self._exam = Exam(design)
+
+    @cached_property
+    def figures(self) -> Mapping[str, float]:
+        """All figures; what is left after a failure takes long to compute."""
+        return self._exam.figures()
+
+    @cached_property
+    def point(self) -> tuple[float, float]:
+        """Cost [USD] and mean time of a step [s]."""
+        return float(self._exam.bill.capital), self._exam.time
 
 
 class Fault(NamedTuple):
@@ -56,7 +79,8 @@ def _candidates(value: Any) -> dict[str, Candidate]:
     """Return the candidates by name, with their figures; raise Misread if they cannot be compared."""
     if not isinstance(value, list) or not _FEWEST <= len(value) <= _MOST:
         got = len(value) if isinstance(value, list) else brief(value)
-        raise Misread(message(2, "candidates", fewest=_FEWEST, most=_MOST, got=got))
+        words = message(2, "candidates", fewest=_FEWEST, most=_MOST, got=got)
+        raise Unfit(words, "too few to choose from") if type(got) is int else Misread(words)
     found = dict[str, Candidate]()
     for place, one in enumerate(value):
         where = f"candidates()[{place}]"
@@ -65,12 +89,26 @@ def _candidates(value: Any) -> dict[str, Candidate]:
         if type(name) is not str or not name or name in found:
             raise Misread(message(2, "name", where=where, got=brief(name)))
         if any(network_of(sheet) == network_of(other.sheet) for other in found.values()):
-            raise Misread(message(2, "same", where=where))
-        design = design_of(sheet, where)
-        try:
-            found[name] = Candidate(sheet, designs.figures(design))
-        except (FabricError, ValueError) as error:
-            raise Misread(message(2, "figures", where=where, error=error)) from None
+            raise Unfit(message(2, "same", where=where), "one design under two names")
+        found[name] = _candidate(sheet, where)
+    return found
+
+
+def _candidate(sheet: Mapping[str, Any], where: str) -> Candidate:
+    """Return a candidate; raise Misread if it is too small, too large, or has no figures."""
+    design = design_of(sheet, where)
+    if design.network.n > MOST_SWITCHES:
+        words = message(2, "switches", name=where, n=design.network.n, most=MOST_SWITCHES)
+        raise Misread(words)
+    size = designs.check(design, "size")
+    if not size.passed:
+        words = message(2, "figures", where=where, error=size.words)
+        raise Unfit(words, "a candidate that is too small")
+    found = Candidate(sheet, design)
+    try:
+        np.array(found.point)
+    except (FabricError, ValueError) as error:
+        raise Misread(message(2, "figures", where=where, error=error)) from None
     return found
 
 
@@ -101,10 +139,10 @@ def _off_front(
             words = {
                 "name": name,
                 "other": other_name,
-                "cost": f"{other.figures['cost']:,.0f}",
-                "time": f"{other.figures['time']:.4g}",
-                "own_cost": f"{mine.figures['cost']:,.0f}",
-                "own_time": f"{mine.figures['time']:.4g}",
+                "cost": f"{other.point[0]:,.0f}",
+                "time": f"{other.point[1]:.5g}",
+                "own_cost": f"{mine.point[0]:,.0f}",
+                "own_time": f"{mine.point[1]:.5g}",
             }
             return Fault(message(2, "dominated", **words), "a dominated choice")
     return None
@@ -201,7 +239,7 @@ def chosen(ask: Ask, rng: Rng) -> Verdict:
     try:
         held = _candidates(ask("candidates"))
     except Misread as error:
-        return nothing([str(error)])
+        return nothing("ex2-c", error)
     faults: dict[str, Fault | None] = {"candidates": None}
     try:
         choice = _choice(ask("choice"))

@@ -2,13 +2,12 @@
 
 from typing import Any
 
-from fabriclab import designs
 from fabriclab.course.judges import Ask, Rng, Verdict
 from fabriclab.course.judges.shared.numbers import Misread, brief
 from fabriclab.course.questions.files import message
 from fabriclab.registry import register
 
-from .sheets import asked_sheet, design_of, drawn_key, nothing, verdict_of
+from .sheets import asked_sheet, drawn_key, graded, nothing, verdict_of
 
 # What each requirement is worth, as the notebook says.
 BUILT = {
@@ -19,6 +18,8 @@ BUILT = {
     "demand": 0.25,
     "budget": 0.2,
 }
+# What counts only if another one is met: a small network is no network for the job, and a thin one is cheap for nothing.
+AFTER = {name: ("size",) for name in BUILT if name != "size"} | {"budget": ("size", "demand")}
 KEPT = {"attached": 0.3, "all_reduce": 0.3, "drains": 0.4}
 _MOST_SWITCHES = 5000  # that the nights may name
 
@@ -37,12 +38,10 @@ def built(ask: Ask, rng: Rng) -> Verdict:
     """Judge whether a design can be built, carries the workloads, and stays within the budget."""
     key = drawn_key(rng)
     try:
-        sheet = asked_sheet(ask)
-        design_of(sheet, "design()")
+        design, report = graded(asked_sheet(ask), "design()", key)
     except Misread as error:
-        return nothing([str(error)])
-    report = designs.grade(sheet, key, only=tuple(BUILT))
-    return verdict_of("ex2-b", report, BUILT, "design()")
+        return nothing("ex2-b", error)
+    return verdict_of("ex2-b", design, report, BUILT, AFTER)
 
 
 def _nights(value: Any) -> list[list[str]]:
@@ -64,8 +63,7 @@ def kept(ask: Ask, rng: Rng) -> Verdict:
     try:
         nights = _nights(ask("drains"))
         sheet = asked_sheet(ask) | {"drains": nights}
-        design_of(sheet, "design()")
+        design, report = graded(sheet, "design()", key)
     except Misread as error:
-        return nothing([str(error)])
-    report = designs.grade(sheet, key, only=tuple(KEPT))
-    return verdict_of("ex2-d", report, KEPT, "design()")
+        return nothing("ex2-d", error)
+    return verdict_of("ex2-d", design, report, KEPT)
