@@ -16,6 +16,15 @@ from fabriclab.designs.exam import FIGURES, Verdict, figures
 from fabriclab.designs.failures import FLOOR, Fault, fault, faults
 from fabriclab.designs.fronts import beaten_by, front
 from fabriclab.designs.grading import Dot, Report, check, gallery, grade, requirements
+from fabriclab.designs.needs import (
+    AXES,
+    Demand,
+    Step,
+    Workload,
+    demand,
+    drawn_workloads,
+    workloads,
+)
 from fabriclab.designs.nights import NIGHTS, drains
 from fabriclab.designs.prices import (
     BUDGET,
@@ -28,15 +37,6 @@ from fabriclab.designs.prices import (
 )
 from fabriclab.designs.sheets import Design, plug, read, sheet_of
 from fabriclab.designs.traffic import Loads, loads, step_time
-from fabriclab.designs.workloads import (
-    AXES,
-    Demand,
-    Step,
-    Workload,
-    demand,
-    drawn_workloads,
-    workloads,
-)
 
 #: GPUs that a design has to connect (source: the brief of exercise 2).
 GPUS = 1000

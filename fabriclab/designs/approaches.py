@@ -21,13 +21,13 @@ from fabriclab.designs.fronts import front
 from fabriclab.designs.nights import NIGHTS
 from fabriclab.designs.sheets import Design, read
 
-__all__ = ["complete", "examples", "plan_drains"]
+__all__ = ["APPROACHES", "complete", "examples", "plan_drains"]
 
 _SERVERS = 128  # source: the running case
 _RAILS = 8
 _PER_LEAF = 32  # servers on a leaf whose other 32 ports lead up
 _BLOCKS = _SERVERS // _PER_LEAF
-_LEAF = {"ports": 64, "rate": "400 Gb/s"}
+_LEAF = {"ports": 64, "rate": "400 Gb/s"}  # source: the running case
 
 Sheet = dict[str, Any]
 
@@ -36,7 +36,7 @@ Sheet = dict[str, Any]
 def examples() -> Mapping[str, Sheet]:
     """Return the sheets of twelve designs, by name of their approach."""
     found = {}
-    for name, approach in _APPROACHES.items():
+    for name, approach in APPROACHES.items():
         found[name] = complete({"name": name, **approach()}, _BESIDE.get(name, _TAPERS))
     return ReadOnly(found)
 
@@ -185,7 +185,7 @@ def _two_planes() -> Sheet:
 
 def _rail_only() -> Sheet:
     """Return one switch with 128 ports for each rail, and nothing between them."""
-    switches = [{"name": f"rail {j}", "ports": 128, "rate": "400 Gb/s"} for j in range(_RAILS)]
+    switches = [{**_LEAF, "name": f"rail {j}", "ports": 128} for j in range(_RAILS)]
     cables = []
     for server in range(_SERVERS):
         cables += [[f"server {server} nic {j}", f"rail {j}"] for j in range(_RAILS)]
@@ -284,7 +284,7 @@ def _own_rules() -> Sheet:
     return _design([*_leaves(), *_spines(12)], cables, routing=rules)
 
 
-_APPROACHES: dict[str, Callable[[], Sheet]] = {
+APPROACHES: dict[str, Callable[[], Sheet]] = {
     "rails at 1:1": _rails,
     "rails at 2:1": _tapered,
     "two planes": _two_planes,

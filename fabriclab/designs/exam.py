@@ -11,11 +11,11 @@ import numpy as np
 
 from fabriclab.core import Flags
 from fabriclab.designs.failures import Fault, Healthy, fault, healthy
+from fabriclab.designs.needs import Workload, drawn_workloads, step, workloads
 from fabriclab.designs.network import FAR
 from fabriclab.designs.prices import bill_of
 from fabriclab.designs.sheets import Design
 from fabriclab.designs.traffic import Loads, loads, mean_step
-from fabriclab.designs.workloads import Workload, drawn_workloads, step, workloads
 from fabriclab.economics import Bill
 from fabriclab.texts import text
 
@@ -105,6 +105,8 @@ def verdict(
     margin = gap / abs(asked) if asked else float(np.sign(gap)) * abs(gap)
     if passed is None:
         passed = bool(margin >= -1e-9)
+    if not passed:
+        margin = -abs(margin)
     numbers = [tuple(int(x) for x in np.asarray(part).ravel()[:_SHOWN]) for part in (nodes, links)]
     return Verdict(
         requirement,

@@ -12,7 +12,7 @@ A leaf of rails fails; then one that has all NICs of four servers:
 >>> for family in ({"rails": 8}, {"rails": 1}):
 ...     hall = designs.read({"family": "rail_optimised", "arguments": family})
 ...     fault = designs.fault(hall, [hall.node("leaf 0.0")])
-...     print(fault.cut_off, fault.left)
+...     print(fault.cut_off, round(fault.left, 3))
 0 0.875
 32 0.0
 """
@@ -25,10 +25,10 @@ from typing import NamedTuple
 import numpy as np
 
 from fabriclab.core import Ints, parts_of
+from fabriclab.designs.needs import Workload, workloads
 from fabriclab.designs.network import FAR, Network
 from fabriclab.designs.sheets import Design
 from fabriclab.designs.traffic import Messages, carried, link_at, messages, times
-from fabriclab.designs.workloads import Workload, workloads
 from fabriclab.errors import NoPath
 
 __all__ = ["FLOOR", "Fault", "Healthy", "fault", "faults", "healthy"]

@@ -270,11 +270,11 @@ def _distances(capacity: Floats) -> Ints:
     reached = np.eye(n, dtype=np.bool_)  # (goal, from)
     hops[reached] = 0
     front = reached.astype(np.float32)
-    for distance in range(1, n):
+    for level in range(1, n):
         new = (back @ front > 0) & ~reached
         if not new.any():
             break
-        hops[new] = distance
+        hops[new] = level
         reached |= new
         front = new.astype(np.float32)
     return np.ascontiguousarray(hops.T)

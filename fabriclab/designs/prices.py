@@ -15,6 +15,7 @@ Examples
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
@@ -22,9 +23,9 @@ from typing import NamedTuple
 import numpy as np
 
 from fabriclab import catalog
-from fabriclab.core import Fabric, ReadOnly, Spec
+from fabriclab.core import Ints, ReadOnly, Spec
+from fabriclab.designs.needs import random
 from fabriclab.designs.sheets import Design
-from fabriclab.designs.workloads import random
 from fabriclab.economics import Bill, Item, bill, price_list
 from fabriclab.economics.bill import switch_models
 
@@ -34,7 +35,7 @@ __all__ = [
     "Prices",
     "at_prices",
     "bill_of",
-    "declared",
+    "declared_ports",
     "drawn_prices",
     "list_prices",
     "sold",
@@ -52,6 +53,7 @@ _BASE = 400.0  # Gb/s, of the cables and switches of the price list
 _FAST = 800.0  # Gb/s, of the switch of catalog.media["sw64x800"]
 _FAST_PORTS = 64  # of that switch
 _NIC = "nic "
+_KNOWN = " 400 Gb/s"  # source: economics.price_list, the ends of its names
 
 
 class Prices(NamedTuple):
@@ -90,13 +92,30 @@ def bill_of(design: Design, prices: Prices | None = None) -> Bill:
     prices : Prices, optional
         Factors of the list prices; the list unless given.
     """
-    known = bill(declared(design))
+    known = bill(design.fabric)
     items = {}
-    for name, item in known.items.items():
+    lines = {name: item for name, item in known.items.items() if not name.startswith("switch")}
+    lines = {**_switch_items(design), **lines}
+    for name, item in lines.items():
         price = item.price or _price(name)
         power = item.power or _power(name)
         items[name] = Item(item.quantity, price, power)
     return at_prices(Bill(ReadOnly(items), known.gpus), prices or list_prices())
+
+
+def _switch_items(design: Design) -> dict[str, Item]:
+    """Return the switches of a design by model: with the ports and rates that they have, whatever is plugged in."""
+    live = np.zeros(design.fabric.n_nodes, dtype=np.bool_)
+    live[design.fabric.source[design.fabric.capacity > 0]] = True
+    node = design.switches[live[design.switches]]
+    models = zip(
+        declared_ports(design)[node].tolist(), design.port_rate[node].tolist(), strict=True
+    )
+    items = {}
+    for (ports, rate), quantity in sorted(Counter(models).items()):
+        name = f"switch {ports} x {rate * 8e-9:.6g} Gb/s"
+        items[name] = Item(quantity, *price_list().get(name, (None, None)))
+    return items
 
 
 def at_prices(known: Bill, prices: Prices) -> Bill:
@@ -110,12 +129,11 @@ def at_prices(known: Bill, prices: Prices) -> Bill:
     return Bill(ReadOnly(items), known.gpus)
 
 
-def declared(design: Design) -> Fabric:
-    """Return the fabric of a design with the switches that it names: their ports, whatever it uses of them."""
-    fabric = design.fabric
-    radix = np.maximum(design.ports, fabric.ports_used)
-    radix[fabric.endpoint] = 0
-    return fabric.shown_as("", radix=radix)
+def declared_ports(design: Design) -> Ints:
+    """Return the ports of each switch: those that the design says, or those in use if they are more, (N,)."""
+    ports = np.maximum(design.ports, design.fabric.ports_used)
+    ports[design.fabric.endpoint] = 0
+    return ports
 
 
 def sold(ports: int, rate: float) -> bool:
@@ -163,7 +181,7 @@ def _price(name: str) -> Spec | None:
     if medium == "long fibre":
         medium = "fibre"
         factor *= _farther()
-    known = price_list().get(f"{medium} 400 Gb/s", (None, None))[0]
+    known = price_list().get(f"{medium}{_KNOWN}", (None, None))[0]
     if known is None:
         return None
     return _derived(
@@ -197,7 +215,7 @@ def _power(name: str) -> Spec | None:
     if end is None:
         return None
     kind = end["kind"].removeprefix("long ")
-    known_end = price_list().get(f"{kind} 400 Gb/s", (None, None))[1]
+    known_end = price_list().get(f"{kind}{_KNOWN}", (None, None))[1]
     if known_end is None:
         known_end = price_list().get(f"{kind} 2 x 400 Gb/s", (None, None))[1]
         if known_end is None:

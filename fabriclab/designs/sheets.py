@@ -60,7 +60,7 @@ _SWITCH_KEYS = ("name", "ports", "rate", "tier", "rack")
 _CABLE_KEYS = ("from", "to", "count", "medium", "rate")
 _MOST_SWITCHES = 400
 _MOST_CABLES = 20_000
-_MOST_SERVERS = 400
+_MOST_SERVERS = 1200
 _LARGE = 4096  # of an argument
 _MOST_WITH_RULES = 128  # switches, as rules are tables of n x n x n
 
@@ -117,9 +117,9 @@ class Design:
             return self.names[name]
         try:
             return self.fabric.node(name)
-        except (TypeError, ValueError) as error:
-            near = spelling.near(str(name), list(self.names)) if isinstance(name, str) else ""
-            raise ValueError(f"{error}{near}") from None
+        except (TypeError, ValueError):
+            near = spelling.near(str(name), list(self.names))
+            raise ValueError(f"{name!r:.60} is no switch of the design{near}") from None
 
     def switch(self, name: str) -> int:
         """Return the number of a switch within ``network.switch`` by its name."""
@@ -591,7 +591,7 @@ def _built(
         rates += [cable.rate or min(least)] * cable.count
     if len(ends) > _MOST_CABLES:
         raise ValueError(f"cables must be at most {_MOST_CABLES:,}, got {len(ends):,}")
-    # Lengths and media follow from the racks.
+    # illustrative: lengths and media follow from the racks
     b.add_cables(ends[:, 0], ends[:, 1], capacity=np.array(rates), medium="fibre", length=1.0)
     fabric = b.build("custom", {}, endpoint=np.arange(nics), rail=local, server=server)
     ports = np.concatenate([np.zeros(nics, np.int64), [box["ports"] for box in boxes]])

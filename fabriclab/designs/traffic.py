@@ -17,9 +17,7 @@ import numpy as np
 
 from fabriclab import catalog
 from fabriclab.core import Floats, Ints
-from fabriclab.designs.network import FAR, Network
-from fabriclab.designs.sheets import Design
-from fabriclab.designs.workloads import (
+from fabriclab.designs.needs import (
     NETWORK,
     Step,
     Workload,
@@ -28,6 +26,8 @@ from fabriclab.designs.workloads import (
     stages_of,
     step,
 )
+from fabriclab.designs.network import FAR, Network
+from fabriclab.designs.sheets import Design
 from fabriclab.errors import NoPath
 
 __all__ = ["Loads", "Messages", "loads", "mean_step", "messages", "placed", "step_time", "times"]

@@ -11,14 +11,12 @@ from fabriclab.texts import text
 @register("requirement", "budget", place=6)
 def budget(exam: Exam) -> Verdict:
     """Compare the dearer of both bills with the budget, and point at what costs most."""
-    drawn = drawn_prices(exam.key)
     bills = {
-        "list": at_prices(exam.bill, list_prices()),
-        "drawn": at_prices(exam.bill, drawn),
+        "designs.budget.list": at_prices(exam.bill, list_prices()),
+        "designs.budget.drawn": at_prices(exam.bill, drawn_prices(exam.key)),
     }
     which = max(bills, key=lambda name: bills[name].capital)
     dear = bills[which]
-    largest = max(dear.items, key=lambda name: dear.items[name].total("price"))
     sums: dict[str, float] = {}
     for name, item in dear.items.items():
         short = name.split(",")[0]
@@ -36,7 +34,7 @@ def budget(exam: Exam) -> Verdict:
         cost=dear.capital / 1e6,
         budget=BUDGET / 1e6,
         gap=abs(missing) / 1e6,
-        prices=text(f"designs.budget.{which}"),
+        prices=text(which),
         largest=largest,
         part=sums[largest] / dear.capital,
     )

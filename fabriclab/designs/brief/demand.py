@@ -2,7 +2,7 @@
 
 from fabriclab import catalog
 from fabriclab.designs.exam import Exam, Verdict, verdict
-from fabriclab.designs.workloads import NETWORK, demand
+from fabriclab.designs.needs import NETWORK, demand
 from fabriclab.registry import register
 from fabriclab.texts import text
 

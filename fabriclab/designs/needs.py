@@ -91,9 +91,15 @@ class Workload:
     @property
     def words(self) -> str:
         """The workload in a sentence."""
-        key = "experts" if self.ep > 1 else "sharded" if self.is_sharded else "dense"
+        key = "designs.workload.dense"
+        if self.ep > 1:
+            key = "designs.workload.experts"
+        elif self.is_sharded:
+            key = "designs.workload.sharded"
+        elif self.pp > 1:
+            key = "designs.workload.pipeline"
         return text(
-            f"designs.workload.{key}",
+            key,
             parameters=self.parameters / 1e9,
             shards=self.shards,
             pp=self.pp,
