@@ -255,6 +255,8 @@ def mark_of(mapped: Mapped, verdict: designs.Verdict | None) -> Mark | None:
     bundle = np.unique(mapped.bundle_of_cable[link // 2])
     box = box[box >= 0]
     bundle = bundle[bundle >= 0]
+    if not box.size and not bundle.size:
+        return None
     # What costs most has not failed.
     if verdict.passed or verdict.requirement == "budget":
         return Mark(box, bundle, TIGHTEST, TIGHTEST, room_words(verdict))
@@ -313,17 +315,19 @@ def against_words(verdict: designs.Verdict) -> str:
 def verdict_words(verdict: designs.Verdict) -> str:
     """Return which requirement holds or fails, by how much, and then where to look."""
     name = requirement_name(verdict.requirement)
+    figures = against_words(verdict)
+    room = f"{100 * abs(float(verdict.margin)):.3g}"
+    reached = amount(float(verdict.reached), verdict.unit)
     if verdict.passed is None:
-        return f"{text('plan.open', name=name)} {verdict.words}"
-    state = "holds" if verdict.passed else "fails"
-    if not has_figures(verdict):
-        return f"{text(f'plan.{state}', name=name)} {verdict.words}"
-    if not verdict.asked:
-        reached = amount(float(verdict.reached), verdict.unit)
-        first = text(f"plan.{state}_of_none", name=name, reached=reached)
+        first = text("plan.open", name=name)
+    elif not has_figures(verdict):
+        first = text("plan.holds" if verdict.passed else "plan.fails", name=name)
+    elif not verdict.asked:
+        key = "plan.holds_of_none" if verdict.passed else "plan.fails_of_none"
+        first = text(key, name=name, reached=reached)
     else:
-        room = f"{100 * abs(float(verdict.margin)):.3g}"
-        first = text(f"plan.{state}_by", name=name, room=room, figures=against_words(verdict))
+        key = "plan.holds_by" if verdict.passed else "plan.fails_by"
+        first = text(key, name=name, room=room, figures=figures)
     return f"{first} {verdict.words}"
 
 

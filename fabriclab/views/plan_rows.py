@@ -20,7 +20,7 @@ from fabriclab.views.scene import COLOUR, Layer, boxes, texts
 
 _MOST_LINES = 200  # between two rows; more of them would be an area
 _LETTER = 7.0  # width of a letter [px]
-_POD_GAP = 0.7  # between two pods, in widths of a rack
+_POD_GAP = 1.0  # between two pods, in widths of a rack
 _SWITCH_PART = 0.5  # what a switch needs of the width of a rack
 _RACK_GAP = 1.5  # between two racks [px]
 _SERVERS_HIGH = 56.0  # greatest height of a rack of servers [px]

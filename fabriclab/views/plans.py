@@ -114,7 +114,7 @@ class Plan:
         """Whether no pod has servers in more than one rack."""
         here = self.is_server & (self.pod >= 0)
         pairs = np.unique(np.stack([self.pod[here], self.rack[here]]), axis=1)
-        return pairs.shape[1] == np.unique(self.pod[here]).size
+        return bool(pairs.shape[1] == np.unique(self.pod[here]).size)
 
 
 class Frame(NamedTuple):
@@ -208,7 +208,8 @@ def plan_of(
 def plan_layers(drawing: Drawing, mark: Mark | None = None) -> dict[str, Layer]:
     """Return the layers of a plan: frames, cables, boxes and words, and what a mark points at, with its plate."""
     layers = {**drawing.behind, "cables": cable_layer(drawing)}
-    paths, names = [], []
+    paths: list[Floats] = []
+    names: list[str] = []
     if mark is not None:
         paths, names = _marked_paths(drawing, mark)
         layers["marked cables"] = _marked_lines(paths, names, mark)
@@ -216,7 +217,7 @@ def plan_layers(drawing: Drawing, mark: Mark | None = None) -> dict[str, Layer]:
     if mark is not None and mark.box_form == FAILED:
         layers["crosses"] = _crosses(drawing, mark)
     layers |= drawing.words
-    if mark is not None and mark.plate:
+    if mark is not None and mark.plate and (paths or mark.boxes.size):
         layers["plate"] = _plate(drawing, mark, paths)
     return layers
 
@@ -427,11 +428,9 @@ def _plate_place(
         lengths = [float(np.hypot(*np.diff(path, axis=0).T).sum()) for path in paths]
         longest = paths[int(np.argmax(lengths))]
         x, y = longest[len(longest) // 2 - 1 :][:2].mean(axis=0).tolist()
-    elif mark.boxes.size:
+    else:
         top = mark.boxes[np.argmin(drawing.y[mark.boxes])]
         x, y = float(drawing.x[top]), float(drawing.y[top])
-    else:  # nothing is at fault by itself
-        return frame.right - wide / 2, frame.top - _PLATE / 2 + 2
 
     # What a plate should not hide: first of all what is marked, then other boxes.
     points = [_along(path) for path in paths]

@@ -1,6 +1,7 @@
 """Views of designs and of a gallery: by hand, laws over the twelve examples, and what fits."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -256,7 +257,8 @@ def test_a_verdict_without_figures_says_so_and_has_no_plate(plans):
     refused = verdict("choice", False, asked=1.0, reached=0.0, unit="1", margin=-1.0)
     assert not has_figures(open_) and not has_figures(refused)
     assert mark_of(plans["rail-only"], open_) is None
-    assert mark_of(plans["rail-only"], refused).plate == ""
+    assert mark_of(plans["rail-only"], refused) is None  # no part is at fault
+    assert mark_of(plans["rail-only"], replace(refused, nodes=(1030,))).plate == ""
     picture = views.design(designs.examples()["rail-only"], refused)
     assert picture.finding.startswith(text("plan.fails", name=text("plan.name_choice")))
 
@@ -357,7 +359,7 @@ def test_a_front_by_hand():
 
 
 def test_the_line_along_the_front_has_a_step_for_each_design():
-    scene = live.gallery(DOTS, 0).scene
+    scene = live.gallery(DOTS).scene
     line, dots = scene.layers["front"].fields, scene.layers["designs"].fields
     points = np.stack([line["x"], line["y"]], axis=1)
     front = np.flatnonzero(dots["shape"] == 0)
@@ -371,27 +373,27 @@ def test_the_line_along_the_front_has_a_step_for_each_design():
 
 def test_a_chosen_design_is_ink_and_all_others_are_grey():
     for chosen in range(len(DOTS)):
-        scene = live.gallery(DOTS, chosen).scene
+        scene = live.gallery(DOTS, "ABCD"[chosen]).scene
         dots = scene.layers["designs"].fields
         assert np.flatnonzero(dots["colour"] == COLOUR["ink"]).tolist() == [chosen]
         assert np.argmax(dots["size"]) == chosen and scene.table.bold == (chosen,)
         label = scene.side.layers["list title"].fields["texts"]
         assert label == [text("live.gallery.design", label="ABCD"[chosen])]
-    assert dots["picks"] == [0, 1, 2, 3] and dots["pick"] == "chosen"
+    assert dots["picks"] == ["A", "B", "C", "D"] and dots["pick"] == "chosen"
 
 
 def test_a_gallery_names_nobody():
     sheets = [{**sheet, "name": "Ada's own"} for sheet in (IN_RAILS, IN_RACKS, ON_TORUS)]
-    view = live.gallery(sheets, 1)
+    view = live.gallery(sheets, "B")
     shown = str(view.scene.table) + view.scene.said + view.scene.alt
     assert "Ada" not in shown and "leaf-spine" in shown
 
 
 def test_dots_have_cost_and_time_only_and_so_no_choice_of_an_axis():
-    view = live.gallery(DOTS, 1)
+    view = live.gallery(DOTS, "B")
     assert (
         list(view.controls) == ["chosen"]
-        and view.code == "fl.live.gallery(sheets, against='cost', chosen=1)"
+        and view.code == "fl.live.gallery(sheets, against='cost', chosen='B')"
     )
     assert list(view.scene.table.columns) == [
         "design",
@@ -400,6 +402,8 @@ def test_dots_have_cost_and_time_only_and_so_no_choice_of_an_axis():
         "step [s]",
         "state",
     ]
+    with pytest.raises(ValueError, match="chosen must be one of 'A'"):
+        live.gallery(DOTS, "Z")
     with pytest.raises(ValueError, match="sheets must be 2"):
         live.gallery(DOTS[:1])
 
@@ -417,9 +421,9 @@ def test_the_twelve_examples_are_the_gallery_by_default():
 
 
 def test_figures_beside_a_gallery_place_the_chosen_design_among_all():
-    view = live.gallery([IN_RAILS, IN_RACKS, ON_TORUS], 0)
-    for chosen in range(view.controls["chosen"].high + 1):
-        side = view.set(chosen=chosen).scene.side.layers
+    view = live.gallery([IN_RAILS, IN_RACKS, ON_TORUS])
+    for chosen, label in enumerate(view.controls["chosen"].options):
+        side = view.set(chosen=label).scene.side.layers
         own, others = side["own"].fields, side["others"].fields
         rows = own["y"].size
         every = others["x"].reshape(rows, -1)

@@ -175,18 +175,22 @@ def state_words(verdict: designs.Verdict) -> str:
 def list_layers(judged: Judged, requirement: str) -> dict[str, Layer]:
     """Return all requirements with a sign, what is reached for what is asked, and a bar of the room that is left."""
     verdicts = judged.verdicts
-    top = _TOP + _ROW * np.arange(len(verdicts))
+    top: Floats = _TOP + _ROW * np.arange(len(verdicts), dtype=np.float64)
     is_now = np.array([each.requirement == requirement for each in verdicts])
     return {
         "list title": heading(16.0, text("live.design.list")),
-        "row": boxes(
+        "rows": boxes(
             4.0,
-            top[is_now] - 1,
+            top - 1,
             _SIDE - 8,
             _ROW - 2,
-            colour=COLOUR["sunk"],
-            edge=COLOUR["line"],
+            colour=np.where(is_now, COLOUR["sunk"], COLOUR["none"]),
+            edge=np.where(is_now, COLOUR["line"], 0.0),
             round=6.0,
+            names=[requirement_name(each.requirement) for each in verdicts],
+            notes=[str(each.words) for each in verdicts],
+            pick="requirement",
+            picks=[str(each.requirement) for each in verdicts],
         ),
         "signs": texts(
             _SIGN,
@@ -252,8 +256,6 @@ def bar_layers(verdicts: Sequence[designs.Verdict], top: Floats) -> dict[str, La
             _BAR_HIGH,
             colour=np.where(is_short, COLOUR["ink"], COLOUR["edge"]),
             round=1.0,
-            names=[requirement_name(each.requirement) for each in verdicts],
-            notes=[str(each.words) for each in verdicts],
         ),
         "zero": lines(marks, width=1.2, colour=COLOUR["edge"]),
     }

@@ -13,7 +13,7 @@ from fabriclab.views.common import common_ends
 from fabriclab.views.designs import mapped_design
 from fabriclab.views.live.controls import option_name
 from fabriclab.views.live.designs import graded
-from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
+from fabriclab.views.live.widget import Choice, Control, Live, Table, live_view
 from fabriclab.views.scene import COLOUR, Layer, Scene, heading, lines, log_axis, texts, tick_layers
 
 _MILLION = 1e6
@@ -33,6 +33,8 @@ _TICKS = 6  # at most, on an axis
 _ROOM = 0.08  # of an axis, beyond its outermost dots
 # Where the letter of a dot may stand from its middle; the first place that is free is taken.
 _BESIDE = ((0, -13), (11, -9), (-11, -9), (13, 0), (-13, 0), (11, 10), (-11, 10), (0, 14), (0, -24))
+_BELOW = (11, 10)  # first for a design on the front, whose line comes from above
+_FURTHER = 1.4  # is the letter of the chosen design, whose dot is larger
 _NEAR = (11.0, 10.0)  # two letters, or a letter and a dot, closer than this would meet
 # Strips of the figures of the chosen design.
 _STRIP_TOP, _STRIP_STEP, _STRIP_LEFT, _STRIP_RIGHT = 74.0, 52.0, 18.0, 302.0
@@ -114,7 +116,7 @@ class Gallery(NamedTuple):
 
 def gallery(
     sheets: Sequence[Any] | None = None,
-    chosen: int = 0,
+    chosen: str = "A",
     against: str = "cost",
 ) -> Live:
     """Show designs without names: what each costs, and how long a step takes on it; those that none beats are joined.
@@ -127,8 +129,8 @@ def gallery(
     sheets : sequence of mapping, Report or Dot, optional
         Sheets as `fabriclab.designs.read` takes them, their reports, or what `fabriclab.designs.gallery` returns; the
         twelve of `fabriclab.designs.examples` unless given. Dots have neither family nor power.
-    chosen : int
-        Number of the design that is lit, from 0; the cheapest comes first.
+    chosen : str
+        Letter of the design that is lit; "A" is the cheapest.
     against : str
         "cost" or "power".
 
@@ -145,7 +147,7 @@ def gallery(
     axes = _AGAINST if is_priced else _AGAINST[:1]
     names = tuple(text(f"live.gallery.by_{axis}") for axis in axes)
     controls: dict[str, Control] = {
-        "chosen": Slider(0, len(exhibits) - 1),
+        "chosen": Choice(tuple(each.label for each in exhibits)),
         "against": Choice(axes, names=names),
     }
     held = () if _is_short(sheets) else ("sheets",)
@@ -242,19 +244,20 @@ def letter(number: int) -> str:
     return letter(first - 1) + word if first else word
 
 
-def gallery_scene(exhibits: tuple[Exhibit, ...], chosen: int, against: str) -> Scene:
+def gallery_scene(exhibits: tuple[Exhibit, ...], chosen: str, against: str) -> Scene:
     """Return the designs by cost or power and time, with one of them lit and its figures beside it."""
     shown = Gallery(exhibits, against)
-    said = gallery_words(shown, chosen)
+    number = [each.label for each in exhibits].index(chosen)
+    said = gallery_words(shown, number)
     return Scene(
         said,
-        gallery_table(shown, chosen),
-        gallery_layers(shown, chosen),
+        gallery_table(shown, number),
+        gallery_layers(shown, number),
         _HEIGHT,
         alt=f"{said} {front_words(shown)}",
         hint=text("live.gallery.hint"),
         width=_WIDTH,
-        side=Scene("", layers=strip_layers(shown, chosen), height=_HEIGHT, width=_SIDE),
+        side=Scene("", layers=strip_layers(shown, number), height=_HEIGHT, width=_SIDE),
     )
 
 
@@ -347,7 +350,9 @@ def round_ticks(low: float, high: float) -> Floats:
         step = factor * power
         if (high - low) / step <= _TICKS:
             break
-    return np.arange(np.ceil(low / step - 1e-9), np.floor(high / step + 1e-9) + 1) * step
+    first = np.ceil(low / step - 1e-9)
+    last = np.floor(high / step + 1e-9)
+    return np.asarray(step * np.arange(first, last + 1), dtype=np.float64)
 
 
 def place_on(low: float, high: float, ends: tuple[float, float]) -> Any:
@@ -442,7 +447,7 @@ def dot_layers(shown: Gallery, chosen: int, x: Floats, y: Floats) -> dict[str, L
                 "names": names,
                 "notes": notes_of(shown),
                 "pick": "chosen",
-                "picks": list(range(x.size)),
+                "picks": [each.label for each in shown.exhibits],
             },
         )
     }
@@ -457,8 +462,10 @@ def letter_layer(shown: Gallery, chosen: int, x: Floats, y: Floats) -> Layer:
     words = [each.label for each in shown.exhibits]
     is_free = np.zeros(x.size, dtype=bool)
     for number in order:
-        for right, down in _BESIDE:
-            at = (float(x[number]) + right, float(y[number]) + down)
+        places = (_BELOW, *_BESIDE) if shown.on_front[number] else _BESIDE
+        further = _FURTHER if number == chosen else 1.0
+        for right, down in places:
+            at = (float(x[number]) + further * right, float(y[number]) + further * down)
             meets = [
                 abs(at[0] - other[0]) < _NEAR[0] and abs(at[1] - other[1]) < _NEAR[1]
                 for other in taken
