@@ -104,7 +104,11 @@ def test_there_are_enough_of_both():
     assert len(RIGHT["ex2-b"]) >= 8 and RIGHT["ex2-b"].keys() == RIGHT["ex2-d"].keys()
     flawed = {name.partition("/")[0] for id in ("ex2-b", "ex2-c", "ex2-d") for name in WRONG[id]}
     assert len(flawed) >= 20
-    assert flawed >= {"the same rate everywhere", "uplinks cost no ports", "redundancy is a second spine"}
+    assert flawed >= {
+        "the same rate everywhere",
+        "uplinks cost no ports",
+        "redundancy is a second spine",
+    }
 
 
 def test_right_designs_are_different_networks():
@@ -271,7 +275,11 @@ def test_a_check_names_the_mistake_the_measure_and_the_picture():
     names = functions(answers.WRONG_D["redundancy is a second spine"])
     shown = check("ex2-d", [names["drains"], names["design"]])
     assert shown.data["named"] == "redundancy is a second spine"
-    assert "leaf" in str(shown) and "32" in str(shown) and 'fl.live.design(design(), "attached")' in str(shown)
+    assert (
+        "leaf" in str(shown)
+        and "32" in str(shown)
+        and 'fl.live.design(design(), "attached")' in str(shown)
+    )
 
 
 def test_a_stub_is_told_apart(root):

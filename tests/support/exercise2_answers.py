@@ -26,7 +26,7 @@ def but(id, *changes):
 
 # (a) -----------------------------------------------------------------------------------------------------------------
 
-COUNTED = '''
+COUNTED = """
 def need(kind, size, n, count, time):
     hops = {"dp": 2 * (n - 1), "fsdp": 3 * (n - 1), "tp": 8 * (n - 1), "ep": 4 * (n - 1)}
     if kind == "pp":
@@ -48,7 +48,7 @@ def tiers(rows):
         for tier in range(3):
             found[tier] += rate * (edges[tier] - edges[tier + 1])
     return found
-'''
+"""
 RIGHT_A = {
     "closed forms": SOLVED["ex2-a"],
     "counted": COUNTED,
@@ -66,7 +66,7 @@ WRONG_A = {
     "one phase only": but("ex2-a", ('"dp": 2 * part', '"dp": part')),
     "factor taken as 2": but("ex2-a", ('"dp": 2 * part', '"dp": 2 * size')),
     "array sent once": but("ex2-a", ('"dp": 2 * part', '"dp": size')),
-    "bytes for a rate": but("ex2-a", ("count * sent[kind] / time", "count * sent[kind]")),
+    "bytes, and no rate": but("ex2-a", ("count * sent[kind] / time", "count * sent[kind]")),
     "one use of many": but("ex2-a", ("count * sent[kind] / time", "sent[kind] / time")),
     "everything to everyone": but("ex2-a", ('"dp": 2 * part', '"dp": (n - 1) * size')),
     "fsdp taken for dp": but("ex2-a", ('"fsdp": 3 * part', '"fsdp": 2 * part')),
@@ -79,9 +79,7 @@ WRONG_A = {
     "own part sent as well": but("ex2-a", ('"ep": 4 * part', '"ep": 4 * size')),
     "every token to every expert": but("ex2-a", ('"ep": 4 * part', '"ep": 4 * (n - 1) * size')),
     "non-blocking everywhere": but("ex2-a", ("return 1 / inside ", "return 1.0 ")),
-    "ring in random order": but(
-        "ex2-a", ("return 1 / inside ", "return (n - inside) / (n - 1) ")
-    ),
+    "ring in random order": but("ex2-a", ("return 1 / inside ", "return (n - inside) / (n - 1) ")),
     "hops of one unit for the share of all": but("ex2-a", ("return 1 / inside ", "return 1 / n ")),
     "itself counted as a target": but("ex2-a", ("(n - inside) / (n - 1)", "(n - inside) / n")),
     "exchange taken for a ring": but("ex2-a", ("(n - inside) / (n - 1)", "1 / inside")),
@@ -136,7 +134,10 @@ RULES = """
 """
 OWN_RULES = but(
     OWN_CABLES,
-    ('    return {"name": "own cables",', RULES + '    return {"name": "own rules", "routing": rules,'),
+    (
+        '    return {"name": "own cables",',
+        RULES + '    return {"name": "own rules", "routing": rules,',
+    ),
 )
 # No spine at all: 64 switches on a torus of 8 x 8, twelve cables to each neighbour.
 TORUS = """
@@ -203,7 +204,9 @@ WRONG_B = {
         ),
     ),
     "bought for another workload": rails('{"oversubscription": 4}'),
-    "bought for another workload/a thin torus": but(TORUS, ("thick = 8, 128, 12", "thick = 8, 128, 2")),
+    "bought for another workload/a thin torus": but(
+        TORUS, ("thick = 8, 128, 12", "thick = 8, 128, 2")
+    ),
     "the same rate everywhere": rails('{"radix": 128}'),
 }
 # It fits at list prices, and not at all prices that a key may draw.

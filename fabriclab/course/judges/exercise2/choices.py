@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fabriclab import designs
-from fabriclab.designs.exam import Exam
 from fabriclab.course.judges import Ask, JudgedPart, Rng, Verdict
 from fabriclab.course.judges.shared.numbers import Misread, brief, number
 from fabriclab.course.questions import misconception
 from fabriclab.course.questions.files import message
+from fabriclab.designs.exam import Exam
 from fabriclab.errors import FabricError
 from fabriclab.registry import register
 
@@ -32,7 +32,9 @@ from .sheets import (
 _FEWEST = 3  # candidates
 _MOST = 6  # candidates, so that judging them stays below the limit of time
 _WITHIN = 0.02  # of a figure
-_OF_FIGURE = 0.001  # of the figures that are compared: what rounding them may change in their difference
+_OF_FIGURE = (
+    0.001  # of the figures that are compared: what rounding them may change in their difference
+)
 # What each part is worth, as the notebook says.
 SHARES = {"candidates": 0.3, "front": 0.3, "reasons": 0.2, "comparison": 0.2}
 

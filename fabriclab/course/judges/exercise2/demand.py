@@ -12,7 +12,9 @@ from fabriclab.registry import register
 KINDS = ("dp", "fsdp", "tp", "pp", "ep")
 PATTERNS = ("ring", "all_to_all")
 _SETS = 2  # a set of cases counts only if all of it is right
-_FACTOR = 1.5  # by which the right numbers of two cases differ, so that no constant is right in both
+_FACTOR = (
+    1.5  # by which the right numbers of two cases differ, so that no constant is right in both
+)
 
 
 def _draw_need(rng: Rng, kind: str) -> JudgedCase:

@@ -13,12 +13,12 @@ from .sheets import asked_sheet, drawn_key, graded, nothing, verdict_of
 BUILT = {
     "size": 0.1,
     "ports": 0.15,
-    "reach": 0.15,
+    "reach": 0.15,  # illustrative: 6 of 40 points
     "routes": 0.15,
     "demand": 0.25,
     "budget": 0.2,
 }
-# What counts only if another one is met: a small network is no network for the job, and a thin one is cheap for nothing.
+# What counts only if another one is met: nothing counts of a small network, and a thin one is cheap for nothing.
 AFTER = {name: ("size",) for name in BUILT if name != "size"} | {"budget": ("size", "demand")}
 KEPT = {"attached": 0.3, "all_reduce": 0.3, "drains": 0.4}
 _MOST_SWITCHES = 5000  # that the nights may name
