@@ -35,6 +35,7 @@ __all__ = ["FLOOR", "Fault", "Healthy", "fault", "faults", "healthy"]
 
 # source: the brief of exercise 2
 FLOOR = 0.8
+_NOTHING = Messages(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
 
 
 class Fault(NamedTuple):
@@ -77,7 +78,7 @@ def healthy(design: Design, workload: Workload | None = None) -> Healthy:
         If two neighbours have no path.
     """
     job = workload or workloads()[0]
-    ring = messages(design, job)["DP"]
+    ring = messages(design, job).get("DP", _NOTHING)
     return Healthy(ring, times(design.network, carried(design.network, ring)).seconds)
 
 
@@ -108,7 +109,9 @@ def fault(design: Design, nodes: Sequence[int], whole: Healthy | None = None) ->
         worst = times(net, carried(net, before.ring))
     except NoPath:
         return Fault(names, 0, 0.0, _parted(net, before.ring), -1)
-    left = min(1.0, before.seconds / worst.seconds)
+    left = 1.0
+    if worst.seconds > before.seconds:
+        left = before.seconds / worst.seconds
     return Fault(names, 0, left, (), link_at(design, net, worst))
 
 

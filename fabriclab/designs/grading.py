@@ -12,7 +12,7 @@ from fabriclab import registry, units
 from fabriclab.core import Fabric
 from fabriclab.designs.exam import Exam, Verdict, verdict
 from fabriclab.designs.sheets import Design, read
-from fabriclab.errors import NoPath
+from fabriclab.errors import FabricError, NoPath
 from fabriclab.texts import text
 
 __all__ = ["Dot", "Report", "check", "gallery", "grade", "requirements"]
@@ -116,7 +116,7 @@ def grade(sheet: Mapping[str, Any] | Fabric | Design, key: str | int = "") -> Re
         name = str(sheet.get("name") or sheet.get("family") or name)
     try:
         design = read(sheet)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, FabricError) as error:
         return Report(name, (), {}, time.process_time() - began, str(error))
     exam = Exam(design, key)
     verdicts: dict[str, Verdict] = {}

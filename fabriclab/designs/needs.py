@@ -229,37 +229,40 @@ def demand(workload: Workload, gpus: int = 8, servers: int | None = None) -> tup
     workload : Workload
         The workload.
     gpus : int
-        GPUs of a server. With fewer than ``shards``, the model has so many more stages. >= 1
+        GPUs of a server. With fewer than ``shards`` the model has so many more stages, at most one for each
+        server. >= 1
     servers : int, optional
-        Servers of the cluster; by default those of the running case's 1,024 GPUs. >= 2
+        Servers of the cluster; by default those of the running case's 1,024 GPUs. >= 1
     """
     job = catalog.case()
     each = units.count(gpus, "gpus")
-    n = -(-int(job.gpus) // each) if servers is None else units.count(servers, "servers", 2)
+    n = -(-int(job.gpus) // each) if servers is None else units.count(servers, "servers")
     compute = float(job.t_compute)
     message = workload.tokens * job.hidden * _BYTES  # activations of a micro-batch [B]
     found = []
 
     if workload.is_sharded:
         whole = _PASSES * _BYTES * workload.parameters
-        found.append(Demand("FSDP", NETWORK, whole / each * (n - 1) / n, compute))
+        if n > 1:
+            found.append(Demand("FSDP", NETWORK, whole / each * (n - 1) / n, compute))
         if each > 1:
             found.append(Demand("FSDP", SERVER, whole * (each - 1) / each, compute))
         return tuple(found)
 
     tp = min(workload.shards, each)
-    stages = workload.pp * (workload.shards // tp)
+    stages = min(stages_of(workload, each), n)
     replicas = n // stages
     gradients = _BYTES * workload.parameters / (tp * stages)
     window = float(job.window) * int(job.microbatches) / workload.microbatches
-    found.append(Demand("DP", NETWORK, 2 * (replicas - 1) / replicas * gradients, window))
+    if replicas > 1:
+        found.append(Demand("DP", NETWORK, 2 * (replicas - 1) / replicas * gradients, window))
     if tp > 1:
         sums = _WAYS * _BLOCKS * int(job.layers) / stages * workload.microbatches
         found.append(Demand("TP", SERVER, sums * message * 2 * (tp - 1) / tp, _ALLOWED * compute))
     if stages > 1:
         sends = _WAYS * workload.microbatches
         found.append(Demand("PP", NETWORK, sends * message / tp, compute))
-    if workload.ep > 1:
+    if workload.ep > 1 and replicas > 1:
         exchanges = 2 * _WAYS * workload.moe_layers / stages * workload.microbatches
         buffer = message / tp * workload.experts_per_token
         size = float(np.mean([len(group) for group in expert_groups(workload, replicas)]))

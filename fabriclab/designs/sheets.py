@@ -58,11 +58,11 @@ _NIC = re.compile(r"server\s*(\d+)\s*nic\s*(\d+)", re.IGNORECASE)
 _NUMBERED = re.compile(r"(?P<kind>[A-Za-z]+)[ _-]*(?P<numbers>\d+(?:\.\d+)*)")
 _SWITCH_KEYS = ("name", "ports", "rate", "tier", "rack")
 _CABLE_KEYS = ("from", "to", "count", "medium", "rate")
-_MOST_SWITCHES = 400
+_MOST_SWITCHES = 320
 _MOST_CABLES = 20_000
 _MOST_SERVERS = 1200
 _LARGE = 4096  # of an argument
-_MOST_WITH_RULES = 128  # switches, as rules are tables of n x n x n
+_MOST_WITH_RULES = 112  # switches, as rules are tables of n x n x n
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,13 +123,16 @@ class Design:
 
     def switch(self, name: str) -> int:
         """Return the number of a switch within ``network.switch`` by its name."""
-        node = self.node(name)
-        found = np.flatnonzero(self.network.switch == node)
-        if not found.size:
+        number = self._numbers.get(self.node(name))
+        if number is None:
             raise ValueError(
                 f"{name!r:.60} is no switch of the design; name one such as {self.title(0)!r}"
             )
-        return int(found[0])
+        return number
+
+    @cached_property
+    def _numbers(self) -> dict[int, int]:
+        return {node: number for number, node in enumerate(self.network.switch.tolist())}
 
     def title(self, number: int) -> str:
         """Return the name of a switch by its number within ``network.switch``."""

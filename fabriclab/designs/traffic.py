@@ -121,7 +121,7 @@ def messages(design: Design, workload: Workload) -> dict[str, Messages]:
     if "FSDP" in needs:
         found["FSDP"] = _rings([order], needs["FSDP"])
         return found
-    stages = stages_of(workload, design.gpus)
+    stages = min(stages_of(workload, design.gpus), design.servers)
     replicas = design.servers // stages
     table = order[: stages * replicas].reshape(
         stages, replicas
