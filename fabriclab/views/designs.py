@@ -50,7 +50,7 @@ class Mapped(NamedTuple):
 
 
 def design(
-    design: designs.Design | Mapping[str, Any],
+    design: Mapping[str, Any] | Fabric | designs.Design,
     verdict: designs.Verdict | None = None,
     *,
     finding: str | None = None,
@@ -62,8 +62,8 @@ def design(
 
     Parameters
     ----------
-    design : Design or mapping
-        What `designs.read` returns, or a sheet that it can read.
+    design : mapping, Fabric or Design
+        A design as `designs.read` takes it.
     verdict : Verdict, optional
         What `designs.check` says of one requirement. Without it nothing is marked.
     finding : str, optional
@@ -304,8 +304,10 @@ def amount(value: float, unit: str) -> str:
 
 
 def against_words(verdict: designs.Verdict) -> str:
-    """Return what is reached against what is asked; a unit that is a word stands once."""
+    """Return what is reached against what is asked, or alone where none is asked; a unit of a word stands once."""
     reached = amount(float(verdict.reached), verdict.unit)
+    if not verdict.asked:
+        return reached
     asked = amount(float(verdict.asked), verdict.unit)
     if reached.endswith(f" {verdict.unit}") and verdict.unit not in ("B/s", "s"):
         reached = reached.removesuffix(f" {verdict.unit}")
@@ -315,19 +317,16 @@ def against_words(verdict: designs.Verdict) -> str:
 def verdict_words(verdict: designs.Verdict) -> str:
     """Return which requirement holds or fails, by how much, and then where to look."""
     name = requirement_name(verdict.requirement)
-    figures = against_words(verdict)
     room = f"{100 * abs(float(verdict.margin)):.3g}"
-    reached = amount(float(verdict.reached), verdict.unit)
     if verdict.passed is None:
         first = text("plan.open", name=name)
-    elif not has_figures(verdict):
+    elif not has_figures(verdict) or (verdict.passed and not verdict.asked):
         first = text("plan.holds" if verdict.passed else "plan.fails", name=name)
     elif not verdict.asked:
-        key = "plan.holds_of_none" if verdict.passed else "plan.fails_of_none"
-        first = text(key, name=name, reached=reached)
+        first = text("plan.fails_of_none", name=name, reached=against_words(verdict))
     else:
         key = "plan.holds_by" if verdict.passed else "plan.fails_by"
-        first = text(key, name=name, room=room, figures=figures)
+        first = text(key, name=name, room=room, figures=against_words(verdict))
     return f"{first} {verdict.words}"
 
 

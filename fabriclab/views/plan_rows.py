@@ -111,7 +111,7 @@ def rows_drawing(plan: Plan, frame: Frame) -> Drawing:
     foot = frame.bottom - _NAMES_HIGH
     for row, (_, high), whole in zip(rows, grids, tall, strict=True):
         for members, left, right in _parts(plan, row, columns, frame):
-            _place(members, left, right, foot, high, (x, y, width, height))
+            _place(members, left, right, foot, high, row.tier == 0, (x, y, width, height))
         foot -= whole + gap
 
     places = (x, y, width, height)
@@ -195,21 +195,18 @@ def _place(
     right: float,
     foot: float,
     high: float,
+    stacked: bool,
     places: tuple[Floats, Floats, Floats, Floats],
 ) -> None:
-    """Set the places of some boxes: evenly from left to right, further lines above the first."""
+    """Set the places of some boxes: evenly from left to right, further lines above; ``stacked`` ones one by one."""
     x, y, width, height = places
     whole = right - left
-    across = max(min(members.size, int(whole / _PITCH)), 1)
-    lines = -(-members.size // across)
-    if (
-        lines * high > _SERVERS_HIGH or whole < 2 * _PITCH
-    ):  # servers of a rack stand above each other
-        across = 1
-    across = -(-members.size // max(-(-members.size // across), 1))
+    most_across = 1 if stacked else max(int(whole / _PITCH), 1)
+    lines = -(-members.size // most_across)
+    across = -(-members.size // max(lines, 1))
     number = np.arange(members.size)
-    line, column = np.divmod(number, across)
-    pitch = whole / across
+    line, column = np.divmod(number, max(across, 1))
+    pitch = whole / max(across, 1)
     x[members] = left + pitch * (column + 0.5)
     y[members] = foot - high * (line + 0.5)
     width[members] = min(pitch - 1.0, _WIDEST)

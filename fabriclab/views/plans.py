@@ -214,6 +214,10 @@ def plan_layers(drawing: Drawing, mark: Mark | None = None) -> dict[str, Layer]:
         paths, names = _marked_paths(drawing, mark)
         layers["marked cables"] = _marked_lines(paths, names, mark)
     layers["nodes"] = box_layer(drawing, mark)
+    if (
+        "marked cables" in layers and not drawing.in_rows
+    ):  # on top of the boxes that they pass on a circle
+        layers["marked cables"] = layers.pop("marked cables")
     if mark is not None and mark.box_form == FAILED:
         layers["crosses"] = _crosses(drawing, mark)
     layers |= drawing.words

@@ -1436,11 +1436,9 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         assert [words[state] for state in table["holds"][:n]] == listed["signs"].fields["texts"]
         room = table["room [%]"][:n]
         bars = listed["bars"].fields
-        longest = 42.0  # px of a bar for 100 %
         known = np.isfinite(room)
-        assert bars["w"][known] == pytest.approx(
-            longest * np.minimum(np.abs(room[known]) / 100, 1), abs=0.01
-        )
+        most = np.minimum(np.abs(room[known]) / 50, 1)  # bars end at 50 %, after 42 px
+        assert bars["w"][known] == pytest.approx(42.0 * most, abs=0.01)
         cables = [row.startswith(text("plan.cables", a="", b="")[:7]) for row in table["what"]]
         in_all = sum(int(n.replace(",", "")) for n in table["reached"][np.array(cables)])
         told = [int(note.split()[0].replace(",", "")) for note in drawn["cables"].fields["notes"]]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from matplotlib.text import Text
 
-from fabriclab import designs, live, views
+from fabriclab import designs, live, topologies, views
 from fabriclab.look import COLOUR
 from fabriclab.texts import table, text
 from fabriclab.views.designs import drawing_of, has_figures, mapped_design, mark_of
@@ -276,12 +276,22 @@ def test_the_printed_picture_says_which_requirement_by_how_much_and_where():
 def test_a_design_is_named_by_its_example_or_given_as_a_sheet():
     name = EXAMPLES[1]
     assert live.design(name).code.startswith(f"fl.live.design({name!r}, requirement=")
-    assert live.design().scene.said == live.design(EXAMPLES[0]).scene.said
     with pytest.raises(ValueError, match="rail-only"):
         live.design("rails")
     with pytest.raises(ValueError, match="requirement must be one of"):
         live.design(TAPERED, "beauty")
     assert live.design(designs.examples()[name]).code.startswith("fl.live.design(sheet, ")
+    with pytest.raises(TypeError, match="a design must be a dict"):
+        live.design(None)
+
+
+def test_a_fabric_is_a_design_too():
+    hall = topologies.build("rail_optimised", servers=16, expand=False)
+    view = live.design(hall, "size")
+    sheet = live.design(designs.sheet_of(hall), "size")
+    assert view.scene.said == sheet.scene.said
+    assert view.code.startswith("fl.live.design(fl.topologies.build('rail_optimised', servers=16")
+    assert live.design(designs.read(hall), "size").code.startswith("fl.live.design(sheet, ")
 
 
 def test_a_design_that_holds_is_shown_where_it_could_be_bought_with_less_room():

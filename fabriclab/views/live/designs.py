@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fabriclab import designs
-from fabriclab.core import Flags, Floats
+from fabriclab.core import Fabric, Flags, Floats
 from fabriclab.texts import text
 from fabriclab.views.designs import (
     HEIGHT,
@@ -35,6 +35,7 @@ _LONGEST = 300  # so many letters of a sheet are written into the line of code
 _TOP, _ROW = 34.0, 34.0
 _SIGN, _NAME, _RIGHT = 16.0, 30.0, 308.0
 _BAR_MIDDLE, _BAR_HALF, _BAR_HIGH = 72.0, 42.0, 6.0
+_MOST_ROOM = 0.5  # what the longest bar stands for, of what is asked
 
 
 class Judged(NamedTuple):
@@ -63,7 +64,7 @@ class Judged(NamedTuple):
 
 
 def design(
-    sheet: str | Mapping[str, Any] | None = None,
+    sheet: str | Mapping[str, Any] | Fabric | designs.Design,
     requirement: str | None = None,
     *,
     key: str = "",
@@ -76,9 +77,8 @@ def design(
 
     Parameters
     ----------
-    sheet : str or mapping, optional
-        A sheet as `fabriclab.designs.read` takes it, or the name of one of `fabriclab.designs.examples`; the first of
-        them unless given.
+    sheet : str, mapping, Fabric or Design
+        A design as `fabriclab.designs.read` takes it, or the name of one of `fabriclab.designs.examples`.
     requirement : str, optional
         One of `fabriclab.designs.requirements`; by default the first refused one, else the one
         with the least room among rates, costs and shares.
@@ -97,35 +97,29 @@ def design(
     controls: dict[str, Control] = {
         "requirement": Choice(tuple(names), names=tuple(map(requirement_name, names)))
     }
-    is_long = sheet is not None and len(repr(sheet)) > _LONGEST
-    held = ("sheet",) if is_long else ()
+    held = () if can_be_typed(sheet) else ("sheet",)
     return live_view("design", arguments, partial(judged_scene, judged), controls, held=held)
 
 
-def judged_sheet(sheet: str | Mapping[str, Any] | None, key: str) -> Judged:
+def can_be_typed(value: Any) -> bool:
+    """Return whether a value can be written into a line of code: its repr is short, and an expression."""
+    written = repr(value)
+    return len(written) <= _LONGEST and "<" not in written
+
+
+def judged_sheet(sheet: str | Mapping[str, Any] | Fabric | designs.Design, key: str) -> Judged:
     """Return a sheet, or the example of a name, with its verdicts."""
-    if sheet is None or isinstance(sheet, str):
-        return _judged_example(sheet, key)
-    return _judged(sheet, key)
-
-
-def _judged_example(name: str | None, key: str) -> Judged:
-    """Return an example, by default the first one, with its verdicts."""
-    known = designs.examples()
-    if name is None:
-        name = next(iter(known))
-    if name not in known:
-        raise ValueError(f"sheet must be a dict, or one of {', '.join(known)}, got {name!r:.60}")
-    return _judged(known[name], key)
-
-
-def _judged(sheet: Mapping[str, Any], key: str) -> Judged:
-    """Return a sheet with its verdicts."""
+    if isinstance(sheet, str):
+        known = designs.examples()
+        if sheet not in known:
+            names = ", ".join(known)
+            raise ValueError(f"sheet must be a dict, or one of {names}, got {sheet!r:.60}")
+        sheet = known[sheet]
     design = designs.read(sheet)  # refuses what cannot be read
     return Judged(design, tuple(graded(sheet, key).verdicts))
 
 
-def graded(sheet: Mapping[str, Any], key: str = "") -> designs.Report:
+def graded(sheet: Mapping[str, Any] | Fabric | designs.Design, key: str = "") -> designs.Report:
     """Return the report on a sheet; that of a sheet of plain data is kept, as views show it again and again."""
     try:
         plain = json.dumps(sheet)
@@ -179,6 +173,14 @@ def list_layers(judged: Judged, requirement: str) -> dict[str, Layer]:
     is_now = np.array([each.requirement == requirement for each in verdicts])
     return {
         "list title": heading(16.0, text("live.design.list")),
+        "scale": texts(
+            _RIGHT,
+            16.0,
+            [text("live.design.scale", most=round(100 * _MOST_ROOM))],
+            align=2.0,
+            size=11.0,
+            colour=COLOUR["soft"],
+        ),
         "rows": boxes(
             4.0,
             top - 1,
@@ -245,7 +247,7 @@ def bar_layers(verdicts: Sequence[designs.Verdict], top: Floats) -> dict[str, La
     """Return a bar for the room of each requirement: to the right what is left, to the left what is missing."""
     room = room_of(verdicts)
     is_short: Flags = room < 0
-    wide = _BAR_HALF * np.abs(room)
+    wide = _BAR_HALF * np.minimum(np.abs(room) / _MOST_ROOM, 1.0)
     middle = top + 23
     marks = [np.array([[_BAR_MIDDLE, y - 6], [_BAR_MIDDLE, y + 6]]) for y in middle.tolist()]
     return {

@@ -12,7 +12,7 @@ from fabriclab.texts import keys, text
 from fabriclab.views.common import common_ends
 from fabriclab.views.designs import mapped_design
 from fabriclab.views.live.controls import option_name
-from fabriclab.views.live.designs import graded
+from fabriclab.views.live.designs import can_be_typed, graded
 from fabriclab.views.live.widget import Choice, Control, Live, Table, live_view
 from fabriclab.views.scene import COLOUR, Layer, Scene, heading, lines, log_axis, texts, tick_layers
 
@@ -21,7 +21,6 @@ _KILO = 1e3
 _MOST = 400  # designs in a gallery
 _AGAINST = ("cost", "power")
 _TWO = 2  # tiers of switches
-_LONGEST = 300  # so many letters of sheets are written into the line of code
 
 # The picture in px.
 _WIDTH = 560.0
@@ -159,7 +158,7 @@ def _is_short(sheets: Sequence[Any] | None) -> bool:
     """Return whether sheets can be written into a line of code."""
     if sheets is None:
         return True
-    return all(isinstance(each, Mapping) for each in sheets) and len(repr(sheets)) <= _LONGEST
+    return all(isinstance(each, Mapping) for each in sheets) and can_be_typed(sheets)
 
 
 @lru_cache(maxsize=1)
