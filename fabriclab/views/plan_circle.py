@@ -297,7 +297,5 @@ def _words(plan: Plan, circle: Circle, frame: Frame) -> dict[str, Layer]:
     words = [str(pod) for pod in pods[starts].tolist()]
     if words:
         words[0] = text("plan.pod", n=int(pods[starts[0]]))
-    layers["pod names"] = texts(
-        place.real, place.imag, words, align=1.0, size=11.0, colour=COLOUR["soft"]
-    )
+    layers["pod names"] = texts(place.real, place.imag, words, align=1.0, colour=COLOUR["soft"])
     return layers

@@ -404,9 +404,7 @@ def _words(
         rate = plain(units.format_rate(float(plan.rate[here].min())))
         cable_words += [counted(int(plan.cables[here].sum()), "cable"), rate]
         cable_y += [middle - 7, middle + 8]
-    cables = texts(
-        margin, np.array(cable_y), cable_words, align=2.0, size=11.0, colour=COLOUR["soft"]
-    )
+    cables = texts(margin, np.array(cable_y), cable_words, align=2.0, colour=COLOUR["soft"])
     return {
         "rows names": names,
         "cable words": cables,
@@ -436,6 +434,5 @@ def _pod_names(plan: Plan, columns: Columns, frame: Frame) -> Layer:
         frame.bottom - 4,
         words,
         align=np.array(align),
-        size=11.0,
         colour=COLOUR["soft"],
     )

@@ -178,7 +178,6 @@ def list_layers(judged: Judged, requirement: str) -> dict[str, Layer]:
             16.0,
             [text("live.design.scale", most=round(100 * _MOST_ROOM))],
             align=2.0,
-            size=11.0,
             colour=COLOUR["soft"],
         ),
         "rows": boxes(
@@ -214,7 +213,6 @@ def list_layers(judged: Judged, requirement: str) -> dict[str, Layer]:
             top + 23,
             [figure_words(each) for each in verdicts],
             align=2.0,
-            size=11.0,
             colour=np.where(is_now, COLOUR["ink"], COLOUR["soft"]),
         ),
     }

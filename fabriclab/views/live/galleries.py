@@ -482,7 +482,7 @@ def letter_layer(shown: Gallery, chosen: int, x: Floats, y: Floats) -> Layer:
         label_y,
         shown_words,
         align=1.0,
-        size=np.where(is_now, 13.0, 11.0),
+        size=np.where(is_now, 13.0, 12.0),
         bold=is_now.astype(float),
         colour=np.where(is_now, COLOUR["ink"], COLOUR["soft"]),
         halo=1.0,
