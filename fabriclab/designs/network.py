@@ -15,7 +15,7 @@ import numpy as np
 from fabriclab.core import Fabric, Flags, Floats, Ints
 from fabriclab.economics.floor import switches
 
-__all__ = ["FAR", "Matching", "Network", "Rules", "spray"]
+__all__ = ["FAR", "Matching", "Network", "Rules", "shortest_rules", "spray"]
 
 FAR = 10**6  # hops of a pair without a path
 
@@ -153,10 +153,20 @@ class Network:
 
     @cached_property
     def living_rules(self) -> Floats:
-        """Rules without next switches that have failed or lead nowhere, (n, n, n); the others take their part."""
+        """Rules without next switches that have failed or lead nowhere, (n, n, n); the others take their part.
+
+        Where a switch has no next one left towards a goal, all switches take shortest paths to that goal, as a
+        controller would find them.
+        """
         rules = self.rules
         assert rules is not None
-        return _alive(rules.part, self.capacity)
+        part = _alive(rules.part, self.capacity)
+        hops = _distances(self.capacity)
+        lost = (hops.T < FAR) & ~part.any(axis=2)  # (goal, here)
+        np.fill_diagonal(lost, False)
+        for goal in np.flatnonzero(lost.any(axis=1)).tolist():
+            part[goal] = shortest_rules(self.capacity, hops[:, goal])
+        return part
 
     @cached_property
     def first_port(self) -> Ints:
@@ -318,6 +328,23 @@ def spray(capacity: Floats, hops: Ints, sent: Floats) -> Floats:
         waiting += ahead * (back @ flow)
     load[one, other] = rate * on_edge
     return load
+
+
+def shortest_rules(capacity: Floats, hops: Ints) -> Floats:
+    """Return the rules towards one goal that divide traffic among all shortest paths by their rates, (n, n).
+
+    Parameters
+    ----------
+    capacity : (n, n) float64
+        Rate from switch to switch. [B/s]
+    hops : (n,) int64
+        Hops from each switch to the goal.
+    """
+    nearer = (hops[None, :] + 1 == hops[:, None]) & (hops[:, None] < FAR)
+    rate = np.where(nearer, capacity, 0.0)
+    total = rate.sum(axis=1, keepdims=True)
+    part: Floats = np.divide(rate, total, out=np.zeros_like(rate), where=total > 0)
+    return part
 
 
 def _alive(part: Floats, capacity: Floats) -> Floats:

@@ -27,7 +27,7 @@ import numpy as np
 from fabriclab import catalog, registry, spelling, topologies, units
 from fabriclab.core import Fabric, FabricBuilder, Floats, Ints, ReadOnly
 from fabriclab.core.fabric import LINK_ARRAYS, NODE_ARRAYS
-from fabriclab.designs.network import FAR, Network, Rules
+from fabriclab.designs.network import Network, Rules, shortest_rules
 from fabriclab.designs.racks import place, read_floor
 from fabriclab.economics.floor import MEDIA, switches
 from fabriclab.topologies.clusters import outside_servers
@@ -746,7 +746,7 @@ def _rules(design: Design, given: Any) -> Rules | None:
         raise ValueError(
             f"rules of one's own are for at most {_MOST_WITH_RULES} switches, got {n}; leave routing out for 'spray'"
         )
-    part = _shortest(net)
+    part = np.stack([shortest_rules(net.capacity, net.hops[:, goal]) for goal in range(n)])
     for here_name, towards in given.items():
         here = design.switch(here_name)
         if not isinstance(towards, Mapping):
@@ -758,6 +758,11 @@ def _rules(design: Design, given: Any) -> Rules | None:
             names = (
                 [following] if isinstance(following, str) else _listed(following, "next switches")
             )
+            if not names:
+                raise ValueError(
+                    f"rules of {here_name!r:.60} towards {goal_name!r:.60} must name a next switch, got none; leave "
+                    "the goal out for shortest paths"
+                )
             row = np.zeros(n)
             for name in names:
                 ahead = design.switch(name)
@@ -770,19 +775,6 @@ def _rules(design: Design, given: Any) -> Rules | None:
             if goal != here:
                 part[goal, here] = row
     return Rules(part, _loops(part))
-
-
-def _shortest(net: Network) -> Floats:
-    """Return the rules that divide traffic among shortest paths, (n, n, n): goal, here, next."""
-    n = net.n
-    hops = net.hops
-    part = np.zeros((n, n, n))
-    for goal in range(n):
-        nearer = (hops[None, :, goal] + 1 == hops[:, None, goal]) & (hops[:, None, goal] < FAR)
-        rate = np.where(nearer, net.capacity, 0.0)
-        total = rate.sum(axis=1, keepdims=True)
-        part[goal] = np.divide(rate, total, out=np.zeros_like(rate), where=total > 0)
-    return part
 
 
 def _loops(part: Floats) -> tuple[tuple[int, int], ...]:

@@ -10,7 +10,7 @@ from fabriclab import catalog, designs, economics, topologies, units
 from fabriclab.designs.approaches import APPROACHES
 from fabriclab.designs.needs import step
 from fabriclab.designs.network import Network, spray
-from fabriclab.designs.traffic import carried, messages
+from fabriclab.designs.traffic import Messages, carried, messages, times
 from support.exercise2_designs import flawed, more_right, rails, right
 
 MORE = more_right()
@@ -156,6 +156,31 @@ def test_one_leaf_in_two_wirings():
     assert min(f.left for f in designs.faults(dual)) == pytest.approx(15 / 16)
 
 
+def test_the_smaller_part_is_cut_off_wherever_it_stands():
+    for few in (2, 6):
+        cables = []
+        for server in range(8):
+            cables.append([f"server {server} nic 0", f"leaf {int(server >= few)}"])
+        cables += [["leaf 0", "spine 0"], ["leaf 1", "spine 0"]]
+        switches = [{"name": name} for name in ("leaf 0", "leaf 1", "spine 0")]
+        sheet = {"servers": 8, "gpus": 1, "switches": switches, "cables": cables}
+        design = designs.read(sheet)
+        assert designs.fault(design, [design.node("spine 0")]).cut_off == 2
+        assert designs.fault(design, [design.node("leaf 0")]).cut_off == few
+
+
+def test_what_arrives_counts_as_what_leaves():
+    design = designs.read({"family": "rail_optimised"})
+    servers = np.arange(1, 5)
+    one = np.zeros(4, np.int64)
+    rate = 8 * catalog.case().nic_rate
+    for sent in (
+        Messages(servers, one, np.full(4, rate)),
+        Messages(one, servers, np.full(4, rate)),
+    ):
+        assert times(design.network, carried(design.network, sent)).seconds == pytest.approx(4)
+
+
 def test_a_taper_is_felt_by_experts_alone():
     wide = designs.read({"family": "rail_optimised"})
     narrow = designs.read(rails(spines=8, each=1))  # 8 cables up for 32 down
@@ -202,10 +227,28 @@ def test_own_rules_carry_what_they_say():
     load = net.carried(sent)
     assert load[number["leaf 0.0"], number["spine 1"]] == pytest.approx(1.5)
     assert load[number["leaf 0.0"], number["spine 0"]] == pytest.approx(0.5)
-    # If its only next switch has failed, the rule leads nowhere.
+    # If its only next switch has failed, a controller finds the shortest paths that are left.
     left = net.without(np.array([number["spine 1"]]))
-    assert left.hops[number["leaf 0.0"], number["leaf 0.1"]] > net.n
-    assert left.hops[number["leaf 0.0"], number["leaf 0.2"]] == 2
+    load = left.carried(sent)
+    assert load[number["leaf 0.0"], number["spine 0"]] == pytest.approx(2)
+    assert (left.hops[:, number["spine 1"]] > net.n).sum() == net.n - 1
+
+
+def test_rules_with_one_path_each_survive_a_spine():
+    sheet = rails()
+    goals = [f"leaf {rail}.{b}" for rail in range(8) for b in range(4)]
+    # As many spines for each block as its traffic needs; towards a single leaf there is no other.
+    sheet["routing"] = {
+        here: {
+            goal: [f"spine {(3 * int(goal[-1]) + i) % 12}" for i in range(6)]
+            for goal in goals
+            if goal != here
+        }
+        for here in goals
+    }
+    sheet["routing"]["leaf 0.3"]["leaf 0.0"] = "spine 5"  # of the ring of rail 0
+    design = designs.read(sheet)
+    assert min(fault.left for fault in designs.faults(design)) >= designs.FLOOR
 
 
 # Prices
@@ -218,6 +261,18 @@ def test_the_bill_at_list_prices_is_that_of_economics():
     assert designs.bill_of(design).missing == ()
     half = designs.bill_of(design, designs.Prices(switches=0.5))
     assert designs.bill_of(design).capital - half.capital == 48 * catalog.case().price_switch / 2
+
+
+def test_the_dearer_bill_counts():
+    sheet = right_sheet("rails at 2:1")
+    listed = designs.figures(designs.read(sheet))["cost"]
+    seen = set()
+    for key in range(12):
+        reached = designs.check(sheet, "budget", key).reached
+        drawn = designs.bill_of(designs.read(sheet), designs.drawn_prices(key)).capital
+        assert reached == pytest.approx(max(listed, drawn))
+        seen.add(drawn > listed)
+    assert seen == {True, False}
 
 
 def test_a_switch_is_paid_for_with_all_its_ports():
@@ -285,6 +340,7 @@ WRONG = [
         {"family": "rail_optimised", "routing": {"leaf 0.0": {"leaf 0.1": ["leaf 0.2"]}}},
         "no cable joins them",
     ),
+    ({"family": "rail_optimised", "routing": {"leaf 0.0": {"leaf 0.1": []}}}, "a next switch"),
     ({"family": "rail_optimised", "order": [0, 1]}, "each of 128 servers once"),
     ({"family": "rail_optimised", "order": [0] * 128}, "each of 128 servers once"),
     ({"family": "rail_optimised", "server_racks": [0]}, "a rack for each"),
