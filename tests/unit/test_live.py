@@ -1439,6 +1439,8 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         known = np.isfinite(room)
         most = np.minimum(np.abs(room[known]) / 50, 1)  # bars end at 50 %, after 42 px
         assert bars["w"][known] == pytest.approx(42.0 * most, abs=0.01)
+        ends = bars["x"][known] + np.where(room[known] < 0, bars["w"][known], 0)
+        assert ends == pytest.approx(np.ravel(listed["zero"].fields["x"])[0])
         cables = [row.startswith(text("plan.cables", a="", b="")[:7]) for row in table["what"]]
         in_all = sum(int(n.replace(",", "")) for n in table["reached"][np.array(cables)])
         told = [int(note.split()[0].replace(",", "")) for note in drawn["cables"].fields["notes"]]
