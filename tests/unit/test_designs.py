@@ -181,6 +181,16 @@ def test_what_arrives_counts_as_what_leaves():
         assert times(design.network, carried(design.network, sent)).seconds == pytest.approx(4)
 
 
+def test_a_fast_port_sends_to_two_slow_ones():
+    cables = [["server 0 nic 0", "leaf 0"], ["server 1 nic 0", "leaf 0", 2]]
+    sheet = {"servers": 2, "gpus": 1, "switches": [{"name": "leaf 0"}], "cables": cables}
+    net = designs.read(sheet).network
+    assert net.port_rate.tolist() == [50e9, 25e9, 25e9]
+    for one, other in ((0, 1), (1, 0)):
+        sent = Messages(np.array([one]), np.array([other]), np.array([50e9]))
+        assert times(net, carried(net, sent)).seconds == pytest.approx(1)
+
+
 def test_a_taper_is_felt_by_experts_alone():
     wide = designs.read({"family": "rail_optimised"})
     narrow = designs.read(rails(spines=8, each=1))  # 8 cables up for 32 down
