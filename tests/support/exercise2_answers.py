@@ -253,6 +253,11 @@ DIFFERENCE = '"difference": {"cost": 464_490, "time": -0.064}'
 RIGHT_C = {
     "the fastest": SOLVED["ex2-c"],
     "texts": but("ex2-c", (REASONS, '"reasons": {"cost": "3.97e6", "switches": 48}')),
+    "units": but(
+        "ex2-c",
+        (REASONS, '"reasons": {"cost": "3.97 MUSD", "time": "4778 ms"}'),
+        (DIFFERENCE, '"difference": {"time": "-64 ms", "cost": "464 kUSD"}'),
+    ),
     "another comparison": but("ex2-c", (DIFFERENCE, '"difference": {"power": 7403}')),
     "another next": but(
         "ex2-c", (NEXT, '"next": "rails, 3:1"'), (DIFFERENCE, '"difference": {"switches": 16}')

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fabriclab import designs
+from fabriclab import designs, units
 from fabriclab.course.judges import Ask, JudgedPart, Rng, Verdict
 from fabriclab.course.judges.shared.numbers import Misread, brief, number
 from fabriclab.course.questions import misconception
@@ -35,6 +35,8 @@ _WITHIN = 0.02  # of a figure
 _OF_FIGURE = (
     0.001  # of the figures that are compared: what rounding them may change in their difference
 )
+# What figures measure, for texts with a unit.
+_KINDS = {"cost": "price", "cost_per_gpu": "price", "time": "time", "power": "power"}
 # What each part is worth, as the notebook says.
 SHARES = {"candidates": 0.3, "front": 0.3, "reasons": 0.2, "comparison": 0.2}
 
@@ -156,6 +158,19 @@ def _dominates(one: Candidate, other: Candidate) -> bool:
     return not keeps[0]
 
 
+def _figure(name: str, given: Any) -> float:
+    """Return a stated figure, or a difference of two, as a number in USD, s or W; raise Misread if it is none."""
+    has_unit = isinstance(given, str) and any(sign.isalpha() and sign not in "eE" for sign in given)
+    if not has_unit or name not in _KINDS:
+        return number(given, "")
+    words = given.strip()
+    sign = -1.0 if words[:1] in ("-", "\N{MINUS SIGN}") else 1.0
+    try:
+        return sign * units.parse(words[sign < 0 :].strip(), _KINDS[name], name)
+    except (ValueError, OverflowError) as error:
+        raise Misread(str(error)) from None
+
+
 def _untrue(held: Mapping[str, Candidate], choice: Mapping[str, Any]) -> Fault | None:
     """Return the first figure that is not that of the chosen design, or None."""
     mine = held.get(choice["name"])
@@ -168,7 +183,7 @@ def _untrue(held: Mapping[str, Candidate], choice: Mapping[str, Any]) -> Fault |
     for name, given in reasons.items():
         true = float(mine.figures[name])
         try:
-            got = number(given, "")
+            got = _figure(name, given)
         except Misread as error:
             return Fault(f"{name}: {error}")
         if abs(got - true) <= _WITHIN * abs(true):
@@ -212,7 +227,7 @@ def _unequal(held: Mapping[str, Candidate], choice: Mapping[str, Any]) -> Fault 
     for figure, given in difference.items():
         here, there = float(mine.figures[figure]), float(held[name].figures[figure])
         try:
-            got = number(given, "")
+            got = _figure(figure, given)
         except Misread as error:
             return Fault(f"{figure}: {error}")
         room = _WITHIN * abs(here - there) + _OF_FIGURE * max(abs(here), abs(there))
