@@ -257,6 +257,7 @@ def test_judging_takes_less_than_the_limit(id):
         "import os; os._exit(3)",
         "return {'family': 'rail_optimised', 'arguments': {'servers': 10**12}}",
         "return [design]",
+        "return {'family': 'leaf_spine', 'arguments': {'hosts': 64}, 'servers': 1, 'plug': 'by rail'}",
         "return {'servers': 128, 'gpus': 8, 'switches': [{}] * 10**5, 'cables': []}",
         "import fabriclab",
     ],

@@ -50,9 +50,12 @@ def network_of(sheet: Mapping[str, Any]) -> dict[str, Any]:
 def design_of(sheet: Mapping[str, Any], name: str) -> designs.Design:
     """Return the design of a sheet; raise Misread with the reason if it is none."""
     try:
-        return designs.read(dict(sheet))
+        design = designs.read(dict(sheet))
     except (ValueError, TypeError) as error:
         raise Misread(message(2, "unread", name=name, error=error)) from None
+    if design.servers < 2:
+        raise Misread(message(2, "alone", name=name, n=design.servers))
+    return design
 
 
 def graded(sheet: Mapping[str, Any], name: str, key: str) -> tuple[designs.Design, designs.Report]:
