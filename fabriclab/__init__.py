@@ -53,6 +53,7 @@ _MODULES = {
     "circuits": "circuits",
     "collectives": "collectives",
     "core": "core",
+    "designs": "designs",
     "doctor": "doctor",
     "economics": "economics",
     "engines": "engines",

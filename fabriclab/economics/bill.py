@@ -78,7 +78,7 @@ def _half(cable: Spec) -> Spec:
 
 
 @cache
-def _switch_models() -> frozenset[tuple[int, int]]:
+def switch_models() -> frozenset[tuple[int, int]]:
     """Return numbers of ports and their rates [Gb/s] of the switches in the catalog, their ports split or not."""
     models = set()
     for part in catalog.switches.values():
@@ -97,7 +97,7 @@ def _switch_models() -> frozenset[tuple[int, int]]:
 def _is_sold(name: str) -> bool:
     """Return whether the catalog has a switch of this name on the bill, and True for anything else."""
     switch = _SWITCH.fullmatch(name)
-    return switch is None or (int(switch[1]), int(switch[2])) in _switch_models()
+    return switch is None or (int(switch[1]), int(switch[2])) in switch_models()
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ def floor_plan(
             raise ValueError(near(name, MEDIA, "the table of media"))
     servers = units.count(servers_per_rack, "servers_per_rack")
     boxes = units.count(switches_per_rack, "switches_per_rack")
-    rack = _racks(fabric, servers, boxes)
+    rack = node_racks(fabric, servers, boxes)
     row, column = np.divmod(rack, units.count(racks_per_row, "racks_per_row"))
 
     known = [code for code, medium in enumerate(fabric.media) if medium in MEDIA]
@@ -134,8 +134,8 @@ def floor_plan(
     )
 
 
-def _racks(fabric: Fabric, servers: int, boxes: int) -> Ints:
-    """Return the rack of every node, (N,)."""
+def node_racks(fabric: Fabric, servers: int, boxes: int) -> Ints:
+    """Return the rack of every node, (N,); see `floor_plan`."""
     on_board = fabric.length == 0
     box = parts_of(
         fabric.n_nodes, fabric.source[on_board], fabric.target[on_board]

@@ -11,6 +11,7 @@ from fabriclab.catalog import Comparison
 from fabriclab.core import Fabric, Result, Timeline
 from fabriclab.views.alarms import running_sums
 from fabriclab.views.bars import bars
+from fabriclab.views.designs import design
 from fabriclab.views.fabrics import fabric
 from fabriclab.views.multiples import multiples
 from fabriclab.views.page import ROLES, Axes, Picture, Table, table, times
@@ -30,6 +31,7 @@ __all__ = [
     "busiest_leaf",
     "calibration",
     "comparison",
+    "design",
     "double_tree",
     "draw",
     "fabric",

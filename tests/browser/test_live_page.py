@@ -896,6 +896,34 @@ def test_a_block_opens_by_enter_and_closes_by_a_click(page):
     assert page.evaluate(count) is None
 
 
+def test_a_design_of_a_gallery_is_chosen_by_a_click_on_its_dot(page):
+    view = VIEWS["gallery of dots"]()
+    show(page, view)
+    canvas = page.query_selector(".fl-canvas").bounding_box()
+    dots = view.scene.layers["designs"].fields
+    scale = canvas["width"] / sum(panel.width for panel in view.scene.panels())
+    page.mouse.click(
+        canvas["x"] + float(dots["x"][1]) * scale, canvas["y"] + float(dots["y"][1]) * scale
+    )
+    settled(page)
+    assert view.values["chosen"] == "B"
+    assert "B" in page.inner_text(".fl-said")
+
+
+def test_a_requirement_is_chosen_by_a_click_on_its_row(page):
+    view = VIEWS["design"]()
+    show(page, view)
+    canvas = page.query_selector(".fl-canvas").bounding_box()
+    rows = view.scene.side.layers["rows"].fields
+    scale = canvas["width"] / sum(panel.width for panel in view.scene.panels())
+    place = rows["picks"].index("budget")
+    x = view.scene.width + float(rows["x"][place]) + 20
+    y = float(rows["y"][place]) + 12
+    page.mouse.click(canvas["x"] + x * scale, canvas["y"] + y * scale)
+    settled(page)
+    assert view.values["requirement"] == "budget"
+
+
 def test_the_numbers_unfold_and_follow(page):
     show(page, VIEWS["stepper"]())
     assert not page.is_visible(".fl-more")

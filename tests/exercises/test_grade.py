@@ -1564,4 +1564,4 @@ def test_a_folder_without_a_notebook_is_a_student_where_each_has_a_folder(tmp_pa
 def test_the_folder_of_the_exercises_lists_exercises_only(root):
     room = works.collect(root / "exercises")
     names = room.keys() - {*works.left_out(root / "exercises", room)}
-    assert names == {"exercise1", "exercise3", "exercise4"}
+    assert names == {"exercise1", "exercise2", "exercise3", "exercise4"}

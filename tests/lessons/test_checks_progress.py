@@ -1454,6 +1454,8 @@ def test_every_text_is_used_and_every_field_is_filled():
         "live.sick_nic.",
         "live.sick_link.",
         "live.cost_front.",
+        "live.gallery.",
+        "plan.name_",
         "live.decision.",
         "tiers.",
     )

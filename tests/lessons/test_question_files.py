@@ -10,7 +10,14 @@ import pytest
 import fabriclab
 from fabriclab import check
 from fabriclab.course import judges
-from fabriclab.course.questions import files, find, misconception, predictions, questions
+from fabriclab.course.questions import (
+    asides,
+    files,
+    find,
+    misconception,
+    predictions,
+    questions,
+)
 from fabriclab.formulas import evaluate
 
 LIBRARY = Path(fabriclab.__file__).parent
@@ -193,7 +200,8 @@ def test_an_entry_of_an_exercise_that_is_missing_is_told(folder):
 
 
 def test_every_wrong_answer_has_a_misconception_and_every_misconception_a_wrong_answer():
-    named = {(q.id, wrong.mistake) for q in questions().values() for wrong in q.wrong}
+    asked = (*questions().values(), *asides().values())
+    named = {(q.id, wrong.mistake) for q in asked for wrong in q.wrong}
     for name in files.names():
         for id, entry in files.entries(name).items():
             for part in entry.get("parts", {}).values():
@@ -212,11 +220,11 @@ def test_a_misconception_of_several_questions_stands_once():
     assert len(own) == len(set(own)) and shared.keys().isdisjoint(own)
 
 
-@pytest.mark.parametrize("number", [1, 3, 4])
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
 def test_every_message_of_the_judges_is_used(number):
     made = (f'message({number}, "', f'message({number}, f"')
     assert all(start in JUDGES for start in made[:1])
-    dynamic = ("kind.", "block.", "trace.", "fault.")
+    dynamic = ("kind.", "block.", "trace.", "fault.", "part.")
     for key in files.load(f"exercise{number}")["messages"]:
         assert key.startswith(dynamic) or key in LITERALS, key
 
@@ -226,7 +234,7 @@ def formulas():
         if question.formula:
             for formula in (question.formula, *(wrong.formula for wrong in question.wrong)):
                 yield question.fill({})[0], formula
-    for number, parts in ((1, 2), (4, 3)):
+    for number, parts in ((1, 2), (2, 1), (4, 3)):
         held = [e.get("parts", {}) for e in files.entries(f"exercise{number}").values()]
         assert sum(map(bool, held)) == parts
         for part in (part for those in held for part in those.values()):

@@ -3,7 +3,7 @@
 import numpy as np
 
 import fabriclab as fl
-from fabriclab import collectives, topologies, training
+from fabriclab import collectives, designs, topologies, training
 from fabriclab.views import live
 from fabriclab.workload import layouts, models
 
@@ -145,6 +145,29 @@ ALPHA = {"alpha": live.Slider(1, 20, unit="us"), "size": live.Choice((4, 64))}
 
 
 DETOURS = ("minimal", "valiant", "ugal_g")
+
+
+# Designs of exercise 2: a real one with too few spines, and small ones with servers in rails, in racks, and on a torus.
+TAPERED = {"family": "rail_optimised", "arguments": {"servers": 128, "oversubscription": 7}}
+IN_RAILS = {
+    "family": "leaf_spine",
+    "arguments": {"hosts": 64, "radix": 16},
+    "servers": 8,
+    "plug": "by rail",
+}
+IN_RACKS = {**IN_RAILS, "plug": "by server"}
+ON_TORUS = {"family": "torus", "arguments": {"shape": [4, 4], "hosts": 4}, "servers": 8}
+
+
+DOTS = tuple(
+    designs.Dot(cost, time, passed, label)
+    for cost, time, passed, label in (
+        (2.4e6, 5.1, True, "A"),
+        (2.9e6, 4.8, True, "B"),
+        (3.3e6, 5.0, True, "C"),
+        (3.4e6, 8.0, False, "D"),
+    )
+)
 
 
 VIEWS = {
@@ -344,6 +367,11 @@ VIEWS = {
     "decision": lambda: live.decision(),
     "small decision": lambda: live.decision(0.4, 100, "Ethernet"),
     "sixteen GPUs": lambda: live.decision(1, 150, "new", gpus=16),
+    "design": lambda: live.design(TAPERED),
+    "design in racks": lambda: live.design(IN_RACKS, "attached"),
+    "design on a torus": lambda: live.design(ON_TORUS, "routes"),
+    "gallery": lambda: live.gallery([IN_RAILS, IN_RACKS, ON_TORUS], "B", "power"),
+    "gallery of dots": lambda: live.gallery(DOTS, "C"),
     "parallelism": lambda: live.parallelism(),
     "parallelism dealt": lambda: live.parallelism(order="dealt out"),
     "parallelism stages": lambda: live.parallelism(4, 8, "FSDP", microbatch=2),

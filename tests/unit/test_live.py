@@ -23,6 +23,7 @@ from fabriclab.views.scene import COLOUR, EDGE, FORM, Layer, Scene, printed, sha
 from support import rdma_pairs
 from support.live_views import (
     ALPHA,
+    DOTS,
     HALL,
     HALL_RACE,
     PIPELINE,
@@ -87,6 +88,7 @@ def held_by(name):
 
 NAMES = {
     "fl": fl,
+    "sheets": DOTS,
     "shuffled": shuffled,
     "two_ways": two_ways,
     "three_ways": three_ways,
@@ -1451,6 +1453,39 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         bars, rest = (scene.side.layers[part].fields for part in ("bars", "rest"))
         rates = np.stack([table[f"tenant {tenant} [GB/s]"] for tenant in "AB"], axis=1)
         assert bars["w"] == pytest.approx(rest["w"][0] * rates.ravel() / 50, abs=0.01)
+    elif "holds" in table.columns:  # a design with its requirements
+        listed = scene.side.layers
+        names = listed["requirements"].fields["texts"]
+        n = len(names)
+        assert table["what"][:n].tolist() == names
+        signs = {"yes": "✓", "no": "✕", "open": "–"}
+        words = {text(f"word.{key}"): sign for key, sign in signs.items()}
+        assert [words[state] for state in table["holds"][:n]] == listed["signs"].fields["texts"]
+        room = table["room [%]"][:n]
+        bars = listed["bars"].fields
+        known = np.isfinite(room)
+        most = np.minimum(np.abs(room[known]) / 50, 1)  # bars end at 50 %, after 42 px
+        assert bars["w"][known] == pytest.approx(42.0 * most, abs=0.01)
+        ends = bars["x"][known] + np.where(room[known] < 0, bars["w"][known], 0)
+        assert ends == pytest.approx(np.ravel(listed["zero"].fields["x"])[0])
+        cables = [row.startswith(text("plan.cables", a="", b="")[:7]) for row in table["what"]]
+        in_all = sum(int(n.replace(",", "")) for n in table["reached"][np.array(cables)])
+        told = [int(note.split()[0].replace(",", "")) for note in drawn["cables"].fields["notes"]]
+        assert sum(told) == in_all > 0
+    elif "state" in table.columns:  # a gallery
+        dots, ticks = drawn["designs"].fields, drawn["x ticks"].fields
+        is_power = drawn["x name"].fields["texts"] == [text("live.gallery.axis_power")]
+        axis = "power [W]" if is_power else "million USD"
+        value = [float(tick) for tick in ticks["texts"]]
+        in_unit = np.array(value) * (1e3 if axis == "power [W]" else 1)
+        to_x = np.polyfit(in_unit, ticks["x"], 1)
+        assert dots["x"] == pytest.approx(np.polyval(to_x, table[axis]), abs=0.05)
+        steps = [float(tick.split()[0]) for tick in drawn["y ticks"].fields["texts"]]
+        to_y = np.polyfit(steps, drawn["y ticks"].fields["y"], 1)
+        assert dots["y"] == pytest.approx(np.polyval(to_y, table["step [s]"]), abs=0.05)
+        assert [f"design {label}" for label in table["design"]] == dots["names"]
+        on_front = table["state"] == text("live.gallery.front")
+        assert np.array_equal(dots["shape"] == 0, on_front)
     elif "lines" in drawn:
         is_bound = np.isin(table["series"], ["one NIC", "one array"])
         at = np.concatenate([drawn[part].fields["y"] for part in ("lines", "dots")])

@@ -110,6 +110,10 @@ def hall():
     return topologies.build("rail_optimised", servers=128, gpus=8, rails=8, radix=64)
 
 
+def hall_of_nics():
+    return topologies.build("rail_optimised", servers=128, radix=64, expand=False)
+
+
 def star(hosts, switches=1):
     b = FabricBuilder(("host", "switch"), ("index",))
     host = b.add_nodes("host", hosts, tier=0, transit=False, index=range(hosts))
@@ -204,6 +208,10 @@ PICTURES = {
     "mesh": lambda: views.fabric(mesh()),
     "ring": lambda: views.timeline(*ring_run()),
     "graph": lambda: views.timeline(*graph_run()),
+    "design": lambda: views.design(hall_of_nics()),
+    "design on a circle": lambda: views.design(
+        {"family": "torus", "arguments": {"shape": [4, 4], "hosts": 4}, "servers": 8}
+    ),
 }
 
 

@@ -9,7 +9,15 @@ from fabriclab.course import cards, judges
 from fabriclab.course.judges.answers import JUDGES
 from fabriclab.course.judges.shared.calls import asker
 from fabriclab.course.progress import store
-from fabriclab.course.questions import Question, Words, find, misconception, questions, unknown
+from fabriclab.course.questions import (
+    Question,
+    Words,
+    asides,
+    find,
+    misconception,
+    questions,
+    unknown,
+)
 from fabriclab.course.shown import Shown, quantity, refuse_if, unit_in
 from fabriclab.look import halves
 from fabriclab.texts import text
@@ -40,8 +48,8 @@ def check(id: str, answer: Any = None, *more: Any, **given: Any) -> Shown:
         answer = [answer, *more]
     if id in judges.questions():
         return _graded(judges.find(id), answer)
-    if str(id).startswith("ex"):
-        raise unknown(id, judges.questions())
+    if str(id).startswith("ex") and id not in asides():
+        raise unknown(id, [*judges.questions(), *asides()])
     question = find(id)
     return _turn(question, "choice" if question.kind == "pick" else question.kind, answer, given)
 

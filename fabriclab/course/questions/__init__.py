@@ -22,6 +22,7 @@ __all__ = [
     "Question",
     "Words",
     "Wrong",
+    "asides",
     "find",
     "misconception",
     "predictions",
@@ -43,7 +44,7 @@ class Question:
     """A question of a lesson."""
 
     id: str
-    lesson: str  # file name of the lesson
+    lesson: str  # file name of the lesson, or of the exercise that asks it on the way
     kind: str  # number, pick (a number by a button), choice or function
     words: Words
     # name -> possible values, the usual one first: 17.6 GB, 128, case.dp or case.nic_rate in Gb/s
@@ -130,6 +131,19 @@ def questions() -> Mapping[str, Question]:
     return found
 
 
+@functools.cache
+def asides() -> Mapping[str, Question]:
+    """Return the questions that exercises ask on the way and that are not graded, by id."""
+    found = {}
+    for name in files.names():
+        head = files.load(name)
+        if "exercise" in head:
+            for id, entry in files.entries(name).items():
+                if "kind" in entry:
+                    found[id] = _question(id, name, entry, core=True)
+    return found
+
+
 def _question(id: str, lesson: str, entry: Mapping[str, Any], *, core: bool) -> Question:
     """Build a question from its entry in a file."""
     wrong = []
@@ -149,7 +163,9 @@ def _question(id: str, lesson: str, entry: Mapping[str, Any], *, core: bool) -> 
 
 
 def find(id: str) -> Question:
-    """Return the question ``id``; the error for an unknown id lists the ids of its lesson."""
+    """Return the question ``id``, of a lesson or an aside; the error for an unknown id lists the ids of its lesson."""
+    if id in asides():
+        return asides()[id]
     if id not in questions():
         raise unknown(id, questions())
     return questions()[id]

@@ -1,7 +1,8 @@
 """Read the files of questions: one for each lesson and exercise, such as ``31.toml`` and ``exercise4.toml``.
 
 A file contains all that belongs to its questions: the prompt, the formula of the right answer, known wrong answers
-with the misconception behind each, hints and the explanation. ``misconceptions.toml`` contains the misconceptions
+with the misconception behind each, hints and the explanation. In the file of an exercise, an entry with a ``kind`` is a
+question that is asked on the way and not graded. ``misconceptions.toml`` contains the misconceptions
 that several questions share.
 
 A table of another language (see `fabriclab.texts`) may translate any sentence. It uses the key that `translated`
@@ -140,7 +141,7 @@ def _check_file(file: str, content: Mapping[str, Any]) -> None:
     for id, entry in content.items():
         if "-" not in id:
             continue
-        if of_exercise:
+        if of_exercise and "kind" not in entry:
             _check_exercise_entry(file, id, entry)
         else:
             _check_lesson_entry(f"{file}, [{id}]", entry)

@@ -9,6 +9,8 @@ from fabriclab.views.live.balancers import collisions
 from fabriclab.views.live.circuit_turns import matchings
 from fabriclab.views.live.cost_fronts import cost_front
 from fabriclab.views.live.decision_trees import decision
+from fabriclab.views.live.designs import design
+from fabriclab.views.live.galleries import gallery
 from fabriclab.views.live.goodputs import checkpoints
 from fabriclab.views.live.groups import distance
 from fabriclab.views.live.headrooms import headroom
@@ -52,11 +54,13 @@ __all__ = [
     "cost_front",
     "cut",
     "decision",
+    "design",
     "distance",
     "drift",
     "explorer",
     "fabric",
     "failures",
+    "gallery",
     "gigaio",
     "headroom",
     "hybrid",

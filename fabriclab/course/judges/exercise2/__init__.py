@@ -1,0 +1,1 @@
+"""Exercise 2, the interconnect of a training cluster: the judges."""

@@ -1,0 +1,319 @@
+"""Twelve designs by twelve approaches, for the gallery and for tests; each meets all requirements.
+
+Examples
+--------
+>>> from fabriclab import designs
+>>> len(designs.examples())
+12
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from fabriclab import units
+from fabriclab.core import ReadOnly
+from fabriclab.designs.exam import Exam
+from fabriclab.designs.failures import FLOOR, fault
+from fabriclab.designs.fronts import front
+from fabriclab.designs.nights import NIGHTS
+from fabriclab.designs.sheets import Design, read
+
+__all__ = ["APPROACHES", "complete", "examples", "plan_drains"]
+
+_SERVERS = 128  # source: the running case
+_RAILS = 8
+_PER_LEAF = 32  # servers on a leaf whose other 32 ports lead up
+_BLOCKS = _SERVERS // _PER_LEAF
+_LEAF = {"ports": 64, "rate": "400 Gb/s"}  # source: the running case
+
+Sheet = dict[str, Any]
+
+
+@cache
+def examples() -> Mapping[str, Sheet]:
+    """Return the sheets of twelve designs, by name of their approach."""
+    found = {}
+    for name, approach in APPROACHES.items():
+        found[name] = complete({"name": name, **approach()}, _BESIDE.get(name, _TAPERS))
+    return ReadOnly(found)
+
+
+def complete(sheet: Sheet, beside: Mapping[str, Sheet] | None = None) -> Sheet:
+    """Return a sheet with an order of drains, and with a front and a choice that are true.
+
+    Parameters
+    ----------
+    sheet : dict
+        A design.
+    beside : mapping of str to dict, optional
+        The other designs of its front, by name; rails with three tapers unless given.
+
+    Raises
+    ------
+    ValueError
+        If another one is better in cost and time.
+    """
+    design = read(sheet)
+    figures = Exam(design).figures()
+    name = design.name
+    points = {name: (figures["cost"], figures["time"])}
+    for other, known in (beside or _TAPERS).items():
+        if other != name:
+            points[other] = _point(known)
+    if not front(list(points.values()))[0]:
+        raise ValueError(f"{name} is not on a front with {', '.join(list(points)[1:])}")
+    following = list(points)[1]
+    return {
+        **sheet,
+        "front": [{"name": n, "cost": cost, "time": time} for n, (cost, time) in points.items()],
+        "choice": {
+            "name": name,
+            "reasons": {"cost": figures["cost"], "left": figures["left"]},
+            "next": following,
+            "difference": {"cost": points[name][0] - points[following][0]},
+        },
+        "drains": plan_drains(design),
+    }
+
+
+_known_points: dict[str, tuple[float, float]] = {}
+
+
+def _point(sheet: Sheet) -> tuple[float, float]:
+    """Return cost and time of a design, which is computed once."""
+    key = repr(sheet)
+    if key not in _known_points:
+        figures = Exam(read(sheet)).figures()
+        _known_points[key] = (figures["cost"], figures["time"])
+    return _known_points[key]
+
+
+def plan_drains(design: Design, nights: int = NIGHTS, floor: float = FLOOR) -> list[list[str]]:
+    """Return an order of drains that keeps the floor: each switch in the first night that bears it.
+
+    Parameters
+    ----------
+    design : Design
+        The design.
+    nights : int
+        Most nights. >= 1
+    floor : float
+        Part of the all-reduce that has to be left. 0..1
+
+    Raises
+    ------
+    ValueError
+        If this way finds none; another order may exist.
+    """
+    most = units.count(nights, "nights")
+    whole = Exam(design).healthy
+    plan: list[list[int]] = [[] for _ in range(most)]
+    switches = design.switches.tolist()
+    room = -(-len(switches) // most)
+    for number, node in enumerate(switches):
+        # Neighbours in the list serve the same servers, so they go to different nights.
+        order = [(number + i) % most for i in range(most)]
+        order.sort(key=lambda i: len(plan[i]) >= room)
+        for i in order:
+            left = fault(design, [*plan[i], node], whole)
+            if left.left >= floor and not left.cut_off:
+                plan[i].append(node)
+                break
+        else:
+            raise ValueError(
+                f"no night of {most} bears {design.title(number)} beside what it drains already; allow more nights, or "
+                "a lower floor"
+            )
+    title = {node: design.title(i) for i, node in enumerate(switches)}
+    return [[title[node] for node in night] for night in plan if night]
+
+
+# ---- the approaches --------------------------------------------------------------------------------------------------
+
+
+def _leaf(rail: int, block: int) -> str:
+    """Return the name of the leaf of a rail that serves a block of 32 servers."""
+    return f"leaf {rail}.{block}"
+
+
+def _leaves() -> list[Sheet]:
+    """Return a leaf for each rail and block."""
+    names = [_leaf(rail, block) for rail in range(_RAILS) for block in range(_BLOCKS)]
+    return [{"name": name, "tier": 1, **_LEAF} for name in names]
+
+
+def _on_rails(shift: Callable[[int], int] = lambda server: 0) -> list[list[Any]]:
+    """Return the cables from servers to leaves; NIC j of a server is on rail j + its shift, modulo 8."""
+    cables = []
+    for server in range(_SERVERS):
+        for nic in range(_RAILS):
+            rail = (nic + shift(server)) % _RAILS
+            cables.append([f"server {server} nic {nic}", _leaf(rail, server // _PER_LEAF)])
+    return cables
+
+
+def _spines(number: int, **model: Any) -> list[Sheet]:
+    """Return spines."""
+    return [{"name": f"spine {i}", "tier": 2, **_LEAF, **model} for i in range(number)]
+
+
+def _design(switches: list[Sheet], cables: list[Any], **rest: Any) -> Sheet:
+    """Return a sheet of 128 servers."""
+    return {"servers": _SERVERS, "gpus": 8, "switches": switches, "cables": cables, **rest}
+
+
+def _rails() -> Sheet:
+    """Return rails with as many leaf ports up as down."""
+    return {"family": "rail_optimised", "arguments": {"servers": _SERVERS}}
+
+
+def _tapered() -> Sheet:
+    """Return rails with two ports down for each port up."""
+    return {
+        "family": "rail_optimised",
+        "arguments": {"servers": _SERVERS, "oversubscription": 2},
+    }
+
+
+def _two_planes() -> Sheet:
+    """Return NICs with two ports of 200 Gb/s each, in a network of its own for each port."""
+    return {"family": "dual_tor", "arguments": {"servers": _SERVERS, "oversubscription": 2}}
+
+
+def _rail_only() -> Sheet:
+    """Return one switch with 128 ports for each rail, and nothing between them."""
+    switches = [{**_LEAF, "name": f"rail {j}", "ports": 128} for j in range(_RAILS)]
+    cables = []
+    for server in range(_SERVERS):
+        cables += [[f"server {server} nic {j}", f"rail {j}"] for j in range(_RAILS)]
+    return _design(switches, cables)
+
+
+def _three_tiers() -> Sheet:
+    """Return a fat tree of three tiers that tapers above its leaves."""
+    arguments = {"servers": _SERVERS, "tiers": 3, "oversubscription": 3}
+    return {"family": "rail_optimised", "arguments": arguments}
+
+
+def _rotated() -> Sheet:
+    """Return a leaf-spine network in which each server is plugged one rail on from the one before."""
+    cables = _on_rails(lambda server: server % _RAILS)
+    spines = _spines(12)
+    for leaf in _leaves():
+        cables += [[leaf["name"], spine["name"], 2] for spine in spines]
+    return _design([*_leaves(), *spines], cables)
+
+
+def _groups() -> Sheet:
+    """Return a dragonfly+: groups of two rails with spines of their own, joined spine to spine."""
+    groups = _RAILS // 2
+    each = 4  # spines of a group
+    switches, cables = _leaves(), _on_rails()
+    for group in range(groups):
+        for i in range(each):
+            switches.append({"name": f"spine {group}.{i}", "tier": 2, **_LEAF})
+            for rail in (2 * group, 2 * group + 1):
+                for block in range(_BLOCKS):
+                    cables.append([_leaf(rail, block), f"spine {group}.{i}", 7])
+    for one in range(groups):
+        for other in range(one + 1, groups):
+            cables += [[f"spine {one}.{i}", f"spine {other}.{i}", 2] for i in range(each)]
+    return _design(switches, cables)
+
+
+def _torus() -> Sheet:
+    """Return a torus of 8 x 4 leaves and no spine: thick cables along a rail, thin ones between rails."""
+    cables = _on_rails()
+    for rail in range(_RAILS):
+        for block in range(_BLOCKS):
+            cables.append([_leaf(rail, block), _leaf(rail, (block + 1) % _BLOCKS), 14])
+            cables.append([_leaf(rail, block), _leaf((rail + 1) % _RAILS, block), 2])
+    return _design(_leaves(), cables)
+
+
+def _direct() -> Sheet:
+    """Return four groups of 32 servers, each leaf joined to the leaf of its rail in each other group."""
+    cables = _on_rails()
+    for rail in range(_RAILS):
+        for one in range(_BLOCKS):
+            for other in range(one + 1, _BLOCKS):
+                cables.append([_leaf(rail, one), _leaf(rail, other), 10])
+    return _design(_leaves(), cables)
+
+
+def _mixed() -> Sheet:
+    """Return leaves with 64 ports of 400 Gb/s, and four spines with 128 of them."""
+    cables = _on_rails()
+    spines = _spines(4, ports=128)
+    for leaf in _leaves():
+        cables += [[leaf["name"], spine["name"], 4] for spine in spines]
+    return _design([*_leaves(), *spines], cables)
+
+
+def _unequal() -> Sheet:
+    """Return rails with spines of their own: four at 1:1, and four at 8 down for 5 up."""
+    switches, cables = _leaves(), _on_rails()
+    for rail in range(_RAILS):
+        thickness = (16, 16) if rail < _RAILS // 2 else (10, 10)
+        for i, number in enumerate(thickness):
+            switches.append({"name": f"spine {rail}.{i}", "tier": 2, **_LEAF})
+            cables += [
+                [_leaf(rail, block), f"spine {rail}.{i}", number] for block in range(_BLOCKS)
+            ]
+    return _design(switches, cables)
+
+
+def _own_rules() -> Sheet:
+    """Return twelve spines, and rules by which traffic for each block of servers has eight of them."""
+    spines = [f"spine {i}" for i in range(12)]
+    cables = _on_rails()
+    names = [leaf["name"] for leaf in _leaves()]
+    for name in names:
+        cables += [[name, spine, 2] for spine in spines]
+    rules: dict[str, dict[str, list[str]]] = {}
+    for here in names:
+        rules[here] = {}
+        for rail in range(_RAILS):
+            for block in range(_BLOCKS):
+                goal = _leaf(rail, block)
+                if goal != here:
+                    rules[here][goal] = [spines[(3 * block + i) % 12] for i in range(8)]
+    return _design([*_leaves(), *_spines(12)], cables, routing=rules)
+
+
+APPROACHES: dict[str, Callable[[], Sheet]] = {
+    "rails at 1:1": _rails,
+    "rails at 2:1": _tapered,
+    "two planes": _two_planes,
+    "rail-only": _rail_only,
+    "three tiers": _three_tiers,
+    "rotated rails": _rotated,
+    "dragonfly+": _groups,
+    "torus of leaves": _torus,
+    "direct groups": _direct,
+    "mixed switches": _mixed,
+    "unequal taper": _unequal,
+    "own rules": _own_rules,
+}
+
+
+def _tapers(tiers: int, *ratios: int) -> dict[str, Sheet]:
+    """Return rails of some tiers with so many leaf ports down for each port up."""
+    found = {}
+    for ratio in ratios:
+        arguments = {"servers": _SERVERS, "tiers": tiers, "oversubscription": ratio}
+        name = f"rails at {ratio}:1" if tiers == 2 else f"{tiers} tiers at {ratio}:1"
+        found[name] = {"family": "rail_optimised", "arguments": arguments}
+    return found
+
+
+_TAPERS = _tapers(2, 1, 2, 3, 4)
+_BESIDE = {"three tiers": _tapers(3, 1, 2, 4)}
+
+
+def __dir__() -> list[str]:
+    """Return the public names, for tab completion."""
+    return sorted(__all__)

@@ -1,0 +1,44 @@
+"""Demand: each workload gets the bandwidth that it needs on each of its axes."""
+
+from fabriclab import catalog
+from fabriclab.designs.exam import Exam, Verdict, verdict
+from fabriclab.designs.needs import NETWORK, demand
+from fabriclab.registry import register
+from fabriclab.texts import text
+
+
+@register("requirement", "demand", place=5, needs=("size", "routes"))
+def bandwidth(exam: Exam) -> Verdict:
+    """Compare what a GPU gets on each axis with what it needs; the one with the least room decides."""
+    design = exam.design
+    inside = float(catalog.case().nvlink_per_gpu)
+    worst = None
+    for workload, on_links in [*exam.known, *exam.drawn]:
+        for need in demand(workload, design.gpus, design.servers):
+            link = -1
+            reached = inside
+            if need.tier == NETWORK:
+                reached = need.bytes / on_links.by_axis[need.axis]
+                link = on_links.fullest[need.axis]
+            room = reached / need.rate - 1
+            if worst is None or room < worst[0]:
+                worst = (room, workload, need, reached, link)
+    assert worst is not None
+    room, workload, need, reached, link = worst
+    fields = {
+        "workload": workload.name,
+        "axis": need.axis,
+        "asked": need.rate,
+        "reached": reached,
+        "share": abs(room),
+        "link": design.fabric.link_name(link) if link >= 0 else text("designs.demand.inside"),
+    }
+    key = "designs.demand.met" if room >= -1e-9 else "designs.demand.short"
+    return verdict(
+        "demand",
+        asked=need.rate,
+        reached=reached,
+        unit="B/s",
+        words=text(key, **fields),
+        links=[link] if link >= 0 else (),
+    )

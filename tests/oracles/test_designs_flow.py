@@ -1,0 +1,76 @@
+"""The times of `fabriclab.designs` against the flow engine, which shares every link and runs to the end."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fabriclab import designs, engines, routing
+from fabriclab.core import Flows
+from fabriclab.designs.traffic import carried, messages, times
+
+SMALL = {
+    "rails": {
+        "family": "rail_optimised",
+        "arguments": {"servers": 8, "gpus": 4, "rails": 4, "radix": 8},
+    },
+    "tapered": {
+        "family": "rail_optimised",
+        "arguments": {"servers": 12, "gpus": 4, "rails": 4, "radix": 12, "oversubscription": 2},
+    },
+    "apart": {
+        "family": "rail_only",
+        "arguments": {"servers": 12, "gpus": 2, "rails": 2, "radix": 8},
+    },
+    "by server": {"family": "leaf_spine", "arguments": {"hosts": 32, "radix": 8}, "gpus": 4},
+    "torus": {
+        "family": "torus",
+        "arguments": {"shape": [3, 3], "hosts": 4},
+        "gpus": 4,
+        "plug": "by rail",
+    },
+    "dragonfly": {"family": "dragonfly", "arguments": {"p": 2, "a": 4, "h": 2}, "gpus": 8},
+}
+
+
+def flows_of(design, sent):
+    """Return a flow for each pair of ports, with its bytes as weight, so that all end together on a full link."""
+    net = design.network
+    classes = net.classes
+    fabric = design.fabric
+    source, target, size = [], [], []
+    for one, other, bytes_ in zip(*(column.tolist() for column in sent), strict=True):
+        match = net.matching(*classes.of_server[[one, other]].tolist())
+        here = net.port_link[net.first_port[one] + match.source]
+        there = net.port_link[net.first_port[other] + match.target]
+        source += fabric.source[here].tolist()
+        target += fabric.source[there].tolist()
+        size += (bytes_ * match.part).tolist()
+    size = np.array(size)
+    return Flows.make(source, target, size, weight=size / size.max())
+
+
+@pytest.mark.parametrize("failed", [False, True])
+@pytest.mark.parametrize("name", SMALL)
+def test_the_fullest_link_sets_the_time_of_the_flow_engine(name, failed):
+    design = designs.read(SMALL[name])
+    # Cables without delay: a message of a few milliseconds would show it.
+    fabric = replace(design.fabric, delay=np.zeros(design.fabric.n_links))
+    if failed and name not in ("by server", "dragonfly"):
+        node = int(design.switches[1])
+        fabric = fabric.without(nodes=[node])
+        net = design.network.without(np.array([1]))
+    else:
+        net = design.network
+    for workload in (designs.workloads()[0], designs.workloads()[3]):
+        for sent in messages(design, workload).values():
+            bound = times(net, carried(net, sent)).seconds
+            flows = flows_of(replace(design, network=net), sent)
+            routes = routing.route(fabric, flows, "spray")
+            run = engines.run(fabric, routes, flows)
+            assert run.end == pytest.approx(bound, rel=1e-6)
+            load = routes.link_bytes(flows, fabric.n_links)
+            busiest = np.max(
+                np.divide(load, fabric.capacity, out=np.zeros_like(load), where=load > 0)
+            )
+            assert busiest == pytest.approx(bound)

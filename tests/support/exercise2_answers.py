@@ -1,0 +1,315 @@
+"""Answers to exercise 2: designs that differ and are right, and one for each known mistake.
+
+The wrong ones are a right one with one thing changed, so a mistake is what is named and nothing else.
+"""
+
+# ruff: noqa: E501
+import json
+
+from support import ROOT
+
+BOOK = json.loads((ROOT / "solutions" / "exercise2.ipynb").read_text(encoding="utf-8"))
+SOLVED = {
+    cell["id"]: "".join(cell["source"]) for cell in BOOK["cells"] if cell["cell_type"] == "code"
+}
+SETUP = SOLVED["ex2-setup"]
+
+
+def but(id, *changes):
+    """Return an answer, that of the solution if an id is given, with some text replaced; it must be there."""
+    code = SOLVED.get(id, id)
+    for old, new in changes:
+        assert old in code, f"{id:.60} does not hold {old!r}"
+        code = code.replace(old, new)
+    return code
+
+
+# (a) -----------------------------------------------------------------------------------------------------------------
+
+COUNTED = """
+def need(kind, size, n, count, time):
+    hops = {"dp": 2 * (n - 1), "fsdp": 3 * (n - 1), "tp": 8 * (n - 1), "ep": 4 * (n - 1)}
+    if kind == "pp":
+        return f"{2 * size * count / time} B/s"
+    return hops[kind] * (size / n) * count / time
+
+
+def above(pattern, n, inside):
+    unit = np.arange(n) // inside
+    if pattern == "ring":
+        return np.mean(unit != np.roll(unit, -1))
+    return (unit[:, None] != unit).sum() / (n * (n - 1))
+
+
+def tiers(rows):
+    found = [0.0, 0.0, 0.0]
+    for pattern, rate, n, server, pod in rows:
+        edges = [1.0, above(pattern, n, server), above(pattern, n, pod), 0.0]
+        for tier in range(3):
+            found[tier] += rate * (edges[tier] - edges[tier + 1])
+    return found
+"""
+RIGHT_A = {
+    "closed forms": SOLVED["ex2-a"],
+    "counted": COUNTED,
+    "a tuple": but("ex2-a", ("    return asked\n", "    return tuple(asked)\n")),
+    "texts": but("ex2-a", ("    return asked\n", '    return [f"{one} B/s" for one in asked]\n')),
+    "a branch for each": but(
+        "ex2-a",
+        (
+            "    return count * sent[kind] / time",
+            '    if kind == "pp":\n        return size / time * count * 2\n    return sent[kind] / time * count',
+        ),
+    ),
+}
+WRONG_A = {
+    "one phase only": but("ex2-a", ('"dp": 2 * part', '"dp": part')),
+    "factor taken as 2": but("ex2-a", ('"dp": 2 * part', '"dp": 2 * size')),
+    "array sent once": but("ex2-a", ('"dp": 2 * part', '"dp": size')),
+    "bytes, and no rate": but("ex2-a", ("count * sent[kind] / time", "count * sent[kind]")),
+    "one use of many": but("ex2-a", ("count * sent[kind] / time", "sent[kind] / time")),
+    "everything to everyone": but("ex2-a", ('"dp": 2 * part', '"dp": (n - 1) * size')),
+    "fsdp taken for dp": but("ex2-a", ('"fsdp": 3 * part', '"fsdp": 2 * part')),
+    "sharding sends nothing more": but("ex2-a", ('"fsdp": 3 * part', '"fsdp": part')),
+    "half of a layer": but("ex2-a", ('"tp": 4 * 2 * part', '"tp": 4 * part')),
+    "one all-reduce of four": but("ex2-a", ('"tp": 4 * 2 * part', '"tp": 2 * part')),
+    "forward only": but("ex2-a", ('"pp": 2 * size', '"pp": size')),
+    "ring factor for a message": but("ex2-a", ('"pp": 2 * size', '"pp": 2 * part')),
+    "half of the exchanges": but("ex2-a", ('"ep": 4 * part', '"ep": 2 * part')),
+    "own part sent as well": but("ex2-a", ('"ep": 4 * part', '"ep": 4 * size')),
+    "every token to every expert": but("ex2-a", ('"ep": 4 * part', '"ep": 4 * (n - 1) * size')),
+    "non-blocking everywhere": but("ex2-a", ("return 1 / inside ", "return 1.0 ")),
+    "ring in random order": but("ex2-a", ("return 1 / inside ", "return (n - inside) / (n - 1) ")),
+    "hops of one unit for the share of all": but("ex2-a", ("return 1 / inside ", "return 1 / n ")),
+    "itself counted as a target": but("ex2-a", ("(n - inside) / (n - 1)", "(n - inside) / n")),
+    "exchange taken for a ring": but("ex2-a", ("(n - inside) / (n - 1)", "1 / inside")),
+    "inside for outside": but("ex2-a", ("(n - inside) / (n - 1)", "(inside - 1) / (n - 1)")),
+    "all rates in every tier": but(
+        "ex2-a", ("[rate - out_of_server, out_of_server - out_of_pod,", "[rate, rate,")
+    ),
+    "passing through counted twice": but(
+        "ex2-a", ("out_of_server - out_of_pod,", "out_of_server,")
+    ),
+}
+
+# (b) and (d): designs ------------------------------------------------------------------------------------------------
+
+
+def network(family, plug="", **arguments):
+    """Return the code of a learner who names a topology."""
+    sheet = {"family": family, "arguments": arguments}
+    if plug:
+        sheet |= {"servers": 128, "gpus": 8, "plug": plug}
+    return f"def design():\n    return {sheet!r}\n"
+
+
+def literal(sheet):
+    """Return the code of a learner whose functions return what a sheet says."""
+    built = {key: sheet[key] for key in sheet if key not in ("front", "choice", "drains")}
+    code = f"def design():\n    return {built!r}\n"
+    if "drains" in sheet:
+        code += f"\n\ndef drains():\n    return {sheet['drains']!r}\n"
+    return code
+
+
+# Switches and cables of one's own, as a learner writes them with nothing but Python.
+OWN_CABLES = """
+def design():
+    leaves, spines, servers = 32, 16, 128
+    switches = [{"name": f"leaf {i}", "ports": 64, "rate": "400 Gb/s", "tier": 1} for i in range(leaves)]
+    switches += [{"name": f"spine {i}", "ports": 64, "rate": "400 Gb/s", "tier": 2} for i in range(spines)]
+    cables = [[f"server {s} nic {j}", f"leaf {4 * j + s // 32}"] for s in range(servers) for j in range(8)]
+    cables += [[f"leaf {i}", f"spine {k}", 2] for i in range(leaves) for k in range(spines)]
+    return {"name": "own cables", "servers": servers, "gpus": 8, "switches": switches, "cables": cables}
+"""
+# The same with rules: towards another leaf each leaf uses twelve spines, which depend on both.
+RULES = """
+    rules = {}
+    for i in range(leaves):
+        ways = {}
+        for j in range(leaves):
+            if j != i:
+                ways[f"leaf {j}"] = [f"spine {(i + j + k) % spines}" for k in range(12)]
+        rules[f"leaf {i}"] = ways
+"""
+OWN_RULES = but(
+    OWN_CABLES,
+    (
+        '    return {"name": "own cables",',
+        RULES + '    return {"name": "own rules", "routing": rules,',
+    ),
+)
+# No spine at all: 64 switches on a torus of 8 x 8, twelve cables to each neighbour.
+TORUS = """
+def design():
+    n, servers, thick = 8, 128, 12
+    switches = [{"name": f"switch {i}", "ports": 64, "rate": "400 Gb/s"} for i in range(n * n)]
+    cables = [[f"server {s} nic {j}", f"switch {(j * servers + s) // 16}"] for s in range(servers) for j in range(8)]
+    for x in range(n):
+        for y in range(n):
+            cables.append([f"switch {n * x + y}", f"switch {(x + 1) % n * n + y}", thick])
+            cables.append([f"switch {n * x + y}", f"switch {n * x + (y + 1) % n}", thick])
+    return {"name": "torus", "servers": servers, "gpus": 8, "switches": switches, "cables": cables}
+"""
+# A switch of 128 ports for each rail; servers join the rails.
+RAIL_ONLY = network("rail_only", servers=128, radix=128)
+DESIGNS = {
+    "rails": SOLVED["ex2-b"] + "\n\n" + SOLVED["ex2-d"],
+    "rails, 2:1": network("rail_optimised", oversubscription=2),
+    "rails, 3:1, 126 servers": network("rail_optimised", servers=126, oversubscription=3),
+    "rails without spines": RAIL_ONLY,
+    "two planes": network("multi_plane", planes=2, rate="400 Gb/s"),
+    "two leaves for each NIC": network("dual_tor", dual_plane=False, oversubscription=2),
+    "planes with a taper": network("multi_plane", planes=2, rate="400 Gb/s", oversubscription=2),
+    "leaves and spines, plugged by rail": network("leaf_spine", "by rail", hosts=1024, radix=64),
+    "a fat tree of unequal tiers": network("xgft", "by rail", m=[32, 32], w=[1, 16]),
+    "own cables": OWN_CABLES,
+    "own rules": OWN_RULES,
+    "torus": TORUS,
+}
+ALL = '"arguments": {"servers": 128, "gpus": 8, "rails": 8}'
+
+
+def rails(arguments):
+    """Return the solution of (b) with other arguments, or other keys behind them."""
+    return but("ex2-b", (ALL, f'"arguments": {arguments}'))
+
+
+WRONG_B = {
+    "too few GPUs": rails('{"servers": 124}'),
+    "too few GPUs/servers without a cable": but(
+        OWN_CABLES, ("for s in range(servers) for j", "for s in range(120) for j")
+    ),
+    "servers of another size": rails('{"servers": 64, "gpus": 16, "rails": 16}'),
+    "uplinks cost no ports": but(
+        OWN_CABLES,
+        ("leaves, spines, servers = 32, 16, 128", "leaves, spines, servers = 16, 16, 128"),
+        ("leaf {4 * j + s // 32}", "leaf {2 * j + s // 64}"),
+        ("2] for i", "4] for i"),
+    ),
+    "a switch that nobody sells": rails('{"radix": 96}'),
+    "a cable faster than its port": network("multi_plane", planes=2),
+    "copper reaches everywhere": rails('{}, "floor": {"media": ["copper"]}'),
+    "a rack without a limit": rails('{}, "floor": {"servers_per_rack": 8}'),
+    "networks that do not meet": but(
+        OWN_CABLES,
+        ("2] for i", "4] for i"),
+        ("for k in range(spines)]", "for k in range(spines) if (i % 4 < 2) == (k < 8)]"),
+    ),
+    "routes in a circle": but(
+        OWN_RULES,
+        (
+            '    return {"name": "own rules"',
+            '    rules["spine 0"] = {"leaf 8": ["leaf 1"]}\n    return {"name": "own rules"',
+        ),
+    ),
+    "bought for another workload": rails('{"oversubscription": 4}'),
+    "bought for another workload/a thin torus": but(
+        TORUS, ("thick = 8, 128, 12", "thick = 8, 128, 2")
+    ),
+    "the same rate everywhere": rails('{"radix": 128}'),
+}
+# It fits at list prices, and not at all prices that a key may draw.
+NO_ROOM = rails('{}, "floor": {"media": ["fibre"]}')
+
+NIGHTS = "return leaves + spines"
+WRONG_D = {
+    "redundancy is a second spine": rails('{"rails": 1}') + "\n\n" + SOLVED["ex2-d"],
+    "one switch carries too much": but(
+        rails('{"servers": 256, "gpus": 4, "rails": 4}') + "\n\n" + SOLVED["ex2-d"],
+        ("range(4)]\n", "range(8)]\n"),
+        ("for rail in range(8)", "for rail in range(4)"),
+    ),
+    "a switch left out": but("ex2-d", (NIGHTS, "return leaves + spines[1:]")),
+    "a switch drained twice": but("ex2-d", (NIGHTS, 'return leaves + spines + [["spine 0"]]')),
+    "one switch a night": but(
+        "ex2-d", (NIGHTS, "return [[name] for night in leaves + spines for name in night]")
+    ),
+    "both sides drained at once": but(
+        "ex2-d",
+        (
+            NIGHTS,
+            'return [[f"leaf {rail}.{leaf}" for rail in range(8)] for leaf in range(4)] + spines',
+        ),
+    ),
+    "too many at once": but(
+        "ex2-d",
+        (
+            NIGHTS,
+            'return [[f"leaf {rail + i}.{leaf}" for i in (0, 1)] for rail in (0, 2, 4, 6) for leaf in range(4)] + spines',
+        ),
+    ),
+    "a switch that is not there": but("ex2-d", (NIGHTS, 'return leaves + spines + [["leaf 8.0"]]')),
+}
+
+# (c) -----------------------------------------------------------------------------------------------------------------
+
+THIRD = '{"name": "rails, 3:1", **rails, "arguments": {"oversubscription": 3}}'
+ONLY = '{"name": "rail-only", "family": "rail_only", "arguments": {"servers": 128, "radix": 128}}'
+THIN = '{"name": "torus", "family": "torus", "arguments": {"shape": [8, 8], "hosts": 16}, "servers": 128, "gpus": 8, "plug": "by rail"}'
+REASONS = '"reasons": {"time": 4.778, "left": 0.875}'
+NEXT = '"next": "rails, 2:1"'
+DIFFERENCE = '"difference": {"cost": 464_490, "time": -0.064}'
+RIGHT_C = {
+    "the fastest": SOLVED["ex2-c"],
+    "texts": but("ex2-c", (REASONS, '"reasons": {"cost": "3.97e6", "switches": 48}')),
+    "units": but(
+        "ex2-c",
+        (REASONS, '"reasons": {"cost": "3.97 MUSD", "time": "4778 ms"}'),
+        (DIFFERENCE, '"difference": {"time": "-64 ms", "cost": "464 kUSD"}'),
+    ),
+    "another comparison": but("ex2-c", (DIFFERENCE, '"difference": {"power": 7403}')),
+    "another next": but(
+        "ex2-c", (NEXT, '"next": "rails, 3:1"'), (DIFFERENCE, '"difference": {"switches": 16}')
+    ),
+    "three candidates": but(
+        "ex2-c",
+        ('        {"name": "rails, 4:1", **rails, "arguments": {"oversubscription": 4}},\n', ""),
+    ),
+}
+WRONG_C = {
+    "too few to choose from": "def candidates():\n    return [design()]\n\n\ndef choice():\n    return {}\n",
+    "one design under two names": but("ex2-c", (THIRD, 'design() | {"name": "again"}')),
+    "a candidate that is too small": but(
+        "ex2-c", (THIRD, '{"name": "small", **rails, "arguments": {"servers": 64}}')
+    ),
+    "chosen from outside": but("ex2-c", ('{"name": "rails, 1:1",', '{"name": "my design",')),
+    "another design than the one built": but(
+        "ex2-c",
+        ('{"name": "rails, 1:1",', '{"name": "rails, 2:1",'),
+        (REASONS, '"reasons": {"time": 4.842, "left": 0.875}'),
+        (NEXT, '"next": "rails, 1:1"'),
+        (DIFFERENCE, '"difference": {"cost": -464_490}'),
+    ),
+    "a dominated choice": but(
+        "ex2-c",
+        (THIRD, ONLY),
+        (NEXT, '"next": "rail-only"'),
+        (DIFFERENCE, '"difference": {"cost": 1_095_600}'),
+    ),
+    "other than two figures": but("ex2-c", (REASONS, '"reasons": {"time": 4.778}')),
+    "other than two figures/unknown": but(
+        "ex2-c", (REASONS, '"reasons": {"time": 4.778, "beauty": 1}')
+    ),
+    "a figure that is not true": but("ex2-c", (REASONS, '"reasons": {"time": 4.5, "left": 0.875}')),
+    "figure of another candidate": but(
+        "ex2-c", (REASONS, '"reasons": {"cost": 2_734_880, "left": 0.875}')
+    ),
+    "figure in another unit": but("ex2-c", (REASONS, '"reasons": {"cost": 3.97, "left": 0.875}')),
+    "compared with nothing": but("ex2-c", (NEXT, '"next": "rails, 1:1"')),
+    "not the next best": but(
+        "ex2-c",
+        (
+            '{"name": "rails, 4:1", **rails, "arguments": {"oversubscription": 4}}',
+            THIN,
+        ),
+        (NEXT, '"next": "torus"'),
+        (DIFFERENCE, '"difference": {"cost": 615_840}'),
+    ),
+    "comparison the wrong way round": but(
+        "ex2-c", (DIFFERENCE, '"difference": {"cost": -464_490}')
+    ),
+    "figure for a difference": but("ex2-c", (DIFFERENCE, '"difference": {"cost": 3_504_070}')),
+}
+RIGHT = {"ex2-a": RIGHT_A, "ex2-b": DESIGNS, "ex2-c": RIGHT_C, "ex2-d": DESIGNS}
+WRONG = {"ex2-a": WRONG_A, "ex2-b": WRONG_B, "ex2-c": WRONG_C, "ex2-d": WRONG_D}

@@ -1,0 +1,434 @@
+"""Designs of a cluster: closed forms, what sheets may say, each requirement, and right and flawed designs."""
+
+import json
+from functools import cache
+
+import numpy as np
+import pytest
+
+from fabriclab import catalog, designs, economics, topologies, units
+from fabriclab.designs.approaches import APPROACHES
+from fabriclab.designs.needs import step
+from fabriclab.designs.network import Network, spray
+from fabriclab.designs.traffic import Messages, carried, messages, times
+from support.exercise2_designs import flawed, more_right, rails, right
+
+MORE = more_right()
+RIGHT = (*APPROACHES, *MORE)
+FLAWED = flawed()
+KEYS = ("a class", 7)
+
+
+@cache
+def right_sheet(name):
+    """Return a right design by its name."""
+    return right(MORE[name]) if name in MORE else designs.examples()[name]
+
+
+# Right and flawed designs
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_design_meets_every_requirement(name):
+    for key in KEYS:
+        report = designs.grade(right_sheet(name), key)
+        assert report.passed, str(report)
+        assert tuple(v.requirement for v in report.verdicts) == designs.requirements()
+        assert report.seconds < 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RIGHT)
+def test_no_key_refuses_a_right_design(name):
+    for key in range(40):
+        report = designs.grade(right_sheet(name), key)
+        assert report.passed, f"{key}: {report}"
+
+
+@pytest.mark.parametrize("name", FLAWED)
+def test_a_flawed_design_is_refused_for_its_flaw(name):
+    requirement, sheet = FLAWED[name]
+    report = designs.grade(sheet, "a class")
+    assert not report.passed
+    first = report.failed[0]
+    assert first.requirement == requirement, str(report)
+    assert first.margin <= 0 and first.words
+    fabric = designs.read(sheet).fabric
+    assert all(0 <= node < fabric.n_nodes for node in first.nodes)
+    assert all(0 <= link < fabric.n_links for link in first.links)
+    if requirement not in ("size", "drains", "choice"):
+        assert first.nodes or first.links  # where to look
+
+
+def test_enough_designs_are_tried():
+    assert len(RIGHT) >= 16 and len(FLAWED) >= 25
+    wanted = {requirement for requirement, _ in FLAWED.values()}
+    assert wanted == set(designs.requirements())
+
+
+def test_a_report_is_plain_data():
+    for sheet in (right_sheet("rails at 2:1"), FLAWED["four leaves for a server"][1]):
+        report = designs.grade(sheet, "a class")
+        again = designs.Report.from_dict(json.loads(json.dumps(report.as_dict())))
+        assert again == report
+        assert json.loads(json.dumps(dict(sheet))) is not None
+
+
+def test_a_requirement_is_open_until_another_is_met():
+    report = designs.grade(FLAWED["two halves"][1])
+    assert report["routes"].passed is False
+    assert report["demand"].passed is None and "routes" in report["demand"].words
+    assert report.figures == {}
+
+
+def test_the_gallery_has_no_names():
+    names = ("rails at 1:1", "rail-only", "direct groups")
+    dots = designs.gallery([right_sheet(name) for name in names])
+    assert [dot.label for dot in dots] == ["A", "B", "C"]
+    assert [dot.cost for dot in dots] == sorted(dot.cost for dot in dots)
+    assert all(dot.passed for dot in dots)
+    assert not any(name in repr(dots) for name in names)
+
+
+# Demand, in closed form
+
+
+def test_dense_is_the_running_case():
+    job = catalog.case()
+    needs = {need.axis: need for need in designs.demand(designs.workloads()[0])}
+    assert needs["DP"].bytes == pytest.approx(job.dp_bytes)
+    assert needs["DP"].rate == pytest.approx(job.nic_break_even)
+    assert needs["TP"].bytes == pytest.approx(job.tp_bytes)
+    time = {"DP": job.t_dp}
+    assert step(designs.workloads()[0], time).total == pytest.approx(job.t_step)
+
+
+def test_the_other_axes_by_hand():
+    size = catalog.case().parameters
+    sharded, pipeline, experts = designs.workloads()[1:]
+    fsdp = designs.demand(sharded)[0]
+    assert fsdp.bytes == pytest.approx(3 * 2 * size / 8 * 127 / 128)
+    message = 8192 * 8192 * 2  # [B]
+    by_axis = {need.axis: need for need in designs.demand(pipeline)}
+    assert by_axis["DP"].bytes == pytest.approx(2 * 31 / 32 * 2 * size / 32)
+    assert by_axis["PP"].bytes == pytest.approx(2 * 16 * message / 8)
+    exchange = next(need for need in designs.demand(experts) if need.axis == "EP")
+    assert exchange.bytes == pytest.approx(4 * 40 * 4 * message / 8 * 4 * 63 / 64)
+
+
+@pytest.mark.parametrize("key", [*range(20), "a class"])
+def test_nothing_that_is_drawn_needs_more_than_what_is_known(key):
+    assert designs.drawn_workloads(key) == designs.drawn_workloads(key)
+    for known, drawn in zip(designs.workloads(), designs.drawn_workloads(key), strict=True):
+        limit = {(n.axis, n.tier): n.rate for n in designs.demand(known)}
+        for need in designs.demand(drawn):
+            assert need.rate <= limit[need.axis, need.tier] * (1 + 1e-9) or need.axis == "PP"
+    prices = designs.drawn_prices(key)
+    assert all(1 - designs.SPREAD <= factor <= 1 + designs.SPREAD for factor in prices)
+
+
+# Loads and faults, in closed form
+
+
+def crossings(design):
+    """Return how many hops of the ring of all ranks cross a spine."""
+    ring = messages(design, designs.workloads()[0])["DP"]
+    load = carried(design.network, ring)
+    leaf = design.fabric.tier[design.network.switch] == 1
+    return load.bundle[leaf].sum() / (ring.size[0] / design.gpus)
+
+
+def test_a_ring_on_rails_crosses_the_spine_32_times():
+    hall = designs.read({"family": "rail_optimised"})
+    assert crossings(hall) == pytest.approx(32)
+    by_rack = designs.read({"family": "rail_optimised", "arguments": {"rails": 1}})
+    assert crossings(by_rack) == pytest.approx(8 * 32)
+
+
+def test_one_leaf_in_two_wirings():
+    rack = designs.read({"family": "rail_optimised", "arguments": {"rails": 1}})
+    lost = designs.fault(rack, [rack.node("leaf 0.3")])
+    assert lost.cut_off == 32 and lost.left == 0 and lost.servers == (12, 13, 14, 15)
+    rail = designs.read({"family": "rail_optimised"})
+    kept = designs.fault(rail, [rail.node("leaf 3.1")])
+    assert kept.cut_off == 0 and kept.left == pytest.approx(7 / 8)
+    dual = designs.read({"family": "dual_tor"})
+    assert min(f.left for f in designs.faults(dual)) == pytest.approx(15 / 16)
+
+
+def test_the_smaller_part_is_cut_off_wherever_it_stands():
+    for few in (2, 6):
+        cables = []
+        for server in range(8):
+            cables.append([f"server {server} nic 0", f"leaf {int(server >= few)}"])
+        cables += [["leaf 0", "spine 0"], ["leaf 1", "spine 0"]]
+        switches = [{"name": name} for name in ("leaf 0", "leaf 1", "spine 0")]
+        sheet = {"servers": 8, "gpus": 1, "switches": switches, "cables": cables}
+        design = designs.read(sheet)
+        assert designs.fault(design, [design.node("spine 0")]).cut_off == 2
+        assert designs.fault(design, [design.node("leaf 0")]).cut_off == few
+
+
+def test_what_arrives_counts_as_what_leaves():
+    design = designs.read({"family": "rail_optimised"})
+    servers = np.arange(1, 5)
+    one = np.zeros(4, np.int64)
+    rate = 8 * catalog.case().nic_rate
+    for sent in (
+        Messages(servers, one, np.full(4, rate)),
+        Messages(one, servers, np.full(4, rate)),
+    ):
+        assert times(design.network, carried(design.network, sent)).seconds == pytest.approx(4)
+
+
+def test_a_fast_port_sends_to_two_slow_ones():
+    cables = [["server 0 nic 0", "leaf 0"], ["server 1 nic 0", "leaf 0", 2]]
+    sheet = {"servers": 2, "gpus": 1, "switches": [{"name": "leaf 0"}], "cables": cables}
+    net = designs.read(sheet).network
+    assert net.port_rate.tolist() == [50e9, 25e9, 25e9]
+    for one, other in ((0, 1), (1, 0)):
+        sent = Messages(np.array([one]), np.array([other]), np.array([50e9]))
+        assert times(net, carried(net, sent)).seconds == pytest.approx(1)
+
+
+def test_a_taper_is_felt_by_experts_alone():
+    wide = designs.read({"family": "rail_optimised"})
+    narrow = designs.read(rails(spines=8, each=1))  # 8 cables up for 32 down
+    dense, _, _, experts = designs.workloads()
+    for hall in (wide, narrow):
+        assert designs.loads(hall, dense).by_axis["DP"] == pytest.approx(catalog.case().t_dp)
+    bytes_ = next(n.bytes for n in designs.demand(experts) if n.axis == "EP")
+    expected = 32 * bytes_ * 32 / 63 / (8 * catalog.case().nic_rate)
+    assert designs.loads(narrow, experts).by_axis["EP"] == pytest.approx(expected)
+
+
+def test_bytes_are_kept():
+    design = designs.read(right_sheet("torus of leaves"))
+    for workload in designs.workloads():
+        sent = sum(m.size.sum() for m in messages(design, workload).values())
+        load = designs.loads(design, workload).link
+        out = np.isin(design.fabric.source, design.fabric.endpoint)
+        into = np.isin(design.fabric.target, design.fabric.endpoint)
+        assert load[out].sum() == pytest.approx(sent)
+        assert load[into].sum() == pytest.approx(sent)
+
+
+def test_spray_divides_by_rates():
+    capacity = np.zeros((4, 4))
+    capacity[0, 1], capacity[0, 2], capacity[1, 3], capacity[2, 3] = 3.0, 1.0, 3.0, 1.0
+    capacity += capacity.T
+    hops = Network(np.arange(4), capacity, *[np.zeros(0, int)] * 3, np.zeros(0), 0).hops
+    sent = np.zeros((4, 4))
+    sent[0, 3] = 8.0
+    load = spray(capacity, hops, sent)
+    assert load[0, 1] == load[1, 3] == 6.0
+    assert load[0, 2] == load[2, 3] == 2.0
+
+
+def test_own_rules_carry_what_they_say():
+    sheet = rails(spines=2, each=12)
+    sheet["routing"] = {"leaf 0.0": {"leaf 0.1": ["spine 1"]}}
+    design = designs.read(sheet)
+    net = design.network
+    number = {design.title(i): i for i in range(net.n)}
+    sent = np.zeros((net.n, net.n))
+    sent[number["leaf 0.0"], number["leaf 0.1"]] = 1.0
+    sent[number["leaf 0.0"], number["leaf 0.2"]] = 1.0
+    load = net.carried(sent)
+    assert load[number["leaf 0.0"], number["spine 1"]] == pytest.approx(1.5)
+    assert load[number["leaf 0.0"], number["spine 0"]] == pytest.approx(0.5)
+    # If its only next switch has failed, a controller finds the shortest paths that are left.
+    left = net.without(np.array([number["spine 1"]]))
+    load = left.carried(sent)
+    assert load[number["leaf 0.0"], number["spine 0"]] == pytest.approx(2)
+    assert (left.hops[:, number["spine 1"]] > net.n).sum() == net.n - 1
+
+
+def test_rules_with_one_path_each_survive_a_spine():
+    sheet = rails()
+    goals = [f"leaf {rail}.{b}" for rail in range(8) for b in range(4)]
+    # As many spines for each block as its traffic needs; towards a single leaf there is no other.
+    sheet["routing"] = {
+        here: {
+            goal: [f"spine {(3 * int(goal[-1]) + i) % 12}" for i in range(6)]
+            for goal in goals
+            if goal != here
+        }
+        for here in goals
+    }
+    sheet["routing"]["leaf 0.3"]["leaf 0.0"] = "spine 5"  # of the ring of rail 0
+    design = designs.read(sheet)
+    assert min(fault.left for fault in designs.faults(design)) >= designs.FLOOR
+
+
+# Prices
+
+
+def test_the_bill_at_list_prices_is_that_of_economics():
+    design = designs.read({"family": "rail_optimised"})
+    planned = economics.floor_plan(topologies.build("rail_optimised", expand=False))
+    assert designs.bill_of(design).capital == economics.bill(planned).capital
+    assert designs.bill_of(design).missing == ()
+    half = designs.bill_of(design, designs.Prices(switches=0.5))
+    assert designs.bill_of(design).capital - half.capital == 48 * catalog.case().price_switch / 2
+
+
+def test_the_dearer_bill_counts():
+    sheet = right_sheet("rails at 2:1")
+    listed = designs.figures(designs.read(sheet))["cost"]
+    seen = set()
+    for key in range(12):
+        reached = designs.check(sheet, "budget", key).reached
+        drawn = designs.bill_of(designs.read(sheet), designs.drawn_prices(key)).capital
+        assert reached == pytest.approx(max(listed, drawn))
+        seen.add(drawn > listed)
+    assert seen == {True, False}
+
+
+def test_a_switch_is_paid_for_with_all_its_ports():
+    sheet = rails()
+    before = designs.bill_of(designs.read(sheet)).capital
+    sheet["switches"][-1].update(ports=128)  # most of them idle
+    after = designs.bill_of(designs.read(sheet)).capital
+    fast = sum(catalog.media["sw64x800"]["price"].ends) / 2
+    assert after - before == pytest.approx(fast - catalog.case().price_switch)
+
+
+def test_split_ports_cost_what_the_box_costs():
+    design = designs.read({"family": "dual_tor"})
+    assert designs.bill_of(design).items["switch 128 x 200 Gb/s"].price.value == 36_000
+    cable = next(i for n, i in designs.bill_of(design).items.items() if n.startswith("fibre"))
+    assert cable.price.value == pytest.approx(640)
+
+
+# Sheets
+
+
+def test_a_fabric_and_its_sheet_are_the_same_design():
+    for name, arguments in (("rail_optimised", {"servers": 128}), ("dual_tor", {"servers": 128})):
+        one = designs.read({"family": name, "arguments": arguments})
+        other = designs.read(designs.sheet_of(topologies.build(name, **arguments)))
+        for workload in designs.workloads():
+            assert designs.loads(one, workload).by_axis == pytest.approx(
+                designs.loads(other, workload).by_axis
+            )
+        # Leaves of equal racks may stand in another order, so cables differ by a metre.
+        assert designs.figures(one)["cost"] == pytest.approx(
+            designs.figures(other)["cost"], rel=0.02
+        )
+        assert len(one.switches) == len(other.switches)
+
+
+def test_plug_by_rail_and_by_server():
+    network = topologies.build("leaf_spine", hosts=32, radix=16)
+    by_rail = designs.plug(network, 4, 8)
+    by_server = designs.plug(network, 4, 8, "by server")
+    assert designs.read(designs.sheet_of(by_rail)).network.classes.ports[0][0].tolist() == [
+        0, 0, 1, 1, 2, 2, 3, 3,
+    ]  # fmt: skip
+    assert designs.read(designs.sheet_of(by_server)).network.classes.ports[0][0].tolist() == [0] * 8
+    again = designs.plug(network, 4, 8, np.arange(32).tolist())
+    assert again.target.tolist() == by_server.target.tolist()
+
+
+WRONG = [
+    (3, "must be a dict"),
+    ({}, "'family' with 'arguments'"),
+    ({"famly": "torus"}, "did you mean 'family'"),
+    ({"family": "torrus"}, "did you mean"),
+    ({"family": "rail_optimised", "arguments": 3}, "arguments must be a dict"),
+    ({"family": "rail_optimised", "arguments": {"servers": 10**9}}, "at most 4,096"),
+    ({"family": "rail_optimised", "arguments": {"servrs": 128}}, "servrs"),
+    ({"family": "rail_optimised", "plug": "by rail"}, "plug must be left out"),
+    ({"family": "leaf_spine", "arguments": {"hosts": 64}, "servers": 9}, "a host for each"),
+    ({"family": "leaf_spine", "arguments": {"hosts": 64}, "plug": "by foot"}, "plug must be"),
+    ({"family": "leaf_spine", "arguments": {"hosts": 64}, "plug": [0] * 64}, "different host"),
+    ({"family": "torus", "arguments": {"shape": [4, 4], "hosts": 0}}, "must have hosts"),
+    ({"family": "rail_optimised", "routing": "fastest"}, "routing must be 'spray'"),
+    ({"family": "rail_optimised", "routing": {"leaf 99.9": {}}}, "is no switch"),
+    (
+        {"family": "rail_optimised", "routing": {"leaf 0.0": {"leaf 0.1": ["leaf 0.2"]}}},
+        "no cable joins them",
+    ),
+    ({"family": "rail_optimised", "routing": {"leaf 0.0": {"leaf 0.1": []}}}, "a next switch"),
+    ({"family": "rail_optimised", "order": [0, 1]}, "each of 128 servers once"),
+    ({"family": "rail_optimised", "order": [0] * 128}, "each of 128 servers once"),
+    ({"family": "rail_optimised", "server_racks": [0]}, "a rack for each"),
+    ({"family": "rail_optimised", "floor": {"media": ["string"]}}, "media must be"),
+    ({"family": "rail_optimised", "floor": {"slack": "1 mm"}}, "at least 2 m"),
+    ({"family": "rail_optimised", "floor": {"slak": 1}}, "did you mean 'slack'"),
+    ({"family": "rail_optimised", "without": ["spine 99"]}, "spine 99"),
+    ({"switches": [], "cables": []}, "must have 'servers'"),
+    ({"servers": 1, "switches": [], "cables": []}, "switches must list"),
+    ({"servers": 1, "switches": [{"nam": "a"}], "cables": []}, "did you mean 'name'"),
+    ({"servers": 1, "switches": [{"name": "a"}, {"name": "a"}], "cables": []}, "name of its own"),
+    ({"servers": 1, "switches": [{"name": "a"}], "cables": []}, "at least one cable"),
+    ({"servers": 1, "switches": [{"name": "a"}], "cables": [["a", "a"]]}, "two different ends"),
+    ({"servers": 1, "switches": [{"name": "a"}], "cables": [["a", "b"]]}, "got 'b'"),
+    ({"servers": 1, "switches": [{"name": "a"}], "cables": [["a"]]}, "how many"),
+    (
+        {
+            "servers": 2,
+            "switches": [{"name": "a"}],
+            "cables": [["server 0 nic 0", "server 1 nic 0"]],
+        },
+        "a switch at one end",
+    ),
+    (
+        {"servers": 1, "switches": [{"name": "a"}], "cables": [["server 1 nic 0", "a"]]},
+        "server of a cable must be",
+    ),
+]
+
+
+@pytest.mark.parametrize("sheet, words", WRONG, ids=range(len(WRONG)))
+def test_a_sheet_that_cannot_be_read_says_why(sheet, words):
+    with pytest.raises((TypeError, ValueError)) as refused:
+        designs.read(sheet)
+    assert words in str(refused.value)
+    report = designs.grade(sheet)
+    assert not report.passed and words in report.error and report.verdicts == ()
+    assert designs.Report.from_dict(report.as_dict()) == report
+
+
+def test_names_of_switches_are_those_of_the_sheet():
+    sheet = rails()
+    renamed = {box["name"]: f"Box-{i} of hall" for i, box in enumerate(sheet["switches"])}
+    for box in sheet["switches"]:
+        box["name"] = renamed[box["name"]]
+    for row in sheet["cables"]:
+        row[0], row[1] = renamed.get(row[0], row[0]), renamed.get(row[1], row[1])
+    report = designs.grade(right(sheet))
+    assert report.passed, str(report)
+    assert "Box-" in report["all_reduce"].words
+
+
+def test_front_needs_numbers():
+    assert designs.front([(1, 2), (2, 1), (2, 2), (1, 2)]) == (True, True, False, True)
+    assert designs.beaten_by([(1, 2), (2, 3)]) == [None, 0]
+    assert designs.front([]) == ()
+    with pytest.raises(ValueError, match="finite"):
+        designs.front([(1, float("nan"))])
+
+
+def test_figures_are_those_of_a_report():
+    design = designs.read(right_sheet("rail-only"))
+    figures = designs.figures(design)
+    assert set(figures) == set(designs.FIGURES)
+    assert figures == dict(designs.grade(design).figures)
+    assert figures["switches"] == 8 and figures["cables"] == 1024
+    assert figures["cost_per_gpu"] == figures["cost"] / 1024
+    assert units.is_number(figures["time"])
+
+
+def test_a_choice_may_have_units_and_either_axis():
+    sheet = dict(right_sheet("rails at 2:1"))
+    figures = designs.figures(designs.read(sheet))
+    sheet["choice"] = {
+        **sheet["choice"],
+        "reasons": {
+            "power": f"{figures['power'] / 1e3:.1f} kW",
+            "time": f"{figures['time']:.2f} s",
+        },
+    }
+    assert designs.check(sheet, "choice").passed
