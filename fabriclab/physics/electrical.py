@@ -82,9 +82,10 @@ def reach(symbol_rate: Numbers, budget: float, gauge: Numbers = 26) -> Floats:
     """Return the longest cable [m] whose loss at half of the symbol rate is within ``budget`` [dB]; 0 if there is none.
 
     Budgets are in ``catalog.link_physics``, such as ``["cr-100g"]["loss_budget"].value``. With the budgets of Ethernet
-    the model gives 3.4 m for lanes of 50 Gb/s, where the standard has 3 m (+15%), 2.5 m for 100 Gb/s instead of 2 m
-    (+27%), and 1.5 m for 200 Gb/s, with the same budget, instead of 1.0 m (+48%). It reaches too far, and the more so,
-    the farther the rate is from those of the fit.
+    the model gives 3.4 m for lanes of 50 Gb/s, where the standard promises at least 3 m (+15%), 2.5 m for 100 Gb/s and
+    at least 2 m (+27%), and 1.5 m for 200 Gb/s, with the same budget, and at least 1.0 m (+48%). These are floors:
+    single products go farther, such as passive cables of 3 m from a switch to NICs at 100 Gb/s. The fit ends at
+    12.9 GHz, so nothing here shows how far the model is off at 200 Gb/s.
     """
     f = si(symbol_rate, "frequency", "symbol_rate", 1e6) / 2
     ends, spare = loss(f, 0.0, gauge), si(budget, "count", "budget", -DB, DB)
