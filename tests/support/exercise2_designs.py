@@ -77,7 +77,6 @@ def more_right():
         "shuffled": shuffled(),
         "racks of one's own": own,
         "order of one's own": ordered,
-        "rails apart": family("rail_only", servers=SERVERS, oversubscription=3),
         "without a cable": {**rails(), "without": ["leaf 0.0 - spine 3"]},
         "few spines": rails(spines=8),
     }
