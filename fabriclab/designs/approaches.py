@@ -28,7 +28,7 @@ _RAILS = 8
 _PER_LEAF = 32  # servers on a leaf whose other 32 ports lead up
 _BLOCKS = _SERVERS // _PER_LEAF
 _LEAF = {"ports": 64, "rate": "400 Gb/s"}  # source: the running case
-_SPLIT = {"ports": 128, "rate": "200 Gb/s"}  # the same switch with its ports split
+_SPLIT = {"ports": 128, "rate": "200 Gb/s"}  # source: the same switch with its ports split
 
 Sheet = dict[str, Any]
 
