@@ -29,6 +29,7 @@ from fabriclab.designs.nights import NIGHTS, drains
 from fabriclab.designs.prices import (
     BUDGET,
     SPREAD,
+    Model,
     Prices,
     bill_of,
     drawn_prices,
@@ -54,6 +55,7 @@ __all__ = [
     "Dot",
     "Fault",
     "Loads",
+    "Model",
     "Prices",
     "Report",
     "Step",

@@ -28,6 +28,7 @@ _RAILS = 8
 _PER_LEAF = 32  # servers on a leaf whose other 32 ports lead up
 _BLOCKS = _SERVERS // _PER_LEAF
 _LEAF = {"ports": 64, "rate": "400 Gb/s"}  # source: the running case
+_SPLIT = {"ports": 128, "rate": "200 Gb/s"}  # source: the same switch with its ports split
 
 Sheet = dict[str, Any]
 
@@ -37,7 +38,7 @@ def examples() -> Mapping[str, Sheet]:
     """Return the sheets of twelve designs, by name of their approach."""
     found = {}
     for name, approach in APPROACHES.items():
-        found[name] = complete({"name": name, **approach()}, _BESIDE.get(name, _TAPERS))
+        found[name] = complete({"name": name, **approach()})
     return ReadOnly(found)
 
 
@@ -165,11 +166,6 @@ def _design(switches: list[Sheet], cables: list[Any], **rest: Any) -> Sheet:
     return {"servers": _SERVERS, "gpus": 8, "switches": switches, "cables": cables, **rest}
 
 
-def _rails() -> Sheet:
-    """Return rails with as many leaf ports up as down."""
-    return {"family": "rail_optimised", "arguments": {"servers": _SERVERS}}
-
-
 def _tapered() -> Sheet:
     """Return rails with two ports down for each port up."""
     return {
@@ -180,7 +176,29 @@ def _tapered() -> Sheet:
 
 def _two_planes() -> Sheet:
     """Return NICs with two ports of 200 Gb/s each, in a network of its own for each port."""
-    return {"family": "dual_tor", "arguments": {"servers": _SERVERS, "oversubscription": 2}}
+    return {"family": "dual_tor", "arguments": {"servers": _SERVERS, "oversubscription": 4}}
+
+
+def _spineless() -> Sheet:
+    """Return a switch for each rail and plane with a port of 200 Gb/s for each server, and nothing between them."""
+    switches, cables = [], []
+    for rail in range(_RAILS):
+        for plane in range(2):
+            name = f"rail {rail}.{plane}"
+            switches.append({"name": name, "tier": 1, **_SPLIT})
+            cables += [[f"server {server} nic {rail}", name] for server in range(_SERVERS)]
+    return _design(switches, cables)
+
+
+def _twin_rails() -> Sheet:
+    """Return NICs with two ports of 200 Gb/s, on their own rail and on the next one."""
+    switches = [{**leaf, **_SPLIT} for leaf in _leaves()] + _spines(10, **_SPLIT)
+    cables: list[list[Any]] = []
+    for step in range(2):
+        cables += _on_rails(lambda server, step=step: step)  # type: ignore[misc]
+    for leaf in _leaves():
+        cables += [[leaf["name"], f"spine {i}", 4] for i in range(10)]
+    return _design(switches, cables)
 
 
 def _rail_only() -> Sheet:
@@ -192,16 +210,10 @@ def _rail_only() -> Sheet:
     return _design(switches, cables)
 
 
-def _three_tiers() -> Sheet:
-    """Return a fat tree of three tiers that tapers above its leaves."""
-    arguments = {"servers": _SERVERS, "tiers": 3, "oversubscription": 3}
-    return {"family": "rail_optimised", "arguments": arguments}
-
-
 def _rotated() -> Sheet:
     """Return a leaf-spine network in which each server is plugged one rail on from the one before."""
     cables = _on_rails(lambda server: server % _RAILS)
-    spines = _spines(12)
+    spines = _spines(10)
     for leaf in _leaves():
         cables += [[leaf["name"], spine["name"], 2] for spine in spines]
     return _design([*_leaves(), *spines], cables)
@@ -210,7 +222,7 @@ def _rotated() -> Sheet:
 def _groups() -> Sheet:
     """Return a dragonfly+: groups of two rails with spines of their own, joined spine to spine."""
     groups = _RAILS // 2
-    each = 4  # spines of a group
+    each = 3  # spines of a group
     switches, cables = _leaves(), _on_rails()
     for group in range(groups):
         for i in range(each):
@@ -245,30 +257,32 @@ def _direct() -> Sheet:
 
 
 def _mixed() -> Sheet:
-    """Return leaves with 64 ports of 400 Gb/s, and four spines with 128 of them."""
+    """Return leaves with 64 ports of 400 Gb/s, and three spines with 128 of them."""
     cables = _on_rails()
-    spines = _spines(4, ports=128)
+    spines = _spines(3, ports=128)
     for leaf in _leaves():
         cables += [[leaf["name"], spine["name"], 4] for spine in spines]
     return _design([*_leaves(), *spines], cables)
 
 
 def _unequal() -> Sheet:
-    """Return rails with spines of their own: four at 1:1, and four at 8 down for 5 up."""
+    """Return four rails at 1:1 with two spines for each, and four at 2:1 with two spines for two of them."""
     switches, cables = _leaves(), _on_rails()
     for rail in range(_RAILS):
-        thickness = (16, 16) if rail < _RAILS // 2 else (10, 10)
-        for i, number in enumerate(thickness):
-            switches.append({"name": f"spine {rail}.{i}", "tier": 2, **_LEAF})
-            cables += [
-                [_leaf(rail, block), f"spine {rail}.{i}", number] for block in range(_BLOCKS)
-            ]
+        is_wide = rail < _RAILS // 2
+        group = rail if is_wide else rail // 2 * 2
+        for i in range(2):
+            name = f"spine {group}.{i}"
+            if group == rail:
+                switches.append({"name": name, "tier": 2, **_LEAF})
+            number = 16 if is_wide else 8
+            cables += [[_leaf(rail, block), name, number] for block in range(_BLOCKS)]
     return _design(switches, cables)
 
 
 def _own_rules() -> Sheet:
-    """Return twelve spines, and rules by which traffic for each block of servers has eight of them."""
-    spines = [f"spine {i}" for i in range(12)]
+    """Return ten spines, and rules by which traffic for each block of servers has eight of them."""
+    spines = [f"spine {i}" for i in range(10)]
     cables = _on_rails()
     names = [leaf["name"] for leaf in _leaves()]
     for name in names:
@@ -280,16 +294,16 @@ def _own_rules() -> Sheet:
             for block in range(_BLOCKS):
                 goal = _leaf(rail, block)
                 if goal != here:
-                    rules[here][goal] = [spines[(3 * block + i) % 12] for i in range(8)]
-    return _design([*_leaves(), *_spines(12)], cables, routing=rules)
+                    rules[here][goal] = [spines[(3 * block + i) % 10] for i in range(8)]
+    return _design([*_leaves(), *_spines(10)], cables, routing=rules)
 
 
 APPROACHES: dict[str, Callable[[], Sheet]] = {
-    "rails at 1:1": _rails,
     "rails at 2:1": _tapered,
     "two planes": _two_planes,
+    "planes without spines": _spineless,
     "rail-only": _rail_only,
-    "three tiers": _three_tiers,
+    "twin rails": _twin_rails,
     "rotated rails": _rotated,
     "dragonfly+": _groups,
     "torus of leaves": _torus,
@@ -300,18 +314,16 @@ APPROACHES: dict[str, Callable[[], Sheet]] = {
 }
 
 
-def _tapers(tiers: int, *ratios: int) -> dict[str, Sheet]:
-    """Return rails of some tiers with so many leaf ports down for each port up."""
+def _tapers(*ratios: int) -> dict[str, Sheet]:
+    """Return rails with so many leaf ports down for each port up."""
     found = {}
     for ratio in ratios:
-        arguments = {"servers": _SERVERS, "tiers": tiers, "oversubscription": ratio}
-        name = f"rails at {ratio}:1" if tiers == 2 else f"{tiers} tiers at {ratio}:1"
-        found[name] = {"family": "rail_optimised", "arguments": arguments}
+        arguments = {"servers": _SERVERS, "oversubscription": ratio}
+        found[f"rails at {ratio}:1"] = {"family": "rail_optimised", "arguments": arguments}
     return found
 
 
-_TAPERS = _tapers(2, 1, 2, 3, 4)
-_BESIDE = {"three tiers": _tapers(3, 1, 2, 4)}
+_TAPERS = _tapers(1, 2, 3, 4)
 
 
 def __dir__() -> list[str]:

@@ -123,7 +123,9 @@ def verdict(
 
 def others(number: int) -> str:
     """Return in brackets how many other parts are alike; nothing if there are none."""
-    return text("designs.others", n=number) if number > 0 else ""
+    if number == 1:
+        return text("designs.other")
+    return text("designs.others", n=number) if number > 1 else ""
 
 
 class Carrying(NamedTuple):

@@ -83,8 +83,8 @@ class Network:
     memory: dict[tuple[bytes, bytes, bytes], Matching] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, fabric: Fabric, servers: int) -> Network:
-        """Return the network of a fabric whose endpoints are NICs.
+    def of(cls, fabric: Fabric, servers: int, *, idle: bool = True) -> Network:
+        """Return the network of a fabric whose endpoints are NICs, with or without switches that have no cable.
 
         Raises
         ------
@@ -93,11 +93,13 @@ class Network:
         """
         is_switch = switches(fabric)
         switch = np.flatnonzero(is_switch)
+        live = fabric.capacity > 0
+        if not idle:
+            switch = np.intersect1d(switch, fabric.source[live])
         number = np.full(fabric.n_nodes, -1)
         number[switch] = np.arange(switch.size)
         source = number[fabric.source]
         target = number[fabric.target]
-        live = fabric.capacity > 0
 
         capacity = np.zeros((switch.size, switch.size))
         between = live & (source >= 0) & (target >= 0)

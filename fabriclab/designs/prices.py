@@ -9,7 +9,7 @@ Examples
 >>> from fabriclab import designs
 >>> rails = designs.read({"family": "rail_optimised"})
 >>> round(designs.bill_of(rails).capital / 1e6, 2), designs.BUDGET / 1e6
-(3.97, 4.5)
+(3.97, 3.9)
 """
 
 from __future__ import annotations
@@ -32,17 +32,20 @@ from fabriclab.economics.bill import switch_models
 __all__ = [
     "BUDGET",
     "SPREAD",
+    "Model",
     "Prices",
     "at_prices",
     "bill_of",
     "declared_ports",
     "drawn_prices",
     "list_prices",
+    "models",
     "sold",
 ]
 
-# illustrative: rails at 1:1 are 3.97 M USD at list prices, and 4.37 M if all prices are 10 % higher
-BUDGET = 4_500_000.0  # [USD]
+# illustrative: less than what rails at 1:1 cost, 3.97 M USD, so that as many leaf ports up as down everywhere is too
+# dear; at 2:1 they are 3.50 M USD, and 3.85 M if all prices are 10 % higher
+BUDGET = 3_900_000.0  # [USD]
 # illustrative: sources differ by more, see economics.price_ranges
 SPREAD = 0.10
 
@@ -142,10 +145,52 @@ def sold(ports: int, rate: float) -> bool:
     return abs(gbps - round(gbps)) < 1e-6 and (ports, round(gbps)) in switch_models()
 
 
-def models() -> Mapping[str, int]:
-    """Return the switches of the catalog, by name, with their number of ports."""
-    found = sorted(switch_models(), key=lambda model: (model[1], model[0]))
-    return {f"{ports} x {rate} Gb/s": ports for ports, rate in found}
+class Model(NamedTuple):
+    """A switch that is sold.
+
+    Parameters
+    ----------
+    ports : int
+        Number of its ports.
+    rate : float
+        Rate of each, in one direction. [B/s]
+    price : float
+        List price. [USD]
+    power : float
+        Power without modules. [W]
+    source : str
+        Where the price comes from, and how it follows.
+    """
+
+    ports: int
+    rate: float
+    price: float
+    power: float
+    source: str
+
+
+def models() -> Mapping[str, Model]:
+    """Return the switches of the catalog by name, with their ports, prices and power.
+
+    Examples
+    --------
+    >>> from fabriclab import designs
+    >>> for name in ("64 x 400 Gb/s", "128 x 200 Gb/s", "128 x 400 Gb/s"):
+    ...     print(name, f"{designs.models()[name].price:,.0f} USD")
+    64 x 400 Gb/s 36,000 USD
+    128 x 200 Gb/s 36,000 USD
+    128 x 400 Gb/s 200,000 USD
+    """
+    found = {}
+    for ports, gbps in sorted(switch_models(), key=lambda model: (model[1], model[0])):
+        item = f"switch {ports} x {gbps} Gb/s"
+        price, power = price_list().get(item, (None, None))
+        price, power = price or _price(item), power or _power(item)
+        assert price is not None and power is not None
+        found[f"{ports} x {gbps} Gb/s"] = Model(
+            ports, gbps * 1e9 / 8, float(price.value), float(power.value), price.source
+        )
+    return ReadOnly(found)
 
 
 def _price(name: str) -> Spec | None:

@@ -104,6 +104,7 @@ def place(
     racks = node_racks(fabric, plan.servers_per_rack, plan.switches_per_rack)
     if server_racks is not None:
         racks[fabric.endpoint] = server_racks[fabric.server]
+        _move_leaves(fabric, racks)
     if switch_racks is not None:
         racks = np.where(switch_racks >= 0, switch_racks, racks)
     row, column = np.divmod(racks, plan.racks_per_row)
@@ -137,6 +138,19 @@ def place(
         "", length=metres, medium=number[choice].astype(np.int8), media=used, delay=delay
     )
     return Placed(placed, racks)
+
+
+def _move_leaves(fabric: Fabric, racks: Ints) -> None:
+    """Put the switches of servers into the racks of these, in turns, as `fabriclab.economics.floor_plan` does."""
+    end = fabric.rank_of >= 0
+    up = end[fabric.source] & ~end[fabric.target]
+    low = np.full(fabric.n_nodes, np.iinfo(np.int64).max)
+    high = np.full(fabric.n_nodes, -1)
+    np.minimum.at(low, fabric.target[up], racks[fabric.source[up]])
+    np.maximum.at(high, fabric.target[up], racks[fabric.source[up]])
+    leaf = np.argsort(low, kind="stable")[: np.count_nonzero(high >= 0)]
+    turn = np.arange(leaf.size) - np.searchsorted(low[leaf], low[leaf])
+    racks[leaf] = low[leaf] + turn % (high[leaf] - low[leaf] + 1)
 
 
 def __dir__() -> list[str]:

@@ -15,11 +15,13 @@ Examples
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,7 @@ from fabriclab.core.fabric import LINK_ARRAYS, NODE_ARRAYS
 from fabriclab.designs.network import Network, Rules, shortest_rules
 from fabriclab.designs.racks import place, read_floor
 from fabriclab.economics.floor import MEDIA, switches
+from fabriclab.errors import FabricError
 from fabriclab.topologies.clusters import outside_servers
 
 __all__ = ["KEYS", "PLUGS", "SPRAY", "Design", "plug", "read", "sheet_of"]
@@ -62,7 +65,9 @@ _MOST_SWITCHES = 320
 _MOST_CABLES = 20_000
 _MOST_SERVERS = 1200
 _LARGE = 4096  # of an argument
-_MOST_WITH_RULES = 112  # switches, as rules are tables of n x n x n
+_LEAST_SERVERS = 2
+_MOST_WITH_RULES = 80  # switches, as rules are tables of n x n x n, followed after each failure
+_MOST_READ_RULES = 112  # switches: so many may have rules that say what shortest paths do anyway
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +148,55 @@ class Design:
         own = {node: name for name, node in self.names.items()}
         return [own.get(node) or self.fabric.name(node) for node in self.network.switch.tolist()]
 
+    def label(self, node: int) -> str:
+        """Return the name of a node as a sheet writes it: that of a switch, or ``"server 4 nic 0"``."""
+        number = self._numbers.get(node)
+        if number is not None:
+            return self.title(number)
+        rank = int(self.fabric.rank_of[node])
+        if rank < 0 or "local" not in self.fabric.coord_names:
+            return self.fabric.name(node)
+        return f"server {int(self.fabric.server[rank])} nic {int(self.fabric.coordinate('local')[node])}"
+
+    def link_title(self, link: int) -> str:
+        """Return the name of a link as a sheet writes it, such as ``"server 4 nic 0 -> leaf 1"``."""
+        one, other = int(self.fabric.source[link]), int(self.fabric.target[link])
+        return f"{self.label(one)} -> {self.label(other)}"
+
+    def same_network(self, other: Design) -> bool:
+        """Return whether another design is the same network, however its sheet is written.
+
+        Servers, switches, cables, lengths, media, rules and order count; names do not, nor do drains and choice. Two
+        designs that number their switches in another order count as different.
+        """
+        mine, yours = self._content, other._content
+        return len(mine) == len(yours) and all(
+            np.array_equal(a, b) for a, b in zip(mine, yours, strict=True)
+        )
+
+    @cached_property
+    def _content(self) -> list[Any]:
+        fabric, net = self.fabric, self.network
+        live = np.flatnonzero(fabric.capacity > 0)
+        number = np.full(fabric.n_nodes, -1)
+        number[net.switch] = np.arange(net.n)
+        end = fabric.rank_of >= 0
+        number[end] = net.n + fabric.rank_of[end]
+        source, target = number[fabric.source[live]], number[fabric.target[live]]
+        order = np.lexsort((fabric.length[live], fabric.capacity[live], target, source))
+        return [
+            np.array([self.servers, self.gpus]),
+            source[order],
+            target[order],
+            fabric.capacity[live][order],
+            fabric.length[live][order],
+            np.array(fabric.media)[fabric.medium[live]][order],
+            self.ports[net.switch],
+            self.port_rate[net.switch],
+            np.array(self.order if self.order is not None else (), dtype=np.int64),
+            np.zeros(0) if net.rules is None else net.rules.part,
+        ]
+
     def __repr__(self) -> str:
         """Show the name and the sizes."""
         return f"<Design {self.name!r}: {self.servers} servers of {self.gpus} GPUs, {self.network.n} switches>"
@@ -176,6 +230,18 @@ def read(sheet: Mapping[str, Any] | Fabric | Design) -> Design:
             raise ValueError(
                 f"a design has no key {key!r:.60}{question}; its keys are {', '.join(KEYS)}"
             )
+    try:
+        return _read(sheet)
+    except MemoryError:
+        raise ValueError(
+            "a design must fit into memory, and this one does not; build it for about 1,000 GPUs"
+        ) from None
+    except FabricError as error:
+        raise ValueError(str(error)) from error
+
+
+def _read(sheet: Mapping[str, Any]) -> Design:
+    """Return the design of a sheet whose keys are known."""
     if "switches" in sheet or "cables" in sheet:
         if "family" in sheet:
             raise ValueError(
@@ -188,6 +254,11 @@ def read(sheet: Mapping[str, Any] | Fabric | Design) -> Design:
         raise ValueError(
             "a design must have a 'family' with 'arguments', or 'switches' and 'cables', got "
             f"{sorted(map(str, sheet))}; see designs.sheet_of(fabric)"
+        )
+    if draft.servers < _LEAST_SERVERS:
+        raise ValueError(
+            f"a design must have at least {_LEAST_SERVERS} servers, since a server alone needs no network, got "
+            f"{draft.servers}; give more servers"
         )
     return _finished(draft, sheet)
 
@@ -230,7 +301,11 @@ def _finished(draft: _Draft, sheet: Mapping[str, Any]) -> Design:
         rate = np.zeros(fabric.n_nodes)
         bought = draft.fabric.capacity  # as it was before parts were left out
         np.maximum.at(rate, draft.fabric.source, bought)
-    network = Network.of(fabric, draft.servers)
+    network = Network.of(fabric, draft.servers, idle=False)
+    if not network.n:
+        raise ValueError(
+            "a design must have a switch with a cable, got none; leave some of 'without' out"
+        )
     design = Design(
         name=str(sheet.get("name") or sheet.get("family") or "a design of one's own"),
         fabric=fabric,
@@ -255,9 +330,7 @@ def _own_racks(sheet: Mapping[str, Any], servers: int) -> Ints | None:
     given = sheet.get("server_racks")
     if given is None:
         return None
-    racks = [
-        units.count(rack, "server_racks", 0, 10_000) for rack in _listed(given, "server_racks")
-    ]
+    racks = [_count(rack, "server_racks", 0, 10_000) for rack in _listed(given, "server_racks")]
     if len(racks) != servers:
         raise ValueError(
             f"server_racks must have a rack for each of {servers} servers, got {len(racks)}"
@@ -269,7 +342,7 @@ def _order(given: Any, servers: int) -> tuple[int, ...] | None:
     """Return the order of servers that a sheet gives, if it does."""
     if given is None:
         return None
-    order = tuple(units.count(s, "order", 0, servers - 1) for s in _listed(given, "order"))
+    order = tuple(_count(s, "order", 0, servers - 1) for s in _listed(given, "order"))
     if len(set(order)) != servers or len(order) != servers:
         raise ValueError(
             f"order must name each of {servers} servers once, got {len(order)} entries with {len(set(order))} "
@@ -297,12 +370,18 @@ def _of_family(sheet: Mapping[str, Any]) -> _Draft:
             f"arguments must be a dict such as {{'servers': 128}}, got {arguments!r:.80}"
         )
     known = inspect.signature(registry.get("topology", family)).parameters
-    asked = dict(arguments)
+    asked = {name: _whole(value) for name, value in arguments.items()}
     _check_small(asked)
+    for key in ("servers", "gpus"):
+        if key in sheet and key in asked and sheet[key] != asked[key]:
+            raise ValueError(
+                f"{key} must be said once, got {sheet[key]!r:.60} in the sheet and {asked[key]!r:.60} in its "
+                "arguments; leave one of them out"
+            )
     if "rails" in known:
         for key in ("servers", "gpus"):
             if key in sheet:
-                asked.setdefault(key, sheet[key])
+                asked.setdefault(key, _whole(sheet[key]))
         if "plug" in sheet:
             raise ValueError(
                 f"plug must be left out with {family}, which plugs NIC i into rail i; got {sheet['plug']!r:.60}"
@@ -311,10 +390,10 @@ def _of_family(sheet: Mapping[str, Any]) -> _Draft:
         fabric = topologies.build(family, **asked)
         return _draft(fabric)
 
-    gpus = units.count(sheet.get("gpus", asked.pop("gpus", 8)), "gpus", 1, 64)
+    gpus = _count(sheet.get("gpus", asked.pop("gpus", 8)), "gpus", 1, 64)
     servers = sheet.get("servers", asked.pop("servers", None))
     if servers is not None and "hosts" in known and "hosts" not in asked and _counts_all(family):
-        asked["hosts"] = units.count(servers, "servers", 1, _MOST_SERVERS) * gpus
+        asked["hosts"] = _count(servers, "servers", 1, _MOST_SERVERS) * gpus
     network = topologies.build(family, **asked)
     if servers is None:
         servers = network.n_ranks // gpus
@@ -327,10 +406,29 @@ def _check_small(arguments: Mapping[str, Any]) -> None:
     for name, value in arguments.items():
         numbers = value if isinstance(value, list | tuple) else [value]
         for number in numbers:
-            if isinstance(number, int) and not isinstance(number, bool) and number > _LARGE:
+            if isinstance(number, Integral) and not isinstance(number, bool) and number > _LARGE:
                 raise ValueError(
-                    f"{name} must be at most {_LARGE:,} for about 1,000 GPUs, got {number:,}; see the topology's help"
+                    f"{name} must be at most {_LARGE:,} for about 1,000 GPUs, got {int(number):,}; see the topology's "
+                    "help"
                 )
+        sides = [int(n) for n in numbers if isinstance(n, Integral) and n > 0]
+        if math.prod(sides) > _LARGE:
+            raise ValueError(
+                f"{name} must have at most {_LARGE:,} places in all for about 1,000 GPUs, got {math.prod(sides):,}; "
+                "take shorter sides"
+            )
+
+
+def _whole(value: Any) -> Any:
+    """Return a float that is a whole number of moderate size as an int, and anything else as it is."""
+    if isinstance(value, float) and abs(value) <= _LARGE and value.is_integer():
+        return int(value)
+    return value
+
+
+def _count(value: Any, name: str, low: int = 1, high: int | None = None) -> int:
+    """Return a whole number within bounds; 128.0 is one, too, as 1024 / 8 gives it."""
+    return units.count(_whole(value), name, low, high)
 
 
 def _counts_all(family: str) -> bool:
@@ -369,10 +467,10 @@ def plug(
     --------
     >>> from fabriclab import designs, topologies
     >>> designs.plug(topologies.build("leaf_spine", hosts=32, radix=8), 8, 4).summary()
-    {'nic': 32, 'leaf': 8, 'spine': 4, 'cables': 64, 'ranks': 32, 'servers': 8}
+    {'leaf': 8, 'spine': 4, 'nic': 32, 'cables': 64, 'ranks': 32, 'servers': 8}
     """
-    n = units.count(servers, "servers", 1, _MOST_SERVERS)
-    each = units.count(gpus, "gpus", 1, 64)
+    n = _count(servers, "servers", 1, _MOST_SERVERS)
+    each = _count(gpus, "gpus", 1, 64)
     number = np.arange(n * each)
     if n * each > network.n_ranks:
         raise ValueError(
@@ -388,9 +486,7 @@ def plug(
         way = units.choice(by, "plug", PLUGS)
         slot = number if way == "by server" else number % each * n + number // each
     else:
-        slot = np.array(
-            [units.count(s, "plug", 0, network.n_ranks - 1) for s in _listed(by, "plug")]
-        )
+        slot = np.array([_count(s, "plug", 0, network.n_ranks - 1) for s in _listed(by, "plug")])
         if slot.size != n * each or np.unique(slot).size != slot.size:
             raise ValueError(
                 f"plug must name a different host for each of {n} x {each} = {n * each} NICs, server after server, "
@@ -451,8 +547,8 @@ def _explicit(sheet: Mapping[str, Any]) -> _Draft:
     for key in ("plug", "arguments"):
         if key in sheet:
             raise ValueError(f"{key} must be left out with switches and cables, which say it all")
-    servers = units.count(sheet["servers"], "servers", 1, _MOST_SERVERS)
-    gpus = units.count(sheet.get("gpus", 8), "gpus", 1, 64)
+    servers = _count(sheet["servers"], "servers", 1, _MOST_SERVERS)
+    gpus = _count(sheet.get("gpus", 8), "gpus", 1, 64)
     boxes = [_switch(given, i) for i, given in enumerate(_listed(sheet["switches"], "switches"))]
     if not boxes or len(boxes) > _MOST_SWITCHES:
         raise ValueError(f"switches must list 1..{_MOST_SWITCHES} switches, got {len(boxes)}")
@@ -483,10 +579,10 @@ def _switch(given: Any, number: int) -> dict[str, Any]:
     rack = given.get("rack")
     return {
         "name": str(given.get("name", f"switch {number}")),
-        "ports": units.count(given.get("ports", int(job.switch_ports)), "ports", 1, 1024),
+        "ports": _count(given.get("ports", int(job.switch_ports)), "ports", 1, 1024),
         "rate": units.rate(given.get("rate", float(job.nic_rate)), "rate"),
-        "tier": units.count(given.get("tier", 0), "tier", 0, 9),
-        "rack": -1 if rack is None else units.count(rack, "rack", 0, 10_000),
+        "tier": _count(given.get("tier", 0), "tier", 0, 9),
+        "rack": -1 if rack is None else _count(rack, "rack", 0, 10_000),
     }
 
 
@@ -515,8 +611,8 @@ def _cables(
             raise ValueError(
                 f"an end of a cable must be a switch or a NIC such as 'server 0 nic 3', got {name!r:.60}{question}"
             )
-        server = units.count(int(nic[1]), "server of a cable", 0, servers - 1)
-        return server * gpus + units.count(int(nic[2]), "nic of a cable", 0, gpus - 1)
+        server = _count(int(nic[1]), "server of a cable", 0, servers - 1)
+        return server * gpus + _count(int(nic[2]), "nic of a cable", 0, gpus - 1)
 
     found = []
     for given in _listed(sheet["cables"], "cables"):
@@ -537,7 +633,7 @@ def _cables(
                     f"a cable must be [from, to] or [from, to, how many], got {given!r:.80}"
                 )
             rate = medium = None
-        count = units.count(row[2] if len(row) > 2 else 1, "number of cables", 1, 1024)
+        count = _count(row[2] if len(row) > 2 else 1, "number of cables", 1, 1024)
         one, other = node(row[0]), node(row[1])
         if one == other:
             raise ValueError(f"a cable must have two different ends, got {row[0]!r} twice")
@@ -733,7 +829,7 @@ def _nics(fabric: Fabric) -> Ints:
 
 def _rules(design: Design, given: Any) -> Rules | None:
     """Return the forwarding rules of a sheet, completed by shortest paths; None where those do it all."""
-    if given is None or given == SPRAY:
+    if given is None or given == SPRAY or (isinstance(given, Mapping) and not given):
         return None
     if not isinstance(given, Mapping):
         raise ValueError(
@@ -742,11 +838,12 @@ def _rules(design: Design, given: Any) -> Rules | None:
         )
     net = design.network
     n = net.n
-    if n > _MOST_WITH_RULES:
-        raise ValueError(
-            f"rules of one's own are for at most {_MOST_WITH_RULES} switches, got {n}; leave routing out for 'spray'"
-        )
+    too_many = f"rules of one's own are for at most {_MOST_WITH_RULES} switches, got {n}; leave routing out for 'spray'"
+    if n > _MOST_READ_RULES:
+        raise ValueError(too_many)
     part = np.stack([shortest_rules(net.capacity, net.hops[:, goal]) for goal in range(n)])
+    shortest = part.copy()
+    has_servers = np.bincount(net.port_switch, minlength=n) > 0  # no traffic ends at the others
     for here_name, towards in given.items():
         here = design.switch(here_name)
         if not isinstance(towards, Mapping):
@@ -772,8 +869,12 @@ def _rules(design: Design, given: Any) -> Rules | None:
                         "name a neighbour"
                     )
                 row[ahead] += 1.0 / len(names)
-            if goal != here:
+            if goal != here and has_servers[goal]:
                 part[goal, here] = row
+    if np.allclose(part, shortest):
+        return None
+    if n > _MOST_WITH_RULES:
+        raise ValueError(too_many)
     return Rules(part, _loops(part))
 
 

@@ -1,5 +1,7 @@
 """Traffic patterns, and the rate at which a fabric can carry them."""
 
+from __future__ import annotations
+
 from itertools import pairwise
 from math import isqrt
 from typing import NamedTuple

@@ -99,6 +99,14 @@ def test_no_key_changes_a_verdict(id, name):
     } == {}
 
 
+def test_a_wrong_tier_is_seen_among_all_three():
+    found = verdict("ex2-a", WRONG["ex2-a"]["a ring that leaves its only unit"])
+    told = next(part for part in found.parts if part.name == "tiers")
+    rate = r"[\d.]+ \wB/s"
+    assert re.fullmatch(f"server {rate}, pod {rate}, cluster {rate}", told.wanted)
+    assert told.got != told.wanted
+
+
 def test_there_are_enough_of_both():
     assert len(RIGHT["ex2-b"]) >= 8 and RIGHT["ex2-b"].keys() == RIGHT["ex2-d"].keys()
     flawed = {name.partition("/")[0] for id in ("ex2-b", "ex2-c", "ex2-d") for name in WRONG[id]}

@@ -6,6 +6,7 @@ The wrong ones are a right one with one thing changed, so a mistake is what is n
 # ruff: noqa: E501
 import json
 
+from fabriclab import designs
 from support import ROOT
 
 BOOK = json.loads((ROOT / "solutions" / "exercise2.ipynb").read_text(encoding="utf-8"))
@@ -63,6 +64,9 @@ RIGHT_A = {
     ),
 }
 WRONG_A = {
+    "a ring that leaves its only unit": but(
+        "ex2-a", ("    if inside >= n:\n        return 0.0\n", "")
+    ),
     "one phase only": but("ex2-a", ('"dp": 2 * part', '"dp": part')),
     "factor taken as 2": but("ex2-a", ('"dp": 2 * part', '"dp": 2 * size')),
     "array sent once": but("ex2-a", ('"dp": 2 * part', '"dp": size')),
@@ -115,21 +119,21 @@ def literal(sheet):
 # Switches and cables of one's own, as a learner writes them with nothing but Python.
 OWN_CABLES = """
 def design():
-    leaves, spines, servers = 32, 16, 128
+    leaves, spines, servers = 32, 8, 128
     switches = [{"name": f"leaf {i}", "ports": 64, "rate": "400 Gb/s", "tier": 1} for i in range(leaves)]
     switches += [{"name": f"spine {i}", "ports": 64, "rate": "400 Gb/s", "tier": 2} for i in range(spines)]
     cables = [[f"server {s} nic {j}", f"leaf {4 * j + s // 32}"] for s in range(servers) for j in range(8)]
     cables += [[f"leaf {i}", f"spine {k}", 2] for i in range(leaves) for k in range(spines)]
     return {"name": "own cables", "servers": servers, "gpus": 8, "switches": switches, "cables": cables}
 """
-# The same with rules: towards another leaf each leaf uses twelve spines, which depend on both.
+# The same with rules: towards another leaf each leaf uses six spines, which depend on both.
 RULES = """
     rules = {}
     for i in range(leaves):
         ways = {}
         for j in range(leaves):
             if j != i:
-                ways[f"leaf {j}"] = [f"spine {(i + j + k) % spines}" for k in range(12)]
+                ways[f"leaf {j}"] = [f"spine {(i + j + k) % spines}" for k in range(6)]
         rules[f"leaf {i}"] = ways
 """
 OWN_RULES = but(
@@ -139,15 +143,15 @@ OWN_RULES = but(
         RULES + '    return {"name": "own rules", "routing": rules,',
     ),
 )
-# No spine at all: 64 switches on a torus of 8 x 8, twelve cables to each neighbour.
+# No spine at all: 32 switches on a torus of 8 rails x 4, with thick cables along a rail.
 TORUS = """
 def design():
-    n, servers, thick = 8, 128, 12
-    switches = [{"name": f"switch {i}", "ports": 64, "rate": "400 Gb/s"} for i in range(n * n)]
-    cables = [[f"server {s} nic {j}", f"switch {(j * servers + s) // 16}"] for s in range(servers) for j in range(8)]
-    for x in range(n):
+    rails, n, servers, thick = 8, 4, 128, 14
+    switches = [{"name": f"switch {i}", "ports": 64, "rate": "400 Gb/s"} for i in range(rails * n)]
+    cables = [[f"server {s} nic {j}", f"switch {(j * servers + s) // 32}"] for s in range(servers) for j in range(8)]
+    for x in range(rails):
         for y in range(n):
-            cables.append([f"switch {n * x + y}", f"switch {(x + 1) % n * n + y}", thick])
+            cables.append([f"switch {n * x + y}", f"switch {(x + 1) % rails * n + y}", 2])
             cables.append([f"switch {n * x + y}", f"switch {n * x + (y + 1) % n}", thick])
     return {"name": "torus", "servers": servers, "gpus": 8, "switches": switches, "cables": cables}
 """
@@ -155,19 +159,29 @@ def design():
 RAIL_ONLY = network("rail_only", servers=128, radix=128)
 DESIGNS = {
     "rails": SOLVED["ex2-b"] + "\n\n" + SOLVED["ex2-d"],
-    "rails, 2:1": network("rail_optimised", oversubscription=2),
+    "rails, 3:1": network("rail_optimised", oversubscription=3),
     "rails, 3:1, 126 servers": network("rail_optimised", servers=126, oversubscription=3),
     "rails without spines": RAIL_ONLY,
-    "two planes": network("multi_plane", planes=2, rate="400 Gb/s"),
-    "two leaves for each NIC": network("dual_tor", dual_plane=False, oversubscription=2),
-    "planes with a taper": network("multi_plane", planes=2, rate="400 Gb/s", oversubscription=2),
-    "leaves and spines, plugged by rail": network("leaf_spine", "by rail", hosts=1024, radix=64),
-    "a fat tree of unequal tiers": network("xgft", "by rail", m=[32, 32], w=[1, 16]),
+    "two planes": network("multi_plane", planes=2, rate="400 Gb/s", oversubscription=4),
+    "two leaves for each NIC": network("dual_tor", dual_plane=False, oversubscription=4),
+    "leaves and spines, plugged by rail": network(
+        "leaf_spine", "by rail", hosts=1024, radix=64, oversubscription=2
+    ),
+    "a fat tree of unequal tiers": network("xgft", "by rail", m=[32, 32], w=[1, 10]),
     "own cables": OWN_CABLES,
     "own rules": OWN_RULES,
     "torus": TORUS,
 }
-ALL = '"arguments": {"servers": 128, "gpus": 8, "rails": 8}'
+ALL = """"arguments": {"servers": 128, "gpus": 8, "rails": 8,
+                          "oversubscription": 2.5}"""
+
+
+def _within_the_budget(code):
+    """Return the price of a design at list prices, or 0 if it exceeds the budget. [USD]."""
+    names = {}
+    exec(code, names)
+    price = designs.bill_of(designs.read(names["design"]())).capital
+    return price if price <= designs.BUDGET else 0
 
 
 def rails(arguments):
@@ -176,48 +190,54 @@ def rails(arguments):
 
 
 WRONG_B = {
-    "too few GPUs": rails('{"servers": 124}'),
+    "too few GPUs": rails('{"servers": 124, "oversubscription": 2.5}'),
     "too few GPUs/servers without a cable": but(
         OWN_CABLES, ("for s in range(servers) for j", "for s in range(120) for j")
     ),
     "servers of another size": rails('{"servers": 64, "gpus": 16, "rails": 16}'),
     "uplinks cost no ports": but(
         OWN_CABLES,
-        ("leaves, spines, servers = 32, 16, 128", "leaves, spines, servers = 16, 16, 128"),
+        ("leaves, spines, servers = 32, 8, 128", "leaves, spines, servers = 16, 8, 128"),
         ("leaf {4 * j + s // 32}", "leaf {2 * j + s // 64}"),
         ("2] for i", "4] for i"),
     ),
     "a switch that nobody sells": rails('{"radix": 96}'),
     "a cable faster than its port": network("multi_plane", planes=2),
-    "copper reaches everywhere": rails('{}, "floor": {"media": ["copper"]}'),
-    "a rack without a limit": rails('{}, "floor": {"servers_per_rack": 8}'),
+    "copper reaches everywhere": rails('{"oversubscription": 2.5}, "floor": {"media": ["copper"]}'),
+    "a rack without a limit": rails('{"oversubscription": 2.5}, "floor": {"servers_per_rack": 8}'),
     "networks that do not meet": but(
         OWN_CABLES,
         ("2] for i", "4] for i"),
-        ("for k in range(spines)]", "for k in range(spines) if (i % 4 < 2) == (k < 8)]"),
+        ("for k in range(spines)]", "for k in range(spines) if (i % 4 < 2) == (k < 4)]"),
     ),
     "routes in a circle": but(
         OWN_RULES,
         (
             '    return {"name": "own rules"',
-            '    rules["spine 0"] = {"leaf 8": ["leaf 1"]}\n    return {"name": "own rules"',
+            '    rules["spine 0"] = {"leaf 8": ["leaf 0"]}\n    return {"name": "own rules"',
         ),
     ),
     "bought for another workload": rails('{"oversubscription": 4}'),
     "bought for another workload/a thin torus": but(
-        TORUS, ("thick = 8, 128, 12", "thick = 8, 128, 2")
+        TORUS, ("thick = 8, 4, 128, 14", "thick = 8, 4, 128, 2")
     ),
     "the same rate everywhere": rails('{"radix": 128}'),
+    "the same rate everywhere/as many up as down": rails("{}"),
 }
-# It fits at list prices, and not at all prices that a key may draw.
-NO_ROOM = rails('{}, "floor": {"media": ["fibre"]}')
+# It fits at list prices, and not at all prices that a key may draw: the dearest of the thicknesses within the budget.
+NO_ROOM = max(
+    (rails(f'{{"oversubscription": {ratio}}}') for ratio in (1, 1.25, 1.5, 1.75, 2, 2.25, 2.5)),
+    key=lambda code: _within_the_budget(code),
+)
 
 NIGHTS = "return leaves + spines"
 WRONG_D = {
     "redundancy is a second spine": rails('{"rails": 1}') + "\n\n" + SOLVED["ex2-d"],
     "one switch carries too much": but(
-        rails('{"servers": 256, "gpus": 4, "rails": 4}') + "\n\n" + SOLVED["ex2-d"],
-        ("range(4)]\n", "range(8)]\n"),
+        rails('{"servers": 256, "gpus": 4, "rails": 4, "oversubscription": 2.5}')
+        + "\n\n"
+        + SOLVED["ex2-d"],
+        ("range(3)]\n", "range(6)]\n"),
         ("for rail in range(8)", "for rail in range(4)"),
     ),
     "a switch left out": but("ex2-d", (NIGHTS, "return leaves + spines[1:]")),
@@ -229,14 +249,14 @@ WRONG_D = {
         "ex2-d",
         (
             NIGHTS,
-            'return [[f"leaf {rail}.{leaf}" for rail in range(8)] for leaf in range(4)] + spines',
+            'return [[f"leaf {rail}.{leaf}" for rail in range(8)] for leaf in range(3)] + spines',
         ),
     ),
     "too many at once": but(
         "ex2-d",
         (
             NIGHTS,
-            'return [[f"leaf {rail + i}.{leaf}" for i in (0, 1)] for rail in (0, 2, 4, 6) for leaf in range(4)] + spines',
+            'return [[f"leaf {rail + i}.{leaf}" for i in (0, 1)] for rail in (0, 2, 4, 6) for leaf in range(3)] + spines',
         ),
     ),
     "a switch that is not there": but("ex2-d", (NIGHTS, 'return leaves + spines + [["leaf 8.0"]]')),
@@ -244,27 +264,28 @@ WRONG_D = {
 
 # (c) -----------------------------------------------------------------------------------------------------------------
 
-THIRD = '{"name": "rails, 3:1", **rails, "arguments": {"oversubscription": 3}}'
+SECOND = '{"name": "rails, 2:1", **rails, "arguments": {"oversubscription": 2}}'
+THIRD = '{"name": "rails, 4:1", **rails, "arguments": {"oversubscription": 4}}'
 ONLY = '{"name": "rail-only", "family": "rail_only", "arguments": {"servers": 128, "radix": 128}}'
 THIN = '{"name": "torus", "family": "torus", "arguments": {"shape": [8, 8], "hosts": 16}, "servers": 128, "gpus": 8, "plug": "by rail"}'
-REASONS = '"reasons": {"time": 4.778, "left": 0.875}'
+REASONS = '"reasons": {"time": 4.910, "left": 0.875}'
 NEXT = '"next": "rails, 2:1"'
-DIFFERENCE = '"difference": {"cost": 464_490, "time": -0.064}'
+DIFFERENCE = '"difference": {"cost": -641_690, "time": 0.068}'
 RIGHT_C = {
-    "the fastest": SOLVED["ex2-c"],
-    "texts": but("ex2-c", (REASONS, '"reasons": {"cost": "3.97e6", "switches": 48}')),
+    "the solution": SOLVED["ex2-c"],
+    "texts": but("ex2-c", (REASONS, '"reasons": {"cost": "2.86e6", "switches": 33}')),
     "units": but(
         "ex2-c",
-        (REASONS, '"reasons": {"cost": "3.97 MUSD", "time": "4778 ms"}'),
-        (DIFFERENCE, '"difference": {"time": "-64 ms", "cost": "464 kUSD"}'),
+        (REASONS, '"reasons": {"cost": "2.86 MUSD", "time": "4910 ms"}'),
+        (DIFFERENCE, '"difference": {"time": "68 ms", "cost": "-642 kUSD"}'),
     ),
-    "another comparison": but("ex2-c", (DIFFERENCE, '"difference": {"power": 7403}')),
+    "another comparison": but("ex2-c", (DIFFERENCE, '"difference": {"power": -11_018}')),
     "another next": but(
-        "ex2-c", (NEXT, '"next": "rails, 3:1"'), (DIFFERENCE, '"difference": {"switches": 16}')
+        "ex2-c", (NEXT, '"next": "rails, 4:1"'), (DIFFERENCE, '"difference": {"switches": 3}')
     ),
     "three candidates": but(
         "ex2-c",
-        ('        {"name": "rails, 4:1", **rails, "arguments": {"oversubscription": 4}},\n', ""),
+        ('        {"name": "rails, 1:1", **rails, "arguments": {"oversubscription": 1}},\n', ""),
     ),
 }
 WRONG_C = {
@@ -273,42 +294,40 @@ WRONG_C = {
     "a candidate that is too small": but(
         "ex2-c", (THIRD, '{"name": "small", **rails, "arguments": {"servers": 64}}')
     ),
-    "chosen from outside": but("ex2-c", ('{"name": "rails, 1:1",', '{"name": "my design",')),
+    "chosen from outside": but("ex2-c", ('{"name": "rails, 2.5:1",', '{"name": "my design",')),
     "another design than the one built": but(
         "ex2-c",
-        ('{"name": "rails, 1:1",', '{"name": "rails, 2:1",'),
+        ('{"name": "rails, 2.5:1",', '{"name": "rails, 2:1",'),
         (REASONS, '"reasons": {"time": 4.842, "left": 0.875}'),
-        (NEXT, '"next": "rails, 1:1"'),
-        (DIFFERENCE, '"difference": {"cost": -464_490}'),
+        (NEXT, '"next": "rails, 2.5:1"'),
+        (DIFFERENCE, '"difference": {"cost": 641_690}'),
     ),
-    "a dominated choice": but(
+    "a dominated choice": rails('{"oversubscription": 2}')
+    + "\n\n"
+    + but(
         "ex2-c",
-        (THIRD, ONLY),
+        (SECOND, ONLY),
+        (REASONS, '"reasons": {"time": 4.842, "left": 0.875}'),
         (NEXT, '"next": "rail-only"'),
-        (DIFFERENCE, '"difference": {"cost": 1_095_600}'),
+        (DIFFERENCE, '"difference": {"cost": 631_110}'),
     ),
-    "other than two figures": but("ex2-c", (REASONS, '"reasons": {"time": 4.778}')),
+    "other than two figures": but("ex2-c", (REASONS, '"reasons": {"time": 4.910}')),
     "other than two figures/unknown": but(
-        "ex2-c", (REASONS, '"reasons": {"time": 4.778, "beauty": 1}')
+        "ex2-c", (REASONS, '"reasons": {"time": 4.910, "beauty": 1}')
     ),
     "a figure that is not true": but("ex2-c", (REASONS, '"reasons": {"time": 4.5, "left": 0.875}')),
     "figure of another candidate": but(
-        "ex2-c", (REASONS, '"reasons": {"cost": 2_734_880, "left": 0.875}')
+        "ex2-c", (REASONS, '"reasons": {"cost": 3_968_560, "left": 0.875}')
     ),
-    "figure in another unit": but("ex2-c", (REASONS, '"reasons": {"cost": 3.97, "left": 0.875}')),
-    "compared with nothing": but("ex2-c", (NEXT, '"next": "rails, 1:1"')),
+    "figure in another unit": but("ex2-c", (REASONS, '"reasons": {"cost": 2.86, "left": 0.875}')),
+    "compared with nothing": but("ex2-c", (NEXT, '"next": "rails, 2.5:1"')),
     "not the next best": but(
         "ex2-c",
-        (
-            '{"name": "rails, 4:1", **rails, "arguments": {"oversubscription": 4}}',
-            THIN,
-        ),
+        ('{"name": "rails, 1:1", **rails, "arguments": {"oversubscription": 1}}', THIN),
         (NEXT, '"next": "torus"'),
-        (DIFFERENCE, '"difference": {"cost": 615_840}'),
+        (DIFFERENCE, '"difference": {"cost": -490_340}'),
     ),
-    "comparison the wrong way round": but(
-        "ex2-c", (DIFFERENCE, '"difference": {"cost": -464_490}')
-    ),
+    "comparison the wrong way round": but("ex2-c", (DIFFERENCE, '"difference": {"cost": 641_690}')),
     "figure for a difference": but("ex2-c", (DIFFERENCE, '"difference": {"cost": 3_504_070}')),
 }
 RIGHT = {"ex2-a": RIGHT_A, "ex2-b": DESIGNS, "ex2-c": RIGHT_C, "ex2-d": DESIGNS}

@@ -13,7 +13,7 @@ SERVERS = 128
 RAILS = 8
 
 
-def rails(spines=12, shift=lambda server: 0, block=lambda server: server // 32, each=2):
+def rails(spines=10, shift=lambda server: 0, block=lambda server: server // 32, each=2):
     """Return rails as switches and cables: a leaf for each rail and block of 32 servers."""
     leaves = [f"leaf {rail}.{b}" for rail in range(RAILS) for b in range(4)]
     switches = [{"name": name, "ports": 64, "rate": "400 Gb/s"} for name in leaves]
@@ -45,22 +45,6 @@ def shuffled(seed=3):
     return sheet
 
 
-def twin_rails():
-    """Return NICs with two ports of 200 Gb/s, on their own rail and on the next one."""
-    leaves = [f"leaf {rail}.{b}" for rail in range(RAILS) for b in range(4)]
-    switches = [{"name": name, "ports": 128, "rate": "200 Gb/s"} for name in leaves]
-    switches += [
-        {"name": f"spine {i}", "ports": 128, "rate": "200 Gb/s", "tier": 2} for i in range(10)
-    ]
-    cables = []
-    for server in range(SERVERS):
-        for nic in range(RAILS):
-            for rail in (nic, (nic + 1) % RAILS):
-                cables.append([f"server {server} nic {nic}", f"leaf {rail}.{server // 32}"])
-    cables += [[leaf, f"spine {i}", 4] for leaf in leaves for i in range(10)]
-    return {"servers": SERVERS, "gpus": 8, "switches": switches, "cables": cables}
-
-
 def family(name, servers=None, plug=None, **arguments):
     """Return a sheet that names a topology."""
     sheet = {"family": name, "arguments": arguments}
@@ -75,19 +59,17 @@ def more_right():
     """Return right designs beside `designs.examples`, by name; drains and choice are added by `right`."""
     own = rails()
     own["server_racks"] = [server // 4 + (server // 64) for server in range(SERVERS)]
-    for i in range(12):
+    for i in range(10):
         own["switches"][32 + i]["rack"] = 16
     ordered = rails()
     ordered["order"] = list(reversed(range(SERVERS)))
     hall = topologies.build("rail_optimised", servers=SERVERS, oversubscription=2)
     return {
-        "1,000 GPUs": family("rail_optimised", servers=125, oversubscription=1.5),
-        "1,104 GPUs": family("rail_optimised", servers=138, oversubscription=2),
-        "servers of 4": family("dual_tor", servers=256, gpus=4, rails=4),
-        "shared spines": family(
-            "dual_tor", servers=SERVERS, dual_plane=False, oversubscription=1.5
-        ),
-        "hosts by rail": family("leaf_spine", plug="by rail", hosts=1024, oversubscription=1.5),
+        "1,000 GPUs": family("rail_optimised", servers=125, oversubscription=2),
+        "1,104 GPUs": family("rail_optimised", servers=138, oversubscription=2.5),
+        "servers of 4": family("dual_tor", servers=256, gpus=4, rails=4, oversubscription=3),
+        "shared spines": family("dual_tor", servers=SERVERS, dual_plane=False, oversubscription=3),
+        "hosts by rail": family("leaf_spine", plug="by rail", hosts=1024, oversubscription=2),
         "a fabric with its servers": designs.sheet_of(hall),
         "a fabric of NICs": designs.sheet_of(
             topologies.build("rail_optimised", oversubscription=2, expand=False)
@@ -95,8 +77,6 @@ def more_right():
         "shuffled": shuffled(),
         "racks of one's own": own,
         "order of one's own": ordered,
-        "rails apart": family("rail_only", servers=SERVERS, oversubscription=1.5),
-        "twin rails": twin_rails(),
         "without a cable": {**rails(), "without": ["leaf 0.0 - spine 3"]},
         "few spines": rails(spines=8),
     }
@@ -246,6 +226,7 @@ def flawed():
         "960 GPUs": ("size", family("rail_optimised", servers=120)),
         "servers of 2": ("size", family("rail_optimised", servers=512, gpus=2, rails=2)),
         "eight servers unplugged": ("size", but(_unplugged)),
+        "one NIC without a cable": ("size", but(lambda s: s["cables"].pop(43))),
         "more cables than ports": (
             "ports",
             but(lambda s: s["cables"].append(["leaf 0.0", "spine 0", 9])),
@@ -270,7 +251,7 @@ def flawed():
         ),
         "a far rack on fibre": ("reach", but(_far_rack)),
         "rules in a circle": ("routes", but(_loop)),
-        "two halves": ("routes", but(_halves, without_choice(rails()))),
+        "two halves": ("routes", but(_halves, without_choice(rails(spines=12)))),
         "a block without uplinks": (
             "routes",
             but(
@@ -292,6 +273,8 @@ def flawed():
         "servers in no order": ("demand", but(_scrambled, rails(spines=8))),
         "rules over one spine": ("demand", but(_one_spine)),
         "a leaf with few uplinks": ("demand", but(_few_up)),
+        "rails at 1:1": ("budget", family("rail_optimised")),
+        "three tiers at 2:1": ("budget", family("rail_optimised", tiers=3, oversubscription=2)),
         "three tiers at 1:1": ("budget", family("rail_optimised", tiers=3)),
         "spines of 800 Gb/s": ("budget", fat),
         "fat tree of three tiers": (
@@ -307,7 +290,7 @@ def flawed():
         "four leaves for a server": ("all_reduce", but(_by(4))),
         "servers of 4 on four rails": (
             "all_reduce",
-            family("rail_optimised", servers=256, gpus=4, rails=4, oversubscription=1.5),
+            family("rail_optimised", servers=256, gpus=4, rails=4, oversubscription=2),
         ),
         "no drains": ("drains", but(set_(drains=[]))),
         "a switch forgotten": ("drains", but(lambda s: s["drains"][0].pop())),
@@ -315,7 +298,7 @@ def flawed():
         "two leaves of a block": ("drains", but(_together("leaf 0.0", "leaf 1.0"))),
         "all spines at once": (
             "drains",
-            but(_together(*(f"spine {i}" for i in range(12)))),
+            but(_together(*(f"spine {i}" for i in range(10)))),
         ),
         "one switch a night": ("drains", but(_alone)),
         "a switch that is not there": ("drains", but(lambda s: s["drains"][0].append("spine 99"))),

@@ -82,7 +82,7 @@ def test_a_requirement_is_open_until_another_is_met():
 
 
 def test_the_gallery_has_no_names():
-    names = ("rails at 1:1", "rail-only", "direct groups")
+    names = ("rails at 2:1", "rail-only", "direct groups")
     dots = designs.gallery([right_sheet(name) for name in names])
     assert [dot.label for dot in dots] == ["A", "B", "C"]
     assert [dot.cost for dot in dots] == sorted(dot.cost for dot in dots)
@@ -245,7 +245,7 @@ def test_own_rules_carry_what_they_say():
 
 
 def test_rules_with_one_path_each_survive_a_spine():
-    sheet = rails()
+    sheet = rails(spines=12)
     goals = [f"leaf {rail}.{b}" for rail in range(8) for b in range(4)]
     # As many spines for each block as its traffic needs; towards a single leaf there is no other.
     sheet["routing"] = {
@@ -301,7 +301,146 @@ def test_split_ports_cost_what_the_box_costs():
     assert cable.price.value == pytest.approx(640)
 
 
+def test_as_many_ports_up_as_down_everywhere_is_above_the_budget():
+    """The bill for what nobody needs: list prices alone refuse it, for every key."""
+    for key in range(12):
+        found = designs.grade({"family": "rail_optimised"}, key)
+        assert found.failed[0].requirement == "budget"
+    tapered = designs.read({"family": "rail_optimised", "arguments": {"oversubscription": 2}})
+    highest = designs.bill_of(tapered, designs.Prices(*[1 + designs.SPREAD] * 3)).capital
+    assert highest < designs.BUDGET
+
+
+def test_models_have_the_prices_of_the_bill():
+    for name, model in designs.models().items():
+        assert name == f"{model.ports} x {model.rate * 8e-9:g} Gb/s" and model.source
+        assert model.price > 0 and model.power > 0
+    for sheet in (right_sheet("planes without spines"), right_sheet("rail-only")):
+        items = designs.bill_of(designs.read(sheet)).items
+        name = next(name for name in items if name.startswith("switch"))
+        model = designs.models()[name.removeprefix("switch ")]
+        assert model.price == items[name].price.value
+
+
+# Relays
+
+
+def test_relays_take_little_of_the_scale_up_domain():
+    """If every byte of a full NIC crossed it, beside all that TP needs, there would be room."""
+    job = catalog.case()
+    tensor = max(
+        need.rate
+        for key in ("", 1, 2)
+        for workload in (*designs.workloads(), *designs.drawn_workloads(key))
+        for need in designs.demand(workload)
+        if need.tier == "server"
+    )
+    assert tensor == pytest.approx(199.4e9, rel=1e-3)
+    assert tensor + float(job.nic_rate) < 0.6 * float(job.nvlink_per_gpu)
+    assert job.nvlink_per_gpu / job.nic_rate == pytest.approx(9)
+
+
+def test_groups_of_experts_cross_no_border_that_no_known_one_does():
+    """Thin links in the middle of a cluster are refused for all keys or for none."""
+    sheet = rails(spines=0)
+    for rail in range(8):
+        for block, number in enumerate((20, 2, 20, 2)):
+            sheet["cables"].append(
+                [f"leaf {rail}.{block}", f"leaf {rail}.{(block + 1) % 4}", number]
+            )
+    assert {designs.check(sheet, "demand", key).passed for key in range(20)} == {True}
+
+
 # Sheets
+
+
+def test_names_in_messages_are_those_of_a_sheet():
+    sheet = rails()
+    del sheet["cables"][43]
+    found = designs.check(sheet, "size")
+    assert not found.passed and "server 5 nic 3 has no cable" in found.words
+    sheet = rails()
+    sheet["cables"] = [
+        row for row in sheet["cables"] if row[0] not in ("server 5 nic 3", "server 9 nic 0")
+    ]
+    assert "(and another one alike)" in designs.check(sheet, "size").words
+    slow = FLAWED["one NIC at half rate"][1]
+    assert "leaf 0.0 -> server 0 nic 0" in designs.check(slow, "demand").words
+    assert "more cables elsewhere do not help" in designs.check(slow, "demand").words
+
+
+def test_one_network_may_be_written_in_many_ways():
+    plain = {"family": "rail_optimised", "arguments": {}}
+    ways = [
+        {"family": "rail_optimised"},
+        {**plain, "servers": 128, "name": "another name"},
+        {**plain, "arguments": {"servers": 128.0, "gpus": 8, "rails": 8}},
+        {**plain, "floor": {}, "without": [], "routing": {}},
+    ]
+    one = designs.read(plain)
+    assert all(one.same_network(designs.read(way)) for way in ways)
+    others_ = [
+        {**plain, "arguments": {"oversubscription": 2}},
+        {**plain, "order": list(reversed(range(128)))},
+        {**plain, "without": ["spine 3"]},
+        {**plain, "floor": {"slack": 5}},
+        {**plain, "routing": {"leaf 0.0": {"leaf 0.1": ["spine 0"]}}},
+    ]
+    assert not any(one.same_network(designs.read(other)) for other in others_)
+
+
+def test_switches_that_are_left_out_are_not_there():
+    sheet = {**rails(), "without": ["spine 3"]}
+    design = designs.read(sheet)
+    assert len(design.switches) == 41 and designs.figures(design)["switches"] == 41
+    drains = designs.plan_drains(design)
+    assert not any("spine 3" in night for night in drains)
+    assert designs.check({**sheet, "drains": drains}, "drains").passed
+    before = designs.bill_of(designs.read(rails())).capital
+    assert before - designs.bill_of(design).capital > catalog.case().price_switch
+
+
+def test_leaves_stand_beside_their_servers_wherever_these_are():
+    by_rack = rails(spines=16)
+    for row in by_rack["cables"][:1024]:
+        leaf = int(row[0].split()[1]) // 4
+        row[1] = f"leaf {leaf // 4}.{leaf % 4}"
+    own = {**by_rack, "server_racks": [server // 4 for server in range(128)]}
+    here, there = (designs.bill_of(designs.read(sheet)).items for sheet in (by_rack, own))
+    copper = [
+        {name: item.quantity for name, item in items.items() if name.startswith("copper")}
+        for items in (here, there)
+    ]
+    assert all(sum(lengths.values()) >= 1024 for lengths in copper)  # all NICs
+
+
+def test_rules_that_say_what_shortest_paths_do_are_none():
+    spines = [f"spine {i}" for i in range(10)]
+    goals = [f"leaf {rail}.{b}" for rail in range(8) for b in range(4)]
+    rules = {here: {goal: spines for goal in goals if goal != here} for here in goals}
+    assert designs.read({**rails(), "routing": rules}).network.rules is None
+    assert designs.read({**rails(), "routing": {}}).network.rules is None
+    # No traffic ends at a spine, so a circle there carries nothing.
+    circle = {"leaf 0.0": {"spine 0": ["spine 1"]}}
+    assert designs.check({**rails(), "routing": circle}, "routes").passed
+
+
+def test_a_crossbar_is_refused_as_a_switch_that_nobody_sells():
+    sheet = {"family": "crossbar", "arguments": {"hosts": 1024}, "servers": 128}
+    found = designs.check(sheet, "ports")
+    assert not found.passed and "no such switch is sold" in found.words
+
+
+def test_a_difference_of_the_other_sign_is_false():
+    sheet = dict(right_sheet("few spines"))
+    cost = sheet["front"][0]["cost"]
+    sheet["front"] = [
+        sheet["front"][0],
+        {"name": "near", "cost": 0.99 * cost, "time": 9.0},
+        sheet["front"][2],
+    ]
+    sheet["choice"] = {**sheet["choice"], "next": "near", "difference": {"cost": -0.005 * cost}}
+    assert not designs.check(sheet, "choice").passed
 
 
 def test_a_fabric_and_its_sheet_are_the_same_design():
@@ -338,6 +477,23 @@ WRONG = [
     ({"family": "torrus"}, "did you mean"),
     ({"family": "rail_optimised", "arguments": 3}, "arguments must be a dict"),
     ({"family": "rail_optimised", "arguments": {"servers": 10**9}}, "at most 4,096"),
+    ({"family": "rail_optimised", "arguments": {"servers": np.int64(10**9)}}, "at most 4,096"),
+    ({"family": "torus", "arguments": {"shape": [4096, 4096], "hosts": 1}}, "in all"),
+    ({"family": "fat_tree", "arguments": {"k": 4096}}, ""),
+    ({"family": "hypercube", "arguments": {"dimensions": 30}}, ""),
+    ({"family": "leaf_spine", "arguments": {"hosts": 1024}, "servers": 1}, "at least 2 servers"),
+    (
+        {"family": "rail_optimised", "servers": 128, "arguments": {"servers": 64}},
+        "servers must be said once",
+    ),
+    (
+        {
+            "family": "rail_only",
+            "arguments": {"servers": 2},
+            "without": [f"switch {i}" for i in range(8)],
+        },
+        "",
+    ),
     ({"family": "rail_optimised", "arguments": {"servrs": 128}}, "servrs"),
     ({"family": "rail_optimised", "plug": "by rail"}, "plug must be left out"),
     ({"family": "leaf_spine", "arguments": {"hosts": 64}, "servers": 9}, "a host for each"),

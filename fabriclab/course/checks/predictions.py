@@ -32,6 +32,9 @@ _OBTAINED = ("computed", "measured", "published", "stored")
 _SPOT_ON = 1.15
 _ENDS = (0.001, 1000.0)  # ends of a ruler, unless a lesson gives others
 _FORM = "form"  # means that the learner sets the value in a form
+_asked_here = dict[
+    str, str
+]()  # units of predictions for which a form was shown since the start, by id
 
 
 def named(id: str) -> str:
@@ -107,6 +110,7 @@ def _form(id: str, unit: str | None, opens: str | None) -> Shown:
     """Return the form for a prediction; as text it shows the question and the line to type."""
     asked = unit or _asked(id)
     refuse_if(not asked, "predict.unit", **_call(id, "GB/s"))
+    _asked_here[id] = asked
     form = GuessForm(id, asked, opens)
     return Shown(form.words(), "wait", card=form.still, live=form.live)
 
@@ -360,7 +364,7 @@ def after_guess(id: str, *things: Any) -> Together:
     Raises
     ------
     InputRefused
-        A ValueError: there is nothing to show, or no lesson asks for a prediction of that name and none is stored;
+        A ValueError: there is nothing to show, or nobody has asked for a prediction of that name and none is stored;
         the text suggests the nearest name.
 
     Examples
@@ -371,12 +375,12 @@ def after_guess(id: str, *things: Any) -> Together:
     refuse_if(not things, "after_guess.nothing", call=f'fl.after_guess("{id}", table)')
     if _comparable_guess(id) is not None or switched_on("FABRICLAB_REVEAL"):
         return Together(tuple(_shown_thing(thing) for thing in things))
-    if id not in predictions():
+    if id not in predictions() and id not in _asked_here:
         nearest = near(id, predictions(), text("after_guess.table"))
         if not nearest.endswith("?"):
             nearest += "."
         raise InputRefused(text("after_guess.own", near=nearest, call=_call(id, "s")["call"]))
-    ask = text("after_guess.first", **_call(id))
+    ask = text("after_guess.first", **_call(id, _asked_here.get(id, "")))
     return Together((Shown((ask,), "wait"),))
 
 

@@ -14,7 +14,7 @@ def all_reduce(exam: Exam) -> Verdict:
     hurt = exam.faults[worst]
     fields = {"name": design.title(worst), "left": hurt.left, "floor": FLOOR}
     if hurt.link >= 0:
-        fields["link"] = design.fabric.link_name(hurt.link)
+        fields["link"] = design.link_title(hurt.link)
     if hurt.left >= FLOOR - 1e-9:
         key = "designs.all_reduce.met"
     elif hurt.link >= 0:

@@ -131,7 +131,8 @@ def _compared(
     for axis, value in difference.items():
         here, there = points[name][axis], points[following][axis]
         told = _signed(value, axis)
-        if abs(told - (here - there)) > _NEAR * max(abs(here), abs(there)):
+        is_other_way = told * (here - there) < 0
+        if is_other_way or abs(told - (here - there)) > _NEAR * max(abs(here), abs(there)):
             raise _Refused(
                 text(
                     "designs.choice.difference",

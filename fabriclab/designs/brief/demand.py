@@ -1,5 +1,7 @@
 """Demand: each workload gets the bandwidth that it needs on each of its axes."""
 
+import numpy as np
+
 from fabriclab import catalog
 from fabriclab.designs.exam import Exam, Verdict, verdict
 from fabriclab.designs.needs import NETWORK, demand
@@ -31,9 +33,17 @@ def bandwidth(exam: Exam) -> Verdict:
         "asked": need.rate,
         "reached": reached,
         "share": abs(room),
-        "link": design.fabric.link_name(link) if link >= 0 else text("designs.demand.inside"),
+        "link": design.link_title(link) if link >= 0 else text("designs.demand.inside"),
     }
-    key = "designs.demand.met" if room >= -1e-9 else "designs.demand.short"
+    key = "designs.demand.short"
+    if room >= -1e-9:
+        key = "designs.demand.met"
+    elif link < 0:
+        key = "designs.demand.server"
+    elif np.isin(
+        design.fabric.endpoint, [design.fabric.source[link], design.fabric.target[link]]
+    ).any():
+        key = "designs.demand.nic"
     return verdict(
         "demand",
         asked=need.rate,

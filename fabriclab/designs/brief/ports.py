@@ -25,7 +25,7 @@ def ports(exam: Exam) -> Verdict:
     name = design.title(int(np.argmin(room)))
     most = int(design.ports[worst])
     say = partial(verdict, "ports", asked=most, reached=int(used[worst]), unit="ports", most=True)
-    if room.min() < 0:
+    if room.min() < 0 and most > 0:
         words = text(
             "designs.ports.over",
             name=name,
@@ -37,11 +37,12 @@ def ports(exam: Exam) -> Verdict:
 
     for number, node in enumerate(switch.tolist()):
         rate = float(design.port_rate[node])
-        if not sold(int(design.ports[node]), rate):
+        has = int(design.ports[node]) or int(used[node])  # a family may leave the ports open
+        if not sold(has, rate):
             words = text(
                 "designs.ports.model",
                 name=design.title(number),
-                ports=int(design.ports[node]),
+                ports=has,
                 gbps=8e-9 * rate,
                 models=", ".join(models()),
             )
@@ -64,7 +65,7 @@ def _rates(exam: Exam) -> Verdict | None:
         rate = float(fabric.capacity[link])
         words = text(
             "designs.ports.cable",
-            name=fabric.link_name(link),
+            name=design.link_title(link),
             rate=rate,
             limit=float(limit[link]),
         )
@@ -80,7 +81,7 @@ def _rates(exam: Exam) -> Verdict | None:
     out = np.bincount(fabric.source, fabric.capacity, fabric.n_nodes)[fabric.endpoint]
     if out.max(initial=0.0) > nic * _JUST:
         node = int(fabric.endpoint[np.argmax(out)])
-        words = text("designs.ports.nic", name=fabric.name(node), rate=float(out.max()), limit=nic)
+        words = text("designs.ports.nic", name=design.label(node), rate=float(out.max()), limit=nic)
         return verdict(
             "ports",
             asked=nic,

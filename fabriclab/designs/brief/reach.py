@@ -27,7 +27,7 @@ def reach(exam: Exam) -> Verdict:
     over[fabric.capacity <= 0] = 0.0
     link = int(np.argmax(over))
     fields = {
-        "name": fabric.link_name(link),
+        "name": exam.design.link_title(link),
         "length": float(fabric.length[link]),
         "medium": fabric.media[fabric.medium[link]],
         "limit": float(limit[link]),

@@ -32,6 +32,7 @@ from .sheets import (
 _FEWEST = 3  # candidates
 _MOST = 6  # candidates, so that judging them stays below the limit of time
 _WITHIN = 0.02  # of a figure
+_WHOLE = 1000  # from which a figure is shown in whole units
 _OF_FIGURE = (
     0.001  # of the figures that are compared: what rounding them may change in their difference
 )
@@ -189,9 +190,14 @@ def _untrue(held: Mapping[str, Candidate], choice: Mapping[str, Any]) -> Fault |
         if abs(got - true) <= _WITHIN * abs(true):
             continue
         others = [one.figures[name] for one in held.values() if one is not mine]
-        words = message(2, "untrue", name=name, got=f"{got:,.6g}", true=f"{true:,.6g}")
+        words = message(2, "untrue", name=name, got=_plain(got), true=_plain(true))
         return Fault(words, _slip(got, true, others))
     return None
+
+
+def _plain(value: float) -> str:
+    """Write a figure without an exponent, with digits enough to type it in."""
+    return f"{value:,.0f}" if abs(value) >= _WHOLE else f"{value:.4g}"
 
 
 def _slip(got: float, true: float, others: Sequence[float]) -> str:
@@ -240,10 +246,9 @@ def _unequal(held: Mapping[str, Candidate], choice: Mapping[str, Any]) -> Fault 
             mistake = "figure for a difference"
         words = {
             "figure": figure,
-            "got": f"{got:,.6g}",
-            "true": f"{here - there:,.6g}",
-            "here": f"{here:,.6g}",
-            "there": f"{there:,.6g}",
+            "got": _plain(got),
+            "here": _plain(here),
+            "there": _plain(there),
             "next": name,
         }
         return Fault(message(2, "unequal", **words), mistake)

@@ -3,10 +3,12 @@
 Formulas for the right numbers and the known mistakes are in ``questions/exercise2.toml``; the cases are drawn here.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from fabriclab.course.judges import Ask, Rng, Verdict
 from fabriclab.course.judges.shared.parts import JudgedCase, NumberPart, apart, judge
+from fabriclab.course.questions.files import message
 from fabriclab.registry import register
 
 KINDS = ("dp", "fsdp", "tp", "pp", "ep")
@@ -41,11 +43,29 @@ def _draw_above(rng: Rng, pattern: str) -> JudgedCase:
     """Draw a group, and how many of its members share a unit such as a leaf."""
     inside = int(2 ** rng.integers(2, 6))
     n = inside * int(rng.integers(2, 9))
-    return JudgedCase((pattern, n, inside), {"n": n, "inside": inside})
+    return _membership(pattern, n, inside)
+
+
+def _membership(pattern: str, n: int, inside: int) -> JudgedCase:
+    """Return a case; a ring leaves a unit once, unless the unit holds all of it."""
+    leaves = float(inside < n)
+    return JudgedCase((pattern, n, inside), {"n": n, "inside": inside, "leaves": leaves})
+
+
+class _Tiers(NumberPart):
+    """What each tier carries; all three rates are shown, so that a learner sees which of them is wrong."""
+
+    def compared(self, case: int, answer: Sequence[float]) -> tuple[str, str]:
+        """Return the three rates as answered and as they are."""
+        return self._words(answer), self._words(self.true(case))
+
+    def _words(self, rates: Sequence[float]) -> str:
+        shown = [one.shown(rate) for one, rate in zip(self.returns, rates, strict=True)]
+        return message(2, "tiers", **dict(zip(("server", "pod", "cluster"), shown, strict=True)))
 
 
 def _shares(rng: Rng, pattern: str) -> NumberPart:
-    """Return the part about one pattern, with two cases whose right numbers differ."""
+    """Return the part about one pattern: two cases whose right numbers differ, and a unit that holds all members."""
 
     def shares(case: JudgedCase) -> list[float]:
         return NumberPart("ex2-a", pattern, [case]).true(0)
@@ -53,7 +73,8 @@ def _shares(rng: Rng, pattern: str) -> NumberPart:
     # The shares of all-to-all lie close together.
     factor = _FACTOR if pattern == "ring" else 1.05
     cases = apart(lambda: _draw_above(rng, pattern), shares, factor)
-    return NumberPart("ex2-a", pattern, cases)
+    n = int(2 ** rng.integers(2, 6))
+    return NumberPart("ex2-a", pattern, [*cases, _membership(pattern, n, n)])
 
 
 def _draw_tiers(rng: Rng) -> JudgedCase:
@@ -96,5 +117,5 @@ def demand(ask: Ask, rng: Rng) -> Verdict:
         for pattern, own in zip(PATTERNS, generators[len(KINDS) :], strict=False)
     ]
     cases = [_draw_tiers(generators[-1]) for _ in range(2 * _SETS)]
-    parts.append(NumberPart("ex2-a", "tiers", cases, sets=_SETS))
+    parts.append(_Tiers("ex2-a", "tiers", cases, sets=_SETS))
     return judge(ask, *parts)
