@@ -406,12 +406,16 @@ def _check_small(arguments: Mapping[str, Any]) -> None:
     for name, value in arguments.items():
         numbers = value if isinstance(value, list | tuple) else [value]
         for number in numbers:
-            if isinstance(number, Integral) and not isinstance(number, bool) and number > _LARGE:
+            if (
+                isinstance(number, Integral)
+                and not isinstance(number, bool)
+                and int(number) > _LARGE
+            ):
                 raise ValueError(
                     f"{name} must be at most {_LARGE:,} for about 1,000 GPUs, got {int(number):,}; see the topology's "
                     "help"
                 )
-        sides = [int(n) for n in numbers if isinstance(n, Integral) and n > 0]
+        sides = [int(n) for n in numbers if isinstance(n, Integral) and int(n) > 0]
         if math.prod(sides) > _LARGE:
             raise ValueError(
                 f"{name} must have at most {_LARGE:,} places in all for about 1,000 GPUs, got {math.prod(sides):,}; "
