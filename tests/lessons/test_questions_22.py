@@ -121,6 +121,7 @@ def test_the_view_of_ways_shows_why_the_longer_one_is_faster():
         ]
         between[name] = int(np.sum((table["load"] > 0) & far))
     assert between == {"minimal": 1, "valiant": 14, "ugal_g": 1}  # 7 groups, by two cables each
+    assert between["valiant"] == find("22-longer").key({"groups": 9})
     assert np.unique(SMALL.capacity).size == 1
 
 
