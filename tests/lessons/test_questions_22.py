@@ -95,6 +95,8 @@ def test_detours_help_near_groups_most_and_local_cables_stop_the_others():
     group = NET.coord[:, 0]
     same = {k: group[NET.source[p.link]] == group[NET.target[p.link]] for k, p in part.items()}
     assert all(same[k] for k in range(2, 32))
+    left = np.array([found.part for found in part.values()])
+    assert [np.isclose(left, share).sum() for share in (31 / 160, 31 / 128)] == [14, 14]
     flows = metrics.shift(NET, 32 * 4)
     load = (
         routing.route(NET, flows, "valiant").link_bytes(flows, NET.n_links)
@@ -119,6 +121,7 @@ def test_the_view_of_ways_shows_why_the_longer_one_is_faster():
         ]
         between[name] = int(np.sum((table["load"] > 0) & far))
     assert between == {"minimal": 1, "valiant": 14, "ugal_g": 1}  # 7 groups, by two cables each
+    assert between["valiant"] == find("22-longer").key({"groups": 9})
     assert np.unique(SMALL.capacity).size == 1
 
 
@@ -146,6 +149,27 @@ def test_a_switch_that_sees_its_own_links_leaves_too_much_on_a_cable_of_another_
         direct[rule] = routing.direct_share(NET, flows, routing.route(NET, flows, rule))
     assert rate["ugal_l"] < rate["ugal_g"] / 2 and rate["ugal_l"] < rate["valiant"]
     assert direct["valiant"] == 0 and direct["ugal_l"] > direct["ugal_g"] > 2 / 33
+
+
+def test_the_choice_by_load_ends_where_one_full_cable_costs_as_much_as_those_of_a_detour(
+    monkeypatch,
+):
+    monkeypatch.setattr(routing, "_REST", 2e-4)
+    flows, group = metrics.shift(NET, 32), NET.coord[:, 0]
+    routes = routing.settled(NET, flows, "ugal_g").routes
+    direct = routing.direct_share(NET, flows, routes)
+    load = routes.link_bytes(flows, NET.n_links)
+    load = load * 32 * direct / load.max()  # the direct cables are the fullest links
+    between = group[NET.source] != group[NET.target]
+    other = np.median(load[between])
+    assert load[between].max() == pytest.approx(2.154, rel=0.005)
+    assert other == pytest.approx(2 * 32 * (1 - direct) / 31)
+    local = ~between & NET.transit[NET.source] & NET.transit[NET.target]
+    full = local & np.isclose(load, other, rtol=0.01)
+    waits = 2 + load[full].sum() / (1056 * (1 - direct))  # full cables on a detour
+    assert waits == pytest.approx(2 + 14 / 31, rel=1e-3)
+    assert load.max() / other == pytest.approx(waits ** (1 / 8), rel=0.005)
+    assert 1 / load.max() == pytest.approx(0.464, abs=1e-3)
 
 
 def test_detours_and_places_remove_one_limit_of_the_rings_each():
@@ -206,6 +230,9 @@ def test_no_network_is_first_everywhere():
     assert (rank["next group"][0], rank["next group"][-1]) == ("torus", "dragonfly")
     assert (rank["all to all"][0], rank["all to all"][-1]) == ("HyperX", "torus")
     assert rank["transpose"][0] == "HyperX"
+    firsts = {k: sum(of[k] < min(of.values()) * 1.001 for of in took.values()) for k in NETWORKS}
+    assert firsts["HyperX"] == 3 and max(firsts.values()) < len(PATTERNS)
+    assert rank["all to all"][1] == "dragonfly"
     assert max(NETWORKS, key=lambda k: NETWORKS[k][0].n_cables) == "torus"
     far = {k: metrics.hops(f).diameter for k, (f, _) in NETWORKS.items()}
     assert min(far, key=far.get) in ("HyperX", "fat tree") and far["HyperX"] == far["fat tree"] == 4
@@ -220,7 +247,15 @@ def test_what_is_said_of_non_blocking_is_true():
     assert seconds(fly, "minimal", "next group") == pytest.approx(
         1 / find("22-one-cable").key({"a": 4, "p": 2}), rel=1e-4
     )
-    assert 0.4 < 1 / seconds(fly, "ugal_g", "next group") < 0.55
+    assert 0.4 < 1 / seconds(fly, "ugal_g", "next group") < 0.5
+    flows = PATTERNS["next group"](fly)
+    direct, around = (
+        routing.route(fly, flows, m).link_bytes(flows, fly.n_links) / fly.capacity
+        for m in ("minimal", "valiant")
+    )
+    rate = {x: 1 / (x * direct + (1 - x) * around).max() for x in np.linspace(0, 1, 101)}
+    best = max(rate, key=rate.get)
+    assert (best, rate[best] / rate[1] / 8) == pytest.approx((0.25, 0.5))
     assert 1 / seconds(fly, "minimal", "all to all") > 0.9
 
 
@@ -231,6 +266,17 @@ def test_twice_the_ports_double_a_tree_at_each_tier(tiers):
         down = [half] * (tiers - 1) + [2 * half]
         hosts.append(build("xgft", m=down, w=[1] + [half] * (tiers - 1)).n_ranks)
     assert hosts[1] / hosts[0] == find("22b-ports").key({"tiers": tiers})
+
+
+def test_both_dragonflies_gain_most_from_twice_the_ports():
+    def hosts(ports):
+        half, quarter = ports // 2, ports // 4
+        plus = build("dragonfly_plus", hosts=half, leaves=half, spines=half, h=half)
+        return build("dragonfly", p=quarter, a=half, h=quarter).n_ranks, plus.n_ranks
+
+    # With 32 ports they connect as many as the same sums give; those of 65,792 GPUs take long to build.
+    assert hosts(16) == (4 * 8 * (8 * 4 + 1), 8 * 8 * (8 * 8 + 1)) == (1056, 4160)
+    assert (8 * 16 * (16 * 8 + 1), 16 * 16 * (16 * 16 + 1)) == (16512, 65792)
 
 
 @pytest.mark.parametrize("method", ["minimal", "valiant"])
