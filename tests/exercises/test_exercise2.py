@@ -154,6 +154,11 @@ def test_a_small_or_thin_network_earns_nothing_for_being_cheap():
     assert thin.part == pytest.approx(0.55)
 
 
+def test_a_thin_network_earns_nothing_for_what_a_failure_leaves_of_it():
+    thin = verdict("ex2-d", answers.WRONG_B["bought for another workload"])
+    assert thin.part == 0 and "demand" in thin.said[0] and "too little" in thin.said[0]
+
+
 @pytest.mark.parametrize(
     ("id", "code", "part"),
     [

@@ -283,6 +283,14 @@ RIGHT_C = {
     "another next": but(
         "ex2-c", (NEXT, '"next": "rails, 4:1"'), (DIFFERENCE, '"difference": {"switches": 3}')
     ),
+    "the design in other words": but(
+        "ex2-c",
+        (
+            "        design(),\n",
+            '        {"name": "rails, 2.5:1", **rails, "servers": 128, "without": [],\n'
+            '         "arguments": {"oversubscription": 2.5}},\n',
+        ),
+    ),
     "three candidates": but(
         "ex2-c",
         ('        {"name": "rails, 1:1", **rails, "arguments": {"oversubscription": 1}},\n', ""),
@@ -291,6 +299,10 @@ RIGHT_C = {
 WRONG_C = {
     "too few to choose from": "def candidates():\n    return [design()]\n\n\ndef choice():\n    return {}\n",
     "one design under two names": but("ex2-c", (THIRD, 'design() | {"name": "again"}')),
+    "one design under two names/in other words": but(
+        "ex2-c",
+        (THIRD, '{"name": "again", **rails, "floor": {}, "arguments": {"oversubscription": 2.5}}'),
+    ),
     "a candidate that is too small": but(
         "ex2-c", (THIRD, '{"name": "small", **rails, "arguments": {"servers": 64}}')
     ),

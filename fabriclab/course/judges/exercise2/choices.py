@@ -25,7 +25,6 @@ from .sheets import (
     as_sheet,
     asked_sheet,
     design_of,
-    network_of,
     nothing,
 )
 
@@ -47,14 +46,12 @@ class Candidate:
 
     Parameters
     ----------
-    sheet : mapping
-        The sheet.
     design : Design
-        Its design.
+        The design.
     """
 
-    def __init__(self, sheet: Mapping[str, Any], design: designs.Design) -> None:
-        self.sheet = sheet
+    def __init__(self, design: designs.Design) -> None:
+        self.design = design
         self._exam = Exam(design)
 
     @cached_property
@@ -93,9 +90,10 @@ def _candidates(value: Any) -> dict[str, Candidate]:
         name = sheet.get("name")
         if type(name) is not str or not name or name in found:
             raise Misread(message(2, "name", where=where, got=brief(name)))
-        if any(network_of(sheet) == network_of(other.sheet) for other in found.values()):
+        candidate = _candidate(sheet, where)
+        if any(candidate.design.same_network(other.design) for other in found.values()):
             raise Unfit(message(2, "same", where=where), "one design under two names")
-        found[name] = _candidate(sheet, where)
+        found[name] = candidate
     return found
 
 
@@ -109,7 +107,7 @@ def _candidate(sheet: Mapping[str, Any], where: str) -> Candidate:
     if not size.passed:
         words = message(2, "figures", where=where, error=size.words)
         raise Unfit(words, "a candidate that is too small")
-    found = Candidate(sheet, design)
+    found = Candidate(design)
     try:
         np.array(found.point)
     except (FabricError, ValueError) as error:
@@ -127,7 +125,7 @@ def _choice(value: Any) -> dict[str, Any]:
 
 
 def _off_front(
-    held: Mapping[str, Candidate], choice: Mapping[str, Any], design: Mapping[str, Any]
+    held: Mapping[str, Candidate], choice: Mapping[str, Any], design: designs.Design
 ) -> Fault | None:
     """Return what is wrong with the place of the chosen one among the candidates, or None."""
     name = choice["name"]
@@ -137,7 +135,7 @@ def _off_front(
             message(2, "unknown", key="name", got=brief(name), known=known), "chosen from outside"
         )
     mine = held[name]
-    if network_of(mine.sheet) != network_of(design):
+    if not mine.design.same_network(design):
         return Fault(message(2, "another", name=name), "another design than the one built")
     for other_name, other in held.items():
         if _dominates(other, mine):
@@ -265,7 +263,7 @@ def chosen(ask: Ask, rng: Rng) -> Verdict:
     faults: dict[str, Fault | None] = {"candidates": None}
     try:
         choice = _choice(ask("choice"))
-        design = asked_sheet(ask)
+        design = design_of(asked_sheet(ask), "design()")
     except Misread as error:
         unread = Fault(str(error))
         faults |= dict.fromkeys(("front", "reasons", "comparison"), unread)

@@ -21,6 +21,8 @@ BUILT = {
 # What counts only if another one is met: nothing counts of a small network, and a thin one is cheap for nothing.
 AFTER = {name: ("size",) for name in BUILT if name != "size"} | {"budget": ("size", "demand")}
 KEPT = {"attached": 0.3, "all_reduce": 0.3, "drains": 0.4}
+# A part of what a thin network carries is no merit, and one with too many cables in a switch cannot be built.
+KEPT_AFTER = {name: ("size", "ports", "demand") for name in KEPT}
 _MOST_SWITCHES = 5000  # that the nights may name
 
 
@@ -66,4 +68,4 @@ def kept(ask: Ask, rng: Rng) -> Verdict:
         design, report = graded(sheet, "design()", key)
     except Misread as error:
         return nothing("ex2-d", error)
-    return verdict_of("ex2-d", design, report, KEPT)
+    return verdict_of("ex2-d", design, report, KEPT, KEPT_AFTER)

@@ -10,8 +10,6 @@ from fabriclab.course.judges.shared.numbers import Misread, brief
 from fabriclab.course.questions import misconception
 from fabriclab.course.questions.files import message
 
-# Keys of a sheet that say nothing of the network.
-_BESIDE = ("name", "front", "choice", "drains")
 _CALL = "design()"
 # So many switches cost more than the budget, whichever are sold, and take long to break one by one.
 MOST_SWITCHES = 160
@@ -40,11 +38,6 @@ def as_sheet(value: Any, name: str) -> dict[str, Any]:
 def asked_sheet(ask: Ask) -> dict[str, Any]:
     """Return the sheet of the learner's design."""
     return as_sheet(ask("design"), "design()")
-
-
-def network_of(sheet: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of a sheet that says what is built."""
-    return {key: value for key, value in sheet.items() if key not in _BESIDE}
 
 
 def design_of(sheet: Mapping[str, Any], name: str) -> designs.Design:
@@ -102,6 +95,8 @@ def verdict_of(
             continue
         if found.passed:
             words = message(2, "after", other=message(2, f"part.{lacking[0]}"))
+            if lacking[0] not in shares:  # nobody is told elsewhere
+                said.append(f"{words} {report[lacking[0]].words}")
             parts.append(JudgedPart(name, 0.0, share, _CALL, words))
             continue
         parts.append(JudgedPart(name, 0.0, share, _CALL, found.words))
