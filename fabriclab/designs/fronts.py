@@ -1,4 +1,4 @@
-"""The front of cost and performance: the designs that no other one beats in both.
+"""The front of cost and performance: the designs that no other one dominates.
 
 Examples
 --------
