@@ -373,6 +373,11 @@ def test_a_front_by_hand():
     assert by_power.on_front.tolist() == [False, True]
 
 
+def test_a_front_of_one_design_is_told_without_two_ends():
+    shown = galleries.Gallery((exhibit(1e6, 5.0), exhibit(2e6, 6.0)), "cost")
+    assert galleries.front_words(shown) == text("live.gallery.single", n=2, label="")
+
+
 def test_the_line_along_the_front_has_a_step_for_each_design():
     scene = live.gallery(DOTS).scene
     line, dots = scene.layers["front"].fields, scene.layers["designs"].fields

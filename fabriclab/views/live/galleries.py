@@ -299,6 +299,8 @@ def front_words(shown: Gallery) -> str:
     n = len(shown.exhibits)
     if not front.size:
         return text("live.gallery.none", n=n)
+    if front.size == 1:
+        return text("live.gallery.single", n=n, label=shown.exhibits[front[0]].label)
     cheap = front[np.argmin(shown.x[front])]
     fast = front[np.argmin(shown.time[front])]
     return text(
