@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fabriclab.core import Flags
-from fabriclab.designs.failures import Fault, Healthy, fault, healthy
+from fabriclab.designs.failures import FLOOR, Fault, Healthy, fault, healthy
 from fabriclab.designs.needs import Workload, drawn_workloads, step, workloads
 from fabriclab.designs.network import FAR
 from fabriclab.designs.prices import bill_of
@@ -118,6 +118,19 @@ def verdict(
         words,
         numbers[0],
         numbers[1],
+    )
+
+
+def rate_left(requirement: str, hurt: Fault, words: str) -> Verdict:
+    """Return a verdict on the rate of the all-reduce that a failure or a drain leaves, held against `FLOOR`."""
+    return verdict(
+        requirement,
+        asked=FLOOR,
+        reached=hurt.left,
+        unit="1",
+        words=words,
+        nodes=hurt.nodes,
+        links=[hurt.link] if hurt.link >= 0 else (),
     )
 
 

@@ -224,12 +224,7 @@ def read(sheet: Mapping[str, Any] | Fabric | Design) -> Design:
         raise TypeError(
             f"a design must be a dict with keys such as 'family' and 'arguments', got {sheet!r:.80}"
         )
-    for key in sheet:
-        if key not in KEYS:
-            question = spelling.near(str(key), KEYS)
-            raise ValueError(
-                f"a design has no key {key!r:.60}{question}; its keys are {', '.join(KEYS)}"
-            )
+    _check_keys(sheet, KEYS, "a design")
     try:
         return _read(sheet)
     except MemoryError:
@@ -567,18 +562,23 @@ def _explicit(sheet: Mapping[str, Any]) -> _Draft:
     return _built(servers, gpus, boxes, names, cables)
 
 
+def _check_keys(given: Mapping[str, Any], known: Sequence[str], what: str) -> None:
+    """Refuse a key that nobody reads, and name the nearest that somebody does."""
+    for key in given:
+        if key not in known:
+            question = spelling.near(str(key), known)
+            raise ValueError(
+                f"{what} has no key {key!r:.60}{question}; its keys are {', '.join(known)}"
+            )
+
+
 def _switch(given: Any, number: int) -> dict[str, Any]:
     """Return a switch of a sheet with all of its fields."""
     if not isinstance(given, Mapping):
         raise TypeError(
             f"a switch must be a dict such as {{'name': 'leaf 0', 'ports': 64, 'rate': '400 Gb/s'}}, got {given!r:.80}"
         )
-    for key in given:
-        if key not in _SWITCH_KEYS:
-            question = spelling.near(str(key), _SWITCH_KEYS)
-            raise ValueError(
-                f"a switch has no key {key!r:.60}{question}; it has {', '.join(_SWITCH_KEYS)}"
-            )
+    _check_keys(given, _SWITCH_KEYS, "a switch")
     job = catalog.case()
     rack = given.get("rack")
     return {
@@ -621,12 +621,7 @@ def _cables(
     found = []
     for given in _listed(sheet["cables"], "cables"):
         if isinstance(given, Mapping):
-            for key in given:
-                if key not in _CABLE_KEYS:
-                    question = spelling.near(str(key), _CABLE_KEYS)
-                    raise ValueError(
-                        f"a cable has no key {key!r:.60}{question}; it has {', '.join(_CABLE_KEYS)}"
-                    )
+            _check_keys(given, _CABLE_KEYS, "a cable")
             row = [given.get("from"), given.get("to"), given.get("count", 1)]
             rate = units.rate(given["rate"], "rate of a cable") if "rate" in given else None
             medium = units.choice(given["medium"], "medium", MEDIA) if given.get("medium") else None

@@ -543,6 +543,18 @@ def test_a_guess_of_ones_own_opens_what_waits_for_it():
     assert str(after_guess("my-own", "open")) == "open"
 
 
+def test_after_a_form_for_a_guess_of_ones_own_the_answer_waits():
+    name = "share that a failed leaf leaves"
+    with pytest.raises(InputRefused, match=sentence("after_guess.own")):
+        after_guess(name, "open")
+    predict(name, unit="%")  # a form, and nothing is stored
+    said = str(after_guess(name, "open"))
+    assert sentence("after_guess.first").fullmatch(said)
+    assert name in said and '"%"' in said
+    predict(name, 80, "%")
+    assert str(after_guess(name, "open")) == "open"
+
+
 def test_a_guess_of_an_older_file_in_another_unit_does_not_count(own_file):
     predict("mine", 3, "GB/s")
     kept = json.loads(own_file.read_text())

@@ -4,24 +4,15 @@ The wrong ones are a right one with one thing changed, so a mistake is what is n
 """
 
 # ruff: noqa: E501
-import json
+from support.solutions import changed, solved
 
-from support import ROOT
-
-BOOK = json.loads((ROOT / "solutions" / "exercise4.ipynb").read_text(encoding="utf-8"))
-SOLVED = {
-    cell["id"]: "".join(cell["source"]) for cell in BOOK["cells"] if cell["cell_type"] == "code"
-}
+SOLVED = solved(4)
 SETUP = SOLVED["ex4-setup"]
 
 
 def but(id, *changes):
     """Return an answer, that of the solution if an id is given, with some text replaced; it must be there."""
-    code = SOLVED.get(id, id)
-    for old, new in changes:
-        assert old in code, f"{id:.60} does not hold {old!r}"
-        code = code.replace(old, new)
-    return code
+    return changed(SOLVED.get(id, id), *changes)
 
 
 def only(id, *names):

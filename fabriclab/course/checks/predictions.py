@@ -32,9 +32,7 @@ _OBTAINED = ("computed", "measured", "published", "stored")
 _SPOT_ON = 1.15
 _ENDS = (0.001, 1000.0)  # ends of a ruler, unless a lesson gives others
 _FORM = "form"  # means that the learner sets the value in a form
-_asked_here = dict[
-    str, str
-]()  # units of predictions for which a form was shown since the start, by id
+_asked_here: dict[str, str] = {}  # id -> unit of each prediction whose form was shown
 
 
 def named(id: str) -> str:

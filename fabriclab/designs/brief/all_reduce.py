@@ -1,6 +1,6 @@
 """All-reduce: after any single switch has failed, at least 80 % of its rate is left."""
 
-from fabriclab.designs.exam import Exam, Verdict, verdict
+from fabriclab.designs.exam import Exam, Verdict, rate_left
 from fabriclab.designs.failures import FLOOR
 from fabriclab.registry import register
 from fabriclab.texts import text
@@ -22,12 +22,4 @@ def all_reduce(exam: Exam) -> Verdict:
     else:
         key = "designs.all_reduce.none"
         fields["servers"] = ", ".join(map(str, hurt.servers[:6]))
-    return verdict(
-        "all_reduce",
-        asked=FLOOR,
-        reached=hurt.left,
-        unit="1",
-        words=text(key, **fields),
-        nodes=hurt.nodes,
-        links=[hurt.link] if hurt.link >= 0 else (),
-    )
+    return rate_left("all_reduce", hurt, text(key, **fields))

@@ -1,6 +1,6 @@
 """Drains: each switch is drained once, in at most 24 nights, and the job keeps its floor in each of them."""
 
-from fabriclab.designs.exam import Exam, Verdict, others, verdict
+from fabriclab.designs.exam import Exam, Verdict, others, rate_left, verdict
 from fabriclab.designs.failures import FLOOR, fault
 from fabriclab.designs.nights import NIGHTS, missing, read_order
 from fabriclab.registry import register
@@ -57,12 +57,4 @@ def drains(exam: Exam) -> Verdict:
         key = "designs.drains.met"
     else:
         key = "designs.drains.cut" if hurt.cut_off else "designs.drains.low"
-    return verdict(
-        "drains",
-        asked=FLOOR,
-        reached=hurt.left,
-        unit="1",
-        words=text(key, **fields),
-        nodes=hurt.nodes,
-        links=[hurt.link] if hurt.link >= 0 else (),
-    )
+    return rate_left("drains", hurt, text(key, **fields))

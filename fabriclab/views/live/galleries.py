@@ -494,6 +494,17 @@ def letter_layer(shown: Gallery, chosen: int, x: Floats, y: Floats) -> Layer:
 # The chosen design among all others -------------------------------------------------------------
 
 
+# What an exhibit holds -> what it is multiplied with where it is shown: million USD, s, kW and per cent.
+_FIGURES = {
+    "cost": 1 / _MILLION,
+    "time": 1.0,
+    "power": 1 / _KILO,
+    "left": 100.0,
+    "switches": 1.0,
+    "cables": 1.0,
+}
+
+
 class Figure(NamedTuple):
     """A figure of all designs: its name, its values, and how one of them is written."""
 
@@ -504,21 +515,12 @@ class Figure(NamedTuple):
 
 def figures_of(shown: Gallery, chosen: int) -> list[Figure]:
     """Return the figures that are known of all designs."""
-    exhibits = shown.exhibits
-    here = exhibits[chosen]
-    columns = {
-        "cost": ([each.cost / _MILLION for each in exhibits], here.cost / _MILLION),
-        "time": ([each.time for each in exhibits], here.time),
-        "power": ([each.power / _KILO for each in exhibits], here.power / _KILO),
-        "left": ([100 * each.left for each in exhibits], 100 * here.left),
-        "switches": ([each.switches for each in exhibits], here.switches),
-        "cables": ([each.cables for each in exhibits], here.cables),
-    }
     found = []
-    for name, (values, own) in columns.items():
+    for name, scale in _FIGURES.items():
+        values = np.array([scale * getattr(each, name) for each in shown.exhibits], float)
         if np.isfinite(values).all():
-            written = text(f"live.gallery.figure_{name}", value=float(own))
-            found.append(Figure(text(f"live.gallery.name_{name}"), np.array(values), written))
+            written = text(f"live.gallery.figure_{name}", value=float(values[chosen]))
+            found.append(Figure(text(f"live.gallery.name_{name}"), values, written))
     return found
 
 

@@ -6,16 +6,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from fabriclab import catalog
-from fabriclab.course.judges import Trace, TriedCase
-from fabriclab.course.judges.shared.functions import (
-    Verdict,
-    first_wrong,
-    is_same,
-    mistake_of,
-    name_of,
-    number_of,
-    wrong,
-)
+from fabriclab.course.judges.shared.functions import Verdict, compared
 from fabriclab.registry import register
 from fabriclab.texts import text
 
@@ -48,9 +39,9 @@ _PORTS: Sequence[tuple[str, int]] = (
 
 
 @cache
-def ports() -> tuple[tuple[str, Port], ...]:
-    """Return the ports on which the learner's function is tried, each with its name in words."""
-    tried = []
+def ports() -> dict[str, Port]:
+    """Return the ports on which the learner's function is tried, by their names in words."""
+    tried = dict[str, Port]()
     for name, data in _PORTS:
         part = catalog.links[name]
         framing = ("eth-ovh", "headers_on_wire") if "bE" in name else ("ib-ovh", "headers_local")
@@ -62,52 +53,57 @@ def ports() -> tuple[tuple[str, Port], ...]:
             data,
             catalog.value("links", *framing),
         )
-        tried.append((text("trace.port_carries", port=part.name, data=f"{data:,} B"), port))
-    return tuple(tried)
+        tried[text("trace.port_carries", port=part.name, data=f"{data:,} B")] = port
+    return tried
 
 
-def carried(port: Port) -> float:
-    """Return the rate of the data of full packets [B/s], in one direction."""
+def carried(*numbers: float) -> float:
+    """Return the rate of the data of full packets of a `Port` [B/s], in one direction."""
+    port = Port(*numbers)  # type: ignore[arg-type]
     after_code = port.lanes * port.symbols * port.bits * port.code / 8
     return after_code * port.data / (port.data + port.headers)
 
 
+def _taking(**fields: Any) -> Callable[..., float]:
+    """Return what somebody calculates who takes another number for some fields of a `Port`."""
+    return lambda *numbers: carried(*Port(*numbers)._replace(**fields))
+
+
+def _bits_for_bytes(*numbers: float) -> float:
+    return 8 * carried(*numbers)
+
+
+def _both_directions(*numbers: float) -> float:
+    return 2 * carried(*numbers)
+
+
+def _code_the_wrong_way(*numbers: float) -> float:
+    port = Port(*numbers)  # type: ignore[arg-type]
+    return carried(*port._replace(code=1 / port.code))
+
+
+def _headers_over_data(*numbers: float) -> float:
+    port = Port(*numbers)  # type: ignore[arg-type]
+    return carried(*port._replace(headers=0)) * (1 - port.headers / port.data)
+
+
 # What somebody with a mistake returns, by its name.
 CARRIED_MISTAKES: dict[str, Callable[..., float]] = {
-    "bits for bytes": lambda *port: 8 * carried(Port(*port)),
-    "both directions counted": lambda *port: 2 * carried(Port(*port)),
-    "one lane alone": lambda *port: carried(Port(*port)._replace(lanes=1)),
-    "bits of a symbol forgotten": lambda *port: carried(Port(*port)._replace(bits=1)),
-    "code forgotten": lambda *port: carried(Port(*port)._replace(code=1)),
-    "code the wrong way": lambda *port: carried(Port(*port)._replace(code=1 / port[3])),
-    "headers left out": lambda *port: carried(Port(*port)._replace(headers=0)),
-    "headers over data": lambda *port: (
-        carried(Port(*port)._replace(headers=0)) * (1 - port[5] / port[4])
-    ),
+    "bits for bytes": _bits_for_bytes,
+    "both directions counted": _both_directions,
+    "one lane alone": _taking(lanes=1),
+    "bits of a symbol forgotten": _taking(bits=1),
+    "code forgotten": _taking(code=1),
+    "code the wrong way": _code_the_wrong_way,
+    "headers left out": _taking(headers=0),
+    "headers over data": _headers_over_data,
 }
 
 
 @register("check", "11-write-carried")
 def carried_by_port(answer: Carried) -> Verdict:
     """Run ``answer(lanes, symbols, bits, code, data, headers)``, a rate in B/s, on ports of the catalog."""
-    returned = [number_of(answer, *port) for _, port in ports()]
-    tried = []
-    for (name, port), got in zip(ports(), returned, strict=True):
-        right = carried(port)
-        tried.append(TriedCase(name, is_same(got, right), "", _rate(got), _rate(right)))
-    place = first_wrong(tried)
-    if place is None:
-        return True, [], ""
-    case = tried[place]
-    mistake = mistake_of(returned, CARRIED_MISTAKES, [port for _, port in ports()])
-    line = text(
-        "function.carried",
-        call=name_of(answer),
-        name=case.name,
-        got=case.got,
-        wanted=case.wanted,
-    )
-    return wrong("11-write-carried", line, mistake, Trace(tuple(tried)))
+    return compared("11-write-carried", answer, ports(), carried, CARRIED_MISTAKES, _rate)
 
 
 def _rate(value: float) -> str:

@@ -5,16 +5,7 @@ from math import ceil
 from typing import Any
 
 from fabriclab import units
-from fabriclab.course.judges import Trace, TriedCase
-from fabriclab.course.judges.shared.functions import (
-    Verdict,
-    first_wrong,
-    is_same,
-    mistake_of,
-    name_of,
-    number_of,
-    wrong,
-)
+from fabriclab.course.judges.shared.functions import Verdict, compared
 from fabriclab.physics import memory
 from fabriclab.registry import register
 from fabriclab.texts import text
@@ -29,17 +20,33 @@ TABLES: Sequence[tuple[float, float, int]] = (
     (1e9, 0.5, 16),
     (64e9, 0.001, 512),  # illustrative: a large table
 )
+
+
+def _moved(size: float, share: float, record: int) -> float:
+    """Return the bytes of the lines in which the records lie, at most those of the table."""
+    moved, _ = memory.moved(size, share, record)
+    return float(moved)
+
+
+def _one_line_each(size: float, share: float, record: int) -> float:
+    return min(size, size * share / record * memory.LINE)
+
+
+def _parts_of_lines(size: float, share: float, record: int) -> float:
+    return min(size, size * share / record * max(record, memory.LINE))
+
+
+def _more_than_the_table(size: float, share: float, record: int) -> float:
+    lines_of_a_record = ceil(record / memory.LINE)
+    return size * share / record * lines_of_a_record * memory.LINE
+
+
+# What somebody with a mistake returns, by its name.
 MOVED_MISTAKES: dict[str, Callable[[float, float, int], float]] = {
     "record for a line": lambda size, share, record: size * share,
-    "one line for each record": lambda size, share, record: min(
-        size, size * share / record * memory.LINE
-    ),
-    "parts of lines": lambda size, share, record: min(
-        size, size * share / record * max(record, memory.LINE)
-    ),
-    "more than the table": lambda size, share, record: (
-        size * share / record * ceil(record / memory.LINE) * memory.LINE
-    ),
+    "one line for each record": _one_line_each,
+    "parts of lines": _parts_of_lines,
+    "more than the table": _more_than_the_table,
     "bulk copy taken": lambda size, share, record: size,
 }
 
@@ -47,24 +54,13 @@ MOVED_MISTAKES: dict[str, Callable[[float, float, int], float]] = {
 @register("check", "11b-write-moved")
 def moved_by_lines(answer: Moved) -> Verdict:
     """Run ``answer(size, share, record)``, the bytes on the link by cache lines, on five tables."""
-    returned = [number_of(answer, *table) for table in TABLES]
-    tried = []
-    for (size, share, record), got in zip(TABLES, returned, strict=True):
-        right, _ = memory.moved(size, share, record)
-        name = text(
+    cases = {
+        text(
             "trace.table_touched",
             size=units.format_size(size),
             percent=f"{100 * share:g}",
             record=record,
-        )
-        shown = (units.format_size(bytes_) for bytes_ in (got, right))
-        tried.append(TriedCase(name, is_same(got, right), "", *shown))
-    place = first_wrong(tried)
-    if place is None:
-        return True, [], ""
-    case = tried[place]
-    line = text(
-        "function.carried", call=name_of(answer), name=case.name, got=case.got, wanted=case.wanted
-    )
-    mistake = mistake_of(returned, MOVED_MISTAKES, TABLES)
-    return wrong("11b-write-moved", line, mistake, Trace(tuple(tried)))
+        ): (size, share, record)
+        for size, share, record in TABLES
+    }
+    return compared("11b-write-moved", answer, cases, _moved, MOVED_MISTAKES, units.format_size)

@@ -4,16 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from math import comb
 from typing import Any
 
-from fabriclab.course.judges import Trace, TriedCase
-from fabriclab.course.judges.shared.functions import (
-    Verdict,
-    first_wrong,
-    is_same,
-    mistake_of,
-    name_of,
-    number_of,
-    wrong,
-)
+from fabriclab.course.judges.shared.functions import Verdict, compared
 from fabriclab.registry import register
 from fabriclab.texts import text
 
@@ -45,34 +36,55 @@ def lost(wrong: float, symbols: int, repaired: int) -> float:
     return chance_of(wrong, symbols, range(repaired + 1, symbols + 1))
 
 
+def _as_many_as_repaired(wrong: float, symbols: int, repaired: int) -> float:
+    return chance_of(wrong, symbols, range(repaired, symbols + 1))
+
+
+def _survives(wrong: float, symbols: int, repaired: int) -> float:
+    return chance_of(wrong, symbols, range(repaired + 1))
+
+
+def _one_too_many(wrong: float, symbols: int, repaired: int) -> float:
+    return exactly(wrong, symbols, repaired + 1)
+
+
+def _without_the_ways(wrong: float, symbols: int, repaired: int) -> float:
+    return sum(wrong**k * (1 - wrong) ** (symbols - k) for k in range(repaired + 1, symbols + 1))
+
+
+def _without_right_symbols(wrong: float, symbols: int, repaired: int) -> float:
+    return sum(comb(symbols, k) * wrong**k for k in range(repaired + 1, symbols + 1))
+
+
+def _without_the_last(wrong: float, symbols: int, repaired: int) -> float:
+    return chance_of(wrong, symbols, range(repaired + 1, symbols))
+
+
 # What somebody with a mistake returns, by its name.
 LOST_MISTAKES: dict[str, Callable[[float, int, int], float]] = {
-    "as many as repaired counted": lambda p, n, t: chance_of(p, n, range(t, n + 1)),
-    "words that survive": lambda p, n, t: chance_of(p, n, range(t + 1)),
-    "exactly one too many": lambda p, n, t: exactly(p, n, t + 1),
-    "ways to choose forgotten": lambda p, n, t: sum(
-        p**k * (1 - p) ** (n - k) for k in range(t + 1, n + 1)
-    ),
-    "right symbols forgotten": lambda p, n, t: sum(comb(n, k) * p**k for k in range(t + 1, n + 1)),
-    "last one left out": lambda p, n, t: chance_of(p, n, range(t + 1, n)),
+    "as many as repaired counted": _as_many_as_repaired,
+    "words that survive": _survives,
+    "exactly one too many": _one_too_many,
+    "ways to choose forgotten": _without_the_ways,
+    "right symbols forgotten": _without_right_symbols,
+    "last one left out": _without_the_last,
 }
 
 
 @register("check", "11c-write-lost")
 def lost_words(answer: Lost) -> Verdict:
     """Run ``answer(wrong, symbols, repaired)``, the chance that a word is lost, on words of several codes."""
-    returned = [number_of(answer, *word) for word in WORDS]
-    tried = []
-    for word, got in zip(WORDS, returned, strict=True):
-        right = lost(*word)
-        name = text("trace.word", wrong=word[0], symbols=word[1], repaired=word[2])
-        tried.append(TriedCase(name, is_same(got, right), "", f"{got:.4g}", f"{right:.4g}"))
-    place = first_wrong(tried)
-    if place is None:
-        return True, [], ""
-    case = tried[place]
-    line = text(
-        "function.carried", call=name_of(answer), name=case.name, got=case.got, wanted=case.wanted
-    )
-    mistake = mistake_of(returned, LOST_MISTAKES, WORDS)
-    return wrong("11c-write-lost", line, mistake, Trace(tuple(tried)))
+    cases = {
+        text("trace.word", wrong=wrong, symbols=symbols, repaired=repaired): (
+            wrong,
+            symbols,
+            repaired,
+        )
+        for wrong, symbols, repaired in WORDS
+    }
+    return compared("11c-write-lost", answer, cases, lost, LOST_MISTAKES, _chance)
+
+
+def _chance(value: float) -> str:
+    """Write a chance with four digits."""
+    return f"{value:.4g}"

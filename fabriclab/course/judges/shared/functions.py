@@ -113,6 +113,52 @@ def mistake_of(
     return ""
 
 
+def compared(
+    question: str,
+    answer: Callable[..., Any],
+    cases: Mapping[str, Sequence[Any]],
+    right: Callable[..., float],
+    mistakes: Mapping[str, Callable[..., float]],
+    written: Callable[[float], str],
+) -> Verdict:
+    """Return the verdict on a function that returns a number, held against the right one in each case.
+
+    Parameters
+    ----------
+    question : str
+        Name of the question.
+    answer : callable
+        The learner's function.
+    cases : mapping
+        Arguments of each case, by its name in words.
+    right : callable
+        The right function, of the same arguments.
+    mistakes : mapping
+        What somebody with a mistake would return, by the name of the mistake.
+    written : callable
+        Writes a number with its unit.
+    """
+    returned = [number_of(answer, *case) for case in cases.values()]
+    tried = list[TriedCase]()
+    for (name, case), got in zip(cases.items(), returned, strict=True):
+        wanted = right(*case)
+        tried.append(TriedCase(name, is_same(got, wanted), "", written(got), written(wanted)))
+    place = first_wrong(tried)
+    if place is None:
+        return True, [], ""
+    first = tried[place]
+    line = text(
+        "function.carried",
+        call=name_of(answer),
+        name=first.name,
+        got=first.got,
+        wanted=first.wanted,
+    )
+    return wrong(
+        question, line, mistake_of(returned, mistakes, cases.values()), Trace(tuple(tried))
+    )
+
+
 def wrong(question: str, line: str, mistake: str, trace: Trace) -> Verdict:
     """Return the verdict on a function that is wrong.
 
