@@ -107,8 +107,12 @@ def _key(function: Any) -> str:
 
 def installed() -> bool:
     """Return whether numba is there and not switched off, by ``FABRICLAB_COMPILED=0`` or by its own switch."""
-    is_off = os.environ.get(OFF) == "0" or os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
-    return not is_off and importlib.util.find_spec("numba") is not None
+    return not _is_off() and importlib.util.find_spec("numba") is not None
+
+
+def _is_off() -> bool:
+    """Return whether compiled kernels are switched off in the environment."""
+    return os.environ.get(OFF) == "0" or os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 
 
 # Where compiled kernels lie -------------------------------------------------------------------------------------------
@@ -248,9 +252,7 @@ def loaded(function: Any) -> Any | None:
 
     For what is quick enough with NumPy that half a second for loading numba would never be won back.
     """
-    if not installed():
-        return None
-    return _COMPILED.get(_key(function))
+    return None if _is_off() else _COMPILED.get(_key(function))
 
 
 @functools.cache

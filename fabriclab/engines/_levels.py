@@ -9,19 +9,20 @@ from typing import Any
 
 from fabriclab.compiled import kernel
 
-# Lines of the table of links, (4, L): all but ROOM are 0 between two calls.
+# Lines of the table of links, (5, L): all but ROOM are 0 between two calls.
 ROOM = 0  # what the link has left for rows that have no level yet [B/s]
 COUNT = 1  # sum of the coefficients of these rows
 TAKEN = 2  # what this round takes away [B/s]
 SHARE = 3  # level at which the link would be full [B/s]
-LINES = 4
+LOWEST = 4  # lowest level that one of its rows can get on any of that row's links [B/s]
+LINES = 5
 
 
 def _of_fill(numba: Any) -> Any:
     """Return the type of `fill`."""
     t = numba.types
     whole, real = t.int64[::1], t.float64[::1]
-    scratch = (t.float64[:, ::1], whole, whole, whole)
+    scratch = (t.float64[:, ::1], t.uint8[::1], whole, whole, whole)
     return t.void(whole, whole, real, *scratch, whole, t.int64, real)
 
 
@@ -31,7 +32,7 @@ def _of_share(numba: Any) -> Any:
     whole, real = t.int64[::1], t.float64[::1]
     entries = (whole, whole, real, real)
     rows = (real, real, real, real, real, real)
-    scratch = (t.float64[:, ::1], whole, whole, whole, whole)
+    scratch = (t.float64[:, ::1], t.uint8[::1], whole, whole, whole, whole)
     return t.void(t.float64, t.float64, whole, *entries, *rows, *scratch)
 
 
@@ -44,20 +45,25 @@ def fill(
     waits: Any,
     used: Any,
     left: Any,
+    gone: Any,
     rows: Any,
     n_rows: int,
     level: Any,
 ) -> None:
     """Write the max-min level of each of the first ``n_rows`` of ``rows`` to ``level[row]``; see `SharedLinks.levels`.
 
-    ``links[ROOM]`` is what the rows may share. ``waits[l]`` is 1 while link l has a row with a lower level elsewhere;
-    ``used`` and ``left`` are room for as many links and rows.
+    ``links[ROOM]`` is what the rows may share. ``coef`` is empty where every coefficient is 1. ``waits[l]`` is 1 while
+    link l has a row with a lower level elsewhere; ``used`` is room for as many links, ``left`` and ``gone`` for as many
+    rows.
     """
     for i in range(n_rows):
         row = rows[i]
         left[i] = row
         for entry in range(ptr[row], ptr[row + 1]):
-            links[COUNT, link[entry]] += coef[entry]
+            if len(coef) == 0:
+                links[COUNT, link[entry]] += 1.0
+            else:
+                links[COUNT, link[entry]] += coef[entry]
     n_used = 0
     for number in range(len(waits)):
         if links[COUNT, number] > 0.0:
@@ -66,38 +72,52 @@ def fill(
 
     n_left = n_rows
     while n_left > 0:
-        n_used = next_round(links, waits, used, n_used)
-        find_levels(ptr, link, links, waits, left, n_left, level)
-        n_left = freeze(ptr, link, coef, links, waits, left, n_left, level)
-    next_round(links, waits, used, n_used)  # leaves zeros
+        n_used = next_round(coef, links, used, n_used)
+        find_levels(ptr, link, links, waits, used, n_used, left, n_left, level)
+        n_left = freeze(ptr, link, coef, links, waits, left, gone, n_left, level)
+    next_round(coef, links, used, n_used)  # leaves zeros
+
+
+# The loops below have few ifs: each goes one way or the other at random, so a processor guesses wrong every other time,
+# and that takes longer than to compute both.
 
 
 @kernel()
-def next_round(links: Any, waits: Any, used: Any, n_used: int) -> int:
+def next_round(coef: Any, links: Any, used: Any, n_used: int) -> int:
     """Take away what the last round gave, and share the rest of each link that is still used; return how many are."""
     kept = 0
     for i in range(n_used):
         number = used[i]
-        if links[COUNT, number] > 0.0:
-            links[ROOM, number] -= links[TAKEN, number]
-            # rounding must not lower a level
-            share = links[ROOM, number] / links[COUNT, number]
-            links[SHARE, number] = max(links[SHARE, number], share)
-            used[kept] = number
-            kept += 1
-        else:
-            links[SHARE, number] = 0.0
+        is_used = links[COUNT, number] > 0.0
+        links[ROOM, number] -= links[TAKEN, number]
         links[TAKEN, number] = 0.0
-        links[COUNT, number] = 0.0
-        waits[number] = 0
+        # rounding must not lower a level
+        share = links[ROOM, number] / (links[COUNT, number] if is_used else 1.0)
+        share = max(links[SHARE, number], share)
+        links[SHARE, number] = share if is_used else 0.0
+        links[LOWEST, number] = inf if is_used else 0.0
+        if len(coef) > 0:
+            links[COUNT, number] = (
+                0.0  # `freeze` counts again: less and less a rounded number does not end at 0
+            )
+        used[kept] = number
+        kept += 1 if is_used else 0
     return kept
 
 
 @kernel()
 def find_levels(
-    ptr: Any, link: Any, links: Any, waits: Any, left: Any, n_left: int, level: Any
+    ptr: Any,
+    link: Any,
+    links: Any,
+    waits: Any,
+    used: Any,
+    n_used: int,
+    left: Any,
+    n_left: int,
+    level: Any,
 ) -> None:
-    """Give each row the lowest share of its links, and let its other links wait."""
+    """Give each row the lowest share of its links, and let each link wait that has a row with a lower level."""
     for i in range(n_left):
         row = left[i]
         lowest = links[SHARE, link[ptr[row]]]
@@ -105,8 +125,10 @@ def find_levels(
             lowest = min(lowest, links[SHARE, link[entry]])
         level[row] = lowest
         for entry in range(ptr[row], ptr[row + 1]):
-            # an if would be guessed wrong so often that it takes a quarter more time
-            waits[link[entry]] |= links[SHARE, link[entry]] > lowest
+            links[LOWEST, link[entry]] = min(links[LOWEST, link[entry]], lowest)
+    for i in range(n_used):
+        number = used[i]
+        waits[number] = links[LOWEST, number] < links[SHARE, number]
 
 
 @kernel()
@@ -117,26 +139,36 @@ def freeze(
     links: Any,
     waits: Any,
     left: Any,
+    gone: Any,
     n_left: int,
     level: Any,
 ) -> int:
     """Freeze the rows of links that do not wait, and count the others for the next round; return how many are left."""
     kept = 0
+    n_gone = 0
     for i in range(n_left):
         row = left[i]
-        stays = True
+        stays = 1
         for entry in range(ptr[row], ptr[row + 1]):
-            if waits[link[entry]] == 0:
-                stays = False
-                break
-        if stays:
-            left[kept] = row
-            kept += 1
+            stays &= waits[link[entry]]
+        left[kept] = row
+        gone[n_gone] = row
+        kept += stays
+        n_gone += 1 - stays
+
+    for i in range(n_gone):
+        row = gone[i]
+        for entry in range(ptr[row], ptr[row + 1]):
+            if len(coef) == 0:
+                links[TAKEN, link[entry]] += level[row]
+                links[COUNT, link[entry]] -= 1.0
+            else:
+                links[TAKEN, link[entry]] += level[row] * coef[entry]
+    if len(coef) > 0:
+        for i in range(kept):
+            row = left[i]
             for entry in range(ptr[row], ptr[row + 1]):
                 links[COUNT, link[entry]] += coef[entry]
-        else:
-            for entry in range(ptr[row], ptr[row + 1]):
-                links[TAKEN, link[entry]] += level[row] * coef[entry]
     return kept
 
 
@@ -159,6 +191,7 @@ def share(
     waits: Any,
     used: Any,
     rest: Any,
+    gone: Any,
     rows: Any,
 ) -> None:
     """Compute again when the active rows at level ``floor`` and above end, and their rates; see `Events._share`."""
@@ -172,10 +205,13 @@ def share(
             n_rows += 1
         else:
             for entry in range(ptr[row], ptr[row + 1]):
-                links[ROOM, link[entry]] += level[row] * coef[entry]
+                if len(coef) == 0:
+                    links[ROOM, link[entry]] += level[row]
+                else:
+                    links[ROOM, link[entry]] += level[row] * coef[entry]
     for number in range(len(capacity)):
         links[ROOM, number] = capacity[number] - links[ROOM, number]
-    fill(ptr, link, coef, links, waits, used, rest, rows, n_rows, level)
+    fill(ptr, link, coef, links, waits, used, rest, gone, rows, n_rows, level)
     for i in range(n_rows):
         row = rows[i]
         left[row] = max(left[row] - rate[row] * (now - since[row]), 0.0)

@@ -26,11 +26,12 @@ _SPARSE = 4  # links are renumbered if the rows have fewer entries than a _SPARS
 class Scratch(NamedTuple):
     """What the kernels of `_levels` need besides the entries: coefficients, and room for what they write down."""
 
-    coef: Floats  # (E,)
-    links: Floats  # (4, L)
-    waits: Ints  # (L,)
+    coef: Floats  # (E,), or (0,) where every coefficient is 1
+    links: Floats  # (5, L)
+    waits: NDArray[np.uint8]  # (L,)
     used: Ints  # (L,)
     left: Ints  # (R,)
+    gone: Ints  # (R,)
     rows: Ints  # (R,)
 
 
@@ -49,14 +50,14 @@ class SharedLinks:
         Link numbers within 0..L-1; a link named twice in a row is used twice.
     capacity : (L,) float64
         Rate of each link. [B/s], >= 0, inf for a link that never binds
-    use : (E,) float64
-        Fraction of the row's rate that the link carries. >= 0
-    weight : (R,) float64
-        Factor of the fair share. > 0
-    limit : (O,) float64
-        Highest rate of all rows of an owner together. [B/s], >= 0, inf for none
-    owner : (R,) int64
-        Owner of each row.
+    use : (E,) float64, optional
+        Fraction of the row's rate that the link carries; None for 1. >= 0
+    weight : (R,) float64, optional
+        Factor of the fair share; None for 1. > 0
+    limit : (O,) float64, optional
+        Highest rate of all rows of an owner together; None for no limit. [B/s], >= 0, inf for none
+    owner : (R,) int64, optional
+        Owner of each row; None if each row is its own.
     """
 
     def __init__(
@@ -64,37 +65,42 @@ class SharedLinks:
         ptr: Ints,
         link: Ints,
         capacity: Floats,
-        use: Floats,
-        weight: Floats,
-        limit: Floats,
-        owner: Ints,
+        use: Floats | None = None,
+        weight: Floats | None = None,
+        limit: Floats | None = None,
+        owner: Ints | None = None,
     ) -> None:
         n = ptr.size - 1
-        capped = np.flatnonzero(np.isfinite(limit[owner]))  # rows whose owner has a limit
-        if capped.size:
+        if limit is not None and np.isfinite(limit).any():
+            owner = np.arange(n) if owner is None else owner
+            capped = np.flatnonzero(np.isfinite(limit[owner]))  # rows whose owner has a limit
             # Each of them gets one more entry, on the link that represents the limit of its owner.
             row = np.concatenate([rows_of(ptr), capped])
             order = np.argsort(row, kind="stable")
             ptr = pointer(np.bincount(row, minlength=n))
+            if use is not None:
+                use = np.concatenate([use, np.ones(capped.size)])[order]
             link = np.concatenate([link, capacity.size + owner[capped]])[order]
-            use = np.concatenate([use, np.ones(capped.size)])[order]
             capacity = np.concatenate([capacity, limit])
 
-        # A level of 1 puts weight times use on a link. Entries that cannot bind are left out.
-        coef = np.repeat(weight, np.diff(ptr))
-        coef *= use
-        keep = np.isfinite(capacity)[link] & (coef > 0)
-        if keep.all():
-            # kernels take writeable arrays only, though they do not write
-            self.ptr = ptr if ptr.flags.writeable else ptr.copy()
-            self.link = link if link.flags.writeable else link.copy()
-        else:
-            self.ptr = pointer(np.bincount(rows_of(ptr)[keep], minlength=n))
-            self.link = link[keep]
-            coef = coef[keep]
+        # A level of 1 puts weight times use on a link.
+        coef = use
+        if weight is not None and not (weight == 1.0).all():
+            coef = np.repeat(weight, np.diff(ptr))
+            if use is not None:
+                coef *= use
+        # Entries that cannot bind are left out.
+        keep = None if np.isfinite(capacity).all() else np.isfinite(capacity)[link]
+        if coef is not None and not (coef > 0).all():
+            keep = coef > 0 if keep is None else keep & (coef > 0)
+        if keep is not None and not keep.all():
+            ptr = pointer(np.bincount(rows_of(ptr)[keep], minlength=n))
+            link = link[keep]
+            coef = None if coef is None else coef[keep]
         # None means 1 everywhere, because counting is faster than adding
-        self.coef = None if (coef == 1.0).all() else coef
-        self._coef = coef
+        self.coef = None if coef is None or (coef == 1.0).all() else coef
+        self.ptr = ptr
+        self.link = link
         self.capacity = capacity
         self._scratch: Scratch | None = None
 
@@ -103,12 +109,17 @@ class SharedLinks:
         if self._scratch is None:
             n_rows = self.ptr.size - 1
             n_links = self.capacity.size
+            # kernels take writeable arrays only, though they do not write to these
+            self.ptr = np.require(self.ptr, requirements="W")
+            self.link = np.require(self.link, requirements="W")
+            coef = np.empty(0) if self.coef is None else self.coef
             self._scratch = Scratch(
-                coef=self._coef,
+                coef=np.require(coef, requirements="W"),
                 links=np.zeros((_levels.LINES, n_links)),
-                waits=np.zeros(n_links, dtype=np.int64),
+                waits=np.zeros(n_links, dtype=np.uint8),
                 used=np.empty(n_links, dtype=np.int64),
                 left=np.empty(n_rows, dtype=np.int64),
+                gone=np.empty(n_rows, dtype=np.int64),
                 rows=np.empty(n_rows, dtype=np.int64),
             )
         return self._scratch
@@ -130,7 +141,7 @@ class SharedLinks:
             own = self.scratch()
             own.links[_levels.ROOM] = room
             level = np.empty(self.ptr.size - 1)
-            lists = (own.links, own.waits, own.used, own.left)
+            lists = (own.links, own.waits, own.used, own.left, own.gone)
             fill(self.ptr, self.link, own.coef, *lists, rows, rows.size, level)
             return level[rows]
         return self._levels(rows, room)
@@ -228,21 +239,21 @@ def max_min_rates(
         raise ValueError(f"link must be one row of whole numbers, got shape {links.shape}")
 
     n = starts.size - 1
-    capacities = _column("capacity", rate, 0.0, rate.size, ">= 0")
-    uses = _column("use", use, 1.0, links.size, "finite and >= 0")
-    weights = _column("weight", weight, 1.0, n, "finite and > 0")
-    limits = _column("limit", limit, np.inf, n, ">= 0")
-    rows = SharedLinks(starts, links, capacities, uses, weights, limits, owner=np.arange(n))
+    capacities = _column("capacity", rate, rate.size, ">= 0")
+    uses = None if use is None else _column("use", use, links.size, "finite and >= 0")
+    weights = None if weight is None else _column("weight", weight, n, "finite and > 0")
+    limits = None if limit is None else _column("limit", limit, n, ">= 0")
+    rows = SharedLinks(starts, links, capacities, uses, weights, limits)
 
     rates = np.full(n, np.inf)
     used = np.flatnonzero(np.diff(rows.ptr))  # rows with a link that can bind
-    rates[used] = rows.levels(used, rows.capacity) * weights[used]
-    return rates
+    rates[used] = rows.levels(used, rows.capacity)
+    return rates if weights is None else rates * weights
 
 
-def _column(name: str, value: ArrayLike | None, usual: float, size: int, bound: str) -> Floats:
-    """Return ``size`` numbers, all ``usual`` if none are given, or refuse numbers outside of ``bound``."""
-    column = np.full(size, usual) if value is None else frozen(value, np.float64, name)
+def _column(name: str, value: ArrayLike, size: int, bound: str) -> Floats:
+    """Return ``size`` numbers, or refuse numbers outside of ``bound``."""
+    column = frozen(value, np.float64, name)
     is_right = column >= 0
     if bound.endswith("> 0"):
         is_right = column > 0

@@ -191,7 +191,7 @@ class Events:
             own = shared.scratch()
             entries = (shared.ptr, shared.link, own.coef, shared.capacity)
             state = (self.weight, self.level, self.rate, self.left, self.since, self.ends)
-            lists = (own.links, own.waits, own.used, own.left, own.rows)
+            lists = (own.links, own.waits, own.used, own.left, own.gone, own.rows)
             self.kernel(now, floor * (1 - _CLOSE), self.active, *entries, *state, *lists)
             return
         above = self.level[self.active] >= floor * (1 - _CLOSE)

@@ -49,12 +49,10 @@ def solve(answer: dict[str, Any]) -> tuple[float, float]:
     from fabriclab.engines._rows import SharedLinks
 
     compiled.fast(_levels.fill)
-    n, entries = len(answer["sizes"]), answer["link"].size
+    rows = np.arange(len(answer["sizes"]))
     begin = perf_counter()
-    columns = np.ones(entries), np.ones(n), np.full(n, np.inf), np.arange(n)
-    rates = SharedLinks(answer["ptr"], answer["link"], answer["capacity"], *columns).levels(
-        np.arange(n), answer["capacity"]
-    )
+    shared = SharedLinks(answer["ptr"], answer["link"], answer["capacity"])
+    rates = shared.levels(rows, answer["capacity"])
     return perf_counter() - begin, float(np.max(np.abs(rates / answer["rates"] - 1)))
 
 
