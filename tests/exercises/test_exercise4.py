@@ -187,6 +187,27 @@ def test_packets_of_another_form_are_told():
         assert found.part == 0 and words in " ".join(found.said), found
 
 
+def test_the_time_through_the_switch_is_that_of_a_run_that_follows_every_packet():
+    rng = np.random.default_rng(32)
+    for _ in range(300):
+        design = worth.Design(
+            int(rng.integers(16, 65)), int(rng.integers(1, 200)), int(rng.integers(1, 400))
+        )
+        case = worth._draw_times(rng, design, large=bool(rng.integers(2)) and design.slots > 50)
+        size, _, rate, delay = case.arguments
+        send = (4 * design.lanes + design.header) / rate
+        trip = 2 * (delay + send)
+        back, free = [], 0.0
+        for packet in range(-(-size // (4 * design.lanes))):
+            leaves = free
+            if packet >= design.slots:
+                leaves = max(free, back[packet - design.slots])
+            free = leaves + send
+            back.append(leaves + trip)
+        _, truth = NumberPart("ex4-e", "times", [case]).true(0)
+        assert truth == pytest.approx(back[-1], rel=1e-9)
+
+
 # Traces --------------------------------------------------------------------------------------------------------------
 
 

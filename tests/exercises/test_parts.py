@@ -114,8 +114,25 @@ def test_a_number_may_be_off_by_what_the_file_allows():
     (true,) = part.true(0)
     (returned,) = part.returns
     small = part.returns[0]._replace(within=0.0)
+    quantities = part.quantities[0]
     assert returned.apart == 2 and part.is_right(0, [true * 1.04])
-    assert small.is_near(true + 2, true) and not small.is_near(true + 2.1, true)
+    assert small.is_near(true + 2, quantities) and not small.is_near(true + 2.1, quantities)
+
+
+def test_an_approximation_and_all_between_it_and_the_exact_number_are_right():
+    returned = parts.Returned("10 * x", "1", within=0.01, also="12 * x")
+    right = [9.95, 10, 10.7, 11.4, 12, 12.1]
+    assert all(returned.is_near(got, {"x": 1.0}) for got in right)
+    assert not any(returned.is_near(got, {"x": 1.0}) for got in (9.8, 12.2, -11, float("nan")))
+
+
+def test_the_sentence_says_which_of_several_numbers_is_wrong():
+    case = JudgedCase((1e6, 8, 32, 46), {"n": 8, "size": 1e6, "lanes": 32, "header": 46})
+    part = NumberPart("ex4-a", "wire", [case])
+    ring, switch = part.true(0)
+    assert "wire(1e+06, 8, 32, 46)[0] gives" in judge(lambda *call: [1.0, switch], part).said[0]
+    found = judge(lambda *call: [ring, 1.0], part)
+    assert "[1] gives" in found.said[0] and found.parts[0].call.endswith("[1]")
 
 
 def test_the_sentence_says_the_call_both_numbers_and_what_would_pass():

@@ -304,6 +304,18 @@ RIGHT_D = {
         ),
     ),
 }
+# A usual approximation: the link is full, or all windows take a round trip.
+ROUNDED_UP = """    return [ring, max((packets - 1) * wire / rate + trip, windows * trip)]"""
+# Each packet leaves when the link is free and the answer of its slot is back.
+FOLLOWED = """    send, back = wire / rate, []
+    free = 0.0
+    for packet in range(int(packets)):
+        leaves = free
+        if packet >= d["slots"]:
+            leaves = max(free, back[packet - d["slots"]])
+        free = leaves + send
+        back.append(leaves + trip)
+    return [ring, back[-1]]"""
 RIGHT_E = {
     "64 slots of 32": SOLVED["ex4-e"],
     "few slots": but("ex4-e", ('"slots": 64', '"slots": 4')),
@@ -312,7 +324,22 @@ RIGHT_E = {
         "ex4-e",
         ('"lanes": 32, "header": 46, "slots": 64', '"lanes": 64, "header": 60, "slots": 4096'),
     ),
-    "strings": but("ex4-e", ("    return [ring, max(", '    return [f"{ring} s", max(')),
+    "strings": but(
+        "ex4-e", ("    return [ring, switch]", '    return [f"{ring} s", f"{switch} s"]')
+    ),
+    "last window rounded up": but("ex4-e", ("    return [ring, switch]", ROUNDED_UP)),
+    "few slots, rounded up": but(
+        "ex4-e", ('"slots": 64', '"slots": 256'), ("    return [ring, switch]", ROUNDED_UP)
+    ),
+    "every packet followed": but("ex4-e", ("    return [ring, switch]", FOLLOWED)),
+    "few slots, every packet followed": but(
+        "ex4-e", ('"slots": 64', '"slots": 5'), ("    return [ring, switch]", FOLLOWED)
+    ),
+    "16 lanes in 256 slots, every packet followed": but(
+        "ex4-e",
+        ('"lanes": 32, "header": 46, "slots": 64', '"lanes": 16, "header": 46, "slots": 256'),
+        ("    return [ring, switch]", FOLLOWED),
+    ),
 }
 RIGHT_F = {
     "closed forms": SOLVED["ex4-f"],
@@ -365,12 +392,39 @@ WRONG_A = {
     "one phase only": but("ex4-a", ("2 * (n - 1) / n * size", "(n - 1) / n * size")),
     "everything to everyone": but("ex4-a", ("2 * (n - 1) / n * size", "(n - 1) * size")),
     "headers forgotten": but("ex4-a", ("size * (1 + header / (4 * lanes))", "size")),
+    "both directions counted": but("ex4-a", ("2 * (n - 1) / n * size", "4 * (n - 1) / n * size")),
+    "both directions counted/of the switch": but(
+        "ex4-a", ("size * (1 + header / (4 * lanes))", "2 * size * (1 + header / (4 * lanes))")
+    ),
     "own part of the result forgotten": but("ex4-a", ("ring / ((n + 1) / n)", "ring")),
 }
 WRONG_B = {
     "old sum kept": but(
         "ex4-b",
         ("where(count == 0, packet.payload, total + packet.payload)", "total + packet.payload"),
+    ),
+    "count not reset": but("ex4-b", ("where(n == last, 0, n + 1)", "n + 1")),
+    "told to one worker only": but(
+        "ex4-b", ("packet.multicast(count == last)", "packet.reply(count == last)")
+    ),
+    "last packet not recognised": but(
+        "ex4-b", ("packet.multicast(count == last)", "packet.multicast(count == last + 1)")
+    ),
+    "next chunk not sent": but(
+        "ex4-b", ("        return self.packet(slot)\n", "        return []\n")
+    ),
+    "total not set": but(
+        "ex4-b", ("            self.total = self.sums.ravel()\n", "            pass\n")
+    ),
+    "more chunks than slots": but(
+        "ex4-b",
+        ("for slot in range(self.slots)\n", "for slot in range(len(self.chunks))\n"),
+        (
+            '({"slot": slot}, self.chunks[self.next[slot]])',
+            '({"slot": slot % self.slots}, self.chunks[slot])',
+        ),
+        ("        if self.next[slot] >= len(self.chunks):\n            return []\n", ""),
+        ("        return self.packet(slot)\n", "        return []\n"),
     ),
     "told before all have sent": but(
         "ex4-b",
@@ -606,6 +660,11 @@ WRONG_D = {
         ),
     ),
     "computed in 32 bits": KNOWN.replace("x.astype(float) * scale", "x * scale"),
+    "no error declared": but("ex4-d", ("return 0.5 * block.n / scale(block) ", "return 0.0 ")),
+    "a scale that wastes bits": but(
+        "ex4-d",
+        ("    return (2**31 - 1 - block.n) / (block.n * 2.0**block.top)\n", "    return 1000.0\n"),
+    ),
     "one rounding counted": but("ex4-d", ("0.5 * block.n / scale", "0.5 / scale")),
     "a bound that says nothing": but(
         "ex4-d", ("return 0.5 * block.n / scale(block) ", "return block.n * block.limit ")
@@ -625,7 +684,15 @@ WRONG_E = {
     "pool ignored": but(
         "ex4-e",
         ('"slots": 64', '"slots": 2'),
-        ('max(link, np.ceil(packets / d["slots"]) * trip)', "link"),
+        ("    return [ring, switch]", "    return [ring, (packets - 1) * wire / rate + trip]"),
+    ),
+    "pool ignored/all bytes at once": but(
+        "ex4-e",
+        ('"slots": 64', '"slots": 2'),
+        ("    return [ring, switch]", "    return [ring, packets * wire / rate + 2 * delay]"),
+    ),
+    "one delay in each step": but(
+        "ex4-e", ("(size / n / rate + 2 * delay)", "(size / n / rate + delay)")
     ),
     "steps cost nothing": but("ex4-e", ("(size / n / rate + 2 * delay)", "size / n / rate")),
     "one phase only": but("ex4-e", ("ring = 2 * (n - 1)", "ring = (n - 1)")),
@@ -648,6 +715,11 @@ WRONG_F = {
     ),
     "fallback at once": but("ex4-f", ("(repair - detect) * 1", "repair")),
     "no fallback": but("ex4-f", (" + (repair - detect) * 1", "")),
+    "watts taken as kilowatts": but(
+        "ex4-f", ("(watts - plain_watts) / 1000", "(watts - plain_watts)")
+    ),
+    "one year only": but("ex4-f", ("8760 * years * tariff", "8760 * tariff")),
+    "all its watts": but("ex4-f", ("(watts - plain_watts) / 1000", "watts / 1000")),
     "energy forgotten": but("ex4-f", ("(price - plain + energy)", "(price - plain)")),
     "whole price for the difference": but("ex4-f", ("(price - plain + energy)", "price")),
     "of the whole switch": but(

@@ -187,7 +187,7 @@ def _check_part(where: str, part: Mapping[str, Any]) -> None:
     """Raise if `judges.shared.parts.NumberPart` cannot use a part of a question of an exercise."""
     _check(where, part, ("share", "returns"), ("function", "place", "quantities"))
     _check_numbers(where, part, ("share", "place"))
-    optional = ("apart", "mistakes_within", "whole", "digits", "step", "wrong")
+    optional = ("also", "apart", "mistakes_within", "whole", "digits", "step", "wrong")
     for returned in part["returns"]:
         _check(f"{where}, returns", returned, ("unit", "formula", "within"), optional)
         _check_numbers(

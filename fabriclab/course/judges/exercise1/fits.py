@@ -552,9 +552,12 @@ class CrossoverPart(QuestionPart):
         """Return the known mistakes that give this answer."""
         pair = self.pairs[case]
         if answer is None:
+            known = ["crossover missed"]
             if pair.a[0] > pair.b[0]:
-                return ["one direction only", "crossover missed"]
-            return ["crossover missed"]
+                known.insert(0, "one direction only")
+            if not pair.sizes[0] <= _where_lines_meet(*pair) <= pair.sizes[-1]:
+                known.append("one straight line")
+            return known
 
         found = self._mistakes_with_size(case, answer)
         turns = pair.turns()

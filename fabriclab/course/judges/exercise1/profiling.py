@@ -401,7 +401,7 @@ class CausePart(QuestionPart):
         proof = shown(job.figures[job.decisive])
         return message(1, "cause.step", decisive=job.decisive, proof=proof)
 
-    def written(self, case: int) -> str:
+    def written(self, case: int, answer: Any = None) -> str:
         """Return the call, and which of the two values is meant."""
         return f"{super().written(case)}[0]"
 
@@ -461,7 +461,7 @@ class EvidencePart(QuestionPart):
         job = self.jobs[case]
         return message(1, "evidence.step", cause=job.cause, all=shown(job.figures))
 
-    def written(self, case: int) -> str:
+    def written(self, case: int, answer: Any = None) -> str:
         """Return the call, and which of the two values is meant."""
         return f"{super().written(case)}[1]"
 

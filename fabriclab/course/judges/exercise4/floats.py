@@ -157,7 +157,21 @@ def _slip(block: Block, found: Sum, off: float) -> str:
     )
     if mean_is_right:
         return "mean for the sum"
+    if found.bound == 0:
+        return "no error declared"
     return "one rounding counted" if off <= len(block.x) * found.bound else ""
+
+
+def _width(block: Block, found: Sum) -> str:
+    """Return the name of the mistake behind a bound that is too wide to be of use."""
+    whole = np.array(found.whole)  # (n, lanes)
+    largest = np.abs(whole).max()
+    if largest <= block.limit + 1:
+        return "no scale"
+    peak = np.abs(block.x).max()
+    # What rounding can do at the scale that the largest value shows, twice over: such a bound is honest.
+    honest = 2 * 0.5 * len(block.x) * peak / largest if largest else np.inf
+    return "a scale that wastes bits" if found.bound <= honest else "a bound that says nothing"
 
 
 class Fault(NamedTuple):
@@ -188,8 +202,7 @@ def _fault(ask: Ask, block: Block, spare: int) -> Fault | None:
         return Fault([said, words], _slip(block, found, off))
     if found.bound > _USEFUL * most:
         words = message(4, "wide", bound=f"{found.bound:.3g}", most=f"{_USEFUL * most:.3g}")
-        no_scale = np.abs(found.whole).max() <= block.limit + 1
-        return Fault([said, words], "no scale" if no_scale else "a bound that says nothing")
+        return Fault([said, words], _width(block, found))
     return None
 
 

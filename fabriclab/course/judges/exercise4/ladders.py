@@ -74,6 +74,12 @@ class Ladder:
         self.arrows = list[Arrow]()
         self.notes = list[Note]()
         self.overtaken = False
+        self._reached = set[
+            tuple[int, int]
+        ]()  # worker and chunk of the values that the switch has had
+        self._answers = list[
+            tuple[int, set[int]]
+        ]()  # what the switch did, and the chunks in what it sent
         self.switch_lane = search.n
         self.tenant_lane = search.n + 1
 
@@ -128,7 +134,9 @@ class Ladder:
     def _note_chunk(self, w: int, number: int) -> None:
         """Note the chunk of a packet that the switch gets from a worker."""
         _, values = self.search.packets[number]
-        chunk = max((chunk for _, chunk in self.counts(values[0])), default=-1)
+        held = self.counts(values[0])
+        self._reached.update(held)
+        chunk = max((chunk for _, chunk in held), default=-1)
         if chunk < self._newest_chunk[w]:
             self.overtaken = True
         self._newest_chunk[w] = max(self._newest_chunk[w], chunk)
@@ -229,6 +237,9 @@ class Ladder:
         """Return the sentence about what the switch does with a packet of a worker, or of the stranger."""
         job = self.search.jobs - 1 if w < 0 else 0
         _, action, out = self.search.through(before.registers, job, number)
+        _, values = self.search.packets[out]
+        if action != DROP:
+            self._answers.append((action, {chunk for _, chunk in self.counts(values[0])}))
         key = "trace.tells"
         if action == DROP:
             key = "trace.keeps"
@@ -285,11 +296,25 @@ class Ladder:
 
     def _mistake_of_waiting(self) -> str:
         """Return the mistake after which a worker waits for ever."""
+        if not any(map(is_fault, self.moves)):
+            return self._mistake_of_silence()
         if not any(kind.endswith("lost") for kind, *_ in self.moves):
             return ""
         if not self.broken.again:
             return "nobody sends again"
         return "slot reused too early" if self.search.chunks > 1 else "result not kept"
+
+    def _mistake_of_silence(self) -> str:
+        """Return the mistake after which a worker waits for ever though nothing went wrong on the network."""
+        for chunk in range(self.search.chunks):
+            actions = [action for action, chunks in self._answers if chunk in chunks]
+            if not all((w, chunk) in self._reached for w in range(self.search.n)):
+                return "next chunk not sent" if chunk else ""
+            if not actions:
+                return "count not reset" if chunk else "last packet not recognised"
+            if all(action == REPLY for action in actions):
+                return "told to one worker only"
+        return "total not set"
 
     def _mistake_of_sum(self) -> str:
         """Return the mistake behind a wrong sum, judged by whose values are in the first wrong one."""
@@ -308,10 +333,17 @@ class Ladder:
                 return "old packet taken for a new one"
             return "packets counted instead of workers"
         if other_chunks:
+            if self._is_more_than_slots():
+                return "more chunks than slots"
             if found == {(w, other_chunks[0]): 1 for w in range(s.n)}:
                 return "old answer taken for a new one"
             return "slot reused too early" if any(map(is_fault, self.moves)) else "old sum kept"
         return "told before all have sent" if len(times_here) < s.n else ""
+
+    def _is_more_than_slots(self) -> bool:
+        """Return whether a worker begins with more packets than there are slots."""
+        first = self.search.start(_ANY)
+        return any(len(packets) > self.search.slots for packets in first.up)
 
 
 def _is_whole(value: Any) -> bool:

@@ -101,8 +101,11 @@ class QuestionPart:
         """Return a remark on a right answer, or an empty text."""
         return ""
 
-    def written(self, case: int) -> str:
-        """Write a call as a learner would type it, with dots for long arguments."""
+    def written(self, case: int, answer: Any = None) -> str:
+        """Write a call as a learner would type it, with dots for long arguments.
+
+        If the call returns several values and an answer is given, the first one that is wrong is meant.
+        """
         plain: dict[type, Callable[[Any], str]] = {
             Proxy: lambda a: "comm",
             str: repr,
@@ -131,15 +134,21 @@ class Returned(NamedTuple):
     unit: str  # "s", "B", "B/s", or "1" for a plain number
     within: float  # relative error that counts as right
     apart: float = 0.0  # absolute error that counts as right
+    also: str = ""  # formula of a usual approximation: it is right, too, and so is everything between the two
     mistakes_within: float = _RECOGNISED
     whole: bool = False  # whether a size is shown in whole bytes
     digits: int = 3  # significant digits of a plain number, when shown
     step: str = ""  # a worked step, with quantities in braces
     wrong: Sequence[Mapping[str, Any]] = ()  # mistakes, each with the formulas of its results
 
-    def is_near(self, got: float, true: float) -> bool:
+    def is_near(self, got: float, quantities: Mapping[str, float]) -> bool:
         """Return whether a number is right."""
-        return got == true or near(got, true, self.within) or abs(got - true) <= self.apart
+        true = evaluate(self.formula, quantities)
+        other = evaluate(self.also, quantities) if self.also else true
+        between = min(
+            max(got, min(true, other)), max(true, other)
+        )  # nearest number that is surely right
+        return got == between or near(got, between, self.within) or abs(got - between) <= self.apart
 
     def shown(self, value: float) -> str:
         """Write a number as people do."""
@@ -203,8 +212,8 @@ class NumberPart(QuestionPart):
 
     def _first_off(self, case: int, answer: Sequence[float]) -> int | None:
         """Return the index of the first number that is wrong, or None."""
-        for place, (got, true) in enumerate(zip(answer, self.true(case), strict=True)):
-            if not self.returns[place].is_near(got, true):
+        for place, (got, returned) in enumerate(zip(answer, self.returns, strict=True)):
+            if not returned.is_near(got, self.quantities[case]):
                 return place
         return None
 
@@ -240,7 +249,7 @@ class NumberPart(QuestionPart):
         returned = self.returns[place]
         got, truth = self.compared(case, answer)
         words = {
-            "call": self.written(case),
+            "call": self.written(case, answer),
             "got": got,
             "truth": truth,
             "percent": f"{100 * returned.within:g}",
@@ -257,10 +266,12 @@ class NumberPart(QuestionPart):
         key = f"{self.question}.{self.name}.step"
         return fill(translated(key, self.returns[place].step), **self.quantities[case])
 
-    def written(self, case: int) -> str:
-        """Write a call as a learner would type it, with the index of the value if one of two is judged."""
-        place = "" if self.place is None else f"[{self.place}]"
-        return super().written(case) + place
+    def written(self, case: int, answer: Any = None) -> str:
+        """Write a call as a learner would type it, with the index of the value if it returns several."""
+        place = self.place
+        if place is None and answer is not None and len(self.returns) > 1:
+            place = self._first_off(case, answer)
+        return super().written(case) + ("" if place is None else f"[{place}]")
 
 
 def one_of_pair(value: Any, place: int) -> Any:
@@ -339,7 +350,8 @@ def _judged(
         return JudgedPart(part.name, worth, part.share)
     case = next(iter(wrong), off[0])
     got, wanted = part.compared(case, wrong[case]) if case in wrong else ("", "")
-    return JudgedPart(part.name, worth, part.share, part.written(case), got, wanted)
+    call = part.written(case, wrong.get(case))
+    return JudgedPart(part.name, worth, part.share, call, got, wanted)
 
 
 def _key(call: Call) -> tuple[str, int]:
