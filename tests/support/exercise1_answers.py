@@ -523,8 +523,12 @@ WRONG_E = {
     "other unit of size": cross(size="float(sizes[i + 1]) / 1024"),
     "one straight line": "def crossover(sizes, a, b):\n    p, q = np.polyfit(sizes, a, 1), np.polyfit(sizes, b, 1)\n"
     "    return float((q[1] - p[1]) / (p[0] - q[0]))",
-    "one straight line/None outside": "def crossover(sizes, a, b):\n"
-    "    p, q = np.polyfit(sizes, a, 1), np.polyfit(sizes, b, 1)\n    x = float((q[1] - p[1]) / (p[0] - q[0]))\n    return x if sizes[0] <= x <= sizes[-1] else None",
+    "one straight line/None outside": """
+def crossover(sizes, a, b):
+    p, q = np.polyfit(sizes, a, 1), np.polyfit(sizes, b, 1)
+    x = float((q[1] - p[1]) / (p[0] - q[0]))
+    return x if sizes[0] <= x <= sizes[-1] else None
+""",
 }
 
 RIGHT = {"ex1-a": RIGHT_A, "ex1-b": RIGHT_B, "ex1-c": RIGHT_C, "ex1-d": RIGHT_D, "ex1-e": RIGHT_E}
