@@ -202,7 +202,7 @@ def beside(
     Sender and receiver are square arrays that both point straight ahead, so of a neighbour they hear what `misalignment`
     leaves at both ends. The receiver takes what it hears of others as noise. Leaves out that an array may be told not to
     listen in a neighbour's direction, or all signals be told apart together (MIMO). The formula is that of the far
-    field, which begins at the square of the array's width, times 2, over the wavelength: 2.6 m with 1,024 elements.
+    field, which begins at the square of the array's width, times 2, over the wavelength: 2.5 m with 1,024 elements.
 
     Parameters
     ----------
