@@ -34,7 +34,7 @@ class RadioLink(NamedTuple):
 
 
 class BudgetStep(NamedTuple):
-    """A step of a link budget: its name, the change [dB], the level after it [dBm], and how well its figure is known."""
+    """A step of a link budget: name, change [dB], level after it [dBm], and how well its figure is known."""
 
     name: str
     change: float
@@ -43,8 +43,11 @@ class BudgetStep(NamedTuple):
 
 
 class Beside(NamedTuple):
-    """What a beam gets beside others: how much weaker than its own signal all neighbours together arrive [dB], how far
-    above the noise that is [dB], and Shannon's rate with noise and neighbours [B/s]."""
+    """What a beam gets beside others.
+
+    How much weaker than its own signal all neighbours together arrive [dB], how far above the noise that is [dB], and
+    Shannon's rate with noise and neighbours [B/s].
+    """
 
     weaker: float
     over_noise: float
@@ -194,15 +197,14 @@ def budget(distance: Numbers) -> list[BudgetStep]:
     return steps
 
 
-def beside(
-    distance: Numbers, gap: Numbers, elements: Numbers, neighbours: Numbers = 1
-) -> Beside:
+def beside(distance: Numbers, gap: Numbers, elements: Numbers, neighbours: Numbers = 1) -> Beside:
     """Return what a beam can carry beside others of the same channel, all parallel and alike in one row.
 
-    Sender and receiver are square arrays that both point straight ahead, so of a neighbour they hear what `misalignment`
-    leaves at both ends. The receiver takes what it hears of others as noise. Leaves out that an array may be told not to
-    listen in a neighbour's direction, or all signals be told apart together (MIMO). The formula is that of the far
-    field, which begins at the square of the array's width, times 2, over the wavelength: 2.5 m with 1,024 elements.
+    Sender and receiver are square arrays that both point straight ahead, so of a neighbour they hear what
+    `misalignment` leaves at both ends. The receiver takes what it hears of others as noise. Leaves out that an array
+    may be told not to listen in a neighbour's direction, or all signals be told apart together (MIMO). The formula is
+    that of the far field, which begins at the square of the array's width, times 2, over the wavelength: 2.5 m with
+    1,024 elements.
 
     Parameters
     ----------

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from fabriclab import catalog, check, metrics, topologies
+from fabriclab import catalog, check, topologies
 from fabriclab.course.judges.lessons import lesson13, lesson13b
 from fabriclab.course.questions import find, misconception
 from fabriclab.economics.floor import floor_plan, of_kind
@@ -104,7 +104,9 @@ def test_each_stated_mistake_has_a_rule(question):
 
 
 @pytest.mark.parametrize("question", MISTAKES)
-@pytest.mark.parametrize("rule", [lambda *_: None, lambda *_: "41 Gb/s", lambda: 1, lambda *_: 1 / 0])
+@pytest.mark.parametrize(
+    "rule", [lambda *_: None, lambda *_: "41 Gb/s", lambda: 1, lambda *_: 1 / 0]
+)
 def test_what_is_no_number_is_not_counted(question, rule):
     assert not check(question, rule).data["counted"]
 
@@ -293,13 +295,13 @@ def test_cables_to_nics_are_as_long_as_the_lesson_says():
     states(CELLS["13-close-ask"], "344", "856")
 
 
-@pytest.mark.parametrize(("d", "h", "dB"), [("10 m", "3 m", 1.3), ("5 m", "3 m", 3.9)])
-def test_a_path_over_the_ceiling_costs_what_the_answer_says(d, h, dB):
+@pytest.mark.parametrize(("d", "h", "costs"), [("10 m", "3 m", 1.3), ("5 m", "3 m", 3.9)])
+def test_a_path_over_the_ceiling_costs_what_the_answer_says(d, h, costs):
     key = find("13b-ceiling").key({"d": d, "h": h})
     straight, up = float(d.split()[0]), float(h.split()[0])
     longer = math.hypot(straight, 2 * up)
     free = wireless.path_loss(longer) - wireless.path_loss(straight) - 0.015 * (longer - straight)
-    assert key == pytest.approx(float(free)) == pytest.approx(dB, abs=0.05)
+    assert key == pytest.approx(float(free)) == pytest.approx(costs, abs=0.05)
     if (d, h) == ("10 m", "3 m"):
         states(CELLS["13b-built-ask"], f"{key:.1f} dB", f"{longer:.1f} m")
 

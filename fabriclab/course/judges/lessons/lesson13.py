@@ -32,7 +32,7 @@ _ANTENNAS = (16, 256)  # illustrative: arrays beside the catalog's horn
 @cache
 def beams() -> dict[str, Beam]:
     """Return the beams on which the learner's function is tried, by their names in words."""
-    sender, _, _, horn, heat, figure, losses = wireless.budget("2 m")
+    sender, _, _, horn, heat, _, losses = wireless.budget("2 m")
     own = Beam(
         hertz=catalog.value("wireless60", "w60", "bandwidth"),
         metres=2.0,  # illustrative: the distance of the lesson
