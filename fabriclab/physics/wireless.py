@@ -149,7 +149,7 @@ def link(
     return RadioLink(received, snr, np.asarray(width / 8 * np.log2(1 + 10 ** (snr / 10))))
 
 
-def budget(distance: Numbers) -> list[BudgetStep]:
+def budget_steps(distance: Numbers) -> list[BudgetStep]:
     """Return the link budget of one channel over a distance, step by step: first the signal, then the noise.
 
     The level after the fourth step is the power that `link` receives, the last one is the noise, and the difference of
@@ -167,7 +167,8 @@ def budget(distance: Numbers) -> list[BudgetStep]:
 
     Examples
     --------
-    >>> signal, noise = budget("2 m")[3], budget("2 m")[-1]
+    >>> steps = budget_steps("2 m")
+    >>> signal, noise = steps[3], steps[-1]
     >>> round(signal.level, 1), round(noise.level, 1), round(signal.level - noise.level, 1)
     (-11.1, -68.6, 57.5)
     """
@@ -197,7 +198,7 @@ def budget(distance: Numbers) -> list[BudgetStep]:
     return steps
 
 
-def beside(distance: Numbers, gap: Numbers, elements: Numbers, neighbours: Numbers = 1) -> Beside:
+def beside(distance: Numbers, gap: Numbers, elements: Numbers, neighbours: int = 1) -> Beside:
     """Return what a beam can carry beside others of the same channel, all parallel and alike in one row.
 
     Sender and receiver are square arrays that both point straight ahead, so of a neighbour they hear what
@@ -223,7 +224,7 @@ def beside(distance: Numbers, gap: Numbers, elements: Numbers, neighbours: Numbe
     """
     far = float(si(distance, "length", "distance", 1e-2))
     apart = float(si(gap, "length", "gap", 1e-3))
-    count = int(si(neighbours, "count", "neighbours", 0.0))
+    count = units.count(neighbours, "neighbours", 0)
     alone = link(far, gain=array_gain(elements))
     places = apart * ((np.arange(count) + 2) // 2)  # (N,) of the neighbours [m]
     lost = 2 * misalignment(np.arctan(places / far), elements)

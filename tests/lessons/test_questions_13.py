@@ -314,7 +314,7 @@ def test_all_four_systems_say_what_was_built_and_what_was_computed():
 
 def test_a_budget_ends_where_the_link_does():
     for metres in (2, 10, 50):
-        steps, one = wireless.budget(metres), wireless.link(metres)
+        steps, one = wireless.budget_steps(metres), wireless.link(metres)
         assert steps[3].level == pytest.approx(float(one.received))
         assert steps[3].level - steps[-1].level == pytest.approx(float(one.snr))
         assert steps[-1].level == pytest.approx(sum(step.change for step in steps[4:]))

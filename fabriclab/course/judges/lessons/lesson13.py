@@ -27,34 +27,39 @@ class Beam(NamedTuple):
 
 _WAVELENGTH = 0.00496  # [m]; source: catalog wireless60, channel 2 of 802.11ad, 60.48 GHz
 _ANTENNAS = (16, 256)  # illustrative: arrays beside the catalog's horn
+_NEAR, _FAR, _FARTHER = 2.0, 10.0, 20.0  # illustrative: distances of the lessons [m]
+_WEAKEST = (
+    -66.0
+)  # [dBm]; source: IEEE 802.11ad, table 21-3, as tests/unit/test_physics_links.py has it
+_WEAK_RECEIVER = 15.0  # noise figure and losses [dB]; source: IEEE 802.11ad, comment 6114
 
 
 @cache
 def beams() -> dict[str, Beam]:
     """Return the beams on which the learner's function is tried, by their names in words."""
-    sender, _, _, horn, heat, _, losses = wireless.budget("2 m")
+    sender, _, _, horn, heat, _, losses = wireless.budget_steps(_NEAR)
     own = Beam(
         hertz=catalog.value("wireless60", "w60", "bandwidth"),
-        metres=2.0,  # illustrative: the distance of the lesson
+        metres=_NEAR,
         wavelength=_WAVELENGTH,
         sent=sender.change,
         gain=horn.change,
         noise=losses.level,
     )
     channels = wireless.band_channels()
-    wide = own._replace(
-        hertz=channels * own.hertz, noise=own.noise + 10 * math.log10(channels), metres=10.0
-    )
     small, large = (float(wireless.array_gain(n)) for n in _ANTENNAS)
-    # source: fabriclab/physics/published.csv and tests/unit/test_physics_links.py (MCS 2: -66 dBm, noise figure 10 dB)
-    weak = own._replace(metres=30.0, sent=31.66, gain=0.0, noise=heat.change + 15)
+    far = own._replace(metres=_FAR, gain=large)
+    hidden = own._replace(metres=_FARTHER, gain=small - wireless.blockage())
+    wide = far._replace(
+        hertz=channels * own.hertz, gain=own.gain, noise=own.noise + 10 * math.log10(channels)
+    )
+    weak = own._replace(gain=0.0, noise=heat.change + _WEAK_RECEIVER)
+    weak = weak._replace(sent=weak.sent + _WEAKEST - received(weak))
     return {
-        text("trace.beam_clear", metres=2): own,
-        text("trace.beam_clear", metres=10): own._replace(metres=10.0, gain=large),
-        text("trace.beam_behind", metres=20): own._replace(
-            metres=20.0, gain=small - wireless.blockage()
-        ),
-        text("trace.beam_band", metres=10): wide,
+        text("trace.beam_clear", metres=own.metres): own,
+        text("trace.beam_clear", metres=far.metres): far,
+        text("trace.beam_behind", metres=hidden.metres): hidden,
+        text("trace.beam_band", metres=wide.metres): wide,
         text("trace.beam_weak"): weak,
     }
 
@@ -138,12 +143,12 @@ RATE_MISTAKES: dict[str, Callable[..., float]] = {
     "20 for 10 in the exponent": _twenty_for_ten,
     "natural logarithm": _natural_logarithm,
     "logarithm to base 10": _logarithm_to_ten,
-    "10 log for 20 log": _loss_of_ten_logarithms,
-    "4 pi forgotten": _four_pi_forgotten,
+    "10 log for the distance": _loss_of_ten_logarithms,
+    "4 pi of free space forgotten": _four_pi_forgotten,
     "gain forgotten": _gain_forgotten,
     "noise forgotten": _noise_forgotten,
     "noise added": _noise_added,
-    "bytes for bits": _bytes_for_bits,
+    "divided by eight": _bytes_for_bits,
     "width forgotten": _hertz_forgotten,
     "1 forgotten": _one_forgotten,
 }
