@@ -1,8 +1,8 @@
 """Radio at 60 GHz: the rate of a beam over a distance, and the number of radios that replace a cable.
 
 Free space, the array factor and Shannon's rate are laws; `band_channels` and `radios` are arithmetic, `blockage` is
-a fact. Two things can be wrong: the absorption by oxygen, for which no second published figure is used here, and the
-losses of antennas and receivers; see `beam_width` (two horns) and `link` (the weakest signal of 802.11ad).
+a fact. Two things can be wrong: the absorption by oxygen, which is taken at its peak for the whole band, and the losses
+of antennas and receivers; see `beam_width` (two horns) and `link` (the weakest signal of 802.11ad).
 """
 
 import math
@@ -12,6 +12,7 @@ import numpy as np
 
 from fabriclab import catalog, units
 from fabriclab.physics._facts import DB, LIGHT, Floats, Numbers, fact, si
+from fabriclab.texts import text
 
 _NOISE = 10 * math.log10(1.380649e-23 * 290 * 1e3)  # Boltzmann's constant at 290 K [dBm/Hz]
 _CARRIER = "60.48 GHz"  # source: catalog wireless60, channel 2 of 802.11ad
@@ -30,6 +31,27 @@ class RadioLink(NamedTuple):
     received: Floats
     snr: Floats
     rate: Floats
+
+
+class BudgetStep(NamedTuple):
+    """A step of a link budget: name, change [dB], level after it [dBm], and how well its figure is known."""
+
+    name: str
+    change: float
+    level: float
+    evidence: str
+
+
+class Beside(NamedTuple):
+    """What a beam gets beside others.
+
+    How much weaker than its own signal all neighbours together arrive [dB], how far above the noise that is [dB], and
+    Shannon's rate with noise and neighbours [B/s].
+    """
+
+    weaker: float
+    over_noise: float
+    rate: float
 
 
 def _w60(name: str, attribute: str = "value") -> float:
@@ -125,6 +147,94 @@ def link(
     received = np.asarray(sent + caught - path_loss(distance) - si(lost, "count", "lost", -DB, DB))
     snr = np.asarray(received - poor - worse - _NOISE - 10 * np.log10(width))
     return RadioLink(received, snr, np.asarray(width / 8 * np.log2(1 + 10 ** (snr / 10))))
+
+
+def budget_steps(distance: Numbers) -> list[BudgetStep]:
+    """Return the link budget of one channel over a distance, step by step: first the signal, then the noise.
+
+    The level after the fourth step is the power that `link` receives, the last one is the noise, and the difference of
+    the two is the ``snr`` of `link`.
+
+    Parameters
+    ----------
+    distance : float or str
+        [m]
+
+    Returns
+    -------
+    list of BudgetStep
+        Sender, free space, oxygen and receiving antenna; then heat, noise and losses of the receiver. dB and dBm.
+
+    Examples
+    --------
+    >>> steps = budget_steps("2 m")
+    >>> signal, noise = steps[3], steps[-1]
+    >>> round(signal.level, 1), round(noise.level, 1), round(signal.level - noise.level, 1)
+    (-11.1, -68.6, 57.5)
+    """
+    far = float(si(distance, "length", "distance", 1e-2))
+    oxygen = _w60("oxygen absorption", "attenuation") * far / 1e3
+    sent, horn, figure, losses = (_w60(*row) for row in _DEFAULTS.items())
+    heat = _NOISE + 10 * math.log10(_w60("802.11ad channel", "bandwidth"))
+    known = {spec.name: spec.evidence for spec in catalog.wireless60["w60"].specs}
+    computed = text("wireless.computed")
+    signal = (
+        (text("wireless.sender"), sent, known["FCC indoor EIRP"]),
+        (text("wireless.free_space"), oxygen - float(path_loss(far)), computed),
+        (text("wireless.oxygen"), -oxygen, known["oxygen absorption"]),
+        (text("wireless.antenna"), horn, known["horn antenna gain"]),
+    )
+    noise = (
+        (text("wireless.heat"), heat, computed),
+        (text("wireless.receiver"), figure, known["receiver noise figure"]),
+        (text("wireless.losses"), losses, known["implementation loss"]),
+    )
+    steps = []
+    for part in (signal, noise):
+        level = 0.0
+        for name, change, evidence in part:
+            level += change
+            steps.append(BudgetStep(name, change, level, evidence))
+    return steps
+
+
+def beside(distance: Numbers, gap: Numbers, elements: Numbers, neighbours: int = 1) -> Beside:
+    """Return what a beam can carry beside others of the same channel, all parallel and alike in one row.
+
+    Sender and receiver are square arrays that both point straight ahead, so of a neighbour they hear what
+    `misalignment` leaves at both ends. The receiver takes what it hears of others as noise. Leaves out that an array
+    may be told not to listen in a neighbour's direction, or all signals be told apart together (MIMO). The formula is
+    that of the far field, which begins at the square of the array's width, times 2, over the wavelength: 2.5 m with
+    1,024 elements.
+
+    Parameters
+    ----------
+    distance, gap : float or str
+        Length of a beam, and distance between beams. [m]
+    elements : int
+        Antennas of each array.
+    neighbours : int
+        How many beams send at the same time: the nearest on both sides in turn, and so on. >= 0
+
+    Examples
+    --------
+    >>> one = beside("2 m", "0.2 m", 64)
+    >>> round(one.weaker, 1), round(8e-9 * one.rate, 1)
+    (4.8, 4.3)
+    """
+    far = float(si(distance, "length", "distance", 1e-2))
+    apart = float(si(gap, "length", "gap", 1e-3))
+    count = units.count(neighbours, "neighbours", 0)
+    alone = link(far, gain=array_gain(elements))
+    places = apart * ((np.arange(count) + 2) // 2)  # (N,) of the neighbours [m]
+    lost = 2 * misalignment(np.arctan(places / far), elements)
+    lost = lost + path_loss(np.hypot(far, places)) - path_loss(far)
+    heard = float(np.sum(10 ** (-lost / 10)))  # of the neighbours, own signal 1
+    noise = float(10 ** (-alone.snr / 10))
+    weaker = -10 * math.log10(heard) if heard else math.inf
+    width = fact("w60", "bandwidth", "wireless60")
+    rate = width / 8 * math.log2(1 + 1 / (noise + heard))
+    return Beside(weaker, float(alone.snr) - weaker, rate)
 
 
 def blockage() -> float:

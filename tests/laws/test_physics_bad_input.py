@@ -88,6 +88,8 @@ GOOD = [
     (wireless.array_gain, 16),
     (wireless.beam_width, 16),
     (wireless.misalignment, 0.1, 16),
+    (wireless.budget_steps, "2 m"),
+    (wireless.beside, "2 m", "0.2 m", 16, 1),
     (wireless.radios, "400 Gb/s"),
     (catalog.value, "links", "nvlink4", "bandwidth_per_gpu"),
     (catalog.search, "retimer"),

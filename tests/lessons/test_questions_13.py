@@ -1,22 +1,29 @@
-"""What the questions of lesson 13 call right is right by the library, and by what the lesson shows."""
+"""What the questions of lessons 13 and 13b call right is right by the library, and by what the lessons show."""
 
 import json
 import math
-import re
 
 import numpy as np
 import pytest
 
-from fabriclab import catalog, metrics, topologies
-from fabriclab.core import Flows
-from fabriclab.course.questions import find
-from fabriclab.physics import held, optical, wireless
+from fabriclab import catalog, check, topologies
+from fabriclab.course.judges.lessons import lesson13, lesson13b
+from fabriclab.course.questions import find, misconception
+from fabriclab.economics.floor import floor_plan, of_kind
+from fabriclab.physics import held, wireless
 from fabriclab.views import live
 from support.lesson_runs import FILES
 from support.prose import states
 
-LESSON = json.loads(FILES["13_wireless_and_hybrid"].read_text("utf-8"))
-CELLS = {c["id"]: "".join(c["source"]) for c in LESSON["cells"]}
+CELLS = {}  # of both lessons, by id
+for name, file in FILES.items():
+    if name.startswith("13"):
+        for cell in json.loads(file.read_text("utf-8"))["cells"]:
+            CELLS[cell["id"]] = "".join(cell["source"])
+MISTAKES = {
+    "13-write-rate": lesson13.RATE_MISTAKES,
+    "13b-write-heard": lesson13b.HEARD_MISTAKES,
+}
 
 
 def carried(**where):
@@ -29,6 +36,97 @@ def power(hosts, spine, servers):
     """Return what the cables of the hall draw in the view [kW]."""
     table = live.hybrid(hosts, spine, servers).scene.table
     return table["power [kW]"][table["series"] == "your racks"][0]
+
+
+# Functions that learners write ---------------------------------------------------------------------------------------
+
+
+def in_ratios(hertz, metres, wavelength, sent, gain, noise):
+    arrives = 10 ** ((sent + gain) / 10) * (wavelength / (4 * math.pi * metres)) ** 2
+    return hertz * math.log(1 + arrives / 10 ** (noise / 10), 2)
+
+
+def in_decibels(hertz, metres, wavelength, sent, gain, noise):
+    lost = 20 * np.log10(4 * np.pi * metres / wavelength)
+    above = sent + gain - lost - noise
+    return hertz * np.log2(1 + 10 ** (above / 10))
+
+
+def rounded(*beam):
+    return round(in_ratios(*beam))
+
+
+def as_arrows(side, angle):
+    turn = np.pi * np.sin(angle)
+    return abs(np.exp(1j * turn * np.arange(side)).sum() / side) ** 2
+
+
+def as_array_factor(side, angle):
+    half = math.pi * math.sin(angle) / 2
+    return (math.sin(side * half) / (side * math.sin(half))) ** 2
+
+
+def in_sines_and_cosines(side, angle):
+    across = along = 0.0
+    for place in range(side):
+        along += math.cos(place * math.pi * math.sin(angle))
+        across += math.sin(place * math.pi * math.sin(angle))
+    return (along**2 + across**2) / side**2
+
+
+@pytest.mark.parametrize(
+    ("question", "rule"),
+    [
+        ("13-write-rate", in_ratios),
+        ("13-write-rate", in_decibels),
+        ("13-write-rate", rounded),
+        ("13b-write-heard", as_arrows),
+        ("13b-write-heard", as_array_factor),
+        ("13b-write-heard", in_sines_and_cosines),
+    ],
+)
+def test_a_right_function_is_right_however_it_counts(question, rule):
+    assert check(question, rule).data["right"]
+
+
+@pytest.mark.parametrize(
+    ("question", "name"), [(q, name) for q, rules in MISTAKES.items() for name in rules]
+)
+def test_the_mistake_of_a_function_is_named(question, name):
+    shown = check(question, MISTAKES[question][name])
+    assert not shown.data["right"] and shown.data["named"] == name
+    assert misconception(question, name) in str(shown)
+
+
+@pytest.mark.parametrize("question", MISTAKES)
+def test_each_stated_mistake_has_a_rule(question):
+    assert {wrong.mistake for wrong in find(question).wrong} == set(MISTAKES[question])
+
+
+@pytest.mark.parametrize("question", MISTAKES)
+@pytest.mark.parametrize(
+    "rule", [lambda *_: None, lambda *_: "41 Gb/s", lambda: 1, lambda *_: 1 / 0]
+)
+def test_what_is_no_number_is_not_counted(question, rule):
+    assert not check(question, rule).data["counted"]
+
+
+def test_an_unknown_mistake_is_wrong_without_a_name():
+    assert check("13-write-rate", lambda *_: 1.0).data["named"] == ""
+
+
+def test_the_functions_of_the_judges_are_those_of_the_library():
+    beam = next(iter(lesson13.beams().values()))
+    assert lesson13.beam_rate(*beam) == pytest.approx(8 * wireless.link("2 m").rate, rel=1e-3)
+    for side, angle in lesson13b.rows().values():
+        lost = float(wireless.misalignment(angle, side**2))
+        assert -10 * math.log10(lesson13b.heard(side, angle)) == pytest.approx(lost)
+    weak = list(lesson13.beams().values())[-1]
+    assert lesson13.received(weak) == pytest.approx(-66, abs=0.1)  # of MCS 2
+    assert -1 < lesson13.over_noise(weak) < 0  # below the noise, as the lesson says
+
+
+# Beams ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("k", [100, 1000])
@@ -105,16 +203,6 @@ def test_behind_a_person_few_elements_fall_below_what_80211ad_sends():
     assert 0.5 < wireless.link(2, lost=wireless.blockage()).rate / wireless.link(2).rate < 0.6
 
 
-@pytest.mark.parametrize("k", [16, 64, 256, 1024])
-def test_a_neighbour_arrives_39_db_over_noise_though_both_ends_point(k):
-    own = wireless.link("2 m", gain=wireless.array_gain(k))
-    less = 2 * wireless.misalignment(np.arctan(0.2 / 2), k)
-    assert own.snr - less > 38.5
-    assert (
-        wireless.link("2 m", gain=wireless.array_gain(k), lost=own.snr - less).rate < 0.5 * own.rate
-    )
-
-
 def test_both_polarisations_draw_level_with_the_cable_at_the_legal_power():
     n, cable = wireless.band_channels(), catalog.value("links", "NDR", "4x_data_rate")
     legal, full = (2 * n * wireless.link("2 m", lost=10 * math.log10(k)).rate for k in (2 * n, 2))
@@ -151,69 +239,82 @@ def test_which_tier_saves_more_depends_on_the_servers_of_a_rack(servers):
     assert drawn > live.hybrid("fibre", "fibre", servers).scene.layers["dots"].fields["y"][0]
 
 
-def test_a_domain_sends_what_the_answer_says():
-    rack, each = (
-        topologies.build("nvl72"),
-        catalog.value("accelerators", "gb200", "scaleup_bandwidth"),
-    )
-    # all at once, and none gets less
-    sent = Flows.make(rack.endpoint, np.roll(rack.endpoint, 1), each)
-    assert metrics.throughput(rack, sent).part == pytest.approx(1.0)
-    assert sent.size.sum() == find("13-total").key({"n": 72, "r": "900 GB/s"})
-
-
-def test_a_pair_of_a_mesh_is_hardly_nearer_than_the_network():
-    mesh, nic = topologies.build("mi300x"), catalog.value("nics", "cx7", "throughput")
-    pair = mesh.capacity[mesh.links_between(0, 1)].sum()
-    assert (
-        pair / nic
-        == pytest.approx(find("13-parity").key({"a": "64 GB/s", "b": "400 Gb/s"}))
-        == 1.28
-    )
-
-
-def test_platforms_have_9_to_48_times_as_much_inside():
-    """The rows of errata E26: every ratio by its catalog rows, as the cell computes them."""
-    cell = CELLS["13-ratio"].rsplit("display", 1)[0]
-    import fabriclab as fl
-
-    names = {"fl": fl, "v": catalog.value}
-    exec(cell, names)  # the lesson's own lines
-    ratios = {row["with"]: round(row["ratio"], 1) for row in names["rows"]}
-    assert ratios == {
-        "DGX-1V": 24.0,
-        "EFA v1 (P4d)": 48.0,
-        "DGX A100": 12.0,
-        "DGX/HGX H100": 9.0,
-        "GB200 compute tray": 18.0,
-        "DGX B300": 9.0,
-        "MI300X OAM UBB 8-way": 9.0,
-    }
-    assert (
-        "not confirmed"
-        in {row["with"]: row["NICs are"] for row in names["rows"]}["MI300X OAM UBB 8-way"]
-    )
-
-
-def test_a_full_buffer_is_told_by_credits_or_by_a_pause():
-    ib, roce = catalog.links["infiniband"], catalog.links["rocev2"]
-    assert ib["flow_control"].value.startswith("credits") and roce["flow_control"].value.startswith(
-        "pause"
-    )
-    assert {s.attribute for s in ib.specs} == {s.attribute for s in roce.specs}
-    words = re.findall("InfiniBand|RoCE|credits|pause", find("13-full").right)
-    assert words == ["InfiniBand", "credits", "RoCE", "pause"]
-
-
-@pytest.mark.parametrize("d", ["50 km", "10 km"])
-def test_light_between_halls_takes_what_the_answer_says(d):
-    assert find("13-across").key({"d": d, "s": "4.9 ns"}) == pytest.approx(
-        2 * float(optical.delay(d)), rel=2e-3
-    )
-
-
 def test_the_gain_of_an_array_is_held_against_two_horns():
     assert [round(got - float(row["published"]), 1) for row, got, _ in held("wireless")] == [
         0.6,
         1.6,
     ]
+
+
+@pytest.mark.parametrize(("elements", "above"), [(16, 50.4), (64, 52.8), (256, 38.7), (1024, 40.9)])
+def test_one_neighbour_arrives_39_db_over_noise_and_takes_more_than_half(elements, above):
+    alone, one = (wireless.beside("2 m", "0.2 m", elements, n) for n in (0, 1))
+    assert one.over_noise == pytest.approx(above, abs=0.05) and one.rate < 0.5 * alone.rate
+    assert 2 * one.rate < alone.rate  # two of them had better take turns
+    if elements >= 256:  # "hundreds of elements"
+        among_ten = wireless.beside("2 m", "0.2 m", elements, 9).rate
+        assert among_ten > catalog.value("wireless60", "w60", "phy_rate_max", name="802.11ad")
+
+
+def test_a_tenth_is_left_beside_a_neighbour():
+    alone, one = (wireless.beside("2 m", "0.2 m", 64, n) for n in (0, 1))
+    states(CELLS["13-role-ask"], f"{100 * one.rate / alone.rate:.1f} %", f"{8e-9 * one.rate:.2f}")
+    assert 10 ** (-one.weaker / 10) == pytest.approx(1 / 3, rel=0.01)  # "a third of the power"
+
+
+def test_real_radios_use_a_hertz_less_well_than_the_cable():
+    value = catalog.value
+    rates = {
+        "ad": (2.16e9, value("wireless60", "w60", "phy_rate_max", name="802.11ad")),
+        "ay": (4.32e9, value("wireless60", "ay", "phy_rate_max")),
+        "thz": (
+            value("wireless60", "thz", "bandwidth"),
+            value("wireless60", "thz", "rate"),
+        ),
+        "cable": (
+            4 * value("link_physics", "cr-100g", "nyquist"),
+            value("links", "NDR", "4x_data_rate"),
+        ),
+    }
+    bits = {name: 8 * rate / hertz for name, (hertz, rate) in rates.items()}
+    assert max(bits, key=bits.get) == "cable"
+    states(CELLS["13-cables-ask"], "2.3 to 3.1 bits", f"{bits['cable']:.1f}")
+    assert [round(bits[name], 1) for name in ("ay", "ad")] == [2.3, 3.1]
+
+
+def test_cables_to_nics_are_as_long_as_the_lesson_says():
+    laid = floor_plan(topologies.build("rail_optimised", expand=False), 4)
+    is_nic = of_kind(laid, "nic")
+    lengths = np.repeat(laid.length, laid.ports)[
+        np.repeat(is_nic[laid.source] | is_nic[laid.target], laid.ports)
+    ]
+    lengths = lengths[lengths > 0]
+    # a cable is two links
+    within = [int((lengths <= metres).sum() / 2) for metres in (3, 5, 100)]
+    assert within == [344, 856, 1024]
+    states(CELLS["13-close-ask"], "344", "856")
+
+
+@pytest.mark.parametrize(("d", "h", "costs"), [("10 m", "3 m", 1.3), ("5 m", "3 m", 3.9)])
+def test_a_path_over_the_ceiling_costs_what_the_answer_says(d, h, costs):
+    key = find("13b-ceiling").key({"d": d, "h": h})
+    straight, up = float(d.split()[0]), float(h.split()[0])
+    longer = math.hypot(straight, 2 * up)
+    free = wireless.path_loss(longer) - wireless.path_loss(straight) - 0.015 * (longer - straight)
+    assert key == pytest.approx(float(free)) == pytest.approx(costs, abs=0.05)
+    if (d, h) == ("10 m", "3 m"):
+        states(CELLS["13b-built-ask"], f"{key:.1f} dB", f"{longer:.1f} m")
+
+
+def test_all_four_systems_say_what_was_built_and_what_was_computed():
+    shown = [catalog.wireless60[name] for name in ("flyways", "mirror", "firefly", "projector")]
+    assert all(system["built"].value and system["computed"].value for system in shown)
+    assert "simulation" in find("13b-shown").right
+
+
+def test_a_budget_ends_where_the_link_does():
+    for metres in (2, 10, 50):
+        steps, one = wireless.budget_steps(metres), wireless.link(metres)
+        assert steps[3].level == pytest.approx(float(one.received))
+        assert steps[3].level - steps[-1].level == pytest.approx(float(one.snr))
+        assert steps[-1].level == pytest.approx(sum(step.change for step in steps[4:]))

@@ -1,13 +1,15 @@
 """What the questions of lessons 52 and 52b call right and wrong is so in the library."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
 
-from fabriclab import scenarios
+from fabriclab import catalog, scenarios
 from fabriclab.course.judges import Unanswered
 from fabriclab.course.judges.lessons import lesson52, lesson52b
+from fabriclab.course.questions import find
 from fabriclab.physics import frames
 
 
@@ -115,3 +117,12 @@ def test_packets_overtake_each_other_where_queues_differ():
     assert depth["pinned"] < depth["adaptive"] < depth["spray"]
     with pytest.raises(ValueError, match="give play a longer log"):
         scenarios.reorder_depth(sick.play(balance="spray", log=10))
+
+
+def test_a_full_buffer_is_told_by_credits_or_by_a_pause():
+    ib, roce = catalog.links["infiniband"], catalog.links["rocev2"]
+    assert ib["flow_control"].value.startswith("credits")
+    assert roce["flow_control"].value.startswith("pause")
+    assert {s.attribute for s in ib.specs} == {s.attribute for s in roce.specs}
+    words = re.findall("InfiniBand|RoCE|credits|pause", find("52b-full").right)
+    assert words == ["InfiniBand", "credits", "RoCE", "pause"]
