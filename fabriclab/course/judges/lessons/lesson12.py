@@ -27,7 +27,8 @@ def cables() -> dict[str, Cables]:
     to_nics = media.offers("NIC", ["copper", "fibre"])
     between = media.offers("switch")
     linear = 2 * fact("lpo800", "power", "media")  # both ends of 800 Gb/s
-    whole = [media.choose(0.0, "800 Gb/s", media=[name]) for name in ("multimode", "AEC")]
+    rate = "800 Gb/s"  # source: catalog media, lpo800
+    whole = [media.choose(0.0, rate, media=[name]) for name in ("multimode", "AEC")]
     return {
         # illustrative: the example of the lesson
         text("trace.cables_paper"): (

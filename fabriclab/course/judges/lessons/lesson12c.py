@@ -3,23 +3,23 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from fabriclab import units
 from fabriclab.course.judges.shared.functions import Verdict, compared
 from fabriclab.physics._facts import LIGHT
 from fabriclab.registry import register
 from fabriclab.texts import text
-from fabriclab.units import format_rate
 
 Share = Callable[[float, float, float], Any]  # window [B], rate [B/s], one way [m] -> share, 0..1
 PER_METRE = 4.9e-9  # s/m; source: catalog media, fibre
 
-# illustrative: a window [B], the rate of a link [B/s], its length [m]; two of them have a window that is large enough
+# illustrative: a window, the rate of a link, its length; in two of them the window is large enough
 LINKS = (
-    (4e6, 50e9, 20e3),
-    (4 * 2**20, 50e9, 50e3),
-    (16e6, 50e9, 100e3),
-    (256e6, 100e9, 1000e3),
-    (8e6, 50e9, 100.0),
-    (20e6, 50e9, 30e3),
+    ("4 MB", "400 Gb/s", "20 km"),  # illustrative: the example of the lesson
+    ("4 MiB", "400 Gb/s", "50 km"),  # illustrative: one channel of NCCL
+    ("16 MB", "400 Gb/s", "100 km"),  # illustrative: two sites
+    ("256 MB", "800 Gb/s", "1000 km"),  # illustrative: two countries
+    ("8 MB", "400 Gb/s", "100 m"),  # illustrative: a hall
+    ("20 MB", "400 Gb/s", "30 km"),  # illustrative: a town
 )
 
 
@@ -58,11 +58,11 @@ def _rate_itself(window: float, rate: float, metres: float) -> float:
 
 # What somebody with a mistake returns, by its name.
 SHARE_MISTAKES: Mapping[str, Callable[[float, float, float], float]] = {
-    "one way only": _one_way,
+    "way back of the answer": _one_way,
     "not limited": _not_limited,
-    "upside down": _upside_down,
-    "speed in vacuum": _vacuum,
-    "bits for bytes": _bits,
+    "window as the whole": _upside_down,
+    "a share in vacuum": _vacuum,
+    "rate times eight": _bits,
     "rate for its share": _rate_itself,
 }
 
@@ -70,15 +70,10 @@ SHARE_MISTAKES: Mapping[str, Callable[[float, float, float], float]] = {
 @register("check", "12c-write-share")
 def share_of_a_link(answer: Share) -> Verdict:
     """Run ``answer(window, rate, metres)``, the share of the rate that a sender reaches, on links of many lengths."""
-    cases = {
-        text(
-            "trace.long_link",
-            window=f"{window / 1e6:.4g} MB",
-            rate=format_rate(rate),
-            km=f"{metres / 1e3:g}",
-        ): (window, rate, metres)
-        for window, rate, metres in LINKS
-    }
+    cases = dict[str, tuple[float, float, float]]()
+    for window, rate, far in LINKS:
+        name = text("trace.long_link", window=window, rate=rate, far=far)
+        cases[name] = (units.size(window), units.rate(rate), units.length(far))
     return compared("12c-write-share", answer, cases, share, SHARE_MISTAKES, _part)
 
 
