@@ -1,13 +1,13 @@
 """Which medium for which cable: the least power or price among those that reach, and the sums for a whole cluster."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from fabriclab import units
-from fabriclab.core import Fabric, texts
-from fabriclab.physics._facts import fact
+from fabriclab.core import Fabric, Flags, Floats, Ints, texts
+from fabriclab.physics._facts import fact, si
 
 Row = tuple[str, str, str]  # table, part and attribute of a fact
 
@@ -203,6 +203,158 @@ def _option(product: _Product, medium: str, share: float) -> MediumChoice:
     return MediumChoice(medium, 2 * share * watts, 2 * share * dollars, far)
 
 
+def offers(to: str = "switch", media: Sequence[str] = MEDIA) -> dict[str, MediumChoice]:
+    """Return what a cable of 400 Gb/s from a switch costs in each medium, whatever its length.
+
+    Power and price are those of both ends: a twin module in a switch serves two cables, so a cable pays half of it. At
+    a NIC a cable has a module for one port, or is half of a splitter of passive copper. Media without known figures for
+    such a cable are left out: to a NIC these are active copper and AEC (`hall` says why).
+
+    Parameters
+    ----------
+    to : str
+        The other end, ``"switch"`` or ``"NIC"``.
+    media : sequence of str
+        As in `choose`.
+
+    Returns
+    -------
+    dict of str to MediumChoice
+        In the order of ``media``; power in W, price in USD, reach in m.
+
+    Raises
+    ------
+    ValueError
+        If the end or a medium is unknown.
+
+    Examples
+    --------
+    >>> {medium: (offer.reach, offer.power) for medium, offer in offers("NIC").items()}
+    {'copper': (3.0, 0.0), 'multimode': (50.0, 16.5), 'fibre': (100.0, 17.5), 'long fibre': (2000.0, 17.5)}
+    """
+    single = units.choice(to, "to", ("switch", "NIC")) == "NIC"
+    asked = [units.choice(medium, "medium", MEDIA) for medium in texts(media, "media")]
+    share = units.rate(_PORT) / units.rate(_LANES_100.module)
+    found = dict[str, MediumChoice]()
+    for medium in asked:
+        if single and medium in _BETWEEN_SWITCHES:
+            continue
+        offer = _option(_LANES_100.products[medium], medium, share)
+        if single and medium == "copper":
+            offer = offer._replace(reach=fact("dac800-split", "reach_max", "media"))
+        found[medium] = _with_single_ends(offer, units.rate(_PORT), int(single))
+    return found
+
+
+def lengths(fabric: Fabric) -> dict[str, Floats]:
+    """Return the length of each cable of a fabric, by what it joins.
+
+    Cables without length (boards) or capacity are not counted; a bundle of cables counts each of them.
+
+    Returns
+    -------
+    dict of str to ndarray
+        ``"to NICs"`` and ``"between switches"``: one entry per cable, shortest first. [m]
+
+    Examples
+    --------
+    >>> from fabriclab import topologies
+    >>> case = topologies.build("rail_optimised", expand=False)
+    >>> {where: cables.size for where, cables in lengths(case).items()}
+    {'to NICs': 1024, 'between switches': 1024}
+    """
+    if not isinstance(fabric, Fabric):
+        raise TypeError(
+            f"fabric must be a Fabric, got {fabric!r:.80}; make one with topologies.build(...)"
+        )
+    live, ports, _, single = _cables(fabric)
+    found = dict[str, Floats]()
+    for where, which in (
+        ("to NICs", live & (single > 0)),
+        ("between switches", live & (single == 0)),
+    ):
+        found[where] = np.sort(np.repeat(fabric.length[::2][which], ports[which]))
+    return found
+
+
+def least(
+    lengths: Sequence[float] | Floats, offers: Mapping[str, MediumChoice]
+) -> dict[str, tuple[int, float, float]]:
+    """Give each cable the offer of least power that reaches, and return cables, power [W] and price [USD] of each.
+
+    Of two offers of equal power the cheaper one is taken. The fibre itself, spares and cooling are left out.
+
+    Parameters
+    ----------
+    lengths : sequence of float
+        Length of each cable, such as `lengths` returns. [m]
+    offers : mapping of str to MediumChoice
+        What a cable costs in each medium, such as `offers` returns; add those of your own vendor.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If no offer reaches a cable, or a length or an offer is none.
+
+    Examples
+    --------
+    >>> least([2.0, 3.0, 8.0], offers("NIC", ["copper", "fibre"]))
+    {'copper': (2, 0.0, 200.0), 'fibre': (1, 17.5, 1325.0)}
+    """
+    known = isinstance(offers, Mapping) and all(
+        isinstance(x, MediumChoice) for x in offers.values()
+    )
+    if not known:
+        raise TypeError(
+            f"offers must map names to MediumChoice, got {offers!r:.80}; such as media.offers('NIC')"
+        )
+    by_power = sorted(offers.items(), key=lambda item: (item[1].power, item[1].price))
+    out = dict[str, tuple[int, float, float]]()
+    for far, n in zip(
+        *np.unique(si(lengths, "length", "lengths"), return_counts=True), strict=True
+    ):
+        fits = [(name, offer) for name, offer in by_power if offer.reach >= far]
+        if not fits:
+            most = max((offer.reach for offer in offers.values()), default=0.0)
+            raise ValueError(
+                f"offers must reach every cable; one of {far:g} m is longer than the {most:g} m of the farthest, got "
+                f"{', '.join(offers) or 'none'}; add a medium that reaches"
+            )
+        name, offer = fits[0]
+        cables, power, price = out.get(name, (0, 0.0, 0.0))
+        out[name] = cables + int(n), power + n * offer.power, price + n * offer.price
+    return {
+        name: (out[name][0], float(out[name][1]), float(out[name][2]))
+        for name in offers
+        if name in out
+    }
+
+
+def _cables(fabric: Fabric) -> tuple[Flags, Ints, Floats, Ints]:
+    """Return of each of C cables: whether it is laid, its ports, the rate of a port [B/s], and its ends with one port.
+
+    A cable is two links, one for each direction. An end has one port if it is a NIC or a host.
+    """
+    ports = np.maximum(fabric.ports[::2], 1)  # (C,)
+    most = np.maximum(fabric.capacity[::2], fabric.capacity[1::2])  # (C,) [B/s]
+    nics = [i for i, kind in enumerate(fabric.kinds) if kind in ("nic", "host")]
+    end = ~fabric.transit | np.isin(fabric.kind, nics)  # (N,) nodes whose module has one port
+    end[fabric.endpoint] = True
+    single = end[fabric.source].reshape(-1, 2).sum(1)  # (C,) 0 to 2
+    live = (fabric.length[::2] > 0) & (most > 0)
+    return live, ports, most / ports, single
+
+
+def _with_single_ends(link: MediumChoice, rate: float, single: int) -> MediumChoice:
+    """Return a link of a port ``rate`` [B/s] with modules for one port at ``single`` of its ends, if it has modules."""
+    if link.medium in _COPPER:
+        return link
+    modules = rate / units.rate(_PORT)
+    watts = single * (modules * fact("sr4", "power_max", "media") - link.power / 2)
+    dollars = single * (modules * fact("400g", "price", "media") - link.price / 2)
+    return link._replace(power=link.power + watts, price=link.price + dollars)
+
+
 def hall(
     fabric: Fabric, by: str = "power", media: Sequence[str] = ("copper", "fibre")
 ) -> dict[str, tuple[int, float, float]]:
@@ -233,19 +385,12 @@ def hall(
             f"fabric must be a Fabric, got {fabric!r:.80}; make one with topologies.build(...)"
         )
     some = [units.choice(m, "medium", MEDIA) for m in texts(media, "media")]
-    # A cable is two links, one per direction; C is the number of cables.
-    ports = np.maximum(fabric.ports[::2], 1)  # (C,)
-    most = np.maximum(fabric.capacity[::2], fabric.capacity[1::2])  # (C,) [B/s]
+    live, ports, rates, ends = _cables(fabric)
     length = fabric.length[::2]  # (C,) [m]
-    nics = [i for i, kind in enumerate(fabric.kinds) if kind in ("nic", "host")]
-    end = ~fabric.transit | np.isin(fabric.kind, nics)  # (N,) nodes whose module has one port
-    end[fabric.endpoint] = True
-    ends = end[fabric.source].reshape(-1, 2).sum(1)  # (C,) number of such ends of a cable, 0 to 2
-    live = (length > 0) & (most > 0)
 
     # Cables with the same length, port rate and number of single-port ends are handled together.
     cases, which = np.unique(
-        np.stack([length, most / ports, ends], axis=1)[live], axis=0, return_inverse=True
+        np.stack([length, rates, ends], axis=1)[live], axis=0, return_inverse=True
     )
     counts = np.bincount(which, ports[live])
     out: dict[str, tuple[int, float, float]] = {}
@@ -254,13 +399,7 @@ def hall(
         if single == 1 and slow_lanes and far <= fact("dac800-split", "reach_max", "media"):
             far = 0.0  # copper serves it: to NICs it is a splitter, not the straight cable that `choose` knows
         allowed = [m for m in some if m not in _BETWEEN_SWITCHES or not single]
-        link = choose(far, rate, by, allowed)
-        watts = link.power
-        dollars = link.price
-        if link.medium not in _COPPER:  # modules for one port replace half a link's
-            modules = rate / units.rate(_PORT)
-            watts += single * (modules * fact("sr4", "power_max", "media") - link.power / 2)
-            dollars += single * (modules * fact("400g", "price", "media") - link.price / 2)
+        link = _with_single_ends(choose(far, rate, by, allowed), rate, int(single))
         cables, power, price = out.get(link.medium, (0, 0.0, 0.0))
-        out[link.medium] = cables + int(n), power + n * watts, price + n * dollars
+        out[link.medium] = cables + int(n), power + n * link.power, price + n * link.price
     return out

@@ -994,7 +994,8 @@ def core_of(lesson, wanted=True):
 
 
 def test_the_core_of_a_lesson_is_done_before_the_lesson_is():
-    lesson = "12_optical_links"
+    further = [question.lesson for question in questions().values() if not question.core]
+    lesson = further[0]
     for question in core_of(lesson):
         assert checks.courses.state(lesson) in ("new", "begun")
         solve(question)

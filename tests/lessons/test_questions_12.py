@@ -1,18 +1,24 @@
-"""What the questions of lesson 12 call right is right by the library, and by what the lesson shows."""
+"""What the questions of lessons 12, 12b and 12c call right is right by the library, and by what the lessons show."""
 
 import json
+import math
 
 import numpy as np
 import pytest
 
-from fabriclab import catalog, economics, live, topologies
+from fabriclab import catalog, check, economics, live, topologies
+from fabriclab.catalog.tables import data_rows
+from fabriclab.course.judges.lessons import lesson12, lesson12c
 from fabriclab.course.questions import find, misconception
 from fabriclab.physics import coding, media, optical
 from support.lesson_runs import FILES
 from support.prose import figures, states
 
-LESSON = json.loads(FILES["12_optical_links"].read_text("utf-8"))
-CELLS = {c["id"]: "".join(c["source"]) for c in LESSON["cells"]}
+CELLS = {}  # of all three, by id
+for name, file in FILES.items():
+    if name.startswith("12"):
+        for cell in json.loads(file.read_text("utf-8"))["cells"]:
+            CELLS[cell["id"]] = "".join(cell["source"])
 CASE = catalog.case()
 # of the running case
 RAILS, RACKS = (
@@ -43,7 +49,7 @@ def test_one_cable_in_eight_stays_in_its_rack():
     assert media.hall(LAID[RAILS])["copper"][0] / CASE.gpus == pytest.approx(1 / 3, abs=0.01)
     assert 1 - watts(RAILS) / CASE.optics_power == pytest.approx(1 / 6, abs=0.01)
     assert watts(RAILS, servers_per_rack=16) == watts(RACKS)
-    states(CELLS["12-medium-ask"], "1/3", "1/6")
+    states(CELLS["12-metre-ask"], "344", "1024", "29.3", "17.4 kW")
 
 
 @pytest.mark.parametrize(
@@ -89,7 +95,7 @@ def test_metres_inside_racks_take_the_copper_away():
         and watts(RACKS, slack="3 m") == watts(RACKS)
     )
     assert watts(RAILS, slack="4 m") == watts(RACKS, slack="4 m") == CASE.optics_power
-    states(CELLS["12-modules-ask"], "4 m")
+    states(CELLS["12-medium-ask"], "4 m", "33.1 kW", "128")
     # a cable of 0 m would be a board
     touching = media.hall(economics.floor_plan(RACKS, slack="0 m"))
     assert sum(cables for cables, _, _ in touching.values()) == 2048
@@ -103,7 +109,7 @@ def test_modules_draw_what_the_answers_say():
     saved = f"{dsp.power - lpo.power:g} W"
     assert saved == "7 W"
     states(find("12-lpo").words.prompt, saved)
-    states(CELLS["12-modules-ask"], saved, f"{dsp.power:g} W")
+    states(CELLS["12-modules-ask"], saved)
     assert "host" in lpo.equaliser and "host" in find("12-lpo").right
     assert lpo.electrical_loss == dsp.electrical_loss == 22
     times = [f"{k.power / cpo.power:.1f}" for k in (dsp, lpo)]
@@ -112,7 +118,7 @@ def test_modules_draw_what_the_answers_say():
     davisson = catalog.roadmap["cpo-th6"]
     assert (davisson["silicon"].value, davisson["system"].value) == ("shipping", "announced")
     states(davisson["system"].name, "102.4 Tb/s")
-    states(CELLS["12-delay-ask"], "102.4 Tb/s")
+    assert catalog.roadmap["cpo-eth"]["system"].value == "shipping"
 
 
 def test_the_delay_of_a_fibre():
@@ -125,20 +131,20 @@ def test_the_delay_of_a_fibre():
 
 def test_wavelengths_and_grids():
     each = coding.rates(1, "106.25 GHz", 2, "RS(544,514)", "256b/257b")
-    assert find("12-waves").key({}) == pytest.approx(12.8e12 / 8 / each.encoded)
+    assert find("12b-waves").key({}) == pytest.approx(12.8e12 / 8 / each.encoded)
     assert each.signalled / each.encoded == pytest.approx(17 / 16)
     full = [
         live.wavelengths(256, 2, f"C {s} GHz").scene.table["rate [B/s]"][0] * 8e-12
         for s in (50, 100, 200)
     ]
     assert full == pytest.approx([4.35, 4.4, 4.4])
-    states(CELLS["12-built-ask"], "4.4 Tb/s")
+    states(CELLS["12b-drift-ask"], "4.4 Tb/s")
     assert live.wavelengths(32, 8).scene.table.n_rows == 1 and 32 * 400 == 12800
 
 
 def test_at_15_kelvin_only_the_widest_spacing_is_near():
     share = {s: float(optical.drift(15.0, spacing=s * 1e9)) for s in (50, 100, 200, 400)}
-    said = find("12-ring").words.hints[2]
+    said = find("12b-ring").words.hints[2]
     states(said, f"{share[400]:.2f}", "400 GHz", f"{share[200]:.2f}", "200 GHz")
     assert figures(said) == [f"{share[400]:.2f}", "400", f"{share[200]:.2f}", "200"]
     for measured in (
@@ -149,4 +155,163 @@ def test_at_15_kelvin_only_the_widest_spacing_is_near():
     ):  # a kelvin, in published.csv: the answer is that of all of them
         part = measured / float(optical.drift(1.0))
         assert [s for s, of in share.items() if part * of < 0.5] == [400]
-    states(find("12-ring").right, "400 GHz")
+    states(find("12b-ring").right, "400 GHz")
+
+
+def test_longer_splitters_take_most_of_the_difference_between_wirings_away():
+    """As the cell of splitters computes it, with the lists that it names."""
+    acc = media.MediumChoice("ACC", 1.05, 175, 5)
+    aec = media.MediumChoice("AEC", 8, 300, 7)
+    metres = media.lengths(LAID[RAILS])
+    up = media.least(metres["between switches"], media.offers("switch", ["copper", "fibre"]))
+    drawn, fibres = [], []
+    for more in ({}, {"ACC": acc}, {"AEC": aec}, {"ACC": acc, "AEC": aec}):
+        found = media.least(metres["to NICs"], media.offers("NIC", ["copper", "fibre"]) | more)
+        drawn.append(sum(w for _, w, _ in [*found.values(), *up.values()]) / 1e3)
+        fibres.append(found["fibre"][0])
+    assert [round(x, 1) for x in drawn] == [29.3, 20.9, 23.8, 20.2] and fibres == [680, 168, 96, 96]
+    states(CELLS["12-metre-ask"], "168", *[f"{x:.1f} kW" for x in drawn[1:]])
+    racks = watts(RACKS) / 1e3
+    assert (drawn[1] - racks) / (drawn[0] - racks) < 1 / 3
+
+
+# The functions that learners write
+
+
+def by_loop(lengths, reach, power):
+    total = 0
+    for length in lengths:
+        fits = [power[i] for i in range(len(reach)) if reach[i] >= length]
+        total += min(fits)
+    return total
+
+
+def by_arrays(lengths, reach, power):
+    fits = np.asarray(reach)[None, :] >= np.asarray(lengths)[:, None]
+    return np.where(fits, power, np.inf).min(axis=1).sum()
+
+
+def by_watts(lengths, reach, power):
+    order = sorted(zip(power, reach, strict=True))
+    return sum(next(w for w, r in order if r >= length) for length in lengths)
+
+
+@pytest.mark.parametrize("rule", [by_loop, by_arrays, by_watts])
+def test_a_right_sum_of_watts_is_right(rule):
+    assert check("12-write-watts", rule).data["right"]
+
+
+def test_the_example_on_paper_and_the_hall_are_cases_of_the_judge():
+    paper, nics, between, _ = lesson12.cables().values()
+    assert lesson12.all_watts(*paper) == 17.5
+    hall = media.hall(LAID[RAILS], media=media.MEDIA)
+    assert lesson12.all_watts(*nics) == 680 * 17.5
+    assert lesson12.all_watts(*between) == pytest.approx(
+        208 * 1.5 + hall["AEC"][1] + (1024 - 208 - 240) * 15
+    )
+
+
+def by_time(window, rate, metres):
+    seconds = 2 * metres * 4.9e-9
+    reached = window / seconds
+    return 1 if reached > rate else reached / rate
+
+
+def by_least(window, rate, metres):
+    return np.minimum(1, window / (rate * 2 * metres * 4.9e-9))
+
+
+@pytest.mark.parametrize("rule", [by_time, by_least])
+def test_a_right_share_of_a_long_link_is_right(rule):
+    assert check("12c-write-share", rule).data["right"]
+
+
+MISTAKES = {
+    "12-write-watts": lesson12.WATTS_MISTAKES,
+    "12c-write-share": lesson12c.SHARE_MISTAKES,
+}
+
+
+@pytest.mark.parametrize(
+    ("question", "name"), [(id, name) for id, rules in MISTAKES.items() for name in rules]
+)
+def test_a_known_mistake_of_a_function_is_named(question, name):
+    shown = check(question, MISTAKES[question][name])
+    assert not shown.data["right"] and shown.data["named"] == name
+    assert misconception(question, name) in str(shown)
+
+
+@pytest.mark.parametrize("question", MISTAKES)
+def test_each_stated_mistake_has_a_rule(question):
+    assert {wrong.mistake for wrong in find(question).wrong} == set(MISTAKES[question])
+
+
+@pytest.mark.parametrize("question", MISTAKES)
+@pytest.mark.parametrize(
+    "rule", [lambda *_: None, lambda *_: "17.5 W", lambda: 1, lambda *_: 1 / 0]
+)
+def test_what_is_no_number_is_not_counted(question, rule):
+    assert not check(question, rule).data["counted"]
+
+
+def test_an_unknown_mistake_is_wrong_without_a_name():
+    assert check("12-write-watts", lambda *_: 1.0).data["named"] == ""
+
+
+# Light on the chip
+
+
+def test_co_packaged_switches_halve_the_light_of_the_cluster():
+    engine = optical.module("cpo").power
+    nics = CASE.cables_host * CASE.optic_nic_side
+    after = CASE.optic_twin_modules * engine + nics
+    assert CASE.optics_power / after == pytest.approx(2, rel=1e-9)
+    assert nics > after / 2
+    states(CELLS["12b-colours-ask"], "35.3", f"{after / 1e3:.1f} kW", f"{nics / 1e3:.1f} kW")
+    above = CASE.cables_spine * CASE.optic_twin_port
+    assert above / 1e3 == pytest.approx(watts(RACKS) / 1e3)
+    assert round(CASE.optic_twin_port / engine, 1) == 3.1
+    assert find("12b-both").key({"n": "1024", "m": "9 W"}) == 1024 * (5.5 + 9)
+
+
+def test_a_million_hours_let_expect_less_than_one_failure():
+    rate = next(
+        float(row["value"])
+        for row in data_rows("failures")
+        if row["row_id"] == "FA0080"  # SIGCOMM 2024, percent of links a month
+    )
+    expected = find("12b-hours").key({})
+    assert expected == pytest.approx(1e6 / 730 * rate / 100) and round(expected, 1) == 0.8
+    assert round(100 * math.exp(-expected)) == 46
+    states(CELLS["12b-end"], "0.057 %", "46 %", "0.8")
+
+
+# Two sites
+
+
+def test_a_ring_over_1000_km_passes_the_long_hops_four_times():
+    ranks, far = 128, float(optical.delay(1e6))
+    send = CASE.dp_gradients / ranks / CASE.nic_rate
+
+    def ring(delay):
+        free, have = np.zeros(ranks), np.zeros(ranks)
+        for _ in range(2 * (ranks - 1)):
+            free = np.maximum(free, have) + send
+            have = np.roll(free + delay, 1)
+        return have.max()
+
+    delay = np.zeros(ranks)
+    delay[[63, 127]] = far
+    assert ring(delay) - ring(np.zeros(ranks)) == pytest.approx(4 * far, rel=1e-6)
+    assert ring(delay) == pytest.approx(0.7196, abs=1e-3)
+    # what the colleague expects is that of a ring whose hops are all long
+    assert ring(np.full(ranks, far)) == pytest.approx(ring(np.zeros(ranks)) + 254 * far, rel=1e-6)
+
+
+def test_a_window_of_8_mib_reaches_a_third_at_50_km():
+    part = lesson12c.share(8 * 2**20, 50e9, 50e3)
+    assert part == pytest.approx(0.342, abs=1e-3)
+    assert float(optical.delay(1.0)) == pytest.approx(lesson12c.PER_METRE, rel=1e-3)
+    states(CELLS["12c-end"], "34 %", "24.5 MB")
+    assert find("12c-bdp").key({}) == pytest.approx(78.4e6)
+    assert 90 * 0.25 > 11  # dB: why a span of 90 km has amplifiers

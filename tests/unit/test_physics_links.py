@@ -173,6 +173,39 @@ def test_a_link_of_800_gbps_may_have_lanes_of_either_rate():
     assert "AEC" in media.MEDIA
 
 
+@pytest.mark.parametrize("rails", [8, 1])
+def test_cables_with_their_least_offers_are_the_hall(rails):
+    """Lengths and offers, which a learner puts together, give what `hall` does in one call."""
+    laid = economics.floor_plan(topologies.build("rail_optimised", rails=rails, expand=False))
+    metres = media.lengths(laid)
+    for allowed in (("copper", "fibre"), ("fibre",), media.MEDIA):
+        found = dict.fromkeys(media.MEDIA, np.zeros(3))
+        for where, to in (("to NICs", "NIC"), ("between switches", "switch")):
+            for medium, bought in media.least(metres[where], media.offers(to, allowed)).items():
+                found[medium] = found[medium] + bought
+        hall = media.hall(laid, media=allowed)
+        assert {m: x.tolist() for m, x in found.items() if x[0]} == {
+            m: pytest.approx(hall[m]) for m in hall
+        }
+
+
+def test_offers_and_lengths_by_hand():
+    to_nic, between = media.offers("NIC"), media.offers()
+    assert (to_nic["copper"].reach, between["copper"].reach) == (3, 2)
+    assert to_nic["fibre"].power == CASE.optic_nic_side + CASE.optic_twin_port / 2 == 17.5
+    assert between["AEC"].power == 8 and "AEC" not in to_nic
+    longer = {"mine": media.MediumChoice("mine", 8.0, 300.0, 7.0), **to_nic}
+    assert media.least([7.0, 3.0], longer)["mine"] == (1, 8.0, 300.0)
+    with pytest.raises(ValueError, match="one of 8 m is longer than the 3 m"):
+        media.least([8.0], {"copper": to_nic["copper"]})
+    with pytest.raises(ValueError, match="got none"):
+        media.least([8.0], {})
+    with pytest.raises(ValueError, match="to must be one of switch, NIC"):
+        media.offers("server")
+    with pytest.raises(TypeError, match="fabric must be a Fabric"):
+        media.lengths(5)
+
+
 def test_a_hall_by_hand():
     """One NIC and two switches; a board, and a cable of no capacity, are not counted."""
     b = FabricBuilder(("nic", "switch"), ("local",))
