@@ -82,9 +82,9 @@ def _both_directions(k: int, n: int, rate: float, chips: bool) -> float:
 
 # What somebody with a mistake returns, by its name.
 REACHED_MISTAKES: Mapping[str, Callable[..., float]] = {
-    "mesh taken for a crossbar": _always_all,
-    "crossbar taken for a mesh": _always_mesh,
-    "own GPU counted": _own_gpu_counted,
+    "chips everywhere": _always_all,
+    "mesh everywhere": _always_mesh,
+    "k of n links": _own_gpu_counted,
     "a link too many": _links_of_n,
     "one link for all": _one_link,
     "links divided among the job": _links_of_the_job,
