@@ -58,7 +58,9 @@ def domain(fabric: Fabric) -> Domain:
     media = np.isin(np.array(fabric.media)[fabric.medium], OWN_LINKS)  # (L,)
     own = media & (fabric.source == fabric.endpoint[0])
     if not own.any():
-        raise ValueError(f"domain needs GPUs with links of their own ({', '.join(OWN_LINKS)}), got {fabric}")
+        raise ValueError(
+            f"domain needs GPUs with links of their own ({', '.join(OWN_LINKS)}), got {fabric}"
+        )
 
     is_chip = np.zeros(fabric.n_nodes, dtype=bool)
     if "nvswitch" in fabric.kinds:

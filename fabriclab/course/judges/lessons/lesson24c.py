@@ -34,7 +34,9 @@ def paths() -> dict[str, tuple[int, int]]:
     tried = dict[str, tuple[int, int]]()
     for server, gpu, nic in _PAIRS:
         walked = Server(topologies.build(server))
-        passed = " ".join(walked.walk(walked.end(f"gpu {gpu}"), walked.end(f"nic {nic}")).over[1:-1])
+        passed = " ".join(
+            walked.walk(walked.end(f"gpu {gpu}"), walked.end(f"nic {nic}")).over[1:-1]
+        )
         case = text("trace.path", server=server_name(server), gpu=gpu, nic=nic)
         tried[case] = passed.count("pcie"), passed.count("cpu")
     server, bridges = _BRIDGES
