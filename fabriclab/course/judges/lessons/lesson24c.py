@@ -4,14 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from fabriclab import topologies
+from fabriclab import catalog, topologies
 from fabriclab.course.judges import Trace, TriedCase, Unanswered
 from fabriclab.course.judges.shared.functions import Verdict, called, first_wrong, name_of, wrong
 from fabriclab.course.judges.shared.numbers import brief
 from fabriclab.gpudirect.copies import Server
 from fabriclab.registry import register
 from fabriclab.texts import text
-from fabriclab.views.layout import server_name
+from fabriclab.topologies.servers import SERVERS
 
 PathClass = Callable[[int, int], Any]  # PCIe switches, processors -> one of CLASSES
 CLASSES = ("PIX", "PXB", "NODE", "SYS")  # from near to far
@@ -37,7 +37,9 @@ def paths() -> dict[str, tuple[int, int]]:
         passed = " ".join(
             walked.walk(walked.end(f"gpu {gpu}"), walked.end(f"nic {nic}")).over[1:-1]
         )
-        case = text("trace.path", server=server_name(server), gpu=gpu, nic=nic)
+        case = text(
+            "trace.path", server=catalog.systems[SERVERS[server]["facts"]].name, gpu=gpu, nic=nic
+        )
         tried[case] = passed.count("pcie"), passed.count("cpu")
     server, bridges = _BRIDGES
     tried[text("trace.path_bridges", server=server, n=bridges)] = bridges, 0
