@@ -127,6 +127,47 @@ class Result(Value):
                 f"samples must have one row per size ({self.size.size}), got {self.samples.shape}"
             )
 
+    @classmethod
+    def of_busbw(
+        cls,
+        what: str,
+        busbw: units.Quantity,
+        n_ranks: int,
+        size: units.Quantity,
+        *,
+        obtained: str = "predicted",
+        source: str = "",
+    ) -> "Result":
+        """Return the result of one run of which the bus bandwidth is known: its time is that in which it was reached.
+
+        Parameters
+        ----------
+        what, n_ranks, obtained, source
+            As in the class.
+        busbw : float or str
+            Bus bandwidth that was reached. [B/s], > 0
+        size : float or str
+            Size of the message. [B]
+
+        Raises
+        ------
+        ValueError
+            If the bus bandwidth is not above 0, or the collective moves no bytes between ``n_ranks`` ranks.
+
+        Examples
+        --------
+        >>> Result.of_busbw("all_reduce", "50 GB/s", 2, "1 GB").time.tolist()
+        [0.02]
+        """
+        rate = units.rate(busbw, "busbw")
+        factor = bus_factor(what, n_ranks)
+        if not rate > 0 or not factor:
+            raise ValueError(
+                f"busbw must be above 0 for a {what} that moves bytes, got {busbw!r} with {n_ranks} ranks"
+            )
+        total = units.size(size)
+        return cls(what, obtained, [total], [factor * total / rate], n_ranks, source=source)  # type: ignore[arg-type]
+
     @property
     def algbw(self) -> NDArray[np.float64]:
         """Algorithm bandwidth, size / time [B/s], shape (K,)."""

@@ -15,6 +15,7 @@ hops: diameter 4, mean way 3.69
 """
 
 from fabriclab.metrics.cuts import Bisection, bisection, cut
+from fabriclab.metrics.domains import Domain, domain
 from fabriclab.metrics.hops import (
     Diversity,
     Hops,
@@ -41,6 +42,7 @@ from fabriclab.metrics.traffic import (
 __all__ = [
     "Bisection",
     "Diversity",
+    "Domain",
     "Hops",
     "Ports",
     "Throughput",
@@ -49,6 +51,7 @@ __all__ = [
     "cables",
     "cut",
     "diversity",
+    "domain",
     "hops",
     "long_cables",
     "longest_matching",

@@ -37,9 +37,26 @@ from fabriclab.simulation.library import (
     outside_what_is_known,
     server_switches,
 )
-from fabriclab.simulation.rings import Rings, best_rings, ring_busbw
+from fabriclab.simulation.rings import (
+    Rings,
+    WiringRates,
+    best_rings,
+    growth,
+    ring_busbw,
+    wiring_rates,
+)
 
-__all__ = ["Rings", "Simulation", "best_rings", "ring_busbw", "simulate", "sweep"]
+__all__ = [
+    "Rings",
+    "Simulation",
+    "WiringRates",
+    "best_rings",
+    "growth",
+    "ring_busbw",
+    "simulate",
+    "sweep",
+    "wiring_rates",
+]
 
 
 @dataclass(frozen=True, eq=False)

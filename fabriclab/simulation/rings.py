@@ -8,8 +8,8 @@ from itertools import permutations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fabriclab import collectives, engines, routing, units
-from fabriclab.core import Fabric, Flows, bus_factor, rows_of
+from fabriclab import collectives, engines, metrics, routing, units
+from fabriclab.core import Fabric, Flows, Result, bus_factor, rows_of
 from fabriclab.lower import lower
 
 MOST_RANKS = 8  # ranks at most: all their rings are tried, 7! of them
@@ -221,3 +221,93 @@ def _pair_use(
 
     is_outside = np.isin(np.array(fabric.media)[fabric.medium], _OUTSIDE)  # (L,)
     return use, np.any(use, axis=-1, where=is_outside)
+
+
+def growth(fabric: Fabric, most: int = MOST_RANKS, size: units.Quantity = "4 GiB") -> list[Result]:
+    """Return what the best rings reach over the first 2, 3, ... ranks of a fabric, as predicted all-reduces.
+
+    ``fl.views.sweep({"mesh": growth(mesh)}, x="ranks", y="busbw")`` draws how a server rewards each further GPU.
+    Leaves out what `best_rings` leaves out: a library need not find these rings, and they have no latency.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        A server.
+    most : int
+        Ranks of the last result. 2..8
+    size : float or str
+        Size of the arrays; the bus bandwidth is the same for all. [B], > 0
+
+    Examples
+    --------
+    >>> from fabriclab import topologies
+    >>> [round(run.busbw[0] / 1e9) for run in growth(topologies.build("mi300x"), 4)]
+    [64, 128, 192]
+    """
+    last = units.count(most, "most", 2, MOST_RANKS)
+    runs = []
+    for n in range(2, last + 1):
+        rate = best_rings(fabric, range(n)).rate
+        runs.append(Result.of_busbw("all_reduce", rate, n, size))
+    return runs
+
+
+@dataclass(frozen=True)
+class WiringRates:
+    """What a pair, a pairing, all GPUs and two halves of a server get from its wiring.
+
+    Parameters
+    ----------
+    pair : float
+        Bus bandwidth of rank 0 with the partner with which it reaches least. [B/s]
+    pairings : float
+        Rate of each rank if all are paired at random, in the worst pairing that was drawn. [B/s]
+    rings : float
+        Bus bandwidth of the best rings over all ranks. [B/s]
+    halves : float
+        Capacity between two halves where it is smallest, both directions added, without what crosses processors.
+        [B/s]
+    """
+
+    pair: float
+    pairings: float
+    rings: float
+    halves: float
+
+
+def wiring_rates(fabric: Fabric, pairings: int = 20, seed: int = 0) -> WiringRates:
+    """Return four numbers that tell wirings of a server apart: for a pair, for random pairings, for rings, for halves.
+
+    Rings hide the difference between a mesh and switch chips, and a pair shows it.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        A server with 2 to 8 ranks.
+    pairings : int
+        How many random pairings are tried; in each of them every rank sends to a partner and receives from one. >= 1
+    seed : int
+        Draws the pairings.
+
+    Examples
+    --------
+    >>> from fabriclab import topologies
+    >>> rates = wiring_rates(topologies.build("dgx_h100"))
+    >>> [round(rate / 1e9) for rate in (rates.pair, rates.pairings, rates.rings, rates.halves)]
+    [450, 450, 450, 3600]
+    """
+    drawn = units.count(pairings, "pairings", 1)
+    n = fabric.n_ranks
+    orders = np.random.default_rng(seed).permuted([range(n)] * drawn, axis=1)
+    at_once_rates = []
+    for order in orders:
+        flows = Flows.make(fabric.endpoint[order], fabric.endpoint[order[::-1]], 1.0)
+        at_once_rates.append(metrics.throughput(fabric, flows).part)
+    pairs = [best_rings(fabric, [0, other]).rate for other in range(1, n)]
+    without_processors = fabric.without(nodes=np.flatnonzero(fabric.tier > 1))
+    return WiringRates(
+        pair=min(pairs),
+        pairings=min(at_once_rates),
+        rings=best_rings(fabric).rate,
+        halves=2 * metrics.bisection(without_processors).upper,
+    )

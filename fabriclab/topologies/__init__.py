@@ -23,7 +23,7 @@ from fabriclab.topologies.clusters import compose
 # What else people call an argument.
 _OTHER_WORDS = {"taper": "oversubscription"}
 
-__all__ = ["build", "compose", "from_networkx", "names", "two_wirings"]
+__all__ = ["build", "compose", "from_lines", "from_networkx", "names", "two_wirings"]
 
 
 def names() -> tuple[str, ...]:
@@ -180,6 +180,38 @@ def _filling(servers: int, gpus: int, down: int) -> str:
         return f"take radix={2 * more} and a multiple of {more} servers, which fill all leaves"
     more = -(-servers // down) * down
     return f"take servers={more} or another multiple of {down}, which fill all leaves"
+
+
+def from_lines(lines: Iterable[tuple[int, int]], capacity: units.Quantity) -> Fabric:
+    """Return the fabric of a drawing: ranks 0 to n - 1, which pass on traffic of others, and a cable for each line.
+
+    Parameters
+    ----------
+    lines : iterable of pairs of int
+        The two ranks that a line joins. Each rank from 0 to the largest has at least one.
+    capacity : float or str
+        Rate of each cable in one direction. [B/s]
+
+    Raises
+    ------
+    ValueError
+        If there is no line, or the drawing is not in one piece.
+
+    Examples
+    --------
+    >>> from_lines([(0, 1), (1, 2), (2, 3), (3, 0)], "50 GB/s").n_cables
+    4
+    """
+    import networkx as nx
+
+    pairs = [(int(a), int(b)) for a, b in lines]
+    if not pairs:
+        raise ValueError("from_lines needs at least one line, such as (0, 1)")
+    graph = nx.empty_graph(max(max(pair) for pair in pairs) + 1)
+    graph.add_edges_from(pairs)
+    for mark in ("endpoint", "transit"):
+        nx.set_node_attributes(graph, True, mark)
+    return from_networkx(graph, capacity)
 
 
 def from_networkx(

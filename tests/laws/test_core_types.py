@@ -841,3 +841,14 @@ def test_arrays_of_all_types_are_read_only():
             array = getattr(value, f.name)
             assert not isinstance(array, np.ndarray) or not array.flags.writeable, (value, f.name)
     assert isinstance(VALUES[0], core.Fabric)
+
+
+def test_a_result_of_a_bus_bandwidth_took_the_time_in_which_it_is_reached():
+    run = Result.of_busbw(
+        "all_reduce", "312.9 GB/s", 8, "4 GiB", obtained="published", source="a test"
+    )
+    assert run.time[0] == pytest.approx(1.75 * 2**32 / 312.9e9)
+    assert run.busbw[0] == pytest.approx(312.9e9) and run.n_ranks == 8
+    for busbw, n in ((0.0, 8), ("1 GB/s", 1)):
+        with pytest.raises(ValueError, match="busbw"):
+            Result.of_busbw("all_reduce", busbw, n, "1 GiB")

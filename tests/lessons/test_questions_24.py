@@ -1,12 +1,26 @@
-"""What the questions of lesson 24 call right is right on the graphs of the servers."""
+"""What the questions of lessons 24, 24b and 24c call right is right on the graphs of the servers and by the catalog."""
+
+import json
 
 import numpy as np
 import pytest
 
-from fabriclab import catalog, live, metrics, topologies
-from fabriclab.course.questions import find
+import fabriclab
+from fabriclab import catalog, check, gpudirect, live, metrics, operations, topologies
+from fabriclab.core import Flows
+from fabriclab.course.judges.lessons import lesson24, lesson24b, lesson24c
+from fabriclab.course.questions import find, misconception
+from fabriclab.physics import optical
 from fabriclab.simulation import best_rings, ring_busbw
 from fabriclab.topologies.servers import links_between_gpus
+from support.lesson_runs import FILES
+from support.prose import states
+
+CELLS = {}  # of all three, by id
+for name, file in FILES.items():
+    if name.startswith("24"):
+        for cell in json.loads(file.read_text("utf-8"))["cells"]:
+            CELLS[cell["id"]] = "".join(cell["source"])
 
 MESH, CUBE, SWITCHED = (topologies.build(name) for name in ("mi300x", "dgx1v", "dgx_h100"))
 # Found by trying: rings over eight GPUs that use each of the 56 links once.
@@ -62,7 +76,7 @@ def test_the_bisection_is_that_of_the_graph_and_of_the_data_sheet():
     # the link between processors adds 22 GB/s
     joined = SWITCHED.without(nodes=SWITCHED.nodes("cpu"))
     both = 2 * metrics.bisection(joined).upper
-    assert both == pytest.approx(find("24-bisection").key({}))
+    assert both == pytest.approx(find("24-bisection").key({"n": 8, "l": 18}))
     assert both == pytest.approx(catalog.systems["dgxh100"]["bisection"].value * 1e12)
 
 
@@ -77,7 +91,7 @@ def test_a_gpu_reaches_all_chips_and_every_chip_serves_all():
 
 
 def test_one_layer_holds_as_many_gpus_as_a_chip_has_ports():
-    most = int(find("24-domain").key({}))
+    most = int(find("24-domain").key({"p": 72}))
     tiers = [
         np.unique((f := topologies.build("nvl72", gpus=n)).tier[f.nodes("nvswitch")]).size
         for n in (most, most + 4)
@@ -86,8 +100,233 @@ def test_one_layer_holds_as_many_gpus_as_a_chip_has_ports():
 
 
 def test_the_capacity_is_what_the_catalog_says():
-    chip = catalog.switches["nvswitch3"]
-    ports, rate = chip["ports"].value, catalog.value("links", "nvlink4", "bandwidth_per_link")
-    key = find("24-capacity").key({"p": int(ports), "r": f"{rate} B/s"})
-    assert key == pytest.approx(chip["capacity"].value * 1e12) == find("24-capacity").key({})
-    assert 8 * key == pytest.approx(25.6e12)
+    for chip, link in (("nvswitch3", "nvlink4"), ("nvswitch4", "nvlink5")):
+        part, rate = catalog.switches[chip], catalog.value("links", link, "bandwidth_per_link")
+        key = find("24b-capacity").key({"p": int(part["ports"].value), "r": f"{rate} B/s"})
+        assert key == pytest.approx(part["capacity"].value * 1e12)
+    assert 8 * 3.2e12 == pytest.approx(25.6e12)
+
+
+def test_one_dead_link_costs_more_gpus_than_a_server_has():
+    case = catalog.case()
+    slow = case.replace(tp_busbw=17 / 18 * case.tp_busbw)
+    longer = slow.t_step - case.t_step
+    lost = find("24-lost").key({"n": 1024, "s": "4.60 s", "t": "0.822 s"})
+    assert case.gpus * longer / case.t_step == pytest.approx(lost, rel=0.01)
+    assert case.gpus_per_server < case.gpus * longer / slow.t_step < 11
+    states(CELLS["24-domain-ask"], "0.048 s", "0.822 s", "11 GPUs")
+
+
+def test_a_domain_sends_what_the_answer_says():
+    rack = topologies.build("nvl72")
+    each = catalog.value("accelerators", "gb200", "scaleup_bandwidth")
+    # all at once, and none gets less
+    sent = Flows.make(rack.endpoint, np.roll(rack.endpoint, 1), each)
+    assert metrics.throughput(rack, sent).part == pytest.approx(1.0)
+    assert sent.size.sum() == find("24-total").key({"n": 72, "r": "900 GB/s"})
+
+
+def test_the_drawn_grid_stops_at_675_gb_s():
+    names = {"fl": fabriclab, "case": catalog.case()}
+    drawing = CELLS["24-wirings"].split("h100 =")[0]
+    exec(drawing, names)
+    rates = fabriclab.simulation.wiring_rates(names["drawn"])
+    assert rates.halves == pytest.approx(675e9)
+    halves = {0, 3, 6, 7}
+    crossed = [line for line in names["lines"] if len(halves & set(line)) == 1]
+    assert len(crossed) == 3
+    ours = {0, 1, 3, 4}
+    assert len([line for line in names["lines"] if len(ours & set(line)) == 1]) == 4
+
+
+# Functions that learners write ---------------------------------------------------------------------------------------
+
+
+def by_share(k, n, rate, chips):
+    if chips:
+        return rate
+    one_link = rate / (n - 1)
+    return (k - 1) * one_link
+
+
+def by_links(k, n, rate, chips):
+    links = n - 1
+    used = links if chips else k - 1
+    return rate * used / links
+
+
+@pytest.mark.parametrize("rule", [by_share, by_links])
+def test_a_right_rate_of_some_gpus_is_right(rule):
+    assert check("24-write-reached", rule).data["right"]
+
+
+@pytest.mark.parametrize(
+    ("server", "n", "chips"),
+    [("mi300x", 8, False), ("gh200", 4, False), ("dgx_h100", 8, True), ("dgx_a100", 8, True)],
+)
+def test_the_judge_says_what_the_best_rings_reach(server, n, chips):
+    fabric = topologies.build(server)
+    own = metrics.domain(fabric).gpu_rate
+    for k in range(2, n + 1):
+        assert best_rings(fabric, range(k)).rate == pytest.approx(
+            lesson24.reached(k, n, own, chips)
+        )
+
+
+def in_steps(label, bits, directions, ports):
+    in_bytes = label / 8 if bits else label
+    return in_bytes / (directions * ports)
+
+
+def test_a_right_port_of_a_label_is_right():
+    assert check("24b-write-port", in_steps).data["right"]
+
+
+def test_the_ports_tried_are_those_of_the_catalog():
+    found = {name: lesson24b.one_port(*label) / 1e9 for name, label in lesson24b.labels().items()}
+    assert sorted(round(rate) for rate in found.values()) == [25, 25, 25, 50, 50, 64, 100, 100]
+    ports = {k[1]: n for k, n in lesson24b._LABELS.items()}
+    for chip in ("nvswitch3", "quantum2", "spectrum4"):
+        assert ports[chip] == catalog.switches[chip]["ports"].value
+    for link in ("nvlink4", "nvlink5"):
+        assert ports[link] == catalog.links[link]["links_per_gpu"].value
+
+
+def as_a_chain(switches, cpus):
+    if cpus:
+        return "NODE" if cpus == 1 else "SYS"
+    return "PIX" if switches == 1 else "PXB"
+
+
+def in_small_letters(switches, cpus):
+    return as_a_chain(switches, cpus).lower()
+
+
+@pytest.mark.parametrize("rule", [as_a_chain, in_small_letters])
+def test_a_right_class_of_a_path_is_right(rule):
+    assert check("24c-write-path", rule).data["right"]
+
+
+def test_the_classes_of_the_judge_are_those_of_the_map():
+    pairs = zip(lesson24c._PAIRS, lesson24c.paths().values(), strict=False)
+    for (server, gpu, nic), passed in pairs:
+        printed = gpudirect.topo(topologies.build(server)).relation(f"GPU{gpu}", f"NIC{nic}")
+        assert printed == lesson24c.path_class(*passed)
+
+
+MISTAKES = {
+    "24-write-reached": lesson24.REACHED_MISTAKES,
+    "24b-write-port": lesson24b.PORT_MISTAKES,
+    "24c-write-path": lesson24c.PATH_MISTAKES,
+}
+
+
+@pytest.mark.parametrize(
+    ("question", "name"), [(id, name) for id, rules in MISTAKES.items() for name in rules]
+)
+def test_a_known_mistake_of_a_function_is_named(question, name):
+    shown = check(question, MISTAKES[question][name])
+    assert not shown.data["right"] and shown.data["named"] == name
+    assert misconception(question, name) in str(shown)
+
+
+@pytest.mark.parametrize("question", MISTAKES)
+def test_each_stated_mistake_has_a_rule(question):
+    assert {wrong.mistake for wrong in find(question).wrong} == set(MISTAKES[question])
+
+
+def nothing(*_):
+    return None
+
+
+def a_quantity(*_):
+    return ["50 GB/s"]
+
+
+def no_arguments():
+    return 1
+
+
+def stops(*_):
+    return 1 / 0
+
+
+@pytest.mark.parametrize("question", MISTAKES)
+@pytest.mark.parametrize("rule", [nothing, a_quantity, no_arguments, stops])
+def test_what_is_no_answer_is_not_counted(question, rule):
+    assert not check(question, rule).data["counted"]
+
+
+def one(*_):
+    return 1.0
+
+
+def far(*_):
+    return "FAR"
+
+
+@pytest.mark.parametrize(
+    ("question", "rule"),
+    [("24-write-reached", one), ("24b-write-port", one), ("24c-write-path", far)],
+)
+def test_an_unknown_mistake_is_wrong_without_a_name(question, rule):
+    assert check(question, rule).data["named"] == ""
+
+
+# Labels, and what is outside a server --------------------------------------------------------------------------------
+
+
+def test_equal_labels_of_two_switches_count_differently():
+    ports = [
+        catalog.switches[name]["capacity"].si / catalog.switches[name]["ports"].value
+        for name in ("quantum2", "spectrum4")
+    ]
+    assert ports == [50e9, 100e9]
+    labels = {catalog.switches[name]["capacity"].quoted for name in ("quantum2", "spectrum4")}
+    assert labels == {"51.2 Tb/s"}
+
+
+def test_runs_reach_70_to_105_percent_of_the_bound():
+    names = {"fl": fabriclab, "links": catalog.links}
+    names["gaudi"] = catalog.accelerators["gaudi3"]["scaleup_bandwidth"]
+    exec(CELLS["24b-arrives"].split("# yours")[0].split("fl.views")[0], names)
+    shares = {name: round(100 * found / bound) for name, bound, found in names["rows"]}
+    assert sorted(shares.values()) == [70, 75, 78, 82, 86, 98, 105]
+    assert shares["8 x Gaudi 3"] == 98 and 293.118 * 1.75 == pytest.approx(512.957, rel=1e-5)
+
+
+def test_a_pair_of_a_mesh_is_hardly_nearer_than_the_network():
+    nic = catalog.value("nics", "cx7", "throughput")
+    pair = MESH.capacity[MESH.links_between(0, 1)].sum()
+    key = find("24c-parity").key({"a": "64 GB/s", "b": "400 Gb/s"})
+    assert pair / nic == pytest.approx(key) == 1.28
+
+
+def test_platforms_have_9_to_48_times_as_much_inside():
+    """The rows of errata E26: every ratio by its catalog rows, as the cell computes them."""
+    names = {}
+    exec(CELLS["24c-ratio"].rsplit("display", 1)[0], names)  # the lesson's own lines
+    ratios = {row["with"]: round(row["ratio"], 1) for row in names["rows"]}
+    assert ratios == {
+        "DGX-1V": 24.0,
+        "EFA v1 (P4d)": 48.0,
+        "DGX A100": 12.0,
+        "DGX/HGX H100": 9.0,
+        "GB200 compute tray": 18.0,
+        "DGX B300": 9.0,
+        "MI300X OAM UBB 8-way": 9.0,
+    }
+    evidence = {row["with"]: row["NICs are"] for row in names["rows"]}
+    assert "not confirmed" in evidence["MI300X OAM UBB 8-way"]
+
+
+def test_links_that_fail_in_a_year_are_those_of_the_published_rate():
+    for n in (1024, 16384):
+        key = find("24c-faults").key({"n": n, "p": 0.057})
+        assert operations.events_per_year("cable", n) == pytest.approx(key)
+
+
+@pytest.mark.parametrize("d", ["10 km", "50 km"])
+def test_light_between_halls_takes_what_the_answer_says(d):
+    key = find("24c-across").key({"d": d, "s": "4.9 ns"})
+    assert key == pytest.approx(2 * float(optical.delay(d)), rel=2e-3)

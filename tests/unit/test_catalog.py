@@ -61,11 +61,11 @@ def test_shape():
         "emerging": 76,
         "link_physics": 65,
         "links": 498,
-        "measured": 73,
+        "measured": 74,
         "media": 79,
         "memory_path": 62,
         "nccl_model": 70,
-        "nics": 28,
+        "nics": 29,
         "rdma": 24,
         "reliability": 21,
         "roadmap": 138,
@@ -479,6 +479,6 @@ def test_display_and_completion():
     assert repr(catalog.nics["cx7"]) == "<Part nics['cx7'] ConnectX-7: throughput>"
     assert "latency_LL" in repr(catalog.nccl_model["hw"])
     assert repr(catalog.nics).startswith("<Table nics: cx5, cx6, cx7")
-    assert catalog.nics._repr_html_().count("<tr>") == 29
+    assert catalog.nics._repr_html_().count("<tr>") == 30
     assert "MLE-net" in catalog.nics["cx7"]._repr_html_()
     assert isinstance(pickle.loads(pickle.dumps(catalog.nics["cx7"]["throughput"])), Spec)

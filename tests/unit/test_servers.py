@@ -616,3 +616,21 @@ def test_servers_say_what_they_are():
     assert "4 and 5" in topologies.registry.get("topology", "dgx_h100").__doc__
     assert repr(build("dgx_a100")) == "topologies.build('dgx_a100')"
     assert gigaio(WIRINGS[0]).n_ranks == 16
+
+
+def test_a_domain_counts_its_chips_layers_and_ports():
+    counted = metrics.domain(topologies.build("nvl72"))
+    assert counted == (72, 18, 1, 1, 72 * 18, 0, 900e9)
+    mesh = metrics.domain(topologies.build("mi300x"))
+    assert mesh == (8, 0, 0, 0, 0, 0, 448e9)
+    with pytest.raises(ValueError, match="links of their own"):
+        metrics.domain(topologies.build("leaf_spine", hosts=8, radix=8))
+
+
+def test_a_drawing_becomes_a_fabric_whose_ranks_pass_on_traffic():
+    ring = topologies.from_lines([(0, 1), (1, 2), (2, 3), (3, 0)], "50 GB/s")
+    assert (ring.n_ranks, ring.n_cables, ring.capacity.min()) == (4, 4, 50e9)
+    assert metrics.bisection(ring).upper == pytest.approx(100e9)
+    for lines, word in (([], "line"), ([(0, 1), (2, 3)], "connected")):
+        with pytest.raises(ValueError, match=word):
+            topologies.from_lines(lines, "50 GB/s")

@@ -9,7 +9,7 @@ from fabriclab import case, catalog, collectives, routing, simulate, sweep, topo
 from fabriclab.core import Flows
 from fabriclab.core._arrays import rows_of
 from fabriclab.errors import NoPath
-from fabriclab.simulation import best_rings, ring_busbw
+from fabriclab.simulation import best_rings, growth, ring_busbw, wiring_rates
 
 HALL = topologies.build("rail_optimised")
 RAILS = np.array(collectives.rail_groups(HALL))
@@ -295,3 +295,20 @@ def test_rings_over_wrong_ranks_are_refused(ranks):
 
 def test_rings_show_themselves():
     assert repr(best_rings(CUBE, range(5))) == "<Rings: 2 over 5 ranks, 12.0 GB/s together>"
+
+
+def test_growth_has_the_best_rings_of_the_first_ranks():
+    runs = growth(MESH, 5)
+    assert [run.n_ranks for run in runs] == [2, 3, 4, 5]
+    assert [round(float(run.busbw[0]) / 1e9) for run in runs] == [64, 128, 192, 256]
+    assert {run.obtained for run in runs} == {"predicted"}
+    for most in (1, 9):
+        with pytest.raises(ValueError, match="most"):
+            growth(MESH, most)
+
+
+def test_wiring_rates_tell_a_mesh_from_a_crossbar_by_its_pair():
+    rates = wiring_rates(MESH)
+    assert [round(rate / 1e9) for rate in rates.__dict__.values()] == [64, 64, 448, 2048]
+    with pytest.raises(ValueError, match="pairings"):
+        wiring_rates(MESH, pairings=0)
