@@ -34,6 +34,7 @@ from fabriclab.metrics.traffic import (
     permutation,
     shift,
     throughput,
+    to_other_servers,
     transpose,
     uniform,
 )
@@ -58,6 +59,7 @@ __all__ = [
     "switches",
     "switches_passed",
     "throughput",
+    "to_other_servers",
     "transpose",
     "uniform",
 ]

@@ -37,9 +37,9 @@ from fabriclab.simulation.library import (
     outside_what_is_known,
     server_switches,
 )
-from fabriclab.simulation.rings import Rings, best_rings, ring_busbw
+from fabriclab.simulation.rings import Rings, best_rings, links_of_rings, ring_busbw
 
-__all__ = ["Rings", "Simulation", "best_rings", "ring_busbw", "simulate", "sweep"]
+__all__ = ["Rings", "Simulation", "best_rings", "links_of_rings", "ring_busbw", "simulate", "sweep"]
 
 
 @dataclass(frozen=True, eq=False)
