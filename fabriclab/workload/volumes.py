@@ -121,6 +121,10 @@ class Traffic(NamedTuple):
         np.add.at(table, (self.source, self.target), self.size)
         return table
 
+    def moved(self, place: Ints) -> Traffic:
+        """Return the same bytes with rank k on GPU ``place[k]``, so that both ends are GPUs, (ranks,)."""
+        return Traffic(place[self.source], place[self.target], self.size)
+
     def between_servers(self, ranks: int, per_server: int) -> Floats:
         """Return the table of what each server sends to each other, (servers, servers). [B].
 
