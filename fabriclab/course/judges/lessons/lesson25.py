@@ -158,7 +158,7 @@ class Demand(NamedTuple):
 
 
 class Network(NamedTuple):
-    """What became of placed circuits: a mistake in them, or the mean hops of a byte (infinite if some cannot arrive)."""
+    """What became of placed circuits: a mistake in them, or the mean hops of a byte, infinite if some cannot arrive."""
 
     mistake: str
     said: str
@@ -246,7 +246,9 @@ def placed(answer: Place) -> Verdict:
     name = name_of(answer)
     tried: list[TriedCase] = []
     returned: list[list[Pair]] = []
-    first: tuple[str, str] | None = None  # the sentence and the mistake of the first case that is wrong
+    first: tuple[str, str] | None = (
+        None  # the sentence and the mistake of the first case that is wrong
+    )
     for demand in demands():
         pairs = _pairs_of(answer, demand)
         returned.append(pairs)
@@ -328,4 +330,3 @@ def _mistake_of(returned: Sequence[Sequence[Pair]]) -> str:
         if found == expected:
             return name
     return ""
-
