@@ -82,12 +82,12 @@ def _each_ring_alone(routes: Routes, rate: float) -> float:
 
 # What somebody with a mistake returns, by its name.
 RING_MISTAKES: dict[str, Callable[[Routes, float], float]] = {
-    "nothing shared": _nothing_shared,
+    "a link for each ring": _nothing_shared,
     "rate of one ring": _one_ring,
     "mean link": _mean_link,
     "one link for all": _one_link,
     "sharers for rings": _busiest_alone,
-    "both directions counted": _both_directions,
+    "up and down as one link": _both_directions,
     "each ring by itself": _each_ring_alone,
 }
 
