@@ -135,8 +135,8 @@ def patched(
 def carried(fabric: Fabric, traffic: ArrayLike) -> Carried:
     """Return the mean hops of a byte of traffic, and which part of its rate every host can send at the same time.
 
-    Traffic between two hosts is divided among its shortest paths. The host that sends most would use all of its links
-    at a part of 1.
+    Traffic between two hosts is divided among its shortest paths. At a part of 1 the host that
+    sends most sends at the rate of all links of a host, of the one that has most.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def carried(fabric: Fabric, traffic: ArrayLike) -> Carried:
     sent = square(traffic, "traffic", fabric.n_ranks)
     source, target = np.nonzero(sent)
     leaving = np.bincount(fabric.source, fabric.capacity, fabric.n_nodes)  # [B/s] of each node
-    full_rate = leaving[fabric.endpoint[0]]
+    full_rate = leaving[fabric.endpoint].max()
     size = full_rate * sent[source, target] / sent.sum(axis=1).max()
     flows = Flows.make(fabric.endpoint[source], fabric.endpoint[target], size)
     over_links = routing.route(fabric, flows, "spray").link_bytes(flows, fabric.n_links)
