@@ -15,6 +15,7 @@ Examples
 380
 """
 
+from fabriclab.circuits.fixed import Carried, carried, patched, place, ring_with_partners
 from fabriclab.circuits.hybrids import Hybrid, hybrid
 from fabriclab.circuits.matchings import (
     Decomposition,
@@ -65,6 +66,7 @@ from fabriclab.circuits.topologies import (
 from fabriclab.circuits.traffic import skewed
 
 __all__ = [
+    "Carried",
     "CircuitPlan",
     "Decomposition",
     "DrawnPod",
@@ -83,6 +85,7 @@ __all__ = [
     "WrongMatching",
     "any_availability",
     "capital_saving",
+    "carried",
     "choose_topology",
     "cube_availability",
     "decompose",
@@ -98,7 +101,9 @@ __all__ = [
     "mistake_in",
     "network",
     "pad",
+    "patched",
     "phases",
+    "place",
     "plan",
     "play",
     "play_rotor",
@@ -109,6 +114,7 @@ __all__ = [
     "power_share_of_pod",
     "price_for",
     "published",
+    "ring_with_partners",
     "rotor",
     "rotor_matchings",
     "seconds_on",

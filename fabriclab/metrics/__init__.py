@@ -35,6 +35,7 @@ from fabriclab.metrics.traffic import (
     permutation,
     shift,
     throughput,
+    to_other_servers,
     transpose,
     uniform,
 )
@@ -61,6 +62,7 @@ __all__ = [
     "switches",
     "switches_passed",
     "throughput",
+    "to_other_servers",
     "transpose",
     "uniform",
 ]

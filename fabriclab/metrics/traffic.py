@@ -69,6 +69,33 @@ def uniform(fabric: Fabric) -> Flows:
     return _flows(fabric, pairs.source, pairs.target)
 
 
+def to_other_servers(fabric: Fabric, rate: units.Quantity) -> Flows:
+    """Return even traffic between servers: every rank sends equal parts to all ranks of other servers.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        The network, with two servers or more.
+    rate : float or str
+        What a rank offers in all, such as the rate of its NIC. [B/s]
+
+    Examples
+    --------
+    >>> from fabriclab import metrics, topologies
+    >>> small = topologies.build("rail_only", servers=4, gpus=2, rails=2, radix=8)
+    >>> round(metrics.throughput(small, metrics.to_other_servers(small, "400 Gb/s"), "pxn").part, 3)
+    1.0
+    """
+    check_ranks(fabric)
+    outside = fabric.server[:, None] != fabric.server[None, :]  # (R, R)
+    source, target = np.nonzero(outside)
+    if not source.size:
+        raise ValueError("fabric must have two servers or more, got one")
+    targets = np.bincount(source, minlength=fabric.n_ranks)  # of each rank
+    size = units.rate(rate) / targets[source]
+    return Flows.make(fabric.endpoint[source], fabric.endpoint[target], size)
+
+
 def all_to_all(fabric: Fabric) -> Flows:
     """Return an all-to-all in rounds: rank r sends to r + 1, then, when all have finished, to r + 2, and so on."""
     pairs = _rounds(fabric)

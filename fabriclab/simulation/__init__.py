@@ -42,6 +42,7 @@ from fabriclab.simulation.rings import (
     WiringRates,
     best_rings,
     growth,
+    links_of_rings,
     ring_busbw,
     wiring_rates,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "WiringRates",
     "best_rings",
     "growth",
+    "links_of_rings",
     "ring_busbw",
     "simulate",
     "sweep",

@@ -106,6 +106,32 @@ def ring_busbw(
     return bus_factor(what, table.shape[1]) * total / timeline.end
 
 
+def links_of_rings(fabric: Fabric, orders: ArrayLike) -> tuple[tuple[str, ...], ...]:
+    """Return the names of the links that each ring crosses, such as ``"draco 0 -> root 0"``.
+
+    A ring goes from each rank to the next one and from the last one to the first, over a shortest path; where there are
+    several, the links of all of them are named. Links of the medium ``xgmi`` are left out: two GPUs of one box have
+    them to themselves.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        Network of the ranks.
+    orders : (rings, n) array_like
+        The ranks in the order of each ring.
+    """
+    table = np.atleast_2d(orders)
+    between_gpus = np.array(fabric.media)[fabric.medium] == "xgmi"  # (L,)
+    crossed = []
+    for order in table:
+        source = fabric.endpoint[order]
+        hops = Flows.make(source, np.roll(source, -1), 1.0)
+        used = routing.route(fabric, hops, "spray").link_bytes(hops, fabric.n_links) > 0
+        names = [fabric.link_name(int(link)) for link in np.flatnonzero(used & ~between_gpus)]
+        crossed.append(tuple(names))
+    return tuple(crossed)
+
+
 @dataclass(frozen=True, eq=False)
 class Rings:
     """K rings that run at the same time: the bandwidth of all together, and the rate of each.

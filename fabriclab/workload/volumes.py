@@ -121,6 +121,32 @@ class Traffic(NamedTuple):
         np.add.at(table, (self.source, self.target), self.size)
         return table
 
+    def moved(self, place: Ints) -> Traffic:
+        """Return the same bytes with rank k on GPU ``place[k]``, so that both ends are GPUs, (ranks,)."""
+        return Traffic(place[self.source], place[self.target], self.size)
+
+    def between_servers(self, ranks: int, per_server: int) -> Floats:
+        """Return the table of what each server sends to each other, (servers, servers). [B].
+
+        Ranks fill the servers in order, ``per_server`` each; what stays in a server is left out.
+        """
+        servers = ranks // per_server
+        blocks = self.matrix(ranks).reshape(servers, per_server, servers, per_server)
+        table: Floats = blocks.sum(axis=(1, 3))
+        np.fill_diagonal(table, 0.0)
+        return table
+
+    def relayed(self, per_server: int) -> float:
+        """Return the share of the bytes between servers that change rail, 0 if no byte leaves a server.
+
+        Ranks fill the servers in order, and GPU k of a server is on rail k, so the ends of these bytes have different
+        numbers in their servers.
+        """
+        leaves = self.source // per_server != self.target // per_server
+        changes_rail = self.source % per_server != self.target % per_server
+        outside = float(self.size[leaves].sum())
+        return float(self.size[leaves & changes_rail].sum()) / outside if outside else 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class Ledger:

@@ -14,6 +14,7 @@ from fabriclab.texts import text
 # Whether the function is right, the sentences to show, the name of the mistake, and where the function is wrong a trace
 # of what happened.
 Verdict = tuple[bool, list[str], str] | tuple[bool, list[str], str, Trace]
+_MOST_TYPED = 40  # illustrative: numbers of an array that a person would type
 ROUNDING = 1e-6  # illustrative: relative rounding, far below what any mistake changes
 
 
@@ -190,6 +191,8 @@ def _call(answer: Callable[..., Any], *arguments: Any) -> str:
 def _as_typed(argument: Any) -> str:
     """Write an argument of a call as a person would type it: a list, a whole number, or a few digits."""
     if isinstance(argument, np.ndarray):
+        if argument.size > _MOST_TYPED:
+            return text("function.array", shape=" x ".join(map(str, argument.shape)))
         return str(argument.tolist())
     if isinstance(argument, float):
         return f"{argument:.10g}"
