@@ -34,11 +34,12 @@ class Agenda:
         place = calendar.next_place(self.rows, self.whole)
         found = (self.rows[place].time, self.rows[place].code)
         assert found == heapq.heappop(self.heap)
-        calendar.remove_first(self.rows, self.whole)
+        calendar.remove_first(self.rows, self.whole, place)
         assert self.whole[state.EVENTS] == len(self.heap)
         self.now = found[0]
         self.n += 1
-        if self.n % calendar.TUNE_EVERY == 0:
+        self.whole[state.HANDLED] = self.n
+        if self.n >= self.whole[state.TUNE_AT]:
             calendar.tune(self.rows, self.whole, self.now)
 
 

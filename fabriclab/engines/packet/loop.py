@@ -6,7 +6,7 @@ from fabriclab.compiled import kernel
 from fabriclab.engines.packet import signatures
 from fabriclab.engines.packet.buffers import fits, is_void, refuse, release, store
 from fabriclab.engines.packet.chance import ONE, draw
-from fabriclab.engines.packet.events import TUNE_EVERY, next_place, push, remove_first, tune
+from fabriclab.engines.packet.events import next_place, push, remove_first, tune
 from fabriclab.engines.packet.state import (
     ACK_EVERY,
     ACKED,
@@ -78,6 +78,7 @@ from fabriclab.engines.packet.state import (
     TRIM,
     TRIM_SIZE,
     TRIMMED,
+    TUNE_AT,
     UNTIL,
     WATCH,
     WATCHDOG,
@@ -1098,10 +1099,10 @@ def loop(st: Any, on_start: Any, on_send: Any, on_feedback: Any, choose: Any, n_
                 record(st, whole[SAMPLES] * whole[SAMPLE_GAP])
         if now > whole[UNTIL]:
             return LATER
-        remove_first(events, whole)
+        remove_first(events, whole, place)
         whole[NOW] = now
         whole[HANDLED] += 1
-        if whole[HANDLED] % TUNE_EVERY == 0:
+        if whole[HANDLED] >= whole[TUNE_AT]:
             tune(events, whole, now)
         kind = code >> KIND
         subject = (code >> SUBJECT) & SUBJECT_MASK

@@ -428,17 +428,24 @@ NEW_SLOT = 39  # first of the slots that were never used
 TODAY = 40  # of the calendar of events: number of the day that has begun
 DAY_BITS = 41  # a day is 2^DAY_BITS picoseconds long
 DAYS = 42  # of the ring: a power of two, or 0 at the beginning
-MOST_DAYS = 43
-IN_DAYS = 44  # events on the days of the ring
-TUNED_AT = 45  # when the length of a day was looked at last
-FREE_NOTE = 46  # first of the notes that were given back, -1 for none
-NEW_NOTE = 47  # first of the notes that were never used
-TODAYS = 48  # where the heap of today's events begins
-TODAYS_EVENTS = 49
-LATER = 50  # where the heap of the events behind the last day begins
-LATER_EVENTS = 51
-EVENT_ROOM = 52  # for how many events there is room
-N_WHOLE = 53
+IN_DAYS = 43  # events on the days of the ring
+TODAYS_NOTE = 44  # first of today's notes, in order, -1 for none
+FREE_NOTE = 45  # first of the notes that were given back, -1 for none
+NEW_NOTE = 46  # first of the notes that were never used
+URGENT = 47  # where the heap of the events begins that came up today for today
+URGENT_EVENTS = 48
+FAR = 49  # where the heap of the events behind the last day begins
+FAR_EVENTS = 50
+EVENT_ROOM = 51  # for how many events there is room
+TUNED_AT = 52  # when the length of a day was looked at last
+TUNED_AFTER = 53  # how many events had been handled then
+TUNE_AT = 54  # after how many events it is looked at again
+RUNS = 55  # of a day that is being sorted: first notes, for each power of two of runs, -1 for none
+FIRST_DAY = (
+    RUNS + 32
+)  # first note of each day of the ring, -1 for none; a day has less than 2^32 events
+MOST_DAYS = 16384  # illustrative: 128 KiB, of which the caches of a processor hold what is used
+N_WHOLE = FIRST_DAY + MOST_DAYS
 
 # Places in the array of real numbers.
 MARK_MAX = 0  # Pmax
