@@ -5,9 +5,10 @@ its day, before those that hang there. When its day has come, its notes are sort
 up today for today waits in a small heap, and events behind the last day of the ring in another one until their day has
 come.
 
-Hosts that do the same at the same time, as those of a collective, have thousands of events at one time, and these are
+Hosts that do the same at the same time, as those of a collective, have hundreds of events at one time, and these are
 added nearly in the order in which they are due. So a day is sorted by merging the runs that are in order already: a day
-in order costs one look at each of its events, and any other one the logarithm of its number of runs.
+in order costs one look at each of its events, any other one as many as the logarithm of its number of runs. A heap
+would cost the logarithm of the number of events, in order or not.
 
 Now and then the length of a day is set anew, such that about two events fall on each. How days are set does not change
 the order of the events.
@@ -248,9 +249,9 @@ def tune(events: Any, whole: Any, now: int) -> None:
 
 # A heap ---------------------------------------------------------------------------------------------------------------
 
-# There are two, of what is urgent and of what is far: ``heap`` and ``count`` are the places in ``whole`` of where a heap
-# begins and of how many events it has. Each place has four children, so a heap of 10,000 events is seven places deep
-# where one of two children is thirteen. Counted from where the heap begins, the first event lies at `FIRST`, the
+# There are two, of what is urgent and of what is far: ``heap`` and ``count`` are the places in ``whole`` of where a
+# heap begins and of how many events it has. Each place has four children, so a heap of 10,000 events is seven places
+# deep where one of two children is thirteen. Counted from where the heap begins, the first event lies at `FIRST`, the
 # children of place p from 4 (p - 2) on.
 
 
