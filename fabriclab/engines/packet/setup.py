@@ -588,7 +588,7 @@ def _numbers(
     real[state.PAUSE_SHARE] = settings.pause_share
     real[state.DROP_SHARE] = settings.drop_share
     marking = _marking_of(settings, control)
-    real[state.MARK_MAX] = marking.most if marking else 0.0
+    real[state.MARK_MAX] = marking.most if marking else -1.0
     return whole, real
 
 
