@@ -11,6 +11,7 @@ from fabriclab.core import Flows
 from fabriclab.engines.packet import play
 from fabriclab.engines.packet.control import Marking
 from fabriclab.engines.packet.control.dcqcn import fixed_point
+from support.dcqcn_model import DELAY, GAP, model, without_packets
 from support.packet_stars import (
     GBIT,
     goodput,
@@ -221,8 +222,12 @@ def test_the_fixed_point_depends_on_the_share_of_the_link_alone():
     assert fixed_point(4, "40 Gb/s").marked == pytest.approx(fixed_point(10, "100 Gb/s").marked)
 
 
-def dcqcn_errors(rate, n, marking=(5e3, 200e3, 0.01), time=0.15):
-    """Return relative errors of the share of marks and of the queue against the fixed point."""
+AS_PUBLISHED = (5e3, 200e3, 0.01)  # Kmin [B], Kmax [B], Pmax
+FURTHER = (5e3, 5e3 + 4 * 195e3, 0.04)  # the same line of marking, four times as long
+
+
+def dcqcn_settles(rate, n, marking=AS_PUBLISHED, time=0.15):
+    """Return the share of packets that the switch marks, and the mean queue [B], in the second half of a run."""
     fabric = star(n + 1, rate=rate * GBIT)
     routes, flows = many_to_one(fabric, n, rate * GBIT * time)
     settings = {
@@ -241,13 +246,18 @@ def dcqcn_errors(rate, n, marking=(5e3, 200e3, 0.01), time=0.15):
         "jitter": 1e-4,
         "timeout": 1.0,
     }
-    queue = play(fabric, routes, flows, config=settings).queue
-    queue = queue[len(queue) // 2 :, 0]
-    low, high, most = marking
-    marked = np.clip((queue - low) / (high - low), 0, 1) * most
-    marked[queue > high] = 1.0
+    trace = play(fabric, routes, flows, config=settings)
+    half = len(trace.queue) // 2
+    marked = trace.queue_marks[-1, 0] - trace.queue_marks[half, 0]
+    sent = (trace.queue_sent[-1, 0] - trace.queue_sent[half, 0]) / 1000
+    return marked / sent, trace.queue[half:, 0].mean()
+
+
+def dcqcn_errors(rate, n, marking=AS_PUBLISHED, time=0.15):
+    """Return relative errors of the share of marks and of the queue against the fixed point."""
+    marked, queue = dcqcn_settles(rate, n, marking, time)
     point = fixed_point(n, rate * GBIT, marking=Marking(*marking))
-    return marked.mean() / point.marked - 1, queue.mean() / point.queue - 1
+    return marked / point.marked - 1, queue / point.queue - 1
 
 
 @needs_compiled
@@ -267,16 +277,84 @@ def test_dcqcn_settles_there_with_other_numbers_of_flows(rate, n):
 @needs_compiled
 def test_dcqcn_settles_beside_kmax_if_the_line_of_marking_goes_on():
     """Ten flows at 40 Gb/s come so close to Kmax that they fall over its edge; four times as long, it is no edge."""
-    further = (5e3, 5e3 + 4 * 195e3, 0.04)
-    assert dcqcn_errors(40, 10, further, time=0.4) == pytest.approx((0, 0), abs=0.1)
+    assert dcqcn_errors(40, 10, FURTHER, time=0.4) == pytest.approx((0, 0), abs=0.1)
     assert dcqcn_errors(40, 10)[0] > 0.5
+
+
+FEW = [(40, 2), (100, 2), (100, 4)]
+MANY = [(40, 8), (40, 10), (100, 20), (100, 24)]
+ENOUGH = [(40, 4), (40, 6), (100, 8), (100, 10), (100, 16)]
+
+
+@pytest.mark.parametrize(("rate", "n"), FEW + ENOUGH + MANY)
+def test_the_fixed_point_of_the_fluid_model_is_stable(rate, n):
+    """No flow count misses its fixed point because the model itself would swing about it."""
+    near = model(rate * GBIT, n, AS_PUBLISHED)
+    assert near.roots().real.max() < 0
+    assert 8 < near.phase_margin() < 25
+    # The model leaves out that a notice may wait for a gap to end. Where all of them did, it would hardly be stable.
+    assert near.phase_margin(DELAY + GAP) < 8
+
+
+def test_a_root_of_the_model_crosses_over_where_its_phase_margin_ends():
+    near = model(40 * GBIT, 4, AS_PUBLISHED)
+    delays = np.linspace(50e-6, 90e-6, 9)
+    stable = [near.roots(delay).real.max() < 0 for delay in delays]
+    assert stable == [near.phase_margin(delay) > 0 for delay in delays]
+    assert stable[0] and not stable[-1]
+
+
+def test_stability_is_not_monotonic_in_the_number_of_flows():
+    """As the abstract of the paper says; a line of marking without an end gives many flows a fixed point, too."""
+    line = (5e3, 2000e3, 0.1)
+    margins = [model(40 * GBIT, n, line).phase_margin(85e-6) for n in (2, 4, 8, 16, 32, 64)]
+    assert [margin > 0 for margin in margins] == [True, False, False, False, True, True]
+
+
+def test_chance_moves_the_queue_of_few_flows_as_far_as_kmin():
+    """Where one standard deviation reaches Kmin, packets miss the fixed point: an empty queue makes up for no long one.
+
+    Below Kmax it is no such measure. The deviation there is 1.5 times that of the model, and all packets are marked.
+    """
+    room = {case: model(case[0] * GBIT, case[1], AS_PUBLISHED).room() for case in FEW + ENOUGH}
+    assert max(room[case] for case in FEW) < 1 < min(room[case] for case in ENOUGH)
 
 
 @pytest.mark.slow
 @needs_compiled
-@pytest.mark.parametrize(("rate", "n"), [(40, 2), (100, 2), (100, 4)])
+@pytest.mark.parametrize(("rate", "n"), FEW)
 def test_few_dcqcn_flows_stay_below_their_fixed_point(rate, n):
-    """They swing by as much as their queue is long, and an empty queue cannot make up for a long one."""
-    marks, queue = dcqcn_errors(rate, n, time=0.3)
-    assert -0.2 < marks < 0
-    assert -0.4 < queue < -0.05
+    marks, queue = dcqcn_errors(rate, n, time=0.8)
+    assert -0.15 < marks < 0
+    assert -0.35 < queue < -0.1
+
+
+@pytest.mark.slow
+@needs_compiled
+@pytest.mark.parametrize(("rate", "n"), MANY)
+def test_many_dcqcn_flows_fall_over_the_edge_of_kmax(rate, n):
+    marks, queue = dcqcn_errors(rate, n, time=0.8)
+    assert marks > 0.1
+    assert queue < -0.05
+
+
+def check_rules(rate, n, marking, time, seeds):
+    """Compare packets with the rules of DCQCN where there are none."""
+    found = dcqcn_settles(rate, n, marking, time)
+    rules = [without_packets(rate * GBIT, n, marking, time, seed=seed) for seed in range(1, seeds)]
+    marked, queue = np.mean(rules, axis=0)
+    assert found[0] == pytest.approx(marked, rel=0.12)
+    assert found[1] == pytest.approx(queue, rel=0.08)
+
+
+@needs_compiled
+@pytest.mark.parametrize(("rate", "n"), [(40, 2), (100, 4)])
+def test_dcqcn_settles_where_its_rules_do_without_packets(rate, n):
+    check_rules(rate, n, AS_PUBLISHED, 0.3, 2)
+
+
+@pytest.mark.slow
+@needs_compiled
+@pytest.mark.parametrize(("rate", "n"), FEW + ENOUGH + MANY)
+def test_dcqcn_settles_there_wherever_it_does(rate, n):
+    check_rules(rate, n, AS_PUBLISHED, 1.2 if rate == 40 else 0.8, 4)

@@ -86,7 +86,8 @@ def test_hpcc_uses_as_much_of_a_link_as_in_csg_htsim():
     }
     rates = goodput(play(fabric, routes, flows, config=settings), 0.6, 1, 9000) / GBIT
     assert rates.sum() == pytest.approx(51.6 + 45.0, rel=0.05)
-    assert rates.max() / rates.min() < 51.6 / 45.0
+    # The split is a lock of two strict periods; with a random 10 % of the gap between packets theirs are equal.
+    assert sorted(rates) == pytest.approx([48.3, 48.5], rel=0.035)
 
 
 # HPCC against DCQCN and others: short flows among long ones and incasts -----------------------------------------

@@ -90,8 +90,8 @@ def fits(
         free = nodes[node].buffer - nodes[node].used
         return size <= free and queues[queue].bytes + size <= int(real[DROP_SHARE] * free)
     beyond = beyond_reserve(queues, whole, ingress, size)
-    room = shared_room(queues, nodes, whole, real, node, ingress)
-    return beyond - room <= queues[ingress].headroom - queues[ingress].spare
+    into_headroom = beyond - shared_room(queues, nodes, whole, real, node, ingress)
+    return into_headroom <= 0 or into_headroom <= queues[ingress].headroom - queues[ingress].spare
 
 
 @kernel()

@@ -6,7 +6,7 @@ from fabriclab.compiled import kernel
 from fabriclab.engines.packet import signatures
 from fabriclab.engines.packet.buffers import fits, is_void, refuse, release, store
 from fabriclab.engines.packet.chance import ONE, draw
-from fabriclab.engines.packet.events import TUNE_EVERY, next_place, push, remove_first, tune
+from fabriclab.engines.packet.events import next_place, push, remove_first, tune
 from fabriclab.engines.packet.state import (
     ACK_EVERY,
     ACKED,
@@ -78,6 +78,7 @@ from fabriclab.engines.packet.state import (
     TRIM,
     TRIM_SIZE,
     TRIMMED,
+    TUNE_AT,
     UNTIL,
     WATCH,
     WATCHDOG,
@@ -279,7 +280,7 @@ def serve(st: Any, functions: Any, link: int, now: int) -> None:
         slot = first_of(queues, st.entries, whole, queue)
         if slot >= 0:
             size = st.slots[slot].size
-            if queues[queue].credit < size:
+            if queues[queue].mode == CREDITS and queues[queue].credit < size:
                 slot = -1
                 continue
             waiting = queues[queue].bytes
@@ -302,7 +303,8 @@ def next_sender(st: Any, functions: Any, queue: int, now: int) -> tuple[int, int
     queues = st.queues
     while queues[queue].ring_first >= 0:
         c = queues[queue].ring_first
-        if queues[queue].credit < st.whole[PAYLOAD] + st.whole[HEADER]:
+        full = st.whole[PAYLOAD] + st.whole[HEADER]
+        if queues[queue].mode == CREDITS and queues[queue].credit < full:
             return -1, -1
         queues[queue].ring_first = st.conns[c].ring_next
         st.conns[c].queued = 0
@@ -337,16 +339,18 @@ def send(st: Any, link: int, queue: int, slot: int, now: int, waiting: int) -> N
     entry = slots[slot].entry
 
     # A switch marks by the length of the queue that the packet leaves (RED); a host does not mark.
-    if waiting > 0 and queues[queue].mark_all >= 0 and slots[slot].ingress >= 0:
+    ingress = slots[slot].ingress
+    may_mark = waiting > 0 and ingress >= 0 and st.real[MARK_MAX] >= 0.0
+    if may_mark and queues[queue].mark_all >= 0:
         if is_marked(queues, whole, st.real, queue, waiting):
             slots[slot].flags |= MARKED
             queues[queue].marks += 1
 
-    ingress = slots[slot].ingress
     if ingress >= 0:
         node = links[ingress // whole[CLASSES]].target
         release(st.events, links, queues, st.nodes, whole, st.real, now, node, ingress, size)
-    queues[queue].credit -= size
+    if queues[queue].mode == CREDITS:
+        queues[queue].credit -= size
 
     time = duration(links, whole, link, size)
     links[link].began = now
@@ -1098,10 +1102,10 @@ def loop(st: Any, on_start: Any, on_send: Any, on_feedback: Any, choose: Any, n_
                 record(st, whole[SAMPLES] * whole[SAMPLE_GAP])
         if now > whole[UNTIL]:
             return LATER
-        remove_first(events, whole)
+        remove_first(events, whole, place)
         whole[NOW] = now
         whole[HANDLED] += 1
-        if whole[HANDLED] % TUNE_EVERY == 0:
+        if whole[HANDLED] >= whole[TUNE_AT]:
             tune(events, whole, now)
         kind = code >> KIND
         subject = (code >> SUBJECT) & SUBJECT_MASK

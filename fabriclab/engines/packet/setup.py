@@ -23,7 +23,7 @@ from fabriclab.engines.packet.balance import Balance
 from fabriclab.engines.packet.chance import ONE
 from fabriclab.engines.packet.checks import check_memory_of_switches, check_run, variant
 from fabriclab.engines.packet.control import Control, Marking, Place
-from fabriclab.engines.packet.events import FIRST, LEAST_DAYS, NEVER
+from fabriclab.engines.packet.events import FIRST, TUNE_EVERY
 from fabriclab.engines.packet.lossless import PAUSE_FRAME, headroom_needed
 from fabriclab.engines.packet.own import balance_of, control_of
 from fabriclab.engines.packet.settings import Settings
@@ -37,9 +37,6 @@ INSIDE = ("nvlink", "pcie", "c2c", "xgmi", "socket", "mini SAS HD")  # media ins
 CARD_BUFFER = 131072.0  # illustrative: what a slow receiver stores [B]
 MOST_SAMPLES = 20_000  # illustrative: of a run without a time limit
 INFINITE = 1 << 58
-MOST_DAYS = (
-    8192  # illustrative: of the calendar of events, 256 KiB that the cache of a processor can hold
-)
 SPARE_SLOTS = 1024  # illustrative: for packets that are sent again
 MOST_SLOTS = 1 << 17  # illustrative: of a run that begins; a run that needs more gets more
 
@@ -591,7 +588,7 @@ def _numbers(
     real[state.PAUSE_SHARE] = settings.pause_share
     real[state.DROP_SHARE] = settings.drop_share
     marking = _marking_of(settings, control)
-    real[state.MARK_MAX] = marking.most if marking else 0.0
+    real[state.MARK_MAX] = marking.most if marking else -1.0
     return whole, real
 
 
@@ -614,23 +611,21 @@ def event_room(fabric: Fabric, flows: Flows, n_conns: int, n_slots: int, n_class
 
 
 def calendar(whole: Ints, room: int, events: list[tuple[int, int]]) -> Table:
-    """Return the table of events, with all of them in the heap of the later ones: a sorted list is a heap."""
-    most_days = LEAST_DAYS
-    while most_days < min(room, MOST_DAYS):
-        most_days *= 2
-    whole[state.MOST_DAYS] = most_days
+    """Return the table of events, with all of them in the heap of the far ones: a sorted list is a heap."""
     whole[state.DAYS] = 0
     whole[state.IN_DAYS] = 0
+    whole[state.TODAYS_NOTE] = -1
     whole[state.FREE_NOTE] = -1
-    whole[state.NEW_NOTE] = most_days
-    whole[state.TODAYS] = most_days + room
-    whole[state.TODAYS_EVENTS] = 0
-    whole[state.LATER] = most_days + room + FIRST + room
-    whole[state.LATER_EVENTS] = len(events)
+    whole[state.NEW_NOTE] = 0
+    whole[state.URGENT] = room
+    whole[state.URGENT_EVENTS] = 0
+    whole[state.FAR] = room + FIRST + room
+    whole[state.FAR_EVENTS] = len(events)
     whole[state.EVENTS] = len(events)
     whole[state.EVENT_ROOM] = room
+    whole[state.TUNE_AT] = whole[state.HANDLED] + TUNE_EVERY
 
-    first = int(whole[state.LATER]) + FIRST
+    first = int(whole[state.FAR]) + FIRST
     rows = table(state.Event, first + room)
     if events:
         times, codes = zip(*sorted(events), strict=True)
@@ -641,15 +636,15 @@ def calendar(whole: Ints, room: int, events: list[tuple[int, int]]) -> Table:
 
 def pending(events: Table, whole: Ints) -> list[tuple[int, int]]:
     """Return time and code of all events that are still to come."""
+    days = whole[state.FIRST_DAY : state.FIRST_DAY + whole[state.DAYS]]
     places = []
-    for day in np.flatnonzero(events["time"][: whole[state.DAYS]] != NEVER).tolist():
-        place = day
-        while place >= 0:
-            places.append(place)
-            place = int(events["next"][place])
+    for note in [int(whole[state.TODAYS_NOTE]), *days.tolist()]:
+        while note >= 0:
+            places.append(note)
+            note = int(events["next"][note])
     for heap, n in (
-        (whole[state.TODAYS], whole[state.TODAYS_EVENTS]),
-        (whole[state.LATER], whole[state.LATER_EVENTS]),
+        (whole[state.URGENT], whole[state.URGENT_EVENTS]),
+        (whole[state.FAR], whole[state.FAR_EVENTS]),
     ):
         places += range(heap + FIRST, heap + FIRST + n)
     return [(int(events["time"][place]), int(events["code"][place])) for place in places]

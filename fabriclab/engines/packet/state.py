@@ -19,6 +19,7 @@ import numpy as np
 # A whole number below 2^31. It takes half of the memory, so that more of a table fits the caches of a processor: what
 # a packet-hop costs in a large network is mostly waiting for memory.
 Small = Annotated[int, np.int32]
+Tiny = Annotated[int, np.int16]  # a flag or a mode
 
 # Kinds of events. The code of an event is kind << 52, plus subject << 20, plus a size for those that have one. [B]
 PAUSE = 0  # a queue must stop: first of all, so that nothing begins at the time at which it works
@@ -101,36 +102,36 @@ class Link:
 class Queue:
     """A queue, and what came over its link in its class and is stored behind it."""
 
-    # What waits before the link.
-    bytes: int
+    # What each packet needs that comes or goes.
+    bytes: int  # that wait before the link
     peak: int
-    credit: int  # bytes that the buffer behind the link has room for; without end where none are counted
-    mark_from: int  # Kmin
-    mark_all: int  # Kmax, -1 if the queue does not mark
+    stored: int  # bytes that came over the link and are stored behind it
+    shared: int  # how many of them count against the shared buffer
+    spare: int  # how many of them lie in the headroom
     first: Small  # slot, -1 for none
     last: Small
     ring_first: Small  # connections that want to send here, -1 for none
     ring_last: Small
-    paused: Small  # 1 while the queue must stop
-    marks: Small  # 64 bytes
+    mode: Tiny  # LOSSY, PAUSING or CREDITS
+    paused: Tiny  # 1 while the queue must stop
+    pausing: Tiny  # 1 if the sender of what is stored was told to stop; 64 bytes
 
-    # What is stored behind the link.
-    stored: int  # bytes that came over the link and are stored
-    shared: int  # how many of them count against the shared buffer
-    spare: int  # how many of them lie in the headroom
+    # What marks, credits and headrooms need.
+    mark_from: int  # Kmin
+    mark_all: int  # Kmax, -1 if the queue does not mark
+    credit: int  # bytes that the buffer behind the link has room for, if the mode is CREDITS
     headroom: int  # size of the headroom
-    mode: Small  # LOSSY, PAUSING or CREDITS
-    pausing: Small  # 1 if the sender was told to stop
+    paused_since: int
+    paused_time: int
+    marks: Small
+    drops: Small  # packets refused by this queue or by the buffer before it
+    lost: Small  # packets lost on the link
+    pauses: Small  # how often it was told to stop; 64 bytes
+
     told: Small  # number of the last notice to the sender, 1..NOTICES
     heard: Small  # number of the last notice that the sender obeyed
     fair_first: Small  # route entries with packets before the link, served in turn, -1 for none
     fair_last: Small
-    drops: Small  # packets refused by this queue or by the buffer before it
-    lost: Small  # packets lost on the link; 64 bytes
-
-    paused_since: int
-    paused_time: int
-    pauses: Small  # how often it was told to stop
 
 
 @dataclass(slots=True)
@@ -344,7 +345,7 @@ def dtype_of(kind: Any) -> np.dtype[Any]:
     The fields lie in the order of the class, as in a structure of C. No row crosses a boundary of what a processor
     fetches at once unless it must.
     """
-    types: dict[Any, Any] = {int: np.int64, float: np.float64, Small: np.int32}
+    types: dict[Any, Any] = {int: np.int64, float: np.float64, Small: np.int32, Tiny: np.int16}
     columns = [(field.name, types[field.type]) for field in fields(kind)]
     packed = np.dtype(columns, align=True)
     assert packed.names is not None and packed.fields is not None
@@ -428,20 +429,27 @@ NEW_SLOT = 39  # first of the slots that were never used
 TODAY = 40  # of the calendar of events: number of the day that has begun
 DAY_BITS = 41  # a day is 2^DAY_BITS picoseconds long
 DAYS = 42  # of the ring: a power of two, or 0 at the beginning
-MOST_DAYS = 43
-IN_DAYS = 44  # events on the days of the ring
-TUNED_AT = 45  # when the length of a day was looked at last
-FREE_NOTE = 46  # first of the notes that were given back, -1 for none
-NEW_NOTE = 47  # first of the notes that were never used
-TODAYS = 48  # where the heap of today's events begins
-TODAYS_EVENTS = 49
-LATER = 50  # where the heap of the events behind the last day begins
-LATER_EVENTS = 51
-EVENT_ROOM = 52  # for how many events there is room
-N_WHOLE = 53
+IN_DAYS = 43  # events on the days of the ring
+TODAYS_NOTE = 44  # first of today's notes, in order, -1 for none
+FREE_NOTE = 45  # first of the notes that were given back, -1 for none
+NEW_NOTE = 46  # first of the notes that were never used
+URGENT = 47  # where the heap of the events begins that came up today for today
+URGENT_EVENTS = 48
+FAR = 49  # where the heap of the events behind the last day begins
+FAR_EVENTS = 50
+EVENT_ROOM = 51  # for how many events there is room
+TUNED_AT = 52  # when the length of a day was looked at last
+TUNED_AFTER = 53  # how many events had been handled then
+TUNE_AT = 54  # after how many events it is looked at again
+RUNS = 55  # of a day that is being sorted: first notes, for each power of two of runs, -1 for none
+FIRST_DAY = (
+    RUNS + 32
+)  # first note of each day of the ring, -1 for none; a day has less than 2^32 events
+MOST_DAYS = 16384  # illustrative: 128 KiB, of which the caches of a processor hold what is used
+N_WHOLE = FIRST_DAY + MOST_DAYS
 
 # Places in the array of real numbers.
-MARK_MAX = 0  # Pmax
+MARK_MAX = 0  # Pmax, -1 where no queue marks
 PAUSE_SHARE = 1  # alpha of the dynamic threshold of an ingress
 DROP_SHARE = 2  # alpha of the dynamic threshold of a queue
 N_REAL = 3
