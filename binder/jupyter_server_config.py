@@ -36,6 +36,7 @@ class PromptConnection(ZMQChannelsWebsocketConnection):
     """
 
     def connect(self):
+        """Open the connection, without Nagle's algorithm."""
         self.websocket_handler.set_nodelay(True)
         return super().connect()
 
