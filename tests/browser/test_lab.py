@@ -103,6 +103,12 @@ def test_a_prediction_is_made_by_hand_and_revealed(chrome, place):
         pytest.fail("the lesson reveals nothing after its first prediction")
     stored = json.loads((folder / "progress.json").read_text())["predictions"]
     assert any(entry.get("truth") for entry in stored.values())
+    # What is folded in the text stands apart from what follows it.
+    gaps = page.evaluate(
+        """() => [...document.querySelectorAll(".jp-RenderedMarkdown details + *")].map((next) =>
+             next.getBoundingClientRect().top - next.previousElementSibling.getBoundingClientRect().bottom)"""
+    )
+    assert gaps and min(gaps) >= 12
     page.close()
 
 

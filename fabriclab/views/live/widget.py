@@ -37,7 +37,9 @@ from fabriclab.views.scene import COLOUR, DASHES, PALETTE, TOKENS, TURN, Layer, 
 # What modules with views import from here.
 __all__ = ["Choice", "Control", "Live", "Slider", "Table", "live_view", "table"]
 _HERE = Path(__file__).parent
-_LINES_OF_PLAY = 2  # that the findings of all views which play fit into, in a notebook on a small laptop
+_LINES_OF_PLAY = (
+    2  # that the findings of all views which play fit into, in a notebook on a small laptop
+)
 
 
 def _read(name: str) -> str:
