@@ -24,10 +24,17 @@ from support.sampling import sampled
 DRAWN = [name for name in VIEWS if name != "table"]
 # All views share one page; a browser moves every sixth of them on each push, and make test-all moves all.
 MOVED = sampled(DRAWN, 6)
-PLAYED = """stepper;ring;large ring;root;halves;many pairs;two trees;two shots;routes;tree;switches;repeated;timeline;race;
-hall race;end of race;roulette;tcp;request;packets;late copy;slowest;inside switch;marks;drops;trims;credits;pause map;
-watched;slow receiver;rollout;loop;black hole;one order;sick link;cordoned;matchings;one matching;mirrors turn;slices;
-small slices;two slices""".replace("\n", "").split(";")  # views with a button that plays
+# Views with a button that plays.
+PLAYED = (
+    """
+stepper; ring; large ring; root; halves; many pairs; two trees; two shots; routes; tree; switches; repeated;
+timeline; race; hall race; end of race; roulette; tcp; request; packets; late copy; slowest; inside switch;
+marks; drops; trims; credits; pause map; watched; slow receiver; rollout; loop; black hole; one order;
+sick link; cordoned; matchings; one matching; mirrors turn; slices; small slices; two slices
+""".replace("\n", " ")
+    .strip()
+    .split("; ")
+)
 KEYS = {
     "range": ("ArrowRight", "PageUp", "End"),
     "select-one": ("ArrowDown",),
