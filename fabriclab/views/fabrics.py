@@ -621,7 +621,7 @@ def _cell_notes(f: Fabric, cells: FloorCells) -> list[str]:
     notes = []
     for load, rail in zip(cells.load, f.rail, strict=True):
         if np.isfinite(load):
-            notes.append(text("fabric.load", percent=100 * load))
+            notes.append(layout.in_load(load))
         else:
             notes.append(text("fabric.rail", r=rail))
     return notes

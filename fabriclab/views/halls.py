@@ -447,8 +447,8 @@ def _cell_layer(hall: Hall, places: _Places, colour: str, load: Floats, failed: 
         hue = coloured(f.rail if colour == "rail" else np.zeros(f.n_ranks, np.int64))
     if np.isfinite(load).any():
         # Many GPUs have the same load, and so the same note.
-        percents, same = np.unique(np.round(100 * load, 6), return_inverse=True)
-        each = [text("fabric.load", percent=percent) for percent in percents.tolist()]
+        loads, same = np.unique(np.round(load, 8), return_inverse=True)
+        each = [layout.in_load(one) for one in loads.tolist()]
         notes = [each[i] for i in same.tolist()]
     else:
         notes = [text("fabric.rail", r=rail) for rail in f.rail.tolist()]

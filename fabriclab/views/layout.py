@@ -637,8 +637,14 @@ def _cable_words(cables: int, in_server: bool, fastest: float) -> str:
 
 def _load_words(cables: int, load: float, fullest: float) -> str:
     """Return the load of a line in words; where it is a mean, they name the fullest cable, too."""
-    key = "fabric.mean" if cables > 1 else "fabric.load"
-    return text(key, percent=100 * load, most=100 * fullest)
+    if cables > 1 and fullest > 0:
+        return text("fabric.mean", percent=100 * load, most=100 * fullest)
+    return in_load(load)
+
+
+def in_load(share: float) -> str:
+    """Return a load in words, from a fraction of the capacity; a link without any is "idle", as the scale says."""
+    return text("fabric.load", percent=100 * share) if share > 0 else text("fabric.idle")
 
 
 def _listed(f: Fabric, nodes: Any, *more: str) -> str:

@@ -5,6 +5,8 @@ import os
 import shutil
 import time
 import warnings
+from types import SimpleNamespace
+from unittest import mock
 
 import nbformat
 import pytest
@@ -101,6 +103,12 @@ def test_a_prediction_is_made_by_hand_and_revealed(chrome, place):
         pytest.fail("the lesson reveals nothing after its first prediction")
     stored = json.loads((folder / "progress.json").read_text())["predictions"]
     assert any(entry.get("truth") for entry in stored.values())
+    # What is folded in the text stands apart from what follows it.
+    gaps = page.evaluate(
+        """() => [...document.querySelectorAll(".jp-RenderedMarkdown details + *")].map((next) =>
+             next.getBoundingClientRect().top - next.previousElementSibling.getBoundingClientRect().bottom)"""
+    )
+    assert gaps and min(gaps) >= 12
     page.close()
 
 
@@ -241,6 +249,19 @@ def test_the_server_takes_the_hook_without_a_warning(root):
         assert said == []
         manager.pre_save_hook = len  # a hook that really replaces it is still told
         assert "keep_pictures" in str(said[0].message)
+
+
+def test_the_server_passes_each_message_on_at_once(root):
+    config = PyFileConfigLoader("jupyter_server_config.py", path=str(root / "binder"))
+    connection_class = config.load_config().ServerApp.kernel_websocket_connection_class
+    said = []
+    handler = SimpleNamespace(set_nodelay=said.append)
+    with (
+        mock.patch.object(connection_class.__base__, "connect", lambda self: said.append("open")),
+        mock.patch.object(connection_class, "websocket_handler", handler),
+    ):
+        object.__new__(connection_class).connect()
+    assert said == [True, "open"]
 
 
 @pytest.mark.slow

@@ -24,6 +24,17 @@ from support.sampling import sampled
 DRAWN = [name for name in VIEWS if name != "table"]
 # All views share one page; a browser moves every sixth of them on each push, and make test-all moves all.
 MOVED = sampled(DRAWN, 6)
+# Views with a button that plays.
+PLAYED = (
+    """
+stepper; ring; large ring; root; halves; many pairs; two trees; two shots; routes; tree; switches; repeated;
+timeline; race; hall race; end of race; roulette; tcp; request; packets; late copy; slowest; inside switch;
+marks; drops; trims; credits; pause map; watched; slow receiver; rollout; loop; black hole; one order;
+sick link; cordoned; matchings; one matching; mirrors turn; slices; small slices; two slices
+""".replace("\n", " ")
+    .strip()
+    .split("; ")
+)
 KEYS = {
     "range": ("ArrowRight", "PageUp", "End"),
     "select-one": ("ArrowDown",),
@@ -86,10 +97,36 @@ def test_every_control_moved_by_keyboard_gives_another_picture_and_another_text(
             assert one[1] != other[1], (control, "same text")
 
 
+def played(view):
+    """Return the name of the slider that a button of a view plays; empty if there is none."""
+    controls = view.controls.items()
+    return next((name for name, one in controls if isinstance(one, live.Slider) and one.play), "")
+
+
+@pytest.mark.parametrize("name", sampled(PLAYED, 4))
+def test_the_controls_stay_in_place_while_a_view_plays(page, name):
+    page.set_viewport_size({"width": 1366, "height": 768})
+    view = VIEWS[name]()
+    step = played(view)
+    slider = view.controls[step]
+    show(page, view, style=f"#root{{width:{OUTPUT}px}}")
+    places = []
+    ends = (slider.low, min(slider.high, view.scene.limits.get(step, slider.high)))
+    for value in np.geomspace(*ends, 24) if slider.log else np.linspace(*ends, 24):
+        view.set(**{step: float(value)})
+        page.evaluate("(reply) => window.model.take(reply)", reply(view))
+        place = page.query_selector("[data-press=play]").bounding_box()
+        places.append((place["x"], place["y"], view.scene.said))
+    x, y, _ = zip(*places, strict=True)
+    assert max(x) - min(x) < 3 and len({*y}) == 1, places
+
+
 @pytest.mark.parametrize("name", VIEWS)
 def test_finding_controls_and_picture_fit_on_a_small_laptop_together(page, name):
     page.set_viewport_size({"width": 1366, "height": 768})
-    show(page, VIEWS[name](), style=f"#root{{width:{OUTPUT}px}}")
+    view = VIEWS[name]()
+    assert bool(played(view)) == (name in PLAYED)
+    show(page, view, style=f"#root{{width:{OUTPUT}px}}")
     card, canvas = (page.query_selector(part).bounding_box() for part in (".fl-live", ".fl-canvas"))
     assert card["height"] <= ROOM
     if name == "table":  # which has no picture

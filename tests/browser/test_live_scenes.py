@@ -12,6 +12,7 @@ from fabriclab import metrics, operations, registry, topologies
 from fabriclab.core import Result
 from fabriclab.course.checks import InputRefused
 from fabriclab.course.progress import store
+from fabriclab.routing import route
 from fabriclab.texts import text
 from fabriclab.views import live
 from fabriclab.views.layout import place_name
@@ -298,6 +299,17 @@ def test_what_a_gpu_gets_at_a_distance_is_the_throughput(routing):
         assert hosts["x"].size == 1056
         assert np.asarray(hosts["colour"]) == pytest.approx(shade(part / 100) * np.ones(1056))
     assert max(panel.height for panel in scene.panels()) <= 400
+
+
+def test_by_symmetry_as_many_cables_are_full_inside_each_group():
+    view = live.distance(DRAGONFLY, 5, "valiant")
+    said = sentence("live.distance.local").search(view.scene.said)
+    flows = fl.metrics.shift(DRAGONFLY, 5 * 32)
+    carried = route(DRAGONFLY, flows, "valiant").link_bytes(flows, DRAGONFLY.n_links)
+    fullest = np.isclose(carried, carried.max())
+    group = DRAGONFLY.coordinate("group")[DRAGONFLY.source[fullest]]
+    assert np.unique(group, return_counts=True)[1].tolist() == [1] * 33
+    assert said["full"] == "1 cable" and float(said["most"]) < 50
 
 
 def test_the_curve_beside_a_dragonfly_has_every_distance():

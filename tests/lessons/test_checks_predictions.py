@@ -3,6 +3,8 @@
 import html
 import json
 import re
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -517,6 +519,16 @@ def test_nothing_is_shown_before_the_guess_is_in():
         assert 'fl.predict("21-by-rack", ..., "s")' in said
         assert "2.10" not in said and "secret" not in said
     assert held()["predictions"] == {}
+
+
+def test_a_cell_asks_for_its_guess_once(monkeypatch):
+    cell = SimpleNamespace(execution_count=7)
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: cell))
+    assert sentence("reveal.first").fullmatch(str(reveal("21-by-rack", 2.1, "s")))
+    assert after_guess("21-by-rack", "open").things == ()
+    assert sentence("after_guess.first").fullmatch(str(after_guess("21-eight-times", "open")))
+    cell.execution_count += 1
+    assert sentence("after_guess.first").fullmatch(str(after_guess("21-by-rack", "open")))
 
 
 @pytest.mark.parametrize("value", [3, None])

@@ -405,6 +405,24 @@ def test_a_hall_has_a_cell_for_each_gpu_and_a_line_for_the_cables_of_each_leaf()
     assert again["picks"][again["names"].index("leaf 5")] is None
 
 
+def test_placement_runs_its_rings_once_for_each_seed_and_routing(monkeypatch):
+    runs = []
+
+    def counted(*arguments, **more):
+        runs.append(more["method"])
+        return fl.simulate(*arguments, **more)
+
+    monkeypatch.setattr("fabriclab.views.live.ways.simulate", counted)
+    view = live.placement(HALL, seed=1)
+    first = view.scene
+    for values in ({"seed": 2}, {"colour": "rail"}, {"seed": 1, "colour": "load"}):
+        view.set(**values)
+    assert len(runs) == 2
+    assert str(view.scene.table) == str(first.table) and view.scene.said == first.said
+    view.set(routing="spray")
+    assert runs == ["ecmp", "ecmp", "spray"]
+
+
 def test_placement_unfolds_the_cables_of_the_fullest_leaf():
     view = live.placement(HALL, seed=1)
     run = fl.simulate(

@@ -1,6 +1,15 @@
 """Live views of 1,024 GPUs in JupyterLab in a browser.
 
 From a slider to a new picture, ours beside ipywidgets with matplotlib; and how long a frame takes while packets run.
+A picture at first is computed; a reader who comes back to a setting gets what is kept of its run.
+
+Where the 44 ms of a first picture go on two cores with nothing else to do (medians):
+
+- 1 ms until the page has sent the new value, 2 ms until the kernel begins with it;
+- 12 ms in Python: 7 in the run of the rings, 3 in the scene, 2 in what has changed of it and in its JSON;
+- 4 ms back to the page; with Nagle's algorithm in the server they were 33 (binder/jupyter_server_config.py);
+- 2 ms to merge the layers and fit the picture, 7 ms until the next frame begins, 5 ms to draw it;
+- 11 ms until the frame after it, in which this program sees that the canvas is another one.
 """
 
 from __future__ import annotations
@@ -18,7 +27,8 @@ sys.path.insert(0, str(ROOT / "tests"))
 from support.browser import browser  # noqa: E402
 from support.jupyterlab import lab, live, run, visit  # noqa: E402
 
-MOVES, WANTED, AIM = 100, 0.075, 0.05
+SEEDS, VIEWS = 20, 3  # positions of the slider; each view sees each of them for the first time
+WANTED, AIM = 0.075, 0.05  # s
 FRAME = 1 / 60  # s; a screen shows so many a second
 WATCHED = 3_000  # ms, for which frames are watched
 OURS = """import fabriclab as fl
@@ -88,7 +98,14 @@ def main() -> int:
             run(page, 0)
             live(page, 0)
             report_frames(page, noise)
-            report("ours", [page.evaluate(MOVE, [i % 20 + 1, False]) for i in range(MOVES)], noise)
+            first, again = [], []
+            for _ in range(VIEWS):
+                run(page, 0)
+                live(page, 0)
+                for times in (first, again):
+                    times += [page.evaluate(MOVE, [seed + 1, False]) for seed in range(SEEDS)]
+            report("ours, at first", first, noise)
+            report("ours, again", again, noise)
             run(page, 1)
             page.wait_for_selector(".widget-interact img", timeout=30_000)
             report(
@@ -124,7 +141,7 @@ def report(name: str, seconds: list[float | None], noise: str) -> None:
     times = sorted(5.0 if s is None else s for s in seconds)
     median, late = times[len(times) // 2], times[int(0.95 * (len(times) - 1))]
     verdict = ""
-    if name == "ours":
+    if name.startswith("ours"):
         met = "aim reached" if late <= AIM else "reached" if late <= WANTED else "missed"
         verdict = f", wanted {WANTED * 1e3:.0f} ms: {f'not conclusive ({noise})' if noise else met}"
     print(

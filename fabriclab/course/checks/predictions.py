@@ -2,6 +2,7 @@
 
 import functools
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +34,7 @@ _SPOT_ON = 1.15
 _ENDS = (0.001, 1000.0)  # ends of a ruler, unless a lesson gives others
 _FORM = "form"  # means that the learner sets the value in a form
 _asked_here: dict[str, str] = {}  # id -> unit of each prediction whose form was shown
+_told_in: dict[str, int] = {}  # id -> cell in which `reveal` has asked for the guess
 
 
 def named(id: str) -> str:
@@ -307,6 +309,7 @@ def reveal(
     guess = _comparable_guess(id)
     asked = _asked(id) or unit or unit_in(truth) or ("GB/s" if isinstance(truth, Result) else "1")
     if guess is None and not anyway and not switched_on("FABRICLAB_REVEAL"):
+        _told_in[id] = _running_cell()
         return Shown((text("reveal.first", **_call(id, asked)),), "wait")
 
     entry = guess or {"value": None, "low": None, "high": None, "unit": None, "skipped": True}
@@ -346,6 +349,8 @@ def _comparable_guess(id: str) -> dict[str, Any] | None:
 def after_guess(id: str, *things: Any) -> Together:
     """Show things only once the guess has been made; until then, show one sentence that asks for it.
 
+    After a `reveal` in the same cell of a notebook, which has asked for it already, nothing is shown.
+
     Parameters
     ----------
     id : str
@@ -378,8 +383,17 @@ def after_guess(id: str, *things: Any) -> Together:
         if not nearest.endswith("?"):
             nearest += "."
         raise InputRefused(text("after_guess.own", near=nearest, call=_call(id, "s")["call"]))
+    if 0 < _running_cell() == _told_in.get(id):
+        return Together(())
     ask = text("after_guess.first", **_call(id, _asked_here.get(id, "")))
     return Together((Shown((ask,), "wait"),))
+
+
+def _running_cell() -> int:
+    """Return the number of the cell that IPython runs; 0 where none runs."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    return shell.execution_count if shell else 0
 
 
 def _shown_thing(thing: Any) -> Any:

@@ -210,12 +210,9 @@ def goodput_words(here: State) -> str:
         interval=interval_words(here.minutes),
         goodput=percent(here.goodput),
     )
-    rest = text(
-        "live.checkpoints.best",
-        best=interval_words(here.best),
-        most=percent(here.most),
-        loss=f"{_FULL * (here.most - here.goodput):.1f}",
-    )
+    loss = percent(here.most - here.goodput)
+    key = "live.checkpoints.as_good" if float(loss) == 0 else "live.checkpoints.best"
+    rest = text(key, best=interval_words(here.best), most=percent(here.most), loss=loss)
     return f"{first} {rest}"
 
 

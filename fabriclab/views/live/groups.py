@@ -30,7 +30,6 @@ class Shift:
 
     load: Floats  # (L,) of each link at that rate, as a fraction of its capacity
     part: float  # fraction of its rate that each endpoint gets
-    link: int  # the first link that is full
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +114,7 @@ def shifted(fabric: Fabric, size: int, groups: int, routing: str) -> Shift:
     carried = route(fabric, flows, routing).link_bytes(flows, fabric.n_links)
     seconds = carried / np.maximum(fabric.capacity, 1.0)  # for the bytes of one second at full rate
     most = max(float(seconds.max()), 1.0)
-    return Shift(seconds / most, 1 / most, int(seconds.argmax()))
+    return Shift(seconds / most, 1 / most)
 
 
 def distance_scene(whole: Groups, groups: int, routing: str) -> Scene:
@@ -162,16 +161,30 @@ def finding(whole: Groups, now: Shift, groups: int, routing: str) -> str:
         "used": used,
         "idle": int(out.sum()) - used,
         "out": int(out.sum()),
-        "inside": int(group[f.source[now.link]]),
         "most": 100 * most,
     }
     if used == 1:
         keys = ("one", "idle")
     elif most < _FULL:
         keys = ("many", "local")
+        figures["full"] = full_inside(whole, now)
     else:
         keys = ("many", "global")
     return " ".join(text(f"live.distance.{key}", **figures) for key in keys)
+
+
+def full_inside(whole: Groups, now: Shift) -> str:
+    """Return in words how many cables inside each group are full; a range where groups differ."""
+    f = whole.fabric
+    group = f.coordinate("group").astype(np.int64)
+    inner = f.transit[f.source] & f.transit[f.target] & (group[f.source] == group[f.target])
+    full = np.flatnonzero(inner & (now.load >= _FULL))
+    first = full[np.unique(full // 2, return_index=True)[1]]  # links 2 i and 2 i + 1 are a cable
+    each = np.bincount(group[f.source[first]], minlength=whole.number)
+    words = counted(int(each.max()), "cable")
+    if np.ptp(each):
+        words = text("fabric.to", rate=each.min()) + " " + words
+    return words
 
 
 # The curves beside it -----------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from fabriclab.routing import route
 from fabriclab.texts import text
 from fabriclab.views.common import common_ends
 from fabriclab.views.fabrics import MOST_NODES, scene_of
-from fabriclab.views.layout import counted, link_in_words, marks_of
+from fabriclab.views.layout import counted, in_load, link_in_words, marks_of
 from fabriclab.views.live.controls import routing_name
 from fabriclab.views.live.ways import uplinks
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
@@ -452,7 +452,7 @@ def twist_layers(
         for a, b in zip(source, target, strict=True)
     ]
     fuller = np.maximum(load[::2], load[1::2])
-    notes = [text("fabric.load", percent=100 * part) for part in fuller]
+    notes = [in_load(part) for part in fuller.tolist()]
 
     def of(which: Any) -> dict[str, Any]:
         """Return the names and notes of some cables."""

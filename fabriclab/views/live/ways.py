@@ -1,7 +1,7 @@
 """Live views of routes: between two endpoints, hashed to cables, of rings over rails, and in servers or GPU boxes."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from fabriclab.core import Fabric, Flags, Floats, Flows, Ints, Routes
 from fabriclab.routing import route
 from fabriclab.routing.ecmp import expected_fullest
 from fabriclab.routing.shortest import hashed
-from fabriclab.simulation import Rings, Simulation, best_rings, ring_busbw, simulate
+from fabriclab.simulation import Rings, best_rings, ring_busbw, simulate
 from fabriclab.texts import text
 from fabriclab.topologies.gigaio import WIRINGS, rings
 from fabriclab.views.common import common_ends
@@ -651,30 +651,27 @@ def roulette_words(found: HashedFlows, heights: Mapping[str, float]) -> Layer:
 
 @dataclass(frozen=True, slots=True)
 class RailRings:
-    """A run of rings over the rails of a fabric, and how often they cross a spine."""
+    """What rings over the rails of a fabric do to its links, and how often they cross a spine."""
 
-    run: Simulation
+    time: float  # of the whole run [s]
+    load: Floats  # (L,) mean load of each link, as a fraction of its capacity
+    flows: Floats  # (L,) load of each link, in flows, which all have the same size
     crossings: int  # hops of all rings that cross a spine
-
-    def flows_on_links(self) -> Floats:
-        """Return the load of each link (L,), in flows, which all have the same size."""
-        run = self.run
-        flow = run.flows.size[0] * run.timeline.repeat.sum()  # bytes of one flow in all steps [B]
-        return np.asarray(run.timeline.link_bytes / flow)
-
-    @property
-    def flows_on_fullest(self) -> float:
-        """Load of the fullest cable, in flows."""
-        return float(self.flows_on_links().max())
 
 
 def run_rings(
-    fabric: Fabric, groups: Ints, seed: int, size: units.Quantity, routing: str
+    fabric: Fabric, groups: Ints, size: units.Quantity, seed: int, routing: str
 ) -> RailRings:
     """Run an all-reduce over each group, in random order or, with seed 0, in the given order."""
     order = collectives.shuffled(groups, seed)
     run = simulate("all_reduce", "ring", fabric, size, placement=order, method=routing)
-    return RailRings(run, collectives.spine_crossings(fabric, order))
+    flow = run.flows.size[0] * run.timeline.repeat.sum()  # bytes of one flow in all steps [B]
+    return RailRings(
+        time=run.time,
+        load=run.timeline.utilisation(fabric.capacity),
+        flows=np.asarray(run.timeline.link_bytes / flow),
+        crossings=collectives.spine_crossings(fabric, order),
+    )
 
 
 def placement(
@@ -712,45 +709,49 @@ def placement(
         "colour": Choice(("load", "tier", "rail")),
     }
     groups = np.array(collectives.rail_groups(fabric))
-    scene = partial(placement_scene, fabric, groups, size)
+    # Half of the time of a picture goes into the run, and a reader comes back to a seed, or changes the colour alone.
+    run = cache(partial(run_rings, fabric, groups, size))
+    scene = partial(placement_scene, fabric, groups.size, run)
     return live_view("placement", arguments, scene, controls, hidden=("open",))
 
 
 def placement_scene(
     fabric: Fabric,
-    groups: Ints,
-    size: units.Quantity,
+    hops: int,
+    run: Callable[[int, str], RailRings],
     seed: int,
     routing: str,
     colour: str,
     open: int | None,
 ) -> Scene:
-    """Return a picture of a fabric with the load of rings over ``groups``, in order or shuffled by ``seed``.
+    """Return a picture of a fabric with the load of rings over its rails, in order or shuffled by ``seed``.
+
+    ``run`` returns the rings for a seed and a routing; together they have so many ``hops``.
 
     Beside it is a bar, as high as it has flows, for each cable between one leaf and the tier above, in one direction:
     up from the leaf or down into it, wherever the fullest of all these cables is.
     """
-    rings = run_rings(fabric, groups, seed, size, routing)
-    most = rings.flows_on_fullest
+    rings = run(seed, routing)
+    most = float(rings.flows.max())
     if most > 1 + 1e-9:
         meeting = text("live.placement.flows", n=most)
-        caption = text("live.placement.full", flows=meeting, time=rings.run.time)
+        caption = text("live.placement.full", flows=meeting, time=rings.time)
     else:
-        caption = text("live.placement.alone", time=rings.run.time)
+        caption = text("live.placement.alone", time=rings.time)
     key = "live.placement.shuffled" if seed else "live.placement.order"
     caption += " " + text(
         key,
         hops=rings.crossings,
-        all=groups.size,
+        all=hops,
         routing=routing_name(routing),
         seed=seed,
     )
     up = uplinks(fabric)
     if not up.size:
-        return scene_of(fabric, rings.run, colour, open, caption)
+        return scene_of(fabric, rings.load, colour, open, caption)
 
-    drawn = scene_of(fabric, rings.run, colour, open, caption, width=_HALL_WIDTH)
-    flows = rings.flows_on_links()
+    drawn = scene_of(fabric, rings.load, colour, open, caption, width=_HALL_WIDTH)
+    flows = rings.flows
     between = np.concatenate([up, up ^ 1])  # up, then down: of equally full ones, up is shown
     fullest = between[np.argmax(flows[between])]
     is_up = bool(fabric.tier[fabric.target[fullest]] > fabric.tier[fabric.source[fullest]])

@@ -37,6 +37,9 @@ from fabriclab.views.scene import COLOUR, DASHES, PALETTE, TOKENS, TURN, Layer, 
 # What modules with views import from here.
 __all__ = ["Choice", "Control", "Live", "Slider", "Table", "live_view", "table"]
 _HERE = Path(__file__).parent
+_LINES_OF_PLAY = (
+    2  # that the findings of all views which play fit into, in a notebook on a small laptop
+)
 
 
 def _read(name: str) -> str:
@@ -130,7 +133,8 @@ class Live(LiveModel):
         Function that is told the reader's own values: the first ones, and those after each change. It is not told
         those of a setting that is kept beside, of which a scene is made as well.
     room : int
-        Lines for which the card has room above its controls, so that they stay in place where the finding wraps.
+        Lines for which the card has room above its controls, so that they stay in place where the finding wraps. A view
+        that plays has two lines or more, since its finding changes under the hand that is to press Pause.
     """
 
     def __init__(
@@ -158,7 +162,8 @@ class Live(LiveModel):
         self._buttons = dict(buttons or {})
         self._listed = listed
         self._watch = watch
-        self._room = room
+        plays = any(isinstance(control, Slider) and control.play for control in controls.values())
+        self._room = max(room, _LINES_OF_PLAY if plays else 1)
         self._start = dict(hidden or {})
         for name, control in self.controls.items():
             self._start[name] = control.check(values[name], name)
