@@ -68,7 +68,9 @@ def complete(sheet: Sheet, beside: Mapping[str, Sheet] | None = None) -> Sheet:
         if other != name and front([points[name], point])[0]:
             points[other] = point
     if len(points) < _POINTS:
-        raise ValueError(f"{name} is beaten by all but {len(points) - 1} of {', '.join(beside or _TAPERS)}")
+        raise ValueError(
+            f"{name} is beaten by all but {len(points) - 1} of {', '.join(beside or _TAPERS)}"
+        )
     following = list(points)[1]
     return {
         **sheet,
@@ -195,12 +197,12 @@ def _spineless() -> Sheet:
 
 def _twin_rails() -> Sheet:
     """Return NICs with two ports of 200 Gb/s, on their own rail and on the next one."""
-    switches = [{**leaf, **_SPLIT} for leaf in _leaves()] + _spines(10, **_SPLIT)
+    switches = [{**leaf, **_SPLIT} for leaf in _leaves()] + _spines(12, **_SPLIT)
     cables: list[list[Any]] = []
     for step in range(2):
         cables += _on_rails(lambda server, step=step: step)  # type: ignore[misc]
     for leaf in _leaves():
-        cables += [[leaf["name"], f"spine {i}", 4] for i in range(10)]
+        cables += [[leaf["name"], f"spine {i}", 4] for i in range(12)]
     return _design(switches, cables)
 
 
@@ -282,7 +284,7 @@ def _direct() -> Sheet:
 
 
 def _unequal() -> Sheet:
-    """Return rails of three leaves, of which the middle one serves parts of two groups of experts and gets more uplinks."""
+    """Return rails of three leaves; the middle one serves parts of two groups of experts, and gets more uplinks."""
     each = 43  # servers on a leaf
     cables: list[list[Any]] = []
     leaves = []

@@ -1,8 +1,8 @@
 """Workloads that a cluster has to carry, and the bandwidth that each demands of a GPU, per tier.
 
 Five of them are known to everybody, and a key draws five more of the same kinds. All stand on the running case: as much
-computation in a step, and a model that is divided among eight GPUs. In the fifth the cluster is shared by many small jobs
-whose GPUs are scattered over it. Left out: latencies of single messages, and traffic of storage.
+computation in a step, and a model that is divided among eight GPUs. In the fifth many small jobs, whose GPUs are
+scattered, share the cluster. Left out: latencies of single messages, and traffic of storage.
 
 Examples
 --------
@@ -168,13 +168,13 @@ def workloads() -> tuple[Workload, ...]:
     ``"dense"`` is the running case: TP 8 inside servers and DP across them. ``"sharded"`` gathers the parameters of the
     same model when it needs them (FSDP), ``"pipeline"`` has four stages (PP), and ``"experts"`` exchanges tokens among
     the experts of 64 servers (EP); half of its parameters are no experts'. Under ``"tenants"`` small jobs share the
-    cluster, as a scheduler places them on GPUs that are free [1]_: 32 GPUs each, all in different servers. They exchange
+    cluster, placed by a scheduler on GPUs that are free [1]_: 32 GPUs each, all in different servers. They exchange
     tokens with GPUs of other numbers, and the GPUs beside them belong to others, so nobody there relays.
 
     References
     ----------
-    .. [1] M. Jeon et al., Analysis of large-scale multi-tenant GPU clusters for DNN training workloads, USENIX ATC 2019:
-       jobs are spread over many servers where no server has enough GPUs free.
+    .. [1] M. Jeon et al., Analysis of large-scale multi-tenant GPU clusters for DNN training workloads, USENIX ATC
+       2019: jobs are spread over many servers where no server has enough GPUs free.
     """
     job = catalog.case()
     size = float(job.parameters)

@@ -12,8 +12,8 @@ finds the way over the CPUs by itself.
 
 References
 ----------
-.. [1] NVIDIA, NCCL user guide, NCCL_PXN_DISABLE: inter-node communication over a NIC that is not local, by NVLink and an
-   intermediate GPU. GPUs of a communicator are all that NCCL knows.
+.. [1] NVIDIA, NCCL user guide, NCCL_PXN_DISABLE: inter-node communication over a NIC that is not local, by NVLink and
+   an intermediate GPU. GPUs of a communicator are all that NCCL knows.
 
 Examples
 --------
@@ -183,7 +183,8 @@ def exchange(net: Network, gpus: int, size: float) -> Exchange:
     leaves, crossing, is_lost = _leaves(ends)
     cpus = each * float(np.max(np.einsum("pdc,pc->pd", crossing, targets), initial=0.0))
 
-    sent = each * leaves * targets[:, None, :]  # from a NIC of each kind to all NICs of a class, (P, G, C)
+    # From a NIC of each kind to all NICs of a class, (P, G, C).
+    sent = each * leaves * targets[:, None, :]
     total = np.zeros((n, n))
     senders = np.zeros((n, n))  # GPUs whose bytes for one NIC of a class leave by NICs of a class
     for kind, classes in enumerate(kinds):
@@ -214,8 +215,9 @@ def exchange(net: Network, gpus: int, size: float) -> Exchange:
 def _leaves(ends: _Ends) -> tuple[Floats, Floats, Flags]:
     """Return by which NICs bytes leave a server of each kind.
 
-    The first array, (P, G, C), counts the GPUs whose bytes for a NIC of a class leave by each NIC; the second, (P, 2, C),
-    those that change the socket for it, by direction; the third, (P, C), says which classes no NIC of a kind reaches.
+    The first array, (P, G, C), counts the GPUs whose bytes for a NIC of a class leave by each NIC; the second,
+    (P, 2, C), those that change the socket for it, by direction; the third, (P, C), says which classes no NIC of a kind
+    reaches.
     """
     kinds, _ = ends.kinds
     gpus = ends.gpus
