@@ -171,8 +171,28 @@ class Carried(NamedTuple):
     into: Floats
 
 
+class Entering(NamedTuple):
+    """Bytes from where they enter to where they leave the switches (n, n), and out of and into each port (p,). [B]."""
+
+    between: Floats
+    out: Floats
+    into: Floats
+
+
 def carried(net: Network, sent: Messages) -> Carried:
     """Return the bytes of messages on the bundles and ports of a network.
+
+    Raises
+    ------
+    NoPath
+        If two servers that talk have no path between any of their ports.
+    """
+    found = entering(net, sent)
+    return Carried(net.carried(found.between), found.out, found.into)
+
+
+def entering(net: Network, sent: Messages) -> Entering:
+    """Return where the bytes of messages enter and leave a network, whatever path they take in it.
 
     Raises
     ------
@@ -204,7 +224,7 @@ def carried(net: Network, sent: Messages) -> Carried:
         bytes_ = sent.size[mine][:, None] * match.part
         np.add.at(out, first[sent.source[mine]][:, None] + match.source, bytes_)
         np.add.at(into, first[sent.target[mine]][:, None] + match.target, bytes_)
-    return Carried(net.carried(between), out, into)
+    return Entering(between, out, into)
 
 
 class Times(NamedTuple):
