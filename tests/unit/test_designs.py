@@ -95,6 +95,13 @@ def test_the_twelve_designs_are_a_trade():
             assert abs(one.cost - other.cost) > 10e3 or abs(one.time - other.time) > 1e-3
 
 
+def test_the_page_on_designs_has_the_numbers_of_the_twelve(root):
+    page = (root / "docs" / "design_checks.md").read_text()
+    for name, sheet in designs.examples().items():
+        figures = designs.figures(designs.read(sheet))
+        assert f"| {name} | {figures['cost'] / 1e6:.2f} | {figures['time']:.3f} |" in page
+
+
 def test_the_gallery_has_no_names():
     names = ("rails at 2:1", "rail-only", "direct groups")
     dots = designs.gallery([right_sheet(name) for name in names])

@@ -1,9 +1,13 @@
 """Jobs with scattered GPUs: closed forms, the rule of both ways out of a server, and what never matters."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from fabriclab import catalog, designs
+from fabriclab.designs.brief import demand as requirement
+from fabriclab.designs.exam import Carrying, Exam
 from fabriclab.designs.network import Network
 from fabriclab.designs.scattered import between_sockets, exchange
 from support.exercise2_designs import SERVERS, family, rails
@@ -149,11 +153,6 @@ def test_a_network_knows_the_nic_of_each_port():
 
 def test_what_the_cpus_limit_is_told():
     """Servers of eight whose jobs send more than the CPUs pass on are refused, and told where."""
-    import dataclasses
-
-    from fabriclab.designs.brief import demand as requirement
-    from fabriclab.designs.exam import Carrying, Exam
-
     exam = Exam(designs.read(designs.examples()["rail-only"]))
     heavy = dataclasses.replace(TENANTS, moe_layers=2 * TENANTS.moe_layers)
     exam.known = [Carrying(heavy, designs.loads(exam.design, heavy))]
@@ -182,3 +181,14 @@ def test_large_jobs_do_not_feel_that_rails_are_apart():
     for workload in designs.workloads()[:4]:
         one, other = (designs.loads(hall, workload).by_axis for hall in (apart, wide))
         assert one == pytest.approx(other)
+
+
+@pytest.mark.parametrize("name", ["torus of leaves", "rail-only"])
+def test_what_a_key_draws_is_in_the_same_places(name):
+    exam = Exam(designs.read(designs.examples()[name]), key=3)
+    drawn = exam.drawn[-1]
+    alone = designs.loads(exam.design, drawn.workload)
+    assert drawn.workload.moe_layers < TENANTS.moe_layers
+    assert drawn.loads.by_axis == pytest.approx(alone.by_axis)
+    assert drawn.loads.fullest == alone.fullest
+    assert np.allclose(drawn.loads.link, alone.link)
