@@ -117,7 +117,12 @@ def _class_distances(net: Network) -> Floats:
 
 
 def messages(design: Design, workload: Workload) -> dict[str, Messages]:
-    """Return what servers send to each other in a step, for each axis that uses the network."""
+    """Return what servers send to each other in a step, for each axis that uses the network.
+
+    Nothing for scattered jobs, whose GPUs send by themselves; see `fabriclab.designs.scattered`.
+    """
+    if workload.scattered:
+        return {}
     order = placed(design)
     needs = {
         need.axis: need.bytes * design.gpus

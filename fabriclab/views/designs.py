@@ -364,8 +364,10 @@ def part_columns(plan: Plan, verdicts: Sequence[designs.Verdict]) -> dict[str, A
         asked = reached = ""
         room = np.nan
         if has_figures(verdict):
-            asked = amount(float(verdict.asked), verdict.unit)
+            asked = amount(float(verdict.asked), verdict.unit) if verdict.asked else ""
             reached = amount(float(verdict.reached), verdict.unit)
+            if not verdict.asked:
+                reached = against_words(verdict)
             room = 100 * float(verdict.margin) if verdict.asked else np.nan
         name = requirement_name(verdict.requirement)
         rows.append((name, asked, reached, room, holds[verdict.passed]))

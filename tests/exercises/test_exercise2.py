@@ -173,6 +173,50 @@ def test_a_thin_network_earns_nothing_for_what_a_failure_leaves_of_it():
 
 
 @pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        [],
+        {"switch": "leaf 0"},
+        {"switch": "spine 0", "experts": 1.0, "tenants": 1.0, "cables": 1.0},
+        {"switch": "leaf 99", "experts": 1.0, "tenants": 1.0, "cables": 1.0},
+        {"switch": 3, "experts": 1.0, "tenants": 1.0, "cables": 1.0},
+        {"switch": "leaf 0", "experts": "many", "tenants": 1.0, "cables": 1.0},
+        {"switch": "leaf 0", "experts": float("nan"), "tenants": -1.0, "cables": 10**400},
+    ],
+)
+def test_sums_that_are_none_lose_their_points_and_nothing_else(value):
+    code = SOLVED["ex2-b"] + f"\n\ndef sums():\n    return {value!r}\n".replace("nan", "np.nan")
+    found = verdict("ex2-b", code)
+    assert found.part == pytest.approx(0.8) and found.mistake == "" and found.said
+
+
+def test_a_design_is_judged_before_its_sum_is_written():
+    found = verdict("ex2-b", SOLVED["ex2-b"] + "\n\ndef sums():\n    raise NotImplementedError\n")
+    assert found.part == pytest.approx(0.8) and "sums" in found.said[0]
+
+
+@pytest.mark.parametrize("place", range(12))
+def test_the_sum_is_that_of_the_links(place):
+    """Where no other switch's traffic passes, the sum is what the links of the switch carry."""
+    design = designs.read([*designs.examples().values()][place])
+    if design.name in (
+        "torus of leaves",
+        "direct groups",
+    ):  # leaves there pass on traffic of others
+        return
+    switch = int(design.network.port_switch.min())
+    true = sums.of_switch(design, switch)
+    (need,) = designs.demand(designs.workloads()[4])
+    node = design.network.switch[switch]
+    fabric = design.fabric
+    up = (fabric.source == node) & ~np.isin(fabric.target, fabric.endpoint)
+    carried = designs.loads(design, designs.workloads()[4]).link[up].sum() / need.window
+    assert true.tenants == pytest.approx(carried)
+    assert true.cables == pytest.approx(fabric.capacity[up].sum())
+
+
+@pytest.mark.parametrize(
     ("id", "code", "part"),
     [
         ("ex2-a", answers.WRONG_A["half of a layer"], 0.9),
