@@ -274,8 +274,8 @@ def demand(workload: Workload, gpus: int = 8, servers: int | None = None) -> tup
 
     if workload.scattered:
         buffer = message * workload.experts_per_token
-        exchanges = 2 * _WAYS * workload.moe_layers * workload.microbatches
-        sent = exchanges * buffer * (workload.ep - 1) / workload.ep
+        times = 2 * _WAYS * workload.moe_layers * workload.microbatches
+        sent = times * buffer * (workload.ep - 1) / workload.ep
         return (Demand("EP", NETWORK, sent, _SCATTERED_ALLOWED * compute),)
 
     if workload.is_sharded:

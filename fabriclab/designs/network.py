@@ -111,7 +111,7 @@ class Network:
         rank = fabric.rank_of[fabric.source]
         port = np.flatnonzero(live & (rank >= 0) & (target >= 0))
         server = fabric.server[rank[port]].astype(np.int64)
-        nic = _place_in_server(fabric.server)[rank[port]]
+        nic = _place_in_server(fabric.server.astype(np.int64))[rank[port]]
         rate = np.minimum(fabric.capacity[port], fabric.capacity[port ^ 1])
         order = np.lexsort((rate, target[port], server))
         port = port[order]

@@ -203,11 +203,11 @@ def exchange(net: Network, gpus: int, size: float) -> Exchange:
             between[ends.switch[one, here]] += np.bincount(
                 ends.switch[there], load[there], minlength=net.n
             )
-        kind, nic = np.nonzero(kinds == one)
-        out[kind, nic] = np.einsum("mc,kcl->mk", sent[kind, nic], way)
+        place = np.nonzero(kinds == one)
+        out[place] = np.einsum("mc,kcl->mk", sent[place], way)
         from_others = senders[one][kinds] - np.einsum("pg,pgj->pj", kinds == one, inside)
         into += each * from_others[:, :, None] * way.sum(axis=0)[kinds]
-    lost = each * gpus * (is_lost @ own.T)[of_server][:, of_server]
+    lost: Floats = each * gpus * (is_lost @ own.T)[of_server][:, of_server].astype(np.float64)
     np.fill_diagonal(lost, 0.0)
     return Exchange(between, *_on_ports(ends, out, into), cpus, lost)
 

@@ -110,7 +110,12 @@ def test_no_way_by_the_nics_of_both_gpus():
     assert total == pytest.approx(4 * 2 * 6.0)
     loads = designs.loads(design, TENANTS)
     out = np.isin(design.fabric.source, design.fabric.endpoint)
-    assert loads.link[out].sum() == pytest.approx(4 * 2 * designs.demand(TENANTS, 2, 4)[0].bytes)
+    all_ = designs.demand(TENANTS, 2, 4)[0].bytes
+    assert loads.link[out].sum() == pytest.approx(4 * 2 * all_)
+    # Of six targets' worth, a GPU finds one on rail 0 among those that it reaches over the other CPU, and half of what is
+    # lost changes the socket at either end, half of that in each direction.
+    lost = 2 * 2 * all_ / 6 * 2  # out of and into a server
+    assert loads.by_axis["EP"] == pytest.approx((got.cpus / 6 * all_ + lost / 4) / 22e9)
 
 
 # What holds for every design
@@ -131,6 +136,18 @@ def test_bytes_are_kept(name):
 def test_a_nic_of_several_ports_uses_them_by_their_rates():
     got = exchange(designs.read(designs.examples()["two planes"]).network, 8, 8.0)
     assert np.allclose(got.out, 4.0) and np.allclose(got.into, 4.0)
+
+
+def test_ports_of_unequal_rates_get_unequal_parts():
+    """Server 1 has a port of 200 and one of 100 Gb/s on the same switch: two thirds and one third arrive there."""
+    cables = [["server 0 nic 0", "leaf 0"]]
+    for rate in ("200 Gb/s", "100 Gb/s"):
+        cables.append({"from": "server 1 nic 0", "to": "leaf 0", "rate": rate})
+    sheet = {"servers": 2, "gpus": 1, "switches": [{"name": "leaf 0"}], "cables": cables}
+    net = designs.read(sheet).network
+    got = exchange(net, 1, 6.0)
+    share = {float(rate): into for rate, into in zip(net.port_rate, got.into, strict=True)}
+    assert share == pytest.approx({50e9: 6.0, 25e9: 4.0, 12.5e9: 2.0})
 
 
 def test_the_order_of_servers_does_not_matter():
