@@ -150,15 +150,15 @@ OWN_RULES = but(
         RULES + '    return {"name": "own rules", "routing": rules,',
     ),
 )
-# No spine at all: 32 switches on a torus of 8 rails x 4, with thick cables along a rail.
+# No spine at all: 32 switches on a torus of 8 rails x 4, with thick cables along a rail and thinner ones between rails.
 TORUS = """
 def design():
-    rails, n, servers, thick = 8, 4, 128, 14
+    rails, n, servers, thick = 8, 4, 128, 10
     switches = [{"name": f"switch {i}", "ports": 64, "rate": "400 Gb/s"} for i in range(rails * n)]
     cables = [[f"server {s} nic {j}", f"switch {(j * servers + s) // 32}"] for s in range(servers) for j in range(8)]
     for x in range(rails):
         for y in range(n):
-            cables.append([f"switch {n * x + y}", f"switch {(x + 1) % rails * n + y}", 2])
+            cables.append([f"switch {n * x + y}", f"switch {(x + 1) % rails * n + y}", 6])
             cables.append([f"switch {n * x + y}", f"switch {n * x + (y + 1) % n}", thick])
     return {"name": "torus", "servers": servers, "gpus": 8, "switches": switches, "cables": cables}
 """
@@ -227,7 +227,7 @@ WRONG_B = {
     ),
     "bought for another workload": rails('{"oversubscription": 4}'),
     "bought for another workload/a thin torus": but(
-        TORUS, ("thick = 8, 4, 128, 14", "thick = 8, 4, 128, 2")
+        TORUS, ("thick = 8, 4, 128, 10", "thick = 8, 4, 128, 2")
     ),
     "the same rate everywhere": rails('{"radix": 128}'),
     "the same rate everywhere/as many up as down": rails("{}"),
