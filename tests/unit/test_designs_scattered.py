@@ -112,8 +112,8 @@ def test_no_way_by_the_nics_of_both_gpus():
     out = np.isin(design.fabric.source, design.fabric.endpoint)
     all_ = designs.demand(TENANTS, 2, 4)[0].bytes
     assert loads.link[out].sum() == pytest.approx(4 * 2 * all_)
-    # Of six targets' worth, a GPU finds one on rail 0 among those that it reaches over the other CPU, and half of what is
-    # lost changes the socket at either end, half of that in each direction.
+    # What crosses the CPUs on its way to NICs that are reached, and half of what is lost at either end, half of that in
+    # each direction.
     lost = 2 * 2 * all_ / 6 * 2  # out of and into a server
     assert loads.by_axis["EP"] == pytest.approx((got.cpus / 6 * all_ + lost / 4) / 22e9)
 
