@@ -247,7 +247,7 @@ def halves(finding: str) -> tuple[str, str]:
 
 def tick_words(value: float) -> str:
     """Write a tick: up to 10,000 and down to 0.001 with all its digits, beyond that as a power of ten."""
-    if 1e-3 <= value < 1e5:
+    if value == 0 or 1e-3 <= value < 1e5:
         return f"{value:,.10g}"
     raised = str(round(math.log10(value))).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
     return f"10{raised}"

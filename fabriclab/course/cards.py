@@ -265,8 +265,13 @@ def short(value: float) -> str:
 
 
 def _part(value: float, ends: tuple[float, float]) -> float:
-    """Return where a value is on a logarithmic ruler, from 0 at its lower end to 1; beyond an end, the end."""
+    """Return where a value is on a ruler, from 0 at its lower end to 1; beyond an end, the end.
+
+    A ruler is logarithmic, or linear if it begins at 0.
+    """
     lowest, highest = ends
+    if lowest == 0:
+        return min(max(value / highest, 0.0), 1.0)
     return min(max(math.log(value / lowest) / math.log(highest / lowest), 0.0), 1.0)
 
 
@@ -283,7 +288,7 @@ def ruler(
     truth: float | None = None,
     still: bool = True,
 ) -> str:
-    """Return a guess on a logarithmic ruler, with the truth if it is known.
+    """Return a guess on a ruler, which is logarithmic unless it begins at 0, with the truth if it is known.
 
     On a live card each of the three numbers has a handle that can be moved; without a guess they are hidden.
     """
@@ -396,24 +401,40 @@ def _label(words: str, part: float, look: str = "") -> str:
 
 
 def _axis(ends: tuple[float, float], unit: str) -> str:
-    """Return the axis of a ruler: a tick and a number at each power of ten, with the unit at the last one."""
+    """Return the axis of a ruler: a tick and a number at each power of ten, with the unit at the last one.
+
+    A linear ruler has them at each fifth, and small ticks at each twentieth.
+    """
     lowest, highest = ends
+    if lowest == 0:
+        return _axis_of(
+            [highest * i / 5 for i in range(6)], [highest * i / 20 for i in range(21)], ends, unit
+        )
     first = math.ceil(math.log10(lowest) - 1e-9)
     last = math.floor(math.log10(highest) + 1e-9)
     places = [10.0**power for power in range(first, last + 1)]
     if len(places) < 2:
         places = [lowest, highest]
-    every = math.ceil(len(places) / _MOST_LABELS)
-    words = []
-    small = []
-    for place in places:
-        words.append(f'<i class="fl-power" style="{_at(_part(place, ends))}"></i>')
+    ticks = []
     if len(places) <= _MOST_DECADES + 1:
         for power in range(first - 1, last + 1):
-            for digit in range(2, 10):
-                tick = digit * 10.0**power
-                if lowest <= tick <= highest:
-                    small.append(f'<i style="{_at(_part(tick, ends))}"></i>')
+            ticks += [digit * 10.0**power for digit in range(2, 10)]
+    return _axis_of(places, ticks, ends, unit)
+
+
+def _axis_of(
+    places: Sequence[float], ticks: Sequence[float], ends: tuple[float, float], unit: str
+) -> str:
+    """Return an axis with ticks and numbers at some places, and with small ticks at others."""
+    lowest, highest = ends
+    every = math.ceil(len(places) / _MOST_LABELS)
+    words = []
+    for place in places:
+        words.append(f'<i class="fl-power" style="{_at(_part(place, ends))}"></i>')
+    small = []
+    for tick in ticks:
+        if lowest <= tick <= highest:
+            small.append(f'<i style="{_at(_part(tick, ends))}"></i>')
     for count, place in enumerate(places[::-1][::every]):
         part = _part(place, ends)
         label = tick_words(place) if count else f"{tick_words(place)} {_unit(unit)}".strip()

@@ -27,6 +27,8 @@ _SERVERS = 128  # source: the running case
 _RAILS = 8
 _PER_LEAF = 32  # servers on a leaf whose other 32 ports lead up
 _BLOCKS = _SERVERS // _PER_LEAF
+_PER_RACK = 4  # source: the running case
+_POINTS = 3  # of a front, at least: source: the brief of exercise 2
 _LEAF = {"ports": 64, "rate": "400 Gb/s"}  # source: the running case
 _SPLIT = {"ports": 128, "rate": "200 Gb/s"}  # source: the same switch with its ports split
 
@@ -50,22 +52,25 @@ def complete(sheet: Sheet, beside: Mapping[str, Sheet] | None = None) -> Sheet:
     sheet : dict
         A design.
     beside : mapping of str to dict, optional
-        The other designs of its front, by name; rails with three tapers unless given.
+        The other designs of its front, by name; rails with some tapers unless given. Those that beat it are left out.
 
     Raises
     ------
     ValueError
-        If another one is better in cost and time.
+        If nearly all of them beat it.
     """
     design = read(sheet)
     figures = Exam(design).figures()
     name = design.name
     points = {name: (figures["cost"], figures["time"])}
     for other, known in (beside or _TAPERS).items():
-        if other != name:
-            points[other] = _point(known)
-    if not front(list(points.values()))[0]:
-        raise ValueError(f"{name} is not on a front with {', '.join(list(points)[1:])}")
+        point = _point(known)
+        if other != name and front([points[name], point])[0]:
+            points[other] = point
+    if len(points) < _POINTS:
+        raise ValueError(
+            f"{name} is beaten by all but {len(points) - 1} of {', '.join(beside or _TAPERS)}"
+        )
     following = list(points)[1]
     return {
         **sheet,
@@ -192,12 +197,12 @@ def _spineless() -> Sheet:
 
 def _twin_rails() -> Sheet:
     """Return NICs with two ports of 200 Gb/s, on their own rail and on the next one."""
-    switches = [{**leaf, **_SPLIT} for leaf in _leaves()] + _spines(10, **_SPLIT)
+    switches = [{**leaf, **_SPLIT} for leaf in _leaves()] + _spines(12, **_SPLIT)
     cables: list[list[Any]] = []
     for step in range(2):
         cables += _on_rails(lambda server, step=step: step)  # type: ignore[misc]
     for leaf in _leaves():
-        cables += [[leaf["name"], f"spine {i}", 4] for i in range(10)]
+        cables += [[leaf["name"], f"spine {i}", 4] for i in range(12)]
     return _design(switches, cables)
 
 
@@ -219,65 +224,79 @@ def _rotated() -> Sheet:
     return _design([*_leaves(), *spines], cables)
 
 
+def _side_by_side(sheet: Sheet) -> Sheet:
+    """Return a sheet whose switches stand in two racks beside those of the servers, so that copper joins them."""
+    for number, box in enumerate(sheet["switches"]):
+        box["rack"] = _SERVERS // _PER_RACK + number % 2
+    return {**sheet, "server_racks": [server // _PER_RACK for server in range(_SERVERS)]}
+
+
+def _middle() -> Sheet:
+    """Return rails with as many ports up as down, whose leaves stand beside the spines and not beside servers."""
+    spines = _spines(16)
+    cables = _on_rails()
+    for leaf in _leaves():
+        cables += [[leaf["name"], spine["name"], 2] for spine in spines]
+    return _side_by_side(_design([*_leaves(), *spines], cables))
+
+
 def _groups() -> Sheet:
     """Return a dragonfly+: groups of two rails with spines of their own, joined spine to spine."""
     groups = _RAILS // 2
-    each = 3  # spines of a group
+    each = 4  # spines of a group
     switches, cables = _leaves(), _on_rails()
     for group in range(groups):
         for i in range(each):
             switches.append({"name": f"spine {group}.{i}", "tier": 2, **_LEAF})
             for rail in (2 * group, 2 * group + 1):
                 for block in range(_BLOCKS):
-                    cables.append([_leaf(rail, block), f"spine {group}.{i}", 7])
+                    cables.append([_leaf(rail, block), f"spine {group}.{i}", 4])
     for one in range(groups):
         for other in range(one + 1, groups):
-            cables += [[f"spine {one}.{i}", f"spine {other}.{i}", 2] for i in range(each)]
-    return _design(switches, cables)
+            cables += [[f"spine {one}.{i}", f"spine {other}.{i}", 10] for i in range(each)]
+    return _side_by_side(_design(switches, cables))
 
 
 def _torus() -> Sheet:
-    """Return a torus of 8 x 4 leaves and no spine: thick cables along a rail, thin ones between rails."""
+    """Return a torus of 8 x 4 leaves and no spine: thick cables along a rail, thinner ones between rails."""
     cables = _on_rails()
     for rail in range(_RAILS):
         for block in range(_BLOCKS):
-            cables.append([_leaf(rail, block), _leaf(rail, (block + 1) % _BLOCKS), 14])
-            cables.append([_leaf(rail, block), _leaf((rail + 1) % _RAILS, block), 2])
+            cables.append([_leaf(rail, block), _leaf(rail, (block + 1) % _BLOCKS), 10])
+            cables.append([_leaf(rail, block), _leaf((rail + 1) % _RAILS, block), 6])
     return _design(_leaves(), cables)
 
 
 def _direct() -> Sheet:
-    """Return four groups of 32 servers, each leaf joined to the leaf of its rail in each other group."""
+    """Return four groups of 32 servers without spines: a leaf is joined to those of its rail and of its group."""
     cables = _on_rails()
     for rail in range(_RAILS):
         for one in range(_BLOCKS):
             for other in range(one + 1, _BLOCKS):
-                cables.append([_leaf(rail, one), _leaf(rail, other), 10])
-    return _design(_leaves(), cables)
-
-
-def _mixed() -> Sheet:
-    """Return leaves with 64 ports of 400 Gb/s, and three spines with 128 of them."""
-    cables = _on_rails()
-    spines = _spines(3, ports=128)
-    for leaf in _leaves():
-        cables += [[leaf["name"], spine["name"], 4] for spine in spines]
-    return _design([*_leaves(), *spines], cables)
+                # Experts of 64 servers are in two neighbouring groups.
+                is_pair = one // 2 == other // 2
+                cables.append([_leaf(rail, one), _leaf(rail, other), 11 if is_pair else 3])
+    for block in range(_BLOCKS):
+        for one in range(_RAILS):
+            for other in range(one + 1, _RAILS):
+                cables.append([_leaf(one, block), _leaf(other, block), 2])
+    return _side_by_side(_design(_leaves(), cables))
 
 
 def _unequal() -> Sheet:
-    """Return four rails at 1:1 with two spines for each, and four at 2:1 with two spines for two of them."""
-    switches, cables = _leaves(), _on_rails()
+    """Return rails of three leaves; the middle one serves parts of two groups of experts, and gets more uplinks."""
+    each = 43  # servers on a leaf
+    cables: list[list[Any]] = []
+    leaves = []
+    spines = _spines(7)
+    for server in range(_SERVERS):
+        for nic in range(_RAILS):
+            cables.append([f"server {server} nic {nic}", _leaf(nic, server // each)])
     for rail in range(_RAILS):
-        is_wide = rail < _RAILS // 2
-        group = rail if is_wide else rail // 2 * 2
-        for i in range(2):
-            name = f"spine {group}.{i}"
-            if group == rail:
-                switches.append({"name": name, "tier": 2, **_LEAF})
-            number = 16 if is_wide else 8
-            cables += [[_leaf(rail, block), name, number] for block in range(_BLOCKS)]
-    return _design(switches, cables)
+        for block, up in enumerate((2, 3, 2)):
+            leaves.append({"name": _leaf(rail, block), "tier": 1, **_LEAF})
+            cables += [[_leaf(rail, block), spine["name"], up] for spine in spines]
+    return _side_by_side(_design([*leaves, *spines], cables))
 
 
 def _own_rules() -> Sheet:
@@ -295,7 +314,7 @@ def _own_rules() -> Sheet:
                 goal = _leaf(rail, block)
                 if goal != here:
                     rules[here][goal] = [spines[(3 * block + i) % 10] for i in range(8)]
-    return _design([*_leaves(), *_spines(10)], cables, routing=rules)
+    return _side_by_side(_design([*_leaves(), *_spines(10)], cables, routing=rules))
 
 
 APPROACHES: dict[str, Callable[[], Sheet]] = {
@@ -308,7 +327,7 @@ APPROACHES: dict[str, Callable[[], Sheet]] = {
     "dragonfly+": _groups,
     "torus of leaves": _torus,
     "direct groups": _direct,
-    "mixed switches": _mixed,
+    "switches side by side": _middle,
     "unequal taper": _unequal,
     "own rules": _own_rules,
 }

@@ -11,7 +11,7 @@ import numpy as np
 
 from fabriclab.core import Flags
 from fabriclab.designs.failures import FLOOR, Fault, Healthy, fault, healthy
-from fabriclab.designs.needs import Workload, drawn_workloads, step, workloads
+from fabriclab.designs.needs import Workload, demand, drawn_workloads, step, workloads
 from fabriclab.designs.network import FAR
 from fabriclab.designs.prices import bill_of
 from fabriclab.designs.sheets import Design
@@ -176,7 +176,16 @@ class Exam:
     @cached_property
     def drawn(self) -> list[Carrying]:
         """The workloads that the key draws, on the design."""
-        return [Carrying(job, loads(self.design, job)) for job in drawn_workloads(self.key)]
+        found = []
+        for job in drawn_workloads(self.key):
+            alike = next((one for one in self.known if one.workload.scattered), None)
+            if job.scattered and alike is not None:
+                # Their places are those of the known ones, and only the bytes differ.
+                sent = [demand(w, self.design.gpus)[0].bytes for w in (job, alike.workload)]
+                found.append(Carrying(job, alike.loads.scaled(sent[0] / sent[1])))
+            else:
+                found.append(Carrying(job, loads(self.design, job)))
+        return found
 
     @cached_property
     def healthy(self) -> Healthy:

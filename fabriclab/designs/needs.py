@@ -1,8 +1,8 @@
 """Workloads that a cluster has to carry, and the bandwidth that each demands of a GPU, per tier.
 
-Four of them are known to everybody, and a key draws four more of the same kinds. All stand on the running case: as much
-computation in a step, and a model that is divided among eight GPUs. Left out: latencies of single messages, and traffic
-of storage.
+Five of them are known to everybody, and a key draws five more of the same kinds. All stand on the running case: as much
+computation in a step, and a model that is divided among eight GPUs. In the fifth many small jobs, whose GPUs are
+scattered, share the cluster. Left out: latencies of single messages, and traffic of storage.
 
 Examples
 --------
@@ -40,6 +40,8 @@ _BLOCKS = (
 _WAYS = 2  # forward and backward pass
 # illustrative: what all-reduces of TP, and exchanges of EP, may take beside the time in which GPUs compute
 _ALLOWED = 0.4
+# illustrative: exchanges of scattered jobs may take as long again as the computing; nobody promised them more
+_SCATTERED_ALLOWED = 1.0
 # illustrative: a key draws quantities of this part of those that everybody knows, or more
 _LEAST = 0.6
 # 31/32 over 63/64: the rings of a pipeline with two stages have twice as many members as those with four
@@ -73,6 +75,9 @@ class Workload:
         Experts that a token goes to.
     moe_layers : int
         Layers with experts.
+    scattered : bool
+        Whether the cluster is shared by jobs of ``ep`` GPUs each, which got the GPUs that were free: each in another
+        server, and of any number in it.
     """
 
     name: str
@@ -84,17 +89,20 @@ class Workload:
     ep: int = 1
     experts_per_token: int = 0
     moe_layers: int = 0
+    scattered: bool = False
 
     @property
     def is_sharded(self) -> bool:
         """Whether the replicas share the parameters (FSDP)."""
-        return self.shards == 1
+        return self.shards == 1 and not self.scattered
 
     @property
     def words(self) -> str:
         """The workload in a sentence."""
         key = "designs.workload.dense"
-        if self.ep > 1:
+        if self.scattered:
+            key = "designs.workload.tenants"
+        elif self.ep > 1:
             key = "designs.workload.experts"
         elif self.is_sharded:
             key = "designs.workload.sharded"
@@ -155,11 +163,18 @@ class Step(NamedTuple):
 
 
 def workloads() -> tuple[Workload, ...]:
-    """Return the four workloads that everybody knows.
+    """Return the five workloads that everybody knows.
 
     ``"dense"`` is the running case: TP 8 inside servers and DP across them. ``"sharded"`` gathers the parameters of the
     same model when it needs them (FSDP), ``"pipeline"`` has four stages (PP), and ``"experts"`` exchanges tokens among
-    the experts of 64 servers (EP); half of its parameters are no experts'.
+    the experts of 64 servers (EP); half of its parameters are no experts'. Under ``"tenants"`` small jobs share the
+    cluster, placed by a scheduler on GPUs that are free [1]_: 32 GPUs each, all in different servers. They exchange
+    tokens with GPUs of other numbers, and the GPUs beside them belong to others, so nobody there relays.
+
+    References
+    ----------
+    .. [1] M. Jeon et al., Analysis of large-scale multi-tenant GPU clusters for DNN training workloads, USENIX ATC
+       2019: jobs are spread over many servers where no server has enough GPUs free.
     """
     job = catalog.case()
     size = float(job.parameters)
@@ -176,6 +191,17 @@ def workloads() -> tuple[Workload, ...]:
             experts_per_token=4,
             moe_layers=layers // 2,
         ),
+        # illustrative: a small model on 32 GPUs, with experts in 12 layers; each GPU computes tokens of its own
+        Workload(
+            name="tenants",
+            parameters=0.0,  # its gradients are few, and left out
+            shards=1,
+            tokens=4096,
+            ep=32,
+            experts_per_token=2,
+            moe_layers=12,
+            scattered=True,
+        ),
     )
 
 
@@ -188,7 +214,7 @@ def random(key: str | int, what: str) -> np.random.Generator:
 
 
 def drawn_workloads(key: str | int) -> tuple[Workload, ...]:
-    """Return four workloads that a key draws: models of other sizes, other stages, and other numbers of experts.
+    """Return five workloads that a key draws: models of other sizes, other stages, and other numbers of experts.
 
     None of them needs more of a GPU than its kind among `workloads`, and groups of experts lie within those, so a
     design that meets those with some room meets these, too.
@@ -199,7 +225,7 @@ def drawn_workloads(key: str | int) -> tuple[Workload, ...]:
         The key of a class or a learner.
     """
     rng = random(key, "workloads")
-    dense, sharded, pipeline, experts = workloads()
+    dense, sharded, pipeline, experts, tenants = workloads()
     stages = int(rng.choice([2, 4]))  # more of them would send more often
     drawn = (
         dense,
@@ -216,6 +242,8 @@ def drawn_workloads(key: str | int) -> tuple[Workload, ...]:
     for known in drawn:
         part = float(rng.uniform(_LEAST, _MOST))
         found.append(replace(known, name=f"drawn {known.name}", parameters=known.parameters * part))
+    fewer = int(tenants.moe_layers * float(rng.uniform(_LEAST, _MOST)))
+    found.append(replace(tenants, name=f"drawn {tenants.name}", moe_layers=fewer))
     return tuple(found)
 
 
@@ -225,7 +253,7 @@ def demand(workload: Workload, gpus: int = 8, servers: int | None = None) -> tup
     A ring of d replicas sends 2 (d - 1) / d of the gradients; an exchange of e ranks (e - 1) / e of what a rank has.
     Gradients have to be summed while the backward pass of the last micro-batch runs; parameters (FSDP) and activations
     (PP) move while GPUs compute; sums inside layers (TP) and exchanges (EP) wait for nothing and may take 0.4 of the
-    computing time.
+    computing time, those of scattered jobs as much as the computing time.
 
     Parameters
     ----------
@@ -243,6 +271,12 @@ def demand(workload: Workload, gpus: int = 8, servers: int | None = None) -> tup
     compute = float(job.t_compute)
     message = workload.tokens * job.hidden * _BYTES  # activations of a micro-batch [B]
     found = []
+
+    if workload.scattered:
+        buffer = message * workload.experts_per_token
+        times = 2 * _WAYS * workload.moe_layers * workload.microbatches
+        sent = times * buffer * (workload.ep - 1) / workload.ep
+        return (Demand("EP", NETWORK, sent, _SCATTERED_ALLOWED * compute),)
 
     if workload.is_sharded:
         whole = _PASSES * _BYTES * workload.parameters

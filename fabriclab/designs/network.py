@@ -59,6 +59,8 @@ class Network:
         Rate of all cables from a switch to another one; 0 without. [B/s]
     port_server, port_switch, port_link : (p,) int64
         Server, switch (number within ``switch``) and link to the switch of each port, sorted by server.
+    port_nic : (p,) int64
+        Number of the NIC of each port within its server.
     port_rate : (p,) float64
         Rate of each port. [B/s]
     servers : int
@@ -78,6 +80,7 @@ class Network:
     port_link: Ints
     port_rate: Floats
     servers: int
+    port_nic: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     rules: Rules | None = None
     alive: Flags = field(default_factory=lambda: np.ones(0, dtype=np.bool_))
     memory: dict[tuple[bytes, bytes, bytes], Matching] = field(default_factory=dict)
@@ -108,6 +111,7 @@ class Network:
         rank = fabric.rank_of[fabric.source]
         port = np.flatnonzero(live & (rank >= 0) & (target >= 0))
         server = fabric.server[rank[port]].astype(np.int64)
+        nic = _place_in_server(fabric.server.astype(np.int64))[rank[port]]
         rate = np.minimum(fabric.capacity[port], fabric.capacity[port ^ 1])
         order = np.lexsort((rate, target[port], server))
         port = port[order]
@@ -119,6 +123,7 @@ class Network:
             port_link=port,
             port_rate=rate[order],
             servers=servers,
+            port_nic=nic[order],
             alive=np.ones(switch.size, dtype=np.bool_),
         )
 
@@ -136,6 +141,7 @@ class Network:
             port_link=self.port_link[has],
             port_rate=self.port_rate[has],
             servers=self.servers,
+            port_nic=self.port_nic[has],
             rules=self.rules,
             alive=alive,
             memory=self.memory,
@@ -201,6 +207,15 @@ class Network:
         if self.rules is not None:
             return _by_rules(self.living_rules, sent)
         return spray(self.capacity, self.hops, sent)
+
+
+def _place_in_server(server: Ints) -> Ints:
+    """Return the place of each rank among those of its server, (R,)."""
+    order = np.argsort(server, kind="stable")
+    first = np.searchsorted(server[order], server[order])
+    place = np.empty(server.size, dtype=np.int64)
+    place[order] = np.arange(server.size) - first
+    return place
 
 
 class Classes(NamedTuple):

@@ -43,8 +43,9 @@ __all__ = [
     "sold",
 ]
 
-# illustrative: less than what rails at 1:1 cost, 3.97 M USD, so that as many leaf ports up as down everywhere is too
-# dear; at 2:1 they are 3.50 M USD, and 3.85 M if all prices are 10 % higher
+# illustrative: less than what rails at 1:1 cost with leaves beside servers, 3.97 M USD, so that as many ports up as
+# down is too dear unless somebody thinks of where switches stand; at 2:1 they are 3.50 M USD, and 3.85 M if all prices
+# are 10 % higher
 BUDGET = 3_900_000.0  # [USD]
 # illustrative: sources differ by more, see economics.price_ranges
 SPREAD = 0.10

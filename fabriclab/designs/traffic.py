@@ -3,8 +3,9 @@
 Servers follow each other in rings in the order of their switches, or in the design's own order. Between two servers
 bytes leave by any NIC: those of a GPU whose NIC has failed, or is plugged in elsewhere, first move over the scale-up
 domain, whose rate is nine times that of a NIC. Each port sends to the nearest port of the other server, switches divide
-traffic among shortest paths (or by the design's rules), and the fullest link sets the time. Left out: hash collisions,
-congestion control, latency, and axes that meet on a link at the same moment.
+traffic among shortest paths (or by the design's rules), and the fullest link sets the time. Jobs whose GPUs are
+scattered have no such servers; `fabriclab.designs.scattered` has their rules. Left out: hash collisions, congestion
+control, latency, and axes that meet on a link at the same moment.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from fabriclab.designs.needs import (
     step,
 )
 from fabriclab.designs.network import FAR, Network
+from fabriclab.designs.scattered import between_sockets, exchange
 from fabriclab.designs.sheets import Design
 from fabriclab.errors import NoPath
 
@@ -52,12 +54,17 @@ class Loads:
     by_axis : mapping of str to float
         Time of each axis on the network: that of its fullest link. [s]
     fullest : mapping of str to int
-        Fullest link of each axis.
+        Fullest link of each axis; -1 if the CPUs of the servers take longer than any link.
     """
 
     link: Floats
     by_axis: Mapping[str, float]
     fullest: Mapping[str, int]
+
+    def scaled(self, factor: float) -> Loads:
+        """Return the loads of so many times as many bytes from the same places to the same places."""
+        by_axis = {axis: seconds * factor for axis, seconds in self.by_axis.items()}
+        return Loads(self.link * factor, by_axis, self.fullest)
 
     @property
     def seconds(self) -> float:
@@ -110,7 +117,12 @@ def _class_distances(net: Network) -> Floats:
 
 
 def messages(design: Design, workload: Workload) -> dict[str, Messages]:
-    """Return what servers send to each other in a step, for each axis that uses the network."""
+    """Return what servers send to each other in a step, for each axis that uses the network.
+
+    Nothing for scattered jobs, whose GPUs send by themselves; see `fabriclab.designs.scattered`.
+    """
+    if workload.scattered:
+        return {}
     order = placed(design)
     needs = {
         need.axis: need.bytes * design.gpus
@@ -169,8 +181,28 @@ class Carried(NamedTuple):
     into: Floats
 
 
+class Entering(NamedTuple):
+    """Bytes from where they enter to where they leave the switches (n, n), and out of and into each port (p,). [B]."""
+
+    between: Floats
+    out: Floats
+    into: Floats
+
+
 def carried(net: Network, sent: Messages) -> Carried:
     """Return the bytes of messages on the bundles and ports of a network.
+
+    Raises
+    ------
+    NoPath
+        If two servers that talk have no path between any of their ports.
+    """
+    found = entering(net, sent)
+    return Carried(net.carried(found.between), found.out, found.into)
+
+
+def entering(net: Network, sent: Messages) -> Entering:
+    """Return where the bytes of messages enter and leave a network, whatever path they take in it.
 
     Raises
     ------
@@ -202,7 +234,7 @@ def carried(net: Network, sent: Messages) -> Carried:
         bytes_ = sent.size[mine][:, None] * match.part
         np.add.at(out, first[sent.source[mine]][:, None] + match.source, bytes_)
         np.add.at(into, first[sent.target[mine]][:, None] + match.target, bytes_)
-    return Carried(net.carried(between), out, into)
+    return Entering(between, out, into)
 
 
 class Times(NamedTuple):
@@ -252,6 +284,8 @@ def loads(design: Design, workload: Workload, failed: tuple[int, ...] = ()) -> L
     net = design.network
     if failed:
         net = net.without(np.flatnonzero(np.isin(net.switch, failed)))
+    if workload.scattered:
+        return _scattered_loads(design, net, workload)
     link = np.zeros(design.fabric.n_links)
     by_axis = {}
     fullest = {}
@@ -262,6 +296,27 @@ def loads(design: Design, workload: Workload, failed: tuple[int, ...] = ()) -> L
         fullest[axis] = link_at(design, net, worst)
         link += _on_links(design, net, load)
     return Loads(link, by_axis, fullest)
+
+
+def _scattered_loads(design: Design, net: Network, workload: Workload) -> Loads:
+    """Return what jobs with scattered GPUs put on the links of a design."""
+    (need,) = demand(workload, design.gpus, design.servers)
+    found = exchange(net, design.gpus, need.bytes)
+    load = Carried(net.carried(found.between), found.out, found.into)
+    cpus = found.cpus
+    if found.lost.any():
+        # No NIC of the one server reaches that NIC of the other: all NICs of both share the bytes, and half of these
+        # change the socket at either end, as many one way as the other.
+        source, target = np.nonzero(found.lost)
+        rest = carried(net, Messages(source, target, found.lost[source, target]))
+        load = Carried(*(one + other for one, other in zip(load, rest, strict=True)))
+        cpus += float((found.lost.sum(axis=0) + found.lost.sum(axis=1)).max()) / 4
+    worst = times(net, load)
+    seconds = cpus / between_sockets()
+    place = -1
+    if worst.seconds >= seconds:
+        seconds, place = worst.seconds, link_at(design, net, worst)
+    return Loads(_on_links(design, net, load), {need.axis: seconds}, {need.axis: place})
 
 
 def link_at(design: Design, net: Network, worst: Times) -> int:

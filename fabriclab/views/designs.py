@@ -14,7 +14,7 @@ import numpy as np
 
 from fabriclab import designs, units
 from fabriclab.core import Fabric, Flags, Ints, parts_of
-from fabriclab.texts import text
+from fabriclab.texts import keys, text
 from fabriclab.views.layout import counted
 from fabriclab.views.page import Picture, Table, plain
 from fabriclab.views.plan_circle import circle_drawing
@@ -307,7 +307,8 @@ def against_words(verdict: designs.Verdict) -> str:
     """Return what is reached against what is asked, or alone where none is asked; a unit of a word stands once."""
     reached = amount(float(verdict.reached), verdict.unit)
     if not verdict.asked:
-        return reached
+        none = f"plan.none_{verdict.unit}"
+        return text(none) if not verdict.reached and none in keys(none) else reached
     asked = amount(float(verdict.asked), verdict.unit)
     if reached.endswith(f" {verdict.unit}") and verdict.unit not in ("B/s", "s"):
         reached = reached.removesuffix(f" {verdict.unit}")
@@ -363,8 +364,10 @@ def part_columns(plan: Plan, verdicts: Sequence[designs.Verdict]) -> dict[str, A
         asked = reached = ""
         room = np.nan
         if has_figures(verdict):
-            asked = amount(float(verdict.asked), verdict.unit)
+            asked = amount(float(verdict.asked), verdict.unit) if verdict.asked else ""
             reached = amount(float(verdict.reached), verdict.unit)
+            if not verdict.asked:
+                reached = against_words(verdict)
             room = 100 * float(verdict.margin) if verdict.asked else np.nan
         name = requirement_name(verdict.requirement)
         rows.append((name, asked, reached, room, holds[verdict.passed]))

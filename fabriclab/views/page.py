@@ -53,6 +53,7 @@ _WITHOUT_PREFIX = 0.1  # [s] so "0.700 s" stands beside "2.10 s"; shorter times 
 _MOST_COLUMNS = 7
 _ON_A_LINE = 60  # letters of the caption of a table that is not broken
 _MOST_ROWS = 128
+_NUMBER = re.compile(r"[-\N{MINUS SIGN}+]?\d[\d,_]*(\.\d+)?(e[-+]?\d+)?")
 _RESULT_UNITS = {"size": "B", "time": "s", "low": "s", "high": "s", "algbw": "B/s", "busbw": "B/s"}
 _NAME = re.compile(r"(.*?)\s*(?:\[(.+)\])?\Z")
 
@@ -148,7 +149,7 @@ class Table:
             left_out = text("table.more", n=self.n_rows - _MOST_ROWS, name=example)
         return TableText(
             rows=list(zip(*columns, strict=True)),
-            numeric=[values.dtype.kind not in "OU" for values in self.columns.values()],
+            numeric=[_are_numbers(values) for values in self.columns.values()],
             left_out=left_out,
         )
 
@@ -206,6 +207,13 @@ def _html_row(
         cells.append(f"<{tag}{scope} style='text-align:{side}'>{html.escape(cell)}</{tag}>")
     look = " style='font-weight:bold'" if bold else ""
     return f"<tr{look}>{''.join(cells)}</tr>"
+
+
+def _are_numbers(values: NDArray[Any]) -> bool:
+    """Return whether a column is one of numbers, which stand on the right, also if they are written as text."""
+    if values.dtype.kind not in "OU":
+        return True
+    return values.size > 0 and all(_NUMBER.fullmatch(str(value)) for value in values)
 
 
 def _typical(columns: Mapping[str, NDArray[Any]]) -> dict[str, float]:

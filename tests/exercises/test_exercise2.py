@@ -12,7 +12,7 @@ from fabriclab.course import judges
 from fabriclab.course.grading.graders import Own, grade_cells
 from fabriclab.course.grading.sandbox import Sandbox
 from fabriclab.course.judges import PRACTICE, Unanswered, draw, find
-from fabriclab.course.judges.exercise2 import choices, plans
+from fabriclab.course.judges.exercise2 import choices, plans, sums
 from fabriclab.course.judges.shared.calls import asker
 from fabriclab.course.questions import asides, misconception
 from student_files import student_version
@@ -52,8 +52,21 @@ def planned(code):
     return drains
 
 
+@functools.cache
+def summed(code):
+    """Return the sums for the first switch of a design with NICs, as the judge knows them."""
+    design = designs.read(functions(code)["design"]())
+    switch = int(design.network.port_switch.min())
+    true = sums.of_switch(design, switch)
+    found = {key: float(getattr(true, key)) for key in sums.KEYS} | {"switch": design.title(switch)}
+    return lambda: dict(found)
+
+
 def verdict(id, code, key=PRACTICE):
     question, names = find(id), functions(*ABOVE[id], code)
+    if id == "ex2-b" and "sums" not in names:
+        names["sums"] = lambda: summed(code)()
+        names["sums"].__name__ = "sums"
     if id == "ex2-d" and "drains" not in names:
         names["drains"] = planned(code)
     ask = asker(question.functions, [names[name] for name in question.functions if name in names])
@@ -151,12 +164,56 @@ def test_a_small_or_thin_network_earns_nothing_for_being_cheap():
     two_racks = answers.literal(judges.example("ex2-b"))
     assert verdict("ex2-b", two_racks).part == 0
     thin = verdict("ex2-b", answers.WRONG_B["bought for another workload/a thin torus"])
-    assert thin.part == pytest.approx(0.55)
+    assert thin.part == pytest.approx(0.6)
 
 
 def test_a_thin_network_earns_nothing_for_what_a_failure_leaves_of_it():
     thin = verdict("ex2-d", answers.WRONG_B["bought for another workload"])
     assert thin.part == 0 and "demand" in thin.said[0] and "too little" in thin.said[0]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        [],
+        {"switch": "leaf 0"},
+        {"switch": "spine 0", "experts": 1.0, "tenants": 1.0, "cables": 1.0},
+        {"switch": "leaf 99", "experts": 1.0, "tenants": 1.0, "cables": 1.0},
+        {"switch": 3, "experts": 1.0, "tenants": 1.0, "cables": 1.0},
+        {"switch": "leaf 0", "experts": "many", "tenants": 1.0, "cables": 1.0},
+        {"switch": "leaf 0", "experts": float("nan"), "tenants": -1.0, "cables": 10**400},
+    ],
+)
+def test_sums_that_are_none_lose_their_points_and_nothing_else(value):
+    code = SOLVED["ex2-b"] + f"\n\ndef sums():\n    return {value!r}\n".replace("nan", "np.nan")
+    found = verdict("ex2-b", code)
+    assert found.part == pytest.approx(0.8) and found.mistake == "" and found.said
+
+
+def test_a_design_is_judged_before_its_sum_is_written():
+    found = verdict("ex2-b", SOLVED["ex2-b"] + "\n\ndef sums():\n    raise NotImplementedError\n")
+    assert found.part == pytest.approx(0.8) and "sums" in found.said[0]
+
+
+@pytest.mark.parametrize("place", range(12))
+def test_the_sum_is_that_of_the_links(place):
+    """Where no other switch's traffic passes, the sum is what the links of the switch carry."""
+    design = designs.read([*designs.examples().values()][place])
+    if design.name in (
+        "torus of leaves",
+        "direct groups",
+    ):  # leaves there pass on traffic of others
+        return
+    switch = int(design.network.port_switch.min())
+    true = sums.of_switch(design, switch)
+    (need,) = designs.demand(designs.workloads()[4])
+    node = design.network.switch[switch]
+    fabric = design.fabric
+    up = (fabric.source == node) & ~np.isin(fabric.target, fabric.endpoint)
+    carried = designs.loads(design, designs.workloads()[4]).link[up].sum() / need.window
+    assert true.tenants == pytest.approx(carried)
+    assert true.cables == pytest.approx(fabric.capacity[up].sum())
 
 
 @pytest.mark.parametrize(
@@ -180,7 +237,8 @@ def test_the_shares_are_those_of_the_text(root):
         rows = re.findall(r"\| (\d+) \|$", text, re.MULTILINE)
         for share in shares.values():
             assert f"{share * find(id).points:g}" in rows
-        assert sum(shares.values()) == pytest.approx(1)
+        rest = plans.SUMS if id == "ex2-b" else 0
+        assert sum(shares.values()) + rest == pytest.approx(1)
     assert sum(choices.SHARES.values()) == pytest.approx(1)
 
 

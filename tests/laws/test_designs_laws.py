@@ -22,7 +22,7 @@ SIZES = st.fixed_dictionaries(
     }
 )
 FAMILIES = st.sampled_from(["rail_optimised", "rail_only", "dual_tor"])
-JOBS = st.sampled_from(range(4))
+JOBS = st.sampled_from(range(5))
 
 
 def built(family, arguments):

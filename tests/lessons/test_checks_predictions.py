@@ -23,7 +23,7 @@ from fabriclab.course.checks import (
     remember,
     reveal,
 )
-from fabriclab.course.checks.predictions import predictions, ruler_ends
+from fabriclab.course.checks.predictions import how_far, predictions, ruler_ends
 from fabriclab.course.progress.store import held
 from fabriclab.texts import text
 from support.prose import figures, sentence, states
@@ -621,3 +621,26 @@ def test_the_labels_of_guess_and_truth_share_a_row_only_where_both_fit_on_a_narr
 ):
     drawn = cards.ruler((1.0, 100.0), "s", cards.Guess(None, guess, None), truth=90.0)
     assert ("fl-over" in drawn) == over
+
+
+# Shares in percent ---------------------------------------------------------------------------------------------------
+
+
+def test_a_share_is_guessed_on_a_linear_ruler_and_judged_by_its_difference():
+    form = predict("my own share", unit="%")
+    page = form._repr_html_()
+    assert 'data-low="0.0" data-high="100.0"' in page and "100 %" in page
+    predict("my own share", 80, "%")
+    found = reveal("my own share", 87.5, "%")
+    assert "7.5 percentage points too low" in str(found) and "spot on" not in str(found)
+    assert "left:80.00%" in found._repr_html_() and "left:87.50%" in found._repr_html_()
+    predict("another share", 86, "%")
+    assert "spot on" in str(reveal("another share", 87.5, "%"))
+    predict("a third share", 120, "%")
+    assert 'data-high="1000.0"' in reveal("a third share", 87.5, "%")._repr_html_()
+
+
+def test_shares_of_lessons_keep_their_own_ends():
+    asked = next(p for p in predictions().values() if p.unit == "%")
+    assert ruler_ends(asked.id, "%") == (asked.lowest, asked.highest)
+    assert how_far(80, 87.5) == "spot on" and how_far(80, 87.5, share=True).startswith("7.5")

@@ -81,6 +81,27 @@ def test_a_requirement_is_open_until_another_is_met():
     assert report.figures == {}
 
 
+def test_the_twelve_designs_are_a_trade():
+    """At list prices no design is the best: money buys time, over a range that is worth a thought."""
+    dots = designs.gallery(designs.examples().values())
+    assert len(dots) == 12 and all(dot.passed for dot in dots)
+    kept = designs.front([(dot.cost, dot.time) for dot in dots])
+    front = [dot for dot, is_kept in zip(dots, kept, strict=True) if is_kept]
+    assert len(front) >= 4
+    assert front[0].time / front[-1].time >= 1.03 and front[-1].cost / front[0].cost >= 1.5
+    # Two dots that hide each other would tell nothing of one of them.
+    for i, one in enumerate(dots):
+        for other in dots[:i]:
+            assert abs(one.cost - other.cost) > 10e3 or abs(one.time - other.time) > 1e-3
+
+
+def test_the_page_on_designs_has_the_numbers_of_the_twelve(root):
+    page = (root / "docs" / "design_checks.md").read_text()
+    for name, sheet in designs.examples().items():
+        figures = designs.figures(designs.read(sheet))
+        assert f"| {name} | {figures['cost'] / 1e6:.2f} | {figures['time']:.3f} |" in page
+
+
 def test_the_gallery_has_no_names():
     names = ("rails at 2:1", "rail-only", "direct groups")
     dots = designs.gallery([right_sheet(name) for name in names])
@@ -105,7 +126,7 @@ def test_dense_is_the_running_case():
 
 def test_the_other_axes_by_hand():
     size = catalog.case().parameters
-    sharded, pipeline, experts = designs.workloads()[1:]
+    sharded, pipeline, experts, tenants = designs.workloads()[1:]
     fsdp = designs.demand(sharded)[0]
     assert fsdp.bytes == pytest.approx(3 * 2 * size / 8 * 127 / 128)
     message = 8192 * 8192 * 2  # [B]
@@ -114,6 +135,9 @@ def test_the_other_axes_by_hand():
     assert by_axis["PP"].bytes == pytest.approx(2 * 16 * message / 8)
     exchange = next(need for need in designs.demand(experts) if need.axis == "EP")
     assert exchange.bytes == pytest.approx(4 * 40 * 4 * message / 8 * 4 * 63 / 64)
+    (scattered,) = designs.demand(tenants)
+    assert scattered.bytes == pytest.approx(4 * 12 * 4 * message / 2 * 2 * 31 / 32)
+    assert scattered.window == pytest.approx(catalog.case().t_compute)
 
 
 @pytest.mark.parametrize("key", [*range(20), "a class"])
@@ -194,7 +218,7 @@ def test_a_fast_port_sends_to_two_slow_ones():
 def test_a_taper_is_felt_by_experts_alone():
     wide = designs.read({"family": "rail_optimised"})
     narrow = designs.read(rails(spines=8, each=1))  # 8 cables up for 32 down
-    dense, _, _, experts = designs.workloads()
+    dense, _, _, experts, _ = designs.workloads()
     for hall in (wide, narrow):
         assert designs.loads(hall, dense).by_axis["DP"] == pytest.approx(catalog.case().t_dp)
     bytes_ = next(n.bytes for n in designs.demand(experts) if n.axis == "EP")
@@ -341,14 +365,18 @@ def test_relays_take_little_of_the_scale_up_domain():
 
 
 def test_groups_of_experts_cross_no_border_that_no_known_one_does():
-    """Thin links in the middle of a cluster are refused for all keys or for none."""
+    """Thin links in the middle of a cluster do experts no harm, whatever key draws their groups."""
     sheet = rails(spines=0)
     for rail in range(8):
         for block, number in enumerate((20, 2, 20, 2)):
             sheet["cables"].append(
                 [f"leaf {rail}.{block}", f"leaf {rail}.{(block + 1) % 4}", number]
             )
-    assert {designs.check(sheet, "demand", key).passed for key in range(20)} == {True}
+    design = designs.read(sheet)
+    for key in range(20):
+        job = next(w for w in designs.drawn_workloads(key) if w.name == "drawn experts")
+        need = next(n for n in designs.demand(job) if n.axis == "EP")
+        assert need.bytes / designs.loads(design, job).by_axis["EP"] >= need.rate
 
 
 # Sheets

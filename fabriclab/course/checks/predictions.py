@@ -32,6 +32,9 @@ _NO_IDEA = {"value": None, "low": 0.1, "high": 1000.0}
 _OBTAINED = ("computed", "measured", "published", "stored")
 _SPOT_ON = 1.15
 _ENDS = (0.001, 1000.0)  # ends of a ruler, unless a lesson gives others
+_SHARE = "%"  # unit of a guess whose ruler goes from 0 to 100, unless a lesson gives other ends
+_ENDS_OF_SHARE = (0.0, 100.0)
+_SPOT_ON_POINTS = 2.0  # percentage points between a share and the truth that say nothing
 _FORM = "form"  # means that the learner sets the value in a form
 _asked_here: dict[str, str] = {}  # id -> unit of each prediction whose form was shown
 _told_in: dict[str, int] = {}  # id -> cell in which `reveal` has asked for the guess
@@ -196,9 +199,17 @@ def _question(id: str) -> str:
     return predictions()[id].asked() if id in predictions() else id
 
 
+def _is_share(id: str, unit: str | None) -> bool:
+    """Return whether a guess is a share in percent, for which no lesson gives other ends: differences count."""
+    return unit == _SHARE and id not in predictions()
+
+
 def ruler_ends(id: str, unit: str, *values: float) -> tuple[float, float]:
-    """Return the ends of the ruler of a prediction in a unit, further apart where ``values`` lie beyond them."""
-    lowest, highest = _ENDS
+    """Return the ends of the ruler of a prediction in a unit, further apart where ``values`` lie beyond them.
+
+    A ruler that begins at 0 is linear, as that of a share is.
+    """
+    lowest, highest = _ENDS_OF_SHARE if _is_share(id, unit) else _ENDS
     if id in predictions():
         asked = predictions()[id]
         factor = quantity(asked.unit)[1] / quantity(unit)[1]
@@ -334,7 +345,7 @@ def reveal(
     busy = ""
     if isinstance(truth, Result) and any(MACHINE_SHARED in note for note in truth.notes):
         busy = text("reveal.busy")
-    lines = [*_compared(entry), *filter(None, [busy])]
+    lines = [*_compared(entry, _is_share(id, asked)), *filter(None, [busy])]
     return Shown(lines, "good", data=entry, card=functools.partial(_revealed, id, entry, busy))
 
 
@@ -414,7 +425,7 @@ def _in(asked: str, truth: Any, unit: str | None = None) -> float:
     return number
 
 
-def _compared(entry: dict[str, Any]) -> list[str]:
+def _compared(entry: dict[str, Any], share: bool = False) -> list[str]:
     """Return sentences that compare the guess, its range and the model with the truth."""
     unit = entry["unit"]
     found = entry["truth"]
@@ -423,7 +434,7 @@ def _compared(entry: dict[str, Any]) -> list[str]:
     how = table().get(f"how.{entry['how']}", entry["how"])
     words = {"how": how, "truth": shown(found, unit)}
     if guess is not None:
-        verdict = how_far(guess, found)
+        verdict = how_far(guess, found, share)
         lines = [text("reveal.compared", said=_typed(guess, unit), verdict=verdict, **words)]
     elif entry.get("skipped"):
         lines = [text("reveal.skipped", **words)]
@@ -431,25 +442,32 @@ def _compared(entry: dict[str, Any]) -> list[str]:
         lines = [text("reveal.no_idea", **words)]
 
     # A range is not judged where the guess itself is right.
-    if guess and entry["low"] and entry["high"] and not _is_spot_on(guess, found):
+    if guess and entry["low"] and entry["high"] and not _is_spot_on(guess, found, share):
         key = "reveal.held" if entry["low"] <= found <= entry["high"] else "reveal.missed"
         lines.append(text(key, low=_plain(entry["low"]), high=_typed(entry["high"], unit)))
     if model:
-        lines.append(text("reveal.model", model=shown(model, unit), verdict=how_far(model, found)))
+        verdict = how_far(model, found, share)
+        lines.append(text("reveal.model", model=shown(model, unit), verdict=verdict))
     return lines
 
 
-def how_far(number: float, truth: float) -> str:
-    """Return in words whether a number is close to the truth, or by which factor it is too high or too low."""
-    if _is_spot_on(number, truth):
-        key = "reveal.spot_on"
-    else:
-        key = "reveal.high" if number > truth else "reveal.low"
-    return text(key, factor=times(number, truth))
+def how_far(number: float, truth: float, share: bool = False) -> str:
+    """Return in words whether a number is close to the truth, or by which factor it is too high or too low.
+
+    Of a share in percent it is the difference that counts, in percentage points.
+    """
+    if _is_spot_on(number, truth, share):
+        return text("reveal.spot_on")
+    side = "high" if number > truth else "low"
+    if share:
+        return text(f"reveal.points_{side}", points=f"{abs(number - truth):.3g}")
+    return text(f"reveal.{side}", factor=times(number, truth))
 
 
-def _is_spot_on(number: float, truth: float) -> bool:
+def _is_spot_on(number: float, truth: float, share: bool = False) -> bool:
     """Return whether a number is so close to the truth that nothing more is said about how far it is off."""
+    if share:
+        return abs(number - truth) <= _SPOT_ON_POINTS
     return max(number / truth, truth / number) <= _SPOT_ON
 
 
@@ -463,15 +481,15 @@ def headline(id: str, entry: Mapping[str, Any]) -> str:
     return text("card.named", name=name[:1].upper() + name[1:], truth=truth)
 
 
-def judged_guess(entry: Mapping[str, Any]) -> str:
+def judged_guess(entry: Mapping[str, Any], share: bool = False) -> str:
     """Return in a sentence how good a revealed guess and its range were."""
     guess = entry["value"]
     found = entry["truth"]
     if guess is None:
         return text("card.skipped" if entry.get("skipped") else "card.no_idea")
-    if _is_spot_on(guess, found):
+    if _is_spot_on(guess, found, share):
         return text("card.spot_on")
-    verdict = how_far(guess, found)
+    verdict = how_far(guess, found, share)
     if not (entry["low"] and entry["high"]):
         return text("card.off", verdict=verdict)
     held = entry["low"] <= found <= entry["high"]
@@ -503,11 +521,12 @@ def _revealed(id: str, entry: Mapping[str, Any], busy: str = "") -> str:
     below = [text("card.how", how=how)]
     if entry["model"]:
         by_model = shown(entry["model"], entry["unit"])
-        verdict = how_far(entry["model"], entry["truth"])
+        verdict = how_far(entry["model"], entry["truth"], _is_share(id, entry["unit"]))
         below.append(text("reveal.model", model=by_model, verdict=verdict))
     if busy:
         below.append(busy)
-    finding = f"{headline(id, entry)} {judged_guess(entry)}".strip()
+    judged = judged_guess(entry, _is_share(id, entry["unit"]))
+    finding = f"{headline(id, entry)} {judged}".strip()
     small = text("card.guessed_first" if guess.value else "card.came_out")
     body = cards.asked_guess(small, span, finding, inner + cards.sentences([" ".join(below)]))
     return cards.card(body, title=finding)

@@ -4,7 +4,8 @@ import numpy as np
 
 from fabriclab import catalog
 from fabriclab.designs.exam import Exam, Verdict, verdict
-from fabriclab.designs.needs import NETWORK, demand
+from fabriclab.designs.needs import NETWORK, Demand, demand
+from fabriclab.designs.sheets import Design
 from fabriclab.registry import register
 from fabriclab.texts import text
 
@@ -33,13 +34,13 @@ def bandwidth(exam: Exam) -> Verdict:
         "asked": need.rate,
         "reached": reached,
         "share": abs(room),
-        "link": design.link_title(link) if link >= 0 else text("designs.demand.inside"),
+        "link": _place(design, need, link),
     }
     key = "designs.demand.short"
     if room >= -1e-9:
         key = "designs.demand.met"
     elif link < 0:
-        key = "designs.demand.server"
+        key = "designs.demand.server" if need.tier != NETWORK else "designs.demand.cpus"
     elif np.isin(
         design.fabric.endpoint, [design.fabric.source[link], design.fabric.target[link]]
     ).any():
@@ -52,3 +53,10 @@ def bandwidth(exam: Exam) -> Verdict:
         words=text(key, **fields),
         links=[link] if link >= 0 else (),
     )
+
+
+def _place(design: Design, need: Demand, link: int) -> str:
+    """Return the name of what limits a kind of traffic: a link, or what is inside of the servers."""
+    if link >= 0:
+        return design.link_title(link)
+    return text("designs.demand.inside" if need.tier != NETWORK else "designs.demand.sockets")

@@ -71,8 +71,8 @@ def design(
 ) -> Live:
     """Show a design of a cluster by its tiers, and the part in it that a requirement fails on.
 
-    What fails has a cross, and what is asked for more than it carries has two rails. Of a requirement that holds, the
-    tightest part has an edge of ink. Beside the picture stand all requirements with their room. Leaves out what is
+    What fails has a cross, and what is asked for more than it carries is a double line. Of a requirement that holds,
+    the tightest part has an edge of ink. Beside the picture stand all requirements with their room. Leaves out what is
     inside of servers, and lengths.
 
     Parameters

@@ -133,7 +133,8 @@ class Form {
   slide(event, name) {
     const { low, high } = this.ends(), now = this.guess[name];
     const by = { ArrowRight: STEP, ArrowUp: STEP, ArrowLeft: 1 / STEP, ArrowDown: 1 / STEP, PageUp: PAGE, PageDown: 1 / PAGE }[event.key];
-    const to = event.key === "Home" ? low : event.key === "End" ? high : by && clamp(now * by, low, high);
+    const moved = low === 0 ? now + (Math.log(by) / Math.log(STEP)) * (high / 100) : now * by; // a linear ruler: one in a hundred
+    const to = event.key === "Home" ? low : event.key === "End" ? high : by && clamp(moved, low, high);
     if (!to) return;
     event.preventDefault();
     this.set(name, rounded(to));
@@ -147,7 +148,7 @@ class Form {
 
   part(value) {
     const { low, high } = this.ends();
-    return clamp(Math.log(value / low) / Math.log(high / low));
+    return clamp(low === 0 ? value / high : Math.log(value / low) / Math.log(high / low)); // linear if it begins at 0
   }
 
   // What follows a guess on the ruler stays on it, too; only a guess that is typed may lie beyond.
@@ -212,7 +213,8 @@ class Form {
 
   place(event) {
     const box = this.ruler.getBoundingClientRect(), { low, high } = this.ends();
-    return rounded(low * (high / low) ** clamp((event.clientX - box.left) / box.width));
+    const part = clamp((event.clientX - box.left) / box.width);
+    return rounded(low === 0 ? Math.max(part, 1e-3) * high : low * (high / low) ** part);
   }
 
   // The nearest handle within reach is taken; elsewhere on the ruler a press sets the guess.

@@ -35,6 +35,7 @@ _BESIDE = ((0, -13), (11, -9), (-11, -9), (13, 0), (-13, 0), (11, 10), (-11, 10)
 _BELOW = (11, 10)  # first for a design on the front, whose line comes from above
 _FURTHER = 1.4  # is the letter of the chosen design, whose dot is larger
 _NEAR = (11.0, 10.0)  # two letters, or a letter and a dot, closer than this would meet
+_ONE_SPOT = 4.0  # dots that are closer share a label
 # Strips of the figures of the chosen design.
 _STRIP_TOP, _STRIP_STEP, _STRIP_LEFT, _STRIP_RIGHT = 74.0, 52.0, 18.0, 302.0
 
@@ -477,6 +478,9 @@ def letter_layer(shown: Gallery, chosen: int, x: Floats, y: Floats) -> Layer:
         label_x[number], label_y[number] = at
         taken.append(at)
     is_now = np.arange(x.size) == chosen
+    for number, alike in _on_one_spot(x, y, chosen):
+        words[number] = ", ".join(words[other] for other in alike)
+        is_free[[other for other in alike if other != number]] = False
     shown_words = [word if free else "" for word, free in zip(words, is_free, strict=True)]
     shown_words[chosen] = words[chosen]
     return texts(
@@ -489,6 +493,17 @@ def letter_layer(shown: Gallery, chosen: int, x: Floats, y: Floats) -> Layer:
         colour=np.where(is_now, COLOUR["ink"], COLOUR["soft"]),
         halo=1.0,
     )
+
+
+def _on_one_spot(x: Floats, y: Floats, chosen: int) -> list[tuple[int, list[int]]]:
+    """Return groups of designs whose dots would hide each other: the one that is labelled, and all of the group."""
+    groups: dict[int, list[int]] = {}
+    for number in [chosen, *(n for n in range(x.size) if n != chosen)]:
+        first = next(
+            (n for n in groups if np.hypot(x[n] - x[number], y[n] - y[number]) < _ONE_SPOT), number
+        )
+        groups.setdefault(first, []).append(number)
+    return [(first, sorted(alike)) for first, alike in groups.items() if len(alike) > 1]
 
 
 # The chosen design among all others -------------------------------------------------------------

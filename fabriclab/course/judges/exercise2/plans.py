@@ -2,22 +2,27 @@
 
 from typing import Any
 
-from fabriclab.course.judges import Ask, Rng, Verdict
+from fabriclab import designs
+from fabriclab.course.judges import Ask, JudgedPart, Rng, Unanswered, Verdict
 from fabriclab.course.judges.shared.numbers import Misread, brief
 from fabriclab.course.questions.files import message
 from fabriclab.registry import register
 
-from .sheets import asked_sheet, drawn_key, graded, nothing, verdict_of
+from .sheets import asked_sheet, drawn_key, graded, nothing, verdict_of, with_part
+from .sums import checked
 
 # What each requirement is worth, as the notebook says.
 BUILT = {
     "size": 0.1,
-    "ports": 0.15,
-    "reach": 0.15,  # illustrative: 6 of 40 points
-    "routes": 0.15,
-    "demand": 0.25,
+    "ports": 0.1,
+    "reach": 0.1,  # illustrative: 4 of 40 points
+    "routes": 0.1,
+    "demand": 0.2,
     "budget": 0.2,
 }
+# What the sum behind the uplinks is worth beside them; it counts once there is a network that can be followed.
+SUMS = 0.2
+_SUMS_AFTER = ("size", "routes")
 # What counts only if another one is met: nothing counts of a small network, and a thin one is cheap for nothing.
 AFTER = {name: ("size",) for name in BUILT if name != "size"} | {"budget": ("size", "demand")}
 KEPT = {"attached": 0.3, "all_reduce": 0.3, "drains": 0.4}
@@ -43,7 +48,23 @@ def built(ask: Ask, rng: Rng) -> Verdict:
         design, report = graded(asked_sheet(ask), "design()", key)
     except Misread as error:
         return nothing("ex2-b", error)
-    return verdict_of("ex2-b", design, report, BUILT, AFTER)
+    found = verdict_of("ex2-b", design, report, BUILT, AFTER)
+    part = JudgedPart(message(2, "part.sums"), SUMS, SUMS)
+    return with_part("ex2-b", found, part, "sums()", _sums(ask, design, report))
+
+
+def _sums(ask: Ask, design: designs.Design, report: designs.Report) -> Misread | None:
+    """Return what is wrong with the sums of a design, or None."""
+    lacking = [name for name in _SUMS_AFTER if not report[name].passed]
+    if lacking:
+        return Misread(message(2, "after", other=message(2, f"part.{lacking[0]}")))
+    try:
+        checked(design, ask("sums"))
+    except Misread as error:
+        return error
+    except Unanswered as error:
+        return Misread(error.said)
+    return None
 
 
 def _nights(value: Any) -> list[list[str]]:

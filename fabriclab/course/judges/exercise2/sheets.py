@@ -1,6 +1,7 @@
 """Exercise 2: the sheet of a design as a learner's function returns it, and what a report says of it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -115,6 +116,19 @@ def verdict_of(
         mistake=mistakes[0] if mistakes else "",
         parts=tuple(parts),
     )
+
+
+def with_part(
+    question: str, found: Verdict, part: JudgedPart, call: str, error: Misread | None
+) -> Verdict:
+    """Return a verdict with another part, which is worth nothing if there is an error in its call."""
+    if error is None:
+        return replace(found, part=round(found.part + part.worth, 9), parts=(*found.parts, part))
+    mistake = error.mistake if isinstance(error, Unfit) else ""
+    because = misconception(question, mistake) if mistake else ""
+    said = tuple(dict.fromkeys(filter(None, (*found.said, str(error), because))))
+    lost = JudgedPart(part.name, 0.0, part.share, call, str(error))
+    return replace(found, said=said, mistake=found.mistake or mistake, parts=(*found.parts, lost))
 
 
 def _picture(requirement: str) -> str:
