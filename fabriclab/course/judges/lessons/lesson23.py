@@ -255,7 +255,7 @@ CUT_MISTAKES: Mapping[str, Callable[[Chip], float]] = {
     "last side taken": _last_side,
     "first side taken": _first_side,
     "two cables between two chips": _two_for_two,
-    "one ring only": _one_layer,
+    "one row only": _one_layer,
     "chips of a half counted": _chips,
 }
 
