@@ -278,7 +278,9 @@ def test_a_walk_along_an_axis_is_a_row_or_two_of_them():
     assert ring_of(plain, "z", 3).size == ring_of(twisted, "z").size == 16
     for walk, fabric in ((ring_of(plain), plain), (ring_of(twisted), twisted)):
         pairs = {tuple(pair) for pair in np.stack([fabric.source, fabric.target], axis=1).tolist()}
-        assert all(pair in pairs for pair in zip(walk.tolist(), np.roll(walk, -1).tolist()))
+        assert all(
+            pair in pairs for pair in zip(walk.tolist(), np.roll(walk, -1).tolist(), strict=True)
+        )
     with pytest.raises(ValueError, match="axis must be one of"):
         ring_of(plain, "w")
     with pytest.raises(ValueError, match="axis must be one of"):

@@ -60,7 +60,10 @@ RACK_MISTAKES: Mapping[str, Callable[[int, int], int]] = {
 
 
 def longest(places: Sequence[int]) -> tuple[int, int, int]:
-    """Return the racks that the longest cable of a ring spans, and the chips at its ends; places in order of the ring."""
+    """Return the racks that the longest cable of a ring spans, and the chips at its ends.
+
+    ``places`` has the rack of each chip, in the order of the ring.
+    """
     ring = topologies.build("torus", shape=(len(places),))
     one = ring.source[::2]
     other = ring.target[::2]
