@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from math import isqrt
+from math import isqrt, prod
 from typing import NamedTuple
 
 import numpy as np
@@ -142,6 +142,53 @@ def shift(fabric: Fabric, k: int = 1, places: ArrayLike | None = None) -> Flows:
         )
     target = (rank + units.count(k, "k", 1, n - 1)) % n
     return _flows(fabric, place, place[target])
+
+
+def neighbours(fabric: Fabric) -> Flows:
+    """Return the traffic of rings along all axes of a grid: every rank sends to the next and the previous along each.
+
+    At the end of a row the next rank is the first one, also where no cable joins the two, as in a ``mesh``. Each flow
+    offers the rate of one cable, so `throughput` tells which share of it all neighbours get at the same time. Along an
+    axis of two ranks each sends to the other once.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        A grid of ranks, such as ``torus``, ``mesh``, ``twisted_torus`` or ``hyperx`` with ``hosts=0``.
+
+    Raises
+    ------
+    ValueError
+        If the coordinates of the ranks do not fill a grid.
+
+    Examples
+    --------
+    >>> from fabriclab import topologies
+    >>> for family in ("torus", "mesh"):
+    ...     grid = topologies.build(family, shape=(4, 4))
+    ...     print(family, throughput(grid, neighbours(grid)).part)
+    torus 1.0
+    mesh 0.5
+    """
+    n = check_ranks(fabric)
+    place = fabric.coord[fabric.endpoint].astype(np.int64)  # (R, axes)
+    sides = tuple(int(k) for k in place.max(axis=0) + 1)
+    number = np.ravel_multi_index(tuple(place.T), sides) if place.min() >= 0 else place[:, 0]
+    is_grid = prod(sides) == n and np.array_equal(np.sort(number), np.arange(n))
+    if not is_grid or not fabric.transit[fabric.endpoint].all():
+        raise ValueError(
+            f"fabric must be a grid of ranks, one at each place, got {fabric!r:.80}; take a torus without hosts"
+        )
+    rank = np.argsort(number).reshape(sides)
+    source = list[Ints]()
+    target = list[Ints]()
+    for axis, side in enumerate(sides):
+        for step in (1, -1)[: min(side - 1, 2)]:  # none along one rank, one along two
+            source.append(rank.ravel())
+            target.append(np.roll(rank, -step, axis).ravel())
+    sender = np.concatenate(source)
+    ends = fabric.endpoint
+    return Flows.make(ends[sender], ends[np.concatenate(target)], float(fabric.capacity.max()))
 
 
 def transpose(fabric: Fabric) -> Flows:

@@ -470,3 +470,50 @@ def full_mesh(
         switch_length=switch_length,
     )
     return assemble(parts, hosts, grid.cables(), {"index": np.arange(n)}, gpus=gpus)
+
+
+def ring_of(fabric: Fabric, axis: str = "x", first: int = 0) -> Ints:
+    """Return the chips that a walk up along one axis of a torus passes until it is back at its first chip.
+
+    In a torus these are the chips of a row. In a ``twisted_torus`` the closing cable of a short side leads to another
+    row, so the walk passes more of them before it comes back.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        A ``torus``, ``twisted_torus`` or ``tpu_slice`` of chips, without hosts, with sides of three or more.
+    axis : str
+        Name of the axis: x, y, z, d4, ...
+    first : int
+        Number of the chip at which the walk begins. 0..chips - 1
+
+    Returns
+    -------
+    (k,) int64
+        Numbers of the chips in the order of the walk.
+
+    Raises
+    ------
+    ValueError
+        If the axis or the chip does not exist, or a chip has no cable up along the axis.
+
+    Examples
+    --------
+    >>> from fabriclab import topologies
+    >>> ring_of(topologies.build("torus", shape=(4, 4, 8))).size
+    4
+    >>> ring_of(topologies.build("twisted_torus", shape=(4, 4, 8))).size
+    8
+    """
+    n = fabric.n_ranks
+    names = list(fabric.coord_names)
+    if axis not in names or fabric.n_cables != n * len(names):
+        raise ValueError(
+            f"axis must be one of {names} of a torus with a ring along each, got {axis!r} and {fabric!r:.80}"
+        )
+    # Cables are numbered axis by axis, and every second link leads up.
+    up = fabric.target[::2].reshape(len(names), n)[names.index(axis)]
+    walk = [units.count(first, "first", 0, n - 1)]
+    while (chip := int(up[walk[-1]])) != walk[0]:
+        walk.append(chip)
+    return np.array(walk)

@@ -377,6 +377,27 @@ def best_part(fabric, flows):
     return -done.fun
 
 
+def test_neighbours_of_a_grid_are_one_step_away_around_each_ring():
+    def steps(shape, family="torus", **more):
+        f = topologies.build(family, shape=shape, **more)
+        flows = metrics.neighbours(f)
+        sides = np.array(shape)
+        apart = (f.coord[flows.target] - f.coord[flows.source]) % sides
+        assert np.all(np.sum(apart > 0, axis=1) == 1)
+        assert np.all((apart == 0) | (apart == 1) | (apart == sides - 1))
+        assert (
+            np.unique(np.stack([flows.source, flows.target]), axis=1).shape[1] == flows.source.size
+        )
+        return flows.source.size / f.n_ranks
+
+    assert steps((3, 4)) == steps((3, 4), "mesh") == steps((3, 4), "hyperx", hosts=0) == 4
+    assert steps((2, 3, 5)) == 5  # a side of two has one other chip
+    with pytest.raises(ValueError, match="fabric must be a grid of ranks"):
+        metrics.neighbours(topologies.build("torus", shape=(4, 4), hosts=2))
+    with pytest.raises(ValueError, match="fabric must be a grid of ranks"):
+        metrics.neighbours(topologies.build("leaf_spine", hosts=16, radix=8))
+
+
 @pytest.mark.parametrize(
     "pattern", [metrics.uniform, metrics.permutation, metrics.longest_matching]
 )
