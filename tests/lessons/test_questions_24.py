@@ -117,6 +117,23 @@ def test_one_dead_link_costs_more_gpus_than_a_server_has():
     states(CELLS["24-domain-ask"], "0.048 s", "0.822 s", "11 GPUs")
 
 
+def test_a_restart_of_half_an_hour_pays_after_as_many_hours_as_the_fold_says():
+    case = catalog.case()
+    longer = case.replace(tp_busbw=17 / 18 * case.tp_busbw).t_step - case.t_step
+    hours = 0.5 * case.t_step / longer
+    assert round(hours) == 48
+    states(CELLS["24-domain-ask"], "48 hours")
+
+
+def test_an_even_all_to_all_needs_what_the_cut_of_the_mesh_has():
+    own = catalog.value("links", "xgmi-mi300x", "bandwidth_per_gpu_all_links")
+    halves = fabriclab.simulation.wiring_rates(MESH).halves
+    assert 8 * own * 4 / 7 == pytest.approx(halves) == 2.048e12
+    worst = fabriclab.simulation.wiring_rates(CUBE).pairings
+    assert worst == pytest.approx(6e9 / 4)
+    states(CELLS["24-broken-ask"], "2,048 GB/s", "1.5 GB/s")
+
+
 def test_a_domain_sends_what_the_answer_says():
     rack = topologies.build("nvl72")
     each = catalog.value("accelerators", "gb200", "scaleup_bandwidth")

@@ -80,6 +80,30 @@ def _both_directions(k: int, n: int, rate: float, chips: bool) -> float:
     return 2 * reached(k, n, rate, chips)
 
 
+def _gigabytes(k: int, n: int, rate: float, chips: bool) -> float:
+    return reached(k, n, rate, chips) / 1e9
+
+
+def _each_link_at_the_rate_of_all(k: int, n: int, rate: float, chips: bool) -> float:
+    return rate if chips else rate * (k - 1)
+
+
+def _swapped(k: int, n: int, rate: float, chips: bool) -> float:
+    return reached(k, n, rate, not chips)
+
+
+def _shared_behind_chips(k: int, n: int, rate: float, chips: bool) -> float:
+    return rate * k / n if chips else reached(k, n, rate, False)
+
+
+def _factor_on_top(k: int, n: int, rate: float, chips: bool) -> float:
+    return reached(k, n, rate, chips) * 2 * (k - 1) / k
+
+
+def _array_over_time(k: int, n: int, rate: float, chips: bool) -> float:
+    return reached(k, n, rate, chips) * k / (2 * (k - 1))
+
+
 # What somebody with a mistake returns, by its name.
 REACHED_MISTAKES: Mapping[str, Callable[..., float]] = {
     "chips everywhere": _always_all,
@@ -89,6 +113,12 @@ REACHED_MISTAKES: Mapping[str, Callable[..., float]] = {
     "one link for all": _one_link,
     "links divided among the job": _links_of_the_job,
     "both directions counted": _both_directions,
+    "GB for B": _gigabytes,
+    "each link at the rate of all": _each_link_at_the_rate_of_all,
+    "mesh and chips swapped": _swapped,
+    "shared behind chips": _shared_behind_chips,
+    "factor of the bus bandwidth on top": _factor_on_top,
+    "array divided by the time": _array_over_time,
 }
 
 

@@ -80,6 +80,14 @@ def _eight_times(label: float, bits: bool, directions: int, ports: int) -> float
     return one_port(label, False, directions, ports) * (8 if bits else 1)
 
 
+def _directions_multiplied(label: float, bits: bool, directions: int, ports: int) -> float:
+    return one_port(label, bits, 1, ports) * directions
+
+
+def _gigabytes(label: float, bits: bool, directions: int, ports: int) -> float:
+    return one_port(label, bits, directions, ports) / 1e9
+
+
 # What somebody with a mistake returns, by its name.
 PORT_MISTAKES: Mapping[str, Callable[..., float]] = {
     "bits for bytes": _bits_for_bytes,
@@ -88,6 +96,8 @@ PORT_MISTAKES: Mapping[str, Callable[..., float]] = {
     "ports not divided": _sum_of_ports,
     "always divided by eight": _always_eighth,
     "multiplied by eight": _eight_times,
+    "directions multiplied": _directions_multiplied,
+    "GB for B": _gigabytes,
 }
 
 

@@ -75,6 +75,15 @@ def _swapped(switches: int, cpus: int) -> str:
     return {"PIX": "PXB", "PXB": "PIX"}.get(path_class(switches, cpus), path_class(switches, cpus))
 
 
+def _host_bridge(switches: int, cpus: int) -> str:
+    found = path_class(switches, cpus)
+    return "PHB" if found == "NODE" else found
+
+
+def _arguments_swapped(switches: int, cpus: int) -> str:
+    return path_class(cpus, switches)
+
+
 # What somebody with a mistake returns, by its name.
 PATH_MISTAKES: Mapping[str, PathClass] = {
     "switches before processors": _switches_first,
@@ -82,6 +91,8 @@ PATH_MISTAKES: Mapping[str, PathClass] = {
     "every processor is NODE": _cpu_is_node,
     "no PXB": _no_pxb,
     "PIX and PXB swapped": _swapped,
+    "PHB for NODE": _host_bridge,
+    "arguments swapped": _arguments_swapped,
 }
 
 
