@@ -122,7 +122,7 @@ def test_modules_draw_what_the_answers_say():
 
 
 def test_the_delay_of_a_fibre():
-    assert find("12-delay").key({}) == pytest.approx(float(optical.delay("100 m")), rel=1e-3)
+    assert find("12-delay").key({}) == pytest.approx(float(optical.delay("500 m")), rel=1e-3)
     longest = LAID[RAILS].length.max()
     assert optical.delay(longest) < catalog.value(
         "switches", "quantum2", "latency_port_to_port", source="Q2-rs"

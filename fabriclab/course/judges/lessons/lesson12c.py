@@ -12,7 +12,8 @@ from fabriclab.texts import text
 Share = Callable[[float, float, float], Any]  # window [B], rate [B/s], one way [m] -> share, 0..1
 PER_METRE = 4.9e-9  # s/m; source: catalog media, fibre
 ROUNDED = 5e-9  # s/m; source: catalog media, fibre, as many round it
-EXACT = 2e-3  # illustrative: relative; the library's 4.897 ns a metre is right, the rounded 5 ns is not
+# illustrative: relative; the library's 4.897 ns a metre is right, the rounded 5 ns is not
+EXACT = 2e-3
 
 # illustrative: a window, the rate of a link, its length; in two of them the window is large enough
 LINKS = (

@@ -145,7 +145,9 @@ def compared(
     tried = list[TriedCase]()
     for (name, case), got in zip(cases.items(), returned, strict=True):
         wanted = right(*case)
-        tried.append(TriedCase(name, is_same(got, wanted, rounding), "", written(got), written(wanted)))
+        tried.append(
+            TriedCase(name, is_same(got, wanted, rounding), "", written(got), written(wanted))
+        )
     place = first_wrong(tried)
     if place is None:
         return True, [], ""
