@@ -62,7 +62,7 @@ def test_shape():
         "link_physics": 65,
         "links": 498,
         "measured": 74,
-        "media": 79,
+        "media": 80,
         "memory_path": 62,
         "nccl_model": 70,
         "nics": 29,

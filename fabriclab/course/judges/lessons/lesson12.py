@@ -101,6 +101,24 @@ def _last_cable(lengths: Sequence[float], reach: Sequence[float], watts: Sequenc
     return all_watts(lengths[-1:], reach, watts)
 
 
+def _all_that_reach(
+    lengths: Sequence[float], reach: Sequence[float], watts: Sequence[float]
+) -> float:
+    return sum(sum(fits) for fits in _fitting(lengths, reach, watts))
+
+
+def _most(lengths: Sequence[float], reach: Sequence[float], watts: Sequence[float]) -> float:
+    return sum(max(fits) for fits in _fitting(lengths, reach, watts))
+
+
+def _doubled(lengths: Sequence[float], reach: Sequence[float], watts: Sequence[float]) -> float:
+    return 2 * all_watts(lengths, reach, watts)
+
+
+def _kilowatts(lengths: Sequence[float], reach: Sequence[float], watts: Sequence[float]) -> float:
+    return all_watts(lengths, reach, watts) / 1000
+
+
 # What somebody with a mistake returns, by its name.
 WATTS_MISTAKES: dict[str, Callable[..., float]] = {
     "reach must be longer": _longer_only,
@@ -110,6 +128,10 @@ WATTS_MISTAKES: dict[str, Callable[..., float]] = {
     "one medium for all": _one_for_all,
     "first cable alone": _one_cable,
     "last cable alone": _last_cable,
+    "all that reach added": _all_that_reach,
+    "most that reaches": _most,
+    "ends counted twice": _doubled,
+    "answer in kilowatts": _kilowatts,
 }
 
 
