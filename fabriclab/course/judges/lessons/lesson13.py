@@ -127,6 +127,16 @@ def _bytes_for_bits(*numbers: float) -> float:
     return beam_rate(*numbers) / 8
 
 
+def _gigabits(*numbers: float) -> float:
+    return beam_rate(*numbers) / 1e9
+
+
+def _loss_added(*numbers: float) -> float:
+    beam = Beam(*numbers)
+    lost = 20 * math.log10(4 * math.pi * beam.metres / beam.wavelength)
+    return beam_rate(*beam._replace(sent=beam.sent + 2 * lost))
+
+
 def _hertz_forgotten(*numbers: float) -> float:
     beam = Beam(*numbers)
     return beam_rate(*numbers) / beam.hertz
@@ -149,6 +159,8 @@ RATE_MISTAKES: dict[str, Callable[..., float]] = {
     "noise forgotten": _noise_forgotten,
     "noise added": _noise_added,
     "divided by eight": _bytes_for_bits,
+    "Gb/s for bit/s": _gigabits,
+    "loss added": _loss_added,
     "width forgotten": _hertz_forgotten,
     "1 forgotten": _one_forgotten,
 }

@@ -66,6 +66,10 @@ def _phases_forgotten(side: int, angle: float) -> float:
     return 1.0
 
 
+def _all_turned_alike(side: int, angle: float) -> float:
+    return (abs(1 + (side - 1) * cmath.exp(1j * math.pi * math.sin(angle))) / side) ** 2
+
+
 def _powers_added(side: int, angle: float) -> float:
     return 1 / side
 
@@ -80,6 +84,7 @@ HEARD_MISTAKES: dict[str, Callable[[int, float], float]] = {
     "angle for its sine": _angle_for_its_sine,
     "cosine for sine": _cosine_for_sine,
     "phases forgotten": _phases_forgotten,
+    "all turned alike": _all_turned_alike,
     "powers added": _powers_added,
 }
 
