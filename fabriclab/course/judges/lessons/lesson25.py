@@ -176,6 +176,13 @@ def _one_way(seed: int) -> Floats:
     return both
 
 
+def _example() -> Floats:
+    """Return the traffic of the example with four servers. [GB]."""
+    sent = np.zeros((4, 4))
+    sent[[0, 2, 0, 1, 0], [1, 3, 2, 3, 3]] = [50, 40, 30, 20, 10]  # illustrative: as the lesson says
+    return sent
+
+
 @cache
 def demands() -> tuple[Demand, ...]:
     """Return the traffic that circuits are placed for: illustrative matrices and two jobs."""
@@ -183,6 +190,7 @@ def demands() -> tuple[Demand, ...]:
     eight_stages = (("tp", 8), ("pp", 8), ("dp", 2), ("microbatches", 16))
     found = [
         Demand(text("trace.place_lesson"), circuits.ring_with_partners(), 3),
+        Demand(text("trace.place_example"), _example(), 2),
         Demand(text("trace.place_shuffled"), circuits.ring_with_partners(seed=3), 3),
         Demand(text("trace.place_twelve"), circuits.ring_with_partners(12, seed=2), 3),
         Demand(text("trace.place_one_way"), _one_way(seed=5), 3),
@@ -224,6 +232,27 @@ def _one_circuit_each(traffic: Floats, fibres: int) -> list[Pair]:
     return circuits.place(traffic, 1)
 
 
+def _always_three(traffic: Floats, fibres: int) -> list[Pair]:
+    return circuits.place(traffic, 3)
+
+
+def _server_by_server(traffic: Floats, fibres: int) -> list[Pair]:
+    """Return circuits for one server after the other, each to those that it exchanges most with."""
+    n = len(traffic)
+    both = traffic + traffic.T
+    left = [fibres] * n
+    chosen: list[Pair] = []
+    for one in range(n):
+        for found in np.argsort(-both[one], kind="stable"):
+            other = int(found)
+            pair = (min(one, other), max(one, other))
+            if other != one and left[one] and left[other] and pair not in chosen:
+                chosen.append(pair)
+                left[one] -= 1
+                left[other] -= 1
+    return chosen
+
+
 def _by_number(traffic: Floats, fibres: int) -> list[Pair]:
     n = len(traffic)
     ring = [(host, (host + 1) % n) for host in range(n)]
@@ -237,6 +266,8 @@ PLACE_MISTAKES: dict[str, Callable[[Floats, int], list[Pair]]] = {
     "one direction": _one_direction,
     "one circuit for each server": _one_circuit_each,
     "neighbours by number": _by_number,
+    "server by server": _server_by_server,
+    "always three fibres": _always_three,
 }
 
 
@@ -264,7 +295,7 @@ def placed(answer: Place) -> Verdict:
     if first is None:
         return True, [], ""
     line, mistake = first
-    return wrong("25-write-circuits", line, mistake or _mistake_of(returned), Trace(tuple(tried)))
+    return wrong("25-write-circuits", line, _mistake_of(returned) or mistake, Trace(tuple(tried)))
 
 
 def _best(demand: Demand) -> float:
