@@ -352,8 +352,8 @@ def part_over_best_routes(pairs, traffic):
     n = len(traffic)
     demand = traffic / traffic.sum(axis=1).max()
     links = np.array([*pairs, *(pair[::-1] for pair in pairs)])
-    enters = (links[:, 1] == np.arange(n)[:, None]).astype(float)  # what each link adds at each host
-    enters -= links[:, 0] == np.arange(n)[:, None]
+    host = np.arange(n)[:, None]
+    enters = 1.0 * (links[:, 1] == host) - (links[:, 0] == host)  # what each link adds at each host
     each = [np.delete(enters, one, axis=0) for one in range(n)]
     wanted = np.concatenate([np.delete(demand[one], one) for one in range(n)])
     kept = np.hstack([block_diag(*each), -wanted[:, None]])
@@ -368,7 +368,8 @@ def test_longer_routes_help_some_matrices_as_the_lesson_says():
     chosen = circuits.place(own, 3)
     assert part_over_best_routes(chosen, own) == pytest.approx(0.741, abs=5e-4)
     assert part_over_best_routes(chosen, np.roll(np.eye(8), 1, axis=1)) == pytest.approx(4 / 9)
-    deals = [part_over_best_routes(chosen, circuits.ring_with_partners(seed=s)) for s in range(1, 12)]
+    anew = [circuits.ring_with_partners(seed=seed) for seed in range(1, 12)]
+    deals = [part_over_best_routes(chosen, deal) for deal in anew]
     assert (min(deals), max(deals)) == pytest.approx((0.460, 0.617), abs=5e-4)
     job = layouts.of_case(catalog.case()).replace(pp=2, dp=4, microbatches=16)
     real = volumes.volumes(models.of_case(catalog.case()), job).traffic().between_servers(64, 8)
@@ -379,7 +380,8 @@ def test_longer_routes_help_some_matrices_as_the_lesson_says():
 def test_our_job_would_change_rail_if_every_second_server_were_turned_round():
     gpu = np.arange(1024).reshape(128, 8)
     gpu[1::2] = gpu[1::2, ::-1]
-    ours = volumes.volumes(models.of_case(catalog.case()), layouts.of_case(catalog.case())).traffic()
+    case = catalog.case()
+    ours = volumes.volumes(models.of_case(case), layouts.of_case(case)).traffic()
     assert ours.moved(gpu.ravel()).relayed(8) == 1.0
 
 

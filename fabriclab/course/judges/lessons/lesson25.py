@@ -179,7 +179,9 @@ def _one_way(seed: int) -> Floats:
 def _example() -> Floats:
     """Return the traffic of the example with four servers. [GB]."""
     sent = np.zeros((4, 4))
-    sent[[0, 2, 0, 1, 0], [1, 3, 2, 3, 3]] = [50, 40, 30, 20, 10]  # illustrative: as the lesson says
+    # illustrative: from, to and bytes, as the lesson says
+    for one, other, size in ((0, 1, 50), (2, 3, 40), (0, 2, 30), (1, 3, 20), (0, 3, 10)):
+        sent[one, other] = size
     return sent
 
 
