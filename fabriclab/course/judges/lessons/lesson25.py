@@ -30,7 +30,7 @@ Pair = tuple[int, int]
 
 
 class Job(NamedTuple):
-    """A job whose traffic is tried, and how many GPUs a server has."""
+    """A job whose traffic is tried, by the key of its name in words, and how many GPUs a server has."""
 
     name: str
     model: str
@@ -40,11 +40,11 @@ class Job(NamedTuple):
 
 # illustrative: jobs of 128 GPUs, a power of two that is small enough for a loop over all pairs
 _JOBS: Sequence[Job] = (
-    Job("course", "Llama 3 70B", {"tp": 8, "dp": 16}, 8),
-    Job("data", "Llama 3 8B", {"tp": 1, "dp": 128}, 8),
-    Job("experts", "Qwen3 30B A3B", {"tp": 1, "dp": 128, "ep": 32}, 8),
-    Job("wide", "Llama 3 70B", {"tp": 16, "dp": 8}, 8),
-    Job("four", "Llama 3 70B", {"tp": 8, "dp": 16}, 4),
+    Job("trace.relay_course", "Llama 3 70B", {"tp": 8, "dp": 16}, 8),
+    Job("trace.relay_data", "Llama 3 8B", {"tp": 1, "dp": 128}, 8),
+    Job("trace.relay_experts", "Qwen3 30B A3B", {"tp": 1, "dp": 128, "ep": 32}, 8),
+    Job("trace.relay_wide", "Llama 3 70B", {"tp": 16, "dp": 8}, 8),
+    Job("trace.relay_four", "Llama 3 70B", {"tp": 8, "dp": 16}, 4),
 )
 
 
@@ -60,7 +60,7 @@ def relay_cases() -> dict[str, tuple[Floats, int]]:
     """Return the traffic of each job and the GPUs of its servers, by its name in words."""
     found = {}
     for job in _JOBS:
-        name = text(f"trace.relay_{job.name}")
+        name = text(job.name)
         found[name] = (_sent(job.model, tuple(job.layout.items())), job.per_server)
     return found
 
