@@ -4,6 +4,8 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy.linalg import block_diag
+from scipy.optimize import linprog
 
 from fabriclab import catalog, check, circuits, live, metrics, routing, topologies
 from fabriclab.core import Flows
@@ -343,6 +345,44 @@ def test_circuits_of_one_deal_carry_30_to_56_percent_of_another_and_the_tree_all
     parts = [circuits.carried(light, deal).part for deal in deals]
     assert (min(parts), max(parts)) == pytest.approx((0.303, 0.556), abs=5e-4)
     assert all(circuits.carried(tree, deal).part == pytest.approx(1) for deal in deals)
+
+
+def part_over_best_routes(pairs, traffic):
+    """Return the part of the rate if bytes may take any routes, by a linear program over the flows from each host."""
+    n = len(traffic)
+    demand = traffic / traffic.sum(axis=1).max()
+    links = np.array([*pairs, *(pair[::-1] for pair in pairs)])
+    host = np.arange(n)[:, None]
+    enters = 1.0 * (links[:, 1] == host) - (links[:, 0] == host)  # what each link adds at each host
+    each = [np.delete(enters, one, axis=0) for one in range(n)]
+    wanted = np.concatenate([np.delete(demand[one], one) for one in range(n)])
+    kept = np.hstack([block_diag(*each), -wanted[:, None]])
+    full = np.hstack([np.tile(np.eye(len(links)), n), np.zeros((len(links), 1))])
+    aim = np.append(np.zeros(n * len(links)), -1.0)
+    found = linprog(aim, full, np.full(len(links), 1 / 3), kept, np.zeros(len(kept)))
+    return found.x[-1]
+
+
+def test_longer_routes_help_some_matrices_as_the_lesson_says():
+    own = circuits.ring_with_partners()
+    chosen = circuits.place(own, 3)
+    assert part_over_best_routes(chosen, own) == pytest.approx(0.741, abs=5e-4)
+    assert part_over_best_routes(chosen, np.roll(np.eye(8), 1, axis=1)) == pytest.approx(4 / 9)
+    anew = [circuits.ring_with_partners(seed=seed) for seed in range(1, 12)]
+    deals = [part_over_best_routes(chosen, deal) for deal in anew]
+    assert (min(deals), max(deals)) == pytest.approx((0.460, 0.617), abs=5e-4)
+    job = layouts.of_case(catalog.case()).replace(pp=2, dp=4, microbatches=16)
+    real = volumes.volumes(models.of_case(catalog.case()), job).traffic().between_servers(64, 8)
+    best = part_over_best_routes(circuits.place(real, 3), real)
+    assert best == pytest.approx(0.517, abs=5e-4)
+
+
+def test_our_job_would_change_rail_if_every_second_server_were_turned_round():
+    gpu = np.arange(1024).reshape(128, 8)
+    gpu[1::2] = gpu[1::2, ::-1]
+    case = catalog.case()
+    ours = volumes.volumes(models.of_case(case), layouts.of_case(case)).traffic()
+    assert ours.moved(gpu.ravel()).relayed(8) == 1.0
 
 
 @pytest.mark.parametrize("hosts", [4, 7])

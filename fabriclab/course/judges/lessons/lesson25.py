@@ -30,7 +30,7 @@ Pair = tuple[int, int]
 
 
 class Job(NamedTuple):
-    """A job whose traffic is tried, and how many GPUs a server has."""
+    """A job whose traffic is tried, by the key of its name in words, and how many GPUs a server has."""
 
     name: str
     model: str
@@ -40,11 +40,11 @@ class Job(NamedTuple):
 
 # illustrative: jobs of 128 GPUs, a power of two that is small enough for a loop over all pairs
 _JOBS: Sequence[Job] = (
-    Job("course", "Llama 3 70B", {"tp": 8, "dp": 16}, 8),
-    Job("data", "Llama 3 8B", {"tp": 1, "dp": 128}, 8),
-    Job("experts", "Qwen3 30B A3B", {"tp": 1, "dp": 128, "ep": 32}, 8),
-    Job("wide", "Llama 3 70B", {"tp": 16, "dp": 8}, 8),
-    Job("four", "Llama 3 70B", {"tp": 8, "dp": 16}, 4),
+    Job("trace.relay_course", "Llama 3 70B", {"tp": 8, "dp": 16}, 8),
+    Job("trace.relay_data", "Llama 3 8B", {"tp": 1, "dp": 128}, 8),
+    Job("trace.relay_experts", "Qwen3 30B A3B", {"tp": 1, "dp": 128, "ep": 32}, 8),
+    Job("trace.relay_wide", "Llama 3 70B", {"tp": 16, "dp": 8}, 8),
+    Job("trace.relay_four", "Llama 3 70B", {"tp": 8, "dp": 16}, 4),
 )
 
 
@@ -60,7 +60,7 @@ def relay_cases() -> dict[str, tuple[Floats, int]]:
     """Return the traffic of each job and the GPUs of its servers, by its name in words."""
     found = {}
     for job in _JOBS:
-        name = text(f"trace.relay_{job.name}")
+        name = text(job.name)
         found[name] = (_sent(job.model, tuple(job.layout.items())), job.per_server)
     return found
 
@@ -176,6 +176,15 @@ def _one_way(seed: int) -> Floats:
     return both
 
 
+def _example() -> Floats:
+    """Return the traffic of the example with four servers. [GB]."""
+    sent = np.zeros((4, 4))
+    # illustrative: from, to and bytes, as the lesson says
+    for one, other, size in ((0, 1, 50), (2, 3, 40), (0, 2, 30), (1, 3, 20), (0, 3, 10)):
+        sent[one, other] = size
+    return sent
+
+
 @cache
 def demands() -> tuple[Demand, ...]:
     """Return the traffic that circuits are placed for: illustrative matrices and two jobs."""
@@ -183,6 +192,7 @@ def demands() -> tuple[Demand, ...]:
     eight_stages = (("tp", 8), ("pp", 8), ("dp", 2), ("microbatches", 16))
     found = [
         Demand(text("trace.place_lesson"), circuits.ring_with_partners(), 3),
+        Demand(text("trace.place_example"), _example(), 2),
         Demand(text("trace.place_shuffled"), circuits.ring_with_partners(seed=3), 3),
         Demand(text("trace.place_twelve"), circuits.ring_with_partners(12, seed=2), 3),
         Demand(text("trace.place_one_way"), _one_way(seed=5), 3),
@@ -224,6 +234,27 @@ def _one_circuit_each(traffic: Floats, fibres: int) -> list[Pair]:
     return circuits.place(traffic, 1)
 
 
+def _always_three(traffic: Floats, fibres: int) -> list[Pair]:
+    return circuits.place(traffic, 3)
+
+
+def _server_by_server(traffic: Floats, fibres: int) -> list[Pair]:
+    """Return circuits for one server after the other, each to those that it exchanges most with."""
+    n = len(traffic)
+    both = traffic + traffic.T
+    left = [fibres] * n
+    chosen: list[Pair] = []
+    for one in range(n):
+        for found in np.argsort(-both[one], kind="stable"):
+            other = int(found)
+            pair = (min(one, other), max(one, other))
+            if other != one and left[one] and left[other] and pair not in chosen:
+                chosen.append(pair)
+                left[one] -= 1
+                left[other] -= 1
+    return chosen
+
+
 def _by_number(traffic: Floats, fibres: int) -> list[Pair]:
     n = len(traffic)
     ring = [(host, (host + 1) % n) for host in range(n)]
@@ -237,6 +268,8 @@ PLACE_MISTAKES: dict[str, Callable[[Floats, int], list[Pair]]] = {
     "one direction": _one_direction,
     "one circuit for each server": _one_circuit_each,
     "neighbours by number": _by_number,
+    "server by server": _server_by_server,
+    "always three fibres": _always_three,
 }
 
 
@@ -264,7 +297,7 @@ def placed(answer: Place) -> Verdict:
     if first is None:
         return True, [], ""
     line, mistake = first
-    return wrong("25-write-circuits", line, mistake or _mistake_of(returned), Trace(tuple(tried)))
+    return wrong("25-write-circuits", line, _mistake_of(returned) or mistake, Trace(tuple(tried)))
 
 
 def _best(demand: Demand) -> float:
