@@ -15,7 +15,7 @@ from fabriclab.errors import NoPath
 from fabriclab.metrics.hops import access_switches, check_ranks
 from fabriclab.routing.shortest import FAR, ShortestPathSearch
 
-_ENTRIES = 2**20  # links times goals that are processed together, so that they stay in the cache
+_ENTRIES = 2**18  # links times goals that are processed together, so that they stay in the cache
 _PAIR_BYTES = 200  # peak for each pair of ranks, measured and rounded up
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fabriclab import metrics, topologies
+from fabriclab.core import Fabric
 from fabriclab.course.judges import Trace, TriedCase, Unanswered
 from fabriclab.course.judges.shared.functions import (
     Verdict,
@@ -53,13 +54,19 @@ def _moved(here: Chip, axis: int, place: int) -> Chip:
 
 
 @cache
+def _torus(sides: Chip) -> Fabric:
+    """Return a torus; it is built once for all trips on it."""
+    return topologies.build("torus", shape=sides)
+
+
+@cache
 def right_next(here: Chip, goal: Chip, sides: Chip) -> tuple[Chip, ...]:
     """Return the neighbours, one or two, to which dimension order may send a packet: those nearer to its goal.
 
     They are found on the torus itself: neighbours that differ from ``here`` along the first axis that is left, and from
     which fewer hops lead to ``goal``. Half-way round a ring both directions are right.
     """
-    fabric = topologies.build("torus", shape=sides)
+    fabric = _torus(sides)
     at = np.ravel_multi_index(here, sides)
     axis = _axis(here, goal)
     found = set[Chip]()
@@ -120,6 +127,12 @@ def _longer_way(here: Chip, goal: Chip, sides: Chip) -> Chip:
     return _moved(here, axis, (here[axis] + step) % sides[axis])
 
 
+def _step(here: Chip, goal: Chip, sides: Chip) -> Chip:
+    axis = _axis(here, goal)
+    up = (goal[axis] - here[axis]) % sides[axis]
+    return _moved((0,) * len(here), axis, 1 if 2 * up <= sides[axis] else -1)
+
+
 def _off_the_grid(here: Chip, goal: Chip, sides: Chip) -> Chip:
     axis = _axis(here, goal)
     up = (goal[axis] - here[axis]) % sides[axis]
@@ -134,6 +147,7 @@ NEXT_MISTAKES: dict[str, Callable[[Chip, Chip, Chip], Chip]] = {
     "all axes at once": _all_axes,
     "whole axis in one hop": _whole_axis,
     "goal returned": _at_once,
+    "step returned": _step,
     "longer way round": _longer_way,
     "number runs off the grid": _off_the_grid,
 }
@@ -209,7 +223,7 @@ SHAPES: Sequence[Chip] = (
 @cache
 def cut_of_torus(sides: Chip) -> float:
     """Return the cables in the narrowest cut of a torus into halves, as the library finds it."""
-    fabric = topologies.build("torus", shape=sides)
+    fabric = _torus(sides)
     return float(metrics.bisection(fabric).lower / fabric.capacity[0])
 
 
