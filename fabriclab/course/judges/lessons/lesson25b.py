@@ -85,7 +85,7 @@ RING_MISTAKES: dict[str, Callable[[Routes, float], float]] = {
     "a link for each ring": _nothing_shared,
     "rate of one ring": _one_ring,
     "mean link": _mean_link,
-    "one link, never shared": _one_link,
+    "rate of a single link": _one_link,
     "sharers for rings": _busiest_alone,
     "up and down as one link": _both_directions,
     "each ring by itself": _each_ring_alone,
