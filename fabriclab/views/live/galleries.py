@@ -437,30 +437,39 @@ def notes_of(shown: Gallery) -> list[str]:
 def dot_layers(shown: Gallery, chosen: int, x: Floats, y: Floats) -> dict[str, Layer]:
     """Return a dot for each design: full on the front, open beside it, a cross where a requirement fails.
 
-    The chosen one is drawn last, so that no neighbour hides it.
+    The chosen one is drawn once more over all others, so that no neighbour hides it.
     """
     on_front = shown.on_front
     shape = np.select([~shown.passed, on_front], [2.0, 0.0], 1.0)
     is_now = np.arange(x.size) == chosen
-    labels = [each.label for each in shown.exhibits]
-    notes = notes_of(shown)
-    order = np.argsort(is_now, kind="stable")  # the chosen one last, over its neighbours
+    names = [text("live.gallery.design", label=each.label) for each in shown.exhibits]
     size = np.where(is_now, 8.0, np.where(on_front, 5.5, 4.5))
+    colour = np.where(is_now, COLOUR["ink"], COLOUR["edge"])
     return {
         "designs": Layer(
             "dots",
             {
-                "x": x[order],
-                "y": y[order],
-                "size": size[order],
-                "shape": shape[order],
-                "colour": np.where(is_now, COLOUR["ink"], COLOUR["edge"])[order],
-                "names": [text("live.gallery.design", label=labels[i]) for i in order],
-                "notes": [notes[i] for i in order],
+                "x": x,
+                "y": y,
+                "size": size,
+                "shape": shape,
+                "colour": colour,
+                "names": names,
+                "notes": notes_of(shown),
                 "pick": "chosen",
-                "picks": [labels[i] for i in order],
+                "picks": [each.label for each in shown.exhibits],
             },
-        )
+        ),
+        "lit": Layer(
+            "dots",
+            {
+                "x": x[is_now],
+                "y": y[is_now],
+                "size": size[is_now],
+                "shape": shape[is_now],
+                "colour": colour[is_now],
+            },
+        ),
     }
 
 
