@@ -316,7 +316,7 @@ def ruler(
     if still:
         role = "img"
         told = _told(guess, unit, truth) or told
-    high = " fl-high" if truth is not None and guess.value else ""
+    high = " fl-high" if truth is not None and guess.value is not None else ""
     return (
         f'<div class="fl-ruler{high}" role="{role}" aria-label="{html.escape(told)}"'
         f' data-low="{lowest!r}" data-high="{highest!r}" data-unit="{html.escape(_unit(unit))}">'

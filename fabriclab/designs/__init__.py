@@ -22,6 +22,7 @@ from fabriclab.designs.needs import (
     Step,
     Workload,
     demand,
+    drawable_workloads,
     drawn_workloads,
     workloads,
 )
@@ -66,6 +67,7 @@ __all__ = [
     "check",
     "demand",
     "drains",
+    "drawable_workloads",
     "drawn_prices",
     "drawn_workloads",
     "examples",

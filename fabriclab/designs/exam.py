@@ -11,7 +11,14 @@ import numpy as np
 
 from fabriclab.core import Flags
 from fabriclab.designs.failures import FLOOR, Fault, Healthy, fault, healthy
-from fabriclab.designs.needs import Workload, demand, drawn_workloads, step, workloads
+from fabriclab.designs.needs import (
+    Workload,
+    demand,
+    drawable_workloads,
+    drawn_workloads,
+    step,
+    workloads,
+)
 from fabriclab.designs.network import FAR
 from fabriclab.designs.prices import bill_of
 from fabriclab.designs.sheets import Design
@@ -186,6 +193,11 @@ class Exam:
             else:
                 found.append(Carrying(job, loads(self.design, job)))
         return found
+
+    @cached_property
+    def drawable(self) -> list[Carrying]:
+        """The largest workloads that a key may draw in other places, on the design."""
+        return [Carrying(job, loads(self.design, job)) for job in drawable_workloads()]
 
     @cached_property
     def healthy(self) -> Healthy:

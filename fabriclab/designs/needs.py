@@ -26,7 +26,17 @@ from fabriclab import catalog, units
 from fabriclab.core import Ints
 from fabriclab.texts import text
 
-__all__ = ["AXES", "Demand", "Step", "Workload", "demand", "drawn_workloads", "step", "workloads"]
+__all__ = [
+    "AXES",
+    "Demand",
+    "Step",
+    "Workload",
+    "demand",
+    "drawable_workloads",
+    "drawn_workloads",
+    "step",
+    "workloads",
+]
 
 AXES = ("DP", "FSDP", "TP", "PP", "EP")
 NETWORK = "network"
@@ -46,6 +56,9 @@ _SCATTERED_ALLOWED = 1.0
 _LEAST = 0.6
 # 31/32 over 63/64: the rings of a pipeline with two stages have twice as many members as those with four
 _MOST = 0.984
+# illustrative: servers that a drawn job divides its experts among, and stages of a drawn pipeline
+_GROUPS = (16, 32, 64)
+_STAGES = (2, 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,8 +229,8 @@ def random(key: str | int, what: str) -> np.random.Generator:
 def drawn_workloads(key: str | int) -> tuple[Workload, ...]:
     """Return five workloads that a key draws: models of other sizes, other stages, and other numbers of experts.
 
-    None of them needs more of a GPU than its kind among `workloads`, and groups of experts lie within those, so a
-    design that meets those with some room meets these, too.
+    None of them needs more of a GPU than its kind among `workloads`, and groups of experts lie within those. What a
+    smaller group puts on a cable between two leaves may be more, though: `drawable_workloads` has the most.
 
     Parameters
     ----------
@@ -226,7 +239,7 @@ def drawn_workloads(key: str | int) -> tuple[Workload, ...]:
     """
     rng = random(key, "workloads")
     dense, sharded, pipeline, experts, tenants = workloads()
-    stages = int(rng.choice([2, 4]))  # more of them would send more often
+    stages = int(rng.choice(_STAGES))  # more of them would send more often
     drawn = (
         dense,
         sharded,
@@ -234,7 +247,7 @@ def drawn_workloads(key: str | int) -> tuple[Workload, ...]:
         replace(
             experts,
             # Groups end where those of `workloads` end, or within them: none crosses a border that no known one does.
-            ep=int(rng.choice([16, 32, 64])),
+            ep=int(rng.choice(_GROUPS)),
             experts_per_token=int(rng.integers(2, 5)),
         ),
     )
@@ -244,6 +257,25 @@ def drawn_workloads(key: str | int) -> tuple[Workload, ...]:
         found.append(replace(known, name=f"drawn {known.name}", parameters=known.parameters * part))
     fewer = int(tenants.moe_layers * float(rng.uniform(_LEAST, _MOST)))
     found.append(replace(tenants, name=f"drawn {tenants.name}", moe_layers=fewer))
+    return tuple(found)
+
+
+def drawable_workloads() -> tuple[Workload, ...]:
+    """Return the largest workloads that a key may draw and whose places are not those of any of `workloads`.
+
+    Among fewer servers an exchange sends more to each of them. Where leaves are joined directly, that may be more than
+    a cable carries, so a design has to meet these under any key.
+    """
+    _, _, pipeline, experts, _ = workloads()
+    found = []
+    for ep in _GROUPS:
+        if ep != experts.ep:
+            found.append(replace(experts, name=f"experts in groups of {ep}", ep=ep))
+    for pp in _STAGES:
+        if pp != pipeline.pp:
+            most = replace(pipeline, pp=pp, microbatches=4 * pp)
+            size = most.parameters * _MOST
+            found.append(replace(most, name=f"pipeline of {pp} stages", parameters=size))
     return tuple(found)
 
 

@@ -277,7 +277,8 @@ def _finished(draft: _Draft, sheet: Mapping[str, Any]) -> Design:
     fabric = draft.fabric
     if sheet.get("without"):
         parts = sheet["without"]
-        fabric = fabric.without(*([parts] if isinstance(parts, str) else list(parts)))
+        named = [parts] if isinstance(parts, str) else list(parts)
+        fabric = fabric.without(*(_known_part(part, draft.names) for part in named))
     if fabric.n_cables > _MOST_CABLES or int(switches(fabric).sum()) > _MOST_SWITCHES:
         raise ValueError(
             f"a design may have {_MOST_SWITCHES} switches and {_MOST_CABLES:,} cables, got "
@@ -318,6 +319,11 @@ def _finished(draft: _Draft, sheet: Mapping[str, Any]) -> Design:
     if rules is None:
         return design
     return replace(design, network=replace(network, rules=rules))
+
+
+def _known_part(part: Any, names: Mapping[str, int]) -> Any:
+    """Return a part that is left out as the fabric knows it: the node of a switch that has a name of one's own."""
+    return names.get(part, part) if isinstance(part, str) else part
 
 
 def _own_racks(sheet: Mapping[str, Any], servers: int) -> Ints | None:

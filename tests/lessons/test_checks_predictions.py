@@ -640,6 +640,23 @@ def test_a_share_is_guessed_on_a_linear_ruler_and_judged_by_its_difference():
     assert 'data-high="1000.0"' in reveal("a third share", 87.5, "%")._repr_html_()
 
 
+def test_a_share_may_be_guessed_as_nothing():
+    assert "Stored: 0 %" in str(predict("nothing left", 0, "%", low=0, high=5))
+    assert held()["predictions"]["nothing left"]["value"] == 0
+    page = predict("nothing left", unit="%")._repr_html_()
+    assert 'value="0"' in page or "left:0.00%" in page
+    found = reveal("nothing left", 87.5, "%")
+    assert "87.5 percentage points too low" in str(found) and "between 0 and 5 %" in str(found)
+    assert "left:0.00%" in found._repr_html_()
+    assert held()["predictions"]["nothing left"]["factor"] == 0
+    with pytest.raises(InputRefused, match="0 % or more"):
+        predict("less than nothing", -1, "%")
+    with pytest.raises(InputRefused, match="0 % or more"):
+        predict("less than nothing", 3, "%", low=-1, high=5)
+    with pytest.raises(InputRefused, match="above 0"):
+        predict("a time", 0, "s")
+
+
 def test_shares_of_lessons_keep_their_own_ends():
     asked = next(p for p in predictions().values() if p.unit == "%")
     assert ruler_ends(asked.id, "%") == (asked.lowest, asked.highest)

@@ -1458,6 +1458,7 @@ def test_every_text_is_used_and_every_field_is_filled():
         "live.cost_front.",
         "live.gallery.",
         "plan.name_",
+        "plan.none_",
         "live.decision.",
         "tiers.",
     )

@@ -230,6 +230,8 @@ def test_bytes_are_kept():
     design = designs.read(right_sheet("torus of leaves"))
     for workload in designs.workloads():
         sent = sum(m.size.sum() for m in messages(design, workload).values())
+        if workload.scattered:
+            sent = design.servers * design.gpus * designs.demand(workload)[0].bytes
         load = designs.loads(design, workload).link
         out = np.isin(design.fabric.source, design.fabric.endpoint)
         into = np.isin(design.fabric.target, design.fabric.endpoint)
@@ -379,6 +381,33 @@ def test_groups_of_experts_cross_no_border_that_no_known_one_does():
         assert need.bytes / designs.loads(design, job).by_axis["EP"] >= need.rate
 
 
+def small_groups():
+    """Return rails of leaves that are joined directly, and an order in which a group of 64 has 16 on each leaf."""
+    sheet = rails(spines=0)
+    for rail in range(8):
+        for one in range(4):
+            for other in range(one + 1, 4):
+                sheet["cables"].append([f"leaf {rail}.{one}", f"leaf {rail}.{other}", 7])
+    halves = [
+        range(32 * block + 16 * half, 32 * block + 16 * half + 16)
+        for half in (0, 1)
+        for block in range(4)
+    ]
+    return sheet | {"order": [server for half in halves for server in half]}
+
+
+def test_smaller_groups_of_experts_are_asked_for_under_any_key():
+    """Groups of 32 send twice as much between two leaves as the known one of 64, and no key decides about that."""
+    found = {designs.check(small_groups(), "demand", key).words for key in ("", *range(8))}
+    (words,) = found
+    assert "experts in groups of 32" in words
+    known = {w.name: {n[:2]: n.rate for n in designs.demand(w)} for w in designs.workloads()}
+    for job in designs.drawable_workloads():
+        limit = known[job.name.split()[0]]
+        for need in designs.demand(job):
+            assert need.rate <= limit[need.axis, need.tier] * (1 + 1e-9)
+
+
 # Sheets
 
 
@@ -426,6 +455,16 @@ def test_switches_that_are_left_out_are_not_there():
     assert designs.check({**sheet, "drains": drains}, "drains").passed
     before = designs.bill_of(designs.read(rails())).capital
     assert before - designs.bill_of(design).capital > catalog.case().price_switch
+
+
+def test_switches_with_names_of_ones_own_may_be_left_out():
+    sheet = rails()
+    for box in sheet["switches"]:
+        box["name"] = box["name"].replace("spine ", "S")
+    for row in sheet["cables"]:
+        row[1] = row[1].replace("spine ", "S")
+    design = designs.read({**sheet, "without": ["S3", "S4"]})
+    assert len(design.switches) == 40 and not {"S3", "S4"} & {design.title(i) for i in range(40)}
 
 
 def test_leaves_stand_beside_their_servers_wherever_these_are():

@@ -73,7 +73,7 @@ def predict(
         Name of the prediction, which the lesson gives.
     value : float or str, optional
         Your best guess: a number in ``unit``, or a string with its unit. None means "I have no idea", which is welcome:
-        it stores the range 0.1 to 1000. If you leave it out, you get a form to fill in. [> 0]
+        it stores the range 0.1 to 1000. If you leave it out, you get a form to fill in. [> 0; a share may be 0 %]
     unit : str, optional
         Unit, such as ``"GB/s"``, ``"s"`` or ``"times"``.
     low, high : float or str, optional
@@ -104,7 +104,7 @@ def predict(
     if opens:
         key = "predict.envelope"
     else:
-        key = "predict.stored" if entry["value"] else "predict.no_idea"
+        key = "predict.no_idea" if entry["value"] is None else "predict.stored"
     lesson = (opens or "").split("_")[0]  # its number
     return Shown((text(key, said=guessed(entry), lesson=lesson),), "good", data=entry)
 
@@ -153,7 +153,7 @@ class GuessForm:
         if answer.problem:
             return Turn(problem=answer.problem)
         number = answer.value / quantity(self.unit)[1]
-        refuse_if(number <= 0, "predict.positive", got=number)
+        _refuse_unless_positive(number, _is_share(self.id, self.unit))
         return Turn(read=(name, number), said=answer.note)
 
     def press(self, name: str, fields: Mapping[str, str]) -> Any:
@@ -251,13 +251,28 @@ def _guess(
 
     _, factor = quantity(asked)
     best, *span = (answer.value / factor for answer in answers)
-    refuse_if(best <= 0, "predict.positive", got=best)
+    is_share = _is_share(id, asked)
+    _refuse_unless_positive(best, is_share)
     if not span:
         return {"value": best, "unit": asked, "low": None, "high": None}
     low, high = span
-    if not 0 < low <= best <= high:
-        raise InputRefused(text("predict.order", low=low, best=best, high=high))
+    if not low <= best <= high or low < 0 or (low == 0 and not is_share):
+        key = "predict.order_share" if is_share else "predict.order"
+        raise InputRefused(text(key, low=low, best=best, high=high))
     return {"value": best, "unit": asked, "low": low, "high": high}
+
+
+def _refuse_unless_positive(number: float, is_share: bool) -> None:
+    """Raise InputRefused for a guess below 0, or at 0; a share may be 0, if somebody expects that nothing is left."""
+    if is_share:
+        refuse_if(number < 0, "predict.share", got=number)
+    else:
+        refuse_if(number <= 0, "predict.positive", got=number)
+
+
+def _has_range(entry: Mapping[str, Any]) -> bool:
+    """Return whether a stored guess has both ends of a range."""
+    return entry["low"] is not None and entry["high"] is not None
 
 
 def guessed(entry: Mapping[str, Any]) -> str:
@@ -267,7 +282,7 @@ def guessed(entry: Mapping[str, Any]) -> str:
     if entry["value"] is None:
         return text("predict.nothing")
     guess = _typed(entry["value"], entry["unit"])
-    if entry["low"] and entry["high"]:
+    if _has_range(entry):
         guess += text("predict.span", low=_plain(entry["low"]), high=_plain(entry["high"]))
     return guess
 
@@ -334,7 +349,7 @@ def reveal(
     entry |= {
         "unit": asked,
         "truth": found,
-        "factor": entry["value"] and entry["value"] / found,
+        "factor": None if entry["value"] is None else entry["value"] / found,
         "model": by_model,
         "how": how,
     }
@@ -442,7 +457,7 @@ def _compared(entry: dict[str, Any], share: bool = False) -> list[str]:
         lines = [text("reveal.no_idea", **words)]
 
     # A range is not judged where the guess itself is right.
-    if guess and entry["low"] and entry["high"] and not _is_spot_on(guess, found, share):
+    if guess is not None and _has_range(entry) and not _is_spot_on(guess, found, share):
         key = "reveal.held" if entry["low"] <= found <= entry["high"] else "reveal.missed"
         lines.append(text(key, low=_plain(entry["low"]), high=_typed(entry["high"], unit)))
     if model:
@@ -458,10 +473,11 @@ def how_far(number: float, truth: float, share: bool = False) -> str:
     """
     if _is_spot_on(number, truth, share):
         return text("reveal.spot_on")
-    side = "high" if number > truth else "low"
+    is_high = number > truth
     if share:
-        return text(f"reveal.points_{side}", points=f"{abs(number - truth):.3g}")
-    return text(f"reveal.{side}", factor=times(number, truth))
+        key = "reveal.points_high" if is_high else "reveal.points_low"
+        return text(key, points=f"{abs(number - truth):.3g}")
+    return text("reveal.high" if is_high else "reveal.low", factor=times(number, truth))
 
 
 def _is_spot_on(number: float, truth: float, share: bool = False) -> bool:
@@ -490,7 +506,7 @@ def judged_guess(entry: Mapping[str, Any], share: bool = False) -> str:
     if _is_spot_on(guess, found, share):
         return text("card.spot_on")
     verdict = how_far(guess, found, share)
-    if not (entry["low"] and entry["high"]):
+    if not _has_range(entry):
         return text("card.off", verdict=verdict)
     held = entry["low"] <= found <= entry["high"]
     return text("card.held" if held else "card.missed", verdict=verdict)
@@ -505,7 +521,7 @@ def _revealed(id: str, entry: Mapping[str, Any], busy: str = "") -> str:
     span = ""
     if entry["value"] is not None:
         guess = cards.Guess(entry["low"], entry["value"], entry["high"])
-        if entry["low"] and entry["high"]:
+        if _has_range(entry):
             span = text(
                 "card.your_range",
                 low=_plain(entry["low"]),
@@ -527,7 +543,7 @@ def _revealed(id: str, entry: Mapping[str, Any], busy: str = "") -> str:
         below.append(busy)
     judged = judged_guess(entry, _is_share(id, entry["unit"]))
     finding = f"{headline(id, entry)} {judged}".strip()
-    small = text("card.guessed_first" if guess.value else "card.came_out")
+    small = text("card.guessed_first" if guess.value is not None else "card.came_out")
     body = cards.asked_guess(small, span, finding, inner + cards.sentences([" ".join(below)]))
     return cards.card(body, title=finding)
 

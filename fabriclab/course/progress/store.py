@@ -130,6 +130,8 @@ def _migrated(found: dict[str, Any]) -> dict[str, Any]:
 def _is_sound(found: dict[str, Any]) -> bool:
     """Return whether all fields of all entries have their type, and all numbers are finite and above 0.
 
+    The guess of a share may be 0 %, and so may the ends of its range.
+
     Raises
     ------
     LookupError, TypeError, ValueError, AttributeError
@@ -140,15 +142,18 @@ def _is_sound(found: dict[str, Any]) -> bool:
         for entry in found.get(name, {}).values():
             wanted = fields | _REVEALED if "truth" in entry else fields
             for field, kind in wanted.items():
-                sound = _is_value(entry[field], kind) and sound
+                can_be_0 = field in ("value", "low", "high") and entry["unit"] == "%"
+                sound = _is_value(entry[field], kind, can_be_0=can_be_0) and sound
             if fields is _TRIED and entry["right"]:
                 date.fromisoformat(entry["days"][-1])
     return sound
 
 
-def _is_value(value: Any, kind: Any) -> bool:
-    """Return whether a value has a type and, if it is a number, is finite and above 0."""
-    if type(value) in (int, float) and not 0 < value < math.inf:
+def _is_value(value: Any, kind: Any, *, can_be_0: bool) -> bool:
+    """Return whether a value has a type and, if it is a number, is finite and above 0, or 0 where that is allowed."""
+    if type(value) in (int, float) and not 0 <= value < math.inf:
+        return False
+    if type(value) in (int, float) and value == 0 and not can_be_0:
         return False
     return isinstance(value, kind)
 

@@ -12,11 +12,14 @@ from fabriclab.texts import text
 
 @register("requirement", "demand", place=5, needs=("size", "routes"))
 def bandwidth(exam: Exam) -> Verdict:
-    """Compare what a GPU gets on each axis with what it needs; the one with the least room decides."""
+    """Compare what a GPU gets on each axis with what it needs; the one with the least room decides.
+
+    Beside what the key draws it is asked for the most that any key may draw, so the verdict is that of every key.
+    """
     design = exam.design
     inside = float(catalog.case().nvlink_per_gpu)
     worst = None
-    for workload, on_links in [*exam.known, *exam.drawn]:
+    for workload, on_links in [*exam.known, *exam.drawn, *exam.drawable]:
         for need in demand(workload, design.gpus, design.servers):
             link = -1
             reached = inside

@@ -135,7 +135,7 @@ class Form {
     const by = { ArrowRight: STEP, ArrowUp: STEP, ArrowLeft: 1 / STEP, ArrowDown: 1 / STEP, PageUp: PAGE, PageDown: 1 / PAGE }[event.key];
     const moved = low === 0 ? now + (Math.log(by) / Math.log(STEP)) * (high / 100) : now * by; // a linear ruler: one in a hundred
     const to = event.key === "Home" ? low : event.key === "End" ? high : by && clamp(moved, low, high);
-    if (!to) return;
+    if (to === undefined) return;
     event.preventDefault();
     this.set(name, rounded(to));
   }
@@ -167,7 +167,7 @@ class Form {
           follow.push(end);
         }
     inOrder(now, name);
-    if (now.value !== null && (first || name !== "value"))
+    if (now.value && (first || name !== "value"))
       for (const end of ["low", "high"]) if (now[end] !== null && !follow.includes(end)) this.ratios[end] = now[end] / now.value;
     this.guess = now;
     for (const input of this.body.querySelectorAll("input[data-read]"))

@@ -35,6 +35,7 @@ _BESIDE = ((0, -13), (11, -9), (-11, -9), (13, 0), (-13, 0), (11, 10), (-11, 10)
 _BELOW = (11, 10)  # first for a design on the front, whose line comes from above
 _FURTHER = 1.4  # is the letter of the chosen design, whose dot is larger
 _NEAR = (11.0, 10.0)  # two letters, or a letter and a dot, closer than this would meet
+_SEEN = 0.0005  # the least difference that is not 0.0 % in words
 _ONE_SPOT = 4.0  # dots that are closer share a label
 # Strips of the figures of the chosen design.
 _STRIP_TOP, _STRIP_STEP, _STRIP_LEFT, _STRIP_RIGHT = 74.0, 52.0, 18.0, 302.0
@@ -278,12 +279,14 @@ def gallery_words(shown: Gallery, chosen: int) -> str:
     if better < 0:
         return f"{first} {front_words(shown)}"
     other = shown.exhibits[better]
-    second = text(
-        f"live.gallery.beaten_{shown.against}",
-        label=other.label,
-        less=1 - float(shown.x[better] / shown.x[chosen]),
-        sooner=1 - other.time / here.time,
-    )
+    less = 1 - float(shown.x[better] / shown.x[chosen])
+    sooner = 1 - other.time / here.time
+    key = f"live.gallery.beaten_{shown.against}"
+    if sooner < _SEEN:
+        key += "_alone"
+    elif less < _SEEN:
+        key = "live.gallery.beaten_time"
+    second = text(key, label=other.label, less=less, sooner=sooner)
     return f"{first} {second}"
 
 
@@ -432,26 +435,41 @@ def notes_of(shown: Gallery) -> list[str]:
 
 
 def dot_layers(shown: Gallery, chosen: int, x: Floats, y: Floats) -> dict[str, Layer]:
-    """Return a dot for each design: full on the front, open beside it, a cross where a requirement fails."""
+    """Return a dot for each design: full on the front, open beside it, a cross where a requirement fails.
+
+    The chosen one is drawn once more over all others, so that no neighbour hides it.
+    """
     on_front = shown.on_front
     shape = np.select([~shown.passed, on_front], [2.0, 0.0], 1.0)
     is_now = np.arange(x.size) == chosen
     names = [text("live.gallery.design", label=each.label) for each in shown.exhibits]
+    size = np.where(is_now, 8.0, np.where(on_front, 5.5, 4.5))
+    colour = np.where(is_now, COLOUR["ink"], COLOUR["edge"])
     return {
         "designs": Layer(
             "dots",
             {
                 "x": x,
                 "y": y,
-                "size": np.where(is_now, 8.0, np.where(on_front, 5.5, 4.5)),
+                "size": size,
                 "shape": shape,
-                "colour": np.where(is_now, COLOUR["ink"], COLOUR["edge"]),
+                "colour": colour,
                 "names": names,
                 "notes": notes_of(shown),
                 "pick": "chosen",
                 "picks": [each.label for each in shown.exhibits],
             },
-        )
+        ),
+        "lit": Layer(
+            "dots",
+            {
+                "x": x[is_now],
+                "y": y[is_now],
+                "size": size[is_now],
+                "shape": shape[is_now],
+                "colour": colour[is_now],
+            },
+        ),
     }
 
 

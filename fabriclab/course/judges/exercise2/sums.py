@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fabriclab import catalog, designs
+from fabriclab import catalog, designs, units
 from fabriclab.course.judges.shared.numbers import Misread, brief, number
 from fabriclab.course.questions.files import message
 from fabriclab.designs.needs import NETWORK
@@ -47,9 +47,23 @@ def checked(design: designs.Design, value: Any) -> None:
             raise Misread(f"{key}: {error}") from None
         if _is_near(got, right):
             continue
-        words = message(2, "sums.off", key=key, name=design.title(switch), got=f"{got / 1e9:,.4g}")
+        words = _off(key, got, right, true, design.title(switch))
         slip = _slip(design, key, got, true)
         raise Unfit(words, slip) if slip else Misread(words)
+
+
+def _off(key: str, got: float, right: float, true: _True, name: str) -> str:
+    """Return in words that a rate is too high or too low, and how many NICs the switch has."""
+    side = message(2, "sums.high" if got > right else "sums.low")
+    return message(
+        2,
+        "sums.off",
+        key=key,
+        name=name,
+        got=units.format_rate(got) if got >= 0 else f"{got:g} B/s",
+        side=side,
+        nics=true.nics,
+    )
 
 
 def _is_near(got: float, right: float) -> bool:
