@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from fabriclab.course.judges import Trace
+from fabriclab.course.shown import digits
 from fabriclab.look import CARDS, both_themes, tick_words, variables
 from fabriclab.texts import text
 
@@ -342,7 +343,7 @@ def _told(guess: Guess, unit: str, truth: float | None) -> str:
     if guess.low is not None and guess.high is not None:
         words.append(text("card.range", low=short(guess.low), high=short(guess.high)))
     if truth is not None:
-        words.append(text("card.truth", value=_with_unit(truth, unit)))
+        words.append(text("card.truth", value=f"{digits(truth)} {_unit(unit)}".strip()))
     return ", ".join(words)
 
 
@@ -389,7 +390,7 @@ def _still_marks(
         marks.append(f'<span class="fl-hand fl-truth" style="{_at(there)}"></span>')
         over = guess.value is not None and abs(there - parts["value"]) < _NEAR
         look = " fl-late fl-over" if over else " fl-late"
-        said = text("card.truth", value=_with_unit(truth, unit))
+        said = text("card.truth", value=f"{digits(truth)} {_unit(unit)}".strip())
         marks.append(_label(said, there, look))
     return marks
 

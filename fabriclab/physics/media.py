@@ -178,7 +178,7 @@ def choose(
             best = max(known, key=lambda option: option.reach)
             advice = "shorten the cable, or allow more media"
         raise ValueError(
-            f"no medium serves {units.format_rate(fast)} over {far:g} m; nearest is {best.medium}: "
+            f"no medium serves {8e-9 * fast:g} Gb/s over {far:g} m; nearest is {best.medium}: "
             f"{generation.module} over {best.reach:g} m; {advice}"
         )
     return min(fits, key=lambda option: (getattr(option, by), option.power, option.price))

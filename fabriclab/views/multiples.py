@@ -27,6 +27,7 @@ from fabriclab.views.scene import (
     turned,
 )
 from fabriclab.views.solids import solid_of
+from fabriclab.views.sweeps import readable
 
 MOST = 6
 _WIDTH = 900.0  # [px]
@@ -231,8 +232,9 @@ def multiples_scene(
         known |= bool(np.isfinite(mini.load).any())
         layers |= _panel(name, mini, np.array([left, _TOP]), size)
     middles = room * (np.arange(len(minis)) + 0.5)
+    titles = [readable(name) for name in minis]
     below = [notes.get(name) or _counted(fabric) for name, fabric in fabrics.items()]
-    layers["titles"] = texts(middles, 14.0, list(minis), align=1.0, bold=1.0, size=13.0)
+    layers["titles"] = texts(middles, 14.0, titles, align=1.0, bold=1.0, size=13.0)
     layers["notes"] = texts(middles, 32.0, below, align=1.0, colour=COLOUR["soft"])
     height = _TOP + size + 20
     if known:

@@ -448,11 +448,11 @@ def test_law_curves_keep_their_shape():
     [
         (
             lambda: media.choose("3 km", "800 Gb/s"),
-            "no medium serves 100 GB/s over 3000 m; nearest is long fibre.*2000 m",
+            "no medium serves 800 Gb/s over 3000 m; nearest is long fibre.*2000 m",
         ),
         (
             lambda: media.choose("30 m", "3.2 Tb/s"),
-            "no medium serves 400 GB/s over 30 m; nearest is fibre: 1.6 Tb/s over 500 m; take sev",
+            "no medium serves 3200 Gb/s over 30 m; nearest is fibre: 1.6 Tb/s over 500 m; take sev",
         ),
         (
             lambda: media.choose("30 m", "1.6 Tb/s", media=["multimode"]),

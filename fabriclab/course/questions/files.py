@@ -72,7 +72,8 @@ class Words:
 
     def asked(self, quantities: Mapping[str, str]) -> str:
         """Return the prompt, with the quantities filled in."""
-        return fill(translated(f"q.{self.id}", self.prompt), **quantities)
+        written = {name: _grouped(quantity) for name, quantity in quantities.items()}
+        return fill(translated(f"q.{self.id}", self.prompt), **written)
 
     def explained(self, quantities: Mapping[str, str]) -> str:
         """Return the explanation of the right answer, with the quantities filled in."""
@@ -88,6 +89,11 @@ class Words:
         else:
             return ""
         return fill(translated(f"{key}.hint{level}", hint), **quantities)
+
+
+def _grouped(quantity: str) -> str:
+    """Write a whole number with its thousands apart, as tables do: 1024 becomes 1,024; all else stays."""
+    return f"{int(quantity):,}" if quantity.isdecimal() else quantity
 
 
 def translated(key: str, sentence: str) -> str:
