@@ -30,8 +30,8 @@ Gradients of three layers, summed while the backward goes on:
 
 from typing import Any
 
-from fabriclab import engines, registry, routing
-from fabriclab.core import Fabric, Flows, Timeline
+from fabriclab import registry
+from fabriclab.core import Flows
 from fabriclab.workload._work import busy, exposed, labelled, slowed, spans
 from fabriclab.workload.steps import streams
 from fabriclab.workload.trace import read_trace, write_chakra, write_trace
@@ -43,7 +43,6 @@ __all__ = [
     "labelled",
     "names",
     "read_trace",
-    "run",
     "slowed",
     "spans",
     "streams",
@@ -64,42 +63,6 @@ def build(pattern: str, /, *arguments: Any, **options: Any) -> Flows:
     """
     flows: Flows = registry.get("workload", pattern)(*arguments, **options)
     return flows
-
-
-def run(fabric: Fabric, pattern: str, /, *arguments: Any, **options: Any) -> Timeline:
-    """Build the flows of a pattern on a fabric, route them with ECMP, and return when each of them ran.
-
-    Three steps that lessons often need together: `build`, `fabriclab.routing.route` and `fabriclab.engines.run`. It
-    leaves out what the flow engine leaves out: packets and queues.
-
-    Parameters
-    ----------
-    fabric : Fabric
-        The network.
-    pattern : str
-        Name of a pattern that sends over a fabric, such as ``"broadcast"``.
-    *arguments, **options
-        As the pattern takes them after its fabric.
-
-    Returns
-    -------
-    Timeline
-        Times of all flows [s] and bytes of all links [B].
-
-    Raises
-    ------
-    ValueError
-        If nothing has that name, or the pattern does not accept an argument.
-
-    Examples
-    --------
-    >>> from fabriclab import topologies, workload
-    >>> star = topologies.build("crossbar", hosts=4, rate="400 Gb/s")
-    >>> workload.run(star, "broadcast", "50 GB", ranks=range(4), way="chain", segments=2).end  # 4 halves
-    2.0
-    """
-    flows = build(pattern, fabric, *arguments, **options)
-    return engines.run(fabric, routing.route(fabric, flows), flows)
 
 
 def __dir__() -> list[str]:

@@ -8,11 +8,11 @@ import pytest
 from fabriclab import (
     catalog,
     collectives,
+    engines,
     live,
     simulate,
     topologies,
     units,
-    workload,
 )
 from fabriclab.catalog import published
 from fabriclab.course.checks import check
@@ -27,7 +27,7 @@ HOPS = collectives.closed_form("broadcast", "ring")
 
 
 def run(pattern, fabric, size, **options):
-    return workload.run(fabric, pattern, size, **options)
+    return engines.run_pattern(fabric, pattern, size, **options)
 
 
 def star(hosts):

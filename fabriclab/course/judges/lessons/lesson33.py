@@ -41,8 +41,7 @@ def chains() -> tuple[Chain, ...]:
     job = catalog.case()
     latency = float(job.ring_step_latency)
     weights = {
-        name: 2.0 * models.preset(name).parameters
-        for name in ("Llama 3 8B", "Llama 3 405B")
+        name: 2.0 * models.preset(name).parameters for name in ("Llama 3 8B", "Llama 3 405B")
     }
     rates = {name: float(catalog.links[name]["quoted"].si) for name in ("HDR", "XDR")}
     return (
@@ -61,7 +60,7 @@ def short_chains() -> tuple[Chain, ...]:
 
 
 def chain_time(servers: int, size: float, rate: float, latency: float, pieces: Any) -> Any:
-    """Return how long a chain takes with each number of pieces. [s]"""
+    """Return how long a chain takes with each number of pieces [s]."""
     messages = servers - 2 + pieces  # one after the other
     return messages * (latency + size / (pieces * rate))
 
@@ -225,5 +224,3 @@ def share_of_the_bubble(answer: Bubble) -> Verdict:
 def _share(value: float) -> str:
     """Write a share with four digits."""
     return f"{value:.4g}"
-
-

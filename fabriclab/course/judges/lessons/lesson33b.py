@@ -22,7 +22,7 @@ STEPS: Sequence[tuple[float, float, int]] = (
 
 
 def step_time(reading: float, computing: float, buffers: int) -> float:
-    """Return how far apart the steps of a worker are, long after the first. [s]"""
+    """Return how far apart the steps of a worker are, long after the first [s]."""
     return reading + computing if buffers == 1 else max(reading, computing)
 
 
@@ -63,7 +63,7 @@ STEP_MISTAKES: Mapping[str, Callable[[float, float, int], float]] = {
 
 @register("check", "33b-write-step")
 def time_of_a_step(answer: Step) -> Verdict:
-    """Run ``answer(reading, computing, buffers)``, the time from one step to the next. [s]"""
+    """Run ``answer(reading, computing, buffers)``, the time from one step to the next [s]."""
     cases = {
         text("trace.buffers", reading=reading, computing=computing, n=buffers): (
             reading,
