@@ -12,11 +12,11 @@ from zlib import crc32
 
 import numpy as np
 
-from fabriclab import registry
+from fabriclab import registry, routing, workload
 from fabriclab.core import PATH, Changes, Fabric, Floats, Flows, Routes, Timeline, check_within
 from fabriclab.errors import NoPath
 
-__all__ = ["names", "run"]
+__all__ = ["names", "run", "run_pattern"]
 
 Times = tuple[Floats, Floats]  # start and finish of each flow [s], as an engine returns them
 
@@ -101,6 +101,43 @@ def run(
         flows.repeat,
         engine,
     )
+
+
+def run_pattern(fabric: Fabric, pattern: str, /, *arguments: Any, **options: Any) -> Timeline:
+    """Build the flows of a pattern on a fabric, route them with ECMP, and return when each of them ran.
+
+    Three steps in one: `fabriclab.workload.build`, `fabriclab.routing.route` and `run` with the flow engine. It leaves
+    out what that engine leaves out: packets and queues.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        The network.
+    pattern : str
+        Name of a pattern of `fabriclab.workload` that sends over a fabric, such as ``"broadcast"``.
+    *arguments, **options
+        As the pattern takes them after its fabric.
+
+    Returns
+    -------
+    Timeline
+        Times of all flows [s] and bytes of all links [B].
+
+    Raises
+    ------
+    ValueError
+        If nothing has that name, or the pattern does not accept an argument.
+
+    Examples
+    --------
+    >>> from fabriclab import engines, topologies
+    >>> star = topologies.build("crossbar", hosts=4, rate="400 Gb/s")
+    >>> chain = {"ranks": range(4), "way": "chain", "segments": 2}
+    >>> engines.run_pattern(star, "broadcast", "50 GB", **chain).end  # 4 halves of a second
+    2.0
+    """
+    flows = workload.build(pattern, fabric, *arguments, **options)
+    return run(fabric, routing.route(fabric, flows), flows)
 
 
 def _check_engine(engine: str, settings: Mapping[str, Any], changes: Changes | None) -> None:

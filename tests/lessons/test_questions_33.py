@@ -1,6 +1,6 @@
-"""What the questions of lesson 33 call right and wrong is so in the library and in published sweeps."""
+"""What the questions of lessons 33 to 33c call right and wrong is so in the library and in published sweeps."""
 
-import itertools
+import math
 
 import numpy as np
 import pytest
@@ -10,15 +10,15 @@ from fabriclab import (
     collectives,
     engines,
     live,
-    routing,
     simulate,
     topologies,
     units,
-    workload,
 )
 from fabriclab.catalog import published
+from fabriclab.course.checks import check
 from fabriclab.course.judges.answers import JUDGES
-from fabriclab.course.questions import find
+from fabriclab.course.judges.lessons import lesson33, lesson33b
+from fabriclab.course.questions import find, misconception
 from support.prose import sentence
 
 CASE = catalog.case()
@@ -27,8 +27,7 @@ HOPS = collectives.closed_form("broadcast", "ring")
 
 
 def run(pattern, fabric, size, **options):
-    flows = workload.build(pattern, fabric, size, **options)
-    return engines.run(fabric, routing.route(fabric, flows), flows)
+    return engines.run_pattern(fabric, pattern, size, **options)
 
 
 def star(hosts):
@@ -57,24 +56,143 @@ def test_a_tree_beats_the_other_schedules_of_whole_files_and_a_chain_in_pieces_b
     assert at_once == pytest.approx(358, abs=0.5)
 
 
+# Functions -----------------------------------------------------------------------------------------------------------
+
+
+def by_root(servers, size, rate, latency):
+    return max(1, (servers - 2) * size / (latency * rate)) ** 0.5
+
+
+def rounded_down(servers, size, rate, latency):
+    return max(1, math.floor(by_root(servers, size, rate, latency)))
+
+
+def by_trying(servers, size, rate, latency):
+    pieces = np.arange(1, 30_000)
+    seconds = (servers - 2 + pieces) * (latency + size / (pieces * rate))
+    return pieces[np.argmin(seconds)]  # a whole number of numpy
+
+
+@pytest.mark.parametrize("rule", [by_root, rounded_down, by_trying])
+def test_a_right_number_of_pieces_is_right(rule):
+    assert check("33-write-pieces", rule).data["right"]
+
+
+@pytest.mark.parametrize(("name", "rule"), lesson33.PIECES_MISTAKES)
+def test_a_known_mistake_of_the_pieces_is_named(name, rule):
+    for answer in (rule, lambda *chain: round(rule(*chain))):
+        shown = check("33-write-pieces", answer)
+        assert not shown.data["right"] and shown.data["named"] == name
+        assert misconception("33-write-pieces", name) in str(shown)
+
+
+@pytest.mark.parametrize("answer", [0, 0.09])
+def test_less_than_one_piece_is_named(answer):
+    def rule(servers, size, rate, latency):
+        return by_root(servers, size, rate, latency) if size > 1e6 and servers > 2 else answer
+
+    assert check("33-write-pieces", rule).data["named"] == lesson33.LESS_THAN_ONE
+
+
+@pytest.mark.parametrize("factor", [0.9, 1.1])
+def test_a_number_near_the_best_is_wrong_and_told_what_it_costs(factor):
+    shown = check("33-write-pieces", lambda *chain: max(1, factor * by_root(*chain)))
+    assert not shown.data["right"] and shown.data["named"] == ""
+
+
+def test_the_time_of_a_chain_is_that_of_the_library_and_no_whole_number_is_faster():
+    for chain in (*lesson33.chains(), *lesson33.short_chains()):
+        servers, size, rate, latency = chain
+        best = lesson33.fewest_seconds(*chain)
+        times = [float(lesson33.chain_time(*chain, pieces)) for pieces in (best, best + 1)]
+        assert times[0] < times[1]
+        if best > 1:
+            assert times[0] < lesson33.chain_time(*chain, best - 1)
+        of_library = HOPS(size / best, servers - 1 + best, latency, rate)
+        assert times[0] == pytest.approx(float(of_library))
+        half, double = (float(lesson33.chain_time(*chain, best * k)) for k in (0.5, 2))
+        assert best == 1 or max(half, double) < 1.07 * times[0]  # the best is flat
+
+
+def test_the_example_of_the_lesson_is_right():
+    each = [float(lesson33.chain_time(6, 1e6, 50e9, 14e-6, c)) * 1e6 for c in (1, 2, 4)]
+    assert each == pytest.approx([170, 144, 152])
+    assert lesson33.fewest_seconds(6, 1e6, 50e9, 14e-6) == 2
+    # 5,040 pieces, 2.97 s; half as many and twice as many take 1 % longer
+    ours = lesson33.chains()[0]
+    best = lesson33.fewest_seconds(*ours)
+    seconds = [float(lesson33.chain_time(*ours, best * k)) for k in (1, 0.5, 2)]
+    assert best == 5040 and [round(t, 2) for t in seconds] == [2.97, 3.0, 3.0]
+
+
+@pytest.mark.parametrize(("p", "m"), lesson33.PIPELINES)
+def test_the_bubble_is_that_of_a_run(p, m):
+    t = run("pipeline", star(p), 0, stages=range(p), microbatches=m, forward=1.0, backward=2.0)
+    assert lesson33.bubble(p, m) == pytest.approx(1 - 3 * m / t.end, abs=1e-9)
+
+
+def bubble_by_units(stages, microbatches):
+    return np.float64(1 - microbatches / (microbatches + stages - 1))
+
+
+def test_a_right_bubble_is_right():
+    assert check("33-write-bubble", bubble_by_units).data["right"]
+
+
+def step_by_cases(reading, computing, buffers):
+    if buffers > 1:
+        return np.maximum(reading, computing)
+    return reading + computing
+
+
+def test_a_right_step_is_right():
+    assert check("33b-write-step", step_by_cases).data["right"]
+
+
+@pytest.mark.parametrize(("reading", "computing", "buffers"), lesson33b.STEPS)
+def test_a_step_that_reads_ahead_is_as_long_as_in_a_run(reading, computing, buffers):
+    size = reading * RATE
+
+    def end(steps):
+        options = {"sources": [1], "workers": [0], "compute": computing, "buffers": buffers}
+        return run("streaming", star(2), size, steps=steps, **options).end
+
+    steady = (end(40) - end(20)) / 20
+    assert lesson33b.step_time(reading, computing, buffers) == pytest.approx(steady)
+
+
+MISTAKES = {
+    "33-write-bubble": lesson33.BUBBLE_MISTAKES,
+    "33b-write-step": lesson33b.STEP_MISTAKES,
+}
+
+
 @pytest.mark.parametrize(
-    ("n", "s", "b", "a"),
-    [*itertools.product((102, 27), (100e9, 400e9), (50e9, 25e9), (20e-6, 5e-6))],
+    ("question", "name"), [(id, name) for id, rules in MISTAKES.items() for name in rules]
 )
-def test_no_other_number_of_pieces_is_quicker_and_the_best_is_as_flat_as_the_question_says(
-    n, s, b, a
-):
-    key = find("33-pieces").key(
-        {"n": n, "s": f"{s / 1e9} GB", "b": f"{b / 1e9} GB/s", "a": f"{a * 1e6} us"}
-    )
-    ends = key * np.array(
-        [1, 0.95, 1.05, 1 - find("33-pieces").tolerance, 1 + find("33-pieces").tolerance]
-    )
-    at, fewer, more, least, most = (float(HOPS(s / c, n + c - 1, a, b)) for c in map(round, ends))
-    assert at < min(fewer, more) and max(least, most) < 1.01 * at
+def test_a_known_mistake_of_a_function_is_named(question, name):
+    shown = check(question, MISTAKES[question][name])
+    assert not shown.data["right"] and shown.data["named"] == name
+    assert misconception(question, name) in str(shown)
 
 
-def test_a_small_file_wants_few_starts_and_a_large_one_all_cards():
+def test_each_stated_mistake_has_a_rule():
+    named = {name for name, _ in lesson33.PIECES_MISTAKES} | {lesson33.LESS_THAN_ONE}
+    assert {wrong.mistake for wrong in find("33-write-pieces").wrong} == named
+    for question, rules in MISTAKES.items():
+        assert {wrong.mistake for wrong in find(question).wrong} == set(rules)
+
+
+@pytest.mark.parametrize("question", ["33-write-pieces", *MISTAKES])
+@pytest.mark.parametrize("rule", [lambda *_: None, lambda *_: "8 pieces", lambda: 1])
+def test_what_is_no_number_is_not_counted(question, rule):
+    assert not check(question, rule).data["counted"]
+
+
+# Broadcast -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_small_file_wants_few_messages_and_a_large_one_all_nics():
     m, a = 1024, CASE.ring_step_latency
     tree = collectives.closed_form("broadcast", "binomial_tree")
     # chain, or one by one
@@ -87,7 +205,7 @@ def test_a_small_file_wants_few_starts_and_a_large_one_all_cards():
     assert chain < 0.2 * float(tree(10e9, m, a, RATE)) and chain < float(dealt(10e9, m, a, RATE))
 
 
-def test_a_slow_card_holds_up_those_behind_it_only():
+def test_a_slow_nic_holds_up_those_behind_it_only():
     half, last = {}, {}
     for place in (1, 32, 63):
         fabric = star(64)
@@ -185,7 +303,7 @@ def test_staleness_helps_who_is_late_by_chance():
 
 @pytest.mark.parametrize(("g", "r", "s"), [(1024, 2500, 110e3), (256, 1000, 600e3)])
 def test_storage_must_give_what_the_answer_says(g, r, s):
-    key = find("33-stream").key({"g": g, "r": r, "s": f"{s / 1e3} kB"})
+    key = find("33b-stream").key({"g": g, "r": r, "s": f"{s / 1e3} kB"})
     # one storage server for eight of the GPUs
     fabric = topologies.build("crossbar", hosts=9, rate=key * 8 / g)
     t = run(
@@ -194,7 +312,7 @@ def test_storage_must_give_what_the_answer_says(g, r, s):
     assert t.end / 200 == pytest.approx(1 / r, rel=0.01)  # exactly as fast as they compute
 
 
-def test_one_neighbour_gets_half_of_a_card_where_other_patterns_get_nearly_all():
+def test_one_neighbour_gets_half_of_a_nic_where_other_patterns_get_nearly_all():
     kinds = ("sendrecv", "alltoall", "all_gather", "all_reduce")
     pair, all_to_all, gather, add = (
         max(published.load(f"xx_10n_g1_{what}").busbw) / RATE for what in kinds
