@@ -272,6 +272,9 @@ def test_co_packaged_switches_halve_the_light_of_the_cluster():
     above = CASE.cables_spine * CASE.optic_twin_port
     assert above / 1e3 == pytest.approx(watts(RACKS) / 1e3)
     assert round(CASE.optic_twin_port / engine, 1) == 3.1
+    spines = above - CASE.cables_spine // 2 * (CASE.optic_twin_port - engine)  # leaves keep modules
+    assert round(above / spines, 1) == 1.5
+    states(CELLS["12b-colours-ask"], f"{above / 1e3:.1f} kW", f"{spines / 1e3:.1f} kW")
     assert find("12b-both").key({"n": "1024", "m": "9 W"}) == 1024 * (5.5 + 9)
 
 
