@@ -2,6 +2,7 @@
 
 from fabriclab.validate.crossed import Report, excluded, nearest, report
 from fabriclab.validate.inference import InferenceReport, inference_report, predict_inference
+from fabriclab.validate.per_step import StepNumbers, per_step
 from fabriclab.validate.steps import (
     HeldStep,
     PaperStep,
@@ -31,6 +32,7 @@ __all__ = [
     "PaperStep",
     "Report",
     "ReportTable",
+    "StepNumbers",
     "StepReport",
     "excluded",
     "gigaio",
@@ -41,6 +43,7 @@ __all__ = [
     "nearest",
     "paper_pairs",
     "paper_steps",
+    "per_step",
     "predict",
     "predict_inference",
     "predict_step",
