@@ -7,7 +7,9 @@ import numpy as np
 from fabriclab.catalog import published
 from fabriclab.collectives import closed_form
 
-_SMALLEST = 3  # illustrative: sizes whose median is taken, since the first one of a sweep is often high
+_SMALLEST = (
+    3  # illustrative: sizes whose median is taken, since the first one of a sweep is often high
+)
 
 
 class StepNumbers(NamedTuple):

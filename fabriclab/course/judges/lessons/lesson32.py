@@ -11,10 +11,11 @@ from fabriclab.course.judges.shared.functions import Verdict, compared
 from fabriclab.registry import register
 from fabriclab.texts import text
 
-Crossover = Callable[[int, float, float], Any]  # ranks, latency of a step [s], rate [B/s] -> size [B]
+# ranks, latency of a step [s], rate [B/s] -> size [B]
+Crossover = Callable[[int, float, float], Any]
 # Published all-reduces, and what ran at their smallest sizes: one server and many, powers of two and not. A ring was
-# forced on the first; the second begins at 32 MiB, where NCCL's plan is a ring as well; small arrays of the others go by
-# trees in NCCL's plan.
+# forced on the first; the second begins at 32 MiB, where NCCL's plan is a ring as well; small arrays of the others go
+# by trees in NCCL's plan.
 # source: catalog published sweeps, column algo; estimate
 _SWEEPS = {
     "h100x8_ring": "ring",
@@ -25,6 +26,7 @@ _SWEEPS = {
     "polaris_n8_2.18_all_reduce_env4": "binomial_tree",
     "sophia_n2_2.22.3_all_reduce_env2": "binomial_tree",
 }
+_WHOLE_BYTES = 1e-5  # illustrative: relative, so that a size in whole bytes is right as well
 
 
 @cache
@@ -113,7 +115,13 @@ CROSSOVER_MISTAKES: dict[str, Callable[[int, float, float], float]] = {
 def where_a_ring_overtakes(answer: Crossover) -> Verdict:
     """Run ``answer(n, alpha, beta)``, a size in bytes, on the numbers of published systems."""
     return compared(
-        "32-write-crossover", answer, systems(), crossover, CROSSOVER_MISTAKES, _in_bytes
+        "32-write-crossover",
+        answer,
+        systems(),
+        crossover,
+        CROSSOVER_MISTAKES,
+        _in_bytes,
+        _WHOLE_BYTES,
     )
 
 

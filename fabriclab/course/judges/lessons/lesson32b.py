@@ -10,7 +10,9 @@ from fabriclab.course.judges.shared.functions import Verdict, compared
 from fabriclab.registry import register
 from fabriclab.texts import text
 
-Wire = Callable[[int, int, int], Any]  # data, bytes of a line, bytes of its flags -> bytes on the wire
+Wire = Callable[
+    [int, int, int], Any
+]  # data, bytes of a line, bytes of its flags -> bytes on the wire
 # Protocols with the bytes of a line and of its flags, and sizes of data that fill the last line and that do not.
 # source: NCCL-enqueue and nccl_model: a line of LL has 4 B of data and a flag of 4 B, one of LL128 120 B and 8 B
 _LINES = {"LL": (8, 4), "LL128": (128, 8)}

@@ -120,6 +120,7 @@ def compared(
     right: Callable[..., float],
     mistakes: Mapping[str, Callable[..., float]],
     written: Callable[[float], str],
+    rounding: float = ROUNDING,
 ) -> Verdict:
     """Return the verdict on a function that returns a number, held against the right one in each case.
 
@@ -137,12 +138,15 @@ def compared(
         What somebody with a mistake would return, by the name of the mistake.
     written : callable
         Writes a number with its unit.
+    rounding : float
+        Relative difference up to which two numbers are the same.
     """
     returned = [number_of(answer, *case) for case in cases.values()]
     tried = list[TriedCase]()
     for (name, case), got in zip(cases.items(), returned, strict=True):
         wanted = right(*case)
-        tried.append(TriedCase(name, is_same(got, wanted), "", written(got), written(wanted)))
+        same = is_same(got, wanted, rounding)
+        tried.append(TriedCase(name, same, "", written(got), written(wanted)))
     place = first_wrong(tried)
     if place is None:
         return True, [], ""
@@ -154,9 +158,8 @@ def compared(
         got=first.got,
         wanted=first.wanted,
     )
-    return wrong(
-        question, line, mistake_of(returned, mistakes, cases.values()), Trace(tuple(tried))
-    )
+    name = mistake_of(returned, mistakes, cases.values(), rounding)
+    return wrong(question, line, name, Trace(tuple(tried)))
 
 
 def wrong(question: str, line: str, mistake: str, trace: Trace) -> Verdict:
