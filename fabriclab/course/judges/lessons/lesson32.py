@@ -14,13 +14,13 @@ from fabriclab.texts import text
 # ranks, latency of a step [s], rate [B/s] -> size [B]
 Crossover = Callable[[int, float, float], Any]
 # Published all-reduces, and what ran at their smallest sizes: one server and many, powers of two and not. A ring was
-# forced on the first; the second begins at 32 MiB, where NCCL's plan is a ring as well; small arrays of the others go
-# by trees in NCCL's plan.
+# forced on the first; in the next two NCCL's plan takes a ring (the second begins at 32 MiB, the third is one server).
+# Small arrays of the others go by trees in NCCL's plan.
 # source: catalog published sweeps, column algo; estimate
 _SWEEPS = {
     "h100x8_ring": "ring",
     "xx_10n_g1_all_reduce": "ring",
-    "alps_N001_ofi1.13.0": "binomial_tree",
+    "alps_N001_ofi1.13.0": "ring",
     "alps_N032_ofi1.13.0": "binomial_tree",
     "polaris_n8_2.18_all_reduce_env1": "binomial_tree",
     "polaris_n8_2.18_all_reduce_env4": "binomial_tree",
