@@ -2,7 +2,6 @@
 
 from fabriclab.validate.crossed import Report, excluded, nearest, report
 from fabriclab.validate.inference import InferenceReport, inference_report, predict_inference
-from fabriclab.validate.per_step import StepNumbers, per_step
 from fabriclab.validate.steps import (
     HeldStep,
     PaperStep,
@@ -24,6 +23,7 @@ from fabriclab.validate.tables import (
     table,
     textbook,
 )
+from fabriclab.validate.two_numbers import StepNumbers, per_step
 
 __all__ = [
     "REGIMES",

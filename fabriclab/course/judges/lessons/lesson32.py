@@ -42,7 +42,7 @@ def systems() -> dict[str, tuple[int, float, float]]:
             latency=units.format_time(numbers.latency),
             rate=units.format_rate(numbers.rate),
         )
-        tried[name] = tuple(numbers)
+        tried[name] = (numbers.ranks, numbers.latency, numbers.rate)
     return tried
 
 
