@@ -126,5 +126,5 @@ def where_a_ring_overtakes(answer: Crossover) -> Verdict:
 
 
 def _in_bytes(size: float) -> str:
-    """Write a size [B] with six digits, so that a level of a tree shows."""
-    return f"{size:,.6g} B"
+    """Write a size [B] in whole bytes, or with six digits if it is a small number."""
+    return f"{size:,.0f} B" if abs(size) >= 1000 else f"{size:.6g} B"
