@@ -23,6 +23,7 @@ from fabriclab.validate.tables import (
     table,
     textbook,
 )
+from fabriclab.validate.two_numbers import StepNumbers, per_step
 
 __all__ = [
     "REGIMES",
@@ -31,6 +32,7 @@ __all__ = [
     "PaperStep",
     "Report",
     "ReportTable",
+    "StepNumbers",
     "StepReport",
     "excluded",
     "gigaio",
@@ -41,6 +43,7 @@ __all__ = [
     "nearest",
     "paper_pairs",
     "paper_steps",
+    "per_step",
     "predict",
     "predict_inference",
     "predict_step",

@@ -1,31 +1,31 @@
-"""What the questions of lesson 32 call right and wrong is so in the library and in published sweeps."""
+"""What the questions of lessons 32 to 32c call right and wrong is so in the library and in published sweeps."""
 
 import ast
 
 import numpy as np
 import pytest
 
-from fabriclab import catalog, collectives, core, estimate, live, simulate, validate
+import fabriclab
+from fabriclab import catalog, check, collectives, core, estimate, live, simulate, system, validate
 from fabriclab.catalog import published
-from fabriclab.course.questions import find
+from fabriclab.course.judges.lessons import lesson32, lesson32b
+from fabriclab.course.questions import find, misconception
 from fabriclab.views.sweeps import crossover
 from support.lesson_runs import load
 
 RING, SWITCH = published.load("h100x8_ring"), published.load("h100x8_nvls")
-KNOWN = {row["sweep_id"]: row for row in published.systems()}
-RAIL = {**KNOWN["xx_10n_g1_all_reduce"], "ranks": 128, "nodes": 128}
+RAIL = system(gpu="H100", servers=128, gpus=1, nics=1)
+SERVER = system(gpu="H100", servers=1)
 
 
 def names_of(id):
     """Return the names that a code cell of the lesson makes before its last statement."""
     cell = next(c for c in load("32_choosing_an_algorithm").cells if c.id == id)
-    import fabriclab
-
     made = {
         "np": np,
         "fl": fabriclab,
         "Result": core.Result,
-        "ten": published.load("xx_10n_g1_all_reduce"),
+        "published": published,
     }
     exec(compile(ast.Module(ast.parse(cell.source).body[:-1], []), id, "exec"), made)
     return made
@@ -80,10 +80,10 @@ def test_a_message_takes_its_start_and_its_bytes(a, b, s):
 
 def test_each_control_moves_the_crossing_as_the_answer_says():
     cell = names_of("32-race")
-    view = live.sweep(cell["lines"], controls=cell["hands"], start=2.7, rate=50.0)
+    view = live.sweep(cell["lines"], controls=cell["controls"], latency=2.7, rate=50.0)
 
     def crossing(**values):
-        table = view.set(**{"ranks": 8, "start": 2.7, "rate": 50.0} | values).scene.table
+        table = view.set(**{"ranks": 8, "latency": 2.7, "rate": 50.0} | values).scene.table
         curves = [
             np.stack([table["size [B]"], table["time [s]"]])[:, np.array(table["series"]) == how]
             for how in ("ring", "binomial tree")
@@ -92,7 +92,9 @@ def test_each_control_moves_the_crossing_as_the_answer_says():
 
     at = crossing()
     assert crossing(ranks=128) > 5 * at
-    assert crossing(start=20.0) > 5 * at and crossing(rate=100.0) > 1.8 * at
+    assert crossing(latency=20.0) > 5 * at and crossing(rate=100.0) > 1.8 * at
+    # what the learner writes is near the mark, which lies between two points of the curves
+    assert at == pytest.approx(lesson32.crossover(8, 2.7e-6, 50e9), rel=0.05)
     wide = {how: made.time for how, made in cell["lines"](128, 2.7, 50.0).items()}
     # as the prose says
     assert all(np.all(wide["halving_doubling"] < wide[how]) for how in ("ring", "binomial_tree"))
@@ -111,7 +113,7 @@ def test_the_quick_protocol_wins_below_the_answer(b, d):
 
 
 def test_nccl_takes_what_the_answer_says_in_this_order():
-    told = [estimate(RAIL, size=size) for size in 2.0 ** np.arange(10, 34)]
+    told = [estimate(RAIL, "all_reduce", size) for size in 2.0 ** np.arange(10, 34)]
     took = [f"{t.algorithm}/{t.protocol}" for t in told]
     assert list(dict.fromkeys(took)) == ["Tree/LL", "Tree/LL128", "Ring/LL128", "Ring/Simple"]
     assert took == sorted(took, key=list(dict.fromkeys(took)).index)  # none comes back
@@ -155,7 +157,7 @@ def test_in_small_pieces_the_slowest_part_sets_the_time(s, c, b):
 @pytest.mark.parametrize(("n", "a"), [(8, 200e9), (4, 120e9), (16, 47e9)])
 def test_busbw_is_what_a_result_says(n, a):
     result = core.Result("all_reduce", "predicted", [1e9], [1e9 / a], n)
-    assert result.busbw[0] == pytest.approx(find("32-busbw").key({"n": n, "a": f"{a / 1e9} GB/s"}))
+    assert result.busbw[0] == pytest.approx(find("32c-busbw").key({"n": n, "a": f"{a / 1e9} GB/s"}))
 
 
 def test_busbw_of_a_ring_is_held_against_one_direction():
@@ -173,5 +175,183 @@ def test_busbw_of_a_ring_is_held_against_one_direction():
 
 def test_the_band_of_our_gradients_holds_their_window():
     case = catalog.case()
-    job = estimate(RAIL, size=case.dp_gradients)
+    job = estimate(RAIL, "all_reduce", case.dp_gradients)
     assert job.low < case.window < job.high and job.time == pytest.approx(0.733, abs=5e-4)
+
+
+# Functions that learners write ---------------------------------------------------------------------------------------
+
+
+def by_formula(n, alpha, beta):
+    levels = (n - 1).bit_length()
+    steps = 2 * (n - 1) - 2 * levels
+    arrays = 2 * levels - 2 * (n - 1) / n
+    return steps * alpha / (arrays / beta)
+
+
+def without_the_two(n, alpha, beta):
+    levels = np.ceil(np.log2(n))
+    return alpha * beta * (n - 1 - levels) / (levels - (n - 1) / n)  # both halves have the same
+
+
+def by_halving(n, alpha, beta):
+    ring = collectives.closed_form("all_reduce", "ring")
+    tree = collectives.closed_form("all_reduce", "binomial_tree")
+    low, high = 1.0, 1e15
+    for _ in range(200):
+        middle = (low + high) / 2
+        if tree(middle, n, alpha, beta) < ring(middle, n, alpha, beta):
+            low = middle
+        else:
+            high = middle
+    return np.float64(low)
+
+
+def in_whole_bytes(n, alpha, beta):
+    return int(by_formula(n, alpha, beta))
+
+
+@pytest.mark.parametrize("rule", [by_formula, without_the_two, by_halving, in_whole_bytes])
+def test_any_right_crossover_is_right(rule):
+    assert check("32-write-crossover", rule).data["right"]
+
+
+def _crossovers():
+    return [(*numbers, lesson32.crossover(*numbers)) for numbers in lesson32.systems().values()]
+
+
+@pytest.mark.parametrize("numbers", _crossovers())
+def test_at_the_crossover_both_algorithms_take_equally_long(numbers):
+    n, alpha, beta, size = numbers
+    times = [
+        float(collectives.closed_form("all_reduce", how)(size, n, alpha, beta))
+        for how in ("ring", "binomial_tree")
+    ]
+    assert times[0] == pytest.approx(times[1], rel=1e-9)
+
+
+def test_the_cases_are_read_from_published_sweeps():
+    assert {n for n, *_ in lesson32.systems().values()} == {4, 8, 10, 16, 32, 128}
+    ranks, latency, rate = validate.per_step("h100x8_ring")
+    assert (ranks, rate) == (8, max(RING.busbw))
+    assert latency == pytest.approx(np.median(RING.time[:3]) / 14, rel=1e-3)
+    # the tree that has fewer steps needs longer ones to explain the same time
+    assert validate.per_step("h100x8_ring", "binomial_tree").latency == pytest.approx(
+        14 / 6 * latency, rel=1e-3
+    )
+    with pytest.raises(KeyError):
+        validate.per_step("no such sweep")
+
+
+def in_lines(data, line, flags):
+    return -(-data // (line - flags)) * line
+
+
+def line_by_line(data, line, flags):
+    sent = 0
+    while data > 0:
+        data -= line - flags
+        sent += line
+    return np.int64(sent)
+
+
+@pytest.mark.parametrize("rule", [in_lines, line_by_line])
+def test_any_right_count_of_bytes_is_right(rule):
+    assert check("32b-write-wire", rule).data["right"]
+
+
+def test_the_examples_on_paper_agree_with_the_judge():
+    assert lesson32.crossover(8, 2.7e-6, 50e9) == pytest.approx(254e3, rel=1e-3)
+    assert lesson32.crossover(128, 1.0, 1.0) == pytest.approx(20.0, abs=0.05)
+    assert lesson32.crossover(128, 5e-6, 48e9) == pytest.approx(4.8e6, rel=2e-3)
+    assert [lesson32b.on_wire(100, *line) for line in ((8, 4), (128, 8))] == [200, 128]
+    flags = catalog.nccl_model["ll128"].spec("factor", name="LL128 line efficiency")
+    assert (flags.value, 120 / 128) == (0.92, 0.9375)
+
+
+MISTAKES = {
+    "32-write-crossover": lesson32.CROSSOVER_MISTAKES,
+    "32b-write-wire": lesson32b.WIRE_MISTAKES,
+}
+
+
+@pytest.mark.parametrize(
+    ("question", "name"), [(id, name) for id, rules in MISTAKES.items() for name in rules]
+)
+def test_a_known_mistake_of_a_function_is_named(question, name):
+    shown = check(question, MISTAKES[question][name])
+    assert not shown.data["right"] and shown.data["named"] == name
+    assert misconception(question, name) in str(shown)
+
+
+@pytest.mark.parametrize("question", MISTAKES)
+def test_each_stated_mistake_has_a_rule(question):
+    assert {wrong.mistake for wrong in find(question).wrong} == set(MISTAKES[question])
+
+
+@pytest.mark.parametrize("question", MISTAKES)
+@pytest.mark.parametrize("rule", [lambda *_: None, lambda *_: "8 KiB", lambda: 1, lambda *_: 1 / 0])
+def test_what_is_no_number_is_not_counted(question, rule):
+    assert not check(question, rule).data["counted"]
+
+
+def test_an_unknown_mistake_is_wrong_without_a_name():
+    assert check("32-write-crossover", lambda *_: 1.0).data["named"] == ""
+
+
+# Inside NCCL ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("alternate", [False, True])
+def test_eight_rings_carry_nearly_eight_times_as_much(alternate):
+    cluster = fabriclab.topologies.build("rail_optimised", servers=8)
+    rings = collectives.channel_rings(64, 8, alternate=alternate)
+    rates = [
+        simulate(
+            "all_reduce", "ring", cluster, "1 GiB", method="spray", options={"orders": rings[:k]}
+        ).result.busbw[0]
+        for k in (1, 8)
+    ]
+    assert 7.5 < rates[1] / rates[0] <= 8
+    assert collectives.spine_crossings(cluster, rings) == (0 if alternate else 64)
+    assert sorted(rings[:, 7]) == list(range(8))  # each ring leaves by a NIC of its own
+
+
+def test_the_plan_of_nccl_is_no_measurement():
+    plan = {size: estimate(SERVER, "all_reduce", size).expected for size in ("8 B", "8 GiB")}
+    assert plan["8 B"]["Ring/LL"] == pytest.approx(6.6e-6 + 14 * 0.6e-6, rel=1e-3)
+    assert RING.at(8) / plan["8 B"]["Ring/LL"] == pytest.approx(2.5, abs=0.05)
+    assert RING.at("8 GiB") == pytest.approx(plan["8 GiB"]["Ring/Simple"], rel=0.01)
+
+
+def test_nvls_leads_at_large_sizes_and_not_in_the_middle():
+    part = {int(n): SWITCH.at(n) / RING.at(n) for n in RING.size}
+    assert part[2**33] == pytest.approx(0.77, abs=0.005)
+    assert part[2**23] == pytest.approx(1.04, abs=0.005)
+    ahead = [n for n in part if part[n] > 1 and 2**20 <= n]
+    assert ahead == [2**22, 2**23, 2**24]
+
+
+def test_a_line_of_the_log_counts_channels_from_zero():
+    assert "{Lo..Hi}={0..15}" in str(check("32b-log"))
+    assert "16" in find("32b-log").right and round(100 * (128 / 120 - 1)) == 7
+
+
+# A measured rate -----------------------------------------------------------------------------------------------------
+
+
+def test_each_factor_from_the_label_has_a_name():
+    part = catalog.links["nvlink4"]
+    planned = part["links_per_gpu"].si * part["nccl_effective_per_link"].si
+    assert planned / part["bandwidth_per_gpu"].si == pytest.approx(0.82, abs=0.005)
+    assert max(RING.busbw) / planned == pytest.approx(0.99, abs=0.005)
+    assert 1.75 * 2**20 / RING.at(2**20) == pytest.approx(41.3e9, rel=2e-3)
+
+
+def test_the_order_of_a_ring_is_worth_what_the_lesson_says():
+    box = catalog.systems["gigaio-2s-2rp-split-flat"]
+    gains = [
+        100 * (box[f"busbw_{what}_own_rings"].si / box[f"busbw_{what}_default_rings"].si - 1)
+        for what in ("all_reduce", "reduce_scatter", "all_gather")
+    ]
+    assert [round(gain) for gain in gains] == [17, 30, 50]

@@ -146,9 +146,8 @@ def compared(
     tried = list[TriedCase]()
     for (name, case), got in zip(cases.items(), returned, strict=True):
         wanted = right(*case)
-        tried.append(
-            TriedCase(name, is_same(got, wanted, rounding), "", written(got), written(wanted))
-        )
+        same = is_same(got, wanted, rounding)
+        tried.append(TriedCase(name, same, "", written(got), written(wanted)))
     place = first_wrong(tried)
     if place is None:
         return True, [], ""
@@ -160,8 +159,8 @@ def compared(
         got=first.got,
         wanted=first.wanted,
     )
-    mistake = mistake_of(returned, mistakes, cases.values(), rounding)
-    return wrong(question, line, mistake, Trace(tuple(tried)))
+    name = mistake_of(returned, mistakes, cases.values(), rounding)
+    return wrong(question, line, name, Trace(tuple(tried)))
 
 
 def wrong(question: str, line: str, mistake: str, trace: Trace) -> Verdict:
