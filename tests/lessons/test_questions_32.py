@@ -26,6 +26,7 @@ def names_of(id):
         "fl": fabriclab,
         "Result": core.Result,
         "published": published,
+        "case": fabriclab.case(),
     }
     exec(compile(ast.Module(ast.parse(cell.source).body[:-1], []), id, "exec"), made)
     return made
