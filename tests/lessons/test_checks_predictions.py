@@ -646,7 +646,7 @@ def test_a_share_may_be_guessed_as_nothing():
     page = predict("nothing left", unit="%")._repr_html_()
     assert 'value="0"' in page or "left:0.00%" in page
     found = reveal("nothing left", 87.5, "%")
-    assert "87.5 percentage points too low" in str(found) and "between 0 and 5 %" in str(found)
+    assert "87.5 percentage points too low" in str(found) and "range, 0 to 5 %" in str(found)
     assert "left:0.00%" in found._repr_html_()
     assert held()["predictions"]["nothing left"]["factor"] == 0
     with pytest.raises(InputRefused, match="0 % or more"):

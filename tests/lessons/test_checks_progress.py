@@ -762,6 +762,11 @@ FUNCTIONS = {
 }
 
 
+def is_solved_here(question):
+    """Return whether `solve` knows an answer."""
+    return question.kind != "function" or question.id in FUNCTIONS
+
+
 def solve(question):
     """Answer a question right: with a function, with a letter where there are letters, else with the number."""
     if question.kind == "function":
@@ -995,7 +1000,7 @@ def core_of(lesson, wanted=True):
 
 def test_the_core_of_a_lesson_is_done_before_the_lesson_is():
     further = [question.lesson for question in questions().values() if not question.core]
-    lesson = further[0]
+    lesson = next(name for name in further if all(map(is_solved_here, core_of(name))))
     for question in core_of(lesson):
         assert checks.courses.state(lesson) in ("new", "begun")
         solve(question)
