@@ -218,9 +218,9 @@ def channel_rings(n_ranks: int, per_server: int, *, alternate: bool = False) -> 
     The ring passes all GPUs of the server and leaves it at the GPU before c, so it changes rails between servers, as
     NCCL_CROSS_NIC=1 allows [1]_. With ``alternate`` it passes every second server in the opposite direction, as NCCL
     does where its search under NCCL_CROSS_NIC=2 ends with two NICs a ring; so it stays on its rail, except for the last
-    cable of an odd number of servers. With NCCL_CROSS_NIC=0 a ring leaves every server through the NIC through which it entered. That does not change the
-    order but the route: use the order without ``alternate`` and routing "pxn", with which the GPU before c passes the
-    data to GPU c.
+    cable of an odd number of servers. With NCCL_CROSS_NIC=0 a ring leaves every server through the NIC through which it
+    entered. That does not change the order but the route: use the order without ``alternate`` and routing "pxn", with
+    which the GPU before c passes the data to GPU c.
 
     References
     ----------
