@@ -182,19 +182,23 @@ class Design:
         number[net.switch] = np.arange(net.n)
         end = fabric.rank_of >= 0
         number[end] = net.n + fabric.rank_of[end]
-        source, target = number[fabric.source[live]], number[fabric.target[live]]
-        order = np.lexsort((fabric.length[live], fabric.capacity[live], target, source))
+        source, target = number[fabric.source], number[fabric.target]
+        # Alike networks list their links alike, whatever the order in which a sheet names its cables.
+        keys = (fabric.length, fabric.capacity, target, source)
+        links = live[np.lexsort([key[live] for key in keys])]
+        servers_in_order = () if self.order is None else self.order
+        rules = np.zeros(0) if net.rules is None else net.rules.part
         return [
             np.array([self.servers, self.gpus]),
-            source[order],
-            target[order],
-            fabric.capacity[live][order],
-            fabric.length[live][order],
-            np.array(fabric.media)[fabric.medium[live]][order],
+            source[links],
+            target[links],
+            fabric.capacity[links],
+            fabric.length[links],
+            np.array(fabric.media)[fabric.medium[links]],
             self.ports[net.switch],
             self.port_rate[net.switch],
-            np.array(self.order if self.order is not None else (), dtype=np.int64),
-            np.zeros(0) if net.rules is None else net.rules.part,
+            np.array(servers_in_order, dtype=np.int64),
+            rules,
         ]
 
     def __repr__(self) -> str:

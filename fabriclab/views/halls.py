@@ -530,6 +530,10 @@ def _switch_layer(
         if any(_NUMBER * len(numbers[i]) > places.switch_width[i] for i in here):
             for i in here:
                 numbers[i] = ""
+    # The open switch has an edge, and a click on it closes it.
+    is_open = switches == (-1 if open is None else open)
+    picks = [None if node == open else node for node in switches.tolist()]
+    notes = [text("fabric.ports", n=n_ports) if n_ports > 0 else "" for n_ports in ports]
     return boxes(
         places.switch_x - places.switch_width / 2,
         places.switch_y - _HALF,
@@ -537,12 +541,12 @@ def _switch_layer(
         2 * _HALF,
         colour=hue,
         ink=ink_on(hue),
-        edge=np.where(switches == (-1 if open is None else open), -1.0, 0.0),
+        edge=np.where(is_open, -1.0, 0.0),
         texts=numbers,
         names=names,
-        notes=[text("fabric.ports", n=ports[i]) if ports[i] > 0 else "" for i in range(n)],
+        notes=notes,
         pick="open",
-        picks=[None if node == open else node for node in switches.tolist()],
+        picks=picks,
     )
 
 

@@ -171,50 +171,45 @@ def list_layers(judged: Judged, requirement: str) -> dict[str, Layer]:
     verdicts = judged.verdicts
     top: Floats = _TOP + _ROW * np.arange(len(verdicts), dtype=np.float64)
     is_now = np.array([each.requirement == requirement for each in verdicts])
+    names = [requirement_name(each.requirement) for each in verdicts]
+
+    scale = text("live.design.scale", most=round(100 * _MOST_ROOM))
+    rows = boxes(
+        4.0,
+        top - 1,
+        _SIDE - 8,
+        _ROW - 2,
+        colour=np.where(is_now, COLOUR["sunk"], COLOUR["none"]),
+        edge=np.where(is_now, COLOUR["line"], 0.0),
+        round=6.0,
+        names=names,
+        notes=[str(each.words) for each in verdicts],
+        pick="requirement",
+        picks=[str(each.requirement) for each in verdicts],
+    )
+    signs = texts(
+        _SIGN,
+        top + 8,
+        [sign_of(each) for each in verdicts],
+        align=1.0,
+        bold=1.0,
+        colour=np.array([hue_of(each) for each in verdicts]),
+    )
+    figures = texts(
+        _RIGHT,
+        top + 23,
+        [figure_words(each) for each in verdicts],
+        align=2.0,
+        colour=np.where(is_now, COLOUR["ink"], COLOUR["soft"]),
+    )
     return {
         "list title": heading(16.0, text("live.design.list")),
-        "scale": texts(
-            _RIGHT,
-            16.0,
-            [text("live.design.scale", most=round(100 * _MOST_ROOM))],
-            align=2.0,
-            colour=COLOUR["soft"],
-        ),
-        "rows": boxes(
-            4.0,
-            top - 1,
-            _SIDE - 8,
-            _ROW - 2,
-            colour=np.where(is_now, COLOUR["sunk"], COLOUR["none"]),
-            edge=np.where(is_now, COLOUR["line"], 0.0),
-            round=6.0,
-            names=[requirement_name(each.requirement) for each in verdicts],
-            notes=[str(each.words) for each in verdicts],
-            pick="requirement",
-            picks=[str(each.requirement) for each in verdicts],
-        ),
-        "signs": texts(
-            _SIGN,
-            top + 8,
-            [sign_of(each) for each in verdicts],
-            align=1.0,
-            bold=1.0,
-            colour=np.array([hue_of(each) for each in verdicts]),
-        ),
-        "requirements": texts(
-            _NAME,
-            top + 8,
-            [requirement_name(each.requirement) for each in verdicts],
-            bold=is_now.astype(float),
-        ),
+        "scale": texts(_RIGHT, 16.0, [scale], align=2.0, colour=COLOUR["soft"]),
+        "rows": rows,
+        "signs": signs,
+        "requirements": texts(_NAME, top + 8, names, bold=is_now.astype(float)),
         **bar_layers(verdicts, top),
-        "figures": texts(
-            _RIGHT,
-            top + 23,
-            [figure_words(each) for each in verdicts],
-            align=2.0,
-            colour=np.where(is_now, COLOUR["ink"], COLOUR["soft"]),
-        ),
+        "figures": figures,
     }
 
 

@@ -202,16 +202,14 @@ def curve_panel(whole: Groups, now: Shift, groups: int, routing: str) -> Scene:
     def down(value: Floats | float) -> Floats:
         return np.asarray(_BOTTOM - (_BOTTOM - _TOP) * np.asarray(value) / top)
 
-    ticks = np.linspace(0, top, 4 if round(top * 5) % 2 else 5 if top > 0.5 else 3)
+    distances = distance_ticks(last)
     layers: dict[str, Layer] = {
         "title": heading(22.0, text("live.distance.share"), 22.0),
-        **tick_layers(
-            ticks, down, lambda value: f"{100 * value:.0f} %", (_LEFT, _RIGHT), across=False
-        ),
+        **tick_layers(share_ticks(top), down, _in_percent, (_LEFT, _RIGHT), across=False),
         "x ticks": texts(
-            across(distance_ticks(last).astype(np.float64)),
+            across(distances.astype(np.float64)),
             _BOTTOM + 14,
-            [str(k) for k in distance_ticks(last)],
+            [str(k) for k in distances],
             align=1.0,
             colour=COLOUR["soft"],
         ),
@@ -226,6 +224,11 @@ def curve_panel(whole: Groups, now: Shift, groups: int, routing: str) -> Scene:
     layers["curves"] = lines(paths, width=np.where(is_now, 2.2, 1.2), colour=colours)
     points = np.concatenate(paths)
     each = here.size
+    names, notes = list[str](), list[str]()
+    for name, part in whole.curves.items():
+        called = routing_name(name)
+        names += [text("live.distance.point", routing=called, distance=int(k)) for k in here]
+        notes += [f"{100 * share:.3g} %" for share in part]
     layers["points"] = Layer(
         "dots",
         {
@@ -234,16 +237,8 @@ def curve_panel(whole: Groups, now: Shift, groups: int, routing: str) -> Scene:
             "size": np.repeat(np.where(is_now, 2.4, 1.8), each),
             "colour": np.repeat(colours, each),
             "plain": 1.0,
-            "names": [
-                text(
-                    "live.distance.point",
-                    routing=routing_name(name),
-                    distance=int(k),
-                )
-                for name in whole.curves
-                for k in here
-            ],
-            "notes": [f"{100 * v:.3g} %" for part in whole.curves.values() for v in part],
+            "names": names,
+            "notes": notes,
         },
     )
     layers |= curve_names(whole, routing, down)
@@ -279,6 +274,17 @@ def curve_panel(whole: Groups, now: Shift, groups: int, routing: str) -> Scene:
         22.0, [_HEIGHT - 28], [text("live.distance.load")], colour=COLOUR["soft"]
     )
     return Scene("", layers=layers, height=_HEIGHT, width=_SIDE)
+
+
+def share_ticks(top: float) -> Floats:
+    """Return where the axis of shares has its numbers, from 0 to ``top``, which is a multiple of a fifth."""
+    if round(top * 5) % 2:
+        return np.linspace(0, top, 4)
+    return np.linspace(0, top, 5 if top > 0.5 else 3)
+
+
+def _in_percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
 
 
 def distance_ticks(last: int) -> Ints:

@@ -947,18 +947,17 @@ def ring_panel(fabric: Fabric, wiring: str, ring: Ints, *, is_first: bool) -> Sc
     ways = [path[::-1] if back else path for path, back in zip(paths, cables.back, strict=True)]
 
     lit = cables.fullest > 0
+    width = np.where(lit, 1.5 + 1.5 * np.minimum(cables.fullest, 1.0), link_width(0.0))
+    ends = zip(cables.a, cables.b, strict=True)
     prefix = "" if is_first else "right "
     layers = {
         "servers": servers_layer(placed, canvas),
         "cables": lines(
             ways,
-            width=np.where(lit, 1.5 + 1.5 * np.minimum(cables.fullest, 1.0), link_width(0.0)),
+            width=width,
             colour=np.where(lit, COLOUR["ring"], COLOUR["hair"]),
             flow=np.where(lit, np.clip(cables.fullest, 0.25, 0.8), 0.0),
-            names=[
-                f"{marks.names[a]} – {marks.names[b]}"
-                for a, b in zip(cables.a, cables.b, strict=True)
-            ],
+            names=[f"{marks.names[a]} – {marks.names[b]}" for a, b in ends],
             notes=[text("live.placement.flows", n=n) for n in cables.fullest.tolist()],
         ),
         "nodes": lit_nodes(placed, canvas),

@@ -24,35 +24,36 @@ def cables() -> dict[str, Cables]:
     stands first, so that no two mistakes agree in all of them.
     """
     laid = media.lengths(economics.floor_plan(topologies.build("rail_optimised", expand=False)))
-    to_nics = media.offers("NIC", ["copper", "fibre"])
-    between = media.offers("switch")
-    linear = 2 * fact("lpo800", "power", "media")  # both ends of 800 Gb/s
+    to_nics = list(media.offers("NIC", ["copper", "fibre"]).values())
+    between = list(media.offers("switch").values())
+
     rate = "800 Gb/s"  # source: catalog media, lpo800
-    whole = [media.choose(0.0, rate, media=[name]) for name in ("multimode", "AEC")]
+    fibre = media.choose(0.0, rate, media=["multimode"])
+    active = media.choose(0.0, rate, media=["AEC"])
+    linear_reach = fact("lpo800", "reach_max", "media")
+    linear_power = 2 * fact("lpo800", "power", "media")  # both ends
+
+    nics = text("trace.cables_nics", n=laid["to NICs"].size)
+    switches = text("trace.cables_switches", n=laid["between switches"].size)
     return {
         # illustrative: the example of the lesson
-        text("trace.cables_paper"): (
-            [2.0, 3.0, 8.0],
-            [offer.reach for offer in to_nics.values()],
-            [offer.power for offer in to_nics.values()],
-        ),
-        text("trace.cables_nics", n=laid["to NICs"].size): (
-            laid["to NICs"].tolist(),
-            [offer.reach for offer in to_nics.values()],
-            [offer.power for offer in to_nics.values()],
-        ),
-        text("trace.cables_switches", n=laid["between switches"].size): (
-            laid["between switches"].tolist(),
-            [offer.reach for offer in between.values()],
-            [offer.power for offer in between.values()],
-        ),
+        text("trace.cables_paper"): _offered([2.0, 3.0, 8.0], to_nics),
+        nics: _offered(laid["to NICs"].tolist(), to_nics),
+        switches: _offered(laid["between switches"].tolist(), between),
         # illustrative: lengths within the reach of each medium
         text("trace.cables_linear"): (
             [2.0, 5.0, 7.0, 30.0, 100.0],
-            [whole[0].reach, whole[1].reach, fact("lpo800", "reach_max", "media")],
-            [whole[0].power, whole[1].power, linear],
+            [fibre.reach, active.reach, linear_reach],
+            [fibre.power, active.power, linear_power],
         ),
     }
+
+
+def _offered(lengths: list[float], offers: Sequence[media.MediumChoice]) -> Cables:
+    """Return cables of some lengths with the reach and the power of the media that are on offer for them."""
+    reach = [offer.reach for offer in offers]
+    power = [offer.power for offer in offers]
+    return lengths, reach, power
 
 
 def all_watts(lengths: Sequence[float], reach: Sequence[float], watts: Sequence[float]) -> float:
