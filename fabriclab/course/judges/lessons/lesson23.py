@@ -158,12 +158,18 @@ def _chip_of(answer: NextChip, here: Chip, goal: Chip, sides: Chip) -> Chip:
     found = called(answer, here, goal, sides)
     is_row = isinstance(found, tuple | list | np.ndarray) and np.ndim(found) == 1
     places = list(found) if is_row else []
-    whole = [k for k in places if not isinstance(k, bool) and k == k // 1] if is_row else []
+    whole = [k for k in places if _is_whole(k)]
     if len(places) != len(sides) or len(whole) != len(sides):
         call = f"{name_of(answer)}({here}, {goal}, {sides})"
         lines = text("function.next_kind", call=call, n=len(sides), got=brief(found))
         raise Unanswered("kind", lines)
     return tuple(int(k) for k in places)
+
+
+def _is_whole(found: object) -> bool:
+    """Return whether an item of a row is a whole number, as a float too."""
+    is_number = isinstance(found, int | float | np.integer | np.floating)
+    return is_number and not isinstance(found, bool) and bool(found == found // 1)
 
 
 @register("check", "23-write-next")
