@@ -10,8 +10,8 @@ import pytest
 import fabriclab
 from fabriclab import catalog, check, live
 from fabriclab.catalog import published
-from fabriclab.course.judges.lessons import lesson11, lesson11b, lesson11c
-from fabriclab.course.questions import find, misconception
+from fabriclab.course.judges.lessons import lesson11, lesson11c
+from fabriclab.course.questions import find
 from fabriclab.formulas import evaluate
 from fabriclab.physics import coding, electrical, memory
 from fabriclab.rdma import timing
@@ -184,39 +184,6 @@ def test_the_example_on_paper_and_the_model_agree_with_the_judge():
     wrong = 1 - (1 - 1e-3) ** 10  # of a symbol of ten bits
     model = float(coding.word_error(1e-3, "RS(544,514)"))
     assert lesson11c.lost(wrong, 544, 15) == pytest.approx(model)
-
-
-MISTAKES = {
-    "11-write-carried": lesson11.CARRIED_MISTAKES,
-    "11b-write-moved": lesson11b.MOVED_MISTAKES,
-    "11c-write-lost": lesson11c.LOST_MISTAKES,
-}
-
-
-@pytest.mark.parametrize(
-    ("question", "name"), [(id, name) for id, rules in MISTAKES.items() for name in rules]
-)
-def test_a_known_mistake_of_a_function_is_named(question, name):
-    shown = check(question, MISTAKES[question][name])
-    assert not shown.data["right"] and shown.data["named"] == name
-    assert misconception(question, name) in str(shown)
-
-
-@pytest.mark.parametrize("question", MISTAKES)
-def test_each_stated_mistake_has_a_rule(question):
-    assert {wrong.mistake for wrong in find(question).wrong} == set(MISTAKES[question])
-
-
-@pytest.mark.parametrize("question", MISTAKES)
-@pytest.mark.parametrize(
-    "rule", [lambda *_: None, lambda *_: "50 GB/s", lambda: 1, lambda *_: 1 / 0]
-)
-def test_what_is_no_number_is_not_counted(question, rule):
-    assert not check(question, rule).data["counted"]
-
-
-def test_an_unknown_mistake_is_wrong_without_a_name():
-    assert check("11-write-carried", lambda *_: 1.0).data["named"] == ""
 
 
 # Latency -------------------------------------------------------------------------------------------------------------

@@ -227,38 +227,6 @@ def test_a_right_share_of_a_long_link_is_right(rule):
     assert check("12c-write-share", rule).data["right"]
 
 
-MISTAKES = {
-    "12-write-watts": lesson12.WATTS_MISTAKES,
-    "12c-write-share": lesson12c.SHARE_MISTAKES,
-}
-
-
-@pytest.mark.parametrize(
-    ("question", "name"), [(id, name) for id, rules in MISTAKES.items() for name in rules]
-)
-def test_a_known_mistake_of_a_function_is_named(question, name):
-    shown = check(question, MISTAKES[question][name])
-    assert not shown.data["right"] and shown.data["named"] == name
-    assert misconception(question, name) in str(shown)
-
-
-@pytest.mark.parametrize("question", MISTAKES)
-def test_each_stated_mistake_has_a_rule(question):
-    assert {wrong.mistake for wrong in find(question).wrong} == set(MISTAKES[question])
-
-
-@pytest.mark.parametrize("question", MISTAKES)
-@pytest.mark.parametrize(
-    "rule", [lambda *_: None, lambda *_: "17.5 W", lambda: 1, lambda *_: 1 / 0]
-)
-def test_what_is_no_number_is_not_counted(question, rule):
-    assert not check(question, rule).data["counted"]
-
-
-def test_an_unknown_mistake_is_wrong_without_a_name():
-    assert check("12-write-watts", lambda *_: 1.0).data["named"] == ""
-
-
 # Light on the chip
 
 

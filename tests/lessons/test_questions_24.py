@@ -9,7 +9,7 @@ import fabriclab
 from fabriclab import catalog, check, gpudirect, live, metrics, operations, topologies
 from fabriclab.core import Flows
 from fabriclab.course.judges.lessons import lesson24, lesson24b, lesson24c
-from fabriclab.course.questions import find, misconception
+from fabriclab.course.questions import find
 from fabriclab.physics import optical
 from fabriclab.simulation import best_rings, ring_busbw
 from fabriclab.topologies.servers import links_between_gpus
@@ -229,65 +229,6 @@ def test_the_classes_of_the_judge_are_those_of_the_map():
     for (server, gpu, nic), passed in pairs:
         printed = gpudirect.topo(topologies.build(server)).relation(f"GPU{gpu}", f"NIC{nic}")
         assert printed == lesson24c.path_class(*passed)
-
-
-MISTAKES = {
-    "24-write-reached": lesson24.REACHED_MISTAKES,
-    "24b-write-port": lesson24b.PORT_MISTAKES,
-    "24c-write-path": lesson24c.PATH_MISTAKES,
-}
-
-
-@pytest.mark.parametrize(
-    ("question", "name"), [(id, name) for id, rules in MISTAKES.items() for name in rules]
-)
-def test_a_known_mistake_of_a_function_is_named(question, name):
-    shown = check(question, MISTAKES[question][name])
-    assert not shown.data["right"] and shown.data["named"] == name
-    assert misconception(question, name) in str(shown)
-
-
-@pytest.mark.parametrize("question", MISTAKES)
-def test_each_stated_mistake_has_a_rule(question):
-    assert {wrong.mistake for wrong in find(question).wrong} == set(MISTAKES[question])
-
-
-def nothing(*_):
-    return None
-
-
-def a_quantity(*_):
-    return ["50 GB/s"]
-
-
-def no_arguments():
-    return 1
-
-
-def stops(*_):
-    return 1 / 0
-
-
-@pytest.mark.parametrize("question", MISTAKES)
-@pytest.mark.parametrize("rule", [nothing, a_quantity, no_arguments, stops])
-def test_what_is_no_answer_is_not_counted(question, rule):
-    assert not check(question, rule).data["counted"]
-
-
-def one(*_):
-    return 1.0
-
-
-def far(*_):
-    return "FAR"
-
-
-@pytest.mark.parametrize(
-    ("question", "rule"),
-    [("24-write-reached", one), ("24b-write-port", one), ("24c-write-path", far)],
-)
-def test_an_unknown_mistake_is_wrong_without_a_name(question, rule):
-    assert check(question, rule).data["named"] == ""
 
 
 # Labels, and what is outside a server --------------------------------------------------------------------------------

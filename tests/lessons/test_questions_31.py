@@ -8,7 +8,7 @@ from fabriclab.catalog import published
 from fabriclab.course.checks import check
 from fabriclab.course.judges.answers import JUDGES
 from fabriclab.course.judges.lessons import lesson31
-from fabriclab.course.questions import find, misconception
+from fabriclab.course.questions import find
 from fabriclab.formulas import evaluate
 from fabriclab.texts import text
 from fabriclab.tuner import read
@@ -212,17 +212,6 @@ def test_the_time_of_a_ring_is_right_in_any_form():
         lambda size, n, rate, latency: (2 * n - 2) * latency + 2 * (n - 1) / n * size / rate,
     )
     assert whole.data["right"]
-
-
-@pytest.mark.parametrize("name", lesson31.TIME_MISTAKES)
-def test_a_known_mistake_in_the_time_of_a_ring_is_named(name):
-    shown = check("31-write-time", lesson31.TIME_MISTAKES[name])
-    assert not shown.data["right"] and shown.data["named"] == name
-    assert misconception("31-write-time", name) in str(shown)
-
-
-def test_each_mistake_in_the_time_of_a_ring_has_a_rule():
-    assert {wrong.mistake for wrong in find("31-write-time").wrong} == set(lesson31.TIME_MISTAKES)
 
 
 def test_a_wrong_time_is_shown_beside_the_right_and_the_measured_one():

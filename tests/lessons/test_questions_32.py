@@ -9,7 +9,7 @@ import fabriclab
 from fabriclab import catalog, check, collectives, core, estimate, live, simulate, system, validate
 from fabriclab.catalog import published
 from fabriclab.course.judges.lessons import lesson32, lesson32b
-from fabriclab.course.questions import find, misconception
+from fabriclab.course.questions import find
 from fabriclab.views.sweeps import crossover
 from support.lesson_runs import load
 
@@ -268,36 +268,6 @@ def test_the_examples_on_paper_agree_with_the_judge():
     assert [lesson32b.on_wire(100, *line) for line in ((8, 4), (128, 8))] == [200, 128]
     flags = catalog.nccl_model["ll128"].spec("factor", name="LL128 line efficiency")
     assert (flags.value, 120 / 128) == (0.92, 0.9375)
-
-
-MISTAKES = {
-    "32-write-crossover": lesson32.CROSSOVER_MISTAKES,
-    "32b-write-wire": lesson32b.WIRE_MISTAKES,
-}
-
-
-@pytest.mark.parametrize(
-    ("question", "name"), [(id, name) for id, rules in MISTAKES.items() for name in rules]
-)
-def test_a_known_mistake_of_a_function_is_named(question, name):
-    shown = check(question, MISTAKES[question][name])
-    assert not shown.data["right"] and shown.data["named"] == name
-    assert misconception(question, name) in str(shown)
-
-
-@pytest.mark.parametrize("question", MISTAKES)
-def test_each_stated_mistake_has_a_rule(question):
-    assert {wrong.mistake for wrong in find(question).wrong} == set(MISTAKES[question])
-
-
-@pytest.mark.parametrize("question", MISTAKES)
-@pytest.mark.parametrize("rule", [lambda *_: None, lambda *_: "8 KiB", lambda: 1, lambda *_: 1 / 0])
-def test_what_is_no_number_is_not_counted(question, rule):
-    assert not check(question, rule).data["counted"]
-
-
-def test_an_unknown_mistake_is_wrong_without_a_name():
-    assert check("32-write-crossover", lambda *_: 1.0).data["named"] == ""
 
 
 # Inside NCCL ---------------------------------------------------------------------------------------------------------

@@ -88,29 +88,6 @@ def test_right_bytes_are_right(rule):
     assert right_bytes(8, 80, 4, 8192, 8192) == CASE.tp_bytes
 
 
-@pytest.mark.parametrize("name", lesson71.TENSOR_MISTAKES)
-def test_a_known_mistake_of_bytes_is_named(name):
-    shown = check("71-write-bytes", lesson71.TENSOR_MISTAKES[name])
-    assert not shown.data["right"] and shown.data["named"] == name
-    assert misconception("71-write-bytes", name) in str(shown)
-
-
-def test_each_mistake_of_bytes_has_a_rule_and_no_two_rules_agree():
-    stated = {wrong.mistake for wrong in find("71-write-bytes").wrong}
-    assert stated == set(lesson71.TENSOR_MISTAKES)
-    bytes_ = {
-        tuple(round(rule(*job.arguments), 3) for job in lesson71.LAYOUTS_71)
-        for rule in lesson71.TENSOR_MISTAKES.values()
-    }
-    assert len(bytes_) == len(stated)
-
-
-def test_unknown_bytes_are_wrong_without_a_name_and_what_is_none_is_not_counted():
-    shown = check("71-write-bytes", lambda tp, layers, m, tokens, hidden: 7.0 * tp)
-    assert not shown.data["right"] and shown.data["named"] == ""
-    assert not check("71-write-bytes", lambda *all: None).data["counted"]
-
-
 def test_a_message_and_the_gradients_are_those_of_the_ledger():
     sums = volumes(MODEL, Layout(tp=8)).only("tensor")
     assert {line.size for line in sums} == {find("71-message").key({"s": 8192, "h": 8192})}

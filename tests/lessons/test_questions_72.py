@@ -6,7 +6,7 @@ import pytest
 from fabriclab import case, live, system, training, validate
 from fabriclab.course.checks import check
 from fabriclab.course.judges.lessons import lesson72
-from fabriclab.course.questions import find, misconception
+from fabriclab.course.questions import find
 from fabriclab.training import audit, scaling
 from fabriclab.workload import layouts, models
 from fabriclab.workload.layouts import Layout
@@ -178,17 +178,6 @@ def test_any_right_function_is_right():
 
     assert lesson72.step(in_two_terms)[0]
     assert check("72-write-step", in_two_terms).data["right"]
-
-
-@pytest.mark.parametrize("name", lesson72.STEP_MISTAKES)
-def test_each_mistake_is_named(name):
-    right, said, mistake, *_ = lesson72.step(lesson72.STEP_MISTAKES[name])
-    assert not right and mistake == name
-    assert misconception("72-write-step", name) in said
-
-
-def test_no_wrong_function_of_the_list_is_missing_in_the_file():
-    assert {name for name, _, _ in find("72-write-step").wrong} == set(lesson72.STEP_MISTAKES)
 
 
 # 72b --------------------------------------------------------------------------------------------

@@ -14,9 +14,10 @@ from fabriclab.course.judges.shared.functions import (
     Verdict,
     called,
     compared,
-    explained,
     first_wrong,
     name_of,
+    told,
+    wrong,
 )
 from fabriclab.course.judges.shared.numbers import brief
 from fabriclab.registry import register
@@ -158,12 +159,18 @@ def _chip_of(answer: NextChip, here: Chip, goal: Chip, sides: Chip) -> Chip:
     found = called(answer, here, goal, sides)
     is_row = isinstance(found, tuple | list | np.ndarray) and np.ndim(found) == 1
     places = list(found) if is_row else []
-    whole = [k for k in places if not isinstance(k, bool) and k == k // 1] if is_row else []
+    whole = [k for k in places if _is_whole(k)]
     if len(places) != len(sides) or len(whole) != len(sides):
         call = f"{name_of(answer)}({here}, {goal}, {sides})"
         lines = text("function.next_kind", call=call, n=len(sides), got=brief(found))
         raise Unanswered("kind", lines)
     return tuple(int(k) for k in places)
+
+
+def _is_whole(found: Any) -> bool:
+    """Return whether an item of a row is a whole number, as a float too."""
+    is_number = isinstance(found, int | float | np.integer | np.floating)
+    return is_number and not isinstance(found, bool) and bool(found == found // 1)
 
 
 @register("check", "23-write-next")
@@ -179,16 +186,8 @@ def next_of_route(answer: NextChip) -> Verdict:
     place = first_wrong(tried)
     if place is None:
         return True, [], ""
-    first = tried[place]
-    call = name_of(answer)
-    line = text("function.carried", call=call, name=first.name, got=first.got, wanted=first.wanted)
     mistake = _mistake_of_route(returned)
-    return (
-        False,
-        [line, *explained("23-write-next", mistake)],
-        mistake,
-        Trace(tuple(tried)),
-    )
+    return wrong("23-write-next", told(answer, tried[place]), mistake, Trace(tuple(tried)))
 
 
 def _mistake_of_route(returned: Sequence[Chip]) -> str:

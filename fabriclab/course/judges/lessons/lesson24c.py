@@ -6,7 +6,14 @@ from typing import Any
 
 from fabriclab import catalog, topologies
 from fabriclab.course.judges import Trace, TriedCase, Unanswered
-from fabriclab.course.judges.shared.functions import Verdict, called, first_wrong, name_of, wrong
+from fabriclab.course.judges.shared.functions import (
+    Verdict,
+    called,
+    first_wrong,
+    name_of,
+    told,
+    wrong,
+)
 from fabriclab.course.judges.shared.numbers import brief
 from fabriclab.gpudirect.copies import Server
 from fabriclab.registry import register
@@ -114,14 +121,7 @@ def class_of_a_path(answer: PathClass) -> Verdict:
     place = first_wrong(tried)
     if place is None:
         return True, [], ""
-    first = tried[place]
-    line = text(
-        "function.carried",
-        call=name_of(answer),
-        name=first.name,
-        got=first.got,
-        wanted=first.wanted,
-    )
+    line = told(answer, tried[place])
     mistake = ""
     for name, rule in PATH_MISTAKES.items():
         if returned == [rule(*case) for case in cases.values()]:

@@ -15,8 +15,8 @@ from fabriclab.course.judges.shared.functions import (
     compared,
     first_wrong,
     mistake_of,
-    name_of,
     number_of,
+    told,
     wrong,
 )
 from fabriclab.registry import register
@@ -130,13 +130,7 @@ def best_pieces(answer: Pieces) -> Verdict:
     place = first_wrong(tried)
     if place is None:
         return True, [], ""
-    line = text(
-        "function.carried",
-        call=name_of(answer),
-        name=tried[place].name,
-        got=tried[place].got,
-        wanted=tried[place].wanted,
-    )
+    line = told(answer, tried[place])
     look = ""
     if returned[place] >= 1:
         took, best = (

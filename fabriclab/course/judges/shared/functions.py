@@ -151,16 +151,15 @@ def compared(
     place = first_wrong(tried)
     if place is None:
         return True, [], ""
-    first = tried[place]
-    line = text(
-        "function.carried",
-        call=name_of(answer),
-        name=first.name,
-        got=first.got,
-        wanted=first.wanted,
-    )
+    line = told(answer, tried[place])
     name = mistake_of(returned, mistakes, cases.values(), rounding)
     return wrong(question, line, name, Trace(tuple(tried)))
+
+
+def told(answer: Callable[..., Any], case: TriedCase) -> str:
+    """Return the sentence on a case in which the learner's function is wrong: what it returned, and what is right."""
+    call = name_of(answer)
+    return text("function.carried", call=call, name=case.name, got=case.got, wanted=case.wanted)
 
 
 def wrong(question: str, line: str, mistake: str, trace: Trace) -> Verdict:
