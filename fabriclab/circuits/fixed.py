@@ -41,6 +41,11 @@ def ring_with_partners(hosts: int = 8, *, seed: int = 0) -> Floats:
     seed : int
         Seed of the shuffle. >= 0
 
+    Raises
+    ------
+    TypeError, ValueError
+        If the hosts are no even number from 6 on, or the seed is below 0.
+
     Examples
     --------
     >>> from fabriclab import circuits
@@ -78,6 +83,11 @@ def place(traffic: ArrayLike, fibres: int) -> list[tuple[int, int]]:
     -------
     list of (int, int)
         The hosts that each circuit joins, the lower number first; between two hosts there is one circuit at most.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the traffic is no square table of numbers from 0 on, or there is no fibre.
 
     Examples
     --------
@@ -135,8 +145,8 @@ def patched(
 def carried(fabric: Fabric, traffic: ArrayLike) -> Carried:
     """Return the mean hops of a byte of traffic, and which part of its rate every host can send at the same time.
 
-    Traffic between two hosts is divided among its shortest paths. At a part of 1 the host that
-    sends most sends at the rate of all links of a host, of the one that has most.
+    Traffic between two hosts is divided among its shortest paths. At a part of 1 the host that sends most
+    sends at the rate of all links of a host, of the one that has most.
 
     Parameters
     ----------
@@ -144,6 +154,11 @@ def carried(fabric: Fabric, traffic: ArrayLike) -> Carried:
         The network, such as `patched` returns it. A hop is a link, those of hosts to switches included.
     traffic : (N, N) array_like of float
         Bytes from each host to each other, in any unit.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the traffic is no table of numbers from 0 on with a row and a column for each rank.
 
     Examples
     --------

@@ -79,6 +79,11 @@ def to_other_servers(fabric: Fabric, rate: units.Quantity) -> Flows:
     rate : float or str
         What a rank offers in all, such as the rate of its NIC. [B/s]
 
+    Raises
+    ------
+    ValueError
+        If all ranks are in one server.
+
     Examples
     --------
     >>> from fabriclab import metrics, topologies

@@ -251,10 +251,20 @@ def lengths(fabric: Fabric) -> dict[str, Floats]:
 
     Cables without length (boards) or capacity are not counted; a bundle of cables counts each of them.
 
+    Parameters
+    ----------
+    fabric : Fabric
+        A fabric whose cables have lengths, such as `economics.floor_plan` returns it.
+
     Returns
     -------
     dict of str to ndarray
         ``"to NICs"`` and ``"between switches"``: one entry per cable, shortest first. [m]
+
+    Raises
+    ------
+    TypeError
+        If it is no fabric.
 
     Examples
     --------

@@ -264,6 +264,16 @@ def growth(fabric: Fabric, most: int = MOST_RANKS, size: units.Quantity = "4 GiB
     size : float or str
         Size of the arrays; the bus bandwidth is the same for all. [B], > 0
 
+    Returns
+    -------
+    list of Result
+        One for each number of ranks, 2 first.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``most`` is no whole number from 2 to 8, or the fabric has fewer ranks.
+
     Examples
     --------
     >>> from fabriclab import topologies
@@ -314,6 +324,11 @@ def wiring_rates(fabric: Fabric, pairings: int = 20, seed: int = 0) -> WiringRat
         How many random pairings are tried; in each of them every rank sends to a partner and receives from one. >= 1
     seed : int
         Draws the pairings.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``pairings`` is no whole number from 1 on, or the fabric has more ranks than 8.
 
     Examples
     --------

@@ -14,7 +14,7 @@ from fabriclab.physics import optical
 from fabriclab.simulation import best_rings, ring_busbw
 from fabriclab.topologies.servers import links_between_gpus
 from support.lesson_runs import FILES
-from support.prose import states
+from support.prose import figures, states
 
 CELLS = {}  # of all three, by id
 for name, file in FILES.items():
@@ -104,7 +104,6 @@ def test_the_capacity_is_what_the_catalog_says():
         part, rate = catalog.switches[chip], catalog.value("links", link, "bandwidth_per_link")
         key = find("24b-capacity").key({"p": int(part["ports"].value), "r": f"{rate} B/s"})
         assert key == pytest.approx(part["capacity"].value * 1e12)
-    assert 8 * 3.2e12 == pytest.approx(25.6e12)
 
 
 def test_one_dead_link_costs_more_gpus_than_a_server_has():
@@ -250,7 +249,10 @@ def test_runs_reach_70_to_105_percent_of_the_bound():
     exec(CELLS["24b-arrives"].split("# yours")[0].split("fl.views")[0], names)
     shares = {name: round(100 * found / bound) for name, bound, found in names["rows"]}
     assert sorted(shares.values()) == [70, 75, 78, 82, 86, 98, 105]
-    assert shares["8 x Gaudi 3"] == 98 and 293.118 * 1.75 == pytest.approx(512.957, rel=1e-5)
+    assert shares["8 x Gaudi 3"] == 98
+    published = catalog.measured["gaudi3-8"]["busbw"]
+    factor, algbw = map(float, figures(published.note)[:2])  # of a ring of eight
+    assert factor == 2 * 7 / 8 and factor * algbw == pytest.approx(published.value, rel=1e-5)
 
 
 def test_a_pair_of_a_mesh_is_hardly_nearer_than_the_network():

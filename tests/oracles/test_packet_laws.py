@@ -293,7 +293,7 @@ def test_the_fixed_point_of_the_fluid_model_is_stable(rate, n):
     assert near.roots().real.max() < 0
     assert 8 < near.phase_margin() < 25
     # The model leaves out that a notice may wait for a gap to end. Where all of them did, it would hardly be stable.
-    assert near.phase_margin(DELAY + GAP) < 8
+    assert -9 < near.phase_margin(DELAY + GAP) < 8
 
 
 def test_a_root_of_the_model_crosses_over_where_its_phase_margin_ends():
@@ -306,7 +306,7 @@ def test_a_root_of_the_model_crosses_over_where_its_phase_margin_ends():
 
 def test_stability_is_not_monotonic_in_the_number_of_flows():
     """As the abstract of the paper says; a line of marking without an end gives many flows a fixed point, too."""
-    line = (5e3, 2000e3, 0.1)
+    line = (5e3, 5e3 + 10 * 195e3, 0.1)
     margins = [model(40 * GBIT, n, line).phase_margin(85e-6) for n in (2, 4, 8, 16, 32, 64)]
     assert [margin > 0 for margin in margins] == [True, False, False, False, True, True]
 
@@ -341,7 +341,7 @@ def test_many_dcqcn_flows_fall_over_the_edge_of_kmax(rate, n):
 def check_rules(rate, n, marking, time, seeds):
     """Compare packets with the rules of DCQCN where there are none."""
     found = dcqcn_settles(rate, n, marking, time)
-    rules = [without_packets(rate * GBIT, n, marking, time, seed=seed) for seed in range(1, seeds)]
+    rules = [without_packets(rate * GBIT, n, marking, time, seed=1 + seed) for seed in range(seeds)]
     marked, queue = np.mean(rules, axis=0)
     assert found[0] == pytest.approx(marked, rel=0.12)
     assert found[1] == pytest.approx(queue, rel=0.08)
@@ -350,11 +350,11 @@ def check_rules(rate, n, marking, time, seeds):
 @needs_compiled
 @pytest.mark.parametrize(("rate", "n"), [(40, 2), (100, 4)])
 def test_dcqcn_settles_where_its_rules_do_without_packets(rate, n):
-    check_rules(rate, n, AS_PUBLISHED, 0.3, 2)
+    check_rules(rate, n, AS_PUBLISHED, 0.3, seeds=1)
 
 
 @pytest.mark.slow
 @needs_compiled
 @pytest.mark.parametrize(("rate", "n"), FEW + ENOUGH + MANY)
 def test_dcqcn_settles_there_wherever_it_does(rate, n):
-    check_rules(rate, n, AS_PUBLISHED, 1.2 if rate == 40 else 0.8, 4)
+    check_rules(rate, n, AS_PUBLISHED, 1.2 if rate == 40 else 0.8, seeds=3)

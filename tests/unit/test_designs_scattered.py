@@ -139,15 +139,37 @@ def test_a_nic_of_several_ports_uses_them_by_their_rates():
 
 
 def test_ports_of_unequal_rates_get_unequal_parts():
-    """Server 1 has a port of 200 and one of 100 Gb/s on the same switch: two thirds and one third arrive there."""
+    """Server 1 has a port of 200 and one of 100 Gb/s on the same switch: two thirds and one third pass there."""
     cables = [["server 0 nic 0", "leaf 0"]]
     for rate in ("200 Gb/s", "100 Gb/s"):
         cables.append({"from": "server 1 nic 0", "to": "leaf 0", "rate": rate})
     sheet = {"servers": 2, "gpus": 1, "switches": [{"name": "leaf 0"}], "cables": cables}
     net = designs.read(sheet).network
     got = exchange(net, 1, 6.0)
-    share = {float(rate): into for rate, into in zip(net.port_rate, got.into, strict=True)}
-    assert share == pytest.approx({50e9: 6.0, 25e9: 4.0, 12.5e9: 2.0})
+    for sent_or_taken in (got.out, got.into):
+        share = dict(zip(net.port_rate.tolist(), sent_or_taken.tolist(), strict=True))
+        assert share == pytest.approx({50e9: 6.0, 25e9: 4.0, 12.5e9: 2.0})
+
+
+def test_a_port_sends_to_the_nearest_port_of_the_other_nic():
+    """Server 1 has a port on either leaf, and server 0 one on leaf 0: nothing for server 1 crosses to leaf 1."""
+    cables = [
+        [f"server {server} nic 0", f"leaf {leaf}"] for server, leaf in ((0, 0), (1, 0), (1, 1))
+    ]
+    leaves = [{"name": f"leaf {i}"} for i in range(2)]
+    sheet = {"servers": 2, "gpus": 1, "switches": leaves, "cables": [*cables, ["leaf 0", "leaf 1"]]}
+    net = designs.read(sheet).network
+    got = exchange(net, 1, 6.0)
+    place = list(zip(net.port_server.tolist(), net.port_switch.tolist(), strict=True))
+    one, other = (net.port_switch[net.port_server == 0][0], net.port_switch[net.port_server == 1])
+    far = int(other[other != one][0])
+    assert dict(zip(place, got.into.tolist(), strict=True)) == {
+        (0, int(one)): 6.0,
+        (1, int(one)): 6.0,
+        (1, far): 0.0,
+    }
+    # Back to server 0 both ports send.
+    assert got.out[place.index((1, far))] == got.between[far, one] == pytest.approx(3.0)
 
 
 def test_the_order_of_servers_does_not_matter():

@@ -621,6 +621,7 @@ def test_servers_say_what_they_are():
 def test_a_domain_counts_its_chips_layers_and_ports():
     counted = metrics.domain(topologies.build("nvl72"))
     assert counted == (72, 18, 1, 1, 72 * 18, 0, 900e9)
+    assert metrics.domain(topologies.build("dgx_h100")).to_a_chip == 5  # 5, 4, 4 and 5 links
     mesh = metrics.domain(topologies.build("mi300x"))
     assert mesh == (8, 0, 0, 0, 0, 0, 448e9)
     with pytest.raises(ValueError, match="links of their own"):

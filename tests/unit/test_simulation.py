@@ -312,3 +312,8 @@ def test_wiring_rates_tell_a_mesh_from_a_crossbar_by_its_pair():
     assert [round(rate / 1e9) for rate in rates.__dict__.values()] == [64, 64, 448, 2048]
     with pytest.raises(ValueError, match="pairings"):
         wiring_rates(MESH, pairings=0)
+
+
+def test_wiring_rates_are_those_of_the_worst_pair():
+    pairs = [best_rings(CUBE, [0, other]).rate for other in range(1, 8)]
+    assert wiring_rates(CUBE, pairings=1).pair == min(pairs) < max(pairs)

@@ -3,6 +3,11 @@
 Both sides run in a fresh process each time. What counts is the solve alone: no imports, no loading of
 compiled kernels, no reading, no search for routes. Without numba the NumPy form is timed, and misses what
 is wanted. Rates and finish times must agree to 1e-9, or the benchmark breaks.
+
+"To the end" is the public call. For "one solve" our side sets up the solver as `max_min_rates` does for
+flows without weights, and leaves out how that function checks what it is given. With the checks 10,000
+flows on 1,024 hosts take 2.8 ms in place of 1.7, and with columns of ones, as the flow engine passes
+them, 1.8 ms (medians of five on two busy cores).
 """
 
 from __future__ import annotations
