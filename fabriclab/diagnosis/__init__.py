@@ -15,9 +15,20 @@ True
 from fabriclab.diagnosis.comparison import Comparison, system_of
 from fabriclab.diagnosis.doctor import Diagnosis, doctor
 from fabriclab.diagnosis.failures import WhatIf, what_if
+from fabriclab.diagnosis.practice_cases import PracticeCase, practice
 from fabriclab.diagnosis.ranking import Suspect
 
-__all__ = ["Comparison", "Diagnosis", "Suspect", "WhatIf", "doctor", "system_of", "what_if"]
+__all__ = [
+    "Comparison",
+    "Diagnosis",
+    "PracticeCase",
+    "Suspect",
+    "WhatIf",
+    "doctor",
+    "practice",
+    "system_of",
+    "what_if",
+]
 
 
 def __dir__() -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from fabriclab.diagnosis import host_tools
+from fabriclab.diagnosis import host_tools, structured
 from fabriclab.diagnosis.lines import Line, Source, messages, open_source
 from fabriclab.diagnosis.nccl_log import NcclLog, read_nccl_log
 from fabriclab.diagnosis.tables import (
@@ -59,6 +59,9 @@ class Case:
     variables: list[host_tools.HostVariable] = field(default_factory=list)
     timeouts: list[host_tools.Timeout] = field(default_factory=list)
     topologies: dict[str, Topology] = field(default_factory=dict)  # by file
+    xml: list[structured.TopologyXml] = field(default_factory=list)
+    links: list[structured.FabricLink] = field(default_factory=list)
+    leaves: dict[str, str] = field(default_factory=dict)  # node -> leaf switch
     understood: list[Understood] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
 
@@ -149,7 +152,7 @@ def read_case(files: Sequence[str | os.PathLike[str]], **texts: Any) -> Case:
     for source in sources:
         said = messages(source)
         spoken += said
-        words = _take(case, source)
+        words = _take(case, source.without_messages())
         if said:
             words.insert(0, f"{len(said):,} messages of NCCL")
         case.understood.append(
@@ -193,11 +196,18 @@ def _take(case: Case, source: Source) -> list[str]:
         case.ports[source.name] = ports
     variables = list(host_tools.variables(source))
     case.variables += variables
-    timeouts = list(host_tools.timeouts(source))
+    timeouts = list(host_tools.timeouts(source)) + structured.flight_entries(source)
     case.timeouts += timeouts
     answers = [] if ports else list(host_tools.rail_answers(source))
     case.answers += answers
     topology = _topology(case, source)
+    xml = structured.read_topology_xml(source)
+    if xml:
+        case.xml.append(xml)
+    links = structured.read_fabric_links(source)
+    case.links += links
+    leaves = structured.read_slurm_switches(source)
+    case.leaves |= leaves
 
     for found, what in (
         (pairs, "pairs of nodes"),
@@ -211,6 +221,9 @@ def _take(case: Case, source: Source) -> list[str]:
         (variables, "variables"),
         (timeouts, "collectives that timed out"),
         (answers, "rails"),
+        (xml.devices if xml else (), "PCIe links of a topology"),
+        (links, "cables"),
+        (leaves, "nodes of leaf switches"),
     ):
         if found:
             words.append(f"{len(found)} {what}")

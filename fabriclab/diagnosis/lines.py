@@ -32,13 +32,10 @@ _SPEAKER = re.compile(
     )""",
     re.VERBOSE,
 )
-# [time] host:pid:tid [device] file:line (function) NCCL WARN ...; MCCL and others copy the form.
-_HEADER = re.compile(
-    r"(?:\[(?P<time>[^\[\]]{8,40})\] )?"
-    r"(?P<host>[A-Za-z0-9][\w.\-]*):(?P<pid>\d+):(?P<tid>\d+) \[(?P<device>\d+)\] "
-    r"(?:(?P<at>\S+:\d+) )?(?:\(\w+\) )?"
-    r"[A-Z]{1,2}CCL (?P<level>INFO|WARN|TRACE|ABORT) ?"
-)
+_HOST = re.compile(r"[A-Za-z0-9][\w.\-]*$")
+_DIGITS = 10  # of a number of a process or a GPU
+_LEVELS = ("INFO", "WARN", "TRACE", "ABORT")
+_HEADER = 200  # characters before the level of a message in which its head stands
 
 
 class Line(NamedTuple):
@@ -75,6 +72,11 @@ class Source(NamedTuple):
     def text(self) -> str:
         """All lines as one text."""
         return "\n".join(line.text for line in self.lines)
+
+    def without_messages(self) -> Source:
+        """Return the lines that hold no message of NCCL, for readers of everything else."""
+        others = [line for line in self.lines if "CCL INFO" not in line.text]
+        return self._replace(lines=others)
 
 
 def open_source(given: str | os.PathLike[str], name: str = "") -> Source:
@@ -144,21 +146,66 @@ def unprefixed(text: str) -> str:
 
 
 def messages(source: Source) -> list[Message]:
-    """Return what NCCL and its relatives said, in the order of the lines."""
+    """Return what NCCL and its relatives said, in the order of the lines.
+
+    A message is ``[time] host:pid:tid [device] file:line (function) NCCL WARN text``; time, file and function may be
+    missing. RCCL prints NCCL, MetaX's library MCCL.
+
+    Parameters
+    ----------
+    source : Source
+        A file or text.
+    """
     found = []
     for line in source.lines:
-        if "CCL " not in line.text:
-            continue
-        headers = list(_HEADER.finditer(line.text))
-        for i, header in enumerate(headers):
-            end = headers[i + 1].start() if i + 1 < len(headers) else len(line.text)
-            message = Message(
-                host=header["host"],
-                pid=int(header["pid"]),
-                device=int(header["device"]),
-                level=header["level"],
-                text=line.text[header.end() : end].strip(),
-                line=line,
-            )
-            found.append(message)
+        text = line.text
+        at = text.find("CCL ")
+        heads = []
+        while at >= 0:
+            head = _head(text, at)
+            if head:
+                heads.append(head)
+            at = text.find("CCL ", at + 4)
+        for i, head in enumerate(heads):
+            end = heads[i + 1].start if i + 1 < len(heads) else len(text)
+            spoken = text[head.end : end].strip()
+            found.append(Message(head.host, head.pid, head.device, head.level, spoken, line))
     return found
+
+
+class _Head(NamedTuple):
+    """The head of a message: where it starts and ends in its line, and what it says."""
+
+    start: int
+    end: int
+    host: str
+    pid: int
+    device: int
+    level: str
+
+
+def _head(text: str, at: int) -> _Head | None:
+    """Return the head whose name of the library ends at ``at``, or None if there is none."""
+    level = text[at + 4 : at + 9].split(" ")[0].strip()
+    if level not in _LEVELS:
+        return None
+    before = text[max(0, at - _HEADER) : at]
+    words = before.split()
+    last = len(words) - 2  # the last one is the first letter of the library's name
+    if last >= 0 and words[last].startswith("("):  # function
+        last -= 1
+    if last >= 0 and not words[last].startswith("["):  # file and line
+        last -= 1
+    if last < 1:
+        return None
+    device = words[last][1:-1]
+    speaker = words[last - 1].rsplit(":", 2)
+    if len(speaker) != 3 or not (
+        device.isdigit() and speaker[1].isdigit() and speaker[2].isdigit()
+    ):
+        return None
+    host = _HOST.search(speaker[0])
+    if host is None or max(len(device), len(speaker[1])) > _DIGITS:
+        return None
+    start = text.rfind(f"{host[0]}:{speaker[1]}:{speaker[2]}", 0, at)
+    return _Head(start, at + 4 + len(level), host[0], int(speaker[1]), int(device), level)

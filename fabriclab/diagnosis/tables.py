@@ -105,7 +105,7 @@ class BandwidthTable:
             for bus, alg in zip(self.busbw, self.algbw, strict=True)
             if alg == alg and bus == bus and alg > 1
         ]
-        if not pairs or not self.ranks or not self.collective:
+        if not pairs or self.ranks < 2 or not self.collective:
             return 1.0
         bus, alg = pairs[-1]
         try:
