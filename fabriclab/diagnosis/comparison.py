@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fabriclab import tuner
+from fabriclab import catalog, tuner
 from fabriclab.core import Result, bus_factor
 from fabriclab.core.result import BUS_FACTORS
 from fabriclab.diagnosis.case import Case
@@ -20,7 +21,6 @@ __all__ = ["Comparison", "Row", "compare", "system_of"]
 
 _GB = 1e9
 _SLOW = 0.8  # of a baseline: below it a run is slower than runs differ
-_RATES = (100.0, 200.0, 400.0, 800.0)  # Gb/s of NICs that are sold
 _REACHED = 0.8  # of a NIC's rate, which a good all-reduce of a large size reaches
 _TRANSPORTS = {"IB": "infiniband", "RoCE": "roce"}
 _GPU = re.compile(
@@ -212,6 +212,16 @@ def _by_model(table: BandwidthTable, cluster: System) -> Comparison:
     return Comparison(table, tuple(rows), f"the model for {cluster!r}", healthy, binds, gain, note)
 
 
+@cache
+def _nic_rates() -> tuple[float, ...]:
+    """Return the rates of the NICs in the catalog [Gb/s], each once."""
+    rates = set()
+    for name, facts in catalog.nics.items():
+        if "throughput" in facts:
+            rates.add(round(8 / _GB * catalog.value("nics", name, "throughput")))
+    return tuple(sorted(rates))
+
+
 def _by_nics(case: Case, table: BandwidthTable) -> Comparison:
     """Compare with the rates that NICs are sold with, if neither GPU nor baseline is known.
 
@@ -222,7 +232,7 @@ def _by_nics(case: Case, table: BandwidthTable) -> Comparison:
     if not nics or not table.peak or not case.several_servers:
         return Comparison(table, (), "", None)
     each = table.peak / nics * 8
-    for rate in _RATES:
+    for rate in _nic_rates():
         if _REACHED <= each / rate <= 1:
             by = f"{nics} NICs of {rate:.0f} Gb/s, of which each would carry {each:.0f} Gb/s"
             return Comparison(table, (), by, True)

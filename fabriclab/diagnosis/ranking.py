@@ -48,6 +48,7 @@ _CLEARED = 0.5  # factor for what costs speed, in a run that is as fast as expec
 _QUIET = 0.4  # how sure of health we are if nothing was measured, and nothing is said
 _HEALTHY = 0.9
 _LEAST = 0.15
+_NO_GAIN = 1.0  # what stops a run has no speed to gain
 
 
 class Suspect(NamedTuple):
@@ -120,8 +121,8 @@ def rank(case: Case, comparisons: list[Comparison]) -> list[Suspect]:
     for cause, weight in weights.items():
         if weight >= _LEAST:
             suspicion = strongest[cause]
-            costs = 1.0 if cause in _STOPS else gain
-            found.append(Suspect(cause, weight, suspicion.where, suspicion.why, costs))
+            possible = _NO_GAIN if cause in _STOPS else gain
+            found.append(Suspect(cause, weight, suspicion.where, suspicion.why, possible))
     health = _health(case, comparisons, fast, states)
     if health and (fast or not any(suspect.sure > _QUIET for suspect in found)):
         found.append(health)

@@ -45,6 +45,7 @@ _BUS_HEAD = re.compile(r"^bus_?(?:bw|bandwidth)", re.I)
 _ALG_HEAD = re.compile(r"^alg_?(?:bw|bandwidth)", re.I)
 _TELLS = 3  # ranks; with two, the ratio of an all-reduce is that of a broadcast
 _ROUNDED = 0.01
+_MISSING = -1  # a column that is not there
 _NODE = re.compile(r"^[A-Za-z][\w.\-]*\d[\w.\-]*$")
 _PERFTEST_ROW = re.compile(r"^\s*(\d+)\s+(\d+)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\s*$")
 _PERFTEST_DEVICE = re.compile(r"Device\s*:\s*(\S+)")
@@ -260,8 +261,8 @@ def _columns_of(text: str) -> _Columns | None:
     names = [name for name in _SPLIT.split(text.strip().lstrip("#").strip()) if name]
     size = -1
     unit = 1.0
-    algbw = -1
-    busbw = -1
+    algbw = _MISSING
+    busbw = _MISSING
     for i, name in enumerate(names):
         sized = _SIZE_HEAD.match(name)
         if sized and size < 0:
