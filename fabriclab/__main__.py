@@ -1,19 +1,22 @@
 """`python -m fabriclab`: show what works here, your progress, grades of exercises, and the errors of our model."""
 
 import argparse
+import json
 import sys
+from pathlib import Path
 
 import fabriclab
-from fabriclab import validate
+from fabriclab import errors, validate
 from fabriclab.course import checks
 from fabriclab.course.grading import commands
+from fabriclab.texts import text
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command (by default the greeting), print its result, and return the exit code."""
     parser = argparse.ArgumentParser(prog="fabriclab", description=__doc__)
     parser.add_argument("--version", action="version", version=f"fabriclab {fabriclab.__version__}")
-    parser.set_defaults(deed=checks.hello, on=None, run=None)
+    parser.set_defaults(deed=checks.hello, on=None, run=None, diagnose=False)
     parts = parser.add_subparsers()
     commands.add_to(parts)
     wrong = parts.add_parser(
@@ -23,6 +26,12 @@ def main(argv: list[str] | None = None) -> int:
         "on", nargs="?", choices=("collectives", "steps", "inference"), metavar="WHAT"
     )
     wrong.set_defaults(deed=_errors)
+    logs = parts.add_parser("doctor", help="what the logs of a run say is wrong with it")
+    logs.add_argument("files", nargs="+", metavar="FILE")
+    logs.add_argument("--json", action="store_true", help="print the suspects as JSON")
+    logs.add_argument("--html", metavar="FILE", help="write the page as an HTML file")
+    logs.add_argument("--system", metavar="NAME", help="the cluster, as fabriclab.system takes it")
+    logs.set_defaults(run=None, diagnose=True)
     progress = parts.add_parser("progress", help="what you predicted and answered")
     progress.set_defaults(deed=checks.progress)
     deeds = progress.add_subparsers()
@@ -37,11 +46,35 @@ def main(argv: list[str] | None = None) -> int:
     given = parser.parse_args(argv)
     if given.run:
         return int(commands.run(given))
+    if given.diagnose:
+        return _diagnose(given)
     try:
         sys.stdout.write(f"{given.deed(*filter(None, [given.on]))}\n")
     except (checks.InputRefused, checks.NewerFile, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
+    return 0
+
+
+def _diagnose(given: argparse.Namespace) -> int:
+    """Print what files say about a run; files that cannot be read are named, and the others count."""
+    readable = []
+    for name in given.files:
+        if Path(name).is_file():
+            readable.append(name)
+        else:
+            sys.stderr.write(text("doctor.no_file", name=name) + "\n")
+    if not readable:
+        return 1
+    try:
+        found = fabriclab.doctor(*readable, system=given.system)
+    except (ValueError, KeyError, errors.FileFormat) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    if given.html:
+        found.save(given.html)
+    shown = json.dumps(found.as_list(), indent=1) if given.json else str(found)
+    sys.stdout.write(f"{shown}\n")
     return 0
 
 

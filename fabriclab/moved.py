@@ -19,6 +19,9 @@ write
     from fabriclab.course.judges.exercise3.server import replay
     from fabriclab.course.judges.exercise4.switches import trace
 and fabriclab.course.judges for fabriclab.exercises. Calls such as fl.exercises.example("ex3-a") stay as they are.""",
+    "fabriclab.doctor": (
+        "fabriclab.doctor is now fabriclab.diagnosis, because fabriclab.doctor(...) reads logs; change the import."
+    ),
     "fabriclab.routing._ways": "fabriclab.routing._ways is now fabriclab.routing.shortest; change the import.",
     "fabriclab.collectives._algorithm": (
         "fabriclab.collectives._algorithm is now fabriclab.collectives.algorithm; change the import."

@@ -34,6 +34,7 @@ FOLDERS = {
     "balance": "fabriclab.engines.packet.balance",
     "transport": "fabriclab.engines.packet.transports",
     "scenario": "fabriclab.scenarios",
+    "suspect": "fabriclab.diagnosis.suspects",
 }
 _found: dict[str, dict[str, Callable[..., Any]]] = {}
 _about: dict[tuple[str, str], dict[str, Any]] = {}

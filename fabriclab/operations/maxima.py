@@ -2,7 +2,7 @@
 
 A step of a synchronous job ends when its last rank is done, so its time is the maximum of n latencies. What is rare for
 one rank happens in every step of many. Latencies are independent and of one distribution; one rank that is always slow
-is a fault, and `fabriclab.doctor` has those.
+is a fault, and `fabriclab.diagnosis` has those.
 
 Examples
 --------

@@ -1,0 +1,244 @@
+"""All that the files of a run say, read once, for every suspect to look at."""
+
+from __future__ import annotations
+
+import bisect
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from fabriclab.diagnosis import host_tools, structured
+from fabriclab.diagnosis.lines import Line, Source, messages, open_source
+from fabriclab.diagnosis.nccl_log import NcclLog, read_nccl_log
+from fabriclab.diagnosis.tables import (
+    BandwidthTable,
+    Pair,
+    PerftestRow,
+    read_bandwidths,
+    read_pairs,
+    read_perftest,
+)
+from fabriclab.errors import FileFormat
+from fabriclab.gpudirect.tools import Topology, read_topo
+
+__all__ = ["Case", "Understood", "read_case"]
+
+
+class Understood(NamedTuple):
+    """What was understood of a file, in words; ``nothing`` if that is all."""
+
+    file: str
+    lines: int
+    words: str
+
+
+@dataclass
+class Case:
+    """What the files of one run say. `read_case` makes one.
+
+    Parameters
+    ----------
+    sources : sequence of Source
+        Cleaned texts.
+    """
+
+    sources: Sequence[Source]
+    log: NcclLog = field(default_factory=NcclLog)
+    tables: list[BandwidthTable] = field(default_factory=list)
+    pairs: list[Pair] = field(default_factory=list)
+    perftest: list[PerftestRow] = field(default_factory=list)
+    gids: dict[str, list[host_tools.Gid]] = field(default_factory=dict)  # by file
+    interfaces: dict[str, list[host_tools.Interface]] = field(default_factory=dict)  # by file
+    mounts: list[host_tools.Mount] = field(default_factory=list)
+    modules: list[host_tools.Module] = field(default_factory=list)
+    pcie: list[host_tools.PcieDevice] = field(default_factory=list)
+    ports: dict[str, list[host_tools.PortState]] = field(default_factory=dict)  # by file
+    answers: list[host_tools.RailAnswer] = field(default_factory=list)
+    variables: list[host_tools.HostVariable] = field(default_factory=list)
+    timeouts: list[host_tools.Timeout] = field(default_factory=list)
+    topologies: dict[str, Topology] = field(default_factory=dict)  # by file
+    xml: list[structured.TopologyXml] = field(default_factory=list)
+    links: list[structured.FabricLink] = field(default_factory=list)
+    leaves: dict[str, str] = field(default_factory=dict)  # node -> leaf switch
+    understood: list[Understood] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+
+    @property
+    def measured(self) -> list[BandwidthTable]:
+        """Tables of the run itself, without those that it is held against."""
+        return [table for table in self.tables if not table.is_baseline]
+
+    @property
+    def baselines(self) -> list[BandwidthTable]:
+        """Tables that the run is held against."""
+        return [table for table in self.tables if table.is_baseline]
+
+    @cached_property
+    def several_servers(self) -> bool:
+        """Whether more than one server takes part, as far as the files tell."""
+        hosts = {host for table in self.tables for host in table.hosts}
+        if self.log.nodes:
+            return self.log.several_servers
+        return len(hosts) > 1 or self.log.several_servers
+
+    def lines_with(self, word: str) -> Iterator[Line]:
+        """Yield the lines that hold a word, which is given in lower case."""
+        for source, lowered, starts in self._lowered:
+            at = lowered.find(word)
+            seen = -1
+            while at >= 0:
+                number = _line_at(starts, at)
+                if number != seen:
+                    seen = number
+                    yield source.lines[number]
+                at = lowered.find(word, starts[number + 1])
+
+    @cached_property
+    def _lowered(self) -> list[tuple[Source, str, list[int]]]:
+        """Each source with its text in lower case, and where its lines start in that text."""
+        found = []
+        for source in self.sources:
+            lowered = [line.text.lower() for line in source.lines]
+            starts = [0]
+            for text in lowered:
+                starts.append(starts[-1] + len(text) + 1)
+            found.append((source, "\n".join(lowered), starts))
+        return found
+
+    def set_variables(self) -> Iterator[tuple[str, Line]]:
+        """Yield the names of variables that the log or an environment has, with their lines."""
+        for setting in self.log.settings:
+            yield setting.name, setting.line
+        for variable in self.variables:
+            yield variable.name, variable.line
+
+    def setting(self, *names: str) -> tuple[str, Line] | None:
+        """Return the value of the first of some variables that the log or an environment has, and its line."""
+        in_log = self.log.setting(*names)
+        if in_log:
+            return in_log.value, in_log.line
+        for variable in self.variables:
+            if variable.name in names:
+                return variable.value, variable.line
+        return None
+
+
+def _line_at(starts: list[int], place: int) -> int:
+    """Return the number of the line, from 0, that a place of a text is in."""
+    return bisect.bisect_right(starts, place) - 1
+
+
+def read_case(files: Sequence[str | os.PathLike[str]], **texts: Any) -> Case:
+    """Read files and texts; a file that nothing is understood of is named in ``skipped``.
+
+    Parameters
+    ----------
+    files : sequence of path or str
+        Files, or texts with line ends.
+    **texts
+        Further files or texts by name.
+
+    Raises
+    ------
+    FileFormat
+        If a file does not exist.
+    """
+    sources = [open_source(given) for given in files]
+    sources += [open_source(given, name) for name, given in texts.items() if given is not None]
+    case = Case(sources)
+    spoken = []
+    for source in sources:
+        said = messages(source)
+        spoken += said
+        words = _take(case, source.without_messages())
+        if said:
+            words.insert(0, f"{len(said):,} messages of NCCL")
+        case.understood.append(
+            Understood(source.name, len(source.lines), ", ".join(words) or "nothing")
+        )
+        if source.left_out:
+            case.skipped.append(f"{source.name}: {source.left_out}")
+        if not words:
+            case.skipped.append(f"{source.name}: no line of it was understood")
+    case.log = read_nccl_log(spoken)
+    return case
+
+
+def _take(case: Case, source: Source) -> list[str]:
+    """Show a source to every reader, and return what was found, in words."""
+    words = []
+    tables = read_bandwidths(source)
+    case.tables += tables
+    if tables:
+        rows = sum(len(table.sizes) for table in tables)
+        words.append(f"{rows} rows of bandwidth")
+
+    pairs = [] if tables else read_pairs(source)
+    case.pairs += pairs
+    perftest = read_perftest(source)
+    case.perftest += perftest
+    gids = list(host_tools.gids(source))
+    if gids:
+        case.gids[source.name] = gids
+    interfaces = list(host_tools.interfaces(source))
+    if interfaces:
+        case.interfaces[source.name] = interfaces
+    mounts = list(host_tools.mounts(source))
+    case.mounts += mounts
+    modules = list(host_tools.modules(source))
+    case.modules += modules
+    pcie = list(host_tools.pcie_devices(source))
+    case.pcie += pcie
+    ports = list(host_tools.port_states(source))
+    if ports:
+        case.ports[source.name] = ports
+    variables = list(host_tools.variables(source))
+    case.variables += variables
+    timeouts = list(host_tools.timeouts(source)) + structured.flight_entries(source)
+    case.timeouts += timeouts
+    answers = [] if ports else list(host_tools.rail_answers(source))
+    case.answers += answers
+    topology = _topology(case, source)
+    xml = structured.read_topology_xml(source)
+    if xml:
+        case.xml.append(xml)
+    links = structured.read_fabric_links(source)
+    case.links += links
+    leaves = structured.read_slurm_switches(source)
+    case.leaves |= leaves
+
+    for found, what in (
+        (pairs, "pairs of nodes"),
+        (perftest, "rates of perftest"),
+        (gids, "GIDs"),
+        (interfaces, "interfaces"),
+        (mounts, "file systems"),
+        (modules, "kernel modules"),
+        (pcie, "PCIe devices"),
+        (ports, "ports"),
+        (variables, "variables"),
+        (timeouts, "collectives that timed out"),
+        (answers, "rails"),
+        (xml.devices if xml else (), "PCIe links of a topology"),
+        (links, "cables"),
+        (leaves, "nodes of leaf switches"),
+    ):
+        if found:
+            words.append(f"{len(found)} {what}")
+    if topology:
+        words.append("a matrix of nvidia-smi topo -m")
+    return words
+
+
+def _topology(case: Case, source: Source) -> bool:
+    """Take the matrix of ``nvidia-smi topo -m``, if the source has one."""
+    if not any("GPU0" in line.text and "GPU1" in line.text for line in source.lines[:400]):
+        return False
+    try:
+        case.topologies[source.name] = read_topo(source.text)
+    except FileFormat as error:
+        case.skipped.append(f"{source.name}: {error}")
+        return False
+    return True

@@ -1,0 +1,239 @@
+"""What a run should reach, held against what it reached: by the model with its band, or by an earlier run."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fabriclab import catalog, tuner
+from fabriclab.core import Result, bus_factor
+from fabriclab.core.result import BUS_FACTORS
+from fabriclab.diagnosis.case import Case
+from fabriclab.diagnosis.tables import BandwidthTable
+from fabriclab.systems import System, system
+
+__all__ = ["Comparison", "Row", "compare", "system_of"]
+
+_GB = 1e9
+_SLOW = 0.8  # of a baseline: below it a run is slower than runs differ
+_REACHED = 0.8  # of a NIC's rate, which a good all-reduce of a large size reaches
+_TRANSPORTS = {"IB": "infiniband", "RoCE": "roce"}
+_GPU = re.compile(
+    r"\b(V100|A100|H100|H200|B200|B300|GB200|GB300|GH200|MI300X|MI325X|MI355X)\b", re.IGNORECASE
+)
+_NEVER_A_BOARD = re.compile(r"PCIe|L40|RTX", re.IGNORECASE)
+
+
+class Row(NamedTuple):
+    """A size [B] with its bus bandwidth as measured and as expected, and the band of the latter [GB/s]."""
+
+    size: float
+    measured: float
+    expected: float
+    low: float
+    high: float
+
+    @property
+    def state(self) -> str:
+        """Whether the measured value is below, within or above the band."""
+        if self.measured < self.low:
+            return "below"
+        if self.measured > self.high:
+            return "above"
+        return "within"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Measured bus bandwidths against expected ones.
+
+    Parameters
+    ----------
+    table : BandwidthTable
+        What was measured.
+    rows : tuple of Row
+        Sizes that both have; empty if nothing is expected.
+    by : str
+        What the expectation comes from, in words.
+    healthy : bool or None
+        Whether large sizes reach what is expected; None if that cannot be told.
+    binds : str
+        What limits the largest size by the model; empty without one.
+    gain : float
+        How many times as fast the largest size would be as expected; 1 if unknown.
+    note : str
+        What the model says of its own limits.
+    """
+
+    table: BandwidthTable
+    rows: tuple[Row, ...]
+    by: str
+    healthy: bool | None
+    binds: str = ""
+    gain: float = 1.0
+    note: str = ""
+
+    def results(self) -> tuple[Result, Result] | None:
+        """Return measured and expected bus bandwidth as two results for a picture; None where nothing is expected."""
+        rows = [row for row in self.rows if row.measured > 0 and row.expected > 0]
+        ranks = self.table.ranks
+        if not rows or ranks < 2 or self.table.collective not in BUS_FACTORS:
+            return None
+        moved = bus_factor(self.table.collective, ranks) / _GB
+        sizes = np.array([row.size for row in rows])
+        measured = Result(
+            self.table.collective,
+            "stored",
+            sizes,
+            moved * sizes / np.array([row.measured for row in rows]),
+            ranks,
+            source=self.table.name,
+            asked={"label": "measured"},
+        )
+        expected = Result(
+            self.table.collective,
+            "predicted",
+            sizes,
+            moved * sizes / np.array([row.expected for row in rows]),
+            ranks,
+            low=moved * sizes / np.array([row.high for row in rows]),
+            high=moved * sizes / np.array([row.low for row in rows]),
+            source=self.by,
+            asked={"label": "expected"},
+        )
+        return measured, expected
+
+
+def system_of(case: Case) -> System | None:
+    """Return the cluster that the files describe, or None if they do not say enough.
+
+    Needed are the GPU, which nccl-tests prints for each rank, and the number of servers; the rest is read from the log
+    of NCCL or is that of the usual server of the GPU.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    for table in case.tables:
+        found = _GPU.search(table.gpu)
+        if not found or _NEVER_A_BOARD.search(table.gpu):
+            continue
+        per_host = Counter(table.hosts)
+        servers = len(per_host)
+        per_server = max(per_host.values())
+        arguments: dict[str, Any] = {
+            "gpu": found[1].upper(),
+            "servers": servers,
+            "gpus": per_server,
+        }
+        layers = [d.layer for of_host in case.log.devices.values() for d in of_host.values()]
+        if layers and layers[0] in _TRANSPORTS:
+            arguments["transport"] = _TRANSPORTS[layers[0]]
+        try:
+            return system(**arguments)
+        except (ValueError, TypeError, KeyError):
+            return None
+    return None
+
+
+def compare(case: Case, cluster: System | None = None) -> list[Comparison]:
+    """Return a comparison of each measured table: with a baseline if there is one, else with the model.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    cluster : System, optional
+        The cluster; found in the files unless given.
+    """
+    cluster = cluster or system_of(case)
+    found = []
+    for table in case.measured:
+        if case.baselines:
+            found.append(_by_baseline(table, case.baselines[0]))
+        elif cluster is not None and table.collective:
+            found.append(_by_model(table, cluster))
+        else:
+            found.append(_by_nics(case, table))
+    return found
+
+
+def _by_baseline(table: BandwidthTable, baseline: BandwidthTable) -> Comparison:
+    """Compare with an earlier run; a fifth less is within what runs differ by."""
+    before = dict(zip(baseline.sizes, baseline.busbw, strict=True))
+    rows = []
+    for size, measured in zip(table.sizes, table.busbw, strict=True):
+        if size in before and before[size] > 0 and measured == measured:
+            expected = before[size]
+            rows.append(Row(size, measured, expected, _SLOW * expected, expected / _SLOW))
+    healthy = None
+    gain = 1.0
+    if rows:
+        healthy = rows[-1].state != "below"
+        gain = rows[-1].expected / rows[-1].measured if rows[-1].measured else 1.0
+    return Comparison(table, tuple(rows), f"the earlier run in {baseline.name}", healthy, gain=gain)
+
+
+def _by_model(table: BandwidthTable, cluster: System) -> Comparison:
+    """Compare with the model of `fabriclab.estimate` and its band."""
+    rows = []
+    binds = ""
+    note = ""
+    for size, measured in zip(table.sizes, table.busbw, strict=True):
+        if size <= 0 or measured != measured:
+            continue
+        try:
+            estimate = tuner.estimate(cluster, table.collective, size)
+        except (ValueError, TypeError, KeyError) as error:
+            return Comparison(table, (), f"no model of this run: {error}", None)
+        factor = estimate.busbw * estimate.time / _GB
+        rows.append(
+            Row(
+                size,
+                measured,
+                estimate.busbw / _GB,
+                factor / estimate.high,
+                factor / estimate.low,
+            )
+        )
+        binds = estimate.binds
+        note = estimate.note
+    if not rows:
+        return Comparison(table, (), "no row with a size", None)
+    last = rows[-1]
+    healthy = last.state != "below"
+    gain = last.expected / last.measured if last.measured > 0 else 1.0
+    return Comparison(table, tuple(rows), f"the model for {cluster!r}", healthy, binds, gain, note)
+
+
+@cache
+def _nic_rates() -> tuple[float, ...]:
+    """Return the rates of the NICs in the catalog [Gb/s], each once."""
+    rates = set()
+    for name, facts in catalog.nics.items():
+        if "throughput" in facts:
+            rates.add(round(8 / _GB * catalog.value("nics", name, "throughput")))
+    return tuple(sorted(rates))
+
+
+def _by_nics(case: Case, table: BandwidthTable) -> Comparison:
+    """Compare with the rates that NICs are sold with, if neither GPU nor baseline is known.
+
+    A large all-reduce over n NICs of a server moves its bus bandwidth over them, so each carries the n-th part. If
+    that is just below one of the usual rates, the run is taken to be limited by its NICs.
+    """
+    nics = max((len(of_host) for of_host in case.log.devices.values()), default=0)
+    if not nics or not table.peak or not case.several_servers:
+        return Comparison(table, (), "", None)
+    each = table.peak / nics * 8
+    for rate in _nic_rates():
+        if _REACHED <= each / rate <= 1:
+            by = f"{nics} NICs of {rate:.0f} Gb/s, of which each would carry {each:.0f} Gb/s"
+            return Comparison(table, (), by, True)
+    return Comparison(table, (), "", None)

@@ -1,0 +1,314 @@
+"""What tools print about a host: addresses, GIDs, shared memory, modules, PCIe devices, ports, variables, watchdogs.
+
+Each reader returns what it finds in a text and nothing where it finds nothing, so every text is shown to every reader.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from fabriclab.diagnosis.lines import Line, Source, unprefixed
+
+__all__ = [
+    "Gid",
+    "HostVariable",
+    "Interface",
+    "Module",
+    "Mount",
+    "PcieDevice",
+    "PortState",
+    "RailAnswer",
+    "Timeout",
+]
+
+
+class Gid(NamedTuple):
+    """A row of ``show_gids``: device, GID index, GID, IPv4 address (empty if none) and version of RoCE."""
+
+    device: str
+    row: int
+    gid: str
+    ipv4: str
+    version: str
+    line: Line
+
+
+class Interface(NamedTuple):
+    """An interface of ``ip addr``: name, MTU, IPv4 addresses, whether it is up, and its line."""
+
+    name: str
+    mtu: int
+    addresses: tuple[str, ...]
+    up: bool
+    line: Line
+
+
+class Mount(NamedTuple):
+    """A row of ``df``: where, size and space used [B], used fraction, and its line."""
+
+    where: str
+    size: float
+    used: float
+    line: Line
+
+
+class Module(NamedTuple):
+    """A row of ``lsmod``: name, names of what uses it, number of users, and its line."""
+
+    name: str
+    users: tuple[str, ...]
+    uses: int
+    line: Line
+
+
+class PcieDevice(NamedTuple):
+    """A device of ``lspci -vv``: address, title, and speed [GT/s] and width of its link as it can be and as it is."""
+
+    address: str
+    title: str
+    cap_speed: float
+    cap_width: int
+    speed: float
+    width: int
+    line: Line  # of what its link is
+    acs: Line | None  # the line that says that access control redirects requests
+
+
+class PortState(NamedTuple):
+    """A port, with the network interface, the state and the MTU as far as they are printed."""
+
+    device: str
+    netdev: str
+    up: bool
+    mtu: str
+    line: Line
+
+
+class RailAnswer(NamedTuple):
+    """Whether a rail or a device answers, as somebody wrote it down."""
+
+    name: str
+    answers: bool
+    line: Line
+
+
+class HostVariable(NamedTuple):
+    """A variable of an environment, with its line."""
+
+    name: str
+    value: str
+    line: Line
+
+
+class Timeout(NamedTuple):
+    """A collective that a watchdog stopped: rank, number of the call, kind, elements, and its line."""
+
+    rank: int
+    number: int
+    kind: str
+    elements: int
+    line: Line
+
+
+_GID = re.compile(
+    r"^\s*([\w.\-]+)\s+(\d+)\s+(\d+)\s+([0-9a-fA-F:]{15,})\s+(?:(\d+\.\d+\.\d+\.\d+)\s+)?(v1|v2|RoCE\s*v?\d)"
+)
+
+
+def gids(source: Source) -> Iterator[Gid]:
+    """Yield the rows of ``show_gids``."""
+    for line in source.lines:
+        found = _GID.match(line.text)
+        if found:
+            yield Gid(found[1], int(found[3]), found[4], found[5] or "", found[6], line)
+
+
+_INTERFACE = re.compile(r"^\s*\d+: ([\w.\-]+)(?:@\S+)?: <([^>]*)> mtu (\d+)")
+_INET = re.compile(r"^\s+inet (\d+\.\d+\.\d+\.\d+)")
+
+
+def interfaces(source: Source) -> Iterator[Interface]:
+    """Yield the interfaces of ``ip addr``."""
+    current: list[tuple[str, str, int, Line]] = []
+    addresses: list[str] = []
+    for line in source.lines:
+        head = _INTERFACE.match(line.text)
+        inet = _INET.match(line.text)
+        if head:
+            yield from _finished(current, addresses)
+            current = [(head[1], head[2], int(head[3]), line)]
+            addresses = []
+        elif inet and current:
+            addresses.append(inet[1])
+    yield from _finished(current, addresses)
+
+
+def _finished(
+    current: list[tuple[str, str, int, Line]], addresses: list[str]
+) -> Iterator[Interface]:
+    """Yield the interface that has been read, if there is one."""
+    for name, flags, mtu, line in current:
+        yield Interface(name, mtu, tuple(addresses), "LOWER_UP" in flags, line)
+
+
+_DF = re.compile(r"^\S+\s+([\d.]+)([KMGTP]?)i?\s+([\d.]+)([KMGTP]?)i?\s+\S+\s+(\d+)%\s+(/\S*)\s*$")
+_PREFIX = {"": 2.0**10, "K": 2.0**10, "M": 2.0**20, "G": 2.0**30, "T": 2.0**40, "P": 2.0**50}
+
+
+def mounts(source: Source) -> Iterator[Mount]:
+    """Yield the rows of ``df``, with or without ``-h``."""
+    for line in source.lines:
+        found = _DF.match(line.text.strip())
+        if found:
+            size = float(found[1]) * _PREFIX[found[2]]
+            yield Mount(found[6], size, float(found[5]) / 100, line)
+
+
+_MODULE = re.compile(r"^\s*([a-z][\w]+)\s+(\d+)\s+(\d+)\s*([\w,]*)\s*$")
+
+
+def modules(source: Source) -> Iterator[Module]:
+    """Yield the rows of ``lsmod``; only a text with its heading has any."""
+    started = False
+    for line in source.lines:
+        if re.match(r"^\s*Module\s+Size\s+Used by", line.text):
+            started = True
+            continue
+        found = _MODULE.match(line.text) if started else None
+        if found:
+            users = tuple(name for name in found[4].split(",") if name)
+            yield Module(found[1], users, int(found[3]), line)
+
+
+_PCI = re.compile(r"^((?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) (.*)$")
+_LINK = re.compile(r"Lnk(Cap|Sta):.*?Speed ([\d.]+)GT/s.*?Width x(\d+)")
+_ACS = re.compile(r"ACSCtl:.*(?:SrcValid|ReqRedir|CmpltRedir)\+")
+
+
+def pcie_devices(source: Source) -> Iterator[PcieDevice]:
+    """Yield the devices of ``lspci -vv`` whose links it prints."""
+    for block in _blocks(source):
+        links: dict[str, tuple[float, int]] = {}
+        status = block[0]
+        acs = None
+        for line in block:
+            link = _LINK.search(line.text)
+            if link:
+                links[link[1]] = (float(link[2]), int(link[3]))
+                if link[1] == "Sta":
+                    status = line
+            if _ACS.search(line.text):
+                acs = line
+        head = _PCI.match(block[0].text)
+        if head and (links or acs):
+            cap_speed, cap_width = links.get("Cap", (0.0, 0))
+            speed, width = links.get("Sta", (0.0, 0))
+            yield PcieDevice(head[1], head[2], cap_speed, cap_width, speed, width, status, acs)
+
+
+def _blocks(source: Source) -> Iterator[list[Line]]:
+    """Yield the lines of each device of ``lspci``."""
+    block: list[Line] = []
+    for line in source.lines:
+        if _PCI.match(line.text):
+            if block:
+                yield block
+            block = [line]
+        elif block:
+            block.append(line)
+    if block:
+        yield block
+
+
+_NETDEV = re.compile(r"^\s*(\S+) port (\d+) ==> (\S+) \((\w+)\)")
+_RDMA = re.compile(r"^\s*(?:link |\d+/\d+: )(\S+)/(\d+):? .*?state (\w+)(?:.*?netdev (\S+))?")
+_HCA = re.compile(r"^\s*hca_id:\s*(\S+)")
+_STATE = re.compile(r"^\s*state:\s*PORT_(\w+)")
+_MTU = re.compile(r"^\s*active_mtu:\s*(\d+)")
+
+
+def port_states(source: Source) -> Iterator[PortState]:
+    """Yield the ports of ``ibdev2netdev``, ``rdma link`` and ``ibv_devinfo``."""
+    device = ""
+    state: tuple[bool, Line] | None = None
+    for line in source.lines:
+        text = line.text
+        netdev = _NETDEV.match(text)
+        rdma = _RDMA.match(text)
+        hca = _HCA.match(text)
+        if netdev:
+            yield PortState(netdev[1], netdev[3], netdev[4] == "Up", "", line)
+        elif rdma:
+            yield PortState(rdma[1], rdma[4] or "", rdma[3] == "ACTIVE", "", line)
+        elif hca:
+            if device and state:
+                yield PortState(device, "", state[0], "", state[1])
+            device = hca[1]
+            state = None
+        elif device:
+            found = _STATE.match(text)
+            if found:
+                state = (found[1].startswith("ACTIVE"), line)
+            mtu = _MTU.match(text)
+            if mtu and state:
+                yield PortState(device, "", state[0], mtu[1], line)
+                state = None
+                device = ""
+    if device and state:
+        yield PortState(device, "", state[0], "", state[1])
+
+
+_GOOD = re.compile(r"\b(?:ok|up|active|reachable|alive|pass(?:ed)?)\b", re.I)
+_BAD = re.compile(
+    r"\b(?:no reply|no answer|down|unreachable|timed? ?out|timeout|fail(?:ed)?|100% (?:packet )?loss|disabled"
+    r"|polling)\b",
+    re.I,
+)
+_RAIL = re.compile(r"\b((?:mlx\d_|bnxt_re|roce\w*|ib|rdma|rail|ionic_|efa_?)\s?\w*)\b")
+
+
+def rail_answers(source: Source) -> Iterator[RailAnswer]:
+    """Yield the rows of a short list that says of rails or devices whether they answer."""
+    if len(source.lines) > 200:  # a log, not a list
+        return
+    for line in source.lines:
+        text = line.text
+        name = _RAIL.search(text)
+        if not name or "CCL" in text or len(text) > 120:
+            continue
+        bad = _BAD.search(text)
+        good = _GOOD.search(text)
+        if bool(bad) != bool(good):
+            yield RailAnswer(name[1], bool(good), line)
+
+
+_VARIABLE = re.compile(
+    r"^\s*(?:export\s+|set\s+|-x\s+|ENV\s+)?"
+    r"((?:[NRM]CCL|FI|GLOO|UCX|OMPI|TORCH|CUDA|HSA|OFI|RCCL)_[A-Z0-9_]+)=(.*?)\s*$"
+)
+
+
+def variables(source: Source) -> Iterator[HostVariable]:
+    """Yield the variables of an environment, as ``env`` or a script has them."""
+    for line in source.lines:
+        found = _VARIABLE.match(unprefixed(line.text))
+        if found:
+            yield HostVariable(found[1], found[2].strip("\"'"), line)
+
+
+_TIMEOUT = re.compile(
+    r"\[Rank (\d+)\].*?collective operation timeout: WorkNCCL\(SeqNum=(\d+), OpType=(\w+), "
+    r"NumelIn=(\d+)"
+)
+
+
+def timeouts(source: Source) -> Iterator[Timeout]:
+    """Yield the collectives that PyTorch's watchdog stopped."""
+    for line in source.lines:
+        if "collective operation timeout" not in line.text:
+            continue
+        found = _TIMEOUT.search(line.text)
+        if found:
+            yield Timeout(int(found[1]), int(found[2]), found[3], int(found[4]), line)

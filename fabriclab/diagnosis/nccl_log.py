@@ -1,0 +1,298 @@
+"""What NCCL says of itself with ``NCCL_DEBUG=INFO``: versions, settings, network, channels, GPUDirect and warnings.
+
+RCCL and other relatives print the same messages. Versions from 2.4 to 2.30 word some of them differently; what is not
+understood is left alone, so a log that is torn or cut off gives less, and nothing wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from fabriclab.diagnosis.lines import Line, Message
+
+__all__ = ["Channel", "Device", "Distance", "NcclLog", "Setting", "read_nccl_log"]
+
+_SETTING = re.compile(r"(NCCL_\w+|RCCL_\w+|MCCL_\w+) set (?:by environment )?to (.*?)\.?$")
+_VERSION = re.compile(r"[NRM]CCL version (\S+)")
+_BOOTSTRAP = re.compile(r"Bootstrap ?: Using (\[?\S+?)(?:\[\d+\])?:(\S+?)<\d+>")
+_NETWORK = re.compile(r"Using network (\S.*?)\s*$")
+_DEVICES = re.compile(r"NET/IB ?: Using (.*)")
+_DEVICE = re.compile(r"\[(\d+)\]([\w.\-]+?):(\d+)/(IB|RoCE|uverbs\S*)")
+_SOCKETS = re.compile(r"NET/Socket ?: Using (.*)")
+_INTERFACE = re.compile(r"\[\d+\]([\w.\-]+):([0-9a-fA-F.:]+?)<\d+>")
+_COMM = re.compile(r"\brank (\d+) n[rR]anks (\d+)")
+_SHAPE = re.compile(r"\brank (\d+) nRanks (\d+) nNodes (\d+) localRanks (\d+)")
+_CHANNEL = re.compile(
+    r"Channel (\d+)(?:/\d+)? ?: (\d+)\[([0-9a-f]+)\] -> (\d+)\[([0-9a-f]+)\] "
+    r"(?:\[(send|receive)\] )?via (\S.*?)\s*$"
+)
+_VIA_NET = re.compile(r"NET/(.+?)/(\d+)(?:\(\d+\))?(/GDRDMA)?(?:/Shared)?$")
+_HCA_GDR = re.compile(r"NET/IB ?: GPU Direct RDMA (Enabled|Disabled) for HCA (\d+) '?([\w.\-]+)'?")
+_GPU_GDR = re.compile(
+    r"GPU Direct RDMA (Enabled|Disabled) for GPU (\w+) / HCA (\w+) \(distance (\d+) (<=|<|>|>=) (\d+)\)"
+)
+_CHANNELS = re.compile(r"(\d+) coll channels, (?:\d+ collnet channels, )?(\d+) nvls channels")
+_AFFINITY = re.compile(
+    r"Affinity for GPU (\d+) is (.*?)\. ?\(GPU affinity = (.*?) ; CPU affinity = (.*?)\)"
+)
+
+
+class Setting(NamedTuple):
+    """An environment variable that NCCL obeyed."""
+
+    name: str
+    value: str
+    line: Line
+
+
+class Device(NamedTuple):
+    """An RDMA device of a host, as NCCL numbers them."""
+
+    number: int
+    name: str
+    port: int
+    layer: str  # IB or RoCE
+
+
+class Distance(NamedTuple):
+    """Whether GPUDirect RDMA is used between a GPU and a NIC, by how far apart they are."""
+
+    enabled: bool
+    gpu: str
+    nic: str
+    distance: int
+    limit: int
+    line: Line
+
+
+class Channel(NamedTuple):
+    """A connection of a channel between two ranks."""
+
+    number: int
+    source: int
+    target: int
+    direction: str  # send, receive, or empty inside a server
+    via: str  # as printed
+    network: str  # such as IB or Socket; empty inside a server
+    device: int  # number of the NIC, -1 inside a server
+    gdr: bool
+    host: str
+    line: Line
+
+    @property
+    def outside(self) -> bool:
+        """Whether it leaves the server."""
+        return bool(self.network)
+
+
+class Affinity(NamedTuple):
+    """Processor cores that NCCL lets the process of a GPU use, those near the GPU, and those the job was given."""
+
+    gpu: int
+    chosen: str
+    near: str
+    given: str
+    host: str
+    line: Line
+
+
+@dataclass
+class NcclLog:
+    """What the messages of all ranks say.
+
+    Parameters
+    ----------
+    messages : list of Message
+        All messages.
+    """
+
+    messages: list[Message] = field(default_factory=list)
+    versions: dict[str, Line] = field(default_factory=dict)
+    settings: list[Setting] = field(default_factory=list)
+    networks: dict[str, Line] = field(default_factory=dict)
+    bootstraps: dict[str, tuple[str, str, Line]] = field(default_factory=dict)  # by host
+    devices: dict[str, dict[int, Device]] = field(default_factory=dict)  # by host, then number
+    device_lines: dict[str, Line] = field(default_factory=dict)  # by host
+    sockets: dict[str, Line] = field(default_factory=dict)  # host -> its line of interfaces
+    ranks: int = 0
+    nodes: int = 0
+    local_ranks: int = 0
+    channels: list[Channel] = field(default_factory=list)
+    gdr_of_nic: list[tuple[bool, str, Line]] = field(default_factory=list)
+    distances: list[Distance] = field(default_factory=list)
+    channel_counts: dict[int, Line] = field(default_factory=dict)
+    nvls_channels: int = 0
+    affinities: list[Affinity] = field(default_factory=list)
+
+    @property
+    def hosts(self) -> list[str]:
+        """Hosts in the order in which they first speak."""
+        return list(dict.fromkeys(message.host for message in self.messages))
+
+    @property
+    def several_servers(self) -> bool:
+        """Whether more than one server takes part, as far as the log tells."""
+        if self.nodes:
+            return self.nodes > 1
+        return len(self.hosts) > 1 or any(channel.outside for channel in self.channels)
+
+    @property
+    def warnings(self) -> list[Message]:
+        """Messages of level WARN."""
+        return [message for message in self.messages if message.level == "WARN"]
+
+    def setting(self, *names: str) -> Setting | None:
+        """Return the first of some variables that was set."""
+        for setting in self.settings:
+            if setting.name in names:
+                return setting
+        return None
+
+    @property
+    def outside_channels(self) -> list[Channel]:
+        """Channels that leave their server."""
+        return [channel for channel in self.channels if channel.outside]
+
+    @property
+    def inside_channels(self) -> list[Channel]:
+        """Channels within a server."""
+        return [channel for channel in self.channels if not channel.outside]
+
+
+def read_nccl_log(messages: Iterable[Message]) -> NcclLog:
+    """Return what messages say; those that say nothing known are only kept.
+
+    Parameters
+    ----------
+    messages : iterable of Message
+        From `fabriclab.diagnosis.lines.messages`.
+    """
+    log = NcclLog(list(messages))
+    for message in log.messages:
+        for words, take in _READERS:
+            if words in message.text:
+                take(log, message)
+    return log
+
+
+def _take_setting(log: NcclLog, message: Message) -> None:
+    found = _SETTING.search(message.text)
+    if found:
+        log.settings.append(Setting(found[1].replace("MCCL", "NCCL"), found[2], message.line))
+
+
+def _take_version(log: NcclLog, message: Message) -> None:
+    found = _VERSION.search(message.text)
+    if found:
+        log.versions.setdefault(found[1], message.line)
+
+
+def _take_bootstrap(log: NcclLog, message: Message) -> None:
+    found = _BOOTSTRAP.search(message.text)
+    if found:
+        log.bootstraps.setdefault(message.host, (found[1], found[2], message.line))
+
+
+def _take_network(log: NcclLog, message: Message) -> None:
+    found = _NETWORK.search(message.text)
+    if found:
+        log.networks.setdefault(found[1], message.line)
+
+
+def _take_devices(log: NcclLog, message: Message) -> None:
+    found = _DEVICES.search(message.text)
+    if not found:
+        return
+    of_host = log.devices.setdefault(message.host, {})
+    for number, name, port, layer in _DEVICE.findall(found[1]):
+        of_host.setdefault(int(number), Device(int(number), name, int(port), layer))
+    log.device_lines.setdefault(message.host, message.line)
+
+
+def _take_sockets(log: NcclLog, message: Message) -> None:
+    if _SOCKETS.search(message.text):
+        log.sockets.setdefault(message.host, message.line)
+
+
+def _take_shape(log: NcclLog, message: Message) -> None:
+    shape = _SHAPE.search(message.text)
+    if shape:
+        log.ranks = max(log.ranks, int(shape[2]))
+        log.nodes = max(log.nodes, int(shape[3]))
+        log.local_ranks = max(log.local_ranks, int(shape[4]))
+        return
+    comm = _COMM.search(message.text)
+    if comm:
+        log.ranks = max(log.ranks, int(comm[2]))
+
+
+def _take_channel(log: NcclLog, message: Message) -> None:
+    found = _CHANNEL.search(message.text)
+    if not found:
+        return
+    via = found[7]
+    net = _VIA_NET.match(via)
+    channel = Channel(
+        number=int(found[1]),
+        source=int(found[2]),
+        target=int(found[4]),
+        direction=found[6] or "",
+        via=via,
+        network=net[1] if net else "",
+        device=int(net[2]) if net else -1,
+        gdr=bool(net and net[3]),
+        host=message.host,
+        line=message.line,
+    )
+    log.channels.append(channel)
+
+
+def _take_gdr(log: NcclLog, message: Message) -> None:
+    nic = _HCA_GDR.search(message.text)
+    if nic:
+        log.gdr_of_nic.append((nic[1] == "Enabled", nic[3], message.line))
+    pair = _GPU_GDR.search(message.text)
+    if pair:
+        distance = Distance(
+            enabled=pair[1] == "Enabled",
+            gpu=pair[2],
+            nic=pair[3],
+            distance=int(pair[4]),
+            limit=int(pair[6]),
+            line=message.line,
+        )
+        log.distances.append(distance)
+
+
+def _take_counts(log: NcclLog, message: Message) -> None:
+    found = _CHANNELS.search(message.text)
+    if found:
+        log.channel_counts.setdefault(int(found[1]), message.line)
+        log.nvls_channels = max(log.nvls_channels, int(found[2]))
+
+
+def _take_affinity(log: NcclLog, message: Message) -> None:
+    found = _AFFINITY.search(message.text)
+    if found:
+        log.affinities.append(
+            Affinity(int(found[1]), found[2], found[3], found[4], message.host, message.line)
+        )
+
+
+# A message is looked at closely only if it has the words.
+_READERS: tuple[tuple[str, Callable[[NcclLog, Message], None]], ...] = (
+    ("CCL_", _take_setting),
+    ("CCL version", _take_version),
+    ("Bootstrap", _take_bootstrap),
+    ("Using network", _take_network),
+    ("NET/IB", _take_devices),
+    ("NET/Socket", _take_sockets),
+    ("anks", _take_shape),
+    ("Channel", _take_channel),
+    ("GPU Direct RDMA", _take_gdr),
+    ("coll channels", _take_counts),
+    ("Affinity for GPU", _take_affinity),
+)

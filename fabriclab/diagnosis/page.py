@@ -1,0 +1,201 @@
+"""The page of a diagnosis: as text for a terminal, as a card for a notebook, as a file of its own."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from fabriclab import units
+from fabriclab.core import as_html, as_text
+from fabriclab.diagnosis.suspicion import cause_words
+from fabriclab.texts import text
+
+if TYPE_CHECKING:
+    from fabriclab.diagnosis.comparison import Comparison
+    from fabriclab.diagnosis.doctor import Diagnosis
+    from fabriclab.diagnosis.ranking import Suspect
+    from fabriclab.views import Picture
+
+__all__ = ["as_card", "as_file", "as_page", "pictures"]
+
+_SHOWN = 5  # suspects on the page
+_ROWS = 8  # sizes of a comparison on the page
+_EVIDENCE = 300  # characters of a line that are quoted
+_BAR = 30  # characters of the longest bar
+# Words for how sure we are, from the surest down.
+_SURE = ((0.85, "doctor.sure.shown"), (0.65, "doctor.sure.likely"), (0.4, "doctor.sure.possible"))
+_GAIN = 1.1  # times; less is not worth a promise
+
+
+def as_page(diagnosis: Diagnosis) -> str:
+    """Return the page as text of about 100 columns.
+
+    Parameters
+    ----------
+    diagnosis : Diagnosis
+        What `doctor` found.
+    """
+    parts = [text("doctor.title", n=len(diagnosis.case.understood)), ""]
+    parts += [text("doctor.read"), as_text(_read(diagnosis))]
+    parts += [f"  {skipped}" for skipped in diagnosis.case.skipped]
+    for comparison in diagnosis.comparisons:
+        parts += ["", *_comparison_lines(comparison)]
+    parts += ["", text("doctor.suspects")]
+    if not diagnosis.suspects:
+        parts.append(text("doctor.none"))
+    for number, suspect in enumerate(diagnosis.suspects[:_SHOWN], 1):
+        parts += _suspect_lines(number, suspect, diagnosis)
+    parts += ["", text("doctor.limits")]
+    return "\n".join(parts)
+
+
+def _read(diagnosis: Diagnosis) -> list[tuple[str, str, str]]:
+    """Return what was understood of each file, as rows."""
+    rows = []
+    for each in diagnosis.case.understood:
+        rows.append((f"  {each.file}", text("doctor.lines", n=each.lines), each.words))
+    return rows
+
+
+def _comparison_lines(comparison: Comparison) -> list[str]:
+    """Return a comparison as a heading and a table with bars."""
+    table = comparison.table
+    what = table.collective.replace("_", "-") or text("doctor.bandwidth")
+    heading = text("doctor.measured", what=what, file=table.name)
+    if not comparison.rows:
+        said = text("doctor.reached", rate=f"{table.peak:.3g}")
+        because = text("doctor.unknown") if not comparison.by else comparison.by
+        return [heading, f"  {said} {because}"]
+    largest = max(max(row.measured, row.expected) for row in comparison.rows)
+    rows = [("  " + text("doctor.size"), *text("doctor.columns").split("|"), "")]
+    for row in comparison.rows[-_ROWS:]:
+        bar = "=" * max(1, round(_BAR * row.measured / largest)) if row.measured > 0 else ""
+        lacks = round(_BAR * row.expected / largest) - len(bar)
+        rows.append(
+            (
+                f"  {units.format_size(row.size)}",
+                f"{row.measured:.3g}",
+                f"{row.expected:.3g}",
+                f"{row.low:.3g} to {row.high:.3g}",
+                bar + "." * max(0, lacks),
+            )
+        )
+    lines = [heading, as_text(rows), "  " + text("doctor.by", by=comparison.by)]
+    if comparison.binds and comparison.healthy is not False:
+        lines.append("  " + text("doctor.binds", binds=comparison.binds))
+    if comparison.note:
+        lines.append("  " + text("doctor.note", note=comparison.note))
+    return lines
+
+
+def _suspect_lines(number: int, suspect: Suspect, diagnosis: Diagnosis) -> list[str]:
+    """Return a suspect as lines of text."""
+    sure = text(sureness(suspect.sure))
+    lines = [f"{number}. {suspect.title} ({suspect.cause_id}): {sure}"]
+    for key, words in suspect_facts(suspect, diagnosis):
+        lines.append(f"   {text(key)}: {words}")
+    return lines
+
+
+def suspect_facts(suspect: Suspect, diagnosis: Diagnosis) -> list[tuple[str, str]]:
+    """Return what the page says of a suspect, as pairs of the key of a heading and words."""
+    facts = []
+    if suspect.where:
+        facts.append(("doctor.seen", str(suspect.where)[:_EVIDENCE]))
+    if suspect.why:
+        facts.append(("doctor.why", suspect.why))
+    facts.append(("doctor.because", cause_words(suspect.cause_id, "because")))
+    facts.append(("doctor.action", cause_words(suspect.cause_id, "action")))
+    setting = cause_words(suspect.cause_id, "setting")
+    if setting:
+        facts.append(("doctor.setting", setting))
+    slow = [each for each in diagnosis.comparisons if each.healthy is False]
+    if suspect.gain > _GAIN and slow:
+        size = units.format_size(slow[0].rows[-1].size)
+        words = text("doctor.gain", gain=f"{suspect.gain:.2g}", size=size, by=slow[0].by)
+        facts.append(("doctor.gains", words))
+    return facts
+
+
+def sureness(sure: float) -> str:
+    """Return the key of the words for how sure we are."""
+    for least, key in _SURE:
+        if sure >= least:
+            return key
+    return "doctor.sure.weak"
+
+
+def pictures(diagnosis: Diagnosis) -> list[Picture]:
+    """Return measured against expected, a picture for each table that has both.
+
+    Parameters
+    ----------
+    diagnosis : Diagnosis
+        What `doctor` found.
+    """
+    from fabriclab.views import sweep
+
+    found = []
+    for comparison in diagnosis.comparisons:
+        both = comparison.results()
+        if both:
+            picture = sweep({"measured": both[0], "expected": both[1]}, y="busbw")
+            found.append(picture)
+    return found
+
+
+def as_card(diagnosis: Diagnosis) -> str:
+    """Return the page as HTML for a notebook.
+
+    Parameters
+    ----------
+    diagnosis : Diagnosis
+        What `doctor` found.
+    """
+    parts = ['<div class="fl-doctor">']
+    head = [("", *text("doctor.read_columns").split("|"))]
+    files = [(name.strip(), lines, words) for name, lines, words in _read(diagnosis)]
+    shown: Sequence[Suspect] = diagnosis.suspects[:_SHOWN]
+    if shown:
+        first = shown[0]
+        parts.append(
+            f"<p><b>{html.escape(first.title)}.</b> {html.escape(text(sureness(first.sure)))}</p>"
+        )
+    for picture in pictures(diagnosis):
+        parts.append(picture._repr_mimebundle_()["text/html"])
+    for number, suspect in enumerate(shown, 1):
+        opened = " open" if number == 1 else ""
+        title = f"{number}. {suspect.title} ({text(sureness(suspect.sure))})"
+        facts = []
+        for key, words in suspect_facts(suspect, diagnosis):
+            tag = "code" if key in ("doctor.seen", "doctor.setting") else "span"
+            facts.append(f"<dt>{html.escape(text(key))}<dd><{tag}>{html.escape(words)}</{tag}>")
+        parts.append(
+            f"<details{opened}><summary>{html.escape(title)}</summary><dl>{''.join(facts)}</dl></details>"
+        )
+    skipped = "".join(f"<p>{html.escape(words)}</p>" for words in diagnosis.case.skipped)
+    table = as_html([head[0][1:], *files], text("doctor.read"))
+    parts.append(f"<details><summary>{text('doctor.read')}</summary>{table}{skipped}</details>")
+    parts.append(f"<p><small>{html.escape(text('doctor.limits'))}</small></p></div>")
+    return "".join(parts)
+
+
+def as_file(diagnosis: Diagnosis) -> str:
+    """Return the page as an HTML file of its own, which loads nothing from elsewhere.
+
+    Parameters
+    ----------
+    diagnosis : Diagnosis
+        What `doctor` found.
+    """
+    title = html.escape(text("doctor.title", n=len(diagnosis.case.understood)))
+    style = (
+        "body{font:16px/1.5 system-ui,sans-serif;max-width:900px;margin:2rem auto;padding:0 1rem}"
+        "code{white-space:pre-wrap;overflow-wrap:anywhere}dt{font-weight:600}dd{margin:0 0 .6rem}"
+        "summary{cursor:pointer;font-weight:600;margin:.6rem 0}td,th{text-align:left;padding:.1rem .8rem .1rem 0}"
+        "@media (prefers-color-scheme:dark){body{background:#16181d;color:#e6e6e6}}"
+    )
+    head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
+    view = '<meta name="viewport" content="width=device-width,initial-scale=1">'
+    return f"{head}{view}<style>{style}</style><h1>{title}</h1>{as_card(diagnosis)}</html>\n"

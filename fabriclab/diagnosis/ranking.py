@@ -1,0 +1,158 @@
+"""Suspects in order: what many signs say together, which cause explains another, and when a run is called healthy."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fabriclab import registry
+from fabriclab.diagnosis.case import Case
+from fabriclab.diagnosis.comparison import Comparison
+from fabriclab.diagnosis.lines import Line
+from fabriclab.diagnosis.suspicion import Suspicion, cause_words
+
+__all__ = ["HEALTHY", "Suspect", "rank"]
+
+HEALTHY = "none_healthy"
+# A cause, and what follows from it: a fault of its own only if the cause is not there.
+_FOLLOWS = {
+    "plugin_missing": ("fallback_to_sockets",),
+    "ofi_provider_tcp": ("fallback_to_sockets", "plugin_missing"),
+    "wrong_hca": ("fallback_to_sockets", "rails_down"),
+    "gid_index": ("rails_down", "firewall", "wrong_hca", "cross_nic"),
+    "cross_nic": ("rails_down", "firewall", "gid_index"),
+    "collective_mismatch": ("rank_absent", "straggler"),
+    "firewall": ("rails_down",),
+    "wrong_socket_ifname": ("firewall", "fallback_to_sockets"),
+    "fallback_to_sockets": ("gdr_off", "gdr_distance", "plugin_missing"),
+    "shm_too_small": ("fallback_to_sockets", "p2p_disabled"),
+    "p2p_disabled": ("fewer_channels",),
+    "rails_down": ("one_nic_used",),
+}
+_SURE = 0.7  # from here on a cause takes the weight of what follows from it
+_TAKEN = 0.5  # factor
+# Speed alone cannot show these, and a good rate does not clear them.
+_STOPS = {
+    "collective_mismatch",
+    "rank_absent",
+    "shm_too_small",
+    "firewall",
+    "gid_index",
+    "nvls_fabric_manager",
+    "wrong_socket_ifname",
+    "acs",
+    "wrong_hca",
+    "version_mismatch",
+}
+_FACT = 0.85  # a cause this sure stays a finding in a run that is fast enough
+_CLEARED = 0.5  # factor for what costs speed, in a run that is as fast as expected
+_QUIET = 0.4  # how sure of health we are if nothing was measured, and nothing is said
+_HEALTHY = 0.9
+_LEAST = 0.15
+_NO_GAIN = 1.0  # what stops a run has no speed to gain
+
+
+class Suspect(NamedTuple):
+    """A cause in its place in the order, with all that shows it.
+
+    Parameters
+    ----------
+    cause_id : str
+        Name of the cause, as in ``causes.toml``.
+    sure : float
+        How sure the files make us, 0 to 1.
+    where : Line or None
+        The line that shows it best.
+    why : str
+        What the line or the figures say, in words.
+    gain : float
+        How many times as fast the largest size would be by the model or the earlier run; 1 if unknown.
+    """
+
+    cause_id: str
+    sure: float
+    where: Line | None
+    why: str
+    gain: float
+
+    @property
+    def title(self) -> str:
+        """What is wrong."""
+        return cause_words(self.cause_id, "title")
+
+    @property
+    def setting(self) -> str:
+        """The variable or command to try; the action where there is none."""
+        return cause_words(self.cause_id, "setting") or cause_words(self.cause_id, "action")
+
+    @property
+    def evidence(self) -> str:
+        """The line that shows it, and why, as text."""
+        parts = [str(self.where) if self.where else "", self.why]
+        return "; ".join(part for part in parts if part)
+
+
+def rank(case: Case, comparisons: list[Comparison]) -> list[Suspect]:
+    """Return the suspects in order, the likeliest first.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    comparisons : list of Comparison
+        Measured against expected.
+    """
+    strongest = _strongest(case)
+    weights = {cause: suspicion.sure for cause, suspicion in strongest.items()}
+    for cause, follows in _FOLLOWS.items():
+        if strongest.get(cause) and strongest[cause].sure >= _SURE:
+            for other in follows:
+                if other in weights and strongest[other].sure <= strongest[cause].sure:
+                    weights[other] *= _TAKEN
+
+    states = [each.healthy for each in comparisons if each.healthy is not None]
+    fast = bool(states) and all(states)
+    if fast:
+        for cause in weights:
+            if cause not in _STOPS and strongest[cause].sure < _FACT:
+                weights[cause] *= _CLEARED
+
+    gain = max((each.gain for each in comparisons if each.healthy is False), default=1.0)
+    found = []
+    for cause, weight in weights.items():
+        if weight >= _LEAST:
+            suspicion = strongest[cause]
+            possible = _NO_GAIN if cause in _STOPS else gain
+            found.append(Suspect(cause, weight, suspicion.where, suspicion.why, possible))
+    health = _health(case, comparisons, fast, states)
+    if health and (fast or not any(suspect.sure > _QUIET for suspect in found)):
+        found.append(health)
+    return sorted(found, key=lambda suspect: -suspect.sure)
+
+
+def _strongest(case: Case) -> dict[str, Suspicion]:
+    """Return the strongest suspicion of each cause."""
+    strongest: dict[str, Suspicion] = {}
+    for name in registry.names("suspect"):
+        for suspicion in registry.get("suspect", name)(case):
+            before = strongest.get(suspicion.cause)
+            if before is None or suspicion.sure > before.sure:
+                strongest[suspicion.cause] = suspicion
+    return strongest
+
+
+def _health(
+    case: Case, comparisons: list[Comparison], fast: bool, states: list[bool]
+) -> Suspect | None:
+    """Return how sure we are that nothing is wrong; None if the run is slow, stopped or unknown."""
+    wrong = sum(table.wrong for table in case.measured)
+    if fast and not wrong:
+        best = next(each for each in comparisons if each.healthy)
+        why = f"{best.table.peak:.0f} GB/s at the largest sizes is what {best.by} lets expect"
+        return Suspect(HEALTHY, _HEALTHY * 0.93, best.table.line, why, 1.0)
+    if states or wrong:
+        return None
+    quiet = not case.log.warnings and not case.timeouts
+    if quiet and (case.log.messages or case.tables or case.pairs or case.topologies):
+        why = "no message points to a fault, and nothing shows whether the rate is right"
+        return Suspect(HEALTHY, _QUIET, None, why, 1.0)
+    return None

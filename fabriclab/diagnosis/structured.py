@@ -1,0 +1,233 @@
+"""Files with a structure of their own: topology XML of NCCL, ibnetdiscover, Slurm's topology.conf, flight recorders.
+
+They are read line by line or tag by tag, so a file that is cut off gives what its beginning says.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from fabriclab.diagnosis.host_tools import PcieDevice, Timeout
+from fabriclab.diagnosis.lines import Line, Source
+
+__all__ = [
+    "FabricLink",
+    "TopologyXml",
+    "XmlNet",
+    "flight_entries",
+    "read_fabric_links",
+    "read_slurm_switches",
+    "read_topology_xml",
+]
+
+_TAG = re.compile(r"<(/?)(cpu|pci|gpu|nic|net|nvlink)\b([^>]*?)(/?)>")
+_ATTRIBUTE = re.compile(r'(\w+)="([^"]*)"')
+_SPEED = re.compile(r"([\d.]+)")
+_FULL_WIDTH = 16
+
+
+class XmlNet(NamedTuple):
+    """A network device of a topology: name, speed [Mb/s], whether it may use GPUDirect, its CPU, and its line."""
+
+    name: str
+    speed: int
+    gdr: bool
+    cpu: str
+    line: Line
+
+
+class TopologyXml(NamedTuple):
+    """What ``NCCL_TOPO_DUMP_FILE`` wrote: PCIe links of GPUs and NICs, network devices, and the CPU of each GPU."""
+
+    devices: tuple[PcieDevice, ...]
+    nets: tuple[XmlNet, ...]
+    gpus: Mapping[str, str]  # number of the GPU -> CPU
+
+
+def read_topology_xml(source: Source) -> TopologyXml | None:
+    """Return the topology that NCCL wrote as XML, or None if the text holds none.
+
+    Parameters
+    ----------
+    source : Source
+        A file or text.
+    """
+    devices: list[PcieDevice] = []
+    nets: list[XmlNet] = []
+    gpus: dict[str, str] = {}
+    cpu = ""
+    pci: list[tuple[Mapping[str, str], Line]] = []  # from the root down
+    found = False
+    for line in source.lines:
+        for closing, tag, rest, empty in _TAG.findall(line.text):
+            found = True
+            about = dict(_ATTRIBUTE.findall(rest))
+            if tag == "cpu" and not closing:
+                cpu = about.get("numaid", "")
+            elif tag == "pci" and closing:
+                pci = pci[:-1]
+            elif tag == "pci" and not empty:
+                pci.append((about, line))
+            elif tag == "gpu" and not closing:
+                gpus[about.get("dev", "")] = cpu
+                devices += _links(pci, f"GPU {about.get('dev', '')}")
+            elif tag == "net" and not closing:
+                speed = _whole(about.get("speed", ""))
+                gdr = about.get("gdr", "1") != "0"
+                nets.append(XmlNet(about.get("name", ""), speed, gdr, cpu, line))
+                devices += _links(pci, about.get("name", ""))
+    if not found or not (gpus or nets):
+        return None
+    return TopologyXml(tuple(devices), tuple(nets), gpus)
+
+
+def _links(pci: list[tuple[Mapping[str, str], Line]], what: str) -> Iterator[PcieDevice]:
+    """Yield the link of the last of some PCIe devices; its capability is not written, so full width is taken."""
+    if not pci:
+        return
+    about, line = pci[-1]
+    width = _whole(about.get("link_width", ""))
+    speed = _SPEED.match(about.get("link_speed", ""))
+    if width and speed:
+        value = _number(speed[1])
+        yield PcieDevice(about.get("busid", ""), what, value, _FULL_WIDTH, value, width, line, None)
+
+
+def _whole(text: str) -> int:
+    """Return a text as a whole number, 0 if it is none."""
+    return int(text) if text.isdigit() and len(text) < 10 else 0
+
+
+def _number(text: str) -> float:
+    """Return a text as a number, 0 if it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+class FabricLink(NamedTuple):
+    """A cable of ibnetdiscover: names of the ends, lanes, name of the rate, and its line."""
+
+    source: str
+    target: str
+    lanes: int
+    rate: str
+    line: Line
+
+
+_NODE = re.compile(r'^(Switch|Ca|Vca)\s+\d+\s+"[^"]+"\s*#\s*"([^"]*)"')
+_CABLE = re.compile(
+    r'^\[(\d+)\](?:\(\w+\))?\s+"[^"]+"\[\d+\].*?#.*?"([^"]*)"\s+lid\s+\d+\s+(\d+)x(\w+)'
+)
+
+
+def read_fabric_links(source: Source) -> list[FabricLink]:
+    """Return the cables that ibnetdiscover printed with their widths and rates.
+
+    Parameters
+    ----------
+    source : Source
+        A file or text.
+    """
+    links = []
+    node = ""
+    for line in source.lines:
+        head = _NODE.match(line.text)
+        if head:
+            node = head[2]
+        cable = _CABLE.match(line.text)
+        if cable and node:
+            links.append(FabricLink(node, cable[2], int(cable[3]), cable[4], line))
+    return links
+
+
+_SWITCH = re.compile(r"^\s*SwitchName=(\S+)\s+.*?Nodes=(\S+)", re.IGNORECASE)
+_RANGE = re.compile(r"^(.*?)\[([\d,\-]+)\](.*)$")
+_MOST_NODES = 100_000
+
+
+def read_slurm_switches(source: Source) -> dict[str, str]:
+    """Return the leaf switch of each node, as Slurm's topology.conf has them.
+
+    Parameters
+    ----------
+    source : Source
+        A file or text.
+    """
+    leaves: dict[str, str] = {}
+    for line in source.lines:
+        found = _SWITCH.match(line.text)
+        if not found:
+            continue
+        for node in _expanded(found[2]):
+            if len(leaves) < _MOST_NODES:
+                leaves[node] = found[1]
+    return leaves
+
+
+def _expanded(nodes: str) -> Iterator[str]:
+    """Yield the nodes of a list such as ``a[01-03],b7``."""
+    for part in re.split(r",(?![^\[]*\])", nodes):
+        found = _RANGE.match(part)
+        if not found:
+            yield part
+            continue
+        for piece in found[2].split(","):
+            first, _, last = piece.partition("-")
+            if not first.isdigit() or (last and not last.isdigit()):
+                continue
+            end = int(last or first)
+            for number in range(int(first), min(end, int(first) + _MOST_NODES) + 1):
+                yield f"{found[1]}{number:0{len(first)}d}{found[3]}"
+
+
+_RANK_IN_NAME = re.compile(r"(?:rank|_)(\d+)(?:\.\w+)?$")
+
+
+def flight_entries(source: Source) -> list[Timeout]:
+    """Return the first collective that is not completed in a flight recorder's dump in JSON.
+
+    A dump that torch pickled is not opened, since a pickle may run code; PyTorch's own ``torchfrtrace -j`` reads it.
+
+    Parameters
+    ----------
+    source : Source
+        A file or text.
+    """
+    if not source.lines or "entries" not in source.text[:2_000_000]:
+        return []
+    try:
+        dump = json.loads(source.text)
+    except (ValueError, RecursionError):
+        return []
+    if not isinstance(dump, dict) or not isinstance(dump.get("entries"), list):
+        return []
+    named = _RANK_IN_NAME.search(source.name)
+    rank = int(named[1]) if named else _whole(str(dump.get("rank", "")))
+    for entry in dump["entries"]:
+        if isinstance(entry, dict) and entry.get("state") not in ("completed", None):
+            number = entry.get("collective_seq_id", entry.get("seq_id", 0))
+            kind = str(entry.get("profiling_name", "")).rpartition(":")[2].upper().replace("_", "")
+            return [
+                Timeout(
+                    rank,
+                    number if isinstance(number, int) else 0,
+                    kind,
+                    _elements(entry.get("input_sizes")),
+                    source.lines[0],
+                )
+            ]
+    return []
+
+
+def _elements(sizes: Any) -> int:
+    """Return the number of elements of the first tensor of a list of shapes."""
+    shape = sizes[0] if isinstance(sizes, list) and sizes else []
+    total = 1
+    for length in shape if isinstance(shape, list) else []:
+        total *= length if isinstance(length, int) else 1
+    return total

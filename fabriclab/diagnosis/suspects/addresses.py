@@ -1,0 +1,275 @@
+"""Addresses of RDMA connections and of the first connection: which network each end is in."""
+
+import ipaddress
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from fabriclab.diagnosis.case import Case
+from fabriclab.diagnosis.lines import Line
+from fabriclab.diagnosis.nccl_log import Channel
+from fabriclab.diagnosis.suspicion import Suspicion
+from fabriclab.registry import register
+
+_QUEUE_PAIR = re.compile(
+    r"ibv_modify_qp failed with (\d+) .*?(?:on dev ([\w.\-]+))?(?::\d+)?,? .*?"
+    r"local GID index (-?\d+), local GID (\S*?), remote GID (\S*)"
+)
+_COMPLETION = re.compile(r"status=(\d+) .*?localGid (\S+) remoteGids? ?(\S+?)(?: hca (\S+))?$")
+_MAPPED = "::ffff:"
+_CONNECT = re.compile(r"[Cc]onnect to (\d+\.\d+\.\d+\.\d+)")
+_KNOWN_ADDRESS = re.compile(
+    r"(?:address: |ip=|tcp://|MASTER_ADDR[=:] ?|master_addr[=:] ?|--host[= ])(\d+\.\d+\.\d+\.\d+)"
+)
+_TIMED_OUT = 110
+_SAME_NET = 24  # bits of an address that nodes of one rail share, usually
+_FAR_NET = 16
+
+
+class QueuePair(NamedTuple):
+    """A queue pair that could not be connected."""
+
+    error: int
+    device: str
+    gid_index: int
+    local: str
+    remote: str
+    line: Line
+
+
+def failed_queue_pairs(case: Case) -> list[QueuePair]:
+    """Return the queue pairs that could not be connected.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    found = []
+    for line in case.lines_with("local gid"):
+        match = _QUEUE_PAIR.search(line.text)
+        if match:
+            found.append(
+                QueuePair(
+                    error=int(match[1]),
+                    device=match[2] or "",
+                    gid_index=int(match[3]),
+                    local=match[4],
+                    remote=match[5],
+                    line=line,
+                )
+            )
+    return found
+
+
+def _kind(gid: str) -> str:
+    """Return whether a GID is empty, of IPv4, link-local or another one."""
+    if gid in ("", "::", "::,"):
+        return "empty"
+    if gid.startswith(_MAPPED):
+        return "ipv4"
+    if gid.lower().startswith("fe80"):
+        return "link"
+    return "other"
+
+
+def _network(gid: str, bits: int) -> str:
+    """Return the network of the IPv4 address in a GID; empty if there is none."""
+    try:
+        address = ipaddress.ip_address(gid.removeprefix(_MAPPED))
+    except ValueError:
+        return ""
+    return str(ipaddress.ip_network(f"{address}/{bits}", strict=False))
+
+
+@register("suspect", "GIDs of queue pairs")
+def gids_of_queue_pairs(case: Case) -> Iterator[Suspicion]:
+    """Suspect the GID index if the ends of a connection have an empty one, or two kinds of them.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    infiniband = any(
+        device.layer == "IB" for of_host in case.log.devices.values() for device in of_host.values()
+    )
+    for pair in failed_queue_pairs(case):
+        kinds = {_kind(pair.local), _kind(pair.remote)}
+        if "empty" in kinds:
+            yield Suspicion("gid_index", 0.94, pair.line, "one end offers an empty GID")
+        elif kinds == {"ipv4", "link"}:
+            yield Suspicion(
+                "gid_index", 0.92, pair.line, "one end has an IPv4 address, the other only fe80"
+            )
+        elif kinds == {"link"} and not infiniband:
+            yield Suspicion("gid_index", 0.75, pair.line, "both ends use fe80 on RoCE")
+
+
+@register("suspect", "tables of GIDs")
+def tables_of_gids(case: Case) -> Iterator[Suspicion]:
+    """Suspect the GID index if a node's table has none of that index, or one of version 1.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    setting = case.setting("NCCL_IB_GID_INDEX")
+    if setting is None or not setting[0].strip().lstrip("-").isdigit():
+        return
+    index = int(setting[0])
+    for file, rows in case.gids.items():
+        devices = dict.fromkeys(row.device for row in rows)
+        for device in devices:
+            of_device = [row for row in rows if row.device == device]
+            chosen = [row for row in of_device if row.row == index]
+            if not chosen:
+                yield Suspicion(
+                    "gid_index", 0.9, setting[1], f"{device} has no GID {index} in {file}"
+                )
+            elif "v1" in chosen[0].version.replace(" ", "").lower() or not chosen[0].ipv4:
+                usable = [row.row for row in of_device if row.ipv4 and "2" in row.version]
+                if usable and index not in usable:
+                    yield Suspicion(
+                        "gid_index", 0.85, chosen[0].line, f"index {usable[0]} is IPv4, version 2"
+                    )
+
+
+@register("suspect", "networks of queue pairs")
+def networks_of_queue_pairs(case: Case) -> Iterator[Suspicion]:
+    """Suspect rails that are not joined, or a wrong device, if both ends are in different networks.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    pairs = [
+        pair
+        for pair in failed_queue_pairs(case)
+        if _kind(pair.local) == "ipv4" and _kind(pair.remote) == "ipv4"
+    ]
+    apart = [
+        pair
+        for pair in pairs
+        if _network(pair.local, _SAME_NET) != _network(pair.remote, _SAME_NET)
+    ]
+    if not apart:
+        for pair in pairs:
+            if pair.error == _TIMED_OUT:
+                yield Suspicion("rails_down", 0.55, pair.line, "same network, and no answer")
+                yield Suspicion("firewall", 0.35, pair.line)
+        return
+    several = max((len(of_host) for of_host in case.log.devices.values()), default=0) > 1
+    crossing = [channel for channel in case.log.outside_channels if _crosses(case, channel)]
+    for pair in apart:
+        if several and crossing:
+            yield Suspicion(
+                "cross_nic", 0.9, pair.line, "its channel leaves on one NIC, and arrives on another"
+            )
+            yield Suspicion("wrong_hca", 0.5, pair.line)
+        elif several:
+            yield Suspicion("cross_nic", 0.6, pair.line, "the two ends are in different networks")
+            yield Suspicion("wrong_hca", 0.62, pair.line, "the two ends are in different networks")
+        else:
+            yield Suspicion("wrong_hca", 0.88, pair.line, "the two ends are in different networks")
+            yield Suspicion("cross_nic", 0.4, pair.line)
+
+
+def _crosses(case: Case, channel: Channel) -> bool:
+    """Return whether a channel is sent on a NIC of another number than it is received on."""
+    for other in case.log.outside_channels:
+        same = (other.number, other.source, other.target) == (
+            channel.number,
+            channel.source,
+            channel.target,
+        )
+        if same and other.direction != channel.direction and other.device != channel.device:
+            return True
+    return False
+
+
+@register("suspect", "device that does not exist")
+def device_that_does_not_exist(case: Case) -> Iterator[Suspicion]:
+    """Suspect a wrong device if one was named and the library found none.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    named = case.setting("NCCL_IB_HCA")
+    if named is None:
+        return
+    none = next(case.lines_with("no device found"), None)
+    names = [name.split(":")[0].strip("^=") for name in named[0].split(",") if name]
+    known = {
+        device.name for of_host in case.log.devices.values() for device in of_host.values()
+    } | {port.device for ports in case.ports.values() for port in ports}
+    if none and not known:
+        yield Suspicion("wrong_hca", 0.86, named[1], "and no device was found")
+    elif known and not named[0].startswith("^"):
+        lost = [name for name in names if not any(each.startswith(name) for each in known)]
+        if lost:
+            yield Suspicion("wrong_hca", 0.8, named[1], f"no device is called {', '.join(lost)}")
+
+
+@register("suspect", "interface of the first connection")
+def interface_of_the_first_connection(case: Case) -> Iterator[Suspicion]:
+    """Suspect a wrong interface if it has no address, is down, or leads to another network than the nodes are in.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    named = case.setting("NCCL_SOCKET_IFNAME")
+    if named:
+        wanted = [name.strip("=") for name in named[0].split(",") if not name.startswith("^")]
+        for file, interfaces in case.interfaces.items():
+            found = [each for each in interfaces if any(each.name.startswith(n) for n in wanted)]
+            if wanted and not found:
+                yield Suspicion(
+                    "wrong_socket_ifname", 0.88, named[1], f"{file} has no interface {named[0]}"
+                )
+            elif found and not any(each.addresses for each in found):
+                yield Suspicion(
+                    "wrong_socket_ifname",
+                    0.96,
+                    found[0].line,
+                    f"{found[0].name} has no IPv4 address",
+                )
+
+    known = {address for address, _ in _known_addresses(case)}
+    for line in case.lines_with("connect to "):
+        tried = _CONNECT.search(line.text)
+        if not tried:
+            continue
+        near = [_network(address, _FAR_NET) for address in known]
+        if near and _network(tried[1], _FAR_NET) not in near:
+            yield Suspicion(
+                "wrong_socket_ifname",
+                0.92,
+                line,
+                "the nodes know each other by addresses of another network",
+            )
+        elif tried[1].startswith(("172.17.", "127.", "169.254.", "192.168.122.")):
+            yield Suspicion("wrong_socket_ifname", 0.85, line, "an address of this host only")
+
+    networks: dict[str, tuple[str, str, Line]] = {}
+    for host, (name, address, line) in case.log.bootstraps.items():
+        networks.setdefault(_network(address, _FAR_NET), (host, name, line))
+    if len(networks) > 1 and "" not in networks:
+        host, name, line = list(networks.values())[-1]
+        yield Suspicion(
+            "wrong_socket_ifname", 0.7, line, f"{host} uses {name}, in another network than others"
+        )
+
+
+def _known_addresses(case: Case) -> Iterator[tuple[str, Line]]:
+    """Yield the addresses by which a launcher knows the nodes."""
+    for word in ("address: ", "ip=", "tcp://", "master_addr", "--host"):
+        for line in case.lines_with(word):
+            for found in _KNOWN_ADDRESS.finditer(line.text):
+                yield found[1], line

@@ -1,0 +1,130 @@
+"""Paths between GPUs, and between GPUs and NICs: GPUDirect, peer access, access control."""
+
+import re
+from collections.abc import Iterator
+
+from fabriclab.diagnosis.case import Case
+from fabriclab.diagnosis.suspicion import Suspicion
+from fabriclab.gpudirect.tools import CLASSES
+from fabriclab.registry import register
+
+_BOARD = re.compile(r"SXM|HGX|MI2\d\d|MI3\d\d|NVL|B200|B300|GB200|GH200", re.IGNORECASE)
+_PROTECTION = re.compile(r"status=(?:4|10) ")
+_FAR = ("SYS", "NODE")
+
+
+@register("suspect", "GPUDirect of each NIC")
+def gpudirect_of_each_nic(case: Case) -> Iterator[Suspicion]:
+    """Suspect that GPUDirect RDMA is off if it is disabled for all NICs, or no channel uses it.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    states = case.log.gdr_of_nic
+    outside = [channel for channel in case.log.outside_channels if channel.network != "Socket"]
+    used = any(channel.gdr for channel in outside)
+    peermem = [module for module in case.modules if "peermem" in module.name]
+    if states and not any(on for on, _, _ in states) and not used:
+        why = "it is off for every NIC"
+        if peermem and not any("ib_core" in module.users for module in case.modules):
+            why += ", though nvidia_peermem is loaded"
+        yield Suspicion("gdr_off", 0.92, states[0][2], why)
+    elif outside and not used and not case.log.distances and not states:
+        yield Suspicion("gdr_off", 0.45, outside[0].line, "no channel between servers has GDRDMA")
+
+
+@register("suspect", "distance of GPU and NIC")
+def distance_of_gpu_and_nic(case: Case) -> Iterator[Suspicion]:
+    """Suspect the limit of distance for GPUs whose channels do without GPUDirect because of it.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    refused = [pair for pair in case.log.distances if not pair.enabled]
+    outside = case.log.outside_channels
+    if not refused:
+        return
+    without = [channel for channel in outside if not channel.gdr]
+    if outside and not without:
+        return  # the pairs that are used have it
+    some = any(pair.enabled for pair in case.log.distances) or any(c.gdr for c in outside)
+    pair = refused[0]
+    why = f"distance {pair.distance} is over the limit of {pair.limit}"
+    yield Suspicion("gdr_distance", 0.9 if some or without else 0.75, pair.line, why)
+
+
+@register("suspect", "nearest NIC")
+def nearest_nic(case: Case) -> Iterator[Suspicion]:
+    """Suspect the place of a NIC if the one nearest to a GPU is farther than that of other GPUs, or behind a socket.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    for file, topology in case.topologies.items():
+        nearest = {}
+        for name in topology.names:
+            if name.startswith("GPU") and topology.nearest(name):
+                kind = topology.relation(name, topology.nearest(name)[0])
+                nearest[name] = kind.rstrip("0123456789")
+        far = [name for name, kind in nearest.items() if kind in _FAR]
+        near = [name for name, kind in nearest.items() if kind not in _FAR]
+        if not far:
+            continue
+        row = next(
+            (
+                line
+                for source in case.sources
+                if source.name == file
+                for line in source.lines
+                if line.text.split()[:1] == [far[0]]
+            ),
+            None,
+        )
+        worst = max(nearest.values(), key=CLASSES.index)
+        sure = 0.8 if near else 0.5
+        yield Suspicion("nic_far", sure, row, f"{', '.join(far)}: nearest NIC is {worst}")
+
+
+@register("suspect", "peer memory that is refused")
+def peer_memory_that_is_refused(case: Case) -> Iterator[Suspicion]:
+    """Suspect access control if the NIC is refused the GPU's memory, while memory of the host passes.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    uses = any(channel.gdr for channel in case.log.outside_channels)
+    for line in case.lines_with("got completion from peer"):
+        if _PROTECTION.search(line.text) and uses:
+            host_passes = any(row.rate > 0 for row in case.perftest)
+            sure = 0.88 if host_passes else 0.72
+            yield Suspicion("acs", sure, line, "the NIC was refused memory of a GPU")
+            yield Suspicion("iommu", 0.5, line)
+            return
+
+
+@register("suspect", "channels through shared memory")
+def channels_through_shared_memory(case: Case) -> Iterator[Suspicion]:
+    """Suspect that peer access is off if all channels of a board with direct links go through shared memory.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    inside = case.log.inside_channels
+    if not inside or not all(channel.via.startswith("SHM") for channel in inside):
+        return
+    gpus = " ".join(table.gpu for table in case.tables)
+    linked = any("NV" in cell for t in case.topologies.values() for row in t.cells for cell in row)
+    if _BOARD.search(gpus) or linked:
+        yield Suspicion("p2p_disabled", 0.85, inside[0].line, "these GPUs have links of their own")
+    else:
+        yield Suspicion("p2p_disabled", 0.4, inside[0].line, "normal for cards without peer access")

@@ -1,0 +1,74 @@
+"""Causes tried on the model: the same cluster with one fault, and whether its rate is the one that was measured."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from fabriclab import tuner
+from fabriclab.diagnosis.case import Case
+from fabriclab.diagnosis.comparison import compare, system_of
+from fabriclab.diagnosis.suspicion import Suspicion
+from fabriclab.registry import register
+from fabriclab.systems import System
+
+_GB = 1e9
+_FITS = 0.45  # sure; other faults may cost as much
+_SLOWER = 0.4  # sure of what is likely when nothing fits
+
+
+class Hypothesis(NamedTuple):
+    """A fault, as a change of the cluster, in words."""
+
+    cause: str
+    changes: Mapping[str, Any]
+    words: str
+
+
+def hypotheses(cluster: System) -> list[Hypothesis]:
+    """Return the faults to try on a cluster.
+
+    Parameters
+    ----------
+    cluster : System
+        The cluster as it should be.
+    """
+    if cluster.servers == 1:
+        return [Hypothesis("p2p_disabled", {"scale_up": "pcie4"}, "without links between GPUs")]
+    found = [
+        Hypothesis(
+            "fallback_to_sockets", {"transport": "tcp", "nics": 1}, "over TCP on one interface"
+        )
+    ]
+    if cluster.nics > 1:
+        found.append(Hypothesis("one_nic_used", {"nics": 1}, "with one NIC"))
+        for nics in range(cluster.nics - 1, 1, -1):
+            found.append(Hypothesis("rails_down", {"nics": nics}, f"with {nics} NICs"))
+    return found
+
+
+@register("suspect", "faults that fit the rate")
+def faults_that_fit_the_rate(case: Case) -> Iterator[Suspicion]:
+    """Suspect each fault with which the model gives the measured rate, if the run is slower than its band.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    cluster = system_of(case)
+    if cluster is None:
+        return
+    for comparison in compare(case, cluster):
+        if comparison.healthy is not False or not comparison.rows:
+            continue
+        row = comparison.rows[-1]
+        table = comparison.table
+        for each in hypotheses(cluster):
+            try:
+                changed = cluster.replace(**each.changes)
+                estimate = tuner.estimate(changed, table.collective, row.size)
+            except (ValueError, TypeError, KeyError):
+                continue
+            moved = estimate.busbw * estimate.time / _GB
+            if moved / estimate.high <= row.measured <= moved / estimate.low:
+                why = f"{row.measured:.3g} GB/s is what the model gives {each.words}"
+                yield Suspicion(each.cause, _FITS, table.line, why)

@@ -1,0 +1,79 @@
+"""Which network the library took: a plugin that is demanded and missing, or sockets where RDMA was meant."""
+
+from collections.abc import Iterator
+
+from fabriclab.diagnosis.case import Case
+from fabriclab.diagnosis.suspicion import Suspicion
+from fabriclab.registry import register
+
+_BUILT_IN = ("ib", "socket", "")
+
+
+@register("suspect", "plugin that is demanded")
+def plugin_that_is_demanded(case: Case) -> Iterator[Suspicion]:
+    """Suspect a missing plugin if a network was demanded by name and never came up.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    demanded = case.setting("NCCL_NET", "NCCL_NET_PLUGIN")
+    if demanded is None:
+        return
+    value, line = demanded
+    if value.lower() in _BUILT_IN:
+        return
+    if any(value.lower() in network.lower() for network in case.log.networks):
+        return
+    if any("provider is" in message.text.lower() for message in case.log.messages):
+        return  # it was loaded
+    missing = next(case.lines_with("could not find"), None)
+    sure = 0.9 if missing else 0.6
+    yield Suspicion("plugin_missing", sure, line, f"{value} was asked for and did not come up")
+
+
+@register("suspect", "plugin that gave up")
+def plugin_that_gave_up(case: Case) -> Iterator[Suspicion]:
+    """Suspect sockets if a plugin was found, gave up, and left the servers to TCP.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    sockets = [line for name, line in case.log.networks.items() if name.lower() == "socket"]
+    if not sockets or not case.several_servers:
+        return
+    gave_up = next(case.lines_with("initialization failed"), None)
+    if gave_up:
+        yield Suspicion("fallback_to_sockets", 0.9, sockets[0], "the plugin gave up before")
+    no_device = next(case.lines_with("no device found"), None)
+    if no_device:
+        yield Suspicion("fallback_to_sockets", 0.93, no_device)
+
+
+@register("suspect", "sockets on a cloud")
+def sockets_on_a_cloud(case: Case) -> Iterator[Suspicion]:
+    """Suspect a missing plugin if a cloud's host takes sockets and its plugin never says a word.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    sockets = [line for name, line in case.log.networks.items() if name.lower() == "socket"]
+    if not sockets or not case.several_servers:
+        return
+    wanted = []
+    for name, line in case.set_variables():
+        if name.startswith("FI_") or "OFI" in name:
+            wanted.append(line)
+    spoke = any("NET/OFI" in message.text for message in case.log.messages)
+    if wanted and not spoke:
+        yield Suspicion(
+            "plugin_missing",
+            0.85,
+            wanted[0],
+            "variables for libfabric are set, and its plugin says nothing",
+        )

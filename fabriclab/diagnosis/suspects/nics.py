@@ -1,0 +1,180 @@
+"""NICs, their ports and their PCIe links: one that carries all, some that are down, links below what they can."""
+
+import re
+from collections.abc import Iterator
+
+from fabriclab.diagnosis.case import Case
+from fabriclab.diagnosis.lines import Line
+from fabriclab.diagnosis.suspicion import Suspicion
+from fabriclab.registry import register
+
+_NIC = re.compile(r"mellanox|connectx|broadcom|ethernet|infiniband|network", re.IGNORECASE)
+_FAILED_DEVICE = re.compile(
+    r"\bon ((?:mlx\d_|bnxt_re|roce|rdma|ionic_)\w+)\b.*?(?:timed out|failed)"
+)
+_ONE_LANE = 30.0  # Gb/s of PCIe Gen5 per lane and direction, of which about 9/10 reach the wire: 27
+_USABLE = 0.9
+
+
+@register("suspect", "NICs of the channels")
+def nics_of_the_channels(case: Case) -> Iterator[Suspicion]:
+    """Suspect that one NIC is used if all channels between servers go through one, and more are listed.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    listed = max((len(of_host) for of_host in case.log.devices.values()), default=0)
+    outside = [c for c in case.log.outside_channels if c.network.lower() != "socket"]
+    used = {channel.device for channel in outside}
+    if listed > 1 and len(used) == 1 and len({c.number for c in outside}) > 1:
+        sure = 0.9 if case.log.local_ranks != 1 or listed > 2 else 0.7
+        far = any(not pair.enabled for pair in case.log.distances)
+        if far and listed <= 2:
+            sure = 0.5  # the other one may be no NIC for GPUs
+        yield Suspicion(
+            "one_nic_used", sure, outside[-1].line, f"all channels use NIC {used.pop()} of {listed}"
+        )
+
+
+@register("suspect", "two functions of one adapter")
+def two_functions_of_one_adapter(case: Case) -> Iterator[Suspicion]:
+    """Suspect that one NIC is used if an adapter has two PCIe functions, and a test drives one near its PCIe limit.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    nics = [device for device in case.pcie if _NIC.search(device.title)]
+    up = {port.device for ports in case.ports.values() for port in ports if port.up}
+    driven = {row.device for row in case.perftest if row.device}
+    if len(nics) < 2 or len(up) < 2 or len(driven) != 1:
+        return
+    limit = min(device.width for device in nics) * _ONE_LANE * _USABLE
+    best = max(row.rate for row in case.perftest)
+    if 0.75 * limit < best <= 1.1 * limit:
+        idle = sorted(up - driven)
+        where = nics[-1].line
+        yield Suspicion(
+            "one_nic_used",
+            0.85,
+            where,
+            f"{best:.0f} Gb/s is what one function can, and {', '.join(idle)} is idle",
+        )
+
+
+@register("suspect", "rails that do not answer")
+def rails_that_do_not_answer(case: Case) -> Iterator[Suspicion]:
+    """Suspect rails that are down if a list says so, or connections over some devices time out.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    dead = [answer for answer in case.answers if not answer.answers]
+    alive = [answer for answer in case.answers if answer.answers]
+    if dead and len(dead) + len(alive) > 1:
+        yield Suspicion(
+            "rails_down",
+            0.86,
+            dead[0].line,
+            f"{len(dead)} of {len(dead) + len(alive)} do not answer",
+        )
+    failed: dict[str, Line] = {}
+    for line in case.lines_with("timed out"):
+        found = _FAILED_DEVICE.search(line.text)
+        if found:
+            failed.setdefault(found[1], line)
+    if len(failed) > 1:
+        yield Suspicion(
+            "rails_down", 0.88, next(iter(failed.values())), f"on {', '.join(sorted(failed))}"
+        )
+
+
+@register("suspect", "ports that are down")
+def ports_that_are_down(case: Case) -> Iterator[Suspicion]:
+    """Suspect rails that are down if some of a host's ports are, and the host uses several.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    for file, ports in case.ports.items():
+        down = [port for port in ports if not port.up]
+        if not down or len(down) == len(ports):
+            continue
+        usual = len(down) == len(ports) - len(down)  # the second port of each card is often free
+        yield Suspicion(
+            "rails_down",
+            0.3 if usual else 0.75,
+            down[0].line,
+            f"{len(down)} of {len(ports)} ports are down in {file}",
+        )
+    counts = {host: len(of_host) for host, of_host in case.log.devices.items()}
+    if len(set(counts.values())) > 1:
+        host = min(counts, key=lambda each: counts[each])
+        most = max(counts.values())
+        yield Suspicion(
+            "rails_down",
+            0.8,
+            case.log.device_lines[host],
+            f"{host} has {counts[host]} NICs where others have {most}",
+        )
+
+
+@register("suspect", "PCIe links")
+def pcie_links(case: Case) -> Iterator[Suspicion]:
+    """Suspect a PCIe link that runs with fewer lanes or at a lower speed than it can.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    for device in case.pcie:
+        if not device.width or not device.cap_width:
+            continue
+        narrow = device.width < device.cap_width
+        slow = device.speed < device.cap_speed
+        if narrow or slow:
+            sure = 0.9 if narrow or _NIC.search(device.title) else 0.6
+            yield Suspicion(
+                "pcie_width",
+                sure,
+                device.line,
+                f"{device.address}: x{device.width} at {device.speed:g} GT/s of x{device.cap_width} at "
+                f"{device.cap_speed:g}",
+            )
+
+
+@register("suspect", "MTUs")
+def mtus(case: Case) -> Iterator[Suspicion]:
+    """Suspect the MTU if the same port or interface has another one on another host.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    seen: dict[str, tuple[str, str]] = {}
+    for file, ports in case.ports.items():
+        for port in ports:
+            if not port.mtu:
+                continue
+            before = seen.setdefault(port.device, (port.mtu, file))
+            if before[0] != port.mtu:
+                why = f"{port.device}: {port.mtu} here, {before[0]} in {before[1]}"
+                yield Suspicion("mtu_mismatch", 0.88, port.line, why)
+    found: dict[str, tuple[int, str]] = {}
+    for file, interfaces in case.interfaces.items():
+        for each in interfaces:
+            if each.name == "lo" or not each.up:
+                continue
+            other = found.setdefault(each.name, (each.mtu, file))
+            if other[0] != each.mtu:
+                why = f"{each.name}: {each.mtu} here, {other[0]} in {other[1]}"
+                yield Suspicion("mtu_mismatch", 0.85, each.line, why)

@@ -1,0 +1,78 @@
+"""Ranks and nodes against each other: calls that differ, one that is missing, one that is slow."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from fabriclab.diagnosis.case import Case
+from fabriclab.diagnosis.suspicion import Suspicion
+from fabriclab.registry import register
+
+_SLOWER = 0.8  # of the median; below it a pair is slow
+
+
+@register("suspect", "calls that differ")
+def calls_that_differ(case: Case) -> Iterator[Suspicion]:
+    """Suspect different collectives if ranks time out in calls of other numbers, kinds or sizes.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    if not case.timeouts:
+        return
+    calls = Counter((t.number, t.kind, t.elements) for t in case.timeouts)
+    usual = calls.most_common(1)[0][0]
+    others = [t for t in case.timeouts if (t.number, t.kind, t.elements) != usual]
+    if others:
+        odd = others[0]
+        same_number = odd.number == usual[0]
+        ahead = odd.number > usual[0]
+        what = f"rank {odd.rank} is in call {odd.number} ({odd.kind}, {odd.elements:,} elements)"
+        why = f"{what}, others in {usual[0]} ({usual[1]}, {usual[2]:,})"
+        yield Suspicion("collective_mismatch", 0.93 if ahead or same_number else 0.6, odd.line, why)
+        if not (ahead or same_number):
+            yield Suspicion("rank_absent", 0.85, odd.line, why)
+        return
+    ranks = {t.rank for t in case.timeouts}
+    world = case.log.ranks or max(ranks) + 1
+    missing = sorted(set(range(world)) - ranks)
+    first = case.timeouts[0]
+    if missing and len(missing) <= len(ranks):
+        names = ", ".join(map(str, missing[:4]))
+        yield Suspicion(
+            "rank_absent", 0.85, first.line, f"all wait in call {first.number} but rank {names}"
+        )
+    else:
+        yield Suspicion("rank_absent", 0.5, first.line, "all that print wait in the same call")
+
+
+@register("suspect", "pairs of nodes")
+def pairs_of_nodes(case: Case) -> Iterator[Suspicion]:
+    """Suspect a node if it is in all slow pairs, and flows that meet if slow pairs have no node in common.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    if not case.pairs:
+        return
+    rates = np.array([pair.rate for pair in case.pairs])
+    slow = [pair for pair in case.pairs if pair.rate < _SLOWER * np.median(rates)]
+    if not slow:
+        return
+    in_slow = Counter(name for pair in slow for name in (pair.a, pair.b))
+    in_all = Counter(name for pair in case.pairs for name in (pair.a, pair.b))
+    node, times = in_slow.most_common(1)[0]
+    if times == len(slow) and times > 1:
+        why = f"{node} is in all {times} slow pairs, and in no other"
+        if in_all[node] > times:
+            why = f"{node} is in all {times} slow pairs, and in {in_all[node] - times} others"
+        yield Suspicion("slow_node", 0.95 if in_all[node] == times else 0.7, slow[0].line, why)
+    elif len(slow) > 1:
+        yield Suspicion("hash_collisions", 0.6, slow[0].line, "slow pairs have no node in common")
+    else:
+        yield Suspicion("slow_node", 0.4, slow[0].line)

@@ -1,0 +1,68 @@
+"""Measured bandwidths by themselves: against a baseline, against other runs, and against each other."""
+
+from collections.abc import Iterator
+
+from fabriclab.core import bus_factor
+from fabriclab.diagnosis.case import Case
+from fabriclab.diagnosis.suspicion import Suspicion
+from fabriclab.registry import register
+
+_LOST = 8.0  # times slower: what sockets cost where NICs of 400 Gb/s are many
+_WORSE = 1.3  # times slower than before: more than runs differ
+_APART = 1.5  # times between runs of the same size
+
+
+@register("suspect", "before and now")
+def before_and_now(case: Case) -> Iterator[Suspicion]:
+    """Suspect the network's plugin or driver if the same machine ran many times faster before, without an error now.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    if not case.baselines or not case.measured:
+        return
+    before = max(table.peak for table in case.baselines)
+    now = max(table.peak for table in case.measured)
+    if now <= 0 or before / now < _LOST or not case.several_servers:
+        return
+    where = case.measured[0].line
+    why = f"{before:.0f} GB/s before, {now:.0f} GB/s now, and no result is wrong"
+    # Hardware that ran before is still there: what is gone is what lets the library use it.
+    yield Suspicion("plugin_missing", 0.55, where, why)
+    yield Suspicion("fallback_to_sockets", 0.5, where, why)
+    yield Suspicion("rails_down", 0.3, where, why)
+
+
+@register("suspect", "runs that differ")
+def runs_that_differ(case: Case) -> Iterator[Suspicion]:
+    """Suspect flows that meet if runs of the same hosts and sizes differ by far.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    peaks = [table.peak for table in case.measured if table.peak > 0]
+    if len(peaks) > 2 and max(peaks) > _APART * min(peaks):
+        slowest = min(case.measured, key=lambda table: table.peak or float("inf"))
+        why = f"{min(peaks):.0f} to {max(peaks):.0f} GB/s in {len(peaks)} runs"
+        yield Suspicion("hash_collisions", 0.6, slowest.line, why)
+
+
+@register("suspect", "ratio of the bandwidths")
+def ratio_of_the_bandwidths(case: Case) -> Iterator[Suspicion]:
+    """Suspect a misread table if bus bandwidth is not algorithm bandwidth times the factor of the collective.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    for table in case.measured:
+        off = table.misread_by
+        if not 0.97 < off < 1.03:
+            factor = bus_factor(table.collective, table.ranks)
+            why = f"the factor of {table.collective} on {table.ranks} ranks is {factor:.3g}"
+            yield Suspicion("misread_busbw", 0.5, table.line, why)

@@ -1,0 +1,35 @@
+"""Causes that a single line gives away; the lines are in ``causes.toml``."""
+
+import re
+from collections.abc import Iterator
+
+from fabriclab.diagnosis.case import Case
+from fabriclab.diagnosis.lines import Line
+from fabriclab.diagnosis.suspicion import Suspicion, causes
+from fabriclab.registry import register
+
+
+@register("suspect", "signs")
+def signs(case: Case) -> Iterator[Suspicion]:
+    """Suspect each cause of which a line gives a sign.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    for cause, about in causes().items():
+        for sign in about["signs"]:
+            if sign["only"] and not case.several_servers:
+                continue
+            line = _first(case, sign["word"], sign["pattern"])
+            if line:
+                yield Suspicion(cause, sign["sure"], line)
+
+
+def _first(case: Case, word: str, pattern: str) -> Line | None:
+    """Return the first line with a word that matches a pattern as well."""
+    for line in case.lines_with(word):
+        if not pattern or re.search(pattern, line.text, re.IGNORECASE):
+            return line
+    return None

@@ -1,0 +1,83 @@
+"""What the topology of a server and the map of a fabric show: narrow links, NICs behind another socket, slow cables."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from fabriclab.diagnosis.case import Case
+from fabriclab.diagnosis.suspicion import Suspicion
+from fabriclab.registry import register
+
+_HALF = 0.5
+
+
+@register("suspect", "topology of the server")
+def topology_of_the_server(case: Case) -> Iterator[Suspicion]:
+    """Suspect narrow PCIe links, NICs without GPUDirect, and GPUs whose socket has no NIC, in a topology of NCCL.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    for topology in case.xml:
+        for device in topology.devices:
+            if 0 < device.width < device.cap_width:
+                why = f"{device.title}: x{device.width} at {device.speed:g} GT/s"
+                yield Suspicion("pcie_width", 0.8, device.line, why)
+        without = [net for net in topology.nets if not net.gdr]
+        if without and len(without) == len(topology.nets):
+            yield Suspicion("gdr_off", 0.75, without[0].line, "gdr is 0 for every NIC")
+        sockets = {net.cpu for net in topology.nets}
+        alone = [gpu for gpu, cpu in topology.gpus.items() if sockets and cpu not in sockets]
+        if alone and len(topology.nets) > 1:
+            why = f"no NIC at the processor of GPU {', '.join(alone)}"
+            yield Suspicion("nic_far", 0.7, topology.nets[0].line, why)
+
+
+@register("suspect", "cables of the fabric")
+def cables_of_the_fabric(case: Case) -> Iterator[Suspicion]:
+    """Suspect a cable that runs with fewer lanes, or at another rate, than most do.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    links = case.links
+    if len(links) < 3:
+        return
+    usual, times = Counter((link.lanes, link.rate) for link in links).most_common(1)[0]
+    if times < _HALF * len(links):
+        return
+    for link in links:
+        if link.lanes < usual[0]:
+            why = f"{link.source} to {link.target}: {link.lanes}x{link.rate}, others {usual[0]}x{usual[1]}"
+            yield Suspicion("link_low", 0.85, link.line, why)
+            return
+    odd = [link for link in links if (link.lanes, link.rate) != usual]
+    if odd:
+        link = odd[0]
+        why = f"{link.source} to {link.target}: {link.lanes}x{link.rate}, others {usual[0]}x{usual[1]}"
+        yield Suspicion("link_low", 0.5, link.line, why)
+
+
+@register("suspect", "leaves of slow pairs")
+def leaves_of_slow_pairs(case: Case) -> Iterator[Suspicion]:
+    """Suspect flows that meet if all slow pairs cross leaf switches, and no fast one does.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    known = [pair for pair in case.pairs if pair.a in case.leaves and pair.b in case.leaves]
+    if len(known) < 4:
+        return
+    across = [pair for pair in known if case.leaves[pair.a] != case.leaves[pair.b]]
+    within = [pair for pair in known if case.leaves[pair.a] == case.leaves[pair.b]]
+    if not across or not within:
+        return
+    slowest_within = min(pair.rate for pair in within)
+    if max(pair.rate for pair in across) < 0.9 * slowest_within:
+        why = "every pair that crosses leaf switches is slower than every pair below one"
+        yield Suspicion("hash_collisions", 0.75, across[0].line, why)

@@ -1,0 +1,346 @@
+"""Tables of bandwidth: of nccl-tests and rccl-tests, of scripts of one's own, of pairs of nodes, and of perftest."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from fabriclab.core import bus_factor
+from fabriclab.diagnosis.lines import Line, Source, unprefixed
+
+__all__ = [
+    "BandwidthTable",
+    "Pair",
+    "PerftestRow",
+    "read_bandwidths",
+    "read_pairs",
+    "read_perftest",
+]
+
+_TEST = re.compile(
+    r"(?<![a-z])(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|reduce|send_?recv)"
+    r"(?:_perf|_bench|_test)?\b"
+)
+_CANONICAL = {
+    "allreduce": "all_reduce",
+    "allgather": "all_gather",
+    "reducescatter": "reduce_scatter",
+    "alltoall": "all_to_all",
+    "sendrecv": "send_recv",
+}
+_GPU_LINE = re.compile(
+    r"Rank\s+(\d+)\s+(?:Group\s+\d+\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\s+\d+\s+\[\S+\]\s+(.*\S)"
+)
+_RANKS = re.compile(r"^#?\s*(?:Ranks|n?ranks|world_size)\s*[:=]\s*(\d+)\s*$")
+_ROW = re.compile(
+    r"^\s*(\d+)\s+(\d+)\s+(?:u?int\d*|u?char|half|double|b?float\w*|f8\w*|fp8\w*)\s+(.*)"
+)
+_NUMBER = re.compile(r"^[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?$")
+_SPLIT = re.compile(r"[\s,;|]+")
+_UNITS = {"b": 1.0, "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30}
+_UNITS |= {"kb": 1e3, "mb": 1e6, "gb": 1e9}
+_SIZE_HEAD = re.compile(r"^(?:size|bytes|message_?size|msg_?size)(?:[_(\[]?(\w+?)[)\]]?)?$", re.I)
+_BUS_HEAD = re.compile(r"^bus_?(?:bw|bandwidth)", re.I)
+_ALG_HEAD = re.compile(r"^alg_?(?:bw|bandwidth)", re.I)
+_TELLS = 3  # ranks; with two, the ratio of an all-reduce is that of a broadcast
+_ROUNDED = 0.01
+_MISSING = -1  # a column that is not there
+_NODE = re.compile(r"^[A-Za-z][\w.\-]*\d[\w.\-]*$")
+_PERFTEST_ROW = re.compile(r"^\s*(\d+)\s+(\d+)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\s*$")
+_PERFTEST_DEVICE = re.compile(r"Device\s*:\s*(\S+)")
+
+
+@dataclass
+class BandwidthTable:
+    """A table of bandwidth by size.
+
+    Parameters
+    ----------
+    name : str
+        File, or text, that it stands in.
+    line : Line
+        Its last row.
+    sizes, busbw, algbw : list of float
+        Size [B] and bandwidths [GB/s] of each row, as printed. NaN where a column is missing.
+    collective : str
+        Collective, if the text names it.
+    ranks : int
+        Number of ranks, 0 if unknown.
+    hosts : list of str
+        Host of each rank, if printed.
+    gpu : str
+        GPU as printed.
+    wrong : int
+        Rows whose results were wrong.
+    """
+
+    name: str
+    line: Line
+    sizes: list[float] = field(default_factory=list)
+    algbw: list[float] = field(default_factory=list)
+    busbw: list[float] = field(default_factory=list)
+    collective: str = ""
+    ranks: int = 0
+    hosts: list[str] = field(default_factory=list)
+    gpu: str = ""
+    wrong: int = 0
+
+    @property
+    def peak(self) -> float:
+        """Largest bus bandwidth of the last three sizes [GB/s]; 0 where there is none."""
+        last = [value for value in self.busbw[-3:] if value == value]
+        return max(last, default=0.0)
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether its name says that it is what the run is held against."""
+        words = ("baseline", "reference", "healthy", "good", "expected", "before_")
+        return any(word in self.name.lower() for word in words)
+
+    @property
+    def misread_by(self) -> float:
+        """How far the ratio of the two bandwidths is from the collective's factor; 1 if it is right or unknown."""
+        pairs = [
+            (bus, alg)
+            for bus, alg in zip(self.busbw, self.algbw, strict=True)
+            if alg == alg and bus == bus and alg > 1
+        ]
+        if not pairs or self.ranks < 2 or not self.collective:
+            return 1.0
+        bus, alg = pairs[-1]
+        try:
+            factor = bus_factor(self.collective, self.ranks)
+        except ValueError:
+            return 1.0
+        return bus / alg / factor
+
+
+class Pair(NamedTuple):
+    """A measured pair of nodes, with its bandwidth in the unit of its table."""
+
+    a: str
+    b: str
+    rate: float
+    line: Line
+
+
+class PerftestRow(NamedTuple):
+    """A row of perftest: device (empty if not printed), average rate [Gb/s], and line."""
+
+    device: str
+    rate: float
+    line: Line
+
+
+def read_bandwidths(source: Source) -> list[BandwidthTable]:
+    """Return the tables of bandwidth in a text; rows that are cut off are left out.
+
+    Parameters
+    ----------
+    source : Source
+        A file or text.
+    """
+    tables: list[BandwidthTable] = []
+    facts = _Facts()
+    columns: _Columns | None = None
+    table: BandwidthTable | None = None
+    for line in source.lines:
+        text = unprefixed(line.text)
+        facts.take(text)
+        head = _columns_of(text)
+        if head:
+            columns = head
+            table = None
+            continue
+        if columns is None:
+            continue
+        row = columns.row(text)
+        if row is None:
+            continue
+        if table is None or (table.sizes and row.size < table.sizes[-1]):
+            table = BandwidthTable(source.name, line)
+            tables.append(table)
+        table.sizes.append(row.size)
+        table.algbw.append(row.algbw)
+        table.busbw.append(row.busbw)
+        table.wrong += row.wrong
+        table.line = line
+    for each in tables:
+        each.ranks = facts.ranks
+        each.collective = facts.collective or _collective(source.name) or _by_ratio(each)
+        each.hosts = facts.hosts
+        each.gpu = facts.gpu
+    return tables
+
+
+class _Row(NamedTuple):
+    size: float
+    algbw: float
+    busbw: float
+    wrong: int
+
+
+@dataclass
+class _Facts:
+    """What is printed around tables."""
+
+    collective: str = ""
+    ranks: int = 0
+    hosts: list[str] = field(default_factory=list)
+    gpu: str = ""
+
+    def take(self, text: str) -> None:
+        """Take the facts of a line, if it has any."""
+        if not self.collective:
+            self.collective = _collective(text)
+        device = _GPU_LINE.search(text)
+        if device:
+            self.ranks = max(self.ranks, int(device[1]) + 1)
+            self.hosts.append(device[2])
+            self.gpu = self.gpu or device[3]
+        ranks = _RANKS.match(text)
+        if ranks:
+            self.ranks = max(self.ranks, int(ranks[1]))
+
+
+def _collective(text: str) -> str:
+    """Return the collective that a text names, or an empty text."""
+    found = _TEST.search(text.lower())
+    if not found:
+        return ""
+    return _CANONICAL.get(found[1].replace("_", ""), found[1])
+
+
+def _by_ratio(table: BandwidthTable) -> str:
+    """Return all_reduce if the two bandwidths of a table stand in the ratio that only it has, or an empty text."""
+    if table.ranks < _TELLS or not table.busbw or not table.algbw[-1] > 1:
+        return ""
+    ratio = table.busbw[-1] / table.algbw[-1]
+    if abs(ratio / bus_factor("all_reduce", table.ranks) - 1) < _ROUNDED:
+        return "all_reduce"
+    return ""
+
+
+@dataclass
+class _Columns:
+    """Columns of a table: those of nccl-tests, or of a table with names for size and bandwidth."""
+
+    size: int
+    unit: float  # bytes of one
+    algbw: int  # -1 if missing
+    busbw: int
+    tests: bool = False
+
+    def row(self, text: str) -> _Row | None:
+        """Return a row, or None if the line is none."""
+        if self.tests:
+            return _tests_row(text)
+        cells = [cell for cell in _SPLIT.split(text.strip()) if cell]
+        least = max(self.size, self.algbw, self.busbw)
+        if len(cells) <= least or not _NUMBER.match(cells[self.size]):
+            return None
+        values = []
+        for column in (self.algbw, self.busbw):
+            if column < 0:
+                values.append(float("nan"))
+            elif _NUMBER.match(cells[column]):
+                values.append(float(cells[column]))
+            else:
+                return None
+        return _Row(float(cells[self.size]) * self.unit, values[0], values[1], 0)
+
+
+def _columns_of(text: str) -> _Columns | None:
+    """Return the columns that a header names, or None if the line is no header."""
+    lowered = text.lower()
+    if "bw" not in lowered and "bandwidth" not in lowered:
+        return None
+    if "algbw" in lowered and "type" in lowered and "size" in lowered:
+        return _Columns(0, 1.0, -1, -1, tests=True)
+    names = [name for name in _SPLIT.split(text.strip().lstrip("#").strip()) if name]
+    size = -1
+    unit = 1.0
+    algbw = _MISSING
+    busbw = _MISSING
+    for i, name in enumerate(names):
+        sized = _SIZE_HEAD.match(name)
+        if sized and size < 0:
+            size = i
+            unit = _UNITS.get((sized[1] or "b").lower(), 1.0)
+        elif _BUS_HEAD.match(name):
+            busbw = i
+        elif _ALG_HEAD.match(name):
+            algbw = i
+    if size < 0 or (algbw < 0 and busbw < 0):
+        return None
+    return _Columns(size, unit, algbw, busbw)
+
+
+def _tests_row(text: str) -> _Row | None:
+    """Return the out-of-place figures of a row of nccl-tests."""
+    found = _ROW.match(text)
+    if not found:
+        return None
+    cells = found[3].split()
+    if cells and cells[0].isalpha():  # the operation
+        cells.pop(0)
+    if len(cells) > 3 and re.fullmatch(r"-?\d+", cells[0]) and _looks_like_root(cells):
+        cells.pop(0)
+    if len(cells) < 3 or not all(_NUMBER.match(cell) for cell in cells[:3]):
+        return None
+    wrong = 0
+    if len(cells) > 3 and cells[3].isdigit() and cells[3] != "0":
+        wrong = 1
+    return _Row(float(found[1]), float(cells[1]), float(cells[2]), wrong)
+
+
+def _looks_like_root(cells: list[str]) -> bool:
+    """Return whether the first of some cells is a root: it is whole, and three figures follow it."""
+    return len(cells) >= 4 and all(_NUMBER.match(cell) for cell in cells[1:4])
+
+
+def read_pairs(source: Source) -> list[Pair]:
+    """Return the rows of a table of pairs of nodes with a bandwidth.
+
+    Parameters
+    ----------
+    source : Source
+        A file or text.
+    """
+    found = []
+    for line in source.lines:
+        text = unprefixed(line.text)
+        if text.lstrip().startswith("#"):
+            continue
+        cells = [cell for cell in re.split(r"[\s,;|]+|<?->", text.strip()) if cell]
+        if len(cells) < 3 or not (_NODE.match(cells[0]) and _NODE.match(cells[1])):
+            continue
+        if cells[0] == cells[1] or not _NUMBER.match(cells[2]):
+            continue
+        found.append(Pair(cells[0], cells[1], float(cells[2]), line))
+    return found if len(found) > 2 else []  # two rows are no table
+
+
+def read_perftest(source: Source) -> list[PerftestRow]:
+    """Return the rates that ``ib_write_bw`` and its relatives printed with ``--report_gbits``.
+
+    Parameters
+    ----------
+    source : Source
+        A file or text.
+    """
+    rows = []
+    device = ""
+    gbits = False
+    for line in source.lines:
+        named = _PERFTEST_DEVICE.search(line.text)
+        if named:
+            device = named[1]
+        if "BW average" in line.text:
+            gbits = "Gb/sec" in line.text
+            continue
+        found = _PERFTEST_ROW.match(line.text)
+        if found and gbits:
+            rows.append(PerftestRow(device, float(found[4]), line))
+    return rows

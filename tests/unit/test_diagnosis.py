@@ -1,0 +1,301 @@
+"""The doctor's readers and suspects on short texts, each as its tool prints it, and what is said of healthy ones."""
+
+import json
+
+import pytest
+
+import fabriclab as fl
+from fabriclab.__main__ import main
+from fabriclab.diagnosis.lines import messages as messages_of
+from fabriclab.diagnosis.lines import open_source
+from fabriclab.diagnosis.suspicion import causes
+from fabriclab.diagnosis.tables import read_bandwidths
+from fabriclab.errors import FileFormat
+
+
+def first(*texts, **named):
+    found = fl.doctor(*texts, **named).suspects
+    return found[0].cause_id if found else None
+
+
+def all_of(*texts, **named):
+    return [suspect.cause_id for suspect in fl.doctor(*texts, **named).suspects]
+
+
+def bench(rate, gpu="NVIDIA H100 80GB HBM3", servers=2, per_server=8, wrong=0):
+    """Return what nccl-tests prints of an all-reduce with a bus bandwidth [GB/s]."""
+    lines = ["# Using devices"]
+    for rank in range(servers * per_server):
+        host = f"node{rank // per_server:02d}"
+        lines.append(
+            f"#  Rank {rank:2d} Group  0 Pid {100 + rank} on {host} device  {rank % per_server} [0000:1a:00] {gpu}"
+        )
+    lines.append(
+        "#  size  count  type  redop  root  time  algbw  busbw  #wrong  time  algbw  busbw  #wrong"
+    )
+    ranks = servers * per_server
+    factor = 2 * (ranks - 1) / ranks
+    for power in (28, 30, 32):
+        size = 2**power
+        time = size * factor / (rate * 1e9) * 1e6
+        algbw = size / time / 1e3
+        half = f"{time:.1f} {algbw:.2f} {rate:.2f} {wrong}"
+        lines.append(f"{size} {size // 4} float sum -1 {half} {half}")
+    return "\n".join(lines) + "\n"
+
+
+def info(text, host="n1", device=0, level="INFO"):
+    return f"{host}:101:102 [{device}] NCCL {level} {text}\n"
+
+
+# Readers --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "n1:7:8 [3] NCCL INFO Using network IB",
+        "[1,0]<stdout>: n1:7:8 [3] NCCL INFO Using network IB",
+        "(Worker pid=7, ip=10.0.0.1) n1:7:8 [3] NCCL INFO Using network IB",
+        "\x1b[33mn1:7:8 [3] NCCL INFO Using network IB\x1b[0m",
+        "[2026-02-11 14:48:25] n1:7:8 [3] net.cc:12 (f) NCCL INFO Using network IB\r",
+    ],
+)
+def test_a_message_is_read_behind_whatever_stands_before_it(line):
+    (message,) = messages_of(open_source(line + "\n"))
+    assert (message.host, message.pid, message.device, message.level) == ("n1", 7, 3, "INFO")
+    assert message.text == "Using network IB"
+
+
+def test_two_messages_in_one_line_are_two():
+    torn = "n1:7:8 [0] NCCL INFO Using net n2:9:10 [1] NCCL WARN failed"
+    found = messages_of(open_source(torn + "\n"))
+    assert [(m.host, m.level, m.text) for m in found] == [
+        ("n1", "INFO", "Using net"),
+        ("n2", "WARN", "failed"),
+    ]
+
+
+def test_tables_of_bandwidth_have_sizes_in_bytes():
+    (table,) = read_bandwidths(
+        open_source("size_MiB  algbw_GBps  busbw_GBps\n 8 3.99 7.48\n64 11.40 21.37\n")
+    )
+    assert table.sizes == [8 * 2**20, 64 * 2**20]
+    assert table.peak == 21.37
+    (table,) = read_bandwidths(open_source(bench(480)))
+    assert table.collective == "all_reduce"
+    assert table.ranks == 16
+    assert len(set(table.hosts)) == 2
+
+
+def test_a_file_in_utf_16_is_read(tmp_path):
+    file = tmp_path / "log.txt"
+    file.write_bytes(info("NCCL_P2P_DISABLE set by environment to 1").encode("utf-16"))
+    assert first(file) == "p2p_disabled"
+
+
+def test_what_is_no_file_says_so(tmp_path):
+    with pytest.raises(FileFormat, match="must be the path of what a tool printed"):
+        fl.doctor(tmp_path / "none.log")
+    with pytest.raises(ValueError, match="at least one file"):
+        fl.doctor()
+
+
+def test_a_file_that_says_nothing_is_named():
+    found = fl.doctor("some words\nand others\n")
+    assert found.suspects == ()
+    assert any("no line of it was understood" in words for words in found.case.skipped)
+    assert "NCCL_DEBUG=INFO" in str(found)
+
+
+# Suspects -------------------------------------------------------------------------------------------------------------
+
+TOPO = """\tGPU0\tGPU1\tNIC0\tNIC1\tCPU Affinity
+GPU0\t X \tNV18\t{near}\tSYS\t0-47
+GPU1\tNV18\t X \tSYS\tPIX\t48-95
+NIC0\t{near}\tSYS\t X \tSYS\t
+NIC1\tSYS\tPIX\tSYS\t X \t
+"""
+XML = """<system version="1">
+  <cpu numaid="0" affinity="ff"><pci busid="0000:17:00.0" link_speed="32.0 GT/s PCIe" link_width="16">
+    <gpu dev="0"/></pci>
+    <pci busid="0000:18:00.0" link_speed="32.0 GT/s PCIe" link_width="{width}"><nic>
+      <net name="mlx5_0" speed="400000" gdr="{gdr}"/></nic></pci></cpu></system>
+"""
+LINKS = """Switch 40 "S-1" # "leaf-1" enhanced port 0 lid 1 lmc 0
+[1] "H-1"[1](1) # "node1 mlx5_0" lid 11 4xHDR
+[2] "H-2"[1](1) # "node2 mlx5_0" lid 12 4xHDR
+[3] "H-3"[1](1) # "node3 mlx5_0" lid 13 {lanes}xHDR
+"""
+LSPCI = """0000:17:00.0 3D controller: NVIDIA Corporation GH100
+\t\tLnkCap:\tPort #0, Speed 32GT/s, Width x16, ASPM not supported
+\t\tLnkSta:\tSpeed 32GT/s, Width x{width} {word}
+"""
+DEVINFO = """hca_id: mlx5_0
+\ttransport: InfiniBand (0)
+\t\tport: 1
+\t\t\tstate: PORT_{state} (4)
+\t\t\tmax_mtu: 4096 (5)
+\t\t\tactive_mtu: {mtu} (5)
+"""
+WATCHDOG = (
+    "[rank{rank}]:[E119 ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum={number}, OpType={kind}, NumelIn={n}, NumelOut={n}, "
+    "Timeout(ms)=600000) ran for 600041 milliseconds before timing out.\n"
+)
+
+
+def watchdog(rank, number=5, kind="ALLREDUCE", n=64):
+    return WATCHDOG.format(rank=rank, number=number, kind=kind, n=n)
+
+
+def test_a_nic_behind_a_socket_is_named():
+    assert first(TOPO.format(near="SYS")) == "nic_far"
+    assert "nic_far" not in all_of(TOPO.format(near="PIX"))
+
+
+def test_a_narrow_link_is_named_whoever_prints_it():
+    assert first(XML.format(width=8, gdr=1)) == "pcie_width"
+    assert first(XML.format(width=16, gdr=0)) == "gdr_off"
+    assert "pcie_width" not in all_of(XML.format(width=16, gdr=1))
+    assert first(LSPCI.format(width=8, word="(downgraded)")) == "pcie_width"
+    assert "pcie_width" not in all_of(LSPCI.format(width=16, word=""))
+    assert first(LINKS.format(lanes=1)) == "link_low"
+    assert "link_low" not in all_of(LINKS.format(lanes=4))
+
+
+def test_ports_that_differ_between_hosts_are_named():
+    one = DEVINFO.format(state="ACTIVE", mtu=4096)
+    assert first(a=one, b=DEVINFO.format(state="ACTIVE", mtu=1024)) == "mtu_mismatch"
+    assert "mtu_mismatch" not in all_of(a=one, b=one)
+    three = one + one.replace("mlx5_0", "mlx5_1")
+    down = DEVINFO.format(state="DOWN", mtu=4096).replace("mlx5_0", "mlx5_2")
+    assert first(three + down) == "rails_down"
+
+
+def test_watchdogs_tell_a_missing_rank_from_calls_that_differ():
+    waiting = "".join(watchdog(rank) for rank in (0, 1, 3))
+    assert first(waiting) == "rank_absent"
+    assert first(waiting + watchdog(2, number=6, n=1024)) == "collective_mismatch"
+    assert first(waiting + watchdog(2, kind="ALLGATHER")) == "collective_mismatch"
+    assert first(waiting + watchdog(2, number=4)) == "rank_absent"
+
+
+def test_a_flight_recorder_is_read_as_json():
+    def dump(number, size):
+        entry = {
+            "collective_seq_id": number,
+            "profiling_name": "nccl:all_reduce",
+            "state": "scheduled",
+            "input_sizes": [[size]],
+        }
+        return json.dumps({"version": "2.5", "entries": [entry]}) + "\n"
+
+    dumps = {f"trace_rank_{rank}": dump(7, 64) for rank in (0, 1, 2)}
+    assert first(**dumps, trace_rank_3=dump(8, 1024)) == "collective_mismatch"
+
+
+def test_pairs_tell_a_node_from_flows_that_meet():
+    fast = "a1 a2 88\na1 a3 87\na2 a3 88\n"
+    assert first(fast + "a1 a4 49\na2 a4 48\na3 a4 49\n") == "slow_node"
+    assert first(fast + "b1 b2 49\nb3 b4 48\n") == "hash_collisions"
+    leaves = "SwitchName=leaf1 Nodes=a[1-2]\nSwitchName=leaf2 Nodes=a[3-4]\n"
+    across = "a1 a2 88\na3 a4 88\na1 a3 60\na2 a4 61\na1 a4 60\n"
+    assert first(pairs=across, topology=leaves) == "hash_collisions"
+
+
+def test_cores_versions_and_channels_are_held_against_each_other():
+    near = "ncclTopoGetCpuAffinity: Affinity for GPU 3 is . (GPU affinity = 48-95 ; CPU affinity = 0-47)."
+    assert first(info(near)) == "cpu_binding"
+    assert first(info("NCCL_MAX_NCHANNELS set by environment to 1")) == "fewer_channels"
+    two = info("NCCL version 2.21.5+cuda12.4") + info("NCCL version 2.19.3+cuda12.2", "n2")
+    assert first(two + info("failed", level="WARN")) == "version_mismatch"
+
+
+def test_shared_memory_counts_only_where_it_is_small_or_full():
+    head = "Filesystem Size Used Avail Use% Mounted on\n"
+    assert first(head + "shm 64M 61M 3M 95% /dev/shm\n") == "shm_too_small"
+    assert "shm_too_small" not in all_of(head + "tmpfs 504G 1G 503G 1% /dev/shm\n")
+
+
+def test_sockets_on_one_server_are_no_fault():
+    shape = info("comm 0x1 rank 0 nRanks 4 nNodes 1 localRanks 4 localRank 0 MNNVL 0")
+    assert "fallback_to_sockets" not in all_of(shape + info("Using network Socket"))
+    shape = shape.replace("nNodes 1", "nNodes 2")
+    assert first(shape + info("Using network Socket")) == "fallback_to_sockets"
+
+
+# Rates ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_within_the_band_is_healthy_whatever_a_harmless_warning_says():
+    warning = info('Missing "iommu=pt" from kernel command line', level="WARN")
+    found = fl.doctor(bench(490), warning)
+    assert found.suspects[0].cause_id == "none_healthy"
+    assert found.comparisons[0].healthy
+    assert found.system.servers == 2
+    assert first(bench(490, wrong=1)) != "none_healthy"
+
+
+@pytest.mark.parametrize(
+    ("rate", "cause"), [(88, "one_nic_used"), (350, "rails_down"), (12, "fallback_to_sockets")]
+)
+def test_a_slow_run_is_tried_on_the_model(rate, cause):
+    found = fl.doctor(bench(rate))
+    suspect = found.suspects[0]
+    assert suspect.cause_id == cause
+    assert suspect.sure < 0.6  # other faults may cost as much
+    assert suspect.gain == pytest.approx(found.comparisons[0].rows[-1].expected / rate, rel=0.01)
+
+
+def test_an_earlier_run_is_what_counts_where_there_is_one():
+    found = fl.doctor(run=bench(15), baseline=bench(480))
+    assert "baseline" in found.comparisons[0].by
+    assert found.comparisons[0].healthy is False
+    assert first(run=bench(470), baseline=bench(480)) == "none_healthy"
+
+
+def test_bandwidths_that_do_not_fit_their_collective_are_named():
+    text = "# all_reduce, world_size\n# ranks: 8\nbytes,algbw_GBps,busbw_GBps\n1048576,20,20\n2097152,20,20\n"
+    assert "misread_busbw" in all_of(text)
+
+
+# The page -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_prints_json_and_leaves_out_what_is_not_there(tmp_path, capsys):
+    file = tmp_path / "nccl.log"
+    file.write_text(info("NCCL_P2P_DISABLE set by environment to 1"))
+    page = tmp_path / "page.html"
+    assert main(["doctor", str(file), str(tmp_path / "none"), "--json", "--html", str(page)]) == 0
+    out, err = capsys.readouterr()
+    (suspect,) = json.loads(out)
+    assert suspect["cause_id"] == "p2p_disabled"
+    assert set(suspect) >= {"cause_id", "evidence", "setting", "gain"}
+    assert "none" in err
+    written = page.read_text()
+    assert "http://" not in written.replace("http://www.w3.org", "")
+    assert "NCCL_P2P_DISABLE" in written
+    assert main(["doctor", str(tmp_path / "none")]) == 1
+
+
+def test_what_stands_in_a_log_is_text_on_the_page():
+    found = fl.doctor(info("NCCL_P2P_DISABLE set by environment to 1 <script>alert(1)</script>"))
+    assert "<script>alert" not in found._repr_html_()
+
+
+def test_the_page_has_a_picture_where_there_is_something_to_compare():
+    found = fl.doctor(bench(88))
+    assert "<svg" in found._repr_html_()
+    assert "What binds" not in str(found)
+    assert "Gain: up to" in str(found)
+
+
+@pytest.mark.parametrize("cause", causes())
+def test_each_cause_says_what_to_do(cause):
+    about = causes()[cause]
+    assert set(about) == {"title", "because", "action", "setting", "source", "signs"}
+    assert all(about[key] for key in ("title", "because", "action"))
+    for sign in about["signs"]:
+        assert sign["word"] == sign["word"].lower()
+        assert 0 < sign["sure"] < 1
