@@ -82,7 +82,7 @@ def test_a_relay_divides_the_messages_as_the_answer_says(s, g):
         )
         pairs = [set(zip(p.source.tolist(), p.target.tolist(), strict=True)) for p in plan.steps()]
         by_card.append(sum(a // g != b // g for step in pairs for a, b in step))
-    assert by_card[0] / by_card[1] == find("34-messages").key({"s": s, "g": g})
+    assert by_card[0] / by_card[1] == find("34b-messages").key({"s": s, "g": g})
 
 
 @pytest.mark.parametrize("latency", [1.0, 10.0, 50.0])

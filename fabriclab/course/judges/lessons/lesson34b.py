@@ -59,18 +59,13 @@ def _one_message(messages: int, size: float, rate: float, posts: float) -> float
     return max(size / rate, 1 / posts)
 
 
-def _one_post(messages: int, size: float, rate: float, posts: float) -> float:
-    return max(messages * size / rate, 1 / posts)
-
-
 # What somebody with a mistake returns, by its name.
 SENDING_MISTAKES: Mapping[str, Callable[..., float]] = {
     "bytes alone": _bytes_alone,
     "posts alone": _posts_alone,
     "sending waits until all is posted": _in_turns,
     "shorter of both times": _the_shorter,
-    "one message for all": _one_message,
-    "one post for all messages": _one_post,
+    "time of one message alone": _one_message,
 }
 
 
