@@ -169,14 +169,12 @@ def choose_experts(
     return np.asarray(np.argpartition(score, n - k, axis=-1)[..., n - k :])
 
 
-def expected_tokens(
-    n_ranks: int, tokens: int, *, popular: float = 1.0, copies: int = 1
-) -> Floats:
+def expected_tokens(n_ranks: int, tokens: int, *, popular: float = 1.0, copies: int = 1) -> Floats:
     """Return how many tokens each rank has on average for each other rank, (n_ranks, n_ranks), one choice per token.
 
     Rank r has expert r. A gate chooses expert 0 ``popular`` times as often as any other expert. If expert 0 has further
-    copies, they stand on the ranks after it, beside the experts of those ranks, and all copies share its tokens equally.
-    Tokens that stay on their rank are left out. Leaves out chance: `choose_experts` draws.
+    copies, they stand on the ranks after it, beside the experts of those ranks, and all copies share its tokens
+    equally. Tokens that stay on their rank are left out. Leaves out chance: `choose_experts` draws.
 
     Parameters
     ----------

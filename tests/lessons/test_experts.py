@@ -217,7 +217,7 @@ def test_an_order_is_a_function_or_a_known_name():
     for wrong, error in (("sideways", ValueError), (lambda *_: None, TypeError)):
         with pytest.raises(error):
             in_steps(np.ones((4, 4)), wrong)
-    with pytest.raises(ValueError, match="within 0..3"):
+    with pytest.raises(ValueError, match=r"within 0\.\.3"):
         in_steps(np.ones((4, 4)), lambda rank, step, n: n)
     with pytest.raises(ValueError, match="shape"):
         in_steps(np.ones((2, 3)), "shifted")

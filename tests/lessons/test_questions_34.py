@@ -262,4 +262,6 @@ def test_bruck_and_pairwise_tie_where_the_lesson_says():
         for name in ("bruck", "pairwise")
     ]
     assert times[0] == pytest.approx(times[1], rel=1e-3)
-    assert buffer == pytest.approx(19.8e6, rel=2e-3) and buffer / 2**20 == pytest.approx(19, abs=0.2)
+    assert buffer == pytest.approx(19.8e6, rel=2e-3) and buffer / 2**20 == pytest.approx(
+        19, abs=0.2
+    )

@@ -172,7 +172,9 @@ def beyond_the_capacity(answer: Dropped) -> Verdict:
 
 def _tokens(number: float) -> str:
     """Write a number of tokens."""
-    return text("trace.counted_tokens", number=f"{number:,.4g}" if number < 10_000 else f"{number:,.0f}")
+    return text(
+        "trace.counted_tokens", number=f"{number:,.4g}" if number < 10_000 else f"{number:,.0f}"
+    )
 
 
 # Order ----------------------------------------------------------------------------------------------------------------
