@@ -12,10 +12,12 @@ from fabriclab.collectives._running import execute, expected, trace
 from fabriclab.collectives.algorithm import ClosedForm
 from fabriclab.collectives.all_to_all import (
     choose_experts,
+    expected_tokens,
     expert_crossover,
     expert_flows,
     expert_tables,
     expert_time,
+    in_steps,
 )
 from fabriclab.collectives.msccl import msccl_xml
 from fabriclab.collectives.ring import (
@@ -40,11 +42,13 @@ __all__ = [
     "closed_form",
     "execute",
     "expected",
+    "expected_tokens",
     "expert_crossover",
     "expert_flows",
     "expert_tables",
     "expert_time",
     "find",
+    "in_steps",
     "leaf_of",
     "levels",
     "loggp",

@@ -15,6 +15,7 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -166,6 +167,106 @@ def choose_experts(
     score = np.random.default_rng(seed).gumbel(size=shape)  # the k largest are chosen
     score[..., 0] += np.log(popular)
     return np.asarray(np.argpartition(score, n - k, axis=-1)[..., n - k :])
+
+
+def expected_tokens(n_ranks: int, tokens: int, *, popular: float = 1.0, copies: int = 1) -> Floats:
+    """Return how many tokens each rank has on average for each other rank, (n_ranks, n_ranks), one choice per token.
+
+    Rank r has expert r. A gate chooses expert 0 ``popular`` times as often as any other expert. If expert 0 has further
+    copies, they stand on the ranks after it, beside the experts of those ranks, and all copies share its tokens
+    equally. Tokens that stay on their rank are left out. Leaves out chance: `choose_experts` draws.
+
+    Parameters
+    ----------
+    n_ranks : int
+        Number of ranks, and of experts. >= 1
+    tokens : int
+        Number of tokens of each rank. >= 1
+    popular : float
+        How many times as often expert 0 is chosen as another expert. > 0
+    copies : int
+        Number of ranks that have expert 0. 1..n_ranks
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a number is outside its range.
+
+    Examples
+    --------
+    >>> expected_tokens(4, 100, popular=2).tolist()
+    [[0.0, 20.0, 20.0, 20.0], [40.0, 0.0, 20.0, 20.0], [40.0, 20.0, 0.0, 20.0], [40.0, 20.0, 20.0, 0.0]]
+    """
+    n = units.count(n_ranks, "n_ranks")
+    each = units.count(tokens, "tokens")
+    holders = units.count(copies, "copies", 1, n)
+    if not 0 < popular < np.inf:
+        raise ValueError(f"popular must be a finite factor > 0, got {popular!r}")
+    weight = np.ones(n)  # how often the experts of a rank are chosen
+    weight[0] = 0.0
+    weight[:holders] += popular / holders
+    share = weight / weight.sum()
+    return np.tile(each * share, (n, 1)) * _others(n)
+
+
+def _one_target(rank: int, step: int, n: int) -> int:
+    """Return the rank that all serve in a step."""
+    return step
+
+
+def _shifted(rank: int, step: int, n: int) -> int:
+    """Return the rank that many further, back to 0 after the last."""
+    return (rank + step) % n
+
+
+def _swapped(rank: int, step: int, n: int) -> int:
+    """Return the partner with whom a rank swaps blocks; n is a power of two."""
+    return rank ^ step
+
+
+_ORDERS: dict[str, Callable[[int, int, int], int]] = {
+    "one target": _one_target,
+    "shifted": _shifted,
+    "swapped": _swapped,
+}
+
+
+def in_steps(table: ArrayLike, serve: str | Callable[[int, int, int], int]) -> list[Floats]:
+    """Cut a table of traffic into steps, in each of which a rank serves one rank; return one table (n, n) for each.
+
+    Parameters
+    ----------
+    table : array_like, shape (n, n)
+        What each rank has for each other rank, in any unit.
+    serve : callable or str
+        ``serve(rank, step, n)`` returns the rank that ``rank`` serves in ``step``. Both count from 0, and there are n
+        steps. ``"one target"``: all serve rank 0 first, then all rank 1; ``"shifted"``: the rank that is ``step``
+        further; ``"swapped"``: the rank of the number ``rank ^ step``, which serves this one, for n a power of two.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the table is not square, or ``serve`` returns anything but a rank in 0..n - 1.
+
+    Examples
+    --------
+    >>> [step.tolist() for step in in_steps([[0, 5], [7, 0]], "shifted")]
+    [[[0.0, 0.0], [0.0, 0.0]], [[0.0, 5.0], [7.0, 0.0]]]
+    """
+    traffic = np.asarray(table, dtype=np.float64)
+    n = len(traffic) if traffic.ndim == 2 else 0
+    if traffic.shape != (n, n) or n == 0:
+        raise ValueError(f"table must be (n, n), got shape {traffic.shape}")
+    if not callable(serve):
+        serve = _ORDERS[units.choice(serve, "serve", _ORDERS)]
+    steps = []
+    for step in range(n):
+        now = np.zeros((n, n))
+        for rank in range(n):
+            target = units.count(serve(rank, step, n), f"serve({rank}, {step}, {n})", 0, n - 1)
+            now[rank, target] = traffic[rank, target]
+        steps.append(now)
+    return steps
 
 
 def expert_tables(

@@ -9,10 +9,12 @@ from fabriclab import engines, routing, topologies
 from fabriclab.collectives import (
     build,
     choose_experts,
+    expected_tokens,
     expert_crossover,
     expert_flows,
     expert_tables,
     expert_time,
+    in_steps,
 )
 
 FORMS = ("high_throughput", "low_latency")
@@ -179,3 +181,43 @@ def test_what_does_not_fit_is_named(chosen, form, options, said):
     with pytest.raises(ValueError) as error:
         expert_tables(chosen, form, **options)
     assert said in str(error.value)
+
+
+def test_expected_tokens_are_the_mean_of_draws_and_copies_share_them():
+    table = expected_tokens(4, 100, popular=2)
+    assert table.tolist()[1] == [40, 0, 20, 20] and table.diagonal().tolist() == [0, 0, 0, 0]
+    chosen = choose_experts(8, 20_000, 1, popular=3)
+    drawn_table = expert_tables(chosen, "low_latency")[0]
+    assert drawn_table.sum(axis=0) == pytest.approx(
+        expected_tokens(8, 20_000, popular=3).sum(axis=0), rel=0.03
+    )
+    # two of the five shares at the first of two copies, and one more for the second one's own expert
+    assert expected_tokens(4, 100, popular=2, copies=2)[3].tolist() == [20, 40, 20, 0]
+    assert expected_tokens(1, 5).tolist() == [[0.0]]
+    for wrong in ({"popular": 0}, {"popular": np.inf}, {"copies": 5}, {"tokens": 0}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            expected_tokens(**{"n_ranks": 4, "tokens": 4, **wrong})
+
+
+@pytest.mark.parametrize("order", ["shifted", "swapped", "one target"])
+def test_steps_carry_all_of_a_table_once(order):
+    table = np.arange(64.0).reshape(8, 8)
+    steps = in_steps(table, order)
+    assert len(steps) == 8 and np.array_equal(np.sum(steps, axis=0), table)
+    served = [np.count_nonzero(step.sum(axis=0)) for step in steps]
+    assert max(served) == (1 if order == "one target" else 8)
+    assert all(np.count_nonzero(step, axis=1).max() <= 1 for step in steps)
+
+
+def test_an_order_is_a_function_or_a_known_name():
+    def own(rank, step, n):
+        return np.int64((rank - step) % n)
+
+    assert len(in_steps(np.ones((3, 3)), own)) == 3
+    for wrong, error in (("sideways", ValueError), (lambda *_: None, TypeError)):
+        with pytest.raises(error):
+            in_steps(np.ones((4, 4)), wrong)
+    with pytest.raises(ValueError, match=r"within 0\.\.3"):
+        in_steps(np.ones((4, 4)), lambda rank, step, n: n)
+    with pytest.raises(ValueError, match="shape"):
+        in_steps(np.ones((2, 3)), "shifted")
