@@ -235,7 +235,7 @@ def test_which_rank_hurts_a_tree_most():
 
 def test_a_slow_cable_and_a_healthy_rank():
     card, link = (
-        live.straggler(what=what, ranks=4, rank=1, slow=1).scene.table for what in ("card", "link")
+        live.straggler(what=what, ranks=4, rank=1, slow=1).scene.table for what in ("nic", "link")
     )
     assert np.all(card["late [s]"] == 0) and np.all(link["late [s]"] < 1e-12)
     said = live.straggler(what="link", rank=8).scene.said
@@ -244,7 +244,7 @@ def test_a_slow_cable_and_a_healthy_rank():
     slow = live.straggler("8 MB", 4, what="link", rank=1, slow=4).scene.table
     # Each of the 6 steps takes its start and a chunk of 2 MB at a quarter of the rate.
     assert slow["finish [s]"].max() == pytest.approx(6 * (START + 2e6 / (CASE.nic_rate / 4)))
-    refused = [({"what": "cable"}, "what must be one of card, link, got 'cable'")]
+    refused = [({"what": "cable"}, "what must be one of nic, link, got 'cable'")]
     for wrong, words in refused + [
         ({"ranks": n}, rf"ranks must be within 2\.\.16, got {n}") for n in (1, 17)
     ]:
