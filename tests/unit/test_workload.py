@@ -600,3 +600,14 @@ def test_a_step_that_is_run_has_its_streams_and_what_it_waits_for():
     assert step.exposed == pytest.approx(5.0) and step.end == pytest.approx(11.0)
     talk = workload.labelled(step.flows, "gather|scatter")
     assert workload.busy(step.timeline, step.flows, ~talk) == pytest.approx(6.0)
+
+
+def test_the_longest_wait_of_a_step_lies_between_its_passes():
+    step = engines.run_step("data_parallel", [1, 1], [1, 2], [1e6, 1e6], lambda size: 1.5e-6 * size)
+    computes = workload.labelled(step.flows, "backward|forward")
+    assert workload.longest_wait(step.timeline, step.flows, computes) == (3.0, 5.0)
+    assert step.exposed == 2.0
+    backward = workload.labelled(step.flows, "backward")
+    assert workload.longest_wait(step.timeline, step.flows, backward) == (3.0, 3.0)
+    nothing = np.zeros(step.flows.n_flows, dtype=bool)
+    assert workload.longest_wait(step.timeline, step.flows, nothing) == (0.0, 0.0)

@@ -99,6 +99,4 @@ EXPOSED_MISTAKES: Mapping[str, Wait] = {
 @register("check", "35-write-exposed")
 def wait_for_buckets(answer: Wait) -> Verdict:
     """Run ``answer(ready, send)``, which returns how long the next forward pass waits [s]."""
-    return compared(
-        "35-write-exposed", answer, cases(), bucket_wait, EXPOSED_MISTAKES, format_time
-    )
+    return compared("35-write-exposed", answer, cases(), bucket_wait, EXPOSED_MISTAKES, format_time)
