@@ -398,3 +398,15 @@ def test_two_chunks_hide_the_sums_and_many_pay_latency():
     assert [found[n].end for n in (1, 2, 128)] == pytest.approx([0.426, 0.3145, 0.909], abs=1e-3)
     assert found[1].exposed == pytest.approx(0.112, abs=1e-3)
     assert found[1].exposed > 100 * found[2].exposed
+
+
+@pytest.mark.parametrize("kind", ["forward", "backward"])
+def test_a_pass_has_one_colour_in_the_pictures_of_lessons_33_and_35(kind):
+    drawn = set()
+    for scene in (live.bubble().scene, live.overlap(bucket=220).scene):
+        bars = next(
+            scene.layers[name] for name in ("bars", "0 bars") if name in scene.layers
+        ).fields
+        what = np.array([name.split()[0] for name in bars["names"]])
+        drawn |= set(np.asarray(bars["colour"])[what == kind].tolist())
+    assert len(drawn) == 1
