@@ -200,8 +200,8 @@ def exposed(timeline: Timeline, flows: Flows, compute: Flags, communication: Fla
 def longest_wait(timeline: Timeline, flows: Flows, which: Flags) -> tuple[float, float]:
     """Return the begin and the end of the longest time between some flows in which none of them runs [s].
 
-    ``which`` (F,) selects the flows, such as the computations of a trace. If one of them always runs, both times are the
-    end of the last one.
+    ``which`` (F,) selects the flows, such as the computations of a trace. If one of them always runs, both
+    times are the end of the last one.
     """
     seen = spans(timeline, flows)
     order = np.argsort(seen.start[which], kind="stable")

@@ -373,7 +373,7 @@ def test_a_unit_of_a_few_layers_leaves_least():
     assert min(exposed, key=exposed.get) == 5
 
 
-@pytest.mark.parametrize(("p", "s", "a"), [(2e-3, 0.7e-3, 40e-6), (1e-3, 0.5e-3, 20e-6)])
+@pytest.mark.parametrize(("p", "s", "a"), [(2e-3, 0.7e-3, 40e-6), (1e-3, 0.3e-3, 20e-6)])
 def test_more_chunks_than_the_answer_make_the_wire_the_limit(p, s, a):
     given = {"p": f"{p * 1e3:g} ms", "s": f"{s * 1e3:g} ms", "a": f"{a * 1e6:g} us"}
     key = find("35b-chunks").key(given)

@@ -13,7 +13,7 @@ Tokens = Callable[[float, float, float], Any]  # operations [1/s], rate [B/s], b
 
 _OPERATIONS = 2  # of a token for each weight of a product, forward: multiply and add
 _BITS = 8  # of a byte
-# source: catalog, job of the course (see `cases`). illustrative: bytes of a weight in bf16, FP8 and fp32, rates of ports
+# illustrative: how quick a GPU is, as a multiple of that of our job; its port; bytes of a weight in bf16, FP8, fp32
 _CASES = ((1.0, "NDR", 2.0), (2.0, "NDR", 1.0), (1.0, "XDR", 2.0), (0.5, "HDR", 4.0))
 
 
