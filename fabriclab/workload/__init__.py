@@ -32,15 +32,17 @@ from typing import Any
 
 from fabriclab import registry
 from fabriclab.core import Flows
-from fabriclab.workload._work import busy, exposed, labelled, slowed, spans
-from fabriclab.workload.steps import streams
+from fabriclab.workload._work import busy, exposed, labelled, longest_wait, slowed, spans
+from fabriclab.workload.steps import bucket_wait, streams
 from fabriclab.workload.trace import read_trace, write_chakra, write_trace
 
 __all__ = [
+    "bucket_wait",
     "build",
     "busy",
     "exposed",
     "labelled",
+    "longest_wait",
     "names",
     "read_trace",
     "slowed",

@@ -197,6 +197,24 @@ def exposed(timeline: Timeline, flows: Flows, compute: Flags, communication: Fla
     return max(0.0, both - busy(timeline, flows, compute))  # rounding shall not make it negative
 
 
+def longest_wait(timeline: Timeline, flows: Flows, which: Flags) -> tuple[float, float]:
+    """Return the begin and the end of the longest time between some flows in which none of them runs [s].
+
+    ``which`` (F,) selects the flows, such as the computations of a trace. If one of them always runs, both
+    times are the end of the last one.
+    """
+    seen = spans(timeline, flows)
+    order = np.argsort(seen.start[which], kind="stable")
+    start = seen.start[which][order]
+    latest = np.maximum.accumulate(seen.finish[which][order])  # end of all so far
+    gaps = start[1:] - latest[:-1]
+    if not gaps.size or gaps.max() <= 0:
+        end = float(latest[-1]) if latest.size else 0.0
+        return end, end
+    longest = int(np.argmax(gaps))
+    return float(latest[longest]), float(start[longest + 1])
+
+
 def slowed(
     flows: Flows,
     nodes: ArrayLike,

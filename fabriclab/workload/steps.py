@@ -41,6 +41,45 @@ def streams(flows: Flows) -> Fabric:
     )
 
 
+def bucket_wait(ready: ArrayLike, send: ArrayLike) -> float:
+    """Return how long the next forward pass waits for gradient buckets when the backward pass has ended [s].
+
+    Buckets are all-reduced one at a time, in the order in which they become ready. The pass waits for all of them; with
+    the pattern ``data_parallel`` it can also wait for each layer alone.
+
+    Parameters
+    ----------
+    ready : (B,) array_like
+        When each bucket is ready, in ascending order. The last one is ready when the backward pass ends. [s]
+    send : (B,) array_like, or one number for all buckets
+        Time of the all-reduce of each bucket. [s]
+
+    Raises
+    ------
+    ValueError
+        If there is no bucket, the times do not fit together, or one of them is negative.
+
+    Examples
+    --------
+    The first all-reduce ends at 2.5 s and the second at 4 s, and the backward pass has ended at 2 s:
+
+    >>> bucket_wait([1, 2], [1.5, 1.5])
+    2.0
+    """
+    n = units.count(np.size(ready), "buckets in ready")
+    begins = times_of(ready, "ready", n)
+    takes = times_of(send, "send", n)
+    units.time(float(begins.min()), "ready")
+    units.time(float(takes.min()), "send")
+    if np.any(np.diff(begins) < 0):
+        raise ValueError(f"ready must ascend, got {begins!r:.60}")
+
+    network_free = 0.0  # [s]
+    for is_ready, takes_so_long in zip(begins.tolist(), takes.tolist(), strict=True):
+        network_free = max(network_free, is_ready) + takes_so_long
+    return network_free - float(begins[-1])
+
+
 @register("workload", "data_parallel", small=_SMALL)
 def data_parallel(
     forward: ArrayLike,

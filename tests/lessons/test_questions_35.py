@@ -1,4 +1,4 @@
-"""What the questions and views of lesson 35 call right and wrong is so in the library and in published sweeps."""
+"""What the questions and views of lessons 35 to 35c call right and wrong is so in the library and in sweeps."""
 
 import json
 import re
@@ -14,20 +14,19 @@ from fabriclab import (
     live,
     routing,
     simulate,
+    system,
     topologies,
     workload,
 )
 from fabriclab.catalog import published
+from fabriclab.course.checks import check
+from fabriclab.course.judges.lessons import lesson35, lesson35b
 from fabriclab.course.questions import find
 from support.prose import sentence
 
 CASE = catalog.case()
 START = CASE.ring_step_latency
-RAIL = {
-    **next(r for r in published.systems() if r["sweep_id"] == "xx_10n_g1_all_reduce"),
-    "ranks": 128,
-    "nodes": 128,
-}
+RAIL = system(gpu="H100", servers=128, gpus=1, nics=1)
 NUMBERS = range(1, 100)
 
 
@@ -235,7 +234,7 @@ def test_which_rank_hurts_a_tree_most():
 
 def test_a_slow_cable_and_a_healthy_rank():
     card, link = (
-        live.straggler(what=what, ranks=4, rank=1, slow=1).scene.table for what in ("card", "link")
+        live.straggler(what=what, ranks=4, rank=1, slow=1).scene.table for what in ("nic", "link")
     )
     assert np.all(card["late [s]"] == 0) and np.all(link["late [s]"] < 1e-12)
     said = live.straggler(what="link", rank=8).scene.said
@@ -244,7 +243,7 @@ def test_a_slow_cable_and_a_healthy_rank():
     slow = live.straggler("8 MB", 4, what="link", rank=1, slow=4).scene.table
     # Each of the 6 steps takes its start and a chunk of 2 MB at a quarter of the rate.
     assert slow["finish [s]"].max() == pytest.approx(6 * (START + 2e6 / (CASE.nic_rate / 4)))
-    refused = [({"what": "cable"}, "what must be one of card, link, got 'cable'")]
+    refused = [({"what": "cable"}, "what must be one of nic, link, got 'cable'")]
     for wrong, words in refused + [
         ({"ranks": n}, rf"ranks must be within 2\.\.16, got {n}") for n in (1, 17)
     ]:
@@ -257,7 +256,7 @@ def test_25_mb_wait_longest_with_every_sum():
     costs = [
         by("ring"),
         by("halving_doubling"),
-        lambda b: np.full(b.size, estimate(RAIL, size=b[0]).time),
+        lambda b: np.full(b.size, estimate(RAIL, "all_reduce", b[0]).time),
         lambda b: np.interp(b, seen.size, seen.time),
     ]
     table = np.array([[waits(n, cost) for cost in costs] for n in (706, 69, 8)])
@@ -271,6 +270,143 @@ def test_25_mb_wait_longest_with_every_sum():
     at = np.interp(CASE.dp_gradients / 8, seen.size, seen.time)
     # Alps wins by its rate: four cards of 200 Gb/s
     assert at < 0.55 * by("ring")(CASE.dp_gradients / 8)
-    chosen = [estimate(RAIL, size=size) for size in (25e6, 2.2e9)]
+    chosen = [estimate(RAIL, "all_reduce", size) for size in (25e6, 2.2e9)]
     assert [(e.algorithm, e.protocol) for e in chosen] == [("Tree", "LL128"), ("Ring", "Simple")]
     assert chosen[1].time > by("ring")(2.2e9) and "plan of the NIC binds" in repr(chosen[1])
+
+
+# Functions -----------------------------------------------------------------------------------------------------------
+
+
+def by_loop(ready, send):
+    free = 0
+    for full, takes in zip(ready, send, strict=True):
+        free = max(free, full) + takes
+    return free - ready[-1]
+
+
+def by_arrays(ready, send):
+    through = np.cumsum(send)
+    return np.maximum.accumulate(ready - (through - send))[-1] + through[-1] - ready[-1]
+
+
+def by_ends(ready, send):
+    """Try each bucket as the first of the queue at the end."""
+    return max(full + sum(send[i:]) for i, full in enumerate(ready)) - max(ready)
+
+
+def rounded(ready, send):
+    return round(float(by_loop(ready, send)), 9)
+
+
+@pytest.mark.parametrize("answer", [by_loop, by_arrays, by_ends, rounded])
+def test_a_right_wait_for_buckets_is_right(answer):
+    assert check("35-write-exposed", answer).data["right"]
+
+
+def test_a_function_that_changes_what_it_is_given_is_not_counted():
+    def changes(ready, send):
+        ready += send
+        return 1.0
+
+    assert not check("35-write-exposed", changes).data["counted"]
+
+
+def test_the_small_model_of_the_lesson_waits_as_its_table_says():
+    small = [lesson35.bucket_wait(*buckets) for buckets in list(lesson35.cases().values())[:4]]
+    assert small == [2.5, 1.5, 1.0, 2.5]
+
+
+def tokens_by_layer(flops, rate, width):
+    weights = 10**9
+    return (weights * width / rate) / (2 * weights / flops)
+
+
+@pytest.mark.parametrize("answer", [lesson35b.tokens, tokens_by_layer])
+def test_right_tokens_are_right(answer):
+    assert check("35b-write-tokens", answer).data["right"]
+
+
+# Lesson 35b ----------------------------------------------------------------------------------------------------------
+
+
+def sharded(layers, seconds, ahead):
+    part = np.full(layers, 1 / layers)
+    forward = (CASE.t_compute + CASE.t_tp) / CASE.microbatches - CASE.window
+    sizes = CASE.dp_gradients * part
+    return engines.run_step(
+        "sharded",
+        forward * part,
+        CASE.window * part,
+        sizes,
+        lambda b: np.full(b.size, seconds),
+        prefetch=ahead,
+    )
+
+
+def test_a_second_layer_ahead_brings_next_to_nothing_where_the_wire_never_rests():
+    exposed = [
+        engines.run_step(
+            "sharded",
+            np.full(80, 3.0),
+            np.full(80, 9.0),
+            np.ones(80),
+            lambda b: 6.0 + 0 * b,
+            prefetch=n,
+        ).exposed
+        for n in (0, 1, 2, 5)
+    ]
+    assert exposed[1] < 0.6 * exposed[0]
+    assert exposed[1] - exposed[3] < 0.03 * exposed[1]
+    one = estimate(RAIL, "all_gather", CASE.dp_gradients / 80)
+    by_model = [sharded(80, one.time, n).exposed for n in (0, 1, 2)]
+    assert by_model == pytest.approx([0.935, 0.249, 0.245], abs=1e-3)
+    excess = 80 * (3 * one.time - (CASE.window + sharded(80, 0.0, 1).end - CASE.window) / 80)
+    assert by_model[2] == pytest.approx(excess, rel=0.01)
+
+
+def test_a_unit_of_a_few_layers_leaves_least():
+    exposed = {}
+    for size in (1, 2, 5, 10, 20):
+        each = estimate(RAIL, "all_gather", CASE.dp_gradients * size / 80)
+        exposed[size] = sharded(80 // size, each.time, 1).exposed
+    assert min(exposed, key=exposed.get) == 5
+
+
+@pytest.mark.parametrize(("p", "s", "a"), [(2e-3, 0.7e-3, 40e-6), (1e-3, 0.3e-3, 20e-6)])
+def test_more_chunks_than_the_answer_make_the_wire_the_limit(p, s, a):
+    given = {"p": f"{p * 1e3:g} ms", "s": f"{s * 1e3:g} ms", "a": f"{a * 1e6:g} us"}
+    key = find("35b-chunks").key(given)
+    for chunks, longer in ((int(key), False), (int(key) + 2, True)):
+        assert (a + (s - a) / chunks > p / chunks) == longer
+
+
+def test_two_chunks_hide_the_sums_and_many_pay_latency():
+    seen = published.load("h100x8_ring")
+    share = (1 - CASE.backward_share) * CASE.t_compute / CASE.microbatches
+
+    def chunks(n):
+        return engines.run_step(
+            "tensor_parallel",
+            np.full(160, share / 160),
+            np.full(160, CASE.tp_message),
+            lambda b: np.interp(b, seen.size, seen.time),
+            chunks=n,
+        )
+
+    found = {n: chunks(n) for n in (1, 2, 4, 128)}
+    assert [found[n].end for n in (1, 2, 128)] == pytest.approx([0.426, 0.3145, 0.909], abs=1e-3)
+    assert found[1].exposed == pytest.approx(0.112, abs=1e-3)
+    assert found[1].exposed > 100 * found[2].exposed
+
+
+@pytest.mark.parametrize("kind", ["forward", "backward"])
+def test_a_pass_has_one_colour_in_the_pictures_of_lessons_33_and_35(kind):
+    drawn = set()
+    for scene in (live.bubble().scene, live.overlap(bucket=220).scene):
+        bars = next(
+            scene.layers[name] for name in ("bars", "0 bars") if name in scene.layers
+        ).fields
+        what = np.array([name.split()[0] for name in bars["names"]])
+        drawn |= set(np.asarray(bars["colour"])[what == kind].tolist())
+    assert len(drawn) == 1

@@ -182,7 +182,7 @@ def test_two_schedules_share_one_axis_and_their_waiting_can_be_compared():
         live.overlap(priority="none")
 
 
-@pytest.mark.parametrize("what", ["card", "link"])
+@pytest.mark.parametrize("what", ["nic", "link"])
 @pytest.mark.parametrize("ranks", [5, 16])
 def test_the_times_beside_a_straggler_are_those_of_the_engine(what, ranks):
     view = live.straggler(ranks=ranks, what=what)

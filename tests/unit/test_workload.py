@@ -559,3 +559,55 @@ def test_a_sequence_of_groups_has_no_spans():
     flows = lower(collectives.build("all_reduce", "ring", 4), STAR, GB)
     with pytest.raises(ValueError, match=r"write it out with flows.expanded\(\)"):
         workload.spans(run(flows, STAR), flows)
+
+
+# Buckets that wait for the network -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_wait_for_buckets_is_that_of_a_step_that_is_run(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 9))
+    backward, takes = rng.uniform(0.1, 2.0, n), rng.uniform(0.0, 2.0, n)
+    ready = np.cumsum(backward)
+    # Layers are given from the first to the last, and their gradients are ready the other way round.
+    step = engines.run_step(
+        "data_parallel", np.zeros(n), backward[::-1], np.ones(n), lambda size: takes
+    )
+    assert workload.bucket_wait(ready, takes) == pytest.approx(step.exposed)
+    assert step.end == pytest.approx(ready[-1] + step.exposed)
+
+
+def test_buckets_that_do_not_fit_together_are_refused():
+    assert workload.bucket_wait([1, 2], 1.5) == 2.0
+    for ready, send, words in [
+        ([], [], "buckets in ready"),
+        ([1, 2], [1, 1, 1], "send must be one time or times of shape"),
+        ([-1, 2], [1, 1], "ready"),
+        ([2, 1], [1, 1], "ready must ascend"),
+        ([1, 2], [1, -1], "send"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            workload.bucket_wait(ready, send)
+
+
+def test_a_step_that_is_run_has_its_streams_and_what_it_waits_for():
+    step = engines.run_step(
+        "sharded", [1, 1], [2, 2], [1e6, 1e6], lambda size: size / 1e6, prefetch=0
+    )
+    assert step.streams.n_nodes == 2
+    # each of four computations waits for its gather, and the last reduce-scatter comes after all
+    assert step.exposed == pytest.approx(5.0) and step.end == pytest.approx(11.0)
+    talk = workload.labelled(step.flows, "gather|scatter")
+    assert workload.busy(step.timeline, step.flows, ~talk) == pytest.approx(6.0)
+
+
+def test_the_longest_wait_of_a_step_lies_between_its_passes():
+    step = engines.run_step("data_parallel", [1, 1], [1, 2], [1e6, 1e6], lambda size: 1.5e-6 * size)
+    computes = workload.labelled(step.flows, "backward|forward")
+    assert workload.longest_wait(step.timeline, step.flows, computes) == (3.0, 5.0)
+    assert step.exposed == 2.0
+    backward = workload.labelled(step.flows, "backward")
+    assert workload.longest_wait(step.timeline, step.flows, backward) == (3.0, 3.0)
+    nothing = np.zeros(step.flows.n_flows, dtype=bool)
+    assert workload.longest_wait(step.timeline, step.flows, nothing) == (0.0, 0.0)

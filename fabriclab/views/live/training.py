@@ -782,7 +782,7 @@ def straggler(
     size: units.Quantity = "1 MB",  # illustrative: a small array, so that latency counts
     ranks: int = 16,
     *,
-    what: str = "card",
+    what: str = "nic",
     rank: int = 3,
     slow: float = 4,
     way: str = "ring",
@@ -799,14 +799,14 @@ def straggler(
     ranks : int
         Number of ranks. 2..16
     what : str
-        What is slow: with ``"card"`` the NIC, so that each message of the rank begins later; with ``"link"`` the rate
+        What is slow: with ``"nic"`` the NIC, so that each message of the rank begins later; with ``"link"`` the rate
         of the rank's outgoing cable.
     rank, slow : int, float
         The slow rank, and how many times slower it is, 1..16.
     way : str
         Algorithm that the picture shows: ring or binomial_tree. The sentence gives the time of both.
     """
-    what = units.choice(what, "what", ("card", "link"))
+    what = units.choice(what, "what", ("nic", "link"))
     units.count(ranks, "ranks", 2, _MOST)
     arguments = {
         "size": size,
@@ -837,12 +837,12 @@ def healthy_run(star: Fabric, size: units.Quantity, latency: float, algorithm: s
 def slowed_run(healthy: Simulation, what: str, rank: int, slow: float) -> PatternRun:
     """Run an all-reduce again with one slow rank.
 
-    ``what`` is "card", so that each message of the rank begins later, or "link", which slows its outgoing cable.
+    ``what`` is "nic", so that each message of the rank begins later, or "link", which slows its outgoing cable.
     """
     star = healthy.fabric
     flows = healthy.flows
     node = star.endpoint[rank]
-    if what == "card":
+    if what == "nic":
         flows = workload.slowed(flows, [node], factor=slow)
     else:
         out = np.flatnonzero(star.source == node)
