@@ -27,6 +27,7 @@ from fabriclab.course.judges.lessons import (
     lesson32b,
     lesson33,
     lesson33b,
+    lesson41,
     lesson71,
     lesson72,
     lesson73,
@@ -60,6 +61,8 @@ MISTAKES = {
     "33-write-bubble": lesson33.BUBBLE_MISTAKES,
     "33-write-pieces": lesson33.PIECES_MISTAKES,
     "33b-write-step": lesson33b.STEP_MISTAKES,
+    "41-write-reuse": lesson41.REUSE_MISTAKES,
+    "41-write-wait": lesson41.WAIT_MISTAKES,
     "71-write-bytes": lesson71.TENSOR_MISTAKES,
     "72-write-step": lesson72.STEP_MISTAKES,
     "73-write-token": lesson73.TOKEN_MISTAKES,
@@ -128,6 +131,7 @@ IN_WORDS = {
     "31": "12 ms",
     "32": "8 KiB",
     "33": "8 pieces",
+    "41": "yes",
     "71": "1 GB",
     "72": "1 s",
     "73": "20 ms",
@@ -151,6 +155,8 @@ UNKNOWN = {
     "23-write-next": lambda here, goal, sides: here,
     "24c-write-path": lambda switches, cpus: "FAR",
     "25-write-circuits": lambda traffic, fibres: [(0, 1)],
+    "41-write-reuse": lambda number, inline, polled: number % 2 == 0,
+    "41-write-wait": lambda cq: cq.poll() and 7.5,
     "71-write-bytes": lambda tp, layers, m, tokens, hidden: 7.0 * tp,
 }
 
