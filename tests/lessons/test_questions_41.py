@@ -1,4 +1,4 @@
-"""What the questions of lessons 41 to 41c call right and wrong is so on the device in software and in the model of a NIC."""
+"""What the questions of lessons 41 to 41c call right is right on the device in software and in the model of a NIC."""
 
 import sys
 import threading
