@@ -242,7 +242,7 @@ def once(transfer: Callable[[], tuple[float, Any]], size: units.Quantity = 8) ->
         took, seen = transfer()
     except (FabricError, OSError, EOFError, ImportError) as error:
         return nearest("write", [n], str(error) or "the other process ended"), None
-    return Result("write", "measured", [n], [took]), seen
+    return Result("write", "measured", np.array([n], float), np.array([took])), seen
 
 
 class _Side:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from fabriclab import units
 from fabriclab.catalog import value
 from fabriclab.catalog.tables import read_rows
@@ -295,11 +297,11 @@ def protocol_sweep(
     >>> bool(found["eager"].time[0] < found["rendezvous"].time[0])
     True
     """
-    asked = [units.size(size) for size in sizes]
+    asked = np.array([units.size(size) for size in sizes])
     times = [protocols(size, link=link, register=register) for size in asked]
     found = {}
     for name in ("eager", "rendezvous"):
-        of_it = [each[name] for each in times]
+        of_it = np.array([each[name] for each in times])
         found[name] = Result("send_recv", "predicted", asked, of_it, 2)
     return found
 

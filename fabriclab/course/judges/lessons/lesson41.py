@@ -117,19 +117,23 @@ WAIT_MISTAKES: Mapping[str, Wait] = {
 @register("check", "41-write-wait")
 def next_completion(answer: Wait) -> Verdict:
     """Run ``answer(cq)`` on queues that have completions at once, late, several of them, and a failed one."""
-    outcomes = [_outcome(answer, *queue) for _, *queue in _QUEUES]
+    outcomes = _outcomes(answer)
     tried = []
-    for (key, *queue), got in zip(_QUEUES, outcomes, strict=True):
-        wanted = _outcome(wait, *queue)
+    for (key, _, _), got, wanted in zip(_QUEUES, outcomes, _outcomes(wait), strict=True):
         tried.append(TriedCase(text(key), got == wanted, "", _said(got), _said(wanted)))
     place = first_wrong(tried)
     if place is None:
         return True, [], ""
     mistake = ""
     for name, rule in WAIT_MISTAKES.items():
-        if outcomes == [_outcome(rule, *queue) for _, *queue in _QUEUES]:
+        if outcomes == _outcomes(rule):
             mistake = name
     return wrong("41-write-wait", told(answer, tried[place]), mistake, Trace(tuple(tried)))
+
+
+def _outcomes(answer: Wait) -> list[tuple[str, int]]:
+    """Return the outcome for each queue."""
+    return [_outcome(answer, empty, statuses) for _, empty, statuses in _QUEUES]
 
 
 def _outcome(answer: Wait, empty: int, statuses: tuple[int, ...]) -> tuple[str, int]:
