@@ -69,6 +69,16 @@ class Process:
         """Let a suspended process continue."""
         os.kill(self.pid, signal.SIGCONT)
 
+    def core_time(self) -> int:
+        """Return how long the process has been on a core since it began [ns]; two equal answers: it ran nothing.
+
+        References
+        ----------
+        .. [1] Linux, Documentation/scheduler/sched-stats.rst: the first field of /proc/<pid>/schedstat.
+        """
+        fields = Path(f"/proc/{self.pid}/schedstat").read_text(encoding="ascii").split()
+        return int(fields[0])
+
     def kill(self) -> None:
         """End the process at once, whatever it is doing."""
         self._process.kill()

@@ -1,7 +1,7 @@
 """Real measurements on this machine: memory copies, sockets, one-sided transfers, and collectives between processes."""
 
 from fabriclab.measure._collectives import all_gather, all_reduce, broadcast, reduce_scatter
-from fabriclab.measure._host import copy, one_sided, sockets
+from fabriclab.measure._host import copy, once, one_sided, sockets
 from fabriclab.measure._launch import NotMeasured, cores, has_mpi
 from fabriclab.measure._rounds import WrongAnswer, stored
 
@@ -14,6 +14,7 @@ __all__ = [
     "copy",
     "cores",
     "has_mpi",
+    "once",
     "one_sided",
     "reduce_scatter",
     "sockets",

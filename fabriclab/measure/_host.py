@@ -221,6 +221,30 @@ def one_sided(
     }
 
 
+def once(transfer: Callable[[], tuple[float, Any]], size: units.Quantity = 8) -> tuple[Result, Any]:
+    """Run a transfer that times itself, once; where this machine has no device for it, take a stored WRITE.
+
+    Parameters
+    ----------
+    transfer : callable
+        Returns the seconds that it took, and anything that it has seen.
+    size : float or str
+        Bytes that it moves. [B], >= 1
+
+    Returns
+    -------
+    tuple
+        The time as a measured Result, and what ``transfer`` has seen; a stored time and None if the system lacks what
+        the verbs need. A note of the Result then says why.
+    """
+    n = sizes_of(size, 1, 1)[0]
+    try:
+        took, seen = transfer()
+    except (FabricError, OSError, EOFError, ImportError) as error:
+        return nearest("write", [n], str(error) or "the other process ended"), None
+    return Result("write", "measured", np.array([n], float), np.array([took])), seen
+
+
 class _Side:
     """One process's part of one-sided operations: two memory regions, and a queue pair connected over ``link``."""
 

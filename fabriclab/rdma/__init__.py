@@ -13,7 +13,7 @@ from typing import Any
 
 from fabriclab.processes import Process
 from fabriclab.rdma import enums
-from fabriclab.rdma.adapter import Verbs, connect, use
+from fabriclab.rdma.adapter import Verbs, connect, use, wait
 from fabriclab.rdma.device import AH, DEVICE, MR, PD, Context
 from fabriclab.rdma.qp import QP
 from fabriclab.rdma.queues import CQ, SRQ, CompChannel
@@ -68,6 +68,7 @@ __all__ = [
     "enums",
     "timing",
     "use",
+    "wait",
 ]
 
 

@@ -1,16 +1,18 @@
 """One interface to the verbs, through pyverbs if there is a device and through the software device elsewhere.
 
-`connect` connects a queue pair to that of a peer.
+`connect` connects a queue pair to that of a peer, and `wait` polls until a request has completed.
 """
 
 import importlib
+import time
 from typing import Any
 
 from fabriclab.rdma import enums
 from fabriclab.rdma.device import MR
 from fabriclab.rdma.enums import TABLE
 from fabriclab.rdma.qp import QP
-from fabriclab.rdma.records import GID, AHAttr, GlobalRoute, QPAttr
+from fabriclab.rdma.queues import CQ
+from fabriclab.rdma.records import GID, WC, AHAttr, GlobalRoute, QPAttr
 
 _HOMES: dict[str, str] = TABLE["homes"]  # module of pyverbs -> its names, separated by blanks
 _EVERY_RIGHT = (
@@ -127,3 +129,39 @@ def connect(qp: QP, mr: MR, pipe: Any = None) -> tuple[int, int]:
         pipe.send("ready")
         pipe.recv()
     return rkey, address
+
+
+def wait(cq: CQ, seconds: float = 10.0) -> WC:  # illustrative: far longer than a request takes
+    """Poll a completion queue until it has a completion, and return that one.
+
+    A failed request completes, too: look at ``status`` of what is returned. A thread that polls keeps a core busy.
+
+    Parameters
+    ----------
+    cq : CQ
+        The queue to poll.
+    seconds : float
+        How long to poll. [s], >= 0
+
+    Raises
+    ------
+    TimeoutError
+        If no request has completed after this time, for example because none was posted with a completion.
+
+    Examples
+    --------
+    >>> from fabriclab.rdma import CQ, Context
+    >>> wait(CQ(Context(), 16), seconds=0.01)
+    Traceback (most recent call last):
+    TimeoutError: nothing completed within 0.01 s: is this the queue of the request, and was it posted signalled?
+    """
+    end = time.monotonic() + seconds
+    while True:
+        _, found = cq.poll()
+        if found:
+            return found[0]
+        if time.monotonic() >= end:
+            msg = f"nothing completed within {seconds:g} s: "
+            raise TimeoutError(
+                msg + "is this the queue of the request, and was it posted signalled?"
+            )

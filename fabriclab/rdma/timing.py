@@ -6,13 +6,17 @@ between messages and bytes. Links are idle. Constants are rows of ``catalog.rdma
 
 import math
 from bisect import bisect
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from fabriclab import units
 from fabriclab.catalog import value
 from fabriclab.catalog.tables import read_rows
+from fabriclab.core import Result
 from fabriclab.gpudirect.copies import fact, pcie_part
 
 
@@ -268,6 +272,38 @@ def protocols(
         ready += 2 * registration(size)
     eager = budget("SEND", n, link=link).one_way + 2 * n / fact("cpu-copy", "bandwidth")
     return {"eager": eager, "rendezvous": ready + budget("READ", n, link=link).time}
+
+
+def protocol_sweep(
+    sizes: Iterable[units.Quantity], *, link: str = "ib-ndr", register: bool = False
+) -> dict[str, Result]:
+    """Return the times of both protocols over the size of the message, as results that can be drawn.
+
+    Parameters
+    ----------
+    sizes : iterable of float or str
+        [B]
+    link, register
+        As in `protocols`.
+
+    Returns
+    -------
+    dict of str to Result
+        ``"eager"`` and ``"rendezvous"``.
+
+    Examples
+    --------
+    >>> found = protocol_sweep([64, "1 MiB"])
+    >>> bool(found["eager"].time[0] < found["rendezvous"].time[0])
+    True
+    """
+    asked = np.array([units.size(size) for size in sizes])
+    times = [protocols(size, link=link, register=register) for size in asked]
+    found = {}
+    for name in ("eager", "rendezvous"):
+        of_it = np.array([each[name] for each in times])
+        found[name] = Result("send_recv", "predicted", asked, of_it, 2)
+    return found
 
 
 def crossover(*, link: str = "ib-ndr", register: bool = False) -> int:

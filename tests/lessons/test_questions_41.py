@@ -1,14 +1,17 @@
-"""What the questions of lesson 41 call right and wrong is so on the device in software and in the model of a card."""
+"""What the questions of lessons 41 to 41c call right is right on the device in software and in the model of a NIC."""
 
 import sys
 import threading
+import time
 from multiprocessing import Pipe
 
 import numpy as np
 import pytest
 
 from fabriclab import catalog, core, engines, gpudirect, live, rdma, routing, topologies
-from fabriclab.course.questions import find
+from fabriclab.course.checks import check
+from fabriclab.course.judges.lessons import lesson41
+from fabriclab.course.questions import find, misconception
 from fabriclab.rdma import enums, timing
 from support import rdma_pairs as pairs
 
@@ -125,7 +128,7 @@ def test_posters_and_pairs():
     assert told["gpu"]["rate"] > 20 * told["host"]["rate"] > 20 * told["proxy"]["rate"]
     n, g = 64, 8
     assert (
-        find("41-pairs").key({"n": n, "g": g}) * n / g
+        find("41c-pairs").key({"n": n, "g": g}) * n / g
         == timing.connections(n)["reliable"]["queue pairs"]
     )
 
@@ -134,7 +137,7 @@ def test_a_port_is_read_as_the_answers_say():
     text = "hca_id: mlx5_0\ntransport: InfiniBand (0)\nport: 1\nstate: PORT_ACTIVE (4)\nmax_mtu: 4096 (5)\n"
     text += "active_mtu: 1024 (3)\nlink_layer: Ethernet\nactive_width: 4X (2)\nactive_speed: 25.0 Gbps (32)\n"
     (port,) = gpudirect.read_ibv_devinfo(text)
-    assert port.rate == find("41-rate").key({"w": 4, "s": "25 Gb/s"})
+    assert port.rate == find("41c-rate").key({"w": 4, "s": "25 Gb/s"})
     assert (port.link_layer, port.facts["active_mtu"][:4], port.state) == (
         "Ethernet",
         "1024",
@@ -153,3 +156,133 @@ def test_a_small_message_waits_behind_large_ones():
         )
         late.append(engines.run(star, routing.route(star, flows), flows).finish[0])
     assert late[1] == pytest.approx(32 * late[0])
+
+
+# Functions -----------------------------------------------------------------------------------------------------------
+
+
+def by_count(cq):
+    number = 0
+    while number == 0:
+        number, found = cq.poll(1)
+    return found[0]
+
+
+def with_patience(cq):
+    end = time.monotonic() + 5
+    while time.monotonic() < end:
+        _, found = cq.poll(num_entries=1)
+        for completion in found:
+            return completion
+    raise TimeoutError
+
+
+def by_calling_itself(cq):
+    _, found = cq.poll()
+    return found[0] if found else by_calling_itself(cq)
+
+
+@pytest.mark.parametrize(
+    "rule", [lesson41.wait, rdma.wait, by_count, with_patience, by_calling_itself]
+)
+def test_every_loop_that_waits_for_the_next_completion_is_right(rule):
+    assert check("41-write-wait", rule).data["right"]
+
+
+def test_a_loop_without_end_is_stopped_and_wrong():
+    def only_successes_of_request_9(cq):
+        while True:
+            _, found = cq.poll()
+            if found and found[0].wr_id == 9:
+                return found[0]
+
+    shown = check("41-write-wait", only_successes_of_request_9)
+    assert not shown.data["right"] and "empty queue without end" in str(shown)
+
+
+def test_a_loop_that_throws_failures_away_is_told_what_it_took():
+    shown = check("41-write-wait", lesson41.WAIT_MISTAKES["failures thrown away"])
+    assert "completion 2, 0 left in the queue" in str(shown)
+    assert misconception("41-write-wait", "failures thrown away") in str(shown)
+
+
+def largest(number, inline, polled):
+    return inline or number <= max(polled, default=-1)
+
+
+def of_numpy(number, inline, polled):
+    return np.any(np.array(polled, dtype=int) >= number) | inline
+
+
+def as_whole_number(number, inline, polled):
+    return int(largest(number, inline, polled))
+
+
+@pytest.mark.parametrize("rule", [lesson41.may_reuse, largest, of_numpy, as_whole_number])
+def test_a_right_rule_of_reuse_is_right(rule):
+    assert check("41-write-reuse", rule).data["right"]
+
+
+@pytest.mark.parametrize("found", [2, 1.0, "yes", [True]])
+def test_what_is_neither_true_nor_false_is_not_counted(found):
+    assert not check("41-write-reuse", lambda number, inline, polled: found).data["counted"]
+
+
+def sent(rule, seed, n=12, every=4):
+    """Return what arrives of ``n`` words through two buffers that are written again as soon as a rule allows it."""
+    mine = pairs.side(adversary=seed)
+    rkey, place = rdma.connect(mine.qp, mine.mr)
+    polled = []
+    for number in range(n):
+        before = number - 2  # the request that had this buffer
+        while before >= 0 and not rule(before, False, polled):
+            polled += [wc.wr_id for wc in mine.scq.poll()[1]]
+        at = 8 * (number % 2)
+        mine.mr.memory[at : at + 8] = number.to_bytes(8, "little")
+        signalled = enums.IBV_SEND_SIGNALED if number % every in (1, every - 1) else 0
+        target = (0, 0, rkey, place + 1024)
+        wr = pairs.request(mine, target, at=at, to=8 * number, send_flags=signalled, wr_id=number)
+        mine.qp.post_send(wr)
+    while n - 1 not in polled:
+        polled += [wc.wr_id for wc in mine.scq.poll()[1]]
+    return np.frombuffer(mine.mr.memory, np.uint64)[128 : 128 + n].tolist()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="this device needs memfd and /proc")
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_rule_of_reuse_loses_nothing_on_a_slow_device_and_posting_on_does(seed):
+    whole = list(range(12))
+    assert sent(lesson41.may_reuse, seed) == whole
+    assert sent(lambda number, inline, polled: True, 0) == whole  # a quick device hides the mistake
+    assert sent(lambda number, inline, polled: True, seed) != whole
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="this device needs memfd and /proc")
+def test_an_inline_payload_is_free_at_once_on_a_slow_device():
+    mine = pairs.side(adversary=1)
+    rkey, place = rdma.connect(mine.qp, mine.mr)
+    flags = enums.IBV_SEND_SIGNALED | enums.IBV_SEND_INLINE
+    for step in range(3):
+        mine.mr.memory[:8] = step.to_bytes(8, "little")
+        wr = pairs.request(mine, (0, 0, rkey, place), to=64 + 8 * step, send_flags=flags)
+        mine.qp.post_send(wr)
+    assert [rdma.wait(mine.scq).status for _ in range(3)] == [0, 0, 0]
+    assert np.frombuffer(mine.mr.memory, np.uint64)[8:11].tolist() == [0, 1, 2]
+
+
+def test_the_numbers_of_the_lessons_are_those_of_the_model():
+    one = timing.budget("WRITE", 8192).time
+    assert one == pytest.approx(3.24e-6, abs=5e-9) and 8192 / one == pytest.approx(2.5e9, abs=5e7)
+    assert timing.crossover() == pytest.approx(11.5e3, rel=0.005)
+    assert timing.crossover(register=True) == pytest.approx(35.5e6, rel=0.005)
+    way = timing.budget("WRITE", 8, inline=True)
+    assert (way.one_way, way.time) == pytest.approx((1.46e-6, 2.56e-6), abs=5e-9)
+    longer = timing.budget("WRITE", 8, inline=True, switches=2)
+    assert longer.one_way - way.one_way == pytest.approx(0.44e-6, abs=5e-9)
+    page = timing.registration("1 GiB")
+    assert page == pytest.approx(2**30 / timing.fact("cpu-copy", "bandwidth"), rel=0.03)
+
+
+def test_numbers_of_statuses_are_those_of_the_lesson():
+    names = {5: "IBV_WC_WR_FLUSH_ERR", 10: "IBV_WC_REM_ACCESS_ERR", 12: "IBV_WC_RETRY_EXC_ERR"}
+    assert {number: enums.ibv_wc_status(number).name for number in names} == names

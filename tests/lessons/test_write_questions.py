@@ -31,6 +31,7 @@ from fabriclab.course.judges.lessons import (
     lesson34b,
     lesson35,
     lesson35b,
+    lesson41,
     lesson71,
     lesson72,
     lesson73,
@@ -69,6 +70,8 @@ MISTAKES = {
     "34b-write-sending": lesson34b.SENDING_MISTAKES,
     "35-write-exposed": lesson35.EXPOSED_MISTAKES,
     "35b-write-tokens": lesson35b.TOKENS_MISTAKES,
+    "41-write-reuse": lesson41.REUSE_MISTAKES,
+    "41-write-wait": lesson41.WAIT_MISTAKES,
     "71-write-bytes": lesson71.TENSOR_MISTAKES,
     "72-write-step": lesson72.STEP_MISTAKES,
     "73-write-token": lesson73.TOKEN_MISTAKES,
@@ -139,6 +142,7 @@ IN_WORDS = {
     "33": "8 pieces",
     "34": "2 times",
     "35": "2 s",
+    "41": "yes",
     "71": "1 GB",
     "72": "1 s",
     "73": "20 ms",
@@ -162,6 +166,8 @@ UNKNOWN = {
     "23-write-next": lambda here, goal, sides: here,
     "24c-write-path": lambda switches, cpus: "FAR",
     "25-write-circuits": lambda traffic, fibres: [(0, 1)],
+    "41-write-reuse": lambda number, inline, polled: number % 2 == 0,
+    "41-write-wait": lambda cq: cq.poll() and 7.5,
     "71-write-bytes": lambda tp, layers, m, tokens, hidden: 7.0 * tp,
 }
 

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabriclab import measure
+from fabriclab import measure, rdma
 from fabriclab.core.result import MACHINE_SHARED, Result, bus_factor
 from fabriclab.errors import TooLarge
 from fabriclab.measure import _collectives, _host, _launch, _rounds, _shm
@@ -503,6 +503,21 @@ def test_one_sided_refusals_and_stored_measurement(monkeypatch):
     assert {result.obtained for result in found.values()} == {"stored"}
     assert "not measured here: " in found["write"].notes[0]
     assert found["write"].size.tolist() == [8, 2**24]
+
+
+def test_a_transfer_that_times_itself_is_run_once_or_a_stored_one_stands_in():
+    found, seen = measure.once(lambda: (2e-6, "seen"), "1 KiB")
+    assert (found.what, found.obtained, seen) == ("write", "measured", "seen")
+    assert found.size.tolist() == [1024] and found.time.tolist() == [2e-6]
+
+    def without_a_device():
+        raise rdma.PyverbsRDMAError("no shared memory here")
+
+    found, seen = measure.once(without_a_device)
+    assert found.obtained == "stored" and seen is None
+    assert "not measured here: no shared memory here" in found.notes[0]
+    with pytest.raises(ZeroDivisionError):
+        measure.once(lambda: (1 / 0, None))
 
 
 def test_a_time_is_that_of_one_transfer_and_stands_at_its_way(monkeypatch):

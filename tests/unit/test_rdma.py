@@ -645,3 +645,14 @@ def test_a_key_is_not_used_again_at_once():
         keys.add(mr.rkey)
         mr.close()
     assert len(keys) == 200
+
+
+def test_wait_returns_the_next_completion_failed_or_not_and_gives_up_on_an_empty_queue():
+    a, b = pair(adversary=3)
+    for number, key in enumerate((b.mr.rkey, b.mr.rkey, b.mr.rkey + 1)):
+        a.qp.post_send(request(a, (0, 0, key, b.mr.buf), wr_id=number))
+    found = [rdma.wait(a.scq) for _ in range(3)]
+    assert [wc.wr_id for wc in found] == [0, 1, 2]
+    assert [wc.status for wc in found] == [OK, OK, e.IBV_WC_REM_ACCESS_ERR]
+    with pytest.raises(TimeoutError, match=r"nothing completed within 0\.01 s"):
+        rdma.wait(a.scq, seconds=0.01)

@@ -55,6 +55,21 @@ def wait_until(true, seconds=10.0):
         time.sleep(0.01)
 
 
+def test_the_time_on_a_core_stands_still_while_a_process_is_stopped():
+    mine = side()
+    with rdma.Process(target) as process:
+        connected(process, mine)
+        process.send("busy")
+        wait_until(lambda: process.core_time() > 0)
+        began = process.core_time()
+        wait_until(lambda: process.core_time() > began)
+        process.stop()
+        stopped = process.core_time()
+        time.sleep(0.05)
+        assert process.core_time() == stopped > began
+        process.kill()
+
+
 def test_the_memory_of_a_stopped_process_changes():
     mine = side(size=2**20)
     with rdma.Process(target, 2**20) as process:

@@ -146,6 +146,16 @@ def test_a_flag_is_true_or_false(call):
         call()
 
 
+@pytest.mark.parametrize("register", [False, True])
+def test_a_sweep_has_the_times_of_both_protocols(register):
+    found = timing.protocol_sweep([64, "1 MiB"], link="ib-hdr", register=register)
+    assert list(found) == ["eager", "rendezvous"]
+    for name, result in found.items():
+        assert result.obtained == "predicted" and result.size.tolist() == [64, 2**20]
+        each = [protocols(n, link="ib-hdr", register=register)[name] for n in (64, 2**20)]
+        assert result.time.tolist() == each
+
+
 def test_display():
     assert (
         repr(budget("WRITE", 8, inline=True))

@@ -30,6 +30,18 @@ def number_of(answer: Callable[..., Any], *arguments: Any) -> float:
     return float(found)  # type: ignore[arg-type]
 
 
+def truth_of(answer: Callable[..., Any], *arguments: Any) -> bool:
+    """Return the True or False that the learner's function returns, of Python or NumPy; 0 and 1 stand for them."""
+    found: ArrayLike = called(answer, *arguments)
+    if isinstance(found, np.ndarray) and found.ndim == 0:
+        found = found.item()
+    is_whole = isinstance(found, bool | np.bool_ | int | np.integer)
+    if not is_whole or found not in (0, 1):
+        call = _call(answer, *arguments)
+        raise Unanswered("kind", text("function.truth", call=call, got=brief(found)))
+    return bool(found)
+
+
 def rank_of(answer: Callable[..., Any], rank: int, step: int, n: int, asked: str) -> int:
     """Return the number in 0..n-1 that the learner's function returns; raise Unanswered if it does anything else.
 
