@@ -93,9 +93,7 @@ def crossings_of_host_memory(answer: Crossings) -> Verdict:
         return answer([list(copy) for copy in copies])
 
     with_own_lists.__name__ = name_of(answer)
-    return compared(
-        "42-write-host", with_own_lists, cases, crossings, CROSSINGS_MISTAKES, _times
-    )
+    return compared("42-write-host", with_own_lists, cases, crossings, CROSSINGS_MISTAKES, _times)
 
 
 def _times(value: float) -> str:
