@@ -1,7 +1,17 @@
 """Transfers inside a server: their paths by each mechanism, the rates of PCIe, and what tools report about a server."""
 
 from fabriclab.gpudirect.copies import Move, pcie_part
-from fabriclab.gpudirect.paths import MECHANISMS, Path, calls, misplaced, path, published, register
+from fabriclab.gpudirect.paths import (
+    MECHANISMS,
+    Path,
+    SlowServer,
+    calls,
+    misplaced,
+    path,
+    published,
+    register,
+    slow_servers,
+)
 from fabriclab.gpudirect.tools import (
     RdmaPort,
     Topology,
@@ -16,6 +26,7 @@ __all__ = [
     "Move",
     "Path",
     "RdmaPort",
+    "SlowServer",
     "Topology",
     "calls",
     "misplaced",
@@ -26,6 +37,7 @@ __all__ = [
     "read_rdma_link",
     "read_topo",
     "register",
+    "slow_servers",
     "topo",
 ]
 

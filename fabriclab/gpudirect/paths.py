@@ -9,6 +9,7 @@ from fabriclab import catalog, topologies, units
 from fabriclab.catalog.tables import read_rows
 from fabriclab.core import Fabric, Spec
 from fabriclab.gpudirect.copies import Move, Server, fact
+from fabriclab.gpudirect.tools import topo
 
 # How many ends may be host memory; at least one end is a GPU.
 _HOST_ENDS = {"nvlink": (0,), "peer": (0,), "pinned": (0, 1), "pageable": (0, 1), "cpu": (1,)}
@@ -37,6 +38,8 @@ _OTHER_WORDS = {
     "node": "peer",
     "sys": "peer",
 }
+# What the parts on a path are called in words; the others by their kind in capitals.
+_IN_WORDS = {"pcie": "PCIe switch", "nvswitch": "NVSwitch", "nvme": "drive", "cxl": "CXL memory"}
 _MOST_NVLINKS = 36  # of a GPU, in the name of a class such as NV18
 _OTHER_WORDS |= {f"nv{links}": "nvlink" for links in range(1, _MOST_NVLINKS + 1)}
 
@@ -84,6 +87,20 @@ class Path:
         """Bytes that host memory reads or writes for each byte of the transfer."""
         return sum(m.host for m in self.moves)
 
+    @property
+    def parts(self) -> list[list[str]]:
+        """Names of the parts that each copy passes, in order, both ends included.
+
+        A processor at an end of a copy stands for its memory; between the ends the bytes only pass it.
+
+        Examples
+        --------
+        >>> from fabriclab import topologies
+        >>> path(topologies.build("dgx_h100"), "nic 0", "gpu 0", "pinned").parts
+        [['NIC 0', 'PCIe switch 0', 'CPU 0'], ['CPU 0', 'PCIe switch 0', 'GPU 0']]
+        """
+        return [[_in_words(part) for part in move.over] for move in self.moves]
+
     def cores(
         self,
         chunk: units.Quantity,
@@ -130,6 +147,63 @@ class Path:
         if self.note:
             lines.append(self.note)
         return "\n".join(lines)
+
+
+def _in_words(part: str) -> str:
+    """Return the name of a part of a server as engineers say it: "PCIe switch 1" for "pcie 0.1"."""
+    kind, _, number = part.partition(" ")
+    name = _IN_WORDS.get(kind, kind.upper())
+    return f"{name} {number.rpartition('.')[2]}".strip()
+
+
+@dataclass(frozen=True)
+class SlowServer:
+    """A server to diagnose: the NIC from which GPU 0 receives, the class of the pair, and its path.
+
+    Parameters
+    ----------
+    name : str
+        ``"healthy"``, or a letter.
+    relation : str
+        Class of GPU 0 and its NIC, as ``nvidia-smi topo -m`` prints it.
+    path : Path
+        Path from the NIC to GPU 0.
+    """
+
+    name: str
+    relation: str
+    path: Path
+
+
+def slow_servers(fabric: Fabric) -> list[SlowServer]:
+    """Return a healthy server and some with one fault each, with the path from a NIC to GPU 0 on each of them.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        A server of `fabriclab.topologies` with at least eight NICs.
+
+    Examples
+    --------
+    >>> from fabriclab import topologies
+    >>> [server.name for server in slow_servers(topologies.build("dgx_h100"))]
+    ['healthy', 'A', 'B', 'C', 'D']
+    """
+    matrix = topo(fabric)
+    servers = []
+    for row in read_rows(File(__file__).with_name("slow_servers.csv")):
+        moved = path(
+            fabric,
+            f"nic {row['nic']}",
+            "gpu 0",
+            "peer",
+            iommu=row["iommu"],
+            acs=row["acs"] == "yes",
+            module=row["module"] == "yes",
+        )
+        relation = matrix.relation("GPU0", f"NIC{row['nic']}")
+        servers.append(SlowServer(row["server"], relation, moved))
+    return servers
 
 
 def path(

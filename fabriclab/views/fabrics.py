@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fabriclab import catalog
 from fabriclab.core import Fabric, Flags, Floats, Ints, Timeline
 from fabriclab.texts import text
 from fabriclab.views import layout
@@ -48,6 +49,8 @@ _BOX_LETTER = 6.6  # [px]
 _LEGEND = 30.0  # height of the scale of loads [px]
 _MANY_LINES = 24  # so many lines in use between two rows can have their full width
 _THICKEST = 2.4  # width of an idle line with the greatest capacity [px]
+# Links between CPUs whose rate is a constant of NCCL. source: NCCL-topo
+_PLANNED_BY_NCCL = ("upi-bdw", "upi-spr", "amd-if")
 _STACK = 0.05  # offset between two boxes of a stack, in units of `Marks`
 _MOST_COLUMNS = 128  # columns of a floor side by side; further ones begin a new band
 _FLOOR_HEIGHT = 420.0  # [px]
@@ -437,7 +440,7 @@ def _margins(placed: Placed, canvas: Canvas) -> Layer:
     for row, name in row_names(placed).items():
         words.append((canvas.start - 16, float(canvas.down(row)), name, 2))
 
-    end = -np.inf  # lower end of the words above, which the next ones must not touch
+    end = -3.0  # lower end of the words above, which the next must not touch; first above the picture [px]
     for y, about in _cable_names(placed):
         top = max(float(canvas.down(y)) - _LINE / 2 * len(about), end + 5)
         for i, word in enumerate(about):
@@ -472,7 +475,10 @@ def _cable_names(placed: Placed) -> list[tuple[float, list[str]]]:
     out = []  # height in units of `Marks`, and lines of text
     for low, high in pairs:
         words = [_end_names(placed, low, high)] if named else []
-        words.append(_bundle(k, (m.row[k.a] == low) & (m.row[k.b] == high)))
+        here = (m.row[k.a] == low) & (m.row[k.b] == high)  # (K,)
+        words.append(_bundle(k, here))
+        if low == high and _is_planned(placed, low, k.fastest[here].max()):
+            words.append(text("fabric.planned"))
         within_upper = low == high and low != lowest
         out.append((high if within_upper else high - 0.5, words))
     return sorted(out, key=lambda block: -block[0])
@@ -483,6 +489,16 @@ def _end_names(placed: Placed, low: int, high: int) -> str:
     f, m, _, _ = placed
     kind_of = dict(zip(m.row.tolist(), f.kind[m.first].tolist(), strict=True))
     return "–".join(layout.short(f.kinds[kind_of[row]]) for row in (low, high))
+
+
+def _is_planned(placed: Placed, row: int, rate: float) -> bool:
+    """Return whether the cables within a row join CPUs at a rate that NCCL plans with, and no datasheet states."""
+    f, m, _, _ = placed
+    kinds = f.kind[m.first[m.row == row]]
+    if "socket" not in f.media or any(f.kinds[kind] != "cpu" for kind in kinds):
+        return False
+    plans = [catalog.value("memory_path", part, "bandwidth") for part in _PLANNED_BY_NCCL]
+    return bool(np.isclose(rate, plans).any())
 
 
 def _bundle(k: Lines, here: Flags) -> str:
