@@ -52,7 +52,7 @@ class Way(NamedTuple):
     link_bytes: Floats  # (L,)
     added: float  # by the busiest host [B]
     converted: float  # to integers and back by each host [B]
-    messages: float  # that the busiest host's NIC sends
+    messages: int  # that the busiest host's NIC sends
     note: str = ""
 
 
@@ -181,7 +181,7 @@ def compare(
                 link_bytes=np.zeros(fabric.n_links),
                 added=0.0,
                 converted=0.0,
-                messages=0.0,
+                messages=0,
                 note=str(refused),
             )
 
@@ -255,7 +255,7 @@ def _by_hosts(
         link_bytes=sim.timeline.link_bytes / (1 - loss),
         added=float(added.max()),
         converted=0.0,
-        messages=float(messages.max()),
+        messages=int(messages.max()),
     )
 
 
@@ -289,7 +289,7 @@ def _by_network(
         link_bytes=carried,
         added=0.0,
         converted=converted,
-        messages=float(np.ceil(total / longest)),
+        messages=int(np.ceil(total / longest)),
         note=note,
     )
 
