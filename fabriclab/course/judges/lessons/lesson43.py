@@ -25,7 +25,15 @@ PORTS: tuple[tuple[str, int], ...] = (
 )
 
 # illustrative: newest chunks of the workers of one slot, level, apart by one, and with more workers
-SLOTS: tuple[tuple[int, ...], ...] = ((1, 1), (1, 0), (0, 1), (2, 1), (6, 6, 5, 6), (9, 9, 9), (4, 5, 5, 4))
+SLOTS: tuple[tuple[int, ...], ...] = (
+    (1, 1),
+    (1, 0),
+    (0, 1),
+    (2, 1),
+    (6, 6, 5, 6),
+    (9, 9, 9),
+    (4, 5, 5, 4),
+)
 
 
 # Arrays at a port -----------------------------------------------------------------------------------------------------

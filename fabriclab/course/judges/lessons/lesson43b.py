@@ -13,7 +13,7 @@ Scale = Callable[[float, int], Any]  # largest of all values, number of workers 
 # illustrative: gradients of usual sizes, a large one, and up to as many workers as a bitmap has bits
 BLOCKS: tuple[tuple[float, int], ...] = ((4.0, 8), (0.003, 16), (32768.0, 8), (1.0, 2), (0.5, 32))
 
-_NEAR = 1e-6  # illustrative: 2^31 in place of 2^31 - 1, or half a step left for rounding, is as right
+_NEAR = 1e-3  # illustrative: a scale that is rounded to a whole number is as right
 
 
 def largest_scale(largest: float, workers: int) -> float:
