@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
 from fabriclab.errors import FabricError
-from fabriclab.innetwork.aggregation import Aggregator, Worker, Words
+from fabriclab.innetwork.aggregation import Aggregator, Words, Worker
 from fabriclab.innetwork.network import aggregate
 from fabriclab.innetwork.pipeline import MULTICAST, REPLY
 from fabriclab.innetwork.switch import Switch
@@ -152,7 +152,7 @@ class Delivered(NamedTuple):
 
     @property
     def part_again(self) -> float:
-        """Return the part of all packets of workers that were sent again. 0..1"""
+        """Return the part of all packets of workers that were sent again, 0..1."""
         return self.again / self.sent
 
 
