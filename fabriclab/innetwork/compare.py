@@ -16,12 +16,14 @@ from fabriclab.innetwork.servers import for_servers
 from fabriclab.innetwork.trees import Manager, Mode, Tree, grow, run
 from fabriclab.simulation import simulate
 from fabriclab.simulation.library import UNKNOWN_PART
+from fabriclab.texts import text
 
 __all__ = [
     "HOSTS",
     "PIPES",
     "Way",
     "bound",
+    "claims",
     "compare",
     "deployment",
     "for_servers",
@@ -39,6 +41,7 @@ _MOST_SEGMENTS = 16  # of an array, however large
 _LONGEST_STREAM = 2**30 - 32  # B; source: SHARP-261, of a streaming all-reduce
 _LAG = "1 us"  # illustrative: software of a host
 _TIMER = "1 ms"  # illustrative: software of a host
+_PROJECTS = {"sharp": "SHARP", "switchml": "SwitchML", "atp": "ATP"}  # as they write their names
 _MTU = 4096  # B; source: rdma-core, the largest packet of a host's NIC
 
 
@@ -52,7 +55,7 @@ class Way(NamedTuple):
     link_bytes: Floats  # (L,)
     added: float  # by the busiest host [B]
     converted: float  # to integers and back by each host [B]
-    messages: float  # that the busiest host's NIC sends
+    messages: int  # that the busiest host's NIC sends
     note: str = ""
 
 
@@ -181,7 +184,7 @@ def compare(
                 link_bytes=np.zeros(fabric.n_links),
                 added=0.0,
                 converted=0.0,
-                messages=0.0,
+                messages=0,
                 note=str(refused),
             )
 
@@ -255,7 +258,7 @@ def _by_hosts(
         link_bytes=sim.timeline.link_bytes / (1 - loss),
         added=float(added.max()),
         converted=0.0,
-        messages=float(messages.max()),
+        messages=int(messages.max()),
     )
 
 
@@ -289,7 +292,7 @@ def _by_network(
         link_bytes=carried,
         added=0.0,
         converted=converted,
-        messages=float(np.ceil(total / longest)),
+        messages=int(np.ceil(total / longest)),
         note=note,
     )
 
@@ -342,9 +345,39 @@ def gains() -> list[dict[str, Any]]:
     return out
 
 
-def _number(text: str, missing: float) -> float:
+def claims() -> list[dict[str, Any]]:
+    """Return published gains between hosts as rows of a table: who, of what, how much, the bound, and our model.
+
+    Gains inside a server, which `nvls.measured` has, and the row that sets a constant of the model are left out. A
+    dash for the model means that there is none, since it is not published which part of training is communication.
+    """
+    rows = []
+    for gain in gains():
+        if gain["kind"] == "nvls" or gain["sets"] == "yes":
+            continue
+        published = text("gains.range", low=gain["low"], high=gain["high"])
+        if np.isinf(gain["high"]):
+            published = text("gains.more", low=gain["low"])
+        elif gain["high"] == gain["low"]:
+            published = text("gains.one", low=gain["low"])
+        if gain["note"].startswith("up to"):
+            published = text("gains.up_to", gain=published)
+        rows.append(
+            {
+                "from": _PROJECTS[gain["id"].partition("-")[0]],
+                "what": gain["what"],
+                "published": published,
+                "bound": gain["bound"],
+                "model": gain["model"],
+                "above the bound": text("word.yes") if gain["above"] else text("word.no"),
+            }
+        )
+    return rows
+
+
+def _number(field: str, missing: float) -> float:
     """Return a number of a table, or ``missing`` for an empty field."""
-    return float(text or missing)
+    return float(field or missing)
 
 
 def _bound_and_gain(row: Mapping[str, str], ranks: float) -> tuple[float, float]:

@@ -20,10 +20,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
 from fabriclab.errors import FabricError
-from fabriclab.innetwork.aggregation import Aggregator, Words
+from fabriclab.innetwork.aggregation import Aggregator, Words, Worker
+from fabriclab.innetwork.network import aggregate
 from fabriclab.innetwork.pipeline import MULTICAST, REPLY
 from fabriclab.innetwork.switch import Switch
 from fabriclab.processes import Process
+from fabriclab.texts import text
 
 _DEVICE = "tofino1_recirculating"
 # Whole words, so that the payload is aligned.
@@ -138,6 +140,54 @@ def exchange(
         again=sent - n * chunks,
         strays=sum(port.strays.value for port in ports),
     )
+
+
+class Delivered(NamedTuple):
+    """What each worker holds after an all-reduce that lost packets, and how many packets that took."""
+
+    totals: list[Words]  # (chunks, lanes) for each worker
+    sent: int  # packets of all workers
+    again: int  # of them sent again
+    how: str  # over UDP, or simulated and why
+
+    @property
+    def part_again(self) -> float:
+        """Return the part of all packets of workers that were sent again, 0..1."""
+        return self.again / self.sent
+
+
+def exchange_or_simulate(
+    values: Sequence[ArrayLike],
+    *,
+    slots: int = 512,
+    loss: float = 0.0,
+    seed: int = 0,
+    patience: float | str = "60 s",  # illustrative: far more than any run takes
+) -> Delivered:
+    """Run an all-reduce over UDP as `exchange` does; where no process or socket can be had, simulate the network.
+
+    The simulated workers and the switch run the same protocol, one after the other, so the sums and the number of
+    packets mean the same; times do not, and are left out.
+
+    Parameters
+    ----------
+    values, slots, loss, seed, patience
+        As in `exchange`.
+    """
+    try:
+        ran = exchange(values, slots=slots, loss=loss, seed=seed, patience=patience)
+    except (OSError, EOFError, FabricError) as error:  # TimeoutError is an OSError
+        why = str(error)
+    else:
+        return Delivered(ran.totals, ran.sent, ran.again, text("udp.real"))
+
+    rows = _rows(values)
+    workers = [Worker(number, row, slots) for number, row in enumerate(rows)]
+    switch = Switch(Aggregator(len(rows), slots, lanes=rows[0].shape[1]), _DEVICE)
+    run = aggregate(workers, switch, loss=loss, rng=np.random.default_rng(seed))
+    again = run.packets["again"]
+    sent = len(rows) * len(rows[0]) + again
+    return Delivered(run.totals, sent, again, text("udp.simulated", why=why))
 
 
 def _rows(values: Sequence[ArrayLike]) -> list[Words]:

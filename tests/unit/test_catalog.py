@@ -61,7 +61,7 @@ def test_shape():
         "emerging": 76,
         "link_physics": 65,
         "links": 498,
-        "measured": 74,
+        "measured": 78,
         "media": 80,
         "memory_path": 62,
         "nccl_model": 70,
@@ -70,7 +70,7 @@ def test_shape():
         "reliability": 21,
         "roadmap": 138,
         "scaleup": 59,
-        "switches": 96,
+        "switches": 99,
         "systems": 120,
         "wireless60": 40,
     }

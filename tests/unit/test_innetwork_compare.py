@@ -10,7 +10,15 @@ from fabriclab import catalog, collectives, topologies
 from fabriclab.catalog import published
 from fabriclab.innetwork import nvls
 from fabriclab.innetwork.aggregation import Aggregator, Worker
-from fabriclab.innetwork.compare import bound, compare, deployment, for_servers, gains, program
+from fabriclab.innetwork.compare import (
+    bound,
+    claims,
+    compare,
+    deployment,
+    for_servers,
+    gains,
+    program,
+)
 from fabriclab.innetwork.network import aggregate
 from fabriclab.innetwork.switch import Switch
 from fabriclab.innetwork.trees import grow, run
@@ -373,3 +381,13 @@ def test_costs_of_switches_and_slots():
     dear = deployment(fabric, price=1.5, power=1.1)
     assert dear["price more per rank"] == pytest.approx(0.5 * found["price"] / 1024)
     assert dear["power more per rank"] == pytest.approx(0.1 * found["power"] / 1024)
+
+
+def test_claims_are_the_gains_between_hosts_in_words():
+    rows = claims()
+    assert [row["from"] for row in rows] == ["SHARP"] * 3 + ["SwitchML"] * 2 + ["ATP"]
+    words = [row["published"] for row in rows]
+    assert words[:2] == ["2.12 times", "2 to 5 times"] and words[3] == "over 2 times"
+    assert words[4] == "up to 5.5 times"
+    assert [row["above the bound"] for row in rows] == ["no", "yes", "no", "yes", "yes", "no"]
+    assert len(rows) < len(gains())

@@ -249,3 +249,23 @@ def test_64_mib_at_five_percent_in_twelve_seconds():
         f"64 MiB at 5% loss: {found.time:.2f} s, {found.again} of {found.sent} packets sent again"
     )
     assert found.time <= 12
+
+
+def test_without_processes_the_same_protocol_is_simulated(monkeypatch):
+    values = numbers(3, 60, 4)
+
+    def refused(*_, **__):
+        raise OSError("no sockets here")
+
+    real = udp.exchange_or_simulate(values, slots=8, loss=0.05)
+    monkeypatch.setattr(udp, "exchange", refused)
+    simulated = udp.exchange_or_simulate(values, slots=8, loss=0.05)
+    for ran in (real, simulated):
+        assert all(np.array_equal(total, sum(values)) for total in ran.totals)
+        assert ran.sent == 3 * 60 + ran.again and 0 < ran.part_again < 0.6
+    assert real.how.startswith("over UDP") and "no sockets here" in simulated.how
+
+
+def test_wrong_values_are_refused_and_not_simulated():
+    with pytest.raises(ValueError, match="whole numbers"):
+        udp.exchange_or_simulate([np.array([[0.5]])])
