@@ -186,12 +186,12 @@ def test_eight_planes_reach_the_nics_that_the_lesson_says():
     table = {(64 * planes) ** 2 // 2 for planes in (1, 2, 4, 8)}
     assert shown({}) not in table  # nobody reads the answer off
     whole = topologies.build(
-        "multi_plane", 2, servers=64, gpus=8, rails=1, radix=16, tiers=2, expand=False
+        "multi_plane", planes=2, servers=64, gpus=8, rails=1, radix=16, tiers=2, expand=False
     )
     assert whole.n_ranks == shown({"k": 16, "p": 2}) == 512
     with pytest.raises(ValueError, match="tiers"):
         topologies.build(
-            "multi_plane", 2, servers=65, gpus=8, rails=1, radix=16, tiers=2, expand=False
+            "multi_plane", planes=2, servers=65, gpus=8, rails=1, radix=16, tiers=2, expand=False
         )
 
 
@@ -223,7 +223,7 @@ def test_cpo_saves_half_of_the_light_and_lpo_scores_best_by_equal_weights():
     kilowatts = {pair: light(*pair) / 1e3 for pair in (("dsp",) * 2, ("lpo",) * 2)}
     kilowatts |= {("cpo", nic): light("cpo", nic) / 1e3 for nic in ("dsp", "lpo")}
     assert list(kilowatts.values()) == [320, 180, 162.5, 127.5]
-    states(CELLS["81-transit-ask"], *(f"{each:g} kW" for each in kilowatts.values()))
+    states(CELLS["81-power-why"], *(f"{each:g} kW" for each in kilowatts.values()))
     # no NIC has CPO: with it at both ends the slide has 110 kW
     assert light("cpo", "cpo") == 110e3
     key = find("81-cpo").key({"a": "5000", "b": "5000", "c": "5.5 W", "m": "16 W"})
@@ -240,7 +240,7 @@ def test_cpo_saves_half_of_the_light_and_lpo_scores_best_by_equal_weights():
     assert score(1, 180, 1, 1) > max(score(1, 320, 1, 1), score(1, 127.5, lost, 144))
     assert score(6.3, 180, 1, 1) > score(6.3, 127.5, lost, 144)
     assert score(6.5, 180, 1, 1) < score(6.5, 127.5, lost, 144)
-    states(CELLS["81-transit-ask"], "6.4 times")
+    states(CELLS["81-power-why"], "6.4 times")
 
 
 def test_the_roadmap_bears_out_what_is_ready():
