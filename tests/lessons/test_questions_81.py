@@ -24,9 +24,7 @@ NAMES = (
 )
 LESSONS = {name: json.loads(FILES[name].read_text("utf-8")) for name in NAMES}
 LESSON = LESSONS["81_emerging"]
-CELLS = {
-    cell["id"]: "".join(cell["source"]) for held in LESSONS.values() for cell in held["cells"]
-}
+CELLS = {cell["id"]: "".join(cell["source"]) for held in LESSONS.values() for cell in held["cells"]}
 
 
 def test_the_puzzle_is_above_every_list_and_carries_nothing():

@@ -1,4 +1,4 @@
-"""Path-aware spraying: the sender deals its packets out over its paths in turn, and leaves out those with a full queue."""
+"""Path-aware spraying: the sender deals its packets out over its paths in turn, without those with a long queue."""
 
 from typing import Any
 
