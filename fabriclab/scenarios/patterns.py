@@ -27,6 +27,8 @@ from fabriclab.scenarios.scenario import LINE_RATE, Scenario
 
 __all__ = ["all_to_all", "ecmp_collision", "mixed_tenants", "permutation", "ring_all_reduce"]
 
+_SLOW_CABLES = ("all", "behind")
+
 
 # illustrative: small, for tests
 @register("scenario", "ecmp_collision", small={"flows": 4, "size": "100 kB"})
@@ -36,6 +38,7 @@ def ecmp_collision(
     *,
     paths: int | None = None,
     slow_path: float = 1.0,
+    slow_cables: str = "all",
     rate: units.Quantity = "400 Gb/s",  # illustrative: a port of 400 Gb/s, as of a ConnectX-7
     seed: int = 0,
     **config: Any,
@@ -56,6 +59,9 @@ def ecmp_collision(
         Spines, and so paths; as many as flows unless given. >= 1
     slow_path : float
         Part of their rate that the cables of the last spine have, as after a fault. 0..1, without 0
+    slow_cables : str
+        Which cables of the last spine are slow: ``"all"``, or those ``"behind"`` it only, on the way to the receivers,
+        where the first leaf has no queue that would tell it.
     rate : float or str
         Rate of all cables. [B/s]
     seed : int
@@ -68,10 +74,17 @@ def ecmp_collision(
     each = units.size(size, "size", may_be_zero=False)
     if not (units.is_number(slow_path) and 0 < slow_path <= 1):
         raise ValueError(f"slow_path must be within 0..1, without 0, got {slow_path!r}")
+    where = units.choice(slow_cables, "slow_cables", _SLOW_CABLES)
     fabric = two_tiers(2, n, spines, rate)
     if slow_path < 1:
         last_spine = int(np.flatnonzero(fabric.tier == 2)[-1])
-        cables = np.flatnonzero((fabric.source == last_spine) | (fabric.target == last_spine))
+        slow = fabric.source == last_spine
+        if where == "behind":
+            last_leaf = fabric.target[fabric.source == fabric.endpoint[-1]][0]
+            slow &= fabric.target == last_leaf
+        else:
+            slow |= fabric.target == last_spine
+        cables = np.flatnonzero(slow)
         fabric = fabric.with_capacity(cables, float(fabric.capacity.max()) * slow_path)
     ends = pairs(fabric, np.arange(n), n + np.arange(n))
     graph = Flows.make(*ends, each, labels=("flow",))

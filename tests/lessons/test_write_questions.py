@@ -39,6 +39,7 @@ from fabriclab.course.judges.lessons import (
     lesson71,
     lesson72,
     lesson73,
+    lesson81,
 )
 from fabriclab.course.questions import find, misconception
 
@@ -84,6 +85,7 @@ MISTAKES = {
     "71-write-bytes": lesson71.TENSOR_MISTAKES,
     "72-write-step": lesson72.STEP_MISTAKES,
     "73-write-token": lesson73.TOKEN_MISTAKES,
+    "81-write-circuit": lesson81.CIRCUIT_MISTAKES,
 }
 # Mistakes that a judge sees in one answer, without a rule: the tests of the lesson have an answer for each.
 SEEN = {

@@ -68,7 +68,7 @@ def test_shape():
         "nics": 29,
         "rdma": 24,
         "reliability": 21,
-        "roadmap": 138,
+        "roadmap": 144,
         "scaleup": 59,
         "switches": 99,
         "systems": 120,

@@ -158,6 +158,29 @@ def test_go_back_n_and_spraying_over_unequal_paths_collapse():
     assert "sent again" in repr(table)
 
 
+def test_a_cable_behind_the_spine_is_seen_by_the_sender_and_not_by_the_leaf():
+    last = {}
+    for cables in ("all", "behind"):
+        plan = scenarios.ecmp_collision(
+            8, "500 kB", slow_path=0.25, slow_cables=cables, recovery="selective"
+        )
+        slow = plan.fabric.capacity < plan.fabric.capacity.max()
+        assert slow.sum() == (4 if cables == "all" else 1)
+        for rule in ("adaptive", "path_aware"):
+            last[cables, rule] = plan.play(balance=rule).last_finish
+    assert last["behind", "adaptive"] > 1.5 * last["all", "adaptive"]
+    assert last["behind", "path_aware"] < last["behind", "adaptive"] / 1.5
+    with pytest.raises(ValueError, match="slow_cables"):
+        scenarios.ecmp_collision(4, "1 kB", slow_cables="before")
+
+
+def test_a_path_aware_sender_goes_on_if_all_paths_have_long_queues():
+    plan = scenarios.incast(4, "300 kB", **LINE, balance="path_aware")
+    assert np.isfinite(plan.play().finish).all()
+    with pytest.raises(ValueError, match="mark"):
+        plan.play(balance_options={"mark": 0})
+
+
 def test_a_comparison_lists_what_runs_did():
     scenario = scenarios.incast(8, "300 kB", buffer="4 MB")
     table = scenarios.compare(scenario, {"line rate": dict(LINE), "HPCC": {"control": "hpcc"}})
