@@ -1031,7 +1031,7 @@ def test_no_part_of_a_cell_is_a_formula_for_a_spreadsheet():
         "right; 5 = 5",
         "a-b",
     ]
-    line = results._csv([(*cells, 5)]).decode()
+    line = results.as_csv([(*cells, 5)]).decode()
     assert line.endswith(',"a-b","5"\n')
     for separator in ",;\t|":
         for row in csv.reader(line.splitlines(), delimiter=separator):

@@ -20,6 +20,7 @@ from fabriclab.course.judges import Proxy
 from fabriclab.errors import FabricError
 from fabriclab.texts import text
 
+from ._attempts import FORGED, KINDS
 from ._clock import ProcessorClock, Spent
 from .limits import Limits
 
@@ -88,7 +89,8 @@ class Session:
 
     Its attribute ``cells`` is the outcome of the cells, with their first problem if there was one. ``ended_by`` is the
     name of the function that has ended the session; it is empty while the session goes on, and if the cells have ended
-    it. ``spent`` adds up the time that each part has used; sessions of one question share it.
+    it. ``spent`` adds up the time that each part has used; sessions of one question share it. ``tried`` has the kinds
+    of attempts at the walls that were noticed, by their names in `_attempts`.
     """
 
     def __init__(
@@ -105,6 +107,7 @@ class Session:
         self._spent = {} if spent is None else spent
         self._question = self._spent.setdefault(QUESTION, Spent())
         self._begun = dict[str, str]()
+        self.tried = set[str]()
         # So many of the child's threads can run at the same time.
         self._cores = min(os.cpu_count() or 1, self._limits.processes)
         self._control: socket.socket | None = box.control()
@@ -192,6 +195,8 @@ class Session:
             found = self._answer(ask)
         except _Over as error:
             found = self._over = error.args[0]
+            if found.problem == "protocol":
+                self.tried.add(FORGED)
             self.close()
         self._charge()
         before, self._told = self._told, self._charged
@@ -207,8 +212,12 @@ class Session:
     def _answer(self, ask: dict[str, Any]) -> CallOutcome:
         token = secrets.token_hex(8)
         reply = self._exchange({"id": token, **ask})
-        while "proxy" in reply:
-            reply = self._exchange(self._served(reply))
+        while "proxy" in reply or "tried" in reply:
+            if "tried" in reply:
+                self._note(reply["tried"])
+                reply = self._exchange()
+            else:
+                reply = self._exchange(self._served(reply))
         if reply.get("id") != token:  # forged, or a second answer to the previous question
             raise _Over(CallOutcome(problem="protocol"))
         if "problem" not in reply:
@@ -221,11 +230,22 @@ class Session:
             said = text("sandbox.at", said=said, cell=place[0], line=place[1])
         return CallOutcome(None, problem, said)
 
-    def _served(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Call the method of a proxy that the child asks for, and return its value or error as a message."""
+    def _count(self) -> None:
+        """Count a message that asks for something or tells of an attempt; raise if there are too many."""
         self._requests += 1
         if self._requests > self._limits.requests:
             raise _Over(CallOutcome(problem="requests", said=f"{self._limits.requests}"))
+
+    def _note(self, kind: Any) -> None:
+        """Note an attempt at the walls, which the child tells of as soon as it is made."""
+        self._count()
+        if kind not in KINDS:
+            raise _Over(CallOutcome(problem="protocol"))
+        self.tried.add(kind)
+
+    def _served(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Call the method of a proxy that the child asks for, and return its value or error as a message."""
+        self._count()
         number, method, args, options = (
             request.get(key) for key in ("proxy", "method", "args", "options")
         )
@@ -250,10 +270,10 @@ class Session:
         except Exception as error:
             return {"error": cut(str(error))}
 
-    def _exchange(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Send a message and return the next one that comes; only here is wall-clock time counted."""
+    def _exchange(self, message: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Send a message, if there is one, and return the next that comes; only here is wall-clock time counted."""
         begin = time.monotonic()
-        unsent = _ENCODE(message).encode() + b"\n"
+        unsent = b"" if message is None else _ENCODE(message).encode() + b"\n"
         try:
             while unsent:
                 longest = self._longest_wait(begin)
