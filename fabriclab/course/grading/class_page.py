@@ -21,7 +21,6 @@ _SIGNS = {
 }
 _ERROR = "!"
 _BARS = 10  # of the histogram
-_MOST_NAMES = 6  # in a line
 
 
 def write(results: Results, titles: str, made: Sequence[str]) -> None:
@@ -230,7 +229,14 @@ def grouped(entries: Iterable[Entry]) -> dict[str, list[str]]:
     return found
 
 
-def names(students: Sequence[str], most: int = _MOST_NAMES) -> str:
+def line_of(note: str, students: Sequence[str], most: int) -> str:
+    """Return a note in a line with the names of the students, at most so many, unless it has them itself."""
+    if len(students) > 1 and all(student in note for student in students):
+        return note
+    return text("grade.note", student=names(students, most), said=note)
+
+
+def names(students: Sequence[str], most: int) -> str:
     """Return names in a line, with dots behind the first ones if there are many."""
     return ", ".join(students[:most]) + ", ..." * (len(students) > most)
 
@@ -240,10 +246,7 @@ def _notes(entries: Sequence[Entry]) -> list[str]:
     found = grouped(entries)
     if not found:
         return []
-    rows = [
-        tag("li", text("grade.note", student=", ".join(students), said=note))
-        for note, students in found.items()
-    ]
+    rows = [tag("li", line_of(note, students, len(students))) for note, students in found.items()]
     return [tag("h2", text("grade.page.notes")), f"<ul>{''.join(rows)}</ul>"]
 
 

@@ -16,11 +16,13 @@ from fabriclab.course.shown import InputRefused, refuse_if
 from fabriclab.texts import text
 
 from . import marks, notebooks, report, works
-from .class_page import grouped, names
+from .class_page import grouped, line_of
 from .graders import Graders, grade_all
 from .limits import Limits
 from .results import Results, check_selection, heading, load, totals, unread, weak
 from .sandbox import SandboxError
+
+_MOST_NAMES = 6  # in a line on the screen
 
 
 def _say(sentence: str) -> None:
@@ -56,7 +58,9 @@ def _grade(args: argparse.Namespace) -> int:
     due, others = works.due(submissions, asked)
     check_selection(out, due)
     own_solutions = Path(args.reference or "solutions")
-    refuse_if(not own_solutions.exists(), "grade.place", path=own_solutions, here=Path.cwd())
+    if not own_solutions.exists():
+        refuse_if(args.reference, "grade.place", path=own_solutions, here=Path.cwd())
+        _say(text("grade.no_solutions", path=own_solutions, here=Path.cwd()))
     answers, setups = works.reference(own_solutions)
     solved = works.chosen("", answers, due, {})
     handed_in = [
@@ -86,7 +90,7 @@ def _grade(args: argparse.Namespace) -> int:
             results.write()
             report.write(results)
             for note, students in grouped(entries).items():
-                _say(text("grade.note", student=names(students), said=note))
+                _say(line_of(note, students, _MOST_NAMES))
     seconds = f"{time.monotonic() - begun:.1f}"
     _say(text("grade.ready", n=n, seconds=seconds, out=out, page=out.with_suffix(".html")))
     return 1 if failed else 0

@@ -14,13 +14,14 @@ from fabriclab.course.questions import misconception
 from fabriclab.texts import table, text
 
 from . import class_page, pages
-from .class_page import names as listed
+from .class_page import names as names_of
 from .notebooks import CODE_STUB, exercise, token
 from .pages import tag
 from .results import Entry, Record, Results, totals, unread
 from .works import Work
 
 _MARK = "### BEGIN SOLUTION"
+_MOST_NAMES = 6  # in a remark
 
 
 def write(results: Results) -> None:
@@ -164,6 +165,8 @@ def remark(
     for student, own in marks.items():
         for mark in own:
             holders.setdefault(mark, []).append(student)
+    for students in holders.values():
+        students.sort()
     for entry in entries:
         student, alike = entry["student"], dict[tuple[str, ...], list[str]]()
         remarks = [] if student in room else [text("grade.note.earlier")]
@@ -175,14 +178,20 @@ def remark(
             ):  # since platforms append numbers to names
                 remarks.append(text("grade.note.owner", owner=owner))
             if not id and len(same) > 1:
-                remarks.append(text("grade.note.token", n=len(same), students=listed(same)))
+                remarks.append(
+                    text("grade.note.token", n=len(same), students=names_of(same, _MOST_NAMES))
+                )
             if id and what in (published.get(id), _MARK):
                 alike.setdefault((), []).append(id)
             elif id and len(same) > 1:
                 alike.setdefault(same, []).append(id)
         for who, ids in sorted(alike.items()):
             name = "grade.note.code" if who else "grade.note.published"
-            about = {"n": len(who), "students": listed(who), "questions": ", ".join(ids)}
+            about = {
+                "n": len(who),
+                "students": names_of(who, _MOST_NAMES),
+                "questions": ", ".join(ids),
+            }
             remarks.append(text(name, **about))
         entry["remarks"] = remarks
 
