@@ -576,7 +576,7 @@ def test_a_machine_that_fails_costs_nobody_a_grade(tmp_path, monkeypatch, capsys
     assert run("grade", room, "--out", out) == 0 and points(table(out)["bob"]) == FULL
 
 
-def test_the_class_page_counts_what_is_no_misconception(tmp_path, monkeypatch):
+def test_the_class_page_counts_what_is_no_misconception(tmp_path, monkeypatch, capsys):
     room, out = tmp_path / "room", tmp_path / "grades.csv"
     why = cell("ex9-why", "Because I think so.") | {"cell_type": "markdown"}
     hand_in(room, "ann", book(why, a="def double(x):\n    while True: pass"))
@@ -591,6 +591,7 @@ def test_the_class_page_counts_what_is_no_misconception(tmp_path, monkeypatch):
     hand_in(room, "dan", book(a=None, c="def name(): return 5"))
     hand_in(room, "eve", b"{")
     assert run("grade", room, "--out", out, "--time-factor", "0.2") == 0
+    assert sentence("grade.late", n=1, students="ann").search(capsys.readouterr().err)
     page, told = shown(tmp_path / "grades.html"), table(out)
     for trouble in ("time", "open", "cell", "file", "judge"):
         assert f"{text(f'grade.trouble.{trouble}')} (1)" in page

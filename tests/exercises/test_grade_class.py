@@ -5,8 +5,10 @@ import csv
 import html
 import itertools
 import json
+import os
 import re
 import shutil
+import subprocess
 import sys
 
 import pytest
@@ -15,11 +17,13 @@ from fabriclab import __main__
 from fabriclab.course import judges
 from fabriclab.course.grading import class_page, graders, marks, pages, results
 from fabriclab.course.grading._attempts import EVENTS, KINDS, Watch
+from fabriclab.course.grading._clock import Spent
 from fabriclab.course.grading.limits import Limits
 from fabriclab.course.grading.sandbox import Sandbox
 from fabriclab.course.judges import JudgedQuestion, Verdict
 from fabriclab.texts import table, text
 from support.colour_science import BLINDNESS, contrast, lab, linear
+from support.exercise1_answers import RIGHT_A
 from support.small_exercise import QUESTIONS, book, cell, hand_in
 
 linux = pytest.mark.skipif(
@@ -271,14 +275,20 @@ def test_a_forged_attempt_ends_the_session_and_a_flood_is_counted(told):
 @linux
 def test_a_group_of_equal_notebooks_is_told_once(out):
     shown = words(out.with_suffix(".html"))
-    alike = text(
-        "grade.note.code",
-        n=8,
-        students=", ".join(COPIES[:6]) + ", ...",
-        questions="ex9-a, ex9-c",
-    )
-    assert shown.count(alike) == 1
-    assert text("grade.note", student=", ".join(COPIES), said=alike) in shown
+    about = {"n": 8, "questions": "ex9-a, ex9-c"}
+    assert shown.count(text("grade.note.code", students=", ".join(COPIES), **about)) == 1
+    first = text("grade.page.more", names=", ".join(COPIES[:6]), n=2)
+    notes = [row[6] for row in rows(out) if row[0] in COPIES and row[1] == "total"]
+    alike = text("grade.note.code", students=first, **about)
+    assert len(notes) == 8 and all(note.endswith(alike) for note in notes)
+
+
+def test_many_names_are_cut_in_a_line_and_whole_on_the_page():
+    many = [f"s{n}" for n in range(8)]
+    note = f"Equal: {class_page.names(many)}."
+    assert class_page.line_of(note, many, 6) == note == "Equal: s0, s1, s2, s3, s4, s5 and 2 more."
+    assert class_page.line_of(note, many, 8) == f"Equal: {', '.join(many)}."
+    assert "s7" not in class_page.line_of("From an earlier run.", many, 6)
 
 
 @linux
@@ -422,6 +432,39 @@ def test_a_name_that_looks_like_a_formula_is_found_again(tmp_path):
     path.write_text(path.read_text().replace('"ex9-why",""', '"ex9-why","3"'))
     assert marks.merge(path, {"=ann": entry}) == []
     assert entry["marks"]["ex9-why"]["points"] == 3
+
+
+# A busy machine
+
+
+@pytest.fixture
+def busy():
+    """Let this test share its core with three programs that never rest."""
+    mine = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(mine)})
+    loads = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(3)]
+    yield
+    for load in loads:
+        load.kill()
+        load.wait()
+    os.sched_setaffinity(0, mine)
+
+
+@linux
+def test_a_busy_machine_costs_no_points(busy):
+    """The time of a right answer with 500 rounds, which on a busy machine was above a limit on the wall."""
+    question, code = (
+        judges.find("ex1-a"),
+        f"import numpy as np\n{RIGHT_A['500 rounds, no warm-up']}",
+    )
+    # illustrative: a limit above the processor time of this answer, and below what it waits
+    limits = Limits(cpu_s=2.0)
+    with Sandbox(limits) as box:
+        waited = Spent()
+        record, _ = graders.grade_cells(box, "practice", question, [code], "", waited)
+    assert record["points"] == record["of"], record["said"]
+    assert record["seconds"] < limits.cpu_s, record["seconds"]
+    assert waited.wall > 2 * record["seconds"]  # the machine was busy
 
 
 # True values

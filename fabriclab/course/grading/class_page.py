@@ -21,6 +21,7 @@ _SIGNS = {
 }
 _ERROR = "!"
 _BARS = 10  # of the histogram
+MOST_NAMES = 6  # in a line
 
 
 def write(results: Results, titles: str, made: Sequence[str]) -> None:
@@ -64,20 +65,20 @@ def shade(points: float, of: float) -> str:
 
 
 def _matrix(entries: Sequence[Entry], folder: str) -> list[str]:
-    """Return a table with a row for each student, a column for each question, and the medians below."""
+    """Return a table with a row for each student, a column for each question, and the medians at the top."""
     names = columns(entries)
     most = sum(names.values())
     head = [text("grade.page.student")]
     head += [f"{name} /{of:g}" for name, of in names.items()]
     head.append(text("grade.page.sum", of=f"{most:g}"))
     top = "".join(f"<th scope=col>{html.escape(cell)}" for cell in head)
-    rows = [_row(entry, names, folder) for entry in entries]
-    rows += [_summary(*row) for row in _summaries(entries, names)]
+    below = "".join(_summary(*row) for row in _summaries(entries, names))
+    rows = "".join(_row(entry, names, folder) for entry in entries)
     caption = tag("caption", text("grade.page.matrix", n=len(entries)))
     label = html.escape(text("grade.page.points"))
-    scroll = f'<div class=wide role=region tabindex=0 aria-label="{label}">'
-    inside = f"<table>{caption}<thead><tr>{top}</thead><tbody>{''.join(rows)}</tbody></table>"
-    return [tag("h2", text("grade.page.points")), _key(), f"{scroll}{inside}</div>"]
+    scroll = f'<div class=wide><div role=region tabindex=0 aria-label="{label}">'
+    inside = f"<table>{caption}<thead><tr>{top}{below}</thead><tbody>{rows}</tbody></table>"
+    return [tag("h2", text("grade.page.points")), _key(), f"{scroll}{inside}</div></div>"]
 
 
 def _row(entry: Entry, names: Mapping[str, float], folder: str) -> str:
@@ -230,15 +231,19 @@ def grouped(entries: Iterable[Entry]) -> dict[str, list[str]]:
 
 
 def line_of(note: str, students: Sequence[str], most: int) -> str:
-    """Return a note in a line with the names of the students, at most so many, unless it has them itself."""
-    if len(students) > 1 and all(student in note for student in students):
-        return note
+    """Return a note in a line with the names of the students, at most so many; they stand in it once."""
+    own = names(students)
+    if len(students) > 1 and own in note:
+        return note.replace(own, names(students, most))
     return text("grade.note", student=names(students, most), said=note)
 
 
-def names(students: Sequence[str], most: int) -> str:
-    """Return names in a line, with dots behind the first ones if there are many."""
-    return ", ".join(students[:most]) + ", ..." * (len(students) > most)
+def names(students: Sequence[str], most: int = MOST_NAMES) -> str:
+    """Return names in a line; of many only the first, with the number of the others."""
+    first = ", ".join(students[:most])
+    if len(students) <= most:
+        return first
+    return text("grade.page.more", names=first, n=len(students) - most)
 
 
 def _notes(entries: Sequence[Entry]) -> list[str]:
@@ -246,7 +251,8 @@ def _notes(entries: Sequence[Entry]) -> list[str]:
     found = grouped(entries)
     if not found:
         return []
-    rows = [tag("li", line_of(note, students, len(students))) for note, students in found.items()]
+    largest_first = sorted(found.items(), key=lambda one: -len(one[1]))
+    rows = [tag("li", line_of(note, students, len(students))) for note, students in largest_first]
     return [tag("h2", text("grade.page.notes")), f"<ul>{''.join(rows)}</ul>"]
 
 

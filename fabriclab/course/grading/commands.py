@@ -16,13 +16,11 @@ from fabriclab.course.shown import InputRefused, refuse_if
 from fabriclab.texts import text
 
 from . import marks, notebooks, report, works
-from .class_page import grouped, line_of
+from .class_page import MOST_NAMES, grouped, line_of, names
 from .graders import Graders, grade_all
 from .limits import Limits
 from .results import Results, check_selection, heading, load, totals, unread, weak
 from .sandbox import SandboxError
-
-_MOST_NAMES = 6  # in a line on the screen
 
 
 def _say(sentence: str) -> None:
@@ -89,8 +87,13 @@ def _grade(args: argparse.Namespace) -> int:
             results.head["failed"] = failed
             results.write()
             report.write(results)
+            late = [
+                e["student"] for e in entries if "time" in {q["trouble"] for q in e["questions"]}
+            ]
+            if late:
+                _say(text("grade.late", n=len(late), students=names(late)))
             for note, students in grouped(entries).items():
-                _say(line_of(note, students, _MOST_NAMES))
+                _say(line_of(note, students, MOST_NAMES))
     seconds = f"{time.monotonic() - begun:.1f}"
     _say(text("grade.ready", n=n, seconds=seconds, out=out, page=out.with_suffix(".html")))
     return 1 if failed else 0

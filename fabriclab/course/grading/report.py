@@ -21,7 +21,6 @@ from .results import Entry, Record, Results, totals, unread
 from .works import Work
 
 _MARK = "### BEGIN SOLUTION"
-_MOST_NAMES = 6  # in a remark
 
 
 def write(results: Results) -> None:
@@ -178,9 +177,7 @@ def remark(
             ):  # since platforms append numbers to names
                 remarks.append(text("grade.note.owner", owner=owner))
             if not id and len(same) > 1:
-                remarks.append(
-                    text("grade.note.token", n=len(same), students=names_of(same, _MOST_NAMES))
-                )
+                remarks.append(text("grade.note.token", n=len(same), students=names_of(same)))
             if id and what in (published.get(id), _MARK):
                 alike.setdefault((), []).append(id)
             elif id and len(same) > 1:
@@ -189,7 +186,7 @@ def remark(
             name = "grade.note.code" if who else "grade.note.published"
             about = {
                 "n": len(who),
-                "students": names_of(who, _MOST_NAMES),
+                "students": names_of(who),
                 "questions": ", ".join(ids),
             }
             remarks.append(text(name, **about))
