@@ -21,12 +21,13 @@ from fabriclab.errors import FabricError
 from fabriclab.texts import text
 
 from ._attempts import FORGED, KINDS
-from ._clock import ProcessorClock, Spent
+from ._clock import ProcessorClock, Spent, starved
 from .limits import Limits
 
 PATIENCE = 60.0  # wall-clock limit for a start or an end, which usually take milliseconds [s]
 # Time is charged to a function by its name, to the cells, and to the whole question.
 CELLS, QUESTION = "", "/"
+_WORTH = 0.1  # waiting after which it is looked up whether the processes could run meanwhile [s]
 _SHORTEST = 0.005  # shortest time between two looks at the clock while waiting for an answer [s]
 _CREDENTIALS = struct.Struct("3i")  # what the kernel reports about a sender: process, user, group
 LONGEST = 500  # most characters of a message
@@ -103,6 +104,7 @@ class Session:
         """Ask for a child, and run the prelude and the cells in it."""
         self._box, self._limits, self._over, self.ended_by = box, box.limits, CallOutcome(), ""
         self._rest, self._requests, self._final = b"", 0, 0.0
+        self._since = 0.0  # when waiting for an answer was last charged [s]
         self._proxies: list[Proxy] = []
         self._spent = {} if spent is None else spent
         self._question = self._spent.setdefault(QUESTION, Spent())
@@ -120,6 +122,8 @@ class Session:
             self.active, pid = self._greeting()
             if box.active not in ((), self.active):
                 raise _Over(CallOutcome(problem="start", said=f"{box.active} {self.active}"))
+            self._pid = pid
+            self._starved = starved(pid) + starved("thread-self")
             self._clock = ProcessorClock(pid, family="seccomp" not in self.active)
             self._charged = self._told = self._clock.read()
             self._part = self._spent[CELLS] = Spent()  # cells start from 0 each time they run
@@ -191,6 +195,7 @@ class Session:
         """Send a question to a part; return its answer, or the problem that ended the session."""
         self._charge()  # time since the last answer is charged to the part that gave it
         self._part = self._spent.setdefault(part, Spent())
+        waited = self._part.wall
         try:
             found = self._answer(ask)
         except _Over as error:
@@ -199,6 +204,8 @@ class Session:
                 self.tried.add(FORGED)
             self.close()
         self._charge()
+        if self._part.wall - waited > _WORTH:
+            self._forgive()
         before, self._told = self._told, self._charged
         return replace(found, seconds=self._told - before)
 
@@ -208,6 +215,21 @@ class Session:
         new = max(used - self._charged, 0.0)
         self._part.processor += new
         self._charged += new
+
+    def _charge_wall(self) -> None:
+        """Charge the wall-clock time since the last call to the present part and to the question."""
+        now = time.monotonic()
+        waited, self._since = now - self._since, now
+        self._part.wall += waited
+        self._question.wall += waited
+
+    def _forgive(self) -> None:
+        """Take off the wall-clock time what child and parent could not use because other programs had the cores."""
+        now = starved(self._pid) + starved("thread-self")
+        kept_waiting = min(max(now - self._starved, 0.0), self._part.wall)
+        self._starved = now
+        self._part.wall -= kept_waiting
+        self._question.wall -= min(kept_waiting, self._question.wall)
 
     def _answer(self, ask: dict[str, Any]) -> CallOutcome:
         token = secrets.token_hex(8)
@@ -272,24 +294,22 @@ class Session:
 
     def _exchange(self, message: dict[str, Any] | None = None) -> dict[str, Any]:
         """Send a message, if there is one, and return the next that comes; only here is wall-clock time counted."""
-        begin = time.monotonic()
+        self._since = time.monotonic()
         unsent = b"" if message is None else _ENCODE(message).encode() + b"\n"
         try:
             while unsent:
-                longest = self._longest_wait(begin)
+                longest = self._longest_wait()
                 try:
                     unsent = unsent[self._line.send(unsent) :]
                 except BlockingIOError:
                     self._wait(longest, sending=True)
             while b"\n" not in self._rest:
-                if self._wait(self._longest_wait(begin)):
+                if self._wait(self._longest_wait()):
                     self._rest += self._piece()
         except OSError:
             raise self._ended() from None
         finally:
-            waited = time.monotonic() - begin
-            self._part.wall += waited
-            self._question.wall += waited
+            self._charge_wall()
         found, _, self._rest = self._rest.partition(b"\n")
         try:
             reply = _DECODER.decode(found.decode())
@@ -301,25 +321,30 @@ class Session:
             raise _Over(CallOutcome(problem="protocol"))
         return reply
 
-    def _longest_wait(self, begin: float) -> float:
+    def _longest_wait(self) -> float:
         """Return how long to wait for the child before the next look at its clock; raise if its part has no time left.
 
         After this wait the part could have used up its processor time, if it ran on all cores that it may have.
-        ``begin`` is when waiting for this answer began.
         """
         self._charge()
         processor_left = self._limits.cpu_s - self._part.processor
         if processor_left <= 0:
             raise _Over(CallOutcome(problem="cpu", said=f"{self._limits.cpu_s:g} s"))
 
-        waited = time.monotonic() - begin
-        part_left = self._limits.wall_s - self._part.wall - waited
-        question_left = self._limits.question_s - self._question.wall - waited
+        self._charge_wall()
+        if min(self._wall_left()) <= 0:
+            self._forgive()
+        part_left, question_left = self._wall_left()
         if part_left <= 0:
             raise _Over(CallOutcome(problem="time", said=f"{self._limits.wall_s:g} s"))
         if question_left <= 0:
             raise _Over(CallOutcome(problem="time", said=f"{self._limits.question_s:g} s"))
         return min(max(processor_left / self._cores, _SHORTEST), part_left, question_left)
+
+    def _wall_left(self) -> tuple[float, float]:
+        """Return how long the part, and the question, may still be waited for [s]."""
+        part = self._limits.wall_s - self._part.wall
+        return part, self._limits.question_s - self._question.wall
 
     def _wait(self, seconds: float, *, sending: bool = False) -> bool:
         """Wait until the socket can be read, or written to, and return whether it can."""
