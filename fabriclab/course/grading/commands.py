@@ -211,12 +211,15 @@ def _marks(args: argparse.Namespace) -> int:
         _say(sentence)
     results.write()
     report.write(results)
-    left = {student: unread(entry) for student, entry in results.entries.items()}
-    for student, waiting in left.items():
-        if waiting:
-            _say(text("grade.marks.left", student=student, names=", ".join(waiting)))
+    left = dict[str, list[str]]()  # free text -> students
+    for student, entry in results.entries.items():
+        for name in unread(entry):
+            left.setdefault(name, []).append(student)
+    for name, students in left.items():
+        about = {"name": name, "n": len(students), "students": names(students)}
+        _say(text("grade.marks.left", **about))
     _say(text("grade.marks.merged", path=table, out=results.table))
-    return 1 if any(left.values()) else 0
+    return 1 if left else 0
 
 
 def _release(args: argparse.Namespace) -> int:
