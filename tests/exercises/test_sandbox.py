@@ -406,7 +406,8 @@ def test_an_attack_costs_only_its_own_question(walled, name):
     found = ask(walled, f"{PRELUDE}def f():\n  {body}")
     assert found.problem in problems.split(" "), found
     assert not found.problem or found.sentence
-    assert time.monotonic() - begin < SHORT.wall_s + 3
+    # On a busy machine it waits for a core, which is not counted.
+    assert time.monotonic() - begin < PATIENCE
     assert len(family(walled)) == 2
     assert ask(walled, HONEST).value == 42
 

@@ -1445,6 +1445,8 @@ def test_every_text_is_used_and_every_field_is_filled():
         "live.wavelengths.",
         "live.mzi_mesh.",
         "live.circuit.",
+        "grade.shade.",
+        "grade.tried.",
         "grade.trouble.",
         "grade.kind.",
         "live.queue_pair.",

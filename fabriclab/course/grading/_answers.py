@@ -48,8 +48,11 @@ class Answers:
         self.names = vars(self.space)
         self.names["__builtins__"] = builtins  # not the copy made above
 
-    def serve(self, active: list[str]) -> None:
-        """Report which protections hold, then run cells and call functions as the parent asks, until it hangs up."""
+    def serve(self, active: list[str], watch: Callable[[Callable[[str], None]], None]) -> None:
+        """Report which protections hold, then run cells and call functions as the parent asks, until it hangs up.
+
+        ``watch`` begins to watch what the learner's code tries, and gets a function that tells the parent of it.
+        """
         line, most = self.socket(fileno=3), resource.getrlimit(resource.RLIMIT_AS)[1]
         self.send, self.receive, self.headroom = (
             line.sendall,
@@ -58,6 +61,7 @@ class Answers:
         )
         sys.modules["__main__"] = self.space
         self.say({"active": active})
+        watch(lambda kind: self.say({"tried": kind}))
         while True:
             ask = self.hear()
             found = [

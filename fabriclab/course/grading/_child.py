@@ -17,12 +17,14 @@ import select
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from typing import Any
 
 # Relative imports, because the package itself must not be loaded here: it contains the solutions.
 from . import _walls as walls
 from ._answers import Answers
+from ._attempts import Watch
 
 # what the parent asks for at the start: folder, limits, paths, hidden, without, refused
 Order = Mapping[str, Any]
@@ -103,11 +105,14 @@ def be_zygote(control: socket.socket, order: Order, active: list[str], user: int
     )
     holds("seccomp", order, [], lambda: made.update(seccomp=walls.filter_of_calls()))
     answers = Answers(order["refused"])
+    readable = walls.readable(order["paths"])
 
     def start(line: int) -> None:
         """Run one session in this process, which has just been forked."""
         wall_in(line, order, active, user, work, made)
-        answers.serve(active)
+        # Else a search for a folder for temporary files would look like an attempt to write elsewhere.
+        tempfile.tempdir = work
+        answers.serve(active, lambda tell: Watch(tell, work, readable, walls.DEVICES).start())
 
     walls.prctl(walls.DUMPABLE, 0)  # a child of the same user cannot look into this process
     os.environ.clear()

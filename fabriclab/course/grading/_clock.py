@@ -22,7 +22,7 @@ class Spent:
     processor : float
         Processor time of all its threads and processes together. [s]
     wall : float
-        Wall-clock time spent waiting for its answers. [s]
+        Wall-clock time spent waiting for its answers, without the time in which other programs had the cores. [s]
     """
 
     processor: float = 0.0
@@ -105,6 +105,19 @@ class ProcessorClock:
         self._seen |= alive
         unreaped = sum(used for key, used in self._seen.items() if key not in alive)
         self._others = sum(alive.values()) + max(reaped, unreaped)
+
+
+def starved(task: int | str) -> float:
+    """Return how long a task could have run while other programs had the cores [s]; 0 if this kernel does not tell.
+
+    The task is the main thread of a process, by the number of the process, or ``thread-self``. Source: the kernel's
+    documentation of scheduler statistics, second field of ``/proc/<pid>/schedstat``, in ns.
+    """
+    try:
+        with open(f"/proc/{task}/schedstat", "rb") as file:
+            return int(file.read().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
 
 
 def _time_of(pid: int) -> float:

@@ -20,12 +20,14 @@ from fabriclab.course.judges import Proxy
 from fabriclab.errors import FabricError
 from fabriclab.texts import text
 
-from ._clock import ProcessorClock, Spent
+from ._attempts import FORGED, KINDS
+from ._clock import ProcessorClock, Spent, starved
 from .limits import Limits
 
 PATIENCE = 60.0  # wall-clock limit for a start or an end, which usually take milliseconds [s]
 # Time is charged to a function by its name, to the cells, and to the whole question.
 CELLS, QUESTION = "", "/"
+_WORTH = 0.1  # waiting after which it is looked up whether the processes could run meanwhile [s]
 _SHORTEST = 0.005  # shortest time between two looks at the clock while waiting for an answer [s]
 _CREDENTIALS = struct.Struct("3i")  # what the kernel reports about a sender: process, user, group
 LONGEST = 500  # most characters of a message
@@ -88,7 +90,8 @@ class Session:
 
     Its attribute ``cells`` is the outcome of the cells, with their first problem if there was one. ``ended_by`` is the
     name of the function that has ended the session; it is empty while the session goes on, and if the cells have ended
-    it. ``spent`` adds up the time that each part has used; sessions of one question share it.
+    it. ``spent`` adds up the time that each part has used; sessions of one question share it. ``tried`` has the kinds
+    of attempts at the walls that were noticed, by their names in `_attempts`.
     """
 
     def __init__(
@@ -101,10 +104,12 @@ class Session:
         """Ask for a child, and run the prelude and the cells in it."""
         self._box, self._limits, self._over, self.ended_by = box, box.limits, CallOutcome(), ""
         self._rest, self._requests, self._final = b"", 0, 0.0
+        self._since = 0.0  # when waiting for an answer was last charged [s]
         self._proxies: list[Proxy] = []
         self._spent = {} if spent is None else spent
         self._question = self._spent.setdefault(QUESTION, Spent())
         self._begun = dict[str, str]()
+        self.tried = set[str]()
         # So many of the child's threads can run at the same time.
         self._cores = min(os.cpu_count() or 1, self._limits.processes)
         self._control: socket.socket | None = box.control()
@@ -117,6 +122,8 @@ class Session:
             self.active, pid = self._greeting()
             if box.active not in ((), self.active):
                 raise _Over(CallOutcome(problem="start", said=f"{box.active} {self.active}"))
+            self._pid = pid
+            self._starved = starved(pid) + starved("thread-self")
             self._clock = ProcessorClock(pid, family="seccomp" not in self.active)
             self._charged = self._told = self._clock.read()
             self._part = self._spent[CELLS] = Spent()  # cells start from 0 each time they run
@@ -188,12 +195,17 @@ class Session:
         """Send a question to a part; return its answer, or the problem that ended the session."""
         self._charge()  # time since the last answer is charged to the part that gave it
         self._part = self._spent.setdefault(part, Spent())
+        waited = self._part.wall
         try:
             found = self._answer(ask)
         except _Over as error:
             found = self._over = error.args[0]
+            if found.problem == "protocol":
+                self.tried.add(FORGED)
             self.close()
         self._charge()
+        if self._part.wall - waited > _WORTH:
+            self._forgive()
         before, self._told = self._told, self._charged
         return replace(found, seconds=self._told - before)
 
@@ -204,11 +216,30 @@ class Session:
         self._part.processor += new
         self._charged += new
 
+    def _charge_wall(self) -> None:
+        """Charge the wall-clock time since the last call to the present part and to the question."""
+        now = time.monotonic()
+        waited, self._since = now - self._since, now
+        self._part.wall += waited
+        self._question.wall += waited
+
+    def _forgive(self) -> None:
+        """Take off the wall-clock time what child and parent could not use because other programs had the cores."""
+        now = starved(self._pid) + starved("thread-self")
+        kept_waiting = min(max(now - self._starved, 0.0), self._part.wall)
+        self._starved = now
+        self._part.wall -= kept_waiting
+        self._question.wall -= min(kept_waiting, self._question.wall)
+
     def _answer(self, ask: dict[str, Any]) -> CallOutcome:
         token = secrets.token_hex(8)
         reply = self._exchange({"id": token, **ask})
-        while "proxy" in reply:
-            reply = self._exchange(self._served(reply))
+        while "proxy" in reply or "tried" in reply:
+            if "tried" in reply:
+                self._note(reply["tried"])
+                reply = self._exchange()
+            else:
+                reply = self._exchange(self._served(reply))
         if reply.get("id") != token:  # forged, or a second answer to the previous question
             raise _Over(CallOutcome(problem="protocol"))
         if "problem" not in reply:
@@ -221,11 +252,22 @@ class Session:
             said = text("sandbox.at", said=said, cell=place[0], line=place[1])
         return CallOutcome(None, problem, said)
 
-    def _served(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Call the method of a proxy that the child asks for, and return its value or error as a message."""
+    def _count(self) -> None:
+        """Count a message that asks for something or tells of an attempt; raise if there are too many."""
         self._requests += 1
         if self._requests > self._limits.requests:
             raise _Over(CallOutcome(problem="requests", said=f"{self._limits.requests}"))
+
+    def _note(self, kind: Any) -> None:
+        """Note an attempt at the walls, which the child tells of as soon as it is made."""
+        self._count()
+        if kind not in KINDS:
+            raise _Over(CallOutcome(problem="protocol"))
+        self.tried.add(kind)
+
+    def _served(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Call the method of a proxy that the child asks for, and return its value or error as a message."""
+        self._count()
         number, method, args, options = (
             request.get(key) for key in ("proxy", "method", "args", "options")
         )
@@ -250,26 +292,24 @@ class Session:
         except Exception as error:
             return {"error": cut(str(error))}
 
-    def _exchange(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Send a message and return the next one that comes; only here is wall-clock time counted."""
-        begin = time.monotonic()
-        unsent = _ENCODE(message).encode() + b"\n"
+    def _exchange(self, message: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Send a message, if there is one, and return the next that comes; only here is wall-clock time counted."""
+        self._since = time.monotonic()
+        unsent = b"" if message is None else _ENCODE(message).encode() + b"\n"
         try:
             while unsent:
-                longest = self._longest_wait(begin)
+                longest = self._longest_wait()
                 try:
                     unsent = unsent[self._line.send(unsent) :]
                 except BlockingIOError:
                     self._wait(longest, sending=True)
             while b"\n" not in self._rest:
-                if self._wait(self._longest_wait(begin)):
+                if self._wait(self._longest_wait()):
                     self._rest += self._piece()
         except OSError:
             raise self._ended() from None
         finally:
-            waited = time.monotonic() - begin
-            self._part.wall += waited
-            self._question.wall += waited
+            self._charge_wall()
         found, _, self._rest = self._rest.partition(b"\n")
         try:
             reply = _DECODER.decode(found.decode())
@@ -281,25 +321,30 @@ class Session:
             raise _Over(CallOutcome(problem="protocol"))
         return reply
 
-    def _longest_wait(self, begin: float) -> float:
+    def _longest_wait(self) -> float:
         """Return how long to wait for the child before the next look at its clock; raise if its part has no time left.
 
         After this wait the part could have used up its processor time, if it ran on all cores that it may have.
-        ``begin`` is when waiting for this answer began.
         """
         self._charge()
         processor_left = self._limits.cpu_s - self._part.processor
         if processor_left <= 0:
             raise _Over(CallOutcome(problem="cpu", said=f"{self._limits.cpu_s:g} s"))
 
-        waited = time.monotonic() - begin
-        part_left = self._limits.wall_s - self._part.wall - waited
-        question_left = self._limits.question_s - self._question.wall - waited
+        self._charge_wall()
+        if min(self._wall_left()) <= 0:
+            self._forgive()
+        part_left, question_left = self._wall_left()
         if part_left <= 0:
             raise _Over(CallOutcome(problem="time", said=f"{self._limits.wall_s:g} s"))
         if question_left <= 0:
             raise _Over(CallOutcome(problem="time", said=f"{self._limits.question_s:g} s"))
         return min(max(processor_left / self._cores, _SHORTEST), part_left, question_left)
+
+    def _wall_left(self) -> tuple[float, float]:
+        """Return how long the part, and the question, may still be waited for [s]."""
+        part = self._limits.wall_s - self._part.wall
+        return part, self._limits.question_s - self._question.wall
 
     def _wait(self, seconds: float, *, sending: bool = False) -> bool:
         """Wait until the socket can be read, or written to, and return whether it can."""

@@ -1,10 +1,11 @@
-"""The commands ``grade``, ``replay`` and ``release``: their arguments, their messages and their exit codes."""
+"""The commands ``grade``, ``marks``, ``replay`` and ``release``: arguments, messages and exit codes."""
 
 import argparse
 import errno
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +15,11 @@ from fabriclab.course import judges
 from fabriclab.course.shown import InputRefused, refuse_if
 from fabriclab.texts import text
 
-from . import notebooks, report, works
+from . import marks, notebooks, report, works
+from .class_page import MOST_NAMES, grouped, line_of, names
 from .graders import Graders, grade_all
 from .limits import Limits
-from .results import Results, check_selection, heading, load, noted, totals, weak
+from .results import Results, check_selection, heading, load, totals, unread, weak
 from .sandbox import SandboxError
 
 
@@ -38,7 +40,7 @@ def _grade(args: argparse.Namespace) -> int:
     folder = Path(args.folder)
     key = notebooks.read_key(args.key, _say)
     limits = Limits().scaled(args.time_factor)
-    names = notebooks.read_names(args.per_student)
+    listed = notebooks.read_names(args.per_student)
     begun = time.monotonic()
     refuse_if(out.suffix != ".csv", "grade.out", out=out)
     refuse_if(args.own_work and folder.is_dir(), "grade.own_folder", folder=folder)
@@ -46,14 +48,18 @@ def _grade(args: argparse.Namespace) -> int:
     submissions = works.collect(folder, out.with_suffix("").resolve())  # by student
     has_notebooks = folder.exists() and any(submissions.values())
     refuse_if(not has_notebooks, "grade.no_notebook", folder=folder)
-    for name in works.left_out(folder, submissions, names):
+    for name in works.left_out(folder, submissions, listed):
         del submissions[name]
         _say(text("grade.left_out", name=name, folder=folder))
 
     asked = [f"ex{name}" if name.isdigit() else name for name in args.exercise or ()]
     due, others = works.due(submissions, asked)
     check_selection(out, due)
-    answers, setups = works.reference(Path(args.reference or "solutions"))
+    own_solutions = Path(args.reference or "solutions")
+    if not own_solutions.exists():
+        refuse_if(args.reference, "grade.place", path=own_solutions, here=Path.cwd())
+        _say(text("grade.no_solutions", path=own_solutions, here=Path.cwd()))
+    answers, setups = works.reference(own_solutions)
     solved = works.chosen("", answers, due, {})
     handed_in = [
         works.chosen(student, files, due, setups) for student, files in submissions.items()
@@ -70,18 +76,24 @@ def _grade(args: argparse.Namespace) -> int:
             _check_reference(graders, solved, args.reference)
         out.parent.mkdir(parents=True, exist_ok=True)
         results = Results(out, heading(notebooks.fingerprint(key), limits, graders.active))
+        results.head["hide_truth"] = args.hide_truth
         failed = dict[str, str]()
         try:
             n = _grade_class(graders, handed_in, results, failed)
         finally:
-            entries = results.entries.values()
-            report.remark([*entries], key, names, solved, submissions)
+            entries = [*results.entries.values()]
+            report.remark(entries, key, listed, solved, submissions)
+            marks.level(entries)
+            results.head["failed"] = failed
             results.write()
-            report.write(results, failed)
-            for entry in entries:
-                notes = " ".join(noted(entry))
-                if notes:
-                    _say(text("grade.note", student=entry["student"], said=notes))
+            report.write(results)
+            late = [
+                e["student"] for e in entries if "time" in {q["trouble"] for q in e["questions"]}
+            ]
+            if late:
+                _say(text("grade.late", n=len(late), students=names(late)))
+            for note, students in grouped(entries).items():
+                _say(line_of(note, students, MOST_NAMES))
     seconds = f"{time.monotonic() - begun:.1f}"
     _say(text("grade.ready", n=n, seconds=seconds, out=out, page=out.with_suffix(".html")))
     return 1 if failed else 0
@@ -185,6 +197,31 @@ def _replay(args: argparse.Namespace) -> int:
     return 0 if same else 1
 
 
+def _marks(args: argparse.Namespace) -> int:
+    """Make the table of free texts, or merge its points and remarks; return 0 if every text has points, else 1."""
+    file = Path(args.results)
+    head, entries = load(file)
+    table = Path(args.table)
+    if args.points is not None:
+        n = marks.new(table, entries, args.points)
+        _say(text("grade.marks.made", n=n, path=table, results=file))
+        return 0
+    results = Results(file.with_suffix(".csv"), head)
+    for sentence in marks.merge(table, results.entries):
+        _say(sentence)
+    results.write()
+    report.write(results)
+    left = dict[str, list[str]]()  # free text -> students
+    for student, entry in results.entries.items():
+        for name in unread(entry):
+            left.setdefault(name, []).append(student)
+    for name, students in left.items():
+        about = {"name": name, "n": len(students), "students": names(students)}
+        _say(text("grade.marks.left", **about))
+    _say(text("grade.marks.merged", path=table, out=results.table))
+    return 1 if left else 0
+
+
 def _release(args: argparse.Namespace) -> int:
     """Write a key, or the files of a class."""
     if args.new_key:
@@ -201,20 +238,33 @@ def _release(args: argparse.Namespace) -> int:
     if missing:
         raise InputRefused(text("grade.release.missing", lacks=" ".join(missing)))
 
-    source = Path(args.exercise)
-    if args.exercise.isdigit():
-        source = Path(f"exercises/exercise{args.exercise}.ipynb")
-    refuse_if(not source.is_file(), "grade.release.source", source=source)
-    names = notebooks.read_names(args.per_student)
-    written = notebooks.release(source, notebooks.read_key(key, _say), Path(args.out), names)
+    sources = [_source(name) for name in dict.fromkeys(args.exercise)]
+    files = Counter(source.name for source in {*sources})
+    twice = [name for name, n in files.items() if n > 1]
+    refuse_if(twice, "grade.release.same", name=", ".join(twice))
+    listed = notebooks.read_names(args.per_student)
+    secret = notebooks.read_key(key, _say)
+    written = notebooks.release(sources, secret, Path(args.out), listed)
     _say(text("grade.release.done", n=len(written), first=written[0]))
     return 0
 
 
+def _source(name: str) -> Path:
+    """Return the students' notebook of an exercise that was given by its number or its file."""
+    if not name.isdigit():
+        refuse_if(not Path(name).is_file(), "grade.release.source", source=name)
+        return Path(name)
+    source = Path(f"exercises/exercise{name}.ipynb")
+    refuse_if(not source.parent.is_dir(), "grade.place", path="exercises", here=Path.cwd())
+    known = sorted(file.stem.removeprefix("exercise") for file in source.parent.glob("*.ipynb"))
+    refuse_if(not source.is_file(), "grade.release.unknown", name=name, known=", ".join(known))
+    return source
+
+
 def add_to(parts: Any) -> None:
-    """Add the three commands to the parser of ``python -m fabriclab``, with their arguments from a table."""
+    """Add the commands to the parser of ``python -m fabriclab``, with their arguments from a table."""
     arguments = json.loads(Path(__file__).with_name("arguments.json").read_bytes())
-    commands = {"grade": _grade, "replay": _replay, "release": _release}
+    commands = {"grade": _grade, "marks": _marks, "replay": _replay, "release": _release}
     for name, function in commands.items():
         command = parts.add_parser(
             name, help=text(f"grade.help.{name}"), description=function.__doc__

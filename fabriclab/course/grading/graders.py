@@ -4,6 +4,7 @@ Cells run behind protections, except for one's own work. Whatever an answer does
 answer time.
 """
 
+import builtins
 import contextlib
 import ctypes
 import multiprocessing
@@ -34,6 +35,8 @@ from .works import Work
 
 Line: TypeAlias = "Connection[Any, Any]"
 Box: TypeAlias = "Sandbox | Own"
+# Errors that Python itself defines; a learner may give errors any other names.
+_ERRORS = {name for name, kind in vars(builtins).items() if isinstance(kind, type)}
 # a question, the variants of its cells to try, and the token of the student
 Job = tuple[str, list[list[str]], str]
 
@@ -45,6 +48,7 @@ class Own:
     """
 
     ended_by = ""
+    tried: frozenset[str] = frozenset()
 
     def session(
         self, cells: Sequence[str], prelude: str = "", spent: dict[str, Spent] | None = None
@@ -85,7 +89,9 @@ def grade_question(box: Box, key: str, id: str, ways: Sequence[list[str]], stude
         found.append(one)
         if not again:
             break
-    return max(found, key=lambda one: float(one["points"]))  # of equal records the first
+    best = max(found, key=lambda one: float(one["points"]))  # of equal records the first
+    tried = {kind for one in found for kind in one["tried"]}
+    return {**best, "tried": sorted(tried)}
 
 
 def grade_cells(
@@ -104,12 +110,14 @@ def grade_cells(
     spent = {QUESTION: waited or Spent()}
     session = box.session(cells, question.prelude, spent)
     outcomes = [session.cells]
+    tried = set[str]()  # kinds of attempts at the walls
     ended = dict[str, CallOutcome]()  # function -> outcome that ended its session
 
     def ask(name: str, /, *args: Any) -> Any:
         nonlocal session
         if name not in ended:
             if session.ended_by:  # a new session, so that other functions are not affected
+                tried.update(session.tried)
                 session = box.session(cells, question.prelude, spent)
                 outcomes.append(session.cells)
             outcomes.append(session.call(name, *args))
@@ -140,15 +148,13 @@ def grade_cells(
             [text("grade.judge", error=f"{type(error).__name__}: {shown(str(error), 200)}")],
         )
     finally:
+        tried.update(session.tried)
         session.close()
     again = any(
         one.problem in ("syntax", "missing") or one.said.startswith("NameError") for one in outcomes
     )
     if part < 1:  # what kept the code from answering, by its name in the texts grade.trouble.<name>
-        kinds, open = {one.problem for one in outcomes}, any(STUB in one.said for one in outcomes)
-        trouble = trouble or (
-            "time" if kinds & {"time", "cpu"} else "open" if open else "code" * any(kinds)
-        )
+        trouble = trouble or _trouble(outcomes)
         said += [text("grade.module")] * any(
             one.said.startswith("ModuleNotFoundError") for one in outcomes
         )
@@ -157,10 +163,30 @@ def grade_cells(
         "mistake": mistake,
         "trouble": trouble,
         "token": student,
+        "tried": sorted(tried),
     }
     return record(
         question, said, cells, seconds=round(sum(one.seconds for one in outcomes), 4), **about
     ), again
+
+
+def _trouble(outcomes: Sequence[CallOutcome]) -> str:
+    """Return what kept code from answering: a name in the texts ``grade.trouble.<name>``, or that of Python's error.
+
+    The time limit comes first, then a question that is not written yet, then whatever happened first.
+    """
+    problems = [one for one in outcomes if one.problem]
+    if any(one.problem in ("time", "cpu") for one in problems):
+        return "time"
+    if any(STUB in one.said for one in problems):
+        return "open"
+    if not problems:
+        return ""
+    first = problems[0]
+    if first.problem not in ("raised", "syntax"):
+        return first.problem
+    error = first.said.partition(":")[0].split()[:1]
+    return error[0] if error and error[0] in _ERRORS else "code"
 
 
 def record(
@@ -173,6 +199,7 @@ def record(
         "of": question.points,
         "said": said,
         "cells": [*cells],
+        "tried": [],
         **more,
     }
 
@@ -338,4 +365,10 @@ def _entry(work: Work, records: dict[str, Any], active: Sequence[str]) -> Entry 
         "active": [*active],
         "notes": [*work.notes],
     }
-    return {**about, "remarks": [], "texts": texts, "questions": [*records.values()]}
+    return {
+        **about,
+        "remarks": [],
+        "texts": texts,
+        "questions": [*records.values()],
+        "marks": {},
+    }

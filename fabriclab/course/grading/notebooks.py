@@ -240,22 +240,30 @@ def _is_folder_name(name: str) -> bool:
     return len(name.encode()) < 200
 
 
-def release(source: Path, key: str, out: Path, students: Sequence[str] = ()) -> list[Path]:
-    """Write the file of an exercise for a class, or a folder with a file for each student; never overwrite a file."""
-    for cell in read(source).cells:
-        solved = cell.solution and STUB not in cell.source and TEXT_STUB not in cell.source
-        refuse_if(
-            solved or "BEGIN HIDDEN TESTS" in cell.source, "grade.release.solved", source=source
-        )
-    book = json.loads(source.read_bytes())
+def release(
+    sources: Sequence[Path], key: str, out: Path, students: Sequence[str] = ()
+) -> list[Path]:
+    """Write the files of exercises for a class, or a folder with the files for each student.
+
+    Nothing is written if a source holds solutions or a file is there already.
+    """
+    for source in sources:
+        for cell in read(source).cells:
+            solved = cell.solution and STUB not in cell.source and TEXT_STUB not in cell.source
+            refuse_if(
+                solved or "BEGIN HIDDEN TESTS" in cell.source, "grade.release.solved", source=source
+            )
     made = {
-        out / name / source.name: token(key, name) if name else "" for name in students or ("",)
+        out / name / source.name: (source, token(key, name) if name else "")
+        for name in students or ("",)
+        for source in sources
     }
     for path in made:
         refuse_if(path.exists(), "grade.release.exists", path=path)
-    for path, student in made.items():
+    books = {source: json.loads(source.read_bytes()) for source in sources}
+    for path, (source, student) in made.items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, as_bytes(_with_data(book, key, student)))
+        write_atomic(path, as_bytes(_with_data(books[source], key, student)))
     return [*made]
 
 

@@ -55,6 +55,8 @@ def heading(key: str, limits: Limits, active: Sequence[str]) -> dict[str, Any]:
         "cores": cores,
         "active": [*active],
         "weak": weak(active),
+        "hide_truth": False,  # whether students' pages keep true values back
+        "failed": {},  # student -> why there is no grade
     }
     return {"format": _FORMAT, **versions, "key": key, "limits": asdict(limits), **made}
 
@@ -71,10 +73,30 @@ def load(path: Path) -> tuple[dict[str, Any], list[Entry]]:
         ]
         # the last line is incomplete if the run was killed
         whole["results"] = entries[: -1 if entries and entries[-1] is None else None]
-    fault = _fault(whole, {"head": heading("", Limits(), [""]), "results": [_ENTRY]})
+    _add_later_fields(whole)
+    head = heading("", Limits(), [""]) | {"failed": {"": ""}}
+    fault = _fault(whole, {"head": head, "results": [_ENTRY]})
     fault = fault or f"head.format must be {_FORMAT}" * (whole["head"]["format"] != _FORMAT)
     refuse_if(fault, "grade.results.foreign", path=path, fault=fault)
     return whole["head"], whole["results"]
+
+
+def _add_later_fields(whole: Any) -> None:
+    """Add to a file that an earlier version has written the fields that it did not know, so that it can be read."""
+    if not isinstance(whole, dict):
+        return
+    head = whole.get("head")
+    if isinstance(head, dict):
+        head.setdefault("hide_truth", False)
+        head.setdefault("failed", {})
+    for entry in whole["results"] if isinstance(whole.get("results"), list) else ():
+        if not isinstance(entry, dict):
+            continue
+        entry.setdefault("marks", {})
+        questions = entry.get("questions")
+        for question in questions if isinstance(questions, list) else ():
+            if isinstance(question, dict):
+                question.setdefault("tried", [])
 
 
 def check_selection(table: Path, due: Sequence[str]) -> None:
@@ -170,14 +192,18 @@ class Results:
         first = b'{"head": ' + _line(self.head) + b', "results": [' + (b"\n" if lines else b"")
         write_atomic(self.file, first + lines + _END)
         weak = [text("grade.made.weak")] * self.head["weak"]
-        write_atomic(
-            self.table,
-            _csv([_COLUMNS, *(row for e in self.entries.values() for row in _rows(e, weak))]),
-        )
+        rows = [row for entry in self.entries.values() for row in _rows(entry, weak)]
+        write_atomic(self.table, as_csv([_COLUMNS, *rows]))
+        matrix = self.table.with_name(f"{self.table.stem}-matrix.csv")
+        write_atomic(matrix, as_csv(_matrix([*self.entries.values()])))
 
     def add(self, entry: Entry) -> None:
         """Append the entry of a student to the JSON file; of two lines for a student, the last one counts."""
         start = b",\n" if self.entries else b"\n"
+        earlier = self.entries.get(entry["student"], {"marks": {}, "texts": {}})
+        entry["marks"] = {
+            name: _kept(name, mark, earlier, entry) for name, mark in earlier["marks"].items()
+        }
         self.entries[entry["student"]] = entry
         with self.file.open("r+b") as file:
             file.seek(-len(_END), os.SEEK_END)
@@ -195,37 +221,73 @@ def noted(entry: Entry) -> list[str]:
     return [*entry["notes"], *entry["remarks"]]
 
 
+def scores(entry: Entry) -> list[tuple[str, float, float]]:
+    """Return name, points and most possible points of all that counts: questions, then marked free texts."""
+    asked = [(q["question"], q["points"], q["of"]) for q in entry["questions"]]
+    return asked + [(name, mark["points"], mark["of"]) for name, mark in entry["marks"].items()]
+
+
 def totals(entry: Entry) -> tuple[str, str]:
     """Return a student's points, and the most possible points, as texts."""
-    points = sum(q["points"] for q in entry["questions"])
-    of = sum(q["of"] for q in entry["questions"])
+    points = sum(points for _, points, _ in scores(entry))
+    of = sum(of for _, _, of in scores(entry))
     return f"{points:g}", f"{of:g}"
 
 
+def unread(entry: Entry) -> list[str]:
+    """Return the free texts that count, that the student has written, and that nobody has given points to."""
+    marks = entry["marks"]
+    return [name for name in marks if not marks[name]["read"] and entry["texts"].get(name)]
+
+
+def _kept(name: str, mark: dict[str, Any], earlier: Entry, entry: Entry) -> dict[str, Any]:
+    """Return the mark of a text after new work of its student: as before if the text is, else not marked yet."""
+    if entry["texts"].get(name, "") == earlier["texts"].get(name, ""):
+        return mark
+    return {**mark, "points": 0, "remark": "", "read": False}
+
+
 def _rows(entry: Entry, weak: list[str]) -> list[tuple[Any, ...]]:
-    """Return the rows of a student in the CSV file: one for each question, and the total."""
-    each = [
-        (
-            q["question"],
-            q["points"],
-            q["of"],
-            q["mistake"],
-            " ".join(q["said"]),
-            "",
-            q["seconds"] or "",
-        )
-        for q in entry["questions"]
-    ]
-    total = ("total", *totals(entry), "", "", " ".join(weak + noted(entry)), "")
-    return [(entry["student"], *row) for row in (*each, total)]
+    """Return the rows of a student in the CSV file: one for each question and marked text, and the total."""
+    rows = list[tuple[Any, ...]]()
+    for q in entry["questions"]:
+        said = " ".join(q["said"])
+        seconds = q["seconds"] or ""
+        rows.append((q["question"], q["points"], q["of"], q["mistake"], said, "", seconds))
+    for name, mark in entry["marks"].items():
+        note = text("grade.marks.unread") if name in unread(entry) else ""
+        rows.append((name, mark["points"], mark["of"], "", mark["remark"], note, ""))
+    rows.append(("total", *totals(entry), "", "", " ".join(weak + noted(entry)), ""))
+    return [(entry["student"], *row) for row in rows]
 
 
-def _csv(rows: Sequence[tuple[Any, ...]]) -> bytes:
+def columns(entries: Sequence[Entry]) -> dict[str, float]:
+    """Return name -> most possible points of all that counts for any student, questions before free texts."""
+    asked = {q["question"]: q["of"] for entry in entries for q in entry["questions"]}
+    marked = {name: mark["of"] for entry in entries for name, mark in entry["marks"].items()}
+    return asked | marked
+
+
+def _matrix(entries: Sequence[Entry]) -> list[tuple[Any, ...]]:
+    """Return a row for each student, with the points in each column and the total; the first row has the names."""
+    names = columns(entries)
+    most = f"{sum(names.values()):g}"
+    rows = [("student", *(f"{name} /{of:g}" for name, of in names.items()), f"total /{most}")]
+    for entry in entries:
+        points = {name: points for name, points, _ in scores(entry)}
+        found = [f"{points[name]:g}" if name in points else "" for name in names]
+        rows.append((entry["student"], *found, totals(entry)[0]))
+    return rows
+
+
+def as_csv(rows: Sequence[tuple[Any, ...]]) -> bytes:
     """Write rows as CSV, such that a spreadsheet takes no part of a cell for a formula."""
     out = io.StringIO()
-    safe = [
-        [_FORMULA.sub(r"\1'", cell) if isinstance(cell, str) else cell for cell in row]
-        for row in rows
-    ]
+    safe = [[unformula(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
     csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows(safe)
     return out.getvalue().encode(errors="backslashreplace")
+
+
+def unformula(cell: str) -> str:
+    """Return the text of a cell with an apostrophe before all that a spreadsheet could take for a formula."""
+    return _FORMULA.sub(r"\1'", cell)
