@@ -108,7 +108,9 @@ def test_all_claims_of_a_lesson_in_one_cell_fail(name):
         if held := cell.metadata.pop("covers", {}):
             claims |= held
             homes.add(number)
-    assert claims
+    if not claims:  # a short lesson may go beyond the list of what must be covered
+        assert nb.metadata["fabriclab"]["form"] == "short"
+        return
     for number, cell in enumerate(nb.cells):
         cell.metadata["covers"] = claims
         assert list(gate_covers(nb, name)) or homes == {number}
