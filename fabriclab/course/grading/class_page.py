@@ -88,6 +88,7 @@ def _row(entry: Entry, names: Mapping[str, float], folder: str) -> str:
     records = {q["question"]: q for q in entry["questions"]}
     found = {name: (points, of) for name, points, of in scores(entry)}
     waiting = unread(entry)
+    not_marked = tag("td", text("grade.page.waits"))
     cells = list[str]()
     for name in names:
         if name not in found:
@@ -97,7 +98,7 @@ def _row(entry: Entry, names: Mapping[str, float], folder: str) -> str:
         record = records.get(name)
         sign = "" if record is None else _sign(record)
         if name in waiting:
-            cells.append(f"<td>{html.escape(text('grade.page.waits'))}")
+            cells.append(not_marked)
             continue
         about = f" title={_quoted(trouble(record['trouble']))}" if record and sign else ""
         cells.append(f"<td class={shade(points, of)}{about}>{points:g}{sign and f' {sign}'}")
@@ -141,7 +142,8 @@ def _key() -> str:
     shades = [
         tag("span", text(f"grade.shade.{name}"), f' class="key {name}"') for name in pages.SHADES
     ]
-    return f"<p>{' '.join(shades)}</p>{tag('p', text('grade.page.signs'))}"
+    signs = tag("p", text("grade.page.signs"))
+    return f"<p>{' '.join(shades)}</p>{signs}"
 
 
 def _histogram(entries: Sequence[Entry]) -> list[str]:
