@@ -3,6 +3,8 @@
 Nodes 0, 1, ... are the computation of the ranks, and the last node is their communication. Run the flows on `streams`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 

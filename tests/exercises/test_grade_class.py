@@ -211,7 +211,7 @@ def test_each_event_is_told_once_and_never_refused(kind):
 
 FILES = {
     ("mine.txt", "w", 0): "",
-    ("/work/deep/mine.txt", "a", 0): "",
+    ("/elsewhere/deep/mine.txt", "a", 0): "",
     ("/usr/lib/x.py", "r", 0): "",
     ("/usr/../etc/passwd", "r", 0): "read",
     ("/user", "r", 0): "read",
