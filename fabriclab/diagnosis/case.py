@@ -59,11 +59,14 @@ class Case:
     variables: list[host_tools.HostVariable] = field(default_factory=list)
     timeouts: list[host_tools.Timeout] = field(default_factory=list)
     topologies: dict[str, Topology] = field(default_factory=dict)  # by file
+    rank_times: list[host_tools.RankTime] = field(default_factory=list)
     xml: list[structured.TopologyXml] = field(default_factory=list)
+    security_groups: list[structured.SecurityGroup] = field(default_factory=list)
     links: list[structured.FabricLink] = field(default_factory=list)
     leaves: dict[str, str] = field(default_factory=dict)  # node -> leaf switch
     understood: list[Understood] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)  # files of which no reader understood a line
 
     @property
     def measured(self) -> list[BandwidthTable]:
@@ -161,7 +164,7 @@ def read_case(files: Sequence[str | os.PathLike[str]], **texts: Any) -> Case:
         if source.left_out:
             case.skipped.append(f"{source.name}: {source.left_out}")
         if not words:
-            case.skipped.append(f"{source.name}: no line of it was understood")
+            case.unread.append(source.name)
     case.log = read_nccl_log(spoken)
     return case
 
@@ -191,7 +194,7 @@ def _take(case: Case, source: Source) -> list[str]:
     case.modules += modules
     pcie = list(host_tools.pcie_devices(source))
     case.pcie += pcie
-    ports = list(host_tools.port_states(source))
+    ports = list(host_tools.port_states(source)) + list(host_tools.infiniband_ports(source))
     if ports:
         case.ports[source.name] = ports
     variables = list(host_tools.variables(source))
@@ -200,6 +203,10 @@ def _take(case: Case, source: Source) -> list[str]:
     case.timeouts += timeouts
     answers = [] if ports else list(host_tools.rail_answers(source))
     case.answers += answers
+    rank_times = list(host_tools.rank_times(source))
+    case.rank_times += rank_times
+    rules = structured.read_security_groups(source)
+    case.security_groups += rules
     topology = _topology(case, source)
     xml = structured.read_topology_xml(source)
     if xml:
@@ -222,6 +229,8 @@ def _take(case: Case, source: Source) -> list[str]:
         (timeouts, "collectives that timed out"),
         (answers, "rails"),
         (xml.devices if xml else (), "PCIe links of a topology"),
+        (rank_times, "times of ranks"),
+        (rules, "security groups"),
         (links, "cables"),
         (leaves, "nodes of leaf switches"),
     ):

@@ -135,11 +135,36 @@ def system_of(case: Case) -> System | None:
         layers = [d.layer for of_host in case.log.devices.values() for d in of_host.values()]
         if layers and layers[0] in _TRANSPORTS:
             arguments["transport"] = _TRANSPORTS[layers[0]]
-        try:
-            return system(**arguments)
-        except (ValueError, TypeError, KeyError):
-            return None
+        if servers > 1:
+            arguments |= _nics_of(case)
+        for known in (arguments, {key: arguments[key] for key in ("gpu", "servers", "gpus")}):
+            try:
+                return system(**known)
+            except (ValueError, TypeError, KeyError):
+                continue
+        return None
     return None
+
+
+def _nics_of(case: Case) -> dict[str, Any]:
+    """Return number and rate of the NICs of a server, as far as the files say, as arguments of `system`."""
+    counts = [len(of_host) for of_host in case.log.devices.values()]
+    rates = []
+    for ports in case.ports.values():
+        up = [port for port in ports if port.up]
+        if up and not case.log.devices:
+            counts.append(len(up))
+        rates += [port.rate for port in up if port.rate]
+    for topology in case.xml:
+        if not case.log.devices:
+            counts.append(len(topology.nets))
+        rates += [net.speed / 1000 for net in topology.nets if net.speed]
+    found: dict[str, Any] = {}
+    if counts and max(counts):
+        found["nics"] = max(counts)
+    if rates:
+        found["rate"] = f"{max(rates):g} Gb/s"
+    return found
 
 
 def compare(case: Case, cluster: System | None = None) -> list[Comparison]:
@@ -152,13 +177,14 @@ def compare(case: Case, cluster: System | None = None) -> list[Comparison]:
     cluster : System, optional
         The cluster; found in the files unless given.
     """
+    assumed = cluster is None and "nics" not in _nics_of(case)
     cluster = cluster or system_of(case)
     found = []
     for table in case.measured:
         if case.baselines:
             found.append(_by_baseline(table, case.baselines[0]))
         elif cluster is not None and table.collective:
-            found.append(_by_model(table, cluster))
+            found.append(_by_model(table, cluster, assumed and cluster.servers > 1))
         else:
             found.append(_by_nics(case, table))
     return found
@@ -180,8 +206,12 @@ def _by_baseline(table: BandwidthTable, baseline: BandwidthTable) -> Comparison:
     return Comparison(table, tuple(rows), f"the earlier run in {baseline.name}", healthy, gain=gain)
 
 
-def _by_model(table: BandwidthTable, cluster: System) -> Comparison:
-    """Compare with the model of `fabriclab.estimate` and its band."""
+def _by_model(table: BandwidthTable, cluster: System, assumed: bool) -> Comparison:
+    """Compare with the model of `fabriclab.estimate` and its band.
+
+    If the NICs are ``assumed`` to be those of the usual server, a run below the band is called slow only if one such
+    NIC would be faster: the servers may have fewer or slower ones.
+    """
     rows = []
     binds = ""
     note = ""
@@ -192,24 +222,32 @@ def _by_model(table: BandwidthTable, cluster: System) -> Comparison:
             estimate = tuner.estimate(cluster, table.collective, size)
         except (ValueError, TypeError, KeyError) as error:
             return Comparison(table, (), f"no model of this run: {error}", None)
-        factor = estimate.busbw * estimate.time / _GB
-        rows.append(
-            Row(
-                size,
-                measured,
-                estimate.busbw / _GB,
-                factor / estimate.high,
-                factor / estimate.low,
-            )
-        )
+        expected = estimate.busbw / _GB
+        low = min(expected, expected * estimate.time / estimate.high)
+        high = max(expected, expected * estimate.time / estimate.low)
+        rows.append(Row(size, measured, expected, low, high))
         binds = estimate.binds
         note = estimate.note
     if not rows:
         return Comparison(table, (), "no row with a size", None)
     last = rows[-1]
-    healthy = last.state != "below"
+    healthy: bool | None = last.state != "below"
     gain = last.expected / last.measured if last.measured > 0 else 1.0
-    return Comparison(table, tuple(rows), f"the model for {cluster!r}", healthy, binds, gain, note)
+    by = f"the model for {cluster!r}"
+    if assumed:
+        by += ", whose NICs are those of the usual server, since no file names them"
+        if healthy is False and last.measured >= _least(cluster, table.collective, last.size):
+            healthy = None
+    return Comparison(table, tuple(rows), by, healthy, binds, gain, note)
+
+
+def _least(cluster: System, collective: str, size: float) -> float:
+    """Return the lower end of the band with a single NIC in each server [GB/s]; infinite if there is no model of it."""
+    try:
+        estimate = tuner.estimate(cluster.replace(nics=1), collective, size)
+    except (ValueError, TypeError, KeyError):
+        return float("inf")
+    return estimate.busbw * estimate.time / estimate.high / _GB
 
 
 @cache

@@ -117,13 +117,13 @@ def doctor(
             'doctor needs at least one file or text, such as fabriclab.doctor("nccl.log", "bench.txt")'
         )
     case = read_case(files, **texts)
-    cluster = _cluster(system) or system_of(case)
-    comparisons = compare(case, cluster)
+    given = _cluster(system)
+    comparisons = compare(case, given)
     return Diagnosis(
         case=case,
         suspects=tuple(rank(case, comparisons)),
         comparisons=tuple(comparisons),
-        system=cluster,
+        system=given or system_of(case),
     )
 
 

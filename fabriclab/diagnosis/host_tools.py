@@ -77,13 +77,15 @@ class PcieDevice(NamedTuple):
 
 
 class PortState(NamedTuple):
-    """A port, with the network interface, the state and the MTU as far as they are printed."""
+    """A port, with the network interface, the state, the MTU and the rate as far as they are printed."""
 
     device: str
     netdev: str
     up: bool
     mtu: str
     line: Line
+    rate: float = 0.0  # [Gb/s], 0 if not printed
+    card: str = ""  # number of the chip, such as MT4123
 
 
 class RailAnswer(NamedTuple):
@@ -260,6 +262,72 @@ def port_states(source: Source) -> Iterator[PortState]:
         yield PortState(device, "", state[0], "", state[1])
 
 
+_IBSTAT = re.compile(r"^\s*CA '([\w.\-]+)'")
+_IBSTATUS = re.compile(r"^\s*Infiniband device '([\w.\-]+)' port (\d+) status", re.IGNORECASE)
+_CARD = re.compile(r"^\s*CA type:\s*(\w+)")
+_IB_STATE = re.compile(r"^\s*[Ss]tate:\s*(?:\d: )?(\w+)")
+_IB_RATE = re.compile(r"^\s*[Rr]ate:\s*([\d.]+)")
+
+
+def infiniband_ports(source: Source) -> Iterator[PortState]:
+    """Yield the ports of ``ibstat`` and ``ibstatus``, with their rates."""
+    device = ""
+    card = ""
+    up = False
+    for line in source.lines:
+        chip = _CARD.match(line.text)
+        if chip:
+            card = chip[1]
+        head = _IBSTAT.match(line.text) or _IBSTATUS.match(line.text)
+        if head:
+            device = head[1]
+            continue
+        if not device:
+            continue
+        state = _IB_STATE.match(line.text)
+        if state:
+            up = state[1].lower() == "active"
+        rate = _IB_RATE.match(line.text)
+        if rate:
+            yield PortState(device, "", up, "", line, _decimal(rate[1]), card)
+
+
+def _decimal(text: str) -> float:
+    """Return a text as a number, 0 if it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+_STEP_TIME = re.compile(
+    r"\brank[\s=:\]\[]*(\d{1,6})\b.{0,80}?\b(?:step|iter(?:ation)?|forward|compute|batch)[\w\s()]{0,20}?"
+    r"[=:]\s*([\d.]+)\s*(ms|s)\b",
+    re.IGNORECASE,
+)
+
+
+class RankTime(NamedTuple):
+    """What a rank says it took for a step, or for its computation [s]."""
+
+    rank: int
+    seconds: float
+    line: Line
+
+
+def rank_times(source: Source) -> Iterator[RankTime]:
+    """Yield the times that ranks print of their own steps or computation."""
+    for line in source.lines:
+        if "rank" not in line.text.lower():
+            continue
+        found = _STEP_TIME.search(line.text)
+        if found:
+            scale = 1e-3 if found[3].lower() == "ms" else 1.0
+            seconds = _decimal(found[2]) * scale
+            if 0 < seconds < 1e9:
+                yield RankTime(int(found[1]), seconds, line)
+
+
 _GOOD = re.compile(r"\b(?:ok|up|active|reachable|alive|pass(?:ed)?)\b", re.I)
 _BAD = re.compile(
     r"\b(?:no reply|no answer|down|unreachable|timed? ?out|timeout|fail(?:ed)?|100% (?:packet )?loss|disabled"
@@ -299,8 +367,8 @@ def variables(source: Source) -> Iterator[HostVariable]:
 
 
 _TIMEOUT = re.compile(
-    r"\[Rank (\d+)\].*?collective operation timeout: WorkNCCL\(SeqNum=(\d+), OpType=(\w+), "
-    r"NumelIn=(\d+)"
+    r"\[Rank (\d{1,6})\].*?collective operation timeout: WorkNCCL\(SeqNum=(\d{1,15}), OpType=(\w+), "
+    r"NumelIn=(\d{1,15})"
 )
 
 

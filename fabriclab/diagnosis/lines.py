@@ -128,7 +128,7 @@ def decoded(content: bytes) -> str:
 def _cleaned(raw: str) -> Iterator[str]:
     """Yield the lines of a text without styles and speakers."""
     styled = "\x1b" in raw
-    for text in raw.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
+    for text in raw.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n"):
         if len(text) > LONGEST_LINE:
             text = text[:LONGEST_LINE]
         if styled:
@@ -201,7 +201,7 @@ def _head(text: str, at: int) -> _Head | None:
     device = words[last][1:-1]
     speaker = words[last - 1].rsplit(":", 2)
     if len(speaker) != 3 or not (
-        device.isdigit() and speaker[1].isdigit() and speaker[2].isdigit()
+        device.isdecimal() and speaker[1].isdecimal() and speaker[2].isdecimal()
     ):
         return None
     host = _HOST.search(speaker[0])

@@ -23,8 +23,8 @@ _DEVICES = re.compile(r"NET/IB ?: Using (.*)")
 _DEVICE = re.compile(r"\[(\d+)\]([\w.\-]+?):(\d+)/(IB|RoCE|uverbs\S*)")
 _SOCKETS = re.compile(r"NET/Socket ?: Using (.*)")
 _INTERFACE = re.compile(r"\[\d+\]([\w.\-]+):([0-9a-fA-F.:]+?)<\d+>")
-_COMM = re.compile(r"\brank (\d+) n[rR]anks (\d+)")
-_SHAPE = re.compile(r"\brank (\d+) nRanks (\d+) nNodes (\d+) localRanks (\d+)")
+_COMM = re.compile(r"\brank (\d{1,6}) n[rR]anks (\d{1,6})\b")
+_SHAPE = re.compile(r"\brank (\d{1,6}) nRanks (\d{1,6}) nNodes (\d{1,6}) localRanks (\d{1,6})\b")
 _CHANNEL = re.compile(
     r"Channel (\d+)(?:/\d+)? ?: (\d+)\[([0-9a-f]+)\] -> (\d+)\[([0-9a-f]+)\] "
     r"(?:\[(send|receive)\] )?via (\S.*?)\s*$"

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from fabriclab import units
 from fabriclab.core import as_html, as_text
+from fabriclab.diagnosis.ranking import HEALTHY, Suspect
 from fabriclab.diagnosis.suspicion import cause_words
 from fabriclab.texts import text
 
 if TYPE_CHECKING:
     from fabriclab.diagnosis.comparison import Comparison
     from fabriclab.diagnosis.doctor import Diagnosis
-    from fabriclab.diagnosis.ranking import Suspect
     from fabriclab.views import Picture
 
 __all__ = ["as_card", "as_file", "as_page", "pictures"]
@@ -36,18 +36,53 @@ def as_page(diagnosis: Diagnosis) -> str:
     diagnosis : Diagnosis
         What `doctor` found.
     """
-    parts = [text("doctor.title", n=len(diagnosis.case.understood)), ""]
+    parts = [_title(diagnosis), ""]
     parts += [text("doctor.read"), as_text(_read(diagnosis))]
-    parts += [f"  {skipped}" for skipped in diagnosis.case.skipped]
+    parts += [f"  {skipped}" for skipped in left_out(diagnosis)]
     for comparison in diagnosis.comparisons:
         parts += ["", *_comparison_lines(comparison)]
-    parts += ["", text("doctor.suspects")]
-    if not diagnosis.suspects:
-        parts.append(text("doctor.none"))
+    if diagnosis.suspects:
+        parts += ["", text("doctor.suspects")]
+    else:
+        parts += ["", *no_suspect(diagnosis)]
     for number, suspect in enumerate(diagnosis.suspects[:_SHOWN], 1):
         parts += _suspect_lines(number, suspect, diagnosis)
     parts += ["", text("doctor.limits")]
     return "\n".join(parts)
+
+
+def _title(diagnosis: Diagnosis) -> str:
+    """Return the heading of the page."""
+    many = len(diagnosis.case.understood)
+    return text("doctor.title_one" if many == 1 else "doctor.title", n=many)
+
+
+def left_out(diagnosis: Diagnosis) -> list[str]:
+    """Return what was not read or not understood, in sentences."""
+    shown = {suspect.where.file for suspect in diagnosis.suspects if suspect.where}
+    found = list(diagnosis.case.skipped)
+    for name in diagnosis.case.unread:
+        if name not in shown:
+            found.append(text("doctor.unread", name=name))
+    return found
+
+
+def no_suspect(diagnosis: Diagnosis) -> list[str]:
+    """Return what to say if there is no suspect: whether the run is slow, and which files would tell more."""
+    slow = [each for each in diagnosis.comparisons if each.rows and each.rows[-1].state == "below"]
+    lines = [text("doctor.slow" if slow else "doctor.none")]
+    missing = []
+    if not diagnosis.case.log.messages:
+        missing.append("NCCL_DEBUG=INFO")
+    if not diagnosis.case.topologies:
+        missing.append("nvidia-smi topo -m")
+    if not diagnosis.case.ports:
+        missing.append("ibstat, ibv_devinfo")
+    if not diagnosis.case.tables:
+        missing.append("nccl-tests")
+    if missing:
+        lines.append(text("doctor.more", files=", ".join(missing)))
+    return lines
 
 
 def _read(diagnosis: Diagnosis) -> list[tuple[str, str, str]]:
@@ -105,7 +140,8 @@ def suspect_facts(suspect: Suspect, diagnosis: Diagnosis) -> list[tuple[str, str
         facts.append(("doctor.seen", str(suspect.where)[:_EVIDENCE]))
     if suspect.why:
         facts.append(("doctor.why", suspect.why))
-    facts.append(("doctor.because", cause_words(suspect.cause_id, "because")))
+    because = "doctor.means" if suspect.cause_id == HEALTHY else "doctor.because"
+    facts.append((because, cause_words(suspect.cause_id, "because")))
     facts.append(("doctor.action", cause_words(suspect.cause_id, "action")))
     setting = cause_words(suspect.cause_id, "setting")
     if setting:
@@ -174,8 +210,10 @@ def as_card(diagnosis: Diagnosis) -> str:
         parts.append(
             f"<details{opened}><summary>{html.escape(title)}</summary><dl>{''.join(facts)}</dl></details>"
         )
-    skipped = "".join(f"<p>{html.escape(words)}</p>" for words in diagnosis.case.skipped)
+    skipped = "".join(f"<p>{html.escape(words)}</p>" for words in left_out(diagnosis))
     table = as_html([head[0][1:], *files], text("doctor.read"))
+    if not shown:
+        parts += [f"<p>{html.escape(words)}</p>" for words in no_suspect(diagnosis)]
     parts.append(f"<details><summary>{text('doctor.read')}</summary>{table}{skipped}</details>")
     parts.append(f"<p><small>{html.escape(text('doctor.limits'))}</small></p></div>")
     return "".join(parts)
@@ -189,7 +227,7 @@ def as_file(diagnosis: Diagnosis) -> str:
     diagnosis : Diagnosis
         What `doctor` found.
     """
-    title = html.escape(text("doctor.title", n=len(diagnosis.case.understood)))
+    title = html.escape(_title(diagnosis))
     style = (
         "body{font:16px/1.5 system-ui,sans-serif;max-width:900px;margin:2rem auto;padding:0 1rem}"
         "code{white-space:pre-wrap;overflow-wrap:anywhere}dt{font-weight:600}dd{margin:0 0 .6rem}"

@@ -8,6 +8,7 @@ from fabriclab import registry
 from fabriclab.diagnosis.case import Case
 from fabriclab.diagnosis.comparison import Comparison
 from fabriclab.diagnosis.lines import Line
+from fabriclab.diagnosis.suspects.network import rdma_came_up
 from fabriclab.diagnosis.suspicion import Suspicion, cause_words
 
 __all__ = ["HEALTHY", "Suspect", "rank"]
@@ -129,11 +130,26 @@ def rank(case: Case, comparisons: list[Comparison]) -> list[Suspect]:
     return sorted(found, key=lambda suspect: -suspect.sure)
 
 
+def _ruled_out(case: Case) -> set[str]:
+    """Return the causes that the log itself excludes, whatever a single line of it may sound like."""
+    excluded = set()
+    if rdma_came_up(case):
+        # That no plugin was found is a notice then: the built-in network for RDMA is used.
+        excluded |= {"plugin_missing", "fallback_to_sockets"}
+    outside = [channel for channel in case.log.outside_channels if channel.network != "Socket"]
+    if outside and all(channel.gdr for channel in outside):
+        excluded |= {"gdr_off", "gdr_distance"}
+    return excluded
+
+
 def _strongest(case: Case) -> dict[str, Suspicion]:
     """Return the strongest suspicion of each cause."""
     strongest: dict[str, Suspicion] = {}
+    excluded = _ruled_out(case)
     for name in registry.names("suspect"):
         for suspicion in registry.get("suspect", name)(case):
+            if suspicion.cause in excluded:
+                continue
             before = strongest.get(suspicion.cause)
             if before is None or suspicion.sure > before.sure:
                 strongest[suspicion.cause] = suspicion
@@ -147,9 +163,10 @@ def _health(
     wrong = sum(table.wrong for table in case.measured)
     if fast and not wrong:
         best = next(each for each in comparisons if each.healthy)
-        why = f"{best.table.peak:.0f} GB/s at the largest sizes is what {best.by} lets expect"
+        why = f"{best.table.peak:.0f} GB/s at the largest sizes; expected by {best.by}"
         return Suspect(HEALTHY, _HEALTHY * 0.93, best.table.line, why, 1.0)
-    if states or wrong:
+    below = any(each.rows and each.rows[-1].state == "below" for each in comparisons)
+    if states or wrong or below:
         return None
     quiet = not case.log.warnings and not case.timeouts
     if quiet and (case.log.messages or case.tables or case.pairs or case.topologies):

@@ -98,7 +98,7 @@ def _links(pci: list[tuple[Mapping[str, str], Line]], what: str) -> Iterator[Pci
 
 def _whole(text: str) -> int:
     """Return a text as a whole number, 0 if it is none."""
-    return int(text) if text.isdigit() and len(text) < 10 else 0
+    return int(text) if text.isdecimal() and len(text) < 10 else 0
 
 
 def _number(text: str) -> float:
@@ -145,6 +145,82 @@ def read_fabric_links(source: Source) -> list[FabricLink]:
     return links
 
 
+class SecurityGroup(NamedTuple):
+    """A security group of AWS: its id, whether it lets its own members in and out, and its line."""
+
+    id: str
+    inward: bool
+    outward: bool
+    line: Line
+
+
+_MOST_JSON = 5_000_000  # characters of a text that is read as JSON
+
+
+def read_security_groups(source: Source) -> list[SecurityGroup]:
+    """Return the groups that ``aws ec2 describe-security-groups`` printed as JSON.
+
+    Parameters
+    ----------
+    source : Source
+        A file or text.
+    """
+    text = source.text
+    if "SecurityGroup" not in text or len(text) > _MOST_JSON:
+        return []
+    start = text.find("{")
+    try:
+        told, _ = json.JSONDecoder().raw_decode(text[start:])
+    except (ValueError, RecursionError):
+        return []
+    if not isinstance(told, dict):
+        return []
+    if isinstance(told.get("SecurityGroupRules"), list):
+        return _groups_of_rules(told["SecurityGroupRules"], source)
+    groups = told.get("SecurityGroups", [told])
+    found = []
+    for group in groups if isinstance(groups, list) else []:
+        if not isinstance(group, dict):
+            continue
+        id = str(group.get("GroupId", ""))
+        inward = _lets_itself(group.get("IpPermissions"), id)
+        outward = _lets_itself(group.get("IpPermissionsEgress"), id)
+        line = next((line for line in source.lines if id and id in line.text), source.lines[0])
+        found.append(SecurityGroup(id, inward, outward, line))
+    return found
+
+
+def _groups_of_rules(rules: list[Any], source: Source) -> list[SecurityGroup]:
+    """Return the groups of what ``aws ec2 describe-security-group-rules`` printed."""
+    lets: dict[str, set[bool]] = {}  # group -> directions in which it lets itself: True is out
+    for rule in rules:
+        if not isinstance(rule, dict):
+            continue
+        id = str(rule.get("GroupId", ""))
+        directions = lets.setdefault(id, set())
+        referenced = rule.get("ReferencedGroupInfo")
+        itself = isinstance(referenced, dict) and referenced.get("GroupId") == id
+        if itself and str(rule.get("IpProtocol")) == "-1":
+            directions.add(bool(rule.get("IsEgress")))
+    found = []
+    for id, directions in lets.items():
+        line = next((line for line in source.lines if "0.0.0.0/0" in line.text), source.lines[0])
+        found.append(SecurityGroup(id, False in directions, True in directions, line))
+    return found
+
+
+def _lets_itself(rules: Any, id: str) -> bool:
+    """Return whether one of some rules allows every protocol to or from the group itself."""
+    for rule in rules if isinstance(rules, list) else []:
+        if not isinstance(rule, dict) or str(rule.get("IpProtocol")) != "-1":
+            continue
+        pairs = rule.get("UserIdGroupPairs")
+        for pair in pairs if isinstance(pairs, list) else []:
+            if isinstance(pair, dict) and pair.get("GroupId") == id:
+                return True
+    return False
+
+
 _SWITCH = re.compile(r"^\s*SwitchName=(\S+)\s+.*?Nodes=(\S+)", re.IGNORECASE)
 _RANGE = re.compile(r"^(.*?)\[([\d,\-]+)\](.*)$")
 _MOST_NODES = 100_000
@@ -178,7 +254,7 @@ def _expanded(nodes: str) -> Iterator[str]:
             continue
         for piece in found[2].split(","):
             first, _, last = piece.partition("-")
-            if not first.isdigit() or (last and not last.isdigit()):
+            if not first.isdecimal() or (last and not last.isdecimal()):
                 continue
             end = int(last or first)
             for number in range(int(first), min(end, int(first) + _MOST_NODES) + 1):

@@ -30,12 +30,9 @@ _CANONICAL = {
     "sendrecv": "send_recv",
 }
 _GPU_LINE = re.compile(
-    r"Rank\s+(\d+)\s+(?:Group\s+\d+\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\s+\d+\s+\[\S+\]\s+(.*\S)"
+    r"Rank\s+(\d{1,6})\s+(?:Group\s+\d+\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\s+\d+\s+\[\S+\]\s+(.*\S)"
 )
-_RANKS = re.compile(r"^#?\s*(?:Ranks|n?ranks|world_size)\s*[:=]\s*(\d+)\s*$")
-_ROW = re.compile(
-    r"^\s*(\d+)\s+(\d+)\s+(?:u?int\d*|u?char|half|double|b?float\w*|f8\w*|fp8\w*)\s+(.*)"
-)
+_RANKS = re.compile(r"^#?\s*(?:Ranks|n?ranks|world_size)\s*[:=]\s*(\d{1,6})\s*$")
 _NUMBER = re.compile(r"^[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?$")
 _SPLIT = re.compile(r"[\s,;|]+")
 _UNITS = {"b": 1.0, "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30}
@@ -230,12 +227,12 @@ class _Columns:
     unit: float  # bytes of one
     algbw: int  # -1 if missing
     busbw: int
-    tests: bool = False
+    tests: tuple[str, ...] = ()  # names of the columns, of nccl-tests only
 
     def row(self, text: str) -> _Row | None:
         """Return a row, or None if the line is none."""
         if self.tests:
-            return _tests_row(text)
+            return _tests_row(text, self.tests)
         cells = [cell for cell in _SPLIT.split(text.strip()) if cell]
         least = max(self.size, self.algbw, self.busbw)
         if len(cells) <= least or not _NUMBER.match(cells[self.size]):
@@ -257,7 +254,10 @@ def _columns_of(text: str) -> _Columns | None:
     if "bw" not in lowered and "bandwidth" not in lowered:
         return None
     if "algbw" in lowered and "type" in lowered and "size" in lowered:
-        return _Columns(0, 1.0, -1, -1, tests=True)
+        heading = tuple(lowered[lowered.index("size") :].split())
+        if {"size", "type", "algbw"} <= set(heading):
+            return _Columns(0, 1.0, _MISSING, _MISSING, tests=heading)
+        return None
     names = [name for name in _SPLIT.split(text.strip().lstrip("#").strip()) if name]
     size = -1
     unit = 1.0
@@ -277,27 +277,33 @@ def _columns_of(text: str) -> _Columns | None:
     return _Columns(size, unit, algbw, busbw)
 
 
-def _tests_row(text: str) -> _Row | None:
-    """Return the out-of-place figures of a row of nccl-tests."""
-    found = _ROW.match(text)
-    if not found:
+def _tests_row(text: str, columns: tuple[str, ...]) -> _Row | None:
+    """Return the out-of-place figures of a row of nccl-tests, by the names of its columns.
+
+    Collectives without an operation leave its column empty, so a row may have a cell less.
+    """
+    cells = text.split()
+    first = (
+        columns.index("algbw") + 1
+    )  # cells up to the first algorithm bandwidth, if none is empty
+    if len(cells) < first or not (cells[0].isdecimal() and cells[1].isdecimal()):
         return None
-    cells = found[3].split()
-    if cells and cells[0].isalpha():  # the operation
-        cells.pop(0)
-    if len(cells) > 3 and re.fullmatch(r"-?\d+", cells[0]) and _looks_like_root(cells):
-        cells.pop(0)
-    if len(cells) < 3 or not all(_NUMBER.match(cell) for cell in cells[:3]):
+    if cells[2].isdecimal() or not cells[2][0].isalpha():  # the type
+        return None
+    for place, name in enumerate(columns[:first]):
+        words = name in ("redop", "op")
+        if words and (len(cells) <= place or not cells[place].isalpha()):
+            cells.insert(place, "none")
+    algbw = first - 1
+    found = cells[algbw : algbw + 2]
+    if len(found) < 2 or not all(_NUMBER.match(cell) for cell in found):
         return None
     wrong = 0
-    if len(cells) > 3 and cells[3].isdigit() and cells[3] != "0":
+    after = cells[algbw + 2 : algbw + 3]
+    counted = columns[algbw + 2 : algbw + 3] == ("#wrong",)
+    if counted and after and after[0].isdecimal() and after[0] != "0":
         wrong = 1
-    return _Row(float(found[1]), float(cells[1]), float(cells[2]), wrong)
-
-
-def _looks_like_root(cells: list[str]) -> bool:
-    """Return whether the first of some cells is a root: it is whole, and three figures follow it."""
-    return len(cells) >= 4 and all(_NUMBER.match(cell) for cell in cells[1:4])
+    return _Row(float(cells[0]), float(found[0]), float(found[1]), wrong)
 
 
 def read_pairs(source: Source) -> list[Pair]:

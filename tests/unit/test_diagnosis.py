@@ -104,7 +104,8 @@ def test_what_is_no_file_says_so(tmp_path):
 def test_a_file_that_says_nothing_is_named():
     found = fl.doctor("some words\nand others\n")
     assert found.suspects == ()
-    assert any("no line of it was understood" in words for words in found.case.skipped)
+    assert found.case.unread == ["text"]
+    assert "no line of it was understood" in str(found)
     assert "NCCL_DEBUG=INFO" in str(found)
 
 
@@ -237,15 +238,69 @@ def test_a_run_within_the_band_is_healthy_whatever_a_harmless_warning_says():
     assert first(bench(490, wrong=1)) != "none_healthy"
 
 
+EIGHT = info("NET/IB : Using " + " ".join(f"[{i}]mlx5_{i}:1/IB" for i in range(8)) + " [RO]")
+
+
 @pytest.mark.parametrize(
     ("rate", "cause"), [(88, "one_nic_used"), (350, "rails_down"), (12, "fallback_to_sockets")]
 )
 def test_a_slow_run_is_tried_on_the_model(rate, cause):
-    found = fl.doctor(bench(rate))
+    found = fl.doctor(bench(rate), EIGHT)
     suspect = found.suspects[0]
     assert suspect.cause_id == cause
     assert suspect.sure < 0.6  # other faults may cost as much
     assert suspect.gain == pytest.approx(found.comparisons[0].rows[-1].expected / rate, rel=0.01)
+
+
+def test_a_run_whose_nics_nobody_names_is_not_called_slow_if_fewer_would_explain_it():
+    unknown = fl.doctor(bench(88))
+    assert unknown.comparisons[0].healthy is None
+    assert all(suspect.sure < 0.3 for suspect in unknown.suspects)
+    two = info("NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]")
+    assert fl.doctor(bench(175), two).suspects[0].cause_id == "none_healthy"
+
+
+def test_that_no_plugin_was_found_is_a_notice_where_rdma_came_up():
+    notice = info("NET/Plugin : dlerror=libnccl-net-ofi.so: cannot open shared object file")
+    assert first(notice) == "plugin_missing"
+    assert "plugin_missing" not in all_of(notice + EIGHT + info("Using network IB"))
+
+
+def test_old_tables_of_nccl_tests_have_whole_times_and_no_root():
+    table = (
+        "#       size         count    type   redop     time   algbw   busbw  error\n"
+        "  1073741824     268435456   float     sum   134218    8.00   15.00  2e-07\n"
+    )
+    (read,) = read_bandwidths(open_source(table))
+    assert (read.algbw, read.busbw) == ([8.0], [15.0])
+
+
+def test_ports_below_their_card_or_below_others_are_named():
+    card = "CA '{name}'\n\tCA type: MT4129\n\tPort 1:\n\t\tState: Active\n\t\tRate: {rate}\n"
+    both = card.format(name="mlx5_0", rate=400) + card.format(name="mlx5_1", rate=200)
+    assert first(both) == "link_low"
+    assert "link_low" not in all_of(both.replace("Rate: 200", "Rate: 400"))
+
+
+def test_a_security_group_that_does_not_let_itself_out_is_named():
+    def group(out):
+        own = [{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": "sg-1"}]}]
+        world = [{"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}]
+        rules = {
+            "GroupId": "sg-1",
+            "IpPermissions": own,
+            "IpPermissionsEgress": own if out else world,
+        }
+        return json.dumps({"SecurityGroups": [rules]}, indent=1)
+
+    assert first(group(out=False)) == "firewall"
+    assert "firewall" not in all_of(group(out=True))
+
+
+def test_a_rank_that_takes_longer_is_named():
+    lines = [f"[rank {rank}] compute time: {1.9 if rank == 2 else 1.2} s" for rank in range(4)]
+    assert first("\n".join(lines) + "\n") == "straggler"
+    assert "straggler" not in all_of("\n".join(lines).replace("1.9", "1.2") + "\n")
 
 
 def test_an_earlier_run_is_what_counts_where_there_is_one():
@@ -285,7 +340,7 @@ def test_what_stands_in_a_log_is_text_on_the_page():
 
 
 def test_the_page_has_a_picture_where_there_is_something_to_compare():
-    found = fl.doctor(bench(88))
+    found = fl.doctor(bench(88), EIGHT)
     assert "<svg" in found._repr_html_()
     assert "What binds" not in str(found)
     assert "Gain: up to" in str(found)

@@ -116,7 +116,7 @@ def tables_of_gids(case: Case) -> Iterator[Suspicion]:
         What the files say.
     """
     setting = case.setting("NCCL_IB_GID_INDEX")
-    if setting is None or not setting[0].strip().lstrip("-").isdigit():
+    if setting is None or not setting[0].strip().lstrip("-").isdecimal():
         return
     index = int(setting[0])
     for file, rows in case.gids.items():

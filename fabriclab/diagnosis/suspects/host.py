@@ -48,7 +48,7 @@ def cores_of_the_processes(case: Case) -> Iterator[Suspicion]:
                 f"GPU {affinity.gpu} is near cores {affinity.near}, its process has {affinity.given}",
             )
         given = affinity.given.strip()
-        if given.isdigit():
+        if given.isdecimal():
             key = (affinity.host, given)
             single[key] = single.get(key, 0) + 1
             if single[key] > 1:
@@ -85,7 +85,7 @@ def channels_that_are_allowed(case: Case) -> Iterator[Suspicion]:
         What the files say.
     """
     limit = case.setting("NCCL_MAX_NCHANNELS", "NCCL_MAX_CTAS")
-    if limit and limit[0].strip().isdigit():
+    if limit and limit[0].strip().isdecimal():
         few = int(limit[0]) <= _FEW
         yield Suspicion(
             "fewer_channels", 0.88 if few else 0.5, limit[1], f"at most {limit[0].strip()}"

@@ -33,6 +33,21 @@ def plugin_that_is_demanded(case: Case) -> Iterator[Suspicion]:
     yield Suspicion("plugin_missing", sure, line, f"{value} was asked for and did not come up")
 
 
+def rdma_came_up(case: Case) -> bool:
+    """Return whether the log says that a network other than sockets is used, and no channel goes over sockets.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    networks = [name.lower() for name in case.log.networks]
+    over_sockets = any(channel.network == "Socket" for channel in case.log.outside_channels)
+    used = bool(networks) and "socket" not in networks
+    direct = any(channel.network not in ("", "Socket") for channel in case.log.outside_channels)
+    return (used or direct) and not over_sockets and "socket" not in networks
+
+
 @register("suspect", "plugin that gave up")
 def plugin_that_gave_up(case: Case) -> Iterator[Suspicion]:
     """Suspect sockets if a plugin was found, gave up, and left the servers to TCP.

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from fabriclab import catalog
 from fabriclab.diagnosis.case import Case
 from fabriclab.diagnosis.lines import Line
 from fabriclab.diagnosis.suspicion import Suspicion
@@ -14,6 +15,9 @@ _FAILED_DEVICE = re.compile(
 )
 _ONE_LANE = 30.0  # Gb/s of PCIe Gen5 per lane and direction, of which about 9/10 reach the wire: 27
 _USABLE = 0.9
+_GB = 1e9
+# Numbers of chips, as ibstat prints them, and their row in the catalog of NICs.
+CARDS = {"MT4119": "cx5", "MT4123": "cx6", "MT4129": "cx7", "MT4131": "cx8"}
 
 
 @register("suspect", "NICs of the channels")
@@ -124,6 +128,33 @@ def ports_that_are_down(case: Case) -> Iterator[Suspicion]:
             case.log.device_lines[host],
             f"{host} has {counts[host]} NICs where others have {most}",
         )
+
+
+@register("suspect", "rates of ports")
+def rates_of_ports(case: Case) -> Iterator[Suspicion]:
+    """Suspect a link below the others if an active port runs at a lower rate than most of them.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    ports = [port for of_file in case.ports.values() for port in of_file if port.up and port.rate]
+    for port in ports:
+        entry = CARDS.get(port.card)
+        if entry and port.rate < round(8 / _GB * catalog.value("nics", entry, "throughput")):
+            name = catalog.nics[entry]["throughput"].name
+            why = f"{port.device} is a {name} and runs at {port.rate:g} Gb/s; is the other end made for that?"
+            yield Suspicion("link_low", 0.62, port.line, why)
+            break
+    if len(ports) < 2:
+        return
+    usual = max(port.rate for port in ports)
+    slow = [port for port in ports if port.rate < usual]
+    for port in slow[:1]:
+        sure = 0.88 if len(slow) < len(ports) - len(slow) or len(ports) == 2 else 0.55
+        why = f"{port.device} runs at {port.rate:g} Gb/s, others at {usual:g}"
+        yield Suspicion("link_low", sure, port.line, why)
 
 
 @register("suspect", "PCIe links")

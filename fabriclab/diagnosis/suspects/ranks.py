@@ -9,6 +9,7 @@ from fabriclab.diagnosis.case import Case
 from fabriclab.diagnosis.suspicion import Suspicion
 from fabriclab.registry import register
 
+_LATER = 1.15  # of the median; a rank that takes longer is slow
 _SLOWER = 0.8  # of the median; below it a pair is slow
 
 
@@ -76,3 +77,27 @@ def pairs_of_nodes(case: Case) -> Iterator[Suspicion]:
         yield Suspicion("hash_collisions", 0.6, slow[0].line, "slow pairs have no node in common")
     else:
         yield Suspicion("slow_node", 0.4, slow[0].line)
+
+
+@register("suspect", "times of ranks")
+def times_of_ranks(case: Case) -> Iterator[Suspicion]:
+    """Suspect a straggler if a rank's own time is longer than that of all others.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    by_rank: dict[int, list[float]] = {}
+    for each in case.rank_times:
+        by_rank.setdefault(each.rank, []).append(each.seconds)
+    if len(by_rank) < 3:
+        return
+    typical = {rank: float(np.median(times)) for rank, times in by_rank.items()}
+    median = float(np.median(list(typical.values())))
+    slow = [rank for rank, time in typical.items() if time > _LATER * median]
+    if 0 < len(slow) <= len(typical) // 4 + 1:
+        rank = max(slow, key=lambda each: typical[each])
+        line = next(each.line for each in case.rank_times if each.rank == rank)
+        why = f"rank {rank} takes {typical[rank]:.3g} s, the median of ranks is {median:.3g} s"
+        yield Suspicion("straggler", 0.86, line, why)

@@ -9,6 +9,8 @@ from fabriclab.registry import register
 
 _LOST = 8.0  # times slower: what sockets cost where NICs of 400 Gb/s are many
 _WORSE = 1.3  # times slower than before: more than runs differ
+_ABOVE = 1.1
+_GBIT = 0.125  # GB/s
 _APART = 1.5  # times between runs of the same size
 
 
@@ -66,3 +68,27 @@ def ratio_of_the_bandwidths(case: Case) -> Iterator[Suspicion]:
             factor = bus_factor(table.collective, table.ranks)
             why = f"the factor of {table.collective} on {table.ranks} ranks is {factor:.3g}"
             yield Suspicion("misread_busbw", 0.5, table.line, why)
+
+
+@register("suspect", "more than the NICs carry")
+def more_than_the_nics_carry(case: Case) -> Iterator[Suspicion]:
+    """Suspect a misread bus bandwidth if it is above what the NICs of a server can carry.
+
+    On two servers a tree sends each byte over the network once in each direction, and switches that add halve what is
+    sent; the factor of the bus bandwidth counts a ring.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    rates = [port.rate for ports in case.ports.values() for port in ports if port.up and port.rate]
+    nics = max((len(of_host) for of_host in case.log.devices.values()), default=0)
+    if not rates or not nics or not case.several_servers:
+        return
+    limit = nics * max(rates) * _GBIT
+    for table in case.measured:
+        if table.peak > _ABOVE * limit:
+            why = f"{table.peak:.3g} GB/s is more than {nics} NICs carry ({limit:.3g} GB/s)"
+            yield Suspicion("misread_busbw", 0.6, table.line, why)
+            return

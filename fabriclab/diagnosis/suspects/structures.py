@@ -81,3 +81,20 @@ def leaves_of_slow_pairs(case: Case) -> Iterator[Suspicion]:
     if max(pair.rate for pair in across) < 0.9 * slowest_within:
         why = "every pair that crosses leaf switches is slower than every pair below one"
         yield Suspicion("hash_collisions", 0.75, across[0].line, why)
+
+
+@register("suspect", "security groups")
+def security_groups(case: Case) -> Iterator[Suspicion]:
+    """Suspect a firewall if a security group lets its own members in or out for some protocols only.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    for group in case.security_groups:
+        if group.inward and group.outward:
+            continue
+        side = "in" if not group.inward else "out"
+        why = f"{group.id} has no rule that lets all protocols {side} between its own members"
+        yield Suspicion("firewall", 0.85, group.line, why)
