@@ -36,6 +36,10 @@ class Queue:
         self.polls = 0
         self.endless = False
 
+    def __repr__(self) -> str:
+        """Show the name that a learner has for it."""
+        return "cq"
+
     def poll(self, num_entries: int = 1) -> tuple[int, list[WC]]:
         """Return the number of completions found, and the completions, as `CQ.poll` does."""
         self.polls += 1
@@ -78,6 +82,10 @@ def _list(cq: Any) -> Any:
     return found
 
 
+def _whole(cq: Any) -> Any:
+    return cq.poll()
+
+
 def _count(cq: Any) -> Any:
     number = 0
     while not number:
@@ -107,11 +115,15 @@ def _successes(cq: Any) -> Any:
 WAIT_MISTAKES: Mapping[str, Wait] = {
     "polled once": _polled_once,
     "list for a completion": _list,
+    "whole poll for a completion": _whole,
     "count for a completion": _count,
     "status for a completion": _status,
     "more taken than returned": _several,
     "failures thrown away": _successes,
 }
+
+# A mistake that shows in the type of what came back, whatever the loop was.
+_WHOLE = {"list": "list for a completion", "tuple": "whole poll for a completion"}
 
 
 @register("check", "41-write-wait")
@@ -124,7 +136,7 @@ def next_completion(answer: Wait) -> Verdict:
     place = first_wrong(tried)
     if place is None:
         return True, [], ""
-    mistake = ""
+    mistake = _WHOLE.get(outcomes[place][0], "")
     for name, rule in WAIT_MISTAKES.items():
         if outcomes == _outcomes(rule):
             mistake = name
@@ -202,6 +214,14 @@ def _any_completion(number: int, inline: bool, polled: list[int]) -> bool:
     return inline or bool(polled)
 
 
+def _earlier(number: int, inline: bool, polled: list[int]) -> bool:
+    return inline or any(done <= number for done in polled)
+
+
+def _inline_alone(number: int, inline: bool, polled: list[int]) -> bool:
+    return inline
+
+
 def _later_only(number: int, inline: bool, polled: list[int]) -> bool:
     return inline or any(done > number for done in polled)
 
@@ -217,6 +237,8 @@ REUSE_MISTAKES: Mapping[str, Callable[[int, bool, list[int]], bool]] = {
     "only its own completion": _own,
     "completions counted": _counted,
     "any completion will do": _any_completion,
+    "earlier speaks for later": _earlier,
+    "inline alone": _inline_alone,
     "its own completion left out": _later_only,
     "true for not yet": _turned,
 }
