@@ -59,6 +59,10 @@ def _one_message(messages: int, size: float, rate: float, posts: float) -> float
     return max(size / rate, 1 / posts)
 
 
+def _in_bits(messages: int, size: float, rate: float, posts: float) -> float:
+    return seconds(messages, 8 * size, rate, posts)
+
+
 # What somebody with a mistake returns, by its name.
 SENDING_MISTAKES: Mapping[str, Callable[..., float]] = {
     "bytes alone": _bytes_alone,
@@ -66,6 +70,7 @@ SENDING_MISTAKES: Mapping[str, Callable[..., float]] = {
     "sending waits until all is posted": _in_turns,
     "shorter of both times": _the_shorter,
     "time of one message alone": _one_message,
+    "bits for bytes": _in_bits,
 }
 
 

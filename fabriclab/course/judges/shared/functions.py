@@ -154,7 +154,7 @@ def compared(
     rounding : float
         Relative difference up to which two numbers are the same.
     """
-    returned = [number_of(answer, *case) for case in cases.values()]
+    returned = [number_of(answer, *_copies(case)) for case in cases.values()]
     tried = list[TriedCase]()
     for (name, case), got in zip(cases.items(), returned, strict=True):
         wanted = right(*case)
@@ -194,6 +194,11 @@ def wrong(question: str, line: str, mistake: str, trace: Trace) -> Verdict:
 def explained(question: str, mistake: str) -> list[str]:
     """Return the misconception behind a mistake as a list of sentences, empty if no mistake is known."""
     return [misconception(question, mistake)] if mistake else []
+
+
+def _copies(arguments: Sequence[Any]) -> list[Any]:
+    """Return the arguments of a case with copies of its arrays, which a learner's function may change in place."""
+    return [each.copy() if isinstance(each, np.ndarray) else each for each in arguments]
 
 
 def _call(answer: Callable[..., Any], *arguments: Any) -> str:
