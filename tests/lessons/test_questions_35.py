@@ -230,6 +230,10 @@ def test_which_rank_hurts_a_tree_most():
         all(ends[rank] < ends[8] - 1e-4 for rank in (7, 15))
         and len({round(e, 9) for e in ends.values()}) > 5
     )
+    healthy = view.set(rank=8, slow=1).scene.table["finish [s]"].max()
+    late = {rank: ends[rank] - healthy for rank in (1, 8, 15)}  # as the lesson says
+    assert late[1] == pytest.approx(0, abs=1e-9)
+    assert late[15] == pytest.approx(3 * START) and late[8] == pytest.approx(4 * 3 * START)
 
 
 def test_a_slow_cable_and_a_healthy_rank():
