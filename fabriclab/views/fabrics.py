@@ -440,9 +440,8 @@ def _margins(placed: Placed, canvas: Canvas) -> Layer:
     for row, name in row_names(placed).items():
         words.append((canvas.start - 16, float(canvas.down(row)), name, 2))
 
-    end = (
-        -3.0
-    )  # lower end of the words above, which the next must not touch; first above the picture [px]
+    # Lower end of the words above, which the next must not touch; the first ones have the picture's edge. [px]
+    end = -3.0
     for y, about in _cable_names(placed):
         top = max(float(canvas.down(y)) - _LINE / 2 * len(about), end + 5)
         for i, word in enumerate(about):

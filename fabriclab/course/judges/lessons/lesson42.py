@@ -21,7 +21,7 @@ _TRANSFERS: Sequence[tuple[str, str, str]] = (
     ("nic 4", "gpu 0", "peer"),
     ("nic 4", "gpu 0", "pinned"),
     ("gpu 0", "nic 0", "pageable"),
-    ("cpu 0", "gpu 0", "pinned"),
+    ("cpu 1", "gpu 4", "pinned"),
     ("gpu 0", "cpu 0", "pageable"),
     ("gpu 0", "gpu 1", "nvlink"),
 )
@@ -67,6 +67,14 @@ def _on_the_way(copies: Parts) -> int:
     return sum(part.startswith("CPU") for copy in copies for part in copy)
 
 
+def _one_memory(copies: Parts) -> int:
+    return sum(end == "CPU 0" for copy in copies for end in (copy[0], copy[-1]))
+
+
+def _none(copies: Parts) -> int:
+    return sum("CPU" in copy for copy in copies)  # no part has this name: all have numbers
+
+
 def _once_each(copies: Parts) -> int:
     return sum(copy[0].startswith("CPU") or copy[-1].startswith("CPU") for copy in copies)
 
@@ -79,6 +87,8 @@ CROSSINGS_MISTAKES: Mapping[str, Callable[[Parts], int]] = {
     "reads of host memory forgotten": _writes,
     "writes of host memory forgotten": _reads,
     "copy of a core counted once": _once_each,
+    "memory of one CPU only": _one_memory,
+    "name without its number": _none,
     "one copy less for each transfer": _stops,
 }
 

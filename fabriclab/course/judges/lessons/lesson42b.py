@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any
 
 from fabriclab import topologies
-from fabriclab.course.judges.shared.functions import Verdict, compared
+from fabriclab.course.judges.shared.functions import Verdict, compared, name_of
 from fabriclab.gpudirect import path
 from fabriclab.registry import register
 from fabriclab.texts import text
@@ -17,9 +17,9 @@ Time = Callable[[list[float], list[float], float, int], Any]  # -> s
 # illustrative: sizes and numbers of chunks that set each mistake apart; paths of a DGX H100
 _TRANSFERS: Sequence[tuple[str, str, str, float, int]] = (
     ("gpu 0", "gpu 1", "pinned", 8e6, 1),
-    ("gpu 0", "gpu 1", "pinned", 8e6, 4),
+    ("nvme 0", "gpu 0", "pinned", 8e6, 4),
     ("nvme 0", "gpu 0", "pinned", 140e9, 8000),
-    ("nvme 0", "gpu 0", "pageable", 1e9, 50),
+    ("nvme 0", "gpu 0", "pageable", 8e6, 10),
     ("nvme 0", "gpu 0", "peer", 1e9, 10),
 )
 
@@ -58,8 +58,7 @@ def _slowest_only(starts: list[float], rates: list[float], size: float, chunks: 
 
 
 def _one_start(starts: list[float], rates: list[float], size: float, chunks: int) -> float:
-    no_starts = [0.0] * len(starts)
-    return sum(starts) + time_in_chunks(no_starts, rates, size, chunks)
+    return sum(starts) + _no_starts(starts, rates, size, chunks)
 
 
 def _one_more(starts: list[float], rates: list[float], size: float, chunks: int) -> float:
@@ -76,6 +75,15 @@ def _side_by_side(starts: list[float], rates: list[float], size: float, chunks: 
     return chunks * sum(starts) + size / sum(rates)
 
 
+def _no_starts(starts: list[float], rates: list[float], size: float, chunks: int) -> float:
+    return time_in_chunks([0.0] * len(starts), rates, size, chunks)
+
+
+def _whole_size(starts: list[float], rates: list[float], size: float, chunks: int) -> float:
+    steps = _steps(starts, rates, size, 1)
+    return sum(steps) + (chunks - 1) * max(steps)
+
+
 # What somebody with a mistake returns, by its name.
 TIME_MISTAKES: Mapping[str, Callable[..., float]] = {
     "copies take turns": _in_turn,
@@ -83,6 +91,8 @@ TIME_MISTAKES: Mapping[str, Callable[..., float]] = {
     "start paid once": _one_start,
     "one chunk too many": _one_more,
     "fastest copy sets the pace": _fastest,
+    "starts forgotten": _no_starts,
+    "chunks as large as the transfer": _whole_size,
     "rates of copies added": _side_by_side,
 }
 
@@ -90,6 +100,12 @@ TIME_MISTAKES: Mapping[str, Callable[..., float]] = {
 @register("check", "42b-write-time")
 def time_of_a_transfer(answer: Time) -> Verdict:
     """Run ``answer(starts, rates, size, chunks)``, the time of a transfer in chunks [s]."""
+
+    def with_own_lists(starts: list[float], rates: list[float], size: float, chunks: int) -> Any:
+        """Call the learner's function with lists that it may change."""
+        return answer([*starts], [*rates], size, chunks)
+
+    with_own_lists.__name__ = name_of(answer)
     return compared(
-        "42b-write-time", answer, transfers(), time_in_chunks, TIME_MISTAKES, format_time
+        "42b-write-time", with_own_lists, transfers(), time_in_chunks, TIME_MISTAKES, format_time
     )
