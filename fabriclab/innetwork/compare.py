@@ -134,9 +134,10 @@ def compare(
     favours it. Leaves out the time that hosts need to add, losses between switches, and NICs that learn of a gap before
     the timer ends; with a timer of 0 nobody waits.
 
-    The only published time of a SHARP operation is of 2016, in low-latency mode, which rests on it. Streaming mode has
-    none, so its time is NaN for sizes where an operation of 2016 would be more than 10 % of it, or if the network
-    refuses the jobs. For servers with several GPUs use `for_servers`.
+    The only published time of a SHARP operation is of 2016, in low-latency mode, which rests on it. Of streaming mode
+    the manual prints one run, on a switch that it does not name. So there is no model of its start-up, and its time is
+    NaN for sizes where an operation of 2016 would be more than 10 % of it, or if the network refuses the jobs. For
+    servers with several GPUs use `for_servers`.
 
     Parameters
     ----------
@@ -284,7 +285,8 @@ def _by_network(
         if startup > UNKNOWN_PART * time:
             time = np.nan
             note = (
-                "outside what is known: no start-up of streaming mode is published, and the operations of 2016 "
+                "outside what is known: no start-up of streaming mode is published for a named switch, and the "
+                "operations of 2016 "
                 f"({units.format_time(startup)} in all) would be {startup / timeline.end:.0%} of the time"
             )
     return Way(

@@ -170,9 +170,9 @@ def for_servers(cluster: Cluster, size: units.Quantity) -> ServerComparison:
     reaches 95 % of it, as published for streaming mode. A time is the start-up, as the library's cost model counts it,
     and the time of the fullest link, since in a full pipeline all steps are busy at the same time.
 
-    No start-up of streaming mode is published. The library plans with one, which no measurement confirms. Where it
-    would be more than 10 % of the time, no number is given. Leaves out the filling of the pipeline, other jobs, limits
-    of the switches to a part of their operations, and NICs beyond one for each GPU.
+    No start-up of streaming mode is published for a named switch. The library plans with one, which no measurement
+    confirms. Where it would be more than 10 % of the time, no number is given. Leaves out the filling of the pipeline,
+    other jobs, limits of the switches to a part of their operations, and NICs beyond one for each GPU.
 
     Parameters
     ----------

@@ -155,6 +155,11 @@ class Delivered(NamedTuple):
         """Return the part of all packets of workers that were sent again, 0..1."""
         return self.again / self.sent
 
+    @property
+    def obtained(self) -> str:
+        """Return how the numbers were obtained: measured over UDP, or computed by a simulation."""
+        return "measured" if self.how == text("udp.real") else "computed"
+
 
 def exchange_or_simulate(
     values: Sequence[ArrayLike],

@@ -61,7 +61,7 @@ def test_shape():
         "emerging": 76,
         "link_physics": 65,
         "links": 498,
-        "measured": 78,
+        "measured": 85,
         "media": 80,
         "memory_path": 62,
         "nccl_model": 70,

@@ -1,5 +1,6 @@
 """Lesson 43b: the largest scale with which sums of integers fit into 32 bits."""
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -37,6 +38,10 @@ def _step(largest: float, workers: int) -> float:
     return workers * largest / LARGEST
 
 
+def _power_of_two(largest: float, workers: int) -> float:
+    return 2.0 ** math.floor(math.log2(largest_scale(largest, workers)))
+
+
 def _half_bits(largest: float, workers: int) -> float:
     return 2.0**15 / (workers * largest)  # illustrative: 16 bits, with a sign
 
@@ -47,6 +52,7 @@ SCALE_MISTAKES: Mapping[str, Callable[[float, int], float]] = {
     "sign bit used for the sum": _without_sign,
     "largest value left out": _values_of_one,
     "step given for the scale": _step,
+    "power of two taken": _power_of_two,
     "integers of 16 bits": _half_bits,
 }
 
