@@ -40,6 +40,8 @@ from fabriclab.course.judges.lessons import (
     lesson72,
     lesson73,
     lesson81,
+    lesson81c,
+    lesson81d,
 )
 from fabriclab.course.questions import find, misconception
 
@@ -86,6 +88,8 @@ MISTAKES = {
     "72-write-step": lesson72.STEP_MISTAKES,
     "73-write-token": lesson73.TOKEN_MISTAKES,
     "81-write-circuit": lesson81.CIRCUIT_MISTAKES,
+    "81c-write-bits": lesson81c.BITS_MISTAKES,
+    "81d-write-levels": lesson81d.LEVELS_MISTAKES,
 }
 # Mistakes that a judge sees in one answer, without a rule: the tests of the lesson have an answer for each.
 SEEN = {

@@ -23,6 +23,7 @@ _CASES: tuple[tuple[str, float], ...] = (
     ("ocs-thermo-optic", 0.9),
 )
 _NICS = ("cx7", "cx8")
+_IN_USE = 0.9  # illustrative: the share in the table above the question
 _ROUNDED = 1e-3  # illustrative: a few digits on paper are near enough
 
 
@@ -67,6 +68,10 @@ def _time(set_up: float, packet_rate: float, circuit_rate: float) -> float:
     return break_even(set_up, packet_rate, circuit_rate) / packet_rate
 
 
+def _mostly_in_use(set_up: float, packet_rate: float, circuit_rate: float) -> float:
+    return switching.bytes_for(_IN_USE, set_up, circuit_rate)
+
+
 # What somebody with a mistake returns, by its name.
 CIRCUIT_MISTAKES: Mapping[str, Callable[[float, float, float], float]] = {
     "bytes of the set-up on the circuit": _on_the_circuit,
@@ -75,6 +80,7 @@ CIRCUIT_MISTAKES: Mapping[str, Callable[[float, float, float], float]] = {
     "set-up counted twice": _twice,
     "rates exchanged": _exchanged,
     "time for bytes": _time,
+    "use for 90 % of the time": _mostly_in_use,
 }
 
 

@@ -19,8 +19,8 @@ def path_aware(
     It stands for NICs that keep off a path after bad news of it. In Ultra Ethernet and MRC a packet carries an entropy
     value, which decides its path; the receiver returns the value with a congestion mark, and the sender uses others
     [1]_ [2]_. Those NICs hear of a queue a round trip after it has grown, this balancer at once, so what it reaches is
-    a bound for them. If all paths have a long queue, as where many send to one receiver, it takes the next one. Leaves
-    out: how many values a NIC remembers, and probes of paths that were given up.
+    the best case of this rule. If all paths have a long queue, as where many send to one receiver, it takes the next
+    one. Leaves out: how many values a NIC remembers, and probes of paths that were given up.
 
     Parameters
     ----------
