@@ -141,7 +141,10 @@ def _cases(cases: Sequence[Case]) -> str:
         failed = "" if case.right else ' class="fl-failed"'
         calls = f" <code>{html.escape(case.call)}</code>" if case.call else ""
         name = html.escape(case.name)
-        cells = [case.got, case.wanted, *([case.points] if with_points else [])]
+        wanted = case.wanted
+        if case.got and not wanted:  # the right value comes with the next try
+            wanted = text("card.later")
+        cells = [case.got, wanted, *([case.points] if with_points else [])]
         numbers = "".join(f'<td class="fl-number">{html.escape(cell)}</td>' for cell in cells)
         rows.append(f"<tr{failed}><td>{sign}</td><td>{name}{calls}</td>{numbers}</tr>")
     return f'<table class="fl-cases"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'

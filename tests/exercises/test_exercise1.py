@@ -242,9 +242,22 @@ def test_a_case_that_failed_can_be_loaded_and_gives_the_same_number():
         r"latency\(\*(fl\.exercises\.practice\(\"ex1-a\"\)\[\"latency\"\]\[0\])\)", shown
     )
     got = wrong(*eval(line[1], {"fl": fabriclab}))
-    assert f"gives {units.format_time(got)}." in shown
+    assert f"gives {units.format_time(got)}, which is too small." in shown
     for q in judges.exercise(1):
         assert {*judges.practice(q.id)} == {*q.functions}
+
+
+def test_feedback_comes_in_stages():
+    """First what is off, then the right value beside it, then the worked step; a card shows no more than the text."""
+    wrong = functions(WRONG_A["fastest rank"])[-1]
+    first, second, third = (check("ex1-a", wrong) for _ in range(3))
+    assert "The right answer is" not in str(first)
+    assert "The right answer is" in str(second)
+    assert "Without that, the same calls give" not in str(second)
+    assert "Without that, the same calls give" in str(third)
+    truth = re.search(r"The right answer is ([\d.]+ us)", str(second))[1]
+    assert truth not in first.card()
+    assert all("fastest" in str(shown) or "came late" in str(shown) for shown in (first, second))
 
 
 @pytest.mark.parametrize(

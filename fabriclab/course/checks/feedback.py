@@ -342,7 +342,8 @@ def _judged_code(question: judges.JudgedQuestion, answer: Any) -> _Judged:
     except judges.Unanswered as error:
         return _uncounted([error.said], part=0.0)
     data = _kept("checks", question.id, verdict.part == 1, verdict.mistake) | {"part": verdict.part}
-    cases = [_case(question, part) for part in verdict.parts]
+    first = bool(verdict.seen) and data["tries"] == 1 and not data["right"]
+    cases = [_case(question, part, truth=not first) for part in verdict.parts]
     if data["right"]:
         return _with_verdict(data, [*verdict.said, question.words.explained({})], [], cases=cases)
 
@@ -351,7 +352,7 @@ def _judged_code(question: judges.JudgedQuestion, answer: Any) -> _Judged:
     hints = _hints(question.words, data["tries"], {}, function)
     if data["tries"] >= _HINTS:
         hints.append(text("ex.solution", file=f"solutions/exercise{question.id[2]}.ipynb"))
-    sentences = [worth, *verdict.said]
+    sentences = [worth, *_staged(verdict, data["tries"])]
     if verdict.failed:
         calls = [_practice_call(question.id, name, place) for name, place in verdict.failed]
         sentences.append(text("ex.practice", calls=", ".join(calls)))
@@ -366,12 +367,24 @@ def _judged_code(question: judges.JudgedQuestion, answer: Any) -> _Judged:
     return _with_verdict(data, sentences, hints, because, cases, elsewhere)
 
 
-def _case(question: judges.JudgedQuestion, part: judges.JudgedPart) -> cards.Case:
-    """Return a part of an exercise as a row of its card."""
+def _staged(verdict: judges.Verdict, tries: int) -> Sequence[str]:
+    """Return what is said of a wrong answer: what is off, then the right value beside it, then worked steps."""
+    if not verdict.seen or tries >= _HINTS:
+        return verdict.said
+    if tries == 1:
+        return verdict.seen
+    return [sentence for sentence in verdict.said if sentence not in verdict.steps]
+
+
+def _case(
+    question: judges.JudgedQuestion, part: judges.JudgedPart, *, truth: bool = True
+) -> cards.Case:
+    """Return a part of an exercise as a row of its card, with the right value if ``truth``."""
     points = text(
         "card.points", points=part.worth * question.points, of=part.share * question.points
     )
-    return cards.Case(part.name, not part.call, points, part.call, part.got, part.wanted)
+    wanted = part.wanted if truth else ""
+    return cards.Case(part.name, not part.call, points, part.call, part.got, wanted)
 
 
 def _graded_card(question: judges.JudgedQuestion, asked: Shown, judged: _Judged | None) -> str:

@@ -23,6 +23,7 @@ from fabriclab.course.judges.shared.parts import (
 )
 from fabriclab.course.questions.files import message
 from fabriclab.registry import register
+from fabriclab.texts import text
 from fabriclab.units import format_size, format_time
 
 # ex1-c -----------------------------------------------------------------------------------------------------------
@@ -322,6 +323,10 @@ class PredictPart(QuestionPart):
         ]
         return [mistake for _, mistake in sorted(matching)]
 
+    def seen(self, case: int, answer: Any) -> str:
+        """Return a sentence with the answer."""
+        return text("ex.seen", call=self.written(case), got=shown(answer, "time"))
+
     def off(self, case: int, answer: Any) -> str:
         """Return a sentence with the right answer: the time, or that it cannot be known."""
         asked = self.asked[case]
@@ -605,6 +610,10 @@ class CrossoverPart(QuestionPart):
             "other unit of size": fits_in_other_unit,
         }
         return [mistake for mistake, fits in known.items() if fits]
+
+    def seen(self, case: int, answer: float | None) -> str:
+        """Return a sentence with the answer."""
+        return text("ex.seen", call=self.written(case), got=shown(answer, "size"))
 
     def off(self, case: int, answer: float | None) -> str:
         """Return a sentence with the right answer: a size in the region, or None."""

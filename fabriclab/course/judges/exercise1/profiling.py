@@ -87,6 +87,15 @@ class LatencyPart(QuestionPart):
         """Return the mistakes in reading the clocks that explain this result."""
         return list(self.readings(case).mistakes(answer))
 
+    def seen(self, case: int, answer: float) -> str:
+        """Return a sentence on which side of the right time the answer is, or that too few rounds were timed."""
+        machine, size = self.cases[case]
+        truth = machine.true(size)
+        if near(answer, truth, WITHIN):
+            return self.off(case, answer)
+        side = "ex.high" if answer > truth else "ex.low"
+        return text(side, call=self.written(case), got=shown(answer, "time"))
+
     def off(self, case: int, answer: float) -> str:
         """Return a sentence with the right time, or one that says that too few rounds were timed."""
         machine, size = self.cases[case]
@@ -445,6 +454,10 @@ class EvidencePart(QuestionPart):
             for name, value in answer.items()
             if not near(value, figures[name], self.within)
         }
+
+    def seen(self, case: int, answer: Figures) -> str:
+        """Return a sentence with the two figures."""
+        return text("ex.seen", call=self.written(case, answer), got=shown(answer))
 
     def off(self, case: int, answer: Figures) -> str:
         """Return a sentence with the two figures and their right values."""

@@ -89,6 +89,10 @@ class QuestionPart:
         """Return a sentence that says what is wrong."""
         raise NotImplementedError
 
+    def seen(self, case: int, answer: Any) -> str:
+        """Return a sentence that says what is wrong without giving the right answer, for the first try."""
+        return text("ex.seen", call=self.written(case, answer), got=brief(answer))
+
     def compared(self, case: int, answer: Any) -> tuple[str, str]:
         """Return what was answered in a wrong case and what is right, in words; empty where `off` says it all."""
         return "", ""
@@ -243,6 +247,13 @@ class NumberPart(QuestionPart):
         returned = self.returns[place]
         return returned.shown(answer[place]), returned.shown(self.true(case)[place])
 
+    def seen(self, case: int, answer: Sequence[float]) -> str:
+        """Return a sentence with the call, the first number that is wrong, and on which side of the right one it is."""
+        place = self._first_off(case, answer) or 0
+        got, _ = self.compared(case, answer)
+        side = "ex.high" if answer[place] > self.true(case)[place] else "ex.low"
+        return text(side, call=self.written(case, answer), got=got)
+
     def off(self, case: int, answer: Sequence[float]) -> str:
         """Return a sentence with the call, the first number that is wrong, and the right number."""
         place = self._first_off(case, answer) or 0
@@ -308,6 +319,8 @@ def judge(ask: Ask, *parts: QuestionPart) -> Verdict:
     answers = _answers(ask, parts)
     earned = 0.0
     said = list[str]()
+    seen = list[str]()
+    steps = list[str]()
     named = list[str]()
     failed = list[tuple[str, int]]()
     judged = list[JudgedPart]()
@@ -324,10 +337,18 @@ def judge(ask: Ask, *parts: QuestionPart) -> Verdict:
             mistake = _likeliest(part, wrong)
             if mistake:
                 named.append(mistake.partition("/")[0])
-            said += _explained(part, *next(iter(wrong.items())), mistake)
+            case, answer = next(iter(wrong.items()))
+            because = misconception(part.question, mistake.partition("/")[0]) if mistake else ""
+            step = part.step(case, answer, mistake)
+            said += [part.off(case, answer), because, step]
+            seen += [part.seen(case, answer), because]
+            steps.append(step)
         elif read:
-            said.append(part.remark(*next(iter(read.items()))))
+            remark = part.remark(*next(iter(read.items())))
+            said.append(remark)
+            seen.append(remark)
         said += unread[:1]
+        seen += unread[:1]
         judged.append(_judged(part, worth, off, wrong))
         if off:
             failed.append((part.calls[0].function, off[0]))
@@ -339,6 +360,8 @@ def judge(ask: Ask, *parts: QuestionPart) -> Verdict:
         mistake=named[0] if named else "",
         failed=tuple(dict.fromkeys(failed)),
         parts=tuple(judged),
+        seen=tuple(filter(None, dict.fromkeys(seen))),
+        steps=tuple(filter(None, steps)),
     )
 
 
@@ -393,11 +416,6 @@ def _likeliest(part: QuestionPart, wrong: Mapping[int, Any]) -> str:
     if common:
         return min(common, key=lambda name: sum(names.index(name) for names in each))
     return each[0][0] if each[0] else ""
-
-
-def _explained(part: QuestionPart, case: int, answer: Any, mistake: str) -> list[str]:
-    because = misconception(part.question, mistake.partition("/")[0]) if mistake else ""
-    return [part.off(case, answer), because, part.step(case, answer, mistake)]
 
 
 # Cases -----------------------------------------------------------------------------------------------------------
