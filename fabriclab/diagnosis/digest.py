@@ -111,7 +111,9 @@ class Digest:
             if line.number in self.marked:
                 shown = f"<mark>{shown}</mark>"
             whole.append(f"{line.number:4}  {shown}")
-        table = as_html(self.rows(), self._title())
+        left = " style='text-align:left'"  # a notebook puts the cells of a table to the right
+        table = as_html(self.rows(), self._title()).replace("<td>", f"<td{left}>")
+        table = table.replace("<th scope=row>", f"<th scope=row{left}>")
         log = f"<pre style='max-height:24em;overflow:auto'>{chr(10).join(whole)}</pre>"
         summary = html.escape(text("digest.whole"))
         return f"<div class='fl-doctor'>{table}<details><summary>{summary}</summary>{log}</details></div>"

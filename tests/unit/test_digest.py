@@ -73,3 +73,9 @@ def test_a_result_is_read_by_the_doctor_as_it_was_written():
     table = fl.doctor(today=as_table(result)).case.tables[0]
     assert table.collective == "all_reduce" and table.ranks == 2 and table.sizes == [65536]
     assert table.busbw[0] == pytest.approx(result.busbw[0] / 1e9, abs=1e-4)
+
+
+def test_a_rate_that_fits_usual_nics_is_said_in_a_sentence():
+    page = str(fl.doctor(*practice("c17").files))
+    assert "The largest sizes reach 359 GB/s. That fits 8 NICs of 400 Gb/s" in page
+    assert page.startswith("What the files of this run say (read: 2)")

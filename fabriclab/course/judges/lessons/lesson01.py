@@ -80,8 +80,10 @@ def cases() -> tuple[Case, ...]:
     some = _made(6, lambda a, b: {a, b} in ({"n1", "n3"}, {"n2", "n3"}))
     path = _made(3, lambda a, b: {a, b} == {"n2", "n3"})
     other = _made(4, lambda a, b: "n3" in (a, b), turned=True)
-    limit = (("n1", "n2", _LIMIT), ("n1", "n3", _FAST), ("n2", "n3", _FAST))
-    limit += (("n1", "n4", _SLOW), ("n2", "n4", _SLOW), ("n3", "n4", _SLOW))
+    limit = (
+        *(("n1", "n2", _LIMIT), ("n1", "n3", _FAST), ("n2", "n3", _FAST)),
+        *(("n1", "n4", _SLOW), ("n2", "n4", _SLOW), ("n3", "n4", _SLOW)),
+    )
     tried = {
         "trace.pairs_real": real,
         "trace.pairs_healthy": healthy,
