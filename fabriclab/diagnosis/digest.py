@@ -54,7 +54,15 @@ _KINDS: dict[str, tuple[re.Pattern[str], Callable[[str], str]]] = {
     "channels": (re.compile(r"Channel \d.* via \S|\d coll channels"), _by_way),
     "network": (re.compile(r"NET/\w+|Using network "), _as_numbers_differ),
 }
-_ORDER = ("who", "network", "channels", "told", "warned")
+# Kinds in the order of the table, with the keys of their titles.
+_TITLES = {
+    "who": "digest.who",
+    "network": "digest.network",
+    "channels": "digest.channels",
+    "told": "digest.told",
+    "warned": "digest.warned",
+}
+_ORDER = tuple(_TITLES)
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,12 +93,12 @@ class Digest:
     def rows(self, longest: int = 10_000) -> list[list[str]]:
         """Return a table: kind, how many lines, number of the first, and its words, cut to ``longest`` characters."""
         table = [text("digest.columns").split("|")]
-        for kind in _ORDER:
+        for kind, key in _TITLES.items():
             messages = self.of(kind)
             if not messages:
-                table.append([text(f"digest.{kind}"), "0", "", text("digest.none")])
+                table.append([text(key), "0", "", text("digest.none")])
             for number, each in enumerate(messages):
-                title = text(f"digest.{kind}") if number == 0 else ""
+                title = text(key) if number == 0 else ""
                 words = each.words
                 if len(words) > longest:
                     words = words[:longest] + "..."
