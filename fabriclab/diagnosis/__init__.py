@@ -13,6 +13,7 @@ True
 """
 
 from fabriclab.diagnosis.comparison import Comparison, system_of
+from fabriclab.diagnosis.digest import Digest, as_table, digest
 from fabriclab.diagnosis.doctor import Diagnosis, doctor
 from fabriclab.diagnosis.failures import WhatIf, what_if
 from fabriclab.diagnosis.practice_cases import PracticeCase, practice
@@ -21,9 +22,12 @@ from fabriclab.diagnosis.ranking import Suspect
 __all__ = [
     "Comparison",
     "Diagnosis",
+    "Digest",
     "PracticeCase",
     "Suspect",
     "WhatIf",
+    "as_table",
+    "digest",
     "doctor",
     "practice",
     "system_of",

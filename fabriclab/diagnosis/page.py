@@ -100,7 +100,9 @@ def _comparison_lines(comparison: Comparison) -> list[str]:
     heading = text("doctor.measured", what=what, file=table.name)
     if not comparison.rows:
         said = text("doctor.reached", rate=f"{table.peak:.3g}")
-        because = text("doctor.unknown") if not comparison.by else comparison.by
+        because = comparison.by or text("doctor.unknown")
+        if comparison.healthy:
+            because = text("doctor.fits", by=comparison.by)
         return [heading, f"  {said} {because}"]
     largest = max(max(row.measured, row.expected) for row in comparison.rows)
     rows = [("  " + text("doctor.size"), *text("doctor.columns").split("|"), "")]

@@ -6,6 +6,7 @@ import pytest
 from fabriclab import check
 from fabriclab.course.judges.lessons import (
     lesson00,
+    lesson01,
     lesson11,
     lesson11b,
     lesson11c,
@@ -48,6 +49,7 @@ from fabriclab.course.questions import find, misconception
 # What somebody with a mistake returns, by the question and the name of the mistake.
 MISTAKES = {
     "00-write-rate": lesson00.RATE_MISTAKES,
+    "01-write-slow-node": lesson01.SLOW_MISTAKES,
     "11-write-carried": lesson11.CARRIED_MISTAKES,
     "11b-write-moved": lesson11b.MOVED_MISTAKES,
     "11c-write-lost": lesson11c.LOST_MISTAKES,
@@ -141,7 +143,7 @@ def test_what_is_no_answer_is_not_counted(question, rule):
     assert not check(question, rule).data["counted"]
 
 
-# What a person may write for the number that a question asks for; a class of a path is a word, so 24c has none.
+# What a person may write for the number that a question asks for; 01 and 24c ask for words and have none.
 IN_WORDS = {
     "00": "9 GB/s",
     "11": "50 GB/s",
@@ -166,7 +168,9 @@ IN_WORDS = {
 }
 
 
-@pytest.mark.parametrize("question", sorted(MISTAKES.keys() - {"24c-write-path"}))
+@pytest.mark.parametrize(
+    "question", sorted(MISTAKES.keys() - {"01-write-slow-node", "24c-write-path"})
+)
 def test_what_is_no_number_is_not_counted(question):
     assert not check(question, lambda *_: IN_WORDS[question[:2]]).data["counted"]
 
@@ -178,6 +182,7 @@ def one(*_):
 # Answers that depend on what is given, as a learner's do, or where 1.0 is of another kind or a known mistake.
 UNKNOWN = {
     "00-write-rate": lambda size, times: 2 * size / np.median(times),
+    "01-write-slow-node": lambda pairs, limit: "somebody",
     "13b-write-heard": lambda side, angle: 0.3,
     "21-write-switches": lambda gpus, radix: gpus,
     "23-write-next": lambda here, goal, sides: here,
