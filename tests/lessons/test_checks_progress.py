@@ -757,6 +757,9 @@ FUNCTIONS = {
     "00-write-rate": lambda size, times: size / np.median(times),
     "21-write-switches": lambda gpus, radix: (3 if gpus <= radix**2 / 2 else 5) * gpus / radix,
     "22-write-detours": lambda groups, size: (groups - 2) / (2 * size),
+    "63-write-hour": lambda price, hours, watts, tariff, used, goodput: (
+        (price + 1e-3 * watts * hours * tariff) / (hours * used * goodput)
+    ),
     "71-write-bytes": lambda tp, layers, m, tokens, h: 16 * layers * m * (tp - 1) / tp * tokens * h,
     "71-layout": lambda: Layout(tp=4, dp=256, microbatches=2, sharding="zero3"),
 }

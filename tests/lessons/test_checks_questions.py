@@ -420,7 +420,10 @@ def test_what_is_no_function_is_not_counted():
 
 
 def test_parts_of_an_exercise_are_rows_with_points_and_the_call_that_failed():
-    shown = check("ex1-b", [lambda size, time: size / time, lambda *a: 2.0, lambda *a: (0.5, 0.5)])
+    given = [lambda size, time: size / time, lambda *a: 2.0, lambda *a: (0.5, 0.5)]
+    at_first = rows(check("ex1-b", given))[1]
+    assert at_first[2:] == ["2.00 B/s", text("card.later"), "0 of 8"]
+    shown = check("ex1-b", given)
     algbw, busbw, used, exposed = rows(shown)
     assert algbw == ["\u2713", "algbw", "", "", "4 of 4"]
     assert busbw[1].startswith("busbw busbw('") and busbw[2:] == ["2.00 B/s", "1.29 GB/s", "0 of 8"]

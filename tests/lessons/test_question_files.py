@@ -116,9 +116,14 @@ def test_another_language_may_translate_each_sentence(tmp_path, monkeypatch):
     for part in ("pour 100 MB et 8 rangs", "Combien de blocs ?", "C'est un doublement."):
         assert part in shown
     code = [lambda n, size, lanes, header: (1, 1), lambda n: (n, n)]
+    check(
+        "ex4-a", code
+    )  # the right value comes with the second try, the worked step with the third
     assert " donne 1 B, et non " in str(check("ex4-a", code))
     rates = [lambda size, time: 1.0, lambda name, size, time, n: 1.0, lambda events, rate: (1, 1)]
-    assert "32 MiB en 39.0 ms." in str(check("ex1-b", rates))
+    shown = [str(check("ex1-b", rates)) for _ in range(3)]
+    assert "32 MiB en 39.0 ms." in shown[-1]
+    assert "32 MiB en 39.0 ms." not in shown[0]
 
 
 # What is wrong is said by name -------------------------------------------------------------------------------------

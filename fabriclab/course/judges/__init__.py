@@ -90,8 +90,8 @@ class Verdict:
     # for each part that is not all right, its first wrong case: function and number
     failed: tuple[tuple[str, int], ...] = ()
     parts: tuple[JudgedPart, ...] = ()
-    # For feedback in stages, where a judge tells them apart: what is wrong, without the right values, as shown after the
-    # first try, and which of the sentences are worked steps, as shown from the third try on.
+    # For feedback in stages, where a judge tells them apart: what is wrong without the right values, for the first try,
+    # and which of the sentences are worked steps, for the third try and later ones.
     seen: tuple[str, ...] = ()
     steps: tuple[str, ...] = ()
 
