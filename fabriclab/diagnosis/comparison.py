@@ -160,8 +160,9 @@ def _nics_of(case: Case) -> dict[str, Any]:
             counts.append(len(topology.nets))
         rates += [net.speed / 1000 for net in topology.nets if net.speed]
     found: dict[str, Any] = {}
-    if counts and max(counts):
-        found["nics"] = max(counts)
+    most = max(counts, default=0)
+    if most:
+        found["nics"] = most
     if rates:
         found["rate"] = f"{max(rates):g} Gb/s"
     return found

@@ -44,6 +44,21 @@ _STOPS = {
     "wrong_hca",
     "version_mismatch",
 }
+# What makes a run slow, and never stops it.
+_SLOWS = {
+    "fallback_to_sockets",
+    "ofi_provider_tcp",
+    "gdr_off",
+    "gdr_distance",
+    "one_nic_used",
+    "fewer_channels",
+    "nic_far",
+    "cpu_binding",
+    "hash_collisions",
+    "p2p_disabled",
+}
+_STOPPED = 0.35  # from here on a cause that stops runs counts as seen
+_HARMLESS = ("iommu=pt",)  # in warnings that healthy runs print, too
 _FACT = 0.85  # a cause this sure stays a finding in a run that is fast enough
 _CLEARED = 0.5  # factor for what costs speed, in a run that is as fast as expected
 _QUIET = 0.4  # how sure of health we are if nothing was measured, and nothing is said
@@ -110,6 +125,12 @@ def rank(case: Case, comparisons: list[Comparison]) -> list[Suspect]:
                 if other in weights and strongest[other].sure <= strongest[cause].sure:
                     weights[other] *= _TAKEN
 
+    stops = [strongest[cause].sure for cause in strongest if cause in _STOPS]
+    if case.log.warnings and not case.tables and max(stops, default=0.0) >= _STOPPED:
+        for cause in weights:  # the run ended in an error, which no lack of speed explains
+            if cause in _SLOWS:
+                weights[cause] *= _TAKEN
+
     states = [each.healthy for each in comparisons if each.healthy is not None]
     fast = bool(states) and all(states)
     if fast:
@@ -168,7 +189,8 @@ def _health(
     below = any(each.rows and each.rows[-1].state == "below" for each in comparisons)
     if states or wrong or below:
         return None
-    quiet = not case.log.warnings and not case.timeouts
+    loud = [m for m in case.log.warnings if not any(word in m.text for word in _HARMLESS)]
+    quiet = not loud and not case.timeouts
     if quiet and (case.log.messages or case.tables or case.pairs or case.topologies):
         why = "no message points to a fault, and nothing shows whether the rate is right"
         return Suspect(HEALTHY, _QUIET, None, why, 1.0)

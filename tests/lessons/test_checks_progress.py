@@ -922,7 +922,7 @@ def test_the_report_stays_on_one_screen():
         and "49-any" not in str(report(full=True))
     )
     said = str(report(full=True))
-    assert f"{numbered('71_parallelism_traffic')} " in said
+    assert f"{numbered('72_a_training_step')} " in said
     assert (
         numbered("00_start_here") not in said and "_" not in said.split(text("report.numbers"))[0]
     )

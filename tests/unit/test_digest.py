@@ -36,7 +36,7 @@ def test_each_message_stands_once_with_its_number_of_lines():
 
 def test_other_lines_are_neither_counted_nor_marked():
     found = digest(LOG)
-    assert len(found.lines) == 13 and len(found.marked) == 11 and 6 not in found.marked
+    assert len(found.lines) == 12 and len(found.marked) == 11 and 6 not in found.marked
     assert "Trees" not in repr(found)
 
 

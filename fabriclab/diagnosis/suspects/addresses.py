@@ -248,11 +248,12 @@ def interface_of_the_first_connection(case: Case) -> Iterator[Suspicion]:
             continue
         near = [_network(address, _FAR_NET) for address in known]
         if near and _network(tried[1], _FAR_NET) not in near:
+            refused = "no route to host" in line.text.lower()  # as a firewall answers
             yield Suspicion(
                 "wrong_socket_ifname",
-                0.92,
+                0.6 if refused else 0.92,
                 line,
-                "the nodes know each other by addresses of another network",
+                "a launcher names the nodes by addresses of another network",
             )
         elif tried[1].startswith(("172.17.", "127.", "169.254.", "192.168.122.")):
             yield Suspicion("wrong_socket_ifname", 0.85, line, "an address of this host only")

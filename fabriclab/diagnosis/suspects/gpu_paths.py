@@ -128,3 +128,17 @@ def channels_through_shared_memory(case: Case) -> Iterator[Suspicion]:
         yield Suspicion("p2p_disabled", 0.85, inside[0].line, "these GPUs have links of their own")
     else:
         yield Suspicion("p2p_disabled", 0.4, inside[0].line, "normal for cards without peer access")
+
+
+@register("suspect", "a run that hangs with the IOMMU")
+def a_run_that_hangs_with_the_iommu(case: Case) -> Iterator[Suspicion]:
+    """Suspect the IOMMU more if RCCL warns of it and nothing was measured.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    line = next((line for line in case.lines_with("iommu=pt") if "issing" in line.text), None)
+    if line and not case.tables:
+        yield Suspicion("iommu", 0.6, line, "and the run prints no result")

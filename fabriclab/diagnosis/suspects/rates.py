@@ -84,6 +84,8 @@ def more_than_the_nics_carry(case: Case) -> Iterator[Suspicion]:
     """
     rates = [port.rate for ports in case.ports.values() for port in ports if port.up and port.rate]
     nics = max((len(of_host) for of_host in case.log.devices.values()), default=0)
+    for ports in case.ports.values():
+        nics = nics or sum(port.up for port in ports)
     if not rates or not nics or not case.several_servers:
         return
     limit = nics * max(rates) * _GBIT
