@@ -3,61 +3,22 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fabriclab import systems
-from fabriclab.diagnosis.case import Case, read_case
-from fabriclab.diagnosis.comparison import Comparison, compare, system_of
+from fabriclab.diagnosis.case import read_case
+from fabriclab.diagnosis.comparison import compare, system_of
+from fabriclab.diagnosis.findings import Findings
 from fabriclab.diagnosis.page import as_card, as_file, as_page
-from fabriclab.diagnosis.ranking import Suspect, rank
+from fabriclab.diagnosis.ranking import rank
 from fabriclab.systems import System
 
 __all__ = ["Diagnosis", "doctor"]
 
 
-@dataclass(frozen=True, repr=False)
-class Diagnosis:
-    """What files say about a run. `doctor` makes one.
-
-    Parameters
-    ----------
-    case : Case
-        All that was read.
-    suspects : tuple of Suspect
-        The likeliest first. A run that is as fast as expected, and of which no message says otherwise, has
-        ``none_healthy`` on top.
-    comparisons : tuple of Comparison
-        Measured against expected, a table each.
-    system : System or None
-        The cluster, as far as the files describe it.
-    """
-
-    case: Case
-    suspects: tuple[Suspect, ...]
-    comparisons: tuple[Comparison, ...] = ()
-    system: System | None = field(default=None)
-
-    def as_list(self) -> list[dict[str, Any]]:
-        """Return the suspects as plain values, the likeliest first: cause_id, evidence, setting, gain and sure."""
-        return [
-            {
-                "cause_id": suspect.cause_id,
-                "evidence": suspect.evidence,
-                "setting": suspect.setting,
-                "gain": round(suspect.gain, 2),
-                "sure": round(suspect.sure, 2),
-            }
-            for suspect in self.suspects
-        ]
-
-    def __repr__(self) -> str:
-        """Name the first suspect."""
-        if not self.suspects:
-            return "<Diagnosis: nothing to go by>"
-        first = self.suspects[0]
-        return f"<Diagnosis: {first.title} ({first.cause_id}), {first.sure:.2f} sure>"
+class Diagnosis(Findings):
+    """What files say about a run, as a page. `doctor` makes one; see `Findings` for what it holds."""
 
     def __str__(self) -> str:
         """Return the page as text."""

@@ -14,7 +14,7 @@ from fabriclab.texts import text
 
 if TYPE_CHECKING:
     from fabriclab.diagnosis.comparison import Comparison
-    from fabriclab.diagnosis.doctor import Diagnosis
+    from fabriclab.diagnosis.findings import Findings
     from fabriclab.views import Picture
 
 __all__ = ["as_card", "as_file", "as_page", "pictures"]
@@ -28,12 +28,12 @@ _SURE = ((0.85, "doctor.sure.shown"), (0.65, "doctor.sure.likely"), (0.4, "docto
 _GAIN = 1.1  # times; less is not worth a promise
 
 
-def as_page(diagnosis: Diagnosis) -> str:
+def as_page(diagnosis: Findings) -> str:
     """Return the page as text of about 100 columns.
 
     Parameters
     ----------
-    diagnosis : Diagnosis
+    diagnosis : Findings
         What `doctor` found.
     """
     parts = [_title(diagnosis), ""]
@@ -51,13 +51,13 @@ def as_page(diagnosis: Diagnosis) -> str:
     return "\n".join(parts)
 
 
-def _title(diagnosis: Diagnosis) -> str:
+def _title(diagnosis: Findings) -> str:
     """Return the heading of the page."""
     many = len(diagnosis.case.understood)
     return text("doctor.title_one" if many == 1 else "doctor.title", n=many)
 
 
-def left_out(diagnosis: Diagnosis) -> list[str]:
+def left_out(diagnosis: Findings) -> list[str]:
     """Return what was not read or not understood, in sentences."""
     shown = {suspect.where.file for suspect in diagnosis.suspects if suspect.where}
     found = list(diagnosis.case.skipped)
@@ -67,7 +67,7 @@ def left_out(diagnosis: Diagnosis) -> list[str]:
     return found
 
 
-def no_suspect(diagnosis: Diagnosis) -> list[str]:
+def no_suspect(diagnosis: Findings) -> list[str]:
     """Return what to say if there is no suspect: whether the run is slow, and which files would tell more."""
     slow = [each for each in diagnosis.comparisons if each.rows and each.rows[-1].state == "below"]
     lines = [text("doctor.slow" if slow else "doctor.none")]
@@ -85,7 +85,7 @@ def no_suspect(diagnosis: Diagnosis) -> list[str]:
     return lines
 
 
-def _read(diagnosis: Diagnosis) -> list[tuple[str, str, str]]:
+def _read(diagnosis: Findings) -> list[tuple[str, str, str]]:
     """Return what was understood of each file, as rows."""
     rows = []
     for each in diagnosis.case.understood:
@@ -126,7 +126,7 @@ def _comparison_lines(comparison: Comparison) -> list[str]:
     return lines
 
 
-def _suspect_lines(number: int, suspect: Suspect, diagnosis: Diagnosis) -> list[str]:
+def _suspect_lines(number: int, suspect: Suspect, diagnosis: Findings) -> list[str]:
     """Return a suspect as lines of text."""
     sure = text(sureness(suspect.sure))
     lines = [f"{number}. {suspect.title} ({suspect.cause_id}): {sure}"]
@@ -135,7 +135,7 @@ def _suspect_lines(number: int, suspect: Suspect, diagnosis: Diagnosis) -> list[
     return lines
 
 
-def suspect_facts(suspect: Suspect, diagnosis: Diagnosis) -> list[tuple[str, str]]:
+def suspect_facts(suspect: Suspect, diagnosis: Findings) -> list[tuple[str, str]]:
     """Return what the page says of a suspect, as pairs of the key of a heading and words."""
     facts = []
     if suspect.where:
@@ -164,12 +164,12 @@ def sureness(sure: float) -> str:
     return "doctor.sure.weak"
 
 
-def pictures(diagnosis: Diagnosis) -> list[Picture]:
+def pictures(diagnosis: Findings) -> list[Picture]:
     """Return measured against expected, a picture for each table that has both.
 
     Parameters
     ----------
-    diagnosis : Diagnosis
+    diagnosis : Findings
         What `doctor` found.
     """
     from fabriclab.views import sweep
@@ -183,12 +183,12 @@ def pictures(diagnosis: Diagnosis) -> list[Picture]:
     return found
 
 
-def as_card(diagnosis: Diagnosis) -> str:
+def as_card(diagnosis: Findings) -> str:
     """Return the page as HTML for a notebook.
 
     Parameters
     ----------
-    diagnosis : Diagnosis
+    diagnosis : Findings
         What `doctor` found.
     """
     parts = ['<div class="fl-doctor">']
@@ -221,12 +221,12 @@ def as_card(diagnosis: Diagnosis) -> str:
     return "".join(parts)
 
 
-def as_file(diagnosis: Diagnosis) -> str:
+def as_file(diagnosis: Findings) -> str:
     """Return the page as an HTML file of its own, which loads nothing from elsewhere.
 
     Parameters
     ----------
-    diagnosis : Diagnosis
+    diagnosis : Findings
         What `doctor` found.
     """
     title = html.escape(_title(diagnosis))

@@ -144,8 +144,10 @@ def _lesson_of(id: str, entry: Mapping[str, Any]) -> str:
     if id in questions():
         return questions()[id].lesson
     number = str(entry.get("lesson", ""))
-    lessons = {question.lesson for question in questions().values()}
-    return next((lesson for lesson in lessons if number and lesson.startswith(number)), "")
+    lessons = sorted({question.lesson for question in questions().values()})
+    exact = [lesson for lesson in lessons if lesson.startswith(f"{number}_")]
+    begins = [lesson for lesson in lessons if number and lesson.startswith(number)]
+    return next(iter(exact + begins), "")  # 35 is 35_overlap..., and not 35b_...
 
 
 class _LessonReport:
