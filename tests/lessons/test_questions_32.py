@@ -93,7 +93,9 @@ def test_each_control_moves_the_crossing_as_the_answer_says():
         return crossover(*curves)
 
     at = crossing()
-    assert crossing(ranks=128) > 5 * at
+    assert 9.5 < crossing(ranks=128) / at < 11.5  # about ten times
+    rule = lesson32.crossover
+    assert rule(128, 2.7e-6, 50e9) / rule(8, 2.7e-6, 50e9) == pytest.approx(10.6, abs=0.05)
     assert crossing(latency=20.0) > 5 * at and crossing(rate=100.0) > 1.8 * at
     # what the learner writes is near the mark, which lies between two points of the curves
     assert at == pytest.approx(lesson32.crossover(8, 2.7e-6, 50e9), rel=0.05)
