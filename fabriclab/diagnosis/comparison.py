@@ -234,7 +234,8 @@ def _by_model(table: BandwidthTable, cluster: System, assumed: bool) -> Comparis
     last = rows[-1]
     healthy: bool | None = last.state != "below"
     gain = last.expected / last.measured if last.measured > 0 else 1.0
-    by = f"the model for {cluster!r}"
+    described = repr(cluster).removeprefix("<System: ").removesuffix(">")
+    by = f"the model for {described}"
     if assumed:
         by += ", whose NICs are those of the usual server, since no file names them"
         if healthy is False and last.measured >= _least(cluster, table.collective, last.size):

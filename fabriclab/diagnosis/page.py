@@ -178,9 +178,23 @@ def pictures(diagnosis: Findings) -> list[Picture]:
     for comparison in diagnosis.comparisons:
         both = comparison.results()
         if both:
-            picture = sweep({"measured": both[0], "expected": both[1]}, y="busbw")
+            picture = sweep(
+                {"measured": both[0], "expected": both[1]}, y="busbw", finding=_finding(comparison)
+            )
             found.append(picture)
     return found
+
+
+def _finding(comparison: Comparison) -> str:
+    """Return in a sentence how the largest size compares with what is expected."""
+    row = [row for row in comparison.rows if row.measured > 0][-1]
+    size = units.format_size(row.size)
+    if row.state == "within":
+        return text("doctor.within", size=size, rate=f"{row.measured:.3g}")
+    ratio = row.expected / row.measured
+    key = "doctor.below" if row.state == "below" else "doctor.above"
+    times = ratio if row.state == "below" else 1 / ratio
+    return text(key, size=size, rate=f"{row.measured:.3g}", times=f"{times:.2g}")
 
 
 def as_card(diagnosis: Findings) -> str:

@@ -342,6 +342,7 @@ def test_what_stands_in_a_log_is_text_on_the_page():
 def test_the_page_has_a_picture_where_there_is_something_to_compare():
     found = fl.doctor(bench(88), EIGHT)
     assert "<svg" in found._repr_html_()
+    assert "Expected is 5.8 times as much" in found._repr_html_()
     assert "What binds" not in str(found)
     assert "Gain: up to" in str(found)
 
