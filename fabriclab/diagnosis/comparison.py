@@ -84,25 +84,30 @@ class Comparison:
         ranks = self.table.ranks
         if not rows or ranks < 2 or self.table.collective not in BUS_FACTORS:
             return None
-        moved = bus_factor(self.table.collective, ranks) / _GB
+        collective = self.table.collective
         sizes = np.array([row.size for row in rows])
+        moved = bus_factor(collective, ranks) * sizes / _GB  # what a bus bandwidth divides, (K,)
+        measured_time = moved / np.array([row.measured for row in rows])
+        expected_time = moved / np.array([row.expected for row in rows])
+        shortest = moved / np.array([row.high for row in rows])
+        longest = moved / np.array([row.low for row in rows])
         measured = Result(
-            self.table.collective,
+            collective,
             "stored",
             sizes,
-            moved * sizes / np.array([row.measured for row in rows]),
+            measured_time,
             ranks,
             source=self.table.name,
             asked={"label": "measured"},
         )
         expected = Result(
-            self.table.collective,
+            collective,
             "predicted",
             sizes,
-            moved * sizes / np.array([row.expected for row in rows]),
+            expected_time,
             ranks,
-            low=moved * sizes / np.array([row.high for row in rows]),
-            high=moved * sizes / np.array([row.low for row in rows]),
+            low=shortest,
+            high=longest,
             source=self.by,
             asked={"label": "expected"},
         )

@@ -21,8 +21,6 @@ _BOOTSTRAP = re.compile(r"Bootstrap ?: Using (\[?\S+?)(?:\[\d+\])?:(\S+?)<\d+>")
 _NETWORK = re.compile(r"Using network (\S.*?)\s*$")
 _DEVICES = re.compile(r"NET/IB ?: Using (.*)")
 _DEVICE = re.compile(r"\[(\d+)\]([\w.\-]+?):(\d+)/(IB|RoCE|uverbs\S*)")
-_SOCKETS = re.compile(r"NET/Socket ?: Using (.*)")
-_INTERFACE = re.compile(r"\[\d+\]([\w.\-]+):([0-9a-fA-F.:]+?)<\d+>")
 _COMM = re.compile(r"\brank (\d{1,6}) n[rR]anks (\d{1,6})\b")
 _SHAPE = re.compile(r"\brank (\d{1,6}) nRanks (\d{1,6}) nNodes (\d{1,6}) localRanks (\d{1,6})\b")
 _CHANNEL = re.compile(
@@ -34,7 +32,7 @@ _HCA_GDR = re.compile(r"NET/IB ?: GPU Direct RDMA (Enabled|Disabled) for HCA (\d
 _GPU_GDR = re.compile(
     r"GPU Direct RDMA (Enabled|Disabled) for GPU (\w+) / HCA (\w+) \(distance (\d+) (<=|<|>|>=) (\d+)\)"
 )
-_CHANNELS = re.compile(r"(\d+) coll channels, (?:\d+ collnet channels, )?(\d+) nvls channels")
+_CHANNELS = re.compile(r"(\d+) coll channels")
 _AFFINITY = re.compile(
     r"Affinity for GPU (\d+) is (.*?)\. ?\(GPU affinity = (.*?) ; CPU affinity = (.*?)\)"
 )
@@ -116,7 +114,6 @@ class NcclLog:
     bootstraps: dict[str, tuple[str, str, Line]] = field(default_factory=dict)  # by host
     devices: dict[str, dict[int, Device]] = field(default_factory=dict)  # by host, then number
     device_lines: dict[str, Line] = field(default_factory=dict)  # by host
-    sockets: dict[str, Line] = field(default_factory=dict)  # host -> its line of interfaces
     ranks: int = 0
     nodes: int = 0
     local_ranks: int = 0
@@ -124,7 +121,6 @@ class NcclLog:
     gdr_of_nic: list[tuple[bool, str, Line]] = field(default_factory=list)
     distances: list[Distance] = field(default_factory=list)
     channel_counts: dict[int, Line] = field(default_factory=dict)
-    nvls_channels: int = 0
     affinities: list[Affinity] = field(default_factory=list)
 
     @property
@@ -212,11 +208,6 @@ def _take_devices(log: NcclLog, message: Message) -> None:
     log.device_lines.setdefault(message.host, message.line)
 
 
-def _take_sockets(log: NcclLog, message: Message) -> None:
-    if _SOCKETS.search(message.text):
-        log.sockets.setdefault(message.host, message.line)
-
-
 def _take_shape(log: NcclLog, message: Message) -> None:
     shape = _SHAPE.search(message.text)
     if shape:
@@ -271,7 +262,6 @@ def _take_counts(log: NcclLog, message: Message) -> None:
     found = _CHANNELS.search(message.text)
     if found:
         log.channel_counts.setdefault(int(found[1]), message.line)
-        log.nvls_channels = max(log.nvls_channels, int(found[2]))
 
 
 def _take_affinity(log: NcclLog, message: Message) -> None:
@@ -289,7 +279,6 @@ _READERS: tuple[tuple[str, Callable[[NcclLog, Message], None]], ...] = (
     ("Bootstrap", _take_bootstrap),
     ("Using network", _take_network),
     ("NET/IB", _take_devices),
-    ("NET/Socket", _take_sockets),
     ("anks", _take_shape),
     ("Channel", _take_channel),
     ("GPU Direct RDMA", _take_gdr),

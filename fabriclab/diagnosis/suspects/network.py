@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from fabriclab.diagnosis.case import Case
+from fabriclab.diagnosis.lines import Line
 from fabriclab.diagnosis.suspicion import Suspicion
 from fabriclab.registry import register
 
@@ -48,6 +49,22 @@ def rdma_came_up(case: Case) -> bool:
     return (used or direct) and not over_sockets and "socket" not in networks
 
 
+def sockets_between_servers(case: Case) -> Line | None:
+    """Return the line that says that sockets are used, if several servers take part, or None.
+
+    Parameters
+    ----------
+    case : Case
+        What the files say.
+    """
+    if not case.several_servers:
+        return None
+    for name, line in case.log.networks.items():
+        if name.lower() == "socket":
+            return line
+    return None
+
+
 @register("suspect", "plugin that gave up")
 def plugin_that_gave_up(case: Case) -> Iterator[Suspicion]:
     """Suspect sockets if a plugin was found, gave up, and left the servers to TCP.
@@ -57,12 +74,12 @@ def plugin_that_gave_up(case: Case) -> Iterator[Suspicion]:
     case : Case
         What the files say.
     """
-    sockets = [line for name, line in case.log.networks.items() if name.lower() == "socket"]
-    if not sockets or not case.several_servers:
+    sockets = sockets_between_servers(case)
+    if sockets is None:
         return
     gave_up = next(case.lines_with("initialization failed"), None)
     if gave_up:
-        yield Suspicion("fallback_to_sockets", 0.9, sockets[0], "the plugin gave up before")
+        yield Suspicion("fallback_to_sockets", 0.9, sockets, "the plugin gave up before")
     no_device = next(case.lines_with("no device found"), None)
     if no_device:
         yield Suspicion("fallback_to_sockets", 0.93, no_device)
@@ -77,8 +94,7 @@ def sockets_on_a_cloud(case: Case) -> Iterator[Suspicion]:
     case : Case
         What the files say.
     """
-    sockets = [line for name, line in case.log.networks.items() if name.lower() == "socket"]
-    if not sockets or not case.several_servers:
+    if sockets_between_servers(case) is None:
         return
     wanted = []
     for name, line in case.set_variables():
