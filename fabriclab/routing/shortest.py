@@ -282,8 +282,8 @@ def by_pair(
 
 
 FAR = 2**15  # hop count if there is no path
-# words that a sweep works on together (2 MiB, which stay in the cache)
-_CACHE = 2**18
+# words in each of the four arrays that a sweep works on together (512 KiB each, which stay in the cache)
+_CACHE = 2**16
 # hop counts in memory at the same time (2 MiB for each of their bits, which stay in the cache)
 _BATCH = 2**24
 
@@ -303,26 +303,36 @@ class ShortestPathSearch:
 
     def __init__(self, graph: Fabric | Copies) -> None:
         live = np.flatnonzero(graph.capacity > 0)
-        links = live[
-            np.argsort(graph.source[live], kind="stable")
-        ]  # those of node 0, of node 1, ...
-        degree = np.bincount(
-            graph.source[live], minlength=graph.n_nodes
-        )  # (N,) number of links out of a node
+
+        # Links into each node, for the first hop back from a goal.
+        degree = np.bincount(graph.target[live], minlength=graph.n_nodes)
+        by_target = live[np.argsort(graph.target[live], kind="stable")]
+        self.into = Links(start=pointer(degree)[:-1], count=degree, table=by_target)
+        self.source = graph.source
+
+        # All further hops lead over nodes that let traffic pass: the links of node 0 to such nodes, of node 1, ...
+        onward = live[graph.transit[graph.target[live]]]
+        links = onward[np.argsort(graph.source[onward], kind="stable")]
+        degree = np.bincount(graph.source[onward], minlength=graph.n_nodes)  # (N,) such links
         first = pointer(degree)  # where the links of a node begin in `links`
 
-        # Row i of all words belongs to node by_degree[i]; nodes with the most links come first.
+        # Row i of all words belongs to node by_degree[i]; nodes with the most such links come first.
         by_degree = np.argsort(-degree, kind="stable")
         self.row = np.argsort(by_degree)  # (N,) row of each node
         # All bits set if a node lets traffic pass, else none; (N, 1) words, by row.
         self.passes = np.where(graph.transit[by_degree], ~np.uint64(0), np.uint64(0))[:, None]
 
-        # Entry j has the row to which link j of each node leads, for nodes with more than j links.
-        self.ahead = []
-        for j in range(int(degree.max())):
-            nodes = by_degree[: np.count_nonzero(degree > j)]
-            link = links[first[nodes] + j]
+        # Link j of all nodes with more than j such links: the rows to which they lead. Links j of as many nodes stand
+        # together in one table (links, nodes), as long as it has no more entries than there are nodes.
+        self.ahead: list[Ints] = []
+        degree_of_row = degree[by_degree]
+        j = 0
+        while j < int(degree.max()):
+            n = int(np.count_nonzero(degree > j))
+            n_links = min(int(degree_of_row[n - 1]) - j, max(1, graph.n_nodes // n))
+            link = links[first[by_degree[:n]] + np.arange(j, j + n_links)[:, None]]
             self.ahead.append(self.row[graph.target[link]])
+            j += n_links
 
     def blocks(self, goals: Ints) -> list[Ints]:
         """Divide the goals into blocks whose words fit into the cache together."""
@@ -334,13 +344,22 @@ class ShortestPathSearch:
 
     def start(self, goals: Ints, copies: int = 1) -> NDArray[np.uint64]:
         """Return the goals that each node reaches in 0 hops, only itself, in each of the copies; (N, words), by row."""
+        node, column = self._goal_nodes(goals, copies)
+        return self._marked(goals.size, node, column)
+
+    def _goal_nodes(self, goals: Ints, copies: int) -> tuple[Ints, Ints]:
+        """Return the node of each goal in each copy, and the goal's column."""
+        first = np.arange(0, self.row.size, self.row.size // copies)  # node 0 of each copy
+        node = (first[:, None] + goals).ravel()
+        return node, np.tile(np.arange(goals.size), copies)
+
+    def _marked(self, n_goals: int, node: NDArray[np.integer], column: Ints) -> NDArray[np.uint64]:
+        """Return words in which only the bits of these nodes and columns are set, (N, words), by row."""
         # numpy copies rows of 1, 2, 4, ... words several times faster than rows of other lengths.
-        words = 1 << ((goals.size - 1) // 64).bit_length()
-        reached = np.zeros((self.row.size, words), dtype=np.uint64)
-        column = np.arange(goals.size)
-        for first in range(0, self.row.size, self.row.size // copies):
-            np.bitwise_or.at(reached, (self.row[first + goals], column >> 6), bit(column))
-        return reached
+        words = 1 << ((n_goals - 1) // 64).bit_length()
+        marked = np.zeros((self.row.size, words), dtype=np.uint64)
+        np.bitwise_or.at(marked, (self.row[node], column >> 6), bit(column))
+        return marked
 
     def sweeps(self, goals: Ints, copies: int = 1) -> Iterator[NDArray[np.uint64]]:
         """Yield for 1, 2, ... hops the goals that each node reaches in exactly that many, in the shape of `start`.
@@ -348,22 +367,31 @@ class ShortestPathSearch:
         The array is overwritten by the next step.
         """
         reached = self.start(goals, copies)
-        passed_on = reached.copy()
-        new = np.empty_like(reached)
         scratch = np.empty_like(reached)
+        passed_on = np.empty_like(reached)
+
+        # One hop: the nodes from which a link leads to the goal itself, which may be a node that forbids transit.
+        node, column = self._goal_nodes(goals, copies)
+        count = self.into.count[node]
+        link = Links(self.into.start[node], count, self.into.table).all()
+        new = self._marked(goals.size, self.source[link], np.repeat(column, count))
         while True:
-            # New goals of a node: all goals of the nodes to which its links lead, except those reached before.
-            new[:] = 0
-            for ahead in self.ahead:
-                n = ahead.size
-                new[:n] |= np.take(passed_on, ahead, axis=0, out=scratch[:n], mode="clip")
             new &= np.invert(reached, out=scratch)
             if not new.any():
                 return
             yield new
 
             reached |= new
-            np.bitwise_and(reached, self.passes, out=passed_on)
+            np.bitwise_and(new, self.passes, out=passed_on)
+            if not passed_on.any():
+                return
+            # New goals of a node: all goals of the nodes to which its links lead, except those reached before.
+            new[:] = 0
+            for ahead in self.ahead:
+                n_links, n = ahead.shape
+                gathered = scratch[: ahead.size].reshape(n_links, n, -1)
+                np.take(passed_on, ahead, axis=0, out=gathered, mode="clip")
+                new[:n] |= gathered[0] if n_links == 1 else np.bitwise_or.reduce(gathered, axis=0)
 
     def hops(self, goals: Ints, copies: int = 1) -> "_HopCounts":
         """Return the hops from every node to each goal, to the nearest of the goal's copies."""
