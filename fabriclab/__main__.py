@@ -8,6 +8,7 @@ from pathlib import Path
 import fabriclab
 from fabriclab import errors, validate
 from fabriclab.course import checks
+from fabriclab.course.classroom import command as class_command
 from fabriclab.course.grading import commands
 from fabriclab.texts import text
 
@@ -19,6 +20,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.set_defaults(deed=checks.hello, on=None, run=None, diagnose=False)
     parts = parser.add_subparsers()
     commands.add_to(parts)
+    class_command.add_to(parts)
     wrong = parts.add_parser(
         "validate", help="how far predicted times are from published measurements"
     )

@@ -128,6 +128,12 @@ def title_of(lesson: str) -> str:
     return str(here[0][0]) if here else lesson.replace("_", " ")
 
 
+def minutes_of(lesson: str) -> str:
+    """Return the minutes that a lesson says it takes, in words; empty if its notebook is not here."""
+    here = _here().get(lesson)
+    return str(here[1]) if here else ""
+
+
 def numbered(lesson: str) -> str:
     """Return number and title of a lesson, for lists."""
     number, *_ = lesson.split("_")

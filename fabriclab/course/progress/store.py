@@ -80,7 +80,7 @@ def _read(place: Path) -> dict[str, Any]:
     empty: dict[str, Any] = {"format": FORMAT, "version": VERSION}
     empty |= {name: {} for name in SECTIONS}
     try:
-        found = _parsed(place)
+        found = parsed(place)
         if found is None:
             _move_aside(place)
     except FileNotFoundError:
@@ -100,7 +100,7 @@ def _move_aside(place: Path) -> None:
     _log.warning(text("progress.broken", path=place, aside=aside))
 
 
-def _parsed(place: Path) -> dict[str, Any] | None:
+def parsed(place: Path) -> dict[str, Any] | None:
     """Return the content of a file in today's format, or None if it is broken."""
     data = place.read_bytes()
     # A file that is nested differently fails when it is first indexed.
@@ -185,10 +185,13 @@ def _changed() -> Iterator[dict[str, Any]]:
 def put(section: str, key: str, entry: Mapping[str, Any]) -> None:
     """Store ``entry`` under ``key`` in a section.
 
-    An entry of a check also gets the days on which it was first right, and right when it was due for review.
+    It gets the time (``when``) and the time at which it was stored first (``begun``). An entry of a check also gets the
+    days on which it was first right, and right when it was due for review.
     """
-    new = {**entry, "when": now().astimezone(UTC).isoformat(timespec="milliseconds")}
+    when = now().astimezone(UTC).isoformat(timespec="milliseconds")
+    new = {**entry, "when": when}
     with _changed() as whole:
+        new["begun"] = whole[section].get(key, {}).get("begun", when)
         if SECTIONS[section] is _TRIED:
             old = whole[section].get(key, {"right": False, "days": []})
             new["days"] = [*old["days"]]
@@ -236,7 +239,7 @@ def import_progress(path: str | os.PathLike[str]) -> Shown:
     InputRefused, NewerFile
         If it is no progress file, or was written by a newer fabriclab. Neither that file nor your own is changed.
     """
-    found = _parsed(Path(path))
+    found = parsed(Path(path))
     if found is None:
         raise InputRefused(text("progress.foreign", path=path))
     n_new = 0
