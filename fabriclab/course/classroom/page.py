@@ -139,8 +139,8 @@ def _topic(topic: Topic) -> list[str]:
         rows = [_question_row(question) for question in topic.answered]
         head = text("class.questions.head").split("|")
         body.append(as_html([head, *rows], text("class.questions.caption")))
-    body += [_guesses(guess) for guess in topic.guessed]
-    return body
+    tables = "".join(_guesses(guess) for guess in topic.guessed)
+    return [*body, f"<div class=beside>{tables}</div>"]
 
 
 def _question_row(question: Answered) -> tuple[str, ...]:
