@@ -1,4 +1,4 @@
-"""What the questions of lessons 12, 12b and 12c call right is right by the library, and by what the lessons show."""
+"""What the questions of lessons 12 to 12d call right is right by the library, and by what the lessons show."""
 
 import json
 import math
@@ -14,7 +14,7 @@ from fabriclab.physics import coding, media, optical
 from support.lesson_runs import FILES
 from support.prose import figures, states
 
-CELLS = {}  # of all three, by id
+CELLS = {}  # of all four, by id
 for name, file in FILES.items():
     if name.startswith("12"):
         for cell in json.loads(file.read_text("utf-8"))["cells"]:
@@ -292,3 +292,51 @@ def test_a_window_of_8_mib_reaches_a_third_at_50_km():
     assert find("12c-bdp").key({}) == pytest.approx(78.4e6)
     bears = catalog.media["zr400"]["loss_max"].value  # dB
     assert 90 * 0.25 > bears  # at 0.25 dB/km: why a span of 90 km has amplifiers
+
+
+# Denser racks
+
+
+def power(hosts, spine, servers):
+    """Return what the cables of the hall draw in the view [kW]."""
+    table = live.hybrid(hosts, spine, servers).scene.table
+    return table["power [kW]"][table["series"] == "your racks"][0]
+
+
+@pytest.mark.parametrize("servers", [1, 2, 4, 8, 16])
+def test_which_tier_saves_more_depends_on_the_servers_of_a_rack(servers):
+    nics, switches = power("all", "fibre", servers), power("fibre", "all", servers)
+    assert max(nics, switches) < power("fibre", "fibre", servers) < 40
+    if servers in (4, 8):  # as the explanation says, nearly the same
+        assert nics == pytest.approx(switches, rel=0.04)
+    else:
+        assert (nics < switches) == (servers == 16)
+    if servers in (2, 16):
+        said = find("12d-tier").words.hints[2]
+        states(said, f"{nics:.1f} kW", f"{switches:.1f} kW", str(servers))
+    drawn = live.hybrid("all", "all", servers).scene.layers["dots"].fields["y"][0]
+    # less stands lower
+    assert drawn > live.hybrid("fibre", "fibre", servers).scene.layers["dots"].fields["y"][0]
+
+
+@pytest.mark.parametrize(
+    ("servers", "near", "up"), [(4, 344, 448), (8, 608, 864), (16, 1024, 1024)]
+)
+def test_denser_racks_bring_copper_within_reach(servers, near, up):
+    metres = media.lengths(economics.floor_plan(RAILS, servers))
+    copper, aec = media.offers("NIC")["copper"].reach, media.offers("switch")["AEC"].reach
+    assert int((metres["to NICs"] <= copper).sum()) == near
+    assert int((metres["between switches"] <= aec).sum()) == up
+    if servers == 4:
+        assert int((metres["to NICs"] <= 5).sum()) == 856
+        states(CELLS["12d-dense-ask"], "344", "856")
+    if servers == 8:
+        states(CELLS["12d-end"], "608", "864", "12.4 kW")
+
+
+def test_a_saving_in_cables_is_less_than_a_hundredth_of_the_servers():
+    before, after = (watts(RAILS, media.MEDIA, servers_per_rack=n) for n in (4, 8))
+    given = {"a": "22.1 kW", "b": "12.4 kW", "n": "128", "s": "10.2 kW"}
+    share = find("12d-share").key(given)
+    assert share == pytest.approx((before - after) / (CASE.servers * CASE.server_power), rel=0.01)
+    assert share < 0.01

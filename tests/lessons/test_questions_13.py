@@ -6,10 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from fabriclab import catalog, check, topologies
+from fabriclab import catalog, check
 from fabriclab.course.judges.lessons import lesson13, lesson13b
 from fabriclab.course.questions import find
-from fabriclab.economics.floor import floor_plan, of_kind
 from fabriclab.physics import held, wireless
 from fabriclab.views import live
 from support.lesson_runs import FILES
@@ -26,12 +25,6 @@ def carried(**where):
     """Return what the reader's beam carries in the view [Gb/s]."""
     table = live.beam(**where).scene.table
     return table["carried [Gb/s]"][table["series"] == "your beam"][0]
-
-
-def power(hosts, spine, servers):
-    """Return what the cables of the hall draw in the view [kW]."""
-    table = live.hybrid(hosts, spine, servers).scene.table
-    return table["power [kW]"][table["series"] == "your racks"][0]
 
 
 # Functions that learners write ---------------------------------------------------------------------------------------
@@ -193,22 +186,6 @@ def test_the_array_that_carries_most_points_as_well_as_it_must():
     )
 
 
-@pytest.mark.parametrize("servers", [1, 2, 4, 8, 16])
-def test_which_tier_saves_more_depends_on_the_servers_of_a_rack(servers):
-    nics, switches = power("all", "fibre", servers), power("fibre", "all", servers)
-    assert max(nics, switches) < power("fibre", "fibre", servers) < 40
-    if servers in (4, 8):  # as the explanation says, nearly the same
-        assert nics == pytest.approx(switches, rel=0.04)
-    else:
-        assert (nics < switches) == (servers == 16)
-    if servers in (2, 16):
-        said = find("13-tier").words.hints[2]
-        states(said, f"{nics:.1f} kW", f"{switches:.1f} kW", str(servers))
-    drawn = live.hybrid("all", "all", servers).scene.layers["dots"].fields["y"][0]
-    # less stands lower
-    assert drawn > live.hybrid("fibre", "fibre", servers).scene.layers["dots"].fields["y"][0]
-
-
 def test_the_gain_of_an_array_is_held_against_two_horns():
     assert [round(got - float(row["published"]), 1) for row, got, _ in held("wireless")] == [
         0.6,
@@ -250,19 +227,6 @@ def test_real_radios_use_a_hertz_less_well_than_the_cable():
     assert max(bits, key=bits.get) == "cable"
     states(CELLS["13-cables-ask"], "2.3 to 3.1 bits", f"{bits['cable']:.1f}")
     assert [round(bits[name], 1) for name in ("ay", "ad")] == [2.3, 3.1]
-
-
-def test_cables_to_nics_are_as_long_as_the_lesson_says():
-    laid = floor_plan(topologies.build("rail_optimised", expand=False), 4)
-    is_nic = of_kind(laid, "nic")
-    lengths = np.repeat(laid.length, laid.ports)[
-        np.repeat(is_nic[laid.source] | is_nic[laid.target], laid.ports)
-    ]
-    lengths = lengths[lengths > 0]
-    # a cable is two links
-    within = [int((lengths <= metres).sum() / 2) for metres in (3, 5, 100)]
-    assert within == [344, 856, 1024]
-    states(CELLS["13-close-ask"], "344", "856")
 
 
 @pytest.mark.parametrize(("d", "h", "costs"), [("10 m", "3 m", 1.3), ("5 m", "3 m", 3.9)])
