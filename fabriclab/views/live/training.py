@@ -37,6 +37,7 @@ from fabriclab.views.scene import (
     texts_at,
     tick_layers,
 )
+from fabriclab.views.sweeps import readable
 from fabriclab.views.timelines import idle_of, timeline_scene
 
 _FORWARD = 1.0  # illustrative: time of a forward pass [s]
@@ -504,7 +505,7 @@ def overlap_scene(job: Case, priority: bool | str, bucket: float, start: float, 
         "live.overlap.said" if hidden >= _HIDDEN else "live.overlap.said_none",
         n=counted(buckets, "bucket"),
         size=job.dp_gradients / buckets,
-        way=way.replace("_", "-"),
+        way=spoken(way),
         took=total,
         hidden=hidden,
         waits=exposed,
@@ -913,7 +914,7 @@ def straggler_scene(
 
 def spoken(way: str) -> str:
     """Return the name of an algorithm as a sentence has it."""
-    return way.replace("_", " ")
+    return readable(way)
 
 
 def _gpu_name(rank: int) -> str:
