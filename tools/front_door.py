@@ -117,7 +117,7 @@ def compare(chrome):
     ring = fl.collectives.closed_form("all_reduce", "ring")
     time = ring(ten.size, 10, case.ring_step_latency, case.nic_rate)
     model = fl.core.Result("all_reduce", "predicted", ten.size, time, 10)
-    runs = {"10 servers": ten, "ring, formula": model}
+    runs = {"10 servers": ten, "ring formula": model}
     bounds = {"one NIC": case.nic_rate}
     photographed(chrome, fl.views.sweep(runs, y="busbw", bounds=bounds, error=True), "compare")
 

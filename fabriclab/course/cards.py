@@ -141,11 +141,13 @@ def _cases(cases: Sequence[Case]) -> str:
         failed = "" if case.right else ' class="fl-failed"'
         calls = f" <code>{html.escape(case.call)}</code>" if case.call else ""
         name = html.escape(case.name)
-        wanted = case.wanted
-        if case.got and not wanted:  # the right value comes with the next try
-            wanted = text("card.later")
+        later = case.got and not case.wanted  # the right value comes with the next try
+        wanted = text("card.later") if later else case.wanted
         cells = [case.got, wanted, *([case.points] if with_points else [])]
-        numbers = "".join(f'<td class="fl-number">{html.escape(cell)}</td>' for cell in cells)
+        numbers = ""
+        for place, cell in enumerate(cells):
+            kind = "fl-number fl-later" if later and place == 1 else "fl-number"
+            numbers += f'<td class="{kind}">{html.escape(cell)}</td>'
         rows.append(f"<tr{failed}><td>{sign}</td><td>{name}{calls}</td>{numbers}</tr>")
     return f'<table class="fl-cases"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
 

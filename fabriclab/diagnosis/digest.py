@@ -18,6 +18,12 @@ __all__ = ["Digest", "Said", "as_table", "digest"]
 
 _SHOWN = 90  # characters of a line in the table of a terminal
 _GB = 1e9
+# A notebook puts all cells of a table to the right; here both numbers stand there, and words at the left.
+_STYLE = (
+    "<style>.fl-digest.fl-digest th,.fl-digest.fl-digest td{text-align:left;vertical-align:top}"
+    ".fl-digest.fl-digest :is(th,td):is(:nth-child(2),:nth-child(3)){text-align:right}"
+    ".fl-digest caption{text-align:left}</style>"
+)
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
 _HEAD = re.compile(r".*?[NRM]?CCL (?:INFO|WARN) +")
 
@@ -119,12 +125,10 @@ class Digest:
             if line.number in self.marked:
                 shown = f"<mark>{shown}</mark>"
             whole.append(f"{line.number:4}  {shown}")
-        left = " style='text-align:left'"  # a notebook puts the cells of a table to the right
-        table = as_html(self.rows(), self._title()).replace("<td>", f"<td{left}>")
-        table = table.replace("<th scope=row>", f"<th scope=row{left}>")
+        table = as_html(self.rows(), self._title())
         log = f"<pre style='max-height:24em;overflow:auto'>{chr(10).join(whole)}</pre>"
         summary = html.escape(text("digest.whole"))
-        return f"<div class='fl-doctor'>{table}<details><summary>{summary}</summary>{log}</details></div>"
+        return f"<div class='fl-digest'>{_STYLE}{table}<details><summary>{summary}</summary>{log}</details></div>"
 
 
 def digest(file: str | os.PathLike[str], name: str = "") -> Digest:

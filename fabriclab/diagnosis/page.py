@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fabriclab import units
@@ -26,6 +27,15 @@ _BAR = 30  # characters of the longest bar
 # Words for how sure we are, from the surest down.
 _SURE = ((0.85, "doctor.sure.shown"), (0.65, "doctor.sure.likely"), (0.4, "doctor.sure.possible"))
 _GAIN = 1.1  # times; less is not worth a promise
+_GB = 1e9
+# The names of facts stand in a column beside the facts; the doubled class outweighs the rules of a notebook.
+_STYLE = (
+    "<style>.fl-doctor{max-width:1100px}.fl-doctor>details{margin-top:12px}"
+    ".fl-doctor dl{display:grid;grid-template-columns:max-content 1fr;gap:4px 20px;margin:8px 0 0 18px}"
+    ".fl-doctor.fl-doctor dt,.fl-doctor.fl-doctor dd{float:none;width:auto;margin:0;padding:0}"
+    ".fl-doctor.fl-doctor dt{font-weight:600}"
+    ".fl-doctor dd code{white-space:pre-wrap;overflow-wrap:anywhere}</style>"
+)
 
 
 def as_page(diagnosis: Findings) -> str:
@@ -181,20 +191,24 @@ def pictures(diagnosis: Findings) -> list[Picture]:
             picture = sweep(
                 {"measured": both[0], "expected": both[1]}, y="busbw", finding=_finding(comparison)
             )
-            found.append(picture)
+            caption = text("doctor.caption", file=comparison.table.name, by=comparison.by)
+            found.append(replace(picture, caption=caption))
     return found
 
 
 def _finding(comparison: Comparison) -> str:
     """Return in a sentence how the largest size compares with what is expected."""
+    from fabriclab.views.page import plain
+
     row = [row for row in comparison.rows if row.measured > 0][-1]
     size = units.format_size(row.size)
+    rate = plain(units.format_rate(_GB * row.measured))
     if row.state == "within":
-        return text("doctor.within", size=size, rate=f"{row.measured:.3g}")
+        return text("doctor.within", size=size, rate=rate)
     ratio = row.expected / row.measured
     key = "doctor.below" if row.state == "below" else "doctor.above"
     times = ratio if row.state == "below" else 1 / ratio
-    return text(key, size=size, rate=f"{row.measured:.3g}", times=f"{times:.2g}")
+    return text(key, size=size, rate=rate, times=f"{times:.2g}")
 
 
 def as_card(diagnosis: Findings) -> str:
@@ -205,15 +219,15 @@ def as_card(diagnosis: Findings) -> str:
     diagnosis : Findings
         What `doctor` found.
     """
-    parts = ['<div class="fl-doctor">']
+    parts = [f'<div class="fl-doctor">{_STYLE}']
     head = [("", *text("doctor.read_columns").split("|"))]
     files = [(name.strip(), lines, words) for name, lines, words in _read(diagnosis)]
     shown: Sequence[Suspect] = diagnosis.suspects[:_SHOWN]
     if shown:
         first = shown[0]
-        parts.append(
-            f"<p><b>{html.escape(first.title)}.</b> {html.escape(text(sureness(first.sure)))}</p>"
-        )
+        sure = text(sureness(first.sure))
+        sure = html.escape(f"{sure[:1].upper()}{sure[1:]}.")
+        parts.append(f"<p><b>{html.escape(first.title)}.</b> {sure}</p>")
     for picture in pictures(diagnosis):
         parts.append(picture._repr_mimebundle_()["text/html"])
     for number, suspect in enumerate(shown, 1):
@@ -246,7 +260,7 @@ def as_file(diagnosis: Findings) -> str:
     title = html.escape(_title(diagnosis))
     style = (
         "body{font:16px/1.5 system-ui,sans-serif;max-width:900px;margin:2rem auto;padding:0 1rem}"
-        "code{white-space:pre-wrap;overflow-wrap:anywhere}dt{font-weight:600}dd{margin:0 0 .6rem}"
+        "code{white-space:pre-wrap;overflow-wrap:anywhere}"
         "summary{cursor:pointer;font-weight:600;margin:.6rem 0}td,th{text-align:left;padding:.1rem .8rem .1rem 0}"
         "@media (prefers-color-scheme:dark){body{background:#16181d;color:#e6e6e6}}"
     )

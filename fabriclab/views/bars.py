@@ -26,6 +26,7 @@ _HIGHEST = 412.0  # of a picture; so its card fits into a window of 1366 x 768 [
 _WIDTH = 880.0
 _LEAST = 1.0  # length of the shortest bar, so that it is seen [px]
 _LETTER = 6.9  # width of a letter [px]
+_BOLD = 1.12  # how much wider bold letters are
 _VALUE_ROOM = 110.0  # for the number beside the longest bar [px]
 _MOST_NAME = 300.0  # [px]
 _CLOSE = 1.1  # ratio up to which a difference is told in per cent
@@ -34,7 +35,7 @@ _PREFIXED = ("s", "B/s", "B")  # units with prefixes
 _SHARES = ("%", "times")  # of which 100 or 2 is no count
 _WITHOUT_PREFIX = 0.1  # [s] so "0.700 s" stands beside "2.10 s"; shorter times get a prefix
 _SMALL = 0.1  # part of a unit below which the next smaller one is taken: 3,350 and 50.0 GB/s
-_TOO_SMALL = 1e-3  # part of a unit that is no longer written in it: 351 us beside 89.6 s
+_TOO_SMALL = 0.01  # part of a unit that is no longer written in it: 4.54 ms beside 2.48 s
 _INK_EDGE = -1.0  # edge of a box in ink, as ink is colour 0, and 0 means no edge
 _EQUAL = 1e-6  # relative difference up to which two bars are equally long
 # Letters of the sentence above the picture on one line; if there are more, its bars are not named.
@@ -267,8 +268,8 @@ def bars_scene(
     """
     most = max(row.value for row in rows) or 1.0
     names = [row.name for row in rows]
-    letters = max(map(len, names))
-    left = min(16 + _LETTER * letters, _MOST_NAME)
+    widths = [_LETTER * len(name) * (_BOLD if i in marked else 1) for i, name in enumerate(names)]
+    left = min(16 + max(widths), _MOST_NAME)
     room = _WIDTH - left - 10 - _VALUE_ROOM
 
     shown = shown_values([row.value for row in rows], unit)

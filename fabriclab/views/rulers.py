@@ -300,7 +300,12 @@ def _comparing(marks: Sequence[RulerMark], rate: float) -> str:
     """Return a sentence that compares a chosen rate with the first one measured here, or else with the first."""
     here = [mark for mark in marks if mark.obtained == HERE["measured"]]
     other = here[0] if here else marks[0]
-    return text("live.ruler.said", rate=rate, factor=_factor(rate, other.rate), other=other.name)
+    return text(
+        "live.ruler.said",
+        rate=plain(units.format_rate(rate)),
+        factor=_factor(rate, other.rate),
+        other=other.name,
+    )
 
 
 def _factor_table(rows: Sequence[RulerMark], rate: float) -> Table:

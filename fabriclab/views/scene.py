@@ -556,7 +556,7 @@ def _dots(ax: Any, fields: Mapping[str, Any], order: int) -> None:
         if filled:  # full ones keep apart from what lies behind them
             edge = {"mfc": colour, "mec": paper, "mew": 0.5}
         else:
-            edge = {"mfc": "none", "mec": colour, "mew": 1.3}
+            edge = {"mfc": paper, "mec": colour, "mew": 1.3}  # no line runs through an open one
         marker = _SHAPES[int(shape)]
         x, y = fields["x"][members], fields["y"][members]
         if alpha < 1:  # what lies behind a chip of a solid must not shine through

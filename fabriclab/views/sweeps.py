@@ -58,6 +58,9 @@ _EDGE = 12.0  # from the longest label to the edge of the picture, since bold le
 _NEAR = (-18.0, -26.0, 18.0, 26.0)  # from a marked point to the middle of its name [px]
 _START_STEP = 16.0  # from place to place for a name at the start of a line [px]
 _START_ASIDE = 11.0  # of such a name from its line [px]
+_AWAY = 12.0  # from a name beside a point to that name and its mark where names moved apart [px]
+_BEFORE = 9.0  # from the middle of a mark to a name in the drawing area [px]
+_BESIDE_MARK = 6.0  # from the middle of a mark to the line that leads to a name [px]
 _SHORT = 60.0  # a series that ends so far from the right edge is named where it ends
 _HATCH_STEP, _HATCH_HEIGHT = 7.0, 9.0  # of the strokes on the side that cannot be reached
 _FAR = 1.2  # the y axis of rates ends so far above the highest point at most, for a bound
@@ -512,6 +515,7 @@ def label_layers(
         place = _place_inside(row, area, drawn) if row.first else None
         if place is not None:
             inside.append((row, place))
+    inside, moved = _moved_apart(inside, area)
     column = [row for row in rows if all(row.series is not other.series for other, _ in inside)]
 
     ends = [area.path(row.series.points[0, -1:], row.series.points[1, -1:])[0] for row in column]
@@ -523,10 +527,14 @@ def label_layers(
     for row, end, middle in zip(column, ends, height, strict=True):
         if not row.first:
             continue
-        to = area.right + (_MARK_AT - 6 if "shape" in mark_of(row.series) else _LABEL_AT - 4)
-        path = [[end[0], end[1]], [max(end[0], area.right), end[1]], [to, middle]]
+        has_mark = "shape" in mark_of(row.series)
+        to = area.right + (_MARK_AT - 6 if has_mark else _LABEL_AT - 4)
+        begin = end[0] + (_BESIDE_MARK if has_mark else 0.0)
+        path = [[begin, end[1]], [max(begin, area.right), end[1]], [to, middle]]
         leaders.append((row.series, np.array(path)))
         marks.append((row.series, np.array([area.right + _MARK_AT, middle])))
+    for row, (x, y, _) in moved:
+        marks.append((row.series, np.array([x - _BEFORE, y])))
     left = [area.right + _LABEL_AT] * len(column) + [place[0] for _, place in inside]
     height = np.append(height, [place[1] for _, place in inside])
     align = [0.0] * len(column) + [place[2] for _, place in inside]
@@ -590,6 +598,34 @@ def _place_inside(
     if x > area.right - _SHORT - width or crowding(x + 14, y, width, drawn):
         return None
     return x + 10, min(y, area.bottom - 10), 0.0  # above the axis
+
+
+def _moved_apart(
+    inside: Sequence[tuple[LabelRow, tuple[float, float, float]]], area: PlotArea
+) -> tuple[list[tuple[LabelRow, tuple[float, float, float]]], list[Any]]:
+    """Return names in the drawing area so that none lies on another, and those that moved, which need their marks.
+
+    Two series may end in the same place, for example if each has one point.
+    """
+    placed = list(inside)
+    ends = []  # left and right end of each name
+    for row, (x, _, align) in placed:
+        width = len(row.words) * _LETTER
+        ends.append((x - align / 2 * width, x + (1 - align / 2) * width))
+    close = []
+    for i, (_, (_, y, _)) in enumerate(placed):
+        for k, (_, (_, other, _)) in enumerate(placed):
+            beside = ends[i][1] < ends[k][0] or ends[k][1] < ends[i][0]
+            if i != k and not beside and abs(y - other) < _ROW:
+                close.append(i)
+                break
+    if not close:
+        return placed, []
+    heights = spread([placed[i][1][1] for i in close], _ROW, area.top, area.bottom - 10)
+    for i, height in zip(close, heights.tolist(), strict=True):
+        row, (x, _, align) = placed[i]
+        placed[i] = row, (x if align else x + _AWAY + _BEFORE, height, align)
+    return placed, [placed[i] for i in close if not placed[i][1][2]]
 
 
 def mark_of(one: Series) -> dict[str, float]:

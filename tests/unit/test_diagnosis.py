@@ -8,6 +8,7 @@ import fabriclab as fl
 from fabriclab.__main__ import main
 from fabriclab.diagnosis.lines import messages as messages_of
 from fabriclab.diagnosis.lines import open_source
+from fabriclab.diagnosis.page import pictures
 from fabriclab.diagnosis.suspicion import causes
 from fabriclab.diagnosis.tables import read_bandwidths
 from fabriclab.errors import FileFormat
@@ -343,6 +344,9 @@ def test_the_page_has_a_picture_where_there_is_something_to_compare():
     found = fl.doctor(bench(88), EIGHT)
     assert "<svg" in found._repr_html_()
     assert "Expected is 5.8 times as much" in found._repr_html_()
+    (picture,) = pictures(found)
+    assert picture.finding.startswith("At ") and "the run reaches 88 GB/s" in picture.finding
+    assert picture.caption.startswith("Measured: ") and "Expected: the model for" in picture.caption
     assert "What binds" not in str(found)
     assert "Gain: up to" in str(found)
 

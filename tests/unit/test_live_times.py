@@ -182,6 +182,16 @@ def test_two_schedules_share_one_axis_and_their_waiting_can_be_compared():
         live.overlap(priority="none")
 
 
+def test_one_bucket_overlaps_with_nothing_and_the_slider_says_as_many_digits_as_the_sentence():
+    view = live.overlap()
+    said = view.scene.said
+    assert "1 bucket of 17.6 GB" in said and said.endswith(
+        "nothing of it overlaps with the backward pass."
+    )
+    slider = next(c for c in view.widget.spec["controls"] if c["name"] == "bucket")
+    assert slider["high"] == 17_600
+
+
 @pytest.mark.parametrize("what", ["nic", "link"])
 @pytest.mark.parametrize("ranks", [5, 16])
 def test_the_times_beside_a_straggler_are_those_of_the_engine(what, ranks):

@@ -349,10 +349,8 @@ def test_a_stored_result_is_not_called_measured_here():
     picture = views.ruler({"copy": stored, "socket": "2 GB/s"})
     assert picture.table["obtained"].tolist() == ["measured elsewhere", "measured here"]
     faces = [m.get_mfc() for m in picture.axes.lines if m.get_marker() == "o"]
-    assert faces == [
-        "none",
-        printed_hex(int(COLOUR[ROLES["measured"].colour])),
-    ]  # the fastest first
+    hollow, full = COLOUR["paper"], COLOUR[ROLES["measured"].colour]
+    assert faces == [printed_hex(int(hollow)), printed_hex(int(full))]  # the fastest first
     assert picture.caption == "copy: a machine with two cores, 2026."
 
 
@@ -653,6 +651,26 @@ def test_a_single_predicted_point_is_marked_and_named_where_it_is():
     assert "cross line" not in layers
     alone = sweep_scene({"best size": best}).layers
     assert not alone["dots"].fields["x"].size and "best size" in alone["labels"].fields["texts"]
+
+
+def test_names_of_two_points_in_one_place_stand_apart_with_their_marks():
+    one = Result("all_reduce", "stored", SIZES[[3]], [1e-3], 2, source="a file")
+    other = Result("all_reduce", "predicted", SIZES[[3]], [1e-3], 2, low=[8e-4], high=[12e-4])
+    layers = sweep_scene({"measured": one, "expected": other}, "busbw").layers
+    labels, dots, marks = (layers[name].fields for name in ("labels", "dots", "marks"))
+    assert sorted(labels["texts"]) == ["expected", "measured"]
+    assert np.ptp(labels["y"]) > 16.9 and np.ptp(labels["x"]) == 0
+    assert marks["shape"].tolist() == [1] and dots["x"][0] + 8 < marks["x"][0] < labels["x"][0]
+    assert marks["y"][0] == labels["y"][labels["texts"].index("measured")]
+
+
+def test_no_line_runs_through_an_open_mark():
+    layers = sweep_scene({"seen": published(), "model": predicted()}).layers
+    leaders, dots = layers["leaders"].fields, layers["dots"].fields
+    assert leaders["x"][0] - dots["x"].max() == pytest.approx(6, abs=0.01)
+    drawing = views.sweep({"seen": published()}).svg()
+    paper = f"fill: var(--fl{COLOUR['paper']:.0f},"
+    assert drawing.count(paper) >= SIZES.size
 
 
 def test_beside_published_dots_the_marks_of_lines_are_filled():
@@ -996,6 +1014,11 @@ def test_bars_are_as_long_as_their_numbers():
     hues = [Bar("", name, 1.0) for name in ("ring", "double tree", "NVLS")]
     colours = bars_scene(hues, "s", set()).layers["bars"].fields["colour"]
     assert colours.tolist() == [COLOUR["ring"], COLOUR["tree"], COLOUR["in_switch"]]
+
+
+def test_a_time_that_is_short_beside_others_has_its_own_unit():
+    assert shown_values([2.48, 0.488, 4.54e-3], "s") == ["2.48 s", "0.488 s", "4.54 ms"]
+    assert shown_values([2.1, 0.07], "s") == ["2.10 s", "0.0700 s"]
 
 
 def test_one_of_what_is_counted_is_in_the_singular():

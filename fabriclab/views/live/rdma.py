@@ -24,7 +24,7 @@ from fabriclab.views.common import common_ends
 from fabriclab.views.fabrics import scene_of
 from fabriclab.views.layout import counted, spoken_names
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, live_view
-from fabriclab.views.page import Table
+from fabriclab.views.page import Table, plain
 from fabriclab.views.scene import (
     COLOUR,
     FORM,
@@ -1083,7 +1083,7 @@ def savings_scene(sources: ServerSources, size: float, source: str, relation: st
     saved = three_digits(times["pinned"]) - three_digits(times["peer"])
     caption = text(
         "live.savings.said",
-        size=total,
+        size=plain(units.format_size(total)),
         **times,
         saved=saved,
         part=100 * (1 - times["peer"] / times["pinned"]),

@@ -37,6 +37,7 @@ from fabriclab.views.scene import (
     texts_at,
     tick_layers,
 )
+from fabriclab.views.sweeps import readable
 from fabriclab.views.timelines import idle_of, timeline_scene
 
 _FORWARD = 1.0  # illustrative: time of a forward pass [s]
@@ -47,6 +48,7 @@ _WORKERS = 4
 _MOST_BATCHES = 32
 _PANEL = 246.0  # least height of a panel with a curve [px]
 _LEAST_BUCKET = 25  # [MB]
+_HIDDEN = 5e-4  # less overlap than this shows as 0.000 s [s]
 _MOST_STALE = 3
 _MOST_SERVERS = 4
 _STEPS = 12
@@ -431,7 +433,7 @@ def overlap(
     if not isinstance(priority, bool):
         units.choice(priority, "priority", ("both",))
     job = case()
-    gradients = float(np.ceil(job.dp_gradients / 1e6))  # whole, so that its field is short [MB]
+    gradients = float(f"{job.dp_gradients / 1e6:.3g}")  # as the sentence has it [MB]
     arguments = {
         "bucket": gradients if bucket is None else bucket,
         "start": job.ring_step_latency * 1e6 if start is None else start,
@@ -498,13 +500,14 @@ def overlap_scene(job: Case, priority: bool | str, bucket: float, start: float, 
 
     total = strips[0].flows.lag[strips[0].reduces].sum()
     exposed = strips[0].exposed
+    hidden = total - exposed
     said = text(
-        "live.overlap.said",
+        "live.overlap.said" if hidden >= _HIDDEN else "live.overlap.said_none",
         n=counted(buckets, "bucket"),
         size=job.dp_gradients / buckets,
-        way=way.replace("_", "-"),
+        way=spoken(way),
         took=total,
-        hidden=total - exposed,
+        hidden=hidden,
         waits=exposed,
     )
     if priority == "both":
@@ -911,7 +914,7 @@ def straggler_scene(
 
 def spoken(way: str) -> str:
     """Return the name of an algorithm as a sentence has it."""
-    return way.replace("_", " ")
+    return readable(way)
 
 
 def _gpu_name(rank: int) -> str:
