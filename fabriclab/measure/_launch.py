@@ -99,7 +99,7 @@ def load_note(figures: NDArray[np.float64]) -> str:
         shared = load > 0.5 * n
     else:
         shared = others > 0.1
-        note += f", other programs took {others:.0%} of the processor time"
+        note += f", other programs took {100 * others:.0f} % of the processor time"
     if shared:
         note += f": {MACHINE_SHARED}, times are upper bounds and rates lower bounds"
     return note

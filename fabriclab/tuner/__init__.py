@@ -284,7 +284,7 @@ def _why(system: System, parts: Mapping[str, float], found: Mapping[str, float])
     """Return in words which of the terms ``parts`` binds, and how far it is ahead of the next limit in ``found``."""
     binds = max(parts, key=parts.__getitem__)
     share = parts[binds] / sum(parts.values())
-    words = f"{binds} takes {share:.0%} of the time"
+    words = f"{binds} takes {100 * share:.0f} % of the time"
     if binds not in found:
         return words
 
@@ -292,12 +292,12 @@ def _why(system: System, parts: Mapping[str, float], found: Mapping[str, float])
     if others:
         second = max(others, key=others.__getitem__)
         ratio = found[binds] / others[second]
-        more = f"{ratio - 1:.0%} more than" if ratio < 2 else f"{ratio:.3g} times what"
+        more = f"{100 * (ratio - 1):.0f} % more than" if ratio < 2 else f"{ratio:.3g} times what"
         words += f", {more} {second} would need"
     if binds.endswith(_PLANNED):
         planned = units.format_rate(system.nic)
         above = system.wire / system.nic - 1
-        words += f"; {system.library} counts {planned} for a NIC behind PCIe, and the NIC itself has {above:.0%} more"
+        words += f"; {system.library} counts {planned} for a NIC behind PCIe, and the NIC itself has {100 * above:.0f} % more"
     return words
 
 

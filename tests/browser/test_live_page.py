@@ -914,6 +914,17 @@ def test_parts_are_read_by_arrow_keys_and_by_pointer(page, name):
         if len(told) > 1:
             break
     assert len(told) > 1
+    assert not any(words.endswith(":") for words in seen | told)
+
+
+def test_a_part_with_nothing_to_add_is_read_by_its_name(page):
+    show(page, live.tenants(2))  # most hosts belong to no job
+    page.focus(".fl-canvas")
+    read = set()
+    for _ in range(16):
+        page.keyboard.press("ArrowRight")
+        read.add(page.inner_text(".fl-hint"))
+    assert "host 0, job A" in read and "host 8" in read
 
 
 def test_a_block_opens_by_enter_and_closes_by_a_click(page):

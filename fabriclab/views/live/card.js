@@ -555,7 +555,7 @@ class Card {
     const layer = item && this.readable()[item[0]];
     if (!layer || item[1] >= layer.names.length) this.read = null;
     else {
-      const note = layer.notes ? `: ${layer.notes[item[1]]}` : "";
+      const note = layer.notes?.[item[1]] ? `: ${layer.notes[item[1]]}` : ""; // some items have nothing to add
       this.tell(layer.names[item[1]] + note);
     }
     if (!this.read) this.tell(this.painter.isSolid() ? this.spec.words.turn : this.model.get("frame").hint || (this.readable().length ? this.spec.words.keys : ""));
