@@ -22,7 +22,9 @@ from fabriclab.course.questions.files import message
 from fabriclab.registry import register
 from fabriclab.texts import text
 
-CHUNK = 512 * 2**10  # illustrative: a transfer through the host moves in pieces of at most this size [B]
+CHUNK = (
+    512 * 2**10
+)  # illustrative: a transfer through the host moves in pieces of at most this size [B]
 CALLS = ("ibv_reg_mr", "ibv_reg_dmabuf_mr")
 _CLIENT = File(__file__).with_name("data").joinpath("gpu_client.py").read_text(encoding="utf-8")
 _DIRECT = "peer"
@@ -39,7 +41,9 @@ _OTHER_WORDS = {
 }
 _FAMILIES = ("dgx_h100", "dgx_a100", "mi300x")
 _AS_FAST = 0.01  # plans whose times differ by so little are both right
-_CLEARLY_SLOWER = 0.05  # by so much all other plans of a case are slower, so that no rounding decides
+_CLEARLY_SLOWER = (
+    0.05  # by so much all other plans of a case are slower, so that no rounding decides
+)
 _WITHIN = 0.01  # relative error of a time that counts as right
 _WITHIN_TAIL = 0.02  # percentiles have several definitions
 _NAMED = 2e-3  # relative distance at which a known mistake is recognised
@@ -261,7 +265,9 @@ def _any_half(rng: Rng, kind: str) -> Half:
     sends = bool(rng.integers(2))
     numbers = tuple(rng.permutation(8).tolist())
     iommu = "off"
-    if kind != "not the nearest":  # where all traffic goes up to the processor, no NIC of its own is nearer
+    if (
+        kind != "not the nearest"
+    ):  # where all traffic goes up to the processor, no NIC of its own is nearer
         iommu = str(rng.choice(["off", "on"]))
     open_server = GpuServer(
         Setting(family, sends, numbers, "gpu", dict.fromkeys(CALLS, frozenset[int]()), iommu)
@@ -370,7 +376,11 @@ class ChoicePart(PlanPart):
             return found or ["refusal not told"]
         if mechanism == _DIRECT and best[0].mechanism == _THROUGH_HOST:
             found.append("direct at any price")
-        if mechanism == _THROUGH_HOST and best[0].mechanism == _DIRECT and not half.server.allows(nic):
+        if (
+            mechanism == _THROUGH_HOST
+            and best[0].mechanism == _DIRECT
+            and not half.server.allows(nic)
+        ):
             found.append("host as soon as one NIC refuses")
         if nic == half.gpu:
             found.append("NIC with the number of the GPU")
@@ -478,7 +488,9 @@ class BytesPart(PlanPart):
     def seen(self, case: int, answer: Planned) -> str:
         """Return a sentence with both numbers."""
         words = {"call": self.written(case), "got": _in_words(answer.plan)}
-        return message(3, "bytes.seen", **words, copies=f"{answer.copies:g}", host=_bytes(answer.host))
+        return message(
+            3, "bytes.seen", **words, copies=f"{answer.copies:g}", host=_bytes(answer.host)
+        )
 
     def off(self, case: int, answer: Planned) -> str:
         """Return a sentence with both right numbers."""
@@ -609,7 +621,9 @@ class TimePart(QuestionPart):
         path, _, size = self.cases[case]
         pieces = math.ceil(size / CHUNK)
         steps = [shown(move.issue + size / pieces / move.rate, "time") for move in path.moves]
-        return message(3, "took.step", n=pieces, steps=", ".join(steps), flush=shown(path.flush, "time"))
+        return message(
+            3, "took.step", n=pieces, steps=", ".join(steps), flush=shown(path.flush, "time")
+        )
 
     def compared(self, case: int, answer: float) -> tuple[str, str]:
         """Return the time and the right one."""
