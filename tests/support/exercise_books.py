@@ -17,9 +17,13 @@ def book_of(root, number):
     return nbformat.read(root / "solutions" / f"exercise{number}.ipynb", 4)
 
 
-def run_blank(book, folder, monkeypatch, root):
-    """Return the file that students get after a run of all its cells, none of which raised an error."""
+def run_blank(book, folder, monkeypatch, root, *, without=()):
+    """Return the file that students get after a run of its cells, none of which raised an error.
+
+    ``without`` names cells that take long and use no answer.
+    """
     blank = nbformat.reads(json.dumps(student_version(book)), 4)  # which joins the lines of cells
+    blank.cells = [cell for cell in blank.cells if cell.id not in without]
     return _run(blank, folder, monkeypatch, root)
 
 

@@ -253,8 +253,16 @@ def _half(rng: Rng, kind: str) -> Half:
     """Draw a case of a kind, in which no two plans are nearly as fast."""
     while True:
         half = _any_half(rng, kind)
-        if half.is_clear():
+        if half.is_clear() and _leaves_no_luck(half, kind):
             return half
+
+
+def _leaves_no_luck(half: Half, kind: str) -> bool:
+    """Return whether no best plan has the number of the GPU or, where all NICs take the memory, the first number."""
+    best = {plan.nic for plan in half.best()}
+    if half.gpu in best or half.server.is_near(half.gpu, half.gpu) != (kind == "far and small"):
+        return False
+    return kind not in ("any NIC", "second call") or 0 not in best
 
 
 def _any_half(rng: Rng, kind: str) -> Half:
