@@ -245,7 +245,7 @@ def test_the_same_plan_is_wrong_without_a_registration_and_right_with_it():
 def test_the_first_try_does_not_give_the_answer_away():
     found = verdict("ex3-f", answers.WRONG_F["direct at any price"])
     assert found.seen and found.steps and not set(found.seen) & set(found.steps)
-    best = [part for part in found.parts if part.name == "plan"][0].wanted
+    best = next(part for part in found.parts if part.name == "plan").wanted
     assert best.startswith("pinned, NIC") and best not in " ".join(found.seen)
     assert best in " ".join(found.said)
 

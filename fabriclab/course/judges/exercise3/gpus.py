@@ -66,6 +66,15 @@ def _path(family: str, source: str, target: str, mechanism: str, iommu: str) -> 
     return gpudirect.path(_fabric(family), source, target, mechanism, iommu=iommu)
 
 
+@cache
+def _registration(memory: str, call: str, module: bool) -> tuple[int, str]:
+    """Return the errno of a registration, or 0, and what the kernel says."""
+    try:
+        return 0, gpudirect.register(memory, call, module=module)
+    except OSError as error:
+        return error.errno or 0, error.strerror or ""
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """What a server allows, and how it is set up.
@@ -164,10 +173,7 @@ class GpuServer:
     def _answer(self, nic: int, call: str) -> tuple[int, str]:
         """Return the errno of a registration, or 0, and what the kernel says."""
         module = nic in self.setting.drivers[call]
-        try:
-            return 0, gpudirect.register(self.setting.memory, call, module=module)
-        except OSError as error:
-            return error.errno or 0, error.strerror or ""
+        return _registration(self.setting.memory, call, module)
 
     def _as_counted(self, part: str) -> str:
         """Return the name of a part; NICs have the numbers that this server gives them."""

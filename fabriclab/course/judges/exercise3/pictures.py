@@ -42,7 +42,7 @@ _HEIGHT = _LIST_TOP + _LIST_ROW * _STEPS
 
 
 class _Node(NamedTuple):
-    """Places in one node; what faces the other node is its inner side. [px]"""
+    """Places in one node; what faces the other node is its inner side; in pixels."""
 
     left: float
     is_first: bool
