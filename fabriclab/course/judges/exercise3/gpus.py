@@ -6,7 +6,7 @@ the GPU. A case is one of them. Its copies are those that `fabriclab.gpudirect.p
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path as File
 from typing import Any, NamedTuple
@@ -22,9 +22,8 @@ from fabriclab.course.questions.files import message
 from fabriclab.registry import register
 from fabriclab.texts import text
 
-CHUNK = (
-    512 * 2**10
-)  # illustrative: a transfer through the host moves in pieces of at most this size [B]
+# illustrative: a transfer moves in pieces of at most this size [B]
+CHUNK = 512 * 2**10
 CALLS = ("ibv_reg_mr", "ibv_reg_dmabuf_mr")
 _CLIENT = File(__file__).with_name("data").joinpath("gpu_client.py").read_text(encoding="utf-8")
 _DIRECT = "peer"
@@ -41,9 +40,8 @@ _OTHER_WORDS = {
 }
 _FAMILIES = ("dgx_h100", "dgx_a100", "mi300x")
 _AS_FAST = 0.01  # plans whose times differ by so little are both right
-_CLEARLY_SLOWER = (
-    0.05  # by so much all other plans of a case are slower, so that no rounding decides
-)
+# By so much all other plans of a case are slower, so that no rounding decides.
+_CLEARLY_SLOWER = 0.05
 _WITHIN = 0.01  # relative error of a time that counts as right
 _WITHIN_TAIL = 0.02  # percentiles have several definitions
 _NAMED = 2e-3  # relative distance at which a known mistake is recognised
@@ -234,25 +232,24 @@ class Half(NamedTuple):
         return True
 
 
-# Which NICs of a case take memory of the GPU: all by the first call, all by the second one only, all but the nearest,
-# or only those of the other processor. Managed memory is refused by all.
+class Kind(NamedTuple):
+    """A kind of case: its set, between which sizes [B] it is drawn, and a server if only one suits."""
+
+    of_set: int
+    smallest: float
+    largest: float
+    family: str = ""
+
+
+# In each set one case needs a direct path that is easily missed, and one has to go through the host.
 _KINDS = {
-    "any NIC": ("", 64 * 2**10, 16 * 2**20),
-    "second call": ("", 64 * 2**10, 16 * 2**20),
-    "not the nearest": ("dgx_h100", 64 * 2**10, 4 * 2**20),
-    "far and small": ("", 4 * 2**10, 48 * 2**10),
-    "far and large": ("", 4 * 2**20, 16 * 2**20),
-    "managed": ("", 4 * 2**10, 16 * 2**20),
+    "any NIC": Kind(0, 64 * 2**10, 16 * 2**20),  # all NICs take the memory by the first call
+    "second call": Kind(1, 64 * 2**10, 16 * 2**20),  # all take it, by the second call only
+    "far and small": Kind(0, 4 * 2**10, 48 * 2**10),  # those of the other processor only
+    "not the nearest": Kind(1, 64 * 2**10, 4 * 2**20, "dgx_h100"),  # all but the nearest
+    "managed": Kind(0, 4 * 2**10, 16 * 2**20),  # none
+    "far and large": Kind(1, 4 * 2**20, 16 * 2**20),  # those of the other processor only
 }
-# Each set has a case in which the direct path is the best one, and one in which it is not to be had or not worth it.
-_CASES = (
-    ("any NIC", 0),
-    ("second call", 1),
-    ("far and small", 0),
-    ("not the nearest", 1),
-    ("managed", 0),
-    ("far and large", 1),
-)
 
 
 def _half(rng: Rng, kind: str) -> Half:
@@ -273,32 +270,38 @@ def _leaves_no_luck(half: Half, kind: str) -> bool:
 
 def _any_half(rng: Rng, kind: str) -> Half:
     """Draw a server that allows what the kind says, a GPU, and a size."""
-    family, low, high = _KINDS[kind]
-    family = family or str(rng.choice(_FAMILIES))
+    about = _KINDS[kind]
+    family = about.family or str(rng.choice(_FAMILIES))
     gpu = int(rng.integers(8))
-    size = 8 * round(math.exp(rng.uniform(math.log(low), math.log(high))) / 8)
+    size = 8 * round(math.exp(rng.uniform(math.log(about.smallest), math.log(about.largest))) / 8)
     sends = bool(rng.integers(2))
     numbers = tuple(rng.permutation(8).tolist())
     iommu = "off"
-    if (
-        kind != "not the nearest"
-    ):  # where all traffic goes up to the processor, no NIC of its own is nearer
+    # Where the IOMMU sends all traffic up to the processor, no NIC of that processor is nearer than another.
+    if kind != "not the nearest":
         iommu = str(rng.choice(["off", "on"]))
-    open_server = GpuServer(
-        Setting(family, sends, numbers, "gpu", dict.fromkeys(CALLS, frozenset[int]()), iommu)
-    )
 
-    takes = set(range(8))
-    if kind == "not the nearest":
-        times = {nic: open_server.transfer(gpu, nic, _DIRECT).latency for nic in takes}
-        takes = {nic for nic, time in times.items() if time > min(times.values()) * (1 + _AS_FAST)}
-    elif kind.startswith("far"):
-        takes = {nic for nic in takes if not open_server.is_near(gpu, nic)}
-    by_call = {CALLS[0]: frozenset(takes), CALLS[1]: frozenset(takes)}
-    if kind != "any NIC":
-        by_call[CALLS[0]] = frozenset[int]()
+    refused_by_all = dict.fromkeys(CALLS, frozenset[int]())
+    setting = Setting(family, sends, numbers, "gpu", refused_by_all, iommu)
+    takers = _takers(kind, GpuServer(setting), gpu)
+    drivers = {CALLS[0]: frozenset[int](), CALLS[1]: takers}
+    if kind == "any NIC":
+        drivers[CALLS[0]] = takers
     memory = "managed" if kind == "managed" else "gpu"
-    return Half(GpuServer(Setting(family, sends, numbers, memory, by_call, iommu)), gpu, size)
+    server = GpuServer(replace(setting, memory=memory, drivers=drivers))
+    return Half(server, gpu, size)
+
+
+def _takers(kind: str, server: GpuServer, gpu: int) -> frozenset[int]:
+    """Return the NICs whose drivers can take the GPU's memory in a case of a kind."""
+    nics = range(server.nics)
+    if kind.startswith("far"):
+        return frozenset(nic for nic in nics if not server.is_near(gpu, nic))
+    if kind != "not the nearest":
+        return frozenset(nics)
+    latencies = [server.transfer(gpu, nic, _DIRECT).latency for nic in nics]
+    limit = min(latencies) * (1 + _AS_FAST)
+    return frozenset(nic for nic in nics if latencies[nic] > limit)
 
 
 # The plan --------------------------------------------------------------------------------------------------------
@@ -327,7 +330,7 @@ class PlanPart(QuestionPart):
 
     def set_of(self, case: int) -> int:
         """Return the number of the set that a case is in."""
-        return _CASES[case][1]
+        return [*_KINDS.values()][case].of_set
 
     def read(self, case: int, value: Any) -> Planned:
         """Return the plan that a dict describes."""
@@ -893,7 +896,7 @@ def _example(rng: Rng) -> Any:
 def gpu_to_gpu(ask: Ask, rng: Rng) -> Verdict:
     """Judge times, the choice of a path with a refused registration, its copies and bytes, and the tail of a queue."""
     time_rng, plan_rng, tail_rng = rng.spawn(3)
-    halves = [_half(plan_rng, kind) for kind, _ in _CASES]
+    halves = [_half(plan_rng, kind) for kind in _KINDS]
     calls = [Call("plan", (half.server.proxy(), half.gpu, half.size)) for half in halves]
     queued = list[Queued]()
     for _ in range(_SETS):
