@@ -121,7 +121,7 @@ def test_there_are_enough_of_both():
         ("ex3-e", answers.WRONG_E["waits for the dead"], 22 / 28),
         ("ex3-e", answers.WRONG_E["failed completion ignored"], 22 / 28),
         ("ex3-f", answers.only("ex3-f", "took"), 4 / 20),
-        ("ex3-f", answers.WRONG_F["zero copy taken for no copy"], 16 / 20),
+        ("ex3-f", answers.WRONG_F["copy by the NIC forgotten"], 16 / 20),
         ("ex3-f", answers.WRONG_F["always through the host"], 10 / 20),
         ("ex3-f", answers.WRONG_F["one call only"], 10 / 20),
         ("ex3-f", answers.WRONG_F["refusal not told"], 10 / 20),

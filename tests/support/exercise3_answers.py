@@ -854,7 +854,7 @@ WRONG_F = {
     "pieces rounded down": but(
         "ex3-f", ("int(np.ceil(size / chunk))", "max(1, int(size // chunk))")
     ),
-    "latency forgotten": but("ex3-f", ('+ latency + path["flush"])', "+ 0)")),
+    "latencies forgotten": but("ex3-f", ('+ latency + path["flush"])', "+ 0)")),
     "direct without a registration": but(
         "ex3-f", ("refused = refusal(nic)", "refused = 0 * refusal(nic)")
     ),
@@ -893,7 +893,7 @@ WRONG_F = {
             '        if mechanism == "pinned":\n            time += 1\n',
         ),
     ),
-    "zero copy taken for no copy": but(
+    "copy by the NIC forgotten": but(
         "ex3-f", ('"copies": len(path["copies"])', '"copies": len(path["copies"]) - 1')
     ),
     "copies of each piece": but(
@@ -906,7 +906,7 @@ WRONG_F = {
     "host memory counted once": but(
         "ex3-f", ('"host": crossings * size', '"host": crossings * size / 2')
     ),
-    "processors on the way counted": but(
+    "passing processors counted": but(
         "ex3-f", ("for end in (0, -1)]", 'for end in range(len(copy["parts"]))]')
     ),
     "every copy counted in the host": but(

@@ -489,14 +489,14 @@ class BytesPart(PlanPart):
         found = list[str]()
         if answer.copies != copies:
             if answer.copies == copies - 1:
-                found.append("zero copy taken for no copy")
+                found.append("copy by the NIC forgotten")
             if answer.copies == copies * pieces:
                 found.append("copies of each piece")
         if answer.host != host:
             if host and answer.host == half.size:
                 found.append("host memory counted once")
             if answer.host == passed * half.size:
-                found.append("processors on the way counted")
+                found.append("passing processors counted")
             if answer.host == len(path.moves) * half.size:
                 found.append("every copy counted in the host")
             if answer.host == crossings(path):
@@ -585,7 +585,7 @@ _TIME_MISTAKES: Mapping[str, Callable[[gpudirect.Path, float, int], float]] = {
     "rate only": _rate_only,
     "flush forgotten": _no_flush,
     "pieces rounded down": _rounded_down,
-    "latency forgotten": _no_latency,
+    "latencies forgotten": _no_latency,
 }
 
 
@@ -655,7 +655,7 @@ class TimePart(QuestionPart):
 _TIMES = (_DIRECT, _THROUGH_HOST) * _SETS  # mechanism of each case
 # Which mistakes a case of each mechanism tells from the right answer.
 _TOLD_BY = {
-    _DIRECT: ("rate only", "flush forgotten", "latency forgotten"),
+    _DIRECT: ("rate only", "flush forgotten", "latencies forgotten"),
     _THROUGH_HOST: (
         "each copy waits for the whole",
         "pieces one after another",
