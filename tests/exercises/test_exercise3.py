@@ -698,6 +698,13 @@ def test_the_notebook_runs(book, tmp_path, monkeypatch, root):
     sheet = (root / "exercises" / "teacher" / "exercise_3.md").read_text()
     told = re.search(r"\*\*(\d+), (\d+) and (\d+) %\*\*", sheet)
     assert [round(speed) for speed in speeds[:3]] == [int(n) for n in told.groups()]
+    busy = re.findall(r"70\.0\s+\w+\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)", shown["ex3-f-see"])
+    direct, host = ([float(n) for n in row] for row in busy)
+    told = re.search(
+        r"has ([\d.]+) of the rate.*median grows by ([\d.]+).*\s([\d.]+)\. Ask", sheet, re.DOTALL
+    )
+    factors = [host[2] / direct[2], host[0] / direct[0], host[1] / direct[1]]
+    assert factors == pytest.approx([float(n) for n in told.groups()], rel=0.02)
 
 
 def test_a_change_of_the_solution_that_is_not_there_is_an_error():
