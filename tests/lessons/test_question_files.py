@@ -229,7 +229,7 @@ def test_a_misconception_of_several_questions_stands_once():
 def test_every_message_of_the_judges_is_used(number):
     made = (f'message({number}, "', f'message({number}, f"')
     assert all(start in JUDGES for start in made[:1])
-    dynamic = ("kind.", "block.", "trace.", "fault.", "part.")
+    dynamic = ("kind.", "block.", "trace.", "fault.", "part.", "picture.")
     for key in files.load(f"exercise{number}")["messages"]:
         assert key.startswith(dynamic) or key in LITERALS, key
 

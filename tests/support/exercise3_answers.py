@@ -527,7 +527,116 @@ def work(node):
 """,
     ),
 }
-RIGHT = {"ex3-a": RIGHT_A, "ex3-b": RIGHT_B, "ex3-c": RIGHT_C, "ex3-d": RIGHT_D, "ex3-e": RIGHT_E}
+RIGHT_F = {
+    "asks every NIC": SOLVED["ex3-f"],
+    "DMA-BUF first": but(
+        "ex3-f",
+        ('("ibv_reg_mr", "ibv_reg_dmabuf_mr")', '("ibv_reg_dmabuf_mr", "ibv_reg_mr")'),
+    ),
+    "texts with units, other words, arrays": but(
+        "ex3-f",
+        (
+            '{"nic": nic, "mechanism": mechanism,',
+            '{"nic": np.int64(nic), "mechanism": {"peer": "direct", "pinned": "bounce"}[mechanism],',
+        ),
+        ('"host": crossings * size}', '"host": f"{crossings * size} B"}'),
+        (
+            "return np.percentile(times, [50, 99])",
+            'return [f"{1e6 * np.percentile(times, at):.4f} us" for at in (50, 99)]',
+        ),
+    ),
+    "fastest plan first, asked only then": """
+import heapq
+
+def took(path, size, chunk):
+    # Every piece through every copy: a copy begins a piece when it and the copy before are done with theirs.
+    pieces = -(-size // chunk)
+    ends = [0.0] * len(path["copies"])
+    for _ in range(pieces):
+        before = 0.0
+        for i, copy in enumerate(path["copies"]):
+            before = ends[i] = max(before, ends[i]) + copy["issue"] + size / pieces / copy["rate"]
+    return ends[-1] + sum(copy["latency"] for copy in path["copies"]) + path["flush"]
+
+def plan(server, gpu, size):
+    queue, last = [], {}
+    for nic in range(server.nics):
+        for mechanism in ("peer", "pinned"):
+            path = server.path(gpu, nic, mechanism)
+            heapq.heappush(queue, (took(path, size, server.chunk), nic, mechanism))
+    while True:
+        _, nic, mechanism = heapq.heappop(queue)
+        for call in ("ibv_reg_mr", "ibv_reg_dmabuf_mr"):
+            try:
+                server.register(gpu, nic, call)
+            except OSError as error:
+                last[nic] = error.errno
+            else:
+                last[nic] = 0
+                break
+        if mechanism == "pinned" or not last[nic]:
+            return {
+                "nic": nic, "mechanism": mechanism, "refused": last[nic] if mechanism == "pinned" else 0,
+                "copies": {"peer": 1, "pinned": 2}[mechanism], "host": {"peer": 0, "pinned": 2}[mechanism] * size,
+            }
+
+def tail(path, chunk, sizes, arrivals):
+    own = np.array([took(path, size, chunk) for size in sizes])
+    # The end of each is the latest over all k of: arrival of k, and all transfers from k on.
+    done = np.cumsum(own)
+    ends = done + np.maximum.accumulate(np.array(arrivals) - (done - own))
+    times = np.sort(ends - np.array(arrivals))
+    return float(times[len(times) // 2]), float(times[int(0.99 * len(times))])
+""",
+    "two helpers and a queue of idle moments": """
+def seconds_of(path, pieces, size):
+    return np.array([copy["issue"] + size / pieces / copy["rate"] for copy in path["copies"]])
+
+def took(path, size, chunk):
+    pieces = (size + chunk - 1) // chunk
+    steps = seconds_of(path, pieces, size)
+    slowest = steps.max()
+    return np.float64(steps.sum() - slowest + pieces * slowest + path["flush"] + sum(c["latency"] for c in path["copies"]))
+
+def plan(server, gpu, size):
+    plans = []
+    for nic in range(server.nics):
+        error_number = 0
+        try:
+            server.register(gpu, nic)
+        except OSError:
+            try:
+                server.register(gpu, nic, "ibv_reg_dmabuf_mr")
+            except OSError as error:
+                error_number = error.errno
+        if not error_number:
+            plans.append([nic, "peer", 0])
+        else:
+            plans.append([nic, "pinned", error_number])
+    def time_of(one):
+        return took(server.path(gpu, one[0], one[1]), size, server.chunk)
+    nic, mechanism, refused = sorted(plans, key=time_of)[0]
+    parts = [copy["parts"] for copy in server.path(gpu, nic, mechanism)["copies"]]
+    host = sum((p[0][:3] == "CPU") + (p[-1][:3] == "CPU") for p in parts) * size
+    return dict(nic=nic, mechanism=mechanism.upper(), refused=refused, copies=len(parts), host=host)
+
+def tail(path, chunk, sizes, arrivals):
+    waits, left, before = [], 0.0, arrivals[0]
+    for size, now in zip(sizes, arrivals):
+        left = max(0.0, left - (now - before)) + took(path, size, chunk)
+        before = now
+        waits.append(left)
+    return [np.median(waits), np.quantile(waits, 0.99)]
+""",
+}
+RIGHT = {
+    "ex3-a": RIGHT_A,
+    "ex3-b": RIGHT_B,
+    "ex3-c": RIGHT_C,
+    "ex3-d": RIGHT_D,
+    "ex3-e": RIGHT_E,
+    "ex3-f": RIGHT_F,
+}
 
 # Typical mistakes ------------------------------------------------------------------------------------------------------
 
@@ -718,4 +827,114 @@ WRONG_E = {
     ),
     "nobody waits": but("ex3-e", ("slowest[max(0, k - bound)]", "slowest[0]")),
 }
-WRONG = {"ex3-a": WRONG_A, "ex3-b": WRONG_B, "ex3-c": WRONG_C, "ex3-d": WRONG_D, "ex3-e": WRONG_E}
+WRONG_F = {
+    "each copy waits for the whole": but(
+        "ex3-f", ("    pieces = int(np.ceil(size / chunk))", "    pieces = 1")
+    ),
+    "pieces one after another": but(
+        "ex3-f",
+        ("(sum(steps) + (pieces - 1) * max(steps)", "(pieces * sum(steps)"),
+    ),
+    "starts of pieces forgotten": but(
+        "ex3-f",
+        (
+            '[copy["issue"] + size / pieces / copy["rate"]',
+            '[size / pieces / copy["rate"]',
+        ),
+        ('sum(copy["latency"] for', 'sum(copy["latency"] + copy["issue"] for'),
+    ),
+    "rate only": but(
+        "ex3-f",
+        (
+            "    pieces = int(np.ceil(size / chunk))",
+            '    return size / min(copy["rate"] for copy in path["copies"])\n    pieces = 1',
+        ),
+    ),
+    "flush forgotten": but("ex3-f", ('+ latency + path["flush"])', "+ latency)")),
+    "pieces rounded down": but(
+        "ex3-f", ("int(np.ceil(size / chunk))", "max(1, int(size // chunk))")
+    ),
+    "latencies forgotten": but("ex3-f", ('+ latency + path["flush"])', "+ 0)")),
+    "direct without a registration": but(
+        "ex3-f", ("refused = refusal(nic)", "refused = 0 * refusal(nic)")
+    ),
+    "direct without a registration/not asked": but(
+        "ex3-f", ("refused = refusal(nic)", "refused = 0")
+    ),
+    "always through the host": but("ex3-f", ("refused = refusal(nic)", "refused = 14")),
+    "one call only": but("ex3-f", ('("ibv_reg_mr", "ibv_reg_dmabuf_mr")', '("ibv_reg_mr",)')),
+    "refusal not told": but("ex3-f", ('"refused": refused,', '"refused": 0,')),
+    "direct at any price": but(
+        "ex3-f",
+        (
+            "        if time < least:",
+            '        if mechanism == "pinned":\n            time += 1\n        if time < least:',
+        ),
+    ),
+    "host as soon as one NIC refuses": but(
+        "ex3-f",
+        (
+            "    for nic in range(server.nics):",
+            "    def near(nic):\n"
+            '        return took(server.path(gpu, nic, "peer"), size, server.chunk)\n'
+            "    for nic in [min(range(server.nics), key=near)]:",
+        ),
+    ),
+    "NIC with the number of the GPU": but(
+        "ex3-f", ("    for nic in range(server.nics):", "    for nic in [gpu]:")
+    ),
+    "first NIC that takes it": but(
+        "ex3-f",
+        (
+            "        time = took(path, size, server.chunk)\n",
+            "        time = took(path, size, server.chunk)\n"
+            '        if mechanism == "peer" and best and best["mechanism"] == "peer":\n'
+            "            continue\n"
+            '        if mechanism == "pinned":\n            time += 1\n',
+        ),
+    ),
+    "copy by the NIC forgotten": but(
+        "ex3-f", ('"copies": len(path["copies"])', '"copies": len(path["copies"]) - 1')
+    ),
+    "copies of each piece": but(
+        "ex3-f",
+        (
+            '"copies": len(path["copies"])',
+            '"copies": len(path["copies"]) * int(np.ceil(size / server.chunk))',
+        ),
+    ),
+    "host memory counted once": but(
+        "ex3-f", ('"host": crossings * size', '"host": crossings * size / 2')
+    ),
+    "passing processors counted": but(
+        "ex3-f", ("for end in (0, -1)]", 'for end in range(len(copy["parts"]))]')
+    ),
+    "every copy counted in the host": but(
+        "ex3-f", ('"host": crossings * size', '"host": len(path["copies"]) * size')
+    ),
+    "times for bytes": but("ex3-f", ('"host": crossings * size', '"host": crossings')),
+    "queue forgotten": but("ex3-f", ("max(free, arrival)", "arrival")),
+    "waiting only": but(
+        "ex3-f",
+        ("times.append(free - arrival)", "times.append(free - arrival - took(path, size, chunk))"),
+    ),
+    "time of the end": but("ex3-f", ("times.append(free - arrival)", "times.append(free)")),
+    "mean for the median": but(
+        "ex3-f",
+        (
+            "return np.percentile(times, [50, 99])",
+            "return [np.mean(times), np.percentile(times, 99)]",
+        ),
+    ),
+    "longest for the 99th percentile": but("ex3-f", ("[50, 99]", "[50, 100]")),
+    "95th percentile": but("ex3-f", ("[50, 99]", "[50, 95]")),
+    "all at once": but("ex3-f", ("max(free, arrival)", "free"), ("free - arrival", "free")),
+}
+WRONG = {
+    "ex3-a": WRONG_A,
+    "ex3-b": WRONG_B,
+    "ex3-c": WRONG_C,
+    "ex3-d": WRONG_D,
+    "ex3-e": WRONG_E,
+    "ex3-f": WRONG_F,
+}

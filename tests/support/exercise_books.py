@@ -1,5 +1,6 @@
 """The notebooks of exercises: their sources, runs of them as text, and what holds for each of them."""
 
+import json
 import os
 
 import nbclient
@@ -16,14 +17,30 @@ def book_of(root, number):
     return nbformat.read(root / "solutions" / f"exercise{number}.ipynb", 4)
 
 
-def run_in_text_mode(book, folder, monkeypatch, root):
-    """Return the notebook after a run in which each answer is right at the first try."""
+def run_blank(book, folder, monkeypatch, root, *, without=()):
+    """Return the file that students get after a run of its cells, none of which raised an error.
+
+    ``without`` names cells that take long and use no answer.
+    """
+    blank = nbformat.reads(json.dumps(student_version(book)), 4)  # which joins the lines of cells
+    blank.cells = [cell for cell in blank.cells if cell.id not in without]
+    return _run(blank, folder, monkeypatch, root)
+
+
+def _run(book, folder, monkeypatch, root):
+    """Return a notebook after a run as text."""
     monkeypatch.setenv("FABRICLAB_TEXT", "1")
     monkeypatch.setenv("PYTHONPATH", f"{root}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     done = nbformat.from_dict(book)
     nbclient.NotebookClient(
         done, timeout=120, resources={"metadata": {"path": str(folder)}}
     ).execute()
+    return done
+
+
+def run_in_text_mode(book, folder, monkeypatch, root):
+    """Return the notebook after a run in which each answer is right at the first try."""
+    done = _run(book, folder, monkeypatch, root)
     tests = [cell for cell in done.cells if cell.id.endswith("-test")]
     right = text("check.right", tries=text("check.first"))
     assert tests and all(right in str(cell.outputs) for cell in tests)

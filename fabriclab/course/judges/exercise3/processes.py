@@ -15,6 +15,7 @@ from types import CodeType, FunctionType
 from typing import Any, NamedTuple, Self
 
 from fabriclab import rdma, units
+from fabriclab.course.judges import is_stub
 from fabriclab.course.questions.files import message
 from fabriclab.texts import text
 
@@ -45,7 +46,7 @@ class Group:
         path: str = "",
     ) -> None:
         for program in (server, worker):
-            if _is_stub(program):
+            if is_stub(program):
                 raise NotImplementedError(text("ex.stub", name=program.__name__))
         self.workers = workers
         self._server = getattr(server, "__name__", server)
@@ -137,12 +138,6 @@ class Group:
         """End a process that is dead or hangs; the next run starts another one."""
         self._processes.remove(process)
         process.kill()
-
-
-def _is_stub(program: Any) -> bool:
-    """Return whether a program is still as it was handed out; of one that is given by its name, nobody knows."""
-    code = getattr(program, "__code__", None)
-    return "NotImplementedError" in getattr(code, "co_names", ())
 
 
 class _Late(NamedTuple):

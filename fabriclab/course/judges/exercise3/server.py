@@ -327,10 +327,10 @@ def _pace_case(rng: Rng, steady: bool) -> tuple[list[list[float]], int]:
             return times, bound
 
 
-_CALM = KindOfRun(share=15 / 35, sets=2)
-_KILLED = KindOfRun(share=8 / 35, sets=2)
-_LOST = KindOfRun(share=7 / 35, sets=1)
-_PACE = 5 / 35  # of the points
+_CALM = KindOfRun(share=12 / 28, sets=2)
+_KILLED = KindOfRun(share=6 / 28, sets=2)
+_LOST = KindOfRun(share=6 / 28, sets=1)
+_PACE = 4 / 28  # of the points
 
 
 @register("question", "ex3-e", example=_example)
