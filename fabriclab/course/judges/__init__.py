@@ -7,7 +7,8 @@ which it draws its cases. Nothing that a learner returns makes it raise.
 import contextlib
 import functools
 import hashlib
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab import registry
-from fabriclab.course.questions import files
+from fabriclab.course.questions import files, own
 from fabriclab.texts import text
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "example",
     "exercise",
     "find",
+    "needs",
     "practice",
     "questions",
 ]
@@ -146,7 +148,7 @@ class JudgedQuestion:
     words: files.Words = _NO_WORDS
 
 
-@functools.cache
+@files.cached
 def questions() -> Mapping[str, JudgedQuestion]:
     """Return all questions by id; words, functions and points come from their file, the judge from the registry."""
     found = {}
@@ -165,13 +167,16 @@ def questions() -> Mapping[str, JudgedQuestion]:
     return found
 
 
-def exercise(number: int) -> tuple[JudgedQuestion, ...]:
-    """Return the questions of an exercise in their order."""
-    return tuple(q for q in questions().values() if q.id.startswith(f"ex{number}-"))
+def exercise(name: int | str) -> tuple[JudgedQuestion, ...]:
+    """Return the questions of an exercise in their order, by its number or the name of an own exercise."""
+    start = f"ex{name}-" if isinstance(name, int) else f"{name}-"
+    return tuple(q for q in questions().values() if q.id.startswith(start))
 
 
 def find(id: str) -> JudgedQuestion:
     """Return the question ``id``; the error for an unknown id lists all ids."""
+    if id not in questions():
+        own.load_near(id)
     if id not in questions():
         raise ValueError(text("check.unknown", id=id, known=", ".join(questions())))
     return questions()[id]
@@ -200,6 +205,30 @@ def practice(id: str) -> dict[str, list[tuple[Any, ...]]]:
     with contextlib.suppress(Unanswered):
         find(id).judge(ask, draw(PRACTICE, id))
     return cases
+
+
+@contextlib.contextmanager
+def needs(*answers: Any) -> Iterator[None]:
+    """Run the cell below a question once its answers are written, and say which to write first until then.
+
+    Parameters
+    ----------
+    *answers : function or class
+        What a learner writes and the lines within use.
+
+    Examples
+    --------
+    >>> def latency(comm, size):
+    ...     raise NotImplementedError()
+    >>> with needs(latency):
+    ...     latency(None, 4096)
+    Write latency first, then run this cell again.
+    """
+    try:
+        yield
+    except NotImplementedError:
+        names = " and ".join(str(getattr(answer, "__name__", answer)) for answer in answers)
+        sys.stdout.write(text("ex.needs", names=names) + "\n")
 
 
 def __dir__() -> list[str]:
