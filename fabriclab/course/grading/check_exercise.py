@@ -5,7 +5,7 @@ import ast
 import json
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -81,6 +81,8 @@ def findings(folder: Path) -> list[Finding]:
         return [_finding("toml", file=own.QUESTIONS, error=error)]
 
     found = [*_keys(entries)]
+    if any(finding.blocks for finding in found):
+        return found
     try:
         own.load(folder)
         book = json.loads(own.notebook(folder).read_bytes())
@@ -89,16 +91,18 @@ def findings(folder: Path) -> list[Finding]:
     except ValueError as error:
         return [*found, _finding("json", file=own.notebook(folder).name, error=error)]
 
-    asked = judges.exercise(folder.name)
-    found += _sentences(folder, entries, asked)
     try:
         found += _cells(folder.name, book, entries)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         problem = str(error) if isinstance(error, ValueError) else repr(error)
         return [*found, _finding("notebook", error=problem)]
+    found += _wrong_options(entries)
+    code = ast.parse((folder / own.JUDGE).read_text(encoding="utf-8"))
+    literals = {node.value for node in ast.walk(code) if isinstance(node, ast.Constant)}
     # An error in a judge costs the author one finding instead of a traceback.
-    for question in asked:
+    for question in judges.exercise(folder.name):
         try:
+            found += _sentences(question, entries[question.id], literals)
             found += _judging(question)
         except Exception as error:
             said = f"{type(error).__name__}: {error}"
@@ -157,28 +161,31 @@ def _keys(entries: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
                 yield _finding("unused", id=id, key=f"hints_of.{function}")
 
 
-def _sentences(
-    folder: Path, entries: Mapping[str, Mapping[str, Any]], asked: Sequence[JudgedQuestion]
-) -> Iterator[Finding]:
-    """Yield each mistake without a sentence, and each sentence without a mistake."""
-    code = ast.parse((folder / own.JUDGE).read_text(encoding="utf-8"))
-    named = {node.value for node in ast.walk(code) if isinstance(node, ast.Constant)}
-    for question in asked:
-        mistakes = set[str]()
-        for part in _parts(question):
-            if isinstance(part, FunctionPart):
-                mistakes |= part.slips().keys()
-        for mistake in sorted(mistakes):
-            if not files.misconception(question.id, mistake):
-                yield _finding("slip", blocks=False, id=question.id, mistake=mistake)
-        for mistake in entries[question.id].get("misconceptions", {}):
-            if mistake not in mistakes and mistake not in named:
-                yield _finding("unused", id=question.id, key=f"misconceptions.{mistake}")
+def _wrong_options(entries: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
+    """Yield each known wrong answer, of questions that are not graded, without a sentence."""
     for id, entry in entries.items():
         for wrong in entry.get("wrong", ()):
-            if not files.misconception(id, wrong.get("mistake", "")):
-                mistake = wrong.get("mistake", "-")
-                yield _finding("slip", blocks=False, id=id, mistake=mistake)
+            if not files.misconception(id, wrong["mistake"]):
+                yield _finding("slip", blocks=False, id=id, mistake=wrong["mistake"])
+
+
+def _sentences(
+    question: JudgedQuestion, entry: Mapping[str, Any], literals: Container[object]
+) -> Iterator[Finding]:
+    """Yield each mistake of a judge without a sentence, and each sentence without a mistake.
+
+    A judge that is no `FunctionPart` may name a mistake anywhere, so all its ``literals`` count.
+    """
+    mistakes = set[str]()
+    for part in _observed(question, judges.PRACTICE, _unanswered).parts:
+        if isinstance(part, FunctionPart):
+            mistakes |= part.slips().keys()
+    for mistake in sorted(mistakes):
+        if not files.misconception(question.id, mistake):
+            yield _finding("slip", blocks=False, id=question.id, mistake=mistake)
+    for mistake in entry.get("misconceptions", {}):
+        if mistake not in mistakes and mistake not in literals:
+            yield _finding("unused", id=question.id, key=f"misconceptions.{mistake}")
 
 
 # The notebook ----------------------------------------------------------------------------------------------------
@@ -245,11 +252,6 @@ def _told(book: Book) -> Iterator[Finding]:
 
 
 # Judging ---------------------------------------------------------------------------------------------------------
-
-
-def _parts(question: JudgedQuestion) -> tuple[QuestionPart, ...]:
-    """Return the parts that a judge makes; empty if it makes none before it has answers."""
-    return _observed(question, judges.PRACTICE, _unanswered).parts
 
 
 def _unanswered(name: str, *arguments: Any) -> Any:

@@ -292,7 +292,7 @@ def add_to(parts: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run a command and return its exit code; 2 if it was refused, with a sentence on how to correct it."""
     try:
-        if args.run in (_grade, _marks, _replay, _release):
+        if args.run in (_grade, _marks, _replay):
             own.load_all()
         return int(args.run(args))
     except KeyboardInterrupt:
