@@ -47,7 +47,7 @@ def course(tmp_path, monkeypatch):
     monkeypatch.setenv("FABRICLAB_PROGRESS", str(tmp_path / "progress.json"))
     monkeypatch.setenv("FABRICLAB_TEXT", "1")
     yield tmp_path
-    for name in ("queues", "exotic"):
+    for name in ("queues", "exotic", "incast"):
         own.unload(name)
 
 
@@ -473,3 +473,37 @@ def test_the_lines_below_a_question_wait_for_its_answer(capsys):
         1 / 0  # noqa: B018
     with pytest.raises(Unanswered), judges.needs(latency):
         raise Unanswered("a", "b")
+
+
+# The page that shows how --------------------------------------------------------------------------------------------
+
+
+def test_the_example_of_the_page_works_as_it_is_written(course, root):
+    page = (root / "docs" / "write_an_exercise.md").read_text(encoding="utf-8")
+    (written,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    commands = re.findall(r"^python -m fabriclab (\S.*?)(?:\s+#.*)?$", page, flags=re.MULTILINE)
+    assert run(*commands[0].split()) == 0 == run(*commands[1].split())
+
+    folder = course / "exercises" / "incast"
+    judge_file = folder / "judge.py"
+    held = judge_file.read_text(encoding="utf-8")
+    start, end = held.index("class Drain"), held.index("\n\n@register")
+    replaced = held[:start] + written + held[end:].replace("Drain", "Waiting")
+    judge_file.write_text(replaced, encoding="utf-8")
+    edit(folder / "questions.toml", 'functions = ["drain"]', 'functions = ["waiting"]')
+    notebook = folder / "incast.ipynb"
+    edit(notebook, "def drain(queued, arriving", "def waiting(senders, burst, sending")
+    edit(notebook, "shrinking = leaving - arriving  # [B/s]", "left = leaving * burst / sending")
+    edit(notebook, "return queued / shrinking", "return senders * burst - left")
+    edit(notebook, ", drain)", ", waiting)")
+    assert [finding.said for finding in check_exercise.findings(folder)] == []
+
+    for command in commands[2:4]:
+        assert run(*command.split()) == 0
+    answered(
+        Path("handout/incast.ipynb"),
+        Path("collected/ann/incast.ipynb"),
+        "return (senders - 1) * burst",
+    )
+    assert run(*commands[4].split()) == 0
+    assert "one burst leaves" in Path("grades.csv").read_text()
