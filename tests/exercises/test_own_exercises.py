@@ -127,6 +127,27 @@ def test_each_student_may_have_cases_of_their_own(queues, course):
     assert '"ann","10","10"' in Path("grades-matrix.csv").read_text()
 
 
+@linux
+def test_answers_cannot_read_the_judge_while_they_are_graded(queues, course):
+    stolen = f"return len(open({str(queues / 'judge.py')!r}).read())"
+    answered(queues / "queues.ipynb", course / "collected" / "ann.ipynb", RIGHT)
+    book = student_version(book_of(queues / "queues.ipynb"))
+    (course / "blank.ipynb").write_text(json.dumps(book))
+    answered(course / "blank.ipynb", course / "collected" / "bob.ipynb", stolen)
+    assert run("grade", "collected", "--out", "grades.csv") == 0
+    said = Path("grades.csv").read_text()
+    assert '"ann","10","10"' in Path("grades-matrix.csv").read_text()
+    assert "FileNotFoundError" in said or "PermissionError" in said
+
+
+def test_a_judge_may_draw_numbers_for_the_students_file(queues, course):
+    with (queues / "judge.py").open("a", encoding="utf-8") as file:
+        file.write("\n\ndef release(key, student):\n    return {'ports': 48}\n")
+    assert run("release", "--new-key", "class.key") == 0
+    assert run("release", "queues", "--key", "class.key", "--out", "handout") == 0
+    assert "ports = 48" in Path("handout/queues.ipynb").read_text()
+
+
 def test_feedback_works_beside_the_notebook_that_was_handed_out(queues, course, monkeypatch):
     assert run("release", "--new-key", "class.key") == 0
     assert run("release", "queues", "--key", "class.key", "--out", "handout") == 0
