@@ -6,7 +6,7 @@ none of them.
 
 import importlib
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from fabriclab import spelling, units
@@ -15,6 +15,7 @@ __all__ = [
     "FOLDERS",
     "add_kind",
     "find",
+    "forget",
     "get",
     "info",
     "names",
@@ -96,6 +97,13 @@ def register(kind: str, name: str, **about: Any) -> Callable[[_Variant], _Varian
         return function
 
     return keep
+
+
+def forget(kind: str, names: Iterable[str]) -> None:
+    """Remove variants whose file is to be read again, or turned out to be broken; unknown names are ignored."""
+    for name in names:
+        _found.get(kind, {}).pop(name, None)
+        _about.pop((kind, name), None)
 
 
 def _list_folder(kind: str) -> dict[str, Callable[..., Any]]:

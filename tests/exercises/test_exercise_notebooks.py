@@ -4,8 +4,9 @@ import nbformat
 import pytest
 
 from fabriclab.course import judges
+from fabriclab.texts import text
 from support import lesson_gates as gates
-from support.exercise_books import book_of
+from support.exercise_books import book_of, errors_of_a_run
 
 COLUMNS = {1: 75, 2: 80, 3: 80, 4: 80}  # of code in each exercise: a narrow window shows them whole
 
@@ -52,3 +53,21 @@ def test_the_text_is_plain_and_code_is_shown_whole(root, number):
     assert max(map(len, lines)) <= COLUMNS[number] and not any(
         cell.get("outputs") for cell in book.cells
     )
+
+
+# Cells below a question wait for its answer with fl.exercises.written(...).
+@pytest.mark.parametrize(
+    "number",
+    [
+        1,
+        pytest.param(2, marks=pytest.mark.slow),
+        pytest.param(3, marks=pytest.mark.slow),
+        4,
+    ],
+)
+def test_a_blank_exercise_runs_from_top_to_bottom(root, number, tmp_path, monkeypatch):
+    book = nbformat.read(root / "exercises" / f"exercise{number}.ipynb", 4)
+    assert errors_of_a_run(book, tmp_path, monkeypatch, root) == []
+    shown = "".join(str(cell.get("outputs", "")) for cell in book.cells)
+    first = judges.exercise(number)[0].functions[0]
+    assert text("ex.stub", name=first) in shown

@@ -1467,6 +1467,7 @@ def test_every_text_is_used_and_every_field_is_filled():
         "live.sick_link.",
         "live.cost_front.",
         "live.gallery.",
+        "own.check.",
         "plan.name_",
         "plan.none_",
         "live.decision.",

@@ -235,6 +235,22 @@ def test_a_wheel_grades_a_class_in_an_empty_folder(installed, root):
     assert again.returncode == 0, again.stdout + again.stderr
 
 
+@pytest.mark.parametrize("installed", ["wheel"], indirect=True)
+def test_a_wheel_makes_an_exercise_in_an_empty_folder(installed):
+    _, folder, _ = installed
+    for command in (
+        "new-exercise own",
+        "check-exercise own",
+        "release --new-key own.key",
+        "release own --key own.key --out own-handout",
+        "grade exercises --reference exercises --key own.key --out own.csv --weak",
+    ):
+        done = ran(installed, "-m", "fabriclab", *command.split())
+        assert done.returncode == 0, done.stderr
+    assert '"own","10","10"' in (folder / "own-matrix.csv").read_text()
+    assert (folder / "own-handout" / "own" / "judge.py").is_file()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("installed", ["wheel"], indirect=True)
 def test_a_wheel_runs_a_lesson_in_an_empty_folder(installed, root):

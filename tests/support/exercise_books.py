@@ -47,6 +47,21 @@ def run_in_text_mode(book, folder, monkeypatch, root):
     return done
 
 
+def errors_of_a_run(book, folder, monkeypatch, root):
+    """Run a notebook as text from top to bottom and return its errors: id of the cell, and kind of error."""
+    monkeypatch.setenv("FABRICLAB_TEXT", "1")
+    monkeypatch.setenv("FABRICLAB_PROGRESS", str(folder / "progress.json"))
+    monkeypatch.setenv("PYTHONPATH", f"{root}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    resources = {"metadata": {"path": str(folder)}}
+    nbclient.NotebookClient(book, timeout=120, allow_errors=True, resources=resources).execute()
+    return [
+        (cell.id, output.ename)
+        for cell in book.cells
+        for output in cell.get("outputs", ())
+        if output.output_type == "error"
+    ]
+
+
 def check_students_file_earns_nothing(book, questions, setup, box):
     """Fail unless each question of the file that students get is open, and earns no points."""
     cells = student_version(book)["cells"]

@@ -15,6 +15,7 @@ from fabriclab.course.questions import (
     asides,
     find,
     misconception,
+    own,
     questions,
     unknown,
 )
@@ -46,6 +47,9 @@ def check(id: str, answer: Any = None, *more: Any, **given: Any) -> Shown:
     """
     if more:
         answer = [answer, *more]
+    name = str(id).partition("-")[0]
+    if not own.load_near(id) and own.is_name(name) and "-" in str(id):
+        return Shown([text("own.not_here", id=id, name=name)], "wait", data={"right": False})
     if id in judges.questions():
         return _graded(judges.find(id), answer)
     if str(id).startswith("ex") and id not in asides():
@@ -350,7 +354,7 @@ def _judged_code(question: judges.JudgedQuestion, answer: Any) -> _Judged:
     worth = text("ex.worth", points=verdict.part * question.points, of=question.points)
     function = next((name for name, _ in verdict.failed), "")
     hints = _hints(question.words, data["tries"], {}, function)
-    if data["tries"] >= _HINTS:
+    if data["tries"] >= _HINTS and not own.is_name(question.id.partition("-")[0]):
         hints.append(text("ex.solution", file=f"solutions/exercise{question.id[2]}.ipynb"))
     sentences = [worth, *_staged(verdict, data["tries"])]
     if verdict.failed:

@@ -38,6 +38,7 @@ from fabriclab.course.checks.predictions import (
 )
 from fabriclab.course.progress import store
 from fabriclab.course.questions import predictions, questions
+from fabriclab.course.questions.files import heading, is_own
 from fabriclab.course.shown import Shown, digits, refuse_if, shown, times
 from fabriclab.texts import keys, text
 
@@ -405,13 +406,17 @@ def _lessons(begun: Iterable[str], kept: dict[str, Any]) -> Iterator[tuple[str, 
         )
 
     checks = kept["checks"]
-    # The ids of questions give the number of their exercise, such as 4 for ex4-a.
-    numbers = {int(id[2:].partition("-")[0]) for id in checks if id in judges.questions()}
-    for number in sorted(numbers):
-        solved = [checks.get(q.id, {}).get("right", False) for q in judges.exercise(number)]
+    # The ids of questions begin with the name of their exercise, such as ex4-a.
+    names = {id.partition("-")[0] for id in checks if id in judges.questions()}
+    for name in sorted(names):
+        solved = [checks.get(q.id, {}).get("right", False) for q in judges.exercise(name)]
         how = text("state.done" if all(solved) else "state.begun")
         count = text("report.of", n=sum(solved), total=len(solved))
-        yield text("report.exercise", number=number), how, "", count
+        if is_own(name):
+            title = heading(name)
+        else:
+            title = text("report.exercise", number=name.removeprefix("ex"))
+        yield title, how, "", count
 
 
 class CheckRow(NamedTuple):

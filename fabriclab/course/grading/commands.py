@@ -1,4 +1,4 @@
-"""The commands ``grade``, ``marks``, ``replay`` and ``release``: arguments, messages and exit codes."""
+"""The commands of instructors, such as ``grade`` and ``release``: arguments, messages and exit codes."""
 
 import argparse
 import errno
@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from fabriclab.course import judges
+from fabriclab.course.questions import own
 from fabriclab.course.shown import InputRefused, refuse_if
 from fabriclab.texts import text
 
-from . import marks, notebooks, report, works
+from . import check_exercise, marks, new_exercise, notebooks, report, works
 from .class_page import MOST_NAMES, grouped, line_of, names
 from .graders import Graders, grade_all
 from .limits import Limits
@@ -242,6 +243,10 @@ def _release(args: argparse.Namespace) -> int:
     files = Counter(source.name for source in {*sources})
     twice = [name for name, n in files.items() if n > 1]
     refuse_if(twice, "grade.release.same", name=", ".join(twice))
+    for source in sources:
+        if own.is_exercise(source.parent):
+            for sentence in check_exercise.refuse_unready(source.parent):
+                _say(sentence)
     listed = notebooks.read_names(args.per_student)
     secret = notebooks.read_key(key, _say)
     written = notebooks.release(sources, secret, Path(args.out), listed)
@@ -251,6 +256,8 @@ def _release(args: argparse.Namespace) -> int:
 
 def _source(name: str) -> Path:
     """Return the students' notebook of an exercise that was given by its number or its file."""
+    if own.is_exercise(own.FOLDER / name):
+        return own.notebook(own.FOLDER / name)
     if not name.isdigit():
         refuse_if(not Path(name).is_file(), "grade.release.source", source=name)
         return Path(name)
@@ -264,7 +271,14 @@ def _source(name: str) -> Path:
 def add_to(parts: Any) -> None:
     """Add the commands to the parser of ``python -m fabriclab``, with their arguments from a table."""
     arguments = json.loads(Path(__file__).with_name("arguments.json").read_bytes())
-    commands = {"grade": _grade, "marks": _marks, "replay": _replay, "release": _release}
+    commands = {
+        "grade": _grade,
+        "marks": _marks,
+        "replay": _replay,
+        "release": _release,
+        "new-exercise": new_exercise.run,
+        "check-exercise": check_exercise.run,
+    }
     for name, function in commands.items():
         command = parts.add_parser(
             name, help=text(f"grade.help.{name}"), description=function.__doc__
@@ -278,6 +292,8 @@ def add_to(parts: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run a command and return its exit code; 2 if it was refused, with a sentence on how to correct it."""
     try:
+        if args.run in (_grade, _marks, _replay):
+            own.load_all()
         return int(args.run(args))
     except KeyboardInterrupt:
         _say(text("grade.stopped"))

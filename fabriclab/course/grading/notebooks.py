@@ -21,6 +21,7 @@ from typing import Any
 
 from fabriclab.core import write_atomic
 from fabriclab.course import judges
+from fabriclab.course.questions import own
 from fabriclab.course.shown import InputRefused, refuse_if
 from fabriclab.texts import text
 
@@ -117,6 +118,16 @@ def exercise(id: str) -> str:
     return id.partition("-")[0]
 
 
+def submission(book: Book) -> Submission:
+    """Return a notebook of one's own as if somebody had handed it in."""
+    return Submission(tuple(_cell(cell) for cell in book["cells"]))
+
+
+def number_or_name(exercise: str) -> str:
+    """Return how commands ask for an exercise: by its number, as in 1 for ``ex1``, or an own one by its name."""
+    return re.sub(r"^ex(?=\d+$)", "", exercise)
+
+
 def read(path: Path) -> Submission:
     """Read a notebook of format 4; broken content becomes a ``problem``, and only OSError is raised."""
     status = path.lstat()
@@ -179,6 +190,69 @@ def _cell(cell: Mapping[str, Any]) -> Cell:
 def as_bytes(book: Book) -> bytes:
     """Write a notebook as nbformat does, with the same bytes for the same content."""
     return (json.dumps(book, ensure_ascii=False, indent=1, sort_keys=True) + "\n").encode()
+
+
+def student_version(source: Book) -> Book:
+    """Return a source notebook without solutions, hidden tests and outputs.
+
+    Raises
+    ------
+    ValueError
+        If a mark is not closed, or the metadata of its cell does not know of it.
+    """
+    book = copy.deepcopy(source)
+    for cell in book["cells"]:
+        cell["source"] = _without_solution(cell).splitlines(keepends=True)
+        marks = cell["metadata"].get("nbgrader", {})
+        if marks.get("grade") or marks.get("solution") or marks.get("locked"):
+            # JupyterLab then keeps the cell, and what is not to be answered.
+            cell["metadata"]["deletable"] = False
+            if not marks.get("solution"):
+                cell["metadata"]["editable"] = False
+        if cell["cell_type"] == "code":
+            cell |= {"outputs": [], "execution_count": None}
+    return book
+
+
+def _without_solution(cell: Mapping[str, Any]) -> str:
+    """Return the source of a cell in which stubs replace the solution, and hidden tests are left out."""
+    marks = cell["metadata"].get("nbgrader", {})
+    stub = CODE_STUB if cell["cell_type"] == "code" else (TEXT_STUB,)
+    before = "".join(cell["source"]).split("\n")
+    where = f"cell {cell.get('id')!r}"
+    try:
+        lines = _replaced(before, "SOLUTION", stub)
+        if marks.get("solution") and lines == before:
+            lines = [*stub]
+        after = _replaced(lines, "HIDDEN TESTS", ())
+    except LookupError as error:
+        msg = f"{where}: {error}; each BEGIN needs its END, and one may not be within another"
+        raise ValueError(msg) from None
+    solution_unknown = lines != before and not marks.get("solution")
+    tests_unknown = after != lines and not marks.get("grade")
+    if solution_unknown or tests_unknown:
+        msg = f"{where} holds a solution or hidden tests, but its metadata does not say so"
+        raise ValueError(msg)
+    return "\n".join(after)
+
+
+def _replaced(lines: Sequence[str], mark: str, stub: Sequence[str]) -> list[str]:
+    """Return the lines with each marked part replaced by the stub, at the indentation of its first mark."""
+    kept = list[str]()
+    inside = False
+    for line in lines:
+        if f"BEGIN {mark}" in line or f"END {mark}" in line:
+            if inside == (f"BEGIN {mark}" in line):
+                raise LookupError(line.strip())
+            indent = line[: len(line) - len(line.lstrip())]
+            if not inside:
+                kept += [indent + part for part in stub]
+            inside = not inside
+        elif not inside:
+            kept.append(line)
+    if inside:
+        raise LookupError(mark)
+    return kept
 
 
 def new_key(path: Path) -> None:
@@ -245,25 +319,37 @@ def release(
 ) -> list[Path]:
     """Write the files of exercises for a class, or a folder with the files for each student.
 
-    Nothing is written if a source holds solutions or a file is there already.
+    An own exercise is given by its notebook with the solution, which is left out; its judge and its questions go into a
+    folder beside the students' notebook, for `fl.check`. Nothing is written if a source holds solutions or a file is
+    there already.
     """
+    books = {}
+    beside = dict[Path, bytes]()  # path inside of the folder -> content
     for source in sources:
+        if own.is_exercise(source.parent):
+            books[source] = student_version(json.loads(source.read_bytes()))
+            for name in (own.JUDGE, own.QUESTIONS):
+                beside[Path(source.stem, name)] = (source.parent / name).read_bytes()
+            continue
         for cell in read(source).cells:
             solved = cell.solution and STUB not in cell.source and TEXT_STUB not in cell.source
             refuse_if(
                 solved or "BEGIN HIDDEN TESTS" in cell.source, "grade.release.solved", source=source
             )
-    made = {
-        out / name / source.name: (source, token(key, name) if name else "")
-        for name in students or ("",)
-        for source in sources
-    }
+        books[source] = json.loads(source.read_bytes())
+
+    made = dict[Path, bytes]()
+    for name in students or ("",):
+        student = token(key, name) if name else ""
+        for source, book in books.items():
+            made[out / name / source.name] = as_bytes(_with_data(book, key, student))
+        for path, content in beside.items():
+            made[out / name / path] = content
     for path in made:
         refuse_if(path.exists(), "grade.release.exists", path=path)
-    books = {source: json.loads(source.read_bytes()) for source in sources}
-    for path, (source, student) in made.items():
+    for path, content in made.items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, as_bytes(_with_data(books[source], key, student)))
+        write_atomic(path, content)
     return [*made]
 
 

@@ -22,7 +22,7 @@ from fabriclab.course.shown import InputRefused, refuse_if
 from fabriclab.texts import text
 
 from .limits import Limits
-from .notebooks import exercise
+from .notebooks import exercise, number_or_name
 
 Entry = dict[str, Any]  # results of a student
 Record = dict[str, Any]  # result of a question of a student
@@ -124,7 +124,7 @@ def check_selection(table: Path, due: Sequence[str]) -> None:
     held = sorted({exercise(question) for question in asked})
     stem = table.stem.removesuffix("-" + "-".join(held))
     other = table.with_name(f"{stem}-{'-'.join(due)}.csv")
-    again = " ".join(f"--exercise {name.removeprefix('ex')}" for name in held)
+    again = " ".join(f"--exercise {number_or_name(name)}" for name in held)
     refuse_if(
         bool(held) and {*held} != {*due},
         "grade.results.exercises",

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fabriclab.course import judges
 from fabriclab.course.judges import JudgedQuestion
+from fabriclab.course.questions import own
 from fabriclab.course.shown import InputRefused
 from fabriclab.texts import text
 
@@ -100,10 +101,17 @@ def left_out(folder: Path, room: Mapping[str, Held], known: Collection[str] = ()
 
 
 def reference(folder: Path) -> tuple[Held, dict[str, str]]:
-    """Return all notebooks of a folder together, and the source of each exercise's setup cell."""
+    """Return all solutions together, and the source of each exercise's setup cell.
+
+    Solutions are the notebooks of a folder, and the notebooks of own exercises.
+    """
     books: Held = {}
     for held in collect(folder).values():
         books.update(held)
+    for exercise_folder in own.folders():
+        path = own.notebook(exercise_folder)
+        if path.is_file():
+            books[path.as_posix()] = read(path)
     unread = " ".join(book.unread for book in books.values() if book.unread)
     if unread:
         raise InputRefused(unread)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab import registry
-from fabriclab.course.questions import files
+from fabriclab.course.questions import files, own
 from fabriclab.texts import text
 
 __all__ = [
@@ -147,7 +147,7 @@ class JudgedQuestion:
     words: files.Words = _NO_WORDS
 
 
-@functools.cache
+@files.cached
 def questions() -> Mapping[str, JudgedQuestion]:
     """Return all questions by id; words, functions and points come from their file, the judge from the registry."""
     found = {}
@@ -166,13 +166,16 @@ def questions() -> Mapping[str, JudgedQuestion]:
     return found
 
 
-def exercise(number: int) -> tuple[JudgedQuestion, ...]:
-    """Return the questions of an exercise in their order."""
-    return tuple(q for q in questions().values() if q.id.startswith(f"ex{number}-"))
+def exercise(name: int | str) -> tuple[JudgedQuestion, ...]:
+    """Return the questions of an exercise in their order, by its number or the name of an own exercise."""
+    start = f"ex{name}-" if isinstance(name, int) else f"{name}-"
+    return tuple(q for q in questions().values() if q.id.startswith(start))
 
 
 def find(id: str) -> JudgedQuestion:
     """Return the question ``id``; the error for an unknown id lists all ids."""
+    if id not in questions():
+        own.load_near(id)
     if id not in questions():
         raise ValueError(text("check.unknown", id=id, known=", ".join(questions())))
     return questions()[id]

@@ -131,7 +131,7 @@ def questions() -> Mapping[str, Question]:
     return found
 
 
-@functools.cache
+@files.cached
 def asides() -> Mapping[str, Question]:
     """Return the questions that exercises ask on the way and that are not graded, by id."""
     found = {}

@@ -3,23 +3,27 @@
 A file contains all that belongs to its questions: the prompt, the formula of the right answer, known wrong answers
 with the misconception behind each, hints and the explanation. In the file of an exercise, an entry with a ``kind`` is a
 question that is asked on the way and not graded. ``misconceptions.toml`` contains the misconceptions
-that several questions share.
+that several questions share. The file of an instructor's own exercise comes with `add` (see `own`); texts that it lacks
+have defaults.
 
 A table of another language (see `fabriclab.texts`) may translate any sentence. It uses the key that `translated`
 gets, such as ``31-ring-time.hint1``.
 """
 
 import functools
+import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Formatter
-from typing import Any
+from typing import Any, TypeVar
 
 from fabriclab import units
 from fabriclab.formulas import evaluate
-from fabriclab.texts import fill, table
+from fabriclab.texts import fill, table, text
+
+_Read = TypeVar("_Read")
 
 FOLDER = Path(__file__).parent
 SHARED = "misconceptions"
@@ -36,6 +40,7 @@ OF_LESSON = ("kind", "hints", "quantities", "wrong", "misconceptions", "row", "e
 OF_EXERCISE = ("hints", "hints_of", "parts", "misconceptions")
 LESSON_HEAD = ("lesson", "further", "predictions")
 EXERCISE_HEAD = ("exercise", "title", "messages")
+OWN_HEAD = ("exercise", "title")  # of an instructor's own exercise
 OF_PREDICTION = ("title", "unit", "lowest", "highest")
 WORDS_OF_PREDICTION = ("question", "claim", "explanation")
 
@@ -103,19 +108,60 @@ def translated(key: str, sentence: str) -> str:
 
 # Files -----------------------------------------------------------------------------------------------------------
 
+_added: dict[str, Path] = {}  # own exercises of an instructor: name -> file of questions
+_told: dict[
+    tuple[str, str], str
+] = {}  # sentences about mistakes that stand in judges of own exercises
+_caches: list[Callable[[], None]] = []  # forget what was read from the files
+
+
+def cached(read: Callable[..., _Read]) -> "functools._lru_cache_wrapper[_Read]":
+    """Keep what a function reads from the files, until an exercise is added or removed."""
+    kept = functools.cache(read)
+    _caches.append(kept.cache_clear)
+    return kept
+
+
+def add(name: str, path: Path) -> None:
+    """Add the file of an instructor's own exercise; its questions have ids such as ``<name>-a``."""
+    _added[name] = path
+    for forget in _caches:
+        forget()
+
+
+def remove(name: str) -> None:
+    """Remove the file of an own exercise, and what was told of its mistakes."""
+    _added.pop(name, None)
+    for id, mistake in [*_told]:
+        if name_of(id) == name:
+            del _told[id, mistake]
+    for forget in _caches:
+        forget()
+
+
+def tell(id: str, mistake: str, sentence: str) -> None:
+    """Note the sentence about a mistake that stands beside the judge of a question of an own exercise."""
+    _told[id, mistake] = sentence
+
+
+def is_own(name: str) -> bool:
+    """Return whether an exercise is an instructor's own, and was added."""
+    return name in _added
+
 
 def names() -> list[str]:
-    """Return the names of the files: lessons in their order, then exercises."""
-    return sorted(file.stem for file in FOLDER.glob("*.toml") if file.stem != SHARED)
+    """Return the names of the files: lessons in their order, then exercises, then own exercises."""
+    of_the_course = sorted(file.stem for file in FOLDER.glob("*.toml") if file.stem != SHARED)
+    return [*of_the_course, *sorted(_added)]
 
 
 def name_of(id: str) -> str:
     """Return the name of the file of a question: ``31`` for 31-ring-time, ``exercise4`` for ex4-a."""
     start = str(id).partition("-")[0]
-    return start.replace("ex", "exercise", 1) if start.startswith("ex") else start
+    return re.sub(r"^ex(?=\d+$)", "exercise", start)
 
 
-@functools.cache
+@cached
 def load(name: str) -> Mapping[str, Any]:
     """Return the content of a file after checking each entry, or nothing if there is no such file.
 
@@ -126,11 +172,14 @@ def load(name: str) -> Mapping[str, Any]:
     """
     if name != SHARED and name not in names():
         return {}
-    path = FOLDER / f"{name}.toml"
+    path = _added.get(name, FOLDER / f"{name}.toml")
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path.name} is no TOML: {error}") from None
+    if name in _added:
+        content = _with_defaults(name, content)
+        _check(f"{path.name}, the head", {k: 0 for k in content if "-" not in k}, (), OWN_HEAD)
     if name != SHARED:
         _check_file(path.name, content)
     return content
@@ -139,6 +188,22 @@ def load(name: str) -> Mapping[str, Any]:
 def entries(name: str) -> dict[str, Mapping[str, Any]]:
     """Return the questions of a file by id, in its order."""
     return {id: entry for id, entry in load(name).items() if "-" in id}
+
+
+def _with_defaults(name: str, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content of an own exercise's file, with defaults in place of texts that it lacks."""
+    filled: dict[str, Any] = {"exercise": name, "title": name, **content}
+    for id, entry in content.items():
+        if "-" in id and isinstance(entry, Mapping):
+            filled[id] = {**default_texts(id, entry), **entry}
+    return filled
+
+
+def default_texts(id: str, entry: Mapping[str, Any]) -> dict[str, str]:
+    """Return the texts that a question of an own exercise has where its file says nothing."""
+    functions = ", ".join(map(str, entry.get("functions", ())))
+    prompt = text("own.prompt", functions=functions) if functions else id
+    return {"title": id, "prompt": prompt, "explanation": ""}
 
 
 def _check_file(file: str, content: Mapping[str, Any]) -> None:
@@ -167,6 +232,8 @@ def _check_exercise_entry(file: str, id: str, entry: Mapping[str, Any]) -> None:
     where = f"{file}, [{id}]"
     _check(where, entry, ("functions", "points", *WORDS), OF_EXERCISE)
     _check_numbers(where, entry, ("points",))
+    for sentence in (entry["prompt"], entry["explanation"], *entry.get("hints", ())):
+        _check_fields(where, sentence, {})
     for name, part in entry.get("parts", {}).items():
         _check_part(f"{file}, [{id}.parts.{name}]", part)
 
@@ -252,7 +319,7 @@ def _check(
 # Misconceptions --------------------------------------------------------------------------------------------------
 
 
-@functools.cache
+@cached
 def _misconceptions(name: str) -> Mapping[tuple[str, str], str]:
     """Return (question, name of the mistake) -> sentence for all misconceptions in a file."""
     found: dict[tuple[str, str], str] = {}
@@ -271,7 +338,7 @@ def _misconceptions(name: str) -> Mapping[tuple[str, str], str]:
 
 def misconception(id: str, mistake: str) -> str:
     """Return the sentence about a mistake in a question, or an empty text if there is none."""
-    own = _misconceptions(name_of(id)).get((id, mistake), "")
+    own = _misconceptions(name_of(id)).get((id, mistake), "") or _told.get((id, mistake), "")
     sentence = own or load(SHARED)["misconceptions"].get(mistake, "")
     return translated(f"{id}.mis.{mistake}", translated(f"mis.{mistake}", sentence))
 

@@ -6,6 +6,7 @@ from fabriclab import units
 from fabriclab.texts import text
 
 UNIT = {"time": "s", "size": "B", "rate": "B/s", "": ""}
+KIND_OF = {unit: kind for kind, unit in UNIT.items() if kind} | {"1": ""}
 
 
 def brief(value: Any, most: int = 60) -> str:

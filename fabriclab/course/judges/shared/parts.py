@@ -3,7 +3,8 @@
 The judge of a question draws its cases, makes a `QuestionPart` for each thing that is asked, and calls `judge`. That
 asks all cases, counts right answers, says what is wrong, and names the mistake that explains it. A kind of part is a
 class with the methods below. The most common is `NumberPart`, whose right answers and known mistakes are formulas in
-the file of the question. To add a question, see CONTRIBUTING.md.
+the file of the question; `function_parts` has one whose truth and mistakes are Python functions. To add a question, see
+CONTRIBUTING.md.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,15 +14,14 @@ import numpy as np
 
 from fabriclab import units
 from fabriclab.course.judges import Ask, JudgedPart, Proxy, Unanswered, Verdict
-from fabriclab.course.judges.shared.numbers import UNIT, Misread, brief, near, number
+from fabriclab.course.judges.shared.numbers import KIND_OF, UNIT, Misread, brief, near, number
 from fabriclab.course.questions import misconception
 from fabriclab.course.questions.files import entries, load, message, name_of, translated
 from fabriclab.formulas import evaluate, evaluate_all
 from fabriclab.texts import fill, text
 
 _SHOW = {"time": units.format_time, "size": units.format_size, "rate": units.format_rate}
-_KIND_OF = {unit: kind for kind, unit in UNIT.items() if kind} | {"1": ""}
-_RECOGNISED = 2e-3  # relative distance at which a known mistake is recognised
+RECOGNISED = 2e-3  # relative distance at which a known mistake is recognised
 _Drawn = TypeVar("_Drawn")
 
 
@@ -139,7 +139,7 @@ class Returned(NamedTuple):
     within: float  # relative error that counts as right
     apart: float = 0.0  # absolute error that counts as right
     also: str = ""  # formula of a usual approximation: it is right, too, and so is everything between the two
-    mistakes_within: float = _RECOGNISED
+    mistakes_within: float = RECOGNISED
     whole: bool = False  # whether a size is shown in whole bytes
     digits: int = 3  # significant digits of a plain number, when shown
     step: str = ""  # a worked step, with quantities in braces
@@ -158,7 +158,7 @@ class Returned(NamedTuple):
         """Write a number as people do."""
         if self.whole:
             return f"{value:,.0f} {self.unit}"
-        return shown(value, _KIND_OF[self.unit], self.digits)
+        return shown(value, KIND_OF[self.unit], self.digits)
 
 
 class NumberPart(QuestionPart):
@@ -210,7 +210,7 @@ class NumberPart(QuestionPart):
         if len(values) != len(self.returns):
             raise Misread(text("ex.numbers", n=len(self.returns), got=brief(value)))
         return [
-            number(one, _KIND_OF[returned.unit])
+            number(one, KIND_OF[returned.unit])
             for one, returned in zip(values, self.returns, strict=True)
         ]
 
@@ -308,6 +308,26 @@ def shown(value: Any, kind: str = "", digits: int = 3) -> str:
 # Verdicts --------------------------------------------------------------------------------------------------------
 
 
+class Observer:
+    """An ``ask`` that also keeps the parts and the calls of a judge, for checks of an exercise.
+
+    Parameters
+    ----------
+    answer : callable
+        Returns what a learner's function would return; gets its name and the arguments.
+    """
+
+    def __init__(self, answer: Ask) -> None:
+        self.answer = answer
+        self.parts: tuple[QuestionPart, ...] = ()
+        self.asked: set[str] = set()  # names of functions
+
+    def __call__(self, name: str, *arguments: Any) -> Any:
+        """Answer a call."""
+        self.asked.add(name)
+        return self.answer(name, *arguments)
+
+
 def judge(ask: Ask, *parts: QuestionPart) -> Verdict:
     """Return the verdict on all parts; an answer that is missing or unreadable costs only its own share.
 
@@ -316,6 +336,8 @@ def judge(ask: Ask, *parts: QuestionPart) -> Verdict:
     Unanswered
         If no call was answered.
     """
+    if isinstance(ask, Observer):
+        ask.parts = parts
     answers = _answers(ask, parts)
     earned = 0.0
     said = list[str]()
