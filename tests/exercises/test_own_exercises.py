@@ -16,7 +16,6 @@ from fabriclab import __main__, registry
 from fabriclab.course import judges
 from fabriclab.course.checks import check, report
 from fabriclab.course.grading import check_exercise
-from fabriclab.course.judges import Unanswered
 from fabriclab.course.judges.shared.function_parts import FunctionPart, slip
 from fabriclab.course.judges.shared.parts import judge
 from fabriclab.course.questions import files, find, misconception, own
