@@ -389,7 +389,12 @@ def size_layers(here: State) -> dict[str, Layer]:
         "axis": texts(
             EDGE,
             34.0,
-            [text("live.checkpoints.restart_of", restart=plain(units.format_time(here.job.restart)))],
+            [
+                text(
+                    "live.checkpoints.restart_of",
+                    restart=plain(units.format_time(here.job.restart)),
+                )
+            ],
             colour=COLOUR["soft"],
         ),
         **grid,
